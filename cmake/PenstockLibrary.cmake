@@ -1,0 +1,46 @@
+# penstock_library(NAME
+#   SOURCES file...        private sources
+#   DEPENDS lib...         libraries of ours that the public header uses, without the prefix
+#   PRIVATE target...      anything else that only the sources use
+# )
+# Makes penstock_NAME with include/ as its only public directory, and verifies that every public
+# header compiles alone.
+function(penstock_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;PRIVATE" ${ARGN})
+  set(target penstock_${name})
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/include/*.h)
+  if(ARG_SOURCES)
+    add_library(${target} STATIC ${ARG_SOURCES})
+    set(scope PUBLIC)
+    target_link_libraries(${target} PRIVATE penstock_options ${ARG_PRIVATE})
+    # Only the names that the shared libraries export on purpose are visible outside them.
+    set_target_properties(${target} PROPERTIES
+      CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  else()
+    add_library(${target} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_sources(${target} ${scope} FILE_SET HEADERS BASE_DIRS include FILES ${headers})
+  foreach(dependency ${ARG_DEPENDS})
+    target_link_libraries(${target} ${scope} penstock_${dependency})
+  endforeach()
+  set_target_properties(${target} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
+endfunction()
+
+# penstock_test(NAME LABEL unit|sim|crash|posix|ring SOURCES file... LINK target...)
+# One GoogleTest program, one ctest entry. Labels choose what `./dev test` and the sanitizer runs
+# execute.
+function(penstock_test name)
+  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;LINK" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} penstock_options GTest::gmock GTest::gtest_main
+    Threads::Threads)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
+endfunction()
+
+enable_testing()

@@ -1,0 +1,32 @@
+# Language level, warnings and sanitizers for every target of ours.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+set(PENSTOCK_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (for example address,undefined)")
+option(PENSTOCK_FUZZERS "Build the libFuzzer targets (needs clang)" OFF)
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+# Everything that all our targets share; linked privately by penstock_library() and friends.
+add_library(penstock_options INTERFACE)
+target_compile_options(penstock_options INTERFACE
+  -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wimplicit-fallthrough
+  -fno-omit-frame-pointer -msse4.2)
+if(PENSTOCK_SANITIZE)
+  target_compile_options(penstock_options INTERFACE
+    -fsanitize=${PENSTOCK_SANITIZE} -fno-sanitize-recover=all)
+  target_link_options(penstock_options INTERFACE -fsanitize=${PENSTOCK_SANITIZE})
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # mold links the larger test programs in a fraction of the time; any linker will do.
+  find_program(MOLD mold)
+  if(MOLD)
+    target_link_options(penstock_options INTERFACE -fuse-ld=mold)
+  endif()
+endif()

@@ -55,9 +55,16 @@ class IntrusiveList {
     static_cast<ListNode&>(element).unlink();
     return &element;
   }
-  // Moves all elements of `other` to the end of this list.
-  void splice_back(IntrusiveList& other) {
-    while (T* element = other.pop_front()) push_back(*element);
+  // Moves all elements of `other` to the end of this list, in O(1).
+  void take_all(IntrusiveList& other) {
+    if (other.empty()) return;
+    ListNode* first = other.head_.next_;
+    ListNode* last = other.head_.previous_;
+    other.head_.next_ = other.head_.previous_ = &other.head_;
+    first->previous_ = head_.previous_;
+    head_.previous_->next_ = first;
+    last->next_ = &head_;
+    head_.previous_ = last;
   }
 
  private:

@@ -1,0 +1,110 @@
+// Loop: the heart of a shard. One thread polls it; everything the shard owns runs in that thread.
+#pragma once
+
+#include <atomic>
+#include <vector>
+
+#include "penstock/engine/clock.h"
+#include "penstock/engine/op.h"
+#include "penstock/engine/random.h"
+
+namespace penstock::engine {
+
+// A source of work that a loop asks at each turn: a disk, a set of rings, a transport.
+class Poller {
+ public:
+  virtual ~Poller() = default;
+  // Does what is at hand without blocking; true if there was anything.
+  virtual bool poll() = 0;
+  // The loop is about to sleep: arm whatever wakes it (set "needs wake" flags, then look once
+  // more). False when work arrived meanwhile.
+  virtual bool prepare_sleep() { return true; }
+  // The loop is awake again (also after a false from a poller asked later): disarm.
+  virtual void woke() {}
+};
+
+// The one place where a loop sleeps.
+class Parker {
+ public:
+  virtual ~Parker() = default;
+  // Sleeps until unpark(), an event of its own (an I/O completion) or `deadline`. May return early
+  // for no reason. An unpark() since the last park() makes it return at once.
+  virtual void park(Time deadline) = 0;
+  // Thread safe and signal safe.
+  virtual void unpark() = 0;
+};
+
+// A completion at a time. Caller-owned, as every Op.
+class Timer : public Op {
+ public:
+  Time deadline{};
+
+ private:
+  friend class Loop;
+  size_t heap_index_ = SIZE_MAX;
+};
+
+// Not thread safe except where said. Must be idle (nothing pending) when destroyed.
+class Loop {
+ public:
+  // `clock`, `random` and `parker` outlive the loop. `spin` is how long the loop keeps polling
+  // after the last work before it sleeps: zero suits machines with few cores.
+  Loop(const Clock& clock, Random& random, Parker& parker, Duration spin = Duration::zero());
+  ~Loop();
+
+  const Clock& clock() const { return clock_; }
+  Random& random() { return random_; }
+  // The time at which the current turn began.
+  Time now() const { return now_; }
+
+  // Queues `op` to complete with `status` in this or the next turn. Owner thread.
+  void complete(Op& op, Status status);
+  // The same from any thread; wakes the loop. Operations from one thread keep their order. Also the
+  // way to run something on the loop: submit an Op whose completion is the thing to run.
+  void complete_remote(Op& op, Status status);
+
+  // Timers complete with ok when due. Owner thread.
+  void start(Timer& timer, Time deadline);
+  // True if the timer was pending: then it is not completed.
+  bool cancel(Timer& timer);
+
+  // Pollers are asked in the order of addition. Owner thread, not from inside poll().
+  void add(Poller& poller);
+  void remove(Poller& poller);
+
+  // One turn; true if anything was done. Never blocks.
+  bool poll();
+  // Turns, with sleep in between, until stop() is called from any thread.
+  void run();
+  void stop();
+  // One turn, and when it found nothing, sleep until `deadline` at most. For threads that wait for
+  // one thing.
+  void poll_or_park(Time deadline);
+
+ private:
+  bool take_remote();
+  bool fire_timers();
+  bool run_ready();
+  void sleep(Time deadline);
+  void heap_up(size_t index);
+  void heap_down(size_t index);
+
+  const Clock& clock_;
+  Random& random_;
+  Parker& parker_;
+  const Duration spin_;
+  Time now_;
+  IntrusiveList<Op> ready_;
+  std::vector<Timer*> timers_;  // a binary heap by deadline
+  std::vector<Poller*> pollers_;
+
+  // Operations from other threads, last in first out; exchanged whole by the owner. Release on push
+  // pairs with acquire in take_remote().
+  alignas(64) std::atomic<Op*> remote_{nullptr};
+  // Set by the owner before it looks at remote_ a last time and parks; sequentially consistent, as
+  // are the push and the producers' load after it, so that one side always sees the other.
+  alignas(64) std::atomic<bool> asleep_{false};
+  std::atomic<bool> stop_{false};
+};
+
+}  // namespace penstock::engine

@@ -1,0 +1,154 @@
+// A target: one chunk store on one disk.
+//
+// Chunks are arrays of 4 KiB blocks. A *block map* describes 64 consecutive blocks of a chunk: where
+// each lives in the data files, and its CRC-32C. Block maps are the only committed state; the map of
+// free space is rebuilt from them at open. Every update writes new blocks and then commits new block
+// maps in one KV transaction, so that a crash leaves the old or the new bytes; the replaced blocks
+// are freed after the commit, once no read uses them any more. Updates that wait for a commit at the
+// same time share it. Formats: docs/formats/store.md.
+//
+// A target is owned by one loop: everything is called from the loop's thread, and every operation
+// completes there. Operations on one chunk behave as if they ran one after the other in some order
+// that respects completion: what completed before another was submitted is seen by it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "penstock/engine.h"
+
+namespace penstock::store {
+
+inline constexpr uint32_t kWholeChunk = UINT32_MAX;
+
+// Bytes [offset, offset + destination.length) of a chunk go to `destination`. What was never written
+// reads as zeros. Blocks are verified after they landed; a mismatch ends with corrupt, is logged
+// with inode, chunk and block, and the destination's bytes are then undefined.
+struct ReadOp : engine::Op {
+  ChunkId chunk;
+  uint32_t offset = 0;
+  engine::MemoryRef destination;  // length > 0, within the chunk size limit
+  bool refuse_holes = false;      // no_data instead of zeros
+  engine::Route route = engine::Route::none;  // out
+  uint32_t bad_block = 0;                     // out with corrupt: the block's index in its chunk
+
+  void* internal = nullptr;
+};
+
+// `source` replaces the bytes at `offset`. It must not change until the operation completed: the
+// checksum is taken from it. When durable, it completes once the update is on stable storage;
+// otherwise once readers see it, and a later SyncOp or durable write of the inode makes it durable.
+// With no_space nothing changed.
+struct WriteOp : engine::Op {
+  ChunkId chunk;
+  uint32_t offset = 0;
+  engine::MemoryRef source;  // length > 0
+  bool durable = true;
+  engine::Route route = engine::Route::none;  // out
+
+  void* internal = nullptr;
+};
+
+// Bytes [begin, end) of the chunk read as zeros from now on and whole blocks in it are freed.
+// `end` kWholeChunk means to the end and also forgets the valid length beyond `begin`.
+struct ClearOp : engine::Op {
+  ChunkId chunk;
+  uint32_t begin = 0;
+  uint32_t end = kWholeChunk;
+  bool durable = false;
+
+  void* internal = nullptr;
+};
+
+// Removes the inode's chunks with index >= first_chunk, in bounded steps.
+struct RemoveOp : engine::Op {
+  InodeId inode;
+  uint32_t first_chunk = 0;
+  bool durable = false;
+  uint64_t removed_bytes = 0;  // out
+
+  void* internal = nullptr;
+};
+
+// Every update of the inode that completed before is durable on completion. InodeId{} means all
+// inodes.
+struct SyncOp : engine::Op {
+  InodeId inode;
+
+  void* internal = nullptr;
+};
+
+// Where the inode's data ends, for files whose writer died before its length was recorded.
+struct EndQueryOp : engine::Op {
+  InodeId inode;
+  // out: the largest index of a chunk with data, and the end of its last written byte
+  bool any = false;
+  uint32_t last_chunk = 0;
+  uint32_t end_in_chunk = 0;
+  uint64_t allocated_bytes = 0;  // of all its chunks, in whole blocks
+
+  void* internal = nullptr;
+};
+
+struct Damage {
+  ChunkId chunk;
+  uint32_t block = 0;
+  Status status;  // corrupt, or what the disk said
+};
+
+// Reads and verifies everything that is stored, in the background of other operations.
+struct ScrubOp : engine::Op {
+  // Called in the loop for every bad block, and with the number of bytes verified so far.
+  std::function<void(const Damage&)> on_damage;
+  std::function<void(uint64_t verified_bytes)> on_progress;
+  bool stop = false;            // set it to end early with cancelled
+  uint64_t verified_bytes = 0;  // out
+  uint64_t damaged_blocks = 0;  // out
+
+  void* internal = nullptr;
+};
+
+struct TargetConfig {
+  std::string directory;       // holds "data-NNNN" files; made by create()
+  TargetId id;
+  uint64_t capacity_bytes = 0;  // 0: as long as the file system has room
+  // Left free on the file system below when capacity_bytes is 0.
+  uint64_t reserve_bytes = 256 * kMiB;
+};
+
+struct TargetStatus {
+  uint64_t capacity_bytes = 0;  // what this target can hold in all at this moment
+  uint64_t used_bytes = 0;      // in blocks of committed chunks
+  uint64_t chunks = 0;
+  uint64_t block_maps_cached = 0;
+  uint64_t corrupt_blocks_seen = 0;  // since open
+};
+
+class Target {
+ public:
+  // Opens or, on an empty database and directory, makes the target. `kv` holds this target's block
+  // maps and nothing else. All three outlive the target. Blocks the calling thread; call it before
+  // the loop runs. Refuses with a message that names the directory and says what to do.
+  static Outcome<std::unique_ptr<Target>> open(engine::Loop& loop, engine::Disk& disk,
+                                               engine::Kv& kv, TargetConfig config);
+  virtual ~Target() = default;
+
+  // At most limits::kOpsMax operations are in progress; more wait here in order.
+  virtual void submit(ReadOp& op) = 0;
+  virtual void submit(WriteOp& op) = 0;
+  virtual void submit(ClearOp& op) = 0;
+  virtual void submit(RemoveOp& op) = 0;
+  virtual void submit(SyncOp& op) = 0;
+  virtual void submit(EndQueryOp& op) = 0;
+  virtual void submit(ScrubOp& op) = 0;
+
+  virtual TargetStatus status() const = 0;
+
+  // Commits what is pending and completes `done` when nothing is in flight any more; submit nothing
+  // after it. Destroying a target without it is as safe as a crash, provided that the disk and the
+  // KV have nothing in flight for it.
+  virtual void close(engine::Op& done) = 0;
+};
+
+}  // namespace penstock::store

@@ -40,7 +40,9 @@ function(penstock_test name)
   target_link_libraries(${name} PRIVATE ${ARG_LINK} penstock_options GTest::gmock GTest::gtest_main
     Threads::Threads)
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
+  # tools/run_tests.py counts the tests of all programs from these reports.
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT ${ARG_TIMEOUT}
+    ENVIRONMENT "GTEST_OUTPUT=json:${CMAKE_BINARY_DIR}/test-reports/${name}.json")
 endfunction()
 
 enable_testing()

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Everything that `./dev check` holds the tree to. Each check runs even when an earlier one failed.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+
+jobs=${PENSTOCK_JOBS:-$(nproc)}
+failed=()
+
+# check NAME COMMAND...: prints the command's output only when it says something or fails.
+check() {
+  local name=$1 started=$SECONDS rc=0 output
+  shift
+  output=$("$@" 2>&1) || rc=$?
+  [[ -z $output ]] || printf '%s\n' "$output"
+  if ((rc != 0)); then
+    failed+=("$name")
+    printf '%-8s FAILED (%d s)\n' "$name" $((SECONDS - started))
+  else
+    printf '%-8s ok (%d s)\n' "$name" $((SECONDS - started))
+  fi
+}
+
+# The checks are tested before they judge.
+own_tests() {
+  local output
+  output=$(PYTHONPATH=tools python3 -m unittest discover -s tools/tests 2>&1) || {
+    printf '%s\n' "$output"
+    return 1
+  }
+}
+
+# Every public header compiles alone. This also generates what clang-tidy needs to read.
+headers() {
+  local output
+  output=$(cmake --preset dev 2>&1 && cmake --build build/dev -j "$jobs" --target all_verify_interface_header_sets 2>&1) || {
+    printf '%s\n' "$output"
+    return 1
+  }
+}
+
+check tools own_tests
+check layers python3 tools/check_layers.py
+check source python3 tools/check_source.py
+check format tools/check_format.sh
+check headers headers
+check tidy python3 tools/run_tidy.py --build build/dev --jobs "$jobs" "$@"
+
+if ((${#failed[@]} > 0)); then
+  echo "check failed: ${failed[*]}"
+  exit 1
+fi
+echo "check passed"

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Holds the code to the order of src/layers.txt.
+
+- A library includes, and in CMake links, only itself and libraries above it in the list.
+- Fronts never use one another.
+- Another library's headers are reached through its umbrella only: include/penstock/<lib>.h (or what
+  else stands directly in include/); its parts and its private files are its own.
+- Outside headers are included only by the library whose line names them. tests/ and bench/ stand
+  after the list and may use any library.
+
+As every arrow points up the list, there can be no cycle. Prints one `file:line: message` for each fault.
+"""
+
+import pathlib
+import re
+import sys
+
+from cxx_source import code_files, line_of, read_layers, without_comments
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
+TOP = "tests and bench"  # Pseudo-library of what stands after the list.
+
+
+class House:
+    def __init__(self, root):
+        self.root = root
+        self.layers = read_layers(root)
+        self.headers = {}  # include path -> library, for everything under an include/ directory
+        for name in self.layers:
+            base = root / "src" / name / "include"
+            for path in code_files(root, f"src/{name}/include"):
+                self.headers[path.relative_to(base).as_posix()] = name
+
+    def library_of(self, path):
+        """The library that owns a file of the repository; None for what is not a library's."""
+        parts = path.relative_to(self.root).parts
+        if parts[0] in ("tests", "bench"):
+            return TOP
+        if parts[0] != "src":
+            return None
+        for depth in (2, 1):
+            name = "/".join(parts[1 : 1 + depth])
+            if name in self.layers:
+                return name
+        return None
+
+    def arrow_fault(self, user, used):
+        """What is wrong with an arrow between two libraries, or None."""
+        if user == TOP or user == used:
+            return None
+        if user.startswith("fronts/") and used.startswith("fronts/"):
+            return f"fronts never use one another: {user} uses {used}"
+        if self.layers[used].rank > self.layers[user].rank:
+            return f"{user} may not use {used}, which stands below it in src/layers.txt"
+        return None
+
+    def outside_owners(self, header):
+        return [
+            name
+            for name, layer in self.layers.items()
+            for prefix in layer.outside
+            if header == prefix or (prefix.endswith("/") and header.startswith(prefix))
+        ]
+
+    def include_fault(self, path, user, quoted, header):
+        """What is wrong with one include, or None."""
+        if quoted:
+            beside = (path.parent / header).resolve()
+            within = [beside]
+            if user != TOP:
+                within.append((self.root / "src" / user / header).resolve())
+            for candidate in within:
+                if candidate.is_file() and candidate.is_relative_to(self.root.resolve()):
+                    owner = self.library_of(self.root / candidate.relative_to(self.root.resolve()))
+                    if owner not in (user, None):
+                        return f'"{header}" is a private file of {owner}; include its public header'
+                    return None
+        owner = self.headers.get(header) or self.missing_owner(header)
+        if owner is not None:
+            if owner != user and header.startswith("penstock/") and header.count("/") > 1:
+                return f'"{header}" is a part of {owner}; include its umbrella header'
+            return self.arrow_fault(user, owner)
+        owners = self.outside_owners(header)
+        if owners and user not in owners and user != TOP:
+            return f"<{header}> belongs to {' and '.join(owners)} alone"
+        return None
+
+    def missing_owner(self, header):
+        """The library of a header that is generated, or not there yet: penstock/<lib>/..."""
+        match = re.fullmatch(r"penstock/([a-z0-9_]+)(?:/.+|\.h)", header)
+        if not match:
+            return None
+        for name in (match[1], f"fronts/{match[1]}"):
+            if name in self.layers:
+                return name
+        return None
+
+    def check_file(self, path):
+        user = self.library_of(path)
+        if user is None:
+            return [(path, 1, "this directory is not in src/layers.txt")]
+        text = without_comments(path.read_text(errors="replace"), keep_strings=True)
+        faults = []
+        for match in INCLUDE.finditer(text):
+            fault = self.include_fault(path, user, match[1] == '"', match[2])
+            if fault:
+                faults.append((path, line_of(text, match.start(1)), fault))
+        return faults
+
+    def check_links(self, name):
+        """The targets that a library's CMakeLists.txt names, and the DEPENDS of penstock_library()."""
+        path = self.root / "src" / name / "CMakeLists.txt"
+        if not path.is_file():
+            return [(path, 1, "listed in src/layers.txt, but there is no such file")]
+        text = re.sub(r"#[^\n]*", lambda m: " " * len(m[0]), path.read_text())
+        named = [(m[1], m.start()) for m in re.finditer(r"\bpenstock_([a-z0-9]+)\b", text)]
+        for block in re.finditer(r"\bDEPENDS\s+((?:[a-z0-9_]+\s+)*[a-z0-9_]+)", text):
+            named += [(m[0], block.start(1) + m.start()) for m in re.finditer(r"\S+", block[1])]
+        faults = []
+        for word, offset in named:
+            for used in (word, f"fronts/{word}"):
+                if used in self.layers:
+                    fault = self.arrow_fault(name, used)
+                    if fault:
+                        faults.append((path, line_of(text, offset), fault))
+        return faults
+
+
+def check(root):
+    """All faults in the repository at root, as (path, line, message)."""
+    house = House(root)
+    faults = []
+    for path in code_files(root, "src", "tests", "bench"):
+        faults += house.check_file(path)
+    for name in house.layers:
+        faults += house.check_links(name)
+    return faults
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parent.parent
+    faults = check(root)
+    for path, line, message in faults:
+        print(f"{path.relative_to(root)}:{line}: {message}")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,103 @@
+// A node in one process: shards, targets, meta, the file system, and the server of sessions, whose
+// rings and control calls come from other processes (or from this one).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "penstock/client.h"
+#include "penstock/engine.h"
+
+namespace penstock::agent {
+
+struct AgentConfig {
+  // The store directory. Made if missing or empty; anything else that is not a store is refused.
+  std::string directory;
+  // Applies when the store is made: number of targets (one per shard), chunk size of new files,
+  // capacity (0: what the file system has).
+  uint32_t shards = 1;
+  uint64_t chunk_bytes = limits::kChunkBytesDefault;
+  uint64_t capacity_bytes = 0;
+  // Listens on <directory>/agent.sock when true; embedded nodes do not.
+  bool listen = true;
+  bool force_threads = false;  // do not try io_uring
+  // How long a shard polls after its last work before it sleeps.
+  engine::Duration spin = std::chrono::microseconds(50);
+};
+
+inline constexpr const char* kSocketName = "agent.sock";
+
+struct ShardStatus {
+  uint32_t index = 0;
+  engine::DiskFacts disk;
+  uint64_t target_capacity_bytes = 0;
+  uint64_t target_used_bytes = 0;
+  uint64_t corrupt_blocks_seen = 0;
+};
+
+struct SessionStatus {
+  uint64_t id = 0;
+  int32_t pid = 0;  // as this process sees it; 0 when it is in a pid namespace of its own
+  uint32_t uid = 0;
+  uint32_t regions = 0;
+  uint64_t region_bytes = 0;
+  uint32_t rings = 0;
+  uint32_t open_files = 0;
+  uint64_t operations = 0;
+};
+
+struct AgentStatus {
+  std::string directory;
+  uint64_t uptime_seconds = 0;
+  client::FileSystemStatus file_system;
+  std::vector<ShardStatus> shards;
+  std::vector<SessionStatus> sessions;
+  std::vector<std::pair<std::string, uint64_t>> operations_by_route;
+};
+
+struct ScrubReport {
+  uint64_t verified_bytes = 0;
+  struct Bad {
+    std::string path;  // or "inode N" when no name leads there
+    uint64_t inode = 0;
+    uint32_t chunk = 0;
+    uint32_t block = 0;
+    std::string reason;
+  };
+  std::vector<Bad> bad;
+};
+
+// Start and stop from one thread; the rest is thread safe.
+class Agent {
+ public:
+  static Outcome<std::unique_ptr<Agent>> start(AgentConfig config);
+  virtual ~Agent() = default;
+  // Ends all sessions, settles and commits everything, releases the directory. Idempotent.
+  virtual void stop() = 0;
+
+  virtual client::FileSystem& files() = 0;
+  virtual AgentStatus status() = 0;
+  virtual ScrubReport scrub(const std::function<void(uint64_t verified_bytes)>& progress) = 0;
+
+  // A connected session socket of this process, as if it had connected to the agent's socket.
+  virtual Outcome<UniqueFd> connect_local() = 0;
+
+  // Regions and rings made through a mount's virtual directory (USRBIO): see
+  // docs/formats/session.md. `name` is the link's name (uuid and suffixes), `target` its target,
+  // under /dev/shm.
+  virtual Status link_region(const client::Credentials&, const std::string& name,
+                             const std::string& target) = 0;
+  virtual Status unlink_region(const client::Credentials&, const std::string& name) = 0;
+  struct LinkedRegion {
+    std::string name;
+    std::string target;
+    uint32_t uid = 0;
+  };
+  // Those that `credentials` may see: one's own; root sees all.
+  virtual std::vector<LinkedRegion> linked_regions(const client::Credentials&) = 0;
+};
+
+}  // namespace penstock::agent

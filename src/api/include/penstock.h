@@ -1,0 +1,187 @@
+/*
+ * penstock.h: the native C interface of Penstock.
+ *
+ * A session reaches a file system: through an agent's UNIX socket, or with a store opened in this
+ * process. It owns regions (memory registered for direct I/O), files (open handles) and rings
+ * (submission and completion queues in shared memory). Bytes go between the disk and a region with
+ * nothing in between.
+ *
+ * Errors: control calls return 0 (or a value >= 0) or a negative errno; penstock_last_error() then
+ * explains it in a sentence for people. Operations end with a completion whose result is the number
+ * of bytes or a negative errno. Nothing here exits the process or raises signals.
+ *
+ * Threads: a session, its regions and its files may be used from any thread. A ring has lanes; each
+ * thread that submits gets a lane of its own at its first call and waits for its own completions
+ * there. Everything a call takes by pointer is copied before it returns unless stated.
+ *
+ * Times: deadlines are nanoseconds on CLOCK_MONOTONIC; 0 means do not wait, PENSTOCK_FOREVER means
+ * no deadline of the caller's (the death of the agent still ends every wait).
+ */
+#ifndef PENSTOCK_H
+#define PENSTOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PENSTOCK_API __attribute__((visibility("default")))
+#define PENSTOCK_VERSION_MAJOR 0
+#define PENSTOCK_VERSION_MINOR 1
+
+#define PENSTOCK_FOREVER UINT64_MAX
+
+typedef struct penstock_session penstock_session;
+typedef struct penstock_region penstock_region;
+typedef struct penstock_ring penstock_ring;
+/* An open file of one session; >= 0. */
+typedef int32_t penstock_file;
+
+/* "0.1.0"; lives for ever. */
+PENSTOCK_API const char* penstock_version(void);
+/* Why the calling thread's last failed call failed: what, on what, why, and what to do. */
+PENSTOCK_API const char* penstock_last_error(void);
+/* Now on the clock of deadlines, in nanoseconds. */
+PENSTOCK_API uint64_t penstock_now(void);
+
+/* ---- sessions ---------------------------------------------------------------------------------
+ */
+
+/* `where` is a store directory served by an agent, an agent's socket, or a path inside a mount. */
+PENSTOCK_API int penstock_connect(const char* where, penstock_session** session);
+/* Opens (or with `create` makes) the store in `directory` inside this process: no agent, no root,
+   no mount. One process at a time. The session that opened it carries it; close ends both. */
+PENSTOCK_API int penstock_open_store(const char* directory, int create, penstock_session** session);
+/* Ends what is in flight, releases everything of the session. Its regions' memory that the library
+   made is unmapped. NULL is allowed. */
+PENSTOCK_API void penstock_close(penstock_session* session);
+
+/* ---- regions ----------------------------------------------------------------------------------
+ */
+
+/* Makes `size` bytes of zeroed shared memory, mapped here and registered. `size` is rounded up to
+   the page size. */
+PENSTOCK_API int penstock_region_create(penstock_session* session, size_t size,
+                                        penstock_region** region);
+/* Registers memory that is mapped here from `fd` (a memfd or a file in /dev/shm) at `fd_offset`, a
+   multiple of the page size. The caller keeps the mapping until penstock_region_release(). */
+PENSTOCK_API int penstock_region_register(penstock_session* session, int fd, uint64_t fd_offset,
+                                          void* base, size_t size, penstock_region** region);
+PENSTOCK_API void* penstock_region_base(const penstock_region* region);
+PENSTOCK_API size_t penstock_region_size(const penstock_region* region);
+/* Waits until no operation uses the region any more, then gives it up. */
+PENSTOCK_API int penstock_region_release(penstock_region* region);
+
+/* ---- files ------------------------------------------------------------------------------------
+ */
+
+/* Paths are absolute inside the file system. `flags` as for open(2): O_RDONLY, O_WRONLY, O_RDWR,
+   O_CREAT, O_EXCL, O_TRUNC. */
+PENSTOCK_API penstock_file penstock_open(penstock_session* session, const char* path, int flags,
+                                         mode_t mode);
+/* The same for a file descriptor of a mount of this file system: the descriptor is the proof of
+   what the caller may do. The descriptor may be closed afterwards. */
+PENSTOCK_API penstock_file penstock_open_fd(penstock_session* session, int fd);
+/* Settles the file's length; errors of writes nobody waited for are reported here. */
+PENSTOCK_API int penstock_file_close(penstock_session* session, penstock_file file);
+PENSTOCK_API int penstock_fstat(penstock_session* session, penstock_file file, struct stat* st);
+PENSTOCK_API int penstock_ftruncate(penstock_session* session, penstock_file file, uint64_t length);
+/* Everything completed on the file before is on stable storage when this returns 0. */
+PENSTOCK_API int penstock_fsync(penstock_session* session, penstock_file file);
+
+PENSTOCK_API int penstock_stat(penstock_session* session, const char* path, struct stat* st);
+PENSTOCK_API int penstock_lstat(penstock_session* session, const char* path, struct stat* st);
+PENSTOCK_API int penstock_chmod(penstock_session* session, const char* path, mode_t mode);
+PENSTOCK_API int penstock_lchown(penstock_session* session, const char* path, uid_t uid, gid_t gid);
+/* times[0] access, times[1] modification; as utimensat(2) with AT_SYMLINK_NOFOLLOW. */
+PENSTOCK_API int penstock_utimens(penstock_session* session, const char* path,
+                                  const struct timespec times[2]);
+PENSTOCK_API int penstock_mkdir(penstock_session* session, const char* path, mode_t mode);
+PENSTOCK_API int penstock_rmdir(penstock_session* session, const char* path);
+PENSTOCK_API int penstock_unlink(penstock_session* session, const char* path);
+PENSTOCK_API int penstock_rename(penstock_session* session, const char* from, const char* to);
+PENSTOCK_API int penstock_link(penstock_session* session, const char* from, const char* to);
+PENSTOCK_API int penstock_symlink(penstock_session* session, const char* target, const char* path);
+/* Bytes of the target, without a terminating zero, truncated to `size`. */
+PENSTOCK_API ssize_t penstock_readlink(penstock_session* session, const char* path, char* buffer,
+                                       size_t size);
+/* Calls `visit` for every entry but "." and "..", until it returns non-zero. `type` as d_type. */
+PENSTOCK_API int penstock_list(penstock_session* session, const char* path,
+                               int (*visit)(void* context, const char* name, uint64_t inode,
+                                            unsigned char type),
+                               void* context);
+/* Everything of everybody is on stable storage when this returns 0. */
+PENSTOCK_API int penstock_sync(penstock_session* session);
+
+/* ---- rings ------------------------------------------------------------------------------------
+ */
+
+/* What an operation does. */
+enum { PENSTOCK_READ = 1, PENSTOCK_WRITE = 2, PENSTOCK_SYNC = 3, PENSTOCK_NOP = 4 };
+
+/* Flags of an operation. */
+enum {
+  /* Writes: complete only when the bytes and the length are on stable storage. */
+  PENSTOCK_DURABLE = 1,
+  /* Reads: a hole ends the operation with -ENODATA instead of reading as zeros. */
+  PENSTOCK_REFUSE_HOLES = 2,
+};
+
+/* The way the bytes took; see penstock_route_name(). */
+typedef uint8_t penstock_route;
+PENSTOCK_API const char* penstock_route_name(penstock_route route);
+
+typedef struct penstock_io {
+  uint8_t operation;  /* PENSTOCK_READ, ... */
+  uint8_t flags;      /* PENSTOCK_DURABLE, ... */
+  uint16_t reserved0; /* 0 */
+  penstock_file file;
+  uint64_t offset; /* in the file, bytes */
+  uint64_t length; /* bytes, 1 to 64 MiB */
+  penstock_region* region;
+  uint64_t region_offset; /* bytes */
+  uint64_t deadline;      /* of this operation, or 0 for none: it then ends with -ETIMEDOUT */
+  uint64_t user_data;     /* returned with the completion; also names the operation for cancel */
+} penstock_io;
+
+typedef struct penstock_completion {
+  uint64_t user_data;
+  int64_t result; /* bytes, or a negative errno */
+  penstock_route route;
+  uint8_t reserved[7];
+} penstock_completion;
+
+/* `entries` (1 to 32768, rounded up to a power of two) are the operations in flight per lane,
+   `lanes` (1 to 64) the threads that may use the ring. */
+PENSTOCK_API int penstock_ring_create(penstock_session* session, uint32_t entries, uint32_t lanes,
+                                      penstock_ring** ring);
+/* Cancels what is in flight and waits for its end; regions may be reused afterwards. */
+PENSTOCK_API int penstock_ring_destroy(penstock_ring* ring);
+/* Puts one operation into the calling thread's lane, not yet visible to the agent. -EAGAIN: the
+   lane is full, wait for completions first. -EINVAL, -EBADF: it could not possibly succeed.
+   -EUSERS: all lanes belong to other threads. */
+PENSTOCK_API int penstock_prepare(penstock_ring* ring, const penstock_io* io);
+/* Makes what the calling thread prepared visible; returns how many. Wakes the agent if it sleeps.
+ */
+PENSTOCK_API int penstock_submit(penstock_ring* ring);
+/* Takes up to `max` completions of the calling thread's lane, waiting until there are at least
+   `min` or the deadline passes. Returns how many, which is less than `min` only then. -ECONNRESET:
+   the agent is gone and could not be reached again; everything in flight has a completion with that
+   result, returned first. */
+PENSTOCK_API int penstock_wait(penstock_ring* ring, penstock_completion* completions, uint32_t max,
+                               uint32_t min, uint64_t deadline);
+/* Asks for an early end of the calling thread's operations in flight with this user_data; they
+   complete with -ECANCELED or as they would have. Returns how many were asked. */
+PENSTOCK_API int penstock_cancel(penstock_ring* ring, uint64_t user_data);
+/* The calling thread gives its lane back (nothing may be in flight on it). */
+PENSTOCK_API int penstock_ring_leave(penstock_ring* ring);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* PENSTOCK_H */

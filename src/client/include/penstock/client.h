@@ -1,0 +1,194 @@
+// Where a file read becomes chunk reads: layout, routing, open files, lengths.
+//
+// A node has one FileSystem, shared by all its fronts and threads, and one Client per shard. The
+// FileSystem is for threads that may block (mount workers, control sockets, commands); a Client
+// moves bytes without blocking, from its shard's loop.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "penstock/engine.h"
+#include "penstock/meta.h"
+
+namespace penstock::client {
+
+using meta::Attributes;
+using meta::Credentials;
+
+class OpenFile;  // one open of one inode: its access mode; see FileSystem::open()
+class FileSystem;
+
+struct OpenFlags {
+  bool read = true;
+  bool write = false;
+  bool create = false;
+  bool exclusive = false;
+  bool truncate = false;
+};
+
+// Counted reference to an open file. The inode stays readable while one exists, also when its last
+// name is gone. Copies may be made and dropped in any thread; the last one dropped without
+// FileSystem::close() settles the length in the background.
+using FileRef = std::shared_ptr<OpenFile>;
+
+// What a file reference tells without blocking. Thread safe.
+InodeId inode_of(const OpenFile& file);
+bool may_read(const OpenFile& file);
+bool may_write(const OpenFile& file);
+uint64_t length_of(const OpenFile& file);  // with every completed write, settled or not
+
+enum class IoKind : uint8_t { read, write, sync };
+
+// One read, write or sync of an open file. Reads end at the file's length, short or with 0; holes
+// read as zeros. Writes extend the file; they become visible to everybody on completion, and when
+// durable the bytes and the length are on stable storage then. sync makes everything durable that
+// completed on the inode before (offset and memory are ignored).
+struct IoOp : engine::Op {
+  FileRef file;
+  IoKind kind = IoKind::read;
+  bool durable = false;       // writes
+  bool refuse_holes = false;  // reads: no_data instead of zeros
+  uint64_t offset = 0;
+  engine::MemoryRef memory;  // up to limits::kIoBytesMax
+  engine::Time deadline = engine::kNever;
+
+  // out
+  uint64_t transferred = 0;
+  engine::Route route = engine::Route::none;
+
+  void* internal = nullptr;
+};
+
+// Owner thread of its loop only.
+class Client {
+ public:
+  virtual ~Client() = default;
+  // access_denied when the file was not opened for this kind; invalid_argument for ranges beyond
+  // limits::kFileBytesMax. At most limits::kIoOpsMax are in progress, more wait in order.
+  virtual void submit(IoOp& op) = 0;
+  // Asks for an early end; the operation completes exactly once, with cancelled or as it was.
+  virtual void cancel(IoOp& op) = 0;
+};
+
+// Who must hear of changes that it did not make itself: a mount, whose kernel keeps attributes,
+// entries and pages. Called from any thread; must not block.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  // Bytes [offset, offset + length) and the attributes changed; length 0: only the attributes. The
+  // change is reported to its maker only after `done` was called (in any thread, exactly once).
+  virtual void data_changed(InodeId inode, uint64_t offset, uint64_t length,
+                            std::function<void()> done) = 0;
+  virtual void entry_changed(InodeId parent, std::string_view name) = 0;
+};
+
+// A shard as the file system sees it.
+struct Shard {
+  engine::Loop* loop = nullptr;
+  engine::Net* net = nullptr;
+  Client* client = nullptr;  // filled in by FileSystem::open
+};
+
+struct FileSystemConfig {
+  std::vector<Shard> shards;
+  // Where the targets are served: chain i of a layout is targets[i] on one node.
+  std::vector<engine::Address> targets;
+  engine::BlockingCaller* caller = nullptr;
+  // Free and total bytes of all targets, for statfs and no_space decisions.
+  std::function<engine::DiskSpace()> space;
+};
+
+struct FileSystemStatus {
+  uint64_t total_bytes = 0;
+  uint64_t free_bytes = 0;
+  uint64_t inodes = 0;
+  uint64_t open_files = 0;
+  uint64_t removed_waiting = 0;  // inodes whose chunks are yet to be removed
+};
+
+// Thread safe. Blocking: never call it from a loop's thread. All names and paths are foreign input
+// and are checked here. `self` is the calling front's own observer, which is not told of the
+// change; null for all others.
+class FileSystem {
+ public:
+  // Settles what a dead process left open and starts collecting removed files.
+  static Outcome<std::unique_ptr<FileSystem>> open(meta::Meta& meta, FileSystemConfig config);
+  virtual ~FileSystem() = default;
+  // Settles all open files, stops the collector. Every later call fails with closed.
+  virtual void close() = 0;
+
+  // Namespace reads that no open file can change go straight there.
+  virtual meta::Meta& meta() = 0;
+
+  virtual Result<Attributes> lookup(const Credentials&, InodeId parent, std::string_view name) = 0;
+  virtual Result<Attributes> resolve(const Credentials&, std::string_view path, bool follow) = 0;
+  // With the length and times of open files as they are at this moment.
+  virtual Result<Attributes> attributes(InodeId inode) = 0;
+  // A length here truncates or extends the data too.
+  virtual Result<Attributes> set_attributes(const Credentials&, InodeId inode,
+                                            const meta::SetAttributes&, Observer* self) = 0;
+
+  // `create`, `exclusive` and the layout need parent and name; opening by inode is for fronts that
+  // looked it up before. Permission to open is checked when `check` is set (a kernel with
+  // default_permissions has checked already).
+  virtual Result<FileRef> open_inode(const Credentials&, InodeId inode, OpenFlags flags, bool check,
+                                     Observer* self) = 0;
+  virtual Result<FileRef> open_name(const Credentials&, InodeId parent, std::string_view name,
+                                    OpenFlags flags, uint32_t mode,
+                                    std::optional<meta::Layout> layout, bool check,
+                                    Attributes* attributes, Observer* self) = 0;
+  virtual Result<FileRef> open_path(const Credentials&, std::string_view path, OpenFlags flags,
+                                    uint32_t mode, std::optional<meta::Layout> layout,
+                                    Attributes* attributes) = 0;
+  // Settles length and times if this was open for writing; the first error of a write-behind is
+  // reported here. The reference must be the last user's.
+  virtual Status close_file(FileRef file) = 0;
+
+  virtual Result<uint64_t> read(const FileRef&, uint64_t offset, engine::MemoryRef) = 0;
+  virtual Result<uint64_t> write(const FileRef&, uint64_t offset, engine::MemoryRef, bool durable,
+                                 Observer* self) = 0;
+  virtual Status sync_file(const FileRef&) = 0;
+  // Everything of everybody: data, lengths, names.
+  virtual Status sync_all() = 0;
+  // Zeros from now on; keeps the length.
+  virtual Status punch(const FileRef&, uint64_t offset, uint64_t length, Observer* self) = 0;
+
+  virtual Result<Attributes> make_directory(const Credentials&, InodeId parent,
+                                            std::string_view name, uint32_t mode, Observer*) = 0;
+  virtual Result<Attributes> make_node(const Credentials&, InodeId parent, std::string_view name,
+                                       meta::FileType type, uint32_t mode, uint64_t device,
+                                       Observer*) = 0;
+  virtual Result<Attributes> make_symlink(const Credentials&, InodeId parent, std::string_view name,
+                                          std::string_view target, Observer*) = 0;
+  virtual Result<Attributes> link(const Credentials&, InodeId inode, InodeId parent,
+                                  std::string_view name, Observer*) = 0;
+  virtual Status unlink(const Credentials&, InodeId parent, std::string_view name, Observer*) = 0;
+  virtual Status remove_directory(const Credentials&, InodeId parent, std::string_view name,
+                                  Observer*) = 0;
+  virtual Status rename(const Credentials&, InodeId parent, std::string_view name,
+                        InodeId new_parent, std::string_view new_name, meta::RenameFlags flags,
+                        Observer*) = 0;
+  virtual Status set_xattr(const Credentials&, InodeId inode, std::string_view name,
+                           std::string_view value, meta::XattrFlags flags, Observer*) = 0;
+  virtual Status remove_xattr(const Credentials&, InodeId inode, std::string_view name,
+                              Observer*) = 0;
+
+  // The parent directory and last component of a path; for path-based calls that create or remove.
+  struct PathEnd {
+    InodeId parent;
+    std::string name;
+  };
+  virtual Result<PathEnd> resolve_parent(const Credentials&, std::string_view path) = 0;
+
+  virtual FileSystemStatus status() = 0;
+
+  virtual void add_observer(Observer& observer) = 0;
+  virtual void remove_observer(Observer& observer) = 0;
+};
+
+}  // namespace penstock::client

@@ -1,0 +1,245 @@
+// The namespace: inodes, directory entries, attributes, links, xattrs, write sessions and the
+// records of removed files, kept in a transactional key-value store.
+//
+// Meta holds no state but a batch of unused ids and a count: everything else is read from the store
+// at each call, and each call is one transaction. Nothing here touches file data: lengths are what
+// clients settle, chunks are removed by whoever collects orphans.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "penstock/engine.h"
+
+namespace penstock::meta {
+
+inline constexpr InodeId kRootInode{1};
+
+// Who asks. uid 0 passes every check, except that executing a regular file needs some x bit.
+struct Credentials {
+  uint32_t uid = 0;
+  uint32_t gid = 0;
+  std::vector<uint32_t> groups;  // supplementary
+  // False when somebody else has checked already (the kernel under default_permissions, or an open
+  // handle that gives the right): then permissions, ownership and sticky bits are not checked and
+  // the ids only say who owns what is created.
+  bool enforce = true;
+};
+
+enum class FileType : uint8_t { regular, directory, symlink, fifo, socket, character, block };
+
+// How a file's chunks map to chains: computed by the client from these, never stored per chunk.
+struct Layout {
+  uint32_t chunk_bytes_log2 = 22;
+  uint32_t chain_first = 0;
+  uint32_t chain_count = 1;
+  uint64_t seed = 0;  // in a request: 0 lets create() choose one from the inode id
+
+  uint64_t chunk_bytes() const { return uint64_t{1} << chunk_bytes_log2; }
+  friend bool operator==(const Layout&, const Layout&) = default;
+};
+
+struct Attributes {
+  InodeId inode;
+  FileType type = FileType::regular;
+  uint32_t mode = 0;  // permission bits with suid, sgid and sticky (07777); no type bits
+  uint32_t uid = 0;
+  uint32_t gid = 0;
+  uint32_t links = 0;   // 0: an orphan, removed but perhaps open
+  uint64_t length = 0;  // regular: as last settled; symlink: of the target; directory: 4096
+  uint64_t device = 0;  // rdev of character and block nodes
+  engine::WallTime accessed, modified, changed, created;
+  Layout layout;  // of directories: what files created in them get
+  uint64_t generation = 0;
+};
+
+struct SetAttributes {
+  std::optional<uint32_t> mode;
+  std::optional<uint32_t> uid;
+  std::optional<uint32_t> gid;
+  std::optional<uint64_t> length;
+  std::optional<engine::WallTime> accessed;
+  std::optional<engine::WallTime> modified;
+  bool accessed_now = false;  // these two win over the explicit times
+  bool modified_now = false;
+};
+
+// Cookies are stable for the life of the entry, at least kCookieMin and below 2^63. Smaller values
+// are free for "." and "..", which read_directory() does not return.
+inline constexpr uint64_t kCookieMin = 1024;
+struct DirectoryEntry {
+  std::string name;
+  InodeId inode;
+  FileType type = FileType::regular;
+  uint64_t cookie = 0;
+};
+
+// What an unlink, remove_directory or replacing rename took a link from.
+struct Removed {
+  InodeId inode;           // 0: nothing was removed
+  bool last_link = false;  // it is an orphan now: to be given to forget() when nobody has it open
+  Attributes attributes;   // after the operation
+};
+
+struct RenameFlags {
+  bool no_replace = false;
+  bool exchange = false;
+};
+
+struct Settled {
+  uint64_t length = 0;
+  engine::WallTime modified;
+  bool only_grow = false;    // keep the recorded length if it is larger
+  bool end_session = false;  // also does what end_write() does
+};
+
+enum class XattrMode : uint8_t { any, create, replace };
+
+struct ResolvedParent {
+  Attributes parent;
+  std::string name;  // the last component; "." if the path names the root or ends in ".."
+  bool must_be_directory = false;  // the path ended in a slash
+};
+
+struct Capacity {
+  uint64_t total_bytes = 0;
+  uint64_t free_bytes = 0;
+};
+
+// For statfs.
+struct FileSystemCounts {
+  uint64_t inodes = 0;  // including orphans
+  Capacity capacity;
+};
+
+struct MetaOptions {
+  Layout default_layout;
+  // Where statfs gets its bytes from; may be empty. Called on the thread that asks.
+  std::function<Capacity()> capacity;
+  // The root directory of a new file system belongs to these.
+  uint32_t root_uid = 0;
+  uint32_t root_gid = 0;
+  uint32_t root_mode = 0755;
+  // Comes before every key, for a database shared with others. Part of the format.
+  std::string key_prefix;
+};
+
+enum Access : uint32_t { kAccessExecute = 1, kAccessWrite = 2, kAccessRead = 4 };
+// access_denied unless the mode bits grant all that is in `wanted` (a sum of Access).
+Status check_access(const Credentials& credentials, const Attributes& attributes, uint32_t wanted);
+
+// Thread safe. All calls may block on the key-value store (in simulations it is inline). Besides
+// what is said below every call can end with io_error, no_space, corrupt (a record does not decode;
+// logged with its key), or busy (too many conflicts; nothing happened).
+//
+// Changes survive the death of the process when the call returns, and a power cut after the next
+// sync() or durable settle().
+class Meta {
+ public:
+  // Creates the root in an empty database; refuses one of another format version or that is not a
+  // namespace. `kv` and `clock` outlive the Meta.
+  static Outcome<std::unique_ptr<Meta>> open(engine::Kv& kv, const engine::Clock& clock,
+                                             MetaOptions options);
+  virtual ~Meta() = default;
+  // Records the count of inodes and syncs. Without it the next open() counts again.
+  virtual Status close() = 0;
+
+  // Looking. The parent needs x. "." and ".." are understood.
+  virtual Result<Attributes> lookup(const Credentials& credentials, InodeId parent,
+                                    std::string_view name) = 0;
+  // An absolute path inside the file system; symbolic links on the way are followed, absolute ones
+  // from this root. The last component is followed too if `follow_last`, or if a slash follows it.
+  virtual Result<Attributes> resolve(const Credentials& credentials, std::string_view path,
+                                     bool follow_last) = 0;
+  // Everything but the last component, which need not exist: for creating and removing by path.
+  virtual Result<ResolvedParent> resolve_parent(const Credentials& credentials,
+                                                std::string_view path) = 0;
+  virtual Result<Attributes> attributes(InodeId inode) = 0;
+  virtual Result<std::string> read_symlink(InodeId inode) = 0;
+
+  // POSIX rules for chmod, chown, utimes and truncate, with clearing of suid and sgid. A new length
+  // is only recorded: the caller truncates the chunks, before if it shrinks.
+  virtual Result<Attributes> set_attributes(const Credentials& credentials, InodeId inode,
+                                            const SetAttributes& changes) = 0;
+
+  // Making. Modes come with the umask applied. The parent needs w and x; a set-group-id parent
+  // gives its group. already_exists if the name is taken.
+  //
+  // A regular file. If the name exists and `exclusive` is not set, the existing inode is returned
+  // (is_directory if it is a directory; a symbolic link as it is) and *created says false.
+  virtual Result<Attributes> create(const Credentials& credentials, InodeId parent,
+                                    std::string_view name, uint32_t mode, bool exclusive,
+                                    std::optional<Layout> layout = {}, bool* created = nullptr) = 0;
+  virtual Result<Attributes> make_directory(const Credentials& credentials, InodeId parent,
+                                            std::string_view name, uint32_t mode) = 0;
+  // fifo, socket, character, block (devices: root only), or regular.
+  virtual Result<Attributes> make_node(const Credentials& credentials, InodeId parent,
+                                       std::string_view name, FileType type, uint32_t mode,
+                                       uint64_t device) = 0;
+  virtual Result<Attributes> make_symlink(const Credentials& credentials, InodeId parent,
+                                          std::string_view name, std::string_view target) = 0;
+  virtual Result<Attributes> link(const Credentials& credentials, InodeId inode, InodeId new_parent,
+                                  std::string_view new_name) = 0;
+
+  // Removing. `removed` may be null. An inode whose last link goes, of any type, becomes an orphan:
+  // it keeps its record, attributes() shows 0 links, and orphans() lists it until forget().
+  virtual Status unlink(const Credentials& credentials, InodeId parent, std::string_view name,
+                        Removed* removed) = 0;
+  virtual Status remove_directory(const Credentials& credentials, InodeId parent,
+                                  std::string_view name, Removed* removed) = 0;
+  virtual Status rename(const Credentials& credentials, InodeId parent, std::string_view name,
+                        InodeId new_parent, std::string_view new_name, RenameFlags flags,
+                        Removed* removed) = 0;
+
+  // Visits entries after `after_cookie` (0: from the start) in cookie order until `visit` returns
+  // false or `max_entries` were visited. An entry that exists throughout a series of calls, each
+  // with the last cookie of the one before, is visited exactly once. Attributes are null unless
+  // asked for. `visit` runs outside of any transaction. The right to read is the caller's to check.
+  using DirectoryVisitor = std::function<bool(const DirectoryEntry&, const Attributes*)>;
+  virtual Status read_directory(InodeId directory, uint64_t after_cookie, size_t max_entries,
+                                bool with_attributes, const DirectoryVisitor& visit) = 0;
+
+  // Extended attributes: user. (regular files and directories, by mode bits), trusted. (root only,
+  // invisible to others), security. (written by root only). not_supported for anything else.
+  // no_data if there is none of that name.
+  virtual Result<std::string> get_xattr(const Credentials& credentials, InodeId inode,
+                                        std::string_view name) = 0;
+  virtual Status set_xattr(const Credentials& credentials, InodeId inode, std::string_view name,
+                           std::string_view value, XattrMode mode) = 0;
+  virtual Result<std::vector<std::string>> list_xattrs(const Credentials& credentials,
+                                                       InodeId inode) = 0;
+  virtual Status remove_xattr(const Credentials& credentials, InodeId inode,
+                              std::string_view name) = 0;
+
+  // Write sessions: while a file is open for writing its recorded length may be behind.
+  //
+  // Records that this file is being written; call it before the first byte is. Again for the same
+  // inode replaces the record. Returns a token, unique in the life of the file system.
+  virtual Result<uint64_t> begin_write(InodeId inode) = 0;
+  // At fsync and close: records length and modification time. When `durable`, this and everything
+  // before is on stable storage on return.
+  virtual Status settle(InodeId inode, const Settled& settled, bool durable) = 0;
+  virtual Status end_write(InodeId inode) = 0;
+  // Files with a write session: called at start, before any begin_write(), these are what a dead
+  // process left behind. The caller finds their lengths in the store, settles and ends them.
+  virtual Result<std::vector<InodeId>> unsettled() = 0;
+
+  // Everything returned before is on stable storage.
+  virtual Status sync() = 0;
+
+  // Orphans with an id above `after`, in order. Their removal is on stable storage on return, so
+  // that their chunks may be removed; somebody may still have them open. Whoever removes chunks of
+  // an orphan known from Removed calls sync() first.
+  virtual Result<std::vector<InodeId>> orphans(size_t limit, InodeId after = {}) = 0;
+  // Erases an orphan's record, after its chunks are removed and nobody has it open. ok if it is
+  // gone already; in_use if the inode has links.
+  virtual Status forget(InodeId inode) = 0;
+
+  virtual Result<FileSystemCounts> counts() = 0;
+};
+
+}  // namespace penstock::meta

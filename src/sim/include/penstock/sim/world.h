@@ -1,0 +1,155 @@
+// SimWorld: virtual time, randomness and the queue of what will happen, all from one seed.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include "penstock/engine.h"
+
+namespace penstock::sim {
+
+using engine::Duration;
+using engine::Time;
+
+// Stands still while any loop of the world has work; moves to the next event when all are idle.
+class SimClock final : public engine::Clock {
+ public:
+  Time now() const override;
+  // Runs at the pace of now(), from 2025-01-01.
+  engine::WallTime wall() const override;
+
+ private:
+  friend class SimWorld;
+  explicit SimClock(uint64_t seed) : seed_(seed) {}
+  void advance(Time to);
+
+  uint64_t seed_;
+  Time now_{std::chrono::seconds(1)};
+  // Every turn of a loop asks for the time: so many turns without progress are a livelock.
+  mutable uint64_t asked_since_advance_ = 0;
+};
+
+class SimParker;
+
+class SimWorld {
+ public:
+  explicit SimWorld(uint64_t seed);
+  SimWorld(const SimWorld&) = delete;
+  SimWorld& operator=(const SimWorld&) = delete;
+
+  uint64_t seed() const { return seed_; }
+  const SimClock& clock() const { return clock_; }
+  Time now() const { return clock_.now_; }
+  engine::Random& random() { return random_; }
+  // A random decision that is part of the trace.
+  bool chance(uint32_t permille) { return permille != 0 && random_.chance(permille, 1000); }
+  // Uniform in [min, max].
+  Duration between(Duration min, Duration max);
+  // For tests: a rare branch that half of all seeds never take and the other half take with the
+  // given probability, so that runs differ in kind and not only in order.
+  bool buggify(std::string_view name, uint32_t permille);
+
+  // Runs `action` when all loops are idle and time has come to `when`; in the order of (time, call
+  // of at()). `label` joins the trace.
+  using EventId = uint64_t;
+  EventId at(Time when, std::string_view label, std::function<void()> action);
+  EventId after(Duration delay, std::string_view label, std::function<void()> action) {
+    return at(now() + delay, label, std::move(action));
+  }
+  // Nothing happens if it has run already.
+  void cancel(EventId id);
+
+  // Folds a fact into the trace: the same seed must give the same hash, and two runs that differ
+  // anywhere nearly always give different ones. With PENSTOCK_TRACE set, also printed.
+  void trace(std::string_view label, uint64_t a = 0, uint64_t b = 0);
+  uint64_t trace_hash() const { return trace_hash_; }
+
+  // Drive all SimLoops of the world: for a while, or until `done` says so (then true) or the time
+  // is over (then false).
+  void run_for(Duration duration);
+  bool run_until(const std::function<bool()>& done, Duration limit = std::chrono::hours(1));
+
+  // A simulation that comes this far hangs, and is aborted as a deadlock is.
+  void set_time_limit(Duration limit) { time_limit_ = Time(limit); }
+
+ private:
+  friend class SimParker;
+  struct Event {
+    std::string_view label;
+    std::function<void()> action;
+  };
+
+  void park(SimParker& self, Time deadline);
+  bool poll_others(SimParker* self, Time& earliest);
+  void advance(Time deadline);
+  [[noreturn]] void give_up(const char* why) const;
+
+  const uint64_t seed_;
+  SimClock clock_;
+  engine::SeededRandom random_;
+  std::map<std::pair<Time, EventId>, Event> events_;
+  std::map<EventId, Time> event_times_;
+  EventId next_event_ = 1;
+  std::vector<SimParker*> parkers_;  // of loops that are driven while another one idles
+  bool driving_ = false;
+  uint64_t trace_hash_ = 0;
+  const bool print_trace_;
+  Time time_limit_{std::chrono::hours(24 * 30)};
+};
+
+// The parker of a loop on virtual time. When its loop idles it lets the other loops of the world
+// run, and when all are idle it moves the clock. Parked for ever with nothing scheduled, it aborts
+// the process with a message that names the seed.
+class SimParker final : public engine::Parker {
+ public:
+  explicit SimParker(SimWorld& world) : world_(world) {}
+  ~SimParker() override;
+  SimParker(const SimParker&) = delete;
+  SimParker& operator=(const SimParker&) = delete;
+
+  // From now on the world polls `loop` too while others idle.
+  void drive(engine::Loop& loop);
+
+  void park(Time deadline) override;
+  void unpark() override { signalled_ = true; }
+
+ private:
+  friend class SimWorld;
+  SimWorld& world_;
+  engine::Loop* loop_ = nullptr;
+  bool signalled_ = false;
+  bool parked_ = false;  // in this round of the world
+  Time wish_ = engine::kNever;
+};
+
+namespace internal {
+struct ParkerHolder {
+  explicit ParkerHolder(SimWorld& world) : parker(world) {}
+  SimParker parker;
+};
+}  // namespace internal
+
+// A loop of the world; any number of them run in the one thread.
+class SimLoop : private internal::ParkerHolder, public engine::Loop {
+ public:
+  explicit SimLoop(SimWorld& world)
+      : ParkerHolder(world), Loop(world.clock(), world.random(), parker), world_(world) {
+    parker.drive(*this);
+  }
+  SimWorld& world() { return world_; }
+
+ private:
+  SimWorld& world_;
+};
+
+// Which seeds a simulation test runs: [first, first + count), `count` by default from 1, or what
+// PENSTOCK_SEED and PENSTOCK_SEEDS say.
+struct SeedRange {
+  uint64_t first = 1;
+  uint64_t count = 1;
+};
+SeedRange seed_range(uint64_t default_count);
+
+}  // namespace penstock::sim

@@ -1,0 +1,66 @@
+// A mount: the file system for every program that knows nothing of rings.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <sys/types.h>
+
+#include "penstock/agent.h"
+#include "penstock/client.h"
+
+namespace penstock::fuse {
+
+struct MountConfig {
+  std::string mount_point;   // an empty directory; made absolute
+  std::string source;        // the absolute store directory, shown as the mounted "device"
+  bool allow_other = false;  // for everybody, not only who mounted; ordinary users need
+                             // user_allow_other in /etc/fuse.conf
+  bool read_only = false;
+  uint32_t threads = 0;  // workers, each serves one request at a time; 0: chosen here
+  // How long the kernel may keep attributes and names. It never shows stale ones: whoever changes
+  // something else than through this mount waits until the kernel has dropped what it knew.
+  std::chrono::seconds cache{3600};
+  // How much the kernel reads ahead of sequential readers, where we may choose (as root).
+  uint64_t read_ahead_bytes = 4 * kMiB;
+  // How long stop() waits for open files to be closed.
+  std::chrono::milliseconds stop_deadline{2000};
+};
+
+// What stop() did.
+enum class StopOutcome : uint8_t {
+  unmounted,  // cleanly, now or by somebody else before
+  detached,   // it stayed busy: the name is free, programs with open files get ENOTCONN
+};
+
+// Directories that exist in a mount with an agent only; see the README for what they do. The name
+// is found by lookup, never by listing the root.
+inline constexpr const char* kVirtualDirectory = "3fs-virt";
+
+// The mount's type as /proc/self/mountinfo shows it.
+inline constexpr const char* kMountType = "fuse.penstock";
+
+// start() and stop() from one thread, the rest is thread safe. The file system and the agent
+// outlive the mount.
+class Mount {
+ public:
+  // The mount is usable when this returns. A null `agent`: no virtual directory. Failures name the
+  // mount point and what to do about it.
+  static Outcome<std::unique_ptr<Mount>> start(client::FileSystem& files, agent::Agent* agent,
+                                               MountConfig config);
+  virtual ~Mount() = default;  // stops
+  // Writes back what programs have mapped, unmounts and ends the workers. When files are still open
+  // after the deadline it detaches the mount and cuts them off, and logs that. Idempotent.
+  virtual StopOutcome stop() = 0;
+
+  virtual const std::string& path() const = 0;  // absolute
+  virtual dev_t device() const = 0;             // st_dev of everything in the mount
+  virtual bool alive() const = 0;               // false once unmounted by anybody
+};
+
+// Unmounts whatever penstock mount is at `path`, also one whose process has died: what
+// `penstock unmount` does. `lazy` detaches a busy one.
+Outcome<void> unmount(const std::string& path, bool lazy);
+
+}  // namespace penstock::fuse

@@ -12,7 +12,9 @@
  *
  * Threads: a session, its regions and its files may be used from any thread. A ring has lanes; each
  * thread that submits gets a lane of its own at its first call and waits for its own completions
- * there. Everything a call takes by pointer is copied before it returns unless stated.
+ * there. A program that submits on one thread and waits on another claims its lanes itself and
+ * names them in each call (penstock_lane_*). Everything a call takes by pointer is copied before it
+ * returns unless stated.
  *
  * Times: deadlines are nanoseconds on CLOCK_MONOTONIC; 0 means do not wait, PENSTOCK_FOREVER means
  * no deadline of the caller's (the death of the agent still ends every wait).
@@ -24,6 +26,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <time.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -38,6 +41,7 @@ extern "C" {
 typedef struct penstock_session penstock_session;
 typedef struct penstock_region penstock_region;
 typedef struct penstock_ring penstock_ring;
+typedef struct penstock_lane penstock_lane;
 /* An open file of one session; >= 0. */
 typedef int32_t penstock_file;
 
@@ -179,6 +183,30 @@ PENSTOCK_API int penstock_wait(penstock_ring* ring, penstock_completion* complet
 PENSTOCK_API int penstock_cancel(penstock_ring* ring, uint64_t user_data);
 /* The calling thread gives its lane back (nothing may be in flight on it). */
 PENSTOCK_API int penstock_ring_leave(penstock_ring* ring);
+
+/* ---- lanes by name ----------------------------------------------------------------------------
+ *
+ * The calls above with the lane named instead of the calling thread's. A lane has two sides, and at
+ * any time at most one thread is inside each: the submitting side (prepare, submit, cancel) and the
+ * waiting side (wait). The threads may differ and may change; the caller orders those of one side.
+ * A thread blocked in penstock_lane_wait() sees the completions of whatever is submitted meanwhile.
+ */
+
+/* Takes a free lane out of the ring for the caller; it counts among the ring's `lanes`. -EUSERS:
+   none is free. */
+PENSTOCK_API int penstock_lane_claim(penstock_ring* ring, penstock_lane** lane);
+/* Gives the lane back. Nothing may be in flight on it; what was prepared and not submitted is
+   dropped. penstock_ring_destroy() ends lanes that were not given back. */
+PENSTOCK_API int penstock_lane_release(penstock_lane* lane);
+/* -ECONNRESET: the agent is gone for good and the operation was not taken. */
+PENSTOCK_API int penstock_lane_prepare(penstock_lane* lane, const penstock_io* io);
+/* Makes the oldest `count` of what was prepared visible, or all if there are fewer; returns how
+   many. When the agent is gone for good they complete with -ECONNRESET. */
+PENSTOCK_API int penstock_lane_submit(penstock_lane* lane, uint32_t count);
+/* As penstock_wait(). Nothing in flight is no reason to return early: another thread may submit. */
+PENSTOCK_API int penstock_lane_wait(penstock_lane* lane, penstock_completion* completions,
+                                    uint32_t max, uint32_t min, uint64_t deadline);
+PENSTOCK_API int penstock_lane_cancel(penstock_lane* lane, uint64_t user_data);
 
 #ifdef __cplusplus
 }

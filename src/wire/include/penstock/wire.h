@@ -1,0 +1,5 @@
+// What leaves a process as messages: fixed structs for chunk I/O, schema-driven messages for the
+// rest. Include this header; the parts are listed for reading.
+#pragma once
+
+#include "penstock/wire/chunk_io.h"

@@ -14,14 +14,16 @@
 
 #include "penstock/engine.h"
 #include "penstock/meta.h"
+#include "penstock/store.h"
 
 namespace penstock::client {
 
 using meta::Attributes;
 using meta::Credentials;
 
-class OpenFile;  // one open of one inode: its access mode; see FileSystem::open()
+class OpenFile;  // one open of one inode: its access mode; see FileSystem::open_name()
 class FileSystem;
+class Observer;
 
 struct OpenFlags {
   bool read = true;
@@ -56,8 +58,9 @@ struct IoOp : engine::Op {
   uint64_t offset = 0;
   engine::MemoryRef memory;  // up to limits::kIoBytesMax
   engine::Time deadline = engine::kNever;
+  Observer* origin = nullptr;  // writes: the observer that need not be told, as it asked for this
 
-  // out
+  // out. After an error: the bytes before the first that failed; of a write, these are in the file.
   uint64_t transferred = 0;
   engine::Route route = engine::Route::none;
 
@@ -69,14 +72,18 @@ class Client {
  public:
   virtual ~Client() = default;
   // access_denied when the file was not opened for this kind; invalid_argument for ranges beyond
-  // limits::kFileBytesMax. At most limits::kIoOpsMax are in progress, more wait in order.
+  // limits::kFileBytesMax. At most kIoOpsMax are in progress, more wait in order.
   virtual void submit(IoOp& op) = 0;
   // Asks for an early end; the operation completes exactly once, with cancelled or as it was.
   virtual void cancel(IoOp& op) = 0;
 };
 
+// Operations that one Client has in progress: what a few busy rings hold.
+inline constexpr uint32_t kIoOpsMax = 4096;
+
 // Who must hear of changes that it did not make itself: a mount, whose kernel keeps attributes,
-// entries and pages. Called from any thread; must not block.
+// entries and pages. It is told only about what it watches, see FileSystem::watch(). Called from
+// any thread; must not block.
 class Observer {
  public:
   virtual ~Observer() = default;
@@ -101,7 +108,17 @@ struct FileSystemConfig {
   engine::BlockingCaller* caller = nullptr;
   // Free and total bytes of all targets, for statfs and no_space decisions.
   std::function<engine::DiskSpace()> space;
+  // False in simulations: then nothing runs but the callers and the loops, and whoever drives the
+  // simulation calls FileSystem::collect().
+  bool threads = true;
 };
+
+// Serves a target to clients: to be given to Net::serve() of the loop that owns the target. Owner
+// thread only; outlives the calls it was given, and the target outlives it. At most `calls_max` are
+// in progress, more end with busy.
+inline constexpr uint32_t kServiceCallsMax = 4096;
+std::unique_ptr<engine::Service> make_chunk_service(store::Target& target,
+                                                    uint32_t calls_max = kServiceCallsMax);
 
 struct FileSystemStatus {
   uint64_t total_bytes = 0;
@@ -174,7 +191,7 @@ class FileSystem {
                         InodeId new_parent, std::string_view new_name, meta::RenameFlags flags,
                         Observer*) = 0;
   virtual Status set_xattr(const Credentials&, InodeId inode, std::string_view name,
-                           std::string_view value, meta::XattrFlags flags, Observer*) = 0;
+                           std::string_view value, meta::XattrMode mode, Observer*) = 0;
   virtual Status remove_xattr(const Credentials&, InodeId inode, std::string_view name,
                               Observer*) = 0;
 
@@ -187,8 +204,22 @@ class FileSystem {
 
   virtual FileSystemStatus status() = 0;
 
+  // Removes the chunks of removed files that nobody has open, of at most `limit` files; returns how
+  // many. A thread of the file system does so when something was removed, unless
+  // FileSystemConfig::threads is false.
+  virtual Result<uint64_t> collect(size_t limit) = 0;
+
+  // At most kObserversMax at a time; an observer must not be removed while one of its own calls is
+  // in progress, and hears nothing any more once remove_observer() has returned.
   virtual void add_observer(Observer& observer) = 0;
   virtual void remove_observer(Observer& observer) = 0;
+  // From now on the observer is told of changes to this inode (for a directory: its entries), until
+  // unwatch(). Opening with `self` set watches, too. A mount watches what its kernel knows: from
+  // the first lookup to the kernel's FORGET. Nothing is paid for inodes that nobody watches.
+  virtual void watch(InodeId inode, Observer& observer) = 0;
+  virtual void unwatch(InodeId inode, Observer& observer) = 0;
 };
+
+inline constexpr uint32_t kObserversMax = 32;
 
 }  // namespace penstock::client

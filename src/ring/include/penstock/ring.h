@@ -1,0 +1,8 @@
+// Shared-memory rings: the layout, the application's side and the agent's side.
+#pragma once
+
+#include "penstock/ring/agent_side.h"
+#include "penstock/ring/app_side.h"
+#include "penstock/ring/geometry.h"
+#include "penstock/ring/layout.h"
+#include "penstock/ring/wake.h"

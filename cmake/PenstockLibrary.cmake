@@ -36,7 +36,8 @@ function(penstock_test name)
     set(ARG_TIMEOUT 120)
   endif()
   add_executable(${name} ${ARG_SOURCES})
-  target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  # After the system's directories: a library's limits.h must not stand before <limits.h>.
+  target_compile_options(${name} PRIVATE "SHELL:-idirafter ${CMAKE_CURRENT_SOURCE_DIR}")
   target_link_libraries(${name} PRIVATE ${ARG_LINK} penstock_options GTest::gmock GTest::gtest_main
     Threads::Threads)
   add_test(NAME ${name} COMMAND ${name})

@@ -1,0 +1,64 @@
+// Block maps and their form in the KV store (docs/formats/store.md).
+#pragma once
+
+#include "limits.h"
+
+#include <array>
+#include <optional>
+#include <string_view>
+
+#include "penstock/base.h"
+
+namespace penstock::store {
+
+inline constexpr uint32_t kHole = UINT32_MAX;
+
+// Where a block lives in the data files, and the CRC-32C of its 4096 bytes.
+struct BlockRef {
+  uint32_t physical = kHole;
+  uint32_t crc = 0;  // 0 for a hole
+
+  bool hole() const { return physical == kHole; }
+  friend bool operator==(const BlockRef&, const BlockRef&) = default;
+};
+
+struct MapKey {
+  ChunkId chunk;
+  uint32_t index = 0;  // below kChunkMapsMax
+
+  friend constexpr auto operator<=>(const MapKey&, const MapKey&) = default;
+};
+
+// 64 consecutive blocks of a chunk. Bytes at and beyond valid_end are zeros, so no block that
+// begins there is mapped.
+struct BlockMap {
+  std::array<BlockRef, limits::kMapBlocks> blocks;
+  uint32_t valid_end = 0;  // end of the last written byte, at most kMapBytes
+
+  void reset() { *this = BlockMap(); }
+  // Nothing to remember: it has no record.
+  bool empty() const { return valid_end == 0; }
+  uint32_t mapped() const;
+  friend bool operator==(const BlockMap&, const BlockMap&) = default;
+};
+
+inline constexpr size_t kMapKeyBytes = 1 + 8 + 4 + 2;
+inline constexpr size_t kMapRecordBytesMax = 1 + 1 + 1 + 4 + limits::kMapBlocks * 8 + 4;
+inline constexpr char kMapKeyType = 'B';
+
+using EncodedMapKey = std::array<char, kMapKeyBytes>;
+EncodedMapKey encode_key(const MapKey& key);
+// The first key that is greater than every key of the inode.
+EncodedMapKey encode_key_after(InodeId inode);
+std::optional<MapKey> decode_key(std::string_view key);
+inline std::string_view as_view(const EncodedMapKey& key) {
+  return {key.data(), key.size()};
+}
+
+// `to` has room for kMapRecordBytesMax; returns the length. The map is not empty.
+size_t encode_map(const MapKey& key, const BlockMap& map, char* to);
+// Corrupt, or wrong_version for a record of another version. The key is covered by the record's
+// checksum, so a record under a foreign key does not decode.
+Status decode_map(const MapKey& key, std::string_view record, BlockMap& map);
+
+}  // namespace penstock::store

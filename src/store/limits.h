@@ -1,0 +1,88 @@
+// Bounds of a target, each with its reason.
+#pragma once
+
+#include <chrono>
+
+#include "penstock/base.h"
+
+namespace penstock::store::limits {
+
+using penstock::limits::kBlockBytes;
+using penstock::limits::kChunkBytesMax;
+
+// Blocks of one block map. 64 make a map about half a kilobyte, the least that a KV store moves
+// well, and give one map to each 256 KiB.
+inline constexpr uint32_t kMapBlocks = 64;
+inline constexpr uint64_t kMapBytes = kMapBlocks * kBlockBytes;
+inline constexpr uint32_t kChunkBlocksMax = kChunkBytesMax / kBlockBytes;
+inline constexpr uint32_t kChunkMapsMax = kChunkBlocksMax / kMapBlocks;
+
+// Reads, writes and clears in progress; more wait in order. Enough to keep any drive busy.
+inline constexpr uint32_t kOpsMax = 1024;
+// An operation on up to a MiB, aligned or not, keeps its blocks in its own context; larger ones
+// share a few large arrays.
+inline constexpr uint32_t kInlineBlocks = 320;
+inline constexpr uint32_t kInlineMaps = 6;
+inline constexpr uint32_t kLargeOps = 32;
+
+// One data file: small enough for any file system, few enough to keep all of them open.
+inline constexpr uint32_t kDataFileBlocks = 1 << 18;
+inline constexpr uint32_t kDataFilesMax = 16384;
+
+// The largest extent that the allocator hands out whole: 64 MiB, a chunk of the largest size.
+inline constexpr uint32_t kOrderMax = 14;
+// Data files grow in such steps (less when the file system is nearly full) before they must.
+inline constexpr uint32_t kGrowBlocks = 1 << kOrderMax;
+inline constexpr uint32_t kGrowBlocksMin = 256;
+inline constexpr uint32_t kGrowAheadBlocks = 2 * kGrowBlocks;
+// Writes leave so many blocks free for clears, which copy up to two blocks in order to free more.
+inline constexpr uint32_t kClearReserveBlocks = 64;
+
+// Disk operations of this target in progress, and of one request.
+inline constexpr uint32_t kIosMax = 2048;
+inline constexpr uint32_t kIosPerRequest = 64;
+// Aligned buffers for what cannot go straight between the disk and the caller's memory.
+inline constexpr uint32_t kStageBlocks = 16;
+inline constexpr uint64_t kStageBytes = kStageBlocks * kBlockBytes;
+inline constexpr uint32_t kStages = 128;
+
+// Block maps read from the KV store by one transaction, and such transactions in progress.
+inline constexpr uint32_t kLoadMaps = 64;
+inline constexpr uint32_t kLoads = 32;
+
+// A commit starts by itself when so many maps have changed, or so long after the first change;
+// updates wait when one group holds more than the maximum, so that a commit stays below 5 MiB.
+inline constexpr uint32_t kGroupMapsStart = 1024;
+inline constexpr uint32_t kGroupMapsMax = 8192;
+inline constexpr std::chrono::milliseconds kCommitDelay{200};
+// Gathering, syncing, committing.
+inline constexpr uint32_t kGroups = 3;
+inline constexpr uint32_t kGroupSyncs = 16;  // data files synced at a time
+// A commit that the KV store refuses as busy is tried again so often before the target gives up.
+inline constexpr int kCommitAttemptsMax = 8;
+
+// Removals, scrubs and end queries in progress; more wait in order. Each scans so many keys at a
+// time.
+inline constexpr uint32_t kSweepsMax = 16;
+inline constexpr uint32_t kSweepKeys = 1024;
+inline constexpr uint32_t kScrubDepth = 4;  // block maps that one scrub reads at a time
+
+// Maps in use beyond the cache's bound, which only evicts what nobody uses.
+inline constexpr uint32_t kMapsInUseMax = 65536;
+inline constexpr uint32_t kMapsCachedMin = 64;
+
+static_assert(kChunkBlocksMax % kMapBlocks == 0);
+static_assert(kChunkMapsMax <= UINT16_MAX, "a map's index in its chunk is 16 bits in its key");
+static_assert(kInlineBlocks >= penstock::kMiB / kBlockBytes + 1, "an unaligned MiB fits inline");
+static_assert(kInlineMaps >= kInlineBlocks / kMapBlocks + 1);
+static_assert(kDataFileBlocks % kGrowBlocks == 0, "no extent spans two files");
+static_assert(uint64_t{kDataFilesMax} * kDataFileBlocks == uint64_t{1} << 32,
+              "block numbers are 32 bits");
+static_assert(kGrowBlocks % kGrowBlocksMin == 0 && kGrowBlocksMin > kClearReserveBlocks);
+static_assert(kIosMax > kOpsMax, "every request can make progress");
+static_assert(kMapsInUseMax >= kOpsMax * kInlineMaps + kLargeOps * kChunkMapsMax +
+                                   kLoads * kLoadMaps + kGroups * (kGroupMapsMax + kChunkMapsMax) +
+                                   kSweepsMax * kChunkMapsMax,
+              "whatever may pin a map finds room");
+
+}  // namespace penstock::store::limits

@@ -1,0 +1,80 @@
+#include "map_index.h"
+
+#include <algorithm>
+
+namespace penstock::store {
+namespace {
+
+uint32_t bounded(uint64_t maps_max) {
+  constexpr uint64_t kMost = UINT32_MAX - limits::kMapsInUseMax;
+  return static_cast<uint32_t>(std::clamp<uint64_t>(maps_max, limits::kMapsCachedMin, kMost));
+}
+
+}  // namespace
+
+MapIndex::MapIndex(uint64_t maps_max)
+    : maps_max_(bounded(maps_max)),
+      bucket_mask_(std::bit_ceil(size_t{maps_max_}) - 1),
+      buckets_memory_((bucket_mask_ + 1) * sizeof(CachedMap*)),
+      buckets_(reinterpret_cast<CachedMap**>(buckets_memory_.data())),
+      pool_(maps_max_ + limits::kMapsInUseMax) {}
+
+CachedMap& MapIndex::insert(const MapKey& key) {
+  DASSERT(find(key) == nullptr);
+  if (size_ >= maps_max_) evict_one();
+  CachedMap* map = pool_.take();
+  // What may be in use at a time is bounded below the pool's size (limits.h).
+  ASSERT(map != nullptr);
+  map->reset();
+  map->key = key;
+  map->pins = 0;
+  map->pending = 0;
+  map->gathered = false;
+  map->referenced = true;
+  map->in_table = true;
+  map->load = nullptr;
+  CachedMap*& head = buckets_[bucket_of(key)];
+  map->hash_next = std::exchange(head, map);
+  ++size_;
+  return *map;
+}
+
+void MapIndex::unlink(CachedMap& map) {
+  CachedMap** link = &buckets_[bucket_of(map.key)];
+  while (*link != &map) link = &(*link)->hash_next;
+  *link = map.hash_next;
+  map.in_table = false;
+  --size_;
+}
+
+void MapIndex::remove(CachedMap& map) {
+  unlink(map);
+  if (map.pins == 0 && map.pending == 0) pool_.give(map);
+}
+
+void MapIndex::release_if_unused(CachedMap& map) {
+  if (map.pins != 0 || map.pending != 0 || map.load != nullptr) return;
+  if (!map.in_table) {
+    pool_.give(map);
+  } else if (complete_ && map.empty()) {
+    unlink(map);
+    pool_.give(map);
+  }
+}
+
+void MapIndex::evict_one() {
+  // Two rounds: the first may only take marks away.
+  const uint64_t steps = uint64_t{pool_.made()} * 2;
+  for (uint64_t step = 0; step < steps; ++step) {
+    if (hand_ >= pool_.made()) hand_ = 0;
+    CachedMap& map = pool_.at(hand_++);
+    if (!map.in_table || map.pins != 0 || map.pending != 0 || map.load != nullptr) continue;
+    if (std::exchange(map.referenced, false)) continue;
+    if (!map.empty()) complete_ = false;
+    unlink(map);
+    pool_.give(map);
+    return;
+  }
+}
+
+}  // namespace penstock::store

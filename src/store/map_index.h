@@ -1,0 +1,80 @@
+// The block maps in memory: a hash table over a pool, bounded by evicting clean maps that nobody
+// uses, least recently used first (clock).
+//
+// While every map of the target is in memory (`complete()`), a map that is not here does not exist;
+// afterwards absence means that the KV store must be asked, and maps that turned out not to exist
+// are kept as empty ones.
+#pragma once
+
+#include "block_map.h"
+#include "pool.h"
+
+#include "penstock/engine.h"
+
+namespace penstock::store {
+
+struct MapLoad;
+
+struct CachedMap : BlockMap {
+  MapKey key;
+  // Requests that need it to stay where it is.
+  uint32_t pins = 0;
+  // Commit groups that hold it: its content is newer than the KV store's until this is 0.
+  uint16_t pending = 0;
+  bool gathered = false;    // it is in the group that gathers now
+  bool referenced = false;  // used since the clock's hand passed
+  bool in_table = false;
+  MapLoad* load = nullptr;  // being read from the KV store; the content means nothing yet
+  CachedMap* hash_next = nullptr;
+  CachedMap* pool_next = nullptr;
+};
+
+class MapIndex {
+ public:
+  explicit MapIndex(uint64_t maps_max);
+  bool valid() const { return pool_.valid() && static_cast<bool>(buckets_memory_); }
+
+  // Null when it is not in memory.
+  CachedMap* find(const MapKey& key) {
+    for (CachedMap* map = buckets_[bucket_of(key)]; map != nullptr; map = map->hash_next) {
+      if (map->key == key) {
+        map->referenced = true;
+        return map;
+      }
+    }
+    return nullptr;
+  }
+  // A new empty map for a key that is not here. May evict others to stay within the bound.
+  CachedMap& insert(const MapKey& key);
+  // Takes it out of the table: find() does not see it any more. The object goes back to the pool
+  // now, or when the last pin and pending group let go of it (release_if_unused).
+  void remove(CachedMap& map);
+  // To be called when `pins` or `pending` became 0: an object out of the table is given back, an
+  // empty one of a complete index leaves.
+  void release_if_unused(CachedMap& map);
+
+  uint32_t size() const { return size_; }
+  uint32_t maps_max() const { return maps_max_; }
+  bool complete() const { return complete_; }
+  void set_incomplete() { complete_ = false; }
+
+ private:
+  static uint64_t hash_of(const MapKey& key) {
+    return mix64(key.chunk.inode.value * 0x9e3779b97f4a7c15ULL ^
+                 (uint64_t{key.chunk.index} << 16 | key.index));
+  }
+  size_t bucket_of(const MapKey& key) const { return hash_of(key) & bucket_mask_; }
+  void unlink(CachedMap& map);
+  void evict_one();
+
+  const uint32_t maps_max_;
+  size_t bucket_mask_;
+  MappedMemory buckets_memory_;
+  CachedMap** buckets_;
+  Pool<CachedMap> pool_;
+  uint32_t hand_ = 0;
+  uint32_t size_ = 0;
+  bool complete_ = true;
+};
+
+}  // namespace penstock::store

@@ -1,0 +1,34 @@
+// What says that a directory and a database are one target: the file `target` in the directory and
+// a record in the database that carry the same identity (docs/formats/store.md).
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "penstock/base.h"
+
+namespace penstock::store {
+
+inline constexpr uint32_t kFormatVersion = 1;
+inline constexpr const char* kSuperblockName = "target";
+// In the database. Sorts after all block maps.
+inline constexpr std::string_view kIdentityKey = "T";
+// Written by a commit that carries nothing else but must be durable.
+inline constexpr std::string_view kSyncKey = "S";
+
+struct Identity {
+  TargetId id;
+  std::array<uint8_t, 16> uuid{};
+  friend bool operator==(const Identity&, const Identity&) = default;
+};
+
+std::string encode_superblock(const Identity& identity);
+// wrong_version for a file of this kind but of another version, else corrupt.
+Result<Identity> decode_superblock(std::string_view text);
+
+std::string encode_identity(const Identity& identity);
+Result<Identity> decode_identity(std::string_view record);
+
+}  // namespace penstock::store

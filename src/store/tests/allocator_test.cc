@@ -1,0 +1,175 @@
+#include "allocator.h"
+
+#include <gtest/gtest.h>
+#include <set>
+
+#include "penstock/engine.h"
+
+namespace penstock::store {
+namespace {
+
+constexpr uint32_t kArea = BlockAllocator::kAreaBlocks;
+
+TEST(BlockAllocator, gives_one_run_when_one_is_long_enough) {
+  BlockAllocator allocator;
+  allocator.add({0, kArea});
+  EXPECT_EQ(allocator.allocate(300), (Extent{0, 300}));
+  EXPECT_EQ(allocator.free_blocks(), kArea - 300u);
+  // The surplus of the power of two went back: the next request continues right behind.
+  EXPECT_EQ(allocator.allocate(4), (Extent{300, 4}));
+  EXPECT_TRUE(allocator.consistent());
+}
+
+TEST(BlockAllocator, gives_the_longest_run_when_space_is_in_pieces) {
+  BlockAllocator allocator;
+  allocator.add({0, 64});
+  ASSERT_TRUE(allocator.take({16, 1}));
+  EXPECT_EQ(allocator.allocate(64), (Extent{32, 32}));
+  EXPECT_EQ(allocator.allocate(64), (Extent{0, 16}));
+  EXPECT_EQ(allocator.allocate(64), (Extent{24, 8}));
+  EXPECT_EQ(allocator.free_blocks(), 7u);
+}
+
+TEST(BlockAllocator, merges_to_the_largest_run_when_all_comes_back) {
+  BlockAllocator allocator;
+  allocator.add({0, 2 * kArea});
+  std::vector<Extent> taken;
+  while (const auto extent = allocator.allocate(7)) taken.push_back(*extent);
+  EXPECT_EQ(allocator.free_blocks(), 0u);
+  for (const Extent& extent : taken) allocator.release(extent);
+  EXPECT_EQ(allocator.allocate(kArea), (Extent{0, kArea}));
+  EXPECT_EQ(allocator.allocate(kArea), (Extent{kArea, kArea}));
+}
+
+TEST(BlockAllocator, refuses_to_take_what_is_not_free_and_changes_nothing) {
+  BlockAllocator allocator;
+  allocator.add({0, 100});
+  ASSERT_TRUE(allocator.take({50, 10}));
+  EXPECT_FALSE(allocator.take({59, 1}));
+  EXPECT_FALSE(allocator.take({40, 20}));
+  EXPECT_FALSE(allocator.take({99, 2}));
+  EXPECT_FALSE(allocator.take({UINT32_MAX, 2}));
+  EXPECT_EQ(allocator.free_blocks(), 90u);
+  EXPECT_TRUE(allocator.consistent());
+}
+
+TEST(BlockAllocator, works_at_the_end_of_the_number_space) {
+  BlockAllocator allocator;
+  const uint32_t last_area = UINT32_MAX - kArea + 1;
+  allocator.add({last_area, kArea - 1});
+  const auto extent = allocator.allocate(kArea / 2);
+  ASSERT_TRUE(extent);
+  EXPECT_EQ(extent->first, last_area);
+  allocator.release(*extent);
+  EXPECT_FALSE(allocator.is_free(UINT32_MAX));
+}
+
+// Random requests against a plain set of free numbers.
+class AllocatorModel {
+ public:
+  explicit AllocatorModel(uint64_t seed) : random_(seed) {}
+
+  void run(int steps) {
+    for (int step = 0; step < steps; ++step) {
+      const uint64_t kind = random_.below(10);
+      if (kind == 0) {
+        grow();
+      } else if (kind < 5) {
+        allocate();
+      } else if (kind < 9) {
+        release();
+      } else {
+        take();
+      }
+      ASSERT_EQ(allocator_.free_blocks(), free_.size());
+      if (step % 256 == 0) {
+        ASSERT_TRUE(allocator_.consistent());
+      }
+    }
+    for (uint32_t block = 0; block < end_; ++block) {
+      ASSERT_EQ(allocator_.is_free(block), free_.contains(block)) << block;
+    }
+  }
+
+ private:
+  void grow() {
+    if (end_ > 3 * kArea) return;
+    // Not necessarily adjacent: a data file may have ended early.
+    end_ += random_.chance(1, 8) ? static_cast<uint32_t>(random_.below(500)) : 0;
+    const auto count = static_cast<uint32_t>(1 + random_.below(kArea / 4));
+    allocator_.add({end_, count});
+    for (uint32_t i = 0; i < count; ++i) free_.insert(end_ + i);
+    end_ += count;
+  }
+  uint32_t longest_power_of_two() const {
+    for (uint32_t size = kArea; size > 0; size /= 2) {
+      for (auto it = free_.lower_bound(0); it != free_.end();) {
+        const uint32_t begin = (*it + size - 1) / size * size;
+        uint32_t got = 0;
+        while (got < size && free_.contains(begin + got)) ++got;
+        if (got == size) return size;
+        it = free_.upper_bound(begin + got);
+      }
+    }
+    return 0;
+  }
+  void allocate() {
+    const auto wanted = static_cast<uint32_t>(1 + random_.below(uint64_t{1} << random_.below(13)));
+    const auto extent = allocator_.allocate(wanted);
+    ASSERT_EQ(extent.has_value(), !free_.empty());
+    if (!extent) return;
+    ASSERT_LE(extent->count, wanted);
+    if (extent->count < wanted) {
+      ASSERT_EQ(extent->count, longest_power_of_two());
+      ASSERT_LT(extent->count, std::bit_ceil(wanted));
+    }
+    for (uint32_t i = 0; i < extent->count; ++i) {
+      ASSERT_EQ(free_.erase(extent->first + i), 1u) << "handed out twice: " << extent->first + i;
+    }
+    used_.push_back(*extent);
+  }
+  void release() {
+    if (used_.empty()) return;
+    const size_t which = random_.below(used_.size());
+    Extent& extent = used_[which];
+    // The whole, or a part from the front.
+    const auto count = static_cast<uint32_t>(
+        random_.chance(1, 2) ? extent.count : 1 + random_.below(extent.count));
+    allocator_.release({extent.first, count});
+    for (uint32_t i = 0; i < count; ++i) free_.insert(extent.first + i);
+    extent.first += count;
+    extent.count -= count;
+    if (extent.count == 0) {
+      extent = used_.back();
+      used_.pop_back();
+    }
+  }
+  void take() {
+    if (end_ == 0) return;
+    const auto first = static_cast<uint32_t>(random_.below(end_));
+    const auto count = static_cast<uint32_t>(1 + random_.below(100));
+    bool all_free = true;
+    for (uint32_t i = 0; i < count; ++i) all_free &= free_.contains(first + i);
+    ASSERT_EQ(allocator_.take({first, count}), all_free);
+    if (!all_free) return;
+    for (uint32_t i = 0; i < count; ++i) free_.erase(first + i);
+    used_.push_back({first, count});
+  }
+
+  engine::SeededRandom random_;
+  BlockAllocator allocator_;
+  std::set<uint32_t> free_;
+  std::vector<Extent> used_;
+  uint32_t end_ = 0;
+};
+
+TEST(BlockAllocator, behaves_like_a_set_when_used_at_random) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    AllocatorModel(seed).run(1500);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace penstock::store

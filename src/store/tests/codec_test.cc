@@ -1,0 +1,172 @@
+#include "block_map.h"
+#include "superblock.h"
+
+#include <gtest/gtest.h>
+
+#include "penstock/engine.h"
+
+namespace penstock::store {
+namespace {
+
+const MapKey kKey{{InodeId(77), 5}, 3};
+
+BlockMap random_map(engine::Random& random) {
+  BlockMap map;
+  uint32_t last = 0;
+  bool any = false;
+  for (uint32_t i = 0; i < limits::kMapBlocks; ++i) {
+    if (random.chance(1, 3)) continue;
+    map.blocks[i] = {static_cast<uint32_t>(random.below(kHole)),
+                     static_cast<uint32_t>(random.next())};
+    last = i;
+    any = true;
+  }
+  const uint64_t least = any ? last * limits::kBlockBytes + 1 : 1;
+  map.valid_end = static_cast<uint32_t>(least + random.below(limits::kMapBytes - least + 1));
+  return map;
+}
+
+std::string encoded(const BlockMap& map) {
+  std::string record(kMapRecordBytesMax, '\0');
+  record.resize(encode_map(kKey, map, record.data()));
+  return record;
+}
+
+// With a checksum that is right for the content, as a hostile writer would make it.
+std::string sealed(std::string content) {
+  const EncodedMapKey key = encode_key(kKey);
+  const uint32_t crc =
+      crc32c(std::as_bytes(std::span(content)), crc32c(std::as_bytes(std::span(key))));
+  content.append(reinterpret_cast<const char*>(&crc), 4);
+  return content;
+}
+
+TEST(MapRecord, decodes_to_what_was_encoded) {
+  engine::SeededRandom random(1);
+  for (int i = 0; i < 200; ++i) {
+    const BlockMap map = random_map(random);
+    const std::string record = encoded(map);
+    BlockMap decoded;
+    ASSERT_TRUE(decode_map(kKey, record, decoded).ok());
+    EXPECT_EQ(decoded, map);
+    // One form for each map.
+    EXPECT_EQ(encoded(decoded), record);
+  }
+}
+
+TEST(MapRecord, has_a_stable_form) {
+  BlockMap map;
+  map.blocks[1] = {0x01020304, 0xa0b0c0d0};
+  map.valid_end = 8192;
+  const std::string record = encoded(map);
+  const std::string expected(
+      "\x01\x00\x02\x00\x20\x00\x00"
+      "\xff\xff\xff\xff\x00\x00\x00\x00"
+      "\x04\x03\x02\x01\xd0\xc0\xb0\xa0",
+      23);
+  EXPECT_EQ(record.substr(0, 23), expected);
+  EXPECT_EQ(record, sealed(expected));
+}
+
+TEST(MapRecord, is_refused_when_any_bit_is_flipped_or_it_is_cut) {
+  engine::SeededRandom random(2);
+  const std::string record = encoded(random_map(random));
+  BlockMap decoded;
+  for (size_t bit = 0; bit < record.size() * 8; ++bit) {
+    std::string damaged = record;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+    ASSERT_FALSE(decode_map(kKey, damaged, decoded).ok()) << bit;
+  }
+  for (size_t length = 0; length < record.size(); ++length) {
+    ASSERT_FALSE(decode_map(kKey, record.substr(0, length), decoded).ok()) << length;
+  }
+  EXPECT_FALSE(decode_map(kKey, record + '\0', decoded).ok());
+  EXPECT_FALSE(decode_map({kKey.chunk, 4}, record, decoded).ok()) << "under another key";
+}
+
+TEST(MapRecord, is_refused_when_its_content_contradicts_itself) {
+  BlockMap decoded;
+  const std::string entry("\x07\x00\x00\x00\x01\x02\x03\x04", 8);
+  const std::string hole("\xff\xff\xff\xff\x00\x00\x00\x00", 8);
+  const auto header = [](uint8_t version, uint8_t flags, uint8_t count, uint32_t valid_end) {
+    std::string text{static_cast<char>(version), static_cast<char>(flags),
+                     static_cast<char>(count)};
+    return text.append(reinterpret_cast<const char*>(&valid_end), 4);
+  };
+  const auto decode = [&](const std::string& content) {
+    return decode_map(kKey, sealed(content), decoded);
+  };
+  EXPECT_TRUE(decode(header(1, 0, 1, 4096) + entry).ok());
+  EXPECT_TRUE(decode(header(1, 0, 0, 4096)).ok());
+  EXPECT_EQ(decode(header(2, 0, 1, 4096) + entry).code(), Code::wrong_version);
+  EXPECT_FALSE(decode(header(1, 1, 1, 4096) + entry).ok()) << "unknown flag";
+  EXPECT_FALSE(decode(header(1, 0, 2, 8192) + entry).ok()) << "too short";
+  EXPECT_FALSE(decode(header(1, 0, 1, 4096) + entry + entry).ok()) << "too long";
+  EXPECT_FALSE(decode(header(1, 0, 0, 0)).ok()) << "empty";
+  EXPECT_FALSE(decode(header(1, 0, 1, limits::kMapBytes + 1) + entry).ok());
+  EXPECT_FALSE(decode(header(1, 0, 2, 8192) + entry + hole).ok()) << "ends in a hole";
+  EXPECT_FALSE(decode(header(1, 0, 2, 4096) + entry + entry).ok()) << "mapped beyond the end";
+  std::string bad_hole = hole;
+  bad_hole[4] = 1;
+  EXPECT_FALSE(decode(header(1, 0, 2, 8192) + bad_hole + entry).ok()) << "hole with a checksum";
+  EXPECT_FALSE(decode(header(1, 0, 65, limits::kMapBytes) + std::string(65 * 8, 'x')).ok());
+}
+
+TEST(MapKeys, sort_as_their_chunks_do) {
+  const MapKey keys[] = {{{InodeId(1), 0}, 0},   {{InodeId(1), 0}, 255}, {{InodeId(1), 1}, 0},
+                         {{InodeId(1), 256}, 0}, {{InodeId(2), 0}, 0},   {{InodeId(256), 0}, 0}};
+  for (size_t i = 0; i + 1 < std::size(keys); ++i) {
+    EXPECT_LT(as_view(encode_key(keys[i])), as_view(encode_key(keys[i + 1])));
+    EXPECT_EQ(decode_key(as_view(encode_key(keys[i]))), keys[i]);
+  }
+  const EncodedMapKey after = encode_key_after(InodeId(1));
+  EXPECT_LT(as_view(encode_key({{InodeId(1), UINT32_MAX}, 255})), as_view(after));
+  EXPECT_LE(as_view(after), as_view(encode_key({{InodeId(2), 0}, 0})));
+  EXPECT_LT(as_view(encode_key({{InodeId(UINT64_MAX), 7}, 0})),
+            as_view(encode_key_after(InodeId(UINT64_MAX))));
+}
+
+TEST(MapKeys, are_refused_when_malformed) {
+  const EncodedMapKey good = encode_key(kKey);
+  std::string key(as_view(good));
+  EXPECT_FALSE(decode_key(key.substr(1)));
+  EXPECT_FALSE(decode_key(key + "x"));
+  EXPECT_FALSE(decode_key("A" + key.substr(1)));
+  key[key.size() - 2] = 1;  // map 259 of a chunk
+  EXPECT_FALSE(decode_key(key));
+}
+
+TEST(Superblock, decodes_only_what_was_encoded) {
+  Identity identity{TargetId(42), {}};
+  for (size_t i = 0; i < 16; ++i) identity.uuid[i] = static_cast<uint8_t>(i * 17);
+  const std::string text = encode_superblock(identity);
+  const auto decoded = decode_superblock(text);
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(*decoded, identity);
+  for (size_t i = 0; i < text.size(); ++i) {
+    std::string damaged = text;
+    damaged[i] = static_cast<char>(damaged[i] ^ 1);
+    EXPECT_FALSE(decode_superblock(damaged)) << i;
+    EXPECT_FALSE(decode_superblock(text.substr(0, i))) << i;
+  }
+  std::string other = text;
+  other.replace(other.find("version 1"), 9, "version 9");
+  EXPECT_EQ(decode_superblock(other).error().code(), Code::wrong_version);
+  EXPECT_FALSE(decode_superblock(text + "\n"));
+}
+
+TEST(IdentityRecord, decodes_only_what_was_encoded) {
+  const Identity identity{TargetId(42), {1, 2, 3}};
+  const std::string record = encode_identity(identity);
+  ASSERT_TRUE(decode_identity(record));
+  EXPECT_EQ(*decode_identity(record), identity);
+  for (size_t i = 0; i < record.size(); ++i) {
+    std::string damaged = record;
+    damaged[i] = static_cast<char>(damaged[i] ^ 0x40);
+    EXPECT_FALSE(decode_identity(damaged)) << i;
+  }
+  EXPECT_FALSE(decode_identity(""));
+}
+
+}  // namespace
+}  // namespace penstock::store

@@ -79,7 +79,7 @@ class [[nodiscard]] Status {
 
  private:
   Code code_ = Code::ok;
-  uint16_t reserved_ = 0;
+  [[maybe_unused]] uint16_t reserved_ = 0;
   uint32_t detail_ = 0;
 };
 

@@ -1,0 +1,176 @@
+#include "admin.h"
+
+#include <cerrno>
+#include <cstring>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace penstock::apps {
+namespace {
+
+constexpr size_t kLineMax = 64 * 1024;
+// A request is one short line; whoever takes longer to write it is not a command of ours.
+constexpr int kRequestTimeoutMs = 5000;
+
+std::string socket_path(const std::string& directory) {
+  return directory + "/" + kAdminSocketName;
+}
+
+// UNIX socket addresses hold 107 bytes; longer paths go through the directory's descriptor.
+bool make_address(const std::string& path, sockaddr_un* address) {
+  *address = {};
+  address->sun_family = AF_UNIX;
+  if (path.size() >= sizeof address->sun_path) return false;
+  std::memcpy(address->sun_path, path.c_str(), path.size() + 1);
+  return true;
+}
+
+bool send_line(int fd, const Json& line) {
+  const std::string text = line.dump() + "\n";
+  size_t sent = 0;
+  while (sent < text.size()) {
+    const ssize_t n = ::send(fd, text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    sent += static_cast<size_t>(n);
+  }
+  return true;
+}
+
+// Reads one line into `line`, keeping what follows it in `rest`.
+bool read_line(int fd, int timeout_ms, std::string* rest, std::string* line) {
+  while (true) {
+    const size_t end = rest->find('\n');
+    if (end != std::string::npos) {
+      *line = rest->substr(0, end);
+      rest->erase(0, end + 1);
+      return true;
+    }
+    if (rest->size() > kLineMax) return false;
+    pollfd wait{fd, POLLIN, 0};
+    const int ready = ::poll(&wait, 1, timeout_ms);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) return false;
+    char buffer[4096];
+    const ssize_t n = ::recv(fd, buffer, sizeof buffer, 0);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    rest->append(buffer, static_cast<size_t>(n));
+  }
+}
+
+Outcome<UniqueFd> connect_node(const std::string& directory) {
+  sockaddr_un address;
+  const std::string path = socket_path(directory);
+  if (!make_address(path, &address)) {
+    return Failure{Code::name_too_long, directory + ": the path is too long for a UNIX socket"};
+  }
+  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd || ::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+    const Status status = Status::from_errno(errno);
+    const bool absent = errno == ENOENT || errno == ECONNREFUSED;
+    return Failure{status, absent ? directory +
+                                        ": no node is running there (start one with "
+                                        "'penstock up " +
+                                        directory + "')"
+                                  : directory + ": cannot reach the node: " + std::strerror(errno)};
+  }
+  return fd;
+}
+
+}  // namespace
+
+Outcome<std::unique_ptr<AdminServer>> AdminServer::start(const std::string& directory,
+                                                         Handler handler) {
+  const std::string path = socket_path(directory);
+  sockaddr_un address;
+  if (!make_address(path, &address)) {
+    return Failure{Code::name_too_long,
+                   directory +
+                       ": the path is too long for a UNIX socket (107 bytes with the "
+                       "socket's name); choose a shorter one"};
+  }
+  // The store's lock is held: a socket found here was left by a dead node.
+  ::unlink(path.c_str());
+  UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const mode_t mask = ::umask(0177);
+  const bool bound = listener && ::bind(listener.get(), reinterpret_cast<sockaddr*>(&address),
+                                        sizeof address) == 0;
+  ::umask(mask);
+  UniqueFd stopper(::eventfd(0, EFD_CLOEXEC));
+  if (!bound || ::listen(listener.get(), 16) != 0 || !stopper) {
+    return Failure{Status::from_errno(errno), path + ": cannot listen: " + std::strerror(errno)};
+  }
+  return std::unique_ptr<AdminServer>(
+      new AdminServer(path, std::move(listener), std::move(stopper), std::move(handler)));
+}
+
+AdminServer::AdminServer(std::string path, UniqueFd listener, UniqueFd stopper, Handler handler)
+    : path_(std::move(path)),
+      listener_(std::move(listener)),
+      stopper_(std::move(stopper)),
+      handler_(std::move(handler)),
+      thread_([this] { run(); }) {}
+
+AdminServer::~AdminServer() {
+  const uint64_t one = 1;
+  (void)!::write(stopper_.get(), &one, sizeof one);
+  thread_.join();
+  ::unlink(path_.c_str());
+}
+
+void AdminServer::run() {
+  while (true) {
+    pollfd wait[2] = {{listener_.get(), POLLIN, 0}, {stopper_.get(), POLLIN, 0}};
+    if (::poll(wait, 2, -1) < 0 && errno != EINTR) return;
+    if (wait[1].revents != 0) return;
+    if (wait[0].revents == 0) continue;
+    UniqueFd connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (connection) serve(std::move(connection));
+  }
+}
+
+void AdminServer::serve(UniqueFd connection) {
+  std::string rest, line;
+  if (!read_line(connection.get(), kRequestTimeoutMs, &rest, &line)) return;
+  const Json request = Json::parse(line, nullptr, false);
+  Json answer;
+  if (!request.is_object()) {
+    answer = {{"error", "the request is not a JSON object"}};
+  } else {
+    answer = handler_(request, [&](const Json& say) { return send_line(connection.get(), say); });
+  }
+  answer["done"] = true;
+  send_line(connection.get(), answer);
+}
+
+Outcome<Json> ask_node(const std::string& directory, const Json& request,
+                       const std::function<void(const Json&)>& on_line) {
+  auto connection = connect_node(directory);
+  if (!connection) return connection.error();
+  const int fd = connection->get();
+  const Failure gone{Code::peer_gone, directory + ": the node ended before it answered"};
+  if (!send_line(fd, request)) return gone;
+  std::string rest, text;
+  // A scrub takes as long as the disk needs; the node's death ends the wait.
+  while (read_line(fd, -1, &rest, &text)) {
+    Json line = Json::parse(text, nullptr, false);
+    if (!line.is_object()) return gone;
+    if (line.contains("error")) {
+      return Failure{Code::invalid_argument, line["error"].get<std::string>()};
+    }
+    if (line.contains("done")) return line;
+    if (on_line) on_line(line);
+  }
+  return gone;
+}
+
+bool node_runs(const std::string& directory) {
+  return connect_node(directory).has_value();
+}
+
+}  // namespace penstock::apps

@@ -1,0 +1,51 @@
+// The administration channel of a running node: one JSON request a connection, over a UNIX socket
+// that only the node's owner (and root) can open. Its answers are JSON lines; the last one has
+// "done".
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+
+#include "penstock/base.h"
+
+namespace penstock::apps {
+
+using Json = nlohmann::json;
+
+inline constexpr const char* kAdminSocketName = "admin.sock";
+
+// Serves requests one at a time on a thread of its own; a handler may block.
+class AdminServer {
+ public:
+  // Sends one intermediate line, such as progress. False when the asker is gone.
+  using Say = std::function<bool(const Json&)>;
+  // The last line, without "done".
+  using Handler = std::function<Json(const Json& request, const Say& say)>;
+
+  static Outcome<std::unique_ptr<AdminServer>> start(const std::string& directory, Handler handler);
+  ~AdminServer();
+
+ private:
+  AdminServer(std::string path, UniqueFd listener, UniqueFd stopper, Handler handler);
+  void run();
+  void serve(UniqueFd connection);
+
+  const std::string path_;
+  const UniqueFd listener_;
+  const UniqueFd stopper_;
+  const Handler handler_;
+  std::thread thread_;
+};
+
+// Asks the node that serves `directory` and returns its last line; a line with "error" becomes a
+// Failure. `on_line` sees the lines before it.
+Outcome<Json> ask_node(const std::string& directory, const Json& request,
+                       const std::function<void(const Json&)>& on_line = {});
+
+// Whether a node answers for this directory.
+bool node_runs(const std::string& directory);
+
+}  // namespace penstock::apps

@@ -1,0 +1,280 @@
+// `penstock bench`: our figures and the reference's, in turn, in one run.
+#include "../commands.h"
+#include "../text.h"
+#include "mount_suite.h"
+#include "report.h"
+#include "scratch.h"
+#include "workload.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <sys/mount.h>
+#include <unistd.h>
+
+namespace penstock::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+// One workload, `rounds` times: ours, the reference, ours, the reference, ...
+class Comparison {
+ public:
+  explicit Comparison(uint32_t rounds) : rounds_(rounds) {}
+
+  using Run = std::function<Outcome<Measurement>()>;
+  Outcome<void> run(const Run& ours, const Run& reference);
+
+  // Medians over the rounds into a line; `per_operation` chooses IOPS over MB/s.
+  BenchLine line(const Workload& workload, bool per_operation) const;
+
+ private:
+  const uint32_t rounds_;
+  std::vector<Measurement> ours_, reference_;
+};
+
+Outcome<void> Comparison::run(const Run& ours, const Run& reference) {
+  for (uint32_t round = 0; round < rounds_; ++round) {
+    std::fprintf(stderr, ".");
+    TRY_ASSIGN(const Measurement a, ours());
+    ours_.push_back(a);
+    TRY_ASSIGN(const Measurement b, reference());
+    reference_.push_back(b);
+  }
+  return {};
+}
+
+template <class Field>
+double median_of(const std::vector<Measurement>& all, Field field) {
+  std::vector<double> values;
+  for (const Measurement& one : all) values.push_back(field(one));
+  return median(values);
+}
+
+std::string fixed(double value, const char* pattern) {
+  char buffer[32];
+  std::snprintf(buffer, sizeof buffer, pattern, value);
+  return buffer;
+}
+
+BenchLine Comparison::line(const Workload& workload, bool per_operation) const {
+  const auto rate = [&](const Measurement& m) {
+    return per_operation ? m.iops() : m.bytes_per_second() / 1e6;
+  };
+  BenchLine line;
+  line.title = workload.name();
+  line.unit = per_operation ? "IOPS" : "MB/s";
+  line.value = median_of(ours_, rate);
+  line.reference = median_of(reference_, rate);
+  std::vector<double> ratios;
+  for (size_t i = 0; i < ours_.size(); ++i) ratios.push_back(rate(ours_[i]) / rate(reference_[i]));
+  line.ratio = median(ratios);
+  const auto micro = [&](auto field) { return median_of(ours_, field) / 1000.0; };
+  line.latency =
+      fixed(micro([](const Measurement& m) { return static_cast<double>(m.latency_p50_ns); }),
+            "%.0f") +
+      " / " +
+      fixed(micro([](const Measurement& m) { return static_cast<double>(m.latency_p99_ns); }),
+            "%.0f") +
+      " / " +
+      fixed(micro([](const Measurement& m) { return static_cast<double>(m.latency_p999_ns); }),
+            "%.0f") +
+      " µs";
+  const auto cpu = [](const Measurement& m) { return m.cpu_seconds_per_gb(); };
+  line.cpu_per_gb = fixed(median_of(ours_, cpu), "%.3f");
+  line.reference_cpu_per_gb = fixed(median_of(reference_, cpu), "%.3f");
+  const Measurement& last = ours_.back();
+  const auto operations = static_cast<double>(std::max<uint64_t>(last.operations, 1));
+  if (last.system_calls) {
+    line.system_calls = fixed(static_cast<double>(*last.system_calls) / operations, "%.2f");
+  }
+  if (last.allocations) {
+    line.allocations = fixed(static_cast<double>(*last.allocations) / operations, "%.3f");
+  }
+  return line;
+}
+
+// "4k", "1m": sizes in the stable names.
+std::string short_size(uint64_t bytes) {
+  return bytes >= kMiB ? std::to_string(bytes / kMiB) + "m" : std::to_string(bytes / kKiB) + "k";
+}
+
+std::string stable_name(const char* suite, const Workload& w) {
+  return std::string(suite) + (w.write ? ".write." : ".read.") + short_size(w.block_bytes) +
+         (w.random ? ".random" : ".sequential") + ".qd" + std::to_string(w.depth) +
+         (w.threads > 1 ? ".t" + std::to_string(w.threads) : "");
+}
+
+struct Planned {
+  Workload workload;
+  std::optional<double> budget;
+};
+
+std::vector<Planned> ring_plan(const BenchOptions& options) {
+  const uint32_t large_depth = std::min(options.depth, 16u);
+  Workload base;
+  base.file_bytes = options.file_bytes;
+  base.seconds = options.seconds;
+  base.threads = options.threads;
+  const auto with = [&](bool write, bool random, uint64_t block, uint32_t depth) {
+    Workload w = base;
+    w.write = write;
+    w.random = random;
+    w.block_bytes = block;
+    w.depth = depth;
+    return w;
+  };
+  // The budgets are stated for a depth of 64 and one thread.
+  const bool stated = options.depth == 64 && options.threads == 1;
+  const auto budget = [&](double value) { return stated ? std::optional(value) : std::nullopt; };
+  std::vector<Planned> plan = {
+      {with(false, true, 4 * kKiB, options.depth), budget(0.95)},
+      {with(false, true, kMiB, large_depth), budget(0.97)},
+      {with(true, true, kMiB, large_depth), budget(0.8)},
+  };
+  if (!options.full) return plan;
+  for (const bool write : {false, true}) {
+    for (const bool random : {true, false}) {
+      for (const uint64_t block : {4 * kKiB, 16 * kKiB, 64 * kKiB, 256 * kKiB, kMiB, 4 * kMiB}) {
+        const Workload w =
+            with(write, random, block, block <= 64 * kKiB ? options.depth : large_depth);
+        const bool planned_already = random && (block == kMiB || (block == 4 * kKiB && !write));
+        if (!planned_already) plan.push_back({w, std::nullopt});
+      }
+    }
+  }
+  return plan;
+}
+
+Outcome<Measurement> reference_run(const std::string& file, const Workload& workload) {
+  return fio_present() ? run_fio(file, workload, "io_uring", true) : run_raw(file, workload);
+}
+
+const char* reference_note() {
+  return fio_present()
+             ? "fio, io_uring, O_DIRECT, a plain file on the same disk; writes with O_DSYNC"
+             : "a raw io_uring loop (fio is not installed), O_DIRECT, a plain file on the "
+               "same disk; a sync after each write";
+}
+
+Outcome<void> ring_suite(const BenchOptions& options, std::vector<BenchLine>* lines) {
+  auto scratch = Scratch::create(options.directory, options.file_bytes * 3 + kGiB);
+  if (!scratch) return scratch.error();
+  const std::string plain = scratch->path() + "/reference.dat";
+  TRY(make_plain_file(plain, options.file_bytes));
+  TRY_ASSIGN(const Session session, open_store_session(scratch->path() + "/store", true));
+  TRY(make_ring_file(session.get(), "/data", options.file_bytes));
+  for (const Planned& planned : ring_plan(options)) {
+    const Workload& workload = planned.workload;
+    std::fprintf(stderr, "%s ", workload.name().c_str());
+    Comparison comparison(options.rounds);
+    TRY(comparison.run([&] { return run_on_ring(session.get(), "/data", workload); },
+                       [&] { return reference_run(plain, workload); }));
+    BenchLine line = comparison.line(workload, workload.block_bytes < 64 * kKiB);
+    line.name = stable_name("ring", workload);
+    line.title = "ring: " + line.title;
+    line.budget = planned.budget;
+    line.note = reference_note();
+    lines->push_back(line);
+    std::fprintf(stderr, " %.2f\n", line.ratio.value_or(0));
+  }
+  return {};
+}
+
+// What the software costs where the disk costs next to nothing: a store on tmpfs.
+Outcome<void> store_suite(const BenchOptions& options, std::vector<BenchLine>* lines) {
+  const uint64_t file_bytes = std::min<uint64_t>(options.file_bytes, kGiB);
+  auto scratch = Scratch::create("/dev/shm", file_bytes * 3 + kGiB);
+  if (!scratch) return scratch.error();
+  const std::string plain = scratch->path() + "/reference.dat";
+  TRY(make_plain_file(plain, file_bytes));
+  TRY_ASSIGN(const Session session, open_store_session(scratch->path() + "/store", true));
+  TRY(make_ring_file(session.get(), "/data", file_bytes));
+  Workload workload;
+  workload.file_bytes = file_bytes;
+  workload.seconds = options.seconds;
+  workload.depth = options.depth;
+  std::fprintf(stderr, "tmpfs: %s ", workload.name().c_str());
+
+  Comparison comparison(options.rounds);
+  std::vector<double> user_ns, calls, allocations;
+  TRY(comparison.run(
+      [&]() -> Outcome<Measurement> {
+        TRY_ASSIGN(const Measurement m, run_on_ring(session.get(), "/data", workload));
+        const auto operations = static_cast<double>(m.operations);
+        user_ns.push_back(m.user_seconds * 1e9 / operations);
+        if (m.system_calls) calls.push_back(static_cast<double>(*m.system_calls) / operations);
+        allocations.push_back(static_cast<double>(m.allocations.value_or(0)) / operations);
+        return m;
+      },
+      [&] { return reference_run(plain, workload); }));
+  BenchLine line = comparison.line(workload, true);
+  line.name = "store.tmpfs.read.4k.random.qd" + std::to_string(options.depth);
+  line.title = "tmpfs: " + line.title;
+  line.note = "on tmpfs: the same reference on a file there";
+  lines->push_back(line);
+  std::fprintf(stderr, " %.2f\n", line.ratio.value_or(0));
+
+  const auto cost = [&](const char* name, const char* title, double value, const char* unit,
+                        std::optional<double> budget) {
+    BenchLine l;
+    l.name = name;
+    l.title = title;
+    l.value = value;
+    l.unit = unit;
+    l.budget = budget;
+    lines->push_back(l);
+  };
+  const double crc_ns = crc_nanoseconds_per_block();
+  cost("store.read.4k.user_ns", "user CPU per 4 KiB read, both sides, without CRC",
+       median(user_ns) - crc_ns, "ns", 1000.0);
+  cost("store.crc32c.4k_ns", "CRC-32C of 4 KiB", crc_ns, "ns", std::nullopt);
+  cost("store.read.4k.allocations", "allocations per 4 KiB read", median(allocations), "/op",
+       0.001);
+  if (!calls.empty()) {
+    cost("store.read.4k.system_calls", "system calls per 4 KiB read, all threads", median(calls),
+         "/op", 1.0 / 16);
+  }
+  return {};
+}
+
+void fill_defaults(BenchOptions* options) {
+  if (options->directory.empty()) {
+    const char* temporary = std::getenv("TMPDIR");
+    options->directory = temporary != nullptr ? temporary : "/var/tmp";
+  }
+  if (options->file_bytes == 0) options->file_bytes = options->quick ? kGiB : 4 * kGiB;
+  if (options->rounds == 0) options->rounds = options->quick ? 3 : 5;
+  if (options->seconds == 0) options->seconds = options->quick ? 1.5 : 4;
+  if (options->suites.empty()) options->suites = {"ring", "mount", "store"};
+}
+
+}  // namespace
+
+int run_bench(const BenchOptions& given) {
+  BenchOptions options = given;
+  fill_defaults(&options);
+  if (!start_counting_system_calls()) {
+    std::fprintf(stderr, "system calls are not counted (needs root and a mounted tracefs)\n");
+  }
+  std::printf("%s; scratch space in %s\n\n", describe_machine().c_str(), options.directory.c_str());
+  std::fflush(stdout);
+  std::vector<BenchLine> lines;
+  for (const std::string& suite : options.suites) {
+    const Outcome<void> result = suite == "ring"    ? ring_suite(options, &lines)
+                                 : suite == "mount" ? mount_suite(options, &lines)
+                                                    : store_suite(options, &lines);
+    if (!result) return fail("bench", result.error());
+  }
+  std::fprintf(stderr, "\n");
+  print_report(lines);
+  if (!options.json_file.empty()) {
+    const auto written = write_report(options.json_file, lines);
+    if (!written) return fail("bench", written.error());
+  }
+  return kExitOk;
+}
+
+}  // namespace penstock::apps

@@ -1,0 +1,72 @@
+// The subcommands of `penstock`, each with its options as the command line gave them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "penstock/base.h"
+
+namespace penstock::apps {
+
+// Exit codes, part of the command's interface.
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitFailed = 1;     // the attempt failed; the message says why
+inline constexpr int kExitUsage = 2;      // the command line makes no sense
+inline constexpr int kExitDifferent = 3;  // verify or scrub found damage or differences
+
+// Prints "penstock COMMAND: message" on standard error.
+int fail(const char* command, const Failure& failure);
+
+struct UpOptions {
+  std::string directory;
+  std::string mount_point;
+  bool background = false;
+  bool json = false;
+  bool allow_other = false;
+  bool force_threads = false;
+  uint32_t shards = 1;
+  uint64_t chunk_bytes = 0;  // 0: the default
+  uint64_t capacity_bytes = 0;
+  uint32_t spin_microseconds = 50;
+};
+int run_up(const UpOptions& options);
+
+struct NodeOptions {
+  std::string directory;
+  std::string mount_point;
+  bool json = false;
+};
+int run_down(const NodeOptions& options);
+int run_status(const NodeOptions& options);
+int run_mount(const NodeOptions& options);
+int run_unmount(const NodeOptions& options);
+int run_scrub(const NodeOptions& options);
+
+struct TreeOptions {
+  std::string source;
+  std::string destination;
+  std::string store;
+  uint32_t threads = 4;
+  bool json = false;
+  bool quiet = false;
+};
+int run_import(const TreeOptions& options);
+int run_verify(const TreeOptions& options);
+
+struct BenchOptions {
+  std::vector<std::string> suites;
+  std::string directory;  // where scratch stores and reference files go
+  std::string json_file;
+  std::string passthrough;  // libfuse's passthrough_ll, the mount's reference
+  uint64_t file_bytes = 0;  // 0: by `quick`
+  uint32_t rounds = 0;
+  double seconds = 0;
+  uint32_t depth = 64;
+  uint32_t threads = 1;
+  bool quick = false;
+  bool full = false;
+};
+int run_bench(const BenchOptions& options);
+
+}  // namespace penstock::apps

@@ -1,0 +1,315 @@
+// `penstock import`: copies a directory tree (or one file) into a file system of ours.
+#include "admin.h"
+#include "commands.h"
+#include "session.h"
+#include "text.h"
+#include "transfer.h"
+#include "tree.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <map>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "penstock/base.h"
+
+namespace penstock::apps {
+namespace {
+
+class Importer {
+ public:
+  Importer(penstock_session* session, const TransferPool& pool, std::string root,
+           std::string destination, Progress* progress, Problems* problems)
+      : session_(session),
+        pool_(pool),
+        root_(std::move(root)),
+        destination_(std::move(destination)),
+        progress_(progress),
+        problems_(problems) {}
+
+  // False when nothing can be done at all, for example without the destination directory.
+  bool run(uint32_t workers);
+  uint64_t skipped() const { return skipped_.load(); }
+
+ private:
+  std::string target_of(const TreeEntry& entry) const {
+    if (entry.relative.empty()) return destination_;
+    return destination_ == "/" ? "/" + entry.relative : destination_ + "/" + entry.relative;
+  }
+  bool accept(const TreeEntry& entry);
+  void work(uint32_t worker);
+  void copy_file(const TreeEntry& entry, Transfer* transfer);
+  int copy_bytes(const TreeEntry& entry, int source, penstock_file file, Transfer* transfer);
+  void copy_symlink(const TreeEntry& entry);
+  void apply_attributes(const TreeEntry& entry);
+  bool report(const TreeEntry& entry, const char* what, int result);
+
+  penstock_session* const session_;
+  const TransferPool& pool_;
+  const std::string root_;
+  const std::string destination_;
+  Progress* const progress_;
+  Problems* const problems_;
+  TreeQueue queue_;
+  std::atomic<uint64_t> skipped_{0};
+
+  // Names of one inode beyond its first become links, once all first names exist. Touched by the
+  // walking thread only.
+  std::map<std::pair<dev_t, ino_t>, std::string> first_names_;
+  std::vector<std::pair<std::string, TreeEntry>> later_links_;
+};
+
+bool Importer::report(const TreeEntry& entry, const char* what, int result) {
+  if (result >= 0) return true;
+  const std::string why = penstock_last_error();
+  problems_->add(entry.path,
+                 std::string(what) + ": " + (why.empty() ? std::strerror(-result) : why));
+  return false;
+}
+
+// In the walking thread: directories are made here, so that they exist before their children.
+bool Importer::accept(const TreeEntry& entry) {
+  const mode_t type = entry.st.st_mode & S_IFMT;
+  if (type == S_IFDIR) {
+    // Writable for us until its children are there; its own mode comes at the end.
+    const int made = penstock_mkdir(session_, target_of(entry).c_str(), 0700);
+    if (made == -EEXIST) {
+      struct stat st {};
+      const int found = penstock_lstat(session_, target_of(entry).c_str(), &st);
+      if (found == 0 && S_ISDIR(st.st_mode)) return true;
+    }
+    return report(entry, "make directory", made) || !entry.relative.empty();
+  }
+  if (type != S_IFREG && type != S_IFLNK) {
+    skipped_.fetch_add(1);
+    return true;
+  }
+  if (type == S_IFREG && entry.st.st_nlink > 1) {
+    const auto [first, fresh] =
+        first_names_.try_emplace({entry.st.st_dev, entry.st.st_ino}, target_of(entry));
+    if (!fresh) {
+      later_links_.emplace_back(first->second, entry);
+      return true;
+    }
+  }
+  return queue_.push(entry);
+}
+
+int Importer::copy_bytes(const TreeEntry& entry, int source, penstock_file file,
+                         Transfer* transfer) {
+  const auto size = static_cast<uint64_t>(entry.st.st_size);
+  const Transfer::Fill fill = [&](uint64_t offset, std::span<std::byte> memory) {
+    size_t got = 0;
+    while (got < memory.size()) {
+      const ssize_t n = ::pread(source, memory.data() + got, memory.size() - got,
+                                static_cast<off_t>(offset + got));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return errno;
+      if (n == 0) return ENODATA;  // it shrank while we read it
+      got += static_cast<size_t>(n);
+    }
+    progress_->bytes.fetch_add(memory.size());
+    return 0;
+  };
+  // Holes stay holes. A file system that cannot tell reports one piece of data.
+  uint64_t offset = 0;
+  while (offset < size) {
+    const off_t data = ::lseek(source, static_cast<off_t>(offset), SEEK_DATA);
+    if (data < 0 && errno == ENXIO) break;
+    const off_t hole = data < 0 ? -1 : ::lseek(source, data, SEEK_HOLE);
+    const uint64_t begin = data < 0 ? offset : static_cast<uint64_t>(data);
+    const uint64_t end = hole < 0 ? size : std::min<uint64_t>(static_cast<uint64_t>(hole), size);
+    progress_->bytes.fetch_add(begin - offset);
+    const int result = transfer->write(file, begin, end, fill);
+    if (result < 0) return result;
+    offset = end;
+  }
+  if (offset < size) {
+    progress_->bytes.fetch_add(size - offset);
+    return penstock_ftruncate(session_, file, size);
+  }
+  return 0;
+}
+
+void Importer::copy_file(const TreeEntry& entry, Transfer* transfer) {
+  const UniqueFd source(::open(entry.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!source) {
+    problems_->add(entry.path, std::string("open: ") + std::strerror(errno));
+    return;
+  }
+  const std::string target = target_of(entry);
+  const penstock_file file = penstock_open(session_, target.c_str(), O_WRONLY | O_CREAT | O_TRUNC,
+                                           entry.st.st_mode & 07777);
+  if (!report(entry, "create", file)) return;
+  const int result = copy_bytes(entry, source.get(), file, transfer);
+  if (result < 0) problems_->add(entry.path, std::string("copy: ") + std::strerror(-result));
+  report(entry, "close", penstock_file_close(session_, file));
+  apply_attributes(entry);
+}
+
+void Importer::copy_symlink(const TreeEntry& entry) {
+  std::string text(limits::kPathBytesMax, '\0');
+  const ssize_t length = ::readlink(entry.path.c_str(), text.data(), text.size());
+  if (length < 0) {
+    problems_->add(entry.path, std::string("read link: ") + std::strerror(errno));
+    return;
+  }
+  text.resize(static_cast<size_t>(length));
+  const std::string target = target_of(entry);
+  int result = penstock_symlink(session_, text.c_str(), target.c_str());
+  if (result == -EEXIST && penstock_unlink(session_, target.c_str()) == 0) {
+    result = penstock_symlink(session_, text.c_str(), target.c_str());
+  }
+  if (report(entry, "make symbolic link", result)) apply_attributes(entry);
+}
+
+// Owner first, since changing it clears set-id bits; times last, since everything else changes
+// them.
+void Importer::apply_attributes(const TreeEntry& entry) {
+  const std::string target = target_of(entry);
+  const bool root = ::geteuid() == 0;
+  const bool foreign = entry.st.st_uid != 0 || entry.st.st_gid != 0;
+  if (root && foreign) {
+    report(entry, "set owner",
+           penstock_lchown(session_, target.c_str(), entry.st.st_uid, entry.st.st_gid));
+  }
+  const bool set_id = (entry.st.st_mode & (S_ISUID | S_ISGID)) != 0;
+  if (S_ISDIR(entry.st.st_mode) || (S_ISREG(entry.st.st_mode) && set_id && foreign)) {
+    report(entry, "set mode", penstock_chmod(session_, target.c_str(), entry.st.st_mode & 07777));
+  }
+  const timespec times[2] = {entry.st.st_atim, entry.st.st_mtim};
+  report(entry, "set times", penstock_utimens(session_, target.c_str(), times));
+}
+
+void Importer::work(uint32_t worker) {
+  Transfer transfer(pool_, worker);
+  while (auto entry = queue_.pop()) {
+    if (S_ISLNK(entry->st.st_mode)) {
+      copy_symlink(*entry);
+    } else {
+      copy_file(*entry, &transfer);
+    }
+    progress_->files.fetch_add(1);
+  }
+}
+
+bool Importer::run(uint32_t workers) {
+  std::vector<std::thread> threads;
+  for (uint32_t i = 0; i < workers; ++i) threads.emplace_back([this, i] { work(i); });
+  const TreeProblem problem = [this](const std::string& path, const std::string& why) {
+    problems_->add(path, why);
+  };
+  bool possible = true;
+  walk_tree(
+      root_, [&](const TreeEntry& entry) { return possible = accept(entry); }, nullptr, problem);
+  queue_.close();
+  for (std::thread& thread : threads) thread.join();
+  if (!possible) return false;
+
+  for (auto& [first, entry] : later_links_) {
+    const std::string target = target_of(entry);
+    int result = penstock_link(session_, first.c_str(), target.c_str());
+    if (result == -EEXIST && penstock_unlink(session_, target.c_str()) == 0) {
+      result = penstock_link(session_, first.c_str(), target.c_str());
+    }
+    report(entry, "make link", result);
+    progress_->files.fetch_add(1);
+    progress_->bytes.fetch_add(static_cast<uint64_t>(entry.st.st_size));
+  }
+  // Directories get their modes and times last and from the leaves up: what is made inside changes
+  // both.
+  const auto leave = [&](const TreeEntry& entry) {
+    apply_attributes(entry);
+    return true;
+  };
+  walk_tree(
+      root_, [](const TreeEntry&) { return true; }, leave,
+      [](const std::string&, const std::string&) {});
+  return true;
+}
+
+// Makes the parents of the destination, as `mkdir -p` would.
+Outcome<void> make_parents(penstock_session* session, const std::string& path) {
+  for (size_t slash = path.find('/', 1); slash != std::string::npos;
+       slash = path.find('/', slash + 1)) {
+    const std::string parent = path.substr(0, slash);
+    const int made = penstock_mkdir(session, parent.c_str(), 0755);
+    if (made < 0 && made != -EEXIST) {
+      return Failure{Status::from_errno(-made), penstock_last_error()};
+    }
+  }
+  return {};
+}
+
+Outcome<void> check_source(const TreeOptions& options) {
+  struct stat st {};
+  if (::lstat(options.source.c_str(), &st) != 0) {
+    return Failure{Status::from_errno(errno), options.source + ": " + std::strerror(errno)};
+  }
+  if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode)) {
+    return Failure{Code::invalid_argument,
+                   options.source + ": neither a directory nor a regular file"};
+  }
+  return {};
+}
+
+void print_summary(const TreeOptions& options, const Progress& progress, const Importer& importer,
+                   const Problems& problems) {
+  const double seconds = progress.seconds();
+  const auto bytes = static_cast<double>(progress.bytes.load());
+  if (options.json) {
+    const Json line = {{"files", progress.files.load()},
+                       {"bytes", progress.bytes.load()},
+                       {"seconds", seconds},
+                       {"skipped", importer.skipped()},
+                       {"problems", problems.count()}};
+    std::printf("%s\n", line.dump().c_str());
+    return;
+  }
+  std::printf("imported %lu files, %s in %s (%s)", progress.files.load(),
+              human_bytes(bytes).c_str(), human_duration(seconds).c_str(),
+              human_rate(bytes / seconds).c_str());
+  if (importer.skipped() > 0) {
+    std::printf("; skipped %lu devices, sockets and pipes", importer.skipped());
+  }
+  std::printf("\n");
+  if (problems.count() > 0) std::printf("%lu could not be imported\n", problems.count());
+}
+
+}  // namespace
+
+int run_import(const TreeOptions& options) {
+  auto location = parse_location(options.destination, options.store);
+  if (!location) return fail("import", location.error());
+  if (auto source = check_source(options); !source) return fail("import", source.error());
+  auto session = connect_session(location->where);
+  if (!session) return fail("import", session.error());
+  const uint32_t workers = std::clamp(options.threads, 1u, 64u);
+  auto pool = TransferPool::create(session->get(), workers);
+  if (!pool) return fail("import", pool.error());
+  auto parents = make_parents(session->get(), location->path);
+  if (!parents) return fail("import", parents.error());
+
+  Problems problems("import");
+  Progress progress("import", options.quiet || options.json);
+  std::atomic<bool> stop_counting{false};
+  std::thread counter([&] { count_tree(options.source, stop_counting, &progress); });
+  Importer importer(session->get(), *pool, options.source, location->path, &progress, &problems);
+  const bool possible = importer.run(workers);
+  stop_counting.store(true);
+  counter.join();
+  const int synced = possible ? penstock_sync(session->get()) : 0;
+  progress.finish();
+  if (!possible) return kExitFailed;
+  if (synced < 0) {
+    return fail("import",
+                {Status::from_errno(-synced), std::string("sync: ") + penstock_last_error()});
+  }
+  print_summary(options, progress, importer, problems);
+  return problems.count() == 0 ? kExitOk : kExitFailed;
+}
+
+}  // namespace penstock::apps

@@ -1,0 +1,180 @@
+// The command line of `penstock`.
+#include "commands.h"
+#include "penstock.h"
+#include "text.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+
+namespace penstock::apps {
+
+int fail(const char* command, const Failure& failure) {
+  std::fprintf(stderr, "penstock %s: %s\n", command, failure.message.c_str());
+  return kExitFailed;
+}
+
+namespace {
+
+// Sizes such as 64MiB or 10G.
+CLI::Validator byte_size() {
+  return CLI::Validator(
+      [](std::string& text) {
+        uint64_t bytes = 0;
+        if (!parse_bytes(text, &bytes)) return "not a size: " + text + " (write 64MiB, 10G, ...)";
+        text = std::to_string(bytes);
+        return std::string();
+      },
+      "SIZE");
+}
+
+CLI::Validator chunk_size() {
+  return CLI::Validator(
+      [](std::string& text) {
+        uint64_t bytes = 0;
+        const bool good = parse_bytes(text, &bytes) && is_power_of_two(bytes) &&
+                          bytes >= limits::kChunkBytesMin && bytes <= limits::kChunkBytesMax;
+        if (!good) return "not a power of two from 64KiB to 64MiB: " + text;
+        text = std::to_string(bytes);
+        return std::string();
+      },
+      "SIZE");
+}
+
+std::string default_store() {
+  const char* store = std::getenv("PENSTOCK_STORE");
+  return store != nullptr ? store : "";
+}
+
+class CommandLine {
+ public:
+  CommandLine() {
+    app_.require_subcommand(1);
+    app_.get_formatter()->column_width(34);
+    app_.footer(
+        "Sizes are bytes or 4k, 64MiB, 10G. Exit codes: 0 done, 1 failed, 2 wrong usage, "
+        "3 damage or differences found.");
+    add_node_commands();
+    add_data_commands();
+    add_other_commands();
+  }
+
+  int run(int argc, char** argv) {
+    try {
+      app_.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+      return app_.exit(error) == 0 ? kExitOk : kExitUsage;
+    }
+    return action_();
+  }
+
+ private:
+  CLI::App* command(const char* name, const char* group, const char* description,
+                    std::function<int()> action) {
+    CLI::App* sub = app_.add_subcommand(name, description);
+    sub->group(group);
+    sub->callback([this, action] { action_ = action; });
+    return sub;
+  }
+
+  void add_node_commands() {
+    const char* group = "Running a node";
+    CLI::App* up = command("up", group, "Start a node on a store directory (made if missing)",
+                           [this] { return run_up(up_); });
+    up->add_option("DIR", up_.directory, "The store directory")->required();
+    up->add_option("--mount", up_.mount_point, "Also mount the file system there");
+    up->add_flag("-b,--background", up_.background, "Return once the node is ready");
+    up->add_flag("--allow-other", up_.allow_other, "Other users may use the mount");
+    up->add_option("--shards", up_.shards, "A new store: polling threads, each with a target")
+        ->check(CLI::Range(1, 64));
+    up->add_option("--chunk-size", up_.chunk_bytes, "A new store: chunk size of its files")
+        ->transform(chunk_size());
+    up->add_option("--capacity", up_.capacity_bytes, "A new store: at most so many bytes")
+        ->transform(byte_size());
+    up->add_option("--spin-us", up_.spin_microseconds,
+                   "How long a shard polls after work before it sleeps")
+        ->check(CLI::Range(0, 1'000'000));
+    up->add_flag("--no-io-uring", up_.force_threads, "Use a thread pool for disk I/O");
+    up->add_flag("--json", up_.json, "With --background: print the status as JSON");
+
+    CLI::App* down = command("down", group, "Stop a node", [this] { return run_down(node_); });
+    down->add_option("DIR", node_.directory, "The store directory")->required();
+
+    CLI::App* status =
+        command("status", group, "What a node is and does", [this] { return run_status(node_); });
+    status->add_option("DIR", node_.directory, "The store directory")->required();
+    status->add_flag("--json", node_.json, "For machines");
+
+    CLI::App* mount =
+        command("mount", group, "Mount a running node", [this] { return run_mount(node_); });
+    mount->add_option("DIR", node_.directory, "The store directory")->required();
+    mount->add_option("MOUNTPOINT", node_.mount_point, "An empty directory")->required();
+
+    CLI::App* unmount =
+        command("unmount", group, "Remove a mount", [this] { return run_unmount(node_); });
+    unmount->add_option("MOUNTPOINT", node_.mount_point)->required();
+  }
+
+  void add_tree_options(CLI::App* sub) {
+    sub->add_option("SRC", tree_.source, "A directory or file of this machine")->required();
+    sub->add_option("DST", tree_.destination, "STORE:/path, or a path inside a mount")->required();
+    sub->add_option("--store", tree_.store, "The store of a bare /path (or PENSTOCK_STORE)");
+    sub->add_option("--threads", tree_.threads, "Files in progress at a time")
+        ->check(CLI::Range(1, 64));
+    sub->add_flag("--json", tree_.json, "Print the result as JSON");
+    sub->add_flag("-q,--quiet", tree_.quiet, "No progress");
+  }
+
+  void add_data_commands() {
+    const char* group = "Data";
+    add_tree_options(command("import", group, "Copy a directory tree into a running node",
+                             [this] { return run_import(tree_); }));
+    add_tree_options(command("verify", group, "Compare a directory tree with its import",
+                             [this] { return run_verify(tree_); }));
+    CLI::App* scrub = command("scrub", group, "Read and verify everything that a node stores",
+                              [this] { return run_scrub(node_); });
+    scrub->add_option("DIR", node_.directory, "The store directory")->required();
+    scrub->add_flag("--json", node_.json, "For machines");
+  }
+
+  void add_other_commands() {
+    const char* group = "Other";
+    CLI::App* bench = command("bench", group, "Measure this machine side by side with fio",
+                              [this] { return run_bench(bench_); });
+    bench->add_option("NAME", bench_.suites, "ring, mount, store (default: all)")
+        ->check(CLI::IsMember({"ring", "mount", "store"}));
+    bench->add_option("--dir", bench_.directory, "Scratch space on the disk to measure");
+    bench->add_option("--json", bench_.json_file, "Also write the results to this file");
+    bench->add_option("--size", bench_.file_bytes, "Size of the test file")->transform(byte_size());
+    bench->add_option("--rounds", bench_.rounds, "Interleaved rounds (default 5)")
+        ->check(CLI::Range(1, 100));
+    bench->add_option("--seconds", bench_.seconds, "Length of one measurement")
+        ->check(CLI::Range(0.1, 600.0));
+    bench->add_option("--depth", bench_.depth, "Operations in flight of small requests")
+        ->check(CLI::Range(1, 4096));
+    bench->add_option("--threads", bench_.threads, "Submitting threads")->check(CLI::Range(1, 64));
+    bench->add_option("--passthrough", bench_.passthrough,
+                      "libfuse's passthrough_ll, the reference of the mount");
+    bench->add_flag("--quick", bench_.quick, "Shorter: for a first look");
+    bench->add_flag("--full", bench_.full, "Every size from 4 KiB to 4 MiB, random and sequential");
+
+    command("version", group, "Print the version", [] {
+      std::printf("penstock %s\n", penstock_version());
+      return kExitOk;
+    });
+  }
+
+  CLI::App app_{"Penstock: the data plane between storage and GPUs", "penstock"};
+  UpOptions up_;
+  NodeOptions node_;
+  TreeOptions tree_{.source = {}, .destination = {}, .store = default_store()};
+  BenchOptions bench_;
+  std::function<int()> action_;
+};
+
+}  // namespace
+}  // namespace penstock::apps
+
+int main(int argc, char** argv) {
+  return penstock::apps::CommandLine().run(argc, argv);
+}

@@ -1,0 +1,155 @@
+// Commands that ask a running node: down, status, mount, unmount, scrub.
+#include "admin.h"
+#include "commands.h"
+#include "node_service.h"
+#include "session.h"
+#include "text.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <signal.h>
+#include <unistd.h>
+
+#include "penstock/engine.h"
+
+namespace penstock::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string absolute(const std::string& path) {
+  std::error_code error;
+  std::string result = fs::absolute(path, error).lexically_normal();
+  while (result.size() > 1 && result.back() == '/') result.pop_back();
+  return result;
+}
+
+constexpr auto kDownTimeout = std::chrono::seconds(60);
+
+// Waits until the node answers no more: its last act is to give the directory back.
+bool wait_until_gone(pid_t pid) {
+  const auto& clock = engine::system_clock();
+  const engine::Time deadline = clock.now() + kDownTimeout;
+  while (::kill(pid, 0) == 0 || errno == EPERM) {
+    if (clock.now() > deadline) return false;
+    ::usleep(20'000);
+  }
+  return true;
+}
+
+void print_status(const Json& status) {
+  std::printf("%s\n", status.value("directory", "").c_str());
+  std::printf("  process   %d, up for %s\n", status.value("pid", 0),
+              human_duration(status.value("uptime_seconds", 0.0)).c_str());
+  for (const std::string& line : facts_of(status).lines) std::printf("  %s\n", line.c_str());
+  std::printf("  files     %s inodes, %s open", human_count(status.value("inodes", 0.0)).c_str(),
+              human_count(status.value("open_files", 0.0)).c_str());
+  if (status.value("removed_waiting", 0) > 0) {
+    std::printf(", %s removed and being collected",
+                human_count(status.value("removed_waiting", 0.0)).c_str());
+  }
+  std::printf("\n");
+  const Json routes = status.value("operations_by_route", Json::object());
+  if (!routes.empty()) {
+    Table table({"route", "operations"});
+    for (const auto& [route, count] : routes.items()) {
+      table.add({route, std::to_string(count.get<uint64_t>())});
+    }
+    std::printf("\n%s", table.text().c_str());
+  }
+  const Json sessions = status.value("sessions", Json::array());
+  if (!sessions.empty()) {
+    Table table({"session", "pid", "uid", "regions", "memory", "rings", "files", "operations"});
+    for (const Json& s : sessions) {
+      const auto text = [&](const char* key) { return std::to_string(s.value(key, uint64_t{0})); };
+      table.add({text("session"), text("pid"), text("uid"), text("regions"),
+                 human_bytes(s.value("region_bytes", 0.0)), text("rings"), text("open_files"),
+                 text("operations")});
+    }
+    std::printf("\n%s", table.text().c_str());
+  }
+}
+
+}  // namespace
+
+int run_down(const NodeOptions& options) {
+  auto answer = ask_node(absolute(options.directory), {{"command", "down"}});
+  if (!answer) return fail("down", answer.error());
+  const pid_t pid = answer->value("pid", 0);
+  if (!wait_until_gone(pid)) {
+    return fail("down", {Code::timed_out, options.directory + ": process " + std::to_string(pid) +
+                                              " is still stopping after a minute; look at " +
+                                              options.directory + "/agent.log"});
+  }
+  if (!options.json) std::printf("penstock is down: %s\n", absolute(options.directory).c_str());
+  return kExitOk;
+}
+
+int run_status(const NodeOptions& options) {
+  auto status = ask_node(absolute(options.directory), {{"command", "status"}});
+  if (!status) return fail("status", status.error());
+  status->erase("done");
+  if (options.json) {
+    std::printf("%s\n", status->dump(2).c_str());
+  } else {
+    print_status(*status);
+  }
+  return kExitOk;
+}
+
+int run_mount(const NodeOptions& options) {
+  const std::string path = absolute(options.mount_point);
+  auto answer = ask_node(absolute(options.directory), {{"command", "mount"}, {"path", path}});
+  if (!answer) return fail("mount", answer.error());
+  std::printf("mounted %s on %s\n", absolute(options.directory).c_str(), path.c_str());
+  return kExitOk;
+}
+
+int run_unmount(const NodeOptions& options) {
+  const std::string path = absolute(options.mount_point);
+  std::optional<MountEntry> mine;
+  for (MountEntry& mount : our_mounts()) {
+    if (mount.mount_point == path) mine = std::move(mount);
+  }
+  if (!mine) {
+    return fail("unmount", {Code::not_found, path + ": not a mount of Penstock (see 'findmnt -t "
+                                                    "fuse.penstock')"});
+  }
+  auto answer = ask_node(mine->store, {{"command", "unmount"}, {"path", path}});
+  if (!answer) {
+    // The node is dead and its mount is left over.
+    auto gone = fuse::unmount(path, true);
+    if (!gone) return fail("unmount", gone.error());
+  }
+  std::printf("unmounted %s\n", path.c_str());
+  return kExitOk;
+}
+
+int run_scrub(const NodeOptions& options) {
+  const std::string directory = absolute(options.directory);
+  const bool show = is_terminal(STDERR_FILENO) && !options.json;
+  auto report = ask_node(directory, {{"command", "scrub"}}, [&](const Json& line) {
+    if (!show) return;
+    std::fprintf(stderr, "\r\033[Kscrub  %s verified",
+                 human_bytes(line.value("verified_bytes", 0.0)).c_str());
+  });
+  if (show) std::fprintf(stderr, "\r\033[K");
+  if (!report) return fail("scrub", report.error());
+  report->erase("done");
+  const Json bad = report->value("bad", Json::array());
+  if (options.json) {
+    std::printf("%s\n", report->dump(2).c_str());
+  } else {
+    for (const Json& b : bad) {
+      std::printf("%s: chunk %u, block %u: %s\n", b.value("path", "").c_str(), b.value("chunk", 0u),
+                  b.value("block", 0u), b.value("reason", "").c_str());
+    }
+    std::printf("scrubbed %s: %s verified, %zu bad blocks\n", directory.c_str(),
+                human_bytes(report->value("verified_bytes", 0.0)).c_str(), bad.size());
+  }
+  return bad.empty() ? kExitOk : kExitDifferent;
+}
+
+}  // namespace penstock::apps

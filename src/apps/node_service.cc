@@ -1,0 +1,220 @@
+#include "node_service.h"
+
+#include "text.h"
+
+#include <cerrno>
+#include <cstring>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+namespace penstock::apps {
+namespace {
+
+Json json_of(const agent::AgentStatus& status) {
+  Json shards = Json::array();
+  for (const agent::ShardStatus& shard : status.shards) {
+    shards.push_back({{"shard", shard.index},
+                      {"disk", shard.disk.backend},
+                      {"disk_reason", shard.disk.reason},
+                      {"direct", shard.disk.direct},
+                      {"direct_reason", shard.disk.direct_reason},
+                      {"fixed_buffers", shard.disk.fixed_buffers},
+                      {"capacity_bytes", shard.target_capacity_bytes},
+                      {"used_bytes", shard.target_used_bytes},
+                      {"corrupt_blocks_seen", shard.corrupt_blocks_seen}});
+  }
+  Json sessions = Json::array();
+  for (const agent::SessionStatus& session : status.sessions) {
+    sessions.push_back({{"session", session.id},
+                        {"pid", session.pid},
+                        {"uid", session.uid},
+                        {"regions", session.regions},
+                        {"region_bytes", session.region_bytes},
+                        {"rings", session.rings},
+                        {"open_files", session.open_files},
+                        {"operations", session.operations}});
+  }
+  Json routes = Json::object();
+  for (const auto& [route, count] : status.operations_by_route) routes[route] = count;
+  return {{"directory", status.directory},
+          {"uptime_seconds", status.uptime_seconds},
+          {"total_bytes", status.file_system.total_bytes},
+          {"free_bytes", status.file_system.free_bytes},
+          {"inodes", status.file_system.inodes},
+          {"open_files", status.file_system.open_files},
+          {"removed_waiting", status.file_system.removed_waiting},
+          {"shards", shards},
+          {"sessions", sessions},
+          {"operations_by_route", routes}};
+}
+
+agent::AgentConfig config_of(const UpOptions& options) {
+  agent::AgentConfig config;
+  config.directory = options.directory;
+  config.shards = options.shards;
+  if (options.chunk_bytes != 0) config.chunk_bytes = options.chunk_bytes;
+  config.capacity_bytes = options.capacity_bytes;
+  config.force_threads = options.force_threads;
+  config.spin = std::chrono::microseconds(options.spin_microseconds);
+  return config;
+}
+
+}  // namespace
+
+AgentFacts facts_of(const Json& status) {
+  AgentFacts facts;
+  const auto number = [&](const char* key) { return status.value(key, 0.0); };
+  facts.lines.push_back("space     " + human_bytes(number("free_bytes")) + " free of " +
+                        human_bytes(number("total_bytes")));
+  for (const Json& shard : status.value("shards", Json::array())) {
+    std::string line = "shard " + std::to_string(shard.value("shard", 0)) + "   " +
+                       shard.value("disk", "") +
+                       (shard.value("direct", false) ? ", O_DIRECT" : ", page cache") +
+                       (shard.value("fixed_buffers", false) ? ", registered buffers" : "");
+    for (const char* reason : {"disk_reason", "direct_reason"}) {
+      const std::string text = shard.value(reason, "");
+      if (!text.empty()) line += " (" + text + ")";
+    }
+    facts.lines.push_back(line);
+  }
+  for (const Json& mount : status.value("mounts", Json::array())) {
+    facts.lines.push_back("mount     " + mount.get<std::string>());
+  }
+  return facts;
+}
+
+Outcome<std::unique_ptr<NodeService>> NodeService::start(const UpOptions& options) {
+  auto agent = agent::Agent::start(config_of(options));
+  if (!agent) return agent.error();
+  std::unique_ptr<NodeService> node(new NodeService(UniqueFd(::eventfd(0, EFD_CLOEXEC))));
+  node->agent_ = std::move(*agent);
+  // From here on the store exists, so the log has a home.
+  if (options.background && !log::set_file(options.directory + "/agent.log")) {
+    return Failure{Code::io_error, options.directory + "/agent.log: cannot be written"};
+  }
+  if (!options.mount_point.empty()) {
+    auto mounted = node->mount(options.mount_point, options.allow_other);
+    if (!mounted) return mounted.error();
+  }
+  NodeService* self = node.get();
+  auto admin = AdminServer::start(options.directory,
+                                  [self](const Json& request, const AdminServer::Say& say) {
+                                    return self->handle(request, say);
+                                  });
+  if (!admin) return admin.error();
+  node->admin_ = std::move(*admin);
+  log::info("node up: {}", options.directory);
+  return node;
+}
+
+NodeService::~NodeService() {
+  stop();
+}
+
+void NodeService::wait(int signal_fd) {
+  while (true) {
+    pollfd wait[2] = {{signal_fd, POLLIN, 0}, {ended_.get(), POLLIN, 0}};
+    if (::poll(wait, 2, -1) < 0 && errno != EINTR) return;
+    if (wait[0].revents != 0) {
+      signalfd_siginfo info;
+      (void)!::read(signal_fd, &info, sizeof info);
+      return;
+    }
+    if (wait[1].revents != 0) return;
+  }
+}
+
+void NodeService::stop() {
+  admin_.reset();
+  {
+    std::lock_guard lock(mounts_mutex_);
+    for (auto& [path, mount] : mounts_) mount->stop();
+    mounts_.clear();
+  }
+  if (agent_ != nullptr) agent_->stop();
+  agent_.reset();
+}
+
+Json NodeService::handle(const Json& request, const AdminServer::Say& say) {
+  const auto text = [&](const char* key) {
+    const auto found = request.find(key);
+    return found != request.end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  const std::string command = text("command");
+  if (command == "status") return status();
+  if (command == "scrub") return scrub(say);
+  if (command == "down") {
+    const uint64_t one = 1;
+    (void)!::write(ended_.get(), &one, sizeof one);
+    return {{"pid", ::getpid()}};
+  }
+  if (command == "mount" || command == "unmount") {
+    const auto allow = request.find("allow_other");
+    auto result = command == "mount"
+                      ? mount(text("path"), allow != request.end() && allow->is_boolean() && *allow)
+                      : unmount(text("path"));
+    if (!result) return {{"error", result.error().message}};
+    return {{"path", *result}};
+  }
+  return {{"error", "this node does not know the request '" + command + "'"}};
+}
+
+Json NodeService::status() {
+  Json document = json_of(agent_->status());
+  document["pid"] = ::getpid();
+  Json mounts = Json::array();
+  std::lock_guard lock(mounts_mutex_);
+  for (const auto& [path, mount] : mounts_) {
+    if (mount->alive()) mounts.push_back(path);
+  }
+  document["mounts"] = mounts;
+  return document;
+}
+
+Json NodeService::scrub(const AdminServer::Say& say) {
+  const agent::ScrubReport report = agent_->scrub([&](uint64_t verified_bytes) {
+    say({{"verified_bytes", verified_bytes}});
+  });
+  Json bad = Json::array();
+  for (const auto& damage : report.bad) {
+    bad.push_back({{"path", damage.path},
+                   {"inode", damage.inode},
+                   {"chunk", damage.chunk},
+                   {"block", damage.block},
+                   {"reason", damage.reason}});
+  }
+  return {{"verified_bytes", report.verified_bytes}, {"bad", bad}};
+}
+
+Outcome<std::string> NodeService::mount(const std::string& path, bool allow_other) {
+  std::lock_guard lock(mounts_mutex_);
+  // One that was unmounted behind our back makes room for a new one.
+  const auto old = mounts_.find(path);
+  if (old != mounts_.end() && !old->second->alive()) {
+    old->second->stop();
+    mounts_.erase(old);
+  }
+  fuse::MountConfig config;
+  config.mount_point = path;
+  config.source = agent_->status().directory;
+  config.allow_other = allow_other;
+  auto mount = fuse::Mount::start(agent_->files(), agent_.get(), config);
+  if (!mount) return mount.error();
+  mounts_[path] = std::move(*mount);
+  return path;
+}
+
+Outcome<std::string> NodeService::unmount(const std::string& path) {
+  std::lock_guard lock(mounts_mutex_);
+  const auto found = mounts_.find(path);
+  if (found == mounts_.end()) {
+    return Failure{Code::not_found, path + ": not a mount of this node (see 'penstock status')"};
+  }
+  found->second->stop();
+  mounts_.erase(found);
+  return path;
+}
+
+}  // namespace penstock::apps

@@ -1,0 +1,50 @@
+// A running node as the command sees it: the agent, its mounts, and the administration channel.
+#pragma once
+
+#include "admin.h"
+#include "commands.h"
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "penstock/agent.h"
+#include "penstock/fuse.h"
+
+namespace penstock::apps {
+
+// What `up` and `status` print about a node, made from its status document.
+struct AgentFacts {
+  std::vector<std::string> lines;
+};
+AgentFacts facts_of(const Json& status);
+
+class NodeService {
+ public:
+  static Outcome<std::unique_ptr<NodeService>> start(const UpOptions& options);
+  ~NodeService();
+
+  // Returns when a signal arrives on `signal_fd` or an administrator asked for the end.
+  void wait(int signal_fd);
+  void stop();
+  AgentFacts facts() { return facts_of(status()); }
+
+ private:
+  explicit NodeService(UniqueFd ended) : ended_(std::move(ended)) {}
+  Json handle(const Json& request, const AdminServer::Say& say);
+  Json status();
+  Json scrub(const AdminServer::Say& say);
+  Outcome<std::string> mount(const std::string& path, bool allow_other);
+  Outcome<std::string> unmount(const std::string& path);
+
+  UniqueFd ended_;  // eventfd: "down" was asked
+  std::unique_ptr<agent::Agent> agent_;
+  std::mutex mounts_mutex_;
+  std::map<std::string, std::unique_ptr<fuse::Mount>> mounts_;
+  std::unique_ptr<AdminServer> admin_;
+};
+
+}  // namespace penstock::apps

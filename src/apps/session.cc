@@ -1,0 +1,117 @@
+#include "session.h"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "penstock/fuse.h"
+
+namespace penstock::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+Failure api_failure(int result) {
+  return {Status::from_errno(-result), penstock_last_error()};
+}
+
+// mountinfo writes space, tab, newline and backslash as octal escapes.
+std::string unescape(const std::string& text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool escape = text[i] == '\\' && i + 3 < text.size();
+    if (escape) {
+      out += static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 +
+                               (text[i + 3] - '0'));
+      i += 3;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+std::string normal_path(const std::string& path) {
+  std::string normal = fs::path(path).lexically_normal().string();
+  while (normal.size() > 1 && normal.back() == '/') normal.pop_back();
+  return normal;
+}
+
+}  // namespace
+
+Outcome<Session> connect_session(const std::string& where) {
+  penstock_session* session = nullptr;
+  const int result = penstock_connect(where.c_str(), &session);
+  if (result < 0) return api_failure(result);
+  return Session(session);
+}
+
+Outcome<Session> open_store_session(const std::string& directory, bool create) {
+  penstock_session* session = nullptr;
+  const int result = penstock_open_store(directory.c_str(), create ? 1 : 0, &session);
+  if (result < 0) return api_failure(result);
+  return Session(session);
+}
+
+Outcome<Region> create_region(penstock_session* session, size_t size) {
+  penstock_region* region = nullptr;
+  const int result = penstock_region_create(session, size, &region);
+  if (result < 0) return api_failure(result);
+  return Region(region);
+}
+
+Outcome<Ring> create_ring(penstock_session* session, uint32_t entries, uint32_t lanes) {
+  penstock_ring* ring = nullptr;
+  const int result = penstock_ring_create(session, entries, lanes, &ring);
+  if (result < 0) return api_failure(result);
+  return Ring(ring);
+}
+
+std::vector<MountEntry> our_mounts() {
+  // Fields (proc(5)): id parent major:minor root mount-point options [optional...] - type source
+  std::vector<MountEntry> mounts;
+  std::ifstream file("/proc/self/mountinfo");
+  std::string line;
+  while (std::getline(file, line)) {
+    const size_t dash = line.find(" - ");
+    if (dash == std::string::npos) continue;
+    std::istringstream left(line.substr(0, dash)), right(line.substr(dash + 3));
+    std::string id, parent, device, root, mount_point, type, source;
+    left >> id >> parent >> device >> root >> mount_point;
+    right >> type >> source;
+    if (type == fuse::kMountType) mounts.push_back({unescape(mount_point), unescape(source)});
+  }
+  return mounts;
+}
+
+std::optional<MountEntry> mount_holding(const std::string& path) {
+  std::error_code error;
+  const std::string wanted = normal_path(fs::absolute(path, error).string());
+  std::optional<MountEntry> best;
+  for (MountEntry& mount : our_mounts()) {
+    const std::string& point = mount.mount_point;
+    const bool inside = wanted == point || wanted.starts_with(point == "/" ? point : point + "/");
+    if (inside && (!best || best->mount_point.size() < point.size())) best = std::move(mount);
+  }
+  return best;
+}
+
+Outcome<Location> parse_location(const std::string& text, const std::string& store) {
+  const size_t colon = text.find(":/");
+  if (colon != std::string::npos && colon > 0) {
+    return Location{text.substr(0, colon), normal_path(text.substr(colon + 1))};
+  }
+  if (const auto mount = mount_holding(text)) {
+    std::error_code error;
+    const std::string absolute = normal_path(fs::absolute(text, error).string());
+    const std::string inside = absolute.substr(mount->mount_point.size());
+    return Location{mount->store, inside.empty() ? "/" : inside};
+  }
+  if (!store.empty() && text.starts_with("/")) return Location{store, normal_path(text)};
+  return Failure{Code::invalid_argument,
+                 text +
+                     ": not a place in a Penstock file system (write STORE:/path, a path inside "
+                     "a mount, or give --store STORE with an absolute path)"};
+}
+
+}  // namespace penstock::apps

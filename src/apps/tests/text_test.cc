@@ -1,0 +1,45 @@
+#include "text.h"
+
+#include <gtest/gtest.h>
+
+namespace penstock::apps {
+namespace {
+
+TEST(Text, sizes_parse_with_and_without_suffix) {
+  uint64_t bytes = 0;
+  for (const auto& [text, expected] :
+       std::vector<std::pair<std::string, uint64_t>>{{"0", 0},
+                                                     {"4096", 4096},
+                                                     {"4k", 4096},
+                                                     {"64KiB", 65536},
+                                                     {"1MB", 1 << 20},
+                                                     {"2g", 2ull << 30}}) {
+    EXPECT_TRUE(parse_bytes(text, &bytes)) << text;
+    EXPECT_EQ(bytes, expected) << text;
+  }
+}
+
+TEST(Text, sizes_are_refused_when_malformed_or_too_large) {
+  uint64_t bytes = 0;
+  for (const char* text : {"", "k", "4x", "4kk", "-1", "99999999999999999999", "99999999999g"}) {
+    EXPECT_FALSE(parse_bytes(text, &bytes)) << text;
+  }
+}
+
+TEST(Text, figures_keep_three_digits) {
+  EXPECT_EQ(human_bytes(1536), "1.50 KiB");
+  EXPECT_EQ(human_bytes(999), "999 B");
+  EXPECT_EQ(human_rate(2.31e9), "2.31 GB/s");
+  EXPECT_EQ(human_count(52300), "52.3 k");
+  EXPECT_EQ(human_count(12), "12");
+  EXPECT_EQ(human_duration(65), "1 m 05 s");
+}
+
+TEST(Table, aligns_columns_also_with_other_letters) {
+  Table table({"name", "µs"});
+  table.add({"a", "10"});
+  EXPECT_EQ(table.text(), "name  µs\n--------\na     10\n");
+}
+
+}  // namespace
+}  // namespace penstock::apps

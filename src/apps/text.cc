@@ -1,0 +1,119 @@
+#include "text.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <unistd.h>
+
+namespace penstock::apps {
+namespace {
+
+std::string format(const char* pattern, double value, const char* unit) {
+  std::array<char, 64> buffer;
+  std::snprintf(buffer.data(), buffer.size(), pattern, value, unit);
+  return buffer.data();
+}
+
+// Three significant digits, so that columns stay narrow and differences visible.
+std::string scaled(double value, double step, const std::vector<const char*>& units) {
+  size_t unit = 0;
+  while (value >= step && unit + 1 < units.size()) {
+    value /= step;
+    ++unit;
+  }
+  const char* pattern = unit == 0 || value >= 100 ? "%.0f %s" : value >= 10 ? "%.1f %s" : "%.2f %s";
+  return format(pattern, value, units[unit]);
+}
+
+// Columns that a terminal shows for UTF-8 text: continuation bytes take none.
+size_t width_of(const std::string& text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  }));
+}
+
+}  // namespace
+
+std::string human_bytes(double bytes) {
+  return scaled(bytes, 1024, {"B", "KiB", "MiB", "GiB", "TiB", "PiB"});
+}
+
+std::string human_rate(double bytes_per_second) {
+  return scaled(bytes_per_second, 1000, {"B/s", "kB/s", "MB/s", "GB/s", "TB/s"});
+}
+
+std::string human_count(double count) {
+  std::string text = scaled(count, 1000, {"", "k", "M", "G"});
+  if (text.back() == ' ') text.pop_back();
+  return text;
+}
+
+std::string human_duration(double seconds) {
+  std::array<char, 64> buffer;
+  const auto whole = static_cast<uint64_t>(seconds);
+  if (seconds < 10) {
+    std::snprintf(buffer.data(), buffer.size(), "%.1f s", seconds);
+  } else if (whole < 60) {
+    std::snprintf(buffer.data(), buffer.size(), "%lu s", whole);
+  } else if (whole < 3600) {
+    std::snprintf(buffer.data(), buffer.size(), "%lu m %02lu s", whole / 60, whole % 60);
+  } else {
+    std::snprintf(buffer.data(), buffer.size(), "%lu h %02lu m", whole / 3600, whole / 60 % 60);
+  }
+  return buffer.data();
+}
+
+bool parse_bytes(const std::string& text, uint64_t* bytes) {
+  uint64_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc()) return false;
+  std::string suffix(rest, end);
+  for (char& c : suffix) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string letters = "kmgt";
+  uint32_t shift = 0;
+  if (!suffix.empty() && suffix != "b") {
+    const size_t power = letters.find(suffix[0]);
+    const std::string tail = suffix.substr(1);
+    if (power == std::string::npos || !(tail.empty() || tail == "ib" || tail == "b")) return false;
+    shift = 10 * (static_cast<uint32_t>(power) + 1);
+  }
+  if (number > (UINT64_MAX >> shift)) return false;
+  *bytes = number << shift;
+  return true;
+}
+
+bool is_terminal(int fd) {
+  const char* term = std::getenv("TERM");
+  return ::isatty(fd) == 1 && term != nullptr && std::string(term) != "dumb";
+}
+
+std::string Table::text() const {
+  std::vector<size_t> widths;
+  for (const auto& row : rows_) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
+  }
+  std::string out;
+  for (size_t r = 0; r < rows_.size(); ++r) {
+    std::string line;
+    for (size_t i = 0; i < rows_[r].size(); ++i) {
+      const std::string pad(widths[i] - width_of(rows_[r][i]), ' ');
+      if (i > 0) line += "  ";
+      line += i == 0 ? rows_[r][i] + pad : pad + rows_[r][i];
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
+    if (r == 0) {
+      size_t total = widths.empty() ? 0 : 2 * (widths.size() - 1);
+      for (const size_t width : widths) total += width;
+      out += std::string(total, '-') + "\n";
+    }
+  }
+  return out;
+}
+
+}  // namespace penstock::apps

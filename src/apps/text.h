@@ -1,0 +1,33 @@
+// How figures are shown to people.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace penstock::apps {
+
+std::string human_bytes(double bytes);            // "1.5 GiB"
+std::string human_rate(double bytes_per_second);  // "2.31 GB/s", decimal as links are sold
+std::string human_count(double count);            // "52.3 k"
+std::string human_duration(double seconds);       // "1 m 05 s"
+
+// "64MiB", "4k", "1048576": binary multiples. False if it is none.
+bool parse_bytes(const std::string& text, uint64_t* bytes);
+
+// Whether standard output (or error) is a terminal that can redraw a line.
+bool is_terminal(int fd);
+
+// Columns aligned for a fixed-width font: the first to the left, the rest to the right.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> header) : rows_{std::move(header)} {}
+  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  bool empty() const { return rows_.size() == 1; }
+  std::string text() const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+}  // namespace penstock::apps

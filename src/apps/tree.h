@@ -1,0 +1,68 @@
+// Walking a source tree once, in an order in which parents come before their children, with bounded
+// memory however many files there are.
+#pragma once
+
+#include "progress.h"
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <sys/stat.h>
+
+#include "penstock/base.h"
+
+namespace penstock::apps {
+
+struct TreeEntry {
+  std::string path;      // as the operating system reaches it
+  std::string relative;  // below the root, without a leading slash; empty for the root itself
+  struct stat st {};
+};
+
+// Calls `visit` for the root and everything below it, on the same file system or not, without
+// following symbolic links. `visit` returns false to stop. `leave`, if given, is called for each
+// directory after everything below it. Unreadable directories go to `problem`.
+using TreeVisit = std::function<bool(const TreeEntry&)>;
+using TreeProblem = std::function<void(const std::string& path, const std::string& why)>;
+void walk_tree(const std::string& root, const TreeVisit& visit, const TreeVisit& leave,
+               const TreeProblem& problem);
+
+// Counts files and bytes ahead of the work and tells `progress`; a thread of its own may run it.
+void count_tree(const std::string& root, const std::atomic<bool>& stop, Progress* progress);
+
+// A bounded queue between the walker and the workers.
+class TreeQueue {
+ public:
+  // Blocks while full; false after close().
+  bool push(TreeEntry entry);
+  // Blocks while empty; nothing after close() once drained.
+  std::optional<TreeEntry> pop();
+  void close();
+
+ private:
+  static constexpr size_t kCapacity = 1024;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<TreeEntry> entries_;
+  bool closed_ = false;
+};
+
+// Problems with single files are reported and counted, and the rest goes on; after too many of them
+// only the count grows.
+class Problems {
+ public:
+  explicit Problems(const char* command) : command_(command) {}
+  void add(const std::string& path, const std::string& why);
+  uint64_t count() const;
+
+ private:
+  static constexpr uint64_t kShown = 20;
+  const char* command_;
+  mutable std::mutex mutex_;
+  uint64_t count_ = 0;
+};
+
+}  // namespace penstock::apps

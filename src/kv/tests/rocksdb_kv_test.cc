@@ -1,0 +1,431 @@
+// What only a database on disk can do: come back, be damaged, fill its disk.
+#include "rocksdb_open.h"
+
+#include <atomic>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <map>
+#include <rocksdb/env.h>
+#include <rocksdb/file_system.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "penstock/kv.h"
+
+namespace penstock::kv {
+namespace {
+
+using engine::KvMode;
+using engine::KvTransaction;
+namespace fs = std::filesystem;
+
+std::string read_whole(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void write_whole(const fs::path& path, const std::string& content) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
+}
+
+class RocksDbTest : public testing::Test {
+ protected:
+  RocksDbTest() {
+    std::string pattern = testing::TempDir() + "penstock-rocksdb-XXXXXX";
+    EXPECT_NE(::mkdtemp(pattern.data()), nullptr);
+    directory_ = pattern;
+    path_ = directory_ / "db";
+  }
+  ~RocksDbTest() override { fs::remove_all(directory_); }
+
+  RocksDbOptions options(bool create = true) { return {.path = path_.string(), .create = create}; }
+  std::unique_ptr<engine::Kv> open(bool create = true, rocksdb::Env* env = nullptr) {
+    auto opened = open_rocksdb(options(create), env);
+    EXPECT_TRUE(opened.has_value()) << opened.error().message;
+    return opened ? std::move(*opened) : nullptr;
+  }
+  // The directory's files, but for the notes that people read.
+  std::map<std::string, std::string> files() {
+    std::map<std::string, std::string> found;
+    if (!fs::exists(path_)) return found;
+    for (const auto& entry : fs::directory_iterator(path_)) {
+      found[entry.path().filename()] = read_whole(entry.path());
+    }
+    return found;
+  }
+  fs::path file_like(const std::string& part) {
+    fs::path found;
+    for (const auto& entry : fs::directory_iterator(path_)) {
+      const std::string name = entry.path().filename();
+      if (name.find(part) != std::string::npos && entry.file_size() > 0) found = entry.path();
+    }
+    EXPECT_FALSE(found.empty()) << part;
+    return found;
+  }
+  void expect_refused(Code code, const std::string& reason) {
+    const auto before = files();
+    for (int round = 0; round < 2; ++round) {
+      const auto opened = open_rocksdb(options());
+      ASSERT_FALSE(opened.has_value());
+      EXPECT_EQ(opened.error().status.code(), code) << opened.error().message;
+      EXPECT_NE(opened.error().message.find(path_.string()), std::string::npos);
+      EXPECT_NE(opened.error().message.find(reason), std::string::npos) << opened.error().message;
+    }
+    EXPECT_EQ(files(), before) << "a refusal must change nothing";
+  }
+  static Status put(engine::Kv& kv, KvMode mode, const std::string& key, const std::string& value) {
+    return kv.run(mode, [&](KvTransaction& transaction) -> Status {
+      transaction.put(key, value);
+      return {};
+    });
+  }
+  static std::optional<std::string> get(engine::Kv& kv, const std::string& key) {
+    std::optional<std::string> value;
+    const Status status = kv.run(KvMode::read, [&](KvTransaction& transaction) -> Status {
+      TRY_ASSIGN(value, transaction.get(key));
+      return {};
+    });
+    EXPECT_TRUE(status.ok());
+    return value;
+  }
+  // A database with `count` commits that was closed properly.
+  void make(int count) {
+    auto kv = open();
+    for (int i = 0; i < count; ++i) {
+      ASSERT_TRUE(put(*kv, KvMode::write, "key" + std::to_string(i), std::string(100, 'v')).ok());
+    }
+  }
+  static void flip(const fs::path& path, double where) {
+    std::string content = read_whole(path);
+    content.at(static_cast<size_t>(static_cast<double>(content.size()) * where)) ^= 0x40;
+    write_whole(path, content);
+  }
+
+  fs::path directory_;
+  fs::path path_;
+};
+
+TEST_F(RocksDbTest, content_is_there_when_opened_again) {
+  for (int round = 0; round < 4; ++round) {
+    auto kv = open();
+    for (int i = 0; i < round; ++i) EXPECT_EQ(get(*kv, std::to_string(i)), "kept");
+    ASSERT_TRUE(put(*kv, KvMode::write, std::to_string(round), "kept").ok());
+  }
+}
+
+TEST_F(RocksDbTest, is_not_made_unless_asked) {
+  auto opened = open_rocksdb(options(false));
+  ASSERT_FALSE(opened.has_value());
+  EXPECT_EQ(opened.error().status.code(), Code::not_found);
+  EXPECT_FALSE(fs::exists(path_));
+}
+
+TEST_F(RocksDbTest, is_made_in_an_empty_directory_and_after_a_killed_attempt) {
+  fs::create_directory(path_);
+  fs::create_directory(path_.string() + ".creating");
+  write_whole(path_.string() + ".creating/MANIFEST-000001", "half");
+  EXPECT_NE(open(), nullptr);
+}
+
+TEST_F(RocksDbTest, writes_are_refused_when_read_only) {
+  make(3);
+  RocksDbOptions read_only = options(false);
+  read_only.read_only = true;
+  auto kv = open_rocksdb(read_only);
+  ASSERT_TRUE(kv.has_value()) << kv.error().message;
+  EXPECT_EQ(get(**kv, "key1"), std::string(100, 'v'));
+  EXPECT_EQ(put(**kv, KvMode::write, "a", "b").code(), Code::read_only);
+}
+
+TEST_F(RocksDbTest, is_refused_when_in_use) {
+  auto kv = open();
+  const auto second = open_rocksdb(options());
+  ASSERT_FALSE(second.has_value());
+  EXPECT_EQ(second.error().status.code(), Code::in_use);
+  EXPECT_NE(second.error().message.find("another process"), std::string::npos);
+}
+
+TEST_F(RocksDbTest, is_refused_when_the_directory_holds_something_else) {
+  fs::create_directory(path_);
+  write_whole(path_ / "letter.txt", "dear all");
+  expect_refused(Code::corrupt, "CURRENT is missing");
+}
+
+TEST_F(RocksDbTest, is_refused_when_current_is_missing) {
+  make(10);
+  fs::remove(path_ / "CURRENT");
+  expect_refused(Code::corrupt, "CURRENT is missing");
+}
+
+TEST_F(RocksDbTest, is_refused_when_the_manifest_is_missing) {
+  make(10);
+  fs::remove(file_like("MANIFEST"));
+  expect_refused(Code::corrupt, "MANIFEST");
+}
+
+TEST_F(RocksDbTest, is_refused_when_the_manifest_is_damaged) {
+  make(10);
+  flip(file_like("MANIFEST"), 0.3);
+  expect_refused(Code::corrupt, "damaged");
+}
+
+TEST_F(RocksDbTest, is_refused_when_the_mark_is_missing_or_damaged) {
+  make(10);
+  const std::string mark = read_whole(path_ / "PENSTOCK");
+  flip(path_ / "PENSTOCK", 0.5);
+  expect_refused(Code::corrupt, "PENSTOCK");
+  fs::remove(path_ / "PENSTOCK");
+  expect_refused(Code::corrupt, "PENSTOCK");
+  write_whole(path_ / "PENSTOCK", mark);
+  EXPECT_NE(open(false), nullptr);
+}
+
+TEST_F(RocksDbTest, is_refused_when_the_log_is_damaged_where_it_was_synced) {
+  make(200);
+  const fs::path log = file_like(".log");
+  const std::string intact = read_whole(log);
+  for (const double where : {0.001, 0.5, 0.99}) {
+    flip(log, where);
+    expect_refused(Code::corrupt, "stable storage");
+    write_whole(log, intact);
+  }
+  write_whole(log, intact.substr(0, intact.size() - 1));
+  expect_refused(Code::corrupt, "stable storage");
+  fs::remove(log);
+  expect_refused(Code::corrupt, "stable storage");
+  write_whole(log, intact);
+  auto kv = open(false);
+  EXPECT_EQ(get(*kv, "key199"), std::string(100, 'v'));
+}
+
+TEST_F(RocksDbTest, is_refused_when_a_table_is_damaged_or_missing) {
+  make(200);
+  open();  // turns the log into a table
+  const fs::path table = file_like(".sst");
+  const std::string intact = read_whole(table);
+  flip(table, 0.2);
+  expect_refused(Code::corrupt, "damaged");
+  fs::remove(table);
+  expect_refused(Code::corrupt, "damaged");
+  write_whole(table, intact);
+  EXPECT_NE(open(false), nullptr);
+}
+
+// Runs `function` in a child that then dies without closing anything.
+void in_killed_child(const std::function<void()>& function) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    function();
+    ::raise(SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+TEST_F(RocksDbTest, opens_to_a_prefix_when_the_unsynced_end_of_the_log_is_torn) {
+  in_killed_child([&] {
+    auto kv = open();
+    for (int i = 0; i < 100; ++i) {
+      (void)put(*kv, i == 49 ? KvMode::write_durable : KvMode::write, std::to_string(i), "v").ok();
+    }
+    (void)kv.release();
+  });
+  const auto before = files();
+  const std::string log = file_like(".log").filename();
+  const std::string& intact = before.at(log);
+  for (const size_t kept : {intact.size(), intact.size() - 1, intact.size() * 3 / 4}) {
+    for (const bool garbage : {false, true}) {
+      fs::remove_all(path_);
+      fs::create_directory(path_);
+      for (const auto& [name, content] : before) write_whole(path_ / name, content);
+      std::string torn = intact.substr(0, kept);
+      if (garbage) torn += std::string(intact.size() - kept + 100, '\x5a');
+      write_whole(path_ / log, torn);
+      auto kv = open(false);
+      ASSERT_NE(kv, nullptr);
+      int present = 0;
+      while (get(*kv, std::to_string(present))) ++present;
+      EXPECT_GE(present, 50) << "durable commits are there";
+      for (int i = present; i < 100; ++i) EXPECT_EQ(get(*kv, std::to_string(i)), std::nullopt);
+      if (kept == intact.size()) {
+        EXPECT_EQ(present, 100);
+      }
+      ASSERT_TRUE(put(*kv, KvMode::write_durable, "after", "works").ok());
+    }
+  }
+}
+
+TEST_F(RocksDbTest, commits_survive_when_the_process_is_killed) {
+  int pipe_ends[2];
+  ASSERT_EQ(::pipe(pipe_ends), 0);
+  engine::SeededRandom random(3);
+  int next = 0;
+  for (int round = 0; round < 15; ++round) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      auto kv = open();
+      for (int i = next;; ++i) {
+        const KvMode mode = i % 3 == 0 ? KvMode::write_durable : KvMode::write;
+        if (!put(*kv, mode, std::to_string(i), std::string(5000, 'k')).ok()) ::_exit(1);
+        if (::write(pipe_ends[1], &i, sizeof i) != sizeof i) ::_exit(1);
+      }
+    }
+    // Let it come to a random commit, then kill it.
+    const int until = next + 1 + static_cast<int>(random.below(400));
+    int acknowledged = -1;
+    while (acknowledged < until) {
+      ASSERT_EQ(::read(pipe_ends[0], &acknowledged, sizeof acknowledged), ssize_t{sizeof(int)});
+    }
+    ::kill(child, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_EQ(::fcntl(pipe_ends[0], F_SETFL, O_NONBLOCK), 0);
+    while (::read(pipe_ends[0], &acknowledged, sizeof acknowledged) > 0) continue;
+    ASSERT_EQ(::fcntl(pipe_ends[0], F_SETFL, 0), 0);
+    auto kv = open(false);
+    ASSERT_NE(kv, nullptr);
+    for (int i = 0; i <= acknowledged; ++i) {
+      ASSERT_EQ(get(*kv, std::to_string(i)), std::string(5000, 'k')) << i;
+    }
+    next = acknowledged + 1;
+    if (get(*kv, std::to_string(next))) ++next;
+  }
+  ::close(pipe_ends[0]);
+  ::close(pipe_ends[1]);
+}
+
+// A file system whose writes and syncs fail on demand.
+struct Faults {
+  std::atomic<bool> full{false};
+  std::atomic<bool> sync_fails{false};
+};
+
+class FaultyFile final : public rocksdb::FSWritableFileOwnerWrapper {
+ public:
+  FaultyFile(std::unique_ptr<rocksdb::FSWritableFile>&& file, Faults& faults)
+      : FSWritableFileOwnerWrapper(std::move(file)), faults_(faults) {}
+  rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
+                           rocksdb::IODebugContext* context) override {
+    if (!faults_.full) return target()->Append(data, options, context);
+    // Half of it still fits, as on a real disk.
+    (void)target()->Append(rocksdb::Slice(data.data(), data.size() / 2), options, context).ok();
+    return rocksdb::IOStatus::NoSpace("disk full");
+  }
+  rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
+                           const rocksdb::DataVerificationInfo&,
+                           rocksdb::IODebugContext* context) override {
+    return Append(data, options, context);
+  }
+  rocksdb::IOStatus Sync(const rocksdb::IOOptions& options,
+                         rocksdb::IODebugContext* context) override {
+    if (faults_.sync_fails) return rocksdb::IOStatus::IOError("sync failed");
+    return target()->Sync(options, context);
+  }
+  rocksdb::IOStatus Fsync(const rocksdb::IOOptions& options,
+                          rocksdb::IODebugContext* context) override {
+    return Sync(options, context);
+  }
+
+ private:
+  Faults& faults_;
+};
+
+class FaultyFileSystem final : public rocksdb::FileSystemWrapper {
+ public:
+  explicit FaultyFileSystem(Faults& faults)
+      : FileSystemWrapper(rocksdb::FileSystem::Default()), faults_(faults) {}
+  const char* Name() const override { return "faulty"; }
+  rocksdb::IOStatus NewWritableFile(const std::string& name, const rocksdb::FileOptions& options,
+                                    std::unique_ptr<rocksdb::FSWritableFile>* result,
+                                    rocksdb::IODebugContext* context) override {
+    std::unique_ptr<rocksdb::FSWritableFile> file;
+    const rocksdb::IOStatus status = target()->NewWritableFile(name, options, &file, context);
+    if (status.ok()) *result = std::make_unique<FaultyFile>(std::move(file), faults_);
+    return status;
+  }
+
+ private:
+  Faults& faults_;
+};
+
+class RocksDbFaultTest : public RocksDbTest {
+ protected:
+  // Tries until it succeeds, as clients do; the database looks again a few times a second.
+  static bool comes_back(engine::Kv& kv) {
+    const engine::Time limit = engine::system_clock().now() + std::chrono::seconds(20);
+    while (engine::system_clock().now() < limit) {
+      if (put(kv, KvMode::write_durable, "back", "again").ok()) return true;
+      std::this_thread::yield();
+    }
+    return false;
+  }
+
+  Faults faults_;
+  std::shared_ptr<rocksdb::FileSystem> file_system_ = std::make_shared<FaultyFileSystem>(faults_);
+  std::unique_ptr<rocksdb::Env> env_ = rocksdb::NewCompositeEnv(file_system_);
+};
+
+TEST_F(RocksDbFaultTest, commits_end_with_no_space_until_there_is_some) {
+  log::set_level(log::Level::off);
+  {
+    auto kv = open(true, env_.get());
+    ASSERT_TRUE(put(*kv, KvMode::write, "before", "1").ok());
+    faults_.full = true;
+    for (int i = 0; i < 5; ++i) {
+      EXPECT_EQ(put(*kv, KvMode::write_durable, "lost", "1").code(), Code::no_space);
+    }
+    EXPECT_EQ(get(*kv, "before"), "1");
+    EXPECT_EQ(get(*kv, "lost"), std::nullopt);
+    faults_.full = false;
+    EXPECT_TRUE(comes_back(*kv));
+  }
+  auto kv = open(false);
+  EXPECT_EQ(get(*kv, "before"), "1");
+  EXPECT_EQ(get(*kv, "lost"), std::nullopt);
+  EXPECT_EQ(get(*kv, "back"), "again");
+  log::set_level(log::Level::warning);
+}
+
+TEST_F(RocksDbFaultTest, is_whole_when_killed_while_the_disk_is_full) {
+  in_killed_child([&] {
+    log::set_level(log::Level::off);
+    auto kv = open(true, env_.get());
+    (void)put(*kv, KvMode::write_durable, "before", "1").ok();
+    faults_.full = true;
+    (void)put(*kv, KvMode::write_durable, "lost", "1").ok();
+    (void)kv.release();
+  });
+  auto kv = open(false);
+  ASSERT_NE(kv, nullptr);
+  EXPECT_EQ(get(*kv, "before"), "1");
+  EXPECT_EQ(get(*kv, "lost"), std::nullopt);
+}
+
+TEST_F(RocksDbFaultTest, nothing_is_acknowledged_after_a_failed_sync_until_opened_again) {
+  log::set_level(log::Level::off);
+  {
+    auto kv = open(true, env_.get());
+    ASSERT_TRUE(put(*kv, KvMode::write, "before", "1").ok());
+    faults_.sync_fails = true;
+    EXPECT_EQ(put(*kv, KvMode::write_durable, "a", "1").code(), Code::may_have_happened);
+    faults_.sync_fails = false;
+    EXPECT_FALSE(kv->sync().ok());
+    EXPECT_EQ(put(*kv, KvMode::write_durable, "b", "1").code(), Code::io_error);
+    EXPECT_EQ(get(*kv, "before"), "1") << "reading goes on";
+  }
+  auto kv = open(false, env_.get());
+  ASSERT_NE(kv, nullptr);
+  EXPECT_EQ(get(*kv, "before"), "1");
+  EXPECT_EQ(get(*kv, "b"), std::nullopt);
+  EXPECT_TRUE(put(*kv, KvMode::write_durable, "c", "1").ok());
+  log::set_level(log::Level::warning);
+}
+
+}  // namespace
+}  // namespace penstock::kv

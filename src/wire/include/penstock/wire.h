@@ -3,3 +3,4 @@
 #pragma once
 
 #include "penstock/wire/chunk_io.h"
+#include "penstock/wire/session.h"

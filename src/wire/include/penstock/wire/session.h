@@ -1,0 +1,212 @@
+// Session messages: what an application's library asks of an agent over its UNIX socket
+// (SOCK_SEQPACKET; one message a datagram, one reply a request, in any order). Bulk data never goes
+// this way. Format: docs/formats/session.md.
+//
+// Ids of regions, rings and files are chosen by the application, so that after the death of an
+// agent the same ids can be made again and operations resubmitted as they were.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "penstock/base.h"
+
+namespace penstock::wire {
+
+inline constexpr uint32_t kSessionVersion = 1;
+
+// One datagram. Large enough for a path twice and for a page of directory entries.
+inline constexpr size_t kSessionMessageMax = 64 * kKiB;
+// Descriptors that may come with one message.
+inline constexpr size_t kSessionDescriptorsMax = 2;
+
+// Of one session. Tables are arrays of this size at most; 64 lanes of one ring serve more threads
+// than a node has processors.
+inline constexpr uint32_t kRegionsMax = 1024;
+inline constexpr uint32_t kRingsMax = 64;
+inline constexpr uint32_t kFilesMax = 65536;
+inline constexpr uint64_t kRegionBytesMax = kTiB;  // one region, and all of a session together
+
+enum OpenFlag : uint32_t {
+  kOpenRead = 1,
+  kOpenWrite = 2,
+  kOpenCreate = 4,
+  kOpenExclusive = 8,
+  kOpenTruncate = 16,
+};
+inline constexpr uint32_t kOpenFlagsAll = 31;
+
+struct Hello {
+  uint32_t version = kSessionVersion;
+};
+// Descriptor 0 is the memory: [offset, offset + size) of it becomes the region.
+struct RegisterRegion {
+  uint32_t region = 0;
+  uint64_t offset = 0;
+  uint64_t size = 0;
+};
+// Memory that was linked in a mount's virtual directory, by its id there.
+struct AttachRegion {
+  uint32_t region = 0;
+  std::string name;
+};
+struct ReleaseRegion {
+  uint32_t region = 0;
+};
+// Descriptor 0 is the ring's memory of `size` bytes, 1 the eventfd that wakes the agent.
+struct CreateRing {
+  uint32_t ring = 0;
+  uint64_t size = 0;
+};
+struct DestroyRing {
+  uint32_t ring = 0;
+};
+struct CancelOperation {
+  uint32_t ring = 0;
+  uint32_t lane = 0;
+  uint32_t slot = 0;
+  uint32_t sequence = 0;
+};
+struct OpenPath {
+  uint32_t file = 0;
+  std::string path;
+  uint32_t flags = 0;  // OpenFlag
+  uint32_t mode = 0;   // permission bits, umask applied
+};
+// Descriptor 0 is a file of a mount.
+struct OpenDescriptor {
+  uint32_t file = 0;
+};
+struct Reopen {
+  uint32_t file = 0;
+  std::string token;  // from Opened
+};
+struct CloseFile {
+  uint32_t file = 0;
+};
+struct FileAttributes {
+  uint32_t file = 0;
+};
+struct TruncateFile {
+  uint32_t file = 0;
+  uint64_t length = 0;
+};
+struct SyncFile {
+  uint32_t file = 0;
+};
+struct PathAttributes {
+  std::string path;
+  bool follow = true;
+};
+struct ChangeAttributes {
+  std::string path;
+  bool follow = true;
+  std::optional<uint32_t> mode, uid, gid;
+  std::optional<int64_t> accessed, modified;  // nanoseconds since 1970
+  bool accessed_now = false;
+  bool modified_now = false;
+};
+struct MakeDirectory {
+  std::string path;
+  uint32_t mode = 0;
+};
+struct Remove {
+  std::string path;
+  bool directory = false;
+};
+struct Rename {
+  std::string from, to;
+};
+struct MakeLink {
+  std::string from, to;
+};
+struct MakeSymlink {
+  std::string target, path;
+};
+struct ReadSymlink {
+  std::string path;
+};
+struct ListDirectory {
+  std::string path;
+  uint64_t after = 0;  // cookie of the last entry seen; 0: from the start
+};
+struct SyncAll {};
+
+using RequestBody = std::variant<std::monostate, Hello, RegisterRegion, AttachRegion, ReleaseRegion,
+                                 CreateRing, DestroyRing, CancelOperation, OpenPath, OpenDescriptor,
+                                 Reopen, CloseFile, FileAttributes, TruncateFile, SyncFile,
+                                 PathAttributes, ChangeAttributes, MakeDirectory, Remove, Rename,
+                                 MakeLink, MakeSymlink, ReadSymlink, ListDirectory, SyncAll>;
+
+struct Request {
+  uint64_t id = 0;
+  RequestBody body;
+};
+
+struct Welcome {
+  uint32_t version = 0;
+  uint64_t session = 0;
+};
+struct Opened {
+  uint64_t inode = 0;
+  uint32_t access = 0;  // kOpenRead, kOpenWrite
+  std::string token;
+};
+struct Attributes {
+  uint64_t inode = 0;
+  uint32_t type = 0;  // the type bits of st_mode
+  uint32_t mode = 0;  // 07777
+  uint32_t uid = 0;
+  uint32_t gid = 0;
+  uint32_t links = 0;
+  uint64_t length = 0;
+  uint64_t device = 0;
+  int64_t accessed = 0, modified = 0, changed = 0;  // nanoseconds since 1970
+  uint64_t chunk_bytes = 0;
+};
+struct Target {
+  std::string text;
+};
+struct Entry {
+  std::string name;
+  uint64_t inode = 0;
+  uint32_t type = 0;  // as d_type
+  uint64_t cookie = 0;
+};
+struct Page {
+  std::vector<Entry> entries;
+  bool end = false;
+};
+
+using ReplyBody = std::variant<std::monostate, Welcome, Opened, Attributes, Target, Page>;
+
+struct Reply {
+  uint64_t id = 0;
+  Status status;
+  std::string text;  // why, for people; only with a status that is not ok
+  ReplyBody body;    // only with ok
+};
+
+// Descriptors that must come with this request: exactly so many.
+size_t descriptors_of(const RequestBody& body);
+
+// too_large when the message would not fit a datagram.
+Result<std::string> encode(const Request& request);
+Result<std::string> encode(const Reply& reply);
+
+// Foreign input: bad_message for anything but one well-formed message whose ids, flags and sizes
+// are within the limits above. Paths and names are bounded by the size of the message only: what
+// they mean is for the file system to judge.
+Result<Request> decode_request(Bytes message);
+Result<Reply> decode_reply(Bytes message);
+
+// Bytes that an entry takes in a Page, at most; for filling one.
+constexpr size_t page_bytes_of(const Entry& entry) {
+  return entry.name.size() + 48;
+}
+inline constexpr size_t kPageBytesMax = kSessionMessageMax - 256;
+
+}  // namespace penstock::wire

@@ -30,4 +30,8 @@ function(penstock_stage)
     add_custom_target(stage_headers DEPENDS ${staged})
     add_dependencies(stage stage_headers)
   endif()
+  # The reference that the mount is measured against (bench/).
+  if(TARGET passthrough_ll)
+    add_dependencies(stage passthrough_ll)
+  endif()
 endfunction()

@@ -101,12 +101,12 @@ main() {
   heading "Import: $(human "$bytes") from ${sources[*]}"
   local source
   for source in "${sources[@]}"; do
-    "$PENSTOCK" import --store "$store" "$source" "$source"
+    "$PENSTOCK" import "$source" "$store:$source"
   done
 
   heading "Verify through rings: every byte against its source"
   for source in "${sources[@]}"; do
-    "$PENSTOCK" verify --store "$store" "$source" "$source"
+    "$PENSTOCK" verify "$source" "$store:$source"
   done
   if [[ -z $no_mount ]]; then
     heading "Verify through the mount: names, types, modes, links and every byte"

@@ -1,0 +1,245 @@
+// The command as people meet it: real processes, real stores, real damage.
+#include "process.h"
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <thread>
+#include <unistd.h>
+
+namespace penstock::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+// Starts a node in the background and makes sure that it ends with the test.
+class Node {
+ public:
+  explicit Node(std::string directory, std::vector<std::string> more = {})
+      : directory_(std::move(directory)) {
+    std::vector<std::string> arguments = {"up", directory_, "--background"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    output = penstock(arguments);
+  }
+  ~Node() {
+    if (running()) down();
+  }
+  bool running() const { return penstock({"status", directory_}).exit_code == 0; }
+  Output down() const { return penstock({"down", directory_}); }
+  pid_t pid() const {
+    const std::string text = penstock({"status", directory_, "--json"}).out;
+    const size_t at = text.find("\"pid\"");
+    return at == std::string::npos ? 0 : std::atoi(text.c_str() + text.find(':', at) + 1);
+  }
+  void kill_hard() const {
+    const pid_t process = pid();
+    ASSERT_GT(process, 0);
+    ASSERT_EQ(::kill(process, SIGKILL), 0);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (::kill(process, 0) == 0 && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::yield();
+    }
+  }
+  Output output;
+
+ private:
+  const std::string directory_;
+};
+
+class CommandTest : public testing::Test {
+ protected:
+  // A small tree with one of everything that a tree may hold.
+  void make_tree() {
+    fs::create_directories(source_ + "/deep/er/still");
+    fs::create_directory(source_ + "/empty");
+    write_file(source_ + "/empty file", "");
+    write_file(source_ + "/a line", "one\n");
+    std::string large(3'000'001, '\0');
+    for (size_t i = 0; i < large.size(); ++i) large[i] = static_cast<char>(i * 2654435761u >> 13);
+    write_file(source_ + "/deep/large", large);
+    write_file(source_ + "/deep/er/-odd \n name \xc3\xa9*", "odd");
+    fs::create_symlink("../a line", source_ + "/deep/link");
+    fs::create_symlink("nowhere", source_ + "/dangling");
+    fs::create_hard_link(source_ + "/deep/large", source_ + "/deep/er/still/second name");
+    fs::permissions(source_ + "/a line", fs::perms(0640));
+    fs::permissions(source_ + "/empty", fs::perms(01777));
+    std::ofstream(source_ + "/sparse").close();
+    fs::resize_file(source_ + "/sparse", 50'000'000);
+    std::fstream(source_ + "/sparse", std::ios::in | std::ios::out).seekp(20'000'000) << "middle";
+  }
+
+  TemporaryDirectory scratch_;
+  const std::string store_ = scratch_ / "store";
+  const std::string source_ = scratch_ / "source";
+};
+
+TEST_F(CommandTest, version_and_help_end_well) {
+  EXPECT_EQ(penstock({"version"}).exit_code, 0);
+  const Output help = penstock({"--help"});
+  EXPECT_EQ(help.exit_code, 0);
+  EXPECT_THAT(help.out, HasSubstr("Running a node"));
+}
+
+TEST_F(CommandTest, wrong_usage_exits_with_2) {
+  EXPECT_EQ(penstock({}).exit_code, 2);
+  EXPECT_EQ(penstock({"frobnicate"}).exit_code, 2);
+  EXPECT_EQ(penstock({"up"}).exit_code, 2);
+  EXPECT_EQ(penstock({"up", store_, "--chunk-size", "100k"}).exit_code, 2);
+  EXPECT_FALSE(fs::exists(store_));
+}
+
+TEST_F(CommandTest, a_node_starts_tells_what_to_do_next_and_stops) {
+  Node node(store_);
+  ASSERT_EQ(node.output.exit_code, 0) << node.output.err;
+  EXPECT_THAT(node.output.out, HasSubstr("penstock import"));
+  const Output status = penstock({"status", store_});
+  EXPECT_EQ(status.exit_code, 0);
+  EXPECT_THAT(status.out, HasSubstr("shard 0"));
+  EXPECT_EQ(node.down().exit_code, 0);
+  const Output gone = penstock({"status", store_});
+  EXPECT_EQ(gone.exit_code, 1);
+  EXPECT_THAT(gone.err, HasSubstr("no node is running"));
+}
+
+TEST_F(CommandTest, an_imported_tree_equals_its_source_also_after_a_kill) {
+  make_tree();
+  Node node(store_);
+  ASSERT_EQ(node.output.exit_code, 0) << node.output.err;
+  const Output import = penstock({"import", source_, store_ + ":/tree", "-q"});
+  ASSERT_EQ(import.exit_code, 0) << import.err;
+  const Output verify = penstock({"verify", source_, store_ + ":/tree", "-q"});
+  EXPECT_EQ(verify.exit_code, 0) << verify.err;
+  // Import ends with a sync: a kill loses nothing.
+  node.kill_hard();
+  Node again(store_);
+  ASSERT_EQ(again.output.exit_code, 0) << again.output.err;
+  EXPECT_EQ(penstock({"verify", source_, store_ + ":/tree", "-q"}).exit_code, 0);
+  EXPECT_EQ(penstock({"scrub", store_}).exit_code, 0);
+  // A second import over the first is a refresh.
+  write_file(source_ + "/a line", "two\n");
+  const Output different = penstock({"verify", source_, store_ + ":/tree", "-q"});
+  EXPECT_EQ(different.exit_code, 3);
+  EXPECT_THAT(different.err, HasSubstr("a line"));
+  EXPECT_EQ(penstock({"import", source_, store_ + ":/tree", "-q"}).exit_code, 0);
+  EXPECT_EQ(penstock({"verify", source_, store_ + ":/tree", "-q"}).exit_code, 0);
+}
+
+TEST_F(CommandTest, a_flipped_bit_is_named_by_scrub_and_spoils_nothing_else) {
+  fs::create_directory(source_);
+  write_file(source_ + "/good", std::string(100'000, 'g'));
+  const std::string marked = std::string(100'000, 'b') + "find me" + std::string(100'000, 'b');
+  write_file(source_ + "/bad", marked);
+  {
+    Node node(store_);
+    ASSERT_EQ(penstock({"import", source_, store_ + ":/x", "-q"}).exit_code, 0);
+    ASSERT_EQ(node.down().exit_code, 0);
+  }
+  bool flipped = false;
+  for (const auto& file : fs::recursive_directory_iterator(store_)) {
+    if (!file.path().filename().string().starts_with("data-")) continue;
+    std::string content = read_file(file.path());
+    const size_t at = content.find("find me");
+    if (at == std::string::npos) continue;
+    std::fstream stream(file.path(), std::ios::in | std::ios::out | std::ios::binary);
+    stream.seekp(static_cast<std::streamoff>(at));
+    stream.put('F');
+    flipped = true;
+  }
+  ASSERT_TRUE(flipped);
+  Node node(store_);
+  const Output scrub = penstock({"scrub", store_});
+  EXPECT_EQ(scrub.exit_code, 3);
+  EXPECT_THAT(scrub.out, HasSubstr("/x/bad"));
+  EXPECT_THAT(scrub.out, Not(HasSubstr("/x/good")));
+  const Output verify = penstock({"verify", source_, store_ + ":/x", "-q"});
+  EXPECT_EQ(verify.exit_code, 3);
+  EXPECT_THAT(verify.err, HasSubstr("Input/output error"));
+  EXPECT_THAT(verify.err, Not(HasSubstr("/good")));
+  EXPECT_THAT(read_file(store_ + "/agent.log"), HasSubstr("block"));
+}
+
+TEST_F(CommandTest, a_full_store_says_so_and_goes_on) {
+  fs::create_directory(source_);
+  write_file(source_ + "/large", std::string(200'000'000, 'x'));
+  Node node(store_, {"--capacity", "128MiB"});
+  ASSERT_EQ(node.output.exit_code, 0) << node.output.err;
+  const Output import = penstock({"import", source_, store_ + ":/x", "-q"});
+  EXPECT_EQ(import.exit_code, 1);
+  EXPECT_THAT(import.err, HasSubstr("No space left on device"));
+  fs::resize_file(source_ + "/large", 50'000'000);
+  EXPECT_EQ(penstock({"import", source_, store_ + ":/x", "-q"}).exit_code, 0);
+  EXPECT_EQ(penstock({"verify", source_, store_ + ":/x", "-q"}).exit_code, 0);
+}
+
+TEST_F(CommandTest, a_store_in_use_is_refused) {
+  Node node(store_);
+  const Output second = penstock({"up", store_, "--background"});
+  EXPECT_EQ(second.exit_code, 1);
+  EXPECT_THAT(second.err, HasSubstr(store_));
+  EXPECT_TRUE(node.running());
+}
+
+TEST_F(CommandTest, a_directory_that_is_no_store_is_refused_and_left_alone) {
+  fs::create_directory(store_);
+  write_file(store_ + "/precious", "data");
+  const Output up = penstock({"up", store_, "--background"});
+  EXPECT_EQ(up.exit_code, 1);
+  EXPECT_THAT(up.err, HasSubstr(store_));
+  EXPECT_EQ(std::distance(fs::directory_iterator(store_), fs::directory_iterator()), 1);
+  EXPECT_EQ(read_file(store_ + "/precious"), "data");
+}
+
+TEST_F(CommandTest, a_directory_that_cannot_be_written_is_refused) {
+  const Output up = penstock({"up", "/proc/penstock-store", "--background"});
+  EXPECT_EQ(up.exit_code, 1);
+  EXPECT_THAT(up.err, HasSubstr("/proc/penstock-store"));
+}
+
+TEST_F(CommandTest, a_damaged_database_is_refused_and_not_made_anew) {
+  make_tree();
+  {
+    Node node(store_);
+    ASSERT_EQ(penstock({"import", source_, store_ + ":/x", "-q"}).exit_code, 0);
+    ASSERT_EQ(node.down().exit_code, 0);
+  }
+  std::string current;
+  for (const auto& file : fs::directory_iterator(store_ + "/meta")) {
+    if (file.path().filename().string().starts_with("MANIFEST-")) current = file.path();
+  }
+  ASSERT_FALSE(current.empty());
+  const std::string before = read_file(current);
+  write_file(current, "nonsense");
+  const Output up = penstock({"up", store_, "--background"});
+  EXPECT_EQ(up.exit_code, 1);
+  EXPECT_THAT(up.err, HasSubstr("meta"));
+  EXPECT_EQ(read_file(current), "nonsense");
+  write_file(current, before);
+  Node node(store_);
+  EXPECT_EQ(node.output.exit_code, 0) << node.output.err;
+  EXPECT_EQ(penstock({"verify", source_, store_ + ":/x", "-q"}).exit_code, 0);
+}
+
+TEST_F(CommandTest, bad_places_are_explained) {
+  fs::create_directory(source_);
+  const Output nowhere = penstock({"import", source_, "relative/path"});
+  EXPECT_EQ(nowhere.exit_code, 1);
+  EXPECT_THAT(nowhere.err, HasSubstr("STORE:/path"));
+  const Output no_node = penstock({"import", source_, store_ + ":/x"});
+  EXPECT_EQ(no_node.exit_code, 1);
+  EXPECT_THAT(no_node.err, HasSubstr(store_));
+  const Output no_source = penstock({"import", source_ + "/missing", store_ + ":/x"});
+  EXPECT_EQ(no_source.exit_code, 1);
+  EXPECT_THAT(no_source.err, HasSubstr("missing"));
+  const Output no_mount = penstock({"unmount", source_});
+  EXPECT_EQ(no_mount.exit_code, 1);
+  EXPECT_THAT(no_mount.err, HasSubstr("not a mount"));
+}
+
+}  // namespace
+}  // namespace penstock::test

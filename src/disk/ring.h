@@ -1,0 +1,57 @@
+// One io_uring with as many of its features as this kernel has.
+#pragma once
+
+#include <liburing.h>
+#include <string>
+
+#include "penstock/base.h"
+
+namespace penstock::disk {
+
+// Why io_uring cannot serve here; empty when it can. Found out by doing a small operation with a
+// ring of its own, as containers forbid io_uring in several ways.
+std::string why_no_uring();
+
+// Owner thread only, except where the ring is not enabled yet.
+class Ring {
+ public:
+  static constexpr unsigned kFilesMax = 1024;    // a table may not exceed RLIMIT_NOFILE, often 1024
+  static constexpr unsigned kBuffersMax = 2048;  // slots, each for up to 1 GiB
+
+  Ring() = default;
+  ~Ring() { close(); }
+  Ring(const Ring&) = delete;
+  Ring& operator=(const Ring&) = delete;
+
+  // Room for `entries` operations in flight.
+  Status create(unsigned entries);
+  void close();
+
+  // Before the first enter(), from the thread that will do all of them.
+  Status enable();
+  bool enabled() const { return enabled_; }
+  // Whether the kernel insists on one thread for everything after enable().
+  bool single_issuer() const { return (ring_.flags & IORING_SETUP_SINGLE_ISSUER) != 0; }
+
+  bool has_file_table() const { return file_table_; }
+  bool has_buffer_table() const { return buffer_table_; }
+  Status set_file(unsigned index, int fd);  // -1 empties the place
+  Status set_buffer(unsigned slot, MutableBytes memory);
+
+  io_uring& raw() { return ring_; }
+
+  // Submission entries that the kernel has not been told of.
+  unsigned unsubmitted() const { return io_uring_sq_ready(&ring_); }
+  unsigned completed() const { return io_uring_cq_ready(&ring_); }
+  // Completions that appear only when the kernel is entered.
+  bool wants_enter() const;
+
+ private:
+  io_uring ring_{};
+  bool open_ = false;
+  bool enabled_ = false;
+  bool file_table_ = false;
+  bool buffer_table_ = false;
+};
+
+}  // namespace penstock::disk

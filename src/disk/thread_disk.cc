@@ -1,0 +1,99 @@
+#include "thread_disk.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <unistd.h>
+
+namespace penstock::disk {
+
+using engine::DiskOp;
+using engine::DiskOpKind;
+
+namespace {
+
+int64_t result_of(int64_t returned) {
+  return returned >= 0 ? returned : -errno;
+}
+
+int64_t call_kernel(const DiskOp& op, int fd) {
+  const uint64_t done = op.progress.done;
+  const auto offset = static_cast<off_t>(op.offset);
+  switch (op.kind) {
+    case DiskOpKind::read:
+      return result_of(::pread(fd, op.memory.data + done, op.memory.length - done,
+                               offset + static_cast<off_t>(done)));
+    case DiskOpKind::write:
+      return result_of(::pwrite(fd, op.memory.data + done, op.memory.length - done,
+                                offset + static_cast<off_t>(done)));
+    case DiskOpKind::sync:
+      return result_of(::fdatasync(fd));
+    case DiskOpKind::allocate:
+      return result_of(::fallocate(fd, 0, offset, static_cast<off_t>(op.length)));
+    case DiskOpKind::discard:
+      return result_of(::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset,
+                                   static_cast<off_t>(op.length)));
+  }
+  return -EINVAL;
+}
+
+}  // namespace
+
+ThreadDisk::ThreadDisk(const std::string& root, uint32_t thread_count, std::string reason)
+    : LocalDisk(root) {
+  facts_.backend = "threads";
+  facts_.reason = std::move(reason);
+  facts_.route = engine::Route::disk_threads;
+  for (uint32_t i = 0; i < std::max(1u, thread_count); ++i) {
+    threads_.emplace_back([this] { work(); });
+  }
+}
+
+ThreadDisk::~ThreadDisk() {
+  {
+    std::lock_guard lock(mutex_);
+    ASSERT(queue_.empty());
+    stopping_ = true;
+  }
+  available_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void ThreadDisk::submit(DiskOp& op) {
+  File* file = find(op.file);
+  if (const Status status = check(op, file); !status.ok()) return loop_->complete(op, status);
+  op.transferred = 0;
+  op.progress = {};
+  // The table of files is not the threads' to look at.
+  op.progress.aux = static_cast<uint32_t>(file->fd) << 1 | static_cast<uint32_t>(file->direct);
+  {
+    std::lock_guard lock(mutex_);
+    queue_.push_back(op);
+  }
+  available_.notify_one();
+}
+
+void ThreadDisk::work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    available_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+    DiskOp* op = queue_.pop_front();
+    if (op == nullptr) return;
+    lock.unlock();
+    perform(*op);
+    ops_.add();
+    loop_->complete_remote(*op, op->status);
+    lock.lock();
+  }
+}
+
+void ThreadDisk::perform(DiskOp& op) const {
+  const auto fd = static_cast<int>(op.progress.aux >> 1);
+  const bool direct = (op.progress.aux & 1) != 0;
+  uint32_t retries = 0;
+  while (advance(op, call_kernel(op, fd), direct, facts_.alignment, retries) == Progress::again) {
+  }
+}
+
+}  // namespace penstock::disk

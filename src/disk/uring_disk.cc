@@ -1,0 +1,354 @@
+#include "uring_disk.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <linux/falloc.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+namespace penstock::disk {
+
+using engine::BufferId;
+using engine::DiskOp;
+using engine::DiskOpKind;
+using engine::MemoryRef;
+using engine::Time;
+
+namespace {
+
+constexpr uint64_t kSlotBytesShift = 30;
+constexpr uint64_t kSlotBytes = uint64_t{1} << kSlotBytesShift;
+
+// user_data of the entry that watches wake_fd_; every other one is the address of a DiskOp.
+constexpr uint64_t kWake = 1;
+
+static_assert(engine::kDiskBuffersMax <= Ring::kBuffersMax);
+
+int this_thread() {
+  static thread_local const int id = ::gettid();
+  return id;
+}
+
+}  // namespace
+
+UringDisk::UringDisk(const std::string& root) : LocalDisk(root) {}
+
+Outcome<std::unique_ptr<UringDisk>> UringDisk::create(const std::string& root) {
+  std::unique_ptr<UringDisk> disk(new UringDisk(root));
+  const auto fail = [](const char* what, Status status) {
+    return Failure{status, fmt::format("disk: {}: {}", what, status.name())};
+  };
+  if (const Status status = disk->ring_.create(engine::kDiskOpsMax); !status.ok()) {
+    return fail("io_uring_setup", status);
+  }
+  disk->wake_fd_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!disk->wake_fd_) return fail("eventfd", Status::from_errno(errno));
+  disk->facts_.backend = "io_uring";
+  disk->facts_.fixed_buffers = disk->ring_.has_buffer_table();
+  disk->buffers_.resize(engine::kDiskBuffersMax);
+  for (unsigned slot = Ring::kBuffersMax; slot-- > engine::kDiskBuffersMax;) {
+    disk->spare_slots_.push_back(slot);
+  }
+  return disk;
+}
+
+UringDisk::~UringDisk() {
+  ASSERT(in_flight_ == 0 && waiting_.empty());
+}
+
+// Called before every use of the ring, so it must be cheap.
+void UringDisk::own() {
+  if (owner_ == this_thread()) [[likely]]
+    return;
+  take_over();
+}
+
+void UringDisk::take_over() {
+  owner_ = this_thread();
+  if (!ring_.enabled()) {
+    const Status status = ring_.enable();
+    ASSERT(status.ok());
+  } else if (ring_.single_issuer()) {
+    // The kernel ties the ring to its first thread, so the next thread gets one of its own.
+    ASSERT(in_flight_ == 0);
+    ring_.close();
+    Status status = ring_.create(engine::kDiskOpsMax);
+    if (status.ok() && !ring_.enabled()) status = ring_.enable();
+    if (!status.ok()) log::error("disk: a new thread's io_uring: {}", status.name());
+    ASSERT(status.ok());
+    wake_armed_ = false;
+    fill_tables();
+  }
+}
+
+// A ring that is not enabled takes registrations from any thread.
+void UringDisk::own_for_registration() {
+  if (ring_.enabled()) own();
+}
+
+void UringDisk::fill_tables() {
+  for (uint32_t index = 0; index < files_.size(); ++index) {
+    if (files_[index].fd >= 0) on_open(index);
+  }
+  for (Buffer& buffer : buffers_) {
+    if (buffer.slots.empty() || fill_buffer(buffer).ok()) continue;
+    refused_buffers_.add();
+    std::copy(buffer.slots.begin() + 1, buffer.slots.end(), std::back_inserter(spare_slots_));
+    buffer = Buffer();
+  }
+}
+
+void UringDisk::on_open(uint32_t index) {
+  own_for_registration();
+  File& file = files_[index];
+  file.registered =
+      ring_.has_file_table() && index < Ring::kFilesMax && ring_.set_file(index, file.fd).ok();
+}
+
+void UringDisk::on_close(uint32_t index) {
+  own_for_registration();
+  if (!files_[index].registered) return;
+  const Status status = ring_.set_file(index, -1);
+  ASSERT(status.ok());
+}
+
+Status UringDisk::register_buffer(BufferId id, MutableBytes memory) {
+  if (id.value >= buffers_.size() || memory.empty()) return Code::invalid_argument;
+  Buffer& buffer = buffers_[id.value];
+  if (!buffer.slots.empty()) return Code::already_exists;
+  own_for_registration();
+  if (!ring_.has_buffer_table()) return Code::not_supported;
+  const uint64_t slots = (memory.size() + kSlotBytes - 1) >> kSlotBytesShift;
+  if (slots - 1 > spare_slots_.size()) return Code::no_memory;
+  buffer.memory = memory;
+  buffer.slots.push_back(id.value);
+  while (buffer.slots.size() < slots) {
+    buffer.slots.push_back(spare_slots_.back());
+    spare_slots_.pop_back();
+  }
+  const Status status = fill_buffer(buffer);
+  if (!status.ok()) {
+    refused_buffers_.add();
+    std::copy(buffer.slots.begin() + 1, buffer.slots.end(), std::back_inserter(spare_slots_));
+    buffer = Buffer();
+  }
+  return status;
+}
+
+// All slots or none.
+Status UringDisk::fill_buffer(const Buffer& buffer) {
+  for (size_t i = 0; i < buffer.slots.size(); ++i) {
+    const uint64_t offset = i << kSlotBytesShift;
+    const uint64_t length = std::min<uint64_t>(kSlotBytes, buffer.memory.size() - offset);
+    const Status status = ring_.set_buffer(buffer.slots[i], buffer.memory.subspan(offset, length));
+    if (status.ok()) continue;
+    while (i-- > 0) (void)ring_.set_buffer(buffer.slots[i], {});
+    return status;
+  }
+  return Code::ok;
+}
+
+void UringDisk::empty_buffer(const Buffer& buffer) {
+  for (const unsigned slot : buffer.slots) {
+    const Status status = ring_.set_buffer(slot, {});
+    ASSERT(status.ok());
+  }
+}
+
+void UringDisk::unregister_buffer(BufferId id) {
+  if (id.value >= buffers_.size() || buffers_[id.value].slots.empty()) return;
+  own_for_registration();
+  Buffer& buffer = buffers_[id.value];
+  empty_buffer(buffer);
+  std::copy(buffer.slots.begin() + 1, buffer.slots.end(), std::back_inserter(spare_slots_));
+  buffer = Buffer();
+}
+
+void UringDisk::submit(DiskOp& op) {
+  File* file = find(op.file);
+  if (const Status status = check(op, file); !status.ok()) return loop_->complete(op, status);
+  op.transferred = 0;
+  op.progress = {};
+  ++file->in_flight;
+  if (in_flight_ == engine::kDiskOpsMax) {
+    waiting_.push_back(op);
+    return;
+  }
+  own();
+  ++in_flight_;
+  start(op);
+}
+
+io_uring_sqe& UringDisk::next_entry() {
+  io_uring_sqe* entry = io_uring_get_sqe(&ring_.raw());
+  while (entry == nullptr) {
+    entered(io_uring_submit(&ring_.raw()));
+    entry = io_uring_get_sqe(&ring_.raw());
+  }
+  return *entry;
+}
+
+void UringDisk::start(DiskOp& op) {
+  const File& file = files_[op.file.value];
+  io_uring_sqe& entry = next_entry();
+  prepare(entry, op, file);
+  if (file.registered) {
+    entry.fd = static_cast<int>(op.file.value);
+    entry.flags |= IOSQE_FIXED_FILE;
+  }
+  io_uring_sqe_set_data(&entry, &op);
+}
+
+void UringDisk::prepare(io_uring_sqe& entry, DiskOp& op, const File& file) {
+  switch (op.kind) {
+    case DiskOpKind::read:
+    case DiskOpKind::write: {
+      const uint64_t done = op.progress.done;
+      const auto length = static_cast<unsigned>(op.memory.length - done);
+      std::byte* data = op.memory.data + done;
+      const uint64_t offset = op.offset + done;
+      const int slot = fixed_slot(op.memory, done, length);
+      if (op.kind == DiskOpKind::read) {
+        if (slot >= 0) {
+          io_uring_prep_read_fixed(&entry, file.fd, data, length, offset, slot);
+        } else {
+          io_uring_prep_read(&entry, file.fd, data, length, offset);
+        }
+      } else if (slot >= 0) {
+        io_uring_prep_write_fixed(&entry, file.fd, data, length, offset, slot);
+      } else {
+        io_uring_prep_write(&entry, file.fd, data, length, offset);
+      }
+      return;
+    }
+    case DiskOpKind::sync:
+      io_uring_prep_fsync(&entry, file.fd, IORING_FSYNC_DATASYNC);
+      return;
+    case DiskOpKind::allocate:
+      io_uring_prep_fallocate(&entry, file.fd, 0, static_cast<off_t>(op.offset),
+                              static_cast<off_t>(op.length));
+      return;
+    case DiskOpKind::discard:
+      io_uring_prep_fallocate(&entry, file.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                              static_cast<off_t>(op.offset), static_cast<off_t>(op.length));
+      return;
+  }
+}
+
+// The table's slot that holds the whole span, or -1: then the pages are pinned for this operation.
+int UringDisk::fixed_slot(const MemoryRef& memory, uint64_t offset, uint64_t length) const {
+  if (memory.buffer.value >= buffers_.size() || length == 0) return -1;
+  const Buffer& buffer = buffers_[memory.buffer.value];
+  if (buffer.slots.empty()) return -1;
+  const std::byte* first = memory.data + offset;
+  if (first < buffer.memory.data()) return -1;
+  const auto begin = static_cast<uint64_t>(first - buffer.memory.data());
+  if (!range_within(begin, length, buffer.memory.size())) return -1;
+  const uint64_t slot = begin >> kSlotBytesShift;
+  if ((begin + length - 1) >> kSlotBytesShift != slot) return -1;
+  return static_cast<int>(buffer.slots[slot]);
+}
+
+bool UringDisk::poll() {
+  own();
+  bool worked = harvest();
+  if (ring_.unsubmitted() == 0) {
+    deferred_ = false;
+    if (!ring_.wants_enter()) return worked;
+  } else if (!deferred_) {
+    deferred_ = true;
+    return worked;
+  }
+  entered(io_uring_submit_and_get_events(&ring_.raw()));
+  deferred_ = false;
+  worked |= harvest();
+  return worked;
+}
+
+// The eventfd is never read: a poll that stays armed sees every write to it. Its counter would have
+// to be written 2^64 times to be full.
+void UringDisk::arm_wake() {
+  io_uring_sqe& entry = next_entry();
+  io_uring_prep_poll_multishot(&entry, wake_fd_.get(), POLLIN);
+  io_uring_sqe_set_data64(&entry, kWake);
+  wake_armed_ = true;
+}
+
+void UringDisk::park(Time deadline) {
+  own();
+  deferred_ = true;
+  if (signalled_.exchange(false, std::memory_order_acq_rel) || ring_.completed() != 0) return;
+  if (!wake_armed_) arm_wake();
+  int result = 0;
+  if (deadline == engine::kNever) {
+    result = io_uring_submit_and_wait(&ring_.raw(), 1);
+  } else {
+    const int64_t left = std::max<int64_t>(0, (deadline - engine::system_clock().now()).count());
+    __kernel_timespec timeout{left / 1'000'000'000, left % 1'000'000'000};
+    io_uring_cqe* completion = nullptr;
+    result = io_uring_submit_and_wait_timeout(&ring_.raw(), &completion, 1, &timeout, nullptr);
+  }
+  entered(result);
+  signalled_.exchange(false, std::memory_order_acq_rel);
+}
+
+void UringDisk::unpark() {
+  if (signalled_.exchange(true, std::memory_order_acq_rel)) return;
+  const uint64_t one = 1;
+  const int error = errno;  // for signal handlers
+  // It fails only when the counter is full, and then the poll is ready anyway.
+  (void)!::write(wake_fd_.get(), &one, sizeof one);
+  errno = error;
+}
+
+// Whatever was not submitted for one of these reasons is still in the queue for the next turn.
+void UringDisk::entered(int result) {
+  enters_.add();
+  ASSERT(result >= 0 || result == -EINTR || result == -EAGAIN || result == -EBUSY ||
+         result == -ETIME);
+}
+
+bool UringDisk::harvest() {
+  unsigned head = 0;
+  unsigned count = 0;
+  io_uring_cqe* completion = nullptr;
+  io_uring_for_each_cqe(&ring_.raw(), head, completion) {
+    handle(*completion);
+    ++count;
+  }
+  if (count == 0) return false;
+  io_uring_cq_advance(&ring_.raw(), count);
+  ops_.add(std::exchange(finished_, 0));
+  return true;
+}
+
+void UringDisk::handle(const io_uring_cqe& completion) {
+  if (completion.user_data == kWake) {
+    wake_armed_ = (completion.flags & IORING_CQE_F_MORE) != 0;
+    return;
+  }
+  auto& op = *reinterpret_cast<DiskOp*>(completion.user_data);
+  File& file = files_[op.file.value];
+  if (advance(op, completion.res, file.direct, facts_.alignment, op.progress.aux) ==
+      Progress::again) {
+    retries_.add();
+    start(op);
+    return;
+  }
+  finish(op, file);
+}
+
+void UringDisk::finish(DiskOp& op, File& file) {
+  ++finished_;
+  --file.in_flight;
+  loop_->complete(op, op.status);
+  if (DiskOp* next = waiting_.pop_front()) {
+    start(*next);
+  } else {
+    --in_flight_;
+  }
+}
+
+}  // namespace penstock::disk

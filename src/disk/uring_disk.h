@@ -1,0 +1,84 @@
+// engine::Disk and Parker on io_uring.
+#pragma once
+
+#include "local_disk.h"
+#include "ring.h"
+
+#include <atomic>
+#include <vector>
+
+namespace penstock::disk {
+
+// submit() only fills a submission entry. The kernel is entered once per batch: when the loop goes
+// to sleep (park() submits and waits in one call), or, while it has other work, in the second turn
+// after the entry was made. A loop that is driven by this disk's completions thus costs one system
+// call per batch, and a busy one delays a submission by at most one turn.
+class UringDisk final : public LocalDisk, public engine::Parker {
+ public:
+  static Outcome<std::unique_ptr<UringDisk>> create(const std::string& root);
+  ~UringDisk() override;
+
+  void set_loop(engine::Loop& loop) { loop_ = &loop; }
+
+  bool poll() override;
+  void park(engine::Time deadline) override;
+  void unpark() override;
+
+  void submit(engine::DiskOp& op) override;
+  Status register_buffer(engine::BufferId id, MutableBytes memory) override;
+  void unregister_buffer(engine::BufferId id) override;
+
+ private:
+  // A registered buffer: slots of the ring's table, one for each GiB, as the kernel takes no more
+  // at once. The first slot is the id itself.
+  struct Buffer {
+    MutableBytes memory;
+    std::vector<unsigned> slots;
+  };
+
+  explicit UringDisk(const std::string& root);
+
+  void on_open(uint32_t index) override;
+  void on_close(uint32_t index) override;
+
+  void own();
+  void take_over();
+  void own_for_registration();
+  void fill_tables();
+  Status fill_buffer(const Buffer& buffer);
+  void empty_buffer(const Buffer& buffer);
+
+  io_uring_sqe& next_entry();
+  void start(engine::DiskOp& op);
+  void prepare(io_uring_sqe& entry, engine::DiskOp& op, const File& file);
+  int fixed_slot(const engine::MemoryRef& memory, uint64_t offset, uint64_t length) const;
+  void arm_wake();
+  bool harvest();
+  void handle(const io_uring_cqe& completion);
+  void finish(engine::DiskOp& op, File& file);
+  void entered(int result);
+
+  engine::Loop* loop_ = nullptr;
+  Ring ring_;
+  UniqueFd wake_fd_;
+  bool wake_armed_ = false;
+  int owner_ = 0;  // the thread (gettid) that entered the ring last
+  // Entries were left for the loop's next turn or its sleep.
+  bool deferred_ = false;
+  // Set by unpark() before it writes to wake_fd_, cleared by park(): spares further writes. The
+  // exchanges are acquire-release, so a cleared signal means that what came before it is seen.
+  std::atomic<bool> signalled_{false};
+
+  std::vector<Buffer> buffers_;        // by BufferId
+  std::vector<unsigned> spare_slots_;  // for the second and later GiB of a buffer
+  IntrusiveList<engine::DiskOp> waiting_;
+  uint32_t in_flight_ = 0;
+  uint32_t finished_ = 0;  // in this harvest
+
+  metrics::Counter enters_{"disk.enter"};
+  metrics::Counter ops_{"disk.ops"};
+  metrics::Counter retries_{"disk.retry"};
+  metrics::Counter refused_buffers_{"disk.buffer_refused"};
+};
+
+}  // namespace penstock::disk

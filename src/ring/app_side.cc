@@ -32,12 +32,13 @@ void AppLane::push(const Submission& entry) {
   ++pushed_;
 }
 
-bool AppLane::publish() {
-  if (pushed_ == published_) return false;
-  published_ = pushed_;
+bool AppLane::publish(uint32_t count) {
+  count = std::min(count, unpublished());
+  if (count == 0) return false;
+  published_ += count;
   // Sequentially consistent: releases the entries to the acquire in AgentLane::take(), and comes
   // before the look at agent_asleep in the single order (wake.h); pairs with AgentRing::arm().
-  Word(control_->submission_tail).store(pushed_, std::memory_order_seq_cst);
+  Word(control_->submission_tail).store(published_, std::memory_order_seq_cst);
   Word asleep(header_->agent_asleep);
   return asleep.load(std::memory_order_seq_cst) != 0 &&
          asleep.exchange(0, std::memory_order_relaxed) != 0;

@@ -39,6 +39,18 @@ TEST_F(Lane, shows_entries_to_the_agent_only_when_published) {
   EXPECT_FALSE(agent.has_work());
 }
 
+TEST_F(Lane, publishes_as_many_as_asked_for_and_oldest_first) {
+  for (uint64_t i = 0; i < 3; ++i) app.push(submission_of(i));
+  app.publish(2);
+  EXPECT_EQ(app.unpublished(), 1u);
+  ASSERT_EQ(taken_by_agent(), 2u);
+  EXPECT_EQ(entries[1].user_data, 1u);
+  app.publish(100);
+  EXPECT_EQ(app.unpublished(), 0u);
+  ASSERT_EQ(taken_by_agent(), 1u);
+  EXPECT_EQ(entries[0].user_data, 2u);
+}
+
 TEST_F(Lane, shows_completions_to_the_application_only_when_published) {
   submit(1);
   ASSERT_EQ(taken_by_agent(), 1u);

@@ -22,9 +22,9 @@ class AppLane {
   // Copies `entry` into the queue; the agent does not see it yet.
   void push(const Submission& entry);
   uint32_t unpublished() const { return pushed_ - published_; }
-  // Makes everything pushed visible. True: the agent sleeps and the caller must write the ring's
-  // eventfd (only one caller per sleep is told so).
-  bool publish();
+  // Makes the oldest `count` of what was pushed visible, or all if there are fewer. True: the agent
+  // sleeps and the caller must write the ring's eventfd (only one caller per sleep is told so).
+  bool publish(uint32_t count = UINT32_MAX);
 
   // Completions that can be taken now.
   uint32_t ready() const;

@@ -12,6 +12,7 @@ import hashlib
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -66,9 +67,9 @@ def wanted(root, entry, everything):
     return everything or (parts[0] == "src" and "tests" not in parts)
 
 
-def tidy(build, entry):
+def tidy(program, build, entry):
     result = subprocess.run(
-        ["clang-tidy", "--quiet", "-p", build, entry["file"]],
+        [program, "--quiet", "-p", build, entry["file"]],
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, text=True,
     )
     return result.returncode, result.stdout
@@ -82,6 +83,7 @@ def main():
     args = parser.parse_args()
     root = pathlib.Path(__file__).resolve().parent.parent
 
+    program = shutil.which("clang-tidy-16") or "clang-tidy"
     clean = args.build / "tidy"
     clean.mkdir(exist_ok=True)
     commands = json.loads((args.build / "compile_commands.json").read_text())
@@ -92,7 +94,7 @@ def main():
     started = time.monotonic()
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        for (_, stamp), (rc, output) in zip(todo, pool.map(lambda t: tidy(args.build, t[0]), todo)):
+        for (_, stamp), (rc, output) in zip(todo, pool.map(lambda t: tidy(program, args.build, t[0]), todo)):
             if rc == 0:
                 stamp.touch()
             else:

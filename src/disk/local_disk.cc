@@ -64,8 +64,13 @@ Outcome<DiskFile> LocalDisk::open(const std::string& path, engine::DiskOpenOptio
       if (const Status status = sync_parent(path); !status.ok()) return open_failure(path, status);
     }
   }
-  if (!fd) return open_failure(path, last_error());
   struct stat info {};
+  if (!fd) {
+    // With O_DIRECT a directory is an invalid argument.
+    const Status status = last_error();
+    const bool directory = ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+    return open_failure(path, directory ? Status(Code::is_directory) : status);
+  }
   if (::fstat(fd.get(), &info) != 0) return open_failure(path, last_error());
   if (S_ISDIR(info.st_mode)) return open_failure(path, Code::is_directory);
   if (!S_ISREG(info.st_mode)) return open_failure(path, Code::invalid_argument);

@@ -1,0 +1,516 @@
+// The contract of engine::Disk, held by the real disks and by the simulated one alike.
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "penstock/disk.h"
+#include "penstock/sim.h"
+
+namespace penstock::sim {
+namespace {
+
+using engine::DiskFile;
+using engine::DiskOp;
+using engine::DiskOpKind;
+using engine::Loop;
+using engine::Op;
+
+// One disk, its loop, and a directory to work in.
+class Bench {
+ public:
+  virtual ~Bench() = default;
+  virtual Loop& loop() = 0;
+  virtual engine::Disk& disk() = 0;
+  virtual std::string root() = 0;
+};
+
+class RealBench final : public Bench {
+ public:
+  RealBench(const std::string& parent, bool force_threads) : root_(parent + "/penstock-XXXXXX") {
+    if (::mkdtemp(root_.data()) == nullptr) std::abort();
+    auto created = disk::DiskDriver::create({.root = root_, .force_threads = force_threads});
+    if (!created) std::abort();
+    driver_ = std::move(*created);
+    loop_ = std::make_unique<Loop>(engine::system_clock(), random_, driver_->parker());
+    disk_ = &driver_->attach(*loop_);
+  }
+  ~RealBench() override { (void)!std::system(("rm -rf '" + root_ + "'").c_str()); }
+  Loop& loop() override { return *loop_; }
+  engine::Disk& disk() override { return *disk_; }
+  std::string root() override { return root_; }
+
+ private:
+  std::string root_;
+  engine::SeededRandom random_{1};
+  std::unique_ptr<disk::DiskDriver> driver_;
+  std::unique_ptr<Loop> loop_;
+  engine::Disk* disk_ = nullptr;
+};
+
+class SimBench final : public Bench {
+ public:
+  SimBench() { (void)disk_.make_directory("/work"); }
+  Loop& loop() override { return loop_; }
+  engine::Disk& disk() override { return disk_; }
+  std::string root() override { return "/work"; }
+
+ private:
+  SimWorld world_{1};
+  SimLoop loop_{world_};
+  SimDiskImage image_{world_};
+  SimDisk disk_{image_, loop_};
+};
+
+struct Kind {
+  const char* name;
+  std::function<std::unique_ptr<Bench>()> make;
+};
+
+class DiskConformance : public testing::TestWithParam<Kind> {
+ protected:
+  void SetUp() override {
+    bench_ = GetParam().make();
+    alignment_ = disk().facts().alignment;
+    memory_.reset(static_cast<std::byte*>(std::aligned_alloc(4096, kMemoryBytes)));
+    std::memset(memory_.get(), 0, kMemoryBytes);
+  }
+
+  engine::Disk& disk() { return bench_->disk(); }
+  std::string path(const std::string& name) { return bench_->root() + "/" + name; }
+
+  Status run(DiskOp& op) {
+    engine::PollingCaller caller;
+    return caller.call(bench_->loop(), [&](Op& done) {
+      op.owner = &done;
+      op.completion = [](Op& self) {
+        Op& end = self.owner_as<Op>();
+        end.status = self.status;
+        end.completion(end);
+      };
+      disk().submit(op);
+    });
+  }
+
+  DiskFile create(const std::string& name, bool direct = true) {
+    auto opened = disk().open(path(name), {.create = true, .direct = direct});
+    EXPECT_TRUE(opened.has_value()) << opened.error().message;
+    return opened.has_value() ? *opened : DiskFile();
+  }
+
+  Status transfer(DiskOpKind kind, DiskFile file, uint64_t offset, uint64_t length, uint64_t at = 0,
+                  uint64_t* transferred = nullptr) {
+    DiskOp op;
+    op.kind = kind;
+    op.file = file;
+    op.offset = offset;
+    op.memory = {memory_.get() + at, length, engine::kNoBuffer, engine::MemoryKind::host};
+    const Status status = run(op);
+    if (transferred != nullptr) *transferred = op.transferred;
+    return status;
+  }
+  Status write(DiskFile file, uint64_t offset, uint64_t length, uint64_t at = 0) {
+    return transfer(DiskOpKind::write, file, offset, length, at);
+  }
+  Status read(DiskFile file, uint64_t offset, uint64_t length, uint64_t at, uint64_t* transferred) {
+    return transfer(DiskOpKind::read, file, offset, length, at, transferred);
+  }
+  Status change(DiskOpKind kind, DiskFile file, uint64_t offset, uint64_t length) {
+    DiskOp op;
+    op.kind = kind;
+    op.file = file;
+    op.offset = offset;
+    op.length = length;
+    return run(op);
+  }
+  void fill(uint64_t at, uint64_t length, int seed) {
+    for (uint64_t i = 0; i < length; ++i) {
+      memory_.get()[at + i] = static_cast<std::byte>(mix64(i + static_cast<uint64_t>(seed)));
+    }
+  }
+  bool same(uint64_t a, uint64_t b, uint64_t length) {
+    return std::memcmp(memory_.get() + a, memory_.get() + b, length) == 0;
+  }
+
+  static constexpr uint64_t kMemoryBytes = 4 * kMiB;
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<Bench> bench_;
+  std::unique_ptr<std::byte, Free> memory_;
+  uint64_t alignment_ = 1;
+};
+
+TEST_P(DiskConformance, reads_what_was_written) {
+  const DiskFile file = create("data");
+  fill(0, kMiB, 1);
+  ASSERT_TRUE(write(file, 8192, kMiB).ok());
+  ASSERT_TRUE(change(DiskOpKind::sync, file, 0, 0).ok());
+  uint64_t transferred = 0;
+  ASSERT_TRUE(read(file, 8192, kMiB, 2 * kMiB, &transferred).ok());
+  EXPECT_EQ(transferred, kMiB);
+  EXPECT_TRUE(same(0, 2 * kMiB, kMiB));
+  // The gap before it reads as zeros.
+  ASSERT_TRUE(read(file, 0, 8192, 2 * kMiB, &transferred).ok());
+  EXPECT_EQ(transferred, 8192u);
+  EXPECT_TRUE(same(2 * kMiB, 3 * kMiB + 8192, 8192));
+  auto size = disk().size(file);
+  ASSERT_TRUE(size.has_value());
+  EXPECT_EQ(*size, kMiB + 8192);
+  disk().close(file);
+}
+
+TEST_P(DiskConformance, reads_end_at_the_end_of_the_file) {
+  const DiskFile file = create("data");
+  ASSERT_TRUE(write(file, 0, 8192).ok());
+  uint64_t transferred = 9;
+  ASSERT_TRUE(read(file, 4096, 16384, kMiB, &transferred).ok());
+  EXPECT_EQ(transferred, 4096u);
+  ASSERT_TRUE(read(file, 8192, 4096, kMiB, &transferred).ok());
+  EXPECT_EQ(transferred, 0u);
+  ASSERT_TRUE(read(file, 1 * kGiB, 4096, kMiB, &transferred).ok());
+  EXPECT_EQ(transferred, 0u);
+  disk().close(file);
+}
+
+TEST_P(DiskConformance, a_file_whose_length_is_odd_is_read_to_its_end) {
+  ASSERT_TRUE(disk().replace_file(path("odd"), std::string(5000, 'x')).ok());
+  auto opened = disk().open(path("odd"), {.read_only = true});
+  ASSERT_TRUE(opened.has_value());
+  uint64_t transferred = 0;
+  ASSERT_TRUE(read(*opened, 0, 16384, 0, &transferred).ok());
+  EXPECT_EQ(transferred, 5000u);
+  EXPECT_EQ(memory_.get()[4999], std::byte{'x'});
+  disk().close(*opened);
+}
+
+TEST_P(DiskConformance, completes_in_a_later_turn_and_never_inside_submit) {
+  const DiskFile file = create("data");
+  bool completed = false;
+  DiskOp op;
+  op.kind = DiskOpKind::sync;
+  op.file = file;
+  op.owner = &completed;
+  op.completion = [](Op& self) { self.owner_as<bool>() = true; };
+  disk().submit(op);
+  EXPECT_FALSE(completed);
+  while (!completed) bench_->loop().poll_or_park(engine::kNever);
+  // Refusals too.
+  completed = false;
+  op.file = DiskFile(4000);
+  disk().submit(op);
+  EXPECT_FALSE(completed);
+  while (!completed) bench_->loop().poll_or_park(engine::kNever);
+  EXPECT_EQ(op.status, Status(Code::bad_handle));
+  disk().close(file);
+}
+
+TEST_P(DiskConformance, alignment_is_demanded_where_files_are_direct_and_only_there) {
+  const DiskFile file = create("data");
+  ASSERT_TRUE(write(file, 0, 8192).ok());
+  const bool direct = disk().facts().direct;
+  EXPECT_EQ(direct, alignment_ > 1);
+  EXPECT_EQ(direct, disk().facts().direct_reason.empty());
+  const uint64_t odd = direct ? alignment_ / 2 : 1;
+  const Status expected = direct ? Code::invalid_argument : Code::ok;
+  uint64_t transferred = 0;
+  EXPECT_EQ(write(file, odd, 4096), expected);
+  EXPECT_EQ(write(file, 0, odd), expected);
+  EXPECT_EQ(read(file, 0, 4096, odd, &transferred), expected);
+  EXPECT_EQ(read(file, 0, 4096, alignment_, &transferred), Status(Code::ok));
+  disk().close(file);
+}
+
+TEST_P(DiskConformance, plain_files_take_any_alignment) {
+  const DiskFile file = create("data", false);
+  fill(1, 1000, 5);
+  ASSERT_TRUE(write(file, 77, 1000, 1).ok());
+  uint64_t transferred = 0;
+  ASSERT_TRUE(read(file, 77, 5000, kMiB + 3, &transferred).ok());
+  EXPECT_EQ(transferred, 1000u);
+  EXPECT_TRUE(same(1, kMiB + 3, 1000));
+  disk().close(file);
+}
+
+TEST_P(DiskConformance, allocate_extends_the_file_with_zeros) {
+  const DiskFile file = create("data");
+  std::memset(memory_.get(), 0xff, 8192);
+  ASSERT_TRUE(change(DiskOpKind::allocate, file, 0, 64 * kMiB).ok());
+  EXPECT_EQ(*disk().size(file), 64 * kMiB);
+  uint64_t transferred = 0;
+  ASSERT_TRUE(read(file, 63 * kMiB, 8192, 0, &transferred).ok());
+  EXPECT_EQ(transferred, 8192u);
+  EXPECT_TRUE(same(0, kMiB, 8192));
+  // It does not shrink or erase what is there.
+  fill(0, 4096, 3);
+  ASSERT_TRUE(write(file, 0, 4096).ok());
+  ASSERT_TRUE(change(DiskOpKind::allocate, file, 0, kMiB).ok());
+  EXPECT_EQ(*disk().size(file), 64 * kMiB);
+  ASSERT_TRUE(read(file, 0, 4096, kMiB, &transferred).ok());
+  EXPECT_TRUE(same(0, kMiB, 4096));
+  disk().close(file);
+}
+
+TEST_P(DiskConformance, discarded_ranges_read_as_zeros_and_the_rest_stays) {
+  const DiskFile file = create("data");
+  fill(0, 16384, 3);
+  ASSERT_TRUE(write(file, 0, 16384).ok());
+  ASSERT_TRUE(change(DiskOpKind::discard, file, 4096, 8192).ok());
+  EXPECT_EQ(*disk().size(file), 16384u);
+  uint64_t transferred = 0;
+  ASSERT_TRUE(read(file, 0, 16384, kMiB, &transferred).ok());
+  EXPECT_EQ(transferred, 16384u);
+  EXPECT_TRUE(same(0, kMiB, 4096));
+  EXPECT_TRUE(same(12288, kMiB + 12288, 4096));
+  EXPECT_TRUE(same(kMiB + 4096, 2 * kMiB, 8192));
+  disk().close(file);
+}
+
+TEST_P(DiskConformance, refuses_impossible_operations) {
+  const DiskFile file = create("data");
+  ASSERT_TRUE(write(file, 0, 4096).ok());
+  const Status refused = Code::invalid_argument;
+  EXPECT_EQ(write(file, UINT64_MAX - 4095, 4096), refused);
+  EXPECT_EQ(write(file, INT64_MAX - 4094, 4096), refused);
+  EXPECT_EQ(write(file, 0, kGiB + 4096), refused);
+  EXPECT_EQ(change(DiskOpKind::allocate, file, 0, 0), refused);
+  EXPECT_EQ(change(DiskOpKind::discard, file, 0, 0), refused);
+  DiskOp op;
+  op.file = file;
+  op.memory = {memory_.get(), 4096, engine::kNoBuffer, engine::MemoryKind::device};
+  EXPECT_EQ(run(op), refused);
+  EXPECT_EQ(write(DiskFile(99), 0, 4096), Status(Code::bad_handle));
+  uint64_t transferred = 7;
+  EXPECT_TRUE(read(file, 0, 0, 0, &transferred).ok());
+  EXPECT_EQ(transferred, 0u);
+  disk().close(file);
+}
+
+TEST_P(DiskConformance, read_only_files_are_not_written) {
+  disk().close(create("data"));
+  auto opened = disk().open(path("data"), {.read_only = true});
+  ASSERT_TRUE(opened.has_value());
+  const Status refused = Code::access_denied;
+  EXPECT_EQ(write(*opened, 0, 4096), refused);
+  EXPECT_EQ(change(DiskOpKind::allocate, *opened, 0, 4096), refused);
+  EXPECT_EQ(change(DiskOpKind::discard, *opened, 0, 4096), refused);
+  disk().close(*opened);
+}
+
+TEST_P(DiskConformance, open_says_what_it_could_not_open) {
+  const auto missing = disk().open(path("missing"), {});
+  ASSERT_FALSE(missing.has_value());
+  EXPECT_EQ(missing.error().status, Status(Code::not_found));
+  EXPECT_NE(missing.error().message.find(path("missing")), std::string::npos);
+  EXPECT_EQ(disk().open(path("none/file"), {.create = true}).error().status,
+            Status(Code::not_found));
+  EXPECT_EQ(disk().open(bench_->root(), {.read_only = true}).error().status,
+            Status(Code::is_directory));
+}
+
+TEST_P(DiskConformance, two_opens_of_one_file_see_one_content) {
+  const DiskFile first = create("data");
+  const DiskFile second = create("data");
+  EXPECT_NE(first, second);
+  fill(0, 4096, 8);
+  ASSERT_TRUE(write(first, 0, 4096).ok());
+  uint64_t transferred = 0;
+  ASSERT_TRUE(read(second, 0, 4096, kMiB, &transferred).ok());
+  EXPECT_TRUE(same(0, kMiB, 4096));
+  disk().close(first);
+  ASSERT_TRUE(read(second, 0, 4096, kMiB, &transferred).ok());
+  disk().close(second);
+}
+
+TEST_P(DiskConformance, removed_files_live_while_they_are_open) {
+  const DiskFile file = create("data");
+  fill(0, 4096, 8);
+  ASSERT_TRUE(write(file, 0, 4096).ok());
+  ASSERT_TRUE(disk().remove(path("data")).ok());
+  EXPECT_EQ(disk().remove(path("data")), Status(Code::not_found));
+  uint64_t transferred = 0;
+  ASSERT_TRUE(read(file, 0, 4096, kMiB, &transferred).ok());
+  EXPECT_TRUE(same(0, kMiB, 4096));
+  disk().close(file);
+  EXPECT_EQ(disk().open(path("data"), {}).error().status, Status(Code::not_found));
+}
+
+TEST_P(DiskConformance, directories_are_made_listed_and_told_apart) {
+  ASSERT_TRUE(disk().make_directory(path("b")).ok());
+  ASSERT_TRUE(disk().make_directory(path("b")).ok());
+  disk().close(create("c"));
+  disk().close(create("a"));
+  disk().close(create("b/inside"));
+  EXPECT_EQ(*disk().list(bench_->root()), (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ(*disk().list(path("b")), (std::vector<std::string>{"inside"}));
+  EXPECT_EQ(disk().list(path("none")).error(), Status(Code::not_found));
+  EXPECT_EQ(disk().list(path("a")).error(), Status(Code::not_directory));
+  EXPECT_EQ(disk().make_directory(path("a")), Status(Code::not_directory));
+  EXPECT_EQ(disk().make_directory(path("none/x")), Status(Code::not_found));
+  EXPECT_EQ(disk().make_directory(path("a/x")), Status(Code::not_directory));
+  EXPECT_EQ(disk().remove(path("b")), Status(Code::is_directory));
+}
+
+TEST_P(DiskConformance, small_files_are_replaced_whole) {
+  EXPECT_EQ(disk().read_file(path("label")).error(), Status(Code::not_found));
+  ASSERT_TRUE(disk().replace_file(path("label"), "one").ok());
+  EXPECT_EQ(*disk().read_file(path("label")), "one");
+  ASSERT_TRUE(disk().replace_file(path("label"), "").ok());
+  EXPECT_EQ(*disk().read_file(path("label")), "");
+  const std::string large(kMiB, 'x');
+  ASSERT_TRUE(disk().replace_file(path("label"), large).ok());
+  EXPECT_EQ(*disk().read_file(path("label")), large);
+  ASSERT_TRUE(disk().replace_file(path("label"), large + "x").ok());
+  EXPECT_EQ(disk().read_file(path("label")).error(), Status(Code::too_large));
+  // Nothing else is left over.
+  EXPECT_EQ(*disk().list(bench_->root()), (std::vector<std::string>{"label"}));
+  ASSERT_TRUE(disk().make_directory(path("dir")).ok());
+  EXPECT_EQ(disk().replace_file(path("dir"), "x"), Status(Code::is_directory));
+  EXPECT_EQ(disk().read_file(path("dir")).error(), Status(Code::is_directory));
+  EXPECT_EQ(disk().replace_file(path("none/x"), "x"), Status(Code::not_found));
+  EXPECT_EQ(*disk().list(bench_->root()), (std::vector<std::string>{"dir", "label"}));
+}
+
+TEST_P(DiskConformance, a_directory_has_one_lock) {
+  auto lock = disk().lock_directory(bench_->root());
+  ASSERT_TRUE(lock.has_value());
+  auto second = disk().lock_directory(bench_->root());
+  ASSERT_FALSE(second.has_value());
+  EXPECT_EQ(second.error(), Status(Code::in_use));
+  lock->reset();
+  EXPECT_TRUE(disk().lock_directory(bench_->root()).has_value());
+  EXPECT_EQ(disk().lock_directory(path("none")).error(), Status(Code::not_found));
+  EXPECT_TRUE(disk().list(bench_->root())->empty());
+}
+
+TEST_P(DiskConformance, space_shrinks_with_what_is_allocated) {
+  auto before = disk().space(bench_->root());
+  ASSERT_TRUE(before.has_value());
+  EXPECT_LE(before->free_bytes, before->total_bytes);
+  EXPECT_GT(before->free_bytes, 0u);
+  EXPECT_EQ(disk().space(path("none")).error(), Status(Code::not_found));
+}
+
+TEST_P(DiskConformance, registered_buffers_work_as_any_memory) {
+  const DiskFile file = create("data");
+  const engine::BufferId id(5);
+  const Status status = disk().register_buffer(id, {memory_.get(), kMemoryBytes});
+  if (status.ok()) {
+    EXPECT_EQ(disk().register_buffer(id, {memory_.get(), kMemoryBytes}),
+              Status(Code::already_exists));
+  }
+  EXPECT_FALSE(
+      disk().register_buffer(engine::BufferId(engine::kDiskBuffersMax), {memory_.get(), 1}).ok());
+  fill(0, 65536, 4);
+  DiskOp op;
+  op.kind = DiskOpKind::write;
+  op.file = file;
+  // Refused or not, the reference is valid.
+  op.memory = {memory_.get(), 65536, id, engine::MemoryKind::host};
+  ASSERT_TRUE(run(op).ok());
+  op.kind = DiskOpKind::read;
+  op.memory = {memory_.get() + kMiB, 65536, id, engine::MemoryKind::host};
+  ASSERT_TRUE(run(op).ok());
+  EXPECT_TRUE(same(0, kMiB, 65536));
+  disk().unregister_buffer(id);
+  if (status.ok()) {
+    EXPECT_TRUE(disk().register_buffer(id, {memory_.get() + kMiB, kMiB}).ok());
+  }
+  // Memory outside of what is now behind the id is not the buffer's: nothing fixed about it.
+  disk().unregister_buffer(id);
+  ASSERT_TRUE(run(op).ok());
+  disk().close(file);
+}
+
+// Many operations at once on blocks of their own, against a model.
+TEST_P(DiskConformance, concurrent_operations_do_not_disturb_each_other) {
+  constexpr uint64_t kBlock = 4096;
+  constexpr int kBlocks = 96;
+  constexpr int kDepth = 32;
+  const DiskFile file = create("data");
+  ASSERT_TRUE(change(DiskOpKind::allocate, file, 0, kBlocks * kBlock).ok());
+  struct Slot : DiskOp {
+    int block = -1;
+  };
+  struct State {
+    std::vector<Slot*> idle;
+    std::vector<int> version = std::vector<int>(kBlocks, 0);  // 0: zeros
+    std::vector<bool> taken = std::vector<bool>(kBlocks, false);
+    int bad = 0;
+  } state;
+  std::vector<Slot> slots(kDepth);
+  const auto stamp = [](int block, int version, uint64_t word) {
+    return version == 0 ? 0
+                        : mix64(static_cast<uint64_t>(block) << 40 ^
+                                static_cast<uint64_t>(version) << 16 ^ word);
+  };
+  for (int i = 0; i < kDepth; ++i) {
+    slots[i].file = file;
+    slots[i].memory = {memory_.get() + i * kBlock, kBlock, engine::kNoBuffer, {}};
+    slots[i].owner = &state;
+    slots[i].completion = [](Op& op) {
+      auto& slot = static_cast<Slot&>(op);
+      State& s = op.owner_as<State>();
+      s.idle.push_back(&slot);
+      s.taken[slot.block] = false;
+      s.bad += !op.status.ok() ||
+               slot.transferred != (slot.kind == DiskOpKind::read ? kBlock : slot.transferred);
+      if (slot.kind != DiskOpKind::read) return;
+      for (uint64_t w = 0; w < kBlock / 8; ++w) {
+        uint64_t value = 0;
+        std::memcpy(&value, slot.memory.data + w * 8, 8);
+        const int version = s.version[slot.block];
+        const uint64_t expected = version == 0 ? 0
+                                               : mix64(static_cast<uint64_t>(slot.block) << 40 ^
+                                                       static_cast<uint64_t>(version) << 16 ^ w);
+        s.bad += value != expected;
+      }
+    };
+    state.idle.push_back(&slots[i]);
+  }
+  engine::SeededRandom random(7);
+  int left = 3000;
+  while (left > 0 || state.idle.size() < kDepth) {
+    while (left > 0 && !state.idle.empty()) {
+      const int block = static_cast<int>(random.below(kBlocks));
+      if (state.taken[block]) continue;
+      Slot& slot = *state.idle.back();
+      state.idle.pop_back();
+      state.taken[block] = true;
+      slot.block = block;
+      slot.offset = static_cast<uint64_t>(block) * kBlock;
+      slot.kind = random.chance(1, 2) ? DiskOpKind::read : DiskOpKind::write;
+      if (slot.kind == DiskOpKind::write) {
+        ++state.version[block];
+        for (uint64_t w = 0; w < kBlock / 8; ++w) {
+          const uint64_t value = stamp(block, state.version[block], w);
+          std::memcpy(slot.memory.data + w * 8, &value, 8);
+        }
+      }
+      disk().submit(slot);
+      --left;
+    }
+    bench_->loop().poll_or_park(engine::kNever);
+  }
+  EXPECT_EQ(state.bad, 0);
+  disk().close(file);
+}
+
+std::vector<Kind> kinds() {
+  std::vector<Kind> all = {
+      {"files", [] { return std::make_unique<RealBench>("/tmp", false); }},
+      {"threads", [] { return std::make_unique<RealBench>("/tmp", true); }},
+      {"simulated", [] { return std::make_unique<SimBench>(); }},
+  };
+  if (::access("/dev/shm", W_OK) == 0) {
+    all.push_back({"tmpfs", [] { return std::make_unique<RealBench>("/dev/shm", false); }});
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DiskConformance, testing::ValuesIn(kinds()),
+                         [](const auto& kind) { return kind.param.name; });
+
+}  // namespace
+}  // namespace penstock::sim

@@ -101,7 +101,7 @@ enum class XattrMode : uint8_t { any, create, replace };
 
 struct ResolvedParent {
   Attributes parent;
-  std::string name;  // the last component; "." if the path names the root or ends in ".."
+  std::string name;                // the last component, perhaps "." or ".."; "." for the root
   bool must_be_directory = false;  // the path ended in a slash
 };
 

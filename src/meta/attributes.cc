@@ -1,0 +1,147 @@
+// chmod, chown, utimes, truncate, and the lengths that writers settle.
+#include "limits.h"
+#include "namespace.h"
+
+namespace penstock::meta {
+namespace {
+
+Status check_changes(const Credentials& credentials, const Attributes& now_is,
+                     const SetAttributes& changes) {
+  if (changes.mode) {
+    if (now_is.type == FileType::symlink) return Code::not_supported;
+    TRY(require_owner(credentials, now_is));
+  }
+  if (changes.uid && !privileged(credentials)) {
+    if (credentials.uid != now_is.uid || *changes.uid != now_is.uid) return Code::not_permitted;
+  }
+  if (changes.gid && !privileged(credentials)) {
+    if (credentials.uid != now_is.uid) return Code::not_permitted;
+    if (*changes.gid != now_is.gid && !in_group(credentials, *changes.gid)) {
+      return Code::not_permitted;
+    }
+  }
+  if (changes.length) {
+    if (now_is.type == FileType::directory) return Code::is_directory;
+    if (now_is.type != FileType::regular) return Code::invalid_argument;
+    TRY(require(credentials, now_is, kAccessWrite));
+    if (*changes.length > limits::kFileBytesMax) return Code::too_large;
+  }
+  const bool explicit_times =
+      (changes.accessed && !changes.accessed_now) || (changes.modified && !changes.modified_now);
+  if (explicit_times) TRY(require_owner(credentials, now_is));
+  if ((changes.accessed_now || changes.modified_now) && !require_owner(credentials, now_is).ok()) {
+    TRY(require(credentials, now_is, kAccessWrite));
+  }
+  return {};
+}
+
+// Only the bits that make a program run as somebody else; set-group-id without group execution
+// means something else.
+uint32_t without_set_id(uint32_t mode) {
+  mode &= ~kSetUserId;
+  if ((mode & kGroupExecute) != 0) mode &= ~kSetGroupId;
+  return mode;
+}
+
+void apply_changes(const Credentials& credentials, const SetAttributes& changes,
+                   engine::WallTime now, Attributes& attributes) {
+  const bool regular = attributes.type == FileType::regular;
+  if ((changes.uid || changes.gid) && attributes.type != FileType::directory) {
+    attributes.mode = without_set_id(attributes.mode);
+  }
+  if (changes.uid) attributes.uid = *changes.uid;
+  if (changes.gid) attributes.gid = *changes.gid;
+  if (changes.mode) {
+    attributes.mode = *changes.mode & 07777;
+    if (!privileged(credentials) && !in_group(credentials, attributes.gid)) {
+      attributes.mode &= ~kSetGroupId;
+    }
+  }
+  if (changes.length) {
+    attributes.length = *changes.length;
+    attributes.modified = now;
+    if (regular && credentials.uid != 0 && !changes.mode) {
+      attributes.mode = without_set_id(attributes.mode);
+    }
+  }
+  if (changes.accessed) attributes.accessed = *changes.accessed;
+  if (changes.accessed_now) attributes.accessed = now;
+  if (changes.modified) attributes.modified = *changes.modified;
+  if (changes.modified_now) attributes.modified = now;
+  attributes.changed = now;
+}
+
+bool changes_anything(const SetAttributes& changes) {
+  return changes.mode || changes.uid || changes.gid || changes.length || changes.accessed ||
+         changes.modified || changes.accessed_now || changes.modified_now;
+}
+
+}  // namespace
+
+Result<Attributes> Namespace::set_attributes(const Credentials& credentials, InodeId inode,
+                                             const SetAttributes& changes) {
+  return transact(engine::KvMode::write, [&](View& view) -> Result<Attributes> {
+    TRY_ASSIGN(Inode found, view.inode(inode));
+    TRY_ASSIGN(Attributes attributes, view.attributes(found));
+    TRY(check_changes(credentials, attributes, changes));
+    if (!changes_anything(changes)) return attributes;
+    apply_changes(credentials, changes, clock_.wall(), attributes);
+    found.attributes = attributes;
+    view.put(found);
+    if (found.is_directory()) {
+      view.put_times(inode, {attributes.modified, attributes.changed});
+    }
+    return attributes;
+  });
+}
+
+Result<uint64_t> Namespace::begin_write(InodeId inode) {
+  TRY_ASSIGN(const uint64_t token, counters_.new_id());
+  return transact(engine::KvMode::write, [&](View& view) -> Result<uint64_t> {
+    TRY_ASSIGN(const Inode found, view.inode(inode));
+    if (found.is_directory()) return Code::is_directory;
+    if (found.attributes.type != FileType::regular) return Code::invalid_argument;
+    view.put_mark(view.keys().write_session(inode), token);
+    return token;
+  });
+}
+
+Status Namespace::settle(InodeId inode, const Settled& settled, bool durable) {
+  if (settled.length > limits::kFileBytesMax) return Code::too_large;
+  const auto mode = durable ? engine::KvMode::write_durable : engine::KvMode::write;
+  return transact(mode, [&](View& view) -> Status {
+    TRY_ASSIGN(Inode found, view.inode(inode));
+    if (found.attributes.type != FileType::regular) return Code::invalid_argument;
+    Attributes& attributes = found.attributes;
+    const bool shorter = settled.length < attributes.length;
+    const uint64_t length = shorter && settled.only_grow ? attributes.length : settled.length;
+    if (length != attributes.length || settled.modified != attributes.modified) {
+      attributes.length = length;
+      attributes.modified = settled.modified;
+      attributes.changed = clock_.wall();
+      view.put(found);
+    }
+    if (settled.end_session) view.erase_mark(view.keys().write_session(inode));
+    return {};
+  });
+}
+
+Status Namespace::end_write(InodeId inode) {
+  return transact(engine::KvMode::write, [&](View& view) -> Status {
+    view.erase_mark(view.keys().write_session(inode));
+    return {};
+  });
+}
+
+Result<std::vector<InodeId>> Namespace::unsettled() {
+  return transact(engine::KvMode::read, [&](View& view) -> Result<std::vector<InodeId>> {
+    std::vector<InodeId> inodes;
+    TRY(view.scan_ids('W', InodeId(), [&](InodeId inode) {
+      inodes.push_back(inode);
+      return true;
+    }));
+    return inodes;
+  });
+}
+
+}  // namespace penstock::meta

@@ -1,0 +1,150 @@
+// Making inodes and entries.
+#include "limits.h"
+#include "namespace.h"
+
+namespace penstock::meta {
+
+Inode Namespace::build(const Credentials& credentials, const Inode& parent, uint64_t id,
+                       const NewInode& what) const {
+  const Attributes& above = parent.attributes;
+  Inode inode;
+  Attributes& made = inode.attributes;
+  made.inode = InodeId(id);
+  made.type = what.type;
+  made.mode = what.mode & 07777;
+  made.uid = credentials.uid;
+  made.gid = credentials.gid;
+  if ((above.mode & kSetGroupId) != 0) {
+    made.gid = above.gid;
+    if (what.type == FileType::directory) {
+      made.mode |= kSetGroupId;
+    } else if ((made.mode & kGroupExecute) != 0 && !privileged(credentials) &&
+               !in_group(credentials, made.gid)) {
+      made.mode &= ~kSetGroupId;  // nobody gets a group by making a program for it
+    }
+  }
+  made.links = what.type == FileType::directory ? 2 : 1;
+  made.device = what.device;
+  made.accessed = made.modified = made.changed = made.created = clock_.wall();
+  made.layout = what.layout.value_or(above.layout);
+  if (what.type == FileType::regular && made.layout.seed == 0) made.layout.seed = mix64(id);
+  made.generation = 1;
+  if (what.type == FileType::directory) {
+    inode.parent = parent.id();
+    made.length = kDirectoryLength;
+  }
+  if (what.type == FileType::symlink) {
+    inode.target = what.target;
+    made.length = what.target.size();
+  }
+  return inode;
+}
+
+Result<Namespace::Made> Namespace::make(const Credentials& credentials, InodeId parent,
+                                        std::string_view name, const NewInode& what,
+                                        bool existing_is_fine) {
+  TRY(check_name(name));
+  if (is_dots(name)) return existing_is_fine ? Code::is_directory : Code::already_exists;
+  if (what.layout) TRY(check_layout(*what.layout));
+  TRY_ASSIGN(const uint64_t id, counters_.new_id());
+  Result<Made> result = transact(engine::KvMode::write, [&](View& view) -> Result<Made> {
+    TRY_ASSIGN(Inode directory, view.directory(parent));
+    TRY(require(credentials, directory.attributes, kAccessExecute));
+    TRY_ASSIGN(const std::optional<Dentry> existing, view.find(parent, name));
+    if (existing) {
+      if (!existing_is_fine) return Code::already_exists;
+      if (existing->type == FileType::directory) return Code::is_directory;
+      TRY_ASSIGN(const Inode found, view.named_inode(existing->inode));
+      return Made{found.attributes, false};
+    }
+    TRY(require(credentials, directory.attributes, kAccessWrite));
+    const Inode inode = build(credentials, directory, id, what);
+    const engine::WallTime now = inode.attributes.created;
+    if (inode.is_directory()) {
+      if (directory.attributes.links >= kLinksMax) return Code::too_many_links;
+      ++directory.attributes.links;
+      view.put(directory);
+      view.touch(inode.id(), now);
+    }
+    view.put(inode);
+    view.put(parent, name, {inode.id(), what.type, id});
+    view.touch(parent, now);
+    return Made{inode.attributes, true};
+  });
+  if (result && result->created) counters_.add_inodes(1);
+  return result;
+}
+
+Result<Attributes> Namespace::create(const Credentials& credentials, InodeId parent,
+                                     std::string_view name, uint32_t mode, bool exclusive,
+                                     std::optional<Layout> layout, bool* created) {
+  NewInode what;
+  what.mode = mode;
+  what.layout = layout;
+  TRY_ASSIGN(const Made made, make(credentials, parent, name, what, !exclusive));
+  if (created != nullptr) *created = made.created;
+  return made.attributes;
+}
+
+Result<Attributes> Namespace::make_directory(const Credentials& credentials, InodeId parent,
+                                             std::string_view name, uint32_t mode) {
+  NewInode what;
+  what.type = FileType::directory;
+  what.mode = mode;
+  TRY_ASSIGN(const Made made, make(credentials, parent, name, what, false));
+  return made.attributes;
+}
+
+Result<Attributes> Namespace::make_node(const Credentials& credentials, InodeId parent,
+                                        std::string_view name, FileType type, uint32_t mode,
+                                        uint64_t device) {
+  if (type == FileType::directory || type == FileType::symlink) return Code::invalid_argument;
+  const bool is_device = type == FileType::character || type == FileType::block;
+  if (is_device && !privileged(credentials)) return Code::not_permitted;
+  NewInode what;
+  what.type = type;
+  what.mode = mode;
+  what.device = is_device ? device : 0;
+  TRY_ASSIGN(const Made made, make(credentials, parent, name, what, false));
+  return made.attributes;
+}
+
+Result<Attributes> Namespace::make_symlink(const Credentials& credentials, InodeId parent,
+                                           std::string_view name, std::string_view target) {
+  if (target.empty()) return Code::not_found;
+  if (target.size() > limits::kPathBytesMax) return Code::name_too_long;
+  if (target.find('\0') != std::string_view::npos) return Code::invalid_argument;
+  NewInode what;
+  what.type = FileType::symlink;
+  what.mode = 0777;
+  what.target = target;
+  TRY_ASSIGN(const Made made, make(credentials, parent, name, what, false));
+  return made.attributes;
+}
+
+Result<Attributes> Namespace::link(const Credentials& credentials, InodeId inode,
+                                   InodeId new_parent, std::string_view new_name) {
+  TRY(check_name(new_name));
+  if (is_dots(new_name)) return Code::already_exists;
+  TRY_ASSIGN(const uint64_t cookie, counters_.new_id());
+  return transact(engine::KvMode::write, [&](View& view) -> Result<Attributes> {
+    TRY_ASSIGN(Inode linked, view.inode(inode));
+    TRY_ASSIGN(const Inode directory, view.directory(new_parent));
+    TRY(require(credentials, directory.attributes, kAccessExecute));
+    TRY_ASSIGN(const std::optional<Dentry> existing, view.find(new_parent, new_name));
+    if (existing) return Code::already_exists;
+    TRY(require(credentials, directory.attributes, kAccessWrite));
+    if (linked.is_directory()) return Code::not_permitted;
+    if (linked.attributes.links == 0) return Code::not_found;
+    if (linked.attributes.links >= kLinksMax) return Code::too_many_links;
+    const engine::WallTime now = clock_.wall();
+    ++linked.attributes.links;
+    linked.attributes.changed = now;
+    view.put(linked);
+    view.put(new_parent, new_name, {inode, linked.attributes.type, cookie});
+    view.touch(new_parent, now);
+    return linked.attributes;
+  });
+}
+
+}  // namespace penstock::meta

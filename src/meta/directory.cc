@@ -1,0 +1,47 @@
+// Listing directories.
+#include "limits.h"
+#include "namespace.h"
+
+namespace penstock::meta {
+namespace {
+
+struct Listed {
+  DirectoryEntry entry;
+  std::optional<Attributes> attributes;
+};
+
+}  // namespace
+
+Status Namespace::read_directory(InodeId directory, uint64_t after_cookie, size_t max_entries,
+                                 bool with_attributes, const DirectoryVisitor& visit) {
+  if (after_cookie > kIdMax) return Code::invalid_argument;
+  uint64_t after = after_cookie;
+  while (max_entries > 0) {
+    const size_t wanted = std::min(max_entries, kEntriesPerTransaction);
+    TRY_ASSIGN(const std::vector<Listed> listed,
+               transact(engine::KvMode::read, [&](View& view) -> Result<std::vector<Listed>> {
+                 TRY_ASSIGN(const Inode found, view.inode(directory));
+                 if (!found.is_directory()) return Code::not_directory;
+                 std::vector<Listed> batch;
+                 TRY(view.scan_entries(directory, after, [&](uint64_t cookie, CookieEntry& entry) {
+                   batch.push_back({{std::move(entry.name), entry.inode, entry.type, cookie}, {}});
+                   return batch.size() < wanted;
+                 }));
+                 if (!with_attributes) return batch;
+                 for (Listed& each : batch) {
+                   TRY_ASSIGN(const Inode inode, view.named_inode(each.entry.inode));
+                   TRY_ASSIGN(each.attributes, view.attributes(inode));
+                 }
+                 return batch;
+               }));
+    for (const Listed& each : listed) {
+      if (!visit(each.entry, each.attributes ? &*each.attributes : nullptr)) return {};
+      after = each.entry.cookie;
+    }
+    if (listed.size() < wanted) return {};
+    max_entries -= listed.size();
+  }
+  return {};
+}
+
+}  // namespace penstock::meta

@@ -1,0 +1,36 @@
+// Bounds of this library. Lengths of names and paths are in penstock/base/limits.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "penstock/meta.h"
+
+namespace penstock::meta {
+
+// As ext4 has it. Directories count their subdirectories.
+inline constexpr uint32_t kLinksMax = 65'000;
+
+// Ids that one durable transaction reserves. A restart wastes at most so many of 2^63.
+inline constexpr uint64_t kIdsPerBatch = 4096;
+// Ids below are reserved: 1 is the root, and cookies of "." and ".." must not meet real ones.
+inline constexpr uint64_t kFirstId = kCookieMin;
+inline constexpr uint64_t kIdMax = uint64_t{1} << 62;
+static_assert(kFirstId > kRootInode.value);
+
+// As Linux has them (linux/limits.h).
+inline constexpr size_t kXattrNameBytesMax = 255;
+inline constexpr size_t kXattrValueBytesMax = 64 * kKiB;
+inline constexpr size_t kXattrListBytesMax = 64 * kKiB;  // all names of an inode, with their ends
+
+inline constexpr uint64_t kDirectoryLength = 4096;  // what stat shows; programs divide by it
+
+// Levels of directories that the loop check of rename climbs before it takes the tree for damaged.
+inline constexpr int kDepthMax = 1 << 20;
+
+// Entries that read_directory() reads in one transaction, and inodes counted in one.
+inline constexpr size_t kEntriesPerTransaction = 1024;
+
+inline constexpr size_t kKeyPrefixBytesMax = 16;
+
+}  // namespace penstock::meta

@@ -1,0 +1,171 @@
+// Opening, closing and counting.
+#include "namespace.h"
+
+#include "limits.h"
+
+namespace penstock::meta {
+namespace {
+
+constexpr std::string_view kVersionName = "version";
+constexpr std::string_view kNextIdName = "next";
+constexpr std::string_view kInodesName = "inodes";  // there only after a clean close
+
+}  // namespace
+
+Result<uint64_t> Counters::new_id() {
+  const std::lock_guard lock(mutex_);
+  if (next_ == end_) {
+    uint64_t first = 0;
+    TRY(kv_.run(engine::KvMode::write_durable, [&](engine::KvTransaction& transaction) -> Status {
+      View view(transaction, keys_);
+      TRY_ASSIGN(const std::optional<uint64_t> next, view.number(kNextIdName));
+      if (!next || *next < kFirstId || *next > kIdMax - kIdsPerBatch) {
+        log::error("metadata corrupt: the next inode id is missing or impossible");
+        return Code::corrupt;
+      }
+      first = *next;
+      view.put_number(kNextIdName, first + kIdsPerBatch);
+      return {};
+    }));
+    next_ = first;
+    end_ = first + kIdsPerBatch;
+  }
+  return next_++;
+}
+
+void Counters::set_inodes(uint64_t count) {
+  const std::lock_guard lock(mutex_);
+  inodes_ = count;
+}
+
+void Counters::add_inodes(int64_t change) {
+  const std::lock_guard lock(mutex_);
+  inodes_ += static_cast<uint64_t>(change);
+}
+
+uint64_t Counters::inodes() const {
+  const std::lock_guard lock(mutex_);
+  return inodes_;
+}
+
+Outcome<std::unique_ptr<Meta>> Meta::open(engine::Kv& kv, const engine::Clock& clock,
+                                          MetaOptions options) {
+  if (!check_layout(options.default_layout).ok()) {
+    return Failure{
+        Code::invalid_argument,
+        fmt::format("file system: chunk size 2^{} or chain count {} is out of range",
+                    options.default_layout.chunk_bytes_log2, options.default_layout.chain_count)};
+  }
+  ASSERT(options.key_prefix.size() <= kKeyPrefixBytesMax);
+  auto opened = std::make_unique<Namespace>(kv, clock, std::move(options));
+  TRY(opened->start());
+  return std::unique_ptr<Meta>(std::move(opened));
+}
+
+Namespace::Namespace(engine::Kv& kv, const engine::Clock& clock, MetaOptions options)
+    : kv_(kv),
+      clock_(clock),
+      options_(std::move(options)),
+      keys_(options_.key_prefix),
+      counters_(kv, keys_) {}
+
+Outcome<bool> Namespace::start() {
+  std::optional<uint64_t> clean_count;
+  std::string problem;
+  const Status status =
+      kv_.run(engine::KvMode::write_durable, [&](engine::KvTransaction& transaction) -> Status {
+        View view(transaction, keys_);
+        problem.clear();
+        TRY_ASSIGN(const std::optional<uint64_t> version, view.number(kVersionName));
+        if (version) {
+          if (*version != kFormatVersion) {
+            problem = fmt::format(
+                "it has format {}, this program knows {} (use the program that "
+                "wrote it)",
+                *version, kFormatVersion);
+            return Code::wrong_version;
+          }
+          TRY_ASSIGN(clean_count, view.number(kInodesName));
+          view.erase_number(kInodesName);
+          return {};
+        }
+        bool empty = true;
+        TRY(transaction.scan(keys_.begin(), keys_.end(), [&](std::string_view, std::string_view) {
+          empty = false;
+          return false;
+        }));
+        if (!empty) {
+          problem = "the database holds something else, or its version record is lost";
+          return Code::corrupt;
+        }
+        Inode root;
+        Attributes& attributes = root.attributes;
+        attributes.inode = kRootInode;
+        attributes.type = FileType::directory;
+        attributes.mode = options_.root_mode & 07777;
+        attributes.uid = options_.root_uid;
+        attributes.gid = options_.root_gid;
+        attributes.links = 2;
+        attributes.accessed = attributes.created = clock_.wall();
+        attributes.layout = options_.default_layout;
+        attributes.generation = 1;
+        root.parent = kRootInode;
+        view.put(root);
+        view.touch(kRootInode, attributes.created);
+        view.put_number(kVersionName, kFormatVersion);
+        view.put_number(kNextIdName, kFirstId);
+        clean_count = 1;
+        return {};
+      });
+  if (!status.ok()) {
+    if (problem.empty()) problem = status.name();
+    return Failure{status, fmt::format("file system: cannot open the namespace: {}", problem)};
+  }
+  if (!clean_count) return count_inodes();
+  counters_.set_inodes(*clean_count);
+  return true;
+}
+
+// After a death without close(). In steps, each a transaction, since nothing changes meanwhile.
+Outcome<bool> Namespace::count_inodes() {
+  uint64_t count = 0;
+  InodeId last;
+  size_t found = 0;
+  do {
+    const InodeId after = last;
+    const Status status = transact(engine::KvMode::read, [&](View& view) -> Status {
+      found = 0;
+      return view.scan_ids('I', after, [&](InodeId inode) {
+        last = inode;
+        return ++found < kEntriesPerTransaction;
+      });
+    });
+    if (!status.ok()) {
+      return Failure{status,
+                     fmt::format("file system: cannot count the inodes: {}", status.name())};
+    }
+    count += found;
+  } while (found == kEntriesPerTransaction);
+  counters_.set_inodes(count);
+  return true;
+}
+
+Status Namespace::close() {
+  return transact(engine::KvMode::write_durable, [&](View& view) -> Status {
+    view.put_number(kInodesName, counters_.inodes());
+    return {};
+  });
+}
+
+Status Namespace::sync() {
+  return kv_.sync();
+}
+
+Result<FileSystemCounts> Namespace::counts() {
+  FileSystemCounts counts;
+  counts.inodes = counters_.inodes();
+  if (options_.capacity) counts.capacity = options_.capacity();
+  return counts;
+}
+
+}  // namespace penstock::meta

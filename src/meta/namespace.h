@@ -1,0 +1,150 @@
+// The implementation of Meta, spread over files by what the operations do.
+#pragma once
+
+#include "keys.h"
+#include "permissions.h"
+#include "view.h"
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+namespace penstock::meta {
+
+// What is kept in memory: ids reserved by a durable transaction, so that none is ever given twice,
+// not even after a power cut, and the number of inodes. Thread safe.
+class Counters {
+ public:
+  Counters(engine::Kv& kv, const Keys& keys) : kv_(kv), keys_(keys) {}
+
+  // A number that nobody got before: an inode id, a cookie, a token.
+  Result<uint64_t> new_id();
+  void set_inodes(uint64_t count);
+  void add_inodes(int64_t change);
+  uint64_t inodes() const;
+
+ private:
+  engine::Kv& kv_;
+  const Keys& keys_;
+  mutable std::mutex mutex_;
+  uint64_t next_ = 0;
+  uint64_t end_ = 0;
+  uint64_t inodes_ = 0;
+};
+
+// A directory's own name and its "." are 2 links, each subdirectory's ".." is one more. A damaged
+// count must not wrap around.
+inline void drop_subdirectory(Inode& directory) {
+  if (directory.attributes.links > 2) --directory.attributes.links;
+}
+
+class Namespace final : public Meta {
+ public:
+  Namespace(engine::Kv& kv, const engine::Clock& clock, MetaOptions options);
+  // Verifies the format or makes a new file system, and finds the count of inodes.
+  Outcome<bool> start();
+  Status close() override;
+
+  Result<Attributes> lookup(const Credentials& credentials, InodeId parent,
+                            std::string_view name) override;
+  Result<Attributes> resolve(const Credentials& credentials, std::string_view path,
+                             bool follow_last) override;
+  Result<ResolvedParent> resolve_parent(const Credentials& credentials,
+                                        std::string_view path) override;
+  Result<Attributes> attributes(InodeId inode) override;
+  Result<std::string> read_symlink(InodeId inode) override;
+  Result<Attributes> set_attributes(const Credentials& credentials, InodeId inode,
+                                    const SetAttributes& changes) override;
+  Result<Attributes> create(const Credentials& credentials, InodeId parent, std::string_view name,
+                            uint32_t mode, bool exclusive, std::optional<Layout> layout,
+                            bool* created) override;
+  Result<Attributes> make_directory(const Credentials& credentials, InodeId parent,
+                                    std::string_view name, uint32_t mode) override;
+  Result<Attributes> make_node(const Credentials& credentials, InodeId parent,
+                               std::string_view name, FileType type, uint32_t mode,
+                               uint64_t device) override;
+  Result<Attributes> make_symlink(const Credentials& credentials, InodeId parent,
+                                  std::string_view name, std::string_view target) override;
+  Result<Attributes> link(const Credentials& credentials, InodeId inode, InodeId new_parent,
+                          std::string_view new_name) override;
+  Status unlink(const Credentials& credentials, InodeId parent, std::string_view name,
+                Removed* removed) override;
+  Status remove_directory(const Credentials& credentials, InodeId parent, std::string_view name,
+                          Removed* removed) override;
+  Status rename(const Credentials& credentials, InodeId parent, std::string_view name,
+                InodeId new_parent, std::string_view new_name, RenameFlags flags,
+                Removed* removed) override;
+  Status read_directory(InodeId directory, uint64_t after_cookie, size_t max_entries,
+                        bool with_attributes, const DirectoryVisitor& visit) override;
+  Result<std::string> get_xattr(const Credentials& credentials, InodeId inode,
+                                std::string_view name) override;
+  Status set_xattr(const Credentials& credentials, InodeId inode, std::string_view name,
+                   std::string_view value, XattrMode mode) override;
+  Result<std::vector<std::string>> list_xattrs(const Credentials& credentials,
+                                               InodeId inode) override;
+  Status remove_xattr(const Credentials& credentials, InodeId inode,
+                      std::string_view name) override;
+  Result<uint64_t> begin_write(InodeId inode) override;
+  Status settle(InodeId inode, const Settled& settled, bool durable) override;
+  Status end_write(InodeId inode) override;
+  Result<std::vector<InodeId>> unsettled() override;
+  Status sync() override;
+  Result<std::vector<InodeId>> orphans(size_t limit, InodeId after) override;
+  Status forget(InodeId inode) override;
+  Result<FileSystemCounts> counts() override;
+
+ private:
+  // The two shapes of every operation: body(View&) returns a Result or a Status; of a Result the
+  // value of the attempt that committed is returned.
+  template <class Body>
+  auto transact(engine::KvMode mode, const Body& body);
+
+  struct NewInode {
+    FileType type = FileType::regular;
+    uint32_t mode = 0;
+    uint64_t device = 0;
+    std::string_view target;
+    std::optional<Layout> layout;
+  };
+  struct Made {
+    Attributes attributes;
+    bool created = true;
+  };
+  Result<Made> make(const Credentials& credentials, InodeId parent, std::string_view name,
+                    const NewInode& what, bool existing_is_fine);
+  Inode build(const Credentials& credentials, const Inode& parent, uint64_t id,
+              const NewInode& what) const;
+
+  // Takes one link from `inode`, which is an orphan when that was the last; puts the record.
+  Removed drop_link(View& view, Inode& inode, engine::WallTime now) const;
+  Outcome<bool> count_inodes();
+
+  engine::Kv& kv_;
+  const engine::Clock& clock_;
+  const MetaOptions options_;
+  const Keys keys_;
+  Counters counters_;
+};
+
+// Runs the body as a transaction and hands its result on.
+template <class Body>
+auto Namespace::transact(engine::KvMode mode, const Body& body) {
+  using Returned = decltype(body(std::declval<View&>()));
+  if constexpr (std::is_same_v<Returned, Status>) {
+    return kv_.run(mode, [&](engine::KvTransaction& transaction) -> Status {
+      View view(transaction, keys_);
+      return body(view);
+    });
+  } else {
+    std::optional<Returned> returned;
+    const Status status = kv_.run(mode, [&](engine::KvTransaction& transaction) -> Status {
+      View view(transaction, keys_);
+      returned.emplace(body(view));
+      return returned->has_value() ? Status() : returned->error();
+    });
+    if (!status.ok()) return Returned(status);
+    return std::move(*returned);
+  }
+}
+
+}  // namespace penstock::meta

@@ -1,0 +1,74 @@
+#include "permissions.h"
+
+#include "limits.h"
+
+#include <algorithm>
+
+namespace penstock::meta {
+
+Status check_access(const Credentials& credentials, const Attributes& attributes, uint32_t wanted) {
+  if (credentials.uid == 0) {
+    const bool execute_file =
+        (wanted & kAccessExecute) != 0 && attributes.type != FileType::directory;
+    if (execute_file && (attributes.mode & 0111) == 0) return Code::access_denied;
+    return {};
+  }
+  uint32_t granted = attributes.mode & 07;
+  if (credentials.uid == attributes.uid) {
+    granted = attributes.mode >> 6 & 07;
+  } else if (in_group(credentials, attributes.gid)) {
+    granted = attributes.mode >> 3 & 07;
+  }
+  if ((wanted & ~granted) != 0) return Code::access_denied;
+  return {};
+}
+
+Status require(const Credentials& credentials, const Attributes& attributes, uint32_t wanted) {
+  if (!credentials.enforce) return {};
+  return check_access(credentials, attributes, wanted);
+}
+
+Status require_owner(const Credentials& credentials, const Attributes& attributes) {
+  if (privileged(credentials) || credentials.uid == attributes.uid) return {};
+  return Code::not_permitted;
+}
+
+Status require_removable(const Credentials& credentials, const Attributes& directory,
+                         const Attributes& entry) {
+  if ((directory.mode & kSticky) == 0 || privileged(credentials)) return {};
+  if (credentials.uid == directory.uid || credentials.uid == entry.uid) return {};
+  return Code::not_permitted;
+}
+
+bool in_group(const Credentials& credentials, uint32_t gid) {
+  return credentials.gid == gid || std::find(credentials.groups.begin(), credentials.groups.end(),
+                                             gid) != credentials.groups.end();
+}
+
+bool privileged(const Credentials& credentials) {
+  return credentials.uid == 0 || !credentials.enforce;
+}
+
+Status check_name(std::string_view name) {
+  if (name.empty()) return Code::not_found;
+  if (name.size() > limits::kNameBytesMax) return Code::name_too_long;
+  if (name.find_first_of(std::string_view("/\0", 2)) != std::string_view::npos) {
+    return Code::invalid_argument;
+  }
+  return {};
+}
+
+bool is_dots(std::string_view name) {
+  return name == "." || name == "..";
+}
+
+Status check_layout(const Layout& layout) {
+  if (layout.chunk_bytes_log2 >= 64 || layout.chain_count == 0 ||
+      layout.chunk_bytes() < limits::kChunkBytesMin ||
+      layout.chunk_bytes() > limits::kChunkBytesMax) {
+    return Code::invalid_argument;
+  }
+  return {};
+}
+
+}  // namespace penstock::meta

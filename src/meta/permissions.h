@@ -1,0 +1,32 @@
+// Who may do what, and what a name may be.
+#pragma once
+
+#include <string_view>
+
+#include "penstock/meta.h"
+
+namespace penstock::meta {
+
+inline constexpr uint32_t kSetUserId = 04000;
+inline constexpr uint32_t kSetGroupId = 02000;
+inline constexpr uint32_t kSticky = 01000;
+inline constexpr uint32_t kGroupExecute = 00010;
+
+// check_access() unless somebody else has checked.
+Status require(const Credentials& credentials, const Attributes& attributes, uint32_t wanted);
+// not_permitted unless the caller owns the inode or is root.
+Status require_owner(const Credentials& credentials, const Attributes& attributes);
+// In a sticky directory only the owner of the entry or of the directory may take the entry away.
+Status require_removable(const Credentials& credentials, const Attributes& directory,
+                         const Attributes& entry);
+bool in_group(const Credentials& credentials, uint32_t gid);
+// root for this purpose: also whoever was checked elsewhere.
+bool privileged(const Credentials& credentials);
+
+// What a name must be to be looked for: not empty (not_found), not too long, without '/' and NUL.
+Status check_name(std::string_view name);
+bool is_dots(std::string_view name);
+
+Status check_layout(const Layout& layout);
+
+}  // namespace penstock::meta

@@ -1,0 +1,207 @@
+#include "records.h"
+
+#include "codec.h"
+#include "limits.h"
+
+namespace penstock::meta {
+namespace {
+
+constexpr uint32_t kModeBits = 07777;
+constexpr int kFileTypes = 7;
+
+void write_time(Writer& writer, engine::WallTime time) {
+  writer.fixed64(static_cast<uint64_t>(time.nanoseconds));
+}
+
+engine::WallTime read_time(Reader& reader) {
+  return {static_cast<int64_t>(reader.fixed64())};
+}
+
+FileType read_type(Reader& reader) {
+  const uint8_t type = reader.byte();
+  reader.require(type < kFileTypes);
+  return static_cast<FileType>(type % kFileTypes);
+}
+
+void read_version(Reader& reader) {
+  reader.require(reader.byte() == kRecordVersion);
+}
+
+void write_layout(Writer& writer, const Layout& layout) {
+  writer.byte(static_cast<uint8_t>(layout.chunk_bytes_log2));
+  writer.varint(layout.chain_first);
+  writer.varint(layout.chain_count);
+  writer.fixed64(layout.seed);
+}
+
+Layout read_layout(Reader& reader) {
+  Layout layout;
+  layout.chunk_bytes_log2 = reader.byte();
+  layout.chain_first = reader.varint32();
+  layout.chain_count = reader.varint32();
+  layout.seed = reader.fixed64();
+  reader.require(layout.chunk_bytes_log2 < 64 && layout.chain_count > 0 &&
+                 layout.chunk_bytes() >= limits::kChunkBytesMin &&
+                 layout.chunk_bytes() <= limits::kChunkBytesMax);
+  return layout;
+}
+
+bool has_device(FileType type) {
+  return type == FileType::character || type == FileType::block;
+}
+
+bool name_is_storable(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." &&
+         name.find_first_of(std::string_view("/\0", 2)) == std::string::npos;
+}
+
+}  // namespace
+
+std::string encode(const Inode& inode) {
+  const Attributes& from = inode.attributes;
+  Writer writer;
+  writer.byte(kRecordVersion);
+  writer.byte(static_cast<uint8_t>(from.type));
+  writer.varint(from.mode);
+  writer.varint(from.uid);
+  writer.varint(from.gid);
+  writer.varint(from.links);
+  writer.varint(from.generation);
+  writer.varint(inode.xattr_bytes);
+  write_time(writer, from.accessed);
+  write_time(writer, from.created);
+  if (from.type != FileType::directory) {
+    write_time(writer, from.modified);
+    write_time(writer, from.changed);
+  }
+  if (from.type == FileType::regular) writer.varint(from.length);
+  if (from.type == FileType::regular || from.type == FileType::directory) {
+    write_layout(writer, from.layout);
+  }
+  if (from.type == FileType::directory) writer.varint(inode.parent.value);
+  if (from.type == FileType::symlink) writer.string(inode.target);
+  if (has_device(from.type)) writer.varint(from.device);
+  return writer.take();
+}
+
+std::optional<Inode> decode_inode(InodeId id, std::string_view bytes) {
+  Inode inode;
+  Attributes& to = inode.attributes;
+  to.inode = id;
+  Reader reader(bytes);
+  read_version(reader);
+  to.type = read_type(reader);
+  to.mode = reader.varint32();
+  reader.require((to.mode & ~kModeBits) == 0);
+  to.uid = reader.varint32();
+  to.gid = reader.varint32();
+  to.links = reader.varint32();
+  reader.require(to.links <= kLinksMax);
+  to.generation = reader.varint();
+  inode.xattr_bytes = reader.varint32();
+  reader.require(inode.xattr_bytes <= kXattrListBytesMax);
+  to.accessed = read_time(reader);
+  to.created = read_time(reader);
+  if (to.type != FileType::directory) {
+    to.modified = read_time(reader);
+    to.changed = read_time(reader);
+  }
+  if (to.type == FileType::regular) {
+    to.length = reader.varint();
+    reader.require(to.length <= limits::kFileBytesMax);
+  }
+  if (to.type == FileType::regular || to.type == FileType::directory) {
+    to.layout = read_layout(reader);
+  }
+  if (to.type == FileType::directory) {
+    inode.parent = InodeId(reader.varint());
+    reader.require(inode.parent != InodeId());
+    to.length = kDirectoryLength;
+  }
+  if (to.type == FileType::symlink) {
+    inode.target = reader.string(limits::kPathBytesMax);
+    reader.require(!inode.target.empty());
+    to.length = inode.target.size();
+  }
+  if (has_device(to.type)) to.device = reader.varint();
+  if (!reader.finished()) return std::nullopt;
+  return inode;
+}
+
+std::string encode(const DirectoryTimes& times) {
+  Writer writer;
+  writer.byte(kRecordVersion);
+  write_time(writer, times.modified);
+  write_time(writer, times.changed);
+  return writer.take();
+}
+
+std::optional<DirectoryTimes> decode_directory_times(std::string_view bytes) {
+  Reader reader(bytes);
+  read_version(reader);
+  DirectoryTimes times;
+  times.modified = read_time(reader);
+  times.changed = read_time(reader);
+  if (!reader.finished()) return std::nullopt;
+  return times;
+}
+
+std::string encode(const Dentry& dentry) {
+  Writer writer;
+  writer.byte(kRecordVersion);
+  writer.varint(dentry.inode.value);
+  writer.byte(static_cast<uint8_t>(dentry.type));
+  writer.varint(dentry.cookie);
+  return writer.take();
+}
+
+std::optional<Dentry> decode_dentry(std::string_view bytes) {
+  Reader reader(bytes);
+  read_version(reader);
+  Dentry dentry;
+  dentry.inode = InodeId(reader.varint());
+  dentry.type = read_type(reader);
+  dentry.cookie = reader.varint();
+  reader.require(dentry.inode != InodeId() && dentry.cookie >= kCookieMin &&
+                 dentry.cookie <= kIdMax);
+  if (!reader.finished()) return std::nullopt;
+  return dentry;
+}
+
+std::string encode(const CookieEntry& entry) {
+  Writer writer;
+  writer.byte(kRecordVersion);
+  writer.varint(entry.inode.value);
+  writer.byte(static_cast<uint8_t>(entry.type));
+  writer.string(entry.name);
+  return writer.take();
+}
+
+std::optional<CookieEntry> decode_cookie_entry(std::string_view bytes) {
+  Reader reader(bytes);
+  read_version(reader);
+  CookieEntry entry;
+  entry.inode = InodeId(reader.varint());
+  entry.type = read_type(reader);
+  entry.name = reader.string(limits::kNameBytesMax);
+  reader.require(entry.inode != InodeId() && name_is_storable(entry.name));
+  if (!reader.finished()) return std::nullopt;
+  return entry;
+}
+
+std::string encode_number(uint64_t number) {
+  Writer writer;
+  writer.byte(kRecordVersion);
+  writer.varint(number);
+  return writer.take();
+}
+
+std::optional<uint64_t> decode_number(std::string_view bytes) {
+  Reader reader(bytes);
+  read_version(reader);
+  const uint64_t number = reader.varint();
+  if (!reader.finished()) return std::nullopt;
+  return number;
+}
+
+}  // namespace penstock::meta

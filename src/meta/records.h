@@ -1,0 +1,61 @@
+// What is stored under each kind of key. Formats: docs/formats/meta.md.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "penstock/meta.h"
+
+namespace penstock::meta {
+
+inline constexpr uint8_t kRecordVersion = 1;
+inline constexpr uint64_t kFormatVersion = 1;
+
+// 'I': an inode. Of directories, `modified` and `changed` are not part of it: see DirectoryTimes.
+struct Inode {
+  Attributes attributes;
+  InodeId parent;            // of directories
+  uint32_t xattr_bytes = 0;  // of the names of all extended attributes, each with one end byte
+  std::string target;        // of symbolic links
+
+  InodeId id() const { return attributes.inode; }
+  bool is_directory() const { return attributes.type == FileType::directory; }
+};
+
+// 'T': the times of a directory that change with its entries. Apart from the inode so that creating
+// and removing entries overwrites them unread and does not conflict; remove_directory() reads them
+// and so conflicts with whoever adds an entry.
+struct DirectoryTimes {
+  engine::WallTime modified;
+  engine::WallTime changed;
+};
+
+// 'D': a name in a directory.
+struct Dentry {
+  InodeId inode;
+  FileType type = FileType::regular;
+  uint64_t cookie = 0;
+};
+
+// 'C': the same entry by its cookie.
+struct CookieEntry {
+  std::string name;
+  InodeId inode;
+  FileType type = FileType::regular;
+};
+
+// Decoders return nullopt for anything but what the encoder makes. decode_inode() sets `id`.
+std::string encode(const Inode& inode);
+std::optional<Inode> decode_inode(InodeId id, std::string_view bytes);
+std::string encode(const DirectoryTimes& times);
+std::optional<DirectoryTimes> decode_directory_times(std::string_view bytes);
+std::string encode(const Dentry& dentry);
+std::optional<Dentry> decode_dentry(std::string_view bytes);
+std::string encode(const CookieEntry& entry);
+std::optional<CookieEntry> decode_cookie_entry(std::string_view bytes);
+// 'S' and 'W': one number.
+std::string encode_number(uint64_t number);
+std::optional<uint64_t> decode_number(std::string_view bytes);
+
+}  // namespace penstock::meta

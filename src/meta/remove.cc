@@ -1,0 +1,112 @@
+// Taking links away, and what becomes of inodes without any.
+#include "limits.h"
+#include "namespace.h"
+
+namespace penstock::meta {
+
+Removed Namespace::drop_link(View& view, Inode& inode, engine::WallTime now) const {
+  Attributes& attributes = inode.attributes;
+  // A damaged count must not wrap around.
+  const uint32_t left = attributes.links == 0 ? 0 : attributes.links - 1;
+  attributes.links = inode.is_directory() ? 0 : left;
+  attributes.changed = now;
+  view.put(inode);
+  if (inode.is_directory()) view.touch(inode.id(), now);
+  const bool last = attributes.links == 0;
+  if (last) view.put_mark(view.keys().orphan(inode.id()), 0);
+  Removed removed{inode.id(), last, attributes};
+  if (inode.is_directory()) removed.attributes.modified = now;
+  return removed;
+}
+
+Status Namespace::unlink(const Credentials& credentials, InodeId parent, std::string_view name,
+                         Removed* removed) {
+  TRY(check_name(name));
+  if (is_dots(name)) return Code::is_directory;
+  TRY_ASSIGN(const Removed done,
+             transact(engine::KvMode::write, [&](View& view) -> Result<Removed> {
+               TRY_ASSIGN(const Inode directory, view.directory(parent));
+               TRY(require(credentials, directory.attributes, kAccessExecute));
+               TRY_ASSIGN(const std::optional<Dentry> dentry, view.find(parent, name));
+               if (!dentry) return Code::not_found;
+               TRY(require(credentials, directory.attributes, kAccessWrite));
+               TRY_ASSIGN(Inode inode, view.named_inode(dentry->inode));
+               TRY(require_removable(credentials, directory.attributes, inode.attributes));
+               if (inode.is_directory()) return Code::is_directory;
+               const engine::WallTime now = clock_.wall();
+               view.erase(parent, name, *dentry);
+               view.touch(parent, now);
+               return drop_link(view, inode, now);
+             }));
+  if (removed != nullptr) *removed = done;
+  return {};
+}
+
+Status Namespace::remove_directory(const Credentials& credentials, InodeId parent,
+                                   std::string_view name, Removed* removed) {
+  TRY(check_name(name));
+  if (is_dots(name)) return name == "." ? Code::invalid_argument : Code::not_empty;
+  TRY_ASSIGN(const Removed done,
+             transact(engine::KvMode::write, [&](View& view) -> Result<Removed> {
+               TRY_ASSIGN(Inode above, view.directory(parent));
+               TRY(require(credentials, above.attributes, kAccessExecute));
+               TRY_ASSIGN(const std::optional<Dentry> dentry, view.find(parent, name));
+               if (!dentry) return Code::not_found;
+               TRY(require(credentials, above.attributes, kAccessWrite));
+               TRY_ASSIGN(Inode inode, view.named_inode(dentry->inode));
+               TRY(require_removable(credentials, above.attributes, inode.attributes));
+               if (!inode.is_directory()) return Code::not_directory;
+               // Whoever adds an entry writes the times: reading them makes us conflict.
+               TRY(view.times(inode.id()));
+               TRY_ASSIGN(const bool empty, view.is_empty(inode.id()));
+               if (!empty) return Code::not_empty;
+               const engine::WallTime now = clock_.wall();
+               view.erase(parent, name, *dentry);
+               drop_subdirectory(above);
+               view.put(above);
+               view.touch(parent, now);
+               return drop_link(view, inode, now);
+             }));
+  if (removed != nullptr) *removed = done;
+  return {};
+}
+
+Result<std::vector<InodeId>> Namespace::orphans(size_t limit, InodeId after) {
+  if (limit == 0) return std::vector<InodeId>();
+  TRY_ASSIGN(std::vector<InodeId> found,
+             transact(engine::KvMode::read, [&](View& view) -> Result<std::vector<InodeId>> {
+               std::vector<InodeId> orphans;
+               TRY(view.scan_ids('O', after, [&](InodeId inode) {
+                 orphans.push_back(inode);
+                 return orphans.size() < limit;
+               }));
+               return orphans;
+             }));
+  // A power cut must not bring a file back whose chunks are gone.
+  if (!found.empty()) TRY(sync());
+  return found;
+}
+
+Status Namespace::forget(InodeId inode) {
+  TRY_ASSIGN(
+      const bool forgotten, transact(engine::KvMode::write, [&](View& view) -> Result<bool> {
+        Result<Inode> found = view.inode(inode);
+        const bool gone = !found && found.error().code() == Code::not_found;
+        if (!found && !gone) return found.error();
+        if (found && found->attributes.links != 0) return Code::in_use;
+        view.erase_mark(view.keys().orphan(inode));
+        view.erase_mark(view.keys().write_session(inode));
+        if (gone) return false;
+        if (found->xattr_bytes != 0) {
+          std::vector<std::string> names;
+          TRY(view.scan_xattrs(inode, [&](std::string_view name) { names.emplace_back(name); }));
+          for (const std::string& name : names) view.erase_xattr(inode, name);
+        }
+        view.erase(*found);
+        return true;
+      }));
+  if (forgotten) counters_.add_inodes(-1);
+  return {};
+}
+
+}  // namespace penstock::meta

@@ -1,0 +1,236 @@
+// rename: one entry to another place, perhaps replacing or exchanging what is there.
+#include "limits.h"
+#include "namespace.h"
+
+namespace penstock::meta {
+namespace {
+
+struct Place {
+  InodeId parent;
+  std::string_view name;
+};
+
+// One attempt of a rename, inside one transaction.
+class Renaming {
+ public:
+  Renaming(View& view, const Credentials& credentials, Place from, Place to, RenameFlags flags,
+           engine::WallTime now)
+      : view_(view), credentials_(credentials), from_(from), to_(to), flags_(flags), now_(now) {}
+
+  // True if there is something to do.
+  Result<bool> prepare();
+  // What the replaced inode was, if any, with its link not yet taken.
+  std::optional<Inode>& replaced() { return target_inode_; }
+  Status move(uint64_t new_cookie);
+  Status exchange();
+
+ private:
+  bool one_directory() const { return from_.parent == to_.parent; }
+  // The directory of the new name; the same object as that of the old name if it is the same.
+  Inode& new_directory() { return one_directory() ? old_directory_ : other_directory_; }
+  Status check_permissions();
+  Status check_types();
+  Status check_loop(const Inode& moved, InodeId into, Code otherwise);
+  Status set_parent(Inode& moved, Inode& before, Inode& after);
+  Status stamp(Inode& moved);
+  Status finish();
+
+  View& view_;
+  const Credentials& credentials_;
+  const Place from_;
+  const Place to_;
+  const RenameFlags flags_;
+  const engine::WallTime now_;
+  Inode old_directory_;
+  Inode other_directory_;
+  Dentry source_;
+  Inode source_inode_;
+  std::optional<Dentry> target_;
+  std::optional<Inode> target_inode_;
+};
+
+Result<bool> Renaming::prepare() {
+  TRY_ASSIGN(old_directory_, view_.directory(from_.parent));
+  if (!one_directory()) {
+    TRY_ASSIGN(other_directory_, view_.directory(to_.parent));
+  }
+  TRY(require(credentials_, old_directory_.attributes, kAccessExecute));
+  TRY(require(credentials_, new_directory().attributes, kAccessExecute));
+  TRY_ASSIGN(const std::optional<Dentry> source, view_.find(from_.parent, from_.name));
+  if (!source) return Code::not_found;
+  source_ = *source;
+  TRY_ASSIGN(source_inode_, view_.named_inode(source_.inode));
+  TRY_ASSIGN(target_, view_.find(to_.parent, to_.name));
+  if (target_ && flags_.no_replace) return Code::already_exists;
+  if (!target_ && flags_.exchange) return Code::not_found;
+  if (target_) {
+    TRY_ASSIGN(target_inode_, view_.named_inode(target_->inode));
+  }
+  if (source_inode_.is_directory()) {
+    TRY(check_loop(source_inode_, to_.parent, Code::invalid_argument));
+  }
+  if (target_inode_ && target_inode_->is_directory()) {
+    // The source lies inside the target: such a target is not empty.
+    TRY(check_loop(*target_inode_, from_.parent,
+                   flags_.exchange ? Code::invalid_argument : Code::not_empty));
+  }
+  TRY(check_permissions());
+  // Two names of one file, or one name twice: POSIX wants nothing to happen.
+  if (target_ && target_->inode == source_.inode) return false;
+  TRY(check_types());
+  return true;
+}
+
+Status Renaming::check_permissions() {
+  TRY(require(credentials_, old_directory_.attributes, kAccessWrite));
+  TRY(require(credentials_, new_directory().attributes, kAccessWrite));
+  TRY(require_removable(credentials_, old_directory_.attributes, source_inode_.attributes));
+  if (target_inode_) {
+    TRY(require_removable(credentials_, new_directory().attributes, target_inode_->attributes));
+  }
+  // Moving a directory rewrites its "..".
+  if (one_directory()) return {};
+  if (source_inode_.is_directory()) {
+    TRY(require(credentials_, source_inode_.attributes, kAccessWrite));
+  }
+  if (flags_.exchange && target_inode_->is_directory()) {
+    TRY(require(credentials_, target_inode_->attributes, kAccessWrite));
+  }
+  return {};
+}
+
+Status Renaming::check_types() {
+  if (!target_inode_ || flags_.exchange) return {};
+  if (source_inode_.is_directory() && !target_inode_->is_directory()) return Code::not_directory;
+  if (!source_inode_.is_directory() && target_inode_->is_directory()) return Code::is_directory;
+  if (!target_inode_->is_directory()) return {};
+  TRY(view_.times(target_inode_->id()));  // to conflict with whoever adds an entry
+  TRY_ASSIGN(const bool empty, view_.is_empty(target_inode_->id()));
+  if (!empty) return Code::not_empty;
+  return {};
+}
+
+// Ends with `otherwise` if `into` is `moved` or below it. Every directory on the way joins the read
+// set, so that two renames cannot make a loop together.
+Status Renaming::check_loop(const Inode& moved, InodeId into, Code otherwise) {
+  if (one_directory()) return {};
+  InodeId here = into;
+  for (int depth = 0; here != kRootInode; ++depth) {
+    if (here == moved.id()) return otherwise;
+    if (depth == kDepthMax) {
+      log::error("metadata corrupt: directory {} is not below the root", into.value);
+      return Code::corrupt;
+    }
+    TRY_ASSIGN(const Inode directory, view_.inode(here));
+    if (!directory.is_directory()) return Code::not_directory;
+    here = directory.parent;
+  }
+  return {};
+}
+
+// `moved` has left `before` for `after`.
+Status Renaming::set_parent(Inode& moved, Inode& before, Inode& after) {
+  if (!moved.is_directory() || before.id() == after.id()) return {};
+  if (after.attributes.links >= kLinksMax) return Code::too_many_links;
+  drop_subdirectory(before);
+  ++after.attributes.links;
+  moved.parent = after.id();
+  view_.put(before);
+  view_.put(after);
+  return {};
+}
+
+Status Renaming::move(uint64_t new_cookie) {
+  Dentry moved = source_;
+  if (target_) {
+    moved.cookie = target_->cookie;  // the new name was there all the time
+    if (target_inode_->is_directory()) {
+      drop_subdirectory(new_directory());
+      view_.put(new_directory());
+    }
+  } else if (!one_directory()) {
+    moved.cookie = new_cookie;
+  }
+  TRY(set_parent(source_inode_, old_directory_, new_directory()));
+  view_.erase(from_.parent, from_.name, source_);
+  view_.put(to_.parent, to_.name, moved);
+  return finish();
+}
+
+Status Renaming::exchange() {
+  // Neither count changes by more than the other undoes, so the limit does not matter.
+  Inode& old_place = old_directory_;
+  Inode& new_place = new_directory();
+  const bool source_moves = source_inode_.is_directory() && !one_directory();
+  const bool target_moves = target_inode_->is_directory() && !one_directory();
+  if (source_moves) {
+    source_inode_.parent = new_place.id();
+    drop_subdirectory(old_place);
+    ++new_place.attributes.links;
+  }
+  if (target_moves) {
+    target_inode_->parent = old_place.id();
+    drop_subdirectory(new_place);
+    ++old_place.attributes.links;
+  }
+  if (source_moves != target_moves) {
+    view_.put(old_place);
+    view_.put(new_place);
+  }
+  view_.put(from_.parent, from_.name, {target_->inode, target_->type, source_.cookie});
+  view_.put(to_.parent, to_.name, {source_.inode, source_.type, target_->cookie});
+  TRY(stamp(*target_inode_));
+  return finish();
+}
+
+Status Renaming::stamp(Inode& moved) {
+  moved.attributes.changed = now_;
+  view_.put(moved);
+  if (moved.is_directory()) {
+    TRY_ASSIGN(const DirectoryTimes times, view_.times(moved.id()));
+    view_.put_times(moved.id(), {times.modified, now_});
+  }
+  return {};
+}
+
+Status Renaming::finish() {
+  TRY(stamp(source_inode_));
+  view_.touch(from_.parent, now_);
+  if (!one_directory()) view_.touch(to_.parent, now_);
+  return {};
+}
+
+}  // namespace
+
+Status Namespace::rename(const Credentials& credentials, InodeId parent, std::string_view name,
+                         InodeId new_parent, std::string_view new_name, RenameFlags flags,
+                         Removed* removed) {
+  TRY(check_name(name));
+  TRY(check_name(new_name));
+  if (flags.no_replace && flags.exchange) return Code::invalid_argument;
+  if (is_dots(name) || is_dots(new_name)) {
+    return flags.no_replace && is_dots(new_name) ? Code::already_exists : Code::in_use;
+  }
+  uint64_t cookie = 0;
+  if (parent != new_parent) {
+    TRY_ASSIGN(cookie, counters_.new_id());
+  }
+  TRY_ASSIGN(
+      const Removed done, transact(engine::KvMode::write, [&](View& view) -> Result<Removed> {
+        const engine::WallTime now = clock_.wall();
+        Renaming renaming(view, credentials, {parent, name}, {new_parent, new_name}, flags, now);
+        TRY_ASSIGN(const bool anything, renaming.prepare());
+        if (!anything) return Removed();
+        if (flags.exchange) {
+          TRY(renaming.exchange());
+          return Removed();
+        }
+        TRY(renaming.move(cookie));
+        if (!renaming.replaced()) return Removed();
+        return drop_link(view, *renaming.replaced(), now);
+      }));
+  if (removed != nullptr) *removed = done;
+  return {};
+}
+
+}  // namespace penstock::meta

@@ -1,0 +1,174 @@
+#include "view.h"
+
+namespace penstock::meta {
+
+Status View::corrupt(std::string_view key, std::string_view what) const {
+  log::error("metadata corrupt: key {}: {}", printable(key), what);
+  return Code::corrupt;
+}
+
+Result<Inode> View::inode(InodeId id) {
+  const std::string key = keys_.inode(id);
+  TRY_ASSIGN(const auto value, transaction_.get(key));
+  if (!value) return Code::not_found;
+  std::optional<Inode> inode = decode_inode(id, *value);
+  if (!inode) return corrupt(key, "not an inode");
+  return std::move(*inode);
+}
+
+Result<Inode> View::named_inode(InodeId id) {
+  Result<Inode> found = inode(id);
+  if (!found && found.error().code() == Code::not_found) {
+    return corrupt(keys_.inode(id), "an entry names this inode, but it is missing");
+  }
+  return found;
+}
+
+Result<Inode> View::directory(InodeId id) {
+  TRY_ASSIGN(Inode found, inode(id));
+  if (!found.is_directory()) return Code::not_directory;
+  if (found.attributes.links == 0) return Code::not_found;
+  return found;
+}
+
+Result<Attributes> View::attributes(const Inode& inode) {
+  Attributes whole = inode.attributes;
+  if (inode.is_directory()) {
+    TRY_ASSIGN(const DirectoryTimes when, times(inode.id()));
+    whole.modified = when.modified;
+    whole.changed = when.changed;
+  }
+  return whole;
+}
+
+void View::put(const Inode& inode) {
+  transaction_.put(keys_.inode(inode.id()), encode(inode));
+}
+
+void View::erase(const Inode& inode) {
+  transaction_.erase(keys_.inode(inode.id()));
+  if (inode.is_directory()) transaction_.erase(keys_.times(inode.id()));
+}
+
+Result<DirectoryTimes> View::times(InodeId directory) {
+  const std::string key = keys_.times(directory);
+  TRY_ASSIGN(const auto value, transaction_.get(key));
+  if (!value) return corrupt(key, "the directory's times are missing");
+  const std::optional<DirectoryTimes> times = decode_directory_times(*value);
+  if (!times) return corrupt(key, "not the times of a directory");
+  return *times;
+}
+
+void View::put_times(InodeId directory, const DirectoryTimes& times) {
+  transaction_.put(keys_.times(directory), encode(times));
+}
+
+Result<std::optional<Dentry>> View::find(InodeId parent, std::string_view name) {
+  const std::string key = keys_.dentry(parent, name);
+  TRY_ASSIGN(const auto value, transaction_.get(key));
+  if (!value) return std::optional<Dentry>();
+  std::optional<Dentry> dentry = decode_dentry(*value);
+  if (!dentry) return corrupt(key, "not a directory entry");
+  return dentry;
+}
+
+void View::put(InodeId parent, std::string_view name, const Dentry& dentry) {
+  transaction_.put(keys_.dentry(parent, name), encode(dentry));
+  transaction_.put(keys_.cookie(parent, dentry.cookie),
+                   encode(CookieEntry{std::string(name), dentry.inode, dentry.type}));
+}
+
+void View::erase(InodeId parent, std::string_view name, const Dentry& dentry) {
+  transaction_.erase(keys_.dentry(parent, name));
+  transaction_.erase(keys_.cookie(parent, dentry.cookie));
+}
+
+Result<bool> View::is_empty(InodeId directory) {
+  bool empty = true;
+  TRY(transaction_.scan(keys_.begin('C', directory), keys_.end('C', directory),
+                        [&](std::string_view, std::string_view) {
+                          empty = false;
+                          return false;
+                        }));
+  return empty;
+}
+
+Status View::scan_entries(InodeId directory, uint64_t after,
+                          const std::function<bool(uint64_t, CookieEntry&)>& visit) {
+  Status status;
+  TRY(transaction_.scan(keys_.cookie(directory, after + 1), keys_.end('C', directory),
+                        [&](std::string_view key, std::string_view value) {
+                          std::optional<CookieEntry> entry = decode_cookie_entry(value);
+                          const std::optional<uint64_t> cookie = keys_.cookie_of(key);
+                          if (!entry || !cookie) {
+                            status = corrupt(key, "not a directory entry");
+                            return false;
+                          }
+                          return visit(*cookie, *entry);
+                        }));
+  return status;
+}
+
+Result<std::optional<std::string>> View::xattr(InodeId inode, std::string_view name) {
+  return transaction_.get(keys_.xattr(inode, name));
+}
+
+void View::put_xattr(InodeId inode, std::string_view name, std::string_view value) {
+  transaction_.put(keys_.xattr(inode, name), value);
+}
+
+void View::erase_xattr(InodeId inode, std::string_view name) {
+  transaction_.erase(keys_.xattr(inode, name));
+}
+
+Status View::scan_xattrs(InodeId inode, const std::function<void(std::string_view)>& visit) {
+  Status status;
+  TRY(transaction_.scan(keys_.begin('X', inode), keys_.end('X', inode),
+                        [&](std::string_view key, std::string_view) {
+                          const std::optional<std::string_view> name = keys_.name_of(key);
+                          if (!name) {
+                            status = corrupt(key, "not an extended attribute");
+                            return false;
+                          }
+                          visit(*name);
+                          return true;
+                        }));
+  return status;
+}
+
+void View::put_mark(const std::string& key, uint64_t number) {
+  transaction_.put(key, encode_number(number));
+}
+
+Status View::scan_ids(char kind, InodeId after, const std::function<bool(InodeId)>& visit) {
+  Status status;
+  TRY(transaction_.scan(keys_.begin(kind, InodeId(after.value + 1)), keys_.end(kind),
+                        [&](std::string_view key, std::string_view) {
+                          const std::optional<InodeId> id = keys_.inode_of(key);
+                          if (!id) {
+                            status = corrupt(key, "no inode id");
+                            return false;
+                          }
+                          return visit(*id);
+                        }));
+  return status;
+}
+
+Result<std::optional<uint64_t>> View::number(std::string_view system_name) {
+  const std::string key = keys_.system(system_name);
+  TRY_ASSIGN(const auto value, transaction_.get(key));
+  if (!value) return std::optional<uint64_t>();
+  const std::optional<uint64_t> number = decode_number(*value);
+  if (!number) return corrupt(key, "not a number");
+  return number;
+}
+
+void View::put_number(std::string_view system_name, uint64_t number) {
+  transaction_.put(keys_.system(system_name), encode_number(number));
+}
+
+void View::erase_number(std::string_view system_name) {
+  transaction_.erase(keys_.system(system_name));
+}
+
+}  // namespace penstock::meta

@@ -1,0 +1,69 @@
+// One transaction, seen as inodes and entries instead of keys and bytes. A record that does not
+// decode is logged with its key and ends the transaction with corrupt.
+#pragma once
+
+#include "keys.h"
+#include "records.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "penstock/meta.h"
+
+namespace penstock::meta {
+
+class View {
+ public:
+  View(engine::KvTransaction& transaction, const Keys& keys)
+      : transaction_(transaction), keys_(keys) {}
+
+  // not_found if there is none. Of directories without the times that change with entries.
+  Result<Inode> inode(InodeId id);
+  // An inode that an entry names: corrupt if there is none.
+  Result<Inode> named_inode(InodeId id);
+  // Also not_directory if it is something else, and not_found if it was removed.
+  Result<Inode> directory(InodeId id);
+  // The attributes whole.
+  Result<Attributes> attributes(const Inode& inode);
+  void put(const Inode& inode);
+  void erase(const Inode& inode);
+
+  Result<DirectoryTimes> times(InodeId directory);
+  void put_times(InodeId directory, const DirectoryTimes& times);
+  // An entry was added, removed or replaced.
+  void touch(InodeId directory, engine::WallTime now) { put_times(directory, {now, now}); }
+
+  Result<std::optional<Dentry>> find(InodeId parent, std::string_view name);
+  void put(InodeId parent, std::string_view name, const Dentry& dentry);
+  void erase(InodeId parent, std::string_view name, const Dentry& dentry);
+  Result<bool> is_empty(InodeId directory);
+  // Entries with a cookie above `after`, in order, until `visit` returns false.
+  Status scan_entries(InodeId directory, uint64_t after,
+                      const std::function<bool(uint64_t cookie, CookieEntry&)>& visit);
+
+  Result<std::optional<std::string>> xattr(InodeId inode, std::string_view name);
+  void put_xattr(InodeId inode, std::string_view name, std::string_view value);
+  void erase_xattr(InodeId inode, std::string_view name);
+  Status scan_xattrs(InodeId inode, const std::function<void(std::string_view name)>& visit);
+
+  // 'O' and 'W': marks on inodes, with a number.
+  void put_mark(const std::string& key, uint64_t number);
+  void erase_mark(const std::string& key) { transaction_.erase(key); }
+  Status scan_ids(char kind, InodeId after, const std::function<bool(InodeId)>& visit);
+
+  Result<std::optional<uint64_t>> number(std::string_view system_name);
+  void put_number(std::string_view system_name, uint64_t number);
+  void erase_number(std::string_view system_name);
+
+  const Keys& keys() const { return keys_; }
+
+ private:
+  Status corrupt(std::string_view key, std::string_view what) const;
+
+  engine::KvTransaction& transaction_;
+  const Keys& keys_;
+};
+
+}  // namespace penstock::meta

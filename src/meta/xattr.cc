@@ -1,0 +1,140 @@
+// Extended attributes.
+#include "limits.h"
+#include "namespace.h"
+
+namespace penstock::meta {
+namespace {
+
+enum class Space { user, trusted, security };
+
+Result<Space> space_of(std::string_view name) {
+  if (name.empty() || name.size() > kXattrNameBytesMax) return Code::result_too_large;  // as Linux
+  if (name.find('\0') != std::string_view::npos) return Code::invalid_argument;
+  const auto in = [name](std::string_view prefix) {
+    return name.substr(0, prefix.size()) == prefix;
+  };
+  std::optional<Space> space;
+  size_t prefix = 0;
+  if (in("user.")) {
+    space = Space::user;
+    prefix = 5;
+  } else if (in("trusted.")) {
+    space = Space::trusted;
+    prefix = 8;
+  } else if (in("security.")) {
+    space = Space::security;
+    prefix = 9;
+  }
+  if (!space) return Code::not_supported;
+  if (name.size() == prefix) return Code::invalid_argument;
+  return *space;
+}
+
+bool has_user_space(FileType type) {
+  return type == FileType::regular || type == FileType::directory;
+}
+
+Status may_read(const Credentials& credentials, const Attributes& attributes, Space space) {
+  switch (space) {
+    case Space::user:
+      if (!has_user_space(attributes.type)) return Code::no_data;
+      return require(credentials, attributes, kAccessRead);
+    case Space::trusted:
+      return privileged(credentials) ? Status() : Status(Code::no_data);
+    case Space::security:
+      break;
+  }
+  return {};
+}
+
+Status may_write(const Credentials& credentials, const Attributes& attributes, Space space) {
+  if (space != Space::user) {
+    return privileged(credentials) ? Status() : Status(Code::not_permitted);
+  }
+  if (!has_user_space(attributes.type)) return Code::not_permitted;
+  if (attributes.type == FileType::directory && (attributes.mode & kSticky) != 0) {
+    TRY(require_owner(credentials, attributes));
+  }
+  return require(credentials, attributes, kAccessWrite);
+}
+
+uint32_t listed_bytes(std::string_view name) {
+  return static_cast<uint32_t>(name.size() + 1);
+}
+
+// The change is one to the inode: it joins two writers of different names, and shows in ctime.
+Status put_changed(View& view, Inode& inode, engine::WallTime now) {
+  inode.attributes.changed = now;
+  view.put(inode);
+  if (inode.is_directory()) {
+    TRY_ASSIGN(const DirectoryTimes times, view.times(inode.id()));
+    view.put_times(inode.id(), {times.modified, now});
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::string> Namespace::get_xattr(const Credentials& credentials, InodeId inode,
+                                         std::string_view name) {
+  TRY_ASSIGN(const Space space, space_of(name));
+  return transact(engine::KvMode::read, [&](View& view) -> Result<std::string> {
+    TRY_ASSIGN(const Inode found, view.inode(inode));
+    TRY(may_read(credentials, found.attributes, space));
+    if (found.xattr_bytes == 0) return Code::no_data;
+    TRY_ASSIGN(std::optional<std::string> value, view.xattr(inode, name));
+    if (!value) return Code::no_data;
+    return std::move(*value);
+  });
+}
+
+Status Namespace::set_xattr(const Credentials& credentials, InodeId inode, std::string_view name,
+                            std::string_view value, XattrMode mode) {
+  TRY_ASSIGN(const Space space, space_of(name));
+  if (value.size() > kXattrValueBytesMax) return Code::too_large;
+  return transact(engine::KvMode::write, [&](View& view) -> Status {
+    TRY_ASSIGN(Inode found, view.inode(inode));
+    TRY(may_write(credentials, found.attributes, space));
+    TRY_ASSIGN(const std::optional<std::string> existing, view.xattr(inode, name));
+    if (existing && mode == XattrMode::create) return Code::already_exists;
+    if (!existing && mode == XattrMode::replace) return Code::no_data;
+    if (!existing) {
+      if (found.xattr_bytes + listed_bytes(name) > kXattrListBytesMax) return Code::no_space;
+      found.xattr_bytes += listed_bytes(name);
+    }
+    view.put_xattr(inode, name, value);
+    return put_changed(view, found, clock_.wall());
+  });
+}
+
+Result<std::vector<std::string>> Namespace::list_xattrs(const Credentials& credentials,
+                                                        InodeId inode) {
+  using Names = std::vector<std::string>;
+  return transact(engine::KvMode::read, [&](View& view) -> Result<Names> {
+    TRY_ASSIGN(const Inode found, view.inode(inode));
+    Names names;
+    if (found.xattr_bytes == 0) return names;
+    TRY(view.scan_xattrs(inode, [&](std::string_view name) {
+      const Result<Space> space = space_of(name);
+      const bool hidden = !space || (*space == Space::trusted && !privileged(credentials));
+      if (!hidden) names.emplace_back(name);
+    }));
+    return names;
+  });
+}
+
+Status Namespace::remove_xattr(const Credentials& credentials, InodeId inode,
+                               std::string_view name) {
+  TRY_ASSIGN(const Space space, space_of(name));
+  return transact(engine::KvMode::write, [&](View& view) -> Status {
+    TRY_ASSIGN(Inode found, view.inode(inode));
+    TRY(may_write(credentials, found.attributes, space));
+    TRY_ASSIGN(const std::optional<std::string> existing, view.xattr(inode, name));
+    if (!existing) return Code::no_data;
+    found.xattr_bytes -= std::min(found.xattr_bytes, listed_bytes(name));
+    view.erase_xattr(inode, name);
+    return put_changed(view, found, clock_.wall());
+  });
+}
+
+}  // namespace penstock::meta

@@ -1,0 +1,128 @@
+// The regions behind hf3fs_iov: shared memory and its registration with sessions.
+//
+// Thread safe, except that nobody may use an iov while another thread destroys it. Records are
+// never given back to the heap, only reused: an iov that is used after its end is noticed by its id
+// and refused instead of crashing the program.
+#pragma once
+
+#include "hf3fs_usrbio.h"
+#include "link_name.h"
+#include "penstock.h"
+#include "session.h"
+#include "shared_memory.h"
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace penstock::usrbio {
+
+// An iov made known to one session.
+struct Registration {
+  Session* session = nullptr;
+  penstock_region* region = nullptr;
+  size_t block_size = 0;
+  std::unique_ptr<Registration> earlier;  // of sessions whose agents have died
+};
+
+struct Iov {
+  enum class Kind : uint8_t { unused, created, opened, wrapped };
+
+  Kind kind = Kind::unused;
+  Uuid id{};
+  uint8_t* base = nullptr;
+  size_t size = 0;
+  size_t block_size = 0;  // as the caller stated it
+  std::string mount;
+  std::string link;  // empty for a wrapped one until it is attached
+  SharedMemory memory;
+  uint32_t uses = 0;             // wrapped: iovwrap calls that describe the same memory
+  uint32_t fork_generation = 0;  // of the process that made it
+  std::unique_ptr<Registration> registrations;
+  // The newest of `registrations`. Release in attach() pairs with the acquire in region_for().
+  std::atomic<const Registration*> current{nullptr};
+};
+
+class Iovs {
+ public:
+  explicit Iovs(Sessions& sessions) : sessions_(sessions) {}
+
+  // The bodies of hf3fs_iovcreate and so on; 0 or a negative errno. The mount is not empty and
+  // fits.
+  int create(hf3fs_iov& iov, const std::string& mount, size_t size, size_t block_size, int numa);
+  int open(hf3fs_iov& iov, const Uuid& id, const std::string& mount, size_t size, size_t block_size,
+           int numa);
+  void wrap(hf3fs_iov& iov, void* base, const Uuid& id, const std::string& mount, size_t size,
+            size_t block_size, int numa);
+  void unlink(const hf3fs_iov& iov);
+  void destroy(hf3fs_iov& iov);
+
+  // Where an operation on [ptr, ptr + length) goes. Without a lock for an iov that the session
+  // knows.
+  struct Place {
+    penstock_region* region = nullptr;
+    uint64_t offset = 0;
+  };
+  // 0 or a negative errno.
+  int place(const hf3fs_iov& iov, Session& session, const void* ptr, uint64_t length,
+            Place& place) {
+    if (iov.base == nullptr || ptr == nullptr || length == 0) return -EINVAL;
+    if (!inside(iov.base, iov.size, ptr, length)) return -EINVAL;
+    Iov* record = static_cast<Iov*>(iov.iovh);
+    const Registration* known = nullptr;
+    if (record != nullptr && __builtin_memcmp(record->id.data(), iov.id, sizeof(iov.id)) == 0) {
+      known = record->current.load(std::memory_order_acquire);
+    }
+    if (known == nullptr || known->session != &session) [[unlikely]] {
+      const int result = attach(iov, session, record, known);
+      if (result < 0) return result;
+    }
+    if (!inside(record->base, record->size, ptr, length)) return -EINVAL;
+    const uint64_t offset = static_cast<uint64_t>(static_cast<const uint8_t*>(ptr) - record->base);
+    const uint64_t block = known->block_size;
+    if (block != 0 && offset / block != (offset + length - 1) / block) return -EINVAL;
+    place = {known->region, offset};
+    return 0;
+  }
+
+  // fork(): as in Sessions. The child registers inherited memory with its own sessions and leaves
+  // the names to its parent.
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+  void inherit();
+
+ private:
+  static bool inside(const uint8_t* base, size_t size, const void* ptr, uint64_t length) {
+    const uintptr_t begin = reinterpret_cast<uintptr_t>(base);
+    const uintptr_t at = reinterpret_cast<uintptr_t>(ptr);
+    return at >= begin && range_within(at - begin, length, size);
+  }
+
+  // With mutex_ held.
+  Iov& take_record();
+  Iov* find_wrapped(const Uuid& id, const uint8_t* base, size_t size);
+  int attach_locked(Iov& iov, Session& session);
+  std::unique_ptr<Registration> retire(Iov& iov);
+  void collect_stale(std::vector<std::unique_ptr<Registration>>& ended);
+
+  // Registers the iov with the session; sets `record` and `known` when that is done.
+  int attach(const hf3fs_iov& iov, Session& session, Iov*& record, const Registration*& known);
+  int register_in_mount(Iov& iov);
+
+  Sessions& sessions_;
+  std::mutex mutex_;
+  std::deque<Iov> records_;   // stable addresses
+  std::vector<Iov*> unused_;  // for reuse
+  std::vector<Iov*> wrapped_;
+  size_t stale_cursor_ = 0;
+  uint32_t fork_generation_ = 0;
+};
+
+// Gives up what a retired iov was registered with; waits for I/O. Call it without a lock.
+void release_registrations(std::unique_ptr<Registration> newest);
+
+}  // namespace penstock::usrbio

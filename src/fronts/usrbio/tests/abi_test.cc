@@ -1,0 +1,9 @@
+#include "hf3fs_usrbio.h"
+
+#include <gtest/gtest.h>
+
+extern "C" int check_calls_without_a_mount(void);
+
+TEST(Abi, every_call_answers_as_documented_when_there_is_no_mount) {
+  EXPECT_EQ(check_calls_without_a_mount(), 0) << "the line in abi_test.c";
+}

@@ -98,7 +98,6 @@ class Observer {
 struct Shard {
   engine::Loop* loop = nullptr;
   engine::Net* net = nullptr;
-  Client* client = nullptr;  // filled in by FileSystem::open
 };
 
 struct FileSystemConfig {
@@ -138,6 +137,9 @@ class FileSystem {
   virtual ~FileSystem() = default;
   // Settles all open files, stops the collector. Every later call fails with closed.
   virtual void close() = 0;
+
+  // The client of config.shards[shard]; lives as long as the file system.
+  virtual Client& client(size_t shard) = 0;
 
   // Namespace reads that no open file can change go straight there.
   virtual meta::Meta& meta() = 0;

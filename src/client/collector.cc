@@ -1,0 +1,89 @@
+// Removes the chunks of removed files, and makes old cuts durable.
+#include "file_system.h"
+
+namespace penstock::client {
+
+// The order matters at a power cut: meta has made the removal of the name durable before the
+// chunks go (orphans() says so), and the targets have made the removal of the chunks durable
+// before meta forgets the file. So no name ever leads to lost data, and no data to no name.
+Result<uint64_t> FileSystemImpl::collect(size_t limit) {
+  const std::lock_guard one_at_a_time(collect_mutex_);
+  give_back_dropped();
+  collect_wanted_.store(false, std::memory_order_relaxed);
+  std::vector<InodeId> free;
+  InodeId after{};
+  while (free.size() < limit) {
+    TRY_ASSIGN(const std::vector<InodeId> orphans, meta_.orphans(limits::kCollectBatch, after));
+    if (orphans.empty()) break;
+    after = orphans.back();
+    for (const InodeId id : orphans) {
+      // Nobody opens it from now on: there is no name, and prepare() refuses by inode.
+      if (free.size() < limit && !table_.is_open(id)) free.push_back(id);
+    }
+  }
+  bool any_chunks = false;
+  for (const InodeId id : free) {
+    const Result<Attributes> found = meta_.attributes(id);
+    if (found && found->type != meta::FileType::regular) continue;
+    TRY(targets_.remove(id));
+    any_chunks = true;
+  }
+  if (any_chunks) TRY(targets_.sync_all());
+  for (const InodeId id : free) {
+    TRY(meta_.forget(id));
+    table_.clear_cut(id, table_.cut(id));
+    removed_waiting_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  return uint64_t{free.size()};
+}
+
+Status FileSystemImpl::sync_cuts() {
+  const std::vector<InodeTable::Cut> cuts = table_.all_cuts();
+  if (cuts.empty()) return Code::ok;
+  TRY(targets_.sync_all());
+  for (const InodeTable::Cut& cut : cuts) {
+    table_.clear_cut(cut.id, cut.number);
+    if (!table_.is_open(cut.id)) continue;
+    const std::shared_ptr<Inode> inode = table_.acquire(cut.id);
+    Status begun;
+    {
+      const std::lock_guard lock(inode->control);
+      begun = lengths_.begin_session(*inode);
+    }
+    const Status dropped = give_back(inode, false);
+    static_cast<void>(dropped);  // Nothing was settled: this was no writer.
+    TRY(begun);
+  }
+  return Code::ok;
+}
+
+void FileSystemImpl::housekeeping() {
+  engine::Time cuts_synced = config_.shards.front().loop->clock().now();
+  Status last;
+  while (drops_->wait(limits::kTrimSyncInterval)) {
+    give_back_dropped();
+    Status status;
+    while (collect_wanted_.load(std::memory_order_relaxed) && status.ok() &&
+           !closed_.load(std::memory_order_relaxed)) {
+      const Result<uint64_t> collected = collect(limits::kCollectBatch);
+      if (!collected) {
+        status = collected.error();
+      } else if (*collected == limits::kCollectBatch) {
+        collect_wanted_.store(true, std::memory_order_relaxed);
+      }
+    }
+    const engine::Time now = config_.shards.front().loop->clock().now();
+    if (status.ok() && now - cuts_synced >= limits::kTrimSyncInterval) {
+      status = sync_cuts();
+      cuts_synced = now;
+    }
+    // Once per kind of trouble: it is tried again at the next occasion.
+    if (!status.ok() && status != last) {
+      log::error("file system: removing files: {}; it is tried again later", status.name());
+    }
+    if (!status.ok()) collect_wanted_.store(true, std::memory_order_relaxed);
+    last = status;
+  }
+}
+
+}  // namespace penstock::client

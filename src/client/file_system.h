@@ -1,0 +1,169 @@
+// FileSystem: the facade of a node. Its functions are spread over the files named below.
+#pragma once
+
+#include "shard_client.h"
+#include "target_calls.h"
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace penstock::client {
+
+// Opens that were dropped without close_file(), until somebody who may block gives them back.
+// Outlives the file system, as references to open files may.
+class DropQueue final : public DroppedOpens {
+ public:
+  struct Dropped {
+    std::shared_ptr<Inode> inode;
+    bool writer = false;
+  };
+  void dropped(std::shared_ptr<Inode> inode, bool writer) override;
+  std::vector<Dropped> take();
+
+  // Waits for dropped opens, wake() or the time to pass. False after stop().
+  bool wait(engine::Duration at_most);
+  void wake();
+  void stop();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::vector<Dropped> dropped_;
+  bool woken_ = false;
+  bool stopped_ = false;
+};
+
+class FileSystemImpl final : public FileSystem {
+ public:
+  FileSystemImpl(meta::Meta& meta, FileSystemConfig config);
+  ~FileSystemImpl() override;
+
+  // Start and end: file_system.cc; what a dead process left: recovery.cc.
+  Outcome<void> recover();
+  void start();
+  void close() override;
+
+  Client& client(size_t shard) override { return *clients_[shard]; }
+  meta::Meta& meta() override { return meta_; }
+  FileSystemStatus status() override;
+  void add_observer(Observer& observer) override;
+  void remove_observer(Observer& observer) override;
+  void watch(InodeId inode, Observer& observer) override;
+  void unwatch(InodeId inode, Observer& observer) override;
+
+  // namespace.cc
+  Result<Attributes> lookup(const Credentials&, InodeId parent, std::string_view name) override;
+  Result<Attributes> resolve(const Credentials&, std::string_view path, bool follow) override;
+  Result<Attributes> attributes(InodeId inode) override;
+  Result<Attributes> make_directory(const Credentials&, InodeId parent, std::string_view name,
+                                    uint32_t mode, Observer* self) override;
+  Result<Attributes> make_node(const Credentials&, InodeId parent, std::string_view name,
+                               meta::FileType type, uint32_t mode, uint64_t device,
+                               Observer* self) override;
+  Result<Attributes> make_symlink(const Credentials&, InodeId parent, std::string_view name,
+                                  std::string_view target, Observer* self) override;
+  Result<Attributes> link(const Credentials&, InodeId inode, InodeId parent, std::string_view name,
+                          Observer* self) override;
+  Status unlink(const Credentials&, InodeId parent, std::string_view name, Observer* self) override;
+  Status remove_directory(const Credentials&, InodeId parent, std::string_view name,
+                          Observer* self) override;
+  Status rename(const Credentials&, InodeId parent, std::string_view name, InodeId new_parent,
+                std::string_view new_name, meta::RenameFlags flags, Observer* self) override;
+  Status set_xattr(const Credentials&, InodeId inode, std::string_view name, std::string_view value,
+                   meta::XattrMode mode, Observer* self) override;
+  Status remove_xattr(const Credentials&, InodeId inode, std::string_view name,
+                      Observer* self) override;
+  Result<PathEnd> resolve_parent(const Credentials&, std::string_view path) override;
+
+  // cut.cc
+  Result<Attributes> set_attributes(const Credentials&, InodeId inode, const meta::SetAttributes&,
+                                    Observer* self) override;
+
+  // opens.cc
+  Result<FileRef> open_inode(const Credentials&, InodeId inode, OpenFlags flags, bool check,
+                             Observer* self) override;
+  Result<FileRef> open_name(const Credentials&, InodeId parent, std::string_view name,
+                            OpenFlags flags, uint32_t mode, std::optional<meta::Layout> layout,
+                            bool check, Attributes* attributes, Observer* self) override;
+  Result<FileRef> open_path(const Credentials&, std::string_view path, OpenFlags flags,
+                            uint32_t mode, std::optional<meta::Layout> layout,
+                            Attributes* attributes) override;
+  Status close_file(FileRef file) override;
+
+  // io.cc
+  Result<uint64_t> read(const FileRef&, uint64_t offset, engine::MemoryRef) override;
+  Result<uint64_t> write(const FileRef&, uint64_t offset, engine::MemoryRef, bool durable,
+                         Observer* self) override;
+  Status sync_file(const FileRef&) override;
+  Status sync_all() override;
+  Status punch(const FileRef&, uint64_t offset, uint64_t length, Observer* self) override;
+
+  // collector.cc
+  Result<uint64_t> collect(size_t limit) override;
+
+ private:
+  // What is known of an inode that is to be opened.
+  struct Opening {
+    const Credentials& credentials;
+    OpenFlags flags;
+    bool check = true;
+    const Attributes* created = nullptr;  // by this very call: there is nothing to find out
+    Observer* self = nullptr;
+  };
+
+  Status check_open() const {
+    return closed_.load(std::memory_order_relaxed) ? Code::closed : Code::ok;
+  }
+  // Notes changes of bytes or attributes of one inode, and waits until they may be reported.
+  void tell_changed(InodeId inode, uint64_t offset, uint64_t length, Observer* self);
+  void tell_entry(InodeId parent, std::string_view name, Observer* self);
+  void merge(Attributes& attributes, const Inode& inode) const;
+  Result<Attributes> merged(Result<Attributes> found, uint64_t drops_before);
+  void removed(const meta::Removed& removed, Observer* self);
+
+  Result<FileRef> open_known(InodeId id, const Opening& opening, Attributes* attributes);
+  Status prepare(Inode& inode, const Opening& opening, Attributes* attributes);
+  Status load(Inode& inode, const Attributes& attributes);
+  Status know_tail(Inode& inode);
+  Result<Attributes> known_attributes(const Inode& inode);
+  Result<FileRef> follow_and_create(const Credentials&, std::string_view path, OpenFlags flags,
+                                    uint32_t mode, std::optional<meta::Layout> layout,
+                                    Attributes* attributes);
+  // Undoes one open: settles if it was a writer, lets go of the inode.
+  Status give_back(const std::shared_ptr<Inode>& inode, bool writer);
+  void give_back_dropped();
+
+  // With the control lock held. `at_least_cut`: where bytes changed begins.
+  Result<Attributes> change_length(Inode& inode, const Credentials&,
+                                   const meta::SetAttributes& changes);
+  Status shrink(Inode& inode, uint64_t length, engine::WallTime modified);
+  void close_gate(Inode& inode);
+
+  Status run_io(IoOp& io);
+  Status recover_file(InodeId id);
+  Status sync_cuts();
+  void housekeeping();
+  Status settle_all_ended();
+
+  meta::Meta& meta_;
+  FileSystemConfig config_;
+  std::shared_ptr<DropQueue> drops_ = std::make_shared<DropQueue>();
+  InodeTable table_;
+  Observers observers_;
+  Lengths lengths_;
+  TargetCalls targets_;
+  DataPlane plane_;
+  std::vector<std::unique_ptr<ShardClient>> clients_;
+
+  // Relaxed: calls that overtake close() are as good as earlier ones.
+  std::atomic<bool> closed_{false};
+  std::atomic<int64_t> removed_waiting_{0};  // relaxed: a count for people
+  std::atomic<bool> collect_wanted_{false};  // relaxed: the queue's mutex orders it
+  std::mutex collect_mutex_;                 // one collection at a time
+  std::thread housekeeper_;
+};
+
+}  // namespace penstock::client

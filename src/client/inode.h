@@ -1,0 +1,90 @@
+// What all opens of one inode share in this process.
+#pragma once
+
+#include "gate.h"
+#include "layout.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+
+namespace penstock::client {
+
+// A lock for threads that block on databases and disks while they hold it. Unlike std::mutex, a
+// try_lock() by whoever holds it already is allowed, and says false: in a single-threaded node one
+// call may find another half done below it on the stack.
+class ControlLock {
+ public:
+  void lock() {
+    std::unique_lock guard(mutex_);
+    freed_.wait(guard, [this] { return !held_; });
+    held_ = true;
+  }
+  bool try_lock() {
+    const std::lock_guard guard(mutex_);
+    if (held_) return false;
+    return held_ = true;
+  }
+  void unlock() {
+    {
+      const std::lock_guard guard(mutex_);
+      held_ = false;
+    }
+    freed_.notify_one();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable freed_;
+  bool held_ = false;
+};
+
+// Loops touch only the atomics and the gate; the rest is for threads that may block. Operations
+// that hold a reference to an open file keep it alive.
+struct Inode {
+  explicit Inode(InodeId inode_id) : id(inode_id) {}
+
+  const InodeId id;
+  // What follows was read from meta; release, after it was, pairs with acquire.
+  std::atomic<bool> loaded{false};
+  // Constant once loaded.
+  Placement placement;
+
+  // The end of the file: grows with completed writes, shrinks only while the gate is closed.
+  alignas(64) std::atomic<uint64_t> length{0};
+  // How often the file was cut. A read that sees two values starts again. The release at the cut,
+  // after the new length was stored, pairs with the acquire of readers, who load this first.
+  std::atomic<uint32_t> cuts{0};
+  // One bit for each observer that watches. Sequentially consistent with `changes`: either the
+  // writer sees the watcher, or the watcher, looking after it was added, sees the change.
+  std::atomic<uint32_t> watchers{0};
+  std::atomic<bool> unlinked{false};
+  // A write failed in parts: bytes may lie behind the end. Relaxed: looked at under `control`, when
+  // the file grows next.
+  std::atomic<bool> stray{false};
+
+  alignas(64) WriteGate gate;
+  // Counts changes of bytes, length and times; incremented after they happened. Starts at 1, with
+  // `synced` behind it: what another life of the process left is not known to be durable.
+  std::atomic<uint64_t> changes{1};
+  // Changes up to here are on stable storage, data and length.
+  std::atomic<uint64_t> synced{0};
+  // A length not above this one is on stable storage.
+  std::atomic<uint64_t> durable_length{0};
+  std::atomic<int64_t> modified{0};  // nanoseconds since 1970
+
+  // Under `control`, which is held across calls to meta and the targets. Taken before any lock of
+  // the table.
+  ControlLock control;
+  // No bytes lie in the targets beyond the file's end, unless `stray`.
+  bool tail_known = false;
+  // Meta holds a write session: after a crash the length is looked for in the targets.
+  bool session = false;
+  uint32_t writers = 0;  // opens for writing
+  uint64_t settled = 1;  // changes up to here are recorded in meta
+  uint64_t settled_length = 0;
+  Status first_error;  // of settling in the background, for close_file()
+};
+
+}  // namespace penstock::client

@@ -1,0 +1,130 @@
+// Reading, writing and syncing for threads that may block.
+#include "file_system.h"
+
+namespace penstock::client {
+
+Status FileSystemImpl::run_io(IoOp& io) {
+  TRY(check_open());
+  if (io.file == nullptr || io.file->closed()) return Code::bad_handle;
+  // On the shard of the first byte's target, so that small operations stay within one loop.
+  const Placement& placement = io.file->inode().placement;
+  const size_t chain = placement.chain_of(placement.chunk_of(io.offset));
+  const size_t index = chain % config_.shards.size();
+  struct Turn {
+    engine::Loop* loop = nullptr;
+    engine::Op* done = nullptr;
+  } turn;
+  return config_.caller->call(*config_.shards[index].loop, [&](engine::Op& done) {
+    turn = {config_.shards[index].loop, &done};
+    io.owner = &turn;
+    io.completion = [](engine::Op& op) {
+      auto& self = op.owner_as<Turn>();
+      self.loop->complete(*self.done, op.status);
+    };
+    clients_[index]->submit(io);
+  });
+}
+
+Result<uint64_t> FileSystemImpl::read(const FileRef& file, uint64_t offset,
+                                      engine::MemoryRef memory) {
+  IoOp io;
+  io.file = file;
+  io.kind = IoKind::read;
+  io.offset = offset;
+  io.memory = memory;
+  // Never short because of an error: to a kernel a short read is the end of the file.
+  TRY(run_io(io));
+  return io.transferred;
+}
+
+Result<uint64_t> FileSystemImpl::write(const FileRef& file, uint64_t offset,
+                                       engine::MemoryRef memory, bool durable, Observer* self) {
+  IoOp io;
+  io.file = file;
+  io.kind = IoKind::write;
+  io.durable = durable;
+  io.offset = offset;
+  io.memory = memory;
+  io.origin = self;
+  const Status status = run_io(io);
+  if (!status.ok() && io.transferred == 0) return status;
+  return io.transferred;
+}
+
+Status FileSystemImpl::sync_file(const FileRef& file) {
+  IoOp io;
+  io.file = file;
+  io.kind = IoKind::sync;
+  return run_io(io);
+}
+
+Status FileSystemImpl::sync_all() {
+  TRY(check_open());
+  give_back_dropped();
+  struct Synced {
+    std::shared_ptr<Inode> inode;
+    uint64_t changes = 0;
+    uint64_t length = 0;
+    uint32_t cuts = 0;
+  };
+  std::vector<Synced> all;
+  for (std::shared_ptr<Inode>& inode : table_.acquire_all()) {
+    const uint64_t changes = inode->changes.load(std::memory_order_acquire);
+    all.push_back({std::move(inode), changes});
+  }
+  const std::vector<InodeTable::Cut> cuts = table_.all_cuts();
+  Status status = targets_.sync_all();
+  for (Synced& one : all) {
+    if (!status.ok()) break;
+    const std::lock_guard lock(one.inode->control);
+    if (!one.inode->loaded.load(std::memory_order_relaxed)) continue;
+    status = lengths_.record(*one.inode, false, false);
+    one.length = one.inode->settled_length;
+    one.cuts = one.inode->cuts.load(std::memory_order_relaxed);
+  }
+  if (status.ok()) status = meta_.sync();
+  if (status.ok()) {
+    for (const InodeTable::Cut& cut : cuts) table_.clear_cut(cut.id, cut.number);
+  }
+  for (Synced& one : all) {
+    if (status.ok()) {
+      const std::lock_guard lock(one.inode->control);
+      status = lengths_.note_synced(*one.inode, one.changes, one.length, one.cuts);
+    }
+    const Status dropped = give_back(one.inode, false);
+    static_cast<void>(dropped);  // Nothing was settled: this was no writer.
+  }
+  return status;
+}
+
+Status FileSystemImpl::punch(const FileRef& file, uint64_t offset, uint64_t length,
+                             Observer* self) {
+  TRY(check_open());
+  if (file == nullptr || file->closed()) return Code::bad_handle;
+  if (!file->may_write()) return Code::access_denied;
+  if (length == 0 || offset > INT64_MAX || length > INT64_MAX - offset) {
+    return Code::invalid_argument;
+  }
+  Inode& inode = file->inode();
+  const uint64_t file_end = inode.length.load(std::memory_order_acquire);
+  const uint64_t end = std::min(offset + length, file_end);
+  const Placement& placement = inode.placement;
+  Status status;
+  uint64_t at = offset;
+  while (at < end && status.ok()) {
+    const uint32_t chunk = placement.chunk_of(at);
+    const uint64_t chunk_end = placement.offset_of(chunk) + placement.chunk_bytes();
+    const uint64_t stop = std::min(end, chunk_end);
+    status = targets_.clear(inode.id, placement, chunk, placement.within(at),
+                            static_cast<uint32_t>(stop - placement.offset_of(chunk)), false);
+    at = stop;
+  }
+  if (offset >= end) return Code::ok;
+  inode.modified.store(config_.shards.front().loop->clock().wall().nanoseconds,
+                       std::memory_order_relaxed);
+  inode.changes.fetch_add(1, std::memory_order_seq_cst);
+  tell_changed(inode.id, offset, end - offset, self);
+  return status;
+}
+
+}  // namespace penstock::client

@@ -1,0 +1,168 @@
+#include "lengths.h"
+
+#include <algorithm>
+
+namespace penstock::client {
+
+Lengths::Lengths(meta::Meta& meta, InodeTable& table, bool threads)
+    : meta_(meta), table_(table), threads_(threads) {
+  waiting_.reserve(limits::kSettleQueueMax);
+  turn_.owner = this;
+  turn_.completion = [](engine::Op& op) { op.owner_as<Lengths>().serve_inline_turn(); };
+  if (threads_) worker_ = std::thread([this] { run(); });
+}
+
+Lengths::~Lengths() {
+  stop();
+}
+
+void Lengths::settle_later(SettleRequest& request) {
+  Status refused;
+  {
+    const std::lock_guard guard(mutex_);
+    if (stop_) {
+      refused = Code::closed;
+    } else if (waiting_.size() >= limits::kSettleQueueMax) {
+      refused = Code::busy;
+    } else {
+      waiting_.push_back(&request);
+    }
+  }
+  if (!refused.ok()) return request.loop->complete_remote(request, refused);
+  if (threads_) {
+    arrived_.notify_one();
+  } else {
+    schedule_turn(*request.loop, engine::Duration::zero());
+  }
+}
+
+void Lengths::schedule_turn(engine::Loop& loop, engine::Duration delay) {
+  if (turn_loop_ != nullptr) return;
+  turn_loop_ = &loop;
+  loop.start(turn_, loop.clock().now() + delay);
+}
+
+void Lengths::serve_inline_turn() {
+  engine::Loop& loop = *turn_loop_;
+  turn_loop_ = nullptr;
+  serve();
+  if (!waiting_.empty()) schedule_turn(loop, limits::kSettleRetry);
+}
+
+void Lengths::stop() {
+  {
+    const std::lock_guard guard(mutex_);
+    if (std::exchange(stop_, true)) return;
+  }
+  arrived_.notify_one();
+  if (worker_.joinable()) worker_.join();
+  if (turn_loop_ != nullptr) {
+    turn_loop_->cancel(turn_);
+    turn_loop_ = nullptr;
+  }
+  for (SettleRequest* request : waiting_) request->loop->complete_remote(*request, Code::closed);
+  waiting_.clear();
+}
+
+void Lengths::run() {
+  while (true) {
+    {
+      std::unique_lock guard(mutex_);
+      arrived_.wait(guard, [this] { return stop_ || !waiting_.empty(); });
+      if (waiting_.empty()) return;
+    }
+    serve();
+  }
+}
+
+// Records the lengths of the oldest requests, makes all durable with one sync, and completes them.
+void Lengths::serve() {
+  entries_.clear();
+  {
+    const std::lock_guard guard(mutex_);
+    const size_t count = std::min(waiting_.size(), limits::kSettleBatch);
+    for (size_t i = 0; i < count; ++i) entries_.push_back({waiting_[i], 0, 0, Code::ok});
+    waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<ptrdiff_t>(count));
+  }
+  // Those whose inode is busy further up the stack of a single-threaded node.
+  std::vector<SettleRequest*> later;
+  bool any = false;
+  for (Entry& entry : entries_) {
+    Inode& inode = *entry.request->inode;
+    if (!lock(inode)) {
+      later.push_back(std::exchange(entry.request, nullptr));
+      continue;
+    }
+    entry.status = record(inode, false, false);
+    entry.length = inode.settled_length;
+    entry.cuts = inode.cuts.load(std::memory_order_relaxed);
+    inode.control.unlock();
+    any |= entry.status.ok();
+  }
+  const Status synced = any ? meta_.sync() : Code::ok;
+  for (Entry& entry : entries_) {
+    if (entry.request == nullptr) continue;
+    if (entry.status.ok()) entry.status = synced;
+    if (entry.status.ok()) entry.status = note_durable(entry);
+    entry.request->loop->complete_remote(*entry.request, entry.status);
+  }
+  if (later.empty()) return;
+  const std::lock_guard guard(mutex_);
+  waiting_.insert(waiting_.begin(), later.begin(), later.end());
+}
+
+Status Lengths::note_durable(const Entry& entry) {
+  const SettleRequest& request = *entry.request;
+  Inode& inode = *request.inode;
+  // A single-threaded node locked it above, and nothing ran since.
+  const bool locked = lock(inode);
+  ASSERT(locked);
+  const std::lock_guard guard(inode.control, std::adopt_lock);
+  if (request.synced_cut != 0) table_.clear_cut(inode.id, request.synced_cut);
+  return note_synced(inode, request.synced_changes, entry.length, entry.cuts);
+}
+
+bool Lengths::lock(Inode& inode) {
+  if (!threads_) return inode.control.try_lock();
+  inode.control.lock();
+  return true;
+}
+
+Status Lengths::record(Inode& inode, bool durable, bool end_session) {
+  // Acquire pairs with the release of writers, who move the length first.
+  const uint64_t changes = inode.changes.load(std::memory_order_acquire);
+  end_session = end_session && inode.session;
+  if (changes == inode.settled && !end_session && !durable) return Code::ok;
+  const meta::Settled settled{
+      .length = inode.length.load(std::memory_order_relaxed),
+      .modified = {inode.modified.load(std::memory_order_relaxed)},
+      .only_grow = false,
+      .end_session = end_session,
+  };
+  TRY(meta_.settle(inode.id, settled, durable));
+  inode.settled = changes;
+  inode.settled_length = settled.length;
+  if (end_session) inode.session = false;
+  return Code::ok;
+}
+
+Status Lengths::begin_session(Inode& inode) {
+  if (inode.session || inode.writers == 0 || table_.cut(inode.id) != 0) return Code::ok;
+  TRY_ASSIGN(const uint64_t token, meta_.begin_write(inode.id));
+  static_cast<void>(token);
+  inode.session = true;
+  return Code::ok;
+}
+
+Status Lengths::note_synced(Inode& inode, uint64_t changes, uint64_t length, uint32_t cuts) {
+  if (inode.cuts.load(std::memory_order_relaxed) == cuts) {
+    const uint64_t known = inode.durable_length.load(std::memory_order_relaxed);
+    inode.durable_length.store(std::max(known, length), std::memory_order_relaxed);
+  }
+  const uint64_t known = inode.synced.load(std::memory_order_relaxed);
+  // Release pairs with the acquire of a sync that finds nothing left to do.
+  inode.synced.store(std::max(known, changes), std::memory_order_release);
+  return begin_session(inode);
+}
+
+}  // namespace penstock::client

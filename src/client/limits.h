@@ -1,0 +1,54 @@
+// Bounds of the client library, each with its reason.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "penstock/client.h"
+
+namespace penstock::client::limits {
+
+using namespace penstock::limits;  // NOLINT(google-build-using-namespace): one name for all bounds
+
+// Calls that one operation has under way. A 64 MiB read of a file with 1 MiB chunks keeps this many
+// disks or queue slots busy; more would only let one operation crowd out others.
+inline constexpr uint32_t kPiecesPerOp = 16;
+// Every operation owns one piece, so that it always makes progress; the others come from here.
+inline constexpr uint32_t kSharedPieces = 2048;
+// A read starts again when the file was cut while it was under way. After so many cuts in the time
+// of one read its bytes are returned as they are: each of them was in the file at some moment.
+inline constexpr uint32_t kReadRestartsMax = 8;
+
+// Calls that wait in a chunk service for one of its contexts.
+inline constexpr uint32_t kServiceQueueMax = 16384;
+// Transports without direct access to the caller's memory: pieces of this size are staged, in at
+// most so many buffers at a time.
+inline constexpr uint64_t kStageBytes = kMiB;
+inline constexpr uint32_t kStageBuffersMax = 16;
+
+// Lengths that wait to become durable. As many as all operations of a few shards.
+inline constexpr uint32_t kSettleQueueMax = 65536;
+// Settled together, then made durable by one sync.
+inline constexpr size_t kSettleBatch = 256;
+// How often a single-threaded node looks again for a file that was busy with something else.
+inline constexpr auto kSettleRetry = std::chrono::microseconds(50);
+
+// The table of open files is divided, so that opening does not serialise.
+inline constexpr size_t kTableShards = 64;
+
+// A store that does not answer a control call (clear, remove, sync, end query) within this time is
+// stuck: the call ends with timed_out. Removing or syncing a huge file takes seconds.
+inline constexpr auto kStoreCallTimeout = std::chrono::minutes(5);
+
+// Removed files per round of the collector: one sync of the targets is shared by so many.
+inline constexpr size_t kCollectBatch = 256;
+// Cuts of files that are not durable in the targets yet are made so after this time.
+inline constexpr auto kTrimSyncInterval = std::chrono::seconds(10);
+
+static_assert(kPiecesPerOp >= 2 && kSharedPieces >= kPiecesPerOp);
+static_assert(kStageBytes % kBlockBytes == 0);
+static_assert(kServiceCallsMax + kServiceQueueMax >= 2 * (kIoOpsMax + kSharedPieces),
+              "two busy shards may meet at one target without being turned away");
+
+}  // namespace penstock::client::limits

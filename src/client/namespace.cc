@@ -1,0 +1,157 @@
+// Names and attributes: passed on to meta, with what only this process knows merged in.
+#include "file_system.h"
+
+namespace penstock::client {
+
+void FileSystemImpl::merge(Attributes& attributes, const Inode& inode) const {
+  if (!inode.loaded.load(std::memory_order_acquire)) return;
+  attributes.length = inode.length.load(std::memory_order_acquire);
+  attributes.modified = {inode.modified.load(std::memory_order_relaxed)};
+  attributes.changed = std::max(attributes.changed, attributes.modified);
+}
+
+// `found` was read from meta after `drops_before` was.
+Result<Attributes> FileSystemImpl::merged(Result<Attributes> found, uint64_t drops_before) {
+  if (!found || found->type != meta::FileType::regular) return found;
+  while (true) {
+    if (const std::shared_ptr<Inode> inode = table_.peek(found->inode)) {
+      merge(*found, *inode);
+      return found;
+    }
+    const uint64_t drops = table_.drops();
+    if (drops == drops_before) return found;
+    // Its last user may have settled and left between the two looks.
+    drops_before = drops;
+    Result<Attributes> again = meta_.attributes(found->inode);
+    if (!again) return again;
+    found = std::move(again);
+  }
+}
+
+Result<Attributes> FileSystemImpl::lookup(const Credentials& credentials, InodeId parent,
+                                          std::string_view name) {
+  TRY(check_open());
+  const uint64_t drops = table_.drops();
+  return merged(meta_.lookup(credentials, parent, name), drops);
+}
+
+Result<Attributes> FileSystemImpl::resolve(const Credentials& credentials, std::string_view path,
+                                           bool follow) {
+  TRY(check_open());
+  const uint64_t drops = table_.drops();
+  return merged(meta_.resolve(credentials, path, follow), drops);
+}
+
+Result<Attributes> FileSystemImpl::attributes(InodeId inode) {
+  TRY(check_open());
+  const uint64_t drops = table_.drops();
+  return merged(meta_.attributes(inode), drops);
+}
+
+Result<Attributes> FileSystemImpl::make_directory(const Credentials& credentials, InodeId parent,
+                                                  std::string_view name, uint32_t mode,
+                                                  Observer* self) {
+  TRY(check_open());
+  TRY_ASSIGN(Attributes made, meta_.make_directory(credentials, parent, name, mode));
+  tell_entry(parent, name, self);
+  return made;
+}
+
+Result<Attributes> FileSystemImpl::make_node(const Credentials& credentials, InodeId parent,
+                                             std::string_view name, meta::FileType type,
+                                             uint32_t mode, uint64_t device, Observer* self) {
+  TRY(check_open());
+  TRY_ASSIGN(Attributes made, meta_.make_node(credentials, parent, name, type, mode, device));
+  tell_entry(parent, name, self);
+  return made;
+}
+
+Result<Attributes> FileSystemImpl::make_symlink(const Credentials& credentials, InodeId parent,
+                                                std::string_view name, std::string_view target,
+                                                Observer* self) {
+  TRY(check_open());
+  TRY_ASSIGN(Attributes made, meta_.make_symlink(credentials, parent, name, target));
+  tell_entry(parent, name, self);
+  return made;
+}
+
+Result<Attributes> FileSystemImpl::link(const Credentials& credentials, InodeId inode,
+                                        InodeId parent, std::string_view name, Observer* self) {
+  TRY(check_open());
+  const uint64_t drops = table_.drops();
+  TRY_ASSIGN(Attributes linked, merged(meta_.link(credentials, inode, parent, name), drops));
+  tell_entry(parent, name, self);
+  tell_changed(inode, 0, 0, self);
+  return linked;
+}
+
+void FileSystemImpl::removed(const meta::Removed& removed, Observer* self) {
+  if (removed.inode == InodeId{}) return;
+  if (removed.last_link) {
+    removed_waiting_.fetch_add(1, std::memory_order_relaxed);
+    // Whoever uses it still will ask for the collector when it lets go.
+    if (!table_.mark_unlinked(removed.inode)) {
+      collect_wanted_.store(true, std::memory_order_relaxed);
+      drops_->wake();
+    }
+  }
+  tell_changed(removed.inode, 0, 0, self);
+}
+
+Status FileSystemImpl::unlink(const Credentials& credentials, InodeId parent, std::string_view name,
+                              Observer* self) {
+  TRY(check_open());
+  meta::Removed gone;
+  TRY(meta_.unlink(credentials, parent, name, &gone));
+  tell_entry(parent, name, self);
+  removed(gone, self);
+  return Code::ok;
+}
+
+Status FileSystemImpl::remove_directory(const Credentials& credentials, InodeId parent,
+                                        std::string_view name, Observer* self) {
+  TRY(check_open());
+  meta::Removed gone;
+  TRY(meta_.remove_directory(credentials, parent, name, &gone));
+  tell_entry(parent, name, self);
+  removed(gone, self);
+  return Code::ok;
+}
+
+Status FileSystemImpl::rename(const Credentials& credentials, InodeId parent, std::string_view name,
+                              InodeId new_parent, std::string_view new_name,
+                              meta::RenameFlags flags, Observer* self) {
+  TRY(check_open());
+  meta::Removed gone;
+  TRY(meta_.rename(credentials, parent, name, new_parent, new_name, flags, &gone));
+  tell_entry(parent, name, self);
+  tell_entry(new_parent, new_name, self);
+  removed(gone, self);
+  return Code::ok;
+}
+
+Status FileSystemImpl::set_xattr(const Credentials& credentials, InodeId inode,
+                                 std::string_view name, std::string_view value,
+                                 meta::XattrMode mode, Observer* self) {
+  TRY(check_open());
+  TRY(meta_.set_xattr(credentials, inode, name, value, mode));
+  tell_changed(inode, 0, 0, self);
+  return Code::ok;
+}
+
+Status FileSystemImpl::remove_xattr(const Credentials& credentials, InodeId inode,
+                                    std::string_view name, Observer* self) {
+  TRY(check_open());
+  TRY(meta_.remove_xattr(credentials, inode, name));
+  tell_changed(inode, 0, 0, self);
+  return Code::ok;
+}
+
+Result<FileSystem::PathEnd> FileSystemImpl::resolve_parent(const Credentials& credentials,
+                                                           std::string_view path) {
+  TRY(check_open());
+  TRY_ASSIGN(meta::ResolvedParent found, meta_.resolve_parent(credentials, path));
+  return PathEnd{found.parent.inode, std::move(found.name)};
+}
+
+}  // namespace penstock::client

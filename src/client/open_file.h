@@ -1,0 +1,43 @@
+// One open of one inode.
+#pragma once
+
+#include "inode.h"
+
+#include <memory>
+
+namespace penstock::client {
+
+// Where opens go that were dropped without FileSystem::close_file().
+class DroppedOpens {
+ public:
+  virtual ~DroppedOpens() = default;
+  // Any thread; does not block on more than a mutex.
+  virtual void dropped(std::shared_ptr<Inode> inode, bool writer) = 0;
+};
+
+class OpenFile {
+ public:
+  OpenFile(std::shared_ptr<DroppedOpens> drops, std::shared_ptr<Inode> inode, bool read, bool write)
+      : drops_(std::move(drops)), inode_(std::move(inode)), read_(read), write_(write) {}
+  ~OpenFile() {
+    if (inode_ != nullptr) drops_->dropped(std::move(inode_), write_);
+  }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+
+  // Not after take().
+  Inode& inode() const { return *inode_; }
+  bool may_read() const { return read_; }
+  bool may_write() const { return write_; }
+  // For close_file(), by the last user: nothing is left to do when this object dies.
+  std::shared_ptr<Inode> take() { return std::move(inode_); }
+  bool closed() const { return inode_ == nullptr; }
+
+ private:
+  std::shared_ptr<DroppedOpens> drops_;
+  std::shared_ptr<Inode> inode_;
+  const bool read_;
+  const bool write_;
+};
+
+}  // namespace penstock::client

@@ -1,0 +1,244 @@
+// Opening and closing files.
+#include "file_system.h"
+
+namespace penstock::client {
+namespace {
+
+// Only regular files are opened here; the kernel serves pipes and devices itself.
+Status check_type(meta::FileType type) {
+  switch (type) {
+    case meta::FileType::regular:
+      return Code::ok;
+    case meta::FileType::directory:
+      return Code::is_directory;
+    case meta::FileType::symlink:
+      return Code::too_many_symlinks;  // what O_NOFOLLOW says
+    default:
+      return Code::not_supported;
+  }
+}
+
+uint32_t wanted_access(OpenFlags flags) {
+  uint32_t wanted = 0;
+  if (flags.read) wanted |= meta::kAccessRead;
+  if (flags.write || flags.truncate) wanted |= meta::kAccessWrite;
+  return wanted;
+}
+
+}  // namespace
+
+Status FileSystemImpl::load(Inode& inode, const Attributes& attributes) {
+  TRY(check_type(attributes.type));
+  // An orphan that nobody uses may be in the collector's hands already.
+  if (attributes.links == 0) return Code::stale;
+  if (!Placement::is_good(attributes.layout, config_.targets.size())) {
+    log::error(
+        "inode {}: its layout (2^{} byte chunks on targets {} to {}) does not fit the {} targets "
+        "of this node",
+        inode.id.value, attributes.layout.chunk_bytes_log2, attributes.layout.chain_first,
+        uint64_t{attributes.layout.chain_first} + attributes.layout.chain_count,
+        config_.targets.size());
+    return Code::corrupt;
+  }
+  inode.placement = Placement(attributes.layout);
+  inode.length.store(attributes.length, std::memory_order_relaxed);
+  inode.settled_length = attributes.length;
+  inode.modified.store(attributes.modified.nanoseconds, std::memory_order_relaxed);
+  inode.loaded.store(true, std::memory_order_release);
+  return Code::ok;
+}
+
+// Before a file grows: bytes that an earlier life of the process left behind the end would appear
+// in it. They are gone for good before a write session may trust the targets for the length.
+Status FileSystemImpl::know_tail(Inode& inode) {
+  const bool stray = inode.stray.exchange(false, std::memory_order_relaxed);
+  if (inode.tail_known && !stray) return Code::ok;
+  const bool writers = inode.writers > 0;
+  if (writers) close_gate(inode);
+  Status status;
+  const Result<uint64_t> end = targets_.end_of(inode.id, inode.placement);
+  const uint64_t length = inode.length.load(std::memory_order_relaxed);
+  if (!end) {
+    status = end.error();
+  } else if (*end > length) {
+    status = targets_.clear_beyond(inode.id, inode.placement, length, true);
+  }
+  if (writers) inode.gate.open();
+  inode.tail_known = status.ok();
+  return status;
+}
+
+// Makes the inode ready for one more open; undone by give_back().
+Status FileSystemImpl::prepare(Inode& inode, const Opening& opening, Attributes* attributes) {
+  const bool loaded = inode.loaded.load(std::memory_order_relaxed);
+  Attributes found;
+  if (opening.created != nullptr) {
+    found = *opening.created;
+  } else if (!loaded || opening.check || attributes != nullptr) {
+    TRY_ASSIGN(found, meta_.attributes(inode.id));
+  }
+  if (opening.check && opening.created == nullptr) {
+    TRY(check_type(found.type));
+    TRY(meta::check_access(opening.credentials, found, wanted_access(opening.flags)));
+  }
+  if (!loaded) {
+    TRY(load(inode, found));
+    inode.tail_known = opening.created != nullptr;
+  }
+  if (opening.flags.write) {
+    // What is going to be cut to nothing needs neither.
+    const bool cut = opening.flags.truncate && inode.length.load(std::memory_order_relaxed) > 0;
+    if (!cut) TRY(know_tail(inode));
+    ++inode.writers;
+    const Status begun = cut ? Code::ok : lengths_.begin_session(inode);
+    if (!begun.ok()) {
+      --inode.writers;
+      return begun;
+    }
+  }
+  if (attributes != nullptr) {
+    merge(found, inode);
+    *attributes = std::move(found);
+  }
+  return Code::ok;
+}
+
+Result<FileRef> FileSystemImpl::open_known(InodeId id, const Opening& opening,
+                                           Attributes* attributes) {
+  const std::shared_ptr<Inode> inode = table_.acquire(id);
+  if (opening.self != nullptr) watch(id, *opening.self);
+  uint64_t cut_from = UINT64_MAX;
+  Status status;
+  {
+    const std::lock_guard lock(inode->control);
+    status = prepare(*inode, opening, attributes);
+    if (status.ok() && opening.flags.truncate && opening.created == nullptr) {
+      const uint64_t before = inode->length.load(std::memory_order_relaxed);
+      Credentials trusted = opening.credentials;
+      trusted.enforce = false;
+      meta::SetAttributes empty;
+      empty.length = 0;
+      const Result<Attributes> cut = change_length(*inode, trusted, empty);
+      if (!cut) {
+        status = cut.error();
+        if (opening.flags.write) --inode->writers;
+      } else {
+        if (attributes != nullptr) *attributes = *cut;
+        if (before > 0) cut_from = 0;
+      }
+    }
+  }
+  if (!status.ok()) {
+    const Status dropped = give_back(inode, false);
+    static_cast<void>(dropped);  // The first failure is the one to tell.
+    return status;
+  }
+  if (cut_from != UINT64_MAX) tell_changed(id, cut_from, INT64_MAX, opening.self);
+  return std::make_shared<OpenFile>(drops_, inode, opening.flags.read, opening.flags.write);
+}
+
+Result<FileRef> FileSystemImpl::open_inode(const Credentials& credentials, InodeId inode,
+                                           OpenFlags flags, bool check, Observer* self) {
+  TRY(check_open());
+  if (flags.truncate && !flags.write) return Code::invalid_argument;
+  return open_known(inode, {credentials, flags, check, nullptr, self}, nullptr);
+}
+
+Result<FileRef> FileSystemImpl::open_name(const Credentials& credentials, InodeId parent,
+                                          std::string_view name, OpenFlags flags, uint32_t mode,
+                                          std::optional<meta::Layout> layout, bool check,
+                                          Attributes* attributes, Observer* self) {
+  TRY(check_open());
+  if (flags.truncate && !flags.write) return Code::invalid_argument;
+  if (!flags.create) {
+    TRY_ASSIGN(const Attributes found, meta_.lookup(credentials, parent, name));
+    return open_known(found.inode, {credentials, flags, check, nullptr, self}, attributes);
+  }
+  if (layout && !Placement::is_good(*layout, config_.targets.size())) {
+    return Code::invalid_argument;
+  }
+  bool created = false;
+  TRY_ASSIGN(const Attributes made,
+             meta_.create(credentials, parent, name, mode, flags.exclusive, layout, &created));
+  if (created) tell_entry(parent, name, self);
+  return open_known(made.inode, {credentials, flags, check, created ? &made : nullptr, self},
+                    attributes);
+}
+
+Result<FileRef> FileSystemImpl::open_path(const Credentials& credentials, std::string_view path,
+                                          OpenFlags flags, uint32_t mode,
+                                          std::optional<meta::Layout> layout,
+                                          Attributes* attributes) {
+  TRY(check_open());
+  if (flags.truncate && !flags.write) return Code::invalid_argument;
+  if (!flags.create || !flags.exclusive) {
+    const Result<Attributes> found = meta_.resolve(credentials, path, true);
+    if (found) {
+      return open_known(found->inode, {credentials, flags, true, nullptr, nullptr}, attributes);
+    }
+    if (!flags.create || found.error() != Code::not_found) return found.error();
+  }
+  return follow_and_create(credentials, path, flags, mode, layout, attributes);
+}
+
+// Creates the file that a path names, through symbolic links that lead nowhere yet.
+Result<FileRef> FileSystemImpl::follow_and_create(const Credentials& credentials,
+                                                  std::string_view path, OpenFlags flags,
+                                                  uint32_t mode, std::optional<meta::Layout> layout,
+                                                  Attributes* attributes) {
+  TRY_ASSIGN(meta::ResolvedParent place, meta_.resolve_parent(credentials, path));
+  for (uint32_t followed = 0; followed <= limits::kSymlinksFollowedMax; ++followed) {
+    if (place.must_be_directory || place.name == ".") return Code::is_directory;
+    Result<FileRef> opened = open_name(credentials, place.parent.inode, place.name, flags, mode,
+                                       layout, true, attributes, nullptr);
+    if (opened || flags.exclusive || opened.error() != Code::too_many_symlinks) return opened;
+    TRY_ASSIGN(const Attributes link, meta_.lookup(credentials, place.parent.inode, place.name));
+    TRY_ASSIGN(const std::string target, meta_.read_symlink(link.inode));
+    if (target.starts_with('/')) {
+      TRY_ASSIGN(place, meta_.resolve_parent(credentials, target));
+      continue;
+    }
+    // Relative to the directory that holds the link: all but its last component leads there.
+    const size_t slash = path.find_last_not_of('/');
+    const size_t end = path.substr(0, slash + 1).rfind('/');
+    const std::string directory(end == std::string_view::npos ? "/" : path.substr(0, end + 1));
+    return open_path(credentials, directory + target, flags, mode, layout, attributes);
+  }
+  return Code::too_many_symlinks;
+}
+
+Status FileSystemImpl::give_back(const std::shared_ptr<Inode>& inode, bool writer) {
+  Status status;
+  if (writer) {
+    const std::lock_guard lock(inode->control);
+    --inode->writers;
+    status = lengths_.record(*inode, false, inode->writers == 0);
+    if (status.ok()) status = inode->first_error;
+    if (inode->writers == 0) inode->first_error = Code::ok;
+    if (!status.ok()) {
+      log::error("inode {}: its length could not be recorded: {}", inode->id.value, status.name());
+    }
+  }
+  table_.release(inode);
+  // After the release: whoever removes the last name marks it while it is in use, or collects.
+  if (inode->unlinked.load(std::memory_order_relaxed)) {
+    collect_wanted_.store(true, std::memory_order_relaxed);
+    drops_->wake();
+  }
+  return status;
+}
+
+void FileSystemImpl::give_back_dropped() {
+  for (const DropQueue::Dropped& open : drops_->take()) {
+    const Status status = give_back(open.inode, open.writer);
+    static_cast<void>(status);  // Logged; nobody is left to be told.
+  }
+}
+
+Status FileSystemImpl::close_file(FileRef file) {
+  if (file == nullptr || file->closed()) return Code::bad_handle;
+  const bool writer = file->may_write();
+  return give_back(file->take(), writer);
+}
+
+}  // namespace penstock::client

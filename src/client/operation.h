@@ -1,0 +1,67 @@
+// The state of one IoOp under way in a Client.
+#pragma once
+
+#include "lengths.h"
+#include "open_file.h"
+
+#include <array>
+
+#include "penstock/wire.h"
+
+namespace penstock::client {
+
+class ShardClient;
+struct Operation;
+
+// One call to a target: a part of a read or write within one chunk, or the sync of one target.
+struct Piece : engine::CallOp {
+  Operation* operation = nullptr;
+  Piece* next_free = nullptr;
+  uint64_t at = 0;  // offset in the file; of a sync: the number of the target
+  uint32_t length = 0;
+  bool busy = false;
+  wire::ChunkRequest message;
+  wire::ChunkIoResponse answer;
+};
+
+enum class Stage : uint8_t {
+  idle,
+  gated,     // a write that waits for a cut of the file to end
+  moving,    // pieces are under way
+  settling,  // the length becomes durable
+  telling,   // observers let the change through
+};
+
+struct Operation : ListNode {
+  ShardClient* client = nullptr;
+  IoOp* io = nullptr;  // null when it was ended early while a later stage went on
+  Inode* inode = nullptr;
+  FileRef kept;  // keeps `inode` when `io` is null
+  IoKind kind = IoKind::read;
+  Stage stage = Stage::idle;
+  bool timed = false;
+  Status ending = Code::ok;  // why it is to end early
+  Status error;              // of the first piece that failed
+  engine::Route route = engine::Route::none;
+
+  // Units are bytes of the file, or targets of a sync.
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  uint64_t next = 0;       // not handed to pieces yet
+  uint64_t failed_at = 0;  // the lowest unit that failed; `end` if none
+  uint32_t in_flight = 0;
+  uint32_t cuts = 0;  // of the inode when a read or sync began
+  uint32_t restarts = 0;
+  uint64_t changes = 0;  // sync: what it makes durable
+  uint64_t cut = 0;
+
+  uint32_t shared_count = 0;
+  Piece own;
+  std::array<Piece*, limits::kPiecesPerOp - 1> shared{};
+  engine::Timer deadline;
+  WriteGate::Waiter gate_turn;
+  SettleRequest settle;
+  engine::Op told;
+};
+
+}  // namespace penstock::client

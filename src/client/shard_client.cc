@@ -1,0 +1,399 @@
+#include "shard_client.h"
+
+#include <algorithm>
+
+namespace penstock::client {
+namespace {
+
+// What IoOp::internal points to while the operation waits for a place.
+int waiting_mark;
+
+template <class Number>
+void raise(std::atomic<Number>& value, Number to) {
+  Number current = value.load(std::memory_order_relaxed);
+  // Release pairs with the acquire of readers, who see the bytes below the length they see.
+  while (current < to && !value.compare_exchange_weak(current, to, std::memory_order_release,
+                                                      std::memory_order_relaxed)) {
+  }
+}
+
+}  // namespace
+
+ShardClient::ShardClient(engine::Loop& loop, engine::Net& net, const DataPlane& plane)
+    : loop_(loop),
+      net_(net),
+      plane_(plane),
+      operations_(new Operation[kIoOpsMax]),
+      pieces_(new Piece[limits::kSharedPieces]) {
+  const auto prepare = [](Piece& piece) {
+    piece.completion = [](engine::Op& done) {
+      auto& self = static_cast<Piece&>(done);
+      self.operation->client->on_piece(self);
+    };
+    piece.request = wire::as_wire(piece.message);
+  };
+  for (uint32_t i = 0; i < limits::kSharedPieces; ++i) {
+    prepare(pieces_[i]);
+    pieces_[i].next_free = free_pieces_;
+    free_pieces_ = &pieces_[i];
+  }
+  free_operations_.reserve(kIoOpsMax);
+  for (uint32_t i = kIoOpsMax; i-- > 0;) {
+    Operation& op = operations_[i];
+    op.client = this;
+    op.own.operation = &op;
+    prepare(op.own);
+    op.deadline.owner = op.gate_turn.owner = op.settle.owner = op.told.owner = &op;
+    op.gate_turn.loop = op.settle.loop = &loop_;
+    op.deadline.completion = [](engine::Op& due) {
+      auto& self = due.owner_as<Operation>();
+      self.timed = false;
+      self.client->end_early(self, Code::timed_out);
+    };
+    op.gate_turn.completion = [](engine::Op& open) {
+      auto& self = open.owner_as<Operation>();
+      self.client->begin_write(self);
+    };
+    op.settle.completion = [](engine::Op& settled) {
+      auto& self = settled.owner_as<Operation>();
+      if (!settled.status.ok() || self.kind == IoKind::sync) {
+        return self.client->finish(self, settled.status);
+      }
+      self.client->tell(self);
+    };
+    op.told.completion = [](engine::Op& told) {
+      auto& self = told.owner_as<Operation>();
+      self.client->finish(self, self.error);
+    };
+    free_operations_.push_back(&op);
+  }
+}
+
+ShardClient::~ShardClient() {
+  ASSERT(free_operations_.size() == kIoOpsMax && waiting_.empty());
+}
+
+Status ShardClient::check(const IoOp& io) {
+  if (io.file == nullptr || io.file->closed()) return Code::bad_handle;
+  if (io.kind == IoKind::sync) return Code::ok;
+  if (io.kind != IoKind::read && io.kind != IoKind::write) return Code::invalid_argument;
+  const bool allowed = io.kind == IoKind::read ? io.file->may_read() : io.file->may_write();
+  if (!allowed) return Code::access_denied;
+  if (io.memory.length > limits::kIoBytesMax) return Code::invalid_argument;
+  if (io.memory.length > 0 && io.memory.data == nullptr) return Code::invalid_argument;
+  const uint64_t max = io.file->inode().placement.file_bytes_max();
+  if (!range_within(io.offset, io.memory.length, max)) {
+    // Reading there is reading beyond the end.
+    const bool past = io.kind == IoKind::write && io.offset <= limits::kFileBytesMax;
+    return past ? Code::too_large : Code::invalid_argument;
+  }
+  return Code::ok;
+}
+
+void ShardClient::submit(IoOp& io) {
+  io.transferred = 0;
+  io.route = engine::Route::none;
+  io.internal = nullptr;
+  const Status good = check(io);
+  if (!good.ok()) [[unlikely]]
+    return loop_.complete(io, good);
+  if (free_operations_.empty() || !waiting_.empty()) [[unlikely]] {
+    io.internal = &waiting_mark;
+    waiting_.push_back(io);
+    return;
+  }
+  start(io);
+}
+
+void ShardClient::start(IoOp& io) {
+  Operation& op = *free_operations_.back();
+  free_operations_.pop_back();
+  io.internal = &op;
+  op.io = &io;
+  op.kind = io.kind;
+  op.inode = &io.file->inode();
+  op.ending = op.error = Code::ok;
+  op.route = engine::Route::none;
+  op.restarts = 0;
+  if (io.deadline != engine::kNever) {
+    op.timed = true;
+    loop_.start(op.deadline, io.deadline);
+  }
+  if (op.kind == IoKind::read) [[likely]] {
+    begin_read(op);
+  } else if (op.kind == IoKind::write) {
+    begin_write(op);
+  } else {
+    begin_sync(op);
+  }
+}
+
+void ShardClient::begin_read(Operation& op) {
+  const IoOp& io = *op.io;
+  // Acquire pairs with the release at the cut: who sees its number sees its length.
+  op.cuts = op.inode->cuts.load(std::memory_order_acquire);
+  const uint64_t length = op.inode->length.load(std::memory_order_acquire);
+  op.begin = op.next = io.offset;
+  op.end = op.failed_at = std::min(io.offset + io.memory.length, std::max(length, io.offset));
+  op.stage = Stage::moving;
+  move(op);
+}
+
+void ShardClient::begin_write(Operation& op) {
+  const IoOp& io = *op.io;
+  op.stage = Stage::gated;
+  if (!op.ending.ok()) return finish_later(op, op.ending);
+  while (!op.inode->gate.try_enter()) {
+    if (op.inode->gate.wait(op.gate_turn)) return;
+  }
+  op.begin = op.next = io.offset;
+  op.end = op.failed_at = io.offset + io.memory.length;
+  op.stage = Stage::moving;
+  move(op);
+}
+
+void ShardClient::begin_sync(Operation& op) {
+  Inode& inode = *op.inode;
+  op.changes = inode.changes.load(std::memory_order_acquire);
+  op.cut = plane_.table->cut(inode.id);
+  op.stage = Stage::moving;
+  op.begin = op.next = 0;
+  // Acquire pairs with the release in Lengths::note_synced().
+  const bool clean = inode.synced.load(std::memory_order_acquire) >= op.changes;
+  op.end = op.failed_at = clean ? 0 : inode.placement.chain_count();
+  move(op);
+}
+
+// Hands out what is left to idle pieces. With nothing to do at all the end comes in a later turn.
+void ShardClient::move(Operation& op) {
+  if (op.begin >= op.end) [[unlikely]] {
+    if (op.kind == IoKind::write) op.inode->gate.leave();
+    return finish_later(op, Code::ok);
+  }
+  while (op.next < op.end) {
+    Piece* piece = idle_piece(op);
+    if (piece == nullptr) return;
+    send(op, *piece);
+  }
+}
+
+Piece* ShardClient::idle_piece(Operation& op) {
+  if (!op.own.busy) return &op.own;
+  if (free_pieces_ == nullptr || op.shared_count == op.shared.size()) return nullptr;
+  Piece* piece = free_pieces_;
+  free_pieces_ = piece->next_free;
+  piece->operation = &op;
+  op.shared[op.shared_count++] = piece;
+  return piece;
+}
+
+void ShardClient::fill_io(Operation& op, Piece& piece) {
+  const IoOp& io = *op.io;
+  const Placement& placement = op.inode->placement;
+  const uint32_t chunk = placement.chunk_of(op.next);
+  const uint32_t within = placement.within(op.next);
+  piece.length =
+      static_cast<uint32_t>(std::min(op.end - op.next, placement.chunk_bytes() - within));
+  const bool read = op.kind == IoKind::read;
+  piece.method = static_cast<uint16_t>(read ? wire::ChunkMethod::read : wire::ChunkMethod::write);
+  piece.message = {
+      .inode = op.inode->id.value,
+      .chunk = chunk,
+      .begin = within,
+      .length = piece.length,
+      .flags = read ? (io.refuse_holes ? uint32_t{wire::kChunkRefuseHoles} : 0u)
+                    : (io.durable ? uint32_t{wire::kChunkDurable} : 0u),
+  };
+  piece.exposures[0] = {io.memory.sub(op.next - io.offset, piece.length),
+                        read ? engine::Access::place : engine::Access::fetch};
+  piece.exposure_count = 1;
+  piece.response = std::as_writable_bytes(std::span(&piece.answer, 1));
+  piece.to = plane_.targets[placement.chain_of(chunk)];
+}
+
+void ShardClient::send(Operation& op, Piece& piece) {
+  piece.at = op.next;
+  if (op.kind != IoKind::sync) [[likely]] {
+    fill_io(op, piece);
+  } else {
+    piece.length = 1;
+    piece.method = static_cast<uint16_t>(wire::ChunkMethod::sync);
+    piece.message = {.inode = op.inode->id.value};
+    piece.exposure_count = 0;
+    piece.response = {};
+    piece.to = plane_.targets[op.inode->placement.chain_first() + op.next];
+  }
+  op.next += piece.length;
+  ++op.in_flight;
+  piece.busy = true;
+  net_.call(piece);
+}
+
+void ShardClient::on_piece(Piece& piece) {
+  Operation& op = *piece.operation;
+  piece.busy = false;
+  --op.in_flight;
+  Status status = piece.status;
+  if (piece.exposure_count == 1 && piece.response_length == sizeof piece.answer &&
+      piece.answer.route < engine::kRouteCount) [[likely]] {
+    op.route = worse(op.route, static_cast<engine::Route>(piece.answer.route));
+  } else if (piece.exposure_count == 1 && status.ok()) {
+    status = Code::bad_message;
+  }
+  if (!status.ok()) [[unlikely]] {
+    if (op.error.ok()) op.error = status;
+    op.failed_at = std::min({op.failed_at, piece.at, op.next});
+    op.next = op.end;
+  } else if (op.next < op.end) {
+    return send(op, piece);
+  }
+  if (op.in_flight == 0) moved(op);
+}
+
+// No piece is under way any more.
+void ShardClient::moved(Operation& op) {
+  for (uint32_t i = 0; i < op.shared_count; ++i) {
+    op.shared[i]->next_free = free_pieces_;
+    free_pieces_ = op.shared[i];
+  }
+  op.shared_count = 0;
+  if (op.kind == IoKind::read) [[likely]] {
+    if (op.inode->cuts.load(std::memory_order_acquire) != op.cuts && op.ending.ok() &&
+        op.restarts < limits::kReadRestartsMax) [[unlikely]] {
+      ++op.restarts;
+      op.error = Code::ok;
+      op.route = engine::Route::none;
+      return begin_read(op);
+    }
+    return finish(op, op.error);
+  }
+  if (op.kind == IoKind::write) return wrote(op);
+  if (!op.error.ok()) return finish(op, op.error);
+  settle(op, op.changes, op.cut);
+}
+
+void ShardClient::wrote(Operation& op) {
+  Inode& inode = *op.inode;
+  if (op.failed_at > op.begin) {
+    raise(inode.length, op.failed_at);
+    inode.modified.store(loop_.clock().wall().nanoseconds, std::memory_order_relaxed);
+    // After the length; see Inode::watchers for the order.
+    inode.changes.fetch_add(1, std::memory_order_seq_cst);
+  }
+  if (!op.error.ok()) [[unlikely]]
+    inode.stray.store(true, std::memory_order_relaxed);
+  const bool lengthens = inode.durable_length.load(std::memory_order_relaxed) < op.failed_at;
+  inode.gate.leave();
+  if (op.failed_at > op.begin && op.io->durable && lengthens && op.error.ok()) {
+    return settle(op, 0, 0);
+  }
+  tell(op);
+}
+
+void ShardClient::settle(Operation& op, uint64_t changes, uint64_t cut) {
+  op.stage = Stage::settling;
+  op.settle.inode = op.inode;
+  op.settle.synced_changes = changes;
+  op.settle.synced_cut = cut;
+  plane_.lengths->settle_later(op.settle);
+}
+
+void ShardClient::tell(Operation& op) {
+  const uint32_t watchers = op.inode->watchers.load(std::memory_order_seq_cst);
+  if (op.io == nullptr || op.failed_at == op.begin ||
+      !plane_.observers->concerns(watchers, op.io->origin)) [[likely]] {
+    return finish(op, op.error);
+  }
+  op.stage = Stage::telling;
+  plane_.observers->data_changed(watchers, op.io->origin, op.inode->id, op.begin,
+                                 op.failed_at - op.begin, [this, &op] {
+                                   // From any thread, perhaps this one.
+                                   loop_.complete_remote(op.told, Code::ok);
+                                 });
+}
+
+void ShardClient::cancel(IoOp& io) {
+  if (io.internal == &waiting_mark) {
+    io.internal = nullptr;
+    io.unlink();
+    loop_.complete(io, Code::cancelled);
+  } else if (io.internal != nullptr) {
+    end_early(*static_cast<Operation*>(io.internal), Code::cancelled);
+  }
+}
+
+void ShardClient::end_early(Operation& op, Status why) {
+  if (!op.ending.ok()) return;
+  op.ending = why;
+  if (op.stage == Stage::gated) {
+    // If its turn has come already, begin_write() will see why it ends.
+    if (op.inode->gate.cancel(op.gate_turn)) finish_later(op, why);
+  } else if (op.stage == Stage::moving) {
+    // What is under way must end first, as the caller may reuse the memory then.
+    if (op.next < op.end) {
+      if (op.error.ok()) op.error = why;
+      op.failed_at = std::min(op.failed_at, op.next);
+      op.next = op.end;
+    }
+    if (op.own.busy) net_.cancel(op.own);
+    for (uint32_t i = 0; i < op.shared_count; ++i) {
+      if (op.shared[i]->busy) net_.cancel(*op.shared[i]);
+    }
+  } else if (op.io != nullptr) {
+    // The bytes have moved; what remains goes on alone.
+    op.kept = op.io->file;
+    IoOp& io = *std::exchange(op.io, nullptr);
+    io.internal = nullptr;
+    if (op.timed) loop_.cancel(op.deadline);
+    op.timed = false;
+    io.transferred = op.kind == IoKind::sync ? 0 : op.failed_at - op.begin;
+    io.route = op.route;
+    loop_.complete(io, why);
+  }
+}
+
+IoOp* ShardClient::release(Operation& op, Status status) {
+  if (op.timed) [[unlikely]] {
+    loop_.cancel(op.deadline);
+    op.timed = false;
+  }
+  IoOp* io = op.io;
+  if (io != nullptr) [[likely]] {
+    io->transferred =
+        op.kind == IoKind::sync || op.stage == Stage::gated ? 0 : op.failed_at - op.begin;
+    io->route = op.route;
+    io->status = status;
+    io->internal = nullptr;
+  }
+  op.io = nullptr;
+  op.inode = nullptr;
+  op.stage = Stage::idle;
+  if (op.kept != nullptr) [[unlikely]]
+    op.kept = nullptr;
+  free_operations_.push_back(&op);
+  return io;
+}
+
+void ShardClient::finish(Operation& op, Status status) {
+  IoOp* io = release(op, status);
+  if (io != nullptr) [[likely]]
+    io->completion(*io);
+  if (!waiting_.empty()) [[unlikely]]
+    start_waiting();
+}
+
+void ShardClient::finish_later(Operation& op, Status status) {
+  IoOp* io = release(op, status);
+  if (io != nullptr) loop_.complete(*io, status);
+  if (!waiting_.empty()) start_waiting();
+}
+
+void ShardClient::start_waiting() {
+  // Operations that end at once come back here: the outer turn takes the next one.
+  if (starting_) return;
+  starting_ = true;
+  while (!waiting_.empty() && !free_operations_.empty()) start(*waiting_.pop_front());
+  starting_ = false;
+}
+
+}  // namespace penstock::client

@@ -1,0 +1,65 @@
+// Client: the data path of one shard.
+#pragma once
+
+#include "observers.h"
+#include "operation.h"
+
+#include <memory>
+#include <vector>
+
+namespace penstock::client {
+
+// What all clients of a node share; outlives them.
+struct DataPlane {
+  std::vector<engine::Address> targets;
+  InodeTable* table = nullptr;
+  Lengths* lengths = nullptr;
+  Observers* observers = nullptr;
+};
+
+class ShardClient final : public Client {
+ public:
+  ShardClient(engine::Loop& loop, engine::Net& net, const DataPlane& plane);
+  ~ShardClient() override;
+
+  void submit(IoOp& io) override;
+  void cancel(IoOp& io) override;
+
+ private:
+  static Status check(const IoOp& io);
+  void start(IoOp& io);
+  void begin_read(Operation& op);
+  void begin_write(Operation& op);
+  void begin_sync(Operation& op);
+
+  void move(Operation& op);
+  void send(Operation& op, Piece& piece);
+  void fill_io(Operation& op, Piece& piece);
+  void on_piece(Piece& piece);
+  Piece* idle_piece(Operation& op);
+  void moved(Operation& op);
+  void wrote(Operation& op);
+  void tell(Operation& op);
+
+  void end_early(Operation& op, Status why);
+  void settle(Operation& op, uint64_t changes, uint64_t cut);
+  // In a turn of the loop: ends `op` and runs the completion.
+  void finish(Operation& op, Status status);
+  // The same from inside submit() or cancel(), where no completion may run.
+  void finish_later(Operation& op, Status status);
+  // Takes the result over into the IoOp and gives the operation back; null if that ended before.
+  IoOp* release(Operation& op, Status status);
+  void start_waiting();
+
+  engine::Loop& loop_;
+  engine::Net& net_;
+  const DataPlane& plane_;
+  std::unique_ptr<Operation[]> operations_;
+  std::unique_ptr<Piece[]> pieces_;
+  std::vector<Operation*> free_operations_;
+  Piece* free_pieces_ = nullptr;
+  IntrusiveList<IoOp> waiting_;
+  bool starting_ = false;
+};
+
+}  // namespace penstock::client

@@ -1,0 +1,138 @@
+#include "target_calls.h"
+
+#include "limits.h"
+
+namespace penstock::client {
+
+using wire::ChunkMethod;
+
+struct TargetCalls::Call : engine::CallOp {
+  uint32_t target = 0;
+  ChunkMethod what = ChunkMethod::sync;
+  wire::ChunkRequest message;
+  union {
+    wire::ChunkRemoveResponse removed;
+    wire::ChunkEndResponse end{};
+  };
+
+  Call(uint32_t to_target, ChunkMethod to_do, wire::ChunkRequest with)
+      : target(to_target), what(to_do), message(with) {}
+  // Only before the call runs.
+  Call(Call&& other) : Call(other.target, other.what, other.message) {}
+};
+
+struct TargetCalls::Batch {
+  engine::Loop* loop = nullptr;
+  engine::Op* done = nullptr;
+  size_t left = 0;
+  Status status;
+};
+
+// All at once: there are only as many as targets.
+Status TargetCalls::run(std::vector<Call>& calls) {
+  if (calls.empty()) return Code::ok;
+  const Shard& shard = config_.shards[calls.front().target % config_.shards.size()];
+  Batch batch;
+  return config_.caller->call(*shard.loop, [&](engine::Op& done) {
+    batch.loop = shard.loop;
+    batch.done = &done;
+    batch.left = calls.size();
+    for (Call& call : calls) {
+      call.to = config_.targets[call.target];
+      call.method = static_cast<uint16_t>(call.what);
+      call.request = wire::as_wire(call.message);
+      if (call.what == ChunkMethod::remove) {
+        call.response = std::as_writable_bytes(std::span(&call.removed, 1));
+      } else if (call.what == ChunkMethod::end_query) {
+        call.response = std::as_writable_bytes(std::span(&call.end, 1));
+      }
+      call.deadline = shard.loop->clock().now() + limits::kStoreCallTimeout;
+      call.owner = &batch;
+      call.completion = [](engine::Op& ended) {
+        auto& self = ended.owner_as<Batch>();
+        if (self.status.ok()) self.status = ended.status;
+        if (--self.left == 0) self.loop->complete(*self.done, self.status);
+      };
+      shard.net->call(call);
+    }
+  });
+}
+
+Status TargetCalls::wait(const std::function<void(engine::Loop&, engine::Op&)>& start) {
+  engine::Loop& loop = *config_.shards.front().loop;
+  return config_.caller->call(loop, [&](engine::Op& done) { start(loop, done); });
+}
+
+Status TargetCalls::clear(InodeId inode, const Placement& placement, uint32_t chunk, uint32_t begin,
+                          uint32_t end, bool durable) {
+  std::vector<Call> calls;
+  calls.emplace_back(placement.chain_of(chunk), ChunkMethod::clear,
+                     wire::ChunkRequest{.inode = inode.value,
+                                        .chunk = chunk,
+                                        .begin = begin,
+                                        .length = end,
+                                        .flags = durable ? uint32_t{wire::kChunkDurable} : 0});
+  return run(calls);
+}
+
+Status TargetCalls::clear_beyond(InodeId inode, const Placement& placement, uint64_t length,
+                                 bool durable) {
+  uint32_t first_gone = placement.chunk_of(length);
+  if (const uint32_t within = placement.within(length); within != 0) {
+    TRY(clear(inode, placement, first_gone, within, wire::kChunkEnd, durable));
+    if (first_gone == UINT32_MAX) return Code::ok;
+    ++first_gone;
+  } else if (length >= placement.file_bytes_max()) {
+    return Code::ok;  // there is no chunk behind it
+  }
+  std::vector<Call> calls;
+  calls.reserve(placement.chain_count());
+  for (uint32_t i = 0; i < placement.chain_count(); ++i) {
+    calls.emplace_back(placement.chain_first() + i, ChunkMethod::remove,
+                       wire::ChunkRequest{.inode = inode.value,
+                                          .chunk = first_gone,
+                                          .flags = durable ? uint32_t{wire::kChunkDurable} : 0});
+  }
+  return run(calls);
+}
+
+Status TargetCalls::remove(InodeId inode) {
+  std::vector<Call> calls;
+  calls.reserve(config_.targets.size());
+  for (uint32_t i = 0; i < config_.targets.size(); ++i) {
+    calls.emplace_back(i, ChunkMethod::remove, wire::ChunkRequest{.inode = inode.value});
+  }
+  return run(calls);
+}
+
+Status TargetCalls::sync_all() {
+  std::vector<Call> calls;
+  calls.reserve(config_.targets.size());
+  for (uint32_t i = 0; i < config_.targets.size(); ++i) {
+    calls.emplace_back(i, ChunkMethod::sync, wire::ChunkRequest{});
+  }
+  return run(calls);
+}
+
+Result<uint64_t> TargetCalls::end_of(InodeId inode, const Placement& placement) {
+  std::vector<Call> calls;
+  calls.reserve(placement.chain_count());
+  for (uint32_t i = 0; i < placement.chain_count(); ++i) {
+    calls.emplace_back(placement.chain_first() + i, ChunkMethod::end_query,
+                       wire::ChunkRequest{.inode = inode.value});
+  }
+  TRY(run(calls));
+  uint64_t end = 0;
+  for (const Call& call : calls) {
+    const wire::ChunkEndResponse& answer = call.end;
+    if (call.response_length != sizeof answer || answer.any > 1 ||
+        answer.end_in_chunk > placement.chunk_bytes()) {
+      return Code::bad_message;
+    }
+    if (answer.any == 0) continue;
+    end = std::max(end, placement.offset_of(answer.last_chunk) + answer.end_in_chunk);
+  }
+  return std::min(end, placement.file_bytes_max());
+}
+
+}  // namespace penstock::client

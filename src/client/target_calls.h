@@ -1,0 +1,40 @@
+// Calls to targets from threads that may block: removing, clearing, syncing, asking for the end.
+#pragma once
+
+#include "layout.h"
+
+#include <vector>
+
+#include "penstock/wire.h"
+
+namespace penstock::client {
+
+// Thread safe. Each function returns when all its calls have ended; the first failure counts.
+class TargetCalls {
+ public:
+  explicit TargetCalls(const FileSystemConfig& config) : config_(config) {}
+
+  // Bytes [begin, end) of one chunk; `end` may be wire::kChunkEnd.
+  Status clear(InodeId inode, const Placement& placement, uint32_t chunk, uint32_t begin,
+               uint32_t end, bool durable);
+  // All bytes at and beyond `length`.
+  Status clear_beyond(InodeId inode, const Placement& placement, uint64_t length, bool durable);
+  // All chunks of the inode, on every target.
+  Status remove(InodeId inode);
+  // What completed before on any target is durable; of one inode, or InodeId{}: of all.
+  Status sync_all();
+  // Where the data of the inode ends; 0 if there is none.
+  Result<uint64_t> end_of(InodeId inode, const Placement& placement);
+
+  // Runs `start` with an Op on the loop of the first shard and waits for its completion.
+  Status wait(const std::function<void(engine::Loop& loop, engine::Op& done)>& start);
+
+ private:
+  struct Call;
+  struct Batch;
+  Status run(std::vector<Call>& calls);
+
+  const FileSystemConfig& config_;
+};
+
+}  // namespace penstock::client

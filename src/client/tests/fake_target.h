@@ -1,0 +1,118 @@
+// A target in memory, for tests: chunks are strings, operations complete in a later turn.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "penstock/store.h"
+
+namespace penstock::client {
+
+class FakeTarget final : public store::Target {
+ public:
+  explicit FakeTarget(engine::Loop& loop) : loop_(loop) {}
+
+  // Decides the fate of the next operations; ok lets them happen. Asked once per operation.
+  std::function<Status()> fault = [] { return Status(Code::ok); };
+  // Operations stay in `held` instead of completing.
+  bool hold = false;
+  std::vector<std::function<void()>> held;
+  std::map<ChunkId, std::string> chunks;
+  uint64_t operations = 0;
+  uint64_t syncs = 0;
+
+  void release() {
+    hold = false;
+    for (auto& complete : std::exchange(held, {})) complete();
+  }
+
+  void submit(store::ReadOp& op) override {
+    run(op, [this, &op] {
+      const auto found = chunks.find(op.chunk);
+      if (found == chunks.end() && op.refuse_holes) return Status(Code::no_data);
+      std::memset(op.destination.data, 0, op.destination.length);
+      op.route = found == chunks.end() ? engine::Route::hole : engine::Route::disk_direct;
+      if (found == chunks.end() || found->second.size() <= op.offset) return Status(Code::ok);
+      const std::string& bytes = found->second;
+      std::memcpy(op.destination.data, bytes.data() + op.offset,
+                  std::min<uint64_t>(op.destination.length, bytes.size() - op.offset));
+      return Status(Code::ok);
+    });
+  }
+  void submit(store::WriteOp& op) override {
+    run(op, [this, &op] {
+      std::string& bytes = chunks[op.chunk];
+      bytes.resize(std::max<uint64_t>(bytes.size(), op.offset + op.source.length));
+      std::memcpy(bytes.data() + op.offset, op.source.data, op.source.length);
+      op.route = engine::Route::disk_direct;
+      return Status(Code::ok);
+    });
+  }
+  void submit(store::ClearOp& op) override {
+    run(op, [this, &op] {
+      const auto found = chunks.find(op.chunk);
+      if (found == chunks.end() || found->second.size() <= op.begin) return Status(Code::ok);
+      std::string& bytes = found->second;
+      if (op.end == store::kWholeChunk) {
+        bytes.resize(op.begin);
+      } else {
+        const size_t end = std::min<size_t>(bytes.size(), op.end);
+        std::fill(bytes.begin() + op.begin, bytes.begin() + static_cast<ptrdiff_t>(end), '\0');
+      }
+      return Status(Code::ok);
+    });
+  }
+  void submit(store::RemoveOp& op) override {
+    run(op, [this, &op] {
+      for (auto it = chunks.lower_bound({op.inode, op.first_chunk});
+           it != chunks.end() && it->first.inode == op.inode;) {
+        op.removed_bytes += it->second.size();
+        it = chunks.erase(it);
+      }
+      return Status(Code::ok);
+    });
+  }
+  void submit(store::SyncOp& op) override {
+    run(op, [this] {
+      ++syncs;
+      return Status(Code::ok);
+    });
+  }
+  void submit(store::EndQueryOp& op) override {
+    run(op, [this, &op] {
+      for (const auto& [id, bytes] : chunks) {
+        if (id.inode != op.inode || bytes.empty()) continue;
+        op.any = true;
+        op.last_chunk = id.index;
+        op.end_in_chunk = static_cast<uint32_t>(bytes.size());
+        op.allocated_bytes += align_up(bytes.size(), limits::kBlockBytes);
+      }
+      return Status(Code::ok);
+    });
+  }
+  void submit(store::ScrubOp& op) override { loop_.complete(op, Code::ok); }
+  store::TargetStatus status() const override { return {}; }
+  void close(engine::Op& done) override { loop_.complete(done, Code::ok); }
+
+ private:
+  void run(engine::Op& op, const std::function<Status()>& action) {
+    ++operations;
+    if (hold) {
+      held.push_back([this, &op, action] { act(op, action); });
+    } else {
+      act(op, action);
+    }
+  }
+  void act(engine::Op& op, const std::function<Status()>& action) {
+    Status status = fault();
+    if (status.ok()) status = action();
+    loop_.complete(op, status);
+  }
+
+  engine::Loop& loop_;
+};
+
+}  // namespace penstock::client

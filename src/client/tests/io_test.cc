@@ -1,0 +1,241 @@
+#include "node.h"
+
+namespace penstock::client {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST(FileIoTest, bytes_come_back_when_written_over_many_chunks) {
+  Node node;
+  const FileRef file = node.open("/a");
+  std::string bytes(300'000, ' ');
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(mix64(i));
+  EXPECT_EQ(*node.write(file, 12345, bytes), bytes.size());
+  EXPECT_EQ(length_of(*file), 12345 + bytes.size());
+  EXPECT_EQ(node.read(file, 12345, bytes.size()), bytes);
+  EXPECT_EQ(node.read(file, 0, 12345), std::string(12345, '\0'));
+  // Both targets hold a part.
+  EXPECT_GT(node.targets[0]->chunks.size(), 0u);
+  EXPECT_GT(node.targets[1]->chunks.size(), 0u);
+  EXPECT_TRUE(node.files->close_file(file).ok());
+}
+
+TEST(FileIoTest, reads_end_at_the_length) {
+  Node node;
+  const FileRef file = node.open("/a");
+  EXPECT_TRUE(node.write(file, 0, "0123456789").has_value());
+  EXPECT_EQ(node.read(file, 4, 100), "456789");
+  EXPECT_EQ(node.read(file, 10, 100), "");
+  EXPECT_EQ(node.read(file, limits::kFileBytesMax - 100, 100), "");
+}
+
+TEST(FileIoTest, rights_of_the_open_count) {
+  Node node;
+  EXPECT_TRUE(node.files->close_file(node.open("/a")).ok());
+  const FileRef reader = node.open("/a", {});
+  const FileRef writer = node.open("/a", {.read = false, .write = true});
+  EXPECT_EQ(node.write(reader, 0, "x").error(), Status(Code::access_denied));
+  EXPECT_TRUE(node.write(writer, 0, "x").has_value());
+  std::string buffer(1, '?');
+  EXPECT_EQ(node.files->read(writer, 0, Node::memory_of(buffer)).error(),
+            Status(Code::access_denied));
+  EXPECT_EQ(node.files->punch(reader, 0, 1, nullptr), Status(Code::access_denied));
+  EXPECT_EQ(node.read(reader, 0, 1), "x");
+}
+
+TEST(FileIoTest, ranges_beyond_the_largest_file_are_refused) {
+  Node node;
+  const FileRef file = node.open("/a");
+  EXPECT_EQ(node.write(file, limits::kFileBytesMax - 1, "xy").error(), Status(Code::too_large));
+  EXPECT_EQ(node.write(file, UINT64_MAX, "xy").error(), Status(Code::invalid_argument));
+  EXPECT_EQ(node.write(file, 0, "").has_value(), true);
+  EXPECT_EQ(length_of(*file), 0u);
+}
+
+TEST(FileIoTest, the_prefix_counts_when_a_write_fails_in_the_middle) {
+  Node node(1, 1);
+  const FileRef file = node.open("/a");
+  int calls = 0;
+  node.targets[0]->fault = [&] { return ++calls == 3 ? Code::no_space : Code::ok; };
+  const std::string bytes(4 * 65536, 'x');
+  EXPECT_EQ(*node.write(file, 0, bytes), 2u * 65536);
+  EXPECT_EQ(length_of(*file), 2u * 65536);
+  calls = 2;
+  EXPECT_EQ(node.write(file, 0, bytes).error(), Status(Code::no_space));
+  // What the failed part left behind the end does not show when the file grows.
+  node.targets[0]->fault = [] { return Code::ok; };
+  EXPECT_TRUE(node.truncate(inode_of(*file), 5 * 65536).ok());
+  EXPECT_EQ(node.read(file, 2 * 65536, 3 * 65536), std::string(3 * 65536, '\0'));
+}
+
+TEST(FileIoTest, an_error_of_a_read_is_not_a_short_read) {
+  Node node(1, 1);
+  const FileRef file = node.open("/a");
+  EXPECT_TRUE(node.write(file, 0, std::string(200'000, 'x')).has_value());
+  int calls = 0;
+  node.targets[0]->fault = [&] { return ++calls == 2 ? Code::corrupt : Code::ok; };
+  std::string buffer(200'000, '?');
+  EXPECT_EQ(node.files->read(file, 0, Node::memory_of(buffer)).error(), Status(Code::corrupt));
+}
+
+// Operations on a client, watched from outside.
+struct Tracked : IoOp {
+  int completions = 0;
+  std::string buffer;
+  Tracked(const FileRef& open, IoKind what, uint64_t at, std::string bytes)
+      : buffer(std::move(bytes)) {
+    file = open;
+    kind = what;
+    offset = at;
+    memory = Node::memory_of(buffer);
+    completion = [](engine::Op& op) { ++static_cast<Tracked&>(op).completions; };
+  }
+};
+
+TEST(ClientTest, refuses_holes_when_asked) {
+  Node node;
+  const FileRef file = node.open("/a");
+  EXPECT_TRUE(node.write(file, 200'000, "x").has_value());
+  Tracked io(file, IoKind::read, 0, std::string(10, '?'));
+  io.refuse_holes = true;
+  node.files->client(0).submit(io);
+  node.world.run_for(milliseconds(1));
+  EXPECT_EQ(io.status, Status(Code::no_data));
+}
+
+TEST(ClientTest, completes_every_operation_once_when_more_than_its_limit_are_submitted) {
+  Node node;
+  const FileRef file = node.open("/a");
+  EXPECT_TRUE(node.write(file, 0, std::string(65536, 'z')).has_value());
+  std::vector<std::unique_ptr<Tracked>> all;
+  for (uint32_t i = 0; i < kIoOpsMax + 500; ++i) {
+    all.push_back(std::make_unique<Tracked>(file, IoKind::read, i, std::string(7, '?')));
+    node.files->client(0).submit(*all.back());
+    EXPECT_EQ(all.back()->completions, 0);
+  }
+  node.world.run_for(milliseconds(10));
+  for (const auto& io : all) {
+    ASSERT_EQ(io->completions, 1);
+    ASSERT_TRUE(io->status.ok());
+    ASSERT_EQ(io->buffer, "zzzzzzz");
+  }
+}
+
+TEST(ClientTest, ends_a_waiting_operation_when_it_is_cancelled) {
+  Node node;
+  const FileRef file = node.open("/a");
+  std::vector<std::unique_ptr<Tracked>> all;
+  for (uint32_t i = 0; i < kIoOpsMax + 2; ++i) {
+    all.push_back(std::make_unique<Tracked>(file, IoKind::write, i, "x"));
+    node.files->client(0).submit(*all.back());
+  }
+  node.files->client(0).cancel(*all.back());
+  node.world.run_for(milliseconds(10));
+  EXPECT_EQ(all.back()->completions, 1);
+  EXPECT_EQ(all.back()->status, Status(Code::cancelled));
+  EXPECT_EQ(all.back()->transferred, 0u);
+  for (size_t i = 0; i + 1 < all.size(); ++i) ASSERT_TRUE(all[i]->status.ok());
+  EXPECT_EQ(length_of(*file), uint64_t{kIoOpsMax} + 1);
+}
+
+TEST(ClientTest, keeps_the_memory_until_the_target_is_done_when_the_deadline_passes) {
+  Node node(1, 1);
+  const FileRef file = node.open("/a");
+  node.targets[0]->hold = true;
+  Tracked io(file, IoKind::write, 0, std::string(65536 * 40, 'x'));
+  io.deadline = node.world.now() + milliseconds(5);
+  node.files->client(0).submit(io);
+  node.world.run_for(milliseconds(20));
+  EXPECT_EQ(io.completions, 0) << "the target may still read the memory";
+  node.targets[0]->release();
+  node.world.run_for(milliseconds(20));
+  EXPECT_EQ(io.completions, 1);
+  EXPECT_EQ(io.status, Status(Code::timed_out));
+  // Sixteen parts were on their way, and happened.
+  EXPECT_EQ(io.transferred, 16u * 65536);
+  EXPECT_EQ(length_of(*file), 16u * 65536);
+}
+
+TEST(ClientTest, gives_up_a_write_that_waits_for_a_cut_when_its_deadline_passes) {
+  Node node(1, 1);
+  const FileRef file = node.open("/a");
+  EXPECT_TRUE(node.write(file, 0, std::string(200'000, 'x')).has_value());
+  Tracked slow(file, IoKind::write, 0, "yyy");
+  node.targets[0]->hold = true;
+  node.files->client(0).submit(slow);
+  Tracked late(file, IoKind::write, 0, "late");
+  Tracked patient(file, IoKind::write, 150'000, "patient");
+  late.deadline = node.world.now() + milliseconds(10);
+  node.world.after(milliseconds(5), "late", [&] {
+    node.files->client(0).submit(late);
+    node.files->client(0).submit(patient);
+  });
+  node.world.after(milliseconds(30), "release", [&] {
+    EXPECT_EQ(late.completions, 1);
+    EXPECT_EQ(patient.completions, 0);
+    node.targets[0]->release();
+  });
+  EXPECT_TRUE(node.truncate(inode_of(*file), 100'000).ok());
+  EXPECT_EQ(slow.completions, 1);
+  EXPECT_EQ(late.status, Status(Code::timed_out));
+  node.world.run_for(milliseconds(10));
+  EXPECT_EQ(patient.completions, 1);
+  EXPECT_TRUE(patient.status.ok());
+  EXPECT_EQ(length_of(*file), 150'007u);
+  EXPECT_EQ(node.read(file, 0, 4), "yyyx");
+  EXPECT_EQ(node.read(file, 100'000, 50'000), std::string(50'000, '\0'));
+}
+
+TEST(ClientTest, reads_again_when_the_file_was_cut_meanwhile) {
+  Node node(1, 1);
+  const FileRef file = node.open("/a");
+  EXPECT_TRUE(node.write(file, 0, std::string(1000, 'x')).has_value());
+  Tracked io(file, IoKind::read, 0, std::string(1000, '?'));
+  node.targets[0]->hold = true;
+  node.files->client(0).submit(io);
+  node.world.run_for(milliseconds(1));
+  ASSERT_EQ(node.targets[0]->held.size(), 1u);
+  auto held = std::exchange(node.targets[0]->held, {});
+  node.targets[0]->hold = false;
+  EXPECT_TRUE(node.truncate(inode_of(*file), 10).ok());
+  EXPECT_TRUE(node.write(file, 20, "new").has_value());
+  for (auto& complete : held) complete();
+  node.world.run_for(milliseconds(1));
+  EXPECT_EQ(io.transferred, 23u);
+  EXPECT_EQ(io.buffer.substr(0, 23), std::string(10, 'x') + std::string(10, '\0') + "new");
+}
+
+TEST(ClientTest, reports_the_worst_route) {
+  Node node(1, 1);
+  const FileRef file = node.open("/a");
+  EXPECT_TRUE(node.write(file, 65536, "x").has_value());
+  Tracked hole(file, IoKind::read, 0, std::string(100, '?'));
+  Tracked both(file, IoKind::read, 0, std::string(65537, '?'));
+  node.files->client(0).submit(hole);
+  node.files->client(0).submit(both);
+  node.world.run_for(milliseconds(1));
+  EXPECT_EQ(hole.route, engine::Route::hole);
+  EXPECT_EQ(both.route, engine::Route::disk_direct);
+  EXPECT_EQ(both.transferred, 65537u);
+}
+
+TEST(ClientTest, refuses_what_the_target_of_another_node_answers_in_a_wrong_form) {
+  struct Liar final : engine::Service {
+    void on_call(engine::IncomingCall& call) override {
+      const std::byte nonsense[8] = {std::byte{200}};
+      call.reply(Code::ok, nonsense);
+    }
+  } liar;
+  Node node(1, 1);
+  const FileRef file = node.open("/a");
+  EXPECT_TRUE(node.write(file, 0, "x").has_value());
+  node.nets[0]->withdraw({0, 0});
+  node.nets[0]->serve({0, 0}, liar);
+  std::string buffer(1, '?');
+  EXPECT_EQ(node.files->read(file, 0, Node::memory_of(buffer)).error(), Status(Code::bad_message));
+  node.nets[0]->withdraw({0, 0});
+  node.nets[0]->serve({0, 0}, *node.services[0]);
+}
+
+}  // namespace
+}  // namespace penstock::client

@@ -1,0 +1,117 @@
+// A node in one thread for tests: loops, transport, targets in memory, meta and the file system.
+#pragma once
+
+#include "fake_target.h"
+
+#include <gtest/gtest.h>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "penstock/client.h"
+#include "penstock/net.h"
+#include "penstock/sim.h"
+
+namespace penstock::client {
+
+class Node {
+ public:
+  explicit Node(uint64_t seed = 1, size_t shards = 2) : world(seed), kv_image(world) {
+    for (size_t i = 0; i < shards; ++i) {
+      loops.push_back(std::make_unique<sim::SimLoop>(world));
+      nets.push_back(std::make_unique<net::LocalNet>(network, *loops[i]));
+      targets.push_back(std::make_unique<FakeTarget>(*loops[i]));
+      services.push_back(make_chunk_service(*targets[i]));
+      nets[i]->serve({0, static_cast<uint32_t>(i)}, *services[i]);
+    }
+    start();
+  }
+  ~Node() { stop(); }
+
+  void start() {
+    kv = std::make_unique<sim::SimKv>(kv_image);
+    meta::MetaOptions options;
+    options.default_layout.chunk_bytes_log2 = 16;
+    options.default_layout.chain_count = static_cast<uint32_t>(targets.size());
+    auto opened = meta::Meta::open(*kv, world.clock(), options);
+    ASSERT_TRUE(opened.has_value()) << opened.error().message;
+    meta = std::move(*opened);
+    FileSystemConfig config;
+    for (size_t i = 0; i < loops.size(); ++i) {
+      config.shards.push_back({loops[i].get(), nets[i].get()});
+      config.targets.push_back({0, static_cast<uint32_t>(i)});
+    }
+    config.caller = &caller;
+    config.threads = false;
+    auto made = FileSystem::open(*meta, std::move(config));
+    ASSERT_TRUE(made.has_value()) << made.error().message;
+    files = std::move(*made);
+  }
+  void stop() {
+    if (files != nullptr) files->close();
+    files = nullptr;
+    if (meta != nullptr) {
+      EXPECT_TRUE(meta->close().ok());
+    }
+    meta = nullptr;
+    kv = nullptr;
+  }
+  // As stop(), but nothing is settled.
+  void crash() {
+    files = nullptr;
+    meta = nullptr;
+    kv_image.kill();
+    kv = nullptr;
+  }
+
+  FileRef open(const std::string& path, OpenFlags flags = {.write = true, .create = true}) {
+    Result<FileRef> file = files->open_path(root, path, flags, 0644, {}, nullptr);
+    EXPECT_TRUE(file.has_value()) << path << ": " << file.error().name();
+    return file ? *file : nullptr;
+  }
+  Result<uint64_t> write(const FileRef& file, uint64_t offset, std::string bytes,
+                         bool durable = false, Observer* self = nullptr) {
+    return files->write(file, offset, memory_of(bytes), durable, self);
+  }
+  std::string read(const FileRef& file, uint64_t offset, uint64_t length) {
+    std::string bytes(length, '?');
+    const Result<uint64_t> got = files->read(file, offset, memory_of(bytes));
+    EXPECT_TRUE(got.has_value()) << got.error().name();
+    bytes.resize(got ? *got : 0);
+    return bytes;
+  }
+  Status truncate(InodeId inode, uint64_t length) {
+    meta::SetAttributes changes;
+    changes.length = length;
+    const auto set = files->set_attributes(root, inode, changes, nullptr);
+    return set ? Code::ok : set.error();
+  }
+  static engine::MemoryRef memory_of(std::string& bytes) {
+    return {reinterpret_cast<std::byte*>(bytes.data()), bytes.size()};
+  }
+  size_t chunk_count() const {
+    size_t count = 0;
+    for (const auto& target : targets) count += target->chunks.size();
+    return count;
+  }
+  uint64_t length(InodeId inode) {
+    const auto found = files->attributes(inode);
+    EXPECT_TRUE(found.has_value());
+    return found ? found->length : 0;
+  }
+
+  const Credentials root;
+  sim::SimWorld world;
+  sim::SimKvImage kv_image;
+  std::vector<std::unique_ptr<sim::SimLoop>> loops;
+  net::LocalNetwork network;
+  std::vector<std::unique_ptr<net::LocalNet>> nets;
+  std::vector<std::unique_ptr<FakeTarget>> targets;
+  std::vector<std::unique_ptr<engine::Service>> services;
+  engine::PollingCaller caller;
+  std::unique_ptr<sim::SimKv> kv;
+  std::unique_ptr<meta::Meta> meta;
+  std::unique_ptr<FileSystem> files;
+};
+
+}  // namespace penstock::client

@@ -34,6 +34,8 @@ inline constexpr uint32_t kOrderMax = 14;
 // Data files grow in such steps (less when the file system is nearly full) before they must.
 inline constexpr uint32_t kGrowBlocks = 1 << kOrderMax;
 inline constexpr uint32_t kGrowBlocksMin = 256;
+// After the file system had no room, so long nothing is tried.
+inline constexpr std::chrono::milliseconds kGrowRetryDelay{100};
 inline constexpr uint32_t kGrowAheadBlocks = 2 * kGrowBlocks;
 // Writes leave so many blocks free for clears, which copy up to two blocks in order to free more.
 inline constexpr uint32_t kClearReserveBlocks = 64;

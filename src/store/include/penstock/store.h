@@ -115,6 +115,8 @@ struct TargetConfig {
   uint64_t capacity_bytes = 0;  // 0: as long as the file system has room
   // Left free on the file system below when capacity_bytes is 0.
   uint64_t reserve_bytes = 256 * kMiB;
+  // Bound of the block maps kept in memory; each MiB of them covers about 400 MiB of data.
+  uint64_t map_cache_bytes = kGiB;
 };
 
 struct TargetStatus {

@@ -1,0 +1,324 @@
+#include "committer.h"
+
+#include "core.h"
+#include "superblock.h"
+
+#include <algorithm>
+
+namespace penstock::store {
+namespace {
+
+constexpr size_t kSlotBytes = kMapKeyBytes + kMapRecordBytesMax;
+
+}  // namespace
+
+Status Group::body(engine::KvTransaction& transaction) {
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    const char* slot = records.data() + i * kSlotBytes;
+    const std::string_view key(slot, kMapKeyBytes);
+    if (lengths[i] == 0) {
+      transaction.erase(key);
+    } else {
+      transaction.put(key, {slot + kMapKeyBytes, lengths[i]});
+    }
+  }
+  // A transaction that writes nothing might not reach the disk, and with it those before it.
+  if (lengths.empty()) transaction.put(kSyncKey, "");
+  return Code::ok;
+}
+
+Committer::Committer(Core& core) : core_(core) {
+  for (Group& group : groups_) {
+    group.core = &core;
+    group.home = &core.loop;
+    group.owner = &group;
+    group.completion = [](engine::Op& op) {
+      Group& done = op.owner_as<Group>();
+      done.core->committer.on_committed(done);
+    };
+    for (size_t i = 0; i < group.sync_ops.size(); ++i) {
+      Group::FileSync& op = group.sync_ops[i];
+      op.kind = engine::DiskOpKind::sync;
+      op.owner = &group;
+      op.completion = [](engine::Op& done) {
+        Group& its = done.owner_as<Group>();
+        its.core->committer.on_synced(its, static_cast<Group::FileSync&>(done));
+      };
+      group.idle_syncs[i] = &op;
+    }
+  }
+  gathering_ = &groups_[0];
+  gathering_->stage = Group::Stage::gathering;
+  timer_.owner = start_op_.owner = this;
+  timer_.completion = [](engine::Op& op) { op.owner_as<Committer>().kick(); };
+  start_op_.completion = [](engine::Op& op) { op.owner_as<Committer>().start(); };
+}
+
+Committer::~Committer() {
+  core_.loop.cancel(timer_);
+  if (start_op_.linked()) start_op_.unlink();
+  while (room_waiters_.pop_front() != nullptr) continue;
+  for (Group& group : groups_) {
+    while (group.durable_waiters.pop_front() != nullptr) continue;
+    while (group.waiters.pop_front() != nullptr) continue;
+  }
+}
+
+void Committer::add(CachedMap& map) {
+  Group& group = *gathering_;
+  if (!map.gathered) {
+    map.gathered = true;
+    ++map.pending;
+    if (group.maps.empty()) {
+      core_.loop.cancel(timer_);
+      core_.loop.start(timer_, core_.loop.now() + limits::kCommitDelay);
+    }
+    group.maps.push_back(&map);
+  }
+  if (group.maps.size() >= limits::kGroupMapsStart) kick();
+}
+
+void Committer::add_freed(Extent extent) {
+  auto& freed = gathering_->freed;
+  if (!freed.empty() && freed.back().first + freed.back().count == extent.first) {
+    freed.back().count += extent.count;
+  } else {
+    freed.push_back(extent);
+  }
+}
+
+void Committer::add_file(uint32_t file) {
+  auto& files = gathering_->files;
+  // A handful at most: a group writes to one or two places of the disk.
+  if (std::find(files.begin(), files.end(), file) == files.end()) files.push_back(file);
+}
+
+void Committer::wait_for_room(Request& request) {
+  room_waiters_.push_back(request);
+  kick();
+}
+
+void Committer::wait(engine::Op& op, bool durable) {
+  if (!core_.failed.ok()) {
+    core_.loop.complete(op, core_.refusal());
+    return;
+  }
+  Group* group = nullptr;
+  if (!gathering_->maps.empty()) {
+    group = gathering_;
+  } else if (syncing_ != nullptr) {
+    group = syncing_;
+  } else if (committing_ != nullptr && (committing_->durable || !durable)) {
+    group = committing_;
+  } else if (durable && (committing_ != nullptr || volatile_commits_)) {
+    // A durable group makes those before it durable, too, even if it writes nothing itself.
+    group = gathering_;
+  }
+  if (group == nullptr) {
+    core_.loop.complete(op, Code::ok);
+    return;
+  }
+  (durable ? group->durable_waiters : group->waiters).push_back(op);
+  if (group->stage != Group::Stage::committing) group->durable |= durable;
+  if (group == gathering_) kick();
+}
+
+bool Committer::holds(InodeId inode) const {
+  for (const Group* group : {gathering_, syncing_, committing_}) {
+    if (group == nullptr) continue;
+    if (inode == InodeId{} && !group->maps.empty()) return true;
+    for (const CachedMap* map : group->maps) {
+      if (map->key.chunk.inode == inode) return true;
+    }
+  }
+  return false;
+}
+
+bool Committer::holds_freed() const {
+  return std::any_of(groups_.begin(), groups_.end(),
+                     [](const Group& group) { return !group.freed.empty(); });
+}
+
+void Committer::kick() {
+  gathering_->wanted = true;
+  schedule_start();
+}
+
+void Committer::schedule_start() {
+  if (!start_op_.linked()) core_.loop.complete(start_op_, Code::ok);
+}
+
+bool Committer::idle() const {
+  return syncing_ == nullptr && committing_ == nullptr && gathering_->maps.empty() &&
+         gathering_->durable_waiters.empty() && gathering_->waiters.empty() &&
+         std::all_of(groups_.begin(), groups_.end(),
+                     [](const Group& group) { return group.syncs == 0; });
+}
+
+void Committer::start() {
+  if (!core_.failed.ok() || !gathering_->wanted || syncing_ != nullptr) return;
+  Group& group = *gathering_;
+  const bool somebody_waits = !group.durable_waiters.empty() || !group.waiters.empty();
+  if (group.maps.empty() && !somebody_waits) {
+    group.wanted = false;
+    return;
+  }
+  Group* next = nullptr;
+  for (Group& other : groups_) {
+    if (other.stage == Group::Stage::idle) next = &other;
+  }
+  if (next == nullptr) return;  // an abandoned group still ends its syncs
+  core_.loop.cancel(timer_);
+  encode(group);
+  group.stage = Group::Stage::syncing;
+  syncing_ = &group;
+  gathering_ = next;
+  next->stage = Group::Stage::gathering;
+  while (Request* request = room_waiters_.pop_front()) core_.resume_later(*request);
+  next_syncs(group);
+}
+
+void Committer::encode(Group& group) {
+  group.records.resize(group.maps.size() * kSlotBytes);
+  group.lengths.resize(group.maps.size());
+  for (size_t i = 0; i < group.maps.size(); ++i) {
+    CachedMap& map = *group.maps[i];
+    map.gathered = false;
+    char* slot = group.records.data() + i * kSlotBytes;
+    const EncodedMapKey key = encode_key(map.key);
+    std::copy(key.begin(), key.end(), slot);
+    group.lengths[i] =
+        map.empty() ? 0 : static_cast<uint16_t>(encode_map(map.key, map, slot + kMapKeyBytes));
+  }
+}
+
+void Committer::next_syncs(Group& group) {
+  while (group.next_file < group.files.size() && group.syncs < limits::kGroupSyncs &&
+         group.sync_status.ok() && !group.abandoned) {
+    Group::FileSync& op = *group.idle_syncs[limits::kGroupSyncs - 1 - group.syncs];
+    ++group.syncs;
+    op.file = core_.files.file(group.files[group.next_file++]);
+    core_.disk.submit(op);
+  }
+  if (group.syncs > 0) return;
+  if (group.abandoned) {
+    recycle(group);
+    core_.check_closed();
+    return;
+  }
+  group.stage = Group::Stage::synced;
+  try_commit();
+}
+
+void Committer::on_synced(Group& group, Group::FileSync& op) {
+  if (!op.status.ok() && group.sync_status.ok()) group.sync_status = op.status;
+  --group.syncs;
+  group.idle_syncs[limits::kGroupSyncs - 1 - group.syncs] = &op;
+  next_syncs(group);
+}
+
+void Committer::try_commit() {
+  if (committing_ != nullptr || syncing_ == nullptr) return;
+  Group& group = *syncing_;
+  if (group.stage != Group::Stage::synced) return;
+  if (!group.sync_status.ok()) {
+    // Only now, so that the group before it ended as it would have without.
+    fail(group, group.sync_status);
+    return;
+  }
+  syncing_ = nullptr;
+  committing_ = &group;
+  group.stage = Group::Stage::committing;
+  group.mode = group.durable ? engine::KvMode::write_durable : engine::KvMode::write;
+  group.attempts = 0;
+  core_.kv.submit(group);
+  start();
+}
+
+void Committer::on_committed(Group& group) {
+  const Code code = group.status.code();
+  if (code == Code::busy || code == Code::conflict) {
+    if (++group.attempts < limits::kCommitAttemptsMax) {
+      core_.kv.submit(group);
+      return;
+    }
+  }
+  if (!group.status.ok()) {
+    fail(group, group.status);
+    return;
+  }
+  ++commits_;
+  core_.counters.commits.add();
+  volatile_commits_ = !group.durable;
+  for (CachedMap* map : group.maps) {
+    if (--map->pending == 0) core_.index.release_if_unused(*map);
+  }
+  group.maps.clear();
+  committing_ = nullptr;
+  complete_all(group.durable_waiters, Code::ok);
+  complete_all(group.waiters, Code::ok);
+  if (!group.freed.empty()) core_.reclaim.retire(group.freed);
+  recycle(group);
+  try_commit();
+  start();
+  core_.updater.space_changed();
+  core_.check_closed();
+}
+
+void Committer::complete_all(IntrusiveList<engine::Op>& list, Status status) {
+  while (engine::Op* op = list.pop_front()) core_.loop.complete(*op, status);
+}
+
+void Committer::recycle(Group& group) {
+  group.stage = Group::Stage::idle;
+  group.wanted = group.durable = group.abandoned = false;
+  group.sync_status = Code::ok;
+  group.next_file = 0;
+  group.maps.clear();
+  group.freed.clear();
+  group.files.clear();
+  group.lengths.clear();
+}
+
+void Committer::fail(Group& group, Status status) {
+  core_.failed = status;
+  if (status.code() != Code::closed) {
+    log::error(
+        "store: {}: {} failed: {}; the target takes no updates any more, and {} updated block maps "
+        "go back to what was committed (find the cause, then restart)",
+        core_.config.directory, group.stage == Group::Stage::committing ? "a commit" : "a sync",
+        status.name(), group.maps.size());
+  }
+  core_.loop.cancel(timer_);
+  core_.maps.start_over();
+  for (Group* each : {committing_, syncing_, gathering_}) {
+    if (each != nullptr) abandon(*each, status);
+  }
+  Group* const open_sync = syncing_;
+  committing_ = syncing_ = nullptr;
+  recycle(group);
+  if (open_sync != nullptr && open_sync != &group) {
+    // Its syncs end in their own time; on_synced() does the rest.
+    open_sync->abandoned = true;
+    if (open_sync->syncs == 0) recycle(*open_sync);
+  }
+  recycle(*gathering_);
+  gathering_->stage = Group::Stage::gathering;
+  while (Request* request = room_waiters_.pop_front()) core_.resume_later(*request);
+  core_.updater.space_changed();
+  core_.check_closed();
+}
+
+void Committer::abandon(Group& group, Status status) {
+  for (CachedMap* map : group.maps) {
+    --map->pending;
+    map->gathered = false;
+    core_.maps.forget(*map);
+  }
+  group.maps.clear();
+  group.freed.clear();
+  complete_all(group.durable_waiters, status);
+  complete_all(group.waiters, status);
+}
+
+}  // namespace penstock::store

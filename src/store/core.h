@@ -1,0 +1,102 @@
+// The parts of a target and what they share. Each part has one purpose and reaches the others
+// through here; all of it belongs to the thread of one loop.
+#pragma once
+
+#include "committer.h"
+#include "data_files.h"
+#include "maps.h"
+#include "reader.h"
+#include "reclaim.h"
+#include "superblock.h"
+#include "sweeps.h"
+#include "transfers.h"
+#include "updater.h"
+
+#include "penstock/store.h"
+
+namespace penstock::store {
+
+struct Counters {
+  metrics::Counter reads{"store.read.ops"};
+  metrics::Counter read_bytes{"store.read.bytes"};
+  metrics::Counter writes{"store.write.ops"};
+  metrics::Counter write_bytes{"store.write.bytes"};
+  metrics::Counter commits{"store.commits"};
+  metrics::Counter corrupt_blocks{"store.corrupt_blocks"};
+  metrics::Counter repeated_reads{"store.repeated_reads"};
+};
+
+struct Core {
+  Core(engine::Loop& its_loop, engine::Disk& its_disk, engine::Kv& its_kv, TargetConfig its_config);
+  ~Core();
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
+
+  engine::Loop& loop;
+  engine::Disk& disk;
+  engine::Kv& kv;
+  const TargetConfig config;
+  std::unique_ptr<engine::DirectoryLock> lock;
+  Identity identity;
+
+  Status failed;         // not ok: the target takes no updates any more
+  bool closing = false;  // nothing new begins
+  uint64_t mapped_blocks = 0;
+  uint64_t chunks = 0;
+  uint64_t corrupt_blocks = 0;
+  Counters counters;
+
+  BlockAllocator allocator;
+  MapIndex index;
+  Reclaim reclaim;
+  DataFiles files;
+  Transfers transfers;
+  Maps maps;
+  ChunkLocks locks;
+  Committer committer;
+  Pool<Request> requests;
+  Pool<LargeArrays> large;
+  IntrusiveList<Request> large_waiters;
+  Reader reader;
+  Updater updater;
+  Sweeps sweeps;
+
+  // What an update is answered once the target has failed.
+  Status refusal() const {
+    return failed.code() == Code::closed ? Status(Code::closed) : Status(Code::read_only);
+  }
+  // Called when something ended that close() may be waiting for.
+  void (*on_idle)(Core&) = nullptr;
+  void check_closed() {
+    if (closing) on_idle(*this);
+  }
+  // Called when a request ended, to admit one that waits for its place.
+  void (*on_request_free)(Core&) = nullptr;
+  // Submits a clear as a caller of the target would.
+  void (*submit_clear)(Core&, ClearOp&) = nullptr;
+  void* owner = nullptr;
+
+  // Goes on with a request that waited, now or in a later turn of the loop.
+  void resume(Request& request);
+  void resume_later(Request& request);
+  // Gives a large request its arrays; false if it waits for them.
+  bool take_arrays(Request& request);
+  // Ends the request: completes its operation and takes the context back.
+  void finish(Request& request);
+  void on_io(Io& io);
+  // A block that does not verify, for operators.
+  void report_corrupt(const Request& request, uint32_t block_of_chunk, uint32_t physical);
+
+ private:
+  void run_ready();
+  IntrusiveList<Request> ready_;
+  engine::Op ready_op_;
+};
+
+// The inside of a target, for tests.
+Core& core_of(Target& target);
+
+// Derives the blocks and maps from a request's bytes.
+void set_range(Request& request, uint32_t begin, uint32_t end);
+
+}  // namespace penstock::store

@@ -1,0 +1,246 @@
+#include "open.h"
+
+#include <algorithm>
+
+namespace penstock::store {
+
+using engine::KvMode;
+using engine::KvTransaction;
+
+namespace {
+
+Failure failure(const Core& core, Status status, const std::string& why) {
+  return {status, fmt::format("{}: {}", core.config.directory, why)};
+}
+
+struct DatabaseState {
+  bool empty = true;
+  std::optional<std::string> identity;
+};
+
+Outcome<DatabaseState> look_at_database(Core& core) {
+  DatabaseState state;
+  const Status status = core.kv.run(KvMode::read, [&](KvTransaction& transaction) -> Status {
+    state = DatabaseState();
+    TRY_ASSIGN(state.identity, transaction.get(kIdentityKey));
+    return transaction.scan("", "", [&](std::string_view, std::string_view) {
+      state.empty = false;
+      return false;
+    });
+  });
+  if (!status.ok()) {
+    return failure(core, status, fmt::format("cannot read the database: {}", status.name()));
+  }
+  return state;
+}
+
+// Names that are nobody's data: hidden files, and what a file system puts into its root.
+bool ignorable(const std::string& name) {
+  return name.starts_with(".") || name == "lost+found";
+}
+
+Outcome<bool> make(Core& core, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (ignorable(name)) continue;
+    return failure(core, Code::not_empty,
+                   fmt::format("holds '{}' but is no target (use an empty directory)", name));
+  }
+  core.identity.id = core.config.id;
+  for (size_t i = 0; i < core.identity.uuid.size(); i += 8) {
+    const uint64_t random = core.loop.random().next();
+    for (size_t b = 0; b < 8; ++b) {
+      core.identity.uuid[i + b] = static_cast<uint8_t>(random >> (8 * b));
+    }
+  }
+  const std::string path = core.config.directory + "/" + kSuperblockName;
+  Status status = core.disk.replace_file(path, encode_superblock(core.identity));
+  if (!status.ok())
+    return failure(core, status, fmt::format("cannot write to it: {}", status.name()));
+  status = core.kv.run(KvMode::write_durable, [&](KvTransaction& transaction) -> Status {
+    transaction.put(kIdentityKey, encode_identity(core.identity));
+    return Code::ok;
+  });
+  if (!status.ok()) {
+    return failure(core, status, fmt::format("cannot write to the database: {}", status.name()));
+  }
+  return true;
+}
+
+Outcome<bool> check_identity(Core& core, const DatabaseState& database, bool has_data) {
+  const std::string path = core.config.directory + "/" + kSuperblockName;
+  const Result<std::string> text = core.disk.read_file(path);
+  if (!text) {
+    return failure(core, text.error(),
+                   fmt::format("cannot read '{}': {}", kSuperblockName, text.error().name()));
+  }
+  const Result<Identity> own = decode_superblock(*text);
+  if (!own && own.error().code() == Code::wrong_version) {
+    return failure(core, own.error(),
+                   fmt::format("was written in format {}, this program knows format {} (use the "
+                               "program version that wrote it)",
+                               own.error().detail(), kFormatVersion));
+  }
+  if (!own) {
+    return failure(
+        core, own.error(),
+        fmt::format("its file '{}' is damaged (restore it from a backup)", kSuperblockName));
+  }
+  if (own->id != core.config.id) {
+    return failure(core, Code::invalid_argument,
+                   fmt::format("holds target {}, not {} (is the right disk mounted?)",
+                               own->id.value, core.config.id.value));
+  }
+  if (database.empty && !has_data) {
+    return failure(core, Code::corrupt,
+                   "its making was interrupted (remove the directory and start again)");
+  }
+  if (!database.identity) {
+    return failure(core, Code::corrupt,
+                   "its database is missing or lost its content (restore the database from a "
+                   "backup; without it the data files cannot be read)");
+  }
+  const Result<Identity> theirs = decode_identity(*database.identity);
+  if (!theirs) {
+    return failure(core, theirs.error(),
+                   fmt::format("the identity in its database: {}", theirs.error().name()));
+  }
+  if (*theirs != *own) {
+    return failure(core, Code::invalid_argument,
+                   "the database belongs to another target (is the right disk mounted?)");
+  }
+  core.identity = *own;
+  return true;
+}
+
+// Takes the blocks of one committed map, and keeps the map in memory while there is room.
+Status adopt(Core& core, const MapKey& key, const BlockMap& map) {
+  for (uint32_t i = 0; i < limits::kMapBlocks;) {
+    if (map.blocks[i].hole()) {
+      ++i;
+      continue;
+    }
+    Extent run{map.blocks[i].physical, 1};
+    while (i + run.count < limits::kMapBlocks &&
+           map.blocks[i + run.count].physical == run.first + run.count &&
+           !map.blocks[i + run.count].hole()) {
+      ++run.count;
+    }
+    if (!core.allocator.take(run)) return Code::corrupt;
+    core.mapped_blocks += run.count;
+    i += run.count;
+  }
+  if (key.index == 0) ++core.chunks;
+  if (core.index.size() < core.index.maps_max()) {
+    static_cast<BlockMap&>(core.index.insert(key)) = map;
+  } else {
+    core.index.set_incomplete();
+  }
+  return Code::ok;
+}
+
+// Some records of the database at a time.
+struct Batch {
+  static constexpr size_t kRecordsMax = 4096;
+  std::vector<std::pair<MapKey, BlockMap>> maps;
+  std::string next;  // where the following batch begins; empty at the end
+  std::string bad;   // what is wrong with the record that could not be read
+
+  Status read(KvTransaction& transaction, const std::string& begin) {
+    maps.clear();
+    next.clear();
+    bad.clear();
+    Status status;
+    TRY(transaction.scan(begin, "", [&](std::string_view key, std::string_view record) {
+      if (key == kIdentityKey || key == kSyncKey) return true;
+      if (maps.size() == kRecordsMax) {
+        next = key;
+        return false;
+      }
+      const auto decoded = decode_key(key);
+      if (!decoded) {
+        bad = fmt::format("a key of {} bytes that no target has", key.size());
+        status = Code::corrupt;
+        return false;
+      }
+      BlockMap map;
+      status = decode_map(*decoded, record, map);
+      if (!status.ok()) {
+        bad = fmt::format("the block map of inode {} chunk {} at block {}: {}",
+                          decoded->chunk.inode.value, decoded->chunk.index,
+                          decoded->index * limits::kMapBlocks, status.name());
+        return false;
+      }
+      maps.emplace_back(*decoded, map);
+      return true;
+    }));
+    return status;
+  }
+};
+
+Outcome<bool> load_maps(Core& core) {
+  Batch batch;
+  std::string begin;
+  do {
+    const Status status = core.kv.run(KvMode::read, [&](KvTransaction& transaction) -> Status {
+      return batch.read(transaction, begin);
+    });
+    if (!status.ok()) {
+      const std::string what = batch.bad.empty() ? std::string(status.name()) : batch.bad;
+      return failure(core, status,
+                     fmt::format("its database is damaged: {} (restore it from a backup)", what));
+    }
+    for (const auto& [key, map] : batch.maps) {
+      if (adopt(core, key, map).ok()) continue;
+      return failure(core, Code::corrupt,
+                     fmt::format("the block map of inode {} chunk {} names blocks that are used "
+                                 "twice or lie beyond the data files (restore database and data "
+                                 "files from one backup)",
+                                 key.chunk.inode.value, key.chunk.index));
+    }
+    begin = batch.next;
+  } while (!begin.empty());
+  return true;
+}
+
+}  // namespace
+
+Outcome<bool> open_target(Core& core) {
+  const uint64_t alignment = core.disk.facts().alignment;
+  if (!is_power_of_two(alignment) || alignment > limits::kBlockBytes) {
+    return failure(core, Code::not_supported,
+                   fmt::format("the disk wants transfers aligned to {} bytes", alignment));
+  }
+  TRY_ASSIGN(const DatabaseState database, look_at_database(core));
+  Result<std::vector<std::string>> names = core.disk.list(core.config.directory);
+  if (!names && names.error().code() == Code::not_found && database.empty) {
+    const Status made = core.disk.make_directory(core.config.directory);
+    if (!made.ok()) return failure(core, made, fmt::format("cannot be made: {}", made.name()));
+    names = core.disk.list(core.config.directory);
+  }
+  if (!names) {
+    return failure(core, names.error(), fmt::format("cannot be read: {}", names.error().name()));
+  }
+  auto lock = core.disk.lock_directory(core.config.directory);
+  if (!lock && lock.error().code() == Code::in_use) {
+    return failure(core, Code::in_use, "is in use by another process (stop that one first)");
+  }
+  if (!lock)
+    return failure(core, lock.error(), fmt::format("cannot be locked: {}", lock.error().name()));
+  core.lock = std::move(*lock);
+
+  const auto has = [&](const std::string& name) {
+    return std::find(names->begin(), names->end(), name) != names->end();
+  };
+  if (!has(kSuperblockName)) {
+    if (!database.empty) {
+      return failure(core, Code::not_found,
+                     "holds no target, but the database belongs to one (is the disk mounted?)");
+    }
+    return make(core, *names);
+  }
+  TRY(check_identity(core, database, has(DataFiles::name(0))));
+  TRY(core.files.open(*names));
+  return load_maps(core);
+}
+
+}  // namespace penstock::store

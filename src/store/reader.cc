@@ -1,0 +1,238 @@
+#include "reader.h"
+
+#include "core.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace penstock::store {
+
+using limits::kBlockBytes;
+using limits::kMapBlocks;
+
+namespace {
+
+bool verifies(const std::byte* block, const BlockRef& ref) {
+  return crc32c({block, kBlockBytes}) == ref.crc;
+}
+
+}  // namespace
+
+void Reader::start(Request& request) {
+  request.step = RequestStep::arrays;
+  step(request);
+}
+
+// After step() and pump() the request may have ended and be somebody else's: nothing looks at it.
+void Reader::step(Request& request) {
+  if (!request.status.ok() && request.step != RequestStep::transfer) {
+    core_.maps.let_go(request);
+    core_.finish(request);
+    return;
+  }
+  switch (request.step) {
+    case RequestStep::arrays:
+      if (!core_.take_arrays(request)) return;
+      request.step = RequestStep::maps;
+      [[fallthrough]];
+    case RequestStep::maps:
+      if (!core_.maps.hold(request, false)) return;
+      snapshot(request);
+      request.step = RequestStep::transfer;
+      [[fallthrough]];
+    default:
+      pump(request);
+  }
+}
+
+// From here on the request needs no maps: the blocks stay as they are until it leaves its epoch.
+void Reader::snapshot(Request& request) {
+  uint32_t done = 0;
+  for (uint32_t i = 0; i < request.map_count; ++i) {
+    const uint32_t within = (request.first_block + done) % kMapBlocks;
+    const uint32_t count = std::min(kMapBlocks - within, request.block_count - done);
+    if (const CachedMap* map = request.maps[i]) {
+      std::copy_n(map->blocks.data() + within, count, request.blocks + done);
+    } else {
+      std::fill_n(request.blocks + done, count, BlockRef());
+    }
+    done += count;
+  }
+  core_.maps.let_go(request);
+  request.epoch = core_.reclaim.enter();
+}
+
+void Reader::end(Request& request) {
+  if (core_.reclaim.leave(request.epoch)) core_.updater.space_changed();
+  if (request.kind == RequestKind::read) {
+    auto& op = static_cast<ReadOp&>(*request.op);
+    op.route = request.route;
+    op.bad_block = request.bad_block;
+    core_.counters.reads.add();
+    core_.counters.read_bytes.add(request.end - request.begin);
+  }
+  core_.finish(request);
+}
+
+void Reader::pump(Request& request) {
+  if (request.linked()) request.unlink();
+  const uint32_t ios_max = request.kind == RequestKind::verify ? 1 : limits::kIosPerRequest;
+  while (request.next < request.block_count && request.status.ok()) {
+    if (request.blocks[request.next].hole()) {
+      zero_hole(request);
+      continue;
+    }
+    if (request.ios >= ios_max || !start_run(request)) break;
+  }
+  const bool over = request.next == request.block_count || !request.status.ok();
+  if (request.ios == 0 && over) end(request);
+}
+
+void Reader::zero_hole(Request& request) {
+  if (request.refuse_holes) {
+    request.status = Code::no_data;
+    return;
+  }
+  const uint32_t first = request.next;
+  while (request.next < request.block_count && request.blocks[request.next].hole()) ++request.next;
+  if (request.kind == RequestKind::verify) return;
+  const auto from = request.part(request.first_block + first);
+  const auto to = request.part(request.first_block + request.next - 1);
+  std::memset(request.memory.data + from.offset_in_memory, 0,
+              to.offset_in_memory + to.length - from.offset_in_memory);
+  request.route = engine::worse(request.route, engine::Route::hole);
+}
+
+// Starts one disk read for the blocks from request.next on that lie together on the disk and go the
+// same way. False: the request waits for an Io or a stage.
+bool Reader::start_run(Request& request) {
+  const uint32_t first = request.next;
+  const uint32_t block = request.first_block + first;
+  const BlockRef* refs = request.blocks;
+  bool direct = request.kind == RequestKind::read && request.whole(block);
+  uint64_t at = 0;
+  if (direct) {
+    at = request.part(block).offset_in_memory;
+    direct = core_.transfers.direct_possible(request.memory.data + at);
+  }
+  const uint32_t most = direct ? UINT32_MAX : limits::kStageBlocks;
+  uint32_t count = 1;
+  while (count < most && first + count < request.block_count) {
+    const uint32_t physical = refs[first + count].physical;
+    if (physical != refs[first].physical + count || physical == kHole) break;
+    if (physical % limits::kDataFileBlocks == 0) break;
+    if (direct && !request.whole(block + count)) break;
+    ++count;
+  }
+  Io* io = core_.transfers.take(request, !direct);
+  if (io == nullptr) return false;
+  request.next = first + count;
+  io->first = first;
+  io->count = count;
+  io->step = IoStep::read;
+  const uint64_t length = uint64_t{count} * kBlockBytes;
+  core_.transfers.start(
+      *io, engine::DiskOpKind::read, refs[first].physical,
+      direct ? request.memory.sub(at, length) : core_.transfers.stage_ref(*io, 0, count));
+  return true;
+}
+
+void Reader::on_io(Io& io) {
+  Request& request = *io.request;
+  request.route = engine::worse(request.route, core_.transfers.route(io));
+  if (io.step == IoStep::reread) {
+    on_reread(io);
+    return;
+  }
+  Status status = io.status;
+  // Shorter than it was when its blocks were committed: somebody truncated the file.
+  if (status.ok() && io.transferred != uint64_t{io.count} * kBlockBytes) status = Code::io_error;
+  if (!status.ok()) {
+    if (request.kind == RequestKind::verify && status.code() != Code::closed) {
+      io.one_by_one = true;
+      mismatch(io);
+      return;
+    }
+    fail(request, request.first_block + io.first, status);
+    core_.transfers.give(io);
+    pump(request);
+    return;
+  }
+  verify(io);
+}
+
+void Reader::fail(Request& request, uint32_t block, Status status) {
+  if (!request.status.ok()) return;
+  request.status = status;
+  request.bad_block = block;
+}
+
+void Reader::verify(Io& io) {
+  Request& request = *io.request;
+  while (io.checked < io.count) {
+    const uint32_t i = io.first + io.checked;
+    if (io.one_by_one) {
+      mismatch(io);
+      return;
+    }
+    const uint32_t block = request.first_block + i;
+    const std::byte* at = io.staged ? io.stage + io.checked * kBlockBytes
+                                    : request.memory.data + request.part(block).offset_in_memory;
+    if (!verifies(at, request.blocks[i])) {
+      mismatch(io);
+      return;
+    }
+    if (io.staged) deliver(io, block, at);
+    ++io.checked;
+  }
+  core_.transfers.give(io);
+  pump(request);
+}
+
+// Copies the wanted part of a verified block from a stage to where it belongs.
+void Reader::deliver(Io& io, uint32_t block, const std::byte* staged) {
+  Request& request = *io.request;
+  if (request.kind == RequestKind::verify) {
+    core_.sweeps.on_block_verified(request);
+    return;
+  }
+  const Request::Part part = request.part(block);
+  std::memcpy(request.memory.data + part.offset_in_memory, staged + part.offset_in_block,
+              part.length);
+}
+
+// The caller's memory may have been written to by others, or a transfer may have been torn: what
+// counts is whether the block is good on the disk.
+void Reader::mismatch(Io& io) {
+  if (!io.one_by_one) core_.counters.repeated_reads.add();
+  io.step = IoStep::reread;
+  core_.transfers.reread(io, io.request->blocks[io.first + io.checked].physical);
+}
+
+void Reader::on_reread(Io& io) {
+  Request& request = *io.request;
+  const uint32_t i = io.first + io.checked;
+  const uint32_t block = request.first_block + i;
+  const std::byte* staged = io.stage + (io.staged ? io.checked * kBlockBytes : 0);
+  Status status = io.status;
+  if (status.ok() && io.transferred != kBlockBytes) status = Code::io_error;
+  if (status.ok() && !verifies(staged, request.blocks[i])) {
+    status = Code::corrupt;
+    core_.report_corrupt(request, block, request.blocks[i].physical);
+  }
+  if (status.ok()) {
+    deliver(io, block, staged);
+  } else if (request.kind == RequestKind::verify && status.code() != Code::closed) {
+    core_.sweeps.on_damage(request, block, status);
+  } else {
+    fail(request, block, status);
+    core_.transfers.give(io);
+    pump(request);
+    return;
+  }
+  io.step = IoStep::read;
+  ++io.checked;
+  verify(io);
+}
+
+}  // namespace penstock::store

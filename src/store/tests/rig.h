@@ -1,0 +1,161 @@
+// A target on simulated disk and database, through several lives of the process.
+#pragma once
+
+#include "core.h"
+
+#include <gtest/gtest.h>
+#include <optional>
+
+#include "penstock/sim.h"
+#include "penstock/store.h"
+
+namespace penstock::store {
+
+struct RigOptions {
+  uint64_t capacity_bytes = 64 * kMiB;
+  uint64_t map_cache_bytes = kMiB;
+  bool direct = true;
+  uint64_t alignment = 4096;
+};
+
+class Rig {
+ public:
+  explicit Rig(uint64_t seed = 1, RigOptions options = {})
+      : world(seed), platter(world), records(world), options_(options) {}
+  ~Rig() { end(); }
+
+  // Starts a life of the process; false if the target refuses, with the reason in `refusal`.
+  bool begin() {
+    life_.emplace(*this);
+    TargetConfig config;
+    config.directory = "/target";
+    config.id = TargetId(7);
+    config.capacity_bytes = options_.capacity_bytes;
+    config.reserve_bytes = 0;
+    config.map_cache_bytes = options_.map_cache_bytes;
+    auto opened = Target::open(life_->loop, life_->disk, life_->kv, config);
+    if (!opened) {
+      refusal = opened.error();
+      life_.reset();
+      return false;
+    }
+    target_ = std::move(*opened);
+    return true;
+  }
+  // Orderly: everything is committed.
+  Status close() {
+    const Status status = call([&](engine::Op& done) { target_->close(done); });
+    end();
+    return status;
+  }
+  void power_cut() {
+    platter.power_cut();
+    records.power_cut();
+    drain();
+    end();
+  }
+  void kill() {
+    platter.kill();
+    records.kill();
+    drain();
+    end();
+  }
+  // What was in flight runs to its end.
+  void drain() {
+    for (int quiet = 0; quiet < 4;) quiet = life_->loop.poll() ? 0 : quiet + 1;
+  }
+
+  Target& target() { return *target_; }
+  Core& core() { return core_of(*target_); }
+  engine::Loop& loop() { return life_->loop; }
+  engine::Disk& disk() { return life_->disk; }
+  engine::Kv& kv() { return life_->kv; }
+
+  Status call(const std::function<void(engine::Op&)>& start) {
+    engine::PollingCaller caller;
+    return caller.call(life_->loop, start);
+  }
+  // Runs one operation of any kind to its end.
+  template <class Operation>
+  Status run(Operation& op) {
+    bool done = false;
+    op.owner = &done;
+    op.completion = [](engine::Op& ended) { ended.owner_as<bool>() = true; };
+    target_->submit(op);
+    world.run_until([&] { return done; });
+    EXPECT_TRUE(done);
+    return op.status;
+  }
+
+  Status write(ChunkId chunk, uint32_t offset, std::vector<std::byte>& bytes, bool durable = true) {
+    WriteOp op;
+    op.chunk = chunk;
+    op.offset = offset;
+    op.source = {bytes.data(), bytes.size(), engine::kNoBuffer, engine::MemoryKind::host};
+    op.durable = durable;
+    return run(op);
+  }
+  std::vector<std::byte> read(ChunkId chunk, uint32_t offset, uint32_t length,
+                              Status* status = nullptr) {
+    std::vector<std::byte> bytes(length, std::byte{0xee});
+    ReadOp op;
+    op.chunk = chunk;
+    op.offset = offset;
+    op.destination = {bytes.data(), bytes.size(), engine::kNoBuffer, engine::MemoryKind::host};
+    const Status result = run(op);
+    if (status != nullptr) {
+      *status = result;
+    } else {
+      EXPECT_TRUE(result.ok()) << result.name();
+    }
+    return bytes;
+  }
+  Status clear(ChunkId chunk, uint32_t begin, uint32_t end, bool durable = true) {
+    ClearOp op;
+    op.chunk = chunk;
+    op.begin = begin;
+    op.end = end;
+    op.durable = durable;
+    return run(op);
+  }
+  Status sync(InodeId inode = {}) {
+    SyncOp op;
+    op.inode = inode;
+    return run(op);
+  }
+
+  sim::SimWorld world;
+  sim::SimDiskImage platter;
+  sim::SimKvImage records;
+  Failure refusal;
+
+ private:
+  struct Life {
+    explicit Life(Rig& rig)
+        : loop(rig.world),
+          disk(rig.platter, loop, {rig.options_.direct, rig.options_.alignment}),
+          kv(rig.records) {}
+    sim::SimLoop loop;
+    sim::SimDisk disk;
+    sim::SimKv kv;
+  };
+
+  void end() {
+    target_.reset();
+    life_.reset();
+  }
+
+  RigOptions options_;
+  std::optional<Life> life_;
+  std::unique_ptr<Target> target_;
+};
+
+inline std::vector<std::byte> pattern(size_t length, uint64_t seed) {
+  std::vector<std::byte> bytes(length);
+  for (size_t i = 0; i < length; ++i) {
+    bytes[i] = static_cast<std::byte>(mix64(seed * 1'000'003 + i / 8) >> (8 * (i % 8)));
+  }
+  return bytes;
+}
+
+}  // namespace penstock::store

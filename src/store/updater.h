@@ -1,0 +1,55 @@
+// Writes and clears: new blocks are written beside the old ones, then the block maps change at one
+// instant, and the committer makes that durable.
+//
+//   arrays -> lock (the range is ours) -> maps (at hand) -> space (blocks allocated)
+//          -> transfer (data on its way to the new blocks) -> apply (visible)
+#pragma once
+
+#include "request.h"
+
+namespace penstock::store {
+
+struct Core;
+
+class Updater {
+ public:
+  explicit Updater(Core& core) : core_(core) {}
+  ~Updater();
+
+  // The request has its kind, op, chunk, range and memory; takes it to its end.
+  void start(Request& request);
+  void step(Request& request);
+  void on_io(Io& io);
+  // Blocks became free, or will not become free any more.
+  void space_changed();
+
+ private:
+  bool lock(Request& request);
+  void find_edges(Request& request);
+  bool needs_rewrite(const Request& request, uint32_t block) const;
+  BlockRef old_ref(const Request& request, uint32_t block) const;
+  bool allocate(Request& request);
+  bool wait_for_space(Request& request);
+  void give_space_back(Request& request);
+
+  void pump(Request& request);
+  bool start_next(Request& request);
+  bool start_partial(Request& request);
+  bool start_whole(Request& request);
+  void write_partial(Io& io);
+  void on_old(Io& io);
+  void fail(Request& request, Status status);
+
+  void apply(Request& request);
+  void apply_write(Request& request);
+  void apply_clear(Request& request);
+  void replace(CachedMap& map, uint32_t block_of_map, BlockRef ref);
+  void changed(CachedMap& map, bool was_empty);
+  void end(Request& request);
+
+  Core& core_;
+  IntrusiveList<Request> space_waiters_;
+  bool serving_space_ = false;
+};
+
+}  // namespace penstock::store

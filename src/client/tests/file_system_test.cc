@@ -1,0 +1,371 @@
+#include "node.h"
+
+namespace penstock::client {
+namespace {
+
+using std::chrono::milliseconds;
+
+Credentials user(uint32_t uid) {
+  Credentials credentials;
+  credentials.uid = uid;
+  credentials.gid = uid;
+  return credentials;
+}
+
+TEST(OpenTest, follows_the_mode_bits_unless_root_asks) {
+  Node node;
+  EXPECT_TRUE(node.files->close_file(node.open("/a")).ok());  // root, 0644
+  EXPECT_TRUE(node.files->open_path(user(7), "/a", {}, 0, {}, nullptr).has_value());
+  EXPECT_EQ(node.files->open_path(user(7), "/a", {.write = true}, 0, {}, nullptr).error(),
+            Status(Code::access_denied));
+  meta::SetAttributes secret;
+  secret.mode = 0000;
+  const InodeId id = node.files->lookup(node.root, meta::kRootInode, "a")->inode;
+  EXPECT_TRUE(node.files->set_attributes(node.root, id, secret, nullptr).has_value());
+  EXPECT_EQ(node.files->open_inode(user(7), id, {}, true, nullptr).error(),
+            Status(Code::access_denied));
+  EXPECT_TRUE(node.files->open_inode(user(7), id, {}, false, nullptr).has_value());
+  EXPECT_TRUE(node.files->open_inode(node.root, id, {.write = true}, true, nullptr).has_value());
+}
+
+TEST(OpenTest, creator_may_write_when_the_new_mode_forbids_it) {
+  Node node;
+  ASSERT_TRUE(
+      node.files->make_directory(node.root, meta::kRootInode, "d", 0777, nullptr).has_value());
+  const auto made =
+      node.files->open_path(user(7), "/d/a", {.write = true, .create = true}, 0400, {}, nullptr);
+  ASSERT_TRUE(made.has_value());
+  EXPECT_TRUE(node.write(*made, 0, "x").has_value());
+  EXPECT_EQ(node.files->open_path(user(7), "/d/a", {.write = true}, 0, {}, nullptr).error(),
+            Status(Code::access_denied));
+}
+
+TEST(OpenTest, refuses_what_is_no_regular_file) {
+  Node node;
+  ASSERT_TRUE(
+      node.files->make_directory(node.root, meta::kRootInode, "d", 0755, nullptr).has_value());
+  ASSERT_TRUE(
+      node.files
+          ->make_node(node.root, meta::kRootInode, "p", meta::FileType::fifo, 0644, 0, nullptr)
+          .has_value());
+  EXPECT_EQ(node.files->open_path(node.root, "/d", {}, 0, {}, nullptr).error(),
+            Status(Code::is_directory));
+  EXPECT_EQ(node.files->open_path(node.root, "/p", {}, 0, {}, nullptr).error(),
+            Status(Code::not_supported));
+  EXPECT_EQ(node.files->open_path(node.root, "/none", {}, 0, {}, nullptr).error(),
+            Status(Code::not_found));
+  EXPECT_EQ(node.files->open_inode(node.root, InodeId{12345}, {}, true, nullptr).error(),
+            Status(Code::not_found));
+  EXPECT_EQ(node.files->open_path(node.root, "/a", {.read = true, .truncate = true}, 0, {}, nullptr)
+                .error(),
+            Status(Code::invalid_argument));
+  EXPECT_EQ(node.files->status().open_files, 0u);
+}
+
+TEST(OpenTest, exclusive_creation_fails_when_the_name_exists) {
+  Node node;
+  const OpenFlags exclusive{.write = true, .create = true, .exclusive = true};
+  EXPECT_TRUE(node.files->open_path(node.root, "/a", exclusive, 0644, {}, nullptr).has_value());
+  EXPECT_EQ(node.files->open_path(node.root, "/a", exclusive, 0644, {}, nullptr).error(),
+            Status(Code::already_exists));
+}
+
+TEST(OpenTest, creates_through_symbolic_links_that_lead_nowhere_yet) {
+  Node node;
+  ASSERT_TRUE(
+      node.files->make_directory(node.root, meta::kRootInode, "d", 0755, nullptr).has_value());
+  const InodeId d = node.files->lookup(node.root, meta::kRootInode, "d")->inode;
+  ASSERT_TRUE(node.files->make_symlink(node.root, d, "relative", "new1", nullptr).has_value());
+  ASSERT_TRUE(node.files->make_symlink(node.root, d, "absolute", "/new2", nullptr).has_value());
+  ASSERT_TRUE(node.files->make_symlink(node.root, d, "loop", "loop", nullptr).has_value());
+  const OpenFlags create{.write = true, .create = true};
+  EXPECT_TRUE(node.files->open_path(node.root, "/d/relative", create, 0644, {}, nullptr));
+  EXPECT_TRUE(node.files->open_path(node.root, "/d/absolute", create, 0644, {}, nullptr));
+  EXPECT_EQ(node.files->open_path(node.root, "/d/loop", create, 0644, {}, nullptr).error(),
+            Status(Code::too_many_symlinks));
+  EXPECT_TRUE(node.files->resolve(node.root, "/d/new1", false).has_value());
+  EXPECT_TRUE(node.files->resolve(node.root, "/new2", false).has_value());
+}
+
+TEST(OpenTest, truncation_empties_the_file_for_everybody) {
+  Node node;
+  const FileRef old = node.open("/a");
+  EXPECT_TRUE(node.write(old, 0, std::string(200'000, 'x')).has_value());
+  const FileRef cut = node.open("/a", {.write = true, .truncate = true});
+  EXPECT_EQ(length_of(*old), 0u);
+  EXPECT_EQ(node.read(old, 0, 10), "");
+  EXPECT_EQ(node.chunk_count(), 0u);
+  EXPECT_TRUE(node.write(cut, 5, "y").has_value());
+  EXPECT_EQ(node.read(old, 0, 10), std::string(5, '\0') + "y");
+}
+
+TEST(LengthTest, is_seen_by_others_before_it_is_settled) {
+  Node node;
+  const FileRef file = node.open("/a");
+  EXPECT_TRUE(node.write(file, 0, "12345").has_value());
+  EXPECT_EQ(node.meta->attributes(inode_of(*file))->length, 0u);
+  EXPECT_EQ(node.files->lookup(node.root, meta::kRootInode, "a")->length, 5u);
+  EXPECT_EQ(node.files->resolve(node.root, "/a", true)->length, 5u);
+  EXPECT_EQ(node.length(inode_of(*file)), 5u);
+  const InodeId id = inode_of(*file);
+  EXPECT_TRUE(node.files->close_file(file).ok());
+  EXPECT_EQ(node.meta->attributes(id)->length, 5u);
+  EXPECT_TRUE(node.meta->unsettled()->empty());
+}
+
+TEST(LengthTest, is_settled_in_the_background_when_the_last_reference_is_dropped) {
+  Node node;
+  FileRef file = node.open("/a");
+  const InodeId id = inode_of(*file);
+  EXPECT_TRUE(node.write(file, 0, "12345").has_value());
+  file = nullptr;
+  EXPECT_TRUE(node.files->collect(10).has_value());
+  EXPECT_EQ(node.meta->attributes(id)->length, 5u);
+  EXPECT_EQ(node.files->status().open_files, 0u);
+}
+
+TEST(LengthTest, modification_time_follows_writes_and_explicit_times) {
+  Node node;
+  const FileRef file = node.open("/a");
+  const InodeId id = inode_of(*file);
+  const auto created = node.files->attributes(id)->modified;
+  node.world.run_for(milliseconds(5));
+  EXPECT_TRUE(node.write(file, 0, "x").has_value());
+  const auto written = node.files->attributes(id)->modified;
+  EXPECT_GT(written, created);
+  meta::SetAttributes changes;
+  changes.modified = engine::WallTime{12345};
+  EXPECT_TRUE(node.files->set_attributes(node.root, id, changes, nullptr).has_value());
+  EXPECT_EQ(node.files->attributes(id)->modified.nanoseconds, 12345);
+  EXPECT_TRUE(node.files->close_file(file).ok());
+  EXPECT_EQ(node.files->attributes(id)->modified.nanoseconds, 12345);
+}
+
+TEST(CutTest, removes_exactly_what_lies_behind_the_new_end) {
+  Node node;
+  const FileRef file = node.open("/a");
+  const InodeId id = inode_of(*file);
+  EXPECT_TRUE(node.write(file, 0, std::string(5 * 65536, 'x')).has_value());
+  EXPECT_TRUE(node.truncate(id, 2 * 65536 + 100).ok());
+  EXPECT_EQ(node.chunk_count(), 3u);
+  EXPECT_EQ(node.length(id), 2u * 65536 + 100);
+  EXPECT_TRUE(node.truncate(id, 5 * 65536).ok());
+  EXPECT_EQ(node.read(file, 2 * 65536, 3 * 65536),
+            std::string(100, 'x') + std::string(3 * 65536 - 100, '\0'));
+  EXPECT_TRUE(node.truncate(id, 65536).ok());
+  EXPECT_EQ(node.chunk_count(), 1u);
+  EXPECT_TRUE(node.truncate(id, 0).ok());
+  EXPECT_EQ(node.chunk_count(), 0u);
+  EXPECT_EQ(node.truncate(id, limits::kFileBytesMax + 1), Status(Code::too_large));
+  EXPECT_EQ(node.truncate(meta::kRootInode, 0), Status(Code::is_directory));
+}
+
+TEST(CutTest, works_on_a_file_that_nobody_has_open) {
+  Node node;
+  FileRef file = node.open("/a");
+  const InodeId id = inode_of(*file);
+  EXPECT_TRUE(node.write(file, 0, std::string(1000, 'x')).has_value());
+  EXPECT_TRUE(node.files->close_file(std::move(file)).ok());
+  EXPECT_TRUE(node.truncate(id, 10).ok());
+  EXPECT_TRUE(node.truncate(id, 20).ok());
+  EXPECT_EQ(node.length(id), 20u);
+  EXPECT_EQ(node.read(node.open("/a"), 0, 100), std::string(10, 'x') + std::string(10, '\0'));
+}
+
+TEST(CutTest, needs_the_right_to_write) {
+  Node node;
+  const FileRef file = node.open("/a");
+  EXPECT_TRUE(node.write(file, 0, "12345").has_value());
+  meta::SetAttributes changes;
+  changes.length = 0;
+  EXPECT_EQ(node.files->set_attributes(user(7), inode_of(*file), changes, nullptr).error(),
+            Status(Code::access_denied));
+  EXPECT_EQ(node.read(file, 0, 10), "12345");
+}
+
+TEST(PunchTest, makes_zeros_and_keeps_the_length) {
+  Node node;
+  const FileRef file = node.open("/a");
+  EXPECT_TRUE(node.write(file, 0, std::string(200'000, 'x')).has_value());
+  EXPECT_TRUE(node.files->punch(file, 60'000, 100'000, nullptr).ok());
+  EXPECT_TRUE(node.files->punch(file, 190'000, 1'000'000, nullptr).ok());
+  EXPECT_EQ(node.read(file, 0, 300'000), std::string(60'000, 'x') + std::string(100'000, '\0') +
+                                             std::string(30'000, 'x') + std::string(10'000, '\0'));
+}
+
+TEST(UnlinkTest, keeps_the_bytes_of_an_open_file_until_it_is_closed) {
+  Node node;
+  FileRef file = node.open("/a");
+  const InodeId id = inode_of(*file);
+  EXPECT_TRUE(node.write(file, 0, std::string(200'000, 'x')).has_value());
+  EXPECT_TRUE(node.files->unlink(node.root, meta::kRootInode, "a", nullptr).ok());
+  EXPECT_EQ(*node.files->collect(100), 0u);
+  EXPECT_EQ(node.read(file, 199'999, 10), "x");
+  EXPECT_TRUE(node.write(file, 200'000, "more").has_value());
+  EXPECT_EQ(node.files->attributes(id)->links, 0u);
+  EXPECT_EQ(node.length(id), 200'004u);
+  EXPECT_EQ(node.files->status().removed_waiting, 1u);
+  // One more open of what has no name, as through /proc/self/fd.
+  FileRef again = *node.files->open_inode(node.root, id, {}, true, nullptr);
+  EXPECT_TRUE(node.files->close_file(std::move(file)).ok());
+  EXPECT_EQ(*node.files->collect(100), 0u);
+  EXPECT_EQ(node.read(again, 200'000, 10), "more");
+  EXPECT_TRUE(node.files->close_file(std::move(again)).ok());
+  EXPECT_EQ(node.files->open_inode(node.root, id, {}, true, nullptr).error(), Status(Code::stale));
+  EXPECT_EQ(*node.files->collect(100), 1u);
+  EXPECT_EQ(node.chunk_count(), 0u);
+  EXPECT_EQ(node.files->attributes(id).error(), Status(Code::not_found));
+  EXPECT_EQ(node.files->status().removed_waiting, 0u);
+}
+
+TEST(UnlinkTest, removed_files_are_collected_by_the_next_life) {
+  Node node;
+  EXPECT_TRUE(node.write(node.open("/a"), 0, std::string(200'000, 'x')).has_value());
+  EXPECT_TRUE(node.files->unlink(node.root, meta::kRootInode, "a", nullptr).ok());
+  node.crash();
+  node.start();
+  EXPECT_GT(node.chunk_count(), 0u);
+  EXPECT_EQ(node.files->status().removed_waiting, 1u);
+  EXPECT_EQ(*node.files->collect(100), 1u);
+  EXPECT_EQ(node.chunk_count(), 0u);
+}
+
+TEST(UnlinkTest, collects_many_in_bounded_steps_and_passes_by_those_in_use) {
+  Node node;
+  std::vector<FileRef> open;
+  for (int i = 0; i < 700; ++i) {
+    FileRef file = node.open("/" + std::to_string(i));
+    EXPECT_TRUE(node.write(file, 0, "x").has_value());
+    if (i % 7 == 0) open.push_back(file);
+    EXPECT_TRUE(node.files->unlink(node.root, meta::kRootInode, std::to_string(i), nullptr).ok());
+  }
+  EXPECT_EQ(*node.files->collect(150), 150u);
+  EXPECT_EQ(*node.files->collect(10'000), 450u);
+  EXPECT_EQ(*node.files->collect(10'000), 0u);
+  EXPECT_EQ(node.chunk_count(), 100u);
+  open.clear();
+  EXPECT_EQ(*node.files->collect(10'000), 100u);
+  EXPECT_EQ(node.chunk_count(), 0u);
+}
+
+TEST(UnlinkTest, a_replaced_file_goes_like_an_unlinked_one) {
+  Node node;
+  const FileRef a = node.open("/a");
+  FileRef b = node.open("/b");
+  EXPECT_TRUE(node.write(a, 0, "a").has_value());
+  EXPECT_TRUE(node.write(b, 0, "b").has_value());
+  EXPECT_TRUE(
+      node.files->rename(node.root, meta::kRootInode, "a", meta::kRootInode, "b", {}, nullptr)
+          .ok());
+  EXPECT_EQ(node.read(b, 0, 1), "b");
+  EXPECT_EQ(node.read(node.open("/b", {}), 0, 1), "a");
+  EXPECT_TRUE(node.files->close_file(std::move(b)).ok());
+  EXPECT_EQ(*node.files->collect(100), 1u);
+  EXPECT_EQ(node.chunk_count(), 1u);
+}
+
+TEST(RecoveryTest, finds_the_length_of_files_whose_writer_died) {
+  Node node;
+  const FileRef grown = node.open("/grown");
+  EXPECT_TRUE(node.write(grown, 0, std::string(150'000, 'x')).has_value());
+  const FileRef extended = node.open("/extended");
+  EXPECT_TRUE(node.write(extended, 0, "x").has_value());
+  EXPECT_TRUE(node.truncate(inode_of(*extended), 500'000).ok());
+  node.crash();
+  node.start();
+  EXPECT_EQ(node.length(inode_of(*grown)), 150'000u);
+  EXPECT_EQ(node.length(inode_of(*extended)), 500'000u);
+  EXPECT_TRUE(node.meta->unsettled()->empty());
+}
+
+TEST(RecoveryTest, believes_a_cut_and_not_the_target_that_lost_it) {
+  Node node(1, 1);
+  const FileRef file = node.open("/a");
+  const InodeId id = inode_of(*file);
+  EXPECT_TRUE(node.write(file, 0, std::string(150'000, 'x')).has_value());
+  const auto before = node.targets[0]->chunks;
+  EXPECT_TRUE(node.truncate(id, 10).ok());
+  EXPECT_TRUE(node.write(file, 10, "y").has_value());
+  node.crash();
+  node.targets[0]->chunks = before;  // its removal was not durable
+  node.start();
+  EXPECT_EQ(node.length(id), 10u);
+  // Nor does what the target still holds show later.
+  const FileRef again = node.open("/a", {.write = true});
+  EXPECT_TRUE(node.write(again, 100, "z").has_value());
+  EXPECT_EQ(node.read(again, 0, 1000), std::string(10, 'x') + std::string(90, '\0') + "z");
+}
+
+TEST(RecoveryTest, trusts_the_target_again_once_the_cut_is_synced) {
+  Node node(1, 1);
+  const FileRef file = node.open("/a");
+  EXPECT_TRUE(node.write(file, 0, std::string(150'000, 'x')).has_value());
+  EXPECT_TRUE(node.truncate(inode_of(*file), 10).ok());
+  EXPECT_TRUE(node.meta->unsettled()->empty());
+  EXPECT_TRUE(node.files->sync_file(file).ok());
+  EXPECT_EQ(node.meta->unsettled()->size(), 1u);
+  EXPECT_TRUE(node.write(file, 10, "y").has_value());
+  node.crash();
+  node.start();
+  EXPECT_EQ(node.length(inode_of(*file)), 11u);
+}
+
+TEST(SyncTest, asks_every_target_of_the_file_once_and_not_again_without_changes) {
+  Node node(1, 3);
+  const FileRef file = node.open("/a");
+  EXPECT_TRUE(node.write(file, 0, "x").has_value());
+  EXPECT_TRUE(node.files->sync_file(file).ok());
+  for (const auto& target : node.targets) EXPECT_EQ(target->syncs, 1u);
+  EXPECT_EQ(node.kv_image.volatile_commits(), 0u);
+  EXPECT_TRUE(node.files->sync_file(file).ok());
+  for (const auto& target : node.targets) EXPECT_EQ(target->syncs, 1u);
+  EXPECT_TRUE(node.write(file, 0, "y").has_value());
+  EXPECT_TRUE(node.files->sync_file(file).ok());
+  for (const auto& target : node.targets) EXPECT_EQ(target->syncs, 2u);
+}
+
+TEST(SyncTest, a_durable_write_makes_its_length_durable) {
+  Node node;
+  const FileRef file = node.open("/a");
+  EXPECT_TRUE(node.write(file, 0, "12345", true).has_value());
+  EXPECT_EQ(node.meta->attributes(inode_of(*file))->length, 5u);
+  EXPECT_EQ(node.kv_image.volatile_commits(), 0u);
+  const uint64_t commits = node.kv_image.commits();
+  EXPECT_TRUE(node.write(file, 0, "54321", true).has_value());
+  EXPECT_EQ(node.kv_image.commits(), commits) << "an overwrite has no length to record";
+}
+
+TEST(SyncTest, everything_is_durable_after_sync_all) {
+  Node node;
+  const FileRef a = node.open("/a");
+  const FileRef b = node.open("/b");
+  EXPECT_TRUE(node.write(a, 0, "a").has_value());
+  EXPECT_TRUE(node.write(b, 0, "bb").has_value());
+  EXPECT_TRUE(node.files->sync_all().ok());
+  EXPECT_EQ(node.kv_image.volatile_commits(), 0u);
+  EXPECT_EQ(node.meta->attributes(inode_of(*b))->length, 2u);
+  node.targets[0]->fault = [] { return Code::io_error; };
+  EXPECT_EQ(node.files->sync_all(), Status(Code::io_error));
+}
+
+TEST(CloseTest, settles_open_files_and_refuses_later_calls) {
+  Node node;
+  const FileRef file = node.open("/a");
+  EXPECT_TRUE(node.write(file, 0, "12345").has_value());
+  node.files->close();
+  EXPECT_EQ(node.meta->attributes(inode_of(*file))->length, 5u);
+  EXPECT_TRUE(node.meta->unsettled()->empty());
+  EXPECT_EQ(node.files->lookup(node.root, meta::kRootInode, "a").error(), Status(Code::closed));
+  EXPECT_EQ(node.write(file, 0, "x").error(), Status(Code::closed));
+  EXPECT_EQ(node.files->sync_all(), Status(Code::closed));
+}
+
+TEST(CloseTest, a_reference_may_outlive_the_file_system) {
+  Node node;
+  FileRef file = node.open("/a");
+  node.stop();
+  file = nullptr;
+}
+
+}  // namespace
+}  // namespace penstock::client

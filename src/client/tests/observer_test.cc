@@ -1,0 +1,152 @@
+#include "node.h"
+
+namespace penstock::client {
+namespace {
+
+using std::chrono::milliseconds;
+
+struct Recorder final : Observer {
+  struct Change {
+    InodeId inode;
+    uint64_t offset = 0;
+    uint64_t length = 0;
+  };
+  std::vector<Change> changes;
+  std::vector<std::string> entries;
+  std::vector<std::function<void()>> waiting;
+  bool slow = false;
+
+  void data_changed(InodeId inode, uint64_t offset, uint64_t length,
+                    std::function<void()> done) override {
+    changes.push_back({inode, offset, length});
+    if (slow) {
+      waiting.push_back(std::move(done));
+    } else {
+      done();
+    }
+  }
+  void entry_changed(InodeId, std::string_view name) override { entries.emplace_back(name); }
+};
+
+class ObserverTest : public testing::Test {
+ protected:
+  ObserverTest() { node.files->add_observer(mount); }
+  ~ObserverTest() override { node.files->remove_observer(mount); }
+  Node node;
+  Recorder mount;
+};
+
+TEST_F(ObserverTest, hears_of_writes_only_to_what_it_watches) {
+  const FileRef watched = node.open("/a");
+  const FileRef other = node.open("/b");
+  node.files->watch(inode_of(*watched), mount);
+  EXPECT_TRUE(node.write(watched, 7, "12345").has_value());
+  EXPECT_TRUE(node.write(other, 7, "12345").has_value());
+  ASSERT_EQ(mount.changes.size(), 1u);
+  EXPECT_EQ(mount.changes[0].inode, inode_of(*watched));
+  EXPECT_EQ(mount.changes[0].offset, 7u);
+  EXPECT_EQ(mount.changes[0].length, 5u);
+  node.files->unwatch(inode_of(*watched), mount);
+  EXPECT_TRUE(node.write(watched, 7, "12345").has_value());
+  EXPECT_EQ(mount.changes.size(), 1u);
+}
+
+TEST_F(ObserverTest, hears_nothing_of_its_own_changes) {
+  const FileRef file =
+      *node.files->open_name(node.root, meta::kRootInode, "a", {.write = true, .create = true},
+                             0644, {}, true, nullptr, &mount);
+  node.files->watch(meta::kRootInode, mount);
+  EXPECT_TRUE(node.write(file, 0, "12345", false, &mount).has_value());
+  EXPECT_TRUE(mount.changes.empty());
+  EXPECT_TRUE(node.write(file, 0, "12345").has_value()) << "opening with self watches";
+  EXPECT_EQ(mount.changes.size(), 1u);
+  EXPECT_TRUE(node.files->unlink(node.root, meta::kRootInode, "a", &mount).ok());
+  EXPECT_TRUE(mount.entries.empty());
+}
+
+TEST_F(ObserverTest, is_told_of_a_file_that_was_closed_in_between) {
+  FileRef file = node.open("/a");
+  const InodeId id = inode_of(*file);
+  node.files->watch(id, mount);
+  EXPECT_TRUE(node.files->close_file(std::move(file)).ok());
+  EXPECT_TRUE(node.write(node.open("/a"), 0, "x").has_value());
+  EXPECT_EQ(mount.changes.size(), 1u);
+}
+
+TEST_F(ObserverTest, holds_the_completion_of_a_write_until_it_lets_it_through) {
+  const FileRef file = node.open("/a");
+  node.files->watch(inode_of(*file), mount);
+  mount.slow = true;
+  std::string bytes = "12345";
+  struct Tracked : IoOp {
+    bool done = false;
+  } io;
+  io.file = file;
+  io.kind = IoKind::write;
+  io.memory = Node::memory_of(bytes);
+  io.completion = [](engine::Op& op) { static_cast<Tracked&>(op).done = true; };
+  node.files->client(0).submit(io);
+  node.world.run_for(milliseconds(5));
+  EXPECT_FALSE(io.done);
+  ASSERT_EQ(mount.waiting.size(), 1u);
+  mount.waiting[0]();
+  node.world.run_for(milliseconds(5));
+  EXPECT_TRUE(io.done);
+  EXPECT_TRUE(io.status.ok());
+}
+
+TEST_F(ObserverTest, does_not_hold_up_a_write_beyond_its_deadline) {
+  const FileRef file = node.open("/a");
+  node.files->watch(inode_of(*file), mount);
+  mount.slow = true;
+  std::string bytes = "12345";
+  IoOp io;
+  bool done = false;
+  io.owner = &done;
+  io.file = file;
+  io.kind = IoKind::write;
+  io.memory = Node::memory_of(bytes);
+  io.deadline = node.world.now() + milliseconds(5);
+  io.completion = [](engine::Op& op) { op.owner_as<bool>() = true; };
+  node.files->client(0).submit(io);
+  node.world.run_for(milliseconds(10));
+  EXPECT_TRUE(done);
+  EXPECT_EQ(io.status, Status(Code::timed_out));
+  EXPECT_EQ(io.transferred, 5u);
+  mount.waiting[0]();
+  node.world.run_for(milliseconds(5));
+}
+
+TEST_F(ObserverTest, hears_of_cuts_attributes_and_names) {
+  const FileRef file = node.open("/a");
+  const InodeId id = inode_of(*file);
+  EXPECT_TRUE(node.write(file, 0, std::string(1000, 'x')).has_value());
+  node.files->watch(id, mount);
+  node.files->watch(meta::kRootInode, mount);
+  EXPECT_TRUE(node.truncate(id, 100).ok());
+  ASSERT_EQ(mount.changes.size(), 1u);
+  EXPECT_EQ(mount.changes[0].offset, 100u);
+  EXPECT_GE(mount.changes[0].length, 900u);
+  meta::SetAttributes changes;
+  changes.mode = 0600;
+  EXPECT_TRUE(node.files->set_attributes(node.root, id, changes, nullptr).has_value());
+  ASSERT_EQ(mount.changes.size(), 2u);
+  EXPECT_EQ(mount.changes[1].length, 0u);
+  EXPECT_TRUE(
+      node.files->rename(node.root, meta::kRootInode, "a", meta::kRootInode, "b", {}, nullptr)
+          .ok());
+  EXPECT_EQ(mount.entries, (std::vector<std::string>{"a", "b"}));
+  EXPECT_TRUE(node.files->punch(file, 0, 10, nullptr).ok());
+  EXPECT_EQ(mount.changes.size(), 3u);
+}
+
+TEST_F(ObserverTest, hears_nothing_once_removed) {
+  const FileRef file = node.open("/a");
+  node.files->watch(inode_of(*file), mount);
+  node.files->remove_observer(mount);
+  EXPECT_TRUE(node.write(file, 0, "x").has_value());
+  EXPECT_TRUE(mount.changes.empty());
+}
+
+}  // namespace
+}  // namespace penstock::client

@@ -428,7 +428,9 @@ TEST_F(MetaTest, rename_keeps_cookies_so_that_listings_stay_whole) {
     EXPECT_TRUE(meta_
                     ->read_directory(kRootInode, 0, SIZE_MAX, false,
                                      [&](const DirectoryEntry& entry, const Attributes*) {
-                                       if (entry.name == name) found = entry.cookie;
+                                       if (entry.name != name) return true;
+                                       EXPECT_EQ(found, 0u) << "listed twice";
+                                       found = entry.cookie;
                                        return true;
                                      })
                     .ok());

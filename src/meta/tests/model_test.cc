@@ -282,7 +282,8 @@ class Comparison {
                                          EXPECT_GT(entry.cookie, last);
                                          EXPECT_GE(entry.cookie, kCookieMin);
                                          last = entry.cookie;
-                                         listed[entry.name] = entry.inode;
+                                         EXPECT_TRUE(
+                                             listed.emplace(entry.name, entry.inode).second);
                                          EXPECT_EQ(found->inode, entry.inode);
                                          EXPECT_EQ(found->type, entry.type);
                                          more = true;

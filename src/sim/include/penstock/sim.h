@@ -18,4 +18,5 @@
 
 #include "penstock/sim/disk.h"
 #include "penstock/sim/kv.h"
+#include "penstock/sim/net.h"
 #include "penstock/sim/world.h"

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 #include "penstock/client.h"
@@ -84,6 +85,11 @@ class Agent {
 
   // A connected session socket of this process, as if it had connected to the agent's socket.
   virtual Outcome<UniqueFd> connect_local() = 0;
+
+  // A mount of this file system shows files of this device number (st_dev): from now on descriptors
+  // of it are accepted as proof of what their sender may do. Remove it before unmounting.
+  virtual void add_mount(dev_t device) = 0;
+  virtual void remove_mount(dev_t device) = 0;
 
   // Regions and rings made through a mount's virtual directory (USRBIO): see
   // docs/formats/session.md. `name` is the link's name (uuid and suffixes), `target` its target,

@@ -1,0 +1,115 @@
+#include "penstock/agent.h"
+
+#include "bus_guard.h"
+#include "node.h"
+#include "scrub.h"
+#include "session_server.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+namespace penstock::agent {
+namespace {
+
+class LocalAgent final : public Agent {
+ public:
+  ~LocalAgent() override { stop(); }
+
+  Outcome<void> start(const AgentConfig& config);
+  void stop() override;
+  client::FileSystem& files() override { return node_->files(); }
+  AgentStatus status() override;
+  ScrubReport scrub(const std::function<void(uint64_t)>& progress) override {
+    return scrub_node(*node_, progress);
+  }
+  Outcome<UniqueFd> connect_local() override { return server_->connect_local(); }
+  void add_mount(dev_t device) override { sessions_.mounts.add(device); }
+  void remove_mount(dev_t device) override { sessions_.mounts.remove(device); }
+  Status link_region(const client::Credentials& credentials, const std::string& name,
+                     const std::string& target) override {
+    return sessions_.links.add(credentials, name, target);
+  }
+  Status unlink_region(const client::Credentials& credentials, const std::string& name) override {
+    return sessions_.links.remove(credentials, name);
+  }
+  std::vector<LinkedRegion> linked_regions(const client::Credentials& credentials) override {
+    return sessions_.links.list(credentials);
+  }
+
+ private:
+  SessionNode sessions_;
+  std::unique_ptr<Node> node_;
+  std::unique_ptr<SessionServer> server_;
+  engine::Time started_;
+};
+
+Outcome<void> LocalAgent::start(const AgentConfig& config) {
+  started_ = engine::system_clock().now();
+  TRY_ASSIGN(node_, Node::start(config));
+  sessions_.files = &node_->files();
+  sessions_.tokens = TokenMaker(node_->store().secret());
+  for (uint32_t i = 0; i < node_->shards().size(); ++i) {
+    NodeShard& shard = *node_->shards()[i];
+    auto session_shard = std::make_unique<SessionShard>();
+    session_shard->loop = &shard.loop();
+    session_shard->client = &node_->files().client(i);
+    session_shard->parker = &shard.parker();
+    session_shard->disk = &shard.disk();
+    node_->serve_rings(i, session_shard->rings);
+    sessions_.shards.push_back(std::move(session_shard));
+  }
+  // In an application's own process its memory is its own business, and so are its signals.
+  if (config.listen) BusGuard::install();
+  TRY_ASSIGN(server_, SessionServer::start(
+                          sessions_, config.listen ? node_->store().socket_path() : std::string()));
+  return {};
+}
+
+void LocalAgent::stop() {
+  if (server_ != nullptr) server_->stop();
+  if (node_ == nullptr) return;
+  for (uint32_t i = 0; i < sessions_.shards.size(); ++i) {
+    node_->withdraw_rings(i, sessions_.shards[i]->rings);
+  }
+  server_.reset();
+  sessions_.shards.clear();
+  node_.reset();
+}
+
+AgentStatus LocalAgent::status() {
+  AgentStatus status;
+  status.directory = node_->store().path();
+  const auto uptime = engine::system_clock().now() - started_;
+  status.uptime_seconds =
+      static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(uptime).count());
+  status.file_system = node_->files().status();
+  const std::vector<store::TargetStatus> targets = node_->target_status();
+  for (uint32_t i = 0; i < targets.size(); ++i) {
+    ShardStatus shard;
+    shard.index = i;
+    shard.disk = node_->shards()[i]->disk().facts();
+    shard.target_capacity_bytes = targets[i].capacity_bytes;
+    shard.target_used_bytes = targets[i].used_bytes;
+    shard.corrupt_blocks_seen = targets[i].corrupt_blocks_seen;
+    status.shards.push_back(std::move(shard));
+  }
+  status.sessions = server_->sessions();
+  constexpr std::string_view kPrefix = "agent.route.";
+  for (const metrics::Sample& sample : metrics::snapshot()) {
+    if (!sample.name.starts_with(kPrefix)) continue;
+    status.operations_by_route.emplace_back(sample.name.substr(kPrefix.size()), sample.value);
+  }
+  return status;
+}
+
+}  // namespace
+
+Outcome<std::unique_ptr<Agent>> Agent::start(AgentConfig config) {
+  auto agent = std::make_unique<LocalAgent>();
+  Outcome<void> started = agent->start(config);
+  if (!started) return started.error();
+  return std::unique_ptr<Agent>(std::move(agent));
+}
+
+}  // namespace penstock::agent

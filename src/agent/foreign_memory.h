@@ -1,0 +1,35 @@
+// Memory of an application, mapped here from a descriptor that it sent.
+#pragma once
+
+#include "bus_guard.h"
+
+#include <memory>
+
+#include "penstock/base.h"
+
+namespace penstock::agent {
+
+class ForeignMemory {
+ public:
+  // Maps [offset, offset + size) of `fd`, shared and writable. Accepts shared memory only (a memfd,
+  // a file in /dev/shm, huge pages): mapping any other file would let its owner's file system stall
+  // this process. `must_be_sealed`: the memory can never shrink (F_SEAL_SHRINK).
+  static Outcome<std::unique_ptr<ForeignMemory>> map(int fd, uint64_t offset, uint64_t size,
+                                                     bool must_be_sealed);
+  ~ForeignMemory();
+  ForeignMemory(const ForeignMemory&) = delete;
+  ForeignMemory& operator=(const ForeignMemory&) = delete;
+
+  MutableBytes bytes() const { return bytes_; }
+  const BusGuard& guard() const { return guard_; }
+
+ private:
+  ForeignMemory(MutableBytes bytes, BusGuard guard) : bytes_(bytes), guard_(std::move(guard)) {}
+  MutableBytes bytes_;
+  BusGuard guard_;
+};
+
+// Whether `fd` is an eventfd: then waiting for it cannot call into a foreign file system.
+bool is_eventfd(int fd);
+
+}  // namespace penstock::agent

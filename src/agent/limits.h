@@ -1,0 +1,58 @@
+// Bounds of the agent, each with its reason.
+#pragma once
+
+#include <cstdint>
+
+#include "penstock/engine.h"
+#include "penstock/ring.h"
+#include "penstock/wire.h"
+
+namespace penstock::agent::limits {
+
+using namespace penstock::limits;
+
+// Sessions at once. Each costs a socket, an entry in epoll and some tables; a node has hundreds of
+// processes that use it, not thousands.
+inline constexpr uint32_t kSessionsMax = 1024;
+// Of these, made by one user who is not root: one user cannot keep all others out.
+inline constexpr uint32_t kSessionsPerUserMax = 512;
+
+// Threads that execute control calls. Some are kept free of requests, for the ends of sessions.
+inline constexpr uint32_t kWorkers = 8;
+inline constexpr uint32_t kWorkersForRequests = 6;
+// Requests of one session that are executed at once, and that may wait; beyond that its socket is
+// not read.
+inline constexpr uint32_t kRequestsAtOnceMax = 4;
+inline constexpr uint32_t kRequestsWaitingMax = 64;
+static_assert(kRequestsAtOnceMax < kWorkersForRequests, "one session cannot stall the others");
+static_assert(kWorkersForRequests < kWorkers, "a session's end finds a thread");
+
+// How long an application may refuse to read a reply before its session ends.
+inline constexpr int kReplyTimeoutMs = 1000;
+
+// Operations that one ring has below the agent at a time, over all its lanes; more stay in the
+// submission queues.
+inline constexpr uint32_t kRingOpsMax = 4096;
+// Submissions taken from one lane before the next lane has its turn.
+inline constexpr uint32_t kBatch = 16;
+static_assert(kBatch <= kRingOpsMax);
+static_assert(ring::kLanesMax <= 64, "a set of lanes is one word");
+
+// Memory of all rings of a session: mapped here for as long as the session lives.
+inline constexpr uint64_t kRingBytesMax = 1 * kGiB;
+
+// Pieces of foreign memory that are guarded at once (bus_guard.h), over all sessions.
+inline constexpr uint32_t kGuardsMax = 16384;
+
+// Foreign descriptors that wait to be closed before no more are accepted.
+inline constexpr uint32_t kClosingMax = 256;
+
+// Links of one user in a mount's virtual directory.
+inline constexpr uint32_t kLinksPerUserMax = 4096;
+
+// Free bytes that a file system must have for a store to be opened or made in it: enough for the
+// logs of the databases to be written.
+inline constexpr uint64_t kFreeBytesToOpen = 8 * kMiB;
+inline constexpr uint64_t kFreeBytesToCreate = 64 * kMiB;
+
+}  // namespace penstock::agent::limits

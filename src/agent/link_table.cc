@@ -1,0 +1,165 @@
+#include "link_table.h"
+
+#include "limits.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+namespace penstock::agent {
+namespace {
+
+template <class Number>
+bool parse_number(std::string_view text, Number* value) {
+  const char* end = text.data() + text.size();
+  const auto [last, error] = std::from_chars(text.data(), end, *value);
+  return error == std::errc() && last == end && !text.empty();
+}
+
+// 32 hexadecimal digits, with or without the usual hyphens.
+Result<std::string> parse_uuid(std::string_view text) {
+  std::string digits;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '-' && (i == 8 || i == 13 || i == 18 || i == 23)) continue;
+    const bool digit = c >= '0' && c <= '9';
+    const bool lower = c >= 'a' && c <= 'f';
+    const bool upper = c >= 'A' && c <= 'F';
+    if (!digit && !lower && !upper) return Code::invalid_argument;
+    digits += upper ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  const size_t hyphens = text.size() - digits.size();
+  if (digits.size() != 32 || (hyphens != 0 && hyphens != 4)) return Code::invalid_argument;
+  return digits;
+}
+
+bool parse_suffix(std::string_view suffix, LinkName* name) {
+  if (suffix == "ph" || suffix == "pl") {
+    name->priority = suffix == "ph" ? 1 : -1;
+    return true;
+  }
+  if (suffix.empty()) return false;
+  const std::string_view rest = suffix.substr(1);
+  switch (suffix[0]) {
+    case 'b':
+      return parse_number(rest, &name->block_bytes);
+    case 'r':
+    case 'w':
+      name->is_ring = true;
+      name->for_read = suffix[0] == 'r';
+      return rest.empty() || parse_number(rest, &name->depth);
+    case 't':
+      return parse_number(rest, &name->timeout_ms);
+    case 'f':
+      return parse_number(rest, &name->flags);
+    default:
+      return false;
+  }
+}
+
+// "/dev/shm/NAME" with one plain component: nothing that leads elsewhere.
+bool is_shared_memory_path(std::string_view target) {
+  constexpr std::string_view kPrefix = "/dev/shm/";
+  if (!target.starts_with(kPrefix)) return false;
+  const std::string_view name = target.substr(kPrefix.size());
+  return !name.empty() && name.size() <= limits::kNameBytesMax && name != "." && name != ".." &&
+         name.find('/') == std::string_view::npos && name.find('\0') == std::string_view::npos;
+}
+
+bool may_use(const client::Credentials& who, const struct stat& file) {
+  constexpr mode_t kReadWrite = 6;
+  if (who.uid == 0) return true;
+  if (file.st_uid == who.uid) return ((file.st_mode >> 6) & kReadWrite) == kReadWrite;
+  const bool in_group = file.st_gid == who.gid || std::find(who.groups.begin(), who.groups.end(),
+                                                            file.st_gid) != who.groups.end();
+  const mode_t shift = in_group ? 3 : 0;
+  return ((file.st_mode >> shift) & kReadWrite) == kReadWrite;
+}
+
+// Opened with our rights, then checked against the caller's: what was opened is what is checked.
+Result<LinkTable::Opened> open_as(const client::Credentials& who, const std::string& target) {
+  if (!is_shared_memory_path(target)) return Code::invalid_argument;
+  UniqueFd fd(::open(target.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd) return Status::from_errno(errno);
+  struct stat facts {};
+  if (::fstat(fd.get(), &facts) != 0) return Status::from_errno(errno);
+  if (!S_ISREG(facts.st_mode)) return Code::invalid_argument;
+  if (!may_use(who, facts)) return Code::access_denied;
+  return LinkTable::Opened{std::move(fd), static_cast<uint64_t>(facts.st_size)};
+}
+
+}  // namespace
+
+Result<LinkName> parse_link_name(std::string_view name) {
+  if (name.size() > limits::kNameBytesMax) return Code::name_too_long;
+  LinkName out;
+  size_t at = std::min(name.find('.'), name.size());
+  TRY_ASSIGN(out.uuid, parse_uuid(name.substr(0, at)));
+  while (at < name.size()) {
+    const size_t next = std::min(name.find('.', at + 1), name.size());
+    if (!parse_suffix(name.substr(at + 1, next - at - 1), &out)) return Code::invalid_argument;
+    at = next;
+  }
+  return out;
+}
+
+Status LinkTable::add(const client::Credentials& credentials, const std::string& name,
+                      const std::string& target) {
+  Result<LinkName> parsed = parse_link_name(name);
+  if (!parsed) return parsed.error();
+  const Result<Opened> opened = open_as(credentials, target);
+  if (!opened) return opened.error();
+  const std::lock_guard lock(mutex_);
+  const auto first = links_.lower_bound({credentials.uid, ""});
+  const auto last = links_.lower_bound({credentials.uid + 1, ""});
+  const auto count = credentials.uid == UINT32_MAX ? 0 : std::distance(first, last);
+  if (count >= static_cast<long>(limits::kLinksPerUserMax)) return Code::busy;
+  const Key key{credentials.uid, parsed->uuid};
+  if (!links_.emplace(key, Link{name, target, parsed->is_ring}).second) {
+    return Code::already_exists;
+  }
+  return Code::ok;
+}
+
+Status LinkTable::remove(const client::Credentials& credentials, const std::string& name) {
+  Result<LinkName> parsed = parse_link_name(name);
+  if (!parsed) return parsed.error();
+  const std::lock_guard lock(mutex_);
+  if (links_.erase({credentials.uid, parsed->uuid}) > 0) return Code::ok;
+  if (credentials.uid != 0) return Code::not_found;
+  // Root sees everybody's links and may remove them.
+  for (auto link = links_.begin(); link != links_.end(); ++link) {
+    if (link->second.name != name) continue;
+    links_.erase(link);
+    return Code::ok;
+  }
+  return Code::not_found;
+}
+
+std::vector<Agent::LinkedRegion> LinkTable::list(const client::Credentials& credentials) const {
+  std::vector<Agent::LinkedRegion> out;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [key, link] : links_) {
+    if (credentials.uid != 0 && key.first != credentials.uid) continue;
+    out.push_back({link.name, link.target, key.first});
+  }
+  return out;
+}
+
+Result<LinkTable::Opened> LinkTable::open(const client::Credentials& credentials,
+                                          const std::string& name) const {
+  Result<LinkName> parsed = parse_link_name(name);
+  if (!parsed) return parsed.error();
+  std::string target;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = links_.find({credentials.uid, parsed->uuid});
+    if (found == links_.end() || found->second.is_ring) return Code::not_found;
+    target = found->second.target;
+  }
+  return open_as(credentials, target);
+}
+
+}  // namespace penstock::agent

@@ -1,0 +1,58 @@
+// Shared memory that programs named through a mount's virtual directory (USRBIO): the links, and
+// who may use them.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "penstock/agent.h"
+
+namespace penstock::agent {
+
+// `<uuid>[.b<block>][.r|.w<depth>][.ph|.pl][.t<ms>][.f<flags>]`
+struct LinkName {
+  std::string uuid;  // 32 hexadecimal digits, lower case
+  uint64_t block_bytes = 0;
+  bool is_ring = false;
+  bool for_read = false;
+  int64_t depth = 0;
+  int priority = 0;  // 1 high, -1 low
+  uint64_t timeout_ms = 0;
+  uint64_t flags = 0;
+};
+Result<LinkName> parse_link_name(std::string_view name);
+
+// Thread safe. Links of different users do not meet: two users may use one name, and nobody learns
+// of another's.
+class LinkTable {
+ public:
+  // Checks the name, and that `credentials` may read and write the memory at `target`, a file in
+  // /dev/shm. already_exists when the user has a link of that id.
+  Status add(const client::Credentials& credentials, const std::string& name,
+             const std::string& target);
+  Status remove(const client::Credentials& credentials, const std::string& name);
+  std::vector<Agent::LinkedRegion> list(const client::Credentials& credentials) const;
+
+  struct Opened {
+    UniqueFd fd;
+    uint64_t size = 0;
+  };
+  // The memory of a region that this user linked, by its full name or its uuid.
+  Result<Opened> open(const client::Credentials& credentials, const std::string& name) const;
+
+ private:
+  using Key = std::pair<uint32_t, std::string>;  // uid and uuid
+  struct Link {
+    std::string name;
+    std::string target;
+    bool is_ring = false;
+  };
+
+  mutable std::mutex mutex_;
+  std::map<Key, Link> links_;
+};
+
+}  // namespace penstock::agent

@@ -1,0 +1,220 @@
+#include "shard_share.h"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+
+namespace penstock::agent {
+namespace {
+
+constexpr uint8_t kFlagsAll = ring::kFlagDurable | ring::kFlagRefuseHoles;
+
+uint32_t pool_size(const ring::Geometry& geometry) {
+  const uint64_t in_flight_max = uint64_t{geometry.entries} * geometry.lanes;
+  return static_cast<uint32_t>(std::min<uint64_t>(in_flight_max, limits::kRingOpsMax));
+}
+
+}  // namespace
+
+ServedRing::ServedRing(ShardShare& share, uint32_t id, const ring::Memory& memory,
+                       const BusGuard* guard)
+    : share_(share), id_(id), ring_(memory), guard_(guard), pool_(pool_size(memory.geometry())) {
+  for (uint32_t lane = 0; lane < memory.geometry().lanes; ++lane) lanes_.emplace_back(memory, lane);
+  for (RingOp& op : pool_) {
+    op.ring = this;
+    op.completion = [](engine::Op& done) {
+      RingOp& ended = static_cast<RingOp&>(done);
+      ended.ring->finish(ended);
+    };
+    free_.push_back(op);
+  }
+}
+
+bool ServedRing::poll() {
+  bool worked = unpublished_lanes_ != 0;
+  publish();
+  if (!serving_) return worked;
+  const uint32_t used = ring_.lanes_used();
+  for (uint32_t lane = 0; lane < used && serving_; ++lane) worked |= take_from(lane);
+  // What ended at once is seen by the application before the next turn.
+  publish();
+  if (guard_ != nullptr && guard_->broken()) fail("the ring's memory was truncated");
+  return worked;
+}
+
+bool ServedRing::take_from(uint32_t lane) {
+  ring::Submission batch[limits::kBatch];
+  const size_t room = std::min<size_t>(limits::kBatch, pool_.size() - in_flight_);
+  if (room == 0) return false;
+  const Result<uint32_t> count = lanes_[lane].take(batch, static_cast<uint32_t>(room));
+  if (!count) {
+    fail("a submission tail is impossible");
+    return true;
+  }
+  for (uint32_t i = 0; i < *count; ++i) start(lane, batch[i]);
+  return *count > 0;
+}
+
+void ServedRing::start(uint32_t lane, const ring::Submission& entry) {
+  RingOp& op = *free_.pop_front();
+  op.in_use = true;
+  op.uses_region = false;
+  op.lane = lane;
+  op.slot = entry.slot;
+  op.sequence = entry.sequence;
+  op.user_data = entry.user_data;
+  ++in_flight_;
+  share_.operations_.store(share_.operations_.load(std::memory_order_relaxed) + 1,
+                           std::memory_order_relaxed);
+  const int error = check(op, entry);
+  if (error != 0 || entry.operation == ring::kOperationNop) {
+    return post(op, error, engine::Route::none);
+  }
+  ++share_.files_[op.file_id].in_flight;
+  if (op.uses_region) ++share_.regions_[op.region_id].in_flight;
+  share_.client_.submit(op);
+}
+
+int ServedRing::check(RingOp& op, const ring::Submission& entry) {
+  if ((entry.flags & ~kFlagsAll) != 0 || entry.reserved0 != 0 || entry.reserved1 != 0) {
+    return -EINVAL;
+  }
+  const bool durable = (entry.flags & ring::kFlagDurable) != 0;
+  const bool refuse_holes = (entry.flags & ring::kFlagRefuseHoles) != 0;
+  switch (entry.operation) {
+    case ring::kOperationNop:
+      return 0;
+    case ring::kOperationRead:
+      op.kind = client::IoKind::read;
+      if (durable) return -EINVAL;
+      break;
+    case ring::kOperationWrite:
+      op.kind = client::IoKind::write;
+      if (refuse_holes) return -EINVAL;
+      break;
+    case ring::kOperationSync:
+      op.kind = client::IoKind::sync;
+      if (entry.flags != 0) return -EINVAL;
+      break;
+    default:
+      return -EINVAL;
+  }
+  if (entry.file >= share_.files_.size()) return -EBADF;
+  const ServedFile& file = share_.files_[entry.file];
+  if (file.file == nullptr || file.leaving != nullptr) return -EBADF;
+  if (op.kind == client::IoKind::read && !may_read(*file.file)) return -EACCES;
+  if (op.kind == client::IoKind::write && !may_write(*file.file)) return -EACCES;
+  op.memory = {};
+  op.offset = 0;
+  if (op.kind != client::IoKind::sync) {
+    const int error = check_region(op, entry);
+    if (error != 0) return error;
+  }
+  op.file = file.file;
+  op.file_id = entry.file;
+  op.durable = durable;
+  op.refuse_holes = refuse_holes;
+  op.transferred = 0;
+  op.route = engine::Route::none;
+  op.deadline = engine::kNever;
+  if (entry.deadline != 0 && entry.deadline <= static_cast<uint64_t>(INT64_MAX)) {
+    op.deadline = engine::Time(engine::Duration(static_cast<int64_t>(entry.deadline)));
+  }
+  return 0;
+}
+
+int ServedRing::check_region(RingOp& op, const ring::Submission& entry) {
+  if (entry.length == 0 || entry.length > limits::kIoBytesMax) return -EINVAL;
+  if (!range_within(entry.offset, entry.length, limits::kFileBytesMax)) {
+    return op.kind == client::IoKind::write ? -EFBIG : -EINVAL;
+  }
+  if (entry.region >= share_.regions_.size()) return -EINVAL;
+  const ServedRegion& region = share_.regions_[entry.region];
+  if (!region.present()) return -EINVAL;
+  if (!range_within(entry.region_offset, entry.length, region.bytes.size())) return -EINVAL;
+  if (region.guard->broken()) return -EFAULT;
+  op.offset = entry.offset;
+  op.memory = {region.bytes.data() + entry.region_offset, entry.length, region.buffer,
+               engine::MemoryKind::host};
+  op.region_id = entry.region;
+  op.uses_region = true;
+  return 0;
+}
+
+void ServedRing::finish(RingOp& op) {
+  int64_t result = op.status.ok() ? static_cast<int64_t>(op.transferred) : -op.status.to_errno();
+  if (op.uses_region) {
+    // The bytes went to, or came from, memory that is no longer the application's.
+    if (share_.regions_[op.region_id].guard->broken()) result = -EFAULT;
+    share_.release_region(op.region_id);
+  }
+  op.file.reset();
+  share_.release_file(op.file_id);
+  post(op, result, op.route);
+}
+
+void ServedRing::post(RingOp& op, int64_t result, engine::Route route) {
+  share_.routes_.count(route);
+  ring::Completion completion{};
+  completion.user_data = op.user_data;
+  completion.result = result;
+  completion.slot = op.slot;
+  completion.sequence = op.sequence;
+  completion.route = static_cast<uint8_t>(route);
+  lanes_[op.lane].post(completion);
+  unpublished_lanes_ |= uint64_t{1} << op.lane;
+  op.in_use = false;
+  // The operation used last is the one whose memory is in the processor's cache.
+  free_.push_front(op);
+  --in_flight_;
+  if (leaving_ != nullptr && in_flight_ == 0) share_.ring_left(*this);
+}
+
+void ServedRing::publish() {
+  while (unpublished_lanes_ != 0) {
+    const int lane = std::countr_zero(unpublished_lanes_);
+    unpublished_lanes_ &= unpublished_lanes_ - 1;
+    lanes_[static_cast<size_t>(lane)].publish();
+  }
+}
+
+bool ServedRing::prepare_sleep() {
+  if (unpublished_lanes_ != 0) return false;
+  if (!serving_) return true;
+  ring_.arm();
+  // All operations in use: a completion comes first, and the loop is awake then.
+  if (free_.empty()) return true;
+  const uint32_t used = ring_.lanes_used();
+  for (uint32_t lane = 0; lane < used; ++lane) {
+    if (lanes_[lane].has_work()) return false;
+  }
+  return true;
+}
+
+void ServedRing::cancel(uint32_t lane, uint32_t slot, uint32_t sequence) {
+  for (RingOp& op : pool_) {
+    if (op.in_use && op.lane == lane && op.slot == slot && op.sequence == sequence) {
+      share_.client_.cancel(op);
+      return;
+    }
+  }
+}
+
+void ServedRing::leave(engine::Op& done) {
+  ASSERT(leaving_ == nullptr);
+  serving_ = false;
+  leaving_ = &done;
+  if (in_flight_ == 0) return share_.ring_left(*this);
+  for (RingOp& op : pool_) {
+    if (op.in_use) share_.client_.cancel(op);
+  }
+}
+
+void ServedRing::fail(const char* why) {
+  if (!serving_) return;
+  serving_ = false;
+  log::warning("a session ends: {}", why);
+  share_.broken();
+}
+
+}  // namespace penstock::agent

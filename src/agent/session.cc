@@ -1,0 +1,204 @@
+#include "session.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+namespace penstock::agent {
+
+void MountTable::add(uint64_t device) {
+  const std::lock_guard lock(mutex_);
+  devices_.emplace(device, true);
+}
+
+void MountTable::remove(uint64_t device) {
+  const std::lock_guard lock(mutex_);
+  const auto found = devices_.find(device);
+  if (found != devices_.end()) devices_.erase(found);
+}
+
+bool MountTable::holds(uint64_t device) const {
+  const std::lock_guard lock(mutex_);
+  return devices_.contains(device);
+}
+
+engine::BufferId BufferNumbers::take() {
+  const std::lock_guard lock(mutex_);
+  for (uint32_t i = 0; i < used_.size(); ++i) {
+    if (used_[i]) continue;
+    used_[i] = true;
+    return engine::BufferId(i);
+  }
+  return engine::kNoBuffer;
+}
+
+void BufferNumbers::give_back(engine::BufferId id) {
+  const std::lock_guard lock(mutex_);
+  used_[id.value] = false;
+}
+
+Failure failure_of(const std::string& what, Status status) {
+  return {status, fmt::format("{}: {}", what, status.name())};
+}
+
+uint32_t type_bits_of(meta::FileType type) {
+  switch (type) {
+    case meta::FileType::regular:
+      return S_IFREG;
+    case meta::FileType::directory:
+      return S_IFDIR;
+    case meta::FileType::symlink:
+      return S_IFLNK;
+    case meta::FileType::fifo:
+      return S_IFIFO;
+    case meta::FileType::socket:
+      return S_IFSOCK;
+    case meta::FileType::character:
+      return S_IFCHR;
+    case meta::FileType::block:
+      return S_IFBLK;
+  }
+  return 0;
+}
+
+wire::Attributes to_wire(const client::Attributes& attributes) {
+  wire::Attributes out;
+  out.inode = attributes.inode.value;
+  out.type = type_bits_of(attributes.type);
+  out.mode = attributes.mode;
+  out.uid = attributes.uid;
+  out.gid = attributes.gid;
+  out.links = attributes.links;
+  out.length = attributes.length;
+  out.device = attributes.device;
+  out.accessed = attributes.accessed.nanoseconds;
+  out.modified = attributes.modified.nanoseconds;
+  out.changed = attributes.changed.nanoseconds;
+  out.chunk_bytes = attributes.layout.chunk_bytes();
+  return out;
+}
+
+Session::Session(SessionNode& node, SessionHost& host, uint64_t id, UniqueFd socket, Peer peer)
+    : node_(node),
+      host_(host),
+      id_(id),
+      socket_(std::move(socket)),
+      peer_(std::move(peer)),
+      shares_(node.shards.size()) {}
+
+Session::~Session() = default;
+
+SessionStatus Session::status() {
+  SessionStatus status;
+  status.id = id_;
+  status.pid = peer_.pid;
+  status.uid = peer_.credentials.uid;
+  {
+    const std::lock_guard lock(mutex_);
+    status.regions = static_cast<uint32_t>(regions_.size());
+    status.region_bytes = region_bytes_;
+    status.rings = static_cast<uint32_t>(rings_.size());
+    status.open_files = static_cast<uint32_t>(files_.size());
+  }
+  const std::shared_lock lock(publishing_);
+  for (const auto& share : shares_) status.operations += share != nullptr ? share->operations() : 0;
+  return status;
+}
+
+void Session::on_shard(uint32_t shard, const std::function<void(engine::Op&)>& work) {
+  (void)engine::thread_caller().call(*node_.shards[shard]->loop, work);
+}
+
+void Session::on_shares(const std::function<void(ShardShare&, engine::Op&)>& work) {
+  for (uint32_t i = 0; i < shares_.size(); ++i) {
+    if (shares_[i] == nullptr) continue;
+    on_shard(i, [&](engine::Op& done) { work(*shares_[i], done); });
+  }
+}
+
+void Session::execute(Message message) {
+  wire::Reply reply;
+  reply.id = message.request.id;
+  bool end = false;
+  if (const auto* hello = std::get_if<wire::Hello>(&message.request.body)) {
+    if (hello->version != wire::kSessionVersion) {
+      reply.status = Status(Code::wrong_version, hello->version);
+      reply.text = fmt::format("this agent speaks version {} of the session protocol, not {}",
+                               wire::kSessionVersion, hello->version);
+      end = true;
+    } else {
+      reply.body = wire::Welcome{wire::kSessionVersion, id_};
+      // Release pairs with the acquire of whichever thread executes the next request.
+      greeted_.store(true, std::memory_order_release);
+    }
+  } else if (!greeted_.load(std::memory_order_acquire)) {
+    return host_.end_session(id_);
+  } else {
+    Answer answer = handle(message.request.body, message.descriptors);
+    if (answer) {
+      reply.body = std::move(*answer);
+    } else {
+      reply.status = answer.error().status;
+      reply.text = answer.error().message;
+      end = reply.status == Code::bad_message;
+    }
+  }
+  if (!send(socket_.get(), reply).ok() || end) host_.end_session(id_);
+}
+
+Session::Answer Session::handle(const wire::RequestBody& body,
+                                std::vector<ForeignFd>& descriptors) {
+  const auto dispatch = [&](const auto& m) -> Answer {
+    using Body = std::decay_t<decltype(m)>;
+    constexpr bool kOneDescriptor = std::is_same_v<Body, wire::RegisterRegion> ||
+                                    std::is_same_v<Body, wire::OpenDescriptor>;
+    if constexpr (std::is_same_v<Body, std::monostate> || std::is_same_v<Body, wire::Hello>) {
+      return Failure{Code::bad_message, "no request"};
+    } else if constexpr (std::is_same_v<Body, wire::CreateRing>) {
+      return on(m, descriptors[0].get(), std::move(descriptors[1]));
+    } else if constexpr (kOneDescriptor) {
+      return on(m, descriptors[0].get());
+    } else {
+      return on(m);
+    }
+  };
+  return std::visit(dispatch, body);
+}
+
+void Session::finish() {
+  // Nobody executes requests any more, but status() may still look.
+  std::unique_lock tables(mutex_);
+  std::map<uint32_t, Ring> rings = std::move(rings_);
+  std::map<uint32_t, Region> regions = std::move(regions_);
+  std::map<uint32_t, File> files = std::move(files_);
+  rings_.clear();
+  regions_.clear();
+  files_.clear();
+  tables.unlock();
+
+  for (auto& [id, ring] : rings) {
+    if (ring.memory != nullptr) destroy(id, std::move(ring));
+  }
+  std::unique_lock publishing(publishing_);
+  for (uint32_t i = 0; i < shares_.size(); ++i) {
+    if (shares_[i] == nullptr) continue;
+    on_shard(i, [&](engine::Op& done) {
+      node_.shards[i]->rings.remove(*shares_[i]);
+      shares_[i].reset();
+      node_.shards[i]->loop->complete(done, Code::ok);
+    });
+  }
+  publishing.unlock();
+  for (auto& [id, region] : regions) {
+    if (region.memory != nullptr) release(id, std::move(region));
+  }
+  for (auto& [id, file] : files) {
+    if (file.ref == nullptr) continue;
+    const Status status = node_.files->close_file(std::move(file.ref));
+    if (!status.ok()) {
+      log::warning("session {}: closing file {} failed: {}", id_, id, status.name());
+    }
+  }
+}
+
+}  // namespace penstock::agent

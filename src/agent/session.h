@@ -1,0 +1,181 @@
+// One application's connection: its regions, rings and files, and its rights.
+#pragma once
+
+#include "foreign_memory.h"
+#include "link_table.h"
+#include "session_socket.h"
+#include "shard_share.h"
+#include "token.h"
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <vector>
+
+#include "penstock/agent.h"
+
+namespace penstock::agent {
+
+// A shard, as sessions see it. All pointers outlive the sessions.
+struct SessionShard {
+  engine::Loop* loop = nullptr;
+  client::Client* client = nullptr;
+  engine::Parker* parker = nullptr;
+  engine::Disk* disk = nullptr;  // null: regions are not registered with a disk
+  RingServer rings;              // added to the loop by whoever runs it
+};
+
+// Which devices are mounts of this file system. Thread safe.
+class MountTable {
+ public:
+  void add(uint64_t device);
+  void remove(uint64_t device);
+  bool holds(uint64_t device) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::multimap<uint64_t, bool> devices_;
+};
+
+// Numbers of buffers registered with every disk of the node. Thread safe.
+class BufferNumbers {
+ public:
+  BufferNumbers() : used_(engine::kDiskBuffersMax, false) {}
+  engine::BufferId take();  // kNoBuffer when all are in use
+  void give_back(engine::BufferId id);
+
+ private:
+  std::mutex mutex_;
+  std::vector<bool> used_;
+};
+
+// What sessions share. Everything is thread safe.
+struct SessionNode {
+  client::FileSystem* files = nullptr;
+  std::vector<std::unique_ptr<SessionShard>> shards;
+  TokenMaker tokens{{0, 0}};
+  MountTable mounts;
+  LinkTable links;
+  BufferNumbers buffers;
+  std::atomic<uint32_t> next_shard{
+      0};  // rings go to the shards in turn; relaxed: any order will do
+};
+
+// What a session asks of its server. Any thread; must not block.
+class SessionHost {
+ public:
+  virtual ~SessionHost() = default;
+  virtual void end_session(uint64_t id) = 0;
+  // Unparks the shard whenever `eventfd` is written, until forgotten.
+  virtual Status watch(int eventfd, uint32_t shard) = 0;
+  virtual void forget(int eventfd) = 0;
+};
+
+// Requests of one session run on several threads at once; each blocks as long as it must.
+class Session {
+ public:
+  Session(SessionNode& node, SessionHost& host, uint64_t id, UniqueFd socket, Peer peer);
+  ~Session();
+
+  uint64_t id() const { return id_; }
+  int socket() const { return socket_.get(); }
+  const Peer& peer() const { return peer_; }
+  SessionStatus status();
+
+  // Executes one request and sends its reply.
+  void execute(Message message);
+  // Ends everything: cancels and waits for what is in flight, unmaps, closes. No request runs or
+  // comes any more.
+  void finish();
+
+ private:
+  struct File {
+    client::FileRef ref;  // null while it is being opened or closed
+    uint32_t access = 0;
+  };
+  struct Region {
+    std::unique_ptr<ForeignMemory> memory;  // null while it is being made or released
+    engine::BufferId buffer = engine::kNoBuffer;
+  };
+  struct Ring {
+    std::unique_ptr<ForeignMemory> memory;  // null while it is being made or destroyed
+    ForeignFd wake;
+    uint32_t shard = 0;
+  };
+  using Answer = Outcome<wire::ReplyBody>;
+
+  Answer handle(const wire::RequestBody& body, std::vector<ForeignFd>& descriptors);
+
+  // session_memory.cc: regions and rings
+  Answer on(const wire::RegisterRegion& m, int fd);
+  Answer on(const wire::AttachRegion& m);
+  Answer on(const wire::ReleaseRegion& m);
+  Answer on(const wire::CreateRing& m, int memory, ForeignFd wake);
+  Answer on(const wire::DestroyRing& m);
+  Answer on(const wire::CancelOperation& m);
+  Answer make_region(uint32_t id, int fd, uint64_t offset, uint64_t size);
+  engine::BufferId register_buffer(MutableBytes memory);
+  void unregister_buffer(engine::BufferId id);
+  void destroy(uint32_t id, Ring ring);
+  void release(uint32_t id, Region region);
+  ShardShare& share_on(uint32_t shard);  // with publishing_ held exclusively
+
+  // session_files.cc: open files
+  Answer on(const wire::OpenPath& m);
+  Answer on(const wire::OpenDescriptor& m, int fd);
+  Answer on(const wire::Reopen& m);
+  Answer on(const wire::CloseFile& m);
+  Answer on(const wire::FileAttributes& m);
+  Answer on(const wire::TruncateFile& m);
+  Answer on(const wire::SyncFile& m);
+  // Reserves the id, opens, and makes the file known to the rings.
+  Answer open_as(uint32_t id, const std::string& what, uint32_t access,
+                 const std::function<Result<client::FileRef>()>& open);
+  Result<File> file(uint32_t id);
+
+  // session_paths.cc: names
+  Answer on(const wire::PathAttributes& m);
+  Answer on(const wire::ChangeAttributes& m);
+  Answer on(const wire::MakeDirectory& m);
+  Answer on(const wire::Remove& m);
+  Answer on(const wire::Rename& m);
+  Answer on(const wire::MakeLink& m);
+  Answer on(const wire::MakeSymlink& m);
+  Answer on(const wire::ReadSymlink& m);
+  Answer on(const wire::ListDirectory& m);
+  Answer on(const wire::SyncAll& m);
+
+  // Runs `work` on a shard's loop and waits until it has completed the operation given to it.
+  void on_shard(uint32_t shard, const std::function<void(engine::Op& done)>& work);
+  // On every shard that serves a ring of this session; with publishing_ held.
+  void on_shares(const std::function<void(ShardShare&, engine::Op& done)>& work);
+
+  SessionNode& node_;
+  SessionHost& host_;
+  const uint64_t id_;
+  const UniqueFd socket_;
+  const Peer peer_;
+  std::atomic<bool> greeted_{false};
+
+  std::mutex mutex_;  // the tables; never held while something blocks
+  std::map<uint32_t, File> files_;
+  std::map<uint32_t, Region> regions_;
+  std::map<uint32_t, Ring> rings_;
+  uint64_t region_bytes_ = 0;
+  uint64_t ring_bytes_ = 0;
+
+  // Held shared while a file or region is made known to the shares or taken from them, exclusively
+  // while a share is made from the tables: no share misses one.
+  std::shared_mutex publishing_;
+  std::vector<std::unique_ptr<ShardShare>> shares_;  // by shard; null where no ring is served
+};
+
+// "open /a/b: not found"
+Failure failure_of(const std::string& what, Status status);
+wire::Attributes to_wire(const client::Attributes& attributes);
+uint32_t type_bits_of(meta::FileType type);  // of st_mode
+
+}  // namespace penstock::agent

@@ -1,0 +1,177 @@
+// Open files of a session.
+#include "session.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+namespace penstock::agent {
+namespace {
+
+client::OpenFlags to_flags(uint32_t flags) {
+  client::OpenFlags out;
+  out.read = (flags & wire::kOpenRead) != 0;
+  out.write = (flags & wire::kOpenWrite) != 0;
+  out.create = (flags & wire::kOpenCreate) != 0;
+  out.exclusive = (flags & wire::kOpenExclusive) != 0;
+  out.truncate = (flags & wire::kOpenTruncate) != 0;
+  return out;
+}
+
+// What a descriptor of a mount says about itself.
+struct DescriptorFacts {
+  uint64_t device = 0;
+  InodeId inode;
+  bool regular = false;
+  uint32_t access = 0;
+};
+
+Result<DescriptorFacts> facts_of(int fd) {
+  // AT_STATX_DONT_SYNC answers from what the kernel has: no request goes to the mount's server,
+  // which may be us, or a foreign one that hangs.
+  struct statx facts {};
+  if (::statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO, &facts) != 0) {
+    return Status::from_errno(errno);
+  }
+  const int flags = ::fcntl(fd, F_GETFL);
+  if (flags < 0) return Status::from_errno(errno);
+  if ((flags & O_PATH) != 0) return Code::bad_handle;
+  DescriptorFacts out;
+  out.device = makedev(facts.stx_dev_major, facts.stx_dev_minor);
+  out.inode = InodeId(facts.stx_ino);
+  out.regular = S_ISREG(facts.stx_mode);
+  const int mode = flags & O_ACCMODE;
+  if (mode == O_RDONLY || mode == O_RDWR) out.access |= wire::kOpenRead;
+  if (mode == O_WRONLY || mode == O_RDWR) out.access |= wire::kOpenWrite;
+  return out;
+}
+
+}  // namespace
+
+Session::Answer Session::open_as(uint32_t id, const std::string& what, uint32_t access,
+                                 const std::function<Result<client::FileRef>()>& open) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!files_.emplace(id, File{}).second) {
+      return Failure{Code::bad_message, "the file's id is in use"};
+    }
+  }
+  Result<client::FileRef> opened = open();
+  if (!opened) {
+    const std::lock_guard lock(mutex_);
+    files_.erase(id);
+    return failure_of(what, opened.error());
+  }
+  const client::FileRef& ref = *opened;
+  const std::shared_lock publishing(publishing_);
+  on_shares([&](ShardShare& share, engine::Op& done) {
+    share.add_file(id, ref);
+    share.loop().complete(done, Code::ok);
+  });
+  wire::Opened reply;
+  reply.inode = inode_of(*ref).value;
+  reply.access = access;
+  reply.token = node_.tokens.make({inode_of(*ref), access, peer_.credentials.uid});
+  const std::lock_guard lock(mutex_);
+  files_[id] = {ref, access};
+  return wire::ReplyBody{std::move(reply)};
+}
+
+Session::Answer Session::on(const wire::OpenPath& m) {
+  const uint32_t access = m.flags & (wire::kOpenRead | wire::kOpenWrite);
+  if (access == 0) return Failure{Code::bad_message, "open: neither for reading nor for writing"};
+  return open_as(m.file, "open " + m.path, access, [&] {
+    return node_.files->open_path(peer_.credentials, m.path, to_flags(m.flags), m.mode,
+                                  std::nullopt, nullptr);
+  });
+}
+
+Session::Answer Session::on(const wire::OpenDescriptor& m, int fd) {
+  const std::string what = "open descriptor";
+  const Result<DescriptorFacts> facts = facts_of(fd);
+  if (!facts) return failure_of(what, facts.error());
+  if (!node_.mounts.holds(facts->device)) {
+    return Failure{Code::bad_handle, what + ": the file is on no mount of this file system"};
+  }
+  if (!facts->regular) {
+    return Failure{Code::invalid_argument, what + ": not a regular file"};
+  }
+  return open_as(m.file, what, facts->access, [&] {
+    // The kernel checked the permissions when it made the descriptor.
+    return node_.files->open_inode(peer_.credentials, facts->inode, to_flags(facts->access), false,
+                                   nullptr);
+  });
+}
+
+Session::Answer Session::on(const wire::Reopen& m) {
+  const Result<TokenClaim> claim = node_.tokens.verify(m.token, peer_.credentials.uid);
+  if (!claim) return failure_of("reopen: the token", claim.error());
+  return open_as(m.file, "reopen", claim->access, [&] {
+    return node_.files->open_inode(peer_.credentials, claim->inode, to_flags(claim->access), false,
+                                   nullptr);
+  });
+}
+
+Session::Answer Session::on(const wire::CloseFile& m) {
+  const std::shared_lock publishing(publishing_);
+  client::FileRef ref;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = files_.find(m.file);
+    if (found == files_.end() || found->second.ref == nullptr) {
+      return Failure{Code::bad_handle, "close: there is no file of this id"};
+    }
+    ref = std::move(found->second.ref);
+    found->second.ref = nullptr;
+  }
+  on_shares([&](ShardShare& share, engine::Op& done) { share.remove_file(m.file, done); });
+  const Status status = node_.files->close_file(std::move(ref));
+  {
+    const std::lock_guard lock(mutex_);
+    files_.erase(m.file);
+  }
+  if (!status.ok()) return failure_of("close", status);
+  return wire::ReplyBody{};
+}
+
+Result<Session::File> Session::file(uint32_t id) {
+  const std::lock_guard lock(mutex_);
+  const auto found = files_.find(id);
+  if (found == files_.end() || found->second.ref == nullptr) return Code::bad_handle;
+  return found->second;
+}
+
+Session::Answer Session::on(const wire::FileAttributes& m) {
+  const Result<File> open = file(m.file);
+  if (!open) return failure_of("fstat", open.error());
+  const auto attributes = node_.files->attributes(inode_of(*open->ref));
+  if (!attributes) return failure_of("fstat", attributes.error());
+  return wire::ReplyBody{to_wire(*attributes)};
+}
+
+Session::Answer Session::on(const wire::TruncateFile& m) {
+  const Result<File> open = file(m.file);
+  if (!open) return failure_of("truncate", open.error());
+  if ((open->access & wire::kOpenWrite) == 0) {
+    return Failure{Code::invalid_argument, "truncate: the file is not open for writing"};
+  }
+  client::Credentials credentials = peer_.credentials;
+  credentials.enforce = false;  // the open file is the right
+  meta::SetAttributes changes;
+  changes.length = m.length;
+  const auto changed =
+      node_.files->set_attributes(credentials, inode_of(*open->ref), changes, nullptr);
+  if (!changed) return failure_of("truncate", changed.error());
+  return wire::ReplyBody{};
+}
+
+Session::Answer Session::on(const wire::SyncFile& m) {
+  const Result<File> open = file(m.file);
+  if (!open) return failure_of("fsync", open.error());
+  const Status status = node_.files->sync_file(open->ref);
+  if (!status.ok()) return failure_of("fsync", status);
+  return wire::ReplyBody{};
+}
+
+}  // namespace penstock::agent

@@ -1,0 +1,227 @@
+// Regions and rings of a session.
+#include "session.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+namespace penstock::agent {
+
+ShardShare& Session::share_on(uint32_t shard) {
+  if (shares_[shard] != nullptr) return *shares_[shard];
+  SessionShard& home = *node_.shards[shard];
+  auto share = std::make_unique<ShardShare>(*home.loop, *home.client, home.rings.routes(),
+                                            [this] { host_.end_session(id_); });
+  std::map<uint32_t, client::FileRef> files;
+  std::map<uint32_t, ServedRegion> regions;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [id, file] : files_) {
+      if (file.ref != nullptr) files.emplace(id, file.ref);
+    }
+    for (const auto& [id, region] : regions_) {
+      if (region.memory == nullptr) continue;
+      regions.emplace(id, ServedRegion{region.memory->bytes(), region.buffer,
+                                       &region.memory->guard(), 0, nullptr});
+    }
+  }
+  on_shard(shard, [&](engine::Op& done) {
+    for (const auto& [id, file] : files) share->add_file(id, file);
+    for (const auto& [id, region] : regions) share->add_region(id, region);
+    home.rings.add(*share);
+    home.loop->complete(done, Code::ok);
+  });
+  shares_[shard] = std::move(share);
+  return *shares_[shard];
+}
+
+Session::Answer Session::on(const wire::RegisterRegion& m, int fd) {
+  return make_region(m.region, fd, m.offset, m.size);
+}
+
+Session::Answer Session::on(const wire::AttachRegion& m) {
+  auto link = node_.links.open(peer_.credentials, m.name);
+  if (!link) return failure_of(fmt::format("attach region {}", m.name), link.error());
+  return make_region(m.region, link->fd.get(), 0, link->size);
+}
+
+Session::Answer Session::make_region(uint32_t id, int fd, uint64_t offset, uint64_t size) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (regions_.contains(id)) return Failure{Code::bad_message, "the region's id is in use"};
+    if (size > wire::kRegionBytesMax - region_bytes_) {
+      return Failure{Code::busy, "register region: the session has too much memory registered"};
+    }
+    regions_[id] = {};
+    region_bytes_ += size;
+  }
+  auto memory = ForeignMemory::map(fd, offset, size, false);
+  if (!memory) {
+    const std::lock_guard lock(mutex_);
+    regions_.erase(id);
+    region_bytes_ -= size;
+    return Failure{memory.error().status, "register region: " + memory.error().message};
+  }
+  Region region{std::move(*memory), engine::kNoBuffer};
+  region.buffer = register_buffer(region.memory->bytes());
+  const ServedRegion served{region.memory->bytes(), region.buffer, &region.memory->guard(), 0,
+                            nullptr};
+  const std::shared_lock publishing(publishing_);
+  on_shares([&](ShardShare& share, engine::Op& done) {
+    share.add_region(id, served);
+    share.loop().complete(done, Code::ok);
+  });
+  const std::lock_guard lock(mutex_);
+  regions_[id] = std::move(region);
+  return wire::ReplyBody{};
+}
+
+engine::BufferId Session::register_buffer(MutableBytes memory) {
+  // Larger ones exceed what the kernel takes as one buffer.
+  if (memory.size() > kGiB) return engine::kNoBuffer;
+  const engine::BufferId id = node_.buffers.take();
+  if (id == engine::kNoBuffer) return id;
+  // Registering pins the pages: they are made here, so that the shard does not spend its time on
+  // it. Without them (the owner's file system is full) it goes the ordinary way.
+  uint32_t registered = 0;
+  if (::madvise(memory.data(), memory.size(), MADV_POPULATE_WRITE) == 0) {
+    for (; registered < node_.shards.size(); ++registered) {
+      SessionShard& shard = *node_.shards[registered];
+      if (shard.disk == nullptr) break;
+      Status status;
+      on_shard(registered, [&](engine::Op& done) {
+        status = shard.disk->register_buffer(id, memory);
+        shard.loop->complete(done, Code::ok);
+      });
+      if (!status.ok()) break;
+    }
+  }
+  if (registered == node_.shards.size()) return id;
+  for (uint32_t i = 0; i < registered; ++i) {
+    on_shard(i, [&](engine::Op& done) {
+      node_.shards[i]->disk->unregister_buffer(id);
+      node_.shards[i]->loop->complete(done, Code::ok);
+    });
+  }
+  node_.buffers.give_back(id);
+  return engine::kNoBuffer;
+}
+
+void Session::unregister_buffer(engine::BufferId id) {
+  if (id == engine::kNoBuffer) return;
+  for (uint32_t i = 0; i < node_.shards.size(); ++i) {
+    on_shard(i, [&](engine::Op& done) {
+      node_.shards[i]->disk->unregister_buffer(id);
+      node_.shards[i]->loop->complete(done, Code::ok);
+    });
+  }
+  node_.buffers.give_back(id);
+}
+
+void Session::release(uint32_t id, Region region) {
+  const uint64_t size = region.memory->bytes().size();
+  unregister_buffer(region.buffer);
+  region.memory.reset();
+  const std::lock_guard lock(mutex_);
+  regions_.erase(id);
+  region_bytes_ -= size;
+}
+
+Session::Answer Session::on(const wire::ReleaseRegion& m) {
+  const std::shared_lock publishing(publishing_);
+  Region region;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = regions_.find(m.region);
+    if (found == regions_.end() || found->second.memory == nullptr) {
+      return Failure{Code::bad_handle, "release region: there is none of this id"};
+    }
+    region = std::move(found->second);
+  }
+  on_shares([&](ShardShare& share, engine::Op& done) { share.remove_region(m.region, done); });
+  release(m.region, std::move(region));
+  return wire::ReplyBody{};
+}
+
+Session::Answer Session::on(const wire::CreateRing& m, int memory, ForeignFd wake) {
+  if (!is_eventfd(wake.get())) return Failure{Code::bad_message, "create ring: no eventfd"};
+  if (m.size > limits::kRingBytesMax) return Failure{Code::busy, "create ring: too large"};
+  {
+    const std::lock_guard lock(mutex_);
+    if (rings_.contains(m.ring)) return Failure{Code::bad_message, "the ring's id is in use"};
+    if (m.size > limits::kRingBytesMax - ring_bytes_) {
+      return Failure{Code::busy, "create ring: the rings of this session are too large together"};
+    }
+    rings_[m.ring] = {};
+    ring_bytes_ += m.size;
+  }
+  const auto give_up = [&](Status status, const std::string& why) {
+    const std::lock_guard lock(mutex_);
+    rings_.erase(m.ring);
+    ring_bytes_ -= m.size;
+    return Failure{status, "create ring: " + why};
+  };
+  auto mapped = ForeignMemory::map(memory, 0, m.size, true);
+  if (!mapped) return give_up(mapped.error().status, mapped.error().message);
+  const Result<ring::Memory> layout = ring::Memory::open((*mapped)->bytes());
+  if (!layout) return give_up(layout.error(), "the header does not describe a ring");
+
+  Ring ring{std::move(*mapped), std::move(wake), 0};
+  ring.shard = node_.next_shard.fetch_add(1, std::memory_order_relaxed) %
+               static_cast<uint32_t>(node_.shards.size());
+  const Status watched = host_.watch(ring.wake.get(), ring.shard);
+  if (!watched.ok()) return give_up(watched, std::string(watched.name()));
+  const std::unique_lock publishing(publishing_);
+  ShardShare& share = share_on(ring.shard);
+  on_shard(ring.shard, [&](engine::Op& done) {
+    share.add_ring(m.ring, *layout, &ring.memory->guard());
+    node_.shards[ring.shard]->loop->complete(done, Code::ok);
+  });
+  const std::lock_guard lock(mutex_);
+  rings_[m.ring] = std::move(ring);
+  return wire::ReplyBody{};
+}
+
+void Session::destroy(uint32_t id, Ring ring) {
+  on_shard(ring.shard, [&](engine::Op& done) { shares_[ring.shard]->remove_ring(id, done); });
+  host_.forget(ring.wake.get());
+  const uint64_t size = ring.memory->bytes().size();
+  ring.memory.reset();
+  const std::lock_guard lock(mutex_);
+  rings_.erase(id);
+  ring_bytes_ -= size;
+}
+
+Session::Answer Session::on(const wire::DestroyRing& m) {
+  const std::shared_lock publishing(publishing_);
+  Ring ring;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = rings_.find(m.ring);
+    if (found == rings_.end() || found->second.memory == nullptr) {
+      return Failure{Code::bad_handle, "destroy ring: there is none of this id"};
+    }
+    ring = std::move(found->second);
+  }
+  destroy(m.ring, std::move(ring));
+  return wire::ReplyBody{};
+}
+
+Session::Answer Session::on(const wire::CancelOperation& m) {
+  const std::shared_lock publishing(publishing_);
+  uint32_t shard = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = rings_.find(m.ring);
+    if (found == rings_.end() || found->second.memory == nullptr) {
+      return Failure{Code::bad_handle, "cancel: there is no ring of this id"};
+    }
+    shard = found->second.shard;
+  }
+  on_shard(shard, [&](engine::Op& done) {
+    shares_[shard]->cancel(m.ring, m.lane, m.slot, m.sequence);
+    node_.shards[shard]->loop->complete(done, Code::ok);
+  });
+  return wire::ReplyBody{};
+}
+
+}  // namespace penstock::agent

@@ -1,0 +1,141 @@
+// Names: everything of a session that goes by path. Each call has the rights of the process at the
+// other end of the socket.
+#include "session.h"
+
+namespace penstock::agent {
+namespace {
+
+using PathEnd = client::FileSystem::PathEnd;
+
+}  // namespace
+
+Session::Answer Session::on(const wire::PathAttributes& m) {
+  const auto attributes = node_.files->resolve(peer_.credentials, m.path, m.follow);
+  if (!attributes) return failure_of("stat " + m.path, attributes.error());
+  return wire::ReplyBody{to_wire(*attributes)};
+}
+
+Session::Answer Session::on(const wire::ChangeAttributes& m) {
+  const std::string what = "change attributes of " + m.path;
+  const auto attributes = node_.files->resolve(peer_.credentials, m.path, m.follow);
+  if (!attributes) return failure_of(what, attributes.error());
+  meta::SetAttributes changes;
+  changes.mode = m.mode;
+  changes.uid = m.uid;
+  changes.gid = m.gid;
+  if (m.accessed) changes.accessed = engine::WallTime{*m.accessed};
+  if (m.modified) changes.modified = engine::WallTime{*m.modified};
+  changes.accessed_now = m.accessed_now;
+  changes.modified_now = m.modified_now;
+  const auto changed =
+      node_.files->set_attributes(peer_.credentials, attributes->inode, changes, nullptr);
+  if (!changed) return failure_of(what, changed.error());
+  return wire::ReplyBody{to_wire(*changed)};
+}
+
+Session::Answer Session::on(const wire::MakeDirectory& m) {
+  const std::string what = "make directory " + m.path;
+  const Result<PathEnd> end = node_.files->resolve_parent(peer_.credentials, m.path);
+  if (!end) return failure_of(what, end.error());
+  const auto made =
+      node_.files->make_directory(peer_.credentials, end->parent, end->name, m.mode, nullptr);
+  if (!made) return failure_of(what, made.error());
+  return wire::ReplyBody{};
+}
+
+Session::Answer Session::on(const wire::Remove& m) {
+  const std::string what = "remove " + m.path;
+  const Result<PathEnd> end = node_.files->resolve_parent(peer_.credentials, m.path);
+  if (!end) return failure_of(what, end.error());
+  const Status status =
+      m.directory
+          ? node_.files->remove_directory(peer_.credentials, end->parent, end->name, nullptr)
+          : node_.files->unlink(peer_.credentials, end->parent, end->name, nullptr);
+  if (!status.ok()) return failure_of(what, status);
+  return wire::ReplyBody{};
+}
+
+Session::Answer Session::on(const wire::Rename& m) {
+  const std::string what = "rename " + m.from + " to " + m.to;
+  const Result<PathEnd> from = node_.files->resolve_parent(peer_.credentials, m.from);
+  if (!from) return failure_of(what, from.error());
+  const Result<PathEnd> to = node_.files->resolve_parent(peer_.credentials, m.to);
+  if (!to) return failure_of(what, to.error());
+  const Status status = node_.files->rename(peer_.credentials, from->parent, from->name, to->parent,
+                                            to->name, {}, nullptr);
+  if (!status.ok()) return failure_of(what, status);
+  return wire::ReplyBody{};
+}
+
+Session::Answer Session::on(const wire::MakeLink& m) {
+  const std::string what = "link " + m.from + " to " + m.to;
+  const auto from = node_.files->resolve(peer_.credentials, m.from, false);
+  if (!from) return failure_of(what, from.error());
+  const Result<PathEnd> to = node_.files->resolve_parent(peer_.credentials, m.to);
+  if (!to) return failure_of(what, to.error());
+  const auto linked =
+      node_.files->link(peer_.credentials, from->inode, to->parent, to->name, nullptr);
+  if (!linked) return failure_of(what, linked.error());
+  return wire::ReplyBody{};
+}
+
+Session::Answer Session::on(const wire::MakeSymlink& m) {
+  const std::string what = "make symbolic link " + m.path;
+  const Result<PathEnd> end = node_.files->resolve_parent(peer_.credentials, m.path);
+  if (!end) return failure_of(what, end.error());
+  const auto made =
+      node_.files->make_symlink(peer_.credentials, end->parent, end->name, m.target, nullptr);
+  if (!made) return failure_of(what, made.error());
+  return wire::ReplyBody{};
+}
+
+Session::Answer Session::on(const wire::ReadSymlink& m) {
+  const std::string what = "read symbolic link " + m.path;
+  const auto attributes = node_.files->resolve(peer_.credentials, m.path, false);
+  if (!attributes) return failure_of(what, attributes.error());
+  if (attributes->type != meta::FileType::symlink) {
+    return Failure{Code::invalid_argument, what + ": not a symbolic link"};
+  }
+  Result<std::string> target = node_.files->meta().read_symlink(attributes->inode);
+  if (!target) return failure_of(what, target.error());
+  return wire::ReplyBody{wire::Target{std::move(*target)}};
+}
+
+Session::Answer Session::on(const wire::ListDirectory& m) {
+  const std::string what = "list " + m.path;
+  const auto directory = node_.files->resolve(peer_.credentials, m.path, true);
+  if (!directory) return failure_of(what, directory.error());
+  if (directory->type != meta::FileType::directory) {
+    return failure_of(what, Code::not_directory);
+  }
+  const Status allowed = meta::check_access(peer_.credentials, *directory, meta::kAccessRead);
+  if (!allowed.ok()) return failure_of(what, allowed);
+  wire::Page page;
+  page.end = true;
+  size_t bytes = 0;
+  const auto visit = [&](const meta::DirectoryEntry& entry, const client::Attributes*) {
+    wire::Entry out{entry.name, entry.inode.value, type_bits_of(entry.type) >> 12, entry.cookie};
+    bytes += wire::page_bytes_of(out);
+    if (bytes > wire::kPageBytesMax) {
+      page.end = false;
+      return false;
+    }
+    page.entries.push_back(std::move(out));
+    return true;
+  };
+  // As many as the shortest names could fill a page with.
+  const size_t entries_max = wire::kPageBytesMax / wire::page_bytes_of({});
+  const Status status =
+      node_.files->meta().read_directory(directory->inode, m.after, entries_max, false, visit);
+  if (!status.ok()) return failure_of(what, status);
+  if (page.entries.size() == entries_max) page.end = false;
+  return wire::ReplyBody{std::move(page)};
+}
+
+Session::Answer Session::on(const wire::SyncAll&) {
+  const Status status = node_.files->sync_all();
+  if (!status.ok()) return failure_of("sync", status);
+  return wire::ReplyBody{};
+}
+
+}  // namespace penstock::agent

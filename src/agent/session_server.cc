@@ -1,0 +1,306 @@
+#include "session_server.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace penstock::agent {
+namespace {
+
+// What an epoll event is about: a kind in the top byte, and a number.
+enum Kind : uint64_t { kListener = 1, kWake = 2, kSession = 3, kShard = 4 };
+constexpr int kKindShift = 56;
+constexpr uint64_t tag_of(Kind kind, uint64_t number) {
+  return kind << kKindShift | number;
+}
+
+Status epoll_add(int epoll, int fd, uint32_t events, uint64_t tag) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = tag;
+  if (::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0) return Code::ok;
+  return Status::from_errno(errno);
+}
+
+// Addresses of UNIX sockets hold 107 bytes; a longer path is reached through its directory's
+// descriptor, which must stay open until the address was used.
+std::string short_path(const std::string& path, UniqueFd* directory) {
+  if (path.size() < sizeof(sockaddr_un::sun_path)) return path;
+  const size_t slash = path.rfind('/');
+  directory->reset(::open(path.substr(0, slash).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  return fmt::format("/proc/self/fd/{}{}", directory->get(), path.substr(slash));
+}
+
+}  // namespace
+
+Outcome<std::unique_ptr<SessionServer>> SessionServer::start(SessionNode& node,
+                                                             std::string socket_path) {
+  std::unique_ptr<SessionServer> server(new SessionServer(node));
+  server->epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
+  server->wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!server->epoll_ || !server->wake_) {
+    return Failure{Status::from_errno(errno), "sessions: no file descriptors left"};
+  }
+  TRY_ASSIGN(server->listener_,
+             socket_path.empty() ? Outcome<UniqueFd>(UniqueFd()) : server->listen_on(socket_path));
+  server->socket_path_ = socket_path;
+  Status added = epoll_add(server->epoll_.get(), server->wake_.get(), EPOLLIN, tag_of(kWake, 0));
+  if (added.ok() && server->listener_) {
+    added = epoll_add(server->epoll_.get(), server->listener_.get(), EPOLLIN, tag_of(kListener, 0));
+  }
+  if (!added.ok()) return Failure{added, "sessions: cannot wait for sockets"};
+  server->workers_ = std::make_unique<WorkerPool>();
+  server->thread_ = std::thread([raw = server.get()] { raw->run(); });
+  return server;
+}
+
+Outcome<UniqueFd> SessionServer::listen_on(const std::string& path) {
+  const auto failed = [&path](const char* what) {
+    const int error = errno;
+    return Failure{Status::from_errno(error),
+                   fmt::format("{}: cannot {}: {}", path, what, std::strerror(error))};
+  };
+  UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) return failed("make a socket");
+  UniqueFd directory;
+  const std::string name = short_path(path, &directory);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, name.c_str(), name.size() + 1);
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) return failed("replace the socket");
+  if (::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+    return failed("bind the socket");
+  }
+  // Everybody may connect: what a session may do depends on who is at its other end.
+  if (::chmod(path.c_str(), 0666) != 0) return failed("set the mode of the socket");
+  if (::listen(socket.get(), SOMAXCONN) != 0) return failed("listen");
+  return socket;
+}
+
+SessionServer::~SessionServer() {
+  stop();
+}
+
+void SessionServer::stop() {
+  {
+    std::unique_lock lock(mutex_);
+    if (stopped_) return;
+    stopping_ = true;
+    for (auto& [id, connection] : connections_) begin_end(id, connection);
+    // Each end waits for the I/O in flight, which the disk bounds.
+    ended_.wait(lock, [this] { return connections_.empty(); });
+    stopped_ = true;
+  }
+  ::eventfd_write(wake_.get(), 1);
+  if (thread_.joinable()) thread_.join();
+  workers_.reset();
+  if (listener_) ::unlink(socket_path_.c_str());
+  listener_.reset();
+}
+
+Outcome<UniqueFd> SessionServer::connect_local() {
+  int pair[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+    return Failure{Status::from_errno(errno), "cannot make a pair of sockets"};
+  }
+  UniqueFd theirs(pair[0]);
+  add(UniqueFd(pair[1]));
+  return theirs;
+}
+
+void SessionServer::run() {
+  epoll_event events[64];
+  while (true) {
+    const int count = ::epoll_wait(epoll_.get(), events, 64, -1);
+    for (int i = 0; i < count; ++i) {
+      const uint64_t number = events[i].data.u64 & ((uint64_t{1} << kKindShift) - 1);
+      switch (events[i].data.u64 >> kKindShift) {
+        case kListener:
+          accept_all();
+          break;
+        case kWake:
+          end_asked();
+          break;
+        case kSession:
+          read_from(number, (events[i].events & (EPOLLHUP | EPOLLERR)) != 0);
+          break;
+        case kShard:
+          node_.shards[number]->parker->unpark();
+          break;
+        default:
+          break;
+      }
+    }
+    const std::lock_guard lock(mutex_);
+    if (stopped_) return;
+  }
+}
+
+void SessionServer::accept_all() {
+  while (true) {
+    UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!socket) return;
+    add(std::move(socket));
+  }
+}
+
+void SessionServer::add(UniqueFd socket) {
+  Result<Peer> peer = peer_of(socket.get());
+  if (!peer) return;
+  const std::lock_guard lock(mutex_);
+  size_t of_user = 0;
+  const uint32_t uid = peer->credentials.uid;
+  for (const auto& [id, connection] : connections_) {
+    of_user += connection.session->peer().credentials.uid == uid ? 1 : 0;
+  }
+  const bool too_many = connections_.size() >= limits::kSessionsMax ||
+                        (uid != 0 && of_user >= limits::kSessionsPerUserMax);
+  if (stopping_ || too_many) {
+    // The socket closes, which the application sees as a refusal.
+    if (too_many) log::warning("a session of user {} is refused: there are too many", uid);
+    return;
+  }
+  const uint64_t id = next_id_++;
+  const int fd = socket.get();
+  Connection& connection = connections_[id];
+  connection.session =
+      std::make_shared<Session>(node_, *this, id, std::move(socket), std::move(*peer));
+  const Status added = epoll_add(epoll_.get(), fd, EPOLLIN | EPOLLRDHUP, tag_of(kSession, id));
+  if (!added.ok()) connections_.erase(id);
+}
+
+void SessionServer::read_from(uint64_t id, bool hung_up) {
+  const std::lock_guard lock(mutex_);
+  const auto found = connections_.find(id);
+  if (found == connections_.end() || found->second.ending) return;
+  Connection& connection = found->second;
+  // Nobody is there any more to be told of what is still in the socket.
+  if (hung_up) return begin_end(id, connection);
+  while (connection.reading) {
+    Result<Message> message = receive(connection.session->socket());
+    if (!message) {
+      if (message.error() != Code::busy) begin_end(id, connection);
+      return;
+    }
+    if (!message->descriptors.empty() && ForeignFd::waiting() > limits::kClosingMax) {
+      log::warning("a session ends: too many descriptors cannot be closed");
+      return begin_end(id, connection);
+    }
+    connection.waiting.push_back(std::move(*message));
+    dispatch(id, connection);
+    if (connection.waiting.size() >= limits::kRequestsWaitingMax) {
+      set_reading(id, connection, false);
+    }
+  }
+}
+
+void SessionServer::set_reading(uint64_t id, Connection& connection, bool reading) {
+  if (connection.reading == reading) return;
+  connection.reading = reading;
+  epoll_event event{};
+  event.events = reading ? EPOLLIN | EPOLLRDHUP : 0u;
+  event.data.u64 = tag_of(kSession, id);
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.session->socket(), &event);
+}
+
+void SessionServer::dispatch(uint64_t id, Connection& connection) {
+  while (!connection.ending && !connection.waiting.empty() &&
+         connection.running < limits::kRequestsAtOnceMax) {
+    ++connection.running;
+    auto message = std::make_shared<Message>(std::move(connection.waiting.front()));
+    connection.waiting.pop_front();
+    workers_->submit_request([this, id, session = connection.session, message]() mutable {
+      session->execute(std::move(*message));
+      session.reset();
+      request_done(id);
+    });
+  }
+  if (connection.waiting.size() < limits::kRequestsWaitingMax / 2) {
+    set_reading(id, connection, true);
+  }
+}
+
+void SessionServer::request_done(uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  Connection& connection = connections_.at(id);
+  --connection.running;
+  if (!connection.ending) return dispatch(id, connection);
+  if (connection.running == 0) {
+    workers_->submit_end([this, id] { finished(id); });
+  }
+}
+
+void SessionServer::end_session(uint64_t id) {
+  {
+    const std::lock_guard lock(mutex_);
+    asked_to_end_.push_back(id);
+  }
+  ::eventfd_write(wake_.get(), 1);
+}
+
+void SessionServer::end_asked() {
+  eventfd_t value = 0;
+  ::eventfd_read(wake_.get(), &value);
+  const std::lock_guard lock(mutex_);
+  for (const uint64_t id : asked_to_end_) {
+    const auto found = connections_.find(id);
+    if (found != connections_.end()) begin_end(id, found->second);
+  }
+  asked_to_end_.clear();
+}
+
+void SessionServer::begin_end(uint64_t id, Connection& connection) {
+  if (connection.ending) return;
+  connection.ending = true;
+  connection.waiting.clear();
+  const int socket = connection.session->socket();
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket, nullptr);
+  // The application sees the end now, not when the last I/O is done.
+  ::shutdown(socket, SHUT_RDWR);
+  if (connection.running == 0) {
+    workers_->submit_end([this, id] { finished(id); });
+  }
+}
+
+void SessionServer::finished(uint64_t id) {
+  std::shared_ptr<Session> session;
+  {
+    const std::lock_guard lock(mutex_);
+    session = connections_.at(id).session;
+  }
+  session->finish();
+  session.reset();
+  const std::lock_guard lock(mutex_);
+  connections_.erase(id);
+  ended_.notify_all();
+}
+
+std::vector<SessionStatus> SessionServer::sessions() {
+  std::vector<std::shared_ptr<Session>> all;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [id, connection] : connections_) all.push_back(connection.session);
+  }
+  std::vector<SessionStatus> out;
+  for (const auto& session : all) out.push_back(session->status());
+  return out;
+}
+
+Status SessionServer::watch(int eventfd, uint32_t shard) {
+  // Edge triggered: every write is an event of its own, and nothing needs to be read from a
+  // descriptor that the application could drain or make blocking.
+  return epoll_add(epoll_.get(), eventfd, EPOLLIN | EPOLLET, tag_of(kShard, shard));
+}
+
+void SessionServer::forget(int eventfd) {
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, eventfd, nullptr);
+}
+
+}  // namespace penstock::agent

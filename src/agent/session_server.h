@@ -1,0 +1,99 @@
+// Accepts sessions, reads their requests, and has them executed.
+//
+// One control thread waits for everything: the listening socket, the sessions' sockets, the
+// eventfds with which applications wake shards. It never blocks on anything else. Requests and the
+// ends of sessions run on worker threads.
+#pragma once
+
+#include "limits.h"
+#include "session.h"
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace penstock::agent {
+
+// Threads for work that blocks, in two classes: requests may occupy some of the threads only.
+class WorkerPool {
+ public:
+  WorkerPool();
+  ~WorkerPool();  // everything that was submitted is done first
+
+  void submit_request(std::function<void()> work);
+  void submit_end(std::function<void()> work);
+
+ private:
+  void run();
+
+  std::mutex mutex_;
+  std::condition_variable work_;
+  std::deque<std::function<void()>> requests_;
+  std::deque<std::function<void()>> ends_;
+  uint32_t requests_running_ = 0;
+  bool stop_ = false;
+  std::vector<std::thread> threads_;
+};
+
+class SessionServer final : public SessionHost {
+ public:
+  // Listens on `socket_path` unless it is empty. A socket that is there already is replaced:
+  // whoever holds the store's lock owns the name.
+  static Outcome<std::unique_ptr<SessionServer>> start(SessionNode& node, std::string socket_path);
+  ~SessionServer() override;
+
+  // Ends all sessions and accepts no more. Idempotent.
+  void stop();
+  Outcome<UniqueFd> connect_local();
+  std::vector<SessionStatus> sessions();
+
+  void end_session(uint64_t id) override;
+  Status watch(int eventfd, uint32_t shard) override;
+  void forget(int eventfd) override;
+
+ private:
+  // A session as the server keeps it. Owned by the map until its end has been executed.
+  struct Connection {
+    std::shared_ptr<Session> session;
+    std::deque<Message> waiting;
+    uint32_t running = 0;
+    bool reading = true;
+    bool ending = false;
+  };
+
+  explicit SessionServer(SessionNode& node) : node_(node) {}
+  Outcome<UniqueFd> listen_on(const std::string& path);
+  void run();
+  void accept_all();
+  void add(UniqueFd socket);
+  void read_from(uint64_t id, bool hung_up);
+  void end_asked();
+  // With mutex_ held.
+  void begin_end(uint64_t id, Connection& connection);
+  void dispatch(uint64_t id, Connection& connection);
+  void set_reading(uint64_t id, Connection& connection, bool reading);
+  void request_done(uint64_t id);
+  void finished(uint64_t id);
+
+  SessionNode& node_;
+  std::string socket_path_;
+  UniqueFd epoll_, wake_, listener_;
+  std::thread thread_;
+  std::unique_ptr<WorkerPool> workers_;
+
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  std::map<uint64_t, Connection> connections_;
+  std::vector<uint64_t> asked_to_end_;
+  uint64_t next_id_ = 1;
+  bool stopping_ = false;
+  bool stopped_ = false;
+};
+
+}  // namespace penstock::agent

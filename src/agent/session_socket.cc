@@ -1,0 +1,103 @@
+#include "session_socket.h"
+
+#include "limits.h"
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <poll.h>
+#include <sys/socket.h>
+
+namespace penstock::agent {
+namespace {
+
+// All supplementary groups of the process that connected, as they were then.
+Result<std::vector<uint32_t>> groups_of(int socket) {
+  std::vector<uint32_t> groups(64);
+  while (true) {
+    socklen_t bytes = static_cast<socklen_t>(groups.size() * sizeof(gid_t));
+    static_assert(sizeof(gid_t) == sizeof(uint32_t));
+    if (::getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &bytes) == 0) {
+      groups.resize(bytes / sizeof(gid_t));
+      return groups;
+    }
+    // The kernel says how many there are.
+    if (errno != ERANGE || bytes <= groups.size() * sizeof(gid_t)) return Status::from_errno(errno);
+    groups.resize(bytes / sizeof(gid_t));
+  }
+}
+
+std::vector<ForeignFd> take_descriptors(msghdr& header) {
+  std::vector<ForeignFd> descriptors;
+  for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+    const size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(part) + i * sizeof fd, sizeof fd);
+      descriptors.emplace_back(fd);
+    }
+  }
+  return descriptors;
+}
+
+}  // namespace
+
+Result<Peer> peer_of(int socket) {
+  ucred who{};
+  socklen_t length = sizeof who;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &length) != 0) {
+    return Status::from_errno(errno);
+  }
+  Peer peer;
+  peer.pid = who.pid;
+  peer.credentials.uid = who.uid;
+  peer.credentials.gid = who.gid;
+  TRY_ASSIGN(peer.credentials.groups, groups_of(socket));
+  return peer;
+}
+
+Result<Message> receive(int socket) {
+  // One byte more than a message may have, so that a longer one is seen to be longer.
+  thread_local const auto buffer = std::make_unique<std::byte[]>(wire::kSessionMessageMax + 1);
+  iovec data{buffer.get(), wire::kSessionMessageMax + 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(wire::kSessionDescriptorsMax * sizeof(int))];
+  msghdr header{};
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof control;
+  ssize_t length = -1;
+  do {
+    length = ::recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  } while (length < 0 && errno == EINTR);
+  if (length < 0) return errno == EAGAIN ? Code::busy : Code::peer_gone;
+  Message message;
+  message.descriptors = take_descriptors(header);
+  // An empty datagram looks like the end of the connection, and is nothing we send.
+  if (length == 0) return Code::peer_gone;
+  if ((header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) return Code::bad_message;
+  TRY_ASSIGN(message.request,
+             wire::decode_request(Bytes(buffer.get(), static_cast<size_t>(length))));
+  if (message.descriptors.size() != wire::descriptors_of(message.request.body)) {
+    return Code::bad_message;
+  }
+  return message;
+}
+
+Status send(int socket, const wire::Reply& reply) {
+  Result<std::string> bytes = wire::encode(reply);
+  if (!bytes)
+    bytes = wire::encode(wire::Reply{reply.id, bytes.error(), "the answer is too long", {}});
+  ASSERT(bytes);
+  while (true) {
+    const ssize_t sent = ::send(socket, bytes->data(), bytes->size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent >= 0) return Code::ok;
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN) return Status::from_errno(errno);
+    pollfd room{socket, POLLOUT, 0};
+    if (::poll(&room, 1, limits::kReplyTimeoutMs) == 0) return Code::timed_out;
+  }
+}
+
+}  // namespace penstock::agent

@@ -1,0 +1,31 @@
+// Datagrams with descriptors over a session's socket, and who is at its other end.
+#pragma once
+
+#include "foreign_fd.h"
+
+#include <vector>
+
+#include "penstock/client.h"
+#include "penstock/wire.h"
+
+namespace penstock::agent {
+
+struct Peer {
+  client::Credentials credentials;
+  int32_t pid = 0;  // 0 when it has none in our pid namespace
+};
+Result<Peer> peer_of(int socket);
+
+struct Message {
+  wire::Request request;
+  std::vector<ForeignFd> descriptors;
+};
+
+// Receives one message. busy: none is there; peer_gone: the peer has closed; bad_message: it is no
+// message of ours, or came with other descriptors than it needs. Never blocks.
+Result<Message> receive(int socket);
+
+// Waits up to limits::kReplyTimeoutMs for room. A page that does not fit becomes too_large.
+Status send(int socket, const wire::Reply& reply);
+
+}  // namespace penstock::agent

@@ -1,0 +1,146 @@
+#include "shard_share.h"
+
+namespace penstock::agent {
+
+ShardShare::ShardShare(engine::Loop& loop, client::Client& client, RouteCounters& routes,
+                       std::function<void()> on_broken)
+    : loop_(loop), client_(client), routes_(routes), on_broken_(std::move(on_broken)) {}
+
+void ShardShare::add_file(uint32_t id, client::FileRef file) {
+  ASSERT(id < wire::kFilesMax);
+  if (files_.size() <= id) files_.resize(std::max<size_t>(id + 1, files_.size() * 2));
+  ASSERT(files_[id].file == nullptr);
+  files_[id].file = std::move(file);
+}
+
+void ShardShare::remove_file(uint32_t id, engine::Op& done) {
+  ASSERT(id < files_.size() && files_[id].file != nullptr && files_[id].leaving == nullptr);
+  files_[id].leaving = &done;
+  ++files_[id].in_flight;
+  release_file(id);
+}
+
+void ShardShare::release_file(uint32_t id) {
+  ServedFile& file = files_[id];
+  if (--file.in_flight > 0 || file.leaving == nullptr) return;
+  engine::Op& done = *file.leaving;
+  file = {};
+  loop_.complete(done, Code::ok);
+}
+
+void ShardShare::add_region(uint32_t id, ServedRegion region) {
+  ASSERT(id < wire::kRegionsMax && region.guard != nullptr);
+  if (regions_.size() <= id) regions_.resize(id + 1);
+  ASSERT(regions_[id].bytes.data() == nullptr);
+  regions_[id] = region;
+}
+
+void ShardShare::remove_region(uint32_t id, engine::Op& done) {
+  ASSERT(id < regions_.size() && regions_[id].present());
+  regions_[id].leaving = &done;
+  ++regions_[id].in_flight;
+  release_region(id);
+}
+
+void ShardShare::release_region(uint32_t id) {
+  ServedRegion& region = regions_[id];
+  if (--region.in_flight > 0 || region.leaving == nullptr) return;
+  engine::Op& done = *region.leaving;
+  region = {};
+  loop_.complete(done, Code::ok);
+}
+
+ServedRing* ShardShare::find(uint32_t ring) {
+  for (const auto& served : rings_) {
+    if (served->id() == ring) return served.get();
+  }
+  return nullptr;
+}
+
+void ShardShare::add_ring(uint32_t id, const ring::Memory& memory, const BusGuard* guard) {
+  ASSERT(rings_.size() < wire::kRingsMax && find(id) == nullptr);
+  rings_.push_back(std::make_unique<ServedRing>(*this, id, memory, guard));
+}
+
+void ShardShare::remove_ring(uint32_t id, engine::Op& done) {
+  ServedRing* ring = find(id);
+  ASSERT(ring != nullptr);
+  ring->leave(done);
+}
+
+// Called from within the ring: it is destroyed in a later turn, when nobody is inside it.
+void ShardShare::ring_left(ServedRing& ring) {
+  ring.publish();
+  engine::Op& done = *ring.leaving_;
+  struct Burial : engine::Op {
+    std::unique_ptr<ServedRing> ring;
+    engine::Op* done = nullptr;
+    engine::Loop* loop = nullptr;
+  };
+  auto* burial = new Burial;
+  for (auto& served : rings_) {
+    if (served.get() == &ring) burial->ring = std::move(served);
+  }
+  std::erase(rings_, nullptr);
+  burial->done = &done;
+  burial->loop = &loop_;
+  burial->completion = [](engine::Op& op) {
+    const std::unique_ptr<Burial> self(&static_cast<Burial&>(op));
+    // The free list is empty before its elements go.
+    while (self->ring->free_.pop_front() != nullptr) {
+    }
+    self->ring.reset();
+    self->loop->complete(*self->done, Code::ok);
+  };
+  loop_.complete(*burial, Code::ok);
+}
+
+void ShardShare::cancel(uint32_t ring, uint32_t lane, uint32_t slot, uint32_t sequence) {
+  ServedRing* served = find(ring);
+  if (served == nullptr) return;
+  // What was submitted before the request came is taken first, so that it can be found.
+  served->poll();
+  served->cancel(lane, slot, sequence);
+}
+
+bool ShardShare::poll() {
+  bool worked = false;
+  for (const auto& ring : rings_) worked |= ring->poll();
+  return worked;
+}
+
+bool ShardShare::prepare_sleep() {
+  for (const auto& ring : rings_) {
+    if (!ring->prepare_sleep()) return false;
+  }
+  return true;
+}
+
+void ShardShare::woke() {
+  for (const auto& ring : rings_) ring->woke();
+}
+
+void ShardShare::broken() {
+  if (is_broken_) return;
+  is_broken_ = true;
+  on_broken_();
+}
+
+bool RingServer::poll() {
+  bool worked = false;
+  for (ShardShare* share : shares_) worked |= share->poll();
+  return worked;
+}
+
+bool RingServer::prepare_sleep() {
+  for (ShardShare* share : shares_) {
+    if (!share->prepare_sleep()) return false;
+  }
+  return true;
+}
+
+void RingServer::woke() {
+  for (ShardShare* share : shares_) share->woke();
+}
+
+}  // namespace penstock::agent

@@ -1,0 +1,172 @@
+// One session's share of a shard: the files and regions that its rings may use, and those rings
+// that this shard serves.
+#pragma once
+
+#include "bus_guard.h"
+#include "limits.h"
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "penstock/client.h"
+
+namespace penstock::agent {
+
+class ShardShare;
+class ServedRing;
+
+// Operations by the route they took, of one shard.
+class RouteCounters {
+ public:
+  void count(engine::Route route) {
+    counters_[static_cast<size_t>(route) % engine::kRouteCount].add();
+  }
+
+ private:
+  metrics::Counter counters_[engine::kRouteCount] = {
+      metrics::Counter("agent.route.none"),
+      metrics::Counter("agent.route.hole"),
+      metrics::Counter("agent.route.disk-direct"),
+      metrics::Counter("agent.route.disk-staged"),
+      metrics::Counter("agent.route.disk-page-cache"),
+      metrics::Counter("agent.route.disk-threads"),
+  };
+};
+
+// An open file, as a shard holds it while operations may use it.
+struct ServedFile {
+  client::FileRef file;
+  uint32_t in_flight = 0;
+  engine::Op* leaving = nullptr;  // completes when in_flight is 0: no new operations then
+};
+
+// A region, as a shard holds it. `guard` stays the session's.
+struct ServedRegion {
+  MutableBytes bytes;
+  engine::BufferId buffer = engine::kNoBuffer;
+  const BusGuard* guard = nullptr;
+  uint32_t in_flight = 0;
+  engine::Op* leaving = nullptr;
+
+  bool present() const { return bytes.data() != nullptr && leaving == nullptr; }
+};
+
+// One operation of a ring below the client library. Owned by its ring; reused, never allocated
+// while the ring serves.
+struct RingOp : client::IoOp {
+  ServedRing* ring = nullptr;
+  bool in_use = false;
+  uint32_t lane = 0;
+  uint32_t slot = 0;
+  uint32_t sequence = 0;
+  uint64_t user_data = 0;
+  uint32_t file_id = 0;
+  uint32_t region_id = 0;
+  bool uses_region = false;
+};
+
+// Takes submissions from one ring, checks every field against the session, hands them to the
+// shard's client and posts their completions.
+class ServedRing {
+ public:
+  ServedRing(ShardShare& share, uint32_t id, const ring::Memory& memory, const BusGuard* guard);
+
+  uint32_t id() const { return id_; }
+  bool poll();
+  // Arms the sleep flag; false when there is work after all.
+  bool prepare_sleep();
+  void woke() { ring_.disarm(); }
+  void cancel(uint32_t lane, uint32_t slot, uint32_t sequence);
+  // Takes nothing more and cancels what is in flight; `done` completes when all of it has ended.
+  void leave(engine::Op& done);
+
+ private:
+  friend class ShardShare;
+  void fail(const char* why);
+  bool take_from(uint32_t lane);
+  void start(uint32_t lane, const ring::Submission& entry);
+  // 0, or the negative errno with which the entry ends at once.
+  int check(RingOp& op, const ring::Submission& entry);
+  int check_region(RingOp& op, const ring::Submission& entry);
+  void finish(RingOp& op);
+  void post(RingOp& op, int64_t result, engine::Route route);
+  void publish();
+
+  ShardShare& share_;
+  const uint32_t id_;
+  ring::AgentRing ring_;
+  const BusGuard* guard_;
+  std::vector<ring::AgentLane> lanes_;
+  std::vector<RingOp> pool_;
+  IntrusiveList<RingOp> free_;
+  uint64_t unpublished_lanes_ = 0;  // a set of bits
+  uint32_t in_flight_ = 0;
+  bool serving_ = true;
+  engine::Op* leaving_ = nullptr;
+};
+
+// Everything but the constructor: owner thread of the loop only. Adding and removing happen on
+// behalf of control calls and may allocate; serving does not.
+class ShardShare {
+ public:
+  // `on_broken` is told once when the application broke the protocol; it runs in the loop's thread
+  // and must not block.
+  ShardShare(engine::Loop& loop, client::Client& client, RouteCounters& routes,
+             std::function<void()> on_broken);
+
+  engine::Loop& loop() { return loop_; }
+
+  void add_file(uint32_t id, client::FileRef file);
+  // Completes `done` when no operation uses it any more; new ones are refused from now on.
+  void remove_file(uint32_t id, engine::Op& done);
+  void add_region(uint32_t id, ServedRegion region);
+  void remove_region(uint32_t id, engine::Op& done);
+  void add_ring(uint32_t id, const ring::Memory& memory, const BusGuard* guard);
+  void remove_ring(uint32_t id, engine::Op& done);
+  void cancel(uint32_t ring, uint32_t lane, uint32_t slot, uint32_t sequence);
+
+  bool poll();
+  bool prepare_sleep();
+  void woke();
+
+  // Any thread.
+  uint64_t operations() const { return operations_.load(std::memory_order_relaxed); }
+
+ private:
+  friend class ServedRing;
+  void release_file(uint32_t id);
+  void release_region(uint32_t id);
+  void ring_left(ServedRing& ring);
+  void broken();
+  ServedRing* find(uint32_t ring);
+
+  engine::Loop& loop_;
+  client::Client& client_;
+  RouteCounters& routes_;
+  std::function<void()> on_broken_;
+  bool is_broken_ = false;
+  std::vector<ServedFile> files_;
+  std::vector<ServedRegion> regions_;
+  std::vector<std::unique_ptr<ServedRing>> rings_;  // in no order
+  std::atomic<uint64_t> operations_{0};             // one writer; relaxed: a count for people
+};
+
+// All shares of one shard, asked in turn by its loop.
+class RingServer final : public engine::Poller {
+ public:
+  RouteCounters& routes() { return routes_; }
+  void add(ShardShare& share) { shares_.push_back(&share); }
+  void remove(ShardShare& share) { std::erase(shares_, &share); }
+
+  bool poll() override;
+  bool prepare_sleep() override;
+  void woke() override;
+
+ private:
+  RouteCounters routes_;
+  std::vector<ShardShare*> shares_;
+};
+
+}  // namespace penstock::agent

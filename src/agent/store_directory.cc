@@ -1,0 +1,334 @@
+#include "store_directory.h"
+
+#include "limits.h"
+
+#include <cerrno>
+#include <charconv>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <dirent.h>
+#include <fcntl.h>
+#include <filesystem>
+#include <fmt/format.h>
+#include <map>
+#include <set>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+namespace penstock::agent {
+namespace {
+
+constexpr const char* kSuperblockName = "penstock.store";
+constexpr const char* kMakingName = "penstock.making";
+constexpr const char* kLockName = "LOCK";
+constexpr const char* kSecretName = "secret";
+constexpr size_t kSuperblockBytesMax = 4096;
+
+// Names that do not make a directory a used one: of the file system, and of commands that may have
+// prepared to run a node.
+bool is_harmless(const std::string& name) {
+  return name == "lost+found" || name == kLockName || name.ends_with(".sock") ||
+         name.ends_with(".log") || name.ends_with(".pid");
+}
+
+Result<std::set<std::string>> names_in(const std::string& path) {
+  DIR* directory = ::opendir(path.c_str());
+  if (directory == nullptr) return Status::from_errno(errno);
+  std::set<std::string> names;
+  while (const dirent* entry = ::readdir(directory)) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") names.insert(name);
+  }
+  ::closedir(directory);
+  return names;
+}
+
+Result<std::string> read_file(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd) return Status::from_errno(errno);
+  std::string content(kSuperblockBytesMax, '\0');
+  const ssize_t length = ::read(fd.get(), content.data(), content.size());
+  if (length < 0) return Status::from_errno(errno);
+  content.resize(static_cast<size_t>(length));
+  return content;
+}
+
+Status sync_directory(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd || ::fsync(fd.get()) != 0) return Status::from_errno(errno);
+  return Code::ok;
+}
+
+// Durable, and either whole or not there.
+Status write_file(const std::string& path, std::string_view content, mode_t mode) {
+  const std::string temporary = path + ".new";
+  {
+    const UniqueFd fd(
+        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode));
+    if (!fd) return Status::from_errno(errno);
+    const ssize_t length = ::write(fd.get(), content.data(), content.size());
+    if (length != static_cast<ssize_t>(content.size()) || ::fsync(fd.get()) != 0) {
+      const Status status = Status::from_errno(length >= 0 && errno == 0 ? ENOSPC : errno);
+      ::unlink(temporary.c_str());
+      return status;
+    }
+  }
+  if (::rename(temporary.c_str(), path.c_str()) != 0) return Status::from_errno(errno);
+  return sync_directory(path.substr(0, path.rfind('/')));
+}
+
+std::string random_uuid() {
+  std::array<uint64_t, 2> bits{engine::system_seed(), engine::system_seed()};
+  return fmt::format("{:016x}{:016x}", bits[0], bits[1]);
+}
+
+std::string to_text(const Superblock& superblock) {
+  return fmt::format("penstock-store {}\nuuid {}\nshards {}\nchunk_bytes {}\ncapacity_bytes {}\n",
+                     kStoreVersion, superblock.uuid, superblock.shards, superblock.chunk_bytes,
+                     superblock.capacity_bytes);
+}
+
+bool parse_number(const std::string& text, uint64_t* value) {
+  const char* end = text.data() + text.size();
+  const auto [last, error] = std::from_chars(text.data(), end, *value);
+  return error == std::errc() && last == end && !text.empty();
+}
+
+// Lines of a word and a value.
+std::map<std::string, std::string> words_of(const std::string& text) {
+  std::map<std::string, std::string> words;
+  size_t at = 0;
+  while (at < text.size()) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const std::string line = text.substr(at, end - at);
+    const size_t space = line.find(' ');
+    if (space != std::string::npos) words[line.substr(0, space)] = line.substr(space + 1);
+    at = end + 1;
+  }
+  return words;
+}
+
+}  // namespace
+
+Failure StoreDirectory::failure(Status status, const std::string& why) const {
+  return {status, path_ + ": " + why};
+}
+
+Outcome<std::unique_ptr<StoreDirectory>> StoreDirectory::open(const AgentConfig& config) {
+  std::unique_ptr<StoreDirectory> store(new StoreDirectory);
+  store->path_ = config.directory;
+  while (store->path_.size() > 1 && store->path_.ends_with('/')) store->path_.pop_back();
+  Outcome<void> inspected = store->inspect(config);
+  if (inspected) return store;
+  store->undo_making();
+  if (store->made_directory_) ::rmdir(store->path_.c_str());
+  return inspected.error();
+}
+
+Outcome<void> StoreDirectory::inspect(const AgentConfig& config) {
+  if (path_.empty()) return failure(Code::invalid_argument, "no store directory was given");
+  if (::mkdir(path_.c_str(), 0755) == 0) {
+    made_directory_ = true;
+  } else if (errno != EEXIST) {
+    const int error = errno;
+    return failure(Status::from_errno(error),
+                   fmt::format("cannot make the store directory: {}", std::strerror(error)));
+  }
+  char resolved[PATH_MAX];
+  if (::realpath(path_.c_str(), resolved) == nullptr) {
+    return failure(Status::from_errno(errno), "the store directory cannot be found");
+  }
+  path_ = resolved;
+  const Result<std::set<std::string>> names = names_in(path_);
+  if (!names) {
+    return failure(names.error(), names.error() == Code::not_directory
+                                      ? "is not a directory (give the path of a directory)"
+                                      : "the store directory cannot be read");
+  }
+  const bool is_store = names->contains(kSuperblockName);
+  // What leaves no trace comes first.
+  if (is_store) {
+    TRY(read_superblock());
+  } else if (names->contains(kMakingName)) {
+    return failure(Code::corrupt,
+                   "a store was being made here and is incomplete; nothing is in it (remove the "
+                   "directory and try again)");
+  } else {
+    for (const std::string& name : *names) {
+      if (is_harmless(name)) continue;
+      return failure(Code::not_empty,
+                     fmt::format("is not a store, and not empty: there is '{}' (give an empty or a "
+                                 "new directory)",
+                                 name));
+    }
+  }
+  struct statvfs space {};
+  if (::statvfs(path_.c_str(), &space) != 0) {
+    return failure(Status::from_errno(errno), "the file system cannot be asked for its space");
+  }
+  if ((space.f_flag & ST_RDONLY) != 0 || ::access(path_.c_str(), W_OK) != 0) {
+    return failure(Code::read_only,
+                   "cannot be written by this user (a store needs write access, also for reading)");
+  }
+  const uint64_t needed = is_store ? limits::kFreeBytesToOpen : limits::kFreeBytesToCreate;
+  const uint64_t free_bytes = uint64_t{space.f_bavail} * space.f_frsize;
+  if (free_bytes < needed) {
+    return failure(Code::no_space,
+                   fmt::format("the file system is full: {} KiB are free, {} KiB are needed to {} "
+                               "the store (free some space there)",
+                               free_bytes / kKiB, needed / kKiB, is_store ? "open" : "make"));
+  }
+  TRY(lock());
+  // Another process may have made the store before the lock was ours.
+  const std::string superblock_path = path_ + "/" + kSuperblockName;
+  if ((::access(superblock_path.c_str(), F_OK) == 0) != is_store) {
+    return failure(Code::busy, "the directory changed while it was looked at (try again)");
+  }
+  return is_store ? read_secret() : begin_making(config);
+}
+
+Outcome<void> StoreDirectory::lock() {
+  const std::string path = path_ + "/" + kLockName;
+  lock_.reset(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+  if (!lock_) {
+    const int error = errno;
+    return failure(Status::from_errno(error),
+                   fmt::format("cannot be locked: {}", std::strerror(error)));
+  }
+  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+    char owner[32] = {};
+    const ssize_t length = ::pread(lock_.get(), owner, sizeof owner - 1, 0);
+    const long pid = length > 0 ? std::strtol(owner, nullptr, 10) : 0;
+    const std::string who = pid > 0 ? fmt::format("process {}", pid) : "another process";
+    return failure(Code::in_use, fmt::format("the store is in use by {} (use that one through its "
+                                             "socket, or stop it first)",
+                                             who));
+  }
+  // For the message above only; the lock itself is the kernel's and ends with the process.
+  const std::string pid = fmt::format("{}\n", ::getpid());
+  if (::ftruncate(lock_.get(), 0) != 0 ||
+      ::pwrite(lock_.get(), pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
+    log::warning("{}: cannot be written", path);
+  }
+  return {};
+}
+
+Outcome<void> StoreDirectory::read_superblock() {
+  const std::string path = path_ + "/" + kSuperblockName;
+  const Result<std::string> text = read_file(path);
+  if (!text) return failure(text.error(), fmt::format("{} cannot be read", kSuperblockName));
+  auto words = words_of(*text);
+  uint64_t version = 0, shards = 0;
+  if (!parse_number(words["penstock-store"], &version)) {
+    return failure(Code::corrupt,
+                   fmt::format("{} is damaged: it does not begin as a store's does (restore the "
+                               "file from a backup)",
+                               kSuperblockName));
+  }
+  if (version != kStoreVersion) {
+    return failure(Status(Code::wrong_version, static_cast<uint32_t>(version)),
+                   fmt::format("the store has format {}, this program reads format {} (use the "
+                               "version of penstock that made it)",
+                               version, kStoreVersion));
+  }
+  superblock_.uuid = words["uuid"];
+  const bool good = superblock_.uuid.size() == 32 && parse_number(words["shards"], &shards) &&
+                    shards >= 1 && shards <= 1024 &&
+                    parse_number(words["chunk_bytes"], &superblock_.chunk_bytes) &&
+                    is_power_of_two(superblock_.chunk_bytes) &&
+                    superblock_.chunk_bytes >= limits::kChunkBytesMin &&
+                    superblock_.chunk_bytes <= limits::kChunkBytesMax &&
+                    parse_number(words["capacity_bytes"], &superblock_.capacity_bytes);
+  if (!good) {
+    return failure(Code::corrupt,
+                   fmt::format("{} is damaged (restore the file from a backup)", kSuperblockName));
+  }
+  superblock_.shards = static_cast<uint32_t>(shards);
+  // The databases are never made anew in a store that exists.
+  const auto missing = [this](const std::string& part) {
+    struct stat facts {};
+    return ::stat(part.c_str(), &facts) != 0 || !S_ISDIR(facts.st_mode);
+  };
+  if (missing(meta_path())) return failure(Code::corrupt, "the directory 'meta' is missing");
+  for (uint32_t i = 0; i < superblock_.shards; ++i) {
+    if (missing(kv_path(i)) || missing(data_path(i))) {
+      return failure(Code::corrupt, fmt::format("the directory 'targets/{}' is incomplete", i));
+    }
+  }
+  return {};
+}
+
+Outcome<void> StoreDirectory::read_secret() {
+  const Result<std::string> secret = read_file(path_ + "/" + kSecretName);
+  if (!secret || secret->size() != sizeof secret_) {
+    return failure(Code::corrupt, fmt::format("the file '{}' is missing or damaged (restore it "
+                                              "from a backup)",
+                                              kSecretName));
+  }
+  std::memcpy(secret_.data(), secret->data(), sizeof secret_);
+  return {};
+}
+
+Outcome<void> StoreDirectory::begin_making(const AgentConfig& config) {
+  if (config.shards < 1 || config.shards > 64 || !is_power_of_two(config.chunk_bytes) ||
+      config.chunk_bytes < limits::kChunkBytesMin || config.chunk_bytes > limits::kChunkBytesMax) {
+    return failure(
+        Code::invalid_argument,
+        "a store has 1 to 64 shards, and chunks of a power of two from 64 KiB to 64 MiB");
+  }
+  fresh_ = true;
+  superblock_ = {random_uuid(), config.shards, config.chunk_bytes, config.capacity_bytes};
+  secret_ = {engine::system_seed(), engine::system_seed()};
+  const std::string_view secret(reinterpret_cast<const char*>(secret_.data()), sizeof secret_);
+  Status status = write_file(path_ + "/" + kMakingName, to_text(superblock_), 0644);
+  if (status.ok()) status = write_file(path_ + "/" + kSecretName, secret, 0600);
+  // The databases and chunks are for nobody but the process that serves them.
+  const auto make = [&status](const std::string& path) {
+    if (status.ok() && ::mkdir(path.c_str(), 0700) != 0) status = Status::from_errno(errno);
+  };
+  make(meta_path());
+  make(path_ + "/targets");
+  for (uint32_t i = 0; i < config.shards; ++i) {
+    make(target_path(i));
+    make(data_path(i));
+    make(kv_path(i));
+  }
+  if (status.ok()) return {};
+  return failure(status, fmt::format("cannot make the store: {}", status.name()));
+}
+
+Outcome<void> StoreDirectory::finish_making() {
+  if (!fresh_) return {};
+  Status status = sync_directory(path_ + "/targets");
+  for (uint32_t i = 0; i < superblock_.shards && status.ok(); ++i) {
+    status = sync_directory(target_path(i));
+  }
+  if (status.ok()) status = write_file(path_ + "/" + kSuperblockName, to_text(superblock_), 0644);
+  if (status.ok() && ::unlink((path_ + "/" + kMakingName).c_str()) != 0) {
+    status = Status::from_errno(errno);
+  }
+  if (status.ok()) status = sync_directory(path_);
+  if (!status.ok()) {
+    return failure(status, fmt::format("cannot finish making the store: {}", status.name()));
+  }
+  fresh_ = false;
+  return {};
+}
+
+void StoreDirectory::undo_making() {
+  if (!fresh_) return;
+  std::error_code ignored;
+  for (const char* name : {"meta", "targets", kSecretName, "penstock.making.new", "secret.new",
+                           "penstock.store.new", kMakingName}) {
+    std::filesystem::remove_all(path_ + "/" + name, ignored);
+  }
+  std::filesystem::remove(path_ + "/" + kLockName, ignored);
+  if (made_directory_) ::rmdir(path_.c_str());
+  fresh_ = false;
+}
+
+}  // namespace penstock::agent

@@ -53,7 +53,7 @@ ThreadDisk::ThreadDisk(const std::string& root, uint32_t thread_count, std::stri
 ThreadDisk::~ThreadDisk() {
   {
     std::lock_guard lock(mutex_);
-    ASSERT(queue_.empty());
+    ASSERT(queue_.empty() && done_.empty());
     stopping_ = true;
   }
   available_.notify_all();
@@ -65,6 +65,7 @@ void ThreadDisk::submit(DiskOp& op) {
   if (const Status status = check(op, file); !status.ok()) return loop_->complete(op, status);
   op.transferred = 0;
   op.progress = {};
+  ++file->in_flight;
   // The table of files is not the threads' to look at.
   op.progress.aux = static_cast<uint32_t>(file->fd) << 1 | static_cast<uint32_t>(file->direct);
   {
@@ -82,10 +83,33 @@ void ThreadDisk::work() {
     if (op == nullptr) return;
     lock.unlock();
     perform(*op);
-    ops_.add();
-    loop_->complete_remote(*op, op->status);
+    lock.lock();
+    const bool first = done_.empty();
+    done_.push_back(*op);
+    if (!first) continue;
+    any_done_.store(true, std::memory_order_relaxed);
+    lock.unlock();
+    parker_.unpark();
     lock.lock();
   }
+}
+
+bool ThreadDisk::poll() {
+  if (!any_done_.load(std::memory_order_relaxed)) return false;
+  IntrusiveList<DiskOp> batch;
+  {
+    std::lock_guard lock(mutex_);
+    batch.take_all(done_);
+    any_done_.store(false, std::memory_order_relaxed);
+  }
+  uint32_t count = 0;
+  while (DiskOp* op = batch.pop_front()) {
+    --files_[op->file.value].in_flight;
+    loop_->complete(*op, op->status);
+    ++count;
+  }
+  ops_.add(count);
+  return count != 0;
 }
 
 void ThreadDisk::perform(DiskOp& op) const {

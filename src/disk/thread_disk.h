@@ -3,6 +3,7 @@
 
 #include "local_disk.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -18,7 +19,8 @@ class ThreadDisk final : public LocalDisk {
   void set_loop(engine::Loop& loop) { loop_ = &loop; }
   engine::Parker& parker() { return parker_; }
 
-  bool poll() override { return false; }  // completions come through the loop's remote queue
+  bool poll() override;
+  bool prepare_sleep() override { return !any_done_.load(std::memory_order_relaxed); }
   void submit(engine::DiskOp& op) override;
   Status register_buffer(engine::BufferId, MutableBytes) override { return Code::not_supported; }
   void unregister_buffer(engine::BufferId) override {}
@@ -32,7 +34,12 @@ class ThreadDisk final : public LocalDisk {
   std::mutex mutex_;
   std::condition_variable available_;
   IntrusiveList<engine::DiskOp> queue_;  // under mutex_
-  bool stopping_ = false;                // under mutex_
+  // What poll() has yet to hand to the loop: the threads themselves never touch the loop, which may
+  // be gone before they are. Under mutex_.
+  IntrusiveList<engine::DiskOp> done_;
+  bool stopping_ = false;  // under mutex_
+  // Whether done_ holds anything; a hint, as whoever sets it also unparks the loop.
+  std::atomic<bool> any_done_{false};
   std::vector<std::thread> threads_;
   metrics::Counter ops_{"disk.ops"};
 };

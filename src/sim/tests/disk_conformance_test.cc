@@ -424,76 +424,83 @@ TEST_P(DiskConformance, registered_buffers_work_as_any_memory) {
 }
 
 // Many operations at once on blocks of their own, against a model.
-TEST_P(DiskConformance, concurrent_operations_do_not_disturb_each_other) {
-  constexpr uint64_t kBlock = 4096;
-  constexpr int kBlocks = 96;
-  constexpr int kDepth = 32;
-  const DiskFile file = create("data");
-  ASSERT_TRUE(change(DiskOpKind::allocate, file, 0, kBlocks * kBlock).ok());
+class BlockModel {
+ public:
+  static constexpr uint64_t kBlock = 4096;
+  static constexpr int kBlocks = 96;
+
   struct Slot : DiskOp {
     int block = -1;
   };
-  struct State {
-    std::vector<Slot*> idle;
-    std::vector<int> version = std::vector<int>(kBlocks, 0);  // 0: zeros
-    std::vector<bool> taken = std::vector<bool>(kBlocks, false);
-    int bad = 0;
-  } state;
-  std::vector<Slot> slots(kDepth);
-  const auto stamp = [](int block, int version, uint64_t word) {
-    return version == 0 ? 0
-                        : mix64(static_cast<uint64_t>(block) << 40 ^
-                                static_cast<uint64_t>(version) << 16 ^ word);
-  };
+
+  void begin(Slot& slot, int block, bool write) {
+    taken[block] = true;
+    slot.block = block;
+    slot.offset = static_cast<uint64_t>(block) * kBlock;
+    slot.kind = write ? DiskOpKind::write : DiskOpKind::read;
+    if (!write) return;
+    ++versions_[block];
+    for (uint64_t word = 0; word < kBlock / 8; ++word) {
+      const uint64_t value = stamp(block, word);
+      std::memcpy(slot.memory.data + word * 8, &value, 8);
+    }
+  }
+  void end(Slot& slot) {
+    idle.push_back(&slot);
+    taken[slot.block] = false;
+    bad += !slot.status.ok();
+    if (slot.kind != DiskOpKind::read) return;
+    bad += slot.transferred != kBlock;
+    for (uint64_t word = 0; word < kBlock / 8; ++word) {
+      uint64_t value = 0;
+      std::memcpy(&value, slot.memory.data + word * 8, 8);
+      bad += value != stamp(slot.block, word);
+    }
+  }
+
+  std::vector<Slot*> idle;
+  std::vector<bool> taken = std::vector<bool>(kBlocks, false);
+  int bad = 0;
+
+ private:
+  uint64_t stamp(int block, uint64_t word) const {
+    const auto version = static_cast<uint64_t>(versions_[block]);
+    return version == 0 ? 0 : mix64(static_cast<uint64_t>(block) << 40 ^ version << 16 ^ word);
+  }
+  std::vector<int> versions_ = std::vector<int>(kBlocks, 0);  // 0: not written yet
+};
+
+TEST_P(DiskConformance, concurrent_operations_do_not_disturb_each_other) {
+  constexpr int kDepth = 32;
+  const DiskFile file = create("data");
+  ASSERT_TRUE(change(DiskOpKind::allocate, file, 0, BlockModel::kBlocks * BlockModel::kBlock).ok());
+  BlockModel model;
+  std::vector<BlockModel::Slot> slots(kDepth);
   for (int i = 0; i < kDepth; ++i) {
     slots[i].file = file;
-    slots[i].memory = {memory_.get() + i * kBlock, kBlock, engine::kNoBuffer, {}};
-    slots[i].owner = &state;
+    slots[i].memory = {memory_.get() + i * BlockModel::kBlock, BlockModel::kBlock,
+                       engine::kNoBuffer, engine::MemoryKind::host};
+    slots[i].owner = &model;
     slots[i].completion = [](Op& op) {
-      auto& slot = static_cast<Slot&>(op);
-      State& s = op.owner_as<State>();
-      s.idle.push_back(&slot);
-      s.taken[slot.block] = false;
-      s.bad += !op.status.ok() ||
-               slot.transferred != (slot.kind == DiskOpKind::read ? kBlock : slot.transferred);
-      if (slot.kind != DiskOpKind::read) return;
-      for (uint64_t w = 0; w < kBlock / 8; ++w) {
-        uint64_t value = 0;
-        std::memcpy(&value, slot.memory.data + w * 8, 8);
-        const int version = s.version[slot.block];
-        const uint64_t expected = version == 0 ? 0
-                                               : mix64(static_cast<uint64_t>(slot.block) << 40 ^
-                                                       static_cast<uint64_t>(version) << 16 ^ w);
-        s.bad += value != expected;
-      }
+      op.owner_as<BlockModel>().end(static_cast<BlockModel::Slot&>(op));
     };
-    state.idle.push_back(&slots[i]);
+    model.idle.push_back(&slots[i]);
   }
   engine::SeededRandom random(7);
   int left = 3000;
-  while (left > 0 || state.idle.size() < kDepth) {
-    while (left > 0 && !state.idle.empty()) {
-      const int block = static_cast<int>(random.below(kBlocks));
-      if (state.taken[block]) continue;
-      Slot& slot = *state.idle.back();
-      state.idle.pop_back();
-      state.taken[block] = true;
-      slot.block = block;
-      slot.offset = static_cast<uint64_t>(block) * kBlock;
-      slot.kind = random.chance(1, 2) ? DiskOpKind::read : DiskOpKind::write;
-      if (slot.kind == DiskOpKind::write) {
-        ++state.version[block];
-        for (uint64_t w = 0; w < kBlock / 8; ++w) {
-          const uint64_t value = stamp(block, state.version[block], w);
-          std::memcpy(slot.memory.data + w * 8, &value, 8);
-        }
-      }
+  while (left > 0 || model.idle.size() < kDepth) {
+    while (left > 0 && !model.idle.empty()) {
+      const int block = static_cast<int>(random.below(BlockModel::kBlocks));
+      if (model.taken[block]) continue;
+      BlockModel::Slot& slot = *model.idle.back();
+      model.idle.pop_back();
+      model.begin(slot, block, random.chance(1, 2));
       disk().submit(slot);
       --left;
     }
     bench_->loop().poll_or_park(engine::kNever);
   }
-  EXPECT_EQ(state.bad, 0);
+  EXPECT_EQ(model.bad, 0);
   disk().close(file);
 }
 

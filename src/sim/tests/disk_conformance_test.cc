@@ -1,146 +1,12 @@
-// The contract of engine::Disk, held by the real disks and by the simulated one alike.
-#include <cstdlib>
+// The contract of engine::Disk, held by the real disks and by the simulated one alike: operations.
+#include "disk_conformance.h"
+
 #include <cstring>
-#include <functional>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "penstock/disk.h"
-#include "penstock/sim.h"
-
 namespace penstock::sim {
 namespace {
-
-using engine::DiskFile;
-using engine::DiskOp;
-using engine::DiskOpKind;
-using engine::Loop;
-using engine::Op;
-
-// One disk, its loop, and a directory to work in.
-class Bench {
- public:
-  virtual ~Bench() = default;
-  virtual Loop& loop() = 0;
-  virtual engine::Disk& disk() = 0;
-  virtual std::string root() = 0;
-};
-
-class RealBench final : public Bench {
- public:
-  RealBench(const std::string& parent, bool force_threads) : root_(parent + "/penstock-XXXXXX") {
-    if (::mkdtemp(root_.data()) == nullptr) std::abort();
-    auto created = disk::DiskDriver::create({.root = root_, .force_threads = force_threads});
-    if (!created) std::abort();
-    driver_ = std::move(*created);
-    loop_ = std::make_unique<Loop>(engine::system_clock(), random_, driver_->parker());
-    disk_ = &driver_->attach(*loop_);
-  }
-  ~RealBench() override { (void)!std::system(("rm -rf '" + root_ + "'").c_str()); }
-  Loop& loop() override { return *loop_; }
-  engine::Disk& disk() override { return *disk_; }
-  std::string root() override { return root_; }
-
- private:
-  std::string root_;
-  engine::SeededRandom random_{1};
-  std::unique_ptr<disk::DiskDriver> driver_;
-  std::unique_ptr<Loop> loop_;
-  engine::Disk* disk_ = nullptr;
-};
-
-class SimBench final : public Bench {
- public:
-  SimBench() { (void)disk_.make_directory("/work"); }
-  Loop& loop() override { return loop_; }
-  engine::Disk& disk() override { return disk_; }
-  std::string root() override { return "/work"; }
-
- private:
-  SimWorld world_{1};
-  SimLoop loop_{world_};
-  SimDiskImage image_{world_};
-  SimDisk disk_{image_, loop_};
-};
-
-struct Kind {
-  const char* name;
-  std::function<std::unique_ptr<Bench>()> make;
-};
-
-class DiskConformance : public testing::TestWithParam<Kind> {
- protected:
-  void SetUp() override {
-    bench_ = GetParam().make();
-    alignment_ = disk().facts().alignment;
-    memory_.reset(static_cast<std::byte*>(std::aligned_alloc(4096, kMemoryBytes)));
-    std::memset(memory_.get(), 0, kMemoryBytes);
-  }
-
-  engine::Disk& disk() { return bench_->disk(); }
-  std::string path(const std::string& name) { return bench_->root() + "/" + name; }
-
-  Status run(DiskOp& op) {
-    engine::PollingCaller caller;
-    return caller.call(bench_->loop(), [&](Op& done) {
-      op.owner = &done;
-      op.completion = [](Op& self) {
-        Op& end = self.owner_as<Op>();
-        end.status = self.status;
-        end.completion(end);
-      };
-      disk().submit(op);
-    });
-  }
-
-  DiskFile create(const std::string& name, bool direct = true) {
-    auto opened = disk().open(path(name), {.create = true, .direct = direct});
-    EXPECT_TRUE(opened.has_value()) << opened.error().message;
-    return opened.has_value() ? *opened : DiskFile();
-  }
-
-  Status transfer(DiskOpKind kind, DiskFile file, uint64_t offset, uint64_t length, uint64_t at = 0,
-                  uint64_t* transferred = nullptr) {
-    DiskOp op;
-    op.kind = kind;
-    op.file = file;
-    op.offset = offset;
-    op.memory = {memory_.get() + at, length, engine::kNoBuffer, engine::MemoryKind::host};
-    const Status status = run(op);
-    if (transferred != nullptr) *transferred = op.transferred;
-    return status;
-  }
-  Status write(DiskFile file, uint64_t offset, uint64_t length, uint64_t at = 0) {
-    return transfer(DiskOpKind::write, file, offset, length, at);
-  }
-  Status read(DiskFile file, uint64_t offset, uint64_t length, uint64_t at, uint64_t* transferred) {
-    return transfer(DiskOpKind::read, file, offset, length, at, transferred);
-  }
-  Status change(DiskOpKind kind, DiskFile file, uint64_t offset, uint64_t length) {
-    DiskOp op;
-    op.kind = kind;
-    op.file = file;
-    op.offset = offset;
-    op.length = length;
-    return run(op);
-  }
-  void fill(uint64_t at, uint64_t length, int seed) {
-    for (uint64_t i = 0; i < length; ++i) {
-      memory_.get()[at + i] = static_cast<std::byte>(mix64(i + static_cast<uint64_t>(seed)));
-    }
-  }
-  bool same(uint64_t a, uint64_t b, uint64_t length) {
-    return std::memcmp(memory_.get() + a, memory_.get() + b, length) == 0;
-  }
-
-  static constexpr uint64_t kMemoryBytes = 4 * kMiB;
-  struct Free {
-    void operator()(std::byte* memory) const { std::free(memory); }
-  };
-  std::unique_ptr<Bench> bench_;
-  std::unique_ptr<std::byte, Free> memory_;
-  uint64_t alignment_ = 1;
-};
 
 TEST_P(DiskConformance, reads_what_was_written) {
   const DiskFile file = create("data");
@@ -287,28 +153,6 @@ TEST_P(DiskConformance, refuses_impossible_operations) {
   disk().close(file);
 }
 
-TEST_P(DiskConformance, read_only_files_are_not_written) {
-  disk().close(create("data"));
-  auto opened = disk().open(path("data"), {.read_only = true});
-  ASSERT_TRUE(opened.has_value());
-  const Status refused = Code::access_denied;
-  EXPECT_EQ(write(*opened, 0, 4096), refused);
-  EXPECT_EQ(change(DiskOpKind::allocate, *opened, 0, 4096), refused);
-  EXPECT_EQ(change(DiskOpKind::discard, *opened, 0, 4096), refused);
-  disk().close(*opened);
-}
-
-TEST_P(DiskConformance, open_says_what_it_could_not_open) {
-  const auto missing = disk().open(path("missing"), {});
-  ASSERT_FALSE(missing.has_value());
-  EXPECT_EQ(missing.error().status, Status(Code::not_found));
-  EXPECT_NE(missing.error().message.find(path("missing")), std::string::npos);
-  EXPECT_EQ(disk().open(path("none/file"), {.create = true}).error().status,
-            Status(Code::not_found));
-  EXPECT_EQ(disk().open(bench_->root(), {.read_only = true}).error().status,
-            Status(Code::is_directory));
-}
-
 TEST_P(DiskConformance, two_opens_of_one_file_see_one_content) {
   const DiskFile first = create("data");
   const DiskFile second = create("data");
@@ -321,75 +165,6 @@ TEST_P(DiskConformance, two_opens_of_one_file_see_one_content) {
   disk().close(first);
   ASSERT_TRUE(read(second, 0, 4096, kMiB, &transferred).ok());
   disk().close(second);
-}
-
-TEST_P(DiskConformance, removed_files_live_while_they_are_open) {
-  const DiskFile file = create("data");
-  fill(0, 4096, 8);
-  ASSERT_TRUE(write(file, 0, 4096).ok());
-  ASSERT_TRUE(disk().remove(path("data")).ok());
-  EXPECT_EQ(disk().remove(path("data")), Status(Code::not_found));
-  uint64_t transferred = 0;
-  ASSERT_TRUE(read(file, 0, 4096, kMiB, &transferred).ok());
-  EXPECT_TRUE(same(0, kMiB, 4096));
-  disk().close(file);
-  EXPECT_EQ(disk().open(path("data"), {}).error().status, Status(Code::not_found));
-}
-
-TEST_P(DiskConformance, directories_are_made_listed_and_told_apart) {
-  ASSERT_TRUE(disk().make_directory(path("b")).ok());
-  ASSERT_TRUE(disk().make_directory(path("b")).ok());
-  disk().close(create("c"));
-  disk().close(create("a"));
-  disk().close(create("b/inside"));
-  EXPECT_EQ(*disk().list(bench_->root()), (std::vector<std::string>{"a", "b", "c"}));
-  EXPECT_EQ(*disk().list(path("b")), (std::vector<std::string>{"inside"}));
-  EXPECT_EQ(disk().list(path("none")).error(), Status(Code::not_found));
-  EXPECT_EQ(disk().list(path("a")).error(), Status(Code::not_directory));
-  EXPECT_EQ(disk().make_directory(path("a")), Status(Code::not_directory));
-  EXPECT_EQ(disk().make_directory(path("none/x")), Status(Code::not_found));
-  EXPECT_EQ(disk().make_directory(path("a/x")), Status(Code::not_directory));
-  EXPECT_EQ(disk().remove(path("b")), Status(Code::is_directory));
-}
-
-TEST_P(DiskConformance, small_files_are_replaced_whole) {
-  EXPECT_EQ(disk().read_file(path("label")).error(), Status(Code::not_found));
-  ASSERT_TRUE(disk().replace_file(path("label"), "one").ok());
-  EXPECT_EQ(*disk().read_file(path("label")), "one");
-  ASSERT_TRUE(disk().replace_file(path("label"), "").ok());
-  EXPECT_EQ(*disk().read_file(path("label")), "");
-  const std::string large(kMiB, 'x');
-  ASSERT_TRUE(disk().replace_file(path("label"), large).ok());
-  EXPECT_EQ(*disk().read_file(path("label")), large);
-  ASSERT_TRUE(disk().replace_file(path("label"), large + "x").ok());
-  EXPECT_EQ(disk().read_file(path("label")).error(), Status(Code::too_large));
-  // Nothing else is left over.
-  EXPECT_EQ(*disk().list(bench_->root()), (std::vector<std::string>{"label"}));
-  ASSERT_TRUE(disk().make_directory(path("dir")).ok());
-  EXPECT_EQ(disk().replace_file(path("dir"), "x"), Status(Code::is_directory));
-  EXPECT_EQ(disk().read_file(path("dir")).error(), Status(Code::is_directory));
-  EXPECT_EQ(disk().replace_file(path("none/x"), "x"), Status(Code::not_found));
-  EXPECT_EQ(*disk().list(bench_->root()), (std::vector<std::string>{"dir", "label"}));
-}
-
-TEST_P(DiskConformance, a_directory_has_one_lock) {
-  auto lock = disk().lock_directory(bench_->root());
-  ASSERT_TRUE(lock.has_value());
-  auto second = disk().lock_directory(bench_->root());
-  ASSERT_FALSE(second.has_value());
-  EXPECT_EQ(second.error(), Status(Code::in_use));
-  lock->reset();
-  EXPECT_TRUE(disk().lock_directory(bench_->root()).has_value());
-  EXPECT_EQ(disk().lock_directory(path("none")).error(), Status(Code::not_found));
-  EXPECT_TRUE(disk().list(bench_->root())->empty());
-}
-
-TEST_P(DiskConformance, space_shrinks_with_what_is_allocated) {
-  auto before = disk().space(bench_->root());
-  ASSERT_TRUE(before.has_value());
-  EXPECT_LE(before->free_bytes, before->total_bytes);
-  EXPECT_GT(before->free_bytes, 0u);
-  EXPECT_EQ(disk().space(path("none")).error(), Status(Code::not_found));
 }
 
 TEST_P(DiskConformance, registered_buffers_work_as_any_memory) {
@@ -504,7 +279,12 @@ TEST_P(DiskConformance, concurrent_operations_do_not_disturb_each_other) {
   disk().close(file);
 }
 
-std::vector<Kind> kinds() {
+INSTANTIATE_TEST_SUITE_P(All, DiskConformance, testing::ValuesIn(disk_kinds()),
+                         [](const auto& kind) { return kind.param.name; });
+
+}  // namespace
+
+std::vector<Kind> disk_kinds() {
   std::vector<Kind> all = {
       {"files", [] { return std::make_unique<RealBench>("/tmp", false); }},
       {"threads", [] { return std::make_unique<RealBench>("/tmp", true); }},
@@ -516,8 +296,4 @@ std::vector<Kind> kinds() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, DiskConformance, testing::ValuesIn(kinds()),
-                         [](const auto& kind) { return kind.param.name; });
-
-}  // namespace
 }  // namespace penstock::sim

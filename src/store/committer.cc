@@ -1,7 +1,6 @@
 #include "committer.h"
 
 #include "core.h"
-#include "superblock.h"
 
 #include <algorithm>
 
@@ -22,8 +21,6 @@ Status Group::body(engine::KvTransaction& transaction) {
       transaction.put(key, {slot + kMapKeyBytes, lengths[i]});
     }
   }
-  // A transaction that writes nothing might not reach the disk, and with it those before it.
-  if (lengths.empty()) transaction.put(kSyncKey, "");
   return Code::ok;
 }
 
@@ -59,7 +56,6 @@ Committer::~Committer() {
   if (start_op_.linked()) start_op_.unlink();
   while (room_waiters_.pop_front() != nullptr) continue;
   for (Group& group : groups_) {
-    while (group.durable_waiters.pop_front() != nullptr) continue;
     while (group.waiters.pop_front() != nullptr) continue;
   }
 }
@@ -98,29 +94,19 @@ void Committer::wait_for_room(Request& request) {
   kick();
 }
 
-void Committer::wait(engine::Op& op, bool durable) {
+void Committer::wait(engine::Op& op) {
   if (!core_.failed.ok()) {
     core_.loop.complete(op, core_.refusal());
-    return;
-  }
-  Group* group = nullptr;
-  if (!gathering_->maps.empty()) {
-    group = gathering_;
+  } else if (!gathering_->maps.empty()) {
+    gathering_->waiters.push_back(op);
+    kick();
   } else if (syncing_ != nullptr) {
-    group = syncing_;
-  } else if (committing_ != nullptr && (committing_->durable || !durable)) {
-    group = committing_;
-  } else if (durable && (committing_ != nullptr || volatile_commits_)) {
-    // A durable group makes those before it durable, too, even if it writes nothing itself.
-    group = gathering_;
-  }
-  if (group == nullptr) {
+    syncing_->waiters.push_back(op);
+  } else if (committing_ != nullptr) {
+    committing_->waiters.push_back(op);
+  } else {
     core_.loop.complete(op, Code::ok);
-    return;
   }
-  (durable ? group->durable_waiters : group->waiters).push_back(op);
-  if (group->stage != Group::Stage::committing) group->durable |= durable;
-  if (group == gathering_) kick();
 }
 
 bool Committer::holds(InodeId inode) const {
@@ -150,7 +136,6 @@ void Committer::schedule_start() {
 
 bool Committer::idle() const {
   return syncing_ == nullptr && committing_ == nullptr && gathering_->maps.empty() &&
-         gathering_->durable_waiters.empty() && gathering_->waiters.empty() &&
          std::all_of(groups_.begin(), groups_.end(),
                      [](const Group& group) { return group.syncs == 0; });
 }
@@ -158,8 +143,7 @@ bool Committer::idle() const {
 void Committer::start() {
   if (!core_.failed.ok() || !gathering_->wanted || syncing_ != nullptr) return;
   Group& group = *gathering_;
-  const bool somebody_waits = !group.durable_waiters.empty() || !group.waiters.empty();
-  if (group.maps.empty() && !somebody_waits) {
+  if (group.maps.empty()) {
     group.wanted = false;
     return;
   }
@@ -229,7 +213,7 @@ void Committer::try_commit() {
   syncing_ = nullptr;
   committing_ = &group;
   group.stage = Group::Stage::committing;
-  group.mode = group.durable ? engine::KvMode::write_durable : engine::KvMode::write;
+  group.mode = engine::KvMode::write_durable;
   group.attempts = 0;
   core_.kv.submit(group);
   start();
@@ -247,15 +231,12 @@ void Committer::on_committed(Group& group) {
     fail(group, group.status);
     return;
   }
-  ++commits_;
   core_.counters.commits.add();
-  volatile_commits_ = !group.durable;
   for (CachedMap* map : group.maps) {
     if (--map->pending == 0) core_.index.release_if_unused(*map);
   }
   group.maps.clear();
   committing_ = nullptr;
-  complete_all(group.durable_waiters, Code::ok);
   complete_all(group.waiters, Code::ok);
   if (!group.freed.empty()) core_.reclaim.retire(group.freed);
   recycle(group);
@@ -271,7 +252,7 @@ void Committer::complete_all(IntrusiveList<engine::Op>& list, Status status) {
 
 void Committer::recycle(Group& group) {
   group.stage = Group::Stage::idle;
-  group.wanted = group.durable = group.abandoned = false;
+  group.wanted = group.abandoned = false;
   group.sync_status = Code::ok;
   group.next_file = 0;
   group.maps.clear();
@@ -317,7 +298,6 @@ void Committer::abandon(Group& group, Status status) {
   }
   group.maps.clear();
   group.freed.clear();
-  complete_all(group.durable_waiters, status);
   complete_all(group.waiters, status);
 }
 

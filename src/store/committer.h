@@ -3,7 +3,11 @@
 // Updates that are visible gather in one group. A group first syncs the data files that its updates
 // wrote to, then commits its block maps in one KV transaction; two groups may be under way, one in
 // each stage, in order. The content of the maps is taken when the sync begins, so a committed map
-// never points at data that a power cut may take. Replaced blocks are retired after the commit.
+// never points at data that a power cut may take.
+//
+// Replaced blocks are retired after the commit, and every commit is on stable storage: if a power
+// cut could take it back, the maps before it would point at blocks that are used for something else
+// by then.
 //
 // An error of a sync or commit is final, since it is unknown what reached the disk: the target
 // takes no updates any more, and what was not committed is forgotten.
@@ -23,7 +27,6 @@ struct Group final : engine::KvOp {
   enum class Stage : uint8_t { idle, gathering, syncing, synced, committing };
   Stage stage = Stage::idle;
   bool wanted = false;     // starts as soon as the group before it has left the first stage
-  bool durable = false;    // somebody waits for stable storage
   bool abandoned = false;  // the target failed while its syncs were under way
   int attempts = 0;
   Status sync_status;
@@ -36,7 +39,6 @@ struct Group final : engine::KvOp {
   // means that the key goes.
   std::vector<char> records;
   std::vector<uint16_t> lengths;
-  IntrusiveList<engine::Op> durable_waiters;
   IntrusiveList<engine::Op> waiters;
   struct FileSync : engine::DiskOp {};
   std::array<FileSync, limits::kGroupSyncs> sync_ops;
@@ -59,13 +61,10 @@ class Committer {
   // The update waits until there is room() and is resumed then.
   void wait_for_room(Request& request);
 
-  // Completes `op` when everything that was added so far is committed, and if `durable` on stable
-  // storage.
-  void wait(engine::Op& op, bool durable);
+  // Completes `op` when everything that was added so far is committed and on stable storage.
+  void wait(engine::Op& op);
   // Whether changes of the inode (InodeId{}: of any) are not committed yet.
   bool holds(InodeId inode) const;
-  // Whether every update of the inode is on stable storage.
-  bool durable(InodeId inode) const { return !volatile_commits_ && !holds(inode); }
   // Whether replaced blocks wait for a commit.
   bool holds_freed() const;
   // Commits soon what has gathered.
@@ -90,8 +89,6 @@ class Committer {
   Group* gathering_ = nullptr;
   Group* syncing_ = nullptr;
   Group* committing_ = nullptr;
-  bool volatile_commits_ = false;  // the KV store may lose commits in a power cut
-  uint64_t commits_ = 0;
   engine::Timer timer_;
   engine::Op start_op_;  // runs start() in the next turn, so that one turn's updates share a group
   IntrusiveList<Request> room_waiters_;

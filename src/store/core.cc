@@ -109,7 +109,7 @@ void Core::finish(Request& request) {
   const bool wait_durable = request.durable && status.ok();
   requests.give(request);
   if (wait_durable) {
-    committer.wait(op, true);
+    committer.wait(op);
   } else if (in_submit) {
     loop.complete(op, status);
   } else {

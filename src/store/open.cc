@@ -151,7 +151,7 @@ struct Batch {
     bad.clear();
     Status status;
     TRY(transaction.scan(begin, "", [&](std::string_view key, std::string_view record) {
-      if (key == kIdentityKey || key == kSyncKey) return true;
+      if (key == kIdentityKey) return true;
       if (maps.size() == kRecordsMax) {
         next = key;
         return false;

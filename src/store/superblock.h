@@ -15,8 +15,6 @@ inline constexpr uint32_t kFormatVersion = 1;
 inline constexpr const char* kSuperblockName = "target";
 // In the database. Sorts after all block maps.
 inline constexpr std::string_view kIdentityKey = "T";
-// Written by a commit that carries nothing else but must be durable.
-inline constexpr std::string_view kSyncKey = "S";
 
 struct Identity {
   TargetId id;

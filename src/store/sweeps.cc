@@ -101,7 +101,7 @@ void Sweeps::begin(Sweep& sweep, SweepKind kind, engine::Op& op) {
   }
   // The KV store knows only what is committed.
   if (core_.committer.holds(sweep.scan.only)) {
-    core_.committer.wait(sweep.step, false);
+    core_.committer.wait(sweep.step);
   } else {
     core_.loop.complete(sweep.step, Code::ok);
   }
@@ -274,7 +274,7 @@ void Sweeps::end(Sweep& sweep) {
   }
   pool_.give(sweep);
   if (durable) {
-    core_.committer.wait(op, true);
+    core_.committer.wait(op);
   } else {
     core_.loop.complete(op, status);
   }

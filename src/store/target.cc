@@ -51,7 +51,7 @@ class TargetImpl final : public Target {
     }
     if (op.begin >= end) {
       if (op.durable) {
-        core_.committer.wait(op, true);
+        core_.committer.wait(op);
       } else {
         core_.loop.complete(op, Code::ok);
       }
@@ -70,10 +70,10 @@ class TargetImpl final : public Target {
   }
 
   void submit(SyncOp& op) override {
-    if (core_.failed.ok() && core_.committer.durable(op.inode)) {
+    if (core_.failed.ok() && !core_.committer.holds(op.inode)) {
       core_.loop.complete(op, Code::ok);
     } else {
-      core_.committer.wait(op, true);
+      core_.committer.wait(op);
     }
   }
 
@@ -196,7 +196,7 @@ class TargetImpl final : public Target {
     if (!core_.sweeps.idle() || core_.files.growing()) return;
     if (!committing_last_) {
       committing_last_ = true;
-      core_.committer.wait(final_, true);
+      core_.committer.wait(final_);
       return;
     }
     if (!committed_ || !core_.committer.idle()) return;

@@ -1,0 +1,480 @@
+// Random work on a target over simulated disk and database, with crashes and faults, checked
+// against a history of every byte. PENSTOCK_SEED and PENSTOCK_SEEDS choose the runs.
+#include "history.h"
+#include "rig.h"
+
+#include <algorithm>
+#include <set>
+
+namespace penstock::store {
+namespace {
+
+constexpr uint32_t kChunkLength = 640 * kKiB;
+constexpr uint32_t kDepthMax = 12;
+const ChunkId kChunks[] = {
+    {InodeId(1), 0}, {InodeId(1), 1}, {InodeId(2), 0}, {InodeId(2), 7}, {InodeId(300), 2}};
+constexpr size_t kChunkCount = std::size(kChunks);
+
+// What may go wrong in a run besides crashes.
+enum class Weather { fair, tight, rough, breaking, silent };
+
+class Simulation {
+ public:
+  Simulation(uint64_t seed, RigOptions options, Weather weather)
+      : rig_(seed, options),
+        weather_(weather),
+        histories_(kChunkCount, ChunkHistory(kChunkLength)) {
+    for (auto& slot : slots_) slot = std::make_unique<Slot>(*this);
+  }
+
+  std::string run(int lives);
+  uint64_t trace_hash() const { return rig_.world.trace_hash(); }
+  uint64_t operations() const { return operations_; }
+  uint64_t failures() const { return failures_; }
+
+ private:
+  enum class Kind { read, write, clear, remove, sync, end_query, scrub };
+
+  struct Slot {
+    explicit Slot(Simulation& its) : simulation(its) {}
+    Simulation& simulation;
+    bool busy = false;
+    Kind kind = Kind::read;
+    uint64_t started = 0;
+    // The updates of it: chunk and name.
+    std::vector<std::pair<size_t, uint64_t>> updates;
+    size_t chunk = 0;
+    std::vector<std::byte> memory;
+    ReadOp read;
+    WriteOp write;
+    ClearOp clear;
+    RemoveOp remove;
+    SyncOp sync;
+    EndQueryOp end_query;
+    ScrubOp scrub;
+  };
+
+  engine::Random& random() { return rig_.world.random(); }
+  void set_faults(bool on);
+  void refill();
+  void start(Slot& slot);
+  void start_write(Slot& slot);
+  void start_read(Slot& slot);
+  void start_clear(Slot& slot);
+  void start_remove(Slot& slot);
+  std::pair<uint32_t, uint32_t> pick_range();
+  std::byte* pick_memory(Slot& slot, uint32_t length);
+  template <class Operation>
+  void submit(Slot& slot, Operation& op);
+  void on_end(Slot& slot, engine::Op& op);
+  void on_read(Slot& slot, Status status);
+  void on_update(Slot& slot, Status status, bool durable);
+  void on_durable(InodeId inode, uint64_t time);
+  bool work(uint64_t count);
+  void crash();
+  void verify_after_crash();
+  void verify_space();
+  void verify_scrub();
+  void complain(const std::string& what) {
+    if (complaint_.empty()) complaint_ = what;
+  }
+
+  Rig rig_;
+  const Weather weather_;
+  std::vector<ChunkHistory> histories_;
+  std::array<std::unique_ptr<Slot>, kDepthMax> slots_;
+  uint32_t depth_ = 1;
+  bool stopping_ = false;
+  bool down_ = false;  // what ends now ended with the process
+  uint64_t now_ = 1;
+  uint64_t next_id_ = 1;
+  uint64_t operations_ = 0;
+  uint64_t failures_ = 0;
+  std::string complaint_;
+};
+
+void Simulation::set_faults(bool on) {
+  sim::SimDiskFaults& disk = rig_.platter.faults;
+  sim::SimKvFaults& kv = rig_.records.faults;
+  const bool rough = on && (weather_ == Weather::rough || weather_ == Weather::breaking);
+  disk.read_error_permille = rough ? 10 : 0;
+  disk.write_error_permille = rough ? 10 : 0;
+  disk.flipped_read_permille = rough ? 20 : 0;
+  kv.conflict_permille = rough ? 50 : 0;
+  kv.unknown_commit_permille = rough ? 50 : 0;
+  kv.read_error_permille = rough ? 5 : 0;
+  const bool breaking = on && weather_ == Weather::breaking;
+  disk.sync_error_permille = breaking ? 10 : 0;
+  kv.unresolved_commit_permille = breaking ? 10 : 0;
+  const bool silent = on && weather_ == Weather::silent;
+  disk.lost_write_permille = silent ? 10 : 0;
+  disk.misdirected_write_permille = silent ? 10 : 0;
+}
+
+std::pair<uint32_t, uint32_t> Simulation::pick_range() {
+  uint64_t length = 1 + random().below(uint64_t{1} << random().below(19));
+  uint64_t begin = random().below(kChunkLength);
+  // Favour blocks and maps and their borders.
+  if (random().chance(1, 2)) begin = align_down(begin, 4096);
+  if (random().chance(1, 8)) begin = align_down(begin, limits::kMapBytes);
+  if (random().chance(1, 2)) length = align_up(length, 4096);
+  length = std::min<uint64_t>(length, kChunkLength - begin);
+  return {static_cast<uint32_t>(begin), static_cast<uint32_t>(begin + length)};
+}
+
+std::byte* Simulation::pick_memory(Slot& slot, uint32_t length) {
+  slot.memory.resize(length + 8192);
+  auto address = reinterpret_cast<uintptr_t>(slot.memory.data());
+  std::byte* aligned = slot.memory.data() + (align_up(address, 4096) - address);
+  constexpr uint32_t kSkews[] = {0, 0, 0, 512, 1, 4095};
+  return aligned + kSkews[random().below(std::size(kSkews))];
+}
+
+template <class Operation>
+void Simulation::submit(Slot& slot, Operation& op) {
+  op.owner = &slot;
+  op.completion = [](engine::Op& ended) {
+    Slot& its = ended.owner_as<Slot>();
+    its.simulation.on_end(its, ended);
+  };
+  rig_.target().submit(op);
+}
+
+void Simulation::start_write(Slot& slot) {
+  const auto [begin, end] = pick_range();
+  const uint64_t id = next_id_++;
+  WriteOp& op = slot.write;
+  op.chunk = kChunks[slot.chunk];
+  op.offset = begin;
+  op.source = {pick_memory(slot, end - begin), end - begin, engine::kNoBuffer,
+               engine::MemoryKind::host};
+  op.durable = random().chance(1, 3);
+  fill_content(id, begin, op.source.bytes());
+  Update update{id, begin, end, slot.started};
+  slot.updates.emplace_back(slot.chunk, histories_[slot.chunk].begin(update));
+  submit(slot, op);
+}
+
+void Simulation::start_read(Slot& slot) {
+  const auto [begin, end] = pick_range();
+  ReadOp& op = slot.read;
+  op.chunk = kChunks[slot.chunk];
+  op.offset = begin;
+  op.destination = {pick_memory(slot, end - begin), end - begin, engine::kNoBuffer,
+                    engine::MemoryKind::host};
+  std::fill_n(op.destination.data, op.destination.length, std::byte{0xdd});
+  submit(slot, op);
+}
+
+void Simulation::start_clear(Slot& slot) {
+  const auto [begin, end] = pick_range();
+  ClearOp& op = slot.clear;
+  op.chunk = kChunks[slot.chunk];
+  op.begin = begin;
+  op.end = random().chance(1, 2) ? kWholeChunk : end;
+  op.durable = random().chance(1, 3);
+  Update update{0, begin, op.end == kWholeChunk ? kChunkLength : end, slot.started};
+  slot.updates.emplace_back(slot.chunk, histories_[slot.chunk].begin(update));
+  submit(slot, op);
+}
+
+void Simulation::start_remove(Slot& slot) {
+  RemoveOp& op = slot.remove;
+  op.inode = kChunks[slot.chunk].inode;
+  op.first_chunk = static_cast<uint32_t>(random().below(2));
+  op.durable = random().chance(1, 2);
+  for (size_t i = 0; i < kChunkCount; ++i) {
+    if (kChunks[i].inode != op.inode || kChunks[i].index < op.first_chunk) continue;
+    slot.updates.emplace_back(i, histories_[i].begin({0, 0, kChunkLength, slot.started}));
+  }
+  submit(slot, op);
+}
+
+void Simulation::start(Slot& slot) {
+  slot.busy = true;
+  slot.updates.clear();
+  slot.started = now_++;
+  slot.chunk = random().below(kChunkCount);
+  const uint64_t draw = random().below(100);
+  if (draw < 42) {
+    slot.kind = Kind::write;
+    start_write(slot);
+  } else if (draw < 78) {
+    slot.kind = Kind::read;
+    start_read(slot);
+  } else if (draw < 86) {
+    slot.kind = Kind::clear;
+    start_clear(slot);
+  } else if (draw < 88) {
+    slot.kind = Kind::remove;
+    start_remove(slot);
+  } else if (draw < 96) {
+    slot.kind = Kind::sync;
+    slot.sync.inode = random().chance(1, 2) ? kChunks[slot.chunk].inode : InodeId{};
+    submit(slot, slot.sync);
+  } else if (draw < 99) {
+    slot.kind = Kind::end_query;
+    slot.end_query.inode = kChunks[slot.chunk].inode;
+    submit(slot, slot.end_query);
+  } else {
+    slot.kind = Kind::scrub;
+    if (weather_ == Weather::fair || weather_ == Weather::tight) {
+      slot.scrub.on_damage = [this](const Damage& damage) {
+        if (!down_) complain(fmt::format("scrub found damage: block {}", damage.block));
+      };
+    }
+    submit(slot, slot.scrub);
+  }
+}
+
+void Simulation::on_end(Slot& slot, engine::Op& op) {
+  slot.busy = false;
+  ++operations_;
+  const Status status = op.status;
+  rig_.world.trace("end", static_cast<uint64_t>(slot.kind), static_cast<uint64_t>(status.code()));
+  failures_ += status.ok() ? 0 : 1;
+  const bool calm = weather_ == Weather::fair || weather_ == Weather::tight;
+  if (calm && !down_ && !status.ok() &&
+      !(weather_ == Weather::tight && status.code() == Code::no_space)) {
+    complain(fmt::format("operation {} ended with {}", static_cast<int>(slot.kind), status.name()));
+  }
+  switch (slot.kind) {
+    case Kind::read:
+      on_read(slot, status);
+      break;
+    case Kind::write:
+      on_update(slot, status, slot.write.durable);
+      if (status.ok() && slot.write.durable) on_durable(slot.write.chunk.inode, slot.started);
+      break;
+    case Kind::clear:
+      on_update(slot, status, slot.clear.durable);
+      break;
+    case Kind::remove:
+      on_update(slot, status, slot.remove.durable);
+      break;
+    case Kind::sync:
+      if (status.ok()) on_durable(slot.sync.inode, slot.started);
+      break;
+    case Kind::end_query:
+    case Kind::scrub:
+      break;
+  }
+  ++now_;
+}
+
+void Simulation::on_read(Slot& slot, Status status) {
+  // A target that failed shows what was committed, which is checked when it is opened again.
+  if (!status.ok() || !rig_.core().failed.ok()) return;
+  const ReadOp& op = slot.read;
+  const std::string wrong = histories_[slot.chunk].check_read(
+      op.offset, {op.destination.data, op.destination.length}, slot.started, now_);
+  if (!wrong.empty()) complain(fmt::format("read of chunk {}: {}", slot.chunk, wrong));
+}
+
+void Simulation::on_update(Slot& slot, Status status, bool durable) {
+  for (const auto& [chunk, name] : slot.updates) {
+    ChunkHistory& history = histories_[chunk];
+    if (status.ok()) {
+      history.end(name, now_);
+      if (durable) history.make_durable_one(name);
+    } else if (rig_.core().failed.ok() && !down_ && slot.kind != Kind::remove) {
+      history.forget(name);
+    }
+    // Else it may have happened, now or at any time: it never ends.
+  }
+}
+
+void Simulation::on_durable(InodeId inode, uint64_t time) {
+  for (size_t i = 0; i < kChunkCount; ++i) {
+    if (inode == InodeId{} || kChunks[i].inode == inode) histories_[i].make_durable(time);
+  }
+}
+
+void Simulation::refill() {
+  if (stopping_) return;
+  for (uint32_t i = 0; i < depth_; ++i) {
+    if (!slots_[i]->busy) start(*slots_[i]);
+  }
+}
+
+// True if all is well and the target is still up.
+bool Simulation::work(uint64_t count) {
+  const uint64_t until = operations_ + count;
+  stopping_ = false;
+  depth_ = static_cast<uint32_t>(1 + random().below(kDepthMax));
+  const bool came = rig_.world.run_until(
+      [&] {
+        if (operations_ >= until || !complaint_.empty() || !rig_.core().failed.ok()) return true;
+        refill();
+        return false;
+      },
+      std::chrono::minutes(10));
+  if (!came) complain("no progress");
+  stopping_ = true;
+  return complaint_.empty() && rig_.core().failed.ok();
+}
+
+void Simulation::crash() {
+  rig_.world.run_for(engine::Duration(static_cast<int64_t>(random().below(600'000))));
+  down_ = true;
+  if (random().chance(1, 2)) {
+    rig_.power_cut();
+  } else {
+    rig_.kill();
+    // After a mere kill everything that was visible and committed is there; what was visible
+    // and not committed is not.
+  }
+  for (const auto& slot : slots_) {
+    if (slot->busy) complain("an operation never ended");
+  }
+  down_ = false;
+}
+
+void Simulation::verify_after_crash() {
+  uint64_t newest = 0;
+  std::vector<std::byte> bytes(kChunkLength);
+  for (size_t i = 0; i < kChunkCount && complaint_.empty(); ++i) {
+    Status status;
+    bytes = rig_.read(kChunks[i], 0, kChunkLength, &status);
+    if (!status.ok()) {
+      complain(fmt::format("chunk {} cannot be read: {}", i, status.name()));
+      return;
+    }
+    const std::string wrong = histories_[i].check_crash(bytes, newest);
+    if (!wrong.empty()) complain(fmt::format("after a crash, chunk {}: {}", i, wrong));
+  }
+  for (size_t i = 0; i < kChunkCount && complaint_.empty(); ++i) {
+    const std::string wrong = histories_[i].check_order(newest);
+    if (!wrong.empty()) complain(fmt::format("after a crash, chunk {}: {}", i, wrong));
+    histories_[i].rebase();
+  }
+}
+
+// Nothing in flight and everything committed: every block is free or in exactly one map.
+void Simulation::verify_space() {
+  Core& core = rig_.core();
+  std::set<uint32_t> used;
+  for (const auto& [key, record] : rig_.records.content()) {
+    const auto map_key = decode_key(key);
+    if (!map_key) continue;
+    BlockMap map;
+    if (!decode_map(*map_key, record, map).ok()) return complain("a record does not decode");
+    for (const BlockRef& ref : map.blocks) {
+      if (ref.hole()) continue;
+      if (!used.insert(ref.physical).second) return complain("a block is used twice");
+      if (core.allocator.is_free(ref.physical)) return complain("a used block is free");
+    }
+  }
+  if (core.reclaim.pending()) return complain("blocks wait for reads that have ended");
+  const uint64_t free = core.allocator.free_blocks();
+  if (free + used.size() != core.allocator.total_blocks()) {
+    return complain(fmt::format("leak: {} free and {} used of {} blocks", free, used.size(),
+                                core.allocator.total_blocks()));
+  }
+  if (core.mapped_blocks != used.size()) return complain("the count of used blocks is wrong");
+  if (core.requests.taken() != 0) return complain("a context leaked");
+  if (!core.allocator.consistent()) return complain("the allocator is inconsistent");
+}
+
+void Simulation::verify_scrub() {
+  ScrubOp scrub;
+  const Status status = rig_.run(scrub);
+  if (!status.ok() || scrub.damaged_blocks != 0) {
+    complain(fmt::format("scrub: {}, {} damaged blocks", status.name(), scrub.damaged_blocks));
+  }
+  if (scrub.verified_bytes != rig_.target().status().used_bytes) {
+    complain(fmt::format("scrub verified {} of {} bytes", scrub.verified_bytes,
+                         rig_.target().status().used_bytes));
+  }
+}
+
+std::string Simulation::run(int lives) {
+  for (int life = 0; life < lives && complaint_.empty(); ++life) {
+    set_faults(false);
+    if (!rig_.begin()) return "cannot open: " + rig_.refusal.message;
+    if (life > 0) {
+      verify_after_crash();
+      if (complaint_.empty()) verify_scrub();
+      if (complaint_.empty()) verify_space();
+    }
+    set_faults(true);
+    bool up = complaint_.empty() && work(20 + random().below(60));
+    if (up && random().chance(1, 2)) {
+      // Let everything end, and check what only holds at rest.
+      rig_.world.run_until([&] {
+        return std::none_of(slots_.begin(), slots_.end(), [](auto& s) { return s->busy; });
+      });
+      set_faults(false);
+      if (rig_.core().failed.ok()) {
+        ++now_;
+        const Status synced = rig_.sync();
+        if (synced.ok()) on_durable(InodeId{}, now_++);
+        if (weather_ != Weather::silent && synced.ok()) verify_space();
+      }
+      set_faults(true);
+      up = complaint_.empty() && rig_.core().failed.ok() && work(10 + random().below(20));
+    }
+    crash();
+    if (weather_ == Weather::silent) break;
+  }
+  return complaint_;
+}
+
+struct RunResult {
+  std::string complaint;
+  uint64_t trace_hash;
+  uint64_t operations;
+  uint64_t failures;
+  int weather;
+};
+
+RunResult simulate(uint64_t seed) {
+  engine::SeededRandom random(mix64(seed));
+  constexpr Weather kWeathers[] = {Weather::fair,  Weather::fair,     Weather::tight,
+                                   Weather::rough, Weather::breaking, Weather::silent};
+  const Weather weather = kWeathers[random.below(std::size(kWeathers))];
+  RigOptions options;
+  options.capacity_bytes = weather == Weather::tight ? kMiB + random.below(3 * kMiB) : 32 * kMiB;
+  // From "everything fits" to "nothing stays".
+  options.map_cache_bytes = random.chance(1, 2) ? kMiB : 1;
+  options.direct = !random.chance(1, 6);
+  options.alignment = random.chance(1, 2) ? 4096 : 512;
+  Simulation simulation(seed, options, weather);
+  std::string complaint = simulation.run(3);
+  return {complaint, simulation.trace_hash(), simulation.operations(), simulation.failures(),
+          static_cast<int>(weather)};
+}
+
+class StoreSimulation : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::getenv("PENSTOCK_TRACE") == nullptr) log::set_level(log::Level::off);
+  }
+  void TearDown() override { log::set_level(log::Level::warning); }
+};
+
+TEST_F(StoreSimulation, keeps_its_promises_whatever_happens) {
+  const sim::SeedRange range = sim::seed_range(1000);
+  uint64_t operations = 0;
+  uint64_t failures = 0;
+  for (uint64_t i = 0; i < range.count; ++i) {
+    const uint64_t seed = range.first + i;
+    const RunResult outcome = simulate(seed);
+    ASSERT_EQ(outcome.complaint, "")
+        << "PENSTOCK_SEED=" << seed << " PENSTOCK_SEEDS=1, weather " << outcome.weather;
+    operations += outcome.operations;
+    failures += outcome.failures;
+  }
+  fmt::print("{} seeds, {} operations, {} of them failed as they should\n", range.count, operations,
+             failures);
+}
+
+TEST_F(StoreSimulation, repeats_itself_for_the_same_seed) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    EXPECT_EQ(simulate(seed).trace_hash, simulate(seed).trace_hash) << seed;
+  }
+  EXPECT_NE(simulate(1).trace_hash, simulate(2).trace_hash);
+}
+
+}  // namespace
+}  // namespace penstock::store

@@ -46,13 +46,18 @@ Committer::Committer(Core& core) : core_(core) {
   }
   gathering_ = &groups_[0];
   gathering_->stage = Group::Stage::gathering;
-  timer_.owner = start_op_.owner = this;
+  timer_.owner = start_op_.owner = retry_timer_.owner = this;
+  retry_timer_.completion = [](engine::Op& op) {
+    Committer& self = op.owner_as<Committer>();
+    self.core_.kv.submit(*self.committing_);
+  };
   timer_.completion = [](engine::Op& op) { op.owner_as<Committer>().kick(); };
   start_op_.completion = [](engine::Op& op) { op.owner_as<Committer>().start(); };
 }
 
 Committer::~Committer() {
   core_.loop.cancel(timer_);
+  core_.loop.cancel(retry_timer_);
   if (start_op_.linked()) start_op_.unlink();
   while (room_waiters_.pop_front() != nullptr) continue;
   for (Group& group : groups_) {
@@ -219,14 +224,28 @@ void Committer::try_commit() {
   start();
 }
 
-void Committer::on_committed(Group& group) {
+// Whether a commit that had no effect is on its way once more.
+bool Committer::try_again(Group& group) {
   const Code code = group.status.code();
-  if (code == Code::busy || code == Code::conflict) {
-    if (++group.attempts < limits::kCommitAttemptsMax) {
-      core_.kv.submit(group);
-      return;
-    }
+  ++group.attempts;
+  if ((code == Code::busy || code == Code::conflict) &&
+      group.attempts < limits::kCommitAttemptsMax) {
+    core_.kv.submit(group);
+    return true;
   }
+  if (code != Code::no_space || group.attempts >= limits::kCommitNoSpaceAttemptsMax) return false;
+  if (group.attempts == 1) {
+    log::warning(
+        "store: {}: no space for a commit; updates wait (make room on the file system of "
+        "the database)",
+        core_.config.directory);
+  }
+  core_.loop.start(retry_timer_, core_.loop.now() + limits::kCommitRetryDelay);
+  return true;
+}
+
+void Committer::on_committed(Group& group) {
+  if (!group.status.ok() && try_again(group)) return;
   if (!group.status.ok()) {
     fail(group, group.status);
     return;

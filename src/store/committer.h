@@ -77,6 +77,7 @@ class Committer {
   void on_synced(Group& group, Group::FileSync& op);
   void try_commit();
   void on_committed(Group& group);
+  bool try_again(Group& group);
   void encode(Group& group);
   void fail(Group& group, Status status);
   void abandon(Group& group, Status status);
@@ -90,6 +91,7 @@ class Committer {
   Group* syncing_ = nullptr;
   Group* committing_ = nullptr;
   engine::Timer timer_;
+  engine::Timer retry_timer_;  // until a commit that found no room is tried again
   engine::Op start_op_;  // runs start() in the next turn, so that one turn's updates share a group
   IntrusiveList<Request> room_waiters_;
 };

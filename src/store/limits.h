@@ -62,6 +62,10 @@ inline constexpr uint32_t kGroups = 3;
 inline constexpr uint32_t kGroupSyncs = 16;  // data files synced at a time
 // A commit that the KV store refuses as busy is tried again so often before the target gives up.
 inline constexpr int kCommitAttemptsMax = 8;
+// While the KV store has no room for a commit it is tried again, for half a minute in all: somebody
+// may make room.
+inline constexpr std::chrono::milliseconds kCommitRetryDelay{100};
+inline constexpr int kCommitNoSpaceAttemptsMax = 300;
 
 // Removals, scrubs and end queries in progress; more wait in order. Each scans so many keys at a
 // time.

@@ -122,7 +122,11 @@ int Iovs::register_in_mount(Iov& iov) {
 int Iovs::create(hf3fs_iov& iov, const std::string& mount, size_t size, size_t block_size,
                  int numa) {
   const Uuid id = random_uuid();
-  auto memory = create_shared_memory("hf3fs-iov-" + hyphenated(id), size, numa);
+  std::call_once(cleaned_, [&] {
+    const size_t removed = remove_abandoned_memory(link_directory(mount));
+    if (removed > 0) log::info("usrbio: removed the memory of {} ended programs", removed);
+  });
+  auto memory = create_shared_memory(std::string(kMemoryPrefix) + hyphenated(id), size, numa);
   if (!memory) {
     log::warning("usrbio: {} bytes of shared memory in /dev/shm: {}", size,
                  std::string_view(std::strerror(memory.error())));

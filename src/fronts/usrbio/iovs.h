@@ -114,6 +114,7 @@ class Iovs {
   int register_in_mount(Iov& iov);
 
   Sessions& sessions_;
+  std::once_flag cleaned_;
   std::mutex mutex_;
   std::deque<Iov> records_;   // stable addresses
   std::vector<Iov*> unused_;  // for reuse

@@ -2,8 +2,11 @@
 
 #include <cerrno>
 #include <climits>
+#include <dirent.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <linux/mempolicy.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -18,8 +21,29 @@ size_t page_bytes() {
   return bytes;
 }
 
+constexpr const char* kDirectory = "/dev/shm";
+
 std::string path_of(const std::string& name) {
-  return "/dev/shm/" + name;
+  return fmt::format("{}/{}", kDirectory, name);
+}
+
+// Holds the shared lock until the file's last descriptor is closed, here and in the agent. It is
+// only refused to somebody who comes while an abandoned file is being removed. 0 or a positive
+// errno.
+int mark_used(int fd) {
+  while (::flock(fd, LOCK_SH | LOCK_NB) != 0) {
+    if (errno != EINTR) return errno == EWOULDBLOCK ? ENOENT : errno;
+  }
+  return 0;
+}
+
+// Calls `visit` with the name of each entry.
+template <class Visit>
+void for_each_entry(const std::string& directory, Visit&& visit) {
+  DIR* entries = ::opendir(directory.c_str());
+  if (entries == nullptr) return;
+  while (const dirent* entry = ::readdir(entries)) visit(std::string(entry->d_name));
+  ::closedir(entries);
 }
 
 // Takes all pages of the file now. A file system that cannot is left to take them when touched.
@@ -61,12 +85,14 @@ Result<SharedMemory, int> create_shared_memory(const std::string& name, size_t s
   SharedMemory memory;
   memory.name = name;
   const std::string path = path_of(name);
-  memory.fd =
-      UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  // Without a name until it is locked: what has one and no lock is abandoned.
+  memory.fd = UniqueFd(::open(kDirectory, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600));
   if (!memory.fd) return Unexpected(int{errno});
-  int error = 0;
-  if (::ftruncate(memory.fd.get(), static_cast<off_t>(rounded)) != 0) error = errno;
-  if (error == 0) {
+  int error = mark_used(memory.fd.get());
+  if (error != 0) return Unexpected(int{error});
+  if (::ftruncate(memory.fd.get(), static_cast<off_t>(rounded)) != 0) {
+    error = errno;
+  } else {
     auto mapping = map_shared_memory(memory.fd.get(), rounded);
     if (mapping) {
       memory.mapping = std::move(*mapping);
@@ -77,9 +103,11 @@ Result<SharedMemory, int> create_shared_memory(const std::string& name, size_t s
       error = mapping.error();
     }
   }
-  if (error != 0) {
-    ::unlink(path.c_str());
-    return Unexpected(int{error});
+  if (error != 0) return Unexpected(int{error});
+  // The way to name a file without privileges, see open(2) on O_TMPFILE.
+  const std::string self = fmt::format("/proc/self/fd/{}", memory.fd.get());
+  if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+    return Unexpected(int{errno});
   }
   return memory;
 }
@@ -94,11 +122,39 @@ Result<UniqueFd, int> open_shared_memory(const std::string& name, size_t size) {
   if (!S_ISREG(status.st_mode) || size == 0 || static_cast<uint64_t>(status.st_size) < size) {
     return Unexpected(int{EINVAL});
   }
+  const int error = name.starts_with(kMemoryPrefix) ? mark_used(fd.get()) : 0;
+  if (error != 0) return Unexpected(int{error});
   return fd;
 }
 
 void unlink_shared_memory(const std::string& name) {
   ::unlink(path_of(name).c_str());
+}
+
+size_t remove_abandoned_memory(const std::string& link_directory) {
+  size_t removed = 0;
+  for_each_entry(kDirectory, [&](const std::string& name) {
+    if (!name.starts_with(kMemoryPrefix)) return;
+    const std::string path = path_of(name);
+    const UniqueFd fd(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+    struct stat status {};
+    if (!fd || ::fstat(fd.get(), &status) != 0 || status.st_uid != ::geteuid()) return;
+    if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return;
+    if (::unlink(path.c_str()) == 0) ++removed;
+  });
+  for_each_entry(link_directory, [&](const std::string& name) {
+    const std::string link = fmt::format("{}/{}", link_directory, name);
+    char target[PATH_MAX];
+    const ssize_t n = ::readlink(link.c_str(), target, sizeof(target));
+    if (n <= 0) return;
+    const auto memory = shared_memory_name(std::string_view(target, static_cast<size_t>(n)));
+    struct stat status {};
+    if (memory && memory->starts_with(kMemoryPrefix) &&
+        ::lstat(path_of(*memory).c_str(), &status) != 0 && errno == ENOENT) {
+      ::unlink(link.c_str());
+    }
+  });
+  return removed;
 }
 
 void prefer_numa_node(void* base, size_t size, int numa) {

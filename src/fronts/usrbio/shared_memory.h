@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "penstock/base.h"
 
@@ -36,12 +37,21 @@ struct SharedMemory {
   Mapping mapping;
 };
 
+// Files of this name prefix are ours: as long as somebody uses one he holds a shared lock (flock)
+// on it, so that what a killed program has left behind can be told from what is in use.
+inline constexpr std::string_view kMemoryPrefix = "penstock-iov-";
+
+// Removes memory of the calling user's that nobody uses any more, and dangling links to such memory
+// from `link_directory`. Returns how many files it removed.
+size_t remove_abandoned_memory(const std::string& link_directory);
+
 // New memory of `size` bytes, rounded up to pages, all of it there: what is missing is reported now
 // as ENOMEM or ENOSPC, not by a signal later. Errors here and below are positive errnos.
 Result<SharedMemory, int> create_shared_memory(const std::string& name, size_t size, int numa);
 
-// Opens `/dev/shm/<name>` for reading and writing. EACCES unless it belongs to the calling user (or
-// that is root), EINVAL unless it is a regular file of at least `size` bytes.
+// Opens `/dev/shm/<name>` for reading and writing, and locks it as in use if it is ours. EACCES
+// unless it belongs to the calling user (or that is root), EINVAL unless it is a regular file of at
+// least `size` bytes.
 Result<UniqueFd, int> open_shared_memory(const std::string& name, size_t size);
 
 Result<Mapping, int> map_shared_memory(int fd, size_t size);

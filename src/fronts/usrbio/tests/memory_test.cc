@@ -93,6 +93,41 @@ TEST(SharedMemory, memory_of_another_user_is_refused) {
   unlink_shared_memory(name);
 }
 
+TEST(SharedMemory, memory_that_nobody_uses_is_removed_with_its_link) {
+  char directory[] = "/tmp/penstock-usrbio-XXXXXX";
+  ASSERT_NE(::mkdtemp(directory), nullptr);
+  const auto exists = [&](const std::string& name) {
+    return std::filesystem::exists("/dev/shm/" + name);
+  };
+  const auto link = [&](const std::string& name) { return directory + ("/" + name); };
+  const auto make = [&] { return std::string(kMemoryPrefix) + hyphenated(random_uuid()); };
+  const std::string used = make();
+  const std::string opened = make();
+  const std::string abandoned = make();
+  const std::string foreign = unique_name();
+  auto memory = create_shared_memory(used, 4096, -1);
+  ASSERT_TRUE(memory);
+  ASSERT_TRUE(create_shared_memory(opened, 4096, -1));
+  ASSERT_TRUE(create_shared_memory(abandoned, 4096, -1));
+  ASSERT_TRUE(create_shared_memory(foreign, 4096, -1));
+  auto opener = open_shared_memory(opened, 4096);
+  ASSERT_TRUE(opener);
+  for (const std::string& name : {used, opened, abandoned, foreign}) {
+    ASSERT_EQ(::symlink(("/dev/shm/" + name).c_str(), link(name).c_str()), 0);
+  }
+  EXPECT_GE(remove_abandoned_memory(directory), 1U);
+  EXPECT_TRUE(exists(used));
+  EXPECT_TRUE(exists(opened));
+  EXPECT_FALSE(exists(abandoned));
+  EXPECT_TRUE(exists(foreign)) << "not ours to judge";
+  EXPECT_TRUE(std::filesystem::is_symlink(link(used)));
+  EXPECT_TRUE(std::filesystem::is_symlink(link(opened)));
+  EXPECT_FALSE(std::filesystem::is_symlink(link(abandoned)));
+  EXPECT_TRUE(std::filesystem::is_symlink(link(foreign)));
+  for (const std::string& name : {used, opened, foreign}) unlink_shared_memory(name);
+  std::filesystem::remove_all(directory);
+}
+
 // A directory that looks like a mount's, with links that we make ourselves.
 class IovsTest : public testing::Test {
  protected:
@@ -258,7 +293,7 @@ TEST_F(IovsTest, failed_creation_leaves_nothing_behind) {
   const auto count = [] {
     size_t n = 0;
     for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
-      n += entry.path().filename().string().starts_with("hf3fs-iov-") ? 1 : 0;
+      n += entry.path().filename().string().starts_with(kMemoryPrefix) ? 1 : 0;
     }
     return n;
   };

@@ -98,6 +98,7 @@ void Node::kill() {
   ::kill(pid_, SIGKILL);
   ::waitpid(pid_, nullptr, 0);
   pid_ = -1;
+  unmount();
 }
 
 void Node::unmount() {
@@ -113,7 +114,6 @@ void Node::unmount() {
 Node::~Node() {
   kill();
   if (root_.empty()) return;
-  unmount();
   std::error_code ignored;
   std::filesystem::remove_all(root_, ignored);
 }

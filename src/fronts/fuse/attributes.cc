@@ -1,0 +1,118 @@
+// Operations on attributes, of inodes and of the whole.
+#include "limits.h"
+#include "operations.h"
+
+#include <algorithm>
+#include <sys/statvfs.h>
+#include <sys/xattr.h>
+
+namespace penstock::fuse {
+namespace {
+
+engine::WallTime to_wall(timespec time) {
+  return {time.tv_sec * int64_t{1'000'000'000} + time.tv_nsec};
+}
+
+meta::SetAttributes to_changes(const struct stat& wanted, int which) {
+  meta::SetAttributes changes;
+  if (which & FUSE_SET_ATTR_MODE) changes.mode = wanted.st_mode & 07777;
+  if (which & FUSE_SET_ATTR_UID) changes.uid = wanted.st_uid;
+  if (which & FUSE_SET_ATTR_GID) changes.gid = wanted.st_gid;
+  if (which & FUSE_SET_ATTR_SIZE) changes.length = static_cast<uint64_t>(wanted.st_size);
+  if (which & FUSE_SET_ATTR_ATIME) changes.accessed = to_wall(wanted.st_atim);
+  if (which & FUSE_SET_ATTR_MTIME) changes.modified = to_wall(wanted.st_mtim);
+  changes.accessed_now = (which & FUSE_SET_ATTR_ATIME_NOW) != 0;
+  changes.modified_now = (which & FUSE_SET_ATTR_MTIME_NOW) != 0;
+  return changes;
+}
+
+void reply_xattr(Call& call, const std::string& value, size_t size) {
+  if (size == 0) return call.xattr_size(value.size());
+  if (size < value.size()) return call.error(ERANGE);
+  call.data(value.data(), value.size());
+}
+
+}  // namespace
+
+void get_attributes(Call& call, fuse_ino_t inode, fuse_file_info*) {
+  Front& front = call.front();
+  if (is_virtual(inode)) {
+    if (!front.virtual_directory) return call.error(ENOENT);
+    return front.virtual_directory->get_attributes(call, inode);
+  }
+  const InodeId id{inode};
+  front.cache->touch(id);
+  const auto attributes = front.files.attributes(id);
+  if (!attributes) return call.status(attributes.error());
+  call.attributes(*attributes);
+}
+
+void set_attributes(Call& call, fuse_ino_t inode, struct stat* wanted, int which, fuse_file_info*) {
+  if (is_virtual(inode)) return call.error(EPERM);
+  if ((which & FUSE_SET_ATTR_SIZE) &&
+      (wanted->st_size < 0 || static_cast<uint64_t>(wanted->st_size) > limits::kFileBytesMax)) {
+    return call.error(EFBIG);
+  }
+  Front& front = call.front();
+  const InodeId id{inode};
+  front.cache->touch(id);
+  const auto changed =
+      front.files.set_attributes(call.credentials(), id, to_changes(*wanted, which), front.cache);
+  if (!changed) return call.status(changed.error());
+  call.attributes(*changed);
+}
+
+void statistics(Call& call, fuse_ino_t) {
+  const client::FileSystemStatus status = call.front().files.status();
+  struct statvfs out {};
+  out.f_bsize = limits::kBlockBytes;
+  out.f_frsize = limits::kBlockBytes;
+  out.f_blocks = status.total_bytes / limits::kBlockBytes;
+  out.f_bfree = std::min(status.free_bytes, status.total_bytes) / limits::kBlockBytes;
+  out.f_bavail = out.f_bfree;
+  // Inodes live in the database; each needs about a block there at most.
+  out.f_files = status.inodes + out.f_bfree;
+  out.f_ffree = out.f_bfree;
+  out.f_favail = out.f_bfree;
+  out.f_namemax = limits::kNameBytesMax;
+  call.statistics(out);
+}
+
+void set_xattr(Call& call, fuse_ino_t inode, const char* name, const char* value, size_t size,
+               int flags) {
+  if (is_virtual(inode)) return call.error(EPERM);
+  const int known = XATTR_CREATE | XATTR_REPLACE;
+  if ((flags & ~known) || (flags & known) == known) return call.error(EINVAL);
+  const auto mode = flags & XATTR_CREATE    ? meta::XattrMode::create
+                    : flags & XATTR_REPLACE ? meta::XattrMode::replace
+                                            : meta::XattrMode::any;
+  Front& front = call.front();
+  front.cache->touch(InodeId{inode});
+  call.status(front.files.set_xattr(call.credentials(), InodeId{inode}, name, {value, size}, mode,
+                                    front.cache));
+}
+
+void get_xattr(Call& call, fuse_ino_t inode, const char* name, size_t size) {
+  if (is_virtual(inode)) return call.error(ENODATA);
+  const auto value = call.front().files.meta().get_xattr(call.credentials(), InodeId{inode}, name);
+  if (!value) return call.status(value.error());
+  reply_xattr(call, *value, size);
+}
+
+void list_xattrs(Call& call, fuse_ino_t inode, size_t size) {
+  if (is_virtual(inode)) return reply_xattr(call, "", size);
+  const auto names = call.front().files.meta().list_xattrs(call.credentials(), InodeId{inode});
+  if (!names) return call.status(names.error());
+  std::string all;
+  for (const std::string& name : *names) all.append(name).push_back('\0');
+  reply_xattr(call, all, size);
+}
+
+void remove_xattr(Call& call, fuse_ino_t inode, const char* name) {
+  if (is_virtual(inode)) return call.error(EPERM);
+  Front& front = call.front();
+  front.cache->touch(InodeId{inode});
+  call.status(front.files.remove_xattr(call.credentials(), InodeId{inode}, name, front.cache));
+}
+
+}  // namespace penstock::fuse

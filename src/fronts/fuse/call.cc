@@ -1,0 +1,188 @@
+#include "call.h"
+
+#include "limits.h"
+
+#include <algorithm>
+#include <array>
+#include <sys/statvfs.h>
+
+namespace penstock::fuse {
+namespace {
+
+// Supplementary groups of a caller, as many as Linux allows.
+constexpr int kGroupsMax = 65536;
+
+timespec to_timespec(engine::WallTime time) {
+  constexpr int64_t kSecond = 1'000'000'000;
+  int64_t seconds = time.nanoseconds / kSecond;
+  int64_t rest = time.nanoseconds % kSecond;
+  if (rest < 0) {
+    rest += kSecond;
+    seconds--;
+  }
+  return {seconds, rest};
+}
+
+mode_t type_bits(meta::FileType type) {
+  switch (type) {
+    case meta::FileType::regular:
+      return S_IFREG;
+    case meta::FileType::directory:
+      return S_IFDIR;
+    case meta::FileType::symlink:
+      return S_IFLNK;
+    case meta::FileType::fifo:
+      return S_IFIFO;
+    case meta::FileType::socket:
+      return S_IFSOCK;
+    case meta::FileType::character:
+      return S_IFCHR;
+    case meta::FileType::block:
+      return S_IFBLK;
+  }
+  return S_IFREG;
+}
+
+// The time during which a reply that gives the kernel an inode is under way.
+class EntryReply {
+ public:
+  EntryReply(KernelCache& cache, InodeId inode)
+      : cache_(cache), inode_(inode), fresh_(cache.begin_entry(inode)) {}
+  ~EntryReply() { cache_.end_entry(inode_, delivered_); }
+  EntryReply(const EntryReply&) = delete;
+  EntryReply& operator=(const EntryReply&) = delete;
+
+  bool fresh() const { return fresh_; }
+  bool deliver(bool delivered) { return delivered_ = delivered; }
+
+ private:
+  KernelCache& cache_;
+  const InodeId inode_;
+  const bool fresh_;
+  bool delivered_ = false;
+};
+
+}  // namespace
+
+client::Credentials Call::credentials() {
+  const fuse_ctx* context = fuse_req_ctx(request_);
+  client::Credentials credentials;
+  credentials.uid = context->uid;
+  credentials.gid = context->gid;
+  credentials.enforce = false;
+  return credentials;
+}
+
+client::Credentials Call::enforced_credentials() {
+  client::Credentials credentials = this->credentials();
+  credentials.enforce = true;
+  std::vector<gid_t> groups(64);
+  int count = fuse_req_getgroups(request_, static_cast<int>(groups.size()), groups.data());
+  if (count > static_cast<int>(groups.size()) && count <= kGroupsMax) {
+    groups.resize(static_cast<size_t>(count));
+    count = fuse_req_getgroups(request_, count, groups.data());
+  }
+  // A caller that cannot be looked at (it is in another process namespace) has none.
+  const size_t known = count < 0 ? 0 : std::min(static_cast<size_t>(count), groups.size());
+  credentials.groups.assign(groups.begin(), groups.begin() + static_cast<ptrdiff_t>(known));
+  return credentials;
+}
+
+// A reply that cannot be written concerns nobody any more: the caller was interrupted or the mount
+// is gone. Where the kernel would have got a reference, the functions say whether it did.
+void Call::error(int error) {
+  (void)fuse_reply_err(ending(), error);
+}
+void Call::none() {
+  fuse_reply_none(ending());
+}
+void Call::attributes(const meta::Attributes& attributes) {
+  const double seconds = front().cache_seconds;
+  const struct stat stat = to_stat(attributes);
+  (void)fuse_reply_attr(ending(), &stat, seconds);
+}
+void Call::attributes_once(const struct stat& attributes) {
+  (void)fuse_reply_attr(ending(), &attributes, 0);
+}
+void Call::text(const std::string& link_target) {
+  (void)fuse_reply_readlink(ending(), link_target.c_str());
+}
+bool Call::data(const void* bytes, size_t length) {
+  return fuse_reply_buf(ending(), static_cast<const char*>(bytes), length) == 0;
+}
+void Call::written(size_t length) {
+  (void)fuse_reply_write(ending(), length);
+}
+bool Call::open(const fuse_file_info& info) {
+  return fuse_reply_open(ending(), &info) == 0;
+}
+bool Call::entry(const fuse_entry_param& entry) {
+  return fuse_reply_entry(ending(), &entry) == 0;
+}
+bool Call::created(const fuse_entry_param& entry, const fuse_file_info& info) {
+  return fuse_reply_create(ending(), &entry, &info) == 0;
+}
+void Call::statistics(const struct statvfs& statistics) {
+  (void)fuse_reply_statfs(ending(), &statistics);
+}
+void Call::xattr_size(size_t size) {
+  (void)fuse_reply_xattr(ending(), size);
+}
+
+struct stat to_stat(const meta::Attributes& attributes) {
+  struct stat stat {};
+  stat.st_ino = attributes.inode.value;
+  stat.st_mode = type_bits(attributes.type) | attributes.mode;
+  stat.st_nlink = attributes.links;
+  stat.st_uid = attributes.uid;
+  stat.st_gid = attributes.gid;
+  stat.st_rdev = attributes.device;
+  stat.st_size = static_cast<off_t>(attributes.length);
+  stat.st_blksize = static_cast<blksize_t>(limits::kBlockBytes);
+  // Holes are not counted: layouts are computed, so nobody knows where they are.
+  const bool has_blocks =
+      attributes.type == meta::FileType::regular || attributes.type == meta::FileType::directory;
+  const uint64_t allocated = align_up(attributes.length, limits::kBlockBytes);
+  stat.st_blocks = has_blocks ? static_cast<blkcnt_t>(allocated / 512) : 0;
+  stat.st_atim = to_timespec(attributes.accessed);
+  stat.st_mtim = to_timespec(attributes.modified);
+  stat.st_ctim = to_timespec(attributes.changed);
+  return stat;
+}
+
+fuse_entry_param to_entry(const meta::Attributes& attributes, const Front& front) {
+  fuse_entry_param entry{};
+  entry.ino = attributes.inode.value;
+  // Inode ids are never used twice, so there is one generation only.
+  entry.generation = 0;
+  entry.attr = to_stat(attributes);
+  entry.attr_timeout = front.cache_seconds;
+  entry.entry_timeout = front.cache_seconds;
+  return entry;
+}
+
+void reply_entry(Call& call, const meta::Attributes& attributes) {
+  Front& front = call.front();
+  EntryReply reply(*front.cache, attributes.inode);
+  if (!reply.fresh()) {
+    reply.deliver(call.entry(to_entry(attributes, front)));
+    return;
+  }
+  const auto watched = front.files.attributes(attributes.inode);
+  if (!watched) return call.status(watched.error());
+  reply.deliver(call.entry(to_entry(*watched, front)));
+}
+
+bool reply_created(Call& call, const meta::Attributes& attributes, const fuse_file_info& info) {
+  Front& front = call.front();
+  EntryReply reply(*front.cache, attributes.inode);
+  if (!reply.fresh()) return reply.deliver(call.created(to_entry(attributes, front), info));
+  const auto watched = front.files.attributes(attributes.inode);
+  if (!watched) {
+    call.status(watched.error());
+    return false;
+  }
+  return reply.deliver(call.created(to_entry(*watched, front), info));
+}
+
+}  // namespace penstock::fuse

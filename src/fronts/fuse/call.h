@@ -1,0 +1,85 @@
+// One request, from libfuse's function with its arguments to exactly one reply.
+#pragma once
+
+#define FUSE_USE_VERSION 312
+#include "front.h"
+
+#include <cerrno>
+#include <fuse3/fuse_lowlevel.h>
+#include <new>
+#include <sys/stat.h>
+#include <utility>
+
+namespace penstock::fuse {
+
+// Used by the worker that reads the request, within one function. Every function that replies ends
+// the call; what comes after must not touch it.
+class Call {
+ public:
+  explicit Call(fuse_req_t request) : request_(request) {}
+
+  Front& front() { return *static_cast<Front*>(fuse_req_userdata(request_)); }
+  fuse_req_t request() { return request_; }
+  bool replied() const { return replied_; }
+
+  // The caller's ids; the kernel has checked permissions already (default_permissions).
+  client::Credentials credentials();
+  // For what the kernel cannot check: with the caller's groups, to be enforced by us.
+  client::Credentials enforced_credentials();
+
+  void error(int error);
+  void status(Status status) { error(status.to_errno()); }
+  void none();
+  void attributes(const meta::Attributes& attributes);
+  // Attributes of something virtual, which the kernel must not keep.
+  void attributes_once(const struct stat& attributes);
+  void text(const std::string& link_target);
+  void written(size_t length);
+  // True if the kernel got it, and with it open files or references to inodes.
+  bool data(const void* bytes, size_t length);
+  bool open(const fuse_file_info& info);
+  bool entry(const fuse_entry_param& entry);
+  bool created(const fuse_entry_param& entry, const fuse_file_info& info);
+  void statistics(const struct statvfs& statistics);
+  void xattr_size(size_t size);
+
+ private:
+  fuse_req_t ending() {
+    replied_ = true;
+    return request_;
+  }
+
+  const fuse_req_t request_;
+  bool replied_ = false;
+};
+
+struct stat to_stat(const meta::Attributes& attributes);
+// An entry that the kernel may keep.
+fuse_entry_param to_entry(const meta::Attributes& attributes, const Front& front);
+
+// Replies with an inode that the kernel may not know yet, as one more reference to it.
+void reply_entry(Call& call, const meta::Attributes& attributes);
+// The same, and with the open file in `info`; true if the kernel got it.
+bool reply_created(Call& call, const meta::Attributes& attributes, const fuse_file_info& info);
+
+// Makes libfuse's function of ours: `void operation(Call&, arguments...)`. Whatever is thrown below
+// (memory is short, in practice) becomes an error reply.
+template <auto kOperation>
+struct Guarded;
+
+template <class... Arguments, void (*kOperation)(Call&, Arguments...)>
+struct Guarded<kOperation> {
+  static void run(fuse_req_t request, Arguments... arguments) noexcept {
+    Call call(request);
+    try {
+      kOperation(call, arguments...);
+    } catch (const std::bad_alloc&) {
+      if (!call.replied()) call.error(ENOMEM);
+    } catch (...) {
+      if (!call.replied()) call.error(EIO);
+    }
+    if (!call.replied()) call.error(EIO);
+  }
+};
+
+}  // namespace penstock::fuse

@@ -1,0 +1,19 @@
+// Making the mount itself: a connection to the kernel that is attached to a directory.
+#pragma once
+
+#include <string>
+
+#include "penstock/base.h"
+#include "penstock/fuse.h"
+
+namespace penstock::fuse {
+
+// Opens /dev/fuse and mounts it at config.mount_point (canonical): as root by itself, else with
+// fusermount3. The connection is not served yet.
+Outcome<UniqueFd> mount_device(const MountConfig& config);
+
+// Another descriptor of the same connection, with a queue of its own for requests that were read
+// from it and are to be answered; so that workers do not share one lock.
+Result<UniqueFd> clone_device(int device);
+
+}  // namespace penstock::fuse

@@ -1,0 +1,166 @@
+// Operations on open files.
+#include "limits.h"
+#include "operations.h"
+#include "session.h"
+
+#include <fcntl.h>
+#include <linux/falloc.h>
+
+namespace penstock::fuse {
+namespace {
+
+metrics::Counter& read_counter() {
+  static metrics::Counter counter("fuse.read.bytes");
+  return counter;
+}
+metrics::Counter& write_counter() {
+  static metrics::Counter counter("fuse.write.bytes");
+  return counter;
+}
+
+client::OpenFlags to_flags(int flags) {
+  client::OpenFlags out;
+  const int access = flags & O_ACCMODE;
+  out.read = access == O_RDONLY || access == O_RDWR;
+  out.write = access == O_WRONLY || access == O_RDWR;
+  out.truncate = (flags & O_TRUNC) != 0;
+  return out;
+}
+
+fuse_file_info opened(Front& front, client::FileRef file) {
+  fuse_file_info info{};
+  info.fh = front.handles.add(std::move(file));
+  // Pages are dropped when they become stale, not when a file is opened.
+  info.keep_cache = 1;
+  return info;
+}
+
+void close_undelivered(Front& front, const fuse_file_info& info) {
+  if (client::FileRef file = front.handles.remove(info.fh)) {
+    const Status status = front.files.close_file(std::move(file));
+    if (!status.ok()) log::warning("mount: closing a file: {}", status.name());
+  }
+}
+
+Status extend(Front& front, Call& call, InodeId inode, const client::FileRef& file, uint64_t end) {
+  if (end <= client::length_of(*file)) return {};
+  meta::SetAttributes changes;
+  changes.length = end;
+  return front.files.set_attributes(call.credentials(), inode, changes, front.cache).has_value()
+             ? Status()
+             : Status(Code::no_space);
+}
+
+}  // namespace
+
+void open(Call& call, fuse_ino_t inode, fuse_file_info* info) {
+  if (is_virtual(inode)) return call.error(EPERM);
+  Front& front = call.front();
+  const InodeId id{inode};
+  front.cache->touch(id);
+  // The kernel truncates with a request of its own.
+  client::OpenFlags flags = to_flags(info->flags);
+  flags.truncate = false;
+  auto file = front.files.open_inode(call.credentials(), id, flags, false, front.cache);
+  if (!file) return call.status(file.error());
+  const fuse_file_info reply = opened(front, std::move(*file));
+  if (!call.open(reply)) close_undelivered(front, reply);
+}
+
+void create(Call& call, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* info) {
+  Front& front = call.front();
+  const VirtualDirectory* directory = front.virtual_directory;
+  if (is_virtual(parent)) return call.error(EPERM);
+  if (directory && directory->is_its_name(InodeId{parent}, name)) return call.error(EISDIR);
+  front.cache->touch(InodeId{parent});
+  client::OpenFlags flags = to_flags(info->flags);
+  flags.create = true;
+  flags.exclusive = (info->flags & O_EXCL) != 0;
+  meta::Attributes attributes;
+  auto file = front.files.open_name(call.credentials(), InodeId{parent}, name, flags, mode & 07777,
+                                    {}, false, &attributes, front.cache);
+  if (!file) return call.status(file.error());
+  const fuse_file_info reply = opened(front, std::move(*file));
+  if (!reply_created(call, attributes, reply)) close_undelivered(front, reply);
+}
+
+void read(Call& call, fuse_ino_t inode, size_t size, off_t offset, fuse_file_info* info) {
+  if (size > kRequestBytesMax || offset < 0) return call.error(EINVAL);
+  Front& front = call.front();
+  front.cache->touch(InodeId{inode});
+  // Straight from the disk into this memory, and from there to the kernel: the one copy that a
+  // mount costs.
+  const engine::MemoryRef memory{Session::reply_memory(), size};
+  const auto got =
+      front.files.read(HandleTable::get(info->fh).file, static_cast<uint64_t>(offset), memory);
+  if (!got) return call.status(got.error());
+  read_counter().add(*got);
+  call.data(memory.data, *got);
+}
+
+void write(Call& call, fuse_ino_t inode, const char* bytes, size_t size, off_t offset,
+           fuse_file_info* info) {
+  if (offset < 0) return call.error(EINVAL);
+  Front& front = call.front();
+  const InodeId id{inode};
+  front.cache->touch(id);
+  const client::FileRef& file = HandleTable::get(info->fh).file;
+  auto place = static_cast<uint64_t>(offset);
+  // The kernel appends at the end that it knows; somebody may have moved it meanwhile.
+  const bool appends = (info->flags & O_APPEND) && !info->writepage;
+  const bool moved = appends && place != client::length_of(*file);
+  if (moved) place = client::length_of(*file);
+  // The bytes stand where the kernel copied them to, on a page boundary (see kRequestHeaderBytes).
+  // The seam has one type of memory for both directions; a write does not change it.
+  const engine::MemoryRef memory{reinterpret_cast<std::byte*>(const_cast<char*>(bytes)), size};
+  const auto put = front.files.write(file, place, memory, false, front.cache);
+  if (!put) return call.status(put.error());
+  write_counter().add(*put);
+  call.written(*put);
+  // The kernel now has these bytes at another place than the file.
+  if (moved) front.cache->data_changed(id, 0, UINT64_MAX, [] {});
+}
+
+void release(Call& call, fuse_ino_t, fuse_file_info* info) {
+  Front& front = call.front();
+  // Nobody hears of an error here: whoever wants to know has called fsync().
+  if (client::FileRef file = front.handles.remove(info->fh)) {
+    const Status status = front.files.close_file(std::move(file));
+    if (!status.ok()) log::warning("mount: closing a file: {}", status.name());
+  }
+  call.error(0);
+}
+
+void sync(Call& call, fuse_ino_t, int, fuse_file_info* info) {
+  call.status(call.front().files.sync_file(HandleTable::get(info->fh).file));
+}
+
+void allocate(Call& call, fuse_ino_t inode, int mode, off_t offset, off_t length,
+              fuse_file_info* info) {
+  if (offset < 0 || length <= 0) return call.error(EINVAL);
+  const auto begin = static_cast<uint64_t>(offset);
+  const auto count = static_cast<uint64_t>(length);
+  if (!range_within(begin, count, limits::kFileBytesMax)) return call.error(EFBIG);
+  Front& front = call.front();
+  const InodeId id{inode};
+  front.cache->touch(id);
+  const client::FileRef& file = HandleTable::get(info->fh).file;
+  const bool keep = (mode & FALLOC_FL_KEEP_SIZE) != 0;
+  const int what = mode & ~FALLOC_FL_KEEP_SIZE;
+  if (what == (FALLOC_FL_PUNCH_HOLE) && keep) {
+    return call.status(front.files.punch(file, begin, count, front.cache));
+  }
+  if (what == FALLOC_FL_ZERO_RANGE) {
+    const Status status = front.files.punch(file, begin, count, front.cache);
+    if (!status.ok() || keep) return call.status(status);
+    return call.status(extend(front, call, id, file, begin + count));
+  }
+  if (what != 0) return call.error(EOPNOTSUPP);
+  // Every update is written to new blocks, so none can be reserved for a file; what can be promised
+  // is that there is room now.
+  if (count > front.files.status().free_bytes) return call.error(ENOSPC);
+  if (keep) return call.error(0);
+  call.status(extend(front, call, id, file, begin + count));
+}
+
+}  // namespace penstock::fuse

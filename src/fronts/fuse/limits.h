@@ -1,0 +1,42 @@
+// Bounds of a mount, each with its reason.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "penstock/base.h"
+
+namespace penstock::fuse {
+
+// The largest read or write that the kernel sends: 256 pages, which is as far as libfuse 3.14 goes.
+inline constexpr size_t kRequestBytesMax = 1 * kMiB;
+
+// What stands before the payload of a write: struct fuse_in_header and struct fuse_write_in. A
+// worker reads a request to an address that puts the payload on a page boundary, so that it can go
+// to the disk from there.
+inline constexpr size_t kRequestHeaderBytes = 80;
+inline constexpr size_t kPageBytes = 4096;
+static_assert(kRequestHeaderBytes < kPageBytes);
+
+// Workers: each blocks on one request, so their number is the mount's queue depth. Sixteen cover
+// four readers with 4 MiB of read-ahead each.
+inline constexpr uint32_t kThreadsDefault = 16;
+inline constexpr uint32_t kThreadsMax = 256;
+
+// Requests that the kernel keeps in progress without anybody waiting (read-ahead, write-back).
+inline constexpr unsigned kBackgroundMax = 64;
+
+// Entries of other sessions' changes that wait to be told to the kernel. Changes of inodes need no
+// bound of their own: there is one at most for each inode that the kernel knows.
+inline constexpr size_t kEntryChangesMax = 65536;
+
+// Whoever changes something waits this long at most until the kernel has dropped what it knew. Only
+// two mounts of one node that write the same page at the same moment can make each other wait so
+// long: each kernel holds its page locked until the other's is dropped.
+inline constexpr std::chrono::milliseconds kInvalidationDeadline{2000};
+
+// Names of one directory that are read from meta at a time.
+inline constexpr size_t kDirectoryBatchMax = 1024;
+
+}  // namespace penstock::fuse

@@ -1,0 +1,159 @@
+#include "call.h"
+#include "device.h"
+#include "limits.h"
+#include "mount_point.h"
+#include "operations.h"
+#include "session.h"
+#include "virtual_directory.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+namespace penstock::fuse {
+namespace {
+
+// How often a busy mount is tried again; the kernel does not tell when the last file is closed.
+constexpr std::chrono::milliseconds kBusyRetry{20};
+
+class RealMount final : public Mount {
+ public:
+  RealMount(client::FileSystem& files, agent::Agent* agent, MountConfig config)
+      : config_(std::move(config)), agent_(agent), front_(files) {
+    if (agent) virtual_directory_ = std::make_unique<VirtualDirectory>(*agent);
+    front_.virtual_directory = virtual_directory_.get();
+    front_.mount_point = config_.mount_point;
+    front_.cache_seconds = static_cast<double>(config_.cache.count());
+  }
+  ~RealMount() override { stop(); }
+
+  Outcome<void> begin();
+  StopOutcome stop() override;
+  const std::string& path() const override { return config_.mount_point; }
+  dev_t device() const override { return device_; }
+  bool alive() const override {
+    return !stopped_.load(std::memory_order_relaxed) && !session_->ended();
+  }
+
+ private:
+  bool ours_is_mounted() const;
+  void write_back() const;
+  void set_read_ahead() const;
+  bool unmount_until_deadline();
+
+  const MountConfig config_;
+  agent::Agent* const agent_;
+  std::unique_ptr<VirtualDirectory> virtual_directory_;
+  Front front_;
+  std::unique_ptr<Session> session_;
+  std::unique_ptr<KernelCache> cache_;
+  dev_t device_ = 0;
+  // Relaxed: orders nothing.
+  std::atomic<bool> stopped_{false};
+  StopOutcome outcome_ = StopOutcome::unmounted;
+};
+
+Outcome<void> RealMount::begin() {
+  TRY_ASSIGN(UniqueFd device, mount_device(config_));
+  auto session = Session::make(std::move(device), operations(), &front_);
+  if (!session) {
+    (void)unmount_once(config_.mount_point, true);
+    return session.error();
+  }
+  session_ = std::move(*session);
+  cache_ = std::make_unique<KernelCache>(front_.files, *session_);
+  front_.cache = cache_.get();
+  const uint32_t threads = config_.threads == 0 ? kThreadsDefault : config_.threads;
+  const Status started = session_->start(std::clamp(threads, 1u, kThreadsMax));
+  struct stat root {};
+  if (!started.ok() || ::stat(config_.mount_point.c_str(), &root) != 0) {
+    const int error = started.ok() ? errno : started.to_errno();
+    (void)unmount_once(config_.mount_point, true);
+    return Failure{Status::from_errno(error),
+                   fmt::format("mount: {}: it does not answer: {}", config_.mount_point,
+                               std::strerror(error))};
+  }
+  device_ = root.st_dev;
+  set_read_ahead();
+  if (agent_) agent_->add_mount(device_);
+  return {};
+}
+
+// The kernel reads 128 KiB ahead unless told otherwise, and telling it is for root.
+void RealMount::set_read_ahead() const {
+  const std::string path =
+      fmt::format("/sys/class/bdi/{}:{}/read_ahead_kb", major(device_), minor(device_));
+  const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!file) return;
+  const std::string text = fmt::format("{}\n", config_.read_ahead_bytes / kKiB);
+  if (::write(file.get(), text.data(), text.size()) < 0) {
+    log::debug("mount: {}: {}", path, std::strerror(errno));
+  }
+}
+
+bool RealMount::ours_is_mounted() const {
+  const auto top = mounted_at(config_.mount_point);
+  return top && top->device == device_;
+}
+
+// What programs have changed in mapped files.
+void RealMount::write_back() const {
+  const UniqueFd root(::open(config_.mount_point.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  struct stat info {};
+  if (root && ::fstat(root.get(), &info) == 0 && info.st_dev == device_) (void)::syncfs(root.get());
+}
+
+// True when the connection has ended.
+bool RealMount::unmount_until_deadline() {
+  const auto deadline = std::chrono::steady_clock::now() + config_.stop_deadline;
+  while (ours_is_mounted()) {
+    const Status status = unmount_once(config_.mount_point, false);
+    if (status.ok()) break;
+    if (status.code() != Code::in_use) {
+      log::warning("unmount: {}: {}", config_.mount_point, std::strerror(status.to_errno()));
+    }
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= deadline) return false;
+    if (session_->wait_ended(std::min(deadline, now + kBusyRetry))) return true;
+  }
+  return session_->wait_ended(deadline);
+}
+
+StopOutcome RealMount::stop() {
+  if (stopped_.load(std::memory_order_relaxed)) return outcome_;
+  if (agent_ && device_ != 0) agent_->remove_mount(device_);
+  if (session_ && device_ != 0 && !session_->ended()) {
+    write_back();
+    if (!unmount_until_deadline()) {
+      outcome_ = StopOutcome::detached;
+      log::warning("unmount: {}: programs still use files there; they are cut off",
+                   config_.mount_point);
+      if (ours_is_mounted()) (void)unmount_once(config_.mount_point, true);
+    }
+  }
+  stopped_.store(true, std::memory_order_relaxed);
+  if (cache_) cache_->end_telling();
+  if (session_) session_->stop();
+  cache_.reset();
+  for (client::FileRef& file : front_.handles.take_all()) {
+    const Status status = front_.files.close_file(std::move(file));
+    if (!status.ok()) log::warning("unmount: closing a file: {}", status.name());
+  }
+  return outcome_;
+}
+
+}  // namespace
+
+Outcome<std::unique_ptr<Mount>> Mount::start(client::FileSystem& files, agent::Agent* agent,
+                                             MountConfig config) {
+  TRY_ASSIGN(config.mount_point, check_mount_point(config.mount_point, config.allow_other));
+  auto mount = std::make_unique<RealMount>(files, agent, std::move(config));
+  TRY(mount->begin());
+  return std::unique_ptr<Mount>(std::move(mount));
+}
+
+}  // namespace penstock::fuse

@@ -1,0 +1,259 @@
+#include "mount_point.h"
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <dirent.h>
+#include <fcntl.h>
+#include <fstream>
+#include <spawn.h>
+#include <sstream>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "penstock/fuse.h"
+
+namespace penstock::fuse {
+namespace {
+
+constexpr const char* kHelper = "fusermount3";
+
+Failure failure(Code code, const std::string& path, const std::string& reason) {
+  return {code, fmt::format("mount: {}: {}", path, reason)};
+}
+
+// The kernel writes space, tab, newline and backslash as octal escapes (proc(5)).
+std::string unescape(const std::string& text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); i++) {
+    const bool escape = text[i] == '\\' && i + 3 < text.size();
+    if (escape) {
+      out.push_back(static_cast<char>(std::strtol(text.substr(i + 1, 3).c_str(), nullptr, 8)));
+      i += 3;
+    } else {
+      out.push_back(text[i]);
+    }
+  }
+  return out;
+}
+
+std::optional<MountedAt> parse_mount_line(const std::string& line) {
+  const size_t separator = line.find(" - ");
+  if (separator == std::string::npos) return {};
+  std::istringstream left(line.substr(0, separator));
+  std::istringstream right(line.substr(separator + 3));
+  std::string id, parent, device, root, path, type, source;
+  if (!(left >> id >> parent >> device >> root >> path) || !(right >> type >> source)) return {};
+  const size_t colon = device.find(':');
+  if (colon == std::string::npos) return {};
+  const auto number = [](const std::string& text) {
+    return static_cast<unsigned>(std::strtoul(text.c_str(), nullptr, 10));
+  };
+  return MountedAt{unescape(path), type, unescape(source),
+                   makedev(number(device.substr(0, colon)), number(device.substr(colon + 1)))};
+}
+
+std::optional<std::string> find_program(const std::string& name) {
+  const char* path = std::getenv("PATH");
+  std::istringstream directories(std::string(path ? path : "") + ":/usr/bin:/bin");
+  for (std::string directory; std::getline(directories, directory, ':');) {
+    const std::string full = directory + "/" + name;
+    if (!directory.empty() && ::access(full.c_str(), X_OK) == 0) return full;
+  }
+  return {};
+}
+
+bool user_allow_other() {
+  std::ifstream file("/etc/fuse.conf");
+  for (std::string line; std::getline(file, line);) {
+    line.erase(0, line.find_first_not_of(" \t"));
+    line.erase(line.find_last_not_of(" \t\r") + 1);
+    if (line == "user_allow_other") return true;
+  }
+  return false;
+}
+
+Result<bool> is_empty_directory(const std::string& path) {
+  DIR* directory = ::opendir(path.c_str());
+  if (!directory) return Status::from_errno(errno);
+  bool empty = true;
+  while (const dirent* entry = ::readdir(directory)) {
+    if (std::strcmp(entry->d_name, ".") != 0 && std::strcmp(entry->d_name, "..") != 0) {
+      empty = false;
+      break;
+    }
+  }
+  ::closedir(directory);
+  return empty;
+}
+
+Outcome<void> check_device(const std::string& path) {
+  const UniqueFd device(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
+  if (device) return {};
+  const int error = errno;
+  if (error == ENOENT || error == ENODEV || error == ENXIO) {
+    return failure(Code::not_supported, path,
+                   "there is no /dev/fuse: load the kernel's module (modprobe fuse), or start the "
+                   "container with --device /dev/fuse");
+  }
+  return failure(Status::from_errno(error).code(), path,
+                 fmt::format("/dev/fuse cannot be opened: {} (containers need --device /dev/fuse "
+                             "and the capability SYS_ADMIN)",
+                             std::strerror(error)));
+}
+
+Outcome<void> check_user(const std::string& path, bool allow_other) {
+  if (::geteuid() == 0) return check_device(path);
+  if (!find_program(kHelper)) {
+    return failure(Code::not_supported, path,
+                   "ordinary users mount with fusermount3, which is missing (install the package "
+                   "fuse3, or mount as root)");
+  }
+  if (::access("/dev/fuse", F_OK) != 0) TRY(check_device(path));
+  if (allow_other && !user_allow_other()) {
+    return failure(Code::not_permitted, path,
+                   "other users cannot be let in: /etc/fuse.conf has no line user_allow_other (add "
+                   "it, mount as root, or leave --allow-other out)");
+  }
+  if (::access(path.c_str(), W_OK) != 0) {
+    return failure(Code::access_denied, path,
+                   "you may not write there, so you may not mount there (choose a directory of "
+                   "your own)");
+  }
+  return {};
+}
+
+Outcome<void> check_unused(const std::string& path) {
+  const auto there = mounted_at(path);
+  if (!there) return {};
+  return failure(Code::in_use, path,
+                 there->type == kMountType
+                     ? fmt::format("already a mount point (try 'penstock unmount {}')", path)
+                     : fmt::format("already a mount point, of type {} (choose another directory)",
+                                   there->type));
+}
+
+}  // namespace
+
+std::vector<MountedAt> mounted() {
+  std::vector<MountedAt> all;
+  std::ifstream file("/proc/self/mountinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (auto mount = parse_mount_line(line)) all.push_back(std::move(*mount));
+  }
+  return all;
+}
+
+std::optional<MountedAt> mounted_at(const std::string& path) {
+  std::optional<MountedAt> top;
+  for (MountedAt& mount : mounted()) {
+    if (mount.path == path) top = std::move(mount);
+  }
+  return top;
+}
+
+std::string canonical(const std::string& path) {
+  const auto resolved = [](const std::string& existing) -> std::string {
+    char* real = ::realpath(existing.c_str(), nullptr);
+    if (!real) return {};
+    std::string out(real);
+    std::free(real);
+    return out;
+  };
+  if (std::string whole = resolved(path); !whole.empty()) return whole;
+  // The last component cannot be looked at; what is above it can.
+  std::string trimmed = path;
+  while (trimmed.size() > 1 && trimmed.back() == '/') trimmed.pop_back();
+  const size_t slash = trimmed.rfind('/');
+  const std::string parent = slash == std::string::npos ? "." : trimmed.substr(0, slash + 1);
+  const std::string name = slash == std::string::npos ? trimmed : trimmed.substr(slash + 1);
+  std::string above = resolved(parent);
+  if (above.empty()) return trimmed;
+  if (above.back() != '/') above += '/';
+  return above + name;
+}
+
+Outcome<std::string> check_mount_point(const std::string& path, bool allow_other) {
+  struct stat info {};
+  if (path.empty()) return failure(Code::invalid_argument, "''", "no mount point was given");
+  if (::stat(path.c_str(), &info) != 0) {
+    const int error = errno;
+    if (error == ENOTCONN || error == ECONNABORTED) {
+      return failure(Code::in_use, path,
+                     fmt::format("a mount whose process has died is still there (clean up with "
+                                 "'penstock unmount {}')",
+                                 path));
+    }
+    if (error == ENOENT) {
+      return failure(Code::not_found, path,
+                     fmt::format("no such directory (make it first: mkdir -p {})", path));
+    }
+    return failure(Status::from_errno(error).code(), path, std::strerror(error));
+  }
+  if (!S_ISDIR(info.st_mode)) {
+    return failure(Code::not_directory, path,
+                   "not a directory (a mount point must be an empty one)");
+  }
+  std::string real = canonical(path);
+  TRY(check_unused(real));
+  TRY(check_user(real, allow_other));
+  const auto empty = is_empty_directory(real);
+  if (!empty) {
+    return failure(empty.error().code(), real,
+                   fmt::format("cannot be listed: {}", std::strerror(empty.error().to_errno())));
+  }
+  if (!*empty) {
+    return failure(Code::not_empty, real,
+                   "not empty; what is in it would be hidden (choose an empty directory)");
+  }
+  return real;
+}
+
+Status unmount_once(const std::string& path, bool lazy) {
+  if (::geteuid() == 0) {
+    const int flags = UMOUNT_NOFOLLOW | (lazy ? MNT_DETACH : 0);
+    return ::umount2(path.c_str(), flags) == 0 ? Status() : Status::from_errno(errno);
+  }
+  const auto helper = find_program(kHelper);
+  if (!helper) return Code::not_supported;
+  std::array<const char*, 6> arguments{kHelper, "-u", "-q", nullptr, nullptr, nullptr};
+  size_t count = 3;
+  if (lazy) arguments[count++] = "-z";
+  arguments[count++] = path.c_str();
+  pid_t child = 0;
+  // The child only reads its arguments; the interface is older than const.
+  const int error = ::posix_spawn(&child, helper->c_str(), nullptr, nullptr,
+                                  const_cast<char* const*>(arguments.data()), environ);
+  if (error != 0) return Status::from_errno(error);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) return Status::from_errno(errno);
+  }
+  // The helper does not say why; the only ordinary reason is that the mount is busy.
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? Status() : Status(Code::in_use);
+}
+
+Outcome<void> unmount(const std::string& path, bool lazy) {
+  const std::string real = canonical(path);
+  const auto there = mounted_at(real);
+  if (!there || there->type != kMountType) {
+    return Failure{
+        Code::not_found,
+        fmt::format("unmount: {}: no penstock mount is there (see 'penstock status')", real)};
+  }
+  const Status status = unmount_once(real, lazy);
+  if (status.ok()) return {};
+  if (status.code() == Code::in_use) {
+    return Failure{status,
+                   fmt::format("unmount: {}: programs use files there (find them with 'fuser "
+                               "-m {}', or detach it with --lazy)",
+                               real, real)};
+  }
+  return Failure{status, fmt::format("unmount: {}: {}", real, std::strerror(status.to_errno()))};
+}
+
+}  // namespace penstock::fuse

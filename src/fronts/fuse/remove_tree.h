@@ -1,0 +1,15 @@
+// Removing a directory with everything below.
+#pragma once
+
+#include "front.h"
+
+#include <string>
+
+namespace penstock::fuse {
+
+// `path` is absolute and inside the mount, or relative to its root; anything else is refused, as is
+// the root itself. Every right is checked as if `who` removed each thing. Stops at the first thing
+// that cannot be removed.
+Status remove_tree(Front& front, const client::Credentials& who, const std::string& path);
+
+}  // namespace penstock::fuse

@@ -1,0 +1,172 @@
+#include "virtual_directory.h"
+
+#include "remove_tree.h"
+
+#include <cstring>
+
+namespace penstock::fuse {
+namespace {
+
+// The directories, by number; ids of links come after.
+struct Place {
+  const char* name;
+  uint64_t inode;
+  mode_t mode;
+};
+constexpr uint64_t kTop = kVirtualBit | 1;
+constexpr uint64_t kRegions = kVirtualBit | 2;
+constexpr uint64_t kRemove = kVirtualBit | 3;
+// Sticky: one may add links and remove one's own.
+constexpr Place kPlaces[] = {
+    {"iovs", kRegions, S_IFDIR | 01777},
+    {"rm-rf", kRemove, S_IFDIR | 01777},
+    {"get-conf", kVirtualBit | 4, S_IFDIR | 0555},
+    {"set-conf", kVirtualBit | 5, S_IFDIR | 0555},
+};
+
+struct stat stat_of(uint64_t inode, mode_t mode) {
+  struct stat stat {};
+  stat.st_ino = inode;
+  stat.st_mode = mode;
+  stat.st_nlink = S_ISDIR(mode) ? 2 : 1;
+  stat.st_blksize = static_cast<blksize_t>(limits::kBlockBytes);
+  return stat;
+}
+
+struct stat stat_of_link(uint64_t inode, size_t length, uint32_t uid) {
+  struct stat stat = stat_of(inode, S_IFLNK | 0777);
+  stat.st_size = static_cast<off_t>(length);
+  stat.st_uid = uid;
+  return stat;
+}
+
+// The kernel asks again each time: what exists depends on who asks.
+fuse_entry_param entry_of(const struct stat& stat) {
+  fuse_entry_param entry{};
+  entry.ino = stat.st_ino;
+  entry.attr = stat;
+  return entry;
+}
+
+}  // namespace
+
+bool VirtualDirectory::is_its_name(InodeId parent, const char* name) const {
+  return parent == meta::kRootInode && std::strcmp(name, kVirtualDirectory) == 0;
+}
+
+void VirtualDirectory::lookup(Call& call, uint64_t parent, const char* name) {
+  if (!is_virtual(parent)) {
+    call.entry(entry_of(stat_of(kTop, S_IFDIR | 0555)));
+    return;
+  }
+  if (parent == kTop) {
+    for (const Place& place : kPlaces) {
+      if (std::strcmp(place.name, name) != 0) continue;
+      call.entry(entry_of(stat_of(place.inode, place.mode)));
+      return;
+    }
+  }
+  if (parent == kRegions) {
+    for (const auto& region : agent_.linked_regions(call.enforced_credentials())) {
+      if (region.name == name) return reply_link(call, region.name, region.target, region.uid);
+    }
+  }
+  call.error(ENOENT);
+}
+
+void VirtualDirectory::reply_link(Call& call, const std::string& name, const std::string& target,
+                                  uint32_t uid) {
+  const uint64_t number = hold({name, uid}, target);
+  if (!call.entry(entry_of(stat_of_link(number, target.size(), uid)))) forget(number, 1);
+}
+
+uint64_t VirtualDirectory::hold(const Key& key, const std::string& target) {
+  std::lock_guard lock(mutex_);
+  const auto [found, added] = numbers_.try_emplace(key, next_number_);
+  if (added) next_number_++;
+  Link& link = links_[found->second];
+  link.name = key.name;
+  link.uid = key.uid;
+  link.target = target;
+  link.references++;
+  return found->second;
+}
+
+void VirtualDirectory::forget(uint64_t inode, uint64_t count) {
+  std::lock_guard lock(mutex_);
+  const auto found = links_.find(inode);
+  if (found == links_.end()) return;
+  Link& link = found->second;
+  link.references -= std::min(link.references, count);
+  if (link.references > 0) return;
+  numbers_.erase({link.name, link.uid});
+  links_.erase(found);
+}
+
+void VirtualDirectory::get_attributes(Call& call, uint64_t inode) {
+  if (inode == kTop) return call.attributes_once(stat_of(kTop, S_IFDIR | 0555));
+  for (const Place& place : kPlaces) {
+    if (place.inode == inode) return call.attributes_once(stat_of(inode, place.mode));
+  }
+  struct stat stat {};
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = links_.find(inode);
+    if (found != links_.end()) {
+      stat = stat_of_link(inode, found->second.target.size(), found->second.uid);
+    }
+  }
+  if (stat.st_ino == 0) return call.error(ENOENT);
+  call.attributes_once(stat);
+}
+
+void VirtualDirectory::read_link(Call& call, uint64_t inode) {
+  std::string target;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = links_.find(inode);
+    if (found != links_.end()) target = found->second.target;
+  }
+  if (target.empty()) return call.error(ENOENT);
+  call.text(target);
+}
+
+void VirtualDirectory::make_link(Call& call, uint64_t parent, const char* name,
+                                 const char* target) {
+  const client::Credentials maker = call.enforced_credentials();
+  if (parent == kRegions) {
+    const Status status = agent_.link_region(maker, name, target);
+    if (!status.ok()) return call.status(status);
+    return reply_link(call, name, target, maker.uid);
+  }
+  if (parent == kRemove) {
+    const Status status = remove_tree(call.front(), maker, target);
+    if (!status.ok()) return call.status(status);
+    return reply_link(call, name, target, maker.uid);
+  }
+  call.error(EPERM);
+}
+
+void VirtualDirectory::unlink(Call& call, uint64_t parent, const char* name) {
+  if (parent != kRegions) return call.error(parent == kRemove ? ENOENT : EPERM);
+  call.status(agent_.unlink_region(call.enforced_credentials(), name));
+}
+
+std::vector<VirtualEntry> VirtualDirectory::list(Call& call, uint64_t inode) {
+  std::vector<VirtualEntry> entries{
+      {".", inode, S_IFDIR},
+      {"..", inode == kTop ? meta::kRootInode.value : kTop, S_IFDIR},
+  };
+  if (inode == kTop) {
+    for (const Place& place : kPlaces) entries.push_back({place.name, place.inode, S_IFDIR});
+  }
+  if (inode == kRegions) {
+    // The number is looked up when somebody asks for the link; a listing only shows that it is one.
+    for (const auto& region : agent_.linked_regions(call.enforced_credentials())) {
+      entries.push_back({region.name, kVirtualBit | 1023, S_IFLNK});
+    }
+  }
+  return entries;
+}
+
+}  // namespace penstock::fuse

@@ -1,0 +1,63 @@
+// A node with a mount, and beside it a directory of the machine's own file system to compare with.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <memory>
+#include <string>
+
+#include "penstock/agent.h"
+#include "penstock/fuse.h"
+
+namespace penstock::posix {
+
+// Made in a fresh directory under the system's temporary one, which is removed with it.
+class MountedNode {
+ public:
+  // One for all tests of the program, with small chunks so that files have many. Null when this
+  // machine cannot mount: then why_not() says why.
+  static MountedNode* shared();
+  static const std::string& why_not();
+
+  ~MountedNode();
+
+  const std::string& mount() const { return mount_path_; }  // an empty tree at the beginning
+  const std::string& host() const { return host_path_; }    // the same, on the host's file system
+  client::FileSystem& files() { return agent_->files(); }
+  fuse::Mount& front() { return *mount_; }
+  agent::Agent& agent() { return *agent_; }
+  const std::string& scratch() const { return scratch_; }
+
+  // Ends mount and agent, starts them on the same store.
+  void restart();
+
+ private:
+  MountedNode() = default;
+  void start();
+
+  std::string scratch_, store_path_, mount_path_, host_path_;
+  std::unique_ptr<agent::Agent> agent_;
+  std::unique_ptr<fuse::Mount> mount_;
+};
+
+// Skips the test where this machine cannot mount.
+class PosixTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    node_ = MountedNode::shared();
+    if (!node_) GTEST_SKIP() << MountedNode::why_not();
+  }
+  MountedNode& node() { return *node_; }
+  // A fresh directory of this name in the mount; everybody may write there.
+  std::string directory(const std::string& name);
+
+ private:
+  MountedNode* node_ = nullptr;
+};
+
+// Removes a directory with all below, whatever is in the way.
+void remove_all(const std::string& path);
+
+// The seed of this run: PENSTOCK_SEED, or a fixed one.
+uint64_t seed();
+
+}  // namespace penstock::posix

@@ -15,14 +15,17 @@ Failure failure(const Core& core, Status status, const std::string& why) {
 
 struct DatabaseState {
   bool empty = true;
-  std::optional<std::string> identity;
+  bool has_identity = false;
+  std::string identity;
 };
 
 Outcome<DatabaseState> look_at_database(Core& core) {
   DatabaseState state;
   const Status status = core.kv.run(KvMode::read, [&](KvTransaction& transaction) -> Status {
-    state = DatabaseState();
-    TRY_ASSIGN(state.identity, transaction.get(kIdentityKey));
+    state.empty = true;
+    TRY_ASSIGN(const auto identity, transaction.get(kIdentityKey));
+    state.has_identity = identity.has_value();
+    state.identity = identity.value_or("");
     return transaction.scan("", "", [&](std::string_view, std::string_view) {
       state.empty = false;
       return false;
@@ -94,12 +97,12 @@ Outcome<bool> check_identity(Core& core, const DatabaseState& database, bool has
     return failure(core, Code::corrupt,
                    "its making was interrupted (remove the directory and start again)");
   }
-  if (!database.identity) {
+  if (!database.has_identity) {
     return failure(core, Code::corrupt,
                    "its database is missing or lost its content (restore the database from a "
                    "backup; without it the data files cannot be read)");
   }
-  const Result<Identity> theirs = decode_identity(*database.identity);
+  const Result<Identity> theirs = decode_identity(database.identity);
   if (!theirs) {
     return failure(core, theirs.error(),
                    fmt::format("the identity in its database: {}", theirs.error().name()));

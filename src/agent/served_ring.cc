@@ -119,6 +119,10 @@ int ServedRing::check(RingOp& op, const ring::Submission& entry) {
   op.deadline = engine::kNever;
   if (entry.deadline != 0 && entry.deadline <= static_cast<uint64_t>(INT64_MAX)) {
     op.deadline = engine::Time(engine::Duration(static_cast<int64_t>(entry.deadline)));
+    if (op.deadline <= share_.loop_.now()) {
+      op.file.reset();
+      return -ETIMEDOUT;
+    }
   }
   return 0;
 }

@@ -150,8 +150,8 @@ Session::Answer Session::handle(const wire::RequestBody& body,
                                 std::vector<ForeignFd>& descriptors) {
   const auto dispatch = [&](const auto& m) -> Answer {
     using Body = std::decay_t<decltype(m)>;
-    constexpr bool kOneDescriptor = std::is_same_v<Body, wire::RegisterRegion> ||
-                                    std::is_same_v<Body, wire::OpenDescriptor>;
+    constexpr bool kOneDescriptor =
+        std::is_same_v<Body, wire::RegisterRegion> || std::is_same_v<Body, wire::OpenDescriptor>;
     if constexpr (std::is_same_v<Body, std::monostate> || std::is_same_v<Body, wire::Hello>) {
       return Failure{Code::bad_message, "no request"};
     } else if constexpr (std::is_same_v<Body, wire::CreateRing>) {

@@ -131,9 +131,9 @@ Outcome<std::unique_ptr<StoreDirectory>> StoreDirectory::open(const AgentConfig&
 
 Outcome<void> StoreDirectory::inspect(const AgentConfig& config) {
   if (path_.empty()) return failure(Code::invalid_argument, "no store directory was given");
-  if (::mkdir(path_.c_str(), 0755) == 0) {
+  if (config.create && ::mkdir(path_.c_str(), 0755) == 0) {
     made_directory_ = true;
-  } else if (errno != EEXIST) {
+  } else if (config.create && errno != EEXIST) {
     const int error = errno;
     return failure(Status::from_errno(error),
                    fmt::format("cannot make the store directory: {}", std::strerror(error)));
@@ -153,6 +153,8 @@ Outcome<void> StoreDirectory::inspect(const AgentConfig& config) {
   // What leaves no trace comes first.
   if (is_store) {
     TRY(read_superblock());
+  } else if (!config.create) {
+    return failure(Code::not_found, "is not a store");
   } else if (names->contains(kMakingName)) {
     return failure(Code::corrupt,
                    "a store was being made here and is incomplete; nothing is in it (remove the "

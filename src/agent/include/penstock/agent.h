@@ -17,6 +17,7 @@ namespace penstock::agent {
 struct AgentConfig {
   // The store directory. Made if missing or empty; anything else that is not a store is refused.
   std::string directory;
+  bool create = true;  // false: refuse a directory that is not a store yet
   // Applies when the store is made: number of targets (one per shard), chunk size of new files,
   // capacity (0: what the file system has).
   uint32_t shards = 1;

@@ -1,0 +1,95 @@
+// penstock.h: sessions and regions.
+#include "error.h"
+#include "handles.h"
+#include "where.h"
+
+#include <cerrno>
+
+#include "penstock/engine.h"
+
+using namespace penstock;       // NOLINT: this file is the C border
+using namespace penstock::api;  // NOLINT
+
+const char* penstock_version(void) {
+  return "0.1.0";
+}
+
+const char* penstock_last_error(void) {
+  return last_error();
+}
+
+uint64_t penstock_now(void) {
+  return static_cast<uint64_t>(engine::system_clock().now().time_since_epoch().count());
+}
+
+const char* penstock_route_name(penstock_route route) {
+  return engine::route_name(static_cast<engine::Route>(route));
+}
+
+int penstock_connect(const char* where, penstock_session** session) {
+  if (where == nullptr || session == nullptr) return fail_with(EINVAL, "connect: a null pointer");
+  const Outcome<std::string> socket = find_socket(where);
+  if (!socket) return fail(socket.error());
+  Outcome<std::unique_ptr<Session>> made = Session::connect(*socket);
+  if (!made) return fail(made.error());
+  *session = to_handle(made->release());
+  return 0;
+}
+
+int penstock_open_store(const char* directory, int create, penstock_session** session) {
+  if (directory == nullptr || session == nullptr) {
+    return fail_with(EINVAL, "open store: a null pointer");
+  }
+  Outcome<std::unique_ptr<Session>> made = Session::open_store(directory, create != 0);
+  if (!made) return fail(made.error());
+  *session = to_handle(made->release());
+  return 0;
+}
+
+void penstock_close(penstock_session* session) {
+  if (session == nullptr) return;
+  // A forked child has none of the threads: what it inherited ends with it.
+  if (from_handle(session)->forked()) return;
+  delete from_handle(session);
+}
+
+int penstock_region_create(penstock_session* session, size_t size, penstock_region** region) {
+  const int error = check_session(session, "region create");
+  if (error != 0) return error;
+  if (region == nullptr || size == 0)
+    return fail_with(EINVAL, "region create: size 0 or no result");
+  Outcome<Region*> made = from_handle(session)->make_region(size);
+  if (!made) return fail(made.error());
+  *region = to_handle(*made);
+  return 0;
+}
+
+int penstock_region_register(penstock_session* session, int fd, uint64_t fd_offset, void* base,
+                             size_t size, penstock_region** region) {
+  const int error = check_session(session, "region register");
+  if (error != 0) return error;
+  if (region == nullptr || base == nullptr || size == 0) {
+    return fail_with(EINVAL, "region register: size 0 or a null pointer");
+  }
+  Outcome<Region*> made = from_handle(session)->register_region(fd, fd_offset, base, size);
+  if (!made) return fail(made.error());
+  *region = to_handle(*made);
+  return 0;
+}
+
+void* penstock_region_base(const penstock_region* region) {
+  return region != nullptr ? from_handle(region)->base : nullptr;
+}
+
+size_t penstock_region_size(const penstock_region* region) {
+  return region != nullptr ? from_handle(region)->size : 0;
+}
+
+int penstock_region_release(penstock_region* region) {
+  if (region == nullptr) return fail_with(EINVAL, "region release: a null pointer");
+  Session* session = from_handle(region)->session;
+  const int error = check_session(to_handle(session), "region release");
+  if (error != 0) return error;
+  const Outcome<void> released = session->release_region(from_handle(region));
+  return released ? 0 : fail(released.error());
+}

@@ -1,0 +1,327 @@
+#include "lane.h"
+
+#include "error.h"
+#include "limits.h"
+#include "session.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <sys/eventfd.h>
+#include <thread>
+
+#include "penstock/engine.h"
+
+namespace penstock::api {
+namespace {
+
+constexpr uint32_t kNoSlot = UINT32_MAX;
+
+static_assert(PENSTOCK_READ == static_cast<int>(ring::kOperationRead));
+static_assert(PENSTOCK_WRITE == static_cast<int>(ring::kOperationWrite));
+static_assert(PENSTOCK_SYNC == static_cast<int>(ring::kOperationSync));
+static_assert(PENSTOCK_NOP == static_cast<int>(ring::kOperationNop));
+static_assert(PENSTOCK_DURABLE == static_cast<int>(ring::kFlagDurable));
+static_assert(PENSTOCK_REFUSE_HOLES == static_cast<int>(ring::kFlagRefuseHoles));
+
+uint64_t now() {
+  return static_cast<uint64_t>(engine::system_clock().now().time_since_epoch().count());
+}
+
+bool may_spin() {
+  static const bool several = std::thread::hardware_concurrency() > 1;
+  return several;
+}
+
+// What a flag is allowed with.
+bool flags_fit(uint8_t operation, uint8_t flags) {
+  switch (operation) {
+    case PENSTOCK_READ:
+      return (flags & ~PENSTOCK_REFUSE_HOLES) == 0;
+    case PENSTOCK_WRITE:
+      return (flags & ~PENSTOCK_DURABLE) == 0;
+    default:
+      return flags == 0;
+  }
+}
+
+}  // namespace
+
+Lane::Lane(Ring& ring, uint32_t index)
+    : ring_(ring),
+      session_(ring.session()),
+      index_(index),
+      entries_(ring.geometry().entries),
+      slots_(entries_),
+      free_slots_(entries_),
+      prepared_(entries_) {
+  for (uint32_t i = 0; i < entries_; ++i) free_slots_[i] = i;
+  free_given_.store(entries_, std::memory_order_relaxed);
+  stash_.reserve(entries_);
+  memory_ = ring.memory(&epoch_);
+  queues_ = ring::AppLane(memory_->layout, index_);
+  queues_.announce();
+}
+
+uint32_t Lane::take_free_slot() {
+  // Acquire pairs with the release in give_free_slot(): the slot's last use is over.
+  if (free_given_.load(std::memory_order_acquire) == free_taken_) return kNoSlot;
+  return free_slots_[free_taken_++ & (entries_ - 1)];
+}
+
+void Lane::give_free_slot(uint32_t slot) {
+  slots_[slot].state.store(State::free, std::memory_order_relaxed);
+  const uint32_t given = free_given_.load(std::memory_order_relaxed);
+  free_slots_[given & (entries_ - 1)] = slot;
+  free_given_.store(given + 1, std::memory_order_release);
+}
+
+int Lane::check(const penstock_io& io, ring::Submission* entry) const {
+  if (io.operation < PENSTOCK_READ || io.operation > PENSTOCK_NOP || io.reserved0 != 0 ||
+      !flags_fit(io.operation, io.flags)) {
+    return fail_with(EINVAL, "prepare: no such operation, or a flag that does not go with it");
+  }
+  entry->operation = io.operation;
+  entry->flags = io.flags;
+  entry->deadline = io.deadline;
+  entry->user_data = io.user_data;
+  if (io.operation == PENSTOCK_NOP) return 0;
+  if (session_.access_of(io.file) == 0) return fail_with(EBADF, "prepare: the file is not open");
+  entry->file = static_cast<uint32_t>(io.file);
+  if (io.operation == PENSTOCK_SYNC) return 0;
+  const auto* region = reinterpret_cast<const Region*>(io.region);
+  if (region == nullptr || region->session != &session_) {
+    return fail_with(EINVAL, "prepare: the region is not of this session");
+  }
+  if (io.length == 0 || io.length > limits::kIoBytesMax ||
+      !range_within(io.region_offset, io.length, region->size)) {
+    return fail_with(EINVAL,
+                     "prepare: the length is 0 or over 64 MiB, or the range leaves the region");
+  }
+  if (!range_within(io.offset, io.length, limits::kFileBytesMax)) {
+    return fail_with(EINVAL, "prepare: the range is beyond the largest file");
+  }
+  entry->offset = io.offset;
+  entry->length = io.length;
+  entry->region = region->id;
+  entry->region_offset = io.region_offset;
+  return 0;
+}
+
+bool Lane::must_move() const {
+  return epoch_ != session_.epoch();
+}
+
+int Lane::prepare(const penstock_io& io) {
+  ring::Submission entry{};
+  const int error = check(io, &entry);
+  if (error != 0) return error;
+  const std::lock_guard side(submitting_);
+  if (must_move()) {
+    const std::lock_guard other(waiting_);
+    move();
+  }
+  if (session_.dead()) return fail_with(ECONNRESET, "prepare: the agent is gone");
+  const uint32_t slot = take_free_slot();
+  if (slot == kNoSlot) return fail_with(EAGAIN, "prepare: the lane is full");
+  Slot& own = slots_[slot];
+  entry.slot = slot;
+  entry.sequence = own.entry.sequence + 1;
+  own.entry = entry;
+  own.state.store(State::prepared, std::memory_order_release);
+  prepared_[prepared_last_++ & (entries_ - 1)] = slot;
+  queues_.push(entry);
+  return 0;
+}
+
+int Lane::submit(uint32_t count) {
+  const std::lock_guard side(submitting_);
+  if (must_move()) {
+    const std::lock_guard other(waiting_);
+    move();
+  }
+  count = std::min(count, prepared_last_ - prepared_first_);
+  if (count == 0) return 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t slot = prepared_[prepared_first_++ & (entries_ - 1)];
+    slots_[slot].state.store(State::submitted, std::memory_order_release);
+  }
+  // Before the agent can complete them. Relaxed: the waiting side learns of the operations through
+  // the queue.
+  in_flight_.fetch_add(count, std::memory_order_relaxed);
+  if (session_.dead()) {
+    const std::lock_guard other(waiting_);
+    fail_all();
+    return static_cast<int>(count);
+  }
+  if (queues_.publish(count)) ::eventfd_write(memory_->wake.get(), 1);
+  return static_cast<int>(count);
+}
+
+uint32_t Lane::take_from_queue(penstock_completion* completions, uint32_t max) {
+  uint32_t total = 0;
+  ring::Completion batch[16];
+  while (total < max) {
+    const uint32_t count = queues_.take(batch, std::min<uint32_t>(max - total, 16));
+    if (count == 0) break;
+    uint32_t known = 0;
+    for (uint32_t i = 0; i < count; ++i) {
+      const ring::Completion& from = batch[i];
+      // An agent that answers what was not asked is not believed.
+      if (from.slot >= entries_) continue;
+      Slot& slot = slots_[from.slot];
+      if (slot.state.load(std::memory_order_acquire) != State::submitted ||
+          slot.entry.sequence != from.sequence) {
+        continue;
+      }
+      completions[total + known++] = {slot.entry.user_data, from.result, from.route, {}};
+      give_free_slot(from.slot);
+    }
+    in_flight_.fetch_sub(known, std::memory_order_release);
+    total += known;
+  }
+  return total;
+}
+
+uint32_t Lane::take(penstock_completion* completions, uint32_t max) {
+  uint32_t count = 0;
+  while (count < max && stash_taken_ < stash_.size()) completions[count++] = stash_[stash_taken_++];
+  if (stash_taken_ == stash_.size() && stash_taken_ > 0) {
+    in_flight_.fetch_sub(static_cast<uint32_t>(stash_.size()), std::memory_order_release);
+    stash_.clear();
+    stash_taken_ = 0;
+  }
+  return count + take_from_queue(completions + count, max - count);
+}
+
+void Lane::fail_all() {
+  for (uint32_t i = 0; i < entries_; ++i) {
+    if (slots_[i].state.load(std::memory_order_relaxed) != State::submitted) continue;
+    stash_.push_back({slots_[i].entry.user_data, -ECONNRESET, 0, {}});
+    give_free_slot(i);
+  }
+}
+
+void Lane::move() {
+  // What the old agent completed counts, and keeps its order. It stays in flight until it is taken
+  // out of the stash.
+  penstock_completion batch[16];
+  while (const uint32_t count = take_from_queue(batch, 16)) {
+    stash_.insert(stash_.end(), batch, batch + count);
+    in_flight_.fetch_add(count, std::memory_order_relaxed);
+  }
+  if (session_.dead()) {
+    fail_all();
+    epoch_ = session_.epoch();
+    return;
+  }
+  uint64_t epoch = 0;
+  std::shared_ptr<RingMemory> memory = ring_.memory(&epoch);
+  ring::AppLane old = queues_;
+  const std::shared_ptr<RingMemory> keep = memory_;
+  {
+    const std::lock_guard lock(queues_mutex_);
+    memory_ = std::move(memory);
+    queues_ = ring::AppLane(memory_->layout, index_);
+    epoch_ = epoch;
+  }
+  queues_.announce();
+  uint32_t again = 0;
+  for (uint32_t i = 0; i < entries_; ++i) {
+    if (slots_[i].state.load(std::memory_order_relaxed) != State::submitted) continue;
+    queues_.push(slots_[i].entry);
+    ++again;
+  }
+  for (uint32_t i = prepared_first_; i != prepared_last_; ++i) {
+    queues_.push(slots_[prepared_[i & (entries_ - 1)]].entry);
+  }
+  if (queues_.publish(again)) ::eventfd_write(memory_->wake.get(), 1);
+  // A waiter may sleep on the old queues.
+  roused_.store(true, std::memory_order_seq_cst);
+  old.rouse();
+}
+
+bool Lane::spin(uint32_t wanted) const {
+  if (!may_spin()) return false;
+  for (uint32_t i = 0; i < limits::kSpinLooks; ++i) {
+    if (queues_.ready() >= wanted) return true;
+    ring::pause();
+  }
+  return false;
+}
+
+int Lane::wait(penstock_completion* completions, uint32_t max, uint32_t min, uint64_t deadline,
+               bool only_own) {
+  min = std::min(min, max);
+  uint32_t count = 0;
+  while (true) {
+    std::unique_lock side(waiting_);
+    // Cleared before anything is looked at: whoever sets it later ends the sleep below. An
+    // exchange, so that it acquires what was written before the stores in rouse() and move().
+    roused_.exchange(false, std::memory_order_seq_cst);
+    if (must_move()) {
+      side.unlock();
+      const std::lock_guard submitters(submitting_);
+      const std::lock_guard waiters(waiting_);
+      if (must_move()) move();
+      continue;
+    }
+    count += take(completions + count, max - count);
+    if (count >= min) return static_cast<int>(count);
+    if (session_.dead()) {
+      return count > 0 ? static_cast<int>(count) : fail_with(ECONNRESET, "wait: the agent is gone");
+    }
+    uint32_t wanted = std::min(min - count, entries_);
+    if (only_own) {
+      wanted = std::min(wanted, in_flight_.load(std::memory_order_relaxed));
+      if (wanted == 0) return static_cast<int>(count);
+    }
+    if (deadline == 0 || (!spin(wanted) && deadline != PENSTOCK_FOREVER && now() >= deadline)) {
+      return static_cast<int>(count + take(completions + count, max - count));
+    }
+    if (queues_.ready() >= wanted) continue;
+    // The copies keep the memory mapped while this thread sleeps without the lock.
+    ring::AppLane queues = queues_;
+    const std::shared_ptr<RingMemory> memory = memory_;
+    side.unlock();
+    queues.sleep(wanted, deadline, roused_);
+  }
+}
+
+std::vector<Lane::Target> Lane::targets(uint64_t user_data) {
+  const std::lock_guard side(submitting_);
+  std::vector<Target> found;
+  for (uint32_t i = 0; i < entries_; ++i) {
+    if (slots_[i].state.load(std::memory_order_acquire) != State::submitted) continue;
+    if (slots_[i].entry.user_data == user_data) found.push_back({i, slots_[i].entry.sequence});
+  }
+  return found;
+}
+
+void Lane::reset() {
+  const std::lock_guard submitters(submitting_);
+  const std::lock_guard waiters(waiting_);
+  penstock_completion dropped[16];
+  while (take(dropped, 16) > 0) {
+  }
+  while (prepared_first_ != prepared_last_) {
+    give_free_slot(prepared_[prepared_first_++ & (entries_ - 1)]);
+  }
+  queues_.drop_unpublished();
+}
+
+void Lane::discard_completions() {
+  const std::lock_guard submitters(submitting_);
+  const std::lock_guard waiters(waiting_);
+  if (must_move()) move();
+  penstock_completion dropped[16];
+  while (take(dropped, 16) > 0) {
+  }
+}
+
+void Lane::rouse() {
+  roused_.store(true, std::memory_order_seq_cst);
+  const std::lock_guard lock(queues_mutex_);
+  queues_.rouse();
+}
+
+}  // namespace penstock::api

@@ -1,0 +1,129 @@
+// One lane of a ring, as the application uses it.
+//
+// Two sides: at most one thread at a time submits, and at most one waits; they may be the same. The
+// lane keeps a private copy of every operation in flight, so that it can be submitted again to the
+// agent's successor, and knows the connection (epoch) that its queues belong to. Whichever side
+// first notices that the session's epoch is another moves the lane: it takes what the old agent
+// completed, and submits the rest again.
+#pragma once
+
+#include "penstock.h"
+#include "shared_memory.h"
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "penstock/base.h"
+#include "penstock/ring.h"
+
+namespace penstock::api {
+
+class Ring;
+class Session;
+
+// A ring's memory for one connection, with the eventfd that wakes its agent.
+struct RingMemory {
+  SharedMemory shared;
+  ring::Memory layout;
+  UniqueFd wake;
+};
+
+// Held for the length of a step by the one thread of a side; a waiter never sleeps with it. Not
+// contended unless the lane moves to another connection at that moment.
+class SideLock {
+ public:
+  void lock() {
+    // Acquire pairs with the release of the side's last step.
+    while (held_.exchange(true, std::memory_order_acquire)) ring::pause();
+  }
+  void unlock() { held_.store(false, std::memory_order_release); }
+
+ private:
+  std::atomic<bool> held_{false};
+};
+
+class Lane {
+ public:
+  Lane(Ring& ring, uint32_t index);
+
+  Ring& ring() { return ring_; }
+  uint32_t index() const { return index_; }
+
+  // 0 or a negative errno.
+  int prepare(const penstock_io& io);
+  int submit(uint32_t count);
+  // `min` is cut to what is in flight if `only_own`: then nobody else submits.
+  int wait(penstock_completion* completions, uint32_t max, uint32_t min, uint64_t deadline,
+           bool only_own);
+  // The operations in flight with this user data, as the agent knows them.
+  struct Target {
+    uint32_t slot = 0;
+    uint32_t sequence = 0;
+  };
+  std::vector<Target> targets(uint64_t user_data);
+
+  bool idle() const { return in_flight_.load(std::memory_order_acquire) == 0; }
+  // Drops what was prepared and completions that nobody took. Only while nobody is in the lane.
+  void reset();
+  // Drops completions of a lane whose thread has ended.
+  void discard_completions();
+  // Makes a waiter look at the session's epoch. Any thread.
+  void rouse();
+
+ private:
+  enum class State : uint8_t { free, prepared, submitted };
+  struct Slot {
+    ring::Submission entry{};
+    // Written by the submitting side (prepared, submitted) and the waiting side (free); read by
+    // cancel. Release and acquire order the entry.
+    std::atomic<State> state{State::free};
+  };
+
+  int check(const penstock_io& io, ring::Submission* entry) const;
+  bool must_move() const;
+  void move();  // with both sides locked
+  void fail_all();
+  uint32_t take(penstock_completion* completions, uint32_t max);
+  uint32_t take_from_queue(penstock_completion* completions, uint32_t max);
+  bool spin(uint32_t wanted) const;
+  uint32_t take_free_slot();
+  void give_free_slot(uint32_t slot);
+
+  Ring& ring_;
+  Session& session_;
+  const uint32_t index_;
+  const uint32_t entries_;
+  std::vector<Slot> slots_;
+
+  // Free slots, from the waiting side (give) to the submitting side (take): a queue of all slots.
+  std::vector<uint32_t> free_slots_;
+  alignas(64) std::atomic<uint32_t> free_given_{0};  // release pairs with the acquire in take
+  uint32_t free_taken_ = 0;                          // the submitting side's
+
+  // The submitting side's.
+  alignas(64) SideLock submitting_;
+  std::vector<uint32_t> prepared_;  // slots in order, a queue: [first, last) modulo entries
+  uint32_t prepared_first_ = 0;
+  uint32_t prepared_last_ = 0;
+
+  // The waiting side's.
+  alignas(64) SideLock waiting_;
+  std::vector<penstock_completion> stash_;  // completions that are not in the queue any more
+  size_t stash_taken_ = 0;
+
+  // Submitted and not taken. Release on give-back, acquire in idle().
+  alignas(64) std::atomic<uint32_t> in_flight_{0};
+  // Set to end a sleep; cleared by the waiter before it looks at anything.
+  std::atomic<bool> roused_{false};
+
+  // Replaced with both sides locked and this mutex held; rouse() holds only the mutex, each side
+  // reads with its own lock.
+  std::mutex queues_mutex_;
+  std::shared_ptr<RingMemory> memory_;
+  ring::AppLane queues_;
+  uint64_t epoch_ = 0;
+};
+
+}  // namespace penstock::api

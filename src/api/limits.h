@@ -1,0 +1,34 @@
+// Bounds of the application's side, each with its reason.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "penstock/base.h"
+#include "penstock/ring.h"
+#include "penstock/wire.h"
+
+namespace penstock::api::limits {
+
+using namespace penstock::limits;
+
+// How long a control call waits for its reply. Long, as an fsync of a large file may take long; the
+// death of the agent ends it at once.
+inline constexpr std::chrono::seconds kCallTimeout{120};
+
+// After an agent's death: for how long its successor is waited for, and how often it is looked for.
+inline constexpr std::chrono::seconds kReconnectTimeout{10};
+inline constexpr std::chrono::milliseconds kReconnectPauseMin{5};
+inline constexpr std::chrono::milliseconds kReconnectPauseMax{200};
+// One step of setting a session up again.
+inline constexpr int kSetupStepMs = 5000;
+
+// Control calls in flight of one session; more callers wait. Half of what an agent holds for one
+// session, so that it never stops reading.
+inline constexpr uint32_t kCallsMax = 32;
+
+// Looks at the completion queue before a waiting thread sleeps, when there is another processor on
+// which the agent may be working: a few microseconds, about what sleeping and waking cost.
+inline constexpr uint32_t kSpinLooks = 100;
+
+}  // namespace penstock::api::limits

@@ -1,0 +1,143 @@
+// The application's end of a session: control calls, what the session owns, and setting it up again
+// when the agent died.
+//
+// A monitor thread receives all replies and notices the end of the connection. It then looks for
+// the agent's successor for a while; regions, rings and files are made again there under the same
+// ids, and each lane moves over by itself (lane.h). When nobody comes the session is dead: every
+// call and every operation ends with ECONNRESET.
+#pragma once
+
+#include "channel.h"
+#include "limits.h"
+#include "ring.h"
+#include "shared_memory.h"
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "penstock/agent.h"
+
+namespace penstock::api {
+
+class Session;
+
+struct Region {
+  Session* session = nullptr;
+  uint32_t id = 0;
+  std::byte* base = nullptr;
+  size_t size = 0;
+  uint64_t offset = 0;  // of the memory behind the descriptor
+  int fd = -1;          // memory's, or owned_fd
+  SharedMemory memory;  // of regions made here
+  UniqueFd owned_fd;    // of memory that the caller made
+};
+
+class Session {
+ public:
+  static Outcome<std::unique_ptr<Session>> connect(const std::string& socket_path);
+  // The agent lives in this process and ends with the session.
+  static Outcome<std::unique_ptr<Session>> open_store(const std::string& directory, bool create);
+  // Ends everything. No other thread is in a call of this session.
+  ~Session();
+
+  bool forked() const;
+  // Changes whenever lanes have to look where they stand: at every new connection, and at death.
+  uint64_t epoch() const { return epoch_.load(std::memory_order_acquire); }
+  bool dead() const { return dead_.load(std::memory_order_acquire); }
+
+  // One control call. A call whose connection is lost is made again if it is `repeatable`, else it
+  // ends with peer_gone: it may have happened.
+  using Answer = Outcome<wire::ReplyBody>;
+  Answer call(const wire::RequestBody& body, bool repeatable,
+              const std::vector<int>& descriptors = {});
+
+  // The table of files, for checks without a lock: the access of an open file, 0 if it is none.
+  uint8_t access_of(int32_t file) const {
+    if (file < 0 || file >= static_cast<int32_t>(wire::kFilesMax)) return 0;
+    return access_[static_cast<size_t>(file)].load(std::memory_order_relaxed);
+  }
+  // Opens by a request whose `file` is filled in here.
+  Outcome<int32_t> open_file(const std::function<wire::RequestBody(uint32_t id)>& request,
+                             const std::vector<int>& descriptors);
+  Outcome<void> close_file(int32_t file);
+
+  Outcome<Region*> make_region(uint64_t size);
+  Outcome<Region*> register_region(int fd, uint64_t offset, void* base, uint64_t size);
+  Outcome<void> release_region(Region* region);
+
+  Outcome<Ring*> make_ring(uint32_t entries, uint32_t lanes);
+  Outcome<void> destroy_ring(Ring* ring);
+
+ private:
+  struct Pending {
+    wire::Reply reply;
+    bool done = false;
+    bool lost = false;
+    std::condition_variable wake;
+  };
+  struct Socket {
+    UniqueFd fd;
+  };
+  struct File {
+    std::string token;
+    bool ready = false;
+  };
+
+  Session();
+  Outcome<void> begin(UniqueFd socket);
+  // Makes a call and, in the same instant as far as a new connection is concerned, `keep`s its
+  // result in the tables. `again` replaces the request after the first time.
+  Answer establish(wire::RequestBody body, std::vector<int> descriptors,
+                   const std::function<void(const wire::ReplyBody&)>& keep,
+                   const std::function<wire::RequestBody(const wire::ReplyBody&)>& again = {});
+  Answer call_once(const wire::RequestBody& body, const std::vector<int>& descriptors, bool* lost,
+                   uint64_t* epoch);
+  void monitor();
+  void receive_all(int socket);
+  void connection_lost();
+  bool reconnect();
+  struct RingUse {
+    uint32_t ring = 0;
+    std::shared_ptr<RingMemory> memory;
+  };
+  Status set_up_again(int socket, std::vector<RingUse>* rings);
+  void new_epoch();
+  Outcome<Region*> add_region(std::unique_ptr<Region> region);
+
+  std::string socket_path_;  // empty: the agent is in this process and has no successor
+  std::unique_ptr<agent::Agent> agent_;
+  uint64_t generation_ = 0;
+  std::thread monitor_;
+
+  std::atomic<uint64_t> epoch_{1};  // release by the monitor pairs with acquire in the lanes
+  std::atomic<bool> dead_{false};   // set before the epoch changes
+
+  std::mutex mutex_;
+  std::condition_variable changed_;  // connected_, dead_, closing_, or a call has ended
+  std::shared_ptr<Socket> socket_;
+  bool connected_ = false;
+  bool closing_ = false;
+  uint64_t next_call_ = 1;
+  std::map<uint64_t, Pending*> pending_;
+  std::map<uint32_t, File> files_;
+  std::map<uint32_t, std::unique_ptr<Region>> regions_;
+  std::map<uint32_t, std::unique_ptr<Ring>> rings_;
+  // Numbers whose making or release is on its way: not free, and not to be made again.
+  std::set<uint32_t> regions_in_making_;
+  std::set<uint32_t> rings_in_making_;
+  uint32_t next_file_ = 0;
+  // Relaxed: a file's entry is set before its number is given to anybody.
+  std::unique_ptr<std::array<std::atomic<uint8_t>, wire::kFilesMax>> access_table_;
+  std::array<std::atomic<uint8_t>, wire::kFilesMax>& access_;
+};
+
+}  // namespace penstock::api

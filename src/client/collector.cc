@@ -1,4 +1,4 @@
-// Removes the chunks of removed files, and makes old cuts durable.
+// Removes the chunks of removed files.
 #include "file_system.h"
 
 namespace penstock::client {
@@ -21,46 +21,26 @@ Result<uint64_t> FileSystemImpl::collect(size_t limit) {
       if (free.size() < limit && !table_.is_open(id)) free.push_back(id);
     }
   }
-  bool any_chunks = false;
+  std::vector<InodeId> with_chunks;
   for (const InodeId id : free) {
     const Result<Attributes> found = meta_.attributes(id);
-    if (found && found->type != meta::FileType::regular) continue;
-    TRY(targets_.remove(id));
-    any_chunks = true;
+    if (!found || found->type == meta::FileType::regular) with_chunks.push_back(id);
   }
-  if (any_chunks) TRY(targets_.sync_all());
+  for (size_t i = 0; i < with_chunks.size(); i += limits::kSweepBatch) {
+    const size_t count = std::min(limits::kSweepBatch, with_chunks.size() - i);
+    TRY(targets_.remove(std::span(with_chunks).subspan(i, count)));
+  }
+  if (!with_chunks.empty()) TRY(targets_.sync_all());
   for (const InodeId id : free) {
     TRY(meta_.forget(id));
-    table_.clear_cut(id, table_.cut(id));
     removed_waiting_.fetch_sub(1, std::memory_order_relaxed);
   }
   return uint64_t{free.size()};
 }
 
-Status FileSystemImpl::sync_cuts() {
-  const std::vector<InodeTable::Cut> cuts = table_.all_cuts();
-  if (cuts.empty()) return Code::ok;
-  TRY(targets_.sync_all());
-  for (const InodeTable::Cut& cut : cuts) {
-    table_.clear_cut(cut.id, cut.number);
-    if (!table_.is_open(cut.id)) continue;
-    const std::shared_ptr<Inode> inode = table_.acquire(cut.id);
-    Status begun;
-    {
-      const std::lock_guard lock(inode->control);
-      begun = lengths_.begin_session(*inode);
-    }
-    const Status dropped = give_back(inode, false);
-    static_cast<void>(dropped);  // Nothing was settled: this was no writer.
-    TRY(begun);
-  }
-  return Code::ok;
-}
-
 void FileSystemImpl::housekeeping() {
-  engine::Time cuts_synced = config_.shards.front().loop->clock().now();
   Status last;
-  while (drops_->wait(limits::kTrimSyncInterval)) {
+  while (drops_->wait(limits::kCollectRetry)) {
     give_back_dropped();
     Status status;
     while (collect_wanted_.load(std::memory_order_relaxed) && status.ok() &&
@@ -71,11 +51,6 @@ void FileSystemImpl::housekeeping() {
       } else if (*collected == limits::kCollectBatch) {
         collect_wanted_.store(true, std::memory_order_relaxed);
       }
-    }
-    const engine::Time now = config_.shards.front().loop->clock().now();
-    if (status.ok() && now - cuts_synced >= limits::kTrimSyncInterval) {
-      status = sync_cuts();
-      cuts_synced = now;
     }
     // Once per kind of trouble: it is tried again at the next occasion.
     if (!status.ok() && status != last) {

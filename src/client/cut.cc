@@ -1,9 +1,10 @@
 // Attributes that are set, and with them lengths: the one place where a file becomes shorter.
 //
-// A cut must never lose bytes that a power cut might still need: the new length is on stable
-// storage before the targets forget anything. And a power cut must not bring cut bytes back: until
-// the targets have made the removal durable, the file has no write session, so that its recorded
-// length counts after a crash, and not the end of its data (InodeTable::cut).
+// A cut of a file of which anything may be on stable storage is durable itself. First the new
+// length, recorded without a write session: a power cut before leaves the old file, and after it
+// the recorded length counts and not the end of the data. Then the removal in the targets, before
+// any longer length can be recorded: bytes that were cut never come back. What is left behind by a
+// crash in between is removed when the file is next opened for writing (know_tail).
 #include "file_system.h"
 
 namespace penstock::client {
@@ -27,50 +28,52 @@ void FileSystemImpl::close_gate(Inode& inode) {
   ASSERT(status.ok());
 }
 
-// The gate is closed and meta has recorded the new length, not yet durably.
-Status FileSystemImpl::shrink(Inode& inode, uint64_t length, engine::WallTime modified) {
-  const meta::Settled settled{
-      .length = length, .modified = modified, .only_grow = false, .end_session = inode.session};
-  TRY(meta_.settle(inode.id, settled, true));
-  inode.session = false;
-  const uint64_t cut = table_.mark_cut(inode.id);
-  static_cast<void>(cut);
-  inode.length.store(length, std::memory_order_release);
-  inode.cuts.fetch_add(1, std::memory_order_release);
-  inode.durable_length.store(length, std::memory_order_relaxed);
-  const Status cleared = targets_.clear_beyond(inode.id, inode.placement, length, false);
-  inode.tail_known = cleared.ok();
-  return cleared;
-}
-
 Result<Attributes> FileSystemImpl::change_length(Inode& inode, const Credentials& credentials,
                                                  const meta::SetAttributes& changes) {
   const uint64_t length = *changes.length;
   if (length > inode.placement.file_bytes_max()) return Code::too_large;
   if (length > inode.length.load(std::memory_order_relaxed)) TRY(know_tail(inode));
   close_gate(inode);
-  const uint64_t before = inode.length.load(std::memory_order_relaxed);
-  Result<Attributes> set = meta_.set_attributes(credentials, inode.id, changes);
+  const bool shrinks = length < inode.length.load(std::memory_order_relaxed);
+  const bool promised = !inode.fresh || inode.synced.load(std::memory_order_relaxed) > 0 ||
+                        inode.durable_length.load(std::memory_order_relaxed) > 0;
+  Result<Attributes> set = record_length(inode, credentials, changes, shrinks && promised);
   if (!set) {
+    // As before, and what was recorded is behind again as long as somebody writes.
+    const Status begun = inode.writers > 0 ? lengths_.begin_session(inode) : Code::ok;
     inode.gate.open();
-    return set;
+    return begun.ok() ? set : begun;
   }
-  Status status;
-  if (length < before) {
-    status = shrink(inode, length, set->modified);
-  } else {
-    inode.length.store(length, std::memory_order_release);
-  }
+  inode.length.store(length, std::memory_order_release);
   inode.modified.store(set->modified.nanoseconds, std::memory_order_relaxed);
-  const uint64_t change = inode.changes.fetch_add(1, std::memory_order_seq_cst) + 1;
-  if (inode.length.load(std::memory_order_relaxed) == length) {
-    inode.settled = change;
-    inode.settled_length = length;
+  Status status;
+  if (shrinks) {
+    inode.cuts.fetch_add(1, std::memory_order_release);
+    if (promised) inode.durable_length.store(length, std::memory_order_relaxed);
+    status = targets_.clear_beyond(inode.id, inode.placement, length, promised);
+    inode.tail_known = status.ok();
+    if (status.ok() && inode.writers > 0) status = lengths_.begin_session(inode);
   }
+  inode.settled = inode.changes.fetch_add(1, std::memory_order_seq_cst) + 1;
+  inode.settled_length = length;
   inode.gate.open();
   if (!status.ok()) return status;
   merge(*set, inode);
   return set;
+}
+
+// Records attributes with a length. When `careful` it is durable, and a crash in between finds the
+// old length or the new one and no write session.
+Result<Attributes> FileSystemImpl::record_length(Inode& inode, const Credentials& credentials,
+                                                 const meta::SetAttributes& changes, bool careful) {
+  if (!careful) return meta_.set_attributes(credentials, inode.id, changes);
+  if (inode.session) TRY(lengths_.record(inode, false, true));
+  TRY_ASSIGN(Attributes set, meta_.set_attributes(credentials, inode.id, changes));
+  const Status synced = meta_.sync();
+  if (synced.ok()) return set;
+  // Nothing was removed: the file keeps its length, which is recorded again.
+  inode.changes.fetch_add(1, std::memory_order_seq_cst);
+  return synced;
 }
 
 Result<Attributes> FileSystemImpl::set_attributes(const Credentials& credentials, InodeId id,

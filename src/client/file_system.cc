@@ -53,9 +53,10 @@ Outcome<std::unique_ptr<FileSystem>> FileSystem::open(meta::Meta& meta, FileSyst
 FileSystemImpl::FileSystemImpl(meta::Meta& meta, FileSystemConfig config)
     : meta_(meta),
       config_(std::move(config)),
-      lengths_(meta_, table_, config_.threads),
+      lengths_(meta_, config_.threads),
       targets_(config_),
-      plane_{config_.targets, &table_, &lengths_, &observers_} {
+      written_ids_(meta_, targets_, config_.written_ids_step),
+      plane_{config_.targets, &lengths_, &observers_} {
   clients_.reserve(config_.shards.size());
   for (const Shard& shard : config_.shards) {
     clients_.push_back(std::make_unique<ShardClient>(*shard.loop, *shard.net, plane_));
@@ -81,7 +82,8 @@ void FileSystemImpl::close() {
   drops_->stop();
   if (housekeeper_.joinable()) housekeeper_.join();
   give_back_dropped();
-  const Status settled = settle_all_ended();
+  Status settled = settle_all_ended();
+  if (settled.ok()) settled = written_ids_.close();
   if (!settled.ok()) {
     log::error("file system: closing: lengths of open files could not be recorded: {}",
                settled.name());
@@ -91,7 +93,6 @@ void FileSystemImpl::close() {
 
 Status FileSystemImpl::settle_all_ended() {
   // The targets first: a length that is recorded as final must not be ahead of its data.
-  const std::vector<InodeTable::Cut> cuts = table_.all_cuts();
   TRY(targets_.sync_all());
   Status first;
   for (const std::shared_ptr<Inode>& inode : table_.acquire_all()) {
@@ -104,7 +105,6 @@ Status FileSystemImpl::settle_all_ended() {
     }
     table_.release(inode);
   }
-  for (const InodeTable::Cut& cut : cuts) table_.clear_cut(cut.id, cut.number);
   const Status synced = meta_.sync();
   return first.ok() ? synced : first;
 }

@@ -1,8 +1,10 @@
 // FileSystem: the facade of a node. Its functions are spread over the files named below.
 #pragma once
 
+#include "inode_table.h"
 #include "shard_client.h"
 #include "target_calls.h"
+#include "written_ids.h"
 
 #include <condition_variable>
 #include <memory>
@@ -136,15 +138,15 @@ class FileSystemImpl final : public FileSystem {
   Status give_back(const std::shared_ptr<Inode>& inode, bool writer);
   void give_back_dropped();
 
-  // With the control lock held. `at_least_cut`: where bytes changed begins.
+  // With the control lock held.
   Result<Attributes> change_length(Inode& inode, const Credentials&,
                                    const meta::SetAttributes& changes);
-  Status shrink(Inode& inode, uint64_t length, engine::WallTime modified);
+  Result<Attributes> record_length(Inode& inode, const Credentials&,
+                                   const meta::SetAttributes& changes, bool careful);
   void close_gate(Inode& inode);
 
   Status run_io(IoOp& io);
   Status recover_file(InodeId id);
-  Status sync_cuts();
   void housekeeping();
   Status settle_all_ended();
 
@@ -155,6 +157,7 @@ class FileSystemImpl final : public FileSystem {
   Observers observers_;
   Lengths lengths_;
   TargetCalls targets_;
+  WrittenIds written_ids_;
   DataPlane plane_;
   std::vector<std::unique_ptr<ShardClient>> clients_;
 

@@ -79,6 +79,8 @@ struct Inode {
   ControlLock control;
   // No bytes lie in the targets beyond the file's end, unless `stray`.
   bool tail_known = false;
+  // Made by this process and never synced: nothing about it was promised yet.
+  bool fresh = false;
   // Meta holds a write session: after a crash the length is looked for in the targets.
   bool session = false;
   uint32_t writers = 0;  // opens for writing

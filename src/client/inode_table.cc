@@ -115,40 +115,4 @@ uint32_t InodeTable::watchers(InodeId id) const {
   return found == shard.entries.end() ? 0 : found->second.watchers;
 }
 
-uint64_t InodeTable::mark_cut(InodeId id) {
-  const uint64_t number = last_cut_.fetch_add(1, std::memory_order_relaxed) + 1;
-  Shard& shard = shard_of(id);
-  const std::lock_guard lock(shard.mutex);
-  shard.entries[id].cut = number;
-  return number;
-}
-
-uint64_t InodeTable::cut(InodeId id) const {
-  const Shard& shard = shard_of(id);
-  const std::lock_guard lock(shard.mutex);
-  const auto found = shard.entries.find(id);
-  return found == shard.entries.end() ? 0 : found->second.cut;
-}
-
-void InodeTable::clear_cut(InodeId id, uint64_t number) {
-  Shard& shard = shard_of(id);
-  const std::lock_guard lock(shard.mutex);
-  const auto found = shard.entries.find(id);
-  if (found == shard.entries.end() || found->second.cut != number) return;
-  found->second.cut = 0;
-  if (!found->second.is_needed()) shard.entries.erase(found);
-}
-
-std::vector<InodeTable::Cut> InodeTable::all_cuts() const {
-  std::vector<Cut> all;
-  for (const Shard& shard : shards_) {
-    const std::lock_guard lock(shard.mutex);
-    for (const auto& [id, entry] : shard.entries) {
-      if (entry.cut != 0) all.push_back({id, entry.cut});
-    }
-  }
-  std::sort(all.begin(), all.end(), [](const Cut& a, const Cut& b) { return a.id < b.id; });
-  return all;
-}
-
 }  // namespace penstock::client

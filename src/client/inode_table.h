@@ -36,24 +36,12 @@ class InodeTable {
   void unwatch_all(uint32_t observer_bit);
   uint32_t watchers(InodeId id) const;
 
-  // Cuts whose bytes the targets may show again after a power cut, remembered also while nobody
-  // uses the file. Each has a number above 0; a new cut of the same file replaces the older one.
-  uint64_t mark_cut(InodeId id);
-  uint64_t cut(InodeId id) const;               // 0: none
-  void clear_cut(InodeId id, uint64_t number);  // unless there was a newer one
-  struct Cut {
-    InodeId id;
-    uint64_t number = 0;
-  };
-  std::vector<Cut> all_cuts() const;  // by id
-
  private:
   struct Entry {
     std::shared_ptr<Inode> inode;
     uint64_t users = 0;
     uint32_t watchers = 0;
-    uint64_t cut = 0;
-    bool is_needed() const { return users > 0 || watchers != 0 || cut != 0; }
+    bool is_needed() const { return users > 0 || watchers != 0; }
   };
   struct Shard {
     mutable std::mutex mutex;
@@ -64,8 +52,7 @@ class InodeTable {
   const Shard& shard_of(InodeId id) const { return shards_[mix64(id.value) % shards_.size()]; }
 
   std::array<Shard, limits::kTableShards> shards_;
-  std::atomic<uint64_t> drops_{0};     // release, under the shard's mutex, pairs with drops()
-  std::atomic<uint64_t> last_cut_{0};  // relaxed: numbers only have to differ
+  std::atomic<uint64_t> drops_{0};  // release, under the shard's mutex, pairs with drops()
 };
 
 }  // namespace penstock::client

@@ -47,7 +47,9 @@ Result<uint64_t> FileSystemImpl::write(const FileRef& file, uint64_t offset,
   io.memory = memory;
   io.origin = self;
   const Status status = run_io(io);
-  if (!status.ok() && io.transferred == 0) return status;
+  // A part of the bytes is a short write; all of them with an error are not durable.
+  const bool part = io.transferred > 0 && io.transferred < memory.length;
+  if (!status.ok() && !part) return status;
   return io.transferred;
 }
 
@@ -72,7 +74,6 @@ Status FileSystemImpl::sync_all() {
     const uint64_t changes = inode->changes.load(std::memory_order_acquire);
     all.push_back({std::move(inode), changes});
   }
-  const std::vector<InodeTable::Cut> cuts = table_.all_cuts();
   Status status = targets_.sync_all();
   for (Synced& one : all) {
     if (!status.ok()) break;
@@ -83,13 +84,10 @@ Status FileSystemImpl::sync_all() {
     one.cuts = one.inode->cuts.load(std::memory_order_relaxed);
   }
   if (status.ok()) status = meta_.sync();
-  if (status.ok()) {
-    for (const InodeTable::Cut& cut : cuts) table_.clear_cut(cut.id, cut.number);
-  }
   for (Synced& one : all) {
     if (status.ok()) {
       const std::lock_guard lock(one.inode->control);
-      status = lengths_.note_synced(*one.inode, one.changes, one.length, one.cuts);
+      Lengths::note_synced(*one.inode, one.changes, one.length, one.cuts);
     }
     const Status dropped = give_back(one.inode, false);
     static_cast<void>(dropped);  // Nothing was settled: this was no writer.

@@ -4,8 +4,7 @@
 
 namespace penstock::client {
 
-Lengths::Lengths(meta::Meta& meta, InodeTable& table, bool threads)
-    : meta_(meta), table_(table), threads_(threads) {
+Lengths::Lengths(meta::Meta& meta, bool threads) : meta_(meta), threads_(threads) {
   waiting_.reserve(limits::kSettleQueueMax);
   turn_.owner = this;
   turn_.completion = [](engine::Op& op) { op.owner_as<Lengths>().serve_inline_turn(); };
@@ -103,7 +102,7 @@ void Lengths::serve() {
   for (Entry& entry : entries_) {
     if (entry.request == nullptr) continue;
     if (entry.status.ok()) entry.status = synced;
-    if (entry.status.ok()) entry.status = note_durable(entry);
+    if (entry.status.ok()) note_durable(entry);
     entry.request->loop->complete_remote(*entry.request, entry.status);
   }
   if (later.empty()) return;
@@ -111,15 +110,14 @@ void Lengths::serve() {
   waiting_.insert(waiting_.begin(), later.begin(), later.end());
 }
 
-Status Lengths::note_durable(const Entry& entry) {
+void Lengths::note_durable(const Entry& entry) {
   const SettleRequest& request = *entry.request;
   Inode& inode = *request.inode;
   // A single-threaded node locked it above, and nothing ran since.
   const bool locked = lock(inode);
   ASSERT(locked);
   const std::lock_guard guard(inode.control, std::adopt_lock);
-  if (request.synced_cut != 0) table_.clear_cut(inode.id, request.synced_cut);
-  return note_synced(inode, request.synced_changes, entry.length, entry.cuts);
+  note_synced(inode, request.synced_changes, entry.length, entry.cuts);
 }
 
 bool Lengths::lock(Inode& inode) {
@@ -147,14 +145,14 @@ Status Lengths::record(Inode& inode, bool durable, bool end_session) {
 }
 
 Status Lengths::begin_session(Inode& inode) {
-  if (inode.session || inode.writers == 0 || table_.cut(inode.id) != 0) return Code::ok;
+  if (inode.session) return Code::ok;
   TRY_ASSIGN(const uint64_t token, meta_.begin_write(inode.id));
   static_cast<void>(token);
   inode.session = true;
   return Code::ok;
 }
 
-Status Lengths::note_synced(Inode& inode, uint64_t changes, uint64_t length, uint32_t cuts) {
+void Lengths::note_synced(Inode& inode, uint64_t changes, uint64_t length, uint32_t cuts) {
   if (inode.cuts.load(std::memory_order_relaxed) == cuts) {
     const uint64_t known = inode.durable_length.load(std::memory_order_relaxed);
     inode.durable_length.store(std::max(known, length), std::memory_order_relaxed);
@@ -162,7 +160,6 @@ Status Lengths::note_synced(Inode& inode, uint64_t changes, uint64_t length, uin
   const uint64_t known = inode.synced.load(std::memory_order_relaxed);
   // Release pairs with the acquire of a sync that finds nothing left to do.
   inode.synced.store(std::max(known, changes), std::memory_order_release);
-  return begin_session(inode);
 }
 
 }  // namespace penstock::client

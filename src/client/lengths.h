@@ -1,7 +1,8 @@
 // Recording the lengths of open files in meta, and making them durable.
 #pragma once
 
-#include "inode_table.h"
+#include "inode.h"
+#include "limits.h"
 
 #include <condition_variable>
 #include <mutex>
@@ -13,17 +14,15 @@ namespace penstock::client {
 // Asks for the length and times of a file to be on stable storage; completes on `loop`.
 struct SettleRequest : engine::Op {
   engine::Loop* loop = nullptr;
-  Inode* inode = nullptr;  // kept alive by the caller
-  // The targets hold everything up to this change durably, with this cut done; 0: not known.
-  uint64_t synced_changes = 0;
-  uint64_t synced_cut = 0;
+  Inode* inode = nullptr;       // kept alive by the caller
+  uint64_t synced_changes = 0;  // the targets hold everything up to here durably; 0: not known
 };
 
 // Thread safe.
 class Lengths {
  public:
   // Without `threads` the requests are served in the turns of their own loops.
-  Lengths(meta::Meta& meta, InodeTable& table, bool threads);
+  Lengths(meta::Meta& meta, bool threads);
   ~Lengths();
 
   // Any thread; does not block. Requests that wait at the same time share one sync. Ends with busy
@@ -36,12 +35,12 @@ class Lengths {
   //
   // Records length and modification time if they changed; ends the write session if asked to.
   Status record(Inode& inode, bool durable, bool end_session);
-  // Begins a write session if it is useful: somebody writes, none is there, and the targets would
-  // tell the truth after a crash.
+  // Begins a write session if there is none: to be called while the targets would tell the truth
+  // about the length after a crash.
   Status begin_session(Inode& inode);
   // Everything recorded in meta is durable by now, and so is the data up to `changes` (0: not
   // known) in the targets. `length` was recorded when the file had been cut `cuts` times.
-  Status note_synced(Inode& inode, uint64_t changes, uint64_t length, uint32_t cuts);
+  static void note_synced(Inode& inode, uint64_t changes, uint64_t length, uint32_t cuts);
 
  private:
   struct Entry {
@@ -53,13 +52,12 @@ class Lengths {
 
   void run();
   void serve();
-  Status note_durable(const Entry& entry);
+  void note_durable(const Entry& entry);
   bool lock(Inode& inode);
   void schedule_turn(engine::Loop& loop, engine::Duration delay);
   void serve_inline_turn();
 
   meta::Meta& meta_;
-  InodeTable& table_;
   const bool threads_;
 
   std::mutex mutex_;

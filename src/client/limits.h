@@ -43,8 +43,10 @@ inline constexpr auto kStoreCallTimeout = std::chrono::minutes(5);
 
 // Removed files per round of the collector: one sync of the targets is shared by so many.
 inline constexpr size_t kCollectBatch = 256;
-// Cuts of files that are not durable in the targets yet are made so after this time.
-inline constexpr auto kTrimSyncInterval = std::chrono::seconds(10);
+// Numbers of lost files whose chunks are removed at a time after a crash.
+inline constexpr size_t kSweepBatch = 64;
+// When collecting failed, it is tried again after this time at the latest.
+inline constexpr auto kCollectRetry = std::chrono::seconds(10);
 
 static_assert(kPiecesPerOp >= 2 && kSharedPieces >= kPiecesPerOp);
 static_assert(kStageBytes % kBlockBytes == 0);

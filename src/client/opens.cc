@@ -83,9 +83,10 @@ Status FileSystemImpl::prepare(Inode& inode, const Opening& opening, Attributes*
   }
   if (!loaded) {
     TRY(load(inode, found));
-    inode.tail_known = opening.created != nullptr;
+    inode.tail_known = inode.fresh = opening.created != nullptr;
   }
   if (opening.flags.write) {
+    TRY(written_ids_.admit(inode.id));
     // What is going to be cut to nothing needs neither.
     const bool cut = opening.flags.truncate && inode.length.load(std::memory_order_relaxed) > 0;
     if (!cut) TRY(know_tail(inode));

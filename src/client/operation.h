@@ -50,10 +50,9 @@ struct Operation : ListNode {
   uint64_t next = 0;       // not handed to pieces yet
   uint64_t failed_at = 0;  // the lowest unit that failed; `end` if none
   uint32_t in_flight = 0;
-  uint32_t cuts = 0;  // of the inode when a read or sync began
+  uint32_t cuts = 0;  // of the inode when a read began
   uint32_t restarts = 0;
   uint64_t changes = 0;  // sync: what it makes durable
-  uint64_t cut = 0;
 
   uint32_t shared_count = 0;
   Piece own;

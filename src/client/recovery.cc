@@ -4,6 +4,11 @@
 namespace penstock::client {
 
 Outcome<void> FileSystemImpl::recover() {
+  const Status swept = written_ids_.recover();
+  if (!swept.ok()) {
+    return Failure{swept, "file system: looking on the targets for files that a crash took back: " +
+                              std::string(swept.name())};
+  }
   const Result<std::vector<InodeId>> unsettled = meta_.unsettled();
   if (!unsettled) {
     return Failure{unsettled.error(), "file system: reading which files were being written: " +

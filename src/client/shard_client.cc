@@ -155,7 +155,6 @@ void ShardClient::begin_write(Operation& op) {
 void ShardClient::begin_sync(Operation& op) {
   Inode& inode = *op.inode;
   op.changes = inode.changes.load(std::memory_order_acquire);
-  op.cut = plane_.table->cut(inode.id);
   op.stage = Stage::moving;
   op.begin = op.next = 0;
   // Acquire pairs with the release in Lengths::note_synced().
@@ -269,7 +268,7 @@ void ShardClient::moved(Operation& op) {
   }
   if (op.kind == IoKind::write) return wrote(op);
   if (!op.error.ok()) return finish(op, op.error);
-  settle(op, op.changes, op.cut);
+  settle(op, op.changes);
 }
 
 void ShardClient::wrote(Operation& op) {
@@ -285,16 +284,15 @@ void ShardClient::wrote(Operation& op) {
   const bool lengthens = inode.durable_length.load(std::memory_order_relaxed) < op.failed_at;
   inode.gate.leave();
   if (op.failed_at > op.begin && op.io->durable && lengthens && op.error.ok()) {
-    return settle(op, 0, 0);
+    return settle(op, 0);
   }
   tell(op);
 }
 
-void ShardClient::settle(Operation& op, uint64_t changes, uint64_t cut) {
+void ShardClient::settle(Operation& op, uint64_t changes) {
   op.stage = Stage::settling;
   op.settle.inode = op.inode;
   op.settle.synced_changes = changes;
-  op.settle.synced_cut = cut;
   plane_.lengths->settle_later(op.settle);
 }
 

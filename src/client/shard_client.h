@@ -12,7 +12,6 @@ namespace penstock::client {
 // What all clients of a node share; outlives them.
 struct DataPlane {
   std::vector<engine::Address> targets;
-  InodeTable* table = nullptr;
   Lengths* lengths = nullptr;
   Observers* observers = nullptr;
 };
@@ -42,7 +41,7 @@ class ShardClient final : public Client {
   void tell(Operation& op);
 
   void end_early(Operation& op, Status why);
-  void settle(Operation& op, uint64_t changes, uint64_t cut);
+  void settle(Operation& op, uint64_t changes);
   // In a turn of the loop: ends `op` and runs the completion.
   void finish(Operation& op, Status status);
   // The same from inside submit() or cancel(), where no completion may run.

@@ -11,6 +11,7 @@ struct TargetCalls::Call : engine::CallOp {
   ChunkMethod what = ChunkMethod::sync;
   wire::ChunkRequest message;
   union {
+    wire::ChunkIoResponse io;
     wire::ChunkRemoveResponse removed;
     wire::ChunkEndResponse end{};
   };
@@ -28,7 +29,7 @@ struct TargetCalls::Batch {
   Status status;
 };
 
-// All at once: there are only as many as targets.
+// All at once: there are only as many as targets, or a bounded batch of them.
 Status TargetCalls::run(std::vector<Call>& calls) {
   if (calls.empty()) return Code::ok;
   const Shard& shard = config_.shards[calls.front().target % config_.shards.size()];
@@ -41,7 +42,9 @@ Status TargetCalls::run(std::vector<Call>& calls) {
       call.to = config_.targets[call.target];
       call.method = static_cast<uint16_t>(call.what);
       call.request = wire::as_wire(call.message);
-      if (call.what == ChunkMethod::remove) {
+      if (call.what == ChunkMethod::read || call.what == ChunkMethod::write) {
+        call.response = std::as_writable_bytes(std::span(&call.io, 1));
+      } else if (call.what == ChunkMethod::remove) {
         call.response = std::as_writable_bytes(std::span(&call.removed, 1));
       } else if (call.what == ChunkMethod::end_query) {
         call.response = std::as_writable_bytes(std::span(&call.end, 1));
@@ -96,12 +99,36 @@ Status TargetCalls::clear_beyond(InodeId inode, const Placement& placement, uint
   return run(calls);
 }
 
-Status TargetCalls::remove(InodeId inode) {
+Status TargetCalls::remove(std::span<const InodeId> inodes) {
   std::vector<Call> calls;
-  calls.reserve(config_.targets.size());
-  for (uint32_t i = 0; i < config_.targets.size(); ++i) {
-    calls.emplace_back(i, ChunkMethod::remove, wire::ChunkRequest{.inode = inode.value});
+  calls.reserve(config_.targets.size() * inodes.size());
+  for (const InodeId inode : inodes) {
+    for (uint32_t i = 0; i < config_.targets.size(); ++i) {
+      calls.emplace_back(i, ChunkMethod::remove, wire::ChunkRequest{.inode = inode.value});
+    }
   }
+  return run(calls);
+}
+
+Status TargetCalls::read_record(engine::MemoryRef memory) {
+  std::vector<Call> calls;
+  calls.emplace_back(0, ChunkMethod::read,
+                     wire::ChunkRequest{.inode = kRecordsInode.value,
+                                        .length = static_cast<uint32_t>(memory.length),
+                                        .flags = wire::kChunkRefuseHoles});
+  calls.front().exposures[0] = {memory, engine::Access::place};
+  calls.front().exposure_count = 1;
+  return run(calls);
+}
+
+Status TargetCalls::write_record(engine::MemoryRef memory) {
+  std::vector<Call> calls;
+  calls.emplace_back(0, ChunkMethod::write,
+                     wire::ChunkRequest{.inode = kRecordsInode.value,
+                                        .length = static_cast<uint32_t>(memory.length),
+                                        .flags = wire::kChunkDurable});
+  calls.front().exposures[0] = {memory, engine::Access::fetch};
+  calls.front().exposure_count = 1;
   return run(calls);
 }
 

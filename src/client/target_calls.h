@@ -3,6 +3,7 @@
 
 #include "layout.h"
 
+#include <span>
 #include <vector>
 
 #include "penstock/wire.h"
@@ -19,12 +20,16 @@ class TargetCalls {
                uint32_t end, bool durable);
   // All bytes at and beyond `length`.
   Status clear_beyond(InodeId inode, const Placement& placement, uint64_t length, bool durable);
-  // All chunks of the inode, on every target.
-  Status remove(InodeId inode);
+  // All chunks of the inodes, on every target.
+  Status remove(std::span<const InodeId> inodes);
   // What completed before on any target is durable; of one inode, or InodeId{}: of all.
   Status sync_all();
   // Where the data of the inode ends; 0 if there is none.
   Result<uint64_t> end_of(InodeId inode, const Placement& placement);
+
+  // One block of kRecordsInode on the first target; durable when written, no_data if it never was.
+  Status read_record(engine::MemoryRef memory);
+  Status write_record(engine::MemoryRef memory);
 
   // Runs `start` with an Op on the loop of the first shard and waits for its completion.
   Status wait(const std::function<void(engine::Loop& loop, engine::Op& done)>& start);

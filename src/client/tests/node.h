@@ -92,7 +92,7 @@ class Node {
   size_t chunk_count() const {
     size_t count = 0;
     for (const auto& target : targets) count += target->chunks.size();
-    return count;
+    return count - targets[0]->chunks.count({kRecordsInode, 0});
   }
   uint64_t length(InodeId inode) {
     const auto found = files->attributes(inode);

@@ -110,7 +110,14 @@ struct FileSystemConfig {
   // False in simulations: then nothing runs but the callers and the loops, and whoever drives the
   // simulation calls FileSystem::collect().
   bool threads = true;
+  // After a crash so many inode numbers are looked up for files that it took back, and once for as
+  // many new files a record is made durable.
+  uint32_t written_ids_step = 4096;
 };
+
+// What the client itself keeps in the first target, in chunks of this inode; no file has its
+// number.
+inline constexpr InodeId kRecordsInode{UINT64_MAX - 1};
 
 // Serves a target to clients: to be given to Net::serve() of the loop that owns the target. Owner
 // thread only; outlives the calls it was given, and the target outlives it. At most `calls_max` are

@@ -1,0 +1,91 @@
+#include "written_ids.h"
+
+#include "limits.h"
+
+#include <cstring>
+
+namespace penstock::client {
+namespace {
+
+constexpr uint64_t kMagic = 0x5344494e45545257;  // "WRTENIDS" as bytes
+constexpr uint32_t kVersion = 1;
+
+}  // namespace
+
+// One block, chunk 0 of kRecordsInode on the first target. Numbers are little-endian.
+struct WrittenIds::Record {
+  uint64_t magic = kMagic;
+  uint32_t version = kVersion;
+  uint32_t clean = 0;  // 1: closed in order, nothing to look for
+  uint64_t base = 0;   // what was created with a lower number is durable
+  uint64_t up_to = 0;  // no file with a higher number has chunks
+};
+
+Status WrittenIds::recover() {
+  alignas(limits::kBlockBytes) std::byte block[limits::kBlockBytes];
+  static_assert(sizeof(Record) == 32 && std::is_trivially_copyable_v<Record>);
+  const Status read = targets_.read_record({block, sizeof block});
+  if (read == Code::no_data) return Code::ok;  // a new store
+  Record record;
+  std::memcpy(&record, block, sizeof record);
+  const bool damaged = read == Code::corrupt || record.magic != kMagic || record.clean > 1 ||
+                       record.base > record.up_to;
+  if (damaged) {
+    log::error(
+        "file system: the record of written files on the first target is damaged: if this follows "
+        "a power cut, some space may stay taken by files that were lost in it");
+    return Code::ok;
+  }
+  TRY(read);
+  if (record.version != kVersion) return Code::wrong_version;
+  if (record.clean == 1) return Code::ok;
+  TRY(sweep(record.base, record.up_to));
+  // It stays true: the next life looks there again, and further if this one goes further.
+  recorded_ = true;
+  up_to_.store(record.up_to, std::memory_order_relaxed);
+  return Code::ok;
+}
+
+Status WrittenIds::sweep(uint64_t base, uint64_t up_to) {
+  std::vector<InodeId> unknown;
+  for (uint64_t id = base + 1; id <= up_to; ++id) {
+    const Result<Attributes> found = meta_.attributes(InodeId{id});
+    if (found) continue;
+    if (found.error() != Code::not_found) return found.error();
+    unknown.push_back(InodeId{id});
+    if (unknown.size() < limits::kSweepBatch) continue;
+    TRY(targets_.remove(unknown));
+    unknown.clear();
+  }
+  TRY(targets_.remove(unknown));
+  return targets_.sync_all();
+}
+
+Status WrittenIds::extend(InodeId inode) {
+  const std::lock_guard lock(mutex_);
+  if (inode.value <= up_to_.load(std::memory_order_relaxed)) return Code::ok;
+  // Creations up to now become durable; those under way have numbers not far below.
+  TRY(meta_.sync());
+  const uint64_t base = inode.value > step_ ? inode.value - step_ : 0;
+  TRY(put({.base = base, .up_to = inode.value + step_}));
+  recorded_ = true;
+  up_to_.store(inode.value + step_, std::memory_order_release);
+  return Code::ok;
+}
+
+Status WrittenIds::close() {
+  const std::lock_guard lock(mutex_);
+  if (!recorded_) return Code::ok;
+  TRY(put({.clean = 1}));
+  recorded_ = false;
+  up_to_.store(0, std::memory_order_relaxed);
+  return Code::ok;
+}
+
+Status WrittenIds::put(const Record& record) {
+  alignas(limits::kBlockBytes) std::byte block[limits::kBlockBytes] = {};
+  std::memcpy(block, &record, sizeof record);
+  return targets_.write_record({block, sizeof block});
+}
+
+}  // namespace penstock::client

@@ -1,14 +1,13 @@
 // What only a database on disk can do: come back, be damaged, fill its disk.
+#include "faulty_file_system.h"
 #include "rocksdb_open.h"
 
-#include <atomic>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <map>
-#include <rocksdb/env.h>
-#include <rocksdb/file_system.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -214,27 +213,50 @@ TEST_F(RocksDbTest, is_refused_when_a_table_is_damaged_or_missing) {
   EXPECT_NE(open(false), nullptr);
 }
 
-// Runs `function` in a child that then dies without closing anything.
-void in_killed_child(const std::function<void()>& function) {
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    function();
-    ::raise(SIGKILL);
+// tests/kv_victim.cc in a process of its own; killed at the end if it still lives.
+class Victim {
+ public:
+  Victim(const std::string& role, const fs::path& path, int next = 0) {
+    int ends[2];
+    EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    from_child_ = UniqueFd(ends[0]);
+    const UniqueFd to_parent(ends[1]);
+    const std::string number = std::to_string(next);
+    child_ = ::fork();
+    if (child_ == 0) {
+      ::dup2(to_parent.get(), STDOUT_FILENO);
+      ::execl(PENSTOCK_KV_VICTIM, PENSTOCK_KV_VICTIM, role.c_str(), path.c_str(), number.c_str(),
+              nullptr);
+      ::_exit(1);
+    }
   }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-}
+  ~Victim() { kill(); }
+
+  // The next number that it says; nullopt when it is dead, or says nothing for long.
+  std::optional<int> hear() {
+    pollfd waiting{from_child_.get(), POLLIN, 0};
+    int said = 0;
+    if (::poll(&waiting, 1, 60'000) != 1) return std::nullopt;
+    if (::read(from_child_.get(), &said, sizeof said) != sizeof said) return std::nullopt;
+    return said;
+  }
+  void kill() {
+    if (child_ <= 0) return;
+    ::kill(child_, SIGKILL);
+    ::waitpid(child_, nullptr, 0);
+    child_ = -1;
+  }
+
+ private:
+  UniqueFd from_child_;
+  pid_t child_ = -1;
+};
 
 TEST_F(RocksDbTest, opens_to_a_prefix_when_the_unsynced_end_of_the_log_is_torn) {
-  in_killed_child([&] {
-    auto kv = open();
-    for (int i = 0; i < 100; ++i) {
-      (void)put(*kv, i == 49 ? KvMode::write_durable : KvMode::write, std::to_string(i), "v").ok();
-    }
-    (void)kv.release();
-  });
+  {
+    Victim victim("torn", path_);
+    ASSERT_EQ(victim.hear(), 100);
+  }
   const auto before = files();
   const std::string log = file_like(".log").filename();
   const std::string& intact = before.at(log);
@@ -261,33 +283,20 @@ TEST_F(RocksDbTest, opens_to_a_prefix_when_the_unsynced_end_of_the_log_is_torn) 
 }
 
 TEST_F(RocksDbTest, commits_survive_when_the_process_is_killed) {
-  int pipe_ends[2];
-  ASSERT_EQ(::pipe(pipe_ends), 0);
+  open();
   engine::SeededRandom random(3);
   int next = 0;
-  for (int round = 0; round < 15; ++round) {
-    const pid_t child = ::fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-      auto kv = open();
-      for (int i = next;; ++i) {
-        const KvMode mode = i % 3 == 0 ? KvMode::write_durable : KvMode::write;
-        if (!put(*kv, mode, std::to_string(i), std::string(5000, 'k')).ok()) ::_exit(1);
-        if (::write(pipe_ends[1], &i, sizeof i) != sizeof i) ::_exit(1);
-      }
-    }
+  for (int round = 0; round < 12; ++round) {
+    Victim victim("write", path_, next);
     // Let it come to a random commit, then kill it.
-    const int until = next + 1 + static_cast<int>(random.below(400));
     int acknowledged = -1;
-    while (acknowledged < until) {
-      ASSERT_EQ(::read(pipe_ends[0], &acknowledged, sizeof acknowledged), ssize_t{sizeof(int)});
+    for (const int until = next + static_cast<int>(random.below(150)); acknowledged < until;) {
+      const std::optional<int> heard = victim.hear();
+      ASSERT_TRUE(heard.has_value());
+      acknowledged = *heard;
     }
-    ::kill(child, SIGKILL);
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    ASSERT_EQ(::fcntl(pipe_ends[0], F_SETFL, O_NONBLOCK), 0);
-    while (::read(pipe_ends[0], &acknowledged, sizeof acknowledged) > 0) continue;
-    ASSERT_EQ(::fcntl(pipe_ends[0], F_SETFL, 0), 0);
+    victim.kill();
+    while (const std::optional<int> heard = victim.hear()) acknowledged = *heard;
     auto kv = open(false);
     ASSERT_NE(kv, nullptr);
     for (int i = 0; i <= acknowledged; ++i) {
@@ -296,63 +305,7 @@ TEST_F(RocksDbTest, commits_survive_when_the_process_is_killed) {
     next = acknowledged + 1;
     if (get(*kv, std::to_string(next))) ++next;
   }
-  ::close(pipe_ends[0]);
-  ::close(pipe_ends[1]);
 }
-
-// A file system whose writes and syncs fail on demand.
-struct Faults {
-  std::atomic<bool> full{false};
-  std::atomic<bool> sync_fails{false};
-};
-
-class FaultyFile final : public rocksdb::FSWritableFileOwnerWrapper {
- public:
-  FaultyFile(std::unique_ptr<rocksdb::FSWritableFile>&& file, Faults& faults)
-      : FSWritableFileOwnerWrapper(std::move(file)), faults_(faults) {}
-  rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
-                           rocksdb::IODebugContext* context) override {
-    if (!faults_.full) return target()->Append(data, options, context);
-    // Half of it still fits, as on a real disk.
-    (void)target()->Append(rocksdb::Slice(data.data(), data.size() / 2), options, context).ok();
-    return rocksdb::IOStatus::NoSpace("disk full");
-  }
-  rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
-                           const rocksdb::DataVerificationInfo&,
-                           rocksdb::IODebugContext* context) override {
-    return Append(data, options, context);
-  }
-  rocksdb::IOStatus Sync(const rocksdb::IOOptions& options,
-                         rocksdb::IODebugContext* context) override {
-    if (faults_.sync_fails) return rocksdb::IOStatus::IOError("sync failed");
-    return target()->Sync(options, context);
-  }
-  rocksdb::IOStatus Fsync(const rocksdb::IOOptions& options,
-                          rocksdb::IODebugContext* context) override {
-    return Sync(options, context);
-  }
-
- private:
-  Faults& faults_;
-};
-
-class FaultyFileSystem final : public rocksdb::FileSystemWrapper {
- public:
-  explicit FaultyFileSystem(Faults& faults)
-      : FileSystemWrapper(rocksdb::FileSystem::Default()), faults_(faults) {}
-  const char* Name() const override { return "faulty"; }
-  rocksdb::IOStatus NewWritableFile(const std::string& name, const rocksdb::FileOptions& options,
-                                    std::unique_ptr<rocksdb::FSWritableFile>* result,
-                                    rocksdb::IODebugContext* context) override {
-    std::unique_ptr<rocksdb::FSWritableFile> file;
-    const rocksdb::IOStatus status = target()->NewWritableFile(name, options, &file, context);
-    if (status.ok()) *result = std::make_unique<FaultyFile>(std::move(file), faults_);
-    return status;
-  }
-
- private:
-  Faults& faults_;
-};
 
 class RocksDbFaultTest : public RocksDbTest {
  protected:
@@ -393,14 +346,11 @@ TEST_F(RocksDbFaultTest, commits_end_with_no_space_until_there_is_some) {
 }
 
 TEST_F(RocksDbFaultTest, is_whole_when_killed_while_the_disk_is_full) {
-  in_killed_child([&] {
-    log::set_level(log::Level::off);
-    auto kv = open(true, env_.get());
-    (void)put(*kv, KvMode::write_durable, "before", "1").ok();
-    faults_.full = true;
-    (void)put(*kv, KvMode::write_durable, "lost", "1").ok();
-    (void)kv.release();
-  });
+  open();
+  {
+    Victim victim("full", path_);
+    ASSERT_EQ(victim.hear(), 1);
+  }
   auto kv = open(false);
   ASSERT_NE(kv, nullptr);
   EXPECT_EQ(get(*kv, "before"), "1");

@@ -142,7 +142,8 @@ Result<engine::DiskSpace> LocalDisk::space(const std::string& path) {
 }
 
 Progress advance(DiskOp& op, int64_t result, bool direct, uint64_t alignment, uint32_t& retries) {
-  if (result == -EAGAIN || result == -EINTR) {
+  // Nobody here cancels: the kernel does, when the thread that submitted ends.
+  if (result == -EAGAIN || result == -EINTR || result == -ECANCELED) {
     if (++retries <= kRetriesMax) return Progress::again;
   }
   if (result < 0) {

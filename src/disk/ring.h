@@ -12,7 +12,7 @@ namespace penstock::disk {
 // ring of its own, as containers forbid io_uring in several ways.
 std::string why_no_uring();
 
-// Owner thread only, except where the ring is not enabled yet.
+// One thread at a time.
 class Ring {
  public:
   static constexpr unsigned kFilesMax = 1024;    // a table may not exceed RLIMIT_NOFILE, often 1024
@@ -27,12 +27,6 @@ class Ring {
   Status create(unsigned entries);
   void close();
 
-  // Before the first enter(), from the thread that will do all of them.
-  Status enable();
-  bool enabled() const { return enabled_; }
-  // Whether the kernel insists on one thread for everything after enable().
-  bool single_issuer() const { return (ring_.flags & IORING_SETUP_SINGLE_ISSUER) != 0; }
-
   bool has_file_table() const { return file_table_; }
   bool has_buffer_table() const { return buffer_table_; }
   Status set_file(unsigned index, int fd);  // -1 empties the place
@@ -40,7 +34,7 @@ class Ring {
 
   io_uring& raw() { return ring_; }
 
-  // Submission entries that the kernel has not been told of.
+  // Submission entries that the kernel has not taken yet.
   unsigned unsubmitted() const { return io_uring_sq_ready(&ring_); }
   unsigned completed() const { return io_uring_cq_ready(&ring_); }
   // Completions that appear only when the kernel is entered.
@@ -49,7 +43,6 @@ class Ring {
  private:
   io_uring ring_{};
   bool open_ = false;
-  bool enabled_ = false;
   bool file_table_ = false;
   bool buffer_table_ = false;
 };

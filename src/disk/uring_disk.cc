@@ -21,8 +21,10 @@ namespace {
 constexpr uint64_t kSlotBytesShift = 30;
 constexpr uint64_t kSlotBytes = uint64_t{1} << kSlotBytesShift;
 
-// user_data of the entry that watches wake_fd_; every other one is the address of a DiskOp.
-constexpr uint64_t kWake = 1;
+// user_data is the address of a DiskOp, and thus even, or one of these: an entry whose completion
+// means nothing, or (odd from 3 on) one that watches wake_fd_.
+constexpr uint64_t kIgnored = 1;
+constexpr uint64_t kTagStep = 2;
 
 static_assert(engine::kDiskBuffersMax <= Ring::kBuffersMax);
 
@@ -58,57 +60,27 @@ UringDisk::~UringDisk() {
   ASSERT(in_flight_ == 0 && waiting_.empty());
 }
 
-// Called before every use of the ring, so it must be cheap.
+// Called at every turn, so it must be cheap.
 void UringDisk::own() {
   if (owner_ == this_thread()) [[likely]]
     return;
-  take_over();
-}
-
-void UringDisk::take_over() {
   owner_ = this_thread();
-  if (!ring_.enabled()) {
-    const Status status = ring_.enable();
-    ASSERT(status.ok());
-  } else if (ring_.single_issuer()) {
-    // The kernel ties the ring to its first thread, so the next thread gets one of its own.
-    ASSERT(in_flight_ == 0);
-    ring_.close();
-    Status status = ring_.create(engine::kDiskOpsMax);
-    if (status.ok() && !ring_.enabled()) status = ring_.enable();
-    if (!status.ok()) log::error("disk: a new thread's io_uring: {}", status.name());
-    ASSERT(status.ok());
-    wake_armed_ = false;
-    fill_tables();
-  }
-}
-
-// A ring that is not enabled takes registrations from any thread.
-void UringDisk::own_for_registration() {
-  if (ring_.enabled()) own();
-}
-
-void UringDisk::fill_tables() {
-  for (uint32_t index = 0; index < files_.size(); ++index) {
-    if (files_[index].fd >= 0) on_open(index);
-  }
-  for (Buffer& buffer : buffers_) {
-    if (buffer.slots.empty() || fill_buffer(buffer).ok()) continue;
-    refused_buffers_.add();
-    std::copy(buffer.slots.begin() + 1, buffer.slots.end(), std::back_inserter(spare_slots_));
-    buffer = Buffer();
-  }
+  if (!wake_armed_) return;
+  // The kernel runs what ends an entry in the thread that submitted it, or, when that has ended, in
+  // a slower way. For operations in flight that is good enough; the eye on wake_fd_ moves along.
+  io_uring_sqe& entry = next_entry();
+  io_uring_prep_poll_remove(&entry, wake_tag_);
+  io_uring_sqe_set_data64(&entry, kIgnored);
+  wake_armed_ = false;
 }
 
 void UringDisk::on_open(uint32_t index) {
-  own_for_registration();
   File& file = files_[index];
   file.registered =
       ring_.has_file_table() && index < Ring::kFilesMax && ring_.set_file(index, file.fd).ok();
 }
 
 void UringDisk::on_close(uint32_t index) {
-  own_for_registration();
   if (!files_[index].registered) return;
   const Status status = ring_.set_file(index, -1);
   ASSERT(status.ok());
@@ -118,7 +90,6 @@ Status UringDisk::register_buffer(BufferId id, MutableBytes memory) {
   if (id.value >= buffers_.size() || memory.empty()) return Code::invalid_argument;
   Buffer& buffer = buffers_[id.value];
   if (!buffer.slots.empty()) return Code::already_exists;
-  own_for_registration();
   if (!ring_.has_buffer_table()) return Code::not_supported;
   const uint64_t slots = (memory.size() + kSlotBytes - 1) >> kSlotBytesShift;
   if (slots - 1 > spare_slots_.size()) return Code::no_memory;
@@ -159,7 +130,6 @@ void UringDisk::empty_buffer(const Buffer& buffer) {
 
 void UringDisk::unregister_buffer(BufferId id) {
   if (id.value >= buffers_.size() || buffers_[id.value].slots.empty()) return;
-  own_for_registration();
   Buffer& buffer = buffers_[id.value];
   empty_buffer(buffer);
   std::copy(buffer.slots.begin() + 1, buffer.slots.end(), std::back_inserter(spare_slots_));
@@ -176,7 +146,6 @@ void UringDisk::submit(DiskOp& op) {
     waiting_.push_back(op);
     return;
   }
-  own();
   ++in_flight_;
   start(op);
 }
@@ -272,7 +241,8 @@ bool UringDisk::poll() {
 void UringDisk::arm_wake() {
   io_uring_sqe& entry = next_entry();
   io_uring_prep_poll_multishot(&entry, wake_fd_.get(), POLLIN);
-  io_uring_sqe_set_data64(&entry, kWake);
+  wake_tag_ += kTagStep;
+  io_uring_sqe_set_data64(&entry, wake_tag_);
   wake_armed_ = true;
 }
 
@@ -325,8 +295,10 @@ bool UringDisk::harvest() {
 }
 
 void UringDisk::handle(const io_uring_cqe& completion) {
-  if (completion.user_data == kWake) {
-    wake_armed_ = (completion.flags & IORING_CQE_F_MORE) != 0;
+  if ((completion.user_data & 1) != 0) {
+    if (completion.user_data == wake_tag_) {
+      wake_armed_ = (completion.flags & IORING_CQE_F_MORE) != 0;
+    }
     return;
   }
   auto& op = *reinterpret_cast<DiskOp*>(completion.user_data);

@@ -42,9 +42,6 @@ class UringDisk final : public LocalDisk, public engine::Parker {
   void on_close(uint32_t index) override;
 
   void own();
-  void take_over();
-  void own_for_registration();
-  void fill_tables();
   Status fill_buffer(const Buffer& buffer);
   void empty_buffer(const Buffer& buffer);
 
@@ -62,7 +59,8 @@ class UringDisk final : public LocalDisk, public engine::Parker {
   Ring ring_;
   UniqueFd wake_fd_;
   bool wake_armed_ = false;
-  int owner_ = 0;  // the thread (gettid) that entered the ring last
+  uint64_t wake_tag_ = 1;  // of the newest entry that watches wake_fd_
+  int owner_ = 0;          // the thread (gettid) that polled last
   // Entries were left for the loop's next turn or its sleep.
   bool deferred_ = false;
   // Set by unpark() before it writes to wake_fd_, cleared by park(): spares further writes. The

@@ -249,6 +249,47 @@ TEST(UringDisk, the_loop_moves_from_thread_to_thread) {
   }).join();
 }
 
+TEST(UringDisk, operations_in_flight_outlive_the_thread_that_submitted_them) {
+  NEEDS_URING();
+  TemporaryDirectory directory;
+  Node node({.root = directory.path()});
+  const DiskFile file = make_written_file(node, directory.path() + "/data");
+  const DiskFile plain = *node.disk->open(directory.path() + "/data", {.direct = false});
+  constexpr int kOps = 300;
+  const Memory memory = aligned_memory(kOps * 4096);
+  for (const int turns : {0, 1, 2, 3}) {
+    std::memset(memory.get(), 0, kOps * 4096);
+    int completed = 0;
+    std::vector<CountingRead> ops(kOps);
+    std::thread([&] {
+      for (int i = 0; i < kOps; ++i) {
+        ops[i].kind = i % 10 == 9 ? DiskOpKind::sync : DiskOpKind::read;
+        ops[i].file = i % 2 == 0 ? file : plain;
+        ops[i].offset = static_cast<uint64_t>(i % 256) * 4096;
+        ops[i].memory = {memory.get() + i * 4096, 4096, engine::kNoBuffer, {}};
+        ops[i].completed = &completed;
+        ops[i].completion = [](Op& op) { ++*static_cast<CountingRead&>(op).completed; };
+        node.disk->submit(ops[i]);
+        // Some are submitted, some wait in the ring, and the owner goes.
+        if (i == 150) {
+          for (int turn = 0; turn < turns; ++turn) node.loop->poll();
+        }
+      }
+    }).join();
+    const auto limit = engine::system_clock().now() + std::chrono::seconds(20);
+    while (completed < kOps && engine::system_clock().now() < limit) node.loop->poll_or_park(limit);
+    ASSERT_EQ(completed, kOps);
+    for (int i = 0; i < kOps; ++i) {
+      EXPECT_TRUE(ops[i].status.ok()) << i << " " << ops[i].status.name();
+      if (ops[i].kind == DiskOpKind::read) {
+        EXPECT_EQ(memory.get()[i * 4096 + 4095], std::byte{1});
+      }
+    }
+  }
+  node.disk->close(plain);
+  node.disk->close(file);
+}
+
 TEST(UringDisk, other_threads_wake_a_sleeping_loop_also_after_it_has_moved) {
   NEEDS_URING();
   TemporaryDirectory directory;

@@ -44,12 +44,13 @@ Committer::Committer(Core& core) : core_(core) {
       group.idle_syncs[i] = &op;
     }
   }
+  queue_.reserve(limits::kGroups);
   gathering_ = &groups_[0];
   gathering_->stage = Group::Stage::gathering;
   timer_.owner = start_op_.owner = retry_timer_.owner = this;
   retry_timer_.completion = [](engine::Op& op) {
     Committer& self = op.owner_as<Committer>();
-    self.core_.kv.submit(*self.committing_);
+    self.core_.kv.submit(*std::exchange(self.retrying_, nullptr));
   };
   timer_.completion = [](engine::Op& op) { op.owner_as<Committer>().kick(); };
   start_op_.completion = [](engine::Op& op) { op.owner_as<Committer>().start(); };
@@ -88,8 +89,10 @@ void Committer::add_freed(Extent extent) {
   }
 }
 
-void Committer::add_file(uint32_t file) {
+void Committer::add_block(uint32_t physical) {
+  const uint32_t file = physical / limits::kDataFileBlocks;
   auto& files = gathering_->files;
+  ++gathering_->new_blocks;
   // A handful at most: a group writes to one or two places of the disk.
   if (std::find(files.begin(), files.end(), file) == files.end()) files.push_back(file);
 }
@@ -105,20 +108,17 @@ void Committer::wait(engine::Op& op) {
   } else if (!gathering_->maps.empty()) {
     gathering_->waiters.push_back(op);
     kick();
-  } else if (syncing_ != nullptr) {
-    syncing_->waiters.push_back(op);
-  } else if (committing_ != nullptr) {
-    committing_->waiters.push_back(op);
+  } else if (!queue_.empty()) {
+    queue_.back()->waiters.push_back(op);
   } else {
     core_.loop.complete(op, Code::ok);
   }
 }
 
 bool Committer::holds(InodeId inode) const {
-  for (const Group* group : {gathering_, syncing_, committing_}) {
-    if (group == nullptr) continue;
-    if (inode == InodeId{} && !group->maps.empty()) return true;
-    for (const CachedMap* map : group->maps) {
+  for (const Group& group : groups_) {
+    if (inode == InodeId{} && !group.maps.empty()) return true;
+    for (const CachedMap* map : group.maps) {
       if (map->key.chunk.inode == inode) return true;
     }
   }
@@ -140,27 +140,34 @@ void Committer::schedule_start() {
 }
 
 bool Committer::idle() const {
-  return syncing_ == nullptr && committing_ == nullptr && gathering_->maps.empty() &&
+  return queue_.empty() && gathering_->maps.empty() &&
          std::all_of(groups_.begin(), groups_.end(),
                      [](const Group& group) { return group.syncs == 0; });
 }
 
+Group* Committer::idle_group() {
+  for (Group& group : groups_) {
+    if (group.stage == Group::Stage::idle) return &group;
+  }
+  return nullptr;
+}
+
 void Committer::start() {
-  if (!core_.failed.ok() || !gathering_->wanted || syncing_ != nullptr) return;
+  if (!core_.failed.ok() || !gathering_->wanted) return;
   Group& group = *gathering_;
   if (group.maps.empty()) {
     group.wanted = false;
     return;
   }
-  Group* next = nullptr;
-  for (Group& other : groups_) {
-    if (other.stage == Group::Stage::idle) next = &other;
-  }
-  if (next == nullptr) return;  // an abandoned group still ends its syncs
+  const bool large = group.new_blocks >= limits::kGroupBlocksLarge;
+  if (syncing_ >= (large ? limits::kGroupsSyncing : 1)) return;
+  Group* next = idle_group();
+  if (next == nullptr) return;
   core_.loop.cancel(timer_);
   encode(group);
   group.stage = Group::Stage::syncing;
-  syncing_ = &group;
+  queue_.push_back(&group);
+  ++syncing_;
   gathering_ = next;
   next->stage = Group::Stage::gathering;
   while (Request* request = room_waiters_.pop_front()) core_.resume_later(*request);
@@ -195,8 +202,10 @@ void Committer::next_syncs(Group& group) {
     core_.check_closed();
     return;
   }
+  --syncing_;
   group.stage = Group::Stage::synced;
-  try_commit();
+  commit_ready();
+  start();
 }
 
 void Committer::on_synced(Group& group, Group::FileSync& op) {
@@ -206,22 +215,30 @@ void Committer::on_synced(Group& group, Group::FileSync& op) {
   next_syncs(group);
 }
 
-void Committer::try_commit() {
-  if (committing_ != nullptr || syncing_ == nullptr) return;
-  Group& group = *syncing_;
-  if (group.stage != Group::Stage::synced) return;
-  if (!group.sync_status.ok()) {
-    // Only now, so that the group before it ended as it would have without.
-    fail(group, group.sync_status);
-    return;
+// Whether no group that is being committed holds one of its maps.
+bool Committer::ready(const Group& group) const {
+  return std::none_of(group.maps.begin(), group.maps.end(),
+                      [](const CachedMap* map) { return map->committing; });
+}
+
+// Takes groups into the second stage, in order.
+void Committer::commit_ready() {
+  while (core_.failed.ok() && submitted_ < queue_.size()) {
+    Group& group = *queue_[submitted_];
+    if (group.stage != Group::Stage::synced) return;
+    if (!group.sync_status.ok()) {
+      begin_failure(group, group.sync_status);
+      return;
+    }
+    if (!ready(group)) return;
+    for (CachedMap* map : group.maps) map->committing = true;
+    ++submitted_;
+    ++committing_;
+    group.stage = Group::Stage::committing;
+    group.mode = engine::KvMode::write_durable;
+    group.attempts = 0;
+    core_.kv.submit(group);
   }
-  syncing_ = nullptr;
-  committing_ = &group;
-  group.stage = Group::Stage::committing;
-  group.mode = engine::KvMode::write_durable;
-  group.attempts = 0;
-  core_.kv.submit(group);
-  start();
 }
 
 // Whether a commit that had no effect is on its way once more.
@@ -240,29 +257,48 @@ bool Committer::try_again(Group& group) {
         "the database)",
         core_.config.directory);
   }
+  // One at a time; others that find no room meanwhile fail, as this one does in the end.
+  if (retrying_ != nullptr) return false;
+  retrying_ = &group;
   core_.loop.start(retry_timer_, core_.loop.now() + limits::kCommitRetryDelay);
   return true;
 }
 
 void Committer::on_committed(Group& group) {
   if (!group.status.ok() && try_again(group)) return;
-  if (!group.status.ok()) {
-    fail(group, group.status);
-    return;
+  --committing_;
+  for (CachedMap* map : group.maps) map->committing = false;
+  if (group.status.ok()) {
+    core_.counters.commits.add();
+    for (CachedMap* map : group.maps) {
+      if (--map->pending == 0) core_.index.release_if_unused(*map);
+    }
+    group.maps.clear();
+    group.stage = Group::Stage::committed;
+    if (!group.freed.empty()) core_.reclaim.retire(group.freed);
+    end_committed();
+  } else {
+    begin_failure(group, group.status);
   }
-  core_.counters.commits.add();
-  for (CachedMap* map : group.maps) {
-    if (--map->pending == 0) core_.index.release_if_unused(*map);
+  if (!core_.failed.ok()) {
+    if (committing_ == 0) finish_failure();
+  } else {
+    commit_ready();
+    start();
   }
-  group.maps.clear();
-  committing_ = nullptr;
-  complete_all(group.waiters, Code::ok);
-  if (!group.freed.empty()) core_.reclaim.retire(group.freed);
-  recycle(group);
-  try_commit();
-  start();
   core_.updater.space_changed();
   core_.check_closed();
+}
+
+// Those who wait for a group wait for those before it, too.
+void Committer::end_committed() {
+  while (!queue_.empty() && queue_.front()->stage == Group::Stage::committed) {
+    Group& group = *queue_.front();
+    queue_.erase(queue_.begin());
+    --submitted_;
+    complete_all(group.waiters, Code::ok);
+    recycle(group);
+  }
 }
 
 void Committer::complete_all(IntrusiveList<engine::Op>& list, Status status) {
@@ -274,35 +310,45 @@ void Committer::recycle(Group& group) {
   group.wanted = group.abandoned = false;
   group.sync_status = Code::ok;
   group.next_file = 0;
+  group.new_blocks = 0;
   group.maps.clear();
   group.freed.clear();
   group.files.clear();
   group.lengths.clear();
 }
 
-void Committer::fail(Group& group, Status status) {
-  core_.failed = status;
-  if (status.code() != Code::closed) {
-    log::error(
-        "store: {}: {} failed: {}; the target takes no updates any more, and {} updated block maps "
-        "go back to what was committed (find the cause, then restart)",
-        core_.config.directory, group.stage == Group::Stage::committing ? "a commit" : "a sync",
-        status.name(), group.maps.size());
+// From now on no update goes on. What is being committed may still succeed; once that is known,
+// the rest is forgotten.
+void Committer::begin_failure(Group& group, Status status) {
+  if (core_.failed.ok()) {
+    core_.failed = status;
+    if (status.code() != Code::closed) {
+      log::error(
+          "store: {}: {} failed: {}; the target takes no updates any more and goes back to what "
+          "was "
+          "committed (find the cause, then restart)",
+          core_.config.directory, group.stage == Group::Stage::synced ? "a sync" : "a commit",
+          status.name());
+    }
   }
+  group.stage = Group::Stage::failed;
+  if (committing_ == 0) finish_failure();
+}
+
+void Committer::finish_failure() {
   core_.loop.cancel(timer_);
   core_.maps.start_over();
-  for (Group* each : {committing_, syncing_, gathering_}) {
-    if (each != nullptr) abandon(*each, status);
-  }
-  Group* const open_sync = syncing_;
-  committing_ = syncing_ = nullptr;
-  recycle(group);
-  if (open_sync != nullptr && open_sync != &group) {
+  queue_.push_back(gathering_);
+  for (Group* group : queue_) {
+    abandon(*group, core_.failed);
     // Its syncs end in their own time; on_synced() does the rest.
-    open_sync->abandoned = true;
-    if (open_sync->syncs == 0) recycle(*open_sync);
+    group->abandoned = group->syncs > 0;
+    if (!group->abandoned) recycle(*group);
   }
-  recycle(*gathering_);
+  queue_.clear();
+  submitted_ = syncing_ = 0;
+  gathering_ = idle_group();
+  ASSERT(gathering_ != nullptr);
   gathering_->stage = Group::Stage::gathering;
   while (Request* request = room_waiters_.pop_front()) core_.resume_later(*request);
   core_.updater.space_changed();

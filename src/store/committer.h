@@ -1,9 +1,13 @@
 // Makes updates durable in groups.
 //
 // Updates that are visible gather in one group. A group first syncs the data files that its updates
-// wrote to, then commits its block maps in one KV transaction; two groups may be under way, one in
-// each stage, in order. The content of the maps is taken when the sync begins, so a committed map
-// never points at data that a power cut may take.
+// wrote to, then commits its block maps in one KV transaction. Several groups may be under way;
+// they enter the second stage in order, overlap there only if they share no map, and end in order.
+// The content of the maps is taken when the sync begins, so a committed map never points at data
+// that a power cut may take.
+//
+// Small updates gather while a sync is under way, so that many share the next one; what fills a
+// group by itself need not wait.
 //
 // Replaced blocks are retired after the commit, and every commit is on stable storage: if a power
 // cut could take it back, the maps before it would point at blocks that are used for something else
@@ -24,14 +28,15 @@ struct Core;
 
 struct Group final : engine::KvOp {
   Core* core = nullptr;
-  enum class Stage : uint8_t { idle, gathering, syncing, synced, committing };
+  enum class Stage : uint8_t { idle, gathering, syncing, synced, committing, committed, failed };
   Stage stage = Stage::idle;
-  bool wanted = false;     // starts as soon as the group before it has left the first stage
+  bool wanted = false;     // somebody waits for it, or it is large or old enough
   bool abandoned = false;  // the target failed while its syncs were under way
   int attempts = 0;
   Status sync_status;
   uint32_t next_file = 0;
-  uint32_t syncs = 0;  // in flight
+  uint32_t syncs = 0;       // in flight
+  uint32_t new_blocks = 0;  // written by its updates
   std::vector<CachedMap*> maps;
   std::vector<Extent> freed;
   std::vector<uint32_t> files;
@@ -56,7 +61,7 @@ class Committer {
   // only while there is room().
   void add(CachedMap& map);
   void add_freed(Extent extent);
-  void add_file(uint32_t file);
+  void add_block(uint32_t physical);
   bool room() const { return gathering_->maps.size() < limits::kGroupMapsMax; }
   // The update waits until there is room() and is resumed then.
   void wait_for_room(Request& request);
@@ -75,21 +80,28 @@ class Committer {
   void start();
   void next_syncs(Group& group);
   void on_synced(Group& group, Group::FileSync& op);
-  void try_commit();
+  void commit_ready();
+  bool ready(const Group& group) const;
   void on_committed(Group& group);
   bool try_again(Group& group);
+  void end_committed();
   void encode(Group& group);
-  void fail(Group& group, Status status);
+  void begin_failure(Group& group, Status status);
+  void finish_failure();
   void abandon(Group& group, Status status);
   void complete_all(IntrusiveList<engine::Op>& list, Status status);
   void recycle(Group& group);
   void schedule_start();
+  Group* idle_group();
 
   Core& core_;
   std::array<Group, limits::kGroups> groups_;
   Group* gathering_ = nullptr;
-  Group* syncing_ = nullptr;
-  Group* committing_ = nullptr;
+  std::vector<Group*> queue_;  // under way, oldest first
+  size_t submitted_ = 0;       // so many of them have entered the second stage
+  uint32_t syncing_ = 0;       // groups in the first stage
+  uint32_t committing_ = 0;    // in the second
+  Group* retrying_ = nullptr;  // waits for room in the KV store
   engine::Timer timer_;
   engine::Timer retry_timer_;  // until a commit that found no room is tried again
   engine::Op start_op_;  // runs start() in the next turn, so that one turn's updates share a group

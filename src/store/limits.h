@@ -57,8 +57,11 @@ inline constexpr uint32_t kLoads = 32;
 inline constexpr uint32_t kGroupMapsStart = 1024;
 inline constexpr uint32_t kGroupMapsMax = 8192;
 inline constexpr std::chrono::milliseconds kCommitDelay{200};
-// Gathering, syncing, committing.
-inline constexpr uint32_t kGroups = 3;
+// Groups in all, and those that sync at a time: one, unless the next has so many blocks that it is
+// worth a sync of its own. A few keep the disk busy with data while others wait for their syncs.
+inline constexpr uint32_t kGroups = 12;
+inline constexpr uint32_t kGroupsSyncing = 6;
+inline constexpr uint32_t kGroupBlocksLarge = 128;
 inline constexpr uint32_t kGroupSyncs = 16;  // data files synced at a time
 // A commit that the KV store refuses as busy is tried again so often before the target gives up.
 inline constexpr int kCommitAttemptsMax = 8;
@@ -74,7 +77,7 @@ inline constexpr uint32_t kSweepKeys = 1024;
 inline constexpr uint32_t kScrubDepth = 4;  // block maps that one scrub reads at a time
 
 // Maps in use beyond the cache's bound, which only evicts what nobody uses.
-inline constexpr uint32_t kMapsInUseMax = 65536;
+inline constexpr uint32_t kMapsInUseMax = 1 << 17;
 inline constexpr uint32_t kMapsCachedMin = 64;
 
 static_assert(kChunkBlocksMax % kMapBlocks == 0);
@@ -86,6 +89,7 @@ static_assert(uint64_t{kDataFilesMax} * kDataFileBlocks == uint64_t{1} << 32,
               "block numbers are 32 bits");
 static_assert(kGrowBlocks % kGrowBlocksMin == 0 && kGrowBlocksMin > kClearReserveBlocks);
 static_assert(kIosMax > kOpsMax, "every request can make progress");
+static_assert(kGroups > kGroupsSyncing + 1, "one gathers, one commits");
 static_assert(kMapsInUseMax >= kOpsMax * kInlineMaps + kLargeOps * kChunkMapsMax +
                                    kLoads * kLoadMaps + kGroups * (kGroupMapsMax + kChunkMapsMax) +
                                    kSweepsMax * kChunkMapsMax,

@@ -30,6 +30,7 @@ CachedMap& MapIndex::insert(const MapKey& key) {
   map->pins = 0;
   map->pending = 0;
   map->gathered = false;
+  map->committing = false;
   map->referenced = true;
   map->in_table = true;
   map->load = nullptr;

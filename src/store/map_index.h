@@ -22,6 +22,7 @@ struct CachedMap : BlockMap {
   // Commit groups that hold it: its content is newer than the KV store's until this is 0.
   uint16_t pending = 0;
   bool gathered = false;    // it is in the group that gathers now
+  bool committing = false;  // a transaction that writes it is under way
   bool referenced = false;  // used since the clock's hand passed
   bool in_table = false;
   MapLoad* load = nullptr;  // being read from the KV store; the content means nothing yet

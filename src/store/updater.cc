@@ -292,7 +292,7 @@ void Updater::replace(CachedMap& map, uint32_t block_of_map, BlockRef ref) {
     --core_.mapped_blocks;
   }
   if (!ref.hole()) {
-    core_.committer.add_file(ref.physical / limits::kDataFileBlocks);
+    core_.committer.add_block(ref.physical);
     ++core_.mapped_blocks;
   }
   place = ref;

@@ -32,6 +32,13 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
+uint64_t counter(const std::string& name) {
+  for (const auto& sample : metrics::snapshot()) {
+    if (sample.name == name) return sample.value;
+  }
+  return 0;
+}
+
 // Completes everything in the next turn; reads leave the memory as it is.
 class NullDisk final : public engine::Disk {
  public:
@@ -104,6 +111,7 @@ class Load {
   }
   ~Load() { ::munmap(memory, operations.size() * block); }
 
+  uint64_t done() const { return done_; }
   // Operations in a second; CPU nanoseconds of this process for each in `cpu_ns`.
   double run(double seconds, double* cpu_ns = nullptr) {
     const auto begin = engine::system_clock().now();
@@ -331,9 +339,16 @@ class RealBench {
     Writes writes(*loop_, depth, block, start_write);
     writes.context = target_.get();
     writes.blocks = settings_.gib * kGiB / block;
-    compare(
-        block, [&](double* ns) { return writes.run(settings_.seconds, ns); },
-        [&](double*) { return fio_writes(settings_, block, static_cast<int>(depth)); });
+    const auto ours = [&](double* ns) {
+      const uint64_t commits = counter("store.commits");
+      const double result = writes.run(settings_.seconds, ns);
+      std::printf("  %.1f writes for each commit\n",
+                  static_cast<double>(writes.done()) /
+                      static_cast<double>(counter("store.commits") - commits));
+      return result;
+    };
+    compare(block, ours,
+            [&](double*) { return fio_writes(settings_, block, static_cast<int>(depth)); });
   }
 
  private:

@@ -141,7 +141,7 @@ std::string ChunkHistory::check_read(uint32_t offset, Bytes bytes, uint64_t from
   return check_whole(seen);
 }
 
-std::string ChunkHistory::check_crash(Bytes bytes, uint64_t& newest) {
+std::string ChunkHistory::check_crash(Bytes bytes) {
   seen_.clear();
   const std::vector<uint32_t> points = cuts(0, static_cast<uint32_t>(bytes.size()));
   for (size_t i = 0; i + 1 < points.size(); ++i) {
@@ -163,23 +163,33 @@ std::string ChunkHistory::check_crash(Bytes bytes, uint64_t& newest) {
       if (matches(u, begin, part)) found = &u;
     }
     if (found == nullptr) return complaint(begin, end, part);
-    if (certain(begin, end, *found)) newest = std::max(newest, found->started);
     seen_.push_back({begin, end, found});
   }
-  return check_whole(seen_);
+  const std::string mixed = check_whole(seen_);
+  return mixed.empty() ? check_order() : mixed;
 }
 
-std::string ChunkHistory::check_order(uint64_t newest) const {
+std::string ChunkHistory::check_order() const {
+  constexpr uint32_t kMap = 256 * kKiB;
+  const auto share_map = [](const Update& a, const Update& b) {
+    return a.begin / kMap <= (b.end - 1) / kMap && b.begin / kMap <= (a.end - 1) / kMap;
+  };
   for (const Seen& seen : seen_) {
     if (!certain(seen.begin, seen.end, *seen.update)) continue;
     for (const Named& named : updates_) {
       const Update& v = named.update;
-      if (v.begin > seen.begin || seen.end > v.end) continue;
-      if (seen.update->ended < v.started && v.ended < newest) {
+      if (v.begin > seen.begin || seen.end > v.end || seen.update->ended >= v.started) continue;
+      // A clear leaves maps alone in which there was nothing to clear.
+      if (v.id == 0) continue;
+      // `v` should have replaced what is seen here; no later update may have come without it.
+      for (const Seen& other : seen_) {
+        const Update& later = *other.update;
+        if (!certain(other.begin, other.end, later) || v.ended >= later.started) continue;
+        if (!share_map(v, later)) continue;
         return fmt::format(
-            "bytes [{}, {}) are of update {}, but update {} ended before an update "
-            "that is there began",
-            seen.begin, seen.end, seen.update->id, v.id);
+            "bytes [{}, {}) are of update {}, but update {} ended before update {} "
+            "began, which is there",
+            seen.begin, seen.end, seen.update->id, v.id, later.id);
       }
     }
   }

@@ -41,12 +41,9 @@ class ChunkHistory {
   // Whether a read of [offset, offset + bytes.size()) that took place within (from, to) may return
   // `bytes`; the reason why not, or empty.
   std::string check_read(uint32_t offset, Bytes bytes, uint64_t from, uint64_t to) const;
-  // Whether `bytes` (the whole chunk) may be there after a crash. `newest` becomes the latest start
-  // of an update that is seen, to be passed to check_order() of all chunks.
-  std::string check_crash(Bytes bytes, uint64_t& newest);
-  // After check_crash(): updates become durable in order, so what ended before `newest` began must
-  // be there.
-  std::string check_order(uint64_t newest) const;
+  // Whether `bytes` (the whole chunk) may be there after a crash: what is durable, and of the rest
+  // each update whole or not at all, and none without those before it that share a block map.
+  std::string check_crash(Bytes bytes);
   // What was seen by check_crash() is the past now.
   void rebase();
 
@@ -63,6 +60,7 @@ class ChunkHistory {
   };
   std::vector<uint32_t> cuts(uint32_t begin, uint32_t end) const;
   static bool matches(const Update& update, uint32_t begin, Bytes bytes);
+  std::string check_order() const;
   static std::string check_whole(const std::vector<Seen>& seen);
   std::string complaint(uint32_t begin, uint32_t end, Bytes bytes) const;
 

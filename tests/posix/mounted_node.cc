@@ -114,6 +114,20 @@ std::string PosixTest::directory(const std::string& name) {
 
 void remove_all(const std::string& path) {
   std::error_code error;
+  // Who is not root must be let into each directory first.
+  const auto open_up = [](const std::filesystem::path& directory) {
+    ::chmod(directory.c_str(), 0700);
+  };
+  struct stat stat {};
+  if (::geteuid() != 0 && ::lstat(path.c_str(), &stat) == 0 && S_ISDIR(stat.st_mode)) {
+    open_up(path);
+    std::filesystem::recursive_directory_iterator below(path, error), end;
+    for (; !error && below != end; below.increment(error)) {
+      if (below->symlink_status(error).type() == std::filesystem::file_type::directory) {
+        open_up(below->path());
+      }
+    }
+  }
   std::filesystem::remove_all(path, error);
   if (error) std::cerr << "removing " << path << ": " << error.message() << "\n";
 }

@@ -101,9 +101,9 @@ Outcome<void> check_device(const std::string& path) {
                    "container with --device /dev/fuse");
   }
   return failure(Status::from_errno(error).code(), path,
-                 fmt::format("/dev/fuse cannot be opened: {} (containers need --device /dev/fuse "
-                             "and the capability SYS_ADMIN)",
-                             std::strerror(error)));
+                 fmt::format("/dev/fuse cannot be opened: {} ({})", std::strerror(error),
+                             ::geteuid() == 0 ? "containers need --device /dev/fuse"
+                                              : "as root: chmod 666 /dev/fuse"));
 }
 
 Outcome<void> check_user(const std::string& path, bool allow_other) {
@@ -113,12 +113,12 @@ Outcome<void> check_user(const std::string& path, bool allow_other) {
                    "ordinary users mount with fusermount3, which is missing (install the package "
                    "fuse3, or mount as root)");
   }
-  if (::access("/dev/fuse", F_OK) != 0) TRY(check_device(path));
   if (allow_other && !user_allow_other()) {
     return failure(Code::not_permitted, path,
                    "other users cannot be let in: /etc/fuse.conf has no line user_allow_other (add "
                    "it, mount as root, or leave --allow-other out)");
   }
+  if (::access("/dev/fuse", R_OK | W_OK) != 0) TRY(check_device(path));
   if (::access(path.c_str(), W_OK) != 0) {
     return failure(Code::access_denied, path,
                    "you may not write there, so you may not mount there (choose a directory of "

@@ -67,9 +67,9 @@ def wanted(root, entry, everything):
     return everything or (parts[0] == "src" and "tests" not in parts)
 
 
-def tidy(program, build, entry):
+def tidy(program, commands, entry):
     result = subprocess.run(
-        [program, "--quiet", "-p", build, entry["file"]],
+        [program, "--quiet", "-p", commands, entry["file"]],
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, text=True,
     )
     return result.returncode, result.stdout
@@ -86,7 +86,10 @@ def main():
     program = shutil.which("clang-tidy-16") or "clang-tidy"
     clean = args.build / "tidy"
     clean.mkdir(exist_ok=True)
-    commands = json.loads((args.build / "compile_commands.json").read_text())
+    # Without warning options: those are g++'s to judge, which builds this.
+    commands = re.sub(r" -W[\w-]+", "", (args.build / "compile_commands.json").read_text())
+    (clean / "compile_commands.json").write_text(commands)
+    commands = json.loads(commands)
     entries = {e["file"]: e for e in commands if wanted(root, e, args.all)}.values()
     reach = Reach(root)
     todo = [(e, clean / key(root, reach, e)) for e in entries]
@@ -94,7 +97,7 @@ def main():
     started = time.monotonic()
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        for (_, stamp), (rc, output) in zip(todo, pool.map(lambda t: tidy(program, args.build, t[0]), todo)):
+        for (_, stamp), (rc, output) in zip(todo, pool.map(lambda t: tidy(program, clean, t[0]), todo)):
             if rc == 0:
                 stamp.touch()
             else:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
+#include <set>
 
 namespace penstock::client {
 namespace {
@@ -396,13 +397,16 @@ void Story::verify_names() {
         return true;
       });
   ASSERT_TRUE(listed.ok()) << where();
+  std::set<InodeId> known;
+  for (const auto& model : all_) known.insert(model->inode);
   const auto matches = [&](const Names& names) {
     if (names.size() != found.size()) return false;
     return std::all_of(names.begin(), names.end(), [&](const auto& entry) {
       const auto at = found.find(entry.first);
       if (at == found.end()) return false;
       // A file whose creation was cut short: it may be there, and its number is news.
-      return entry.second->inode == at->second || entry.second->inode == InodeId{};
+      const bool is_new = entry.second->inode == InodeId{} && !known.contains(at->second);
+      return entry.second->inode == at->second || is_new;
     });
   };
   const auto match = std::find_if(names_.rbegin(), names_.rend(), matches);

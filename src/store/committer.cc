@@ -12,6 +12,13 @@ constexpr size_t kSlotBytes = kMapKeyBytes + kMapRecordBytesMax;
 }  // namespace
 
 Status Group::body(engine::KvTransaction& transaction) {
+  for (const Group* group = this; group != nullptr; group = group->batch_next) {
+    group->write(transaction);
+  }
+  return Code::ok;
+}
+
+void Group::write(engine::KvTransaction& transaction) const {
   for (size_t i = 0; i < lengths.size(); ++i) {
     const char* slot = records.data() + i * kSlotBytes;
     const std::string_view key(slot, kMapKeyBytes);
@@ -21,7 +28,6 @@ Status Group::body(engine::KvTransaction& transaction) {
       transaction.put(key, {slot + kMapKeyBytes, lengths[i]});
     }
   }
-  return Code::ok;
 }
 
 Committer::Committer(Core& core) : core_(core) {
@@ -221,23 +227,43 @@ bool Committer::ready(const Group& group) const {
                       [](const CachedMap* map) { return map->committing; });
 }
 
+// The groups that can be committed together now, as a list; null if the next one cannot.
+Group* Committer::take_batch() {
+  Group* first = nullptr;
+  Group* last = nullptr;
+  while (submitted_ < queue_.size()) {
+    Group& group = *queue_[submitted_];
+    if (group.stage != Group::Stage::synced) break;
+    if (!group.sync_status.ok()) {
+      // Those before it end as they would have without it.
+      if (first == nullptr) {
+        begin_failure(group, group.sync_status);
+        if (committing_ == 0) finish_failure();
+      }
+      break;
+    }
+    if (!ready(group)) break;
+    group.stage = Group::Stage::committing;
+    group.batch_next = nullptr;
+    (first == nullptr ? first : last->batch_next) = &group;
+    last = &group;
+    ++submitted_;
+  }
+  return first;
+}
+
 // Takes groups into the second stage, in order.
 void Committer::commit_ready() {
-  while (core_.failed.ok() && submitted_ < queue_.size()) {
-    Group& group = *queue_[submitted_];
-    if (group.stage != Group::Stage::synced) return;
-    if (!group.sync_status.ok()) {
-      begin_failure(group, group.sync_status);
-      return;
+  while (core_.failed.ok() && committing_ < limits::kCommitsAtOnce) {
+    Group* const first = take_batch();
+    if (first == nullptr) return;
+    for (Group* group = first; group != nullptr; group = group->batch_next) {
+      for (CachedMap* map : group->maps) map->committing = true;
     }
-    if (!ready(group)) return;
-    for (CachedMap* map : group.maps) map->committing = true;
-    ++submitted_;
     ++committing_;
-    group.stage = Group::Stage::committing;
-    group.mode = engine::KvMode::write_durable;
-    group.attempts = 0;
-    core_.kv.submit(group);
+    first->mode = engine::KvMode::write_durable;
+    first->attempts = 0;
+    core_.kv.submit(*first);
   }
 }
 
@@ -264,30 +290,42 @@ bool Committer::try_again(Group& group) {
   return true;
 }
 
-void Committer::on_committed(Group& group) {
-  if (!group.status.ok() && try_again(group)) return;
+void Committer::on_committed(Group& first) {
+  if (!first.status.ok() && try_again(first)) return;
   --committing_;
-  for (CachedMap* map : group.maps) map->committing = false;
-  if (group.status.ok()) {
-    core_.counters.commits.add();
-    for (CachedMap* map : group.maps) {
-      if (--map->pending == 0) core_.index.release_if_unused(*map);
+  for (Group* group = &first; group != nullptr;) {
+    Group* const next = std::exchange(group->batch_next, nullptr);
+    for (CachedMap* map : group->maps) map->committing = false;
+    if (first.status.ok()) {
+      on_group_committed(*group);
+    } else {
+      group->stage = Group::Stage::failed;
     }
-    group.maps.clear();
-    group.stage = Group::Stage::committed;
-    if (!group.freed.empty()) core_.reclaim.retire(group.freed);
+    group = next;
+  }
+  core_.counters.commits.add();
+  if (first.status.ok()) {
     end_committed();
   } else {
-    begin_failure(group, group.status);
+    begin_failure(first, first.status);
   }
-  if (!core_.failed.ok()) {
-    if (committing_ == 0) finish_failure();
-  } else {
+  if (core_.failed.ok()) {
     commit_ready();
     start();
+  } else if (committing_ == 0) {
+    finish_failure();
   }
   core_.updater.space_changed();
   core_.check_closed();
+}
+
+void Committer::on_group_committed(Group& group) {
+  for (CachedMap* map : group.maps) {
+    if (--map->pending == 0) core_.index.release_if_unused(*map);
+  }
+  group.maps.clear();
+  group.stage = Group::Stage::committed;
+  if (!group.freed.empty()) core_.reclaim.retire(group.freed);
 }
 
 // Those who wait for a group wait for those before it, too.
@@ -332,7 +370,6 @@ void Committer::begin_failure(Group& group, Status status) {
     }
   }
   group.stage = Group::Stage::failed;
-  if (committing_ == 0) finish_failure();
 }
 
 void Committer::finish_failure() {

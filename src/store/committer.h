@@ -35,8 +35,9 @@ struct Group final : engine::KvOp {
   int attempts = 0;
   Status sync_status;
   uint32_t next_file = 0;
-  uint32_t syncs = 0;       // in flight
-  uint32_t new_blocks = 0;  // written by its updates
+  uint32_t syncs = 0;           // in flight
+  uint32_t new_blocks = 0;      // written by its updates
+  Group* batch_next = nullptr;  // committed in the same transaction, that of the first
   std::vector<CachedMap*> maps;
   std::vector<Extent> freed;
   std::vector<uint32_t> files;
@@ -50,6 +51,7 @@ struct Group final : engine::KvOp {
   std::array<FileSync*, limits::kGroupSyncs> idle_syncs{};
 
   Status body(engine::KvTransaction& transaction) override;
+  void write(engine::KvTransaction& transaction) const;
 };
 
 class Committer {
@@ -81,7 +83,9 @@ class Committer {
   void next_syncs(Group& group);
   void on_synced(Group& group, Group::FileSync& op);
   void commit_ready();
+  Group* take_batch();
   bool ready(const Group& group) const;
+  void on_group_committed(Group& group);
   void on_committed(Group& group);
   bool try_again(Group& group);
   void end_committed();

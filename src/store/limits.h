@@ -62,6 +62,9 @@ inline constexpr std::chrono::milliseconds kCommitDelay{200};
 inline constexpr uint32_t kGroups = 12;
 inline constexpr uint32_t kGroupsSyncing = 6;
 inline constexpr uint32_t kGroupBlocksLarge = 128;
+// Transactions at a time: as many as a KV store has threads at least. What is ready meanwhile goes
+// together into the next.
+inline constexpr uint32_t kCommitsAtOnce = 2;
 inline constexpr uint32_t kGroupSyncs = 16;  // data files synced at a time
 // A commit that the KV store refuses as busy is tried again so often before the target gives up.
 inline constexpr int kCommitAttemptsMax = 8;

@@ -88,27 +88,30 @@ class Rig {
   }
 
   Status write(ChunkId chunk, uint32_t offset, std::vector<std::byte>& bytes, bool durable = true) {
+    std::byte* memory = aligned(bytes.size());
+    std::copy(bytes.begin(), bytes.end(), memory);
     WriteOp op;
     op.chunk = chunk;
     op.offset = offset;
-    op.source = {bytes.data(), bytes.size(), engine::kNoBuffer, engine::MemoryKind::host};
+    op.source = {memory, bytes.size(), engine::kNoBuffer, engine::MemoryKind::host};
     op.durable = durable;
     return run(op);
   }
   std::vector<std::byte> read(ChunkId chunk, uint32_t offset, uint32_t length,
                               Status* status = nullptr) {
-    std::vector<std::byte> bytes(length, std::byte{0xee});
+    std::byte* memory = aligned(length);
+    std::fill_n(memory, length, std::byte{0xee});
     ReadOp op;
     op.chunk = chunk;
     op.offset = offset;
-    op.destination = {bytes.data(), bytes.size(), engine::kNoBuffer, engine::MemoryKind::host};
+    op.destination = {memory, length, engine::kNoBuffer, engine::MemoryKind::host};
     const Status result = run(op);
     if (status != nullptr) {
       *status = result;
     } else {
       EXPECT_TRUE(result.ok()) << result.name();
     }
-    return bytes;
+    return std::vector<std::byte>(memory, memory + length);
   }
   Status clear(ChunkId chunk, uint32_t begin, uint32_t end, bool durable = true) {
     ClearOp op;
@@ -144,8 +147,15 @@ class Rig {
     target_.reset();
     life_.reset();
   }
+  // Which way an operation takes depends on the address, and must not on the allocator's mood.
+  std::byte* aligned(size_t length) {
+    memory_.resize(length + 4096);
+    const auto address = reinterpret_cast<uintptr_t>(memory_.data());
+    return memory_.data() + (align_up(address, 4096) - address);
+  }
 
   RigOptions options_;
+  std::vector<std::byte> memory_;
   std::optional<Life> life_;
   std::unique_ptr<Target> target_;
 };

@@ -465,7 +465,7 @@ TEST_F(StoreSimulation, keeps_its_promises_whatever_happens) {
 }
 
 TEST_F(StoreSimulation, repeats_itself_for_the_same_seed) {
-  for (uint64_t seed = 1; seed <= 10; ++seed) {
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
     EXPECT_EQ(simulate(seed).trace_hash, simulate(seed).trace_hash) << seed;
   }
   EXPECT_NE(simulate(1).trace_hash, simulate(2).trace_hash);

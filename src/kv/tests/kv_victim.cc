@@ -28,7 +28,7 @@ Status put(engine::Kv& kv, KvMode mode, const std::string& key, const std::strin
 // One numbered commit after the other, each acknowledged.
 void write(engine::Kv& kv, int next) {
   for (int i = next;; ++i) {
-    const KvMode mode = i % 3 == 0 ? KvMode::write_durable : KvMode::write;
+    const KvMode mode = i % 16 == 0 ? KvMode::write_durable : KvMode::write;
     if (!put(kv, mode, std::to_string(i), std::string(5000, 'k')).ok()) ::_exit(1);
     say(i);
   }

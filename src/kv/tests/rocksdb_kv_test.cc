@@ -286,7 +286,7 @@ TEST_F(RocksDbTest, commits_survive_when_the_process_is_killed) {
   open();
   engine::SeededRandom random(3);
   int next = 0;
-  for (int round = 0; round < 12; ++round) {
+  for (int round = 0; round < 10; ++round) {
     Victim victim("write", path_, next);
     // Let it come to a random commit, then kill it.
     int acknowledged = -1;

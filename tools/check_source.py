@@ -4,7 +4,8 @@
 - Size: a file of more than 1,000 lines fails, one of more than 500 is worth a thought.
 - Unfinished work is an issue, not a comment: no TODO, FIXME, XXX or HACK in src/.
 - The seams: the libraries of the deterministic core see time, randomness, disks and sockets only
-  through engine, so that a whole node can run in one thread from one seed. Their tests are free.
+  through engine, so that a whole node can run in one thread from one seed. Their tests and benchmarks are
+  free.
 - Placement and the like must give the same answer everywhere: nothing under src/ uses library
   functions whose results differ between standard libraries.
 - Every library has a README.md.
@@ -106,9 +107,9 @@ def check_text(name, text, core):
 
 
 def is_core(name):
-    """Whether the seams rule holds for the file of that path."""
+    """Whether the seams rule holds for the file of that path: not for programs around a library."""
     parts = pathlib.PurePosixPath(name).parts
-    return parts[0] == "src" and parts[1] in CORE and "tests" not in parts
+    return parts[0] == "src" and parts[1] in CORE and not {"tests", "bench", "fuzz"} & set(parts)
 
 
 def main():

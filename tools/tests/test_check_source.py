@@ -91,6 +91,7 @@ class Seams(unittest.TestCase):
         self.assertTrue(check_source.is_core("src/store/a.cc"))
         self.assertTrue(check_source.is_core("src/ring/include/penstock/ring.h"))
         self.assertFalse(check_source.is_core("src/store/tests/a.cc"))
+        self.assertFalse(check_source.is_core("src/store/bench/a.cc"))
         self.assertFalse(check_source.is_core("src/disk/a.cc"))
         self.assertFalse(check_source.is_core("tests/sim/a.cc"))
         self.assertEqual(messages("pread(1);", name="src/disk/a.cc", core=False), [])

@@ -26,6 +26,11 @@ constexpr uint64_t kSlotBytes = uint64_t{1} << kSlotBytesShift;
 constexpr uint64_t kIgnored = 1;
 constexpr uint64_t kTagStep = 2;
 
+// See harvest(). Measured with 64 random reads of 4 KiB on a virtual drive: as fast as entering the
+// kernel for every four, with fewer than half as many calls.
+constexpr unsigned kHarvestMin = 4;
+constexpr unsigned kHarvestGrowth = 2;
+
 static_assert(engine::kDiskBuffersMax <= Ring::kBuffersMax);
 
 int this_thread() {
@@ -226,13 +231,13 @@ bool UringDisk::poll() {
   if (ring_.unsubmitted() == 0) {
     deferred_ = false;
     if (!ring_.wants_enter()) return worked;
-  } else if (!deferred_) {
+  } else if (!deferred_ && ring_.completed() == 0) {
     deferred_ = true;
     return worked;
   }
   entered(io_uring_submit_and_get_events(&ring_.raw()));
   deferred_ = false;
-  worked |= harvest();
+  if (!worked) worked = harvest();
   return worked;
 }
 
@@ -280,15 +285,22 @@ void UringDisk::entered(int result) {
          result == -ETIME);
 }
 
+// Drives complete in bursts. If all of a burst were answered before the answers are submitted, the
+// drive would have nothing to do meanwhile; so the fewer operations the kernel still has, the fewer
+// are taken at once, and what they lead to is submitted before the next are taken.
 bool UringDisk::harvest() {
+  const unsigned ready = ring_.completed();
+  if (ready == 0) return false;
+  const unsigned mine = ring_.unsubmitted() + ready;
+  const unsigned in_kernel = in_flight_ > mine ? in_flight_ - mine : 0;
+  const unsigned most = std::max(kHarvestMin, kHarvestGrowth * in_kernel);
   unsigned head = 0;
   unsigned count = 0;
   io_uring_cqe* completion = nullptr;
   io_uring_for_each_cqe(&ring_.raw(), head, completion) {
     handle(*completion);
-    ++count;
+    if (++count == most) break;
   }
-  if (count == 0) return false;
   io_uring_cq_advance(&ring_.raw(), count);
   ops_.add(std::exchange(finished_, 0));
   return true;

@@ -1,23 +1,14 @@
-// What is particular to the real disks; the contract that they share with the simulated one is
-// tested in src/sim/tests/disk_conformance_test.cc.
+// What is particular to the disk on io_uring; the contract that they share with the simulated one
+// is tested in src/sim/tests/disk_conformance_test.cc.
+#include "node.h"
+
 #include <atomic>
-#include <cstdlib>
-#include <cstring>
-#include <fcntl.h>
-#include <gtest/gtest.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
-
-#include "penstock/disk.h"
 
 // Counts the allocations of this program.
 namespace {
@@ -39,107 +30,6 @@ std::atomic<uint64_t> allocations{0};
 
 namespace penstock::disk {
 namespace {
-
-using engine::DiskFile;
-using engine::DiskOp;
-using engine::DiskOpKind;
-using engine::Loop;
-using engine::Op;
-
-class TemporaryDirectory {
- public:
-  explicit TemporaryDirectory(const std::string& parent = testing::TempDir()) {
-    path_ = parent + "/penstock-disk-XXXXXX";
-    EXPECT_NE(::mkdtemp(path_.data()), nullptr);
-  }
-  ~TemporaryDirectory() { (void)!std::system(("rm -rf '" + path_ + "'").c_str()); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
-struct Node {
-  explicit Node(const DiskConfig& config) {
-    auto created = DiskDriver::create(config);
-    EXPECT_TRUE(created.has_value());
-    driver = std::move(*created);
-    loop = std::make_unique<Loop>(engine::system_clock(), random, driver->parker());
-    disk = &driver->attach(*loop);
-  }
-  Status run(DiskOp& op) {
-    engine::PollingCaller caller;
-    return caller.call(*loop, [&](Op& done) {
-      op.owner = &done;
-      op.completion = [](Op& self) {
-        Op& end = self.owner_as<Op>();
-        end.status = self.status;
-        end.completion(end);
-      };
-      disk->submit(op);
-    });
-  }
-  engine::SeededRandom random{1};
-  std::unique_ptr<DiskDriver> driver;
-  std::unique_ptr<Loop> loop;
-  engine::Disk* disk = nullptr;
-};
-
-struct FreeMemory {
-  void operator()(std::byte* memory) const { std::free(memory); }
-};
-using Memory = std::unique_ptr<std::byte, FreeMemory>;
-Memory aligned_memory(size_t size) {
-  return Memory(static_cast<std::byte*>(std::aligned_alloc(4096, size)));
-}
-
-uint64_t counter(const std::string& name) {
-  for (const auto& sample : metrics::snapshot()) {
-    if (sample.name == name) return sample.value;
-  }
-  return 0;
-}
-
-bool has_uring() {
-  TemporaryDirectory directory;
-  Node node({.root = directory.path()});
-  return node.disk->facts().backend == "io_uring";
-}
-
-#define NEEDS_URING() \
-  if (!has_uring()) GTEST_SKIP() << "this machine refuses io_uring"
-
-DiskFile make_file(Node& node, const std::string& path, uint64_t size) {
-  auto opened = node.disk->open(path, {.create = true});
-  EXPECT_TRUE(opened.has_value());
-  DiskOp op;
-  op.kind = DiskOpKind::allocate;
-  op.file = *opened;
-  op.length = size;
-  EXPECT_TRUE(node.run(op).ok());
-  return *opened;
-}
-
-// Of data that has been written, so that reading it takes the drive and does not end at once.
-DiskFile make_written_file(Node& node, const std::string& path) {
-  const DiskFile file = make_file(node, path, kMiB);
-  const Memory memory = aligned_memory(kMiB);
-  std::memset(memory.get(), 1, kMiB);
-  DiskOp write;
-  write.kind = DiskOpKind::write;
-  write.file = file;
-  write.memory = {memory.get(), kMiB, engine::kNoBuffer, {}};
-  EXPECT_TRUE(node.run(write).ok());
-  DiskOp sync;
-  sync.kind = DiskOpKind::sync;
-  sync.file = file;
-  EXPECT_TRUE(node.run(sync).ok());
-  return file;
-}
-
-struct CountingRead : DiskOp {
-  int* completed = nullptr;
-};
 
 TEST(UringDisk, a_batch_of_reads_costs_one_system_call_and_no_allocation) {
   NEEDS_URING();
@@ -400,102 +290,6 @@ TEST(UringDisk, buffers_beyond_the_memory_lock_limit_are_refused_and_work_all_th
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0);
-}
-
-// As containers do it: io_uring_setup fails with EPERM.
-bool forbid_uring() {
-  const sock_filter code[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog program{std::size(code), const_cast<sock_filter*>(code)};
-  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
-}
-
-TEST(DiskDriver, serves_with_threads_where_io_uring_is_forbidden) {
-  TemporaryDirectory directory;
-  const pid_t child = ::fork();
-  if (child == 0) {
-    if (!forbid_uring()) ::_exit(10);
-    log::set_level(log::Level::off);
-    {
-      Node node({.root = directory.path()});
-      const engine::DiskFacts& facts = node.disk->facts();
-      if (facts.backend != "threads" || facts.route != engine::Route::disk_threads) ::_exit(11);
-      if (facts.reason.find("io_uring_setup: Operation not permitted") != 0) ::_exit(12);
-      const DiskFile file = make_file(node, directory.path() + "/data", kMiB);
-      const Memory memory = aligned_memory(8192);
-      memory.get()[0] = std::byte{42};
-      DiskOp write;
-      write.kind = DiskOpKind::write;
-      write.file = file;
-      write.memory = {memory.get(), 4096, engine::kNoBuffer, {}};
-      if (!node.run(write).ok()) ::_exit(13);
-      DiskOp read;
-      read.file = file;
-      read.memory = {memory.get() + 4096, 4096, engine::kNoBuffer, {}};
-      if (!node.run(read).ok() || memory.get()[4096] != std::byte{42}) ::_exit(14);
-      node.disk->close(file);
-    }
-    ::_exit(0);
-  }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 0);
-}
-
-TEST(DiskDriver, refuses_a_root_that_is_no_directory_with_a_message_that_names_it) {
-  TemporaryDirectory directory;
-  auto missing = DiskDriver::create({.root = directory.path() + "/none"});
-  ASSERT_FALSE(missing.has_value());
-  EXPECT_EQ(missing.error().status, Status(Code::not_found));
-  EXPECT_NE(missing.error().message.find("/none"), std::string::npos);
-  ASSERT_NE(std::system(("touch " + directory.path() + "/file").c_str()), -1);
-  auto file = DiskDriver::create({.root = directory.path() + "/file"});
-  ASSERT_FALSE(file.has_value());
-  EXPECT_EQ(file.error().status, Status(Code::not_directory));
-}
-
-TEST(DiskDriver, leaves_nothing_behind_in_the_directory) {
-  TemporaryDirectory directory;
-  {
-    Node node({.root = directory.path()});
-    auto lock = node.disk->lock_directory(directory.path());
-    ASSERT_TRUE(lock.has_value());
-  }
-  Node node({.root = directory.path()});
-  auto names = node.disk->list(directory.path());
-  ASSERT_TRUE(names.has_value());
-  EXPECT_TRUE(names->empty());
-}
-
-TEST(DiskDriver, says_why_a_directory_is_not_direct) {
-  if (::access("/dev/shm", W_OK) != 0) GTEST_SKIP() << "no tmpfs at /dev/shm";
-  TemporaryDirectory directory("/dev/shm");
-  Node node({.root = directory.path()});
-  EXPECT_FALSE(node.disk->facts().direct);
-  EXPECT_NE(node.disk->facts().direct_reason.find("tmpfs"), std::string::npos);
-  EXPECT_EQ(node.disk->facts().alignment, 1u);
-}
-
-TEST(LocalDisk, a_locked_directory_is_in_use_for_another_process) {
-  TemporaryDirectory directory;
-  Node node({.root = directory.path()});
-  auto lock = node.disk->lock_directory(directory.path());
-  ASSERT_TRUE(lock.has_value());
-  const pid_t child = ::fork();
-  if (child == 0) {
-    Node other({.root = directory.path(), .force_threads = true, .thread_count = 1});
-    auto second = other.disk->lock_directory(directory.path());
-    ::_exit(!second.has_value() && second.error() == Status(Code::in_use) ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 }  // namespace

@@ -116,33 +116,33 @@ void Session::on_shares(const std::function<void(ShardShare&, engine::Op&)>& wor
   }
 }
 
-void Session::execute(Message message) {
-  wire::Reply reply;
-  reply.id = message.request.id;
-  bool end = false;
-  if (const auto* hello = std::get_if<wire::Hello>(&message.request.body)) {
-    if (hello->version != wire::kSessionVersion) {
-      reply.status = Status(Code::wrong_version, hello->version);
-      reply.text = fmt::format("this agent speaks version {} of the session protocol, not {}",
-                               wire::kSessionVersion, hello->version);
-      end = true;
-    } else {
-      reply.body = wire::Welcome{wire::kSessionVersion, id_};
-      // Release pairs with the acquire of whichever thread executes the next request.
-      greeted_.store(true, std::memory_order_release);
-    }
-  } else if (!greeted_.load(std::memory_order_acquire)) {
-    return host_.end_session(id_);
-  } else {
-    Answer answer = handle(message.request.body, message.descriptors);
-    if (answer) {
-      reply.body = std::move(*answer);
-    } else {
-      reply.status = answer.error().status;
-      reply.text = answer.error().message;
-      end = reply.status == Code::bad_message;
-    }
+wire::Reply Session::greet(uint64_t id, const wire::Hello& hello) {
+  if (hello.version != wire::kSessionVersion) {
+    return {id,
+            Status(Code::wrong_version, hello.version),
+            fmt::format("this agent speaks version {} of the session protocol, not {}",
+                        wire::kSessionVersion, hello.version),
+            {}};
   }
+  // Release pairs with the acquire of whichever thread executes the next request.
+  greeted_.store(true, std::memory_order_release);
+  return {id, Code::ok, "", wire::Welcome{wire::kSessionVersion, id_}};
+}
+
+wire::Reply Session::reply_to(Message& message) {
+  const uint64_t id = message.request.id;
+  if (const auto* hello = std::get_if<wire::Hello>(&message.request.body)) return greet(id, *hello);
+  if (!greeted_.load(std::memory_order_acquire)) {
+    return {id, Code::bad_message, "the session has not begun", {}};
+  }
+  Answer answer = handle(message.request.body, message.descriptors);
+  if (!answer) return {id, answer.error().status, answer.error().message, {}};
+  return {id, Code::ok, "", std::move(*answer)};
+}
+
+void Session::execute(Message message) {
+  const wire::Reply reply = reply_to(message);
+  const bool end = reply.status == Code::bad_message || reply.status == Code::wrong_version;
   if (!send(socket_.get(), reply).ok() || end) host_.end_session(id_);
 }
 

@@ -107,6 +107,8 @@ class Session {
   };
   using Answer = Outcome<wire::ReplyBody>;
 
+  wire::Reply greet(uint64_t id, const wire::Hello& hello);
+  wire::Reply reply_to(Message& message);
   Answer handle(const wire::RequestBody& body, std::vector<ForeignFd>& descriptors);
 
   // session_memory.cc: regions and rings

@@ -24,8 +24,8 @@ struct DiskConfig {
 //   engine::Loop loop(clock, random, (*driver)->parker());
 //   engine::Disk& disk = (*driver)->attach(loop);
 //
-// The loop may be polled by any thread, one at a time, and handed on, also with operations in flight:
-// from start-up code to the shard's thread, then to clean-up code.
+// The loop may be polled by any thread, one at a time, and handed on, also with operations in
+// flight: from start-up code to the shard's thread, then to clean-up code.
 //
 // End: nothing in flight, loop.remove(disk) if the loop is to live on; then loop and driver in any
 // order, as neither's destructor touches the other.

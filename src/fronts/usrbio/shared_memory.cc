@@ -1,5 +1,6 @@
 #include "shared_memory.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <dirent.h>
@@ -11,6 +12,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <vector>
 
 namespace penstock::usrbio {
 
@@ -132,7 +134,7 @@ void unlink_shared_memory(const std::string& name) {
 }
 
 size_t remove_abandoned_memory(const std::string& link_directory) {
-  size_t removed = 0;
+  std::vector<std::string> removed;
   for_each_entry(kDirectory, [&](const std::string& name) {
     if (!name.starts_with(kMemoryPrefix)) return;
     const std::string path = path_of(name);
@@ -140,21 +142,22 @@ size_t remove_abandoned_memory(const std::string& link_directory) {
     struct stat status {};
     if (!fd || ::fstat(fd.get(), &status) != 0 || status.st_uid != ::geteuid()) return;
     if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return;
-    if (::unlink(path.c_str()) == 0) ++removed;
+    if (::unlink(path.c_str()) == 0) removed.push_back(name);
   });
+  if (removed.empty()) return 0;
+  // Only links to these: what another dangling link means is known where its /dev/shm is, which may
+  // be another container's.
   for_each_entry(link_directory, [&](const std::string& name) {
     const std::string link = fmt::format("{}/{}", link_directory, name);
     char target[PATH_MAX];
     const ssize_t n = ::readlink(link.c_str(), target, sizeof(target));
     if (n <= 0) return;
     const auto memory = shared_memory_name(std::string_view(target, static_cast<size_t>(n)));
-    struct stat status {};
-    if (memory && memory->starts_with(kMemoryPrefix) &&
-        ::lstat(path_of(*memory).c_str(), &status) != 0 && errno == ENOENT) {
+    if (memory && std::find(removed.begin(), removed.end(), *memory) != removed.end()) {
       ::unlink(link.c_str());
     }
   });
-  return removed;
+  return removed.size();
 }
 
 void prefer_numa_node(void* base, size_t size, int numa) {

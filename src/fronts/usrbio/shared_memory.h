@@ -41,8 +41,8 @@ struct SharedMemory {
 // on it, so that what a killed program has left behind can be told from what is in use.
 inline constexpr std::string_view kMemoryPrefix = "penstock-iov-";
 
-// Removes memory of the calling user's that nobody uses any more, and dangling links to such memory
-// from `link_directory`. Returns how many files it removed.
+// Removes memory of the calling user's that nobody uses any more, and the links to it from
+// `link_directory`. Returns how many files it removed.
 size_t remove_abandoned_memory(const std::string& link_directory);
 
 // New memory of `size` bytes, rounded up to pages, all of it there: what is missing is reported now

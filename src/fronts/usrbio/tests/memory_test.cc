@@ -112,7 +112,8 @@ TEST(SharedMemory, memory_that_nobody_uses_is_removed_with_its_link) {
   ASSERT_TRUE(create_shared_memory(foreign, 4096, -1));
   auto opener = open_shared_memory(opened, 4096);
   ASSERT_TRUE(opener);
-  for (const std::string& name : {used, opened, abandoned, foreign}) {
+  const std::string elsewhere = make();  // in another container's /dev/shm
+  for (const std::string& name : {used, opened, abandoned, foreign, elsewhere}) {
     ASSERT_EQ(::symlink(("/dev/shm/" + name).c_str(), link(name).c_str()), 0);
   }
   EXPECT_GE(remove_abandoned_memory(directory), 1U);
@@ -124,6 +125,7 @@ TEST(SharedMemory, memory_that_nobody_uses_is_removed_with_its_link) {
   EXPECT_TRUE(std::filesystem::is_symlink(link(opened)));
   EXPECT_FALSE(std::filesystem::is_symlink(link(abandoned)));
   EXPECT_TRUE(std::filesystem::is_symlink(link(foreign)));
+  EXPECT_TRUE(std::filesystem::is_symlink(link(elsewhere)));
   for (const std::string& name : {used, opened, foreign}) unlink_shared_memory(name);
   std::filesystem::remove_all(directory);
 }

@@ -1,4 +1,5 @@
 // Rings and files against a real agent.
+#include "tests/allocations.h"
 #include "tests/node_fixture.h"
 
 namespace penstock::usrbio {
@@ -235,6 +236,24 @@ TEST_F(Usrbio, hard_links_and_holes_are_made) {
   std::fill(expected.begin() + 128 * kKiB, expected.begin() + 192 * kKiB, '\0');
   EXPECT_TRUE(seen == expected);
   EXPECT_EQ(hf3fs_punchhole(fd, 1, end.data(), start.data(), 0), EINVAL);
+}
+
+TEST_F(Usrbio, steady_state_allocates_nothing) {
+  const int fd = make_file("steady", random_bytes(kMiB, 17));
+  make_iov();
+  for (const int depth : {0, 16, -16}) {
+    make_ring(true, 32, depth, depth == 0 ? 0 : 1000);
+    uint64_t before = 0;
+    for (size_t round = 0; round < 20; ++round) {
+      if (round == 4) before = allocations_of_this_thread();
+      for (size_t i = 0; i < 32; ++i) {
+        ASSERT_GE(prepare(true, i * 4096, fd, (round * 32 + i) % 256 * 4096, 4096), 0);
+      }
+      hf3fs_submit_ios(&ior_);
+      ASSERT_EQ(wait(32), 32);
+    }
+    EXPECT_EQ(allocations_of_this_thread() - before, 0U) << "io_depth " << depth;
+  }
 }
 
 TEST_F(Usrbio, rings_come_and_go) {

@@ -72,6 +72,10 @@ struct Inode {
   std::atomic<uint64_t> synced{0};
   // A length not above this one is on stable storage.
   std::atomic<uint64_t> durable_length{0};
+  // The write session is on stable storage: whatever the targets hold durably counts after a crash,
+  // so that a durable write has no length to record. Changes only while no writer is inside the
+  // gate, or from false to true. Relaxed: one write too many that records its length does no harm.
+  std::atomic<bool> session_durable{false};
   std::atomic<int64_t> modified{0};  // nanoseconds since 1970
 
   // Under `control`, which is held across calls to meta and the targets. Taken before any lock of
@@ -83,8 +87,9 @@ struct Inode {
   bool fresh = false;
   // Meta holds a write session: after a crash the length is looked for in the targets.
   bool session = false;
-  uint32_t writers = 0;  // opens for writing
-  uint64_t settled = 1;  // changes up to here are recorded in meta
+  uint64_t session_number = 0;  // of this one or the last
+  uint32_t writers = 0;         // opens for writing
+  uint64_t settled = 1;         // changes up to here are recorded in meta
   uint64_t settled_length = 0;
   Status first_error;  // of settling in the background, for close_file()
 };

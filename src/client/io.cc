@@ -66,13 +66,12 @@ Status FileSystemImpl::sync_all() {
   struct Synced {
     std::shared_ptr<Inode> inode;
     uint64_t changes = 0;
-    uint64_t length = 0;
-    uint32_t cuts = 0;
+    Lengths::Recorded recorded;
   };
   std::vector<Synced> all;
   for (std::shared_ptr<Inode>& inode : table_.acquire_all()) {
     const uint64_t changes = inode->changes.load(std::memory_order_acquire);
-    all.push_back({std::move(inode), changes});
+    all.push_back({std::move(inode), changes, {}});
   }
   Status status = targets_.sync_all();
   for (Synced& one : all) {
@@ -80,14 +79,13 @@ Status FileSystemImpl::sync_all() {
     const std::lock_guard lock(one.inode->control);
     if (!one.inode->loaded.load(std::memory_order_relaxed)) continue;
     status = lengths_.record(*one.inode, false, false);
-    one.length = one.inode->settled_length;
-    one.cuts = one.inode->cuts.load(std::memory_order_relaxed);
+    one.recorded = Lengths::recorded(*one.inode);
   }
   if (status.ok()) status = meta_.sync();
   for (Synced& one : all) {
     if (status.ok()) {
       const std::lock_guard lock(one.inode->control);
-      Lengths::note_synced(*one.inode, one.changes, one.length, one.cuts);
+      Lengths::note_synced(*one.inode, one.recorded, one.changes);
     }
     const Status dropped = give_back(one.inode, false);
     static_cast<void>(dropped);  // Nothing was settled: this was no writer.

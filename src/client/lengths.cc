@@ -80,7 +80,7 @@ void Lengths::serve() {
   {
     const std::lock_guard guard(mutex_);
     const size_t count = std::min(waiting_.size(), limits::kSettleBatch);
-    for (size_t i = 0; i < count; ++i) entries_.push_back({waiting_[i], 0, 0, Code::ok});
+    for (size_t i = 0; i < count; ++i) entries_.push_back({waiting_[i], {}, Code::ok});
     waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<ptrdiff_t>(count));
   }
   // Those whose inode is busy further up the stack of a single-threaded node.
@@ -93,8 +93,7 @@ void Lengths::serve() {
       continue;
     }
     entry.status = record(inode, false, false);
-    entry.length = inode.settled_length;
-    entry.cuts = inode.cuts.load(std::memory_order_relaxed);
+    entry.recorded = recorded(inode);
     inode.control.unlock();
     any |= entry.status.ok();
   }
@@ -117,7 +116,7 @@ void Lengths::note_durable(const Entry& entry) {
   const bool locked = lock(inode);
   ASSERT(locked);
   const std::lock_guard guard(inode.control, std::adopt_lock);
-  note_synced(inode, request.synced_changes, entry.length, entry.cuts);
+  note_synced(inode, entry.recorded, request.synced_changes);
 }
 
 bool Lengths::lock(Inode& inode) {
@@ -140,7 +139,10 @@ Status Lengths::record(Inode& inode, bool durable, bool end_session) {
   TRY(meta_.settle(inode.id, settled, durable));
   inode.settled = changes;
   inode.settled_length = settled.length;
-  if (end_session) inode.session = false;
+  if (end_session) {
+    inode.session = false;
+    inode.session_durable.store(false, std::memory_order_relaxed);
+  }
   return Code::ok;
 }
 
@@ -149,13 +151,23 @@ Status Lengths::begin_session(Inode& inode) {
   TRY_ASSIGN(const uint64_t token, meta_.begin_write(inode.id));
   static_cast<void>(token);
   inode.session = true;
+  ++inode.session_number;
   return Code::ok;
 }
 
-void Lengths::note_synced(Inode& inode, uint64_t changes, uint64_t length, uint32_t cuts) {
-  if (inode.cuts.load(std::memory_order_relaxed) == cuts) {
+Lengths::Recorded Lengths::recorded(const Inode& inode) {
+  return {.length = inode.settled_length,
+          .cuts = inode.cuts.load(std::memory_order_relaxed),
+          .session = inode.session ? inode.session_number : 0};
+}
+
+void Lengths::note_synced(Inode& inode, const Recorded& recorded, uint64_t changes) {
+  if (inode.cuts.load(std::memory_order_relaxed) == recorded.cuts) {
     const uint64_t known = inode.durable_length.load(std::memory_order_relaxed);
-    inode.durable_length.store(std::max(known, length), std::memory_order_relaxed);
+    inode.durable_length.store(std::max(known, recorded.length), std::memory_order_relaxed);
+  }
+  if (inode.session && inode.session_number == recorded.session) {
+    inode.session_durable.store(true, std::memory_order_relaxed);
   }
   const uint64_t known = inode.synced.load(std::memory_order_relaxed);
   // Release pairs with the acquire of a sync that finds nothing left to do.

@@ -38,15 +38,20 @@ class Lengths {
   // Begins a write session if there is none: to be called while the targets would tell the truth
   // about the length after a crash.
   Status begin_session(Inode& inode);
-  // Everything recorded in meta is durable by now, and so is the data up to `changes` (0: not
-  // known) in the targets. `length` was recorded when the file had been cut `cuts` times.
-  static void note_synced(Inode& inode, uint64_t changes, uint64_t length, uint32_t cuts);
+  // What is known of an inode before meta is synced, and becomes true of stable storage after it.
+  struct Recorded {
+    uint64_t length = 0;
+    uint32_t cuts = 0;
+    uint64_t session = 0;  // 0: none
+  };
+  static Recorded recorded(const Inode& inode);
+  // Meta was synced since `recorded`, and the targets hold the data up to `changes` (0: not known).
+  static void note_synced(Inode& inode, const Recorded& recorded, uint64_t changes);
 
  private:
   struct Entry {
     SettleRequest* request = nullptr;
-    uint64_t length = 0;
-    uint32_t cuts = 0;
+    Recorded recorded;
     Status status;
   };
 

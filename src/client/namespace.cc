@@ -80,9 +80,17 @@ Result<Attributes> FileSystemImpl::link(const Credentials& credentials, InodeId 
   TRY(check_open());
   const uint64_t drops = table_.drops();
   TRY_ASSIGN(Attributes linked, merged(meta_.link(credentials, inode, parent, name), drops));
+  note_change(inode);
   tell_entry(parent, name, self);
   tell_changed(inode, 0, 0, self);
   return linked;
+}
+
+// So that a sync of the file does not find it clean.
+void FileSystemImpl::note_change(InodeId id) {
+  if (const std::shared_ptr<Inode> inode = table_.peek(id)) {
+    inode->changes.fetch_add(1, std::memory_order_seq_cst);
+  }
 }
 
 void FileSystemImpl::removed(const meta::Removed& removed, Observer* self) {
@@ -135,6 +143,7 @@ Status FileSystemImpl::set_xattr(const Credentials& credentials, InodeId inode,
                                  meta::XattrMode mode, Observer* self) {
   TRY(check_open());
   TRY(meta_.set_xattr(credentials, inode, name, value, mode));
+  note_change(inode);
   tell_changed(inode, 0, 0, self);
   return Code::ok;
 }
@@ -143,6 +152,7 @@ Status FileSystemImpl::remove_xattr(const Credentials& credentials, InodeId inod
                                     std::string_view name, Observer* self) {
   TRY(check_open());
   TRY(meta_.remove_xattr(credentials, inode, name));
+  note_change(inode);
   tell_changed(inode, 0, 0, self);
   return Code::ok;
 }

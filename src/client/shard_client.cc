@@ -281,7 +281,8 @@ void ShardClient::wrote(Operation& op) {
   }
   if (!op.error.ok()) [[unlikely]]
     inode.stray.store(true, std::memory_order_relaxed);
-  const bool lengthens = inode.durable_length.load(std::memory_order_relaxed) < op.failed_at;
+  const bool lengthens = !inode.session_durable.load(std::memory_order_relaxed) &&
+                         inode.durable_length.load(std::memory_order_relaxed) < op.failed_at;
   inode.gate.leave();
   if (op.failed_at > op.begin && op.io->durable && lengthens && op.error.ok()) {
     return settle(op, 0);

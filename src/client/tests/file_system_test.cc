@@ -356,6 +356,39 @@ TEST(SyncTest, a_durable_write_makes_its_length_durable) {
   EXPECT_EQ(node.kv_image.commits(), commits) << "an overwrite has no length to record";
 }
 
+TEST(SyncTest, only_the_first_durable_write_of_a_session_records_anything) {
+  Node node;
+  const FileRef file = node.open("/a");
+  EXPECT_TRUE(node.write(file, 0, "12345", true).has_value());
+  const uint64_t commits = node.kv_image.commits();
+  EXPECT_TRUE(node.write(file, 5, std::string(100'000, 'x'), true).has_value());
+  EXPECT_EQ(node.kv_image.commits(), commits);
+  node.crash();
+  node.start();
+  EXPECT_EQ(node.length(inode_of(*file)), 100'005u) << "the target knows";
+  // A cut begins another session, of which the disk does not know yet.
+  const FileRef again = node.open("/a", {.write = true});
+  EXPECT_TRUE(node.write(again, 0, "x", true).has_value());
+  EXPECT_TRUE(node.truncate(inode_of(*again), 10).ok());
+  EXPECT_GT(node.kv_image.volatile_commits(), 0u);
+  EXPECT_TRUE(node.write(again, 10, "y", true).has_value());
+  EXPECT_EQ(node.kv_image.volatile_commits(), 0u);
+}
+
+TEST(SyncTest, covers_extended_attributes_and_links) {
+  Node node;
+  const FileRef file = node.open("/a");
+  EXPECT_TRUE(node.files->sync_file(file).ok());
+  EXPECT_TRUE(
+      node.files
+          ->set_xattr(node.root, inode_of(*file), "user.a", "b", meta::XattrMode::any, nullptr)
+          .ok());
+  EXPECT_TRUE(
+      node.files->link(node.root, inode_of(*file), meta::kRootInode, "b", nullptr).has_value());
+  EXPECT_TRUE(node.files->sync_file(file).ok());
+  EXPECT_EQ(node.kv_image.volatile_commits(), 0u);
+}
+
 TEST(SyncTest, everything_is_durable_after_sync_all) {
   Node node;
   const FileRef a = node.open("/a");

@@ -50,15 +50,20 @@ why_no_mount() {
 clean_up() {
   local rc=$?
   trap - EXIT INT TERM
-  if [[ -n $keep && $rc == 0 ]]; then exit 0; fi
+  if [[ -n $keep ]]; then
+    ((rc == 0)) || echo "failed; kept $scratch (stop the node with: $PENSTOCK down $node)"
+    exit "$rc"
+  fi
   if [[ -n $node ]]; then
     "$PENSTOCK" down "$node" >/dev/null 2>&1 || true
   fi
   if [[ -n $scratch ]]; then
-    # A mount that outlived its node would make rm -rf walk into it.
-    if mountpoint -q "$scratch/mount" 2>/dev/null; then
-      fusermount3 -u -z "$scratch/mount" 2>/dev/null || umount -l "$scratch/mount" 2>/dev/null || true
-    fi
+    # A mount that outlived its node (or an interrupted benchmark) would make rm -rf stumble.
+    local left
+    while read -r _ left _; do
+      [[ $left == "$scratch"/* ]] || continue
+      fusermount3 -u -z "$left" 2>/dev/null || umount -l "$left" 2>/dev/null || true
+    done </proc/self/mounts
     rm -rf --one-file-system "$scratch"
     echo "cleaned up $scratch"
   fi

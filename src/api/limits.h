@@ -16,8 +16,11 @@ using namespace penstock::limits;
 // death of the agent ends it at once.
 inline constexpr std::chrono::seconds kCallTimeout{120};
 
-// After an agent's death: for how long its successor is waited for, and how often it is looked for.
+// After an agent's death: for how long its successor is waited for (PENSTOCK_RECONNECT_SECONDS in
+// the environment changes it for sessions made later, up to the maximum), and how often it is
+// looked for.
 inline constexpr std::chrono::seconds kReconnectTimeout{10};
+inline constexpr std::chrono::seconds kReconnectTimeoutMax{3600};
 inline constexpr std::chrono::milliseconds kReconnectPauseMin{5};
 inline constexpr std::chrono::milliseconds kReconnectPauseMax{200};
 // One step of setting a session up again.

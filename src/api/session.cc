@@ -2,15 +2,30 @@
 
 #include "error.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/socket.h>
 
 namespace penstock::api {
 
+namespace {
+
+std::chrono::seconds reconnect_timeout() {
+  const char* text = std::getenv("PENSTOCK_RECONNECT_SECONDS");
+  if (text == nullptr) return limits::kReconnectTimeout;
+  const long wanted = std::strtol(text, nullptr, 10);
+  return std::clamp(std::chrono::seconds(wanted), std::chrono::seconds(0),
+                    limits::kReconnectTimeoutMax);
+}
+
+}  // namespace
+
 Session::Session()
     : generation_(fork_generation()),
+      reconnect_timeout_(reconnect_timeout()),
       access_table_(std::make_unique<std::array<std::atomic<uint8_t>, wire::kFilesMax>>()),
       access_(*access_table_) {}
 
@@ -200,7 +215,7 @@ void Session::connection_lost() {
 }
 
 bool Session::reconnect() {
-  const auto deadline = std::chrono::steady_clock::now() + limits::kReconnectTimeout;
+  const auto deadline = std::chrono::steady_clock::now() + reconnect_timeout_;
   auto pause = limits::kReconnectPauseMin;
   while (std::chrono::steady_clock::now() < deadline) {
     {

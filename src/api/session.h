@@ -115,7 +115,8 @@ class Session {
 
   std::string socket_path_;  // empty: the agent is in this process and has no successor
   std::unique_ptr<agent::Agent> agent_;
-  uint64_t generation_ = 0;
+  const uint64_t generation_;
+  const std::chrono::seconds reconnect_timeout_;
   std::thread monitor_;
 
   std::atomic<uint64_t> epoch_{1};  // release by the monitor pairs with acquire in the lanes

@@ -1,7 +1,5 @@
 #include "kernel_cache.h"
 
-#include "limits.h"
-
 #include <algorithm>
 
 namespace penstock::fuse {
@@ -28,9 +26,10 @@ void call_all(std::vector<std::function<void()>>& done) {
 
 }  // namespace
 
-KernelCache::KernelCache(client::FileSystem& files, KernelNotifier& notifier)
-    : files_(files), notifier_(notifier) {
-  files_.add_observer(*this);
+KernelCache::KernelCache(ChangeSource& source, KernelNotifier& notifier,
+                         std::chrono::milliseconds deadline)
+    : source_(source), notifier_(notifier), deadline_(deadline) {
+  source_.add(*this);
   known_[meta::kRootInode].references = 1;
   watch(meta::kRootInode);
   teller_ = std::thread([this] { tell_changes(); });
@@ -39,7 +38,7 @@ KernelCache::KernelCache(client::FileSystem& files, KernelNotifier& notifier)
 
 KernelCache::~KernelCache() {
   end_telling();
-  files_.remove_observer(*this);
+  source_.remove(*this);
 }
 
 void KernelCache::end_telling() {
@@ -70,7 +69,7 @@ void KernelCache::watch(InodeId inode) {
     const auto found = known_.find(inode);
     if (found == known_.end() || found->second.watched) return;
   }
-  files_.watch(inode, *this);
+  source_.watch(inode, *this);
   std::lock_guard lock(mutex_);
   const auto found = known_.find(inode);
   if (found != known_.end()) found->second.watched = true;
@@ -87,7 +86,7 @@ void KernelCache::unwatch_if_unused(InodeId inode) {
       known.watched = false;
     }
   }
-  files_.unwatch(inode, *this);
+  source_.unwatch(inode, *this);
 }
 
 void KernelCache::touch(InodeId inode) {
@@ -190,7 +189,7 @@ void KernelCache::data_changed(InodeId inode, uint64_t offset, uint64_t length,
 
 void KernelCache::entry_changed(InodeId parent, std::string_view name) {
   std::unique_lock lock(mutex_);
-  const auto deadline = Clock::now() + kInvalidationDeadline;
+  const auto deadline = Clock::now() + deadline_;
   const bool room = entry_told_.wait_until(
       lock, deadline, [this] { return stopping_ || entries_waiting_ < kEntryChangesMax; });
   if (stopping_ || !known_.contains(parent)) return;
@@ -285,8 +284,8 @@ void KernelCache::tell_inode(const ChangePtr& change) {
     const auto found = known_.find(change->inode);
     if (found != known_.end()) found->second.telling = false;
   }
-  finish(change);
   if (all) unwatch_if_unused(change->inode);
+  finish(change);
 }
 
 void KernelCache::finish(const ChangePtr& change) {
@@ -310,7 +309,7 @@ void KernelCache::release_late_changes() {
       continue;
     }
     const ChangePtr oldest = unfinished_.front();
-    const auto deadline = oldest->since + kInvalidationDeadline;
+    const auto deadline = oldest->since + deadline_;
     if (oldest->finished) {
       unfinished_.pop_front();
     } else if (Clock::now() < deadline) {
@@ -324,7 +323,7 @@ void KernelCache::release_late_changes() {
       lock.unlock();
       late_counter().add();
       log::warning("mount: the kernel did not drop inode {} within {} ms; going on without",
-                   oldest->inode.value, kInvalidationDeadline.count());
+                   oldest->inode.value, deadline_.count());
       call_all(done);
       lock.lock();
     }

@@ -15,6 +15,8 @@
 // it is done by a thread of its own, and no worker ever waits for that thread.
 #pragma once
 
+#include "limits.h"
+
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -39,11 +41,22 @@ class KernelNotifier {
   virtual int drop_entry(InodeId parent, const std::string& name) = 0;
 };
 
+// Where changes are heard of; the file system but for tests. See client::FileSystem for each.
+class ChangeSource {
+ public:
+  virtual ~ChangeSource() = default;
+  virtual void add(client::Observer& observer) = 0;
+  virtual void remove(client::Observer& observer) = 0;
+  virtual void watch(InodeId inode, client::Observer& observer) = 0;
+  virtual void unwatch(InodeId inode, client::Observer& observer) = 0;
+};
+
 // Thread safe.
 class KernelCache final : public client::Observer {
  public:
-  // Becomes an observer of `files`. `root` is always known.
-  KernelCache(client::FileSystem& files, KernelNotifier& notifier);
+  // The root is always known. Who makes a change waits for the kernel until `deadline` at most.
+  KernelCache(ChangeSource& source, KernelNotifier& notifier,
+              std::chrono::milliseconds deadline = kInvalidationDeadline);
   // No call to the file system that names this observer may be in progress.
   ~KernelCache() override;
 
@@ -109,8 +122,9 @@ class KernelCache final : public client::Observer {
   void finish(const ChangePtr& change);
   void release_late_changes();
 
-  client::FileSystem& files_;
+  ChangeSource& source_;
   KernelNotifier& notifier_;
+  const std::chrono::milliseconds deadline_;
 
   // Taken before mutex_, around watch() and unwatch(), which the file system may serialise with its
   // calls to data_changed().

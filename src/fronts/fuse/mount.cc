@@ -20,10 +20,24 @@ namespace {
 // How often a busy mount is tried again; the kernel does not tell when the last file is closed.
 constexpr std::chrono::milliseconds kBusyRetry{20};
 
+class FileSystemChanges final : public ChangeSource {
+ public:
+  explicit FileSystemChanges(client::FileSystem& files) : files_(files) {}
+  void add(client::Observer& observer) override { files_.add_observer(observer); }
+  void remove(client::Observer& observer) override { files_.remove_observer(observer); }
+  void watch(InodeId inode, client::Observer& observer) override { files_.watch(inode, observer); }
+  void unwatch(InodeId inode, client::Observer& observer) override {
+    files_.unwatch(inode, observer);
+  }
+
+ private:
+  client::FileSystem& files_;
+};
+
 class RealMount final : public Mount {
  public:
   RealMount(client::FileSystem& files, agent::Agent* agent, MountConfig config)
-      : config_(std::move(config)), agent_(agent), front_(files) {
+      : config_(std::move(config)), agent_(agent), front_(files), changes_(files) {
     if (agent) virtual_directory_ = std::make_unique<VirtualDirectory>(*agent);
     front_.virtual_directory = virtual_directory_.get();
     front_.mount_point = config_.mount_point;
@@ -49,6 +63,7 @@ class RealMount final : public Mount {
   agent::Agent* const agent_;
   std::unique_ptr<VirtualDirectory> virtual_directory_;
   Front front_;
+  FileSystemChanges changes_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<KernelCache> cache_;
   dev_t device_ = 0;
@@ -65,7 +80,7 @@ Outcome<void> RealMount::begin() {
     return session.error();
   }
   session_ = std::move(*session);
-  cache_ = std::make_unique<KernelCache>(front_.files, *session_);
+  cache_ = std::make_unique<KernelCache>(changes_, *session_);
   front_.cache = cache_.get();
   const uint32_t threads = config_.threads == 0 ? kThreadsDefault : config_.threads;
   const Status started = session_->start(std::clamp(threads, 1u, kThreadsMax));

@@ -1,0 +1,11 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace penstock {
+
+// Relaxed: a count.
+extern std::atomic<uint64_t> allocations;
+
+}  // namespace penstock

@@ -1,0 +1,87 @@
+// What the steady state costs: allocations by anybody in this process, application and node
+// together, and processor time.
+#include "counting_new.h"
+#include "scratch.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <new>
+#include <time.h>
+
+namespace penstock::api {
+namespace {
+
+constexpr uint64_t kFileBytes = 16 * kMiB;
+constexpr uint32_t kDepth = 64;
+
+class HotPath : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(client.open_store(scratch.store()), 0) << penstock_last_error();
+    client.prepare(kFileBytes, kDepth, 1);
+    file = client.open("/a", O_RDWR | O_CREAT);
+    fill(client.memory(), kFileBytes, 1);
+    ASSERT_EQ(client.run(client.io(PENSTOCK_WRITE, file, 0, kFileBytes)),
+              static_cast<int64_t>(kFileBytes));
+    ASSERT_EQ(penstock_fsync(client.session, file), 0);
+  }
+
+  // `count` operations, kDepth in flight, sixteen at a time.
+  void run(uint8_t operation, uint64_t count) {
+    penstock_completion completions[kDepth];
+    uint64_t submitted = 0, done = 0, state = 1;
+    while (done < count) {
+      while (submitted < count && submitted - done < kDepth) {
+        state = mix64(state);
+        const uint64_t block = state % (kFileBytes / 4096);
+        const penstock_io io =
+            client.io(operation, file, block * 4096, 4096, submitted % kDepth * 4096, submitted);
+        ASSERT_EQ(penstock_prepare(client.ring, &io), 0);
+        ++submitted;
+      }
+      ASSERT_GE(penstock_submit(client.ring), 0);
+      const uint32_t wanted = static_cast<uint32_t>(std::min<uint64_t>(16, count - done));
+      const int taken =
+          penstock_wait(client.ring, completions, kDepth, wanted, Client::in_seconds(60));
+      ASSERT_GE(taken, static_cast<int>(wanted));
+      for (int i = 0; i < taken; ++i) {
+        ASSERT_EQ(completions[i].result, operation == PENSTOCK_NOP ? 0 : 4096);
+      }
+      done += static_cast<uint64_t>(taken);
+    }
+  }
+  static double cpu_seconds() {
+    timespec now{};
+    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+  }
+  void measure(const char* name, uint8_t operation, uint64_t count) {
+    run(operation, 2000);
+    const uint64_t allocations_before = allocations;
+    const double before = cpu_seconds();
+    run(operation, count);
+    const double seconds = cpu_seconds() - before;
+    const uint64_t allocated = allocations - allocations_before;
+    std::printf("%s: %.2f us of processor time, %.4f allocations\n", name,
+                seconds * 1e6 / static_cast<double>(count),
+                static_cast<double>(allocated) / static_cast<double>(count));
+    // The databases' own threads may allocate now and then; an operation must not.
+    EXPECT_LE(allocated, count / 100);
+  }
+
+  Scratch scratch;
+  Client client;
+  penstock_file file = -1;
+};
+
+TEST_F(HotPath, allocates_nothing_for_operations_that_move_no_bytes) {
+  measure("nop", PENSTOCK_NOP, 100'000);
+}
+
+TEST_F(HotPath, allocates_nothing_for_reads) {
+  measure("4 KiB read", PENSTOCK_READ, 20'000);
+}
+
+}  // namespace
+}  // namespace penstock::api

@@ -174,8 +174,9 @@ int hf3fs_submit_ios(const struct hf3fs_ior* ior);
 
 /* Takes up to `cqec` completions, waiting until there are `min_results` or the time, on
    CLOCK_REALTIME, has come; NULL waits for ever. Returns how many. A completed write is durable.
-   When the agent has died everything in flight completes with -ECONNRESET, and after that this
-   returns -ECONNRESET. -EBUSY: another thread is waiting on the ring. */
+   When the agent dies, a successor is given some seconds to take over; if there is none, everything
+   in flight completes with -ECONNRESET, and after that this returns -ECONNRESET. -EBUSY: another
+   thread is waiting on the ring. */
 int hf3fs_wait_for_ios(const struct hf3fs_ior* ior, struct hf3fs_cqe* cqes, int cqec,
                        int min_results, const struct timespec* abs_timeout);
 

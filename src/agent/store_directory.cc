@@ -251,7 +251,7 @@ Outcome<void> StoreDirectory::read_superblock() {
   }
   superblock_.shards = static_cast<uint32_t>(shards);
   // The databases are never made anew in a store that exists.
-  const auto missing = [this](const std::string& part) {
+  const auto missing = [](const std::string& part) {
     struct stat facts {};
     return ::stat(part.c_str(), &facts) != 0 || !S_ISDIR(facts.st_mode);
   };

@@ -306,7 +306,8 @@ ssize_t penstock_readlink(penstock_session* session, const char* path, char* buf
   const auto* target = std::get_if<wire::Target>(&*answer);
   if (target == nullptr) return fail_with(EPROTO, "readlink: the agent's answer is no target");
   const size_t length = std::min(size, target->text.size());
-  std::memcpy(buffer, target->text.data(), length);
+  // Without a terminating zero, as readlink(2).
+  std::copy_n(target->text.data(), length, buffer);
   return static_cast<ssize_t>(length);
 }
 

@@ -1,11 +1,14 @@
 #include "channel.h"
 
+#include "limits.h"
+
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
 #include <memory>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 
 namespace penstock::api {
@@ -39,6 +42,11 @@ Outcome<UniqueFd> connect_to(const std::string& path) {
                  fmt::format("connect: {}: {}", path, std::strerror(error))};
 }
 
+void bound_sends(int socket) {
+  const timeval limit{limits::kSendTimeoutSeconds, 0};
+  ::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+}
+
 Status send_request(int socket, const wire::Request& request, const std::vector<int>& descriptors) {
   Result<std::string> bytes = wire::encode(request);
   if (!bytes) return bytes.error();
@@ -58,7 +66,9 @@ Status send_request(int socket, const wire::Request& request, const std::vector<
     std::memcpy(CMSG_DATA(part), descriptors.data(), descriptors.size() * sizeof(int));
   }
   while (::sendmsg(socket, &header, MSG_NOSIGNAL) < 0) {
-    if (errno != EINTR) return errno == EBADF ? Status(Code::bad_handle) : Status(Code::peer_gone);
+    if (errno == EINTR) continue;
+    if (errno == EAGAIN) return Code::timed_out;
+    return errno == EBADF ? Code::bad_handle : Code::peer_gone;
   }
   return Code::ok;
 }

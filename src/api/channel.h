@@ -12,7 +12,11 @@ namespace penstock::api {
 // peer_gone when nobody listens there, else why it failed.
 Outcome<UniqueFd> connect_to(const std::string& path);
 
-// Sends one request with descriptors. Blocks while the socket has no room. Thread safe.
+// From now on a send on this socket waits for room for a limited time only.
+void bound_sends(int socket);
+
+// Sends one request with descriptors; timed_out when the socket had no room for too long. Thread
+// safe.
 Status send_request(int socket, const wire::Request& request, const std::vector<int>& descriptors);
 
 // Receives one reply; blocks. peer_gone: the other side has closed.

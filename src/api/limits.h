@@ -26,6 +26,9 @@ inline constexpr std::chrono::milliseconds kReconnectPauseMax{200};
 // One step of setting a session up again.
 inline constexpr int kSetupStepMs = 5000;
 
+// How long a request waits for room in the socket. An agent that lives reads at once.
+inline constexpr long kSendTimeoutSeconds = 30;
+
 // Control calls in flight of one session; more callers wait. Half of what an agent holds for one
 // session, so that it never stops reading.
 inline constexpr uint32_t kCallsMax = 32;

@@ -54,6 +54,7 @@ Outcome<std::unique_ptr<Session>> Session::open_store(const std::string& directo
 }
 
 Outcome<void> Session::begin(UniqueFd socket) {
+  bound_sends(socket.get());
   const Result<wire::Reply> reply =
       exchange(socket.get(), {1, wire::Hello{}}, {}, limits::kSetupStepMs);
   if (!reply) {
@@ -226,6 +227,7 @@ bool Session::reconnect() {
     pause = std::min(pause * 2, limits::kReconnectPauseMax);
     Outcome<UniqueFd> socket = connect_to(socket_path_);
     if (!socket) continue;
+    bound_sends(socket->get());
     std::vector<RingUse> rings;
     const Status status = set_up_again(socket->get(), &rings);
     if (!status.ok()) {

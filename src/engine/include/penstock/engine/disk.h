@@ -57,7 +57,7 @@ struct DiskFacts {
 
 struct DiskSpace {
   uint64_t total_bytes = 0;
-  uint64_t free_bytes = 0;  // for us: without what is reserved for root, unless we are
+  uint64_t free_bytes = 0;  // as df shows it: without what is reserved for root
 };
 
 // An exclusive claim on a directory; given up when destroyed or when the process ends.

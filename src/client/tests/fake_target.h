@@ -24,6 +24,9 @@ class FakeTarget final : public store::Target {
   uint64_t operations = 0;
   uint64_t syncs = 0;
 
+  // What is not durable is gone.
+  void power_cut() { chunks = durable_chunks_; }
+
   void release() {
     hold = false;
     for (auto& complete : std::exchange(held, {})) complete();
@@ -48,6 +51,7 @@ class FakeTarget final : public store::Target {
       bytes.resize(std::max<uint64_t>(bytes.size(), op.offset + op.source.length));
       std::memcpy(bytes.data() + op.offset, op.source.data, op.source.length);
       op.route = engine::Route::disk_direct;
+      if (op.durable) make_durable(op.chunk.inode);
       return Status(Code::ok);
     });
   }
@@ -62,6 +66,7 @@ class FakeTarget final : public store::Target {
         const size_t end = std::min<size_t>(bytes.size(), op.end);
         std::fill(bytes.begin() + op.begin, bytes.begin() + static_cast<ptrdiff_t>(end), '\0');
       }
+      if (op.durable) make_durable(op.chunk.inode);
       return Status(Code::ok);
     });
   }
@@ -72,12 +77,18 @@ class FakeTarget final : public store::Target {
         op.removed_bytes += it->second.size();
         it = chunks.erase(it);
       }
+      if (op.durable) make_durable(op.inode);
       return Status(Code::ok);
     });
   }
   void submit(store::SyncOp& op) override {
-    run(op, [this] {
+    run(op, [this, &op] {
       ++syncs;
+      if (op.inode == InodeId{}) {
+        durable_chunks_ = chunks;
+      } else {
+        make_durable(op.inode);
+      }
       return Status(Code::ok);
     });
   }
@@ -112,7 +123,15 @@ class FakeTarget final : public store::Target {
     loop_.complete(op, status);
   }
 
+  void make_durable(InodeId inode) {
+    const auto erase_from = durable_chunks_.lower_bound({inode, 0});
+    durable_chunks_.erase(erase_from, durable_chunks_.upper_bound({inode, UINT32_MAX}));
+    const auto begin = chunks.lower_bound({inode, 0});
+    durable_chunks_.insert(begin, chunks.upper_bound({inode, UINT32_MAX}));
+  }
+
   engine::Loop& loop_;
+  std::map<ChunkId, std::string> durable_chunks_;
 };
 
 }  // namespace penstock::client

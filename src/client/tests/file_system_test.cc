@@ -297,6 +297,34 @@ TEST(RecoveryTest, believes_a_cut_and_not_the_target_that_had_no_time_to_make_it
   EXPECT_EQ(node.read(again, 0, 1000), std::string(10, 'x') + std::string(90, '\0') + "z");
 }
 
+TEST(CutTest, is_durable_in_meta_and_targets_when_the_file_was_synced) {
+  Node node;
+  const FileRef file = node.open("/a");
+  EXPECT_TRUE(node.write(file, 0, std::string(200'000, 'x')).has_value());
+  EXPECT_TRUE(node.files->sync_file(file).ok());
+  EXPECT_TRUE(node.truncate(inode_of(*file), 70'000).ok());
+  node.crash();
+  for (const auto& target : node.targets) target->power_cut();
+  EXPECT_EQ(node.chunk_count(), 2u);
+  node.start();
+  EXPECT_EQ(node.length(inode_of(*file)), 70'000u);
+  EXPECT_EQ(node.read(node.open("/a", {}), 0, 200'000), std::string(70'000, 'x'));
+}
+
+TEST(CutTest, costs_no_sync_when_nothing_was_promised) {
+  Node node;
+  FileRef file = node.open("/a");
+  EXPECT_TRUE(node.write(file, 0, std::string(200'000, 'x')).has_value());
+  EXPECT_TRUE(node.truncate(inode_of(*file), 10).ok());
+  const uint64_t pending = node.kv_image.volatile_commits();
+  EXPECT_GT(pending, 0u);
+  // Another life of the open file cannot tell.
+  EXPECT_TRUE(node.files->close_file(std::move(file)).ok());
+  file = node.open("/a", {.write = true});
+  EXPECT_TRUE(node.truncate(inode_of(*file), 5).ok());
+  EXPECT_LT(node.kv_image.volatile_commits(), pending);
+}
+
 TEST(RecoveryTest, trusts_the_target_again_after_a_cut) {
   Node node(1, 1);
   const FileRef file = node.open("/a");

@@ -81,7 +81,7 @@ inline constexpr uint32_t kScrubDepth = 4;  // block maps that one scrub reads a
 
 // Maps in use beyond the cache's bound, which only evicts what nobody uses.
 inline constexpr uint32_t kMapsInUseMax = 1 << 17;
-inline constexpr uint32_t kMapsCachedMin = 64;
+inline constexpr uint32_t kMapsCachedMin = 8;
 
 static_assert(kChunkBlocksMax % kMapBlocks == 0);
 static_assert(kChunkMapsMax <= UINT16_MAX, "a map's index in its chunk is 16 bits in its key");

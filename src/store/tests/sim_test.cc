@@ -315,7 +315,8 @@ bool Simulation::work(uint64_t count) {
 }
 
 void Simulation::crash() {
-  rig_.world.run_for(engine::Duration(static_cast<int64_t>(random().below(600'000))));
+  const uint64_t longest = random().chance(1, 2) ? 600'000 : 6'000'000;
+  rig_.world.run_for(engine::Duration(static_cast<int64_t>(random().below(longest))));
   down_ = true;
   if (random().chance(1, 2)) {
     rig_.power_cut();

@@ -150,24 +150,7 @@ Outcome<void> StoreDirectory::inspect(const AgentConfig& config) {
                                       : "the store directory cannot be read");
   }
   const bool is_store = names->contains(kSuperblockName);
-  // What leaves no trace comes first.
-  if (is_store) {
-    TRY(read_superblock());
-  } else if (!config.create) {
-    return failure(Code::not_found, "is not a store");
-  } else if (names->contains(kMakingName)) {
-    return failure(Code::corrupt,
-                   "a store was being made here and is incomplete; nothing is in it (remove the "
-                   "directory and try again)");
-  } else {
-    for (const std::string& name : *names) {
-      if (is_harmless(name)) continue;
-      return failure(Code::not_empty,
-                     fmt::format("is not a store, and not empty: there is '{}' (give an empty or a "
-                                 "new directory)",
-                                 name));
-    }
-  }
+  if (!is_store) TRY(refuse_what_is_no_store(config, *names));
   struct statvfs space {};
   if (::statvfs(path_.c_str(), &space) != 0) {
     return failure(Status::from_errno(errno), "the file system cannot be asked for its space");
@@ -176,6 +159,7 @@ Outcome<void> StoreDirectory::inspect(const AgentConfig& config) {
     return failure(Code::read_only,
                    "cannot be written by this user (a store needs write access, also for reading)");
   }
+  if (is_store) TRY(read_superblock());
   const uint64_t needed = is_store ? limits::kFreeBytesToOpen : limits::kFreeBytesToCreate;
   const uint64_t free_bytes = uint64_t{space.f_bavail} * space.f_frsize;
   if (free_bytes < needed) {
@@ -191,6 +175,25 @@ Outcome<void> StoreDirectory::inspect(const AgentConfig& config) {
     return failure(Code::busy, "the directory changed while it was looked at (try again)");
   }
   return is_store ? read_secret() : begin_making(config);
+}
+
+// Whether a store may be made in a directory that holds `names`.
+Outcome<void> StoreDirectory::refuse_what_is_no_store(const AgentConfig& config,
+                                                      const std::set<std::string>& names) const {
+  if (!config.create) return failure(Code::not_found, "is not a store");
+  if (names.contains(kMakingName)) {
+    return failure(Code::corrupt,
+                   "a store was being made here and is incomplete; nothing is in it (remove the "
+                   "directory and try again)");
+  }
+  for (const std::string& name : names) {
+    if (is_harmless(name)) continue;
+    return failure(Code::not_empty,
+                   fmt::format("is not a store, and not empty: there is '{}' (give an empty or a "
+                               "new directory)",
+                               name));
+  }
+  return {};
 }
 
 Outcome<void> StoreDirectory::lock() {

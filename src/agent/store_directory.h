@@ -11,6 +11,7 @@
 
 #include <array>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "penstock/agent.h"
@@ -56,6 +57,8 @@ class StoreDirectory {
     return path_ + "/targets/" + std::to_string(target);
   }
   Outcome<void> inspect(const AgentConfig& config);
+  Outcome<void> refuse_what_is_no_store(const AgentConfig& config,
+                                        const std::set<std::string>& names) const;
   Outcome<void> lock();
   Outcome<void> read_superblock();
   Outcome<void> begin_making(const AgentConfig& config);

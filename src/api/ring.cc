@@ -1,5 +1,6 @@
 #include "ring.h"
 
+#include "error.h"
 #include "session.h"
 
 #include <cerrno>
@@ -29,6 +30,9 @@ Registry& registry() {
 class ThreadLanes {
  public:
   ~ThreadLanes() {
+    // In a forked child the lanes are the parent's, and the mutex may be held by nobody who is
+    // here.
+    if (is_forked(generation_)) return;
     const std::lock_guard lock(registry().mutex);
     for (const Entry& entry : entries_) {
       const auto ring = registry().rings.find(entry.serial);
@@ -60,6 +64,7 @@ class ThreadLanes {
     uint64_t serial = 0;
     Lane* lane = nullptr;
   };
+  const uint64_t generation_ = fork_generation();
   Entry last_;
   std::vector<Entry> entries_;
 };

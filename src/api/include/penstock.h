@@ -173,7 +173,7 @@ PENSTOCK_API int penstock_prepare(penstock_ring* ring, const penstock_io* io);
  */
 PENSTOCK_API int penstock_submit(penstock_ring* ring);
 /* Takes up to `max` completions of the calling thread's lane, waiting until there are at least
-   `min` or the deadline passes. Returns how many, which is less than `min` only then. -ECONNRESET:
+   `min`, nothing more is in flight, or the deadline passes. Returns how many. -ECONNRESET:
    the agent is gone and could not be reached again; everything in flight has a completion with that
    result, returned first. */
 PENSTOCK_API int penstock_wait(penstock_ring* ring, penstock_completion* completions, uint32_t max,

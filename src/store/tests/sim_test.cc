@@ -24,6 +24,8 @@ class Simulation {
       : rig_(seed, options),
         weather_(weather),
         histories_(kChunkCount, ChunkHistory(kChunkLength)) {
+    // Many things at the same instant.
+    if (seed % 4 == 3) rig_.platter.faults.latency_max = rig_.platter.faults.latency_min;
     for (auto& slot : slots_) slot = std::make_unique<Slot>(*this);
   }
 

@@ -199,6 +199,26 @@ TEST(Target, keeps_what_is_durable_through_a_power_cut) {
   EXPECT_EQ(rig.read(kChunk, 0, 10000), third);
 }
 
+TEST(Target, acknowledges_no_durable_write_before_what_was_written_earlier) {
+  Rig rig;
+  ASSERT_TRUE(rig.begin());
+  auto first = pattern(600000, 1);
+  auto second = pattern(600000, 2);
+  ASSERT_TRUE(rig.write(kChunk, 0, first, false).ok());
+  // The first group's commit takes long, the second one's would overtake it.
+  rig.records.faults.delay_min = rig.records.faults.delay_max = std::chrono::seconds(1);
+  SyncOp sync;
+  sync.completion = [](engine::Op&) {};
+  rig.target().submit(sync);
+  rig.world.run_for(std::chrono::milliseconds(50));
+  rig.records.faults.delay_min = rig.records.faults.delay_max = std::chrono::microseconds(1);
+  ASSERT_TRUE(rig.write(kChunk, 4 * kMapBytes, second, true).ok());
+  rig.power_cut();
+  ASSERT_TRUE(rig.begin());
+  EXPECT_EQ(rig.read(kChunk, 0, 600000), first);
+  EXPECT_EQ(rig.read(kChunk, 4 * kMapBytes, 600000), second);
+}
+
 TEST(Target, commits_by_itself_after_a_while) {
   Rig rig;
   ASSERT_TRUE(rig.begin());

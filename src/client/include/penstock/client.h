@@ -142,7 +142,9 @@ class FileSystem {
   // Settles what a dead process left open and starts collecting removed files.
   static Outcome<std::unique_ptr<FileSystem>> open(meta::Meta& meta, FileSystemConfig config);
   virtual ~FileSystem() = default;
-  // Settles all open files, stops the collector. Every later call fails with closed.
+  // Settles all open files, stops the collector. Every later call fails with closed. The loops must
+  // still run; the object is destroyed after every IoOp has ended and the loops have stopped.
+  // References to open files may outlive it.
   virtual void close() = 0;
 
   // The client of config.shards[shard]; lives as long as the file system.

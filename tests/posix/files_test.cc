@@ -280,6 +280,28 @@ TEST_F(FilesTest, set_user_id_goes_when_somebody_else_truncates_or_writes) {
       0777u);
 }
 
+TEST_F(FilesTest, a_file_handle_finds_its_file_again) {
+  // What an NFS server keeps instead of a name.
+  const std::string top = directory("handles");
+  write_file(top + "/f", "found");
+  alignas(file_handle) char memory[sizeof(file_handle) + MAX_HANDLE_SZ];
+  auto* handle = reinterpret_cast<file_handle*>(memory);
+  handle->handle_bytes = MAX_HANDLE_SZ;
+  int mount_id = 0;
+  ASSERT_EQ(::name_to_handle_at(AT_FDCWD, (top + "/f").c_str(), handle, &mount_id, 0), 0);
+  const UniqueFd root(::open(node().mount().c_str(), O_RDONLY | O_DIRECTORY));
+  for (int i = 0; i < 2; i++) {
+    const UniqueFd fd(::open_by_handle_at(root.get(), handle, O_RDONLY));
+    if (!fd && errno == EPERM) GTEST_SKIP() << "only root may open by handle";
+    ASSERT_TRUE(fd) << std::strerror(errno);
+    EXPECT_EQ(read_all(fd.get()).data, "found");
+    ASSERT_EQ(::rename((top + "/f").c_str(), (top + "/g").c_str()), i == 0 ? 0 : -1);
+  }
+  ASSERT_EQ(::unlink((top + "/g").c_str()), 0);
+  EXPECT_EQ(::open_by_handle_at(root.get(), handle, O_RDONLY), -1);
+  EXPECT_EQ(errno, ESTALE);
+}
+
 TEST_F(FilesTest, everything_is_there_after_the_node_was_restarted) {
   const std::string top = directory("restarted");
   write_file(top + "/f", std::string(150'000, 'r'));

@@ -187,10 +187,10 @@ bool Session::serve_one(Worker& worker) {
   }
   const int error = got == 0 ? ENODEV : errno;
   // ENOENT: the request was interrupted before we got it.
-  if (error == ENOENT || error == EINTR) return true;
+  if (error == ENOENT || error == EINTR || error == ENOMEM) return true;
   if (error != EAGAIN) {
-    if (error != ENODEV) log::error("mount: reading a request: {}", std::strerror(error));
-    return error != ENODEV && error != ENOTCONN && error != EBADF && error != EINVAL;
+    if (error != ENODEV) log::error("mount: a worker ends: {}", std::strerror(error));
+    return false;
   }
   epoll_event event[2];
   const int count = ::epoll_wait(worker.events.get(), event, 2, -1);

@@ -1,11 +1,11 @@
 // A target: one chunk store on one disk.
 //
-// Chunks are arrays of 4 KiB blocks. A *block map* describes 64 consecutive blocks of a chunk: where
-// each lives in the data files, and its CRC-32C. Block maps are the only committed state; the map of
-// free space is rebuilt from them at open. Every update writes new blocks and then commits new block
-// maps in one KV transaction, so that a crash leaves the old or the new bytes; the replaced blocks
-// are freed after the commit, once no read uses them any more. Updates that wait for a commit at the
-// same time share it. Formats: docs/formats/store.md.
+// Chunks are arrays of 4 KiB blocks. A *block map* describes 64 consecutive blocks of a chunk:
+// where each lives in the data files, and its CRC-32C. Block maps are the only committed state; the
+// map of free space is rebuilt from them at open. Every update writes new blocks and then commits
+// new block maps in one KV transaction, so that a crash leaves the old or the new bytes; the
+// replaced blocks are freed after the commit, once no read uses them any more. Updates that wait
+// for a commit at the same time share it. Formats: docs/formats/store.md.
 //
 // A target is owned by one loop: everything is called from the loop's thread, and every operation
 // completes there. Operations on one chunk behave as if they ran one after the other in some order
@@ -22,14 +22,14 @@ namespace penstock::store {
 
 inline constexpr uint32_t kWholeChunk = UINT32_MAX;
 
-// Bytes [offset, offset + destination.length) of a chunk go to `destination`. What was never written
-// reads as zeros. Blocks are verified after they landed; a mismatch ends with corrupt, is logged
-// with inode, chunk and block, and the destination's bytes are then undefined.
+// Bytes [offset, offset + destination.length) of a chunk go to `destination`. What was never
+// written reads as zeros. Blocks are verified after they landed; a mismatch ends with corrupt, is
+// logged with inode, chunk and block, and the destination's bytes are then undefined.
 struct ReadOp : engine::Op {
   ChunkId chunk;
   uint32_t offset = 0;
-  engine::MemoryRef destination;  // length > 0, within the chunk size limit
-  bool refuse_holes = false;      // no_data instead of zeros
+  engine::MemoryRef destination;              // length > 0, within the chunk size limit
+  bool refuse_holes = false;                  // no_data instead of zeros
   engine::Route route = engine::Route::none;  // out
   uint32_t bad_block = 0;                     // out with corrupt: the block's index in its chunk
 
@@ -110,7 +110,7 @@ struct ScrubOp : engine::Op {
 };
 
 struct TargetConfig {
-  std::string directory;       // holds "data-NNNN" files; made by create()
+  std::string directory;  // holds "data-NNNN" files; made by create()
   TargetId id;
   uint64_t capacity_bytes = 0;  // 0: as long as the file system has room
   // Left free on the file system below when capacity_bytes is 0.

@@ -34,6 +34,8 @@ NodeShard::~NodeShard() {
   net_.reset();
   service_.reset();
   target_.reset();
+  // Its workers may still be on the way out of waking the loop.
+  kv_.reset();
 }
 
 void NodeShard::run() {

@@ -25,16 +25,15 @@ constexpr size_t kPage = 4096;
 // Memory that direct I/O takes at any address modulo a page.
 class AlignedBuffer {
  public:
-  AlignedBuffer() : memory_(static_cast<char*>(std::aligned_alloc(kPage, 2 * kLengthMax + kPage))) {
-    // aligned_alloc wants a multiple of the alignment; what is returned is checked by the first
-    // use.
-  }
+  AlignedBuffer() : memory_(static_cast<char*>(std::aligned_alloc(kPage, kBytes))) {}
   ~AlignedBuffer() { std::free(memory_); }
   AlignedBuffer(const AlignedBuffer&) = delete;
   AlignedBuffer& operator=(const AlignedBuffer&) = delete;
   char* get() { return memory_; }
 
  private:
+  // More than the longest file, so that reading it whole shows if it is longer.
+  static constexpr size_t kBytes = align_up(kLengthMax + kPage, kPage);
   char* memory_;
 };
 

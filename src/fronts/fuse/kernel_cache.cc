@@ -5,11 +5,6 @@
 namespace penstock::fuse {
 namespace {
 
-// A file that is changed this often in a row, each time soon after the last, without the kernel
-// asking for it in between: the kernel is made to drop all of it, and needs no further telling.
-constexpr uint32_t kQuietChangesMax = 16;
-constexpr std::chrono::milliseconds kQuietGap{10};
-
 metrics::Counter& told_counter() {
   static metrics::Counter counter("fuse.invalidations");
   return counter;
@@ -26,9 +21,8 @@ void call_all(std::vector<std::function<void()>>& done) {
 
 }  // namespace
 
-KernelCache::KernelCache(ChangeSource& source, KernelNotifier& notifier,
-                         std::chrono::milliseconds deadline)
-    : source_(source), notifier_(notifier), deadline_(deadline) {
+KernelCache::KernelCache(ChangeSource& source, KernelNotifier& notifier, CacheTiming timing)
+    : source_(source), notifier_(notifier), timing_(timing) {
   source_.add(*this);
   known_[meta::kRootInode].references = 1;
   watch(meta::kRootInode);
@@ -189,7 +183,7 @@ void KernelCache::data_changed(InodeId inode, uint64_t offset, uint64_t length,
 
 void KernelCache::entry_changed(InodeId parent, std::string_view name) {
   std::unique_lock lock(mutex_);
-  const auto deadline = Clock::now() + deadline_;
+  const auto deadline = Clock::now() + timing_.deadline;
   const bool room = entry_told_.wait_until(
       lock, deadline, [this] { return stopping_ || entries_waiting_ < kEntryChangesMax; });
   if (stopping_ || !known_.contains(parent)) return;
@@ -261,7 +255,7 @@ void KernelCache::tell_inode(const ChangePtr& change) {
         return;
       }
       const auto now = Clock::now();
-      if (now - known.told > kQuietGap) known.quiet = 0;
+      if (now - known.told > timing_.quiet_gap) known.quiet = 0;
       known.told = now;
       known.quiet++;
       all = change->has_pages && known.quiet > kQuietChangesMax;
@@ -309,7 +303,7 @@ void KernelCache::release_late_changes() {
       continue;
     }
     const ChangePtr oldest = unfinished_.front();
-    const auto deadline = oldest->since + deadline_;
+    const auto deadline = oldest->since + timing_.deadline;
     if (oldest->finished) {
       unfinished_.pop_front();
     } else if (Clock::now() < deadline) {
@@ -323,7 +317,7 @@ void KernelCache::release_late_changes() {
       lock.unlock();
       late_counter().add();
       log::warning("mount: the kernel did not drop inode {} within {} ms; going on without",
-                   oldest->inode.value, deadline_.count());
+                   oldest->inode.value, timing_.deadline.count());
       call_all(done);
       lock.lock();
     }

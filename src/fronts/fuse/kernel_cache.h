@@ -51,12 +51,17 @@ class ChangeSource {
   virtual void unwatch(InodeId inode, client::Observer& observer) = 0;
 };
 
+struct CacheTiming {
+  // How long who makes a change waits for the kernel at most.
+  std::chrono::milliseconds deadline = kInvalidationDeadline;
+  std::chrono::milliseconds quiet_gap = kQuietGap;
+};
+
 // Thread safe.
 class KernelCache final : public client::Observer {
  public:
-  // The root is always known. Who makes a change waits for the kernel until `deadline` at most.
-  KernelCache(ChangeSource& source, KernelNotifier& notifier,
-              std::chrono::milliseconds deadline = kInvalidationDeadline);
+  // The root is always known.
+  KernelCache(ChangeSource& source, KernelNotifier& notifier, CacheTiming timing = CacheTiming());
   // No call to the file system that names this observer may be in progress.
   ~KernelCache() override;
 
@@ -124,7 +129,7 @@ class KernelCache final : public client::Observer {
 
   ChangeSource& source_;
   KernelNotifier& notifier_;
-  const std::chrono::milliseconds deadline_;
+  const CacheTiming timing_;
 
   // Taken before mutex_, around watch() and unwatch(), which the file system may serialise with its
   // calls to data_changed().

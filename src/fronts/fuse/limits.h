@@ -36,6 +36,11 @@ inline constexpr size_t kEntryChangesMax = 65536;
 // long: each kernel holds its page locked until the other's is dropped.
 inline constexpr std::chrono::milliseconds kInvalidationDeadline{2000};
 
+// A file that is changed this often in a row, each time soon after the last, without the kernel
+// asking for it in between: the kernel is made to drop all of it, and needs no further telling.
+inline constexpr uint32_t kQuietChangesMax = 16;
+inline constexpr std::chrono::milliseconds kQuietGap{10};
+
 // Names of one directory that are read from meta at a time.
 inline constexpr size_t kDirectoryBatchMax = 1024;
 

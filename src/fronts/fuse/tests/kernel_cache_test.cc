@@ -110,7 +110,7 @@ class KernelCacheTest : public ::testing::Test {
 
   FakeSource source_;
   FakeKernel kernel_;
-  KernelCache cache_{source_, kernel_, kDeadline};
+  KernelCache cache_{source_, kernel_, {kDeadline, std::chrono::hours(1)}};
 };
 
 TEST_F(KernelCacheTest, a_change_of_what_the_kernel_does_not_know_waits_for_nothing) {
@@ -180,6 +180,24 @@ TEST_F(KernelCacheTest, a_change_is_held_back_while_a_reply_is_under_way) {
   cache_.end_entry(kFile, false);
 }
 
+TEST_F(KernelCacheTest, a_change_that_waits_is_held_back_by_a_reply_that_begins) {
+  know(kFile);
+  know(InodeId{78});
+  kernel_.block(true);
+  const auto first = change(InodeId{78}, 0, 1);
+  kernel_.wait_stuck();
+  const auto held = change(kFile, 0, 10);
+  cache_.begin_entry(kFile);
+  kernel_.block(false);
+  ASSERT_TRUE(becomes_ready(first));
+  // Told after it in the queue, so the one in between has been looked at.
+  ASSERT_TRUE(becomes_ready(change(InodeId{78}, 2, 3)));
+  EXPECT_THAT(kernel_.told(), ElementsAre("inode 78 0 1", "inode 78 2 3"));
+  cache_.end_entry(kFile, true);
+  ASSERT_TRUE(becomes_ready(held));
+  EXPECT_EQ(kernel_.told().back(), "inode 77 0 10");
+}
+
 TEST_F(KernelCacheTest, a_reply_that_was_not_delivered_leaves_nothing) {
   cache_.begin_entry(kFile);
   cache_.end_entry(kFile, false);
@@ -212,6 +230,25 @@ TEST_F(KernelCacheTest, a_file_that_only_others_use_needs_no_telling_after_a_whi
   EXPECT_TRUE(source_.watches(kFile));
   ASSERT_TRUE(becomes_ready(change(kFile, 5, 10)));
   EXPECT_EQ(kernel_.told().back(), "inode 77 5 10");
+}
+
+TEST_F(KernelCacheTest, a_change_while_everything_is_being_dropped_waits_for_that) {
+  know(kFile);
+  int changes = 0;
+  while (kernel_.told().empty() || kernel_.told().back() != "inode 77 0 0") {
+    ASSERT_LT(changes++, 100);
+    ASSERT_TRUE(becomes_ready(change(kFile, 0, 10)));
+  }
+  cache_.touch(kFile);
+  for (int i = 1; i < changes; i++) ASSERT_TRUE(becomes_ready(change(kFile, 0, 10)));
+  kernel_.block(true);
+  const auto dropping = change(kFile, 0, 10);
+  kernel_.wait_stuck();
+  ASSERT_EQ(kernel_.told().back(), "inode 77 0 0");
+  const auto meanwhile = change(kFile, 500, 10);
+  EXPECT_FALSE(ready(meanwhile));
+  kernel_.block(false);
+  ASSERT_TRUE(becomes_ready(dropping) && becomes_ready(meanwhile));
 }
 
 TEST_F(KernelCacheTest, whoever_changes_a_name_goes_on_when_the_kernel_was_told) {

@@ -54,11 +54,15 @@ std::unique_ptr<Passthrough> Passthrough::start(const std::string& program,
   const std::string option = "source=" + source;
   const char* arguments[] = {program.c_str(),     "-f",   "-o", option.c_str(),
                              mount_point.c_str(), nullptr};
+  // It warns about a setting of its own at every start.
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   pid_t pid = 0;
-  if (::posix_spawn(&pid, program.c_str(), nullptr, nullptr, const_cast<char**>(arguments),
-                    environ) != 0) {
-    return nullptr;
-  }
+  const int spawned = ::posix_spawn(&pid, program.c_str(), &actions, nullptr,
+                                    const_cast<char**>(arguments), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (spawned != 0) return nullptr;
   std::unique_ptr<Passthrough> running(new Passthrough(pid, mount_point));
   const auto& clock = engine::system_clock();
   const engine::Time deadline = clock.now() + std::chrono::seconds(5);

@@ -19,7 +19,7 @@ struct TargetCalls::Call : engine::CallOp {
   Call(uint32_t to_target, ChunkMethod to_do, wire::ChunkRequest with)
       : target(to_target), what(to_do), message(with) {}
   // Only before the call runs.
-  Call(Call&& other) : Call(other.target, other.what, other.message) {}
+  Call(Call&& other) noexcept : Call(other.target, other.what, other.message) {}
 };
 
 struct TargetCalls::Batch {

@@ -104,6 +104,7 @@ class Session {
     std::unique_ptr<ForeignMemory> memory;  // null while it is being made or destroyed
     ForeignFd wake;
     uint32_t shard = 0;
+    bool watched_by_shard = false;
   };
   using Answer = Outcome<wire::ReplyBody>;
 
@@ -121,6 +122,7 @@ class Session {
   Answer make_region(uint32_t id, int fd, uint64_t offset, uint64_t size);
   engine::BufferId register_buffer(MutableBytes memory);
   void unregister_buffer(engine::BufferId id);
+  Status watch(Ring& ring);
   void destroy(uint32_t id, Ring ring);
   void release(uint32_t id, Region region);
   ShardShare& share_on(uint32_t shard);  // with publishing_ held exclusively

@@ -168,7 +168,7 @@ Session::Answer Session::on(const wire::CreateRing& m, int memory, ForeignFd wak
   Ring ring{std::move(*mapped), std::move(wake), 0};
   ring.shard = node_.next_shard.fetch_add(1, std::memory_order_relaxed) %
                static_cast<uint32_t>(node_.shards.size());
-  const Status watched = host_.watch(ring.wake.get(), ring.shard);
+  const Status watched = watch(ring);
   if (!watched.ok()) return give_up(watched, std::string(watched.name()));
   const std::unique_lock publishing(publishing_);
   ShardShare& share = share_on(ring.shard);
@@ -181,9 +181,28 @@ Session::Answer Session::on(const wire::CreateRing& m, int memory, ForeignFd wak
   return wire::ReplyBody{};
 }
 
+// So that a write to the ring's eventfd ends the shard's sleep: at once if the shard can wait for
+// it, else by way of the server's thread.
+Status Session::watch(Ring& ring) {
+  SessionShard& shard = *node_.shards[ring.shard];
+  on_shard(ring.shard, [&](engine::Op& done) {
+    ring.watched_by_shard = shard.parker->watch(ring.wake.get()).ok();
+    shard.loop->complete(done, Code::ok);
+  });
+  return ring.watched_by_shard ? Code::ok : host_.watch(ring.wake.get(), ring.shard);
+}
+
 void Session::destroy(uint32_t id, Ring ring) {
   on_shard(ring.shard, [&](engine::Op& done) { shares_[ring.shard]->remove_ring(id, done); });
-  host_.forget(ring.wake.get());
+  if (!ring.watched_by_shard) {
+    host_.forget(ring.wake.get());
+  } else {
+    SessionShard& shard = *node_.shards[ring.shard];
+    on_shard(ring.shard, [&](engine::Op& done) {
+      shard.parker->forget(ring.wake.get());
+      shard.loop->complete(done, Code::ok);
+    });
+  }
   const uint64_t size = ring.memory->bytes().size();
   ring.memory.reset();
   const std::lock_guard lock(mutex_);

@@ -1,8 +1,8 @@
 // Accepts sessions, reads their requests, and has them executed.
 //
-// One control thread waits for everything: the listening socket, the sessions' sockets, the
-// eventfds with which applications wake shards. It never blocks on anything else. Requests and the
-// ends of sessions run on worker threads.
+// One control thread waits for everything: the listening socket, the sessions' sockets, and, for
+// shards that cannot wait for them themselves, the eventfds with which applications wake them. It
+// never blocks on anything else. Requests and the ends of sessions run on worker threads.
 #pragma once
 
 #include "limits.h"

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <sys/eventfd.h>
-#include <thread>
 
 #include "penstock/engine.h"
 
@@ -25,11 +24,6 @@ static_assert(PENSTOCK_REFUSE_HOLES == static_cast<int>(ring::kFlagRefuseHoles))
 
 uint64_t now() {
   return static_cast<uint64_t>(engine::system_clock().now().time_since_epoch().count());
-}
-
-bool may_spin() {
-  static const bool several = std::thread::hardware_concurrency() > 1;
-  return several;
 }
 
 // What a flag is allowed with.
@@ -53,7 +47,8 @@ Lane::Lane(Ring& ring, uint32_t index)
       entries_(ring.geometry().entries),
       slots_(entries_),
       free_slots_(entries_),
-      prepared_(entries_) {
+      prepared_(entries_),
+      spin_looks_(limits::kSpinLooks) {
   for (uint32_t i = 0; i < entries_; ++i) free_slots_[i] = i;
   free_given_.store(entries_, std::memory_order_relaxed);
   stash_.reserve(entries_);
@@ -241,8 +236,7 @@ void Lane::move() {
 }
 
 bool Lane::spin(uint32_t wanted) const {
-  if (!may_spin()) return false;
-  for (uint32_t i = 0; i < limits::kSpinLooks; ++i) {
+  for (uint32_t i = 0; i < spin_looks_; ++i) {
     if (queues_.ready() >= wanted) return true;
     ring::pause();
   }
@@ -283,7 +277,11 @@ int Lane::wait(penstock_completion* completions, uint32_t max, uint32_t min, uin
     ring::AppLane queues = queues_;
     const std::shared_ptr<RingMemory> memory = memory_;
     side.unlock();
+    const uint64_t began = now();
     queues.sleep(wanted, deadline, roused_);
+    // As engine::Loop::run() does: spin only while it pays.
+    const bool short_sleep = now() - began < limits::kSpinNanoseconds;
+    spin_looks_ = short_sleep ? limits::kSpinLooks : spin_looks_ / 2;
   }
 }
 

@@ -112,6 +112,7 @@ class Lane {
   alignas(64) SideLock waiting_;
   std::vector<penstock_completion> stash_;  // completions that are not in the queue any more
   size_t stash_taken_ = 0;
+  uint32_t spin_looks_;  // the waiting thread's also while it sleeps
 
   // Submitted and not taken. Release on give-back, acquire in idle().
   alignas(64) std::atomic<uint32_t> in_flight_{0};

@@ -33,8 +33,9 @@ inline constexpr long kSendTimeoutSeconds = 30;
 // session, so that it never stops reading.
 inline constexpr uint32_t kCallsMax = 32;
 
-// Looks at the completion queue before a waiting thread sleeps, when there is another processor on
-// which the agent may be working: a few microseconds, about what sleeping and waking cost.
+// Looks at the completion queue before a waiting thread sleeps: a few microseconds, about what
+// sleeping and waking cost. They become fewer while sleeps are longer than that.
 inline constexpr uint32_t kSpinLooks = 100;
+inline constexpr uint64_t kSpinNanoseconds = 5000;
 
 }  // namespace penstock::api::limits

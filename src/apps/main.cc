@@ -92,7 +92,7 @@ class CommandLine {
     up->add_option("--capacity", up_.capacity_bytes, "A new store: at most so many bytes")
         ->transform(byte_size());
     up->add_option("--spin-us", up_.spin_microseconds,
-                   "How long a shard polls after work before it sleeps")
+                   "How long a shard polls after work before it sleeps, at most")
         ->check(CLI::Range(0, 1'000'000));
     up->add_flag("--no-io-uring", up_.force_threads, "Use a thread pool for disk I/O");
     up->add_flag("--json", up_.json, "With --background: print the status as JSON");

@@ -23,6 +23,8 @@ class UringDisk final : public LocalDisk, public engine::Parker {
   bool poll() override;
   void park(engine::Time deadline) override;
   void unpark() override;
+  Status watch(int eventfd) override;
+  void forget(int eventfd) override;
 
   void submit(engine::DiskOp& op) override;
   Status register_buffer(engine::BufferId id, MutableBytes memory) override;
@@ -34,6 +36,13 @@ class UringDisk final : public LocalDisk, public engine::Parker {
   struct Buffer {
     MutableBytes memory;
     std::vector<unsigned> slots;
+  };
+
+  // An eventfd, every write to which ends park(); without one it is free for another.
+  struct Watch {
+    int fd = -1;
+    uint64_t tag = 0;  // of the newest entry that watches it
+    bool armed = false;
   };
 
   explicit UringDisk(const std::string& root);
@@ -49,7 +58,9 @@ class UringDisk final : public LocalDisk, public engine::Parker {
   void start(engine::DiskOp& op);
   void prepare(io_uring_sqe& entry, engine::DiskOp& op, const File& file);
   int fixed_slot(const engine::MemoryRef& memory, uint64_t offset, uint64_t length) const;
-  void arm_wake();
+  void arm(uint32_t watch);
+  void disarm(Watch& watch);
+  void on_watched(const io_uring_cqe& completion);
   bool harvest();
   void handle(const io_uring_cqe& completion);
   void finish(engine::DiskOp& op, File& file);
@@ -57,10 +68,11 @@ class UringDisk final : public LocalDisk, public engine::Parker {
 
   engine::Loop* loop_ = nullptr;
   Ring ring_;
-  UniqueFd wake_fd_;
-  bool wake_armed_ = false;
-  uint64_t wake_tag_ = 1;  // of the newest entry that watches wake_fd_
-  int owner_ = 0;          // the thread (gettid) that polled last
+  UniqueFd wake_fd_;            // what unpark() writes
+  std::vector<Watch> watches_;  // the first is that of wake_fd_
+  uint32_t arms_ = 0;
+  bool all_armed_ = false;
+  int owner_ = 0;  // the thread (gettid) that polled last
   // Entries were left for the loop's next turn or its sleep.
   bool deferred_ = false;
   // Set by unpark() before it writes to wake_fd_, cleared by park(): spares further writes. The

@@ -154,12 +154,17 @@ void Loop::sleep(Time deadline) {
 
 void Loop::run() {
   Time last_work = clock_.now();
+  Duration spin = spin_;
   while (!stop_.load(std::memory_order_relaxed)) {
     if (poll()) {
       last_work = now_;
-    } else if (now_ - last_work >= spin_) {
+    } else if (now_ - last_work >= spin) {
       sleep(kNever);
-      last_work = clock_.now();
+      const Time woke = clock_.now();
+      // Had a whole spin found the work that came now? If not, spinning burns the processor for
+      // nothing, perhaps the one that the others need in order to make work for us.
+      spin = woke - last_work <= spin_ ? spin_ : spin / 2;
+      last_work = woke;
     }
   }
 }

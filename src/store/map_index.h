@@ -35,6 +35,16 @@ class MapIndex {
   explicit MapIndex(uint64_t maps_max);
   bool valid() const { return pool_.valid() && static_cast<bool>(buckets_memory_); }
 
+  // A lookup misses the processor's caches twice. Who has several to do calls these for all of them
+  // first, one after the other, so that the misses are waited for together.
+  void prefetch_bucket(const MapKey& key) const { __builtin_prefetch(&buckets_[bucket_of(key)]); }
+  void prefetch_map(const MapKey& key, uint32_t block) const {
+    const CachedMap* map = buckets_[bucket_of(key)];
+    if (map == nullptr) return;
+    __builtin_prefetch(&map->key);
+    __builtin_prefetch(&map->blocks[block]);
+  }
+
   // Null when it is not in memory.
   CachedMap* find(const MapKey& key) {
     for (CachedMap* map = buckets_[bucket_of(key)]; map != nullptr; map = map->hash_next) {
@@ -60,11 +70,20 @@ class MapIndex {
   void set_incomplete() { complete_ = false; }
 
  private:
-  static uint64_t hash_of(const MapKey& key) {
-    return mix64(key.chunk.inode.value * 0x9e3779b97f4a7c15ULL ^
-                 (uint64_t{key.chunk.index} << 16 | key.index));
+  // A cache line of buckets, and a page of such lines.
+  static constexpr uint32_t kLine = 64 / sizeof(CachedMap*);
+  static constexpr uint32_t kPageLines = 64;
+
+  // Neighbouring maps of a chunk have buckets in one cache line, neighbouring chunks of a file in
+  // one page: what the maps of a file need of the table is as small as it can be. Where in its line
+  // and page a file begins is random, so that small files spread over all buckets.
+  size_t bucket_of(const MapKey& key) const {
+    const uint64_t file = mix64(key.chunk.inode.value);
+    const uint64_t page =
+        mix64(file ^ (uint64_t{key.chunk.index / kPageLines} << 16 | key.index / kLine));
+    const uint64_t line = (key.chunk.index + (file >> 32)) % kPageLines;
+    return ((page * kPageLines + line) * kLine + (key.index + file) % kLine) & bucket_mask_;
   }
-  size_t bucket_of(const MapKey& key) const { return hash_of(key) & bucket_mask_; }
   void unlink(CachedMap& map);
   void evict_one();
 

@@ -16,7 +16,10 @@ class MappedMemory {
   explicit MappedMemory(size_t bytes) : bytes_(bytes) {
     void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    memory_ = memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
+    if (memory == MAP_FAILED) return;
+    memory_ = static_cast<std::byte*>(memory);
+    // Lookups jump about in it: with small pages, each would walk the page tables as well.
+    (void)madvise(memory, bytes, MADV_HUGEPAGE);
   }
   ~MappedMemory() {
     if (memory_ != nullptr) munmap(memory_, bytes_);
@@ -29,7 +32,7 @@ class MappedMemory {
 
  private:
   size_t bytes_;
-  std::byte* memory_;
+  std::byte* memory_ = nullptr;
 };
 
 // T has a member `T* pool_next` that is the pool's while the object is not taken. Objects are not

@@ -18,9 +18,11 @@ bool verifies(const std::byte* block, const BlockRef& ref) {
 
 }  // namespace
 
+// Begins in the next turn, together with the other reads of this one: see Core::run_ready().
 void Reader::start(Request& request) {
   request.step = RequestStep::arrays;
-  step(request);
+  core_.index.prefetch_bucket(request.map_key(0));
+  core_.resume_later(request);
 }
 
 // After step() and pump() the request may have ended and be somebody else's: nothing looks at it.

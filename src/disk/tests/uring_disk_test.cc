@@ -3,6 +3,7 @@
 #include "node.h"
 
 #include <atomic>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -239,6 +240,73 @@ TEST(UringDisk, buffers_of_more_than_a_gigabyte_are_registered_in_pieces) {
   node.disk->unregister_buffer(id);
   node.disk->close(file);
   ::munmap(whole, kPieces * kPiece);
+}
+
+TEST(UringDisk, writes_to_a_watched_eventfd_end_sleeps_also_after_the_loop_has_moved) {
+  NEEDS_URING();
+  TemporaryDirectory directory;
+  Node node({.root = directory.path()});
+  engine::Parker& parker = node.driver->parker();
+  const auto in_ten_seconds = [] {
+    return engine::system_clock().now() + std::chrono::seconds(10);
+  };
+  const UniqueFd events[2] = {UniqueFd(::eventfd(0, EFD_CLOEXEC)),
+                              UniqueFd(::eventfd(0, EFD_CLOEXEC))};
+  for (const UniqueFd& event : events) ASSERT_TRUE(parker.watch(event.get()).ok());
+  const auto begin = engine::system_clock().now();
+  for (int owners = 0; owners < 3; ++owners) {
+    constexpr int kWrites = 500;
+    std::atomic<int> written{0}, seen{0};
+    std::thread owner([&] {
+      for (int i = 1; i <= kWrites; ++i) {
+        while (written.load() < i) {
+          node.loop->poll();
+          parker.park(in_ten_seconds());
+        }
+        seen.store(i);
+      }
+      // The entries of a thread that ends are gone before another takes over.
+      while (node.loop->poll()) {
+      }
+    });
+    for (int i = 1; i <= kWrites; ++i) {
+      written.store(i);
+      ASSERT_EQ(::eventfd_write(events[i % 2].get(), 1), 0);
+      while (seen.load() < i) std::this_thread::yield();
+    }
+    owner.join();
+  }
+  // A lost wake-up would have cost ten seconds.
+  EXPECT_LT(engine::system_clock().now() - begin, std::chrono::seconds(8));
+}
+
+TEST(UringDisk, a_forgotten_eventfd_ends_no_sleep_and_its_place_serves_another) {
+  NEEDS_URING();
+  TemporaryDirectory directory;
+  Node node({.root = directory.path()});
+  engine::Parker& parker = node.driver->parker();
+  const auto after = [](std::chrono::milliseconds time) {
+    return engine::system_clock().now() + time;
+  };
+  for (int round = 0; round < 3; ++round) {
+    const UniqueFd event(::eventfd(0, EFD_CLOEXEC));
+    ASSERT_TRUE(parker.watch(event.get()).ok());
+    ASSERT_EQ(::eventfd_write(event.get(), 1), 0);
+    const auto in_a_minute = after(std::chrono::minutes(1));
+    parker.park(in_a_minute);
+    EXPECT_LT(engine::system_clock().now(), in_a_minute);
+    parker.forget(event.get());
+    // Until what was under way when it was forgotten is over.
+    while (node.loop->poll()) {
+    }
+    parker.park(after(std::chrono::milliseconds(20)));
+    node.loop->poll();
+    ASSERT_EQ(::eventfd_write(event.get(), 1), 0);
+    const auto deadline = after(std::chrono::milliseconds(30));
+    parker.park(deadline);
+    EXPECT_GE(engine::system_clock().now(), deadline);
+    node.loop->poll();
+  }
 }
 
 TEST(UringDisk, parks_until_the_deadline) {

@@ -1,6 +1,8 @@
 #include <atomic>
+#include <functional>
 #include <gtest/gtest.h>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "penstock/engine.h"
@@ -40,6 +42,59 @@ TEST_F(LoopTest, completes_in_order_and_only_inside_poll) {
   EXPECT_TRUE(loop_.poll());
   EXPECT_EQ(log, (std::vector<int>{0, 1, 2}));
   EXPECT_FALSE(loop_.poll());
+}
+
+// A clock that every look moves by a microsecond, and a sleep by what the test says.
+class SlowClock final : public Clock {
+ public:
+  Time now() const override { return Time(looked_ += std::chrono::microseconds(1)); }
+  WallTime wall() const override { return {}; }
+  void pass(Duration time) { looked_ += time; }
+
+ private:
+  mutable Duration looked_{};
+};
+
+class ScriptedParker final : public Parker {
+ public:
+  void park(Time) override { on_park(); }
+  void unpark() override {}
+  std::function<void()> on_park;
+};
+
+struct CountingPoller : Poller {
+  int polls = 0;
+  bool poll() override {
+    ++polls;
+    return false;
+  }
+};
+
+TEST(Loop, spins_before_it_sleeps_while_that_pays) {
+  SlowClock clock;
+  SeededRandom random(1);
+  ScriptedParker parker;
+  Loop loop(clock, random, parker, std::chrono::microseconds(64));
+  CountingPoller poller;
+  loop.add(poller);
+  std::vector<int> spins;
+  Op work;
+  work.completion = [](Op&) {};
+  parker.on_park = [&] {
+    spins.push_back(std::exchange(poller.polls, 0));
+    // Eight times the work takes long to come, then it comes soon.
+    clock.pass(spins.size() <= 8 ? std::chrono::milliseconds(1) : std::chrono::microseconds(5));
+    loop.complete(work, Code::ok);
+    if (spins.size() == 10) loop.stop();
+  };
+  loop.run();
+  EXPECT_GT(spins[0], 50);
+  EXPECT_LT(spins[1], spins[0]);
+  EXPECT_LE(spins[7], 2);
+  EXPECT_LE(spins[8], 2) << "the last of the long sleeps";
+  EXPECT_GT(spins[9], 50) << "the sleep before it was short";
+  loop.poll();
+  loop.remove(poller);
 }
 
 struct TimerRecorder : Timer {

@@ -32,6 +32,14 @@ class Parker {
   virtual void park(Time deadline) = 0;
   // Thread safe and signal safe.
   virtual void unpark() = 0;
+  // From now on every write to `eventfd`, by whatever process, counts as an unpark(), until it is
+  // forgotten, which comes before it is closed. It need not be read. In the loop's thread. Not
+  // every parker can (not_supported): then somebody else has to wait for it and call unpark().
+  virtual Status watch(int eventfd) {
+    (void)eventfd;
+    return Code::not_supported;
+  }
+  virtual void forget(int eventfd) { (void)eventfd; }
 };
 
 // A completion at a time. Caller-owned, as every Op.
@@ -47,8 +55,9 @@ class Timer : public Op {
 // Not thread safe except where said. Must be idle (nothing pending) when destroyed.
 class Loop {
  public:
-  // `clock`, `random` and `parker` outlive the loop. `spin` is how long the loop keeps polling
-  // after the last work before it sleeps: zero suits machines with few cores.
+  // `clock`, `random` and `parker` outlive the loop. `spin` is for how long run() keeps polling
+  // after the last work before it sleeps; it spins less, down to not at all, while that finds
+  // nothing, and as long again once a sleep turns out to have been shorter.
   Loop(const Clock& clock, Random& random, Parker& parker, Duration spin = Duration::zero());
   ~Loop();
 

@@ -74,8 +74,9 @@ void Submitter::run(uint64_t end) {
   }
   penstock_submit(ring_);
   while (in_flight > 0) {
-    const int count = penstock_wait(ring_, completions_.data(), workload_.depth, 1,
-                                    penstock_now() + 30 * kSecond);
+    const int count =
+        penstock_wait(ring_, completions_.data(), workload_.depth,
+                      std::min(workload_.batch, in_flight), penstock_now() + 30 * kSecond);
     if (count <= 0) {
       error = count < 0 ? count : -ETIMEDOUT;
       return;

@@ -14,6 +14,7 @@ struct Workload {
   bool random = true;
   uint64_t block_bytes = 4096;
   uint32_t depth = 64;  // operations in flight per thread
+  uint32_t batch = 1;   // a ring's thread waits for so many completions before it submits again
   uint32_t threads = 1;
   uint64_t file_bytes = 0;
   double seconds = 2;

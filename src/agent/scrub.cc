@@ -1,5 +1,7 @@
 #include "scrub.h"
 
+#include <atomic>
+#include <condition_variable>
 #include <fmt/format.h>
 #include <mutex>
 #include <set>
@@ -8,6 +10,7 @@ namespace penstock::agent {
 namespace {
 
 constexpr size_t kPageEntries = 1024;
+constexpr std::chrono::milliseconds kProgressInterval{200};
 
 // Paths of those inodes that have a name, found by walking the whole namespace; done only when
 // something is damaged.
@@ -54,48 +57,90 @@ class PathFinder {
   std::map<uint64_t, std::string> paths_;
 };
 
-}  // namespace
+// The scrub of one target. What the shard's thread does for it never waits for anybody.
+class ShardScrub {
+ public:
+  ShardScrub() {
+    op_.on_damage = [this](const store::Damage& damage) {
+      bad_.push_back({"", damage.chunk.inode.value, damage.chunk.index, damage.block,
+                      std::string(damage.status.name())});
+    };
+    op_.on_progress = [this](uint64_t bytes) {
+      verified_.store(bytes, std::memory_order_relaxed);
+      op_.stop = stopped_.load(std::memory_order_relaxed);
+    };
+  }
 
-ScrubReport scrub_node(Node& node, const std::function<void(uint64_t)>& progress) {
-  ScrubReport report;
-  std::mutex mutex;
-  std::vector<uint64_t> verified(node.shards().size(), 0);
-  std::vector<store::ScrubOp> ops(node.shards().size());
-  std::vector<std::thread> waiters;
-  for (size_t i = 0; i < ops.size(); ++i) {
-    ops[i].on_damage = [&](const store::Damage& damage) {
-      const std::lock_guard lock(mutex);
-      report.bad.push_back({"", damage.chunk.inode.value, damage.chunk.index, damage.block,
-                            std::string(damage.status.name())});
+  // Blocks until the end.
+  void run(NodeShard& shard) {
+    // The target completes its own operation, which in turn ends the call.
+    struct Link {
+      engine::Loop* loop;
+      engine::Op* done;
+    } link{&shard.loop(), nullptr};
+    op_.owner = &link;
+    op_.completion = [](engine::Op& op) {
+      Link& to = op.owner_as<Link>();
+      to.loop->complete(*to.done, op.status);
     };
-    ops[i].on_progress = [&, i](uint64_t bytes) {
-      const std::lock_guard lock(mutex);
-      verified[i] = bytes;
-      uint64_t all = 0;
-      for (const uint64_t one : verified) all += one;
-      if (progress) progress(all);
-    };
-    waiters.emplace_back([&, i] {
-      NodeShard& shard = *node.shards()[i];
-      // The target completes its own operation, which in turn ends the call.
-      struct Link {
-        engine::Loop* loop;
-        engine::Op* done;
-      } link{&shard.loop(), nullptr};
-      ops[i].owner = &link;
-      ops[i].completion = [](engine::Op& op) {
-        Link& to = op.owner_as<Link>();
-        to.loop->complete(*to.done, op.status);
-      };
-      (void)engine::thread_caller().call(shard.loop(), [&](engine::Op& done) {
-        link.done = &done;
-        shard.target().submit(ops[i]);
-      });
+    status_ = engine::thread_caller().call(shard.loop(), [&](engine::Op& done) {
+      link.done = &done;
+      shard.target().submit(op_);
     });
   }
+
+  // While it runs, from any thread.
+  void stop() { stopped_.store(true, std::memory_order_relaxed); }
+  uint64_t verified_bytes() const { return verified_.load(std::memory_order_relaxed); }
+
+  // Afterwards.
+  void add_to(ScrubReport* report) const {
+    report->verified_bytes += op_.verified_bytes;
+    report->complete = report->complete && status_.ok();
+    report->bad.insert(report->bad.end(), bad_.begin(), bad_.end());
+  }
+
+ private:
+  store::ScrubOp op_;
+  std::vector<ScrubReport::Bad> bad_;
+  // Relaxed: neither orders anything else.
+  std::atomic<uint64_t> verified_{0};
+  std::atomic<bool> stopped_{false};
+  Status status_;
+};
+
+}  // namespace
+
+ScrubReport scrub_node(Node& node, const ScrubProgress& progress) {
+  ScrubReport report;
+  std::vector<std::unique_ptr<ShardScrub>> scrubs;
+  std::mutex mutex;
+  std::condition_variable ended;
+  size_t running = node.shards().size();
+  std::vector<std::thread> waiters;
+  for (const auto& shard : node.shards()) {
+    ShardScrub& scrub = *scrubs.emplace_back(std::make_unique<ShardScrub>());
+    waiters.emplace_back([&, target = shard.get()] {
+      scrub.run(*target);
+      const std::lock_guard lock(mutex);
+      --running;
+      ended.notify_one();
+    });
+  }
+  std::unique_lock lock(mutex);
+  while (!ended.wait_for(lock, kProgressInterval, [&] { return running == 0; })) {
+    uint64_t verified = 0;
+    for (const auto& scrub : scrubs) verified += scrub->verified_bytes();
+    if (progress && !progress(verified)) {
+      for (const auto& scrub : scrubs) scrub->stop();
+    }
+  }
+  lock.unlock();
   for (std::thread& waiter : waiters) waiter.join();
+
+  report.complete = true;
+  for (const auto& scrub : scrubs) scrub->add_to(&report);
   std::set<uint64_t> damaged;
-  for (const store::ScrubOp& op : ops) report.verified_bytes += op.verified_bytes;
   for (const ScrubReport::Bad& bad : report.bad) damaged.insert(bad.inode);
   if (damaged.empty()) return report;
   std::map<uint64_t, std::string> paths = PathFinder(node.meta(), damaged).find();

@@ -7,8 +7,7 @@
 
 namespace penstock::agent {
 
-// Blocks until every target is through. `progress` is called on the calling thread's behalf, from
-// the shards' threads, one at a time.
-ScrubReport scrub_node(Node& node, const std::function<void(uint64_t verified_bytes)>& progress);
+// Blocks until every target is through; see Agent::scrub().
+ScrubReport scrub_node(Node& node, const ScrubProgress& progress);
 
 }  // namespace penstock::agent

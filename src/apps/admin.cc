@@ -13,8 +13,12 @@ namespace penstock::apps {
 namespace {
 
 constexpr size_t kLineMax = 64 * 1024;
-// A request is one short line; whoever takes longer to write it is not a command of ours.
+// A request is one short line, and so are most answers; whoever takes longer to write the one or to
+// read the others is not a command of ours.
 constexpr int kRequestTimeoutMs = 5000;
+constexpr timeval kSendTimeout{5, 0};
+// Far more than people and their scripts ask at once.
+constexpr size_t kConnectionsMax = 64;
 
 std::string socket_path(const std::string& directory) {
   return directory + "/" + kAdminSocketName;
@@ -41,8 +45,8 @@ bool send_line(int fd, const Json& line) {
   return true;
 }
 
-// Reads one line into `line`, keeping what follows it in `rest`.
-bool read_line(int fd, int timeout_ms, std::string* rest, std::string* line) {
+// Reads one line into `line`, keeping what follows it in `rest`. Gives up when `stopper` can be read.
+bool read_line(int fd, int stopper, int timeout_ms, std::string* rest, std::string* line) {
   while (true) {
     const size_t end = rest->find('\n');
     if (end != std::string::npos) {
@@ -51,10 +55,10 @@ bool read_line(int fd, int timeout_ms, std::string* rest, std::string* line) {
       return true;
     }
     if (rest->size() > kLineMax) return false;
-    pollfd wait{fd, POLLIN, 0};
-    const int ready = ::poll(&wait, 1, timeout_ms);
+    pollfd wait[2] = {{fd, POLLIN, 0}, {stopper, POLLIN, 0}};
+    const int ready = ::poll(wait, 2, timeout_ms);
     if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0) return false;
+    if (ready <= 0 || wait[1].revents != 0) return false;
     char buffer[4096];
     const ssize_t n = ::recv(fd, buffer, sizeof buffer, 0);
     if (n < 0 && errno == EINTR) continue;
@@ -117,6 +121,7 @@ AdminServer::AdminServer(std::string path, UniqueFd listener, UniqueFd stopper, 
       thread_([this] { run(); }) {}
 
 AdminServer::~AdminServer() {
+  stopping_ = true;
   const uint64_t one = 1;
   (void)!::write(stopper_.get(), &one, sizeof one);
   thread_.join();
@@ -126,26 +131,47 @@ AdminServer::~AdminServer() {
 void AdminServer::run() {
   while (true) {
     pollfd wait[2] = {{listener_.get(), POLLIN, 0}, {stopper_.get(), POLLIN, 0}};
-    if (::poll(wait, 2, -1) < 0 && errno != EINTR) return;
-    if (wait[1].revents != 0) return;
+    if (::poll(wait, 2, -1) < 0 && errno != EINTR) break;
+    if (wait[1].revents != 0) break;
     if (wait[0].revents == 0) continue;
-    UniqueFd connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (connection) serve(std::move(connection));
+    UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (socket) admit(std::move(socket));
   }
+  for (Connection& connection : connections_) connection.thread.join();
 }
 
-void AdminServer::serve(UniqueFd connection) {
+void AdminServer::admit(UniqueFd socket) {
+  connections_.remove_if([](Connection& connection) {
+    if (!connection.over) return false;
+    connection.thread.join();
+    return true;
+  });
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kSendTimeout, sizeof kSendTimeout);
+  if (connections_.size() >= kConnectionsMax) {
+    send_line(socket.get(), {{"error", "the node is busy with other requests; try again"}});
+    return;
+  }
+  Connection& connection = connections_.emplace_back();
+  connection.thread = std::thread([this, &connection, mine = std::move(socket)]() mutable {
+    serve(mine.get());
+    mine.reset();
+    connection.over = true;
+  });
+}
+
+void AdminServer::serve(int socket) {
   std::string rest, line;
-  if (!read_line(connection.get(), kRequestTimeoutMs, &rest, &line)) return;
+  if (!read_line(socket, stopper_.get(), kRequestTimeoutMs, &rest, &line)) return;
   const Json request = Json::parse(line, nullptr, false);
   Json answer;
   if (!request.is_object()) {
     answer = {{"error", "the request is not a JSON object"}};
   } else {
-    answer = handler_(request, [&](const Json& say) { return send_line(connection.get(), say); });
+    answer = handler_(request,
+                      [&](const Json& say) { return !stopping_ && send_line(socket, say); });
   }
   answer["done"] = true;
-  send_line(connection.get(), answer);
+  send_line(socket, answer);
 }
 
 Outcome<Json> ask_node(const std::string& directory, const Json& request,
@@ -157,7 +183,7 @@ Outcome<Json> ask_node(const std::string& directory, const Json& request,
   if (!send_line(fd, request)) return gone;
   std::string rest, text;
   // A scrub takes as long as the disk needs; the node's death ends the wait.
-  while (read_line(fd, -1, &rest, &text)) {
+  while (read_line(fd, -1, -1, &rest, &text)) {
     Json line = Json::parse(text, nullptr, false);
     if (!line.is_object()) return gone;
     if (line.contains("error")) {

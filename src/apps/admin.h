@@ -3,7 +3,9 @@
 // "done".
 #pragma once
 
+#include <atomic>
 #include <functional>
+#include <list>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -17,26 +19,36 @@ using Json = nlohmann::json;
 
 inline constexpr const char* kAdminSocketName = "admin.sock";
 
-// Serves requests one at a time on a thread of its own; a handler may block.
+// Serves each request on a thread of its own; a handler may block, and several run at once.
 class AdminServer {
  public:
-  // Sends one intermediate line, such as progress. False when the asker is gone.
+  // Sends one intermediate line, such as progress. False when the asker is gone or reads no more, or
+  // the server is ending: then the handler gives up.
   using Say = std::function<bool(const Json&)>;
   // The last line, without "done".
   using Handler = std::function<Json(const Json& request, const Say& say)>;
 
   static Outcome<std::unique_ptr<AdminServer>> start(const std::string& directory, Handler handler);
+  // Waits for the handlers.
   ~AdminServer();
 
  private:
+  struct Connection {
+    std::thread thread;
+    std::atomic<bool> over{false};
+  };
+
   AdminServer(std::string path, UniqueFd listener, UniqueFd stopper, Handler handler);
   void run();
-  void serve(UniqueFd connection);
+  void admit(UniqueFd socket);
+  void serve(int socket);
 
   const std::string path_;
   const UniqueFd listener_;
   const UniqueFd stopper_;
   const Handler handler_;
+  std::atomic<bool> stopping_{false};
+  std::list<Connection> connections_;  // the accepting thread's
   std::thread thread_;
 };
 

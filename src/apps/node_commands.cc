@@ -149,6 +149,11 @@ int run_scrub(const NodeOptions& options) {
     std::printf("scrubbed %s: %s verified, %zu bad blocks\n", directory.c_str(),
                 human_bytes(report->value("verified_bytes", 0.0)).c_str(), bad.size());
   }
+  if (!report->value("complete", false)) {
+    return fail("scrub", {Code::cancelled, directory +
+                                               ": ended early: the node is going down, or a disk "
+                                               "failed (see its log)"});
+  }
   return bad.empty() ? kExitOk : kExitDifferent;
 }
 

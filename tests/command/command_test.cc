@@ -2,14 +2,19 @@
 #include "process.h"
 
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <thread>
 #include <unistd.h>
+
+#include "penstock/base.h"
 
 namespace penstock::test {
 namespace {
@@ -105,6 +110,25 @@ TEST_F(CommandTest, a_node_starts_tells_what_to_do_next_and_stops) {
   const Output gone = penstock({"status", store_});
   EXPECT_EQ(gone.exit_code, 1);
   EXPECT_THAT(gone.err, HasSubstr("no node is running"));
+}
+
+TEST_F(CommandTest, an_asker_that_says_nothing_holds_up_no_other) {
+  Node node(store_);
+  const std::string path = store_ + "/admin.sock";
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  ASSERT_LT(path.size(), sizeof address.sun_path);
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 3; ++i) {
+    UniqueFd& socket = silent.emplace_back(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  }
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_EQ(penstock({"status", store_}).exit_code, 0);
+  EXPECT_EQ(node.down().exit_code, 0);
+  // The server gives each of them five seconds.
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(4));
 }
 
 TEST_F(CommandTest, an_imported_tree_equals_its_source_also_after_a_kill) {

@@ -62,6 +62,7 @@ struct AgentStatus {
 
 struct ScrubReport {
   uint64_t verified_bytes = 0;
+  bool complete = false;  // false: ended early, or a target could not be gone through
   struct Bad {
     std::string path;  // or "inode N" when no name leads there
     uint64_t inode = 0;
@@ -71,6 +72,10 @@ struct ScrubReport {
   };
   std::vector<Bad> bad;
 };
+
+// Told how far a scrub is, in the thread that called it and about five times a second; false ends
+// the scrub early.
+using ScrubProgress = std::function<bool(uint64_t verified_bytes)>;
 
 // Start and stop from one thread; the rest is thread safe.
 class Agent {
@@ -82,7 +87,8 @@ class Agent {
 
   virtual client::FileSystem& files() = 0;
   virtual AgentStatus status() = 0;
-  virtual ScrubReport scrub(const std::function<void(uint64_t verified_bytes)>& progress) = 0;
+  // Reads and verifies everything, beside other operations; blocks until that is done.
+  virtual ScrubReport scrub(const ScrubProgress& progress) = 0;
 
   // A connected session socket of this process, as if it had connected to the agent's socket.
   virtual Outcome<UniqueFd> connect_local() = 0;

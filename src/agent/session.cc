@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 namespace penstock::agent {
 
@@ -41,30 +40,10 @@ Failure failure_of(const std::string& what, Status status) {
   return {status, fmt::format("{}: {}", what, status.name())};
 }
 
-uint32_t type_bits_of(meta::FileType type) {
-  switch (type) {
-    case meta::FileType::regular:
-      return S_IFREG;
-    case meta::FileType::directory:
-      return S_IFDIR;
-    case meta::FileType::symlink:
-      return S_IFLNK;
-    case meta::FileType::fifo:
-      return S_IFIFO;
-    case meta::FileType::socket:
-      return S_IFSOCK;
-    case meta::FileType::character:
-      return S_IFCHR;
-    case meta::FileType::block:
-      return S_IFBLK;
-  }
-  return 0;
-}
-
 wire::Attributes to_wire(const client::Attributes& attributes) {
   wire::Attributes out;
   out.inode = attributes.inode.value;
-  out.type = type_bits_of(attributes.type);
+  out.type = meta::type_bits(attributes.type);
   out.mode = attributes.mode;
   out.uid = attributes.uid;
   out.gid = attributes.gid;

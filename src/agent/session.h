@@ -180,6 +180,5 @@ class Session {
 // "open /a/b: not found"
 Failure failure_of(const std::string& what, Status status);
 wire::Attributes to_wire(const client::Attributes& attributes);
-uint32_t type_bits_of(meta::FileType type);  // of st_mode
 
 }  // namespace penstock::agent

@@ -114,7 +114,7 @@ Session::Answer Session::on(const wire::ListDirectory& m) {
   page.end = true;
   size_t bytes = 0;
   const auto visit = [&](const meta::DirectoryEntry& entry, const client::Attributes*) {
-    wire::Entry out{entry.name, entry.inode.value, type_bits_of(entry.type) >> 12, entry.cookie};
+    wire::Entry out{entry.name, entry.inode.value, meta::type_bits(entry.type) >> 12, entry.cookie};
     bytes += wire::page_bytes_of(out);
     if (bytes > wire::kPageBytesMax) {
       page.end = false;

@@ -36,16 +36,6 @@ int penstock_connect(const char* where, penstock_session** session) {
   return 0;
 }
 
-int penstock_open_store(const char* directory, int create, penstock_session** session) {
-  if (directory == nullptr || session == nullptr) {
-    return fail_with(EINVAL, "open store: a null pointer");
-  }
-  Outcome<std::unique_ptr<Session>> made = Session::open_store(directory, create != 0);
-  if (!made) return fail(made.error());
-  *session = to_handle(made->release());
-  return 0;
-}
-
 void penstock_close(penstock_session* session) {
   if (session == nullptr) return;
   // A forked child has none of the threads: what it inherited ends with it.

@@ -41,18 +41,6 @@ Outcome<std::unique_ptr<Session>> Session::connect(const std::string& socket_pat
   return session;
 }
 
-Outcome<std::unique_ptr<Session>> Session::open_store(const std::string& directory, bool create) {
-  std::unique_ptr<Session> session(new Session);
-  agent::AgentConfig config;
-  config.directory = directory;
-  config.create = create;
-  config.listen = false;
-  TRY_ASSIGN(session->agent_, agent::Agent::start(std::move(config)));
-  TRY_ASSIGN(UniqueFd socket, session->agent_->connect_local());
-  TRY(session->begin(std::move(socket)));
-  return session;
-}
-
 Outcome<void> Session::begin(UniqueFd socket) {
   bound_sends(socket.get());
   const Result<wire::Reply> reply =

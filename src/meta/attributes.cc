@@ -2,6 +2,8 @@
 #include "limits.h"
 #include "namespace.h"
 
+#include <sys/stat.h>
+
 namespace penstock::meta {
 namespace {
 
@@ -77,6 +79,26 @@ bool changes_anything(const SetAttributes& changes) {
 }
 
 }  // namespace
+
+mode_t type_bits(FileType type) {
+  switch (type) {
+    case FileType::regular:
+      return S_IFREG;
+    case FileType::directory:
+      return S_IFDIR;
+    case FileType::symlink:
+      return S_IFLNK;
+    case FileType::fifo:
+      return S_IFIFO;
+    case FileType::socket:
+      return S_IFSOCK;
+    case FileType::character:
+      return S_IFCHR;
+    case FileType::block:
+      return S_IFBLK;
+  }
+  return 0;
+}
 
 Result<Attributes> Namespace::set_attributes(const Credentials& credentials, InodeId inode,
                                              const SetAttributes& changes) {

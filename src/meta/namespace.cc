@@ -151,8 +151,9 @@ Outcome<bool> Namespace::count_inodes() {
 }
 
 Status Namespace::close() {
+  const uint64_t inodes = counters_.inodes();
   return transact(engine::KvMode::write_durable, [&](View& view) -> Status {
-    view.put_number(kInodesName, counters_.inodes());
+    view.put_number(kInodesName, inodes);
     return {};
   });
 }

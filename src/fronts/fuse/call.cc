@@ -23,26 +23,6 @@ timespec to_timespec(engine::WallTime time) {
   return {seconds, rest};
 }
 
-mode_t type_bits(meta::FileType type) {
-  switch (type) {
-    case meta::FileType::regular:
-      return S_IFREG;
-    case meta::FileType::directory:
-      return S_IFDIR;
-    case meta::FileType::symlink:
-      return S_IFLNK;
-    case meta::FileType::fifo:
-      return S_IFIFO;
-    case meta::FileType::socket:
-      return S_IFSOCK;
-    case meta::FileType::character:
-      return S_IFCHR;
-    case meta::FileType::block:
-      return S_IFBLK;
-  }
-  return S_IFREG;
-}
-
 // The time during which a reply that gives the kernel an inode is under way.
 class EntryReply {
  public:
@@ -132,7 +112,7 @@ void Call::xattr_size(size_t size) {
 struct stat to_stat(const meta::Attributes& attributes) {
   struct stat stat {};
   stat.st_ino = attributes.inode.value;
-  stat.st_mode = type_bits(attributes.type) | attributes.mode;
+  stat.st_mode = meta::type_bits(attributes.type) | attributes.mode;
   stat.st_nlink = attributes.links;
   stat.st_uid = attributes.uid;
   stat.st_gid = attributes.gid;

@@ -14,12 +14,6 @@ constexpr off_t kSelfCookie = 1;
 constexpr off_t kParentCookie = 2;
 static_assert(kParentCookie < static_cast<off_t>(meta::kCookieMin));
 
-mode_t type_bits(meta::FileType type) {
-  meta::Attributes attributes;
-  attributes.type = type;
-  return to_stat(attributes).st_mode & S_IFMT;
-}
-
 // Fills the reply: the worker's memory, as far as the kernel has room.
 class Listing {
  public:
@@ -131,7 +125,7 @@ bool add_with_attributes(Front& front, Listing& listing, const meta::DirectoryEn
   given.drop_last();
   if (attributes) return false;
   // Removed meanwhile, or not readable: the name alone, so that listing goes on.
-  return listing.add(entry.name, name_only(entry.inode.value, type_bits(entry.type)), cookie);
+  return listing.add(entry.name, name_only(entry.inode.value, meta::type_bits(entry.type)), cookie);
 }
 
 // The virtual directory has no cookies of its own: positions will do, as its lists are short.
@@ -171,7 +165,7 @@ void read_directory(Call& call, fuse_ino_t inode, size_t size, off_t offset, fus
   const auto entries = next_entries(call, directory, offset, size / kTypicalBytes);
   if (!entries) return call.status(entries.error());
   for (const meta::DirectoryEntry& entry : *entries) {
-    if (!listing.add(entry.name, entry.inode.value, type_bits(entry.type),
+    if (!listing.add(entry.name, entry.inode.value, meta::type_bits(entry.type),
                      static_cast<off_t>(entry.cookie))) {
       break;
     }

@@ -16,3 +16,10 @@ list(LENGTH declared wanted)
 if(NOT count EQUAL wanted)
   message(FATAL_ERROR "${LIBRARY} exports ${count} calls, the header declares ${wanted}")
 endif()
+
+# It talks to an agent and has none inside: programs that load it need no database.
+execute_process(COMMAND ${NM} -D --undefined-only ${LIBRARY}
+  OUTPUT_VARIABLE wanted_symbols COMMAND_ERROR_IS_FATAL ANY)
+if(wanted_symbols MATCHES "rocksdb|io_uring")
+  message(FATAL_ERROR "${LIBRARY} has parts of an agent inside")
+endif()

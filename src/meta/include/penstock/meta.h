@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <sys/types.h>
 #include <vector>
 
 #include "penstock/engine.h"
@@ -31,6 +32,8 @@ struct Credentials {
 };
 
 enum class FileType : uint8_t { regular, directory, symlink, fifo, socket, character, block };
+// The same as the S_IFMT bits of st_mode.
+mode_t type_bits(FileType type);
 
 // How a file's chunks map to chains: computed by the client from these, never stored per chunk.
 struct Layout {

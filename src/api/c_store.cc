@@ -1,0 +1,37 @@
+// penstock.h: a store in the process itself. A file of its own, and the only one that needs a whole
+// agent: a library that does not call it is linked without one.
+#include "error.h"
+#include "handles.h"
+
+#include <cerrno>
+
+#include "penstock/agent.h"
+
+namespace penstock::api {
+
+Outcome<std::unique_ptr<Session>> Session::open_store(const std::string& directory, bool create) {
+  std::unique_ptr<Session> session(new Session);
+  agent::AgentConfig config;
+  config.directory = directory;
+  config.create = create;
+  config.listen = false;
+  TRY_ASSIGN(session->agent_, agent::Agent::start(std::move(config)));
+  TRY_ASSIGN(UniqueFd socket, session->agent_->connect_local());
+  TRY(session->begin(std::move(socket)));
+  return session;
+}
+
+}  // namespace penstock::api
+
+using namespace penstock;       // NOLINT: this file is the C border
+using namespace penstock::api;  // NOLINT
+
+int penstock_open_store(const char* directory, int create, penstock_session** session) {
+  if (directory == nullptr || session == nullptr) {
+    return fail_with(EINVAL, "open store: a null pointer");
+  }
+  Outcome<std::unique_ptr<Session>> made = Session::open_store(directory, create != 0);
+  if (!made) return fail(made.error());
+  *session = to_handle(made->release());
+  return 0;
+}

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 
 # What every sanitizer run wants; a value that the caller has set comes last and wins.
 SANITIZER_OPTIONS = {
-    "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1:check_initialization_order=1",
+    "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1:check_initialization_order=1"
+    f":suppressions='{pathlib.Path(__file__).resolve().parent}/asan.supp'",
     "UBSAN_OPTIONS": "print_stacktrace=1",
     "TSAN_OPTIONS": "second_deadlock_stack=1",
 }

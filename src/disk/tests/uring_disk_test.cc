@@ -259,10 +259,7 @@ TEST(UringDisk, writes_to_a_watched_eventfd_end_sleeps_also_after_the_loop_has_m
     std::atomic<int> written{0}, seen{0};
     std::thread owner([&] {
       for (int i = 1; i <= kWrites; ++i) {
-        while (written.load() < i) {
-          node.loop->poll();
-          parker.park(in_ten_seconds());
-        }
+        while (written.load() < i) node.loop->poll_or_park(in_ten_seconds());
         seen.store(i);
       }
       // The entries of a thread that ends are gone before another takes over.

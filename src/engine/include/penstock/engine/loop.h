@@ -32,9 +32,11 @@ class Parker {
   virtual void park(Time deadline) = 0;
   // Thread safe and signal safe.
   virtual void unpark() = 0;
-  // From now on every write to `eventfd`, by whatever process, counts as an unpark(), until it is
-  // forgotten, which comes before it is closed. It need not be read. In the loop's thread. Not
-  // every parker can (not_supported): then somebody else has to wait for it and call unpark().
+  // From now on every write to `eventfd`, by whatever process, ends the park() that is under way,
+  // or the next one if no turn of the loop comes before it (a turn in which there was something to
+  // do, then). Until it is forgotten, which comes before it is closed; it need not be read. In the
+  // loop's thread. Not every parker can (not_supported): then somebody else has to wait for it and
+  // call unpark().
   virtual Status watch(int eventfd) {
     (void)eventfd;
     return Code::not_supported;

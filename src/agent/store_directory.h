@@ -15,6 +15,7 @@
 #include <string>
 
 #include "penstock/agent.h"
+#include "penstock/wire.h"
 
 namespace penstock::agent {
 
@@ -44,7 +45,7 @@ class StoreDirectory {
   std::string meta_path() const { return path_ + "/meta"; }
   std::string data_path(uint32_t target) const { return target_path(target) + "/data"; }
   std::string kv_path(uint32_t target) const { return target_path(target) + "/kv"; }
-  std::string socket_path() const { return path_ + "/" + kSocketName; }
+  std::string socket_path() const { return path_ + "/" + wire::kSessionSocketName; }
 
   // Everything is in place and on stable storage: from now on this is a store.
   Outcome<void> finish_making();

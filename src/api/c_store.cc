@@ -1,5 +1,5 @@
-// penstock.h: a store in the process itself. A file of its own, and the only one that needs a whole
-// agent: a library that does not call it is linked without one.
+// penstock.h: a store in the process itself. A library of its own, the only one that needs a whole
+// agent: what only talks to one is linked without it.
 #include "error.h"
 #include "handles.h"
 
@@ -15,8 +15,10 @@ Outcome<std::unique_ptr<Session>> Session::open_store(const std::string& directo
   config.directory = directory;
   config.create = create;
   config.listen = false;
-  TRY_ASSIGN(session->agent_, agent::Agent::start(std::move(config)));
-  TRY_ASSIGN(UniqueFd socket, session->agent_->connect_local());
+  TRY_ASSIGN(std::shared_ptr<agent::Agent> agent, agent::Agent::start(std::move(config)));
+  session->own_agent_ = agent;
+  TRY_ASSIGN(UniqueFd socket, agent->connect_local());
+  agent.reset();
   TRY(session->begin(std::move(socket)));
   return session;
 }

@@ -77,7 +77,7 @@ Session::~Session() {
     changed_.notify_all();
   }
   if (monitor_.joinable()) monitor_.join();
-  if (agent_ != nullptr) agent_->stop();
+  own_agent_.reset();
 }
 
 // ---- calls ----

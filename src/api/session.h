@@ -24,7 +24,8 @@
 #include <thread>
 #include <vector>
 
-#include "penstock/agent.h"
+#include "penstock/base.h"
+#include "penstock/wire.h"
 
 namespace penstock::api {
 
@@ -114,7 +115,7 @@ class Session {
   Outcome<Region*> add_region(std::unique_ptr<Region> region);
 
   std::string socket_path_;  // empty: the agent is in this process and has no successor
-  std::unique_ptr<agent::Agent> agent_;
+  std::shared_ptr<void> own_agent_;  // null, or the agent in this process, which ends with it
   const uint64_t generation_;
   const std::chrono::seconds reconnect_timeout_;
   std::thread monitor_;

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <vector>
 
-#include "penstock/agent.h"
+#include "penstock/wire.h"
 
 namespace penstock::api {
 namespace {
@@ -63,7 +63,7 @@ std::string store_of_mount(const std::string& path, const std::string& mountinfo
 
 Outcome<std::string> find_socket(const std::string& where) {
   if (is_socket(where)) return where;
-  const std::string beside = where + "/" + agent::kSocketName;
+  const std::string beside = where + "/" + wire::kSessionSocketName;
   if (is_socket(beside)) return beside;
   char resolved[PATH_MAX];
   if (::realpath(where.c_str(), resolved) == nullptr) {
@@ -79,9 +79,9 @@ Outcome<std::string> find_socket(const std::string& where) {
     return Failure{Code::not_found,
                    fmt::format("connect: {}: no agent serves it: it is no socket, holds no {}, and "
                                "is on no mount (start a node with 'penstock up {}')",
-                               where, agent::kSocketName, where)};
+                               where, wire::kSessionSocketName, where)};
   }
-  const std::string socket = store + "/" + agent::kSocketName;
+  const std::string socket = store + "/" + wire::kSessionSocketName;
   if (is_socket(socket)) return socket;
   return Failure{Code::not_found,
                  fmt::format("connect: {}: it is on a mount of {}, whose agent has no socket there",

@@ -52,13 +52,11 @@ void print_status(const Json& status) {
   }
   std::printf("\n");
   const Json routes = status.value("operations_by_route", Json::object());
-  if (!routes.empty()) {
-    Table table({"route", "operations"});
-    for (const auto& [route, count] : routes.items()) {
-      table.add({route, std::to_string(count.get<uint64_t>())});
-    }
-    std::printf("\n%s", table.text().c_str());
+  Table by_route({"route", "operations"});
+  for (const auto& [route, count] : routes.items()) {
+    if (count != 0) by_route.add({route, std::to_string(count.get<uint64_t>())});
   }
+  if (!by_route.empty()) std::printf("\n%s", by_route.text().c_str());
   const Json sessions = status.value("sessions", Json::array());
   if (!sessions.empty()) {
     Table table({"session", "pid", "uid", "regions", "memory", "rings", "files", "operations"});

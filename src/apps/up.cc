@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "node_service.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -15,6 +16,8 @@
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
+#include <vector>
 
 #include "penstock/agent.h"
 #include "penstock/fuse.h"
@@ -38,18 +41,24 @@ class ReadyPipe {
 };
 
 void print_next_steps(const UpOptions& options, const AgentFacts& facts) {
-  const char* dir = options.directory.c_str();
-  std::printf("penstock is up: %s\n", dir);
+  const std::string& dir = options.directory;
+  std::printf("penstock is up: %s\n", dir.c_str());
   for (const std::string& line : facts.lines) std::printf("  %s\n", line.c_str());
-  std::printf("\nNext:\n");
+  std::vector<std::pair<std::string, const char*>> steps;
   if (options.mount_point.empty()) {
-    std::printf("  penstock mount %s MOUNTPOINT        make it visible as a directory\n", dir);
+    steps.emplace_back("penstock mount " + dir + " MOUNTPOINT", "make it visible as a directory");
   } else {
-    std::printf("  ls %s\n", options.mount_point.c_str());
+    steps.emplace_back("ls " + options.mount_point, "see what it holds");
   }
-  std::printf("  penstock import SRC %s:/NAME       copy a directory tree into it\n", dir);
-  std::printf("  penstock status %s                 see what it does\n", dir);
-  std::printf("  penstock down %s                   stop it\n", dir);
+  steps.emplace_back("penstock import SRC " + dir + ":/NAME", "copy a directory tree into it");
+  steps.emplace_back("penstock status " + dir, "see what it does");
+  steps.emplace_back("penstock down " + dir, "stop it");
+  size_t width = 0;
+  for (const auto& [command, purpose] : steps) width = std::max(width, command.size());
+  std::printf("\nNext:\n");
+  for (const auto& [command, purpose] : steps) {
+    std::printf("  %-*s  %s\n", static_cast<int>(width), command.c_str(), purpose);
+  }
   if (!options.background) std::printf("\nRunning; stop it with Ctrl-C.\n");
   std::fflush(stdout);
 }

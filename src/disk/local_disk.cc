@@ -74,6 +74,8 @@ Outcome<DiskFile> LocalDisk::open(const std::string& path, engine::DiskOpenOptio
   if (::fstat(fd.get(), &info) != 0) return open_failure(path, last_error());
   if (S_ISDIR(info.st_mode)) return open_failure(path, Code::is_directory);
   if (!S_ISREG(info.st_mode)) return open_failure(path, Code::invalid_argument);
+  // Reads are not worth a timestamp in the inode; only its owner may say so.
+  (void)::fcntl(fd.get(), F_SETFL, O_NOATIME | (file.direct ? O_DIRECT : 0));
 
   const auto slot =
       std::find_if(files_.begin(), files_.end(), [](const File& f) { return f.fd < 0; });

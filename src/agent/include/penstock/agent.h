@@ -30,8 +30,6 @@ struct AgentConfig {
   engine::Duration spin = std::chrono::microseconds(50);
 };
 
-inline constexpr const char* kSocketName = "agent.sock";
-
 struct ShardStatus {
   uint32_t index = 0;
   engine::DiskFacts disk;

@@ -17,6 +17,8 @@
 namespace penstock::wire {
 
 inline constexpr uint32_t kSessionVersion = 1;
+// The socket's name in the directory of a store.
+inline constexpr const char* kSessionSocketName = "agent.sock";
 
 // One datagram. Large enough for a path twice and for a page of directory entries.
 inline constexpr size_t kSessionMessageMax = 64 * kKiB;

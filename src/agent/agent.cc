@@ -20,9 +20,7 @@ class LocalAgent final : public Agent {
   void stop() override;
   client::FileSystem& files() override { return node_->files(); }
   AgentStatus status() override;
-  ScrubReport scrub(const ScrubProgress& progress) override {
-    return scrub_node(*node_, progress);
-  }
+  ScrubReport scrub(const ScrubProgress& progress) override { return scrub_node(*node_, progress); }
   Outcome<UniqueFd> connect_local() override { return server_->connect_local(); }
   void add_mount(dev_t device) override { sessions_.mounts.add(device); }
   void remove_mount(dev_t device) override { sessions_.mounts.remove(device); }

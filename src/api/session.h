@@ -114,7 +114,7 @@ class Session {
   void new_epoch();
   Outcome<Region*> add_region(std::unique_ptr<Region> region);
 
-  std::string socket_path_;  // empty: the agent is in this process and has no successor
+  std::string socket_path_;          // empty: the agent is in this process and has no successor
   std::shared_ptr<void> own_agent_;  // null, or the agent in this process, which ends with it
   const uint64_t generation_;
   const std::chrono::seconds reconnect_timeout_;

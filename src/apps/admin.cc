@@ -45,7 +45,8 @@ bool send_line(int fd, const Json& line) {
   return true;
 }
 
-// Reads one line into `line`, keeping what follows it in `rest`. Gives up when `stopper` can be read.
+// Reads one line into `line`, keeping what follows it in `rest`. Gives up when `stopper` can be
+// read.
 bool read_line(int fd, int stopper, int timeout_ms, std::string* rest, std::string* line) {
   while (true) {
     const size_t end = rest->find('\n');
@@ -167,8 +168,8 @@ void AdminServer::serve(int socket) {
   if (!request.is_object()) {
     answer = {{"error", "the request is not a JSON object"}};
   } else {
-    answer = handler_(request,
-                      [&](const Json& say) { return !stopping_ && send_line(socket, say); });
+    answer =
+        handler_(request, [&](const Json& say) { return !stopping_ && send_line(socket, say); });
   }
   answer["done"] = true;
   send_line(socket, answer);

@@ -22,8 +22,8 @@ inline constexpr const char* kAdminSocketName = "admin.sock";
 // Serves each request on a thread of its own; a handler may block, and several run at once.
 class AdminServer {
  public:
-  // Sends one intermediate line, such as progress. False when the asker is gone or reads no more, or
-  // the server is ending: then the handler gives up.
+  // Sends one intermediate line, such as progress. False when the asker is gone or reads no more,
+  // or the server is ending: then the handler gives up.
   using Say = std::function<bool(const Json&)>;
   // The last line, without "done".
   using Handler = std::function<Json(const Json& request, const Say& say)>;

@@ -148,9 +148,9 @@ int run_scrub(const NodeOptions& options) {
                 human_bytes(report->value("verified_bytes", 0.0)).c_str(), bad.size());
   }
   if (!report->value("complete", false)) {
-    return fail("scrub", {Code::cancelled, directory +
-                                               ": ended early: the node is going down, or a disk "
-                                               "failed (see its log)"});
+    return fail("scrub",
+                {Code::cancelled, directory + ": ended early: the node is going down, or a disk "
+                                              "failed (see its log)"});
   }
   return bad.empty() ? kExitOk : kExitDifferent;
 }

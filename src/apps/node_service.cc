@@ -174,8 +174,9 @@ Json NodeService::status() {
 }
 
 Json NodeService::scrub(const AdminServer::Say& say) {
-  const agent::ScrubReport report = agent_->scrub(
-      [&](uint64_t verified_bytes) { return say({{"verified_bytes", verified_bytes}}); });
+  const agent::ScrubReport report = agent_->scrub([&](uint64_t verified_bytes) {
+    return say({{"verified_bytes", verified_bytes}});
+  });
   Json bad = Json::array();
   for (const auto& damage : report.bad) {
     bad.push_back({{"path", damage.path},
@@ -184,8 +185,7 @@ Json NodeService::scrub(const AdminServer::Say& say) {
                    {"block", damage.block},
                    {"reason", damage.reason}});
   }
-  return {
-      {"verified_bytes", report.verified_bytes}, {"complete", report.complete}, {"bad", bad}};
+  return {{"verified_bytes", report.verified_bytes}, {"complete", report.complete}, {"bad", bad}};
 }
 
 Outcome<std::string> NodeService::mount(const std::string& path, bool allow_other) {

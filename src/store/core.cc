@@ -41,7 +41,7 @@ void Core::run_ready() {
   IntrusiveList<Request> batch;
   batch.take_all(ready_);
   for (Request* request = batch.first(); request != nullptr; request = batch.next(*request)) {
-    index.prefetch_map(request->map_key(0), request->first_block % kMapBlocks);
+    index.touch_map(request->map_key(0), request->first_block % kMapBlocks);
   }
   while (Request* request = batch.pop_front()) {
     resume(*request);

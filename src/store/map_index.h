@@ -36,13 +36,13 @@ class MapIndex {
   bool valid() const { return pool_.valid() && static_cast<bool>(buckets_memory_); }
 
   // A lookup misses the processor's caches twice. Who has several to do calls these for all of them
-  // first, one after the other, so that the misses are waited for together.
+  // first, one after the other, so that the misses are waited for together. The second ones are
+  // loads whose values nobody uses: measured on a virtual machine, these halve the time of lookups,
+  // and prefetches, which miss the caches of address translation as well, change nothing.
   void prefetch_bucket(const MapKey& key) const { __builtin_prefetch(&buckets_[bucket_of(key)]); }
-  void prefetch_map(const MapKey& key, uint32_t block) const {
+  void touch_map(const MapKey& key, uint32_t block) const {
     const CachedMap* map = buckets_[bucket_of(key)];
-    if (map == nullptr) return;
-    __builtin_prefetch(&map->key);
-    __builtin_prefetch(&map->blocks[block]);
+    if (map != nullptr) asm volatile("" ::"r"(map->key.index), "r"(map->blocks[block].crc));
   }
 
   // Null when it is not in memory.

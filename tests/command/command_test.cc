@@ -154,6 +154,16 @@ TEST_F(CommandTest, an_imported_tree_equals_its_source_also_after_a_kill) {
   EXPECT_EQ(penstock({"verify", source_, store_ + ":/tree", "-q"}).exit_code, 0);
 }
 
+TEST_F(CommandTest, without_io_uring_threads_serve_and_status_says_so) {
+  make_tree();
+  Node node(store_, {"--no-io-uring"});
+  ASSERT_EQ(node.output.exit_code, 0) << node.output.err;
+  EXPECT_THAT(penstock({"status", store_}).out, HasSubstr("threads were asked for"));
+  const Output import = penstock({"import", source_, store_ + ":/tree", "-q"});
+  ASSERT_EQ(import.exit_code, 0) << import.err;
+  EXPECT_EQ(penstock({"verify", source_, store_ + ":/tree", "-q"}).exit_code, 0);
+}
+
 TEST_F(CommandTest, a_flipped_bit_is_named_by_scrub_and_spoils_nothing_else) {
   fs::create_directory(source_);
   write_file(source_ + "/good", std::string(100'000, 'g'));

@@ -129,11 +129,13 @@ ScrubReport scrub_node(Node& node, const ScrubProgress& progress) {
   }
   std::unique_lock lock(mutex);
   while (!ended.wait_for(lock, kProgressInterval, [&] { return running == 0; })) {
+    lock.unlock();
     uint64_t verified = 0;
     for (const auto& scrub : scrubs) verified += scrub->verified_bytes();
     if (progress && !progress(verified)) {
       for (const auto& scrub : scrubs) scrub->stop();
     }
+    lock.lock();
   }
   lock.unlock();
   for (std::thread& waiter : waiters) waiter.join();

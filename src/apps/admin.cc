@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <system_error>
 #include <unistd.h>
 
 namespace penstock::apps {
@@ -153,11 +154,17 @@ void AdminServer::admit(UniqueFd socket) {
     return;
   }
   Connection& connection = connections_.emplace_back();
-  connection.thread = std::thread([this, &connection, mine = std::move(socket)]() mutable {
-    serve(mine.get());
-    mine.reset();
-    connection.over = true;
-  });
+  connection.socket = std::move(socket);
+  try {
+    connection.thread = std::thread([this, &connection] {
+      serve(connection.socket.get());
+      connection.socket.reset();
+      connection.over = true;
+    });
+  } catch (const std::system_error&) {
+    send_line(connection.socket.get(), {{"error", "the node may not start a thread; try again"}});
+    connections_.pop_back();
+  }
 }
 
 void AdminServer::serve(int socket) {

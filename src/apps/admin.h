@@ -34,6 +34,7 @@ class AdminServer {
 
  private:
   struct Connection {
+    UniqueFd socket;
     std::thread thread;
     std::atomic<bool> over{false};
   };

@@ -10,10 +10,7 @@
 namespace penstock::apps {
 
 int fail(const char* command, const Failure& failure) {
-  // Some libraries call their work what the command calls its own.
-  const std::string doubled = std::string(command) + ": ";
-  const size_t skip = failure.message.starts_with(doubled) ? doubled.size() : 0;
-  std::fprintf(stderr, "penstock %s: %s\n", command, failure.message.c_str() + skip);
+  std::fprintf(stderr, "penstock %s: %s\n", command, failure.message.c_str());
   return kExitFailed;
 }
 

@@ -9,10 +9,11 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <signal.h>
+#include <poll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "penstock/engine.h"
+#include "penstock/base.h"
 
 namespace penstock::apps {
 namespace {
@@ -26,17 +27,17 @@ std::string absolute(const std::string& path) {
   return result;
 }
 
-constexpr auto kDownTimeout = std::chrono::seconds(60);
+constexpr int kDownTimeoutMs = 60'000;
 
-// Waits until the node answers no more: its last act is to give the directory back.
+// Waits until the process has ended: its last act is to give the directory back.
 bool wait_until_gone(pid_t pid) {
-  const auto& clock = engine::system_clock();
-  const engine::Time deadline = clock.now() + kDownTimeout;
-  while (::kill(pid, 0) == 0 || errno == EPERM) {
-    if (clock.now() > deadline) return false;
-    ::usleep(20'000);
+  const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!process) return errno == ESRCH;
+  pollfd ended{process.get(), POLLIN, 0};
+  int count = 0;
+  while ((count = ::poll(&ended, 1, kDownTimeoutMs)) < 0 && errno == EINTR) {
   }
-  return true;
+  return count == 1;
 }
 
 void print_status(const Json& status) {

@@ -22,7 +22,7 @@ namespace {
 constexpr const char* kHandoverVariable = "_FUSE_COMMFD";
 
 Failure failure(Status status, const std::string& path, const std::string& reason) {
-  return {status, fmt::format("mount: {}: {}", path, reason)};
+  return {status, fmt::format("{}: {}", path, reason)};
 }
 
 std::string common_options(const MountConfig& config) {

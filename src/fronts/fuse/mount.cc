@@ -89,7 +89,7 @@ Outcome<void> RealMount::begin() {
     const int error = started.ok() ? errno : started.to_errno();
     (void)unmount_once(config_.mount_point, true);
     return Failure{Status::from_errno(error),
-                   fmt::format("mount: {}: it does not answer: {}", config_.mount_point,
+                   fmt::format("{}: the mount does not answer: {}", config_.mount_point,
                                std::strerror(error))};
   }
   device_ = root.st_dev;

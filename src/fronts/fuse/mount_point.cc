@@ -23,7 +23,7 @@ namespace {
 constexpr const char* kHelper = "fusermount3";
 
 Failure failure(Code code, const std::string& path, const std::string& reason) {
-  return {code, fmt::format("mount: {}: {}", path, reason)};
+  return {code, fmt::format("{}: {}", path, reason)};
 }
 
 // The kernel writes space, tab, newline and backslash as octal escapes (proc(5)).
@@ -241,19 +241,17 @@ Outcome<void> unmount(const std::string& path, bool lazy) {
   const std::string real = canonical(path);
   const auto there = mounted_at(real);
   if (!there || there->type != kMountType) {
-    return Failure{
-        Code::not_found,
-        fmt::format("unmount: {}: no penstock mount is there (see 'penstock status')", real)};
+    return Failure{Code::not_found,
+                   fmt::format("{}: no penstock mount is there (see 'penstock status')", real)};
   }
   const Status status = unmount_once(real, lazy);
   if (status.ok()) return {};
   if (status.code() == Code::in_use) {
-    return Failure{status,
-                   fmt::format("unmount: {}: programs use files there (find them with 'fuser "
-                               "-m {}', or detach it with --lazy)",
-                               real, real)};
+    return Failure{status, fmt::format("{}: programs use files there (find them with 'fuser "
+                                       "-m {}', or detach it with --lazy)",
+                                       real, real)};
   }
-  return Failure{status, fmt::format("unmount: {}: {}", real, std::strerror(status.to_errno()))};
+  return Failure{status, fmt::format("{}: {}", real, std::strerror(status.to_errno()))};
 }
 
 }  // namespace penstock::fuse

@@ -94,13 +94,13 @@ Outcome<std::unique_ptr<Session>> Session::make(UniqueFd device,
   fuse_opt_free_args(&args);
   session->stopper_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!session->session_ || !session->stopper_) {
-    return Failure{Code::no_memory, "mount: libfuse cannot make a session"};
+    return Failure{Code::no_memory, "libfuse cannot make a session for the mount"};
   }
   fuse_custom_io io{};
   io.writev = write_reply;
   io.read = read_request;
   if (fuse_session_custom_io(session->session_, &io, device.get()) != 0) {
-    return Failure{Code::no_memory, "mount: libfuse does not take the device"};
+    return Failure{Code::no_memory, "libfuse does not take the mount's device"};
   }
   (void)device.release();  // the session closes it
   return session;

@@ -32,6 +32,12 @@ class RouteCounters {
       metrics::Counter("agent.route.disk-staged"),
       metrics::Counter("agent.route.disk-page-cache"),
       metrics::Counter("agent.route.disk-threads"),
+      metrics::Counter("agent.route.cache"),
+      metrics::Counter("agent.route.device-peer"),
+      metrics::Counter("agent.route.device-cache"),
+      metrics::Counter("agent.route.device-gather"),
+      metrics::Counter("agent.route.device-mapped"),
+      metrics::Counter("agent.route.device-slots"),
   };
 };
 

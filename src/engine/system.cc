@@ -91,6 +91,18 @@ const char* route_name(Route route) {
       return "disk-page-cache";
     case Route::disk_threads:
       return "disk-threads";
+    case Route::cache:
+      return "cache";
+    case Route::device_peer:
+      return "device-peer";
+    case Route::device_cache:
+      return "device-cache";
+    case Route::device_gather:
+      return "device-gather";
+    case Route::device_mapped:
+      return "device-mapped";
+    case Route::device_slots:
+      return "device-slots";
   }
   return "unknown";
 }

@@ -39,8 +39,14 @@ enum class Route : uint8_t {
   disk_staged = 3,      // O_DIRECT through an aligned buffer: offset, length or address unaligned
   disk_page_cache = 4,  // through the page cache: the file system refuses O_DIRECT
   disk_threads = 5,     // by pread/pwrite on a thread pool: the kernel refuses io_uring
+  cache = 6,            // copied by a processor from the node cache to host memory
+  device_peer = 7,      // another GPU of the node holds it: over NVLink, or from GPU to GPU by PCIe
+  device_cache = 8,     // node cache and GPU memory, one transfer by a copy engine
+  device_gather = 9,    // node cache and GPU memory, many small pieces by one kernel
+  device_mapped = 10,   // a local file's pages, pinned, and GPU memory by a copy engine
+  device_slots = 11,    // disk and GPU memory through pinned slots of host memory, overlapped
 };
-inline constexpr int kRouteCount = 6;
+inline constexpr int kRouteCount = 12;
 constexpr Route worse(Route a, Route b) {
   return a > b ? a : b;
 }

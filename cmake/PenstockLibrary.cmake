@@ -27,7 +27,7 @@ function(penstock_library name)
   set_target_properties(${target} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
 endfunction()
 
-# penstock_test(NAME LABEL unit|sim|crash|posix|ring SOURCES file... LINK target...)
+# penstock_test(NAME LABEL unit|sim|crash|posix|ring|gpu SOURCES file... LINK target...)
 # One GoogleTest program, one ctest entry. Labels choose what `./dev test` and the sanitizer runs
 # execute.
 function(penstock_test name)

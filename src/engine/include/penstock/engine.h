@@ -5,6 +5,7 @@
 
 #include "penstock/engine/blocking.h"
 #include "penstock/engine/clock.h"
+#include "penstock/engine/device_memory.h"
 #include "penstock/engine/disk.h"
 #include "penstock/engine/kv.h"
 #include "penstock/engine/loop.h"

@@ -13,9 +13,10 @@
 //   }
 //   ... open again on the same images ...
 //
-// Nothing here is thread safe: everything of one world belongs to one thread.
+// Nothing here but SimDeviceMemory is thread safe: everything of one world belongs to one thread.
 #pragma once
 
+#include "penstock/sim/device_memory.h"
 #include "penstock/sim/disk.h"
 #include "penstock/sim/kv.h"
 #include "penstock/sim/net.h"

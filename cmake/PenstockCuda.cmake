@@ -1,0 +1,46 @@
+# CUDA: the compiler for our kernels and the driver's header. Programs look for the driver itself at
+# run time. PENSTOCK_CUDA: AUTO (use CUDA if it is here), ON (fail without it), OFF.
+#
+# Sets PENSTOCK_HAS_CUDA, PENSTOCK_NVCC and CUDA_INCLUDE.
+set(PENSTOCK_CUDA AUTO CACHE STRING "Build the GPU parts: AUTO, ON or OFF")
+set(PENSTOCK_HAS_CUDA FALSE)
+if(NOT PENSTOCK_CUDA STREQUAL OFF)
+  find_program(PENSTOCK_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH /usr/local/cuda PATH_SUFFIXES bin)
+  if(PENSTOCK_NVCC)
+    execute_process(COMMAND ${PENSTOCK_NVCC} --version OUTPUT_VARIABLE nvcc_version ERROR_QUIET)
+    string(REGEX MATCH "release ([0-9]+\\.[0-9]+)" nvcc_version "${nvcc_version}")
+    set(nvcc_version "${CMAKE_MATCH_1}")
+    file(REAL_PATH ${PENSTOCK_NVCC} nvcc_path)
+    cmake_path(GET nvcc_path PARENT_PATH nvcc_path)
+    find_path(CUDA_INCLUDE cuda.h HINTS ${nvcc_path}/../include NO_DEFAULT_PATH)
+  endif()
+  if(PENSTOCK_NVCC AND CUDA_INCLUDE AND nvcc_version VERSION_GREATER_EQUAL 12.2)
+    set(PENSTOCK_HAS_CUDA TRUE)
+  elseif(PENSTOCK_CUDA STREQUAL ON)
+    message(FATAL_ERROR "PENSTOCK_CUDA is ON, but there is no nvcc 12.2 or newer with cuda.h")
+  endif()
+endif()
+if(NOT PENSTOCK_HAS_CUDA)
+  message(STATUS "GPU parts are left out: no nvcc 12.2 or newer (or PENSTOCK_CUDA is OFF)")
+endif()
+
+# penstock_kernels(TARGET SOURCE) compiles kernels for the GPUs that there are, and for later ones
+# by PTX, into a fat binary that image.cc of the target takes in.
+function(penstock_kernels target source)
+  set(image ${CMAKE_CURRENT_BINARY_DIR}/kernels.fatbin)
+  add_custom_command(OUTPUT ${image}
+    COMMAND ${PENSTOCK_NVCC} -fatbin -std=c++20 -O3 --compress-mode=size
+      -gencode arch=compute_80,code=sm_80
+      -gencode arch=compute_90,code=sm_90
+      -gencode arch=compute_90,code=compute_90
+      -MD -MF ${image}.d -MT ${image}
+      -ccbin ${CMAKE_CXX_COMPILER}
+      -o ${image} ${CMAKE_CURRENT_SOURCE_DIR}/${source}
+    DEPENDS ${source}
+    DEPFILE ${image}.d
+    COMMENT "Compiling kernels ${source}"
+    VERBATIM)
+  set_source_files_properties(image.cc PROPERTIES
+    OBJECT_DEPENDS ${image}
+    COMPILE_DEFINITIONS "PENSTOCK_KERNELS=\"${image}\"")
+endfunction()

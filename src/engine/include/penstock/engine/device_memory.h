@@ -1,0 +1,139 @@
+// The device memory seam: the memory of GPUs, and the lanes that move bytes to and from it.
+//
+// Bytes in device memory have addresses that no processor may follow; they move by copy operations
+// only. What a process can do with its GPUs is in DeviceMemory (one per process, thread safe); what
+// a loop has in flight is in its CopyLanes.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "penstock/engine/loop.h"
+#include "penstock/engine/memory.h"
+
+namespace penstock::engine {
+
+// The index of a GPU as this process sees it: CUDA's device ordinal.
+using DeviceId = Id<struct DeviceIdTag, uint32_t>;
+
+struct DeviceFacts {
+  std::string name;
+  std::string pci_address;  // "0000:17:00.0"
+  uint64_t memory_bytes = 0;
+  uint32_t multiprocessors = 0;
+  int32_t numa_node = -1;  // -1: not known
+  uint64_t peers = 0;      // bit i: can copy to and from the memory of device i directly
+};
+
+// Device memory that was found behind an address. It names one allocation: memory that is freed and
+// allocated again at the same address is another one.
+struct DeviceSpan {
+  DeviceId device;
+  std::byte* data = nullptr;
+  uint64_t length = 0;
+  uint64_t allocation = 0;
+};
+
+// One side of each piece is host memory that was pinned, or device memory of a peer; the other side
+// is memory of the operation's device. Any address, any length.
+struct CopyPiece {
+  const std::byte* source = nullptr;
+  std::byte* destination = nullptr;
+  uint64_t length = 0;
+};
+
+// After the pieces have landed, [data, data + length) of device memory must have this CRC-32C.
+struct BlockCheck {
+  const std::byte* data = nullptr;
+  uint32_t length = 0;  // up to kCheckBytesMax
+  uint32_t crc32c = 0;
+};
+
+enum class CopyDirection : uint8_t { to_device, from_device, device_to_device };
+
+// Who moves the bytes. A copy engine is best from about 64 KiB a piece, and other kernels cannot
+// hold it up; a kernel is best for many small pieces, and waits when other kernels fill the GPU.
+enum class CopyMeans : uint8_t { copy_engine, kernel };
+
+// Copies all pieces, then makes all checks. Pieces must not overlap; their order is not stated.
+// Ends with
+//   corrupt           a check failed; first_bad is the index of the first one
+//   invalid_argument  the device memory is not (or no longer) allocated, or of another device
+//   peer_gone         the device was lost, or its context broken by a fault of somebody's kernel:
+//                     nothing will work on it any more in this process
+// After an error the destination's bytes are undefined, and nobody writes to them any more.
+struct CopyOp : Op {
+  DeviceId device;
+  CopyDirection direction = CopyDirection::to_device;
+  CopyMeans means = CopyMeans::copy_engine;
+  std::span<const CopyPiece> pieces;  // at most kCopyPiecesMax; stay until completion, as do checks
+  std::span<const BlockCheck> checks;
+  // The allocation that the device's side of every piece lies in; 0: the caller knows that it
+  // lives.
+  uint64_t allocation = 0;
+  uint32_t first_bad = 0;  // out
+
+  // For the implementation, which queues without allocating.
+  struct {
+    uint64_t ticket = 0;
+    Time due{};
+  } progress;
+};
+
+inline constexpr uint32_t kCopyPiecesMax = 1024;      // of one operation
+inline constexpr uint32_t kCopyChecksMax = 16384;     // of one operation: 64 MiB in blocks
+inline constexpr uint32_t kCheckBytesMax = 4096;      // of one check
+inline constexpr uint32_t kCopyOpsMax = 4096;         // in flight on one CopyLanes; more wait
+inline constexpr uint32_t kDevicesMax = 64;           // a set of devices is a word
+inline constexpr size_t kDeviceHandleBytesMax = 128;  // of an exported allocation, beside its fd
+
+// A loop's copies. Owner thread of the loop; nothing in flight when destroyed. Operations of one
+// loop may overtake each other.
+class CopyLanes : public Poller {
+ public:
+  virtual void submit(CopyOp& op) = 0;
+  // True while something is in flight. Then poll() must be called to see it complete: nothing wakes
+  // a sleeping loop.
+  virtual bool busy() const = 0;
+};
+
+// An allocation's handle for other processes of this node.
+struct DeviceHandle {
+  UniqueFd fd;  // travels beside the bytes; none for handles that are bytes alone
+  std::vector<std::byte> bytes;
+  DeviceSpan span;  // as the exporting process sees it
+};
+
+// All may block for as long as the driver does; none may be called from a loop that others wait
+// for, but find(). Thread safe. Failures say which call on what, and what to do.
+class DeviceMemory {
+ public:
+  virtual ~DeviceMemory() = default;
+
+  virtual const std::vector<DeviceFacts>& devices() const = 0;
+
+  // Whose memory [address, address + length) is: not_found when it is no device's;
+  // invalid_argument when the range is not within one allocation.
+  virtual Result<DeviceSpan> find(const void* address, uint64_t length) = 0;
+
+  // Memory of this process, page aligned, shareable by handle; no_memory when the GPU is full.
+  virtual Outcome<DeviceSpan> allocate(DeviceId device, uint64_t length) = 0;
+  virtual Status release(const DeviceSpan& span) = 0;  // nothing may be in flight on it
+
+  // not_supported for memory whose allocator makes no handles (CUDA's stream-ordered pools).
+  virtual Outcome<DeviceHandle> export_handle(const DeviceSpan& span) = 0;
+  // Maps another process's memory; release() unmaps it.
+  virtual Outcome<DeviceSpan> import_handle(const DeviceHandle& handle) = 0;
+
+  // Makes host memory reachable for all devices: page aligned and mapped until unpin(). The pages
+  // stay where they are until then.
+  virtual Outcome<void> pin(MutableBytes memory, bool read_only) = 0;
+  virtual void unpin(MutableBytes memory) = 0;  // no copy may be in flight on it
+
+  // `loop` outlives the lanes; the caller adds them to it.
+  virtual std::unique_ptr<CopyLanes> make_lanes(Loop& loop) = 0;
+};
+
+}  // namespace penstock::engine

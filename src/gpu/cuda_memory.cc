@@ -1,0 +1,193 @@
+#include "cuda_memory.h"
+
+#include "crc_tables.h"
+#include "cuda_lanes.h"
+#include "image.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace penstock::gpu {
+
+using engine::DeviceId;
+using engine::DeviceSpan;
+
+namespace {
+
+CUdeviceptr pointer_of(const void* address) {
+  return reinterpret_cast<CUdeviceptr>(address);
+}
+
+}  // namespace
+
+Outcome<std::unique_ptr<CudaMemory>> CudaMemory::open() {
+  TRY_ASSIGN(const Driver driver, load_driver());
+  std::unique_ptr<CudaMemory> memory(new CudaMemory(driver));
+  TRY(memory->look_at_devices());
+  return memory;
+}
+
+Outcome<void> CudaMemory::look_at_devices() {
+  int count = 0;
+  const CUresult counted = driver_.cuDeviceGetCount(&count);
+  if (counted != CUDA_SUCCESS) return failure_of(driver_, "CUDA: count GPUs", counted);
+  count = std::min(count, static_cast<int>(engine::kDevicesMax));
+  for (CUdevice device = 0; device < count; ++device) {
+    engine::DeviceFacts facts;
+    char name[128] = {};
+    char address[32] = {};
+    size_t bytes = 0;
+    CUuuid uuid{};
+    driver_.cuDeviceGetName(name, sizeof name, device);
+    driver_.cuDeviceGetPCIBusId(address, sizeof address, device);
+    driver_.cuDeviceTotalMem(&bytes, device);
+    driver_.cuDeviceGetUuid(&uuid, device);
+    const auto attribute = [&](CUdevice_attribute which, int unknown) {
+      int value = unknown;
+      return driver_.cuDeviceGetAttribute(&value, which, device) == CUDA_SUCCESS ? value : unknown;
+    };
+    facts.name = name;
+    facts.pci_address = address;
+    facts.memory_bytes = bytes;
+    facts.multiprocessors =
+        static_cast<uint32_t>(attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 1));
+    facts.numa_node = attribute(CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, -1);
+    for (CUdevice other = 0; other < count; ++other) {
+      int reaches = 0;
+      driver_.cuDeviceCanAccessPeer(&reaches, device, other);
+      if (reaches != 0 && other != device) facts.peers |= uint64_t{1} << other;
+    }
+    facts_.push_back(std::move(facts));
+    uuids_.push_back(uuid);
+  }
+  contexts_.resize(facts_.size());
+  return {};
+}
+
+Outcome<Context> CudaMemory::context(DeviceId device) {
+  if (device.value >= facts_.size()) {
+    return Failure{Code::invalid_argument,
+                   fmt::format("GPU {}: this process sees {}", device.value, facts_.size())};
+  }
+  const std::lock_guard lock(mutex_);
+  Context& context = contexts_[device.value];
+  if (context.context == nullptr) {
+    Context made;
+    TRY(make_context(device.value, &made));
+    context = made;
+    enable_peers(device.value);
+  }
+  return context;
+}
+
+Outcome<void> CudaMemory::make_context(uint32_t device, Context* context) {
+  const auto failed = [&](const char* what, CUresult result) {
+    return failure_of(driver_, fmt::format("GPU {}: {}", device, what), result);
+  };
+  CUresult result =
+      driver_.cuDevicePrimaryCtxRetain(&context->context, static_cast<CUdevice>(device));
+  if (result != CUDA_SUCCESS) return failed("make its context", result);
+  const ContextScope scope(driver_, context->context);
+  if (library_ == nullptr) {
+    result = driver_.cuLibraryLoadData(&library_, kernel_image(), nullptr, nullptr, 0, nullptr,
+                                       nullptr, 0);
+    if (result != CUDA_SUCCESS) return failed("load the kernels", result);
+  }
+  TRY_ASSIGN(context->gather, kernel("penstock_gather"));
+  TRY_ASSIGN(context->gather_checked, kernel("penstock_gather_checked"));
+  TRY_ASSIGN(context->check, kernel("penstock_check"));
+  const std::vector<uint32_t> tables = shift_tables();
+  const size_t bytes = tables.size() * sizeof(uint32_t);
+  CUdeviceptr shifts = 0;
+  result = driver_.cuMemAlloc(&shifts, bytes);
+  if (result != CUDA_SUCCESS) return failed("allocate 24 KiB for checksums", result);
+  result = driver_.cuMemcpyHtoD(shifts, tables.data(), bytes);
+  if (result != CUDA_SUCCESS) return failed("copy the checksum tables", result);
+  context->shifts = reinterpret_cast<const uint32_t*>(shifts);
+  return {};
+}
+
+Outcome<CUfunction> CudaMemory::kernel(const char* name) {
+  CUkernel kernel = nullptr;
+  const CUresult result = driver_.cuLibraryGetKernel(&kernel, library_, name);
+  if (result != CUDA_SUCCESS) return failure_of(driver_, std::string("load ") + name, result);
+  // A kernel is launched in the context that is current then.
+  return reinterpret_cast<CUfunction>(kernel);
+}
+
+// Contexts come one by one: each new one and those that are there are told of one another. Without
+// it copies between devices go through host memory.
+void CudaMemory::enable_peers(uint32_t device) {
+  for (uint32_t other = 0; other < contexts_.size(); ++other) {
+    if ((facts_[device].peers >> other & 1) == 0 || contexts_[other].context == nullptr) continue;
+    for (const auto& [from, to] : {std::pair(device, other), std::pair(other, device)}) {
+      const ContextScope scope(driver_, contexts_[from].context);
+      const CUresult result = driver_.cuCtxEnablePeerAccess(contexts_[to].context, 0);
+      if (result == CUDA_SUCCESS || result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) continue;
+      log::warning("GPU {}: no direct way to GPU {}: {}", from, to, static_cast<int>(result));
+      facts_[from].peers &= ~(uint64_t{1} << to);
+    }
+  }
+}
+
+Result<DeviceSpan> CudaMemory::find(const void* address, uint64_t length) {
+  CUmemorytype type{};
+  int ordinal = -1;
+  unsigned long long buffer = 0;
+  CUdeviceptr start = 0;
+  size_t size = 0;
+  unsigned managed = 0;
+  CUpointer_attribute which[] = {
+      CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+      CU_POINTER_ATTRIBUTE_BUFFER_ID,   CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+      CU_POINTER_ATTRIBUTE_RANGE_SIZE,  CU_POINTER_ATTRIBUTE_IS_MANAGED};
+  void* values[] = {&type, &ordinal, &buffer, &start, &size, &managed};
+  const CUdeviceptr at = pointer_of(address);
+  if (driver_.cuPointerGetAttributes(std::size(which), which, values, at) != CUDA_SUCCESS ||
+      type != CU_MEMORYTYPE_DEVICE || managed != 0 || ordinal < 0) {
+    return Code::not_found;
+  }
+  if (at < start || !range_within(at - start, length, size)) return Code::invalid_argument;
+  return DeviceSpan{DeviceId(static_cast<uint32_t>(ordinal)),
+                    const_cast<std::byte*>(static_cast<const std::byte*>(address)), length, buffer};
+}
+
+Outcome<void> CudaMemory::pin(MutableBytes memory, bool read_only) {
+  if (facts_.empty()) return Failure{Code::not_found, "pin: there is no GPU"};
+  TRY_ASSIGN(const Context context, this->context(DeviceId(0)));
+  const ContextScope scope(driver_, context.context);
+  unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+  if (read_only) flags |= CU_MEMHOSTREGISTER_READ_ONLY;
+  const CUresult result = driver_.cuMemHostRegister(memory.data(), memory.size(), flags);
+  if (result == CUDA_SUCCESS) return {};
+  return failure_of(driver_, fmt::format("pin {} bytes of host memory", memory.size()), result);
+}
+
+void CudaMemory::unpin(MutableBytes memory) {
+  const Outcome<Context> context = this->context(DeviceId(0));
+  if (!context) return;
+  const ContextScope scope(driver_, context->context);
+  const CUresult result = driver_.cuMemHostUnregister(memory.data());
+  if (result != CUDA_SUCCESS) {
+    log::error("{}", failure_of(driver_, "unpin host memory", result).message);
+  }
+}
+
+Outcome<MutableBytes> CudaMemory::pinned_memory(DeviceId device, size_t length) {
+  TRY_ASSIGN(const Context context, this->context(device));
+  const ContextScope scope(driver_, context.context);
+  void* memory = nullptr;
+  const CUresult result =
+      driver_.cuMemHostAlloc(&memory, length, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+  if (result != CUDA_SUCCESS) {
+    return failure_of(driver_, fmt::format("allocate {} bytes of pinned memory", length), result);
+  }
+  std::memset(memory, 0, length);
+  return MutableBytes(static_cast<std::byte*>(memory), length);
+}
+
+std::unique_ptr<engine::CopyLanes> CudaMemory::make_lanes(engine::Loop& loop) {
+  return std::make_unique<CudaLanes>(*this, loop);
+}
+
+}  // namespace penstock::gpu

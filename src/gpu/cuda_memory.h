@@ -1,0 +1,73 @@
+// engine::DeviceMemory on the CUDA driver.
+#pragma once
+
+#include "driver.h"
+#include "kernels.h"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "penstock/engine.h"
+
+namespace penstock::gpu {
+
+// A device whose primary context is in use by this process.
+struct Context {
+  CUcontext context = nullptr;
+  CUfunction gather = nullptr;
+  CUfunction gather_checked = nullptr;
+  CUfunction check = nullptr;
+  const uint32_t* shifts = nullptr;  // the tables of kernels.h, in device memory
+};
+
+class CudaMemory final : public engine::DeviceMemory {
+ public:
+  static Outcome<std::unique_ptr<CudaMemory>> open();
+
+  const std::vector<engine::DeviceFacts>& devices() const override { return facts_; }
+  Result<engine::DeviceSpan> find(const void* address, uint64_t length) override;
+  Outcome<engine::DeviceSpan> allocate(engine::DeviceId device, uint64_t length) override;
+  Status release(const engine::DeviceSpan& span) override;
+  Outcome<engine::DeviceHandle> export_handle(const engine::DeviceSpan& span) override;
+  Outcome<engine::DeviceSpan> import_handle(const engine::DeviceHandle& handle) override;
+  Outcome<void> pin(MutableBytes memory, bool read_only) override;
+  void unpin(MutableBytes memory) override;
+  std::unique_ptr<engine::CopyLanes> make_lanes(engine::Loop& loop) override;
+
+  const Driver& driver() const { return driver_; }
+  // Makes the device's context at the first call, which may take a second.
+  Outcome<Context> context(engine::DeviceId device);
+  // Pinned memory that all devices reach, zeroed; never given back.
+  Outcome<MutableBytes> pinned_memory(engine::DeviceId device, size_t length);
+
+ private:
+  // Memory that allocate() or import_handle() mapped.
+  struct Mapping {
+    CUmemGenericAllocationHandle handle = 0;
+    uint64_t length = 0;  // as mapped
+    bool ipc = false;     // opened by cuIpcOpenMemHandle; there is no `handle` then
+  };
+
+  explicit CudaMemory(Driver driver) : driver_(driver) {}
+  Outcome<void> look_at_devices();
+  Outcome<void> make_context(uint32_t device, Context* context);
+  void enable_peers(uint32_t device);
+  Outcome<CUfunction> kernel(const char* name);
+  Outcome<engine::DeviceSpan> map(engine::DeviceId device, CUmemGenericAllocationHandle handle,
+                                  uint64_t mapped_length, uint64_t length);
+  Outcome<engine::DeviceSpan> open_ipc(engine::DeviceId device, const CUipcMemHandle& handle,
+                                       uint64_t offset, uint64_t length);
+  Result<engine::DeviceId> device_of(const CUuuid& uuid) const;
+
+  const Driver driver_;
+  std::vector<engine::DeviceFacts> facts_;
+  std::vector<CUuuid> uuids_;
+  std::mutex mutex_;
+  CUlibrary library_ = nullptr;
+  std::vector<Context> contexts_;          // by device; no context yet: null
+  std::map<CUdeviceptr, Mapping> mapped_;  // by address
+};
+
+}  // namespace penstock::gpu

@@ -1,0 +1,78 @@
+#include "driver.h"
+
+#include <dlfcn.h>
+
+#include "penstock/gpu.h"
+
+namespace penstock::gpu {
+
+namespace {
+
+Failure no_driver(const std::string& why) {
+  return {Code::not_found,
+          fmt::format("CUDA: {} (install NVIDIA's driver, 535 or newer; in a container, start it "
+                      "with its GPUs)",
+                      why)};
+}
+
+}  // namespace
+
+Outcome<Driver> load_driver() {
+  // Never closed: the driver does not survive it.
+  void* const library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return no_driver("there is no driver on this machine");
+  Driver driver;
+  const char* missing = nullptr;
+#define PENSTOCK_CUDA_TEXT(name) #name
+#define PENSTOCK_CUDA_LOAD(name)                                                           \
+  driver.name =                                                                            \
+      reinterpret_cast<decltype(driver.name)>(::dlsym(library, PENSTOCK_CUDA_TEXT(name))); \
+  if (driver.name == nullptr && missing == nullptr) missing = PENSTOCK_CUDA_TEXT(name);
+  PENSTOCK_CUDA_CALLS(PENSTOCK_CUDA_LOAD)
+#undef PENSTOCK_CUDA_LOAD
+#undef PENSTOCK_CUDA_TEXT
+  int version = 0;
+  if (driver.cuDriverGetVersion != nullptr) driver.cuDriverGetVersion(&version);
+  if (missing != nullptr || version < kDriverVersionMin) {
+    return no_driver(fmt::format("the driver is too old: it knows CUDA {}.{}, needed is {}.{}",
+                                 version / 1000, version % 1000 / 10, kDriverVersionMin / 1000,
+                                 kDriverVersionMin % 1000 / 10));
+  }
+  const CUresult begun = driver.cuInit(0);
+  if (begun == CUDA_ERROR_NO_DEVICE) return no_driver("this process sees no GPU");
+  if (begun != CUDA_SUCCESS) return failure_of(driver, "CUDA: the driver does not start", begun);
+  return driver;
+}
+
+Status status_of(CUresult result) {
+  const auto detail = static_cast<uint32_t>(result);
+  switch (result) {
+    case CUDA_SUCCESS:
+      return Code::ok;
+    case CUDA_ERROR_INVALID_VALUE:
+    case CUDA_ERROR_INVALID_HANDLE:
+    case CUDA_ERROR_INVALID_DEVICE:
+    case CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED:
+      return {Code::invalid_argument, detail};
+    case CUDA_ERROR_OUT_OF_MEMORY:
+      return {Code::no_memory, detail};
+    case CUDA_ERROR_NOT_SUPPORTED:
+    case CUDA_ERROR_NOT_PERMITTED:
+    case CUDA_ERROR_PEER_ACCESS_UNSUPPORTED:
+      return {Code::not_supported, detail};
+    case CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED:
+      return {Code::in_use, detail};
+    case CUDA_ERROR_NO_DEVICE:
+      return {Code::not_found, detail};
+    default:
+      return {Code::peer_gone, detail};
+  }
+}
+
+Failure failure_of(const Driver& driver, const std::string& what, CUresult result) {
+  const char* text = nullptr;
+  if (driver.cuGetErrorString(result, &text) != CUDA_SUCCESS) text = "an unknown error";
+  return {status_of(result), fmt::format("{}: {}", what, text)};
+}
+
+}  // namespace penstock::gpu

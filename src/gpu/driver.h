@@ -1,0 +1,93 @@
+// The CUDA driver's calls, looked up at run time.
+#pragma once
+
+#include <cuda.h>
+#include <string>
+
+#include "penstock/base.h"
+
+namespace penstock::gpu {
+
+// Names as in cuda.h, whose macros choose the version of each.
+#define PENSTOCK_CUDA_CALLS(CALL)      \
+  CALL(cuInit)                         \
+  CALL(cuDriverGetVersion)             \
+  CALL(cuGetErrorString)               \
+  CALL(cuDeviceGetCount)               \
+  CALL(cuDeviceGet)                    \
+  CALL(cuDeviceGetName)                \
+  CALL(cuDeviceGetUuid)                \
+  CALL(cuDeviceTotalMem)               \
+  CALL(cuDeviceGetAttribute)           \
+  CALL(cuDeviceGetPCIBusId)            \
+  CALL(cuDeviceCanAccessPeer)          \
+  CALL(cuDevicePrimaryCtxRetain)       \
+  CALL(cuCtxPushCurrent)               \
+  CALL(cuCtxPopCurrent)                \
+  CALL(cuCtxEnablePeerAccess)          \
+  CALL(cuCtxGetStreamPriorityRange)    \
+  CALL(cuPointerGetAttributes)         \
+  CALL(cuMemGetAddressRange)           \
+  CALL(cuMemHostRegister)              \
+  CALL(cuMemHostUnregister)            \
+  CALL(cuMemHostAlloc)                 \
+  CALL(cuMemAlloc)                     \
+  CALL(cuMemFree)                      \
+  CALL(cuMemcpyHtoD)                   \
+  CALL(cuMemcpyAsync)                  \
+  CALL(cuMemCreate)                    \
+  CALL(cuMemRelease)                   \
+  CALL(cuMemAddressReserve)            \
+  CALL(cuMemAddressFree)               \
+  CALL(cuMemMap)                       \
+  CALL(cuMemUnmap)                     \
+  CALL(cuMemSetAccess)                 \
+  CALL(cuMemGetAllocationGranularity)  \
+  CALL(cuMemRetainAllocationHandle)    \
+  CALL(cuMemExportToShareableHandle)   \
+  CALL(cuMemImportFromShareableHandle) \
+  CALL(cuIpcGetMemHandle)              \
+  CALL(cuIpcOpenMemHandle)             \
+  CALL(cuIpcCloseMemHandle)            \
+  CALL(cuStreamCreateWithPriority)     \
+  CALL(cuStreamQuery)                  \
+  CALL(cuStreamWriteValue32)           \
+  CALL(cuLibraryLoadData)              \
+  CALL(cuLibraryGetKernel)             \
+  CALL(cuLaunchKernel)
+
+struct Driver {
+#define PENSTOCK_CUDA_DECLARE(name) decltype(&::name) name = nullptr;
+  PENSTOCK_CUDA_CALLS(PENSTOCK_CUDA_DECLARE)
+#undef PENSTOCK_CUDA_DECLARE
+};
+
+// Loads and initialises the driver; not_found with the reason and what to do.
+Outcome<Driver> load_driver();
+
+// invalid_argument, no_memory, not_supported, in_use, not_found; anything else means that the
+// context or the device is broken: peer_gone.
+Status status_of(CUresult result);
+// "what: out of memory"
+Failure failure_of(const Driver& driver, const std::string& what, CUresult result);
+
+// Makes a device's context the calling thread's, for the length of a scope. The caller's own comes
+// back after.
+class ContextScope {
+ public:
+  ContextScope(const Driver& driver, CUcontext context) : driver_(driver) {
+    pushed_ = driver_.cuCtxPushCurrent(context) == CUDA_SUCCESS;
+  }
+  ~ContextScope() {
+    CUcontext mine = nullptr;
+    if (pushed_) driver_.cuCtxPopCurrent(&mine);
+  }
+  ContextScope(const ContextScope&) = delete;
+  ContextScope& operator=(const ContextScope&) = delete;
+
+ private:
+  const Driver& driver_;
+  bool pushed_ = false;
+};
+
+}  // namespace penstock::gpu

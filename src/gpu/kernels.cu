@@ -1,0 +1,200 @@
+// The kernels: gathering pieces, and checking what has landed.
+//
+// A warp takes a piece, or a block to check, at a time. Whole words of 16 or 4 bytes go at once,
+// several in flight for each thread, since a read over PCIe takes more than a microsecond; for the
+// same reason a warp reads its next entry of the list before it works on this one.
+#include "kernels.h"
+
+namespace penstock::gpu {
+namespace {
+
+constexpr int kWarp = 32;
+constexpr unsigned kAll = 0xffffffffu;
+constexpr int kInFlight = 8;
+
+__device__ unsigned lane() {
+  return threadIdx.x % kWarp;
+}
+__device__ uint32_t warp() {
+  return (blockIdx.x * blockDim.x + threadIdx.x) / kWarp;
+}
+__device__ uint32_t warps() {
+  return gridDim.x * blockDim.x / kWarp;
+}
+
+// Words of T at aligned addresses.
+template <class T>
+__device__ void copy_words(const T* source, T* destination, uint64_t count) {
+  uint64_t i = lane();
+  for (; i + (kInFlight - 1) * kWarp < count; i += kInFlight * kWarp) {
+    T words[kInFlight];
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) words[k] = __ldcs(source + i + k * kWarp);
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) __stcs(destination + i + k * kWarp, words[k]);
+  }
+  for (; i < count; i += kWarp) __stcs(destination + i, __ldcs(source + i));
+}
+
+// The 4 bytes at `shift` / 8 bytes behind the aligned word `source`.
+__device__ uint32_t word_at(const uint32_t* source, unsigned shift) {
+  // The second word is not read when none of its bytes are needed: it may be on the next page.
+  return shift == 0 ? __ldcs(source) : __funnelshift_r(__ldcs(source), __ldcs(source + 1), shift);
+}
+
+// Words to an aligned destination from a source that is not aligned with it.
+__device__ void copy_shifted(const char* source, uint32_t* destination, uint64_t count) {
+  const auto misaligned = reinterpret_cast<uintptr_t>(source) % 4;
+  const auto* const words = reinterpret_cast<const uint32_t*>(source - misaligned);
+  const unsigned shift = static_cast<unsigned>(misaligned) * 8;
+  for (uint64_t i = lane(); i < count; i += kWarp) destination[i] = word_at(words + i, shift);
+}
+
+__device__ void copy_bytes(const char* source, char* destination, uint64_t count) {
+  for (uint64_t i = lane(); i < count; i += kWarp) destination[i] = source[i];
+}
+
+__device__ void copy_piece(const GatherPiece& piece) {
+  const char* source = static_cast<const char*>(piece.source);
+  char* destination = static_cast<char*>(piece.destination);
+  uint64_t left = piece.length;
+  const uint64_t word = sizeof(uint4);
+  const uint64_t past = reinterpret_cast<uintptr_t>(destination) % word;
+  uint64_t head = past == 0 ? 0 : word - past;
+  if (head > left) head = left;
+  copy_bytes(source, destination, head);
+  source += head;
+  destination += head;
+  left -= head;
+  const uint64_t body = left / word * word;
+  if (reinterpret_cast<uintptr_t>(source) % word == 0) {
+    copy_words(reinterpret_cast<const uint4*>(source), reinterpret_cast<uint4*>(destination),
+               body / word);
+  } else if (reinterpret_cast<uintptr_t>(source) % 4 == 0) {
+    copy_words(reinterpret_cast<const uint32_t*>(source), reinterpret_cast<uint32_t*>(destination),
+               body / 4);
+  } else {
+    copy_shifted(source, reinterpret_cast<uint32_t*>(destination), body / 4);
+  }
+  copy_bytes(source + body, destination + body, left - body);
+}
+
+using ShiftTable = uint32_t[4][256];
+
+__device__ uint32_t apply(const ShiftTable& table, uint32_t value) {
+  return table[0][value & 255] ^ table[1][value >> 8 & 255] ^ table[2][value >> 16 & 255] ^
+         table[3][value >> 24];
+}
+
+// CRC-32C of bytes at any address, by a whole warp; the result is the first lane's. The message is
+// thought to have zeros before it, up to whole rows of 32 words, which changes nothing: each lane
+// takes the remainder of its column, and the columns are put together at the end.
+__device__ uint32_t crc32c(const CheckBlock& block, const ShiftTable* shifts) {
+  const char* const data = static_cast<const char*>(block.data);
+  const auto misaligned = reinterpret_cast<uintptr_t>(data) % 4;
+  const auto* const words = reinterpret_cast<const uint32_t*>(data - misaligned);
+  const unsigned shift = static_cast<unsigned>(misaligned) * 8;
+  const int count = static_cast<int>(block.length / 4);
+  const int rows = (count + kWarp - 1) / kWarp;
+  int index = static_cast<int>(lane()) - (rows * kWarp - count);
+  uint32_t remainder = 0;
+  for (int row = 0; row < rows; ++row, index += kWarp) {
+    uint32_t word = index >= 0 ? word_at(words + index, shift) : 0;
+    if (index == 0) word ^= kAll;
+    remainder = apply(shifts[5], remainder) ^ word;
+  }
+#pragma unroll
+  for (int step = 16, table = 4; step > 0; step /= 2, --table) {
+    const uint32_t right = __shfl_down_sync(kAll, remainder, step);
+    remainder = apply(shifts[table], remainder) ^ right;
+  }
+  remainder = count > 0 ? apply(shifts[0], remainder) : kAll;
+  for (uint32_t i = block.length / 4 * 4; i < block.length; ++i) {
+    remainder ^= static_cast<unsigned char>(data[i]);
+    // One byte is the remainder's lowest: its table is that of the word's last byte.
+    remainder = remainder >> 8 ^ shifts[0][3][remainder & 255];
+  }
+  return ~remainder;
+}
+
+// One entry of a list in host memory, as four words.
+template <class T>
+__device__ T read_entry(const T* list, uint32_t index, uint32_t count) {
+  static_assert(sizeof(T) % sizeof(uint4) == 0);
+  union Entry {
+    uint4 words[sizeof(T) / sizeof(uint4)];
+    T value;
+    __device__ Entry() {}
+  } entry;
+  if (index < count) {
+    const auto* const words = reinterpret_cast<const uint4*>(list + index);
+#pragma unroll
+    for (int i = 0; i < static_cast<int>(sizeof(T) / sizeof(uint4)); ++i) {
+      entry.words[i] = __ldcs(words + i);
+    }
+  }
+  return entry.value;
+}
+
+__device__ void load_tables(const uint32_t* shifts, ShiftTable* tables) {
+  auto* const flat = reinterpret_cast<uint32_t*>(tables);
+  for (int i = static_cast<int>(threadIdx.x); i < kShiftTables * kShiftTableWords;
+       i += static_cast<int>(blockDim.x)) {
+    flat[i] = shifts[i];
+  }
+  __syncthreads();
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(256)
+    penstock_gather(const GatherPiece* pieces, uint32_t count) {
+  GatherPiece next = read_entry(pieces, warp(), count);
+  for (uint32_t i = warp(); i < count; i += warps()) {
+    const GatherPiece piece = next;
+    next = read_entry(pieces, i + warps(), count);
+    copy_piece(piece);
+  }
+}
+
+// The same with checks of pieces. bad[i] becomes 1 when check i fails, and *any_bad with it;
+// `shifts` are the tables of kernels.h, one behind the other.
+extern "C" __global__ void __launch_bounds__(256)
+    penstock_gather_checked(const GatherPiece* pieces, uint32_t count, const uint32_t* shifts,
+                            uint8_t* bad, uint32_t* any_bad) {
+  __shared__ ShiftTable tables[kShiftTables];
+  GatherPiece next = read_entry(pieces, warp(), count);
+  load_tables(shifts, tables);
+  for (uint32_t i = warp(); i < count; i += warps()) {
+    const GatherPiece piece = next;
+    next = read_entry(pieces, i + warps(), count);
+    copy_piece(piece);
+    // What the other threads of the warp wrote is seen after this.
+    __syncwarp();
+    const CheckBlock block = {
+        piece.destination, static_cast<uint32_t>(piece.length), piece.crc32c, 0, {}};
+    if (piece.check != 0 && crc32c(block, tables) != block.crc32c && lane() == 0) {
+      bad[piece.check - 1] = 1;
+      *any_bad = 1;
+    }
+  }
+}
+
+// Checks of what landed before, as above.
+extern "C" __global__ void __launch_bounds__(256)
+    penstock_check(const CheckBlock* blocks, uint32_t count, const uint32_t* shifts, uint8_t* bad,
+                   uint32_t* any_bad) {
+  __shared__ ShiftTable tables[kShiftTables];
+  load_tables(shifts, tables);
+  CheckBlock next = read_entry(blocks, warp(), count);
+  for (uint32_t i = warp(); i < count; i += warps()) {
+    const CheckBlock block = next;
+    next = read_entry(blocks, i + warps(), count);
+    if (crc32c(block, tables) != block.crc32c && lane() == 0) {
+      bad[block.check] = 1;
+      *any_bad = 1;
+    }
+  }
+}
+
+}  // namespace penstock::gpu

@@ -1,0 +1,10 @@
+#include "penstock/gpu.h"
+
+namespace penstock::gpu {
+
+Outcome<engine::DeviceMemory*> devices() {
+  return Failure{Code::not_supported,
+                 "this build has no CUDA parts (build it where nvcc 12.2 or newer is installed)"};
+}
+
+}  // namespace penstock::gpu

@@ -1,0 +1,300 @@
+#include "penstock/sim/device_memory.h"
+
+#include <algorithm>
+#include <cstring>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace penstock::sim {
+
+using engine::CopyDirection;
+using engine::CopyOp;
+using engine::DeviceHandle;
+using engine::DeviceId;
+using engine::DeviceSpan;
+
+namespace {
+
+constexpr uint64_t kPage = 4096;
+
+uint64_t round_up_to_page(uint64_t bytes) {
+  return (bytes + kPage - 1) / kPage * kPage;
+}
+
+}  // namespace
+
+// The copies of one loop. What is due is found by looking at all, as there are few.
+class SimDeviceMemory::Lanes final : public engine::CopyLanes {
+ public:
+  Lanes(SimDeviceMemory& memory, engine::Loop& loop) : memory_(memory), loop_(loop) {}
+  ~Lanes() override { ASSERT(in_flight_.empty()); }
+
+  void submit(CopyOp& op) override {
+    ASSERT(op.pieces.size() <= engine::kCopyPiecesMax);
+    ASSERT(op.checks.size() <= engine::kCopyChecksMax);
+    const SimDeviceFaults& faults = memory_.faults;
+    const auto range = static_cast<uint64_t>((faults.delay_max - faults.delay_min).count());
+    const std::lock_guard lock(memory_.mutex_);
+    const engine::Duration delay =
+        faults.delay_min + engine::Duration(static_cast<int64_t>(memory_.random_.below(range + 1)));
+    op.progress.due = loop_.clock().now() + delay;
+    in_flight_.push_back(&op);
+  }
+
+  bool busy() const override { return !in_flight_.empty(); }
+
+  bool poll() override {
+    const engine::Time now = loop_.clock().now();
+    bool worked = false;
+    for (size_t i = 0; i < in_flight_.size();) {
+      CopyOp& op = *in_flight_[i];
+      if (op.progress.due > now) {
+        ++i;
+        continue;
+      }
+      in_flight_[i] = in_flight_.back();
+      in_flight_.pop_back();
+      Status status;
+      {
+        const std::lock_guard lock(memory_.mutex_);
+        status = memory_.perform(op);
+      }
+      loop_.complete(op, status);
+      worked = true;
+    }
+    return worked;
+  }
+
+ private:
+  SimDeviceMemory& memory_;
+  engine::Loop& loop_;
+  std::vector<CopyOp*> in_flight_;
+};
+
+SimDeviceMemory::SimDeviceMemory(engine::Random& random, SimDeviceOptions options)
+    : random_(random), memory_bytes_(round_up_to_page(options.memory_bytes)) {
+  ASSERT(options.devices <= engine::kDevicesMax);
+  const uint64_t everyone = (uint64_t{1} << options.devices) - 1;
+  for (uint32_t i = 0; i < options.devices; ++i) {
+    const UniqueFd fd(::memfd_create("penstock-sim-device", MFD_CLOEXEC));
+    ASSERT(fd && ::ftruncate(fd.get(), static_cast<off_t>(memory_bytes_)) == 0);
+    Device device;
+    void* const address = ::mmap(nullptr, memory_bytes_, PROT_NONE, MAP_SHARED, fd.get(), 0);
+    void* const bytes =
+        ::mmap(nullptr, memory_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+    ASSERT(address != MAP_FAILED && bytes != MAP_FAILED);
+    device.address = static_cast<std::byte*>(address);
+    device.bytes = static_cast<std::byte*>(bytes);
+    devices_.push_back(std::move(device));
+    facts_.push_back({.name = "simulated GPU",
+                      .pci_address = fmt::format("0000:{:02x}:00.0", i + 1),
+                      .memory_bytes = memory_bytes_,
+                      .multiprocessors = 1,
+                      .numa_node = 0,
+                      .peers = everyone & ~(uint64_t{1} << i)});
+  }
+}
+
+SimDeviceMemory::~SimDeviceMemory() {
+  for (const Device& device : devices_) {
+    ::munmap(device.address, memory_bytes_);
+    ::munmap(device.bytes, memory_bytes_);
+  }
+}
+
+SimDeviceMemory::Place SimDeviceMemory::place_of(const void* address, uint64_t length) {
+  const auto* const at = static_cast<const std::byte*>(address);
+  for (Device& device : devices_) {
+    if (at < device.address || at >= device.address + memory_bytes_) continue;
+    const auto offset = static_cast<uint64_t>(at - device.address);
+    auto after = device.allocations.upper_bound(offset);
+    if (after == device.allocations.begin()) return {&device, offset, nullptr};
+    const auto& [start, allocation] = *--after;
+    const bool within = range_within(offset - start, length, allocation.length);
+    return {&device, offset, within ? &allocation : nullptr};
+  }
+  return {};
+}
+
+Result<DeviceSpan> SimDeviceMemory::find(const void* address, uint64_t length) {
+  const std::lock_guard lock(mutex_);
+  const Place place = place_of(address, length);
+  if (place_of(address, 0).allocation == nullptr) return Code::not_found;
+  if (place.allocation == nullptr) return Code::invalid_argument;
+  const DeviceId id(static_cast<uint32_t>(place.device - devices_.data()));
+  return DeviceSpan{id, place.device->address + place.offset, length, place.allocation->id};
+}
+
+Outcome<DeviceSpan> SimDeviceMemory::allocate(DeviceId id, uint64_t length) {
+  const std::lock_guard lock(mutex_);
+  if (id.value >= devices_.size() || length == 0) {
+    return Failure{Code::invalid_argument, fmt::format("allocate: no GPU {}", id.value)};
+  }
+  Device& device = devices_[id.value];
+  if (device.lost) return Failure{Code::peer_gone, fmt::format("GPU {} is lost", id.value)};
+  const uint64_t bytes = round_up_to_page(length);
+  // Behind the last one first, then wherever there is room.
+  for (const uint64_t start : {device.next, uint64_t{0}}) {
+    uint64_t offset = start;
+    for (const auto& [used, allocation] : device.allocations) {
+      if (used + allocation.length <= offset) continue;
+      if (used >= offset + bytes) break;
+      offset = used + round_up_to_page(allocation.length);
+    }
+    if (!range_within(offset, bytes, memory_bytes_)) continue;
+    const uint64_t number = next_allocation_++;
+    device.allocations[offset] = {.length = length, .id = number};
+    device.next = offset + bytes;
+    return DeviceSpan{id, device.address + offset, length, number};
+  }
+  return Failure{Code::no_memory,
+                 fmt::format("allocate {} bytes on GPU {}: its memory is full", length, id.value)};
+}
+
+Status SimDeviceMemory::release(const DeviceSpan& span) {
+  const std::lock_guard lock(mutex_);
+  const Place place = place_of(span.data, span.length);
+  if (place.allocation == nullptr || place.allocation->id != span.allocation) {
+    return Code::invalid_argument;
+  }
+  auto found = --place.device->allocations.upper_bound(place.offset);
+  if (--found->second.users == 0) place.device->allocations.erase(found);
+  return Code::ok;
+}
+
+Outcome<DeviceHandle> SimDeviceMemory::export_handle(const DeviceSpan& span) {
+  const std::lock_guard lock(mutex_);
+  const Place place = place_of(span.data, span.length);
+  if (place.allocation == nullptr || place.allocation->id != span.allocation) {
+    return Failure{Code::invalid_argument, "export: no such device memory"};
+  }
+  DeviceHandle handle;
+  handle.bytes.resize(sizeof span.allocation);
+  std::memcpy(handle.bytes.data(), &span.allocation, sizeof span.allocation);
+  handle.span = span;
+  return handle;
+}
+
+Outcome<DeviceSpan> SimDeviceMemory::import_handle(const DeviceHandle& handle) {
+  const std::lock_guard lock(mutex_);
+  uint64_t wanted = 0;
+  if (handle.bytes.size() == sizeof wanted) {
+    std::memcpy(&wanted, handle.bytes.data(), sizeof wanted);
+    for (uint32_t i = 0; i < devices_.size(); ++i) {
+      for (auto& [offset, allocation] : devices_[i].allocations) {
+        if (allocation.id != wanted) continue;
+        ++allocation.users;
+        return DeviceSpan{DeviceId(i), devices_[i].address + offset, allocation.length, wanted};
+      }
+    }
+  }
+  return Failure{Code::stale, "import: the device memory behind this handle is gone"};
+}
+
+Outcome<void> SimDeviceMemory::pin(MutableBytes memory, bool) {
+  const std::lock_guard lock(mutex_);
+  if (reinterpret_cast<uintptr_t>(memory.data()) % kPage != 0 || memory.empty()) {
+    return Failure{Code::invalid_argument, "pin: the memory does not begin at a page"};
+  }
+  if (pinned_.contains(memory.data())) return Failure{Code::in_use, "pin: it is pinned already"};
+  pinned_[memory.data()] = memory.size();
+  return {};
+}
+
+void SimDeviceMemory::unpin(MutableBytes memory) {
+  const std::lock_guard lock(mutex_);
+  const auto found = pinned_.find(memory.data());
+  ASSERT(found != pinned_.end() && found->second == memory.size());
+  pinned_.erase(found);
+}
+
+bool SimDeviceMemory::is_pinned(const std::byte* address, uint64_t length) const {
+  auto after = pinned_.upper_bound(address);
+  if (after == pinned_.begin()) return false;
+  const auto& [start, bytes] = *--after;
+  return range_within(static_cast<uint64_t>(address - start), length, bytes);
+}
+
+std::unique_ptr<engine::CopyLanes> SimDeviceMemory::make_lanes(engine::Loop& loop) {
+  return std::make_unique<Lanes>(*this, loop);
+}
+
+// One side of a piece as this object can touch it; null when it is not what the operation may use.
+std::byte* SimDeviceMemory::reach(const CopyOp& op, const std::byte* address, uint64_t length,
+                                  bool device_side) {
+  const Place place = place_of(address, length);
+  if (device_side) {
+    if (place.allocation == nullptr || place.device != &devices_[op.device.value]) return nullptr;
+    if (op.allocation != 0 && place.allocation->id != op.allocation) return nullptr;
+    return place.device->bytes + place.offset;
+  }
+  if (op.direction == CopyDirection::device_to_device) {
+    return place.allocation != nullptr ? place.device->bytes + place.offset : nullptr;
+  }
+  // A real device would fault: whoever asked for this has a bug.
+  ASSERT(place.device == nullptr && is_pinned(address, length));
+  return const_cast<std::byte*>(address);
+}
+
+Status SimDeviceMemory::perform(CopyOp& op) {
+  ASSERT(op.device.value < devices_.size());
+  Device& device = devices_[op.device.value];
+  if (faults.lose_permille != 0 && random_.chance(faults.lose_permille, 1000)) device.lost = true;
+  if (device.lost) return Code::peer_gone;
+  ++copies_;
+  const bool from_device = op.direction == CopyDirection::from_device;
+  for (const engine::CopyPiece& piece : op.pieces) {
+    std::byte* const source = reach(op, piece.source, piece.length, from_device);
+    std::byte* const destination = reach(op, piece.destination, piece.length, !from_device);
+    if (source == nullptr || destination == nullptr) return Code::invalid_argument;
+    std::memcpy(destination, source, piece.length);
+    if (faults.flip_permille != 0 && random_.chance(faults.flip_permille, 1000)) {
+      destination[random_.below(piece.length)] ^= std::byte{1};
+    }
+  }
+  return check(op);
+}
+
+Status SimDeviceMemory::check(CopyOp& op) {
+  for (size_t i = 0; i < op.checks.size(); ++i) {
+    const engine::BlockCheck& block = op.checks[i];
+    ASSERT(block.length <= engine::kCheckBytesMax);
+    const std::byte* const bytes = reach(op, block.data, block.length, true);
+    if (bytes == nullptr) return Code::invalid_argument;
+    if (crc32c({bytes, block.length}) == block.crc32c) continue;
+    op.first_bad = static_cast<uint32_t>(i);
+    return Code::corrupt;
+  }
+  return Code::ok;
+}
+
+void SimDeviceMemory::peek(const std::byte* address, MutableBytes out) {
+  const std::lock_guard lock(mutex_);
+  const Place place = place_of(address, out.size());
+  ASSERT(place.allocation != nullptr);
+  std::memcpy(out.data(), place.device->bytes + place.offset, out.size());
+}
+
+void SimDeviceMemory::poke(std::byte* address, Bytes bytes) {
+  const std::lock_guard lock(mutex_);
+  const Place place = place_of(address, bytes.size());
+  ASSERT(place.allocation != nullptr);
+  std::memcpy(place.device->bytes + place.offset, bytes.data(), bytes.size());
+}
+
+void SimDeviceMemory::lose(DeviceId device) {
+  const std::lock_guard lock(mutex_);
+  devices_[device.value].lost = true;
+}
+
+uint64_t SimDeviceMemory::copies() const {
+  const std::lock_guard lock(mutex_);
+  return copies_;
+}
+
+bool SimDeviceMemory::pinned(Bytes memory) const {
+  const std::lock_guard lock(mutex_);
+  return is_pinned(memory.data(), memory.size());
+}
+
+}  // namespace penstock::sim

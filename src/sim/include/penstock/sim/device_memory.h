@@ -1,0 +1,96 @@
+// SimDeviceMemory: engine::DeviceMemory without a GPU, for tests, on virtual or real time.
+//
+// Device memory is emulated in host memory, but its addresses cannot be followed: a processor that
+// touches one gets SIGSEGV, as with a real device. Copies of one loop complete late and out of
+// order, and move their bytes when they complete and not before.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "penstock/engine.h"
+
+namespace penstock::sim {
+
+// Off unless set. Permille are per operation.
+struct SimDeviceFaults {
+  engine::Duration delay_min = std::chrono::microseconds(2);
+  engine::Duration delay_max = std::chrono::microseconds(100);
+  uint32_t flip_permille = 0;  // one bit of what lands is wrong
+  uint32_t lose_permille = 0;  // the device is lost
+};
+
+struct SimDeviceOptions {
+  uint32_t devices = 2;
+  uint64_t memory_bytes = 64 * kMiB;  // of each
+};
+
+class SimDeviceMemory final : public engine::DeviceMemory {
+ public:
+  // `random` outlives it and is used under its lock only.
+  explicit SimDeviceMemory(engine::Random& random, SimDeviceOptions options = {});
+  ~SimDeviceMemory() override;
+
+  const std::vector<engine::DeviceFacts>& devices() const override { return facts_; }
+  Result<engine::DeviceSpan> find(const void* address, uint64_t length) override;
+  Outcome<engine::DeviceSpan> allocate(engine::DeviceId device, uint64_t length) override;
+  Status release(const engine::DeviceSpan& span) override;
+  // Handles are known to this object only: within the process.
+  Outcome<engine::DeviceHandle> export_handle(const engine::DeviceSpan& span) override;
+  Outcome<engine::DeviceSpan> import_handle(const engine::DeviceHandle& handle) override;
+  Outcome<void> pin(MutableBytes memory, bool read_only) override;
+  void unpin(MutableBytes memory) override;
+  std::unique_ptr<engine::CopyLanes> make_lanes(engine::Loop& loop) override;
+
+  // For tests. Set before lanes are made, or from the thread that polls them.
+  SimDeviceFaults faults;
+  // What a kernel would see or do. The range must be allocated.
+  void peek(const std::byte* address, MutableBytes out);
+  void poke(std::byte* address, Bytes bytes);
+  // From now on nothing works on the device any more.
+  void lose(engine::DeviceId device);
+  uint64_t copies() const;
+  bool pinned(Bytes memory) const;
+
+ private:
+  class Lanes;
+  struct Allocation {
+    uint64_t length = 0;
+    uint64_t id = 0;
+    uint32_t users = 1;  // the allocation itself and each import
+  };
+  struct Device {
+    std::byte* address = nullptr;  // what everybody sees; cannot be followed
+    std::byte* bytes = nullptr;    // the same memory, for this object
+    uint64_t next = 0;  // allocations go on from here, so that addresses are not reused soon
+    std::map<uint64_t, Allocation> allocations;  // by offset
+    bool lost = false;
+  };
+  struct Place {
+    Device* device = nullptr;
+    uint64_t offset = 0;
+    const Allocation* allocation = nullptr;
+  };
+
+  // All with the lock held.
+  Place place_of(const void* address, uint64_t length);
+  std::byte* reach(const engine::CopyOp& op, const std::byte* address, uint64_t length,
+                   bool device_side);
+  Status perform(engine::CopyOp& op);
+  Status check(engine::CopyOp& op);
+  bool is_pinned(const std::byte* address, uint64_t length) const;
+
+  engine::Random& random_;
+  std::vector<engine::DeviceFacts> facts_;
+  const uint64_t memory_bytes_;
+  mutable std::mutex mutex_;
+  std::vector<Device> devices_;
+  std::map<const std::byte*, uint64_t> pinned_;
+  uint64_t next_allocation_ = 1;
+  uint64_t copies_ = 0;
+};
+
+}  // namespace penstock::sim

@@ -1,0 +1,59 @@
+#include "table.h"
+
+#include "penstock/arena/order.h"
+
+namespace penstock::arena {
+
+// Only the agent writes the memory, so its own reads of it are plain.
+const Entry* Table::find(Extent extent) const {
+  auto at = static_cast<uint32_t>(hash_of(extent)) & mask_;
+  for (uint32_t i = 0; i < kProbesMax; ++i, at = (at + 1) & mask_) {
+    const Entry& entry = entries_[at];
+    if (entry.inode == 0) return nullptr;
+    if (entry.inode == extent.inode.value && entry.extent == extent.number) return &entry;
+  }
+  return nullptr;
+}
+
+bool Table::insert(Extent extent, Place place) {
+  DASSERT(find(extent) == nullptr && extent.inode != InodeId{});
+  auto at = static_cast<uint32_t>(hash_of(extent)) & mask_;
+  for (uint32_t i = 0; i < kProbesMax; ++i, at = (at + 1) & mask_) {
+    if (entries_[at].inode != 0) continue;
+    write(entries_[at], extent, place);
+    return true;
+  }
+  return false;
+}
+
+// Entries behind the gap move into it as long as that brings them nearer to where their probing
+// begins: then a search may end at the first empty entry. A reader in between may miss an entry
+// that is on the move; it then asks the agent, as after any miss.
+void Table::erase(const Entry* entry) {
+  auto gap = static_cast<uint32_t>(entry - entries_);
+  for (uint32_t at = (gap + 1) & mask_; entries_[at].inode != 0; at = (at + 1) & mask_) {
+    const Entry& next = entries_[at];
+    const uint32_t distance = (at - home_of(next)) & mask_;
+    if (distance < ((at - gap) & mask_)) continue;
+    write(entries_[gap], {InodeId(next.inode), next.extent}, {next.slot, next.valid});
+    gap = at;
+  }
+  write(entries_[gap], {}, {});
+}
+
+void Table::write(Entry& entry, Extent extent, Place place) {
+  const uint64_t sequence = entry.sequence;
+  LongWord(entry.sequence).store(sequence + 1, std::memory_order_relaxed);
+  // Pairs with order_loads() in Reader::still(): who sees a field, or a byte of the slot, that is
+  // stored after this sees the odd sequence or a later one.
+  order_stores();
+  LongWord(entry.inode).store(extent.inode.value, std::memory_order_relaxed);
+  Word(entry.extent).store(extent.number, std::memory_order_relaxed);
+  Word(entry.slot).store(place.slot, std::memory_order_relaxed);
+  Word(entry.valid).store(place.valid, std::memory_order_relaxed);
+  // Release pairs with the acquire in Reader::find(): the fields, the slot's bytes and its
+  // checksums are there.
+  LongWord(entry.sequence).store(sequence + 2, std::memory_order_release);
+}
+
+}  // namespace penstock::arena

@@ -1,0 +1,36 @@
+// The agent's side of a segment's hash table. Owned by whoever holds the segment's mutex.
+#pragma once
+
+#include "penstock/arena/extent.h"
+
+namespace penstock::arena {
+
+class Table {
+ public:
+  // `entries` is zeroed memory of `count` entries, a power of two.
+  Table(Entry* entries, uint32_t count) : entries_(entries), mask_(count - 1) {}
+
+  struct Place {
+    uint32_t slot = 0;
+    uint32_t valid = 0;
+  };
+  // The place of an extent, or null. Until the table changes.
+  const Entry* find(Extent extent) const;
+  // False, and nothing happens, when there is no room within kProbesMax. The extent must not be
+  // there.
+  bool insert(Extent extent, Place place);
+  // Withdraws an entry: when this returns, every ticket for it is void, and what is stored from now
+  // on into its slot is seen only by those who also see that.
+  void erase(const Entry* entry);
+
+ private:
+  uint32_t home_of(const Entry& entry) const {
+    return static_cast<uint32_t>(hash_of({InodeId(entry.inode), entry.extent})) & mask_;
+  }
+  static void write(Entry& entry, Extent extent, Place place);
+
+  Entry* const entries_;
+  const uint32_t mask_;
+};
+
+}  // namespace penstock::arena

@@ -1,0 +1,6 @@
+// How bytes get from where they are into device memory, and back: the choice of the way, and the
+// pipelines.
+#pragma once
+
+#include "penstock/route/host_source.h"
+#include "penstock/route/mover.h"

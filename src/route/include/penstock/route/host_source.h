@@ -1,0 +1,51 @@
+// Where a mover gets file bytes from and brings them to: host memory, on behalf of device memory.
+#pragma once
+
+#include <cstdint>
+
+#include "penstock/engine.h"
+
+namespace penstock::route {
+
+// One read or write between a file and host memory that devices reach.
+struct HostIo : engine::Op {
+  bool write = false;
+  bool durable = false;  // writes
+  uint32_t file = 0;     // a handle of the source
+  uint64_t offset = 0;   // in the file, bytes
+  engine::MemoryRef memory;
+  uint64_t transferred = 0;                   // out; less than asked only at the end of the file
+  engine::Route route = engine::Route::none;  // out
+
+  void* internal = nullptr;  // the source's
+};
+
+// Bytes of a file that lie in memory already. They may be replaced at any time: whoever copied them
+// asks still_there() afterwards and throws the copy away if they were.
+struct Resident {
+  const std::byte* data = nullptr;
+  uint64_t length = 0;     // until what follows lies elsewhere, or is not there
+  bool ends_file = false;  // the file ends behind these bytes
+  // The CRC-32C of the file's blocks of kBlockBytes from the one that `data` lies in; null: not
+  // known.
+  const uint32_t* checksums = nullptr;
+  engine::Route route = engine::Route::device_cache;  // what a copy from here is called
+  uint64_t ticket[2] = {0, 0};                        // the source's
+};
+
+inline constexpr uint64_t kBlockBytes = 4096;
+
+// Owner thread of its loop only, but for rouse().
+class HostSource : public engine::Poller {
+ public:
+  // The operation completes in a later turn of the loop. Any number may be submitted; the source
+  // keeps what it cannot start yet.
+  virtual void submit(HostIo& io) = 0;
+  // Asks for an early end.
+  virtual void cancel(HostIo& io) = 0;
+  // What lies in memory from `offset` on, in pinned memory only; false when nothing does.
+  virtual bool find(uint32_t file, uint64_t offset, Resident* resident) = 0;
+  virtual bool still_there(const Resident& resident) = 0;
+};
+
+}  // namespace penstock::route

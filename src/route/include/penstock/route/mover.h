@@ -1,0 +1,123 @@
+// Mover: moves file bytes to and from device memory, by the best way that there is.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "penstock/engine.h"
+#include "penstock/route/host_source.h"
+
+namespace penstock::route {
+
+// One read of a file into device memory, or one write from it. Reads end at the end of the file,
+// short or with 0. After an error `transferred` counts the bytes before the first that failed, and
+// the destination behind them is undefined.
+//
+// Ends with what the source says; corrupt when bytes did not verify where they landed (bad_offset
+// says where); invalid_argument when the device memory is not allocated any more; io_error when the
+// device is lost; cancelled; timed_out; not_supported when `only` names a route that cannot be
+// taken. Whatever the end, nobody touches the device memory afterwards.
+struct TransferOp : engine::Op {
+  bool write = false;
+  bool durable = false;  // writes
+  uint32_t file = 0;     // a handle of the source
+  uint64_t offset = 0;   // in the file, bytes
+  engine::DeviceSpan memory;
+  engine::Time deadline = engine::kNever;
+  // Strict: this route or none; Route::none: the best one.
+  engine::Route only = engine::Route::none;
+
+  uint64_t transferred = 0;                   // out
+  engine::Route route = engine::Route::none;  // out: the worst that a part took
+  uint64_t bad_offset = 0;                    // out with corrupt: in the file
+
+  // The mover's.
+  struct {
+    uint64_t next = 0;      // bytes that pieces were made of
+    uint64_t good_end = 0;  // bytes before the first that failed, or that the file does not have
+    uint32_t pieces = 0;    // in progress
+    Status first_error;     // of the piece at good_end
+    Status stop;            // not ok: no further pieces, and the end
+    bool queued = false;
+    bool running = false;
+    size_t timed_index = 0;
+  } progress;
+};
+
+// What the ways cost on this machine: bytes a second, and seconds for each piece.
+struct Costs {
+  double engine_bytes_per_second = 55e9;
+  double engine_seconds_per_copy = 4.5e-6;
+  double gather_bytes_per_second = 48e9;
+
+  // Pieces of at least so many bytes go by a copy engine, smaller ones by the gather kernel.
+  uint64_t engine_bytes_min() const;
+};
+
+struct MoverConfig {
+  // Pinned host memory that the source can read into, page aligned; cut into slots.
+  MutableBytes slots;
+  engine::BufferId slots_buffer = engine::kNoBuffer;
+  bool verify = true;  // checksums in device memory
+  Costs costs = {};
+};
+
+// Owner thread of the loop, which polls it. Nothing may be in progress when it is destroyed.
+class Mover final : public engine::Poller {
+ public:
+  Mover(engine::Loop& loop, engine::DeviceMemory& devices, HostSource& source, MoverConfig config);
+  ~Mover() override;
+
+  // Any number of operations; they share slots and pieces in turns.
+  void submit(TransferOp& op);
+  // Asks for an early end of an operation whose completion has not run.
+  void cancel(TransferOp& op);
+
+  bool poll() override;
+  // Copies are under way, whose end wakes nobody: poll() again soon.
+  bool copies_in_flight() const { return lanes_->busy(); }
+  bool idle() const { return operations_ == 0; }
+
+ private:
+  struct Piece;
+  class Slots;
+
+  bool start_pieces();
+  bool start_piece(TransferOp& op);
+  bool start_resident(TransferOp& op, const Resident& resident);
+  uint64_t start_slot(TransferOp& op, uint64_t at, uint64_t length);
+  bool start_retries();
+  void host_done(Piece& piece);
+  void copy_done(Piece& piece);
+  void copy_resident(Piece& piece);
+  void copy_slot(Piece& piece);
+  void add_checks(Piece& piece, const std::byte* source, const uint32_t* checksums);
+  void submit_host(Piece& piece);
+  void submit_copy(Piece& piece);
+  void retry_by_slots(Piece& piece);
+  void read_slot(Piece& piece);
+  void write_slot(Piece& piece);
+  void piece_done(Piece& piece, Status status, uint64_t good, engine::Route route);
+  static void lower_end(TransferOp& op, uint64_t end, Status status);
+  void end_if_done(TransferOp& op);
+  void check_deadlines();
+  Piece* take_piece();
+  void give_back(Piece& piece);
+  static std::byte* device_address(const Piece& piece);
+
+  engine::Loop& loop_;
+  HostSource& source_;
+  const MoverConfig config_;
+  const uint64_t engine_bytes_min_;
+  std::unique_ptr<engine::CopyLanes> lanes_;
+  std::unique_ptr<Slots> slots_;
+  std::vector<std::unique_ptr<Piece>> pieces_;
+  IntrusiveList<Piece> free_pieces_;
+  IntrusiveList<Piece> retries_;       // whose bytes must come through slots after all
+  IntrusiveList<TransferOp> waiting_;  // of which not all pieces have been made; in turns
+  std::vector<TransferOp*> timed_;     // with a deadline
+  engine::Time next_deadline_ = engine::kNever;
+  uint64_t operations_ = 0;
+};
+
+}  // namespace penstock::route

@@ -1,0 +1,39 @@
+// Bounds of a mover, each with its reason.
+#pragma once
+
+#include <cstdint>
+
+#include "penstock/base.h"
+#include "penstock/engine.h"
+#include "penstock/route/host_source.h"
+
+namespace penstock::route::limits {
+
+using namespace penstock::limits;
+
+// Pieces in progress: a few launches of the gather kernel full, so that the next is collected while
+// one runs.
+inline constexpr uint32_t kPiecesMax = 8192;
+
+// Operations that are looked at in a turn and can start nothing, before the others wait for the
+// next turn.
+inline constexpr uint32_t kBlockedMax = 64;
+
+// A slot holds what a disk reads at once at full speed. Pieces begin at multiples of it in the
+// file, so that whole blocks are read.
+inline constexpr uint64_t kSlotBytes = kMiB;
+// For small reads, of which a disk needs many at a time.
+inline constexpr uint64_t kSmallSlotBytes = 16 * kKiB;
+// The share of the slots' memory that is small ones: one part in so many.
+inline constexpr uint64_t kSmallShare = 16;
+static_assert(kSlotBytes % kBlockBytes == 0 && kSmallSlotBytes % kBlockBytes == 0);
+
+// One copy by an engine: long enough to hide the pause between two (5 of 300 us).
+inline constexpr uint64_t kEngineCopyBytesMax = 16 * kMiB;
+static_assert(kEngineCopyBytesMax / kBlockBytes + 1 <= engine::kCopyChecksMax);
+
+// One piece for the gather kernel, in entries of a block each, which warps take side by side.
+inline constexpr uint64_t kGatherBytesMax = 1 * kMiB;
+static_assert(kGatherBytesMax / kBlockBytes + 2 <= engine::kCopyPiecesMax);
+
+}  // namespace penstock::route::limits

@@ -1,0 +1,431 @@
+#include "penstock/route/mover.h"
+
+#include "limits.h"
+#include "piece.h"
+#include "slots.h"
+
+#include <algorithm>
+
+namespace penstock::route {
+
+using engine::CopyDirection;
+using engine::CopyMeans;
+using engine::Route;
+
+namespace {
+
+uint64_t round_down(uint64_t value) {
+  return value / kBlockBytes * kBlockBytes;
+}
+uint64_t round_up(uint64_t value) {
+  return round_down(value + kBlockBytes - 1);
+}
+
+// What callers hear of a device that is lost: it is no peer of theirs.
+Status of_device(Status status) {
+  return status == Code::peer_gone ? Status(Code::io_error, status.detail()) : status;
+}
+
+}  // namespace
+
+uint64_t Costs::engine_bytes_min() const {
+  const double saved = 1 / gather_bytes_per_second - 1 / engine_bytes_per_second;
+  if (saved <= 0) return UINT64_MAX;
+  return static_cast<uint64_t>(engine_seconds_per_copy / saved);
+}
+
+Mover::Mover(engine::Loop& loop, engine::DeviceMemory& devices, HostSource& source,
+             MoverConfig config)
+    : loop_(loop),
+      source_(source),
+      config_(config),
+      engine_bytes_min_(config.costs.engine_bytes_min()),
+      lanes_(devices.make_lanes(loop)),
+      slots_(std::make_unique<Slots>(config.slots, config.slots_buffer)) {}
+
+Mover::~Mover() {
+  ASSERT(idle());
+  while (free_pieces_.pop_front() != nullptr) {
+  }
+}
+
+void Mover::submit(TransferOp& op) {
+  op.progress = {};
+  op.progress.good_end = op.memory.length;
+  op.progress.running = true;
+  op.transferred = 0;
+  op.route = Route::none;
+  ++operations_;
+  if (op.deadline != engine::kNever) {
+    op.progress.timed_index = timed_.size();
+    timed_.push_back(&op);
+    next_deadline_ = std::min(next_deadline_, op.deadline);
+  }
+  op.progress.queued = true;
+  waiting_.push_back(op);
+}
+
+void Mover::cancel(TransferOp& op) {
+  if (!op.progress.running) return;
+  if (op.progress.stop.ok()) op.progress.stop = Code::cancelled;
+  for (const auto& piece : pieces_) {
+    if (piece->op == &op && piece->on_host) source_.cancel(piece->host);
+  }
+  end_if_done(op);
+}
+
+bool Mover::poll() {
+  if (operations_ == 0) return false;
+  if (loop_.now() >= next_deadline_) check_deadlines();
+  bool worked = lanes_->poll();
+  worked |= start_pieces();
+  // What was just started goes out in this turn.
+  worked |= lanes_->poll();
+  return worked;
+}
+
+void Mover::check_deadlines() {
+  next_deadline_ = engine::kNever;
+  // A copy: an operation that ends leaves the list.
+  for (TransferOp* const op : std::vector<TransferOp*>(timed_)) {
+    if (op->deadline > loop_.now()) {
+      next_deadline_ = std::min(next_deadline_, op->deadline);
+    } else if (op->progress.stop.ok()) {
+      op->progress.stop = Code::timed_out;
+      cancel(*op);
+    }
+  }
+}
+
+Mover::Piece* Mover::take_piece() {
+  if (Piece* const piece = free_pieces_.pop_front()) return piece;
+  if (pieces_.size() == limits::kPiecesMax) return nullptr;
+  pieces_.push_back(std::make_unique<Piece>(*this));
+  return pieces_.back().get();
+}
+
+void Mover::give_back(Piece& piece) {
+  piece.op = nullptr;
+  piece.resident = {};
+  if (piece.slot.data != nullptr) slots_->give_back(piece.slot);
+  piece.slot = {};
+  free_pieces_.push_front(piece);
+}
+
+std::byte* Mover::device_address(const Piece& piece) {
+  return piece.op->memory.data + piece.begin;
+}
+
+// Operations take pieces in turns, so that a large one does not hold up the others, nor one that
+// waits for a slot those that need none.
+bool Mover::start_pieces() {
+  bool worked = start_retries();
+  for (uint32_t blocked = 0; !waiting_.empty() && blocked < limits::kBlockedMax;) {
+    TransferOp& op = *waiting_.pop_front();
+    op.progress.queued = false;
+    const auto wants_more = [&op] {
+      return op.progress.stop.ok() && op.progress.next < op.progress.good_end;
+    };
+    const bool started = !wants_more() || start_piece(op);
+    if (wants_more()) {
+      op.progress.queued = true;
+      waiting_.push_back(op);
+    } else {
+      end_if_done(op);
+    }
+    worked |= started;
+    blocked = started ? 0 : blocked + 1;
+  }
+  return worked;
+}
+
+// False when nothing can be started before something else ends.
+bool Mover::start_piece(TransferOp& op) {
+  Resident resident;
+  const bool may_use = !op.write && op.only != Route::device_slots;
+  if (may_use && source_.find(op.file, op.offset + op.progress.next, &resident)) {
+    return start_resident(op, resident);
+  }
+  if (op.only != Route::none && op.only != Route::device_slots) {
+    op.progress.stop = Code::not_supported;
+    return true;
+  }
+  const uint64_t left = op.memory.length - op.progress.next;
+  const uint64_t started = start_slot(op, op.progress.next, left);
+  op.progress.next += started;
+  return started > 0;
+}
+
+bool Mover::start_resident(TransferOp& op, const Resident& resident) {
+  const uint64_t wanted = op.memory.length - op.progress.next;
+  uint64_t length = std::min(wanted, resident.length);
+  const bool forced_engine = op.only == resident.route;
+  const bool engine = forced_engine || (length >= engine_bytes_min_ && op.only == Route::none);
+  if (!engine && op.only != Route::none && op.only != Route::device_gather) {
+    op.progress.stop = Code::not_supported;
+    return true;
+  }
+  length = std::min(length, engine ? limits::kEngineCopyBytesMax : limits::kGatherBytesMax);
+  Piece* const piece = take_piece();
+  if (piece == nullptr) return false;
+  piece->op = &op;
+  piece->begin = op.progress.next;
+  piece->length = length;
+  piece->resident = resident;
+  piece->copy.means = engine ? CopyMeans::copy_engine : CopyMeans::kernel;
+  op.progress.next += length;
+  ++op.progress.pieces;
+  if (resident.ends_file && length == resident.length && length < wanted) {
+    lower_end(op, op.progress.next, Code::ok);
+  }
+  copy_resident(*piece);
+  return true;
+}
+
+// Starts a piece for the first bytes of [at, at + length) of the transfer; returns how many, 0 when
+// there is no slot.
+uint64_t Mover::start_slot(TransferOp& op, uint64_t at, uint64_t length) {
+  const uint64_t begin = op.offset + at;
+  const uint64_t window_end = begin / limits::kSlotBytes * limits::kSlotBytes + limits::kSlotBytes;
+  const uint64_t end = std::min(begin + length, window_end);
+  const engine::MemoryRef slot = slots_->take(round_up(end) - round_down(begin));
+  if (slot.data == nullptr) return 0;
+  Piece* const piece = take_piece();
+  if (piece == nullptr) {
+    slots_->give_back(slot);
+    return 0;
+  }
+  piece->op = &op;
+  piece->begin = at;
+  piece->length = end - begin;
+  piece->slot = slot;
+  ++op.progress.pieces;
+  if (op.write) {
+    copy_slot(*piece);
+  } else {
+    read_slot(*piece);
+  }
+  return piece->length;
+}
+
+// Whole blocks, so that nothing between here and the disk has to copy.
+void Mover::read_slot(Piece& piece) {
+  const uint64_t from = round_down(piece.file_offset());
+  const uint64_t to = round_up(piece.file_offset() + piece.length);
+  HostIo& io = piece.host;
+  io.write = false;
+  io.durable = false;
+  io.file = piece.op->file;
+  io.offset = from;
+  io.memory = piece.slot.sub(0, to - from);
+  submit_host(piece);
+}
+
+void Mover::write_slot(Piece& piece) {
+  HostIo& io = piece.host;
+  io.write = true;
+  io.durable = piece.op->durable;
+  io.file = piece.op->file;
+  io.offset = piece.file_offset();
+  io.memory = piece.slot.sub(piece.file_offset() % kBlockBytes, piece.length);
+  submit_host(piece);
+}
+
+void Mover::submit_host(Piece& piece) {
+  piece.host.owner = &piece;
+  piece.host.completion = [](engine::Op& op) {
+    auto& done = op.owner_as<Piece>();
+    done.mover.host_done(done);
+  };
+  piece.on_host = true;
+  source_.submit(piece.host);
+}
+
+void Mover::submit_copy(Piece& piece) {
+  piece.copy.device = piece.op->memory.device;
+  piece.copy.allocation = piece.op->memory.allocation;
+  piece.copy.pieces = piece.copies;
+  piece.copy.checks = piece.checks;
+  piece.copy.owner = &piece;
+  piece.copy.completion = [](engine::Op& op) {
+    auto& done = op.owner_as<Piece>();
+    done.mover.copy_done(done);
+  };
+  lanes_->submit(piece.copy);
+}
+
+void Mover::host_done(Piece& piece) {
+  piece.on_host = false;
+  const HostIo& io = piece.host;
+  if (!io.status.ok() || piece.op->write) {
+    return piece_done(piece, io.status, piece.op->write ? io.transferred : 0, Route::device_slots);
+  }
+  // The file may end in the blocks that were read.
+  const uint64_t lead = piece.file_offset() - io.offset;
+  const uint64_t got = io.transferred > lead ? io.transferred - lead : 0;
+  if (got < piece.length) {
+    lower_end(*piece.op, piece.begin + got, Code::ok);
+    piece.length = got;
+  }
+  if (got == 0 || !piece.op->progress.stop.ok()) {
+    return piece_done(piece, piece.op->progress.stop, 0, Route::none);
+  }
+  copy_slot(piece);
+}
+
+// Between the slot and device memory, in the direction of the transfer.
+void Mover::copy_slot(Piece& piece) {
+  const bool write = piece.op->write;
+  std::byte* const device = device_address(piece);
+  std::byte* const host = piece.slot.data + piece.file_offset() % kBlockBytes;
+  piece.copies.clear();
+  piece.copies.push_back(write ? engine::CopyPiece{device, host, piece.length}
+                               : engine::CopyPiece{host, device, piece.length});
+  piece.checks.clear();
+  if (config_.verify && !write) add_checks(piece, host, nullptr);
+  piece.copy.direction = write ? CopyDirection::from_device : CopyDirection::to_device;
+  piece.copy.means = CopyMeans::copy_engine;
+  submit_copy(piece);
+}
+
+void Mover::copy_resident(Piece& piece) {
+  const std::byte* source = piece.resident.data;
+  std::byte* device = device_address(piece);
+  piece.checks.clear();
+  piece.copies.clear();
+  if (config_.verify) add_checks(piece, source, piece.resident.checksums);
+  if (piece.copy.means == CopyMeans::copy_engine) {
+    piece.copies.push_back({source, device, piece.length});
+  } else {
+    // An entry for each block, which a warp copies and checks.
+    uint64_t left = piece.length;
+    uint64_t step = kBlockBytes - piece.file_offset() % kBlockBytes;
+    while (left > 0) {
+      step = std::min(step, left);
+      piece.copies.push_back({source, device, step});
+      source += step;
+      device += step;
+      left -= step;
+      step = kBlockBytes;
+    }
+  }
+  piece.copy.direction = CopyDirection::to_device;
+  submit_copy(piece);
+}
+
+// One check for each block of the file that the piece has a part of. Checksums are known for whole
+// blocks; those of parts, and of slots, are taken here from what is about to be copied.
+void Mover::add_checks(Piece& piece, const std::byte* source, const uint32_t* checksums) {
+  uint64_t at = 0;
+  uint64_t block = 0;
+  uint64_t step = kBlockBytes - piece.file_offset() % kBlockBytes;
+  while (at < piece.length) {
+    step = std::min(step, piece.length - at);
+    const bool whole = step == kBlockBytes && checksums != nullptr;
+    const uint32_t crc = whole ? checksums[block] : crc32c({source + at, step});
+    piece.checks.push_back({device_address(piece) + at, static_cast<uint32_t>(step), crc});
+    at += step;
+    ++block;
+    step = kBlockBytes;
+  }
+}
+
+void Mover::copy_done(Piece& piece) {
+  Status status = of_device(piece.copy.status);
+  const bool resident = piece.resident.data != nullptr;
+  if (resident && (status.ok() || status == Code::corrupt) &&
+      !source_.still_there(piece.resident)) {
+    return retry_by_slots(piece);
+  }
+  uint64_t good = status.ok() ? piece.length : 0;
+  if (status == Code::corrupt) {
+    const engine::BlockCheck& bad = piece.checks[piece.copy.first_bad];
+    good = static_cast<uint64_t>(bad.data - device_address(piece));
+    log::error("checksum mismatch in device memory: file bytes {} to {} at {}",
+               piece.file_offset() + good, piece.file_offset() + good + bad.length,
+               static_cast<const void*>(bad.data));
+  }
+  if (piece.op->write && status.ok()) {
+    if (piece.op->progress.stop.ok()) return write_slot(piece);
+    status = piece.op->progress.stop;
+    good = 0;
+  }
+  const bool gathered = piece.copy.means == CopyMeans::kernel;
+  const Route route = gathered ? Route::device_gather : piece.resident.route;
+  piece_done(piece, status, good, resident ? route : Route::device_slots);
+}
+
+// What was copied had been replaced meanwhile: the bytes come by the source's own way now, which
+// always leads to an end. The piece waits for slots, and is cut into pieces of their size.
+void Mover::retry_by_slots(Piece& piece) {
+  if (piece.op->only != Route::none) return piece_done(piece, Code::not_supported, 0, Route::none);
+  piece.resident = {};
+  retries_.push_back(piece);
+}
+
+bool Mover::start_retries() {
+  bool worked = false;
+  while (!retries_.empty()) {
+    Piece& piece = retries_.front();
+    TransferOp& op = *piece.op;
+    const bool wanted = op.progress.stop.ok() && piece.begin < op.progress.good_end;
+    if (wanted) {
+      const uint64_t done = start_slot(op, piece.begin, piece.length);
+      if (done == 0) break;
+      piece.begin += done;
+      piece.length -= done;
+    }
+    worked = true;
+    if (wanted && piece.length > 0) continue;
+    static_cast<ListNode&>(piece).unlink();
+    // Cut short by an order to stop, it ends the operation before itself.
+    if (!op.progress.stop.ok()) lower_end(op, piece.begin, op.progress.stop);
+    piece_done(piece, Code::ok, 0, Route::none);
+  }
+  return worked;
+}
+
+// Nothing from `end` of the transfer on was moved: because of `status`, or, when that is ok,
+// because the file ends there.
+void Mover::lower_end(TransferOp& op, uint64_t end, Status status) {
+  if (end > op.progress.good_end) return;
+  op.progress.good_end = end;
+  op.progress.first_error = status;
+}
+
+void Mover::piece_done(Piece& piece, Status status, uint64_t good, Route route) {
+  TransferOp& op = *piece.op;
+  if (!status.ok()) {
+    // A part that was stopped ends as the whole was told to.
+    if (status == Code::cancelled && !op.progress.stop.ok()) status = op.progress.stop;
+    lower_end(op, piece.begin + good, status);
+    if (status == Code::corrupt) op.bad_offset = piece.file_offset() + good;
+  }
+  if (good > 0) op.route = engine::worse(op.route, route);
+  give_back(piece);
+  --op.progress.pieces;
+  end_if_done(op);
+}
+
+void Mover::end_if_done(TransferOp& op) {
+  if (op.progress.pieces > 0) return;
+  const bool more = op.progress.next < op.progress.good_end && op.progress.stop.ok();
+  if (more) return;
+  if (op.progress.queued) {
+    static_cast<ListNode&>(op).unlink();
+    op.progress.queued = false;
+  }
+  if (op.deadline != engine::kNever) {
+    timed_.back()->progress.timed_index = op.progress.timed_index;
+    timed_[op.progress.timed_index] = timed_.back();
+    timed_.pop_back();
+  }
+  --operations_;
+  op.progress.running = false;
+  Status status = op.progress.first_error;
+  op.transferred = std::min(op.progress.good_end, op.progress.next);
+  if (status.ok() && op.transferred < op.progress.good_end) status = op.progress.stop;
+  loop_.complete(op, status);
+}
+
+}  // namespace penstock::route

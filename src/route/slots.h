@@ -1,0 +1,57 @@
+// Slots: pinned host memory in pieces of two sizes.
+#pragma once
+
+#include "limits.h"
+
+#include <vector>
+
+#include "penstock/route/mover.h"
+
+namespace penstock::route {
+
+class Mover::Slots {
+ public:
+  Slots(MutableBytes memory, engine::BufferId buffer) : memory_(memory), buffer_(buffer) {
+    const uint64_t small_bytes = memory.size() / limits::kSmallShare;
+    uint64_t at = 0;
+    for (; at + limits::kSmallSlotBytes <= small_bytes; at += limits::kSmallSlotBytes) {
+      small_.push_back(at);
+    }
+    const uint64_t first = (at + limits::kSlotBytes - 1) / limits::kSlotBytes * limits::kSlotBytes;
+    large_from_ = first;
+    for (at = first; at + limits::kSlotBytes <= memory.size(); at += limits::kSlotBytes) {
+      large_.push_back(at);
+    }
+    ASSERT(!large_.empty());
+  }
+
+  // Of at least `bytes`, at most kSlotBytes; its length is what it holds. Null when none is free.
+  engine::MemoryRef take(uint64_t bytes) {
+    ASSERT(bytes <= limits::kSlotBytes);
+    if (bytes <= limits::kSmallSlotBytes && !small_.empty()) {
+      return take(small_, limits::kSmallSlotBytes);
+    }
+    return large_.empty() ? engine::MemoryRef{} : take(large_, limits::kSlotBytes);
+  }
+
+  void give_back(const engine::MemoryRef& slot) {
+    const auto at = static_cast<uint64_t>(slot.data - memory_.data());
+    (at < large_from_ ? small_ : large_).push_back(at);
+  }
+
+ private:
+  engine::MemoryRef take(std::vector<uint64_t>& from, uint64_t length) {
+    const uint64_t at = from.back();
+    from.pop_back();
+    return {memory_.data() + at, length, buffer_};
+  }
+
+  MutableBytes memory_;
+  engine::BufferId buffer_;
+  uint64_t large_from_ = 0;
+  // Offsets of free ones, the last used on top: it is the one that caches may still hold.
+  std::vector<uint64_t> small_;
+  std::vector<uint64_t> large_;
+};
+
+}  // namespace penstock::route

@@ -1,0 +1,354 @@
+#include "sim_source.h"
+
+#include <deque>
+#include <gtest/gtest.h>
+
+namespace penstock::route {
+namespace {
+
+using engine::DeviceId;
+using engine::DeviceSpan;
+using engine::Route;
+
+constexpr uint64_t kFileBytes = 8 * kMiB + 12345;
+
+class MoverTest : public testing::Test {
+ protected:
+  explicit MoverTest(uint64_t seed = 1) : world_(seed) {
+    slots_ = SimSource::map(8 * kMiB);
+    EXPECT_TRUE(devices_.pin(slots_, false));
+    loop_.add(source_);
+    make_mover({.slots = slots_});
+    auto& bytes = source_.file(1);
+    bytes.resize(kFileBytes);
+    for (uint64_t i = 0; i < bytes.size(); i += 8) {
+      const uint64_t word = mix64(i);
+      std::memcpy(&bytes[i], &word, std::min<uint64_t>(8, bytes.size() - i));
+    }
+    const Outcome<DeviceSpan> span = devices_.allocate(DeviceId(0), 32 * kMiB);
+    span_ = *span;
+  }
+  ~MoverTest() override {
+    loop_.remove(*mover_);
+    mover_.reset();
+    loop_.remove(source_);
+    devices_.unpin(slots_);
+    ::munmap(slots_.data(), slots_.size());
+  }
+
+  void make_mover(MoverConfig config) {
+    if (mover_ != nullptr) loop_.remove(*mover_);
+    mover_ = std::make_unique<Mover>(loop_, devices_, source_, config);
+    loop_.add(*mover_);
+  }
+
+  DeviceSpan at(uint64_t offset, uint64_t length) const {
+    return {span_.device, span_.data + offset, length, span_.allocation};
+  }
+
+  void start(TransferOp& op) {
+    ++left_;
+    op.owner = this;
+    op.completion = [](engine::Op& done) { --done.owner_as<MoverTest>().left_; };
+    mover_->submit(op);
+  }
+  void finish() {
+    for (int i = 0; i < 200'000 && left_ > 0; ++i) {
+      world_.run_for(std::chrono::microseconds(5));
+    }
+    ASSERT_EQ(left_, 0);
+    EXPECT_TRUE(mover_->idle());
+  }
+
+  Status read(uint64_t offset, uint64_t length, uint64_t to, Route only = Route::none) {
+    op_ = std::make_unique<TransferOp>();
+    op_->file = 1;
+    op_->offset = offset;
+    op_->memory = at(to, length);
+    op_->only = only;
+    start(*op_);
+    finish();
+    return op_->status;
+  }
+
+  // What a POSIX read of the file would have brought to that place, and nothing beside it.
+  void expect_bytes(uint64_t offset, uint64_t length, uint64_t to) {
+    const auto& bytes = source_.file(1);
+    const uint64_t there = offset < bytes.size() ? bytes.size() - offset : 0;
+    const uint64_t count = std::min(length, there);
+    EXPECT_EQ(op_->transferred, count);
+    std::vector<std::byte> got(count);
+    devices_.peek(span_.data + to, got);
+    EXPECT_TRUE(std::memcmp(got.data(), bytes.data() + offset, count) == 0);
+  }
+
+  void keep_all() {
+    for (uint64_t extent = 0; extent * SimSource::kExtent < kFileBytes; ++extent) {
+      source_.keep(1, extent);
+    }
+  }
+
+  sim::SimWorld world_;
+  sim::SimLoop loop_{world_};
+  sim::SimDeviceMemory devices_{world_.random()};
+  SimSource source_{loop_, world_.random(), devices_};
+  MutableBytes slots_;
+  std::unique_ptr<Mover> mover_;
+  DeviceSpan span_;
+  std::unique_ptr<TransferOp> op_;
+  int left_ = 0;
+};
+
+TEST_F(MoverTest, bytes_arrive_through_slots_whatever_the_alignment) {
+  for (const auto& [offset, length] : std::vector<std::pair<uint64_t, uint64_t>>{
+           {0, 4096}, {1, 1}, {4095, 2}, {100, 5 * kMiB + 3}, {kMiB - 1, 2}, {4096, 65536}}) {
+    EXPECT_TRUE(read(offset, length, 77).ok());
+    expect_bytes(offset, length, 77);
+    EXPECT_EQ(op_->route, Route::device_slots);
+  }
+}
+
+TEST_F(MoverTest, read_is_short_at_the_end_of_the_file) {
+  EXPECT_TRUE(read(kFileBytes - 1000, 5 * kMiB, 0).ok());
+  expect_bytes(kFileBytes - 1000, 5 * kMiB, 0);
+  EXPECT_TRUE(read(kFileBytes, 4096, 0).ok());
+  EXPECT_EQ(op_->transferred, 0U);
+  EXPECT_TRUE(read(kFileBytes + 100 * kMiB, 4096, 0).ok());
+  EXPECT_EQ(op_->transferred, 0U);
+  EXPECT_TRUE(read(kFileBytes - 5 * kMiB, 20 * kMiB, 0).ok());
+  expect_bytes(kFileBytes - 5 * kMiB, 20 * kMiB, 0);
+}
+
+TEST_F(MoverTest, cached_bytes_are_gathered_without_the_source) {
+  keep_all();
+  source_.submitted = 0;
+  EXPECT_TRUE(read(4096 * 3, 4096, 0).ok());
+  expect_bytes(4096 * 3, 4096, 0);
+  EXPECT_EQ(op_->route, Route::device_gather);
+  EXPECT_TRUE(read(999, 3 * kMiB, 5).ok());
+  expect_bytes(999, 3 * kMiB, 5);
+  EXPECT_EQ(source_.submitted, 0U);
+  EXPECT_TRUE(read(kFileBytes - 10, 4096, 0).ok());
+  expect_bytes(kFileBytes - 10, 4096, 0);
+  EXPECT_EQ(source_.submitted, 0U);
+}
+
+TEST_F(MoverTest, long_runs_of_cached_bytes_go_by_a_copy_engine) {
+  make_mover({.slots = slots_,
+              .costs = {.engine_bytes_per_second = 50e9,
+                        .engine_seconds_per_copy = 1e-6,
+                        .gather_bytes_per_second = 20e9}});
+  keep_all();
+  EXPECT_TRUE(read(0, 128 * kKiB, 0).ok());
+  expect_bytes(0, 128 * kKiB, 0);
+  EXPECT_EQ(op_->route, Route::device_cache);
+  EXPECT_TRUE(read(0, 8 * kKiB, 0).ok());
+  EXPECT_EQ(op_->route, Route::device_gather);
+}
+
+TEST_F(MoverTest, forced_route_is_taken_or_refused) {
+  EXPECT_EQ(read(0, kMiB, 0, Route::device_cache), Code::not_supported);
+  EXPECT_EQ(op_->transferred, 0U);
+  EXPECT_EQ(read(0, kMiB, 0, Route::device_peer), Code::not_supported);
+  keep_all();
+  for (const Route route : {Route::device_cache, Route::device_gather, Route::device_slots}) {
+    EXPECT_TRUE(read(5, kMiB, 9, route).ok());
+    expect_bytes(5, kMiB, 9);
+    EXPECT_EQ(op_->route, route);
+  }
+}
+
+TEST_F(MoverTest, wrong_bit_in_the_cache_ends_the_operation_and_names_the_place) {
+  keep_all();
+  ASSERT_TRUE(source_.spoil(1, 300'000));
+  EXPECT_EQ(read(0, kMiB, 0), Code::corrupt);
+  EXPECT_EQ(op_->bad_offset, 300'000 / kBlockBytes * kBlockBytes);
+  EXPECT_EQ(op_->transferred, op_->bad_offset);
+  // Others are not concerned.
+  EXPECT_TRUE(read(2 * kMiB, kMiB, 0).ok());
+}
+
+TEST_F(MoverTest, wrong_bit_on_the_link_ends_the_operation) {
+  devices_.faults.flip_permille = 1000;
+  EXPECT_EQ(read(0, kMiB, 0), Code::corrupt);
+  devices_.faults.flip_permille = 0;
+  EXPECT_TRUE(read(0, kMiB, 0).ok());
+  expect_bytes(0, kMiB, 0);
+}
+
+TEST_F(MoverTest, error_of_the_source_ends_the_operation_with_what_came_before) {
+  source_.faults.error_permille = 300;
+  int failures = 0;
+  for (int i = 0; i < 20; ++i) {
+    const Status status = read(123, 8 * kMiB, 0);
+    if (status.ok()) continue;
+    ++failures;
+    EXPECT_EQ(status, Code::io_error);
+    EXPECT_LT(op_->transferred, 8 * kMiB);
+    std::vector<std::byte> got(op_->transferred);
+    devices_.peek(span_.data, got);
+    EXPECT_TRUE(std::memcmp(got.data(), source_.file(1).data() + 123, got.size()) == 0);
+  }
+  EXPECT_GT(failures, 10);
+}
+
+TEST_F(MoverTest, operation_on_freed_memory_ends_and_writes_nowhere) {
+  const Outcome<DeviceSpan> other = devices_.allocate(DeviceId(1), kMiB);
+  TransferOp op;
+  op.file = 1;
+  op.memory = *other;
+  start(op);
+  world_.run_for(std::chrono::microseconds(5));
+  EXPECT_TRUE(devices_.release(*other).ok());
+  finish();
+  EXPECT_EQ(op.status, Code::invalid_argument);
+}
+
+TEST_F(MoverTest, lost_device_ends_operations_with_an_error) {
+  devices_.lose(DeviceId(0));
+  EXPECT_EQ(read(0, 4 * kMiB, 0), Code::io_error);
+}
+
+TEST_F(MoverTest, deadline_ends_the_operation) {
+  source_.faults.delay_min = source_.faults.delay_max = std::chrono::milliseconds(50);
+  TransferOp op;
+  op.file = 1;
+  op.memory = at(0, 8 * kMiB);
+  op.deadline = loop_.now() + std::chrono::milliseconds(2);
+  const engine::Time began = loop_.now();
+  start(op);
+  finish();
+  EXPECT_EQ(op.status, Code::timed_out);
+  EXPECT_LT(loop_.now() - began, std::chrono::milliseconds(5));
+}
+
+TEST_F(MoverTest, cancelled_operation_ends_early) {
+  source_.faults.delay_min = source_.faults.delay_max = std::chrono::milliseconds(50);
+  TransferOp op;
+  op.file = 1;
+  op.memory = at(0, 8 * kMiB);
+  start(op);
+  world_.run_for(std::chrono::milliseconds(1));
+  mover_->cancel(op);
+  finish();
+  EXPECT_EQ(op.status, Code::cancelled);
+}
+
+TEST_F(MoverTest, write_brings_device_memory_into_the_file) {
+  std::vector<std::byte> content(3 * kMiB + 77);
+  for (size_t i = 0; i < content.size(); ++i) content[i] = static_cast<std::byte>(mix64(i) >> 9);
+  devices_.poke(span_.data + 3, content);
+  TransferOp op;
+  op.write = true;
+  op.file = 2;
+  op.offset = 4097;
+  op.memory = at(3, content.size());
+  start(op);
+  finish();
+  EXPECT_TRUE(op.status.ok());
+  EXPECT_EQ(op.transferred, content.size());
+  const auto& file = source_.file(2);
+  ASSERT_EQ(file.size(), 4097 + content.size());
+  EXPECT_TRUE(std::memcmp(file.data() + 4097, content.data(), content.size()) == 0);
+}
+
+TEST_F(MoverTest, small_reads_overtake_a_large_one_that_waits_for_slots) {
+  TransferOp large;
+  large.file = 1;
+  large.memory = at(0, 8 * kMiB);
+  std::deque<TransferOp> small(50);
+  start(large);
+  uint64_t to = 9 * kMiB;
+  for (TransferOp& op : small) {
+    op.file = 1;
+    op.offset = to;
+    op.memory = at(to, 4096);
+    to += 4096;
+    start(op);
+  }
+  int done_before = 0;
+  while (left_ > 0) {
+    world_.run_for(std::chrono::microseconds(5));
+    if (left_ == 1) break;
+    if (large.status.ok() && large.transferred > 0) break;
+    ++done_before;
+  }
+  finish();
+  EXPECT_GT(done_before, 0);
+}
+
+// Whatever happens to the cache, the source and the order of things, each operation brings exactly
+// the file's bytes, or says why not.
+class MoverSimulation : public MoverTest, public testing::WithParamInterface<uint64_t> {
+ protected:
+  MoverSimulation() : MoverTest(GetParam()) {}
+};
+
+TEST_P(MoverSimulation, random_operations_bring_the_files_bytes) {
+  engine::Random& random = world_.random();
+  if (world_.buggify("replace", 500)) source_.faults.replace_permille = 300;
+  if (world_.buggify("errors", 300)) source_.faults.error_permille = 10;
+  if (world_.buggify("engine", 500)) {
+    make_mover({.slots = slots_, .costs = {.engine_seconds_per_copy = 1e-7}});
+  }
+  struct One {
+    TransferOp op;
+    uint64_t to = 0;
+    bool ended = false;
+  };
+  std::deque<One> all;
+  uint64_t to = 0;
+  while (to + 512 * kKiB < span_.length && all.size() < 300) {
+    One& one = all.emplace_back();
+    const bool large = random.chance(1, 10);
+    const uint64_t length = 1 + random.below(large ? 400 * kKiB : 10'000);
+    one.op.file = 1;
+    one.op.offset = random.below(kFileBytes + 10'000);
+    one.to = to;
+    one.op.memory = at(to, length);
+    to += length;
+    if (random.chance(1, 20)) one.op.deadline = loop_.now() + std::chrono::microseconds(300);
+    for (int k = 0; k < 3; ++k) source_.keep(1, random.below(kFileBytes / SimSource::kExtent + 1));
+    start(one.op);
+    one.op.owner = &one;
+    one.op.completion = [](engine::Op& op) { op.owner_as<One>().ended = true; };
+    --left_;
+    if (random.chance(1, 3)) world_.run_for(std::chrono::microseconds(20));
+    if (random.chance(1, 40)) {
+      One& victim = all[random.below(all.size())];
+      if (!victim.ended) mover_->cancel(victim.op);
+    }
+  }
+  for (int i = 0; i < 200'000 && !mover_->idle(); ++i) {
+    world_.run_for(std::chrono::microseconds(5));
+  }
+  ASSERT_TRUE(mover_->idle());
+  const auto& bytes = source_.file(1);
+  for (const One& one : all) {
+    ASSERT_TRUE(one.ended);
+    const uint64_t there = one.op.offset < bytes.size() ? bytes.size() - one.op.offset : 0;
+    const uint64_t whole = std::min(one.op.memory.length, there);
+    if (one.op.status.ok()) {
+      EXPECT_EQ(one.op.transferred, whole);
+    } else {
+      const Code code = one.op.status.code();
+      EXPECT_TRUE(code == Code::io_error || code == Code::cancelled || code == Code::timed_out)
+          << one.op.status.name();
+    }
+    std::vector<std::byte> got(one.op.transferred);
+    devices_.peek(span_.data + one.to, got);
+    ASSERT_LE(got.size(), whole);
+    ASSERT_TRUE(std::memcmp(got.data(), bytes.data() + one.op.offset, got.size()) == 0);
+  }
+}
+
+std::vector<uint64_t> seeds() {
+  const sim::SeedRange range = sim::seed_range(60);
+  std::vector<uint64_t> all;
+  for (uint64_t i = 0; i < range.count; ++i) all.push_back(range.first + i);
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, MoverSimulation, testing::ValuesIn(seeds()));
+
+}  // namespace
+}  // namespace penstock::route

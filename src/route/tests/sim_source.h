@@ -1,0 +1,186 @@
+// Files in memory behind a HostSource: late, out of order, failing, and with a cache whose content
+// is replaced under the reader's feet.
+#pragma once
+
+#include <cstring>
+#include <map>
+#include <sys/mman.h>
+#include <vector>
+
+#include "penstock/route.h"
+#include "penstock/sim.h"
+
+namespace penstock::route {
+
+struct SimSourceFaults {
+  engine::Duration delay_min = std::chrono::microseconds(10);
+  engine::Duration delay_max = std::chrono::microseconds(300);
+  uint32_t error_permille = 0;
+  uint32_t replace_permille = 0;  // an extent of the cache is replaced, at each poll
+};
+
+class SimSource final : public HostSource {
+ public:
+  static constexpr uint64_t kExtent = 64 * kKiB;
+  static constexpr uint64_t kCacheBytes = 32 * kMiB;
+
+  SimSource(engine::Loop& loop, engine::Random& random, engine::DeviceMemory& devices)
+      : loop_(loop), random_(random), devices_(devices) {
+    cache_ = map(kCacheBytes);
+    ASSERT(devices_.pin(cache_, true));
+    versions_.resize(kCacheBytes / kExtent);
+    checksums_.resize(kCacheBytes / kBlockBytes);
+  }
+  ~SimSource() override {
+    ASSERT(pending_.empty());
+    devices_.unpin(cache_);
+    ::munmap(cache_.data(), cache_.size());
+  }
+
+  static MutableBytes map(uint64_t bytes) {
+    void* const mapped =
+        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT(mapped != MAP_FAILED);
+    return {static_cast<std::byte*>(mapped), bytes};
+  }
+
+  std::vector<std::byte>& file(uint32_t id) { return files_[id]; }
+
+  // Puts the file's extent into the cache, behind the one before it if that is there.
+  void keep(uint32_t id, uint64_t extent) {
+    const auto& bytes = files_[id];
+    if (extent * kExtent >= bytes.size()) return;
+    const auto before = extent > 0 ? where_.find({id, extent - 1}) : where_.end();
+    size_t slot = before != where_.end() ? before->second + 1 : random_.below(versions_.size());
+    slot %= versions_.size();
+    drop(slot);
+    const uint64_t length = std::min<uint64_t>(kExtent, bytes.size() - extent * kExtent);
+    std::byte* const to = &cache_[slot * kExtent];
+    std::memcpy(to, &bytes[extent * kExtent], length);
+    for (uint64_t at = 0; at < length; at += kBlockBytes) {
+      checksums_[(slot * kExtent + at) / kBlockBytes] =
+          crc32c({to + at, std::min(kBlockBytes, length - at)});
+    }
+    where_[{id, extent}] = slot;
+    held_[slot] = {id, extent};
+  }
+  void drop(size_t slot) {
+    ++versions_[slot];
+    const auto found = held_.find(slot);
+    if (found != held_.end()) {
+      where_.erase(found->second);
+      held_.erase(found);
+    }
+    std::memset(&cache_[slot * kExtent], 0xee, kExtent);
+  }
+  // One bit of a cached byte is wrong from now on.
+  bool spoil(uint32_t id, uint64_t offset) {
+    const auto found = where_.find({id, offset / kExtent});
+    if (found == where_.end()) return false;
+    cache_[found->second * kExtent + offset % kExtent] ^= std::byte{4};
+    return true;
+  }
+
+  void submit(HostIo& io) override {
+    const auto range = static_cast<uint64_t>((faults.delay_max - faults.delay_min).count());
+    const auto delay = static_cast<int64_t>(random_.below(range + 1));
+    pending_.push_back({&io, loop_.now() + faults.delay_min + engine::Duration(delay)});
+    ++submitted;
+  }
+  void cancel(HostIo& io) override {
+    for (Pending& one : pending_) {
+      if (one.io == &io) one.cancelled = true;
+    }
+  }
+
+  bool find(uint32_t id, uint64_t offset, Resident* resident) override {
+    const auto found = where_.find({id, offset / kExtent});
+    if (found == where_.end() || offset >= files_[id].size()) return false;
+    const size_t slot = found->second;
+    const uint64_t file_end = files_[id].size();
+    const uint64_t within = offset % kExtent;
+    uint64_t end = offset - within + kExtent;
+    // One extent at a time with one ticket: runs are tested by extents that touch.
+    size_t last = slot;
+    while (last - slot + 1 < 2 && last + 1 < versions_.size()) {
+      const auto next = where_.find({id, end / kExtent});
+      if (next == where_.end() || next->second != last + 1) break;
+      ++last;
+      end += kExtent;
+    }
+    resident->data = &cache_[slot * kExtent + within];
+    resident->ends_file = end >= file_end;
+    resident->length = std::min(end, file_end) - offset;
+    resident->checksums = &checksums_[(slot * kExtent + within) / kBlockBytes];
+    resident->ticket[0] = slot << 32 | last;
+    resident->ticket[1] = versions_[slot] + versions_[last];
+    ++found_count;
+    return true;
+  }
+  bool still_there(const Resident& resident) override {
+    const size_t slot = resident.ticket[0] >> 32;
+    const size_t last = resident.ticket[0] & UINT32_MAX;
+    return versions_[slot] + versions_[last] == resident.ticket[1];
+  }
+
+  bool poll() override {
+    if (faults.replace_permille != 0 && random_.chance(faults.replace_permille, 1000)) {
+      drop(random_.below(versions_.size()));
+    }
+    bool worked = false;
+    for (size_t i = 0; i < pending_.size();) {
+      const Pending one = pending_[i];
+      if (one.due > loop_.now() && !one.cancelled) {
+        ++i;
+        continue;
+      }
+      pending_[i] = pending_.back();
+      pending_.pop_back();
+      loop_.complete(*one.io, one.cancelled ? Status(Code::cancelled) : perform(*one.io));
+      worked = true;
+    }
+    return worked;
+  }
+
+  SimSourceFaults faults;
+  uint64_t submitted = 0;
+  uint64_t found_count = 0;
+
+ private:
+  struct Pending {
+    HostIo* io = nullptr;
+    engine::Time due;
+    bool cancelled = false;
+  };
+
+  Status perform(HostIo& io) {
+    io.transferred = 0;
+    if (faults.error_permille != 0 && random_.chance(faults.error_permille, 1000)) {
+      return Code::io_error;
+    }
+    auto& bytes = files_[io.file];
+    io.route = engine::Route::disk_direct;
+    if (io.write) {
+      if (bytes.size() < io.offset + io.memory.length) bytes.resize(io.offset + io.memory.length);
+      std::memcpy(&bytes[io.offset], io.memory.data, io.memory.length);
+      io.transferred = io.memory.length;
+    } else if (io.offset < bytes.size()) {
+      io.transferred = std::min<uint64_t>(io.memory.length, bytes.size() - io.offset);
+      std::memcpy(io.memory.data, &bytes[io.offset], io.transferred);
+    }
+    return Code::ok;
+  }
+
+  engine::Loop& loop_;
+  engine::Random& random_;
+  engine::DeviceMemory& devices_;
+  MutableBytes cache_;
+  std::map<uint32_t, std::vector<std::byte>> files_;
+  std::map<std::pair<uint32_t, uint64_t>, size_t> where_;
+  std::map<size_t, std::pair<uint32_t, uint64_t>> held_;
+  std::vector<uint64_t> versions_;
+  std::vector<uint32_t> checksums_;
+  std::vector<Pending> pending_;
+};
+
+}  // namespace penstock::route

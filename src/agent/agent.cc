@@ -40,6 +40,7 @@ class LocalAgent final : public Agent {
   std::unique_ptr<Node> node_;
   std::unique_ptr<SessionServer> server_;
   engine::Time started_;
+  uint64_t cache_bytes_ = 0;
 };
 
 Outcome<void> LocalAgent::start(const AgentConfig& config) {
@@ -57,6 +58,10 @@ Outcome<void> LocalAgent::start(const AgentConfig& config) {
     node_->serve_rings(i, session_shard->rings);
     sessions_.shards.push_back(std::move(session_shard));
   }
+  cache_bytes_ = config.cache_bytes;
+  if (cache_bytes_ > 0) {
+    TRY_ASSIGN(sessions_.cache, NodeCache::start(sessions_, cache_bytes_));
+  }
   // In an application's own process its memory is its own business, and so are its signals.
   if (config.listen) BusGuard::install();
   TRY_ASSIGN(server_, SessionServer::start(
@@ -71,6 +76,7 @@ void LocalAgent::stop() {
     node_->withdraw_rings(i, sessions_.shards[i]->rings);
   }
   server_.reset();
+  sessions_.cache.reset();
   sessions_.shards.clear();
   node_.reset();
 }
@@ -97,6 +103,14 @@ AgentStatus LocalAgent::status() {
   for (const metrics::Sample& sample : metrics::snapshot()) {
     if (!sample.name.starts_with(kPrefix)) continue;
     status.operations_by_route.emplace_back(sample.name.substr(kPrefix.size()), sample.value);
+  }
+  status.cache_bytes = cache_bytes_;
+  if (sessions_.cache == nullptr) return status;
+  status.cache = sessions_.cache->status();
+  // Hits are operations, too, of which the rings heard nothing.
+  for (auto& [route, count] : status.operations_by_route) {
+    if (route != engine::route_name(engine::Route::cache)) continue;
+    for (const CacheStatus& one : status.cache) count += one.hits;
   }
   return status;
 }

@@ -41,6 +41,18 @@ static_assert(ring::kLanesMax <= 64, "a set of lanes is one word");
 // Memory of all rings of a session: mapped here for as long as the session lives.
 inline constexpr uint64_t kRingBytesMax = 1 * kGiB;
 
+// The node cache: fills under way of one shard, enough to keep a drive's queue from running dry;
+// and fewer while rings have so many reads and writes under way that fills would hold them up.
+inline constexpr uint32_t kFillsMax = 16;
+inline constexpr uint32_t kFillsMaxBesideOthers = 4;
+inline constexpr uint32_t kOthersMax = 32;
+// Slabs registered with the disks, of the node's buffers: the rest is for regions.
+inline constexpr uint32_t kSlabBuffersMax = engine::kDiskBuffersMax / 2;
+// A cache has several slabs, so that several classes of readers find room.
+inline constexpr uint64_t kCacheSlabs = 8;
+inline constexpr uint64_t kSlabBytesMin = 1 * kMiB;
+inline constexpr uint64_t kSlabBytesDefault = 64 * kMiB;
+
 // Pieces of foreign memory that are guarded at once (bus_guard.h), over all sessions.
 inline constexpr uint32_t kGuardsMax = 16384;
 

@@ -59,6 +59,7 @@ void ServedRing::start(uint32_t lane, const ring::Submission& entry) {
   RingOp& op = *free_.pop_front();
   op.in_use = true;
   op.uses_region = false;
+  op.is_fill = false;
   op.lane = lane;
   op.slot = entry.slot;
   op.sequence = entry.sequence;
@@ -72,7 +73,18 @@ void ServedRing::start(uint32_t lane, const ring::Submission& entry) {
   }
   ++share_.files_[op.file_id].in_flight;
   if (op.uses_region) ++share_.regions_[op.region_id].in_flight;
+  begin(op);
+}
+
+void ServedRing::begin(RingOp& op) {
+  if (op.is_fill) return share_.cache_.fills->submit(op, share_.cache_.segment);
+  if (share_.cache_) share_.cache_.fills->other_begun();
   share_.client_.submit(op);
+}
+
+void ServedRing::cancel(RingOp& op) {
+  if (op.is_fill) return share_.cache_.fills->cancel(op);
+  share_.client_.cancel(op);
 }
 
 int ServedRing::check(RingOp& op, const ring::Submission& entry) {
@@ -96,6 +108,12 @@ int ServedRing::check(RingOp& op, const ring::Submission& entry) {
       op.kind = client::IoKind::sync;
       if (entry.flags != 0) return -EINVAL;
       break;
+    case ring::kOperationFill:
+      op.kind = client::IoKind::read;
+      op.is_fill = true;
+      if (entry.flags != 0) return -EINVAL;
+      if (!share_.cache_) return -EOPNOTSUPP;
+      break;
     default:
       return -EINVAL;
   }
@@ -107,7 +125,7 @@ int ServedRing::check(RingOp& op, const ring::Submission& entry) {
   op.memory = {};
   op.offset = 0;
   if (op.kind != client::IoKind::sync) {
-    const int error = check_region(op, entry);
+    const int error = op.is_fill ? check_range(op, entry) : check_region(op, entry);
     if (error != 0) return error;
   }
   op.file = file.file;
@@ -127,17 +145,24 @@ int ServedRing::check(RingOp& op, const ring::Submission& entry) {
   return 0;
 }
 
-int ServedRing::check_region(RingOp& op, const ring::Submission& entry) {
+int ServedRing::check_range(RingOp& op, const ring::Submission& entry) {
   if (entry.length == 0 || entry.length > limits::kIoBytesMax) return -EINVAL;
   if (!range_within(entry.offset, entry.length, limits::kFileBytesMax)) {
     return op.kind == client::IoKind::write ? -EFBIG : -EINVAL;
   }
+  op.offset = entry.offset;
+  op.memory.length = entry.length;
+  return 0;
+}
+
+int ServedRing::check_region(RingOp& op, const ring::Submission& entry) {
+  const int error = check_range(op, entry);
+  if (error != 0) return error;
   if (entry.region >= share_.regions_.size()) return -EINVAL;
   const ServedRegion& region = share_.regions_[entry.region];
   if (!region.present()) return -EINVAL;
   if (!range_within(entry.region_offset, entry.length, region.bytes.size())) return -EINVAL;
   if (region.guard->broken()) return -EFAULT;
-  op.offset = entry.offset;
   op.memory = {region.bytes.data() + entry.region_offset, entry.length, region.buffer,
                engine::MemoryKind::host};
   op.region_id = entry.region;
@@ -151,6 +176,13 @@ void ServedRing::finish(RingOp& op) {
     // The bytes went to, or came from, memory that is no longer the application's.
     if (share_.regions_[op.region_id].guard->broken()) result = -EFAULT;
     share_.release_region(op.region_id);
+  }
+  if (share_.cache_ && !op.is_fill) {
+    share_.cache_.fills->other_ended();
+    if (op.kind == client::IoKind::read && result > 0) {
+      share_.cache_.fills->note_read(share_.cache_.segment, client::inode_of(*op.file), op.offset,
+                                     op.transferred);
+    }
   }
   op.file.reset();
   share_.release_file(op.file_id);
@@ -198,7 +230,7 @@ bool ServedRing::prepare_sleep() {
 void ServedRing::cancel(uint32_t lane, uint32_t slot, uint32_t sequence) {
   for (RingOp& op : pool_) {
     if (op.in_use && op.lane == lane && op.slot == slot && op.sequence == sequence) {
-      share_.client_.cancel(op);
+      cancel(op);
       return;
     }
   }
@@ -210,7 +242,7 @@ void ServedRing::leave(engine::Op& done) {
   leaving_ = &done;
   if (in_flight_ == 0) return share_.ring_left(*this);
   for (RingOp& op : pool_) {
-    if (op.in_use) share_.client_.cancel(op);
+    if (op.in_use) cancel(op);
   }
 }
 

@@ -21,21 +21,6 @@ bool MountTable::holds(uint64_t device) const {
   return devices_.contains(device);
 }
 
-engine::BufferId BufferNumbers::take() {
-  const std::lock_guard lock(mutex_);
-  for (uint32_t i = 0; i < used_.size(); ++i) {
-    if (used_[i]) continue;
-    used_[i] = true;
-    return engine::BufferId(i);
-  }
-  return engine::kNoBuffer;
-}
-
-void BufferNumbers::give_back(engine::BufferId id) {
-  const std::lock_guard lock(mutex_);
-  used_[id.value] = false;
-}
-
 Failure failure_of(const std::string& what, Status status) {
   return {status, fmt::format("{}: {}", what, status.name())};
 }
@@ -108,35 +93,41 @@ wire::Reply Session::greet(uint64_t id, const wire::Hello& hello) {
   return {id, Code::ok, "", wire::Welcome{wire::kSessionVersion, id_}};
 }
 
-wire::Reply Session::reply_to(Message& message) {
+wire::Reply Session::reply_to(Message& message, int* given) {
   const uint64_t id = message.request.id;
   if (const auto* hello = std::get_if<wire::Hello>(&message.request.body)) return greet(id, *hello);
   if (!greeted_.load(std::memory_order_acquire)) {
     return {id, Code::bad_message, "the session has not begun", {}};
   }
-  Answer answer = handle(message.request.body, message.descriptors);
+  Answer answer = handle(message.request.body, message.descriptors, given);
   if (!answer) return {id, answer.error().status, answer.error().message, {}};
   return {id, Code::ok, "", std::move(*answer)};
 }
 
 void Session::execute(Message message) {
-  const wire::Reply reply = reply_to(message);
+  int given = -1;
+  const wire::Reply reply = reply_to(message, &given);
   const bool end = reply.status == Code::bad_message || reply.status == Code::wrong_version;
-  if (!send(socket_.get(), reply).ok() || end) host_.end_session(id_);
+  if (!send(socket_.get(), reply, given).ok() || end) host_.end_session(id_);
 }
 
-Session::Answer Session::handle(const wire::RequestBody& body,
-                                std::vector<ForeignFd>& descriptors) {
+Session::Answer Session::handle(const wire::RequestBody& body, std::vector<ForeignFd>& descriptors,
+                                int* given) {
   const auto dispatch = [&](const auto& m) -> Answer {
     using Body = std::decay_t<decltype(m)>;
-    constexpr bool kOneDescriptor =
-        std::is_same_v<Body, wire::RegisterRegion> || std::is_same_v<Body, wire::OpenDescriptor>;
+    constexpr bool kOneDescriptor = std::is_same_v<Body, wire::RegisterRegion> ||
+                                    std::is_same_v<Body, wire::OpenDescriptor> ||
+                                    std::is_same_v<Body, wire::KeepTouchLog>;
+    constexpr bool kGivesOne =
+        std::is_same_v<Body, wire::MapCache> || std::is_same_v<Body, wire::MapSlab>;
     if constexpr (std::is_same_v<Body, std::monostate> || std::is_same_v<Body, wire::Hello>) {
       return Failure{Code::bad_message, "no request"};
     } else if constexpr (std::is_same_v<Body, wire::CreateRing>) {
       return on(m, descriptors[0].get(), std::move(descriptors[1]));
     } else if constexpr (kOneDescriptor) {
       return on(m, descriptors[0].get());
+    } else if constexpr (kGivesOne) {
+      return on(m, given);
     } else {
       return on(m);
     }
@@ -168,6 +159,7 @@ void Session::finish() {
     });
   }
   publishing.unlock();
+  leave_segment();
   for (auto& [id, region] : regions) {
     if (region.memory != nullptr) release(id, std::move(region));
   }

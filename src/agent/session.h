@@ -3,8 +3,10 @@
 
 #include "foreign_memory.h"
 #include "link_table.h"
+#include "node_cache.h"
 #include "session_socket.h"
 #include "shard_share.h"
+#include "shared_buffers.h"
 #include "token.h"
 
 #include <atomic>
@@ -24,8 +26,9 @@ struct SessionShard {
   engine::Loop* loop = nullptr;
   client::Client* client = nullptr;
   engine::Parker* parker = nullptr;
-  engine::Disk* disk = nullptr;  // null: regions are not registered with a disk
-  RingServer rings;              // added to the loop by whoever runs it
+  engine::Disk* disk = nullptr;       // null: regions are not registered with a disk
+  RingServer rings;                   // added to the loop by whoever runs it
+  std::unique_ptr<ShardFills> fills;  // the cache's; null: there is none
 };
 
 // Which devices are mounts of this file system. Thread safe.
@@ -40,18 +43,6 @@ class MountTable {
   std::multimap<uint64_t, bool> devices_;
 };
 
-// Numbers of buffers registered with every disk of the node. Thread safe.
-class BufferNumbers {
- public:
-  BufferNumbers() : used_(engine::kDiskBuffersMax, false) {}
-  engine::BufferId take();  // kNoBuffer when all are in use
-  void give_back(engine::BufferId id);
-
- private:
-  std::mutex mutex_;
-  std::vector<bool> used_;
-};
-
 // What sessions share. Everything is thread safe.
 struct SessionNode {
   client::FileSystem* files = nullptr;
@@ -60,6 +51,7 @@ struct SessionNode {
   MountTable mounts;
   LinkTable links;
   BufferNumbers buffers;
+  std::unique_ptr<NodeCache> cache;  // null: there is none
   std::atomic<uint32_t> next_shard{
       0};  // rings go to the shards in turn; relaxed: any order will do
 };
@@ -109,8 +101,9 @@ class Session {
   using Answer = Outcome<wire::ReplyBody>;
 
   wire::Reply greet(uint64_t id, const wire::Hello& hello);
-  wire::Reply reply_to(Message& message);
-  Answer handle(const wire::RequestBody& body, std::vector<ForeignFd>& descriptors);
+  wire::Reply reply_to(Message& message, int* given);
+  // `given` becomes the descriptor that goes with the reply, if any; the session keeps it open.
+  Answer handle(const wire::RequestBody& body, std::vector<ForeignFd>& descriptors, int* given);
 
   // session_memory.cc: regions and rings
   Answer on(const wire::RegisterRegion& m, int fd);
@@ -120,12 +113,18 @@ class Session {
   Answer on(const wire::DestroyRing& m);
   Answer on(const wire::CancelOperation& m);
   Answer make_region(uint32_t id, int fd, uint64_t offset, uint64_t size);
-  engine::BufferId register_buffer(MutableBytes memory);
-  void unregister_buffer(engine::BufferId id);
   Status watch(Ring& ring);
   void destroy(uint32_t id, Ring ring);
   void release(uint32_t id, Region region);
   ShardShare& share_on(uint32_t shard);  // with publishing_ held exclusively
+
+  // session_cache.cc: the node cache's memory
+  Answer on(const wire::MapCache& m, int* given);
+  Answer on(const wire::MapSlab& m, int* given);
+  Answer on(const wire::KeepTouchLog& m, int fd);
+  // The segment of this session's class, taken at the first call; null where there is no cache.
+  std::shared_ptr<arena::Segment> segment();
+  void leave_segment();
 
   // session_files.cc: open files
   Answer on(const wire::OpenPath& m);
@@ -170,6 +169,8 @@ class Session {
   std::map<uint32_t, Ring> rings_;
   uint64_t region_bytes_ = 0;
   uint64_t ring_bytes_ = 0;
+  std::shared_ptr<arena::Segment> segment_;
+  std::unique_ptr<ForeignMemory> touch_log_;
 
   // Held shared while a file or region is made known to the shares or taken from them, exclusively
   // while a share is made from the tables: no share misses one.

@@ -2,7 +2,6 @@
 #include "session.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 
 namespace penstock::agent {
 
@@ -10,6 +9,7 @@ ShardShare& Session::share_on(uint32_t shard) {
   if (shares_[shard] != nullptr) return *shares_[shard];
   SessionShard& home = *node_.shards[shard];
   auto share = std::make_unique<ShardShare>(*home.loop, *home.client, home.rings.routes(),
+                                            ShardCache{home.fills.get(), segment()},
                                             [this] { host_.end_session(id_); });
   std::map<uint32_t, client::FileRef> files;
   std::map<uint32_t, ServedRegion> regions;
@@ -62,7 +62,7 @@ Session::Answer Session::make_region(uint32_t id, int fd, uint64_t offset, uint6
     return Failure{memory.error().status, "register region: " + memory.error().message};
   }
   Region region{std::move(*memory), engine::kNoBuffer};
-  region.buffer = register_buffer(region.memory->bytes());
+  region.buffer = register_buffer(node_, region.memory->bytes());
   const ServedRegion served{region.memory->bytes(), region.buffer, &region.memory->guard(), 0,
                             nullptr};
   const std::shared_lock publishing(publishing_);
@@ -75,51 +75,9 @@ Session::Answer Session::make_region(uint32_t id, int fd, uint64_t offset, uint6
   return wire::ReplyBody{};
 }
 
-engine::BufferId Session::register_buffer(MutableBytes memory) {
-  // Larger ones exceed what the kernel takes as one buffer.
-  if (memory.size() > kGiB) return engine::kNoBuffer;
-  const engine::BufferId id = node_.buffers.take();
-  if (id == engine::kNoBuffer) return id;
-  // Registering pins the pages: they are made here, so that the shard does not spend its time on
-  // it. Without them (the owner's file system is full) it goes the ordinary way.
-  uint32_t registered = 0;
-  if (::madvise(memory.data(), memory.size(), MADV_POPULATE_WRITE) == 0) {
-    for (; registered < node_.shards.size(); ++registered) {
-      SessionShard& shard = *node_.shards[registered];
-      if (shard.disk == nullptr) break;
-      Status status;
-      on_shard(registered, [&](engine::Op& done) {
-        status = shard.disk->register_buffer(id, memory);
-        shard.loop->complete(done, Code::ok);
-      });
-      if (!status.ok()) break;
-    }
-  }
-  if (registered == node_.shards.size()) return id;
-  for (uint32_t i = 0; i < registered; ++i) {
-    on_shard(i, [&](engine::Op& done) {
-      node_.shards[i]->disk->unregister_buffer(id);
-      node_.shards[i]->loop->complete(done, Code::ok);
-    });
-  }
-  node_.buffers.give_back(id);
-  return engine::kNoBuffer;
-}
-
-void Session::unregister_buffer(engine::BufferId id) {
-  if (id == engine::kNoBuffer) return;
-  for (uint32_t i = 0; i < node_.shards.size(); ++i) {
-    on_shard(i, [&](engine::Op& done) {
-      node_.shards[i]->disk->unregister_buffer(id);
-      node_.shards[i]->loop->complete(done, Code::ok);
-    });
-  }
-  node_.buffers.give_back(id);
-}
-
 void Session::release(uint32_t id, Region region) {
   const uint64_t size = region.memory->bytes().size();
-  unregister_buffer(region.buffer);
+  unregister_buffer(node_, region.buffer);
   region.memory.reset();
   const std::lock_guard lock(mutex_);
   regions_.erase(id);

@@ -85,14 +85,28 @@ Result<Message> receive(int socket) {
   return message;
 }
 
-Status send(int socket, const wire::Reply& reply) {
+Status send(int socket, const wire::Reply& reply, int descriptor) {
+  ASSERT(wire::descriptors_of(reply.body) == (descriptor >= 0 ? 1u : 0u));
   Result<std::string> bytes = wire::encode(reply);
   if (!bytes)
     bytes = wire::encode(wire::Reply{reply.id, bytes.error(), "the answer is too long", {}});
   ASSERT(bytes);
+  iovec data{bytes->data(), bytes->size()};
+  alignas(cmsghdr) char control[CMSG_SPACE(wire::kReplyDescriptorsMax * sizeof(int))] = {};
+  msghdr header{};
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  if (descriptor >= 0) {
+    header.msg_control = control;
+    header.msg_controllen = sizeof control;
+    cmsghdr* part = CMSG_FIRSTHDR(&header);
+    part->cmsg_level = SOL_SOCKET;
+    part->cmsg_type = SCM_RIGHTS;
+    part->cmsg_len = CMSG_LEN(sizeof descriptor);
+    std::memcpy(CMSG_DATA(part), &descriptor, sizeof descriptor);
+  }
   while (true) {
-    const ssize_t sent = ::send(socket, bytes->data(), bytes->size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent >= 0) return Code::ok;
+    if (::sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return Code::ok;
     if (errno == EINTR) continue;
     if (errno != EAGAIN) return Status::from_errno(errno);
     pollfd room{socket, POLLOUT, 0};

@@ -25,7 +25,8 @@ struct Message {
 // message of ours, or came with other descriptors than it needs. Never blocks.
 Result<Message> receive(int socket);
 
-// Waits up to limits::kReplyTimeoutMs for room. A page that does not fit becomes too_large.
-Status send(int socket, const wire::Reply& reply);
+// Waits up to limits::kReplyTimeoutMs for room. A page that does not fit becomes too_large. With
+// `descriptor`, that goes along.
+Status send(int socket, const wire::Reply& reply, int descriptor = -1);
 
 }  // namespace penstock::agent

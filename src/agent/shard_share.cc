@@ -3,8 +3,12 @@
 namespace penstock::agent {
 
 ShardShare::ShardShare(engine::Loop& loop, client::Client& client, RouteCounters& routes,
-                       std::function<void()> on_broken)
-    : loop_(loop), client_(client), routes_(routes), on_broken_(std::move(on_broken)) {}
+                       ShardCache cache, std::function<void()> on_broken)
+    : loop_(loop),
+      client_(client),
+      routes_(routes),
+      cache_(std::move(cache)),
+      on_broken_(std::move(on_broken)) {}
 
 void ShardShare::add_file(uint32_t id, client::FileRef file) {
   ASSERT(id < wire::kFilesMax);

@@ -4,6 +4,7 @@
 
 #include "bus_guard.h"
 #include "limits.h"
+#include "shard_fills.h"
 
 #include <atomic>
 #include <functional>
@@ -61,7 +62,7 @@ struct ServedRegion {
 
 // One operation of a ring below the client library. Owned by its ring; reused, never allocated
 // while the ring serves.
-struct RingOp : client::IoOp {
+struct RingOp : FillRequest {
   ServedRing* ring = nullptr;
   bool in_use = false;
   uint32_t lane = 0;
@@ -71,6 +72,7 @@ struct RingOp : client::IoOp {
   uint32_t file_id = 0;
   uint32_t region_id = 0;
   bool uses_region = false;
+  bool is_fill = false;
 };
 
 // Takes submissions from one ring, checks every field against the session, hands them to the
@@ -95,7 +97,10 @@ class ServedRing {
   void start(uint32_t lane, const ring::Submission& entry);
   // 0, or the negative errno with which the entry ends at once.
   int check(RingOp& op, const ring::Submission& entry);
+  int check_range(RingOp& op, const ring::Submission& entry);
   int check_region(RingOp& op, const ring::Submission& entry);
+  void begin(RingOp& op);
+  void cancel(RingOp& op);
   void finish(RingOp& op);
   void post(RingOp& op, int64_t result, engine::Route route);
   void publish();
@@ -113,13 +118,21 @@ class ServedRing {
   engine::Op* leaving_ = nullptr;
 };
 
+// The node cache, as one session's share of a shard sees it; nothing where there is none.
+struct ShardCache {
+  ShardFills* fills = nullptr;
+  std::shared_ptr<arena::Segment> segment;
+
+  explicit operator bool() const { return segment != nullptr; }
+};
+
 // Everything but the constructor: owner thread of the loop only. Adding and removing happen on
 // behalf of control calls and may allocate; serving does not.
 class ShardShare {
  public:
   // `on_broken` is told once when the application broke the protocol; it runs in the loop's thread
   // and must not block.
-  ShardShare(engine::Loop& loop, client::Client& client, RouteCounters& routes,
+  ShardShare(engine::Loop& loop, client::Client& client, RouteCounters& routes, ShardCache cache,
              std::function<void()> on_broken);
 
   engine::Loop& loop() { return loop_; }
@@ -151,6 +164,7 @@ class ShardShare {
   engine::Loop& loop_;
   client::Client& client_;
   RouteCounters& routes_;
+  const ShardCache cache_;
   std::function<void()> on_broken_;
   bool is_broken_ = false;
   std::vector<ServedFile> files_;

@@ -124,6 +124,15 @@ void put(const ListDirectory& m, proto::Request& out) {
 void put(const SyncAll&, proto::Request& out) {
   out.mutable_sync_all();
 }
+void put(const MapCache&, proto::Request& out) {
+  out.mutable_map_cache();
+}
+void put(const MapSlab& m, proto::Request& out) {
+  out.mutable_map_slab()->set_slab(m.slab);
+}
+void put(const KeepTouchLog&, proto::Request& out) {
+  out.mutable_keep_touch_log();
+}
 
 // ---- requests in ----
 
@@ -147,6 +156,12 @@ std::optional<RequestBody> take_ring_body(const proto::Request& in) {
       const auto& from = in.cancel_operation();
       return CancelOperation{from.ring(), from.lane(), from.slot(), from.sequence()};
     }
+    case B::kMapCache:
+      return MapCache{};
+    case B::kMapSlab:
+      return MapSlab{in.map_slab().slab()};
+    case B::kKeepTouchLog:
+      return KeepTouchLog{};
     default:
       return std::nullopt;
   }
@@ -288,6 +303,9 @@ void put(const Page& m, proto::Reply& out) {
     to.set_cookie(entry.cookie);
   }
 }
+void put(const Mapping& m, proto::Reply& out) {
+  out.mutable_mapping()->set_size(m.size);
+}
 
 Attributes take_attributes(const proto::Attributes& from) {
   Attributes m;
@@ -328,6 +346,8 @@ ReplyBody take_body(const proto::Reply& in) {
       return Target{in.target().text()};
     case proto::Reply::kPage:
       return take_page(in.page());
+    case proto::Reply::kMapping:
+      return Mapping{in.mapping().size()};
     case proto::Reply::BODY_NOT_SET:
       break;
   }
@@ -350,9 +370,14 @@ bool parse(Bytes bytes, Message& message) {
 
 size_t descriptors_of(const RequestBody& body) {
   if (std::holds_alternative<CreateRing>(body)) return 2;
-  const bool one =
-      std::holds_alternative<RegisterRegion>(body) || std::holds_alternative<OpenDescriptor>(body);
+  const bool one = std::holds_alternative<RegisterRegion>(body) ||
+                   std::holds_alternative<OpenDescriptor>(body) ||
+                   std::holds_alternative<KeepTouchLog>(body);
   return one ? 1 : 0;
+}
+
+size_t descriptors_of(const ReplyBody& body) {
+  return std::holds_alternative<Mapping>(body) ? 1 : 0;
 }
 
 Result<std::string> encode(const Request& request) {

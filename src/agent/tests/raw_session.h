@@ -93,13 +93,26 @@ class RawSession {
     const Result<std::string> bytes = wire::encode(wire::Request{++last_id_, std::move(body)});
     return bytes && send_bytes(std::as_bytes(std::span(*bytes)), fds);
   }
-  // peer_gone when the agent ended the session.
+  // peer_gone when the agent ended the session. A descriptor that comes along is `given` then.
   wire::Reply receive() {
     std::vector<std::byte> buffer(wire::kSessionMessageMax);
     pollfd ready{socket_.get(), POLLIN, 0};
     if (::poll(&ready, 1, 10'000) != 1) return {0, Code::timed_out, "no reply", {}};
-    const ssize_t length = ::recv(socket_.get(), buffer.data(), buffer.size(), 0);
+    iovec data{buffer.data(), buffer.size()};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+    msghdr header{};
+    header.msg_iov = &data;
+    header.msg_iovlen = 1;
+    header.msg_control = control;
+    header.msg_controllen = sizeof control;
+    const ssize_t length = ::recvmsg(socket_.get(), &header, MSG_CMSG_CLOEXEC);
     if (length <= 0) return {0, Code::peer_gone, "", {}};
+    given.reset();
+    if (const cmsghdr* part = CMSG_FIRSTHDR(&header)) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(part), sizeof fd);
+      given.reset(fd);
+    }
     Result<wire::Reply> reply =
         wire::decode_reply(Bytes(buffer.data(), static_cast<size_t>(length)));
     return reply ? std::move(*reply) : wire::Reply{0, reply.error(), "", {}};
@@ -113,6 +126,8 @@ class RawSession {
     while (reply.status != Code::peer_gone && reply.status != Code::timed_out) reply = receive();
     return reply.status == Code::peer_gone;
   }
+
+  UniqueFd given;
 
  private:
   UniqueFd socket_;

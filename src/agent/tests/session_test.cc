@@ -98,6 +98,8 @@ const BadEntry kBadEntries[] = {
      -EINVAL},
     {"reserved0", [](ring::Submission& e) { e.reserved0 = 1; }, -EINVAL},
     {"reserved1", [](ring::Submission& e) { e.reserved1 = 1; }, -EINVAL},
+    {"fill where there is no cache",
+     [](ring::Submission& e) { e.operation = ring::kOperationFill; }, -EOPNOTSUPP},
     {"file not open", [](ring::Submission& e) { e.file = 2; }, -EBADF},
     {"file beyond the table", [](ring::Submission& e) { e.file = 100'000; }, -EBADF},
     {"file UINT32_MAX", [](ring::Submission& e) { e.file = UINT32_MAX; }, -EBADF},

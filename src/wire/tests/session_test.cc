@@ -104,10 +104,12 @@ TEST(SessionRequest, is_not_encoded_when_it_would_not_fit) {
 }
 
 TEST(SessionRequest, says_how_many_descriptors_belong_to_it) {
-  EXPECT_EQ(descriptors_of(RegisterRegion{}), 1u);
-  EXPECT_EQ(descriptors_of(CreateRing{}), 2u);
-  EXPECT_EQ(descriptors_of(OpenDescriptor{}), 1u);
-  EXPECT_EQ(descriptors_of(Hello{}), 0u);
+  EXPECT_EQ(descriptors_of(RequestBody(RegisterRegion{})), 1u);
+  EXPECT_EQ(descriptors_of(RequestBody(CreateRing{})), 2u);
+  EXPECT_EQ(descriptors_of(RequestBody(OpenDescriptor{})), 1u);
+  EXPECT_EQ(descriptors_of(RequestBody(KeepTouchLog{})), 1u);
+  EXPECT_EQ(descriptors_of(RequestBody(Hello{})), 0u);
+  EXPECT_EQ(descriptors_of(RequestBody(MapCache{})), 0u);
 }
 
 TEST(SessionReply, keeps_status_text_and_body) {
@@ -131,6 +133,12 @@ TEST(SessionReply, keeps_status_text_and_body) {
   EXPECT_EQ(a.type, 0100000u);
   EXPECT_EQ(a.length, 1ull << 40);
   EXPECT_EQ(a.modified, -5);
+
+  back = decode_reply(bytes_of(*encode(Reply{1, {}, "", Mapping{1ull << 30}})));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(std::get<Mapping>(back->body).size, 1ull << 30);
+  EXPECT_EQ(descriptors_of(back->body), 1u);
+  EXPECT_EQ(descriptors_of(ReplyBody(Page{})), 0u);
 }
 
 TEST(SessionReply, holds_a_page_as_full_as_page_bytes_allow) {

@@ -28,6 +28,8 @@ struct AgentConfig {
   bool force_threads = false;  // do not try io_uring
   // How long a shard polls after its last work before it sleeps.
   engine::Duration spin = std::chrono::microseconds(50);
+  // DRAM of the node cache, over all classes of readers; 0: there is none.
+  uint64_t cache_bytes = 0;
 };
 
 struct ShardStatus {
@@ -49,6 +51,20 @@ struct SessionStatus {
   uint64_t operations = 0;
 };
 
+// The node cache's segment of one class of readers.
+struct CacheStatus {
+  uint32_t uid = 0;
+  uint32_t gid = 0;
+  uint32_t groups = 0;    // how many supplementary ones
+  uint32_t sessions = 0;  // that read it
+  uint64_t bytes = 0;     // that it has
+  uint64_t used_bytes = 0;
+  uint64_t hits = 0;  // as its applications say
+  uint64_t fills = 0;
+  uint64_t evictions = 0;
+  uint64_t dropped = 0;  // as the files changed
+};
+
 struct AgentStatus {
   std::string directory;
   uint64_t uptime_seconds = 0;
@@ -56,6 +72,8 @@ struct AgentStatus {
   std::vector<ShardStatus> shards;
   std::vector<SessionStatus> sessions;
   std::vector<std::pair<std::string, uint64_t>> operations_by_route;
+  uint64_t cache_bytes = 0;  // at most; 0: there is no node cache
+  std::vector<CacheStatus> cache;
 };
 
 struct ScrubReport {

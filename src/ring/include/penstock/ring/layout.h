@@ -27,6 +27,7 @@ enum Operation : uint8_t {
   kOperationWrite = 2,
   kOperationSync = 3,
   kOperationNop = 4,
+  kOperationFill = 5,  // bring bytes of a file into the node cache; no region
 };
 
 enum Flag : uint8_t {

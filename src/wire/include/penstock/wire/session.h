@@ -22,8 +22,9 @@ inline constexpr const char* kSessionSocketName = "agent.sock";
 
 // One datagram. Large enough for a path twice and for a page of directory entries.
 inline constexpr size_t kSessionMessageMax = 64 * kKiB;
-// Descriptors that may come with one message.
+// Descriptors that may come with one request, or with one reply.
 inline constexpr size_t kSessionDescriptorsMax = 2;
+inline constexpr size_t kReplyDescriptorsMax = 1;
 
 // Of one session. Tables are arrays of this size at most; 64 lanes of one ring serve more threads
 // than a node has processors.
@@ -136,12 +137,21 @@ struct ListDirectory {
   uint64_t after = 0;  // cookie of the last entry seen; 0: from the start
 };
 struct SyncAll {};
+// The index of the node cache's segment for this session's class (docs/formats/arena.md).
+struct MapCache {};
+// One slab of it.
+struct MapSlab {
+  uint32_t slab = 0;
+};
+// Descriptor 0 is the memory of the session's touch log.
+struct KeepTouchLog {};
 
-using RequestBody = std::variant<std::monostate, Hello, RegisterRegion, AttachRegion, ReleaseRegion,
-                                 CreateRing, DestroyRing, CancelOperation, OpenPath, OpenDescriptor,
-                                 Reopen, CloseFile, FileAttributes, TruncateFile, SyncFile,
-                                 PathAttributes, ChangeAttributes, MakeDirectory, Remove, Rename,
-                                 MakeLink, MakeSymlink, ReadSymlink, ListDirectory, SyncAll>;
+using RequestBody =
+    std::variant<std::monostate, Hello, RegisterRegion, AttachRegion, ReleaseRegion, CreateRing,
+                 DestroyRing, CancelOperation, OpenPath, OpenDescriptor, Reopen, CloseFile,
+                 FileAttributes, TruncateFile, SyncFile, PathAttributes, ChangeAttributes,
+                 MakeDirectory, Remove, Rename, MakeLink, MakeSymlink, ReadSymlink, ListDirectory,
+                 SyncAll, MapCache, MapSlab, KeepTouchLog>;
 
 struct Request {
   uint64_t id = 0;
@@ -183,7 +193,12 @@ struct Page {
   bool end = false;
 };
 
-using ReplyBody = std::variant<std::monostate, Welcome, Opened, Attributes, Target, Page>;
+// Descriptor 0 is memory of `size` bytes, to be mapped for reading.
+struct Mapping {
+  uint64_t size = 0;
+};
+
+using ReplyBody = std::variant<std::monostate, Welcome, Opened, Attributes, Target, Page, Mapping>;
 
 struct Reply {
   uint64_t id = 0;
@@ -192,8 +207,9 @@ struct Reply {
   ReplyBody body;    // only with ok
 };
 
-// Descriptors that must come with this request: exactly so many.
+// Descriptors that must come with this request, or this reply: exactly so many.
 size_t descriptors_of(const RequestBody& body);
+size_t descriptors_of(const ReplyBody& body);
 
 // too_large when the message would not fit a datagram.
 Result<std::string> encode(const Request& request);

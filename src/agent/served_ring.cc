@@ -7,8 +7,6 @@
 namespace penstock::agent {
 namespace {
 
-constexpr uint8_t kFlagsAll = ring::kFlagDurable | ring::kFlagRefuseHoles;
-
 uint32_t pool_size(const ring::Geometry& geometry) {
   const uint64_t in_flight_max = uint64_t{geometry.entries} * geometry.lanes;
   return static_cast<uint32_t>(std::min<uint64_t>(in_flight_max, limits::kRingOpsMax));
@@ -88,21 +86,19 @@ void ServedRing::cancel(RingOp& op) {
 }
 
 int ServedRing::check(RingOp& op, const ring::Submission& entry) {
-  if ((entry.flags & ~kFlagsAll) != 0 || entry.reserved0 != 0 || entry.reserved1 != 0) {
-    return -EINVAL;
-  }
+  if (entry.reserved0 != 0 || entry.reserved1 != 0) return -EINVAL;
   const bool durable = (entry.flags & ring::kFlagDurable) != 0;
   const bool refuse_holes = (entry.flags & ring::kFlagRefuseHoles) != 0;
   switch (entry.operation) {
     case ring::kOperationNop:
-      return 0;
+      return entry.flags == 0 ? 0 : -EINVAL;
     case ring::kOperationRead:
       op.kind = client::IoKind::read;
-      if (durable) return -EINVAL;
+      if ((entry.flags & ~ring::kFlagRefuseHoles) != 0) return -EINVAL;
       break;
     case ring::kOperationWrite:
       op.kind = client::IoKind::write;
-      if (refuse_holes) return -EINVAL;
+      if ((entry.flags & ~ring::kFlagDurable) != 0) return -EINVAL;
       break;
     case ring::kOperationSync:
       op.kind = client::IoKind::sync;
@@ -111,7 +107,8 @@ int ServedRing::check(RingOp& op, const ring::Submission& entry) {
     case ring::kOperationFill:
       op.kind = client::IoKind::read;
       op.is_fill = true;
-      if (entry.flags != 0) return -EINVAL;
+      if ((entry.flags & ~ring::kFlagLook) != 0) return -EINVAL;
+      op.fill.only_look = entry.flags != 0;
       if (!share_.cache_) return -EOPNOTSUPP;
       break;
     default:

@@ -42,7 +42,7 @@ void ShardFills::pump() {
     auto& request = static_cast<FillRequest&>(waiting_.front());
     auto& fill = request.fill;
     if (request.deadline <= loop_.now() && fill.ending.ok()) fill.ending = Code::timed_out;
-    if (fill.next < fill.end && fill.ending.ok()) {
+    if (fill.next < fill.end && fill.ending.ok() && !fill.only_look) {
       if (under_way_ >= most()) return;
       const arena::Extent extent{client::inode_of(*request.file), fill.next++};
       ++fill.under_way;

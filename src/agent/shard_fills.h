@@ -19,6 +19,7 @@ class ShardFills;
 // end how many bytes of the range are there.
 struct FillRequest : client::IoOp {
   struct {
+    bool only_look = false;  // set by whoever submits: count what is there, bring nothing in
     std::shared_ptr<arena::Segment> segment;
     uint32_t next = 0;  // extents [next, end) are yet to be asked for
     uint32_t end = 0;

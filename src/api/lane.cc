@@ -19,6 +19,8 @@ static_assert(PENSTOCK_READ == static_cast<int>(ring::kOperationRead));
 static_assert(PENSTOCK_WRITE == static_cast<int>(ring::kOperationWrite));
 static_assert(PENSTOCK_SYNC == static_cast<int>(ring::kOperationSync));
 static_assert(PENSTOCK_NOP == static_cast<int>(ring::kOperationNop));
+static_assert(PENSTOCK_WARM == static_cast<int>(ring::kOperationFill));
+static_assert(PENSTOCK_LOOK == static_cast<int>(ring::kFlagLook));
 static_assert(PENSTOCK_DURABLE == static_cast<int>(ring::kFlagDurable));
 static_assert(PENSTOCK_REFUSE_HOLES == static_cast<int>(ring::kFlagRefuseHoles));
 
@@ -33,6 +35,8 @@ bool flags_fit(uint8_t operation, uint8_t flags) {
       return (flags & ~PENSTOCK_REFUSE_HOLES) == 0;
     case PENSTOCK_WRITE:
       return (flags & ~PENSTOCK_DURABLE) == 0;
+    case PENSTOCK_WARM:
+      return (flags & ~PENSTOCK_LOOK) == 0;
     default:
       return flags == 0;
   }
@@ -71,7 +75,7 @@ void Lane::give_free_slot(uint32_t slot) {
 }
 
 int Lane::check(const penstock_io& io, ring::Submission* entry) const {
-  if (io.operation < PENSTOCK_READ || io.operation > PENSTOCK_NOP || io.reserved0 != 0 ||
+  if (io.operation < PENSTOCK_READ || io.operation > PENSTOCK_WARM || io.reserved0 != 0 ||
       !flags_fit(io.operation, io.flags)) {
     return fail_with(EINVAL, "prepare: no such operation, or a flag that does not go with it");
   }
@@ -83,20 +87,25 @@ int Lane::check(const penstock_io& io, ring::Submission* entry) const {
   if (session_.access_of(io.file) == 0) return fail_with(EBADF, "prepare: the file is not open");
   entry->file = static_cast<uint32_t>(io.file);
   if (io.operation == PENSTOCK_SYNC) return 0;
-  const auto* region = reinterpret_cast<const Region*>(io.region);
-  if (region == nullptr || region->session != &session_) {
-    return fail_with(EINVAL, "prepare: the region is not of this session");
-  }
-  if (io.length == 0 || io.length > limits::kIoBytesMax ||
-      !range_within(io.region_offset, io.length, region->size)) {
-    return fail_with(EINVAL,
-                     "prepare: the length is 0 or over 64 MiB, or the range leaves the region");
+  if (io.length == 0 || io.length > limits::kIoBytesMax) {
+    return fail_with(EINVAL, "prepare: the length is 0 or over 64 MiB");
   }
   if (!range_within(io.offset, io.length, limits::kFileBytesMax)) {
     return fail_with(EINVAL, "prepare: the range is beyond the largest file");
   }
   entry->offset = io.offset;
   entry->length = io.length;
+  return io.operation == PENSTOCK_WARM ? 0 : check_region(io, entry);
+}
+
+int Lane::check_region(const penstock_io& io, ring::Submission* entry) const {
+  const auto* region = reinterpret_cast<const Region*>(io.region);
+  if (region == nullptr || region->session != &session_) {
+    return fail_with(EINVAL, "prepare: the region is not of this session");
+  }
+  if (!range_within(io.region_offset, io.length, region->size)) {
+    return fail_with(EINVAL, "prepare: the range leaves the region");
+  }
   entry->region = region->id;
   entry->region_offset = io.region_offset;
   return 0;

@@ -82,6 +82,7 @@ class Lane {
   };
 
   int check(const penstock_io& io, ring::Submission* entry) const;
+  int check_region(const penstock_io& io, ring::Submission* entry) const;
   bool must_move() const;
   void move();  // with both sides locked
   void fail_all();

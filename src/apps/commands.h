@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct UpOptions {
   uint64_t chunk_bytes = 0;  // 0: the default
   uint64_t capacity_bytes = 0;
   uint32_t spin_microseconds = 50;
+  std::optional<uint64_t> cache_bytes;  // not given: by the machine's memory
 };
 int run_up(const UpOptions& options);
 
@@ -53,6 +55,15 @@ struct TreeOptions {
 };
 int run_import(const TreeOptions& options);
 int run_verify(const TreeOptions& options);
+
+struct WarmOptions {
+  std::vector<std::string> paths;
+  std::string store;
+  uint32_t threads = 4;
+  bool json = false;
+  bool quiet = false;
+};
+int run_warmup(const WarmOptions& options);
 
 struct BenchOptions {
   std::vector<std::string> suites;

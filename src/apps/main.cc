@@ -94,6 +94,9 @@ class CommandLine {
     up->add_option("--spin-us", up_.spin_microseconds,
                    "How long a shard polls after work before it sleeps, at most")
         ->check(CLI::Range(0, 1'000'000));
+    up->add_option("--cache", up_.cache_bytes,
+                   "Memory for the node cache, 0 for none (default: an eighth, at most 16GiB)")
+        ->transform(byte_size());
     up->add_flag("--no-io-uring", up_.force_threads, "Use a thread pool for disk I/O");
     up->add_flag("--json", up_.json, "With --background: print the status as JSON");
 
@@ -131,6 +134,15 @@ class CommandLine {
                              [this] { return run_import(tree_); }));
     add_tree_options(command("verify", group, "Compare a directory tree with its import",
                              [this] { return run_verify(tree_); }));
+    CLI::App* warm = command("warmup", group, "Bring files into the node cache",
+                             [this] { return run_warmup(warm_); });
+    warm->add_option("PATH", warm_.paths, "Files and trees: STORE:/path, or inside a mount")
+        ->required();
+    warm->add_option("--store", warm_.store, "The store of a bare /path (or PENSTOCK_STORE)");
+    warm->add_option("--threads", warm_.threads, "Files in progress at a time")
+        ->check(CLI::Range(1, 64));
+    warm->add_flag("--json", warm_.json, "Print the result as JSON");
+    warm->add_flag("-q,--quiet", warm_.quiet, "No progress");
     CLI::App* scrub = command("scrub", group, "Read and verify everything that a node stores",
                               [this] { return run_scrub(node_); });
     scrub->add_option("DIR", node_.directory, "The store directory")->required();
@@ -168,6 +180,7 @@ class CommandLine {
   UpOptions up_;
   NodeOptions node_;
   TreeOptions tree_{.source = {}, .destination = {}, .store = default_store()};
+  WarmOptions warm_{.paths = {}, .store = default_store()};
   BenchOptions bench_;
   std::function<int()> action_;
 };

@@ -58,6 +58,21 @@ void print_status(const Json& status) {
     if (count != 0) by_route.add({route, std::to_string(count.get<uint64_t>())});
   }
   if (!by_route.empty()) std::printf("\n%s", by_route.text().c_str());
+  const Json cache = status.value("cache", Json::array());
+  if (!cache.empty()) {
+    Table table({"cache of", "sessions", "memory", "used", "slots", "hits", "fills", "evictions"});
+    for (const Json& one : cache) {
+      const auto text = [&](const char* key) {
+        return std::to_string(one.value(key, uint64_t{0}));
+      };
+      const uint64_t groups = one.value("groups", uint64_t{0});
+      table.add({text("uid") + ":" + text("gid") + (groups > 0 ? "+" + text("groups") : ""),
+                 text("sessions"), human_bytes(one.value("bytes", 0.0)),
+                 human_bytes(one.value("used_bytes", 0.0)), text("slots"), text("hits"),
+                 text("fills"), text("evictions")});
+    }
+    std::printf("\n%s", table.text().c_str());
+  }
   const Json sessions = status.value("sessions", Json::array());
   if (!sessions.empty()) {
     Table table({"session", "pid", "uid", "regions", "memory", "rings", "files", "operations"});

@@ -2,8 +2,10 @@
 
 #include "text.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
@@ -11,6 +13,8 @@
 
 namespace penstock::apps {
 namespace {
+
+constexpr uint64_t kSlotBytes = 64 * kKiB;
 
 Json json_of(const agent::AgentStatus& status) {
   Json shards = Json::array();
@@ -36,6 +40,20 @@ Json json_of(const agent::AgentStatus& status) {
                         {"open_files", session.open_files},
                         {"operations", session.operations}});
   }
+  Json cache = Json::array();
+  for (const agent::CacheStatus& one : status.cache) {
+    cache.push_back({{"uid", one.uid},
+                     {"gid", one.gid},
+                     {"groups", one.groups},
+                     {"sessions", one.sessions},
+                     {"bytes", one.bytes},
+                     {"used_bytes", one.used_bytes},
+                     {"slots", one.used_bytes / kSlotBytes},
+                     {"hits", one.hits},
+                     {"fills", one.fills},
+                     {"evictions", one.evictions},
+                     {"dropped", one.dropped}});
+  }
   Json routes = Json::object();
   for (const auto& [route, count] : status.operations_by_route) routes[route] = count;
   return {{"directory", status.directory},
@@ -47,7 +65,21 @@ Json json_of(const agent::AgentStatus& status) {
           {"removed_waiting", status.file_system.removed_waiting},
           {"shards", shards},
           {"sessions", sessions},
-          {"operations_by_route", routes}};
+          {"operations_by_route", routes},
+          {"cache_bytes", status.cache_bytes},
+          {"cache", cache}};
+}
+
+// An eighth of the memory that this process may use, in whole MiB, and no more than is of use to
+// somebody who did not ask for it.
+uint64_t default_cache_bytes() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES);
+  uint64_t memory = pages > 0 ? static_cast<uint64_t>(pages) * 4096 : 0;
+  // Absent, or "max", where nobody limits us.
+  std::ifstream limit("/sys/fs/cgroup/memory.max");
+  uint64_t bytes = 0;
+  if (limit >> bytes) memory = std::min(memory, bytes);
+  return align_down(std::min(memory / 8, 16 * kGiB), kMiB);
 }
 
 agent::AgentConfig config_of(const UpOptions& options) {
@@ -58,6 +90,7 @@ agent::AgentConfig config_of(const UpOptions& options) {
   config.capacity_bytes = options.capacity_bytes;
   config.force_threads = options.force_threads;
   config.spin = std::chrono::microseconds(options.spin_microseconds);
+  config.cache_bytes = options.cache_bytes.value_or(default_cache_bytes());
   return config;
 }
 
@@ -78,6 +111,13 @@ AgentFacts facts_of(const Json& status) {
       if (!text.empty()) line += " (" + text + ")";
     }
     facts.lines.push_back(line);
+  }
+  if (number("cache_bytes") > 0) {
+    double used = 0;
+    for (const Json& one : status.value("cache", Json::array()))
+      used += one.value("used_bytes", 0.0);
+    facts.lines.push_back("cache     " + human_bytes(used) + " of " +
+                          human_bytes(number("cache_bytes")));
   }
   for (const Json& mount : status.value("mounts", Json::array())) {
     facts.lines.push_back("mount     " + mount.get<std::string>());

@@ -131,6 +131,27 @@ TEST_F(CommandTest, an_asker_that_says_nothing_holds_up_no_other) {
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(4));
 }
 
+TEST_F(CommandTest, warmup_says_how_much_is_resident) {
+  make_tree();
+  Node node(store_, {"--cache", "8MiB"});
+  ASSERT_EQ(node.output.exit_code, 0) << node.output.err;
+  ASSERT_EQ(penstock({"import", source_, store_ + ":/tree", "-q"}).exit_code, 0);
+  const Output warmed = penstock({"warmup", store_ + ":/tree/deep/large", "-q"});
+  EXPECT_EQ(warmed.exit_code, 0) << warmed.err;
+  EXPECT_THAT(warmed.out, HasSubstr("resident: 2.86 MiB of 2.86 MiB, 1 files"));
+  EXPECT_THAT(penstock({"status", store_}).out, HasSubstr("cache of"));
+  // The sparse file does not fit.
+  const Output all = penstock({"warmup", store_ + ":/tree/sparse", "--json"});
+  EXPECT_EQ(all.exit_code, 0) << all.err;
+  EXPECT_THAT(all.out, HasSubstr("\"resident_bytes\":8388608"));
+  EXPECT_EQ(penstock({"warmup", store_ + ":/nothing"}).exit_code, 1);
+  ASSERT_EQ(node.down().exit_code, 0);
+  Node without(store_, {"--cache", "0"});
+  const Output none = penstock({"warmup", store_ + ":/tree"});
+  EXPECT_EQ(none.exit_code, 1);
+  EXPECT_THAT(none.err, HasSubstr("the node has no cache"));
+}
+
 TEST_F(CommandTest, an_imported_tree_equals_its_source_also_after_a_kill) {
   make_tree();
   Node node(store_);

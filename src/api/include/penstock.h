@@ -125,7 +125,16 @@ PENSTOCK_API int penstock_sync(penstock_session* session);
  */
 
 /* What an operation does. */
-enum { PENSTOCK_READ = 1, PENSTOCK_WRITE = 2, PENSTOCK_SYNC = 3, PENSTOCK_NOP = 4 };
+enum {
+  PENSTOCK_READ = 1,
+  PENSTOCK_WRITE = 2,
+  PENSTOCK_SYNC = 3,
+  PENSTOCK_NOP = 4,
+  /* Brings the range of the file into the node cache, for this user; no region. The result is how
+     many bytes of it are there then: fewer where the file ends or there is no room. -EOPNOTSUPP:
+     the node has no cache. */
+  PENSTOCK_WARM = 5,
+};
 
 /* Flags of an operation. */
 enum {
@@ -133,6 +142,8 @@ enum {
   PENSTOCK_DURABLE = 1,
   /* Reads: a hole ends the operation with -ENODATA instead of reading as zeros. */
   PENSTOCK_REFUSE_HOLES = 2,
+  /* PENSTOCK_WARM: brings nothing in, only says how much is there. */
+  PENSTOCK_LOOK = 4,
 };
 
 /* The way the bytes took; see penstock_route_name(). */

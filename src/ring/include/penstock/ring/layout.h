@@ -33,6 +33,7 @@ enum Operation : uint8_t {
 enum Flag : uint8_t {
   kFlagDurable = 1,      // writes: on stable storage when complete
   kFlagRefuseHoles = 2,  // reads: a hole ends the operation with -ENODATA
+  kFlagLook = 4,         // fills: bring nothing in, only say what is there
 };
 
 // One operation, as the application asks for it. Foreign input for the agent.

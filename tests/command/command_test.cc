@@ -141,9 +141,9 @@ TEST_F(CommandTest, warmup_says_how_much_is_resident) {
   EXPECT_THAT(warmed.out, HasSubstr("resident: 2.86 MiB of 2.86 MiB, 1 files"));
   EXPECT_THAT(penstock({"status", store_}).out, HasSubstr("cache of"));
   // The sparse file does not fit.
-  const Output all = penstock({"warmup", store_ + ":/tree/sparse", "--json"});
+  const Output all = penstock({"warmup", store_ + ":/tree/sparse", "-q"});
   EXPECT_EQ(all.exit_code, 0) << all.err;
-  EXPECT_THAT(all.out, HasSubstr("\"resident_bytes\":8388608"));
+  EXPECT_THAT(all.out, HasSubstr("no room for the rest"));
   EXPECT_EQ(penstock({"warmup", store_ + ":/nothing"}).exit_code, 1);
   ASSERT_EQ(node.down().exit_code, 0);
   Node without(store_, {"--cache", "0"});

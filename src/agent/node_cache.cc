@@ -158,24 +158,28 @@ void NodeCache::back_to_shard(FillOp& op, bool to_read) {
 // ---- the cache's thread ----
 
 void NodeCache::take_slot(FillOp& op) {
-  const Result<bool> begun = start_fill(op);
-  op.outcome = begun ? Code::ok : begun.error();
+  const Result<Segment::Start> start = start_fill(op);
+  op.outcome = start ? Code::ok : start.error();
   forget_released(*op.segment);
-  back_to_shard(op, begun && *begun);
+  if (start && *start == Segment::Start::filling && op.request != nullptr) {
+    // Who asked for it wants to know how that ends.
+    behind_others_.push_back(op);
+    return;
+  }
+  back_to_shard(op, start && *start == Segment::Start::begun);
 }
 
-// True if the operation is to read; false if there is nothing to do, or no room.
-Result<bool> NodeCache::start_fill(FillOp& op) {
+Result<Segment::Start> NodeCache::start_fill(FillOp& op) {
   Segment& segment = *op.segment;
   while (true) {
     TRY_ASSIGN(Held * held, hold(segment, op.extent.inode));
     const Segment::Start start = take_slot_for(op);
     if (start != Segment::Start::begun) {
       release(segment, op.extent.inode);
-      return false;
+      return start;
     }
     op.file = held->file;
-    if (held->checked == attribute_changes_.load()) return true;
+    if (held->checked == attribute_changes_.load()) return start;
     // A change of rights since they were looked at may have come before the fill began, which it
     // then could not poison: look again.
     op.file.reset();
@@ -224,7 +228,19 @@ void NodeCache::publish(FillOp& op) {
   op.file.reset();
   release(*op.segment, op.extent.inode);
   forget_released(*op.segment);
+  wake_those_behind(op);
   back_to_shard(op, false);
+}
+
+void NodeCache::wake_those_behind(const FillOp& ended) {
+  for (FillOp* op = behind_others_.first(); op != nullptr;) {
+    FillOp& here = *op;
+    op = behind_others_.next(here);
+    if (here.segment != ended.segment || here.extent != ended.extent) continue;
+    here.unlink();
+    // In a turn of its own: it may come to stand behind others again.
+    loop_.complete(here, Code::ok);
+  }
 }
 
 Result<NodeCache::Held*> NodeCache::hold(const Segment& segment, InodeId inode) {

@@ -77,9 +77,10 @@ class NodeCache final : public client::Observer, public arena::SlabHost {
   void tidy_later();
   // The rest is for the cache's thread.
   void take_slot(FillOp& op);
-  Result<bool> start_fill(FillOp& op);
+  Result<arena::Segment::Start> start_fill(FillOp& op);
   arena::Segment::Start take_slot_for(FillOp& op);
   void publish(FillOp& op);
+  void wake_those_behind(const FillOp& ended);
   Result<Held*> hold(const arena::Segment& segment, InodeId inode);
   void release(const arena::Segment& segment, InodeId inode);
   void forget(InodeId inode);
@@ -95,6 +96,7 @@ class NodeCache final : public client::Observer, public arena::SlabHost {
   std::thread thread_;
 
   std::map<HeldKey, Held> held_;
+  IntrusiveList<FillOp> behind_others_;  // for whose extents others have fills under way
   std::set<InodeId> watched_;
 
   std::atomic<uint32_t> slab_buffers_{0};  // relaxed: a bound, nearly kept

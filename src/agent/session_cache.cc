@@ -42,7 +42,7 @@ Session::Answer Session::on(const wire::KeepTouchLog&, int fd) {
   auto memory = ForeignMemory::map(fd, 0, sizeof(arena::TouchLogMemory), true);
   if (!memory) return Failure{memory.error().status, "touch log: " + memory.error().message};
   const std::lock_guard lock(mutex_);
-  if (touch_log_ != nullptr) return Failure{Code::bad_message, "the session has a touch log"};
+  if (touch_log_ != nullptr) return Failure{Code::already_exists, "touch log: the session has one"};
   const Status added = mine->add_log(id_, (*memory)->bytes());
   if (!added.ok()) return failure_of("touch log", added);
   touch_log_ = std::move(*memory);

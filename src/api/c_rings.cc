@@ -1,6 +1,7 @@
 // penstock.h: rings and lanes.
 #include "error.h"
 #include "handles.h"
+#include "lane_transfers.h"
 
 #include <cerrno>
 
@@ -31,10 +32,15 @@ int lane_of(penstock_ring* ring, Lane** lane) {
 
 int cancel_on(Lane& lane, uint64_t user_data) {
   int asked = 0;
-  for (const Lane::Target& target : lane.targets(user_data)) {
+  std::vector<DeviceTransfer*> transfers;
+  for (const Lane::Target& target : lane.targets(user_data, &transfers)) {
     const Session::Answer answer = lane.ring().session().call(
         wire::CancelOperation{lane.ring().id(), lane.index(), target.slot, target.sequence}, true);
     if (!answer) return fail(answer.error());
+    ++asked;
+  }
+  for (DeviceTransfer* const transfer : transfers) {
+    transfer->transfers->cancel(*transfer);
     ++asked;
   }
   return asked;

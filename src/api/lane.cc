@@ -1,6 +1,7 @@
 #include "lane.h"
 
 #include "error.h"
+#include "lane_transfers.h"
 #include "limits.h"
 #include "session.h"
 
@@ -74,9 +75,9 @@ void Lane::give_free_slot(uint32_t slot) {
   free_given_.store(given + 1, std::memory_order_release);
 }
 
-int Lane::check(const penstock_io& io, ring::Submission* entry) const {
+int Lane::check(const penstock_io& io, ring::Submission* entry, Region** device_region) const {
   if (io.operation < PENSTOCK_READ || io.operation > PENSTOCK_WARM || io.reserved0 != 0 ||
-      !flags_fit(io.operation, io.flags)) {
+      io.route >= engine::kRouteCount || !flags_fit(io.operation, io.flags)) {
     return fail_with(EINVAL, "prepare: no such operation, or a flag that does not go with it");
   }
   entry->operation = io.operation;
@@ -95,11 +96,12 @@ int Lane::check(const penstock_io& io, ring::Submission* entry) const {
   }
   entry->offset = io.offset;
   entry->length = io.length;
-  return io.operation == PENSTOCK_WARM ? 0 : check_region(io, entry);
+  return io.operation == PENSTOCK_WARM ? 0 : check_region(io, entry, device_region);
 }
 
-int Lane::check_region(const penstock_io& io, ring::Submission* entry) const {
-  const auto* region = reinterpret_cast<const Region*>(io.region);
+int Lane::check_region(const penstock_io& io, ring::Submission* entry,
+                       Region** device_region) const {
+  auto* const region = reinterpret_cast<Region*>(io.region);
   if (region == nullptr || region->session != &session_) {
     return fail_with(EINVAL, "prepare: the region is not of this session");
   }
@@ -108,7 +110,12 @@ int Lane::check_region(const penstock_io& io, ring::Submission* entry) const {
   }
   entry->region = region->id;
   entry->region_offset = io.region_offset;
-  return 0;
+  if (region->device) {
+    *device_region = region;
+    return check_transfer(io);
+  }
+  if (io.route == PENSTOCK_ROUTE_ANY) return 0;
+  return fail_with(EINVAL, "prepare: a route can be chosen for GPU memory only");
 }
 
 bool Lane::must_move() const {
@@ -117,7 +124,9 @@ bool Lane::must_move() const {
 
 int Lane::prepare(const penstock_io& io) {
   ring::Submission entry{};
-  const int error = check(io, &entry);
+  Region* device_region = nullptr;
+  int error = check(io, &entry, &device_region);
+  if (error == 0 && device_region != nullptr) error = make_transfers();
   if (error != 0) return error;
   const std::lock_guard side(submitting_);
   if (must_move()) {
@@ -131,9 +140,14 @@ int Lane::prepare(const penstock_io& io) {
   entry.slot = slot;
   entry.sequence = own.entry.sequence + 1;
   own.entry = entry;
+  own.device_region = device_region;
   own.state.store(State::prepared, std::memory_order_release);
   prepared_[prepared_last_++ & (entries_ - 1)] = slot;
-  queues_.push(entry);
+  if (device_region == nullptr) {
+    queues_.push(entry);
+  } else {
+    prepare_transfer(io, slot);
+  }
   return 0;
 }
 
@@ -145,19 +159,24 @@ int Lane::submit(uint32_t count) {
   }
   count = std::min(count, prepared_last_ - prepared_first_);
   if (count == 0) return 0;
+  // Before they can complete. Relaxed: the waiting side learns of the operations through the queue.
+  in_flight_.fetch_add(count, std::memory_order_relaxed);
+  uint32_t published = 0;
   for (uint32_t i = 0; i < count; ++i) {
     const uint32_t slot = prepared_[prepared_first_++ & (entries_ - 1)];
     slots_[slot].state.store(State::submitted, std::memory_order_release);
+    if (slots_[slot].device_region == nullptr) {
+      ++published;
+    } else {
+      start_transfer(slot);
+    }
   }
-  // Before the agent can complete them. Relaxed: the waiting side learns of the operations through
-  // the queue.
-  in_flight_.fetch_add(count, std::memory_order_relaxed);
   if (session_.dead()) {
     const std::lock_guard other(waiting_);
     fail_all();
     return static_cast<int>(count);
   }
-  if (queues_.publish(count)) ::eventfd_write(memory_->wake.get(), 1);
+  if (published > 0 && queues_.publish(published)) ::eventfd_write(memory_->wake.get(), 1);
   return static_cast<int>(count);
 }
 
@@ -174,7 +193,7 @@ uint32_t Lane::take_from_queue(penstock_completion* completions, uint32_t max) {
       if (from.slot >= entries_) continue;
       Slot& slot = slots_[from.slot];
       if (slot.state.load(std::memory_order_acquire) != State::submitted ||
-          slot.entry.sequence != from.sequence) {
+          slot.entry.sequence != from.sequence || slot.device_region != nullptr) {
         continue;
       }
       completions[total + known++] = {slot.entry.user_data, from.result, from.route, {}};
@@ -194,12 +213,19 @@ uint32_t Lane::take(penstock_completion* completions, uint32_t max) {
     stash_.clear();
     stash_taken_ = 0;
   }
+  count += take_transfers(completions + count, max - count);
   return count + take_from_queue(completions + count, max - count);
+}
+
+// Operations on GPU memory end by themselves, whatever happens to the agent.
+bool Lane::is_with_agent(uint32_t slot) const {
+  return slots_[slot].state.load(std::memory_order_relaxed) == State::submitted &&
+         slots_[slot].device_region == nullptr;
 }
 
 void Lane::fail_all() {
   for (uint32_t i = 0; i < entries_; ++i) {
-    if (slots_[i].state.load(std::memory_order_relaxed) != State::submitted) continue;
+    if (!is_with_agent(i)) continue;
     stash_.push_back({slots_[i].entry.user_data, -ECONNRESET, 0, {}});
     give_free_slot(i);
   }
@@ -231,12 +257,13 @@ void Lane::move() {
   queues_.announce();
   uint32_t again = 0;
   for (uint32_t i = 0; i < entries_; ++i) {
-    if (slots_[i].state.load(std::memory_order_relaxed) != State::submitted) continue;
+    if (!is_with_agent(i)) continue;
     queues_.push(slots_[i].entry);
     ++again;
   }
   for (uint32_t i = prepared_first_; i != prepared_last_; ++i) {
-    queues_.push(slots_[prepared_[i & (entries_ - 1)]].entry);
+    const Slot& slot = slots_[prepared_[i & (entries_ - 1)]];
+    if (slot.device_region == nullptr) queues_.push(slot.entry);
   }
   if (queues_.publish(again)) ::eventfd_write(memory_->wake.get(), 1);
   // A waiter may sleep on the old queues.
@@ -246,7 +273,8 @@ void Lane::move() {
 
 bool Lane::spin(uint32_t wanted) const {
   for (uint32_t i = 0; i < spin_looks_; ++i) {
-    if (queues_.ready() >= wanted) return true;
+    if (ready() >= wanted) return true;
+    help_transfers();
     ring::pause();
   }
   return false;
@@ -281,7 +309,7 @@ int Lane::wait(penstock_completion* completions, uint32_t max, uint32_t min, uin
     if (deadline == 0 || (!spin(wanted) && deadline != PENSTOCK_FOREVER && now() >= deadline)) {
       return static_cast<int>(count + take(completions + count, max - count));
     }
-    if (queues_.ready() >= wanted) continue;
+    if (ready() >= wanted) continue;
     // The copies keep the memory mapped while this thread sleeps without the lock.
     ring::AppLane queues = queues_;
     const std::shared_ptr<RingMemory> memory = memory_;
@@ -294,14 +322,38 @@ int Lane::wait(penstock_completion* completions, uint32_t max, uint32_t min, uin
   }
 }
 
-std::vector<Lane::Target> Lane::targets(uint64_t user_data) {
+std::vector<Lane::Target> Lane::targets(uint64_t user_data,
+                                        std::vector<DeviceTransfer*>* transfers) {
   const std::lock_guard side(submitting_);
   std::vector<Target> found;
   for (uint32_t i = 0; i < entries_; ++i) {
     if (slots_[i].state.load(std::memory_order_acquire) != State::submitted) continue;
-    if (slots_[i].entry.user_data == user_data) found.push_back({i, slots_[i].entry.sequence});
+    if (slots_[i].entry.user_data != user_data) continue;
+    if (slots_[i].device_region != nullptr) {
+      transfers->push_back(&transfers_[i]);
+    } else {
+      found.push_back({i, slots_[i].entry.sequence});
+    }
   }
   return found;
+}
+
+int Lane::take_ready(penstock_completion* completions, uint32_t max) {
+  const std::lock_guard submitters(submitting_);
+  const std::lock_guard waiters(waiting_);
+  if (must_move()) move();
+  return static_cast<int>(take(completions, max));
+}
+
+void Lane::sleep(uint64_t deadline) {
+  std::unique_lock side(waiting_);
+  // As in wait(). What is there, or has happened to the session, is for take_ready().
+  const bool roused = roused_.exchange(false, std::memory_order_seq_cst);
+  if (roused || must_move() || ready() > 0 || stash_taken_ < stash_.size()) return;
+  ring::AppLane queues = queues_;
+  const std::shared_ptr<RingMemory> memory = memory_;
+  side.unlock();
+  queues.sleep(1, deadline, roused_);
 }
 
 void Lane::reset() {

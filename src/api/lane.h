@@ -22,6 +22,8 @@ namespace penstock::api {
 
 class Ring;
 class Session;
+struct DeviceTransfer;
+struct Region;
 
 // A ring's memory for one connection, with the eventfd that wakes its agent.
 struct RingMemory {
@@ -47,6 +49,7 @@ class SideLock {
 class Lane {
  public:
   Lane(Ring& ring, uint32_t index);
+  ~Lane();
 
   Ring& ring() { return ring_; }
   uint32_t index() const { return index_; }
@@ -57,12 +60,19 @@ class Lane {
   // `min` is cut to what is in flight if `only_own`: then nobody else submits.
   int wait(penstock_completion* completions, uint32_t max, uint32_t min, uint64_t deadline,
            bool only_own);
-  // The operations in flight with this user data, as the agent knows them.
+  // What a RingSource needs of the lane that it alone uses: completions that are there, without
+  // waiting; and to sleep until there are some, rouse() or the deadline, while others take them.
+  int take_ready(penstock_completion* completions, uint32_t max);
+  void sleep(uint64_t deadline);
+  // The operations in flight with this user data, as the agent knows them; those on GPU memory are
+  // in `transfers`.
   struct Target {
     uint32_t slot = 0;
     uint32_t sequence = 0;
   };
-  std::vector<Target> targets(uint64_t user_data);
+  std::vector<Target> targets(uint64_t user_data, std::vector<DeviceTransfer*>* transfers);
+  // Cancels the operations on GPU memory and waits until they have ended.
+  void end_transfers();
 
   bool idle() const { return in_flight_.load(std::memory_order_acquire) == 0; }
   // Drops what was prepared and completions that nobody took. Only while nobody is in the lane.
@@ -76,13 +86,26 @@ class Lane {
   enum class State : uint8_t { free, prepared, submitted };
   struct Slot {
     ring::Submission entry{};
+    Region* device_region = nullptr;  // of GPU memory: then the agent never sees the entry
     // Written by the submitting side (prepared, submitted) and the waiting side (free); read by
     // cancel. Release and acquire order the entry.
     std::atomic<State> state{State::free};
   };
 
-  int check(const penstock_io& io, ring::Submission* entry) const;
-  int check_region(const penstock_io& io, ring::Submission* entry) const;
+  int check(const penstock_io& io, ring::Submission* entry, Region** device_region) const;
+  int check_region(const penstock_io& io, ring::Submission* entry, Region** device_region) const;
+  bool is_with_agent(uint32_t slot) const;
+  uint32_t ready() const;
+
+  // lane_transfers.cc: operations on GPU memory
+  int check_transfer(const penstock_io& io) const;
+  int make_transfers();
+  void prepare_transfer(const penstock_io& io, uint32_t slot);
+  void start_transfer(uint32_t slot);
+  void transfer_ended(DeviceTransfer& transfer);
+  uint32_t take_transfers(penstock_completion* completions, uint32_t max);
+  void help_transfers() const;
+
   bool must_move() const;
   void move();  // with both sides locked
   void fail_all();
@@ -102,6 +125,14 @@ class Lane {
   std::vector<uint32_t> free_slots_;
   alignas(64) std::atomic<uint32_t> free_given_{0};  // release pairs with the acquire in take
   uint32_t free_taken_ = 0;                          // the submitting side's
+
+  // Operations on GPU memory, by slot; made when the first is prepared. Slots that have ended go
+  // from whoever drives the transfers (one at a time) to the waiting side: a queue of all slots.
+  std::unique_ptr<DeviceTransfer[]> transfers_;
+  std::vector<uint32_t> ended_transfers_;
+  alignas(64) std::atomic<uint32_t> transfers_ended_{0};  // release pairs with acquire in take
+  std::atomic<uint32_t> transfers_started_{0};  // relaxed: whoever waits for their end knows them
+  uint32_t transfers_taken_ = 0;                // the waiting side's
 
   // The submitting side's.
   alignas(64) SideLock submitting_;

@@ -130,6 +130,13 @@ void Ring::rouse_all() {
   }
 }
 
+void Ring::end_transfers() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& lane : lanes_) {
+    if (lane != nullptr) lane->end_transfers();
+  }
+}
+
 Lane* Ring::claim() {
   uint32_t chosen = geometry_.lanes;
   {

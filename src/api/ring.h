@@ -27,6 +27,8 @@ class Ring {
   std::shared_ptr<RingMemory> memory(uint64_t* epoch);
   // Makes every lane look at the session's epoch.
   void rouse_all();
+  // Cancels the operations on GPU memory of all lanes and waits for their end.
+  void end_transfers();
 
   // The calling thread's lane, taken at its first call; null when all belong to others.
   Lane* lane_of_thread();

@@ -1,6 +1,7 @@
 #include "session.h"
 
 #include "error.h"
+#include "transfers.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -61,6 +62,7 @@ Outcome<void> Session::begin(UniqueFd socket) {
 
 Session::~Session() {
   // The operations in flight end first, so that nobody writes into the caller's memory afterwards.
+  transfers_.reset();
   while (true) {
     Ring* ring = nullptr;
     {
@@ -251,6 +253,7 @@ Status Session::set_up_again(int socket, std::vector<RingUse>* rings) {
   // Nobody adds to or takes from the tables while there is no connection.
   std::unique_lock lock(mutex_);
   for (const auto& [region_id, region] : regions_) {
+    if (region->device) continue;
     TRY(ask(wire::RegisterRegion{region_id, region->offset, region->size}, {region->fd}));
   }
   for (const auto& [file_id, file] : files_) {
@@ -354,22 +357,25 @@ Outcome<Region*> Session::register_region(int fd, uint64_t offset, void* base, u
   return add_region(std::move(region));
 }
 
-Outcome<Region*> Session::add_region(std::unique_ptr<Region> region) {
-  region->session = this;
-  {
-    const std::lock_guard lock(mutex_);
-    // Numbers are given away in the order of use: while one is asked for it is in nobody's table,
-    // hence the separate set.
-    while (region->id < wire::kRegionsMax &&
-           (regions_.contains(region->id) || regions_in_making_.contains(region->id))) {
-      ++region->id;
-    }
-    if (region->id == wire::kRegionsMax) {
-      return Failure{Code::busy, fmt::format("this session has {} regions, which is the limit",
-                                             wire::kRegionsMax)};
-    }
-    regions_in_making_.insert(region->id);
+// Numbers are given away in the order of use: while one is asked for it is in nobody's table, hence
+// the separate set.
+Outcome<void> Session::number_region(Region& region) {
+  region.session = this;
+  const std::lock_guard lock(mutex_);
+  while (region.id < wire::kRegionsMax &&
+         (regions_.contains(region.id) || regions_in_making_.contains(region.id))) {
+    ++region.id;
   }
+  if (region.id == wire::kRegionsMax) {
+    return Failure{Code::busy, fmt::format("this session has {} regions, which is the limit",
+                                           wire::kRegionsMax)};
+  }
+  regions_in_making_.insert(region.id);
+  return {};
+}
+
+Outcome<Region*> Session::add_region(std::unique_ptr<Region> region) {
+  TRY(number_region(*region));
   Region* const raw = region.get();
   const auto keep = [&](const wire::ReplyBody&) { regions_[raw->id] = std::move(region); };
   const Answer answer =
@@ -391,6 +397,12 @@ Outcome<void> Session::release_region(Region* region) {
     owned = std::move(found->second);
     regions_.erase(found);
     regions_in_making_.insert(owned->id);
+  }
+  if (owned->device) {
+    release_device_region(*owned);
+    const std::lock_guard lock(mutex_);
+    regions_in_making_.erase(owned->id);
+    return {};
   }
   const Answer answer = call(wire::ReleaseRegion{owned->id}, true);
   const std::lock_guard lock(mutex_);
@@ -451,6 +463,7 @@ Outcome<void> Session::destroy_ring(Ring* ring) {
     rings_.erase(found);
     rings_in_making_.insert(owned->id());
   }
+  if (transfers_ != nullptr) owned->end_transfers();
   const Answer answer = call(wire::DestroyRing{owned->id()}, true);
   const std::lock_guard lock(mutex_);
   rings_in_making_.erase(owned->id());

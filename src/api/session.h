@@ -19,17 +19,20 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "penstock/base.h"
+#include "penstock/engine.h"
 #include "penstock/wire.h"
 
 namespace penstock::api {
 
 class Session;
+class Transfers;
 
 struct Region {
   Session* session = nullptr;
@@ -40,6 +43,11 @@ struct Region {
   int fd = -1;          // memory's, or owned_fd
   SharedMemory memory;  // of regions made here
   UniqueFd owned_fd;    // of memory that the caller made
+
+  // GPU memory, which the agent does not know of; `base` is its address there then.
+  std::optional<engine::DeviceSpan> device;
+  engine::DeviceMemory* owner = nullptr;  // who allocated or imported it; null: the caller did
+  std::atomic<uint32_t> transfers{0};     // in progress; release at the end, acquire of who waits
 };
 
 class Session {
@@ -74,6 +82,11 @@ class Session {
   Outcome<Region*> make_region(uint64_t size);
   Outcome<Region*> register_region(int fd, uint64_t offset, void* base, uint64_t size);
   Outcome<void> release_region(Region* region);
+  // device_regions.cc. `owner` gives the memory back with the region; null: it is the caller's.
+  Outcome<Region*> add_device_region(engine::DeviceMemory& devices, const engine::DeviceSpan& span,
+                                     engine::DeviceMemory* owner);
+  // Made with the first region of GPU memory; null before that.
+  Transfers* transfers() const { return transfers_.get(); }
 
   Outcome<Ring*> make_ring(uint32_t entries, uint32_t lanes);
   Outcome<void> destroy_ring(Ring* ring);
@@ -113,12 +126,16 @@ class Session {
   Status set_up_again(int socket, std::vector<RingUse>* rings);
   void new_epoch();
   Outcome<Region*> add_region(std::unique_ptr<Region> region);
+  Outcome<void> number_region(Region& region);
+  void release_device_region(Region& region);
 
   std::string socket_path_;          // empty: the agent is in this process and has no successor
   std::shared_ptr<void> own_agent_;  // null, or the agent in this process, which ends with it
   const uint64_t generation_;
   const std::chrono::seconds reconnect_timeout_;
   std::thread monitor_;
+  std::mutex transfers_mutex_;  // while they are made
+  std::unique_ptr<Transfers> transfers_;
 
   std::atomic<uint64_t> epoch_{1};  // release by the monitor pairs with acquire in the lanes
   std::atomic<bool> dead_{false};   // set before the epoch changes

@@ -76,6 +76,10 @@ bool AppLane::sleep(uint32_t count, uint64_t deadline, const std::atomic<bool>& 
   return in_time;
 }
 
+bool AppLane::is_asleep() const {
+  return Word(control_->waiting).load(std::memory_order_seq_cst) != 0;
+}
+
 void AppLane::rouse() {
   Word(control_->waiting).store(0, std::memory_order_seq_cst);
   futex_wake(control_->waiting);

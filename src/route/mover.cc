@@ -5,6 +5,7 @@
 #include "slots.h"
 
 #include <algorithm>
+#include <set>
 
 namespace penstock::route {
 
@@ -72,6 +73,17 @@ void Mover::cancel(TransferOp& op) {
     if (piece->op == &op && piece->on_host) source_.cancel(piece->host);
   }
   end_if_done(op);
+}
+
+void Mover::cancel_all() {
+  std::set<TransferOp*> running;
+  for (TransferOp* op = waiting_.first(); op != nullptr; op = waiting_.next(*op)) {
+    running.insert(op);
+  }
+  for (const auto& piece : pieces_) {
+    if (piece->op != nullptr) running.insert(piece->op);
+  }
+  for (TransferOp* const op : running) cancel(*op);
 }
 
 bool Mover::poll() {
@@ -232,6 +244,7 @@ void Mover::write_slot(Piece& piece) {
 }
 
 void Mover::submit_host(Piece& piece) {
+  piece.host.deadline = piece.op->deadline;
   piece.host.owner = &piece;
   piece.host.completion = [](engine::Op& op) {
     auto& done = op.owner_as<Piece>();

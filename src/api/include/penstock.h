@@ -80,6 +80,46 @@ PENSTOCK_API size_t penstock_region_size(const penstock_region* region);
 /* Waits until no operation uses the region any more, then gives it up. */
 PENSTOCK_API int penstock_region_release(penstock_region* region);
 
+/* ---- GPU memory -------------------------------------------------------------------------------
+ *
+ * A region of GPU memory is used in rings as any other. Bytes go to it, and come from it, by the
+ * best way that there is; the completion says which. Reads are verified in GPU memory: a checksum
+ * that does not match ends that operation with -EIO. Nothing is ordered with any stream: the bytes
+ * are there when the operation has completed, and memory that is written from must be complete when
+ * the operation is submitted.
+ *
+ * -ENOENT: no GPU, no driver, or one that is too old; -EOPNOTSUPP: a build without CUDA;
+ * penstock_last_error() says what to do.
+ */
+
+/* Registers GPU memory of this process, of any allocator, from a device address on. -EINVAL: it is
+   not GPU memory, or leaves its allocation. The caller keeps the memory until
+   penstock_region_release(); when it is freed earlier, operations end with -EINVAL. */
+PENSTOCK_API int penstock_region_register_device(penstock_session* session, void* address,
+                                                 size_t size, penstock_region** region);
+/* Makes `size` bytes of memory on a GPU (CUDA's device ordinal) and registers them.
+   penstock_region_base() is the device address. */
+PENSTOCK_API int penstock_region_create_device(penstock_session* session, int gpu, size_t size,
+                                               penstock_region** region);
+/* The GPU whose memory it is, or -1 for host memory. */
+PENSTOCK_API int penstock_region_gpu(const penstock_region* region);
+
+/* GPU memory on its way to another process of this node: `fd` travels by SCM_RIGHTS (-1: there is
+   none, the bytes alone name it). */
+typedef struct penstock_device_handle {
+  int fd;
+  uint32_t length; /* of what is used of `bytes` */
+  unsigned char bytes[128];
+} penstock_device_handle;
+
+/* The caller closes `fd`. -EOPNOTSUPP: memory of CUDA's stream-ordered pools cannot be shared. */
+PENSTOCK_API int penstock_region_export(const penstock_region* region,
+                                        penstock_device_handle* handle);
+/* Maps the memory here and registers it. The caller keeps `fd`. */
+PENSTOCK_API int penstock_region_import(penstock_session* session,
+                                        const penstock_device_handle* handle,
+                                        penstock_region** region);
+
 /* ---- files ------------------------------------------------------------------------------------
  */
 
@@ -148,12 +188,20 @@ enum {
 
 /* The way the bytes took; see penstock_route_name(). */
 typedef uint8_t penstock_route;
+enum {
+  PENSTOCK_ROUTE_ANY = 0,
+  PENSTOCK_ROUTE_DEVICE_PEER = 7,   /* another GPU holds the bytes */
+  PENSTOCK_ROUTE_DEVICE_CACHE = 8,  /* the node cache, by a copy engine */
+  PENSTOCK_ROUTE_DEVICE_GATHER = 9, /* the node cache, by the gather kernel */
+  PENSTOCK_ROUTE_DEVICE_SLOTS = 11, /* the disk, through pinned slots of host memory */
+};
 PENSTOCK_API const char* penstock_route_name(penstock_route route);
 
 typedef struct penstock_io {
-  uint8_t operation;  /* PENSTOCK_READ, ... */
-  uint8_t flags;      /* PENSTOCK_DURABLE, ... */
-  uint16_t reserved0; /* 0 */
+  uint8_t operation;    /* PENSTOCK_READ, ... */
+  uint8_t flags;        /* PENSTOCK_DURABLE, ... */
+  penstock_route route; /* GPU memory: this route or -EOPNOTSUPP; PENSTOCK_ROUTE_ANY: the best */
+  uint8_t reserved0;    /* 0 */
   penstock_file file;
   uint64_t offset; /* in the file, bytes */
   uint64_t length; /* bytes, 1 to 64 MiB */

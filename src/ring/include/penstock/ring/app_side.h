@@ -39,6 +39,9 @@ class AppLane {
   bool sleep(uint32_t count, uint64_t deadline, const std::atomic<bool>& stop);
   // Ends a sleep. Any thread.
   void rouse();
+  // Whether a thread sleeps or is about to, unless it looks at `stop` of sleep() after this. Any
+  // thread.
+  bool is_asleep() const;
 
  private:
   Header* header_ = nullptr;

@@ -14,6 +14,7 @@ struct HostIo : engine::Op {
   uint32_t file = 0;     // a handle of the source
   uint64_t offset = 0;   // in the file, bytes
   engine::MemoryRef memory;
+  engine::Time deadline = engine::kNever;     // the source ends it then, or soon after
   uint64_t transferred = 0;                   // out; less than asked only at the end of the file
   engine::Route route = engine::Route::none;  // out
 
@@ -41,8 +42,8 @@ class HostSource : public engine::Poller {
   // The operation completes in a later turn of the loop. Any number may be submitted; the source
   // keeps what it cannot start yet.
   virtual void submit(HostIo& io) = 0;
-  // Asks for an early end.
-  virtual void cancel(HostIo& io) = 0;
+  // Asks for an early end. A source whose operations end soon by themselves need not hear it.
+  virtual void cancel(HostIo& io) { (void)io; }
   // What lies in memory from `offset` on, in pinned memory only; false when nothing does.
   virtual bool find(uint32_t file, uint64_t offset, Resident* resident) = 0;
   virtual bool still_there(const Resident& resident) = 0;

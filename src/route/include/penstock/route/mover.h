@@ -72,6 +72,7 @@ class Mover final : public engine::Poller {
   void submit(TransferOp& op);
   // Asks for an early end of an operation whose completion has not run.
   void cancel(TransferOp& op);
+  void cancel_all();
 
   bool poll() override;
   // Copies are under way, whose end wakes nobody: poll() again soon.

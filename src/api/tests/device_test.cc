@@ -1,0 +1,289 @@
+// GPU memory through the C interface, with simulated GPUs.
+#include "agent_process.h"
+#include "devices.h"
+#include "scratch.h"
+
+#include <cerrno>
+#include <gtest/gtest.h>
+#include <thread>
+
+#include "penstock/sim.h"
+
+namespace penstock::api {
+namespace {
+
+class DeviceRegions : public testing::Test {
+ protected:
+  void SetUp() override {
+    replace_devices(&gpus_);
+    ASSERT_EQ(client_.open_store(scratch_.store()), 0) << penstock_last_error();
+    client_.prepare(8 * kMiB);
+    file_ = client_.open("/a", O_RDWR | O_CREAT);
+    fill(content_.data(), kFileBytes, 1);
+    std::copy(content_.begin(), content_.end(), client_.memory());
+    ASSERT_EQ(client_.run(client_.io(PENSTOCK_WRITE, file_, 0, kFileBytes)),
+              static_cast<int64_t>(kFileBytes));
+    ASSERT_EQ(penstock_region_create_device(client_.session, 0, 16 * kMiB, &gpu_), 0)
+        << penstock_last_error();
+  }
+  void TearDown() override {
+    penstock_close(std::exchange(client_.session, nullptr));
+    replace_devices(nullptr);
+  }
+
+  penstock_io io(uint8_t operation, uint64_t offset, uint64_t length, uint64_t to,
+                 uint64_t user_data = 0) const {
+    penstock_io out = client_.io(operation, file_, offset, length, to, user_data);
+    out.region = gpu_;
+    return out;
+  }
+  std::byte* address(uint64_t offset) const {
+    return static_cast<std::byte*>(penstock_region_base(gpu_)) + offset;
+  }
+  bool holds(uint64_t at, uint64_t offset, uint64_t length) {
+    std::vector<std::byte> got(length);
+    gpus_.peek(address(at), got);
+    return std::equal(got.begin(), got.end(), content_.begin() + static_cast<int64_t>(offset));
+  }
+
+  static constexpr uint64_t kFileBytes = 5 * kMiB + 777;
+  Scratch scratch_;
+  engine::SeededRandom random_{1};
+  sim::SimDeviceMemory gpus_{random_};
+  std::vector<std::byte> content_ = std::vector<std::byte>(kFileBytes);
+  Client client_;
+  penstock_region* gpu_ = nullptr;
+  penstock_file file_ = -1;
+};
+
+TEST_F(DeviceRegions, file_bytes_arrive_in_gpu_memory) {
+  EXPECT_EQ(penstock_region_gpu(gpu_), 0);
+  EXPECT_EQ(penstock_region_gpu(client_.region), -1);
+  penstock_route route = 0;
+  EXPECT_EQ(client_.run(io(PENSTOCK_READ, 0, kFileBytes, 0), &route),
+            static_cast<int64_t>(kFileBytes));
+  EXPECT_EQ(route, PENSTOCK_ROUTE_DEVICE_SLOTS);
+  EXPECT_TRUE(holds(0, 0, kFileBytes));
+  EXPECT_EQ(client_.run(io(PENSTOCK_READ, 4099, 12345, 7)), 12345);
+  EXPECT_TRUE(holds(7, 4099, 12345));
+  EXPECT_EQ(client_.run(io(PENSTOCK_READ, kFileBytes - 10, 4096, 1)), 10);
+  EXPECT_EQ(client_.run(io(PENSTOCK_READ, kFileBytes, 4096, 1)), 0);
+}
+
+TEST_F(DeviceRegions, gpu_memory_of_others_can_be_registered_within_its_allocation_only) {
+  const Outcome<engine::DeviceSpan> span = gpus_.allocate(engine::DeviceId(1), kMiB);
+  penstock_region* region = nullptr;
+  ASSERT_EQ(penstock_region_register_device(client_.session, span->data + 100, 50'000, &region), 0);
+  EXPECT_EQ(penstock_region_gpu(region), 1);
+  penstock_io read = io(PENSTOCK_READ, 3, 50'000, 0);
+  read.region = region;
+  EXPECT_EQ(client_.run(read), 50'000);
+  read.length = 50'001;
+  EXPECT_EQ(client_.run(read), -EINVAL);
+  EXPECT_EQ(penstock_region_release(region), 0);
+  EXPECT_EQ(penstock_region_register_device(client_.session, span->data, 2 * kMiB, &region),
+            -EINVAL);
+  EXPECT_NE(std::string(penstock_last_error()).find("leaves its allocation"), std::string::npos);
+  EXPECT_EQ(penstock_region_register_device(client_.session, client_.memory(), 4096, &region),
+            -EINVAL);
+  EXPECT_NE(std::string(penstock_last_error()).find("not one of GPU memory"), std::string::npos);
+  EXPECT_EQ(penstock_region_create_device(client_.session, 7, 4096, &region), -EINVAL);
+  EXPECT_EQ(penstock_region_create_device(client_.session, 0, kGiB, &region), -ENOMEM);
+}
+
+TEST_F(DeviceRegions, gpu_memory_is_written_to_the_file) {
+  std::vector<std::byte> content(3 * kMiB + 5);
+  fill(content.data(), content.size(), 9);
+  gpus_.poke(address(11), content);
+  penstock_io write = io(PENSTOCK_WRITE, 4000, content.size(), 11);
+  write.flags = PENSTOCK_DURABLE;
+  EXPECT_EQ(client_.run(write), static_cast<int64_t>(content.size()));
+  EXPECT_EQ(client_.run(client_.io(PENSTOCK_READ, file_, 4000, content.size())),
+            static_cast<int64_t>(content.size()));
+  EXPECT_TRUE(is_filled(client_.memory(), content.size(), 9));
+}
+
+TEST_F(DeviceRegions, operations_on_host_and_gpu_memory_share_a_lane) {
+  std::vector<penstock_completion> completions(64);
+  for (int round = 0; round < 20; ++round) {
+    for (uint64_t i = 0; i < 60; ++i) {
+      penstock_io one = i % 2 == 0 ? io(PENSTOCK_READ, i * 4096, 4096, i * 5000, i)
+                                   : client_.io(PENSTOCK_READ, file_, i * 4096, 4096, i * 4096, i);
+      ASSERT_EQ(penstock_prepare(client_.ring, &one), 0) << penstock_last_error();
+    }
+    ASSERT_EQ(penstock_submit(client_.ring), 60);
+    ASSERT_EQ(penstock_wait(client_.ring, completions.data(), 64, 60, Client::in_seconds(30)), 60);
+    std::vector<bool> seen(60, false);
+    for (int i = 0; i < 60; ++i) {
+      const auto& completion = completions[static_cast<size_t>(i)];
+      EXPECT_EQ(completion.result, 4096);
+      EXPECT_FALSE(seen[completion.user_data]);
+      seen[completion.user_data] = true;
+    }
+    for (uint64_t i = 0; i < 60; i += 2) EXPECT_TRUE(holds(i * 5000, i * 4096, 4096));
+  }
+}
+
+TEST_F(DeviceRegions, threads_with_lanes_of_their_own_do_not_mix_bytes) {
+  std::vector<std::thread> threads;
+  std::atomic<int> good{0};
+  for (uint64_t t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      engine::SeededRandom random(t);
+      for (int i = 0; i < 100; ++i) {
+        const uint64_t offset = random.below(kFileBytes - 70'000);
+        const uint64_t length = 1 + random.below(i % 10 == 0 ? 70'000 : 5'000);
+        const bool arrived = client_.run(io(PENSTOCK_READ, offset, length, t * kMiB, t)) ==
+                                 static_cast<int64_t>(length) &&
+                             holds(t * kMiB, offset, length);
+        good += arrived ? 1 : 0;
+      }
+      penstock_ring_leave(client_.ring);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(good, 300);
+}
+
+TEST_F(DeviceRegions, forced_route_that_is_not_possible_is_refused) {
+  penstock_io read = io(PENSTOCK_READ, 0, 4096, 0);
+  read.route = PENSTOCK_ROUTE_DEVICE_PEER;
+  EXPECT_EQ(client_.run(read), -EOPNOTSUPP);
+  read.route = PENSTOCK_ROUTE_DEVICE_SLOTS;
+  EXPECT_EQ(client_.run(read), 4096);
+  read.route = 200;
+  EXPECT_EQ(client_.run(read), -EINVAL);
+  penstock_io host = client_.io(PENSTOCK_READ, file_, 0, 4096);
+  host.route = PENSTOCK_ROUTE_DEVICE_SLOTS;
+  EXPECT_EQ(client_.run(host), -EINVAL);
+}
+
+TEST_F(DeviceRegions, bytes_that_do_not_verify_in_gpu_memory_fail_that_operation_only) {
+  gpus_.faults.flip_permille = 1000;
+  EXPECT_EQ(client_.run(io(PENSTOCK_READ, 0, kMiB, 0)), -EIO);
+  gpus_.faults.flip_permille = 0;
+  EXPECT_EQ(client_.run(io(PENSTOCK_READ, 0, kMiB, 0)), static_cast<int64_t>(kMiB));
+  EXPECT_TRUE(holds(0, 0, kMiB));
+}
+
+TEST_F(DeviceRegions, memory_that_was_freed_gives_einval_and_a_lost_gpu_eio) {
+  const Outcome<engine::DeviceSpan> span = gpus_.allocate(engine::DeviceId(1), kMiB);
+  penstock_region* region = nullptr;
+  ASSERT_EQ(penstock_region_register_device(client_.session, span->data, kMiB, &region), 0);
+  ASSERT_TRUE(gpus_.release(*span).ok());
+  penstock_io read = io(PENSTOCK_READ, 0, 4096, 0);
+  read.region = region;
+  EXPECT_EQ(client_.run(read), -EINVAL);
+  EXPECT_EQ(penstock_region_release(region), 0);
+  gpus_.lose(engine::DeviceId(0));
+  EXPECT_EQ(client_.run(io(PENSTOCK_READ, 0, 4096, 0)), -EIO);
+}
+
+TEST_F(DeviceRegions, release_waits_for_operations_on_the_region) {
+  gpus_.faults.delay_min = gpus_.faults.delay_max = std::chrono::milliseconds(30);
+  const penstock_io read = io(PENSTOCK_READ, 0, kMiB, 0);
+  ASSERT_EQ(penstock_prepare(client_.ring, &read), 0);
+  ASSERT_EQ(penstock_submit(client_.ring), 1);
+  EXPECT_EQ(penstock_region_release(gpu_), 0);
+  penstock_completion completion{};
+  ASSERT_EQ(penstock_wait(client_.ring, &completion, 1, 1, Client::in_seconds(30)), 1);
+  EXPECT_EQ(completion.result, static_cast<int64_t>(kMiB));
+}
+
+TEST_F(DeviceRegions, deadline_and_cancel_end_operations) {
+  gpus_.faults.delay_min = gpus_.faults.delay_max = std::chrono::milliseconds(5);
+  penstock_io read = io(PENSTOCK_READ, 0, kFileBytes, 0, 5);
+  read.deadline = penstock_now() + 1'000'000;
+  EXPECT_EQ(client_.run(read), -ETIMEDOUT);
+  read.deadline = 0;
+  ASSERT_EQ(penstock_prepare(client_.ring, &read), 0);
+  ASSERT_EQ(penstock_submit(client_.ring), 1);
+  EXPECT_EQ(penstock_cancel(client_.ring, 5), 1);
+  penstock_completion completion{};
+  ASSERT_EQ(penstock_wait(client_.ring, &completion, 1, 1, Client::in_seconds(30)), 1);
+  EXPECT_TRUE(completion.result == -ECANCELED ||
+              completion.result == static_cast<int64_t>(kFileBytes));
+}
+
+TEST_F(DeviceRegions, ring_and_session_end_with_operations_in_flight) {
+  gpus_.faults.delay_min = gpus_.faults.delay_max = std::chrono::milliseconds(20);
+  for (uint64_t i = 0; i < 10; ++i) {
+    const penstock_io read = io(PENSTOCK_READ, 0, kMiB, i * kMiB, i);
+    ASSERT_EQ(penstock_prepare(client_.ring, &read), 0);
+  }
+  ASSERT_EQ(penstock_submit(client_.ring), 10);
+  EXPECT_EQ(penstock_ring_destroy(client_.ring), 0);
+  ASSERT_EQ(penstock_ring_create(client_.session, 64, 2, &client_.ring), 0);
+  const penstock_io read = io(PENSTOCK_READ, 0, kMiB, 0);
+  ASSERT_EQ(penstock_prepare(client_.ring, &read), 0);
+  ASSERT_EQ(penstock_submit(client_.ring), 1);
+}
+
+TEST_F(DeviceRegions, exported_memory_is_the_same_memory_where_it_is_imported) {
+  penstock_device_handle handle{};
+  ASSERT_EQ(penstock_region_export(gpu_, &handle), 0) << penstock_last_error();
+  penstock_region* again = nullptr;
+  ASSERT_EQ(penstock_region_import(client_.session, &handle, &again), 0);
+  EXPECT_EQ(penstock_region_size(again), penstock_region_size(gpu_));
+  penstock_io read = io(PENSTOCK_READ, 0, 4096, 40);
+  read.region = again;
+  EXPECT_EQ(client_.run(read), 4096);
+  EXPECT_TRUE(holds(40, 0, 4096));
+  EXPECT_EQ(penstock_region_release(again), 0);
+  EXPECT_EQ(penstock_region_export(client_.region, &handle), -EINVAL);
+  handle.length = 3;
+  EXPECT_EQ(penstock_region_import(client_.session, &handle, &again), -ESTALE);
+  handle.length = 4000;
+  EXPECT_EQ(penstock_region_import(client_.session, &handle, &again), -EINVAL);
+}
+
+TEST(WithoutDevices, calls_say_why_there_is_no_gpu) {
+  const Outcome<engine::DeviceMemory*> real = devices();
+  if (real) GTEST_SKIP() << "there is a GPU";
+  Scratch scratch;
+  Client client;
+  ASSERT_EQ(client.open_store(scratch.store()), 0);
+  penstock_region* region = nullptr;
+  const int error = penstock_region_create_device(client.session, 0, 4096, &region);
+  EXPECT_TRUE(error == -ENOENT || error == -EOPNOTSUPP) << error;
+  EXPECT_NE(std::string(penstock_last_error()).find("CUDA"), std::string::npos);
+}
+
+TEST(DevicesAcrossAgents, transfers_go_on_when_a_successor_comes) {
+  engine::SeededRandom random(1);
+  sim::SimDeviceMemory gpus(random);
+  replace_devices(&gpus);
+  Scratch scratch;
+  {
+    AgentProcess agent(scratch.store());
+    ASSERT_TRUE(agent.start());
+    Client client;
+    ASSERT_EQ(client.connect(scratch.store()), 0) << penstock_last_error();
+    client.prepare(8 * kMiB);
+    const penstock_file file = client.open("/a", O_RDWR | O_CREAT);
+    fill(client.memory(), 4 * kMiB, 1);
+    penstock_io write = client.io(PENSTOCK_WRITE, file, 0, 4 * kMiB);
+    write.flags = PENSTOCK_DURABLE;
+    ASSERT_EQ(client.run(write), static_cast<int64_t>(4 * kMiB));
+    penstock_region* gpu = nullptr;
+    ASSERT_EQ(penstock_region_create_device(client.session, 0, 8 * kMiB, &gpu), 0);
+    penstock_io read = client.io(PENSTOCK_READ, file, 0, 4 * kMiB);
+    read.region = gpu;
+    for (int round = 0; round < 3; ++round) {
+      ASSERT_EQ(penstock_prepare(client.ring, &read), 0);
+      ASSERT_EQ(penstock_submit(client.ring), 1);
+      agent.kill();
+      ASSERT_TRUE(agent.start());
+      penstock_completion completion{};
+      ASSERT_EQ(penstock_wait(client.ring, &completion, 1, 1, Client::in_seconds(60)), 1);
+      EXPECT_EQ(completion.result, static_cast<int64_t>(4 * kMiB));
+      std::vector<std::byte> got(4 * kMiB);
+      gpus.peek(static_cast<std::byte*>(penstock_region_base(gpu)), got);
+      EXPECT_TRUE(is_filled(got.data(), got.size(), 1));
+    }
+  }
+  replace_devices(nullptr);
+}
+
+}  // namespace
+}  // namespace penstock::api

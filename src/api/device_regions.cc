@@ -1,10 +1,21 @@
 // A session's regions of GPU memory.
+#include "limits.h"
+#include "ring_source.h"
 #include "session.h"
-#include "transfers.h"
 
 #include <thread>
 
 namespace penstock::api {
+
+Outcome<std::unique_ptr<route::Transfers>> Session::make_transfers(engine::DeviceMemory& devices) {
+  TRY_ASSIGN(Region * slots, make_region(limits::kTransferSlotsBytes));
+  TRY_ASSIGN(Ring * ring, make_ring(limits::kTransferEntries, 1));
+  const auto make_source = [&](engine::Loop& loop) {
+    return std::make_unique<RingSource>(loop, *ring, *slots);
+  };
+  return route::Transfers::start(devices, make_source,
+                                 route::MoverConfig{.slots = {slots->base, slots->size}});
+}
 
 Outcome<Region*> Session::add_device_region(engine::DeviceMemory& devices,
                                             const engine::DeviceSpan& span,
@@ -12,7 +23,7 @@ Outcome<Region*> Session::add_device_region(engine::DeviceMemory& devices,
   {
     const std::lock_guard lock(transfers_mutex_);
     if (transfers_ == nullptr) {
-      TRY_ASSIGN(transfers_, Transfers::start(*this, devices));
+      TRY_ASSIGN(transfers_, make_transfers(devices));
     }
   }
   auto region = std::make_unique<Region>();

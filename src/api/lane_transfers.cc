@@ -22,7 +22,7 @@ int Lane::make_transfers() {
   for (uint32_t i = 0; i < entries_; ++i) {
     transfers[i].lane = this;
     transfers[i].slot = i;
-    transfers[i].ended = [](Transfer& ended) {
+    transfers[i].ended = [](route::Transfer& ended) {
       auto& self = static_cast<DeviceTransfer&>(ended);
       self.lane->transfer_ended(self);
     };

@@ -2,12 +2,13 @@
 #pragma once
 
 #include "lane.h"
-#include "transfers.h"
+
+#include "penstock/route.h"
 
 namespace penstock::api {
 
 // One for each slot of a lane that uses GPU memory.
-struct DeviceTransfer : Transfer {
+struct DeviceTransfer : route::Transfer {
   Lane* lane = nullptr;
   Region* region = nullptr;
   uint32_t slot = 0;

@@ -43,9 +43,4 @@ inline constexpr uint64_t kSpinNanoseconds = 5000;
 inline constexpr uint64_t kTransferSlotsBytes = 64 * kMiB;
 inline constexpr uint32_t kTransferEntries = 1024;
 
-// How long the thread of transfers polls after its last work, and how often it looks after copies
-// when it does not: each look costs some microseconds, a copy of 16 MiB takes 300.
-inline constexpr std::chrono::microseconds kTransferSpin{20};
-inline constexpr std::chrono::microseconds kTransferLook{30};
-
 }  // namespace penstock::api::limits

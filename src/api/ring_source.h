@@ -17,11 +17,8 @@ class RingSource final : public route::HostSource {
   bool still_there(const route::Resident& resident) override;
   bool poll() override;
 
-  // Sleeps until there is a completion, rouse() or the deadline. One thread at a time; others may
-  // poll meanwhile.
-  void sleep(engine::Time deadline);
-  // Any thread.
-  void rouse() { lane_.rouse(); }
+  void sleep(engine::Time deadline) override;
+  void rouse() override { lane_.rouse(); }
 
  private:
   bool start(route::HostIo& io);

@@ -1,7 +1,6 @@
 #include "session.h"
 
 #include "error.h"
-#include "transfers.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -9,6 +8,8 @@
 #include <cstring>
 #include <fcntl.h>
 #include <sys/socket.h>
+
+#include "penstock/route.h"
 
 namespace penstock::api {
 

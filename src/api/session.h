@@ -29,10 +29,13 @@
 #include "penstock/engine.h"
 #include "penstock/wire.h"
 
+namespace penstock::route {
+class Transfers;
+}
+
 namespace penstock::api {
 
 class Session;
-class Transfers;
 
 struct Region {
   Session* session = nullptr;
@@ -86,7 +89,7 @@ class Session {
   Outcome<Region*> add_device_region(engine::DeviceMemory& devices, const engine::DeviceSpan& span,
                                      engine::DeviceMemory* owner);
   // Made with the first region of GPU memory; null before that.
-  Transfers* transfers() const { return transfers_.get(); }
+  route::Transfers* transfers() const { return transfers_.get(); }
 
   Outcome<Ring*> make_ring(uint32_t entries, uint32_t lanes);
   Outcome<void> destroy_ring(Ring* ring);
@@ -127,6 +130,7 @@ class Session {
   void new_epoch();
   Outcome<Region*> add_region(std::unique_ptr<Region> region);
   Outcome<void> number_region(Region& region);
+  Outcome<std::unique_ptr<route::Transfers>> make_transfers(engine::DeviceMemory& devices);
   void release_device_region(Region& region);
 
   std::string socket_path_;          // empty: the agent is in this process and has no successor
@@ -135,7 +139,7 @@ class Session {
   const std::chrono::seconds reconnect_timeout_;
   std::thread monitor_;
   std::mutex transfers_mutex_;  // while they are made
-  std::unique_ptr<Transfers> transfers_;
+  std::unique_ptr<route::Transfers> transfers_;
 
   std::atomic<uint64_t> epoch_{1};  // release by the monitor pairs with acquire in the lanes
   std::atomic<bool> dead_{false};   // set before the epoch changes

@@ -1,6 +1,7 @@
 // Bounds of a mover, each with its reason.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 
 #include "penstock/base.h"
@@ -35,5 +36,14 @@ static_assert(kEngineCopyBytesMax / kBlockBytes + 1 <= engine::kCopyChecksMax);
 // One piece for the gather kernel, in entries of a block each, which warps take side by side.
 inline constexpr uint64_t kGatherBytesMax = 1 * kMiB;
 static_assert(kGatherBytesMax / kBlockBytes + 2 <= engine::kCopyPiecesMax);
+
+// How long the thread of transfers polls after its last work, and how often it looks after copies
+// when it does not: each look costs some microseconds, a copy of 16 MiB takes 300.
+inline constexpr std::chrono::microseconds kTransferSpin{20};
+inline constexpr std::chrono::microseconds kTransferLook{30};
+
+// How long a thread that waits for its own transfer drives before it sleeps: longer than a small
+// copy takes, shorter than most disks.
+inline constexpr std::chrono::microseconds kRunSpin{50};
 
 }  // namespace penstock::route::limits

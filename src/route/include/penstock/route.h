@@ -4,3 +4,4 @@
 
 #include "penstock/route/host_source.h"
 #include "penstock/route/mover.h"
+#include "penstock/route/transfers.h"

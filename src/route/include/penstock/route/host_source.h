@@ -36,7 +36,7 @@ struct Resident {
 
 inline constexpr uint64_t kBlockBytes = 4096;
 
-// Owner thread of its loop only, but for rouse().
+// For whoever drives its loop, but for sleep() and rouse().
 class HostSource : public engine::Poller {
  public:
   // The operation completes in a later turn of the loop. Any number may be submitted; the source
@@ -47,6 +47,12 @@ class HostSource : public engine::Poller {
   // What lies in memory from `offset` on, in pinned memory only; false when nothing does.
   virtual bool find(uint32_t file, uint64_t offset, Resident* resident) = 0;
   virtual bool still_there(const Resident& resident) = 0;
+
+  // Sleeps until poll() has something to do, rouse() or the deadline. One thread at a time, while
+  // others may drive the loop.
+  virtual void sleep(engine::Time deadline) = 0;
+  // Ends a sleep, or the next one. Any thread.
+  virtual void rouse() = 0;
 };
 
 }  // namespace penstock::route

@@ -1,0 +1,75 @@
+// Transfers: a mover with somebody to drive it.
+//
+// The mover runs in a loop that no thread owns: whoever holds the lock drives it. A thread that
+// waits for its own transfer drives while it waits, so that a small transfer takes no step over
+// another thread; a thread of this object drives what nobody waits for, and sleeps otherwise.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "penstock/engine.h"
+#include "penstock/route/host_source.h"
+#include "penstock/route/mover.h"
+
+namespace penstock::route {
+
+class Transfers;
+
+// A transfer of its caller, who keeps it until `ended` was called.
+struct Transfer : TransferOp {
+  // Runs in the thread that drives; must not block. Null for run().
+  void (*ended)(Transfer&) = nullptr;
+  Transfers* transfers = nullptr;  // set by submit() and run()
+};
+
+class Transfers final : private engine::Parker {
+ public:
+  using MakeSource = std::function<std::unique_ptr<HostSource>(engine::Loop&)>;
+  // `config.slots` is pinned here and stays the caller's, for longer than this object. The source
+  // is made in the calling thread.
+  static Outcome<std::unique_ptr<Transfers>> start(engine::DeviceMemory& devices,
+                                                   const MakeSource& make_source,
+                                                   MoverConfig config);
+  // Ends what is in progress, with cancelled where it can be.
+  ~Transfers() override;
+
+  // Thread safe. Makes progress whether somebody waits or not.
+  void submit(Transfer& transfer);
+  // Thread safe. Returns when the transfer has ended; the calling thread drives. Nothing is
+  // allocated, and no other thread is woken if all goes by copies.
+  void run(Transfer& transfer);
+  // Thread safe; blocks while another thread drives. The transfer was submitted, and may have
+  // ended.
+  void cancel(Transfer& transfer);
+  // Does what can be done now, if nobody else is at it.
+  void help();
+  // Returns when every `ended` that had begun has returned.
+  void settle() { const std::lock_guard lock(drive_); }
+
+ private:
+  explicit Transfers(engine::DeviceMemory& devices);
+  void loop();
+  void begin(Transfer& transfer);
+  void hand_over(Transfer& transfer);
+  void drive();
+  void leave();
+  void park(engine::Time deadline) override;
+  void unpark() override { source_->rouse(); }
+
+  engine::DeviceMemory& devices_;
+  MutableBytes slots_;  // pinned
+  engine::SeededRandom random_;
+  engine::Loop loop_;
+  std::unique_ptr<HostSource> source_;
+  std::unique_ptr<Mover> mover_;
+  // Held by whoever is inside the loop. Not while its thread sleeps.
+  std::mutex drive_;
+  std::thread thread_;
+  // The thread sleeps without a deadline: copies would end unseen. Under the lock.
+  bool asleep_ = false;
+};
+
+}  // namespace penstock::route

@@ -1,0 +1,132 @@
+// Transfers in real time, with threads.
+#include "sim_source.h"
+
+#include <deque>
+#include <gtest/gtest.h>
+#include <thread>
+
+namespace penstock::route {
+namespace {
+
+using engine::DeviceSpan;
+
+constexpr uint64_t kFileBytes = 4 * kMiB + 99;
+
+class TransfersTest : public testing::Test {
+ protected:
+  TransfersTest() : slots_(SimSource::map(4 * kMiB)) {
+    const auto make = [this](engine::Loop& loop) {
+      auto source = std::make_unique<SimSource>(loop, source_random_, devices_);
+      source_ = source.get();
+      auto& bytes = source->file(1);
+      bytes.resize(kFileBytes);
+      for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(mix64(i) >> 3);
+      for (uint64_t extent = 0; extent < 20; ++extent) source->keep(1, extent);
+      return source;
+    };
+    auto started = Transfers::start(devices_, make, {.slots = slots_});
+    EXPECT_TRUE(started);
+    transfers_ = std::move(*started);
+    span_ = *devices_.allocate(engine::DeviceId(0), 32 * kMiB);
+  }
+  ~TransfersTest() override {
+    transfers_.reset();
+    ::munmap(slots_.data(), slots_.size());
+  }
+
+  void set_up(Transfer& transfer, uint64_t offset, uint64_t length, uint64_t to) {
+    transfer.file = 1;
+    transfer.offset = offset;
+    transfer.memory = {span_.device, span_.data + to, length, span_.allocation};
+  }
+  bool is_there(const Transfer& transfer) {
+    std::vector<std::byte> got(transfer.memory.length);
+    devices_.peek(transfer.memory.data, got);
+    for (size_t i = 0; i < got.size(); ++i) {
+      if (got[i] != static_cast<std::byte>(mix64(transfer.offset + i) >> 3)) return false;
+    }
+    return transfer.status.ok() && transfer.transferred == got.size();
+  }
+
+  engine::SeededRandom device_random_{1};
+  engine::SeededRandom source_random_{2};
+  sim::SimDeviceMemory devices_{device_random_};
+  MutableBytes slots_;
+  SimSource* source_ = nullptr;
+  std::unique_ptr<Transfers> transfers_;
+  DeviceSpan span_;
+};
+
+TEST_F(TransfersTest, run_returns_when_the_bytes_are_there) {
+  for (const uint64_t offset : {uint64_t{0}, uint64_t{77'777}, 2 * kMiB, 3 * kMiB + 5}) {
+    Transfer transfer;
+    set_up(transfer, offset, 100'000, 3);
+    transfers_->run(transfer);
+    EXPECT_TRUE(is_there(transfer));
+  }
+}
+
+TEST_F(TransfersTest, threads_run_and_submit_side_by_side) {
+  std::vector<std::thread> threads;
+  std::atomic<int> good{0};
+  for (uint64_t t = 0; t < 6; ++t) {
+    threads.emplace_back([&, t] {
+      engine::SeededRandom random(t);
+      for (int i = 0; i < 60; ++i) {
+        Transfer transfer;
+        set_up(transfer, random.below(kFileBytes - 50'000), 1 + random.below(50'000), t * kMiB);
+        if (t % 2 == 0) {
+          transfers_->run(transfer);
+        } else {
+          struct Wait {
+            std::atomic<bool> done{false};
+          } wait;
+          transfer.owner = &wait;
+          transfer.ended = [](Transfer& ended) {
+            auto& flag = ended.owner_as<Wait>().done;
+            flag.store(true);
+            flag.notify_one();
+          };
+          transfers_->submit(transfer);
+          wait.done.wait(false);
+        }
+        good += is_there(transfer) ? 1 : 0;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(good, 360);
+}
+
+TEST_F(TransfersTest, what_nobody_waits_for_ends_all_the_same) {
+  std::deque<Transfer> all(40);
+  std::atomic<int> left{40};
+  for (size_t i = 0; i < all.size(); ++i) {
+    set_up(all[i], i * 90'000, 60'000, i * 64 * kKiB);
+    all[i].owner = &left;
+    all[i].ended = [](Transfer& ended) {
+      auto& count = ended.owner_as<std::atomic<int>>();
+      if (--count == 0) count.notify_one();
+    };
+    transfers_->submit(all[i]);
+  }
+  for (int now = left; now > 0; now = left) left.wait(now);
+  for (const Transfer& one : all) EXPECT_TRUE(is_there(one));
+}
+
+TEST_F(TransfersTest, end_cancels_what_is_under_way) {
+  devices_.faults.delay_min = devices_.faults.delay_max = std::chrono::milliseconds(3);
+  std::deque<Transfer> all(20);
+  static std::atomic<int> ended;
+  ended = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    set_up(all[i], 0, kMiB, i * kMiB);
+    all[i].ended = [](Transfer&) { ++ended; };
+    transfers_->submit(all[i]);
+  }
+  transfers_.reset();
+  EXPECT_EQ(ended, 20);
+}
+
+}  // namespace
+}  // namespace penstock::route

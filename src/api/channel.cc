@@ -73,14 +73,34 @@ Status send_request(int socket, const wire::Request& request, const std::vector<
   return Code::ok;
 }
 
-Result<wire::Reply> receive_reply(int socket) {
+Result<wire::Reply> receive_reply(int socket, UniqueFd* given) {
   thread_local const auto buffer = std::make_unique<std::byte[]>(wire::kSessionMessageMax);
+  iovec data{buffer.get(), wire::kSessionMessageMax};
+  alignas(cmsghdr) char control[CMSG_SPACE(wire::kReplyDescriptorsMax * sizeof(int))];
+  msghdr header{};
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof control;
   ssize_t length = -1;
   do {
-    length = ::recv(socket, buffer.get(), wire::kSessionMessageMax, 0);
+    length = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
   } while (length < 0 && errno == EINTR);
+  UniqueFd descriptor;
+  const cmsghdr* part = length >= 0 ? CMSG_FIRSTHDR(&header) : nullptr;
+  // The kernel has closed what there was no room for.
+  if (part != nullptr && part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_RIGHTS &&
+      part->cmsg_len >= CMSG_LEN(sizeof(int))) {
+    int fd = -1;
+    std::memcpy(&fd, CMSG_DATA(part), sizeof fd);
+    descriptor.reset(fd);
+  }
   if (length <= 0) return Code::peer_gone;
-  return wire::decode_reply(Bytes(buffer.get(), static_cast<size_t>(length)));
+  TRY_ASSIGN(wire::Reply reply,
+             wire::decode_reply(Bytes(buffer.get(), static_cast<size_t>(length))));
+  if (wire::descriptors_of(reply.body) != (descriptor ? 1u : 0u)) return Code::bad_message;
+  if (given != nullptr) *given = std::move(descriptor);
+  return reply;
 }
 
 Result<wire::Reply> exchange(int socket, const wire::Request& request,
@@ -92,7 +112,7 @@ Result<wire::Reply> exchange(int socket, const wire::Request& request,
     count = ::poll(&ready, 1, timeout_ms);
   } while (count < 0 && errno == EINTR);
   if (count == 0) return Code::timed_out;
-  TRY_ASSIGN(wire::Reply reply, receive_reply(socket));
+  TRY_ASSIGN(wire::Reply reply, receive_reply(socket, nullptr));
   if (reply.id != request.id) return Code::bad_message;
   return reply;
 }

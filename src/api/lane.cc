@@ -52,6 +52,7 @@ Lane::Lane(Ring& ring, uint32_t index)
       entries_(ring.geometry().entries),
       slots_(entries_),
       free_slots_(entries_),
+      answers_(entries_),
       prepared_(entries_),
       spin_looks_(limits::kSpinLooks) {
   for (uint32_t i = 0; i < entries_; ++i) free_slots_[i] = i;
@@ -141,12 +142,14 @@ int Lane::prepare(const penstock_io& io) {
   entry.sequence = own.entry.sequence + 1;
   own.entry = entry;
   own.device_region = device_region;
+  own.read_to = nullptr;
   own.state.store(State::prepared, std::memory_order_release);
   prepared_[prepared_last_++ & (entries_ - 1)] = slot;
-  if (device_region == nullptr) {
-    queues_.push(entry);
-  } else {
+  if (device_region != nullptr) {
     prepare_transfer(io, slot);
+  } else if (io.operation == PENSTOCK_READ) {
+    own.read_to = reinterpret_cast<const Region*>(io.region)->base + io.region_offset;
+    if (view_ != nullptr) view_->prefetch_entry(session_.inode_of(entry.file), entry.offset);
   }
   return 0;
 }
@@ -161,22 +164,33 @@ int Lane::submit(uint32_t count) {
   if (count == 0) return 0;
   // Before they can complete. Relaxed: the waiting side learns of the operations through the queue.
   in_flight_.fetch_add(count, std::memory_order_relaxed);
-  uint32_t published = 0;
+  CacheView* const view = cache_view();
+  uint32_t asked = 0;
+  bool answered = false;
   for (uint32_t i = 0; i < count; ++i) {
     const uint32_t slot = prepared_[prepared_first_++ & (entries_ - 1)];
+    if (view != nullptr) {
+      if (i + 1 < count) prefetch(*view, prepared_[prepared_first_ & (entries_ - 1)]);
+      if (answer(*view, slot)) {
+        answered = true;
+        continue;
+      }
+    }
     slots_[slot].state.store(State::submitted, std::memory_order_release);
-    if (slots_[slot].device_region == nullptr) {
-      ++published;
-    } else {
+    if (slots_[slot].device_region != nullptr) {
       start_transfer(slot);
+    } else {
+      queues_.push(slots_[slot].entry);
+      ++asked;
     }
   }
+  if (answered) tell_answers();
   if (session_.dead()) {
     const std::lock_guard other(waiting_);
     fail_all();
     return static_cast<int>(count);
   }
-  if (published > 0 && queues_.publish(published)) ::eventfd_write(memory_->wake.get(), 1);
+  if (asked > 0 && queues_.publish(asked)) ::eventfd_write(memory_->wake.get(), 1);
   return static_cast<int>(count);
 }
 
@@ -213,6 +227,7 @@ uint32_t Lane::take(penstock_completion* completions, uint32_t max) {
     stash_.clear();
     stash_taken_ = 0;
   }
+  count += take_answers(completions + count, max - count);
   count += take_transfers(completions + count, max - count);
   return count + take_from_queue(completions + count, max - count);
 }
@@ -260,10 +275,6 @@ void Lane::move() {
     if (!is_with_agent(i)) continue;
     queues_.push(slots_[i].entry);
     ++again;
-  }
-  for (uint32_t i = prepared_first_; i != prepared_last_; ++i) {
-    const Slot& slot = slots_[prepared_[i & (entries_ - 1)]];
-    if (slot.device_region == nullptr) queues_.push(slot.entry);
   }
   if (queues_.publish(again)) ::eventfd_write(memory_->wake.get(), 1);
   // A waiter may sleep on the old queues.
@@ -365,7 +376,6 @@ void Lane::reset() {
   while (prepared_first_ != prepared_last_) {
     give_free_slot(prepared_[prepared_first_++ & (entries_ - 1)]);
   }
-  queues_.drop_unpublished();
 }
 
 void Lane::discard_completions() {

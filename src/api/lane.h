@@ -7,6 +7,7 @@
 // completed, and submits the rest again.
 #pragma once
 
+#include "cache_map.h"
 #include "penstock.h"
 #include "shared_memory.h"
 
@@ -83,10 +84,12 @@ class Lane {
   void rouse();
 
  private:
-  enum class State : uint8_t { free, prepared, submitted };
+  // `answered`: by the node cache, in this process.
+  enum class State : uint8_t { free, prepared, submitted, answered };
   struct Slot {
     ring::Submission entry{};
     Region* device_region = nullptr;  // of GPU memory: then the agent never sees the entry
+    std::byte* read_to = nullptr;     // reads into host memory
     // Written by the submitting side (prepared, submitted) and the waiting side (free); read by
     // cancel. Release and acquire order the entry.
     std::atomic<State> state{State::free};
@@ -105,6 +108,13 @@ class Lane {
   void transfer_ended(DeviceTransfer& transfer);
   uint32_t take_transfers(penstock_completion* completions, uint32_t max);
   void help_transfers() const;
+
+  // lane_cache.cc: reads that the node cache answers
+  CacheView* cache_view();
+  void prefetch(const CacheView& view, uint32_t slot) const;
+  bool answer(CacheView& view, uint32_t slot);
+  void tell_answers();
+  uint32_t take_answers(penstock_completion* completions, uint32_t max);
 
   bool must_move() const;
   void move();  // with both sides locked
@@ -134,7 +144,20 @@ class Lane {
   std::atomic<uint32_t> transfers_started_{0};  // relaxed: whoever waits for their end knows them
   uint32_t transfers_taken_ = 0;                // the waiting side's
 
+  // Reads that the cache has answered, from the submitting side to the waiting side: a queue of all
+  // slots.
+  struct Answer {
+    uint32_t slot = 0;
+    uint32_t bytes = 0;
+  };
+  std::vector<Answer> answers_;
+  alignas(64) std::atomic<uint32_t> answers_made_{0};  // release pairs with acquire in take
+  uint32_t answers_taken_ = 0;                         // the waiting side's
+
   // The submitting side's.
+  std::shared_ptr<CacheView> view_;
+  uint64_t view_serial_ = 0;
+  CacheView::Hits hits_;
   alignas(64) SideLock submitting_;
   std::vector<uint32_t> prepared_;  // slots in order, a queue: [first, last) modulo entries
   uint32_t prepared_first_ = 0;

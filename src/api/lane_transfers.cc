@@ -88,7 +88,8 @@ uint32_t Lane::take_transfers(penstock_completion* completions, uint32_t max) {
 }
 
 uint32_t Lane::ready() const {
-  return queues_.ready() + transfers_ended_.load(std::memory_order_acquire) - transfers_taken_;
+  return queues_.ready() + transfers_ended_.load(std::memory_order_acquire) - transfers_taken_ +
+         answers_made_.load(std::memory_order_acquire) - answers_taken_;
 }
 
 void Lane::help_transfers() const {

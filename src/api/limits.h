@@ -33,6 +33,15 @@ inline constexpr long kSendTimeoutSeconds = 30;
 // session, so that it never stops reading.
 inline constexpr uint32_t kCallsMax = 32;
 
+// Reads of up to so many bytes are looked for in the node cache: a longer copy would hold up the
+// submitting thread for longer than the disk needs to begin.
+inline constexpr uint64_t kCacheReadMax = 4 * kMiB;
+// Cache lines of the next read that are asked for while the one before it is copied.
+inline constexpr size_t kPrefetchLines = 8;
+// Hits of one lane from one note for the agent to the next: a note costs as much as a look-up when
+// several threads write theirs.
+inline constexpr uint32_t kHitsPerTouch = 4;
+
 // Looks at the completion queue before a waiting thread sleeps: a few microseconds, about what
 // sleeping and waking cost. They become fewer while sleeps are longer than that.
 inline constexpr uint32_t kSpinLooks = 100;

@@ -29,7 +29,8 @@ Session::Session()
     : generation_(fork_generation()),
       reconnect_timeout_(reconnect_timeout()),
       access_table_(std::make_unique<std::array<std::atomic<uint8_t>, wire::kFilesMax>>()),
-      access_(*access_table_) {}
+      access_(*access_table_),
+      inodes_(std::make_unique<std::atomic<uint64_t>[]>(wire::kFilesMax)) {}
 
 bool Session::forked() const {
   return is_forked(generation_);
@@ -80,14 +81,15 @@ Session::~Session() {
     changed_.notify_all();
   }
   if (monitor_.joinable()) monitor_.join();
+  cache_.stop();
   own_agent_.reset();
 }
 
 // ---- calls ----
 
 Session::Answer Session::call_once(const wire::RequestBody& body,
-                                   const std::vector<int>& descriptors, bool* lost,
-                                   uint64_t* epoch) {
+                                   const std::vector<int>& descriptors, bool* lost, uint64_t* epoch,
+                                   UniqueFd* given) {
   const auto deadline = std::chrono::steady_clock::now() + limits::kCallTimeout;
   Pending pending;
   std::unique_lock lock(mutex_);
@@ -119,7 +121,14 @@ Session::Answer Session::call_once(const wire::RequestBody& body,
   if (!pending.reply.status.ok()) {
     return Failure{pending.reply.status, std::move(pending.reply.text)};
   }
+  if (given != nullptr) *given = std::move(pending.given);
   return std::move(pending.reply.body);
+}
+
+Session::Answer Session::call_for(const wire::RequestBody& body, UniqueFd* given) {
+  bool lost = false;
+  uint64_t epoch = 0;
+  return call_once(body, {}, &lost, &epoch, given);
 }
 
 Session::Answer Session::call(const wire::RequestBody& body, bool repeatable,
@@ -185,19 +194,23 @@ void Session::monitor() {
 
 void Session::receive_all(int socket) {
   while (true) {
-    Result<wire::Reply> reply = receive_reply(socket);
+    UniqueFd given;
+    Result<wire::Reply> reply = receive_reply(socket, &given);
     if (!reply) return;
     const std::lock_guard lock(mutex_);
     const auto found = pending_.find(reply->id);
     // A late reply of a call that timed out.
     if (found == pending_.end()) continue;
     found->second->reply = std::move(*reply);
+    found->second->given = std::move(given);
     found->second->done = true;
     found->second->wake.notify_one();
   }
 }
 
 void Session::connection_lost() {
+  // First of all: nobody keeps the dead agent's memory true.
+  cache_.drop();
   const std::lock_guard lock(mutex_);
   connected_ = false;
   for (const auto& [id, pending] : pending_) {
@@ -237,6 +250,7 @@ bool Session::reconnect() {
       connected_ = true;
       changed_.notify_all();
     }
+    cache_.want();
     new_epoch();
     return true;
   }
@@ -302,6 +316,7 @@ Outcome<int32_t> Session::open_file(const std::function<wire::RequestBody(uint32
     const auto* opened = std::get_if<wire::Opened>(&body);
     if (opened == nullptr) return;
     files_[id] = {opened->token, true};
+    inodes_[id].store(opened->inode, std::memory_order_relaxed);
     access_[id].store(static_cast<uint8_t>(opened->access), std::memory_order_relaxed);
   };
   const auto again = [&](const wire::ReplyBody& body) -> wire::RequestBody {
@@ -449,6 +464,7 @@ Outcome<Ring*> Session::make_ring(uint32_t entries, uint32_t lanes) {
   const std::lock_guard lock(mutex_);
   rings_in_making_.erase(id);
   if (!answer) return answer.error();
+  cache_.want();
   return raw;
 }
 

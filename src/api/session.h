@@ -7,6 +7,7 @@
 // call and every operation ends with ECONNRESET.
 #pragma once
 
+#include "cache_map.h"
 #include "channel.h"
 #include "limits.h"
 #include "ring.h"
@@ -71,11 +72,20 @@ class Session {
   using Answer = Outcome<wire::ReplyBody>;
   Answer call(const wire::RequestBody& body, bool repeatable,
               const std::vector<int>& descriptors = {});
+  // One that is not repeated and is answered with a descriptor.
+  Answer call_for(const wire::RequestBody& body, UniqueFd* given);
+
+  // The node cache, as far as this process has mapped it.
+  CacheMap& cache() { return cache_; }
 
   // The table of files, for checks without a lock: the access of an open file, 0 if it is none.
   uint8_t access_of(int32_t file) const {
     if (file < 0 || file >= static_cast<int32_t>(wire::kFilesMax)) return 0;
     return access_[static_cast<size_t>(file)].load(std::memory_order_relaxed);
+  }
+  // Of an open file.
+  InodeId inode_of(uint32_t file) const {
+    return InodeId(inodes_[file].load(std::memory_order_relaxed));
   }
   // Opens by a request whose `file` is filled in here.
   Outcome<int32_t> open_file(const std::function<wire::RequestBody(uint32_t id)>& request,
@@ -97,6 +107,7 @@ class Session {
  private:
   struct Pending {
     wire::Reply reply;
+    UniqueFd given;
     bool done = false;
     bool lost = false;
     std::condition_variable wake;
@@ -117,7 +128,7 @@ class Session {
                    const std::function<void(const wire::ReplyBody&)>& keep,
                    const std::function<wire::RequestBody(const wire::ReplyBody&)>& again = {});
   Answer call_once(const wire::RequestBody& body, const std::vector<int>& descriptors, bool* lost,
-                   uint64_t* epoch);
+                   uint64_t* epoch, UniqueFd* given = nullptr);
   void monitor();
   void receive_all(int socket);
   void connection_lost();
@@ -158,9 +169,11 @@ class Session {
   std::set<uint32_t> regions_in_making_;
   std::set<uint32_t> rings_in_making_;
   uint32_t next_file_ = 0;
-  // Relaxed: a file's entry is set before its number is given to anybody.
+  // Relaxed: a file's entries are set before its number is given to anybody.
   std::unique_ptr<std::array<std::atomic<uint8_t>, wire::kFilesMax>> access_table_;
   std::array<std::atomic<uint8_t>, wire::kFilesMax>& access_;
+  const std::unique_ptr<std::atomic<uint64_t>[]> inodes_;
+  CacheMap cache_{*this};
 };
 
 }  // namespace penstock::api

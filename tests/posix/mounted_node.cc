@@ -67,6 +67,7 @@ void MountedNode::start() {
   config.chunk_bytes = limits::kChunkBytesMin;
   config.capacity_bytes = 4 * kGiB;
   config.listen = false;
+  config.cache_bytes = 8 * kMiB;
   auto agent = agent::Agent::start(config);
   if (!agent) {
     std::cerr << agent.error().message << "\n";

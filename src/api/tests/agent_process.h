@@ -16,7 +16,8 @@ namespace penstock::api {
 
 class AgentProcess {
  public:
-  explicit AgentProcess(std::string store) : store_(std::move(store)) {}
+  explicit AgentProcess(std::string store, uint64_t cache_bytes = 0)
+      : store_(std::move(store)), cache_bytes_(std::to_string(cache_bytes)) {}
   ~AgentProcess() { kill(); }
 
   // True when it serves.
@@ -28,7 +29,7 @@ class AgentProcess {
     ::posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
     ::posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
     std::string program = TEST_AGENT;
-    char* arguments[] = {program.data(), store_.data(), nullptr};
+    char* arguments[] = {program.data(), store_.data(), cache_bytes_.data(), nullptr};
     const int error = ::posix_spawn(&pid_, program.c_str(), &actions, nullptr, arguments, environ);
     ::posix_spawn_file_actions_destroy(&actions);
     ::close(in[0]);
@@ -48,6 +49,7 @@ class AgentProcess {
 
  private:
   std::string store_;
+  std::string cache_bytes_;
   pid_t pid_ = 0;
   UniqueFd input_;
 };

@@ -9,6 +9,8 @@
 #include <new>
 #include <time.h>
 
+#include "penstock/agent.h"
+
 namespace penstock::api {
 namespace {
 
@@ -18,7 +20,14 @@ constexpr uint32_t kDepth = 64;
 class HotPath : public testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_EQ(client.open_store(scratch.store()), 0) << penstock_last_error();
+    // In this process, so that its allocations are seen, too.
+    agent::AgentConfig config;
+    config.directory = scratch.store();
+    config.cache_bytes = cache_bytes();
+    auto started = agent::Agent::start(config);
+    ASSERT_TRUE(started) << started.error().message;
+    node = std::move(*started);
+    ASSERT_EQ(client.connect(scratch.store()), 0) << penstock_last_error();
     client.prepare(kFileBytes, kDepth, 1);
     file = client.open("/a", O_RDWR | O_CREAT);
     fill(client.memory(), kFileBytes, 1);
@@ -26,6 +35,8 @@ class HotPath : public testing::Test {
               static_cast<int64_t>(kFileBytes));
     ASSERT_EQ(penstock_fsync(client.session, file), 0);
   }
+
+  virtual uint64_t cache_bytes() const { return 0; }
 
   // `count` operations, kDepth in flight, sixteen at a time.
   void run(uint8_t operation, uint64_t count) {
@@ -47,6 +58,7 @@ class HotPath : public testing::Test {
       ASSERT_GE(taken, static_cast<int>(wanted));
       for (int i = 0; i < taken; ++i) {
         ASSERT_EQ(completions[i].result, operation == PENSTOCK_NOP ? 0 : 4096);
+        hits += completions[i].route == kRouteCache ? 1 : 0;
       }
       done += static_cast<uint64_t>(taken);
     }
@@ -70,9 +82,12 @@ class HotPath : public testing::Test {
     EXPECT_LE(allocated, count / 100);
   }
 
+  static constexpr penstock_route kRouteCache = 6;
   Scratch scratch;
+  std::unique_ptr<agent::Agent> node;
   Client client;
   penstock_file file = -1;
+  uint64_t hits = 0;
 };
 
 TEST_F(HotPath, allocates_nothing_for_operations_that_move_no_bytes) {
@@ -81,6 +96,23 @@ TEST_F(HotPath, allocates_nothing_for_operations_that_move_no_bytes) {
 
 TEST_F(HotPath, allocates_nothing_for_reads) {
   measure("4 KiB read", PENSTOCK_READ, 20'000);
+}
+
+class CachedHotPath : public HotPath {
+  uint64_t cache_bytes() const override { return 2 * kFileBytes; }
+};
+
+TEST_F(CachedHotPath, allocates_nothing_for_reads_that_the_cache_answers) {
+  ASSERT_EQ(client.run(client.io(PENSTOCK_WARM, file, 0, kFileBytes)),
+            static_cast<int64_t>(kFileBytes));
+  penstock_route route = 0;
+  for (int i = 0; i < 5000 && route != kRouteCache; ++i) {
+    ASSERT_EQ(client.run(client.io(PENSTOCK_READ, file, kFileBytes - 4096, 4096), &route), 4096);
+    ::usleep(1000);
+  }
+  hits = 0;
+  measure("4 KiB hit", PENSTOCK_READ, 200'000);
+  EXPECT_EQ(hits, 202'000u);
 }
 
 }  // namespace

@@ -25,8 +25,6 @@ class AppLane {
   // Makes the oldest `count` of what was pushed visible, or all if there are fewer. True: the agent
   // sleeps and the caller must write the ring's eventfd (only one caller per sleep is told so).
   bool publish(uint32_t count = UINT32_MAX);
-  // Forgets what was pushed and not published.
-  void drop_unpublished() { pushed_ = published_; }
 
   // Completions that can be taken now.
   uint32_t ready() const;

@@ -1,0 +1,159 @@
+#include "cache_map.h"
+
+#include "limits.h"
+#include "session.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace penstock::api {
+
+using arena::kExtentBytes;
+
+std::optional<uint64_t> CacheView::read(InodeId inode, uint64_t offset, MutableBytes to,
+                                        Hits* hits) {
+  uint64_t done = 0;
+  while (done < to.size()) {
+    const arena::Extent extent{inode, static_cast<uint32_t>((offset + done) / kExtentBytes)};
+    const auto begin = static_cast<uint32_t>((offset + done) % kExtentBytes);
+    const arena::Found found = reader_->find(extent);
+    if (!found) return std::nullopt;
+    const std::optional<uint64_t> copied = copy(found, begin, to.subspan(done));
+    if (!copied) return std::nullopt;
+    done += *copied;
+    if (++hits->untold == limits::kHitsPerTouch) {
+      log_.touch(found.slot, hits->untold);
+      hits->untold = 0;
+    }
+    if (found.valid < kExtentBytes) break;
+  }
+  // Sequentially consistent, as the store in end(): a copy that was made after the successor's
+  // first change could be known here is not used.
+  if (ended_.load(std::memory_order_seq_cst)) return std::nullopt;
+  return done;
+}
+
+void CacheView::prefetch_bytes(InodeId inode, uint64_t offset) const {
+  const arena::Found found = reader_->find({inode, static_cast<uint32_t>(offset / kExtentBytes)});
+  if (!found) return;
+  __builtin_prefetch(found.checksums);
+  // The processor goes on by itself from there.
+  const std::byte* const bytes = found.data + offset % kExtentBytes;
+  for (size_t line = 0; line < limits::kPrefetchLines; ++line)
+    __builtin_prefetch(bytes + line * 64);
+}
+
+// Each block is verified as it lands: where the copy has all of it in the copy, else in the slot.
+std::optional<uint64_t> CacheView::copy(const arena::Found& found, uint32_t begin,
+                                        MutableBytes to) const {
+  if (begin >= found.valid)
+    return reader_->still(found.ticket) ? std::optional<uint64_t>(0) : std::nullopt;
+  const auto length = static_cast<uint32_t>(std::min<uint64_t>(found.valid - begin, to.size()));
+  std::memcpy(to.data(), found.data + begin, length);
+  const uint32_t end = begin + length;
+  bool good = true;
+  for (uint32_t block = begin / arena::kBlockBytes; block * arena::kBlockBytes < end; ++block) {
+    const uint32_t first = block * arena::kBlockBytes;
+    const uint32_t last = std::min(first + arena::kBlockBytes, found.valid);
+    const bool whole = first >= begin && last <= end;
+    const std::byte* bytes = whole ? to.data() + (first - begin) : found.data + first;
+    good = good && crc32c(Bytes(bytes, last - first)) == found.checksums->block[block];
+  }
+  // What was taken away meanwhile does not match either, mostly.
+  if (!reader_->still(found.ticket) || !good) return std::nullopt;
+  return length;
+}
+
+// ---- the map ----
+
+void CacheMap::want() {
+  if (given_up_.load(std::memory_order_relaxed) || wanted_.exchange(true)) return;
+  const std::lock_guard lock(mutex_);
+  if (stop_.load()) return;
+  if (!thread_.joinable()) {
+    thread_ = std::thread([this] { run(); });
+  } else {
+    wanted_.notify_one();
+  }
+}
+
+void CacheMap::drop() {
+  const std::lock_guard lock(mutex_);
+  if (view_ != nullptr) view_->end();
+  view_.reset();
+  ++drops_;
+  given_up_.store(false, std::memory_order_relaxed);
+  serial_.fetch_add(1, std::memory_order_release);
+}
+
+void CacheMap::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_.store(true);
+    wanted_.store(true);
+    wanted_.notify_one();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+std::shared_ptr<CacheView> CacheMap::view() {
+  const std::lock_guard lock(mutex_);
+  return view_;
+}
+
+void CacheMap::run() {
+  while (true) {
+    wanted_.wait(false);
+    wanted_.store(false);
+    if (stop_.load()) return;
+    const Status mapped = map();
+    // A connection that is lost comes back by itself, and drop() says so.
+    if (!mapped.ok() && mapped != Code::peer_gone) given_up_.store(true, std::memory_order_relaxed);
+  }
+}
+
+Status CacheMap::map() {
+  uint64_t drops = 0;
+  std::shared_ptr<CacheView> view;
+  {
+    const std::lock_guard lock(mutex_);
+    drops = drops_;
+    view = view_;
+  }
+  if (view == nullptr) {
+    TRY_ASSIGN(view, map_index());
+  }
+  while (view->wants_more()) {
+    UniqueFd slab;
+    const Session::Answer answer =
+        session_.call_for(wire::MapSlab{view->reader().slabs_mapped()}, &slab);
+    if (!answer) return answer.error().status;
+    TRY(view->reader().add_slab(slab));
+  }
+  const std::lock_guard lock(mutex_);
+  // Of a connection that was lost in between: by then somebody wants it again.
+  if (drops != drops_ || view == view_) return Code::ok;
+  view_ = std::move(view);
+  serial_.fetch_add(1, std::memory_order_release);
+  return Code::ok;
+}
+
+Result<std::shared_ptr<CacheView>> CacheMap::map_index() {
+  UniqueFd index;
+  Session::Answer answer = session_.call_for(wire::MapCache{}, &index);
+  if (!answer) return answer.error().status;
+  TRY_ASSIGN(std::unique_ptr<arena::Reader> reader, arena::Reader::open(std::move(index)));
+  if (touch_log_.bytes().empty()) {
+    auto made = SharedMemory::make("penstock-touches", sizeof(arena::TouchLogMemory));
+    if (!made) return made.error().status;
+    touch_log_ = std::move(*made);
+  }
+  // Without it hits are not counted; already_exists: a try before this one got so far.
+  answer = session_.call(wire::KeepTouchLog{}, false, {touch_log_.fd()});
+  if (!answer && answer.error().status != Code::already_exists) {
+    log::debug("the node does not take a log of cache hits: {}", answer.error().message);
+  }
+  return std::make_shared<CacheView>(std::move(reader), touch_log_.bytes());
+}
+
+}  // namespace penstock::api

@@ -1,0 +1,92 @@
+// The node cache in this process: memory of the agent's that is mapped here for reading, from which
+// reads are answered without asking anybody.
+#pragma once
+
+#include "shared_memory.h"
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "penstock/arena.h"
+#include "penstock/base.h"
+
+namespace penstock::api {
+
+class Session;
+
+// What was mapped of one agent. Any thread, without locks; as good as the agent lives, hence end().
+class CacheView {
+ public:
+  CacheView(std::unique_ptr<arena::Reader> reader, MutableBytes touch_log)
+      : reader_(std::move(reader)), log_(touch_log) {}
+
+  arena::Reader& reader() { return *reader_; }
+  // One thread's own notes on its hits, told to the agent now and then.
+  struct Hits {
+    uint32_t untold = 0;
+  };
+  // Copies a range of a file to `to`, verified, and returns the bytes: fewer where the file ends.
+  // Nothing if not all of it is here, or the agent took it away meanwhile; `to` may be written to
+  // then, too.
+  std::optional<uint64_t> read(InodeId inode, uint64_t offset, MutableBytes to, Hits* hits);
+  // Starts to bring into the processor's cache what read() will look at: first where the range is
+  // written down, then, once that has come, where it is.
+  void prefetch_entry(InodeId inode, uint64_t offset) const {
+    reader_->prefetch({inode, static_cast<uint32_t>(offset / arena::kExtentBytes)});
+  }
+  void prefetch_bytes(InodeId inode, uint64_t offset) const;
+  // Whether the agent has more memory to be mapped.
+  bool wants_more() const { return reader_->slabs_offered() > reader_->slabs_mapped(); }
+
+  // The agent is gone: what is read now is not to be believed.
+  void end() { ended_.store(true, std::memory_order_seq_cst); }
+
+ private:
+  std::optional<uint64_t> copy(const arena::Found& found, uint32_t begin, MutableBytes to) const;
+
+  const std::unique_ptr<arena::Reader> reader_;
+  arena::TouchLog log_;
+  // Set before anybody can be told of a successor; looked at behind each copy.
+  std::atomic<bool> ended_{false};
+};
+
+// Maps what the agent offers, on a thread of its own that starts when there is something to do, so
+// that nobody who reads waits for it.
+class CacheMap {
+ public:
+  explicit CacheMap(Session& session) : session_(session) {}
+  ~CacheMap() { stop(); }
+  // The session's calls end early by now.
+  void stop();
+
+  // Maps the cache, or what it has grown by, soon. Any thread.
+  void want();
+  // The connection is lost: views end. The cache is mapped again when it is wanted.
+  void drop();
+
+  // Changes whenever view() does.
+  uint64_t serial() const { return serial_.load(std::memory_order_acquire); }
+  std::shared_ptr<CacheView> view();
+
+ private:
+  void run();
+  Status map();
+  Result<std::shared_ptr<CacheView>> map_index();
+
+  Session& session_;
+  std::atomic<bool> wanted_{false};
+  std::atomic<bool> stop_{false};
+  std::atomic<uint64_t> serial_{1};    // release under the mutex pairs with serial()
+  std::atomic<bool> given_up_{false};  // relaxed: until drop() there is nothing more to be had
+
+  std::mutex mutex_;
+  std::thread thread_;
+  std::shared_ptr<CacheView> view_;
+  uint64_t drops_ = 0;
+  SharedMemory touch_log_;  // the thread's
+};
+
+}  // namespace penstock::api

@@ -153,8 +153,8 @@ class CommandLine {
     const char* group = "Other";
     CLI::App* bench = command("bench", group, "Measure this machine side by side with fio",
                               [this] { return run_bench(bench_); });
-    bench->add_option("NAME", bench_.suites, "ring, mount, store (default: all)")
-        ->check(CLI::IsMember({"ring", "mount", "store"}));
+    bench->add_option("NAME", bench_.suites, "ring, cache, mount, store (default: all)")
+        ->check(CLI::IsMember({"ring", "cache", "mount", "store"}));
     bench->add_option("--dir", bench_.directory, "Scratch space on the disk to measure");
     bench->add_option("--json", bench_.json_file, "Also write the results to this file");
     bench->add_option("--size", bench_.file_bytes, "Size of the test file")->transform(byte_size());

@@ -1,6 +1,7 @@
 // `penstock bench`: our figures and the reference's, in turn, in one run.
 #include "../commands.h"
 #include "../text.h"
+#include "cache_suite.h"
 #include "mount_suite.h"
 #include "report.h"
 #include "scratch.h"
@@ -272,7 +273,7 @@ void fill_defaults(BenchOptions* options) {
   if (options->file_bytes == 0) options->file_bytes = options->quick ? kGiB : 4 * kGiB;
   if (options->rounds == 0) options->rounds = options->quick ? 3 : 5;
   if (options->seconds == 0) options->seconds = options->quick ? 1.5 : 4;
-  if (options->suites.empty()) options->suites = {"ring", "mount", "store"};
+  if (options->suites.empty()) options->suites = {"ring", "cache", "mount", "store"};
 }
 
 }  // namespace
@@ -288,6 +289,7 @@ int run_bench(const BenchOptions& given) {
   std::vector<BenchLine> lines;
   for (const std::string& suite : options.suites) {
     const Outcome<void> result = suite == "ring"    ? ring_suite(options, &lines)
+                                 : suite == "cache" ? cache_suite(options, &lines)
                                  : suite == "mount" ? mount_suite(options, &lines)
                                                     : store_suite(options, &lines);
     if (!result) return fail("bench", result.error());

@@ -60,6 +60,13 @@ Outcome<Region> create_region(penstock_session* session, size_t size) {
   return Region(region);
 }
 
+Outcome<Region> create_gpu_region(penstock_session* session, int gpu, size_t size) {
+  penstock_region* region = nullptr;
+  const int error = penstock_region_create_device(session, gpu, size, &region);
+  if (error < 0) return Failure{Status::from_errno(-error), penstock_last_error()};
+  return Region(region);
+}
+
 Outcome<Ring> create_ring(penstock_session* session, uint32_t entries, uint32_t lanes) {
   penstock_ring* ring = nullptr;
   const int result = penstock_ring_create(session, entries, lanes, &ring);

@@ -26,6 +26,7 @@ using Ring = std::unique_ptr<penstock_ring, RingDestroyer>;
 Outcome<Session> connect_session(const std::string& where);
 Outcome<Session> open_store_session(const std::string& directory, bool create);
 Outcome<Region> create_region(penstock_session* session, size_t size);
+Outcome<Region> create_gpu_region(penstock_session* session, int gpu, size_t size);
 Outcome<Ring> create_ring(penstock_session* session, uint32_t entries, uint32_t lanes);
 
 // A place in a file system of ours, as people write it:

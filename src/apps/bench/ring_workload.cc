@@ -113,14 +113,16 @@ std::string Workload::name() const {
 Outcome<Measurement> run_on_ring(penstock_session* session, const std::string& path,
                                  const Workload& workload) {
   const uint64_t share = workload.depth * workload.block_bytes;
-  auto region = create_region(session, share * workload.threads);
+  const uint64_t region_bytes = share * workload.threads;
+  auto region = workload.gpu ? create_gpu_region(session, *workload.gpu, region_bytes)
+                             : create_region(session, region_bytes);
   if (!region) return region.error();
   auto ring = create_ring(session, workload.depth, workload.threads);
   if (!ring) return ring.error();
   const penstock_file file =
       penstock_open(session, path.c_str(), workload.write ? O_RDWR : O_RDONLY, 0);
   if (file < 0) return Failure{Status::from_errno(-file), penstock_last_error()};
-  std::memset(penstock_region_base(region->get()), 0x5a, share * workload.threads);
+  if (!workload.gpu) std::memset(penstock_region_base(region->get()), 0x5a, region_bytes);
 
   std::vector<Submitter> submitters;
   submitters.reserve(workload.threads);

@@ -5,6 +5,7 @@
 #include "measure.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace penstock::apps {
@@ -17,6 +18,7 @@ struct Workload {
   uint32_t batch = 1;   // a ring's thread waits for so many completions before it submits again
   uint32_t threads = 1;
   uint64_t file_bytes = 0;
+  std::optional<int> gpu;  // into and out of the memory of this GPU
   double seconds = 2;
 
   std::string name() const;  // "4 KiB random read, depth 64"

@@ -1,0 +1,164 @@
+#include "gpu_suite.h"
+
+#include "../text.h"
+#include "comparison.h"
+#include "gpu_reference.h"
+#include "scratch.h"
+
+#include <cstdio>
+#include <fcntl.h>
+
+#include "penstock/agent.h"
+#include "penstock/gpu.h"
+
+namespace penstock::apps {
+namespace {
+
+using engine::CopyMeans;
+
+// A node in this process, with a node cache of so many bytes, and a session to it.
+class BenchNode {
+ public:
+  static Outcome<std::unique_ptr<BenchNode>> start(const std::string& directory,
+                                                   uint64_t cache_bytes) {
+    auto node = std::make_unique<BenchNode>();
+    agent::AgentConfig config;
+    config.directory = directory;
+    config.cache_bytes = cache_bytes;
+    TRY_ASSIGN(node->agent_, agent::Agent::start(config));
+    TRY_ASSIGN(node->session_, connect_session(directory));
+    return node;
+  }
+  ~BenchNode() {
+    session_.reset();
+    if (agent_ != nullptr) agent_->stop();
+  }
+  penstock_session* session() const { return session_.get(); }
+
+ private:
+  std::unique_ptr<agent::Agent> agent_;
+  Session session_;
+};
+
+BenchLine named(BenchLine line, const char* name, const std::string& title, double budget,
+                const char* note) {
+  line.name = name;
+  line.title = title;
+  line.budget = budget;
+  line.note = note;
+  return line;
+}
+
+Outcome<void> disk_lines(const BenchOptions& options, std::vector<BenchLine>* lines) {
+  auto scratch = Scratch::create(options.directory, options.file_bytes * 2 + kGiB);
+  if (!scratch) return scratch.error();
+  const std::string plain = scratch->path() + "/reference.dat";
+  TRY(make_plain_file(plain, options.file_bytes));
+  TRY_ASSIGN(const auto node, BenchNode::start(scratch->path() + "/store", 0));
+  TRY(make_ring_file(node->session(), "/data", options.file_bytes));
+  Workload workload;
+  workload.block_bytes = kMiB;
+  workload.depth = 16;
+  workload.file_bytes = options.file_bytes;
+  workload.seconds = options.seconds;
+  Workload ours = workload;
+  ours.gpu = 0;
+  std::fprintf(stderr, "disk to GPU ");
+  Comparison comparison(options.rounds);
+  TRY(comparison.run([&] { return run_on_ring(node->session(), "/data", ours); },
+                     [&] { return reference_run(plain, workload); }));
+  lines->push_back(named(comparison.line(workload, false), "gpu.disk.1m",
+                         "disk to GPU: 1 MiB random read, depth 16", 0.97, reference_note()));
+  std::fprintf(stderr, " %.2f\n", lines->back().ratio.value_or(0));
+  return {};
+}
+
+// Brings a whole file into the node cache.
+Outcome<void> warm(penstock_session* session, const std::string& path, uint64_t bytes) {
+  TRY_ASSIGN(const Ring ring, create_ring(session, 4, 1));
+  const penstock_file file = penstock_open(session, path.c_str(), O_RDONLY, 0);
+  if (file < 0) return Failure{Status::from_errno(-file), penstock_last_error()};
+  for (uint64_t at = 0; at < bytes; at += 64 * kMiB) {
+    penstock_io io{};
+    io.operation = PENSTOCK_WARM;
+    io.file = file;
+    io.offset = at;
+    io.length = std::min<uint64_t>(64 * kMiB, bytes - at);
+    penstock_completion done{};
+    if (penstock_prepare(ring.get(), &io) < 0 || penstock_submit(ring.get()) < 0 ||
+        penstock_wait(ring.get(), &done, 1, 1, PENSTOCK_FOREVER) != 1) {
+      return Failure{Code::io_error, penstock_last_error()};
+    }
+    if (done.result != static_cast<int64_t>(io.length)) {
+      return Failure{Code::no_memory, "bench: the node cache does not hold the file"};
+    }
+  }
+  penstock_file_close(session, file);
+  return {};
+}
+
+Outcome<void> cache_lines(const BenchOptions& options, engine::DeviceMemory& devices,
+                          std::vector<BenchLine>* lines) {
+  const uint64_t bytes = std::min(options.file_bytes, 2 * kGiB);
+  auto scratch = Scratch::create(options.directory, bytes + kGiB);
+  if (!scratch) return scratch.error();
+  TRY_ASSIGN(const auto node, BenchNode::start(scratch->path() + "/store", bytes + kGiB));
+  TRY(make_ring_file(node->session(), "/data", bytes));
+  TRY(warm(node->session(), "/data", bytes));
+  TRY_ASSIGN(const auto reference, GpuReference::create(devices, engine::DeviceId(0), bytes));
+
+  Workload large;
+  large.block_bytes = 64 * kMiB;
+  large.random = false;
+  large.depth = 4;
+  large.file_bytes = bytes;
+  large.seconds = options.seconds;
+  large.gpu = 0;
+  std::fprintf(stderr, "cache to GPU, large ");
+  Comparison copies(options.rounds);
+  TRY(copies.run([&] { return run_on_ring(node->session(), "/data", large); },
+                 [&] {
+                   return reference->run({.means = CopyMeans::copy_engine,
+                                          .piece_bytes = 64 * kMiB,
+                                          .seconds = options.seconds});
+                 }));
+  lines->push_back(named(copies.line(large, false), "gpu.cache.64m",
+                         "node cache to GPU: 64 MiB reads, depth 4", 0.95,
+                         "pinned copies of 64 MiB, two in flight"));
+  std::fprintf(stderr, " %.2f\n", lines->back().ratio.value_or(0));
+
+  Workload small = large;
+  small.block_bytes = 4 * kKiB;
+  small.random = true;
+  small.depth = 4096;
+  small.batch = 1024;
+  std::fprintf(stderr, "cache to GPU, 4 KiB ");
+  Comparison gathers(options.rounds);
+  TRY(gathers.run([&] { return run_on_ring(node->session(), "/data", small); },
+                  [&] {
+                    return reference->run({.means = CopyMeans::kernel,
+                                           .piece_bytes = 4 * kKiB,
+                                           .pieces = 1024,
+                                           .depth = 8,
+                                           .seconds = options.seconds});
+                  }));
+  lines->push_back(named(gathers.line(small, true), "gpu.cache.4k",
+                         "node cache to GPU: 4 KiB random reads, 4096 in flight", 0.9,
+                         "the gather kernel alone, its list made beforehand"));
+  std::fprintf(stderr, " %.2f\n", lines->back().ratio.value_or(0));
+  return {};
+}
+
+}  // namespace
+
+Outcome<void> gpu_suite(const BenchOptions& options, std::vector<BenchLine>* lines) {
+  const Outcome<engine::DeviceMemory*> devices = gpu::devices();
+  if (!devices) {
+    std::fprintf(stderr, "gpu: skipped: %s\n", devices.error().message.c_str());
+    return {};
+  }
+  TRY(disk_lines(options, lines));
+  return cache_lines(options, **devices, lines);
+}
+
+}  // namespace penstock::apps

@@ -1,0 +1,14 @@
+// GPU memory: disk and node cache to GPU, side by side with bare copies and a bare gather kernel.
+#pragma once
+
+#include "../commands.h"
+#include "report.h"
+
+#include <vector>
+
+namespace penstock::apps {
+
+// Skipped with one line where there is no GPU.
+Outcome<void> gpu_suite(const BenchOptions& options, std::vector<BenchLine>* lines);
+
+}  // namespace penstock::apps

@@ -66,7 +66,6 @@ void MountedNode::start() {
   config.directory = store_path_;
   config.chunk_bytes = limits::kChunkBytesMin;
   config.capacity_bytes = 4 * kGiB;
-  config.listen = false;
   config.cache_bytes = 8 * kMiB;
   auto agent = agent::Agent::start(config);
   if (!agent) {

@@ -26,6 +26,8 @@ class MountedNode {
   fuse::Mount& front() { return *mount_; }
   agent::Agent& agent() { return *agent_; }
   const std::string& scratch() const { return scratch_; }
+  // For sessions: the node listens there.
+  const std::string& store() const { return store_path_; }
 
   // Ends mount and agent, starts them on the same store.
   void restart();

@@ -21,16 +21,45 @@ std::optional<uint64_t> CacheView::read(InodeId inode, uint64_t offset, MutableB
     const std::optional<uint64_t> copied = copy(found, begin, to.subspan(done));
     if (!copied) return std::nullopt;
     done += *copied;
-    if (++hits->untold == limits::kHitsPerTouch) {
-      log_.touch(found.slot, hits->untold);
-      hits->untold = 0;
-    }
+    note_hit(found.slot, hits);
     if (found.valid < kExtentBytes) break;
   }
   // Sequentially consistent, as the store in end(): a copy that was made after the successor's
   // first change could be known here is not used.
   if (ended_.load(std::memory_order_seq_cst)) return std::nullopt;
   return done;
+}
+
+void CacheView::note_hit(uint32_t slot, Hits* hits) {
+  if (++hits->untold < limits::kHitsPerTouch) return;
+  log_.touch(slot, hits->untold);
+  hits->untold = 0;
+}
+
+CacheView::~CacheView() {
+  for (uint32_t slab = 0; slab < pinned_slabs_; ++slab) devices_->unpin(slab_of(slab));
+}
+
+Status CacheView::pin(engine::DeviceMemory& devices) {
+  devices_ = &devices;
+  while (pinned_slabs_ < reader_->slabs_mapped()) {
+    const Outcome<void> pinned = devices.pin(slab_of(pinned_slabs_), true);
+    if (!pinned) {
+      log::warning("the node cache cannot be read by GPUs: {}", pinned.error().message);
+      return pinned.error().status;
+    }
+    ++pinned_slabs_;
+    pinned_slots_.store(pinned_slabs_ * reader_->geometry().slab_slots(),
+                        std::memory_order_release);
+  }
+  return Code::ok;
+}
+
+// Devices only read it, as everybody in this process.
+MutableBytes CacheView::slab_of(uint32_t slab) const {
+  const uint64_t bytes = reader_->geometry().slab_bytes;
+  const std::byte* const first = reader_->slots().data() + slab * bytes;
+  return {const_cast<std::byte*>(first), static_cast<size_t>(bytes)};
 }
 
 void CacheView::prefetch_bytes(InodeId inode, uint64_t offset) const {
@@ -75,6 +104,11 @@ void CacheMap::want() {
   } else {
     wanted_.notify_one();
   }
+}
+
+void CacheMap::use_devices(engine::DeviceMemory& devices) {
+  devices_.store(&devices, std::memory_order_release);
+  want();
 }
 
 void CacheMap::drop() {
@@ -129,6 +163,9 @@ Status CacheMap::map() {
         session_.call_for(wire::MapSlab{view->reader().slabs_mapped()}, &slab);
     if (!answer) return answer.error().status;
     TRY(view->reader().add_slab(slab));
+  }
+  if (engine::DeviceMemory* const devices = devices_.load(std::memory_order_acquire)) {
+    TRY(view->pin(*devices));
   }
   const std::lock_guard lock(mutex_);
   // Of a connection that was lost in between: by then somebody wants it again.

@@ -12,6 +12,7 @@
 
 #include "penstock/arena.h"
 #include "penstock/base.h"
+#include "penstock/engine.h"
 
 namespace penstock::api {
 
@@ -22,8 +23,10 @@ class CacheView {
  public:
   CacheView(std::unique_ptr<arena::Reader> reader, MutableBytes touch_log)
       : reader_(std::move(reader)), log_(touch_log) {}
+  ~CacheView();
 
   arena::Reader& reader() { return *reader_; }
+  const arena::Reader& reader() const { return *reader_; }
   // One thread's own notes on its hits, told to the agent now and then.
   struct Hits {
     uint32_t untold = 0;
@@ -38,19 +41,32 @@ class CacheView {
     reader_->prefetch({inode, static_cast<uint32_t>(offset / arena::kExtentBytes)});
   }
   void prefetch_bytes(InodeId inode, uint64_t offset) const;
+  // Makes what is mapped reachable for GPUs; may take long. One thread, and always the same GPUs.
+  Status pin(engine::DeviceMemory& devices);
+  // Whether GPUs reach the slot.
+  bool is_pinned(uint32_t slot) const {
+    return slot < pinned_slots_.load(std::memory_order_acquire);
+  }
+  // As read() does for its own hits.
+  void note_hit(uint32_t slot, Hits* hits);
   // Whether the agent has more memory to be mapped.
   bool wants_more() const { return reader_->slabs_offered() > reader_->slabs_mapped(); }
 
   // The agent is gone: what is read now is not to be believed.
   void end() { ended_.store(true, std::memory_order_seq_cst); }
+  bool ended() const { return ended_.load(std::memory_order_seq_cst); }
 
  private:
   std::optional<uint64_t> copy(const arena::Found& found, uint32_t begin, MutableBytes to) const;
+  MutableBytes slab_of(uint32_t slab) const;
 
   const std::unique_ptr<arena::Reader> reader_;
   arena::TouchLog log_;
   // Set before anybody can be told of a successor; looked at behind each copy.
   std::atomic<bool> ended_{false};
+  engine::DeviceMemory* devices_ = nullptr;  // pin()'s thread's, as the next
+  uint32_t pinned_slabs_ = 0;
+  std::atomic<uint32_t> pinned_slots_{0};  // release when they are pinned
 };
 
 // Maps what the agent offers, on a thread of its own that starts when there is something to do, so
@@ -64,6 +80,8 @@ class CacheMap {
 
   // Maps the cache, or what it has grown by, soon. Any thread.
   void want();
+  // From now on GPUs read the cache, too. They outlive this object.
+  void use_devices(engine::DeviceMemory& devices);
   // The connection is lost: views end. The cache is mapped again when it is wanted.
   void drop();
 
@@ -81,6 +99,7 @@ class CacheMap {
   std::atomic<bool> stop_{false};
   std::atomic<uint64_t> serial_{1};    // release under the mutex pairs with serial()
   std::atomic<bool> given_up_{false};  // relaxed: until drop() there is nothing more to be had
+  std::atomic<engine::DeviceMemory*> devices_{nullptr};  // release when set, acquire in map()
 
   std::mutex mutex_;
   std::thread thread_;

@@ -24,6 +24,7 @@ Outcome<Region*> Session::add_device_region(engine::DeviceMemory& devices,
     const std::lock_guard lock(transfers_mutex_);
     if (transfers_ == nullptr) {
       TRY_ASSIGN(transfers_, make_transfers(devices));
+      cache_.use_devices(devices);
     }
   }
   auto region = std::make_unique<Region>();

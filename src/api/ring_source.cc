@@ -1,11 +1,12 @@
 #include "ring_source.h"
 
 #include "handles.h"
+#include "session.h"
 
 namespace penstock::api {
 
 RingSource::RingSource(engine::Loop& loop, Ring& ring, Region& slots)
-    : loop_(loop), slots_(slots), lane_(*ring.claim()) {}
+    : loop_(loop), slots_(slots), lane_(*ring.claim()), session_(ring.session()) {}
 
 void RingSource::submit(route::HostIo& io) {
   io.transferred = 0;
@@ -59,12 +60,81 @@ void RingSource::sleep(engine::Time deadline) {
                   : static_cast<uint64_t>(deadline.time_since_epoch().count()));
 }
 
-bool RingSource::find(uint32_t, uint64_t, route::Resident*) {
-  return false;
+// The newest view; null where there is no cache, or not yet.
+CacheView* RingSource::view() {
+  CacheMap& map = session_.cache();
+  const uint64_t serial = map.serial();
+  if (serial != serial_) {
+    if (const auto old = held_.find(serial_); old != held_.end() && old->second.uses == 0) {
+      held_.erase(old);
+    }
+    serial_ = serial;
+    if (std::shared_ptr<CacheView> newest = map.view()) held_[serial] = {std::move(newest), 0};
+  }
+  const auto found = held_.find(serial_);
+  return found != held_.end() ? found->second.view.get() : nullptr;
 }
 
-bool RingSource::still_there(const route::Resident&) {
-  return false;
+bool RingSource::find(uint32_t file, uint64_t offset, uint64_t length, route::Resident* resident) {
+  CacheView* const cache = view();
+  const bool may_read = (session_.access_of(static_cast<int32_t>(file)) & wire::kOpenRead) != 0;
+  if (cache == nullptr || cache->ended() || !may_read) return false;
+  const InodeId inode = session_.inode_of(file);
+  const auto number = static_cast<uint32_t>(offset / arena::kExtentBytes);
+  const auto within = static_cast<uint32_t>(offset % arena::kExtentBytes);
+  const arena::Found first = cache->reader().find({inode, number});
+  if (!first || !cache->is_pinned(first.slot) || within >= first.valid) {
+    if (cache->wants_more()) session_.cache().want();
+    return false;
+  }
+  // Further extents, as long as they follow in memory, within one slab: it was pinned as a whole.
+  const uint32_t slab_slots = cache->reader().geometry().slab_slots();
+  uint32_t count = 1;
+  uint32_t valid = first.valid;
+  uint64_t ticket = mix64(first.ticket.sequence ^ mix64(first.ticket.entry));
+  cache->note_hit(first.slot, &hits_);
+  while (valid == arena::kExtentBytes && uint64_t{count} * arena::kExtentBytes < within + length &&
+         (first.slot + count) % slab_slots != 0) {
+    const arena::Found next = cache->reader().find({inode, number + count});
+    if (!next || next.slot != first.slot + count) break;
+    cache->note_hit(next.slot, &hits_);
+    ticket = mix64(ticket ^ mix64(next.ticket.sequence ^ mix64(next.ticket.entry)));
+    valid = next.valid;
+    ++count;
+  }
+  resident->data = first.data + within;
+  resident->length = uint64_t{count - 1} * arena::kExtentBytes + valid - within;
+  resident->ends_file = valid < arena::kExtentBytes;
+  resident->checksums = &first.checksums->block[within / arena::kBlockBytes];
+  resident->route = engine::Route::device_cache;
+  resident->ticket[0] = ticket;
+  resident->ticket[1] = inode.value;
+  resident->ticket[2] = uint64_t{number} << 32 | count;
+  resident->ticket[3] = serial_;
+  ++held_[serial_].uses;
+  return true;
+}
+
+// Each extent's entry must be as it was, which one number over all of them tells.
+bool RingSource::still_there(const route::Resident& resident) {
+  const CacheView& cache = *held_[resident.ticket[3]].view;
+  const InodeId inode(resident.ticket[1]);
+  const auto number = static_cast<uint32_t>(resident.ticket[2] >> 32);
+  const auto count = static_cast<uint32_t>(resident.ticket[2]);
+  uint64_t ticket = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    const arena::Found found = cache.reader().find({inode, number + i});
+    if (!found) return false;
+    const uint64_t one = found.ticket.sequence ^ mix64(found.ticket.entry);
+    ticket = i == 0 ? mix64(one) : mix64(ticket ^ mix64(one));
+  }
+  // After the copy, as in CacheView::read().
+  return ticket == resident.ticket[0] && !cache.ended();
+}
+
+void RingSource::release(const route::Resident& resident) {
+  const auto found = held_.find(resident.ticket[3]);
+  if (--found->second.uses == 0 && found->first != serial_) held_.erase(found);
 }
 
 }  // namespace penstock::api

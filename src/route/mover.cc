@@ -118,6 +118,7 @@ Mover::Piece* Mover::take_piece() {
 
 void Mover::give_back(Piece& piece) {
   piece.op = nullptr;
+  if (piece.resident.data != nullptr) source_.release(piece.resident);
   piece.resident = {};
   if (piece.slot.data != nullptr) slots_->give_back(piece.slot);
   piece.slot = {};
@@ -155,14 +156,15 @@ bool Mover::start_pieces() {
 bool Mover::start_piece(TransferOp& op) {
   Resident resident;
   const bool may_use = !op.write && op.only != Route::device_slots;
-  if (may_use && source_.find(op.file, op.offset + op.progress.next, &resident)) {
+  const uint64_t left = op.memory.length - op.progress.next;
+  const uint64_t wanted = std::min(left, limits::kEngineCopyBytesMax);
+  if (may_use && source_.find(op.file, op.offset + op.progress.next, wanted, &resident)) {
     return start_resident(op, resident);
   }
   if (op.only != Route::none && op.only != Route::device_slots) {
     op.progress.stop = Code::not_supported;
     return true;
   }
-  const uint64_t left = op.memory.length - op.progress.next;
   const uint64_t started = start_slot(op, op.progress.next, left);
   op.progress.next += started;
   return started > 0;
@@ -173,13 +175,14 @@ bool Mover::start_resident(TransferOp& op, const Resident& resident) {
   uint64_t length = std::min(wanted, resident.length);
   const bool forced_engine = op.only == resident.route;
   const bool engine = forced_engine || (length >= engine_bytes_min_ && op.only == Route::none);
-  if (!engine && op.only != Route::none && op.only != Route::device_gather) {
-    op.progress.stop = Code::not_supported;
-    return true;
+  const bool refused = !engine && op.only != Route::none && op.only != Route::device_gather;
+  Piece* const piece = refused ? nullptr : take_piece();
+  if (piece == nullptr) {
+    source_.release(resident);
+    if (refused) op.progress.stop = Code::not_supported;
+    return refused;
   }
   length = std::min(length, engine ? limits::kEngineCopyBytesMax : limits::kGatherBytesMax);
-  Piece* const piece = take_piece();
-  if (piece == nullptr) return false;
   piece->op = &op;
   piece->begin = op.progress.next;
   piece->length = length;
@@ -372,6 +375,7 @@ void Mover::copy_done(Piece& piece) {
 // always leads to an end. The piece waits for slots, and is cut into pieces of their size.
 void Mover::retry_by_slots(Piece& piece) {
   if (piece.op->only != Route::none) return piece_done(piece, Code::not_supported, 0, Route::none);
+  source_.release(piece.resident);
   piece.resident = {};
   retries_.push_back(piece);
 }

@@ -237,6 +237,106 @@ TEST_F(DeviceRegions, exported_memory_is_the_same_memory_where_it_is_imported) {
   EXPECT_EQ(penstock_region_import(client_.session, &handle, &again), -EINVAL);
 }
 
+// With a node cache, in an agent of its own.
+class CachedDeviceReads : public testing::Test {
+ protected:
+  void SetUp() override {
+    replace_devices(&gpus_);
+    ASSERT_TRUE(agent_.start());
+    ASSERT_EQ(client_.connect(scratch_.store()), 0) << penstock_last_error();
+    client_.prepare(8 * kMiB);
+    file_ = client_.open("/a", O_RDWR | O_CREAT);
+    write(1);
+    ASSERT_EQ(penstock_region_create_device(client_.session, 0, 16 * kMiB, &gpu_), 0);
+    warm();
+  }
+  void TearDown() override {
+    penstock_close(std::exchange(client_.session, nullptr));
+    replace_devices(nullptr);
+  }
+
+  void write(uint64_t seed) {
+    fill(client_.memory(), kFileBytes, seed);
+    ASSERT_EQ(client_.run(client_.io(PENSTOCK_WRITE, file_, 0, kFileBytes)),
+              static_cast<int64_t>(kFileBytes));
+  }
+  int64_t read(uint64_t offset, uint64_t length, uint64_t to, penstock_route only = 0) {
+    penstock_io io = client_.io(PENSTOCK_READ, file_, offset, length, to);
+    io.region = gpu_;
+    io.route = only;
+    return client_.run(io, &route_);
+  }
+  // Until the cache is mapped and pinned here, which happens in the background.
+  void warm() {
+    route_ = PENSTOCK_ROUTE_DEVICE_SLOTS;
+    for (int i = 0; i < 5000 && route_ == PENSTOCK_ROUTE_DEVICE_SLOTS; ++i) {
+      ASSERT_EQ(client_.run(client_.io(PENSTOCK_WARM, file_, 0, kFileBytes)),
+                static_cast<int64_t>(kFileBytes));
+      ASSERT_EQ(read(kFileBytes - 1, 1, 0), 1);
+      ::usleep(1000);
+    }
+    ASSERT_EQ(route_, PENSTOCK_ROUTE_DEVICE_GATHER);
+  }
+  bool holds(uint64_t at, uint64_t offset, uint64_t length, uint64_t seed) {
+    std::vector<std::byte> all(kFileBytes);
+    fill(all.data(), kFileBytes, seed);
+    std::vector<std::byte> got(length);
+    gpus_.peek(static_cast<std::byte*>(penstock_region_base(gpu_)) + at, got);
+    return std::equal(got.begin(), got.end(), all.begin() + static_cast<int64_t>(offset));
+  }
+
+  static constexpr uint64_t kFileBytes = 3 * kMiB + 777;
+  Scratch scratch_;
+  AgentProcess agent_{scratch_.store(), 16 * kMiB};
+  engine::SeededRandom random_{1};
+  sim::SimDeviceMemory gpus_{random_};
+  Client client_;
+  penstock_region* gpu_ = nullptr;
+  penstock_file file_ = -1;
+  penstock_route route_ = 0;
+};
+
+TEST_F(CachedDeviceReads, take_the_route_that_fits_or_the_one_that_is_wanted) {
+  EXPECT_EQ(read(4096, 4096, 5), 4096);
+  EXPECT_EQ(route_, PENSTOCK_ROUTE_DEVICE_GATHER);
+  EXPECT_TRUE(holds(5, 4096, 4096, 1));
+  EXPECT_EQ(read(0, kFileBytes, 0), static_cast<int64_t>(kFileBytes));
+  EXPECT_TRUE(holds(0, 0, kFileBytes, 1));
+  for (const penstock_route only :
+       {PENSTOCK_ROUTE_DEVICE_CACHE, PENSTOCK_ROUTE_DEVICE_GATHER, PENSTOCK_ROUTE_DEVICE_SLOTS}) {
+    EXPECT_EQ(read(123, kMiB, 77, only), static_cast<int64_t>(kMiB));
+    EXPECT_EQ(route_, only);
+    EXPECT_TRUE(holds(77, 123, kMiB, 1));
+  }
+  EXPECT_EQ(read(kFileBytes - 10, 4096, 0), 10);
+  EXPECT_EQ(read(kFileBytes, 4096, 0), 0);
+}
+
+TEST_F(CachedDeviceReads, are_never_older_than_a_write_that_returned) {
+  for (uint64_t seed = 2; seed < 12; ++seed) {
+    write(seed);
+    ASSERT_EQ(read(0, kFileBytes, 0), static_cast<int64_t>(kFileBytes));
+    ASSERT_TRUE(holds(0, 0, kFileBytes, seed));
+    ASSERT_EQ(client_.run(client_.io(PENSTOCK_WARM, file_, 0, kFileBytes)),
+              static_cast<int64_t>(kFileBytes));
+    ASSERT_EQ(read(0, kFileBytes, 0), static_cast<int64_t>(kFileBytes));
+    ASSERT_TRUE(holds(0, 0, kFileBytes, seed));
+  }
+  ASSERT_EQ(penstock_ftruncate(client_.session, file_, 1000), 0);
+  EXPECT_EQ(read(0, kFileBytes, 0), 1000);
+}
+
+TEST_F(CachedDeviceReads, go_on_through_the_disk_and_the_next_cache_when_the_agent_was_killed) {
+  ASSERT_EQ(penstock_fsync(client_.session, file_), 0);
+  agent_.kill();
+  ASSERT_TRUE(agent_.start());
+  EXPECT_EQ(read(0, kFileBytes, 0), static_cast<int64_t>(kFileBytes));
+  EXPECT_TRUE(holds(0, 0, kFileBytes, 1));
+  warm();
+  EXPECT_EQ(read(100, 5000, 0), 5000);
+  EXPECT_TRUE(holds(0, 100, 5000, 1));
+}
+
 TEST(WithoutDevices, calls_say_why_there_is_no_gpu) {
   const Outcome<engine::DeviceMemory*> real = devices();
   if (real) GTEST_SKIP() << "there is a GPU";

@@ -33,7 +33,7 @@ class SimSource final : public HostSource {
     checksums_.resize(kCacheBytes / kBlockBytes);
   }
   ~SimSource() override {
-    ASSERT(pending_.empty());
+    ASSERT(pending_.empty() && held == 0);
     devices_.unpin(cache_);
     ::munmap(cache_.data(), cache_.size());
   }
@@ -94,7 +94,7 @@ class SimSource final : public HostSource {
     }
   }
 
-  bool find(uint32_t id, uint64_t offset, Resident* resident) override {
+  bool find(uint32_t id, uint64_t offset, uint64_t, Resident* resident) override {
     const auto found = where_.find({id, offset / kExtent});
     if (found == where_.end() || offset >= files_[id].size()) return false;
     const size_t slot = found->second;
@@ -116,8 +116,10 @@ class SimSource final : public HostSource {
     resident->ticket[0] = slot << 32 | last;
     resident->ticket[1] = versions_[slot] + versions_[last];
     ++found_count;
+    ++held;
     return true;
   }
+  void release(const Resident&) override { --held; }
   bool still_there(const Resident& resident) override {
     const size_t slot = resident.ticket[0] >> 32;
     const size_t last = resident.ticket[0] & UINT32_MAX;
@@ -150,6 +152,7 @@ class SimSource final : public HostSource {
   SimSourceFaults faults;
   uint64_t submitted = 0;
   uint64_t found_count = 0;
+  int64_t held = 0;
 
  private:
   struct Pending {

@@ -31,7 +31,7 @@ struct Resident {
   // known.
   const uint32_t* checksums = nullptr;
   engine::Route route = engine::Route::device_cache;  // what a copy from here is called
-  uint64_t ticket[2] = {0, 0};                        // the source's
+  uint64_t ticket[4] = {0, 0, 0, 0};                  // the source's
 };
 
 inline constexpr uint64_t kBlockBytes = 4096;
@@ -44,9 +44,12 @@ class HostSource : public engine::Poller {
   virtual void submit(HostIo& io) = 0;
   // Asks for an early end. A source whose operations end soon by themselves need not hear it.
   virtual void cancel(HostIo& io) { (void)io; }
-  // What lies in memory from `offset` on, in pinned memory only; false when nothing does.
-  virtual bool find(uint32_t file, uint64_t offset, Resident* resident) = 0;
+  // What lies in memory from `offset` on, in pinned memory only, and how far, up to `length` bytes
+  // or a little more; false when nothing does. What was found stays mapped and pinned, whatever
+  // bytes come to lie there, until release().
+  virtual bool find(uint32_t file, uint64_t offset, uint64_t length, Resident* resident) = 0;
   virtual bool still_there(const Resident& resident) = 0;
+  virtual void release(const Resident& resident) = 0;
 
   // Sleeps until poll() has something to do, rouse() or the deadline. One thread at a time, while
   // others may drive the loop.

@@ -1,12 +1,11 @@
-#include "penstock/gpu.h"
-
 #include "cuda_memory.h"
+#include "real_devices.h"
 
 #include <unistd.h>
 
 namespace penstock::gpu {
 
-Outcome<engine::DeviceMemory*> devices() {
+Outcome<engine::DeviceMemory*> real_devices() {
   struct Opened {
     Outcome<std::unique_ptr<CudaMemory>> memory = CudaMemory::open();
     pid_t process = ::getpid();

@@ -21,4 +21,8 @@ inline constexpr int kDriverVersionMin = 12020;
 // does not work: closed.
 Outcome<engine::DeviceMemory*> devices();
 
+// For tests: what devices() gives from now on, before anybody uses a GPU. It outlives all who
+// asked; null: the real ones again.
+void replace_devices(engine::DeviceMemory* memory);
+
 }  // namespace penstock::gpu

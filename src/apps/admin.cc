@@ -170,7 +170,7 @@ void AdminServer::admit(UniqueFd socket) {
 void AdminServer::serve(int socket) {
   std::string rest, line;
   if (!read_line(socket, stopper_.get(), kRequestTimeoutMs, &rest, &line)) return;
-  const Json request = Json::parse(line, nullptr, false);
+  const Json request = parse_json(line);
   Json answer;
   if (!request.is_object()) {
     answer = {{"error", "the request is not a JSON object"}};
@@ -192,7 +192,7 @@ Outcome<Json> ask_node(const std::string& directory, const Json& request,
   std::string rest, text;
   // A scrub takes as long as the disk needs; the node's death ends the wait.
   while (read_line(fd, -1, -1, &rest, &text)) {
-    Json line = Json::parse(text, nullptr, false);
+    Json line = parse_json(text);
     if (!line.is_object()) return gone;
     if (line.contains("error")) {
       return Failure{Code::invalid_argument, line["error"].get<std::string>()};

@@ -7,15 +7,13 @@
 #include <functional>
 #include <list>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 
 #include "penstock/base.h"
+#include "penstock/json.h"
 
 namespace penstock::apps {
-
-using Json = nlohmann::json;
 
 inline constexpr const char* kAdminSocketName = "admin.sock";
 

@@ -46,4 +46,12 @@ inline constexpr std::chrono::microseconds kTransferLook{30};
 // copy takes, shorter than most disks.
 inline constexpr std::chrono::microseconds kRunSpin{50};
 
+// Local files known to one source: as many as most processes may have open.
+inline constexpr uint32_t kLocalFilesMax = 16384;
+static_assert(is_power_of_two(kLocalFilesMax), "numbers wrap");
+
+// Up to so many bytes are read from the page cache by whoever drives the loop: 4 us, what waking
+// another thread costs.
+inline constexpr uint64_t kReadNowBytesMax = 32 * kKiB;
+
 }  // namespace penstock::route::limits

@@ -3,5 +3,6 @@
 #pragma once
 
 #include "penstock/route/host_source.h"
+#include "penstock/route/local_source.h"
 #include "penstock/route/mover.h"
 #include "penstock/route/transfers.h"

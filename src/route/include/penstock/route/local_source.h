@@ -1,0 +1,62 @@
+// LocalSource: files of any file system as a mover's source.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "penstock/engine.h"
+#include "penstock/route/host_source.h"
+
+namespace penstock::route {
+
+class IoThreads;
+class LocalFile;
+
+struct LocalOptions {
+  uint32_t threads = 8;  // for reads and writes that may block
+};
+
+// What the page cache holds is read from there; the rest comes by O_DIRECT where the file system
+// can. Writes go as the program has opened the file. An operation that reaches the end of the file
+// is short; an error (EIO, ENOSPC) is that operation's own.
+//
+// As every HostSource it belongs to a loop. add(), remove() and run() are thread safe.
+class LocalSource final : public HostSource {
+ public:
+  explicit LocalSource(engine::Loop& loop, LocalOptions options = {});
+  ~LocalSource() override;
+
+  // Makes a file or a block device known, by a duplicate of `fd`: closing `fd` changes nothing.
+  // invalid_argument for anything else; busy when there are too many.
+  Outcome<uint32_t> add(int fd);
+  // No operation is in progress on it, nor will be.
+  void remove(uint32_t file);
+  // One operation in the calling thread, which it may block. The memory may be any of this process.
+  void run(HostIo& io);
+
+  void submit(HostIo& io) override;
+  void cancel(HostIo& io) override;
+  bool find(uint32_t file, uint64_t offset, uint64_t length, Resident* resident) override;
+  bool still_there(const Resident& resident) override;
+  void release(const Resident& resident) override;
+
+  bool poll() override { return false; }
+  void sleep(engine::Time deadline) override { parker_.park(deadline); }
+  void rouse() override { parker_.unpark(); }
+
+ private:
+  LocalFile& at(uint32_t file) const;
+
+  engine::Loop& loop_;
+  engine::FutexParker parker_;
+  std::unique_ptr<IoThreads> threads_;
+
+  // Release by add() pairs with acquire in at(); the mutex is for add() and remove().
+  std::vector<std::atomic<LocalFile*>> files_;
+  std::mutex mutex_;
+  uint32_t next_file_ = 0;
+};
+
+}  // namespace penstock::route

@@ -1,0 +1,43 @@
+// Threads for host reads and writes that may block.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "penstock/base.h"
+#include "penstock/route/host_source.h"
+
+namespace penstock::route {
+
+// First come, first served. Threads start when there is work for them, and take no signals.
+class IoThreads {
+ public:
+  // `body` does one operation and tells its end; it is called in any of the threads.
+  IoThreads(uint32_t count_max, std::function<void(HostIo&)> body);
+  // Nothing is in progress.
+  ~IoThreads();
+
+  // One thread at a time.
+  void submit(HostIo& io);
+  // True if the operation had not begun: it will not.
+  bool withdraw(HostIo& io);
+
+ private:
+  void start_thread();
+  void loop();
+
+  const uint32_t count_max_;
+  const std::function<void(HostIo&)> body_;
+  std::mutex mutex_;
+  std::condition_variable work_;
+  IntrusiveList<HostIo> waiting_;
+  uint64_t waiting_count_ = 0;
+  uint64_t idle_ = 0;
+  bool stop_ = false;
+  std::vector<std::thread> threads_;  // grows in submit() only
+};
+
+}  // namespace penstock::route

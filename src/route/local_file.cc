@@ -1,0 +1,140 @@
+#include "local_file.h"
+
+#include "limits.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+namespace penstock::route {
+
+namespace {
+
+UniqueFd open_again(int fd, int flags) {
+  const std::string name = fmt::format("/proc/self/fd/{}", fd);
+  return UniqueFd(::open(name.c_str(), flags | O_CLOEXEC));
+}
+
+ssize_t read_at(int fd, std::byte* to, uint64_t length, uint64_t offset, int flags) {
+  iovec piece{to, length};
+  ssize_t got = 0;
+  do {
+    got = ::preadv2(fd, &piece, 1, static_cast<off_t>(offset), flags);
+  } while (got < 0 && errno == EINTR);
+  return got;
+}
+
+ssize_t write_at(int fd, const std::byte* from, uint64_t length, uint64_t offset, int flags) {
+  iovec piece{const_cast<std::byte*>(from), length};
+  ssize_t put = 0;
+  do {
+    put = ::pwritev2(fd, &piece, 1, static_cast<off_t>(offset), flags);
+  } while (put < 0 && errno == EINTR);
+  return put;
+}
+
+}  // namespace
+
+Outcome<std::unique_ptr<LocalFile>> LocalFile::open(int fd) {
+  struct stat facts {};
+  const int flags = ::fcntl(fd, F_GETFL);
+  if (flags < 0 || ::fstat(fd, &facts) != 0) {
+    return Failure{Code::invalid_argument, fmt::format("descriptor {}: {}", fd, strerror(errno))};
+  }
+  if (!S_ISREG(facts.st_mode) && !S_ISBLK(facts.st_mode)) {
+    return Failure{Code::invalid_argument,
+                   fmt::format("descriptor {}: neither a file nor a block device", fd)};
+  }
+  UniqueFd given(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (!given) {
+    return Failure{Status::from_errno(errno),
+                   fmt::format("descriptor {}: duplicate it: {}", fd, strerror(errno))};
+  }
+  auto file = std::make_unique<LocalFile>();
+  const int kept = flags & (O_ACCMODE | O_SYNC | O_DSYNC);
+  file->asked_direct_ = (flags & O_DIRECT) != 0;
+  if (file->asked_direct_) {
+    file->buffered_ = open_again(given.get(), kept);
+    file->direct_ = std::move(given);
+  } else {
+    file->direct_ = open_again(given.get(), kept | O_DIRECT);
+    file->buffered_ = std::move(given);
+  }
+  return file;
+}
+
+bool LocalFile::may_go_direct(uint64_t offset, const std::byte* memory, uint64_t length) const {
+  if (!direct_ || !can_direct_.load(std::memory_order_relaxed)) return false;
+  if (!buffered_) return true;
+  return is_aligned(offset, kBlockBytes) && is_aligned(length, kBlockBytes) &&
+         is_aligned(memory, kBlockBytes);
+}
+
+// What is there of the beginning, up to the first page that is not cached.
+uint64_t LocalFile::read_cached(HostIo& io) {
+  if (!buffered_ || !can_look_.load(std::memory_order_relaxed)) return 0;
+  const ssize_t got =
+      read_at(buffered_.get(), io.memory.data, io.memory.length, io.offset, RWF_NOWAIT);
+  if (got < 0 && errno == EOPNOTSUPP) can_look_.store(false, std::memory_order_relaxed);
+  if (got <= 0) return 0;
+  io.route = engine::Route::disk_page_cache;
+  return static_cast<uint64_t>(got);
+}
+
+bool LocalFile::read_now(HostIo& io) {
+  io.transferred = read_cached(io);
+  return io.transferred == io.memory.length;
+}
+
+Status LocalFile::read(HostIo& io) {
+  uint64_t done = read_cached(io);
+  // Where it is not known what is cached, the cache comes first, unless the program wants it not.
+  const bool prefers_direct = asked_direct_ || can_look_.load(std::memory_order_relaxed);
+  while (done < io.memory.length) {
+    std::byte* const to = io.memory.data + done;
+    const uint64_t left = io.memory.length - done;
+    const uint64_t at = io.offset + done;
+    const bool direct = (prefers_direct || !buffered_) && may_go_direct(at, to, left);
+    const ssize_t got = read_at(direct ? direct_.get() : buffered_.get(), to, left, at, 0);
+    if (got < 0 && errno == EINVAL && direct && buffered_) {
+      can_direct_.store(false, std::memory_order_relaxed);
+      continue;
+    }
+    if (got < 0) {
+      io.transferred = 0;
+      return Status::from_errno(errno);
+    }
+    if (got == 0) break;
+    done += static_cast<uint64_t>(got);
+    const auto route = direct ? engine::Route::disk_direct : engine::Route::disk_page_cache;
+    io.route = engine::worse(io.route, route);
+  }
+  io.transferred = done;
+  return Code::ok;
+}
+
+Status LocalFile::write(HostIo& io) {
+  const int flags = io.durable ? RWF_DSYNC : 0;
+  io.transferred = 0;
+  while (io.transferred < io.memory.length) {
+    const std::byte* const from = io.memory.data + io.transferred;
+    const uint64_t left = io.memory.length - io.transferred;
+    const uint64_t at = io.offset + io.transferred;
+    const bool direct = (asked_direct_ || !buffered_) && may_go_direct(at, from, left);
+    const ssize_t put = write_at(direct ? direct_.get() : buffered_.get(), from, left, at, flags);
+    if (put < 0 && errno == EINVAL && direct && buffered_) {
+      can_direct_.store(false, std::memory_order_relaxed);
+      continue;
+    }
+    if (put < 0) return Status::from_errno(errno);
+    io.transferred += static_cast<uint64_t>(put);
+    const auto route = direct ? engine::Route::disk_direct : engine::Route::disk_page_cache;
+    io.route = engine::worse(io.route, route);
+  }
+  return Code::ok;
+}
+
+}  // namespace penstock::route

@@ -1,6 +1,6 @@
 // A hostile agent: the input is written over the index between look-ups. No access may leave the
 // memory.
-#include "tests/hostile_memory.h"
+#include "../tests/hostile_memory.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace penstock;

@@ -1,6 +1,7 @@
 #include "penstock/agent.h"
 
 #include "bus_guard.h"
+#include "cache_lease.h"
 #include "node.h"
 #include "scrub.h"
 #include "session_server.h"
@@ -58,6 +59,7 @@ Outcome<void> LocalAgent::start(const AgentConfig& config) {
     node_->serve_rings(i, session_shard->rings);
     sessions_.shards.push_back(std::move(session_shard));
   }
+  TRY(CacheLease::begin(node_->store().path(), config.cache_bytes > 0));
   cache_bytes_ = config.cache_bytes;
   if (cache_bytes_ > 0) {
     TRY_ASSIGN(sessions_.cache, NodeCache::start(sessions_, cache_bytes_));
@@ -77,6 +79,7 @@ void LocalAgent::stop() {
   }
   server_.reset();
   sessions_.cache.reset();
+  CacheLease::end(node_->store().path());
   sessions_.shards.clear();
   node_.reset();
 }

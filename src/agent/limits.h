@@ -1,6 +1,7 @@
 // Bounds of the agent, each with its reason.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 
 #include "penstock/engine.h"
@@ -46,6 +47,13 @@ inline constexpr uint64_t kRingBytesMax = 1 * kGiB;
 inline constexpr uint32_t kFillsMax = 16;
 inline constexpr uint32_t kFillsMaxBesideOthers = 4;
 inline constexpr uint32_t kOthersMax = 32;
+// For so long an application believes the memory of a cache whose agent it does not hear of, and
+// for so long the successor of an agent that was killed serves nobody; and how often the agent says
+// that it lives.
+inline constexpr std::chrono::milliseconds kCacheLease{500};
+inline constexpr std::chrono::milliseconds kCacheLeaseRenewal{150};
+static_assert(kCacheLeaseRenewal * 3 <= kCacheLease, "a late thread does not end the lease");
+
 // Slabs registered with the disks, of the node's buffers: the rest is for regions.
 inline constexpr uint32_t kSlabBuffersMax = engine::kDiskBuffersMax / 2;
 // A cache has several slabs, so that several classes of readers find room.

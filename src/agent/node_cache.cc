@@ -17,6 +17,17 @@ NodeCache::NodeCache(SessionNode& node)
       loop_(engine::system_clock(), random_, parker_) {
   tidy_op_.owner = this;
   tidy_op_.completion = [](engine::Op& op) { op.owner_as<NodeCache>().tidy(); };
+  renewal_.owner = renew_op_.owner = this;
+  renewal_.completion = [](engine::Op& op) {
+    auto& self = op.owner_as<NodeCache>();
+    self.renewing_ = false;
+    self.renew();
+  };
+  renew_op_.completion = [](engine::Op& op) {
+    auto& self = op.owner_as<NodeCache>();
+    self.renewal_asked_.store(false);
+    self.renew();
+  };
 }
 
 Outcome<std::unique_ptr<NodeCache>> NodeCache::start(SessionNode& node, uint64_t bytes) {
@@ -54,10 +65,13 @@ NodeCache::~NodeCache() {
   }
   node_.files->remove_observer(*this);
   // Behind the last tidying, which nobody asks for any more.
-  (void)engine::thread_caller().call(loop_,
-                                     [this](engine::Op& done) { loop_.complete(done, Code::ok); });
+  (void)engine::thread_caller().call(loop_, [this](engine::Op& done) {
+    if (renewing_) loop_.cancel(renewal_);
+    loop_.complete(done, Code::ok);
+  });
   loop_.stop();
   thread_.join();
+  for (const auto& segment : arena_->segments()) segment->set_valid_until(0);
   arena_.reset();
 }
 
@@ -67,7 +81,13 @@ std::shared_ptr<Segment> NodeCache::enter(const client::Credentials& credentials
   readers.groups.erase(std::unique(readers.groups.begin(), readers.groups.end()),
                        readers.groups.end());
   auto segment = arena_->enter(readers);
-  return segment ? std::move(*segment) : nullptr;
+  if (!segment) return nullptr;
+  if (!renewal_asked_.exchange(true)) loop_.complete_remote(renew_op_, Code::ok);
+  return std::move(*segment);
+}
+
+void NodeCache::leave(const std::shared_ptr<Segment>& segment) {
+  arena_->leave(segment);
 }
 
 std::vector<CacheStatus> NodeCache::status() {
@@ -299,6 +319,15 @@ void NodeCache::tidy() {
     }
     forget_released(*segment);
   }
+}
+
+void NodeCache::renew() {
+  const engine::Time now = loop_.clock().now();
+  const auto until = (now + limits::kCacheLease).time_since_epoch();
+  const bool needed = arena_->set_valid_until(static_cast<uint64_t>(until.count()));
+  if (!needed || renewing_) return;
+  renewing_ = true;
+  loop_.start(renewal_, now + limits::kCacheLeaseRenewal);
 }
 
 void NodeCache::tidy_later() {

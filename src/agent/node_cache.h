@@ -44,7 +44,7 @@ class NodeCache final : public client::Observer, public arena::SlabHost {
 
   // The segment of a session's class; null when there are too many classes.
   std::shared_ptr<arena::Segment> enter(const client::Credentials& credentials);
-  void leave(const std::shared_ptr<arena::Segment>& segment) { arena_->leave(segment); }
+  void leave(const std::shared_ptr<arena::Segment>& segment);
 
   std::vector<CacheStatus> status();
 
@@ -86,6 +86,7 @@ class NodeCache final : public client::Observer, public arena::SlabHost {
   void forget(InodeId inode);
   void forget_released(arena::Segment& segment);
   void tidy();
+  void renew();
 
   SessionNode& node_;
   std::unique_ptr<arena::Arena> arena_;
@@ -104,6 +105,11 @@ class NodeCache final : public client::Observer, public arena::SlabHost {
   std::atomic<uint64_t> attribute_changes_{0};
   engine::Op tidy_op_;
   std::atomic<bool> tidying_{false};  // tidy_op_ is on its way
+  // The lease (cache_lease.h) is renewed while there are sessions.
+  engine::Timer renewal_;
+  bool renewing_ = false;  // the timer runs
+  engine::Op renew_op_;
+  std::atomic<bool> renewal_asked_{false};  // renew_op_ is on its way
 
   metrics::Counter fills_{"cache.fills"};
   metrics::Counter fill_bytes_{"cache.fill.bytes"};

@@ -24,10 +24,14 @@ std::optional<uint64_t> CacheView::read(InodeId inode, uint64_t offset, MutableB
     note_hit(found.slot, hits);
     if (found.valid < kExtentBytes) break;
   }
-  // Sequentially consistent, as the store in end(): a copy that was made after the successor's
-  // first change could be known here is not used.
-  if (ended_.load(std::memory_order_seq_cst)) return std::nullopt;
+  if (ended()) return std::nullopt;
   return done;
+}
+
+bool CacheView::ended() const {
+  const auto now = engine::system_clock().now().time_since_epoch().count();
+  return ended_.load(std::memory_order_acquire) ||
+         !reader_->is_valid_at(static_cast<uint64_t>(now));
 }
 
 void CacheView::note_hit(uint32_t slot, Hits* hits) {

@@ -52,9 +52,11 @@ class CacheView {
   // Whether the agent has more memory to be mapped.
   bool wants_more() const { return reader_->slabs_offered() > reader_->slabs_mapped(); }
 
-  // The agent is gone: what is read now is not to be believed.
-  void end() { ended_.store(true, std::memory_order_seq_cst); }
-  bool ended() const { return ended_.load(std::memory_order_seq_cst); }
+  // The agent is gone.
+  void end() { ended_.store(true, std::memory_order_release); }
+  // Whether nobody vouches for the memory any more: to be asked behind each copy, which is worth
+  // nothing then.
+  bool ended() const;
 
  private:
   std::optional<uint64_t> copy(const arena::Found& found, uint32_t begin, MutableBytes to) const;
@@ -62,7 +64,7 @@ class CacheView {
 
   const std::unique_ptr<arena::Reader> reader_;
   arena::TouchLog log_;
-  // Set before anybody can be told of a successor; looked at behind each copy.
+  // Release pairs with the acquire behind each copy. Sooner than the memory's own time, mostly.
   std::atomic<bool> ended_{false};
   engine::DeviceMemory* devices_ = nullptr;  // pin()'s thread's, as the next
   uint32_t pinned_slabs_ = 0;

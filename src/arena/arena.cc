@@ -72,6 +72,17 @@ bool Arena::take_back(const Segment* user, Slabs* slabs) {
   }
 }
 
+bool Arena::set_valid_until(uint64_t time) {
+  const std::lock_guard lock(mutex_);
+  bool any = false;
+  for (const auto& [readers, segment] : segments_) {
+    if (segment->sessions_ == 0) continue;
+    segment->set_valid_until(time);
+    any = true;
+  }
+  return any;
+}
+
 std::vector<std::shared_ptr<Segment>> Arena::segments() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::shared_ptr<Segment>> all;

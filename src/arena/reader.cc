@@ -67,6 +67,12 @@ uint32_t Reader::slabs_offered() const {
   return std::min(load_word(header.slabs, std::memory_order_relaxed), geometry_.slabs_max());
 }
 
+bool Reader::is_valid_at(uint64_t now) const {
+  const auto& header = *reinterpret_cast<const Header*>(index_);
+  // Relaxed: an older value is an earlier time.
+  return now < load_word(header.valid_until, std::memory_order_relaxed);
+}
+
 Found Reader::find(Extent extent) const {
   const uint32_t mask = geometry_.entries - 1;
   auto at = static_cast<uint32_t>(hash_of(extent)) & mask;

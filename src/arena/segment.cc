@@ -36,6 +36,12 @@ int Segment::index_fd() const {
   return index_->fd();
 }
 
+void Segment::set_valid_until(uint64_t time) {
+  auto& header = *reinterpret_cast<Header*>(index_->bytes().data());
+  // Relaxed: see Reader::is_valid_at().
+  LongWord(header.valid_until).store(time, std::memory_order_relaxed);
+}
+
 int Segment::slab_fd(uint32_t number) const {
   const std::lock_guard lock(mutex_);
   return number < slabs_.size() ? slabs_[number]->fd() : -1;

@@ -197,7 +197,25 @@ TEST_F(CachedReads, do_not_outlive_their_agent) {
   EXPECT_TRUE(is_filled(client.memory(), 4096, 77));
 }
 
+// As if the process had stood still while its agent died and another one took over.
+TEST_F(CachedReads, are_not_believed_longer_than_the_agent_vouched_for_them) {
+  const auto began = penstock_now();
+  agent.kill();
+  ASSERT_TRUE(agent.start());
+  EXPECT_GE(penstock_now() - began, 500'000'000u) << "the successor did not wait";
+  Client other;
+  connect(other);
+  const penstock_file writing = other.open("/a", O_RDWR);
+  fill(other.memory(), 4096, 78);
+  ASSERT_EQ(other.run(other.io(PENSTOCK_WRITE, writing, 0, 4096)), 4096);
+  ASSERT_EQ(client.run(client.io(PENSTOCK_READ, file, 0, 4096)), 4096);
+  EXPECT_TRUE(is_filled(client.memory(), 4096, 78));
+}
+
 TEST_F(CachedReads, are_no_loss_to_others_when_an_application_is_killed) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer knows no threads behind a fork";
+#endif
   for (int i = 0; i < 5; ++i) {
     const pid_t child = ::fork();
     if (child == 0) {

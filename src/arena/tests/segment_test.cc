@@ -117,6 +117,16 @@ TEST(Segment, gives_applications_nothing_that_they_could_write) {
   }
 }
 
+TEST(Segment, is_valid_for_as_long_as_its_agent_says) {
+  Rig rig(1);
+  EXPECT_FALSE(rig.reader->is_valid_at(0));
+  EXPECT_TRUE(rig.arena->set_valid_until(100));
+  EXPECT_TRUE(rig.reader->is_valid_at(99));
+  EXPECT_FALSE(rig.reader->is_valid_at(100));
+  rig.segment->set_valid_until(0);
+  EXPECT_FALSE(rig.reader->is_valid_at(1));
+}
+
 TEST(Segment, is_a_miss_where_the_reader_has_not_mapped_the_slab_yet) {
   Rig rig(2, 1);
   ASSERT_EQ(rig.arena->grow(rig.segment), Code::ok);

@@ -35,6 +35,9 @@ class Arena {
   // budget is spent and nothing can be taken back.
   Status grow(const std::shared_ptr<Segment>& segment);
 
+  // Sets the time of all segments that have sessions; false if none has.
+  bool set_valid_until(uint64_t time);
+
   std::vector<std::shared_ptr<Segment>> segments() const;
   std::vector<SegmentStatus> status() const;
 

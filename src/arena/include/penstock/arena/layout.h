@@ -31,7 +31,7 @@ inline constexpr uint32_t kBlocks = kExtentBytes / kBlockBytes;
 // An entry lies at most so far behind the place that its hash names.
 inline constexpr uint32_t kProbesMax = 64;
 
-// What the agent writes once, before anybody else sees the index, and one word that grows.
+// What the agent writes once, before anybody else sees the index, and two words that change.
 struct alignas(64) Header {
   uint64_t magic;
   uint32_t version;
@@ -45,6 +45,10 @@ struct alignas(64) Header {
 
   // Slabs there are; grows only.
   alignas(64) uint32_t slabs;
+
+  // Nanoseconds on CLOCK_MONOTONIC: a copy made by then is as the agent says. It moves this on
+  // while it lives, and no successor of it changes a file before that time has come.
+  alignas(64) uint64_t valid_until;
 };
 
 struct alignas(32) Entry {
@@ -71,11 +75,12 @@ struct alignas(64) TouchLogMemory {
   uint32_t slot[kTouchesMax];
 };
 
-static_assert(sizeof(Header) == 128 && sizeof(Header) <= kHeaderBytes);
+static_assert(sizeof(Header) == 192 && sizeof(Header) <= kHeaderBytes);
 static_assert(offsetof(Header, version) == 8 && offsetof(Header, header_bytes) == 12);
 static_assert(offsetof(Header, total_bytes) == 16 && offsetof(Header, slab_bytes) == 24);
 static_assert(offsetof(Header, slots_max) == 32 && offsetof(Header, entries) == 36);
 static_assert(offsetof(Header, checksums_offset) == 40 && offsetof(Header, slabs) == 64);
+static_assert(offsetof(Header, valid_until) == 128);
 static_assert(sizeof(Entry) == 32);
 static_assert(offsetof(Entry, inode) == 8 && offsetof(Entry, extent) == 16);
 static_assert(offsetof(Entry, slot) == 20 && offsetof(Entry, valid) == 24);

@@ -49,6 +49,10 @@ class Reader {
   // Slabs that the agent has to give by now.
   uint32_t slabs_offered() const;
 
+  // Whether the agent vouches for its memory at `now`, nanoseconds on CLOCK_MONOTONIC. To be asked
+  // after a copy was made, with a time taken then: an agent that has died withdraws nothing.
+  bool is_valid_at(uint64_t now) const;
+
   Found find(Extent extent) const;
   // Whether what was copied since find() is what was found.
   bool still(const Ticket& ticket) const;

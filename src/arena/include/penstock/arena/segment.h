@@ -66,6 +66,10 @@ class Segment {
   int index_fd() const;
   int slab_fd(uint32_t number) const;
 
+  // From now on the memory is valid until then, nanoseconds on CLOCK_MONOTONIC: the caller sees to
+  // it that files are not changed by others before that. 0: it is not to be used any more.
+  void set_valid_until(uint64_t time);
+
   // ---- fills ----
 
   struct Fill {

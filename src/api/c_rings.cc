@@ -32,15 +32,15 @@ int lane_of(penstock_ring* ring, Lane** lane) {
 
 int cancel_on(Lane& lane, uint64_t user_data) {
   int asked = 0;
-  std::vector<DeviceTransfer*> transfers;
+  std::vector<DeviceOperation*> transfers;
   for (const Lane::Target& target : lane.targets(user_data, &transfers)) {
     const Session::Answer answer = lane.ring().session().call(
         wire::CancelOperation{lane.ring().id(), lane.index(), target.slot, target.sequence}, true);
     if (!answer) return fail(answer.error());
     ++asked;
   }
-  for (DeviceTransfer* const transfer : transfers) {
-    transfer->transfers->cancel(*transfer);
+  for (DeviceOperation* const transfer : transfers) {
+    lane.cancel_transfer(*transfer);
     ++asked;
   }
   return asked;
@@ -76,6 +76,14 @@ int penstock_prepare(penstock_ring* ring, const penstock_io* io) {
   const int error = lane_of(ring, &lane);
   if (error != 0) return error;
   return io != nullptr ? lane->prepare(*io) : fail_with(EINVAL, "prepare: no operation");
+}
+
+int penstock_prepare_gather(penstock_ring* ring, const penstock_gather* gather) {
+  Lane* lane = nullptr;
+  const int error = lane_of(ring, &lane);
+  if (error != 0) return error;
+  return gather != nullptr ? lane->prepare_gather(*gather)
+                           : fail_with(EINVAL, "prepare: no operation");
 }
 
 int penstock_submit(penstock_ring* ring) {
@@ -128,6 +136,13 @@ int penstock_lane_prepare(penstock_lane* lane, const penstock_io* io) {
   if (error != 0) return error;
   return io != nullptr ? from_handle(lane)->prepare(*io)
                        : fail_with(EINVAL, "prepare: no operation");
+}
+
+int penstock_lane_prepare_gather(penstock_lane* lane, const penstock_gather* gather) {
+  const int error = check_lane(lane);
+  if (error != 0) return error;
+  return gather != nullptr ? from_handle(lane)->prepare_gather(*gather)
+                           : fail_with(EINVAL, "prepare: no operation");
 }
 
 int penstock_lane_submit(penstock_lane* lane, uint32_t count) {

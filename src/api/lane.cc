@@ -123,13 +123,8 @@ bool Lane::must_move() const {
   return epoch_ != session_.epoch();
 }
 
-int Lane::prepare(const penstock_io& io) {
-  ring::Submission entry{};
-  Region* device_region = nullptr;
-  int error = check(io, &entry, &device_region);
-  if (error == 0 && device_region != nullptr) error = make_transfers();
-  if (error != 0) return error;
-  const std::lock_guard side(submitting_);
+// Takes a slot for an operation that has been checked. With the submitting side locked.
+int Lane::take_place(ring::Submission& entry, Region* device_region, uint32_t* taken) {
   if (must_move()) {
     const std::lock_guard other(waiting_);
     move();
@@ -145,9 +140,24 @@ int Lane::prepare(const penstock_io& io) {
   own.read_to = nullptr;
   own.state.store(State::prepared, std::memory_order_release);
   prepared_[prepared_last_++ & (entries_ - 1)] = slot;
+  *taken = slot;
+  return 0;
+}
+
+int Lane::prepare(const penstock_io& io) {
+  ring::Submission entry{};
+  Region* device_region = nullptr;
+  int error = check(io, &entry, &device_region);
+  if (error != 0) return error;
+  const std::lock_guard side(submitting_);
+  if (device_region != nullptr) make_transfers();
+  uint32_t slot = 0;
+  error = take_place(entry, device_region, &slot);
+  if (error != 0) return error;
   if (device_region != nullptr) {
     prepare_transfer(io, slot);
   } else if (io.operation == PENSTOCK_READ) {
+    Slot& own = slots_[slot];
     own.read_to = reinterpret_cast<const Region*>(io.region)->base + io.region_offset;
     if (view_ != nullptr) view_->prefetch_entry(session_.inode_of(entry.file), entry.offset);
   }
@@ -185,6 +195,7 @@ int Lane::submit(uint32_t count) {
     }
   }
   if (answered) tell_answers();
+  if (!starting_transfers_.empty()) submit_transfers();
   if (session_.dead()) {
     const std::lock_guard other(waiting_);
     fail_all();
@@ -334,14 +345,14 @@ int Lane::wait(penstock_completion* completions, uint32_t max, uint32_t min, uin
 }
 
 std::vector<Lane::Target> Lane::targets(uint64_t user_data,
-                                        std::vector<DeviceTransfer*>* transfers) {
+                                        std::vector<DeviceOperation*>* transfers) {
   const std::lock_guard side(submitting_);
   std::vector<Target> found;
   for (uint32_t i = 0; i < entries_; ++i) {
     if (slots_[i].state.load(std::memory_order_acquire) != State::submitted) continue;
     if (slots_[i].entry.user_data != user_data) continue;
     if (slots_[i].device_region != nullptr) {
-      transfers->push_back(&transfers_[i]);
+      transfers->push_back(&operations_[i]);
     } else {
       found.push_back({i, slots_[i].entry.sequence});
     }

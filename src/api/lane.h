@@ -17,13 +17,18 @@
 #include <vector>
 
 #include "penstock/base.h"
+#include "penstock/engine.h"
 #include "penstock/ring.h"
+
+namespace penstock::route {
+struct Transfer;
+}
 
 namespace penstock::api {
 
 class Ring;
 class Session;
-struct DeviceTransfer;
+struct DeviceOperation;
 struct Region;
 
 // A ring's memory for one connection, with the eventfd that wakes its agent.
@@ -57,6 +62,7 @@ class Lane {
 
   // 0 or a negative errno.
   int prepare(const penstock_io& io);
+  int prepare_gather(const penstock_gather& gather);
   int submit(uint32_t count);
   // `min` is cut to what is in flight if `only_own`: then nobody else submits.
   int wait(penstock_completion* completions, uint32_t max, uint32_t min, uint64_t deadline,
@@ -71,7 +77,8 @@ class Lane {
     uint32_t slot = 0;
     uint32_t sequence = 0;
   };
-  std::vector<Target> targets(uint64_t user_data, std::vector<DeviceTransfer*>* transfers);
+  std::vector<Target> targets(uint64_t user_data, std::vector<DeviceOperation*>* transfers);
+  void cancel_transfer(DeviceOperation& operation);
   // Cancels the operations on GPU memory and waits until they have ended.
   void end_transfers();
 
@@ -97,15 +104,19 @@ class Lane {
 
   int check(const penstock_io& io, ring::Submission* entry, Region** device_region) const;
   int check_region(const penstock_io& io, ring::Submission* entry, Region** device_region) const;
+  int take_place(ring::Submission& entry, Region* device_region, uint32_t* taken);
   bool is_with_agent(uint32_t slot) const;
   uint32_t ready() const;
 
   // lane_transfers.cc: operations on GPU memory
   int check_transfer(const penstock_io& io) const;
-  int make_transfers();
+  int check_gather(const penstock_gather& gather) const;
+  void make_transfers();
   void prepare_transfer(const penstock_io& io, uint32_t slot);
   void start_transfer(uint32_t slot);
-  void transfer_ended(DeviceTransfer& transfer);
+  void submit_transfers();
+  static void transfer_ended(DeviceOperation& operation, const engine::Op& op, uint64_t transferred,
+                             engine::Route route);
   uint32_t take_transfers(penstock_completion* completions, uint32_t max);
   void help_transfers() const;
 
@@ -138,8 +149,9 @@ class Lane {
 
   // Operations on GPU memory, by slot; made when the first is prepared. Slots that have ended go
   // from whoever drives the transfers (one at a time) to the waiting side: a queue of all slots.
-  std::unique_ptr<DeviceTransfer[]> transfers_;
+  std::unique_ptr<DeviceOperation[]> operations_;
   std::vector<uint32_t> ended_transfers_;
+  std::vector<route::Transfer*> starting_transfers_;      // the submitting side's, for one call
   alignas(64) std::atomic<uint32_t> transfers_ended_{0};  // release pairs with acquire in take
   std::atomic<uint32_t> transfers_started_{0};  // relaxed: whoever waits for their end knows them
   uint32_t transfers_taken_ = 0;                // the waiting side's

@@ -1,9 +1,11 @@
 #include "lane_transfers.h"
 
 #include "error.h"
+#include "limits.h"
 #include "session.h"
 
 #include <cerrno>
+#include <cstddef>
 #include <thread>
 
 namespace penstock::api {
@@ -15,28 +17,67 @@ int Lane::check_transfer(const penstock_io& io) const {
   return fail_with(EOPNOTSUPP, "prepare: holes cannot be refused for GPU memory");
 }
 
-int Lane::make_transfers() {
-  const std::lock_guard side(submitting_);
-  if (transfers_ != nullptr) return 0;
-  auto transfers = std::make_unique<DeviceTransfer[]>(entries_);
+int Lane::check_gather(const penstock_gather& gather) const {
+  const auto* const region = reinterpret_cast<const Region*>(gather.region);
+  if (region == nullptr || region->session != &session_) {
+    return fail_with(EINVAL, "prepare: the region is not of this session");
+  }
+  if (!region->device) return fail_with(EOPNOTSUPP, "prepare: lists are for GPU memory");
+  if (session_.access_of(gather.file) == 0)
+    return fail_with(EBADF, "prepare: the file is not open");
+  if (gather.pieces == nullptr || gather.count == 0 || gather.count > limits::kGatherPiecesMax) {
+    return fail_with(EINVAL, "prepare: a list has 1 to 65536 pieces");
+  }
+  for (uint32_t i = 0; i < gather.count; ++i) {
+    const penstock_piece& piece = gather.pieces[i];
+    if (piece.length == 0 || piece.length > route::kListEntryBytesMax ||
+        !range_within(piece.region_offset, piece.length, region->size) ||
+        !range_within(piece.offset, piece.length, limits::kFileBytesMax)) {
+      return fail_with(EINVAL, "prepare: a piece is empty, over 1 MiB, or leaves region or file");
+    }
+  }
+  return 0;
+}
+
+// With the submitting side locked.
+void Lane::make_transfers() {
+  if (operations_ != nullptr) return;
+  auto operations = std::make_unique<DeviceOperation[]>(entries_);
   for (uint32_t i = 0; i < entries_; ++i) {
-    transfers[i].lane = this;
-    transfers[i].slot = i;
-    transfers[i].ended = [](route::Transfer& ended) {
-      auto& self = static_cast<DeviceTransfer&>(ended);
-      self.lane->transfer_ended(self);
+    DeviceOperation& made = operations[i];
+    made.lane = this;
+    made.slot = i;
+    made.single.operation = made.list.operation = &made;
+    made.single.ended = [](route::Transfer& ended) {
+      transfer_ended(*static_cast<DeviceOperation::Single&>(ended).operation, ended,
+                     ended.transferred, ended.route);
+    };
+    made.list.ended = [](route::ListTransfer& ended) {
+      transfer_ended(*static_cast<DeviceOperation::List&>(ended).operation, ended,
+                     ended.transferred, ended.route);
     };
   }
   const std::lock_guard waiters(waiting_);
   ended_transfers_.resize(entries_);
-  transfers_ = std::move(transfers);
-  return 0;
+  starting_transfers_.reserve(entries_);
+  operations_ = std::move(operations);
 }
 
+namespace {
+
+engine::Time time_of(uint64_t deadline) {
+  if (deadline == 0 || deadline == PENSTOCK_FOREVER) return engine::kNever;
+  return engine::Time(engine::Duration(static_cast<int64_t>(deadline)));
+}
+
+}  // namespace
+
 void Lane::prepare_transfer(const penstock_io& io, uint32_t slot) {
-  DeviceTransfer& transfer = transfers_[slot];
+  DeviceOperation& operation = operations_[slot];
   Region* const region = slots_[slot].device_region;
-  transfer.region = region;
+  operation.region = region;
+  operation.is_list = false;
+  route::Transfer& transfer = operation.single;
   transfer.write = io.operation == PENSTOCK_WRITE;
   transfer.durable = (io.flags & PENSTOCK_DURABLE) != 0;
   transfer.file = static_cast<uint32_t>(io.file);
@@ -45,30 +86,76 @@ void Lane::prepare_transfer(const penstock_io& io, uint32_t slot) {
   transfer.memory.data += io.region_offset;
   transfer.memory.length = io.length;
   transfer.only = static_cast<engine::Route>(io.route);
-  transfer.deadline = engine::kNever;
-  if (io.deadline != 0 && io.deadline != PENSTOCK_FOREVER) {
-    transfer.deadline = engine::Time(engine::Duration(static_cast<int64_t>(io.deadline)));
-  }
+  transfer.deadline = time_of(io.deadline);
+}
+
+int Lane::prepare_gather(const penstock_gather& gather) {
+  static_assert(sizeof(penstock_piece) == sizeof(route::ListEntry) &&
+                offsetof(penstock_piece, region_offset) == offsetof(route::ListEntry, target) &&
+                offsetof(penstock_piece, length) == offsetof(route::ListEntry, length) &&
+                offsetof(penstock_piece, done) == offsetof(route::ListEntry, done));
+  int error = check_gather(gather);
+  if (error != 0) return error;
+  auto* const region = reinterpret_cast<Region*>(gather.region);
+  ring::Submission entry{};
+  entry.operation = PENSTOCK_READ;
+  entry.file = static_cast<uint32_t>(gather.file);
+  entry.user_data = gather.user_data;
+  const std::lock_guard side(submitting_);
+  make_transfers();
+  uint32_t slot = 0;
+  error = take_place(entry, region, &slot);
+  if (error != 0) return error;
+  DeviceOperation& operation = operations_[slot];
+  operation.region = region;
+  operation.is_list = true;
+  operation.list.file = static_cast<uint32_t>(gather.file);
+  operation.list.memory = *region->device;
+  operation.list.entries = {reinterpret_cast<route::ListEntry*>(gather.pieces), gather.count};
+  operation.list.deadline = time_of(gather.deadline);
+  return 0;
 }
 
 void Lane::start_transfer(uint32_t slot) {
-  DeviceTransfer& transfer = transfers_[slot];
+  DeviceOperation& operation = operations_[slot];
   transfers_started_.fetch_add(1, std::memory_order_relaxed);
   // Release with the acquire of whoever waits until the region is not used any more.
-  transfer.region->transfers.fetch_add(1, std::memory_order_acq_rel);
-  session_.transfers()->submit(transfer);
+  operation.region->transfers.fetch_add(1, std::memory_order_acq_rel);
+  if (operation.is_list) {
+    session_.transfers()->submit(operation.list);
+  } else {
+    starting_transfers_.push_back(&operation.single);
+  }
+}
+
+void Lane::submit_transfers() {
+  session_.transfers()->submit(starting_transfers_);
+  starting_transfers_.clear();
+}
+
+void Lane::cancel_transfer(DeviceOperation& operation) {
+  if (operation.is_list) {
+    session_.transfers()->cancel(operation.list);
+  } else {
+    session_.transfers()->cancel(operation.single);
+  }
 }
 
 // In the thread that drives the transfers.
-void Lane::transfer_ended(DeviceTransfer& transfer) {
-  transfer.region->transfers.fetch_sub(1, std::memory_order_acq_rel);
-  const uint32_t ended = transfers_ended_.load(std::memory_order_relaxed);
-  ended_transfers_[ended & (entries_ - 1)] = transfer.slot;
-  transfers_ended_.store(ended + 1, std::memory_order_release);
+void Lane::transfer_ended(DeviceOperation& operation, const engine::Op& op, uint64_t transferred,
+                          engine::Route route) {
+  Lane& lane = *operation.lane;
+  operation.result =
+      op.status.ok() ? static_cast<int64_t>(transferred) : -int64_t{op.status.to_errno()};
+  operation.route = route;
+  operation.region->transfers.fetch_sub(1, std::memory_order_acq_rel);
+  const uint32_t ended = lane.transfers_ended_.load(std::memory_order_relaxed);
+  lane.ended_transfers_[ended & (lane.entries_ - 1)] = operation.slot;
+  lane.transfers_ended_.store(ended + 1, std::memory_order_release);
   // As wake.h: the waiter sets its word and then looks at roused_, this side the other way round.
-  roused_.store(true, std::memory_order_seq_cst);
-  const std::lock_guard lock(queues_mutex_);
-  if (queues_.is_asleep()) queues_.rouse();
+  lane.roused_.store(true, std::memory_order_seq_cst);
+  const std::lock_guard lock(lane.queues_mutex_);
+  if (lane.queues_.is_asleep()) lane.queues_.rouse();
 }
 
 uint32_t Lane::take_transfers(penstock_completion* completions, uint32_t max) {
@@ -76,14 +163,12 @@ uint32_t Lane::take_transfers(penstock_completion* completions, uint32_t max) {
   const uint32_t ended = transfers_ended_.load(std::memory_order_acquire);
   while (count < max && transfers_taken_ != ended) {
     const uint32_t slot = ended_transfers_[transfers_taken_++ & (entries_ - 1)];
-    const DeviceTransfer& transfer = transfers_[slot];
-    const int64_t result = transfer.status.ok() ? static_cast<int64_t>(transfer.transferred)
-                                                : -int64_t{transfer.status.to_errno()};
+    const DeviceOperation& operation = operations_[slot];
     completions[count++] = {
-        slots_[slot].entry.user_data, result, static_cast<uint8_t>(transfer.route), {}};
+        slots_[slot].entry.user_data, operation.result, static_cast<uint8_t>(operation.route), {}};
     give_free_slot(slot);
   }
-  in_flight_.fetch_sub(count, std::memory_order_release);
+  if (count > 0) in_flight_.fetch_sub(count, std::memory_order_release);
   return count;
 }
 
@@ -101,15 +186,15 @@ void Lane::help_transfers() const {
 }
 
 void Lane::end_transfers() {
-  std::vector<DeviceTransfer*> running;
+  std::vector<DeviceOperation*> running;
   {
     const std::lock_guard side(submitting_);
     for (uint32_t i = 0; i < entries_; ++i) {
       const bool submitted = slots_[i].state.load(std::memory_order_acquire) == State::submitted;
-      if (submitted && slots_[i].device_region != nullptr) running.push_back(&transfers_[i]);
+      if (submitted && slots_[i].device_region != nullptr) running.push_back(&operations_[i]);
     }
   }
-  for (DeviceTransfer* const transfer : running) session_.transfers()->cancel(*transfer);
+  for (DeviceOperation* const operation : running) cancel_transfer(*operation);
   while (transfers_ended_.load(std::memory_order_acquire) !=
          transfers_started_.load(std::memory_order_relaxed)) {
     session_.transfers()->help();

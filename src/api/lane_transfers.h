@@ -7,11 +7,24 @@
 
 namespace penstock::api {
 
-// One for each slot of a lane that uses GPU memory.
-struct DeviceTransfer : route::Transfer {
+// One for each slot of a lane that uses GPU memory: a transfer, or a list of small reads.
+struct DeviceOperation {
+  struct Single : route::Transfer {
+    DeviceOperation* operation = nullptr;
+  };
+  struct List : route::ListTransfer {
+    DeviceOperation* operation = nullptr;
+  };
+
+  Single single;
+  List list;
+  bool is_list = false;
   Lane* lane = nullptr;
   Region* region = nullptr;
   uint32_t slot = 0;
+  // How it ended.
+  int64_t result = 0;
+  engine::Route route = engine::Route::none;
 };
 
 }  // namespace penstock::api

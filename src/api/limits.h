@@ -47,6 +47,9 @@ inline constexpr uint32_t kHitsPerTouch = 4;
 inline constexpr uint32_t kSpinLooks = 100;
 inline constexpr uint64_t kSpinNanoseconds = 5000;
 
+// Pieces of one list: what a few launches of the gather kernel take.
+inline constexpr uint32_t kGatherPiecesMax = 65536;
+
 // Pinned memory of a session that uses GPUs, through which bytes of disks go: as much as keeps a
 // few fast drives busy. Reads in flight below it: what that memory holds in small slots, and more.
 inline constexpr uint64_t kTransferSlotsBytes = 64 * kMiB;

@@ -64,15 +64,16 @@ void RingSource::sleep(engine::Time deadline) {
 CacheView* RingSource::view() {
   CacheMap& map = session_.cache();
   const uint64_t serial = map.serial();
-  if (serial != serial_) {
-    if (const auto old = held_.find(serial_); old != held_.end() && old->second.uses == 0) {
-      held_.erase(old);
-    }
-    serial_ = serial;
-    if (std::shared_ptr<CacheView> newest = map.view()) held_[serial] = {std::move(newest), 0};
+  if (serial == serial_) [[likely]]
+    return newest_ != nullptr ? newest_->view.get() : nullptr;
+  if (newest_ != nullptr && newest_->uses == 0) held_.erase(serial_);
+  serial_ = serial;
+  newest_ = nullptr;
+  if (std::shared_ptr<CacheView> view = map.view()) {
+    newest_ = &held_[serial];
+    *newest_ = {.view = std::move(view), .serial = serial, .uses = 0};
   }
-  const auto found = held_.find(serial_);
-  return found != held_.end() ? found->second.view.get() : nullptr;
+  return newest_ != nullptr ? newest_->view.get() : nullptr;
 }
 
 bool RingSource::find(uint32_t file, uint64_t offset, uint64_t length, route::Resident* resident) {
@@ -110,14 +111,18 @@ bool RingSource::find(uint32_t file, uint64_t offset, uint64_t length, route::Re
   resident->ticket[0] = ticket;
   resident->ticket[1] = inode.value;
   resident->ticket[2] = uint64_t{number} << 32 | count;
-  resident->ticket[3] = serial_;
-  ++held_[serial_].uses;
+  resident->ticket[3] = reinterpret_cast<uint64_t>(newest_);
+  ++newest_->uses;
   return true;
+}
+
+void RingSource::prefetch(uint32_t file, uint64_t offset) {
+  if (const CacheView* const cache = view()) cache->prefetch_entry(session_.inode_of(file), offset);
 }
 
 // Each extent's entry must be as it was, which one number over all of them tells.
 bool RingSource::still_there(const route::Resident& resident) {
-  const CacheView& cache = *held_[resident.ticket[3]].view;
+  const CacheView& cache = *reinterpret_cast<const Held*>(resident.ticket[3])->view;
   const InodeId inode(resident.ticket[1]);
   const auto number = static_cast<uint32_t>(resident.ticket[2] >> 32);
   const auto count = static_cast<uint32_t>(resident.ticket[2]);
@@ -133,8 +138,8 @@ bool RingSource::still_there(const route::Resident& resident) {
 }
 
 void RingSource::release(const route::Resident& resident) {
-  const auto found = held_.find(resident.ticket[3]);
-  if (--found->second.uses == 0 && found->first != serial_) held_.erase(found);
+  auto* const held = reinterpret_cast<Held*>(resident.ticket[3]);
+  if (--held->uses == 0 && held != newest_) held_.erase(held->serial);
 }
 
 }  // namespace penstock::api

@@ -17,6 +17,7 @@ class RingSource final : public route::HostSource {
   void submit(route::HostIo& io) override;
   // In the node cache, where GPUs reach it.
   bool find(uint32_t file, uint64_t offset, uint64_t length, route::Resident* resident) override;
+  void prefetch(uint32_t file, uint64_t offset) override;
   bool still_there(const route::Resident& resident) override;
   void release(const route::Resident& resident) override;
   bool poll() override;
@@ -28,6 +29,7 @@ class RingSource final : public route::HostSource {
   // A view of the node cache, as long as copies out of it may be under way.
   struct Held {
     std::shared_ptr<CacheView> view;
+    uint64_t serial = 0;
     uint64_t uses = 0;
   };
 
@@ -42,6 +44,7 @@ class RingSource final : public route::HostSource {
   Session& session_;
   std::map<uint64_t, Held> held_;  // by the map's serial: the newest, and those still in use
   uint64_t serial_ = 0;            // of the newest
+  Held* newest_ = nullptr;         // null: there is no cache, or not yet
   CacheView::Hits hits_;
 };
 

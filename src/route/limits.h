@@ -37,6 +37,13 @@ static_assert(kEngineCopyBytesMax / kBlockBytes + 1 <= engine::kCopyChecksMax);
 inline constexpr uint64_t kGatherBytesMax = 1 * kMiB;
 static_assert(kGatherBytesMax / kBlockBytes + 2 <= engine::kCopyPiecesMax);
 
+// Lists on their way: enough batches to have one collected while others run, and single reads for
+// what is not in memory, as many as a disk likes.
+inline constexpr uint32_t kGatherBatches = 16;
+inline constexpr uint32_t kGatherSingles = 512;
+// So many entries ahead the source is told what will be looked for.
+inline constexpr size_t kGatherAhead = 8;
+
 // How long the thread of transfers polls after its last work, and how often it looks after copies
 // when it does not: each look costs some microseconds, a copy of 16 MiB takes 300.
 inline constexpr std::chrono::microseconds kTransferSpin{20};

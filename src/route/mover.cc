@@ -87,7 +87,7 @@ void Mover::cancel_all() {
 }
 
 bool Mover::poll() {
-  if (operations_ == 0) return false;
+  if (operations_ == 0 && !lanes_->busy()) return false;
   if (loop_.now() >= next_deadline_) check_deadlines();
   bool worked = lanes_->poll();
   worked |= start_pieces();

@@ -20,7 +20,11 @@ Outcome<std::unique_ptr<Transfers>> Transfers::start(engine::DeviceMemory& devic
   made->slots_ = config.slots;
   made->source_ = make_source(made->loop_);
   made->mover_ = std::make_unique<Mover>(made->loop_, devices, *made->source_, config);
+  made->gatherer_ = std::make_unique<Gatherer>(made->loop_, *made->mover_, *made->source_,
+                                               made->mover_->lanes(), config.verify);
+  // What one finds to do the next can take up in the same turn; the mover polls the lanes.
   made->loop_.add(*made->source_);
+  made->loop_.add(*made->gatherer_);
   made->loop_.add(*made->mover_);
   made->thread_ = std::thread([&self = *made] { self.loop(); });
   return made;
@@ -32,7 +36,7 @@ Transfers::~Transfers() {
       const std::lock_guard lock(drive_);
       drive();
       mover_->cancel_all();
-      while (!mover_->idle()) {
+      while (!mover_->idle() || !gatherer_->idle()) {
         if (!loop_.poll()) std::this_thread::yield();
       }
       drive();
@@ -40,8 +44,10 @@ Transfers::~Transfers() {
     loop_.stop();
     thread_.join();
     loop_.remove(*mover_);
+    loop_.remove(*gatherer_);
     loop_.remove(*source_);
   }
+  gatherer_.reset();
   mover_.reset();
   source_.reset();
   if (!slots_.empty()) devices_.unpin(slots_);
@@ -74,20 +80,44 @@ void Transfers::begin(Transfer& transfer) {
   mover_->submit(transfer);
 }
 
-// Somebody else drives: the transfer is its own message to whoever takes the next turn.
-void Transfers::hand_over(Transfer& transfer) {
+void Transfers::begin(ListTransfer& transfer) {
   transfer.completion = [](engine::Op& op) {
-    auto& self = static_cast<Transfer&>(op);
+    auto& self = static_cast<ListTransfer&>(op);
+    self.ended(self);
+  };
+  gatherer_->submit(transfer);
+}
+
+// Somebody else drives: the transfer is its own message to whoever takes the next turn.
+template <class AnyTransfer>
+void Transfers::hand_over(AnyTransfer& transfer) {
+  transfer.completion = [](engine::Op& op) {
+    auto& self = static_cast<AnyTransfer&>(op);
     self.transfers->begin(self);
   };
   loop_.complete_remote(transfer, Code::ok);
 }
 
-void Transfers::submit(Transfer& transfer) {
+void Transfers::submit(ListTransfer& transfer) {
   transfer.transfers = this;
   const std::unique_lock lock(drive_, std::try_to_lock);
   if (!lock.owns_lock()) return hand_over(transfer);
   begin(transfer);
+  drive();
+  leave();
+}
+
+void Transfers::submit(std::span<Transfer* const> transfers) {
+  const std::unique_lock lock(drive_, std::try_to_lock);
+  for (Transfer* const transfer : transfers) {
+    transfer->transfers = this;
+    if (lock.owns_lock()) {
+      begin(*transfer);
+    } else {
+      hand_over(*transfer);
+    }
+  }
+  if (!lock.owns_lock()) return;
   drive();
   leave();
 }
@@ -141,6 +171,14 @@ void Transfers::cancel(Transfer& transfer) {
   // It may still be on its way to the mover.
   drive();
   mover_->cancel(transfer);
+  drive();
+  leave();
+}
+
+void Transfers::cancel(ListTransfer& transfer) {
+  const std::lock_guard lock(drive_);
+  drive();
+  gatherer_->cancel(transfer);
   drive();
   leave();
 }

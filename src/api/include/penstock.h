@@ -228,6 +228,27 @@ PENSTOCK_API int penstock_ring_destroy(penstock_ring* ring);
    lane is full, wait for completions first. -EINVAL, -EBADF: it could not possibly succeed.
    -EUSERS: all lanes belong to other threads. */
 PENSTOCK_API int penstock_prepare(penstock_ring* ring, const penstock_io* io);
+/* One operation that reads many pieces of a file, for GPU memory; `count` is 1 to 65536. Its result
+   is the sum of the bytes, and each piece says in `done` how many are its own. After an error the
+   pieces with `done` equal to their length are good. `pieces` stay the caller's, and as they are,
+   until the completion. -EOPNOTSUPP: the region is host memory. */
+typedef struct penstock_piece {
+  uint64_t offset;        /* in the file, bytes */
+  uint64_t region_offset; /* bytes */
+  uint32_t length;        /* bytes, 1 to 1 MiB */
+  uint32_t done;          /* out */
+} penstock_piece;
+
+typedef struct penstock_gather {
+  penstock_file file;
+  uint32_t count;
+  penstock_piece* pieces;
+  penstock_region* region;
+  uint64_t deadline; /* as in penstock_io */
+  uint64_t user_data;
+} penstock_gather;
+
+PENSTOCK_API int penstock_prepare_gather(penstock_ring* ring, const penstock_gather* gather);
 /* Makes what the calling thread prepared visible; returns how many. Wakes the agent if it sleeps.
  */
 PENSTOCK_API int penstock_submit(penstock_ring* ring);
@@ -259,6 +280,7 @@ PENSTOCK_API int penstock_lane_claim(penstock_ring* ring, penstock_lane** lane);
 PENSTOCK_API int penstock_lane_release(penstock_lane* lane);
 /* -ECONNRESET: the agent is gone for good and the operation was not taken. */
 PENSTOCK_API int penstock_lane_prepare(penstock_lane* lane, const penstock_io* io);
+PENSTOCK_API int penstock_lane_prepare_gather(penstock_lane* lane, const penstock_gather* gather);
 /* Makes the oldest `count` of what was prepared visible, or all if there are fewer; returns how
    many. When the agent is gone for good they complete with -ECONNRESET. */
 PENSTOCK_API int penstock_lane_submit(penstock_lane* lane, uint32_t count);

@@ -312,6 +312,51 @@ TEST_F(CachedDeviceReads, take_the_route_that_fits_or_the_one_that_is_wanted) {
   EXPECT_EQ(read(kFileBytes, 4096, 0), 0);
 }
 
+TEST_F(CachedDeviceReads, of_a_list_arrive_as_one_operation) {
+  std::vector<penstock_piece> pieces;
+  for (uint64_t i = 0; i < 3000; ++i) {
+    const uint64_t offset = random_.below(kFileBytes);
+    pieces.push_back({offset, i * 4096, 1 + static_cast<uint32_t>(i % 4096), 0});
+  }
+  penstock_gather gather{};
+  gather.file = file_;
+  gather.count = static_cast<uint32_t>(pieces.size());
+  gather.pieces = pieces.data();
+  gather.region = gpu_;
+  gather.user_data = 9;
+  ASSERT_EQ(penstock_prepare_gather(client_.ring, &gather), 0) << penstock_last_error();
+  ASSERT_EQ(penstock_submit(client_.ring), 1);
+  penstock_completion completion{};
+  ASSERT_EQ(penstock_wait(client_.ring, &completion, 1, 1, Client::in_seconds(30)), 1);
+  EXPECT_EQ(completion.user_data, 9U);
+  EXPECT_EQ(completion.route, PENSTOCK_ROUTE_DEVICE_GATHER);
+  int64_t sum = 0;
+  std::vector<std::byte> all(kFileBytes);
+  fill(all.data(), kFileBytes, 1);
+  for (const penstock_piece& piece : pieces) {
+    ASSERT_EQ(piece.done, std::min<uint64_t>(piece.length, kFileBytes - piece.offset));
+    std::vector<std::byte> got(piece.done);
+    gpus_.peek(static_cast<std::byte*>(penstock_region_base(gpu_)) + piece.region_offset, got);
+    ASSERT_TRUE(
+        std::equal(got.begin(), got.end(), all.begin() + static_cast<int64_t>(piece.offset)));
+    sum += piece.done;
+  }
+  EXPECT_EQ(completion.result, sum);
+
+  const auto refused = [&](auto change) {
+    penstock_gather wrong = gather;
+    change(wrong);
+    return penstock_prepare_gather(client_.ring, &wrong);
+  };
+  EXPECT_EQ(refused([](penstock_gather& g) { g.count = 0; }), -EINVAL);
+  EXPECT_EQ(refused([](penstock_gather& g) { g.count = 65537; }), -EINVAL);
+  EXPECT_EQ(refused([](penstock_gather& g) { g.pieces = nullptr; }), -EINVAL);
+  EXPECT_EQ(refused([](penstock_gather& g) { g.file = 99; }), -EBADF);
+  EXPECT_EQ(refused([&](penstock_gather& g) { g.region = client_.region; }), -EOPNOTSUPP);
+  pieces[7].region_offset = 16 * kMiB - 1;
+  EXPECT_EQ(refused([](penstock_gather&) {}), -EINVAL);
+}
+
 TEST_F(CachedDeviceReads, are_never_older_than_a_write_that_returned) {
   for (uint64_t seed = 2; seed < 12; ++seed) {
     write(seed);

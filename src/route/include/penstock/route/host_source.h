@@ -48,6 +48,11 @@ class HostSource : public engine::Poller {
   // or a little more; false when nothing does. What was found stays mapped and pinned, whatever
   // bytes come to lie there, until release().
   virtual bool find(uint32_t file, uint64_t offset, uint64_t length, Resident* resident) = 0;
+  // Starts to bring into the processor's cache what find() will look at.
+  virtual void prefetch(uint32_t file, uint64_t offset) {
+    (void)file;
+    (void)offset;
+  }
   virtual bool still_there(const Resident& resident) = 0;
   virtual void release(const Resident& resident) = 0;
 

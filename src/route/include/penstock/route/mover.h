@@ -78,6 +78,8 @@ class Mover final : public engine::Poller {
   // Copies are under way, whose end wakes nobody: poll() again soon.
   bool copies_in_flight() const { return lanes_->busy(); }
   bool idle() const { return operations_ == 0; }
+  // For copies of others, which share launches with this one's; polled here.
+  engine::CopyLanes& lanes() { return *lanes_; }
 
  private:
   struct Piece;

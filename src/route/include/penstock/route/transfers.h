@@ -8,9 +8,11 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 
 #include "penstock/engine.h"
+#include "penstock/route/gatherer.h"
 #include "penstock/route/host_source.h"
 #include "penstock/route/mover.h"
 
@@ -25,6 +27,12 @@ struct Transfer : TransferOp {
   Transfers* transfers = nullptr;  // set by submit() and run()
 };
 
+// A list of its caller, who keeps it, and its entries, until `ended` was called.
+struct ListTransfer : GatherOp {
+  void (*ended)(ListTransfer&) = nullptr;  // as Transfer's
+  Transfers* transfers = nullptr;
+};
+
 class Transfers final : private engine::Parker {
  public:
   using MakeSource = std::function<std::unique_ptr<HostSource>(engine::Loop&)>;
@@ -36,14 +44,21 @@ class Transfers final : private engine::Parker {
   // Ends what is in progress, with cancelled where it can be.
   ~Transfers() override;
 
-  // Thread safe. Makes progress whether somebody waits or not.
-  void submit(Transfer& transfer);
+  // Thread safe. Makes progress whether somebody waits or not. Of several that are submitted
+  // together the small ones go together.
+  void submit(std::span<Transfer* const> transfers);
+  void submit(Transfer& transfer) {
+    Transfer* const one = &transfer;
+    submit({&one, 1});
+  }
+  void submit(ListTransfer& transfer);
   // Thread safe. Returns when the transfer has ended; the calling thread drives. Nothing is
   // allocated, and no other thread is woken if all goes by copies.
   void run(Transfer& transfer);
   // Thread safe; blocks while another thread drives. The transfer was submitted, and may have
   // ended.
   void cancel(Transfer& transfer);
+  void cancel(ListTransfer& transfer);
   // Does what can be done now, if nobody else is at it.
   void help();
   // Returns when every `ended` that had begun has returned.
@@ -53,7 +68,9 @@ class Transfers final : private engine::Parker {
   explicit Transfers(engine::DeviceMemory& devices);
   void loop();
   void begin(Transfer& transfer);
-  void hand_over(Transfer& transfer);
+  void begin(ListTransfer& transfer);
+  template <class AnyTransfer>
+  void hand_over(AnyTransfer& transfer);
   void drive();
   void leave();
   void park(engine::Time deadline) override;
@@ -65,6 +82,7 @@ class Transfers final : private engine::Parker {
   engine::Loop loop_;
   std::unique_ptr<HostSource> source_;
   std::unique_ptr<Mover> mover_;
+  std::unique_ptr<Gatherer> gatherer_;
   // Held by whoever is inside the loop. Not while its thread sleeps.
   std::mutex drive_;
   std::thread thread_;

@@ -1,0 +1,243 @@
+#include "penstock/route/gatherer.h"
+
+#include "limits.h"
+
+#include <algorithm>
+
+namespace penstock::route {
+
+using engine::Route;
+
+// Entries that lie in memory, on their way in one copy operation.
+struct Gatherer::Batch : ListNode {
+  struct Entry {
+    uint32_t index = 0;
+    uint32_t length = 0;
+    Resident resident;
+  };
+  explicit Batch(Gatherer& owner) : gatherer(owner) {}
+
+  Gatherer& gatherer;
+  GatherOp* op = nullptr;
+  engine::CopyOp copy;
+  // Keep their memory from use to use.
+  std::vector<Entry> entries;
+  std::vector<engine::CopyPiece> pieces;
+  std::vector<engine::BlockCheck> checks;
+};
+
+// An entry that goes through the mover.
+struct Gatherer::Single : TransferOp {
+  GatherOp* op = nullptr;
+  Gatherer* gatherer = nullptr;
+  uint32_t index = 0;
+};
+
+Gatherer::Gatherer(engine::Loop& loop, Mover& mover, HostSource& source, engine::CopyLanes& lanes,
+                   bool verify)
+    : loop_(loop), mover_(mover), source_(source), lanes_(lanes), verify_(verify) {
+  for (uint32_t i = 0; i < limits::kGatherBatches; ++i) {
+    batches_.push_back(std::make_unique<Batch>(*this));
+    free_batches_.push_back(*batches_.back());
+  }
+  for (uint32_t i = 0; i < limits::kGatherSingles; ++i) {
+    singles_.push_back(std::make_unique<Single>());
+    singles_.back()->gatherer = this;
+    free_singles_.push_back(*singles_.back());
+  }
+}
+
+Gatherer::~Gatherer() {
+  ASSERT(idle());
+  while (free_batches_.pop_front() != nullptr) {
+  }
+  while (free_singles_.pop_front() != nullptr) {
+  }
+}
+
+void Gatherer::submit(GatherOp& op) {
+  op.progress = {};
+  op.transferred = 0;
+  op.route = Route::none;
+  for (ListEntry& entry : op.entries) entry.done = 0;
+  ++operations_;
+  waiting_.push_back(op);
+}
+
+void Gatherer::cancel(GatherOp& op) {
+  if (op.progress.error.ok()) op.progress.error = Code::cancelled;
+  op.progress.next = op.entries.size();
+}
+
+bool Gatherer::poll() {
+  bool worked = false;
+  while (!again_.empty()) {
+    Batch& batch = again_.front();
+    while (!batch.entries.empty() && start_single(*batch.op, batch.entries.back().index)) {
+      batch.entries.pop_back();
+      worked = true;
+    }
+    if (!batch.entries.empty()) break;
+    again_.pop_front();
+    free_batches_.push_front(batch);
+    --batch.op->progress.in_flight;
+    end_if_done(*batch.op);
+  }
+  while (!waiting_.empty() && start(waiting_.front())) {
+    GatherOp& op = *waiting_.pop_front();
+    worked = true;
+    if (op.progress.next < op.entries.size()) {
+      waiting_.push_back(op);
+    } else {
+      end_if_done(op);
+    }
+  }
+  return worked;
+}
+
+// One batch of the operation; false when there is no room for anything.
+bool Gatherer::start(GatherOp& op) {
+  if (op.progress.next == op.entries.size()) return true;
+  Batch* const batch = free_batches_.pop_front();
+  if (batch == nullptr) return false;
+  batch->op = &op;
+  batch->entries.clear();
+  batch->pieces.clear();
+  batch->checks.clear();
+  const bool worked = fill(op, *batch);
+  if (batch->entries.empty()) {
+    free_batches_.push_front(*batch);
+    return worked;
+  }
+  ++op.progress.in_flight;
+  batch->copy.device = op.memory.device;
+  batch->copy.means = engine::CopyMeans::kernel;
+  batch->copy.pieces = batch->pieces;
+  batch->copy.checks = batch->checks;
+  batch->copy.allocation = op.memory.allocation;
+  batch->copy.owner = batch;
+  batch->copy.completion = [](engine::Op& done) {
+    auto& self = done.owner_as<Batch>();
+    self.gatherer.batch_done(self);
+  };
+  lanes_.submit(batch->copy);
+  return true;
+}
+
+// Takes entries into the batch until it is full; those that are not in memory go their own way.
+bool Gatherer::fill(GatherOp& op, Batch& batch) {
+  const size_t before = op.progress.next;
+  while (op.progress.next < op.entries.size()) {
+    const auto index = static_cast<uint32_t>(op.progress.next);
+    const size_t ahead = op.progress.next + limits::kGatherAhead;
+    if (ahead < op.entries.size()) source_.prefetch(op.file, op.entries[ahead].offset);
+    const ListEntry& entry = op.entries[index];
+    const uint64_t blocks = entry.length / kBlockBytes + 2;
+    if (batch.pieces.size() + blocks > engine::kCopyPiecesMax) break;
+    Resident resident;
+    const bool found = source_.find(op.file, entry.offset, entry.length, &resident);
+    if (found && (resident.length >= entry.length || resident.ends_file)) {
+      batch.entries.push_back(
+          {index, static_cast<uint32_t>(std::min<uint64_t>(entry.length, resident.length)),
+           resident});
+      add(batch, entry, resident);
+    } else {
+      if (found) source_.release(resident);
+      if (!start_single(op, index)) break;
+    }
+    ++op.progress.next;
+  }
+  return op.progress.next > before;
+}
+
+// A piece, and its check, for each block that the entry has a part of.
+void Gatherer::add(Batch& batch, const ListEntry& entry, const Resident& resident) {
+  const std::byte* source = resident.data;
+  std::byte* target = batch.op->memory.data + entry.target;
+  uint64_t left = batch.entries.back().length;
+  uint64_t step = kBlockBytes - entry.offset % kBlockBytes;
+  for (size_t block = 0; left > 0; ++block) {
+    step = std::min(step, left);
+    batch.pieces.push_back({source, target, step});
+    if (verify_) {
+      const bool known = step == kBlockBytes && resident.checksums != nullptr;
+      const uint32_t crc = known ? resident.checksums[block] : crc32c({source, step});
+      batch.checks.push_back({target, static_cast<uint32_t>(step), crc});
+    }
+    source += step;
+    target += step;
+    left -= step;
+    step = kBlockBytes;
+  }
+}
+
+bool Gatherer::start_single(GatherOp& op, uint32_t index) {
+  Single* const single = free_singles_.pop_front();
+  if (single == nullptr) return false;
+  const ListEntry& entry = op.entries[index];
+  single->op = &op;
+  single->index = index;
+  single->file = op.file;
+  single->offset = entry.offset;
+  single->memory = op.memory;
+  single->memory.data += entry.target;
+  single->memory.length = entry.length;
+  single->deadline = op.deadline;
+  single->completion = [](engine::Op& done) {
+    auto& self = static_cast<Single&>(done);
+    self.gatherer->single_done(self);
+  };
+  ++op.progress.in_flight;
+  mover_.submit(*single);
+  return true;
+}
+
+void Gatherer::single_done(Single& single) {
+  GatherOp& op = *single.op;
+  op.entries[single.index].done = static_cast<uint32_t>(single.transferred);
+  op.transferred += single.transferred;
+  op.route = engine::worse(op.route, single.route);
+  if (op.progress.error.ok()) op.progress.error = single.status;
+  free_singles_.push_front(single);
+  --op.progress.in_flight;
+  end_if_done(op);
+}
+
+void Gatherer::batch_done(Batch& batch) {
+  GatherOp& op = *batch.op;
+  const Status status = batch.copy.status;
+  // Which entries did not verify, and whether they had been replaced, is found out one by one.
+  const bool doubtful = status == Code::corrupt;
+  if (!status.ok() && !doubtful && op.progress.error.ok()) {
+    op.progress.error = status == Code::peer_gone ? Status(Code::io_error) : status;
+  }
+  size_t left = 0;
+  for (const Batch::Entry& entry : batch.entries) {
+    const bool good = status.ok() && source_.still_there(entry.resident);
+    source_.release(entry.resident);
+    if (good) {
+      op.entries[entry.index].done = entry.length;
+      op.transferred += entry.length;
+      op.route = engine::worse(op.route, Route::device_gather);
+    } else if (status.ok() || doubtful) {
+      batch.entries[left++].index = entry.index;
+    }
+  }
+  batch.entries.resize(left);
+  if (left > 0) {
+    again_.push_back(batch);
+    return;
+  }
+  free_batches_.push_front(batch);
+  --op.progress.in_flight;
+  end_if_done(op);
+}
+
+void Gatherer::end_if_done(GatherOp& op) {
+  if (op.progress.in_flight > 0 || op.progress.next < op.entries.size()) return;
+  if (static_cast<ListNode&>(op).linked()) return;
+  --operations_;
+  loop_.complete(op, op.progress.error);
+}
+
+}  // namespace penstock::route

@@ -1,0 +1,86 @@
+// Gatherer: many small reads of one file into device memory, as one operation.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "penstock/engine.h"
+#include "penstock/route/host_source.h"
+#include "penstock/route/mover.h"
+
+namespace penstock::route {
+
+// One piece of the file for one place. The layout is that of penstock_piece in the C API.
+struct ListEntry {
+  uint64_t offset = 0;  // in the file, bytes
+  uint64_t target = 0;  // in the operation's memory, bytes
+  uint32_t length = 0;  // bytes, up to kListEntryBytesMax
+  uint32_t done = 0;    // out: bytes; fewer where the file ends
+};
+static_assert(sizeof(ListEntry) == 24);
+
+inline constexpr uint32_t kListEntryBytesMax = 1024 * 1024;
+
+// Ends as a TransferOp does, with the first error that was met; entries whose `done` is their
+// length, or ends at the end of the file, are good all the same.
+struct GatherOp : engine::Op {
+  uint32_t file = 0;
+  engine::DeviceSpan memory;
+  std::span<ListEntry> entries;  // the caller's until the end
+  engine::Time deadline = engine::kNever;
+
+  uint64_t transferred = 0;                   // out: bytes of all entries
+  engine::Route route = engine::Route::none;  // out: the worst that a part took
+
+  // The gatherer's.
+  struct {
+    size_t next = 0;         // entries that were started
+    uint32_t in_flight = 0;  // batches and single transfers
+    Status error;
+  } progress;
+};
+
+// Lists of what lies in memory that devices reach go to the gather kernel as they are, with a few
+// tens of nanoseconds for each entry; what does not goes through the mover, entry by entry. Owner
+// thread of the loop.
+class Gatherer final : public engine::Poller {
+ public:
+  // All outlive it. `lanes` are the mover's.
+  Gatherer(engine::Loop& loop, Mover& mover, HostSource& source, engine::CopyLanes& lanes,
+           bool verify);
+  ~Gatherer() override;
+
+  void submit(GatherOp& op);
+  // Ends it without starting more entries, with cancelled.
+  void cancel(GatherOp& op);
+  bool poll() override;
+  bool idle() const { return operations_ == 0; }
+
+ private:
+  struct Batch;
+  struct Single;
+
+  bool start(GatherOp& op);
+  bool fill(GatherOp& op, Batch& batch);
+  void add(Batch& batch, const ListEntry& entry, const Resident& resident);
+  bool start_single(GatherOp& op, uint32_t entry);
+  void batch_done(Batch& batch);
+  void single_done(Single& single);
+  void end_if_done(GatherOp& op);
+
+  engine::Loop& loop_;
+  Mover& mover_;
+  HostSource& source_;
+  engine::CopyLanes& lanes_;
+  const bool verify_;
+  std::vector<std::unique_ptr<Batch>> batches_;
+  std::vector<std::unique_ptr<Single>> singles_;
+  IntrusiveList<Batch> free_batches_;
+  IntrusiveList<Single> free_singles_;
+  IntrusiveList<Batch> again_;  // whose entries go one by one
+  IntrusiveList<GatherOp> waiting_;
+  uint64_t operations_ = 0;
+};
+
+}  // namespace penstock::route

@@ -57,6 +57,7 @@ Outcome<void> CudaMemory::look_at_devices() {
       driver_.cuDeviceCanAccessPeer(&reaches, device, other);
       if (reaches != 0 && other != device) facts.peers |= uint64_t{1} << other;
     }
+    std::copy(std::begin(uuid.bytes), std::end(uuid.bytes), facts.uuid.begin());
     facts_.push_back(std::move(facts));
     uuids_.push_back(uuid);
   }

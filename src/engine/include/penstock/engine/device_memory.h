@@ -5,6 +5,7 @@
 // a loop has in flight is in its CopyLanes.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <span>
 #include <string>
@@ -23,8 +24,9 @@ struct DeviceFacts {
   std::string pci_address;  // "0000:17:00.0"
   uint64_t memory_bytes = 0;
   uint32_t multiprocessors = 0;
-  int32_t numa_node = -1;  // -1: not known
-  uint64_t peers = 0;      // bit i: can copy to and from the memory of device i directly
+  int32_t numa_node = -1;       // -1: not known
+  uint64_t peers = 0;           // bit i: can copy to and from the memory of device i directly
+  std::array<char, 16> uuid{};  // the same in every process; zeros: not known
 };
 
 // Device memory that was found behind an address. It names one allocation: memory that is freed and

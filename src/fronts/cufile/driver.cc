@@ -1,0 +1,189 @@
+#include "driver.h"
+
+#include "errors.h"
+#include "limits.h"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/stat.h>
+
+#include "penstock/gpu.h"
+
+namespace penstock::cufile {
+
+namespace {
+
+// Why there is no GPU, as CUDA would say it. People hear of it once: programs may try again and
+// again.
+CUfileError_t without_devices(const Failure& failure) {
+  static std::atomic<bool> told{false};
+  if (!told.exchange(true)) log::error("cufile: {}", failure.message);
+  switch (failure.status.code()) {
+    case Code::not_found:
+      return result(CU_FILE_CUDA_DRIVER_ERROR, CUDA_ERROR_NO_DEVICE);
+    case Code::not_supported:
+      return result(CU_FILE_PLATFORM_NOT_SUPPORTED);
+    case Code::no_memory:
+      return result(CU_FILE_CUDA_DRIVER_ERROR, CUDA_ERROR_OUT_OF_MEMORY);
+    case Code::closed:
+      return result(CU_FILE_DRIVER_NOT_INITIALIZED);
+    default:
+      return result(CU_FILE_CUDA_DRIVER_ERROR, CUDA_ERROR_UNKNOWN);
+  }
+}
+
+}  // namespace
+
+OpenDriver::OpenDriver(engine::DeviceMemory& devices, const Parameters& parameters)
+    : devices_(devices),
+      buffers_(devices,
+               parameters.get(CUFILE_PARAM_PROPERTIES_MAX_DEVICE_PINNED_MEM_SIZE_KB) * kKiB),
+      files_(limits::kFilesMax) {}
+
+Result<std::unique_ptr<OpenDriver>, CUfileError_t> OpenDriver::open(const Parameters& parameters) {
+  const Outcome<engine::DeviceMemory*> devices = gpu::devices();
+  if (!devices) return Unexpected(without_devices(devices.error()));
+  std::unique_ptr<OpenDriver> made(new OpenDriver(**devices, parameters));
+  route::LocalOptions options;
+  options.threads = static_cast<uint32_t>(parameters.get(CUFILE_PARAM_EXECUTION_MAX_IO_THREADS));
+  Outcome<std::unique_ptr<LocalBackend>> local = LocalBackend::start(**devices, options);
+  if (!local) return Unexpected(without_devices(local.error()));
+  made->local_ = std::move(*local);
+  return made;
+}
+
+Result<std::unique_ptr<File>, CUfileOpError> OpenDriver::make_file(int fd) {
+  struct stat facts {};
+  const int flags = ::fcntl(fd, F_GETFL);
+  if (flags < 0 || ::fstat(fd, &facts) != 0) return Unexpected(CU_FILE_INVALID_VALUE);
+  if (!S_ISREG(facts.st_mode) && !S_ISBLK(facts.st_mode)) {
+    return Unexpected(CU_FILE_INVALID_FILE_TYPE);
+  }
+  // Such a descriptor writes at the end, whatever the offset is.
+  if ((flags & O_APPEND) != 0) return Unexpected(CU_FILE_INVALID_FILE_OPEN_FLAG);
+  if ((flags & O_PATH) != 0) return Unexpected(CU_FILE_INVALID_FILE_OPEN_FLAG);
+  auto file = std::make_unique<File>();
+  file->number = fd;
+  file->device = facts.st_dev;
+  file->inode = facts.st_ino;
+  file->readable = (flags & O_ACCMODE) != O_WRONLY;
+  file->writable = (flags & O_ACCMODE) != O_RDONLY;
+  return file;
+}
+
+CUfileOpError OpenDriver::register_file(int fd, CUfileHandle_t* handle) {
+  Result<std::unique_ptr<File>, CUfileOpError> file = make_file(fd);
+  if (!file) return file.error();
+  const std::lock_guard lock(mutex_);
+  const auto known = numbers_.find(fd);
+  if (known != numbers_.end()) {
+    // The number may be another file's by now.
+    const auto before = files_.find(known->second);
+    const bool is_same =
+        before && before->device == (*file)->device && before->inode == (*file)->inode;
+    if (is_same) return CU_FILE_HANDLE_ALREADY_REGISTERED;
+  }
+  const Outcome<uint32_t> id = local_->add(fd);
+  if (!id) {
+    log::error("cufile: register a file: {}", id.error().message);
+    return id.error().status == Code::invalid_argument ? CU_FILE_INVALID_FILE_TYPE
+                                                       : CU_FILE_GETNEWFD_FAILED;
+  }
+  (*file)->backend = local_.get();
+  (*file)->id = *id;
+  void* const made = files_.add(std::move(*file));
+  if (made == nullptr) return CU_FILE_INTERNAL_ERROR;
+  numbers_[fd] = made;
+  *handle = made;
+  return CU_FILE_SUCCESS;
+}
+
+Driver& Driver::instance() {
+  static Driver* const driver = new Driver;
+  return *driver;
+}
+
+Driver::Driver() {
+  // Threads and the GPU stay with the parent, and so may whoever is opening or closing.
+  ::pthread_atfork(nullptr, nullptr, [] {
+    Driver& self = instance();
+    const bool is_clean = self.open_.load(std::memory_order_relaxed) == nullptr &&
+                          self.users_.load(std::memory_order_relaxed) == 0 &&
+                          self.mutex_.try_lock();
+    if (is_clean) return self.mutex_.unlock();
+    self.forked_.store(true, std::memory_order_relaxed);
+  });
+}
+
+CUfileError_t Driver::open_locked() {
+  if (open_.load(std::memory_order_relaxed) != nullptr) return result(CU_FILE_SUCCESS);
+  parameters_.start();
+  Result<std::unique_ptr<OpenDriver>, CUfileError_t> made = OpenDriver::open(parameters_);
+  if (!made) return made.error();
+  const auto level = static_cast<int>(parameters_.get(CUFILE_PARAM_PROFILE_STATS));
+  if (level > 0) {
+    statistics_.set_level(level);
+    statistics_.start();
+  }
+  open_.store(made->release(), std::memory_order_seq_cst);
+  return result(CU_FILE_SUCCESS);
+}
+
+CUfileError_t Driver::open() {
+  if (forked()) return result(CU_FILE_DRIVER_NOT_INITIALIZED);
+  const std::lock_guard lock(mutex_);
+  const CUfileError_t opened = open_locked();
+  if (opened.err == CU_FILE_SUCCESS) ++count_;
+  return opened;
+}
+
+CUfileError_t Driver::close() {
+  if (forked()) return result(CU_FILE_DRIVER_NOT_INITIALIZED);
+  const std::lock_guard lock(mutex_);
+  if (count_ == 0) return result(CU_FILE_DRIVER_NOT_INITIALIZED);
+  if (--count_ > 0) return result(CU_FILE_SUCCESS);
+  const std::unique_ptr<OpenDriver> closing(open_.exchange(nullptr, std::memory_order_seq_cst));
+  for (uint64_t users = users_.load(); users > 0; users = users_.load()) users_.wait(users);
+  return result(CU_FILE_SUCCESS);
+}
+
+long Driver::use_count() {
+  if (forked()) return 0;
+  const std::lock_guard lock(mutex_);
+  return count_;
+}
+
+void Driver::leave() {
+  const uint64_t before = users_.fetch_sub(1, std::memory_order_seq_cst);
+  if (before == 1 && open_.load(std::memory_order_seq_cst) == nullptr) users_.notify_all();
+}
+
+Result<Driver::Use, CUfileError_t> Driver::try_enter() {
+  users_.fetch_add(1, std::memory_order_seq_cst);
+  OpenDriver* const opened = open_.load(std::memory_order_seq_cst);
+  if (opened != nullptr) return Use(*this, *opened);
+  leave();
+  return Unexpected(result(CU_FILE_DRIVER_NOT_INITIALIZED));
+}
+
+Result<Driver::Use, CUfileError_t> Driver::enter_open() {
+  if (forked()) return Unexpected(result(CU_FILE_DRIVER_NOT_INITIALIZED));
+  return try_enter();
+}
+
+Result<Driver::Use, CUfileError_t> Driver::enter() {
+  Result<Use, CUfileError_t> entered = enter_open();
+  while (!entered && !forked()) {
+    {
+      const std::lock_guard lock(mutex_);
+      const CUfileError_t opened = open_locked();
+      if (opened.err != CU_FILE_SUCCESS) return Unexpected(CUfileError_t(opened));
+      if (count_ == 0) count_ = 1;
+    }
+    entered = enter_open();
+  }
+  return entered;
+}
+
+}  // namespace penstock::cufile

@@ -1,0 +1,104 @@
+// The library's state: closed, or open with everything that programs have made known to it.
+#pragma once
+
+#include "buffers.h"
+#include "handle_table.h"
+#include "local_backend.h"
+#include "parameters.h"
+#include "statistics.h"
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+
+namespace penstock::cufile {
+
+// What exists while the driver is open. Thread safe.
+class OpenDriver {
+ public:
+  static Result<std::unique_ptr<OpenDriver>, CUfileError_t> open(const Parameters& parameters);
+
+  engine::DeviceMemory& devices() { return devices_; }
+  Buffers& buffers() { return buffers_; }
+  HandleTable<File>& files() { return files_; }
+
+  CUfileOpError register_file(int fd, CUfileHandle_t* handle);
+
+ private:
+  OpenDriver(engine::DeviceMemory& devices, const Parameters& parameters);
+  Result<std::unique_ptr<File>, CUfileOpError> make_file(int fd);
+
+  engine::DeviceMemory& devices_;
+  std::unique_ptr<LocalBackend> local_;
+  Buffers buffers_;
+  std::mutex mutex_;
+  std::map<int, CUfileHandle_t> numbers_;  // of the programs' descriptors, some of them gone
+  HandleTable<File> files_;
+};
+
+// One for the process, and never destroyed: threads of the program may be in here when it exits.
+class Driver {
+ public:
+  static Driver& instance();
+
+  // Holds the driver open.
+  class Use {
+   public:
+    Use() = default;
+    Use(Driver& driver, OpenDriver& opened) : driver_(&driver), opened_(&opened) {}
+    Use(Use&& other) noexcept
+        : driver_(std::exchange(other.driver_, nullptr)), opened_(other.opened_) {}
+    Use& operator=(Use&& other) noexcept {
+      std::swap(driver_, other.driver_);
+      std::swap(opened_, other.opened_);
+      return *this;
+    }
+    ~Use() {
+      if (driver_ != nullptr) driver_->leave();
+    }
+    OpenDriver* operator->() const { return &**this; }
+    OpenDriver& operator*() const { return *opened_; }
+
+   private:
+    Driver* driver_ = nullptr;
+    OpenDriver* opened_ = nullptr;
+  };
+
+  CUfileError_t open();
+  CUfileError_t close();
+  long use_count();
+  bool is_open() { return use_count() > 0; }
+  // Opens the driver if nobody has.
+  Result<Use, CUfileError_t> enter();
+  // Only if it is open.
+  Result<Use, CUfileError_t> enter_open();
+
+  // For calls that concern the closed driver, too: parameters, and with them whether it is open.
+  template <class Body>
+  auto with_parameters(Body body) {
+    const std::lock_guard lock(mutex_);
+    return body(parameters_, count_ > 0);
+  }
+  Statistics& statistics() { return statistics_; }
+  bool forked() const { return forked_.load(std::memory_order_relaxed); }
+
+ private:
+  Driver();
+  Result<Use, CUfileError_t> try_enter();
+  void leave();
+  CUfileError_t open_locked();
+
+  // Users and the pointer: an entering thread counts itself and then looks, a closing one takes the
+  // pointer away and then waits for the count; sequentially consistent, so that one sees the other.
+  std::atomic<uint64_t> users_{0};
+  std::atomic<OpenDriver*> open_{nullptr};
+  std::mutex mutex_;
+  long count_ = 0;
+  Parameters parameters_;
+  Statistics statistics_;
+  // Relaxed: set in a child that has one thread.
+  std::atomic<bool> forked_{false};
+};
+
+}  // namespace penstock::cufile

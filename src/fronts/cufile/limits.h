@@ -1,0 +1,29 @@
+// Bounds of the cuFile front, each with its reason.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "penstock/base.h"
+
+namespace penstock::cufile::limits {
+
+using namespace penstock::limits;
+
+// Registered files: as many as a source of local files knows.
+inline constexpr uint32_t kFilesMax = 16384;
+
+// Registered buffers: programs register one for each tensor or thread.
+inline constexpr size_t kBuffersMax = 1U << 20;
+
+// Ranges that a thread remembers, so that it need not ask the driver whose memory they are.
+inline constexpr size_t kRangesRemembered = 4;
+
+// Pinned memory between files and GPUs: a few fast drives, or eight threads that copy from the page
+// cache, are kept busy by it.
+inline constexpr uint64_t kSlotsBytes = 64 * kMiB;
+
+// Threads for host memory in batches and streams.
+inline constexpr uint32_t kHostThreads = 4;
+
+}  // namespace penstock::cufile::limits

@@ -1,0 +1,87 @@
+#include "local_backend.h"
+
+#include "limits.h"
+
+#include <cerrno>
+#include <sys/mman.h>
+
+namespace penstock::cufile {
+
+LocalBackend::LocalBackend()
+    : host_threads_([this](Operation& operation) { run_on_host(operation); }) {}
+
+Outcome<std::unique_ptr<LocalBackend>> LocalBackend::start(engine::DeviceMemory& devices,
+                                                           route::LocalOptions options) {
+  std::unique_ptr<LocalBackend> made(new LocalBackend);
+  void* const memory = ::mmap(nullptr, limits::kSlotsBytes, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  if (memory == MAP_FAILED) {
+    return Failure{Status::from_errno(errno), "map memory for transfers: out of memory"};
+  }
+  made->slots_ = {static_cast<std::byte*>(memory), limits::kSlotsBytes};
+  const auto make_source = [&](engine::Loop& loop) {
+    auto source = std::make_unique<route::LocalSource>(loop, options);
+    made->source_ = source.get();
+    return source;
+  };
+  TRY_ASSIGN(made->transfers_,
+             route::Transfers::start(devices, make_source, {.slots = made->slots_}));
+  return made;
+}
+
+LocalBackend::~LocalBackend() {
+  transfers_.reset();
+  if (!slots_.empty()) ::munmap(slots_.data(), slots_.size());
+}
+
+void LocalBackend::prepare(Operation& operation) {
+  route::Transfer& transfer = operation.transfer;
+  transfer.write = operation.write;
+  transfer.file = operation.file->id;
+  transfer.offset = operation.offset;
+  transfer.memory = operation.memory.device;
+}
+
+void LocalBackend::take_end(Operation& operation) {
+  operation.status = operation.transfer.status;
+  operation.transferred = operation.transfer.transferred;
+  operation.route = operation.transfer.route;
+}
+
+void LocalBackend::run_on_host(Operation& operation) {
+  route::HostIo io;
+  io.write = operation.write;
+  io.file = operation.file->id;
+  io.offset = operation.offset;
+  io.memory = {operation.memory.data, operation.memory.length};
+  source_->run(io);
+  operation.status = io.status;
+  operation.transferred = io.transferred;
+  operation.route = io.route;
+}
+
+void LocalBackend::run(Operation& operation) {
+  if (!operation.memory.on_device) return run_on_host(operation);
+  prepare(operation);
+  transfers_->run(operation.transfer);
+  take_end(operation);
+}
+
+void LocalBackend::submit(Operation& operation) {
+  if (!operation.memory.on_device) return host_threads_.submit(operation);
+  prepare(operation);
+  operation.transfer.owner = &operation;
+  operation.transfer.ended = [](route::Transfer& transfer) {
+    auto& ended = transfer.owner_as<Operation>();
+    take_end(ended);
+    ended.ended(ended);
+  };
+  transfers_->submit(operation.transfer);
+}
+
+void LocalBackend::cancel(Operation& operation) {
+  if (!operation.memory.on_device) return host_threads_.cancel(operation);
+  transfers_->cancel(operation.transfer);
+}
+
+}  // namespace penstock::cufile

@@ -1,0 +1,37 @@
+// Files of other file systems: by mover, in this process.
+#pragma once
+
+#include "backend.h"
+#include "host_threads.h"
+
+#include <memory>
+
+namespace penstock::cufile {
+
+class LocalBackend final : public Backend {
+ public:
+  static Outcome<std::unique_ptr<LocalBackend>> start(engine::DeviceMemory& devices,
+                                                      route::LocalOptions options);
+  ~LocalBackend() override;
+
+  // The number of the file behind a descriptor.
+  Outcome<uint32_t> add(int fd) { return source_->add(fd); }
+
+  void run(Operation& operation) override;
+  void submit(Operation& operation) override;
+  void cancel(Operation& operation) override;
+  void remove(uint32_t file) override { source_->remove(file); }
+
+ private:
+  LocalBackend();
+  void run_on_host(Operation& operation);
+  static void prepare(Operation& operation);
+  static void take_end(Operation& operation);
+
+  MutableBytes slots_;
+  route::LocalSource* source_ = nullptr;  // of transfers_
+  std::unique_ptr<route::Transfers> transfers_;
+  HostThreads host_threads_;
+};
+
+}  // namespace penstock::cufile

@@ -1,5 +1,6 @@
 #include "driver.h"
 
+#include "batch.h"
 #include "errors.h"
 #include "limits.h"
 
@@ -39,7 +40,14 @@ OpenDriver::OpenDriver(engine::DeviceMemory& devices, const Parameters& paramete
     : devices_(devices),
       buffers_(devices,
                parameters.get(CUFILE_PARAM_PROPERTIES_MAX_DEVICE_PINNED_MEM_SIZE_KB) * kKiB),
-      files_(limits::kFilesMax) {}
+      files_(limits::kFilesMax),
+      batches_(limits::kBatchesMax) {}
+
+OpenDriver::~OpenDriver() = default;
+
+void OpenDriver::cancel() {
+  batches_.for_each([](Batch& batch, void*) { batch.cancel(); });
+}
 
 Result<std::unique_ptr<OpenDriver>, CUfileError_t> OpenDriver::open(const Parameters& parameters) {
   const Outcome<engine::DeviceMemory*> devices = gpu::devices();
@@ -144,6 +152,7 @@ CUfileError_t Driver::close() {
   if (count_ == 0) return result(CU_FILE_DRIVER_NOT_INITIALIZED);
   if (--count_ > 0) return result(CU_FILE_SUCCESS);
   const std::unique_ptr<OpenDriver> closing(open_.exchange(nullptr, std::memory_order_seq_cst));
+  closing->cancel();
   for (uint64_t users = users_.load(); users > 0; users = users_.load()) users_.wait(users);
   return result(CU_FILE_SUCCESS);
 }

@@ -14,14 +14,20 @@
 
 namespace penstock::cufile {
 
+class Batch;
+
 // What exists while the driver is open. Thread safe.
 class OpenDriver {
  public:
   static Result<std::unique_ptr<OpenDriver>, CUfileError_t> open(const Parameters& parameters);
+  ~OpenDriver();
+  // Ends what can be ended early.
+  void cancel();
 
   engine::DeviceMemory& devices() { return devices_; }
   Buffers& buffers() { return buffers_; }
   HandleTable<File>& files() { return files_; }
+  HandleTable<Batch>& batches() { return batches_; }
 
   CUfileOpError register_file(int fd, CUfileHandle_t* handle);
 
@@ -35,6 +41,7 @@ class OpenDriver {
   std::mutex mutex_;
   std::map<int, CUfileHandle_t> numbers_;  // of the programs' descriptors, some of them gone
   HandleTable<File> files_;
+  HandleTable<Batch> batches_;
 };
 
 // One for the process, and never destroyed: threads of the program may be in here when it exits.

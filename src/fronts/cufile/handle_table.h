@@ -17,7 +17,12 @@ namespace penstock::cufile {
 template <class T>
 class HandleTable {
  public:
-  explicit HandleTable(uint32_t count_max) : slots_(count_max) {}
+  explicit HandleTable(uint32_t count_max) : slots_(count_max) {
+    // No two tables begin with the same lives: handles of one that is gone are none of the next.
+    static std::atomic<uint64_t> tables{0};
+    const uint64_t first = tables.fetch_add(1, std::memory_order_relaxed) << 16;
+    for (Slot& slot : slots_) slot.word.store((first & UINT32_MAX) * kLife);
+  }
   ~HandleTable() { clear(); }
 
   // Holds an object; movable.

@@ -23,6 +23,9 @@ inline constexpr size_t kRangesRemembered = 4;
 // cache, are kept busy by it.
 inline constexpr uint64_t kSlotsBytes = 64 * kMiB;
 
+// Batches at a time; each holds memory for its operations.
+inline constexpr uint32_t kBatchesMax = 1024;
+
 // Threads for host memory in batches and streams.
 inline constexpr uint32_t kHostThreads = 4;
 

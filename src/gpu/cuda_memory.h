@@ -34,6 +34,7 @@ class CudaMemory final : public engine::DeviceMemory {
   Outcome<engine::DeviceSpan> import_handle(const engine::DeviceHandle& handle) override;
   Outcome<void> pin(MutableBytes memory, bool read_only) override;
   void unpin(MutableBytes memory) override;
+  Outcome<std::unique_ptr<engine::StreamGate>> make_gate() override;
   std::unique_ptr<engine::CopyLanes> make_lanes(engine::Loop& loop) override;
 
   const Driver& driver() const { return driver_; }
@@ -41,6 +42,9 @@ class CudaMemory final : public engine::DeviceMemory {
   Outcome<Context> context(engine::DeviceId device);
   // Pinned memory that all devices reach, zeroed; never given back.
   Outcome<MutableBytes> pinned_memory(engine::DeviceId device, size_t length);
+  // A word of it with a line of its own.
+  Outcome<uint32_t*> take_word();
+  void give_back(uint32_t* word);
 
  private:
   // Memory that allocate() or import_handle() mapped.
@@ -68,6 +72,8 @@ class CudaMemory final : public engine::DeviceMemory {
   CUlibrary library_ = nullptr;
   std::vector<Context> contexts_;          // by device; no context yet: null
   std::map<CUdeviceptr, Mapping> mapped_;  // by address
+  std::mutex words_mutex_;
+  std::vector<uint32_t*> free_words_;
 };
 
 }  // namespace penstock::gpu

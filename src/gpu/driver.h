@@ -52,6 +52,9 @@ namespace penstock::gpu {
   CALL(cuStreamCreateWithPriority)     \
   CALL(cuStreamQuery)                  \
   CALL(cuStreamWriteValue32)           \
+  CALL(cuStreamWaitValue32)            \
+  CALL(cuStreamIsCapturing)            \
+  CALL(cuLaunchHostFunc)               \
   CALL(cuLibraryLoadData)              \
   CALL(cuLibraryGetKernel)             \
   CALL(cuLaunchKernel)

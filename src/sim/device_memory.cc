@@ -1,5 +1,7 @@
 #include "penstock/sim/device_memory.h"
 
+#include "device_streams.h"
+
 #include <algorithm>
 #include <cstring>
 #include <sys/mman.h>
@@ -96,6 +98,7 @@ SimDeviceMemory::SimDeviceMemory(engine::Random& random, SimDeviceOptions option
 }
 
 SimDeviceMemory::~SimDeviceMemory() {
+  streams_.clear();
   for (const Device& device : devices_) {
     ::munmap(device.address, memory_bytes_);
     ::munmap(device.bytes, memory_bytes_);

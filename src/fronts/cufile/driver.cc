@@ -3,11 +3,14 @@
 #include "batch.h"
 #include "errors.h"
 #include "limits.h"
+#include "stream_operations.h"
 
 #include <cerrno>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "penstock/gpu.h"
 
@@ -107,6 +110,33 @@ CUfileOpError OpenDriver::register_file(int fd, CUfileHandle_t* handle) {
   return CU_FILE_SUCCESS;
 }
 
+// Reads a block into memory of the GPU, as a read of the program's would.
+CUfileError_t OpenDriver::prepare_stream(const void* base) {
+  const Result<engine::DeviceSpan> span = devices_.find(base, 1);
+  if (!span) return result(CU_FILE_SUCCESS);
+  const uint64_t bit = uint64_t{1} << span->device.value;
+  if ((prepared_.load(std::memory_order_relaxed) & bit) != 0) return result(CU_FILE_SUCCESS);
+  const UniqueFd fd(::memfd_create("penstock-cufile", MFD_CLOEXEC));
+  if (!fd || ::ftruncate(fd.get(), limits::kBlockBytes) != 0) {
+    return result(CU_FILE_GETNEWFD_FAILED);
+  }
+  const Outcome<uint32_t> id = local_->add(fd.get());
+  if (!id) return result(CU_FILE_GETNEWFD_FAILED);
+  File file;
+  file.backend = local_.get();
+  file.id = *id;
+  const Outcome<engine::DeviceSpan> scratch = devices_.allocate(span->device, limits::kBlockBytes);
+  if (!scratch) return without_devices(scratch.error());
+  Operation operation;
+  operation.file = &file;
+  operation.memory = {scratch->data, scratch->length, true, *scratch};
+  local_->run(operation);
+  const Status released = devices_.release(*scratch);
+  if (!operation.status.ok() || !released.ok()) return result(CU_FILE_CUDA_DRIVER_ERROR);
+  prepared_.fetch_or(bit, std::memory_order_relaxed);
+  return result(CU_FILE_SUCCESS);
+}
+
 Driver& Driver::instance() {
   static Driver* const driver = new Driver;
   return *driver;
@@ -153,6 +183,7 @@ CUfileError_t Driver::close() {
   if (--count_ > 0) return result(CU_FILE_SUCCESS);
   const std::unique_ptr<OpenDriver> closing(open_.exchange(nullptr, std::memory_order_seq_cst));
   closing->cancel();
+  StreamOperations::instance().remove_all_streams();
   for (uint64_t users = users_.load(); users > 0; users = users_.load()) users_.wait(users);
   return result(CU_FILE_SUCCESS);
 }

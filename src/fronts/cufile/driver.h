@@ -30,6 +30,9 @@ class OpenDriver {
   HandleTable<Batch>& batches() { return batches_; }
 
   CUfileOpError register_file(int fd, CUfileHandle_t* handle);
+  // Before the first operation on a GPU that is to run while a stream waits for it: everything that
+  // the driver would make a device idle for happens now.
+  CUfileError_t prepare_stream(const void* base);
 
  private:
   OpenDriver(engine::DeviceMemory& devices, const Parameters& parameters);
@@ -40,6 +43,7 @@ class OpenDriver {
   Buffers buffers_;
   std::mutex mutex_;
   std::map<int, CUfileHandle_t> numbers_;  // of the programs' descriptors, some of them gone
+  std::atomic<uint64_t> prepared_{0};      // GPUs, by bit; relaxed: once more does no harm
   HandleTable<File> files_;
   HandleTable<Batch> batches_;
 };

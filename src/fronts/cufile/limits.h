@@ -26,6 +26,10 @@ inline constexpr uint64_t kSlotsBytes = 64 * kMiB;
 // Batches at a time; each holds memory for its operations.
 inline constexpr uint32_t kBatchesMax = 1024;
 
+// Streams known, and operations that wait in them or are carried out.
+inline constexpr size_t kStreamsMax = 65536;
+inline constexpr uint32_t kStreamOperationsMax = 16384;
+
 // Threads for host memory in batches and streams.
 inline constexpr uint32_t kHostThreads = 4;
 

@@ -101,6 +101,26 @@ class CopyLanes : public Poller {
   virtual bool busy() const = 0;
 };
 
+// A stream of work that the program itself gives to a device, as its driver names it (CUstream);
+// null: the default one.
+using DeviceStream = void*;
+
+// A place in such a stream where it stops until something has happened on the host.
+class StreamGate {
+ public:
+  // Not while the gate stands in a stream.
+  virtual ~StreamGate() = default;
+  // Puts the gate behind what was given to the stream so far. When the stream comes to it,
+  // `reached` is called, and nothing behind it begins before open(). `reached` runs in a thread of
+  // the driver's and may neither block nor call anything of devices. Stands in one place at a time.
+  // not_supported for a stream that records its work instead of doing it; after an error `reached`
+  // is not called. In a thread that may use the stream.
+  virtual Status enqueue(DeviceStream stream, void (*reached)(void* context), void* context) = 0;
+  // Once for each time that it was reached. What the calling thread has written to host memory is
+  // there for what follows in the stream. Any thread.
+  virtual void open() = 0;
+};
+
 // An allocation's handle for other processes of this node.
 struct DeviceHandle {
   UniqueFd fd;  // travels beside the bytes; none for handles that are bytes alone
@@ -133,6 +153,8 @@ class DeviceMemory {
   // stay where they are until then.
   virtual Outcome<void> pin(MutableBytes memory, bool read_only) = 0;
   virtual void unpin(MutableBytes memory) = 0;  // no copy may be in flight on it
+
+  virtual Outcome<std::unique_ptr<StreamGate>> make_gate() = 0;
 
   // `loop` outlives the lanes; the caller adds them to it.
   virtual std::unique_ptr<CopyLanes> make_lanes(Loop& loop) = 0;

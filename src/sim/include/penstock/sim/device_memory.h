@@ -5,6 +5,7 @@
 // order, and move their bytes when they complete and not before.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -43,7 +44,17 @@ class SimDeviceMemory final : public engine::DeviceMemory {
   Outcome<engine::DeviceSpan> import_handle(const engine::DeviceHandle& handle) override;
   Outcome<void> pin(MutableBytes memory, bool read_only) override;
   void unpin(MutableBytes memory) override;
+  Outcome<std::unique_ptr<engine::StreamGate>> make_gate() override;
   std::unique_ptr<engine::CopyLanes> make_lanes(engine::Loop& loop) override;
+
+  // A stream of a program's: a thread that does one thing after the other, in real time. It lives
+  // as long as this object.
+  engine::DeviceStream make_stream();
+  // What a program would enqueue: a kernel, a copy. Null: the default stream, here and in gates.
+  void enqueue(engine::DeviceStream stream, std::function<void()> work);
+  void synchronize(engine::DeviceStream stream);
+  // The stream refuses gates from now on, as one that is being captured.
+  void capture(engine::DeviceStream stream);
 
   // For tests. Set before lanes are made, or from the thread that polls them.
   SimDeviceFaults faults;
@@ -57,6 +68,8 @@ class SimDeviceMemory final : public engine::DeviceMemory {
 
  private:
   class Lanes;
+  class Stream;
+  class Gate;
   struct Allocation {
     uint64_t length = 0;
     uint64_t id = 0;
@@ -75,6 +88,8 @@ class SimDeviceMemory final : public engine::DeviceMemory {
     const Allocation* allocation = nullptr;
   };
 
+  Stream& stream_of(engine::DeviceStream stream);
+
   // All with the lock held.
   Place place_of(const void* address, uint64_t length);
   std::byte* reach(const engine::CopyOp& op, const std::byte* address, uint64_t length,
@@ -91,6 +106,7 @@ class SimDeviceMemory final : public engine::DeviceMemory {
   std::map<const std::byte*, uint64_t> pinned_;
   uint64_t next_allocation_ = 1;
   uint64_t copies_ = 0;
+  std::vector<std::unique_ptr<Stream>> streams_;  // the first is the default one
 };
 
 }  // namespace penstock::sim

@@ -79,7 +79,7 @@ CacheView* RingSource::view() {
 bool RingSource::find(uint32_t file, uint64_t offset, uint64_t length, route::Resident* resident) {
   CacheView* const cache = view();
   const bool may_read = (session_.access_of(static_cast<int32_t>(file)) & wire::kOpenRead) != 0;
-  if (cache == nullptr || cache->ended() || !may_read) return false;
+  if (cache == nullptr || !may_read) return false;
   const InodeId inode = session_.inode_of(file);
   const auto number = static_cast<uint32_t>(offset / arena::kExtentBytes);
   const auto within = static_cast<uint32_t>(offset % arena::kExtentBytes);
@@ -108,9 +108,10 @@ bool RingSource::find(uint32_t file, uint64_t offset, uint64_t length, route::Re
   resident->ends_file = valid < arena::kExtentBytes;
   resident->checksums = &first.checksums->block[within / arena::kBlockBytes];
   resident->route = engine::Route::device_cache;
-  resident->ticket[0] = ticket;
+  // Of a single extent the entry itself, which spares looking for it again.
+  resident->ticket[0] = count == 1 ? first.ticket.sequence : ticket;
   resident->ticket[1] = inode.value;
-  resident->ticket[2] = uint64_t{number} << 32 | count;
+  resident->ticket[2] = uint64_t{count == 1 ? first.ticket.entry : number} << 32 | count;
   resident->ticket[3] = reinterpret_cast<uint64_t>(newest_);
   ++newest_->uses;
   return true;
@@ -120,21 +121,31 @@ void RingSource::prefetch(uint32_t file, uint64_t offset) {
   if (const CacheView* const cache = view()) cache->prefetch_entry(session_.inode_of(file), offset);
 }
 
+// Copies that are asked about in one turn of the loop ended before its completions began to run, so
+// that one look at the clock is enough for all of them.
+bool RingSource::has_ended(Held& held) const {
+  if (held.asked != loop_.now()) {
+    held.asked = loop_.now();
+    held.ended = held.view->ended();
+  }
+  return held.ended;
+}
+
 // Each extent's entry must be as it was, which one number over all of them tells.
 bool RingSource::still_there(const route::Resident& resident) {
-  const CacheView& cache = *reinterpret_cast<const Held*>(resident.ticket[3])->view;
-  const InodeId inode(resident.ticket[1]);
+  Held& held = *reinterpret_cast<Held*>(resident.ticket[3]);
+  const arena::Reader& reader = held.view->reader();
   const auto number = static_cast<uint32_t>(resident.ticket[2] >> 32);
   const auto count = static_cast<uint32_t>(resident.ticket[2]);
+  if (count == 1) return reader.still({resident.ticket[0], number}) && !has_ended(held);
   uint64_t ticket = 0;
   for (uint32_t i = 0; i < count; ++i) {
-    const arena::Found found = cache.reader().find({inode, number + i});
+    const arena::Found found = reader.find({InodeId(resident.ticket[1]), number + i});
     if (!found) return false;
     const uint64_t one = found.ticket.sequence ^ mix64(found.ticket.entry);
     ticket = i == 0 ? mix64(one) : mix64(ticket ^ mix64(one));
   }
-  // After the copy, as in CacheView::read().
-  return ticket == resident.ticket[0] && !cache.ended();
+  return ticket == resident.ticket[0] && !has_ended(held);
 }
 
 void RingSource::release(const route::Resident& resident) {

@@ -31,10 +31,14 @@ class RingSource final : public route::HostSource {
     std::shared_ptr<CacheView> view;
     uint64_t serial = 0;
     uint64_t uses = 0;
+    // What the view said of itself in the loop's turn that began at `asked`.
+    engine::Time asked{};
+    bool ended = false;
   };
 
   bool start(route::HostIo& io);
   CacheView* view();
+  bool has_ended(Held& held) const;
 
   engine::Loop& loop_;
   Region& slots_;

@@ -8,20 +8,22 @@ namespace penstock::route {
 
 using engine::Route;
 
-// Entries that lie in memory, on their way in one copy operation.
+// An entry that lies in memory.
+struct Gatherer::Taken {
+  uint32_t index = 0;
+  uint32_t length = 0;
+  Resident resident;
+};
+
+// Such entries on their way in one copy operation.
 struct Gatherer::Batch : ListNode {
-  struct Entry {
-    uint32_t index = 0;
-    uint32_t length = 0;
-    Resident resident;
-  };
   explicit Batch(Gatherer& owner) : gatherer(owner) {}
 
   Gatherer& gatherer;
   GatherOp* op = nullptr;
   engine::CopyOp copy;
   // Keep their memory from use to use.
-  std::vector<Entry> entries;
+  std::vector<Taken> entries;
   std::vector<engine::CopyPiece> pieces;
   std::vector<engine::BlockCheck> checks;
 };
@@ -125,41 +127,50 @@ bool Gatherer::start(GatherOp& op) {
 }
 
 // Takes entries into the batch until it is full; those that are not in memory go their own way.
+// Entries are looked up some steps before their pieces are made, so that what each step needs of
+// memory has come by then.
 bool Gatherer::fill(GatherOp& op, Batch& batch) {
   const size_t before = op.progress.next;
+  size_t pieces = 0;
+  size_t added = 0;
   while (op.progress.next < op.entries.size()) {
     const auto index = static_cast<uint32_t>(op.progress.next);
     const size_t ahead = op.progress.next + limits::kGatherAhead;
     if (ahead < op.entries.size()) source_.prefetch(op.file, op.entries[ahead].offset);
     const ListEntry& entry = op.entries[index];
     const uint64_t blocks = entry.length / kBlockBytes + 2;
-    if (batch.pieces.size() + blocks > engine::kCopyPiecesMax) break;
+    if (pieces + blocks > engine::kCopyPiecesMax) break;
     Resident resident;
     const bool found = source_.find(op.file, entry.offset, entry.length, &resident);
     if (found && (resident.length >= entry.length || resident.ends_file)) {
-      batch.entries.push_back(
-          {index, static_cast<uint32_t>(std::min<uint64_t>(entry.length, resident.length)),
-           resident});
-      add(batch, entry, resident);
+      if (resident.checksums != nullptr) __builtin_prefetch(resident.checksums);
+      const uint64_t length = std::min<uint64_t>(entry.length, resident.length);
+      batch.entries.push_back({index, static_cast<uint32_t>(length), resident});
+      pieces += blocks;
+      if (batch.entries.size() - added > limits::kGatherAhead)
+        add(batch, batch.entries[added++], verify_);
     } else {
       if (found) source_.release(resident);
       if (!start_single(op, index)) break;
     }
     ++op.progress.next;
   }
+  while (added < batch.entries.size()) add(batch, batch.entries[added++], verify_);
   return op.progress.next > before;
 }
 
 // A piece, and its check, for each block that the entry has a part of.
-void Gatherer::add(Batch& batch, const ListEntry& entry, const Resident& resident) {
+void Gatherer::add(Batch& batch, const Taken& found, bool verify) {
+  const ListEntry& entry = batch.op->entries[found.index];
+  const Resident& resident = found.resident;
   const std::byte* source = resident.data;
   std::byte* target = batch.op->memory.data + entry.target;
-  uint64_t left = batch.entries.back().length;
+  uint64_t left = found.length;
   uint64_t step = kBlockBytes - entry.offset % kBlockBytes;
   for (size_t block = 0; left > 0; ++block) {
     step = std::min(step, left);
     batch.pieces.push_back({source, target, step});
-    if (verify_) {
+    if (verify) {
       const bool known = step == kBlockBytes && resident.checksums != nullptr;
       const uint32_t crc = known ? resident.checksums[block] : crc32c({source, step});
       batch.checks.push_back({target, static_cast<uint32_t>(step), crc});
@@ -212,7 +223,7 @@ void Gatherer::batch_done(Batch& batch) {
     op.progress.error = status == Code::peer_gone ? Status(Code::io_error) : status;
   }
   size_t left = 0;
-  for (const Batch::Entry& entry : batch.entries) {
+  for (const Taken& entry : batch.entries) {
     const bool good = status.ok() && source_.still_there(entry.resident);
     source_.release(entry.resident);
     if (good) {

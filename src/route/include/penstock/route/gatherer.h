@@ -58,12 +58,13 @@ class Gatherer final : public engine::Poller {
   bool idle() const { return operations_ == 0; }
 
  private:
+  struct Taken;
   struct Batch;
   struct Single;
 
   bool start(GatherOp& op);
   bool fill(GatherOp& op, Batch& batch);
-  void add(Batch& batch, const ListEntry& entry, const Resident& resident);
+  static void add(Batch& batch, const Taken& found, bool verify);
   bool start_single(GatherOp& op, uint32_t entry);
   void batch_done(Batch& batch);
   void single_done(Single& single);

@@ -61,4 +61,28 @@ static_assert(is_power_of_two(kLocalFilesMax), "numbers wrap");
 // another thread costs.
 inline constexpr uint64_t kReadNowBytesMax = 32 * kKiB;
 
+// A part of a local file that is pinned at once: 3 to 7 ms of work, and little enough to waste.
+inline constexpr uint64_t kWindowBytes = 64 * kMiB;
+static_assert(kWindowBytes % kSlotBytes == 0 && kWindowBytes % kEngineCopyBytesMax == 0);
+
+// Parts of one file that are remembered: 64 TiB.
+inline constexpr size_t kWindowsSeenMax = 1U << 20;
+
+// Parts that are pinned ahead of one that is read again: pinning is as fast as copying, so it must
+// run ahead.
+inline constexpr uint64_t kWindowsAhead = 4;
+
+// At most one page in so many may be missing from the page cache; pinning reads those.
+inline constexpr uint64_t kWindowMissingMax = 16;
+
+// What was used since is not unpinned for others, and what could not be pinned is not tried again.
+inline constexpr std::chrono::seconds kWindowIdle{2};
+inline constexpr std::chrono::milliseconds kWindowRetry{50};
+
+// The kernel stamps files with the time of its last tick, 1 to 10 ms ago.
+inline constexpr std::chrono::milliseconds kFileClockTick{20};
+
+// Failures to pin after which nothing more is tried: the system does not allow it.
+inline constexpr uint32_t kPinFailuresMax = 8;
+
 }  // namespace penstock::route::limits

@@ -5,8 +5,10 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 namespace penstock::route {
@@ -36,7 +38,28 @@ ssize_t write_at(int fd, const std::byte* from, uint64_t length, uint64_t offset
   return put;
 }
 
+long file_system_of(int fd) {
+  struct statfs facts {};
+  return ::fstatfs(fd, &facts) == 0 ? static_cast<long>(facts.f_type) : 0;
+}
+
+engine::WallTime as_time(const timespec& time) {
+  return {static_cast<int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec};
+}
+
 }  // namespace
+
+FileVersion FileVersion::of(int fd) {
+  struct stat facts {};
+  if (fd < 0 || ::fstat(fd, &facts) != 0) return {};
+  return {true, static_cast<uint64_t>(facts.st_size), as_time(facts.st_mtim),
+          as_time(facts.st_ctim)};
+}
+
+bool FileVersion::is_older_than(engine::Duration age) const {
+  const int64_t now = engine::system_clock().wall().nanoseconds;
+  return now - std::max(modified, changed).nanoseconds > age.count();
+}
 
 Outcome<std::unique_ptr<LocalFile>> LocalFile::open(int fd) {
   struct stat facts {};
@@ -56,6 +79,8 @@ Outcome<std::unique_ptr<LocalFile>> LocalFile::open(int fd) {
   auto file = std::make_unique<LocalFile>();
   const int kept = flags & (O_ACCMODE | O_SYNC | O_DSYNC);
   file->asked_direct_ = (flags & O_DIRECT) != 0;
+  file->readable_ = (flags & O_ACCMODE) != O_WRONLY && S_ISREG(facts.st_mode);
+  file->in_memory_ = file_system_of(fd) == TMPFS_MAGIC;
   if (file->asked_direct_) {
     file->buffered_ = open_again(given.get(), kept);
     file->direct_ = std::move(given);
@@ -64,6 +89,24 @@ Outcome<std::unique_ptr<LocalFile>> LocalFile::open(int fd) {
     file->buffered_ = std::move(given);
   }
   return file;
+}
+
+bool LocalFile::can_map() const {
+  if (!readable_ || !buffered_) return false;
+  switch (file_system_of(buffered_.get())) {
+    case EXT4_SUPER_MAGIC:
+    case XFS_SUPER_MAGIC:
+    case BTRFS_SUPER_MAGIC:
+    case F2FS_SUPER_MAGIC:
+    case TMPFS_MAGIC:
+      return true;
+    default:
+      return false;
+  }
+}
+
+UniqueFd LocalFile::duplicate() const {
+  return UniqueFd(::fcntl(buffered_.get(), F_DUPFD_CLOEXEC, 0));
 }
 
 bool LocalFile::may_go_direct(uint64_t offset, const std::byte* memory, uint64_t length) const {
@@ -76,8 +119,8 @@ bool LocalFile::may_go_direct(uint64_t offset, const std::byte* memory, uint64_t
 // What is there of the beginning, up to the first page that is not cached.
 uint64_t LocalFile::read_cached(HostIo& io) {
   if (!buffered_ || !can_look_.load(std::memory_order_relaxed)) return 0;
-  const ssize_t got =
-      read_at(buffered_.get(), io.memory.data, io.memory.length, io.offset, RWF_NOWAIT);
+  const ssize_t got = read_at(buffered_.get(), io.memory.data, io.memory.length, io.offset,
+                              in_memory_ ? 0 : RWF_NOWAIT);
   if (got < 0 && errno == EOPNOTSUPP) can_look_.store(false, std::memory_order_relaxed);
   if (got <= 0) return 0;
   io.route = engine::Route::disk_page_cache;

@@ -9,6 +9,19 @@
 
 namespace penstock::route {
 
+// By what it is told that a file's bytes are others, or elsewhere, than they were.
+struct FileVersion {
+  bool known = false;
+  uint64_t size = 0;
+  engine::WallTime modified;
+  engine::WallTime changed;
+
+  static FileVersion of(int fd);
+  // Both times lie so far back.
+  bool is_older_than(engine::Duration age) const;
+  friend bool operator==(const FileVersion&, const FileVersion&) = default;
+};
+
 // Up to two open files for one: through the page cache, and past it. Thread safe.
 class LocalFile {
  public:
@@ -21,6 +34,13 @@ class LocalFile {
   Status read(HostIo& io);
   Status write(HostIo& io);
 
+  // Whether its pages may be mapped for devices: it is readable, and of a file system whose times
+  // tell of every change.
+  bool can_map() const;
+  FileVersion version() const { return FileVersion::of(buffered_.get()); }
+  // For a mapping; none when there is no descriptor left.
+  UniqueFd duplicate() const;
+
  private:
   uint64_t read_cached(HostIo& io);
   bool may_go_direct(uint64_t offset, const std::byte* memory, uint64_t length) const;
@@ -28,6 +48,8 @@ class LocalFile {
   UniqueFd buffered_;  // none when only O_DIRECT can be had
   UniqueFd direct_;    // none when the file system has none
   bool asked_direct_ = false;
+  bool readable_ = false;
+  bool in_memory_ = false;  // the file system has no other place
   // Relaxed: found out once, by whoever tries first, and true for all.
   std::atomic<bool> can_look_{true};    // the file system tells what is cached
   std::atomic<bool> can_direct_{true};  // O_DIRECT works as we use it

@@ -3,11 +3,14 @@
 #include "io_threads.h"
 #include "limits.h"
 #include "local_file.h"
+#include "windows.h"
 
 namespace penstock::route {
 
-LocalSource::LocalSource(engine::Loop& loop, LocalOptions options)
+LocalSource::LocalSource(engine::Loop& loop, engine::DeviceMemory& devices, LocalOptions options)
     : loop_(loop), parker_(loop.clock()), files_(limits::kLocalFilesMax) {
+  windows_ = std::make_unique<Windows>(loop, devices, options.pinned_bytes_max,
+                                       [this] { parker_.unpark(); });
   threads_ = std::make_unique<IoThreads>(options.threads, [this](HostIo& io) {
     LocalFile& file = at(io.file);
     const Status status = io.write ? file.write(io) : file.read(io);
@@ -17,6 +20,7 @@ LocalSource::LocalSource(engine::Loop& loop, LocalOptions options)
 
 LocalSource::~LocalSource() {
   threads_.reset();
+  windows_.reset();
   for (const auto& file : files_) delete file.load(std::memory_order_relaxed);
 }
 
@@ -33,8 +37,25 @@ Outcome<uint32_t> LocalSource::add(int fd) {
 }
 
 void LocalSource::remove(uint32_t file) {
+  {
+    const std::lock_guard lock(mutex_);
+    removed_.push_back(file);
+    has_removed_.store(true, std::memory_order_relaxed);
+  }
+  rouse();
+}
+
+bool LocalSource::poll() {
+  const bool worked = windows_->poll();
+  if (!has_removed_.load(std::memory_order_relaxed)) return worked;
   const std::lock_guard lock(mutex_);
-  delete files_[file].exchange(nullptr, std::memory_order_relaxed);
+  for (const uint32_t file : removed_) {
+    windows_->forget(file);
+    delete files_[file].exchange(nullptr, std::memory_order_relaxed);
+  }
+  removed_.clear();
+  has_removed_.store(false, std::memory_order_relaxed);
+  return true;
 }
 
 LocalFile& LocalSource::at(uint32_t file) const {
@@ -63,14 +84,16 @@ void LocalSource::cancel(HostIo& io) {
   if (threads_->withdraw(io)) loop_.complete(io, Code::cancelled);
 }
 
-bool LocalSource::find(uint32_t, uint64_t, uint64_t, Resident*) {
-  return false;
+bool LocalSource::find(uint32_t file, uint64_t offset, uint64_t length, Resident* resident) {
+  return windows_->find(at(file), file, offset, length, resident);
 }
 
-bool LocalSource::still_there(const Resident&) {
-  return false;
+bool LocalSource::still_there(const Resident& resident) {
+  return windows_->still_there(resident);
 }
 
-void LocalSource::release(const Resident&) {}
+void LocalSource::release(const Resident& resident) {
+  windows_->release(resident);
+}
 
 }  // namespace penstock::route

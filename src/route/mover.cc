@@ -309,7 +309,8 @@ void Mover::copy_resident(Piece& piece) {
   std::byte* device = device_address(piece);
   piece.checks.clear();
   piece.copies.clear();
-  if (config_.verify) add_checks(piece, source, piece.resident.checksums);
+  const bool verifies = config_.verify && piece.resident.host_may_read;
+  if (verifies) add_checks(piece, source, piece.resident.checksums);
   if (piece.copy.means == CopyMeans::copy_engine) {
     piece.copies.push_back({source, device, piece.length});
   } else {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 namespace penstock::sim {
@@ -194,28 +195,45 @@ Outcome<DeviceSpan> SimDeviceMemory::import_handle(const DeviceHandle& handle) {
   return Failure{Code::stale, "import: the device memory behind this handle is gone"};
 }
 
-Outcome<void> SimDeviceMemory::pin(MutableBytes memory, bool) {
+Outcome<void> SimDeviceMemory::pin(MutableBytes memory, bool read_only) {
   const std::lock_guard lock(mutex_);
   if (reinterpret_cast<uintptr_t>(memory.data()) % kPage != 0 || memory.empty()) {
     return Failure{Code::invalid_argument, "pin: the memory does not begin at a page"};
   }
   if (pinned_.contains(memory.data())) return Failure{Code::in_use, "pin: it is pinned already"};
-  pinned_[memory.data()] = memory.size();
+  pinned_[memory.data()] = {memory.size(), read_only};
   return {};
 }
 
 void SimDeviceMemory::unpin(MutableBytes memory) {
   const std::lock_guard lock(mutex_);
   const auto found = pinned_.find(memory.data());
-  ASSERT(found != pinned_.end() && found->second == memory.size());
+  ASSERT(found != pinned_.end() && found->second.length == memory.size());
   pinned_.erase(found);
 }
 
-bool SimDeviceMemory::is_pinned(const std::byte* address, uint64_t length) const {
+const SimDeviceMemory::Pinned* SimDeviceMemory::find_pinned(const std::byte* address,
+                                                            uint64_t length) const {
   auto after = pinned_.upper_bound(address);
-  if (after == pinned_.begin()) return false;
-  const auto& [start, bytes] = *--after;
-  return range_within(static_cast<uint64_t>(address - start), length, bytes);
+  if (after == pinned_.begin()) return nullptr;
+  const auto& [start, pinned] = *--after;
+  const auto offset = static_cast<uint64_t>(address - start);
+  return range_within(offset, length, pinned.length) ? &pinned : nullptr;
+}
+
+// Memory that may only be read may be pages of a file. A device would copy what they were when they
+// were pinned; where the file does not have them any more, what is copied here is no file's.
+void SimDeviceMemory::copy_from_host(std::byte* to, const std::byte* from, uint64_t length) const {
+  const Pinned* const pinned = find_pinned(from, length);
+  if (pinned == nullptr || !pinned->read_only) {
+    std::memcpy(to, from, length);
+    return;
+  }
+  const iovec target{to, length};
+  const iovec source{const_cast<std::byte*>(from), length};
+  const ssize_t copied = ::process_vm_readv(::getpid(), &target, 1, &source, 1, 0);
+  const auto there = copied > 0 ? static_cast<uint64_t>(copied) : 0;
+  std::memset(to + there, 0xee, length - there);
 }
 
 std::unique_ptr<engine::CopyLanes> SimDeviceMemory::make_lanes(engine::Loop& loop) {
@@ -235,7 +253,7 @@ std::byte* SimDeviceMemory::reach(const CopyOp& op, const std::byte* address, ui
     return place.allocation != nullptr ? place.device->bytes + place.offset : nullptr;
   }
   // A real device would fault: whoever asked for this has a bug.
-  ASSERT(place.device == nullptr && is_pinned(address, length));
+  ASSERT(place.device == nullptr && find_pinned(address, length) != nullptr);
   return const_cast<std::byte*>(address);
 }
 
@@ -250,7 +268,11 @@ Status SimDeviceMemory::perform(CopyOp& op) {
     std::byte* const source = reach(op, piece.source, piece.length, from_device);
     std::byte* const destination = reach(op, piece.destination, piece.length, !from_device);
     if (source == nullptr || destination == nullptr) return Code::invalid_argument;
-    std::memcpy(destination, source, piece.length);
+    if (op.direction == CopyDirection::to_device) {
+      copy_from_host(destination, source, piece.length);
+    } else {
+      std::memcpy(destination, source, piece.length);
+    }
     if (faults.flip_permille != 0 && random_.chance(faults.flip_permille, 1000)) {
       destination[random_.below(piece.length)] ^= std::byte{1};
     }
@@ -259,6 +281,16 @@ Status SimDeviceMemory::perform(CopyOp& op) {
 }
 
 Status SimDeviceMemory::check(CopyOp& op) {
+  ASSERT(op.checks.empty() || op.pieces.front().checked == 0);
+  for (size_t i = 0; i < op.pieces.size() && op.pieces[i].checked != 0; ++i) {
+    const engine::CopyPiece& piece = op.pieces[i];
+    ASSERT(piece.length <= engine::kCheckBytesMax);
+    const std::byte* const bytes = reach(op, piece.destination, piece.length, true);
+    if (bytes == nullptr) return Code::invalid_argument;
+    if (crc32c({bytes, piece.length}) == piece.crc32c) continue;
+    op.first_bad = static_cast<uint32_t>(i);
+    return Code::corrupt;
+  }
   for (size_t i = 0; i < op.checks.size(); ++i) {
     const engine::BlockCheck& block = op.checks[i];
     ASSERT(block.length <= engine::kCheckBytesMax);
@@ -297,7 +329,7 @@ uint64_t SimDeviceMemory::copies() const {
 
 bool SimDeviceMemory::pinned(Bytes memory) const {
   const std::lock_guard lock(mutex_);
-  return is_pinned(memory.data(), memory.size());
+  return find_pinned(memory.data(), memory.size()) != nullptr;
 }
 
 }  // namespace penstock::sim

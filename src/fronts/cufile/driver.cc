@@ -5,6 +5,7 @@
 #include "limits.h"
 #include "stream_operations.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <pthread.h>
@@ -37,6 +38,11 @@ CUfileError_t without_devices(const Failure& failure) {
   }
 }
 
+uint64_t memory_bytes() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES);
+  return pages > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(::getpagesize()) : 0;
+}
+
 }  // namespace
 
 OpenDriver::OpenDriver(engine::DeviceMemory& devices, const Parameters& parameters)
@@ -58,6 +64,8 @@ Result<std::unique_ptr<OpenDriver>, CUfileError_t> OpenDriver::open(const Parame
   std::unique_ptr<OpenDriver> made(new OpenDriver(**devices, parameters));
   route::LocalOptions options;
   options.threads = static_cast<uint32_t>(parameters.get(CUFILE_PARAM_EXECUTION_MAX_IO_THREADS));
+  options.pinned_bytes_max =
+      std::min(memory_bytes() / limits::kPinnedShare, limits::kPinnedBytesMax);
   Outcome<std::unique_ptr<LocalBackend>> local = LocalBackend::start(**devices, options);
   if (!local) return Unexpected(without_devices(local.error()));
   made->local_ = std::move(*local);

@@ -30,6 +30,11 @@ inline constexpr uint32_t kBatchesMax = 1024;
 inline constexpr size_t kStreamsMax = 65536;
 inline constexpr uint32_t kStreamOperationsMax = 16384;
 
+// Pages of files that may be pinned, for GPUs to copy from: this share of the machine's memory, as
+// they cannot be given to anybody else meanwhile, and no more than is worth it.
+inline constexpr uint64_t kPinnedShare = 4;
+inline constexpr uint64_t kPinnedBytesMax = 256 * kGiB;
+
 // Threads for host memory in batches and streams.
 inline constexpr uint32_t kHostThreads = 4;
 

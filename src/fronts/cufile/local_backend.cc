@@ -20,7 +20,7 @@ Outcome<std::unique_ptr<LocalBackend>> LocalBackend::start(engine::DeviceMemory&
   }
   made->slots_ = {static_cast<std::byte*>(memory), limits::kSlotsBytes};
   const auto make_source = [&](engine::Loop& loop) {
-    auto source = std::make_unique<route::LocalSource>(loop, options);
+    auto source = std::make_unique<route::LocalSource>(loop, devices, options);
     made->source_ = source.get();
     return source;
   };

@@ -49,7 +49,7 @@ class LocalRig {
 
   explicit LocalRig(LocalOptions options = {}) : slots_(SimSource::map(8 * kMiB)) {
     const auto make = [&](engine::Loop& loop) {
-      auto made = std::make_unique<LocalSource>(loop, options);
+      auto made = std::make_unique<LocalSource>(loop, devices, options);
       source = made.get();
       return made;
     };

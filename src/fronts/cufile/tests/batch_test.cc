@@ -166,7 +166,8 @@ TEST_F(Batches, cancelled_operations_end) {
   devices_.faults.delay_min = devices_.faults.delay_max = std::chrono::milliseconds(20);
   const CUfileBatchHandle_t batch = set_up(100);
   std::vector<CUfileIOParams_t> params;
-  for (uintptr_t i = 0; i < 100; ++i) params.push_back(io(CUFILE_READ, 0, 2 * kMiB, 0, i + 1));
+  // More than there are slots for.
+  for (uintptr_t i = 0; i < 100; ++i) params.push_back(io(CUFILE_WRITE, 0, 2 * kMiB, 0, i + 1));
   ASSERT_EQ(cuFileBatchIOSubmit(batch, 100, params.data(), 0).err, CU_FILE_SUCCESS);
   EXPECT_EQ(cuFileBatchIOCancel(batch).err, CU_FILE_SUCCESS);
   const auto events = take(batch, 100);

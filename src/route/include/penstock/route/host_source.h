@@ -30,6 +30,9 @@ struct Resident {
   // The CRC-32C of the file's blocks of kBlockBytes from the one that `data` lies in; null: not
   // known.
   const uint32_t* checksums = nullptr;
+  // False: only devices may touch these bytes, and they cannot be verified, as nobody knows their
+  // checksums.
+  bool host_may_read = true;
   engine::Route route = engine::Route::device_cache;  // what a copy from here is called
   uint64_t ticket[4] = {0, 0, 0, 0};                  // the source's
 };

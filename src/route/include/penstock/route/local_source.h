@@ -13,19 +13,23 @@ namespace penstock::route {
 
 class IoThreads;
 class LocalFile;
+class Windows;
 
 struct LocalOptions {
   uint32_t threads = 8;  // for reads and writes that may block
+  // Pages of files that may be pinned at a time, for devices to copy from; 0: none.
+  uint64_t pinned_bytes_max = 0;
 };
 
-// What the page cache holds is read from there; the rest comes by O_DIRECT where the file system
-// can. Writes go as the program has opened the file. An operation that reaches the end of the file
-// is short; an error (EIO, ENOSPC) is that operation's own.
+// What the page cache holds is copied from there, by the device itself when it was read before; the
+// rest comes by O_DIRECT where the file system can. Writes go as the program has opened the file.
+// An operation that reaches the end of the file is short; an error (EIO, ENOSPC) is that
+// operation's own.
 //
 // As every HostSource it belongs to a loop. add(), remove() and run() are thread safe.
 class LocalSource final : public HostSource {
  public:
-  explicit LocalSource(engine::Loop& loop, LocalOptions options = {});
+  LocalSource(engine::Loop& loop, engine::DeviceMemory& devices, LocalOptions options = {});
   ~LocalSource() override;
 
   // Makes a file or a block device known, by a duplicate of `fd`: closing `fd` changes nothing.
@@ -42,7 +46,7 @@ class LocalSource final : public HostSource {
   bool still_there(const Resident& resident) override;
   void release(const Resident& resident) override;
 
-  bool poll() override { return false; }
+  bool poll() override;
   void sleep(engine::Time deadline) override { parker_.park(deadline); }
   void rouse() override { parker_.unpark(); }
 
@@ -52,11 +56,14 @@ class LocalSource final : public HostSource {
   engine::Loop& loop_;
   engine::FutexParker parker_;
   std::unique_ptr<IoThreads> threads_;
+  std::unique_ptr<Windows> windows_;
 
   // Release by add() pairs with acquire in at(); the mutex is for add() and remove().
   std::vector<std::atomic<LocalFile*>> files_;
   std::mutex mutex_;
   uint32_t next_file_ = 0;
+  std::vector<uint32_t> removed_;         // until the loop has forgotten them; under the mutex
+  std::atomic<bool> has_removed_{false};  // a hint
 };
 
 }  // namespace penstock::route

@@ -82,6 +82,10 @@ class SimDeviceMemory final : public engine::DeviceMemory {
     std::map<uint64_t, Allocation> allocations;  // by offset
     bool lost = false;
   };
+  struct Pinned {
+    uint64_t length = 0;
+    bool read_only = false;
+  };
   struct Place {
     Device* device = nullptr;
     uint64_t offset = 0;
@@ -96,14 +100,16 @@ class SimDeviceMemory final : public engine::DeviceMemory {
                    bool device_side);
   Status perform(engine::CopyOp& op);
   Status check(engine::CopyOp& op);
-  bool is_pinned(const std::byte* address, uint64_t length) const;
+  // What holds the range; null when it is not pinned.
+  const Pinned* find_pinned(const std::byte* address, uint64_t length) const;
+  void copy_from_host(std::byte* to, const std::byte* from, uint64_t length) const;
 
   engine::Random& random_;
   std::vector<engine::DeviceFacts> facts_;
   const uint64_t memory_bytes_;
   mutable std::mutex mutex_;
   std::vector<Device> devices_;
-  std::map<const std::byte*, uint64_t> pinned_;
+  std::map<const std::byte*, Pinned> pinned_;
   uint64_t next_allocation_ = 1;
   uint64_t copies_ = 0;
   std::vector<std::unique_ptr<Stream>> streams_;  // the first is the default one

@@ -1,0 +1,228 @@
+// Pages of local files, pinned for devices to copy from.
+#include "local_rig.h"
+
+#include <atomic>
+#include <thread>
+
+namespace penstock::route {
+namespace {
+
+using engine::Route;
+
+constexpr uint64_t kWindowBytes = 64 * kMiB;  // as limits.h has it
+
+class WindowsTest : public testing::TestWithParam<const char*> {
+ protected:
+  static constexpr uint64_t kFileBytes = 6 * kMiB + 1234;
+
+  uint32_t make_file(const std::string& name, uint64_t bytes = kFileBytes) {
+    fds_.emplace_back(::open(directory_.path(name).c_str(), O_RDWR | O_CREAT | O_TRUNC, 0644));
+    write(fds_.size() - 1, 0, content(0, bytes));
+    const Outcome<uint32_t> file = rig_.source->add(fds_.back().get());
+    EXPECT_TRUE(file);
+    return *file;
+  }
+  void write(size_t fd, uint64_t offset, const std::vector<std::byte>& bytes) {
+    ASSERT_EQ(::pwrite(fds_[fd].get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  // Reads until the bytes come from a window; false when that takes too long.
+  bool wait_for_window(uint32_t file, uint64_t offset = 0) {
+    for (int i = 0; i < 2000; ++i) {
+      rig_.read(file, offset, 100'000);
+      if (rig_.route == Route::device_mapped || rig_.route == Route::device_gather) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return false;
+  }
+
+  TemporaryDirectory directory_{GetParam()};
+  std::vector<UniqueFd> fds_;
+  LocalRig rig_{{.threads = 4, .pinned_bytes_max = 256 * kMiB}};
+};
+
+TEST_P(WindowsTest, what_is_read_again_comes_from_pinned_pages) {
+  const uint32_t file = make_file("a");
+  ASSERT_TRUE(wait_for_window(file));
+  for (const uint64_t offset : {uint64_t{0}, uint64_t{1}, uint64_t{4097}, 2 * kMiB + 5}) {
+    for (const uint64_t length : {uint64_t{1}, uint64_t{4096}, uint64_t{70'000}, 4 * kMiB}) {
+      ASSERT_EQ(rig_.read(file, offset, length, offset % 3), content(offset, length));
+      EXPECT_NE(rig_.route, Route::device_slots);
+    }
+  }
+  EXPECT_EQ(rig_.read(file, kFileBytes - 10, 4096), content(kFileBytes - 10, 10));
+  EXPECT_NE(rig_.route, Route::device_slots);
+  EXPECT_TRUE(rig_.read(file, kFileBytes, 4096).empty());
+  EXPECT_TRUE(rig_.status.ok());
+}
+
+TEST_P(WindowsTest, one_pass_over_a_file_pins_nothing) {
+  const uint32_t file = make_file("a");
+  std::this_thread::sleep_for(std::chrono::milliseconds(40));
+  for (uint64_t offset = 0; offset < 6 * kMiB; offset += kMiB) {
+    EXPECT_EQ(rig_.read(file, offset, kMiB), content(offset, kMiB));
+    EXPECT_EQ(rig_.route, Route::device_slots);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(40));
+  rig_.read(file, 6 * kMiB, 100);
+  EXPECT_EQ(rig_.route, Route::device_slots);
+}
+
+TEST_P(WindowsTest, nothing_is_stale_after_a_change_has_returned) {
+  const uint32_t file = make_file("a");
+  for (uint64_t round = 1; round <= 12; ++round) {
+    ASSERT_TRUE(wait_for_window(file)) << round;
+    const std::vector<std::byte> bytes = content(0, kFileBytes, round);
+    switch (round % 4) {
+      case 0:  // in place
+        write(0, 0, bytes);
+        break;
+      case 1:  // the same size, other pages
+        ASSERT_EQ(::ftruncate(fds_[0].get(), 0), 0);
+        write(0, 0, bytes);
+        break;
+      case 2:  // shorter, then longer
+        ASSERT_EQ(::ftruncate(fds_[0].get(), 50'000), 0);
+        EXPECT_EQ(rig_.read(file, 0, 100'000), content(0, 50'000, round - 1));
+        write(0, 0, bytes);
+        break;
+      default:  // a hole in the middle
+        ASSERT_EQ(::fallocate(fds_[0].get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 65'536),
+                  0);
+        EXPECT_EQ(rig_.read(file, 0, 65'536), std::vector<std::byte>(65'536));
+        write(0, 0, bytes);
+    }
+    ASSERT_EQ(rig_.read(file, 0, kFileBytes), bytes) << round;
+  }
+}
+
+TEST_P(WindowsTest, our_own_writes_are_seen) {
+  const uint32_t file = make_file("a");
+  ASSERT_TRUE(wait_for_window(file));
+  const std::vector<std::byte> bytes = content(0, 200'000, 7);
+  EXPECT_EQ(rig_.write(file, 300'000, bytes, kMiB), 200'000);
+  EXPECT_EQ(rig_.read(file, 300'000, 200'000), bytes);
+  ASSERT_TRUE(wait_for_window(file));
+  EXPECT_EQ(rig_.read(file, 300'000, 200'000), bytes);
+}
+
+TEST_P(WindowsTest, changes_during_reads_bring_bytes_of_one_or_the_other) {
+  const uint32_t file = make_file("a", 2 * kMiB);
+  ASSERT_TRUE(wait_for_window(file));
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    for (uint64_t round = 1; !stop; ++round) {
+      const std::vector<std::byte> bytes = content(0, 2 * kMiB, round % 2);
+      if (round % 3 == 0) {
+        ASSERT_EQ(::ftruncate(fds_[0].get(), kMiB), 0);
+      }
+      write(0, 0, bytes);
+      std::this_thread::sleep_for(std::chrono::milliseconds(round % 5 == 0 ? 60 : 1));
+    }
+  });
+  uint64_t mapped = 0;
+  for (int i = 0; i < 300; ++i) {
+    const uint64_t offset = static_cast<uint64_t>(i) % 50 * 10'000;
+    const std::vector<std::byte> got = rig_.read(file, offset, 700'000);
+    ASSERT_TRUE(rig_.status.ok());
+    ASSERT_GE(got.size(), std::min<uint64_t>(700'000, kMiB - offset));
+    mapped += rig_.route == Route::device_slots ? 0 : 1;
+    for (uint64_t at = 0; at < got.size(); ++at) {
+      const bool known = got[at] == content_of(offset + at, 0) ||
+                         got[at] == content_of(offset + at, 1) ||
+                         (offset + at >= kMiB && got[at] == std::byte{0});
+      ASSERT_TRUE(known) << offset + at;
+    }
+  }
+  stop = true;
+  writer.join();
+  RecordProperty("reads_from_windows", static_cast<int>(mapped));
+}
+
+TEST_P(WindowsTest, removed_files_are_unpinned_and_their_number_means_another) {
+  for (int i = 0; i < 3; ++i) {
+    const uint32_t file = make_file("a");
+    ASSERT_TRUE(wait_for_window(file));
+    rig_.source->remove(file);
+    const uint32_t young = make_file("b");
+    rig_.read(young, 0, 4096);
+    rig_.read(young, 0, 4096);
+    rig_.source->remove(young);
+  }
+}
+
+TEST_P(WindowsTest, threads_read_while_files_change) {
+  const uint32_t first = make_file("a");
+  const uint32_t second = make_file("b");
+  ASSERT_TRUE(wait_for_window(first));
+  std::atomic<int> good{0};
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 6; ++t) {
+    threads.emplace_back([&, t] {
+      engine::SeededRandom random(t);
+      for (int i = 0; i < 60; ++i) {
+        const uint64_t offset = random.below(kFileBytes - 100'000);
+        Transfer transfer;
+        rig_.set_up(transfer, t % 2 == 0 ? first : second, offset, 1 + random.below(100'000),
+                    t * kMiB);
+        rig_.transfers->run(transfer);
+        std::vector<std::byte> got(transfer.transferred);
+        rig_.devices.peek(rig_.span.data + t * kMiB, got);
+        good += transfer.status.ok() && got == content(offset, transfer.memory.length) ? 1 : 0;
+      }
+    });
+  }
+  // The same bytes again: the pages stay, the windows do not.
+  std::thread writer([&] {
+    while (!stop) {
+      write(0, 0, content(0, 100'000));
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  });
+  for (std::thread& thread : threads) thread.join();
+  stop = true;
+  writer.join();
+  EXPECT_EQ(good, 360);
+}
+
+INSTANTIATE_TEST_SUITE_P(, WindowsTest, testing::Values("/dev/shm", "/var/tmp"),
+                         [](const auto& one) {
+                           return std::string(one.param) == "/dev/shm" ? "memory" : "disk";
+                         });
+
+TEST(WindowsBound, what_does_not_fit_goes_through_slots) {
+  TemporaryDirectory directory("/dev/shm");
+  LocalRig rig({.threads = 2, .pinned_bytes_max = kWindowBytes});
+  const UniqueFd fd(::open(directory.path("a").c_str(), O_RDWR | O_CREAT, 0600));
+  ASSERT_EQ(::ftruncate(fd.get(), static_cast<off_t>(2 * kWindowBytes)), 0);
+  const std::vector<std::byte> zeros(kWindowBytes);
+  for (const uint64_t at : {uint64_t{0}, kWindowBytes}) {
+    ASSERT_EQ(::pwrite(fd.get(), zeros.data(), zeros.size(), static_cast<off_t>(at)),
+              static_cast<ssize_t>(zeros.size()));
+  }
+  const Outcome<uint32_t> file = rig.source->add(fd.get());
+  ASSERT_TRUE(file);
+  const auto route_at = [&](uint64_t offset) {
+    rig.read(*file, offset, 200'000);
+    return rig.route;
+  };
+  const auto wait_at = [&](uint64_t offset) {
+    for (int i = 0; i < 3000; ++i) {
+      if (route_at(offset) != Route::device_slots) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return false;
+  };
+  ASSERT_TRUE(wait_at(0));
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(route_at(kWindowBytes), Route::device_slots);
+    EXPECT_NE(route_at(0), Route::device_slots);
+  }
+  // What was not used for a while makes room.
+  EXPECT_TRUE(wait_at(kWindowBytes));
+  EXPECT_EQ(route_at(0), Route::device_slots);
+}
+
+}  // namespace
+}  // namespace penstock::route

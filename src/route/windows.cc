@@ -1,0 +1,327 @@
+#include "windows.h"
+
+#include "limits.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace penstock::route {
+
+// Seen: not pinned. Pinning and unpinning: the thread's. Pinned: on the list.
+struct Windows::Window : ListNode {
+  enum class State : uint8_t { seen, pinning, pinned, unpinning };
+
+  Window(FileState* of, uint64_t number) : file(of), index(number) {}
+
+  FileState* file;  // null: forgotten
+  const uint64_t index;
+  State state = State::seen;
+  bool dropped = false;       // it does not count any more
+  uint32_t holds = 0;         // of find()
+  uint64_t next_new = 0;      // what is read below was read before
+  engine::Time not_before{};  // for another try
+  engine::Time last_use{};
+
+  // The thread's while it is pinning or unpinning.
+  UniqueFd fd;
+  FileVersion version;
+  MutableBytes memory;
+  Status status;
+
+  uint64_t begin() const { return index * limits::kWindowBytes; }
+};
+
+struct Windows::FileState {
+  const LocalFile* file = nullptr;
+  bool can_map = false;
+  FileVersion version;  // as of `turn`
+  uint64_t turn = 0;
+  std::map<uint64_t, std::unique_ptr<Window>> windows;
+};
+
+Windows::Windows(engine::Loop& loop, engine::DeviceMemory& devices, uint64_t bytes_max,
+                 std::function<void()> rouse)
+    : loop_(loop), devices_(devices), bytes_max_(bytes_max), rouse_(std::move(rouse)) {}
+
+Windows::~Windows() {
+  while (Window* const window = pinned_.first()) {
+    ASSERT(window->holds == 0);
+    drop(*window);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  work_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  // What was being pinned is, now.
+  for (Window* const window : results_) {
+    if (window->state == Window::State::pinning && window->status.ok()) unpin(*window);
+  }
+}
+
+Windows::FileState& Windows::state_of(const LocalFile& file, uint32_t id) {
+  std::unique_ptr<FileState>& state = files_[id];
+  if (state == nullptr) {
+    state = std::make_unique<FileState>();
+    state->file = &file;
+    state->can_map = bytes_max_ > 0 && file.can_map();
+  }
+  return *state;
+}
+
+// One look at the file for all that a turn does with it. Whatever was changed before an operation
+// was submitted is seen by it: operations are taken at the beginning of a turn.
+bool Windows::is_current(FileState& file, const FileVersion& version) {
+  if (file.turn != turn_) {
+    file.version = file.file->version();
+    file.turn = turn_;
+  }
+  return file.version.known && file.version == version;
+}
+
+bool Windows::find(const LocalFile& file, uint32_t id, uint64_t offset, uint64_t length,
+                   Resident* resident) {
+  FileState& state = state_of(file, id);
+  if (!state.can_map || failures_ >= limits::kPinFailuresMax) return false;
+  const uint64_t index = offset / limits::kWindowBytes;
+  auto found = state.windows.find(index);
+  if (found == state.windows.end()) {
+    if (state.windows.size() >= limits::kWindowsSeenMax) return false;
+    found = state.windows.emplace(index, std::make_unique<Window>(&state, index)).first;
+  }
+  Window& window = *found->second;
+  if (window.state != Window::State::pinned) {
+    look_again(state, window, offset);
+    return false;
+  }
+  if (!is_current(state, window.version)) {
+    drop(window);
+    return false;
+  }
+  const uint64_t end = std::min(window.begin() + window.memory.size(), window.version.size);
+  if (offset >= end) return false;
+  resident->data = window.memory.data() + (offset - window.begin());
+  resident->length = std::min(end - offset, std::max(length, kBlockBytes));
+  resident->ends_file = offset + resident->length == window.version.size;
+  resident->checksums = nullptr;
+  resident->host_may_read = false;
+  resident->route = engine::Route::device_mapped;
+  resident->ticket[0] = reinterpret_cast<uint64_t>(&window);
+  ++window.holds;
+  window.last_use = loop_.now();
+  static_cast<ListNode&>(window).unlink();
+  pinned_.push_back(window);
+  return true;
+}
+
+bool Windows::still_there(const Resident& resident) {
+  Window& window = *reinterpret_cast<Window*>(resident.ticket[0]);
+  return !window.dropped && is_current(*window.file, window.version);
+}
+
+void Windows::release(const Resident& resident) {
+  Window& window = *reinterpret_cast<Window*>(resident.ticket[0]);
+  ASSERT(window.holds > 0);
+  --window.holds;
+  if (window.dropped) unpin_if_unused(window);
+}
+
+// A read in a part that is not pinned. What was read from there before is worth pinning, and what
+// was read behind it will come next.
+void Windows::look_again(FileState& file, Window& window, uint64_t offset) {
+  const bool again = offset < window.next_new;
+  window.next_new = std::max(window.next_new, offset + 1);
+  if (!again || !want(window)) return;
+  for (uint64_t i = 1; i <= limits::kWindowsAhead; ++i) {
+    const auto next = file.windows.find(window.index + i);
+    if (next == file.windows.end() || !want(*next->second)) break;
+  }
+}
+
+// False when it cannot be now.
+bool Windows::want(Window& window) {
+  if (window.state != Window::State::seen) return true;
+  if (loop_.now() < window.not_before || !make_room()) return false;
+  window.fd = window.file->file->duplicate();
+  if (!window.fd) return false;
+  bytes_ += limits::kWindowBytes;
+  window.state = Window::State::pinning;
+  give_job(window);
+  return true;
+}
+
+// What was used a moment ago stays: files that do not all fit would chase each other away.
+bool Windows::make_room() {
+  if (bytes_ + limits::kWindowBytes <= bytes_max_) return true;
+  Window* const oldest = pinned_.first();
+  if (oldest != nullptr && loop_.now() - oldest->last_use > limits::kWindowIdle) drop(*oldest);
+  return bytes_ + limits::kWindowBytes <= bytes_max_;
+}
+
+// It is not found any more, and unpinned when nobody holds it.
+void Windows::drop(Window& window) {
+  ASSERT(window.state == Window::State::pinned && !window.dropped);
+  window.dropped = true;
+  static_cast<ListNode&>(window).unlink();
+  if (window.file != nullptr) {
+    // Another one, that is pinned when it is read again, takes its place.
+    auto next = std::make_unique<Window>(window.file, window.index);
+    next->next_new = window.next_new;
+    next.swap(window.file->windows.at(window.index));
+    dropped_.push_back(std::move(next));
+  }
+  unpin_if_unused(window);
+}
+
+void Windows::unpin_if_unused(Window& window) {
+  if (window.holds > 0) return;
+  window.state = Window::State::unpinning;
+  give_job(window);
+}
+
+void Windows::forget(uint32_t id) {
+  const auto found = files_.find(id);
+  if (found == files_.end()) return;
+  FileState& state = *found->second;
+  for (auto& [index, window] : state.windows) {
+    ASSERT(window->holds == 0);
+    window->file = nullptr;
+    if (window->state == Window::State::seen) continue;
+    Window& kept = *window;
+    dropped_.push_back(std::move(window));
+    if (kept.state == Window::State::pinned) drop(kept);
+  }
+  for (const auto& window : dropped_) {
+    if (window->file == &state) window->file = nullptr;
+  }
+  files_.erase(found);
+}
+
+bool Windows::poll() {
+  ++turn_;
+  if (!has_results_.load(std::memory_order_relaxed)) return false;
+  std::vector<Window*> results;
+  {
+    const std::lock_guard lock(mutex_);
+    results.swap(results_);
+    has_results_.store(false, std::memory_order_relaxed);
+  }
+  for (Window* const window : results) take_result(*window);
+  return true;
+}
+
+void Windows::take_result(Window& window) {
+  if (window.state == Window::State::unpinning || window.file == nullptr) {
+    bytes_ -= limits::kWindowBytes;
+    const bool is_pinned = window.state == Window::State::pinning && window.status.ok();
+    if (is_pinned) {
+      // It was forgotten meanwhile.
+      bytes_ += limits::kWindowBytes;
+      window.state = Window::State::unpinning;
+      return give_job(window);
+    }
+    std::erase_if(dropped_, [&](const auto& one) { return one.get() == &window; });
+    return;
+  }
+  if (window.status.ok()) {
+    window.state = Window::State::pinned;
+    window.last_use = loop_.now();
+    pinned_.push_back(window);
+    failures_ = 0;
+    return;
+  }
+  bytes_ -= limits::kWindowBytes;
+  window.state = Window::State::seen;
+  window.not_before = loop_.now() + limits::kWindowRetry;
+  // Busy: too early, or not all of it is in memory.
+  if (window.status != Code::busy && ++failures_ == limits::kPinFailuresMax) {
+    log::warning("pages of local files cannot be pinned: {}; they are copied from now on",
+                 window.status.name());
+  }
+}
+
+void Windows::give_job(Window& window) {
+  const std::lock_guard lock(mutex_);
+  if (!thread_.joinable()) {
+    sigset_t all;
+    sigset_t before;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    thread_ = std::thread([this] { loop(); });
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+  jobs_.push_back(&window);
+  work_.notify_one();
+}
+
+void Windows::loop() {
+  std::unique_lock lock(mutex_);
+  while (!stop_ || !jobs_.empty()) {
+    if (jobs_.empty()) {
+      work_.wait(lock);
+      continue;
+    }
+    Window* const window = jobs_.front();
+    jobs_.pop_front();
+    lock.unlock();
+    work(*window);
+    lock.lock();
+    results_.push_back(window);
+    has_results_.store(true, std::memory_order_relaxed);
+    rouse_();
+  }
+}
+
+void Windows::work(Window& window) {
+  if (window.state == Window::State::unpinning) return unpin(window);
+  window.status = pin(window);
+  window.fd.reset();
+}
+
+void Windows::unpin(Window& window) {
+  devices_.unpin(window.memory);
+  ::munmap(window.memory.data(), window.memory.size());
+  window.memory = {};
+}
+
+// busy: another time, perhaps.
+Status Windows::pin(Window& window) {
+  window.version = FileVersion::of(window.fd.get());
+  const FileVersion& version = window.version;
+  if (!version.known || version.size <= window.begin()) return Code::busy;
+  // The clock of files is coarse: a change that follows within a tick might not be seen.
+  if (!version.is_older_than(limits::kFileClockTick)) return Code::busy;
+  const uint64_t bytes =
+      align_up(std::min(version.size - window.begin(), limits::kWindowBytes), kBlockBytes);
+  void* const mapped = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, window.fd.get(),
+                              static_cast<off_t>(window.begin()));
+  if (mapped == MAP_FAILED) return Status::from_errno(errno);
+  window.memory = {static_cast<std::byte*>(mapped), bytes};
+  std::vector<unsigned char> pages(bytes / kBlockBytes);
+  Status status = Code::busy;
+  if (::mincore(mapped, bytes, pages.data()) == 0) {
+    const auto missing = std::count_if(pages.begin(), pages.end(),
+                                       [](unsigned char page) { return (page & 1) == 0; });
+    if (static_cast<uint64_t>(missing) * limits::kWindowMissingMax <= pages.size()) {
+      const Outcome<void> pinned = devices_.pin(window.memory, true);
+      status = pinned ? Status() : pinned.error().status;
+    }
+  }
+  if (status.ok() && FileVersion::of(window.fd.get()) != version) {
+    devices_.unpin(window.memory);
+    status = Code::busy;
+  }
+  if (!status.ok()) {
+    ::munmap(mapped, bytes);
+    window.memory = {};
+  }
+  return status;
+}
+
+}  // namespace penstock::route

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <sys/types.h>
+#include <vector>
 
 #include "penstock/engine.h"
 #include "penstock/route.h"
@@ -15,6 +18,9 @@ struct Memory {
   uint64_t length = 0;
   bool on_device = false;
   engine::DeviceSpan device;  // the same range, if it is
+  // What it lies in: the registered buffer, or the range itself.
+  std::byte* buffer = nullptr;
+  uint64_t buffer_length = 0;
 };
 
 class Backend;
@@ -32,6 +38,17 @@ struct File {
   uint32_t id = 0;  // the backend's
 };
 
+struct Operation;
+
+// A part of an operation, as large as one entry of a ring may be.
+struct RingPart : ListNode {
+  Operation* operation = nullptr;
+  uint64_t begin = 0;  // in the operation
+  uint64_t length = 0;
+  uint64_t done = 0;
+  Status status;
+};
+
 // Its caller keeps it, and the file, until it has ended.
 struct Operation : ListNode {
   File* file = nullptr;
@@ -47,8 +64,12 @@ struct Operation : ListNode {
   uint64_t transferred = 0;
   engine::Route route = engine::Route::none;
 
-  route::Transfer transfer;  // the backend's
-  bool waiting = false;      // the host threads'
+  // Whoever carries it out keeps here what it needs.
+  route::Transfer transfer;
+  std::vector<RingPart> parts;
+  uint32_t parts_left = 0;
+  std::shared_ptr<void> region;
+  bool waiting = false;
 };
 
 // Thread safe.
@@ -57,7 +78,12 @@ class Backend {
   virtual ~Backend() = default;
   // Returns when the operation has ended.
   virtual void run(Operation& operation) = 0;
-  virtual void submit(Operation& operation) = 0;
+  // Several at once, which costs less than one by one.
+  virtual void submit(std::span<Operation* const> operations) = 0;
+  void submit(Operation& operation) {
+    Operation* const one = &operation;
+    submit({&one, 1});
+  }
   // Asks for an early end of what was submitted, and may have ended.
   virtual void cancel(Operation& operation) = 0;
   // Nothing is in progress on the file, nor will be.

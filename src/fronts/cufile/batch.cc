@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <map>
 
 namespace penstock::cufile {
 
@@ -34,11 +35,20 @@ CUfileOpError Batch::submit(OpenDriver& driver, const CUfileIOParams_t* requests
     in_flight_ += count;
   }
   Driver::instance().statistics().count(Event::batch_enqueue, true, count);
-  for (uint32_t i = 0; i < count; ++i) start(driver, *taken[i], requests[i]);
+  // Those of one backend go together.
+  std::map<Backend*, std::vector<Operation*>> started;
+  for (uint32_t i = 0; i < count; ++i) {
+    Entry& entry = *taken[i];
+    if (start(driver, entry, requests[i])) {
+      started[entry.backend].push_back(&entry.running.operation);
+    }
+  }
+  for (const auto& [backend, operations] : started) backend->submit(operations);
   return CU_FILE_SUCCESS;
 }
 
-void Batch::start(OpenDriver& driver, Entry& entry, const CUfileIOParams_t& params) {
+// False when it has ended already.
+bool Batch::start(OpenDriver& driver, Entry& entry, const CUfileIOParams_t& params) {
   entry.batch = this;
   entry.cookie = params.cookie;
   const bool is_known = params.opcode == CUFILE_READ || params.opcode == CUFILE_WRITE;
@@ -53,26 +63,26 @@ void Batch::start(OpenDriver& driver, Entry& entry, const CUfileIOParams_t& para
       is_known ? prepare(driver, request, true, &entry.running) : CU_FILE_INVALID_VALUE;
   if (refused != CU_FILE_SUCCESS) {
     entry.running.file = {};
-    return end(entry, CUFILE_FAILED, -int64_t{refused});
+    end(entry, CUFILE_FAILED, -int64_t{refused});
+    return false;
   }
   if (request.size == 0) {
     entry.running.file = {};
-    return end(entry, CUFILE_COMPLETE, 0);
+    end(entry, CUFILE_COMPLETE, 0);
+    return false;
   }
   Result<Driver::Use, CUfileError_t> use = Driver::instance().enter_open();
   if (!use) {
     entry.running.file = {};
-    return end(entry, CUFILE_CANCELED, -int64_t{CU_FILE_DRIVER_CLOSING});
+    end(entry, CUFILE_CANCELED, -int64_t{CU_FILE_DRIVER_CLOSING});
+    return false;
   }
   entry.driver = std::move(*use);
   entry.running.operation.owner = &entry;
   entry.running.operation.ended = ended;
-  Backend& backend = *entry.running.file->backend;
-  {
-    const std::lock_guard lock(mutex_);
-    entry.backend = &backend;
-  }
-  backend.submit(entry.running.operation);
+  const std::lock_guard lock(mutex_);
+  entry.backend = entry.running.file->backend;
+  return true;
 }
 
 void Batch::ended(Operation& operation) {

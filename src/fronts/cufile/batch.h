@@ -40,7 +40,7 @@ class Batch {
   };
 
   static bool can_take(OpenDriver& driver, const CUfileIOParams_t& request);
-  void start(OpenDriver& driver, Entry& entry, const CUfileIOParams_t& request);
+  bool start(OpenDriver& driver, Entry& entry, const CUfileIOParams_t& request);
   static void ended(Operation& operation);
   void end(Entry& entry, CUfileStatus_t status, int64_t result);
 

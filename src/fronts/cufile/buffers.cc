@@ -45,6 +45,8 @@ Memory Buffers::Range::part(const std::byte* from, uint64_t bytes) const {
   Memory memory;
   memory.data = const_cast<std::byte*>(from);
   memory.length = bytes;
+  memory.buffer = registered ? const_cast<std::byte*>(known) : memory.data;
+  memory.buffer_length = registered ? length : bytes;
   memory.on_device = on_device;
   if (on_device) memory.device = {device.device, memory.data, bytes, device.allocation};
   return memory;

@@ -47,6 +47,7 @@ uint64_t memory_bytes() {
 
 OpenDriver::OpenDriver(engine::DeviceMemory& devices, const Parameters& parameters)
     : devices_(devices),
+      may_go_by_kernel_(parameters.get(CUFILE_PARAM_PROPERTIES_ALLOW_COMPAT_MODE)),
       buffers_(devices,
                parameters.get(CUFILE_PARAM_PROPERTIES_MAX_DEVICE_PINNED_MEM_SIZE_KB) * kKiB),
       files_(limits::kFilesMax),
@@ -91,6 +92,43 @@ Result<std::unique_ptr<File>, CUfileOpError> OpenDriver::make_file(int fd) {
   return file;
 }
 
+// The session with the agent of the mount that the device is, if it is one.
+MountBackend* OpenDriver::mount_of(dev_t device) {
+  const auto known = mounts_.find(device);
+  if (known != mounts_.end()) return known->second.get();
+  const std::optional<std::string> mount_point = mount_point_of(device);
+  if (!mount_point) return nullptr;
+  Outcome<std::unique_ptr<MountBackend>> made = MountBackend::connect(*mount_point);
+  if (!made) {
+    log::warning("cufile: {}: its files go by the kernel: {}", *mount_point, made.error().message);
+  }
+  std::unique_ptr<MountBackend>& mount = mounts_[device];
+  if (made) mount = std::move(*made);
+  return mount.get();
+}
+
+// With the lock held.
+CUfileOpError OpenDriver::add_to_backend(File& file) {
+  Outcome<uint32_t> id = 0;
+  if (MountBackend* const mount = mount_of(file.device)) {
+    file.backend = mount;
+    id = mount->add(file.number);
+  } else if (mounts_.contains(file.device) && !may_go_by_kernel_) {
+    return CU_FILE_IO_NOT_SUPPORTED;
+  } else {
+    file.backend = local_.get();
+    id = local_->add(file.number);
+  }
+  if (id) {
+    file.id = *id;
+    return CU_FILE_SUCCESS;
+  }
+  file.backend = nullptr;
+  log::error("cufile: register a file: {}", id.error().message);
+  return id.error().status == Code::invalid_argument ? CU_FILE_INVALID_FILE_TYPE
+                                                     : CU_FILE_GETNEWFD_FAILED;
+}
+
 CUfileOpError OpenDriver::register_file(int fd, CUfileHandle_t* handle) {
   Result<std::unique_ptr<File>, CUfileOpError> file = make_file(fd);
   if (!file) return file.error();
@@ -103,14 +141,8 @@ CUfileOpError OpenDriver::register_file(int fd, CUfileHandle_t* handle) {
         before && before->device == (*file)->device && before->inode == (*file)->inode;
     if (is_same) return CU_FILE_HANDLE_ALREADY_REGISTERED;
   }
-  const Outcome<uint32_t> id = local_->add(fd);
-  if (!id) {
-    log::error("cufile: register a file: {}", id.error().message);
-    return id.error().status == Code::invalid_argument ? CU_FILE_INVALID_FILE_TYPE
-                                                       : CU_FILE_GETNEWFD_FAILED;
-  }
-  (*file)->backend = local_.get();
-  (*file)->id = *id;
+  const CUfileOpError added = add_to_backend(**file);
+  if (added != CU_FILE_SUCCESS) return added;
   void* const made = files_.add(std::move(*file));
   if (made == nullptr) return CU_FILE_INTERNAL_ERROR;
   numbers_[fd] = made;
@@ -137,7 +169,8 @@ CUfileError_t OpenDriver::prepare_stream(const void* base) {
   if (!scratch) return without_devices(scratch.error());
   Operation operation;
   operation.file = &file;
-  operation.memory = {scratch->data, scratch->length, true, *scratch};
+  operation.memory = {scratch->data, scratch->length, true,
+                      *scratch,      scratch->data,   scratch->length};
   local_->run(operation);
   const Status released = devices_.release(*scratch);
   if (!operation.status.ok() || !released.ok()) return result(CU_FILE_CUDA_DRIVER_ERROR);

@@ -4,6 +4,7 @@
 #include "buffers.h"
 #include "handle_table.h"
 #include "local_backend.h"
+#include "mount_backend.h"
 #include "parameters.h"
 #include "statistics.h"
 
@@ -37,9 +38,13 @@ class OpenDriver {
  private:
   OpenDriver(engine::DeviceMemory& devices, const Parameters& parameters);
   Result<std::unique_ptr<File>, CUfileOpError> make_file(int fd);
+  CUfileOpError add_to_backend(File& file);
+  MountBackend* mount_of(dev_t device);
 
   engine::DeviceMemory& devices_;
+  const bool may_go_by_kernel_;
   std::unique_ptr<LocalBackend> local_;
+  std::map<dev_t, std::unique_ptr<MountBackend>> mounts_;  // null: no agent could be reached
   Buffers buffers_;
   std::mutex mutex_;
   std::map<int, CUfileHandle_t> numbers_;  // of the programs' descriptors, some of them gone

@@ -1,6 +1,7 @@
 // Bounds of the cuFile front, each with its reason.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
@@ -34,6 +35,18 @@ inline constexpr uint32_t kStreamOperationsMax = 16384;
 // they cannot be given to anybody else meanwhile, and no more than is worth it.
 inline constexpr uint64_t kPinnedShare = 4;
 inline constexpr uint64_t kPinnedBytesMax = 256 * kGiB;
+
+// A session with a mount's agent: threads that wait for their own operations (others wait for one
+// of them), and entries of each.
+inline constexpr uint32_t kLanes = 32;
+inline constexpr uint32_t kLaneEntries = 256;
+
+// How often a session without an agent is asked for the last ends.
+inline constexpr std::chrono::milliseconds kDeadSessionPause{5};
+
+// Regions of GPU memory that a session remembers; programs that register no buffers use new ranges
+// again and again.
+inline constexpr size_t kRegionsMax = 1024;
 
 // Threads for host memory in batches and streams.
 inline constexpr uint32_t kHostThreads = 4;

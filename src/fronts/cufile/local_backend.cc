@@ -67,16 +67,24 @@ void LocalBackend::run(Operation& operation) {
   take_end(operation);
 }
 
-void LocalBackend::submit(Operation& operation) {
-  if (!operation.memory.on_device) return host_threads_.submit(operation);
-  prepare(operation);
-  operation.transfer.owner = &operation;
-  operation.transfer.ended = [](route::Transfer& transfer) {
-    auto& ended = transfer.owner_as<Operation>();
-    take_end(ended);
-    ended.ended(ended);
-  };
-  transfers_->submit(operation.transfer);
+void LocalBackend::submit(std::span<Operation* const> operations) {
+  std::vector<route::Transfer*> transfers;
+  transfers.reserve(operations.size());
+  for (Operation* const operation : operations) {
+    if (!operation->memory.on_device) {
+      host_threads_.submit(*operation);
+      continue;
+    }
+    prepare(*operation);
+    operation->transfer.owner = operation;
+    operation->transfer.ended = [](route::Transfer& transfer) {
+      auto& ended = transfer.owner_as<Operation>();
+      take_end(ended);
+      ended.ended(ended);
+    };
+    transfers.push_back(&operation->transfer);
+  }
+  if (!transfers.empty()) transfers_->submit(transfers);
 }
 
 void LocalBackend::cancel(Operation& operation) {

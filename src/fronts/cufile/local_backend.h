@@ -18,7 +18,7 @@ class LocalBackend final : public Backend {
   Outcome<uint32_t> add(int fd) { return source_->add(fd); }
 
   void run(Operation& operation) override;
-  void submit(Operation& operation) override;
+  void submit(std::span<Operation* const> operations) override;
   void cancel(Operation& operation) override;
   void remove(uint32_t file) override { source_->remove(file); }
 

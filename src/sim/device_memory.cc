@@ -45,6 +45,11 @@ class SimDeviceMemory::Lanes final : public engine::CopyLanes {
   }
 
   bool busy() const override { return !in_flight_.empty(); }
+  engine::Time next_look() const override {
+    engine::Time first = engine::kNever;
+    for (const CopyOp* op : in_flight_) first = std::min(first, op->progress.due);
+    return first;
+  }
 
   bool poll() override {
     const engine::Time now = loop_.clock().now();
@@ -304,6 +309,7 @@ Status SimDeviceMemory::check(CopyOp& op) {
 }
 
 void SimDeviceMemory::peek(const std::byte* address, MutableBytes out) {
+  if (out.empty()) return;
   const std::lock_guard lock(mutex_);
   const Place place = place_of(address, out.size());
   ASSERT(place.allocation != nullptr);

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <map>
 
 namespace penstock::cufile {
@@ -14,8 +15,22 @@ void Batch::finish() {
   changed_.wait(lock, [this] { return in_flight_ == 0; });
 }
 
+namespace {
+
+// Programs may have put any number where an enumeration stands.
+template <class Enumeration>
+int number_of(const Enumeration& value) {
+  int number = 0;
+  static_assert(sizeof value == sizeof number);
+  std::memcpy(&number, &value, sizeof number);
+  return number;
+}
+
+}  // namespace
+
 bool Batch::can_take(OpenDriver& driver, const CUfileIOParams_t& request) {
-  return request.mode == CUFILE_BATCH && static_cast<bool>(driver.files().find(request.fh));
+  return number_of(request.mode) == CUFILE_BATCH &&
+         static_cast<bool>(driver.files().find(request.fh));
 }
 
 CUfileOpError Batch::submit(OpenDriver& driver, const CUfileIOParams_t* requests, uint32_t count) {
@@ -51,9 +66,10 @@ CUfileOpError Batch::submit(OpenDriver& driver, const CUfileIOParams_t* requests
 bool Batch::start(OpenDriver& driver, Entry& entry, const CUfileIOParams_t& params) {
   entry.batch = this;
   entry.cookie = params.cookie;
-  const bool is_known = params.opcode == CUFILE_READ || params.opcode == CUFILE_WRITE;
+  const int opcode = number_of(params.opcode);
+  const bool is_known = opcode == CUFILE_READ || opcode == CUFILE_WRITE;
   Request request;
-  request.write = params.opcode == CUFILE_WRITE;
+  request.write = opcode == CUFILE_WRITE;
   request.handle = params.fh;
   request.base = params.u.batch.devPtr_base;
   request.size = params.u.batch.size;

@@ -110,11 +110,14 @@ CUfileError_t StreamOperations::submit(OpenDriver& driver, const StreamRequest& 
   pending.done = false;
   const Status enqueued = pending.gate->enqueue(stream, reached, &pending);
   if (!enqueued.ok()) {
-    // The gate may be in the stream all the same, and stays what it is.
-    (void)pending.gate.release();
-    pending.devices = nullptr;
+    const bool refused = enqueued == Code::not_supported;
+    if (!refused) {
+      // The gate may be in the stream all the same, and stays what it is.
+      (void)pending.gate.release();
+      pending.devices = nullptr;
+    }
     give_back(std::move(*taken));
-    if (enqueued == Code::not_supported) return result(CU_FILE_ASYNC_NOT_SUPPORTED);
+    if (refused) return result(CU_FILE_ASYNC_NOT_SUPPORTED);
     return result(CU_FILE_CUDA_DRIVER_ERROR, static_cast<CUresult>(enqueued.detail()));
   }
   // From here on it is its own, until finish().

@@ -1,5 +1,6 @@
 #include "rig.h"
 
+#include <cstring>
 #include <map>
 #include <thread>
 
@@ -86,13 +87,12 @@ TEST_F(Batches, reads_writes_and_host_memory_mix) {
 TEST_F(Batches, entries_fail_and_are_short_alone) {
   const CUfileBatchHandle_t batch = set_up(8);
   std::vector<CUfileIOParams_t> params = {
-      io(CUFILE_READ, 0, 4096, 0, 1),
-      io(CUFILE_READ, 0, 4096, kGpuBytes - 100, 2),
-      io(CUFILE_READ, 1ULL << 40, 4096, 0, 3),
-      io(CUFILE_READ, kFileBytes - 10, 4096, 8192, 4),
-      io(static_cast<CUfileOpcode_t>(7), 0, 4096, 0, 5),
-      io(CUFILE_READ, 0, 0, 0, 6),
+      io(CUFILE_READ, 0, 4096, 0, 1),          io(CUFILE_READ, 0, 4096, kGpuBytes - 100, 2),
+      io(CUFILE_READ, 1ULL << 40, 4096, 0, 3), io(CUFILE_READ, kFileBytes - 10, 4096, 8192, 4),
+      io(CUFILE_READ, 0, 4096, 0, 5),          io(CUFILE_READ, 0, 0, 0, 6),
   };
+  const int no_opcode = 7;
+  std::memcpy(&params[4].opcode, &no_opcode, sizeof no_opcode);
   ASSERT_EQ(cuFileBatchIOSubmit(batch, 6, params.data(), 0).err, CU_FILE_SUCCESS);
   const auto events = take(batch, 6);
   const auto result = [&](uintptr_t cookie) {

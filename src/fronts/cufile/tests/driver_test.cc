@@ -179,8 +179,8 @@ TEST_F(Cufile, bad_arguments_are_refused) {
   size_t size = 0;
   bool flag = false;
   char text[8];
-  const auto no_size = static_cast<CUFileSizeTConfigParameter_t>(99);
-  const auto no_bool = static_cast<CUFileBoolConfigParameter_t>(-1);
+  const auto no_size = static_cast<CUFileSizeTConfigParameter_t>(12);
+  const auto no_bool = static_cast<CUFileBoolConfigParameter_t>(15);
   const auto no_string = static_cast<CUFileStringConfigParameter_t>(3);
   const struct {
     const char* what;

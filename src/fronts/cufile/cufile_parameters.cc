@@ -14,6 +14,7 @@ template <class Which, class Value>
 CUfileError_t stage(bool known, Which which, const Value& value) {
   return guarded([&] {
     if (!known) return result(CU_FILE_INVALID_VALUE);
+    if (Driver::instance().forked()) return result(CU_FILE_DRIVER_NOT_INITIALIZED);
     return Driver::instance().with_parameters([&](Parameters& parameters, bool is_open) {
       if (is_open) return result(CU_FILE_DRIVER_ALREADY_OPEN);
       parameters.stage(which, value);
@@ -26,6 +27,7 @@ template <class Which, class Value>
 CUfileError_t get(bool known, Which which, Value* value) {
   return guarded([&] {
     if (!known || value == nullptr) return result(CU_FILE_INVALID_VALUE);
+    if (Driver::instance().forked()) return result(CU_FILE_DRIVER_NOT_INITIALIZED);
     *value = Driver::instance().with_parameters(
         [&](const Parameters& parameters, bool) { return parameters.get(which); });
     return result(CU_FILE_SUCCESS);

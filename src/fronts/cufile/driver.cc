@@ -184,23 +184,29 @@ Driver& Driver::instance() {
 }
 
 Driver::Driver() {
-  // Threads and the GPU stay with the parent, and so may whoever is opening or closing.
+  // Threads and the GPU stay with the parent, and so may whoever holds a mutex.
   ::pthread_atfork(nullptr, nullptr, [] {
     Driver& self = instance();
-    const bool is_clean = self.open_.load(std::memory_order_relaxed) == nullptr &&
-                          self.users_.load(std::memory_order_relaxed) == 0 &&
-                          self.mutex_.try_lock();
-    if (is_clean) return self.mutex_.unlock();
+    const auto is_free = [](std::mutex& mutex) {
+      const std::unique_lock lock(mutex, std::try_to_lock);
+      return lock.owns_lock();
+    };
+    const bool is_unused = self.open_.load(std::memory_order_relaxed) == nullptr &&
+                           self.users_.load(std::memory_order_relaxed) == 0;
+    if (is_unused && is_free(self.mutex_) && is_free(self.parameters_mutex_)) return;
     self.forked_.store(true, std::memory_order_relaxed);
   });
 }
 
 CUfileError_t Driver::open_locked() {
   if (open_.load(std::memory_order_relaxed) != nullptr) return result(CU_FILE_SUCCESS);
-  parameters_.start();
-  Result<std::unique_ptr<OpenDriver>, CUfileError_t> made = OpenDriver::open(parameters_);
+  const Parameters parameters = with_parameters([](Parameters& all, bool) {
+    all.start();
+    return all;
+  });
+  Result<std::unique_ptr<OpenDriver>, CUfileError_t> made = OpenDriver::open(parameters);
   if (!made) return made.error();
-  const auto level = static_cast<int>(parameters_.get(CUFILE_PARAM_PROFILE_STATS));
+  const auto level = static_cast<int>(parameters.get(CUFILE_PARAM_PROFILE_STATS));
   if (level > 0) {
     statistics_.set_level(level);
     statistics_.start();
@@ -227,12 +233,6 @@ CUfileError_t Driver::close() {
   StreamOperations::instance().remove_all_streams();
   for (uint64_t users = users_.load(); users > 0; users = users_.load()) users_.wait(users);
   return result(CU_FILE_SUCCESS);
-}
-
-long Driver::use_count() {
-  if (forked()) return 0;
-  const std::lock_guard lock(mutex_);
-  return count_;
 }
 
 void Driver::leave() {

@@ -83,8 +83,8 @@ class Driver {
 
   CUfileError_t open();
   CUfileError_t close();
-  long use_count();
-  bool is_open() { return use_count() > 0; }
+  long use_count() const { return forked() ? 0 : count_.load(std::memory_order_relaxed); }
+  bool is_open() const { return use_count() > 0; }
   // Opens the driver if nobody has.
   Result<Use, CUfileError_t> enter();
   // Only if it is open.
@@ -93,8 +93,8 @@ class Driver {
   // For calls that concern the closed driver, too: parameters, and with them whether it is open.
   template <class Body>
   auto with_parameters(Body body) {
-    const std::lock_guard lock(mutex_);
-    return body(parameters_, count_ > 0);
+    const std::lock_guard lock(parameters_mutex_);
+    return body(parameters_, use_count() > 0);
   }
   Statistics& statistics() { return statistics_; }
   bool forked() const { return forked_.load(std::memory_order_relaxed); }
@@ -109,8 +109,10 @@ class Driver {
   // pointer away and then waits for the count; sequentially consistent, so that one sees the other.
   std::atomic<uint64_t> users_{0};
   std::atomic<OpenDriver*> open_{nullptr};
+  // Held while the driver opens and closes, which waits for users: they must not ask for it.
   std::mutex mutex_;
-  long count_ = 0;
+  std::atomic<long> count_{0};  // changes under the mutex; relaxed: it orders nothing
+  std::mutex parameters_mutex_;
   Parameters parameters_;
   Statistics statistics_;
   // Relaxed: set in a child that has one thread.

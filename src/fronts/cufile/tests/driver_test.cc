@@ -80,6 +80,29 @@ TEST_F(Cufile, close_waits_for_reads_in_flight) {
   EXPECT_EQ(odd, 0);
 }
 
+TEST_F(Cufile, close_goes_on_beside_calls_of_all_kinds) {
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      while (!stop) {
+        CUfileDrvProps_t properties{};
+        CUfileBatchHandle_t batch = nullptr;
+        cuFileDriverGetProperties(&properties);
+        cuFileDriverSetMaxCacheSize(1024);
+        if (cuFileBatchIOSetUp(&batch, 4).err == CU_FILE_SUCCESS) cuFileBatchIODestroy(batch);
+        cuFileBufRegister(gpu_, 4096, 0);
+      }
+    });
+  }
+  for (int i = 0; i < 10; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    cuFileDriverClose();
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+}
+
 TEST_F(Cufile, calls_fail_in_a_forked_child) {
   const UniqueFd fd = make_file("a");
   const CUfileHandle_t handle = handle_of(fd.get());
@@ -91,6 +114,11 @@ TEST_F(Cufile, calls_fail_in_a_forked_child) {
               if (cuFileDriverClose().err != CU_FILE_DRIVER_NOT_INITIALIZED) return 4;
               if (cuFileUseCount() != 0) return 5;
               cuFileHandleDeregister(handle);
+              size_t value = 0;
+              if (cuFileGetParameterSizeT(CUFILE_PARAM_PROPERTIES_IO_BATCHSIZE, &value).err !=
+                  CU_FILE_DRIVER_NOT_INITIALIZED) {
+                return 6;
+              }
               return 0;
             }),
             0);

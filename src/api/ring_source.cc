@@ -1,6 +1,7 @@
 #include "ring_source.h"
 
 #include "handles.h"
+#include "limits.h"
 #include "session.h"
 
 namespace penstock::api {
@@ -38,8 +39,9 @@ bool RingSource::start(route::HostIo& io) {
 }
 
 bool RingSource::poll() {
-  penstock_completion completions[64];
-  const int count = lane_.take_ready(completions, 64);
+  // Few at a time: the copies of these begin while the next are taken.
+  penstock_completion completions[limits::kSourceTake];
+  const int count = lane_.take_ready(completions, limits::kSourceTake);
   for (int i = 0; i < count; ++i) {
     auto& io = *reinterpret_cast<route::HostIo*>(completions[i].user_data);
     const int64_t result = completions[i].result;

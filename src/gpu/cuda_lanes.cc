@@ -17,16 +17,6 @@ bool has_come(uint32_t done, uint32_t ticket) {
   return static_cast<int32_t>(done - ticket) >= 0;
 }
 
-// Whether each check is of one whole piece, in their order.
-bool checks_pieces(const CopyOp& op) {
-  if (op.checks.size() != op.pieces.size()) return false;
-  for (size_t i = 0; i < op.checks.size(); ++i) {
-    const engine::BlockCheck& check = op.checks[i];
-    if (check.data != op.pieces[i].destination || check.length != op.pieces[i].length) return false;
-  }
-  return true;
-}
-
 // Acquire pairs with the device's write, which comes after all that the stream did before.
 uint32_t read_done(uint32_t* word) {
   return std::atomic_ref<uint32_t>(*word).load(std::memory_order_acquire);
@@ -35,6 +25,20 @@ uint32_t read_done(uint32_t* word) {
 const std::byte* device_side(const CopyOp& op) {
   const engine::CopyPiece& piece = op.pieces.front();
   return op.direction == CopyDirection::from_device ? piece.source : piece.destination;
+}
+
+}  // namespace
+
+namespace {
+
+engine::Duration time_for(uint64_t bytes) {
+  return engine::Duration(static_cast<int64_t>(bytes / limits::kBytesPerNanosecond));
+}
+
+uint64_t bytes_of(const CopyOp& op) {
+  uint64_t bytes = 0;
+  for (const engine::CopyPiece& piece : op.pieces) bytes += piece.length;
+  return bytes;
 }
 
 }  // namespace
@@ -63,7 +67,8 @@ Outcome<std::unique_ptr<CudaLanes::Lanes>> CudaLanes::make_lanes(engine::DeviceI
   constexpr size_t kWords = 4 * kLine;
   constexpr size_t kPieces = limits::kBatchPieces * sizeof(GatherPiece);
   constexpr size_t kChecks = limits::kBatchChecks * sizeof(CheckBlock);
-  constexpr size_t kBatch = kPieces + kChecks + limits::kBatchChecks + kLine;
+  constexpr size_t kBad = limits::kBatchPieces + limits::kBatchChecks;
+  constexpr size_t kBatch = kPieces + kChecks + kBad + kLine;
   static_assert(kPieces % kLine == 0 && kChecks % kLine == 0 && kBatch % kLine == 0);
   TRY_ASSIGN(const MutableBytes memory,
              memory_.pinned_memory(device, kWords + limits::kBatches * kBatch));
@@ -117,9 +122,26 @@ void CudaLanes::submit(CopyOp& op) {
   ++lanes->in_progress;
   if (op.means == CopyMeans::kernel) {
     lanes->kernels.waiting.push_back(op);
-  } else {
-    lanes->copies[static_cast<size_t>(op.direction)].waiting.push_back(op);
+    return;
   }
+  // At once, so that it runs beside whatever the caller does before the next turn.
+  CopyLane& lane = lanes->copies[static_cast<size_t>(op.direction)];
+  lane.waiting.push_back(op);
+  issue_copies(*lanes, lane);
+}
+
+engine::Time CudaLanes::next_look() const {
+  engine::Time first = engine::kNever;
+  for (const auto& lanes : lanes_) {
+    if (lanes == nullptr || lanes->in_progress == 0) continue;
+    for (CopyLane& lane : lanes->copies) {
+      if (!lane.in_flight.empty()) first = std::min(first, lane.due);
+    }
+    const KernelLane& kernels = lanes->kernels;
+    if (kernels.first != kernels.last) first = std::min(first, kernels.due);
+    if (kernels.first == kernels.last && !lanes->kernels.waiting.empty()) return {};
+  }
+  return first;
 }
 
 bool CudaLanes::poll() {
@@ -151,12 +173,15 @@ bool CudaLanes::take_copies(Lanes& lanes, CopyLane& lane) {
     if (!has_come(done, static_cast<uint32_t>(op.progress.ticket))) break;
     lane.in_flight.pop_front();
     lane.copies -= static_cast<uint32_t>(op.pieces.size());
-    if (op.status.ok() && !op.checks.empty()) {
+    if (op.status.ok() && (!op.checks.empty() || op.pieces.front().checked != 0)) {
       lanes.kernels.waiting.push_back(op);
     } else {
       end(lanes, op, op.status);
     }
     worked = true;
+  }
+  if (worked && !lane.in_flight.empty()) {
+    lane.due = loop_.now() + time_for(bytes_of(lane.in_flight.front()));
   }
   return worked;
 }
@@ -171,47 +196,64 @@ bool CudaLanes::take_batches(Lanes& lanes) {
     while (CopyOp* const op = batch.ops.pop_front()) {
       Status status = op->status;
       const uint8_t* const bad = batch.bad + op->progress.ticket;
-      const uint8_t* const found = any_bad ? std::find(bad, bad + op->checks.size(), 1) : nullptr;
-      if (any_bad && found != bad + op->checks.size() && status.ok()) {
+      const bool own_checks = op->pieces.front().checked != 0;
+      const uint8_t* const bad_end = bad + (own_checks ? op->pieces.size() : op->checks.size());
+      const uint8_t* const found = any_bad ? std::find(bad, bad_end, 1) : bad_end;
+      if (found != bad_end && status.ok()) {
         op->first_bad = static_cast<uint32_t>(found - bad);
         status = Code::corrupt;
       }
       end(lanes, *op, status);
     }
-    if (any_bad) std::memset(batch.bad, 0, batch.bad_count);
+    if (any_bad) std::memset(batch.bad, 0, limits::kBatchPieces + batch.check_count);
     *batch.any_bad = 0;
-    batch.piece_count = batch.check_count = batch.bad_count = 0;
+    batch.piece_count = batch.check_count = 0;
+    batch.checks_pieces = false;
+    batch.bytes = 0;
     ++lane.first;
     worked = true;
+    if (lane.first != lane.last) {
+      lane.due = loop_.now() + time_for(lane.batches[lane.first % limits::kBatches].bytes);
+    }
   }
   return worked;
 }
 
 bool CudaLanes::issue(Lanes& lanes) {
+  bool worked = false;
+  for (CopyLane& lane : lanes.copies) worked |= issue_copies(lanes, lane);
   KernelLane& kernels = lanes.kernels;
-  const auto has_room = [](CopyLane& lane) {
-    return !lane.waiting.empty() &&
-           (lane.copies == 0 ||
-            lane.copies + lane.waiting.front().pieces.size() <= limits::kCopiesInFlight);
+  const auto may_launch = [&] {
+    return !kernels.waiting.empty() && lanes.broken.ok() &&
+           kernels.last - kernels.first < limits::kBatchesInFlight;
   };
-  const bool launches =
-      !kernels.waiting.empty() && kernels.last - kernels.first < limits::kBatchesInFlight;
-  if (!launches && std::none_of(lanes.copies.begin(), lanes.copies.end(), has_room)) return false;
+  if (!may_launch()) return worked;
   const ContextScope scope(memory_.driver(), lanes.context.context);
-  for (CopyLane& lane : lanes.copies) {
-    while (has_room(lane) && lanes.broken.ok()) {
-      issue_copy(lanes, lane, *lane.waiting.pop_front());
-    }
-  }
-  while (!kernels.waiting.empty() && lanes.broken.ok() &&
-         kernels.last - kernels.first < limits::kBatchesInFlight) {
+  while (may_launch()) {
     Batch& batch = kernels.batches[kernels.last % limits::kBatches];
     while (!kernels.waiting.empty() && fill(batch, kernels.waiting.front())) {
       CopyOp* const op = kernels.waiting.pop_front();
+      if (op->means == CopyMeans::kernel) batch.bytes += bytes_of(*op);
       batch.ops.push_back(*op);
+    }
+    if (kernels.first == kernels.last) {
+      kernels.due = loop_.clock().now() + time_for(batch.bytes);
     }
     launch(lanes, batch);
   }
+  return true;
+}
+
+// As many as the lane may have in flight.
+bool CudaLanes::issue_copies(Lanes& lanes, CopyLane& lane) {
+  const auto may_issue = [&] {
+    return !lane.waiting.empty() && lanes.broken.ok() &&
+           (lane.copies == 0 ||
+            lane.copies + lane.waiting.front().pieces.size() <= limits::kCopiesInFlight);
+  };
+  if (!may_issue()) return false;
+  const ContextScope scope(memory_.driver(), lanes.context.context);
+  while (may_issue()) issue_copy(lanes, lane, *lane.waiting.pop_front());
   return true;
 }
 
@@ -228,6 +270,7 @@ CUresult CudaLanes::copy(const CopyLane& lane, const CopyOp& op) const {
 void CudaLanes::issue_copy(Lanes& lanes, CopyLane& lane, CopyOp& op) {
   // Some of the pieces may be on their way when one is refused: the operation ends after them.
   op.status = status_of(copy(lane, op));
+  if (lane.in_flight.empty()) lane.due = loop_.clock().now() + time_for(bytes_of(op));
   lane.in_flight.push_back(op);
   lane.copies += static_cast<uint32_t>(op.pieces.size());
   const CUresult result = write_ticket(lane);
@@ -237,25 +280,32 @@ void CudaLanes::issue_copy(Lanes& lanes, CopyLane& lane, CopyOp& op) {
   }
 }
 
-// Adds an operation to a batch; false when there is no room for it.
+// Adds an operation to a batch; false when there is no room for it. What fails shows in `bad`: at
+// the index of a gathered piece, or behind those at the index of a check.
 bool CudaLanes::fill(Batch& batch, CopyOp& op) {
   const bool gathers = op.means == CopyMeans::kernel;
-  const bool checks_in_place = gathers && checks_pieces(op);
+  const bool own_checks = op.pieces.front().checked != 0;
+  const size_t checks = !own_checks ? op.checks.size() : gathers ? 0 : op.pieces.size();
   if (gathers && batch.piece_count + op.pieces.size() > limits::kBatchPieces) return false;
-  if (batch.bad_count + op.checks.size() > limits::kBatchChecks) return false;
-  op.progress.ticket = batch.bad_count;
-  for (size_t i = 0; gathers && i < op.pieces.size(); ++i) {
-    const engine::CopyPiece& piece = op.pieces[i];
-    GatherPiece& entry = batch.pieces[batch.piece_count++];
-    entry = {piece.source, piece.destination, piece.length, 0, 0};
-    if (!checks_in_place) continue;
-    entry.crc32c = op.checks[i].crc32c;
-    entry.check = ++batch.bad_count;
+  if (batch.check_count + checks > limits::kBatchChecks) return false;
+  op.progress.ticket = limits::kBatchPieces + batch.check_count;
+  if (gathers) {
+    static_assert(sizeof(GatherPiece) == sizeof(engine::CopyPiece));
+    std::memcpy(&batch.pieces[batch.piece_count], op.pieces.data(), op.pieces.size_bytes());
+    if (own_checks) op.progress.ticket = batch.piece_count;
+    batch.piece_count += static_cast<uint32_t>(op.pieces.size());
+    batch.checks_pieces |= own_checks;
   }
-  if (checks_in_place) return true;
-  for (const engine::BlockCheck& check : op.checks) {
-    batch.checks[batch.check_count++] = {
-        check.data, check.length, check.crc32c, batch.bad_count++, {}};
+  for (size_t i = 0; i < checks; ++i) {
+    CheckBlock& block = batch.checks[batch.check_count];
+    const uint32_t index = limits::kBatchPieces + batch.check_count++;
+    if (own_checks) {
+      const engine::CopyPiece& piece = op.pieces[i];
+      block = {piece.destination, static_cast<uint32_t>(piece.length), piece.crc32c, index, {}};
+    } else {
+      const engine::BlockCheck& check = op.checks[i];
+      block = {check.data, check.length, check.crc32c, index, {}};
+    }
   }
   return true;
 }
@@ -274,9 +324,8 @@ void CudaLanes::launch(Lanes& lanes, Batch& batch) {
     // Batches with checks in place take the second kernel, which needs its tables first.
     void* arguments[] = {&batch.pieces, &batch.piece_count, &lanes.context.shifts, &batch.bad,
                          &batch.any_bad};
-    const bool checked = batch.bad_count > batch.check_count;
-    result = run(checked ? lanes.context.gather_checked : lanes.context.gather, batch.piece_count,
-                 limits::kGatherBlocksMax, arguments);
+    result = run(batch.checks_pieces ? lanes.context.gather_checked : lanes.context.gather,
+                 batch.piece_count, limits::kGatherBlocksMax, arguments);
   }
   if (batch.check_count > 0 && result == CUDA_SUCCESS) {
     void* arguments[] = {&batch.checks, &batch.check_count, &lanes.context.shifts, &batch.bad,

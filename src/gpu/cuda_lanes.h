@@ -21,6 +21,7 @@ class CudaLanes final : public engine::CopyLanes {
 
   void submit(engine::CopyOp& op) override;
   bool busy() const override { return in_progress_ > 0; }
+  engine::Time next_look() const override;
   bool poll() override;
 
  private:
@@ -28,6 +29,7 @@ class CudaLanes final : public engine::CopyLanes {
   struct Stream {
     CUstream stream = nullptr;
     uint32_t* done = nullptr;  // in pinned memory; the device writes the number it has reached
+    engine::Time due{};        // when the oldest in flight should have ended
     uint32_t issued = 0;
   };
   // Copies by an engine, in the order of their tickets.
@@ -44,7 +46,8 @@ class CudaLanes final : public engine::CopyLanes {
     uint32_t* any_bad = nullptr;
     uint32_t piece_count = 0;
     uint32_t check_count = 0;
-    uint32_t bad_count = 0;  // checks of both kinds
+    bool checks_pieces = false;
+    uint64_t bytes = 0;  // gathered, or checked
     uint32_t ticket = 0;
     IntrusiveList<engine::CopyOp> ops;  // progress.ticket: where its checks begin in `bad`
   };
@@ -70,6 +73,7 @@ class CudaLanes final : public engine::CopyLanes {
   bool take_copies(Lanes& lanes, CopyLane& lane);
   bool take_batches(Lanes& lanes);
   bool issue(Lanes& lanes);
+  bool issue_copies(Lanes& lanes, CopyLane& lane);
   void issue_copy(Lanes& lanes, CopyLane& lane, engine::CopyOp& op);
   CUresult copy(const CopyLane& lane, const engine::CopyOp& op) const;
   static bool fill(Batch& batch, engine::CopyOp& op);

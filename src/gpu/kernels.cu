@@ -157,8 +157,8 @@ extern "C" __global__ void __launch_bounds__(256)
   }
 }
 
-// The same with checks of pieces. bad[i] becomes 1 when check i fails, and *any_bad with it;
-// `shifts` are the tables of kernels.h, one behind the other.
+// The same with checks of pieces. bad[i] becomes 1 when piece i fails its own, and *any_bad with
+// it; `shifts` are the tables of kernels.h, one behind the other.
 extern "C" __global__ void __launch_bounds__(256)
     penstock_gather_checked(const GatherPiece* pieces, uint32_t count, const uint32_t* shifts,
                             uint8_t* bad, uint32_t* any_bad) {
@@ -173,8 +173,8 @@ extern "C" __global__ void __launch_bounds__(256)
     __syncwarp();
     const CheckBlock block = {
         piece.destination, static_cast<uint32_t>(piece.length), piece.crc32c, 0, {}};
-    if (piece.check != 0 && crc32c(block, tables) != block.crc32c && lane() == 0) {
-      bad[piece.check - 1] = 1;
+    if (piece.checked != 0 && crc32c(block, tables) != block.crc32c && lane() == 0) {
+      bad[i] = 1;
       *any_bad = 1;
     }
   }

@@ -6,14 +6,14 @@
 
 namespace penstock::gpu {
 
-// One piece of a gather: any addresses, any length. With a check, the piece as it landed must have
-// this CRC-32C.
+// One piece of a gather: any addresses, any length; engine::CopyPiece. If it is checked, it must
+// have this CRC-32C as it landed.
 struct alignas(16) GatherPiece {
   const void* source;
   void* destination;
   uint64_t length;
   uint32_t crc32c;
-  uint32_t check;  // the check's index plus 1; 0: none
+  uint32_t checked;  // 0 or 1
 };
 
 // One block whose CRC-32C must be `crc32c`.

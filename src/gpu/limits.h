@@ -31,6 +31,9 @@ inline constexpr uint32_t kWarpsPerBlock = kThreadsPerBlock / 32;
 inline constexpr uint32_t kGatherBlocksMax = 32;
 inline constexpr uint32_t kCheckBlocksMax = 64;
 
+// What a device does at least in a nanosecond, bytes: for guessing when to look after it.
+inline constexpr uint64_t kBytesPerNanosecond = 50;
+
 // Without a completion for so long, the driver is asked whether the device still lives.
 inline constexpr std::chrono::milliseconds kQuietTime{100};
 

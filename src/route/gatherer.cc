@@ -25,7 +25,6 @@ struct Gatherer::Batch : ListNode {
   // Keep their memory from use to use.
   std::vector<Taken> entries;
   std::vector<engine::CopyPiece> pieces;
-  std::vector<engine::BlockCheck> checks;
 };
 
 // An entry that goes through the mover.
@@ -85,16 +84,15 @@ bool Gatherer::poll() {
     --batch.op->progress.in_flight;
     end_if_done(*batch.op);
   }
-  while (!waiting_.empty() && start(waiting_.front())) {
-    GatherOp& op = *waiting_.pop_front();
-    worked = true;
-    if (op.progress.next < op.entries.size()) {
-      waiting_.push_back(op);
-    } else {
-      end_if_done(op);
-    }
+  // One batch a turn: the device gets it before the next is collected.
+  if (waiting_.empty() || !start(waiting_.front())) return worked;
+  GatherOp& op = *waiting_.pop_front();
+  if (op.progress.next < op.entries.size()) {
+    waiting_.push_back(op);
+  } else {
+    end_if_done(op);
   }
-  return worked;
+  return true;
 }
 
 // One batch of the operation; false when there is no room for anything.
@@ -105,7 +103,6 @@ bool Gatherer::start(GatherOp& op) {
   batch->op = &op;
   batch->entries.clear();
   batch->pieces.clear();
-  batch->checks.clear();
   const bool worked = fill(op, *batch);
   if (batch->entries.empty()) {
     free_batches_.push_front(*batch);
@@ -115,7 +112,6 @@ bool Gatherer::start(GatherOp& op) {
   batch->copy.device = op.memory.device;
   batch->copy.means = engine::CopyMeans::kernel;
   batch->copy.pieces = batch->pieces;
-  batch->copy.checks = batch->checks;
   batch->copy.allocation = op.memory.allocation;
   batch->copy.owner = batch;
   batch->copy.completion = [](engine::Op& done) {
@@ -169,12 +165,13 @@ void Gatherer::add(Batch& batch, const Taken& found, bool verify) {
   uint64_t step = kBlockBytes - entry.offset % kBlockBytes;
   for (size_t block = 0; left > 0; ++block) {
     step = std::min(step, left);
-    batch.pieces.push_back({source, target, step});
-    if (verify) {
+    engine::CopyPiece piece{.source = source, .destination = target, .length = step};
+    if (verify && resident.host_may_read) {
       const bool known = step == kBlockBytes && resident.checksums != nullptr;
-      const uint32_t crc = known ? resident.checksums[block] : crc32c({source, step});
-      batch.checks.push_back({target, static_cast<uint32_t>(step), crc});
+      piece.crc32c = known ? resident.checksums[block] : crc32c({source, step});
+      piece.checked = 1;
     }
+    batch.pieces.push_back(piece);
     source += step;
     target += step;
     left -= step;

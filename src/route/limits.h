@@ -44,10 +44,11 @@ inline constexpr uint32_t kGatherSingles = 512;
 // So many entries ahead the source is told what will be looked for.
 inline constexpr size_t kGatherAhead = 8;
 
-// How long the thread of transfers polls after its last work, and how often it looks after copies
-// when it does not: each look costs some microseconds, a copy of 16 MiB takes 300.
+// How long the thread of transfers polls after its last work.
 inline constexpr std::chrono::microseconds kTransferSpin{20};
-inline constexpr std::chrono::microseconds kTransferLook{30};
+// What a sleep takes at least, with the waking: nobody sleeps for a copy that ends sooner, and
+// whoever does gets up so much earlier.
+inline constexpr std::chrono::microseconds kShortSleep{100};
 
 // How long a thread that waits for its own transfer drives before it sleeps: longer than a small
 // copy takes, shorter than most disks.

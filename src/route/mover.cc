@@ -254,6 +254,7 @@ void Mover::submit_host(Piece& piece) {
     done.mover.host_done(done);
   };
   piece.on_host = true;
+  piece.began = loop_.now();
   source_.submit(piece.host);
 }
 
@@ -267,11 +268,14 @@ void Mover::submit_copy(Piece& piece) {
     auto& done = op.owner_as<Piece>();
     done.mover.copy_done(done);
   };
+  piece.began = loop_.now();
   lanes_->submit(piece.copy);
 }
 
 void Mover::host_done(Piece& piece) {
   piece.on_host = false;
+  host_steps_.add();
+  host_nanoseconds_.add(static_cast<uint64_t>((loop_.now() - piece.began).count()));
   const HostIo& io = piece.host;
   if (!io.status.ok() || piece.op->write) {
     return piece_done(piece, io.status, piece.op->write ? io.transferred : 0, Route::device_slots);
@@ -295,8 +299,9 @@ void Mover::copy_slot(Piece& piece) {
   std::byte* const device = device_address(piece);
   std::byte* const host = piece.slot.data + piece.file_offset() % kBlockBytes;
   piece.copies.clear();
-  piece.copies.push_back(write ? engine::CopyPiece{device, host, piece.length}
-                               : engine::CopyPiece{host, device, piece.length});
+  piece.copies.push_back({.source = write ? device : host,
+                          .destination = write ? host : device,
+                          .length = piece.length});
   piece.checks.clear();
   if (config_.verify && !write) add_checks(piece, host, nullptr);
   piece.copy.direction = write ? CopyDirection::from_device : CopyDirection::to_device;
@@ -305,49 +310,56 @@ void Mover::copy_slot(Piece& piece) {
 }
 
 void Mover::copy_resident(Piece& piece) {
-  const std::byte* source = piece.resident.data;
-  std::byte* device = device_address(piece);
+  const std::byte* const source = piece.resident.data;
+  std::byte* const device = device_address(piece);
   piece.checks.clear();
   piece.copies.clear();
   const bool verifies = config_.verify && piece.resident.host_may_read;
-  if (verifies) add_checks(piece, source, piece.resident.checksums);
   if (piece.copy.means == CopyMeans::copy_engine) {
-    piece.copies.push_back({source, device, piece.length});
+    piece.copies.push_back({.source = source, .destination = device, .length = piece.length});
+    if (verifies) add_checks(piece, source, piece.resident.checksums);
   } else {
     // An entry for each block, which a warp copies and checks.
-    uint64_t left = piece.length;
-    uint64_t step = kBlockBytes - piece.file_offset() % kBlockBytes;
-    while (left > 0) {
-      step = std::min(step, left);
-      piece.copies.push_back({source, device, step});
-      source += step;
-      device += step;
-      left -= step;
-      step = kBlockBytes;
-    }
+    for_each_block(
+        piece, source, piece.resident.checksums, verifies,
+        [&](uint64_t at, uint64_t length, uint32_t crc) {
+          piece.copies.push_back({source + at, device + at, length, crc, verifies ? 1U : 0U});
+        });
   }
   piece.copy.direction = CopyDirection::to_device;
   submit_copy(piece);
 }
 
-// One check for each block of the file that the piece has a part of. Checksums are known for whole
-// blocks; those of parts, and of slots, are taken here from what is about to be copied.
-void Mover::add_checks(Piece& piece, const std::byte* source, const uint32_t* checksums) {
+// Calls `each` for every part of the piece that lies in one block of the file. Checksums are known
+// for whole blocks; those of parts, and of slots, are taken here from what is about to be copied.
+template <class Each>
+void Mover::for_each_block(const Piece& piece, const std::byte* source, const uint32_t* checksums,
+                           bool verifies, const Each& each) {
   uint64_t at = 0;
-  uint64_t block = 0;
   uint64_t step = kBlockBytes - piece.file_offset() % kBlockBytes;
-  while (at < piece.length) {
+  for (uint64_t block = 0; at < piece.length; ++block) {
     step = std::min(step, piece.length - at);
-    const bool whole = step == kBlockBytes && checksums != nullptr;
-    const uint32_t crc = whole ? checksums[block] : crc32c({source + at, step});
-    piece.checks.push_back({device_address(piece) + at, static_cast<uint32_t>(step), crc});
+    uint32_t crc = 0;
+    if (verifies) {
+      const bool whole = step == kBlockBytes && checksums != nullptr;
+      crc = whole ? checksums[block] : crc32c({source + at, step});
+    }
+    each(at, step, crc);
     at += step;
-    ++block;
     step = kBlockBytes;
   }
 }
 
+void Mover::add_checks(Piece& piece, const std::byte* source, const uint32_t* checksums) {
+  const std::byte* const device = device_address(piece);
+  for_each_block(piece, source, checksums, true, [&](uint64_t at, uint64_t length, uint32_t crc) {
+    piece.checks.push_back({device + at, static_cast<uint32_t>(length), crc});
+  });
+}
+
 void Mover::copy_done(Piece& piece) {
+  copy_steps_.add();
+  copy_nanoseconds_.add(static_cast<uint64_t>((loop_.now() - piece.began).count()));
   Status status = of_device(piece.copy.status);
   const bool resident = piece.resident.data != nullptr;
   if (resident && (status.ok() || status == Code::corrupt) &&
@@ -356,11 +368,12 @@ void Mover::copy_done(Piece& piece) {
   }
   uint64_t good = status.ok() ? piece.length : 0;
   if (status == Code::corrupt) {
-    const engine::BlockCheck& bad = piece.checks[piece.copy.first_bad];
-    good = static_cast<uint64_t>(bad.data - device_address(piece));
-    log::error("checksum mismatch in device memory: file bytes {} to {} at {}",
-               piece.file_offset() + good, piece.file_offset() + good + bad.length,
-               static_cast<const void*>(bad.data));
+    const bool own = piece.checks.empty();
+    const uint32_t bad = piece.copy.first_bad;
+    const std::byte* const at = own ? piece.copies[bad].destination : piece.checks[bad].data;
+    good = static_cast<uint64_t>(at - device_address(piece));
+    log::error("checksum mismatch in device memory: the block of file offset {}, at {}",
+               piece.file_offset() + good, static_cast<const void*>(at));
   }
   if (piece.op->write && status.ok()) {
     if (piece.op->progress.stop.ok()) return write_slot(piece);

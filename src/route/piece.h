@@ -19,6 +19,7 @@ struct Mover::Piece : ListNode {
   Resident resident;       // data null: through a slot
   engine::MemoryRef slot;  // data null: none
   bool on_host = false;    // a host read or write is in progress
+  engine::Time began{};    // the step that is in progress
 
   HostIo host;
   engine::CopyOp copy;

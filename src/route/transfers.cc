@@ -26,6 +26,7 @@ Outcome<std::unique_ptr<Transfers>> Transfers::start(engine::DeviceMemory& devic
   made->loop_.add(*made->source_);
   made->loop_.add(*made->gatherer_);
   made->loop_.add(*made->mover_);
+  made->loop_.add(*made);
   made->thread_ = std::thread([&self = *made] { self.loop(); });
   return made;
 }
@@ -43,6 +44,7 @@ Transfers::~Transfers() {
     }
     loop_.stop();
     thread_.join();
+    loop_.remove(*this);
     loop_.remove(*mover_);
     loop_.remove(*gatherer_);
     loop_.remove(*source_);
@@ -60,10 +62,15 @@ void Transfers::loop() {
   loop_.run();
 }
 
+bool Transfers::prepare_sleep() {
+  return !mover_->copies_in_flight() ||
+         mover_->next_look() > loop_.clock().now() + limits::kShortSleep;
+}
+
 // In the loop's own thread, which holds the lock and leaves it to others while it sleeps.
 void Transfers::park(engine::Time deadline) {
   if (mover_->copies_in_flight()) {
-    deadline = std::min(deadline, loop_.clock().now() + limits::kTransferLook);
+    deadline = std::min(deadline, mover_->next_look() - limits::kShortSleep);
   }
   asleep_ = deadline == engine::kNever;
   drive_.unlock();

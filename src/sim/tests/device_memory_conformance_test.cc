@@ -234,6 +234,26 @@ TEST_P(DeviceMemoryConformance, first_failed_check_is_named_when_bytes_are_wrong
   EXPECT_TRUE(memory_->release(span).ok());
 }
 
+TEST_P(DeviceMemoryConformance, pieces_that_are_checked_themselves_pass_or_are_named) {
+  const DeviceSpan span = allocate(kMiB);
+  fill_host(kMiB);
+  std::vector<CopyPiece> pieces;
+  uint64_t at = 0;
+  for (uint32_t i = 0; i < 200; ++i) {
+    const uint64_t length = 1 + (i * 53) % 4096;
+    pieces.push_back({host_.data() + at, span.data + at + i % 7, length,
+                      crc32c({host_.data() + at, length}), 1});
+    at += length + 8;
+  }
+  EXPECT_TRUE(run(CopyDirection::to_device, pieces).ok());
+  for (const uint32_t bad : {199U, 100U, 0U}) {
+    pieces[bad].crc32c ^= 4;
+    EXPECT_EQ(run(CopyDirection::to_device, pieces), Code::corrupt);
+    EXPECT_EQ(first_bad_, bad);
+  }
+  EXPECT_TRUE(memory_->release(span).ok());
+}
+
 TEST_P(DeviceMemoryConformance, copy_is_refused_when_its_memory_was_released) {
   const DeviceSpan span = allocate(3 * kMiB);
   ASSERT_TRUE(memory_->release(span).ok());

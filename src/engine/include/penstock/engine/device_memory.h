@@ -40,11 +40,16 @@ struct DeviceSpan {
 
 // One side of each piece is host memory that was pinned, or device memory of a peer; the other side
 // is memory of the operation's device. Any address, any length.
-struct CopyPiece {
+struct alignas(16) CopyPiece {
   const std::byte* source = nullptr;
   std::byte* destination = nullptr;
   uint64_t length = 0;
+  // When 1, the piece, of kCheckBytesMax at most, must have this CRC-32C where it has landed. All
+  // pieces of an operation are checked, or none.
+  uint32_t crc32c = 0;
+  uint32_t checked = 0;
 };
+static_assert(sizeof(CopyPiece) == 32, "devices read it as it is");
 
 // After the pieces have landed, [data, data + length) of device memory must have this CRC-32C.
 struct BlockCheck {
@@ -61,7 +66,7 @@ enum class CopyMeans : uint8_t { copy_engine, kernel };
 
 // Copies all pieces, then makes all checks. Pieces must not overlap; their order is not stated.
 // Ends with
-//   corrupt           a check failed; first_bad is the index of the first one
+//   corrupt           a check failed; first_bad is the index of the first one, or of its piece
 //   invalid_argument  the device memory is not (or no longer) allocated, or of another device
 //   peer_gone         the device was lost, or its context broken by a fault of somebody's kernel:
 //                     nothing will work on it any more in this process
@@ -71,7 +76,7 @@ struct CopyOp : Op {
   CopyDirection direction = CopyDirection::to_device;
   CopyMeans means = CopyMeans::copy_engine;
   std::span<const CopyPiece> pieces;  // at most kCopyPiecesMax; stay until completion, as do checks
-  std::span<const BlockCheck> checks;
+  std::span<const BlockCheck> checks;  // none when the pieces are checked themselves
   // The allocation that the device's side of every piece lies in; 0: the caller knows that it
   // lives.
   uint64_t allocation = 0;
@@ -99,6 +104,9 @@ class CopyLanes : public Poller {
   // True while something is in flight. Then poll() must be called to see it complete: nothing wakes
   // a sleeping loop.
   virtual bool busy() const = 0;
+  // When poll() will probably find something, if nothing is submitted meanwhile; a time that has
+  // passed when it may be any moment. Only while busy.
+  virtual Time next_look() const = 0;
 };
 
 // A stream of work that the program itself gives to a device, as its driver names it (CUstream);

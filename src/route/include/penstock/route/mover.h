@@ -75,8 +75,9 @@ class Mover final : public engine::Poller {
   void cancel_all();
 
   bool poll() override;
-  // Copies are under way, whose end wakes nobody: poll() again soon.
+  // Copies are under way, whose end wakes nobody: poll() again by next_look().
   bool copies_in_flight() const { return lanes_->busy(); }
+  engine::Time next_look() const { return lanes_->next_look(); }
   bool idle() const { return operations_ == 0; }
   // For copies of others, which share launches with this one's; polled here.
   engine::CopyLanes& lanes() { return *lanes_; }
@@ -94,7 +95,10 @@ class Mover final : public engine::Poller {
   void copy_done(Piece& piece);
   void copy_resident(Piece& piece);
   void copy_slot(Piece& piece);
-  void add_checks(Piece& piece, const std::byte* source, const uint32_t* checksums);
+  template <class Each>
+  static void for_each_block(const Piece& piece, const std::byte* source, const uint32_t* checksums,
+                             bool verifies, const Each& each);
+  static void add_checks(Piece& piece, const std::byte* source, const uint32_t* checksums);
   void submit_host(Piece& piece);
   void submit_copy(Piece& piece);
   void retry_by_slots(Piece& piece);
@@ -121,6 +125,11 @@ class Mover final : public engine::Poller {
   std::vector<TransferOp*> timed_;     // with a deadline
   engine::Time next_deadline_ = engine::kNever;
   uint64_t operations_ = 0;
+  // Times of steps, and what they moved: where a transfer spends its time.
+  metrics::Counter host_steps_{"route.host.steps"};
+  metrics::Counter host_nanoseconds_{"route.host.nanoseconds"};
+  metrics::Counter copy_steps_{"route.copy.steps"};
+  metrics::Counter copy_nanoseconds_{"route.copy.nanoseconds"};
 };
 
 }  // namespace penstock::route

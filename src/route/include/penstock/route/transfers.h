@@ -33,7 +33,7 @@ struct ListTransfer : GatherOp {
   Transfers* transfers = nullptr;
 };
 
-class Transfers final : private engine::Parker {
+class Transfers final : private engine::Parker, private engine::Poller {
  public:
   using MakeSource = std::function<std::unique_ptr<HostSource>(engine::Loop&)>;
   // `config.slots` is pinned here and stays the caller's, for longer than this object. The source
@@ -74,6 +74,9 @@ class Transfers final : private engine::Parker {
   void drive();
   void leave();
   void park(engine::Time deadline) override;
+  bool poll() override { return false; }
+  // False while a copy is about to end: that wakes nobody, and a sleep would last longer.
+  bool prepare_sleep() override;
   void unpark() override { source_->rouse(); }
 
   engine::DeviceMemory& devices_;

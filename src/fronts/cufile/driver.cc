@@ -241,10 +241,13 @@ void Driver::leave() {
 }
 
 Result<Driver::Use, CUfileError_t> Driver::try_enter() {
-  users_.fetch_add(1, std::memory_order_seq_cst);
-  OpenDriver* const opened = open_.load(std::memory_order_seq_cst);
-  if (opened != nullptr) return Use(*this, *opened);
-  leave();
+  // Who comes while it closes does not even count: the closing thread waits for nobody to be there.
+  if (open_.load(std::memory_order_seq_cst) != nullptr) {
+    users_.fetch_add(1, std::memory_order_seq_cst);
+    OpenDriver* const opened = open_.load(std::memory_order_seq_cst);
+    if (opened != nullptr) return Use(*this, *opened);
+    leave();
+  }
   return Unexpected(result(CU_FILE_DRIVER_NOT_INITIALIZED));
 }
 

@@ -1,5 +1,6 @@
 #include "sim_source.h"
 
+#include <algorithm>
 #include <deque>
 #include <gtest/gtest.h>
 
@@ -66,7 +67,7 @@ class GathererTest : public testing::TestWithParam<uint64_t> {
       ASSERT_EQ(entry.done, std::min<uint64_t>(entry.length, there));
       std::vector<std::byte> got(entry.done);
       devices_.peek(span_.data + entry.target, got);
-      ASSERT_TRUE(std::memcmp(got.data(), bytes.data() + entry.offset, got.size()) == 0);
+      ASSERT_TRUE(std::equal(got.begin(), got.end(), bytes.data() + entry.offset));
       sum += entry.done;
     }
     EXPECT_EQ(list.op.transferred, sum);

@@ -1,5 +1,6 @@
 #include "sim_source.h"
 
+#include <algorithm>
 #include <deque>
 #include <gtest/gtest.h>
 
@@ -79,7 +80,7 @@ class MoverTest : public testing::Test {
     EXPECT_EQ(op_->transferred, count);
     std::vector<std::byte> got(count);
     devices_.peek(span_.data + to, got);
-    EXPECT_TRUE(std::memcmp(got.data(), bytes.data() + offset, count) == 0);
+    EXPECT_TRUE(std::equal(got.begin(), got.end(), bytes.data() + offset));
   }
 
   void keep_all() {
@@ -187,7 +188,7 @@ TEST_F(MoverTest, error_of_the_source_ends_the_operation_with_what_came_before) 
     EXPECT_LT(op_->transferred, 8 * kMiB);
     std::vector<std::byte> got(op_->transferred);
     devices_.peek(span_.data, got);
-    EXPECT_TRUE(std::memcmp(got.data(), source_.file(1).data() + 123, got.size()) == 0);
+    EXPECT_TRUE(std::equal(got.begin(), got.end(), source_.file(1).data() + 123));
   }
   EXPECT_GT(failures, 10);
 }
@@ -338,7 +339,7 @@ TEST_P(MoverSimulation, random_operations_bring_the_files_bytes) {
     std::vector<std::byte> got(one.op.transferred);
     devices_.peek(span_.data + one.to, got);
     ASSERT_LE(got.size(), whole);
-    ASSERT_TRUE(std::memcmp(got.data(), bytes.data() + one.op.offset, got.size()) == 0);
+    ASSERT_TRUE(std::equal(got.begin(), got.end(), bytes.data() + one.op.offset));
   }
 }
 

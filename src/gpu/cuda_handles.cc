@@ -30,11 +30,18 @@ std::byte* address_of(CUdeviceptr pointer) {
   return reinterpret_cast<std::byte*>(pointer);
 }
 
+CUmemLocation location_of(uint32_t device) {
+  CUmemLocation location{};
+  location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  location.id = static_cast<int>(device);
+  return location;
+}
+
 CUmemAllocationProp properties_of(DeviceId device) {
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {static_cast<int>(device.value)}};
+  properties.location = location_of(device.value);
   return properties;
 }
 
@@ -71,8 +78,7 @@ Outcome<DeviceSpan> CudaMemory::map(DeviceId device, CUmemGenericAllocationHandl
       std::vector<CUmemAccessDesc> access;
       for (uint32_t other = 0; other < facts_.size(); ++other) {
         if (other != device.value && (facts_[device.value].peers >> other & 1) == 0) continue;
-        access.push_back({{CU_MEM_LOCATION_TYPE_DEVICE, {static_cast<int>(other)}},
-                          CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
+        access.push_back({location_of(other), CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
       }
       result = driver_.cuMemSetAccess(address, mapped_length, access.data(), access.size());
       if (result != CUDA_SUCCESS) driver_.cuMemUnmap(address, mapped_length);

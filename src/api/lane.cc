@@ -320,7 +320,8 @@ int Lane::wait(penstock_completion* completions, uint32_t max, uint32_t min, uin
     }
     count += take(completions + count, max - count);
     if (count >= min) return static_cast<int>(count);
-    if (session_.dead()) {
+    // Transfers end by themselves, soon after the agent, and are returned first.
+    if (session_.dead() && !has_transfers() && ready() == 0) {
       return count > 0 ? static_cast<int>(count) : fail_with(ECONNRESET, "wait: the agent is gone");
     }
     uint32_t wanted = std::min(min - count, entries_);

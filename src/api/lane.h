@@ -118,6 +118,7 @@ class Lane {
   static void transfer_ended(DeviceOperation& operation, const engine::Op& op, uint64_t transferred,
                              engine::Route route);
   uint32_t take_transfers(penstock_completion* completions, uint32_t max);
+  bool has_transfers() const;
   void help_transfers() const;
 
   // lane_cache.cc: reads that the node cache answers

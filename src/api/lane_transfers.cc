@@ -177,12 +177,14 @@ uint32_t Lane::ready() const {
          answers_made_.load(std::memory_order_acquire) - answers_taken_;
 }
 
+// Whether any have begun and not ended. Acquire: then ready() knows of all ends.
+bool Lane::has_transfers() const {
+  return transfers_started_.load(std::memory_order_relaxed) !=
+         transfers_ended_.load(std::memory_order_acquire);
+}
+
 void Lane::help_transfers() const {
-  if (transfers_started_.load(std::memory_order_relaxed) ==
-      transfers_ended_.load(std::memory_order_relaxed)) {
-    return;
-  }
-  session_.transfers()->help();
+  if (has_transfers()) session_.transfers()->help();
 }
 
 void Lane::end_transfers() {
@@ -195,8 +197,7 @@ void Lane::end_transfers() {
     }
   }
   for (DeviceOperation* const operation : running) cancel_transfer(*operation);
-  while (transfers_ended_.load(std::memory_order_acquire) !=
-         transfers_started_.load(std::memory_order_relaxed)) {
+  while (has_transfers()) {
     session_.transfers()->help();
     std::this_thread::yield();
   }

@@ -394,6 +394,45 @@ TEST(WithoutDevices, calls_say_why_there_is_no_gpu) {
   EXPECT_NE(std::string(penstock_last_error()).find("CUDA"), std::string::npos);
 }
 
+TEST(DevicesAcrossAgents, transfers_end_before_the_session_is_said_to_be_dead) {
+  engine::SeededRandom random(1);
+  sim::SimDeviceMemory gpus(random);
+  replace_devices(&gpus);
+  Scratch scratch;
+  ASSERT_EQ(::setenv("PENSTOCK_RECONNECT_SECONDS", "1", 1), 0);
+  {
+    AgentProcess agent(scratch.store());
+    ASSERT_TRUE(agent.start());
+    Client client;
+    ASSERT_EQ(client.connect(scratch.store()), 0) << penstock_last_error();
+    client.prepare(8 * kMiB);
+    const penstock_file file = client.open("/a", O_RDWR | O_CREAT);
+    ASSERT_EQ(client.run(client.io(PENSTOCK_WRITE, file, 0, 4 * kMiB)),
+              static_cast<int64_t>(4 * kMiB));
+    penstock_region* gpu = nullptr;
+    ASSERT_EQ(penstock_region_create_device(client.session, 0, 8 * kMiB, &gpu), 0);
+    agent.kill();
+    for (uint64_t i = 0; i < 4; ++i) {
+      penstock_io read = client.io(PENSTOCK_READ, file, i * kMiB, kMiB, i * kMiB, i);
+      read.region = gpu;
+      ASSERT_EQ(penstock_prepare(client.ring, &read), 0);
+    }
+    ASSERT_EQ(penstock_submit(client.ring), 4);
+    int ended = 0;
+    penstock_completion completions[4];
+    int count = 0;
+    while (ended < 4 &&
+           (count = penstock_wait(client.ring, completions, 4, 1, Client::in_seconds(30))) > 0) {
+      for (int i = 0; i < count; ++i) EXPECT_EQ(completions[i].result, -ECONNRESET);
+      ended += count;
+    }
+    EXPECT_EQ(ended, 4);
+    EXPECT_EQ(penstock_wait(client.ring, completions, 4, 1, Client::in_seconds(30)), -ECONNRESET);
+  }
+  ::unsetenv("PENSTOCK_RECONNECT_SECONDS");
+  replace_devices(nullptr);
+}
+
 TEST(DevicesAcrossAgents, transfers_go_on_when_a_successor_comes) {
   engine::SeededRandom random(1);
   sim::SimDeviceMemory gpus(random);

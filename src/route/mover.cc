@@ -173,8 +173,12 @@ bool Mover::start_piece(TransferOp& op) {
 bool Mover::start_resident(TransferOp& op, const Resident& resident) {
   const uint64_t wanted = op.memory.length - op.progress.next;
   uint64_t length = std::min(wanted, resident.length);
+  // One small piece alone is there sooner by an engine, which needs no launch; checks need one.
+  const bool checks = config_.verify && resident.host_may_read;
+  const bool alone = !checks && !lanes_->busy();
   const bool forced_engine = op.only == resident.route;
-  const bool engine = forced_engine || (length >= engine_bytes_min_ && op.only == Route::none);
+  const bool engine =
+      forced_engine || ((length >= engine_bytes_min_ || alone) && op.only == Route::none);
   const bool refused = !engine && op.only != Route::none && op.only != Route::device_gather;
   Piece* const piece = refused ? nullptr : take_piece();
   if (piece == nullptr) {

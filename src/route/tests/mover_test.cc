@@ -147,6 +147,14 @@ TEST_F(MoverTest, long_runs_of_cached_bytes_go_by_a_copy_engine) {
   EXPECT_EQ(op_->route, Route::device_gather);
 }
 
+TEST_F(MoverTest, small_piece_that_is_alone_and_unchecked_goes_by_a_copy_engine) {
+  make_mover({.slots = slots_, .verify = false});
+  keep_all();
+  EXPECT_TRUE(read(4096, 4096, 0).ok());
+  expect_bytes(4096, 4096, 0);
+  EXPECT_EQ(op_->route, Route::device_cache);
+}
+
 TEST_F(MoverTest, forced_route_is_taken_or_refused) {
   EXPECT_EQ(read(0, kMiB, 0, Route::device_cache), Code::not_supported);
   EXPECT_EQ(op_->transferred, 0U);

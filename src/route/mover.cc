@@ -173,9 +173,10 @@ bool Mover::start_piece(TransferOp& op) {
 bool Mover::start_resident(TransferOp& op, const Resident& resident) {
   const uint64_t wanted = op.memory.length - op.progress.next;
   uint64_t length = std::min(wanted, resident.length);
-  // One small piece alone is there sooner by an engine, which needs no launch; checks need one.
+  // One small piece alone is there sooner by an engine, which needs no launch; checks need one, and
+  // the pieces of several operations share one.
   const bool checks = config_.verify && resident.host_may_read;
-  const bool alone = !checks && !lanes_->busy();
+  const bool alone = !checks && operations_ == 1 && !lanes_->busy();
   const bool forced_engine = op.only == resident.route;
   const bool engine =
       forced_engine || ((length >= engine_bytes_min_ || alone) && op.only == Route::none);

@@ -35,11 +35,11 @@ class SimDeviceMemory::Lanes final : public engine::CopyLanes {
   void submit(CopyOp& op) override {
     ASSERT(op.pieces.size() <= engine::kCopyPiecesMax);
     ASSERT(op.checks.size() <= engine::kCopyChecksMax);
-    const SimDeviceFaults& faults = memory_.faults;
-    const auto range = static_cast<uint64_t>((faults.delay_max - faults.delay_min).count());
+    const SimDeviceFaults& given = memory_.faults;
+    const auto range = static_cast<uint64_t>((given.delay_max - given.delay_min).count());
     const std::lock_guard lock(memory_.mutex_);
     const engine::Duration delay =
-        faults.delay_min + engine::Duration(static_cast<int64_t>(memory_.random_.below(range + 1)));
+        given.delay_min + engine::Duration(static_cast<int64_t>(memory_.random_.below(range + 1)));
     op.progress.due = loop_.clock().now() + delay;
     in_flight_.push_back(&op);
   }

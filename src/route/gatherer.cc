@@ -68,6 +68,23 @@ void Gatherer::submit(GatherOp& op) {
 void Gatherer::cancel(GatherOp& op) {
   if (op.progress.error.ok()) op.progress.error = Code::cancelled;
   op.progress.next = op.entries.size();
+  for (const auto& single : singles_) {
+    if (single->op == &op) mover_.cancel(*single);
+  }
+  // What was to be tried again is not.
+  for (Batch* batch = again_.first(); batch != nullptr; batch = again_.next(*batch)) {
+    if (batch->op == &op) batch->entries.clear();
+  }
+}
+
+void Gatherer::cancel_all() {
+  for (GatherOp* op = waiting_.first(); op != nullptr; op = waiting_.next(*op)) cancel(*op);
+  for (const auto& single : singles_) {
+    if (single->op != nullptr) cancel(*single->op);
+  }
+  for (Batch* batch = again_.first(); batch != nullptr; batch = again_.next(*batch)) {
+    cancel(*batch->op);
+  }
 }
 
 bool Gatherer::poll() {
@@ -206,6 +223,7 @@ void Gatherer::single_done(Single& single) {
   op.transferred += single.transferred;
   op.route = engine::worse(op.route, single.route);
   if (op.progress.error.ok()) op.progress.error = single.status;
+  single.op = nullptr;
   free_singles_.push_front(single);
   --op.progress.in_flight;
   end_if_done(op);
@@ -231,8 +249,8 @@ void Gatherer::batch_done(Batch& batch) {
       batch.entries[left++].index = entry.index;
     }
   }
-  batch.entries.resize(left);
-  if (left > 0) {
+  batch.entries.resize(op.progress.error == Code::cancelled ? 0 : left);
+  if (!batch.entries.empty()) {
     again_.push_back(batch);
     return;
   }

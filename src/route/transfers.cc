@@ -36,6 +36,7 @@ Transfers::~Transfers() {
     {
       const std::lock_guard lock(drive_);
       drive();
+      gatherer_->cancel_all();
       mover_->cancel_all();
       while (!mover_->idle() || !gatherer_->idle()) {
         if (!loop_.poll()) std::this_thread::yield();

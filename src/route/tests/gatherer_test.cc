@@ -148,6 +148,24 @@ TEST_P(GathererTest, cancelled_list_ends_early) {
   EXPECT_EQ(list.op.status, Code::cancelled);
 }
 
+TEST_P(GathererTest, cancelling_all_ends_lists_without_reading_the_rest) {
+  source_.faults.delay_min = source_.faults.delay_max = std::chrono::milliseconds(20);
+  std::deque<List> lists(3);
+  for (List& list : lists) {
+    fill(list, 2000, 4000);
+    start(list);
+  }
+  world_.run_for(std::chrono::microseconds(100));
+  const uint64_t before = source_.submitted;
+  gatherer_.cancel_all();
+  finish();
+  for (const List& list : lists) {
+    EXPECT_TRUE(list.ended);
+    EXPECT_EQ(list.op.status, Code::cancelled);
+  }
+  EXPECT_EQ(source_.submitted, before);
+}
+
 TEST_P(GathererTest, lost_device_ends_the_list) {
   keep(1000);
   List list;

@@ -92,7 +92,6 @@ struct CopyOp : Op {
 inline constexpr uint32_t kCopyPiecesMax = 1024;      // of one operation
 inline constexpr uint32_t kCopyChecksMax = 16384;     // of one operation: 64 MiB in blocks
 inline constexpr uint32_t kCheckBytesMax = 4096;      // of one check
-inline constexpr uint32_t kCopyOpsMax = 4096;         // in flight on one CopyLanes; more wait
 inline constexpr uint32_t kDevicesMax = 64;           // a set of devices is a word
 inline constexpr size_t kDeviceHandleBytesMax = 128;  // of an exported allocation, beside its fd
 

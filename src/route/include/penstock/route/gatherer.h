@@ -52,8 +52,9 @@ class Gatherer final : public engine::Poller {
   ~Gatherer() override;
 
   void submit(GatherOp& op);
-  // Ends it without starting more entries, with cancelled.
+  // Ends it early, with cancelled, without starting more entries.
   void cancel(GatherOp& op);
+  void cancel_all();
   bool poll() override;
   bool idle() const { return operations_ == 0; }
 

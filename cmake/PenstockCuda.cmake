@@ -1,7 +1,8 @@
 # CUDA: the compiler for our kernels and the driver's header. Programs look for the driver itself at
 # run time. PENSTOCK_CUDA: AUTO (use CUDA if it is here), ON (fail without it), OFF.
 #
-# Sets PENSTOCK_HAS_CUDA, PENSTOCK_NVCC and CUDA_INCLUDE.
+# Sets PENSTOCK_HAS_CUDA, PENSTOCK_NVCC, CUDA_INCLUDE and CUDA_RUNTIME (the static one, for programs; our libraries use
+# none).
 set(PENSTOCK_CUDA AUTO CACHE STRING "Build the GPU parts: AUTO, ON or OFF")
 set(PENSTOCK_HAS_CUDA FALSE)
 if(NOT PENSTOCK_CUDA STREQUAL OFF)
@@ -13,6 +14,7 @@ if(NOT PENSTOCK_CUDA STREQUAL OFF)
     file(REAL_PATH ${PENSTOCK_NVCC} nvcc_path)
     cmake_path(GET nvcc_path PARENT_PATH nvcc_path)
     find_path(CUDA_INCLUDE cuda.h HINTS ${nvcc_path}/../include NO_DEFAULT_PATH)
+    find_library(CUDA_RUNTIME libcudart_static.a HINTS ${nvcc_path}/../lib64 ${nvcc_path}/../lib NO_DEFAULT_PATH)
   endif()
   if(PENSTOCK_NVCC AND CUDA_INCLUDE AND nvcc_version VERSION_GREATER_EQUAL 12.2)
     set(PENSTOCK_HAS_CUDA TRUE)
@@ -43,4 +45,39 @@ function(penstock_kernels target source)
   set_source_files_properties(image.cc PROPERTIES
     OBJECT_DEPENDS ${image}
     COMPILE_DEFINITIONS "PENSTOCK_KERNELS=\"${image}\"")
+endfunction()
+
+# penstock_cuda_program(NAME
+#   KERNELS file.cu...     compiled by nvcc, against the public headers of ring and api only
+#   SOURCES file...        compiled as everything else
+#   LINK target...
+# )
+# A program with kernels of its own. Does nothing where CUDA, or its runtime, is not there.
+function(penstock_cuda_program name)
+  cmake_parse_arguments(ARG "" "" "KERNELS;SOURCES;LINK" ${ARGN})
+  if(NOT PENSTOCK_HAS_CUDA OR NOT CUDA_RUNTIME)
+    return()
+  endif()
+  set(objects)
+  foreach(kernel ${ARG_KERNELS})
+    set(object ${CMAKE_CURRENT_BINARY_DIR}/${name}.${kernel}.o)
+    add_custom_command(OUTPUT ${object}
+      COMMAND ${PENSTOCK_NVCC} -c -std=c++20 -O3 -Xcompiler=-Wall,-fPIC
+        -gencode arch=compute_80,code=sm_80
+        -gencode arch=compute_90,code=sm_90
+        -gencode arch=compute_90,code=compute_90
+        -I${PROJECT_SOURCE_DIR}/src/ring/include -I${PROJECT_SOURCE_DIR}/src/api/include
+        -MD -MF ${object}.d -MT ${object}
+        -ccbin ${CMAKE_CXX_COMPILER}
+        -o ${object} ${CMAKE_CURRENT_SOURCE_DIR}/${kernel}
+      DEPENDS ${kernel}
+      DEPFILE ${object}.d
+      COMMENT "Compiling kernels ${kernel}"
+      VERBATIM)
+    list(APPEND objects ${object})
+  endforeach()
+  add_executable(${name} ${objects} ${ARG_SOURCES})
+  set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX)
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} penstock_options ${CUDA_RUNTIME} Threads::Threads
+    ${CMAKE_DL_LIBS} rt)
 endfunction()

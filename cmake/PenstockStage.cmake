@@ -16,11 +16,14 @@ function(penstock_stage)
     endif()
   endforeach()
   set(staged)
-  foreach(header src/api/include/penstock.h src/fronts/usrbio/include/hf3fs_usrbio.h
-      src/fronts/cufile/include/cufile.h)
+  file(GLOB kernel_headers RELATIVE ${CMAKE_SOURCE_DIR} src/ring/include/penstock_device/*.h)
+  foreach(header src/api/include/penstock.h src/api/include/penstock_device_ring.h
+      src/api/include/penstock_model.h
+      src/ring/include/penstock_device.h ${kernel_headers}
+      src/fronts/usrbio/include/hf3fs_usrbio.h src/fronts/cufile/include/cufile.h)
     set(source ${CMAKE_SOURCE_DIR}/${header})
     if(EXISTS ${source})
-      get_filename_component(name ${header} NAME)
+      string(REGEX REPLACE "^.*/include/" "" name ${header})
       add_custom_command(OUTPUT ${include}/${name}
         COMMAND ${CMAKE_COMMAND} -E copy ${source} ${include}/${name}
         DEPENDS ${source} VERBATIM)

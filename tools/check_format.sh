@@ -5,7 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # over OPTION...: clang-format over all code, several files at once.
 over() {
-  find src tests bench -type f \
+  find src tests bench examples -type f \
     \( -name '*.h' -o -name '*.cc' -o -name '*.c' -o -name '*.cu' -o -name '*.cuh' \) -print0 |
     xargs -0 -r -n 16 -P "$(nproc)" clang-format "$@"
 }

@@ -5,7 +5,7 @@
 - Fronts never use one another.
 - Another library's headers are reached through its umbrella only: include/penstock/<lib>.h (or what
   else stands directly in include/); its parts and its private files are its own.
-- Outside headers are included only by the library whose line names them. tests/ and bench/ stand
+- Outside headers are included only by the library whose line names them. tests/, bench/ and examples/ stand
   after the list and may use any library.
 
 As every arrow points up the list, there can be no cycle. Prints one `file:line: message` for each fault.
@@ -18,7 +18,7 @@ import sys
 from cxx_source import code_files, line_of, read_layers, without_comments
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
-TOP = "tests and bench"  # Pseudo-library of what stands after the list.
+TOP = "tests, bench and examples"  # Pseudo-library of what stands after the list.
 
 
 class House:
@@ -34,7 +34,7 @@ class House:
     def library_of(self, path):
         """The library that owns a file of the repository; None for what is not a library's."""
         parts = path.relative_to(self.root).parts
-        if parts[0] in ("tests", "bench"):
+        if parts[0] in ("tests", "bench", "examples"):
             return TOP
         if parts[0] != "src":
             return None
@@ -130,7 +130,7 @@ def check(root):
     """All faults in the repository at root, as (path, line, message)."""
     house = House(root)
     faults = []
-    for path in code_files(root, "src", "tests", "bench"):
+    for path in code_files(root, "src", "tests", "bench", "examples"):
         faults += house.check_file(path)
     for name in house.layers:
         faults += house.check_links(name)

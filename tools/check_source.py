@@ -115,7 +115,7 @@ def is_core(name):
 def main():
     root = pathlib.Path(__file__).resolve().parent.parent
     failed = False
-    for path in code_files(root, "src", "tests", "bench"):
+    for path in code_files(root, "src", "tests", "bench", "examples"):
         name = path.relative_to(root).as_posix()
         for line, message, is_warning in check_text(name, path.read_text(errors="replace"), is_core(name)):
             print(f"{name}:{line}: {'warning: ' if is_warning else ''}{message}")

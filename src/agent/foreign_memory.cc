@@ -46,12 +46,24 @@ ForeignMemory::~ForeignMemory() {
   ::munmap(bytes_.data(), bytes_.size());
 }
 
-bool is_eventfd(int fd) {
+namespace {
+
+// What the kernel calls the file, cut to the beginning. Never calls into its file system.
+std::string kernel_name_of(int fd) {
   const std::string link = "/proc/self/fd/" + std::to_string(fd);
   char target[64];
   const ssize_t length = ::readlink(link.c_str(), target, sizeof target);
-  return length > 0 &&
-         std::string_view(target, static_cast<size_t>(length)) == "anon_inode:[eventfd]";
+  return {target, length > 0 ? static_cast<size_t>(length) : 0};
+}
+
+}  // namespace
+
+bool is_eventfd(int fd) {
+  return kernel_name_of(fd) == "anon_inode:[eventfd]";
+}
+
+bool is_named_file(int fd) {
+  return kernel_name_of(fd).starts_with('/');
 }
 
 }  // namespace penstock::agent

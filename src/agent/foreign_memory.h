@@ -31,5 +31,8 @@ class ForeignMemory {
 
 // Whether `fd` is an eventfd: then waiting for it cannot call into a foreign file system.
 bool is_eventfd(int fd);
+// Whether `fd` is a file that has a name somewhere, and so neither a socket nor anything that could
+// hold one: one end of a session's own socket, kept here, would keep the session alive.
+bool is_named_file(int fd);
 
 }  // namespace penstock::agent

@@ -70,6 +70,13 @@ inline constexpr uint32_t kClosingMax = 256;
 // Links of one user in a mount's virtual directory.
 inline constexpr uint32_t kLinksPerUserMax = 4096;
 
+// GPU memory that is published at once. Each may hold a descriptor, of which a process often has no
+// more than a few thousand; programs publish a few large pieces, not many small ones.
+inline constexpr uint32_t kPublishedMax = 1024;
+// Of these, by one user who is not root, and by one session.
+inline constexpr uint32_t kPublishedPerUserMax = 512;
+inline constexpr uint32_t kPublishedPerSessionMax = 256;
+
 // Free bytes that a file system must have for a store to be opened or made in it: enough for the
 // logs of the databases to be written.
 inline constexpr uint64_t kFreeBytesToOpen = 8 * kMiB;

@@ -40,6 +40,10 @@ bool parse_suffix(std::string_view suffix, LinkName* name) {
     name->priority = suffix == "ph" ? 1 : -1;
     return true;
   }
+  if (suffix == "gdr") {
+    name->is_device = true;
+    return true;
+  }
   if (suffix.empty()) return false;
   const std::string_view rest = suffix.substr(1);
   switch (suffix[0]) {
@@ -54,6 +58,10 @@ bool parse_suffix(std::string_view suffix, LinkName* name) {
       return parse_number(rest, &name->timeout_ms);
     case 'f':
       return parse_number(rest, &name->flags);
+    case 'd': {
+      uint32_t gpu = 0;
+      return name->is_device && parse_number(rest, &gpu);
+    }
     default:
       return false;
   }
@@ -109,6 +117,7 @@ Status LinkTable::add(const client::Credentials& credentials, const std::string&
                       const std::string& target) {
   Result<LinkName> parsed = parse_link_name(name);
   if (!parsed) return parsed.error();
+  if (parsed->is_device) return Code::not_supported;
   const Result<Opened> opened = open_as(credentials, target);
   if (!opened) return opened.error();
   const std::lock_guard lock(mutex_);
@@ -126,6 +135,7 @@ Status LinkTable::add(const client::Credentials& credentials, const std::string&
 Status LinkTable::remove(const client::Credentials& credentials, const std::string& name) {
   Result<LinkName> parsed = parse_link_name(name);
   if (!parsed) return parsed.error();
+  if (parsed->is_device) return Code::not_found;
   const std::lock_guard lock(mutex_);
   if (links_.erase({credentials.uid, parsed->uuid}) > 0) return Code::ok;
   if (credentials.uid != 0) return Code::not_found;
@@ -152,6 +162,7 @@ Result<LinkTable::Opened> LinkTable::open(const client::Credentials& credentials
                                           const std::string& name) const {
   Result<LinkName> parsed = parse_link_name(name);
   if (!parsed) return parsed.error();
+  if (parsed->is_device) return Code::not_found;
   std::string target;
   {
     const std::lock_guard lock(mutex_);

@@ -12,7 +12,7 @@
 
 namespace penstock::agent {
 
-// `<uuid>[.b<block>][.r|.w<depth>][.ph|.pl][.t<ms>][.f<flags>]`
+// `<uuid>[.b<block>][.r|.w<depth>][.ph|.pl][.t<ms>][.f<flags>][.gdr[.d<GPU>]]`
 struct LinkName {
   std::string uuid;  // 32 hexadecimal digits, lower case
   uint64_t block_bytes = 0;
@@ -22,6 +22,7 @@ struct LinkName {
   int priority = 0;  // 1 high, -1 low
   uint64_t timeout_ms = 0;
   uint64_t flags = 0;
+  bool is_device = false;  // GPU memory, which is not linked
 };
 Result<LinkName> parse_link_name(std::string_view name);
 
@@ -30,7 +31,7 @@ Result<LinkName> parse_link_name(std::string_view name);
 class LinkTable {
  public:
   // Checks the name, and that `credentials` may read and write the memory at `target`, a file in
-  // /dev/shm. already_exists when the user has a link of that id.
+  // /dev/shm. not_supported for GPU memory, already_exists when the user has a link of that id.
   Status add(const client::Credentials& credentials, const std::string& name,
              const std::string& target);
   Status remove(const client::Credentials& credentials, const std::string& name);

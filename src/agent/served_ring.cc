@@ -94,7 +94,7 @@ int ServedRing::check(RingOp& op, const ring::Submission& entry) {
       return entry.flags == 0 ? 0 : -EINVAL;
     case ring::kOperationRead:
       op.kind = client::IoKind::read;
-      if ((entry.flags & ~ring::kFlagRefuseHoles) != 0) return -EINVAL;
+      if ((entry.flags & ~(ring::kFlagRefuseHoles | ring::kFlagChecksums)) != 0) return -EINVAL;
       break;
     case ring::kOperationWrite:
       op.kind = client::IoKind::write;
@@ -120,6 +120,7 @@ int ServedRing::check(RingOp& op, const ring::Submission& entry) {
   if (op.kind == client::IoKind::read && !may_read(*file.file)) return -EACCES;
   if (op.kind == client::IoKind::write && !may_write(*file.file)) return -EACCES;
   op.memory = {};
+  op.checksums = {};
   op.offset = 0;
   if (op.kind != client::IoKind::sync) {
     const int error = op.is_fill ? check_range(op, entry) : check_region(op, entry);
@@ -162,6 +163,14 @@ int ServedRing::check_region(RingOp& op, const ring::Submission& entry) {
   if (region.guard->broken()) return -EFAULT;
   op.memory = {region.bytes.data() + entry.region_offset, entry.length, region.buffer,
                engine::MemoryKind::host};
+  if (op.kind == client::IoKind::read && (entry.flags & ring::kFlagChecksums) != 0) {
+    const uint64_t bytes = wire::checksum_bytes(entry.length);
+    const uint64_t at = entry.region_offset + entry.length;
+    const bool aligned =
+        (entry.offset | entry.length | entry.region_offset) % limits::kBlockBytes == 0;
+    if (!aligned || !range_within(at, bytes, region.bytes.size())) return -EINVAL;
+    op.checksums = {region.bytes.data() + at, bytes};
+  }
   op.region_id = entry.region;
   op.uses_region = true;
   return 0;

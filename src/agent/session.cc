@@ -93,7 +93,7 @@ wire::Reply Session::greet(uint64_t id, const wire::Hello& hello) {
   return {id, Code::ok, "", wire::Welcome{wire::kSessionVersion, id_}};
 }
 
-wire::Reply Session::reply_to(Message& message, int* given) {
+wire::Reply Session::reply_to(Message& message, Given* given) {
   const uint64_t id = message.request.id;
   if (const auto* hello = std::get_if<wire::Hello>(&message.request.body)) return greet(id, *hello);
   if (!greeted_.load(std::memory_order_acquire)) {
@@ -105,28 +105,31 @@ wire::Reply Session::reply_to(Message& message, int* given) {
 }
 
 void Session::execute(Message message) {
-  int given = -1;
+  Given given;
   const wire::Reply reply = reply_to(message, &given);
   const bool end = reply.status == Code::bad_message || reply.status == Code::wrong_version;
-  if (!send(socket_.get(), reply, given).ok() || end) host_.end_session(id_);
+  if (!send(socket_.get(), reply, given.fd).ok() || end) host_.end_session(id_);
 }
 
 Session::Answer Session::handle(const wire::RequestBody& body, std::vector<ForeignFd>& descriptors,
-                                int* given) {
+                                Given* given) {
   const auto dispatch = [&](const auto& m) -> Answer {
     using Body = std::decay_t<decltype(m)>;
     constexpr bool kOneDescriptor = std::is_same_v<Body, wire::RegisterRegion> ||
                                     std::is_same_v<Body, wire::OpenDescriptor> ||
                                     std::is_same_v<Body, wire::KeepTouchLog>;
-    constexpr bool kGivesOne =
-        std::is_same_v<Body, wire::MapCache> || std::is_same_v<Body, wire::MapSlab>;
+    constexpr bool kGives = std::is_same_v<Body, wire::MapCache> ||
+                            std::is_same_v<Body, wire::MapSlab> ||
+                            std::is_same_v<Body, wire::OpenDevice>;
     if constexpr (std::is_same_v<Body, std::monostate> || std::is_same_v<Body, wire::Hello>) {
       return Failure{Code::bad_message, "no request"};
     } else if constexpr (std::is_same_v<Body, wire::CreateRing>) {
       return on(m, descriptors[0].get(), std::move(descriptors[1]));
     } else if constexpr (kOneDescriptor) {
       return on(m, descriptors[0].get());
-    } else if constexpr (kGivesOne) {
+    } else if constexpr (std::is_same_v<Body, wire::PublishDevice>) {
+      return on(m, descriptors.empty() ? ForeignFd() : std::move(descriptors[0]));
+    } else if constexpr (kGives) {
       return on(m, given);
     } else {
       return on(m);
@@ -135,7 +138,12 @@ Session::Answer Session::handle(const wire::RequestBody& body, std::vector<Forei
   return std::visit(dispatch, body);
 }
 
+void Session::withdraw_all() {
+  node_.handles.remove_all(id_);
+}
+
 void Session::finish() {
+  withdraw_all();  // what a request has published meanwhile
   // Nobody executes requests any more, but status() may still look.
   std::unique_lock tables(mutex_);
   std::map<uint32_t, Ring> rings = std::move(rings_);

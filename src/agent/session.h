@@ -2,6 +2,7 @@
 #pragma once
 
 #include "foreign_memory.h"
+#include "handle_table.h"
 #include "link_table.h"
 #include "node_cache.h"
 #include "session_socket.h"
@@ -50,6 +51,7 @@ struct SessionNode {
   TokenMaker tokens{{0, 0}};
   MountTable mounts;
   LinkTable links;
+  HandleTable handles;
   BufferNumbers buffers;
   std::unique_ptr<NodeCache> cache;  // null: there is none
   std::atomic<uint32_t> next_shard{
@@ -79,6 +81,9 @@ class Session {
 
   // Executes one request and sends its reply.
   void execute(Message message);
+  // Nobody finds any more what the session has published. At once, so that an application that
+  // comes again may publish the same.
+  void withdraw_all();
   // Ends everything: cancels and waits for what is in flight, unmaps, closes. No request runs or
   // comes any more.
   void finish();
@@ -99,11 +104,16 @@ class Session {
     bool watched_by_shard = false;
   };
   using Answer = Outcome<wire::ReplyBody>;
+  // The descriptor that goes with a reply, if any. It is open as long as the session's segment, or
+  // its keeper, lives.
+  struct Given {
+    int fd = -1;
+    std::shared_ptr<const void> keeper;
+  };
 
   wire::Reply greet(uint64_t id, const wire::Hello& hello);
-  wire::Reply reply_to(Message& message, int* given);
-  // `given` becomes the descriptor that goes with the reply, if any; the session keeps it open.
-  Answer handle(const wire::RequestBody& body, std::vector<ForeignFd>& descriptors, int* given);
+  wire::Reply reply_to(Message& message, Given* given);
+  Answer handle(const wire::RequestBody& body, std::vector<ForeignFd>& descriptors, Given* given);
 
   // session_memory.cc: regions and rings
   Answer on(const wire::RegisterRegion& m, int fd);
@@ -119,12 +129,18 @@ class Session {
   ShardShare& share_on(uint32_t shard);  // with publishing_ held exclusively
 
   // session_cache.cc: the node cache's memory
-  Answer on(const wire::MapCache& m, int* given);
-  Answer on(const wire::MapSlab& m, int* given);
+  Answer on(const wire::MapCache& m, Given* given);
+  Answer on(const wire::MapSlab& m, Given* given);
   Answer on(const wire::KeepTouchLog& m, int fd);
   // The segment of this session's class, taken at the first call; null where there is no cache.
   std::shared_ptr<arena::Segment> segment();
   void leave_segment();
+
+  // session_devices.cc: GPU memory for other processes
+  Answer on(const wire::PublishDevice& m, ForeignFd fd);
+  Answer on(const wire::WithdrawDevice& m);
+  Answer on(const wire::OpenDevice& m, Given* given);
+  Publisher publisher() const { return {id_, peer_.credentials.uid}; }
 
   // session_files.cc: open files
   Answer on(const wire::OpenPath& m);

@@ -19,20 +19,20 @@ std::shared_ptr<arena::Segment> Session::segment() {
   return mine;
 }
 
-Session::Answer Session::on(const wire::MapCache&, int* given) {
+Session::Answer Session::on(const wire::MapCache&, Given* given) {
   const std::shared_ptr<arena::Segment> mine = segment();
   if (mine == nullptr)
     return Failure{Code::not_supported, "map cache: there is none for this session"};
-  *given = mine->index_fd();
+  given->fd = mine->index_fd();
   return wire::ReplyBody{wire::Mapping{mine->geometry().index_bytes()}};
 }
 
-Session::Answer Session::on(const wire::MapSlab& m, int* given) {
+Session::Answer Session::on(const wire::MapSlab& m, Given* given) {
   const std::shared_ptr<arena::Segment> mine = segment();
   // A segment with sessions keeps its slabs, and so the descriptor stays open until it was sent.
   const int fd = mine != nullptr ? mine->slab_fd(m.slab) : -1;
   if (fd < 0) return Failure{Code::not_found, "map slab: there is none of this number"};
-  *given = fd;
+  given->fd = fd;
   return wire::ReplyBody{wire::Mapping{mine->geometry().slab_bytes}};
 }
 

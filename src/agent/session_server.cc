@@ -262,6 +262,7 @@ void SessionServer::begin_end(uint64_t id, Connection& connection) {
   connection.waiting.clear();
   const int socket = connection.session->socket();
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket, nullptr);
+  connection.session->withdraw_all();
   // The application sees the end now, not when the last I/O is done.
   ::shutdown(socket, SHUT_RDWR);
   if (connection.running == 0) {

@@ -80,6 +80,10 @@ int penstock_region_release(penstock_region* region) {
   Session* session = from_handle(region)->session;
   const int error = check_session(to_handle(session), "region release");
   if (error != 0) return error;
+  if (from_handle(region)->device_rings.load(std::memory_order_relaxed) > 0) {
+    return fail_with(EBUSY,
+                     "region release: kernels use it through a device ring; destroy that first");
+  }
   const Outcome<void> released = session->release_region(from_handle(region));
   return released ? 0 : fail(released.error());
 }

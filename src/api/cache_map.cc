@@ -168,15 +168,18 @@ Status CacheMap::map() {
     if (!answer) return answer.error().status;
     TRY(view->reader().add_slab(slab));
   }
-  if (engine::DeviceMemory* const devices = devices_.load(std::memory_order_acquire)) {
-    TRY(view->pin(*devices));
+  {
+    const std::lock_guard lock(mutex_);
+    // Of a connection that was lost in between: by then somebody wants it again.
+    if (drops != drops_) return Code::ok;
+    if (view != view_) {
+      view_ = view;
+      serial_.fetch_add(1, std::memory_order_release);
+    }
   }
-  const std::lock_guard lock(mutex_);
-  // Of a connection that was lost in between: by then somebody wants it again.
-  if (drops != drops_ || view == view_) return Code::ok;
-  view_ = std::move(view);
-  serial_.fetch_add(1, std::memory_order_release);
-  return Code::ok;
+  // Afterwards, as it takes long: what is pinned already can be used meanwhile.
+  engine::DeviceMemory* const devices = devices_.load(std::memory_order_acquire);
+  return devices != nullptr ? view->pin(*devices) : Code::ok;
 }
 
 Result<std::shared_ptr<CacheView>> CacheMap::map_index() {

@@ -17,16 +17,39 @@ Outcome<std::unique_ptr<route::Transfers>> Session::make_transfers(engine::Devic
                                  route::MoverConfig{.slots = {slots->base, slots->size}});
 }
 
+// With transfers_mutex_ held.
+Outcome<void> Session::start_transfers(engine::DeviceMemory& devices) {
+  if (transfers_ != nullptr) return {};
+  TRY_ASSIGN(transfers_, make_transfers(devices));
+  cache_.use_devices(devices);
+  return {};
+}
+
+Outcome<std::vector<route::Transfers*>> Session::link_transfers(engine::DeviceMemory& devices,
+                                                                size_t links) {
+  const std::lock_guard lock(transfers_mutex_);
+  TRY(start_transfers(devices));
+  const size_t own = std::min<size_t>(links, limits::kLinkTransfersMax);
+  while (more_transfers_.size() + 1 < own) {
+    TRY_ASSIGN(std::unique_ptr<route::Transfers> more, make_transfers(devices));
+    more_transfers_.push_back(std::move(more));
+  }
+  std::vector<route::Transfers*> out;
+  for (size_t i = 0; i < links; ++i) {
+    const size_t which = i % own;
+    out.push_back(which == 0 ? transfers_.get() : more_transfers_[which - 1].get());
+  }
+  return out;
+}
+
 Outcome<Region*> Session::add_device_region(engine::DeviceMemory& devices,
                                             const engine::DeviceSpan& span,
                                             engine::DeviceMemory* owner) {
   {
     const std::lock_guard lock(transfers_mutex_);
-    if (transfers_ == nullptr) {
-      TRY_ASSIGN(transfers_, make_transfers(devices));
-      cache_.use_devices(devices);
-    }
+    TRY(start_transfers(devices));
   }
+  transfers_->learn_costs(span.device);
   auto region = std::make_unique<Region>();
   TRY(number_region(*region));
   region->base = span.data;
@@ -41,12 +64,21 @@ Outcome<Region*> Session::add_device_region(engine::DeviceMemory& devices,
 }
 
 void Session::release_device_region(Region& region) {
+  if (region.publication != nullptr) {
+    const Outcome<void> unpublished = unpublish_region(region);
+    if (!unpublished) log::warning("release GPU memory: {}", unpublished.error().message);
+  }
   // Nobody starts operations on it any more; those in progress end by themselves. Acquire pairs
   // with the release at the end of each.
   while (region.transfers.load(std::memory_order_acquire) > 0) {
     transfers_->help();
     std::this_thread::yield();
   }
+  give_back_memory(region);
+}
+
+// What the library allocated or imported for the region; nothing is in flight on it.
+void Session::give_back_memory(const Region& region) {
   if (region.owner == nullptr) return;
   const Status released = region.owner->release(*region.device);
   if (!released.ok()) log::error("release GPU memory: {}", released.name());

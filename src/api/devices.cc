@@ -1,5 +1,7 @@
 #include "devices.h"
 
+#include "local_links.h"
+
 #include "penstock/gpu.h"
 
 namespace penstock::api {
@@ -9,6 +11,7 @@ Outcome<engine::DeviceMemory*> devices() {
 }
 
 void replace_devices(engine::DeviceMemory* memory) {
+  forget_local_links();
   gpu::replace_devices(memory);
 }
 

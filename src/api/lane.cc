@@ -24,6 +24,7 @@ static_assert(PENSTOCK_WARM == static_cast<int>(ring::kOperationFill));
 static_assert(PENSTOCK_LOOK == static_cast<int>(ring::kFlagLook));
 static_assert(PENSTOCK_DURABLE == static_cast<int>(ring::kFlagDurable));
 static_assert(PENSTOCK_REFUSE_HOLES == static_cast<int>(ring::kFlagRefuseHoles));
+static_assert(PENSTOCK_CHECKSUMS == static_cast<int>(ring::kFlagChecksums));
 
 uint64_t now() {
   return static_cast<uint64_t>(engine::system_clock().now().time_since_epoch().count());
@@ -33,7 +34,7 @@ uint64_t now() {
 bool flags_fit(uint8_t operation, uint8_t flags) {
   switch (operation) {
     case PENSTOCK_READ:
-      return (flags & ~PENSTOCK_REFUSE_HOLES) == 0;
+      return (flags & ~(PENSTOCK_REFUSE_HOLES | PENSTOCK_CHECKSUMS)) == 0;
     case PENSTOCK_WRITE:
       return (flags & ~PENSTOCK_DURABLE) == 0;
     case PENSTOCK_WARM:
@@ -115,8 +116,20 @@ int Lane::check_region(const penstock_io& io, ring::Submission* entry,
     *device_region = region;
     return check_transfer(io);
   }
-  if (io.route == PENSTOCK_ROUTE_ANY) return 0;
-  return fail_with(EINVAL, "prepare: a route can be chosen for GPU memory only");
+  if (io.route != PENSTOCK_ROUTE_ANY) {
+    return fail_with(EINVAL, "prepare: a route can be chosen for GPU memory only");
+  }
+  return (io.flags & PENSTOCK_CHECKSUMS) != 0 ? check_checksums(io, *region) : 0;
+}
+
+int Lane::check_checksums(const penstock_io& io, const Region& region) {
+  if (io.operation != PENSTOCK_READ) return 0;
+  if ((io.offset | io.length | io.region_offset) % limits::kBlockBytes != 0) {
+    return fail_with(EINVAL, "prepare: checksums are of whole blocks of 4096 bytes");
+  }
+  const uint64_t bytes = wire::checksum_bytes(io.length);
+  if (range_within(io.region_offset + io.length, bytes, region.size)) return 0;
+  return fail_with(EINVAL, "prepare: the region has no room for the checksums");
 }
 
 bool Lane::must_move() const {
@@ -333,6 +346,7 @@ int Lane::wait(penstock_completion* completions, uint32_t max, uint32_t min, uin
       return static_cast<int>(count + take(completions + count, max - count));
     }
     if (ready() >= wanted) continue;
+    if (has_transfers()) session_.transfers()->leave_alone();
     // The copies keep the memory mapped while this thread sleeps without the lock.
     ring::AppLane queues = queues_;
     const std::shared_ptr<RingMemory> memory = memory_;

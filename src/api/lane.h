@@ -104,6 +104,7 @@ class Lane {
 
   int check(const penstock_io& io, ring::Submission* entry, Region** device_region) const;
   int check_region(const penstock_io& io, ring::Submission* entry, Region** device_region) const;
+  static int check_checksums(const penstock_io& io, const Region& region);
   int take_place(ring::Submission& entry, Region* device_region, uint32_t* taken);
   bool is_with_agent(uint32_t slot) const;
   uint32_t ready() const;

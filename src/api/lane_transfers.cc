@@ -13,8 +13,8 @@ namespace penstock::api {
 Lane::~Lane() = default;
 
 int Lane::check_transfer(const penstock_io& io) const {
-  if ((io.flags & PENSTOCK_REFUSE_HOLES) == 0) return 0;
-  return fail_with(EOPNOTSUPP, "prepare: holes cannot be refused for GPU memory");
+  if (io.operation != PENSTOCK_READ || io.flags == 0) return 0;
+  return fail_with(EOPNOTSUPP, "prepare: reads into GPU memory have no flags");
 }
 
 int Lane::check_gather(const penstock_gather& gather) const {

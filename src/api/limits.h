@@ -59,4 +59,39 @@ inline constexpr uint32_t kGatherPiecesMax = 65536;
 inline constexpr uint64_t kTransferSlotsBytes = 64 * kMiB;
 inline constexpr uint32_t kTransferEntries = 1024;
 
+// Links of a load that have transfers of their own, with a thread each: one would not keep several
+// links busy. As many as a node has GPUs, mostly; further ones share.
+inline constexpr uint32_t kLinkTransfersMax = 8;
+
+// Files of other file systems: threads that read for each link of a load, and how many different
+// numbers of them one process may use, as each keeps its transfers. On a machine with many
+// processors half of them, up to the latter: 16 copy 39 GB/s out of tmpfs where 8 copy 25, and more
+// than 16 no more.
+inline constexpr uint32_t kLocalThreads = 8;
+inline constexpr uint32_t kLocalThreadsMany = 16;
+inline constexpr uint32_t kLocalThreadsMax = 256;
+inline constexpr size_t kLocalSettingsMax = 4;
+
+// Host memory between a session's files and the headers, or host tensors, of models.
+inline constexpr uint64_t kHostStepBytes = 4 * kMiB;
+
+// Rings for kernels of one session: more would make each turn of their thread longer.
+inline constexpr uint32_t kDeviceRingsMax = 64;
+// Requests of one ring that are looked up side by side: enough for the memory's latency to be
+// hidden, few enough for the first to be answered soon.
+inline constexpr uint32_t kDeviceRingBatch = 64;
+// For how long their thread polls after the last request: a kernel that works on what it got asks
+// again by then. Its sleeps, between which it looks, begin short for a kernel that took a little
+// longer, and end where looking costs less than a hundredth of a processor.
+inline constexpr std::chrono::microseconds kDeviceRingSpin{100};
+inline constexpr std::chrono::microseconds kDeviceRingSleepMin{20};
+inline constexpr std::chrono::microseconds kDeviceRingSleepMax{1000};
+// For how long the thread stays awake for a kernel that is said to come: a launch, and some work.
+inline constexpr std::chrono::microseconds kDeviceRingAwake{2000};
+// For how long kernels are waited for that must leave a ring that is closed: their naps, and the
+// copies that they are at, take far less.
+inline constexpr std::chrono::seconds kDeviceRingDrain{1};
+// For how long nobody may have waited in it then: what a kernel works between two requests.
+inline constexpr std::chrono::milliseconds kDeviceRingQuiet{20};
+
 }  // namespace penstock::api::limits

@@ -19,6 +19,7 @@ bool RingSource::start(route::HostIo& io) {
   penstock_io entry{};
   entry.operation = io.write ? PENSTOCK_WRITE : PENSTOCK_READ;
   entry.flags = io.durable ? PENSTOCK_DURABLE : 0;
+  if (io.wants_checksums) entry.flags |= PENSTOCK_CHECKSUMS;
   entry.file = static_cast<penstock_file>(io.file);
   entry.offset = io.offset;
   entry.length = io.memory.length;
@@ -47,6 +48,9 @@ bool RingSource::poll() {
     const int64_t result = completions[i].result;
     io.transferred = result > 0 ? static_cast<uint64_t>(result) : 0;
     io.route = static_cast<engine::Route>(completions[i].route);
+    if (io.wants_checksums) {
+      io.checksums = reinterpret_cast<const uint32_t*>(io.memory.data + io.memory.length);
+    }
     loop_.complete(io, result < 0 ? Status::from_errno(static_cast<int>(-result)) : Status());
   }
   while (!waiting_.empty() && start(waiting_.front())) waiting_.pop_front();
@@ -78,6 +82,15 @@ CacheView* RingSource::view() {
   return newest_ != nullptr ? newest_->view.get() : nullptr;
 }
 
+namespace {
+
+// One number for the entries of several extents, each added to those before it.
+uint64_t add_ticket(uint64_t before, const arena::Ticket& ticket) {
+  return mix64(before ^ mix64(ticket.sequence ^ mix64(ticket.entry)));
+}
+
+}  // namespace
+
 bool RingSource::find(uint32_t file, uint64_t offset, uint64_t length, route::Resident* resident) {
   CacheView* const cache = view();
   const bool may_read = (session_.access_of(static_cast<int32_t>(file)) & wire::kOpenRead) != 0;
@@ -94,14 +107,15 @@ bool RingSource::find(uint32_t file, uint64_t offset, uint64_t length, route::Re
   const uint32_t slab_slots = cache->reader().geometry().slab_slots();
   uint32_t count = 1;
   uint32_t valid = first.valid;
-  uint64_t ticket = mix64(first.ticket.sequence ^ mix64(first.ticket.entry));
+  // Of a single extent the entry itself, which spares looking for it again.
+  uint64_t ticket = first.ticket.sequence;
   cache->note_hit(first.slot, &hits_);
   while (valid == arena::kExtentBytes && uint64_t{count} * arena::kExtentBytes < within + length &&
          (first.slot + count) % slab_slots != 0) {
     const arena::Found next = cache->reader().find({inode, number + count});
     if (!next || next.slot != first.slot + count) break;
     cache->note_hit(next.slot, &hits_);
-    ticket = mix64(ticket ^ mix64(next.ticket.sequence ^ mix64(next.ticket.entry)));
+    ticket = add_ticket(count == 1 ? add_ticket(0, first.ticket) : ticket, next.ticket);
     valid = next.valid;
     ++count;
   }
@@ -110,8 +124,7 @@ bool RingSource::find(uint32_t file, uint64_t offset, uint64_t length, route::Re
   resident->ends_file = valid < arena::kExtentBytes;
   resident->checksums = &first.checksums->block[within / arena::kBlockBytes];
   resident->route = engine::Route::device_cache;
-  // Of a single extent the entry itself, which spares looking for it again.
-  resident->ticket[0] = count == 1 ? first.ticket.sequence : ticket;
+  resident->ticket[0] = ticket;
   resident->ticket[1] = inode.value;
   resident->ticket[2] = uint64_t{count == 1 ? first.ticket.entry : number} << 32 | count;
   resident->ticket[3] = reinterpret_cast<uint64_t>(newest_);
@@ -144,8 +157,7 @@ bool RingSource::still_there(const route::Resident& resident) {
   for (uint32_t i = 0; i < count; ++i) {
     const arena::Found found = reader.find({InodeId(resident.ticket[1]), number + i});
     if (!found) return false;
-    const uint64_t one = found.ticket.sequence ^ mix64(found.ticket.entry);
-    ticket = i == 0 ? mix64(one) : mix64(ticket ^ mix64(one));
+    ticket = add_ticket(ticket, found.ticket);
   }
   return ticket == resident.ticket[0] && !has_ended(held);
 }

@@ -1,5 +1,6 @@
 #include "session.h"
 
+#include "device_rings.h"
 #include "error.h"
 
 #include <algorithm>
@@ -28,6 +29,7 @@ std::chrono::seconds reconnect_timeout() {
 Session::Session()
     : generation_(fork_generation()),
       reconnect_timeout_(reconnect_timeout()),
+      device_rings_(std::make_unique<DeviceRings>(*this)),
       access_table_(std::make_unique<std::array<std::atomic<uint8_t>, wire::kFilesMax>>()),
       access_(*access_table_),
       inodes_(std::make_unique<std::atomic<uint64_t>[]>(wire::kFilesMax)) {}
@@ -64,7 +66,10 @@ Outcome<void> Session::begin(UniqueFd socket) {
 
 Session::~Session() {
   // The operations in flight end first, so that nobody writes into the caller's memory afterwards.
+  device_rings_->destroy_all();
+  more_transfers_.clear();
   transfers_.reset();
+  for (const auto& [id, region] : regions_) give_back_memory(*region);
   while (true) {
     Ring* ring = nullptr;
     {
@@ -125,18 +130,12 @@ Session::Answer Session::call_once(const wire::RequestBody& body,
   return std::move(pending.reply.body);
 }
 
-Session::Answer Session::call_for(const wire::RequestBody& body, UniqueFd* given) {
-  bool lost = false;
-  uint64_t epoch = 0;
-  return call_once(body, {}, &lost, &epoch, given);
-}
-
 Session::Answer Session::call(const wire::RequestBody& body, bool repeatable,
-                              const std::vector<int>& descriptors) {
+                              const std::vector<int>& descriptors, UniqueFd* given) {
   while (true) {
     bool lost = false;
     uint64_t epoch = 0;
-    Answer answer = call_once(body, descriptors, &lost, &epoch);
+    Answer answer = call_once(body, descriptors, &lost, &epoch, given);
     if (!lost || !repeatable) return answer;
   }
 }
@@ -286,6 +285,7 @@ Status Session::set_up_again(int socket, std::vector<RingUse>* rings) {
             {(*memory)->shared.fd(), (*memory)->wake.get()}));
     rings->push_back({ring_id, std::move(*memory)});
   }
+  TRY(publish_again(ask));
   next_call_ = id;
   return Code::ok;
 }

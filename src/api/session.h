@@ -36,7 +36,22 @@ class Transfers;
 
 namespace penstock::api {
 
+class DeviceRings;
 class Session;
+
+// What the agent is told of a region for other processes.
+struct Publication {
+  wire::PublishDevice request;
+  UniqueFd fd;         // if the handle has one
+  bool known = false;  // to the agent; false while it is on its way
+};
+
+// What another process has published.
+struct PublishedMemory {
+  engine::DeviceHandle handle;
+  uint64_t size = 0;
+  std::array<uint8_t, 16> gpu{};
+};
 
 struct Region {
   Session* session = nullptr;
@@ -52,6 +67,8 @@ struct Region {
   std::optional<engine::DeviceSpan> device;
   engine::DeviceMemory* owner = nullptr;  // who allocated or imported it; null: the caller did
   std::atomic<uint32_t> transfers{0};     // in progress; release at the end, acquire of who waits
+  std::atomic<uint32_t> device_rings{0};  // whose kernels read into it; relaxed
+  std::unique_ptr<Publication> publication;  // guarded by the session's mutex
 };
 
 class Session {
@@ -71,9 +88,11 @@ class Session {
   // ends with peer_gone: it may have happened.
   using Answer = Outcome<wire::ReplyBody>;
   Answer call(const wire::RequestBody& body, bool repeatable,
-              const std::vector<int>& descriptors = {});
+              const std::vector<int>& descriptors = {}, UniqueFd* given = nullptr);
   // One that is not repeated and is answered with a descriptor.
-  Answer call_for(const wire::RequestBody& body, UniqueFd* given);
+  Answer call_for(const wire::RequestBody& body, UniqueFd* given) {
+    return call(body, false, {}, given);
+  }
 
   // The node cache, as far as this process has mapped it.
   CacheMap& cache() { return cache_; }
@@ -98,8 +117,18 @@ class Session {
   // device_regions.cc. `owner` gives the memory back with the region; null: it is the caller's.
   Outcome<Region*> add_device_region(engine::DeviceMemory& devices, const engine::DeviceSpan& span,
                                      engine::DeviceMemory* owner);
+  // published_regions.cc. The handle is one of the region's memory.
+  Outcome<void> publish_region(Region& region, const wire::DeviceMemoryId& id,
+                               const std::array<uint8_t, 16>& gpu, engine::DeviceHandle handle);
+  Outcome<void> unpublish_region(Region& region);
+  Outcome<PublishedMemory> open_published(const wire::DeviceMemoryId& id);
   // Made with the first region of GPU memory; null before that.
   route::Transfers* transfers() const { return transfers_.get(); }
+  // For loads: transfers for so many links, each with its own thread and slots as far as
+  // kLinkTransfersMax goes, then the same ones again. They are kept as long as the session.
+  Outcome<std::vector<route::Transfers*>> link_transfers(engine::DeviceMemory& devices,
+                                                         size_t links);
+  DeviceRings& device_rings() { return *device_rings_; }
 
   Outcome<Ring*> make_ring(uint32_t entries, uint32_t lanes);
   Outcome<void> destroy_ring(Ring* ring);
@@ -138,11 +167,16 @@ class Session {
     std::shared_ptr<RingMemory> memory;
   };
   Status set_up_again(int socket, std::vector<RingUse>* rings);
+  // With mutex_ held. `ask` makes one request of the new agent.
+  using Ask = std::function<Status(const wire::RequestBody&, const std::vector<int>&)>;
+  Status publish_again(const Ask& ask);
   void new_epoch();
   Outcome<Region*> add_region(std::unique_ptr<Region> region);
   Outcome<void> number_region(Region& region);
   Outcome<std::unique_ptr<route::Transfers>> make_transfers(engine::DeviceMemory& devices);
+  Outcome<void> start_transfers(engine::DeviceMemory& devices);
   void release_device_region(Region& region);
+  static void give_back_memory(const Region& region);
 
   std::string socket_path_;          // empty: the agent is in this process and has no successor
   std::shared_ptr<void> own_agent_;  // null, or the agent in this process, which ends with it
@@ -151,6 +185,8 @@ class Session {
   std::thread monitor_;
   std::mutex transfers_mutex_;  // while they are made
   std::unique_ptr<route::Transfers> transfers_;
+  std::vector<std::unique_ptr<route::Transfers>> more_transfers_;  // of the links behind the first
+  const std::unique_ptr<DeviceRings> device_rings_;
 
   std::atomic<uint64_t> epoch_{1};  // release by the monitor pairs with acquire in the lanes
   std::atomic<bool> dead_{false};   // set before the epoch changes

@@ -18,6 +18,8 @@ inline constexpr int kExitDifferent = 3;  // verify or scrub found damage or dif
 
 // Prints "penstock COMMAND: message" on standard error.
 int fail(const char* command, const Failure& failure);
+// The same for a message that begins with the command's name.
+int fail_plainly(const Failure& failure);
 
 struct UpOptions {
   std::string directory;
@@ -64,6 +66,35 @@ struct WarmOptions {
   bool quiet = false;
 };
 int run_warmup(const WarmOptions& options);
+
+struct LoadOptions {
+  std::vector<std::string> paths;
+  std::string store;
+  std::vector<int32_t> gpus{0};
+  std::vector<int32_t> lenders;
+  bool lend_all = false;
+  uint64_t alignment = 0;  // 0: the library's
+  uint32_t threads = 0;    // the same
+  std::string json_file;
+  bool quiet = false;
+};
+int run_load(const LoadOptions& options);
+
+struct SaveOptions {
+  std::string source;
+  std::string destination;
+  std::string store;
+  int32_t gpu = 0;
+  std::string json_file;
+  bool quiet = false;
+};
+int run_save(const SaveOptions& options);
+
+struct CheckOptions {
+  std::string directory;  // where scratch files go
+  bool json = false;
+};
+int run_check_gpu(const CheckOptions& options);
 
 struct BenchOptions {
   std::vector<std::string> suites;

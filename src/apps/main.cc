@@ -1,5 +1,6 @@
 // The command line of `penstock`.
 #include "commands.h"
+#include "model_place.h"
 #include "penstock.h"
 #include "text.h"
 
@@ -11,6 +12,11 @@ namespace penstock::apps {
 
 int fail(const char* command, const Failure& failure) {
   std::fprintf(stderr, "penstock %s: %s\n", command, failure.message.c_str());
+  return kExitFailed;
+}
+
+int fail_plainly(const Failure& failure) {
+  std::fprintf(stderr, "penstock %s\n", failure.message.c_str());
   return kExitFailed;
 }
 
@@ -41,6 +47,14 @@ CLI::Validator chunk_size() {
       "SIZE");
 }
 
+CLI::Validator gpu_list() {
+  return CLI::Validator(
+      [](std::string& text) {
+        return parse_gpus(text) ? std::string() : "not a list of GPUs: " + text + " (write 0,1)";
+      },
+      "GPUS");
+}
+
 std::string default_store() {
   const char* store = std::getenv("PENSTOCK_STORE");
   return store != nullptr ? store : "";
@@ -54,8 +68,10 @@ class CommandLine {
     app_.footer(
         "Sizes are bytes or 4k, 64MiB, 10G. Exit codes: 0 done, 1 failed, 2 wrong usage, "
         "3 damage or differences found.");
+    load_.store = save_.store = default_store();
     add_node_commands();
     add_data_commands();
+    add_model_commands();
     add_other_commands();
   }
 
@@ -149,12 +165,66 @@ class CommandLine {
     scrub->add_flag("--json", node_.json, "For machines");
   }
 
+  void add_model_commands() {
+    const char* group = "Models";
+    CLI::App* load = command("load", group,
+                             "Bring the tensors of safetensors files into the memory of GPUs, and "
+                             "say how fast and by which ways",
+                             [this] { return run_load(load_); });
+    load->add_option("FILE", load_.paths,
+                     "STORE:/path, a path inside a mount, or any other file of this machine")
+        ->required();
+    load->add_option("--store", load_.store, "The store of a bare /path (or PENSTOCK_STORE)");
+    load->add_option_function<std::string>(
+            "--gpu", [this](const std::string& text) { load_.gpus = *parse_gpus(text); },
+            "The GPUs that want it, 0,1,...: read once, each over its own link and then from GPU "
+            "to GPU (default 0)")
+        ->check(gpu_list());
+    load->add_option_function<std::string>(
+            "--lend",
+            [this](const std::string& text) {
+              load_.lend_all = text == "all";
+              if (!load_.lend_all) load_.lenders = *parse_gpus(text);
+            },
+            "GPUs that lend their links, 2,3,... or all: they need 64MiB of free memory")
+        ->check(gpu_list() | CLI::IsMember({"all"}));
+    load->add_option("--align", load_.alignment, "Tensors begin at multiples of it (default 256)")
+        ->transform(byte_size());
+    load->add_option("--threads", load_.threads,
+                     "Files of this machine: threads that read for each link (default 8 to 16)")
+        ->check(CLI::Range(1, 256));
+    load->add_option("--json", load_.json_file, "Also write the result to this file");
+    load->add_flag("-q,--quiet", load_.quiet, "No progress and no table");
+    load->footer(
+        "The memory is given back when the command ends: it measures a load, and checks "
+        "that one is possible. Programs call penstock_load() (penstock_model.h).");
+
+    CLI::App* save = command("save", group,
+                             "Write a checkpoint from GPU memory: load FROM onto a GPU, then write "
+                             "its tensors from there to TO, durably",
+                             [this] { return run_save(save_); });
+    save->add_option("FROM", save_.source, "A safetensors file, as for 'penstock load'")
+        ->required();
+    save->add_option(
+            "TO", save_.destination,
+            "The new file, likewise; one that is there is replaced at the end, in one step")
+        ->required();
+    save->add_option("--store", save_.store, "The store of a bare /path (or PENSTOCK_STORE)");
+    save->add_option("--gpu", save_.gpu, "The GPU (default 0)")->check(CLI::Range(0, 63));
+    save->add_option("--json", save_.json_file, "Also write the result to this file");
+    save->add_flag("-q,--quiet", save_.quiet, "No progress and no result");
+    save->footer(
+        "Only the second step is timed. It ends when the file is on stable storage. "
+        "Programs call penstock_save() (penstock_model.h).");
+  }
+
   void add_other_commands() {
     const char* group = "Other";
     CLI::App* bench = command("bench", group, "Measure this machine side by side with fio",
                               [this] { return run_bench(bench_); });
-    bench->add_option("NAME", bench_.suites, "ring, cache, mount, store (default: all)")
-        ->check(CLI::IsMember({"ring", "cache", "mount", "store", "gpu"}));
+    bench
+        ->add_option("NAME", bench_.suites, "ring, cache, mount, store (default: these), gpu, load")
+        ->check(CLI::IsMember({"ring", "cache", "mount", "store", "gpu", "load"}));
     bench->add_option("--dir", bench_.directory, "Scratch space on the disk to measure");
     bench->add_option("--json", bench_.json_file, "Also write the results to this file");
     bench->add_option("--size", bench_.file_bytes, "Size of the test file")->transform(byte_size());
@@ -170,6 +240,15 @@ class CommandLine {
     bench->add_flag("--quick", bench_.quick, "Shorter: for a first look");
     bench->add_flag("--full", bench_.full, "Every size from 4 KiB to 4 MiB, random and sequential");
 
+    CLI::App* check = app_.add_subcommand("check", "What this machine can do, and why not more");
+    check->group(group);
+    check->require_subcommand(1);
+    CLI::App* gpus = check->add_subcommand(
+        "gpu", "Every way to and from every GPU: its bandwidth, or why it cannot be taken");
+    gpus->callback([this] { action_ = [this] { return run_check_gpu(check_); }; });
+    gpus->add_option("--dir", check_.directory, "Scratch space on the disk to measure");
+    gpus->add_flag("--json", check_.json, "For machines");
+
     command("version", group, "Print the version", [] {
       std::printf("penstock %s\n", penstock_version());
       return kExitOk;
@@ -181,6 +260,9 @@ class CommandLine {
   NodeOptions node_;
   TreeOptions tree_{.source = {}, .destination = {}, .store = default_store()};
   WarmOptions warm_{.paths = {}, .store = default_store()};
+  LoadOptions load_;
+  SaveOptions save_;
+  CheckOptions check_;
   BenchOptions bench_;
   std::function<int()> action_;
 };

@@ -91,6 +91,10 @@ bool is_terminal(int fd) {
   return ::isatty(fd) == 1 && term != nullptr && std::string(term) != "dumb";
 }
 
+bool Table::is_text(size_t column) const {
+  return column == 0 || std::ranges::find(text_columns_, column) != text_columns_.end();
+}
+
 std::string Table::text() const {
   std::vector<size_t> widths;
   for (const auto& row : rows_) {
@@ -103,7 +107,7 @@ std::string Table::text() const {
     for (size_t i = 0; i < rows_[r].size(); ++i) {
       const std::string pad(widths[i] - width_of(rows_[r][i]), ' ');
       if (i > 0) line += "  ";
-      line += i == 0 ? rows_[r][i] + pad : pad + rows_[r][i];
+      line += is_text(i) ? rows_[r][i] + pad : pad + rows_[r][i];
     }
     line.erase(line.find_last_not_of(' ') + 1);
     out += line + "\n";

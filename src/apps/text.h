@@ -18,16 +18,21 @@ bool parse_bytes(const std::string& text, uint64_t* bytes);
 // Whether standard output (or error) is a terminal that can redraw a line.
 bool is_terminal(int fd);
 
-// Columns aligned for a fixed-width font: the first to the left, the rest to the right.
+// Columns aligned for a fixed-width font: the first to the left, the rest to the right, but for
+// those that are said to be text.
 class Table {
  public:
-  explicit Table(std::vector<std::string> header) : rows_{std::move(header)} {}
+  explicit Table(std::vector<std::string> header, std::vector<size_t> text_columns = {})
+      : rows_{std::move(header)}, text_columns_(std::move(text_columns)) {}
   void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
   bool empty() const { return rows_.size() == 1; }
   std::string text() const;
 
  private:
+  bool is_text(size_t column) const;
+
   std::vector<std::vector<std::string>> rows_;
+  std::vector<size_t> text_columns_;
 };
 
 }  // namespace penstock::apps

@@ -1,5 +1,6 @@
 #include "memory.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -8,14 +9,55 @@
 
 namespace penstock::arena {
 
+namespace {
+
+constexpr uint64_t kSmallPage = 4 * kKiB;
+constexpr uint64_t kLargePage = 2 * kMiB;
+
+// Makes one large page of the small ones of a range of its size. From Linux 6.1 on, and without any
+// setting of the system; where it does not work the small ones remain.
+void collapse(std::byte* begin) {
+#ifdef MADV_COLLAPSE
+  constexpr int kCollapse = MADV_COLLAPSE;
+#else
+  constexpr int kCollapse = 25;
+#endif
+  ::madvise(begin, kLargePage, kCollapse);
+}
+
+Status populate(std::byte* begin, uint64_t bytes) {
+  if (::madvise(begin, bytes, MADV_POPULATE_WRITE) == 0) return Code::ok;
+  // Without the call (before Linux 5.14) pages are made as they are touched.
+  return errno == EINVAL ? Code::ok : Code::no_memory;
+}
+
+}  // namespace
+
+std::byte* reserve_addresses(uint64_t bytes) {
+  bytes = align_up(bytes, kSmallPage);
+  void* const got = ::mmap(nullptr, bytes + kLargePage, PROT_NONE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (got == MAP_FAILED) return nullptr;
+  auto* const begin = static_cast<std::byte*>(got);
+  const uint64_t past = reinterpret_cast<uintptr_t>(begin) % kLargePage;
+  const uint64_t before = past == 0 ? 0 : kLargePage - past;
+  if (before > 0) ::munmap(begin, before);
+  ::munmap(begin + before + bytes, kLargePage - before);
+  return begin + before;
+}
+
 Result<SealedMemory> SealedMemory::make(const char* name, uint64_t bytes) {
   UniqueFd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd || ::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
     return Status::from_errno(errno);
   }
-  void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-  if (base == MAP_FAILED) return Status::from_errno(errno);
-  SealedMemory memory(std::move(fd), {static_cast<std::byte*>(base), bytes});
+  std::byte* const base = reserve_addresses(bytes);
+  if (base == nullptr) return Code::no_memory;
+  SealedMemory memory(std::move(fd), {base, bytes});
+  constexpr int kProtection = PROT_READ | PROT_WRITE;
+  if (::mmap(base, bytes, kProtection, MAP_SHARED | MAP_FIXED, memory.fd(), 0) == MAP_FAILED) {
+    return Status::from_errno(errno);
+  }
   // After our own mapping, which stays writable.
   constexpr int kSeals = F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
   if (::fcntl(memory.fd(), F_ADD_SEALS, kSeals) != 0) return Status::from_errno(errno);
@@ -26,12 +68,15 @@ SealedMemory::~SealedMemory() {
   if (bytes_.data() != nullptr) ::munmap(bytes_.data(), bytes_.size());
 }
 
-Status SealedMemory::populate() {
-  // Advice only: most systems have none for shared memory.
-  ::madvise(bytes_.data(), bytes_.size(), MADV_HUGEPAGE);
-  if (::madvise(bytes_.data(), bytes_.size(), MADV_POPULATE_WRITE) == 0) return Code::ok;
-  // Without the call (before Linux 5.14) pages are made as they are touched.
-  return errno == EINVAL ? Code::ok : Code::no_memory;
+Status SealedMemory::populate(uint64_t offset, uint64_t length) {
+  const uint64_t begin = offset / kLargePage * kLargePage;
+  const uint64_t end = std::min(align_up(offset + length, kLargePage), bytes_.size());
+  for (uint64_t at = begin; at + kLargePage <= end; at += kLargePage) {
+    // It takes one small page to make a large one of.
+    TRY(arena::populate(bytes_.data() + at, 1));
+    collapse(bytes_.data() + at);
+  }
+  return arena::populate(bytes_.data() + begin, end - begin);
 }
 
 Result<uint64_t> sealed_size(int fd) {

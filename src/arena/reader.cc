@@ -13,26 +13,28 @@ namespace penstock::arena {
 Result<std::unique_ptr<Reader>> Reader::open(UniqueFd index) {
   TRY_ASSIGN(const uint64_t bytes, sealed_size(index.get()));
   if (bytes < kHeaderBytes) return Code::bad_message;
-  void* base = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, index.get(), 0);
-  if (base == MAP_FAILED) return Status::from_errno(errno);
-  const Result<Geometry> geometry = Geometry::read(*static_cast<const Header*>(base), bytes);
+  std::byte* const base = reserve_addresses(bytes);
+  if (base == nullptr) return Code::no_memory;
+  if (::mmap(base, bytes, PROT_READ, MAP_SHARED | MAP_FIXED, index.get(), 0) == MAP_FAILED) {
+    const Status failed = Status::from_errno(errno);
+    ::munmap(base, bytes);
+    return failed;
+  }
+  const Result<Geometry> geometry = Geometry::read(*reinterpret_cast<const Header*>(base), bytes);
   if (!geometry) {
     ::munmap(base, bytes);
     return geometry.error();
   }
   // No more than the geometry says stays mapped, so that the destructor knows what to unmap.
   if (bytes > geometry->index_bytes()) {
-    ::munmap(static_cast<std::byte*>(base) + geometry->index_bytes(),
-             bytes - geometry->index_bytes());
+    ::munmap(base + geometry->index_bytes(), bytes - geometry->index_bytes());
   }
-  void* slots = ::mmap(nullptr, uint64_t{geometry->slots_max} * kExtentBytes, PROT_NONE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (slots == MAP_FAILED) {
+  std::byte* const slots = reserve_addresses(uint64_t{geometry->slots_max} * kExtentBytes);
+  if (slots == nullptr) {
     ::munmap(base, geometry->index_bytes());
     return Code::no_memory;
   }
-  return std::unique_ptr<Reader>(
-      new Reader(*geometry, static_cast<const std::byte*>(base), static_cast<std::byte*>(slots)));
+  return std::unique_ptr<Reader>(new Reader(*geometry, base, slots));
 }
 
 Reader::Reader(const Geometry& geometry, const std::byte* index, std::byte* slots)
@@ -75,7 +77,7 @@ bool Reader::is_valid_at(uint64_t now) const {
 
 Found Reader::find(Extent extent) const {
   const uint32_t mask = geometry_.entries - 1;
-  auto at = static_cast<uint32_t>(hash_of(extent)) & mask;
+  auto at = home_of(extent, mask);
   for (uint32_t i = 0; i < kProbesMax; ++i, at = (at + 1) & mask) {
     const Entry& entry = entries_[at];
     // Acquire pairs with the release at the end of Table::write(): the fields belong to it, or to a

@@ -14,7 +14,7 @@ class Slab {
   // `host` may be null; else it outlives the slab.
   static Result<std::unique_ptr<Slab>> make(uint64_t bytes, SlabHost* host) {
     TRY_ASSIGN(SealedMemory memory, SealedMemory::make("penstock-slab", bytes));
-    TRY(memory.populate());
+    TRY(memory.populate(0, bytes));
     return std::unique_ptr<Slab>(new Slab(std::move(memory), host));
   }
   ~Slab() {

@@ -6,7 +6,7 @@ namespace penstock::arena {
 
 // Only the agent writes the memory, so its own reads of it are plain.
 const Entry* Table::find(Extent extent) const {
-  auto at = static_cast<uint32_t>(hash_of(extent)) & mask_;
+  auto at = home_of(extent, mask_);
   for (uint32_t i = 0; i < kProbesMax; ++i, at = (at + 1) & mask_) {
     const Entry& entry = entries_[at];
     if (entry.inode == 0) return nullptr;
@@ -17,7 +17,7 @@ const Entry* Table::find(Extent extent) const {
 
 bool Table::insert(Extent extent, Place place) {
   DASSERT(find(extent) == nullptr && extent.inode != InodeId{});
-  auto at = static_cast<uint32_t>(hash_of(extent)) & mask_;
+  auto at = home_of(extent, mask_);
   for (uint32_t i = 0; i < kProbesMax; ++i, at = (at + 1) & mask_) {
     if (entries_[at].inode != 0) continue;
     write(entries_[at], extent, place);
@@ -33,7 +33,7 @@ void Table::erase(const Entry* entry) {
   auto gap = static_cast<uint32_t>(entry - entries_);
   for (uint32_t at = (gap + 1) & mask_; entries_[at].inode != 0; at = (at + 1) & mask_) {
     const Entry& next = entries_[at];
-    const uint32_t distance = (at - home_of(next)) & mask_;
+    const uint32_t distance = (at - home_of({InodeId(next.inode), next.extent}, mask_)) & mask_;
     if (distance < ((at - gap) & mask_)) continue;
     write(entries_[gap], {InodeId(next.inode), next.extent}, {next.slot, next.valid});
     gap = at;

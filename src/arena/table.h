@@ -24,9 +24,6 @@ class Table {
   void erase(const Entry* entry);
 
  private:
-  uint32_t home_of(const Entry& entry) const {
-    return static_cast<uint32_t>(hash_of({InodeId(entry.inode), entry.extent})) & mask_;
-  }
   static void write(Entry& entry, Extent extent, Place place);
 
   Entry* const entries_;

@@ -23,6 +23,8 @@ class ChunkService;
 
 struct StageBuffer {
   std::byte* data = nullptr;
+  // Behind the bytes.
+  std::byte* checksums() const { return data + limits::kStageBytes; }
   StageBuffer* next_free = nullptr;
 };
 
@@ -58,6 +60,8 @@ class ChunkService final : public engine::Service {
   void begin_staged(Context& context);
   void stage_next(Context& context);
   void on_staged_io(Context& context, Status status);
+  void place_checksums(Context& context);
+  void piece_placed(Context& context);
   void finish(Context& context, Status status, Bytes response = {});
   void finish_io(Context& context, Status status, engine::Route route, uint32_t bad_block);
   void serve_waiting();
@@ -71,7 +75,8 @@ class ChunkService final : public engine::Service {
     return op;
   }
 
-  static Status check_exposure(IncomingCall& call, ChunkMethod method, uint32_t length);
+  static Status check_exposure(IncomingCall& call, ChunkMethod method,
+                               const wire::ChunkRequest& request);
   uint32_t stage_length(const Context& context) const {
     return static_cast<uint32_t>(
         std::min<uint64_t>(context.request.length - context.staged, limits::kStageBytes));
@@ -104,14 +109,20 @@ ChunkService::~ChunkService() {
   for (StageBuffer& stage : stages_) std::free(stage.data);
 }
 
-Status ChunkService::check_exposure(IncomingCall& call, ChunkMethod method, uint32_t length) {
+Status ChunkService::check_exposure(IncomingCall& call, ChunkMethod method,
+                                    const wire::ChunkRequest& request) {
   const bool read = method == ChunkMethod::read;
   if (!read && method != ChunkMethod::write) {
     return call.exposure_count == 0 ? Code::ok : Code::bad_message;
   }
-  if (call.exposure_count != 1 || call.exposure_length(0) != length) return Code::bad_message;
+  const bool checksums = (request.flags & wire::kChunkChecksums) != 0 && read;
+  if (call.exposure_count != (checksums ? 2 : 1)) return Code::bad_message;
+  if (call.exposure_length(0) != request.length) return Code::bad_message;
   if (call.exposure_access(0) != (read ? Access::place : Access::fetch)) return Code::bad_message;
-  return Code::ok;
+  if (!checksums) return Code::ok;
+  const bool fits = call.exposure_length(1) == wire::checksum_bytes(request.length) &&
+                    call.exposure_access(1) == Access::place;
+  return fits ? Code::ok : Code::bad_message;
 }
 
 void ChunkService::on_call(IncomingCall& call) {
@@ -132,13 +143,14 @@ void ChunkService::begin(Context& context) {
   if (!request) return finish(context, request.error());
   context.request = *request;
   const auto method = static_cast<ChunkMethod>(call.method);
-  const Status exposed = check_exposure(call, method, request->length);
+  const Status exposed = check_exposure(call, method, *request);
   if (!exposed.ok()) return finish(context, exposed);
   if (method != ChunkMethod::read && method != ChunkMethod::write) {
     return run_control(context, method);
   }
   const std::optional<MemoryRef> memory = call.direct(0);
-  if (!memory) return begin_staged(context);
+  const bool reaches_checksums = call.exposure_count < 2 || call.direct(1).has_value();
+  if (!memory || !reaches_checksums) return begin_staged(context);
   if (method == ChunkMethod::read) {
     run_read(context, *memory, 0);
   } else {
@@ -160,6 +172,11 @@ void ChunkService::run_read(Context& context, MemoryRef memory, uint32_t at) {
   op.offset = context.request.begin + at;
   op.destination = memory;
   op.refuse_holes = (context.request.flags & wire::kChunkRefuseHoles) != 0;
+  if (context.call->exposure_count == 2) {
+    std::byte* const checksums =
+        context.stage != nullptr ? context.stage->checksums() : context.call->direct(1)->data;
+    op.checksums = reinterpret_cast<uint32_t*>(checksums);
+  }
   target_.submit(op);
 }
 
@@ -227,7 +244,7 @@ StageBuffer* ChunkService::take_stage() {
   if (free_stages_ == nullptr && stages_made_ < limits::kStageBuffersMax) {
     StageBuffer& made = stages_[stages_made_];
     made.data = static_cast<std::byte*>(
-        std::aligned_alloc(limits::kBlockBytes, static_cast<size_t>(limits::kStageBytes)));
+        std::aligned_alloc(limits::kBlockBytes, limits::kStageBytes + limits::kBlockBytes));
     if (made.data == nullptr) return nullptr;
     ++stages_made_;
     return &made;
@@ -287,11 +304,29 @@ void ChunkService::on_staged_io(Context& context, Status status) {
   context.transfer.completion = [](Op& done) {
     auto& self = done.owner_as<Context>();
     if (!done.status.ok()) return self.service->finish_io(self, done.status, self.route, 0);
-    self.staged += static_cast<uint32_t>(static_cast<engine::TransferOp&>(done).local.length);
-    if (self.staged < self.request.length) return self.service->stage_next(self);
-    self.service->finish_io(self, Code::ok, self.route, 0);
+    if (self.call->exposure_count == 2) return self.service->place_checksums(self);
+    self.service->piece_placed(self);
   };
   context.call->place(context.transfer);
+}
+
+void ChunkService::place_checksums(Context& context) {
+  const uint64_t bytes = wire::checksum_bytes(stage_length(context));
+  context.transfer.exposure = 1;
+  context.transfer.exposure_offset = wire::checksum_bytes(context.staged);
+  context.transfer.local = {context.stage->checksums(), bytes};
+  context.transfer.completion = [](Op& done) {
+    auto& self = done.owner_as<Context>();
+    if (!done.status.ok()) return self.service->finish_io(self, done.status, self.route, 0);
+    self.service->piece_placed(self);
+  };
+  context.call->place(context.transfer);
+}
+
+void ChunkService::piece_placed(Context& context) {
+  context.staged += stage_length(context);
+  if (context.staged < context.request.length) return stage_next(context);
+  finish_io(context, Code::ok, context.route, 0);
 }
 
 void ChunkService::finish_io(Context& context, Status status, engine::Route route,

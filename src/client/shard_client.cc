@@ -17,6 +17,19 @@ void raise(std::atomic<Number>& value, Number to) {
   }
 }
 
+bool has_room_for_checksums(const IoOp& io) {
+  return io.kind == IoKind::read && io.offset % limits::kBlockBytes == 0 &&
+         io.checksums.length >= wire::checksum_bytes(io.memory.length);
+}
+
+uint32_t flags_of(const IoOp& io) {
+  if (io.kind == IoKind::write) return io.durable ? uint32_t{wire::kChunkDurable} : 0U;
+  uint32_t flags = 0;
+  if (io.refuse_holes) flags |= wire::kChunkRefuseHoles;
+  if (io.checksums.data != nullptr) flags |= wire::kChunkChecksums;
+  return flags;
+}
+
 }  // namespace
 
 ShardClient::ShardClient(engine::Loop& loop, engine::Net& net, const DataPlane& plane)
@@ -81,6 +94,7 @@ Status ShardClient::check(const IoOp& io) {
   if (!allowed) return Code::access_denied;
   if (io.memory.length > limits::kIoBytesMax) return Code::invalid_argument;
   if (io.memory.length > 0 && io.memory.data == nullptr) return Code::invalid_argument;
+  if (io.checksums.data != nullptr && !has_room_for_checksums(io)) return Code::invalid_argument;
   const uint64_t max = io.file->inode().placement.file_bytes_max();
   if (!range_within(io.offset, io.memory.length, max)) {
     // Reading there is reading beyond the end.
@@ -200,12 +214,17 @@ void ShardClient::fill_io(Operation& op, Piece& piece) {
       .chunk = chunk,
       .begin = within,
       .length = piece.length,
-      .flags = read ? (io.refuse_holes ? uint32_t{wire::kChunkRefuseHoles} : 0u)
-                    : (io.durable ? uint32_t{wire::kChunkDurable} : 0u),
+      .flags = flags_of(io),
   };
   piece.exposures[0] = {io.memory.sub(op.next - io.offset, piece.length),
                         read ? engine::Access::place : engine::Access::fetch};
   piece.exposure_count = 1;
+  if (io.checksums.data != nullptr) {
+    const uint64_t before = (op.next - io.offset) / limits::kBlockBytes * sizeof(uint32_t);
+    piece.exposures[1] = {io.checksums.sub(before, wire::checksum_bytes(piece.length)),
+                          engine::Access::place};
+    piece.exposure_count = 2;
+  }
   piece.response = std::as_writable_bytes(std::span(&piece.answer, 1));
   piece.to = plane_.targets[placement.chain_of(chunk)];
 }
@@ -233,10 +252,10 @@ void ShardClient::on_piece(Piece& piece) {
   piece.busy = false;
   --op.in_flight;
   Status status = piece.status;
-  if (piece.exposure_count == 1 && piece.response_length == sizeof piece.answer &&
+  if (piece.exposure_count > 0 && piece.response_length == sizeof piece.answer &&
       piece.answer.route < engine::kRouteCount) [[likely]] {
     op.route = worse(op.route, static_cast<engine::Route>(piece.answer.route));
-  } else if (piece.exposure_count == 1 && status.ok()) {
+  } else if (piece.exposure_count > 0 && status.ok()) {
     status = Code::bad_message;
   }
   if (!status.ok()) [[unlikely]] {

@@ -76,6 +76,17 @@ Status CudaGate::enqueue(engine::DeviceStream stream, void (*reached)(void*), vo
 
 }  // namespace
 
+// There are two default streams: one of the device, and one of each thread in programs that were
+// compiled so.
+Status CudaMemory::settle(engine::DeviceId device) {
+  const Outcome<Context> context = this->context(device);
+  if (!context) return context.error().status;
+  const ContextScope scope(driver_, context->context);
+  const CUresult result = driver_.cuStreamSynchronize(CU_STREAM_LEGACY);
+  if (result != CUDA_SUCCESS) return status_of(result);
+  return status_of(driver_.cuStreamSynchronize(CU_STREAM_PER_THREAD));
+}
+
 Outcome<std::unique_ptr<engine::StreamGate>> CudaMemory::make_gate() {
   TRY_ASSIGN(uint32_t* const word, take_word());
   return std::unique_ptr<engine::StreamGate>(std::make_unique<CudaGate>(*this, word));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <utility>
 
 namespace penstock::gpu {
 
@@ -27,10 +28,6 @@ const std::byte* device_side(const CopyOp& op) {
   return op.direction == CopyDirection::from_device ? piece.source : piece.destination;
 }
 
-}  // namespace
-
-namespace {
-
 engine::Duration time_for(uint64_t bytes) {
   return engine::Duration(static_cast<int64_t>(bytes / limits::kBytesPerNanosecond));
 }
@@ -45,24 +42,16 @@ uint64_t bytes_of(const CopyOp& op) {
 
 CudaLanes::~CudaLanes() {
   ASSERT(in_progress_ == 0);
-  // Streams and pinned memory stay: the driver may be on its way out already.
-}
-
-Outcome<void> CudaLanes::make_stream(Stream& stream, uint32_t* word, int priority) {
-  const Driver& driver = memory_.driver();
-  const CUresult result =
-      driver.cuStreamCreateWithPriority(&stream.stream, CU_STREAM_NON_BLOCKING, priority);
-  if (result != CUDA_SUCCESS) return failure_of(driver, "make a stream", result);
-  stream.done = word;
-  return {};
+  // Kept for others, not given up: the driver may be on its way out already.
+  for (const auto& lanes : lanes_) {
+    if (lanes != nullptr && lanes->broken.ok()) memory_.give_back(lanes->device, lanes->parts);
+  }
 }
 
 Outcome<std::unique_ptr<CudaLanes::Lanes>> CudaLanes::make_lanes(engine::DeviceId device) {
   auto lanes = std::make_unique<Lanes>();
   lanes->device = device;
   TRY_ASSIGN(lanes->context, memory_.context(device));
-  const Driver& driver = memory_.driver();
-  const ContextScope scope(driver, lanes->context.context);
   constexpr size_t kLine = 64;
   constexpr size_t kWords = 4 * kLine;
   constexpr size_t kPieces = limits::kBatchPieces * sizeof(GatherPiece);
@@ -70,17 +59,14 @@ Outcome<std::unique_ptr<CudaLanes::Lanes>> CudaLanes::make_lanes(engine::DeviceI
   constexpr size_t kBad = limits::kBatchPieces + limits::kBatchChecks;
   constexpr size_t kBatch = kPieces + kChecks + kBad + kLine;
   static_assert(kPieces % kLine == 0 && kChecks % kLine == 0 && kBatch % kLine == 0);
-  TRY_ASSIGN(const MutableBytes memory,
-             memory_.pinned_memory(device, kWords + limits::kBatches * kBatch));
-  const auto word = [&](size_t i) { return reinterpret_cast<uint32_t*>(&memory[i * kLine]); };
-  int least = 0;
-  int greatest = 0;
-  driver.cuCtxGetStreamPriorityRange(&least, &greatest);
-  for (size_t i = 0; i < lanes->copies.size(); ++i) {
-    TRY(make_stream(lanes->copies[i], word(i), least));
-  }
-  // Before the application's kernels where both wait for room.
-  TRY(make_stream(lanes->kernels, word(3), greatest));
+  TRY_ASSIGN(lanes->parts, memory_.take_lane_parts(device, kWords + limits::kBatches * kBatch));
+  const MutableBytes memory = lanes->parts.memory;
+  const auto set_up = [&](Stream& stream, size_t i) {
+    stream.stream = lanes->parts.streams[i];
+    stream.done = reinterpret_cast<uint32_t*>(&memory[i * kLine]);
+  };
+  for (size_t i = 0; i < lanes->copies.size(); ++i) set_up(lanes->copies[i], i);
+  set_up(lanes->kernels, lanes->copies.size());
   std::byte* at = &memory[kWords];
   for (Batch& batch : lanes->kernels.batches) {
     batch.pieces = reinterpret_cast<GatherPiece*>(at);
@@ -130,18 +116,34 @@ void CudaLanes::submit(CopyOp& op) {
   issue_copies(*lanes, lane);
 }
 
-engine::Time CudaLanes::next_look() const {
-  engine::Time first = engine::kNever;
+// Calls `each` for every stream that has something in flight.
+template <class Each>
+void CudaLanes::for_each_at_work(const Each& each) const {
   for (const auto& lanes : lanes_) {
     if (lanes == nullptr || lanes->in_progress == 0) continue;
     for (CopyLane& lane : lanes->copies) {
-      if (!lane.in_flight.empty()) first = std::min(first, lane.due);
+      if (!lane.in_flight.empty()) each(lane);
     }
-    const KernelLane& kernels = lanes->kernels;
-    if (kernels.first != kernels.last) first = std::min(first, kernels.due);
-    if (kernels.first == kernels.last && !lanes->kernels.waiting.empty()) return {};
+    KernelLane& kernels = lanes->kernels;
+    if (kernels.first != kernels.last || !kernels.waiting.empty()) each(kernels);
   }
+}
+
+engine::Time CudaLanes::next_look() const {
+  engine::Time first = engine::kNever;
+  for_each_at_work([&](const Stream& stream) { first = std::min(first, stream.due); });
   return first;
+}
+
+// Checks alone keep nothing busy that copies do not.
+engine::Time CudaLanes::latest_look() const {
+  engine::Time first = engine::kNever;
+  engine::Time checks = engine::kNever;
+  for_each_at_work([&](const Stream& stream) {
+    engine::Time& time = stream.only_checks ? checks : first;
+    time = std::min(time, stream.due + time_for(stream.behind));
+  });
+  return first != engine::kNever ? first : checks;
 }
 
 bool CudaLanes::poll() {
@@ -171,6 +173,7 @@ bool CudaLanes::take_copies(Lanes& lanes, CopyLane& lane) {
   while (!lane.in_flight.empty()) {
     CopyOp& op = lane.in_flight.front();
     if (!has_come(done, static_cast<uint32_t>(op.progress.ticket))) break;
+    if (worked) lane.behind -= bytes_of(op);
     lane.in_flight.pop_front();
     lane.copies -= static_cast<uint32_t>(op.pieces.size());
     if (op.status.ok() && (!op.checks.empty() || op.pieces.front().checked != 0)) {
@@ -181,7 +184,9 @@ bool CudaLanes::take_copies(Lanes& lanes, CopyLane& lane) {
     worked = true;
   }
   if (worked && !lane.in_flight.empty()) {
-    lane.due = loop_.now() + time_for(bytes_of(lane.in_flight.front()));
+    const uint64_t bytes = bytes_of(lane.in_flight.front());
+    lane.behind -= bytes;
+    lane.due = loop_.now() + time_for(bytes);
   }
   return worked;
 }
@@ -213,7 +218,10 @@ bool CudaLanes::take_batches(Lanes& lanes) {
     ++lane.first;
     worked = true;
     if (lane.first != lane.last) {
-      lane.due = loop_.now() + time_for(lane.batches[lane.first % limits::kBatches].bytes);
+      const uint64_t bytes = lane.batches[lane.first % limits::kBatches].bytes;
+      lane.only_checks = bytes == 0;
+      lane.behind -= bytes;
+      lane.due = loop_.now() + time_for(bytes);
     }
   }
   return worked;
@@ -221,7 +229,13 @@ bool CudaLanes::take_batches(Lanes& lanes) {
 
 bool CudaLanes::issue(Lanes& lanes) {
   bool worked = false;
-  for (CopyLane& lane : lanes.copies) worked |= issue_copies(lanes, lane);
+  for (CopyLane& lane : lanes.copies) {
+    worked |= issue_copies(lanes, lane);
+    const uint32_t outstanding = lane.issued - read_done(lane.done);
+    if (!lane.owes_ticket || outstanding >= limits::kTicketsOutstanding) continue;
+    const ContextScope scope(memory_.driver(), lanes.context.context);
+    pay_ticket(lanes, lane);
+  }
   KernelLane& kernels = lanes.kernels;
   const auto may_launch = [&] {
     return !kernels.waiting.empty() && lanes.broken.ok() &&
@@ -238,6 +252,9 @@ bool CudaLanes::issue(Lanes& lanes) {
     }
     if (kernels.first == kernels.last) {
       kernels.due = loop_.clock().now() + time_for(batch.bytes);
+      kernels.only_checks = batch.bytes == 0;
+    } else {
+      kernels.behind += batch.bytes;
     }
     launch(lanes, batch);
   }
@@ -270,14 +287,23 @@ CUresult CudaLanes::copy(const CopyLane& lane, const CopyOp& op) const {
 void CudaLanes::issue_copy(Lanes& lanes, CopyLane& lane, CopyOp& op) {
   // Some of the pieces may be on their way when one is refused: the operation ends after them.
   op.status = status_of(copy(lane, op));
-  if (lane.in_flight.empty()) lane.due = loop_.clock().now() + time_for(bytes_of(op));
+  if (lane.in_flight.empty()) {
+    lane.due = loop_.clock().now() + time_for(bytes_of(op));
+  } else {
+    lane.behind += bytes_of(op);
+  }
   lane.in_flight.push_back(op);
   lane.copies += static_cast<uint32_t>(op.pieces.size());
+  op.progress.ticket = lane.issued + 1;
+  lane.owes_ticket = true;
+  if (op.status.code() == Code::peer_gone) return break_down(lanes, op.status);
+  if (bytes_of(op) >= limits::kOwnTicketBytes) pay_ticket(lanes, lane);
+}
+
+void CudaLanes::pay_ticket(Lanes& lanes, CopyLane& lane) {
+  if (!std::exchange(lane.owes_ticket, false)) return;
   const CUresult result = write_ticket(lane);
-  op.progress.ticket = lane.issued;
-  if (result != CUDA_SUCCESS || op.status.code() == Code::peer_gone) {
-    break_down(lanes, result != CUDA_SUCCESS ? status_of(result) : op.status);
-  }
+  if (result != CUDA_SUCCESS) break_down(lanes, status_of(result));
 }
 
 // Adds an operation to a batch; false when there is no room for it. What fails shows in `bad`: at
@@ -363,6 +389,8 @@ void CudaLanes::break_down(Lanes& lanes, Status status) {
     lane.in_flight.take_all(lane.waiting);
     while (CopyOp* const op = lane.in_flight.pop_front()) end(lanes, *op, lanes.broken);
     lane.copies = 0;
+    lane.behind = 0;
+    lane.owes_ticket = false;
   }
   KernelLane& kernels = lanes.kernels;
   while (CopyOp* const op = kernels.waiting.pop_front()) end(lanes, *op, lanes.broken);
@@ -370,6 +398,7 @@ void CudaLanes::break_down(Lanes& lanes, Status status) {
     while (CopyOp* const op = batch.ops.pop_front()) end(lanes, *op, lanes.broken);
   }
   kernels.first = kernels.last;
+  kernels.behind = 0;
 }
 
 void CudaLanes::look_after(Lanes& lanes) {

@@ -22,6 +22,7 @@ class CudaLanes final : public engine::CopyLanes {
   void submit(engine::CopyOp& op) override;
   bool busy() const override { return in_progress_ > 0; }
   engine::Time next_look() const override;
+  engine::Time latest_look() const override;
   bool poll() override;
 
  private:
@@ -29,14 +30,17 @@ class CudaLanes final : public engine::CopyLanes {
   struct Stream {
     CUstream stream = nullptr;
     uint32_t* done = nullptr;  // in pinned memory; the device writes the number it has reached
-    engine::Time due{};        // when the oldest in flight should have ended
     uint32_t issued = 0;
+    engine::Time due{};        // when the oldest in flight should have ended
+    uint64_t behind = 0;       // bytes in flight behind it
+    bool only_checks = false;  // the oldest in flight moves nothing
   };
   // Copies by an engine, in the order of their tickets.
   struct CopyLane : Stream {
     IntrusiveList<engine::CopyOp> waiting;
     IntrusiveList<engine::CopyOp> in_flight;
-    uint32_t copies = 0;  // in flight
+    uint32_t copies = 0;       // in flight
+    bool owes_ticket = false;  // for the last of them, which wait for the end of the turn
   };
   // One launch: its lists, in pinned memory.
   struct Batch {
@@ -47,7 +51,7 @@ class CudaLanes final : public engine::CopyLanes {
     uint32_t piece_count = 0;
     uint32_t check_count = 0;
     bool checks_pieces = false;
-    uint64_t bytes = 0;  // gathered, or checked
+    uint64_t bytes = 0;  // gathered
     uint32_t ticket = 0;
     IntrusiveList<engine::CopyOp> ops;  // progress.ticket: where its checks begin in `bad`
   };
@@ -60,6 +64,7 @@ class CudaLanes final : public engine::CopyLanes {
   struct Lanes {
     engine::DeviceId device;
     Context context;
+    LaneParts parts;
     std::array<CopyLane, 3> copies;  // by CopyDirection
     KernelLane kernels;
     uint32_t in_progress = 0;
@@ -68,13 +73,15 @@ class CudaLanes final : public engine::CopyLanes {
   };
 
   Outcome<std::unique_ptr<Lanes>> make_lanes(engine::DeviceId device);
-  Outcome<void> make_stream(Stream& stream, uint32_t* word, int priority);
+  template <class Each>
+  void for_each_at_work(const Each& each) const;
   bool poll(Lanes& lanes);
   bool take_copies(Lanes& lanes, CopyLane& lane);
   bool take_batches(Lanes& lanes);
   bool issue(Lanes& lanes);
   bool issue_copies(Lanes& lanes, CopyLane& lane);
   void issue_copy(Lanes& lanes, CopyLane& lane, engine::CopyOp& op);
+  void pay_ticket(Lanes& lanes, CopyLane& lane);
   CUresult copy(const CopyLane& lane, const engine::CopyOp& op) const;
   static bool fill(Batch& batch, engine::CopyOp& op);
   void launch(Lanes& lanes, Batch& batch);

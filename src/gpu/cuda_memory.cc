@@ -187,6 +187,38 @@ Outcome<MutableBytes> CudaMemory::pinned_memory(DeviceId device, size_t length) 
   return MutableBytes(static_cast<std::byte*>(memory), length);
 }
 
+Outcome<LaneParts> CudaMemory::take_lane_parts(DeviceId device, size_t memory_bytes) {
+  {
+    const std::lock_guard lock(parts_mutex_);
+    const auto found = free_parts_.find(device.value);
+    if (found != free_parts_.end()) {
+      LaneParts parts = found->second;
+      free_parts_.erase(found);
+      std::memset(parts.memory.data(), 0, parts.memory.size());
+      return parts;
+    }
+  }
+  LaneParts parts;
+  TRY_ASSIGN(const Context context, this->context(device));
+  const ContextScope scope(driver_, context.context);
+  int least = 0;
+  int greatest = 0;
+  driver_.cuCtxGetStreamPriorityRange(&least, &greatest);
+  for (CUstream& stream : parts.streams) {
+    const int priority = &stream == &parts.streams.back() ? greatest : least;
+    const CUresult result =
+        driver_.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, priority);
+    if (result != CUDA_SUCCESS) return failure_of(driver_, "make a stream", result);
+  }
+  TRY_ASSIGN(parts.memory, pinned_memory(device, memory_bytes));
+  return parts;
+}
+
+void CudaMemory::give_back(DeviceId device, LaneParts parts) {
+  const std::lock_guard lock(parts_mutex_);
+  free_parts_.emplace(device.value, parts);
+}
+
 std::unique_ptr<engine::CopyLanes> CudaMemory::make_lanes(engine::Loop& loop) {
   return std::make_unique<CudaLanes>(*this, loop);
 }

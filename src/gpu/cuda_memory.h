@@ -4,6 +4,7 @@
 #include "driver.h"
 #include "kernels.h"
 
+#include <array>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -22,6 +23,12 @@ struct Context {
   const uint32_t* shifts = nullptr;  // the tables of kernels.h, in device memory
 };
 
+// What lanes of one device need of the driver.
+struct LaneParts {
+  std::array<CUstream, 4> streams{};  // the last one before the application's own where both wait
+  MutableBytes memory;                // pinned
+};
+
 class CudaMemory final : public engine::DeviceMemory {
  public:
   static Outcome<std::unique_ptr<CudaMemory>> open();
@@ -35,6 +42,8 @@ class CudaMemory final : public engine::DeviceMemory {
   Outcome<void> pin(MutableBytes memory, bool read_only) override;
   void unpin(MutableBytes memory) override;
   Outcome<std::unique_ptr<engine::StreamGate>> make_gate() override;
+  Status settle(engine::DeviceId device) override;
+  engine::CopyCosts costs(engine::DeviceId device) override;
   std::unique_ptr<engine::CopyLanes> make_lanes(engine::Loop& loop) override;
 
   const Driver& driver() const { return driver_; }
@@ -42,6 +51,10 @@ class CudaMemory final : public engine::DeviceMemory {
   Outcome<Context> context(engine::DeviceId device);
   // Pinned memory that all devices reach, zeroed; never given back.
   Outcome<MutableBytes> pinned_memory(engine::DeviceId device, size_t length);
+  // Those of lanes that have ended, or new ones; always of the same size. Given back with nothing
+  // in flight, and only if the device still works.
+  Outcome<LaneParts> take_lane_parts(engine::DeviceId device, size_t memory_bytes);
+  void give_back(engine::DeviceId device, LaneParts parts);
   // A word of it with a line of its own.
   Outcome<uint32_t*> take_word();
   void give_back(uint32_t* word);
@@ -72,6 +85,10 @@ class CudaMemory final : public engine::DeviceMemory {
   CUlibrary library_ = nullptr;
   std::vector<Context> contexts_;          // by device; no context yet: null
   std::map<CUdeviceptr, Mapping> mapped_;  // by address
+  std::mutex costs_mutex_;
+  std::map<uint32_t, engine::CopyCosts> costs_;  // by device
+  std::mutex parts_mutex_;
+  std::multimap<uint32_t, LaneParts> free_parts_;  // by device
   std::mutex words_mutex_;
   std::vector<uint32_t*> free_words_;
 };

@@ -50,10 +50,17 @@ namespace penstock::gpu {
   CALL(cuIpcOpenMemHandle)             \
   CALL(cuIpcCloseMemHandle)            \
   CALL(cuStreamCreateWithPriority)     \
+  CALL(cuStreamDestroy)                \
   CALL(cuStreamQuery)                  \
+  CALL(cuStreamSynchronize)            \
   CALL(cuStreamWriteValue32)           \
   CALL(cuStreamWaitValue32)            \
   CALL(cuStreamIsCapturing)            \
+  CALL(cuEventCreate)                  \
+  CALL(cuEventDestroy)                 \
+  CALL(cuEventRecord)                  \
+  CALL(cuEventQuery)                   \
+  CALL(cuEventElapsedTime)             \
   CALL(cuLaunchHostFunc)               \
   CALL(cuLibraryLoadData)              \
   CALL(cuLibraryGetKernel)             \

@@ -24,6 +24,12 @@ inline constexpr uint32_t kBatchesInFlight = 2;
 // driver never blocks, and far more than keeps a link busy.
 inline constexpr uint32_t kCopiesInFlight = 256;
 
+// Smaller copies share the number that says how far the stream is with those of the same turn:
+// writing it takes a processor almost as long as issuing one of them.
+inline constexpr uint64_t kOwnTicketBytes = 64 * kKiB;
+// And so many at a time: what is issued meanwhile shares the next.
+inline constexpr uint32_t kTicketsOutstanding = 2;
+
 // Blocks of a launch. A few are enough for the link (16 of them reach it), and the rest of the GPU
 // is the application's.
 inline constexpr uint32_t kThreadsPerBlock = 256;
@@ -33,6 +39,15 @@ inline constexpr uint32_t kCheckBlocksMax = 64;
 
 // What a device does at least in a nanosecond, bytes: for guessing when to look after it.
 inline constexpr uint64_t kBytesPerNanosecond = 50;
+
+// Measuring what copies cost: some milliseconds, unless a program's kernel fills the GPU. Once for
+// each device of a process; so much of its memory, and of pinned host memory, stays in use.
+inline constexpr uint64_t kCostsBytes = 4 * kMiB;
+inline constexpr uint32_t kCostsCopies = 32;
+inline constexpr uint64_t kCostsCopyBytes = 64 * kKiB;
+inline constexpr uint32_t kCostsRounds = 3;
+inline constexpr std::chrono::milliseconds kCostsPatience{20};
+static_assert(kCostsCopies * kCostsCopyBytes <= kCostsBytes);
 
 // Without a completion for so long, the driver is asked whether the device still lives.
 inline constexpr std::chrono::milliseconds kQuietTime{100};

@@ -153,17 +153,20 @@ bool Gatherer::fill(GatherOp& op, Batch& batch) {
     const ListEntry& entry = op.entries[index];
     const uint64_t blocks = entry.length / kBlockBytes + 2;
     if (pieces + blocks > engine::kCopyPiecesMax) break;
-    Resident resident;
-    const bool found = source_.find(op.file, entry.offset, entry.length, &resident);
-    if (found && (resident.length >= entry.length || resident.ends_file)) {
+    // Found in place: a copy would wait for what was written just before it.
+    Taken& taken = batch.entries.emplace_back();
+    const Resident& resident = taken.resident;
+    const bool found = source_.find(op.file, entry.offset, entry.length, &taken.resident);
+    if (found && (resident.length >= entry.length || resident.ends_file)) [[likely]] {
       if (resident.checksums != nullptr) __builtin_prefetch(resident.checksums);
-      const uint64_t length = std::min<uint64_t>(entry.length, resident.length);
-      batch.entries.push_back({index, static_cast<uint32_t>(length), resident});
+      taken.index = index;
+      taken.length = static_cast<uint32_t>(std::min<uint64_t>(entry.length, resident.length));
       pieces += blocks;
       if (batch.entries.size() - added > limits::kGatherAhead)
         add(batch, batch.entries[added++], verify_);
     } else {
       if (found) source_.release(resident);
+      batch.entries.pop_back();
       if (!start_single(op, index)) break;
     }
     ++op.progress.next;

@@ -28,31 +28,51 @@ inline constexpr uint64_t kSmallSlotBytes = 16 * kKiB;
 // The share of the slots' memory that is small ones: one part in so many.
 inline constexpr uint64_t kSmallShare = 16;
 static_assert(kSlotBytes % kBlockBytes == 0 && kSmallSlotBytes % kBlockBytes == 0);
+// Behind each, for the checksums of its blocks: a whole page, so that the next one begins at one.
+inline constexpr uint64_t kSlotChecksumBytes = 4096;
+static_assert(kSlotBytes / kBlockBytes * sizeof(uint32_t) <= kSlotChecksumBytes);
 
 // One copy by an engine: long enough to hide the pause between two (5 of 300 us).
 inline constexpr uint64_t kEngineCopyBytesMax = 16 * kMiB;
 static_assert(kEngineCopyBytesMax / kBlockBytes + 1 <= engine::kCopyChecksMax);
 
+// Up to so many operations in progress, small pieces go by an engine: it takes 2.9 us of a
+// processor for each, and a launch 11 us for all together.
+inline constexpr uint64_t kFewOperations = 4;
+
 // One piece for the gather kernel, in entries of a block each, which warps take side by side.
 inline constexpr uint64_t kGatherBytesMax = 1 * kMiB;
 static_assert(kGatherBytesMax / kBlockBytes + 2 <= engine::kCopyPiecesMax);
+
+// Pieces that are longer go by an engine, whatever was measured.
+inline constexpr uint64_t kGatherBytesMost = 8 * kMiB;
 
 // Lists on their way: enough batches to have one collected while others run, and single reads for
 // what is not in memory, as many as a disk likes.
 inline constexpr uint32_t kGatherBatches = 16;
 inline constexpr uint32_t kGatherSingles = 512;
 // So many entries ahead the source is told what will be looked for.
-inline constexpr size_t kGatherAhead = 8;
+inline constexpr size_t kGatherAhead = 16;
 
 // How long the thread of transfers polls after its last work.
 inline constexpr std::chrono::microseconds kTransferSpin{20};
 // What a sleep takes at least, with the waking: nobody sleeps for a copy that ends sooner, and
 // whoever does gets up so much earlier.
 inline constexpr std::chrono::microseconds kShortSleep{100};
+// An end of a copy that others are queued behind may be seen so much later: the device has work,
+// and nobody spins.
+inline constexpr std::chrono::microseconds kLateLook{150};
+
+// So long after a waiting thread drove, the transfers' own thread leaves everything to it: two that
+// drive in turns carry all they touch from cache to cache.
+inline constexpr std::chrono::microseconds kStandBy{100};
 
 // How long a thread that waits for its own transfer drives before it sleeps: longer than a small
 // copy takes, shorter than most disks.
 inline constexpr std::chrono::microseconds kRunSpin{50};
+// And while copies are under way, which end soon: many threads share them, and whoever sleeps is
+// missing in the next lot.
+inline constexpr std::chrono::microseconds kCopySpin{300};
 
 // Local files known to one source: as many as most processes may have open.
 inline constexpr uint32_t kLocalFilesMax = 16384;

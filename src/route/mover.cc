@@ -9,7 +9,6 @@
 
 namespace penstock::route {
 
-using engine::CopyDirection;
 using engine::CopyMeans;
 using engine::Route;
 
@@ -29,10 +28,13 @@ Status of_device(Status status) {
 
 }  // namespace
 
-uint64_t Costs::engine_bytes_min() const {
-  const double saved = 1 / gather_bytes_per_second - 1 / engine_bytes_per_second;
-  if (saved <= 0) return UINT64_MAX;
-  return static_cast<uint64_t>(engine_seconds_per_copy / saved);
+// Long copies go by an engine however fast the kernel is: that takes nothing from the application's
+// kernels.
+uint64_t engine_bytes_min(const engine::CopyCosts& costs) {
+  const double saved = 1 / costs.gather_bytes_per_second - 1 / costs.engine_bytes_per_second;
+  const auto most = static_cast<double>(limits::kGatherBytesMost);
+  const double bytes = saved > 0 ? costs.engine_seconds_per_copy / saved : most;
+  return static_cast<uint64_t>(std::min(bytes, most));
 }
 
 Mover::Mover(engine::Loop& loop, engine::DeviceMemory& devices, HostSource& source,
@@ -40,9 +42,16 @@ Mover::Mover(engine::Loop& loop, engine::DeviceMemory& devices, HostSource& sour
     : loop_(loop),
       source_(source),
       config_(config),
-      engine_bytes_min_(config.costs.engine_bytes_min()),
       lanes_(devices.make_lanes(loop)),
-      slots_(std::make_unique<Slots>(config.slots, config.slots_buffer)) {}
+      slots_(std::make_unique<Slots>(config.slots, config.slots_buffer)) {
+  engine_bytes_min_.fill(engine_bytes_min(config.costs));
+}
+
+void Mover::set_costs(engine::DeviceId device, const engine::CopyCosts& costs) {
+  if (device.value < engine::kDevicesMax) {
+    engine_bytes_min_[device.value] = engine_bytes_min(costs);
+  }
+}
 
 Mover::~Mover() {
   ASSERT(idle());
@@ -56,6 +65,8 @@ void Mover::submit(TransferOp& op) {
   op.progress.running = true;
   op.transferred = 0;
   op.route = Route::none;
+  op.crc32c = 0;
+  op.sums.clear();
   ++operations_;
   if (op.deadline != engine::kNever) {
     op.progress.timed_index = timed_.size();
@@ -159,7 +170,9 @@ bool Mover::start_piece(TransferOp& op) {
   const uint64_t left = op.memory.length - op.progress.next;
   const uint64_t wanted = std::min(left, limits::kEngineCopyBytesMax);
   if (may_use && source_.find(op.file, op.offset + op.progress.next, wanted, &resident)) {
-    return start_resident(op, resident);
+    // A checksum of what only devices may read is nobody's to tell.
+    if (resident.host_may_read || !op.without_kernels) return start_resident(op, resident);
+    source_.release(resident);
   }
   if (op.only != Route::none && op.only != Route::device_slots) {
     op.progress.stop = Code::not_supported;
@@ -173,13 +186,13 @@ bool Mover::start_piece(TransferOp& op) {
 bool Mover::start_resident(TransferOp& op, const Resident& resident) {
   const uint64_t wanted = op.memory.length - op.progress.next;
   uint64_t length = std::min(wanted, resident.length);
-  // One small piece alone is there sooner by an engine, which needs no launch; checks need one, and
-  // the pieces of several operations share one.
+  // A few small pieces are there sooner by an engine, which needs no launch; checks need one, and
+  // the pieces of many operations share one.
   const bool checks = config_.verify && resident.host_may_read;
-  const bool alone = !checks && operations_ == 1 && !lanes_->busy();
-  const bool forced_engine = op.only == resident.route;
-  const bool engine =
-      forced_engine || ((length >= engine_bytes_min_ || alone) && op.only == Route::none);
+  const uint64_t least = engine_bytes_min_[op.memory.device.value % engine::kDevicesMax];
+  const bool few = !checks && operations_ <= limits::kFewOperations;
+  const bool forced_engine = op.only == resident.route || op.without_kernels;
+  const bool engine = forced_engine || ((length >= least || few) && op.only == Route::none);
   const bool refused = !engine && op.only != Route::none && op.only != Route::device_gather;
   Piece* const piece = refused ? nullptr : take_piece();
   if (piece == nullptr) {
@@ -219,6 +232,7 @@ uint64_t Mover::start_slot(TransferOp& op, uint64_t at, uint64_t length) {
   piece->begin = at;
   piece->length = end - begin;
   piece->slot = slot;
+  piece->host_verifies = op.without_kernels;
   ++op.progress.pieces;
   if (op.write) {
     copy_slot(*piece);
@@ -238,12 +252,14 @@ void Mover::read_slot(Piece& piece) {
   io.file = piece.op->file;
   io.offset = from;
   io.memory = piece.slot.sub(0, to - from);
+  io.wants_checksums = config_.verify && !piece.host_verifies;
   submit_host(piece);
 }
 
 void Mover::write_slot(Piece& piece) {
   HostIo& io = piece.host;
   io.write = true;
+  io.wants_checksums = false;
   io.durable = piece.op->durable;
   io.file = piece.op->file;
   io.offset = piece.file_offset();
@@ -258,23 +274,10 @@ void Mover::submit_host(Piece& piece) {
     auto& done = op.owner_as<Piece>();
     done.mover.host_done(done);
   };
+  piece.host.checksums = nullptr;
   piece.on_host = true;
   piece.began = loop_.now();
   source_.submit(piece.host);
-}
-
-void Mover::submit_copy(Piece& piece) {
-  piece.copy.device = piece.op->memory.device;
-  piece.copy.allocation = piece.op->memory.allocation;
-  piece.copy.pieces = piece.copies;
-  piece.copy.checks = piece.checks;
-  piece.copy.owner = &piece;
-  piece.copy.completion = [](engine::Op& op) {
-    auto& done = op.owner_as<Piece>();
-    done.mover.copy_done(done);
-  };
-  piece.began = loop_.now();
-  lanes_->submit(piece.copy);
 }
 
 void Mover::host_done(Piece& piece) {
@@ -298,70 +301,6 @@ void Mover::host_done(Piece& piece) {
   copy_slot(piece);
 }
 
-// Between the slot and device memory, in the direction of the transfer.
-void Mover::copy_slot(Piece& piece) {
-  const bool write = piece.op->write;
-  std::byte* const device = device_address(piece);
-  std::byte* const host = piece.slot.data + piece.file_offset() % kBlockBytes;
-  piece.copies.clear();
-  piece.copies.push_back({.source = write ? device : host,
-                          .destination = write ? host : device,
-                          .length = piece.length});
-  piece.checks.clear();
-  if (config_.verify && !write) add_checks(piece, host, nullptr);
-  piece.copy.direction = write ? CopyDirection::from_device : CopyDirection::to_device;
-  piece.copy.means = CopyMeans::copy_engine;
-  submit_copy(piece);
-}
-
-void Mover::copy_resident(Piece& piece) {
-  const std::byte* const source = piece.resident.data;
-  std::byte* const device = device_address(piece);
-  piece.checks.clear();
-  piece.copies.clear();
-  const bool verifies = config_.verify && piece.resident.host_may_read;
-  if (piece.copy.means == CopyMeans::copy_engine) {
-    piece.copies.push_back({.source = source, .destination = device, .length = piece.length});
-    if (verifies) add_checks(piece, source, piece.resident.checksums);
-  } else {
-    // An entry for each block, which a warp copies and checks.
-    for_each_block(
-        piece, source, piece.resident.checksums, verifies,
-        [&](uint64_t at, uint64_t length, uint32_t crc) {
-          piece.copies.push_back({source + at, device + at, length, crc, verifies ? 1U : 0U});
-        });
-  }
-  piece.copy.direction = CopyDirection::to_device;
-  submit_copy(piece);
-}
-
-// Calls `each` for every part of the piece that lies in one block of the file. Checksums are known
-// for whole blocks; those of parts, and of slots, are taken here from what is about to be copied.
-template <class Each>
-void Mover::for_each_block(const Piece& piece, const std::byte* source, const uint32_t* checksums,
-                           bool verifies, const Each& each) {
-  uint64_t at = 0;
-  uint64_t step = kBlockBytes - piece.file_offset() % kBlockBytes;
-  for (uint64_t block = 0; at < piece.length; ++block) {
-    step = std::min(step, piece.length - at);
-    uint32_t crc = 0;
-    if (verifies) {
-      const bool whole = step == kBlockBytes && checksums != nullptr;
-      crc = whole ? checksums[block] : crc32c({source + at, step});
-    }
-    each(at, step, crc);
-    at += step;
-    step = kBlockBytes;
-  }
-}
-
-void Mover::add_checks(Piece& piece, const std::byte* source, const uint32_t* checksums) {
-  const std::byte* const device = device_address(piece);
-  for_each_block(piece, source, checksums, true, [&](uint64_t at, uint64_t length, uint32_t crc) {
-    piece.checks.push_back({device + at, static_cast<uint32_t>(length), crc});
-  });
-}
-
 void Mover::copy_done(Piece& piece) {
   copy_steps_.add();
   copy_nanoseconds_.add(static_cast<uint64_t>((loop_.now() - piece.began).count()));
@@ -370,6 +309,10 @@ void Mover::copy_done(Piece& piece) {
   if (resident && (status.ok() || status == Code::corrupt) &&
       !source_.still_there(piece.resident)) {
     return retry_by_slots(piece);
+  }
+  if (status == Code::corrupt && may_be_the_disk(piece) && piece.op->progress.stop.ok()) {
+    piece.host_verifies = true;
+    return read_slot(piece);
   }
   uint64_t good = status.ok() ? piece.length : 0;
   if (status == Code::corrupt) {
@@ -438,6 +381,8 @@ void Mover::piece_done(Piece& piece, Status status, uint64_t good, Route route) 
     if (status == Code::corrupt) op.bad_offset = piece.file_offset() + good;
   }
   if (good > 0) op.route = engine::worse(op.route, route);
+  if (good > 0 && op.without_kernels && !op.write)
+    op.sums.push_back({piece.begin, good, piece.crc32c});
   give_back(piece);
   --op.progress.pieces;
   end_if_done(op);
@@ -461,6 +406,7 @@ void Mover::end_if_done(TransferOp& op) {
   Status status = op.progress.first_error;
   op.transferred = std::min(op.progress.good_end, op.progress.next);
   if (status.ok() && op.transferred < op.progress.good_end) status = op.progress.stop;
+  if (op.without_kernels) op.crc32c = sum_up(op);
   loop_.complete(op, status);
 }
 

@@ -16,10 +16,12 @@ struct Mover::Piece : ListNode {
   TransferOp* op = nullptr;  // null: free
   uint64_t begin = 0;        // in the transfer
   uint64_t length = 0;
-  Resident resident;       // data null: through a slot
-  engine::MemoryRef slot;  // data null: none
-  bool on_host = false;    // a host read or write is in progress
-  engine::Time began{};    // the step that is in progress
+  Resident resident;           // data null: through a slot
+  engine::MemoryRef slot;      // data null: none
+  bool on_host = false;        // a host read or write is in progress
+  bool host_verifies = false;  // the source, not we: there is doubt about what it has
+  uint32_t crc32c = 0;         // of transfers without kernels
+  engine::Time began{};        // the step that is in progress
 
   HostIo host;
   engine::CopyOp copy;

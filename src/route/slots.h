@@ -12,20 +12,18 @@ namespace penstock::route {
 class Mover::Slots {
  public:
   Slots(MutableBytes memory, engine::BufferId buffer) : memory_(memory), buffer_(buffer) {
+    const uint64_t small_step = limits::kSmallSlotBytes + limits::kSlotChecksumBytes;
+    const uint64_t large_step = limits::kSlotBytes + limits::kSlotChecksumBytes;
     const uint64_t small_bytes = memory.size() / limits::kSmallShare;
     uint64_t at = 0;
-    for (; at + limits::kSmallSlotBytes <= small_bytes; at += limits::kSmallSlotBytes) {
-      small_.push_back(at);
-    }
-    const uint64_t first = (at + limits::kSlotBytes - 1) / limits::kSlotBytes * limits::kSlotBytes;
-    large_from_ = first;
-    for (at = first; at + limits::kSlotBytes <= memory.size(); at += limits::kSlotBytes) {
-      large_.push_back(at);
-    }
+    for (; at + small_step <= small_bytes; at += small_step) small_.push_back(at);
+    large_from_ = at;
+    for (; at + large_step <= memory.size(); at += large_step) large_.push_back(at);
     ASSERT(!large_.empty());
   }
 
-  // Of at least `bytes`, at most kSlotBytes; its length is what it holds. Null when none is free.
+  // Of at least `bytes`, at most kSlotBytes; its length is what it holds, and behind that is room
+  // for the checksums of all its blocks. Null when none is free.
   engine::MemoryRef take(uint64_t bytes) {
     ASSERT(bytes <= limits::kSlotBytes);
     if (bytes <= limits::kSmallSlotBytes && !small_.empty()) {

@@ -34,11 +34,12 @@ Outcome<std::unique_ptr<Transfers>> Transfers::start(engine::DeviceMemory& devic
 Transfers::~Transfers() {
   if (thread_.joinable()) {
     {
-      const std::lock_guard lock(drive_);
+      Turn turn(*this);
+      turn.begin();
       drive();
       gatherer_->cancel_all();
       mover_->cancel_all();
-      while (!mover_->idle() || !gatherer_->idle()) {
+      while (!mover_->idle() || !gatherer_->idle() || mover_->copies_in_flight()) {
         if (!loop_.poll()) std::this_thread::yield();
       }
       drive();
@@ -56,27 +57,63 @@ Transfers::~Transfers() {
   if (!slots_.empty()) devices_.unpin(slots_);
 }
 
+bool Transfers::Turn::try_begin() {
+  if (transfers_.driven_.load(std::memory_order_relaxed) || !transfers_.drive_.try_lock()) {
+    return false;
+  }
+  transfers_.driven_.store(true, std::memory_order_relaxed);
+  return held_ = true;
+}
+
+void Transfers::Turn::begin() {
+  transfers_.drive_.lock();
+  transfers_.driven_.store(true, std::memory_order_relaxed);
+  held_ = true;
+}
+
+void Transfers::Turn::end() {
+  if (!held_) return;
+  held_ = false;
+  transfers_.driven_.store(false, std::memory_order_relaxed);
+  transfers_.drive_.unlock();
+}
+
 void Transfers::loop() {
   // Sleeps are as long as a copy takes, not 50 microseconds longer.
   ::prctl(PR_SET_TIMERSLACK, 1000);
-  const std::lock_guard lock(drive_);
+  own_turn_.begin();
   loop_.run();
+  own_turn_.end();
+}
+
+// When to get up for the copies under way: some time after the next has ended where others keep
+// the device busy meanwhile, else in time to see its end.
+engine::Time Transfers::rising_time() const {
+  const engine::Time first = mover_->next_look();
+  const engine::Duration spare = mover_->latest_look() - first;
+  if (spare < 2 * limits::kShortSleep) return first - limits::kShortSleep;
+  return first + std::min<engine::Duration>(spare / 2, limits::kLateLook);
+}
+
+// Whether a waiting thread does all there is to do.
+bool Transfers::stands_by() const {
+  const int64_t helped = helped_.load(std::memory_order_relaxed);
+  const engine::Time until = engine::Time(engine::Duration(helped)) + limits::kStandBy;
+  return helped != 0 && loop_.clock().now() < until;
 }
 
 bool Transfers::prepare_sleep() {
-  return !mover_->copies_in_flight() ||
-         mover_->next_look() > loop_.clock().now() + limits::kShortSleep;
+  return !mover_->copies_in_flight() || rising_time() > loop_.clock().now();
 }
 
 // In the loop's own thread, which holds the lock and leaves it to others while it sleeps.
 void Transfers::park(engine::Time deadline) {
-  if (mover_->copies_in_flight()) {
-    deadline = std::min(deadline, mover_->next_look() - limits::kShortSleep);
-  }
+  if (mover_->copies_in_flight()) deadline = std::min(deadline, rising_time());
   asleep_ = deadline == engine::kNever;
-  drive_.unlock();
+  own_turn_.end();
   source_->sleep(deadline);
-  drive_.lock();
+  while (stands_by()) source_->sleep(loop_.clock().now() + limits::kStandBy);
+  own_turn_.begin();
   asleep_ = false;
 }
 
@@ -96,6 +133,33 @@ void Transfers::begin(ListTransfer& transfer) {
   gatherer_->submit(transfer);
 }
 
+bool Transfers::is_allocated(const engine::DeviceSpan& span) const {
+  const Result<engine::DeviceSpan> found = devices_.find(span.data, span.length);
+  return found && found->device == span.device && found->allocation == span.allocation;
+}
+
+void Transfers::begin(PeerTransfer& transfer) {
+  DASSERT(transfer.from.length == transfer.to.length);
+  transfer.completion = [](engine::Op& op) {
+    auto& self = static_cast<PeerTransfer&>(op);
+    // A device that is lost is no peer of the caller's.
+    if (self.status == Code::peer_gone) self.status = {Code::io_error, self.status.detail()};
+    self.ended(self);
+  };
+  // The lanes look at the memory of one side only.
+  if (!is_allocated(transfer.from) || !is_allocated(transfer.to)) {
+    return loop_.complete(transfer, Code::invalid_argument);
+  }
+  transfer.device = transfer.to.device;
+  transfer.direction = engine::CopyDirection::device_to_device;
+  transfer.means = engine::CopyMeans::copy_engine;
+  transfer.piece = {
+      .source = transfer.from.data, .destination = transfer.to.data, .length = transfer.to.length};
+  transfer.pieces = {&transfer.piece, 1};
+  transfer.allocation = transfer.to.allocation;
+  mover_->lanes().submit(transfer);
+}
+
 // Somebody else drives: the transfer is its own message to whoever takes the next turn.
 template <class AnyTransfer>
 void Transfers::hand_over(AnyTransfer& transfer) {
@@ -106,28 +170,83 @@ void Transfers::hand_over(AnyTransfer& transfer) {
   loop_.complete_remote(transfer, Code::ok);
 }
 
-void Transfers::submit(ListTransfer& transfer) {
+void Transfers::learn_costs(engine::DeviceId device) {
+  const uint64_t bit = uint64_t{1} << device.value % engine::kDevicesMax;
+  // Relaxed: who comes second goes on with what is assumed.
+  if ((learnt_.load(std::memory_order_relaxed) & bit) != 0) return;
+  if ((learnt_.fetch_or(bit, std::memory_order_relaxed) & bit) != 0) return;
+  const engine::CopyCosts costs = devices_.costs(device);
+  Turn turn(*this);
+  turn.begin();
+  mover_->set_costs(device, costs);
+}
+
+template <class AnyTransfer>
+void Transfers::submit_one(AnyTransfer& transfer) {
   transfer.transfers = this;
-  const std::unique_lock lock(drive_, std::try_to_lock);
-  if (!lock.owns_lock()) return hand_over(transfer);
+  Turn turn(*this);
+  if (!turn.try_begin()) return hand_over(transfer);
   begin(transfer);
   drive();
   leave();
 }
 
+void Transfers::submit(ListTransfer& transfer) {
+  submit_one(transfer);
+}
+
+void Transfers::submit(PeerTransfer& transfer) {
+  submit_one(transfer);
+}
+
+template <class AnyTransfer>
+void Transfers::post_one(AnyTransfer& transfer) {
+  transfer.transfers = this;
+  hand_over(transfer);
+}
+
+void Transfers::post(Transfer& transfer) {
+  post_one(transfer);
+}
+
+void Transfers::post(ListTransfer& transfer) {
+  post_one(transfer);
+}
+
+void Transfers::post(PeerTransfer& transfer) {
+  post_one(transfer);
+}
+
 void Transfers::submit(std::span<Transfer* const> transfers) {
-  const std::unique_lock lock(drive_, std::try_to_lock);
+  Turn turn(*this);
+  turn.try_begin();
   for (Transfer* const transfer : transfers) {
     transfer->transfers = this;
-    if (lock.owns_lock()) {
+    if (turn.held()) {
       begin(*transfer);
     } else {
       hand_over(*transfer);
     }
   }
-  if (!lock.owns_lock()) return;
+  if (!turn.held()) return;
   drive();
   leave();
+}
+
+void Transfers::run(engine::CopyOp& copy) {
+  bool done = false;  // of whoever has the turn
+  copy.owner = &done;
+  copy.completion = [](engine::Op& ended) { ended.owner_as<bool>() = true; };
+  for (bool begun = false;; begun = true) {
+    {
+      Turn turn(*this);
+      turn.begin();
+      if (!begun) mover_->lanes().submit(copy);
+      drive();
+      if (done) return leave();
+    }
+    std::this_thread::yield();
+  }
 }
 
 void Transfers::run(Transfer& transfer) {
@@ -142,20 +261,26 @@ void Transfers::run(Transfer& transfer) {
     flag.notify_one();
   };
   bool begun = false;
-  const engine::Time patience = loop_.clock().now() + limits::kRunSpin;
+  const engine::Time began = loop_.clock().now();
   while (!done.load(std::memory_order_acquire)) {
-    const bool patient = loop_.clock().now() < patience;
-    const std::unique_lock lock(drive_, std::try_to_lock);
-    if (lock.owns_lock()) {
+    const engine::Duration spin =
+        copying_.load(std::memory_order_relaxed) ? limits::kCopySpin : limits::kRunSpin;
+    const bool patient = loop_.clock().now() < began + spin;
+    Turn turn(*this);
+    if (turn.try_begin()) {
       if (!begun) begin(transfer);
-      drive();
+      drive_until(done);
+      note_help();
       // What others have under way goes on without this thread.
       if (done.load(std::memory_order_relaxed) || !patient) leave();
     } else if (!begun) {
       hand_over(transfer);
     }
     begun = true;
-    if (!patient && !done.load(std::memory_order_acquire)) break;
+    if (!patient && !done.load(std::memory_order_acquire)) {
+      leave_alone();
+      break;
+    }
     __builtin_ia32_pause();
   }
   done.wait(false, std::memory_order_acquire);
@@ -168,14 +293,23 @@ void Transfers::drive() {
   }
 }
 
+// The same for somebody who is not to be kept by the work of others.
+void Transfers::drive_until(const std::atomic<bool>& done) {
+  while (loop_.poll() && !done.load(std::memory_order_relaxed)) {
+  }
+}
+
 // With the lock held, before nobody may drive for a while. Ends of host reads wake the thread, ends
 // of copies do not.
 void Transfers::leave() {
-  if (asleep_ && mover_->copies_in_flight()) unpark();
+  if (!asleep_ || !mover_->copies_in_flight()) return;
+  asleep_ = false;
+  unpark();
 }
 
 void Transfers::cancel(Transfer& transfer) {
-  const std::lock_guard lock(drive_);
+  Turn turn(*this);
+  turn.begin();
   // It may still be on its way to the mover.
   drive();
   mover_->cancel(transfer);
@@ -184,7 +318,8 @@ void Transfers::cancel(Transfer& transfer) {
 }
 
 void Transfers::cancel(ListTransfer& transfer) {
-  const std::lock_guard lock(drive_);
+  Turn turn(*this);
+  turn.begin();
   drive();
   gatherer_->cancel(transfer);
   drive();
@@ -192,10 +327,20 @@ void Transfers::cancel(ListTransfer& transfer) {
 }
 
 void Transfers::help() {
-  const std::unique_lock lock(drive_, std::try_to_lock);
-  if (!lock.owns_lock()) return;
+  Turn turn(*this);
+  if (!turn.try_begin()) return;
   drive();
-  leave();
+  note_help();
+}
+
+void Transfers::note_help() {
+  helped_.store(loop_.now().time_since_epoch().count(), std::memory_order_relaxed);
+  copying_.store(mover_->copies_in_flight(), std::memory_order_relaxed);
+}
+
+void Transfers::leave_alone() {
+  helped_.store(0, std::memory_order_relaxed);
+  unpark();
 }
 
 }  // namespace penstock::route

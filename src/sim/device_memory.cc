@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -22,6 +24,20 @@ constexpr uint64_t kPage = 4096;
 
 uint64_t round_up_to_page(uint64_t bytes) {
   return (bytes + kPage - 1) / kPage * kPage;
+}
+
+// What travels, beside a descriptor of the device's memory.
+struct SimHandle {
+  uint64_t allocation = 0;
+  uint64_t offset = 0;  // in it
+  uint64_t length = 0;
+};
+
+bool is_same_file(int a, int b) {
+  struct stat first {};
+  struct stat second {};
+  return ::fstat(a, &first) == 0 && ::fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
+         first.st_ino == second.st_ino;
 }
 
 }  // namespace
@@ -50,6 +66,7 @@ class SimDeviceMemory::Lanes final : public engine::CopyLanes {
     for (const CopyOp* op : in_flight_) first = std::min(first, op->progress.due);
     return first;
   }
+  engine::Time latest_look() const override { return next_look(); }
 
   bool poll() override {
     const engine::Time now = loop_.clock().now();
@@ -84,22 +101,24 @@ SimDeviceMemory::SimDeviceMemory(engine::Random& random, SimDeviceOptions option
   ASSERT(options.devices <= engine::kDevicesMax);
   const uint64_t everyone = (uint64_t{1} << options.devices) - 1;
   for (uint32_t i = 0; i < options.devices; ++i) {
-    const UniqueFd fd(::memfd_create("penstock-sim-device", MFD_CLOEXEC));
-    ASSERT(fd && ::ftruncate(fd.get(), static_cast<off_t>(memory_bytes_)) == 0);
     Device device;
-    void* const address = ::mmap(nullptr, memory_bytes_, PROT_NONE, MAP_SHARED, fd.get(), 0);
-    void* const bytes =
-        ::mmap(nullptr, memory_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+    device.memory.reset(::memfd_create("penstock-sim-device", MFD_CLOEXEC));
+    const int fd = device.memory.get();
+    ASSERT(fd >= 0 && ::ftruncate(fd, static_cast<off_t>(memory_bytes_)) == 0);
+    void* const address = ::mmap(nullptr, memory_bytes_, PROT_NONE, MAP_SHARED, fd, 0);
+    void* const bytes = ::mmap(nullptr, memory_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     ASSERT(address != MAP_FAILED && bytes != MAP_FAILED);
     device.address = static_cast<std::byte*>(address);
     device.bytes = static_cast<std::byte*>(bytes);
     devices_.push_back(std::move(device));
-    facts_.push_back({.name = "simulated GPU",
-                      .pci_address = fmt::format("0000:{:02x}:00.0", i + 1),
-                      .memory_bytes = memory_bytes_,
-                      .multiprocessors = 1,
-                      .numa_node = 0,
-                      .peers = everyone & ~(uint64_t{1} << i)});
+    facts_.push_back(
+        {.name = "simulated GPU",
+         .pci_address = fmt::format("0000:{:02x}:00.0", i + 1),
+         .memory_bytes = memory_bytes_,
+         .multiprocessors = 1,
+         .numa_node = 0,
+         .peers = i < options.peers.size() ? options.peers[i] : everyone & ~(uint64_t{1} << i),
+         .uuid = {static_cast<char>(options.host), static_cast<char>(i + 1)}});
   }
 }
 
@@ -177,24 +196,32 @@ Outcome<DeviceHandle> SimDeviceMemory::export_handle(const DeviceSpan& span) {
   if (place.allocation == nullptr || place.allocation->id != span.allocation) {
     return Failure{Code::invalid_argument, "export: no such device memory"};
   }
+  if (!shareable) return Failure{Code::not_supported, "export: the memory cannot be shared"};
   DeviceHandle handle;
-  handle.bytes.resize(sizeof span.allocation);
-  std::memcpy(handle.bytes.data(), &span.allocation, sizeof span.allocation);
+  const uint64_t start = std::prev(place.device->allocations.upper_bound(place.offset))->first;
+  const SimHandle part{span.allocation, place.offset - start, span.length};
+  handle.bytes.resize(sizeof part);
+  std::memcpy(handle.bytes.data(), &part, sizeof part);
+  handle.fd.reset(::fcntl(place.device->memory.get(), F_DUPFD_CLOEXEC, 0));
   handle.span = span;
   return handle;
 }
 
 Outcome<DeviceSpan> SimDeviceMemory::import_handle(const DeviceHandle& handle) {
   const std::lock_guard lock(mutex_);
-  uint64_t wanted = 0;
-  if (handle.bytes.size() == sizeof wanted) {
-    std::memcpy(&wanted, handle.bytes.data(), sizeof wanted);
-    for (uint32_t i = 0; i < devices_.size(); ++i) {
-      for (auto& [offset, allocation] : devices_[i].allocations) {
-        if (allocation.id != wanted) continue;
-        ++allocation.users;
-        return DeviceSpan{DeviceId(i), devices_[i].address + offset, allocation.length, wanted};
-      }
+  SimHandle part;
+  if (handle.bytes.size() != sizeof part) {
+    return Failure{Code::bad_message, "import: not a handle of device memory"};
+  }
+  std::memcpy(&part, handle.bytes.data(), sizeof part);
+  for (uint32_t i = 0; i < devices_.size(); ++i) {
+    if (!is_same_file(handle.fd.get(), devices_[i].memory.get())) continue;
+    for (auto& [start, allocation] : devices_[i].allocations) {
+      if (allocation.id != part.allocation) continue;
+      if (!range_within(part.offset, part.length, allocation.length)) break;
+      ++allocation.users;
+      std::byte* const address = devices_[i].address + start + part.offset;
+      return DeviceSpan{DeviceId(i), address, part.length, allocation.id};
     }
   }
   return Failure{Code::stale, "import: the device memory behind this handle is gone"};
@@ -268,7 +295,9 @@ Status SimDeviceMemory::perform(CopyOp& op) {
   if (faults.lose_permille != 0 && random_.chance(faults.lose_permille, 1000)) device.lost = true;
   if (device.lost) return Code::peer_gone;
   ++copies_;
+  if (op.direction == CopyDirection::device_to_device) note_detour(op);
   const bool from_device = op.direction == CopyDirection::from_device;
+  const bool may_flip = op.direction != CopyDirection::device_to_device;
   for (const engine::CopyPiece& piece : op.pieces) {
     std::byte* const source = reach(op, piece.source, piece.length, from_device);
     std::byte* const destination = reach(op, piece.destination, piece.length, !from_device);
@@ -278,11 +307,20 @@ Status SimDeviceMemory::perform(CopyOp& op) {
     } else {
       std::memcpy(destination, source, piece.length);
     }
-    if (faults.flip_permille != 0 && random_.chance(faults.flip_permille, 1000)) {
+    if (may_flip && faults.flip_permille != 0 && random_.chance(faults.flip_permille, 1000)) {
       destination[random_.below(piece.length)] ^= std::byte{1};
     }
   }
   return check(op);
+}
+
+void SimDeviceMemory::note_detour(const CopyOp& op) {
+  const auto is_detour = [&](const engine::CopyPiece& piece) {
+    const Place source = place_of(piece.source, piece.length);
+    const auto from = source.device - devices_.data();
+    return source.device != nullptr && (facts_[op.device.value].peers >> from & 1) == 0;
+  };
+  if (std::any_of(op.pieces.begin(), op.pieces.end(), is_detour)) ++detours_;
 }
 
 Status SimDeviceMemory::check(CopyOp& op) {
@@ -324,6 +362,13 @@ void SimDeviceMemory::poke(std::byte* address, Bytes bytes) {
   std::memcpy(place.device->bytes + place.offset, bytes.data(), bytes.size());
 }
 
+std::byte* SimDeviceMemory::as_kernels_see(const std::byte* address) {
+  const std::lock_guard lock(mutex_);
+  const Place place = place_of(address, 1);
+  ASSERT(place.allocation != nullptr);
+  return place.device->bytes + place.offset;
+}
+
 void SimDeviceMemory::lose(DeviceId device) {
   const std::lock_guard lock(mutex_);
   devices_[device.value].lost = true;
@@ -332,6 +377,11 @@ void SimDeviceMemory::lose(DeviceId device) {
 uint64_t SimDeviceMemory::copies() const {
   const std::lock_guard lock(mutex_);
   return copies_;
+}
+
+uint64_t SimDeviceMemory::detours() const {
+  const std::lock_guard lock(mutex_);
+  return detours_;
 }
 
 bool SimDeviceMemory::pinned(Bytes memory) const {

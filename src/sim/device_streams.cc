@@ -84,6 +84,11 @@ class SimDeviceMemory::Gate final : public engine::StreamGate {
   std::shared_ptr<std::atomic<uint32_t>> opened_ = std::make_shared<std::atomic<uint32_t>>(0);
 };
 
+Status SimDeviceMemory::settle(engine::DeviceId) {
+  synchronize(nullptr);
+  return Code::ok;
+}
+
 Outcome<std::unique_ptr<engine::StreamGate>> SimDeviceMemory::make_gate() {
   return std::unique_ptr<engine::StreamGate>(std::make_unique<Gate>(*this));
 }

@@ -16,6 +16,12 @@ bool verifies(const std::byte* block, const BlockRef& ref) {
   return crc32c({block, kBlockBytes}) == ref.crc;
 }
 
+uint32_t checksum_of(const BlockRef& ref) {
+  static constexpr std::byte kZeros[kBlockBytes]{};
+  static const uint32_t hole = crc32c(kZeros);
+  return ref.hole() ? hole : ref.crc;
+}
+
 }  // namespace
 
 // Begins in the next turn, together with the other reads of this one: see Core::run_ready().
@@ -62,6 +68,9 @@ void Reader::snapshot(Request& request) {
   }
   core_.maps.let_go(request);
   request.epoch = core_.reclaim.enter();
+  for (uint32_t i = 0; request.checksums != nullptr && i < request.block_count; ++i) {
+    request.checksums[i] = checksum_of(request.blocks[i]);
+  }
 }
 
 void Reader::end(Request& request) {
@@ -180,7 +189,8 @@ void Reader::verify(Io& io) {
     const uint32_t block = request.first_block + i;
     const std::byte* at = io.staged ? io.stage + io.checked * kBlockBytes
                                     : request.memory.data + request.part(block).offset_in_memory;
-    if (!verifies(at, request.blocks[i])) {
+    const bool later = request.checksums != nullptr && request.whole(block);
+    if (!later && !verifies(at, request.blocks[i])) {
       mismatch(io);
       return;
     }

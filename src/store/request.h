@@ -73,7 +73,8 @@ struct Request : ListNode {
   engine::Route route = engine::Route::none;
   Status status;
   engine::MemoryRef memory;
-  uint64_t freed_blocks = 0;  // out, of a clear
+  uint32_t* checksums = nullptr;  // of a read that is verified further on
+  uint64_t freed_blocks = 0;      // out, of a clear
   // Snapshot of a read, new blocks of a write or of a clear's edges.
   BlockRef* blocks = nullptr;
   CachedMap** maps = nullptr;

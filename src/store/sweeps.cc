@@ -227,6 +227,7 @@ void Sweeps::verify(Sweep& sweep, uint32_t slot, const MapKey& key) {
   request.refuse_holes = false;
   request.durable = false;
   request.to_end = false;
+  request.checksums = nullptr;
   request.memory = {};
   const auto begin = static_cast<uint32_t>(key.index * limits::kMapBytes);
   set_range(request, begin, begin + static_cast<uint32_t>(limits::kMapBytes));

@@ -137,11 +137,13 @@ class TargetImpl final : public Target {
     request.refuse_holes = false;
     request.to_end = false;
     request.durable = false;
+    request.checksums = nullptr;
   }
 
   void begin(Request& request, ReadOp& op) {
     prepare(request, RequestKind::read, op, op.chunk);
     request.refuse_holes = op.refuse_holes;
+    request.checksums = op.checksums;
     request.memory = op.destination;
     set_range(request, op.offset, op.offset + static_cast<uint32_t>(op.destination.length));
     core_.reader.start(request);

@@ -114,6 +114,21 @@ TEST_F(VirtualDirectoryTest, links_to_anything_but_shared_memory_are_refused) {
   EXPECT_EQ(node().agent().linked_regions({}).size(), 0u);
 }
 
+TEST_F(VirtualDirectoryTest, a_link_for_gpu_memory_is_not_supported_and_not_there) {
+  make_memory();
+  const std::string device = link() + ".gdr.d0";
+  struct stat stat {};
+  EXPECT_EQ(::lstat(device.c_str(), &stat), -1);
+  EXPECT_EQ(errno, ENOENT);
+  for (const std::string& target : {memory(), std::string("gdr://v1/device/0")}) {
+    EXPECT_EQ(::symlink(target.c_str(), device.c_str()), -1);
+    EXPECT_EQ(errno, EOPNOTSUPP);
+  }
+  EXPECT_EQ(::unlink(device.c_str()), -1);
+  EXPECT_EQ(errno, ENOENT);
+  EXPECT_EQ(names_in(top() + "/iovs").value, 2);
+}
+
 TEST_F(VirtualDirectoryTest, a_user_sees_and_removes_only_own_links) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root may act as others";
   make_memory();

@@ -28,11 +28,15 @@ TEST(LinkName, is_taken_apart) {
   ASSERT_TRUE(writes);
   EXPECT_FALSE(writes->for_read);
   EXPECT_EQ(writes->priority, -1);
+  const Result<LinkName> device = parse_link_name(std::string(kUuid) + ".gdr.d3");
+  ASSERT_TRUE(device);
+  EXPECT_TRUE(device->is_device);
 }
 
 TEST(LinkName, is_refused_when_it_is_none) {
-  for (const char* suffix : {".", ".x1", ".b", ".bx", ".b1x", ".b-1", ".t-1", ".pz", "..b1", ".r1.",
-                             ".b99999999999999999999999"}) {
+  for (const char* suffix :
+       {".", ".x1", ".b", ".bx", ".b1x", ".b-1", ".t-1", ".pz", "..b1", ".r1.",
+        ".b99999999999999999999999", ".d0", ".d0.gdr", ".gdr.d", ".gdr.dx", ".gdr.d-1", ".gdrx"}) {
     EXPECT_FALSE(parse_link_name(std::string(kUuid) + suffix)) << suffix;
   }
   for (const char* name :
@@ -97,6 +101,16 @@ TEST_F(Links, lead_to_plain_files_in_dev_shm_only) {
   ASSERT_EQ(::symlink(target.c_str(), link.c_str()), 0);
   EXPECT_FALSE(table.add(me, kUuid, link).ok());
   ::unlink(link.c_str());
+}
+
+TEST_F(Links, to_gpu_memory_are_refused_and_do_not_stand_for_others) {
+  const std::string device = std::string(kUuid) + ".gdr.d0";
+  EXPECT_EQ(table.add(me, device, target), Code::not_supported);
+  EXPECT_EQ(table.add(me, device, "gdr://anything"), Code::not_supported);
+  ASSERT_EQ(table.add(me, kUuid, target), Code::ok);
+  EXPECT_EQ(table.open(me, device).error(), Code::not_found);
+  EXPECT_EQ(table.remove(me, device), Code::not_found);
+  EXPECT_TRUE(table.open(me, kUuid));
 }
 
 TEST_F(Links, of_rings_are_not_regions) {

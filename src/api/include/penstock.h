@@ -103,6 +103,12 @@ PENSTOCK_API int penstock_region_create_device(penstock_session* session, int gp
                                                penstock_region** region);
 /* The GPU whose memory it is, or -1 for host memory. */
 PENSTOCK_API int penstock_region_gpu(const penstock_region* region);
+/* How many GPUs this process sees. */
+PENSTOCK_API int penstock_gpu_count(void);
+/* Returns when the default streams of the region's GPU have done what they were given: then what
+   they have written into the region may be written to a file. Work in other streams is the
+   caller's to wait for. Waits as long as that work takes; 0 at once for host memory. */
+PENSTOCK_API int penstock_region_settle(const penstock_region* region);
 
 /* GPU memory on its way to another process of this node: `fd` travels by SCM_RIGHTS (-1: there is
    none, the bytes alone name it). */
@@ -119,6 +125,20 @@ PENSTOCK_API int penstock_region_export(const penstock_region* region,
 PENSTOCK_API int penstock_region_import(penstock_session* session,
                                         const penstock_device_handle* handle,
                                         penstock_region** region);
+
+/* The same by way of the agent, without a socket between the two: shows GPU memory to all processes
+   of this user on the node, under an id of the caller's choice (a random one never meets another).
+   It is shown until penstock_region_unpublish(), the region's release or the session's end; a
+   successor of the agent is told again. -EEXIST: this user has published something under this id,
+   or the region is published; -EAGAIN: too much is published; -EOPNOTSUPP: as for export. */
+PENSTOCK_API int penstock_region_publish(penstock_region* region, const unsigned char id[16]);
+/* From now on nobody finds it; who has opened it keeps it. -ENOENT: it is not published. */
+PENSTOCK_API int penstock_region_unpublish(penstock_region* region);
+/* Maps what was published under this id and registers it. The memory stays, also when its publisher
+   ends, until all have released it. -ENOENT: nobody has published this id, -EACCES: another user
+   has, -ENODEV: it is memory of a GPU that this process does not see. */
+PENSTOCK_API int penstock_region_open(penstock_session* session, const unsigned char id[16],
+                                      penstock_region** region);
 
 /* ---- files ------------------------------------------------------------------------------------
  */
@@ -184,6 +204,11 @@ enum {
   PENSTOCK_REFUSE_HOLES = 2,
   /* PENSTOCK_WARM: brings nothing in, only says how much is there. */
   PENSTOCK_LOOK = 4,
+  /* Reads into host memory that are verified later, by the caller: blocks that are read in full are
+     not verified, and behind the `length` bytes in the region stands the CRC-32C of each, 4 bytes a
+     block (blocks that the file ends in are verified; theirs mean nothing). Offset, length and
+     region_offset are multiples of 4096. */
+  PENSTOCK_CHECKSUMS = 8,
 };
 
 /* The way the bytes took; see penstock_route_name(). */

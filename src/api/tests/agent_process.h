@@ -46,6 +46,9 @@ class AgentProcess {
     pid_ = 0;
     input_.reset();
   }
+  // It lives, but does nothing until resume().
+  void pause() const { ::kill(pid_, SIGSTOP); }
+  void resume() const { ::kill(pid_, SIGCONT); }
 
  private:
   std::string store_;

@@ -51,6 +51,29 @@ TEST_F(Embedded, ends_reads_at_the_length_and_shows_holes_as_zeros) {
   EXPECT_EQ(client.run(refuse), -ENODATA);
 }
 
+TEST_F(Embedded, leaves_verifying_to_a_caller_who_wants_checksums) {
+  const penstock_file file = client.open("/a", O_RDWR | O_CREAT);
+  constexpr size_t kSize = 200'000;
+  fill(client.memory(), kSize, 1);
+  ASSERT_EQ(client.run(client.io(PENSTOCK_WRITE, file, 0, kSize)), static_cast<int64_t>(kSize));
+  constexpr size_t kAsked = 50 * 4096;
+  penstock_io io = client.io(PENSTOCK_READ, file, 0, kAsked);
+  io.flags = PENSTOCK_CHECKSUMS;
+  EXPECT_EQ(client.run(io), static_cast<int64_t>(kSize));
+  const auto* const told = reinterpret_cast<const uint32_t*>(client.memory() + kAsked);
+  for (size_t block = 0; block < kSize / 4096; ++block) {
+    EXPECT_EQ(told[block], crc32c({client.memory() + block * 4096, 4096})) << block;
+  }
+  io.length = kAsked - 1;
+  EXPECT_EQ(penstock_prepare(client.ring, &io), -EINVAL);
+  io.length = kAsked;
+  io.offset = 512;
+  EXPECT_EQ(penstock_prepare(client.ring, &io), -EINVAL);
+  io.offset = 0;
+  io.region_offset = kMiB - kAsked;
+  EXPECT_EQ(penstock_prepare(client.ring, &io), -EINVAL) << "no room behind the bytes";
+}
+
 TEST_F(Embedded, refuses_what_could_not_succeed_when_prepared) {
   const penstock_file file = client.open("/a", O_RDWR | O_CREAT);
   const penstock_io good = client.io(PENSTOCK_READ, file, 0, 4096);

@@ -4,6 +4,7 @@
 #include "cache_suite.h"
 #include "comparison.h"
 #include "gpu_suite.h"
+#include "load_suite.h"
 #include "mount_suite.h"
 #include "report.h"
 #include "scratch.h"
@@ -193,6 +194,7 @@ int run_bench(const BenchOptions& given) {
                                  : suite == "cache" ? cache_suite(options, &lines)
                                  : suite == "mount" ? mount_suite(options, &lines)
                                  : suite == "gpu"   ? gpu_suite(options, &lines)
+                                 : suite == "load"  ? load_suite(options, &lines)
                                                     : store_suite(options, &lines);
     if (!result) return fail("bench", result.error());
   }

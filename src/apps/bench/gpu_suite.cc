@@ -2,43 +2,19 @@
 
 #include "../text.h"
 #include "comparison.h"
+#include "gpu_node.h"
 #include "gpu_reference.h"
 #include "scratch.h"
 
 #include <cstdio>
 #include <fcntl.h>
 
-#include "penstock/agent.h"
 #include "penstock/gpu.h"
 
 namespace penstock::apps {
 namespace {
 
 using engine::CopyMeans;
-
-// A node in this process, with a node cache of so many bytes, and a session to it.
-class BenchNode {
- public:
-  static Outcome<std::unique_ptr<BenchNode>> start(const std::string& directory,
-                                                   uint64_t cache_bytes) {
-    auto node = std::make_unique<BenchNode>();
-    agent::AgentConfig config;
-    config.directory = directory;
-    config.cache_bytes = cache_bytes;
-    TRY_ASSIGN(node->agent_, agent::Agent::start(config));
-    TRY_ASSIGN(node->session_, connect_session(directory));
-    return node;
-  }
-  ~BenchNode() {
-    session_.reset();
-    if (agent_ != nullptr) agent_->stop();
-  }
-  penstock_session* session() const { return session_.get(); }
-
- private:
-  std::unique_ptr<agent::Agent> agent_;
-  Session session_;
-};
 
 BenchLine named(BenchLine line, const char* name, const std::string& title, double budget,
                 const char* note) {
@@ -70,30 +46,6 @@ Outcome<void> disk_lines(const BenchOptions& options, std::vector<BenchLine>* li
   lines->push_back(named(comparison.line(workload, false), "gpu.disk.1m",
                          "disk to GPU: 1 MiB random read, depth 16", 0.97, reference_note()));
   std::fprintf(stderr, " %.2f\n", lines->back().ratio.value_or(0));
-  return {};
-}
-
-// Brings a whole file into the node cache.
-Outcome<void> warm(penstock_session* session, const std::string& path, uint64_t bytes) {
-  TRY_ASSIGN(const Ring ring, create_ring(session, 4, 1));
-  const penstock_file file = penstock_open(session, path.c_str(), O_RDONLY, 0);
-  if (file < 0) return Failure{Status::from_errno(-file), penstock_last_error()};
-  for (uint64_t at = 0; at < bytes; at += 64 * kMiB) {
-    penstock_io io{};
-    io.operation = PENSTOCK_WARM;
-    io.file = file;
-    io.offset = at;
-    io.length = std::min<uint64_t>(64 * kMiB, bytes - at);
-    penstock_completion done{};
-    if (penstock_prepare(ring.get(), &io) < 0 || penstock_submit(ring.get()) < 0 ||
-        penstock_wait(ring.get(), &done, 1, 1, PENSTOCK_FOREVER) != 1) {
-      return Failure{Code::io_error, penstock_last_error()};
-    }
-    if (done.result != static_cast<int64_t>(io.length)) {
-      return Failure{Code::no_memory, "bench: the node cache does not hold the file"};
-    }
-  }
-  penstock_file_close(session, file);
   return {};
 }
 
@@ -172,7 +124,7 @@ Outcome<void> cache_lines(const BenchOptions& options, engine::DeviceMemory& dev
   if (!scratch) return scratch.error();
   TRY_ASSIGN(const auto node, BenchNode::start(scratch->path() + "/store", bytes + kGiB));
   TRY(make_ring_file(node->session(), "/data", bytes));
-  TRY(warm(node->session(), "/data", bytes));
+  TRY(warm_up(node->session(), "/data", bytes));
   TRY_ASSIGN(const auto reference, GpuReference::create(devices, engine::DeviceId(0), bytes));
 
   Workload large;

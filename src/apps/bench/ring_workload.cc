@@ -62,6 +62,7 @@ int Submitter::prepare(uint64_t slot) {
   io.region = region_;
   io.region_offset = region_base_ + slot * workload_.block_bytes;
   io.user_data = slot;
+  io.route = workload_.route;
   started_at_[slot] = penstock_now();
   return penstock_prepare(ring_, &io);
 }

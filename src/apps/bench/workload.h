@@ -18,7 +18,8 @@ struct Workload {
   uint32_t batch = 1;   // a ring's thread waits for so many completions before it submits again
   uint32_t threads = 1;
   uint64_t file_bytes = 0;
-  std::optional<int> gpu;  // into and out of the memory of this GPU
+  std::optional<int> gpu;                     // into and out of the memory of this GPU
+  penstock_route route = PENSTOCK_ROUTE_ANY;  // by this one or not at all
   double seconds = 2;
 
   std::string name() const;  // "4 KiB random read, depth 64"

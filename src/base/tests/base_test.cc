@@ -4,6 +4,7 @@
 #include <cstring>
 #include <gtest/gtest.h>
 #include <string_view>
+#include <vector>
 
 namespace penstock {
 namespace {
@@ -19,6 +20,17 @@ TEST(Crc32c, matches_the_published_check_value) {
 
 TEST(Crc32c, continues_over_pieces) {
   EXPECT_EQ(crc32c(bytes_of("6789"), crc32c(bytes_of("12345"))), 0xE3069283u);
+}
+
+TEST(Crc32c, joins_without_the_bytes) {
+  std::vector<std::byte> data(70000);
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i * i >> 3);
+  const Bytes all(data);
+  for (const size_t cut : {0, 1, 9, 4096, 65536, 69999, 70000}) {
+    const Bytes first = all.first(cut);
+    const Bytes second = all.subspan(cut);
+    EXPECT_EQ(crc32c_join(crc32c(first), crc32c(second), second.size()), crc32c(all)) << cut;
+  }
 }
 
 TEST(Bytes, range_within_never_overflows) {

@@ -21,6 +21,7 @@ struct FakeCall final : engine::IncomingCall {
   engine::Access access = engine::Access::place;
   bool reachable = true;
   uint64_t declared_length = 0;
+  std::string checksums;  // the second span, if any
   int replies = 0;
   Status status;
   std::string response;
@@ -33,14 +34,24 @@ struct FakeCall final : engine::IncomingCall {
     if (what == ChunkMethod::write) access = engine::Access::fetch;
     declared_length = memory.size();
   }
-  uint64_t exposure_length(uint32_t) const override { return declared_length; }
+  void expose_checksums() {
+    exposure_count = 2;
+    checksums.resize(wire::checksum_bytes(message.length));
+  }
+  std::string& span(uint32_t index) { return index == 0 ? memory : checksums; }
+  uint64_t exposure_length(uint32_t index) const override {
+    return index == 0 ? declared_length : checksums.size();
+  }
   engine::Access exposure_access(uint32_t) const override { return access; }
-  std::optional<engine::MemoryRef> direct(uint32_t) override {
+  std::optional<engine::MemoryRef> direct(uint32_t index) override {
     if (!reachable) return std::nullopt;
-    return engine::MemoryRef{reinterpret_cast<std::byte*>(memory.data()), memory.size()};
+    std::string& to = span(index);
+    return engine::MemoryRef{reinterpret_cast<std::byte*>(to.data()), to.size()};
   }
   void place(engine::TransferOp& op) override {
-    std::memcpy(memory.data() + op.exposure_offset, op.local.data, op.local.length);
+    std::string& to = span(op.exposure);
+    ASSERT_LE(op.exposure_offset + op.local.length, to.size());
+    std::memcpy(to.data() + op.exposure_offset, op.local.data, op.local.length);
     loop->complete(op, Code::ok);
   }
   void fetch(engine::TransferOp& op) override {
@@ -91,7 +102,43 @@ TEST_F(ChunkServiceTest, refuses_requests_that_break_the_protocol_and_does_nothi
   FakeCall cut_off(loop, ChunkMethod::sync, {});
   cut_off.request = cut_off.request.first(3);
   EXPECT_EQ(answer(cut_off), Status(Code::bad_message));
+  constexpr uint32_t kChecksums = wire::kChunkChecksums;
+  FakeCall no_room(loop, ChunkMethod::read, {.inode = 1, .length = 4, .flags = kChecksums}, "1234");
+  EXPECT_EQ(answer(no_room), Status(Code::bad_message));
+  FakeCall small_room(loop, ChunkMethod::read, {.inode = 1, .length = 4097, .flags = kChecksums},
+                      std::string(4097, '?'));
+  small_room.expose_checksums();
+  small_room.checksums.resize(4);
+  EXPECT_EQ(answer(small_room), Status(Code::bad_message));
+  FakeCall within(loop, ChunkMethod::read,
+                  {.inode = 1, .begin = 1, .length = 4, .flags = kChecksums}, "1234");
+  within.expose_checksums();
+  EXPECT_EQ(answer(within), Status(Code::bad_message));
+  FakeCall uncalled_for(loop, ChunkMethod::read, {.inode = 1, .length = 4}, "1234");
+  uncalled_for.expose_checksums();
+  EXPECT_EQ(answer(uncalled_for), Status(Code::bad_message));
   EXPECT_EQ(target.operations, 0u);
+}
+
+TEST_F(ChunkServiceTest, tells_checksums_wherever_the_memory_is) {
+  const std::string bytes = pattern(2'500'000);
+  const auto length = static_cast<uint32_t>(bytes.size());
+  FakeCall write(loop, ChunkMethod::write, {.inode = 1, .begin = 8192, .length = length}, bytes);
+  EXPECT_TRUE(answer(write).ok());
+  for (const bool reachable : {true, false}) {
+    FakeCall read(loop, ChunkMethod::read,
+                  {.inode = 1, .begin = 8192, .length = length, .flags = wire::kChunkChecksums},
+                  std::string(length, '?'));
+    read.expose_checksums();
+    read.reachable = reachable;
+    EXPECT_TRUE(answer(read).ok());
+    EXPECT_EQ(read.memory, bytes);
+    const auto* const told = reinterpret_cast<const uint32_t*>(read.checksums.data());
+    for (size_t at = 0; at < length; at += 4096) {
+      const std::string block = bytes.substr(at, 4096);
+      EXPECT_EQ(told[at / 4096], crc32c(std::as_bytes(std::span(block)))) << at;
+    }
+  }
 }
 
 TEST_F(ChunkServiceTest, stages_what_the_target_cannot_reach) {

@@ -1,5 +1,7 @@
 #include "node.h"
 
+#include "penstock/wire.h"
+
 namespace penstock::client {
 namespace {
 
@@ -203,6 +205,28 @@ TEST(ClientTest, reads_again_when_the_file_was_cut_meanwhile) {
   node.world.run_for(milliseconds(1));
   EXPECT_EQ(io.transferred, 23u);
   EXPECT_EQ(io.buffer.substr(0, 23), std::string(10, 'x') + std::string(10, '\0') + "new");
+}
+
+TEST(ClientTest, tells_the_checksums_of_blocks_in_many_chunks) {
+  Node node;
+  const FileRef file = node.open("/a");
+  std::string bytes(300'000, ' ');
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(mix64(i));
+  EXPECT_EQ(*node.write(file, 0, bytes), bytes.size());
+  Tracked io(file, IoKind::read, 8192, std::string(290'000, '?'));
+  std::vector<uint32_t> checksums(wire::checksum_bytes(290'000) / sizeof(uint32_t));
+  io.checksums = {reinterpret_cast<std::byte*>(checksums.data()), checksums.size() * 4};
+  node.files->client(0).submit(io);
+  node.world.run_for(milliseconds(10));
+  EXPECT_EQ(io.transferred, 290'000U);
+  for (size_t block = 0; block + 1 < checksums.size(); ++block) {
+    const std::string read = io.buffer.substr(block * 4096, 4096);
+    EXPECT_EQ(checksums[block], crc32c(std::as_bytes(std::span(read)))) << block;
+  }
+  io.checksums.length -= 4;
+  node.files->client(0).submit(io);
+  node.world.run_for(milliseconds(10));
+  EXPECT_EQ(io.status, Code::invalid_argument);
 }
 
 TEST(ClientTest, reports_the_worst_route) {

@@ -40,6 +40,7 @@ void LocalBackend::prepare(Operation& operation) {
   transfer.file = operation.file->id;
   transfer.offset = operation.offset;
   transfer.memory = operation.memory.device;
+  transfers_->learn_costs(transfer.memory.device);
 }
 
 void LocalBackend::take_end(Operation& operation) {

@@ -25,7 +25,7 @@ class LocalBackend final : public Backend {
  private:
   LocalBackend();
   void run_on_host(Operation& operation);
-  static void prepare(Operation& operation);
+  void prepare(Operation& operation);
   static void take_end(Operation& operation);
 
   MutableBytes slots_;

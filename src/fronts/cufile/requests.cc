@@ -23,6 +23,7 @@ End run_once(OpenDriver& driver, const Request& request, bool afresh) {
   Running running;
   const CUfileOpError refused = prepare(driver, request, afresh, &running);
   if (refused != CU_FILE_SUCCESS) return {0, refused};
+  settle(driver, running.operation);
   if (request.size > 0) running.file->backend->run(running.operation);
   const End end = end_of(running.operation);
   count(running, end, false);
@@ -49,6 +50,12 @@ CUfileOpError prepare(OpenDriver& driver, const Request& request, bool afresh, R
   const bool timed = Driver::instance().statistics().counts();
   running->began = timed ? engine::system_clock().now() : engine::Time{};
   return CU_FILE_SUCCESS;
+}
+
+void settle(OpenDriver& driver, const Operation& operation) {
+  if (!operation.write || !operation.memory.on_device) return;
+  const Status settled = driver.devices().settle(operation.memory.device.device);
+  static_cast<void>(settled);  // A device that is lost is told by the write itself.
 }
 
 End end_of(const Operation& operation) {

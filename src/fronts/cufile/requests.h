@@ -27,6 +27,11 @@ struct Running {
 // Buffers::resolve().
 CUfileOpError prepare(OpenDriver& driver, const Request& request, bool afresh, Running* running);
 
+// For a write that its caller waits for, or that may begin at once: what the program has done to
+// the memory so far is done, as with the plain copies that such a write replaces. Not for streams,
+// which order things themselves.
+void settle(OpenDriver& driver, const Operation& operation);
+
 // How it ended.
 struct End {
   uint64_t bytes = 0;

@@ -12,6 +12,8 @@ namespace {
 // every wrap looks at more than it adds, so nothing stays unseen.
 constexpr size_t kStaleChecks = 4;
 
+}  // namespace
+
 void fill(hf3fs_iov& iov, Iov& record, int numa) {
   iov.base = record.base;
   iov.iovh = &record;
@@ -28,8 +30,6 @@ Uuid id_of(const hf3fs_iov& iov) {
   std::memcpy(id.data(), iov.id, id.size());
   return id;
 }
-
-}  // namespace
 
 void release_registrations(std::unique_ptr<Registration> newest) {
   while (newest != nullptr) {
@@ -61,32 +61,35 @@ std::unique_ptr<Registration> Iovs::retire(Iov& iov) {
   iov.mount.clear();
   iov.link.clear();
   iov.memory.fd.reset();
+  iov.gpu = -1;
+  iov.published = nullptr;
   unused_.push_back(&iov);
   return registrations;
 }
 
-int Iovs::attach_locked(Iov& iov, Session& session) {
-  const Registration* known = iov.current.load(std::memory_order_relaxed);
-  if (known != nullptr && known->session == &session) return 0;
-  size_t block_size = known != nullptr ? known->block_size : iov.block_size;
+int Iovs::register_host(Iov& iov, Session& session, Registration& registration) {
   if (!iov.memory.fd) {
     auto published = open_published(iov.mount, iov.id, iov.size, iov.block_size, true);
     if (!published) return -published.error();
     iov.memory.fd = std::move(published->fd);
     iov.link = std::move(published->link);
-    block_size = published->block_size;
+    registration.block_size = published->block_size;
   }
-  penstock_region* region = nullptr;
-  const int result = session.seen(penstock_region_register(session.handle, iov.memory.fd.get(), 0,
-                                                           iov.base, iov.size, &region));
-  if (result < 0) {
-    log::warning("usrbio: iov {}: {}", hyphenated(iov.id), penstock_last_error());
-    return result;
-  }
+  const int result = session.seen(penstock_region_register(
+      session.handle, iov.memory.fd.get(), 0, iov.base, iov.size, &registration.region));
+  if (result < 0) log::warning("usrbio: iov {}: {}", hyphenated(iov.id), penstock_last_error());
+  return result;
+}
+
+int Iovs::attach_locked(Iov& iov, Session& session) {
+  const Registration* known = iov.current.load(std::memory_order_relaxed);
+  if (known != nullptr && known->session == &session) return 0;
   auto registration = std::make_unique<Registration>();
   registration->session = &session;
-  registration->region = region;
-  registration->block_size = block_size;
+  registration->block_size = known != nullptr ? known->block_size : iov.block_size;
+  const int result = iov.gpu >= 0 ? register_device(iov, session, *registration)
+                                  : register_host(iov, session, *registration);
+  if (result < 0) return result;
   registration->earlier = std::move(iov.registrations);
   iov.registrations = std::move(registration);
   iov.current.store(iov.registrations.get(), std::memory_order_release);
@@ -248,11 +251,19 @@ void Iovs::collect_stale(std::vector<std::unique_ptr<Registration>>& ended) {
 }
 
 void Iovs::unlink(const hf3fs_iov& iov) {
-  const std::lock_guard lock(mutex_);
-  const Iov* record = static_cast<const Iov*>(iov.iovh);
-  if (record == nullptr || record->id != id_of(iov)) return;
-  if (record->kind == Iov::Kind::created && record->fork_generation == fork_generation_) {
-    unlink_shared_memory(record->memory.name);
+  penstock_region* published = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    Iov* record = static_cast<Iov*>(iov.iovh);
+    if (record == nullptr || record->id != id_of(iov)) return;
+    if (record->fork_generation != fork_generation_) return;
+    published = std::exchange(record->published, nullptr);
+    if (record->kind == Iov::Kind::created && record->gpu < 0) {
+      unlink_shared_memory(record->memory.name);
+    }
+  }
+  if (published != nullptr && penstock_region_unpublish(published) < 0) {
+    log::warning("usrbio: {}", penstock_last_error());
   }
 }
 
@@ -268,7 +279,8 @@ void Iovs::destroy(hf3fs_iov& iov) {
     const std::lock_guard lock(mutex_);
     if (record->kind == Iov::Kind::unused || record->id != id_of(iov)) return;
     if (record->kind == Iov::Kind::wrapped && --record->uses > 0) return;
-    owner = record->kind == Iov::Kind::created && record->fork_generation == fork_generation_;
+    owner = record->kind == Iov::Kind::created && record->gpu < 0 &&
+            record->fork_generation == fork_generation_;
     link = record->link;
     memory = std::move(record->memory);
     registrations = retire(*record);
@@ -286,6 +298,7 @@ void Iovs::inherit() {
   ++fork_generation_;
   for (Iov& iov : records_) {
     iov.current.store(nullptr, std::memory_order_relaxed);
+    iov.published = nullptr;
     // The handles are the parent's; using or releasing them would talk over its sockets.
     (void)iov.registrations.release();
   }

@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -40,8 +41,10 @@ struct Iov {
   std::string mount;
   std::string link;  // empty for a wrapped one until it is attached
   SharedMemory memory;
-  uint32_t uses = 0;             // wrapped: iovwrap calls that describe the same memory
-  uint32_t fork_generation = 0;  // of the process that made it
+  uint32_t uses = 0;                     // wrapped: iovwrap calls that describe the same memory
+  uint32_t fork_generation = 0;          // of the process that made it
+  int gpu = -1;                          // whose memory it is; -1: host memory
+  penstock_region* published = nullptr;  // GPU memory: what shows it to others, until unlinked
   std::unique_ptr<Registration> registrations;
   // The newest of `registrations`. Release in attach() pairs with the acquire in region_for().
   std::atomic<const Registration*> current{nullptr};
@@ -60,6 +63,15 @@ class Iovs {
             size_t block_size, int numa);
   void unlink(const hf3fs_iov& iov);
   void destroy(hf3fs_iov& iov);
+
+  // The same for GPU memory: device_iovs.cc.
+  int create_device(hf3fs_iov& iov, const std::string& mount, size_t size, int gpu);
+  int open_device(hf3fs_iov& iov, const Uuid& id, const std::string& mount, size_t size, int gpu);
+  int wrap_device(hf3fs_iov& iov, void* base, const Uuid& id, const std::string& mount, size_t size,
+                  int gpu);
+  int sync(const hf3fs_iov& iov, int direction);
+  // -1: host memory, or no iov.
+  int gpu_of(const hf3fs_iov& iov);
 
   // Where an operation on [ptr, ptr + length) goes. Without a lock for an iov that the session
   // knows.
@@ -106,12 +118,20 @@ class Iovs {
   Iov& take_record();
   Iov* find_wrapped(const Uuid& id, const uint8_t* base, size_t size);
   int attach_locked(Iov& iov, Session& session);
+  int register_host(Iov& iov, Session& session, Registration& registration);
+  int register_device(Iov& iov, Session& session, Registration& registration);
+  Iov* find_record(const hf3fs_iov& iov);
+  Iov* find_same_wrapped(const Iov& wanted);
+  Iov& keep_device(const Iov& facts, std::unique_ptr<Registration> registration);
   std::unique_ptr<Registration> retire(Iov& iov);
   void collect_stale(std::vector<std::unique_ptr<Registration>>& ended);
 
   // Registers the iov with the session; sets `record` and `known` when that is done.
   int attach(const hf3fs_iov& iov, Session& session, Iov*& record, const Registration*& known);
   int register_in_mount(Iov& iov);
+  // Makes a region in the mount's session; what `make` returns is the result.
+  using MakeRegion = std::function<int(Session& session, penstock_region** region)>;
+  int make_in_mount(const std::string& mount, const MakeRegion& make, Registration& registration);
 
   Sessions& sessions_;
   std::once_flag cleaned_;
@@ -122,6 +142,10 @@ class Iovs {
   size_t stale_cursor_ = 0;
   uint32_t fork_generation_ = 0;
 };
+
+// What callers see of an iov.
+void fill(hf3fs_iov& iov, Iov& record, int numa);
+Uuid id_of(const hf3fs_iov& iov);
 
 // Gives up what a retired iov was registered with; waits for I/O. Call it without a lock.
 void release_registrations(std::unique_ptr<Registration> newest);

@@ -185,6 +185,65 @@ TEST_F(MoverTest, wrong_bit_on_the_link_ends_the_operation) {
   expect_bytes(0, kMiB, 0);
 }
 
+TEST_F(MoverTest, bytes_that_the_source_did_not_verify_are_read_again_with_care) {
+  source_.wrong_bits[200'000] = 1;
+  EXPECT_TRUE(read(100, kMiB, 0).ok());
+  expect_bytes(100, kMiB, 0);
+  EXPECT_EQ(source_.wrong_bits[200'000], 0U);
+}
+
+TEST_F(MoverTest, wrong_bit_on_the_disk_ends_the_operation_as_the_source_says) {
+  source_.wrong_bits[200'000] = 2;
+  EXPECT_EQ(read(0, kMiB, 0), Code::corrupt);
+  EXPECT_EQ(source_.wrong_bits[200'000], 0U);
+  EXPECT_TRUE(read(kMiB, kMiB, 0).ok());
+}
+
+TEST_F(MoverTest, source_may_verify_by_itself) {
+  source_.tells_checksums = false;
+  EXPECT_TRUE(read(4095, 3 * kMiB, 7).ok());
+  expect_bytes(4095, 3 * kMiB, 7);
+  devices_.faults.flip_permille = 1000;
+  EXPECT_EQ(read(0, kMiB, 0), Code::corrupt);
+}
+
+TEST_F(MoverTest, without_kernels_the_caller_is_told_the_checksum) {
+  const auto& bytes = source_.file(1);
+  for (const bool cached : {false, true}) {
+    if (cached) keep_all();
+    for (const auto& [offset, length] :
+         std::vector<std::pair<uint64_t, uint64_t>>{{0, 4096},
+                                                    {1, 1},
+                                                    {4095, 2},
+                                                    {100, 5 * kMiB + 3},
+                                                    {kFileBytes - 3 * kMiB, 4 * kMiB}}) {
+      TransferOp op;
+      op.file = 1;
+      op.offset = offset;
+      op.memory = at(3, length);
+      op.without_kernels = true;
+      start(op);
+      finish();
+      EXPECT_TRUE(op.status.ok());
+      EXPECT_EQ(op.transferred, std::min(length, kFileBytes - offset));
+      EXPECT_EQ(op.crc32c, crc32c(Bytes(bytes).subspan(offset, op.transferred)));
+      EXPECT_EQ(op.route, cached ? Route::device_cache : Route::device_slots);
+    }
+  }
+  // Nothing of ours looks at what landed.
+  devices_.faults.flip_permille = 1000;
+  TransferOp op;
+  op.file = 1;
+  op.memory = at(0, kMiB);
+  op.without_kernels = true;
+  start(op);
+  finish();
+  EXPECT_TRUE(op.status.ok());
+  std::vector<std::byte> landed(kMiB);
+  devices_.peek(span_.data, landed);
+  EXPECT_NE(crc32c(landed), op.crc32c);
+}
+
 TEST_F(MoverTest, error_of_the_source_ends_the_operation_with_what_came_before) {
   source_.faults.error_permille = 300;
   int failures = 0;
@@ -297,6 +356,8 @@ TEST_P(MoverSimulation, random_operations_bring_the_files_bytes) {
   engine::Random& random = world_.random();
   if (world_.buggify("replace", 500)) source_.faults.replace_permille = 300;
   if (world_.buggify("errors", 300)) source_.faults.error_permille = 10;
+  source_.tells_checksums = !world_.buggify("verifies", 300);
+  for (int k = 0; k < 20; ++k) source_.wrong_bits[random.below(kFileBytes)] = 1;
   if (world_.buggify("engine", 500)) {
     make_mover({.slots = slots_, .costs = {.engine_seconds_per_copy = 1e-7}});
   }
@@ -315,6 +376,7 @@ TEST_P(MoverSimulation, random_operations_bring_the_files_bytes) {
     one.op.offset = random.below(kFileBytes + 10'000);
     one.to = to;
     one.op.memory = at(to, length);
+    one.op.without_kernels = random.chance(1, 5);
     to += length;
     if (random.chance(1, 20)) one.op.deadline = loop_.now() + std::chrono::microseconds(300);
     for (int k = 0; k < 3; ++k) source_.keep(1, random.below(kFileBytes / SimSource::kExtent + 1));
@@ -341,13 +403,17 @@ TEST_P(MoverSimulation, random_operations_bring_the_files_bytes) {
       EXPECT_EQ(one.op.transferred, whole);
     } else {
       const Code code = one.op.status.code();
-      EXPECT_TRUE(code == Code::io_error || code == Code::cancelled || code == Code::timed_out)
+      EXPECT_TRUE(code == Code::io_error || code == Code::cancelled || code == Code::timed_out ||
+                  code == Code::corrupt)
           << one.op.status.name();
     }
     std::vector<std::byte> got(one.op.transferred);
     devices_.peek(span_.data + one.to, got);
     ASSERT_LE(got.size(), whole);
     ASSERT_TRUE(std::equal(got.begin(), got.end(), bytes.data() + one.op.offset));
+    if (one.op.without_kernels && one.op.status.ok()) {
+      ASSERT_EQ(one.op.crc32c, crc32c(got));
+    }
   }
 }
 

@@ -114,6 +114,71 @@ TEST_F(TransfersTest, what_nobody_waits_for_ends_all_the_same) {
   for (const Transfer& one : all) EXPECT_TRUE(is_there(one));
 }
 
+// Submits a copy and waits for its end.
+void run_peer(Transfers& transfers, PeerTransfer& copy) {
+  std::atomic<bool> done{false};
+  copy.owner = &done;
+  copy.ended = [](PeerTransfer& ended) {
+    auto& flag = ended.owner_as<std::atomic<bool>>();
+    flag.store(true);
+    flag.notify_one();
+  };
+  transfers.submit(copy);
+  done.wait(false);
+  transfers.settle();
+}
+
+TEST_F(TransfersTest, bytes_go_from_device_to_device) {
+  const DeviceSpan other = *devices_.allocate(engine::DeviceId(1), 2 * kMiB);
+  std::vector<std::byte> content(kMiB + 3);
+  for (size_t i = 0; i < content.size(); ++i) content[i] = static_cast<std::byte>(mix64(i));
+  devices_.poke(span_.data + 5, content);
+  PeerTransfer copy;
+  copy.from = {span_.device, span_.data + 5, content.size(), span_.allocation};
+  copy.to = {other.device, other.data + 77, content.size(), other.allocation};
+  run_peer(*transfers_, copy);
+  EXPECT_TRUE(copy.status.ok()) << copy.status.name();
+  std::vector<std::byte> got(content.size());
+  devices_.peek(other.data + 77, got);
+  EXPECT_EQ(got, content);
+}
+
+TEST_F(TransfersTest, copy_between_devices_needs_both_allocations_and_both_devices) {
+  const DeviceSpan other = *devices_.allocate(engine::DeviceId(1), kMiB);
+  const auto copy = [&](DeviceSpan from, DeviceSpan to) {
+    from.length = to.length = 4096;
+    PeerTransfer one;
+    one.from = from;
+    one.to = to;
+    run_peer(*transfers_, one);
+    return one.status;
+  };
+  EXPECT_TRUE(copy(span_, other).ok());
+  DeviceSpan wrong = other;
+  wrong.device = engine::DeviceId(0);
+  EXPECT_EQ(copy(span_, wrong), Code::invalid_argument);
+  ASSERT_TRUE(devices_.release(other).ok());
+  EXPECT_EQ(copy(span_, other), Code::invalid_argument);
+  EXPECT_EQ(copy(other, span_), Code::invalid_argument);
+  const DeviceSpan last = *devices_.allocate(engine::DeviceId(1), kMiB);
+  devices_.lose(engine::DeviceId(1));
+  EXPECT_EQ(copy(span_, last), Code::io_error);
+}
+
+TEST_F(TransfersTest, end_waits_for_copies_between_devices) {
+  const DeviceSpan other = *devices_.allocate(engine::DeviceId(1), kMiB);
+  devices_.faults.delay_min = devices_.faults.delay_max = std::chrono::milliseconds(5);
+  std::atomic<bool> ended{false};
+  PeerTransfer copy;
+  copy.from = {span_.device, span_.data, kMiB, span_.allocation};
+  copy.to = other;
+  copy.owner = &ended;
+  copy.ended = [](PeerTransfer& one) { one.owner_as<std::atomic<bool>>() = true; };
+  transfers_->submit(copy);
+  transfers_.reset();
+  EXPECT_TRUE(ended);
+}
+
 TEST_F(TransfersTest, end_cancels_what_is_under_way) {
   devices_.faults.delay_min = devices_.faults.delay_max = std::chrono::milliseconds(3);
   std::deque<Transfer> all(20);
@@ -126,6 +191,40 @@ TEST_F(TransfersTest, end_cancels_what_is_under_way) {
   }
   transfers_.reset();
   EXPECT_EQ(ended, 20);
+}
+
+TEST_F(TransfersTest, copies_of_others_go_both_ways_beside_transfers) {
+  const MutableBytes memory = SimSource::map(kMiB);
+  ASSERT_TRUE(devices_.pin(memory, false));
+  for (size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<std::byte>(i / 5);
+  const auto copy = [&](engine::CopyDirection direction) {
+    std::byte* const sides[] = {memory.data(), span_.data + 8 * kMiB};
+    const bool to_device = direction == engine::CopyDirection::to_device;
+    const engine::CopyPiece piece{sides[to_device ? 0 : 1], sides[to_device ? 1 : 0], kMiB};
+    engine::CopyOp op;
+    op.device = span_.device;
+    op.direction = direction;
+    op.pieces = {&piece, 1};
+    op.allocation = span_.allocation;
+    transfers_->run(op);
+    return op.status;
+  };
+  Transfer transfer;
+  std::thread other([&] {
+    set_up(transfer, 0, 4 * kMiB, 0);
+    transfers_->run(transfer);
+  });
+  const std::vector<std::byte> before(memory.begin(), memory.end());
+  EXPECT_TRUE(copy(engine::CopyDirection::to_device).ok());
+  std::fill(memory.begin(), memory.end(), std::byte{0});
+  EXPECT_TRUE(copy(engine::CopyDirection::from_device).ok());
+  EXPECT_TRUE(std::equal(before.begin(), before.end(), memory.begin()));
+  other.join();
+  EXPECT_TRUE(is_there(transfer));
+  devices_.lose(span_.device);
+  EXPECT_EQ(copy(engine::CopyDirection::to_device), Code::peer_gone);
+  devices_.unpin(memory);
+  ::munmap(memory.data(), memory.size());
 }
 
 }  // namespace

@@ -326,6 +326,24 @@ TEST_P(DeviceMemoryConformance, imported_memory_is_the_exported_one) {
   EXPECT_FALSE(memory_->import_handle(*handle));
 }
 
+TEST_P(DeviceMemoryConformance, a_part_that_was_exported_is_imported_as_that_part) {
+  const DeviceSpan span = allocate(3 * kMiB);
+  const Result<DeviceSpan> part = memory_->find(span.data + kMiB + 512, 64 * kKiB);
+  ASSERT_TRUE(part);
+  const Outcome<engine::DeviceHandle> handle = memory_->export_handle(*part);
+  ASSERT_TRUE(handle) << handle.error().message;
+  const Outcome<DeviceSpan> again = memory_->import_handle(*handle);
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->length, 64 * kKiB);
+  fill_host(64 * kKiB);
+  ASSERT_TRUE(put(host_.data(), part->data, 64 * kKiB).ok());
+  std::byte* const back = host_.data() + kMiB;
+  ASSERT_TRUE(get(again->data, back, 64 * kKiB).ok());
+  EXPECT_EQ(std::memcmp(back, host_.data(), 64 * kKiB), 0);
+  EXPECT_TRUE(memory_->release(*again).ok());
+  EXPECT_TRUE(memory_->release(span).ok());
+}
+
 TEST_P(DeviceMemoryConformance, pinning_twice_is_refused) {
   const Outcome<void> again = memory_->pin(host_, false);
   ASSERT_FALSE(again);

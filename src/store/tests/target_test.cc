@@ -303,6 +303,30 @@ TEST(Target, answers_a_flipped_bit_with_corrupt_and_goes_on) {
   log::set_level(log::Level::warning);
 }
 
+TEST(Target, leaves_verifying_to_whoever_asks_for_checksums) {
+  Rig rig;
+  ASSERT_TRUE(rig.begin());
+  auto bytes = pattern(5 * kBlockBytes, 4);
+  ASSERT_TRUE(rig.write(kChunk, kBlockBytes, bytes).ok());
+  const CachedMap* const map = rig.core().index.find({kChunk, 0});
+  ASSERT_NE(map, nullptr);
+  rig.platter.flip_bit("/target/data-0000", map->blocks[3].physical * kBlockBytes + 17, 2);
+  std::vector<std::byte> memory(7 * kBlockBytes);
+  uint32_t checksums[7] = {};
+  ReadOp op;
+  op.chunk = kChunk;
+  op.destination = {memory.data(), memory.size(), engine::kNoBuffer, engine::MemoryKind::host};
+  op.checksums = checksums;
+  ASSERT_TRUE(rig.run(op).ok());
+  for (size_t i = 0; i < 7; ++i) {
+    const bool good = crc32c(Bytes(memory).subspan(i * kBlockBytes, kBlockBytes)) == checksums[i];
+    EXPECT_EQ(good, i != 3) << i;
+  }
+  // A block of which only a part is wanted is nobody else's to verify.
+  op.destination.length = 4 * kBlockBytes - 1;
+  EXPECT_EQ(rig.run(op).code(), Code::corrupt);
+}
+
 TEST(Target, survives_a_bit_that_flips_on_the_way_once) {
   Rig rig;
   ASSERT_TRUE(rig.begin());

@@ -54,6 +54,7 @@ TEST(SessionRequest, keeps_the_kind_of_every_message) {
       if (auto* m = std::get_if<RegisterRegion>(&body)) m->size = 1;
       if (auto* m = std::get_if<AttachRegion>(&body)) m->name = "x";
       if (auto* m = std::get_if<CreateRing>(&body)) m->size = 1;
+      if (auto* m = std::get_if<PublishDevice>(&body)) m->handle = {"x", 1, {}, false};
       const auto back = round_trip(body);
       ASSERT_TRUE(back) << "alternative " << J + 1;
       EXPECT_EQ(back->body.index(), J + 1);
@@ -79,6 +80,34 @@ TEST(SessionRequest, is_refused_outside_the_limits) {
   EXPECT_FALSE(round_trip(OpenPath{0, "/", kOpenRead, 010000}));
   EXPECT_FALSE(round_trip(Reopen{0, std::string(257, 'x')}));
   EXPECT_FALSE(round_trip(MakeDirectory{"/", 010000}));
+  EXPECT_FALSE(round_trip(PublishDevice{{}, {"", 1, {}, false}}));
+  EXPECT_FALSE(round_trip(PublishDevice{{}, {std::string(129, 'x'), 1, {}, false}}));
+  EXPECT_FALSE(round_trip(PublishDevice{{}, {"x", 0, {}, false}}));
+  EXPECT_FALSE(round_trip(PublishDevice{{}, {"x", kRegionBytesMax + 1, {}, false}}));
+  EXPECT_TRUE(round_trip(PublishDevice{{}, {std::string(128, 'x'), kRegionBytesMax, {}, true}}));
+}
+
+TEST(SessionRequest, publishes_a_handle_with_or_without_a_descriptor) {
+  const DeviceMemoryId id{1, 2, 255};
+  const auto back = round_trip(PublishDevice{id, {std::string("a\0b", 3), 4096, {7, 200}, true}});
+  ASSERT_TRUE(back);
+  const auto& m = std::get<PublishDevice>(back->body);
+  EXPECT_EQ(m.id, id);
+  EXPECT_EQ(m.handle.bytes, std::string("a\0b", 3));
+  EXPECT_EQ(m.handle.size, 4096u);
+  EXPECT_EQ(m.handle.gpu[1], 200);
+  EXPECT_EQ(descriptors_of(back->body), 1u);
+  EXPECT_EQ(descriptors_of(round_trip(PublishDevice{id, {"x", 1, {}, false}})->body), 0u);
+  EXPECT_EQ(std::get<OpenDevice>(round_trip(OpenDevice{id})->body).id, id);
+
+  // An id that is too short: the same message with its last byte, of the id, cut off.
+  std::string shorter = *encode(Request{1, OpenDevice{id}});
+  ASSERT_EQ(shorter[4], 18) << "the length of the body";
+  ASSERT_EQ(shorter[6], 16) << "the length of the id";
+  --shorter[4];
+  --shorter[6];
+  shorter.pop_back();
+  EXPECT_FALSE(decode_request(bytes_of(shorter)));
 }
 
 TEST(SessionRequest, is_refused_when_it_is_no_message) {
@@ -139,6 +168,14 @@ TEST(SessionReply, keeps_status_text_and_body) {
   EXPECT_EQ(std::get<Mapping>(back->body).size, 1ull << 30);
   EXPECT_EQ(descriptors_of(back->body), 1u);
   EXPECT_EQ(descriptors_of(ReplyBody(Page{})), 0u);
+
+  const DeviceHandle handle{"xyz", 4096, {9}, true};
+  back = decode_reply(bytes_of(*encode(Reply{1, {}, "", handle})));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(std::get<DeviceHandle>(back->body).bytes, "xyz");
+  EXPECT_EQ(std::get<DeviceHandle>(back->body).gpu, handle.gpu);
+  EXPECT_EQ(descriptors_of(back->body), 1u);
+  EXPECT_FALSE(decode_reply(bytes_of(*encode(Reply{1, {}, "", DeviceHandle{"", 1, {}, false}}))));
 }
 
 TEST(SessionReply, holds_a_page_as_full_as_page_bytes_allow) {

@@ -55,6 +55,10 @@ struct IoOp : engine::Op {
   IoKind kind = IoKind::read;
   bool durable = false;       // writes
   bool refuse_holes = false;  // reads: no_data instead of zeros
+  // Reads from a block's first byte on, whose bytes are verified where they are going: the CRC-32C
+  // of each block, 4 bytes for each that the range touches. Those that are read in full are not
+  // verified here; what stands for others, and behind the end of the file, means nothing.
+  engine::MemoryRef checksums = {};
   uint64_t offset = 0;
   engine::MemoryRef memory;  // up to limits::kIoBytesMax
   engine::Time deadline = engine::kNever;

@@ -31,6 +31,39 @@ TEST_F(Cufile, file_bytes_arrive_and_leave_at_every_alignment) {
   }
 }
 
+TEST_F(Cufile, write_has_what_the_default_stream_was_given_before) {
+  const UniqueFd fd = make_file("a");
+  const CUfileHandle_t handle = handle_of(fd.get());
+  const Content late = content(0, 5000, 9);
+  const auto fill_late = [&] {
+    devices_.enqueue(nullptr, [&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      devices_.poke(gpu_, late);
+    });
+  };
+  fill_late();
+  ASSERT_EQ(cuFileWrite(handle, gpu_, 5000, 0, 0), 5000);
+  EXPECT_EQ(file_bytes("a", 0, 5000), late);
+  devices_.poke(gpu_, Content(5000));
+  fill_late();
+  CUfileBatchHandle_t batch = nullptr;
+  ASSERT_EQ(cuFileBatchIOSetUp(&batch, 1).err, CU_FILE_SUCCESS);
+  CUfileIOParams_t write{};
+  write.mode = CUFILE_BATCH;
+  write.fh = handle;
+  write.opcode = CUFILE_WRITE;
+  write.u.batch.devPtr_base = gpu_;
+  write.u.batch.file_offset = 20'000;
+  write.u.batch.size = 5000;
+  ASSERT_EQ(cuFileBatchIOSubmit(batch, 1, &write, 0).err, CU_FILE_SUCCESS);
+  unsigned count = 1;
+  CUfileIOEvents_t event{};
+  ASSERT_EQ(cuFileBatchIOGetStatus(batch, 1, &count, &event, nullptr).err, CU_FILE_SUCCESS);
+  EXPECT_EQ(event.ret, 5000U);
+  EXPECT_EQ(file_bytes("a", 20'000, 5000), late);
+  cuFileBatchIODestroy(batch);
+}
+
 TEST_F(Cufile, host_memory_works_registered_or_not) {
   const UniqueFd fd = make_file("a");
   const CUfileHandle_t handle = handle_of(fd.get());

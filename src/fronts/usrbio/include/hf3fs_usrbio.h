@@ -10,7 +10,8 @@
  *
  * Threads: one thread at a time prepares and submits on a ring, and one at a time, the same or
  * another, waits on it. All other calls may be made from any thread. After fork() the child may use
- * the iovs and registered descriptors it has inherited, and makes rings of its own.
+ * the iovs (but for GPU memory) and registered descriptors it has inherited, and makes rings of its
+ * own.
  */
 #ifndef HF3FS_USRBIO_H
 #define HF3FS_USRBIO_H
@@ -102,6 +103,65 @@ void hf3fs_iovdestroy(struct hf3fs_iov* iov);
 int hf3fs_iovwrap(struct hf3fs_iov* iov, void* base, const uint8_t id[16],
                   const char* hf3fs_mount_point, size_t size, size_t block_size, int numa);
 
+/* ---- GPU memory -------------------------------------------------------------------------------
+ *
+ * An iov may be memory of a GPU: `base` is then a device address, which no processor may follow,
+ * and `numa` the GPU, as CUDA's device ordinal in the calling process. Device and host iovs may be
+ * mixed in one ring, and everything about rings is the same for both. It is published through the
+ * node's agent, for processes of the same user, and has no link in 3fs-virt/iovs. It has no blocks:
+ * `block_size` is 0. A child of fork() cannot use it, as CUDA does not survive a fork.
+ *
+ * Nothing ever goes to host memory instead. Of all three calls that fill an iov:
+ *   -EOPNOTSUPP  a build without CUDA, or no driver, or one that is too old
+ *   -ENODEV      this process sees no such GPU
+ *   -EINVAL      a size of 0, a block size, a null pointer, an impossible mount
+ *   -ENOENT      there is no such mount
+ */
+
+enum hf3fs_mem_type {
+  HF3FS_MEM_HOST = 0,
+  HF3FS_MEM_DEVICE = 1,
+  HF3FS_MEM_MANAGED = 2 /* never told: managed memory cannot be registered */
+};
+
+/* Whether this process sees a GPU, and how many. */
+bool hf3fs_gdr_available(void);
+int hf3fs_gdr_device_count(void);
+
+/* Allocates GPU memory and publishes it under a new id. -ENOMEM: the GPU has not so much left;
+   -EAGAIN: too much is published (256 iovs of a process and mount). */
+int hf3fs_iovcreate_device(struct hf3fs_iov* iov, const char* hf3fs_mount_point, size_t size,
+                           size_t block_size, int device_id);
+
+/* Maps GPU memory that another process of the same user has published. It stays, also when that
+   process ends, until hf3fs_iovdestroy(). -ENOENT: no such id; -EACCES: somebody else's; -EINVAL:
+   it is smaller than `size`, or of another GPU. */
+int hf3fs_iovopen_device(struct hf3fs_iov* iov, const uint8_t id[16], const char* hf3fs_mount_point,
+                         size_t size, size_t block_size, int device_id);
+
+/* Registers GPU memory of the caller's, any part of an allocation of any allocator, and publishes
+   it under the caller's id. Memory that cannot be shared (CUDA's stream-ordered pools) is usable
+   here all the same, and nobody finds the id. -EINVAL: not memory of that GPU, managed memory, or
+   not all of one allocation; -EEXIST: this user has published other memory under the id. */
+int hf3fs_iovwrap_device(struct hf3fs_iov* iov, void* device_ptr, const uint8_t id[16],
+                         const char* hf3fs_mount_point, size_t size, size_t block_size,
+                         int device_id);
+
+/* hf3fs_iovunlink() ends that others can open what was created or wrapped here. hf3fs_iovdestroy()
+   does so too, waits for submitted I/O and frees what was created, unmaps what was opened, and
+   leaves wrapped memory alone. */
+
+/* Orders the GPU's work with I/O. Direction 0, before a write is submitted: returns when the
+   default streams of the iov's GPU have done what they were given; work in other streams is the
+   caller's to wait for. Direction 1, after a read has completed: its bytes are there already, for
+   whatever is given to the GPU from then on. Nothing to do for host memory. -EINVAL: another
+   direction, or no iov. */
+int hf3fs_iovsync(const struct hf3fs_iov* iov, int direction);
+
+enum hf3fs_mem_type hf3fs_iov_mem_type(const struct hf3fs_iov* iov);
+/* -1: host memory. */
+int hf3fs_iov_device_id(const struct hf3fs_iov* iov);
+
 /* ---- rings ------------------------------------------------------------------------------------
  */
 
@@ -165,6 +225,7 @@ int hf3fs_punchhole(int fd, int n, const size_t* start, const size_t* end, size_
      -EBADF   the descriptor is not registered, or of another mount than the ring
      -EACCES  it was not opened for that direction
      -EAGAIN  the ring is full
+     -EOPNOTSUPP  GPU memory in a ring that forbids holes
      others   a wrapped iov that cannot be attached, or the agent is gone */
 int hf3fs_prep_io(const struct hf3fs_ior* ior, const struct hf3fs_iov* iov, bool read, void* ptr,
                   int fd, size_t off, uint64_t len, const void* userdata);

@@ -18,10 +18,28 @@ _Static_assert(offsetof(struct hf3fs_ior, flags) == 592, "ior.flags");
 _Static_assert(offsetof(struct hf3fs_cqe, userdata) == 16, "cqe.userdata");
 _Static_assert(HF3FS_IOR_ALLOW_READ_UNCOMMITTED == 1, "flag");
 _Static_assert(HF3FS_IOR_FORBID_READ_HOLES == 2, "flag");
+_Static_assert(HF3FS_MEM_HOST == 0, "memory type");
+_Static_assert(HF3FS_MEM_DEVICE == 1, "memory type");
+_Static_assert(HF3FS_MEM_MANAGED == 2, "memory type");
+_Static_assert(sizeof(enum hf3fs_mem_type) == 4, "memory type");
 _Static_assert(HF3FS_SUPER_MAGIC == 0x8f3f5fffU, "magic");
 
-/* The line of the first fault, or 0. */
+/* The signatures that programs were compiled against. */
+bool (*const gdr_available)(void) = hf3fs_gdr_available;
+int (*const gdr_device_count)(void) = hf3fs_gdr_device_count;
+int (*const iovcreate_device)(struct hf3fs_iov*, const char*, size_t, size_t,
+                              int) = hf3fs_iovcreate_device;
+int (*const iovopen_device)(struct hf3fs_iov*, const uint8_t[16], const char*, size_t, size_t,
+                            int) = hf3fs_iovopen_device;
+int (*const iovwrap_device)(struct hf3fs_iov*, void*, const uint8_t[16], const char*, size_t,
+                            size_t, int) = hf3fs_iovwrap_device;
+int (*const iovsync)(const struct hf3fs_iov*, int) = hf3fs_iovsync;
+enum hf3fs_mem_type (*const iov_mem_type)(const struct hf3fs_iov*) = hf3fs_iov_mem_type;
+int (*const iov_device_id)(const struct hf3fs_iov*) = hf3fs_iov_device_id;
+
+/* Each returns the line of the first fault, or 0. */
 int check_calls_without_a_mount(void);
+int check_calls_without_a_gpu(void);
 
 #define CHECK(condition)               \
   do {                                 \
@@ -103,5 +121,43 @@ int check_calls_without_a_mount(void) {
   CHECK(hf3fs_punchhole(0, 0, NULL, NULL, 0) == EBADF);
   CHECK(hf3fs_punchhole(0, 1, NULL, NULL, 0) == EINVAL);
   CHECK(hf3fs_punchhole(0, -1, NULL, NULL, 0) == EINVAL);
+  return 0;
+}
+
+int check_calls_without_a_gpu(void) {
+  struct hf3fs_iov iov;
+  uint8_t id[16] = {2};
+  uint8_t memory[64] = {0};
+  memset(&iov, 0x5a, sizeof(iov));
+  CHECK(!hf3fs_gdr_available());
+  CHECK(hf3fs_gdr_device_count() == 0);
+
+  CHECK(hf3fs_iovcreate_device(&iov, "/no/such/mount", 4096, 0, 0) == -EOPNOTSUPP);
+  CHECK(iov.iovh == NULL && iov.base == NULL);
+  hf3fs_iovdestroy(&iov); /* harmless */
+  CHECK(hf3fs_iovcreate_device(NULL, "/m", 4096, 0, 0) == -EINVAL);
+  CHECK(hf3fs_iovcreate_device(&iov, NULL, 4096, 0, 0) == -EINVAL);
+  CHECK(hf3fs_iovcreate_device(&iov, "", 4096, 0, 0) == -EINVAL);
+  CHECK(hf3fs_iovcreate_device(&iov, "/m", 0, 0, 0) == -EINVAL);
+  CHECK(hf3fs_iovcreate_device(&iov, "/m", 4096, 4096, 0) == -EINVAL);
+  CHECK(hf3fs_iovopen_device(&iov, id, "/m", 4096, 0, 0) == -EOPNOTSUPP);
+  CHECK(hf3fs_iovopen_device(&iov, NULL, "/m", 4096, 0, 0) == -EINVAL);
+  CHECK(hf3fs_iovopen_device(NULL, id, "/m", 4096, 0, 0) == -EINVAL);
+  CHECK(hf3fs_iovopen_device(&iov, id, "/m", 4096, 512, 0) == -EINVAL);
+  CHECK(hf3fs_iovwrap_device(&iov, memory, id, "/m", sizeof(memory), 0, 0) == -EOPNOTSUPP);
+  CHECK(hf3fs_iovwrap_device(&iov, NULL, id, "/m", sizeof(memory), 0, 0) == -EINVAL);
+  CHECK(hf3fs_iovwrap_device(&iov, memory, NULL, "/m", sizeof(memory), 0, 0) == -EINVAL);
+  CHECK(hf3fs_iovwrap_device(&iov, memory, id, "/m", 0, 0, 0) == -EINVAL);
+  CHECK(hf3fs_iovwrap_device(NULL, memory, id, "/m", sizeof(memory), 0, 0) == -EINVAL);
+
+  CHECK(hf3fs_iovsync(NULL, 0) == -EINVAL);
+  CHECK(hf3fs_iovsync(&iov, 0) == -EINVAL);
+  CHECK(hf3fs_iov_device_id(NULL) == -1 && hf3fs_iov_device_id(&iov) == -1);
+  CHECK(hf3fs_iov_mem_type(NULL) == HF3FS_MEM_HOST);
+  CHECK(hf3fs_iovwrap(&iov, memory, id, "/no/such/mount", sizeof(memory), 0, 3) == 0);
+  CHECK(hf3fs_iov_mem_type(&iov) == HF3FS_MEM_HOST && hf3fs_iov_device_id(&iov) == -1);
+  CHECK(hf3fs_iovsync(&iov, 0) == 0 && hf3fs_iovsync(&iov, 1) == 0);
+  CHECK(hf3fs_iovsync(&iov, 2) == -EINVAL && hf3fs_iovsync(&iov, -1) == -EINVAL);
+  hf3fs_iovdestroy(&iov);
   return 0;
 }

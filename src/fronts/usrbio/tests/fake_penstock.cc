@@ -85,6 +85,47 @@ int penstock_region_release(penstock_region* region) {
   return 0;
 }
 
+// There is no GPU: what needs one is tested with a real agent and simulated GPUs.
+int penstock_gpu_count(void) {
+  return -ENOENT;
+}
+
+int penstock_region_create_device(penstock_session*, int, size_t, penstock_region**) {
+  return -ENOENT;
+}
+
+int penstock_region_register_device(penstock_session*, void*, size_t, penstock_region**) {
+  return -ENOENT;
+}
+
+int penstock_region_publish(penstock_region*, const unsigned char*) {
+  return -EINVAL;
+}
+
+int penstock_region_unpublish(penstock_region*) {
+  return -EINVAL;
+}
+
+int penstock_region_open(penstock_session*, const unsigned char*, penstock_region**) {
+  return -ENOENT;
+}
+
+int penstock_region_settle(const penstock_region*) {
+  return 0;
+}
+
+int penstock_region_gpu(const penstock_region*) {
+  return -1;
+}
+
+void* penstock_region_base(const penstock_region* region) {
+  return region->base;
+}
+
+size_t penstock_region_size(const penstock_region* region) {
+  return region->size;
+}
+
 penstock_file penstock_open_fd(penstock_session*, int) {
   return -EBADF;
 }

@@ -20,6 +20,7 @@ class Node {
   void kill();     // as the kernel does when memory is out
 
   const std::string& mount() const { return mount_; }
+  const std::string& scratch() const { return root_; }  // a directory of its own
   std::string path(const std::string& name) const { return mount_ + "/" + name; }
 
  private:

@@ -6,4 +6,5 @@
 #include "penstock/route/host_source.h"
 #include "penstock/route/local_source.h"
 #include "penstock/route/mover.h"
+#include "penstock/route/peer.h"
 #include "penstock/route/transfers.h"

@@ -28,8 +28,11 @@ inline constexpr uint32_t kWholeChunk = UINT32_MAX;
 struct ReadOp : engine::Op {
   ChunkId chunk;
   uint32_t offset = 0;
-  engine::MemoryRef destination;              // length > 0, within the chunk size limit
-  bool refuse_holes = false;                  // no_data instead of zeros
+  engine::MemoryRef destination;  // length > 0, within the chunk size limit
+  bool refuse_holes = false;      // no_data instead of zeros
+  // For bytes that are verified further on: one for each block that the range touches, filled with
+  // the CRC-32C of its 4096 bytes. Blocks that are wanted in full are not verified here then.
+  uint32_t* checksums = nullptr;
   engine::Route route = engine::Route::none;  // out
   uint32_t bad_block = 0;                     // out with corrupt: the block's index in its chunk
 

@@ -18,9 +18,14 @@ struct Extent {
 static_assert(limits::kFileBytesMax / kExtentBytes - 1 <= UINT32_MAX);
 static_assert(limits::kBlockBytes == kBlockBytes);
 
-// Where probing for an extent begins, modulo the table's size. Part of the format.
 constexpr uint64_t hash_of(Extent extent) {
   return mix64(extent.inode.value + std::rotl(uint64_t{extent.number}, 40));
+}
+
+// Where probing for an extent begins in a table of `mask` + 1 entries: at the first of two that
+// share a cache line, so that a search seldom needs a second one. Part of the format.
+constexpr uint32_t home_of(Extent extent, uint32_t mask) {
+  return static_cast<uint32_t>(hash_of(extent)) & mask & ~uint32_t{1};
 }
 
 // Sizes of an index, as each side keeps them for itself: after opening nobody reads them from

@@ -18,7 +18,7 @@
 namespace penstock::arena {
 
 inline constexpr uint64_t kMagic = 0x414e4552414b5450ULL;  // "PTKARENA" in memory
-inline constexpr uint32_t kVersion = 1;
+inline constexpr uint32_t kVersion = 2;
 inline constexpr uint32_t kHeaderBytes = 4096;
 
 // The unit of caching: large enough for a DMA at the speed of the link, small enough for random

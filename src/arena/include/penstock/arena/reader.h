@@ -58,7 +58,7 @@ class Reader {
   bool still(const Ticket& ticket) const;
   // Starts to bring the entry into the processor's cache.
   void prefetch(Extent extent) const {
-    __builtin_prefetch(&entries_[hash_of(extent) & (geometry_.entries - 1)]);
+    __builtin_prefetch(&entries_[home_of(extent, geometry_.entries - 1)]);
   }
 
   // All slots there can be, mapped or not: to be registered with a device as one range.

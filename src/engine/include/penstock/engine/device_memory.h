@@ -106,6 +106,16 @@ class CopyLanes : public Poller {
   // When poll() will probably find something, if nothing is submitted meanwhile; a time that has
   // passed when it may be any moment. Only while busy.
   virtual Time next_look() const = 0;
+  // When one of the engines at work will probably have nothing left to do: who looks sooner keeps
+  // them busy. Not before next_look().
+  virtual Time latest_look() const = 0;
+};
+
+// What copies to a device cost: bytes a second, and seconds for each copy beside its bytes.
+struct CopyCosts {
+  double engine_bytes_per_second = 55e9;
+  double engine_seconds_per_copy = 4.5e-6;
+  double gather_bytes_per_second = 48e9;
 };
 
 // A stream of work that the program itself gives to a device, as its driver names it (CUstream);
@@ -162,6 +172,13 @@ class DeviceMemory {
   virtual void unpin(MutableBytes memory) = 0;  // no copy may be in flight on it
 
   virtual Outcome<std::unique_ptr<StreamGate>> make_gate() = 0;
+  // Returns when the device's default streams have done what they were given: a program's plain
+  // copy from memory that is not pinned, for one, may return before its bytes have arrived.
+  virtual Status settle(DeviceId device) = 0;
+
+  // As measured on this machine at the first call, which takes some milliseconds; what could not be
+  // measured is as on a machine that its makers have seen.
+  virtual CopyCosts costs(DeviceId device) = 0;
 
   // `loop` outlives the lanes; the caller adds them to it.
   virtual std::unique_ptr<CopyLanes> make_lanes(Loop& loop) = 0;

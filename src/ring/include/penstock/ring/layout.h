@@ -34,6 +34,9 @@ enum Flag : uint8_t {
   kFlagDurable = 1,      // writes: on stable storage when complete
   kFlagRefuseHoles = 2,  // reads: a hole ends the operation with -ENODATA
   kFlagLook = 4,         // fills: bring nothing in, only say what is there
+  // Reads of whole blocks to a multiple of 4096 in a region: the CRC-32C of each block comes behind
+  // the bytes, and the agent does not verify what is read in full.
+  kFlagChecksums = 8,
 };
 
 // One operation, as the application asks for it. Foreign input for the agent.

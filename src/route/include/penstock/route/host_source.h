@@ -14,9 +14,15 @@ struct HostIo : engine::Op {
   uint32_t file = 0;     // a handle of the source
   uint64_t offset = 0;   // in the file, bytes
   engine::MemoryRef memory;
+  // Reads of whole blocks, whose bytes will be verified where they are going: the source need not
+  // verify them, if it tells their checksums instead. Behind the memory is room for those.
+  bool wants_checksums = false;
   engine::Time deadline = engine::kNever;     // the source ends it then, or soon after
   uint64_t transferred = 0;                   // out; less than asked only at the end of the file
   engine::Route route = engine::Route::none;  // out
+  // Out, if they were wanted: the CRC-32C of each block that was read in full; null: not known, and
+  // verified.
+  const uint32_t* checksums = nullptr;
 
   void* internal = nullptr;  // the source's
 };

@@ -1,6 +1,7 @@
 // Mover: moves file bytes to and from device memory, by the best way that there is.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -26,8 +27,13 @@ struct TransferOp : engine::Op {
   engine::Time deadline = engine::kNever;
   // Strict: this route or none; Route::none: the best one.
   engine::Route only = engine::Route::none;
+  // For memory of a kernel that waits for it and may fill the device: only copy engines are used.
+  // What was read is not verified where it landed; that is for the caller, who is told its
+  // checksum.
+  bool without_kernels = false;
 
   uint64_t transferred = 0;                   // out
+  uint32_t crc32c = 0;                        // out with without_kernels: of what was read
   engine::Route route = engine::Route::none;  // out: the worst that a part took
   uint64_t bad_offset = 0;                    // out with corrupt: in the file
 
@@ -42,24 +48,25 @@ struct TransferOp : engine::Op {
     bool running = false;
     size_t timed_index = 0;
   } progress;
+  // The same, for crc32c: what is known of parts that have landed.
+  struct PartSum {
+    uint64_t begin = 0;
+    uint64_t length = 0;
+    uint32_t crc32c = 0;
+  };
+  std::vector<PartSum> sums;
 };
 
-// What the ways cost on this machine: bytes a second, and seconds for each piece.
-struct Costs {
-  double engine_bytes_per_second = 55e9;
-  double engine_seconds_per_copy = 4.5e-6;
-  double gather_bytes_per_second = 48e9;
-
-  // Pieces of at least so many bytes go by a copy engine, smaller ones by the gather kernel.
-  uint64_t engine_bytes_min() const;
-};
+// Pieces of at least so many bytes go by a copy engine, smaller ones by the gather kernel.
+uint64_t engine_bytes_min(const engine::CopyCosts& costs);
 
 struct MoverConfig {
-  // Pinned host memory that the source can read into, page aligned; cut into slots.
+  // Pinned host memory that the source can read into, page aligned; cut into slots with room for
+  // checksums behind each.
   MutableBytes slots;
   engine::BufferId slots_buffer = engine::kNoBuffer;
-  bool verify = true;  // checksums in device memory
-  Costs costs = {};
+  bool verify = true;            // checksums in device memory
+  engine::CopyCosts costs = {};  // of devices that set_costs() says nothing of
 };
 
 // Owner thread of the loop, which polls it. Nothing may be in progress when it is destroyed.
@@ -78,7 +85,9 @@ class Mover final : public engine::Poller {
   // Copies are under way, whose end wakes nobody: poll() again by next_look().
   bool copies_in_flight() const { return lanes_->busy(); }
   engine::Time next_look() const { return lanes_->next_look(); }
+  engine::Time latest_look() const { return lanes_->latest_look(); }
   bool idle() const { return operations_ == 0; }
+  void set_costs(engine::DeviceId device, const engine::CopyCosts& costs);
   // For copies of others, which share launches with this one's; polled here.
   engine::CopyLanes& lanes() { return *lanes_; }
 
@@ -98,7 +107,10 @@ class Mover final : public engine::Poller {
   template <class Each>
   static void for_each_block(const Piece& piece, const std::byte* source, const uint32_t* checksums,
                              bool verifies, const Each& each);
-  static void add_checks(Piece& piece, const std::byte* source, const uint32_t* checksums);
+  static bool is_good_in_slot(const Piece& piece, uint64_t block);
+  void verify_later(Piece& piece, const std::byte* source, const uint32_t* checksums) const;
+  static bool may_be_the_disk(const Piece& piece);
+  static uint32_t sum_up(TransferOp& op);
   void submit_host(Piece& piece);
   void submit_copy(Piece& piece);
   void retry_by_slots(Piece& piece);
@@ -115,7 +127,7 @@ class Mover final : public engine::Poller {
   engine::Loop& loop_;
   HostSource& source_;
   const MoverConfig config_;
-  const uint64_t engine_bytes_min_;
+  std::array<uint64_t, engine::kDevicesMax> engine_bytes_min_;  // by device
   std::unique_ptr<engine::CopyLanes> lanes_;
   std::unique_ptr<Slots> slots_;
   std::vector<std::unique_ptr<Piece>> pieces_;

@@ -5,6 +5,7 @@
 // another thread; a thread of this object drives what nobody waits for, and sleeps otherwise.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -15,6 +16,7 @@
 #include "penstock/route/gatherer.h"
 #include "penstock/route/host_source.h"
 #include "penstock/route/mover.h"
+#include "penstock/route/peer.h"
 
 namespace penstock::route {
 
@@ -44,6 +46,9 @@ class Transfers final : private engine::Parker, private engine::Poller {
   // Ends what is in progress, with cancelled where it can be.
   ~Transfers() override;
 
+  // What copies to the device cost is measured, at the first call for it: some milliseconds.
+  // Without this the usual is assumed. Thread safe.
+  void learn_costs(engine::DeviceId device);
   // Thread safe. Makes progress whether somebody waits or not. Of several that are submitted
   // together the small ones go together.
   void submit(std::span<Transfer* const> transfers);
@@ -52,6 +57,15 @@ class Transfers final : private engine::Parker, private engine::Poller {
     submit({&one, 1});
   }
   void submit(ListTransfer& transfer);
+  void submit(PeerTransfer& transfer);
+  // As submit(), but the calling thread does nothing of the work: for one that keeps several of
+  // these objects busy.
+  void post(Transfer& transfer);
+  void post(ListTransfer& transfer);
+  void post(PeerTransfer& transfer);
+  // A copy between pinned memory and a device's, beside the transfers. Thread safe; returns when it
+  // has ended, with its status.
+  void run(engine::CopyOp& copy);
   // Thread safe. Returns when the transfer has ended; the calling thread drives. Nothing is
   // allocated, and no other thread is woken if all goes by copies.
   void run(Transfer& transfer);
@@ -59,25 +73,54 @@ class Transfers final : private engine::Parker, private engine::Poller {
   // ended.
   void cancel(Transfer& transfer);
   void cancel(ListTransfer& transfer);
-  // Does what can be done now, if nobody else is at it.
+  // Does what can be done now, if nobody else is at it. For threads that call it again and again
+  // while they wait: the transfers' own thread stands back meanwhile.
   void help();
+  // They have stopped to, and go to sleep.
+  void leave_alone();
   // Returns when every `ended` that had begun has returned.
-  void settle() { const std::lock_guard lock(drive_); }
+  void settle() { Turn(*this).begin(); }
 
  private:
   explicit Transfers(engine::DeviceMemory& devices);
   void loop();
+  // Whoever holds it drives.
+  class Turn {
+   public:
+    explicit Turn(Transfers& transfers) : transfers_(transfers) {}
+    ~Turn() { end(); }
+    // False at once when somebody else drives: many threads may ask again and again.
+    bool try_begin();
+    void begin();
+    void end();
+    bool held() const { return held_; }
+
+   private:
+    Transfers& transfers_;
+    bool held_ = false;
+  };
+
   void begin(Transfer& transfer);
   void begin(ListTransfer& transfer);
+  void begin(PeerTransfer& transfer);
+  bool is_allocated(const engine::DeviceSpan& span) const;
   template <class AnyTransfer>
   void hand_over(AnyTransfer& transfer);
+  template <class AnyTransfer>
+  void submit_one(AnyTransfer& transfer);
+  template <class AnyTransfer>
+  void post_one(AnyTransfer& transfer);
   void drive();
+  void drive_until(const std::atomic<bool>& done);
   void leave();
   void park(engine::Time deadline) override;
   bool poll() override { return false; }
   // False while a copy is about to end: that wakes nobody, and a sleep would last longer.
   bool prepare_sleep() override;
   void unpark() override { source_->rouse(); }
+  engine::Time rising_time() const;
+  bool stands_by() const;
+  void note_help();
 
   engine::DeviceMemory& devices_;
   MutableBytes slots_;  // pinned
@@ -86,11 +129,19 @@ class Transfers final : private engine::Parker, private engine::Poller {
   std::unique_ptr<HostSource> source_;
   std::unique_ptr<Mover> mover_;
   std::unique_ptr<Gatherer> gatherer_;
-  // Held by whoever is inside the loop. Not while its thread sleeps.
+  // Held by whoever is inside the loop. Not while its thread sleeps. Those who only try look at the
+  // hint first: it stays in everybody's cache, where attempts would take the lock's from its
+  // holder.
   std::mutex drive_;
+  std::atomic<bool> driven_{false};
+  Turn own_turn_{*this};             // the thread's
+  std::atomic<uint64_t> learnt_{0};  // devices, as bits
   std::thread thread_;
   // The thread sleeps without a deadline: copies would end unseen. Under the lock.
   bool asleep_ = false;
+  // When a waiting thread last drove, nanoseconds; a hint.
+  std::atomic<int64_t> helped_{0};
+  std::atomic<bool> copying_{false};  // a hint, of the same moment
 };
 
 }  // namespace penstock::route

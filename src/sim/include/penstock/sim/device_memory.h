@@ -5,6 +5,7 @@
 // order, and move their bytes when they complete and not before.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,13 +21,16 @@ namespace penstock::sim {
 struct SimDeviceFaults {
   engine::Duration delay_min = std::chrono::microseconds(2);
   engine::Duration delay_max = std::chrono::microseconds(100);
-  uint32_t flip_permille = 0;  // one bit of what lands is wrong
+  // One bit of what lands is wrong; not of copies between devices, which are not verified again.
+  uint32_t flip_permille = 0;
   uint32_t lose_permille = 0;  // the device is lost
 };
 
 struct SimDeviceOptions {
   uint32_t devices = 2;
   uint64_t memory_bytes = 64 * kMiB;  // of each
+  std::vector<uint64_t> peers = {};   // as DeviceFacts has them; empty: all of one another
+  uint8_t host = 1;                   // GPUs of different hosts have different UUIDs
 };
 
 class SimDeviceMemory final : public engine::DeviceMemory {
@@ -45,6 +49,8 @@ class SimDeviceMemory final : public engine::DeviceMemory {
   Outcome<void> pin(MutableBytes memory, bool read_only) override;
   void unpin(MutableBytes memory) override;
   Outcome<std::unique_ptr<engine::StreamGate>> make_gate() override;
+  Status settle(engine::DeviceId device) override;
+  engine::CopyCosts costs(engine::DeviceId) override { return {}; }
   std::unique_ptr<engine::CopyLanes> make_lanes(engine::Loop& loop) override;
 
   // A stream of a program's: a thread that does one thing after the other, in real time. It lives
@@ -58,12 +64,17 @@ class SimDeviceMemory final : public engine::DeviceMemory {
 
   // For tests. Set before lanes are made, or from the thread that polls them.
   SimDeviceFaults faults;
+  std::atomic<bool> shareable{true};  // false: no handles, as of CUDA's stream-ordered pools
   // What a kernel would see or do. The range must be allocated.
   void peek(const std::byte* address, MutableBytes out);
   void poke(std::byte* address, Bytes bytes);
+  // Where code that plays a kernel, with all liberties of one, finds what lies at the address.
+  std::byte* as_kernels_see(const std::byte* address);
   // From now on nothing works on the device any more.
   void lose(engine::DeviceId device);
   uint64_t copies() const;
+  // Of them, those between devices that do not reach each other: slow detours through host memory.
+  uint64_t detours() const;
   bool pinned(Bytes memory) const;
 
  private:
@@ -78,6 +89,7 @@ class SimDeviceMemory final : public engine::DeviceMemory {
   struct Device {
     std::byte* address = nullptr;  // what everybody sees; cannot be followed
     std::byte* bytes = nullptr;    // the same memory, for this object
+    UniqueFd memory;               // what both are mapped from
     uint64_t next = 0;  // allocations go on from here, so that addresses are not reused soon
     std::map<uint64_t, Allocation> allocations;  // by offset
     bool lost = false;
@@ -99,6 +111,7 @@ class SimDeviceMemory final : public engine::DeviceMemory {
   std::byte* reach(const engine::CopyOp& op, const std::byte* address, uint64_t length,
                    bool device_side);
   Status perform(engine::CopyOp& op);
+  void note_detour(const engine::CopyOp& op);
   Status check(engine::CopyOp& op);
   // What holds the range; null when it is not pinned.
   const Pinned* find_pinned(const std::byte* address, uint64_t length) const;
@@ -112,6 +125,7 @@ class SimDeviceMemory final : public engine::DeviceMemory {
   std::map<const std::byte*, Pinned> pinned_;
   uint64_t next_allocation_ = 1;
   uint64_t copies_ = 0;
+  uint64_t detours_ = 0;
   std::vector<std::unique_ptr<Stream>> streams_;  // the first is the default one
 };
 

@@ -19,7 +19,7 @@ namespace penstock::wire {
 static_assert(std::endian::native == std::endian::little, "structs go to the wire as they are");
 
 enum class ChunkMethod : uint16_t {
-  read = 1,       // exposure 0, access place: where the bytes go
+  read = 1,       // exposure 0, access place: where the bytes go; 1, if any: their checksums
   write = 2,      // exposure 0, access fetch: where they come from
   clear = 3,      // bytes of one chunk become zeros
   remove = 4,     // chunks of an inode are removed
@@ -30,12 +30,21 @@ enum class ChunkMethod : uint16_t {
 enum ChunkFlags : uint32_t {
   kChunkRefuseHoles = 1,  // read
   kChunkDurable = 2,      // write, clear, remove
+  kChunkChecksums = 4,    // read from a block's first byte on: exposure 1 holds 4 bytes a block
 };
+inline constexpr uint32_t kChunkReadFlags = kChunkRefuseHoles | kChunkChecksums;
+
+// What the checksums of a read of `length` bytes take.
+constexpr uint64_t checksum_bytes(uint64_t length) {
+  return (length + limits::kBlockBytes - 1) / limits::kBlockBytes * sizeof(uint32_t);
+}
 
 // In `end` of a clear: to the end of the chunk, and its valid length is forgotten beyond `begin`.
 inline constexpr uint32_t kChunkEnd = UINT32_MAX;
 
-// read, write: bytes [begin, begin + length) of a chunk; the exposure is exactly `length` long.
+// read, write: bytes [begin, begin + length) of a chunk; the exposure is exactly `length` long. A
+// read with checksums gets the CRC-32C of each block that it touches; those it has in full are not
+// verified on the way, as they will be where they are going.
 // clear: bytes [begin, end); here `length` holds the end.
 // remove: chunks with index >= chunk; begin and length are 0.
 // sync, end_query: only the inode; 0 with sync means everything.
@@ -103,7 +112,8 @@ constexpr bool is_good(ChunkMethod method, const ChunkRequest& r) {
   const bool only_inode = r.chunk == 0 && r.begin == 0 && r.length == 0 && r.flags == 0;
   switch (method) {
     case ChunkMethod::read:
-      return r.inode != 0 && is_good_range(r) && (r.flags & ~uint32_t{kChunkRefuseHoles}) == 0;
+      return r.inode != 0 && is_good_range(r) && (r.flags & ~uint32_t{kChunkReadFlags}) == 0 &&
+             ((r.flags & kChunkChecksums) == 0 || r.begin % limits::kBlockBytes == 0);
     case ChunkMethod::write:
       return r.inode != 0 && is_good_range(r) && (r.flags & ~uint32_t{kChunkDurable}) == 0;
     case ChunkMethod::clear:

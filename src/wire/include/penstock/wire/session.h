@@ -6,6 +6,7 @@
 // agent the same ids can be made again and operations resubmitted as they were.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -32,6 +33,9 @@ inline constexpr uint32_t kRegionsMax = 1024;
 inline constexpr uint32_t kRingsMax = 64;
 inline constexpr uint32_t kFilesMax = 65536;
 inline constexpr uint64_t kRegionBytesMax = kTiB;  // one region, and all of a session together
+
+// What a process needs to map another one's GPU memory, beside a descriptor.
+inline constexpr size_t kDeviceHandleBytesMax = 128;
 
 enum OpenFlag : uint32_t {
   kOpenRead = 1,
@@ -146,12 +150,34 @@ struct MapSlab {
 // Descriptor 0 is the memory of the session's touch log.
 struct KeepTouchLog {};
 
+// What GPU memory is published under; any value.
+using DeviceMemoryId = std::array<uint8_t, 16>;
+// GPU memory as another process maps it. What the bytes and the descriptor mean is between the
+// processes that use the GPU.
+struct DeviceHandle {
+  std::string bytes;              // 1 to kDeviceHandleBytesMax
+  uint64_t size = 0;              // of the memory
+  std::array<uint8_t, 16> gpu{};  // the GPU's UUID; zeros: not known
+  bool descriptor = false;        // one comes along
+};
+struct PublishDevice {
+  DeviceMemoryId id{};
+  DeviceHandle handle;
+};
+struct WithdrawDevice {
+  DeviceMemoryId id{};
+};
+struct OpenDevice {
+  DeviceMemoryId id{};
+};
+
 using RequestBody =
     std::variant<std::monostate, Hello, RegisterRegion, AttachRegion, ReleaseRegion, CreateRing,
                  DestroyRing, CancelOperation, OpenPath, OpenDescriptor, Reopen, CloseFile,
                  FileAttributes, TruncateFile, SyncFile, PathAttributes, ChangeAttributes,
                  MakeDirectory, Remove, Rename, MakeLink, MakeSymlink, ReadSymlink, ListDirectory,
-                 SyncAll, MapCache, MapSlab, KeepTouchLog>;
+                 SyncAll, MapCache, MapSlab, KeepTouchLog, PublishDevice, WithdrawDevice,
+                 OpenDevice>;
 
 struct Request {
   uint64_t id = 0;
@@ -198,7 +224,8 @@ struct Mapping {
   uint64_t size = 0;
 };
 
-using ReplyBody = std::variant<std::monostate, Welcome, Opened, Attributes, Target, Page, Mapping>;
+using ReplyBody =
+    std::variant<std::monostate, Welcome, Opened, Attributes, Target, Page, Mapping, DeviceHandle>;
 
 struct Reply {
   uint64_t id = 0;

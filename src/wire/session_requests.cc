@@ -1,13 +1,11 @@
-#include "session.pb.h"
-
-#include <cstring>
+#include "session_packet.h"
 
 #include "penstock/wire.h"
 
 namespace penstock::wire {
 namespace {
 
-// ---- requests out: one function a message, chosen by the variant ----
+// ---- out: one function a message, chosen by the variant ----
 
 void put(std::monostate, proto::Request&) {}
 void put(const Hello& m, proto::Request& out) {
@@ -133,8 +131,19 @@ void put(const MapSlab& m, proto::Request& out) {
 void put(const KeepTouchLog&, proto::Request& out) {
   out.mutable_keep_touch_log();
 }
+void put(const PublishDevice& m, proto::Request& out) {
+  auto& to = *out.mutable_publish_device();
+  to.set_id(text_of(m.id));
+  put_handle(m.handle, *to.mutable_handle());
+}
+void put(const WithdrawDevice& m, proto::Request& out) {
+  out.mutable_withdraw_device()->set_id(text_of(m.id));
+}
+void put(const OpenDevice& m, proto::Request& out) {
+  out.mutable_open_device()->set_id(text_of(m.id));
+}
 
-// ---- requests in ----
+// ---- in ----
 
 std::optional<RequestBody> take_ring_body(const proto::Request& in) {
   using B = proto::Request;
@@ -233,6 +242,32 @@ std::optional<RequestBody> take_path_body(const proto::Request& in) {
   }
 }
 
+template <class Message>
+std::optional<RequestBody> take_id_of(const std::string& from) {
+  Message m;
+  if (!take_id(from, &m.id)) return std::nullopt;
+  return m;
+}
+
+std::optional<RequestBody> take_device_body(const proto::Request& in) {
+  using B = proto::Request;
+  switch (in.body_case()) {
+    case B::kPublishDevice: {
+      PublishDevice m;
+      std::optional<DeviceHandle> handle = take_handle(in.publish_device().handle());
+      if (!handle || !take_id(in.publish_device().id(), &m.id)) return std::nullopt;
+      m.handle = std::move(*handle);
+      return m;
+    }
+    case B::kWithdrawDevice:
+      return take_id_of<WithdrawDevice>(in.withdraw_device().id());
+    case B::kOpenDevice:
+      return take_id_of<OpenDevice>(in.open_device().id());
+    default:
+      return std::nullopt;
+  }
+}
+
 // Whether what a message names is within the limits, one function for those that have any.
 struct Good {
   bool operator()(const auto&) const { return true; }
@@ -260,124 +295,15 @@ struct Good {
   bool operator()(const MakeDirectory& m) const { return m.mode <= 07777; }
 };
 
-// ---- replies ----
-
-void put(std::monostate, proto::Reply&) {}
-void put(const Welcome& m, proto::Reply& out) {
-  auto& to = *out.mutable_welcome();
-  to.set_version(m.version);
-  to.set_session(m.session);
-}
-void put(const Opened& m, proto::Reply& out) {
-  auto& to = *out.mutable_opened();
-  to.set_inode(m.inode);
-  to.set_access(m.access);
-  to.set_token(m.token);
-}
-void put(const Attributes& m, proto::Reply& out) {
-  auto& to = *out.mutable_attributes();
-  to.set_inode(m.inode);
-  to.set_type(m.type);
-  to.set_mode(m.mode);
-  to.set_uid(m.uid);
-  to.set_gid(m.gid);
-  to.set_links(m.links);
-  to.set_length(m.length);
-  to.set_device(m.device);
-  to.set_accessed(m.accessed);
-  to.set_modified(m.modified);
-  to.set_changed(m.changed);
-  to.set_chunk_bytes(m.chunk_bytes);
-}
-void put(const Target& m, proto::Reply& out) {
-  out.mutable_target()->set_text(m.text);
-}
-void put(const Page& m, proto::Reply& out) {
-  auto& page = *out.mutable_page();
-  page.set_end(m.end);
-  for (const Entry& entry : m.entries) {
-    auto& to = *page.add_entries();
-    to.set_name(entry.name);
-    to.set_inode(entry.inode);
-    to.set_type(entry.type);
-    to.set_cookie(entry.cookie);
-  }
-}
-void put(const Mapping& m, proto::Reply& out) {
-  out.mutable_mapping()->set_size(m.size);
-}
-
-Attributes take_attributes(const proto::Attributes& from) {
-  Attributes m;
-  m.inode = from.inode();
-  m.type = from.type();
-  m.mode = from.mode();
-  m.uid = from.uid();
-  m.gid = from.gid();
-  m.links = from.links();
-  m.length = from.length();
-  m.device = from.device();
-  m.accessed = from.accessed();
-  m.modified = from.modified();
-  m.changed = from.changed();
-  m.chunk_bytes = from.chunk_bytes();
-  return m;
-}
-
-Page take_page(const proto::Page& from) {
-  Page page;
-  page.end = from.end();
-  page.entries.reserve(static_cast<size_t>(from.entries_size()));
-  for (const proto::Entry& entry : from.entries()) {
-    page.entries.push_back({entry.name(), entry.inode(), entry.type(), entry.cookie()});
-  }
-  return page;
-}
-
-ReplyBody take_body(const proto::Reply& in) {
-  switch (in.body_case()) {
-    case proto::Reply::kWelcome:
-      return Welcome{in.welcome().version(), in.welcome().session()};
-    case proto::Reply::kOpened:
-      return Opened{in.opened().inode(), in.opened().access(), in.opened().token()};
-    case proto::Reply::kAttributes:
-      return take_attributes(in.attributes());
-    case proto::Reply::kTarget:
-      return Target{in.target().text()};
-    case proto::Reply::kPage:
-      return take_page(in.page());
-    case proto::Reply::kMapping:
-      return Mapping{in.mapping().size()};
-    case proto::Reply::BODY_NOT_SET:
-      break;
-  }
-  return std::monostate{};
-}
-
-template <class Message>
-Result<std::string> serialise(const Message& message) {
-  if (message.ByteSizeLong() > kSessionMessageMax) return Code::too_large;
-  return message.SerializeAsString();
-}
-
-template <class Message>
-bool parse(Bytes bytes, Message& message) {
-  return bytes.size() <= kSessionMessageMax &&
-         message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
-}
-
 }  // namespace
 
 size_t descriptors_of(const RequestBody& body) {
   if (std::holds_alternative<CreateRing>(body)) return 2;
+  if (const auto* m = std::get_if<PublishDevice>(&body)) return m->handle.descriptor ? 1 : 0;
   const bool one = std::holds_alternative<RegisterRegion>(body) ||
                    std::holds_alternative<OpenDescriptor>(body) ||
                    std::holds_alternative<KeepTouchLog>(body);
   return one ? 1 : 0;
-}
-
-size_t descriptors_of(const ReplyBody& body) {
-  return std::holds_alternative<Mapping>(body) ? 1 : 0;
 }
 
 Result<std::string> encode(const Request& request) {
@@ -387,35 +313,15 @@ Result<std::string> encode(const Request& request) {
   return serialise(out);
 }
 
-Result<std::string> encode(const Reply& reply) {
-  proto::Reply out;
-  out.set_id(reply.id);
-  out.set_code(static_cast<uint32_t>(reply.status.code()));
-  out.set_detail(reply.status.detail());
-  out.set_text(reply.text);
-  std::visit([&out](const auto& message) { put(message, out); }, reply.body);
-  return serialise(out);
-}
-
 Result<Request> decode_request(Bytes message) {
   proto::Request in;
   if (!parse(message, in) || in.id() == 0) return Code::bad_message;
   std::optional<RequestBody> body = take_ring_body(in);
   if (!body) body = take_file_body(in);
   if (!body) body = take_path_body(in);
+  if (!body) body = take_device_body(in);
   if (!body || !std::visit(Good{}, *body)) return Code::bad_message;
   return Request{in.id(), std::move(*body)};
-}
-
-Result<Reply> decode_reply(Bytes message) {
-  proto::Reply in;
-  if (!parse(message, in) || in.id() == 0 || in.code() > UINT16_MAX) return Code::bad_message;
-  Reply reply;
-  reply.id = in.id();
-  reply.status = Status(static_cast<Code>(in.code()), in.detail());
-  reply.text = in.text();
-  reply.body = take_body(in);
-  return reply;
 }
 
 }  // namespace penstock::wire

@@ -1,0 +1,118 @@
+// penstock_device_ring.h.
+#include "device_rings.h"
+#include "devices.h"
+#include "error.h"
+#include "handles.h"
+#include "penstock_device_ring.h"
+
+#include <cerrno>
+#include <cstring>
+
+using namespace penstock;       // NOLINT: this file is the C border
+using namespace penstock::api;  // NOLINT
+
+namespace penstock::api {
+namespace {
+
+DeviceRing& ring_of(penstock_device_ring* ring) {
+  return *reinterpret_cast<DeviceRing*>(ring);
+}
+
+// 0, or the error of a call that cannot be made.
+int check_ring(penstock_device_ring* ring, const char* what) {
+  if (ring == nullptr) return fail_with(EINVAL, "device ring: a null pointer");
+  return check_session(to_handle(&ring_of(ring).session()), what);
+}
+
+}  // namespace
+}  // namespace penstock::api
+
+int penstock_device_ring_create(penstock_session* session, penstock_region* region,
+                                uint32_t entries, penstock_device_ring** ring) {
+  const int error = check_session(session, "create device ring");
+  if (error != 0) return error;
+  if (region == nullptr || ring == nullptr) {
+    return fail_with(EINVAL, "create device ring: a null pointer");
+  }
+  Region& memory = *from_handle(region);
+  if (memory.session != from_handle(session) || !memory.device) {
+    return fail_with(EINVAL, "create device ring: the region is not GPU memory of this session");
+  }
+  const Outcome<engine::DeviceMemory*> gpus = devices();
+  if (!gpus) return fail(gpus.error());
+  const Outcome<DeviceRing*> made =
+      from_handle(session)->device_rings().make(**gpus, memory, entries);
+  if (!made) return fail(made.error());
+  *ring = reinterpret_cast<penstock_device_ring*>(*made);
+  return 0;
+}
+
+int penstock_device_ring_add_file(penstock_device_ring* ring, penstock_file file) {
+  const int error = check_ring(ring, "add file");
+  if (error != 0) return error;
+  DeviceRing& self = ring_of(ring);
+  if (self.session().access_of(file) == 0) {
+    return fail_with(EBADF, "device ring: add file: the file is not open");
+  }
+  const Result<uint8_t> number = self.add_file(file);
+  return number ? int{*number} : fail_with(EAGAIN, "device ring: add file: it has 256");
+}
+
+int penstock_device_ring_remove_file(penstock_device_ring* ring, int number) {
+  const int error = check_ring(ring, "remove file");
+  if (error != 0) return error;
+  if (ring_of(ring).remove_file(static_cast<uint32_t>(number))) return 0;
+  return fail_with(EBADF, "device ring: remove file: no file has that number");
+}
+
+int penstock_device_ring_view(penstock_device_ring* ring, void* view, size_t size) {
+  const int error = check_ring(ring, "view");
+  if (error != 0) return error;
+  if (view == nullptr || size != sizeof(device::Ring)) {
+    return fail_with(EINVAL,
+                     "device ring: view: no place for it, or penstock_device.h is of another "
+                     "version than the library");
+  }
+  const device::Ring made = ring_of(ring).view();
+  std::memcpy(view, &made, sizeof made);
+  return 0;
+}
+
+int penstock_device_ring_wake(penstock_device_ring* ring) {
+  const int error = check_ring(ring, "wake");
+  if (error != 0) return error;
+  ring_of(ring).session().device_rings().announce();
+  return 0;
+}
+
+int penstock_device_ring_get_stats(penstock_device_ring* ring, penstock_device_ring_stats* stats) {
+  const int error = check_ring(ring, "stats");
+  if (error != 0) return error;
+  if (stats == nullptr) return fail_with(EINVAL, "device ring: stats: a null pointer");
+  const DeviceRing& self = ring_of(ring);
+  const DeviceRingStats from = self.stats();
+  *stats = {from.requests,
+            from.places,
+            from.copies,
+            from.writes,
+            from.again,
+            from.failed,
+            self.session().device_rings().thread_nanoseconds()};
+  return 0;
+}
+
+int penstock_device_ring_close(penstock_device_ring* ring) {
+  const int error = check_ring(ring, "close");
+  if (error != 0) return error;
+  DeviceRing& self = ring_of(ring);
+  self.session().device_rings().close(self);
+  return 0;
+}
+
+int penstock_device_ring_destroy(penstock_device_ring* ring) {
+  const int error = check_ring(ring, "destroy");
+  if (error != 0) return error;
+  DeviceRing& self = ring_of(ring);
+  self.session().device_rings().destroy(self);
+  return 0;
+}

@@ -1,0 +1,123 @@
+#include "device_ring.h"
+
+#include "device_ring_slot.h"
+#include "session.h"
+
+#include <algorithm>
+#include <thread>
+
+namespace penstock::api {
+
+DeviceRing::DeviceRing(Session& session, engine::DeviceMemory& devices, Region& region,
+                       SharedMemory memory, ring::KernelGeometry geometry)
+    : session_(session),
+      devices_(devices),
+      region_(region),
+      memory_(std::move(memory)),
+      queue_(memory_.bytes(), geometry),
+      positions_(std::make_unique<Position[]>(geometry.entries)),
+      slots_(std::make_unique<Slot[]>(geometry.entries)),
+      batch_(std::make_unique<Batch>()) {
+  for (auto& file : files_) file.store(-1, std::memory_order_relaxed);
+  for (uint32_t i = 0; i < geometry.entries; ++i) {
+    slots_[i].ring = this;
+    slots_[i].ended = transfer_ended;
+  }
+  region_.device_rings.fetch_add(1, std::memory_order_relaxed);
+}
+
+Outcome<std::unique_ptr<DeviceRing>> DeviceRing::make(Session& session,
+                                                      engine::DeviceMemory& devices, Region& region,
+                                                      uint32_t entries) {
+  const Result<ring::KernelGeometry> geometry = ring::KernelGeometry::make(entries);
+  if (!geometry) {
+    return Failure{geometry.error(),
+                   fmt::format("create device ring: 1 to {} entries", device::kEntriesMax)};
+  }
+  TRY_ASSIGN(SharedMemory memory,
+             SharedMemory::make("penstock-device-ring", geometry->host_bytes()));
+  std::unique_ptr<DeviceRing> ring(
+      new DeviceRing(session, devices, region, std::move(memory), *geometry));
+  TRY(ring->start());
+  return ring;
+}
+
+Outcome<void> DeviceRing::start() {
+  TRY(devices_.pin(memory_.bytes(), false));
+  pinned_ = true;
+  TRY_ASSIGN(gpu_part_, devices_.allocate(region_.device->device, queue_.image().size()));
+  const Status copied = copy_image(engine::CopyDirection::to_device);
+  if (copied.ok()) return {};
+  return Failure{copied, fmt::format("create device ring: GPU {}: its memory cannot be filled: {}",
+                                     region_.device->device.value, copied.name())};
+}
+
+DeviceRing::~DeviceRing() {
+  if (gpu_part_.data != nullptr) {
+    const Status released = devices_.release(gpu_part_);
+    if (!released.ok()) log::error("release GPU memory of a device ring: {}", released.name());
+  }
+  if (pinned_) devices_.unpin(memory_.bytes());
+  region_.device_rings.fetch_sub(1, std::memory_order_relaxed);
+}
+
+Status DeviceRing::copy_image(engine::CopyDirection direction) {
+  const MutableBytes image = queue_.image();
+  const bool to_device = direction == engine::CopyDirection::to_device;
+  const engine::CopyPiece piece{to_device ? image.data() : gpu_part_.data,
+                                to_device ? gpu_part_.data : image.data(), image.size()};
+  engine::CopyOp copy;
+  copy.device = gpu_part_.device;
+  copy.direction = direction;
+  copy.pieces = {&piece, 1};
+  copy.allocation = gpu_part_.allocation;
+  session_.transfers()->run(copy);
+  return copy.status;
+}
+
+Result<uint8_t> DeviceRing::add_file(int32_t file) {
+  for (size_t i = 0; i < files_.size(); ++i) {
+    int32_t none = -1;
+    if (files_[i].compare_exchange_strong(none, file, std::memory_order_relaxed)) {
+      return static_cast<uint8_t>(i);
+    }
+  }
+  return Code::busy;
+}
+
+bool DeviceRing::remove_file(uint32_t number) {
+  return number < files_.size() && files_[number].exchange(-1, std::memory_order_relaxed) >= 0;
+}
+
+device::Ring DeviceRing::view() const {
+  const uint64_t bytes = std::min<uint64_t>(region_.size, device::kRegionBytesMax);
+  return queue_.view(gpu_part_.data, region_.base, bytes);
+}
+
+DeviceRingStats DeviceRing::stats() const {
+  const auto of = [](const std::atomic<uint64_t>& count) {
+    return count.load(std::memory_order_relaxed);
+  };
+  return {of(requests_), of(places_), of(copies_), of(writes_), of(again_), of(failed_)};
+}
+
+void DeviceRing::end() {
+  queue_.close();
+  for (uint32_t i = 0; i < queue_.geometry().entries; ++i) {
+    if (positions_[i].busy.load(std::memory_order_acquire)) session_.transfers()->cancel(slots_[i]);
+  }
+  while (transfers_.load(std::memory_order_acquire) > 0) {
+    session_.transfers()->help();
+    std::this_thread::yield();
+  }
+  session_.transfers()->leave_alone();
+  // Whoever drives may still be on its way out of the last one's end.
+  session_.transfers()->settle();
+}
+
+uint32_t DeviceRing::outstanding() {
+  const Status copied = copy_image(engine::CopyDirection::from_device);
+  return copied.ok() ? queue_.outstanding() : 0;
+}
+
+}  // namespace penstock::api

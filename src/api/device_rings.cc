@@ -1,0 +1,172 @@
+#include "device_rings.h"
+
+#include "session.h"
+
+#include <algorithm>
+#include <sys/prctl.h>
+#include <time.h>
+
+namespace penstock::api {
+
+using engine::Time;
+
+DeviceRings::DeviceRings(Session& session)
+    : session_(session),
+      random_(engine::system_seed()),
+      loop_(engine::system_clock(), random_, *this, limits::kDeviceRingSpin),
+      parker_(engine::system_clock()) {
+  loop_.add(*this);
+}
+
+DeviceRings::~DeviceRings() {
+  ASSERT(rings_.empty());
+  loop_.remove(*this);
+}
+
+// ---- the thread ----
+
+// With the mutex held.
+void DeviceRings::start() {
+  if (thread_.joinable()) return;
+  thread_ = std::thread([this] {
+    // Sleeps are as long as they are meant to be, not 50 microseconds longer.
+    ::prctl(PR_SET_TIMERSLACK, 1000);
+    loop_.run();
+  });
+}
+
+bool DeviceRings::poll() {
+  bool worked = false;
+  for (DeviceRing* const ring : served_) worked |= ring->serve();
+  return worked;
+}
+
+bool DeviceRings::has_work() const {
+  return std::any_of(served_.begin(), served_.end(),
+                     [](const DeviceRing* ring) { return ring->has_work(); });
+}
+
+void DeviceRings::park(Time deadline) {
+  const engine::Clock& clock = loop_.clock();
+  engine::Duration step = limits::kDeviceRingSleepMin;
+  while (!unparked_.exchange(false, std::memory_order_acquire) && !has_work()) {
+    const Time now = clock.now();
+    if (now >= deadline) return;
+    if (now.time_since_epoch().count() < awake_until_.load(std::memory_order_relaxed)) {
+      ring::pause();
+      continue;
+    }
+    // Without rings nothing can come by itself.
+    parker_.park(served_.empty() ? deadline : std::min(deadline, now + step));
+    step = std::min<engine::Duration>(step * 2, limits::kDeviceRingSleepMax);
+  }
+}
+
+void DeviceRings::unpark() {
+  unparked_.store(true, std::memory_order_release);
+  parker_.unpark();
+}
+
+void DeviceRings::announce() {
+  const Time until = loop_.clock().now() + limits::kDeviceRingAwake;
+  awake_until_.store(until.time_since_epoch().count(), std::memory_order_relaxed);
+  // Not unparked_: there is nothing for the loop yet.
+  parker_.unpark();
+}
+
+uint64_t DeviceRings::thread_nanoseconds() {
+  const std::lock_guard lock(mutex_);
+  clockid_t clock{};
+  timespec used{};
+  if (!thread_.joinable() || ::pthread_getcpuclockid(thread_.native_handle(), &clock) != 0 ||
+      ::clock_gettime(clock, &used) != 0) {
+    return 0;
+  }
+  return static_cast<uint64_t>(used.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(used.tv_nsec);
+}
+
+// ---- rings ----
+
+Outcome<DeviceRing*> DeviceRings::make(engine::DeviceMemory& devices, Region& region,
+                                       uint32_t entries) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (rings_.size() >= limits::kDeviceRingsMax) {
+      return Failure{Code::busy, fmt::format("create device ring: this session has {}, which is "
+                                             "the limit",
+                                             rings_.size())};
+    }
+    start();
+  }
+  TRY_ASSIGN(std::unique_ptr<DeviceRing> ring,
+             DeviceRing::make(session_, devices, region, entries));
+  DeviceRing* const raw = ring.get();
+  {
+    const std::lock_guard lock(mutex_);
+    rings_.insert(std::move(ring));
+    open_.insert(raw);
+  }
+  (void)engine::thread_caller().call(loop_, [&](engine::Op& done) {
+    served_.push_back(raw);
+    loop_.complete(done, Code::ok);
+  });
+  return raw;
+}
+
+void DeviceRings::close(DeviceRing& ring) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (open_.erase(&ring) == 0) return;
+  }
+  (void)engine::thread_caller().call(loop_, [&](engine::Op& done) {
+    std::erase(served_, &ring);
+    loop_.complete(done, Code::ok);
+  });
+  ring.end();
+}
+
+// Whether kernels have left it: none waits, and none that was between two waits came again.
+bool DeviceRings::drain(DeviceRing& ring, Time deadline) {
+  for (Time quiet_since = loop_.clock().now(), now = quiet_since;; now = loop_.clock().now()) {
+    if (ring.outstanding() > 0) {
+      quiet_since = now;
+    } else if (now - quiet_since >= limits::kDeviceRingQuiet) {
+      return true;
+    }
+    if (now >= deadline) return false;
+    std::this_thread::sleep_for(limits::kDeviceRingSleepMax);
+  }
+}
+
+void DeviceRings::destroy(DeviceRing& ring) {
+  close(ring);
+  if (!drain(ring, loop_.clock().now() + limits::kDeviceRingDrain)) {
+    log::warning(
+        "a device ring was destroyed with {} requests that no kernel has waited for: its "
+        "memory stays until the session is closed",
+        ring.outstanding());
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  std::erase_if(rings_, [&](const auto& one) { return one.get() == &ring; });
+}
+
+void DeviceRings::destroy_all() {
+  const Time deadline = loop_.clock().now() + limits::kDeviceRingDrain;
+  while (!rings_.empty()) {
+    std::unique_ptr<DeviceRing> ring = std::move(rings_.extract(rings_.begin()).value());
+    close(*ring);
+    if (drain(*ring, deadline)) continue;
+    // A kernel may still touch it: better lost than taken away, which would break its GPU.
+    log::warning(
+        "a session was closed while a kernel used one of its device rings: {} KiB of "
+        "pinned memory stay",
+        ring->host_bytes() / kKiB);
+    (void)ring.release();
+  }
+  if (!thread_.joinable()) return;
+  loop_.stop();
+  thread_.join();
+}
+
+}  // namespace penstock::api

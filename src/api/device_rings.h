@@ -1,0 +1,56 @@
+// A session's rings for kernels, and the thread that serves them all.
+#pragma once
+
+#include "device_ring.h"
+
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "penstock/engine.h"
+
+namespace penstock::api {
+
+// Thread safe. The thread starts with the first ring. It polls while kernels ask; when they have
+// not for a while it sleeps, longer and longer, and looks in between, since no GPU can wake it.
+class DeviceRings final : private engine::Poller, private engine::Parker {
+ public:
+  explicit DeviceRings(Session& session);
+  ~DeviceRings() override;
+
+  Outcome<DeviceRing*> make(engine::DeviceMemory& devices, Region& region, uint32_t entries);
+  // Nobody serves the ring any more; it stays. Twice is no error.
+  void close(DeviceRing& ring);
+  // Closes it; its memory goes when no kernel uses it any more, or stays.
+  void destroy(DeviceRing& ring);
+  // While the session's transfers still live.
+  void destroy_all();
+  // Says that kernels are about to ask: the thread stays awake for a while.
+  void announce();
+  // Processor time of the thread.
+  uint64_t thread_nanoseconds();
+
+ private:
+  void start();
+  bool drain(DeviceRing& ring, engine::Time deadline);
+  bool poll() override;
+  void park(engine::Time deadline) override;
+  void unpark() override;
+  bool has_work() const;
+
+  Session& session_;
+  engine::SeededRandom random_;
+  engine::Loop loop_;
+  engine::FutexParker parker_;
+  std::atomic<bool> unparked_{false};    // release and acquire: what the loop was given is seen
+  std::atomic<int64_t> awake_until_{0};  // relaxed: nanoseconds on the clock; a hint
+  std::vector<DeviceRing*> served_;      // the thread's
+
+  std::mutex mutex_;
+  std::thread thread_;
+  std::set<std::unique_ptr<DeviceRing>> rings_;
+  std::set<const DeviceRing*> open_;  // those that are served
+};
+
+}  // namespace penstock::api

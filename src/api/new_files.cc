@@ -1,0 +1,169 @@
+#include "new_files.h"
+
+#include "error.h"
+#include "handles.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace penstock::api {
+
+namespace {
+
+std::string directory_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::string name_of(const std::string& path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+Outcome<void> check_name(const std::string& path) {
+  const std::string name = name_of(path);
+  if (!name.empty() && name != "." && name != "..") return {};
+  return Failure{Code::is_directory, path + ": names a directory"};
+}
+
+// Of a call of penstock.h that has failed in this thread.
+Failure last_failure(int error) {
+  return {Status::from_errno(-error), last_error()};
+}
+
+Failure failure_of(const char* what, const std::string& path, int error) {
+  return {Status::from_errno(error), fmt::format("{} {}: {}", what, path, std::strerror(error))};
+}
+
+Failure not_durable(const std::string& path, const std::string& why) {
+  return {
+      Code::may_have_happened,
+      fmt::format("{} has its new content, but a power cut may still undo that: {}", path, why)};
+}
+
+}  // namespace
+
+std::string temporary_name(const std::string& path) {
+  engine::SeededRandom random(engine::system_seed());
+  const std::string name = fmt::format(".penstock-save-{:016x}", random.next());
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? name : path.substr(0, slash + 1) + name;
+}
+
+// ---- in a session ----
+
+Outcome<std::unique_ptr<SessionNewFile>> SessionNewFile::create(Session& session,
+                                                                NewFileOrder order) {
+  TRY(check_name(order.path));
+  std::unique_ptr<SessionNewFile> made(new SessionNewFile(session, std::move(order)));
+  penstock_session* const handle = to_handle(&session);
+  struct stat facts {};
+  const bool exists = penstock_lstat(handle, made->order_.path.c_str(), &facts) == 0;
+  if (exists && S_ISDIR(facts.st_mode)) {
+    return Failure{Code::is_directory, made->order_.path + ": is a directory"};
+  }
+  made->file_ = penstock_open(handle, made->temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL,
+                              made->order_.mode);
+  if (made->file_ < 0) return last_failure(made->file_);
+  TRY_ASSIGN(made->steps_, HostSteps::make(session, made->order_.deadline));
+  return made;
+}
+
+SessionNewFile::~SessionNewFile() {
+  penstock_session* const session = to_handle(&session_);
+  if (file_ < 0) return;
+  penstock_file_close(session, file_);
+  if (!committed_) penstock_unlink(session, temporary_.c_str());
+}
+
+Outcome<void> SessionNewFile::write(uint64_t offset, Bytes from) {
+  return steps_->write(file_, offset, from);
+}
+
+Outcome<load::Way> SessionNewFile::way() {
+  TRY_ASSIGN(const std::vector<route::Transfers*> transfers,
+             session_.link_transfers(*order_.devices, 1));
+  return load::Way{transfers.front(), {static_cast<uint32_t>(file_)}};
+}
+
+Outcome<void> SessionNewFile::commit() {
+  penstock_session* const session = to_handle(&session_);
+  int error = penstock_fsync(session, file_);
+  if (error == 0 && session_.epoch() != epoch_) {
+    // What an agent had taken and not yet synced died with it; its successor knows nothing of that.
+    return Failure{Code::peer_gone,
+                   "the node was restarted while the file was written: save it again"};
+  }
+  if (error == 0) error = penstock_rename(session, temporary_.c_str(), order_.path.c_str());
+  if (error != 0) return last_failure(error);
+  committed_ = true;
+  // Names become durable with everything else.
+  error = penstock_sync(session);
+  if (error != 0) return not_durable(order_.path, last_error());
+  return {};
+}
+
+// ---- elsewhere ----
+
+Outcome<std::unique_ptr<LocalNewFile>> LocalNewFile::create(NewFileOrder order) {
+  TRY(check_name(order.path));
+  std::unique_ptr<LocalNewFile> made(new LocalNewFile(std::move(order)));
+  const std::string& path = made->order_.path;
+  const std::string directory = directory_of(path);
+  made->directory_.reset(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!made->directory_) return failure_of("open directory", directory, errno);
+  struct stat facts {};
+  const std::string name = name_of(path);
+  const int at = made->directory_.get();
+  const bool exists = ::fstatat(at, name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) == 0;
+  if (exists && S_ISDIR(facts.st_mode)) {
+    return Failure{Code::is_directory, path + ": is a directory"};
+  }
+  const std::string temporary = name_of(made->temporary_);
+  made->file_.reset(
+      ::openat(at, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, made->order_.mode));
+  if (!made->file_) return failure_of("create", made->temporary_, errno);
+  return made;
+}
+
+LocalNewFile::~LocalNewFile() {
+  if (link_ != nullptr) link_->source().remove(number_);
+  if (file_ && !committed_) ::unlinkat(directory_.get(), name_of(temporary_).c_str(), 0);
+}
+
+Outcome<void> LocalNewFile::write(uint64_t offset, Bytes from) {
+  for (uint64_t done = 0; done < from.size();) {
+    const ssize_t put = ::pwrite(file_.get(), from.data() + done, from.size() - done,
+                                 static_cast<off_t>(offset + done));
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return failure_of("write", order_.path, put < 0 ? errno : EIO);
+    done += static_cast<uint64_t>(put);
+  }
+  return {};
+}
+
+Outcome<load::Way> LocalNewFile::way() {
+  TRY_ASSIGN(const std::vector<LocalLink*> links,
+             local_links(*order_.devices, limits::kLocalThreads, 1));
+  TRY_ASSIGN(number_, links.front()->source().add(file_.get()));
+  link_ = links.front();
+  return load::Way{&link_->transfers(), {number_}};
+}
+
+Outcome<void> LocalNewFile::commit() {
+  if (::fsync(file_.get()) != 0) return failure_of("sync", order_.path, errno);
+  const int at = directory_.get();
+  const std::string name = name_of(order_.path);
+  if (::renameat(at, name_of(temporary_).c_str(), at, name.c_str()) != 0) {
+    return failure_of("rename to", order_.path, errno);
+  }
+  committed_ = true;
+  if (::fsync(at) != 0) return not_durable(order_.path, std::strerror(errno));
+  return {};
+}
+
+}  // namespace penstock::api

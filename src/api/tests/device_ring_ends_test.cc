@@ -1,0 +1,265 @@
+// Rings for kernels: bad input, and the end of everybody.
+#include "device_ring_rig.h"
+
+#include <sys/wait.h>
+
+namespace penstock::api {
+namespace {
+
+using device::Request;
+using device::Ticket;
+
+class DeviceRingEnds : public DeviceRingTest {
+ protected:
+  // A request of a kernel that checks nothing, with words changed on their way.
+  int64_t run_wild(device::Ring& ring, const Request& request, device::Pair change = {0, 0}) {
+    const uint64_t position = device::reserve(ring, 1, 1);
+    const device::Descriptor asks = {request.operation,
+                                     request.by_copy,
+                                     request.file,
+                                     request.offset,
+                                     request.length,
+                                     request.destination,
+                                     0};
+    device::Pair words = device::encode(asks, device::lap_of(ring, position));
+    words = {words.first ^ change.first, words.second ^ change.second};
+    Ticket ticket = {position, request.destination, request.length, 0, device::kFailed, true};
+    device::store_shared(&ring.descriptors[device::index_of(ring, position)], words);
+    return device::wait(ring, ticket, 60 * kSecond);
+  }
+};
+
+TEST_F(DeviceRingEnds, every_field_is_checked) {
+  device::Ring ring = view();
+  ASSERT_EQ(run_wild(ring, read(0, 100, 0)), 100);
+  EXPECT_EQ(run_wild(ring, read(0, 0, 0)), -EINVAL);
+  EXPECT_EQ(run_wild(ring, read(0, device::kRequestBytesMax + 1, 0)), -EINVAL);
+  EXPECT_EQ(run_wild(ring, read(0, 100, kRegionBytes - 99)), -EINVAL);
+  EXPECT_EQ(run_wild(ring, read(0, 100, device::kRegionBytesMax - 1)), -EINVAL);
+  EXPECT_EQ(run_wild(ring, read(limits::kFileBytesMax - 99, 100, 0)), -EINVAL);
+  Request request = read(0, 100, 0);
+  request.operation = static_cast<device::Operation>(0);
+  EXPECT_EQ(run_wild(ring, request), -EINVAL);
+  for (uint32_t spare = 56; spare < 60; ++spare) {
+    EXPECT_EQ(run_wild(ring, read(0, 100, 0), {uint64_t{1} << spare, 0}), -EINVAL);
+  }
+  request = read(0, 100, 0);
+  request.file = 255;
+  EXPECT_EQ(run_wild(ring, request), -EBADF);
+  EXPECT_EQ(stats().failed, 11U);
+  EXPECT_EQ(run_wild(ring, read(0, 100, 0)), 100);
+}
+
+TEST_F(DeviceRingEnds, files_are_used_as_they_were_opened) {
+  device::Ring ring = view();
+  const penstock_file reads = client_.open("/a", O_RDONLY);
+  const penstock_file writes = client_.open("/a", O_WRONLY);
+  Request request = read(0, 100, 0);
+  request.file = static_cast<uint8_t>(penstock_device_ring_add_file(ring_, reads));
+  EXPECT_EQ(run(ring, request), 100);
+  request.operation = device::kWrite;
+  EXPECT_EQ(run(ring, request), -EBADF);
+  request.file = static_cast<uint8_t>(penstock_device_ring_add_file(ring_, writes));
+  EXPECT_EQ(run(ring, request), 100);
+  request.operation = device::kRead;
+  EXPECT_EQ(run(ring, request), -EBADF);
+  EXPECT_EQ(penstock_device_ring_remove_file(ring_, request.file), 0);
+  EXPECT_EQ(penstock_device_ring_remove_file(ring_, request.file), -EBADF);
+  request.operation = device::kWrite;
+  EXPECT_EQ(run(ring, request), -EBADF);
+  ASSERT_EQ(penstock_file_close(client_.session, file_), 0);
+  EXPECT_EQ(run(ring, read(0, 100, 0)), -EBADF);
+}
+
+TEST_F(DeviceRingEnds, calls_say_what_is_wrong) {
+  penstock_device_ring* ring = nullptr;
+  EXPECT_EQ(penstock_device_ring_create(client_.session, client_.region, 64, &ring), -EINVAL);
+  EXPECT_EQ(penstock_device_ring_create(client_.session, gpu_, 0, &ring), -EINVAL);
+  EXPECT_EQ(penstock_device_ring_create(client_.session, gpu_, 32769, &ring), -EINVAL);
+  EXPECT_EQ(penstock_device_ring_create(client_.session, nullptr, 64, &ring), -EINVAL);
+  char small[8];
+  EXPECT_EQ(penstock_device_ring_view(ring_, small, sizeof small), -EINVAL);
+  EXPECT_NE(std::string(penstock_last_error()).find("version"), std::string::npos);
+  EXPECT_EQ(penstock_device_ring_add_file(ring_, 77), -EBADF);
+  EXPECT_EQ(penstock_device_ring_remove_file(ring_, -1), -EBADF);
+  EXPECT_EQ(penstock_device_ring_remove_file(ring_, 256), -EBADF);
+  for (int i = 1; i < 256; ++i) ASSERT_EQ(penstock_device_ring_add_file(ring_, file_), i);
+  EXPECT_EQ(penstock_device_ring_add_file(ring_, file_), -EAGAIN);
+  EXPECT_EQ(penstock_region_release(gpu_), -EBUSY);
+  EXPECT_EQ(penstock_device_ring_destroy(nullptr), -EINVAL);
+  EXPECT_EQ(penstock_device_ring_destroy(ring_), 0);
+  EXPECT_EQ(penstock_region_release(gpu_), 0);
+}
+
+TEST_F(DeviceRingEnds, rings_of_a_session_are_limited_and_come_back) {
+  std::vector<penstock_device_ring*> rings;
+  penstock_device_ring* ring = nullptr;
+  int error = 0;
+  while ((error = penstock_device_ring_create(client_.session, gpu_, 1, &ring)) == 0) {
+    rings.push_back(ring);
+    ASSERT_LT(rings.size(), 1000U);
+  }
+  EXPECT_EQ(error, -EAGAIN);
+  for (penstock_device_ring* const one : rings) EXPECT_EQ(penstock_device_ring_destroy(one), 0);
+  EXPECT_EQ(penstock_device_ring_create(client_.session, gpu_, 1, &ring), 0);
+}
+
+TEST_F(DeviceRingEnds, destroying_a_ring_ends_waits_and_what_is_in_flight) {
+  gpus_.faults.delay_min = gpus_.faults.delay_max = std::chrono::milliseconds(200);
+  const device::Ring shared = view();
+  std::atomic<int> ready{0};
+  std::vector<int64_t> results(8);
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < results.size(); ++t) {
+    threads.emplace_back([&, t] {
+      device::Ring ring = shared;
+      Ticket ticket;
+      EXPECT_EQ(device::submit(ring, read(t * 4096, 4096, t * 4096), &ticket), 0);
+      ++ready;
+      results[t] = device::wait(ring, ticket, 60 * kSecond);
+    });
+  }
+  while (ready < 8) std::this_thread::yield();
+  const uint64_t begun = penstock_now();
+  EXPECT_EQ(penstock_device_ring_destroy(ring_), 0);
+  EXPECT_LT(penstock_now() - begun, 900'000'000U) << "everybody has left";
+  for (std::thread& thread : threads) thread.join();
+  for (const int64_t result : results) {
+    EXPECT_TRUE(result == -ESHUTDOWN || result == -ECANCELED || result == 4096) << result;
+  }
+  const std::vector<char> before(shared.memory, shared.memory + kMiB);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_TRUE(std::equal(before.begin(), before.end(), shared.memory)) << "nobody writes there";
+  EXPECT_EQ(penstock_region_release(gpu_), 0);
+}
+
+TEST_F(DeviceRingEnds, memory_stays_while_a_request_was_never_waited_for) {
+  device::Ring ring = view();
+  warm(ring);
+  ASSERT_EQ(device::submit(ring, read(0, 4096, 0), &ticket_), 0);
+  EXPECT_EQ(penstock_device_ring_destroy(ring_), 0);
+  // As a kernel that comes to its wait late.
+  const int64_t result = device::wait(ring, ticket_, 60 * kSecond);
+  EXPECT_TRUE(result == -ESHUTDOWN || result == 4096) << result;
+}
+
+TEST_F(DeviceRingEnds, closing_comes_before_destroying) {
+  device::Ring ring = view();
+  EXPECT_EQ(penstock_device_ring_close(ring_), 0);
+  EXPECT_EQ(penstock_device_ring_close(ring_), 0);
+  EXPECT_EQ(run(ring, read(0, 4096, 0)), -ESHUTDOWN);
+  EXPECT_FALSE(ticket_.pending);
+  const uint64_t begun = penstock_now();
+  EXPECT_EQ(penstock_device_ring_destroy(ring_), 0);
+  EXPECT_LT(penstock_now() - begun, 900'000'000U) << "who gave up has left";
+}
+
+TEST_F(DeviceRingEnds, a_gpu_that_is_lost_ends_requests_and_its_ring_can_be_destroyed) {
+  device::Ring ring = view();
+  gpus_.lose(engine::DeviceId(0));
+  EXPECT_EQ(run(ring, read(0, 4096, 0)), -EIO);
+  EXPECT_EQ(penstock_device_ring_destroy(ring_), 0);
+  EXPECT_LT(penstock_device_ring_create(client_.session, gpu_, 64, &ring_), 0);
+}
+
+TEST_F(DeviceRingEnds, requests_go_on_with_the_successor_of_an_agent_that_was_killed) {
+  device::Ring ring = view();
+  warm(ring);
+  for (int round = 0; round < 3; ++round) {
+    std::thread kernel([&] {
+      device::Ring own = ring;
+      for (uint64_t i = 0; i < 40; ++i) {
+        Ticket ticket;
+        ASSERT_EQ(device::submit(own, read(i * 4096, 4096, i * 4096), &ticket), 0);
+        ASSERT_EQ(device::wait(own, ticket, 60 * kSecond), 4096);
+        ASSERT_TRUE(holds(own, i * 4096, i * 4096, 4096));
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    agent_.kill();
+    ASSERT_TRUE(agent_.start());
+    kernel.join();
+    // The next cache, and its memory beside that of the dead one.
+    warm(ring);
+  }
+}
+
+TEST_F(DeviceRingEnds, a_place_stays_readable_when_its_agent_has_died) {
+  device::Ring ring = view();
+  warm(ring);
+  Ticket ticket;
+  ASSERT_EQ(device::submit(ring, read(4096, 4096, kMiB), &ticket), 0);
+  while (!device::poll(ring, ticket)) std::this_thread::yield();
+  agent_.kill();
+  ASSERT_TRUE(agent_.start());
+  // Others are answered out of the successor's memory by now.
+  warm(ring);
+  EXPECT_EQ(device::wait(ring, ticket, 60 * kSecond), 4096);
+  EXPECT_EQ(ticket.kind, device::kPlace);
+  EXPECT_TRUE(holds(ring, kMiB, 4096, 4096));
+}
+
+TEST_F(DeviceRingEnds, nothing_is_answered_out_of_memory_that_nobody_vouches_for) {
+  device::Ring ring = view();
+  warm(ring);
+  agent_.pause();
+  std::this_thread::sleep_for(std::chrono::milliseconds(800));
+  Ticket ticket;
+  ASSERT_EQ(device::submit(ring, read(4096, 4096, 0), &ticket), 0);
+  EXPECT_EQ(device::wait(ring, ticket, kSecond / 5), -ETIMEDOUT);
+  agent_.resume();
+  EXPECT_EQ(device::wait(ring, ticket, 60 * kSecond), 4096);
+  EXPECT_EQ(ticket.kind, device::kLanded);
+  EXPECT_TRUE(holds(ring, 0, 4096, 4096));
+}
+
+TEST(DeviceRingsAlone, end_their_requests_when_no_successor_comes) {
+  ASSERT_EQ(::setenv("PENSTOCK_RECONNECT_SECONDS", "1", 1), 0);
+  struct Case : DeviceRingTest {
+    void TestBody() override {
+      device::Ring ring = view();
+      agent_.kill();
+      EXPECT_EQ(run(ring, read(0, 4096, 0)), -ECONNRESET);
+      EXPECT_EQ(run(ring, read(0, 4096, 0)), -ECONNRESET);
+    }
+    void run_all() {
+      SetUp();
+      TestBody();
+      TearDown();
+    }
+  };
+  Case().run_all();
+  ::unsetenv("PENSTOCK_RECONNECT_SECONDS");
+}
+
+TEST_F(DeviceRingEnds, calls_of_a_forked_child_fail) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    penstock_device_ring* ring = nullptr;
+    const bool good = penstock_device_ring_create(client_.session, gpu_, 64, &ring) == -ECHILD &&
+                      penstock_device_ring_wake(ring_) == -ECHILD &&
+                      penstock_device_ring_destroy(ring_) == -ECHILD;
+    ::_exit(good ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  device::Ring ring = view();
+  EXPECT_EQ(run(ring, read(0, 4096, 0)), 4096);
+}
+
+TEST_F(DeviceRingEnds, an_idle_thread_uses_next_to_no_processor) {
+  device::Ring ring = view();
+  EXPECT_EQ(run(ring, read(0, 4096, 0)), 4096);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const uint64_t before = stats().thread_nanoseconds;
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  EXPECT_LT(stats().thread_nanoseconds - before, 50'000'000U);
+  EXPECT_GT(before, 0U);
+  EXPECT_EQ(penstock_device_ring_wake(ring_), 0);
+  EXPECT_EQ(run(ring, read(0, 4096, 0)), 4096);
+}
+
+}  // namespace
+}  // namespace penstock::api

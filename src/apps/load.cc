@@ -1,0 +1,123 @@
+// `penstock load` and `penstock save`: models between files and GPU memory.
+#include "commands.h"
+#include "model.h"
+#include "progress.h"
+#include "text.h"
+
+#include <cstdio>
+#include <fstream>
+
+namespace penstock::apps {
+namespace {
+
+bool write_json(const std::string& file, const Json& json) {
+  std::ofstream out(file);
+  out << json.dump(2) << "\n";
+  return static_cast<bool>(out.flush());
+}
+
+// 0, or the exit code of a result that could not be written down.
+int keep_json(const char* command, const std::string& file, const Json& json) {
+  if (file.empty() || write_json(file, json)) return kExitOk;
+  return fail(command, {Code::io_error, file + ": cannot be written"});
+}
+
+// What penstock_save() is told of a model that is in GPU memory: views of it, and of `model`.
+std::vector<penstock_save_tensor> tensors_of(const Model& model) {
+  std::vector<penstock_save_tensor> out;
+  const auto* const base =
+      static_cast<const std::byte*>(penstock_model_base(model.get(), 0, nullptr));
+  for (uint64_t i = 0; i < penstock_model_tensors(model.get()); ++i) {
+    penstock_tensor tensor{};
+    if (penstock_model_tensor(model.get(), i, &tensor) != 0) continue;
+    penstock_save_tensor one{};
+    one.name = tensor.name;
+    one.dtype = tensor.dtype;
+    one.shape = tensor.shape;
+    one.rank = tensor.rank;
+    one.data = base + tensor.offset;
+    out.push_back(one);
+  }
+  return out;
+}
+
+std::vector<const char*> metadata_of(const Model& model) {
+  std::vector<const char*> out;
+  const auto visit = [](void* context, uint32_t, const char* key, const char* value) {
+    auto& pairs = *static_cast<std::vector<const char*>*>(context);
+    pairs.push_back(key);
+    pairs.push_back(value);
+    return 0;
+  };
+  (void)penstock_model_each_metadata(model.get(), visit, &out);
+  return out;
+}
+
+Outcome<void> save_model(const Model& model, const ModelPlace& to, Progress* progress) {
+  const std::vector<penstock_save_tensor> tensors = tensors_of(model);
+  const std::vector<const char*> metadata = metadata_of(model);
+  penstock_save_options options{};
+  options.size = sizeof options;
+  options.metadata = metadata.data();
+  options.metadata_pairs = static_cast<uint32_t>(metadata.size() / 2);
+  options.progress = [](void* context, uint64_t done, uint64_t total) {
+    auto& shown = *static_cast<Progress*>(context);
+    shown.bytes_total = total;
+    shown.totals_known = true;
+    shown.bytes = done;
+    return 0;
+  };
+  options.context = progress;
+  progress->files_total = 1;
+  const int error = penstock_save(to.session.get(), to.paths.front().c_str(), tensors.data(),
+                                  tensors.size(), &options);
+  if (error != 0) return Failure{Status::from_errno(-error), penstock_last_error()};
+  progress->files = 1;
+  return {};
+}
+
+}  // namespace
+
+int run_load(const LoadOptions& options) {
+  const Outcome<ModelPlace> place = find_models(options.paths, options.store);
+  if (!place) return fail("load", place.error());
+  Progress progress("load", options.quiet);
+  const Outcome<Model> model = load_model(*place, options, &progress);
+  progress.finish();
+  // What the library says begins with the name of the call.
+  if (!model) return fail_plainly(model.error());
+  const double seconds = progress.seconds();
+  if (!options.quiet) std::printf("%s", describe_for_people(*model, seconds).c_str());
+  return keep_json("load", options.json_file, describe(*model, seconds));
+}
+
+int run_save(const SaveOptions& options) {
+  const Outcome<ModelPlace> from = find_models({options.source}, options.store);
+  if (!from) return fail("save", from.error());
+  const Outcome<ModelPlace> to = find_models({options.destination}, options.store);
+  if (!to) return fail("save", to.error());
+  LoadOptions load;
+  load.gpus = {options.gpu};
+  Progress loading("load", options.quiet);
+  const Outcome<Model> model = load_model(*from, load, &loading);
+  loading.finish();
+  if (!model) return fail_plainly(model.error());
+  Progress saving("save", options.quiet);
+  const Outcome<void> saved = save_model(*model, *to, &saving);
+  saving.finish();
+  if (!saved) return fail_plainly(saved.error());
+  const double seconds = saving.seconds();
+  const auto bytes = static_cast<double>(saving.bytes.load());
+  if (!options.quiet) {
+    std::printf("%lu tensors, %s, from the memory of GPU %d to stable storage in %s (%s)\n",
+                penstock_model_tensors(model->get()), human_bytes(bytes).c_str(), options.gpu,
+                human_duration(seconds).c_str(), human_rate(bytes / seconds).c_str());
+  }
+  const Json json = {{"tensors", penstock_model_tensors(model->get())},
+                     {"bytes", saving.bytes.load()},
+                     {"seconds", seconds},
+                     {"bytes_per_second", bytes / seconds}};
+  return keep_json("save", options.json_file, json);
+}
+
+}  // namespace penstock::apps

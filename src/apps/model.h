@@ -1,0 +1,29 @@
+// An owner for a loaded model, and loading one with a progress bar.
+#pragma once
+
+#include "commands.h"
+#include "model_place.h"
+#include "penstock_model.h"
+#include "progress.h"
+
+#include <memory>
+
+#include "penstock/base.h"
+#include "penstock/json.h"
+
+namespace penstock::apps {
+
+struct ModelFreer {
+  void operator()(penstock_model* model) const { penstock_model_free(model); }
+};
+using Model = std::unique_ptr<penstock_model, ModelFreer>;
+
+// Loads with what the options say, and tells `progress` how far it is.
+Outcome<Model> load_model(const ModelPlace& place, const LoadOptions& options, Progress* progress);
+
+// What was loaded, and which ways the bytes took.
+Json describe(const Model& model, double seconds);
+// The same as a few lines and a table.
+std::string describe_for_people(const Model& model, double seconds);
+
+}  // namespace penstock::apps

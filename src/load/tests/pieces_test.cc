@@ -1,0 +1,96 @@
+#include <gtest/gtest.h>
+
+#include "penstock/load.h"
+
+namespace penstock::load {
+namespace {
+
+constexpr uint64_t kPiece = 16 * kMiB;
+
+TEST(Pieces, large_run_is_cut_at_multiples_of_the_piece_in_the_file) {
+  const std::vector<model::Run> runs{
+      {.file = 3, .offset = kPiece - 100, .length = 2 * kPiece + 150, .target = 512}};
+  const Pieces out = cut(runs, kPiece);
+  ASSERT_EQ(out.pieces.size(), 4U);
+  EXPECT_EQ(out.pieces[0].length, 100U);
+  EXPECT_EQ(out.pieces[1].offset, kPiece);
+  EXPECT_EQ(out.pieces[1].target, 612U);
+  EXPECT_EQ(out.pieces[1].length, kPiece);
+  EXPECT_EQ(out.pieces[3].length, 50U);
+  EXPECT_EQ(out.pieces[3].file, 3U);
+  EXPECT_EQ(out.bytes, 2 * kPiece + 150);
+  EXPECT_TRUE(out.entries.empty());
+}
+
+TEST(Pieces, small_runs_of_one_file_share_a_list) {
+  std::vector<model::Run> runs;
+  for (uint64_t i = 0; i < 10; ++i) {
+    runs.push_back({.file = i < 7 ? 0U : 1U, .offset = i * 100, .length = 90, .target = i * 256});
+  }
+  const Pieces out = cut(runs, kPiece);
+  ASSERT_EQ(out.pieces.size(), 2U);
+  EXPECT_EQ(out.pieces[0].entries, 7U);
+  EXPECT_EQ(out.pieces[0].bytes, 630U);
+  EXPECT_EQ(out.pieces[0].length, 6 * 256 + 90U);
+  EXPECT_EQ(out.pieces[1].target, 7 * 256U);
+  EXPECT_EQ(out.pieces[1].first_entry, 7U);
+  ASSERT_EQ(out.entries.size(), 10U);
+  // Within its piece.
+  EXPECT_EQ(out.entries[8].target, 256U);
+  EXPECT_EQ(out.entries[8].offset, 800U);
+}
+
+TEST(Pieces, small_run_that_is_alone_is_a_range) {
+  const std::vector<model::Run> runs{{.file = 0, .offset = 5, .length = 10, .target = 0},
+                                     {.file = 0, .offset = 15, .length = 3 * kMiB, .target = 256}};
+  const Pieces out = cut(runs, kPiece);
+  ASSERT_EQ(out.pieces.size(), 2U);
+  EXPECT_EQ(out.pieces[0].entries, 0U);
+  EXPECT_EQ(out.pieces[0].length, 10U);
+}
+
+// Whatever the runs: every byte once, nothing else, and no piece too long.
+TEST(Pieces, cover_every_byte_once) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    engine::SeededRandom random(seed);
+    std::vector<model::Run> runs;
+    std::vector<std::pair<uint32_t, uint64_t>> expected;  // by target: file and offset
+    uint64_t target = 0;
+    const uint64_t count = random.below(60);
+    for (uint64_t i = 0; i < count; ++i) {
+      target += random.below(3) * 8;
+      const uint64_t length = 1 + random.below(random.chance(1, 5) ? 5000 : 50);
+      const uint64_t offset = random.below(100'000);
+      const auto file = static_cast<uint32_t>(i / 20);
+      runs.push_back({.file = file, .offset = offset, .length = length, .target = target});
+      expected.resize(target, {UINT32_MAX, 0});
+      for (uint64_t at = 0; at < length; ++at) expected.push_back({file, offset + at});
+      target += length;
+    }
+    constexpr uint64_t kSmallPiece = 1024;
+    const Pieces out = cut(runs, kSmallPiece);
+    std::vector<std::pair<uint32_t, uint64_t>> found(expected.size(), {UINT32_MAX, 0});
+    const auto put = [&](uint32_t file, uint64_t offset, uint64_t length, uint64_t to) {
+      for (uint64_t at = 0; at < length; ++at) {
+        ASSERT_EQ(found[to + at].first, UINT32_MAX) << "seed " << seed;
+        found[to + at] = {file, offset + at};
+      }
+    };
+    uint64_t end = 0;
+    for (const Piece& piece : out.pieces) {
+      EXPECT_LE(piece.length, kSmallPiece);
+      EXPECT_GE(piece.target, end);
+      end = piece.target + piece.length;
+      if (piece.entries == 0) put(piece.file, piece.offset, piece.length, piece.target);
+      for (size_t i = piece.first_entry; i < piece.first_entry + piece.entries; ++i) {
+        const route::ListEntry& entry = out.entries[i];
+        EXPECT_LE(entry.target + entry.length, piece.length);
+        put(piece.file, entry.offset, entry.length, piece.target + entry.target);
+      }
+    }
+    EXPECT_EQ(found, expected) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace penstock::load

@@ -1,0 +1,21 @@
+// Remainders of bytes modulo the Castagnoli polynomial, as kernels compare them: CRC-32C without
+// its inversions (penstock_device/checksum.h). Unlike CRC-32C they are linear: crc32c_join() joins
+// them.
+#pragma once
+
+#include "penstock_device.h"
+
+#include "penstock/base.h"
+
+namespace penstock::ring {
+
+uint32_t remainder_of(Bytes bytes);
+// From the CRC-32C of `length` bytes.
+uint32_t remainder_from(uint32_t crc32c, uint64_t length);
+// That of a whole block of limits::kBlockBytes.
+uint32_t remainder_of_block(uint32_t crc32c);
+
+// What kernels need to take remainders with.
+void fill(device::Constants& constants);
+
+}  // namespace penstock::ring

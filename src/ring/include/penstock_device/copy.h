@@ -1,0 +1,134 @@
+// Copying bytes and taking their remainder on the way, by a thread or a warp, between any
+// addresses.
+//
+// The source is read in whole aligned units of 16 bytes, also where the range begins or ends within
+// one, so that up to 15 bytes around it must be readable, as they are in any allocation of a GPU's;
+// the destination is written in units where it is aligned with the source, in words or bytes where
+// it is not. So copies are fastest where both are equal modulo 16.
+#pragma once
+
+#include "penstock_device/checksum.h"
+
+namespace penstock::device {
+
+inline constexpr uint32_t kInFlight = 8;  // loads of a thread: 4 KiB of a warp
+
+// A range, not empty, as the units that it touches.
+struct Units {
+  const char* first;
+  uint32_t count;
+  uint32_t front;  // bytes of the first that are before the range
+  uint32_t back;   // bytes of the last that are behind it
+};
+
+PENSTOCK_DEVICE Units units_of(const char* from, uint32_t length) {
+  const auto front = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(from) % kUnitBytes);
+  const uint32_t count = (front + length + kUnitBytes - 1) / kUnitBytes;
+  return {from - front, count, front, count * kUnitBytes - front - length};
+}
+
+// The lowest `bytes` of a word.
+PENSTOCK_DEVICE uint32_t low_bytes(int bytes) {
+  if (bytes <= 0) return 0;
+  return bytes >= 4 ? ~uint32_t{0} : (uint32_t{1} << (8 * bytes)) - 1;
+}
+
+// What of unit `index` is in the range: bytes [begin, end).
+struct Part {
+  uint32_t begin;
+  uint32_t end;
+};
+PENSTOCK_DEVICE Part part_of(const Units& units, uint32_t index) {
+  return {index == 0 ? units.front : 0,
+          index + 1 == units.count ? kUnitBytes - units.back : kUnitBytes};
+}
+
+PENSTOCK_DEVICE Unit load_part(const Units& units, uint32_t index) {
+  Unit unit = load_unit(units.first + uint64_t{index} * kUnitBytes);
+  const Part part = part_of(units, index);
+  if (part.end - part.begin < kUnitBytes) {
+    for (int i = 0; i < 4; ++i) {
+      unit.word[i] &= low_bytes(static_cast<int>(part.end) - 4 * i) &
+                      ~low_bytes(static_cast<int>(part.begin) - 4 * i);
+    }
+  }
+  return unit;
+}
+
+// `to` is where the unit's first byte would lie.
+PENSTOCK_DEVICE void store_part(char* to, const Unit& unit, const Part& part) {
+  const bool whole = part.end - part.begin == kUnitBytes;
+  const uintptr_t at = reinterpret_cast<uintptr_t>(to);
+  if (whole && at % kUnitBytes == 0) {
+    store_unit(to, unit);
+  } else if (whole && at % 4 == 0) {
+    for (int i = 0; i < 4; ++i) reinterpret_cast<uint32_t*>(to)[i] = unit.word[i];
+  } else {
+    for (int i = 0; i < static_cast<int>(kUnitBytes); ++i) {
+      const bool inside = static_cast<int>(part.begin) <= i && i < static_cast<int>(part.end);
+      if (inside) to[i] = static_cast<char>(unit.word[i / 4] >> (8 * (i % 4)));
+    }
+  }
+}
+
+// Copies, or only reads where `to` is null, and says whether the bytes have this remainder.
+PENSTOCK_DEVICE bool copy_by_thread(const Constants& constants, const char* from, char* to,
+                                    uint32_t length, uint32_t expected) {
+  const Units units = units_of(from, length);
+  uint32_t remainder = 0;
+  for (uint32_t index = 0; index < units.count; ++index) {
+    const Unit unit = load_part(units, index);
+    const Part part = part_of(units, index);
+    if (to != nullptr) store_part(to - units.front + uint64_t{index} * kUnitBytes, unit, part);
+    if (part.end - part.begin == kUnitBytes) {
+      for (const uint32_t word : unit.word) remainder = add_word(constants, remainder, word);
+    } else {
+      for (uint32_t i = part.begin; i < part.end; ++i) {
+        remainder = add_byte(constants, remainder, unit.word[i / 4] >> (8 * (i % 4)) & 255);
+      }
+    }
+  }
+  return remainder == expected;
+}
+
+// The same by the 32 lanes of a warp, which all give the same arguments and get the same answer.
+// Rows of 32 units end with the range; what is before it, or behind it in the last unit, counts as
+// zeros.
+PENSTOCK_DEVICE bool copy_by_warp(const Constants& constants, const char* from, char* to,
+                                  uint32_t length, uint32_t expected) {
+  const Units units = units_of(from, length);
+  const uint32_t rows = (units.count + kLanes - 1) / kLanes;
+  const uint32_t before = rows * kLanes - units.count;
+  const MapShare row_map = share_of(constants.row);
+  // Without waiting for it here: the first bytes are on their way by then.
+  if (units.back != 0) expected = times(expected, load_constant(&constants.byte[units.back]));
+  uint32_t columns[4] = {0, 0, 0, 0};
+  for (uint32_t first = 0; first < rows; first += kInFlight) {
+    Unit unit[kInFlight];
+#if defined(__CUDACC__)
+#pragma unroll
+#endif
+    for (uint32_t k = 0; k < kInFlight; ++k) {
+      const uint32_t at = (first + k) * kLanes + lane();
+      const bool inside = first + k < rows && at >= before;
+      unit[k] = inside ? load_part(units, at - before) : Unit{{0, 0, 0, 0}};
+    }
+#if defined(__CUDACC__)
+#pragma unroll
+#endif
+    for (uint32_t k = 0; k < kInFlight; ++k) {
+      if (first + k >= rows) break;
+      const uint32_t at = (first + k) * kLanes + lane();
+      if (to != nullptr && at >= before) {
+        const uint32_t index = at - before;
+        store_part(to - units.front + uint64_t{index} * kUnitBytes, unit[k], part_of(units, index));
+      }
+      for (uint32_t i = 0; i < 4; ++i) {
+        columns[i] = (first + k == 0 ? 0 : apply(row_map, columns[i])) ^ unit[k].word[i];
+      }
+    }
+  }
+  return join_columns(constants, columns) == expected;
+}
+
+}  // namespace penstock::device

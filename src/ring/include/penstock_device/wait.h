@@ -1,0 +1,219 @@
+// The asking side of a ring for kernels: answers, and what becomes of them.
+#pragma once
+
+#include "penstock_device/copy.h"
+#include "penstock_device/submit.h"
+
+namespace penstock::device {
+
+// Looks at once after a look that found nothing: as many as bridge a round trip. Then naps, longer
+// and longer, so that thousands of warps that wait leave the link to the bytes.
+inline constexpr uint32_t kEagerLooks = 6;
+inline constexpr uint32_t kNapMin = 500;     // nanoseconds
+inline constexpr uint32_t kNapMax = 20'000;  // what a wait is longer by, at most
+// Looks between two at whether the ring is closed.
+inline constexpr uint32_t kLooksPerClosedCheck = 8;
+
+// About half of what a look takes, in cycles.
+inline constexpr uint32_t kHalfLook = 900;
+
+// What stands where the ticket's answer will be.
+PENSTOCK_DEVICE Pair load_answer(const Ring& ring, const Ticket& ticket) {
+  return load_shared(&ring.answers[index_of(ring, ticket.position)]);
+}
+PENSTOCK_DEVICE bool is_answer(const Ring& ring, const Ticket& ticket, const Pair& got) {
+  return has_tag(got, tag_of(lap_of(ring, ticket.position), ticket.attempt));
+}
+
+// Whether the answer to the ticket is there.
+PENSTOCK_DEVICE bool look(const Ring& ring, const Ticket& ticket, Answer* answer) {
+  const Pair got = load_answer(ring, ticket);
+  *answer = decode_answer(got);
+  return is_answer(ring, ticket, got);
+}
+
+// Looks for a single answer that overlap: each judges what the one before it has loaded, and its
+// own load is under way meanwhile. So an answer is seen sooner by half a look.
+class Lookout {
+ public:
+  PENSTOCK_DEVICE bool look(const Ring& ring, const Ticket& ticket, Answer* answer) {
+    if (!begun_) {
+      before_ = load_answer(ring, ticket);
+      begun_ = true;
+      spin(kHalfLook);
+    }
+    const Pair got = before_;
+    before_ = load_answer(ring, ticket);
+    *answer = decode_answer(got);
+    return is_answer(ring, ticket, got);
+  }
+
+ private:
+  Pair before_ = {0, 0};
+  bool begun_ = false;
+};
+
+// What a wait does between looks.
+class Patience {
+ public:
+  PENSTOCK_DEVICE explicit Patience(uint64_t timeout) : start_(nanoseconds()), timeout_(timeout) {}
+
+  // 0, or why to look no more.
+  PENSTOCK_DEVICE int pause(const Ring& ring) {
+    ++looks_;
+    if (looks_ % kLooksPerClosedCheck == 0 && load_shared(&ring.header->closed) != 0) {
+      return -ESHUTDOWN;
+    }
+    if (nanoseconds() - start_ >= timeout_) return -ETIMEDOUT;
+    if (looks_ > kEagerLooks) {
+      nap(nap_);
+      nap_ = nap_ * 2 < kNapMax ? nap_ * 2 : kNapMax;
+    }
+    return 0;
+  }
+  // Whether looks follow one upon the other.
+  PENSTOCK_DEVICE bool is_eager() const { return looks_ < kEagerLooks; }
+  // Whether the next look should be one at everything.
+  PENSTOCK_DEVICE bool is_turn_of_all() const { return looks_ % 4 == 0; }
+
+ private:
+  uint64_t start_;
+  uint64_t timeout_;
+  uint32_t looks_ = 0;
+  uint32_t nap_ = kNapMin;
+};
+
+PENSTOCK_DEVICE void ask_again(const Ring& ring, Ticket& ticket) {
+  ++ticket.attempt;
+  const uint32_t count = count_up(&ring.control->again_tail);
+  const Again again = {ticket.attempt >= kPlaceAttempts, ticket.attempt,
+                       index_of(ring, ticket.position)};
+  store_shared(&ring.again[count & (ring.entries - 1)], encode(again, count >> ring.entries_log2));
+}
+
+// What a request with this answer has come to: bytes or a negative errno, or, with the ticket still
+// pending, nothing yet.
+PENSTOCK_DEVICE int64_t conclude(const Ring& ring, Ticket& ticket, const Answer& answer,
+                                 bool verified) {
+  const bool has_bytes = answer.kind == kPlace || answer.kind == kLanded;
+  if (has_bytes && !verified && ticket.attempt + 1U < kAttempts) {
+    ask_again(ring, ticket);
+    return 0;
+  }
+  ticket.kind = static_cast<Kind>(answer.kind);
+  ticket.pending = false;
+  // Free for the next lap. Everything that was read on behalf of this one has been used.
+  store_own(&ring.free_for[index_of(ring, ticket.position)], lap_of(ring, ticket.position) + 1);
+  if (answer.kind == kFailed) return -static_cast<int64_t>(answer.value);
+  return has_bytes && !verified ? -EIO : static_cast<int64_t>(answer.length);
+}
+
+// Of a ring that is closed: nobody answers, and the host waits for this word before it takes the
+// ring's memory away, so that it is the last that is touched.
+PENSTOCK_DEVICE void leave(const Ring& ring, Ticket& ticket) {
+  ticket.pending = false;
+  store_own(&ring.free_for[index_of(ring, ticket.position)], lap_of(ring, ticket.position) + 1);
+}
+
+// The bytes of an answer: where they lie, and where they must go.
+struct Bytes {
+  const char* from;
+  char* to;  // null: they are there
+};
+PENSTOCK_DEVICE Bytes bytes_of(const Ring& ring, const Answer& answer, uint64_t destination) {
+  char* const memory = ring.memory + destination;
+  if (answer.kind == kLanded) return {memory, nullptr};
+  return {reinterpret_cast<const char*>(answer.value), memory};
+}
+
+// True when wait() would find an answer at once; it may still have to ask again.
+PENSTOCK_DEVICE bool poll(const Ring& ring, const Ticket& ticket) {
+  Answer answer;
+  return look(ring, ticket, &answer);
+}
+
+// Waits, by one thread, for the end of a request, copies what it brings and verifies it. Bytes,
+// fewer where the file ends, or a negative errno:
+//   -ETIMEDOUT  it is still in flight after `timeout` nanoseconds: wait again, the position is the
+//               ticket's until then
+//   -ESHUTDOWN  the ring is closed
+//   -EIO        the bytes do not verify, by whatever way they come
+//   others as penstock.h has them
+// A thread alone copies slowly: kilobytes are for warps.
+PENSTOCK_DEVICE int64_t wait(const Ring& ring, Ticket& ticket, uint64_t timeout) {
+  Patience patience(timeout);
+  Lookout lookout;
+  int64_t result = 0;
+  while (ticket.pending) {
+    Answer answer;
+    const bool there =
+        patience.is_eager() ? lookout.look(ring, ticket, &answer) : look(ring, ticket, &answer);
+    if (!there) {
+      const int error = patience.pause(ring);
+      if (error == -ESHUTDOWN) leave(ring, ticket);
+      if (error != 0) return error;
+      continue;
+    }
+    bool verified = false;
+    if (answer.kind == kPlace || answer.kind == kLanded) {
+      if (answer.kind == kLanded) fence_shared();
+      const Bytes bytes = bytes_of(ring, answer, ticket.destination);
+      verified =
+          copy_by_thread(*ring.constants, bytes.from, bytes.to, answer.length, answer.remainder);
+    }
+    result = conclude(ring, ticket, answer, verified);
+  }
+  return result;
+}
+
+// Brings the bytes of the answer that lane `owner` has, with all lanes; true if they verify.
+PENSTOCK_DEVICE bool bring_by_warp(const Ring& ring, const Answer& own, uint64_t own_destination,
+                                   uint32_t owner) {
+  Answer answer;
+  answer.kind = static_cast<uint8_t>(from_lane(kAllLanes, uint32_t{own.kind}, owner));
+  if (answer.kind != kPlace && answer.kind != kLanded) return false;
+  answer.value = from_lane(kAllLanes, own.value, owner);
+  answer.length = from_lane(kAllLanes, own.length, owner);
+  answer.remainder = from_lane(kAllLanes, own.remainder, owner);
+  if (answer.kind == kLanded) fence_shared();
+  const Bytes bytes = bytes_of(ring, answer, from_lane(kAllLanes, own_destination, owner));
+  return copy_by_warp(*ring.constants, bytes.from, bytes.to, answer.length, answer.remainder);
+}
+
+// Waits, by all 32 lanes of a warp together, for the requests of those whose tickets are pending;
+// each gets the result of its own, as wait() has it. All lanes see all bytes afterwards.
+PENSTOCK_DEVICE int64_t wait_by_warp(const Ring& ring, Ticket& ticket, uint64_t timeout) {
+  Patience patience(timeout);
+  int64_t result = 0;
+  uint32_t pending = ballot(kAllLanes, ticket.pending);
+  const bool single = count_bits(pending) == 1;
+  Lookout lookout;
+  // Answers come in order, mostly: while there are none one lane looks for all, to spare the link.
+  bool all_look = true;
+  while (pending != 0) {
+    const bool looks = ticket.pending && (all_look || lane() == lowest_bit(pending));
+    Answer answer = {};
+    const bool there = looks && (single && patience.is_eager() ? lookout.look(ring, ticket, &answer)
+                                                               : look(ring, ticket, &answer));
+    const uint32_t ready = ballot(kAllLanes, there);
+    all_look = ready != 0 || patience.is_turn_of_all();
+    if (ready == 0) {
+      const int error = static_cast<int>(
+          from_lane(kAllLanes, static_cast<uint32_t>(patience.pause(ring)), uint32_t{0}));
+      if (error == 0) continue;
+      if (ticket.pending) result = error;
+      if (ticket.pending && error == -ESHUTDOWN) leave(ring, ticket);
+      break;
+    }
+    for (uint32_t left = ready; left != 0; left &= left - 1) {
+      const uint32_t owner = lowest_bit(left);
+      const bool verified = bring_by_warp(ring, answer, ticket.destination, owner);
+      if (lane() == owner) result = conclude(ring, ticket, answer, verified);
+    }
+    pending = ballot(kAllLanes, ticket.pending);
+  }
+  together(kAllLanes);
+  return result;
+}
+
+}  // namespace penstock::device

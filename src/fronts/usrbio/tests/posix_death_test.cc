@@ -1,4 +1,5 @@
-// The end of an agent, with operations in flight.
+// The end of an agent, with operations in flight. They read files that nobody has read before: what
+// is in the node cache is read without the agent.
 #include "tests/node_fixture.h"
 
 namespace penstock::usrbio {
@@ -8,15 +9,17 @@ class AgentDeath : public Usrbio {};
 
 TEST_F(AgentDeath, operations_go_on_when_the_agent_comes_back) {
   const std::string bytes = random_bytes(64 * kKiB, 16);
+  const int before = make_file("before", bytes);
   const int fd = make_file("back", bytes);
   make_iov();
   make_ring(true, 16);
-  ASSERT_EQ(transfer(true, 0, fd, 0, 4096), 4096);
+  ASSERT_EQ(transfer(true, 0, before, 0, 4096), 4096);
   node_->suspend();
   for (size_t i = 0; i < 16; ++i) {
     ASSERT_GE(prepare(true, i * 4096, fd, i * 4096, 4096), 0);
   }
   ASSERT_EQ(hf3fs_submit_ios(&ior_), 0);
+  EXPECT_EQ(wait(1, 50ms), 0);
   node_->kill();
   node_->start();
   ASSERT_EQ(wait(16), 16);
@@ -25,10 +28,11 @@ TEST_F(AgentDeath, operations_go_on_when_the_agent_comes_back) {
 }
 
 TEST_F(AgentDeath, death_of_the_agent_ends_every_wait) {
+  const int before = make_file("before", random_bytes(8192, 14));
   const int fd = make_file("death", random_bytes(8192, 15));
   make_iov();
   make_ring(true, 16);
-  ASSERT_EQ(transfer(true, 0, fd, 0, 8192), 8192);
+  ASSERT_EQ(transfer(true, 0, before, 0, 8192), 8192);
   node_->suspend();  // so that the operations are in flight for certain
   for (int i = 0; i < 10; ++i) ASSERT_GE(prepare(true, 0, fd, 0, 4096), 0);
   ASSERT_EQ(hf3fs_submit_ios(&ior_), 0);
@@ -49,6 +53,7 @@ TEST_F(AgentDeath, death_of_the_agent_ends_every_wait) {
   EXPECT_EQ(wait(1), -ECONNRESET);
   EXPECT_LT(prepare(true, 0, fd, 0, 1), 0);
   hf3fs_dereg_fd(fd);
+  hf3fs_dereg_fd(before);
   hf3fs_iordestroy(&ior_);
   hf3fs_iovdestroy(&iov_);
   node_->stop();

@@ -97,6 +97,7 @@ Outcome<void> CudaMemory::make_context(uint32_t device, Context* context) {
   TRY_ASSIGN(context->gather, kernel("penstock_gather"));
   TRY_ASSIGN(context->gather_checked, kernel("penstock_gather_checked"));
   TRY_ASSIGN(context->check, kernel("penstock_check"));
+  TRY_ASSIGN(context->serve_mailbox, kernel("penstock_serve_mailbox"));
   const std::vector<uint32_t> tables = shift_tables();
   const size_t bytes = tables.size() * sizeof(uint32_t);
   CUdeviceptr shifts = 0;

@@ -3,6 +3,7 @@
 
 #include "driver.h"
 #include "kernels.h"
+#include "mailbox_sender.h"
 
 #include <array>
 #include <map>
@@ -20,7 +21,16 @@ struct Context {
   CUfunction gather = nullptr;
   CUfunction gather_checked = nullptr;
   CUfunction check = nullptr;
+  CUfunction serve_mailbox = nullptr;
   const uint32_t* shifts = nullptr;  // the tables of kernels.h, in device memory
+};
+
+// A mailbox, whoever sends to it: all of it stays when it is given back, and so may its kernel.
+struct MailboxParts {
+  CUstream stream = nullptr;
+  Mailbox* mailbox = nullptr;
+  MutableBytes buffer;  // pinned, as the mailbox; begins at a multiple of 16
+  MailboxSender::Numbers numbers;
 };
 
 // What lanes of one device need of the driver.
@@ -45,6 +55,7 @@ class CudaMemory final : public engine::DeviceMemory {
   Status settle(engine::DeviceId device) override;
   engine::CopyCosts costs(engine::DeviceId device) override;
   std::unique_ptr<engine::CopyLanes> make_lanes(engine::Loop& loop) override;
+  Outcome<std::unique_ptr<engine::CopyMailbox>> make_mailbox(engine::DeviceId device) override;
 
   const Driver& driver() const { return driver_; }
   // Makes the device's context at the first call, which may take a second.
@@ -55,6 +66,8 @@ class CudaMemory final : public engine::DeviceMemory {
   // in flight, and only if the device still works.
   Outcome<LaneParts> take_lane_parts(engine::DeviceId device, size_t memory_bytes);
   void give_back(engine::DeviceId device, LaneParts parts);
+  // Whether or not its kernel has left.
+  void give_back(engine::DeviceId device, const MailboxParts& parts);
   // A word of it with a line of its own.
   Outcome<uint32_t*> take_word();
   void give_back(uint32_t* word);
@@ -72,6 +85,7 @@ class CudaMemory final : public engine::DeviceMemory {
   Outcome<void> make_context(uint32_t device, Context* context);
   void enable_peers(uint32_t device);
   Outcome<CUfunction> kernel(const char* name);
+  Outcome<MailboxParts> take_mailbox_parts(engine::DeviceId device);
   Outcome<engine::DeviceSpan> map(engine::DeviceId device, CUmemGenericAllocationHandle handle,
                                   uint64_t mapped_length, uint64_t length);
   Outcome<engine::DeviceSpan> open_ipc(engine::DeviceId device, const CUipcMemHandle& handle,
@@ -88,7 +102,8 @@ class CudaMemory final : public engine::DeviceMemory {
   std::mutex costs_mutex_;
   std::map<uint32_t, engine::CopyCosts> costs_;  // by device
   std::mutex parts_mutex_;
-  std::multimap<uint32_t, LaneParts> free_parts_;  // by device
+  std::multimap<uint32_t, LaneParts> free_parts_;         // by device
+  std::multimap<uint32_t, MailboxParts> free_mailboxes_;  // by device
   std::mutex words_mutex_;
   std::vector<uint32_t*> free_words_;
 };

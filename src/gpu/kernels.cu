@@ -1,9 +1,10 @@
-// The kernels: gathering pieces, and checking what has landed.
+// The kernels: gathering pieces, checking what has landed, and serving a mailbox.
 //
 // A warp takes a piece, or a block to check, at a time. Whole words of 16 or 4 bytes go at once,
 // several in flight for each thread, since a read over PCIe takes more than a microsecond; for the
 // same reason a warp reads its next entry of the list before it works on this one.
 #include "kernels.h"
+#include "mailbox.h"
 
 namespace penstock::gpu {
 namespace {
@@ -145,6 +146,40 @@ __device__ void load_tables(const uint32_t* shifts, ShiftTable* tables) {
   __syncthreads();
 }
 
+// What a request of a mailbox names, by the whole block. The source is past 16 bytes as the
+// destination is, and was written by the host since the kernel began: it is read past the caches.
+__device__ void copy_request(const char* buffer, const MailboxRequest& request) {
+  constexpr uint32_t kUnit = sizeof(device::Unit);
+  constexpr uint32_t kUnits = 4;  // in flight for each thread
+  char* destination = reinterpret_cast<char*>(request.destination);
+  const uint32_t past = static_cast<uint32_t>(request.destination % kUnit);
+  const char* source = buffer + past;
+  const uint32_t head = min(request.length, (kUnit - past) % kUnit);
+  const uint32_t body = (request.length - head) / kUnit;
+  const uint32_t tail = request.length - head - body * kUnit;
+  const auto copy_byte = [&](uint32_t at) {
+    destination[at] =
+        static_cast<char>(__ldcv(reinterpret_cast<const unsigned char*>(source + at)));
+  };
+  if (threadIdx.x < head) copy_byte(threadIdx.x);
+  if (threadIdx.x < tail) copy_byte(head + body * kUnit + threadIdx.x);
+  source += head;
+  destination += head;
+  for (uint32_t first = threadIdx.x; first < body; first += kUnits * kMailboxThreads) {
+    device::Unit units[kUnits];
+#pragma unroll
+    for (uint32_t k = 0; k < kUnits; ++k) {
+      const uint32_t unit = first + k * kMailboxThreads;
+      if (unit < body) units[k] = device::load_unit(source + uint64_t{unit} * kUnit);
+    }
+#pragma unroll
+    for (uint32_t k = 0; k < kUnits; ++k) {
+      const uint32_t unit = first + k * kMailboxThreads;
+      if (unit < body) device::store_unit(destination + uint64_t{unit} * kUnit, units[k]);
+    }
+  }
+}
+
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(256)
@@ -194,6 +229,29 @@ extern "C" __global__ void __launch_bounds__(256)
       bad[block.check] = 1;
       *any_bad = 1;
     }
+  }
+}
+
+// Serves a mailbox for a while; see there. Of one block.
+extern "C" __global__ void __launch_bounds__(kMailboxThreads)
+    penstock_serve_mailbox(Mailbox* mailbox, const char* buffer, uint32_t kernel,
+                           MailboxServer::Patience patience) {
+  __shared__ MailboxRequest request;
+  __shared__ bool has_left;
+  MailboxServer server(mailbox, kernel, patience);
+  if (threadIdx.x == 0) server.begin();
+  for (;;) {
+    if (threadIdx.x == 0) {
+      MailboxRequest next;
+      has_left = !server.next(&next);
+      device::fence_shared();
+      request = next;
+    }
+    __syncthreads();
+    if (has_left) return;
+    copy_request(buffer, request);
+    __syncthreads();
+    if (threadIdx.x == 0) server.answer(request);
   }
 }
 

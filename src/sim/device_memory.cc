@@ -348,7 +348,6 @@ Status SimDeviceMemory::check(CopyOp& op) {
 
 void SimDeviceMemory::peek(const std::byte* address, MutableBytes out) {
   if (out.empty()) return;
-  if (out.empty()) return;
   const std::lock_guard lock(mutex_);
   const Place place = place_of(address, out.size());
   ASSERT(place.allocation != nullptr);

@@ -33,10 +33,18 @@ inline void store_shared(Pair* to, const Pair& value) {
   __atomic_store_n(&to->first, value.first, __ATOMIC_RELEASE);
   __atomic_store_n(&to->second, value.second, __ATOMIC_RELEASE);
 }
+inline void store_shared(uint32_t* to, uint32_t value) {
+  __atomic_store_n(to, value, __ATOMIC_RELEASE);
+}
 inline void store_shared(uint64_t* to, uint64_t value) {
   __atomic_store_n(to, value, __ATOMIC_RELEASE);
 }
 inline void fence_shared() {}  // the loads have acquired
+inline uint32_t host_fence = 0;
+inline void fence_store_load() {
+  // Not a fence proper, which thread sanitizers do not know.
+  __atomic_fetch_add(&host_fence, 1, __ATOMIC_SEQ_CST);
+}
 
 inline Pair load_own(const Pair* from) {
   return load_shared(from);

@@ -40,12 +40,19 @@ PENSTOCK_DEVICE void store_shared(Pair* to, const Pair& value) {
                : "l"(to), "l"(value.first), "l"(value.second)
                : "memory");
 }
+PENSTOCK_DEVICE void store_shared(uint32_t* to, uint32_t value) {
+  asm volatile("st.relaxed.sys.global.u32 [%0], %1;" : : "l"(to), "r"(value) : "memory");
+}
 PENSTOCK_DEVICE void store_shared(uint64_t* to, uint64_t value) {
   asm volatile("st.relaxed.sys.global.u64 [%0], %1;" : : "l"(to), "l"(value) : "memory");
 }
 // What others, the host and copy engines included, did before what was read is seen after this.
 PENSTOCK_DEVICE void fence_shared() {
   __threadfence_system();
+}
+// Between a store and a load: of two sides that store, fence and look, one sees the other.
+PENSTOCK_DEVICE void fence_store_load() {
+  asm volatile("fence.sc.sys;" : : : "memory");
 }
 
 // ---- memory of the GPU that its kernels share ----

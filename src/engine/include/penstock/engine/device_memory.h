@@ -111,6 +111,19 @@ class CopyLanes : public Poller {
   virtual Time latest_look() const = 0;
 };
 
+// Small copies to a device, one after the other, without a call of its driver: a kernel lingers
+// there as long as more of them come. One thread at a time.
+class CopyMailbox {
+ public:
+  virtual ~CopyMailbox() = default;
+  // Where the bytes for `destination`, 1 to kMailboxBytesMax, are to be put; until send().
+  virtual MutableBytes space_for(const DeviceSpan& destination) = 0;
+  // Copies them, and returns when they have landed. Ends as a CopyOp, or with busy when kernels
+  // fill the device: then nothing was copied, nor will be.
+  virtual Status send(const DeviceSpan& destination) = 0;
+};
+inline constexpr uint32_t kMailboxBytesMax = 64 * 1024;
+
 // What copies to a device cost: bytes a second, and seconds for each copy beside its bytes.
 struct CopyCosts {
   double engine_bytes_per_second = 55e9;
@@ -182,6 +195,8 @@ class DeviceMemory {
 
   // `loop` outlives the lanes; the caller adds them to it.
   virtual std::unique_ptr<CopyLanes> make_lanes(Loop& loop) = 0;
+  // For one thread at a time, and not for memory of peers.
+  virtual Outcome<std::unique_ptr<CopyMailbox>> make_mailbox(DeviceId device) = 0;
 };
 
 }  // namespace penstock::engine

@@ -21,9 +21,11 @@ namespace penstock::sim {
 struct SimDeviceFaults {
   engine::Duration delay_min = std::chrono::microseconds(2);
   engine::Duration delay_max = std::chrono::microseconds(100);
-  // One bit of what lands is wrong; not of copies between devices, which are not verified again.
+  // One bit of what lands is wrong; not of copies that are not verified: between devices, and by
+  // mailboxes.
   uint32_t flip_permille = 0;
   uint32_t lose_permille = 0;  // the device is lost
+  uint32_t full_permille = 0;  // of mailboxes: there is no room for a kernel
 };
 
 struct SimDeviceOptions {
@@ -52,6 +54,7 @@ class SimDeviceMemory final : public engine::DeviceMemory {
   Status settle(engine::DeviceId device) override;
   engine::CopyCosts costs(engine::DeviceId) override { return {}; }
   std::unique_ptr<engine::CopyLanes> make_lanes(engine::Loop& loop) override;
+  Outcome<std::unique_ptr<engine::CopyMailbox>> make_mailbox(engine::DeviceId device) override;
 
   // A stream of a program's: a thread that does one thing after the other, in real time. It lives
   // as long as this object.
@@ -75,10 +78,13 @@ class SimDeviceMemory final : public engine::DeviceMemory {
   uint64_t copies() const;
   // Of them, those between devices that do not reach each other: slow detours through host memory.
   uint64_t detours() const;
+  // Requests that mailboxes have carried out.
+  uint64_t mailed() const;
   bool pinned(Bytes memory) const;
 
  private:
   class Lanes;
+  class Mailbox;
   class Stream;
   class Gate;
   struct Allocation {
@@ -126,6 +132,7 @@ class SimDeviceMemory final : public engine::DeviceMemory {
   uint64_t next_allocation_ = 1;
   uint64_t copies_ = 0;
   uint64_t detours_ = 0;
+  uint64_t mailed_ = 0;
   std::vector<std::unique_ptr<Stream>> streams_;  // the first is the default one
 };
 

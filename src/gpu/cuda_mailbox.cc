@@ -1,0 +1,102 @@
+#include "cuda_mailbox.h"
+
+#include <chrono>
+#include <cstring>
+
+namespace penstock::gpu {
+
+using engine::DeviceId;
+using engine::DeviceSpan;
+
+static_assert(kMailboxBytesMax == engine::kMailboxBytesMax);
+
+namespace {
+
+constexpr uint64_t kUnit = 16;  // what a thread of the kernel copies at once
+
+template <class Duration>
+uint32_t nanoseconds(Duration time) {
+  return static_cast<uint32_t>(std::chrono::nanoseconds(time).count());
+}
+
+}  // namespace
+
+CudaMailbox::~CudaMailbox() {
+  if (!broken_.ok()) return;
+  parts_.numbers = sender_.numbers();
+  memory_.give_back(device_, parts_);
+}
+
+MutableBytes CudaMailbox::space_for(const DeviceSpan& destination) {
+  DASSERT(destination.length <= kMailboxBytesMax);
+  const uint64_t past = reinterpret_cast<uintptr_t>(destination.data) % kUnit;
+  return parts_.buffer.subspan(past, destination.length);
+}
+
+Status CudaMailbox::send(const DeviceSpan& destination) {
+  if (!broken_.ok()) return broken_;
+  if (destination.device != device_) return Code::invalid_argument;
+  // What was freed must not be written to: the driver may have given it to somebody else.
+  const Result<DeviceSpan> found = memory_.find(destination.data, destination.length);
+  if (!found || found->allocation != destination.allocation) return Code::invalid_argument;
+  const Status sent = sender_.send(reinterpret_cast<uint64_t>(destination.data),
+                                   static_cast<uint32_t>(destination.length));
+  if (sent.code() == Code::peer_gone) broken_ = sent;
+  return sent;
+}
+
+Status CudaMailbox::start(uint32_t number) {
+  const ContextScope scope(memory_.driver(), context_.context);
+  MailboxServer::Patience patience{nanoseconds(limits::kMailboxIdle),
+                                   nanoseconds(limits::kMailboxLife)};
+  const std::byte* buffer = parts_.buffer.data();
+  void* arguments[] = {&parts_.mailbox, &buffer, &number, &patience};
+  return status_of(memory_.driver().cuLaunchKernel(context_.serve_mailbox, 1, 1, 1, kMailboxThreads,
+                                                   1, 1, 0, parts_.stream, arguments, nullptr));
+}
+
+Status CudaMailbox::look_after() {
+  const ContextScope scope(memory_.driver(), context_.context);
+  const CUresult result = memory_.driver().cuStreamQuery(parts_.stream);
+  return result == CUDA_ERROR_NOT_READY ? Code::ok : status_of(result);
+}
+
+Outcome<MailboxParts> CudaMemory::take_mailbox_parts(DeviceId device) {
+  {
+    const std::lock_guard lock(parts_mutex_);
+    const auto found = free_mailboxes_.find(device.value);
+    if (found != free_mailboxes_.end()) {
+      const MailboxParts parts = found->second;
+      free_mailboxes_.erase(found);
+      return parts;
+    }
+  }
+  MailboxParts parts;
+  TRY_ASSIGN(const MutableBytes memory,
+             pinned_memory(device, sizeof(Mailbox) + kMailboxBytesMax + kUnit));
+  parts.mailbox = reinterpret_cast<Mailbox*>(memory.data());
+  parts.buffer = memory.subspan(sizeof(Mailbox));
+  TRY_ASSIGN(const Context context, this->context(device));
+  const ContextScope scope(driver_, context.context);
+  int least = 0;
+  int greatest = 0;
+  driver_.cuCtxGetStreamPriorityRange(&least, &greatest);
+  const CUresult result =
+      driver_.cuStreamCreateWithPriority(&parts.stream, CU_STREAM_NON_BLOCKING, greatest);
+  if (result != CUDA_SUCCESS) return failure_of(driver_, "make a stream", result);
+  return parts;
+}
+
+void CudaMemory::give_back(DeviceId device, const MailboxParts& parts) {
+  const std::lock_guard lock(parts_mutex_);
+  free_mailboxes_.emplace(device.value, parts);
+}
+
+Outcome<std::unique_ptr<engine::CopyMailbox>> CudaMemory::make_mailbox(DeviceId device) {
+  TRY_ASSIGN(const Context context, this->context(device));
+  TRY_ASSIGN(const MailboxParts parts, take_mailbox_parts(device));
+  return std::unique_ptr<engine::CopyMailbox>(
+      std::make_unique<CudaMailbox>(*this, device, context, parts));
+}
+
+}  // namespace penstock::gpu

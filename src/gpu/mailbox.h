@@ -1,0 +1,125 @@
+// A mailbox: small copies into device memory without a call of the driver. A kernel of one block
+// lingers on the device and looks into pinned host memory for the next request of one thread.
+//
+// It leaves when no request has come for a while, or when it has been there for long; whatever
+// waits for the device to become idle waits no longer than that. It says that it leaves, looks once
+// more, and ends. Whoever asks writes the request and then looks whether the kernel has left: one
+// of both sees the other, and a kernel that has left is started again, behind the old one in its
+// stream, so that never two of them serve one mailbox.
+//
+// A kernel may have to wait for its room on the device. Who does not want to wait that long makes
+// the request void and then looks whether the kernel has begun; the kernel says that it has begun
+// and then looks for requests: here, too, one of both sees the other.
+//
+// Both sides' code for the words is here, and runs on the host in tests.
+#pragma once
+
+#include "penstock_device/primitives.h"
+
+namespace penstock::gpu {
+
+// What one request moves at most.
+inline constexpr uint32_t kMailboxBytesMax = 64 * 1024;
+inline constexpr uint32_t kMailboxThreads = 256;
+
+// A request, as it travels:
+//   first   63..56 the number's lowest bits | 55..0 destination
+//   second  63..32 number | 31..0 length; 0: void
+// Its halves may be seen one by one; they belong together when the bits of the number agree. The
+// source is the mailbox's buffer, at the destination's address modulo 16. Numbers have 31 bits and
+// wrap; 0 is the first, which is nobody's.
+struct MailboxRequest {
+  uint64_t destination = 0;
+  uint32_t number = 0;
+  uint32_t length = 0;
+};
+
+inline constexpr uint32_t kMailboxNumbers = 0x7fffffff;  // a mask
+
+// In pinned host memory, zeros at first.
+struct Mailbox {
+  alignas(64) device::Pair request;  // the thread's
+  // The kernel's: 31..1 number of the last request that was served | 0 whether it was copied.
+  alignas(64) uint32_t answer;
+  uint32_t begun;  // kernels are numbered, too: the last that has begun
+  uint32_t left;   // the last that has left
+};
+static_assert(sizeof(Mailbox) == 128);
+
+PENSTOCK_DEVICE_BOTH device::Pair pack(const MailboxRequest& request) {
+  return {uint64_t{request.number & 0xff} << 56 | request.destination,
+          uint64_t{request.number} << 32 | request.length};
+}
+// False for halves of two requests.
+PENSTOCK_DEVICE_BOTH bool unpack(const device::Pair& words, MailboxRequest* request) {
+  request->destination = words.first & (~uint64_t{0} >> 8);
+  request->number = static_cast<uint32_t>(words.second >> 32);
+  request->length = static_cast<uint32_t>(words.second);
+  return words.first >> 56 == (request->number & 0xff);
+}
+
+PENSTOCK_DEVICE_BOTH uint32_t pack_answer(uint32_t number, bool copied) {
+  return number << 1 | (copied ? 1 : 0);
+}
+
+// What a kernel's first thread does between its copies.
+class MailboxServer {
+ public:
+  struct Patience {
+    uint32_t idle_nanoseconds;  // it stays so long without a request
+    uint32_t life_nanoseconds;  // and so long in all
+  };
+
+  PENSTOCK_DEVICE MailboxServer(Mailbox* mailbox, uint32_t kernel, Patience patience)
+      : mailbox_(mailbox), kernel_(kernel), patience_(patience) {}
+
+  // Before anything else. What the kernel before this one has served is known by its answer.
+  PENSTOCK_DEVICE void begin() {
+    device::store_shared(&mailbox_->begun, kernel_);
+    device::fence_store_load();
+    served_ = device::load_shared(&mailbox_->answer) >> 1;
+    begun_at_ = last_at_ = device::nanoseconds();
+  }
+
+  // Waits for a request that has not been served; false when the kernel has left, and must end.
+  PENSTOCK_DEVICE bool next(MailboxRequest* request) {
+    if (left_) return false;
+    // Busy or not, others have waited for long enough.
+    if (last_at_ - begun_at_ >= patience_.life_nanoseconds) return leave(request);
+    for (;;) {
+      if (look(request)) return true;
+      const uint64_t now = device::nanoseconds();
+      const bool idle = now - last_at_ >= patience_.idle_nanoseconds;
+      if (idle || now - begun_at_ >= patience_.life_nanoseconds) return leave(request);
+    }
+  }
+
+  // The block has copied what the request names, and waits for this thread.
+  PENSTOCK_DEVICE void answer(const MailboxRequest& request) {
+    served_ = request.number;
+    device::fence_shared();
+    device::store_shared(&mailbox_->answer, pack_answer(request.number, request.length > 0));
+    last_at_ = device::nanoseconds();
+  }
+
+ private:
+  PENSTOCK_DEVICE bool look(MailboxRequest* request) {
+    return unpack(device::load_shared(&mailbox_->request), request) && request->number != served_;
+  }
+  PENSTOCK_DEVICE bool leave(MailboxRequest* request) {
+    left_ = true;
+    device::store_shared(&mailbox_->left, kernel_);
+    device::fence_store_load();
+    return look(request);
+  }
+
+  Mailbox* const mailbox_;
+  const uint32_t kernel_;
+  const Patience patience_;
+  uint32_t served_ = 0;
+  uint64_t begun_at_ = 0;
+  uint64_t last_at_ = 0;
+  bool left_ = false;
+};
+
+}  // namespace penstock::gpu

@@ -1,0 +1,241 @@
+// Mailboxes, their kernels played by threads.
+#include "mailbox_sender.h"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <gtest/gtest.h>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace penstock::gpu {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A stream: does one kernel after the other.
+class Device final : public MailboxKernels {
+ public:
+  Device() {
+    device::host_world = {[] {
+                            const auto now = std::chrono::steady_clock::now().time_since_epoch();
+                            return static_cast<uint64_t>(std::chrono::nanoseconds(now).count());
+                          },
+                          nullptr};
+    stream_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+  }
+
+  Status start(uint32_t number) override {
+    if (const Status failure = fail_start.exchange(Code::ok); !failure.ok()) return failure;
+    const std::lock_guard lock(mutex_);
+    enqueued_.push_back(number);
+    changed_.notify_all();
+    return Code::ok;
+  }
+  Status look_after() override { return state.load(); }
+
+  // Kernels that have not begun do not begin before fill(false).
+  void fill(bool full) {
+    const std::lock_guard lock(mutex_);
+    full_ = full;
+    changed_.notify_all();
+  }
+
+  Mailbox mailbox{};
+  std::vector<char> buffer = std::vector<char>(kMailboxBytesMax);
+  MailboxServer::Patience patience{20'000, 1'000'000};
+  std::atomic<Status> fail_start{Code::ok};
+  std::atomic<Status> state{Code::ok};
+  std::atomic<bool> hangs{false};  // kernels begin, and do nothing meanwhile
+  std::atomic<uint32_t> kernels{0};
+  std::atomic<uint64_t> copies{0};
+
+ private:
+  void run(const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      uint32_t number = 0;
+      {
+        std::unique_lock lock(mutex_);
+        if (!changed_.wait(lock, stop, [&] { return !enqueued_.empty() && !full_; })) return;
+        number = enqueued_.front();
+        enqueued_.pop_front();
+      }
+      ++kernels;
+      serve(number);
+    }
+  }
+  void serve(uint32_t number) {
+    MailboxServer server(&mailbox, number, patience);
+    MailboxRequest request;
+    server.begin();
+    hangs.wait(true);
+    while (server.next(&request)) {
+      std::memcpy(reinterpret_cast<char*>(request.destination), buffer.data(), request.length);
+      copies += request.length > 0 ? 1 : 0;
+      server.answer(request);
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::deque<uint32_t> enqueued_;
+  bool full_ = false;
+  std::jthread stream_;
+};
+
+class MailboxTest : public testing::Test {
+ protected:
+  // Sends `text` to memory that has it afterwards, or still has what it had.
+  Status send(const std::string& text) { return send(sender_, text); }
+  Status send(MailboxSender& sender, const std::string& text) {
+    std::memcpy(device_.buffer.data(), text.data(), text.size());
+    return sender.send(reinterpret_cast<uint64_t>(memory_.data()),
+                       static_cast<uint32_t>(text.size()));
+  }
+  std::string landed(size_t length) const { return {memory_.data(), length}; }
+
+  std::vector<char> memory_ = std::vector<char>(kMailboxBytesMax, '-');
+  Device device_;
+  MailboxSender sender_{device_.mailbox, device_, {}, 60s};
+  MailboxSender impatient_{device_.mailbox, device_, {}, 1ms};
+};
+
+TEST_F(MailboxTest, words_of_two_requests_do_not_belong_together) {
+  const device::Pair old = pack({0x7fff'1234'5678, 41, 4096});
+  const device::Pair next = pack({0x7fff'1234'9678, 42, 4096});
+  MailboxRequest request;
+  EXPECT_TRUE(unpack(next, &request));
+  EXPECT_EQ(request.destination, 0x7fff'1234'9678U);
+  EXPECT_EQ(request.number, 42U);
+  EXPECT_EQ(request.length, 4096U);
+  EXPECT_FALSE(unpack({next.first, old.second}, &request));
+  EXPECT_FALSE(unpack({old.first, next.second}, &request));
+}
+
+TEST_F(MailboxTest, request_starts_a_kernel_and_the_next_finds_it) {
+  device_.patience = {1'000'000'000, 2'000'000'000};
+  for (int i = 0; i < 100; ++i) {
+    const std::string text = "message " + std::to_string(i);
+    ASSERT_EQ(send(text), Code::ok);
+    ASSERT_EQ(landed(text.size()), text);
+  }
+  EXPECT_EQ(device_.kernels, 1U);
+  EXPECT_EQ(device_.copies, 100U);
+}
+
+TEST_F(MailboxTest, kernel_ends_after_its_life_however_busy_it_is) {
+  device_.patience = {1'000'000'000, 1'000'000};
+  const auto until = std::chrono::steady_clock::now() + 50ms;
+  while (std::chrono::steady_clock::now() < until) ASSERT_EQ(send("again"), Code::ok);
+  EXPECT_GE(device_.kernels, 3U);
+}
+
+// Pauses around the time at which kernels leave, so that requests come before, while and after.
+TEST_F(MailboxTest, every_request_is_served_once_while_kernels_come_and_go) {
+  std::mt19937 random(7);
+  device_.patience = {20'000, 200'000};
+  for (int i = 0; i < 20'000; ++i) {
+    const std::string text = std::to_string(random());
+    ASSERT_EQ(send(text), Code::ok);
+    ASSERT_EQ(landed(text.size()), text);
+    const auto pause = std::chrono::nanoseconds(random() % 2 * (random() % 50'000));
+    const auto until = std::chrono::steady_clock::now() + pause;
+    while (std::chrono::steady_clock::now() < until) __builtin_ia32_pause();
+  }
+  EXPECT_EQ(device_.copies, 20'000U);
+  EXPECT_GT(device_.kernels, 100U);
+}
+
+TEST_F(MailboxTest, full_device_is_told_and_nothing_lands_later) {
+  device_.fill(true);
+  EXPECT_EQ(send(impatient_, "never"), Code::busy);
+  EXPECT_EQ(send(impatient_, "nor this"), Code::busy);
+  device_.fill(false);
+  // As soon as the kernel has begun, requests are served again.
+  Status sent = Code::busy;
+  for (int i = 0; i < 1000 && sent == Code::busy; ++i) {
+    sent = send(impatient_, "now");
+    std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_EQ(sent, Code::ok);
+  EXPECT_EQ(landed(8), "now-----");
+  EXPECT_EQ(device_.copies, 1U);
+}
+
+// The device becomes free just when the thread gives up: what was refused must not land.
+TEST_F(MailboxTest, request_is_either_served_or_refused) {
+  device_.patience = {5'000, 1'000'000};
+  std::mt19937 random(11);
+  int served = 0;
+  int refused = 0;
+  for (int i = 0; i < 300; ++i) {
+    std::this_thread::sleep_for(100us);  // the kernel before has left
+    device_.fill(true);
+    const auto delay = std::chrono::nanoseconds(800'000 + random() % 400'000);
+    std::jthread freeing([&] {
+      std::this_thread::sleep_for(delay);
+      device_.fill(false);
+    });
+    memory_[0] = '-';
+    const Status sent = send(impatient_, "x");
+    ASSERT_TRUE(sent.ok() || sent == Code::busy) << static_cast<int>(sent.code());
+    if (sent.ok()) {
+      ++served;
+      ASSERT_EQ(memory_[0], 'x');
+    } else {
+      ++refused;
+      freeing.join();
+      std::this_thread::sleep_for(200us);
+      ASSERT_EQ(memory_[0], '-');
+    }
+  }
+  EXPECT_GT(served, 0);
+  EXPECT_GT(refused, 0);
+}
+
+TEST_F(MailboxTest, failure_to_start_is_told_and_nothing_lands_later) {
+  device_.fail_start.store(Code::no_memory);
+  EXPECT_EQ(send("lost"), Code::no_memory);
+  EXPECT_EQ(send("found"), Code::ok);
+  EXPECT_EQ(landed(5), "found");
+  EXPECT_EQ(device_.copies, 1U);
+}
+
+// Lost while a kernel is there: it never answers.
+TEST_F(MailboxTest, loss_of_the_device_ends_the_wait) {
+  device_.hangs = true;
+  device_.state.store(Code::peer_gone);
+  EXPECT_EQ(send("lost"), Code::peer_gone);
+  device_.hangs = false;
+  device_.hangs.notify_all();
+}
+
+TEST_F(MailboxTest, numbers_wrap) {
+  MailboxSender late(device_.mailbox, device_, {kMailboxNumbers - 2, 0xffff'fffe}, 60s);
+  device_.mailbox.begun = device_.mailbox.left = 0xffff'fffe;
+  device_.patience = {5'000, 1'000'000};
+  for (int i = 0; i < 6; ++i) {
+    memory_[0] = '-';
+    device_.buffer[0] = static_cast<char>('0' + i);
+    ASSERT_EQ(late.send(reinterpret_cast<uint64_t>(memory_.data()), 1), Code::ok);
+    ASSERT_EQ(memory_[0], '0' + i);
+    std::this_thread::sleep_for(1ms);  // another kernel each time
+  }
+  EXPECT_EQ(late.numbers().request, 4U);
+  EXPECT_GE(device_.kernels, 2U);
+}
+
+TEST_F(MailboxTest, next_sender_goes_on_where_the_last_stopped) {
+  ASSERT_EQ(send("first"), Code::ok);
+  MailboxSender next(device_.mailbox, device_, sender_.numbers(), 60s);
+  std::memcpy(device_.buffer.data(), "second", 6);
+  ASSERT_EQ(next.send(reinterpret_cast<uint64_t>(memory_.data()), 6), Code::ok);
+  EXPECT_EQ(landed(6), "second");
+}
+
+}  // namespace
+}  // namespace penstock::gpu

@@ -83,15 +83,14 @@ class MailboxServer {
 
   // Waits for a request that has not been served; false when the kernel has left, and must end.
   PENSTOCK_DEVICE bool next(MailboxRequest* request) {
-    if (left_) return false;
-    // Busy or not, others have waited for long enough.
-    if (last_at_ - begun_at_ >= patience_.life_nanoseconds) return leave(request);
-    for (;;) {
+    // However busy it is, others have waited for long enough.
+    for (uint64_t now = last_at_; now - begun_at_ < patience_.life_nanoseconds;) {
       if (look(request)) return true;
-      const uint64_t now = device::nanoseconds();
-      const bool idle = now - last_at_ >= patience_.idle_nanoseconds;
-      if (idle || now - begun_at_ >= patience_.life_nanoseconds) return leave(request);
+      now = device::nanoseconds();
+      if (now - last_at_ >= patience_.idle_nanoseconds) break;
     }
+    device::store_shared(&mailbox_->left, kernel_);
+    return false;
   }
 
   // The block has copied what the request names, and waits for this thread.
@@ -106,12 +105,6 @@ class MailboxServer {
   PENSTOCK_DEVICE bool look(MailboxRequest* request) {
     return unpack(device::load_shared(&mailbox_->request), request) && request->number != served_;
   }
-  PENSTOCK_DEVICE bool leave(MailboxRequest* request) {
-    left_ = true;
-    device::store_shared(&mailbox_->left, kernel_);
-    device::fence_store_load();
-    return look(request);
-  }
 
   Mailbox* const mailbox_;
   const uint32_t kernel_;
@@ -119,7 +112,6 @@ class MailboxServer {
   uint32_t served_ = 0;
   uint64_t begun_at_ = 0;
   uint64_t last_at_ = 0;
-  bool left_ = false;
 };
 
 }  // namespace penstock::gpu

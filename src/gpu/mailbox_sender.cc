@@ -66,7 +66,6 @@ Status MailboxSender::wait(const MailboxRequest& request) {
     const Answer answer = answer_to(request.number);
     if (answer != Answer::none) return answer == Answer::copied ? Code::ok : Code::busy;
     if (has_left()) {
-      // Perhaps it sees the request in its last look; then the next one finds it answered.
       const Status started = start_kernel();
       if (!started.ok()) {
         write(nothing);  // for the next kernel, if ever there is one

@@ -129,7 +129,15 @@ uint64_t LocalFile::read_cached(HostIo& io) {
 
 bool LocalFile::read_now(HostIo& io) {
   io.transferred = read_cached(io);
-  return io.transferred == io.memory.length;
+  return io.transferred == io.memory.length || ends_at(io.offset + io.transferred);
+}
+
+// Whether a read there gives nothing because the file has no more, and not because the page cache
+// has not.
+bool LocalFile::ends_at(uint64_t offset) {
+  if (!buffered_ || !can_look_.load(std::memory_order_relaxed)) return false;
+  std::byte one{};
+  return read_at(buffered_.get(), &one, 1, offset, in_memory_ ? 0 : RWF_NOWAIT) == 0;
 }
 
 Status LocalFile::read(HostIo& io) {

@@ -28,7 +28,8 @@ class LocalFile {
   // Takes a duplicate of `fd`, and opens the other one by its name in /proc.
   static Outcome<std::unique_ptr<LocalFile>> open(int fd);
 
-  // Reads what is in the page cache, if that is all of it, without waiting for anything.
+  // Reads what is in the page cache, if that is all of it that the file has, without waiting for
+  // anything.
   bool read_now(HostIo& io);
   // Both fill in the operation's `transferred` and `route`, and may block.
   Status read(HostIo& io);
@@ -43,6 +44,7 @@ class LocalFile {
 
  private:
   uint64_t read_cached(HostIo& io);
+  bool ends_at(uint64_t offset);
   bool may_go_direct(uint64_t offset, const std::byte* memory, uint64_t length) const;
 
   UniqueFd buffered_;  // none when only O_DIRECT can be had

@@ -71,6 +71,11 @@ void LocalSource::run(HostIo& io) {
   io.status = io.write ? file.write(io) : file.read(io);
 }
 
+bool LocalSource::read_now(HostIo& io) {
+  io.route = engine::Route::none;
+  return at(io.file).read_now(io);
+}
+
 void LocalSource::submit(HostIo& io) {
   io.route = engine::Route::none;
   io.transferred = 0;

@@ -48,6 +48,15 @@ inline constexpr std::chrono::milliseconds kDeadSessionPause{5};
 // again and again.
 inline constexpr size_t kRegionsMax = 1024;
 
+// A small read goes by a mailbox when it begins so soon after the end of the thread's last one, and
+// so many did before it: a program that reads now and then has no kernel linger on its GPU.
+inline constexpr std::chrono::microseconds kSmallReadGap{10};
+inline constexpr uint32_t kSmallReadStreak = 16;
+// Mailboxes are not tried again for so long when programs' kernels fill the GPU (the trial took 200
+// us), or when none could be made.
+inline constexpr std::chrono::milliseconds kFullGpuPause{10};
+inline constexpr std::chrono::seconds kNoMailboxPause{1};
+
 // Threads for host memory in batches and streams.
 inline constexpr uint32_t kHostThreads = 4;
 

@@ -11,7 +11,8 @@ LocalBackend::LocalBackend()
     : host_threads_([this](Operation& operation) { run_on_host(operation); }) {}
 
 Outcome<std::unique_ptr<LocalBackend>> LocalBackend::start(engine::DeviceMemory& devices,
-                                                           route::LocalOptions options) {
+                                                           route::LocalOptions options,
+                                                           bool mailboxes) {
   std::unique_ptr<LocalBackend> made(new LocalBackend);
   void* const memory = ::mmap(nullptr, limits::kSlotsBytes, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -26,10 +27,12 @@ Outcome<std::unique_ptr<LocalBackend>> LocalBackend::start(engine::DeviceMemory&
   };
   TRY_ASSIGN(made->transfers_,
              route::Transfers::start(devices, make_source, {.slots = made->slots_}));
+  if (mailboxes) made->small_reads_ = std::make_unique<SmallReads>(devices, *made->source_);
   return made;
 }
 
 LocalBackend::~LocalBackend() {
+  small_reads_.reset();
   transfers_.reset();
   if (!slots_.empty()) ::munmap(slots_.data(), slots_.size());
 }
@@ -61,11 +64,16 @@ void LocalBackend::run_on_host(Operation& operation) {
   operation.route = io.route;
 }
 
-void LocalBackend::run(Operation& operation) {
-  if (!operation.memory.on_device) return run_on_host(operation);
+void LocalBackend::run_by_mover(Operation& operation) {
   prepare(operation);
   transfers_->run(operation.transfer);
   take_end(operation);
+}
+
+void LocalBackend::run(Operation& operation) {
+  if (!operation.memory.on_device) return run_on_host(operation);
+  if (small_reads_ == nullptr) return run_by_mover(operation);
+  small_reads_->run(operation, [&] { run_by_mover(operation); });
 }
 
 void LocalBackend::submit(std::span<Operation* const> operations) {

@@ -3,6 +3,7 @@
 
 #include "backend.h"
 #include "host_threads.h"
+#include "small_reads.h"
 
 #include <memory>
 
@@ -10,8 +11,9 @@ namespace penstock::cufile {
 
 class LocalBackend final : public Backend {
  public:
+  // `mailboxes`: small reads may go by them.
   static Outcome<std::unique_ptr<LocalBackend>> start(engine::DeviceMemory& devices,
-                                                      route::LocalOptions options);
+                                                      route::LocalOptions options, bool mailboxes);
   ~LocalBackend() override;
 
   // The number of the file behind a descriptor.
@@ -25,12 +27,14 @@ class LocalBackend final : public Backend {
  private:
   LocalBackend();
   void run_on_host(Operation& operation);
+  void run_by_mover(Operation& operation);
   void prepare(Operation& operation);
   static void take_end(Operation& operation);
 
   MutableBytes slots_;
   route::LocalSource* source_ = nullptr;  // of transfers_
   std::unique_ptr<route::Transfers> transfers_;
+  std::unique_ptr<SmallReads> small_reads_;  // null: by mover, too
   HostThreads host_threads_;
 };
 

@@ -26,7 +26,7 @@ struct LocalOptions {
 // An operation that reaches the end of the file is short; an error (EIO, ENOSPC) is that
 // operation's own.
 //
-// As every HostSource it belongs to a loop. add(), remove() and run() are thread safe.
+// As every HostSource it belongs to a loop. add(), remove(), run() and read_now() are thread safe.
 class LocalSource final : public HostSource {
  public:
   LocalSource(engine::Loop& loop, engine::DeviceMemory& devices, LocalOptions options = {});
@@ -39,6 +39,9 @@ class LocalSource final : public HostSource {
   void remove(uint32_t file);
   // One operation in the calling thread, which it may block. The memory may be any of this process.
   void run(HostIo& io);
+  // A read of what the page cache has, in the calling thread, which waits for nothing. False when
+  // something of it is not there. The memory may be any of this process.
+  bool read_now(HostIo& io);
 
   void submit(HostIo& io) override;
   void cancel(HostIo& io) override;

@@ -1,0 +1,60 @@
+// Small reads, when a thread makes one after the other: from the page cache, by the thread itself,
+// and to the GPU by a mailbox of its own. Nothing is shared with other threads on the way, where
+// the mover's turn is one for all.
+//
+// A mailbox's kernel lingers on the GPU, so a read must follow close upon the thread's last ones
+// before it goes this way; what is not in the page cache, or finds the GPU full, goes the other.
+#pragma once
+
+#include "backend.h"
+
+#include <array>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace penstock::cufile {
+
+class SmallReads {
+ public:
+  SmallReads(engine::DeviceMemory& devices, route::LocalSource& source)
+      : devices_(devices), source_(source) {}
+
+  // Carries the operation out, itself or by `otherwise`. Thread safe.
+  template <class Otherwise>
+  void run(Operation& operation, const Otherwise& otherwise) {
+    Desk* const desk = may_be_small(operation) ? take_desk() : nullptr;
+    if (desk == nullptr) return otherwise();
+    note_begin(*desk);
+    if (!read(*desk, operation)) otherwise();
+    leave(*desk);
+  }
+
+  static bool may_be_small(const Operation& operation) {
+    return !operation.write && operation.memory.length <= engine::kMailboxBytesMax;
+  }
+
+ private:
+  // Where one thread at a time sits, and nearly always the same.
+  struct alignas(64) Desk {
+    std::atomic<bool> taken{false};
+    uint32_t streak = 0;        // reads that followed close upon one another
+    engine::Time last_end{};    // of a read
+    engine::Time not_before{};  // no mailbox is tried: the last time there was none to be had
+    std::vector<std::unique_ptr<engine::CopyMailbox>> mailboxes;  // by device
+  };
+  static constexpr size_t kDesks = 64;
+
+  Desk* take_desk();
+  static void note_begin(Desk& desk);
+  static void leave(Desk& desk);
+  bool read(Desk& desk, Operation& operation);
+  engine::CopyMailbox* mailbox_of(Desk& desk, engine::DeviceId device);
+
+  engine::DeviceMemory& devices_;
+  route::LocalSource& source_;
+  std::array<Desk, kDesks> desks_;
+};
+
+}  // namespace penstock::cufile

@@ -1,0 +1,121 @@
+// Small reads one after the other, by mailbox where that is possible.
+#include "rig.h"
+
+#include <atomic>
+#include <random>
+#include <thread>
+
+namespace penstock::cufile {
+namespace {
+
+class SmallReads : public Cufile {
+ protected:
+  SmallReads() { ::setenv("PENSTOCK_CUFILE_MAILBOXES", "1", 1); }
+  ~SmallReads() override { ::unsetenv("PENSTOCK_CUFILE_MAILBOXES"); }
+
+  // Reads at random, until `enough` went by mailbox; whichever way, the bytes must be right.
+  void read_until(CUfileHandle_t handle, uint64_t at, uint64_t enough) {
+    std::mt19937 random(static_cast<uint32_t>(at));
+    for (int i = 0; i < 100'000 && devices_.mailed() < enough; ++i) {
+      const uint64_t length = 1 + random() % (random() % 4 == 0 ? 70'000 : 5000);
+      const uint64_t offset = random() % (kFileBytes - length);
+      const uint64_t to = at + random() % 100;
+      ASSERT_EQ(
+          cuFileRead(handle, gpu_, length, static_cast<off_t>(offset), static_cast<off_t>(to)),
+          static_cast<ssize_t>(length));
+      // Looked at from time to time only: the next read must follow close.
+      if (i % 64 == 63) {
+        ASSERT_EQ(gpu_bytes(to, length), content(offset, length));
+      }
+    }
+    EXPECT_GE(devices_.mailed(), enough);
+  }
+};
+
+TEST_F(SmallReads, bytes_arrive_at_every_alignment) {
+  const UniqueFd fd = make_file("a");
+  read_until(handle_of(fd.get()), 0, 1000);
+}
+
+TEST_F(SmallReads, one_now_and_then_goes_the_other_way) {
+  const UniqueFd fd = make_file("a");
+  const CUfileHandle_t handle = handle_of(fd.get());
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_EQ(cuFileRead(handle, gpu_, 4096, i * 4096, 0), 4096);
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  EXPECT_EQ(devices_.mailed(), 0U);
+}
+
+TEST_F(SmallReads, end_of_the_file_is_short) {
+  const UniqueFd fd = make_file("a");
+  const CUfileHandle_t handle = handle_of(fd.get());
+  read_until(handle, 0, 10);
+  const uint64_t before = devices_.mailed();
+  for (int i = 0; i < 10'000 && devices_.mailed() == before; ++i) {
+    ASSERT_EQ(cuFileRead(handle, gpu_, 4096, kFileBytes - 100, 0), 100);
+  }
+  EXPECT_GT(devices_.mailed(), before);
+  EXPECT_EQ(gpu_bytes(0, 100), content(kFileBytes - 100, 100));
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_EQ(cuFileRead(handle, gpu_, 4096, kFileBytes, 0), 0);
+    ASSERT_EQ(cuFileRead(handle, gpu_, 4096, kFileBytes + 100'000, 0), 0);
+  }
+}
+
+TEST_F(SmallReads, full_gpu_is_no_error) {
+  const UniqueFd fd = make_file("a");
+  devices_.faults.full_permille = 500;
+  read_until(handle_of(fd.get()), 0, 3);
+}
+
+TEST_F(SmallReads, freed_memory_is_told) {
+  const UniqueFd fd = make_file("a");
+  const CUfileHandle_t handle = handle_of(fd.get());
+  const engine::DeviceSpan other = *devices_.allocate(engine::DeviceId(0), kMiB);
+  for (int i = 0; i < 100'000 && devices_.mailed() == 0; ++i) {
+    ASSERT_EQ(cuFileRead(handle, other.data, 4096, 0, 0), 4096);
+  }
+  EXPECT_GT(devices_.mailed(), 0U);
+  ASSERT_TRUE(devices_.release(other).ok());
+  for (int i = 0; i < 100; ++i) ASSERT_LT(cuFileRead(handle, other.data, 4096, 0, 0), 0);
+  EXPECT_EQ(cuFileRead(handle, gpu_, 4096, 0, 0), 4096);
+}
+
+TEST_F(SmallReads, lost_gpu_is_an_error) {
+  const UniqueFd fd = make_file("a");
+  const CUfileHandle_t handle = handle_of(fd.get());
+  read_until(handle, 0, 10);
+  devices_.lose(engine::DeviceId(0));
+  errno = 0;
+  EXPECT_EQ(cuFileRead(handle, gpu_, 4096, 0, 0), -1);
+  EXPECT_EQ(errno, EIO);
+}
+
+// More threads than desks, so that some find theirs taken.
+TEST_F(SmallReads, threads_do_not_meet) {
+  const UniqueFd fd = make_file("a");
+  const CUfileHandle_t handle = handle_of(fd.get());
+  std::atomic<int> wrong{0};
+  {
+    std::vector<std::jthread> threads;
+    for (uint64_t t = 0; t < 80; ++t) {
+      threads.emplace_back([&, t] {
+        const uint64_t to = t * 65'536;
+        for (uint64_t i = 0; i < 300; ++i) {
+          const uint64_t offset = (t * 37 + i) * 100;
+          if (cuFileRead(handle, gpu_, 4096, static_cast<off_t>(offset), static_cast<off_t>(to)) !=
+              4096) {
+            ++wrong;
+          } else if (i % 50 == 49 && gpu_bytes(to, 4096) != content(offset, 4096)) {
+            ++wrong;
+          }
+        }
+      });
+    }
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace penstock::cufile

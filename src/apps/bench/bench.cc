@@ -199,6 +199,9 @@ int run_bench(const BenchOptions& given) {
     if (!result) return fail("bench", result.error());
   }
   std::fprintf(stderr, "\n");
+  if (lines.empty()) {
+    return fail("bench", {Code::not_supported, "nothing could be measured: see above why"});
+  }
   print_report(lines);
   if (!options.json_file.empty()) {
     const auto written = write_report(options.json_file, lines);

@@ -30,7 +30,9 @@ Outcome<load::SavedTensor> tensor_from(const penstock_save_tensor& given,
   out.tensor.name = given.name;
   out.tensor.dtype = given.dtype;
   out.tensor.shape.assign(given.shape, given.shape + given.rank);
-  TRY_ASSIGN(const uint64_t bytes, load::bytes_of(out.tensor));
+  const Outcome<uint64_t> size = model::bytes_of(out.tensor);
+  if (!size) return wrong(fmt::format("tensor '{}': {}", given.name, size.error().message));
+  const uint64_t bytes = *size;
   if (bytes == 0) return out;
   if (given.data == nullptr) return wrong(fmt::format("tensor '{}': no memory", given.name));
   if (gpus != nullptr) {

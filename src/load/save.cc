@@ -39,17 +39,27 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
+// What readers take as a name or as metadata.
+bool is_text(std::string_view text) {
+  return is_utf8(text) && model::has_no_zero(text);
+}
+
 Outcome<void> check_names(const SaveRequest& request) {
   std::set<std::string_view> names;
   for (const SavedTensor& one : request.tensors) {
     const std::string& name = one.tensor.name;
     if (name == "__metadata__") return of_tensor(name, "the format keeps this name for itself");
-    if (!is_utf8(name)) return of_tensor("?", "its name is not UTF-8");
+    if (!is_text(name)) return of_tensor("?", "its name is not UTF-8, or has a zero in it");
     if (!names.insert(name).second) return of_tensor(name, "the name comes twice");
   }
   for (const auto& [key, value] : request.metadata) {
-    if (is_utf8(key) && is_utf8(value)) continue;
-    return Failure{Code::invalid_argument, "metadata: a string is not UTF-8"};
+    if (is_text(key) && is_text(value)) continue;
+    return Failure{Code::invalid_argument, "metadata: a string is not UTF-8, or has a zero in it"};
+  }
+  if (request.metadata.size() > model::kMetadataMax) {
+    return Failure{Code::invalid_argument,
+                   fmt::format("{} pairs of metadata; a file holds {}", request.metadata.size(),
+                               model::kMetadataMax)};
   }
   if (request.tensors.size() > model::kTensorsMax) {
     return Failure{Code::invalid_argument, fmt::format("{} tensors; a file holds {}",
@@ -60,7 +70,9 @@ Outcome<void> check_names(const SaveRequest& request) {
 
 Outcome<void> check_sizes(SaveRequest* request) {
   for (SavedTensor& one : request->tensors) {
-    TRY_ASSIGN(one.tensor.bytes, bytes_of(one.tensor));
+    const Outcome<uint64_t> bytes = model::bytes_of(one.tensor);
+    if (!bytes) return of_tensor(one.tensor.name, bytes.error().message.c_str());
+    one.tensor.bytes = *bytes;
     const uint64_t given = one.device ? one.device->length : one.host.size();
     if (given != one.tensor.bytes) {
       return of_tensor(one.tensor.name, "its memory has not the size that its shape says");
@@ -70,20 +82,6 @@ Outcome<void> check_sizes(SaveRequest* request) {
 }
 
 }  // namespace
-
-Outcome<uint64_t> bytes_of(const model::Tensor& tensor) {
-  uint64_t bits = model::bits_of(tensor.dtype);
-  if (bits == 0) return of_tensor(tensor.name, "an unknown dtype");
-  if (tensor.shape.size() > model::kRankMax) return of_tensor(tensor.name, "too many dimensions");
-  for (const uint64_t extent : tensor.shape) {
-    if (__builtin_mul_overflow(bits, extent, &bits)) {
-      return of_tensor(tensor.name, "a shape of more than 2^64 bits");
-    }
-  }
-  if (bits % 8 != 0) return of_tensor(tensor.name, "its elements do not fill whole bytes");
-  if (bits / 8 > limits::kFileBytesMax) return of_tensor(tensor.name, "larger than any file");
-  return bits / 8;
-}
 
 Outcome<void> save(NewFile& file, const engine::Clock& clock, SaveRequest request) {
   TRY(check_names(request));

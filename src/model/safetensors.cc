@@ -1,6 +1,9 @@
+#include "header_reader.h"
+
 #include <algorithm>
 #include <array>
-#include <set>
+#include <cstring>
+#include <tuple>
 
 #include "penstock/json.h"
 #include "penstock/model.h"
@@ -23,56 +26,8 @@ Failure bad(const std::string& why) {
   return {Code::corrupt, "not a safetensors file: " + why};
 }
 
-// Both bounded well below where a product of two could not be told from a smaller one.
-bool multiply(uint64_t* product, uint64_t factor) {
-  return !__builtin_mul_overflow(*product, factor, product);
-}
-
-Outcome<Tensor> read_tensor(const std::string& name, const Json& entry, uint64_t data_begin) {
-  const auto wrong = [&](const char* what) {
-    return bad(fmt::format("tensor '{}': {}", name, what));
-  };
-  if (!entry.is_object() || entry.size() != 3 || !entry.contains("dtype") ||
-      !entry.contains("shape") || !entry.contains("data_offsets")) {
-    return wrong("needs dtype, shape and data_offsets, and nothing else");
-  }
-  const Json& dtype = entry["dtype"];
-  const Json& shape = entry["shape"];
-  const Json& offsets = entry["data_offsets"];
-  const auto is_count = [](const Json& value) { return value.is_number_unsigned(); };
-  if (!dtype.is_string() || !shape.is_array() || shape.size() > kRankMax ||
-      !std::all_of(shape.begin(), shape.end(), is_count) || !offsets.is_array() ||
-      offsets.size() != 2 || !std::all_of(offsets.begin(), offsets.end(), is_count)) {
-    return wrong("a field is not of its type");
-  }
-  Tensor tensor{.name = name, .dtype = dtype.get<std::string>()};
-  uint64_t bits = bits_of(tensor.dtype);
-  if (bits == 0) return wrong("an unknown dtype");
-  for (const Json& extent : shape) {
-    tensor.shape.push_back(extent.get<uint64_t>());
-    if (!multiply(&bits, tensor.shape.back())) return wrong("a shape of more than 2^64 bits");
-  }
-  const auto begin = offsets[0].get<uint64_t>();
-  const auto end = offsets[1].get<uint64_t>();
-  if (end < begin || bits % 8 != 0 || end - begin != bits / 8) {
-    return wrong("its offsets do not fit its shape");
-  }
-  if (begin > limits::kFileBytesMax || end > limits::kFileBytesMax) {
-    return wrong("an offset beyond the largest file");
-  }
-  tensor.offset = data_begin + begin;
-  tensor.bytes = end - begin;
-  return tensor;
-}
-
-Outcome<std::map<std::string, std::string>> read_metadata(const Json& entry) {
-  std::map<std::string, std::string> metadata;
-  if (!entry.is_object()) return bad("__metadata__ is not an object");
-  for (const auto& [key, value] : entry.items()) {
-    if (!value.is_string()) return bad(fmt::format("__metadata__: '{}' is not a string", key));
-    metadata[key] = value.get<std::string>();
-  }
-  return metadata;
+Failure no_tensor(const char* why) {
+  return {Code::invalid_argument, why};
 }
 
 }  // namespace
@@ -82,6 +37,24 @@ uint32_t bits_of(std::string_view dtype) {
     if (known.name == dtype) return known.bits;
   }
   return 0;
+}
+
+Outcome<uint64_t> bytes_of(const Tensor& tensor) {
+  uint64_t bits = bits_of(tensor.dtype);
+  if (bits == 0) return no_tensor("an unknown dtype");
+  if (tensor.shape.size() > kRankMax) return no_tensor("too many dimensions");
+  for (const uint64_t extent : tensor.shape) {
+    if (__builtin_mul_overflow(bits, extent, &bits)) {
+      return no_tensor("a shape of more than 2^64 bits");
+    }
+  }
+  if (bits % 8 != 0) return no_tensor("its elements do not fill whole bytes");
+  if (bits / 8 > limits::kFileBytesMax) return no_tensor("larger than any file");
+  return bits / 8;
+}
+
+bool has_no_zero(std::string_view text) {
+  return text.find('\0') == std::string_view::npos;
 }
 
 Outcome<uint64_t> header_bytes(Bytes first, uint64_t file_bytes) {
@@ -97,29 +70,11 @@ Outcome<uint64_t> header_bytes(Bytes first, uint64_t file_bytes) {
 }
 
 Outcome<Safetensors> parse_header(std::string_view json, uint64_t file_bytes) {
-  // A name that comes twice is two meanings of one file: the parser would keep one of them.
-  std::set<std::string> names;
-  bool twice = false;
-  const auto look = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (event == Json::parse_event_t::key && depth == 1) {
-      twice = !names.insert(parsed.get<std::string>()).second || twice;
-    }
-    return true;
-  };
-  const Json document = Json::parse(json.begin(), json.end(), look, false);
-  if (!document.is_object()) return bad("its header is not a JSON object");
-  if (twice) return bad("a name comes twice");
-  if (document.size() > kTensorsMax) return bad("it has more than a million tensors");
-  const uint64_t data_begin = kLengthBytes + json.size();
   Safetensors file;
-  for (const auto& [name, entry] : document.items()) {
-    if (name == "__metadata__") {
-      TRY_ASSIGN(file.metadata, read_metadata(entry));
-      continue;
-    }
-    TRY_ASSIGN(Tensor tensor, read_tensor(name, entry, data_begin));
-    file.tensors.push_back(std::move(tensor));
-  }
+  HeaderReader reader(&file);
+  if (!Json::sax_parse(json.begin(), json.end(), &reader)) return bad(reader.wrong());
+  const uint64_t data_begin = kLengthBytes + json.size();
+  for (Tensor& tensor : file.tensors) tensor.offset += data_begin;
   // Empty tensors come before the one that begins where they are.
   std::sort(file.tensors.begin(), file.tensors.end(), [](const Tensor& a, const Tensor& b) {
     return std::tie(a.offset, a.bytes, a.name) < std::tie(b.offset, b.bytes, b.name);

@@ -1,5 +1,6 @@
 #include <cstring>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include "penstock/model.h"
 
@@ -48,7 +49,7 @@ TEST(Safetensors, header_that_lies_is_refused_with_the_reason) {
       {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0]}})", 4, "not of its type"},
       {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4, "do not fit its shape"},
       {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", 4, "do not fit its shape"},
-      {R"({"a":{"dtype":"F4","shape":[3],"data_offsets":[0,1]}})", 1, "do not fit its shape"},
+      {R"({"a":{"dtype":"F4","shape":[3],"data_offsets":[0,1]}})", 1, "whole bytes"},
       {R"({"a":{"dtype":"F64","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 0, "2^64"},
       {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})", 2, "gap or an overlap"},
       {R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})",
@@ -58,12 +59,47 @@ TEST(Safetensors, header_that_lies_is_refused_with_the_reason) {
        1, "twice"},
       {R"({"__metadata__":{"a":1}})", 0, "is not a string"},
       {R"({"__metadata__":7})", 0, "not an object"},
+      {R"({"__metadata__":{"a":"b\u0000c"}})", 0, "a zero in it"},
+      {R"({"__metadata__":{"a\u0000":"b"}})", 0, "a zero in it"},
+      {R"({"a\u0000b":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})", 0, "a zero in it"},
+      {R"({"a":{"dtype":"U8","shape":[[1]],"data_offsets":[0,1]}})", 1, "not of its type"},
+      {R"({"a":{"dtype":"U8","shape":{"b":1},"data_offsets":[0,1]}})", 1, "not of its type"},
+      {R"({"a":{"dtype":["U8"],"shape":[1],"data_offsets":[0,1]}})", 1, "not of its type"},
+      {R"({"a":{"dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1, "needs dtype"},
+      {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}} {})", 1, "not a JSON object"},
   };
   for (const auto& row : rows) {
     const Outcome<Safetensors> parsed = parse(row.json, row.data);
     ASSERT_FALSE(parsed) << row.json;
     EXPECT_EQ(parsed.error().status, Code::corrupt);
     EXPECT_NE(parsed.error().message.find(row.reason), std::string::npos) << parsed.error().message;
+  }
+}
+
+std::string repeated(const char* text, uint64_t bytes) {
+  std::string out = text;
+  while (out.size() < bytes) out += out;
+  return out;
+}
+
+// What the process has ever had of memory, in bytes.
+uint64_t memory_peak() {
+  rusage usage{};
+  EXPECT_EQ(::getrusage(RUSAGE_SELF, &usage), 0);
+  return static_cast<uint64_t>(usage.ru_maxrss) * kKiB;
+}
+
+TEST(Safetensors, long_header_that_says_nothing_takes_no_memory) {
+  constexpr uint64_t kBytes = 8 * kMiB;
+  const std::string beginnings[] = {R"({"a":)", R"({"a":{"dtype":"U8","shape":)",
+                                    R"({"__metadata__":)", ""};
+  for (const std::string& begin : beginnings) {
+    for (const char* const more : {"[", "[[],[],", "{\"a\":", "[0,0,", "[{},"}) {
+      const std::string json = begin + repeated(more, kBytes);
+      const uint64_t before = memory_peak();
+      EXPECT_FALSE(parse(json, 0));
+      EXPECT_LT(memory_peak() - before, 8 * kMiB) << begin << more;
+    }
   }
 }
 

@@ -21,6 +21,7 @@ inline constexpr uint64_t kLengthBytes = 8;
 // As the format's own library has it.
 inline constexpr uint64_t kHeaderBytesMax = 100'000'000;
 inline constexpr size_t kTensorsMax = 1'000'000;
+inline constexpr size_t kMetadataMax = 1'000'000;  // pairs
 inline constexpr size_t kRankMax = 64;
 
 struct Tensor {
@@ -38,12 +39,19 @@ struct Safetensors {
 
 // Bits of an element of that type; 0: it is none of the format's.
 uint32_t bits_of(std::string_view dtype);
+// Bytes that a tensor of this type and shape has; invalid_argument, with the reason alone, when
+// there is no such tensor.
+Outcome<uint64_t> bytes_of(const Tensor& tensor);
+// Whether a string can be a name, or of the metadata: C programs see a zero as its end, and two
+// names as one.
+bool has_no_zero(std::string_view text);
 
 // The header's length from the first eight bytes of a file of `file_bytes`. Foreign input: corrupt,
 // with the reason.
 Outcome<uint64_t> header_bytes(Bytes first, uint64_t file_bytes);
 // What the header says. Foreign input: corrupt with the reason, unless every tensor is of a known
 // type, has the size that its shape says, and together they are the whole data, each byte once.
+// Takes no more memory than a few times the text.
 Outcome<Safetensors> parse_header(std::string_view json, uint64_t file_bytes);
 // The header of a file with these tensors, one behind the other in this order, with its length
 // before it; their offsets are filled in. Padded so that the data begins at a multiple of 8.

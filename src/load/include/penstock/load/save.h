@@ -41,9 +41,6 @@ struct SaveRequest {
   Progress progress;  // may be null
 };
 
-// Bytes that a tensor of this type and shape has; invalid_argument when there is no such tensor.
-Outcome<uint64_t> bytes_of(const model::Tensor& tensor);
-
 // Writes the header and all tensors, those with the largest elements first, and commits.
 // invalid_argument for tensors that no such file could hold. When it returns nobody reads any of
 // the memory any more.

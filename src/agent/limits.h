@@ -12,8 +12,8 @@ namespace penstock::agent::limits {
 
 using namespace penstock::limits;
 
-// Sessions at once. Each costs a socket, an entry in epoll and some tables; a node has hundreds of
-// processes that use it, not thousands.
+// Sessions at once. Each costs a socket, a descriptor of its process, and some tables; a node has
+// hundreds of processes that use it, not thousands.
 inline constexpr uint32_t kSessionsMax = 1024;
 // Of these, made by one user who is not root: one user cannot keep all others out.
 inline constexpr uint32_t kSessionsPerUserMax = 512;

@@ -15,7 +15,7 @@ namespace penstock::agent {
 namespace {
 
 // What an epoll event is about: a kind in the top byte, and a number.
-enum Kind : uint64_t { kListener = 1, kWake = 2, kSession = 3, kShard = 4 };
+enum Kind : uint64_t { kListener = 1, kWake = 2, kSession = 3, kShard = 4, kProcess = 5 };
 constexpr int kKindShift = 56;
 constexpr uint64_t tag_of(Kind kind, uint64_t number) {
   return kind << kKindShift | number;
@@ -131,6 +131,9 @@ void SessionServer::run() {
         case kSession:
           read_from(number, (events[i].events & (EPOLLHUP | EPOLLERR)) != 0);
           break;
+        case kProcess:
+          process_ended(number);
+          break;
         case kShard:
           node_.shards[number]->parker->unpark();
           break;
@@ -154,6 +157,8 @@ void SessionServer::accept_all() {
 void SessionServer::add(UniqueFd socket) {
   Result<Peer> peer = peer_of(socket.get());
   if (!peer) return;
+  Result<UniqueFd> process = watch_process(peer->pid);
+  if (!process) return;
   const std::lock_guard lock(mutex_);
   size_t of_user = 0;
   const uint32_t uid = peer->credentials.uid;
@@ -172,8 +177,19 @@ void SessionServer::add(UniqueFd socket) {
   Connection& connection = connections_[id];
   connection.session =
       std::make_shared<Session>(node_, *this, id, std::move(socket), std::move(*peer));
-  const Status added = epoll_add(epoll_.get(), fd, EPOLLIN | EPOLLRDHUP, tag_of(kSession, id));
+  connection.process = std::move(*process);
+  Status added = epoll_add(epoll_.get(), fd, EPOLLIN | EPOLLRDHUP, tag_of(kSession, id));
+  if (added.ok() && connection.process) {
+    added = epoll_add(epoll_.get(), connection.process.get(), EPOLLIN, tag_of(kProcess, id));
+  }
   if (!added.ok()) connections_.erase(id);
+}
+
+// Its children may hold the socket for as long as they like: it does not hang up then.
+void SessionServer::process_ended(uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  const auto found = connections_.find(id);
+  if (found != connections_.end()) begin_end(id, found->second);
 }
 
 void SessionServer::read_from(uint64_t id, bool hung_up) {
@@ -262,6 +278,7 @@ void SessionServer::begin_end(uint64_t id, Connection& connection) {
   connection.waiting.clear();
   const int socket = connection.session->socket();
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket, nullptr);
+  connection.process.reset();
   connection.session->withdraw_all();
   // The application sees the end now, not when the last I/O is done.
   ::shutdown(socket, SHUT_RDWR);

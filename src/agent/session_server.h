@@ -1,8 +1,9 @@
 // Accepts sessions, reads their requests, and has them executed.
 //
-// One control thread waits for everything: the listening socket, the sessions' sockets, and, for
-// shards that cannot wait for them themselves, the eventfds with which applications wake them. It
-// never blocks on anything else. Requests and the ends of sessions run on worker threads.
+// One control thread waits for everything: the listening socket, the sessions' sockets and the ends
+// of the processes that made them, and, for shards that cannot wait for them themselves, the
+// eventfds with which applications wake them. It never blocks on anything else. Requests and the
+// ends of sessions run on worker threads.
 #pragma once
 
 #include "limits.h"
@@ -61,6 +62,7 @@ class SessionServer final : public SessionHost {
   // A session as the server keeps it. Owned by the map until its end has been executed.
   struct Connection {
     std::shared_ptr<Session> session;
+    UniqueFd process;  // readable at the application's end; none where it cannot be watched
     std::deque<Message> waiting;
     uint32_t running = 0;
     bool reading = true;
@@ -73,6 +75,7 @@ class SessionServer final : public SessionHost {
   void accept_all();
   void add(UniqueFd socket);
   void read_from(uint64_t id, bool hung_up);
+  void process_ended(uint64_t id);
   void end_asked();
   // With mutex_ held.
   void begin_end(uint64_t id, Connection& connection);

@@ -7,6 +7,8 @@
 #include <memory>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace penstock::agent {
 namespace {
@@ -55,6 +57,13 @@ Result<Peer> peer_of(int socket) {
   peer.credentials.gid = who.gid;
   TRY_ASSIGN(peer.credentials.groups, groups_of(socket));
   return peer;
+}
+
+Result<UniqueFd> watch_process(int32_t pid) {
+  if (pid <= 0 || pid == ::getpid()) return UniqueFd();
+  UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!process && errno == ESRCH) return Code::peer_gone;
+  return process;
 }
 
 Result<Message> receive(int socket) {

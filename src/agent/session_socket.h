@@ -15,6 +15,9 @@ struct Peer {
   int32_t pid = 0;  // 0 when it has none in our pid namespace
 };
 Result<Peer> peer_of(int socket);
+// A descriptor that becomes readable when the process ends; none for this process itself, and where
+// it has no number here (another pid namespace) or may not be watched. peer_gone: it has ended.
+Result<UniqueFd> watch_process(int32_t pid);
 
 struct Message {
   wire::Request request;

@@ -4,8 +4,11 @@
 #include "raw_session.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <thread>
 
 namespace penstock::agent {
@@ -29,6 +32,17 @@ class Publishing : public testing::Test {
     Outcome<UniqueFd> socket = agent_->connect_local();
     EXPECT_TRUE(socket);
     return std::move(*socket);
+  }
+  // As another process does.
+  UniqueFd connect_by_path() const {
+    const std::string path = directory_.store() + "/agent.sock";
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
+              0);
+    return socket;
   }
   // Only this thread is the other user while it connects.
   UniqueFd connect_as(uint32_t uid) {
@@ -101,6 +115,33 @@ TEST_F(Publishing, ends_with_its_withdrawal_or_with_the_session) {
   EXPECT_EQ(other.ask(opening()).status, Code::ok);
   mine.hang_up();
   EXPECT_TRUE(becomes_unknown(other));
+}
+
+// As the workers of a program that loads data: they hold what their parent held.
+TEST_F(Publishing, ends_with_the_process_that_published_though_its_children_live_on) {
+  RawSession other(connect());
+  int pipes[2];
+  ASSERT_EQ(::pipe2(pipes, O_CLOEXEC), 0);
+  UniqueFd reads(pipes[0]);
+  UniqueFd writes(pipes[1]);
+  const pid_t parent = ::fork();
+  ASSERT_GE(parent, 0);
+  if (parent == 0) {
+    RawSession mine(connect_by_path());
+    if (mine.ask(publication()).status != Code::ok) ::_exit(1);
+    const pid_t worker = ::fork();
+    if (worker != 0) (void)!::write(writes.get(), &worker, sizeof worker);
+    while (true) ::pause();
+  }
+  pid_t worker = 0;
+  ASSERT_EQ(::read(reads.get(), &worker, sizeof worker), static_cast<ssize_t>(sizeof worker));
+  EXPECT_EQ(other.ask(opening()).status, Code::ok);
+  ::kill(parent, SIGKILL);
+  ::waitpid(parent, nullptr, 0);
+  EXPECT_TRUE(becomes_unknown(other));
+  RawSession again(connect());
+  EXPECT_EQ(again.ask(publication()).status, Code::ok) << "the id is free";
+  EXPECT_EQ(::kill(worker, SIGKILL), 0) << "it has lived until now";
 }
 
 TEST_F(Publishing, of_an_id_in_use_is_refused_and_the_session_goes_on) {

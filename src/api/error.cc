@@ -1,16 +1,10 @@
 #include "error.h"
 
-#include <atomic>
-#include <pthread.h>
-
 namespace penstock::api {
 namespace {
 
 thread_local std::string storage;
 thread_local const char* message_of_thread = "no error";
-
-// Relaxed: written only by the one thread of a process just forked.
-std::atomic<uint64_t> generation{1};
 
 }  // namespace
 
@@ -30,13 +24,6 @@ int fail(const Failure& failure) {
 
 const char* last_error() {
   return message_of_thread;
-}
-
-uint64_t fork_generation() {
-  static const int registered = ::pthread_atfork(
-      nullptr, nullptr, [] { generation.fetch_add(1, std::memory_order_relaxed); });
-  (void)registered;
-  return generation.load(std::memory_order_relaxed);
 }
 
 }  // namespace penstock::api

@@ -14,11 +14,4 @@ int fail(const Failure& failure);
 int fail_with(int error, const char* message);
 const char* last_error();
 
-// True in a process that was forked after `generation` was taken: its threads and sockets are the
-// parent's, so every call there fails.
-uint64_t fork_generation();
-inline bool is_forked(uint64_t generation) {
-  return generation != fork_generation();
-}
-
 }  // namespace penstock::api

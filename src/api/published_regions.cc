@@ -17,7 +17,7 @@ Outcome<void> Session::publish_region(Region& region, const wire::DeviceMemoryId
   const auto* const text = reinterpret_cast<const char*>(handle.bytes.data());
   const bool has_descriptor = static_cast<bool>(handle.fd);
   publication->request = {id, {{text, handle.bytes.size()}, region.size, gpu, has_descriptor}};
-  publication->fd = std::move(handle.fd);
+  publication->fd = ParentsFd(std::move(handle.fd));
   const wire::PublishDevice request = publication->request;
   std::vector<int> descriptors;
   if (has_descriptor) descriptors.push_back(publication->fd.get());

@@ -1,6 +1,6 @@
 #include "ring.h"
 
-#include "error.h"
+#include "forked.h"
 #include "session.h"
 
 #include <cerrno>

@@ -1,7 +1,6 @@
 #include "session.h"
 
 #include "device_rings.h"
-#include "error.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -58,7 +57,7 @@ Outcome<void> Session::begin(UniqueFd socket) {
   }
   if (!reply->status.ok()) return Failure{reply->status, "connect: " + reply->text};
   next_call_ = 2;
-  socket_ = std::make_shared<Socket>(Socket{std::move(socket)});
+  socket_ = std::make_shared<Socket>(Socket{ParentsFd(std::move(socket))});
   connected_ = true;
   monitor_ = std::thread([this] { monitor(); });
   return {};
@@ -244,7 +243,7 @@ bool Session::reconnect() {
         const auto found = rings_.find(use.ring);
         if (found != rings_.end()) found->second->use(std::move(use.memory), epoch_ + 1);
       }
-      socket_ = std::make_shared<Socket>(Socket{std::move(*socket)});
+      socket_ = std::make_shared<Socket>(Socket{ParentsFd(std::move(*socket))});
       epoch_.fetch_add(1, std::memory_order_release);
       connected_ = true;
       changed_.notify_all();

@@ -9,6 +9,7 @@
 
 #include "cache_map.h"
 #include "channel.h"
+#include "forked.h"
 #include "limits.h"
 #include "ring.h"
 #include "shared_memory.h"
@@ -42,7 +43,7 @@ class Session;
 // What the agent is told of a region for other processes.
 struct Publication {
   wire::PublishDevice request;
-  UniqueFd fd;         // if the handle has one
+  ParentsFd fd;        // if the handle has one
   bool known = false;  // to the agent; false while it is on its way
 };
 
@@ -142,7 +143,7 @@ class Session {
     std::condition_variable wake;
   };
   struct Socket {
-    UniqueFd fd;
+    ParentsFd fd;  // else a child would keep the session of a parent that is killed
   };
   struct File {
     std::string token;

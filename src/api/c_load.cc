@@ -30,10 +30,6 @@ uint32_t usual_threads() {
                     limits::kLocalThreadsMany);
 }
 
-Failure wrong(std::string what) {
-  return {Code::invalid_argument, std::move(what)};
-}
-
 Outcome<void> check(const penstock_load_options& options) {
   if ((options.gpus != nullptr) != (options.gpu_count > 0)) {
     return wrong("gpus and gpu_count do not agree");
@@ -82,6 +78,7 @@ Outcome<std::unique_ptr<load::Model>> load_model(penstock_session* session,
   TRY_ASSIGN(const load::Request request, request_of(session, paths, count, options));
   TRY_ASSIGN(engine::DeviceMemory * gpus, devices());
   if (session != nullptr) {
+    const CallsEndBy bound(with_grace(request.deadline));
     SessionFiles files(*from_handle(session), *gpus, request.deadline);
     return load::load(files, *gpus, engine::system_clock(), request);
   }

@@ -15,10 +15,6 @@ using namespace penstock::api;  // NOLINT
 namespace penstock::api {
 namespace {
 
-Failure wrong(std::string what) {
-  return {Code::invalid_argument, std::move(what)};
-}
-
 // The memory is a GPU's, or this process's own; `gpus` is null where there are none.
 Outcome<load::SavedTensor> tensor_from(const penstock_save_tensor& given,
                                        engine::DeviceMemory* gpus) {
@@ -82,6 +78,7 @@ Outcome<void> save_tensors(penstock_session* session, const char* path,
     return load::save(file, engine::system_clock(), std::move(request));
   };
   if (session != nullptr) {
+    const CallsEndBy bound(with_grace(order.deadline));
     TRY_ASSIGN(const auto file, SessionNewFile::create(*from_handle(session), std::move(order)));
     return write(*file);
   }

@@ -9,12 +9,28 @@ namespace penstock::api {
 
 Outcome<std::unique_ptr<route::Transfers>> Session::make_transfers(engine::DeviceMemory& devices) {
   TRY_ASSIGN(Region * slots, make_region(limits::kTransferSlotsBytes));
-  TRY_ASSIGN(Ring * ring, make_ring(limits::kTransferEntries, 1));
+  Outcome<Ring*> ring = make_ring(limits::kTransferEntries, 1);
+  if (!ring) {
+    give_up(slots, nullptr);
+    return ring.error();
+  }
   const auto make_source = [&](engine::Loop& loop) {
-    return std::make_unique<RingSource>(loop, *ring, *slots);
+    return std::make_unique<RingSource>(loop, **ring, *slots);
   };
-  return route::Transfers::start(devices, make_source,
-                                 route::MoverConfig{.slots = {slots->base, slots->size}});
+  auto started = route::Transfers::start(devices, make_source,
+                                         route::MoverConfig{.slots = {slots->base, slots->size}});
+  if (!started) give_up(slots, *ring);
+  return started;
+}
+
+// What transfers that did not start would have used. Sessions have few of both: whoever tries again
+// must not find that there are none left.
+void Session::give_up(Region* slots, Ring* ring) {
+  const Outcome<void> destroyed = ring != nullptr ? destroy_ring(ring) : Outcome<void>();
+  const Outcome<void> released = release_region(slots);
+  for (const Outcome<void>& ended : {destroyed, released}) {
+    if (!ended) log::warning("after transfers that did not start: {}", ended.error().message);
+  }
 }
 
 // With transfers_mutex_ held.

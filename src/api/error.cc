@@ -1,5 +1,7 @@
 #include "error.h"
 
+#include <cstring>
+
 namespace penstock::api {
 namespace {
 
@@ -24,6 +26,14 @@ int fail(const Failure& failure) {
 
 const char* last_error() {
   return message_of_thread;
+}
+
+Failure last_failure(int error) {
+  return {Status::from_errno(-error), last_error()};
+}
+
+Failure failure_of(const char* what, const std::string& path, int error) {
+  return {Status::from_errno(error), fmt::format("{} {}: {}", what, path, std::strerror(error))};
 }
 
 }  // namespace penstock::api

@@ -14,4 +14,9 @@ int fail(const Failure& failure);
 int fail_with(int error, const char* message);
 const char* last_error();
 
+// Of a call of penstock.h that has failed with `error` in this thread.
+Failure last_failure(int error);
+// Of a system call: "open /a: permission denied".
+Failure failure_of(const char* what, const std::string& path, int error);
+
 }  // namespace penstock::api

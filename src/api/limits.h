@@ -72,6 +72,9 @@ inline constexpr uint32_t kLocalThreadsMany = 16;
 inline constexpr uint32_t kLocalThreadsMax = 256;
 inline constexpr size_t kLocalSettingsMax = 4;
 
+// What a load or save with a deadline gets beyond it, to end in order: to cancel, close and remove.
+inline constexpr std::chrono::seconds kGrace{5};
+
 // Host memory between a session's files and the headers, or host tensors, of models.
 inline constexpr uint64_t kHostStepBytes = 4 * kMiB;
 

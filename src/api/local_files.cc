@@ -1,5 +1,7 @@
 #include "local_files.h"
 
+#include "error.h"
+
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -10,8 +12,12 @@ namespace penstock::api {
 
 namespace {
 
-Failure failure_of(const char* what, const std::string& path, int error) {
-  return {Status::from_errno(error), fmt::format("{} {}: {}", what, path, std::strerror(error))};
+// Each link of a load keeps descriptors of its own for every file.
+Failure with_advice(Failure failure) {
+  if (failure.status.detail() == EMFILE) {
+    failure.message += " (raise the limit, 'ulimit -n', or load fewer files at once)";
+  }
+  return failure;
 }
 
 }  // namespace
@@ -23,20 +29,20 @@ LocalFiles::~LocalFiles() {
 Outcome<uint64_t> LocalFiles::open(const std::string& path) {
   // Without blocking, should it be a pipe.
   UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file) return failure_of("open", path, errno);
+  if (!file) return with_advice(failure_of("open", path, errno));
   struct stat facts {};
   if (::fstat(file.get(), &facts) != 0) return failure_of("stat", path, errno);
   if (!S_ISREG(facts.st_mode)) {
     return Failure{S_ISDIR(facts.st_mode) ? Code::is_directory : Code::invalid_argument,
                    "open " + path + ": not a file"};
   }
-  files_.push_back(std::move(file));
+  files_.push_back({std::move(file), path});
   return static_cast<uint64_t>(facts.st_size);
 }
 
 Outcome<void> LocalFiles::read(uint32_t file, uint64_t offset, MutableBytes to) {
   for (uint64_t done = 0; done < to.size();) {
-    const ssize_t got = ::pread(files_[file].get(), to.data() + done, to.size() - done,
+    const ssize_t got = ::pread(files_[file].fd.get(), to.data() + done, to.size() - done,
                                 static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) {
@@ -63,10 +69,14 @@ Outcome<std::vector<load::Way>> LocalFiles::ways(size_t links) {
     }
     load::Way& way = out.emplace_back();
     way.transfers = &all[i]->transfers();
-    for (const UniqueFd& file : files_) {
-      TRY_ASSIGN(const uint32_t number, all[i]->source().add(file.get()));
-      known_.push_back({all[i], number});
-      way.files.push_back(number);
+    for (const File& file : files_) {
+      const Outcome<uint32_t> number = all[i]->source().add(file.fd.get());
+      if (!number) {
+        const Failure& why = number.error();
+        return with_advice({why.status, file.path + ": " + why.message});
+      }
+      known_.push_back({all[i], *number});
+      way.files.push_back(*number);
     }
   }
   return out;

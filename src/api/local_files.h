@@ -23,6 +23,10 @@ class LocalFiles final : public load::Files {
   Outcome<std::vector<load::Way>> ways(size_t links) override;
 
  private:
+  struct File {
+    UniqueFd fd;
+    std::string path;
+  };
   struct Known {
     LocalLink* link = nullptr;
     uint32_t number = 0;
@@ -30,7 +34,7 @@ class LocalFiles final : public load::Files {
 
   engine::DeviceMemory& devices_;
   const uint32_t threads_;
-  std::vector<UniqueFd> files_;
+  std::vector<File> files_;
   std::vector<Known> known_;  // what the links know of
 };
 

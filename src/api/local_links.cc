@@ -1,6 +1,7 @@
 #include "local_links.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <sys/mman.h>
 
 namespace penstock::api {
@@ -17,7 +18,29 @@ struct Setting {
 struct Settings {
   std::mutex mutex;
   std::vector<Setting> all;
+
+  // With the mutex held, as long as nothing else is called. One that is new has no links yet.
+  Outcome<Setting*> find(engine::DeviceMemory& devices, uint32_t threads);
+  // A setting without links has no memory, and counts for nothing.
+  void forget_unused();
 };
+
+Outcome<Setting*> Settings::find(engine::DeviceMemory& devices, uint32_t threads) {
+  for (Setting& one : all) {
+    if (one.devices == &devices && one.threads == threads) return &one;
+  }
+  if (all.size() == limits::kLocalSettingsMax) {
+    return Failure{Code::busy, fmt::format("this process has used {} different numbers of threads, "
+                                           "and each keeps its memory: use one of them",
+                                           limits::kLocalSettingsMax)};
+  }
+  all.push_back({&devices, threads, {}});
+  return &all.back();
+}
+
+void Settings::forget_unused() {
+  std::erase_if(all, [](const Setting& one) { return one.links.empty(); });
+}
 
 // Never destroyed: at the end of the process the driver may be gone before its last users are.
 Settings& settings() {
@@ -59,22 +82,15 @@ Outcome<std::vector<LocalLink*>> local_links(engine::DeviceMemory& devices, uint
                                              size_t links) {
   Settings& known = settings();
   const std::lock_guard lock(known.mutex);
-  auto found = std::find_if(known.all.begin(), known.all.end(), [&](const Setting& one) {
-    return one.devices == &devices && one.threads == threads;
-  });
-  if (found == known.all.end()) {
-    if (known.all.size() == limits::kLocalSettingsMax) {
-      return Failure{Code::busy, fmt::format("this process has used {} different numbers of "
-                                             "threads, and each keeps its memory: use one of them",
-                                             limits::kLocalSettingsMax)};
-    }
-    known.all.push_back({&devices, threads, {}});
-    found = known.all.end() - 1;
-  }
+  TRY_ASSIGN(Setting* const found, known.find(devices, threads));
   const size_t own = std::min<size_t>(links, limits::kLinkTransfersMax);
   while (found->links.size() < own) {
-    TRY_ASSIGN(std::unique_ptr<LocalLink> link, LocalLink::start(devices, threads));
-    found->links.push_back(std::move(link));
+    Outcome<std::unique_ptr<LocalLink>> link = LocalLink::start(devices, threads);
+    if (!link) {
+      known.forget_unused();
+      return link.error();
+    }
+    found->links.push_back(std::move(*link));
   }
   std::vector<LocalLink*> out;
   for (size_t i = 0; i < links; ++i) out.push_back(found->links[i % own].get());

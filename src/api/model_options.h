@@ -1,9 +1,11 @@
 // What the calls of penstock_model.h have in common.
 #pragma once
 
+#include "limits.h"
 #include "penstock_model.h"
 
 #include <cstring>
+#include <string>
 
 #include "penstock/engine.h"
 #include "penstock/load.h"
@@ -32,6 +34,15 @@ bool take_options(const Options& given, Options* taken) {
 inline engine::Time deadline_from(uint64_t deadline) {
   if (deadline == 0 || deadline >= INT64_MAX) return engine::kNever;
   return engine::Time(engine::Duration(static_cast<int64_t>(deadline)));
+}
+
+// Until when a load or save may take to end in order.
+inline engine::Time with_grace(engine::Time deadline) {
+  return deadline < engine::kNever - limits::kGrace ? deadline + limits::kGrace : engine::kNever;
+}
+
+inline Failure wrong(std::string what) {
+  return {Code::invalid_argument, std::move(what)};
 }
 
 inline load::Progress progress_from(int (*tell)(void*, uint64_t, uint64_t), void* context) {

@@ -30,19 +30,17 @@ Outcome<void> check_name(const std::string& path) {
   return Failure{Code::is_directory, path + ": names a directory"};
 }
 
-// Of a call of penstock.h that has failed in this thread.
-Failure last_failure(int error) {
-  return {Status::from_errno(-error), last_error()};
-}
-
-Failure failure_of(const char* what, const std::string& path, int error) {
-  return {Status::from_errno(error), fmt::format("{} {}: {}", what, path, std::strerror(error))};
-}
-
 Failure not_durable(const std::string& path, const std::string& why) {
   return {
       Code::may_have_happened,
       fmt::format("{} has its new content, but a power cut may still undo that: {}", path, why)};
+}
+
+Failure unknown(const std::string& path, const std::string& why) {
+  return {Code::may_have_happened,
+          fmt::format("{} has its old content or, whole, the new one: {} (look at it before it is "
+                      "saved again)",
+                      path, why)};
 }
 
 }  // namespace
@@ -90,6 +88,27 @@ Outcome<load::Way> SessionNewFile::way() {
   return load::Way{transfers.front(), {static_cast<uint32_t>(file_)}};
 }
 
+// An answer that does not come says nothing: the agent may have died after it had renamed the file.
+Outcome<void> SessionNewFile::take_name() {
+  penstock_session* const session = to_handle(&session_);
+  const std::string& path = order_.path;
+  const int error = penstock_rename(session, temporary_.c_str(), path.c_str());
+  const Failure failure = error != 0 ? last_failure(error) : Failure{};
+  if (error == -ECONNRESET || error == -ETIMEDOUT) {
+    struct stat there {};
+    const int looked = penstock_lstat(session, path.c_str(), &there);
+    const InodeId mine = session_.inode_of(static_cast<uint32_t>(file_));
+    committed_ = looked == 0 && there.st_ino == mine.value;
+    const bool is_known = looked == 0 || looked == -ENOENT;
+    // One that is late may still rename it.
+    if (!committed_ && (!is_known || error == -ETIMEDOUT)) return unknown(path, failure.message);
+  } else {
+    committed_ = error == 0;
+  }
+  if (committed_) return {};
+  return failure;
+}
+
 Outcome<void> SessionNewFile::commit() {
   penstock_session* const session = to_handle(&session_);
   int error = penstock_fsync(session, file_);
@@ -98,9 +117,8 @@ Outcome<void> SessionNewFile::commit() {
     return Failure{Code::peer_gone,
                    "the node was restarted while the file was written: save it again"};
   }
-  if (error == 0) error = penstock_rename(session, temporary_.c_str(), order_.path.c_str());
   if (error != 0) return last_failure(error);
-  committed_ = true;
+  TRY(take_name());
   // Names become durable with everything else.
   error = penstock_sync(session);
   if (error != 0) return not_durable(order_.path, last_error());

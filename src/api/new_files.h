@@ -40,6 +40,7 @@ class SessionNewFile final : public load::NewFile {
         order_(std::move(order)),
         temporary_(temporary_name(order_.path)),
         epoch_(session.epoch()) {}
+  Outcome<void> take_name();
 
   Session& session_;
   const NewFileOrder order_;

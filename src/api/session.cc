@@ -23,7 +23,17 @@ std::chrono::seconds reconnect_timeout() {
                     limits::kReconnectTimeoutMax);
 }
 
+// When calls of this thread end, whatever happens.
+thread_local engine::Time calls_end = engine::kNever;
+
 }  // namespace
+
+CallsEndBy::CallsEndBy(engine::Time time)
+    : before_(std::exchange(calls_end, std::min(time, calls_end))) {}
+
+CallsEndBy::~CallsEndBy() {
+  calls_end = before_;
+}
 
 Session::Session()
     : generation_(fork_generation()),
@@ -91,10 +101,20 @@ Session::~Session() {
 
 // ---- calls ----
 
+namespace {
+
+std::chrono::steady_clock::time_point call_deadline() {
+  const engine::Time now = engine::system_clock().now();
+  const auto left = std::min<engine::Duration>(limits::kCallTimeout, calls_end - now);
+  return std::chrono::steady_clock::now() + left;
+}
+
+}  // namespace
+
 Session::Answer Session::call_once(const wire::RequestBody& body,
                                    const std::vector<int>& descriptors, bool* lost, uint64_t* epoch,
                                    UniqueFd* given) {
-  const auto deadline = std::chrono::steady_clock::now() + limits::kCallTimeout;
+  const auto deadline = call_deadline();
   Pending pending;
   std::unique_lock lock(mutex_);
   const auto may_start = [this] {

@@ -72,6 +72,19 @@ struct Region {
   std::unique_ptr<Publication> publication;  // guarded by the session's mutex
 };
 
+// As long as it lives, no control call that this thread makes waits longer than until `time`; it
+// ends with timed_out then. For work of many calls with one deadline.
+class CallsEndBy {
+ public:
+  explicit CallsEndBy(engine::Time time);
+  ~CallsEndBy();
+  CallsEndBy(const CallsEndBy&) = delete;
+  CallsEndBy& operator=(const CallsEndBy&) = delete;
+
+ private:
+  const engine::Time before_;
+};
+
 class Session {
  public:
   static Outcome<std::unique_ptr<Session>> connect(const std::string& socket_path);
@@ -175,6 +188,7 @@ class Session {
   Outcome<Region*> add_region(std::unique_ptr<Region> region);
   Outcome<void> number_region(Region& region);
   Outcome<std::unique_ptr<route::Transfers>> make_transfers(engine::DeviceMemory& devices);
+  void give_up(Region* slots, Ring* ring);
   Outcome<void> start_transfers(engine::DeviceMemory& devices);
   void release_device_region(Region& region);
   static void give_back_memory(const Region& region);

@@ -2,7 +2,9 @@
 
 #include "error.h"
 #include "handles.h"
+#include "model_options.h"
 
+#include <cerrno>
 #include <cstring>
 #include <fcntl.h>
 
@@ -10,14 +12,8 @@ namespace penstock::api {
 
 namespace {
 
-// Of a call of penstock.h that has failed in this thread.
-Failure last_failure(int error) {
-  return {Status::from_errno(-error), last_error()};
-}
-
-uint64_t deadline_of(engine::Time deadline) {
-  if (deadline == engine::kNever) return 0;
-  return static_cast<uint64_t>(deadline.time_since_epoch().count());
+uint64_t nanoseconds_of(engine::Time time) {
+  return static_cast<uint64_t>(time.time_since_epoch().count());
 }
 
 }  // namespace
@@ -42,15 +38,19 @@ Outcome<uint64_t> HostSteps::run(uint8_t operation, penstock_file file, uint64_t
   io.offset = offset;
   io.length = length;
   io.region = to_handle(region_);
-  io.deadline = deadline_of(deadline_);
+  const bool ends = deadline_ != engine::kNever;
+  if (ends) io.deadline = nanoseconds_of(deadline_);
+  // An agent that lives ends it by then itself.
+  const uint64_t last = ends ? nanoseconds_of(with_grace(deadline_)) : PENSTOCK_FOREVER;
   penstock_ring* const ring = to_handle(ring_);
   penstock_completion done{};
   int result = penstock_prepare(ring, &io);
   if (result == 0) result = penstock_submit(ring);
-  if (result >= 0) result = penstock_wait(ring, &done, 1, 1, PENSTOCK_FOREVER);
+  if (result >= 0) result = penstock_wait(ring, &done, 1, 1, last);
   if (result < 0) return last_failure(result);
   if (result == 1 && done.result >= 0) return static_cast<uint64_t>(done.result);
-  const Status status = Status::from_errno(result == 1 ? static_cast<int>(-done.result) : ETIME);
+  const Status status =
+      Status::from_errno(result == 1 ? static_cast<int>(-done.result) : ETIMEDOUT);
   return Failure{status,
                  fmt::format("{} {} bytes at {}: {}", operation == PENSTOCK_READ ? "read" : "write",
                              length, offset, status.name())};
@@ -83,7 +83,10 @@ Outcome<void> HostSteps::write(penstock_file file, uint64_t offset, Bytes from) 
 // ---- a load's files ----
 
 SessionFiles::~SessionFiles() {
-  for (const penstock_file file : files_) penstock_file_close(to_handle(&session_), file);
+  for (const penstock_file file : files_) {
+    // An agent that hangs answers none of them: it closes what is left at the session's end.
+    if (penstock_file_close(to_handle(&session_), file) == -ETIMEDOUT) return;
+  }
 }
 
 Outcome<uint64_t> SessionFiles::open(const std::string& path) {

@@ -146,6 +146,7 @@ SimDeviceMemory::Place SimDeviceMemory::place_of(const void* address, uint64_t l
 
 Result<DeviceSpan> SimDeviceMemory::find(const void* address, uint64_t length) {
   const std::lock_guard lock(mutex_);
+  if (faults.driver_broken) return Code::peer_gone;
   const Place place = place_of(address, length);
   if (place_of(address, 0).allocation == nullptr) return Code::not_found;
   if (place.allocation == nullptr) return Code::invalid_argument;
@@ -232,6 +233,7 @@ Outcome<void> SimDeviceMemory::pin(MutableBytes memory, bool read_only) {
   if (reinterpret_cast<uintptr_t>(memory.data()) % kPage != 0 || memory.empty()) {
     return Failure{Code::invalid_argument, "pin: the memory does not begin at a page"};
   }
+  if (faults.pins_nothing) return Failure{Code::no_memory, "pin: no memory may be locked"};
   if (pinned_.contains(memory.data())) return Failure{Code::in_use, "pin: it is pinned already"};
   pinned_[memory.data()] = {memory.size(), read_only};
   return {};

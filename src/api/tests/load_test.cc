@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 #include <thread>
 
 namespace penstock::api {
@@ -245,6 +246,41 @@ TEST_F(LocalLoad, file_that_becomes_shorter_meanwhile_is_an_error_with_its_place
   EXPECT_EQ(loaded.load(nullptr, {name}, {0}, options), -EIO);
   EXPECT_THAT(penstock_last_error(), HasSubstr(name + ": it ends at byte 62914560"));
   EXPECT_TRUE(all_memory_is_free());
+}
+
+TEST_F(LocalLoad, that_could_not_begin_can_be_tried_again_with_any_number_of_threads) {
+  const ModelFile a = put("a", {{"x", 100}});
+  const auto load_by = [&](Loaded& loaded, uint32_t threads) {
+    penstock_load_options options{};
+    options.threads = threads;
+    return loaded.load(nullptr, {path("a")}, {0}, options);
+  };
+  gpus_.faults.pins_nothing = true;
+  for (uint32_t threads = 1; threads <= 6; ++threads) {
+    Loaded loaded;
+    EXPECT_EQ(load_by(loaded, threads), -ENOMEM) << penstock_last_error();
+  }
+  gpus_.faults.pins_nothing = false;
+  Loaded loaded;
+  ASSERT_EQ(load_by(loaded, 7), 0) << penstock_last_error();
+  EXPECT_TRUE(holds(loaded.model, 0, {&a}));
+}
+
+TEST_F(LocalLoad, without_descriptors_says_which_file_and_what_to_do) {
+  put("a", {{"x", 100}});
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  // The lowest number that is free is the first that may not be.
+  const int next = ::dup(STDIN_FILENO);
+  ::close(next);
+  const rlimit none{static_cast<rlim_t>(next), before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  Loaded loaded;
+  const int error = loaded.load(nullptr, {path("a")}, {0});
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_LT(error, 0);
+  EXPECT_THAT(penstock_last_error(), HasSubstr(path("a")));
+  EXPECT_THAT(penstock_last_error(), HasSubstr("ulimit -n"));
 }
 
 TEST_F(LocalLoad, threads_load_side_by_side) {

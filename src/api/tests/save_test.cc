@@ -1,5 +1,6 @@
 // Saving models through the C interface, with simulated GPUs.
 #include "agent_process.h"
+#include "agent_proxy.h"
 #include "model_rig.h"
 
 #include <cerrno>
@@ -7,6 +8,7 @@
 #include <fstream>
 #include <gmock/gmock.h>
 #include <iterator>
+#include <optional>
 
 namespace penstock::api {
 namespace {
@@ -287,6 +289,91 @@ TEST_F(Save, killed_agent_fails_the_save_and_leaves_the_old_file) {
   ASSERT_EQ(loaded.load(client.session, {"/out"}, {3}), 0) << penstock_last_error();
   const ModelFile expected = old.expected();
   EXPECT_TRUE(holds(loaded.model, 0, {&expected}));
+}
+
+// The connection ends in the middle of the rename, before or after the agent has made it.
+class SaveRenamed : public Save {
+ protected:
+  SaveRenamed() {
+    EXPECT_TRUE(agent_.start());
+    proxy_.emplace(path("proxy.sock"), scratch_.store() + "/agent.sock");
+    EXPECT_EQ(client_.connect(path("proxy.sock")), 0) << penstock_last_error();
+    old_.add("x", kMiB, 0);
+    EXPECT_EQ(old_.save(client_.session, "/out"), 0) << penstock_last_error();
+    next_.add("y", 2 * kMiB, 1);
+  }
+  ~SaveRenamed() override { penstock_close(std::exchange(client_.session, nullptr)); }
+
+  testing::AssertionResult file_holds(const Tensors& tensors) {
+    Loaded loaded;
+    if (loaded.load(client_.session, {"/out"}, {3}) != 0) {
+      return testing::AssertionFailure() << penstock_last_error();
+    }
+    const ModelFile expected = tensors.expected();
+    return holds(loaded.model, 0, {&expected});
+  }
+  int files() const {
+    int count = 0;
+    const auto add = [](void* context, const char*, uint64_t, unsigned char) {
+      ++*static_cast<int*>(context);
+      return 0;
+    };
+    EXPECT_EQ(penstock_list(client_.session, "/", add, &count), 0);
+    return count;
+  }
+
+  AgentProcess agent_{scratch_.store()};
+  std::optional<AgentProxy> proxy_;
+  Client client_;
+  Tensors old_{gpus_};
+  Tensors next_{gpus_};
+};
+
+TEST_F(SaveRenamed, answer_that_is_lost_changes_nothing) {
+  const int files_before = files();
+  proxy_->loses_rename = true;
+  EXPECT_EQ(next_.save(client_.session, "/out"), 0) << penstock_last_error();
+  EXPECT_FALSE(proxy_->loses_rename);
+  EXPECT_TRUE(file_holds(next_));
+  EXPECT_EQ(files(), files_before);
+}
+
+TEST_F(SaveRenamed, request_that_is_lost_leaves_the_old_file) {
+  const int files_before = files();
+  proxy_->loses_request = true;
+  EXPECT_EQ(next_.save(client_.session, "/out"), -ECONNRESET);
+  EXPECT_FALSE(proxy_->loses_request);
+  EXPECT_TRUE(file_holds(old_));
+  EXPECT_EQ(files(), files_before);
+}
+
+TEST_F(SaveRenamed, answer_that_never_comes_is_told_apart_from_a_failure) {
+  penstock_close(std::exchange(client_.session, nullptr));
+  // Nobody is there to be asked any more: the session dies.
+  ::setenv("PENSTOCK_RECONNECT_SECONDS", "0", 1);
+  Client other;
+  ASSERT_EQ(other.connect(path("proxy.sock")), 0) << penstock_last_error();
+  ::unsetenv("PENSTOCK_RECONNECT_SECONDS");
+  proxy_->loses_rename = true;
+  EXPECT_EQ(next_.save(other.session, "/out"), -EIO);
+  EXPECT_THAT(penstock_last_error(), HasSubstr("/out has its old content or, whole, the new one"));
+}
+
+// One that neither answers nor dies.
+TEST_F(SaveRenamed, agent_that_hangs_holds_nobody_beyond_the_deadline) {
+  Tensors host(gpus_);
+  host.add("x", 32 * kMiB, -1);
+  penstock_save_options options{};
+  options.deadline = Client::in_seconds(1);
+  options.context = &agent_;
+  options.progress = [](void* context, uint64_t, uint64_t) {
+    static_cast<AgentProcess*>(context)->pause();
+    return 0;
+  };
+  const uint64_t began = penstock_now();
+  EXPECT_EQ(host.save(client_.session, "/out", options), -ETIMEDOUT) << penstock_last_error();
+  EXPECT_LT(penstock_now() - began, 15'000'000'000U);
+  agent_.resume();
 }
 
 }  // namespace

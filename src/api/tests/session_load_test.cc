@@ -6,6 +6,8 @@
 #include <cstring>
 #include <gmock/gmock.h>
 
+#include "penstock/wire.h"
+
 namespace penstock::api {
 namespace {
 
@@ -76,6 +78,24 @@ TEST_F(SessionLoad, bytes_that_do_not_verify_end_the_load) {
   EXPECT_THAT(penstock_last_error(), HasSubstr("/a: the bytes at "));
   EXPECT_THAT(penstock_last_error(), HasSubstr("do not verify in the memory of GPU"));
   EXPECT_TRUE(all_memory_is_free());
+}
+
+TEST_F(SessionLoad, that_could_not_begin_leaves_no_rings_and_regions) {
+  const ModelFile a = put("/a", {{"x", 100}});
+  // Few are left, so that few tries tell.
+  for (uint32_t taken = 1; taken < wire::kRingsMax - 2; ++taken) {
+    penstock_ring* ring = nullptr;
+    ASSERT_EQ(penstock_ring_create(client_.session, 1, 1, &ring), 0) << penstock_last_error();
+  }
+  gpus_.faults.pins_nothing = true;
+  for (int i = 0; i < 4; ++i) {
+    Loaded loaded;
+    ASSERT_EQ(loaded.load(client_.session, {"/a"}, {0}), -ENOMEM) << penstock_last_error();
+  }
+  gpus_.faults.pins_nothing = false;
+  Loaded loaded;
+  ASSERT_EQ(loaded.load(client_.session, {"/a"}, {0}), 0) << penstock_last_error();
+  EXPECT_TRUE(holds(loaded.model, 0, {&a}));
 }
 
 TEST_F(SessionLoad, paths_are_those_of_the_file_system) {

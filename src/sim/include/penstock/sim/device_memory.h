@@ -26,6 +26,8 @@ struct SimDeviceFaults {
   uint32_t flip_permille = 0;
   uint32_t lose_permille = 0;  // the device is lost
   uint32_t full_permille = 0;  // of mailboxes: there is no room for a kernel
+  bool driver_broken = false;  // as after a fault of a kernel: it knows no memory any more
+  bool pins_nothing = false;   // as when memory may not be locked
 };
 
 struct SimDeviceOptions {

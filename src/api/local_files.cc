@@ -36,7 +36,7 @@ Outcome<uint64_t> LocalFiles::open(const std::string& path) {
     return Failure{S_ISDIR(facts.st_mode) ? Code::is_directory : Code::invalid_argument,
                    "open " + path + ": not a file"};
   }
-  files_.push_back({std::move(file), path});
+  files_.push_back({std::move(file), {path, facts}});
   return static_cast<uint64_t>(facts.st_size);
 }
 
@@ -73,13 +73,27 @@ Outcome<std::vector<load::Way>> LocalFiles::ways(size_t links) {
       const Outcome<uint32_t> number = all[i]->source().add(file.fd.get());
       if (!number) {
         const Failure& why = number.error();
-        return with_advice({why.status, file.path + ": " + why.message});
+        return with_advice({why.status, file.opened.path + ": " + why.message});
       }
       known_.push_back({all[i], *number});
       way.files.push_back(*number);
     }
   }
   return out;
+}
+
+Outcome<void> LocalFiles::check_unchanged() {
+  for (const File& file : files_) {
+    const struct stat& before = file.opened.facts;
+    struct stat now {};
+    if (::fstat(file.fd.get(), &now) != 0) return failure_of("stat", file.opened.path, errno);
+    // The change time tells what a set-back modification time hides; but losing a name changes it,
+    // too, and that is how files are replaced.
+    const bool same_inode_time =
+        before.st_nlink != now.st_nlink || same_time(before.st_ctim, now.st_ctim);
+    if (!same_content(before, now) || !same_inode_time) return was_changed(file.opened.path);
+  }
+  return {};
 }
 
 }  // namespace penstock::api

@@ -1,6 +1,7 @@
 // Files of other file systems as a load wants them.
 #pragma once
 
+#include "file_state.h"
 #include "local_links.h"
 
 #include <string>
@@ -21,11 +22,12 @@ class LocalFiles final : public load::Files {
   Outcome<uint64_t> open(const std::string& path) override;
   Outcome<void> read(uint32_t file, uint64_t offset, MutableBytes to) override;
   Outcome<std::vector<load::Way>> ways(size_t links) override;
+  Outcome<void> check_unchanged() override;
 
  private:
   struct File {
     UniqueFd fd;
-    std::string path;
+    FileState opened;
   };
   struct Known {
     LocalLink* link = nullptr;

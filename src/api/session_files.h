@@ -1,6 +1,7 @@
 // A session's files as a load, and a save, wants them.
 #pragma once
 
+#include "file_state.h"
 #include "limits.h"
 #include "penstock.h"
 #include "session.h"
@@ -43,6 +44,7 @@ class SessionFiles final : public load::Files {
   Outcome<uint64_t> open(const std::string& path) override;
   Outcome<void> read(uint32_t file, uint64_t offset, MutableBytes to) override;
   Outcome<std::vector<load::Way>> ways(size_t links) override;
+  Outcome<void> check_unchanged() override;
 
  private:
   Session& session_;
@@ -50,6 +52,7 @@ class SessionFiles final : public load::Files {
   const engine::Time deadline_;
   std::unique_ptr<HostSteps> steps_;
   std::vector<penstock_file> files_;
+  std::vector<FileState> opened_;  // of each
 };
 
 }  // namespace penstock::api

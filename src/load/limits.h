@@ -16,10 +16,7 @@ using namespace penstock::limits;
 // of a load of 8 GiB) that handing them out costs nothing.
 inline constexpr uint64_t kPieceBytes = 16 * kMiB;
 
-// On their way on one link: enough to keep it busy while the thread that hands them out is being
-// woken, and while a piece goes on to the other GPUs. Also what a lender's GPU gives its memory
-// for.
-inline constexpr uint32_t kPiecesPerLink = 4;
+// Memory that a lender's GPU gives while it lasts.
 inline constexpr uint64_t kStagingBytes = kPieceBytes * kPiecesPerLink;
 
 // Runs up to this size are brought as entries of a list, of which a piece has so many at most.

@@ -47,16 +47,17 @@ class Loader {
     model_ = std::make_unique<Model>(devices_);
     TRY(place_tensors());
     TRY(allocate());
+    // Not before there is memory for it: a file may say that it has terabytes.
+    order_.pieces = cut(runs_, limits::kPieceBytes);
     TRY(add_lenders());
     TRY_ASSIGN(const std::vector<Way> ways, files_.ways(order_.links.size()));
     order_.files = request_.paths;
     order_.deadline = request_.deadline;
-    for (const engine::DeviceFacts& facts : devices_.devices()) {
-      order_.peers.push_back(facts.peers);
-    }
+    order_.peers = peers();
     const engine::Time began = clock_.now();
     TRY_ASSIGN(model_->counts, bring(order_, ways, clock_, request_.progress));
     model_->transfer_time = clock_.now() - began;
+    TRY(files_.check_unchanged());
     model_->links = order_.links;
     return std::move(model_);
   }
@@ -65,11 +66,11 @@ class Loader {
   Outcome<void> check_request() const;
   Outcome<void> check_device(DeviceId device) const;
   Outcome<void> place_tensors();
-  Outcome<void> add_tensor(const Tensor& tensor);
+  Outcome<void> add_tensor(Tensor tensor);
   Outcome<DeviceSpan> allocate_on(DeviceId device, uint64_t length) const;
   Outcome<void> allocate();
   Outcome<void> add_lenders();
-  bool reaches_anybody(DeviceId lender) const;
+  std::vector<uint64_t> peers() const;
 
   Files& files_;
   engine::DeviceMemory& devices_;
@@ -77,6 +78,7 @@ class Loader {
   const Request& request_;
   std::unique_ptr<Model> model_;
   Order order_;
+  std::vector<model::Run> runs_;
   uint64_t memory_bytes_ = 0;  // of each device
 };
 
@@ -115,7 +117,7 @@ Outcome<void> Loader::check_request() const {
 
 Outcome<void> Loader::place_tensors() {
   TRY_ASSIGN(std::vector<model::Safetensors> headers, read_headers(files_, request_.paths));
-  const model::Placement placement = model::place(headers, request_.alignment);
+  model::Placement placement = model::place(headers, request_.alignment);
   model_->files = request_.paths;
   for (uint32_t file = 0; file < headers.size(); ++file) {
     for (size_t i = 0; i < headers[file].tensors.size(); ++i) {
@@ -123,13 +125,13 @@ Outcome<void> Loader::place_tensors() {
     }
     model_->metadata.push_back(std::move(headers[file].metadata));
   }
-  order_.pieces = cut(placement.runs, limits::kPieceBytes);
-  model_->bytes = order_.pieces.bytes;
+  for (const model::Run& run : placement.runs) model_->bytes += run.length;
+  runs_ = std::move(placement.runs);
   memory_bytes_ = placement.bytes;
   return {};
 }
 
-Outcome<void> Loader::add_tensor(const Tensor& tensor) {
+Outcome<void> Loader::add_tensor(Tensor tensor) {
   const auto [there, is_new] = model_->by_name_.emplace(tensor.name, model_->tensors.size());
   if (!is_new) {
     const Tensor& other = model_->tensors[there->second];
@@ -137,7 +139,7 @@ Outcome<void> Loader::add_tensor(const Tensor& tensor) {
                    fmt::format("tensor '{}' is in {} and in {}: load them apart", tensor.name,
                                request_.paths[other.file], request_.paths[tensor.file])};
   }
-  model_->tensors.push_back(tensor);
+  model_->tensors.push_back(std::move(tensor));
   return {};
 }
 
@@ -160,10 +162,11 @@ Outcome<void> Loader::allocate() {
   return {};
 }
 
-bool Loader::reaches_anybody(DeviceId lender) const {
-  const uint64_t reached = devices_.devices()[lender.value].peers;
-  return std::any_of(request_.devices.begin(), request_.devices.end(),
-                     [&](DeviceId device) { return (reached >> device.value & 1) != 0; });
+// As far as is known now: a device that is used for the first time may turn out to reach fewer.
+std::vector<uint64_t> Loader::peers() const {
+  std::vector<uint64_t> out;
+  for (const engine::DeviceFacts& facts : devices_.devices()) out.push_back(facts.peers);
+  return out;
 }
 
 // Those that were named must be able to lend; of all others the ones that can do.
@@ -174,12 +177,13 @@ Outcome<void> Loader::add_lenders() {
     if (std::find(taken.begin(), taken.end(), DeviceId(i)) == taken.end()) lenders.emplace_back(i);
   }
   for (const DeviceId lender : lenders) {
-    if (!reaches_anybody(lender)) {
+    if (!can_lend(lender, request_.devices, peers())) {
       if (request_.lend_all) continue;
-      return Failure{Code::not_supported,
-                     fmt::format("GPU {} cannot lend its link: it does not reach the memory of "
-                                 "any GPU that the model goes to",
-                                 lender.value)};
+      return Failure{
+          Code::not_supported,
+          fmt::format("GPU {} cannot lend its link: the GPUs that the model goes to, and "
+                      "that reach one another, do not all reach its memory and it theirs",
+                      lender.value)};
     }
     const Outcome<DeviceSpan> staging = allocate_on(lender, limits::kStagingBytes);
     if (staging) {

@@ -11,8 +11,28 @@ namespace {
 
 // A part of a span, of the same allocation.
 DeviceSpan part_of(const DeviceSpan& span, uint64_t offset, uint64_t length) {
-  DASSERT(range_within(offset, length, span.length));
+  ASSERT(range_within(offset, length, span.length));
   return {span.device, span.data + offset, length, span.allocation};
+}
+
+bool reach_each_other(DeviceId a, DeviceId b, std::span<const uint64_t> peers) {
+  const auto reaches = [&](DeviceId from, DeviceId to) {
+    return from.value < peers.size() && (peers[from.value] >> to.value & 1) != 0;
+  };
+  return a == b || (reaches(a, b) && reaches(b, a));
+}
+
+bool reaches_all(DeviceId device, const std::vector<size_t>& group,
+                 std::span<const DeviceId> destinations, std::span<const uint64_t> peers) {
+  return std::all_of(group.begin(), group.end(), [&](size_t member) {
+    return reach_each_other(device, destinations[member], peers);
+  });
+}
+
+std::vector<DeviceId> devices_of(const std::vector<DeviceSpan>& spans) {
+  std::vector<DeviceId> out;
+  for (const DeviceSpan& span : spans) out.push_back(span.device);
+  return out;
 }
 
 const engine::Op& operation_of(const Fetch& fetch) {
@@ -29,6 +49,26 @@ uint64_t first_missing(const Fetch& fetch) {
 
 }  // namespace
 
+std::vector<std::vector<size_t>> groups_of(std::span<const DeviceId> destinations,
+                                           std::span<const uint64_t> peers) {
+  std::vector<std::vector<size_t>> groups;
+  for (size_t i = 0; i < destinations.size(); ++i) {
+    const auto found = std::find_if(groups.begin(), groups.end(), [&](const auto& group) {
+      return reaches_all(destinations[i], group, destinations, peers);
+    });
+    (found != groups.end() ? *found : groups.emplace_back()).push_back(i);
+  }
+  return groups;
+}
+
+bool can_lend(DeviceId lender, std::span<const DeviceId> destinations,
+              std::span<const uint64_t> peers) {
+  const std::vector<std::vector<size_t>> groups = groups_of(destinations, peers);
+  return std::any_of(groups.begin(), groups.end(), [&](const auto& group) {
+    return reaches_all(lender, group, destinations, peers);
+  });
+}
+
 Spread::Spread(const Order& order, Carrier& carrier) : order_(order), carrier_(carrier) {
   ASSERT(!order.destinations.empty() && order.links.size() >= order.destinations.size());
   make_groups();
@@ -41,38 +81,24 @@ Spread::~Spread() {
   ASSERT(in_flight_ == 0);
 }
 
-bool Spread::reach_each_other(DeviceId a, DeviceId b) const {
-  const auto reaches = [&](DeviceId from, DeviceId to) {
-    return from.value < order_.peers.size() && (order_.peers[from.value] >> to.value & 1) != 0;
-  };
-  return a == b || (reaches(a, b) && reaches(b, a));
-}
-
-// Each destination joins the first group in which it reaches everybody.
 void Spread::make_groups() {
-  for (size_t i = 0; i < order_.destinations.size(); ++i) {
-    const auto reaches_all = [&](const Group& group) {
-      return std::all_of(group.members.begin(), group.members.end(), [&](size_t member) {
-        return reach_each_other(order_.destinations[i].device, order_.destinations[member].device);
-      });
-    };
-    const auto found = std::find_if(groups_.begin(), groups_.end(), reaches_all);
-    (found != groups_.end() ? *found : groups_.emplace_back()).members.push_back(i);
+  for (auto& members : groups_of(devices_of(order_.destinations), order_.peers)) {
+    groups_.push_back({.members = std::move(members)});
   }
 }
 
 // A destination's link carries for its own group, a lender's for all in which it reaches everybody.
 void Spread::make_links() {
+  const std::vector<DeviceId> destinations = devices_of(order_.destinations);
   for (size_t i = 0; i < order_.links.size(); ++i) {
     LinkState& link = links_.emplace_back();
     const bool lends = i >= order_.destinations.size();
     for (size_t g = 0; g < groups_.size(); ++g) {
       const std::vector<size_t>& members = groups_[g].members;
-      const bool is_own = std::find(members.begin(), members.end(), i) != members.end();
-      const bool reaches = std::all_of(members.begin(), members.end(), [&](size_t member) {
-        return reach_each_other(order_.links[i].device, order_.destinations[member].device);
-      });
-      if (lends ? reaches : is_own) link.groups.push_back(g);
+      const bool carries =
+          lends ? reaches_all(order_.links[i].device, members, destinations, order_.peers)
+                : std::find(members.begin(), members.end(), i) != members.end();
+      if (carries) link.groups.push_back(g);
     }
     for (uint32_t slot = 0; slot < kPiecesPerLink; ++slot) {
       link.fetches.push_back(std::make_unique<Fetch>());

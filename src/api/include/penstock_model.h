@@ -29,15 +29,22 @@ typedef struct penstock_load_options {
   size_t size;         /* sizeof(penstock_load_options), of the program's own header */
   const int32_t* gpus; /* CUDA's device ordinals, each once; NULL: GPU 0 alone */
   uint32_t gpu_count;
-  /* GPUs that want nothing but lend their links, and 64 MiB of memory each while it lasts. */
+  /* GPUs that want nothing but lend their links, and 64 MiB of memory each while it lasts. CUDA
+     needs memory of each as well, some hundreds of MiB for its context, and keeps that until this
+     process ends. Each must reach the memory of GPUs in `gpus` that reach one another, all of
+     them, and they its own. */
   uint32_t lender_count;
   const int32_t* lenders;
-  uint32_t lend_all; /* 1: all others that reach the memory of `gpus`; `lenders` is empty then */
+  uint32_t lend_all; /* 1: all others that can; `lenders` is empty then */
   /* Files of other file systems (`session` NULL): threads that read for each link; 0: half of the
      processors, 8 to 16. */
   uint32_t threads;
   uint64_t alignment; /* of each tensor's address: a power of two up to 4096; 0: 256 */
-  uint64_t deadline;  /* as in penstock.h, but 0 for none */
+  /* As in penstock.h, but 0 for none. It bounds everything: opening, reading, and, beside some
+     seconds more to end in order, closing. Only transfers that an agent has begun are waited for
+     until they end, as they write to memory of this process: an agent that was stopped, and not
+     killed, holds the call until it goes on or dies. */
+  uint64_t deadline;
   /* Told in the calling thread how many bytes of the files have arrived wherever they are wanted,
      some twenty times a second and at the end. Not 0: the load ends with -ECANCELED. */
   int (*progress)(void* context, uint64_t bytes_done, uint64_t bytes_total);
@@ -45,11 +52,13 @@ typedef struct penstock_load_options {
 } penstock_load_options;
 
 /* Loads all tensors of all files, or nothing. `options` may be NULL.
-   -EIO: a file is not a safetensors file in every detail, became shorter meanwhile, or bytes did
-   not verify in GPU memory. -EEXIST: two files have a tensor of the same name. -ENOMEM: a GPU is
-   full. -EINVAL: no such GPU, or an option that makes no sense. -ENOENT, -EOPNOTSUPP: as for
-   penstock_region_create_device(). -ECANCELED, -ETIMEDOUT. After any of them nobody writes to GPU
-   memory any more, and nothing is left of it. */
+   -EIO: a file is not a safetensors file in every detail, or bytes did not verify in GPU memory; or
+   a file was changed while it was read, as far as its length and modification time tell: what was
+   loaded would be neither the old model nor the new one. Replacing a file by a rename, as
+   penstock_save() does, disturbs no load of the old one. -EEXIST: two files have a tensor of the
+   same name. -ENOMEM: a GPU is full. -EINVAL: no such GPU, or an option that makes no sense.
+   -ENOENT, -EOPNOTSUPP: as for penstock_region_create_device(). -ECANCELED, -ETIMEDOUT. After any
+   of them nobody writes to GPU memory any more, and nothing is left of it. */
 PENSTOCK_API int penstock_load(penstock_session* session, const char* const* paths, uint32_t count,
                                const penstock_load_options* options, penstock_model** model);
 /* Gives the GPU memory back: nothing on a GPU may use it any more. NULL is allowed. Models may
@@ -136,19 +145,23 @@ typedef struct penstock_save_options {
   /* Pairs of strings for the file's metadata: key, value, key, ... */
   const char* const* metadata;
   uint32_t metadata_pairs;
-  uint32_t mode;     /* of a new file, less the umask; 0: 0666 */
-  uint64_t deadline; /* as in penstock_load_options */
+  uint32_t mode; /* of a new file, less the umask; 0: 0666 */
+  /* As in penstock_load_options. The sync at the end of a save to another file system is not
+     interrupted. */
+  uint64_t deadline;
   int (*progress)(void* context, uint64_t bytes_done, uint64_t bytes_total);
   void* context;
 } penstock_save_options;
 
 /* Writes the tensors as the file `path`. When it returns 0 the file is on stable storage under its
    name. It is written under another name in the same directory (".penstock-save-" and a number) and
-   takes the place of a file that was there only when it is complete: after any failure that one is
-   untouched and the other removed; a process that is killed leaves the old file or the new one, and
-   perhaps the other name. The tensors lie in the file by the size of their elements, largest first.
-   `options` may be NULL; `tensors` too when `count` is 0.
-   -EINVAL: a tensor that no such file could hold, or memory that is not there. */
+   takes the place of a file that was there only when it is complete: after a failure that one is
+   untouched and the other removed, unless the message says that the file has its new content, or
+   may have it (-EIO): only a power cut may undo that, or the agent has not said whether it did it.
+   A process that is killed leaves the old file or the new one, and perhaps the other name. The
+   tensors lie in the file by the size of their elements, largest first. `options` may be NULL;
+   `tensors` too when `count` is 0. -EINVAL: a tensor that no such file could hold, or memory that
+   is not there. */
 PENSTOCK_API int penstock_save(penstock_session* session, const char* path,
                                const penstock_save_tensor* tensors, uint64_t count,
                                const penstock_save_options* options);

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <gmock/gmock.h>
 #include <sys/resource.h>
@@ -246,6 +247,45 @@ TEST_F(LocalLoad, file_that_becomes_shorter_meanwhile_is_an_error_with_its_place
   EXPECT_EQ(loaded.load(nullptr, {name}, {0}, options), -EIO);
   EXPECT_THAT(penstock_last_error(), HasSubstr(name + ": it ends at byte 62914560"));
   EXPECT_TRUE(all_memory_is_free());
+}
+
+// Their times tell only what is as old as the clock's steps are long.
+void let_it_become_older() {
+  ::usleep(30'000);
+}
+
+TEST_F(LocalLoad, file_that_is_written_meanwhile_is_an_error) {
+  put("a", {{"x", 20 * kMiB}});
+  let_it_become_older();
+  std::string name = path("a");
+  penstock_load_options options{};
+  options.context = name.data();
+  options.progress = [](void* context, uint64_t, uint64_t) {
+    const UniqueFd file(::open(static_cast<const char*>(context), O_WRONLY));
+    return ::pwrite(file.get(), "x", 1, 10 * kMiB) == 1 ? 0 : 1;
+  };
+  Loaded loaded;
+  EXPECT_EQ(loaded.load(nullptr, {name}, {0}, options), -EIO);
+  EXPECT_THAT(penstock_last_error(), HasSubstr(name + ": was changed while it was read"));
+  EXPECT_TRUE(all_memory_is_free());
+}
+
+TEST_F(LocalLoad, file_that_is_replaced_meanwhile_is_loaded_as_it_was) {
+  const ModelFile a = put("a", {{"x", 20 * kMiB}});
+  put("b", {{"x", 20 * kMiB}});
+  let_it_become_older();
+  const std::pair<std::string, std::string> names{path("b"), path("a")};
+  penstock_load_options options{};
+  options.context = const_cast<std::pair<std::string, std::string>*>(&names);
+  options.progress = [](void* context, uint64_t, uint64_t) {
+    const auto& its = *static_cast<const std::pair<std::string, std::string>*>(context);
+    (void)std::rename(its.first.c_str(), its.second.c_str());
+    return 0;
+  };
+  Loaded loaded;
+  ASSERT_EQ(loaded.load(nullptr, {path("a")}, {0}, options), 0) << penstock_last_error();
+  EXPECT_TRUE(holds(loaded.model, 0, {&a}));
+  EXPECT_NE(::access(path("b").c_str(), F_OK), 0) << "it was replaced";
 }
 
 TEST_F(LocalLoad, that_could_not_begin_can_be_tried_again_with_any_number_of_threads) {

@@ -80,6 +80,25 @@ TEST_F(SessionLoad, bytes_that_do_not_verify_end_the_load) {
   EXPECT_TRUE(all_memory_is_free());
 }
 
+TEST_F(SessionLoad, file_that_is_written_meanwhile_is_an_error) {
+  put("/a", {{"x", 20 * kMiB}});
+  const penstock_file file = client_.open("/a", O_RDWR);
+  struct Writer {
+    Client* client;
+    penstock_file file;
+  } writer{&client_, file};
+  penstock_load_options options{};
+  options.context = &writer;
+  options.progress = [](void* context, uint64_t, uint64_t) {
+    auto& its = *static_cast<Writer*>(context);
+    return its.client->run(its.client->io(PENSTOCK_WRITE, its.file, 10 * kMiB, 1)) == 1 ? 0 : 1;
+  };
+  Loaded loaded;
+  EXPECT_EQ(loaded.load(client_.session, {"/a"}, {0}, options), -EIO);
+  EXPECT_THAT(penstock_last_error(), HasSubstr("/a: was changed while it was read"));
+  EXPECT_TRUE(all_memory_is_free());
+}
+
 TEST_F(SessionLoad, that_could_not_begin_leaves_no_rings_and_regions) {
   const ModelFile a = put("/a", {{"x", 100}});
   // Few are left, so that few tries tell.

@@ -25,6 +25,8 @@ class Files {
   // Transfers that reach all files that are open, for so many links, each with its own as far as
   // there are enough. They stay until the files are closed, or longer.
   virtual Outcome<std::vector<Way>> ways(size_t links) = 0;
+  // corrupt when a file is not what it was when it was opened, as far as its length and times tell.
+  virtual Outcome<void> check_unchanged() = 0;
 };
 
 struct Request {
@@ -33,7 +35,7 @@ struct Request {
   // GPUs whose links and a little of whose memory may be used, too; different ones, of which none
   // is among `devices`.
   std::vector<engine::DeviceId> lenders;
-  bool lend_all = false;     // all others that can, instead
+  bool lend_all = false;     // all others that can_lend(), instead
   uint64_t alignment = 256;  // of each tensor's address: a power of two, up to kAlignmentMax
   engine::Time deadline = engine::kNever;
   Progress progress;  // may be null
@@ -70,8 +72,8 @@ class Model {
 };
 
 // All or nothing: after a failure nothing is left behind. Fails with corrupt when a file is not
-// what it says, and names the file; already_exists when a name comes in two files; no_memory when a
-// GPU is full; invalid_argument for GPUs that are not there.
+// what it says, or was changed while it was read, and names the file; already_exists when a name
+// comes in two files; no_memory when a GPU is full; invalid_argument for GPUs that are not there.
 Outcome<std::unique_ptr<Model>> load(Files& files, engine::DeviceMemory& devices,
                                      const engine::Clock& clock, const Request& request);
 

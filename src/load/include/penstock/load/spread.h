@@ -12,6 +12,7 @@
 
 #include <array>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,8 @@
 namespace penstock::load {
 
 // Pieces on their way over one link: enough to keep it busy while the thread that hands them out is
-// being woken, and while a piece goes on to the other devices.
+// being woken, and while a piece goes on to the other devices. Also what a lender's device gives
+// its memory for.
 inline constexpr uint32_t kPiecesPerLink = 4;
 
 struct Link {
@@ -42,6 +44,15 @@ struct Order {
   std::vector<uint64_t> peers;
   engine::Time deadline = engine::kNever;
 };
+
+// The destinations that reach one another's memory, as indexes: each joins the first group in which
+// it reaches everybody. `peers` as in an order.
+std::vector<std::vector<size_t>> groups_of(std::span<const engine::DeviceId> destinations,
+                                           std::span<const uint64_t> peers);
+// Whether the link of a device that is none of the destinations can carry for any of them: it must
+// reach all of a group, and they it.
+bool can_lend(engine::DeviceId lender, std::span<const engine::DeviceId> destinations,
+              std::span<const uint64_t> peers);
 
 // What went over one link.
 struct LinkCounts {
@@ -131,7 +142,6 @@ class Spread {
     std::vector<std::unique_ptr<Fetch>> fetches;
   };
 
-  bool reach_each_other(engine::DeviceId a, engine::DeviceId b) const;
   void make_groups();
   void make_links();
   bool take_group(LinkState& link, size_t* group);
@@ -140,7 +150,6 @@ class Spread {
   void begin(Fetch& fetch, size_t group, const Piece& piece);
   engine::DeviceSpan place_of(const Fetch& fetch, size_t destination) const;
   engine::DeviceSpan landing_of(const Fetch& fetch) const;
-  bool is_member(const Fetch& fetch, size_t destination) const;
   Failure check(const Fetch& fetch) const;
   void forward(Fetch& fetch);
   void end_piece(Fetch& fetch);

@@ -91,11 +91,7 @@ int penstock_region_register_device(penstock_session* session, void* address, si
   const Outcome<engine::DeviceMemory*> gpus = devices();
   if (!gpus) return fail(gpus.error());
   const Result<engine::DeviceSpan> span = (*gpus)->find(address, size);
-  if (!span) {
-    return fail_with(EINVAL, span.error() == Code::not_found
-                                 ? "region register: the address is not one of GPU memory"
-                                 : "region register: the range leaves its allocation");
-  }
+  if (!span) return fail(find_failure("region register", span.error()));
   return add_region(session, **gpus, *span, false, region);
 }
 

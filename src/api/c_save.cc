@@ -19,6 +19,10 @@ namespace {
 Outcome<load::SavedTensor> tensor_from(const penstock_save_tensor& given,
                                        engine::DeviceMemory* gpus) {
   if (given.name == nullptr || given.dtype == nullptr) return wrong("a tensor without a name");
+  if (given.reserved != 0) {
+    return wrong(
+        fmt::format("tensor '{}': a field that must be 0 is {}", given.name, given.reserved));
+  }
   if (given.rank > model::kRankMax || (given.rank > 0 && given.shape == nullptr)) {
     return wrong(fmt::format("tensor '{}': rank {}, or no shape", given.name, given.rank));
   }
@@ -26,24 +30,23 @@ Outcome<load::SavedTensor> tensor_from(const penstock_save_tensor& given,
   out.tensor.name = given.name;
   out.tensor.dtype = given.dtype;
   out.tensor.shape.assign(given.shape, given.shape + given.rank);
-  const Outcome<uint64_t> size = model::bytes_of(out.tensor);
-  if (!size) return wrong(fmt::format("tensor '{}': {}", given.name, size.error().message));
-  const uint64_t bytes = *size;
-  if (bytes == 0) return out;
+  const Outcome<uint64_t> bytes = model::bytes_of(out.tensor);
+  if (!bytes) return wrong(fmt::format("tensor '{}': {}", given.name, bytes.error().message));
+  if (*bytes == 0) return out;
   if (given.data == nullptr) return wrong(fmt::format("tensor '{}': no memory", given.name));
-  if (gpus != nullptr) {
-    const Result<engine::DeviceSpan> span = gpus->find(given.data, bytes);
-    if (span) {
-      out.device = *span;
-      return out;
-    }
-    if (span.error() != Code::not_found) {
-      return wrong(fmt::format("tensor '{}': its {} bytes of GPU memory leave their allocation",
-                               given.name, bytes));
-    }
+  const auto* const host = static_cast<const std::byte*>(given.data);
+  out.host = {host, *bytes};
+  if (gpus == nullptr) return out;
+  const Result<engine::DeviceSpan> span = gpus->find(given.data, *bytes);
+  if (span) {
+    out.host = {};
+    out.device = *span;
+    return out;
   }
-  out.host = {static_cast<const std::byte*>(given.data), bytes};
-  return out;
+  // What the driver does not know is host memory. When it cannot tell, the address may be a GPU's,
+  // which nobody may follow here.
+  if (span.error() == Code::not_found) return out;
+  return find_failure(fmt::format("tensor '{}'", given.name), span.error());
 }
 
 Outcome<void> take_metadata(const penstock_save_options& options, load::SaveRequest* request) {

@@ -3,12 +3,17 @@
 
 #include "penstock.h"
 
+#include <string>
+
 #include "penstock/engine.h"
 
 namespace penstock::api {
 
 // Those of gpu::devices(), unless a test has put others in their place.
 Outcome<engine::DeviceMemory*> devices();
+
+// Why DeviceMemory::find() has not found what a program named; `what`: "region register".
+Failure find_failure(const std::string& what, Status status);
 
 // A handle for other processes; 0, or a negative errno with its sentence for the calling thread.
 int export_span(const engine::DeviceSpan& span, penstock_device_handle* handle);

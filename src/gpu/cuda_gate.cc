@@ -98,7 +98,7 @@ Outcome<uint32_t*> CudaMemory::take_word() {
   const std::lock_guard lock(words_mutex_);
   if (free_words_.empty()) {
     if (facts_.empty()) return Failure{Code::not_found, "make a gate: there is no GPU"};
-    TRY_ASSIGN(const MutableBytes page, pinned_memory(engine::DeviceId(0), kPage));
+    TRY_ASSIGN(const MutableBytes page, pinned_memory(device_in_use(), kPage));
     for (size_t at = 0; at < kPage; at += kLine) {
       free_words_.push_back(reinterpret_cast<uint32_t*>(&page[at]));
     }

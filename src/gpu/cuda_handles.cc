@@ -112,7 +112,7 @@ Status CudaMemory::release(const DeviceSpan& span) {
     }
     start = found->first;
     mapping = found->second;
-    mapped_.erase(found);
+    if (--found->second.opens == 0) mapped_.erase(found);
   }
   const Outcome<Context> context = this->context(span.device);
   if (!context) return context.error().status;
@@ -211,7 +211,8 @@ Outcome<DeviceSpan> CudaMemory::open_ipc(DeviceId device, const CUipcMemHandle& 
   size_t size = 0;
   driver_.cuMemGetAddressRange(nullptr, &size, start);
   const std::lock_guard lock(mutex_);
-  mapped_[start] = {.length = size, .ipc = true};
+  const auto [known, is_new] = mapped_.try_emplace(start, Mapping{.length = size, .ipc = true});
+  if (!is_new) ++known->second.opens;
   return *span;
 }
 

@@ -145,28 +145,61 @@ Result<DeviceSpan> CudaMemory::find(const void* address, uint64_t length) {
       CU_POINTER_ATTRIBUTE_RANGE_SIZE,  CU_POINTER_ATTRIBUTE_IS_MANAGED};
   void* values[] = {&type, &ordinal, &buffer, &start, &size, &managed};
   const CUdeviceptr at = pointer_of(address);
-  if (driver_.cuPointerGetAttributes(std::size(which), which, values, at) != CUDA_SUCCESS ||
-      type != CU_MEMORYTYPE_DEVICE || managed != 0 || ordinal < 0) {
-    return Code::not_found;
-  }
+  const CUresult result = driver_.cuPointerGetAttributes(std::size(which), which, values, at);
+  // After a fault on a device the driver knows no memory at all: that is no host memory.
+  if (result != CUDA_SUCCESS && result != CUDA_ERROR_INVALID_VALUE) return status_of(result);
+  const bool is_ours = result == CUDA_SUCCESS && type == CU_MEMORYTYPE_DEVICE && managed == 0;
+  if (!is_ours || ordinal < 0) return Code::not_found;
   if (at < start || !range_within(at - start, length, size)) return Code::invalid_argument;
   return DeviceSpan{DeviceId(static_cast<uint32_t>(ordinal)),
                     const_cast<std::byte*>(static_cast<const std::byte*>(address)), length, buffer};
 }
 
+// A device with a context in this process already: one of its own costs hundreds of megabytes of a
+// GPU that the program perhaps never uses.
+DeviceId CudaMemory::device_in_use() {
+  {
+    const std::lock_guard lock(mutex_);
+    for (uint32_t device = 0; device < contexts_.size(); ++device) {
+      if (contexts_[device].context != nullptr) return DeviceId(device);
+    }
+  }
+  for (uint32_t device = 0; device < facts_.size(); ++device) {
+    unsigned flags = 0;
+    int active = 0;
+    const CUresult result =
+        driver_.cuDevicePrimaryCtxGetState(static_cast<CUdevice>(device), &flags, &active);
+    if (result == CUDA_SUCCESS && active != 0) return DeviceId(device);
+  }
+  return DeviceId(0);
+}
+
 Outcome<void> CudaMemory::pin(MutableBytes memory, bool read_only) {
   if (facts_.empty()) return Failure{Code::not_found, "pin: there is no GPU"};
-  TRY_ASSIGN(const Context context, this->context(DeviceId(0)));
+  const DeviceId device = device_in_use();
+  TRY_ASSIGN(const Context context, this->context(device));
   const ContextScope scope(driver_, context.context);
   unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
   if (read_only) flags |= CU_MEMHOSTREGISTER_READ_ONLY;
   const CUresult result = driver_.cuMemHostRegister(memory.data(), memory.size(), flags);
-  if (result == CUDA_SUCCESS) return {};
-  return failure_of(driver_, fmt::format("pin {} bytes of host memory", memory.size()), result);
+  if (result != CUDA_SUCCESS) {
+    return failure_of(driver_, fmt::format("pin {} bytes of host memory", memory.size()), result);
+  }
+  const std::lock_guard lock(mutex_);
+  pinned_[memory.data()] = device;
+  return {};
 }
 
 void CudaMemory::unpin(MutableBytes memory) {
-  const Outcome<Context> context = this->context(DeviceId(0));
+  DeviceId device(0);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = pinned_.find(memory.data());
+    if (found == pinned_.end()) return log::error("unpin host memory: it is not pinned");
+    device = found->second;
+    pinned_.erase(found);
+  }
+  const Outcome<Context> context = this->context(device);
   if (!context) return;
   const ContextScope scope(driver_, context->context);
   const CUresult result = driver_.cuMemHostUnregister(memory.data());

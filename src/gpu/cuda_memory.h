@@ -78,6 +78,7 @@ class CudaMemory final : public engine::DeviceMemory {
     CUmemGenericAllocationHandle handle = 0;
     uint64_t length = 0;  // as mapped
     bool ipc = false;     // opened by cuIpcOpenMemHandle; there is no `handle` then
+    uint32_t opens = 1;   // of `ipc`: the driver maps what is opened again at the same address
   };
 
   explicit CudaMemory(Driver driver) : driver_(driver) {}
@@ -86,6 +87,7 @@ class CudaMemory final : public engine::DeviceMemory {
   void enable_peers(uint32_t device);
   Outcome<CUfunction> kernel(const char* name);
   Outcome<MailboxParts> take_mailbox_parts(engine::DeviceId device);
+  engine::DeviceId device_in_use();
   Outcome<engine::DeviceSpan> map(engine::DeviceId device, CUmemGenericAllocationHandle handle,
                                   uint64_t mapped_length, uint64_t length);
   Outcome<engine::DeviceSpan> open_ipc(engine::DeviceId device, const CUipcMemHandle& handle,
@@ -97,8 +99,9 @@ class CudaMemory final : public engine::DeviceMemory {
   std::vector<CUuuid> uuids_;
   std::mutex mutex_;
   CUlibrary library_ = nullptr;
-  std::vector<Context> contexts_;          // by device; no context yet: null
-  std::map<CUdeviceptr, Mapping> mapped_;  // by address
+  std::vector<Context> contexts_;                        // by device; no context yet: null
+  std::map<CUdeviceptr, Mapping> mapped_;                // by address
+  std::map<const std::byte*, engine::DeviceId> pinned_;  // by address, in which device's context
   std::mutex costs_mutex_;
   std::map<uint32_t, engine::CopyCosts> costs_;  // by device
   std::mutex parts_mutex_;

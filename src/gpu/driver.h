@@ -22,6 +22,7 @@ namespace penstock::gpu {
   CALL(cuDeviceGetPCIBusId)            \
   CALL(cuDeviceCanAccessPeer)          \
   CALL(cuDevicePrimaryCtxRetain)       \
+  CALL(cuDevicePrimaryCtxGetState)     \
   CALL(cuCtxPushCurrent)               \
   CALL(cuCtxPopCurrent)                \
   CALL(cuCtxEnablePeerAccess)          \

@@ -201,7 +201,19 @@ TEST_F(Save, tensors_that_no_file_can_hold_are_refused) {
   EXPECT_EQ(refused([](Given& all) { all[1].shape = nullptr; }), -EINVAL);
   EXPECT_EQ(refused([](Given& all) { all[1].data = nullptr; }), -EINVAL);
   EXPECT_EQ(refused([](Given& all) { all[0].shape = &kMore; }), -EINVAL);
-  EXPECT_THAT(penstock_last_error(), HasSubstr("leave their allocation"));
+  EXPECT_THAT(penstock_last_error(), HasSubstr("leaves its allocation"));
+  EXPECT_EQ(refused([](Given& all) { all[0].reserved = 1; }), -EINVAL);
+  EXPECT_THAT(penstock_last_error(), HasSubstr("must be 0"));
+}
+
+TEST_F(Save, memory_is_refused_when_the_driver_cannot_tell_whose_it_is) {
+  Tensors tensors(gpus_);
+  tensors.add("x", 100, 0);
+  gpus_.faults.driver_broken = true;
+  EXPECT_EQ(tensors.save(nullptr, path("out")), -EIO);
+  EXPECT_THAT(penstock_last_error(), HasSubstr("tensor 'x': CUDA does not tell whose memory"));
+  gpus_.faults.driver_broken = false;
+  EXPECT_EQ(entries(), 0U);
 }
 
 TEST_F(Save, places_where_no_file_can_be_are_refused) {

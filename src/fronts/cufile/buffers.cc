@@ -64,7 +64,9 @@ Result<Buffers::Range, CUfileOpError> Buffers::look_up(const std::byte* from,
   const Result<engine::DeviceSpan> span = devices_.find(from, length);
   if (span) return Range{from, length, false, true, *span};
   if (span.error() == Code::not_found) return Range{from, length, false, false, {}};
-  return Unexpected<CUfileOpError>(CU_FILE_CUDA_POINTER_RANGE_ERROR);
+  return Unexpected<CUfileOpError>(span.error() == Code::invalid_argument
+                                       ? CU_FILE_CUDA_POINTER_RANGE_ERROR
+                                       : CU_FILE_CUDA_DRIVER_ERROR);
 }
 
 Buffers::Change Buffers::add(const void* base, uint64_t length) {

@@ -167,7 +167,8 @@ class DeviceMemory {
   virtual const std::vector<DeviceFacts>& devices() const = 0;
 
   // Whose memory [address, address + length) is: not_found when it is no device's;
-  // invalid_argument when the range is not within one allocation.
+  // invalid_argument when the range is not within one allocation; anything else when it cannot be
+  // told, as after a fault on a device.
   virtual Result<DeviceSpan> find(const void* address, uint64_t length) = 0;
 
   // Memory of this process, page aligned, shareable by handle; no_memory when the GPU is full.
@@ -180,7 +181,8 @@ class DeviceMemory {
   virtual Outcome<DeviceSpan> import_handle(const DeviceHandle& handle) = 0;
 
   // Makes host memory reachable for all devices: page aligned and mapped until unpin(). The pages
-  // stay where they are until then.
+  // stay where they are until then. Uses a device that is in use, and only where there is none the
+  // first one: callers have memory on theirs before.
   virtual Outcome<void> pin(MutableBytes memory, bool read_only) = 0;
   virtual void unpin(MutableBytes memory) = 0;  // no copy may be in flight on it
 

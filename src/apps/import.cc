@@ -238,7 +238,7 @@ Outcome<void> make_parents(penstock_session* session, const std::string& path) {
     const std::string parent = path.substr(0, slash);
     const int made = penstock_mkdir(session, parent.c_str(), 0755);
     if (made < 0 && made != -EEXIST) {
-      return Failure{Status::from_errno(-made), penstock_last_error()};
+      return api_failure(made);
     }
   }
   return {};

@@ -60,18 +60,12 @@ Outcome<void> save_model(const Model& model, const ModelPlace& to, Progress* pro
   options.size = sizeof options;
   options.metadata = metadata.data();
   options.metadata_pairs = static_cast<uint32_t>(metadata.size() / 2);
-  options.progress = [](void* context, uint64_t done, uint64_t total) {
-    auto& shown = *static_cast<Progress*>(context);
-    shown.bytes_total = total;
-    shown.totals_known = true;
-    shown.bytes = done;
-    return 0;
-  };
+  options.progress = tell_progress;
   options.context = progress;
   progress->files_total = 1;
   const int error = penstock_save(to.session.get(), to.paths.front().c_str(), tensors.data(),
                                   tensors.size(), &options);
-  if (error != 0) return Failure{Status::from_errno(-error), penstock_last_error()};
+  if (error != 0) return api_failure(error);
   progress->files = 1;
   return {};
 }
@@ -83,7 +77,7 @@ int run_load(const LoadOptions& options) {
   if (!place) return fail("load", place.error());
   Progress progress("load", options.quiet);
   const Outcome<Model> model = load_model(*place, options, &progress);
-  progress.finish();
+  progress.finish(model.has_value());
   // What the library says begins with the name of the call.
   if (!model) return fail_plainly(model.error());
   const double seconds = progress.seconds();
@@ -100,11 +94,12 @@ int run_save(const SaveOptions& options) {
   load.gpus = {options.gpu};
   Progress loading("load", options.quiet);
   const Outcome<Model> model = load_model(*from, load, &loading);
-  loading.finish();
-  if (!model) return fail_plainly(model.error());
+  loading.finish(model.has_value());
+  // The library names the step, which is not all that was asked for.
+  if (!model) return fail("save", model.error());
   Progress saving("save", options.quiet);
   const Outcome<void> saved = save_model(*model, *to, &saving);
-  saving.finish();
+  saving.finish(saved.has_value());
   if (!saved) return fail_plainly(saved.error());
   const double seconds = saving.seconds();
   const auto bytes = static_cast<double>(saving.bytes.load());

@@ -186,7 +186,8 @@ class CommandLine {
               load_.lend_all = text == "all";
               if (!load_.lend_all) load_.lenders = *parse_gpus(text);
             },
-            "GPUs that lend their links, 2,3,... or all: they need 64MiB of free memory")
+            "GPUs that lend their links, 2,3,... or all: each needs 64MiB of free memory for the "
+            "load, and some hundreds of MiB for CUDA until the process ends")
         ->check(gpu_list() | CLI::IsMember({"all"}));
     load->add_option("--align", load_.alignment, "Tensors begin at multiples of it (default 256)")
         ->transform(byte_size());

@@ -7,14 +7,6 @@
 namespace penstock::apps {
 namespace {
 
-int tell(void* context, uint64_t done, uint64_t total) {
-  auto& progress = *static_cast<Progress*>(context);
-  progress.bytes_total = total;
-  progress.totals_known = true;
-  progress.bytes = done;
-  return 0;
-}
-
 std::vector<penstock_model_link> links_of(const Model& model, uint32_t count) {
   std::vector<penstock_model_link> links(count);
   for (uint32_t i = 0; i < count; ++i) {
@@ -33,6 +25,14 @@ double seconds_of(const penstock_model_traffic& traffic) {
 
 }  // namespace
 
+int tell_progress(void* context, uint64_t done, uint64_t total) {
+  auto& progress = *static_cast<Progress*>(context);
+  progress.bytes_total = total;
+  progress.totals_known = true;
+  progress.bytes = done;
+  return 0;
+}
+
 Outcome<Model> load_model(const ModelPlace& place, const LoadOptions& options, Progress* progress) {
   std::vector<const char*> paths;
   for (const std::string& path : place.paths) paths.push_back(path.c_str());
@@ -45,13 +45,13 @@ Outcome<Model> load_model(const ModelPlace& place, const LoadOptions& options, P
   given.lend_all = options.lend_all ? 1 : 0;
   given.threads = options.threads;
   given.alignment = options.alignment;
-  given.progress = tell;
+  given.progress = tell_progress;
   given.context = progress;
   progress->files_total = paths.size();
   penstock_model* model = nullptr;
   const int error = penstock_load(place.session.get(), paths.data(),
                                   static_cast<uint32_t>(paths.size()), &given, &model);
-  if (error != 0) return Failure{Status::from_errno(-error), penstock_last_error()};
+  if (error != 0) return api_failure(error);
   progress->files = paths.size();
   return Model(model);
 }

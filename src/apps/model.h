@@ -18,6 +18,9 @@ struct ModelFreer {
 };
 using Model = std::unique_ptr<penstock_model, ModelFreer>;
 
+// What the library tells of a load or save, for the Progress that is its context.
+int tell_progress(void* context, uint64_t done, uint64_t total);
+
 // Loads with what the options say, and tells `progress` how far it is.
 Outcome<Model> load_model(const ModelPlace& place, const LoadOptions& options, Progress* progress);
 

@@ -44,11 +44,12 @@ double Progress::seconds() const {
   return static_cast<double>(now() - started_) / 1e9;
 }
 
-void Progress::finish() {
+void Progress::finish(bool whole) {
   {
     std::lock_guard lock(mutex_);
     if (finished_) return;
     finished_ = true;
+    whole_ = whole;
   }
   ended_.notify_all();
   if (thread_.joinable()) thread_.join();
@@ -77,6 +78,13 @@ std::string Progress::line() const {
   return text;
 }
 
+// Of the bytes that are done. With mutex_ held.
+double Progress::share() const {
+  if (whole_) return 1.0;
+  const auto all = static_cast<double>(bytes_total.load());
+  return totals_known.load() && all > 0 ? static_cast<double>(bytes.load()) / all : 0.0;
+}
+
 void Progress::draw(bool last) {
   std::string text = line();
   if (!terminal_) {
@@ -84,12 +92,10 @@ void Progress::draw(bool last) {
     return;
   }
   const size_t columns = terminal_columns();
-  const double all = static_cast<double>(bytes_total.load());
-  const double share =
-      last ? 1.0 : (totals_known.load() && all > 0 ? static_cast<double>(bytes.load()) / all : 0.0);
   if (columns > text.size() + 14) {
     const size_t width = std::min<size_t>(30, columns - text.size() - 4);
-    const auto full = static_cast<size_t>(std::clamp(share, 0.0, 1.0) * static_cast<double>(width));
+    const auto full =
+        static_cast<size_t>(std::clamp(share(), 0.0, 1.0) * static_cast<double>(width));
     text += "  [" + std::string(full, '#') + std::string(width - full, '.') + "]";
   }
   if (text.size() >= columns) text.resize(columns - 1);

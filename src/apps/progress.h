@@ -25,12 +25,14 @@ class Progress {
   std::atomic<uint64_t> bytes_total{0};
   std::atomic<bool> totals_known{false};
 
-  void finish();
+  // `whole`: everything is done, whatever the counters say.
+  void finish(bool whole = true);
   double seconds() const;
 
  private:
   void run();
   void draw(bool last);
+  double share() const;
   std::string line() const;
 
   const std::string verb_;
@@ -40,6 +42,7 @@ class Progress {
   std::mutex mutex_;
   std::condition_variable ended_;
   bool finished_ = false;
+  bool whole_ = false;
   std::thread thread_;
 };
 

@@ -11,10 +11,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Failure api_failure(int result) {
-  return {Status::from_errno(-result), penstock_last_error()};
-}
-
 // mountinfo writes space, tab, newline and backslash as octal escapes.
 std::string unescape(const std::string& text) {
   std::string out;
@@ -38,6 +34,10 @@ std::string normal_path(const std::string& path) {
 }
 
 }  // namespace
+
+Failure api_failure(int result) {
+  return {Status::from_errno(-result), penstock_last_error()};
+}
 
 Outcome<Session> connect_session(const std::string& where) {
   penstock_session* session = nullptr;
@@ -63,7 +63,7 @@ Outcome<Region> create_region(penstock_session* session, size_t size) {
 Outcome<Region> create_gpu_region(penstock_session* session, int gpu, size_t size) {
   penstock_region* region = nullptr;
   const int error = penstock_region_create_device(session, gpu, size, &region);
-  if (error < 0) return Failure{Status::from_errno(-error), penstock_last_error()};
+  if (error < 0) return api_failure(error);
   return Region(region);
 }
 

@@ -23,6 +23,9 @@ using Session = std::unique_ptr<penstock_session, SessionCloser>;
 using Region = std::unique_ptr<penstock_region, RegionReleaser>;
 using Ring = std::unique_ptr<penstock_ring, RingDestroyer>;
 
+// Of a call of the library that has failed with `result` in this thread.
+Failure api_failure(int result);
+
 Outcome<Session> connect_session(const std::string& where);
 Outcome<Session> open_store_session(const std::string& directory, bool create);
 Outcome<Region> create_region(penstock_session* session, size_t size);

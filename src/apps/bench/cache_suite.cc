@@ -70,7 +70,7 @@ Outcome<void> warm(penstock_session* session, const std::string& path, uint64_t 
   TRY_ASSIGN(const Region region, create_region(session, kBlock));
   TRY_ASSIGN(const Ring ring, create_ring(session, 1, 1));
   const penstock_file file = penstock_open(session, path.c_str(), O_RDONLY, 0);
-  if (file < 0) return Failure{Status::from_errno(-file), penstock_last_error()};
+  if (file < 0) return api_failure(file);
   const auto run = [&](uint8_t operation, uint64_t offset, uint64_t length) {
     penstock_io io{};
     io.operation = operation;

@@ -28,7 +28,7 @@ Outcome<std::unique_ptr<BenchNode>> BenchNode::start(const std::string& director
 Outcome<void> warm_up(penstock_session* session, const std::string& path, uint64_t bytes) {
   TRY_ASSIGN(const Ring ring, create_ring(session, 4, 1));
   const penstock_file file = penstock_open(session, path.c_str(), O_RDONLY, 0);
-  if (file < 0) return Failure{Status::from_errno(-file), penstock_last_error()};
+  if (file < 0) return api_failure(file);
   for (uint64_t at = 0; at < bytes; at += 64 * kMiB) {
     penstock_io io{};
     io.operation = PENSTOCK_WARM;

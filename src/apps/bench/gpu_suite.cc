@@ -58,7 +58,7 @@ Outcome<Measurement> run_lists(penstock_session* session, uint64_t file_bytes, d
              create_gpu_region(session, 0, uint64_t{kDepth} * kPieces * kBytes));
   TRY_ASSIGN(const Ring ring, create_ring(session, kDepth, 1));
   const penstock_file file = penstock_open(session, "/data", O_RDONLY, 0);
-  if (file < 0) return Failure{Status::from_errno(-file), penstock_last_error()};
+  if (file < 0) return api_failure(file);
   engine::SeededRandom random(11);
   std::vector<std::vector<penstock_piece>> lists(kDepth);
   for (uint32_t i = 0; i < kDepth * kPieces; ++i) {

@@ -44,7 +44,7 @@ Outcome<uint64_t> make_model(penstock_session* session, const std::string& path,
     tensors.push_back(one);
   }
   const int error = penstock_save(session, path.c_str(), tensors.data(), tensors.size(), nullptr);
-  if (error != 0) return Failure{Status::from_errno(-error), penstock_last_error()};
+  if (error != 0) return api_failure(error);
   return total;
 }
 

@@ -122,7 +122,7 @@ Outcome<Measurement> run_on_ring(penstock_session* session, const std::string& p
   if (!ring) return ring.error();
   const penstock_file file =
       penstock_open(session, path.c_str(), workload.write ? O_RDWR : O_RDONLY, 0);
-  if (file < 0) return Failure{Status::from_errno(-file), penstock_last_error()};
+  if (file < 0) return api_failure(file);
   if (!workload.gpu) std::memset(penstock_region_base(region->get()), 0x5a, region_bytes);
 
   std::vector<Submitter> submitters;
@@ -162,7 +162,7 @@ Outcome<void> make_ring_file(penstock_session* session, const std::string& path,
   auto ring = create_ring(session, kDepth, 1);
   if (!ring) return ring.error();
   const penstock_file file = penstock_open(session, path.c_str(), O_RDWR | O_CREAT | O_TRUNC, 0644);
-  if (file < 0) return Failure{Status::from_errno(-file), penstock_last_error()};
+  if (file < 0) return api_failure(file);
   auto* words = static_cast<uint64_t*>(penstock_region_base(region->get()));
   engine::SeededRandom random(5);
   for (uint64_t i = 0; i < kPiece * kDepth / sizeof(uint64_t); ++i) words[i] = random.next();

@@ -1,9 +1,12 @@
 #include "torch_reference.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,6 +31,9 @@ for line in sys.stdin:
     print(load(), flush=True)
 )";
 
+// Python's start with its libraries, or one load: what takes longer has gone wrong.
+constexpr auto kAnswerTimeout = std::chrono::minutes(5);
+
 }  // namespace
 
 Outcome<std::unique_ptr<TorchReference>> TorchReference::start(const std::string& file,
@@ -36,7 +42,9 @@ Outcome<std::unique_ptr<TorchReference>> TorchReference::start(const std::string
   made->bytes_ = bytes;
   int in[2];
   int out[2];
-  if (::pipe2(in, O_CLOEXEC) != 0) return Failure{Code::busy, "no descriptors left"};
+  // A socket, as a write to a pipe whose reader has died would end this process.
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in) != 0)
+    return Failure{Code::busy, "no descriptors left"};
   UniqueFd child_input(in[0]);
   made->input_.reset(in[1]);
   if (::pipe2(out, O_CLOEXEC) != 0) return Failure{Code::busy, "no descriptors left"};
@@ -72,16 +80,24 @@ TorchReference::~TorchReference() {
   ::waitpid(process_, nullptr, 0);
 }
 
-// Without its end; empty when the process has ended.
+// Without its end; empty when the process has ended, or has said nothing for too long.
 std::string TorchReference::read_line() {
+  const auto deadline = std::chrono::steady_clock::now() + kAnswerTimeout;
   std::string line;
-  char byte = 0;
-  while (::read(output_.get(), &byte, 1) == 1 && byte != '\n') line += byte;
-  return line;
+  while (true) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now());
+    pollfd ready{output_.get(), POLLIN, 0};
+    if (left.count() <= 0 || ::poll(&ready, 1, static_cast<int>(left.count())) != 1) return {};
+    char byte = 0;
+    if (::read(output_.get(), &byte, 1) != 1 || byte == '\n') return line;
+    line += byte;
+  }
 }
 
 Outcome<Measurement> TorchReference::run() {
-  if (::write(input_.get(), "\n", 1) != 1) return Failure{Code::io_error, "python3 has ended"};
+  if (::send(input_.get(), "\n", 1, MSG_NOSIGNAL) != 1)
+    return Failure{Code::io_error, "python3 has ended"};
   const std::string line = read_line();
   Measurement result;
   result.operations = 1;

@@ -48,6 +48,7 @@ struct Operation : ListNode {
   uint64_t begin = 0;
   uint64_t end = 0;
   uint64_t next = 0;       // not handed to pieces yet
+  uint64_t sent_end = 0;   // where what was handed to pieces ends, whatever became of them
   uint64_t failed_at = 0;  // the lowest unit that failed; `end` if none
   uint32_t in_flight = 0;
   uint32_t cuts = 0;  // of the inode when a read began

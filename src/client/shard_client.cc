@@ -69,9 +69,9 @@ ShardClient::ShardClient(engine::Loop& loop, engine::Net& net, const DataPlane& 
     };
     op.settle.completion = [](engine::Op& settled) {
       auto& self = settled.owner_as<Operation>();
-      if (!settled.status.ok() || self.kind == IoKind::sync) {
-        return self.client->finish(self, settled.status);
-      }
+      self.error = settled.status;
+      if (self.kind == IoKind::sync) return self.client->finish(self, self.error);
+      // Durable or not, the bytes have changed.
       self.client->tell(self);
     };
     op.told.completion = [](engine::Op& told) {
@@ -160,7 +160,7 @@ void ShardClient::begin_write(Operation& op) {
   while (!op.inode->gate.try_enter()) {
     if (op.inode->gate.wait(op.gate_turn)) return;
   }
-  op.begin = op.next = io.offset;
+  op.begin = op.next = op.sent_end = io.offset;
   op.end = op.failed_at = io.offset + io.memory.length;
   op.stage = Stage::moving;
   move(op);
@@ -242,6 +242,7 @@ void ShardClient::send(Operation& op, Piece& piece) {
     piece.to = plane_.targets[op.inode->placement.chain_first() + op.next];
   }
   op.next += piece.length;
+  op.sent_end = op.next;
   ++op.in_flight;
   piece.busy = true;
   net_.call(piece);
@@ -292,12 +293,11 @@ void ShardClient::moved(Operation& op) {
 
 void ShardClient::wrote(Operation& op) {
   Inode& inode = *op.inode;
-  if (op.failed_at > op.begin) {
-    raise(inode.length, op.failed_at);
-    inode.modified.store(loop_.clock().wall().nanoseconds, std::memory_order_relaxed);
-    // After the length; see Inode::watchers for the order.
-    inode.changes.fetch_add(1, std::memory_order_seq_cst);
-  }
+  if (op.failed_at > op.begin) raise(inode.length, op.failed_at);
+  // Also of a write that failed: pieces behind the one that did, and a part of it, may be stored.
+  inode.modified.store(loop_.clock().wall().nanoseconds, std::memory_order_relaxed);
+  // After the length; see Inode::watchers for the order.
+  inode.changes.fetch_add(1, std::memory_order_seq_cst);
   if (!op.error.ok()) [[unlikely]]
     inode.stray.store(true, std::memory_order_relaxed);
   const bool lengthens = !inode.session_durable.load(std::memory_order_relaxed) &&
@@ -316,15 +316,17 @@ void ShardClient::settle(Operation& op, uint64_t changes) {
   plane_.lengths->settle_later(op.settle);
 }
 
+// Whatever became of the write: everything that was sent may be stored.
 void ShardClient::tell(Operation& op) {
   const uint32_t watchers = op.inode->watchers.load(std::memory_order_seq_cst);
-  if (op.io == nullptr || op.failed_at == op.begin ||
-      !plane_.observers->concerns(watchers, op.io->origin)) [[likely]] {
+  // Whoever was told of an early end takes the bytes for the old ones, and must hear of it, too.
+  const Observer* const origin = op.io != nullptr ? op.io->origin : nullptr;
+  if (!plane_.observers->concerns(watchers, origin)) [[likely]] {
     return finish(op, op.error);
   }
   op.stage = Stage::telling;
-  plane_.observers->data_changed(watchers, op.io->origin, op.inode->id, op.begin,
-                                 op.failed_at - op.begin, [this, &op] {
+  plane_.observers->data_changed(watchers, origin, op.inode->id, op.begin, op.sent_end - op.begin,
+                                 [this, &op] {
                                    // From any thread, perhaps this one.
                                    loop_.complete_remote(op.told, Code::ok);
                                  });

@@ -117,6 +117,55 @@ TEST_F(ObserverTest, does_not_hold_up_a_write_beyond_its_deadline) {
   node.world.run_for(milliseconds(5));
 }
 
+TEST_F(ObserverTest, hears_of_all_that_was_sent_when_a_write_fails_in_parts) {
+  const FileRef file = node.open("/a");
+  EXPECT_TRUE(node.write(file, 0, std::string(2 * 65536, 'x')).has_value());
+  node.files->watch(inode_of(*file), mount);
+  const bool first_is_on_0 = node.targets[0]->chunks.contains({inode_of(*file), 0});
+  node.targets[first_is_on_0 ? 0 : 1]->fault = [] { return Status(Code::no_space); };
+  EXPECT_FALSE(node.write(file, 0, std::string(2 * 65536, 'y')).has_value());
+  EXPECT_EQ(node.read(file, 65536, 1), "y") << "the second chunk is on the other target";
+  ASSERT_EQ(mount.changes.size(), 1u);
+  EXPECT_EQ(mount.changes[0].offset, 0u);
+  EXPECT_EQ(mount.changes[0].length, 2u * 65536);
+}
+
+// A write whose bytes have moved, and whose length is being recorded when it is cancelled.
+TEST_F(ObserverTest, hears_of_a_write_that_ended_early_while_its_length_settled) {
+  const FileRef file = node.open("/a");
+  EXPECT_TRUE(node.write(file, 0, "12345").has_value());
+  node.files->watch(inode_of(*file), mount);
+  std::string bytes = "abcdefghij";
+  IoOp io;
+  bool done = false;
+  io.owner = &done;
+  io.file = file;
+  io.kind = IoKind::write;
+  io.durable = true;
+  io.memory = Node::memory_of(bytes);
+  io.completion = [](engine::Op& op) { op.owner_as<bool>() = true; };
+  node.files->client(0).submit(io);
+  ASSERT_TRUE(node.world.run_until([&] { return length_of(*file) == bytes.size(); }));
+  ASSERT_FALSE(done);
+  node.files->client(0).cancel(io);
+  node.world.run_for(milliseconds(20));
+  EXPECT_TRUE(done);
+  EXPECT_EQ(io.status, Status(Code::cancelled));
+  ASSERT_EQ(mount.changes.size(), 1u);
+  EXPECT_EQ(mount.changes[0].length, bytes.size());
+}
+
+TEST_F(ObserverTest, hears_of_a_write_whose_length_could_not_be_recorded) {
+  const FileRef file = node.open("/a");
+  EXPECT_TRUE(node.write(file, 0, "12345").has_value());
+  node.files->watch(inode_of(*file), mount);
+  node.kv_image.faults.read_error_permille = 1000;
+  EXPECT_FALSE(node.write(file, 0, "abcdefghij", true).has_value());
+  node.kv_image.faults.read_error_permille = 0;
+  ASSERT_EQ(mount.changes.size(), 1u);
+  EXPECT_EQ(mount.changes[0].length, 10u);
+}
+
 TEST_F(ObserverTest, hears_of_cuts_attributes_and_names) {
   const FileRef file = node.open("/a");
   const InodeId id = inode_of(*file);

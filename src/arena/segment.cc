@@ -74,6 +74,7 @@ bool Segment::close(std::vector<std::unique_ptr<Slab>>* slabs) {
   if (!filling_.empty()) return false;
   closed_ = true;
   dirty_.clear();
+  inodes_.clear();
   *slabs = std::move(slabs_);
   slabs_.clear();
   return true;
@@ -156,6 +157,8 @@ bool Segment::touch(Extent extent, uint32_t first_block, uint32_t end_block) {
 
 void Segment::invalidate(InodeId inode, uint64_t offset, uint64_t length) {
   const std::lock_guard lock(mutex_);
+  // Whoever tells of the change may have looked for the segments before this one was closed.
+  if (closed_) return;
   const auto found = inodes_.find(inode);
   if (found == inodes_.end() || length == 0) return;
   const uint64_t end = length > UINT64_MAX - offset ? UINT64_MAX : offset + length;
@@ -191,6 +194,7 @@ void Segment::invalidate(InodeId inode, uint64_t offset, uint64_t length) {
 
 bool Segment::clean() {
   const std::lock_guard lock(mutex_);
+  if (closed_) return false;
   for (uint32_t i = 0; i < limits::kCleanAtOnce && !dirty_.empty(); ++i) {
     const uint32_t slot = dirty_.back();
     dirty_.pop_back();

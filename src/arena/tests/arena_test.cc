@@ -80,6 +80,26 @@ TEST_F(Arenas, do_not_take_memory_that_is_being_filled) {
   EXPECT_EQ(arena->grow(leaves), Code::no_space);
 }
 
+// As a thread does that has looked for the segments just before.
+TEST_F(Arenas, bear_changes_and_cleaning_of_a_segment_that_was_taken_back) {
+  const auto stays = enter(1);
+  auto leaves = enter(2);
+  ASSERT_EQ(grow(leaves, 4), 4u);
+  for (const uint32_t number : {0u, 1u, 100u}) {
+    Segment::Fill fill;
+    ASSERT_EQ(leaves->begin_fill(extent_of(1, number), 0, true, &fill), Segment::Start::begun);
+    ASSERT_TRUE(leaves->publish(fill, number == 100 ? 10 : kExtentBytes, {}));
+  }
+  leaves->invalidate(InodeId(1), 0, 1);
+  arena->leave(leaves);
+  ASSERT_EQ(grow(stays, 1), 1u);
+  leaves->invalidate(InodeId(1), kExtentBytes, 1);
+  leaves->remove_inode(InodeId(1));
+  EXPECT_FALSE(leaves->clean());
+  EXPECT_FALSE(leaves->holds(InodeId(1)));
+  EXPECT_TRUE(leaves->take_released().empty());
+}
+
 TEST_F(Arenas, refuse_a_budget_without_room_for_a_slab) {
   EXPECT_FALSE(Arena::make({kSlab - 1, kSlab, nullptr}));
   EXPECT_FALSE(Arena::make({0, kSlab, nullptr}));

@@ -64,11 +64,13 @@ NodeCache::~NodeCache() {
     shard->fills.reset();
   }
   node_.files->remove_observer(*this);
-  // Behind the last tidying, which nobody asks for any more.
-  (void)engine::thread_caller().call(loop_, [this](engine::Op& done) {
-    if (renewing_) loop_.cancel(renewal_);
-    loop_.complete(done, Code::ok);
-  });
+  // Behind the last tidying: nobody but the one before it asks for one any more.
+  do {
+    (void)engine::thread_caller().call(loop_, [this](engine::Op& done) {
+      if (renewing_) loop_.cancel(renewal_);
+      loop_.complete(done, Code::ok);
+    });
+  } while (tidying_.load());
   loop_.stop();
   thread_.join();
   for (const auto& segment : arena_->segments()) segment->set_valid_until(0);
@@ -312,13 +314,15 @@ void NodeCache::forget_released(Segment& segment) {
   for (const InodeId inode : segment.take_released()) forget(inode);
 }
 
+// A little in each turn, since fills and the renewal of the lease wait for this thread, too.
 void NodeCache::tidy() {
   tidying_.store(false);
+  bool more = false;
   for (const auto& segment : arena_->segments()) {
-    while (segment->clean()) {
-    }
+    more |= segment->clean();
     forget_released(*segment);
   }
+  if (more) tidy_later();
 }
 
 void NodeCache::renew() {

@@ -44,6 +44,8 @@ Status Arena::grow(const std::shared_ptr<Segment>& segment) {
     // What was taken back is gone before the new slab is made.
   }
   Result<std::unique_ptr<Slab>> slab = Slab::make(geometry_.slab_bytes, host_);
+  // Before the mutex is taken, for which the renewal of the lease may wait.
+  if (slab) segment->populate_index();
   const std::lock_guard lock(mutex_);
   const auto known = segments_.find(segment->readers());
   // It may have been taken back itself in the meantime.

@@ -52,13 +52,15 @@ uint32_t Segment::slab_count() const {
   return static_cast<uint32_t>(slabs_.size());
 }
 
-void Segment::add_slab(std::unique_ptr<Slab> slab) {
-  // The index in large pages, as far as it is in use now. Without memory for that it grows as it is
-  // touched.
-  const uint32_t first = slab_count();
+// In large pages. Without memory for that the index grows as it is touched.
+void Segment::populate_index() {
+  const uint32_t slabs = slab_count();
   const uint64_t checksums = uint64_t{geometry_.slab_slots()} * sizeof(Checksums);
-  if (first == 0) static_cast<void>(index_->populate(0, geometry_.checksums_offset()));
-  static_cast<void>(index_->populate(geometry_.checksums_offset() + first * checksums, checksums));
+  if (slabs == 0) static_cast<void>(index_->populate(0, geometry_.checksums_offset()));
+  static_cast<void>(index_->populate(geometry_.checksums_offset() + slabs * checksums, checksums));
+}
+
+void Segment::add_slab(std::unique_ptr<Slab> slab) {
   const std::lock_guard lock(mutex_);
   ASSERT(slabs_.size() < geometry_.slabs_max());
   slabs_.push_back(std::move(slab));

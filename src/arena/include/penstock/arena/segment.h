@@ -138,8 +138,11 @@ class Segment {
   };
 
   Segment(ReaderClass readers, const Geometry& geometry, SealedMemory index);
+  // The index as far as one slab more needs it, which takes long; add_slab() then does not.
+  void populate_index();
   void add_slab(std::unique_ptr<Slab> slab);
-  // Ends it if no fill is under way; its slabs are the caller's to destroy.
+  // Ends it if no fill is under way; its slabs are the caller's to destroy. Those who still hold it
+  // find nothing in it, and what they do has no effect.
   bool close(std::vector<std::unique_ptr<Slab>>* slabs);
   uint32_t slab_count() const;
 

@@ -84,9 +84,10 @@ void Session::release_device_region(Region& region) {
     const Outcome<void> unpublished = unpublish_region(region);
     if (!unpublished) log::warning("release GPU memory: {}", unpublished.error().message);
   }
-  // Nobody starts operations on it any more; those in progress end by themselves. Acquire pairs
-  // with the release at the end of each.
-  while (region.transfers.load(std::memory_order_acquire) > 0) {
+  // Nobody starts operations on it any more; those in progress end by themselves. The load acquires
+  // what is released at the end of each.
+  region.released.store(true, std::memory_order_seq_cst);
+  while (region.transfers.load(std::memory_order_seq_cst) > 0) {
     transfers_->help();
     std::this_thread::yield();
   }

@@ -201,7 +201,7 @@ int Lane::submit(uint32_t count) {
     }
     slots_[slot].state.store(State::submitted, std::memory_order_release);
     if (slots_[slot].device_region != nullptr) {
-      start_transfer(slot);
+      answered |= !start_transfer(slot);
     } else {
       queues_.push(slots_[slot].entry);
       ++asked;
@@ -400,7 +400,9 @@ void Lane::reset() {
   while (take(dropped, 16) > 0) {
   }
   while (prepared_first_ != prepared_last_) {
-    give_free_slot(prepared_[prepared_first_++ & (entries_ - 1)]);
+    const uint32_t slot = prepared_[prepared_first_++ & (entries_ - 1)];
+    if (slots_[slot].device_region != nullptr) operations_[slot].region.reset();
+    give_free_slot(slot);
   }
 }
 

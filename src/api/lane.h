@@ -91,7 +91,7 @@ class Lane {
   void rouse();
 
  private:
-  // `answered`: by the node cache, in this process.
+  // `answered`: by the node cache, in this process, or refused.
   enum class State : uint8_t { free, prepared, submitted, answered };
   struct Slot {
     ring::Submission entry{};
@@ -114,7 +114,7 @@ class Lane {
   int check_gather(const penstock_gather& gather) const;
   void make_transfers();
   void prepare_transfer(const penstock_io& io, uint32_t slot);
-  void start_transfer(uint32_t slot);
+  bool start_transfer(uint32_t slot);
   void submit_transfers();
   static void transfer_ended(DeviceOperation& operation, const engine::Op& op, uint64_t transferred,
                              engine::Route route);
@@ -126,6 +126,12 @@ class Lane {
   CacheView* cache_view();
   void prefetch(const CacheView& view, uint32_t slot) const;
   bool answer(CacheView& view, uint32_t slot);
+  struct Answer {
+    uint32_t slot = 0;
+    engine::Route route = engine::Route::none;
+    int64_t result = 0;
+  };
+  void put_answer(const Answer& answer);
   void tell_answers();
   uint32_t take_answers(penstock_completion* completions, uint32_t max);
 
@@ -158,12 +164,8 @@ class Lane {
   std::atomic<uint32_t> transfers_started_{0};  // relaxed: whoever waits for their end knows them
   uint32_t transfers_taken_ = 0;                // the waiting side's
 
-  // Reads that the cache has answered, from the submitting side to the waiting side: a queue of all
+  // What ended as it was submitted, from the submitting side to the waiting side: a queue of all
   // slots.
-  struct Answer {
-    uint32_t slot = 0;
-    uint32_t bytes = 0;
-  };
   std::vector<Answer> answers_;
   alignas(64) std::atomic<uint32_t> answers_made_{0};  // release pairs with acquire in take
   uint32_t answers_taken_ = 0;                         // the waiting side's

@@ -40,11 +40,15 @@ bool Lane::answer(CacheView& view, uint32_t slot) {
     if (view.wants_more()) session_.cache().want();
     return false;
   }
-  own.state.store(State::answered, std::memory_order_release);
-  const uint32_t made = answers_made_.load(std::memory_order_relaxed);
-  answers_[made & (entries_ - 1)] = {slot, static_cast<uint32_t>(*bytes)};
-  answers_made_.store(made + 1, std::memory_order_release);
+  put_answer({slot, engine::Route::cache, static_cast<int64_t>(*bytes)});
   return true;
+}
+
+void Lane::put_answer(const Answer& answer) {
+  slots_[answer.slot].state.store(State::answered, std::memory_order_release);
+  const uint32_t made = answers_made_.load(std::memory_order_relaxed);
+  answers_[made & (entries_ - 1)] = answer;
+  answers_made_.store(made + 1, std::memory_order_release);
 }
 
 // As transfer_ended(): the waiter may be another thread, and asleep.
@@ -58,10 +62,8 @@ uint32_t Lane::take_answers(penstock_completion* completions, uint32_t max) {
   uint32_t count = 0;
   while (count < max && answers_taken_ != made) {
     const Answer& from = answers_[answers_taken_++ & (entries_ - 1)];
-    completions[count++] = {slots_[from.slot].entry.user_data,
-                            from.bytes,
-                            static_cast<uint8_t>(engine::Route::cache),
-                            {}};
+    completions[count++] = {
+        slots_[from.slot].entry.user_data, from.result, static_cast<uint8_t>(from.route), {}};
     give_free_slot(from.slot);
   }
   if (count > 0) in_flight_.fetch_sub(count, std::memory_order_release);

@@ -75,7 +75,7 @@ engine::Time time_of(uint64_t deadline) {
 void Lane::prepare_transfer(const penstock_io& io, uint32_t slot) {
   DeviceOperation& operation = operations_[slot];
   Region* const region = slots_[slot].device_region;
-  operation.region = region;
+  operation.region = region->shared_from_this();
   operation.is_list = false;
   route::Transfer& transfer = operation.single;
   transfer.write = io.operation == PENSTOCK_WRITE;
@@ -107,7 +107,7 @@ int Lane::prepare_gather(const penstock_gather& gather) {
   error = take_place(entry, region, &slot);
   if (error != 0) return error;
   DeviceOperation& operation = operations_[slot];
-  operation.region = region;
+  operation.region = region->shared_from_this();
   operation.is_list = true;
   operation.list.file = static_cast<uint32_t>(gather.file);
   operation.list.memory = *region->device;
@@ -116,16 +116,25 @@ int Lane::prepare_gather(const penstock_gather& gather) {
   return 0;
 }
 
-void Lane::start_transfer(uint32_t slot) {
+// False when the region was released meanwhile: then the operation has ended.
+bool Lane::start_transfer(uint32_t slot) {
   DeviceOperation& operation = operations_[slot];
+  Region& region = *operation.region;
+  // See Region::transfers for the order.
+  region.transfers.fetch_add(1, std::memory_order_seq_cst);
+  if (region.released.load(std::memory_order_seq_cst)) {
+    region.transfers.fetch_sub(1, std::memory_order_release);
+    operation.region.reset();
+    put_answer({slot, engine::Route::none, -EINVAL});
+    return false;
+  }
   transfers_started_.fetch_add(1, std::memory_order_relaxed);
-  // Release with the acquire of whoever waits until the region is not used any more.
-  operation.region->transfers.fetch_add(1, std::memory_order_acq_rel);
   if (operation.is_list) {
     session_.transfers()->submit(operation.list);
   } else {
     starting_transfers_.push_back(&operation.single);
   }
+  return true;
 }
 
 void Lane::submit_transfers() {
@@ -148,7 +157,8 @@ void Lane::transfer_ended(DeviceOperation& operation, const engine::Op& op, uint
   operation.result =
       op.status.ok() ? static_cast<int64_t>(transferred) : -int64_t{op.status.to_errno()};
   operation.route = route;
-  operation.region->transfers.fetch_sub(1, std::memory_order_acq_rel);
+  const std::shared_ptr<Region> region = std::move(operation.region);
+  region->transfers.fetch_sub(1, std::memory_order_release);
   const uint32_t ended = lane.transfers_ended_.load(std::memory_order_relaxed);
   lane.ended_transfers_[ended & (lane.entries_ - 1)] = operation.slot;
   lane.transfers_ended_.store(ended + 1, std::memory_order_release);

@@ -422,7 +422,7 @@ Outcome<Region*> Session::add_region(std::unique_ptr<Region> region) {
 }
 
 Outcome<void> Session::release_region(Region* region) {
-  std::unique_ptr<Region> owned;
+  std::shared_ptr<Region> owned;
   {
     const std::lock_guard lock(mutex_);
     const auto found = regions_.find(region->id);

@@ -54,7 +54,8 @@ struct PublishedMemory {
   std::array<uint8_t, 16> gpu{};
 };
 
-struct Region {
+// Shared with the operations on GPU memory that name it, which may be prepared when it is released.
+struct Region : std::enable_shared_from_this<Region> {
   Session* session = nullptr;
   uint32_t id = 0;
   std::byte* base = nullptr;
@@ -67,8 +68,11 @@ struct Region {
   // GPU memory, which the agent does not know of; `base` is its address there then.
   std::optional<engine::DeviceSpan> device;
   engine::DeviceMemory* owner = nullptr;  // who allocated or imported it; null: the caller did
-  std::atomic<uint32_t> transfers{0};     // in progress; release at the end, acquire of who waits
-  std::atomic<uint32_t> device_rings{0};  // whose kernels read into it; relaxed
+  // In progress; release at the end, acquire of who waits. Sequentially consistent with `released`:
+  // either the release waits for a transfer that starts, or that sees that it may not.
+  std::atomic<uint32_t> transfers{0};
+  std::atomic<bool> released{false};
+  std::atomic<uint32_t> device_rings{0};     // whose kernels read into it; relaxed
   std::unique_ptr<Publication> publication;  // guarded by the session's mutex
 };
 
@@ -214,7 +218,7 @@ class Session {
   uint64_t next_call_ = 1;
   std::map<uint64_t, Pending*> pending_;
   std::map<uint32_t, File> files_;
-  std::map<uint32_t, std::unique_ptr<Region>> regions_;
+  std::map<uint32_t, std::shared_ptr<Region>> regions_;
   std::map<uint32_t, std::unique_ptr<Ring>> rings_;
   // Numbers whose making or release is on its way: not free, and not to be made again.
   std::set<uint32_t> regions_in_making_;

@@ -190,6 +190,28 @@ TEST_F(DeviceRegions, release_waits_for_operations_on_the_region) {
   EXPECT_EQ(completion.result, static_cast<int64_t>(kMiB));
 }
 
+TEST_F(DeviceRegions, operations_that_are_prepared_when_their_region_is_released_end_with_einval) {
+  const penstock_io read = io(PENSTOCK_READ, 0, 4096, 0, 1);
+  ASSERT_EQ(penstock_prepare(client_.ring, &read), 0);
+  penstock_piece piece{.offset = 0, .region_offset = 0, .length = 4096, .done = 0};
+  penstock_gather list{};
+  list.file = file_;
+  list.region = gpu_;
+  list.pieces = &piece;
+  list.count = 1;
+  list.user_data = 2;
+  ASSERT_EQ(penstock_prepare_gather(client_.ring, &list), 0) << penstock_last_error();
+  const penstock_io other = client_.io(PENSTOCK_READ, file_, 0, 4096, 0, 3);
+  ASSERT_EQ(penstock_prepare(client_.ring, &other), 0);
+  EXPECT_EQ(penstock_region_release(gpu_), 0);
+  ASSERT_EQ(penstock_submit(client_.ring), 3);
+  penstock_completion completions[3];
+  ASSERT_EQ(penstock_wait(client_.ring, completions, 3, 3, Client::in_seconds(30)), 3);
+  for (const penstock_completion& completion : completions) {
+    EXPECT_EQ(completion.result, completion.user_data == 3 ? 4096 : -EINVAL);
+  }
+}
+
 TEST_F(DeviceRegions, deadline_and_cancel_end_operations) {
   gpus_.faults.delay_min = gpus_.faults.delay_max = std::chrono::milliseconds(5);
   penstock_io read = io(PENSTOCK_READ, 0, kFileBytes, 0, 5);

@@ -179,7 +179,11 @@ Status CacheMap::map() {
   }
   // Afterwards, as it takes long: what is pinned already can be used meanwhile.
   engine::DeviceMemory* const devices = devices_.load(std::memory_order_acquire);
-  return devices != nullptr ? view->pin(*devices) : Code::ok;
+  // Where GPUs cannot read it, programs still can.
+  if (devices != nullptr && !view->pin(*devices).ok()) {
+    devices_.store(nullptr, std::memory_order_release);
+  }
+  return Code::ok;
 }
 
 Result<std::shared_ptr<CacheView>> CacheMap::map_index() {

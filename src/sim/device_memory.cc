@@ -234,6 +234,9 @@ Outcome<void> SimDeviceMemory::pin(MutableBytes memory, bool read_only) {
     return Failure{Code::invalid_argument, "pin: the memory does not begin at a page"};
   }
   if (faults.pins_nothing) return Failure{Code::no_memory, "pin: no memory may be locked"};
+  if (read_only && faults.refuse_read_only_pins) {
+    return Failure{Code::not_supported, "pin: not memory that is mapped for reading only"};
+  }
   if (pinned_.contains(memory.data())) return Failure{Code::in_use, "pin: it is pinned already"};
   pinned_[memory.data()] = {memory.size(), read_only};
   return {};

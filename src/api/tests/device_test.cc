@@ -405,6 +405,42 @@ TEST_F(CachedDeviceReads, go_on_through_the_disk_and_the_next_cache_when_the_age
   EXPECT_TRUE(holds(0, 100, 5000, 1));
 }
 
+// All of it: the session maps the cache slab by slab.
+TEST(CacheThatGpusCannotReach, is_read_by_the_processor_all_the_same) {
+  constexpr uint64_t kFileBytes = 6 * kMiB;
+  Scratch scratch;
+  AgentProcess agent{scratch.store(), 16 * kMiB};
+  engine::SeededRandom random(1);
+  sim::SimDeviceMemory gpus(random);
+  gpus.faults.refuse_read_only_pins = true;
+  replace_devices(&gpus);
+  ASSERT_TRUE(agent.start());
+  Client client;
+  ASSERT_EQ(client.connect(scratch.store()), 0) << penstock_last_error();
+  client.prepare(8 * kMiB);
+  const penstock_file file = client.open("/a", O_RDWR | O_CREAT);
+  fill(client.memory(), kFileBytes, 1);
+  ASSERT_EQ(client.run(client.io(PENSTOCK_WRITE, file, 0, kFileBytes)),
+            static_cast<int64_t>(kFileBytes));
+  penstock_region* gpu = nullptr;
+  ASSERT_EQ(penstock_region_create_device(client.session, 0, kMiB, &gpu), 0);
+  uint64_t hits = 0;
+  for (int round = 0; round < 2000 && hits < kFileBytes / 65536; ++round) {
+    ASSERT_EQ(client.run(client.io(PENSTOCK_WARM, file, 0, kFileBytes)),
+              static_cast<int64_t>(kFileBytes));
+    hits = 0;
+    for (uint64_t at = 0; at < kFileBytes; at += 65536) {
+      penstock_route route = 0;
+      ASSERT_EQ(client.run(client.io(PENSTOCK_READ, file, at, 4096), &route), 4096);
+      if (route == static_cast<penstock_route>(engine::Route::cache)) ++hits;
+    }
+    ::usleep(1000);
+  }
+  EXPECT_EQ(hits, kFileBytes / 65536);
+  penstock_close(std::exchange(client.session, nullptr));
+  replace_devices(nullptr);
+}
+
 TEST(WithoutDevices, calls_say_why_there_is_no_gpu) {
   const Outcome<engine::DeviceMemory*> real = devices();
   if (real) GTEST_SKIP() << "there is a GPU";

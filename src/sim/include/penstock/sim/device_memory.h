@@ -28,6 +28,8 @@ struct SimDeviceFaults {
   uint32_t full_permille = 0;  // of mailboxes: there is no room for a kernel
   bool driver_broken = false;  // as after a fault of a kernel: it knows no memory any more
   bool pins_nothing = false;   // as when memory may not be locked
+  // Host memory that is mapped for reading only cannot be pinned.
+  bool refuse_read_only_pins = false;
 };
 
 struct SimDeviceOptions {

@@ -45,8 +45,9 @@ inline constexpr uint32_t kLaneEntries = 256;
 inline constexpr std::chrono::milliseconds kDeadSessionPause{5};
 
 // Regions of GPU memory that a session remembers; programs that register no buffers use new ranges
-// again and again.
-inline constexpr size_t kRegionsMax = 1024;
+// again and again. Half of those that it can have: operations may hold as many that are not
+// remembered any more.
+inline constexpr size_t kRegionsMax = 512;
 
 // A small read goes by a mailbox when it begins so soon after the end of the thread's last one, and
 // so many did before it: a program that reads now and then has no kernel linger on its GPU.

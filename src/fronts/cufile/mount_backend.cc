@@ -15,6 +15,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "penstock/wire.h"
+
 namespace penstock::cufile {
 
 namespace {
@@ -134,6 +136,8 @@ Result<std::shared_ptr<MountBackend::Region>> MountBackend::region_of(const Memo
     known->second.last_use = ++uses_;
     return known->second.region;
   }
+  // The others are those that operations hold, slots, and what is on its way out.
+  static_assert(limits::kRegionsMax <= wire::kRegionsMax / 2);
   if (regions_.size() >= limits::kRegionsMax) {
     const auto oldest = std::min_element(
         regions_.begin(), regions_.end(),

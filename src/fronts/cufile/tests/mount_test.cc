@@ -168,6 +168,12 @@ TEST_F(Mounts, batches_and_streams_go_by_ring) {
   EXPECT_EQ(gpu_bytes(0, 100'000), content(3, 100'000));
 }
 
+TEST_F(Mounts, any_number_of_ranges_can_be_read_into_without_registration) {
+  for (uint64_t i = 0; i < 1500; ++i) {
+    ASSERT_EQ(cuFileRead(file_, gpu_ + i * 4096, 4096, 0, 0), 4096) << i << ": errno " << errno;
+  }
+}
+
 TEST_F(Mounts, threads_share_the_mount) {
   std::atomic<int> good{0};
   std::vector<std::thread> threads;

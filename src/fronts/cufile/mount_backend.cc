@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
 #include <fstream>
 #include <iterator>
-#include <pthread.h>
 #include <sstream>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -258,14 +256,10 @@ void MountBackend::run(Operation& operation) {
   finish(operation);
 }
 
-void MountBackend::start_waiting() {
-  if (lane_ != nullptr || penstock_lane_claim(ring_, &lane_) != 0) return;
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { wait_for_ends(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+Status MountBackend::start_waiting() {
+  if (thread_.joinable()) return Code::ok;
+  if (lane_ == nullptr && penstock_lane_claim(ring_, &lane_) != 0) return Code::peer_gone;
+  return start_thread(&thread_, [this] { wait_for_ends(); }) ? Code::ok : Code::no_memory;
 }
 
 void MountBackend::submit(std::span<Operation* const> operations) {
@@ -274,18 +268,21 @@ void MountBackend::submit(std::span<Operation* const> operations) {
       host_threads_.submit(*operation);
       continue;
     }
-    operation->status = hold_region(*operation);
-    if (operation->status.ok()) {
+    Status begun = hold_region(*operation);
+    if (begun.ok()) {
       const std::lock_guard lock(submit_mutex_);
-      start_waiting();
+      begun = start_waiting();
       // Not before: cancel() looks at the parts.
       cut(*operation);
-      if (lane_ == nullptr) operation->status = Code::peer_gone;
       for (RingPart& part : operation->parts) {
-        if (lane_ != nullptr) waiting_.push_back(part);
+        if (begun.ok()) waiting_.push_back(part);
       }
     }
-    if (!operation->status.ok()) operation->ended(*operation);
+    // Another thread may have passed it on already, and it may have ended.
+    if (begun.ok()) continue;
+    operation->status = begun;
+    operation->region.reset();
+    operation->ended(*operation);
   }
   pass_on();
 }

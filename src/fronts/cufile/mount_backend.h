@@ -56,7 +56,7 @@ class MountBackend final : public Backend {
   void run_on_host(Operation& operation);
   penstock_lane* take_lane();
   void give_back(penstock_lane* lane);
-  void start_waiting();
+  Status start_waiting();
   void pass_on();
   void wait_for_ends();
 

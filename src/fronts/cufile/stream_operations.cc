@@ -1,10 +1,8 @@
 #include "stream_operations.h"
 
 #include "errors.h"
+#include "host_threads.h"
 #include "limits.h"
-
-#include <csignal>
-#include <pthread.h>
 
 namespace penstock::cufile {
 
@@ -48,13 +46,8 @@ Outcome<std::unique_ptr<StreamOperations::Pending>> StreamOperations::take(
   std::unique_ptr<Pending> pending;
   {
     const std::lock_guard lock(mutex_);
-    if (!thread_.joinable()) {
-      sigset_t all;
-      sigset_t before;
-      ::sigfillset(&all);
-      ::pthread_sigmask(SIG_SETMASK, &all, &before);
-      thread_ = std::thread([this] { loop(); });
-      ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (!thread_.joinable() && !start_thread(&thread_, [this] { loop(); })) {
+      return Failure{Code::busy, "there is no thread for operations in streams"};
     }
     if (!idle_.empty()) {
       pending = std::move(idle_.back());

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <map>
+#include <pthread.h>
 #include <thread>
 
 namespace penstock::cufile {
@@ -104,6 +105,46 @@ TEST_F(Batches, entries_fail_and_are_short_alone) {
   EXPECT_EQ(result(4), std::pair(CUFILE_COMPLETE, ssize_t{10}));
   EXPECT_EQ(result(5), std::pair(CUFILE_FAILED, ssize_t{-CU_FILE_INVALID_VALUE}));
   EXPECT_EQ(result(6), std::pair(CUFILE_COMPLETE, ssize_t{0}));
+  cuFileBatchIODestroy(batch);
+}
+
+// While it lives no thread can be started: its stack would be larger than any address space.
+class NoThreads {
+ public:
+  NoThreads() {
+    ::pthread_getattr_default_np(&before_);
+    pthread_attr_t huge;
+    ::pthread_attr_init(&huge);
+    ::pthread_attr_setstacksize(&huge, size_t{1} << 50);
+    EXPECT_EQ(::pthread_setattr_default_np(&huge), 0);
+    ::pthread_attr_destroy(&huge);
+  }
+  ~NoThreads() {
+    ::pthread_setattr_default_np(&before_);
+    ::pthread_attr_destroy(&before_);
+  }
+
+ private:
+  pthread_attr_t before_;
+};
+
+TEST_F(Batches, operations_on_host_memory_fail_without_threads_and_the_batch_goes_on) {
+  const CUfileBatchHandle_t batch = set_up(2);
+  Content host(10'000);
+  std::vector<CUfileIOParams_t> params = {io(CUFILE_READ, 0, 10'000, 0, 1),
+                                          io(CUFILE_READ, 50'000, 10'000, 0, 2)};
+  params[1].u.batch.devPtr_base = host.data();
+  {
+    const NoThreads none;
+    ASSERT_EQ(cuFileBatchIOSubmit(batch, 2, params.data(), 0).err, CU_FILE_SUCCESS);
+    const auto events = take(batch, 2);
+    EXPECT_EQ(events.at(1).status, CUFILE_COMPLETE);
+    EXPECT_EQ(events.at(2).status, CUFILE_FAILED);
+    EXPECT_EQ(static_cast<ssize_t>(events.at(2).ret), -ENOMEM);
+  }
+  ASSERT_EQ(cuFileBatchIOSubmit(batch, 2, params.data(), 0).err, CU_FILE_SUCCESS);
+  EXPECT_EQ(take(batch, 2).at(2).status, CUFILE_COMPLETE);
+  EXPECT_EQ(host, content(50'000, 10'000));
   cuFileBatchIODestroy(batch);
 }
 

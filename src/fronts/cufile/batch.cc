@@ -104,7 +104,7 @@ bool Batch::start(OpenDriver& driver, Entry& entry, const CUfileIOParams_t& para
 
 void Batch::ended(Operation& operation) {
   Entry& entry = *static_cast<Entry*>(operation.owner);
-  const End how = end_of(operation);
+  const End how = end_of(*entry.driver, operation);
   count(entry.running, how, true);
   // They outlive the entry's end, after which the batch may be gone.
   const Driver::Use driver = std::move(entry.driver);

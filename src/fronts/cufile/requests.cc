@@ -19,13 +19,20 @@ CUfileOpError check(const Request& request) {
   return too_large ? CU_FILE_INVALID_VALUE : CU_FILE_SUCCESS;
 }
 
+// Freed since it was found, and perhaps allocated again.
+bool is_gone(OpenDriver& driver, const Memory& memory) {
+  if (!memory.on_device) return false;
+  const Result<engine::DeviceSpan> now = driver.devices().find(memory.data, memory.length);
+  return !now || now->allocation != memory.device.allocation;
+}
+
 End run_once(OpenDriver& driver, const Request& request, bool afresh) {
   Running running;
   const CUfileOpError refused = prepare(driver, request, afresh, &running);
   if (refused != CU_FILE_SUCCESS) return {0, refused};
   settle(driver, running.operation);
   if (request.size > 0) running.file->backend->run(running.operation);
-  const End end = end_of(running.operation);
+  const End end = end_of(driver, running.operation);
   count(running, end, false);
   return end;
 }
@@ -58,11 +65,11 @@ void settle(OpenDriver& driver, const Operation& operation) {
   static_cast<void>(settled);  // A device that is lost is told by the write itself.
 }
 
-End end_of(const Operation& operation) {
+End end_of(OpenDriver& driver, const Operation& operation) {
   if (operation.status.ok()) return {operation.transferred, 0};
-  const bool memory_is_gone =
-      operation.memory.on_device && operation.status == Code::invalid_argument;
-  return {0, memory_is_gone ? int{CU_FILE_CUDA_POINTER_INVALID} : operation.status.to_errno()};
+  const bool memory_is_at_fault =
+      operation.status == Code::invalid_argument && is_gone(driver, operation.memory);
+  return {0, memory_is_at_fault ? int{CU_FILE_CUDA_POINTER_INVALID} : operation.status.to_errno()};
 }
 
 ssize_t returned(const End& end) {

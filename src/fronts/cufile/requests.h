@@ -32,12 +32,12 @@ CUfileOpError prepare(OpenDriver& driver, const Request& request, bool afresh, R
 // which order things themselves.
 void settle(OpenDriver& driver, const Operation& operation);
 
-// How it ended.
+// How it ended. What may be the file's fault is the memory's only if that is gone.
 struct End {
   uint64_t bytes = 0;
   int error = 0;  // a positive errno or CUfileOpError; 0: none
 };
-End end_of(const Operation& operation);
+End end_of(OpenDriver& driver, const Operation& operation);
 // As cuFileRead() returns it; sets errno.
 ssize_t returned(const End& end);
 // As an event of a batch has it.

@@ -165,7 +165,7 @@ void StreamOperations::begin(Pending& pending) {
 
 void StreamOperations::ended(Operation& operation) {
   Pending& pending = *static_cast<Pending*>(operation.owner);
-  const End end = end_of(operation);
+  const End end = end_of(*pending.driver, operation);
   count(pending.running, end, false);
   const Driver::Use driver = std::move(pending.driver);
   const HandleTable<File>::Use file = std::move(pending.running.file);

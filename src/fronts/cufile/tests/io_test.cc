@@ -224,6 +224,17 @@ TEST_F(Cufile, memory_that_is_allocated_again_at_its_place_is_found_anew) {
   GTEST_SKIP() << "the place did not come again";
 }
 
+// The kernel takes numbers only.
+TEST_F(Cufile, what_a_file_refuses_is_not_the_fault_of_the_memory) {
+  const UniqueFd fd(::open("/proc/self/oom_score_adj", O_RDWR));
+  ASSERT_TRUE(fd);
+  const CUfileHandle_t handle = handle_of(fd.get());
+  devices_.poke(gpu_, content(0, 8));
+  errno = 0;
+  EXPECT_EQ(cuFileWrite(handle, gpu_, 8, 0, 0), -1);
+  EXPECT_EQ(errno, EINVAL);
+}
+
 TEST_F(Cufile, errors_of_devices_and_files_are_told_apart) {
   const UniqueFd fd = make_file("a");
   const CUfileHandle_t handle = handle_of(fd.get());

@@ -24,9 +24,9 @@ CUfileError_t submit(const StreamRequest& request, CUstream stream) {
       if (request.write ? !file->writable : !file->readable) {
         return result(CU_FILE_INVALID_FILE_OPEN_FLAG);
       }
+      const CUfileError_t ready = (*use)->prepare_stream(*file, request.base);
+      if (ready.err != CU_FILE_SUCCESS) return ready;
     }
-    const CUfileError_t ready = (*use)->prepare_stream(request.base);
-    if (ready.err != CU_FILE_SUCCESS) return ready;
     return StreamOperations::instance().submit(**use, request, stream);
   });
 }

@@ -159,12 +159,24 @@ CUfileOpError OpenDriver::register_file(int fd, CUfileHandle_t* handle) {
   return CU_FILE_SUCCESS;
 }
 
-// Reads a block into memory of the GPU, as a read of the program's would.
-CUfileError_t OpenDriver::prepare_stream(const void* base) {
+CUfileError_t OpenDriver::prepare_stream(File& file, const void* base) {
   const Result<engine::DeviceSpan> span = devices_.find(base, 1);
   if (!span) return result(CU_FILE_SUCCESS);
-  const uint64_t bit = uint64_t{1} << span->device.value;
-  if ((prepared_.load(std::memory_order_relaxed) & bit) != 0) return result(CU_FILE_SUCCESS);
+  const std::pair<const Backend*, uint32_t> pair(file.backend, span->device.value);
+  {
+    const std::lock_guard lock(prepared_mutex_);
+    if (prepared_.contains(pair)) return result(CU_FILE_SUCCESS);
+  }
+  const CUfileError_t prepared = file.backend == local_.get() ? prepare_local(span->device)
+                                                              : prepare_mount(file, span->device);
+  if (prepared.err != CU_FILE_SUCCESS) return prepared;
+  const std::lock_guard lock(prepared_mutex_);
+  prepared_.insert(pair);
+  return result(CU_FILE_SUCCESS);
+}
+
+// A file of the library's own has a block for certain.
+CUfileError_t OpenDriver::prepare_local(engine::DeviceId device) {
   const UniqueFd fd(::memfd_create("penstock-cufile", MFD_CLOEXEC));
   if (!fd || ::ftruncate(fd.get(), limits::kBlockBytes) != 0) {
     return result(CU_FILE_GETNEWFD_FAILED);
@@ -174,17 +186,31 @@ CUfileError_t OpenDriver::prepare_stream(const void* base) {
   File file;
   file.backend = local_.get();
   file.id = *id;
-  const Outcome<engine::DeviceSpan> scratch = devices_.allocate(span->device, limits::kBlockBytes);
+  Status status;
+  const CUfileError_t read = read_scratch(file, device, &status);
+  if (read.err == CU_FILE_SUCCESS && !status.ok()) return result(CU_FILE_CUDA_DRIVER_ERROR);
+  return read;
+}
+
+// The session makes what it needs when memory becomes known to it, also when the program's file is
+// empty or may not be read. What is wrong with the session is for the operation to say.
+CUfileError_t OpenDriver::prepare_mount(File& file, engine::DeviceId device) {
+  Status ignored;
+  return read_scratch(file, device, &ignored);
+}
+
+// Reads a block into memory of the GPU, as a read of the program's would.
+CUfileError_t OpenDriver::read_scratch(File& file, engine::DeviceId device, Status* status) {
+  const Outcome<engine::DeviceSpan> scratch = devices_.allocate(device, limits::kBlockBytes);
   if (!scratch) return without_devices(scratch.error());
   Operation operation;
   operation.file = &file;
   operation.memory = {scratch->data, scratch->length, true,
                       *scratch,      scratch->data,   scratch->length};
-  local_->run(operation);
+  file.backend->run(operation);
+  *status = operation.status;
   const Status released = devices_.release(*scratch);
-  if (!operation.status.ok() || !released.ok()) return result(CU_FILE_CUDA_DRIVER_ERROR);
-  prepared_.fetch_or(bit, std::memory_order_relaxed);
-  return result(CU_FILE_SUCCESS);
+  return result(released.ok() ? CU_FILE_SUCCESS : CU_FILE_CUDA_DRIVER_ERROR);
 }
 
 Driver& Driver::instance() {

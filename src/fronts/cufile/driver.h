@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 
 namespace penstock::cufile {
 
@@ -31,15 +32,18 @@ class OpenDriver {
   HandleTable<Batch>& batches() { return batches_; }
 
   CUfileOpError register_file(int fd, CUfileHandle_t* handle);
-  // Before the first operation on a GPU that is to run while a stream waits for it: everything that
-  // the driver would make a device idle for happens now.
-  CUfileError_t prepare_stream(const void* base);
+  // Before the first operation of a file's backend on a GPU that is to run while a stream waits for
+  // it: everything that the driver would make a device idle for happens now.
+  CUfileError_t prepare_stream(File& file, const void* base);
 
  private:
   OpenDriver(engine::DeviceMemory& devices, const Parameters& parameters);
   Result<std::unique_ptr<File>, CUfileOpError> make_file(int fd);
   CUfileOpError add_to_backend(File& file);
   MountBackend* mount_of(dev_t device);
+  CUfileError_t prepare_local(engine::DeviceId device);
+  CUfileError_t prepare_mount(File& file, engine::DeviceId device);
+  CUfileError_t read_scratch(File& file, engine::DeviceId device, Status* status);
 
   engine::DeviceMemory& devices_;
   const bool may_go_by_kernel_;
@@ -48,7 +52,8 @@ class OpenDriver {
   Buffers buffers_;
   std::mutex mutex_;
   std::map<int, CUfileHandle_t> numbers_;  // of the programs' descriptors, some of them gone
-  std::atomic<uint64_t> prepared_{0};      // GPUs, by bit; relaxed: once more does no harm
+  std::mutex prepared_mutex_;
+  std::set<std::pair<const Backend*, uint32_t>> prepared_;  // with a GPU
   HandleTable<File> files_;
   HandleTable<Batch> batches_;
 };

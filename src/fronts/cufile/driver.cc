@@ -240,7 +240,9 @@ CUfileError_t Driver::open_locked() {
     return all;
   });
   Result<std::unique_ptr<OpenDriver>, CUfileError_t> made = OpenDriver::open(parameters);
+  // What was staged stays so for the next time.
   if (!made) return made.error();
+  with_parameters([](Parameters& all, bool) { all.clear_staged(); });
   const auto level = static_cast<int>(parameters.get(CUFILE_PARAM_PROFILE_STATS));
   if (level > 0) {
     statistics_.set_level(level);

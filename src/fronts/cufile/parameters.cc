@@ -99,18 +99,19 @@ void Parameters::start() {
       log::warning("cufile: parameter {}: {} is outside its limits; it stays {}", i,
                    *staged_sizes_[i], sizes_[i]);
     }
-    staged_sizes_[i].reset();
   }
-  for (size_t i = 0; i < kBools; ++i) {
-    bools_[i] = staged_bools_[i].value_or(bools_[i]);
-    staged_bools_[i].reset();
-  }
+  for (size_t i = 0; i < kBools; ++i) bools_[i] = staged_bools_[i].value_or(bools_[i]);
   for (size_t i = 0; i < kStrings; ++i) {
     logs |= staged_strings_[i].has_value();
     strings_[i] = staged_strings_[i].value_or(strings_[i]);
-    staged_strings_[i].reset();
   }
   if (logs) set_log(strings_[CUFILE_PARAM_LOGGING_LEVEL], strings_[CUFILE_PARAM_ENV_LOGFILE_PATH]);
+}
+
+void Parameters::clear_staged() {
+  staged_sizes_ = {};
+  staged_bools_ = {};
+  staged_strings_ = {};
 }
 
 bool Parameters::set(CUFileSizeTConfigParameter_t which, uint64_t value) {

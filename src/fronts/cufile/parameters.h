@@ -29,13 +29,15 @@ class Parameters {
 
   Parameters();
 
-  // For the next start().
+  // For the next start(), until clear_staged().
   void stage(CUFileSizeTConfigParameter_t which, uint64_t value);
   void stage(CUFileBoolConfigParameter_t which, bool value);
   void stage(CUFileStringConfigParameter_t which, const char* value);
   // The driver opens: what was staged is in force now, but for values outside their limits, and the
   // defaults for the rest.
   void start();
+  // It has opened.
+  void clear_staged();
   // At once. False outside the limits.
   bool set(CUFileSizeTConfigParameter_t which, uint64_t value);
   void set(CUFileBoolConfigParameter_t which, bool value) { bools_[which] = value; }

@@ -202,6 +202,19 @@ TEST_F(Cufile, parameters_are_staged_while_the_driver_is_closed) {
   EXPECT_EQ(most, 256);
 }
 
+TEST_F(Cufile, parameters_stay_staged_when_the_driver_cannot_open) {
+  EXPECT_EQ(cuFileSetParameterSizeT(CUFILE_PARAM_PROPERTIES_IO_BATCHSIZE, 64).err, CU_FILE_SUCCESS);
+  gpu::replace_devices(nullptr);
+  if (gpu::devices()) GTEST_SKIP() << "there is a GPU";
+  EXPECT_NE(cuFileDriverOpen().err, CU_FILE_SUCCESS);
+  gpu::replace_devices(&devices_);
+  ASSERT_EQ(cuFileDriverOpen().err, CU_FILE_SUCCESS);
+  size_t value = 0;
+  EXPECT_EQ(cuFileGetParameterSizeT(CUFILE_PARAM_PROPERTIES_IO_BATCHSIZE, &value).err,
+            CU_FILE_SUCCESS);
+  EXPECT_EQ(value, 64);
+}
+
 TEST_F(Cufile, bad_arguments_are_refused) {
   ASSERT_EQ(cuFileDriverOpen().err, CU_FILE_SUCCESS);
   size_t size = 0;

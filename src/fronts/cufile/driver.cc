@@ -227,7 +227,9 @@ Driver::Driver() {
       return lock.owns_lock();
     };
     const bool is_unused = self.open_.load(std::memory_order_relaxed) == nullptr &&
-                           self.users_.load(std::memory_order_relaxed) == 0;
+                           std::ranges::all_of(self.users_, [](const Users& users) {
+                             return users.count.load(std::memory_order_relaxed) == 0;
+                           });
     if (is_unused && is_free(self.mutex_) && is_free(self.parameters_mutex_)) return;
     self.forked_.store(true, std::memory_order_relaxed);
   });
@@ -268,22 +270,33 @@ CUfileError_t Driver::close() {
   const std::unique_ptr<OpenDriver> closing(open_.exchange(nullptr, std::memory_order_seq_cst));
   closing->cancel();
   StreamOperations::instance().remove_all_streams();
-  for (uint64_t users = users_.load(); users > 0; users = users_.load()) users_.wait(users);
+  for (Users& users : users_) {
+    for (uint64_t left = users.count.load(); left > 0; left = users.count.load()) {
+      users.count.wait(left);
+    }
+  }
   return result(CU_FILE_SUCCESS);
 }
 
-void Driver::leave() {
-  const uint64_t before = users_.fetch_sub(1, std::memory_order_seq_cst);
-  if (before == 1 && open_.load(std::memory_order_seq_cst) == nullptr) users_.notify_all();
+void Driver::leave(Users& users) {
+  const uint64_t before = users.count.fetch_sub(1, std::memory_order_seq_cst);
+  if (before == 1 && open_.load(std::memory_order_seq_cst) == nullptr) users.count.notify_all();
+}
+
+Driver::Users& Driver::users_of_thread() {
+  static std::atomic<uint32_t> threads{0};
+  static thread_local const uint32_t number = threads.fetch_add(1, std::memory_order_relaxed);
+  return users_[number % users_.size()];
 }
 
 Result<Driver::Use, CUfileError_t> Driver::try_enter() {
   // Who comes while it closes does not even count: the closing thread waits for nobody to be there.
   if (open_.load(std::memory_order_seq_cst) != nullptr) {
-    users_.fetch_add(1, std::memory_order_seq_cst);
+    Users& users = users_of_thread();
+    users.count.fetch_add(1, std::memory_order_seq_cst);
     OpenDriver* const opened = open_.load(std::memory_order_seq_cst);
-    if (opened != nullptr) return Use(*this, *opened);
-    leave();
+    if (opened != nullptr) return Use(users, *opened);
+    leave(users);
   }
   return Unexpected(result(CU_FILE_DRIVER_NOT_INITIALIZED));
 }

@@ -3,11 +3,13 @@
 
 #include "buffers.h"
 #include "handle_table.h"
+#include "limits.h"
 #include "local_backend.h"
 #include "mount_backend.h"
 #include "parameters.h"
 #include "statistics.h"
 
+#include <array>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -63,26 +65,31 @@ class Driver {
  public:
   static Driver& instance();
 
+  // Some of those who are in here.
+  struct alignas(64) Users {
+    std::atomic<uint64_t> count{0};
+  };
+
   // Holds the driver open.
   class Use {
    public:
     Use() = default;
-    Use(Driver& driver, OpenDriver& opened) : driver_(&driver), opened_(&opened) {}
+    Use(Users& users, OpenDriver& opened) : users_(&users), opened_(&opened) {}
     Use(Use&& other) noexcept
-        : driver_(std::exchange(other.driver_, nullptr)), opened_(other.opened_) {}
+        : users_(std::exchange(other.users_, nullptr)), opened_(other.opened_) {}
     Use& operator=(Use&& other) noexcept {
-      std::swap(driver_, other.driver_);
+      std::swap(users_, other.users_);
       std::swap(opened_, other.opened_);
       return *this;
     }
     ~Use() {
-      if (driver_ != nullptr) driver_->leave();
+      if (users_ != nullptr) instance().leave(*users_);
     }
     OpenDriver* operator->() const { return &**this; }
     OpenDriver& operator*() const { return *opened_; }
 
    private:
-    Driver* driver_ = nullptr;
+    Users* users_ = nullptr;  // where it is counted; it may end in another thread
     OpenDriver* opened_ = nullptr;
   };
 
@@ -107,21 +114,23 @@ class Driver {
  private:
   Driver();
   Result<Use, CUfileError_t> try_enter();
-  void leave();
+  void leave(Users& users);
+  Users& users_of_thread();
   CUfileError_t open_locked();
 
   // Users and the pointer: an entering thread counts itself and then looks, a closing one takes the
-  // pointer away and then waits for the count; sequentially consistent, so that one sees the other.
-  std::atomic<uint64_t> users_{0};
-  std::atomic<OpenDriver*> open_{nullptr};
+  // pointer away and then waits for each count; sequentially consistent, so that one sees the
+  // other.
+  std::array<Users, limits::kUserCounters> users_;
+  alignas(64) std::atomic<OpenDriver*> open_{nullptr};
+  // Relaxed: set in a child that has one thread.
+  std::atomic<bool> forked_{false};
   // Held while the driver opens and closes, which waits for users: they must not ask for it.
-  std::mutex mutex_;
+  alignas(64) std::mutex mutex_;
   std::atomic<long> count_{0};  // changes under the mutex; relaxed: it orders nothing
   std::mutex parameters_mutex_;
   Parameters parameters_;
   Statistics statistics_;
-  // Relaxed: set in a child that has one thread.
-  std::atomic<bool> forked_{false};
 };
 
 }  // namespace penstock::cufile

@@ -58,6 +58,10 @@ inline constexpr uint32_t kSmallReadStreak = 16;
 inline constexpr std::chrono::milliseconds kFullGpuPause{10};
 inline constexpr std::chrono::seconds kNoMailboxPause{1};
 
+// Counters of who is inside the driver: each on a line of its own, so that threads that read small
+// pieces do not wait for one another there. All of them are looked at when it closes.
+inline constexpr uint32_t kUserCounters = 16;
+
 // Threads for host memory in batches and streams.
 inline constexpr uint32_t kHostThreads = 4;
 

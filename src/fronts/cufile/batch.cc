@@ -49,7 +49,7 @@ CUfileOpError Batch::submit(OpenDriver& driver, const CUfileIOParams_t* requests
     }
     in_flight_ += count;
   }
-  Driver::instance().statistics().count(Event::batch_enqueue, true, count);
+  Driver::instance().statistics().begin_batch(count);
   // Those of one backend go together.
   std::map<Backend*, std::vector<Operation*>> started;
   for (uint32_t i = 0; i < count; ++i) {

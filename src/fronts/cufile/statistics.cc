@@ -82,7 +82,7 @@ void Statistics::count(const Io& io) {
   }
   if (io.batch) {
     add(direction.batch_bytes, io.bytes);
-    direction.last_batch_bytes.store(io.bytes, kRelaxed);
+    add(direction.last_batch_bytes, io.bytes);
     add(completion_microseconds_, time);
     count(Event::batch_process, io.ok);
   }
@@ -92,7 +92,9 @@ void Statistics::count(const Io& io) {
   add(io.ok ? half.ops.ok : half.ops.failed);
   add(half.bytes, io.bytes);
   add(half.microseconds, time);
-  add(io.route == engine::Route::device_slots ? half.by_slots : half.routed);
+  // What failed or found nothing came by no route.
+  const bool came = io.ok && io.bytes > 0;
+  if (came) add(io.route == engine::Route::device_slots ? half.by_slots : half.routed);
   if (!is_aligned(io.offset | io.asked, limits::kBlockBytes)) add(half.unaligned);
 }
 
@@ -108,6 +110,12 @@ void Statistics::count_deregistration(uint32_t device) {
   if (!counts()) return;
   count(Event::buffer_deregister);
   if (device < kDevices) add(devices_[device].deregistrations);
+}
+
+void Statistics::begin_batch(uint64_t operations) {
+  if (!counts()) return;
+  count(Event::batch_enqueue, true, operations);
+  for (Direction* const one : {&reads_, &writes_}) one->last_batch_bytes.store(0, kRelaxed);
 }
 
 void Statistics::count_submit(engine::Duration time) {

@@ -56,6 +56,8 @@ class Statistics {
   void count(const Io& io);
   void count_registration(uint32_t device, bool ok, uint64_t bytes);
   void count_deregistration(uint32_t device);
+  // A batch of so many operations is submitted: what ends from now on is of the last batch.
+  void begin_batch(uint64_t operations);
   void count_submit(engine::Duration time);
 
   void fill(CUfileStatsLevel1_t& out) const;

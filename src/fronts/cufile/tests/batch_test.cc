@@ -108,6 +108,29 @@ TEST_F(Batches, entries_fail_and_are_short_alone) {
   cuFileBatchIODestroy(batch);
 }
 
+TEST_F(Batches, statistics_tell_what_the_last_batch_has_moved) {
+  EXPECT_EQ(cuFileSetStatsLevel(3).err, CU_FILE_SUCCESS);
+  EXPECT_EQ(cuFileStatsStart().err, CU_FILE_SUCCESS);
+  EXPECT_EQ(cuFileStatsReset().err, CU_FILE_SUCCESS);
+  const CUfileBatchHandle_t batch = set_up(4);
+  for (int round = 0; round < 2; ++round) {
+    std::vector<CUfileIOParams_t> params = {
+        io(CUFILE_READ, 0, 4096, 0, 1), io(CUFILE_READ, 5000, 10'000, 8192, 2),
+        io(CUFILE_WRITE, 0, 3000, 0, 3), io(CUFILE_READ, kFileBytes, 4096, 0, 4)};
+    ASSERT_EQ(cuFileBatchIOSubmit(batch, 4, params.data(), 0).err, CU_FILE_SUCCESS);
+    EXPECT_EQ(take(batch, 4).size(), 4);
+  }
+  CUfileStatsLevel3_t all{};
+  ASSERT_EQ(cuFileGetStatsL3(&all).err, CU_FILE_SUCCESS);
+  EXPECT_EQ(all.detailed.basic.batch_read_bytes, 2 * 14'096);
+  EXPECT_EQ(all.detailed.basic.last_batch_read_bytes, 14'096);
+  EXPECT_EQ(all.detailed.basic.last_batch_write_bytes, 3000);
+  const CUfilePerGpuStats_t& gpu = all.per_gpu_stats[0];
+  EXPECT_EQ(gpu.n_total_reads, 6);
+  EXPECT_EQ(gpu.n_dr_reads + gpu.n_posix_reads, 4) << "reads at the end of the file move nothing";
+  cuFileBatchIODestroy(batch);
+}
+
 // While it lives no thread can be started: its stack would be larger than any address space.
 class NoThreads {
  public:

@@ -75,7 +75,14 @@ Buffers::Change Buffers::add(const void* base, uint64_t length) {
   found->registered = true;
   const uint32_t device = found->on_device ? found->device.device.value : kNoDevice;
   const std::lock_guard lock(mutex_);
-  if (buffers_.contains(base)) return {CU_FILE_MEMORY_ALREADY_REGISTERED, device};
+  const auto known = buffers_.find(base);
+  if (known != buffers_.end()) {
+    const bool is_same = known->second.on_device == found->on_device &&
+                         known->second.device.allocation == found->device.allocation;
+    if (is_same) return {CU_FILE_MEMORY_ALREADY_REGISTERED, device};
+    // The program freed that memory, and has got other at the same place.
+    erase(known);
+  }
   if (buffers_.size() >= limits::kBuffersMax) return {CU_FILE_INTERNAL_BUF_REGISTER_ERROR, device};
   if (found->on_device) {
     uint64_t& bytes = registered_bytes_[device];
@@ -95,10 +102,15 @@ Buffers::Change Buffers::remove(const void* base) {
   if (found == buffers_.end()) return {CU_FILE_MEMORY_NOT_REGISTERED};
   const Range& range = found->second;
   const uint32_t device = range.on_device ? range.device.device.value : kNoDevice;
-  if (range.on_device) registered_bytes_[device] -= range.length;
-  buffers_.erase(found);
-  forget();
+  erase(found);
   return {CU_FILE_SUCCESS, device};
+}
+
+void Buffers::erase(Registered::iterator buffer) {
+  const Range& range = buffer->second;
+  if (range.on_device) registered_bytes_[range.device.device.value] -= range.length;
+  buffers_.erase(buffer);
+  forget();
 }
 
 Result<Memory, CUfileOpError> Buffers::resolve(const void* base, uint64_t offset, uint64_t length,

@@ -46,14 +46,17 @@ class Buffers {
   };
   struct Memo;
 
+  using Registered = std::unordered_map<const void*, Range>;
+
   static Memo& memo();
   void forget();
+  void erase(Registered::iterator buffer);  // with the lock held
   Result<Range, CUfileOpError> look_up(const std::byte* from, uint64_t length) const;
 
   engine::DeviceMemory& devices_;
   std::atomic<uint64_t> limit_;
   std::shared_mutex mutex_;
-  std::unordered_map<const void*, Range> buffers_;
+  Registered buffers_;
   std::map<uint32_t, uint64_t> registered_bytes_;  // by GPU
   // Of what threads remember; unique among all objects of this class. Relaxed: a program that
   // registers memory in one thread orders that before its use in another.

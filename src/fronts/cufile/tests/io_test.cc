@@ -1,6 +1,7 @@
 // Files, buffers, and reads and writes that wait for their end.
 #include "rig.h"
 
+#include <optional>
 #include <sys/socket.h>
 #include <thread>
 
@@ -205,6 +206,17 @@ TEST_F(Cufile, a_file_is_used_as_it_was_opened) {
   EXPECT_EQ(cuFileWrite(to_write, gpu_, 4096, 0, 0), 4096);
 }
 
+// Allocations go round the simulated memory until the place of `gone` comes again.
+std::optional<engine::DeviceSpan> allocate_again(sim::SimDeviceMemory& devices,
+                                                 const engine::DeviceSpan& gone) {
+  for (int i = 0; i < 200; ++i) {
+    const engine::DeviceSpan next = *devices.allocate(gone.device, gone.length);
+    if (next.data == gone.data) return next;
+    EXPECT_TRUE(devices.release(next).ok());
+  }
+  return std::nullopt;
+}
+
 TEST_F(Cufile, memory_that_is_allocated_again_at_its_place_is_found_anew) {
   const UniqueFd fd = make_file("a");
   const CUfileHandle_t handle = handle_of(fd.get());
@@ -212,16 +224,21 @@ TEST_F(Cufile, memory_that_is_allocated_again_at_its_place_is_found_anew) {
   EXPECT_EQ(cuFileRead(handle, first.data, 4096, 0, 0), 4096);
   ASSERT_TRUE(devices_.release(first).ok());
   EXPECT_LT(cuFileRead(handle, first.data, 4096, 0, 0), 0);
-  // Allocations go round the simulated memory until the place comes again.
-  for (int i = 0; i < 200; ++i) {
-    const engine::DeviceSpan next = *devices_.allocate(engine::DeviceId(1), kMiB);
-    if (next.data == first.data) {
-      EXPECT_EQ(cuFileRead(handle, first.data, 4096, 0, 0), 4096);
-      return;
-    }
-    ASSERT_TRUE(devices_.release(next).ok());
-  }
-  GTEST_SKIP() << "the place did not come again";
+  if (!allocate_again(devices_, first)) GTEST_SKIP() << "the place did not come again";
+  EXPECT_EQ(cuFileRead(handle, first.data, 4096, 0, 0), 4096);
+}
+
+TEST_F(Cufile, memory_that_is_allocated_again_at_its_place_can_be_registered_anew) {
+  const UniqueFd fd = make_file("a");
+  const CUfileHandle_t handle = handle_of(fd.get());
+  const engine::DeviceSpan first = *devices_.allocate(engine::DeviceId(1), kMiB);
+  ASSERT_EQ(cuFileBufRegister(first.data, kMiB, 0).err, CU_FILE_SUCCESS);
+  EXPECT_EQ(cuFileBufRegister(first.data, kMiB, 0).err, CU_FILE_MEMORY_ALREADY_REGISTERED);
+  ASSERT_TRUE(devices_.release(first).ok());
+  if (!allocate_again(devices_, first)) GTEST_SKIP() << "the place did not come again";
+  EXPECT_EQ(cuFileBufRegister(first.data, kMiB, 0).err, CU_FILE_SUCCESS);
+  EXPECT_EQ(cuFileRead(handle, first.data, 4096, 0, 0), 4096);
+  EXPECT_EQ(cuFileBufDeregister(first.data).err, CU_FILE_SUCCESS);
 }
 
 // The kernel takes numbers only.

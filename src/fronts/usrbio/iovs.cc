@@ -26,9 +26,7 @@ void fill(hf3fs_iov& iov, Iov& record, int numa) {
 }
 
 Uuid id_of(const hf3fs_iov& iov) {
-  Uuid id;
-  std::memcpy(id.data(), iov.id, id.size());
-  return id;
+  return uuid_of(iov.id);
 }
 
 void release_registrations(std::unique_ptr<Registration> newest) {

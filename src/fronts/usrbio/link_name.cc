@@ -1,6 +1,7 @@
 #include "link_name.h"
 
 #include <cerrno>
+#include <cstring>
 #include <fmt/format.h>
 #include <random>
 #include <sys/random.h>
@@ -24,6 +25,12 @@ std::string hex(const Uuid& id, bool hyphens) {
 }
 
 }  // namespace
+
+Uuid uuid_of(const void* id) {
+  Uuid uuid;
+  std::memcpy(uuid.data(), id, uuid.size());
+  return uuid;
+}
 
 Uuid random_uuid() {
   Uuid id{};

@@ -14,6 +14,8 @@ namespace penstock::usrbio {
 
 using Uuid = std::array<uint8_t, 16>;
 
+// The 16 bytes that callers have.
+Uuid uuid_of(const void* id);
 // A random (version 4) one.
 Uuid random_uuid();
 // "123e4567-e89b-42d3-a456-426614174000", as everybody writes links.

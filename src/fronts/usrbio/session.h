@@ -1,7 +1,7 @@
 // The process's sessions with agents: one for each mount, made when first needed.
 //
 // Thread safe. A session lives as long as the process, also when its agent has died: then it is
-// marked and the next lookup connects anew. After fork() the child starts with none; see fork.h.
+// marked and the next lookup connects anew. After fork() the child starts with none; see process.h.
 #pragma once
 
 #include "limits.h"

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 namespace penstock::usrbio {
 
@@ -23,12 +22,6 @@ bool begin(hf3fs_iov* iov, const DeviceArguments& arguments) {
   iov->base = nullptr;
   iov->iovh = nullptr;
   return is_mount_name(arguments.mount) && arguments.size > 0 && arguments.block_size == 0;
-}
-
-Uuid uuid_of(const uint8_t id[16]) {
-  Uuid uuid;
-  std::memcpy(uuid.data(), id, uuid.size());
-  return uuid;
 }
 
 int gpu_of(const hf3fs_iov* iov) {

@@ -19,12 +19,6 @@ namespace penstock::usrbio {
 
 namespace {
 
-Uuid uuid_of(const uint8_t id[16]) {
-  Uuid uuid;
-  std::memcpy(uuid.data(), id, uuid.size());
-  return uuid;
-}
-
 // The struct as it is after a failure: safe to destroy.
 void clear(hf3fs_iov& iov) {
   iov.base = nullptr;

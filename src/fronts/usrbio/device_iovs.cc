@@ -129,30 +129,51 @@ int Iovs::wrap_device(hf3fs_iov& iov, void* base, const Uuid& id, const std::str
   facts.size = size;
   facts.mount = mount;
   facts.gpu = gpu;
-  {
-    const std::lock_guard lock(mutex_);
-    if (Iov* known = find_same_wrapped(facts)) {
-      ++known->uses;
-      fill(iov, *known, gpu);
-      return 0;
+  if (use_same_wrapped(iov, facts)) return 0;
+  struct Claim {
+    ~Claim() {
+      const std::lock_guard lock(iovs.mutex_);
+      iovs.being_wrapped_.erase(id);
+      iovs.was_wrapped_.notify_all();
     }
+    Iovs& iovs;
+    const Uuid& id;
+  } const claim{*this, id};
+  return wrap_new(iov, facts);
+}
+
+// Shares the iov if there is one already; else the id is the caller's to wrap the memory under.
+bool Iovs::use_same_wrapped(hf3fs_iov& iov, const Iov& wanted) {
+  std::unique_lock lock(mutex_);
+  was_wrapped_.wait(lock, [&] { return !being_wrapped_.contains(wanted.id); });
+  Iov* const known = find_same_wrapped(wanted);
+  if (known == nullptr) {
+    being_wrapped_.insert(wanted.id);
+    return false;
   }
+  ++known->uses;
+  fill(iov, *known, wanted.gpu);
+  return true;
+}
+
+int Iovs::wrap_new(hf3fs_iov& iov, Iov& facts) {
   auto registration = std::make_unique<Registration>();
   const auto make = [&](Session& session, penstock_region** region) {
-    int result = warn(penstock_region_register_device(session.handle, base, size, region));
+    int result =
+        warn(penstock_region_register_device(session.handle, facts.base, facts.size, region));
     if (result < 0) return result;
-    result = penstock_region_gpu(*region) != gpu
+    result = penstock_region_gpu(*region) != facts.gpu
                  ? -EINVAL
-                 : warn(penstock_region_publish(*region, id.data()));
+                 : warn(penstock_region_publish(*region, facts.id.data()));
     facts.published = result == 0 ? *region : nullptr;
     // Memory that cannot be shared is of use here all the same.
     if (result == -EOPNOTSUPP) return 0;
     if (result < 0) release(*region);
     return result;
   };
-  const int result = make_in_mount(mount, make, *registration);
+  const int result = make_in_mount(facts.mount, make, *registration);
   if (result < 0) return result;
-  fill(iov, keep_device(facts, std::move(registration)), gpu);
+  fill(iov, keep_device(facts, std::move(registration)), facts.gpu);
   return 0;
 }
 

@@ -294,6 +294,8 @@ void Iovs::destroy(hf3fs_iov& iov) {
 
 void Iovs::inherit() {
   ++fork_generation_;
+  // By threads that the child does not have.
+  being_wrapped_.clear();
   for (Iov& iov : records_) {
     iov.current.store(nullptr, std::memory_order_relaxed);
     iov.published = nullptr;

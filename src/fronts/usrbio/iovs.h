@@ -12,11 +12,13 @@
 #include "shared_memory.h"
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -122,6 +124,8 @@ class Iovs {
   int register_device(Iov& iov, Session& session, Registration& registration);
   Iov* find_record(const hf3fs_iov& iov);
   Iov* find_same_wrapped(const Iov& wanted);
+  bool use_same_wrapped(hf3fs_iov& iov, const Iov& wanted);
+  int wrap_new(hf3fs_iov& iov, Iov& facts);
   Iov& keep_device(const Iov& facts, std::unique_ptr<Registration> registration);
   std::unique_ptr<Registration> retire(Iov& iov);
   void collect_stale(std::vector<std::unique_ptr<Registration>>& ended);
@@ -139,6 +143,9 @@ class Iovs {
   std::deque<Iov> records_;   // stable addresses
   std::vector<Iov*> unused_;  // for reuse
   std::vector<Iov*> wrapped_;
+  // GPU memory: of two threads that wrap under one id the second waits for what the first has made.
+  std::set<Uuid> being_wrapped_;
+  std::condition_variable was_wrapped_;
   size_t stale_cursor_ = 0;
   uint32_t fork_generation_ = 0;
 };

@@ -229,6 +229,22 @@ TEST_F(DeviceIovs, wrapped_memory_is_a_part_of_the_callers_and_stays_its) {
   EXPECT_TRUE(gpus().release(*span).ok());
 }
 
+TEST_F(DeviceIovs, threads_wrap_the_same_memory_at_once) {
+  const auto span = gpus().allocate(engine::DeviceId(0), kMiB);
+  for (int round = 0; round < 20; ++round) {
+    std::array<hf3fs_iov, 4> iovs{};
+    std::array<int, 4> results{};
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < iovs.size(); ++i) {
+      threads.emplace_back([&, i] { results[i] = wrap(iovs[i], span->data, kMiB); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(results, (std::array<int, 4>{}));
+    for (hf3fs_iov& iov : iovs) hf3fs_iovdestroy(&iov);
+  }
+  EXPECT_TRUE(gpus().release(*span).ok());
+}
+
 TEST_F(DeviceIovs, memory_that_cannot_be_shared_is_wrapped_for_this_process_only) {
   const auto span = gpus().allocate(engine::DeviceId(0), kMiB);
   gpus().shareable = false;

@@ -12,9 +12,10 @@ namespace penstock::route::limits {
 
 using namespace penstock::limits;
 
-// Pieces in progress: a few launches of the gather kernel full, so that the next is collected while
-// one runs.
-inline constexpr uint32_t kPiecesMax = 8192;
+// Pieces in progress of what was found in memory: a few launches of the gather kernel full, so that
+// the next is collected while one runs. Beside them there is one for each slot, so that pieces whose
+// bytes were replaced, and which wait for slots, keep nobody from them.
+inline constexpr uint32_t kPiecesInMemoryMax = 8192;
 
 // Operations that are looked at in a turn and can start nothing, before the others wait for the
 // next turn.

@@ -80,8 +80,8 @@ void Mover::submit(TransferOp& op) {
 void Mover::cancel(TransferOp& op) {
   if (!op.progress.running) return;
   if (op.progress.stop.ok()) op.progress.stop = Code::cancelled;
-  for (const auto& piece : pieces_) {
-    if (piece->op == &op && piece->on_host) source_.cancel(piece->host);
+  for (Piece* piece = on_host_.first(); piece != nullptr; piece = on_host_.next(*piece)) {
+    if (piece->op == &op) source_.cancel(piece->host);
   }
   end_if_done(op);
 }
@@ -120,15 +120,22 @@ void Mover::check_deadlines() {
   }
 }
 
-Mover::Piece* Mover::take_piece() {
-  if (Piece* const piece = free_pieces_.pop_front()) return piece;
-  if (pieces_.size() == limits::kPiecesMax) return nullptr;
-  pieces_.push_back(std::make_unique<Piece>(*this));
-  return pieces_.back().get();
+// Null when there are as many as may be `in_memory`; whoever has a slot gets one.
+Mover::Piece* Mover::take_piece(bool in_memory) {
+  if (in_memory && pieces_in_memory_ == limits::kPiecesInMemoryMax) return nullptr;
+  pieces_in_memory_ += in_memory ? 1 : 0;
+  Piece* piece = free_pieces_.pop_front();
+  if (piece == nullptr) {
+    pieces_.push_back(std::make_unique<Piece>(*this));
+    piece = pieces_.back().get();
+  }
+  piece->in_memory = in_memory;
+  return piece;
 }
 
 void Mover::give_back(Piece& piece) {
   piece.op = nullptr;
+  pieces_in_memory_ -= piece.in_memory ? 1 : 0;
   if (piece.resident.data != nullptr) source_.release(piece.resident);
   piece.resident = {};
   if (piece.slot.data != nullptr) slots_->give_back(piece.slot);
@@ -144,7 +151,10 @@ std::byte* Mover::device_address(const Piece& piece) {
 // waits for a slot those that need none.
 bool Mover::start_pieces() {
   bool worked = start_retries();
-  for (uint32_t blocked = 0; !waiting_.empty() && blocked < limits::kBlockedMax;) {
+  const TransferOp* first_blocked = nullptr;  // since something was started last
+  uint32_t blocked = 0;
+  while (!waiting_.empty() && blocked < limits::kBlockedMax) {
+    if (&waiting_.front() == first_blocked) break;
     TransferOp& op = *waiting_.pop_front();
     op.progress.queued = false;
     const auto wants_more = [&op] {
@@ -159,6 +169,7 @@ bool Mover::start_pieces() {
     }
     worked |= started;
     blocked = started ? 0 : blocked + 1;
+    if (blocked <= 1) first_blocked = started ? nullptr : &op;
   }
   return worked;
 }
@@ -166,7 +177,7 @@ bool Mover::start_pieces() {
 // False when nothing can be started before something else ends.
 bool Mover::start_piece(TransferOp& op) {
   Resident resident;
-  const bool may_use = !op.write && op.only != Route::device_slots;
+  const bool may_use = !op.write && op.only != Route::device_slots && !op.progress.only_slots;
   const uint64_t left = op.memory.length - op.progress.next;
   const uint64_t wanted = std::min(left, limits::kEngineCopyBytesMax);
   if (may_use && source_.find(op.file, op.offset + op.progress.next, wanted, &resident)) {
@@ -180,6 +191,8 @@ bool Mover::start_piece(TransferOp& op) {
   }
   const uint64_t started = start_slot(op, op.progress.next, left);
   op.progress.next += started;
+  // Whoever asked again and again would seem to read again and again.
+  op.progress.only_slots = started == 0;
   return started > 0;
 }
 
@@ -194,7 +207,7 @@ bool Mover::start_resident(TransferOp& op, const Resident& resident) {
   const bool forced_engine = op.only == resident.route || op.without_kernels;
   const bool engine = forced_engine || ((length >= least || few) && op.only == Route::none);
   const bool refused = !engine && op.only != Route::none && op.only != Route::device_gather;
-  Piece* const piece = refused ? nullptr : take_piece();
+  Piece* const piece = refused ? nullptr : take_piece(true);
   if (piece == nullptr) {
     source_.release(resident);
     if (refused) op.progress.stop = Code::not_supported;
@@ -223,11 +236,7 @@ uint64_t Mover::start_slot(TransferOp& op, uint64_t at, uint64_t length) {
   const uint64_t end = std::min(begin + length, window_end);
   const engine::MemoryRef slot = slots_->take(round_up(end) - round_down(begin));
   if (slot.data == nullptr) return 0;
-  Piece* const piece = take_piece();
-  if (piece == nullptr) {
-    slots_->give_back(slot);
-    return 0;
-  }
+  Piece* const piece = take_piece(false);
   piece->op = &op;
   piece->begin = at;
   piece->length = end - begin;
@@ -275,13 +284,13 @@ void Mover::submit_host(Piece& piece) {
     done.mover.host_done(done);
   };
   piece.host.checksums = nullptr;
-  piece.on_host = true;
+  on_host_.push_back(piece);
   piece.began = loop_.now();
   source_.submit(piece.host);
 }
 
 void Mover::host_done(Piece& piece) {
-  piece.on_host = false;
+  static_cast<ListNode&>(piece).unlink();
   host_steps_.add();
   host_nanoseconds_.add(static_cast<uint64_t>((loop_.now() - piece.began).count()));
   const HostIo& io = piece.host;

@@ -18,7 +18,7 @@ struct Mover::Piece : ListNode {
   uint64_t length = 0;
   Resident resident;           // data null: through a slot
   engine::MemoryRef slot;      // data null: none
-  bool on_host = false;        // a host read or write is in progress
+  bool in_memory = false;      // began with what was found there
   bool host_verifies = false;  // the source, not we: there is doubt about what it has
   uint32_t crc32c = 0;         // of transfers without kernels
   engine::Time began{};        // the step that is in progress

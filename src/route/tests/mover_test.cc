@@ -345,6 +345,54 @@ TEST_F(MoverTest, small_reads_overtake_a_large_one_that_waits_for_slots) {
   EXPECT_GT(done_before, 0);
 }
 
+TEST_F(MoverTest, more_pieces_than_there_may_be_come_by_slots_when_all_were_replaced) {
+  keep_all();
+  devices_.faults.delay_min = devices_.faults.delay_max = std::chrono::milliseconds(1);
+  std::deque<TransferOp> all(9000);
+  uint64_t to = 0;
+  for (TransferOp& op : all) {
+    op.file = 1;
+    op.offset = to;
+    op.memory = at(to, 64);
+    to += 64;
+    start(op);
+  }
+  world_.run_for(std::chrono::microseconds(500));
+  source_.drop_all();
+  finish();
+  for (const TransferOp& op : all) EXPECT_TRUE(op.status.ok());
+}
+
+TEST_F(MoverTest, operation_that_waits_for_a_slot_asks_once_what_is_in_memory) {
+  TransferOp large;
+  large.file = 1;
+  large.memory = at(0, kFileBytes);
+  start(large);
+  finish();
+  EXPECT_TRUE(large.status.ok());
+  // Once for each of its pieces, as long as slots.
+  EXPECT_EQ(source_.asked_count, kFileBytes / kMiB + 1);
+}
+
+TEST_F(MoverTest, cancelling_one_of_many_leaves_the_others_alone) {
+  source_.faults.delay_min = source_.faults.delay_max = std::chrono::milliseconds(1);
+  std::deque<TransferOp> all(100);
+  uint64_t to = 0;
+  for (TransferOp& op : all) {
+    op.file = 1;
+    op.offset = to;
+    op.memory = at(to, 4096);
+    to += 4096;
+    start(op);
+  }
+  world_.run_for(std::chrono::microseconds(100));
+  for (size_t i = 0; i < all.size(); i += 2) mover_->cancel(all[i]);
+  finish();
+  for (size_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(all[i].status, i % 2 == 0 ? Status(Code::cancelled) : Status());
+  }
+}
+
 // Whatever happens to the cache, the source and the order of things, each operation brings exactly
 // the file's bytes, or says why not.
 class MoverSimulation : public MoverTest, public testing::WithParamInterface<uint64_t> {

@@ -74,6 +74,9 @@ class SimSource final : public HostSource {
     }
     std::memset(&cache_[slot * kExtent], 0xee, kExtent);
   }
+  void drop_all() {
+    for (size_t slot = 0; slot < versions_.size(); ++slot) drop(slot);
+  }
   // One bit of a cached byte is wrong from now on.
   bool spoil(uint32_t id, uint64_t offset) {
     const auto found = where_.find({id, offset / kExtent});
@@ -95,6 +98,7 @@ class SimSource final : public HostSource {
   }
 
   bool find(uint32_t id, uint64_t offset, uint64_t, Resident* resident) override {
+    ++asked_count;
     const auto found = where_.find({id, offset / kExtent});
     if (found == where_.end() || offset >= files_[id].size()) return false;
     const size_t slot = found->second;
@@ -155,6 +159,7 @@ class SimSource final : public HostSource {
   bool tells_checksums = true;
   std::map<uint64_t, uint32_t> wrong_bits;
   uint64_t submitted = 0;
+  uint64_t asked_count = 0;
   uint64_t found_count = 0;
   int64_t held = 0;
 

@@ -42,6 +42,7 @@ struct TransferOp : engine::Op {
     uint64_t next = 0;      // bytes that pieces were made of
     uint64_t good_end = 0;  // bytes before the first that failed, or that the file does not have
     uint32_t pieces = 0;    // in progress
+    bool only_slots = false;  // nothing in memory was found at `next`: it waits for a slot
     Status first_error;     // of the piece at good_end
     Status stop;            // not ok: no further pieces, and the end
     bool queued = false;
@@ -120,7 +121,7 @@ class Mover final : public engine::Poller {
   static void lower_end(TransferOp& op, uint64_t end, Status status);
   void end_if_done(TransferOp& op);
   void check_deadlines();
-  Piece* take_piece();
+  Piece* take_piece(bool in_memory);
   void give_back(Piece& piece);
   static std::byte* device_address(const Piece& piece);
 
@@ -132,6 +133,8 @@ class Mover final : public engine::Poller {
   std::unique_ptr<Slots> slots_;
   std::vector<std::unique_ptr<Piece>> pieces_;
   IntrusiveList<Piece> free_pieces_;
+  uint32_t pieces_in_memory_ = 0;  // in progress, of what was found there
+  IntrusiveList<Piece> on_host_;   // a host read or write of theirs is in progress
   IntrusiveList<Piece> retries_;       // whose bytes must come through slots after all
   IntrusiveList<TransferOp> waiting_;  // of which not all pieces have been made; in turns
   std::vector<TransferOp*> timed_;     // with a deadline

@@ -3,6 +3,7 @@
 #include "limits.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace penstock::route {
 
@@ -58,16 +59,25 @@ Gatherer::~Gatherer() {
 
 void Gatherer::submit(GatherOp& op) {
   op.progress = {};
+  op.progress.running = true;
   op.transferred = 0;
   op.route = Route::none;
   for (ListEntry& entry : op.entries) entry.done = 0;
   ++operations_;
+  deadlines_.add(op);
   waiting_.push_back(op);
 }
 
 void Gatherer::cancel(GatherOp& op) {
-  if (op.progress.error.ok()) op.progress.error = Code::cancelled;
+  if (op.progress.running) stop(op, Code::cancelled);
+}
+
+// What copies are under way ends by itself; nothing else of the list is waited for.
+void Gatherer::stop(GatherOp& op, Status why) {
+  if (std::exchange(op.progress.stopped, true)) return;
+  if (op.progress.error.ok()) op.progress.error = why;
   op.progress.next = op.entries.size();
+  if (static_cast<ListNode&>(op).linked()) static_cast<ListNode&>(op).unlink();
   for (const auto& single : singles_) {
     if (single->op == &op) mover_.cancel(*single);
   }
@@ -75,10 +85,11 @@ void Gatherer::cancel(GatherOp& op) {
   for (Batch* batch = again_.first(); batch != nullptr; batch = again_.next(*batch)) {
     if (batch->op == &op) batch->entries.clear();
   }
+  end_if_done(op);
 }
 
 void Gatherer::cancel_all() {
-  for (GatherOp* op = waiting_.first(); op != nullptr; op = waiting_.next(*op)) cancel(*op);
+  while (!waiting_.empty()) cancel(waiting_.front());
   for (const auto& single : singles_) {
     if (single->op != nullptr) cancel(*single->op);
   }
@@ -88,6 +99,22 @@ void Gatherer::cancel_all() {
 }
 
 bool Gatherer::poll() {
+  if (operations_ == 0) return false;
+  deadlines_.check(loop_.now(), [&](GatherOp& op) { stop(op, Code::timed_out); });
+  const bool worked = start_again();
+  // One batch a turn: the device gets it before the next is collected.
+  if (waiting_.empty() || !start(waiting_.front())) return worked;
+  GatherOp& op = *waiting_.pop_front();
+  if (op.progress.next < op.entries.size()) {
+    waiting_.push_back(op);
+  } else {
+    end_if_done(op);
+  }
+  return true;
+}
+
+// Entries that must go one by one.
+bool Gatherer::start_again() {
   bool worked = false;
   while (!again_.empty()) {
     Batch& batch = again_.front();
@@ -100,16 +127,9 @@ bool Gatherer::poll() {
     free_batches_.push_front(batch);
     --batch.op->progress.in_flight;
     end_if_done(*batch.op);
+    worked = true;
   }
-  // One batch a turn: the device gets it before the next is collected.
-  if (waiting_.empty() || !start(waiting_.front())) return worked;
-  GatherOp& op = *waiting_.pop_front();
-  if (op.progress.next < op.entries.size()) {
-    waiting_.push_back(op);
-  } else {
-    end_if_done(op);
-  }
-  return true;
+  return worked;
 }
 
 // One batch of the operation; false when there is no room for anything.
@@ -252,7 +272,7 @@ void Gatherer::batch_done(Batch& batch) {
       batch.entries[left++].index = entry.index;
     }
   }
-  batch.entries.resize(op.progress.error == Code::cancelled ? 0 : left);
+  batch.entries.resize(op.progress.stopped ? 0 : left);
   if (!batch.entries.empty()) {
     again_.push_back(batch);
     return;
@@ -266,6 +286,8 @@ void Gatherer::end_if_done(GatherOp& op) {
   if (op.progress.in_flight > 0 || op.progress.next < op.entries.size()) return;
   if (static_cast<ListNode&>(op).linked()) return;
   --operations_;
+  deadlines_.remove(op);
+  op.progress.running = false;
   loop_.complete(op, op.progress.error);
 }
 

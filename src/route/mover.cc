@@ -68,18 +68,17 @@ void Mover::submit(TransferOp& op) {
   op.crc32c = 0;
   op.sums.clear();
   ++operations_;
-  if (op.deadline != engine::kNever) {
-    op.progress.timed_index = timed_.size();
-    timed_.push_back(&op);
-    next_deadline_ = std::min(next_deadline_, op.deadline);
-  }
+  deadlines_.add(op);
   op.progress.queued = true;
   waiting_.push_back(op);
 }
 
 void Mover::cancel(TransferOp& op) {
-  if (!op.progress.running) return;
-  if (op.progress.stop.ok()) op.progress.stop = Code::cancelled;
+  if (op.progress.running) stop(op, Code::cancelled);
+}
+
+void Mover::stop(TransferOp& op, Status why) {
+  if (op.progress.stop.ok()) op.progress.stop = why;
   for (Piece* piece = on_host_.first(); piece != nullptr; piece = on_host_.next(*piece)) {
     if (piece->op == &op) source_.cancel(piece->host);
   }
@@ -99,25 +98,14 @@ void Mover::cancel_all() {
 
 bool Mover::poll() {
   if (operations_ == 0 && !lanes_->busy()) return false;
-  if (loop_.now() >= next_deadline_) check_deadlines();
+  deadlines_.check(loop_.now(), [&](TransferOp& op) {
+    if (op.progress.stop.ok()) stop(op, Code::timed_out);
+  });
   bool worked = lanes_->poll();
   worked |= start_pieces();
   // What was just started goes out in this turn.
   worked |= lanes_->poll();
   return worked;
-}
-
-void Mover::check_deadlines() {
-  next_deadline_ = engine::kNever;
-  // A copy: an operation that ends leaves the list.
-  for (TransferOp* const op : std::vector<TransferOp*>(timed_)) {
-    if (op->deadline > loop_.now()) {
-      next_deadline_ = std::min(next_deadline_, op->deadline);
-    } else if (op->progress.stop.ok()) {
-      op->progress.stop = Code::timed_out;
-      cancel(*op);
-    }
-  }
 }
 
 // Null when there are as many as may be `in_memory`; whoever has a slot gets one.
@@ -405,11 +393,7 @@ void Mover::end_if_done(TransferOp& op) {
     static_cast<ListNode&>(op).unlink();
     op.progress.queued = false;
   }
-  if (op.deadline != engine::kNever) {
-    timed_.back()->progress.timed_index = op.progress.timed_index;
-    timed_[op.progress.timed_index] = timed_.back();
-    timed_.pop_back();
-  }
+  deadlines_.remove(op);
   --operations_;
   op.progress.running = false;
   Status status = op.progress.first_error;

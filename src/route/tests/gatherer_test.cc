@@ -166,6 +166,48 @@ TEST_P(GathererTest, cancelling_all_ends_lists_without_reading_the_rest) {
   EXPECT_EQ(source_.submitted, before);
 }
 
+TEST_P(GathererTest, cancelled_list_ends_behind_one_that_goes_on) {
+  source_.faults.delay_min = source_.faults.delay_max = std::chrono::milliseconds(2);
+  std::deque<List> lists(2);
+  for (List& list : lists) {
+    fill(list, 1000, 4000);
+    start(list);
+  }
+  world_.run_for(std::chrono::microseconds(100));
+  gatherer_.cancel(lists[1].op);
+  world_.run_for(std::chrono::microseconds(10));
+  EXPECT_TRUE(lists[1].ended);
+  EXPECT_EQ(lists[1].op.status, Code::cancelled);
+  EXPECT_FALSE(lists[0].ended);
+  // Once more, of one that has ended.
+  gatherer_.cancel(lists[1].op);
+  finish();
+  EXPECT_TRUE(lists[0].op.status.ok());
+  expect_entries(lists[0]);
+}
+
+TEST_P(GathererTest, deadline_ends_a_list_whatever_it_waits_for) {
+  keep(world_.random().below(2) * 1000);
+  source_.faults.delay_min = source_.faults.delay_max = std::chrono::milliseconds(20);
+  devices_.faults.delay_min = devices_.faults.delay_max = std::chrono::milliseconds(1);
+  std::deque<List> lists(3);
+  for (List& list : lists) {
+    for (uint64_t i = 0; i < 3'000; ++i) list.entries.push_back({i % 2048 * 4096, 0, 4096, 0});
+    list.op.deadline = loop_.now() + std::chrono::microseconds(200);
+    start(list);
+  }
+  EXPECT_EQ(gatherer_.next_deadline(), lists[0].op.deadline);
+  const engine::Time began = loop_.now();
+  finish();
+  // What is under way ends before.
+  EXPECT_LT(loop_.now() - began, std::chrono::milliseconds(5));
+  for (const List& list : lists) {
+    EXPECT_TRUE(list.ended);
+    EXPECT_EQ(list.op.status, Code::timed_out);
+  }
+  EXPECT_EQ(gatherer_.next_deadline(), engine::kNever);
+}
+
 TEST_P(GathererTest, lost_device_ends_the_list) {
   keep(1000);
   List list;

@@ -2,6 +2,7 @@
 // pipelines.
 #pragma once
 
+#include "penstock/route/deadlines.h"
 #include "penstock/route/gatherer.h"
 #include "penstock/route/host_source.h"
 #include "penstock/route/local_source.h"

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "penstock/engine.h"
+#include "penstock/route/deadlines.h"
 #include "penstock/route/host_source.h"
 #include "penstock/route/mover.h"
 
@@ -22,7 +23,8 @@ static_assert(sizeof(ListEntry) == 24);
 
 inline constexpr uint32_t kListEntryBytesMax = 1024 * 1024;
 
-// Ends as a TransferOp does, with the first error that was met; entries whose `done` is their
+// Ends as a TransferOp does, with the first error that was met, or with cancelled or timed_out as
+// soon as nothing of it is under way; entries whose `done` is their
 // length, or ends at the end of the file, are good all the same.
 struct GatherOp : engine::Op {
   uint32_t file = 0;
@@ -38,6 +40,9 @@ struct GatherOp : engine::Op {
     size_t next = 0;         // entries that were started
     uint32_t in_flight = 0;  // batches and single transfers
     Status error;
+    bool stopped = false;  // to end early: `error` says why
+    bool running = false;
+    size_t timed_index = 0;
   } progress;
 };
 
@@ -52,17 +57,22 @@ class Gatherer final : public engine::Poller {
   ~Gatherer() override;
 
   void submit(GatherOp& op);
-  // Ends it early, with cancelled, without starting more entries.
+  // Ends it early, with cancelled, without starting more entries. One that has ended stays as it
+  // is.
   void cancel(GatherOp& op);
   void cancel_all();
   bool poll() override;
   bool idle() const { return operations_ == 0; }
+  // As Mover has it.
+  engine::Time next_deadline() const { return deadlines_.next(); }
 
  private:
   struct Taken;
   struct Batch;
   struct Single;
 
+  void stop(GatherOp& op, Status why);
+  bool start_again();
   bool start(GatherOp& op);
   bool fill(GatherOp& op, Batch& batch);
   static void add(Batch& batch, const Taken& found, bool verify);
@@ -82,6 +92,7 @@ class Gatherer final : public engine::Poller {
   IntrusiveList<Single> free_singles_;
   IntrusiveList<Batch> again_;  // whose entries go one by one
   IntrusiveList<GatherOp> waiting_;
+  Deadlines<GatherOp> deadlines_;
   uint64_t operations_ = 0;
 };
 

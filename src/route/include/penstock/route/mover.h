@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "penstock/engine.h"
+#include "penstock/route/deadlines.h"
 #include "penstock/route/host_source.h"
 
 namespace penstock::route {
@@ -39,12 +40,12 @@ struct TransferOp : engine::Op {
 
   // The mover's.
   struct {
-    uint64_t next = 0;      // bytes that pieces were made of
-    uint64_t good_end = 0;  // bytes before the first that failed, or that the file does not have
-    uint32_t pieces = 0;    // in progress
+    uint64_t next = 0;        // bytes that pieces were made of
+    uint64_t good_end = 0;    // bytes before the first that failed, or that the file does not have
+    uint32_t pieces = 0;      // in progress
     bool only_slots = false;  // nothing in memory was found at `next`: it waits for a slot
-    Status first_error;     // of the piece at good_end
-    Status stop;            // not ok: no further pieces, and the end
+    Status first_error;       // of the piece at good_end
+    Status stop;              // not ok: no further pieces, and the end
     bool queued = false;
     bool running = false;
     size_t timed_index = 0;
@@ -87,6 +88,8 @@ class Mover final : public engine::Poller {
   bool copies_in_flight() const { return lanes_->busy(); }
   engine::Time next_look() const { return lanes_->next_look(); }
   engine::Time latest_look() const { return lanes_->latest_look(); }
+  // An operation is to be ended: poll() by then.
+  engine::Time next_deadline() const { return deadlines_.next(); }
   bool idle() const { return operations_ == 0; }
   void set_costs(engine::DeviceId device, const engine::CopyCosts& costs);
   // For copies of others, which share launches with this one's; polled here.
@@ -96,6 +99,7 @@ class Mover final : public engine::Poller {
   struct Piece;
   class Slots;
 
+  void stop(TransferOp& op, Status why);
   bool start_pieces();
   bool start_piece(TransferOp& op);
   bool start_resident(TransferOp& op, const Resident& resident);
@@ -120,7 +124,6 @@ class Mover final : public engine::Poller {
   void piece_done(Piece& piece, Status status, uint64_t good, engine::Route route);
   static void lower_end(TransferOp& op, uint64_t end, Status status);
   void end_if_done(TransferOp& op);
-  void check_deadlines();
   Piece* take_piece(bool in_memory);
   void give_back(Piece& piece);
   static std::byte* device_address(const Piece& piece);
@@ -133,12 +136,11 @@ class Mover final : public engine::Poller {
   std::unique_ptr<Slots> slots_;
   std::vector<std::unique_ptr<Piece>> pieces_;
   IntrusiveList<Piece> free_pieces_;
-  uint32_t pieces_in_memory_ = 0;  // in progress, of what was found there
-  IntrusiveList<Piece> on_host_;   // a host read or write of theirs is in progress
+  uint32_t pieces_in_memory_ = 0;      // in progress, of what was found there
+  IntrusiveList<Piece> on_host_;       // a host read or write of theirs is in progress
   IntrusiveList<Piece> retries_;       // whose bytes must come through slots after all
   IntrusiveList<TransferOp> waiting_;  // of which not all pieces have been made; in turns
-  std::vector<TransferOp*> timed_;     // with a deadline
-  engine::Time next_deadline_ = engine::kNever;
+  Deadlines<TransferOp> deadlines_;
   uint64_t operations_ = 0;
   // Times of steps, and what they moved: where a transfer spends its time.
   metrics::Counter host_steps_{"route.host.steps"};

@@ -1,9 +1,5 @@
 #include "io_threads.h"
 
-#include <csignal>
-#include <pthread.h>
-#include <system_error>
-
 namespace penstock::route {
 
 IoThreads::IoThreads(uint32_t count_max, std::function<void(HostIo&)> body)
@@ -21,31 +17,29 @@ IoThreads::~IoThreads() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void IoThreads::submit(HostIo& io) {
+Status IoThreads::submit(HostIo& io) {
   {
     const std::lock_guard lock(mutex_);
+    if (waiting_count_ >= idle_ && threads_.size() < count_max_) TRY(add_thread());
     io.internal = this;
     waiting_.push_back(io);
     ++waiting_count_;
-    if (waiting_count_ > idle_ && threads_.size() < count_max_) start_thread();
   }
   work_.notify_one();
+  return Code::ok;
 }
 
 // With the lock held. A process that may have no thread more goes on with those that it has; one
 // there must be.
-void IoThreads::start_thread() {
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    threads_.emplace_back([this] { loop(); });
-  } catch (const std::system_error& error) {
-    if (threads_.empty()) log::error("start a thread for reads and writes: {}", error.what());
-    ASSERT(!threads_.empty());
+Status IoThreads::add_thread() {
+  Outcome<std::thread> started = start_thread("a thread for reads and writes", [this] { loop(); });
+  if (started) {
+    threads_.push_back(std::move(*started));
+  } else if (threads_.empty()) {
+    log::error("{}", started.error().message);
+    return started.error().status;
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return Code::ok;
 }
 
 bool IoThreads::withdraw(HostIo& io) {

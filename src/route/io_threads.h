@@ -20,13 +20,13 @@ class IoThreads {
   // Nothing is in progress.
   ~IoThreads();
 
-  // One thread at a time.
-  void submit(HostIo& io);
+  // One thread at a time. After an error there is no thread for it, and it is not in progress.
+  Status submit(HostIo& io);
   // True if the operation had not begun: it will not.
   bool withdraw(HostIo& io);
 
  private:
-  void start_thread();
+  Status add_thread();
   void loop();
 
   const uint32_t count_max_;

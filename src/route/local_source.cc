@@ -82,7 +82,8 @@ void LocalSource::submit(HostIo& io) {
   // Copying a little costs less than waking a thread for it.
   const bool is_small = !io.write && io.memory.length <= limits::kReadNowBytesMax;
   if (is_small && at(io.file).read_now(io)) return loop_.complete(io, Code::ok);
-  threads_->submit(io);
+  const Status status = threads_->submit(io);
+  if (!status.ok()) loop_.complete(io, status);
 }
 
 void LocalSource::cancel(HostIo& io) {

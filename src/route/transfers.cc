@@ -27,7 +27,8 @@ Outcome<std::unique_ptr<Transfers>> Transfers::start(engine::DeviceMemory& devic
   made->loop_.add(*made->gatherer_);
   made->loop_.add(*made->mover_);
   made->loop_.add(*made);
-  made->thread_ = std::thread([&self = *made] { self.loop(); });
+  TRY_ASSIGN(made->thread_,
+             start_thread("the thread of transfers", [&self = *made] { self.loop(); }));
   return made;
 }
 

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <fcntl.h>
-#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -192,6 +190,10 @@ void Windows::forget(uint32_t id) {
   for (auto& [index, window] : state.windows) {
     ASSERT(window->holds == 0);
     window->file = nullptr;
+  if (!has_thread()) {
+    window.not_before = loop_.now() + limits::kWindowRetry;
+    return false;
+  }
     if (window->state == Window::State::seen) continue;
     Window& kept = *window;
     dropped_.push_back(std::move(window));
@@ -218,11 +220,9 @@ bool Windows::poll() {
 
 void Windows::take_result(Window& window) {
   if (window.state == Window::State::unpinning || window.file == nullptr) {
-    bytes_ -= limits::kWindowBytes;
     const bool is_pinned = window.state == Window::State::pinning && window.status.ok();
     if (is_pinned) {
       // It was forgotten meanwhile.
-      bytes_ += limits::kWindowBytes;
       window.state = Window::State::unpinning;
       return give_job(window);
     }
@@ -240,22 +240,26 @@ void Windows::take_result(Window& window) {
   window.state = Window::State::seen;
   window.not_before = loop_.now() + limits::kWindowRetry;
   // Busy: too early, or not all of it is in memory.
-  if (window.status != Code::busy && ++failures_ == limits::kPinFailuresMax) {
-    log::warning("pages of local files cannot be pinned: {}; they are copied from now on",
-                 window.status.name());
+  if (window.status != Code::busy) note_failure(window.status);
+}
+
+void Windows::note_failure(Status status) {
+  if (++failures_ != limits::kPinFailuresMax) return;
+  log::warning("pages of local files cannot be pinned: {}; they are copied from now on",
+               status.name());
+}
+
+bool Windows::has_thread() {
+  if (thread_.joinable()) return true;
+  Outcome<std::thread> started = start_thread("the thread that pins pages", [this] { loop(); });
+  if (!started) {
+    note_failure(started.error().status);
+    return false;
   }
 }
 
 void Windows::give_job(Window& window) {
   const std::lock_guard lock(mutex_);
-  if (!thread_.joinable()) {
-    sigset_t all;
-    sigset_t before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    thread_ = std::thread([this] { loop(); });
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  }
   jobs_.push_back(&window);
   work_.notify_one();
 }
@@ -270,6 +274,7 @@ void Windows::loop() {
     Window* const window = jobs_.front();
     jobs_.pop_front();
     lock.unlock();
+    bytes_ -= limits::kWindowBytes;
     work(*window);
     lock.lock();
     results_.push_back(window);
@@ -288,14 +293,19 @@ void Windows::unpin(Window& window) {
   devices_.unpin(window.memory);
   ::munmap(window.memory.data(), window.memory.size());
   window.memory = {};
+  thread_ = std::move(*started);
+  return true;
 }
 
+// Whatever is pinned was so by the thread: only the first to be pinned may find none.
 // busy: another time, perhaps.
+  ASSERT(thread_.joinable());
 Status Windows::pin(Window& window) {
   window.version = FileVersion::of(window.fd.get());
   const FileVersion& version = window.version;
   if (!version.known || version.size <= window.begin()) return Code::busy;
   // The clock of files is coarse: a change that follows within a tick might not be seen.
+// want() has seen to the thread, and what is to be unpinned was pinned by it.
   if (!version.is_older_than(limits::kFileClockTick)) return Code::busy;
   const uint64_t bytes =
       align_up(std::min(version.size - window.begin(), limits::kWindowBytes), kBlockBytes);

@@ -57,8 +57,10 @@ class Windows {
   bool make_room();
   void drop(Window& window);
   void unpin_if_unused(Window& window);
+  bool has_thread();
   void give_job(Window& window);
   void take_result(Window& window);
+  void note_failure(Status status);
 
   // In the thread.
   void loop();

@@ -1,8 +1,10 @@
 #include "penstock/base.h"
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <string_view>
 #include <vector>
 
@@ -109,6 +111,30 @@ TEST(Metrics, counters_of_one_name_are_added) {
     if (sample.name == "base_test.count") sum = sample.value;
   }
   EXPECT_EQ(sum, 5u);
+}
+
+TEST(Thread, takes_no_signals_and_leaves_those_of_its_starter) {
+  sigset_t in_thread;
+  Outcome<std::thread> thread =
+      start_thread("a thread", [&] { ::pthread_sigmask(SIG_SETMASK, nullptr, &in_thread); });
+  ASSERT_TRUE(thread.has_value());
+  thread->join();
+  sigset_t here;
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &here);
+  EXPECT_EQ(sigismember(&in_thread, SIGTERM), 1);
+  EXPECT_EQ(sigismember(&here, SIGTERM), 0);
+}
+
+TEST(Thread, that_cannot_be_started_is_an_error) {
+  pthread_attr_t before;
+  ASSERT_EQ(::pthread_getattr_default_np(&before), 0);
+  pthread_attr_t too_much = before;
+  ASSERT_EQ(::pthread_attr_setstacksize(&too_much, size_t{1} << 46), 0);
+  ASSERT_EQ(::pthread_setattr_default_np(&too_much), 0);
+  const Outcome<std::thread> thread = start_thread("a thread", [] {});
+  ASSERT_EQ(::pthread_setattr_default_np(&before), 0);
+  ASSERT_FALSE(thread.has_value());
+  EXPECT_EQ(thread.error().status, Code::busy);
 }
 
 }  // namespace

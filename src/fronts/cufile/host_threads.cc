@@ -2,27 +2,7 @@
 
 #include "limits.h"
 
-#include <csignal>
-#include <exception>
-#include <pthread.h>
-
 namespace penstock::cufile {
-
-bool start_thread(std::thread* thread, std::function<void()> body) {
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  bool started = true;
-  try {
-    *thread = std::thread(std::move(body));
-  } catch (const std::exception& error) {
-    log::error("cufile: no thread can be started: {}", error.what());
-    started = false;
-  }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return started;
-}
 
 HostThreads::HostThreads(std::function<void(Operation&)> body) : body_(std::move(body)) {
   threads_.reserve(limits::kHostThreads);
@@ -39,22 +19,30 @@ HostThreads::~HostThreads() {
 }
 
 void HostThreads::submit(Operation& operation) {
-  if (hand_over(operation)) return;
-  operation.status = Code::no_memory;
+  {
+    const std::lock_guard lock(mutex_);
+    operation.status = add_thread();
+    if (operation.status.ok()) {
+      operation.waiting = true;
+      waiting_.push_back(operation);
+      work_.notify_one();
+      return;
+    }
+  }
   operation.ended(operation);
 }
 
-bool HostThreads::hand_over(Operation& operation) {
-  const std::lock_guard lock(mutex_);
-  if (threads_.size() < limits::kHostThreads) {
-    std::thread thread;
-    if (start_thread(&thread, [this] { loop(); })) threads_.push_back(std::move(thread));
+// With the lock held. As many as there are will do, if there is one.
+Status HostThreads::add_thread() {
+  if (threads_.size() == limits::kHostThreads) return Code::ok;
+  Outcome<std::thread> started = start_thread("a thread for host memory", [this] { loop(); });
+  if (started) {
+    threads_.push_back(std::move(*started));
+  } else if (threads_.empty()) {
+    log::error("libcufile: {}", started.error().message);
+    return started.error().status;
   }
-  if (threads_.empty()) return false;
-  operation.waiting = true;
-  waiting_.push_back(operation);
-  work_.notify_one();
-  return true;
+  return Code::ok;
 }
 
 void HostThreads::cancel(Operation& operation) {

@@ -11,9 +11,6 @@
 
 namespace penstock::cufile {
 
-// Starts a thread that takes no signals. False when there is none to be had.
-bool start_thread(std::thread* thread, std::function<void()> body);
-
 // First come, first served. Threads start with the first operation, and take no signals.
 class HostThreads {
  public:
@@ -22,14 +19,13 @@ class HostThreads {
   // Nothing is in progress.
   ~HostThreads();
 
-  // Ends with no_memory at once if no thread can be made for it.
+  // Where no thread can be started, it ends at once.
   void submit(Operation& operation);
   // One that has not begun ends with cancelled.
   void cancel(Operation& operation);
 
  private:
-  // False when there is no thread at all.
-  bool hand_over(Operation& operation);
+  Status add_thread();
   void loop();
 
   const std::function<void(Operation&)> body_;

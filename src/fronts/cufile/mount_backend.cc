@@ -256,10 +256,18 @@ void MountBackend::run(Operation& operation) {
   finish(operation);
 }
 
+// The lane for what nobody waits for, and the thread that takes its ends.
 Status MountBackend::start_waiting() {
-  if (thread_.joinable()) return Code::ok;
   if (lane_ == nullptr && penstock_lane_claim(ring_, &lane_) != 0) return Code::peer_gone;
-  return start_thread(&thread_, [this] { wait_for_ends(); }) ? Code::ok : Code::no_memory;
+  if (thread_.joinable()) return Code::ok;
+  Outcome<std::thread> started =
+      start_thread("the thread for what is submitted", [this] { wait_for_ends(); });
+  if (!started) {
+    log::error("libcufile: {}", started.error().message);
+    return started.error().status;
+  }
+  thread_ = std::move(*started);
+  return Code::ok;
 }
 
 void MountBackend::submit(std::span<Operation* const> operations) {

@@ -46,8 +46,8 @@ Outcome<std::unique_ptr<StreamOperations::Pending>> StreamOperations::take(
   std::unique_ptr<Pending> pending;
   {
     const std::lock_guard lock(mutex_);
-    if (!thread_.joinable() && !start_thread(&thread_, [this] { loop(); })) {
-      return Failure{Code::busy, "there is no thread for operations in streams"};
+    if (!thread_.joinable()) {
+      TRY_ASSIGN(thread_, start_thread("the thread for streams", [this] { loop(); }));
     }
     if (!idle_.empty()) {
       pending = std::move(idle_.back());

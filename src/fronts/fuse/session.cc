@@ -111,8 +111,6 @@ Session::~Session() {
 }
 
 Status Session::start(uint32_t threads) {
-  sigset_t all, before;
-  sigfillset(&all);
   for (uint32_t i = 0; i < threads; i++) {
     auto worker = std::make_unique<Worker>();
     const int own = fuse_session_fd(session_);
@@ -133,13 +131,16 @@ Status Session::start(uint32_t threads) {
     workers_.push_back(std::move(worker));
   }
   running_.store(threads, std::memory_order_release);
-  // Signals are for the threads of the program that mounts.
-  pthread_sigmask(SIG_BLOCK, &all, &before);
   for (auto& worker : workers_) {
-    worker->thread = std::thread([this, &worker] { work(*worker); });
+    Outcome<std::thread> thread =
+        start_thread("a thread of the mount", [this, &worker] { work(*worker); });
+    if (!thread) {
+      log::error("{}", thread.error().message);
+      return thread.error().status;
+    }
+    worker->thread = std::move(*thread);
     pthread_setname_np(worker->thread.native_handle(), "penstock-mount");
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return {};
 }
 

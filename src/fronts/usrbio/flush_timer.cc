@@ -3,8 +3,6 @@
 #include "penstock.h"
 
 #include <chrono>
-#include <csignal>
-#include <system_error>
 
 #include "penstock/base.h"
 
@@ -28,19 +26,14 @@ FlushTimer::Entry* FlushTimer::earliest() {
 bool FlushTimer::add(Flushable& ring) {
   const std::lock_guard lock(mutex_);
   if (!started_) {
-    // The program's signals are for the program's threads.
-    sigset_t all;
-    sigset_t before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    try {
-      std::thread([this] { run(); }).detach();
-      started_ = true;
-    } catch (const std::system_error&) {
-      log::warning("usrbio: no thread for the time-outs of rings could be started");
+    Outcome<std::thread> thread =
+        start_thread("the thread for the time-outs of rings", [this] { run(); });
+    if (!thread) {
+      log::warning("usrbio: {}", thread.error().message);
+      return false;
     }
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    if (!started_) return false;
+    thread->detach();
+    started_ = true;
   }
   entries_.push_back({&ring, 0});
   return true;

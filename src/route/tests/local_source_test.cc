@@ -1,5 +1,6 @@
 // Files of real file systems into simulated devices, and back.
 #include "local_rig.h"
+#include "no_more_threads.h"
 
 #include <atomic>
 #include <sys/mount.h>
@@ -94,6 +95,16 @@ TEST_P(LocalSourceTest, reads_are_short_at_the_end_of_the_file) {
   EXPECT_TRUE(rig_.read(file, 1ULL << 40, 3 * kMiB).empty());
   EXPECT_TRUE(rig_.status.ok());
   EXPECT_TRUE(rig_.read(make_file("empty", 0), 0, 4096).empty());
+}
+
+TEST_P(LocalSourceTest, operation_without_a_thread_for_it_is_refused) {
+  const uint32_t file = make_file("a", 2 * kMiB);
+  {
+    const NoMoreThreads none;
+    rig_.read(file, 0, kMiB);
+    EXPECT_EQ(rig_.status, Code::busy);
+  }
+  EXPECT_EQ(rig_.read(file, 0, kMiB), content(0, kMiB));
 }
 
 TEST_P(LocalSourceTest, holes_read_as_zeros) {

@@ -1,4 +1,5 @@
 // Transfers in real time, with threads.
+#include "no_more_threads.h"
 #include "sim_source.h"
 
 #include <deque>
@@ -67,6 +68,21 @@ TEST_F(TransfersTest, run_returns_when_the_bytes_are_there) {
 }
 
 TEST_F(TransfersTest, threads_run_and_submit_side_by_side) {
+TEST_F(TransfersTest, start_says_that_there_is_no_thread) {
+  const auto make = [this](engine::Loop& loop) {
+    return std::make_unique<SimSource>(loop, source_random_, devices_);
+  };
+  const MutableBytes slots = SimSource::map(4 * kMiB);
+  {
+    const NoMoreThreads none;
+    const auto started = Transfers::start(devices_, make, {.slots = slots});
+    ASSERT_FALSE(started.has_value());
+    EXPECT_EQ(started.error().status, Code::busy);
+  }
+  EXPECT_TRUE(Transfers::start(devices_, make, {.slots = slots}).has_value());
+  ::munmap(slots.data(), slots.size());
+}
+
   std::vector<std::thread> threads;
   std::atomic<int> good{0};
   for (uint64_t t = 0; t < 6; ++t) {

@@ -1,5 +1,6 @@
 // Pages of local files, pinned for devices to copy from.
 #include "local_rig.h"
+#include "no_more_threads.h"
 
 #include <atomic>
 #include <thread>
@@ -54,6 +55,18 @@ TEST_P(WindowsTest, what_is_read_again_comes_from_pinned_pages) {
   EXPECT_NE(rig_.route, Route::device_slots);
   EXPECT_TRUE(rig_.read(file, kFileBytes, 4096).empty());
   EXPECT_TRUE(rig_.status.ok());
+}
+
+TEST_P(WindowsTest, pages_are_pinned_once_there_is_a_thread_for_it) {
+  const uint32_t file = make_file("a");
+  std::this_thread::sleep_for(std::chrono::milliseconds(40));
+  rig_.read(file, 0, 100'000);
+  {
+    const NoMoreThreads none;
+    EXPECT_EQ(rig_.read(file, 0, 100'000), content(0, 100'000));
+    EXPECT_EQ(rig_.route, Route::device_slots);
+  }
+  EXPECT_TRUE(wait_for_window(file));
 }
 
 TEST_P(WindowsTest, one_pass_over_a_file_pins_nothing) {

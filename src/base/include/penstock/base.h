@@ -13,3 +13,4 @@
 #include "penstock/base/metrics.h"
 #include "penstock/base/result.h"
 #include "penstock/base/status.h"
+#include "penstock/base/thread.h"

@@ -13,8 +13,8 @@ namespace penstock::route::limits {
 using namespace penstock::limits;
 
 // Pieces in progress of what was found in memory: a few launches of the gather kernel full, so that
-// the next is collected while one runs. Beside them there is one for each slot, so that pieces whose
-// bytes were replaced, and which wait for slots, keep nobody from them.
+// the next is collected while one runs. Beside them there is one for each slot, so that pieces
+// whose bytes were replaced, and which wait for slots, keep nobody from them.
 inline constexpr uint32_t kPiecesInMemoryMax = 8192;
 
 // Operations that are looked at in a turn and can start nothing, before the others wait for the
@@ -60,9 +60,20 @@ inline constexpr std::chrono::microseconds kTransferSpin{20};
 // What a sleep takes at least, with the waking: nobody sleeps for a copy that ends sooner, and
 // whoever does gets up so much earlier.
 inline constexpr std::chrono::microseconds kShortSleep{100};
+// A copy that is later than that is behind work of the program's, and may be so for long: its end
+// is looked for in steps of a part of the time that it is late, between these bounds.
+inline constexpr int64_t kLateShare = 4;
+inline constexpr std::chrono::microseconds kLateStepMin{50};
+inline constexpr std::chrono::microseconds kLateStepMax{1000};
 // An end of a copy that others are queued behind may be seen so much later: the device has work,
 // and nobody spins.
 inline constexpr std::chrono::microseconds kLateLook{150};
+
+// So many turns at most somebody drives for others' work before it goes its own way.
+inline constexpr uint32_t kTurnsForOthers = 64;
+// The transfers' own thread lets others wait for the lock no longer than a turn, and gives them so
+// long to wake up and take it.
+inline constexpr std::chrono::microseconds kMakeWay{200};
 
 // So long after a waiting thread drove, the transfers' own thread leaves everything to it: two that
 // drive in turns carry all they touch from cache to cache.

@@ -19,9 +19,13 @@ LocalSource::LocalSource(engine::Loop& loop, engine::DeviceMemory& devices, Loca
 }
 
 LocalSource::~LocalSource() {
+  close();
+  for (const auto& file : files_) delete file.load(std::memory_order_relaxed);
+}
+
+void LocalSource::close() {
   threads_.reset();
   windows_.reset();
-  for (const auto& file : files_) delete file.load(std::memory_order_relaxed);
 }
 
 Outcome<uint32_t> LocalSource::add(int fd) {

@@ -2,6 +2,7 @@
 
 #include "limits.h"
 
+#include <algorithm>
 #include <atomic>
 #include <sys/prctl.h>
 
@@ -37,13 +38,15 @@ Transfers::~Transfers() {
     {
       Turn turn(*this);
       turn.begin();
-      drive();
+      // What was handed over is begun.
+      loop_.poll();
       gatherer_->cancel_all();
       mover_->cancel_all();
       while (!mover_->idle() || !gatherer_->idle() || mover_->copies_in_flight()) {
         if (!loop_.poll()) std::this_thread::yield();
       }
-      drive();
+      while (loop_.poll()) {
+      }
     }
     loop_.stop();
     thread_.join();
@@ -54,6 +57,8 @@ Transfers::~Transfers() {
   }
   gatherer_.reset();
   mover_.reset();
+  // Its threads may still be about to rouse it.
+  if (source_ != nullptr) source_->close();
   source_.reset();
   if (!slots_.empty()) devices_.unpin(slots_);
 }
@@ -67,7 +72,10 @@ bool Transfers::Turn::try_begin() {
 }
 
 void Transfers::Turn::begin() {
+  // Relaxed: whoever sees it late makes way a turn later.
+  transfers_.waiters_.fetch_add(1, std::memory_order_relaxed);
   transfers_.drive_.lock();
+  transfers_.waiters_.fetch_sub(1, std::memory_order_relaxed);
   transfers_.driven_.store(true, std::memory_order_relaxed);
   held_ = true;
 }
@@ -88,12 +96,22 @@ void Transfers::loop() {
 }
 
 // When to get up for the copies under way: some time after the next has ended where others keep
-// the device busy meanwhile, else in time to see its end.
-engine::Time Transfers::rising_time() const {
+// the device busy meanwhile, else in time to see its end. One that is late is polled for a while,
+// and then looked after now and then.
+engine::Time Transfers::rising_time(engine::Time now) const {
   const engine::Time first = mover_->next_look();
   const engine::Duration spare = mover_->latest_look() - first;
-  if (spare < 2 * limits::kShortSleep) return first - limits::kShortSleep;
-  return first + std::min<engine::Duration>(spare / 2, limits::kLateLook);
+  const engine::Time rise = spare < 2 * limits::kShortSleep
+                                ? first - limits::kShortSleep
+                                : first + std::min<engine::Duration>(spare / 2, limits::kLateLook);
+  if (now < std::max(rise, first) + limits::kShortSleep) return rise;
+  return now + std::clamp<engine::Duration>((now - first) / limits::kLateShare,
+                                            limits::kLateStepMin, limits::kLateStepMax);
+}
+
+// When an operation is to be ended that may end by nothing else.
+engine::Time Transfers::next_deadline() const {
+  return std::min(mover_->next_deadline(), gatherer_->next_deadline());
 }
 
 // Whether a waiting thread does all there is to do.
@@ -104,18 +122,36 @@ bool Transfers::stands_by() const {
 }
 
 bool Transfers::prepare_sleep() {
-  return !mover_->copies_in_flight() || rising_time() > loop_.clock().now();
+  if (!mover_->copies_in_flight()) return true;
+  const engine::Time now = loop_.clock().now();
+  return rising_time(now) > now;
+}
+
+// The thread makes way for those who wait for the lock: it may have work without end.
+bool Transfers::poll() {
+  if (!own_turn_.held() || waiters_.load(std::memory_order_relaxed) == 0) return false;
+  own_turn_.end();
+  const engine::Time until = loop_.clock().now() + limits::kMakeWay;
+  while (waiters_.load(std::memory_order_relaxed) > 0 && loop_.clock().now() < until) {
+    std::this_thread::yield();
+  }
+  own_turn_.begin();
+  return false;
 }
 
 // In the loop's own thread, which holds the lock and leaves it to others while it sleeps.
 void Transfers::park(engine::Time deadline) {
-  if (mover_->copies_in_flight()) deadline = std::min(deadline, rising_time());
-  asleep_ = deadline == engine::kNever;
+  const bool copying = mover_->copies_in_flight();
+  if (copying) deadline = std::min(deadline, rising_time(loop_.clock().now()));
+  asleep_ = !copying;
+  const engine::Time gets_up = std::min(deadline, next_deadline());
+  gets_up_ = gets_up;
   own_turn_.end();
-  source_->sleep(deadline);
+  source_->sleep(gets_up);
   while (stands_by()) source_->sleep(loop_.clock().now() + limits::kStandBy);
   own_turn_.begin();
   asleep_ = false;
+  gets_up_ = {};
 }
 
 void Transfers::begin(Transfer& transfer) {
@@ -188,8 +224,7 @@ void Transfers::submit_one(AnyTransfer& transfer) {
   Turn turn(*this);
   if (!turn.try_begin()) return hand_over(transfer);
   begin(transfer);
-  drive();
-  leave();
+  leave(drive());
 }
 
 void Transfers::submit(ListTransfer& transfer) {
@@ -229,9 +264,7 @@ void Transfers::submit(std::span<Transfer* const> transfers) {
       hand_over(*transfer);
     }
   }
-  if (!turn.held()) return;
-  drive();
-  leave();
+  if (turn.held()) leave(drive());
 }
 
 void Transfers::run(engine::CopyOp& copy) {
@@ -243,8 +276,8 @@ void Transfers::run(engine::CopyOp& copy) {
       Turn turn(*this);
       turn.begin();
       if (!begun) mover_->lanes().submit(copy);
-      drive();
-      if (done) return leave();
+      const bool quiet = drive();
+      if (done) return leave(quiet);
     }
     std::this_thread::yield();
   }
@@ -273,7 +306,7 @@ void Transfers::run(Transfer& transfer) {
       drive_until(done);
       note_help();
       // What others have under way goes on without this thread.
-      if (done.load(std::memory_order_relaxed) || !patient) leave();
+      if (done.load(std::memory_order_relaxed) || !patient) leave(drive());
     } else if (!begun) {
       hand_over(transfer);
     }
@@ -288,10 +321,12 @@ void Transfers::run(Transfer& transfer) {
 }
 
 // With the lock held. Each turn may leave work for the next: nothing stays here that only needs a
-// turn.
-void Transfers::drive() {
-  while (loop_.poll()) {
+// turn, but for work without end. False when some is left.
+bool Transfers::drive() {
+  for (uint32_t turn = 0; turn < limits::kTurnsForOthers; ++turn) {
+    if (!loop_.poll()) return true;
   }
+  return false;
 }
 
 // The same for somebody who is not to be kept by the work of others.
@@ -300,11 +335,13 @@ void Transfers::drive_until(const std::atomic<bool>& done) {
   }
 }
 
-// With the lock held, before nobody may drive for a while. Ends of host reads wake the thread, ends
-// of copies do not.
-void Transfers::leave() {
-  if (!asleep_ || !mover_->copies_in_flight()) return;
+// With the lock held, before nobody may drive for a while: what is left is the thread's, if it is
+// not `quiet`. Ends of host reads wake the thread, ends of copies and deadlines do not.
+void Transfers::leave(bool quiet) {
+  const bool unseen = asleep_ && mover_->copies_in_flight();
+  if (quiet && !unseen && next_deadline() >= gets_up_) return;
   asleep_ = false;
+  gets_up_ = {};
   unpark();
 }
 
@@ -312,25 +349,24 @@ void Transfers::cancel(Transfer& transfer) {
   Turn turn(*this);
   turn.begin();
   // It may still be on its way to the mover.
-  drive();
+  loop_.poll();
   mover_->cancel(transfer);
-  drive();
-  leave();
+  leave(drive());
 }
 
 void Transfers::cancel(ListTransfer& transfer) {
   Turn turn(*this);
   turn.begin();
-  drive();
+  loop_.poll();
   gatherer_->cancel(transfer);
-  drive();
-  leave();
+  leave(drive());
 }
 
 void Transfers::help() {
   Turn turn(*this);
   if (!turn.try_begin()) return;
-  drive();
+  // It calls again.
+  (void)drive();
   note_help();
 }
 

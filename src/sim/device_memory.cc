@@ -56,7 +56,7 @@ class SimDeviceMemory::Lanes final : public engine::CopyLanes {
     const std::lock_guard lock(memory_.mutex_);
     const engine::Duration delay =
         given.delay_min + engine::Duration(static_cast<int64_t>(memory_.random_.below(range + 1)));
-    op.progress.due = loop_.clock().now() + delay;
+    op.progress.due = loop_.clock().now() + delay + given.late;
     in_flight_.push_back(&op);
   }
 
@@ -64,7 +64,7 @@ class SimDeviceMemory::Lanes final : public engine::CopyLanes {
   engine::Time next_look() const override {
     engine::Time first = engine::kNever;
     for (const CopyOp* op : in_flight_) first = std::min(first, op->progress.due);
-    return first;
+    return first - memory_.faults.late;
   }
   engine::Time latest_look() const override { return next_look(); }
 

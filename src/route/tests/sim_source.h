@@ -2,6 +2,7 @@
 // is replaced under the reader's feet.
 #pragma once
 
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <sys/mman.h>
@@ -130,9 +131,12 @@ class SimSource final : public HostSource {
     return versions_[slot] + versions_[last] == resident.ticket[1];
   }
 
-  // Nothing here wakes anybody: in real time, look again soon.
-  void sleep(engine::Time) override { std::this_thread::sleep_for(std::chrono::microseconds(30)); }
-  void rouse() override {}
+  // Ends of reads wake nobody: in real time, look again soon.
+  void sleep(engine::Time deadline) override {
+    if (sleeps_until_roused) return parker_.park(deadline);
+    std::this_thread::sleep_for(std::chrono::microseconds(30));
+  }
+  void rouse() override { parker_.unpark(); }
 
   bool poll() override {
     if (faults.replace_permille != 0 && random_.chance(faults.replace_permille, 1000)) {
@@ -154,6 +158,7 @@ class SimSource final : public HostSource {
   }
 
   SimSourceFaults faults;
+  std::atomic<bool> sleeps_until_roused{false};
   // Whether reads leave verifying to the mover when it asks for that. Then bytes at these offsets
   // of every file arrive wrong, so many times; when they are verified here, that is found out.
   bool tells_checksums = true;
@@ -211,6 +216,7 @@ class SimSource final : public HostSource {
   engine::Loop& loop_;
   engine::Random& random_;
   engine::DeviceMemory& devices_;
+  engine::FutexParker parker_{engine::system_clock()};
   MutableBytes cache_;
   std::map<uint32_t, std::vector<std::byte>> files_;
   std::map<std::pair<uint32_t, uint64_t>, size_t> where_;

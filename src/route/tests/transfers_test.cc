@@ -2,6 +2,7 @@
 #include "no_more_threads.h"
 #include "sim_source.h"
 
+#include <ctime>
 #include <deque>
 #include <gtest/gtest.h>
 #include <thread>
@@ -67,7 +68,6 @@ TEST_F(TransfersTest, run_returns_when_the_bytes_are_there) {
   }
 }
 
-TEST_F(TransfersTest, threads_run_and_submit_side_by_side) {
 TEST_F(TransfersTest, start_says_that_there_is_no_thread) {
   const auto make = [this](engine::Loop& loop) {
     return std::make_unique<SimSource>(loop, source_random_, devices_);
@@ -83,6 +83,7 @@ TEST_F(TransfersTest, start_says_that_there_is_no_thread) {
   ::munmap(slots.data(), slots.size());
 }
 
+TEST_F(TransfersTest, threads_run_and_submit_side_by_side) {
   std::vector<std::thread> threads;
   std::atomic<int> good{0};
   for (uint64_t t = 0; t < 6; ++t) {
@@ -128,6 +129,81 @@ TEST_F(TransfersTest, what_nobody_waits_for_ends_all_the_same) {
   }
   for (int now = left; now > 0; now = left) left.wait(now);
   for (const Transfer& one : all) EXPECT_TRUE(is_there(one));
+}
+
+engine::Duration processor_time() {
+  timespec used{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
+}
+
+TEST_F(TransfersTest, copy_that_is_late_leaves_the_lock_and_the_processor_to_others) {
+  devices_.faults.late = std::chrono::milliseconds(300);
+  Transfer transfer;
+  set_up(transfer, 0, 4096, 0);
+  std::atomic<bool> done{false};
+  transfer.owner = &done;
+  transfer.ended = [](Transfer& ended) { ended.owner_as<std::atomic<bool>>() = true; };
+  transfers_->post(transfer);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const engine::Duration used = processor_time();
+  transfers_->settle();
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_LT(processor_time() - used, std::chrono::milliseconds(50));
+  EXPECT_FALSE(done);
+  while (!done) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  transfers_->settle();
+  EXPECT_TRUE(is_there(transfer));
+}
+
+TEST_F(TransfersTest, deadline_wakes_who_sleeps) {
+  source_->sleeps_until_roused = true;
+  source_->faults.delay_min = source_->faults.delay_max = std::chrono::seconds(100);
+  for (const bool submits : {false, true}) {
+    Transfer transfer;
+    set_up(transfer, 2 * kMiB, 2 * kMiB, 0);
+    transfer.deadline = engine::system_clock().now() + std::chrono::milliseconds(30);
+    std::atomic<bool> done{false};
+    transfer.owner = &done;
+    transfer.ended = [](Transfer& ended) { ended.owner_as<std::atomic<bool>>() = true; };
+    // Either the thread begins it, or it sleeps meanwhile.
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    submits ? transfers_->submit(transfer) : transfers_->post(transfer);
+    for (int i = 0; i < 5000 && !done; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    ASSERT_TRUE(done);
+    transfers_->settle();
+    EXPECT_EQ(transfer.status, Code::timed_out);
+  }
+}
+
+TEST_F(TransfersTest, work_without_end_holds_nobody_up) {
+  struct Chain {
+    Transfers* transfers = nullptr;
+    std::atomic<bool> stop{false};
+    std::atomic<bool> stopped{false};
+  } chain;
+  chain.transfers = transfers_.get();
+  PeerTransfer next;  // of memory that is not there: it ends at once
+  next.owner = &chain;
+  next.ended = [](PeerTransfer& ended) {
+    auto& self = ended.owner_as<Chain>();
+    if (self.stop) {
+      self.stopped = true;
+    } else {
+      self.transfers->submit(ended);
+    }
+  };
+  transfers_->submit(next);
+  transfers_->settle();
+  Transfer transfer;
+  set_up(transfer, 5, 50'000, 0);
+  transfers_->run(transfer);
+  EXPECT_TRUE(is_there(transfer));
+  chain.stop = true;
+  while (!chain.stopped) std::this_thread::yield();
+  transfers_->settle();
 }
 
 // Submits a copy and waits for its end.

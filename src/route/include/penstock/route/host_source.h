@@ -70,6 +70,9 @@ class HostSource : public engine::Poller {
   virtual void sleep(engine::Time deadline) = 0;
   // Ends a sleep, or the next one. Any thread.
   virtual void rouse() = 0;
+  // The last call but for the destructor, with nothing in progress: when it returns, no thread of
+  // the source's touches the loop any more, which may call rouse() for it until then.
+  virtual void close() {}
 };
 
 }  // namespace penstock::route

@@ -52,6 +52,7 @@ class LocalSource final : public HostSource {
   bool poll() override;
   void sleep(engine::Time deadline) override { parker_.park(deadline); }
   void rouse() override { parker_.unpark(); }
+  void close() override;
 
  private:
   LocalFile& at(uint32_t file) const;

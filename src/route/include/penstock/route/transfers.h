@@ -110,15 +110,17 @@ class Transfers final : private engine::Parker, private engine::Poller {
   void submit_one(AnyTransfer& transfer);
   template <class AnyTransfer>
   void post_one(AnyTransfer& transfer);
-  void drive();
+  bool drive();
   void drive_until(const std::atomic<bool>& done);
-  void leave();
+  void leave(bool quiet);
   void park(engine::Time deadline) override;
-  bool poll() override { return false; }
+  // The last in a turn.
+  bool poll() override;
   // False while a copy is about to end: that wakes nobody, and a sleep would last longer.
   bool prepare_sleep() override;
   void unpark() override { source_->rouse(); }
-  engine::Time rising_time() const;
+  engine::Time rising_time(engine::Time now) const;
+  engine::Time next_deadline() const;
   bool stands_by() const;
   void note_help();
 
@@ -134,11 +136,14 @@ class Transfers final : private engine::Parker, private engine::Poller {
   // holder.
   std::mutex drive_;
   std::atomic<bool> driven_{false};
-  Turn own_turn_{*this};             // the thread's
-  std::atomic<uint64_t> learnt_{0};  // devices, as bits
+  std::atomic<uint32_t> waiters_{0};  // for the lock; a hint
+  Turn own_turn_{*this};              // the thread's
+  std::atomic<uint64_t> learnt_{0};   // devices, as bits
   std::thread thread_;
-  // The thread sleeps without a deadline: copies would end unseen. Under the lock.
+  // Of the thread while it sleeps, under the lock: copies would end unseen, and when it gets up by
+  // itself; at other times false, and a time that has passed.
   bool asleep_ = false;
+  engine::Time gets_up_{};
   // When a waiting thread last drove, nanoseconds; a hint.
   std::atomic<int64_t> helped_{0};
   std::atomic<bool> copying_{false};  // a hint, of the same moment

@@ -21,6 +21,7 @@ namespace penstock::sim {
 struct SimDeviceFaults {
   engine::Duration delay_min = std::chrono::microseconds(2);
   engine::Duration delay_max = std::chrono::microseconds(100);
+  engine::Duration late{};  // copies end so much later than their lanes expect
   // One bit of what lands is wrong; not of copies that are not verified: between devices, and by
   // mailboxes.
   uint32_t flip_permille = 0;

@@ -322,8 +322,9 @@ Status SimDeviceMemory::perform(CopyOp& op) {
 void SimDeviceMemory::note_detour(const CopyOp& op) {
   const auto is_detour = [&](const engine::CopyPiece& piece) {
     const Place source = place_of(piece.source, piece.length);
+    if (source.device == nullptr) return false;
     const auto from = source.device - devices_.data();
-    return source.device != nullptr && (facts_[op.device.value].peers >> from & 1) == 0;
+    return (facts_[op.device.value].peers >> from & 1) == 0;
   };
   if (std::any_of(op.pieces.begin(), op.pieces.end(), is_detour)) ++detours_;
 }
@@ -360,6 +361,7 @@ void SimDeviceMemory::peek(const std::byte* address, MutableBytes out) {
 }
 
 void SimDeviceMemory::poke(std::byte* address, Bytes bytes) {
+  if (bytes.empty()) return;
   const std::lock_guard lock(mutex_);
   const Place place = place_of(address, bytes.size());
   ASSERT(place.allocation != nullptr);

@@ -26,7 +26,6 @@ class Meter {
   std::optional<double> time(const std::function<void()>& work);
   void copy(uint64_t bytes, uint32_t times);
   void gather();
-  bool has_given_up() const { return given_up_; }
 
  private:
   CudaMemory& memory_;
@@ -110,22 +109,24 @@ engine::CopyCosts measure(Meter& meter) {
     meter.copy(limits::kCostsCopyBytes, 1);
     meter.gather();
   });
-  double large = 1;
-  double small = 1;
-  double gathered = 1;
+  std::optional<double> large;
+  std::optional<double> small;
+  std::optional<double> gathered;
+  constexpr uint32_t kLarge = 4;
+  const auto note = [&](std::optional<double>* least, const std::function<void()>& work) {
+    const std::optional<double> seconds = meter.time(work);
+    if (seconds) *least = std::min(least->value_or(*seconds), *seconds);
+  };
   for (uint32_t round = 0; round < limits::kCostsRounds; ++round) {
-    constexpr uint32_t kLarge = 4;
-    const auto least = [&](double before, const std::function<void()>& work) {
-      return std::min(before, meter.time(work).value_or(before));
-    };
-    large = least(large, [&] { meter.copy(limits::kCostsBytes, kLarge); });
-    small = least(small, [&] { meter.copy(limits::kCostsCopyBytes, limits::kCostsCopies); });
-    gathered = least(gathered, [&] { meter.gather(); });
-    if (meter.has_given_up()) return costs;
-    costs.engine_bytes_per_second = kLarge * limits::kCostsBytes / large;
-    costs.gather_bytes_per_second = limits::kCostsBytes / gathered;
+    note(&large, [&] { meter.copy(limits::kCostsBytes, kLarge); });
+    note(&small, [&] { meter.copy(limits::kCostsCopyBytes, limits::kCostsCopies); });
+    note(&gathered, [&] { meter.gather(); });
+  }
+  if (large) costs.engine_bytes_per_second = kLarge * limits::kCostsBytes / *large;
+  if (gathered) costs.gather_bytes_per_second = limits::kCostsBytes / *gathered;
+  if (small) {
     const double bytes_take = limits::kCostsCopyBytes / costs.engine_bytes_per_second;
-    costs.engine_seconds_per_copy = std::max(0.0, small / limits::kCostsCopies - bytes_take);
+    costs.engine_seconds_per_copy = std::max(0.0, *small / limits::kCostsCopies - bytes_take);
   }
   return costs;
 }

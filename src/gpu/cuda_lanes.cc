@@ -81,6 +81,7 @@ Outcome<std::unique_ptr<CudaLanes::Lanes>> CudaLanes::make_lanes(engine::DeviceI
 void CudaLanes::submit(CopyOp& op) {
   ASSERT(op.pieces.size() <= engine::kCopyPiecesMax && op.checks.size() <= engine::kCopyChecksMax);
   op.status = Code::ok;
+  ASSERT(!op.pieces.empty() || op.checks.empty());
   if (op.pieces.empty() || op.device.value >= memory_.devices().size()) {
     loop_.complete(op, op.pieces.empty() ? Code::ok : Code::invalid_argument);
     return;
@@ -97,14 +98,8 @@ void CudaLanes::submit(CopyOp& op) {
     lanes = std::move(*made);
   }
   if (!lanes->broken.ok()) return loop_.complete(op, lanes->broken);
-  if (op.allocation != 0) {
-    // What was freed must not be written to: the driver may have given it to somebody else.
-    const Result<engine::DeviceSpan> span = memory_.find(device_side(op), 1);
-    if (!span || span->allocation != op.allocation) {
-      return loop_.complete(op, Code::invalid_argument);
-    }
-  }
-  if (in_progress_++ == 0 || lanes->in_progress == 0) lanes->last_progress = loop_.now();
+  // The turn may have begun long ago.
+  if (in_progress_++ == 0 || lanes->in_progress == 0) lanes->last_progress = loop_.clock().now();
   ++lanes->in_progress;
   if (op.means == CopyMeans::kernel) {
     lanes->kernels.waiting.push_back(op);
@@ -114,6 +109,15 @@ void CudaLanes::submit(CopyOp& op) {
   CopyLane& lane = lanes->copies[static_cast<size_t>(op.direction)];
   lane.waiting.push_back(op);
   issue_copies(*lanes, lane);
+}
+
+// What was freed must not be touched: the driver may have given it to somebody else, and a kernel
+// that finds nothing there breaks the context. So it is looked at when the device gets the work,
+// however long that has waited.
+bool CudaLanes::is_allocated(const CopyOp& op) const {
+  if (op.allocation == 0) return true;
+  const Result<engine::DeviceSpan> span = memory_.find(device_side(op), 1);
+  return span && span->allocation == op.allocation;
 }
 
 // Calls `each` for every stream that has something in flight.
@@ -236,20 +240,24 @@ bool CudaLanes::issue(Lanes& lanes) {
     const ContextScope scope(memory_.driver(), lanes.context.context);
     pay_ticket(lanes, lane);
   }
+  return issue_kernels(lanes) || worked;
+}
+
+bool CudaLanes::issue_kernels(Lanes& lanes) {
   KernelLane& kernels = lanes.kernels;
   const auto may_launch = [&] {
     return !kernels.waiting.empty() && lanes.broken.ok() &&
-           kernels.last - kernels.first < limits::kBatchesInFlight;
+           kernels.last - kernels.first < limits::kBatches;
   };
-  if (!may_launch()) return worked;
+  if (!may_launch() && !kernels.owes_ticket) return false;
   const ContextScope scope(memory_.driver(), lanes.context.context);
+  pay_ticket(lanes, kernels);
+  bool worked = false;
   while (may_launch()) {
+    worked = true;
     Batch& batch = kernels.batches[kernels.last % limits::kBatches];
-    while (!kernels.waiting.empty() && fill(batch, kernels.waiting.front())) {
-      CopyOp* const op = kernels.waiting.pop_front();
-      if (op->means == CopyMeans::kernel) batch.bytes += bytes_of(*op);
-      batch.ops.push_back(*op);
-    }
+    collect(lanes, batch);
+    if (batch.ops.empty()) break;
     if (kernels.first == kernels.last) {
       kernels.due = loop_.clock().now() + time_for(batch.bytes);
       kernels.only_checks = batch.bytes == 0;
@@ -258,7 +266,24 @@ bool CudaLanes::issue(Lanes& lanes) {
     }
     launch(lanes, batch);
   }
-  return true;
+  return worked;
+}
+
+// As much of what waits as there is room for.
+void CudaLanes::collect(Lanes& lanes, Batch& batch) {
+  IntrusiveList<CopyOp>& waiting = lanes.kernels.waiting;
+  while (!waiting.empty()) {
+    CopyOp& op = waiting.front();
+    const bool allocated = is_allocated(op);
+    if (allocated && !fill(batch, op)) return;
+    waiting.pop_front();
+    if (!allocated) {
+      end(lanes, op, Code::invalid_argument);
+      continue;
+    }
+    if (op.means == CopyMeans::kernel) batch.bytes += bytes_of(op);
+    batch.ops.push_back(op);
+  }
 }
 
 // As many as the lane may have in flight.
@@ -285,6 +310,7 @@ CUresult CudaLanes::copy(const CopyLane& lane, const CopyOp& op) const {
 }
 
 void CudaLanes::issue_copy(Lanes& lanes, CopyLane& lane, CopyOp& op) {
+  if (!is_allocated(op)) return end(lanes, op, Code::invalid_argument);
   // Some of the pieces may be on their way when one is refused: the operation ends after them.
   op.status = status_of(copy(lane, op));
   if (lane.in_flight.empty()) {
@@ -300,10 +326,19 @@ void CudaLanes::issue_copy(Lanes& lanes, CopyLane& lane, CopyOp& op) {
   if (bytes_of(op) >= limits::kOwnTicketBytes) pay_ticket(lanes, lane);
 }
 
-void CudaLanes::pay_ticket(Lanes& lanes, CopyLane& lane) {
-  if (!std::exchange(lane.owes_ticket, false)) return;
-  const CUresult result = write_ticket(lane);
-  if (result != CUDA_SUCCESS) break_down(lanes, status_of(result));
+// One that the driver does not take is owed on: what waits for it ends by a later one.
+void CudaLanes::pay_ticket(Lanes& lanes, Stream& stream) {
+  if (!stream.owes_ticket) return;
+  const CUresult result = memory_.driver().cuStreamWriteValue32(
+      stream.stream, reinterpret_cast<CUdeviceptr>(stream.done), stream.issued + 1,
+      CU_STREAM_WRITE_VALUE_DEFAULT);
+  const Status status = status_of(result);
+  if (status.ok()) {
+    ++stream.issued;
+    stream.owes_ticket = false;
+  } else if (status == Code::peer_gone) {
+    break_down(lanes, status);
+  }
 }
 
 // Adds an operation to a batch; false when there is no room for it. What fails shows in `bad`: at
@@ -358,17 +393,18 @@ void CudaLanes::launch(Lanes& lanes, Batch& batch) {
                          &batch.any_bad};
     result = run(lanes.context.check, batch.check_count, limits::kCheckBlocksMax, arguments);
   }
-  if (result == CUDA_SUCCESS) result = write_ticket(lane);
-  batch.ticket = lane.issued;
+  batch.ticket = lane.issued + 1;
+  lane.owes_ticket = true;
   ++lane.last;
-  if (result != CUDA_SUCCESS) break_down(lanes, status_of(result));
-}
-
-CUresult CudaLanes::write_ticket(Stream& stream) {
-  ++stream.issued;
-  return memory_.driver().cuStreamWriteValue32(stream.stream,
-                                               reinterpret_cast<CUdeviceptr>(stream.done),
-                                               stream.issued, CU_STREAM_WRITE_VALUE_DEFAULT);
+  const Status status = status_of(result);
+  if (status == Code::peer_gone) return break_down(lanes, status);
+  // What was refused ends behind what was taken before it.
+  if (!status.ok()) {
+    for (CopyOp* op = batch.ops.first(); op != nullptr; op = batch.ops.next(*op)) {
+      op->status = status;
+    }
+  }
+  pay_ticket(lanes, lane);
 }
 
 void CudaLanes::end(Lanes& lanes, CopyOp& op, Status status) {
@@ -399,6 +435,7 @@ void CudaLanes::break_down(Lanes& lanes, Status status) {
   }
   kernels.first = kernels.last;
   kernels.behind = 0;
+  kernels.owes_ticket = false;
 }
 
 void CudaLanes::look_after(Lanes& lanes) {
@@ -407,9 +444,9 @@ void CudaLanes::look_after(Lanes& lanes) {
   lanes.last_progress = now;
   const ContextScope scope(memory_.driver(), lanes.context.context);
   const CUresult result = memory_.driver().cuStreamQuery(lanes.kernels.stream);
-  if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) {
-    break_down(lanes, status_of(result));
-  }
+  if (result == CUDA_ERROR_NOT_READY) return;
+  const Status status = status_of(result);
+  if (status == Code::peer_gone) break_down(lanes, status);
 }
 
 }  // namespace penstock::gpu

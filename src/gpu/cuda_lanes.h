@@ -34,13 +34,13 @@ class CudaLanes final : public engine::CopyLanes {
     engine::Time due{};        // when the oldest in flight should have ended
     uint64_t behind = 0;       // bytes in flight behind it
     bool only_checks = false;  // the oldest in flight moves nothing
+    bool owes_ticket = false;  // the number `issued + 1`, for the last in flight
   };
   // Copies by an engine, in the order of their tickets.
   struct CopyLane : Stream {
     IntrusiveList<engine::CopyOp> waiting;
     IntrusiveList<engine::CopyOp> in_flight;
-    uint32_t copies = 0;       // in flight
-    bool owes_ticket = false;  // for the last of them, which wait for the end of the turn
+    uint32_t copies = 0;  // in flight
   };
   // One launch: its lists, in pinned memory.
   struct Batch {
@@ -73,19 +73,21 @@ class CudaLanes final : public engine::CopyLanes {
   };
 
   Outcome<std::unique_ptr<Lanes>> make_lanes(engine::DeviceId device);
+  bool is_allocated(const engine::CopyOp& op) const;
   template <class Each>
   void for_each_at_work(const Each& each) const;
   bool poll(Lanes& lanes);
   bool take_copies(Lanes& lanes, CopyLane& lane);
   bool take_batches(Lanes& lanes);
   bool issue(Lanes& lanes);
+  bool issue_kernels(Lanes& lanes);
+  void collect(Lanes& lanes, Batch& batch);
   bool issue_copies(Lanes& lanes, CopyLane& lane);
   void issue_copy(Lanes& lanes, CopyLane& lane, engine::CopyOp& op);
-  void pay_ticket(Lanes& lanes, CopyLane& lane);
+  void pay_ticket(Lanes& lanes, Stream& stream);
   CUresult copy(const CopyLane& lane, const engine::CopyOp& op) const;
   static bool fill(Batch& batch, engine::CopyOp& op);
   void launch(Lanes& lanes, Batch& batch);
-  CUresult write_ticket(Stream& stream);
   void end(Lanes& lanes, engine::CopyOp& op, Status status);
   void break_down(Lanes& lanes, Status status);
   void look_after(Lanes& lanes);

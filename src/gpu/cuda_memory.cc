@@ -73,52 +73,74 @@ Outcome<Context> CudaMemory::context(DeviceId device) {
   const std::lock_guard lock(mutex_);
   Context& context = contexts_[device.value];
   if (context.context == nullptr) {
-    Context made;
-    TRY(make_context(device.value, &made));
-    context = made;
+    TRY_ASSIGN(context, make_context(device.value));
     enable_peers(device.value);
   }
   return context;
 }
 
-Outcome<void> CudaMemory::make_context(uint32_t device, Context* context) {
-  const auto failed = [&](const char* what, CUresult result) {
-    return failure_of(driver_, fmt::format("GPU {}: {}", device, what), result);
-  };
-  CUresult result =
-      driver_.cuDevicePrimaryCtxRetain(&context->context, static_cast<CUdevice>(device));
-  if (result != CUDA_SUCCESS) return failed("make its context", result);
+Outcome<Context> CudaMemory::make_context(uint32_t device) {
+  const auto number = static_cast<CUdevice>(device);
+  Context made;
+  const CUresult result = driver_.cuDevicePrimaryCtxRetain(&made.context, number);
+  const std::string what = fmt::format("GPU {}: make its context", device);
+  if (result != CUDA_SUCCESS) return failure_of(driver_, what, result);
+  if (Outcome<void> ready = prepare(&made); !ready) {
+    driver_.cuDevicePrimaryCtxRelease(number);
+    return Failure{ready.error().status, fmt::format("{}: {}", what, ready.error().message)};
+  }
+  return made;
+}
+
+Outcome<void> CudaMemory::prepare(Context* context) {
   const ContextScope scope(driver_, context->context);
   if (library_ == nullptr) {
-    result = driver_.cuLibraryLoadData(&library_, kernel_image(), nullptr, nullptr, 0, nullptr,
-                                       nullptr, 0);
-    if (result != CUDA_SUCCESS) return failed("load the kernels", result);
+    const CUresult result = driver_.cuLibraryLoadData(&library_, kernel_image(), nullptr, nullptr,
+                                                      0, nullptr, nullptr, 0);
+    if (result != CUDA_SUCCESS) return failure_of(driver_, "load the kernels", result);
   }
   TRY_ASSIGN(context->gather, kernel("penstock_gather"));
   TRY_ASSIGN(context->gather_checked, kernel("penstock_gather_checked"));
   TRY_ASSIGN(context->check, kernel("penstock_check"));
   TRY_ASSIGN(context->serve_mailbox, kernel("penstock_serve_mailbox"));
-  const std::vector<uint32_t> tables = shift_tables();
-  const size_t bytes = tables.size() * sizeof(uint32_t);
-  CUdeviceptr shifts = 0;
-  result = driver_.cuMemAlloc(&shifts, bytes);
-  if (result != CUDA_SUCCESS) return failed("allocate 24 KiB for checksums", result);
-  result = driver_.cuMemcpyHtoD(shifts, tables.data(), bytes);
-  if (result != CUDA_SUCCESS) return failed("copy the checksum tables", result);
-  context->shifts = reinterpret_cast<const uint32_t*>(shifts);
+  TRY_ASSIGN(context->shifts, copy_tables());
   return {};
 }
 
+// For the context that is current. To load a kernel may take until all that run have ended, so that
+// it must not happen at the first launch: asking for something of it loads it now.
 Outcome<CUfunction> CudaMemory::kernel(const char* name) {
   CUkernel kernel = nullptr;
-  const CUresult result = driver_.cuLibraryGetKernel(&kernel, library_, name);
+  CUfunction function = nullptr;
+  int registers = 0;
+  CUresult result = driver_.cuLibraryGetKernel(&kernel, library_, name);
+  if (result == CUDA_SUCCESS) result = driver_.cuKernelGetFunction(&function, kernel);
+  if (result == CUDA_SUCCESS) {
+    result = driver_.cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, function);
+  }
   if (result != CUDA_SUCCESS) return failure_of(driver_, std::string("load ") + name, result);
-  // A kernel is launched in the context that is current then.
-  return reinterpret_cast<CUfunction>(kernel);
+  return function;
+}
+
+Outcome<const uint32_t*> CudaMemory::copy_tables() {
+  const std::vector<uint32_t> tables = shift_tables();
+  const size_t bytes = tables.size() * sizeof(uint32_t);
+  CUdeviceptr copied = 0;
+  CUresult result = driver_.cuMemAlloc(&copied, bytes);
+  if (result != CUDA_SUCCESS) {
+    return failure_of(driver_, "allocate 24 KiB for checksums", result);
+  }
+  result = driver_.cuMemcpyHtoD(copied, tables.data(), bytes);
+  if (result != CUDA_SUCCESS) {
+    driver_.cuMemFree(copied);
+    return failure_of(driver_, "copy the checksum tables", result);
+  }
+  return reinterpret_cast<const uint32_t*>(copied);
 }
 
 // Contexts come one by one: each new one and those that are there are told of one another. Without
-// it copies between devices go through host memory.
+// it copies between devices go through host memory; the facts, which others read at any time, stay
+// what they are.
 void CudaMemory::enable_peers(uint32_t device) {
   for (uint32_t other = 0; other < contexts_.size(); ++other) {
     if ((facts_[device].peers >> other & 1) == 0 || contexts_[other].context == nullptr) continue;
@@ -127,7 +149,6 @@ void CudaMemory::enable_peers(uint32_t device) {
       const CUresult result = driver_.cuCtxEnablePeerAccess(contexts_[to].context, 0);
       if (result == CUDA_SUCCESS || result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) continue;
       log::warning("GPU {}: no direct way to GPU {}: {}", from, to, static_cast<int>(result));
-      facts_[from].peers &= ~(uint64_t{1} << to);
     }
   }
 }
@@ -232,20 +253,39 @@ Outcome<LaneParts> CudaMemory::take_lane_parts(DeviceId device, size_t memory_by
       return parts;
     }
   }
-  LaneParts parts;
   TRY_ASSIGN(const Context context, this->context(device));
   const ContextScope scope(driver_, context.context);
+  LaneParts parts;
+  Outcome<void> made = make_streams(&parts);
+  if (made) {
+    Outcome<MutableBytes> memory = pinned_memory(device, memory_bytes);
+    if (memory) {
+      parts.memory = *memory;
+      return parts;
+    }
+    made = memory.error();
+  }
+  for (CUstream const stream : parts.streams) {
+    if (stream != nullptr) driver_.cuStreamDestroy(stream);
+  }
+  return made.error();
+}
+
+// In the current context. After a failure some are there.
+Outcome<void> CudaMemory::make_streams(LaneParts* parts) {
   int least = 0;
   int greatest = 0;
   driver_.cuCtxGetStreamPriorityRange(&least, &greatest);
-  for (CUstream& stream : parts.streams) {
-    const int priority = &stream == &parts.streams.back() ? greatest : least;
+  for (CUstream& stream : parts->streams) {
+    const int priority = &stream == &parts->streams.back() ? greatest : least;
     const CUresult result =
         driver_.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, priority);
-    if (result != CUDA_SUCCESS) return failure_of(driver_, "make a stream", result);
+    if (result != CUDA_SUCCESS) {
+      stream = nullptr;
+      return failure_of(driver_, "make a stream", result);
+    }
   }
-  TRY_ASSIGN(parts.memory, pinned_memory(device, memory_bytes));
-  return parts;
+  return {};
 }
 
 void CudaMemory::give_back(DeviceId device, LaneParts parts) {

@@ -83,7 +83,10 @@ class CudaMemory final : public engine::DeviceMemory {
 
   explicit CudaMemory(Driver driver) : driver_(driver) {}
   Outcome<void> look_at_devices();
-  Outcome<void> make_context(uint32_t device, Context* context);
+  Outcome<Context> make_context(uint32_t device);
+  Outcome<void> prepare(Context* context);
+  Outcome<const uint32_t*> copy_tables();
+  Outcome<void> make_streams(LaneParts* parts);
   void enable_peers(uint32_t device);
   Outcome<CUfunction> kernel(const char* name);
   Outcome<MailboxParts> take_mailbox_parts(engine::DeviceId device);

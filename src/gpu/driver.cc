@@ -55,14 +55,30 @@ Status status_of(CUresult result) {
     case CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED:
       return {Code::invalid_argument, detail};
     case CUDA_ERROR_OUT_OF_MEMORY:
+    case CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES:
       return {Code::no_memory, detail};
     case CUDA_ERROR_NOT_SUPPORTED:
     case CUDA_ERROR_NOT_PERMITTED:
     case CUDA_ERROR_PEER_ACCESS_UNSUPPORTED:
+    case CUDA_ERROR_INVALID_IMAGE:
+    case CUDA_ERROR_NO_BINARY_FOR_GPU:
+    case CUDA_ERROR_INVALID_PTX:
+    case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+    // Refused because of a graph that is being captured.
+    case CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
+    case CUDA_ERROR_STREAM_CAPTURE_INVALIDATED:
+    case CUDA_ERROR_STREAM_CAPTURE_MERGE:
+    case CUDA_ERROR_STREAM_CAPTURE_UNMATCHED:
+    case CUDA_ERROR_STREAM_CAPTURE_UNJOINED:
+    case CUDA_ERROR_STREAM_CAPTURE_ISOLATION:
+    case CUDA_ERROR_STREAM_CAPTURE_IMPLICIT:
+    case CUDA_ERROR_CAPTURED_EVENT:
+    case CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD:
       return {Code::not_supported, detail};
     case CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED:
       return {Code::in_use, detail};
     case CUDA_ERROR_NO_DEVICE:
+    case CUDA_ERROR_NOT_FOUND:
       return {Code::not_found, detail};
     default:
       return {Code::peer_gone, detail};

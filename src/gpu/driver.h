@@ -9,62 +9,66 @@
 namespace penstock::gpu {
 
 // Names as in cuda.h, whose macros choose the version of each.
-#define PENSTOCK_CUDA_CALLS(CALL)      \
-  CALL(cuInit)                         \
-  CALL(cuDriverGetVersion)             \
-  CALL(cuGetErrorString)               \
-  CALL(cuDeviceGetCount)               \
-  CALL(cuDeviceGet)                    \
-  CALL(cuDeviceGetName)                \
-  CALL(cuDeviceGetUuid)                \
-  CALL(cuDeviceTotalMem)               \
-  CALL(cuDeviceGetAttribute)           \
-  CALL(cuDeviceGetPCIBusId)            \
-  CALL(cuDeviceCanAccessPeer)          \
-  CALL(cuDevicePrimaryCtxRetain)       \
-  CALL(cuDevicePrimaryCtxGetState)     \
-  CALL(cuCtxPushCurrent)               \
-  CALL(cuCtxPopCurrent)                \
-  CALL(cuCtxEnablePeerAccess)          \
-  CALL(cuCtxGetStreamPriorityRange)    \
-  CALL(cuPointerGetAttributes)         \
-  CALL(cuMemGetAddressRange)           \
-  CALL(cuMemHostRegister)              \
-  CALL(cuMemHostUnregister)            \
-  CALL(cuMemHostAlloc)                 \
-  CALL(cuMemAlloc)                     \
-  CALL(cuMemFree)                      \
-  CALL(cuMemcpyHtoD)                   \
-  CALL(cuMemcpyAsync)                  \
-  CALL(cuMemCreate)                    \
-  CALL(cuMemRelease)                   \
-  CALL(cuMemAddressReserve)            \
-  CALL(cuMemAddressFree)               \
-  CALL(cuMemMap)                       \
-  CALL(cuMemUnmap)                     \
-  CALL(cuMemSetAccess)                 \
-  CALL(cuMemGetAllocationGranularity)  \
-  CALL(cuMemRetainAllocationHandle)    \
-  CALL(cuMemExportToShareableHandle)   \
-  CALL(cuMemImportFromShareableHandle) \
-  CALL(cuIpcGetMemHandle)              \
-  CALL(cuIpcOpenMemHandle)             \
-  CALL(cuIpcCloseMemHandle)            \
-  CALL(cuStreamCreateWithPriority)     \
-  CALL(cuStreamDestroy)                \
-  CALL(cuStreamQuery)                  \
-  CALL(cuStreamSynchronize)            \
-  CALL(cuStreamWriteValue32)           \
-  CALL(cuStreamWaitValue32)            \
-  CALL(cuStreamIsCapturing)            \
-  CALL(cuEventCreate)                  \
-  CALL(cuEventDestroy)                 \
-  CALL(cuEventRecord)                  \
-  CALL(cuEventQuery)                   \
-  CALL(cuEventElapsedTime)             \
-  CALL(cuLaunchHostFunc)               \
-  CALL(cuLibraryLoadData)              \
-  CALL(cuLibraryGetKernel)             \
+#define PENSTOCK_CUDA_CALLS(CALL)         \
+  CALL(cuInit)                            \
+  CALL(cuDriverGetVersion)                \
+  CALL(cuGetErrorString)                  \
+  CALL(cuDeviceGetCount)                  \
+  CALL(cuDeviceGet)                       \
+  CALL(cuDeviceGetName)                   \
+  CALL(cuDeviceGetUuid)                   \
+  CALL(cuDeviceTotalMem)                  \
+  CALL(cuDeviceGetAttribute)              \
+  CALL(cuDeviceGetPCIBusId)               \
+  CALL(cuDeviceCanAccessPeer)             \
+  CALL(cuDevicePrimaryCtxRetain)          \
+  CALL(cuDevicePrimaryCtxRelease)         \
+  CALL(cuDevicePrimaryCtxGetState)        \
+  CALL(cuCtxPushCurrent)                  \
+  CALL(cuCtxPopCurrent)                   \
+  CALL(cuCtxEnablePeerAccess)             \
+  CALL(cuCtxGetStreamPriorityRange)       \
+  CALL(cuPointerGetAttributes)            \
+  CALL(cuMemGetAddressRange)              \
+  CALL(cuMemHostRegister)                 \
+  CALL(cuMemHostUnregister)               \
+  CALL(cuMemHostAlloc)                    \
+  CALL(cuMemAlloc)                        \
+  CALL(cuMemFree)                         \
+  CALL(cuMemcpyHtoD)                      \
+  CALL(cuMemcpyAsync)                     \
+  CALL(cuMemCreate)                       \
+  CALL(cuMemRelease)                      \
+  CALL(cuMemAddressReserve)               \
+  CALL(cuMemAddressFree)                  \
+  CALL(cuMemMap)                          \
+  CALL(cuMemUnmap)                        \
+  CALL(cuMemSetAccess)                    \
+  CALL(cuMemGetAllocationGranularity)     \
+  CALL(cuMemRetainAllocationHandle)       \
+  CALL(cuMemExportToShareableHandle)      \
+  CALL(cuMemImportFromShareableHandle)    \
+  CALL(cuIpcGetMemHandle)                 \
+  CALL(cuIpcOpenMemHandle)                \
+  CALL(cuIpcCloseMemHandle)               \
+  CALL(cuStreamCreateWithPriority)        \
+  CALL(cuStreamDestroy)                   \
+  CALL(cuStreamQuery)                     \
+  CALL(cuStreamSynchronize)               \
+  CALL(cuStreamWriteValue32)              \
+  CALL(cuStreamWaitValue32)               \
+  CALL(cuStreamIsCapturing)               \
+  CALL(cuThreadExchangeStreamCaptureMode) \
+  CALL(cuEventCreate)                     \
+  CALL(cuEventDestroy)                    \
+  CALL(cuEventRecord)                     \
+  CALL(cuEventQuery)                      \
+  CALL(cuEventElapsedTime)                \
+  CALL(cuLaunchHostFunc)                  \
+  CALL(cuLibraryLoadData)                 \
+  CALL(cuLibraryGetKernel)                \
+  CALL(cuKernelGetFunction)               \
+  CALL(cuFuncGetAttribute)                \
   CALL(cuLaunchKernel)
 
 struct Driver {
@@ -76,28 +80,33 @@ struct Driver {
 // Loads and initialises the driver; not_found with the reason and what to do.
 Outcome<Driver> load_driver();
 
-// invalid_argument, no_memory, not_supported, in_use, not_found; anything else means that the
-// context or the device is broken: peer_gone.
+// invalid_argument, no_memory, not_supported, in_use, not_found: the call had no effect, and others
+// work on. Anything else means that the context or the device is broken: peer_gone.
 Status status_of(CUresult result);
 // "what: out of memory"
 Failure failure_of(const Driver& driver, const std::string& what, CUresult result);
 
 // Makes a device's context the calling thread's, for the length of a scope. The caller's own comes
-// back after.
+// back after. A graph that the program is capturing meanwhile, in whatever mode, is not disturbed
+// by calls in the scope, nor they by it: what we do has nothing to do with its streams.
 class ContextScope {
  public:
   ContextScope(const Driver& driver, CUcontext context) : driver_(driver) {
+    exchanged_ = driver_.cuThreadExchangeStreamCaptureMode(&capture_mode_) == CUDA_SUCCESS;
     pushed_ = driver_.cuCtxPushCurrent(context) == CUDA_SUCCESS;
   }
   ~ContextScope() {
     CUcontext mine = nullptr;
     if (pushed_) driver_.cuCtxPopCurrent(&mine);
+    if (exchanged_) driver_.cuThreadExchangeStreamCaptureMode(&capture_mode_);
   }
   ContextScope(const ContextScope&) = delete;
   ContextScope& operator=(const ContextScope&) = delete;
 
  private:
   const Driver& driver_;
+  CUstreamCaptureMode capture_mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;  // then the thread's own
+  bool exchanged_ = false;
   bool pushed_ = false;
 };
 

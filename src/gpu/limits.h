@@ -16,9 +16,9 @@ inline constexpr uint32_t kBatchPieces = 2048;
 inline constexpr uint32_t kBatchChecks = engine::kCopyChecksMax;
 static_assert(kBatchPieces >= engine::kCopyPiecesMax, "every operation fits one batch");
 
-// Lists of one device: being run, queued behind it, and being written.
-inline constexpr uint32_t kBatches = 4;
-inline constexpr uint32_t kBatchesInFlight = 2;
+// Launches of one device, each with its lists: one that runs, and one queued behind it, so that the
+// device need not wait for us. Lists are written and launched in one step: none is in between.
+inline constexpr uint32_t kBatches = 2;
 
 // Copies in flight on one stream: below what its queue in the driver holds (1,024), so that the
 // driver never blocks, and far more than keeps a link busy.

@@ -70,6 +70,7 @@ enum class CopyMeans : uint8_t { copy_engine, kernel };
 //   invalid_argument  the device memory is not (or no longer) allocated, or of another device
 //   peer_gone         the device was lost, or its context broken by a fault of somebody's kernel:
 //                     nothing will work on it any more in this process
+//   anything else     the driver would not take it, for want of memory, say; others go on
 // After an error the destination's bytes are undefined, and nobody writes to them any more.
 struct CopyOp : Op {
   DeviceId device;

@@ -107,6 +107,10 @@ inline constexpr uint64_t kWindowsAhead = 4;
 
 // At most one page in so many may be missing from the page cache; pinning reads those.
 inline constexpr uint64_t kWindowMissingMax = 16;
+// Where the kernel does not tell which ones are there, one page in so many bytes is tried: what is
+// read one after the other comes and goes in about such parts.
+inline constexpr uint64_t kWindowSampleBytes = 2 * kMiB;
+static_assert(kWindowBytes / kWindowSampleBytes >= kWindowMissingMax);
 
 // What was used since is not unpinned for others, and what could not be pinned is not tried again.
 inline constexpr std::chrono::seconds kWindowIdle{2};

@@ -61,6 +61,12 @@ bool FileVersion::is_older_than(engine::Duration age) const {
   return now - std::max(modified, changed).nanoseconds > age.count();
 }
 
+bool is_in_memory(int fd, uint64_t offset) {
+  std::byte byte{};
+  const int flags = file_system_of(fd) == TMPFS_MAGIC ? 0 : RWF_NOWAIT;
+  return read_at(fd, &byte, 1, offset, flags) == 1;
+}
+
 Outcome<std::unique_ptr<LocalFile>> LocalFile::open(int fd) {
   struct stat facts {};
   const int flags = ::fcntl(fd, F_GETFL);

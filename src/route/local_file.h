@@ -22,6 +22,9 @@ struct FileVersion {
   friend bool operator==(const FileVersion&, const FileVersion&) = default;
 };
 
+// Whether the byte of the file can be read without waiting for a disk. Thread safe.
+bool is_in_memory(int fd, uint64_t offset);
+
 // Up to two open files for one: through the page cache, and past it. Thread safe.
 class LocalFile {
  public:

@@ -6,9 +6,52 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace penstock::route {
+
+namespace {
+
+// The kernel tells which pages are in its cache to those only who own the file or may write it; for
+// others it calls all of them present.
+bool may_know_pages(int fd) {
+  struct stat facts {};
+  if (::fstat(fd, &facts) == 0 && facts.st_uid == ::geteuid()) return true;
+  const std::string name = fmt::format("/proc/self/fd/{}", fd);
+  return ::faccessat(AT_FDCWD, name.c_str(), W_OK, AT_EACCESS) == 0;
+}
+
+bool are_few(uint64_t missing, uint64_t all) {
+  return missing * limits::kWindowMissingMax <= all;
+}
+
+// Whether a page of each part of [begin, begin + length) of the file is in the page cache. The
+// kernel may fetch what is not there and what lies around it: so each `attempt` looks elsewhere,
+// and no further than it must.
+bool are_samples_cached(int fd, uint64_t begin, uint64_t length, uint64_t attempt) {
+  const uint64_t step = limits::kWindowSampleBytes;
+  const uint64_t samples = (length + step - 1) / step;
+  uint64_t missing = 0;
+  for (uint64_t at = 0; at < length && are_few(missing, samples); at += step) {
+    const uint64_t pages = std::min(step, length - at) / kBlockBytes;
+    const uint64_t page = mix64(begin + at + attempt) % pages;
+    missing += is_in_memory(fd, begin + at + page * kBlockBytes) ? 0 : 1;
+  }
+  return are_few(missing, samples);
+}
+
+// Whether (almost) all of the mapping, of the file from `begin` on, is in the page cache.
+bool is_cached(int fd, uint64_t begin, MutableBytes mapping, uint64_t attempt) {
+  if (!may_know_pages(fd)) return are_samples_cached(fd, begin, mapping.size(), attempt);
+  std::vector<unsigned char> pages(mapping.size() / kBlockBytes);
+  if (::mincore(mapping.data(), mapping.size(), pages.data()) != 0) return false;
+  const auto missing =
+      std::count_if(pages.begin(), pages.end(), [](unsigned char page) { return (page & 1) == 0; });
+  return are_few(static_cast<uint64_t>(missing), pages.size());
+}
+
+}  // namespace
 
 // Seen: not pinned. Pinning and unpinning: the thread's. Pinned: on the list.
 struct Windows::Window : ListNode {
@@ -29,6 +72,7 @@ struct Windows::Window : ListNode {
   UniqueFd fd;
   FileVersion version;
   MutableBytes memory;
+  uint64_t attempts = 0;  // to pin it
   Status status;
 
   uint64_t begin() const { return index * limits::kWindowBytes; }
@@ -146,6 +190,10 @@ void Windows::look_again(FileState& file, Window& window, uint64_t offset) {
 bool Windows::want(Window& window) {
   if (window.state != Window::State::seen) return true;
   if (loop_.now() < window.not_before || !make_room()) return false;
+  if (!has_thread()) {
+    window.not_before = loop_.now() + limits::kWindowRetry;
+    return false;
+  }
   window.fd = window.file->file->duplicate();
   if (!window.fd) return false;
   bytes_ += limits::kWindowBytes;
@@ -190,10 +238,6 @@ void Windows::forget(uint32_t id) {
   for (auto& [index, window] : state.windows) {
     ASSERT(window->holds == 0);
     window->file = nullptr;
-  if (!has_thread()) {
-    window.not_before = loop_.now() + limits::kWindowRetry;
-    return false;
-  }
     if (window->state == Window::State::seen) continue;
     Window& kept = *window;
     dropped_.push_back(std::move(window));
@@ -226,6 +270,7 @@ void Windows::take_result(Window& window) {
       window.state = Window::State::unpinning;
       return give_job(window);
     }
+    bytes_ -= limits::kWindowBytes;
     std::erase_if(dropped_, [&](const auto& one) { return one.get() == &window; });
     return;
   }
@@ -256,9 +301,13 @@ bool Windows::has_thread() {
     note_failure(started.error().status);
     return false;
   }
+  thread_ = std::move(*started);
+  return true;
 }
 
+// want() has seen to the thread, and what is to be unpinned was pinned by it.
 void Windows::give_job(Window& window) {
+  ASSERT(thread_.joinable());
   const std::lock_guard lock(mutex_);
   jobs_.push_back(&window);
   work_.notify_one();
@@ -274,7 +323,6 @@ void Windows::loop() {
     Window* const window = jobs_.front();
     jobs_.pop_front();
     lock.unlock();
-    bytes_ -= limits::kWindowBytes;
     work(*window);
     lock.lock();
     results_.push_back(window);
@@ -293,19 +341,14 @@ void Windows::unpin(Window& window) {
   devices_.unpin(window.memory);
   ::munmap(window.memory.data(), window.memory.size());
   window.memory = {};
-  thread_ = std::move(*started);
-  return true;
 }
 
-// Whatever is pinned was so by the thread: only the first to be pinned may find none.
 // busy: another time, perhaps.
-  ASSERT(thread_.joinable());
 Status Windows::pin(Window& window) {
   window.version = FileVersion::of(window.fd.get());
   const FileVersion& version = window.version;
   if (!version.known || version.size <= window.begin()) return Code::busy;
   // The clock of files is coarse: a change that follows within a tick might not be seen.
-// want() has seen to the thread, and what is to be unpinned was pinned by it.
   if (!version.is_older_than(limits::kFileClockTick)) return Code::busy;
   const uint64_t bytes =
       align_up(std::min(version.size - window.begin(), limits::kWindowBytes), kBlockBytes);
@@ -313,15 +356,10 @@ Status Windows::pin(Window& window) {
                               static_cast<off_t>(window.begin()));
   if (mapped == MAP_FAILED) return Status::from_errno(errno);
   window.memory = {static_cast<std::byte*>(mapped), bytes};
-  std::vector<unsigned char> pages(bytes / kBlockBytes);
   Status status = Code::busy;
-  if (::mincore(mapped, bytes, pages.data()) == 0) {
-    const auto missing = std::count_if(pages.begin(), pages.end(),
-                                       [](unsigned char page) { return (page & 1) == 0; });
-    if (static_cast<uint64_t>(missing) * limits::kWindowMissingMax <= pages.size()) {
-      const Outcome<void> pinned = devices_.pin(window.memory, true);
-      status = pinned ? Status() : pinned.error().status;
-    }
+  if (is_cached(window.fd.get(), window.begin(), window.memory, ++window.attempts)) {
+    const Outcome<void> pinned = devices_.pin(window.memory, true);
+    status = pinned ? Status() : pinned.error().status;
   }
   if (status.ok() && FileVersion::of(window.fd.get()) != version) {
     devices_.unpin(window.memory);

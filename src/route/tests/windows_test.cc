@@ -69,6 +69,35 @@ TEST_P(WindowsTest, pages_are_pinned_once_there_is_a_thread_for_it) {
   EXPECT_TRUE(wait_for_window(file));
 }
 
+TEST_P(WindowsTest, file_of_somebody_else_is_pinned_only_when_it_is_cached) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can play somebody else";
+  make_file("a");
+  const std::string path = directory_.path("a");
+  ASSERT_EQ(::chown(path.c_str(), 4321, 4321), 0);
+  ASSERT_EQ(::chmod(path.c_str(), 0444), 0);
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY));
+  const Outcome<uint32_t> file = rig_.source->add(fd.get());
+  ASSERT_TRUE(file);
+  // On a disk its pages leave the cache.
+  ASSERT_EQ(::fsync(fds_[0].get()), 0);
+  ASSERT_EQ(::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED), 0);
+  ASSERT_EQ(::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_RANDOM), 0);
+  ASSERT_EQ(::seteuid(65534), 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(40));
+  const bool in_memory = std::string(GetParam()) == "/dev/shm";
+  if (!in_memory) {
+    for (int i = 0; i < 20; ++i) {
+      EXPECT_EQ(rig_.read(*file, 0, 4096), content(0, 4096));
+      EXPECT_EQ(rig_.route, Route::device_slots);
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    std::vector<std::byte> all(kFileBytes);
+    ASSERT_EQ(::pread(fd.get(), all.data(), all.size(), 0), static_cast<ssize_t>(all.size()));
+  }
+  EXPECT_TRUE(wait_for_window(*file));
+  ASSERT_EQ(::seteuid(0), 0);
+}
+
 TEST_P(WindowsTest, one_pass_over_a_file_pins_nothing) {
   const uint32_t file = make_file("a");
   std::this_thread::sleep_for(std::chrono::milliseconds(40));

@@ -255,11 +255,10 @@ TEST_F(Cufile, what_a_file_refuses_is_not_the_fault_of_the_memory) {
 TEST_F(Cufile, errors_of_devices_and_files_are_told_apart) {
   const UniqueFd fd = make_file("a");
   const CUfileHandle_t handle = handle_of(fd.get());
-  devices_.faults.flip_permille = 1000;
+  EXPECT_EQ(cuFileRead(handle, gpu_, 4096, 0, 0), 4096);
+  devices_.lose(devices_.find(gpu_, 1)->device);
   EXPECT_EQ(cuFileRead(handle, gpu_, 4096, 0, 0), -1);
   EXPECT_EQ(errno, EIO);
-  devices_.faults.flip_permille = 0;
-  EXPECT_EQ(cuFileRead(handle, gpu_, 4096, 0, 0), 4096);
 }
 
 TEST_F(Cufile, threads_read_write_and_register_side_by_side) {

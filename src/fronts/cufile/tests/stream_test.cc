@@ -109,7 +109,7 @@ TEST_F(Streams, errors_are_where_the_bytes_would_be) {
   from = 1LL << 40;
   ASSERT_EQ(cuFileReadAsync(file_, gpu_, &size, &from, &at, &got, nullptr).err, CU_FILE_SUCCESS);
   EXPECT_EQ(got, 0);
-  devices_.faults.flip_permille = 1000;
+  devices_.lose(devices_.find(gpu_, 1)->device);
   from = 0;
   ASSERT_EQ(cuFileReadAsync(file_, gpu_, &size, &from, &at, &got, nullptr).err, CU_FILE_SUCCESS);
   EXPECT_EQ(got, -1);

@@ -46,7 +46,8 @@ CacheView::~CacheView() {
 
 Status CacheView::pin(engine::DeviceMemory& devices) {
   devices_ = &devices;
-  while (pinned_slabs_ < reader_->slabs_mapped()) {
+  // Not of an agent that is gone: its successor's memory comes sooner.
+  while (pinned_slabs_ < reader_->slabs_mapped() && !ended_.load(std::memory_order_acquire)) {
     const Outcome<void> pinned = devices.pin(slab_of(pinned_slabs_), true);
     if (!pinned) {
       log::warning("the node cache cannot be read by GPUs: {}", pinned.error().message);
@@ -116,9 +117,10 @@ void CacheMap::use_devices(engine::DeviceMemory& devices) {
 }
 
 void CacheMap::drop() {
+  std::shared_ptr<CacheView> dropped;  // without the lock
   const std::lock_guard lock(mutex_);
   if (view_ != nullptr) view_->end();
-  view_.reset();
+  dropped = std::move(view_);
   ++drops_;
   given_up_.store(false, std::memory_order_relaxed);
   serial_.fetch_add(1, std::memory_order_release);
@@ -201,7 +203,7 @@ Result<std::shared_ptr<CacheView>> CacheMap::map_index() {
   if (!answer && answer.error().status != Code::already_exists) {
     log::debug("the node does not take a log of cache hits: {}", answer.error().message);
   }
-  return std::make_shared<CacheView>(std::move(reader), touch_log_.bytes());
+  return reaper_.keep(std::make_unique<CacheView>(std::move(reader), touch_log_.bytes()));
 }
 
 }  // namespace penstock::api

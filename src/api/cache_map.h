@@ -2,6 +2,7 @@
 // reads are answered without asking anybody.
 #pragma once
 
+#include "cache_reaper.h"
 #include "shared_memory.h"
 
 #include <atomic>
@@ -41,7 +42,8 @@ class CacheView {
     reader_->prefetch({inode, static_cast<uint32_t>(offset / arena::kExtentBytes)});
   }
   void prefetch_bytes(InodeId inode, uint64_t offset) const;
-  // Makes what is mapped reachable for GPUs; may take long. One thread, and always the same GPUs.
+  // Makes what is mapped reachable for GPUs. May take long, as long as kernels run: nobody whom
+  // they need may wait for it, nor for the destructor. One thread, and always the same GPUs.
   Status pin(engine::DeviceMemory& devices);
   // Whether GPUs reach the slot.
   bool is_pinned(uint32_t slot) const {
@@ -72,7 +74,8 @@ class CacheView {
 };
 
 // Maps what the agent offers, on a thread of its own that starts when there is something to do, so
-// that nobody who reads waits for it.
+// that nobody who reads waits for it. Views end in another one, so that a successor's cache does
+// not wait for that.
 class CacheMap {
  public:
   explicit CacheMap(Session& session) : session_(session) {}
@@ -84,7 +87,8 @@ class CacheMap {
   void want();
   // From now on GPUs read the cache, too. They outlive this object.
   void use_devices(engine::DeviceMemory& devices);
-  // The connection is lost: views end. The cache is mapped again when it is wanted.
+  // The connection is lost: views end. The cache is mapped again when it is wanted. Waits for
+  // nothing.
   void drop();
 
   // Changes whenever view() does.
@@ -105,6 +109,7 @@ class CacheMap {
 
   std::mutex mutex_;
   std::thread thread_;
+  CacheReaper reaper_;  // before the view, which goes there
   std::shared_ptr<CacheView> view_;
   uint64_t drops_ = 0;
   SharedMemory touch_log_;  // the thread's

@@ -48,7 +48,9 @@ class DeviceRing {
 
   // Takes a batch of requests and answers them, or has them answered. False when there were none.
   bool serve();
-  bool has_work() const { return queue_.has_work(); }
+  // Whether there are any, or the node cache is another one than that which serve() knows: one that
+  // is gone keeps its memory as long as a ring has it.
+  bool has_work() const;
 
   // Kernels give up soon, nothing is in flight any more, nobody writes to the region.
   void end();

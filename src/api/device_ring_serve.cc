@@ -13,9 +13,9 @@ using Taken = ring::KernelQueue::Taken;
 bool DeviceRing::serve() {
   Batch& batch = *batch_;
   const uint32_t count = queue_.take(batch.taken);
+  CacheView* const view = view_of_cache();
   if (count == 0) return false;
   requests_.fetch_add(count, std::memory_order_relaxed);
-  CacheView* const view = view_of_cache();
   batch.read_count = batch.transfer_count = 0;
   for (uint32_t i = 0; i < count; ++i) sort_out(batch, batch.taken[i], view);
   if (batch.read_count > 0) answer_places(batch, view);
@@ -23,6 +23,10 @@ bool DeviceRing::serve() {
   for (uint32_t i = 0; i < batch.transfer_count; ++i)
     transfer(*batch.transfers[i].taken, batch.transfers[i].file);
   return true;
+}
+
+bool DeviceRing::has_work() const {
+  return queue_.has_work() || session_.cache().serial() != serial_;
 }
 
 // The newest; null where there is no cache, or not yet.

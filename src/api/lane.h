@@ -46,6 +46,7 @@ class SideLock {
     // Acquire pairs with the release of the side's last step.
     while (held_.exchange(true, std::memory_order_acquire)) ring::pause();
   }
+  bool try_lock() { return !held_.exchange(true, std::memory_order_acquire); }
   void unlock() { held_.store(false, std::memory_order_release); }
 
  private:
@@ -89,6 +90,8 @@ class Lane {
   void discard_completions();
   // Makes a waiter look at the session's epoch. Any thread.
   void rouse();
+  // Of a node cache that is gone: an idle lane would keep its memory. Any thread.
+  void let_go_of_cache();
 
  private:
   // `answered`: by the node cache, in this process, or refused.

@@ -18,6 +18,12 @@ CacheView* Lane::cache_view() {
   return view_.get();
 }
 
+void Lane::let_go_of_cache() {
+  // Whoever is in the lane looks for itself, now or the next time.
+  const std::unique_lock side(submitting_, std::try_to_lock);
+  if (side.owns_lock()) (void)cache_view();
+}
+
 void Lane::prefetch(const CacheView& view, uint32_t slot) const {
   const Slot& next = slots_[slot];
   if (next.read_to == nullptr) return;

@@ -126,7 +126,9 @@ std::shared_ptr<RingMemory> Ring::memory(uint64_t* epoch) {
 void Ring::rouse_all() {
   const std::lock_guard lock(mutex_);
   for (const auto& lane : lanes_) {
-    if (lane != nullptr) lane->rouse();
+    if (lane == nullptr) continue;
+    lane->let_go_of_cache();
+    lane->rouse();
   }
 }
 

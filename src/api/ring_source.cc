@@ -40,6 +40,8 @@ bool RingSource::start(route::HostIo& io) {
 }
 
 bool RingSource::poll() {
+  // Also where nobody asks for anything: one that is gone keeps its memory as long as it is held.
+  (void)view();
   // Few at a time: the copies of these begin while the next are taken.
   penstock_completion completions[limits::kSourceTake];
   const int count = lane_.take_ready(completions, limits::kSourceTake);

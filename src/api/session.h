@@ -218,6 +218,7 @@ class Session {
   uint64_t next_call_ = 1;
   std::map<uint64_t, Pending*> pending_;
   std::map<uint32_t, File> files_;
+  CacheMap cache_{*this};  // before rings, which have views of it
   std::map<uint32_t, std::shared_ptr<Region>> regions_;
   std::map<uint32_t, std::unique_ptr<Ring>> rings_;
   // Numbers whose making or release is on its way: not free, and not to be made again.
@@ -228,7 +229,6 @@ class Session {
   std::unique_ptr<std::array<std::atomic<uint8_t>, wire::kFilesMax>> access_table_;
   std::array<std::atomic<uint8_t>, wire::kFilesMax>& access_;
   const std::unique_ptr<std::atomic<uint64_t>[]> inodes_;
-  CacheMap cache_{*this};
 };
 
 }  // namespace penstock::api

@@ -180,8 +180,25 @@ Outcome<DeviceSpan> SimDeviceMemory::allocate(DeviceId id, uint64_t length) {
                  fmt::format("allocate {} bytes on GPU {}: its memory is full", length, id.value)};
 }
 
-Status SimDeviceMemory::release(const DeviceSpan& span) {
+std::unique_lock<std::mutex> SimDeviceMemory::lock_without_kernels() {
+  std::unique_lock lock(mutex_);
+  kernels_ended_.wait(lock, [this] { return kernels_ == 0; });
+  return lock;
+}
+
+void SimDeviceMemory::begin_kernel() {
   const std::lock_guard lock(mutex_);
+  ++kernels_;
+}
+
+void SimDeviceMemory::end_kernel() {
+  const std::lock_guard lock(mutex_);
+  ASSERT(kernels_ > 0);
+  if (--kernels_ == 0) kernels_ended_.notify_all();
+}
+
+Status SimDeviceMemory::release(const DeviceSpan& span) {
+  const auto lock = lock_without_kernels();
   const Place place = place_of(span.data, span.length);
   if (place.allocation == nullptr || place.allocation->id != span.allocation) {
     return Code::invalid_argument;
@@ -229,7 +246,7 @@ Outcome<DeviceSpan> SimDeviceMemory::import_handle(const DeviceHandle& handle) {
 }
 
 Outcome<void> SimDeviceMemory::pin(MutableBytes memory, bool read_only) {
-  const std::lock_guard lock(mutex_);
+  const auto lock = lock_without_kernels();
   if (reinterpret_cast<uintptr_t>(memory.data()) % kPage != 0 || memory.empty()) {
     return Failure{Code::invalid_argument, "pin: the memory does not begin at a page"};
   }
@@ -243,10 +260,11 @@ Outcome<void> SimDeviceMemory::pin(MutableBytes memory, bool read_only) {
 }
 
 void SimDeviceMemory::unpin(MutableBytes memory) {
-  const std::lock_guard lock(mutex_);
+  const auto lock = lock_without_kernels();
   const auto found = pinned_.find(memory.data());
   ASSERT(found != pinned_.end() && found->second.length == memory.size());
   pinned_.erase(found);
+  ++unpins_;
 }
 
 const SimDeviceMemory::Pinned* SimDeviceMemory::find_pinned(const std::byte* address,
@@ -388,6 +406,11 @@ uint64_t SimDeviceMemory::copies() const {
 uint64_t SimDeviceMemory::detours() const {
   const std::lock_guard lock(mutex_);
   return detours_;
+}
+
+uint64_t SimDeviceMemory::unpins() const {
+  const std::lock_guard lock(mutex_);
+  return unpins_;
 }
 
 bool SimDeviceMemory::pinned(Bytes memory) const {

@@ -185,6 +185,39 @@ TEST_F(DeviceRingEnds, requests_go_on_with_the_successor_of_an_agent_that_was_ki
   }
 }
 
+// The driver gives a dead agent's memory back, and pins its successor's, when kernels have ended.
+TEST_F(DeviceRingEnds, nobody_whom_a_kernel_needs_waits_for_it_when_the_agent_died) {
+  device::Ring ring = view();
+  warm(ring);
+  gpus_.begin_kernel();
+  agent_.kill();
+  ASSERT_TRUE(agent_.start());
+  // Now only the ring knows the dead one's memory, and lets go of it while the kernel goes on.
+  ASSERT_EQ(client_.run(client_.io(PENSTOCK_READ, file_, 0, 1)), 1);
+  for (uint64_t i = 0; i < 3 * ring.entries; ++i) {
+    const uint64_t at = i % 64 * 4096;
+    ASSERT_EQ(device::submit(ring, read(at, 4096, at), &ticket_), 0);
+    ASSERT_EQ(device::wait(ring, ticket_, 10 * kSecond), 4096) << i;
+    ASSERT_TRUE(holds(ring, at, at, 4096));
+  }
+  EXPECT_EQ(penstock_device_ring_close(ring_), 0);
+  gpus_.end_kernel();
+}
+
+TEST_F(DeviceRingEnds, idle_ones_do_not_keep_the_memory_of_an_agent_that_died) {
+  device::Ring ring = view();
+  warm(ring);
+  // All positions again, so that none has a place.
+  Request request = read(0, 1, 0);
+  request.by_copy = true;
+  for (uint32_t i = 0; i < ring.entries; ++i) ASSERT_EQ(run(ring, request), 1);
+  const uint64_t before = gpus_.unpins();
+  agent_.kill();
+  ASSERT_TRUE(agent_.start());
+  for (int i = 0; i < 10'000 && gpus_.unpins() == before; ++i) ::usleep(1000);
+  EXPECT_GT(gpus_.unpins(), before);
+}
+
 TEST_F(DeviceRingEnds, a_place_stays_readable_when_its_agent_has_died) {
   device::Ring ring = view();
   warm(ring);

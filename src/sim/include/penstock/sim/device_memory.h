@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
@@ -78,6 +79,10 @@ class SimDeviceMemory final : public engine::DeviceMemory {
   void poke(std::byte* address, Bytes bytes);
   // Where code that plays a kernel, with all liberties of one, finds what lies at the address.
   std::byte* as_kernels_see(const std::byte* address);
+  // A kernel that runs. Memory is neither pinned nor given back until the last one has ended, as
+  // drivers may have it.
+  void begin_kernel();
+  void end_kernel();
   // From now on nothing works on the device any more.
   void lose(engine::DeviceId device);
   uint64_t copies() const;
@@ -86,6 +91,7 @@ class SimDeviceMemory final : public engine::DeviceMemory {
   // Requests that mailboxes have carried out.
   uint64_t mailed() const;
   bool pinned(Bytes memory) const;
+  uint64_t unpins() const;  // ever
 
  private:
   class Lanes;
@@ -117,6 +123,9 @@ class SimDeviceMemory final : public engine::DeviceMemory {
 
   Stream& stream_of(engine::DeviceStream stream);
 
+  // Takes the lock when no kernel runs any more.
+  std::unique_lock<std::mutex> lock_without_kernels();
+
   // All with the lock held.
   Place place_of(const void* address, uint64_t length);
   std::byte* reach(const engine::CopyOp& op, const std::byte* address, uint64_t length,
@@ -132,12 +141,15 @@ class SimDeviceMemory final : public engine::DeviceMemory {
   std::vector<engine::DeviceFacts> facts_;
   const uint64_t memory_bytes_;
   mutable std::mutex mutex_;
+  std::condition_variable kernels_ended_;
+  uint32_t kernels_ = 0;
   std::vector<Device> devices_;
   std::map<const std::byte*, Pinned> pinned_;
   uint64_t next_allocation_ = 1;
   uint64_t copies_ = 0;
   uint64_t detours_ = 0;
   uint64_t mailed_ = 0;
+  uint64_t unpins_ = 0;
   std::vector<std::unique_ptr<Stream>> streams_;  // the first is the default one
 };
 

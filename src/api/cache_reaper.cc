@@ -1,0 +1,52 @@
+#include "cache_reaper.h"
+
+#include "cache_map.h"
+#include "limits.h"
+
+#include <condition_variable>
+#include <thread>
+#include <vector>
+
+namespace penstock::api {
+
+struct CacheReaper::Work {
+  std::mutex mutex;
+  std::condition_variable ended;  // running is false
+  std::vector<std::unique_ptr<CacheView>> views;
+  bool running = false;  // there is a thread, which will look at the views once more
+};
+
+CacheReaper::CacheReaper() : work_(std::make_shared<Work>()) {}
+
+CacheReaper::~CacheReaper() {
+  std::unique_lock lock(work_->mutex);
+  if (work_->ended.wait_for(lock, limits::kReapWait, [this] { return !work_->running; })) return;
+  log::warning("the node cache's memory stays pinned until the kernels that run have ended");
+}
+
+std::shared_ptr<CacheView> CacheReaper::keep(std::unique_ptr<CacheView> view) {
+  return {view.release(),
+          [work = work_](CacheView* unused) { take(work, std::unique_ptr<CacheView>(unused)); }};
+}
+
+void CacheReaper::take(const std::shared_ptr<Work>& work, std::unique_ptr<CacheView> view) {
+  const std::lock_guard lock(work->mutex);
+  work->views.push_back(std::move(view));
+  if (std::exchange(work->running, true)) return;
+  std::thread([work] { run(work); }).detach();
+}
+
+void CacheReaper::run(const std::shared_ptr<Work>& work) {
+  std::unique_lock lock(work->mutex);
+  while (!work->views.empty()) {
+    std::unique_ptr<CacheView> view = std::move(work->views.back());
+    work->views.pop_back();
+    lock.unlock();
+    view.reset();
+    lock.lock();
+  }
+  work->running = false;
+  work->ended.notify_all();
+}
+
+}  // namespace penstock::api

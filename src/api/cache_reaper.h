@@ -1,0 +1,33 @@
+// Where views of the node cache go when nobody uses them any more: to a thread of its own.
+//
+// The driver may give pinned memory back only when the kernels that run have ended. Those may be
+// waiting for whoever lets go of a view: the thread that serves their rings, the one that drives
+// transfers, the session's monitor. Unmapping takes a while, too.
+#pragma once
+
+#include <memory>
+
+namespace penstock::api {
+
+class CacheView;
+
+// Thread safe. The thread is there while there is something to do.
+class CacheReaper {
+ public:
+  CacheReaper();
+  // Waits for what is being given up, but not for ever: the thread needs nothing of this object,
+  // and ends with the kernels that hold it up.
+  ~CacheReaper();
+
+  // The last owner, who may outlive this object, hands the view to the thread and goes on.
+  std::shared_ptr<CacheView> keep(std::unique_ptr<CacheView> view);
+
+ private:
+  struct Work;
+  static void take(const std::shared_ptr<Work>& work, std::unique_ptr<CacheView> view);
+  static void run(const std::shared_ptr<Work>& work);
+
+  const std::shared_ptr<Work> work_;
+};
+
+}  // namespace penstock::api

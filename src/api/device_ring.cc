@@ -102,7 +102,6 @@ DeviceRingStats DeviceRing::stats() const {
 }
 
 void DeviceRing::end() {
-  queue_.close();
   for (uint32_t i = 0; i < queue_.geometry().entries; ++i) {
     if (positions_[i].busy.load(std::memory_order_acquire)) session_.transfers()->cancel(slots_[i]);
   }

@@ -52,7 +52,9 @@ class DeviceRing {
   // is gone keeps its memory as long as a ring has it.
   bool has_work() const;
 
-  // Kernels give up soon, nothing is in flight any more, nobody writes to the region.
+  // Kernels give up soon. Any thread, at any time.
+  void close() { queue_.close(); }
+  // After close(): nothing is in flight any more, nobody writes to the region.
   void end();
   // Requests that kernels still wait for, or gave up; none on a GPU that is lost.
   uint32_t outstanding();

@@ -113,16 +113,39 @@ Outcome<DeviceRing*> DeviceRings::make(engine::DeviceMemory& devices, Region& re
   return raw;
 }
 
-void DeviceRings::close(DeviceRing& ring) {
+bool DeviceRings::begin_ending(DeviceRing& ring) {
+  std::unique_lock lock(mutex_);
+  ended_.wait(lock, [&] { return !ending_.contains(&ring); });
+  const bool lives = std::any_of(rings_.begin(), rings_.end(),
+                                 [&](const auto& one) { return one.get() == &ring; });
+  if (lives) ending_.insert(&ring);
+  return lives;
+}
+
+void DeviceRings::done_ending(const DeviceRing& ring) {
+  const std::lock_guard lock(mutex_);
+  ending_.erase(&ring);
+  ended_.notify_all();
+}
+
+void DeviceRings::stop_serving(DeviceRing& ring) {
   {
     const std::lock_guard lock(mutex_);
     if (open_.erase(&ring) == 0) return;
   }
+  // First of all: kernels give up without any help of the thread's.
+  ring.close();
   (void)engine::thread_caller().call(loop_, [&](engine::Op& done) {
     std::erase(served_, &ring);
     loop_.complete(done, Code::ok);
   });
   ring.end();
+}
+
+void DeviceRings::close(DeviceRing& ring) {
+  if (!begin_ending(ring)) return;
+  stop_serving(ring);
+  done_ending(ring);
 }
 
 // Whether kernels have left it: none waits, and none that was between two waits came again.
@@ -138,29 +161,42 @@ bool DeviceRings::drain(DeviceRing& ring, Time deadline) {
   }
 }
 
+std::unique_ptr<DeviceRing> DeviceRings::take_out(const DeviceRing& ring) {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::find_if(rings_.begin(), rings_.end(),
+                                  [&](const auto& one) { return one.get() == &ring; });
+  return std::move(rings_.extract(found).value());
+}
+
 void DeviceRings::destroy(DeviceRing& ring) {
-  close(ring);
-  if (!drain(ring, loop_.clock().now() + limits::kDeviceRingDrain)) {
+  if (!begin_ending(ring)) return;
+  stop_serving(ring);
+  if (drain(ring, loop_.clock().now() + limits::kDeviceRingDrain)) {
+    // Without the lock: the driver may wait for kernels that use other rings.
+    take_out(ring).reset();
+  } else {
     log::warning(
         "a device ring was destroyed with {} requests that no kernel has waited for: its "
         "memory stays until the session is closed",
         ring.outstanding());
-    return;
   }
-  const std::lock_guard lock(mutex_);
-  std::erase_if(rings_, [&](const auto& one) { return one.get() == &ring; });
+  done_ending(ring);
 }
 
 void DeviceRings::destroy_all() {
   const Time deadline = loop_.clock().now() + limits::kDeviceRingDrain;
   while (!rings_.empty()) {
-    std::unique_ptr<DeviceRing> ring = std::move(rings_.extract(rings_.begin()).value());
-    close(*ring);
-    if (drain(*ring, deadline)) continue;
+    const std::unique_ptr<DeviceRing>& first = *rings_.begin();
+    stop_serving(*first);
+    std::unique_ptr<DeviceRing> ring = take_out(*first);
+    // Those behind one that took all the time are given as much as they need if nobody uses them.
+    if (drain(*ring, std::max(deadline, loop_.clock().now() + 2 * limits::kDeviceRingQuiet))) {
+      continue;
+    }
     // A kernel may still touch it: better lost than taken away, which would break its GPU.
     log::warning(
         "a session was closed while a kernel used one of its device rings: {} KiB of "
-        "pinned memory stay",
+        "pinned memory and its region stay",
         ring->host_bytes() / kKiB);
     (void)ring.release();
   }

@@ -3,6 +3,7 @@
 
 #include "device_ring.h"
 
+#include <condition_variable>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -22,7 +23,8 @@ class DeviceRings final : private engine::Poller, private engine::Parker {
   Outcome<DeviceRing*> make(engine::DeviceMemory& devices, Region& region, uint32_t entries);
   // Nobody serves the ring any more; it stays. Twice is no error.
   void close(DeviceRing& ring);
-  // Closes it; its memory goes when no kernel uses it any more, or stays.
+  // Closes it; its memory goes when no kernel uses it any more, or stays. Of several threads that
+  // close or destroy a ring each waits for those before it.
   void destroy(DeviceRing& ring);
   // While the session's transfers still live.
   void destroy_all();
@@ -33,6 +35,11 @@ class DeviceRings final : private engine::Poller, private engine::Parker {
 
  private:
   void start();
+  // Waits until nobody else ends the ring. False when it is gone then.
+  bool begin_ending(DeviceRing& ring);
+  void done_ending(const DeviceRing& ring);
+  void stop_serving(DeviceRing& ring);
+  std::unique_ptr<DeviceRing> take_out(const DeviceRing& ring);
   bool drain(DeviceRing& ring, engine::Time deadline);
   bool poll() override;
   void park(engine::Time deadline) override;
@@ -50,7 +57,9 @@ class DeviceRings final : private engine::Poller, private engine::Parker {
   std::mutex mutex_;
   std::thread thread_;
   std::set<std::unique_ptr<DeviceRing>> rings_;
-  std::set<const DeviceRing*> open_;  // those that are served
+  std::set<const DeviceRing*> open_;    // those that are served
+  std::set<const DeviceRing*> ending_;  // those that somebody closes or destroys
+  std::condition_variable ended_;       // one of them less
 };
 
 }  // namespace penstock::api

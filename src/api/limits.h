@@ -95,8 +95,8 @@ inline constexpr std::chrono::microseconds kDeviceRingSleepMin{20};
 inline constexpr std::chrono::microseconds kDeviceRingSleepMax{1000};
 // For how long the thread stays awake for a kernel that is said to come: a launch, and some work.
 inline constexpr std::chrono::microseconds kDeviceRingAwake{2000};
-// For how long kernels are waited for that must leave a ring that is closed: their naps, and the
-// copies that they are at, take far less.
+// For how long kernels are waited for that must leave a ring that is closed, or all rings of a
+// session: their naps, and the copies that they are at, take far less.
 inline constexpr std::chrono::seconds kDeviceRingDrain{1};
 // For how long nobody may have waited in it then: what a kernel works between two requests.
 inline constexpr std::chrono::milliseconds kDeviceRingQuiet{20};

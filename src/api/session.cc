@@ -78,7 +78,10 @@ Session::~Session() {
   device_rings_->destroy_all();
   more_transfers_.clear();
   transfers_.reset();
-  for (const auto& [id, region] : regions_) give_back_memory(*region);
+  for (const auto& [id, region] : regions_) {
+    // A kernel may still be in a ring that could not be destroyed: better lost than taken away.
+    if (region->device_rings.load(std::memory_order_relaxed) == 0) give_back_memory(*region);
+  }
   while (true) {
     Ring* ring = nullptr;
     {

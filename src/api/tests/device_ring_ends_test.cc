@@ -143,6 +143,46 @@ TEST_F(DeviceRingEnds, memory_stays_while_a_request_was_never_waited_for) {
   EXPECT_TRUE(result == -ESHUTDOWN || result == 4096) << result;
 }
 
+// As penstock_close() has it.
+TEST_F(DeviceRingEnds, only_what_a_kernel_may_still_touch_outlives_the_session) {
+  penstock_region* quiet = nullptr;
+  ASSERT_EQ(penstock_region_create_device(client_.session, 0, kRegionBytes, &quiet), 0);
+  std::vector<penstock_device_ring*> rings(4);
+  for (penstock_device_ring*& one : rings) {
+    ASSERT_EQ(penstock_device_ring_create(client_.session, quiet, 64, &one), 0);
+  }
+  void* const used = penstock_region_base(gpu_);
+  void* const unused = penstock_region_base(quiet);
+  device::Ring ring = view();
+  warm(ring);
+  ASSERT_EQ(device::submit(ring, read(0, 4096, 0), &ticket_), 0);
+  penstock_close(std::exchange(client_.session, nullptr));
+  EXPECT_TRUE(gpus_.find(used, kRegionBytes));
+  EXPECT_FALSE(gpus_.find(unused, kRegionBytes)) << "its rings had time enough to be quiet";
+  const int64_t result = device::wait(ring, ticket_, 60 * kSecond);
+  EXPECT_TRUE(result == -ESHUTDOWN || result == 4096) << result;
+}
+
+TEST_F(DeviceRingEnds, whoever_ends_a_ring_that_is_being_ended_waits) {
+  for (int round = 0; round < 10; ++round) {
+    penstock_device_ring* ring = nullptr;
+    ASSERT_EQ(penstock_device_ring_create(client_.session, gpu_, 64, &ring), 0);
+    ASSERT_EQ(penstock_device_ring_add_file(ring, file_), 0);
+    gpus_.faults.delay_min = gpus_.faults.delay_max = std::chrono::milliseconds(20);
+    device::Ring kernel = view(ring);
+    ASSERT_EQ(device::submit(kernel, read(0, 200'000, 0), &ticket_), 0);
+    while (stats(ring).requests == 0) std::this_thread::yield();
+    std::thread other([&] { EXPECT_EQ(penstock_device_ring_close(ring), 0); });
+    EXPECT_EQ(penstock_device_ring_close(ring), 0);
+    const std::vector<char> before(kernel.memory, kernel.memory + 200'000);
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    EXPECT_TRUE(std::equal(before.begin(), before.end(), kernel.memory)) << "it has ended";
+    other.join();
+    (void)device::wait(kernel, ticket_, kSecond);
+    EXPECT_EQ(penstock_device_ring_destroy(ring), 0);
+  }
+}
+
 TEST_F(DeviceRingEnds, closing_comes_before_destroying) {
   device::Ring ring = view();
   EXPECT_EQ(penstock_device_ring_close(ring_), 0);

@@ -90,9 +90,9 @@ class DeviceRingTest : public testing::Test {
     return std::equal(ring.memory + at, ring.memory + at + length,
                       reinterpret_cast<const char*>(content_.data()) + offset);
   }
-  penstock_device_ring_stats stats() {
+  penstock_device_ring_stats stats(penstock_device_ring* ring = nullptr) {
     penstock_device_ring_stats out{};
-    EXPECT_EQ(penstock_device_ring_get_stats(ring_, &out), 0);
+    EXPECT_EQ(penstock_device_ring_get_stats(ring != nullptr ? ring : ring_, &out), 0);
     return out;
   }
 

@@ -24,6 +24,14 @@ int check_ring(penstock_device_ring* ring, const char* what) {
   return check_session(to_handle(&ring_of(ring).session()), what);
 }
 
+// Whether what is there was made by a compiler that has read this version of penstock_device.h.
+bool is_of_this_version(const void* view, size_t size) {
+  if (size != sizeof(device::Ring)) return false;
+  uint32_t version = 0;
+  std::memcpy(&version, view, sizeof version);  // the first member, in all versions
+  return version == device::kVersion;
+}
+
 }  // namespace
 }  // namespace penstock::api
 
@@ -68,10 +76,10 @@ int penstock_device_ring_remove_file(penstock_device_ring* ring, int number) {
 int penstock_device_ring_view(penstock_device_ring* ring, void* view, size_t size) {
   const int error = check_ring(ring, "view");
   if (error != 0) return error;
-  if (view == nullptr || size != sizeof(device::Ring)) {
+  if (view == nullptr || !is_of_this_version(view, size)) {
     return fail_with(EINVAL,
-                     "device ring: view: no place for it, or penstock_device.h is of another "
-                     "version than the library");
+                     "device ring: view: no penstock::device::Ring, or its penstock_device.h is of "
+                     "another version than the library");
   }
   const device::Ring made = ring_of(ring).view();
   std::memcpy(view, &made, sizeof made);

@@ -44,8 +44,9 @@ PENSTOCK_API int penstock_device_ring_add_file(penstock_device_ring* ring, penst
    the file is closed. */
 PENSTOCK_API int penstock_device_ring_remove_file(penstock_device_ring* ring, int number);
 
-/* Fills in a penstock::device::Ring, to be passed to kernels by value. `size` is its sizeof;
-   -EINVAL when the kernels' header is not of this version. */
+/* Fills in a penstock::device::Ring, to be passed to kernels by value. It has to come as C++ makes
+   it, since it says of which version the kernels' header is; `size` is its sizeof. -EINVAL when the
+   library is of another version. */
 PENSTOCK_API int penstock_device_ring_view(penstock_device_ring* ring, void* view, size_t size);
 
 /* A hint that kernels are about to ask: no GPU can wake the thread that serves them, and its sleeps

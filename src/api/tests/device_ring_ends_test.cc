@@ -80,6 +80,9 @@ TEST_F(DeviceRingEnds, calls_say_what_is_wrong) {
   char small[8];
   EXPECT_EQ(penstock_device_ring_view(ring_, small, sizeof small), -EINVAL);
   EXPECT_NE(std::string(penstock_last_error()).find("version"), std::string::npos);
+  device::Ring other{};
+  ++other.version;
+  EXPECT_EQ(penstock_device_ring_view(ring_, &other, sizeof other), -EINVAL);
   EXPECT_EQ(penstock_device_ring_add_file(ring_, 77), -EBADF);
   EXPECT_EQ(penstock_device_ring_remove_file(ring_, -1), -EBADF);
   EXPECT_EQ(penstock_device_ring_remove_file(ring_, 256), -EBADF);

@@ -25,6 +25,10 @@ struct Constants {
   uint32_t byte[16];         // x^(8 * i)
   uint32_t table[4][256];    // times x^32, by the bytes of the remainder
 };
+static_assert(sizeof(Constants) == 6464 && offsetof(Constants, word) == 896 &&
+                  offsetof(Constants, lane) == 1792 && offsetof(Constants, byte) == 2304 &&
+                  offsetof(Constants, table) == 2368,
+              "written by one compiler's code, read by another's");
 
 PENSTOCK_DEVICE_BOTH uint32_t times_x(uint32_t remainder) {
   return remainder >> 1 ^ ((remainder & 1) != 0 ? kPolynomial : 0);

@@ -10,6 +10,7 @@
 // Descriptors and what asks again are foreign input for the proxy.
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
 #if defined(__CUDACC__)
@@ -21,7 +22,7 @@
 namespace penstock::device {
 
 inline constexpr uint32_t kMagic = 0x474e4952;  // "RING" in memory
-inline constexpr uint32_t kVersion = 1;
+inline constexpr uint32_t kVersion = 1;         // of all that host and kernels have in common
 inline constexpr uint32_t kHeaderBytes = 4096;
 
 // A power of two. Less than a batch of a warp would never be enough; more has no use, as 10 M
@@ -160,7 +161,12 @@ struct alignas(128) Control {
   alignas(64) uint32_t again_tail;  // positions that have asked again, ever
 };
 
-static_assert(sizeof(Pair) == 16 && sizeof(Header) == 128 && sizeof(Control) == 128);
+// Two compilers read these.
+static_assert(sizeof(Pair) == 16 && offsetof(Pair, second) == 8);
+static_assert(sizeof(Header) == 128 && offsetof(Header, version) == 4 &&
+              offsetof(Header, entries) == 8 && offsetof(Header, closed) == 64);
+static_assert(sizeof(Control) == 128 && offsetof(Control, tail_and_free) == 0 &&
+              offsetof(Control, again_tail) == 64);
 static_assert(kRequestBytesMax < 1u << 23 && kPlaceBytesMax <= kRequestBytesMax);
 
 }  // namespace penstock::device

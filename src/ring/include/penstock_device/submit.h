@@ -4,12 +4,14 @@
 #include "penstock_device/checksum.h"
 
 #include <errno.h>
+#include <stddef.h>
 
 namespace penstock::device {
 
 // A kernel's view of a ring: plain, and passed to kernels by value. penstock_device_ring_view()
 // fills it in. Every thread keeps a copy of its own, which remembers what the thread has seen.
 struct Ring {
+  uint32_t version = kVersion;  // of this header; the library compares it
   Header* header;
   Pair* descriptors;
   Pair* answers;
@@ -24,6 +26,9 @@ struct Ring {
   uint64_t seen_tail;  // as Control's tail_and_free when it was last looked at
   uint64_t seen_free;
 };
+static_assert(sizeof(Ring) == 104 && offsetof(Ring, version) == 0 && offsetof(Ring, header) == 8 &&
+                  offsetof(Ring, memory) == 64 && offsetof(Ring, entries) == 80,
+              "filled in by one compiler's code, read by another's");
 
 // What a thread asks for. A read's bytes go to, and a write's come from, the region's memory at
 // `destination`.

@@ -122,6 +122,34 @@ TEST(KernelQueue, ends_waits_when_it_is_closed) {
   EXPECT_EQ(device::wait(ring, ticket, 30'000 * kMillisecond), -ESHUTDOWN);
 }
 
+// Each look of a kernel that asks in a loop of its own, and never waits.
+TEST(KernelQueue, that_is_closed_is_noticed_by_single_looks) {
+  KernelRig rig;
+  device::Ring ring = rig.view();
+  Ticket ticket;
+  ASSERT_EQ(device::submit(ring, request(5), &ticket), 0);
+  for (int i = 0; i < 20; ++i) ASSERT_FALSE(device::poll(ring, ticket));
+  EXPECT_EQ(device::wait(ring, ticket, 0), -ETIMEDOUT);
+  rig.queue.close();
+  int looks = 1;
+  while (!device::poll(ring, ticket) && looks < 100) ++looks;
+  EXPECT_LE(looks, 8);
+  EXPECT_EQ(device::wait(ring, ticket, 0), -ESHUTDOWN);
+  EXPECT_FALSE(ticket.pending);
+}
+
+TEST(KernelQueue, that_is_closed_is_not_busy) {
+  KernelRig rig(64);
+  device::Ring ring = rig.view();
+  std::vector<Ticket> tickets(64);
+  for (Ticket& ticket : tickets) ASSERT_EQ(device::submit(ring, request(5), &ticket), 0);
+  Ticket more;
+  EXPECT_EQ(device::submit(ring, request(5), &more), -EAGAIN);
+  rig.queue.close();
+  EXPECT_EQ(device::submit(ring, request(5), &more), -ESHUTDOWN);
+  EXPECT_FALSE(more.pending);
+}
+
 // What comes up when bytes do not verify.
 class KernelRetries : public testing::Test {
  protected:

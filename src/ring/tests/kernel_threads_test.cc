@@ -125,6 +125,14 @@ TEST_F(KernelThreads, of_a_warp_get_as_many_positions_as_there_are) {
   EXPECT_EQ(submitted, 14U);
   EXPECT_EQ(bad, 1U);
   EXPECT_EQ(busy, 17U);
+  rig.queue.close();
+  std::atomic<uint32_t> closed{0};
+  warp.run([&] {
+    device::Ring ring = rig.view();
+    Ticket ticket;
+    closed += device::submit_by_warp(ring, true, request(2), &ticket) == -ESHUTDOWN ? 1 : 0;
+  });
+  EXPECT_EQ(closed, device::kLanes);
 }
 
 TEST_F(KernelThreads, of_a_warp_give_up_together_when_time_is_over_or_the_ring_closed) {

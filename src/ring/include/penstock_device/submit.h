@@ -12,6 +12,7 @@ namespace penstock::device {
 // fills it in. Every thread keeps a copy of its own, which remembers what the thread has seen.
 struct Ring {
   uint32_t version = kVersion;  // of this header; the library compares it
+  uint32_t polls;               // that found nothing
   Header* header;
   Pair* descriptors;
   Pair* answers;
@@ -118,6 +119,16 @@ PENSTOCK_DEVICE uint64_t reserve(Ring& ring, uint32_t lanes, uint32_t members) {
   return kNoPosition;
 }
 
+// Nobody answers any more.
+PENSTOCK_DEVICE bool is_closed(const Ring& ring) {
+  return load_shared(&ring.header->closed) != 0;
+}
+
+// Why reserve() has given no position.
+PENSTOCK_DEVICE int why_none(const Ring& ring) {
+  return is_closed(ring) ? -ESHUTDOWN : -EAGAIN;
+}
+
 PENSTOCK_DEVICE bool fits(const Ring& ring, const Request& request) {
   return request.length > 0 && request.length <= kRequestBytesMax &&
          request.offset < uint64_t{1} << 48 && request.destination <= ring.memory_bytes &&
@@ -139,8 +150,11 @@ PENSTOCK_DEVICE void write_descriptor(const Ring& ring, uint64_t position, const
 }
 
 // Asks for one read or write; any threads of a kernel, also in divergent code. Those that come
-// together share one reservation. 0; -EINVAL: it could not possibly succeed; -EAGAIN: the ring is
-// full. Then wait for what the warp has in flight before trying again: others cannot pass it.
+// together share one reservation. 0, or a negative errno:
+//   -EINVAL     it could not possibly succeed
+//   -EAGAIN     the ring is full: wait for what the warp has in flight before trying again, as
+//               others cannot pass it
+//   -ESHUTDOWN  the ring is closed; while it is not full that is for wait() to notice
 //
 // Bytes to be written, and accesses of others to the destination, come before the call by a
 // __threadfence_system() in whatever thread made them.
@@ -148,7 +162,7 @@ PENSTOCK_DEVICE int submit(Ring& ring, const Request& request, Ticket* ticket) {
   if (!fits(ring, request)) return -EINVAL;
   const uint32_t lanes = lanes_with(reinterpret_cast<uint64_t>(ring.control));
   const uint64_t position = reserve(ring, lanes, lanes);
-  if (position == kNoPosition) return -EAGAIN;
+  if (position == kNoPosition) return why_none(ring);
   write_descriptor(ring, position, request, ticket);
   return 0;
 }
@@ -160,7 +174,7 @@ PENSTOCK_DEVICE int submit_by_warp(Ring& ring, bool want, const Request& request
   const uint64_t position = reserve(ring, kAllLanes, members);
   if (!want) return 0;
   if (!good) return -EINVAL;
-  if (position == kNoPosition) return -EAGAIN;
+  if (position == kNoPosition) return why_none(ring);
   write_descriptor(ring, position, request, ticket);
   return 0;
 }

@@ -61,10 +61,9 @@ class Patience {
   // 0, or why to look no more.
   PENSTOCK_DEVICE int pause(const Ring& ring) {
     ++looks_;
-    if (looks_ % kLooksPerClosedCheck == 0 && load_shared(&ring.header->closed) != 0) {
-      return -ESHUTDOWN;
-    }
-    if (nanoseconds() - start_ >= timeout_) return -ETIMEDOUT;
+    const bool is_over = nanoseconds() - start_ >= timeout_;
+    if ((is_over || looks_ % kLooksPerClosedCheck == 0) && is_closed(ring)) return -ESHUTDOWN;
+    if (is_over) return -ETIMEDOUT;
     if (looks_ > kEagerLooks) {
       nap(nap_);
       nap_ = nap_ * 2 < kNapMax ? nap_ * 2 : kNapMax;
@@ -126,17 +125,20 @@ PENSTOCK_DEVICE Bytes bytes_of(const Ring& ring, const Answer& answer, uint64_t 
   return {reinterpret_cast<const char*>(answer.value), memory};
 }
 
-// True when wait() would find an answer at once; it may still have to ask again.
-PENSTOCK_DEVICE bool poll(const Ring& ring, const Ticket& ticket) {
+// True when wait() would find an answer at once, though it may still have to ask again, or when the
+// ring is closed, which the thread's next few calls notice.
+PENSTOCK_DEVICE bool poll(Ring& ring, const Ticket& ticket) {
   Answer answer;
-  return look(ring, ticket, &answer);
+  return look(ring, ticket, &answer) ||
+         (++ring.polls % kLooksPerClosedCheck == 0 && is_closed(ring));
 }
 
 // Waits, by one thread, for the end of a request, copies what it brings and verifies it. Bytes,
 // fewer where the file ends, or a negative errno:
 //   -ETIMEDOUT  it is still in flight after `timeout` nanoseconds: wait again, the position is the
 //               ticket's until then
-//   -ESHUTDOWN  the ring is closed
+//   -ESHUTDOWN  the ring is closed; the destination is in use until penstock_device_ring_close()
+//               returns
 //   -EIO        the bytes do not verify, by whatever way they come
 //   others as penstock.h has them
 // A thread alone copies slowly: kilobytes are for warps.

@@ -35,6 +35,14 @@ Result<KernelGeometry> KernelGeometry::make(uint32_t entries) {
   return KernelGeometry{std::bit_ceil(std::max(entries, device::kEntriesMin))};
 }
 
+std::optional<uint32_t> lap_taken(uint64_t head, uint32_t index, uint32_t entries_log2) {
+  const auto lap = static_cast<uint32_t>(head >> entries_log2);
+  if (index < (head & ((uint64_t{1} << entries_log2) - 1))) return lap;
+  // Of `head` itself: the number of laps begins anew after all that 32 bits have.
+  if (head >> entries_log2 == 0) return std::nullopt;
+  return lap - 1;
+}
+
 KernelQueue::KernelQueue(MutableBytes memory, KernelGeometry geometry)
     : memory_(memory),
       geometry_(geometry),
@@ -92,10 +100,9 @@ bool KernelQueue::take_again(Taken* out) {
   const device::Again asks = device::decode_again(next_again());
   ++again_head_;
   if (asks.index >= geometry_.entries) return false;
-  const auto lap = static_cast<uint32_t>(head_ >> log2_);
-  const bool in_this_lap = asks.index < (head_ & (geometry_.entries - 1));
-  if (!in_this_lap && lap == 0) return false;
-  *out = {asks.index, in_this_lap ? lap : lap - 1, asks.attempt, asks.by_copy,
+  const std::optional<uint32_t> lap = lap_taken(head_, asks.index, log2_);
+  if (!lap) return false;
+  *out = {asks.index, *lap, asks.attempt, asks.by_copy,
           device::decode_descriptor(load(descriptors_[asks.index]))};
   return true;
 }

@@ -216,6 +216,18 @@ TEST_F(KernelRetries, need_no_room_in_a_full_ring) {
   EXPECT_TRUE(std::equal(std::begin(bytes_), std::end(bytes_), rig_.region.begin() + 16));
 }
 
+TEST(KernelQueue, knows_the_lap_of_what_was_taken_also_when_laps_begin_anew) {
+  const auto lap_at = [](uint64_t head, uint32_t index) { return lap_taken(head, index, 6); };
+  EXPECT_EQ(lap_at(5, 4), 0U);
+  EXPECT_EQ(lap_at(5, 5), std::nullopt) << "nobody has asked there yet";
+  EXPECT_EQ(lap_at(64, 63), 0U);
+  EXPECT_EQ(lap_at(64 * 7 + 3, 2), 7U);
+  EXPECT_EQ(lap_at(64 * 7 + 3, 3), 6U);
+  const uint64_t anew = uint64_t{64} << 32;
+  EXPECT_EQ(lap_at(anew + 3, 2), 0U);
+  EXPECT_EQ(lap_at(anew + 3, 3), UINT32_MAX);
+}
+
 TEST(KernelQueue, ignores_what_asks_again_without_having_asked) {
   KernelRig rig(64);
   device::Ring ring = rig.view();

@@ -4,6 +4,7 @@
 
 #include "penstock_device.h"
 
+#include <optional>
 #include <span>
 
 #include "penstock/base.h"
@@ -27,6 +28,10 @@ struct KernelGeometry {
   uint64_t free_for_offset() const { return constants_offset() + sizeof(device::Constants); }
   uint64_t device_bytes() const { return align_up(free_for_offset() + uint64_t{entries} * 4, 128); }
 };
+
+// The lap of the last request at `index` when `head` have been taken in all; nothing where none
+// was.
+std::optional<uint32_t> lap_taken(uint64_t head, uint32_t index, uint32_t entries_log2);
 
 // Everything in the memory that kernels write is foreign input: whatever it holds, no access leaves
 // the memory. One thread takes; answer() any thread, one at a time for each position.

@@ -76,11 +76,16 @@ Status DeviceRing::copy_image(engine::CopyDirection direction) {
 }
 
 Result<uint8_t> DeviceRing::add_file(int32_t file) {
-  for (size_t i = 0; i < files_.size(); ++i) {
+  // Behind the last number given: one that was removed comes again as late as possible, since a
+  // kernel that still uses it, or asks again for what did not verify, would get another file's
+  // bytes.
+  const uint32_t first = next_file_.load(std::memory_order_relaxed);
+  for (uint32_t i = 0; i < device::kFilesMax; ++i) {
+    const uint32_t number = (first + i) % device::kFilesMax;
     int32_t none = -1;
-    if (files_[i].compare_exchange_strong(none, file, std::memory_order_relaxed)) {
-      return static_cast<uint8_t>(i);
-    }
+    if (!files_[number].compare_exchange_strong(none, file, std::memory_order_relaxed)) continue;
+    next_file_.store(number + 1, std::memory_order_relaxed);
+    return static_cast<uint8_t>(number);
   }
   return Code::busy;
 }

@@ -95,6 +95,7 @@ class DeviceRing {
   const std::unique_ptr<Slot[]> slots_;
   // -1: none. Relaxed: a kernel learns of a number only after it was given.
   std::array<std::atomic<int32_t>, device::kFilesMax> files_;
+  std::atomic<uint32_t> next_file_{0};  // relaxed: where the search for a free number begins
 
   // The serving thread's.
   const std::unique_ptr<Batch> batch_;

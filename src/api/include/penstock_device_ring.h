@@ -40,8 +40,8 @@ PENSTOCK_API int penstock_device_ring_create(penstock_session* session, penstock
 /* Lets kernels use an open file of the session, as far as it was opened for; returns the number (0
    to 255) by which they name it. -EAGAIN: the ring has 256 files; -EBADF: the file is not open. */
 PENSTOCK_API int penstock_device_ring_add_file(penstock_device_ring* ring, penstock_file file);
-/* From now on kernels get -EBADF for this number; what is in flight goes on. To be called before
-   the file is closed. */
+/* From now on kernels get -EBADF for this number, until another file has it, which is as late as
+   possible; what is in flight goes on. To be called before the file is closed. */
 PENSTOCK_API int penstock_device_ring_remove_file(penstock_device_ring* ring, int number);
 
 /* Fills in a penstock::device::Ring, to be passed to kernels by value. It has to come as C++ makes

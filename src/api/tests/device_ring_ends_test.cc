@@ -71,6 +71,15 @@ TEST_F(DeviceRingEnds, files_are_used_as_they_were_opened) {
   EXPECT_EQ(run(ring, read(0, 100, 0)), -EBADF);
 }
 
+TEST_F(DeviceRingEnds, a_number_is_given_to_another_file_as_late_as_possible) {
+  ASSERT_EQ(penstock_device_ring_add_file(ring_, file_), 1);
+  ASSERT_EQ(penstock_device_ring_remove_file(ring_, 1), 0);
+  for (int i = 2; i < 256; ++i) ASSERT_EQ(penstock_device_ring_add_file(ring_, file_), i);
+  EXPECT_EQ(penstock_device_ring_add_file(ring_, file_), 1);
+  ASSERT_EQ(penstock_device_ring_remove_file(ring_, 7), 0);
+  EXPECT_EQ(penstock_device_ring_add_file(ring_, file_), 7);
+}
+
 TEST_F(DeviceRingEnds, calls_say_what_is_wrong) {
   penstock_device_ring* ring = nullptr;
   EXPECT_EQ(penstock_device_ring_create(client_.session, client_.region, 64, &ring), -EINVAL);

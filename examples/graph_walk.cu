@@ -158,6 +158,17 @@ __device__ void visit(const Walk& walk, const char* list, uint32_t edges) {
   }
 }
 
+// A request that is still in flight after a wait may still write to its buffer.
+__device__ int64_t wait_for_end(const Ring& ring, Ticket& ticket) {
+  int64_t got = 0;
+  while (ballot(kAllLanes, ticket.pending) != 0) {
+    const bool waits = ticket.pending;
+    const int64_t result = wait_by_warp(ring, ticket, 30'000'000'000);
+    if (waits) got = result;
+  }
+  return got;
+}
+
 // Each lane has a vertex of the front and reads its list, a piece at a time.
 __global__ void step(Ring ring, Walk walk) {
   const uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x;
@@ -180,7 +191,7 @@ __global__ void step(Ring ring, Walk walk) {
       // Where the ring is full the lane tries again after the others have had their lists.
       const int error = submit_by_warp(ring, edge < end, request, &ticket);
       const bool asked = ticket.pending;
-      const int64_t got = wait_by_warp(ring, ticket, 30'000'000'000);
+      const int64_t got = wait_for_end(ring, ticket);
       if (asked && got == static_cast<int64_t>(request.length)) {
         visit(walk, ring.memory + request.destination, static_cast<uint32_t>(edges));
         atomicAdd(walk.reads, 1ull);

@@ -69,7 +69,8 @@ PENSTOCK_API int penstock_device_ring_get_stats(penstock_device_ring* ring,
 /* Nobody serves the ring any more: what is in flight ends, nobody writes to the region on its
    behalf any more, and what kernels wait for, now or later, ends with -ESHUTDOWN soon. Its memory
    stays. Returns when the last transfer has ended: at once, mostly; without an agent, when its
-   successor has come or is not waited for any longer. */
+   successor has come or is not waited for any longer. Kernels are not kept until then: the memory
+   of a request that ends with -ESHUTDOWN may be written to, or read, until this call returns. */
 PENSTOCK_API int penstock_device_ring_close(penstock_device_ring* ring);
 /* Closes it, waits up to a second until no kernel is in a wait any more, and gives its memory back.
    Where one still is, the memory stays until the session is closed, or for ever. The host cannot

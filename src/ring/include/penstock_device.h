@@ -26,12 +26,19 @@
 // and is asked for again. That is why verification cannot be switched off. Everything else is
 // brought by a copy engine and verified where it landed. Ticket::kind says which it was.
 //
-// Nothing here blocks the host, and no wait lasts longer than its timeout. Whoever submitted waits
-// until its request has ended: a ticket that is given up keeps its position. Positions become free
-// in the order in which they were taken, so a single one that is kept makes the ring full once all
-// others were used. Hence the rule: who gets -EAGAIN first waits for what it has in flight itself,
-// and then tries again. The lanes of a warp count as one here, since those that have left a loop
-// may wait for those that have not.
+// No wait lasts longer than its timeout, and nobody whom other kernels or programs need waits for a
+// kernel. The driver does, though: it may load a kernel when it is launched for the first time, and
+// make or give back memory, only when those that run have ended. So a program whose kernels wait
+// for anything loads all others before them, with CUDA_MODULE_LOADING=EAGER in the environment, and
+// makes its rings, regions and arrays.
+//
+// Whoever submitted waits until its request has ended: a ticket that is given up keeps its
+// position, and the memory that it named may be written to. That holds also for one that ended with
+// -ESHUTDOWN, until penstock_device_ring_close() returns. Positions become free in the order in
+// which they were taken, so a single one that is kept makes the ring full once all others were
+// used. Hence the rule: who gets -EAGAIN first waits for what it has in flight itself, and then
+// tries again. The lanes of a warp count as one here, since those that have left a loop may wait
+// for those that have not.
 //
 // Memory: a read's bytes are seen by the thread that waited (all lanes of the warp, all threads of
 // the block). What a write takes must be there for others than the GPU: __threadfence_system()

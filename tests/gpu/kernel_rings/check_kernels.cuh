@@ -194,8 +194,7 @@ __global__ void write_words(Ring ring, Request request, uint64_t round, int64_t*
 }
 
 // Reads blocks of 4 KiB until told to stop, or the ring is closed. The bytes of a block are of one
-// of
-// `*writes` rounds, whole.
+// round, whole: of the last that had returned when they were asked for, `*writes`, or a later one.
 __global__ void read_while_written(Ring ring, uint8_t file, uint64_t file_bytes,
                                    const uint32_t* writes, const uint32_t* stop, Tally* out) {
   const uint64_t warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kLanes;
@@ -205,11 +204,14 @@ __global__ void read_while_written(Ring ring, uint8_t file, uint64_t file_bytes,
     request.length = 4096;
     request.offset = mixed(warp * 7'000'003 + round) % (file_bytes / 4096) * 4096;
     request.destination = warp * 4096;
+    const uint32_t returned = load_shared(writes);
+    fence_shared();
     Ticket ticket;
     submit_by_warp(ring, lane() == 0, request, &ticket);
     const int64_t got = wait_by_warp(ring, ticket, 60 * kSecond);
     bool matches = false;
-    for (uint32_t r = 0; r <= load_shared(writes) + 1 && !matches; ++r) {
+    // One more may be under way.
+    for (uint32_t r = returned; r <= load_shared(writes) + 1 && !matches; ++r) {
       bool same = true;
       for (uint32_t i = lane(); i < 4096; i += kLanes) {
         same = same && ring.memory[request.destination + i] == byte_of(request.offset + i, r);

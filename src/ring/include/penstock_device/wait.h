@@ -177,7 +177,10 @@ PENSTOCK_DEVICE bool bring_by_warp(const Ring& ring, const Answer& own, uint64_t
   answer.value = from_lane(kAllLanes, own.value, owner);
   answer.length = from_lane(kAllLanes, own.length, owner);
   answer.remainder = from_lane(kAllLanes, own.remainder, owner);
-  if (answer.kind == kLanded) fence_shared();
+  if (answer.kind == kLanded) {
+    fence_shared();
+    together(kAllLanes);  // what the owner's look has seen is so for all
+  }
   const Bytes bytes = bytes_of(ring, answer, from_lane(kAllLanes, own_destination, owner));
   return copy_by_warp(*ring.constants, bytes.from, bytes.to, answer.length, answer.remainder);
 }

@@ -78,19 +78,31 @@ PENSTOCK_DEVICE uint32_t apply(const MapShare& map, uint32_t value) {
   return out;
 }
 
+// This lane's share of what puts columns together.
+struct JoinShare {
+  MapShare word;
+  uint32_t power[4];
+};
+
+PENSTOCK_DEVICE JoinShare join_share_of(const Constants& constants) {
+  JoinShare share;
+  share.word = share_of(constants.word);
+  for (uint32_t i = 0; i < 4; ++i) share.power[i] = load_constant(&constants.lane[i][lane()]);
+  return share;
+}
+
 // Puts the lanes' columns of 16 bytes together: column `k` of each lane are its words k, k + 128,
 // ... of the bytes, as remainders without the 32 zero bits. All lanes get the sum.
-PENSTOCK_DEVICE uint32_t join_columns(const Constants& constants, const uint32_t (&columns)[4]) {
-  const MapShare word = share_of(constants.word);
+PENSTOCK_DEVICE uint32_t join_columns(const JoinShare& share, const uint32_t (&columns)[4]) {
   uint32_t sum = columns[0];
-  for (uint32_t k = 1; k < 4; ++k) sum = apply(word, sum) ^ columns[k];
+  for (uint32_t k = 1; k < 4; ++k) sum = apply(share.word, sum) ^ columns[k];
   // Times the lane's power of x, 8 bits of the sum at a time and side by side.
   uint32_t product = 0;
 #if defined(__CUDACC__)
 #pragma unroll
 #endif
   for (uint32_t i = 0; i < 4; ++i) {
-    uint32_t power = load_constant(&constants.lane[i][lane()]);
+    uint32_t power = share.power[i];
     const uint32_t byte = sum >> (8 * i);
 #if defined(__CUDACC__)
 #pragma unroll

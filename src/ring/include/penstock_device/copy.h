@@ -99,9 +99,10 @@ PENSTOCK_DEVICE bool copy_by_warp(const Constants& constants, const char* from, 
   const Units units = units_of(from, length);
   const uint32_t rows = (units.count + kLanes - 1) / kLanes;
   const uint32_t before = rows * kLanes - units.count;
+  // All that the host has worked out comes while the bytes do.
   const MapShare row_map = share_of(constants.row);
-  // Without waiting for it here: the first bytes are on their way by then.
-  if (units.back != 0) expected = times(expected, load_constant(&constants.byte[units.back]));
+  const JoinShare join = join_share_of(constants);
+  const uint32_t behind = units.back == 0 ? 0 : load_constant(&constants.byte[units.back]);
   uint32_t columns[4] = {0, 0, 0, 0};
   for (uint32_t first = 0; first < rows; first += kInFlight) {
     Unit unit[kInFlight];
@@ -128,7 +129,8 @@ PENSTOCK_DEVICE bool copy_by_warp(const Constants& constants, const char* from, 
       }
     }
   }
-  return join_columns(constants, columns) == expected;
+  if (units.back != 0) expected = times(expected, behind);
+  return join_columns(join, columns) == expected;
 }
 
 }  // namespace penstock::device

@@ -70,9 +70,9 @@ TEST_F(KernelCopies, of_a_thread_are_exact_between_any_addresses) {
 TEST_F(KernelCopies, of_a_warp_are_exact_between_any_addresses) {
   const struct {
     uint32_t from, to, length;
-  } cases[] = {{0, 0, 4096},   {0, 0, 1},     {0, 0, 16},  {3, 3, 13},   {3, 3, 14},
-               {16, 48, 512},  {15, 31, 513}, {5, 9, 700}, {2, 1, 5000}, {0, 4, 511},
-               {64, 16, 8192}, {1, 0, 8193},  {7, 7, 1},   {8, 12, 4100}};
+  } cases[] = {{0, 0, 4096},   {0, 0, 1},      {0, 0, 16},   {3, 3, 13},   {3, 3, 14},
+               {16, 48, 512},  {15, 31, 513},  {5, 9, 700},  {2, 1, 5000}, {0, 4, 511},
+               {64, 16, 8192}, {16, 32, 4608}, {1, 0, 8193}, {7, 7, 1},    {8, 12, 4100}};
   for (const auto& one : cases) {
     device::ThreadWarp warp;
     std::atomic<uint32_t> verified{0};

@@ -91,42 +91,82 @@ PENSTOCK_DEVICE bool copy_by_thread(const Constants& constants, const char* from
   return remainder == expected;
 }
 
-// The same by the 32 lanes of a warp, which all give the same arguments and get the same answer.
-// Rows of 32 units end with the range; what is before it, or behind it in the last unit, counts as
-// zeros.
+// ---- by the 32 lanes of a warp ----
+
+// A row of 32 units more; `first`: there was none before it.
+PENSTOCK_DEVICE void add_row(const MapShare& row_map, bool first, const Unit& unit,
+                             uint32_t (&columns)[4]) {
+  for (uint32_t i = 0; i < 4; ++i) {
+    columns[i] = (first ? 0 : apply(row_map, columns[i])) ^ unit.word[i];
+  }
+}
+
+// Rows [first, first + kInFlight) of whole units, aligned at both ends: nothing stands between
+// their loads.
+PENSTOCK_DEVICE void copy_whole_rows(const MapShare& row_map, const char* from, char* to,
+                                     uint32_t first, uint32_t (&columns)[4]) {
+  const uint64_t begin = (uint64_t{first} * kLanes + lane()) * kUnitBytes;
+  Unit unit[kInFlight];
+#if defined(__CUDACC__)
+#pragma unroll
+#endif
+  for (uint32_t k = 0; k < kInFlight; ++k) {
+    unit[k] = load_unit(from + begin + k * kLanes * kUnitBytes);
+  }
+#if defined(__CUDACC__)
+#pragma unroll
+#endif
+  for (uint32_t k = 0; k < kInFlight; ++k) {
+    if (to != nullptr) store_unit(to + begin + k * kLanes * kUnitBytes, unit[k]);
+    add_row(row_map, first + k == 0, unit[k], columns);
+  }
+}
+
+// The same of any rows. They end with the range; what is before it, or behind it in the last unit,
+// counts as zeros.
+PENSTOCK_DEVICE void copy_any_rows(const MapShare& row_map, const Units& units, char* to,
+                                   uint32_t first, uint32_t rows, uint32_t (&columns)[4]) {
+  const uint32_t before = rows * kLanes - units.count;
+  Unit unit[kInFlight];
+#if defined(__CUDACC__)
+#pragma unroll
+#endif
+  for (uint32_t k = 0; k < kInFlight; ++k) {
+    const uint32_t at = (first + k) * kLanes + lane();
+    const bool inside = first + k < rows && at >= before;
+    unit[k] = inside ? load_part(units, at - before) : Unit{{0, 0, 0, 0}};
+  }
+#if defined(__CUDACC__)
+#pragma unroll
+#endif
+  for (uint32_t k = 0; k < kInFlight; ++k) {
+    if (first + k >= rows) break;
+    const uint32_t at = (first + k) * kLanes + lane();
+    if (to != nullptr && at >= before) {
+      const uint32_t index = at - before;
+      store_part(to - units.front + uint64_t{index} * kUnitBytes, unit[k], part_of(units, index));
+    }
+    add_row(row_map, first + k == 0, unit[k], columns);
+  }
+}
+
+// As copy_by_thread(), by all lanes, which give the same arguments and get the same answer.
 PENSTOCK_DEVICE bool copy_by_warp(const Constants& constants, const char* from, char* to,
                                   uint32_t length, uint32_t expected) {
   const Units units = units_of(from, length);
   const uint32_t rows = (units.count + kLanes - 1) / kLanes;
-  const uint32_t before = rows * kLanes - units.count;
+  const bool whole = length == rows * kLanes * kUnitBytes && units.front == 0 &&
+                     reinterpret_cast<uintptr_t>(to) % kUnitBytes == 0;
   // All that the host has worked out comes while the bytes do.
   const MapShare row_map = share_of(constants.row);
   const JoinShare join = join_share_of(constants);
   const uint32_t behind = units.back == 0 ? 0 : load_constant(&constants.byte[units.back]);
   uint32_t columns[4] = {0, 0, 0, 0};
   for (uint32_t first = 0; first < rows; first += kInFlight) {
-    Unit unit[kInFlight];
-#if defined(__CUDACC__)
-#pragma unroll
-#endif
-    for (uint32_t k = 0; k < kInFlight; ++k) {
-      const uint32_t at = (first + k) * kLanes + lane();
-      const bool inside = first + k < rows && at >= before;
-      unit[k] = inside ? load_part(units, at - before) : Unit{{0, 0, 0, 0}};
-    }
-#if defined(__CUDACC__)
-#pragma unroll
-#endif
-    for (uint32_t k = 0; k < kInFlight; ++k) {
-      if (first + k >= rows) break;
-      const uint32_t at = (first + k) * kLanes + lane();
-      if (to != nullptr && at >= before) {
-        const uint32_t index = at - before;
-        store_part(to - units.front + uint64_t{index} * kUnitBytes, unit[k], part_of(units, index));
-      }
-      for (uint32_t i = 0; i < 4; ++i) {
-        columns[i] = (first + k == 0 ? 0 : apply(row_map, columns[i])) ^ unit[k].word[i];
-      }
+    if (whole && first + kInFlight <= rows) {
+      copy_whole_rows(row_map, from, to, first, columns);
+    } else {
+      copy_any_rows(row_map, units, to, first, rows, columns);
     }
   }
   if (units.back != 0) expected = times(expected, behind);

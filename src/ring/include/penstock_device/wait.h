@@ -6,9 +6,11 @@
 
 namespace penstock::device {
 
-// Looks at once after a look that found nothing: as many as bridge a round trip. Then naps, longer
-// and longer, so that thousands of warps that wait leave the link to the bytes.
+// Looks at once after a look that found nothing: as many as bridge a round trip, where looks
+// overlap twice as many. Then naps, longer and longer, so that thousands of warps that wait leave
+// the link to the bytes.
 inline constexpr uint32_t kEagerLooks = 6;
+inline constexpr uint32_t kOverlappingLooks = 12;
 inline constexpr uint32_t kNapMin = 500;     // nanoseconds
 inline constexpr uint32_t kNapMax = 20'000;  // what a wait is longer by, at most
 // Looks between two at whether the ring is closed.
@@ -36,48 +38,54 @@ PENSTOCK_DEVICE bool look(const Ring& ring, const Ticket& ticket, Answer* answer
 // own load is under way meanwhile. So an answer is seen sooner by half a look.
 class Lookout {
  public:
-  PENSTOCK_DEVICE bool look(const Ring& ring, const Ticket& ticket, Answer* answer) {
+  // `more`: another look follows at once.
+  PENSTOCK_DEVICE bool look(const Ring& ring, const Ticket& ticket, bool more, Answer* answer) {
     if (!begun_) {
       before_ = load_answer(ring, ticket);
-      begun_ = true;
-      spin(kHalfLook);
+      if (more) spin(kHalfLook);
     }
     const Pair got = before_;
-    before_ = load_answer(ring, ticket);
+    begun_ = more;
+    if (more) before_ = load_answer(ring, ticket);
     *answer = decode_answer(got);
     return is_answer(ring, ticket, got);
   }
 
  private:
   Pair before_ = {0, 0};
-  bool begun_ = false;
+  bool begun_ = false;  // a look is under way
 };
 
 // What a wait does between looks.
 class Patience {
  public:
-  PENSTOCK_DEVICE explicit Patience(uint64_t timeout) : start_(nanoseconds()), timeout_(timeout) {}
+  PENSTOCK_DEVICE Patience(uint64_t timeout, uint32_t eager_looks)
+      : start_(nanoseconds()), timeout_(timeout), eager_looks_(eager_looks) {}
 
   // 0, or why to look no more.
   PENSTOCK_DEVICE int pause(const Ring& ring) {
     ++looks_;
     const bool is_over = nanoseconds() - start_ >= timeout_;
-    if ((is_over || looks_ % kLooksPerClosedCheck == 0) && is_closed(ring)) return -ESHUTDOWN;
-    if (is_over) return -ETIMEDOUT;
-    if (looks_ > kEagerLooks) {
+    if (!is_over && looks_ <= eager_looks_) return 0;
+    const bool asks = is_over || looks_ % kLooksPerClosedCheck == 0;
+    // On its way while the thread naps.
+    const uint32_t closed = asks ? load_shared(&ring.header->closed) : 0;
+    if (!is_over) {
       nap(nap_);
       nap_ = nap_ * 2 < kNapMax ? nap_ * 2 : kNapMax;
     }
-    return 0;
+    if (closed != 0) return -ESHUTDOWN;
+    return is_over ? -ETIMEDOUT : 0;
   }
   // Whether looks follow one upon the other.
-  PENSTOCK_DEVICE bool is_eager() const { return looks_ < kEagerLooks; }
+  PENSTOCK_DEVICE bool is_eager() const { return looks_ < eager_looks_; }
   // Whether the next look should be one at everything.
   PENSTOCK_DEVICE bool is_turn_of_all() const { return looks_ % 4 == 0; }
 
  private:
   uint64_t start_;
   uint64_t timeout_;
+  uint32_t eager_looks_;
   uint32_t looks_ = 0;
   uint32_t nap_ = kNapMin;
 };
@@ -143,14 +151,12 @@ PENSTOCK_DEVICE bool poll(Ring& ring, const Ticket& ticket) {
 //   others as penstock.h has them
 // A thread alone copies slowly: kilobytes are for warps.
 PENSTOCK_DEVICE int64_t wait(const Ring& ring, Ticket& ticket, uint64_t timeout) {
-  Patience patience(timeout);
+  Patience patience(timeout, kOverlappingLooks);
   Lookout lookout;
   int64_t result = 0;
   while (ticket.pending) {
     Answer answer;
-    const bool there =
-        patience.is_eager() ? lookout.look(ring, ticket, &answer) : look(ring, ticket, &answer);
-    if (!there) {
+    if (!lookout.look(ring, ticket, patience.is_eager(), &answer)) {
       const int error = patience.pause(ring);
       if (error == -ESHUTDOWN) leave(ring, ticket);
       if (error != 0) return error;
@@ -188,18 +194,17 @@ PENSTOCK_DEVICE bool bring_by_warp(const Ring& ring, const Answer& own, uint64_t
 // Waits, by all 32 lanes of a warp together, for the requests of those whose tickets are pending;
 // each gets the result of its own, as wait() has it. All lanes see all bytes afterwards.
 PENSTOCK_DEVICE int64_t wait_by_warp(const Ring& ring, Ticket& ticket, uint64_t timeout) {
-  Patience patience(timeout);
   int64_t result = 0;
   uint32_t pending = ballot(kAllLanes, ticket.pending);
   const bool single = count_bits(pending) == 1;
+  Patience patience(timeout, single ? kOverlappingLooks : kEagerLooks);
   Lookout lookout;
   // Answers come in order, mostly: while there are none one lane looks for all, to spare the link.
   bool all_look = true;
   while (pending != 0) {
     const bool looks = ticket.pending && (all_look || lane() == lowest_bit(pending));
     Answer answer = {};
-    const bool there = looks && (single && patience.is_eager() ? lookout.look(ring, ticket, &answer)
-                                                               : look(ring, ticket, &answer));
+    const bool there = looks && lookout.look(ring, ticket, single && patience.is_eager(), &answer);
     const uint32_t ready = ballot(kAllLanes, there);
     all_look = ready != 0 || patience.is_turn_of_all();
     if (ready == 0) {

@@ -74,13 +74,16 @@ void CachePlace::add(const Part& part) {
     const uint32_t block_end = std::min((block + 1) * kBlockBytes, part.found.valid);
     const uint32_t end = std::min(block_end, part.end);
     const bool whole = at % kBlockBytes == 0 && end == block_end;
-    const uint32_t checksum = part.found.checksums->block[block];
     const uint32_t bytes = end - at;
-    const uint32_t remainder = !whole ? ring::remainder_of({part.found.data + at, bytes})
-                               : bytes == kBlockBytes ? ring::remainder_of_block(checksum)
+    if (whole) {
+      const uint32_t checksum = part.found.checksums->block[block];
+      const uint32_t remainder = bytes == kBlockBytes ? ring::remainder_of_block(checksum)
                                                       : ring::remainder_from(checksum, bytes);
-    // Nothing, or zeros alone, before: there is nothing to be moved.
-    remainder_ = remainder_ == 0 ? remainder : crc32c_join(remainder_, remainder, bytes);
+      // Nothing, or zeros alone, before: there is nothing to be moved.
+      remainder_ = remainder_ == 0 ? remainder : crc32c_join(remainder_, remainder, bytes);
+    } else {
+      remainder_ = ring::remainder_of({part.found.data + at, bytes}, remainder_);
+    }
     at = end;
   }
 }

@@ -102,11 +102,12 @@ void DeviceRing::answer_places(Batch& batch, CacheView* view) {
     }
     const auto address = reinterpret_cast<uint64_t>(read.place.data());
     const bool any = read.place.length() > 0;
+    queue_.answer(*read.taken, {any ? device::kPlace : device::kDone, any ? address : 0,
+                                read.place.length(), read.place.remainder()});
+    // What a kernel need not wait for: only this thread lets go of the view.
     positions_[read.taken->index].held = newest_;
     ++newest_->uses;
     read.place.note_hits(&hits_);
-    queue_.answer(*read.taken, {any ? device::kPlace : device::kDone, any ? address : 0,
-                                read.place.length(), read.place.remainder()});
   }
   if (vouched) places_.fetch_add(found, std::memory_order_relaxed);
   if (found < reads.size() && view->wants_more()) session_.cache().want();

@@ -95,6 +95,11 @@ void KernelQueue::prefetch(uint32_t count) const {
   }
 }
 
+// For writing: a kernel that looks for the answer has taken its line.
+void KernelQueue::prefetch_answer(uint32_t index) const {
+  __builtin_prefetch(&answers_[index], 1);
+}
+
 // False when what asks is no position that was taken.
 bool KernelQueue::take_again(Taken* out) {
   const device::Again asks = device::decode_again(next_again());
@@ -104,6 +109,7 @@ bool KernelQueue::take_again(Taken* out) {
   if (!lap) return false;
   *out = {asks.index, *lap, asks.attempt, asks.by_copy,
           device::decode_descriptor(load(descriptors_[asks.index]))};
+  prefetch_answer(asks.index);
   return true;
 }
 
@@ -113,6 +119,7 @@ bool KernelQueue::take_new(Taken* out) {
   const Pair next = load(descriptors_[index]);
   if (!device::is_of_lap(next.first, lap) || !device::is_of_lap(next.second, lap)) return false;
   *out = {index, lap, 0, false, device::decode_descriptor(next)};
+  prefetch_answer(index);
   ++head_;
   return true;
 }

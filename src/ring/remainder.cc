@@ -29,8 +29,8 @@ void fill(device::SlicedMap& map, uint32_t factor) {
 
 }  // namespace
 
-uint32_t remainder_of(Bytes bytes) {
-  return ~crc32c(bytes, UINT32_MAX);
+uint32_t remainder_of(Bytes bytes, uint32_t before) {
+  return ~crc32c(bytes, ~before);
 }
 
 uint32_t remainder_from(uint32_t crc32c, uint64_t length) {

@@ -70,6 +70,7 @@ class KernelQueue {
  private:
   uint64_t next_again() const;
   void prefetch(uint32_t count) const;
+  void prefetch_answer(uint32_t index) const;
   bool take_again(Taken* out);
   bool take_new(Taken* out);
 

@@ -9,7 +9,8 @@
 
 namespace penstock::ring {
 
-uint32_t remainder_of(Bytes bytes);
+// Of bytes that follow others which have the remainder `before`.
+uint32_t remainder_of(Bytes bytes, uint32_t before = 0);
 // From the CRC-32C of `length` bytes.
 uint32_t remainder_from(uint32_t crc32c, uint64_t length);
 // That of a whole block of limits::kBlockBytes.

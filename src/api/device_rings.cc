@@ -25,6 +25,11 @@ DeviceRings::~DeviceRings() {
 
 // ---- the thread ----
 
+engine::Duration sleep_after(engine::Duration idle) {
+  return std::clamp<engine::Duration>(idle / limits::kDeviceRingSleepPart,
+                                      limits::kDeviceRingSleepMin, limits::kDeviceRingSleepMax);
+}
+
 // With the mutex held.
 void DeviceRings::start() {
   if (thread_.joinable()) return;
@@ -48,7 +53,7 @@ bool DeviceRings::has_work() const {
 
 void DeviceRings::park(Time deadline) {
   const engine::Clock& clock = loop_.clock();
-  engine::Duration step = limits::kDeviceRingSleepMin;
+  const Time began = clock.now();
   while (!unparked_.exchange(false, std::memory_order_acquire) && !has_work()) {
     const Time now = clock.now();
     if (now >= deadline) return;
@@ -57,8 +62,7 @@ void DeviceRings::park(Time deadline) {
       continue;
     }
     // Without rings nothing can come by itself.
-    parker_.park(served_.empty() ? deadline : std::min(deadline, now + step));
-    step = std::min<engine::Duration>(step * 2, limits::kDeviceRingSleepMax);
+    parker_.park(served_.empty() ? deadline : std::min(deadline, now + sleep_after(now - began)));
   }
 }
 

@@ -13,6 +13,9 @@
 
 namespace penstock::api {
 
+// For how long the thread of idle rings sleeps before it looks again.
+engine::Duration sleep_after(engine::Duration idle);
+
 // Thread safe. The thread starts with the first ring. It polls while kernels ask; when they have
 // not for a while it sleeps, longer and longer, and looks in between, since no GPU can wake it.
 class DeviceRings final : private engine::Poller, private engine::Parker {

@@ -88,10 +88,12 @@ inline constexpr uint32_t kDeviceRingsMax = 64;
 // hidden, few enough for the first to be answered soon.
 inline constexpr uint32_t kDeviceRingBatch = 64;
 // For how long their thread polls after the last request: a kernel that works on what it got asks
-// again by then. Its sleeps, between which it looks, begin short for a kernel that took a little
-// longer, and end where looking costs less than a hundredth of a processor.
+// again by then. Its sleeps, between which it looks, are a part of how long nobody has asked, so
+// that a kernel is found late by no more than that; they end where looking costs less than a
+// hundredth of a processor.
 inline constexpr std::chrono::microseconds kDeviceRingSpin{100};
-inline constexpr std::chrono::microseconds kDeviceRingSleepMin{20};
+inline constexpr int kDeviceRingSleepPart = 16;
+inline constexpr std::chrono::microseconds kDeviceRingSleepMin{10};
 inline constexpr std::chrono::microseconds kDeviceRingSleepMax{1000};
 // For how long the thread stays awake for a kernel that is said to come: a launch, and some work.
 inline constexpr std::chrono::microseconds kDeviceRingAwake{2000};

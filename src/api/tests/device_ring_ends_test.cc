@@ -1,5 +1,6 @@
 // Rings for kernels: bad input, and the end of everybody.
 #include "device_ring_rig.h"
+#include "device_rings.h"
 
 #include <sys/wait.h>
 
@@ -332,6 +333,19 @@ TEST_F(DeviceRingEnds, calls_of_a_forked_child_fail) {
   EXPECT_EQ(status, 0);
   device::Ring ring = view();
   EXPECT_EQ(run(ring, read(0, 4096, 0)), 4096);
+}
+
+TEST(DeviceRingsAlone, sleep_for_a_part_of_the_time_that_nobody_asked) {
+  using std::chrono::microseconds;
+  EXPECT_EQ(sleep_after(microseconds(0)), limits::kDeviceRingSleepMin);
+  EXPECT_EQ(sleep_after(microseconds(1600)), microseconds(100));
+  EXPECT_EQ(sleep_after(std::chrono::seconds(9)), limits::kDeviceRingSleepMax);
+  // A few dozen looks, until they are as rare as they get.
+  uint32_t looks = 0;
+  for (engine::Duration idle{}; sleep_after(idle) < limits::kDeviceRingSleepMax; ++looks) {
+    idle += sleep_after(idle);
+  }
+  EXPECT_LT(looks, 100U);
 }
 
 TEST_F(DeviceRingEnds, an_idle_thread_uses_next_to_no_processor) {

@@ -39,7 +39,7 @@ Status HostThreads::add_thread() {
   if (started) {
     threads_.push_back(std::move(*started));
   } else if (threads_.empty()) {
-    log::error("libcufile: {}", started.error().message);
+    log::error("cufile: {}", started.error().message);
     return started.error().status;
   }
   return Code::ok;

@@ -263,7 +263,7 @@ Status MountBackend::start_waiting() {
   Outcome<std::thread> started =
       start_thread("the thread for what is submitted", [this] { wait_for_ends(); });
   if (!started) {
-    log::error("libcufile: {}", started.error().message);
+    log::error("cufile: {}", started.error().message);
     return started.error().status;
   }
   thread_ = std::move(*started);

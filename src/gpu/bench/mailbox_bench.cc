@@ -53,10 +53,10 @@ Share send_until(engine::CopyMailbox& mailbox, const DeviceSpan& to, double end)
   return share;
 }
 
-void measure(engine::DeviceMemory& devices, uint64_t bytes, size_t threads, double seconds) {
-  const DeviceSpan span = got(devices.allocate(DeviceId(0), threads * engine::kMailboxBytesMax));
+void measure(engine::DeviceMemory& memory, uint64_t bytes, size_t threads, double seconds) {
+  const DeviceSpan span = got(memory.allocate(DeviceId(0), threads * engine::kMailboxBytesMax));
   std::vector<std::unique_ptr<engine::CopyMailbox>> mailboxes;
-  for (size_t i = 0; i < threads; ++i) mailboxes.push_back(got(devices.make_mailbox(DeviceId(0))));
+  for (size_t i = 0; i < threads; ++i) mailboxes.push_back(got(memory.make_mailbox(DeviceId(0))));
   std::vector<Share> shares(threads);
   const double end = now() + seconds;
   {
@@ -78,18 +78,20 @@ void measure(engine::DeviceMemory& devices, uint64_t bytes, size_t threads, doub
               1e6 * static_cast<double>(threads) / rate, rate * static_cast<double>(bytes) * 1e-9,
               static_cast<unsigned long long>(all.busy));
   mailboxes.clear();
-  if (!devices.release(span).ok()) stop("release the memory");
+  if (!memory.release(span).ok()) stop("release the memory");
+}
+
+void run(double seconds) {
+  engine::DeviceMemory* const memory = got(devices());
+  for (const uint64_t bytes : {64U, 4096U, 16384U, 65536U}) {
+    for (const size_t threads : {1U, 4U, 16U}) measure(*memory, bytes, threads, seconds);
+  }
 }
 
 }  // namespace
 }  // namespace penstock::gpu
 
 int main(int argc, char** argv) {
-  using namespace penstock;
-  const double seconds = argc > 1 ? std::atof(argv[1]) : 0.5;
-  engine::DeviceMemory* const devices = gpu::got(gpu::devices());
-  for (const uint64_t bytes : {64U, 4096U, 16384U, 65536U}) {
-    for (const size_t threads : {1U, 4U, 16U}) gpu::measure(*devices, bytes, threads, seconds);
-  }
+  penstock::gpu::run(argc > 1 ? std::atof(argv[1]) : 0.5);
   return 0;
 }

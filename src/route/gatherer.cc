@@ -100,8 +100,8 @@ void Gatherer::cancel_all() {
 
 bool Gatherer::poll() {
   if (operations_ == 0) return false;
-  deadlines_.check(loop_.now(), [&](GatherOp& op) { stop(op, Code::timed_out); });
-  const bool worked = start_again();
+  bool worked = deadlines_.check(loop_.now(), [&](GatherOp& op) { stop(op, Code::timed_out); });
+  worked |= start_again();
   // One batch a turn: the device gets it before the next is collected.
   if (waiting_.empty() || !start(waiting_.front())) return worked;
   GatherOp& op = *waiting_.pop_front();

@@ -98,10 +98,10 @@ void Mover::cancel_all() {
 
 bool Mover::poll() {
   if (operations_ == 0 && !lanes_->busy()) return false;
-  deadlines_.check(loop_.now(), [&](TransferOp& op) {
+  bool worked = deadlines_.check(loop_.now(), [&](TransferOp& op) {
     if (op.progress.stop.ok()) stop(op, Code::timed_out);
   });
-  bool worked = lanes_->poll();
+  worked |= lanes_->poll();
   worked |= start_pieces();
   // What was just started goes out in this turn.
   worked |= lanes_->poll();

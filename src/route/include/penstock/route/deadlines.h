@@ -30,19 +30,22 @@ class Deadlines {
   // When check() may have something to do: no deadline to come is sooner.
   engine::Time next() const { return next_; }
   // Calls `late` for each whose deadline has passed, also if it was called for it before; it may
-  // end them.
+  // end them. Whether it called: what that has begun may need another turn of the loop.
   template <class Late>
-  void check(engine::Time now, const Late& late) {
-    if (now < next_) return;
+  bool check(engine::Time now, const Late& late) {
+    if (now < next_) return false;
     next_ = engine::kNever;
+    bool called = false;
     // A copy: an operation that ends is removed.
     for (Op* const op : std::vector<Op*>(ops_)) {
       if (op->deadline > now) {
         next_ = std::min(next_, op->deadline);
       } else {
         late(*op);
+        called = true;
       }
     }
+    return called;
   }
 
  private:

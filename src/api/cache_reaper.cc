@@ -33,7 +33,15 @@ void CacheReaper::take(const std::shared_ptr<Work>& work, std::unique_ptr<CacheV
   const std::lock_guard lock(work->mutex);
   work->views.push_back(std::move(view));
   if (std::exchange(work->running, true)) return;
-  std::thread([work] { run(work); }).detach();
+  Outcome<std::thread> started =
+      start_thread("the thread that unpins caches", [work] { run(work); });
+  if (started) {
+    started->detach();
+  } else {
+    // The view stays until the next one comes, or the session ends.
+    work->running = false;
+    log::warning("{}", started.error().message);
+  }
 }
 
 void CacheReaper::run(const std::shared_ptr<Work>& work) {

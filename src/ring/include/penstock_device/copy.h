@@ -64,11 +64,32 @@ PENSTOCK_DEVICE void store_part(char* to, const Unit& unit, const Part& part) {
   } else if (whole && at % 4 == 0) {
     for (int i = 0; i < 4; ++i) reinterpret_cast<uint32_t*>(to)[i] = unit.word[i];
   } else {
+    // Three whole words of a whole unit, and single bytes around them.
+    const auto head = static_cast<int>(4 - at % 4);
+    if (whole) {
+      for (int i = 0; i < 3; ++i) {
+        reinterpret_cast<uint32_t*>(to + head)[i] =
+            unit.word[i] >> (8 * head) | unit.word[i + 1] << (32 - 8 * head);
+      }
+    }
     for (int i = 0; i < static_cast<int>(kUnitBytes); ++i) {
-      const bool inside = static_cast<int>(part.begin) <= i && i < static_cast<int>(part.end);
+      const bool inside = whole ? i < head || i >= head + 12
+                                : static_cast<int>(part.begin) <= i && i < static_cast<int>(part.end);
       if (inside) to[i] = static_cast<char>(unit.word[i / 4] >> (8 * (i % 4)));
     }
   }
+}
+
+PENSTOCK_DEVICE uint32_t add_part(const Constants& constants, uint32_t remainder, const Unit& unit,
+                                  const Part& part) {
+  if (part.end - part.begin == kUnitBytes) {
+    for (const uint32_t word : unit.word) remainder = add_word(constants, remainder, word);
+    return remainder;
+  }
+  for (uint32_t i = part.begin; i < part.end; ++i) {
+    remainder = add_byte(constants, remainder, unit.word[i / 4] >> (8 * (i % 4)) & 255);
+  }
+  return remainder;
 }
 
 // Copies, or only reads where `to` is null, and says whether the bytes have this remainder.
@@ -76,16 +97,23 @@ PENSTOCK_DEVICE bool copy_by_thread(const Constants& constants, const char* from
                                     uint32_t length, uint32_t expected) {
   const Units units = units_of(from, length);
   uint32_t remainder = 0;
-  for (uint32_t index = 0; index < units.count; ++index) {
-    const Unit unit = load_part(units, index);
-    const Part part = part_of(units, index);
-    if (to != nullptr) store_part(to - units.front + uint64_t{index} * kUnitBytes, unit, part);
-    if (part.end - part.begin == kUnitBytes) {
-      for (const uint32_t word : unit.word) remainder = add_word(constants, remainder, word);
-    } else {
-      for (uint32_t i = part.begin; i < part.end; ++i) {
-        remainder = add_byte(constants, remainder, unit.word[i / 4] >> (8 * (i % 4)) & 255);
-      }
+  for (uint32_t first = 0; first < units.count; first += kInFlight) {
+    Unit unit[kInFlight];
+#if defined(__CUDACC__)
+#pragma unroll
+#endif
+    for (uint32_t k = 0; k < kInFlight; ++k) {
+      unit[k] = first + k < units.count ? load_part(units, first + k) : Unit{{0, 0, 0, 0}};
+    }
+#if defined(__CUDACC__)
+#pragma unroll
+#endif
+    for (uint32_t k = 0; k < kInFlight; ++k) {
+      const uint32_t index = first + k;
+      if (index >= units.count) break;
+      const Part part = part_of(units, index);
+      if (to != nullptr) store_part(to - units.front + uint64_t{index} * kUnitBytes, unit[k], part);
+      remainder = add_part(constants, remainder, unit[k], part);
     }
   }
   return remainder == expected;

@@ -12,7 +12,8 @@ namespace penstock::device {
 // fills it in. Every thread keeps a copy of its own, which remembers what the thread has seen.
 struct Ring {
   uint32_t version = kVersion;  // of this header; the library compares it
-  uint32_t polls;               // that found nothing
+  uint16_t polls;               // that found nothing
+  uint16_t refusals;            // since the last request that found room
   Header* header;
   Pair* descriptors;
   Pair* answers;
@@ -124,9 +125,22 @@ PENSTOCK_DEVICE bool is_closed(const Ring& ring) {
   return load_shared(&ring.header->closed) != 0;
 }
 
+// Refusals of one thread between two looks at whether the ring is closed, which go over the link:
+// thousands of warps that try again and again leave it to the bytes.
+inline constexpr uint32_t kRefusalsPerClosedCheck = 256;
+
+// Before each refusal after a thread's first, so that those that are served come to the ring's words
+// between those that are not.
+inline constexpr uint32_t kRefusalNap = 2'000;  // nanoseconds
+
 // Why reserve() has given no position.
-PENSTOCK_DEVICE int why_none(const Ring& ring) {
-  return is_closed(ring) ? -ESHUTDOWN : -EAGAIN;
+PENSTOCK_DEVICE int why_none(Ring& ring) {
+  if (ring.refusals++ % kRefusalsPerClosedCheck == 0) {
+    if (is_closed(ring)) return -ESHUTDOWN;
+  } else {
+    nap(kRefusalNap);
+  }
+  return -EAGAIN;
 }
 
 PENSTOCK_DEVICE bool fits(const Ring& ring, const Request& request) {
@@ -135,8 +149,9 @@ PENSTOCK_DEVICE bool fits(const Ring& ring, const Request& request) {
          request.length <= ring.memory_bytes - request.destination;
 }
 
-PENSTOCK_DEVICE void write_descriptor(const Ring& ring, uint64_t position, const Request& request,
+PENSTOCK_DEVICE void write_descriptor(Ring& ring, uint64_t position, const Request& request,
                                       Ticket* ticket) {
+  ring.refusals = 0;
   *ticket = {position, request.destination, request.length, 0, kFailed, true};
   const Descriptor descriptor = {request.operation,
                                  request.by_copy,
@@ -154,7 +169,8 @@ PENSTOCK_DEVICE void write_descriptor(const Ring& ring, uint64_t position, const
 //   -EINVAL     it could not possibly succeed
 //   -EAGAIN     the ring is full: wait for what the warp has in flight before trying again, as
 //               others cannot pass it
-//   -ESHUTDOWN  the ring is closed; while it is not full that is for wait() to notice
+//   -ESHUTDOWN  the ring is closed; one of a few hundred tries on a full ring notices, and while it
+//               is not full that is for wait() to notice
 //
 // Bytes to be written, and accesses of others to the destination, come before the call by a
 // __threadfence_system() in whatever thread made them.

@@ -12,7 +12,10 @@ namespace penstock::device {
 inline constexpr uint32_t kEagerLooks = 6;
 inline constexpr uint32_t kOverlappingLooks = 12;
 inline constexpr uint32_t kNapMin = 500;     // nanoseconds
-inline constexpr uint32_t kNapMax = 20'000;  // what a wait is longer by, at most
+inline constexpr uint32_t kNapMax = 20'000;
+// A wait that is longer than this is not timed while it looks without naps: reading the clock takes
+// as long as a look.
+inline constexpr uint64_t kTimedFromStart = 50'000;
 // Looks between two at whether the ring is closed.
 inline constexpr uint32_t kLooksPerClosedCheck = 8;
 
@@ -60,13 +63,20 @@ class Lookout {
 class Patience {
  public:
   PENSTOCK_DEVICE Patience(uint64_t timeout, uint32_t eager_looks)
-      : start_(nanoseconds()), timeout_(timeout), eager_looks_(eager_looks) {}
+      : timeout_(timeout), eager_looks_(eager_looks) {
+    if (timeout_ < kTimedFromStart) start_timing();
+  }
 
   // 0, or why to look no more.
   PENSTOCK_DEVICE int pause(const Ring& ring) {
     ++looks_;
+    const bool is_eager = looks_ <= eager_looks_;
+    if (!timed_) {
+      if (is_eager) return 0;
+      start_timing();
+    }
     const bool is_over = nanoseconds() - start_ >= timeout_;
-    if (!is_over && looks_ <= eager_looks_) return 0;
+    if (!is_over && is_eager) return 0;
     const bool asks = is_over || looks_ % kLooksPerClosedCheck == 0;
     // On its way while the thread naps.
     const uint32_t closed = asks ? load_shared(&ring.header->closed) : 0;
@@ -83,11 +93,17 @@ class Patience {
   PENSTOCK_DEVICE bool is_turn_of_all() const { return looks_ % 4 == 0; }
 
  private:
-  uint64_t start_;
+  PENSTOCK_DEVICE void start_timing() {
+    timed_ = true;
+    start_ = nanoseconds();
+  }
+
+  uint64_t start_ = 0;
   uint64_t timeout_;
   uint32_t eager_looks_;
   uint32_t looks_ = 0;
   uint32_t nap_ = kNapMin;
+  bool timed_ = false;
 };
 
 PENSTOCK_DEVICE void ask_again(const Ring& ring, Ticket& ticket) {
@@ -143,8 +159,8 @@ PENSTOCK_DEVICE bool poll(Ring& ring, const Ticket& ticket) {
 
 // Waits, by one thread, for the end of a request, copies what it brings and verifies it. Bytes,
 // fewer where the file ends, or a negative errno:
-//   -ETIMEDOUT  it is still in flight after `timeout` nanoseconds: wait again, the position is the
-//               ticket's until then
+//   -ETIMEDOUT  it is still in flight after `timeout` nanoseconds and a few naps at most: wait
+//               again, the position is the ticket's until then
 //   -ESHUTDOWN  the ring is closed; the destination is in use until penstock_device_ring_close()
 //               returns
 //   -EIO        the bytes do not verify, by whatever way they come

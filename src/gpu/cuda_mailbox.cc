@@ -14,9 +14,11 @@ namespace {
 
 constexpr uint64_t kUnit = 16;  // what a thread of the kernel copies at once
 
+constexpr uint32_t kTicksPerNanosecond = 2;  // nearly, of a GPU at work
+
 template <class Duration>
-uint32_t nanoseconds(Duration time) {
-  return static_cast<uint32_t>(std::chrono::nanoseconds(time).count());
+uint32_t ticks(Duration time) {
+  return static_cast<uint32_t>(std::chrono::nanoseconds(time).count()) * kTicksPerNanosecond;
 }
 
 }  // namespace
@@ -33,12 +35,24 @@ MutableBytes CudaMailbox::space_for(const DeviceSpan& destination) {
   return parts_.buffer.subspan(past, destination.length);
 }
 
+// What was freed must not be written to: the driver may have given it to somebody else.
+bool CudaMailbox::is_there(const DeviceSpan& destination) const {
+  if (destination.device != device_) return false;
+  const Result<DeviceSpan> found =
+      memory_.find(destination.data, std::max(destination.length, uint64_t{1}));
+  return found && found->allocation == destination.allocation;
+}
+
+void CudaMailbox::offer(const DeviceSpan& destination) {
+  // Otherwise send() tells.
+  if (!broken_.ok() || !is_there(destination)) return;
+  sender_.offer(reinterpret_cast<uint64_t>(destination.data),
+                static_cast<uint32_t>(destination.length));
+}
+
 Status CudaMailbox::send(const DeviceSpan& destination) {
   if (!broken_.ok()) return broken_;
-  if (destination.device != device_) return Code::invalid_argument;
-  // What was freed must not be written to: the driver may have given it to somebody else.
-  const Result<DeviceSpan> found = memory_.find(destination.data, destination.length);
-  if (!found || found->allocation != destination.allocation) return Code::invalid_argument;
+  if (!is_there(destination)) return Code::invalid_argument;
   const Status sent = sender_.send(reinterpret_cast<uint64_t>(destination.data),
                                    static_cast<uint32_t>(destination.length));
   if (sent.code() == Code::peer_gone) broken_ = sent;
@@ -47,8 +61,7 @@ Status CudaMailbox::send(const DeviceSpan& destination) {
 
 Status CudaMailbox::start(uint32_t number) {
   const ContextScope scope(memory_.driver(), context_.context);
-  MailboxServer::Patience patience{nanoseconds(limits::kMailboxIdle),
-                                   nanoseconds(limits::kMailboxLife)};
+  MailboxServer::Patience patience{ticks(limits::kMailboxIdle), ticks(limits::kMailboxLife)};
   const std::byte* buffer = parts_.buffer.data();
   void* arguments[] = {&parts_.mailbox, &buffer, &number, &patience};
   return status_of(memory_.driver().cuLaunchKernel(context_.serve_mailbox, 1, 1, 1, kMailboxThreads,

@@ -7,10 +7,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <fcntl.h>
 #include <pthread.h>
-#include <string_view>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -45,12 +43,6 @@ uint64_t memory_bytes() {
   return pages > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(::getpagesize()) : 0;
 }
 
-// An experiment, until it has been measured what they bring.
-bool wants_mailboxes() {
-  const char* const wanted = std::getenv("PENSTOCK_CUFILE_MAILBOXES");
-  return wanted != nullptr && std::string_view(wanted) == "1";
-}
-
 }  // namespace
 
 OpenDriver::OpenDriver(engine::DeviceMemory& devices, const Parameters& parameters)
@@ -75,8 +67,7 @@ Result<std::unique_ptr<OpenDriver>, CUfileError_t> OpenDriver::open(const Parame
   options.threads = static_cast<uint32_t>(parameters.get(CUFILE_PARAM_EXECUTION_MAX_IO_THREADS));
   options.pinned_bytes_max =
       std::min(memory_bytes() / limits::kPinnedShare, limits::kPinnedBytesMax);
-  Outcome<std::unique_ptr<LocalBackend>> local =
-      LocalBackend::start(**devices, options, wants_mailboxes());
+  Outcome<std::unique_ptr<LocalBackend>> local = LocalBackend::start(**devices, options);
   if (!local) return Unexpected(without_devices(local.error()));
   made->local_ = std::move(*local);
   return made;

@@ -11,8 +11,7 @@ LocalBackend::LocalBackend()
     : host_threads_([this](Operation& operation) { run_on_host(operation); }) {}
 
 Outcome<std::unique_ptr<LocalBackend>> LocalBackend::start(engine::DeviceMemory& devices,
-                                                           route::LocalOptions options,
-                                                           bool mailboxes) {
+                                                           route::LocalOptions options) {
   std::unique_ptr<LocalBackend> made(new LocalBackend);
   void* const memory = ::mmap(nullptr, limits::kSlotsBytes, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -29,7 +28,7 @@ Outcome<std::unique_ptr<LocalBackend>> LocalBackend::start(engine::DeviceMemory&
   // drives more time than all else, and let each read wait behind the program's kernels.
   TRY_ASSIGN(made->transfers_, route::Transfers::start(devices, make_source,
                                                        {.slots = made->slots_, .verify = false}));
-  if (mailboxes) made->small_reads_ = std::make_unique<SmallReads>(devices, *made->source_);
+  made->small_reads_ = std::make_unique<SmallReads>(devices, *made->source_);
   return made;
 }
 
@@ -74,7 +73,6 @@ void LocalBackend::run_by_mover(Operation& operation) {
 
 void LocalBackend::run(Operation& operation) {
   if (!operation.memory.on_device) return run_on_host(operation);
-  if (small_reads_ == nullptr) return run_by_mover(operation);
   small_reads_->run(operation, [&] { run_by_mover(operation); });
 }
 

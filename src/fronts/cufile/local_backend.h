@@ -11,9 +11,8 @@ namespace penstock::cufile {
 
 class LocalBackend final : public Backend {
  public:
-  // `mailboxes`: small reads may go by them.
   static Outcome<std::unique_ptr<LocalBackend>> start(engine::DeviceMemory& devices,
-                                                      route::LocalOptions options, bool mailboxes);
+                                                      route::LocalOptions options);
   ~LocalBackend() override;
 
   // The number of the file behind a descriptor.
@@ -34,7 +33,7 @@ class LocalBackend final : public Backend {
   MutableBytes slots_;
   route::LocalSource* source_ = nullptr;  // of transfers_
   std::unique_ptr<route::Transfers> transfers_;
-  std::unique_ptr<SmallReads> small_reads_;  // null: by mover, too
+  std::unique_ptr<SmallReads> small_reads_;
   HostThreads host_threads_;
 };
 

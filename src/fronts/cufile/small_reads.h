@@ -12,6 +12,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace penstock::cufile {
@@ -50,6 +51,7 @@ class SmallReads {
   static void note_begin(Desk& desk);
   static void leave(Desk& desk);
   bool read(Desk& desk, Operation& operation);
+  std::optional<uint64_t> bring(engine::CopyMailbox& mailbox, const Operation& operation);
   engine::CopyMailbox* mailbox_of(Desk& desk, engine::DeviceId device);
 
   engine::DeviceMemory& devices_;

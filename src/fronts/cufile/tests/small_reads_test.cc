@@ -10,9 +10,6 @@ namespace {
 
 class SmallReads : public Cufile {
  protected:
-  SmallReads() { ::setenv("PENSTOCK_CUFILE_MAILBOXES", "1", 1); }
-  ~SmallReads() override { ::unsetenv("PENSTOCK_CUFILE_MAILBOXES"); }
-
   // Reads at random, until `enough` went by mailbox; whichever way, the bytes must be right.
   void read_until(CUfileHandle_t handle, uint64_t at, uint64_t enough) {
     std::mt19937 random(static_cast<uint32_t>(at));

@@ -89,6 +89,9 @@ inline void store_unit(char* to, const Unit& unit) {
 inline uint64_t nanoseconds() {
   return host_world.nanoseconds();
 }
+inline uint64_t ticks() {
+  return host_world.nanoseconds();
+}
 inline void spin(uint32_t) {}  // a look is over at once here
 inline void nap(uint32_t nanoseconds) {
   host_world.nap(nanoseconds);

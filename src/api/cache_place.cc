@@ -77,8 +77,7 @@ void CachePlace::add(const Part& part) {
     const uint32_t bytes = end - at;
     if (whole) {
       const uint32_t checksum = part.found.checksums->block[block];
-      const uint32_t remainder = bytes == kBlockBytes ? ring::remainder_of_block(checksum)
-                                                      : ring::remainder_from(checksum, bytes);
+      const uint32_t remainder = ring::remainder_from(checksum, bytes);
       // Nothing, or zeros alone, before: there is nothing to be moved.
       remainder_ = remainder_ == 0 ? remainder : crc32c_join(remainder_, remainder, bytes);
     } else {

@@ -353,7 +353,13 @@ bool CudaLanes::fill(Batch& batch, CopyOp& op) {
   if (gathers) {
     static_assert(sizeof(GatherPiece) == sizeof(engine::CopyPiece));
     std::memcpy(&batch.pieces[batch.piece_count], op.pieces.data(), op.pieces.size_bytes());
-    if (own_checks) op.progress.ticket = batch.piece_count;
+    if (own_checks) {
+      op.progress.ticket = batch.piece_count;
+      for (size_t i = 0; i < op.pieces.size(); ++i) {
+        const engine::CopyPiece& piece = op.pieces[i];
+        batch.pieces[batch.piece_count + i].remainder = ring::remainder_from(piece.crc32c, piece.length);
+      }
+    }
     batch.piece_count += static_cast<uint32_t>(op.pieces.size());
     batch.checks_pieces |= own_checks;
   }
@@ -362,10 +368,11 @@ bool CudaLanes::fill(Batch& batch, CopyOp& op) {
     const uint32_t index = limits::kBatchPieces + batch.check_count++;
     if (own_checks) {
       const engine::CopyPiece& piece = op.pieces[i];
-      block = {piece.destination, static_cast<uint32_t>(piece.length), piece.crc32c, index, {}};
+      block = {piece.destination, static_cast<uint32_t>(piece.length),
+               ring::remainder_from(piece.crc32c, piece.length), index, {}};
     } else {
       const engine::BlockCheck& check = op.checks[i];
-      block = {check.data, check.length, check.crc32c, index, {}};
+      block = {check.data, check.length, ring::remainder_from(check.crc32c, check.length), index, {}};
     }
   }
   return true;
@@ -382,14 +389,13 @@ void CudaLanes::launch(Lanes& lanes, Batch& batch) {
   };
   CUresult result = CUDA_SUCCESS;
   if (batch.piece_count > 0) {
-    // Batches with checks in place take the second kernel, which needs its tables first.
-    void* arguments[] = {&batch.pieces, &batch.piece_count, &lanes.context.shifts, &batch.bad,
+    void* arguments[] = {&batch.pieces, &batch.piece_count, &lanes.context.constants, &batch.bad,
                          &batch.any_bad};
     result = run(batch.checks_pieces ? lanes.context.gather_checked : lanes.context.gather,
                  batch.piece_count, limits::kGatherBlocksMax, arguments);
   }
   if (batch.check_count > 0 && result == CUDA_SUCCESS) {
-    void* arguments[] = {&batch.checks, &batch.check_count, &lanes.context.shifts, &batch.bad,
+    void* arguments[] = {&batch.checks, &batch.check_count, &lanes.context.constants, &batch.bad,
                          &batch.any_bad};
     result = run(lanes.context.check, batch.check_count, limits::kCheckBlocksMax, arguments);
   }

@@ -1,6 +1,5 @@
 #include "cuda_memory.h"
 
-#include "crc_tables.h"
 #include "cuda_lanes.h"
 #include "image.h"
 
@@ -103,7 +102,7 @@ Outcome<void> CudaMemory::prepare(Context* context) {
   TRY_ASSIGN(context->gather_checked, kernel("penstock_gather_checked"));
   TRY_ASSIGN(context->check, kernel("penstock_check"));
   TRY_ASSIGN(context->serve_mailbox, kernel("penstock_serve_mailbox"));
-  TRY_ASSIGN(context->shifts, copy_tables());
+  TRY_ASSIGN(context->constants, copy_constants());
   return {};
 }
 
@@ -122,20 +121,20 @@ Outcome<CUfunction> CudaMemory::kernel(const char* name) {
   return function;
 }
 
-Outcome<const uint32_t*> CudaMemory::copy_tables() {
-  const std::vector<uint32_t> tables = shift_tables();
-  const size_t bytes = tables.size() * sizeof(uint32_t);
+Outcome<const device::Constants*> CudaMemory::copy_constants() {
+  device::Constants constants;
+  ring::fill(constants);
   CUdeviceptr copied = 0;
-  CUresult result = driver_.cuMemAlloc(&copied, bytes);
+  CUresult result = driver_.cuMemAlloc(&copied, sizeof constants);
   if (result != CUDA_SUCCESS) {
-    return failure_of(driver_, "allocate 24 KiB for checksums", result);
+    return failure_of(driver_, "allocate 6 KiB for checksums", result);
   }
-  result = driver_.cuMemcpyHtoD(copied, tables.data(), bytes);
+  result = driver_.cuMemcpyHtoD(copied, &constants, sizeof constants);
   if (result != CUDA_SUCCESS) {
     driver_.cuMemFree(copied);
-    return failure_of(driver_, "copy the checksum tables", result);
+    return failure_of(driver_, "copy what checksums need", result);
   }
-  return reinterpret_cast<const uint32_t*>(copied);
+  return reinterpret_cast<const device::Constants*>(copied);
 }
 
 // Contexts come one by one: each new one and those that are there are told of one another. Without

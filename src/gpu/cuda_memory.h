@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "penstock/engine.h"
+#include "penstock/ring.h"
 
 namespace penstock::gpu {
 
@@ -22,7 +23,7 @@ struct Context {
   CUfunction gather_checked = nullptr;
   CUfunction check = nullptr;
   CUfunction serve_mailbox = nullptr;
-  const uint32_t* shifts = nullptr;  // the tables of kernels.h, in device memory
+  const device::Constants* constants = nullptr;  // in device memory
 };
 
 // A mailbox, whoever sends to it: all of it stays when it is given back, and so may its kernel.
@@ -85,7 +86,7 @@ class CudaMemory final : public engine::DeviceMemory {
   Outcome<void> look_at_devices();
   Outcome<Context> make_context(uint32_t device);
   Outcome<void> prepare(Context* context);
-  Outcome<const uint32_t*> copy_tables();
+  Outcome<const device::Constants*> copy_constants();
   Outcome<void> make_streams(LaneParts* parts);
   void enable_peers(uint32_t device);
   Outcome<CUfunction> kernel(const char* name);

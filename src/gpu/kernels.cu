@@ -5,12 +5,12 @@
 // same reason a warp reads its next entry of the list before it works on this one.
 #include "kernels.h"
 #include "mailbox.h"
+#include "penstock_device/copy.h"
 
 namespace penstock::gpu {
 namespace {
 
 constexpr int kWarp = 32;
-constexpr unsigned kAll = 0xffffffffu;
 constexpr int kInFlight = 8;
 
 __device__ unsigned lane() {
@@ -80,42 +80,19 @@ __device__ void copy_piece(const GatherPiece& piece) {
   copy_bytes(source + body, destination + body, left - body);
 }
 
-using ShiftTable = uint32_t[4][256];
-
-__device__ uint32_t apply(const ShiftTable& table, uint32_t value) {
-  return table[0][value & 255] ^ table[1][value >> 8 & 255] ^ table[2][value >> 16 & 255] ^
-         table[3][value >> 24];
-}
-
-// CRC-32C of bytes at any address, by a whole warp; the result is the first lane's. The message is
-// thought to have zeros before it, up to whole rows of 32 words, which changes nothing: each lane
-// takes the remainder of its column, and the columns are put together at the end.
-__device__ uint32_t crc32c(const CheckBlock& block, const ShiftTable* shifts) {
-  const char* const data = static_cast<const char*>(block.data);
-  const auto misaligned = reinterpret_cast<uintptr_t>(data) % 4;
-  const auto* const words = reinterpret_cast<const uint32_t*>(data - misaligned);
-  const unsigned shift = static_cast<unsigned>(misaligned) * 8;
-  const int count = static_cast<int>(block.length / 4);
-  const int rows = (count + kWarp - 1) / kWarp;
-  int index = static_cast<int>(lane()) - (rows * kWarp - count);
-  uint32_t remainder = 0;
-  for (int row = 0; row < rows; ++row, index += kWarp) {
-    uint32_t word = index >= 0 ? word_at(words + index, shift) : 0;
-    if (index == 0) word ^= kAll;
-    remainder = apply(shifts[5], remainder) ^ word;
+// Copies a piece and says whether it is what it should be. Where source and destination are equal
+// modulo 16, as those of whole blocks are, the bytes are looked at on their way.
+__device__ bool copy_checked(const GatherPiece& piece, const device::Constants& constants) {
+  const char* const source = static_cast<const char*>(piece.source);
+  char* const destination = static_cast<char*>(piece.destination);
+  const auto length = static_cast<uint32_t>(piece.length);
+  if ((source - destination) % sizeof(device::Unit) == 0) {
+    return device::copy_by_warp(constants, source, destination, length, piece.remainder);
   }
-#pragma unroll
-  for (int step = 16, table = 4; step > 0; step /= 2, --table) {
-    const uint32_t right = __shfl_down_sync(kAll, remainder, step);
-    remainder = apply(shifts[table], remainder) ^ right;
-  }
-  remainder = count > 0 ? apply(shifts[0], remainder) : kAll;
-  for (uint32_t i = block.length / 4 * 4; i < block.length; ++i) {
-    remainder ^= static_cast<unsigned char>(data[i]);
-    // One byte is the remainder's lowest: its table is that of the word's last byte.
-    remainder = remainder >> 8 ^ shifts[0][3][remainder & 255];
-  }
-  return ~remainder;
+  copy_piece(piece);
+  // What the other threads of the warp wrote is seen after this.
+  __syncwarp();
+  return device::copy_by_warp(constants, destination, nullptr, length, piece.remainder);
 }
 
 // One entry of a list in host memory, as four words.
@@ -135,15 +112,6 @@ __device__ T read_entry(const T* list, uint32_t index, uint32_t count) {
     }
   }
   return entry.value;
-}
-
-__device__ void load_tables(const uint32_t* shifts, ShiftTable* tables) {
-  auto* const flat = reinterpret_cast<uint32_t*>(tables);
-  for (int i = static_cast<int>(threadIdx.x); i < kShiftTables * kShiftTableWords;
-       i += static_cast<int>(blockDim.x)) {
-    flat[i] = shifts[i];
-  }
-  __syncthreads();
 }
 
 // What a request of a mailbox names and has not been copied yet, by the whole block. The source is
@@ -197,22 +165,17 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 
 // The same with checks of pieces. bad[i] becomes 1 when piece i fails its own, and *any_bad with
-// it; `shifts` are the tables of kernels.h, one behind the other.
+// it.
 extern "C" __global__ void __launch_bounds__(256)
-    penstock_gather_checked(const GatherPiece* pieces, uint32_t count, const uint32_t* shifts,
-                            uint8_t* bad, uint32_t* any_bad) {
-  __shared__ ShiftTable tables[kShiftTables];
+    penstock_gather_checked(const GatherPiece* pieces, uint32_t count,
+                            const device::Constants* constants, uint8_t* bad, uint32_t* any_bad) {
   GatherPiece next = read_entry(pieces, warp(), count);
-  load_tables(shifts, tables);
   for (uint32_t i = warp(); i < count; i += warps()) {
     const GatherPiece piece = next;
     next = read_entry(pieces, i + warps(), count);
-    copy_piece(piece);
-    // What the other threads of the warp wrote is seen after this.
-    __syncwarp();
-    const CheckBlock block = {
-        piece.destination, static_cast<uint32_t>(piece.length), piece.crc32c, 0, {}};
-    if (piece.checked != 0 && crc32c(block, tables) != block.crc32c && lane() == 0) {
+    if (piece.checked == 0) {
+      copy_piece(piece);
+    } else if (!copy_checked(piece, *constants) && lane() == 0) {
       bad[i] = 1;
       *any_bad = 1;
     }
@@ -221,15 +184,15 @@ extern "C" __global__ void __launch_bounds__(256)
 
 // Checks of what landed before, as above.
 extern "C" __global__ void __launch_bounds__(256)
-    penstock_check(const CheckBlock* blocks, uint32_t count, const uint32_t* shifts, uint8_t* bad,
-                   uint32_t* any_bad) {
-  __shared__ ShiftTable tables[kShiftTables];
-  load_tables(shifts, tables);
+    penstock_check(const CheckBlock* blocks, uint32_t count, const device::Constants* constants,
+                   uint8_t* bad, uint32_t* any_bad) {
   CheckBlock next = read_entry(blocks, warp(), count);
   for (uint32_t i = warp(); i < count; i += warps()) {
     const CheckBlock block = next;
     next = read_entry(blocks, i + warps(), count);
-    if (crc32c(block, tables) != block.crc32c && lane() == 0) {
+    const auto* const data = static_cast<const char*>(block.data);
+    if (!device::copy_by_warp(*constants, data, nullptr, block.length, block.remainder) &&
+        lane() == 0) {
       bad[block.check] = 1;
       *any_bad = 1;
     }

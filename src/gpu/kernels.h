@@ -6,29 +6,24 @@
 
 namespace penstock::gpu {
 
-// One piece of a gather: any addresses, any length; engine::CopyPiece. If it is checked, it must
-// have this CRC-32C as it landed.
+// One piece of a gather: any addresses, any length; engine::CopyPiece but for the last word. If it
+// is checked, it must have this remainder (penstock_device/checksum.h).
 struct alignas(16) GatherPiece {
   const void* source;
   void* destination;
   uint64_t length;
-  uint32_t crc32c;
+  uint32_t remainder;
   uint32_t checked;  // 0 or 1
 };
 
-// One block whose CRC-32C must be `crc32c`.
+// One block, not empty, that must have this remainder as it landed.
 struct alignas(16) CheckBlock {
   const void* data;
   uint32_t length;
-  uint32_t crc32c;
+  uint32_t remainder;
   uint32_t check;  // the check's index
   uint32_t reserved[3];
 };
-
-// Linear maps of 32-bit remainders, each as four tables of 256 words, one for each byte: the
-// remainder times x^32, x^64, ..., x^512 and x^1024 modulo the polynomial.
-inline constexpr int kShiftTables = 6;
-inline constexpr int kShiftTableWords = 4 * 256;
 
 static_assert(sizeof(GatherPiece) == 32 && sizeof(CheckBlock) == 32);
 

@@ -34,12 +34,8 @@ uint32_t remainder_of(Bytes bytes, uint32_t before) {
 }
 
 uint32_t remainder_from(uint32_t crc32c, uint64_t length) {
-  return ~crc32c ^ inversion(length);
-}
-
-uint32_t remainder_of_block(uint32_t crc32c) {
   static const uint32_t of_block = inversion(limits::kBlockBytes);
-  return ~crc32c ^ of_block;
+  return ~crc32c ^ (length == limits::kBlockBytes ? of_block : inversion(length));
 }
 
 void fill(device::Constants& constants) {

@@ -11,7 +11,8 @@
 
 namespace penstock::device {
 
-inline constexpr uint32_t kInFlight = 8;  // loads of a thread: 4 KiB of a warp
+inline constexpr uint32_t kInFlight = 8;       // loads of a thread: 4 KiB of a warp
+inline constexpr uint32_t kInFlightAlone = 4;  // of one that takes the remainder by itself
 
 // A range, not empty, as the units that it touches.
 struct Units {
@@ -43,40 +44,53 @@ PENSTOCK_DEVICE Part part_of(const Units& units, uint32_t index) {
           index + 1 == units.count ? kUnitBytes - units.back : kUnitBytes};
 }
 
-PENSTOCK_DEVICE Unit load_part(const Units& units, uint32_t index) {
-  Unit unit = load_unit(units.first + uint64_t{index} * kUnitBytes);
-  const Part part = part_of(units, index);
-  if (part.end - part.begin < kUnitBytes) {
-    for (int i = 0; i < 4; ++i) {
-      unit.word[i] &= low_bytes(static_cast<int>(part.end) - 4 * i) &
-                      ~low_bytes(static_cast<int>(part.begin) - 4 * i);
-    }
+// Whole, or zeros. What is made of it comes after all loads: who uses one waits for it.
+PENSTOCK_DEVICE Unit load_if(bool there, const Units& units, uint32_t index) {
+  return there ? load_unit(units.first + uint64_t{index} * kUnitBytes) : Unit{{0, 0, 0, 0}};
+}
+
+// Zeros where the unit is not in the range.
+PENSTOCK_DEVICE void cut(Unit& unit, const Part& part) {
+  if (part.end - part.begin == kUnitBytes) return;
+  for (int i = 0; i < 4; ++i) {
+    unit.word[i] &= low_bytes(static_cast<int>(part.end) - 4 * i) &
+                    ~low_bytes(static_cast<int>(part.begin) - 4 * i);
   }
-  return unit;
+}
+
+// Its words one by one and never by an index that is not known beforehand, so that units stay in
+// registers.
+PENSTOCK_DEVICE uint32_t byte_of(const Unit& unit, uint32_t index) {
+  const uint32_t low = index < 4 ? unit.word[0] : unit.word[1];
+  const uint32_t high = index < 12 ? unit.word[2] : unit.word[3];
+  return (index < 8 ? low : high) >> (8 * (index % 4)) & 255;
+}
+
+PENSTOCK_DEVICE void store_bytes(char* to, const Unit& unit, uint32_t begin, uint32_t end) {
+#if defined(__CUDACC__)
+#pragma unroll 1
+#endif
+  for (uint32_t i = begin; i < end; ++i) to[i] = static_cast<char>(byte_of(unit, i));
 }
 
 // `to` is where the unit's first byte would lie.
 PENSTOCK_DEVICE void store_part(char* to, const Unit& unit, const Part& part) {
-  const bool whole = part.end - part.begin == kUnitBytes;
-  const uintptr_t at = reinterpret_cast<uintptr_t>(to);
-  if (whole && at % kUnitBytes == 0) {
+  const auto past = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(to) % kUnitBytes);
+  if (part.end - part.begin < kUnitBytes) {
+    store_bytes(to, unit, part.begin, part.end);
+  } else if (past == 0) {
     store_unit(to, unit);
-  } else if (whole && at % 4 == 0) {
+  } else if (past % 4 == 0) {
     for (int i = 0; i < 4; ++i) reinterpret_cast<uint32_t*>(to)[i] = unit.word[i];
   } else {
-    // Three whole words of a whole unit, and single bytes around them.
-    const auto head = static_cast<int>(4 - at % 4);
-    if (whole) {
-      for (int i = 0; i < 3; ++i) {
-        reinterpret_cast<uint32_t*>(to + head)[i] =
-            unit.word[i] >> (8 * head) | unit.word[i + 1] << (32 - 8 * head);
-      }
+    // Three whole words, and single bytes around them.
+    const uint32_t head = 4 - past % 4;
+    auto* const words = reinterpret_cast<uint32_t*>(to + head);
+    for (int i = 0; i < 3; ++i) {
+      words[i] = unit.word[i] >> (8 * head) | unit.word[i + 1] << (32 - 8 * head);
     }
-    for (int i = 0; i < static_cast<int>(kUnitBytes); ++i) {
-      const bool inside = whole ? i < head || i >= head + 12
-                                : static_cast<int>(part.begin) <= i && i < static_cast<int>(part.end);
-      if (inside) to[i] = static_cast<char>(unit.word[i / 4] >> (8 * (i % 4)));
-    }
+    store_bytes(to, unit, 0, head);
+    store_bytes(to, unit, head + 12, kUnitBytes);
   }
 }
 
@@ -86,8 +100,11 @@ PENSTOCK_DEVICE uint32_t add_part(const Constants& constants, uint32_t remainder
     for (const uint32_t word : unit.word) remainder = add_word(constants, remainder, word);
     return remainder;
   }
+#if defined(__CUDACC__)
+#pragma unroll 1
+#endif
   for (uint32_t i = part.begin; i < part.end; ++i) {
-    remainder = add_byte(constants, remainder, unit.word[i / 4] >> (8 * (i % 4)) & 255);
+    remainder = add_byte(constants, remainder, byte_of(unit, i));
   }
   return remainder;
 }
@@ -97,18 +114,18 @@ PENSTOCK_DEVICE bool copy_by_thread(const Constants& constants, const char* from
                                     uint32_t length, uint32_t expected) {
   const Units units = units_of(from, length);
   uint32_t remainder = 0;
-  for (uint32_t first = 0; first < units.count; first += kInFlight) {
-    Unit unit[kInFlight];
+  for (uint32_t first = 0; first < units.count; first += kInFlightAlone) {
+    Unit unit[kInFlightAlone];
 #if defined(__CUDACC__)
 #pragma unroll
 #endif
-    for (uint32_t k = 0; k < kInFlight; ++k) {
-      unit[k] = first + k < units.count ? load_part(units, first + k) : Unit{{0, 0, 0, 0}};
+    for (uint32_t k = 0; k < kInFlightAlone; ++k) {
+      unit[k] = load_if(first + k < units.count, units, first + k);
     }
 #if defined(__CUDACC__)
 #pragma unroll
 #endif
-    for (uint32_t k = 0; k < kInFlight; ++k) {
+    for (uint32_t k = 0; k < kInFlightAlone; ++k) {
       const uint32_t index = first + k;
       if (index >= units.count) break;
       const Part part = part_of(units, index);
@@ -162,7 +179,7 @@ PENSTOCK_DEVICE void copy_any_rows(const MapShare& row_map, const Units& units, 
   for (uint32_t k = 0; k < kInFlight; ++k) {
     const uint32_t at = (first + k) * kLanes + lane();
     const bool inside = first + k < rows && at >= before;
-    unit[k] = inside ? load_part(units, at - before) : Unit{{0, 0, 0, 0}};
+    unit[k] = load_if(inside, units, at - before);
   }
 #if defined(__CUDACC__)
 #pragma unroll
@@ -170,9 +187,11 @@ PENSTOCK_DEVICE void copy_any_rows(const MapShare& row_map, const Units& units, 
   for (uint32_t k = 0; k < kInFlight; ++k) {
     if (first + k >= rows) break;
     const uint32_t at = (first + k) * kLanes + lane();
-    if (to != nullptr && at >= before) {
+    if (at >= before) {
       const uint32_t index = at - before;
-      store_part(to - units.front + uint64_t{index} * kUnitBytes, unit[k], part_of(units, index));
+      const Part part = part_of(units, index);
+      cut(unit[k], part);
+      if (to != nullptr) store_part(to - units.front + uint64_t{index} * kUnitBytes, unit[k], part);
     }
     add_row(row_map, first + k == 0, unit[k], columns);
   }

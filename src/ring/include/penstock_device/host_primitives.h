@@ -92,7 +92,6 @@ inline uint64_t nanoseconds() {
 inline uint64_t ticks() {
   return host_world.nanoseconds();
 }
-inline void spin(uint32_t) {}  // a look is over at once here
 inline void nap(uint32_t nanoseconds) {
   host_world.nap(nanoseconds);
 }

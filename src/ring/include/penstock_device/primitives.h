@@ -110,15 +110,9 @@ PENSTOCK_DEVICE uint64_t nanoseconds() {
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(out));
   return out;
 }
-// Cycles of this multiprocessor, a part of a nanosecond each: reading nanoseconds() takes about a
-// microsecond, reading these takes nothing.
+// Cycles of this multiprocessor, half a nanosecond each when it works: for what need not be exact.
 PENSTOCK_DEVICE uint64_t ticks() {
   return static_cast<uint64_t>(clock64());
-}
-PENSTOCK_DEVICE void spin(uint32_t cycles) {
-  const long long begun = clock64();
-  while (clock64() - begun < cycles) {
-  }
 }
 PENSTOCK_DEVICE void nap(uint32_t nanoseconds) {
   __nanosleep(nanoseconds);

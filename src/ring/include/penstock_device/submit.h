@@ -129,8 +129,8 @@ PENSTOCK_DEVICE bool is_closed(const Ring& ring) {
 // thousands of warps that try again and again leave it to the bytes.
 inline constexpr uint32_t kRefusalsPerClosedCheck = 256;
 
-// Before each refusal after a thread's first, so that those that are served come to the ring's words
-// between those that are not.
+// Before each refusal after a thread's first, so that those that are served come to the ring's
+// words between those that are not.
 inline constexpr uint32_t kRefusalNap = 2'000;  // nanoseconds
 
 // Why reserve() has given no position.

@@ -6,104 +6,60 @@
 
 namespace penstock::device {
 
-// Looks at once after a look that found nothing: as many as bridge a round trip, where looks
-// overlap twice as many. Then naps, longer and longer, so that thousands of warps that wait leave
-// the link to the bytes.
+// Looks at once after a look that found nothing: as many as bridge a round trip. Then naps, each a
+// part of what has been waited for, so that thousands of warps that wait leave the link to the
+// bytes.
 inline constexpr uint32_t kEagerLooks = 6;
-inline constexpr uint32_t kOverlappingLooks = 12;
-inline constexpr uint32_t kNapMin = 500;     // nanoseconds
-inline constexpr uint32_t kNapMax = 20'000;
-// A wait that is longer than this is not timed while it looks without naps: reading the clock takes
-// as long as a look.
-inline constexpr uint64_t kTimedFromStart = 50'000;
+inline constexpr uint32_t kNapMin = 500;  // nanoseconds
+inline constexpr uint32_t kNapMax = 500'000;
+inline constexpr uint32_t kNapShare = 8;
 // Looks between two at whether the ring is closed.
 inline constexpr uint32_t kLooksPerClosedCheck = 8;
 
-// About half of what a look takes, in cycles.
-inline constexpr uint32_t kHalfLook = 900;
-
-// What stands where the ticket's answer will be.
-PENSTOCK_DEVICE Pair load_answer(const Ring& ring, const Ticket& ticket) {
-  return load_shared(&ring.answers[index_of(ring, ticket.position)]);
-}
-PENSTOCK_DEVICE bool is_answer(const Ring& ring, const Ticket& ticket, const Pair& got) {
+// Whether the answer to the ticket is there.
+PENSTOCK_DEVICE bool look(const Ring& ring, const Ticket& ticket, Answer* answer) {
+  const Pair got = load_shared(&ring.answers[index_of(ring, ticket.position)]);
+  *answer = decode_answer(got);
   return has_tag(got, tag_of(lap_of(ring, ticket.position), ticket.attempt));
 }
 
-// Whether the answer to the ticket is there.
-PENSTOCK_DEVICE bool look(const Ring& ring, const Ticket& ticket, Answer* answer) {
-  const Pair got = load_answer(ring, ticket);
-  *answer = decode_answer(got);
-  return is_answer(ring, ticket, got);
-}
-
-// Looks for a single answer that overlap: each judges what the one before it has loaded, and its
-// own load is under way meanwhile. So an answer is seen sooner by half a look.
-class Lookout {
- public:
-  // `more`: another look follows at once.
-  PENSTOCK_DEVICE bool look(const Ring& ring, const Ticket& ticket, bool more, Answer* answer) {
-    if (!begun_) {
-      before_ = load_answer(ring, ticket);
-      if (more) spin(kHalfLook);
-    }
-    const Pair got = before_;
-    begun_ = more;
-    if (more) before_ = load_answer(ring, ticket);
-    *answer = decode_answer(got);
-    return is_answer(ring, ticket, got);
+// The same several times, one after the other.
+PENSTOCK_DEVICE bool look_eagerly(const Ring& ring, const Ticket& ticket, Answer* answer) {
+  for (uint32_t i = 0; i < kEagerLooks; ++i) {
+    if (look(ring, ticket, answer)) return true;
   }
-
- private:
-  Pair before_ = {0, 0};
-  bool begun_ = false;  // a look is under way
-};
+  return false;
+}
 
 // What a wait does between looks.
 class Patience {
  public:
-  PENSTOCK_DEVICE Patience(uint64_t timeout, uint32_t eager_looks)
-      : timeout_(timeout), eager_looks_(eager_looks) {
-    if (timeout_ < kTimedFromStart) start_timing();
-  }
+  PENSTOCK_DEVICE explicit Patience(uint64_t timeout) : start_(nanoseconds()), timeout_(timeout) {}
 
-  // 0, or why to look no more.
+  // Naps. 0, or why to look no more.
   PENSTOCK_DEVICE int pause(const Ring& ring) {
-    ++looks_;
-    const bool is_eager = looks_ <= eager_looks_;
-    if (!timed_) {
-      if (is_eager) return 0;
-      start_timing();
-    }
-    const bool is_over = nanoseconds() - start_ >= timeout_;
-    if (!is_over && is_eager) return 0;
-    const bool asks = is_over || looks_ % kLooksPerClosedCheck == 0;
+    const uint64_t waited = nanoseconds() - start_;
+    const bool is_over = waited >= timeout_;
+    ++naps_;
+    const bool asks = is_over || naps_ % kLooksPerClosedCheck == 0;
     // On its way while the thread naps.
     const uint32_t closed = asks ? load_shared(&ring.header->closed) : 0;
     if (!is_over) {
-      nap(nap_);
-      nap_ = nap_ * 2 < kNapMax ? nap_ * 2 : kNapMax;
+      const uint64_t part = (waited < timeout_ - waited ? waited : timeout_ - waited) / kNapShare;
+      nap(part < kNapMin ? kNapMin : part < kNapMax ? static_cast<uint32_t>(part) : kNapMax);
     }
     if (closed != 0) return -ESHUTDOWN;
     return is_over ? -ETIMEDOUT : 0;
   }
-  // Whether looks follow one upon the other.
-  PENSTOCK_DEVICE bool is_eager() const { return looks_ < eager_looks_; }
+  // Until the first nap.
+  PENSTOCK_DEVICE bool is_eager() const { return naps_ == 0; }
   // Whether the next look should be one at everything.
-  PENSTOCK_DEVICE bool is_turn_of_all() const { return looks_ % 4 == 0; }
+  PENSTOCK_DEVICE bool is_turn_of_all() const { return naps_ % 4 == 0; }
 
  private:
-  PENSTOCK_DEVICE void start_timing() {
-    timed_ = true;
-    start_ = nanoseconds();
-  }
-
-  uint64_t start_ = 0;
+  uint64_t start_;
   uint64_t timeout_;
-  uint32_t eager_looks_;
-  uint32_t looks_ = 0;
-  uint32_t nap_ = kNapMin;
-  bool timed_ = false;
+  uint32_t naps_ = 0;
 };
 
 PENSTOCK_DEVICE void ask_again(const Ring& ring, Ticket& ticket) {
@@ -167,12 +123,13 @@ PENSTOCK_DEVICE bool poll(Ring& ring, const Ticket& ticket) {
 //   others as penstock.h has them
 // A thread alone copies slowly: kilobytes are for warps.
 PENSTOCK_DEVICE int64_t wait(const Ring& ring, Ticket& ticket, uint64_t timeout) {
-  Patience patience(timeout, kOverlappingLooks);
-  Lookout lookout;
+  Patience patience(timeout);
   int64_t result = 0;
   while (ticket.pending) {
     Answer answer;
-    if (!lookout.look(ring, ticket, patience.is_eager(), &answer)) {
+    const bool there =
+        patience.is_eager() ? look_eagerly(ring, ticket, &answer) : look(ring, ticket, &answer);
+    if (!there) {
       const int error = patience.pause(ring);
       if (error == -ESHUTDOWN) leave(ring, ticket);
       if (error != 0) return error;
@@ -212,16 +169,22 @@ PENSTOCK_DEVICE bool bring_by_warp(const Ring& ring, const Answer& own, uint64_t
 PENSTOCK_DEVICE int64_t wait_by_warp(const Ring& ring, Ticket& ticket, uint64_t timeout) {
   int64_t result = 0;
   uint32_t pending = ballot(kAllLanes, ticket.pending);
-  const bool single = count_bits(pending) == 1;
-  Patience patience(timeout, single ? kOverlappingLooks : kEagerLooks);
-  Lookout lookout;
+  Patience patience(timeout);
   // Answers come in order, mostly: while there are none one lane looks for all, to spare the link.
-  bool all_look = true;
+  bool all_look = count_bits(pending) > 1;
   while (pending != 0) {
     const bool looks = ticket.pending && (all_look || lane() == lowest_bit(pending));
     Answer answer = {};
-    const bool there = looks && lookout.look(ring, ticket, single && patience.is_eager(), &answer);
+    bool there = false;
+    if (looks) {
+      there = !all_look && patience.is_eager() ? look_eagerly(ring, ticket, &answer)
+                                               : look(ring, ticket, &answer);
+    }
     const uint32_t ready = ballot(kAllLanes, there);
+    if (ready == 0 && all_look && patience.is_eager()) {
+      all_look = false;
+      continue;
+    }
     all_look = ready != 0 || patience.is_turn_of_all();
     if (ready == 0) {
       const int error = static_cast<int>(

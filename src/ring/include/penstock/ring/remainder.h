@@ -11,10 +11,8 @@ namespace penstock::ring {
 
 // Of bytes that follow others which have the remainder `before`.
 uint32_t remainder_of(Bytes bytes, uint32_t before = 0);
-// From the CRC-32C of `length` bytes.
+// From the CRC-32C of `length` bytes; at once for whole blocks of limits::kBlockBytes.
 uint32_t remainder_from(uint32_t crc32c, uint64_t length);
-// That of a whole block of limits::kBlockBytes.
-uint32_t remainder_of_block(uint32_t crc32c);
 
 // What kernels need to take remainders with.
 void fill(device::Constants& constants);

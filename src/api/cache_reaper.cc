@@ -13,6 +13,7 @@ struct CacheReaper::Work {
   std::mutex mutex;
   std::condition_variable ended;  // running is false
   std::vector<std::unique_ptr<CacheView>> views;
+  uint32_t holds = 0;
   bool running = false;  // there is a thread, which will look at the views once more
 };
 
@@ -32,7 +33,28 @@ std::shared_ptr<CacheView> CacheReaper::keep(std::unique_ptr<CacheView> view) {
 void CacheReaper::take(const std::shared_ptr<Work>& work, std::unique_ptr<CacheView> view) {
   const std::lock_guard lock(work->mutex);
   work->views.push_back(std::move(view));
-  if (std::exchange(work->running, true)) return;
+  if (work->holds > 0) {
+    log::info(
+        "the node cache of an agent that is gone stays pinned while there are rings for "
+        "kernels");
+  }
+  start(work);
+}
+
+void CacheReaper::hold() {
+  const std::lock_guard lock(work_->mutex);
+  ++work_->holds;
+}
+
+void CacheReaper::let_go() {
+  const std::lock_guard lock(work_->mutex);
+  --work_->holds;
+  start(work_);
+}
+
+// With the mutex held.
+void CacheReaper::start(const std::shared_ptr<Work>& work) {
+  if (work->holds > 0 || work->views.empty() || std::exchange(work->running, true)) return;
   Outcome<std::thread> started =
       start_thread("the thread that unpins caches", [work] { run(work); });
   if (started) {
@@ -46,7 +68,7 @@ void CacheReaper::take(const std::shared_ptr<Work>& work, std::unique_ptr<CacheV
 
 void CacheReaper::run(const std::shared_ptr<Work>& work) {
   std::unique_lock lock(work->mutex);
-  while (!work->views.empty()) {
+  while (!work->views.empty() && work->holds == 0) {
     std::unique_ptr<CacheView> view = std::move(work->views.back());
     work->views.pop_back();
     lock.unlock();

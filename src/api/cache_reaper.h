@@ -1,8 +1,9 @@
 // Where views of the node cache go when nobody uses them any more: to a thread of its own.
 //
-// The driver may give pinned memory back only when the kernels that run have ended. Those may be
-// waiting for whoever lets go of a view: the thread that serves their rings, the one that drives
-// transfers, the session's monitor. Unmapping takes a while, too.
+// The driver gives pinned memory back only when the kernels that run have ended, and lets nobody
+// else copy meanwhile (both seen with driver 580). Those kernels may be waiting for whoever lets go
+// of a view, or for a copy: so nothing is unpinned while there are rings for kernels. Unmapping
+// takes a while, too.
 #pragma once
 
 #include <memory>
@@ -19,12 +20,17 @@ class CacheReaper {
   // and ends with the kernels that hold it up.
   ~CacheReaper();
 
+  // Between these two nothing is given up. As often as one likes.
+  void hold();
+  void let_go();
+
   // The last owner, who may outlive this object, hands the view to the thread and goes on.
   std::shared_ptr<CacheView> keep(std::unique_ptr<CacheView> view);
 
  private:
   struct Work;
   static void take(const std::shared_ptr<Work>& work, std::unique_ptr<CacheView> view);
+  static void start(const std::shared_ptr<Work>& work);
   static void run(const std::shared_ptr<Work>& work);
 
   const std::shared_ptr<Work> work_;

@@ -110,6 +110,7 @@ Outcome<DeviceRing*> DeviceRings::make(engine::DeviceMemory& devices, Region& re
     rings_.insert(std::move(ring));
     open_.insert(raw);
   }
+  session_.cache().hold_views();
   (void)engine::thread_caller().call(loop_, [&](engine::Op& done) {
     served_.push_back(raw);
     loop_.complete(done, Code::ok);
@@ -178,6 +179,7 @@ void DeviceRings::destroy(DeviceRing& ring) {
   if (drain(ring, loop_.clock().now() + limits::kDeviceRingDrain)) {
     // Without the lock: the driver may wait for kernels that use other rings.
     take_out(ring).reset();
+    session_.cache().let_go_of_views();
   } else {
     log::warning(
         "a device ring was destroyed with {} requests that no kernel has waited for: its "
@@ -195,6 +197,8 @@ void DeviceRings::destroy_all() {
     std::unique_ptr<DeviceRing> ring = take_out(*first);
     // Those behind one that took all the time are given as much as they need if nobody uses them.
     if (drain(*ring, std::max(deadline, loop_.clock().now() + 2 * limits::kDeviceRingQuiet))) {
+      ring.reset();
+      session_.cache().let_go_of_views();
       continue;
     }
     // A kernel may still touch it: better lost than taken away, which would break its GPU.

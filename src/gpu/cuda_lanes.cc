@@ -357,7 +357,8 @@ bool CudaLanes::fill(Batch& batch, CopyOp& op) {
       op.progress.ticket = batch.piece_count;
       for (size_t i = 0; i < op.pieces.size(); ++i) {
         const engine::CopyPiece& piece = op.pieces[i];
-        batch.pieces[batch.piece_count + i].remainder = ring::remainder_from(piece.crc32c, piece.length);
+        batch.pieces[batch.piece_count + i].remainder =
+            ring::remainder_from(piece.crc32c, piece.length);
       }
     }
     batch.piece_count += static_cast<uint32_t>(op.pieces.size());
@@ -368,11 +369,15 @@ bool CudaLanes::fill(Batch& batch, CopyOp& op) {
     const uint32_t index = limits::kBatchPieces + batch.check_count++;
     if (own_checks) {
       const engine::CopyPiece& piece = op.pieces[i];
-      block = {piece.destination, static_cast<uint32_t>(piece.length),
-               ring::remainder_from(piece.crc32c, piece.length), index, {}};
+      block = {piece.destination,
+               static_cast<uint32_t>(piece.length),
+               ring::remainder_from(piece.crc32c, piece.length),
+               index,
+               {}};
     } else {
       const engine::BlockCheck& check = op.checks[i];
-      block = {check.data, check.length, ring::remainder_from(check.crc32c, check.length), index, {}};
+      block = {
+          check.data, check.length, ring::remainder_from(check.crc32c, check.length), index, {}};
     }
   }
   return true;

@@ -35,24 +35,12 @@ MutableBytes CudaMailbox::space_for(const DeviceSpan& destination) {
   return parts_.buffer.subspan(past, destination.length);
 }
 
-// What was freed must not be written to: the driver may have given it to somebody else.
-bool CudaMailbox::is_there(const DeviceSpan& destination) const {
-  if (destination.device != device_) return false;
-  const Result<DeviceSpan> found =
-      memory_.find(destination.data, std::max(destination.length, uint64_t{1}));
-  return found && found->allocation == destination.allocation;
-}
-
-void CudaMailbox::offer(const DeviceSpan& destination) {
-  // Otherwise send() tells.
-  if (!broken_.ok() || !is_there(destination)) return;
-  sender_.offer(reinterpret_cast<uint64_t>(destination.data),
-                static_cast<uint32_t>(destination.length));
-}
-
 Status CudaMailbox::send(const DeviceSpan& destination) {
   if (!broken_.ok()) return broken_;
-  if (!is_there(destination)) return Code::invalid_argument;
+  if (destination.device != device_) return Code::invalid_argument;
+  // What was freed must not be written to: the driver may have given it to somebody else.
+  const Result<DeviceSpan> found = memory_.find(destination.data, destination.length);
+  if (!found || found->allocation != destination.allocation) return Code::invalid_argument;
   const Status sent = sender_.send(reinterpret_cast<uint64_t>(destination.data),
                                    static_cast<uint32_t>(destination.length));
   if (sent.code() == Code::peer_gone) broken_ = sent;

@@ -20,11 +20,9 @@ class CudaMailbox final : public engine::CopyMailbox, private MailboxKernels {
   ~CudaMailbox() override;
 
   MutableBytes space_for(const engine::DeviceSpan& destination) override;
-  void offer(const engine::DeviceSpan& destination) override;
   Status send(const engine::DeviceSpan& destination) override;
 
  private:
-  bool is_there(const engine::DeviceSpan& destination) const;
   Status start(uint32_t number) override;
   Status look_after() override;
 

@@ -114,21 +114,18 @@ __device__ T read_entry(const T* list, uint32_t index, uint32_t count) {
   return entry.value;
 }
 
-// What a request of a mailbox names and has not been copied yet, by the whole block. The source is
-// past 16 bytes as the destination is, and was written by the host since the kernel began: it is
-// read past the caches.
+// What a request of a mailbox names, by the whole block. The source is past 16 bytes as the
+// destination is, and was written by the host since the kernel began: it is read past the caches.
 __device__ void copy_request(const char* buffer, const MailboxRequest& request) {
-  if (request.length <= request.copied) return;
   constexpr uint32_t kUnit = sizeof(device::Unit);
   constexpr uint32_t kUnits = 16;  // in flight for each thread: all of the longest request
   static_assert(kUnits * kUnit * kMailboxThreads >= kMailboxBytesMax);
-  char* destination = reinterpret_cast<char*>(request.destination + request.copied);
-  const uint32_t length = request.length - request.copied;
-  const char* source = buffer + request.destination % kUnit + request.copied;
-  const uint32_t past = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(destination) % kUnit);
-  const uint32_t head = min(length, (kUnit - past) % kUnit);
-  const uint32_t body = (length - head) / kUnit;
-  const uint32_t tail = length - head - body * kUnit;
+  char* destination = reinterpret_cast<char*>(request.destination);
+  const uint32_t past = static_cast<uint32_t>(request.destination % kUnit);
+  const char* source = buffer + past;
+  const uint32_t head = min(request.length, (kUnit - past) % kUnit);
+  const uint32_t body = (request.length - head) / kUnit;
+  const uint32_t tail = request.length - head - body * kUnit;
   const auto copy_byte = [&](uint32_t at) {
     destination[at] =
         static_cast<char>(__ldcv(reinterpret_cast<const unsigned char*>(source + at)));
@@ -218,7 +215,7 @@ extern "C" __global__ void __launch_bounds__(kMailboxThreads)
     if (has_left) return;
     copy_request(buffer, request);
     __syncthreads();
-    if (threadIdx.x == 0) server.done(request);
+    if (threadIdx.x == 0) server.answer(request);
   }
 }
 

@@ -11,9 +11,6 @@
 // the request void and then looks whether the kernel has begun; the kernel says that it has begun
 // and then looks for requests: here, too, one of both sees the other.
 //
-// Of a longer request the kernel copies what is there while the host still brings the rest: the
-// same request is written again with more bytes, until it is written as the last.
-//
 // Both sides' code for the words is here, and runs on the host in tests.
 #pragma once
 
@@ -27,16 +24,14 @@ inline constexpr uint32_t kMailboxThreads = 256;
 
 // A request, as it travels:
 //   first   63..56 the number's lowest bits | 55..0 destination
-//   second  63..32 number | 31 last | 30..0 length; 0 and last: void
+//   second  63..32 number | 31..0 length; 0: void
 // Its halves may be seen one by one; they belong together when the bits of the number agree. The
 // source is the mailbox's buffer, at the destination's address modulo 16. Numbers have 31 bits and
 // wrap; 0 is the first, which is nobody's.
 struct MailboxRequest {
   uint64_t destination = 0;
   uint32_t number = 0;
-  uint32_t length = 0;  // bytes that are there
-  bool is_last = true;  // that is all
-  uint32_t copied = 0;  // of them by the kernel before; does not travel
+  uint32_t length = 0;
 };
 
 inline constexpr uint32_t kMailboxNumbers = 0x7fffffff;  // a mask
@@ -53,14 +48,13 @@ static_assert(sizeof(Mailbox) == 128);
 
 PENSTOCK_DEVICE_BOTH device::Pair pack(const MailboxRequest& request) {
   return {uint64_t{request.number & 0xff} << 56 | request.destination,
-          uint64_t{request.number} << 32 | uint64_t{request.is_last} << 31 | request.length};
+          uint64_t{request.number} << 32 | request.length};
 }
 // False for halves of two requests.
 PENSTOCK_DEVICE_BOTH bool unpack(const device::Pair& words, MailboxRequest* request) {
   request->destination = words.first & (~uint64_t{0} >> 8);
   request->number = static_cast<uint32_t>(words.second >> 32);
-  request->length = static_cast<uint32_t>(words.second) & 0x7fffffff;
-  request->is_last = (words.second >> 31 & 1) != 0;
+  request->length = static_cast<uint32_t>(words.second);
   return words.first >> 56 == (request->number & 0xff);
 }
 
@@ -88,8 +82,7 @@ class MailboxServer {
     begun_at_ = last_at_ = device::ticks();
   }
 
-  // Waits for a request that has not been served, or for more of one; false when the kernel has
-  // left, and must end.
+  // Waits for a request that has not been served; false when the kernel has left, and must end.
   PENSTOCK_DEVICE bool next(MailboxRequest* request) {
     // However busy it is, others have waited for long enough.
     for (uint64_t now = last_at_; now - begun_at_ < patience_.life;) {
@@ -97,41 +90,27 @@ class MailboxServer {
       now = device::ticks();
       if (now - last_at_ >= patience_.idle) break;
     }
-    device::fence_shared();  // a part of a request may have been copied
     device::store_shared(&mailbox_->left, kernel_);
     return false;
   }
 
   // The block has copied what the request names, and waits for this thread.
-  PENSTOCK_DEVICE void done(const MailboxRequest& request) {
-    if (request.is_last) {
-      served_ = request.number;
-      device::fence_shared();
-      device::store_shared(&mailbox_->answer, pack_answer(request.number, request.length > 0));
-    } else {
-      copied_ = request.length;
-    }
+  PENSTOCK_DEVICE void answer(const MailboxRequest& request) {
+    served_ = request.number;
+    device::fence_shared();
+    device::store_shared(&mailbox_->answer, pack_answer(request.number, request.length > 0));
     last_at_ = device::ticks();
   }
 
  private:
   PENSTOCK_DEVICE bool look(MailboxRequest* request) {
-    if (!unpack(device::load_shared(&mailbox_->request), request)) return false;
-    if (request->number == served_) return false;
-    if (request->number != current_) {
-      current_ = request->number;
-      copied_ = 0;
-    }
-    request->copied = copied_;
-    return request->is_last || request->length > copied_;
+    return unpack(device::load_shared(&mailbox_->request), request) && request->number != served_;
   }
 
   Mailbox* const mailbox_;
   const uint32_t kernel_;
   const Patience patience_;
   uint32_t served_ = 0;
-  uint32_t current_ = 0;  // the request of which copied_ bytes have been copied
-  uint32_t copied_ = 0;
   uint64_t begun_at_ = 0;
   uint64_t last_at_ = 0;
 };

@@ -45,29 +45,14 @@ Status MailboxSender::start_kernel() {
   return started;
 }
 
-void MailboxSender::number_next() {
-  numbers_.request = (numbers_.request + 1) & kMailboxNumbers;
-  if (numbers_.request == 0) numbers_.request = 1;
-}
-
-void MailboxSender::offer(uint64_t destination, uint32_t length) {
-  DASSERT(length > 0 && length <= kMailboxBytesMax);
-  if (gave_up_ && !has_begun()) return;
-  if (!offered_) number_next();
-  offered_ = true;
-  write({destination, numbers_.request, length, false});
-}
-
 Status MailboxSender::send(uint64_t destination, uint32_t length) {
-  DASSERT(length <= kMailboxBytesMax && (length > 0 || offered_ || gave_up_));
+  DASSERT(length > 0 && length <= kMailboxBytesMax);
   if (gave_up_ && !has_begun()) return Code::busy;
   gave_up_ = false;
-  if (!offered_) number_next();
-  offered_ = false;
+  numbers_.request = (numbers_.request + 1) & kMailboxNumbers;
+  if (numbers_.request == 0) numbers_.request = 1;
   const MailboxRequest request{destination, numbers_.request, length};
   write(request);
-  // No kernel copies of what is void when it begins, nor after it has left.
-  if (length == 0 && (!has_begun() || has_left())) return Code::busy;
   return wait(request);
 }
 

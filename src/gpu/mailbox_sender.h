@@ -33,19 +33,15 @@ class MailboxSender {
                 engine::Duration patience)
       : mailbox_(mailbox), kernels_(kernels), numbers_(numbers), patience_(patience) {}
 
-  // The first `length` bytes are in the mailbox's buffer: a kernel that is there may copy them
-  // before send(), which must follow.
-  void offer(uint64_t destination, uint32_t length);
-  // Has `length` bytes, 1 to kMailboxBytesMax, copied from the mailbox's buffer, or after an
-  // offer() none. Returns when they have landed; busy when the kernel finds no room on the device,
-  // and nothing will be copied any more; or what kernels_ says.
+  // Has `length` bytes, 1 to kMailboxBytesMax, copied from the mailbox's buffer. Returns when they
+  // have landed; busy when the kernel finds no room on the device, and nothing was copied nor will
+  // be; or what kernels_ says.
   Status send(uint64_t destination, uint32_t length);
   const Numbers& numbers() const { return numbers_; }
 
  private:
   enum class Answer { none, copied, was_void };
 
-  void number_next();
   void write(const MailboxRequest& request);
   Answer answer_to(uint32_t number) const;
   bool has_begun() const;
@@ -57,7 +53,6 @@ class MailboxSender {
   MailboxKernels& kernels_;
   Numbers numbers_;
   const engine::Duration patience_;
-  bool offered_ = false;  // a part of the request of this number
   bool gave_up_ = false;  // on the kernel that was started last; until it has begun
 };
 

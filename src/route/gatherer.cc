@@ -171,7 +171,8 @@ bool Gatherer::fill(GatherOp& op, Batch& batch) {
     const size_t ahead = op.progress.next + limits::kGatherAhead;
     if (ahead < op.entries.size()) source_.prefetch(op.file, op.entries[ahead].offset);
     const ListEntry& entry = op.entries[index];
-    const uint64_t blocks = entry.length / kBlockBytes + 2;
+    const uint64_t blocks =
+        (entry.offset % kBlockBytes + entry.length + kBlockBytes - 1) / kBlockBytes;
     if (pieces + blocks > engine::kCopyPiecesMax) break;
     // Found in place: a copy would wait for what was written just before it.
     Taken& taken = batch.entries.emplace_back();

@@ -18,11 +18,7 @@ class SimDeviceMemory::Mailbox final : public engine::CopyMailbox {
     return {buffer_.data(), destination.length};
   }
 
-  // A device that copies as late as it may.
-  void offer(const DeviceSpan& /*destination*/) override {}
-
   Status send(const DeviceSpan& destination) override {
-    if (destination.length == 0) return Code::busy;
     const std::lock_guard lock(memory_.mutex_);
     Device& device = memory_.devices_[device_.value];
     const SimDeviceFaults& faults = memory_.faults;

@@ -69,6 +69,7 @@ class SimDeviceMemory::Lanes final : public engine::CopyLanes {
   engine::Time latest_look() const override { return next_look(); }
 
   bool poll() override {
+    if (memory_.is_blocked()) return false;
     const engine::Time now = loop_.clock().now();
     bool worked = false;
     for (size_t i = 0; i < in_flight_.size();) {
@@ -182,7 +183,9 @@ Outcome<DeviceSpan> SimDeviceMemory::allocate(DeviceId id, uint64_t length) {
 
 std::unique_lock<std::mutex> SimDeviceMemory::lock_without_kernels() {
   std::unique_lock lock(mutex_);
+  blocked_.fetch_add(1, std::memory_order_relaxed);
   kernels_ended_.wait(lock, [this] { return kernels_ == 0; });
+  blocked_.fetch_sub(1, std::memory_order_relaxed);
   return lock;
 }
 
@@ -246,7 +249,7 @@ Outcome<DeviceSpan> SimDeviceMemory::import_handle(const DeviceHandle& handle) {
 }
 
 Outcome<void> SimDeviceMemory::pin(MutableBytes memory, bool read_only) {
-  const auto lock = lock_without_kernels();
+  const std::lock_guard lock(mutex_);
   if (reinterpret_cast<uintptr_t>(memory.data()) % kPage != 0 || memory.empty()) {
     return Failure{Code::invalid_argument, "pin: the memory does not begin at a page"};
   }

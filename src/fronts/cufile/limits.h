@@ -53,10 +53,8 @@ inline constexpr size_t kRegionsMax = 512;
 // so many did before it: a program that reads now and then has no kernel linger on its GPU.
 inline constexpr std::chrono::microseconds kSmallReadGap{10};
 inline constexpr uint32_t kSmallReadStreak = 16;
-// Into so many parts it is cut, which travel one by one, but into none that is shorter: reading one
-// takes about as long as its bytes travel.
-inline constexpr uint64_t kSmallReadParts = 4;
-inline constexpr uint64_t kSmallReadPartMin = 8 * kKiB;
+// Longer ones go by the mover while it has no other of them: copying them twice takes longer.
+inline constexpr uint64_t kMailboxBestBytes = 32 * kKiB;
 // Mailboxes are not tried again for so long when programs' kernels fill the GPU (the trial took 200
 // us), or when none could be made.
 inline constexpr std::chrono::milliseconds kFullGpuPause{10};

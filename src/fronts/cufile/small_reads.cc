@@ -22,6 +22,13 @@ SmallReads::Desk* SmallReads::take_desk() {
   return desk.taken.exchange(true, std::memory_order_acquire) ? nullptr : &desk;
 }
 
+bool SmallReads::takes_mover(const Operation& operation) {
+  // Relaxed: it only says who of many goes which way.
+  return operation.memory.length > limits::kMailboxBestBytes &&
+         !mover_taken_.load(std::memory_order_relaxed) &&
+         !mover_taken_.exchange(true, std::memory_order_relaxed);
+}
+
 void SmallReads::note_begin(Desk& desk) {
   const bool is_close = now() - desk.last_end < limits::kSmallReadGap;
   desk.streak = is_close ? desk.streak + 1 : 0;
@@ -45,42 +52,20 @@ engine::CopyMailbox* SmallReads::mailbox_of(Desk& desk, engine::DeviceId device)
   return mailbox.get();
 }
 
-// Reads what the page cache has of the operation's bytes into the mailbox, part by part: those that
-// are there travel while the next are read. Nothing where some are missing.
-std::optional<uint64_t> SmallReads::bring(engine::CopyMailbox& mailbox,
-                                          const Operation& operation) {
-  engine::DeviceSpan to = operation.memory.device;
-  const MutableBytes space = mailbox.space_for(to);
-  const uint64_t part =
-      align_up(std::max(space.size() / limits::kSmallReadParts, limits::kSmallReadPartMin),
-               limits::kSmallReadPartMin);
-  for (uint64_t done = 0;;) {
-    route::HostIo io;
-    io.file = operation.file->id;
-    io.offset = operation.offset + done;
-    io.memory = {space.data() + done, std::min(part, space.size() - done)};
-    if (!source_.read_now(io)) {
-      to.length = 0;
-      if (done > 0) (void)mailbox.send(to);
-      return std::nullopt;
-    }
-    done += io.transferred;
-    if (io.transferred < io.memory.length || done == space.size()) return done;
-    to.length = done;
-    mailbox.offer(to);
-  }
-}
-
 // False: the operation is as it was before.
 bool SmallReads::read(Desk& desk, Operation& operation) {
   if (desk.streak < limits::kSmallReadStreak || desk.last_end < desk.not_before) return false;
   engine::DeviceSpan to = operation.memory.device;
   engine::CopyMailbox* const mailbox = mailbox_of(desk, to.device);
   if (mailbox == nullptr) return false;
-  const std::optional<uint64_t> brought = bring(*mailbox, operation);
-  if (!brought) return false;
+  const MutableBytes space = mailbox->space_for(to);
+  route::HostIo io;
+  io.file = operation.file->id;
+  io.offset = operation.offset;
+  io.memory = {space.data(), space.size()};
+  if (!source_.read_now(io)) return false;
   Status sent = Code::ok;
-  to.length = *brought;
+  to.length = io.transferred;
   if (to.length > 0) sent = mailbox->send(to);
   if (sent == Code::busy) {
     desk.not_before = now() + limits::kFullGpuPause;
@@ -88,7 +73,7 @@ bool SmallReads::read(Desk& desk, Operation& operation) {
   }
   // A device that is lost is no peer of the program's.
   operation.status = sent == Code::peer_gone ? Status(Code::io_error, sent.detail()) : sent;
-  operation.transferred = sent.ok() ? *brought : 0;
+  operation.transferred = sent.ok() ? io.transferred : 0;
   operation.route = engine::Route::device_slots;
   return true;
 }

@@ -3,7 +3,8 @@
 // the mover's turn is one for all.
 //
 // A mailbox's kernel lingers on the GPU, so a read must follow close upon the thread's last ones
-// before it goes this way; what is not in the page cache, or finds the GPU full, goes the other.
+// before it goes this way; what is not in the page cache, or finds the GPU full, goes the other. So
+// does one of the larger ones at a time: no processor copies what the mover brings.
 #pragma once
 
 #include "backend.h"
@@ -12,7 +13,6 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <vector>
 
 namespace penstock::cufile {
@@ -28,7 +28,12 @@ class SmallReads {
     Desk* const desk = may_be_small(operation) ? take_desk() : nullptr;
     if (desk == nullptr) return otherwise();
     note_begin(*desk);
-    if (!read(*desk, operation)) otherwise();
+    if (takes_mover(operation)) {
+      otherwise();
+      mover_taken_.store(false, std::memory_order_relaxed);
+    } else if (!read(*desk, operation)) {
+      otherwise();
+    }
     leave(*desk);
   }
 
@@ -47,16 +52,17 @@ class SmallReads {
   };
   static constexpr size_t kDesks = 64;
 
+  bool takes_mover(const Operation& operation);
   Desk* take_desk();
   static void note_begin(Desk& desk);
   static void leave(Desk& desk);
   bool read(Desk& desk, Operation& operation);
-  std::optional<uint64_t> bring(engine::CopyMailbox& mailbox, const Operation& operation);
   engine::CopyMailbox* mailbox_of(Desk& desk, engine::DeviceId device);
 
   engine::DeviceMemory& devices_;
   route::LocalSource& source_;
   std::array<Desk, kDesks> desks_;
+  std::atomic<bool> mover_taken_{false};  // by one of the larger reads
 };
 
 }  // namespace penstock::cufile

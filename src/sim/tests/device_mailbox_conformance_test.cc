@@ -154,35 +154,6 @@ TEST_P(MailboxConformance, what_landed_last_is_what_is_there) {
   }
 }
 
-TEST_P(MailboxConformance, parts_may_be_offered_before_and_withdrawn) {
-  const auto mailbox = make_mailbox();
-  ASSERT_NE(mailbox, nullptr);
-  for (uint64_t seed = 1; seed <= 500; ++seed) {
-    const DeviceSpan to = part(4096 + seed % 16, 1 + mix64(seed) % kMailboxBytesMax);
-    const MutableBytes space = mailbox->space_for(to);
-    const uint64_t parts = 1 + seed % 4;
-    for (uint64_t i = 0, n = 0; i < to.length; ++i) {
-      space[i] = byte_of(seed, i);
-      if (n + 1 < parts && i == to.length * (n + 1) / parts) {
-        DeviceSpan there = to;
-        there.length = i + 1;
-        mailbox->offer(there);
-        ++n;
-      }
-    }
-    DeviceSpan all = to;
-    if (seed % 5 == 4 && parts > 1 && to.length > parts) {
-      all.length = 0;
-      ASSERT_EQ(mailbox->send(all), Code::busy);
-      continue;
-    }
-    ASSERT_TRUE(mailbox->send(all).ok());
-    if (seed % 16 != 0) continue;
-    look();
-    expect(4096 + seed % 16, to.length, seed);
-  }
-}
-
 TEST_P(MailboxConformance, threads_with_mailboxes_of_their_own_do_not_meet) {
   constexpr uint64_t kThreads = 16;
   constexpr uint64_t kSent = 500;

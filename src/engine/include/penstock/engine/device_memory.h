@@ -119,12 +119,8 @@ class CopyMailbox {
   virtual ~CopyMailbox() = default;
   // Where the bytes for `destination`, 1 to kMailboxBytesMax, are to be put; until send().
   virtual MutableBytes space_for(const DeviceSpan& destination) = 0;
-  // The first of those bytes, as many as `destination` is long, are there and may be copied while
-  // the others are brought. A send() to the same place must follow: of all, or of none, which ends
-  // with busy.
-  virtual void offer(const DeviceSpan& destination) = 0;
   // Copies them, and returns when they have landed. Ends as a CopyOp, or with busy when kernels
-  // fill the device: then nothing will be copied any more.
+  // fill the device: then nothing was copied, nor will be.
   virtual Status send(const DeviceSpan& destination) = 0;
 };
 inline constexpr uint32_t kMailboxBytesMax = 64 * 1024;

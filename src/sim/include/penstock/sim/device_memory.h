@@ -79,8 +79,8 @@ class SimDeviceMemory final : public engine::DeviceMemory {
   void poke(std::byte* address, Bytes bytes);
   // Where code that plays a kernel, with all liberties of one, finds what lies at the address.
   std::byte* as_kernels_see(const std::byte* address);
-  // A kernel that runs. Memory is neither pinned nor given back until the last one has ended, as
-  // drivers may have it.
+  // A kernel that runs. Memory is not given back until the last one has ended, and while somebody
+  // waits to give some back no copy goes on: so it is with NVIDIA's driver 580.
   void begin_kernel();
   void end_kernel();
   // From now on nothing works on the device any more.
@@ -125,6 +125,8 @@ class SimDeviceMemory final : public engine::DeviceMemory {
 
   // Takes the lock when no kernel runs any more.
   std::unique_lock<std::mutex> lock_without_kernels();
+  // Relaxed: copies stop and go on some time later.
+  bool is_blocked() const { return blocked_.load(std::memory_order_relaxed) > 0; }
 
   // All with the lock held.
   Place place_of(const void* address, uint64_t length);
@@ -143,6 +145,7 @@ class SimDeviceMemory final : public engine::DeviceMemory {
   mutable std::mutex mutex_;
   std::condition_variable kernels_ended_;
   uint32_t kernels_ = 0;
+  std::atomic<uint32_t> blocked_{0};  // those that wait for kernels to end
   std::vector<Device> devices_;
   std::map<const std::byte*, Pinned> pinned_;
   uint64_t next_allocation_ = 1;

@@ -168,20 +168,24 @@ static int has_opened(struct opener* opener) {
   return 0;
 }
 
-static int ends_well(struct opener* opener) {
+static int exit_status(struct opener* opener) {
   int status = -1;
-  if (write(opener->to, "x", 1) != 1) ++failures;
   while (has_opened(opener)) continue;
   fclose(opener->from);
   close(opener->to);
   waitpid(opener->pid, &status, 0);
-  return status == 0;
+  return status;
 }
 
-/* Whether it finds no memory to open. */
+static int ends_well(struct opener* opener) {
+  if (write(opener->to, "x", 1) != 1) ++failures;
+  return exit_status(opener) == 0;
+}
+
+/* Whether it finds no memory to open, and ends by itself. */
 static int finds_nothing(struct opener* opener) {
   opener->quiet = 1;
-  return !has_opened(opener) && !ends_well(opener);
+  return !has_opened(opener) && exit_status(opener) != 0;
 }
 
 static void check_created(void) {

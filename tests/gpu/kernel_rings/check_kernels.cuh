@@ -207,7 +207,9 @@ __global__ void read_while_written(Ring ring, uint8_t file, uint64_t file_bytes,
     const uint32_t returned = load_shared(writes);
     fence_shared();
     Ticket ticket;
-    submit_by_warp(ring, lane() == 0, request, &ticket);
+    // Full while one that was asked for earlier waits for the agent.
+    while (ballot(kAllLanes, submit_by_warp(ring, lane() == 0, request, &ticket) == -EAGAIN) != 0) {
+    }
     const int64_t got = wait_by_warp(ring, ticket, 60 * kSecond);
     bool matches = false;
     // One more may be under way.

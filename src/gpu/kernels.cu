@@ -114,12 +114,29 @@ __device__ T read_entry(const T* list, uint32_t index, uint32_t count) {
   return entry.value;
 }
 
+// Units by the whole block, with kEach of each thread in flight.
+template <uint32_t kEach>
+__device__ void copy_units(const char* source, char* destination, uint32_t count) {
+  for (uint32_t first = threadIdx.x; first < count; first += kEach * kMailboxThreads) {
+    device::Unit units[kEach];
+#pragma unroll
+    for (uint32_t k = 0; k < kEach; ++k) {
+      const uint32_t unit = first + k * kMailboxThreads;
+      if (unit < count) units[k] = device::load_unit(source + uint64_t{unit} * sizeof units[k]);
+    }
+#pragma unroll
+    for (uint32_t k = 0; k < kEach; ++k) {
+      const uint32_t unit = first + k * kMailboxThreads;
+      if (unit < count)
+        device::store_unit(destination + uint64_t{unit} * sizeof units[k], units[k]);
+    }
+  }
+}
+
 // What a request of a mailbox names, by the whole block. The source is past 16 bytes as the
 // destination is, and was written by the host since the kernel began: it is read past the caches.
 __device__ void copy_request(const char* buffer, const MailboxRequest& request) {
   constexpr uint32_t kUnit = sizeof(device::Unit);
-  constexpr uint32_t kUnits = 16;  // in flight for each thread: all of the longest request
-  static_assert(kUnits * kUnit * kMailboxThreads >= kMailboxBytesMax);
   char* destination = reinterpret_cast<char*>(request.destination);
   const uint32_t past = static_cast<uint32_t>(request.destination % kUnit);
   const char* source = buffer + past;
@@ -134,19 +151,11 @@ __device__ void copy_request(const char* buffer, const MailboxRequest& request) 
   if (threadIdx.x < tail) copy_byte(head + body * kUnit + threadIdx.x);
   source += head;
   destination += head;
-  for (uint32_t first = threadIdx.x; first < body; first += kUnits * kMailboxThreads) {
-    device::Unit units[kUnits];
-#pragma unroll
-    for (uint32_t k = 0; k < kUnits; ++k) {
-      const uint32_t unit = first + k * kMailboxThreads;
-      if (unit < body) units[k] = device::load_unit(source + uint64_t{unit} * kUnit);
-    }
-#pragma unroll
-    for (uint32_t k = 0; k < kUnits; ++k) {
-      const uint32_t unit = first + k * kMailboxThreads;
-      if (unit < body) device::store_unit(destination + uint64_t{unit} * kUnit, units[k]);
-    }
-  }
+  // All of it in flight, and no more code than that takes.
+  if (body <= kMailboxThreads) return copy_units<1>(source, destination, body);
+  if (body <= 4 * kMailboxThreads) return copy_units<4>(source, destination, body);
+  static_assert(16 * kUnit * kMailboxThreads >= kMailboxBytesMax);
+  copy_units<16>(source, destination, body);
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 // line for each size and number of threads. The same program runs with either library, so that
 // their runs can be interleaved.
 //
-//   cufile_throughput [DIRECTORY [FILE_MIB [SECONDS]]]
+//   cufile_throughput [DIRECTORY [FILE_MIB [SECONDS [LARGEST_SIZE]]]]
 #include "check.h"
 
 #include <atomic>
@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
   const std::string directory = directory_of(argc, argv);
   const size_t file_bytes = static_cast<size_t>(argc > 2 ? std::atol(argv[2]) : 4096) << 20;
   const double seconds = argc > 3 ? std::atof(argv[3]) : 2;
+  const size_t largest = argc > 4 ? static_cast<size_t>(std::atol(argv[4])) : 16 << 20;
   open_driver();
   const File disk(directory, "throughput", file_bytes);
   CUfileHandle_t file = register_file(disk.fd());
@@ -37,7 +38,7 @@ int main(int argc, char** argv) {
   // As old as files in use are.
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   std::printf("%10s %8s %12s %10s %12s\n", "bytes", "threads", "reads/s", "GB/s", "CPU-s/GB");
-  for (size_t size = 4096; size <= 16 << 20; size *= 4) {
+  for (size_t size = 4096; size <= largest; size *= 4) {
     for (const unsigned count : {1U, 4U, 16U}) {
       std::atomic<uint64_t> reads{0};
       std::atomic<bool> failed{false};

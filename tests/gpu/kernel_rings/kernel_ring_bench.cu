@@ -179,10 +179,9 @@ void bench_round_trips(GpuRing& gpu, uint8_t file, uint64_t file_bytes) {
   for (const uint32_t length : {64U, 4096U}) {
     copy_alone<<<1, 32>>>(gpu.view, file, length, 1000, steps);
     CUDA(cudaDeviceSynchronize());
-    print_steps(
-        length == 64 ? "of that: answer (at \"submit\"), copy of 64 bytes"
-                     : "of that: answer (at \"submit\"), copy of 4 KiB",
-        steps, 1000, length);
+    print_steps(length == 64 ? "of that: answer (at \"submit\"), copy of 64 bytes"
+                             : "of that: answer (at \"submit\"), copy of 4 KiB",
+                steps, 1000, length);
   }
 }
 

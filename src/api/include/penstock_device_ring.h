@@ -19,6 +19,11 @@
  * kernels return -ESHUTDOWN. A kernel whose GPU has failed asks no more; its ring can be destroyed
  * as any other. A process that is killed takes its rings along; the agent notices nothing but the
  * end of the session.
+ *
+ * Memory: CUDA's driver gives pinned memory back only when all kernels that run have ended, and
+ * copies nothing for this process meanwhile. So the node cache of an agent that has died stays
+ * pinned while the session has rings, and a ring should be destroyed when none of the process's
+ * kernels waits for another.
  */
 #ifndef PENSTOCK_DEVICE_RING_H
 #define PENSTOCK_DEVICE_RING_H

@@ -4,11 +4,7 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
-#include <sstream>
 #include <sys/stat.h>
-#include <vector>
 
 #include "penstock/wire.h"
 
@@ -20,45 +16,11 @@ bool is_socket(const std::string& path) {
   return ::stat(path.c_str(), &facts) == 0 && S_ISSOCK(facts.st_mode);
 }
 
-// The kernel writes blanks and backslashes of paths in octal.
-std::string unescape(const std::string& text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\\' && i + 3 < text.size()) {
-      out += static_cast<char>(std::strtol(text.substr(i + 1, 3).c_str(), nullptr, 8));
-      i += 3;
-    } else {
-      out += text[i];
-    }
-  }
-  return out;
-}
-
-bool is_inside(const std::string& path, const std::string& directory) {
-  if (directory == "/") return true;
-  return path.starts_with(directory) &&
-         (path.size() == directory.size() || path[directory.size()] == '/');
-}
-
 }  // namespace
 
-std::string store_of_mount(const std::string& path, const std::string& mountinfo) {
-  std::string best, source;
-  std::istringstream lines(mountinfo);
-  for (std::string line; std::getline(lines, line);) {
-    // ID PARENT MAJOR:MINOR ROOT MOUNTPOINT OPTIONS [TAGS...] - TYPE SOURCE SUPEROPTIONS
-    std::istringstream words(line);
-    std::vector<std::string> word(std::istream_iterator<std::string>{words}, {});
-    size_t dash = 6;
-    while (dash < word.size() && word[dash] != "-") ++dash;
-    if (dash + 2 >= word.size()) continue;
-    const std::string point = unescape(word[4]);
-    // Later lines are mounted over earlier ones.
-    if (!is_inside(path, point) || point.size() < best.size()) continue;
-    best = point;
-    source = word[dash + 1] == "fuse.penstock" ? unescape(word[dash + 2]) : std::string();
-  }
-  return source;
+std::string store_of_mount(const std::string& path, const std::vector<MountEntry>& mounts) {
+  const MountEntry* const mount = mount_of_path(mounts, path);
+  return mount != nullptr && mount->type == "fuse.penstock" ? mount->source : std::string();
 }
 
 Outcome<std::string> find_socket(const std::string& where) {
@@ -71,10 +33,7 @@ Outcome<std::string> find_socket(const std::string& where) {
     return Failure{Status::from_errno(error),
                    fmt::format("connect: {}: {}", where, std::strerror(error))};
   }
-  std::ifstream file("/proc/self/mountinfo");
-  std::stringstream mountinfo;
-  mountinfo << file.rdbuf();
-  const std::string store = store_of_mount(resolved, mountinfo.str());
+  const std::string store = store_of_mount(resolved, read_mounts());
   if (store.empty()) {
     return Failure{Code::not_found,
                    fmt::format("connect: {}: no agent serves it: it is no socket, holds no {}, and "

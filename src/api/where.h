@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "penstock/base.h"
 
@@ -10,8 +11,7 @@ namespace penstock::api {
 // The path of an agent's socket, from a socket, a store directory, or a path inside a mount.
 Outcome<std::string> find_socket(const std::string& where);
 
-// The store directory of the mount that holds `path`, from the text of /proc/self/mountinfo; empty
-// when it is on no mount of ours.
-std::string store_of_mount(const std::string& path, const std::string& mountinfo);
+// The store directory of the mount that holds `path`; empty when it is on no mount of ours.
+std::string store_of_mount(const std::string& path, const std::vector<MountEntry>& mounts);
 
 }  // namespace penstock::api

@@ -123,15 +123,13 @@ int run_mount(const NodeOptions& options) {
 
 int run_unmount(const NodeOptions& options) {
   const std::string path = absolute(options.mount_point);
-  std::optional<MountEntry> mine;
-  for (MountEntry& mount : our_mounts()) {
-    if (mount.mount_point == path) mine = std::move(mount);
-  }
-  if (!mine) {
+  const std::vector<MountEntry> mounts = read_mounts();
+  const MountEntry* const mine = mount_at(mounts, path);
+  if (mine == nullptr || mine->type != fuse::kMountType) {
     return fail("unmount", {Code::not_found, path + ": not a mount of Penstock (see 'findmnt -t "
                                                     "fuse.penstock')"});
   }
-  auto answer = ask_node(mine->store, {{"command", "unmount"}, {"path", path}});
+  auto answer = ask_node(mine->source, {{"command", "unmount"}, {"path", path}});
   if (!answer) {
     // The node is dead and its mount is left over.
     auto gone = fuse::unmount(path, true);

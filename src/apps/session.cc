@@ -1,8 +1,6 @@
 #include "session.h"
 
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "penstock/fuse.h"
 
@@ -11,26 +9,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// mountinfo writes space, tab, newline and backslash as octal escapes.
-std::string unescape(const std::string& text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const bool escape = text[i] == '\\' && i + 3 < text.size();
-    if (escape) {
-      out += static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 +
-                               (text[i + 3] - '0'));
-      i += 3;
-    } else {
-      out += text[i];
-    }
-  }
-  return out;
-}
-
 std::string normal_path(const std::string& path) {
   std::string normal = fs::path(path).lexically_normal().string();
   while (normal.size() > 1 && normal.back() == '/') normal.pop_back();
   return normal;
+}
+
+// The mount that holds `path` (which need not exist), if it is one of ours.
+std::optional<MountEntry> mount_holding(const std::string& path) {
+  std::error_code error;
+  const std::string wanted = normal_path(fs::absolute(path, error).string());
+  const std::vector<MountEntry> mounts = read_mounts();
+  const MountEntry* const mount = mount_of_path(mounts, wanted);
+  if (mount == nullptr || mount->type != fuse::kMountType) return std::nullopt;
+  return *mount;
 }
 
 }  // namespace
@@ -74,35 +66,6 @@ Outcome<Ring> create_ring(penstock_session* session, uint32_t entries, uint32_t 
   return Ring(ring);
 }
 
-std::vector<MountEntry> our_mounts() {
-  // Fields (proc(5)): id parent major:minor root mount-point options [optional...] - type source
-  std::vector<MountEntry> mounts;
-  std::ifstream file("/proc/self/mountinfo");
-  std::string line;
-  while (std::getline(file, line)) {
-    const size_t dash = line.find(" - ");
-    if (dash == std::string::npos) continue;
-    std::istringstream left(line.substr(0, dash)), right(line.substr(dash + 3));
-    std::string id, parent, device, root, mount_point, type, source;
-    left >> id >> parent >> device >> root >> mount_point;
-    right >> type >> source;
-    if (type == fuse::kMountType) mounts.push_back({unescape(mount_point), unescape(source)});
-  }
-  return mounts;
-}
-
-std::optional<MountEntry> mount_holding(const std::string& path) {
-  std::error_code error;
-  const std::string wanted = normal_path(fs::absolute(path, error).string());
-  std::optional<MountEntry> best;
-  for (MountEntry& mount : our_mounts()) {
-    const std::string& point = mount.mount_point;
-    const bool inside = wanted == point || wanted.starts_with(point == "/" ? point : point + "/");
-    if (inside && (!best || best->mount_point.size() < point.size())) best = std::move(mount);
-  }
-  return best;
-}
-
 Outcome<Location> parse_location(const std::string& text, const std::string& store) {
   const size_t colon = text.find(":/");
   if (colon != std::string::npos && colon > 0) {
@@ -111,8 +74,8 @@ Outcome<Location> parse_location(const std::string& text, const std::string& sto
   if (const auto mount = mount_holding(text)) {
     std::error_code error;
     const std::string absolute = normal_path(fs::absolute(text, error).string());
-    const std::string inside = absolute.substr(mount->mount_point.size());
-    return Location{mount->store, inside.empty() ? "/" : inside};
+    const std::string inside = absolute.substr(mount->point.size());
+    return Location{mount->source, inside.empty() ? "/" : inside};
   }
   if (!store.empty() && text.starts_with("/")) return Location{store, normal_path(text)};
   return Failure{Code::invalid_argument,

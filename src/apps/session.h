@@ -42,13 +42,4 @@ struct Location {
 };
 Outcome<Location> parse_location(const std::string& text, const std::string& store);
 
-// One line of /proc/self/mountinfo that is ours.
-struct MountEntry {
-  std::string mount_point;
-  std::string store;
-};
-// The mount that holds `path` (which need not exist), if it is one of ours.
-std::optional<MountEntry> mount_holding(const std::string& path);
-std::vector<MountEntry> our_mounts();
-
 }  // namespace penstock::apps

@@ -14,22 +14,24 @@ constexpr const char* kMounts =
     "short line\n";
 
 TEST(StoreOfMount, finds_the_mount_that_holds_a_path) {
-  EXPECT_EQ(store_of_mount("/mnt/a", kMounts), "/data/store");
-  EXPECT_EQ(store_of_mount("/mnt/a/x/y", kMounts), "/data/store");
-  EXPECT_EQ(store_of_mount("/mnt/with blank/x", kMounts), "/data/my\\store");
+  EXPECT_EQ(store_of_mount("/mnt/a", parse_mounts(kMounts)), "/data/store");
+  EXPECT_EQ(store_of_mount("/mnt/a/x/y", parse_mounts(kMounts)), "/data/store");
+  EXPECT_EQ(store_of_mount("/mnt/with blank/x", parse_mounts(kMounts)), "/data/my\\store");
 }
 
 TEST(StoreOfMount, is_empty_elsewhere) {
-  EXPECT_EQ(store_of_mount("/", kMounts), "");
-  EXPECT_EQ(store_of_mount("/mnt", kMounts), "");
-  EXPECT_EQ(store_of_mount("/mnt/ab/x", kMounts), "") << "another mount with a longer name";
-  EXPECT_EQ(store_of_mount("/mnt/a/inner/x", kMounts), "") << "mounted inside of ours";
-  EXPECT_EQ(store_of_mount("/mnt/a", ""), "");
+  EXPECT_EQ(store_of_mount("/", parse_mounts(kMounts)), "");
+  EXPECT_EQ(store_of_mount("/mnt", parse_mounts(kMounts)), "");
+  EXPECT_EQ(store_of_mount("/mnt/ab/x", parse_mounts(kMounts)), "")
+      << "another mount with a longer name";
+  EXPECT_EQ(store_of_mount("/mnt/a/inner/x", parse_mounts(kMounts)), "")
+      << "mounted inside of ours";
+  EXPECT_EQ(store_of_mount("/mnt/a", parse_mounts("")), "");
 }
 
 TEST(StoreOfMount, takes_the_topmost_of_two_at_one_place) {
   const std::string twice = std::string(kMounts) + "40 21 0:50 / /mnt/a rw - ext4 /dev/sdb rw\n";
-  EXPECT_EQ(store_of_mount("/mnt/a/x", twice), "");
+  EXPECT_EQ(store_of_mount("/mnt/a/x", parse_mounts(twice)), "");
 }
 
 }  // namespace

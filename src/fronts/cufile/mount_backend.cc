@@ -4,13 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
-#include <cstdlib>
 #include <fcntl.h>
-#include <fstream>
-#include <iterator>
-#include <sstream>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "penstock/wire.h"
@@ -19,20 +13,6 @@ namespace penstock::cufile {
 
 namespace {
 
-// The kernel writes blanks and backslashes of paths in octal.
-std::string unescape(const std::string& text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\\' && i + 3 < text.size()) {
-      out += static_cast<char>(std::strtol(text.substr(i + 1, 3).c_str(), nullptr, 8));
-      i += 3;
-    } else {
-      out += text[i];
-    }
-  }
-  return out;
-}
-
 Status status_of(int64_t result) {
   return result < 0 ? Status::from_errno(static_cast<int>(-result)) : Status();
 }
@@ -40,18 +20,10 @@ Status status_of(int64_t result) {
 }  // namespace
 
 std::optional<std::string> mount_point_of(dev_t device) {
-  const std::string wanted = fmt::format("{}:{}", major(device), minor(device));
-  std::ifstream file("/proc/self/mountinfo");
-  for (std::string line; std::getline(file, line);) {
-    // ID PARENT MAJOR:MINOR ROOT MOUNTPOINT OPTIONS [TAGS...] - TYPE SOURCE SUPEROPTIONS
-    std::istringstream words(line);
-    const std::vector<std::string> word(std::istream_iterator<std::string>{words}, {});
-    if (word.size() < 7 || word[2] != wanted) continue;
-    const auto dash = std::find(word.begin() + 6, word.end(), "-");
-    if (dash == word.end() || dash + 1 == word.end() || *(dash + 1) != "fuse.penstock") continue;
-    return unescape(word[4]);
-  }
-  return std::nullopt;
+  const std::vector<MountEntry> mounts = read_mounts();
+  const MountEntry* const mount = mount_of_device(mounts, device);
+  if (mount == nullptr || mount->type != "fuse.penstock") return std::nullopt;
+  return mount->point;
 }
 
 MountBackend::MountBackend(penstock_session* session)

@@ -111,8 +111,9 @@ void RealMount::set_read_ahead() const {
 }
 
 bool RealMount::ours_is_mounted() const {
-  const auto top = mounted_at(config_.mount_point);
-  return top && top->device == device_;
+  const std::vector<MountEntry> mounts = read_mounts();
+  const MountEntry* const top = mount_at(mounts, config_.mount_point);
+  return top != nullptr && top->device == device_;
 }
 
 // What programs have changed in mapped files.

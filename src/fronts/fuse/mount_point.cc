@@ -11,7 +11,6 @@
 #include <sstream>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,37 +23,6 @@ constexpr const char* kHelper = "fusermount3";
 
 Failure failure(Code code, const std::string& path, const std::string& reason) {
   return {code, fmt::format("{}: {}", path, reason)};
-}
-
-// The kernel writes space, tab, newline and backslash as octal escapes (proc(5)).
-std::string unescape(const std::string& text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); i++) {
-    const bool escape = text[i] == '\\' && i + 3 < text.size();
-    if (escape) {
-      out.push_back(static_cast<char>(std::strtol(text.substr(i + 1, 3).c_str(), nullptr, 8)));
-      i += 3;
-    } else {
-      out.push_back(text[i]);
-    }
-  }
-  return out;
-}
-
-std::optional<MountedAt> parse_mount_line(const std::string& line) {
-  const size_t separator = line.find(" - ");
-  if (separator == std::string::npos) return {};
-  std::istringstream left(line.substr(0, separator));
-  std::istringstream right(line.substr(separator + 3));
-  std::string id, parent, device, root, path, type, source;
-  if (!(left >> id >> parent >> device >> root >> path) || !(right >> type >> source)) return {};
-  const size_t colon = device.find(':');
-  if (colon == std::string::npos) return {};
-  const auto number = [](const std::string& text) {
-    return static_cast<unsigned>(std::strtoul(text.c_str(), nullptr, 10));
-  };
-  return MountedAt{unescape(path), type, unescape(source),
-                   makedev(number(device.substr(0, colon)), number(device.substr(colon + 1)))};
 }
 
 std::optional<std::string> find_program(const std::string& name) {
@@ -128,8 +96,9 @@ Outcome<void> check_user(const std::string& path, bool allow_other) {
 }
 
 Outcome<void> check_unused(const std::string& path) {
-  const auto there = mounted_at(path);
-  if (!there) return {};
+  const std::vector<MountEntry> mounts = read_mounts();
+  const MountEntry* const there = mount_at(mounts, path);
+  if (there == nullptr) return {};
   return failure(Code::in_use, path,
                  there->type == kMountType
                      ? fmt::format("already a mount point (try 'penstock unmount {}')", path)
@@ -138,23 +107,6 @@ Outcome<void> check_unused(const std::string& path) {
 }
 
 }  // namespace
-
-std::vector<MountedAt> mounted() {
-  std::vector<MountedAt> all;
-  std::ifstream file("/proc/self/mountinfo");
-  for (std::string line; std::getline(file, line);) {
-    if (auto mount = parse_mount_line(line)) all.push_back(std::move(*mount));
-  }
-  return all;
-}
-
-std::optional<MountedAt> mounted_at(const std::string& path) {
-  std::optional<MountedAt> top;
-  for (MountedAt& mount : mounted()) {
-    if (mount.path == path) top = std::move(mount);
-  }
-  return top;
-}
 
 std::string canonical(const std::string& path) {
   const auto resolved = [](const std::string& existing) -> std::string {
@@ -239,7 +191,8 @@ Status unmount_once(const std::string& path, bool lazy) {
 
 Outcome<void> unmount(const std::string& path, bool lazy) {
   const std::string real = canonical(path);
-  const auto there = mounted_at(real);
+  const std::vector<MountEntry> mounts = read_mounts();
+  const MountEntry* const there = mount_at(mounts, real);
   if (!there || there->type != kMountType) {
     return Failure{Code::not_found,
                    fmt::format("{}: no penstock mount is there (see 'penstock status')", real)};

@@ -1,8 +1,6 @@
 #include "mount_table.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <charconv>
 #include <climits>
 #include <cstdlib>
 #include <fcntl.h>
@@ -15,52 +13,6 @@
 namespace penstock::usrbio {
 
 namespace {
-
-// Takes the next word off `rest`, which has one space between words.
-std::string_view next_word(std::string_view& rest) {
-  const size_t end = rest.find(' ');
-  const std::string_view word = rest.substr(0, end);
-  rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
-  return word;
-}
-
-std::optional<dev_t> parse_device(std::string_view word) {
-  const size_t colon = word.find(':');
-  if (colon == std::string_view::npos) return std::nullopt;
-  unsigned major_number = 0;
-  unsigned minor_number = 0;
-  const char* end = word.data() + word.size();
-  const auto first = std::from_chars(word.data(), word.data() + colon, major_number);
-  const auto second = std::from_chars(word.data() + colon + 1, end, minor_number);
-  if (first.ec != std::errc() || first.ptr != word.data() + colon || second.ec != std::errc() ||
-      second.ptr != end) {
-    return std::nullopt;
-  }
-  return makedev(major_number, minor_number);
-}
-
-bool is_octal(char c) {
-  return c >= '0' && c <= '7';
-}
-
-// Whether `path` is `prefix` or lies below it.
-bool lies_in(std::string_view path, std::string_view prefix) {
-  if (prefix == "/") return true;
-  return path.starts_with(prefix) && (path.size() == prefix.size() || path[prefix.size()] == '/');
-}
-
-std::string read_whole(const char* path) {
-  const UniqueFd fd(::open(path, O_RDONLY | O_CLOEXEC));
-  std::string text;
-  if (!fd) return text;
-  char buffer[16384];
-  for (;;) {
-    const ssize_t n = ::read(fd.get(), buffer, sizeof(buffer));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return text;
-    text.append(buffer, static_cast<size_t>(n));
-  }
-}
 
 // The path that the kernel knows `path` by, or empty when a component is missing.
 std::string real_path(const std::string& path) {
@@ -87,68 +39,6 @@ void append_component(std::string& path, std::string_view component) {
 
 bool is_our_type(std::string_view type) {
   return type == "fuse.penstock" || type == "fuse.hf3fs";
-}
-
-std::string unescape_octal(std::string_view text) {
-  std::string result;
-  result.reserve(text.size());
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\\' && i + 3 < text.size() && is_octal(text[i + 1]) && is_octal(text[i + 2]) &&
-        is_octal(text[i + 3])) {
-      result += static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 +
-                                  (text[i + 3] - '0'));
-      i += 3;
-    } else {
-      result += text[i];
-    }
-  }
-  return result;
-}
-
-std::optional<MountEntry> parse_mount_line(std::string_view line) {
-  std::string_view rest = line;
-  next_word(rest);  // mount id
-  next_word(rest);  // parent id
-  const std::optional<dev_t> device = parse_device(next_word(rest));
-  next_word(rest);  // root inside the file system
-  const std::string_view point = next_word(rest);
-  next_word(rest);  // options
-  // Any number of optional words, then a lone "-".
-  while (!rest.empty()) {
-    if (next_word(rest) == "-") break;
-  }
-  const std::string_view type = next_word(rest);
-  if (!device || type.empty() || !point.starts_with('/')) return std::nullopt;
-  return MountEntry{unescape_octal(point), unescape_octal(type), *device};
-}
-
-const MountEntry* mount_of_path(const std::vector<MountEntry>& mounts, std::string_view path) {
-  const MountEntry* best = nullptr;
-  for (const MountEntry& mount : mounts) {
-    if (!lies_in(path, mount.mount_point)) continue;
-    if (best == nullptr || mount.mount_point.size() >= best->mount_point.size()) best = &mount;
-  }
-  return best;
-}
-
-const MountEntry* mount_of_device(const std::vector<MountEntry>& mounts, dev_t device) {
-  const MountEntry* best = nullptr;
-  for (const MountEntry& mount : mounts) {
-    if (mount.device == device) best = &mount;
-  }
-  return best;
-}
-
-std::vector<MountEntry> read_mounts() {
-  std::vector<MountEntry> mounts;
-  const std::string text = read_whole("/proc/self/mountinfo");
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const size_t end = rest.find('\n');
-    if (auto mount = parse_mount_line(rest.substr(0, end))) mounts.push_back(std::move(*mount));
-    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
-  }
-  return mounts;
 }
 
 std::string canonical_path(std::string_view path) {
@@ -182,7 +72,7 @@ std::optional<std::string> mount_point_of(std::string_view path) {
   const std::vector<MountEntry> mounts = read_mounts();
   const MountEntry* mount = mount_of_path(mounts, canonical);
   if (mount == nullptr || !is_our_type(mount->type)) return std::nullopt;
-  return mount->mount_point;
+  return mount->point;
 }
 
 std::optional<dev_t> device_of_descriptor(int fd) {

@@ -40,7 +40,7 @@ Result<Session*, int> Sessions::find_or_connect(dev_t device, const std::string&
   }
   if (count_ == kSessionsMax) return Unexpected(int{EMFILE});
   auto session = std::make_unique<Session>();
-  session->mount = mount.empty() ? entry->mount_point : mount;
+  session->mount = mount.empty() ? entry->point : mount;
   session->device = device;
   session->index = static_cast<uint16_t>(count_);
   const int result = penstock_connect(session->mount.c_str(), &session->handle);

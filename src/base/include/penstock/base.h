@@ -11,6 +11,7 @@
 #include "penstock/base/limits.h"
 #include "penstock/base/log.h"
 #include "penstock/base/metrics.h"
+#include "penstock/base/mounts.h"
 #include "penstock/base/result.h"
 #include "penstock/base/status.h"
 #include "penstock/base/thread.h"

@@ -42,8 +42,8 @@ class CacheView {
     reader_->prefetch({inode, static_cast<uint32_t>(offset / arena::kExtentBytes)});
   }
   void prefetch_bytes(InodeId inode, uint64_t offset) const;
-  // Makes what is mapped reachable for GPUs. May take long, as long as kernels run: nobody whom
-  // they need may wait for it, nor for the destructor. One thread, and always the same GPUs.
+  // Makes what is mapped reachable for GPUs, which takes a while. The destructor takes as long as
+  // kernels run: nobody whom they need may wait for it. One thread, and always the same GPUs.
   Status pin(engine::DeviceMemory& devices);
   // Whether GPUs reach the slot.
   bool is_pinned(uint32_t slot) const {

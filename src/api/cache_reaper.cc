@@ -21,8 +21,16 @@ CacheReaper::CacheReaper() : work_(std::make_shared<Work>()) {}
 
 CacheReaper::~CacheReaper() {
   std::unique_lock lock(work_->mutex);
-  if (work_->ended.wait_for(lock, limits::kReapWait, [this] { return !work_->running; })) return;
-  log::warning("the node cache's memory stays pinned until the kernels that run have ended");
+  const bool ended =
+      work_->ended.wait_for(lock, limits::kReapWait, [this] { return !work_->running; });
+  if (!ended) {
+    log::warning("the node cache's memory stays pinned until the kernels that run have ended");
+  } else if (work_->holds > 0) {
+    // A kernel may use a ring that was left behind.
+    for (std::unique_ptr<CacheView>& view : work_->views) (void)view.release();
+    work_->views.clear();
+    log::warning("the node cache's memory stays pinned, as rings for kernels were left behind");
+  }
 }
 
 std::shared_ptr<CacheView> CacheReaper::keep(std::unique_ptr<CacheView> view) {
@@ -34,16 +42,15 @@ void CacheReaper::take(const std::shared_ptr<Work>& work, std::unique_ptr<CacheV
   const std::lock_guard lock(work->mutex);
   work->views.push_back(std::move(view));
   if (work->holds > 0) {
-    log::info(
-        "the node cache of an agent that is gone stays pinned while there are rings for "
-        "kernels");
+    log::info("a node cache that is gone stays pinned while there are rings for kernels");
   }
   start(work);
 }
 
 void CacheReaper::hold() {
-  const std::lock_guard lock(work_->mutex);
+  std::unique_lock lock(work_->mutex);
   ++work_->holds;
+  work_->ended.wait(lock, [this] { return !work_->running; });
 }
 
 void CacheReaper::let_go() {

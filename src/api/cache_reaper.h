@@ -17,10 +17,11 @@ class CacheReaper {
  public:
   CacheReaper();
   // Waits for what is being given up, but not for ever: the thread needs nothing of this object,
-  // and ends with the kernels that hold it up.
+  // and ends with the kernels that hold it up. What is still held is never given up.
   ~CacheReaper();
 
-  // Between these two nothing is given up. As often as one likes.
+  // Between these two nothing is given up. As often as one likes. The first waits for what is being
+  // given up.
   void hold();
   void let_go();
 

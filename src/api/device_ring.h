@@ -49,7 +49,7 @@ class DeviceRing {
   // Takes a batch of requests and answers them, or has them answered. False when there were none.
   bool serve();
   // Whether there are any, or the node cache is another one than that which serve() knows: one that
-  // is gone keeps its memory as long as a ring has it.
+  // is gone keeps its memory as long as there are rings.
   bool has_work() const;
 
   // Kernels give up soon. Any thread, at any time.

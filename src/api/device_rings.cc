@@ -102,15 +102,19 @@ Outcome<DeviceRing*> DeviceRings::make(engine::DeviceMemory& devices, Region& re
     }
     start();
   }
-  TRY_ASSIGN(std::unique_ptr<DeviceRing> ring,
-             DeviceRing::make(session_, devices, region, entries));
-  DeviceRing* const raw = ring.get();
+  // First, as no kernel that waits in the ring may find the driver unpinning.
+  session_.cache().hold_views();
+  Outcome<std::unique_ptr<DeviceRing>> ring = DeviceRing::make(session_, devices, region, entries);
+  if (!ring) {
+    session_.cache().let_go_of_views();
+    return Unexpected(ring.error());
+  }
+  DeviceRing* const raw = ring->get();
   {
     const std::lock_guard lock(mutex_);
-    rings_.insert(std::move(ring));
+    rings_.insert(std::move(*ring));
     open_.insert(raw);
   }
-  session_.cache().hold_views();
   (void)engine::thread_caller().call(loop_, [&](engine::Op& done) {
     served_.push_back(raw);
     loop_.complete(done, Code::ok);

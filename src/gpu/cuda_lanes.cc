@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstring>
 #include <utility>
 
@@ -351,7 +352,11 @@ bool CudaLanes::fill(Batch& batch, CopyOp& op) {
   if (batch.check_count + checks > limits::kBatchChecks) return false;
   op.progress.ticket = limits::kBatchPieces + batch.check_count;
   if (gathers) {
-    static_assert(sizeof(GatherPiece) == sizeof(engine::CopyPiece));
+    static_assert(sizeof(GatherPiece) == sizeof(engine::CopyPiece) &&
+                  offsetof(GatherPiece, destination) == offsetof(engine::CopyPiece, destination) &&
+                  offsetof(GatherPiece, length) == offsetof(engine::CopyPiece, length) &&
+                  offsetof(GatherPiece, remainder) == offsetof(engine::CopyPiece, crc32c) &&
+                  offsetof(GatherPiece, checked) == offsetof(engine::CopyPiece, checked));
     std::memcpy(&batch.pieces[batch.piece_count], op.pieces.data(), op.pieces.size_bytes());
     if (own_checks) {
       op.progress.ticket = batch.piece_count;

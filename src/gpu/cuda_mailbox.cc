@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint64_t kUnit = 16;  // what a thread of the kernel copies at once
 
-constexpr uint32_t kTicksPerNanosecond = 2;  // nearly, of a GPU at work
+constexpr uint32_t kTicksPerNanosecond = 2;  // about, at full clock
 
 template <class Duration>
 uint32_t ticks(Duration time) {

@@ -6,8 +6,8 @@
 
 namespace penstock::gpu {
 
-// One piece of a gather: any addresses, any length; engine::CopyPiece but for the last word. If it
-// is checked, it must have this remainder (penstock_device/checksum.h).
+// One piece of a gather: any addresses, any length; engine::CopyPiece but for the checksum. If
+// it is checked, it must have this remainder (penstock_device/checksum.h).
 struct alignas(16) GatherPiece {
   const void* source;
   void* destination;

@@ -52,8 +52,8 @@ static_assert(kCostsCopies * kCostsCopyBytes <= kCostsBytes);
 // A mailbox's kernel stays so long without a request: a thread that reads one piece after the other
 // takes a few microseconds in between, and starting a kernel takes it 12.
 inline constexpr std::chrono::microseconds kMailboxIdle{20};
-// And so long in all: a program's cudaDeviceSynchronize() or cudaFree() in another thread waits for
-// it. Starting it again is one part in a hundred.
+// And so long in all, at full clock: a program's cudaDeviceSynchronize() or cudaFree() in another
+// thread waits for it. Starting it again is one part in a hundred.
 inline constexpr std::chrono::microseconds kMailboxLife{1000};
 // Programs' kernels may fill the device: who has waited so long for a kernel to begin, goes another
 // way.

@@ -2,10 +2,10 @@
 // lingers on the device and looks into pinned host memory for the next request of one thread.
 //
 // It leaves when no request has come for a while, or when it has been there for long; whatever
-// waits for the device to become idle waits no longer than that. It says that it leaves, looks once
-// more, and ends. Whoever asks writes the request and then looks whether the kernel has left: one
-// of both sees the other, and a kernel that has left is started again, behind the old one in its
-// stream, so that never two of them serve one mailbox.
+// waits for the device to become idle waits no longer than that. It says that it leaves, and ends.
+// Whoever asks writes the request and then looks, until there is an answer, whether the kernel has
+// left: then it is started again, behind the old one in its stream, so that never two of them serve
+// one mailbox.
 //
 // A kernel may have to wait for its room on the device. Who does not want to wait that long makes
 // the request void and then looks whether the kernel has begun; the kernel says that it has begun
@@ -56,6 +56,12 @@ PENSTOCK_DEVICE_BOTH bool unpack(const device::Pair& words, MailboxRequest* requ
   request->number = static_cast<uint32_t>(words.second >> 32);
   request->length = static_cast<uint32_t>(words.second);
   return words.first >> 56 == (request->number & 0xff);
+}
+
+// What the request becomes when nobody wants it any more. It keeps the destination: halves of both
+// are one or the other.
+PENSTOCK_DEVICE_BOTH MailboxRequest void_of(const MailboxRequest& request) {
+  return {request.destination, request.number, 0};
 }
 
 PENSTOCK_DEVICE_BOTH uint32_t pack_answer(uint32_t number, bool copied) {

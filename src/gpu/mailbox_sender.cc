@@ -58,7 +58,7 @@ Status MailboxSender::send(uint64_t destination, uint32_t length) {
 
 Status MailboxSender::wait(const MailboxRequest& request) {
   const engine::Clock& clock = engine::system_clock();
-  const MailboxRequest nothing{0, request.number, 0};
+  const MailboxRequest nothing = void_of(request);
   const engine::Time began = clock.now();
   engine::Time looked_after = began;
   bool is_void = false;
@@ -84,8 +84,9 @@ Status MailboxSender::wait(const MailboxRequest& request) {
     }
     if (now - looked_after > limits::kQuietTime) {
       looked_after = now;
+      // Anything else may pass, and the request stands.
       const Status state = kernels_.look_after();
-      if (!state.ok()) return state;
+      if (state == Code::peer_gone) return state;
     }
   }
 }

@@ -15,7 +15,7 @@ class MailboxKernels {
   virtual ~MailboxKernels() = default;
   // Puts kernel `number` behind the one before.
   virtual Status start(uint32_t number) = 0;
-  // Not ok when the device has failed, and no kernel will answer any more.
+  // peer_gone when the device has failed, and no kernel will answer any more.
   virtual Status look_after() = 0;
 };
 

@@ -255,6 +255,7 @@ void changes(Client& client) {
   while (!done) {
     state = state * 6364136223846793005ULL + 1442695040888963407ULL;
     const uint64_t at = (state >> 20) % (kFileBytes / kPiece) * kPiece;
+    const uint64_t first = written;
     const int64_t got = client.run(client.io(PENSTOCK_READ, region, at, kPiece));
     if (got < 0 || got > static_cast<int64_t>(kPiece)) {
       ++odd;
@@ -265,7 +266,7 @@ void changes(Client& client) {
     for (uint64_t b = 0; b + kBlock <= static_cast<uint64_t>(got); b += kBlock) {
       // The block that the cut goes through is partly a hole.
       if (at + b == kFileBytes / 2) continue;
-      wrong += is_block(&words[b / 8], at + b, 0, written + 1, true) ? 0 : 1;
+      wrong += is_block(&words[b / 8], at + b, first, written + 1, true) ? 0 : 1;
     }
   }
   writer.join();
@@ -287,7 +288,7 @@ void hammer(Client& client) {
     if (++in_flight < 32) continue;
     if (client.wait() != static_cast<int64_t>(kPiece)) must(false, "read");
     --in_flight;
-    if (i == 1000) check(true, "hammering");
+    if (i % 1000 == 0) check(true, "hammering");
   }
 }
 

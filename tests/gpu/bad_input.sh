@@ -98,10 +98,12 @@ echo "---- the agent is killed meanwhile"
 hammer=$!
 sleep 2
 stop_node KILL
+before=$(grep -c hammering "$work/hammer")
 start_node
-sleep 2
-kill -0 "$hammer"
-report $? "reads go on with its successor"
+sleep 3
+after=$(grep -c hammering "$work/hammer")
+kill -0 "$hammer" && [ "$after" -gt "$before" ]
+report $? "reads go on with its successor ($before, then $after thousand)"
 kill -KILL "$hammer"
 wait "$hammer" 2>/dev/null
 step verify

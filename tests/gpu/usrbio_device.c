@@ -185,7 +185,9 @@ static int ends_well(struct opener* opener) {
 /* Whether it finds no memory to open, and ends by itself. */
 static int finds_nothing(struct opener* opener) {
   opener->quiet = 1;
-  return !has_opened(opener) && exit_status(opener) != 0;
+  const int opened = has_opened(opener);
+  const int status = exit_status(opener);
+  return !opened && WIFEXITED(status) && WEXITSTATUS(status) == 1;
 }
 
 static void check_created(void) {

@@ -80,8 +80,8 @@ PENSTOCK_API int penstock_device_ring_close(penstock_device_ring* ring);
 /* Closes it, waits up to a second until no kernel is in a wait any more, and gives its memory back.
    Where one still is, the memory stays until the session is closed, or for ever. The host cannot
    see kernels that are between two requests, and one that comes back to memory that is gone breaks
-   its GPU's context: so where kernels may run, close the ring, let them end (they get -ESHUTDOWN at
-   once), and then destroy it. The same holds for penstock_close(), which destroys rings that were
+   its GPU's context: so where kernels may run, close the ring, let them end (they get -ESHUTDOWN
+   soon), and then destroy it. The same holds for penstock_close(), which destroys rings that were
    not. */
 PENSTOCK_API int penstock_device_ring_destroy(penstock_device_ring* ring);
 

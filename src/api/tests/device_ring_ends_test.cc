@@ -238,6 +238,29 @@ TEST_F(DeviceRingEnds, requests_go_on_with_the_successor_of_an_agent_that_was_ki
   }
 }
 
+TEST_F(DeviceRingEnds, are_made_when_nothing_is_being_unpinned) {
+  device::Ring ring = view();
+  warm(ring);
+  ASSERT_EQ(penstock_device_ring_destroy(ring_), 0);
+  gpus_.begin_kernel();
+  agent_.kill();
+  EXPECT_TRUE(agent_.start());
+  for (int i = 0; i < 10'000 && !gpus_.is_blocked(); ++i) ::usleep(1000);
+  EXPECT_TRUE(gpus_.is_blocked());
+  std::atomic<bool> made{false};
+  std::thread maker([&] {
+    EXPECT_EQ(penstock_device_ring_create(client_.session, gpu_, 64, &ring_), 0);
+    made = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(made);
+  gpus_.end_kernel();
+  maker.join();
+  ring = view();
+  ASSERT_EQ(penstock_device_ring_add_file(ring_, file_), 0);
+  EXPECT_EQ(run(ring, read(0, 4096, 0)), 4096);
+}
+
 // The driver gives a dead agent's memory back when kernels have ended, and copies nothing before.
 TEST_F(DeviceRingEnds, nobody_whom_a_kernel_needs_waits_for_it_when_the_agent_died) {
   device::Ring ring = view();

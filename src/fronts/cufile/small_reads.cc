@@ -67,7 +67,8 @@ bool SmallReads::read(Desk& desk, Operation& operation) {
   Status sent = Code::ok;
   to.length = io.transferred;
   if (to.length > 0) sent = mailbox->send(to);
-  if (sent == Code::busy) {
+  // No room for a kernel, or none could be started: the mover needs none.
+  if (!sent.ok() && sent != Code::peer_gone && sent != Code::invalid_argument) {
     desk.not_before = now() + limits::kFullGpuPause;
     return false;
   }

@@ -116,6 +116,18 @@ TEST_F(MailboxTest, words_of_two_requests_do_not_belong_together) {
   EXPECT_FALSE(unpack({old.first, next.second}, &request));
 }
 
+TEST_F(MailboxTest, halves_of_a_request_and_of_its_void_are_one_or_the_other) {
+  const MailboxRequest asked{0x7fff'1234'5678, 41, 4096};
+  const device::Pair words = pack(asked);
+  const device::Pair nothing = pack(void_of(asked));
+  MailboxRequest request;
+  ASSERT_TRUE(unpack({nothing.first, words.second}, &request));
+  EXPECT_EQ(request.destination, asked.destination);
+  EXPECT_EQ(request.length, asked.length);
+  ASSERT_TRUE(unpack({words.first, nothing.second}, &request));
+  EXPECT_EQ(request.length, 0U);
+}
+
 TEST_F(MailboxTest, request_starts_a_kernel_and_the_next_finds_it) {
   device_.patience = {1'000'000'000, 2'000'000'000};
   for (int i = 0; i < 100; ++i) {

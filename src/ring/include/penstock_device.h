@@ -28,9 +28,9 @@
 //
 // No wait lasts longer than its timeout, and nobody whom other kernels or programs need waits for a
 // kernel. The driver does, though: it may load a kernel when it is launched for the first time, and
-// make or give back memory, only when those that run have ended. So a program whose kernels wait
-// for anything loads all others before them, with CUDA_MODULE_LOADING=EAGER in the environment, and
-// makes its rings, regions and arrays.
+// give back memory, only when those that run have ended, and copies nothing for the process
+// meanwhile. So a program whose kernels wait for anything loads all others before them, with
+// CUDA_MODULE_LOADING=EAGER in the environment, and frees memory when they have ended.
 //
 // Whoever submitted waits until its request has ended: a ticket that is given up keeps its
 // position, and the memory that it named may be written to. That holds also for one that ended with

@@ -89,6 +89,41 @@ TEST_F(SmallReads, lost_gpu_is_an_error) {
   EXPECT_EQ(errno, EIO);
 }
 
+// Of the larger ones the mover takes one at a time, which is all there are of one thread.
+TEST_F(SmallReads, larger_ones_of_one_thread_take_the_mover) {
+  const UniqueFd fd = make_file("a");
+  const CUfileHandle_t handle = handle_of(fd.get());
+  for (int i = 0; i < 500; ++i) ASSERT_EQ(cuFileRead(handle, gpu_, 65'536, i * 100, 0), 65'536);
+  EXPECT_EQ(devices_.mailed(), 0U);
+  read_until(handle, 0, 10);
+}
+
+TEST_F(SmallReads, larger_ones_of_many_threads_go_both_ways) {
+  const UniqueFd fd = make_file("a");
+  const CUfileHandle_t handle = handle_of(fd.get());
+  std::atomic<int> wrong{0};
+  std::atomic<uint64_t> reads{0};
+  {
+    std::vector<std::jthread> threads;
+    for (uint64_t t = 0; t < 4; ++t) {
+      threads.emplace_back([&, t] {
+        const uint64_t to = t * 65'536;
+        for (uint64_t i = 0; i < 20'000 && devices_.mailed() < 100; ++i) {
+          const uint64_t offset = (t * 37 + i) % 1000 * 100;
+          const ssize_t got =
+              cuFileRead(handle, gpu_, 65'536, static_cast<off_t>(offset), static_cast<off_t>(to));
+          ++reads;
+          if (got != 65'536) ++wrong;
+          if (i % 50 == 49 && gpu_bytes(to, 65'536) != content(offset, 65'536)) ++wrong;
+        }
+      });
+    }
+  }
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GE(devices_.mailed(), 100U);
+  EXPECT_GT(reads, devices_.mailed());
+}
+
 // More threads than desks, so that some find theirs taken.
 TEST_F(SmallReads, threads_do_not_meet) {
   const UniqueFd fd = make_file("a");

@@ -44,12 +44,12 @@ struct alignas(16) CopyPiece {
   const std::byte* source = nullptr;
   std::byte* destination = nullptr;
   uint64_t length = 0;
-  // When 1, the piece, of kCheckBytesMax at most, must have this CRC-32C where it has landed. All
+  // When 1, the piece, of kCheckBytesMax at most, must have this CRC-32C as the device got it. All
   // pieces of an operation are checked, or none.
   uint32_t crc32c = 0;
   uint32_t checked = 0;
 };
-static_assert(sizeof(CopyPiece) == 32, "devices read it as it is");
+static_assert(sizeof(CopyPiece) == 32, "devices read it nearly as it is");
 
 // After the pieces have landed, [data, data + length) of device memory must have this CRC-32C.
 struct BlockCheck {

@@ -80,9 +80,11 @@ class SimDeviceMemory final : public engine::DeviceMemory {
   // Where code that plays a kernel, with all liberties of one, finds what lies at the address.
   std::byte* as_kernels_see(const std::byte* address);
   // A kernel that runs. Memory is not given back until the last one has ended, and while somebody
-  // waits to give some back no copy goes on: so it is with NVIDIA's driver 580.
+  // waits to give some back no copy of lanes goes on: so it is with NVIDIA's driver 580.
   void begin_kernel();
   void end_kernel();
+  // Whether somebody waits for kernels to end. Relaxed: copies stop and go on some time later.
+  bool is_blocked() const { return blocked_.load(std::memory_order_relaxed) > 0; }
   // From now on nothing works on the device any more.
   void lose(engine::DeviceId device);
   uint64_t copies() const;
@@ -125,8 +127,6 @@ class SimDeviceMemory final : public engine::DeviceMemory {
 
   // Takes the lock when no kernel runs any more.
   std::unique_lock<std::mutex> lock_without_kernels();
-  // Relaxed: copies stop and go on some time later.
-  bool is_blocked() const { return blocked_.load(std::memory_order_relaxed) > 0; }
 
   // All with the lock held.
   Place place_of(const void* address, uint64_t length);

@@ -51,7 +51,7 @@ TEST(Mounts, escapes_become_their_bytes) {
 
 TEST(Mounts, longest_point_wins_by_whole_components) {
   const std::vector<MountEntry> mounts = {mount("/", "ext4", 1), mount("/mnt", "fuse.penstock", 2),
-                                     mount("/mnt/inner", "tmpfs", 3)};
+                                          mount("/mnt/inner", "tmpfs", 3)};
   EXPECT_EQ(mount_of_path(mounts, "/mnt/a/b")->point, "/mnt");
   EXPECT_EQ(mount_of_path(mounts, "/mnt")->point, "/mnt");
   EXPECT_EQ(mount_of_path(mounts, "/mnt/inner/x")->point, "/mnt/inner");
@@ -61,7 +61,8 @@ TEST(Mounts, longest_point_wins_by_whole_components) {
 }
 
 TEST(Mounts, latest_mount_wins_when_one_hides_another) {
-  const std::vector<MountEntry> mounts = {mount("/mnt", "fuse.penstock", 2), mount("/mnt", "tmpfs", 3)};
+  const std::vector<MountEntry> mounts = {mount("/mnt", "fuse.penstock", 2),
+                                          mount("/mnt", "tmpfs", 3)};
   EXPECT_EQ(mount_of_path(mounts, "/mnt/a")->type, "tmpfs");
   EXPECT_EQ(mount_of_device(mounts, makedev(0, 2))->type, "fuse.penstock");
   EXPECT_EQ(mount_of_device(mounts, makedev(0, 9)), nullptr);

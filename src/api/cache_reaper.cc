@@ -1,6 +1,7 @@
 #include "cache_reaper.h"
 
 #include "cache_map.h"
+#include "left_behind.h"
 #include "limits.h"
 
 #include <condition_variable>
@@ -27,7 +28,7 @@ CacheReaper::~CacheReaper() {
     log::warning("the node cache's memory stays pinned until the kernels that run have ended");
   } else if (work_->holds > 0) {
     // A kernel may use a ring that was left behind.
-    for (std::unique_ptr<CacheView>& view : work_->views) (void)view.release();
+    for (std::unique_ptr<CacheView>& view : work_->views) leave_behind(std::move(view));
     work_->views.clear();
     log::warning("the node cache's memory stays pinned, as rings for kernels were left behind");
   }

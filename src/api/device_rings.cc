@@ -1,5 +1,6 @@
 #include "device_rings.h"
 
+#include "left_behind.h"
 #include "session.h"
 
 #include <algorithm>
@@ -210,7 +211,7 @@ void DeviceRings::destroy_all() {
         "a session was closed while a kernel used one of its device rings: {} KiB of "
         "pinned memory and its region stay",
         ring->host_bytes() / kKiB);
-    (void)ring.release();
+    leave_behind(std::move(ring));
   }
   if (!thread_.joinable()) return;
   loop_.stop();

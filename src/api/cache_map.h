@@ -88,7 +88,7 @@ class CacheMap {
   // From now on GPUs read the cache, too. They outlive this object.
   void use_devices(engine::DeviceMemory& devices);
   // While rings for kernels are there: see CacheReaper.
-  void hold_views() { reaper_.hold(); }
+  bool hold_views() { return reaper_.hold(); }
   void let_go_of_views() { reaper_.let_go(); }
   // The connection is lost: views end. The cache is mapped again when it is wanted. Waits for
   // nothing.

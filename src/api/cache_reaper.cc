@@ -48,10 +48,13 @@ void CacheReaper::take(const std::shared_ptr<Work>& work, std::unique_ptr<CacheV
   start(work);
 }
 
-void CacheReaper::hold() {
+bool CacheReaper::hold() {
   std::unique_lock lock(work_->mutex);
   ++work_->holds;
-  work_->ended.wait(lock, [this] { return !work_->running; });
+  if (work_->ended.wait_for(lock, limits::kReapWait, [this] { return !work_->running; }))
+    return true;
+  --work_->holds;
+  return false;
 }
 
 void CacheReaper::let_go() {

@@ -21,8 +21,8 @@ class CacheReaper {
   ~CacheReaper();
 
   // Between these two nothing is given up. As often as one likes. The first waits for what is being
-  // given up.
-  void hold();
+  // given up; false, and nothing is held, when that takes too long, as kernels run.
+  bool hold();
   void let_go();
 
   // The last owner, who may outlive this object, hands the view to the thread and goes on.

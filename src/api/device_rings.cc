@@ -104,7 +104,11 @@ Outcome<DeviceRing*> DeviceRings::make(engine::DeviceMemory& devices, Region& re
     start();
   }
   // First, as no kernel that waits in the ring may find the driver unpinning.
-  session_.cache().hold_views();
+  if (!session_.cache().hold_views()) {
+    return Failure{Code::busy,
+                   "create device ring: memory of an agent that is gone is being unpinned, which "
+                   "waits for the kernels that run (try again when they have ended)"};
+  }
   Outcome<std::unique_ptr<DeviceRing>> ring = DeviceRing::make(session_, devices, region, entries);
   if (!ring) {
     session_.cache().let_go_of_views();

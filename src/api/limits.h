@@ -51,8 +51,9 @@ inline constexpr uint64_t kSpinNanoseconds = 5000;
 // 70 us where its bytes come from memory: each read's copy begins, and ends, beside the next ones.
 inline constexpr uint32_t kSourceTake = 1;
 
-// For how long the end of a session waits for the driver to give memory of the node cache back:
-// that takes it a while where there is much, and without limit while kernels run.
+// For how long the end of a session, or a new ring for kernels, waits for the driver to give memory
+// of the node cache back: that takes it a while where there is much, and without limit while
+// kernels run.
 inline constexpr std::chrono::seconds kReapWait{5};
 
 // Pieces of one list: what a few launches of the gather kernel take.

@@ -38,7 +38,8 @@ typedef struct penstock_device_ring penstock_device_ring;
 
 /* `entries` (1 to 32768, rounded up to a power of two of at least 64) are the requests that may be
    in flight. -EINVAL: the region is not GPU memory of this session; -EAGAIN: the session has too
-   many rings. The region can be released when the ring has been destroyed. */
+   many rings, or the driver is giving memory back and has waited for kernels for seconds. The
+   region can be released when the ring has been destroyed. */
 PENSTOCK_API int penstock_device_ring_create(penstock_session* session, penstock_region* region,
                                              uint32_t entries, penstock_device_ring** ring);
 

@@ -247,6 +247,9 @@ TEST_F(DeviceRingEnds, are_made_when_nothing_is_being_unpinned) {
   EXPECT_TRUE(agent_.start());
   for (int i = 0; i < 10'000 && !gpus_.is_blocked(); ++i) ::usleep(1000);
   EXPECT_TRUE(gpus_.is_blocked());
+  // Not for ever, as the kernel may be waiting for who makes it.
+  EXPECT_EQ(penstock_device_ring_create(client_.session, gpu_, 64, &ring_), -EAGAIN);
+  EXPECT_NE(std::string(penstock_last_error()).find("kernels that run"), std::string::npos);
   std::atomic<bool> made{false};
   std::thread maker([&] {
     EXPECT_EQ(penstock_device_ring_create(client_.session, gpu_, 64, &ring_), 0);

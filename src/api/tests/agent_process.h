@@ -47,7 +47,10 @@ class AgentProcess {
     input_.reset();
   }
   // It lives, but does nothing until resume().
-  void pause() const { ::kill(pid_, SIGSTOP); }
+  void pause() const {
+    ::kill(pid_, SIGSTOP);
+    ::waitpid(pid_, nullptr, WUNTRACED);  // until one thread has taken the signal, the others go on
+  }
   void resume() const { ::kill(pid_, SIGCONT); }
 
  private:

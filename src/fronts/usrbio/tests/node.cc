@@ -91,6 +91,7 @@ void Node::stop() {
 
 void Node::suspend() {
   ::kill(pid_, SIGSTOP);
+  ::waitpid(pid_, nullptr, WUNTRACED);  // until one thread has taken the signal, the others go on
 }
 
 void Node::kill() {

@@ -20,7 +20,7 @@ bool is_socket(const std::string& path) {
 
 std::string store_of_mount(const std::string& path, const std::vector<MountEntry>& mounts) {
   const MountEntry* const mount = mount_of_path(mounts, path);
-  return mount != nullptr && mount->type == "fuse.penstock" ? mount->source : std::string();
+  return mount != nullptr && mount->type == kMountType ? mount->source : std::string();
 }
 
 Outcome<std::string> find_socket(const std::string& where) {

@@ -125,7 +125,7 @@ int run_unmount(const NodeOptions& options) {
   const std::string path = absolute(options.mount_point);
   const std::vector<MountEntry> mounts = read_mounts();
   const MountEntry* const mine = mount_at(mounts, path);
-  if (mine == nullptr || mine->type != fuse::kMountType) {
+  if (mine == nullptr || mine->type != kMountType) {
     return fail("unmount", {Code::not_found, path + ": not a mount of Penstock (see 'findmnt -t "
                                                     "fuse.penstock')"});
   }

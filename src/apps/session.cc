@@ -2,8 +2,6 @@
 
 #include <filesystem>
 
-#include "penstock/fuse.h"
-
 namespace penstock::apps {
 namespace {
 
@@ -21,7 +19,7 @@ std::optional<MountEntry> mount_holding(const std::string& path) {
   const std::string wanted = normal_path(fs::absolute(path, error).string());
   const std::vector<MountEntry> mounts = read_mounts();
   const MountEntry* const mount = mount_of_path(mounts, wanted);
-  if (mount == nullptr || mount->type != fuse::kMountType) return std::nullopt;
+  if (mount == nullptr || mount->type != kMountType) return std::nullopt;
   return *mount;
 }
 

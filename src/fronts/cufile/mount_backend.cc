@@ -22,7 +22,7 @@ Status status_of(int64_t result) {
 std::optional<std::string> mount_point_of(dev_t device) {
   const std::vector<MountEntry> mounts = read_mounts();
   const MountEntry* const mount = mount_of_device(mounts, device);
-  if (mount == nullptr || mount->type != "fuse.penstock") return std::nullopt;
+  if (mount == nullptr || mount->type != kMountType) return std::nullopt;
   return mount->point;
 }
 

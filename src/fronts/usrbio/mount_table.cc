@@ -38,7 +38,7 @@ void append_component(std::string& path, std::string_view component) {
 }  // namespace
 
 bool is_our_type(std::string_view type) {
-  return type == "fuse.penstock" || type == "fuse.hf3fs";
+  return type == kMountType || type == "fuse.hf3fs";
 }
 
 std::string canonical_path(std::string_view path) {

@@ -9,9 +9,12 @@
 
 namespace penstock {
 
+// The type of our own mounts.
+inline constexpr const char* kMountType = "fuse.penstock";
+
 struct MountEntry {
   std::string point;   // absolute
-  std::string type;    // "fuse.penstock", "ext4", ...
+  std::string type;    // kMountType, "ext4", ...
   std::string source;  // of a mount of ours: the store's directory
   dev_t device = 0;
 };

@@ -38,9 +38,6 @@ enum class StopOutcome : uint8_t {
 // is found by lookup, never by listing the root.
 inline constexpr const char* kVirtualDirectory = "3fs-virt";
 
-// The mount's type as /proc/self/mountinfo shows it.
-inline constexpr const char* kMountType = "fuse.penstock";
-
 // start() and stop() from one thread, the rest is thread safe. The file system and the agent
 // outlive the mount.
 class Mount {

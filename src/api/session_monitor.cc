@@ -1,0 +1,133 @@
+// The thread that receives what the agent replies, and finds its successor when it died.
+#include "session.h"
+
+#include <algorithm>
+
+namespace penstock::api {
+
+void Session::monitor() {
+  while (true) {
+    std::shared_ptr<Socket> socket;
+    {
+      const std::lock_guard lock(mutex_);
+      socket = socket_;
+    }
+    receive_all(socket->fd.get());
+    connection_lost();
+    if (reconnect()) continue;
+    {
+      const std::lock_guard lock(mutex_);
+      dead_.store(true, std::memory_order_release);
+      epoch_.fetch_add(1, std::memory_order_release);
+      changed_.notify_all();
+    }
+    new_epoch();
+    return;
+  }
+}
+
+void Session::receive_all(int socket) {
+  while (true) {
+    UniqueFd given;
+    Result<wire::Reply> reply = receive_reply(socket, &given);
+    if (!reply) return;
+    const std::lock_guard lock(mutex_);
+    const auto found = pending_.find(reply->id);
+    // A late reply of a call that timed out.
+    if (found == pending_.end()) continue;
+    found->second->reply = std::move(*reply);
+    found->second->given = std::move(given);
+    found->second->done = true;
+    found->second->wake.notify_one();
+  }
+}
+
+void Session::connection_lost() {
+  // First of all: nobody keeps the dead agent's memory true.
+  cache_.drop();
+  const std::lock_guard lock(mutex_);
+  connected_ = false;
+  for (const auto& [id, pending] : pending_) {
+    pending->lost = !pending->done;
+    pending->wake.notify_one();
+  }
+}
+
+bool Session::reconnect() {
+  const auto deadline = std::chrono::steady_clock::now() + reconnect_timeout_;
+  auto pause = limits::kReconnectPauseMin;
+  while (std::chrono::steady_clock::now() < deadline) {
+    {
+      std::unique_lock lock(mutex_);
+      if (closing_ || socket_path_.empty()) return false;
+      if (changed_.wait_for(lock, pause, [this] { return closing_; })) return false;
+    }
+    pause = std::min(pause * 2, limits::kReconnectPauseMax);
+    Outcome<UniqueFd> socket = connect_to(socket_path_);
+    if (!socket) continue;
+    bound_sends(socket->get());
+    std::vector<RingUse> rings;
+    const Status status = set_up_again(socket->get(), &rings);
+    if (!status.ok()) {
+      log::warning("{}: the session cannot be set up again: {}", socket_path_, status.name());
+      continue;
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      // A ring that was destroyed meanwhile is not served by anybody's lanes.
+      for (RingUse& use : rings) {
+        const auto found = rings_.find(use.ring);
+        if (found != rings_.end()) found->second->use(std::move(use.memory), epoch_ + 1);
+      }
+      socket_ = std::make_shared<Socket>(Socket{ParentsFd(std::move(*socket))});
+      epoch_.fetch_add(1, std::memory_order_release);
+      connected_ = true;
+      changed_.notify_all();
+    }
+    cache_.want();
+    new_epoch();
+    return true;
+  }
+  return false;
+}
+
+Status Session::set_up_again(int socket, std::vector<RingUse>* rings) {
+  uint64_t id = 1;
+  const auto ask = [&](wire::RequestBody body, const std::vector<int>& descriptors) -> Status {
+    const Result<wire::Reply> reply =
+        exchange(socket, {id++, std::move(body)}, descriptors, limits::kSetupStepMs);
+    return reply ? reply->status : reply.error();
+  };
+  TRY(ask(wire::Hello{}, {}));
+  // Nobody adds to or takes from the tables while there is no connection.
+  std::unique_lock lock(mutex_);
+  for (const auto& [region_id, region] : regions_) {
+    if (region->device) continue;
+    TRY(ask(wire::RegisterRegion{region_id, region->offset, region->size}, {region->fd}));
+  }
+  for (const auto& [file_id, file] : files_) {
+    if (!file.ready) continue;
+    const Status opened = ask(wire::Reopen{file_id, file.token}, {});
+    // A file that was removed meanwhile: its operations end with EBADF.
+    if (opened == Code::peer_gone || opened == Code::timed_out) return opened;
+    if (!opened.ok()) log::warning("file {} cannot be opened again: {}", file_id, opened.name());
+  }
+  for (const auto& [ring_id, ring] : rings_) {
+    Outcome<std::shared_ptr<RingMemory>> memory = ring->make_memory();
+    if (!memory) return memory.error().status;
+    const MutableBytes bytes = (*memory)->shared.bytes();
+    TRY(ask(wire::CreateRing{ring_id, bytes.size()},
+            {(*memory)->shared.fd(), (*memory)->wake.get()}));
+    rings->push_back({ring_id, std::move(*memory)});
+  }
+  TRY(publish_again(ask));
+  next_call_ = id;
+  return Code::ok;
+}
+
+void Session::new_epoch() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, ring] : rings_) ring->rouse_all();
+}
+
+}  // namespace penstock::api

@@ -217,7 +217,6 @@ extern "C" __global__ void __launch_bounds__(kMailboxThreads)
     if (threadIdx.x == 0) {
       MailboxRequest next;
       has_left = !server.next(&next);
-      device::fence_shared();
       request = next;
     }
     __syncthreads();

@@ -88,7 +88,8 @@ class MailboxServer {
     begun_at_ = last_at_ = device::ticks();
   }
 
-  // Waits for a request that has not been served; false when the kernel has left, and must end.
+  // Waits for a request that has not been served, whose bytes are in the buffer then, also for the
+  // threads that wait for this one; false when the kernel has left, and must end.
   PENSTOCK_DEVICE bool next(MailboxRequest* request) {
     // However busy it is, others have waited for long enough.
     for (uint64_t now = last_at_; now - begun_at_ < patience_.life;) {
@@ -110,7 +111,8 @@ class MailboxServer {
 
  private:
   PENSTOCK_DEVICE bool look(MailboxRequest* request) {
-    return unpack(device::load_shared(&mailbox_->request), request) && request->number != served_;
+    return unpack(device::acquire_shared(&mailbox_->request), request) &&
+           request->number != served_;
   }
 
   Mailbox* const mailbox_;

@@ -26,6 +26,9 @@ inline Pair load_shared(const Pair* from) {
   return {__atomic_load_n(&from->first, __ATOMIC_ACQUIRE),
           __atomic_load_n(&from->second, __ATOMIC_ACQUIRE)};
 }
+inline Pair acquire_shared(const Pair* from) {
+  return load_shared(from);
+}
 inline uint32_t load_shared(const uint32_t* from) {
   return __atomic_load_n(from, __ATOMIC_ACQUIRE);
 }

@@ -29,6 +29,15 @@ PENSTOCK_DEVICE Pair load_shared(const Pair* from) {
                : "memory");
   return out;
 }
+// What the host did before it stored what was read is seen after this.
+PENSTOCK_DEVICE Pair acquire_shared(const Pair* from) {
+  Pair out;
+  asm volatile("ld.acquire.sys.global.v2.u64 {%0, %1}, [%2];"
+               : "=l"(out.first), "=l"(out.second)
+               : "l"(from)
+               : "memory");
+  return out;
+}
 PENSTOCK_DEVICE uint32_t load_shared(const uint32_t* from) {
   uint32_t out;
   asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(out) : "l"(from) : "memory");

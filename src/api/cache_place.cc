@@ -3,6 +3,7 @@
 #include "limits.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "penstock/ring.h"
 
@@ -93,6 +94,11 @@ bool CachePlace::verify() {
     if (!view_->reader().still(parts_[i].found.ticket)) return false;
   }
   return true;
+}
+
+// A slab: pinned as a whole, and a power of two that lies at a multiple of itself.
+uint8_t CachePlace::around() const {
+  return static_cast<uint8_t>(std::countr_zero(view_->reader().geometry().slab_bytes));
 }
 
 void CachePlace::note_hits(CacheView::Hits* hits) const {

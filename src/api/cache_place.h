@@ -23,6 +23,9 @@ class CachePlace {
   const std::byte* data() const { return data_; }
   uint32_t length() const { return length_; }
   uint32_t remainder() const { return remainder_; }
+  // The bytes lie in 2^around() bytes, aligned to as many, which GPUs reach as long as the view is
+  // pinned.
+  uint8_t around() const;
   void note_hits(CacheView::Hits* hits) const;
 
  private:

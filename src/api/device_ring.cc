@@ -62,8 +62,10 @@ DeviceRing::~DeviceRing() {
 }
 
 Status DeviceRing::copy_image(engine::CopyDirection direction) {
-  const MutableBytes image = queue_.image();
   const bool to_device = direction == engine::CopyDirection::to_device;
+  // Nobody wants the kernels' hints back.
+  const MutableBytes all = queue_.image();
+  const MutableBytes image = to_device ? all : all.first(queue_.geometry().hints_offset());
   const engine::CopyPiece piece{to_device ? image.data() : gpu_part_.data,
                                 to_device ? gpu_part_.data : image.data(), image.size()};
   engine::CopyOp copy;

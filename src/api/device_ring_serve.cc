@@ -102,8 +102,9 @@ void DeviceRing::answer_places(Batch& batch, CacheView* view) {
     }
     const auto address = reinterpret_cast<uint64_t>(read.place.data());
     const bool any = read.place.length() > 0;
-    queue_.answer(*read.taken, {any ? device::kPlace : device::kDone, any ? address : 0,
-                                read.place.length(), read.place.remainder()});
+    queue_.answer(*read.taken, any ? device::Answer{device::kPlace, address, read.place.length(),
+                                                    read.place.remainder(), read.place.around()}
+                                   : device::Answer{device::kDone, 0, 0, 0});
     // What a kernel need not wait for: only this thread lets go of the view.
     positions_[read.taken->index].held = newest_;
     ++newest_->uses;

@@ -12,7 +12,6 @@ namespace penstock::arena {
 namespace {
 
 constexpr uint64_t kSmallPage = 4 * kKiB;
-constexpr uint64_t kLargePage = 2 * kMiB;
 
 // Makes one large page of the small ones of a range of its size. From Linux 6.1 on, and without any
 // setting of the system; where it does not work the small ones remain.
@@ -33,16 +32,17 @@ Status populate(std::byte* begin, uint64_t bytes) {
 
 }  // namespace
 
-std::byte* reserve_addresses(uint64_t bytes) {
+std::byte* reserve_addresses(uint64_t bytes, uint64_t alignment) {
   bytes = align_up(bytes, kSmallPage);
-  void* const got = ::mmap(nullptr, bytes + kLargePage, PROT_NONE,
+  alignment = std::max(alignment, kLargePage);
+  void* const got = ::mmap(nullptr, bytes + alignment, PROT_NONE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (got == MAP_FAILED) return nullptr;
   auto* const begin = static_cast<std::byte*>(got);
-  const uint64_t past = reinterpret_cast<uintptr_t>(begin) % kLargePage;
-  const uint64_t before = past == 0 ? 0 : kLargePage - past;
+  const uint64_t past = reinterpret_cast<uintptr_t>(begin) % alignment;
+  const uint64_t before = past == 0 ? 0 : alignment - past;
   if (before > 0) ::munmap(begin, before);
-  ::munmap(begin + before + bytes, kLargePage - before);
+  ::munmap(begin + before + bytes, alignment - before);
   return begin + before;
 }
 

@@ -33,9 +33,11 @@ class SealedMemory {
   MutableBytes bytes_;
 };
 
-// Address space for a mapping that can have large pages: it begins at one. Null: there is none
-// left.
-std::byte* reserve_addresses(uint64_t bytes);
+inline constexpr uint64_t kLargePage = 2 * kMiB;
+
+// Address space for a mapping that can have large pages: it begins at one, or at a multiple of
+// `alignment`, a power of two. Null: there is none left.
+std::byte* reserve_addresses(uint64_t bytes, uint64_t alignment = kLargePage);
 
 // The size of shared memory that cannot shrink; bad_message for anything else.
 Result<uint64_t> sealed_size(int fd);

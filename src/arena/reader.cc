@@ -29,7 +29,8 @@ Result<std::unique_ptr<Reader>> Reader::open(UniqueFd index) {
   if (bytes > geometry->index_bytes()) {
     ::munmap(base + geometry->index_bytes(), bytes - geometry->index_bytes());
   }
-  std::byte* const slots = reserve_addresses(uint64_t{geometry->slots_max} * kExtentBytes);
+  std::byte* const slots =
+      reserve_addresses(uint64_t{geometry->slots_max} * kExtentBytes, geometry->slab_bytes);
   if (slots == nullptr) {
     ::munmap(base, geometry->index_bytes());
     return Code::no_memory;

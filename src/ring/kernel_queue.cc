@@ -157,6 +157,7 @@ device::Ring KernelQueue::view(std::byte* gpu_part, std::byte* memory, uint64_t 
   ring.constants =
       reinterpret_cast<const device::Constants*>(gpu_part + geometry_.constants_offset());
   ring.free_for = reinterpret_cast<uint32_t*>(gpu_part + geometry_.free_for_offset());
+  ring.hints = reinterpret_cast<Pair*>(gpu_part + geometry_.hints_offset());
   ring.memory = reinterpret_cast<char*>(memory);
   ring.memory_bytes = bytes;
   ring.entries = geometry_.entries;

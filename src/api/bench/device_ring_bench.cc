@@ -48,6 +48,7 @@ struct Bench {
     translate(view.control);
     translate(view.constants);
     translate(view.free_for);
+    translate(view.hints);
   }
   // To an address that this process may follow.
   template <class T>

@@ -3,9 +3,10 @@
  * part; what kernels call is in penstock_device.h. Errors and threads as in penstock.h.
  *
  * A ring belongs to a region of GPU memory, to which reads go and from which writes come. It has
- * pinned host memory of 40 bytes for each entry and a little GPU memory. One thread of the session,
- * started with its first ring, serves all of its rings: it polls while kernels ask, sleeps when
- * they have not for a while, and launches nothing, so it needs no room on a GPU that is full.
+ * pinned host memory of 44 bytes for each entry and 263 KiB, and GPU memory of 4 bytes for each
+ * entry and 263 KiB. One thread of the session, started with its first ring, serves all of its
+ * rings: it polls while kernels ask, sleeps when they have not for a while, and launches nothing,
+ * so it needs no room on a GPU that is full.
  *
  *   penstock_device_ring* ring;
  *   penstock_device_ring_create(session, region, 4096, &ring);

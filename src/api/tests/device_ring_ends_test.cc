@@ -24,7 +24,8 @@ class DeviceRingEnds : public DeviceRingTest {
                                      0};
     device::Pair words = device::encode(asks, device::lap_of(ring, position));
     words = {words.first ^ change.first, words.second ^ change.second};
-    Ticket ticket = {position, request.destination, request.length, 0, device::kFailed, true};
+    Ticket ticket = {position, request.destination, request.length, 0, device::kFailed, true,
+                     false};
     device::store_shared(&ring.descriptors[device::index_of(ring, position)], words);
     return device::wait(ring, ticket, 60 * kSecond);
   }

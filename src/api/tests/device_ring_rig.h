@@ -57,6 +57,7 @@ class DeviceRingTest : public testing::Test {
     translate(out.control);
     translate(out.constants);
     translate(out.free_for);
+    translate(out.hints);
     translate(out.memory);
     return out;
   }

@@ -127,6 +127,17 @@ TEST(Segment, is_valid_for_as_long_as_its_agent_says) {
   EXPECT_FALSE(rig.reader->is_valid_at(1));
 }
 
+TEST(Segment, has_slabs_at_multiples_of_their_size) {
+  const std::unique_ptr<Arena> arena = std::move(*Arena::make({64 * kMiB, 32 * kMiB, nullptr}));
+  const std::shared_ptr<Segment> segment = *arena->enter({1, 1, {}});
+  const auto open = [&] { return std::move(*Reader::open(UniqueFd(::dup(segment->index_fd())))); };
+  const std::unique_ptr<Reader> readers[] = {open(), open(), open()};
+  for (const auto& reader : readers) {
+    EXPECT_TRUE(is_aligned(reinterpret_cast<uintptr_t>(reader->slots().data()), 32 * kMiB));
+  }
+  arena->leave(segment);
+}
+
 TEST(Segment, is_a_miss_where_the_reader_has_not_mapped_the_slab_yet) {
   Rig rig(2, 1);
   ASSERT_EQ(rig.arena->grow(rig.segment), Code::ok);

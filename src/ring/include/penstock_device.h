@@ -12,19 +12,22 @@
 //     request.length = 4096;
 //     request.offset = ...;
 //     request.destination = ...;  // in the ring's region: ring.memory + destination
-//     submit_by_warp(ring, lane() == 0, request, &ticket);
-//     int64_t got = wait_by_warp(ring, ticket, 1'000'000'000);
+//     int64_t got = run_by_warp(ring, request, &ticket, 1'000'000'000);
 //
 // Who calls: submit(), poll() and wait() any thread, also in divergent code; *_by_warp() all 32
-// lanes of a warp, each with a request and a ticket of its own or none; *_by_block() all threads of
-// a block, for lists in its shared or global memory. A warp keeps the link busy when it submits its
-// next 32 requests before it waits for the last.
+// lanes of a warp, each with a request and a ticket of its own or none, but run_by_warp() all with
+// the same request; *_by_block() all threads of a block, for lists in its shared or global memory.
+// A warp keeps the link busy when it submits its next 32 requests before it waits for the last. All
+// this takes up to 140 registers: kernels in larger blocks than 448 threads say so by
+// __launch_bounds__().
 //
 // What happens: the host answers a read of up to 64 KiB that the node cache holds with the place of
 // its bytes, and the waiting thread or warp copies them from there. Their checksum, which came
 // along, is the proof that they are the file's: what the agent replaced meanwhile does not match
 // and is asked for again. That is why verification cannot be switched off. Everything else is
 // brought by a copy engine and verified where it landed. Ticket::kind says which it was.
+// run_by_warp(), which makes one request and waits for it, has the first 4 KiB of a read under way
+// before the answer, from where they were last known to be.
 //
 // No wait lasts longer than its timeout, and nobody whom other kernels or programs need waits for a
 // kernel. The driver does, though: it may load a kernel when it is launched for the first time, and

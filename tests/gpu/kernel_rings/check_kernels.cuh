@@ -13,7 +13,8 @@ constexpr uint32_t kLengthMax = 70'000;
 constexpr char kGuard = 0x5b;
 
 struct Tally {
-  unsigned long long good, wrong_length, wrong_bytes, over_the_edge, failed, places, landed, busy;
+  unsigned long long good, wrong_length, wrong_bytes, over_the_edge, failed, places, landed,
+      guessed, busy;
   long long last_error;
 };
 
@@ -79,6 +80,23 @@ __device__ inline void tally(const Ring& ring, const Reads& reads, const Request
     atomicAdd(&tally->good, 1ull);
   }
   atomicAdd(ticket.kind == kPlace ? &tally->places : &tally->landed, 1ull);
+  if (ticket.guessed) atomicAdd(&tally->guessed, 1ull);
+}
+
+// Each warp as one.
+__global__ void run_by_warps(Ring ring, Reads reads, Tally* out) {
+  const uint64_t warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kLanes;
+  for (uint32_t round = 0; round < reads.rounds; ++round) {
+    const Request request = random_read(reads, warp, round);
+    if (lane() == 0) guard(ring, request);
+    __threadfence_system();
+    __syncwarp();
+    Ticket ticket;
+    int64_t got = -EAGAIN;
+    while (got == -EAGAIN) got = run_by_warp(ring, request, &ticket, 60 * kSecond);
+    if (lane() == 0) tally(ring, reads, request, ticket, got, out);
+    __syncwarp();
+  }
 }
 
 // Every lane asks, the warp waits.
@@ -207,10 +225,8 @@ __global__ void read_while_written(Ring ring, uint8_t file, uint64_t file_bytes,
     const uint32_t returned = load_shared(writes);
     fence_shared();
     Ticket ticket;
-    // Full while one that was asked for earlier waits for the agent.
-    while (ballot(kAllLanes, submit_by_warp(ring, lane() == 0, request, &ticket) == -EAGAIN) != 0) {
-    }
-    const int64_t got = wait_by_warp(ring, ticket, 60 * kSecond);
+    int64_t got = -EAGAIN;  // while one that was asked for earlier waits for the agent
+    while (got == -EAGAIN) got = run_by_warp(ring, request, &ticket, 60 * kSecond);
     bool matches = false;
     // One more may be under way.
     for (uint32_t r = returned; r <= load_shared(writes) + 1 && !matches; ++r) {
@@ -224,10 +240,9 @@ __global__ void read_while_written(Ring ring, uint8_t file, uint64_t file_bytes,
       atomicAdd(got == 4096 ? (matches ? &out->good : &out->wrong_bytes) : &out->failed, 1ull);
       if (got != 4096) out->last_error = got;
       if (got == 4096) atomicAdd(ticket.kind == kPlace ? &out->places : &out->landed, 1ull);
+      if (ticket.guessed) atomicAdd(&out->guessed, 1ull);
     }
-    if (from_lane(kAllLanes, static_cast<uint32_t>(got), 0) == static_cast<uint32_t>(-ESHUTDOWN)) {
-      return;
-    }
+    if (got == -ESHUTDOWN) return;
     __syncwarp();
   }
 }

@@ -39,24 +39,39 @@ struct Step {
   uint64_t submitted;  // nanoseconds from the start
   uint64_t ended;
   int64_t result;
+  bool guessed;
 };
 
-// By a warp, of which one lane asks; or by one thread alone. In the first `span` bytes of the file.
-__global__ void one_at_a_time(Ring ring, uint8_t file, uint64_t span, uint32_t length,
-                              uint32_t shift, bool by_warp, uint32_t rounds, Step* steps) {
+// In the first `span` bytes of the file.
+struct Trips {
+  const char* name;
+  uint32_t length;
+  uint32_t shift;
+  bool by_warp;  // as one; or by one thread alone
+  bool forgets;  // what the ring knows of places
+  uint64_t span;
+};
+
+__device__ void forget(const Ring& ring, const Request& request) {
+  store_own(hint_of(ring, request, kNearLog2), Pair{0, 0});
+  store_own(hint_of(ring, request, kFarLog2), Pair{0, 0});
+  __threadfence();
+}
+
+__global__ void one_at_a_time(Ring ring, uint8_t file, Trips trips, uint32_t rounds, Step* steps) {
   for (uint32_t i = 0; i < rounds; ++i) {
     Request request;
     request.file = file;
-    request.length = length;
-    request.offset = mixed(i + length + shift) % (span / kPiece - 8) * kPiece + shift;
+    request.length = trips.length;
+    request.offset =
+        mixed(i + trips.length + trips.shift) % (trips.span / kPiece - 8) * kPiece + trips.shift;
+    if (trips.forgets) forget(ring, request);
     Ticket ticket;
     const long long begun = clock64();
     int64_t result = 0;
-    long long submitted = 0;
-    if (by_warp) {
-      submit_by_warp(ring, lane() == 0, request, &ticket);
-      submitted = clock64();
-      result = wait_by_warp(ring, ticket, kSecond);
+    long long submitted = begun;
+    if (trips.by_warp) {
+      result = run_by_warp(ring, request, &ticket, kSecond);
     } else {
       submit(ring, request, &ticket);
       submitted = clock64();
@@ -64,7 +79,7 @@ __global__ void one_at_a_time(Ring ring, uint8_t file, uint64_t span, uint32_t l
     }
     if (lane() == 0) {
       steps[i] = {static_cast<uint64_t>(submitted - begun),
-                  static_cast<uint64_t>(clock64() - begun), result};
+                  static_cast<uint64_t>(clock64() - begun), result, ticket.guessed};
     }
   }
 }
@@ -86,12 +101,13 @@ __global__ void copy_alone(Ring ring, uint8_t file, uint32_t length, uint32_t ro
     }
     __syncwarp();
     const long long begun = clock64();
-    const bool good = bring_by_warp(ring, answer, 0, 0);
+    bool guessed = false;
+    const bool good = bring_by_warp(ring, answer, 0, 0, nullptr, &guessed);
     const long long ended = clock64();
     if (lane() == 0) {
       conclude(ring, ticket, answer, good);
       steps[i] = {static_cast<uint64_t>(begun - asked), static_cast<uint64_t>(ended - begun),
-                  good ? int64_t{length} : -EIO};
+                  good ? int64_t{length} : -EIO, false};
     }
   }
 }
@@ -102,7 +118,7 @@ __global__ void ping(uint64_t* out, const uint64_t* in, uint32_t rounds, Step* s
     store_shared(out, i + 1);
     while (*reinterpret_cast<const volatile uint64_t*>(in) != i + 1) {
     }
-    steps[i] = {0, static_cast<uint64_t>(clock64() - begun), 0};
+    steps[i] = {0, static_cast<uint64_t>(clock64() - begun), 0, false};
   }
 }
 
@@ -128,22 +144,24 @@ double cycle() {
 
 void print_steps(const char* what, const Step* steps, uint32_t rounds, int64_t expected) {
   std::vector<double> whole, submission;
-  uint32_t bad = 0;
+  uint32_t bad = 0, guessed = 0;
   for (uint32_t i = rounds / 10; i < rounds; ++i) {
     whole.push_back(static_cast<double>(steps[i].ended) * cycle() * 1e-3);
     submission.push_back(static_cast<double>(steps[i].submitted) * cycle() * 1e-3);
     bad += steps[i].result == expected ? 0 : 1;
+    guessed += steps[i].guessed ? 1 : 0;
   }
-  std::printf("%-44s %8.2f %8.2f %8.2f %8.2f %8u\n", what, median(whole), median(whole, 0.01),
-              median(whole, 0.99), median(submission), bad);
+  std::printf("%-50s %8.2f %8.2f %8.2f %8.2f %8u %7.0f%%\n", what, median(whole),
+              median(whole, 0.01), median(whole, 0.99), median(submission), bad,
+              100.0 * guessed / static_cast<double>(whole.size()));
 }
 
 void bench_round_trips(GpuRing& gpu, uint8_t file, uint64_t file_bytes) {
   constexpr uint32_t kRounds = 4000;
   Step* const steps = shared_array<Step>(kRounds);
   std::printf(
-      "\nround trips, microseconds                      median       1%%      99%%   submit"
-      "   failed\n");
+      "\nround trips, microseconds                            median       1%%      99%%   submit"
+      "   failed  guessed\n");
   uint64_t* const words = shared_array<uint64_t>(32);
   std::thread echo([&] {
     for (uint64_t i = 1; i <= kRounds; ++i) {
@@ -156,23 +174,19 @@ void bench_round_trips(GpuRing& gpu, uint8_t file, uint64_t file_bytes) {
   CUDA(cudaDeviceSynchronize());
   echo.join();
   print_steps("bare ping-pong through pinned memory", steps, kRounds, 0);
-  const struct {
-    const char* name;
-    uint32_t length, shift;
-    bool by_warp;
-    uint64_t span;
-  } cases[] = {{"4 KiB, a warp copies (bar: 5)", 4096, 0, true, file_bytes},
-               {"4 KiB of the same 32 KiB, a warp copies", 4096, 0, true, 16 * kPiece},
-               {"4 KiB at an odd offset, a warp copies", 4096, 77, true, file_bytes},
-               {"16 KiB, a warp copies", 16384, 0, true, file_bytes},
-               {"512 bytes, a warp copies", 512, 0, true, file_bytes},
-               {"64 bytes, a warp copies", 64, 64, true, file_bytes},
-               {"64 bytes, one thread alone", 64, 64, false, file_bytes},
-               {"512 bytes, one thread alone", 512, 0, false, file_bytes}};
-  for (const auto& one : cases) {
+  const Trips all_trips[] = {
+      {"4 KiB, a warp copies (bar: 5)", 4096, 0, true, false, file_bytes},
+      {"the same, nothing known of its place", 4096, 0, true, true, file_bytes},
+      {"4 KiB of the same 32 KiB, a warp copies", 4096, 0, true, false, 16 * kPiece},
+      {"4 KiB at an odd offset, a warp copies", 4096, 77, true, false, file_bytes},
+      {"16 KiB, a warp copies", 16384, 0, true, false, file_bytes},
+      {"512 bytes, a warp copies", 512, 0, true, false, file_bytes},
+      {"64 bytes, a warp copies", 64, 64, true, false, file_bytes},
+      {"64 bytes, one thread alone", 64, 64, false, false, file_bytes},
+      {"512 bytes, one thread alone", 512, 0, false, false, file_bytes}};
+  for (const Trips& one : all_trips) {
     must(penstock_device_ring_wake(gpu.ring), "wake");
-    one_at_a_time<<<1, one.by_warp ? 32 : 1>>>(gpu.view, file, one.span, one.length, one.shift,
-                                               one.by_warp, kRounds, steps);
+    one_at_a_time<<<1, one.by_warp ? 32 : 1>>>(gpu.view, file, one, kRounds, steps);
     CUDA(cudaDeviceSynchronize());
     print_steps(one.name, steps, kRounds, one.length);
   }

@@ -99,6 +99,11 @@ void check_reads(World& w) {
       if (cached && !by_copy) check(t.places > t.good / 4, "answered with places", t.places);
       if (by_copy) check(t.places == 0, "none answered with a place", t.places);
     }
+    const Reads alone = {w.number, kFileBytes, cached ? 300u : 4u, 8, 9000, false};
+    run_by_warps<<<8, 256>>>(w.gpu.view, alone, w.tally);
+    const Tally one = w.finish();
+    report(("any ranges by warps as one " + from).c_str(), one, 64ull * alone.rounds);
+    if (cached) check(one.guessed > one.good / 4, "guessed", static_cast<long long>(one.guessed));
     Reads small = {w.number, kFileBytes, 30, 9, 600, false};
     read_by_threads<<<2, 128>>>(w.gpu.view, small, w.tally);
     const Tally t = w.finish();
@@ -204,9 +209,10 @@ void check_changes(World& w) {
   const Tally t = w.finish();
   check(t.wrong_bytes + t.failed == 0 && t.good > 1000, "while files change and extents go",
         static_cast<long long>(t.good));
-  std::printf("     places %llu, landed %llu, asked again %llu, failed %llu (last %lld)\n",
-              t.places, t.landed, static_cast<unsigned long long>(w.gpu.stats().again - before),
-              t.failed, t.last_error);
+  std::printf(
+      "     places %llu, guessed %llu, landed %llu, asked again %llu, failed %llu (last %lld)\n",
+      t.places, t.guessed, t.landed, static_cast<unsigned long long>(w.gpu.stats().again - before),
+      t.failed, t.last_error);
   w.rig.write(w.file, 0, kFileBytes, 0);
 }
 

@@ -146,18 +146,66 @@ PENSTOCK_DEVICE void add_row(const MapShare& row_map, bool first, const Unit& un
   }
 }
 
-// Rows [first, first + kInFlight) of whole units, aligned at both ends: nothing stands between
-// their loads.
-PENSTOCK_DEVICE void copy_whole_rows(const MapShare& row_map, const char* from, char* to,
-                                     uint32_t first, uint32_t (&columns)[4]) {
+// A range as rows, which end with it.
+struct Rows {
+  Units units;
+  uint32_t count;
+  uint32_t before;  // units of the first row that are before the range
+};
+
+PENSTOCK_DEVICE Rows rows_of(const char* from, uint32_t length) {
+  const Units units = units_of(from, length);
+  const uint32_t count = (units.count + kLanes - 1) / kLanes;
+  return {units, count, count * kLanes - units.count};
+}
+
+// The lane's units of rows [first, first + kInFlight), each for itself; what is before the range,
+// or behind its last row, is zeros.
+PENSTOCK_DEVICE void load_rows(const Rows& rows, uint32_t first, Unit (&unit)[kInFlight]) {
+#if defined(__CUDACC__)
+#pragma unroll
+#endif
+  for (uint32_t k = 0; k < kInFlight; ++k) {
+    const uint32_t at = (first + k) * kLanes + lane();
+    const bool inside = first + k < rows.count && at >= rows.before;
+    unit[k] = load_if(inside, rows.units, at - rows.before);
+  }
+}
+// Stores them, where there is a `to`, and adds them to the columns.
+PENSTOCK_DEVICE void use_rows(const MapShare& row_map, const Rows& rows, uint32_t first,
+                              Unit (&unit)[kInFlight], char* to, uint32_t (&columns)[4]) {
+#if defined(__CUDACC__)
+#pragma unroll
+#endif
+  for (uint32_t k = 0; k < kInFlight; ++k) {
+    if (first + k >= rows.count) break;
+    const uint32_t at = (first + k) * kLanes + lane();
+    if (at >= rows.before) {
+      const uint32_t index = at - rows.before;
+      const Part part = part_of(rows.units, index);
+      cut(unit[k], part);
+      if (to != nullptr) {
+        store_part(to - rows.units.front + uint64_t{index} * kUnitBytes, unit[k], part);
+      }
+    }
+    add_row(row_map, first + k == 0, unit[k], columns);
+  }
+}
+
+// The same of whole units, aligned at both ends: nothing stands between their loads.
+PENSTOCK_DEVICE void load_whole_rows(const char* from, uint32_t first, Unit (&unit)[kInFlight]) {
   const uint64_t begin = (uint64_t{first} * kLanes + lane()) * kUnitBytes;
-  Unit unit[kInFlight];
 #if defined(__CUDACC__)
 #pragma unroll
 #endif
   for (uint32_t k = 0; k < kInFlight; ++k) {
     unit[k] = load_unit(from + begin + k * kLanes * kUnitBytes);
   }
+}
+PENSTOCK_DEVICE void use_whole_rows(const MapShare& row_map, uint32_t first,
+                                    const Unit (&unit)[kInFlight], char* to,
+                                    uint32_t (&columns)[4]) {
+  const uint64_t begin = (uint64_t{first} * kLanes + lane()) * kUnitBytes;
 #if defined(__CUDACC__)
 #pragma unroll
 #endif
@@ -167,57 +215,38 @@ PENSTOCK_DEVICE void copy_whole_rows(const MapShare& row_map, const char* from, 
   }
 }
 
-// The same of any rows. They end with the range; what is before it, or behind it in the last unit,
-// counts as zeros.
-PENSTOCK_DEVICE void copy_any_rows(const MapShare& row_map, const Units& units, char* to,
-                                   uint32_t first, uint32_t rows, uint32_t (&columns)[4]) {
-  const uint32_t before = rows * kLanes - units.count;
-  Unit unit[kInFlight];
-#if defined(__CUDACC__)
-#pragma unroll
-#endif
-  for (uint32_t k = 0; k < kInFlight; ++k) {
-    const uint32_t at = (first + k) * kLanes + lane();
-    const bool inside = first + k < rows && at >= before;
-    unit[k] = load_if(inside, units, at - before);
-  }
-#if defined(__CUDACC__)
-#pragma unroll
-#endif
-  for (uint32_t k = 0; k < kInFlight; ++k) {
-    if (first + k >= rows) break;
-    const uint32_t at = (first + k) * kLanes + lane();
-    if (at >= before) {
-      const uint32_t index = at - before;
-      const Part part = part_of(units, index);
-      cut(unit[k], part);
-      if (to != nullptr) store_part(to - units.front + uint64_t{index} * kUnitBytes, unit[k], part);
-    }
-    add_row(row_map, first + k == 0, unit[k], columns);
-  }
-}
-
-// As copy_by_thread(), by all lanes, which give the same arguments and get the same answer.
+// As copy_by_thread(), by all lanes, which give the same arguments and get the same answer. With
+// `loaded` the first rows are in `unit`, as load_rows() has them.
 PENSTOCK_DEVICE bool copy_by_warp(const Constants& constants, const char* from, char* to,
-                                  uint32_t length, uint32_t expected) {
-  const Units units = units_of(from, length);
-  const uint32_t rows = (units.count + kLanes - 1) / kLanes;
-  const bool whole = length == rows * kLanes * kUnitBytes && units.front == 0 &&
-                     reinterpret_cast<uintptr_t>(to) % kUnitBytes == 0;
+                                  uint32_t length, uint32_t expected, bool loaded,
+                                  Unit (&unit)[kInFlight]) {
+  const Rows rows = rows_of(from, length);
+  const Units& units = rows.units;
+  const bool aligned = length == rows.count * kLanes * kUnitBytes && units.front == 0 &&
+                       reinterpret_cast<uintptr_t>(to) % kUnitBytes == 0;
   // All that the host has worked out comes while the bytes do.
   const MapShare row_map = share_of(constants.row);
   const JoinShare join = join_share_of(constants);
   const uint32_t behind = units.back == 0 ? 0 : load_constant(&constants.byte[units.back]);
   uint32_t columns[4] = {0, 0, 0, 0};
-  for (uint32_t first = 0; first < rows; first += kInFlight) {
-    if (whole && first + kInFlight <= rows) {
-      copy_whole_rows(row_map, from, to, first, columns);
+  for (uint32_t first = 0; first < rows.count; first += kInFlight) {
+    const bool is_here = loaded && first == 0;
+    if (aligned && first + kInFlight <= rows.count) {
+      if (!is_here) load_whole_rows(from, first, unit);
+      use_whole_rows(row_map, first, unit, to, columns);
     } else {
-      copy_any_rows(row_map, units, to, first, rows, columns);
+      if (!is_here) load_rows(rows, first, unit);
+      use_rows(row_map, rows, first, unit, to, columns);
     }
   }
   if (units.back != 0) expected = times(expected, behind);
   return join_columns(join, columns) == expected;
+}
+
+PENSTOCK_DEVICE bool copy_by_warp(const Constants& constants, const char* from, char* to,
+                                  uint32_t length, uint32_t expected) {
+  Unit unit[kInFlight];
+  return copy_by_warp(constants, from, to, length, expected, false, unit);
 }
 
 }  // namespace penstock::device

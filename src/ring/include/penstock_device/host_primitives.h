@@ -58,6 +58,9 @@ inline uint32_t load_own(const uint32_t* from) {
 inline void store_own(uint32_t* to, uint32_t value) {
   __atomic_store_n(to, value, __ATOMIC_RELEASE);
 }
+inline void store_own(Pair* to, const Pair& value) {
+  store_shared(to, value);
+}
 inline uint32_t load_constant(const uint32_t* from) {
   return *from;
 }

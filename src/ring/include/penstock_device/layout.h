@@ -22,7 +22,7 @@
 namespace penstock::device {
 
 inline constexpr uint32_t kMagic = 0x474e4952;  // "RING" in memory
-inline constexpr uint32_t kVersion = 1;         // of all that host and kernels have in common
+inline constexpr uint32_t kVersion = 2;         // of all that host and kernels have in common
 inline constexpr uint32_t kHeaderBytes = 4096;
 
 // A power of two. Less than a batch of a warp would never be enough; more has no use, as 10 M
@@ -38,6 +38,8 @@ inline constexpr uint64_t kRegionBytesMax = uint64_t{1} << 40;
 // Reads of up to so many bytes are answered with their place in the node cache; the asking warp
 // copies longer ones no faster than a copy engine does.
 inline constexpr uint32_t kPlaceBytesMax = 64 * 1024;
+// What kernels remember of places: for so many pieces of files.
+inline constexpr uint32_t kHints = 16384;
 
 // A read is asked for again when its bytes did not verify: so often by place (somebody evicts just
 // what is being read), then by copy, then it ends with -EIO.
@@ -114,13 +116,16 @@ enum Kind : uint8_t {
 };
 
 // How a request went, as it travels:
-//   first   63..56 tag | 55..54 kind | 53..48 zero | 47..0 value
+//   first   63..56 tag | 55..54 kind | 53..48 around | 47..0 value
 //   second  63..56 tag | 55..32 length | 31..0 remainder
 struct Answer {
   uint8_t kind;
   uint64_t value;      // 48 bits
   uint32_t length;     // bytes, at most those asked for; fewer where the file ends
   uint32_t remainder;  // checksum.h, of these bytes
+  // Of a place: it lies in 2^around bytes, aligned to as many, that kernels may read as long as the
+  // ring is there.
+  uint8_t around = 0;
 };
 
 // Never that of memory of zeros in lap 0, nor that of the lap before.
@@ -129,7 +134,8 @@ PENSTOCK_DEVICE_BOTH uint64_t tag_of(uint32_t lap, uint32_t attempt) {
 }
 
 PENSTOCK_DEVICE_BOTH Pair encode(const Answer& from, uint64_t tag) {
-  return {tag << 56 | bits(from.kind, 0, 2) << 54 | bits(from.value, 0, 48),
+  return {tag << 56 | bits(from.kind, 0, 2) << 54 | bits(from.around, 0, 6) << 48 |
+              bits(from.value, 0, 48),
           tag << 56 | bits(from.length, 0, 24) << 32 | from.remainder};
 }
 
@@ -139,7 +145,37 @@ PENSTOCK_DEVICE_BOTH bool has_tag(const Pair& answer, uint64_t tag) {
 
 PENSTOCK_DEVICE_BOTH Answer decode_answer(const Pair& from) {
   return {static_cast<uint8_t>(bits(from.first, 54, 2)), bits(from.first, 0, 48),
-          static_cast<uint32_t>(bits(from.second, 32, 24)), static_cast<uint32_t>(from.second)};
+          static_cast<uint32_t>(bits(from.second, 32, 24)), static_cast<uint32_t>(from.second),
+          static_cast<uint8_t>(bits(from.first, 48, 6))};
+}
+
+// Where a byte of a file lay when it was read last, as kernels remember it for themselves:
+//   first   63 there | 62 sure | 61..56 zero | 55..48 file | 47..0 offset
+//   second  63..54 zero | 53..48 around | 47..0 place
+// The halves may be of different hints, when two write at once: `around` stands beside the place
+// that it belongs to.
+struct Hint {
+  bool there;
+  bool sure;  // two reads in a row said that the bytes around it lie as in the file
+  uint8_t file;
+  uint64_t offset;
+  uint64_t place;
+  uint8_t around;  // as in Answer
+};
+
+PENSTOCK_DEVICE_BOTH Pair encode(const Hint& from) {
+  return {uint64_t{from.there} << 63 | uint64_t{from.sure} << 62 | uint64_t{from.file} << 48 |
+              bits(from.offset, 0, 48),
+          bits(from.around, 0, 6) << 48 | bits(from.place, 0, 48)};
+}
+
+PENSTOCK_DEVICE_BOTH Hint decode_hint(const Pair& from) {
+  return {bits(from.first, 63, 1) != 0,
+          bits(from.first, 62, 1) != 0,
+          static_cast<uint8_t>(bits(from.first, 48, 8)),
+          bits(from.first, 0, 48),
+          bits(from.second, 0, 48),
+          static_cast<uint8_t>(bits(from.second, 48, 6))};
 }
 
 // The beginning of the ring's host memory, pinned: this, `entries` descriptors, `entries` answers,
@@ -154,7 +190,7 @@ struct alignas(64) Header {
 };
 
 // The beginning of the ring's GPU memory: this, Constants, then a word for each position: the lap
-// that it is free for.
+// that it is free for, then kHints hints.
 struct alignas(128) Control {
   // Positions reserved ever, and the one up to which, without a gap, all are known to be free.
   Pair tail_and_free;

@@ -83,6 +83,12 @@ PENSTOCK_DEVICE uint32_t load_own(const uint32_t* from) {
 PENSTOCK_DEVICE void store_own(uint32_t* to, uint32_t value) {
   asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" : : "l"(to), "r"(value) : "memory");
 }
+PENSTOCK_DEVICE void store_own(Pair* to, const Pair& value) {
+  asm volatile("st.relaxed.gpu.global.v2.u64 [%0], {%1, %2};"
+               :
+               : "l"(to), "l"(value.first), "l"(value.second)
+               : "memory");
+}
 // Of memory that nobody writes while kernels run.
 PENSTOCK_DEVICE uint32_t load_constant(const uint32_t* from) {
   return __ldg(from);

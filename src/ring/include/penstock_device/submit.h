@@ -21,15 +21,16 @@ struct Ring {
   Control* control;
   const Constants* constants;
   uint32_t* free_for;  // laps, by index
-  char* memory;        // of the region
+  Pair* hints;
+  char* memory;  // of the region
   uint64_t memory_bytes;
   uint32_t entries;
   uint32_t entries_log2;
   uint64_t seen_tail;  // as Control's tail_and_free when it was last looked at
   uint64_t seen_free;
 };
-static_assert(sizeof(Ring) == 104 && offsetof(Ring, version) == 0 && offsetof(Ring, header) == 8 &&
-                  offsetof(Ring, memory) == 64 && offsetof(Ring, entries) == 80,
+static_assert(sizeof(Ring) == 112 && offsetof(Ring, version) == 0 && offsetof(Ring, header) == 8 &&
+                  offsetof(Ring, memory) == 72 && offsetof(Ring, entries) == 88,
               "filled in by one compiler's code, read by another's");
 
 // What a thread asks for. A read's bytes go to, and a write's come from, the region's memory at
@@ -51,6 +52,8 @@ struct Ticket {
   uint8_t attempt = 0;
   Kind kind = kFailed;   // how it went
   bool pending = false;  // submitted, and not ended by a wait
+  bool guessed =
+      false;  // its first bytes were under way before the answer, and were the right ones
 };
 
 inline constexpr uint64_t kNoPosition = ~uint64_t{0};
@@ -152,7 +155,7 @@ PENSTOCK_DEVICE bool fits(const Ring& ring, const Request& request) {
 PENSTOCK_DEVICE void write_descriptor(Ring& ring, uint64_t position, const Request& request,
                                       Ticket* ticket) {
   ring.refusals = 0;
-  *ticket = {position, request.destination, request.length, 0, kFailed, true};
+  *ticket = {position, request.destination, request.length, 0, kFailed, true, false};
   const Descriptor descriptor = {request.operation,
                                  request.by_copy,
                                  request.file,

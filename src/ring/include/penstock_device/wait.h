@@ -1,8 +1,7 @@
 // The asking side of a ring for kernels: answers, and what becomes of them.
 #pragma once
 
-#include "penstock_device/copy.h"
-#include "penstock_device/submit.h"
+#include "penstock_device/guess.h"
 
 namespace penstock::device {
 
@@ -88,7 +87,8 @@ PENSTOCK_DEVICE int64_t conclude(const Ring& ring, Ticket& ticket, const Answer&
 }
 
 // Of a ring that is closed: nobody answers, and the host waits for this word before it takes the
-// ring's memory away, so that it is the last that is touched.
+// ring's memory away, so that it is the last that is touched. (What was loaded for a guess may
+// still be under way. That is the node cache, which the driver unpins when no kernel runs.)
 PENSTOCK_DEVICE void leave(const Ring& ring, Ticket& ticket) {
   ticket.pending = false;
   store_own(&ring.free_for[index_of(ring, ticket.position)], lap_of(ring, ticket.position) + 1);
@@ -147,9 +147,10 @@ PENSTOCK_DEVICE int64_t wait(const Ring& ring, Ticket& ticket, uint64_t timeout)
   return result;
 }
 
-// Brings the bytes of the answer that lane `owner` has, with all lanes; true if they verify.
+// Brings the bytes of the answer that lane `owner` has, with all lanes; true if they verify. With a
+// guess that is of this answer its bytes come first, and say that they were right.
 PENSTOCK_DEVICE bool bring_by_warp(const Ring& ring, const Answer& own, uint64_t own_destination,
-                                   uint32_t owner) {
+                                   uint32_t owner, Guess* guess, bool* guessed) {
   Answer answer;
   answer.kind = static_cast<uint8_t>(from_lane(kAllLanes, uint32_t{own.kind}, owner));
   if (answer.kind != kPlace && answer.kind != kLanded) return false;
@@ -161,12 +162,33 @@ PENSTOCK_DEVICE bool bring_by_warp(const Ring& ring, const Answer& own, uint64_t
     together(kAllLanes);  // what the owner's look has seen is so for all
   }
   const Bytes bytes = bytes_of(ring, answer, from_lane(kAllLanes, own_destination, owner));
-  return copy_by_warp(*ring.constants, bytes.from, bytes.to, answer.length, answer.remainder);
+  if (guess == nullptr) {
+    return copy_by_warp(*ring.constants, bytes.from, bytes.to, answer.length, answer.remainder);
+  }
+  bool loaded =
+      answer.kind == kPlace && answer.value == guess->place && answer.length == guess->length;
+  guess->place = 0;
+  // Once more where what was loaded was replaced since then.
+#if defined(__CUDACC__)
+#pragma unroll 1
+#endif
+  for (;; loaded = false) {
+    const bool verified = copy_by_warp(*ring.constants, bytes.from, bytes.to, answer.length,
+                                       answer.remainder, loaded, guess->unit);
+    *guessed = verified && loaded;
+    if (verified || !loaded) return verified;
+  }
 }
 
-// Waits, by all 32 lanes of a warp together, for the requests of those whose tickets are pending;
-// each gets the result of its own, as wait() has it. All lanes see all bytes afterwards.
-PENSTOCK_DEVICE int64_t wait_by_warp(const Ring& ring, Ticket& ticket, uint64_t timeout) {
+// A single read that a warp has guessed; all lanes have the same.
+struct GuessedRead {
+  const Request& request;
+  Guess guess;
+};
+
+// As wait_by_warp(). With `single` the first lane's ticket is the only one that is pending.
+PENSTOCK_DEVICE int64_t wait_together(const Ring& ring, Ticket& ticket, uint64_t timeout,
+                                      GuessedRead* single) {
   int64_t result = 0;
   uint32_t pending = ballot(kAllLanes, ticket.pending);
   Patience patience(timeout);
@@ -196,13 +218,41 @@ PENSTOCK_DEVICE int64_t wait_by_warp(const Ring& ring, Ticket& ticket, uint64_t 
     }
     for (uint32_t left = ready; left != 0; left &= left - 1) {
       const uint32_t owner = lowest_bit(left);
-      const bool verified = bring_by_warp(ring, answer, ticket.destination, owner);
-      if (lane() == owner) result = conclude(ring, ticket, answer, verified);
+      bool guessed = false;
+      const bool verified = bring_by_warp(ring, answer, ticket.destination, owner,
+                                          single != nullptr ? &single->guess : nullptr, &guessed);
+      if (lane() != owner) continue;
+      if (single != nullptr && !guessed) remember(ring, single->request, answer, single->guess);
+      ticket.guessed = guessed;
+      result = conclude(ring, ticket, answer, verified);
     }
     pending = ballot(kAllLanes, ticket.pending);
   }
   together(kAllLanes);
   return result;
+}
+
+// Waits, by all 32 lanes of a warp together, for the requests of those whose tickets are pending;
+// each gets the result of its own, as wait() has it. All lanes see all bytes afterwards.
+PENSTOCK_DEVICE int64_t wait_by_warp(const Ring& ring, Ticket& ticket, uint64_t timeout) {
+  return wait_together(ring, ticket, timeout, nullptr);
+}
+
+// One read or write from beginning to end, by all 32 lanes of a warp with the same request, for
+// warps that can do nothing else meanwhile: the quickest way for a single one. All lanes get the
+// result, as submit() and wait() have it. After -ETIMEDOUT the first lane's ticket is pending, to
+// be waited for by wait_by_warp(); nobody else's ever is.
+PENSTOCK_DEVICE int64_t run_by_warp(Ring& ring, const Request& request, Ticket* ticket,
+                                    uint64_t timeout) {
+  const bool first = lane() == 0;
+  *ticket = {};
+  int64_t result = submit_by_warp(ring, first, request, ticket);
+  if (ballot(kAllLanes, ticket->pending) != 0) {
+    GuessedRead read{request, {}};
+    guess_by_warp(ring, request, &read.guess);
+    result = wait_together(ring, *ticket, timeout, &read);
+  }
+  return static_cast<int64_t>(from_lane(kAllLanes, static_cast<uint64_t>(result), uint32_t{0}));
 }
 
 }  // namespace penstock::device

@@ -61,7 +61,8 @@ class Reader {
     __builtin_prefetch(&entries_[home_of(extent, geometry_.entries - 1)]);
   }
 
-  // All slots there can be, mapped or not: to be registered with a device as one range.
+  // All slots there can be, mapped or not: to be registered with a device as one range. Each slab
+  // lies at a multiple of its size.
   Bytes slots() const { return {slots_, uint64_t{geometry_.slots_max} * kExtentBytes}; }
   const Geometry& geometry() const { return geometry_; }
 

@@ -26,7 +26,8 @@ struct KernelGeometry {
 
   uint64_t constants_offset() const { return sizeof(device::Control); }
   uint64_t free_for_offset() const { return constants_offset() + sizeof(device::Constants); }
-  uint64_t device_bytes() const { return align_up(free_for_offset() + uint64_t{entries} * 4, 128); }
+  uint64_t hints_offset() const { return align_up(free_for_offset() + uint64_t{entries} * 4, 128); }
+  uint64_t device_bytes() const { return hints_offset() + uint64_t{device::kHints} * 16; }
 };
 
 // The lap of the last request at `index` when `head` have been taken in all; nothing where none

@@ -8,13 +8,12 @@
 
 namespace penstock::api {
 
-DeviceRing::DeviceRing(Session& session, engine::DeviceMemory& devices, Region& region,
-                       SharedMemory memory, ring::KernelGeometry geometry)
+DeviceRing::DeviceRing(Session& session, Region& region, DeviceRingMemories::Lease memory,
+                       ring::KernelGeometry geometry)
     : session_(session),
-      devices_(devices),
       region_(region),
       memory_(std::move(memory)),
-      queue_(memory_.bytes(), geometry),
+      queue_(memory_->host(), geometry),
       positions_(std::make_unique<Position[]>(geometry.entries)),
       slots_(std::make_unique<Slot[]>(geometry.entries)),
       batch_(std::make_unique<Batch>()) {
@@ -26,38 +25,25 @@ DeviceRing::DeviceRing(Session& session, engine::DeviceMemory& devices, Region& 
   region_.device_rings.fetch_add(1, std::memory_order_relaxed);
 }
 
-Outcome<std::unique_ptr<DeviceRing>> DeviceRing::make(Session& session,
-                                                      engine::DeviceMemory& devices, Region& region,
-                                                      uint32_t entries) {
+Outcome<std::unique_ptr<DeviceRing>> DeviceRing::make(Session& session, Region& region,
+                                                      uint32_t entries,
+                                                      DeviceRingMemories& memories,
+                                                      engine::DeviceMemory& devices) {
   const Result<ring::KernelGeometry> geometry = ring::KernelGeometry::make(entries);
   if (!geometry) {
     return Failure{geometry.error(),
                    fmt::format("create device ring: 1 to {} entries", device::kEntriesMax)};
   }
-  TRY_ASSIGN(SharedMemory memory,
-             SharedMemory::make("penstock-device-ring", geometry->host_bytes()));
-  std::unique_ptr<DeviceRing> ring(
-      new DeviceRing(session, devices, region, std::move(memory), *geometry));
-  TRY(ring->start());
-  return ring;
-}
-
-Outcome<void> DeviceRing::start() {
-  TRY(devices_.pin(memory_.bytes(), false));
-  pinned_ = true;
-  TRY_ASSIGN(gpu_part_, devices_.allocate(region_.device->device, queue_.image().size()));
-  const Status copied = copy_image(engine::CopyDirection::to_device);
-  if (copied.ok()) return {};
+  const engine::DeviceId device = region.device->device;
+  TRY_ASSIGN(DeviceRingMemories::Lease memory, memories.take(devices, device, *geometry));
+  std::unique_ptr<DeviceRing> ring(new DeviceRing(session, region, std::move(memory), *geometry));
+  const Status copied = ring->copy_image(engine::CopyDirection::to_device);
+  if (copied.ok()) return ring;
   return Failure{copied, fmt::format("create device ring: GPU {}: its memory cannot be filled: {}",
-                                     region_.device->device.value, copied.name())};
+                                     device.value, copied.name())};
 }
 
 DeviceRing::~DeviceRing() {
-  if (gpu_part_.data != nullptr) {
-    const Status released = devices_.release(gpu_part_);
-    if (!released.ok()) log::error("release GPU memory of a device ring: {}", released.name());
-  }
-  if (pinned_) devices_.unpin(memory_.bytes());
   region_.device_rings.fetch_sub(1, std::memory_order_relaxed);
 }
 
@@ -66,13 +52,14 @@ Status DeviceRing::copy_image(engine::CopyDirection direction) {
   // Nobody wants the kernels' hints back.
   const MutableBytes all = queue_.image();
   const MutableBytes image = to_device ? all : all.first(queue_.geometry().hints_offset());
-  const engine::CopyPiece piece{to_device ? image.data() : gpu_part_.data,
-                                to_device ? gpu_part_.data : image.data(), image.size()};
+  const engine::DeviceSpan& gpu = memory_->gpu();
+  const engine::CopyPiece piece{to_device ? image.data() : gpu.data,
+                                to_device ? gpu.data : image.data(), image.size()};
   engine::CopyOp copy;
-  copy.device = gpu_part_.device;
+  copy.device = gpu.device;
   copy.direction = direction;
   copy.pieces = {&piece, 1};
-  copy.allocation = gpu_part_.allocation;
+  copy.allocation = gpu.allocation;
   session_.transfers()->run(copy);
   return copy.status;
 }
@@ -98,7 +85,7 @@ bool DeviceRing::remove_file(uint32_t number) {
 
 device::Ring DeviceRing::view() const {
   const uint64_t bytes = std::min<uint64_t>(region_.size, device::kRegionBytesMax);
-  return queue_.view(gpu_part_.data, region_.base, bytes);
+  return queue_.view(memory_->gpu().data, region_.base, bytes);
 }
 
 DeviceRingStats DeviceRing::stats() const {

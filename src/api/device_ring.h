@@ -3,8 +3,8 @@
 #pragma once
 
 #include "cache_place.h"
+#include "device_ring_memory.h"
 #include "limits.h"
-#include "shared_memory.h"
 
 #include <array>
 #include <atomic>
@@ -32,8 +32,9 @@ struct DeviceRingStats {
 // thread has left the ring for good; the rest is thread safe.
 class DeviceRing {
  public:
-  static Outcome<std::unique_ptr<DeviceRing>> make(Session& session, engine::DeviceMemory& devices,
-                                                   Region& region, uint32_t entries);
+  static Outcome<std::unique_ptr<DeviceRing>> make(Session& session, Region& region,
+                                                   uint32_t entries, DeviceRingMemories& memories,
+                                                   engine::DeviceMemory& devices);
   // After end(), and when no kernel uses it any more.
   ~DeviceRing();
 
@@ -44,7 +45,7 @@ class DeviceRing {
   device::Ring view() const;
   DeviceRingStats stats() const;
   Session& session() const { return session_; }
-  uint64_t host_bytes() const { return memory_.bytes().size(); }
+  uint64_t host_bytes() const { return memory_->host().size(); }
 
   // Takes a batch of requests and answers them, or has them answered. False when there were none.
   bool serve();
@@ -69,9 +70,8 @@ class DeviceRing {
     uint64_t uses = 0;
   };
 
-  DeviceRing(Session& session, engine::DeviceMemory& devices, Region& region, SharedMemory memory,
+  DeviceRing(Session& session, Region& region, DeviceRingMemories::Lease memory,
              ring::KernelGeometry geometry);
-  Outcome<void> start();
   Status copy_image(engine::CopyDirection direction);
 
   // device_ring_serve.cc
@@ -85,11 +85,8 @@ class DeviceRing {
   static void transfer_ended(route::Transfer& transfer);
 
   Session& session_;
-  engine::DeviceMemory& devices_;
   Region& region_;
-  SharedMemory memory_;
-  bool pinned_ = false;
-  engine::DeviceSpan gpu_part_;
+  const DeviceRingMemories::Lease memory_;
   ring::KernelQueue queue_;
   const std::unique_ptr<Position[]> positions_;  // by index, as slots_
   const std::unique_ptr<Slot[]> slots_;

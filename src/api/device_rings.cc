@@ -109,7 +109,8 @@ Outcome<DeviceRing*> DeviceRings::make(engine::DeviceMemory& devices, Region& re
                    "create device ring: memory of an agent that is gone is being unpinned, which "
                    "waits for the kernels that run (try again when they have ended)"};
   }
-  Outcome<std::unique_ptr<DeviceRing>> ring = DeviceRing::make(session_, devices, region, entries);
+  Outcome<std::unique_ptr<DeviceRing>> ring =
+      DeviceRing::make(session_, region, entries, memories_, devices);
   if (!ring) {
     session_.cache().let_go_of_views();
     return Unexpected(ring.error());

@@ -57,6 +57,8 @@ class DeviceRings final : private engine::Poller, private engine::Parker {
   std::atomic<int64_t> awake_until_{0};  // relaxed: nanoseconds on the clock; a hint
   std::vector<DeviceRing*> served_;      // the thread's
 
+  DeviceRingMemories memories_;  // before the rings, which give theirs back
+
   std::mutex mutex_;
   std::thread thread_;
   std::set<std::unique_ptr<DeviceRing>> rings_;

@@ -22,9 +22,10 @@
  * end of the session.
  *
  * Memory: CUDA's driver gives pinned memory back only when all kernels that run have ended, and
- * copies nothing for this process meanwhile. So the node cache of an agent that has died stays
- * pinned while the session has rings, and a ring should be destroyed when none of the process's
- * kernels waits for another.
+ * copies nothing for this process meanwhile. So while the session has rings, the node cache of an
+ * agent that has died and the memory of rings that were destroyed stay; the latter serves new rings
+ * of the same size. The last ring should be destroyed when none of the process's kernels waits for
+ * anything.
  */
 #ifndef PENSTOCK_DEVICE_RING_H
 #define PENSTOCK_DEVICE_RING_H
@@ -79,12 +80,12 @@ PENSTOCK_API int penstock_device_ring_get_stats(penstock_device_ring* ring,
    successor has come or is not waited for any longer. Kernels are not kept until then: the memory
    of a request that ends with -ESHUTDOWN may be written to, or read, until this call returns. */
 PENSTOCK_API int penstock_device_ring_close(penstock_device_ring* ring);
-/* Closes it, waits up to a second until no kernel is in a wait any more, and gives its memory back.
-   Where one still is, the memory stays until the session is closed, or for ever. The host cannot
-   see kernels that are between two requests, and one that comes back to memory that is gone breaks
-   its GPU's context: so where kernels may run, close the ring, let them end (they get -ESHUTDOWN
-   soon), and then destroy it. The same holds for penstock_close(), which destroys rings that were
-   not. */
+/* Closes it, waits up to a second until no kernel is in a wait any more, and gives its memory back,
+   the session's last ring that of all. Where a kernel still is in a wait, the memory stays until
+   the session is closed, or for ever. The host cannot see kernels that are between two requests,
+   and one that comes back to memory that is gone breaks its GPU's context: so where kernels may
+   run, close the ring, let them end (they get -ESHUTDOWN soon), and then destroy it. The same holds
+   for penstock_close(), which destroys rings that were not. */
 PENSTOCK_API int penstock_device_ring_destroy(penstock_device_ring* ring);
 
 #ifdef __cplusplus

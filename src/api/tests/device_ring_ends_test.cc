@@ -287,6 +287,41 @@ TEST_F(DeviceRingEnds, nobody_whom_a_kernel_needs_waits_for_it_when_the_agent_di
   EXPECT_EQ(penstock_device_ring_close(ring_), 0);
 }
 
+// As above, for the memory of a ring that is destroyed.
+TEST_F(DeviceRingEnds, destroying_one_does_not_hold_up_kernels_in_another) {
+  device::Ring ring = view();
+  penstock_device_ring* others[2] = {};
+  for (auto& other : others) {
+    ASSERT_EQ(penstock_device_ring_create(client_.session, gpu_, 64, &other), 0);
+  }
+  const uint64_t before = gpus_.unpins();
+  gpus_.begin_kernel();
+  std::thread destroyer([&] {
+    for (auto* other : others) EXPECT_EQ(penstock_device_ring_destroy(other), 0);
+  });
+  Request request = read(0, 4096, 0);
+  request.by_copy = true;
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(run(ring, request), 4096);
+    ::usleep(1000);
+  }
+  destroyer.join();
+  EXPECT_FALSE(gpus_.is_blocked());
+  EXPECT_EQ(gpus_.unpins(), before);
+  // The next one has memory of theirs, as new.
+  penstock_device_ring* next = nullptr;
+  ASSERT_EQ(penstock_device_ring_create(client_.session, gpu_, 64, &next), 0);
+  ASSERT_EQ(penstock_device_ring_add_file(next, file_), 0);
+  device::Ring again = view(next);
+  EXPECT_EQ(run(again, request), 4096);
+  EXPECT_TRUE(holds(again, 0, 0, 4096));
+  EXPECT_EQ(penstock_device_ring_destroy(next), 0);
+  EXPECT_EQ(gpus_.unpins(), before);
+  gpus_.end_kernel();
+  EXPECT_EQ(penstock_device_ring_destroy(ring_), 0);
+  EXPECT_EQ(gpus_.unpins(), before + 3) << "with the last ring all goes";
+}
+
 // Nobody knows whether a kernel runs, which would hold up the driver and with it all copies.
 TEST_F(DeviceRingEnds, keep_the_memory_of_an_agent_that_died_until_they_are_gone) {
   device::Ring ring = view();

@@ -10,6 +10,7 @@
 namespace penstock::api {
 
 Outcome<std::unique_ptr<Session>> Session::open_store(const std::string& directory, bool create) {
+  const SignalsBlocked scope;  // for all threads of the agent
   std::unique_ptr<Session> session(new Session);
   agent::AgentConfig config;
   config.directory = directory;

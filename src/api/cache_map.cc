@@ -104,10 +104,15 @@ void CacheMap::want() {
   if (given_up_.load(std::memory_order_relaxed) || wanted_.exchange(true)) return;
   const std::lock_guard lock(mutex_);
   if (stop_.load()) return;
-  if (!thread_.joinable()) {
-    thread_ = std::thread([this] { run(); });
+  if (thread_.joinable()) return wanted_.notify_one();
+  Outcome<std::thread> started =
+      start_thread("the thread that maps the node cache", [this] { run(); });
+  if (started) {
+    thread_ = std::move(*started);
   } else {
-    wanted_.notify_one();
+    // Reads go by the agent until somebody wants it again.
+    wanted_.store(false);
+    log::warning("{}", started.error().message);
   }
 }
 

@@ -32,13 +32,14 @@ engine::Duration sleep_after(engine::Duration idle) {
 }
 
 // With the mutex held.
-void DeviceRings::start() {
-  if (thread_.joinable()) return;
-  thread_ = std::thread([this] {
-    // Sleeps are as long as they are meant to be, not 50 microseconds longer.
-    ::prctl(PR_SET_TIMERSLACK, 1000);
-    loop_.run();
-  });
+Outcome<void> DeviceRings::start() {
+  if (thread_.joinable()) return {};
+  TRY_ASSIGN(thread_, start_thread("the thread of rings for kernels", [this] {
+               // Sleeps are as long as they are meant to be, not 50 microseconds longer.
+               ::prctl(PR_SET_TIMERSLACK, 1000);
+               loop_.run();
+             }));
+  return {};
 }
 
 bool DeviceRings::poll() {
@@ -101,7 +102,7 @@ Outcome<DeviceRing*> DeviceRings::make(engine::DeviceMemory& devices, Region& re
                                              "the limit",
                                              rings_.size())};
     }
-    start();
+    TRY(start());
   }
   // First, as no kernel that waits in the ring may find the driver unpinning.
   if (!session_.cache().hold_views()) {

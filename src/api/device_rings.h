@@ -37,7 +37,7 @@ class DeviceRings final : private engine::Poller, private engine::Parker {
   uint64_t thread_nanoseconds();
 
  private:
-  void start();
+  Outcome<void> start();
   // Waits until nobody else ends the ring. False when it is gone then.
   bool begin_ending(DeviceRing& ring);
   void done_ending(const DeviceRing& ring);

@@ -66,7 +66,7 @@ Outcome<void> Session::begin(UniqueFd socket) {
   next_call_ = 2;
   socket_ = std::make_shared<Socket>(Socket{ParentsFd(std::move(socket))});
   connected_ = true;
-  monitor_ = std::thread([this] { monitor(); });
+  TRY_ASSIGN(monitor_, start_thread("the thread of the session", [this] { monitor(); }));
   return {};
 }
 

@@ -1,31 +1,21 @@
 #include "penstock/base/thread.h"
 
-#include <csignal>
 #include <fmt/format.h>
 #include <pthread.h>
 #include <system_error>
 
 namespace penstock {
 
-namespace {
-
 // A thread begins with the signal mask of the one that starts it.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+SignalsBlocked::SignalsBlocked() {
+  sigset_t all;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+}
 
- private:
-  sigset_t before_{};
-};
-
-}  // namespace
+SignalsBlocked::~SignalsBlocked() {
+  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
 
 Outcome<std::thread> start_thread(const char* what, std::function<void()> body) {
   const SignalsBlocked scope;

@@ -1,6 +1,7 @@
 // Rings for kernels: bad input, and the end of everybody.
 #include "device_ring_rig.h"
 #include "device_rings.h"
+#include "library_threads.h"
 
 #include <sys/wait.h>
 
@@ -417,6 +418,12 @@ TEST(DeviceRingsAlone, sleep_for_a_part_of_the_time_that_nobody_asked) {
     idle += sleep_after(idle);
   }
   EXPECT_LT(looks, 100U);
+}
+
+TEST_F(DeviceRingEnds, threads_of_the_library_take_no_signals) {
+  device::Ring ring = view();
+  warm(ring);
+  EXPECT_GE(count_library_threads(), 4) << "of the session, its cache, its transfers, its rings";
 }
 
 TEST_F(DeviceRingEnds, an_idle_thread_uses_next_to_no_processor) {

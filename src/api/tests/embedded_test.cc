@@ -1,4 +1,5 @@
 // The whole node in this process, through the C interface.
+#include "library_threads.h"
 #include "scratch.h"
 
 #include <gtest/gtest.h>
@@ -34,6 +35,11 @@ TEST_F(Embedded, reads_back_what_was_written) {
   EXPECT_TRUE(is_filled(client.memory(), kSize, 1));
   EXPECT_NE(std::string(penstock_route_name(route)), "none");
   EXPECT_EQ(penstock_file_close(client.session, file), 0);
+}
+
+TEST_F(Embedded, takes_no_signals_in_any_of_its_threads) {
+  ASSERT_EQ(client.open("/a", O_RDWR | O_CREAT), 0);
+  EXPECT_GE(count_library_threads(), 4);
 }
 
 TEST_F(Embedded, ends_reads_at_the_length_and_shows_holes_as_zeros) {

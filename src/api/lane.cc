@@ -150,6 +150,7 @@ int Lane::take_place(ring::Submission& entry, Region* device_region, uint32_t* t
   entry.sequence = own.entry.sequence + 1;
   own.entry = entry;
   own.device_region = device_region;
+  own.generation = 0;
   own.read_to = nullptr;
   own.state.store(State::prepared, std::memory_order_release);
   prepared_[prepared_last_++ & (entries_ - 1)] = slot;
@@ -169,12 +170,21 @@ int Lane::prepare(const penstock_io& io) {
   if (error != 0) return error;
   if (device_region != nullptr) {
     prepare_transfer(io, slot);
-  } else if (io.operation == PENSTOCK_READ) {
+  } else if (io.operation == PENSTOCK_READ || io.operation == PENSTOCK_WRITE) {
     Slot& own = slots_[slot];
-    own.read_to = reinterpret_cast<const Region*>(io.region)->base + io.region_offset;
+    const Region& region = *reinterpret_cast<const Region*>(io.region);
+    own.generation = region.generation;
+    if (io.operation == PENSTOCK_WRITE) return 0;
+    own.read_to = region.base + io.region_offset;
     if (view_ != nullptr) view_->prefetch_entry(session_.inode_of(entry.file), entry.offset);
   }
   return 0;
+}
+
+// The region was released after the operation was prepared; another may have its number by now.
+bool Lane::has_lost_region(uint32_t slot) const {
+  const Slot& own = slots_[slot];
+  return own.generation != 0 && own.generation != session_.region_generation(own.entry.region);
 }
 
 int Lane::submit(uint32_t count) {
@@ -192,6 +202,11 @@ int Lane::submit(uint32_t count) {
   bool answered = false;
   for (uint32_t i = 0; i < count; ++i) {
     const uint32_t slot = prepared_[prepared_first_++ & (entries_ - 1)];
+    if (has_lost_region(slot)) [[unlikely]] {
+      put_answer({slot, engine::Route::none, -EINVAL});
+      answered = true;
+      continue;
+    }
     if (view != nullptr) {
       if (i + 1 < count) prefetch(*view, prepared_[prepared_first_ & (entries_ - 1)]);
       if (answer(*view, slot)) {
@@ -297,6 +312,11 @@ void Lane::move() {
   uint32_t again = 0;
   for (uint32_t i = 0; i < entries_; ++i) {
     if (!is_with_agent(i)) continue;
+    if (has_lost_region(i)) {
+      stash_.push_back({slots_[i].entry.user_data, -EINVAL, 0, {}});
+      give_free_slot(i);
+      continue;
+    }
     queues_.push(slots_[i].entry);
     ++again;
   }

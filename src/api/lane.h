@@ -88,6 +88,8 @@ class Lane {
   void reset();
   // Drops completions of a lane whose thread has ended.
   void discard_completions();
+  // Waits until whoever submits has done so. Any thread.
+  void pass_submitter() { const std::lock_guard side(submitting_); }
   // Makes a waiter look at the session's epoch. Any thread.
   void rouse();
   // Of a node cache that is gone: an idle lane would keep its memory. Any thread.
@@ -99,6 +101,7 @@ class Lane {
   struct Slot {
     ring::Submission entry{};
     Region* device_region = nullptr;  // of GPU memory: then the agent never sees the entry
+    uint64_t generation = 0;          // of the region in host memory; 0: there is none
     std::byte* read_to = nullptr;     // reads into host memory
     // Written by the submitting side (prepared, submitted) and the waiting side (free); read by
     // cancel. Release and acquire order the entry.
@@ -110,6 +113,7 @@ class Lane {
   static int check_checksums(const penstock_io& io, const Region& region);
   int take_place(ring::Submission& entry, Region* device_region, uint32_t* taken);
   bool is_with_agent(uint32_t slot) const;
+  bool has_lost_region(uint32_t slot) const;
   uint32_t ready() const;
 
   // lane_transfers.cc: operations on GPU memory

@@ -123,6 +123,13 @@ std::shared_ptr<RingMemory> Ring::memory(uint64_t* epoch) {
   return memory_;
 }
 
+void Ring::pass_submitters() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& lane : lanes_) {
+    if (lane != nullptr) lane->pass_submitter();
+  }
+}
+
 void Ring::rouse_all() {
   const std::lock_guard lock(mutex_);
   for (const auto& lane : lanes_) {

@@ -38,7 +38,8 @@ Session::Session()
       device_rings_(std::make_unique<DeviceRings>(*this)),
       access_table_(std::make_unique<std::array<std::atomic<uint8_t>, wire::kFilesMax>>()),
       access_(*access_table_),
-      inodes_(std::make_unique<std::atomic<uint64_t>[]>(wire::kFilesMax)) {}
+      inodes_(std::make_unique<std::atomic<uint64_t>[]>(wire::kFilesMax)),
+      region_generations_(std::make_unique<std::atomic<uint64_t>[]>(wire::kRegionsMax)) {}
 
 bool Session::forked() const {
   return is_forked(generation_);

@@ -58,6 +58,7 @@ struct PublishedMemory {
 struct Region : std::enable_shared_from_this<Region> {
   Session* session = nullptr;
   uint32_t id = 0;
+  uint64_t generation = 0;  // of those that have had this number
   std::byte* base = nullptr;
   size_t size = 0;
   uint64_t offset = 0;  // of the memory behind the descriptor
@@ -121,6 +122,11 @@ class Session {
     return access_[static_cast<size_t>(file)].load(std::memory_order_relaxed);
   }
   // Of an open file.
+  // That of the region which has this number now, or will have it next. Relaxed: see
+  // release_region().
+  uint64_t region_generation(uint32_t id) const {
+    return region_generations_[id].load(std::memory_order_relaxed) + 1;
+  }
   InodeId inode_of(uint32_t file) const {
     return InodeId(inodes_[file].load(std::memory_order_relaxed));
   }
@@ -229,6 +235,7 @@ class Session {
   std::unique_ptr<std::array<std::atomic<uint8_t>, wire::kFilesMax>> access_table_;
   std::array<std::atomic<uint8_t>, wire::kFilesMax>& access_;
   const std::unique_ptr<std::atomic<uint64_t>[]> inodes_;
+  const std::unique_ptr<std::atomic<uint64_t>[]> region_generations_;  // by number: releases
 };
 
 }  // namespace penstock::api

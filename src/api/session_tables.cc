@@ -102,6 +102,7 @@ Outcome<void> Session::number_region(Region& region) {
                                            wire::kRegionsMax)};
   }
   regions_in_making_.insert(region.id);
+  region.generation = region_generation(region.id);
   return {};
 }
 
@@ -128,6 +129,10 @@ Outcome<void> Session::release_region(Region* region) {
     owned = std::move(found->second);
     regions_.erase(found);
     regions_in_making_.insert(owned->id);
+    // Whoever submits from now on sees that what was prepared with it must not begin; who has begun
+    // copies out of the node cache, perhaps, and is waited for.
+    region_generations_[owned->id].fetch_add(1, std::memory_order_relaxed);
+    for (const auto& [id, ring] : rings_) ring->pass_submitters();
   }
   if (owned->device) {
     release_device_region(*owned);

@@ -77,8 +77,8 @@ PENSTOCK_API int penstock_region_register(penstock_session* session, int fd, uin
                                           void* base, size_t size, penstock_region** region);
 PENSTOCK_API void* penstock_region_base(const penstock_region* region);
 PENSTOCK_API size_t penstock_region_size(const penstock_region* region);
-/* Waits until no operation uses the region any more, then gives it up. Operations on GPU memory
-   that are only prepared end with -EINVAL when they are submitted. */
+/* Waits until no operation uses the region any more, then gives it up. Operations that are only
+   prepared end with -EINVAL when they are submitted. */
 PENSTOCK_API int penstock_region_release(penstock_region* region);
 
 /* ---- GPU memory -------------------------------------------------------------------------------

@@ -42,6 +42,34 @@ TEST_F(Embedded, takes_no_signals_in_any_of_its_threads) {
   EXPECT_GE(count_library_threads(), 4);
 }
 
+TEST_F(Embedded, leaves_memory_alone_whose_region_was_released) {
+  const penstock_file file = client.open("/a", O_RDWR | O_CREAT);
+  fill(client.memory(), kMiB, 1);
+  ASSERT_EQ(client.run(client.io(PENSTOCK_WRITE, file, 0, kMiB)), static_cast<int64_t>(kMiB));
+  for (const uint8_t operation : {PENSTOCK_READ, PENSTOCK_WRITE}) {
+    penstock_region* gone = nullptr;
+    ASSERT_EQ(penstock_region_create(client.session, kMiB, &gone), 0);
+    penstock_io io = client.io(operation, file, 0, 4096, 0, 77);
+    io.region = gone;
+    ASSERT_EQ(penstock_prepare(client.ring, &io), 0);
+    ASSERT_EQ(penstock_region_release(gone), 0);
+    // Of the same size, and with its number.
+    penstock_region* next = nullptr;
+    ASSERT_EQ(penstock_region_create(client.session, kMiB, &next), 0);
+    auto* const memory = static_cast<std::byte*>(penstock_region_base(next));
+    fill(memory, kMiB, 2);
+    ASSERT_EQ(penstock_submit(client.ring), 1);
+    penstock_completion completion{};
+    ASSERT_EQ(penstock_wait(client.ring, &completion, 1, 1, Client::in_seconds(30)), 1);
+    EXPECT_EQ(completion.result, -EINVAL);
+    EXPECT_EQ(completion.user_data, 77U);
+    EXPECT_TRUE(is_filled(memory, kMiB, 2));
+    EXPECT_EQ(penstock_region_release(next), 0);
+  }
+  ASSERT_EQ(client.run(client.io(PENSTOCK_READ, file, 0, kMiB)), static_cast<int64_t>(kMiB));
+  EXPECT_TRUE(is_filled(client.memory(), kMiB, 1));
+}
+
 TEST_F(Embedded, ends_reads_at_the_length_and_shows_holes_as_zeros) {
   const penstock_file file = client.open("/a", O_RDWR | O_CREAT);
   fill(client.memory(), 100, 1);

@@ -22,8 +22,8 @@ class SignalsBlocked {
   sigset_t before_{};
 };
 
-// Starts a thread that takes no signals. busy when the process may have no thread more, which `what`
-// it is for then tells: "the thread of transfers".
+// Starts a thread that takes no signals. busy when the process may have no thread more, which
+// `what` it is for then tells: "the thread of transfers".
 Outcome<std::thread> start_thread(const char* what, std::function<void()> body);
 
 }  // namespace penstock

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -28,6 +29,23 @@ Outcome<void> check_name(const std::string& path) {
   const std::string name = name_of(path);
   if (!name.empty() && name != "." && name != "..") return {};
   return Failure{Code::is_directory, path + ": names a directory"};
+}
+
+// What is there already is replaced by a rename: a device or a pipe would become a file.
+Outcome<void> check_replaceable(const std::string& path, mode_t mode) {
+  if (S_ISREG(mode)) return {};
+  if (S_ISDIR(mode)) return Failure{Code::is_directory, path + ": is a directory"};
+  return Failure{Code::invalid_argument, path + ": is no regular file (save to a name of its own)"};
+}
+
+// Where a path leads that names a symbolic link, so that the link stays; else the path itself.
+Outcome<std::string> without_links(const std::string& path) {
+  struct stat facts {};
+  if (::lstat(path.c_str(), &facts) != 0 || !S_ISLNK(facts.st_mode)) return path;
+  const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr),
+                                                         &std::free);
+  if (real == nullptr) return failure_of("follow", path, errno);
+  return std::string(real.get());
 }
 
 Failure not_durable(const std::string& path, const std::string& why) {
@@ -60,13 +78,16 @@ Outcome<std::unique_ptr<SessionNewFile>> SessionNewFile::create(Session& session
   std::unique_ptr<SessionNewFile> made(new SessionNewFile(session, std::move(order)));
   penstock_session* const handle = to_handle(&session);
   struct stat facts {};
-  const bool exists = penstock_lstat(handle, made->order_.path.c_str(), &facts) == 0;
-  if (exists && S_ISDIR(facts.st_mode)) {
-    return Failure{Code::is_directory, made->order_.path + ": is a directory"};
-  }
+  const std::string& path = made->order_.path;
+  const bool exists = penstock_lstat(handle, path.c_str(), &facts) == 0;
+  if (exists) TRY(check_replaceable(path, facts.st_mode));
   made->file_ = penstock_open(handle, made->temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL,
                               made->order_.mode);
   if (made->file_ < 0) return last_failure(made->file_);
+  // Who may read it is not changed by new content.
+  const int error =
+      exists ? penstock_chmod(handle, made->temporary_.c_str(), facts.st_mode & 0777) : 0;
+  if (error != 0) return last_failure(error);
   TRY_ASSIGN(made->steps_, HostSteps::make(session, made->order_.deadline));
   return made;
 }
@@ -129,6 +150,7 @@ Outcome<void> SessionNewFile::commit() {
 
 Outcome<std::unique_ptr<LocalNewFile>> LocalNewFile::create(NewFileOrder order) {
   TRY(check_name(order.path));
+  TRY_ASSIGN(order.path, without_links(order.path));
   std::unique_ptr<LocalNewFile> made(new LocalNewFile(std::move(order)));
   const std::string& path = made->order_.path;
   const std::string directory = directory_of(path);
@@ -138,13 +160,15 @@ Outcome<std::unique_ptr<LocalNewFile>> LocalNewFile::create(NewFileOrder order) 
   const std::string name = name_of(path);
   const int at = made->directory_.get();
   const bool exists = ::fstatat(at, name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) == 0;
-  if (exists && S_ISDIR(facts.st_mode)) {
-    return Failure{Code::is_directory, path + ": is a directory"};
-  }
+  if (exists) TRY(check_replaceable(path, facts.st_mode));
   const std::string temporary = name_of(made->temporary_);
   made->file_.reset(
       ::openat(at, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, made->order_.mode));
   if (!made->file_) return failure_of("create", made->temporary_, errno);
+  // Who may read it is not changed by new content.
+  if (exists && ::fchmod(made->file_.get(), facts.st_mode & 0777) != 0) {
+    return failure_of("set the mode of", made->temporary_, errno);
+  }
   return made;
 }
 

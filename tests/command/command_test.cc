@@ -224,9 +224,13 @@ TEST_F(CommandTest, a_full_store_says_so_and_goes_on) {
   write_file(source_ + "/large", std::string(200'000'000, 'x'));
   Node node(store_, {"--capacity", "128MiB"});
   ASSERT_EQ(node.output.exit_code, 0) << node.output.err;
-  const Output import = penstock({"import", source_, store_ + ":/x", "-q"});
+  const Output import = penstock({"import", source_, store_ + ":/x"});
   EXPECT_EQ(import.exit_code, 1);
   EXPECT_THAT(import.err, HasSubstr("No space left on device"));
+  EXPECT_THAT(import.out, HasSubstr("imported 0 files"));
+  // No part of it looks like the whole.
+  const Output verify = penstock({"verify", source_, store_ + ":/x", "-q"});
+  EXPECT_THAT(verify.err, HasSubstr("not in the store"));
   fs::resize_file(source_ + "/large", 50'000'000);
   EXPECT_EQ(penstock({"import", source_, store_ + ":/x", "-q"}).exit_code, 0);
   EXPECT_EQ(penstock({"verify", source_, store_ + ":/x", "-q"}).exit_code, 0);

@@ -154,7 +154,8 @@ typedef struct penstock_save_options {
 } penstock_save_options;
 
 /* Writes the tensors as the file `path`. When it returns 0 the file is on stable storage under its
-   name. It is written under another name in the same directory (".penstock-save-" and a number) and
+   name. Without a session a symbolic link is followed; what is no regular file is refused. It is
+   written under another name in the same directory (".penstock-save-" and a number) and
    takes the place of a file that was there only when it is complete: after a failure that one is
    untouched and the other removed, unless the message says that the file has its new content, or
    may have it (-EIO): only a power cut may undo that, or the agent has not said whether it did it.

@@ -9,6 +9,8 @@
 #include <gmock/gmock.h>
 #include <iterator>
 #include <optional>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace penstock::api {
 namespace {
@@ -228,6 +230,31 @@ TEST_F(Save, places_where_no_file_can_be_are_refused) {
   Loaded loaded;
   EXPECT_EQ(loaded.load(nullptr, {path("none")}, {0}), 0) << penstock_last_error();
   EXPECT_EQ(penstock_model_tensors(loaded.model), 0U);
+}
+
+TEST_F(Save, what_is_no_file_is_not_replaced) {
+  Tensors tensors(gpus_);
+  tensors.add("x", 10, -1);
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  EXPECT_EQ(tensors.save(nullptr, path("pipe")), -EINVAL);
+  struct stat facts {};
+  ASSERT_EQ(::lstat(path("pipe").c_str(), &facts), 0);
+  EXPECT_TRUE(S_ISFIFO(facts.st_mode));
+  // A link stays, and what it names is replaced; who may read that is not changed.
+  ASSERT_EQ(tensors.save(nullptr, path("real")), 0);
+  ASSERT_EQ(::chmod(path("real").c_str(), 0640), 0);
+  ASSERT_EQ(::symlink("real", path("link").c_str()), 0);
+  tensors.add("y", 10, -1);
+  ASSERT_EQ(tensors.save(nullptr, path("link")), 0) << penstock_last_error();
+  ASSERT_EQ(::lstat(path("link").c_str(), &facts), 0);
+  EXPECT_TRUE(S_ISLNK(facts.st_mode));
+  ASSERT_EQ(::lstat(path("real").c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_mode & 07777, 0640U);
+  Loaded loaded;
+  ASSERT_EQ(loaded.load(nullptr, {path("real")}, {0}), 0) << penstock_last_error();
+  EXPECT_EQ(penstock_model_tensors(loaded.model), 2U);
+  ASSERT_EQ(::symlink("nowhere", path("dangling").c_str()), 0);
+  EXPECT_EQ(tensors.save(nullptr, path("dangling")), -ENOENT);
 }
 
 // A real process that saves over and over, killed at any moment.

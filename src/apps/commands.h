@@ -75,7 +75,7 @@ struct LoadOptions {
   bool lend_all = false;
   uint64_t alignment = 0;  // 0: the library's
   uint32_t threads = 0;    // the same
-  std::string json_file;
+  bool json = false;
   bool quiet = false;
 };
 int run_load(const LoadOptions& options);
@@ -85,7 +85,7 @@ struct SaveOptions {
   std::string destination;
   std::string store;
   int32_t gpu = 0;
-  std::string json_file;
+  bool json = false;
   bool quiet = false;
 };
 int run_save(const SaveOptions& options);

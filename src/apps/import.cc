@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <map>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -41,9 +42,9 @@ class Importer {
   }
   bool accept(const TreeEntry& entry);
   void work(uint32_t worker);
-  void copy_file(const TreeEntry& entry, Transfer* transfer);
+  bool copy_file(const TreeEntry& entry, Transfer* transfer);
   int copy_bytes(const TreeEntry& entry, int source, penstock_file file, Transfer* transfer);
-  void copy_symlink(const TreeEntry& entry);
+  bool copy_symlink(const TreeEntry& entry);
   void apply_attributes(const TreeEntry& entry);
   bool report(const TreeEntry& entry, const char* what, int result);
 
@@ -134,28 +135,34 @@ int Importer::copy_bytes(const TreeEntry& entry, int source, penstock_file file,
   return 0;
 }
 
-void Importer::copy_file(const TreeEntry& entry, Transfer* transfer) {
+// False if there is no whole copy, and then none at all.
+bool Importer::copy_file(const TreeEntry& entry, Transfer* transfer) {
   const UniqueFd source(::open(entry.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!source) {
     problems_->add(entry.path, std::string("open: ") + std::strerror(errno));
-    return;
+    return false;
   }
   const std::string target = target_of(entry);
   const penstock_file file = penstock_open(session_, target.c_str(), O_WRONLY | O_CREAT | O_TRUNC,
                                            entry.st.st_mode & 07777);
-  if (!report(entry, "create", file)) return;
+  if (!report(entry, "create", file)) return false;
   const int result = copy_bytes(entry, source.get(), file, transfer);
   if (result < 0) problems_->add(entry.path, std::string("copy: ") + std::strerror(-result));
-  report(entry, "close", penstock_file_close(session_, file));
+  if (!report(entry, "close", penstock_file_close(session_, file)) || result < 0) {
+    // A part of it would look like the whole.
+    penstock_unlink(session_, target.c_str());
+    return false;
+  }
   apply_attributes(entry);
+  return true;
 }
 
-void Importer::copy_symlink(const TreeEntry& entry) {
+bool Importer::copy_symlink(const TreeEntry& entry) {
   std::string text(limits::kPathBytesMax, '\0');
   const ssize_t length = ::readlink(entry.path.c_str(), text.data(), text.size());
   if (length < 0) {
     problems_->add(entry.path, std::string("read link: ") + std::strerror(errno));
-    return;
+    return false;
   }
   text.resize(static_cast<size_t>(length));
   const std::string target = target_of(entry);
@@ -163,7 +170,9 @@ void Importer::copy_symlink(const TreeEntry& entry) {
   if (result == -EEXIST && penstock_unlink(session_, target.c_str()) == 0) {
     result = penstock_symlink(session_, text.c_str(), target.c_str());
   }
-  if (report(entry, "make symbolic link", result)) apply_attributes(entry);
+  if (!report(entry, "make symbolic link", result)) return false;
+  apply_attributes(entry);
+  return true;
 }
 
 // Owner first, since changing it clears set-id bits; times last, since everything else changes
@@ -187,12 +196,9 @@ void Importer::apply_attributes(const TreeEntry& entry) {
 void Importer::work(uint32_t worker) {
   Transfer transfer(pool_, worker);
   while (auto entry = queue_.pop()) {
-    if (S_ISLNK(entry->st.st_mode)) {
-      copy_symlink(*entry);
-    } else {
-      copy_file(*entry, &transfer);
-    }
-    progress_->files.fetch_add(1);
+    const bool copied =
+        S_ISLNK(entry->st.st_mode) ? copy_symlink(*entry) : copy_file(*entry, &transfer);
+    if (copied) progress_->files.fetch_add(1);
   }
 }
 
@@ -215,7 +221,7 @@ bool Importer::run(uint32_t workers) {
     if (result == -EEXIST && penstock_unlink(session_, target.c_str()) == 0) {
       result = penstock_link(session_, first.c_str(), target.c_str());
     }
-    report(entry, "make link", result);
+    if (!report(entry, "make link", result)) continue;
     progress_->files.fetch_add(1);
     progress_->bytes.fetch_add(static_cast<uint64_t>(entry.st.st_size));
   }
@@ -256,6 +262,20 @@ Outcome<void> check_source(const TreeOptions& options) {
   return {};
 }
 
+// A tree that is copied into itself never ends.
+Outcome<void> check_outside(const TreeOptions& options, const Location& destination) {
+  std::error_code error;
+  const std::string source = std::filesystem::canonical(options.source, error).string();
+  auto from = error ? Outcome<Location>(Failure{}) : parse_location(source, {});
+  if (!from) return {};
+  const bool same = std::filesystem::equivalent(from->where, destination.where, error);
+  if (!same) return {};
+  const std::string inside = from->path == "/" ? from->path : from->path + "/";
+  if (destination.path != from->path && !destination.path.starts_with(inside)) return {};
+  return Failure{Code::invalid_argument,
+                 options.destination + ": lies in " + options.source + ", which is to be copied"};
+}
+
 void print_summary(const TreeOptions& options, const Progress& progress, const Importer& importer,
                    const Problems& problems) {
   const double seconds = progress.seconds();
@@ -285,6 +305,9 @@ int run_import(const TreeOptions& options) {
   auto location = parse_location(options.destination, options.store);
   if (!location) return fail("import", location.error());
   if (auto source = check_source(options); !source) return fail("import", source.error());
+  if (auto outside = check_outside(options, *location); !outside) {
+    return fail("import", outside.error());
+  }
   auto session = connect_session(location->where);
   if (!session) return fail("import", session.error());
   const uint32_t workers = std::clamp(options.threads, 1u, 64u);

@@ -5,22 +5,9 @@
 #include "text.h"
 
 #include <cstdio>
-#include <fstream>
 
 namespace penstock::apps {
 namespace {
-
-bool write_json(const std::string& file, const Json& json) {
-  std::ofstream out(file);
-  out << json.dump(2) << "\n";
-  return static_cast<bool>(out.flush());
-}
-
-// 0, or the exit code of a result that could not be written down.
-int keep_json(const char* command, const std::string& file, const Json& json) {
-  if (file.empty() || write_json(file, json)) return kExitOk;
-  return fail(command, {Code::io_error, file + ": cannot be written"});
-}
 
 // What penstock_save() is told of a model that is in GPU memory: views of it, and of `model`.
 std::vector<penstock_save_tensor> tensors_of(const Model& model) {
@@ -81,8 +68,12 @@ int run_load(const LoadOptions& options) {
   // What the library says begins with the name of the call.
   if (!model) return fail_plainly(model.error());
   const double seconds = progress.seconds();
-  if (!options.quiet) std::printf("%s", describe_for_people(*model, seconds).c_str());
-  return keep_json("load", options.json_file, describe(*model, seconds));
+  if (options.json) {
+    std::printf("%s\n", describe(*model, seconds).dump(2).c_str());
+  } else if (!options.quiet) {
+    std::printf("%s", describe_for_people(*model, seconds).c_str());
+  }
+  return kExitOk;
 }
 
 int run_save(const SaveOptions& options) {
@@ -103,16 +94,18 @@ int run_save(const SaveOptions& options) {
   if (!saved) return fail_plainly(saved.error());
   const double seconds = saving.seconds();
   const auto bytes = static_cast<double>(saving.bytes.load());
-  if (!options.quiet) {
+  if (options.json) {
+    const Json json = {{"tensors", penstock_model_tensors(model->get())},
+                       {"bytes", saving.bytes.load()},
+                       {"seconds", seconds},
+                       {"bytes_per_second", bytes / seconds}};
+    std::printf("%s\n", json.dump(2).c_str());
+  } else if (!options.quiet) {
     std::printf("%lu tensors, %s, from the memory of GPU %d to stable storage in %s (%s)\n",
                 penstock_model_tensors(model->get()), human_bytes(bytes).c_str(), options.gpu,
                 human_duration(seconds).c_str(), human_rate(bytes / seconds).c_str());
   }
-  const Json json = {{"tensors", penstock_model_tensors(model->get())},
-                     {"bytes", saving.bytes.load()},
-                     {"seconds", seconds},
-                     {"bytes_per_second", bytes / seconds}};
-  return keep_json("save", options.json_file, json);
+  return kExitOk;
 }
 
 }  // namespace penstock::apps

@@ -7,6 +7,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <fcntl.h>
+#include <unistd.h>
 
 namespace penstock::apps {
 
@@ -194,7 +196,7 @@ class CommandLine {
     load->add_option("--threads", load_.threads,
                      "Files of this machine: threads that read for each link (default 8 to 16)")
         ->check(CLI::Range(1, 256));
-    load->add_option("--json", load_.json_file, "Also write the result to this file");
+    load->add_flag("--json", load_.json, "Print the result as JSON");
     load->add_flag("-q,--quiet", load_.quiet, "No progress and no table");
     load->footer(
         "The memory is given back when the command ends: it measures a load, and checks "
@@ -212,7 +214,7 @@ class CommandLine {
         ->required();
     save->add_option("--store", save_.store, "The store of a bare /path (or PENSTOCK_STORE)");
     save->add_option("--gpu", save_.gpu, "The GPU (default 0)")->check(CLI::Range(0, 63));
-    save->add_option("--json", save_.json_file, "Also write the result to this file");
+    save->add_flag("--json", save_.json, "Print the result as JSON");
     save->add_flag("-q,--quiet", save_.quiet, "No progress and no result");
     save->footer(
         "Only the second step is timed. It ends when the file is on stable storage. "
@@ -272,5 +274,9 @@ class CommandLine {
 }  // namespace penstock::apps
 
 int main(int argc, char** argv) {
+  // What is opened later must not take the place of what the shell has closed.
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(fd, F_GETFD) < 0) (void)!::open("/dev/null", O_RDWR);
+  }
   return penstock::apps::CommandLine().run(argc, argv);
 }

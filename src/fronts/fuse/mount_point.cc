@@ -185,8 +185,12 @@ Status unmount_once(const std::string& path, bool lazy) {
   while (::waitpid(child, &status, 0) < 0) {
     if (errno != EINTR) return Status::from_errno(errno);
   }
-  // The helper does not say why; the only ordinary reason is that the mount is busy.
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? Status() : Status(Code::in_use);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
+  // The helper does not say why: it is busy, or another user's, who lets nobody in or owns it.
+  struct stat facts {};
+  const bool seen = ::stat(path.c_str(), &facts) == 0;
+  const bool foreign = seen ? facts.st_uid != ::geteuid() : errno == EACCES;
+  return foreign ? Code::not_permitted : Code::in_use;
 }
 
 Outcome<void> unmount(const std::string& path, bool lazy) {
@@ -201,8 +205,11 @@ Outcome<void> unmount(const std::string& path, bool lazy) {
   if (status.ok()) return {};
   if (status.code() == Code::in_use) {
     return Failure{status, fmt::format("{}: programs use files there (find them with 'fuser "
-                                       "-m {}', or detach it with --lazy)",
-                                       real, real)};
+                                       "-m {}', or detach it with 'umount --lazy {}')",
+                                       real, real, real)};
+  }
+  if (status.code() == Code::not_permitted) {
+    return Failure{status, real + ": is another user's mount (as that user, or as root)"};
   }
   return Failure{status, fmt::format("{}: {}", real, std::strerror(status.to_errno()))};
 }

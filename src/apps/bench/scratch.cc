@@ -5,7 +5,11 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace penstock::apps {
 
@@ -26,12 +30,44 @@ Outcome<Scratch> Scratch::create(const std::string& parent, uint64_t needed_byte
     return Failure{Status::from_errno(errno),
                    parent + ": cannot make a directory: " + std::strerror(errno)};
   }
-  return Scratch(path);
+  Scratch scratch(path);
+  scratch.start_cleaner();
+  return scratch;
+}
+
+// A shell in a session of its own, which the terminal's signals do not reach. Without one, a
+// benchmark that is interrupted leaves its scratch space behind.
+void Scratch::start_cleaner() {
+  static constexpr const char* kScript =
+      "read -r end; "
+      "while read -r _ point _; do case $point in \"$1\"/*) "
+      "umount -l \"$point\" 2>/dev/null || fusermount3 -uzq \"$point\";; esac; "
+      "done </proc/self/mounts; "
+      "rm -rf --one-file-system -- \"$1\"";
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return;
+  const UniqueFd read_end(ends[0]);
+  alive_.reset(ends[1]);
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawn_file_actions_adddup2(&actions, read_end.get(), STDIN_FILENO);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
+  const char* const arguments[] = {"sh", "-c", kScript, "sh", path_.c_str(), nullptr};
+  // The child only reads its arguments; the interface is older than const.
+  const int error = ::posix_spawn(&cleaner_, "/bin/sh", &actions, &attributes,
+                                  const_cast<char* const*>(arguments), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::posix_spawnattr_destroy(&attributes);
+  if (error != 0) cleaner_ = 0;
 }
 
 Scratch::~Scratch() {
   std::error_code ignored;
   if (!path_.empty()) fs::remove_all(path_, ignored);
+  alive_.reset();
+  if (cleaner_ > 0) ::waitpid(cleaner_, nullptr, 0);
 }
 
 }  // namespace penstock::apps

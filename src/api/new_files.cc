@@ -182,6 +182,9 @@ Outcome<void> LocalNewFile::write(uint64_t offset, Bytes from) {
     const ssize_t put = ::pwrite(file_.get(), from.data() + done, from.size() - done,
                                  static_cast<off_t>(offset + done));
     if (put < 0 && errno == EINTR) continue;
+    if (put < 0 && errno == EFAULT) {
+      return Failure{Code::invalid_argument, order_.path + ": a tensor's memory is not there"};
+    }
     if (put <= 0) return failure_of("write", order_.path, put < 0 ? errno : EIO);
     done += static_cast<uint64_t>(put);
   }

@@ -66,6 +66,8 @@ class CommandLine {
  public:
   CommandLine() {
     app_.require_subcommand(1);
+    app_.set_version_flag("--version",
+                          [] { return std::string("penstock ") + penstock_version(); });
     app_.get_formatter()->column_width(34);
     app_.footer(
         "Sizes are bytes or 4k, 64MiB, 10G. Exit codes: 0 done, 1 failed, 2 wrong usage, "

@@ -225,6 +225,9 @@ TEST_F(Save, places_where_no_file_can_be_are_refused) {
   EXPECT_EQ(tensors.save(nullptr, scratch_.path()), -EISDIR);
   EXPECT_EQ(tensors.save(nullptr, scratch_.path() + "/"), -EISDIR);
   EXPECT_EQ(penstock_save(nullptr, nullptr, nullptr, 0, nullptr), -EINVAL);
+  const uint64_t shape = 8;
+  const penstock_save_tensor nowhere{"x", "U8", &shape, 1, 0, reinterpret_cast<const void*>(8)};
+  EXPECT_EQ(penstock_save(nullptr, path("out").c_str(), &nowhere, 1, nullptr), -EINVAL);
   EXPECT_EQ(penstock_save(nullptr, path("none").c_str(), nullptr, 0, nullptr), 0)
       << penstock_last_error();
   Loaded loaded;

@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <sys/mount.h>
 #include <unistd.h>
 
@@ -183,12 +184,17 @@ void fill_defaults(BenchOptions* options) {
 int run_bench(const BenchOptions& given) {
   BenchOptions options = given;
   fill_defaults(&options);
+  // Now, and not when all was measured.
+  if (!options.json_file.empty() && !std::ofstream(options.json_file, std::ios::app)) {
+    return fail("bench", {Code::io_error, options.json_file + ": cannot be written"});
+  }
   if (!start_counting_system_calls()) {
     std::fprintf(stderr, "system calls are not counted (needs root and a mounted tracefs)\n");
   }
   std::printf("%s; scratch space in %s\n\n", describe_machine().c_str(), options.directory.c_str());
   std::fflush(stdout);
   std::vector<BenchLine> lines;
+  int exit_code = kExitOk;
   for (const std::string& suite : options.suites) {
     const Outcome<void> result = suite == "ring"    ? ring_suite(options, &lines)
                                  : suite == "cache" ? cache_suite(options, &lines)
@@ -196,10 +202,12 @@ int run_bench(const BenchOptions& given) {
                                  : suite == "gpu"   ? gpu_suite(options, &lines)
                                  : suite == "load"  ? load_suite(options, &lines)
                                                     : store_suite(options, &lines);
-    if (!result) return fail("bench", result.error());
+    // What was measured before is worth telling.
+    if (!result) exit_code = fail("bench", result.error());
   }
   std::fprintf(stderr, "\n");
   if (lines.empty()) {
+    if (exit_code != kExitOk) return exit_code;
     return fail("bench", {Code::not_supported, "nothing could be measured: see above why"});
   }
   print_report(lines);
@@ -207,7 +215,7 @@ int run_bench(const BenchOptions& given) {
     const auto written = write_report(options.json_file, lines);
     if (!written) return fail("bench", written.error());
   }
-  return kExitOk;
+  return exit_code;
 }
 
 }  // namespace penstock::apps

@@ -12,9 +12,10 @@ Outcome<std::unique_ptr<DeviceRingMemory>> DeviceRingMemory::make(
     engine::DeviceMemory& devices, engine::DeviceId device, const ring::KernelGeometry& geometry) {
   TRY_ASSIGN(SharedMemory host, SharedMemory::make("penstock-device-ring", geometry.host_bytes()));
   std::unique_ptr<DeviceRingMemory> memory(new DeviceRingMemory(devices, std::move(host)));
+  // Pinned last: what is pinned cannot be given back while kernels run.
+  TRY_ASSIGN(memory->gpu_, devices.allocate(device, geometry.device_bytes()));
   TRY(devices.pin(memory->host(), false));
   memory->pinned_ = true;
-  TRY_ASSIGN(memory->gpu_, devices.allocate(device, geometry.device_bytes()));
   return memory;
 }
 

@@ -124,10 +124,15 @@ std::shared_ptr<RingMemory> Ring::memory(uint64_t* epoch) {
 }
 
 void Ring::pass_submitters() {
-  const std::lock_guard lock(mutex_);
-  for (const auto& lane : lanes_) {
-    if (lane != nullptr) lane->pass_submitter();
+  std::vector<Lane*> lanes;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& lane : lanes_) {
+      if (lane != nullptr) lanes.push_back(lane.get());
+    }
   }
+  // Without the lock: who submits may need it to move to another connection.
+  for (Lane* const lane : lanes) lane->pass_submitter();
 }
 
 void Ring::rouse_all() {

@@ -27,7 +27,7 @@ class Ring {
   std::shared_ptr<RingMemory> memory(uint64_t* epoch);
   // Makes every lane look at the session's epoch.
   void rouse_all();
-  // Waits until whoever submits has done so.
+  // Waits until whoever submits has done so. Nobody destroys the ring meanwhile.
   void pass_submitters();
   // Cancels the operations on GPU memory of all lanes and waits for their end.
   void end_transfers();

@@ -121,12 +121,12 @@ class Session {
     if (file < 0 || file >= static_cast<int32_t>(wire::kFilesMax)) return 0;
     return access_[static_cast<size_t>(file)].load(std::memory_order_relaxed);
   }
-  // Of an open file.
   // That of the region which has this number now, or will have it next. Relaxed: see
   // release_region().
   uint64_t region_generation(uint32_t id) const {
     return region_generations_[id].load(std::memory_order_relaxed) + 1;
   }
+  // Of an open file.
   InodeId inode_of(uint32_t file) const {
     return InodeId(inodes_[file].load(std::memory_order_relaxed));
   }

@@ -5,9 +5,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <fcntl.h>
 #include <filesystem>
 #include <spawn.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,7 +45,7 @@ void Scratch::start_cleaner() {
       "done </proc/self/mounts; "
       "rm -rf --one-file-system -- \"$1\"";
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return;
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return;
   const UniqueFd read_end(ends[0]);
   alive_.reset(ends[1]);
   posix_spawn_file_actions_t actions;
@@ -66,8 +66,11 @@ void Scratch::start_cleaner() {
 Scratch::~Scratch() {
   std::error_code ignored;
   if (!path_.empty()) fs::remove_all(path_, ignored);
+  if (cleaner_ <= 0) return;
+  // It need not wait for children of ours that still have the socket.
+  (void)!::send(alive_.get(), "\n", 1, MSG_NOSIGNAL);
   alive_.reset();
-  if (cleaner_ > 0) ::waitpid(cleaner_, nullptr, 0);
+  ::waitpid(cleaner_, nullptr, 0);
 }
 
 }  // namespace penstock::apps

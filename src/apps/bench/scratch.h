@@ -26,7 +26,7 @@ class Scratch {
   void start_cleaner();
 
   std::string path_;
-  UniqueFd alive_;     // a pipe that ends with this process, or with the last of its children
+  UniqueFd alive_;     // a socket that ends with this process, or with the last of its children
   pid_t cleaner_ = 0;  // waits for that and takes everything away; 0: there is none
 };
 

@@ -52,8 +52,7 @@ struct Ticket {
   uint8_t attempt = 0;
   Kind kind = kFailed;   // how it went
   bool pending = false;  // submitted, and not ended by a wait
-  bool guessed =
-      false;  // its first bytes were under way before the answer, and were the right ones
+  bool guessed = false;  // its first bytes came before the answer, and were the right ones
 };
 
 inline constexpr uint64_t kNoPosition = ~uint64_t{0};

@@ -193,6 +193,9 @@ PENSTOCK_DEVICE void use_rows(const MapShare& row_map, const Rows& rows, uint32_
 }
 
 // The same of whole units, aligned at both ends: nothing stands between their loads.
+PENSTOCK_DEVICE bool are_whole(const Rows& rows, uint32_t length) {
+  return length == rows.count * kLanes * kUnitBytes && rows.units.front == 0;
+}
 PENSTOCK_DEVICE void load_whole_rows(const char* from, uint32_t first, Unit (&unit)[kInFlight]) {
   const uint64_t begin = (uint64_t{first} * kLanes + lane()) * kUnitBytes;
 #if defined(__CUDACC__)
@@ -215,6 +218,16 @@ PENSTOCK_DEVICE void use_whole_rows(const MapShare& row_map, uint32_t first,
   }
 }
 
+// What load_rows() has of the first rows.
+PENSTOCK_DEVICE void load_first_rows(const char* from, uint32_t length, Unit (&unit)[kInFlight]) {
+  const Rows rows = rows_of(from, length);
+  if (are_whole(rows, length) && rows.count >= kInFlight) {
+    load_whole_rows(from, 0, unit);
+  } else {
+    load_rows(rows, 0, unit);
+  }
+}
+
 // As copy_by_thread(), by all lanes, which give the same arguments and get the same answer. With
 // `loaded` the first rows are in `unit`, as load_rows() has them.
 PENSTOCK_DEVICE bool copy_by_warp(const Constants& constants, const char* from, char* to,
@@ -222,8 +235,8 @@ PENSTOCK_DEVICE bool copy_by_warp(const Constants& constants, const char* from, 
                                   Unit (&unit)[kInFlight]) {
   const Rows rows = rows_of(from, length);
   const Units& units = rows.units;
-  const bool aligned = length == rows.count * kLanes * kUnitBytes && units.front == 0 &&
-                       reinterpret_cast<uintptr_t>(to) % kUnitBytes == 0;
+  const bool aligned =
+      are_whole(rows, length) && reinterpret_cast<uintptr_t>(to) % kUnitBytes == 0;
   // All that the host has worked out comes while the bytes do.
   const MapShare row_map = share_of(constants.row);
   const JoinShare join = join_share_of(constants);

@@ -65,7 +65,7 @@ PENSTOCK_DEVICE void guess_by_warp(const Ring& ring, const Request& request, Gue
   guess->place = from_lane(kAllLanes, place, uint32_t{0});
   guess->length = request.length;
   if (guess->place == 0) return;
-  load_rows(rows_of(reinterpret_cast<const char*>(guess->place), guess->length), 0, guess->unit);
+  load_first_rows(reinterpret_cast<const char*>(guess->place), guess->length, guess->unit);
 }
 
 // Writes down what an answer, other than that to a right guess, says of where the file lies. By the

@@ -183,8 +183,14 @@ PENSTOCK_DEVICE bool bring_by_warp(const Ring& ring, const Answer& own, uint64_t
 // A single read that a warp has guessed; all lanes have the same.
 struct GuessedRead {
   const Request& request;
+  uint64_t submitted;  // in ticks
   Guess guess;
 };
+
+// Ticks from the submission to the first look. Sooner there is hardly ever an answer, and a look
+// that finds none costs the time of another. It comes back behind the guess's bytes anyway, since a
+// multiprocessor returns what it loads in order.
+inline constexpr uint64_t kFirstLook = 1400;
 
 // As wait_by_warp(). With `single` the first lane's ticket is the only one that is pending.
 PENSTOCK_DEVICE int64_t wait_together(const Ring& ring, Ticket& ticket, uint64_t timeout,
@@ -192,6 +198,10 @@ PENSTOCK_DEVICE int64_t wait_together(const Ring& ring, Ticket& ticket, uint64_t
   int64_t result = 0;
   uint32_t pending = ballot(kAllLanes, ticket.pending);
   Patience patience(timeout);
+  if (single != nullptr) {
+    while (ticks() - single->submitted < kFirstLook) {
+    }
+  }
   // Answers come in order, mostly: while there are none one lane looks for all, to spare the link.
   bool all_look = count_bits(pending) > 1;
   while (pending != 0) {
@@ -248,7 +258,7 @@ PENSTOCK_DEVICE int64_t run_by_warp(Ring& ring, const Request& request, Ticket* 
   *ticket = {};
   int64_t result = submit_by_warp(ring, first, request, ticket);
   if (ballot(kAllLanes, ticket->pending) != 0) {
-    GuessedRead read{request, {}};
+    GuessedRead read{request, ticks(), {}};
     guess_by_warp(ring, request, &read.guess);
     result = wait_together(ring, *ticket, timeout, &read);
   }

@@ -38,9 +38,7 @@ MutableBytes CudaMailbox::space_for(const DeviceSpan& destination) {
 Status CudaMailbox::send(const DeviceSpan& destination) {
   if (!broken_.ok()) return broken_;
   if (destination.device != device_) return Code::invalid_argument;
-  // What was freed must not be written to: the driver may have given it to somebody else.
-  const Result<DeviceSpan> found = memory_.find(destination.data, destination.length);
-  if (!found || found->allocation != destination.allocation) return Code::invalid_argument;
+  destination_ = destination;
   const Status sent = sender_.send(reinterpret_cast<uint64_t>(destination.data),
                                    static_cast<uint32_t>(destination.length));
   if (sent.code() == Code::peer_gone) broken_ = sent;
@@ -54,6 +52,12 @@ Status CudaMailbox::start(uint32_t number) {
   void* arguments[] = {&parts_.mailbox, &buffer, &number, &patience};
   return status_of(memory_.driver().cuLaunchKernel(context_.serve_mailbox, 1, 1, 1, kMailboxThreads,
                                                    1, 1, 0, parts_.stream, arguments, nullptr));
+}
+
+// What was freed must not be written to: the driver may have given it to somebody else.
+bool CudaMailbox::is_there() {
+  const Result<DeviceSpan> found = memory_.find(destination_.data, destination_.length);
+  return found && found->allocation == destination_.allocation;
 }
 
 Status CudaMailbox::look_after() {

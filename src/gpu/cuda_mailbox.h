@@ -24,6 +24,7 @@ class CudaMailbox final : public engine::CopyMailbox, private MailboxKernels {
 
  private:
   Status start(uint32_t number) override;
+  bool is_there() override;
   Status look_after() override;
 
   CudaMemory& memory_;
@@ -31,6 +32,7 @@ class CudaMailbox final : public engine::CopyMailbox, private MailboxKernels {
   const Context context_;
   MailboxParts parts_;
   MailboxSender sender_;
+  engine::DeviceSpan destination_;  // of what is being sent
   Status broken_;  // not ok: nothing works any more
 };
 

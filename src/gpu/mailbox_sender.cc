@@ -49,34 +49,34 @@ Status MailboxSender::send(uint64_t destination, uint32_t length) {
   DASSERT(length > 0 && length <= kMailboxBytesMax);
   if (gave_up_ && !has_begun()) return Code::busy;
   gave_up_ = false;
-  numbers_.request = (numbers_.request + 1) & kMailboxNumbers;
-  if (numbers_.request == 0) numbers_.request = 1;
-  const MailboxRequest request{destination, numbers_.request, length};
-  write(request);
-  return wait(request);
+  for (;;) {
+    if (has_left()) TRY(start_kernel());
+    if (!kernels_.is_there()) return Code::invalid_argument;
+    numbers_.request = (numbers_.request + 1) & kMailboxNumbers;
+    if (numbers_.request == 0) numbers_.request = 1;
+    const MailboxRequest request{destination, numbers_.request, length};
+    write(request);
+    if (const std::optional<Status> ended = wait(request)) return *ended;
+    // The next kernel must not serve what was asked of this one.
+    write(void_of(request));
+  }
 }
 
-Status MailboxSender::wait(const MailboxRequest& request) {
+std::optional<Status> MailboxSender::wait(const MailboxRequest& request) {
   const engine::Clock& clock = engine::system_clock();
-  const MailboxRequest nothing = void_of(request);
   const engine::Time began = clock.now();
   engine::Time looked_after = began;
   bool is_void = false;
   for (uint32_t looks = 1;; ++looks) {
+    const bool left = has_left();  // if so, there is an answer by now, or never
     const Answer answer = answer_to(request.number);
     if (answer != Answer::none) return answer == Answer::copied ? Code::ok : Code::busy;
-    if (has_left()) {
-      const Status started = start_kernel();
-      if (!started.ok()) {
-        write(nothing);  // for the next kernel, if ever there is one
-        return started;
-      }
-    }
+    if (left) return is_void ? std::optional<Status>(Code::busy) : std::nullopt;
     __builtin_ia32_pause();
     if (looks % limits::kMailboxLooks != 0) continue;
     const engine::Time now = clock.now();
     if (!is_void && !has_begun() && now - began > patience_) {
-      write(nothing);
+      write(void_of(request));
       is_void = true;
       gave_up_ = !has_begun();
       if (gave_up_) return Code::busy;

@@ -4,6 +4,7 @@
 #include "mailbox.h"
 
 #include <cstdint>
+#include <optional>
 
 #include "penstock/engine.h"
 
@@ -15,6 +16,9 @@ class MailboxKernels {
   virtual ~MailboxKernels() = default;
   // Puts kernel `number` behind the one before.
   virtual Status start(uint32_t number) = 0;
+  // Whether the memory that the next request names is there. Asked when the kernel that will serve
+  // it has been started: whoever frees the memory from then on waits for that kernel.
+  virtual bool is_there() = 0;
   // peer_gone when the device has failed, and no kernel will answer any more.
   virtual Status look_after() = 0;
 };
@@ -35,7 +39,7 @@ class MailboxSender {
 
   // Has `length` bytes, 1 to kMailboxBytesMax, copied from the mailbox's buffer. Returns when they
   // have landed; busy when the kernel finds no room on the device, and nothing was copied nor will
-  // be; or what kernels_ says.
+  // be; invalid_argument when the memory is gone; or what kernels_ says.
   Status send(uint64_t destination, uint32_t length);
   const Numbers& numbers() const { return numbers_; }
 
@@ -47,7 +51,8 @@ class MailboxSender {
   bool has_begun() const;
   bool has_left() const;
   Status start_kernel();
-  Status wait(const MailboxRequest& request);
+  // Status, or no answer: the kernel has left without one.
+  std::optional<Status> wait(const MailboxRequest& request);
 
   Mailbox& mailbox_;
   MailboxKernels& kernels_;

@@ -31,11 +31,13 @@ class Device final : public MailboxKernels {
 
   Status start(uint32_t number) override {
     if (const Status failure = fail_start.exchange(Code::ok); !failure.ok()) return failure;
+    ++started;
     const std::lock_guard lock(mutex_);
     enqueued_.push_back(number);
     changed_.notify_all();
     return Code::ok;
   }
+  bool is_there() override { return started < gone_from; }
   Status look_after() override { return state.load(); }
 
   // Kernels that have not begun do not begin before fill(false).
@@ -51,6 +53,9 @@ class Device final : public MailboxKernels {
   std::atomic<Status> fail_start{Code::ok};
   std::atomic<Status> state{Code::ok};
   std::atomic<bool> hangs{false};  // kernels begin, and do nothing meanwhile
+  std::atomic<uint32_t> started{0};
+  std::atomic<uint32_t> gone_from{UINT32_MAX};  // with this start the memory is gone
+  std::atomic<uint32_t> leave_at_once{0};       // so many kernels serve nothing
   std::atomic<uint32_t> kernels{0};
   std::atomic<uint64_t> copies{0};
 
@@ -69,7 +74,8 @@ class Device final : public MailboxKernels {
     }
   }
   void serve(uint32_t number) {
-    MailboxServer server(&mailbox, number, patience);
+    const bool leaves = leave_at_once > 0 && leave_at_once-- > 0;
+    MailboxServer server(&mailbox, number, leaves ? MailboxServer::Patience{0, 0} : patience);
     MailboxRequest request;
     server.begin();
     hangs.wait(true);
@@ -160,6 +166,27 @@ TEST_F(MailboxTest, every_request_is_served_once_while_kernels_come_and_go) {
   }
   EXPECT_EQ(device_.copies, 20'000U);
   EXPECT_GT(device_.kernels, 100U);
+}
+
+TEST_F(MailboxTest, request_that_a_kernel_left_behind_is_for_the_next) {
+  device_.leave_at_once = 3;
+  EXPECT_EQ(send("here"), Code::ok);
+  EXPECT_EQ(landed(5), "here-");
+  EXPECT_EQ(device_.kernels, 4U);
+  EXPECT_EQ(device_.copies, 1U);
+}
+
+// The second kernel finds the request that the first one left behind.
+TEST_F(MailboxTest, nothing_lands_where_memory_went_before_the_kernel_was_there) {
+  device_.leave_at_once = 1;
+  device_.gone_from = 2;
+  device_.patience = {1'000'000, 10'000'000};
+  EXPECT_EQ(send("late"), Code::invalid_argument);
+  while (std::atomic_ref(device_.mailbox.left).load() != 2) std::this_thread::yield();
+  EXPECT_EQ(landed(4), "----");
+  EXPECT_EQ(device_.copies, 0U);
+  device_.gone_from = UINT32_MAX;
+  EXPECT_EQ(send("here"), Code::ok);
 }
 
 TEST_F(MailboxTest, full_device_is_told_and_nothing_lands_later) {

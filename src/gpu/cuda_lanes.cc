@@ -113,8 +113,9 @@ void CudaLanes::submit(CopyOp& op) {
 }
 
 // What was freed must not be touched: the driver may have given it to somebody else, and a kernel
-// that finds nothing there breaks the context. So it is looked at when the device gets the work,
-// however long that has waited.
+// or a copy that finds nothing there breaks the context. So it is looked at when the device gets
+// the work, however long that has waited. A thread that frees it between this look and the call
+// that follows may still break the context, as it may with copies of its own.
 bool CudaLanes::is_allocated(const CopyOp& op) const {
   if (op.allocation == 0) return true;
   const Result<engine::DeviceSpan> span = memory_.find(device_side(op), 1);
@@ -433,10 +434,13 @@ void CudaLanes::end(Lanes& lanes, CopyOp& op, Status status) {
 // way on it.
 void CudaLanes::break_down(Lanes& lanes, Status status) {
   lanes.broken = {Code::peer_gone, status.detail()};
-  log::error(
-      "GPU {}: its context is broken (CUDA error {}); nothing works on it any more in this "
-      "process",
-      lanes.device.value, status.detail());
+  // At the end of the process that is nobody's concern.
+  if (status.detail() != CUDA_ERROR_DEINITIALIZED) {
+    log::error(
+        "GPU {}: its context is broken (CUDA error {}); nothing works on it any more in this "
+        "process",
+        lanes.device.value, status.detail());
+  }
   for (CopyLane& lane : lanes.copies) {
     lane.in_flight.take_all(lane.waiting);
     while (CopyOp* const op = lane.in_flight.pop_front()) end(lanes, *op, lanes.broken);

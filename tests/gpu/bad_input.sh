@@ -86,6 +86,7 @@ for _ in 1 2 3 4 5; do
   done
   grep -q hammering "$work/hammer"
   report $? "hammering"
+  grep '^FAIL' "$work/hammer"
   kill -KILL "$hammer"
   wait "$hammer" 2>/dev/null
   kill -0 "$node"

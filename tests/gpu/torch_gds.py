@@ -47,10 +47,11 @@ def main():
             if registered:
                 torch.cuda.gds.gds_deregister_buffer(again.untyped_storage())
 
-        short = torch.empty(1024, dtype=torch.uint8, device="cuda")
+        # Some versions of torch take a short read for an error, others for a read.
+        short = torch.zeros(1024, dtype=torch.uint8, device="cuda")
         try:
             file.load_storage(short.untyped_storage(), offset=len(content) - 10)
-            check(False, "a read beyond the end is an error of torch's")
+            check(bytes(short.cpu().numpy()) == content[-10:] + bytes(1014), "a read beyond the end is short")
         except RuntimeError as error:
             check("partial" in str(error), f"a read beyond the end is an error of torch's: {error}")
         file.deregister_handle()

@@ -95,7 +95,9 @@ PENSTOCK_API int penstock_region_release(penstock_region* region);
 
 /* Registers GPU memory of this process, of any allocator, from a device address on. -EINVAL: it is
    not GPU memory, or leaves its allocation. The caller keeps the memory until
-   penstock_region_release(); when it is freed earlier, operations end with -EINVAL. */
+   penstock_region_release(). When it is freed earlier, operations end with -EINVAL, or, where one
+   was being given to the GPU at that moment, with -EIO and a broken CUDA context of this process,
+   as with copies of CUDA's own. */
 PENSTOCK_API int penstock_region_register_device(penstock_session* session, void* address,
                                                  size_t size, penstock_region** region);
 /* Makes `size` bytes of memory on a GPU (CUDA's device ordinal) and registers them.

@@ -8,11 +8,9 @@ namespace penstock::gpu {
 using engine::DeviceId;
 using engine::DeviceSpan;
 
-static_assert(kMailboxBytesMax == engine::kMailboxBytesMax);
+static_assert(kMailboxBytesMax == engine::kMailboxBytesMax && kMailboxUnit == engine::kMailboxUnit);
 
 namespace {
-
-constexpr uint64_t kUnit = 16;  // what a thread of the kernel copies at once
 
 constexpr uint32_t kTicksPerNanosecond = 2;  // about, at full clock
 
@@ -31,16 +29,18 @@ CudaMailbox::~CudaMailbox() {
 
 MutableBytes CudaMailbox::space_for(const DeviceSpan& destination) {
   DASSERT(destination.length <= kMailboxBytesMax);
-  const uint64_t past = reinterpret_cast<uintptr_t>(destination.data) % kUnit;
+  const uint64_t past = reinterpret_cast<uintptr_t>(destination.data) % engine::kMailboxUnit;
   return parts_.buffer.subspan(past, destination.length);
 }
 
-Status CudaMailbox::send(const DeviceSpan& destination) {
+Status CudaMailbox::send(const DeviceSpan& destination, const std::byte* source) {
+  DASSERT(engine::is_mailable(destination, source));
   if (!broken_.ok()) return broken_;
   if (destination.device != device_) return Code::invalid_argument;
   destination_ = destination;
-  const Status sent = sender_.send(reinterpret_cast<uint64_t>(destination.data),
-                                   static_cast<uint32_t>(destination.length));
+  const Status sent =
+      sender_.send(reinterpret_cast<uint64_t>(destination.data), reinterpret_cast<uint64_t>(source),
+                   static_cast<uint32_t>(destination.length));
   if (sent.code() == Code::peer_gone) broken_ = sent;
   return sent;
 }
@@ -48,8 +48,7 @@ Status CudaMailbox::send(const DeviceSpan& destination) {
 Status CudaMailbox::start(uint32_t number) {
   const ContextScope scope(memory_.driver(), context_.context);
   MailboxServer::Patience patience{ticks(limits::kMailboxIdle), ticks(limits::kMailboxLife)};
-  const std::byte* buffer = parts_.buffer.data();
-  void* arguments[] = {&parts_.mailbox, &buffer, &number, &patience};
+  void* arguments[] = {&parts_.mailbox, &number, &patience};
   return status_of(memory_.driver().cuLaunchKernel(context_.serve_mailbox, 1, 1, 1, kMailboxThreads,
                                                    1, 1, 0, parts_.stream, arguments, nullptr));
 }
@@ -78,7 +77,7 @@ Outcome<MailboxParts> CudaMemory::take_mailbox_parts(DeviceId device) {
   }
   MailboxParts parts;
   TRY_ASSIGN(const MutableBytes memory,
-             pinned_memory(device, sizeof(Mailbox) + kMailboxBytesMax + kUnit));
+             pinned_memory(device, sizeof(Mailbox) + kMailboxBytesMax + engine::kMailboxUnit));
   parts.mailbox = reinterpret_cast<Mailbox*>(memory.data());
   parts.buffer = memory.subspan(sizeof(Mailbox));
   TRY_ASSIGN(const Context context, this->context(device));

@@ -20,7 +20,7 @@ class CudaMailbox final : public engine::CopyMailbox, private MailboxKernels {
   ~CudaMailbox() override;
 
   MutableBytes space_for(const engine::DeviceSpan& destination) override;
-  Status send(const engine::DeviceSpan& destination) override;
+  Status send(const engine::DeviceSpan& destination, const std::byte* source) override;
 
  private:
   Status start(uint32_t number) override;
@@ -33,7 +33,7 @@ class CudaMailbox final : public engine::CopyMailbox, private MailboxKernels {
   MailboxParts parts_;
   MailboxSender sender_;
   engine::DeviceSpan destination_;  // of what is being sent
-  Status broken_;  // not ok: nothing works any more
+  Status broken_;                   // not ok: nothing works any more
 };
 
 }  // namespace penstock::gpu

@@ -133,13 +133,13 @@ __device__ void copy_units(const char* source, char* destination, uint32_t count
   }
 }
 
-// What a request of a mailbox names, by the whole block. The source is past 16 bytes as the
-// destination is, and was written by the host since the kernel began: it is read past the caches.
-__device__ void copy_request(const char* buffer, const MailboxRequest& request) {
+// What a request of a mailbox names, by the whole block. The source was written by the host since
+// the kernel began, perhaps: it is read past the caches.
+__device__ void copy_request(const MailboxRequest& request) {
   constexpr uint32_t kUnit = sizeof(device::Unit);
+  const char* source = reinterpret_cast<const char*>(request.source);
   char* destination = reinterpret_cast<char*>(request.destination);
   const uint32_t past = static_cast<uint32_t>(request.destination % kUnit);
-  const char* source = buffer + past;
   const uint32_t head = min(request.length, (kUnit - past) % kUnit);
   const uint32_t body = (request.length - head) / kUnit;
   const uint32_t tail = request.length - head - body * kUnit;
@@ -207,8 +207,7 @@ extern "C" __global__ void __launch_bounds__(256)
 
 // Serves a mailbox for a while; see there. Of one block.
 extern "C" __global__ void __launch_bounds__(kMailboxThreads)
-    penstock_serve_mailbox(Mailbox* mailbox, const char* buffer, uint32_t kernel,
-                           MailboxServer::Patience patience) {
+    penstock_serve_mailbox(Mailbox* mailbox, uint32_t kernel, MailboxServer::Patience patience) {
   __shared__ MailboxRequest request;
   __shared__ bool has_left;
   MailboxServer server(mailbox, kernel, patience);
@@ -221,7 +220,7 @@ extern "C" __global__ void __launch_bounds__(kMailboxThreads)
     }
     __syncthreads();
     if (has_left) return;
-    copy_request(buffer, request);
+    if (!request.is_void) copy_request(request);
     __syncthreads();
     if (threadIdx.x == 0) server.answer(request);
   }

@@ -22,19 +22,23 @@ namespace penstock::gpu {
 inline constexpr uint32_t kMailboxBytesMax = 64 * 1024;
 inline constexpr uint32_t kMailboxThreads = 256;
 
-// A request, as it travels:
-//   first   63..56 the number's lowest bits | 55..0 destination
-//   second  63..32 number | 31..0 length; 0: void
-// Its halves may be seen one by one; they belong together when the bits of the number agree. The
-// source is the mailbox's buffer, at the destination's address modulo 16. Numbers have 31 bits and
-// wrap; 0 is the first, which is nobody's.
+// A request, as it travels, in 16 bytes, so that one look takes one trip over the link:
+//   first   63..49 number | 48 void | 47..0 destination
+//   second  63..60 the number's lowest bits | 59..44 length - 1 | 43..0 source / 16
+// The source is pinned memory at the destination's address modulo 16. Halves of two requests may be
+// seen together, but only of one and the next: they belong together when the bits of the number
+// agree. Numbers wrap; 0 is the first, which is nobody's.
 struct MailboxRequest {
+  uint64_t source = 0;
   uint64_t destination = 0;
   uint32_t number = 0;
   uint32_t length = 0;
+  bool is_void = false;  // nobody wants it any more
 };
 
-inline constexpr uint32_t kMailboxNumbers = 0x7fffffff;  // a mask
+inline constexpr uint32_t kMailboxNumbers = 0x7fff;  // a mask
+inline constexpr uint32_t kMailboxUnit = 16;
+inline constexpr uint64_t kMailboxAddresses = (uint64_t{1} << 48) - 1;  // a mask
 
 // In pinned host memory, zeros at first.
 struct Mailbox {
@@ -47,21 +51,24 @@ struct Mailbox {
 static_assert(sizeof(Mailbox) == 128);
 
 PENSTOCK_DEVICE_BOTH device::Pair pack(const MailboxRequest& request) {
-  return {uint64_t{request.number & 0xff} << 56 | request.destination,
-          uint64_t{request.number} << 32 | request.length};
+  return {uint64_t{request.number} << 49 | uint64_t{request.is_void} << 48 | request.destination,
+          uint64_t{request.number & 15} << 60 | uint64_t{request.length - 1} << 44 |
+              request.source / kMailboxUnit};
 }
 // False for halves of two requests.
 PENSTOCK_DEVICE_BOTH bool unpack(const device::Pair& words, MailboxRequest* request) {
-  request->destination = words.first & (~uint64_t{0} >> 8);
-  request->number = static_cast<uint32_t>(words.second >> 32);
-  request->length = static_cast<uint32_t>(words.second);
-  return words.first >> 56 == (request->number & 0xff);
+  request->is_void = (words.first >> 48 & 1) != 0;
+  request->destination = words.first & kMailboxAddresses;
+  request->source =
+      (words.second * kMailboxUnit & kMailboxAddresses) | request->destination % kMailboxUnit;
+  request->number = static_cast<uint32_t>(words.first >> 49);
+  request->length = (static_cast<uint32_t>(words.second >> 44) & (kMailboxBytesMax - 1)) + 1;
+  return words.second >> 60 == (request->number & 15);
 }
 
-// What the request becomes when nobody wants it any more. It keeps the destination: halves of both
-// are one or the other.
+// Halves of both are one or the other.
 PENSTOCK_DEVICE_BOTH MailboxRequest void_of(const MailboxRequest& request) {
-  return {request.destination, request.number, 0};
+  return {request.source, request.destination, request.number, request.length, true};
 }
 
 PENSTOCK_DEVICE_BOTH uint32_t pack_answer(uint32_t number, bool copied) {
@@ -88,8 +95,8 @@ class MailboxServer {
     begun_at_ = last_at_ = device::ticks();
   }
 
-  // Waits for a request that has not been served, whose bytes are in the buffer then, also for the
-  // threads that wait for this one; false when the kernel has left, and must end.
+  // Waits for a request that has not been served, whose bytes are there then, also for the threads
+  // that wait for this one; false when the kernel has left, and must end.
   PENSTOCK_DEVICE bool next(MailboxRequest* request) {
     // However busy it is, others have waited for long enough.
     for (uint64_t now = last_at_; now - begun_at_ < patience_.life;) {
@@ -105,7 +112,7 @@ class MailboxServer {
   PENSTOCK_DEVICE void answer(const MailboxRequest& request) {
     served_ = request.number;
     device::fence_shared();
-    device::store_shared(&mailbox_->answer, pack_answer(request.number, request.length > 0));
+    device::store_shared(&mailbox_->answer, pack_answer(request.number, !request.is_void));
     last_at_ = device::ticks();
   }
 

@@ -45,8 +45,9 @@ Status MailboxSender::start_kernel() {
   return started;
 }
 
-Status MailboxSender::send(uint64_t destination, uint32_t length) {
+Status MailboxSender::send(uint64_t destination, uint64_t source, uint32_t length) {
   DASSERT(length > 0 && length <= kMailboxBytesMax);
+  ASSERT((destination | source) <= kMailboxAddresses);
   if (gave_up_ && !has_begun()) return Code::busy;
   gave_up_ = false;
   for (;;) {
@@ -54,7 +55,7 @@ Status MailboxSender::send(uint64_t destination, uint32_t length) {
     if (!kernels_.is_there()) return Code::invalid_argument;
     numbers_.request = (numbers_.request + 1) & kMailboxNumbers;
     if (numbers_.request == 0) numbers_.request = 1;
-    const MailboxRequest request{destination, numbers_.request, length};
+    const MailboxRequest request{source, destination, numbers_.request, length};
     write(request);
     if (const std::optional<Status> ended = wait(request)) return *ended;
     // The next kernel must not serve what was asked of this one.

@@ -112,6 +112,10 @@ inline constexpr uint64_t kWindowMissingMax = 16;
 inline constexpr uint64_t kWindowSampleBytes = 2 * kMiB;
 static_assert(kWindowBytes / kWindowSampleBytes >= kWindowMissingMax);
 
+// Places that are tried for a window in the table that all threads share, which is half full at
+// most.
+inline constexpr uint64_t kSharedWindowTries = 8;
+
 // What was used since is not unpinned for others, and what could not be pinned is not tried again.
 inline constexpr std::chrono::seconds kWindowIdle{2};
 inline constexpr std::chrono::milliseconds kWindowRetry{50};

@@ -80,6 +80,10 @@ bool LocalSource::read_now(HostIo& io) {
   return at(io.file).read_now(io);
 }
 
+HeldPages LocalSource::hold(uint32_t file, uint64_t offset, uint64_t length) {
+  return windows_->hold(at(file), file, offset, length);
+}
+
 void LocalSource::submit(HostIo& io) {
   io.route = engine::Route::none;
   io.transferred = 0;

@@ -62,8 +62,9 @@ struct Windows::Window : ListNode {
   FileState* file;  // null: forgotten
   const uint64_t index;
   State state = State::seen;
-  bool dropped = false;       // it does not count any more
-  uint32_t holds = 0;         // of find()
+  bool dropped = false;  // it does not count any more
+  uint32_t holds = 0;    // of find()
+  SharedWindow* shared = nullptr;
   uint64_t next_new = 0;      // what is read below was read before
   engine::Time not_before{};  // for another try
   engine::Time last_use{};
@@ -80,6 +81,7 @@ struct Windows::Window : ListNode {
 
 struct Windows::FileState {
   const LocalFile* file = nullptr;
+  uint32_t id = 0;
   bool can_map = false;
   FileVersion version;  // as of `turn`
   uint64_t turn = 0;
@@ -88,13 +90,18 @@ struct Windows::FileState {
 
 Windows::Windows(engine::Loop& loop, engine::DeviceMemory& devices, uint64_t bytes_max,
                  std::function<void()> rouse)
-    : loop_(loop), devices_(devices), bytes_max_(bytes_max), rouse_(std::move(rouse)) {}
+    : loop_(loop),
+      devices_(devices),
+      bytes_max_(bytes_max),
+      rouse_(std::move(rouse)),
+      shared_(bytes_max / limits::kWindowBytes, rouse_) {}
 
 Windows::~Windows() {
   while (Window* const window = pinned_.first()) {
     ASSERT(window->holds == 0);
     drop(*window);
   }
+  ASSERT(let_go_.empty());
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -112,6 +119,7 @@ Windows::FileState& Windows::state_of(const LocalFile& file, uint32_t id) {
   if (state == nullptr) {
     state = std::make_unique<FileState>();
     state->file = &file;
+    state->id = id;
     state->can_map = bytes_max_ > 0 && file.can_map();
   }
   return *state;
@@ -167,6 +175,18 @@ bool Windows::still_there(const Resident& resident) {
   return !window.dropped && is_current(*window.file, window.version);
 }
 
+HeldPages Windows::hold(const LocalFile& file, uint32_t id, uint64_t offset, uint64_t length) {
+  SharedWindow* const found =
+      shared_.hold(SharedWindows::key_of(id, offset / limits::kWindowBytes));
+  if (found == nullptr) return {};
+  const uint64_t begin = std::min(offset, found->end);
+  const uint64_t end = std::min(offset + length, found->end);
+  HeldPages pages(shared_, *found, found->data + (begin - found->begin), end - begin);
+  const bool all = begin < end && (end == offset + length || end == found->version.size);
+  // A look of this reader's own: no turn of the loop has looked for it.
+  return all && file.version() == found->version ? std::move(pages) : HeldPages();
+}
+
 void Windows::release(const Resident& resident) {
   Window& window = *reinterpret_cast<Window*>(resident.ticket[0]);
   ASSERT(window.holds > 0);
@@ -206,6 +226,13 @@ bool Windows::want(Window& window) {
 bool Windows::make_room() {
   if (bytes_ + limits::kWindowBytes <= bytes_max_) return true;
   Window* const oldest = pinned_.first();
+  if (oldest != nullptr && oldest->shared != nullptr &&
+      oldest->shared->used.exchange(false, std::memory_order_relaxed)) {
+    oldest->last_use = loop_.now();
+    static_cast<ListNode&>(*oldest).unlink();
+    pinned_.push_back(*oldest);
+    return false;
+  }
   if (oldest != nullptr && loop_.now() - oldest->last_use > limits::kWindowIdle) drop(*oldest);
   return bytes_ + limits::kWindowBytes <= bytes_max_;
 }
@@ -215,6 +242,7 @@ void Windows::drop(Window& window) {
   ASSERT(window.state == Window::State::pinned && !window.dropped);
   window.dropped = true;
   static_cast<ListNode&>(window).unlink();
+  if (window.shared != nullptr) SharedWindows::close(*window.shared);
   if (window.file != nullptr) {
     // Another one, that is pinned when it is read again, takes its place.
     auto next = std::make_unique<Window>(window.file, window.index);
@@ -227,8 +255,21 @@ void Windows::drop(Window& window) {
 
 void Windows::unpin_if_unused(Window& window) {
   if (window.holds > 0) return;
+  if (window.shared != nullptr && SharedWindows::is_held(*window.shared)) {
+    // The last who lets go of it rouses the loop.
+    let_go_.push_back(&window);
+    return;
+  }
+  window.shared = nullptr;
   window.state = Window::State::unpinning;
   give_job(window);
+}
+
+// For threads that copy without the loop, as far as there is a place for it.
+void Windows::share(Window& window, uint32_t id) {
+  const uint64_t end = std::min(window.begin() + window.memory.size(), window.version.size);
+  window.shared = shared_.open(SharedWindows::key_of(id, window.index), window.memory.data(),
+                               window.begin(), end, window.version);
 }
 
 void Windows::forget(uint32_t id) {
@@ -251,6 +292,11 @@ void Windows::forget(uint32_t id) {
 
 bool Windows::poll() {
   ++turn_;
+  if (!let_go_.empty()) [[unlikely]] {
+    std::vector<Window*> dropped;
+    dropped.swap(let_go_);
+    for (Window* const window : dropped) unpin_if_unused(*window);
+  }
   if (!has_results_.load(std::memory_order_relaxed)) return false;
   std::vector<Window*> results;
   {
@@ -278,6 +324,7 @@ void Windows::take_result(Window& window) {
     window.state = Window::State::pinned;
     window.last_use = loop_.now();
     pinned_.push_back(window);
+    share(window, window.file->id);
     failures_ = 0;
     return;
   }

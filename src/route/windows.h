@@ -8,6 +8,7 @@
 #pragma once
 
 #include "local_file.h"
+#include "shared_windows.h"
 
 #include <atomic>
 #include <condition_variable>
@@ -20,12 +21,13 @@
 #include <vector>
 
 #include "penstock/engine.h"
+#include "penstock/route/held_pages.h"
 #include "penstock/route/host_source.h"
 
 namespace penstock::route {
 
-// Belongs to a loop's thread. Pinning takes milliseconds and is done by a thread of its own; until
-// then nothing is found.
+// Belongs to a loop's thread, but for hold(). Pinning takes milliseconds and is done by a thread of
+// its own; until then nothing is found.
 class Windows {
  public:
   // At most `bytes_max` are pinned at a time. `rouse` is called when a thread of this object has
@@ -41,6 +43,8 @@ class Windows {
             Resident* resident);
   bool still_there(const Resident& resident);
   void release(const Resident& resident);
+  // What is pinned, for any thread: all of the range that the file has, or nothing.
+  HeldPages hold(const LocalFile& file, uint32_t id, uint64_t offset, uint64_t length);
   // The file is not asked for any more; its number may come to mean another.
   void forget(uint32_t id);
   // At the beginning of each turn of the loop.
@@ -57,6 +61,7 @@ class Windows {
   bool make_room();
   void drop(Window& window);
   void unpin_if_unused(Window& window);
+  void share(Window& window, uint32_t id);
   bool has_thread();
   void give_job(Window& window);
   void take_result(Window& window);
@@ -78,6 +83,8 @@ class Windows {
   IntrusiveList<Window> pinned_;  // the least recently used first
   std::map<uint32_t, std::unique_ptr<FileState>> files_;
   std::vector<std::unique_ptr<Window>> dropped_;  // held, or being unpinned, of no file any more
+  SharedWindows shared_;
+  std::vector<Window*> let_go_;  // dropped, and held by other threads only
 
   std::mutex mutex_;
   std::condition_variable work_;

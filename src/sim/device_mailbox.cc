@@ -18,7 +18,9 @@ class SimDeviceMemory::Mailbox final : public engine::CopyMailbox {
     return {buffer_.data(), destination.length};
   }
 
-  Status send(const DeviceSpan& destination) override {
+  Status send(const DeviceSpan& destination, const std::byte* source) override {
+    const bool is_own = source == buffer_.data();
+    ASSERT(is_own || engine::is_mailable(destination, source));
     const std::lock_guard lock(memory_.mutex_);
     Device& device = memory_.devices_[device_.value];
     const SimDeviceFaults& faults = memory_.faults;
@@ -31,8 +33,10 @@ class SimDeviceMemory::Mailbox final : public engine::CopyMailbox {
         place.allocation->id != destination.allocation) {
       return Code::invalid_argument;
     }
+    ASSERT(is_own || memory_.find_pinned(source, destination.length) != nullptr);
     ++memory_.mailed_;
-    std::memcpy(place.device->bytes + place.offset, buffer_.data(), destination.length);
+    memory_.mailed_pinned_ += is_own ? 0 : 1;
+    memory_.copy_from_host(place.device->bytes + place.offset, source, destination.length);
     return Code::ok;
   }
 
@@ -52,6 +56,11 @@ Outcome<std::unique_ptr<engine::CopyMailbox>> SimDeviceMemory::make_mailbox(Devi
 uint64_t SimDeviceMemory::mailed() const {
   const std::lock_guard lock(mutex_);
   return mailed_;
+}
+
+uint64_t SimDeviceMemory::mailed_pinned() const {
+  const std::lock_guard lock(mutex_);
+  return mailed_pinned_;
 }
 
 }  // namespace penstock::sim

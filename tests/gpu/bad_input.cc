@@ -216,7 +216,8 @@ void freed(Client& client) {
   if (cudaDeviceSynchronize() == cudaSuccess) return;
   std::printf("     the last one broke the context of this process\n");
   penstock_region* region = nullptr;
-  check(penstock_region_create_device(client.session, 0, kPiece, &region) < 0,
+  check(penstock_region_create_device(client.session, 0, kPiece, &region) < 0 ||
+            client.run(client.io(PENSTOCK_READ, region, 0, kPiece)) == -EIO,
         "a broken context is told");
   must(penstock_region_create(client.session, kPiece, &region) == 0, "host memory");
   check(client.run(client.io(PENSTOCK_READ, region, 0, kPiece)) == static_cast<int64_t>(kPiece),

@@ -53,6 +53,12 @@ inline constexpr size_t kRegionsMax = 512;
 // so many did before it: a program that reads now and then has no kernel linger on its GPU.
 inline constexpr std::chrono::microseconds kSmallReadGap{10};
 inline constexpr uint32_t kSmallReadStreak = 16;
+// From this length on the kernel may fetch the bytes from pinned pages of the page cache; fewer are
+// copied sooner by the thread, as memory that the GPU has not touched for a while takes it longer.
+inline constexpr uint64_t kPinnedReadMin = 8 * kKiB;
+// Of those whose pages are not pinned the mover gets one in so many: it sees what is read again,
+// and has that pinned.
+inline constexpr uint32_t kUnpinnedReadsPerLook = 32;
 // Longer ones go by the mover while it has no other of them: copying them twice takes longer.
 inline constexpr uint64_t kMailboxBestBytes = 32 * kKiB;
 // Mailboxes are not tried again for so long when programs' kernels fill the GPU (the trial took 200

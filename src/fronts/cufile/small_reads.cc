@@ -39,7 +39,10 @@ void SmallReads::leave(Desk& desk) {
   desk.taken.store(false, std::memory_order_release);
 }
 
-engine::CopyMailbox* SmallReads::mailbox_of(Desk& desk, engine::DeviceId device) {
+// Null: the read goes another way.
+engine::CopyMailbox* SmallReads::mailbox_of(Desk& desk, const Operation& operation) {
+  if (desk.streak < limits::kSmallReadStreak || desk.last_end < desk.not_before) return nullptr;
+  const engine::DeviceId device = operation.memory.device.device;
   desk.mailboxes.resize(devices_.devices().size());
   std::unique_ptr<engine::CopyMailbox>& mailbox = desk.mailboxes[device.value];
   if (mailbox != nullptr) return mailbox.get();
@@ -52,21 +55,45 @@ engine::CopyMailbox* SmallReads::mailbox_of(Desk& desk, engine::DeviceId device)
   return mailbox.get();
 }
 
-// False: the operation is as it was before.
+// The three that follow return false when the operation is as it was before. This one reads from
+// pinned pages.
 bool SmallReads::read(Desk& desk, Operation& operation) {
-  if (desk.streak < limits::kSmallReadStreak || desk.last_end < desk.not_before) return false;
-  engine::DeviceSpan to = operation.memory.device;
-  engine::CopyMailbox* const mailbox = mailbox_of(desk, to.device);
+  const engine::DeviceSpan& to = operation.memory.device;
+  if (operation.memory.length < limits::kPinnedReadMin) return false;
+  engine::CopyMailbox* const mailbox = mailbox_of(desk, operation);
   if (mailbox == nullptr) return false;
-  const MutableBytes space = mailbox->space_for(to);
+  const route::HeldPages pages =
+      source_.hold(operation.file->id, operation.offset, operation.memory.length);
+  if (!pages) {
+    ++desk.unpinned;
+    return false;
+  }
+  if (!engine::is_mailable(to, pages.data())) return false;
+  operation.route = engine::Route::device_mapped;
+  return send(desk, *mailbox, operation, pages.data(), pages.length());
+}
+
+// From the page cache, by way of the mailbox's own memory.
+bool SmallReads::copy(Desk& desk, Operation& operation) {
+  const bool is_look = operation.memory.length >= limits::kPinnedReadMin &&
+                       desk.unpinned % limits::kUnpinnedReadsPerLook == 1;
+  engine::CopyMailbox* const mailbox = is_look ? nullptr : mailbox_of(desk, operation);
+  if (mailbox == nullptr) return false;
+  const MutableBytes space = mailbox->space_for(operation.memory.device);
   route::HostIo io;
   io.file = operation.file->id;
   io.offset = operation.offset;
   io.memory = {space.data(), space.size()};
   if (!source_.read_now(io)) return false;
-  Status sent = Code::ok;
-  to.length = io.transferred;
-  if (to.length > 0) sent = mailbox->send(to);
+  operation.route = engine::Route::device_slots;
+  return send(desk, *mailbox, operation, space.data(), io.transferred);
+}
+
+bool SmallReads::send(Desk& desk, engine::CopyMailbox& mailbox, Operation& operation,
+                      const std::byte* source, uint64_t length) {
+  engine::DeviceSpan to = operation.memory.device;
+  to.length = length;
+  const Status sent = length > 0 ? mailbox.send(to, source) : Status();
   // No room for a kernel, or none could be started: the mover needs none.
   if (!sent.ok() && sent != Code::peer_gone && sent != Code::invalid_argument) {
     desk.not_before = now() + limits::kFullGpuPause;
@@ -74,8 +101,7 @@ bool SmallReads::read(Desk& desk, Operation& operation) {
   }
   // A device that is lost is no peer of the program's.
   operation.status = sent == Code::peer_gone ? Status(Code::io_error, sent.detail()) : sent;
-  operation.transferred = sent.ok() ? io.transferred : 0;
-  operation.route = engine::Route::device_slots;
+  operation.transferred = sent.ok() ? length : 0;
   return true;
 }
 

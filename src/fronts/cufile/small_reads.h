@@ -1,10 +1,12 @@
-// Small reads, when a thread makes one after the other: from the page cache, by the thread itself,
-// and to the GPU by a mailbox of its own. Nothing is shared with other threads on the way, where
-// the mover's turn is one for all.
+// Small reads, when a thread makes one after the other: to the GPU by a mailbox of its own, whose
+// kernel fetches pinned pages of the page cache; where there are none, the thread copies from the
+// page cache itself. Nothing is shared with other threads on the way, where the mover's turn is one
+// for all.
 //
 // A mailbox's kernel lingers on the GPU, so a read must follow close upon the thread's last ones
 // before it goes this way; what is not in the page cache, or finds the GPU full, goes the other. So
-// does one of the larger ones at a time: no processor copies what the mover brings.
+// does, where nothing is pinned, one of the larger ones at a time: no processor copies what the
+// mover brings.
 #pragma once
 
 #include "backend.h"
@@ -28,11 +30,13 @@ class SmallReads {
     Desk* const desk = may_be_small(operation) ? take_desk() : nullptr;
     if (desk == nullptr) return otherwise();
     note_begin(*desk);
-    if (takes_mover(operation)) {
-      otherwise();
-      mover_taken_.store(false, std::memory_order_relaxed);
-    } else if (!read(*desk, operation)) {
-      otherwise();
+    if (!read(*desk, operation)) {
+      if (takes_mover(operation)) {
+        otherwise();
+        mover_taken_.store(false, std::memory_order_relaxed);
+      } else if (!copy(*desk, operation)) {
+        otherwise();
+      }
     }
     leave(*desk);
   }
@@ -46,6 +50,7 @@ class SmallReads {
   struct alignas(64) Desk {
     std::atomic<bool> taken{false};
     uint32_t streak = 0;        // reads that followed close upon one another
+    uint32_t unpinned = 0;      // reads whose pages were not pinned
     engine::Time last_end{};    // of a read
     engine::Time not_before{};  // no mailbox is tried: the last time there was none to be had
     std::vector<std::unique_ptr<engine::CopyMailbox>> mailboxes;  // by device
@@ -56,8 +61,11 @@ class SmallReads {
   Desk* take_desk();
   static void note_begin(Desk& desk);
   static void leave(Desk& desk);
+  engine::CopyMailbox* mailbox_of(Desk& desk, const Operation& operation);
   bool read(Desk& desk, Operation& operation);
-  engine::CopyMailbox* mailbox_of(Desk& desk, engine::DeviceId device);
+  bool copy(Desk& desk, Operation& operation);
+  static bool send(Desk& desk, engine::CopyMailbox& mailbox, Operation& operation,
+                   const std::byte* source, uint64_t length);
 
   engine::DeviceMemory& devices_;
   route::LocalSource& source_;

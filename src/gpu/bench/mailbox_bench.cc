@@ -44,8 +44,9 @@ Share send_until(engine::CopyMailbox& mailbox, const DeviceSpan& to, double end)
   Share share;
   while (now() < end) {
     for (int i = 0; i < 16; ++i) {
-      mailbox.space_for(to)[0] = static_cast<std::byte>(i);
-      const Status sent = mailbox.send(to);
+      const MutableBytes space = mailbox.space_for(to);
+      space[0] = static_cast<std::byte>(i);
+      const Status sent = mailbox.send(to, space.data());
       if (!sent.ok() && sent != Code::busy) stop("a copy failed");
       ++(sent.ok() ? share.sent : share.busy);
     }

@@ -80,8 +80,11 @@ class Device final : public MailboxKernels {
     server.begin();
     hangs.wait(true);
     while (server.next(&request)) {
-      std::memcpy(reinterpret_cast<char*>(request.destination), buffer.data(), request.length);
-      copies += request.length > 0 ? 1 : 0;
+      if (!request.is_void) {
+        std::memcpy(reinterpret_cast<char*>(request.destination),
+                    reinterpret_cast<const char*>(request.source), request.length);
+        ++copies;
+      }
       server.answer(request);
     }
   }
@@ -99,39 +102,54 @@ class MailboxTest : public testing::Test {
   Status send(const std::string& text) { return send(sender_, text); }
   Status send(MailboxSender& sender, const std::string& text) {
     std::memcpy(device_.buffer.data(), text.data(), text.size());
-    return sender.send(reinterpret_cast<uint64_t>(memory_.data()),
+    return sender.send(reinterpret_cast<uint64_t>(memory_.data()), source(),
                        static_cast<uint32_t>(text.size()));
   }
+  uint64_t source() const { return reinterpret_cast<uint64_t>(device_.buffer.data()); }
   std::string landed(size_t length) const { return {memory_.data(), length}; }
 
-  std::vector<char> memory_ = std::vector<char>(kMailboxBytesMax, '-');
+  std::vector<char> memory_ = std::vector<char>(kMailboxBytesMax, '-');  // aligned, as the buffer
   Device device_;
   MailboxSender sender_{device_.mailbox, device_, {}, 60s};
   MailboxSender impatient_{device_.mailbox, device_, {}, 1ms};
 };
 
-TEST_F(MailboxTest, words_of_two_requests_do_not_belong_together) {
-  const device::Pair old = pack({0x7fff'1234'5678, 41, 4096});
-  const device::Pair next = pack({0x7fff'1234'9678, 42, 4096});
-  MailboxRequest request;
-  EXPECT_TRUE(unpack(next, &request));
-  EXPECT_EQ(request.destination, 0x7fff'1234'9678U);
-  EXPECT_EQ(request.number, 42U);
-  EXPECT_EQ(request.length, 4096U);
-  EXPECT_FALSE(unpack({next.first, old.second}, &request));
-  EXPECT_FALSE(unpack({old.first, next.second}, &request));
+TEST_F(MailboxTest, words_are_what_was_asked_for) {
+  for (const uint32_t length : {1U, 4096U, 65'535U, kMailboxBytesMax}) {
+    for (const uint64_t past : {0U, 9U, 15U}) {
+      const MailboxRequest asked{0x7ffe'1234'0000 + past, 0xffff'ffff'fff0 + past, 0x7fed, length};
+      MailboxRequest request;
+      ASSERT_TRUE(unpack(pack(asked), &request));
+      EXPECT_EQ(request.source, asked.source);
+      EXPECT_EQ(request.destination, asked.destination);
+      EXPECT_EQ(request.number, asked.number);
+      EXPECT_EQ(request.length, asked.length);
+    }
+  }
+}
+
+TEST_F(MailboxTest, halves_of_two_requests_do_not_belong_together) {
+  for (const uint32_t number : {41U, 0x7ffeU}) {
+    const device::Pair old = pack({0x7ffe'0000'1110, 0x7fff'1234'5670, number, 4096});
+    const device::Pair next = pack({0x7ffe'0000'2220, 0x7fff'1234'9670, number + 1, 4096});
+    MailboxRequest request;
+    EXPECT_FALSE(unpack({next.first, old.second}, &request));
+    EXPECT_FALSE(unpack({old.first, next.second}, &request));
+  }
 }
 
 TEST_F(MailboxTest, halves_of_a_request_and_of_its_void_are_one_or_the_other) {
-  const MailboxRequest asked{0x7fff'1234'5678, 41, 4096};
+  const MailboxRequest asked{0x7ffe'0000'1118, 0x7fff'1234'5678, 41, 4096};
   const device::Pair words = pack(asked);
   const device::Pair nothing = pack(void_of(asked));
   MailboxRequest request;
   ASSERT_TRUE(unpack({nothing.first, words.second}, &request));
+  EXPECT_TRUE(request.is_void);
+  ASSERT_TRUE(unpack({words.first, nothing.second}, &request));
+  EXPECT_FALSE(request.is_void);
+  EXPECT_EQ(request.source, asked.source);
   EXPECT_EQ(request.destination, asked.destination);
   EXPECT_EQ(request.length, asked.length);
-  ASSERT_TRUE(unpack({words.first, nothing.second}, &request));
-  EXPECT_EQ(request.length, 0U);
 }
 
 TEST_F(MailboxTest, request_starts_a_kernel_and_the_next_finds_it) {
@@ -260,7 +278,7 @@ TEST_F(MailboxTest, numbers_wrap) {
   for (int i = 0; i < 6; ++i) {
     memory_[0] = '-';
     device_.buffer[0] = static_cast<char>('0' + i);
-    ASSERT_EQ(late.send(reinterpret_cast<uint64_t>(memory_.data()), 1), Code::ok);
+    ASSERT_EQ(late.send(reinterpret_cast<uint64_t>(memory_.data()), source(), 1), Code::ok);
     ASSERT_EQ(memory_[0], '0' + i);
     std::this_thread::sleep_for(1ms);  // another kernel each time
   }
@@ -272,7 +290,7 @@ TEST_F(MailboxTest, next_sender_goes_on_where_the_last_stopped) {
   ASSERT_EQ(send("first"), Code::ok);
   MailboxSender next(device_.mailbox, device_, sender_.numbers(), 60s);
   std::memcpy(device_.buffer.data(), "second", 6);
-  ASSERT_EQ(next.send(reinterpret_cast<uint64_t>(memory_.data()), 6), Code::ok);
+  ASSERT_EQ(next.send(reinterpret_cast<uint64_t>(memory_.data()), source(), 6), Code::ok);
   EXPECT_EQ(landed(6), "second");
 }
 

@@ -228,6 +228,82 @@ TEST_P(WindowsTest, threads_read_while_files_change) {
   EXPECT_EQ(good, 360);
 }
 
+TEST_P(WindowsTest, pages_are_held_by_any_thread) {
+  const uint32_t file = make_file("a");
+  EXPECT_FALSE(rig_.source->hold(file, 0, 4096)) << "not pinned yet";
+  ASSERT_TRUE(wait_for_window(file));
+  std::thread([&] {
+    for (const uint64_t offset : {uint64_t{0}, uint64_t{4097}, 2 * kMiB + 5}) {
+      const HeldPages pages = rig_.source->hold(file, offset, 70'000);
+      ASSERT_TRUE(pages);
+      EXPECT_EQ(std::vector(pages.data(), pages.data() + pages.length()), content(offset, 70'000));
+      EXPECT_TRUE(rig_.devices.pinned({pages.data(), pages.length()}));
+    }
+    const HeldPages last = rig_.source->hold(file, kFileBytes - 10, 4096);
+    EXPECT_TRUE(last);
+    EXPECT_EQ(last.length(), 10U);
+    EXPECT_FALSE(rig_.source->hold(file, kFileBytes, 4096));
+    EXPECT_FALSE(rig_.source->hold(file, 2 * kWindowBytes, 4096));
+  }).join();
+}
+
+TEST_P(WindowsTest, pages_of_a_file_that_has_changed_are_not_held) {
+  const uint32_t file = make_file("a");
+  ASSERT_TRUE(wait_for_window(file));
+  ASSERT_TRUE(rig_.source->hold(file, 0, 4096));
+  write(0, 5000, content(0, 10, 3));
+  EXPECT_FALSE(rig_.source->hold(file, 0, 4096));
+  ASSERT_TRUE(wait_for_window(file));
+  EXPECT_TRUE(rig_.source->hold(file, 0, 4096));
+}
+
+TEST_P(WindowsTest, pages_stay_pinned_until_the_last_lets_go) {
+  const uint32_t file = make_file("a");
+  ASSERT_TRUE(wait_for_window(file));
+  const std::byte* where = nullptr;
+  const auto is_pinned = [&] { return rig_.devices.pinned({where, 4096}); };
+  {
+    const HeldPages pages = rig_.source->hold(file, 0, 4096);
+    ASSERT_TRUE(pages);
+    where = pages.data();
+    write(0, 0, content(0, 10, 3));
+    rig_.read(file, 0, 100'000);  // notices, and drops the window
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_TRUE(is_pinned());
+  }
+  for (int i = 0; i < 2000 && is_pinned(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_FALSE(is_pinned());
+}
+
+TEST_P(WindowsTest, pages_are_held_and_let_go_while_windows_come_and_go) {
+  const uint32_t file = make_file("a");
+  ASSERT_TRUE(wait_for_window(file));
+  std::atomic<uint64_t> held{0};
+  std::atomic<uint64_t> wrong{0};
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (uint64_t i = t; !stop; ++i) {
+        const HeldPages pages = rig_.source->hold(file, i % 100 * 4096, 8192);
+        if (!pages) continue;
+        ++held;
+        wrong += rig_.devices.pinned({pages.data(), pages.length()}) ? 0 : 1;
+      }
+    });
+  }
+  for (int round = 0; round < 5; ++round) {
+    write(0, 0, content(0, 100'000));
+    EXPECT_TRUE(wait_for_window(file));
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0U);
+  EXPECT_GT(held, 0U);
+}
+
 INSTANTIATE_TEST_SUITE_P(, WindowsTest, testing::Values("/dev/shm", "/var/tmp"),
                          [](const auto& one) {
                            return std::string(one.param) == "/dev/shm" ? "memory" : "disk";
@@ -261,6 +337,8 @@ TEST(WindowsBound, what_does_not_fit_goes_through_slots) {
     EXPECT_EQ(route_at(kWindowBytes), Route::device_slots);
     EXPECT_NE(route_at(0), Route::device_slots);
   }
+  EXPECT_TRUE(rig.source->hold(*file, kWindowBytes - 4096, 4096));
+  EXPECT_FALSE(rig.source->hold(*file, kWindowBytes - 4096, 8192)) << "half of it is not pinned";
   // What was not used for a while makes room.
   EXPECT_TRUE(wait_at(kWindowBytes));
   EXPECT_EQ(route_at(0), Route::device_slots);

@@ -70,7 +70,7 @@ class MailboxConformance : public testing::TestWithParam<const char*> {
     const MutableBytes space = mailbox.space_for(to);
     EXPECT_EQ(space.size(), to.length);
     for (uint64_t i = 0; i < to.length; ++i) space[i] = byte_of(seed, i);
-    return mailbox.send(to);
+    return mailbox.send(to, space.data());
   }
   static std::byte byte_of(uint64_t seed, uint64_t i) {
     return static_cast<std::byte>(mix64(seed << 20 | i) >> 7);
@@ -177,6 +177,39 @@ TEST_P(MailboxConformance, threads_with_mailboxes_of_their_own_do_not_meet) {
   EXPECT_EQ(failed, 0U);
   look();
   for (uint64_t t = 0; t < kThreads; ++t) expect(t * kMailboxBytesMax, 4096, t << 16 | (kSent - 1));
+}
+
+// From pinned memory at all distances of source and destination that a mailbox takes.
+TEST_P(MailboxConformance, bytes_come_from_pinned_memory) {
+  const auto mailbox = make_mailbox();
+  ASSERT_NE(mailbox, nullptr);
+  void* const mapped =
+      ::mmap(nullptr, kMemoryBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(mapped, MAP_FAILED);
+  const MutableBytes pages{static_cast<std::byte*>(mapped), kMemoryBytes};
+  for (uint64_t i = 0; i < kMemoryBytes; ++i) pages[i] = byte_of(1, i);
+  ASSERT_TRUE(memory_->pin(pages, false));
+  clear_device();
+  uint64_t to = 0;
+  std::vector<std::pair<uint64_t, uint64_t>> sent;  // from where, and how much
+  for (const uint64_t length : {1U, 100U, 4096U, 20'000U, kMailboxBytesMax}) {
+    for (const uint64_t past : {0U, 3U, 15U}) {
+      const uint64_t from = kMiB + length * 3 / 16 * 16 + past;
+      const DeviceSpan destination = part(to + past, length);
+      ASSERT_TRUE(engine::is_mailable(destination, pages.data() + from));
+      ASSERT_TRUE(mailbox->send(destination, pages.data() + from).ok());
+      sent.emplace_back(from, length);
+      to += kMailboxBytesMax + 64;
+    }
+  }
+  look();
+  to = 0;
+  for (const auto& [from, length] : sent) {
+    ASSERT_EQ(std::memcmp(&host_[to + from % 16], &pages[from], length), 0) << length;
+    to += kMailboxBytesMax + 64;
+  }
+  memory_->unpin(pages);
+  ::munmap(mapped, kMemoryBytes);
 }
 
 TEST_P(MailboxConformance, released_memory_is_refused) {

@@ -89,6 +89,35 @@ TEST_F(SmallReads, lost_gpu_is_an_error) {
   EXPECT_EQ(errno, EIO);
 }
 
+// Once the mover has seen that they are read again, and had them pinned.
+TEST_F(SmallReads, what_is_read_again_comes_from_pinned_pages) {
+  const UniqueFd fd = make_file("a");
+  const CUfileHandle_t handle = handle_of(fd.get());
+  const auto read = [&](uint64_t i, uint64_t round, bool looks) {
+    const uint64_t length = 8192 + i % 3 * 4096;
+    const uint64_t offset = i * 4097 % (kFileBytes - length);
+    const uint64_t to = i % 5 == 0 ? 0 : offset % 16;  // mostly as far past a unit as the source
+    ASSERT_EQ(cuFileRead(handle, gpu_, length, static_cast<off_t>(offset), static_cast<off_t>(to)),
+              static_cast<ssize_t>(length));
+    if (looks) {
+      ASSERT_EQ(gpu_bytes(to, length), content(offset, length, round));
+    }
+  };
+  // Looked at from time to time only: the next read must follow close.
+  const auto read_until_pinned = [&](uint64_t round) {
+    const uint64_t enough = devices_.mailed_pinned() + 1000;
+    for (uint64_t i = 0; i < 500'000 && devices_.mailed_pinned() < enough; ++i) {
+      read(i, round, i % 64 == 63);
+    }
+    EXPECT_GE(devices_.mailed_pinned(), enough);
+  };
+  read_until_pinned(0);
+  const Content other = content(0, kFileBytes, 1);
+  ASSERT_EQ(::pwrite(fd.get(), other.data(), other.size(), 0), static_cast<ssize_t>(other.size()));
+  for (uint64_t i = 0; i < 100; ++i) read(i, 1, true);
+  read_until_pinned(1);
+}
+
 // Of the larger ones the mover takes one at a time, which is all there are of one thread.
 TEST_F(SmallReads, larger_ones_of_one_thread_take_the_mover) {
   const UniqueFd fd = make_file("a");

@@ -235,8 +235,7 @@ PENSTOCK_DEVICE bool copy_by_warp(const Constants& constants, const char* from, 
                                   Unit (&unit)[kInFlight]) {
   const Rows rows = rows_of(from, length);
   const Units& units = rows.units;
-  const bool aligned =
-      are_whole(rows, length) && reinterpret_cast<uintptr_t>(to) % kUnitBytes == 0;
+  const bool aligned = are_whole(rows, length) && reinterpret_cast<uintptr_t>(to) % kUnitBytes == 0;
   // All that the host has worked out comes while the bytes do.
   const MapShare row_map = share_of(constants.row);
   const JoinShare join = join_share_of(constants);

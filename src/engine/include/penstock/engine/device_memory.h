@@ -117,13 +117,18 @@ class CopyLanes : public Poller {
 class CopyMailbox {
  public:
   virtual ~CopyMailbox() = default;
-  // Where the bytes for `destination`, 1 to kMailboxBytesMax, are to be put; until send().
+  // Where the bytes for `destination`, 1 to kMailboxBytesMax, may be put; until send().
   virtual MutableBytes space_for(const DeviceSpan& destination) = 0;
-  // Copies them, and returns when they have landed. Ends as a CopyOp, or with busy when kernels
-  // fill the device: then nothing was copied, nor will be.
-  virtual Status send(const DeviceSpan& destination) = 0;
+  // Copies bytes from there, or from pinned memory that is_mailable(), and returns when they have
+  // landed. Ends as a CopyOp, or with busy when kernels fill the device: then nothing was copied,
+  // nor will be.
+  virtual Status send(const DeviceSpan& destination, const std::byte* source) = 0;
 };
 inline constexpr uint32_t kMailboxBytesMax = 64 * 1024;
+inline constexpr uint32_t kMailboxUnit = 16;  // what it copies at once, between aligned addresses
+inline bool is_mailable(const DeviceSpan& destination, const std::byte* source) {
+  return (destination.data - source) % kMailboxUnit == 0;
+}
 
 // What copies to a device cost: bytes a second, and seconds for each copy beside its bytes.
 struct CopyCosts {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "penstock/engine.h"
+#include "penstock/route/held_pages.h"
 #include "penstock/route/host_source.h"
 
 namespace penstock::route {
@@ -26,7 +27,8 @@ struct LocalOptions {
 // An operation that reaches the end of the file is short; an error (EIO, ENOSPC) is that
 // operation's own.
 //
-// As every HostSource it belongs to a loop. add(), remove(), run() and read_now() are thread safe.
+// As every HostSource it belongs to a loop. add(), remove(), run(), read_now() and hold() are
+// thread safe.
 class LocalSource final : public HostSource {
  public:
   LocalSource(engine::Loop& loop, engine::DeviceMemory& devices, LocalOptions options = {});
@@ -42,6 +44,9 @@ class LocalSource final : public HostSource {
   // A read of what the page cache has, in the calling thread, which waits for nothing. False when
   // something of it is not there. The memory may be any of this process.
   bool read_now(HostIo& io);
+  // The pages of a range, fewer only where the file ends, for devices to copy from: what the page
+  // cache has now, if that is pinned; else none. What is read more than once by submit() is.
+  HeldPages hold(uint32_t file, uint64_t offset, uint64_t length);
 
   void submit(HostIo& io) override;
   void cancel(HostIo& io) override;

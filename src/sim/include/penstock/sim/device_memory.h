@@ -90,8 +90,9 @@ class SimDeviceMemory final : public engine::DeviceMemory {
   uint64_t copies() const;
   // Of them, those between devices that do not reach each other: slow detours through host memory.
   uint64_t detours() const;
-  // Requests that mailboxes have carried out.
+  // Requests that mailboxes have carried out, and of them those from pinned memory.
   uint64_t mailed() const;
+  uint64_t mailed_pinned() const;
   bool pinned(Bytes memory) const;
   uint64_t unpins() const;  // ever
 
@@ -152,6 +153,7 @@ class SimDeviceMemory final : public engine::DeviceMemory {
   uint64_t copies_ = 0;
   uint64_t detours_ = 0;
   uint64_t mailed_ = 0;
+  uint64_t mailed_pinned_ = 0;
   uint64_t unpins_ = 0;
   std::vector<std::unique_ptr<Stream>> streams_;  // the first is the default one
 };

@@ -50,6 +50,8 @@ Status MailboxSender::send(uint64_t destination, uint64_t source, uint32_t lengt
   ASSERT((destination | source) <= kMailboxAddresses);
   if (gave_up_ && !has_begun()) return Code::busy;
   gave_up_ = false;
+  const engine::Clock& clock = engine::system_clock();
+  const engine::Time began = clock.now();
   for (;;) {
     if (has_left()) TRY(start_kernel());
     if (!kernels_.is_there()) return Code::invalid_argument;
@@ -60,6 +62,8 @@ Status MailboxSender::send(uint64_t destination, uint64_t source, uint32_t lengt
     if (const std::optional<Status> ended = wait(request)) return *ended;
     // The next kernel must not serve what was asked of this one.
     write(void_of(request));
+    // This thread does not get to its requests while kernels are there.
+    if (clock.now() - began > patience_) return Code::busy;
   }
 }
 

@@ -38,8 +38,8 @@ class MailboxSender {
       : mailbox_(mailbox), kernels_(kernels), numbers_(numbers), patience_(patience) {}
 
   // Has `length` bytes, 1 to kMailboxBytesMax, copied from pinned memory. Returns when they have
-  // landed; busy when the kernel finds no room on the device, and nothing was copied nor will
-  // be; invalid_argument when the memory is gone; or what kernels_ says.
+  // landed; busy when no kernel has served it in time, and nothing was copied nor will be;
+  // invalid_argument when the memory is gone; or what kernels_ says.
   Status send(uint64_t destination, uint64_t source, uint32_t length);
   const Numbers& numbers() const { return numbers_; }
 

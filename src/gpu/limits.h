@@ -58,6 +58,8 @@ inline constexpr std::chrono::microseconds kMailboxLife{1000};
 // Programs' kernels may fill the device: who has waited so long for a kernel to begin, goes another
 // way.
 inline constexpr std::chrono::microseconds kMailboxPatience{200};
+// So is one of which so many kernels have left, in that time, before they were asked.
+inline constexpr uint32_t kMailboxKernels = 4;
 // The clock is looked at once in so many looks for an answer: about a microsecond.
 inline constexpr uint32_t kMailboxLooks = 32;
 

@@ -3,9 +3,9 @@
 //
 // It leaves when no request has come for a while, or when it has been there for long; whatever
 // waits for the device to become idle waits no longer than that. It says that it leaves, and ends.
-// Whoever asks writes the request and then looks, until there is an answer, whether the kernel has
-// left: then it is started again, behind the old one in its stream, so that never two of them serve
-// one mailbox.
+// Whoever asks starts a kernel if the last one has left, behind it in its stream, so that never two
+// of them serve one mailbox; writes the request; and looks, until there is an answer, whether the
+// kernel has left: then nobody serves the request any more, and it is made again for the next.
 //
 // A kernel may have to wait for its room on the device. Who does not want to wait that long makes
 // the request void and then looks whether the kernel has begun; the kernel says that it has begun

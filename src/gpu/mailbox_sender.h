@@ -17,7 +17,8 @@ class MailboxKernels {
   // Puts kernel `number` behind the one before.
   virtual Status start(uint32_t number) = 0;
   // Whether the memory that the next request names is there. Asked when the kernel that will serve
-  // it has been started: whoever frees the memory from then on waits for that kernel.
+  // it has been started: that waits for a cudaFree() that has begun, and one that begins from then
+  // on waits for the kernel.
   virtual bool is_there() = 0;
   // peer_gone when the device has failed, and no kernel will answer any more.
   virtual Status look_after() = 0;
@@ -39,7 +40,8 @@ class MailboxSender {
 
   // Has `length` bytes, 1 to kMailboxBytesMax, copied from pinned memory. Returns when they have
   // landed; busy when no kernel has served it in time, and nothing was copied nor will be;
-  // invalid_argument when the memory is gone; or what kernels_ says.
+  // invalid_argument when the memory is gone; not_supported for addresses of more than 48 bits; or
+  // what kernels_ says.
   Status send(uint64_t destination, uint64_t source, uint32_t length);
   const Numbers& numbers() const { return numbers_; }
 

@@ -114,7 +114,9 @@ static_assert(kWindowBytes / kWindowSampleBytes >= kWindowMissingMax);
 
 // Places that are tried for a window in the table that all threads share, which is half full at
 // most.
-inline constexpr uint64_t kSharedWindowTries = 8;
+inline constexpr uint64_t kSharedWindowTries = 16;
+// Windows that are looked at for one to give up.
+inline constexpr uint32_t kWindowsLookedAt = 8;
 
 // What was used since is not unpinned for others, and what could not be pinned is not tried again.
 inline constexpr std::chrono::seconds kWindowIdle{2};

@@ -49,11 +49,11 @@ engine::WallTime as_time(const timespec& time) {
 
 }  // namespace
 
-FileVersion FileVersion::of(int fd) {
+FileVersion FileVersion::of(int fd, uint64_t own_writes) {
   struct stat facts {};
   if (fd < 0 || ::fstat(fd, &facts) != 0) return {};
   return {true, static_cast<uint64_t>(facts.st_size), as_time(facts.st_mtim),
-          as_time(facts.st_ctim)};
+          as_time(facts.st_ctim), own_writes};
 }
 
 bool FileVersion::is_older_than(engine::Duration age) const {
@@ -186,6 +186,7 @@ Status LocalFile::write(HostIo& io) {
       can_direct_.store(false, std::memory_order_relaxed);
       continue;
     }
+    if (direct) own_writes_.fetch_add(1, std::memory_order_release);
     if (put < 0) return Status::from_errno(errno);
     io.transferred += static_cast<uint64_t>(put);
     const auto route = direct ? engine::Route::disk_direct : engine::Route::disk_page_cache;

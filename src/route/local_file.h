@@ -15,8 +15,9 @@ struct FileVersion {
   uint64_t size = 0;
   engine::WallTime modified;
   engine::WallTime changed;
+  uint64_t own_writes = 0;  // of this process past the page cache, that have ended
 
-  static FileVersion of(int fd);
+  static FileVersion of(int fd, uint64_t own_writes);
   // Both times lie so far back.
   bool is_older_than(engine::Duration age) const;
   friend bool operator==(const FileVersion&, const FileVersion&) = default;
@@ -41,7 +42,8 @@ class LocalFile {
   // Whether its pages may be mapped for devices: it is readable, and of a file system whose times
   // tell of every change.
   bool can_map() const;
-  FileVersion version() const { return FileVersion::of(buffered_.get()); }
+  FileVersion version() const { return FileVersion::of(buffered_.get(), own_writes()); }
+  uint64_t own_writes() const { return own_writes_.load(std::memory_order_acquire); }
   // For a mapping; none when there is no descriptor left.
   UniqueFd duplicate() const;
 
@@ -58,6 +60,9 @@ class LocalFile {
   // Relaxed: found out once, by whoever tries first, and true for all.
   std::atomic<bool> can_look_{true};    // the file system tells what is cached
   std::atomic<bool> can_direct_{true};  // O_DIRECT works as we use it
+  // Such a write has the time of its beginning, and takes pages out of the cache at its end: what
+  // was pinned in between is old.
+  std::atomic<uint64_t> own_writes_{0};
 };
 
 }  // namespace penstock::route

@@ -27,12 +27,13 @@ SharedWindow* SharedWindows::open(uint64_t key, const std::byte* data, uint64_t 
   return look_at(key, [&](SharedWindow& place) {
     // Acquire pairs with the last release(). Who tries a place that is not open lets go of it
     // without a look at the rest.
-    if (place.state.load(std::memory_order_acquire) != 0) return false;
+    if (place.taken || place.state.load(std::memory_order_acquire) != 0) return false;
+    place.taken = true;
     place.data = data;
     place.begin = begin;
     place.end = end;
     place.version = version;
-    place.used.store(true, std::memory_order_relaxed);
+    place.used.store(false, std::memory_order_relaxed);
     place.key.store(key, std::memory_order_relaxed);
     // Release: whoever sees it open sees what it is.
     place.state.fetch_add(SharedWindow::kOpen, std::memory_order_release);

@@ -19,7 +19,8 @@ struct alignas(64) SharedWindow {
   std::atomic<uint64_t> state{0};  // kOpen, and how many hold it
   std::atomic<uint64_t> key{0};    // a hint while it is not held
   std::atomic<bool> used{false};   // since the loop has looked last
-  // Written while it is neither open nor held.
+  bool taken = false;              // by a window, which may be closed, and held; the loop's
+  // Written while it is not taken.
   const std::byte* data = nullptr;
   uint64_t begin = 0;  // in the file
   uint64_t end = 0;    // the window's, or the file's
@@ -35,9 +36,10 @@ class SharedWindows {
   // The loop's. Null: no place is free.
   SharedWindow* open(uint64_t key, const std::byte* data, uint64_t begin, uint64_t end,
                      const FileVersion& version);
-  // It is not found any more.
+  // It is not found any more. The place is the window's until give_back(), when nobody holds it.
   static void close(SharedWindow& window);
   static bool is_held(const SharedWindow& window);
+  static void give_back(SharedWindow& window) { window.taken = false; }
 
   // Any thread. Held until release(); null: there is none.
   SharedWindow* hold(uint64_t key);

@@ -71,6 +71,7 @@ struct Windows::Window : ListNode {
 
   // The thread's while it is pinning or unpinning.
   UniqueFd fd;
+  uint64_t own_writes = 0;
   FileVersion version;
   MutableBytes memory;
   uint64_t attempts = 0;  // to pin it
@@ -164,9 +165,7 @@ bool Windows::find(const LocalFile& file, uint32_t id, uint64_t offset, uint64_t
   resident->route = engine::Route::device_mapped;
   resident->ticket[0] = reinterpret_cast<uint64_t>(&window);
   ++window.holds;
-  window.last_use = loop_.now();
-  static_cast<ListNode&>(window).unlink();
-  pinned_.push_back(window);
+  note_use(window);
   return true;
 }
 
@@ -216,6 +215,7 @@ bool Windows::want(Window& window) {
   }
   window.fd = window.file->file->duplicate();
   if (!window.fd) return false;
+  window.own_writes = window.file->file->own_writes();
   bytes_ += limits::kWindowBytes;
   window.state = Window::State::pinning;
   give_job(window);
@@ -225,16 +225,23 @@ bool Windows::want(Window& window) {
 // What was used a moment ago stays: files that do not all fit would chase each other away.
 bool Windows::make_room() {
   if (bytes_ + limits::kWindowBytes <= bytes_max_) return true;
-  Window* const oldest = pinned_.first();
-  if (oldest != nullptr && oldest->shared != nullptr &&
-      oldest->shared->used.exchange(false, std::memory_order_relaxed)) {
-    oldest->last_use = loop_.now();
-    static_cast<ListNode&>(*oldest).unlink();
-    pinned_.push_back(*oldest);
-    return false;
+  Window* oldest = pinned_.first();
+  for (uint32_t i = 0; i < limits::kWindowsLookedAt && oldest != nullptr; ++i) {
+    // The loop does not see what other threads use.
+    const bool used = oldest->shared != nullptr &&
+                      oldest->shared->used.exchange(false, std::memory_order_relaxed);
+    if (!used) break;
+    note_use(*oldest);
+    oldest = pinned_.first();
   }
   if (oldest != nullptr && loop_.now() - oldest->last_use > limits::kWindowIdle) drop(*oldest);
   return bytes_ + limits::kWindowBytes <= bytes_max_;
+}
+
+void Windows::note_use(Window& window) {
+  window.last_use = loop_.now();
+  static_cast<ListNode&>(window).unlink();
+  pinned_.push_back(window);
 }
 
 // It is not found any more, and unpinned when nobody holds it.
@@ -255,12 +262,15 @@ void Windows::drop(Window& window) {
 
 void Windows::unpin_if_unused(Window& window) {
   if (window.holds > 0) return;
-  if (window.shared != nullptr && SharedWindows::is_held(*window.shared)) {
-    // The last who lets go of it rouses the loop.
-    let_go_.push_back(&window);
-    return;
+  if (window.shared != nullptr) {
+    if (SharedWindows::is_held(*window.shared)) {
+      // The last who lets go of it rouses the loop.
+      let_go_.push_back(&window);
+      return;
+    }
+    SharedWindows::give_back(*window.shared);
+    window.shared = nullptr;
   }
-  window.shared = nullptr;
   window.state = Window::State::unpinning;
   give_job(window);
 }
@@ -392,7 +402,7 @@ void Windows::unpin(Window& window) {
 
 // busy: another time, perhaps.
 Status Windows::pin(Window& window) {
-  window.version = FileVersion::of(window.fd.get());
+  window.version = FileVersion::of(window.fd.get(), window.own_writes);
   const FileVersion& version = window.version;
   if (!version.known || version.size <= window.begin()) return Code::busy;
   // The clock of files is coarse: a change that follows within a tick might not be seen.
@@ -408,7 +418,7 @@ Status Windows::pin(Window& window) {
     const Outcome<void> pinned = devices_.pin(window.memory, true);
     status = pinned ? Status() : pinned.error().status;
   }
-  if (status.ok() && FileVersion::of(window.fd.get()) != version) {
+  if (status.ok() && FileVersion::of(window.fd.get(), window.own_writes) != version) {
     devices_.unpin(window.memory);
     status = Code::busy;
   }

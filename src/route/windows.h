@@ -59,6 +59,7 @@ class Windows {
   void look_again(FileState& file, Window& window, uint64_t offset);
   bool want(Window& window);
   bool make_room();
+  void note_use(Window& window);
   void drop(Window& window);
   void unpin_if_unused(Window& window);
   void share(Window& window, uint32_t id);

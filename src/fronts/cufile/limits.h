@@ -56,9 +56,10 @@ inline constexpr uint32_t kSmallReadStreak = 16;
 // From this length on the kernel may fetch the bytes from pinned pages of the page cache; fewer are
 // copied sooner by the thread, as memory that the GPU has not touched for a while takes it longer.
 inline constexpr uint64_t kPinnedReadMin = 8 * kKiB;
-// Of those whose pages are not pinned the mover gets one in so many: it sees what is read again,
-// and has that pinned.
-inline constexpr uint32_t kUnpinnedReadsPerLook = 32;
+// Of those whose pages are not pinned the mover gets one in so many, as it sees what is read again,
+// and has that pinned; and after each that has led to nothing, one in twice as many.
+inline constexpr uint32_t kUnpinnedReadsMin = 32;
+inline constexpr uint32_t kUnpinnedReadsMax = 1024;
 // Longer ones go by the mover while it has no other of them: copying them twice takes longer.
 inline constexpr uint64_t kMailboxBestBytes = 32 * kKiB;
 // Mailboxes are not tried again for so long when programs' kernels fill the GPU (the trial took 200

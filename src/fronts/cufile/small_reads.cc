@@ -2,6 +2,8 @@
 
 #include "limits.h"
 
+#include <algorithm>
+
 namespace penstock::cufile {
 
 namespace {
@@ -32,6 +34,16 @@ bool SmallReads::takes_mover(const Operation& operation) {
 void SmallReads::note_begin(Desk& desk) {
   const bool is_close = now() - desk.last_end < limits::kSmallReadGap;
   desk.streak = is_close ? desk.streak + 1 : 0;
+  desk.is_look = false;
+}
+
+// A read that found no pinned pages.
+void SmallReads::note_unpinned(Desk& desk) {
+  if (++desk.unpinned < desk.look_after) return;
+  desk.is_look = true;
+  desk.unpinned = 0;
+  desk.look_after =
+      std::clamp(2 * desk.look_after, limits::kUnpinnedReadsMin, limits::kUnpinnedReadsMax);
 }
 
 void SmallReads::leave(Desk& desk) {
@@ -55,29 +67,28 @@ engine::CopyMailbox* SmallReads::mailbox_of(Desk& desk, const Operation& operati
   return mailbox.get();
 }
 
-// The three that follow return false when the operation is as it was before. This one reads from
-// pinned pages.
+// The three that follow return false when the operation is still to be carried out. This one reads
+// from pinned pages. They lie as the file does modulo 16, being whole.
 bool SmallReads::read(Desk& desk, Operation& operation) {
-  const engine::DeviceSpan& to = operation.memory.device;
+  const auto to = reinterpret_cast<uintptr_t>(operation.memory.device.data);
   if (operation.memory.length < limits::kPinnedReadMin) return false;
+  if ((to - operation.offset) % engine::kMailboxUnit != 0) return false;
   engine::CopyMailbox* const mailbox = mailbox_of(desk, operation);
   if (mailbox == nullptr) return false;
   const route::HeldPages pages =
       source_.hold(operation.file->id, operation.offset, operation.memory.length);
   if (!pages) {
-    ++desk.unpinned;
+    note_unpinned(desk);
     return false;
   }
-  if (!engine::is_mailable(to, pages.data())) return false;
+  desk.look_after = 0;
   operation.route = engine::Route::device_mapped;
   return send(desk, *mailbox, operation, pages.data(), pages.length());
 }
 
 // From the page cache, by way of the mailbox's own memory.
 bool SmallReads::copy(Desk& desk, Operation& operation) {
-  const bool is_look = operation.memory.length >= limits::kPinnedReadMin &&
-                       desk.unpinned % limits::kUnpinnedReadsPerLook == 1;
-  engine::CopyMailbox* const mailbox = is_look ? nullptr : mailbox_of(desk, operation);
+  engine::CopyMailbox* const mailbox = desk.is_look ? nullptr : mailbox_of(desk, operation);
   if (mailbox == nullptr) return false;
   const MutableBytes space = mailbox->space_for(operation.memory.device);
   route::HostIo io;

@@ -50,7 +50,9 @@ class SmallReads {
   struct alignas(64) Desk {
     std::atomic<bool> taken{false};
     uint32_t streak = 0;        // reads that followed close upon one another
-    uint32_t unpinned = 0;      // reads whose pages were not pinned
+    uint32_t unpinned = 0;      // reads since the last look whose pages were not pinned
+    uint32_t look_after = 0;    // so many of them
+    bool is_look = false;       // the mover shall see this one
     engine::Time last_end{};    // of a read
     engine::Time not_before{};  // no mailbox is tried: the last time there was none to be had
     std::vector<std::unique_ptr<engine::CopyMailbox>> mailboxes;  // by device
@@ -60,6 +62,7 @@ class SmallReads {
   bool takes_mover(const Operation& operation);
   Desk* take_desk();
   static void note_begin(Desk& desk);
+  static void note_unpinned(Desk& desk);
   static void leave(Desk& desk);
   engine::CopyMailbox* mailbox_of(Desk& desk, const Operation& operation);
   bool read(Desk& desk, Operation& operation);

@@ -200,8 +200,10 @@ TEST_F(MailboxTest, kernels_that_never_stay_are_told) {
   EXPECT_EQ(send(impatient_, "never"), Code::busy);
   device_.leave_at_once = 0;
   device_.patience = {1'000'000'000, 2'000'000'000};
-  EXPECT_EQ(send("now"), Code::ok);
-  EXPECT_EQ(landed(5), "now--");
+  Status sent = Code::busy;
+  for (int i = 0; i < 1000 && sent == Code::busy; ++i) sent = send(impatient_, "now");
+  EXPECT_EQ(sent, Code::ok);
+  EXPECT_EQ(landed(6), "now---");
   EXPECT_EQ(device_.copies, 1U);
 }
 

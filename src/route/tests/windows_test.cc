@@ -1,4 +1,6 @@
 // Pages of local files, pinned for devices to copy from.
+#include "../local_file.h"
+#include "../shared_windows.h"
 #include "local_rig.h"
 #include "no_more_threads.h"
 
@@ -308,6 +310,67 @@ INSTANTIATE_TEST_SUITE_P(, WindowsTest, testing::Values("/dev/shm", "/var/tmp"),
                          [](const auto& one) {
                            return std::string(one.param) == "/dev/shm" ? "memory" : "disk";
                          });
+
+// Such a write takes pages out of the cache when it ends, but has the time of its beginning: what
+// was pinned in between must not count.
+TEST(FileVersionTest, own_writes_past_the_cache_change_it) {
+  TemporaryDirectory directory("/var/tmp");
+  const UniqueFd fd(::open(directory.path("a").c_str(), O_RDWR | O_CREAT | O_DIRECT, 0600));
+  const auto file = LocalFile::open(fd.get());
+  ASSERT_TRUE(file);
+  const MutableBytes memory = SimSource::map(kMiB);
+  const uint64_t before = (*file)->version().own_writes;
+  HostIo io;
+  io.write = true;
+  io.memory = {memory.data(), memory.size()};
+  ASSERT_TRUE((*file)->write(io).ok());
+  ASSERT_EQ(io.route, Route::disk_direct);
+  EXPECT_GT((*file)->version().own_writes, before);
+  ::munmap(memory.data(), memory.size());
+}
+
+// A closed window's place, let go of by the last who held it, is its own until it is given back.
+TEST(SharedWindowsTest, place_of_a_closed_window_is_nobody_elses) {
+  uint32_t roused = 0;
+  SharedWindows table(1, [&] { ++roused; });
+  const std::vector<std::byte> bytes(4096);
+  const uint64_t key = SharedWindows::key_of(3, 0);
+  SharedWindow* const first = table.open(key, bytes.data(), 0, 4096, {});
+  ASSERT_NE(first, nullptr);
+  ASSERT_EQ(table.hold(key), first);
+  SharedWindows::close(*first);
+  EXPECT_EQ(table.hold(key), nullptr);
+  EXPECT_TRUE(SharedWindows::is_held(*first));
+  EXPECT_EQ(roused, 0U);
+  table.release(*first);
+  EXPECT_EQ(roused, 1U);
+  SharedWindow* const second = table.open(key, bytes.data(), 0, 4096, {});
+  ASSERT_NE(second, nullptr);
+  EXPECT_NE(second, first);
+  EXPECT_FALSE(SharedWindows::is_held(*first));
+  SharedWindows::give_back(*first);
+  SharedWindows::close(*second);
+  SharedWindows::give_back(*second);
+  EXPECT_NE(table.open(key, bytes.data(), 0, 4096, {}), nullptr);
+}
+
+TEST(SharedWindowsTest, full_table_takes_no_more) {
+  SharedWindows table(1, [] {});
+  const std::vector<std::byte> bytes(4096);
+  uint32_t opened = 0;
+  while (opened < 1000 &&
+         table.open(SharedWindows::key_of(1, opened), bytes.data(), 0, 4096, {}) != nullptr) {
+    ++opened;
+  }
+  EXPECT_GE(opened, 2U);
+  EXPECT_LT(opened, 1000U);
+  for (uint32_t i = 0; i < opened; ++i) {
+    SharedWindow* const found = table.hold(SharedWindows::key_of(1, i));
+    ASSERT_NE(found, nullptr);
+    table.release(*found);
+  }
+  EXPECT_EQ(table.hold(SharedWindows::key_of(2, 0)), nullptr);
+}
 
 TEST(WindowsBound, what_does_not_fit_goes_through_slots) {
   TemporaryDirectory directory("/dev/shm");

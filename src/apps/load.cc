@@ -62,6 +62,8 @@ Outcome<void> save_model(const Model& model, const ModelPlace& to, Progress* pro
 int run_load(const LoadOptions& options) {
   const Outcome<ModelPlace> place = find_models(options.paths, options.store);
   if (!place) return fail("load", place.error());
+  const Outcome<void> readable = check_readable(*place);
+  if (!readable) return fail("load", readable.error());
   Progress progress("load", options.quiet);
   const Outcome<Model> model = load_model(*place, options, &progress);
   progress.finish(model.has_value());
@@ -79,6 +81,8 @@ int run_load(const LoadOptions& options) {
 int run_save(const SaveOptions& options) {
   const Outcome<ModelPlace> from = find_models({options.source}, options.store);
   if (!from) return fail("save", from.error());
+  const Outcome<void> readable = check_readable(*from);
+  if (!readable) return fail("save", readable.error());
   const Outcome<ModelPlace> to = find_models({options.destination}, options.store);
   if (!to) return fail("save", to.error());
   LoadOptions load;

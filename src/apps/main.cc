@@ -80,6 +80,25 @@ class CommandLine {
   }
 
   int run(int argc, char** argv) {
+    const int result = parse_and_run(argc, argv);
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return result;
+    std::fprintf(stderr, "penstock: the output cannot be written\n");
+    return result == kExitOk ? kExitFailed : result;
+  }
+
+ private:
+  bool has_command(const char* name) const {
+    const auto named =
+        app_.get_subcommands([name](const CLI::App* command) { return command->check_name(name); });
+    return !named.empty();
+  }
+
+  int parse_and_run(int argc, char** argv) {
+    if (argc > 1 && argv[1][0] != '-' && !has_command(argv[1])) {
+      std::fprintf(stderr, "penstock: no command is called '%s' (penstock --help lists them)\n",
+                   argv[1]);
+      return kExitUsage;
+    }
     try {
       app_.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
@@ -88,7 +107,6 @@ class CommandLine {
     return action_();
   }
 
- private:
   CLI::App* command(const char* name, const char* group, const char* description,
                     std::function<int()> action) {
     CLI::App* sub = app_.add_subcommand(name, description);

@@ -1,6 +1,9 @@
 #include "model_place.h"
 
+#include <cerrno>
 #include <charconv>
+#include <cstring>
+#include <unistd.h>
 
 namespace penstock::apps {
 
@@ -25,6 +28,15 @@ Outcome<ModelPlace> find_models(const std::vector<std::string>& paths, const std
     TRY_ASSIGN(place.session, connect_session(where));
   }
   return place;
+}
+
+Outcome<void> check_readable(const ModelPlace& place) {
+  if (place.session.get() != nullptr) return {};
+  for (const std::string& path : place.paths) {
+    if (::access(path.c_str(), R_OK) == 0) continue;
+    return Failure{Status::from_errno(errno), fmt::format("{}: {}", path, std::strerror(errno))};
+  }
+  return {};
 }
 
 std::optional<std::vector<int32_t>> parse_gpus(const std::string& text) {

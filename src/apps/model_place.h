@@ -22,6 +22,9 @@ struct ModelPlace {
 // bare absolute path with `store` too; all others are files of this machine.
 Outcome<ModelPlace> find_models(const std::vector<std::string>& paths, const std::string& store);
 
+// Files of this machine are there, and may be read. Those of a session are for it to look at.
+Outcome<void> check_readable(const ModelPlace& place);
+
 // "0,1": each number once. Nothing when it is no such list.
 std::optional<std::vector<int32_t>> parse_gpus(const std::string& text);
 

@@ -60,7 +60,8 @@ void Progress::run() {
   while (!ended_.wait_for(lock, terminal_ ? kRedraw : kPlainLine, [this] { return finished_; })) {
     draw(false);
   }
-  draw(true);
+  // Of what failed before it began there is nothing to tell.
+  if (whole_ || bytes.load() > 0 || files.load() > 0) draw(true);
 }
 
 std::string Progress::line() const {

@@ -2,6 +2,7 @@
 #include "process.h"
 
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +12,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
@@ -91,9 +93,17 @@ TEST_F(CommandTest, version_and_help_end_well) {
   EXPECT_THAT(help.out, HasSubstr("Running a node"));
 }
 
+TEST_F(CommandTest, output_that_cannot_be_written_is_a_failure) {
+  const int status = std::system(PENSTOCK_COMMAND " --help >/dev/full 2>/dev/null");
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+}
+
 TEST_F(CommandTest, wrong_usage_exits_with_2) {
   EXPECT_EQ(penstock({}).exit_code, 2);
-  EXPECT_EQ(penstock({"frobnicate"}).exit_code, 2);
+  const Output unknown = penstock({"frobnicate"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("'frobnicate'"));
   EXPECT_EQ(penstock({"up"}).exit_code, 2);
   EXPECT_EQ(penstock({"up", store_, "--chunk-size", "100k"}).exit_code, 2);
   EXPECT_FALSE(fs::exists(store_));

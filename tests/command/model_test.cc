@@ -1,6 +1,7 @@
 // `penstock load` and `penstock save` as people meet them where there is no GPU.
 #include "process.h"
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <gmock/gmock.h>
@@ -38,6 +39,15 @@ TEST_F(ModelCommand, says_what_is_missing_where_there_is_no_gpu) {
   const Output save = penstock({"save", model_, out, "--quiet"});
   EXPECT_EQ(save.exit_code, 1);
   EXPECT_FALSE(std::filesystem::exists(out));
+}
+
+TEST_F(ModelCommand, missing_files_are_named_before_all_else) {
+  const std::string missing = scratch_ / "nowhere";
+  for (const Output& output : {penstock({"load", missing}), penstock({"save", missing, model_})}) {
+    EXPECT_EQ(output.exit_code, 1);
+    EXPECT_THAT(output.err, HasSubstr(missing + ": No such file"));
+    EXPECT_EQ(std::count(output.err.begin(), output.err.end(), '\n'), 1) << output.err;
+  }
 }
 
 TEST_F(ModelCommand, lists_that_are_none_are_wrong_usage) {

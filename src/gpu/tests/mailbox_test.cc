@@ -197,9 +197,9 @@ TEST_F(MailboxTest, request_that_a_kernel_left_behind_is_for_the_next) {
 
 TEST_F(MailboxTest, kernels_that_never_stay_are_told) {
   device_.leave_at_once = UINT32_MAX;
+  device_.patience = {1'000'000'000, 2'000'000'000};  // of those that stay
   EXPECT_EQ(send(impatient_, "never"), Code::busy);
   device_.leave_at_once = 0;
-  device_.patience = {1'000'000'000, 2'000'000'000};
   Status sent = Code::busy;
   for (int i = 0; i < 1000 && sent == Code::busy; ++i) {
     sent = send(impatient_, "now");

@@ -15,7 +15,7 @@ struct FileVersion {
   uint64_t size = 0;
   engine::WallTime modified;
   engine::WallTime changed;
-  uint64_t own_writes = 0;  // of this process past the page cache, that have ended
+  uint64_t own_writes = 0;  // by the same LocalFile past the page cache, that have ended
 
   static FileVersion of(int fd, uint64_t own_writes);
   // Both times lie so far back.

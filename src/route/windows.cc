@@ -102,6 +102,7 @@ Windows::~Windows() {
     ASSERT(window->holds == 0);
     drop(*window);
   }
+  unpin_let_go();
   ASSERT(let_go_.empty());
   {
     const std::lock_guard lock(mutex_);
@@ -225,16 +226,17 @@ bool Windows::want(Window& window) {
 // What was used a moment ago stays: files that do not all fit would chase each other away.
 bool Windows::make_room() {
   if (bytes_ + limits::kWindowBytes <= bytes_max_) return true;
-  Window* oldest = pinned_.first();
-  for (uint32_t i = 0; i < limits::kWindowsLookedAt && oldest != nullptr; ++i) {
+  for (uint32_t i = 0; i < limits::kWindowsLookedAt && !pinned_.empty(); ++i) {
+    Window& oldest = *pinned_.first();
     // The loop does not see what other threads use.
-    const bool used = oldest->shared != nullptr &&
-                      oldest->shared->used.exchange(false, std::memory_order_relaxed);
-    if (!used) break;
-    note_use(*oldest);
-    oldest = pinned_.first();
+    if (oldest.shared != nullptr &&
+        oldest.shared->used.exchange(false, std::memory_order_relaxed)) {
+      note_use(oldest);
+      continue;
+    }
+    if (loop_.now() - oldest.last_use > limits::kWindowIdle) drop(oldest);
+    break;
   }
-  if (oldest != nullptr && loop_.now() - oldest->last_use > limits::kWindowIdle) drop(*oldest);
   return bytes_ + limits::kWindowBytes <= bytes_max_;
 }
 
@@ -275,6 +277,13 @@ void Windows::unpin_if_unused(Window& window) {
   give_job(window);
 }
 
+// Those that nobody holds any more.
+void Windows::unpin_let_go() {
+  std::vector<Window*> dropped;
+  dropped.swap(let_go_);
+  for (Window* const window : dropped) unpin_if_unused(*window);
+}
+
 // For threads that copy without the loop, as far as there is a place for it.
 void Windows::share(Window& window, uint32_t id) {
   const uint64_t end = std::min(window.begin() + window.memory.size(), window.version.size);
@@ -302,11 +311,8 @@ void Windows::forget(uint32_t id) {
 
 bool Windows::poll() {
   ++turn_;
-  if (!let_go_.empty()) [[unlikely]] {
-    std::vector<Window*> dropped;
-    dropped.swap(let_go_);
-    for (Window* const window : dropped) unpin_if_unused(*window);
-  }
+  if (!let_go_.empty()) [[unlikely]]
+    unpin_let_go();
   if (!has_results_.load(std::memory_order_relaxed)) return false;
   std::vector<Window*> results;
   {

@@ -62,6 +62,7 @@ class Windows {
   void note_use(Window& window);
   void drop(Window& window);
   void unpin_if_unused(Window& window);
+  void unpin_let_go();
   void share(Window& window, uint32_t id);
   bool has_thread();
   void give_job(Window& window);

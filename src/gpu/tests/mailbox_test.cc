@@ -105,6 +105,15 @@ class MailboxTest : public testing::Test {
     return sender.send(reinterpret_cast<uint64_t>(memory_.data()), source(),
                        static_cast<uint32_t>(text.size()));
   }
+  // By the impatient one, again and again.
+  Status send_when_there_is_a_kernel(const std::string& text) {
+    Status sent = Code::busy;
+    for (int i = 0; i < 1000 && sent == Code::busy; ++i) {
+      sent = send(impatient_, text);
+      std::this_thread::sleep_for(1ms);
+    }
+    return sent;
+  }
   uint64_t source() const { return reinterpret_cast<uint64_t>(device_.buffer.data()); }
   std::string landed(size_t length) const { return {memory_.data(), length}; }
 
@@ -200,12 +209,7 @@ TEST_F(MailboxTest, kernels_that_never_stay_are_told) {
   device_.patience = {1'000'000'000, 2'000'000'000};  // of those that stay
   EXPECT_EQ(send(impatient_, "never"), Code::busy);
   device_.leave_at_once = 0;
-  Status sent = Code::busy;
-  for (int i = 0; i < 1000 && sent == Code::busy; ++i) {
-    sent = send(impatient_, "now");
-    std::this_thread::sleep_for(1ms);
-  }
-  EXPECT_EQ(sent, Code::ok);
+  EXPECT_EQ(send_when_there_is_a_kernel("now"), Code::ok);
   EXPECT_EQ(landed(6), "now---");
   EXPECT_EQ(device_.copies, 1U);
 }
@@ -229,12 +233,7 @@ TEST_F(MailboxTest, full_device_is_told_and_nothing_lands_later) {
   EXPECT_EQ(send(impatient_, "nor this"), Code::busy);
   device_.fill(false);
   // As soon as the kernel has begun, requests are served again.
-  Status sent = Code::busy;
-  for (int i = 0; i < 1000 && sent == Code::busy; ++i) {
-    sent = send(impatient_, "now");
-    std::this_thread::sleep_for(1ms);
-  }
-  EXPECT_EQ(sent, Code::ok);
+  EXPECT_EQ(send_when_there_is_a_kernel("now"), Code::ok);
   EXPECT_EQ(landed(8), "now-----");
   EXPECT_EQ(device_.copies, 1U);
 }

@@ -192,10 +192,12 @@ PENSTOCK_DEVICE void use_rows(const MapShare& row_map, const Rows& rows, uint32_
   }
 }
 
-// The same of whole units, aligned at both ends: nothing stands between their loads.
+// Whether they are of whole units, aligned at both ends.
 PENSTOCK_DEVICE bool are_whole(const Rows& rows, uint32_t length) {
   return length == rows.count * kLanes * kUnitBytes && rows.units.front == 0;
 }
+
+// The same of such rows: nothing stands between their loads.
 PENSTOCK_DEVICE void load_whole_rows(const char* from, uint32_t first, Unit (&unit)[kInFlight]) {
   const uint64_t begin = (uint64_t{first} * kLanes + lane()) * kUnitBytes;
 #if defined(__CUDACC__)

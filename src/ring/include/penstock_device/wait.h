@@ -188,8 +188,8 @@ struct GuessedRead {
 };
 
 // Ticks from the submission to the first look. Sooner there is hardly ever an answer, and a look
-// that finds none costs the time of another. It comes back behind the guess's bytes anyway, since a
-// multiprocessor returns what it loads in order.
+// that finds none costs the time of another. It comes back behind the guess's bytes anyway, as a
+// multiprocessor seems to return what it loads in order.
 inline constexpr uint64_t kFirstLook = 1400;
 
 // As wait_by_warp(). With `single` the first lane's ticket is the only one that is pending.

@@ -5,10 +5,31 @@
 namespace penstock::store {
 namespace {
 
-constexpr uint8_t kVersion = 1;
-constexpr size_t kHeaderBytes = 1 + 1 + 1 + 4;
-constexpr size_t kEntryBytes = 8;
+constexpr uint8_t kVersion = 2;
+constexpr uint64_t kPlaceOfHole = UINT64_MAX;
+
+// The record before its entries. What is fixed has one value today; other values belong to versions
+// that copy chunks to other nodes, compress or encrypt, and are refused here.
+struct Header {
+  uint8_t version = kVersion;
+  uint8_t state = 0;           // committed; 1: pending, the other copies have not confirmed it
+  uint8_t checksum_kind = 1;   // CRC-32C
+  uint8_t codec = 0;           // blocks are stored as they are
+  uint32_t key_id = 0;         // not encrypted
+  uint64_t chunk_version = 0;  // not counted
+  uint32_t valid_end = 0;
+  uint8_t count = 0;
+  std::array<uint8_t, 3> reserved{};
+};
+static_assert(sizeof(Header) == 24 && offsetof(Header, key_id) == 4 &&
+              offsetof(Header, chunk_version) == 8 && offsetof(Header, valid_end) == 16 &&
+              offsetof(Header, count) == 20 && std::is_trivially_copyable_v<Header>);
+
+constexpr size_t kPlaceBytes = 8;
+constexpr size_t kEntryBytes = kPlaceBytes + 4;
 constexpr size_t kChecksumBytes = 4;
+static_assert(kMapRecordBytesMax ==
+              sizeof(Header) + limits::kMapBlocks * kEntryBytes + kChecksumBytes);
 
 template <class T>
 char* put_big(char* to, T value) {
@@ -30,24 +51,35 @@ const char* get_big(const char* from, T& value) {
 // The format is little endian, as every machine that this builds for.
 static_assert(std::endian::native == std::endian::little);
 
-char* put32(char* to, uint32_t value) {
+template <class T>
+char* put(char* to, const T& value) {
   std::memcpy(to, &value, sizeof(value));
   return to + sizeof(value);
 }
 
-uint32_t get32(const char* from) {
-  uint32_t value = 0;
+template <class T>
+T get(const char* from) {
+  T value{};
   std::memcpy(&value, from, sizeof(value));
   return value;
 }
 
-uint32_t checksum(const MapKey& key, std::string_view content) {
+Status decode_entry(const char* from, BlockRef& block) {
+  const auto place = get<uint64_t>(from);
+  const auto crc = get<uint32_t>(from + kPlaceBytes);
+  if (place == kPlaceOfHole) return crc == 0 ? Code::ok : Code::corrupt;
+  if (place >= kHole) return Code::wrong_version;
+  block = {static_cast<uint32_t>(place), crc};
+  return Code::ok;
+}
+
+}  // namespace
+
+uint32_t map_checksum(const MapKey& key, std::string_view content) {
   const EncodedMapKey encoded = encode_key(key);
   const uint32_t of_key = crc32c(std::as_bytes(std::span(encoded)));
   return crc32c(std::as_bytes(std::span(content)), of_key);
 }
-
-}  // namespace
 
 uint32_t BlockMap::mapped() const {
   uint32_t count = 0;
@@ -87,40 +119,47 @@ size_t encode_map(const MapKey& key, const BlockMap& map, char* to) {
   ASSERT(!map.empty());
   uint32_t count = limits::kMapBlocks;
   while (count > 0 && map.blocks[count - 1].hole()) --count;
+  Header header;
+  header.valid_end = map.valid_end;
+  header.count = static_cast<uint8_t>(count);
   char* const begin = to;
-  *to++ = static_cast<char>(kVersion);
-  *to++ = 0;  // flags
-  *to++ = static_cast<char>(count);
-  to = put32(to, map.valid_end);
-  std::memcpy(to, map.blocks.data(), count * kEntryBytes);
-  to += count * kEntryBytes;
+  to = put(to, header);
+  for (uint32_t i = 0; i < count; ++i) {
+    const BlockRef& block = map.blocks[i];
+    to = put(to, block.hole() ? kPlaceOfHole : uint64_t{block.physical});
+    to = put(to, block.crc);
+  }
   const auto length = static_cast<size_t>(to - begin);
-  put32(to, checksum(key, {begin, length}));
+  put(to, map_checksum(key, {begin, length}));
   return length + kChecksumBytes;
 }
 
-static_assert(sizeof(BlockRef) == kEntryBytes && offsetof(BlockRef, crc) == 4);
-static_assert(std::is_trivially_copyable_v<BlockRef>);
-static_assert(kMapRecordBytesMax ==
-              kHeaderBytes + limits::kMapBlocks * kEntryBytes + kChecksumBytes);
-
 Status decode_map(const MapKey& key, std::string_view record, BlockMap& map) {
   map.reset();
-  if (record.size() < kHeaderBytes + kChecksumBytes) return Code::corrupt;
+  if (record.size() < kChecksumBytes + 1) return Code::corrupt;
   const std::string_view content = record.substr(0, record.size() - kChecksumBytes);
-  if (get32(record.data() + content.size()) != checksum(key, content)) return Code::corrupt;
+  if (get<uint32_t>(record.data() + content.size()) != map_checksum(key, content)) {
+    return Code::corrupt;
+  }
   if (static_cast<uint8_t>(record[0]) != kVersion) return Code::wrong_version;
-  const auto count = static_cast<uint8_t>(record[2]);
-  if (record[1] != 0 || count > limits::kMapBlocks) return Code::corrupt;
-  if (content.size() != kHeaderBytes + count * kEntryBytes) return Code::corrupt;
-  const uint32_t valid_end = get32(record.data() + 3);
-  if (valid_end == 0 || valid_end > limits::kMapBytes) return Code::corrupt;
-  if (count > 0 && (count - 1) * limits::kBlockBytes >= valid_end) return Code::corrupt;
+  if (content.size() < sizeof(Header)) return Code::corrupt;
+  const auto header = get<Header>(record.data());
+  const Header known;
+  if (header.state != known.state || header.checksum_kind != known.checksum_kind ||
+      header.codec != known.codec || header.key_id != known.key_id ||
+      header.chunk_version != known.chunk_version || header.reserved != known.reserved) {
+    return Code::wrong_version;
+  }
+  const uint32_t count = header.count;
+  if (count > limits::kMapBlocks) return Code::corrupt;
+  if (content.size() != sizeof(Header) + count * kEntryBytes) return Code::corrupt;
+  if (header.valid_end == 0 || header.valid_end > limits::kMapBytes) return Code::corrupt;
+  if (count > 0 && (count - 1) * limits::kBlockBytes >= header.valid_end) return Code::corrupt;
   BlockMap decoded;
-  decoded.valid_end = valid_end;
-  std::memcpy(decoded.blocks.data(), record.data() + kHeaderBytes, count * kEntryBytes);
-  for (uint32_t i = 0; i < count; ++i) {
-    if (decoded.blocks[i].hole() && decoded.blocks[i].crc != 0) return Code::corrupt;
+  decoded.valid_end = header.valid_end;
+  const char* entry = record.data() + sizeof(Header);
+  for (uint32_t i = 0; i < count; ++i, entry += kEntryBytes) {
+    TRY(decode_entry(entry, decoded.blocks[i]));
   }
   if (count > 0 && decoded.blocks[count - 1].hole()) return Code::corrupt;
   map = decoded;

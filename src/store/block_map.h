@@ -13,7 +13,8 @@ namespace penstock::store {
 
 inline constexpr uint32_t kHole = UINT32_MAX;
 
-// Where a block lives in the data files, and the CRC-32C of its 4096 bytes.
+// Where a block lives in the data files, and the CRC-32C of its 4096 bytes. Records have room for
+// 64-bit places; in memory 32 bits are enough for the 16 TiB that a target may hold.
 struct BlockRef {
   uint32_t physical = kHole;
   uint32_t crc = 0;  // 0 for a hole
@@ -43,7 +44,7 @@ struct BlockMap {
 };
 
 inline constexpr size_t kMapKeyBytes = 1 + 8 + 4 + 2;
-inline constexpr size_t kMapRecordBytesMax = 1 + 1 + 1 + 4 + limits::kMapBlocks * 8 + 4;
+inline constexpr size_t kMapRecordBytesMax = 24 + limits::kMapBlocks * 12 + 4;
 inline constexpr char kMapKeyType = 'B';
 
 using EncodedMapKey = std::array<char, kMapKeyBytes>;
@@ -57,8 +58,11 @@ inline std::string_view as_view(const EncodedMapKey& key) {
 
 // `to` has room for kMapRecordBytesMax; returns the length. The map is not empty.
 size_t encode_map(const MapKey& key, const BlockMap& map, char* to);
-// Corrupt, or wrong_version for a record of another version. The key is covered by the record's
-// checksum, so a record under a foreign key does not decode.
+// Corrupt, or wrong_version for an intact record that uses what only other versions of this program
+// know. The key is covered by the record's checksum, so a record under a foreign key does not
+// decode.
 Status decode_map(const MapKey& key, std::string_view record, BlockMap& map);
+// What ends each record, over the key and all of the record before.
+uint32_t map_checksum(const MapKey& key, std::string_view content);
 
 }  // namespace penstock::store

@@ -10,8 +10,8 @@ namespace penstock::store::limits {
 using penstock::limits::kBlockBytes;
 using penstock::limits::kChunkBytesMax;
 
-// Blocks of one block map. 64 make a map about half a kilobyte, the least that a KV store moves
-// well, and give one map to each 256 KiB.
+// Blocks of one block map. 64 make a map three quarters of a kilobyte, the least that a KV store
+// moves well, and give one map to each 256 KiB.
 inline constexpr uint32_t kMapBlocks = 64;
 inline constexpr uint64_t kMapBytes = kMapBlocks * kBlockBytes;
 inline constexpr uint32_t kChunkBlocksMax = kChunkBytesMax / kBlockBytes;
@@ -55,7 +55,7 @@ inline constexpr uint32_t kLoads = 32;
 // A commit starts by itself when so many maps have changed, or so long after the first change;
 // updates wait when one group holds more than the maximum, so that a commit stays below 5 MiB.
 inline constexpr uint32_t kGroupMapsStart = 1024;
-inline constexpr uint32_t kGroupMapsMax = 8192;
+inline constexpr uint32_t kGroupMapsMax = 6144;
 inline constexpr std::chrono::milliseconds kCommitDelay{200};
 // Groups in all, and those that sync at a time: one, unless the next has so many blocks that it is
 // worth a sync of its own. A few keep the disk busy with data while others wait for their syncs.
@@ -72,6 +72,9 @@ inline constexpr int kCommitAttemptsMax = 8;
 // may make room.
 inline constexpr std::chrono::milliseconds kCommitRetryDelay{100};
 inline constexpr int kCommitNoSpaceAttemptsMax = 300;
+
+// Block maps that one transaction of a conversion rewrites: below a MiB.
+inline constexpr uint32_t kConvertMaps = 1024;
 
 // Removals, scrubs and end queries in progress; more wait in order. Each scans so many keys at a
 // time.

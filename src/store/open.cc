@@ -1,5 +1,7 @@
 #include "open.h"
 
+#include "convert.h"
+
 #include <algorithm>
 
 namespace penstock::store {
@@ -8,6 +10,8 @@ using engine::KvMode;
 using engine::KvTransaction;
 
 namespace {
+
+constexpr size_t kLoadRecords = 4096;  // of one transaction
 
 Failure failure(const Core& core, Status status, const std::string& why) {
   return {status, fmt::format("{}: {}", core.config.directory, why)};
@@ -69,20 +73,34 @@ Outcome<bool> make(Core& core, const std::vector<std::string>& names) {
   return true;
 }
 
-Outcome<bool> check_identity(Core& core, const DatabaseState& database, bool has_data) {
+// The formats in which the superblock and the identity were written. They differ while a target is
+// converted: the superblock comes first, the identity last.
+struct Formats {
+  uint32_t superblock = kFormatVersion;
+  uint32_t database = kFormatVersion;
+};
+
+Failure unknown_format(const Core& core, Status status) {
+  return failure(core, status,
+                 fmt::format("was written in format {}, this program knows formats {} and {} (use "
+                             "the program version that wrote it)",
+                             status.detail(), kOldFormatVersion, kFormatVersion));
+}
+
+Outcome<Identity> read_superblock(Core& core, uint32_t& format) {
   const std::string path = core.config.directory + "/" + kSuperblockName;
   const Result<std::string> text = core.disk.read_file(path);
   if (!text) {
     return failure(core, text.error(),
                    fmt::format("cannot read '{}': {}", kSuperblockName, text.error().name()));
   }
-  const Result<Identity> own = decode_superblock(*text);
-  if (!own && own.error().code() == Code::wrong_version) {
-    return failure(core, own.error(),
-                   fmt::format("was written in format {}, this program knows format {} (use the "
-                               "program version that wrote it)",
-                               own.error().detail(), kFormatVersion));
+  Result<Identity> own = decode_superblock(*text);
+  if (!own && own.error().code() == Code::wrong_version &&
+      own.error().detail() == kOldFormatVersion) {
+    format = kOldFormatVersion;
+    own = decode_superblock(*text, format);
   }
+  if (!own && own.error().code() == Code::wrong_version) return unknown_format(core, own.error());
   if (!own) {
     return failure(
         core, own.error(),
@@ -93,6 +111,12 @@ Outcome<bool> check_identity(Core& core, const DatabaseState& database, bool has
                    fmt::format("holds target {}, not {} (is the right disk mounted?)",
                                own->id.value, core.config.id.value));
   }
+  return *own;
+}
+
+Outcome<Formats> check_identity(Core& core, const DatabaseState& database, bool has_data) {
+  Formats formats;
+  TRY_ASSIGN(const Identity own, read_superblock(core, formats.superblock));
   if (database.empty && !has_data) {
     return failure(core, Code::corrupt,
                    "its making was interrupted (remove the directory and start again)");
@@ -102,17 +126,30 @@ Outcome<bool> check_identity(Core& core, const DatabaseState& database, bool has
                    "its database is missing or lost its content (restore the database from a "
                    "backup; without it the data files cannot be read)");
   }
-  const Result<Identity> theirs = decode_identity(database.identity);
+  Result<Identity> theirs = decode_identity(database.identity);
+  if (!theirs && theirs.error().code() == Code::wrong_version) {
+    formats.database = kOldFormatVersion;
+    theirs = decode_identity(database.identity, kOldFormatVersion);
+  }
+  if (!theirs && theirs.error().code() == Code::wrong_version) {
+    return unknown_format(core, theirs.error());
+  }
   if (!theirs) {
     return failure(core, theirs.error(),
                    fmt::format("the identity in its database: {}", theirs.error().name()));
   }
-  if (*theirs != *own) {
+  if (*theirs != own) {
     return failure(core, Code::invalid_argument,
                    "the database belongs to another target (is the right disk mounted?)");
   }
-  core.identity = *own;
-  return true;
+  if (formats.superblock < formats.database) {
+    return failure(core, Code::corrupt,
+                   fmt::format("its file '{}' is older than its database (restore both from one "
+                               "backup)",
+                               kSuperblockName));
+  }
+  core.identity = own;
+  return formats;
 }
 
 // Takes the blocks of one committed map, and keeps the map in memory while there is room.
@@ -141,56 +178,23 @@ Status adopt(Core& core, const MapKey& key, const BlockMap& map) {
   return Code::ok;
 }
 
-// Some records of the database at a time.
-struct Batch {
-  static constexpr size_t kRecordsMax = 4096;
-  std::vector<std::pair<MapKey, BlockMap>> maps;
-  std::string next;  // where the following batch begins; empty at the end
-  std::string bad;   // what is wrong with the record that could not be read
-
-  Status read(KvTransaction& transaction, const std::string& begin) {
-    maps.clear();
-    next.clear();
-    bad.clear();
-    Status status;
-    TRY(transaction.scan(begin, "", [&](std::string_view key, std::string_view record) {
-      if (key == kIdentityKey) return true;
-      if (maps.size() == kRecordsMax) {
-        next = key;
-        return false;
-      }
-      const auto decoded = decode_key(key);
-      if (!decoded) {
-        bad = fmt::format("a key of {} bytes that no target has", key.size());
-        status = Code::corrupt;
-        return false;
-      }
-      BlockMap map;
-      status = decode_map(*decoded, record, map);
-      if (!status.ok()) {
-        bad = fmt::format("the block map of inode {} chunk {} at block {}: {}",
-                          decoded->chunk.inode.value, decoded->chunk.index,
-                          decoded->index * limits::kMapBlocks, status.name());
-        return false;
-      }
-      maps.emplace_back(*decoded, map);
-      return true;
-    }));
-    return status;
-  }
-};
-
-Outcome<bool> load_maps(Core& core) {
-  Batch batch;
+Outcome<bool> load_maps(Core& core, uint32_t format) {
+  MapBatch batch;
   std::string begin;
   do {
     const Status status = core.kv.run(KvMode::read, [&](KvTransaction& transaction) -> Status {
-      return batch.read(transaction, begin);
+      return batch.read(transaction, begin, format, kLoadRecords);
     });
+    if (status.code() == Code::wrong_version) {
+      return failure(core, status,
+                     fmt::format("{} was written by another version of this program (use that one)",
+                                 batch.bad));
+    }
     if (!status.ok()) {
       const std::string what = batch.bad.empty() ? std::string(status.name()) : batch.bad;
       return failure(core, status,
-                     fmt::format("its database is damaged: {} (restore it from a backup)", what));
+                     fmt::format("its database is damaged: {}: {} (restore it from a backup)", what,
+                                 status.name()));
     }
     for (const auto& [key, map] : batch.maps) {
       if (adopt(core, key, map).ok()) continue;
@@ -241,9 +245,11 @@ Outcome<bool> open_target(Core& core) {
     }
     return make(core, *names);
   }
-  TRY(check_identity(core, database, has(DataFiles::name(0))));
+  TRY_ASSIGN(const Formats formats, check_identity(core, database, has(DataFiles::name(0))));
   TRY(core.files.open(*names));
-  return load_maps(core);
+  TRY(load_maps(core, formats.database));
+  if (formats.database == kFormatVersion) return true;
+  return convert_target(core);
 }
 
 }  // namespace penstock::store

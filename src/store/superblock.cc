@@ -46,30 +46,30 @@ bool take_uuid(std::string_view& text, std::array<uint8_t, 16>& uuid) {
 
 }  // namespace
 
-std::string encode_superblock(const Identity& identity) {
-  std::string text = fmt::format("{}version {}\nid {}\nuuid {}\n", kMagic, kFormatVersion,
+std::string encode_superblock(const Identity& identity, uint32_t version) {
+  std::string text = fmt::format("{}version {}\nid {}\nuuid {}\n", kMagic, version,
                                  identity.id.value, hex_of(identity.uuid));
   text += fmt::format("crc {:08x}\n", checksum(text));
   return text;
 }
 
-Result<Identity> decode_superblock(std::string_view text) {
+Result<Identity> decode_superblock(std::string_view text, uint32_t version) {
   std::string_view rest = text;
   if (!rest.starts_with(kMagic)) return Code::corrupt;
   rest.remove_prefix(kMagic.size());
-  uint32_t version = 0;
-  if (!take_line(rest, "version ", version, 10)) return Code::corrupt;
-  if (version != kFormatVersion) return Status(Code::wrong_version, version);
+  uint32_t found = 0;
+  if (!take_line(rest, "version ", found, 10)) return Code::corrupt;
+  if (found != version) return Status(Code::wrong_version, found);
   Identity identity;
   if (!take_line(rest, "id ", identity.id.value, 10)) return Code::corrupt;
   if (!take_uuid(rest, identity.uuid)) return Code::corrupt;
   // Only what encode_superblock() writes is taken, to the last byte.
-  if (text != encode_superblock(identity)) return Code::corrupt;
+  if (text != encode_superblock(identity, version)) return Code::corrupt;
   return identity;
 }
 
-std::string encode_identity(const Identity& identity) {
-  std::string record(1, static_cast<char>(kFormatVersion));
+std::string encode_identity(const Identity& identity, uint32_t version) {
+  std::string record(1, static_cast<char>(version));
   record.append(reinterpret_cast<const char*>(&identity.id.value), 4);
   record.append(reinterpret_cast<const char*>(identity.uuid.data()), identity.uuid.size());
   const uint32_t crc = checksum(record);
@@ -77,15 +77,15 @@ std::string encode_identity(const Identity& identity) {
   return record;
 }
 
-Result<Identity> decode_identity(std::string_view record) {
+Result<Identity> decode_identity(std::string_view record, uint32_t version) {
   if (record.empty()) return Code::corrupt;
-  const auto version = static_cast<uint8_t>(record[0]);
-  if (version != kFormatVersion) return Status(Code::wrong_version, version);
+  const auto found = static_cast<uint8_t>(record[0]);
+  if (found != version) return Status(Code::wrong_version, found);
   if (record.size() != kIdentityBytes) return Code::corrupt;
   Identity identity;
   std::copy_n(record.data() + 1, 4, reinterpret_cast<char*>(&identity.id.value));
   std::copy_n(record.data() + 5, 16, reinterpret_cast<char*>(identity.uuid.data()));
-  if (record != encode_identity(identity)) return Code::corrupt;
+  if (record != encode_identity(identity, version)) return Code::corrupt;
   return identity;
 }
 

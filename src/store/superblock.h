@@ -11,7 +11,9 @@
 
 namespace penstock::store {
 
-inline constexpr uint32_t kFormatVersion = 1;
+inline constexpr uint32_t kFormatVersion = 2;
+// What can be converted: superblock and identity differ in their version only.
+inline constexpr uint32_t kOldFormatVersion = 1;
 inline constexpr const char* kSuperblockName = "target";
 // In the database. Sorts after all block maps.
 inline constexpr std::string_view kIdentityKey = "T";
@@ -22,11 +24,11 @@ struct Identity {
   friend bool operator==(const Identity&, const Identity&) = default;
 };
 
-std::string encode_superblock(const Identity& identity);
+std::string encode_superblock(const Identity& identity, uint32_t version = kFormatVersion);
 // wrong_version for a file of this kind but of another version, else corrupt.
-Result<Identity> decode_superblock(std::string_view text);
+Result<Identity> decode_superblock(std::string_view text, uint32_t version = kFormatVersion);
 
-std::string encode_identity(const Identity& identity);
-Result<Identity> decode_identity(std::string_view record);
+std::string encode_identity(const Identity& identity, uint32_t version = kFormatVersion);
+Result<Identity> decode_identity(std::string_view record, uint32_t version = kFormatVersion);
 
 }  // namespace penstock::store

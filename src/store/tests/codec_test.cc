@@ -1,4 +1,5 @@
-#include "block_map.h"
+#include "format_1.h"
+#include "old_format.h"
 #include "superblock.h"
 
 #include <gtest/gtest.h>
@@ -60,11 +61,13 @@ TEST(MapRecord, has_a_stable_form) {
   map.valid_end = 8192;
   const std::string record = encoded(map);
   const std::string expected(
-      "\x01\x00\x02\x00\x20\x00\x00"
-      "\xff\xff\xff\xff\x00\x00\x00\x00"
-      "\x04\x03\x02\x01\xd0\xc0\xb0\xa0",
-      23);
-  EXPECT_EQ(record.substr(0, 23), expected);
+      "\x02\x00\x01\x00\x00\x00\x00\x00"
+      "\x00\x00\x00\x00\x00\x00\x00\x00"
+      "\x00\x20\x00\x00\x02\x00\x00\x00"
+      "\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00\x00\x00"
+      "\x04\x03\x02\x01\x00\x00\x00\x00\xd0\xc0\xb0\xa0",
+      48);
+  EXPECT_EQ(record.substr(0, 48), expected);
   EXPECT_EQ(record, sealed(expected));
 }
 
@@ -84,32 +87,66 @@ TEST(MapRecord, is_refused_when_any_bit_is_flipped_or_it_is_cut) {
   EXPECT_FALSE(decode_map({kKey.chunk, 4}, record, decoded).ok()) << "under another key";
 }
 
-TEST(MapRecord, is_refused_when_its_content_contradicts_itself) {
+const std::string kEntry("\x07\0\0\0\0\0\0\0\x01\x02\x03\x04", 12);
+const std::string kHoleEntry("\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\0", 12);
+
+std::string header(uint8_t count, uint32_t valid_end) {
+  std::string text("\x02\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\0", 16);
+  text.append(reinterpret_cast<const char*>(&valid_end), 4);
+  return text.append(1, static_cast<char>(count)).append(3, '\0');
+}
+
+Code decode(const std::string& content) {
   BlockMap decoded;
-  const std::string entry("\x07\x00\x00\x00\x01\x02\x03\x04", 8);
-  const std::string hole("\xff\xff\xff\xff\x00\x00\x00\x00", 8);
-  const auto header = [](uint8_t version, uint8_t flags, uint8_t count, uint32_t valid_end) {
-    std::string text{static_cast<char>(version), static_cast<char>(flags),
-                     static_cast<char>(count)};
-    return text.append(reinterpret_cast<const char*>(&valid_end), 4);
-  };
-  const auto decode = [&](const std::string& content) {
-    return decode_map(kKey, sealed(content), decoded);
-  };
-  EXPECT_TRUE(decode(header(1, 0, 1, 4096) + entry).ok());
-  EXPECT_TRUE(decode(header(1, 0, 0, 4096)).ok());
-  EXPECT_EQ(decode(header(2, 0, 1, 4096) + entry).code(), Code::wrong_version);
-  EXPECT_FALSE(decode(header(1, 1, 1, 4096) + entry).ok()) << "unknown flag";
-  EXPECT_FALSE(decode(header(1, 0, 2, 8192) + entry).ok()) << "too short";
-  EXPECT_FALSE(decode(header(1, 0, 1, 4096) + entry + entry).ok()) << "too long";
-  EXPECT_FALSE(decode(header(1, 0, 0, 0)).ok()) << "empty";
-  EXPECT_FALSE(decode(header(1, 0, 1, limits::kMapBytes + 1) + entry).ok());
-  EXPECT_FALSE(decode(header(1, 0, 2, 8192) + entry + hole).ok()) << "ends in a hole";
-  EXPECT_FALSE(decode(header(1, 0, 2, 4096) + entry + entry).ok()) << "mapped beyond the end";
-  std::string bad_hole = hole;
-  bad_hole[4] = 1;
-  EXPECT_FALSE(decode(header(1, 0, 2, 8192) + bad_hole + entry).ok()) << "hole with a checksum";
-  EXPECT_FALSE(decode(header(1, 0, 65, limits::kMapBytes) + std::string(65 * 8, 'x')).ok());
+  return decode_map(kKey, sealed(content), decoded).code();
+}
+
+TEST(MapRecord, is_refused_when_its_content_contradicts_itself) {
+  EXPECT_EQ(decode(header(1, 4096) + kEntry), Code::ok);
+  EXPECT_EQ(decode(header(0, 4096)), Code::ok);
+  EXPECT_EQ(decode(header(0, 4096).substr(0, 20)), Code::corrupt) << "half a header";
+  EXPECT_EQ(decode(header(2, 8192) + kEntry), Code::corrupt) << "too short";
+  EXPECT_EQ(decode(header(1, 4096) + kEntry + kEntry), Code::corrupt) << "too long";
+  EXPECT_EQ(decode(header(0, 0)), Code::corrupt) << "empty";
+  EXPECT_EQ(decode(header(0, limits::kMapBytes + 1)), Code::corrupt);
+  EXPECT_EQ(decode(header(2, 8192) + kEntry + kHoleEntry), Code::corrupt) << "ends in a hole";
+  EXPECT_EQ(decode(header(2, 4096) + kEntry + kEntry), Code::corrupt) << "mapped beyond the end";
+  std::string bad_hole = kHoleEntry;
+  bad_hole[8] = 1;
+  EXPECT_EQ(decode(header(2, 8192) + bad_hole + kEntry), Code::corrupt) << "hole with a checksum";
+  EXPECT_EQ(decode(header(65, limits::kMapBytes) + std::string(65 * 12, '\0')), Code::corrupt);
+}
+
+TEST(MapRecord, is_left_to_later_versions_when_it_uses_what_they_know) {
+  const std::string good = header(1, 4096) + kEntry;
+  // Version, state, kind of checksum, codec, key id, version of the chunk, what is not used yet.
+  for (const size_t at : {0, 1, 2, 3, 4, 7, 8, 15, 21, 23}) {
+    std::string other = good;
+    ++other[at];
+    EXPECT_EQ(decode(other), Code::wrong_version) << at;
+  }
+  std::string far = good;
+  far[24 + 4] = 1;  // a block beyond what 32 bits can number
+  EXPECT_EQ(decode(far), Code::wrong_version);
+  const std::string last("\xff\xff\xff\xff\0\0\0\0\x01\x02\x03\x04", 12);
+  EXPECT_EQ(decode(header(1, 4096) + last), Code::wrong_version);
+}
+
+TEST(MapRecord, of_format_1_is_read_as_it_was_written) {
+  engine::SeededRandom random(3);
+  for (int i = 0; i < 200; ++i) {
+    const BlockMap map = random_map(random);
+    const std::string record = encode_map_1(kKey, map);
+    BlockMap decoded;
+    ASSERT_TRUE(decode_map_1(kKey, record, decoded).ok());
+    EXPECT_EQ(decoded, map);
+    EXPECT_EQ(decode_map(kKey, record, decoded).code(), Code::wrong_version);
+    EXPECT_EQ(decode_map_1(kKey, encoded(map), decoded).code(), Code::wrong_version);
+    std::string damaged = record;
+    damaged[random.below(damaged.size())] ^= 1;
+    EXPECT_EQ(decode_map_1(kKey, damaged, decoded).code(), Code::corrupt);
+    EXPECT_FALSE(decode_map_1(kKey, record.substr(0, random.below(record.size())), decoded).ok());
+  }
 }
 
 TEST(MapKeys, sort_as_their_chunks_do) {
@@ -150,7 +187,7 @@ TEST(Superblock, decodes_only_what_was_encoded) {
     EXPECT_FALSE(decode_superblock(text.substr(0, i))) << i;
   }
   std::string other = text;
-  other.replace(other.find("version 1"), 9, "version 9");
+  other.replace(other.find("version 2"), 9, "version 9");
   EXPECT_EQ(decode_superblock(other).error().code(), Code::wrong_version);
   EXPECT_FALSE(decode_superblock(text + "\n"));
 }

@@ -63,9 +63,9 @@ TEST(TargetOpen, refuses_another_version) {
   Rig rig;
   fill(rig);
   std::string text = superblock(rig);
-  text.replace(text.find("version 1"), 9, "version 2");
+  text.replace(text.find("version 2"), 9, "version 3");
   set_file(rig, "/target/target", text);
-  expect_refusal(rig, Code::wrong_version, "format 2");
+  expect_refusal(rig, Code::wrong_version, "format 3");
 }
 
 TEST(TargetOpen, refuses_a_damaged_superblock) {
@@ -151,6 +151,19 @@ TEST(TargetOpen, refuses_a_damaged_record) {
   record[10] = static_cast<char>(record[10] ^ 1);
   set_record(rig, key, record);
   expect_refusal(rig, Code::corrupt, "inode 5 chunk 3");
+}
+
+TEST(TargetOpen, refuses_a_record_of_a_later_version) {
+  Rig rig;
+  fill(rig);
+  const MapKey key{kChunk, 0};
+  const std::string name(as_view(encode_key(key)));
+  std::string record = rig.records.content().at(name);
+  record[1] = 1;  // pending
+  const uint32_t crc = map_checksum(key, std::string_view(record).substr(0, record.size() - 4));
+  record.replace(record.size() - 4, 4, reinterpret_cast<const char*>(&crc), 4);
+  set_record(rig, name, record);
+  expect_refusal(rig, Code::wrong_version, "inode 5 chunk 3");
 }
 
 TEST(TargetOpen, refuses_a_key_it_does_not_know) {

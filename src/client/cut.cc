@@ -112,6 +112,7 @@ Result<Attributes> FileSystemImpl::set_attributes(const Credentials& credentials
     return set;
   };
   Result<Attributes> set = apply();
+  if (set && changes.mode) inode->privilege_changes.fetch_add(1, std::memory_order_release);
   const Status dropped = give_back(inode, false);
   static_cast<void>(dropped);  // Nothing was settled: this was no writer.
   if (set) tell_changed(id, first, bytes, self);

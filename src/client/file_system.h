@@ -122,6 +122,8 @@ class FileSystemImpl final : public FileSystem {
   // Notes changes of bytes or attributes of one inode, and waits until they may be reported.
   void tell_changed(InodeId inode, uint64_t offset, uint64_t length, Observer* self);
   void note_change(InodeId id);
+  // The file may have got what the next write takes from it.
+  void note_privileges(InodeId id);
   void tell_entry(InodeId parent, std::string_view name, Observer* self);
   void merge(Attributes& attributes, const Inode& inode) const;
   Result<Attributes> merged(Result<Attributes> found, uint64_t drops_before);

@@ -63,6 +63,16 @@ struct Inode {
   // A write failed in parts: bytes may lie behind the end. Relaxed: looked at under `control`, when
   // the file grows next.
   std::atomic<bool> stray{false};
+  // Whether the file may have what a write takes from it (set-id bits, security.capability): it has
+  // nothing when both are equal. The first counts what may have given it some, after that happened;
+  // release there pairs with acquire of who takes the value over to the second once it has seen, or
+  // made, that there is nothing.
+  std::atomic<uint32_t> privilege_changes{1};
+  std::atomic<uint32_t> privileges_dropped{0};
+  bool may_have_privileges() const {
+    return privileges_dropped.load(std::memory_order_relaxed) !=
+           privilege_changes.load(std::memory_order_relaxed);
+  }
 
   alignas(64) WriteGate gate;
   // Counts changes of bytes, length and times; incremented after they happened. Starts at 1, with

@@ -102,6 +102,10 @@ Status FileSystemImpl::punch(const FileRef& file, uint64_t offset, uint64_t leng
     return Code::invalid_argument;
   }
   Inode& inode = file->inode();
+  if (const Credentials* const writer = file->dropper()) {
+    const std::lock_guard lock(inode.control);
+    TRY(lengths_.drop_privileges(inode, *writer));
+  }
   const uint64_t file_end = inode.length.load(std::memory_order_acquire);
   const uint64_t end = std::min(offset + length, file_end);
   const Placement& placement = inode.placement;

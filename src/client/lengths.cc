@@ -92,16 +92,23 @@ void Lengths::serve() {
       later.push_back(std::exchange(entry.request, nullptr));
       continue;
     }
-    entry.status = record(inode, false, false);
-    entry.recorded = recorded(inode);
+    const Credentials* const drop_for = entry.request->drop_for;
+    if (drop_for != nullptr) {
+      entry.status = drop_privileges(inode, *drop_for);
+    } else {
+      entry.status = record(inode, false, false);
+      entry.recorded = recorded(inode);
+    }
     inode.control.unlock();
-    any |= entry.status.ok();
+    any |= entry.status.ok() && drop_for == nullptr;
   }
   const Status synced = any ? meta_.sync() : Code::ok;
   for (Entry& entry : entries_) {
     if (entry.request == nullptr) continue;
-    if (entry.status.ok()) entry.status = synced;
-    if (entry.status.ok()) note_durable(entry);
+    if (entry.request->drop_for == nullptr) {
+      if (entry.status.ok()) entry.status = synced;
+      if (entry.status.ok()) note_durable(entry);
+    }
     entry.request->loop->complete_remote(*entry.request, entry.status);
   }
   if (later.empty()) return;
@@ -143,6 +150,15 @@ Status Lengths::record(Inode& inode, bool durable, bool end_session) {
     inode.session = false;
     inode.session_durable.store(false, std::memory_order_relaxed);
   }
+  return Code::ok;
+}
+
+Status Lengths::drop_privileges(Inode& inode, const Credentials& writer) {
+  // Acquire: what gave the file its privileges, if it is counted here, is seen by the transaction.
+  const uint32_t changes = inode.privilege_changes.load(std::memory_order_acquire);
+  TRY(meta_.drop_privileges(writer, inode.id));
+  inode.privileges_dropped.store(changes, std::memory_order_relaxed);
+  inode.changes.fetch_add(1, std::memory_order_seq_cst);
   return Code::ok;
 }
 

@@ -11,10 +11,12 @@
 
 namespace penstock::client {
 
-// Asks for the length and times of a file to be on stable storage; completes on `loop`.
+// Asks for the length and times of a file to be on stable storage, or for its privileges to be
+// dropped; completes on `loop`.
 struct SettleRequest : engine::Op {
   engine::Loop* loop = nullptr;
-  Inode* inode = nullptr;       // kept alive by the caller
+  Inode* inode = nullptr;                 // kept alive by the caller
+  const Credentials* drop_for = nullptr;  // set: only Lengths::drop_privileges() is asked for
   uint64_t synced_changes = 0;  // the targets hold everything up to here durably; 0: not known
 };
 
@@ -38,6 +40,8 @@ class Lengths {
   // Begins a write session if there is none: to be called while the targets would tell the truth
   // about the length after a crash.
   Status begin_session(Inode& inode);
+  // Takes away what a write by these must not leave; see Inode::privilege_changes.
+  Status drop_privileges(Inode& inode, const Credentials& writer);
   // What is known of an inode before meta is synced, and becomes true of stable storage after it.
   struct Recorded {
     uint64_t length = 0;

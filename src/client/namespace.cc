@@ -93,6 +93,12 @@ void FileSystemImpl::note_change(InodeId id) {
   }
 }
 
+void FileSystemImpl::note_privileges(InodeId id) {
+  if (const std::shared_ptr<Inode> inode = table_.peek(id)) {
+    inode->privilege_changes.fetch_add(1, std::memory_order_release);
+  }
+}
+
 void FileSystemImpl::removed(const meta::Removed& removed, Observer* self) {
   if (removed.inode == InodeId{}) return;
   if (removed.last_link) {
@@ -143,6 +149,7 @@ Status FileSystemImpl::set_xattr(const Credentials& credentials, InodeId inode,
                                  meta::XattrMode mode, Observer* self) {
   TRY(check_open());
   TRY(meta_.set_xattr(credentials, inode, name, value, mode));
+  if (name == meta::kCapabilityXattr) note_privileges(inode);
   note_change(inode);
   tell_changed(inode, 0, 0, self);
   return Code::ok;

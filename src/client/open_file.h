@@ -17,8 +17,15 @@ class DroppedOpens {
 
 class OpenFile {
  public:
-  OpenFile(std::shared_ptr<DroppedOpens> drops, std::shared_ptr<Inode> inode, bool read, bool write)
-      : drops_(std::move(drops)), inode_(std::move(inode)), read_(read), write_(write) {}
+  // `writer`: whose writes take set-id bits from the file; null when they do not, or when somebody
+  // else (the kernel, for a mount) takes them.
+  OpenFile(std::shared_ptr<DroppedOpens> drops, std::shared_ptr<Inode> inode, bool read, bool write,
+           std::unique_ptr<const Credentials> writer)
+      : drops_(std::move(drops)),
+        inode_(std::move(inode)),
+        read_(read),
+        write_(write),
+        writer_(std::move(writer)) {}
   ~OpenFile() {
     if (inode_ != nullptr) drops_->dropped(std::move(inode_), write_);
   }
@@ -29,6 +36,10 @@ class OpenFile {
   Inode& inode() const { return *inode_; }
   bool may_read() const { return read_; }
   bool may_write() const { return write_; }
+  // Who must take the file's privileges away before bytes change; null when nobody must.
+  const Credentials* dropper() const {
+    return writer_ != nullptr && inode_->may_have_privileges() ? writer_.get() : nullptr;
+  }
   // For close_file(), by the last user: nothing is left to do when this object dies.
   std::shared_ptr<Inode> take() { return std::move(inode_); }
   bool closed() const { return inode_ == nullptr; }
@@ -38,6 +49,7 @@ class OpenFile {
   std::shared_ptr<Inode> inode_;
   const bool read_;
   const bool write_;
+  const std::unique_ptr<const Credentials> writer_;
 };
 
 }  // namespace penstock::client

@@ -25,6 +25,14 @@ uint32_t wanted_access(OpenFlags flags) {
   return wanted;
 }
 
+constexpr uint32_t kSetIdBits = 06000;
+
+// Who pays with the file's privileges for a write; see OpenFile.
+std::unique_ptr<const Credentials> writer_of(const Credentials& credentials, OpenFlags flags) {
+  if (!flags.write || credentials.uid == 0 || !credentials.enforce) return nullptr;
+  return std::make_unique<const Credentials>(credentials);
+}
+
 }  // namespace
 
 Status FileSystemImpl::load(Inode& inode, const Attributes& attributes) {
@@ -71,6 +79,7 @@ Status FileSystemImpl::know_tail(Inode& inode) {
 // Makes the inode ready for one more open; undone by give_back().
 Status FileSystemImpl::prepare(Inode& inode, const Opening& opening, Attributes* attributes) {
   const bool loaded = inode.loaded.load(std::memory_order_relaxed);
+  const uint32_t privilege_changes = inode.privilege_changes.load(std::memory_order_acquire);
   Attributes found;
   if (opening.created != nullptr) {
     found = *opening.created;
@@ -84,6 +93,9 @@ Status FileSystemImpl::prepare(Inode& inode, const Opening& opening, Attributes*
   if (!loaded) {
     TRY(load(inode, found));
     inode.tail_known = inode.fresh = opening.created != nullptr;
+    if ((found.mode & kSetIdBits) == 0 && !found.has_xattrs) {
+      inode.privileges_dropped.store(privilege_changes, std::memory_order_relaxed);
+    }
   }
   if (opening.flags.write) {
     TRY(written_ids_.admit(inode.id));
@@ -135,7 +147,8 @@ Result<FileRef> FileSystemImpl::open_known(InodeId id, const Opening& opening,
     return status;
   }
   if (cut_from != UINT64_MAX) tell_changed(id, cut_from, INT64_MAX, opening.self);
-  return std::make_shared<OpenFile>(drops_, inode, opening.flags.read, opening.flags.write);
+  return std::make_shared<OpenFile>(drops_, inode, opening.flags.read, opening.flags.write,
+                                    writer_of(opening.credentials, opening.flags));
 }
 
 Result<FileRef> FileSystemImpl::open_inode(const Credentials& credentials, InodeId inode,

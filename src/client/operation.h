@@ -26,6 +26,7 @@ struct Piece : engine::CallOp {
 
 enum class Stage : uint8_t {
   idle,
+  dropping,  // a write that waits for the file's set-id bits to be taken away
   gated,     // a write that waits for a cut of the file to end
   moving,    // pieces are under way
   settling,  // the length becomes durable

@@ -70,6 +70,7 @@ ShardClient::ShardClient(engine::Loop& loop, engine::Net& net, const DataPlane& 
     op.settle.completion = [](engine::Op& settled) {
       auto& self = settled.owner_as<Operation>();
       self.error = settled.status;
+      if (self.stage == Stage::dropping) return self.client->dropped_privileges(self);
       if (self.kind == IoKind::sync) return self.client->finish(self, self.error);
       // Durable or not, the bytes have changed.
       self.client->tell(self);
@@ -136,6 +137,9 @@ void ShardClient::start(IoOp& io) {
   if (op.kind == IoKind::read) [[likely]] {
     begin_read(op);
   } else if (op.kind == IoKind::write) {
+    const Credentials* const writer = io.file->dropper();
+    if (writer != nullptr) [[unlikely]]
+      return drop_privileges(op, *writer);
     begin_write(op);
   } else {
     begin_sync(op);
@@ -151,6 +155,22 @@ void ShardClient::begin_read(Operation& op) {
   op.end = op.failed_at = std::min(io.offset + io.memory.length, std::max(length, io.offset));
   op.stage = Stage::moving;
   move(op);
+}
+
+void ShardClient::drop_privileges(Operation& op, const Credentials& writer) {
+  op.stage = Stage::dropping;
+  op.begin = op.sent_end = op.failed_at = 0;
+  op.settle.inode = op.inode;
+  op.settle.drop_for = &writer;
+  plane_.lengths->settle_later(op.settle);
+}
+
+void ShardClient::dropped_privileges(Operation& op) {
+  op.settle.drop_for = nullptr;
+  if (op.error.ok()) op.error = op.ending;
+  if (op.error.ok()) return begin_write(op);
+  // No byte has changed, but perhaps the mode.
+  tell(op);
 }
 
 void ShardClient::begin_write(Operation& op) {
@@ -348,6 +368,8 @@ void ShardClient::end_early(Operation& op, Status why) {
   if (op.stage == Stage::gated) {
     // If its turn has come already, begin_write() will see why it ends.
     if (op.inode->gate.cancel(op.gate_turn)) finish_later(op, why);
+  } else if (op.stage == Stage::dropping) {
+    // What is asked of meta cannot be taken back: dropped_privileges() will see why it ends.
   } else if (op.stage == Stage::moving) {
     // What is under way must end first, as the caller may reuse the memory then.
     if (op.next < op.end) {

@@ -28,6 +28,8 @@ class ShardClient final : public Client {
   static Status check(const IoOp& io);
   void start(IoOp& io);
   void begin_read(Operation& op);
+  void drop_privileges(Operation& op, const Credentials& writer);
+  void dropped_privileges(Operation& op);
   void begin_write(Operation& op);
   void begin_sync(Operation& op);
 

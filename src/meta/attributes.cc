@@ -37,19 +37,11 @@ Status check_changes(const Credentials& credentials, const Attributes& now_is,
   return {};
 }
 
-// Only the bits that make a program run as somebody else; set-group-id without group execution
-// means something else.
-uint32_t without_set_id(uint32_t mode) {
-  mode &= ~kSetUserId;
-  if ((mode & kGroupExecute) != 0) mode &= ~kSetGroupId;
-  return mode;
-}
-
 void apply_changes(const Credentials& credentials, const SetAttributes& changes,
                    engine::WallTime now, Attributes& attributes) {
   const bool regular = attributes.type == FileType::regular;
   if ((changes.uid || changes.gid) && attributes.type != FileType::directory) {
-    attributes.mode = without_set_id(attributes.mode);
+    attributes.mode = without_set_id(credentials, attributes);
   }
   if (changes.uid) attributes.uid = *changes.uid;
   if (changes.gid) attributes.gid = *changes.gid;
@@ -63,7 +55,7 @@ void apply_changes(const Credentials& credentials, const SetAttributes& changes,
     attributes.length = *changes.length;
     attributes.modified = now;
     if (regular && credentials.uid != 0 && !changes.mode) {
-      attributes.mode = without_set_id(attributes.mode);
+      attributes.mode = without_set_id(credentials, attributes);
     }
   }
   if (changes.accessed) attributes.accessed = *changes.accessed;
@@ -114,6 +106,20 @@ Result<Attributes> Namespace::set_attributes(const Credentials& credentials, Ino
       view.put_times(inode, {attributes.modified, attributes.changed});
     }
     return attributes;
+  });
+}
+
+Status Namespace::drop_privileges(const Credentials& credentials, InodeId inode) {
+  return transact(engine::KvMode::write, [&](View& view) -> Status {
+    TRY_ASSIGN(Inode found, view.inode(inode));
+    if (found.attributes.type != FileType::regular) return Code::invalid_argument;
+    const uint32_t mode = without_set_id(credentials, found.attributes);
+    TRY_ASSIGN(const bool had_capability, take_xattr(view, found, kCapabilityXattr));
+    if (mode == found.attributes.mode && !had_capability) return {};
+    found.attributes.mode = mode;
+    found.attributes.changed = clock_.wall();
+    view.put(found);
+    return {};
   });
 }
 

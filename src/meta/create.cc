@@ -133,6 +133,7 @@ Result<Attributes> Namespace::link(const Credentials& credentials, InodeId inode
     TRY(require(credentials, directory.attributes, kAccessExecute));
     TRY_ASSIGN(const std::optional<Dentry> existing, view.find(new_parent, new_name));
     if (existing) return Code::already_exists;
+    TRY(require_linkable(credentials, linked.attributes));
     TRY(require(credentials, directory.attributes, kAccessWrite));
     if (linked.is_directory()) return Code::not_permitted;
     if (linked.attributes.links == 0) return Code::not_found;

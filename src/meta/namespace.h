@@ -55,6 +55,7 @@ class Namespace final : public Meta {
   Result<std::string> read_symlink(InodeId inode) override;
   Result<Attributes> set_attributes(const Credentials& credentials, InodeId inode,
                                     const SetAttributes& changes) override;
+  Status drop_privileges(const Credentials& credentials, InodeId inode) override;
   Result<Attributes> create(const Credentials& credentials, InodeId parent, std::string_view name,
                             uint32_t mode, bool exclusive, std::optional<Layout> layout,
                             bool* created) override;
@@ -125,6 +126,10 @@ class Namespace final : public Meta {
   const Keys keys_;
   Counters counters_;
 };
+
+// Takes an extended attribute from an inode, whose record is the caller's to put; false if it has
+// none of that name.
+Result<bool> take_xattr(View& view, Inode& inode, std::string_view name);
 
 // Runs the body as a transaction and hands its result on.
 template <class Body>

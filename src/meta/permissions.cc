@@ -40,6 +40,23 @@ Status require_removable(const Credentials& credentials, const Attributes& direc
   return Code::not_permitted;
 }
 
+Status require_linkable(const Credentials& credentials, const Attributes& inode) {
+  if (privileged(credentials) || credentials.uid == inode.uid) return {};
+  constexpr uint32_t kRunsAsGroup = kSetGroupId | kGroupExecute;
+  const bool runs_as_another =
+      (inode.mode & kSetUserId) != 0 || (inode.mode & kRunsAsGroup) == kRunsAsGroup;
+  if (inode.type != FileType::regular || runs_as_another) return Code::not_permitted;
+  const bool allowed = check_access(credentials, inode, kAccessRead | kAccessWrite).ok();
+  return allowed ? Status() : Status(Code::not_permitted);
+}
+
+uint32_t without_set_id(const Credentials& credentials, const Attributes& attributes) {
+  const uint32_t mode = attributes.mode & ~kSetUserId;
+  const bool runs = (mode & kGroupExecute) != 0;
+  const bool outsider = !privileged(credentials) && !in_group(credentials, attributes.gid);
+  return runs || outsider ? mode & ~kSetGroupId : mode;
+}
+
 bool in_group(const Credentials& credentials, uint32_t gid) {
   return credentials.gid == gid || std::find(credentials.groups.begin(), credentials.groups.end(),
                                              gid) != credentials.groups.end();

@@ -19,6 +19,13 @@ Status require_owner(const Credentials& credentials, const Attributes& attribute
 // In a sticky directory only the owner of the entry or of the directory may take the entry away.
 Status require_removable(const Credentials& credentials, const Attributes& directory,
                          const Attributes& entry);
+// As Linux with fs.protected_hardlinks: one may link what one owns, and regular files that one may
+// read and write and that run as nobody else. not_permitted otherwise.
+Status require_linkable(const Credentials& credentials, const Attributes& inode);
+// The mode after a change of owner, length or bytes by these credentials: without the bits that
+// make a program run as somebody else. Set-group-id without group execution means something else,
+// and stays for members of the group.
+uint32_t without_set_id(const Credentials& credentials, const Attributes& attributes);
 bool in_group(const Credentials& credentials, uint32_t gid);
 // root for this purpose: also whoever was checked elsewhere.
 bool privileged(const Credentials& credentials);

@@ -100,6 +100,7 @@ std::optional<Inode> decode_inode(InodeId id, std::string_view bytes) {
   to.generation = reader.varint();
   inode.xattr_bytes = reader.varint32();
   reader.require(inode.xattr_bytes <= kXattrListBytesMax);
+  to.has_xattrs = inode.xattr_bytes != 0;
   to.accessed = read_time(reader);
   to.created = read_time(reader);
   if (to.type != FileType::directory) {

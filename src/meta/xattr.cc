@@ -75,6 +75,15 @@ Status put_changed(View& view, Inode& inode, engine::WallTime now) {
 
 }  // namespace
 
+Result<bool> take_xattr(View& view, Inode& inode, std::string_view name) {
+  if (inode.xattr_bytes == 0) return false;
+  TRY_ASSIGN(const std::optional<std::string> existing, view.xattr(inode.id(), name));
+  if (!existing) return false;
+  inode.xattr_bytes -= std::min(inode.xattr_bytes, listed_bytes(name));
+  view.erase_xattr(inode.id(), name);
+  return true;
+}
+
 Result<std::string> Namespace::get_xattr(const Credentials& credentials, InodeId inode,
                                          std::string_view name) {
   TRY_ASSIGN(const Space space, space_of(name));
@@ -129,10 +138,8 @@ Status Namespace::remove_xattr(const Credentials& credentials, InodeId inode,
   return transact(engine::KvMode::write, [&](View& view) -> Status {
     TRY_ASSIGN(Inode found, view.inode(inode));
     TRY(may_write(credentials, found.attributes, space));
-    TRY_ASSIGN(const std::optional<std::string> existing, view.xattr(inode, name));
-    if (!existing) return Code::no_data;
-    found.xattr_bytes -= std::min(found.xattr_bytes, listed_bytes(name));
-    view.erase_xattr(inode, name);
+    TRY_ASSIGN(const bool taken, take_xattr(view, found, name));
+    if (!taken) return Code::no_data;
     return put_changed(view, found, clock_.wall());
   });
 }

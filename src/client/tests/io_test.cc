@@ -261,5 +261,63 @@ TEST(ClientTest, refuses_what_the_target_of_another_node_answers_in_a_wrong_form
   node.nets[0]->serve({0, 0}, *node.services[0]);
 }
 
+TEST(PrivilegeTest, set_id_bits_go_with_the_first_write_of_somebody_but_root) {
+  Node node;
+  const InodeId id = inode_of(*node.open("/a"));
+  const auto set_mode = [&](uint32_t mode) {
+    meta::SetAttributes changes;
+    changes.mode = mode;
+    EXPECT_TRUE(node.files->set_attributes(node.root, id, changes, nullptr).has_value());
+  };
+  const auto mode = [&] { return node.files->attributes(id)->mode; };
+  Credentials user;
+  user.uid = user.gid = 7;
+  set_mode(06777);
+  const FileRef roots = node.open("/a", {.write = true});
+  const auto users = node.files->open_path(user, "/a", {.write = true}, 0, {}, nullptr);
+  ASSERT_TRUE(users.has_value());
+  EXPECT_TRUE(node.write(roots, 0, "x").has_value());
+  EXPECT_EQ(mode(), 06777u);
+  EXPECT_TRUE(node.write(*users, 0, "y", true).has_value());
+  EXPECT_EQ(mode(), 0777u);
+  set_mode(04777);
+  EXPECT_TRUE(node.write(*users, 0, "z").has_value());
+  EXPECT_EQ(mode(), 0777u) << "given again, taken again";
+  set_mode(02676);
+  EXPECT_TRUE(node.files->punch(*users, 0, 1, nullptr).ok());
+  EXPECT_EQ(mode(), 0676u);
+  EXPECT_TRUE(
+      node.files
+          ->set_xattr(node.root, id, meta::kCapabilityXattr, "v", meta::XattrMode::any, nullptr)
+          .ok());
+  EXPECT_TRUE(node.write(*users, 0, "z").has_value());
+  EXPECT_EQ(node.meta->get_xattr(node.root, id, meta::kCapabilityXattr).error(),
+            Status(Code::no_data));
+  // The kernel has done it for who writes through a mount.
+  set_mode(06777);
+  user.enforce = false;
+  const auto mounted = node.files->open_path(user, "/a", {.write = true}, 0, {}, nullptr);
+  EXPECT_TRUE(node.write(*mounted, 0, "x").has_value());
+  EXPECT_EQ(mode(), 06777u);
+}
+
+TEST(PrivilegeTest, a_write_that_cannot_take_them_changes_nothing) {
+  Node node;
+  const FileRef file = node.open("/a");
+  EXPECT_TRUE(node.write(file, 0, "old").has_value());
+  meta::SetAttributes changes;
+  changes.mode = 04666;
+  EXPECT_TRUE(node.files->set_attributes(node.root, inode_of(*file), changes, nullptr).has_value());
+  Credentials user;
+  user.uid = user.gid = 7;
+  const auto users = node.files->open_path(user, "/a", {.write = true}, 0, {}, nullptr);
+  ASSERT_TRUE(users.has_value());
+  node.kv_image.faults.conflict_permille = 1000;
+  EXPECT_FALSE(node.write(*users, 0, "new").has_value());
+  node.kv_image.faults.conflict_permille = 0;
+  EXPECT_EQ(node.read(file, 0, 3), "old");
+  EXPECT_EQ(node.files->attributes(inode_of(*file))->mode, 04666u);
+}
+
 }  // namespace
 }  // namespace penstock::client

@@ -156,5 +156,51 @@ TEST_F(MetaTest, xattrs_follow_their_namespaces) {
             Code::not_permitted);
 }
 
+// As may_linkat() of Linux has it, with fs.protected_hardlinks set.
+TEST_F(MetaTest, others_files_are_linked_only_by_who_may_read_and_write_them) {
+  const InodeId d = directory(kRootInode, "d", 0777);
+  int names = 0;
+  const auto link = [&](const Credentials& who, InodeId inode) {
+    return code_of(meta_->link(who, inode, d, "link" + std::to_string(names++)));
+  };
+  const InodeId f = file(d, "f", 0600, alice_);
+  EXPECT_EQ(link(bob_, f), Code::not_permitted);
+  EXPECT_EQ(link(alice_, f), Code::ok);
+  EXPECT_EQ(link(root_, f), Code::ok);
+  for (const uint32_t refused : {0644u, 0622u, 04666u, 02676u}) {
+    ASSERT_TRUE(set_mode(root_, f, refused).ok());
+    EXPECT_EQ(link(bob_, f), Code::not_permitted) << refused;
+    EXPECT_EQ(link(alice_, f), Code::ok) << refused << ": the owner may";
+  }
+  for (const uint32_t allowed : {0666u, 02666u}) {
+    ASSERT_TRUE(set_mode(root_, f, allowed).ok());
+    EXPECT_EQ(link(bob_, f), Code::ok) << allowed;
+  }
+  const auto fifo = meta_->make_node(alice_, d, "p", FileType::fifo, 0666, 0);
+  EXPECT_EQ(link(bob_, fifo->inode), Code::not_permitted);
+  const auto symlink = meta_->make_symlink(alice_, d, "l", "f");
+  EXPECT_EQ(link(bob_, symlink->inode), Code::not_permitted);
+  EXPECT_EQ(code_of(meta_->link(bob_, f, d, "f")), Code::already_exists) << "before all else";
+}
+
+TEST_F(MetaTest, a_write_takes_away_what_lets_a_program_run_as_another) {
+  const InodeId d = directory(kRootInode, "d", 0777);
+  const InodeId f = file(d, "f", 06755, alice_);
+  ASSERT_TRUE(meta_->set_xattr(root_, f, "user.kept", "v", XattrMode::any).ok());
+  ASSERT_TRUE(meta_->set_xattr(root_, f, kCapabilityXattr, "v", XattrMode::any).ok());
+  ASSERT_TRUE(meta_->drop_privileges(bob_, f).ok());
+  EXPECT_EQ(get(f).mode, 0755u);
+  EXPECT_EQ(code_of(meta_->get_xattr(root_, f, kCapabilityXattr)), Code::no_data);
+  EXPECT_EQ(*meta_->get_xattr(root_, f, "user.kept"), "v");
+  const engine::WallTime changed = get(f).changed;
+  ASSERT_TRUE(meta_->drop_privileges(bob_, f).ok());
+  EXPECT_EQ(get(f).changed, changed) << "nothing is left to take";
+  ASSERT_TRUE(set_mode(root_, f, 02646).ok());
+  ASSERT_TRUE(meta_->drop_privileges(alice_, f).ok());
+  EXPECT_EQ(get(f).mode, 02646u) << "alice is in the group";
+  ASSERT_TRUE(meta_->drop_privileges(bob_, f).ok());
+  EXPECT_EQ(get(f).mode, 0646u);
+}
+
 }  // namespace
 }  // namespace penstock::meta

@@ -58,6 +58,7 @@ struct Attributes {
   engine::WallTime accessed, modified, changed, created;
   Layout layout;  // of directories: what files created in them get
   uint64_t generation = 0;
+  bool has_xattrs = false;
 };
 
 struct SetAttributes {
@@ -100,6 +101,8 @@ struct Settled {
   bool end_session = false;  // also does what end_write() does
 };
 
+// The extended attribute that gives a program capabilities; a write takes it away.
+inline constexpr std::string_view kCapabilityXattr = "security.capability";
 enum class XattrMode : uint8_t { any, create, replace };
 
 struct ResolvedParent {
@@ -169,6 +172,10 @@ class Meta {
   virtual Result<Attributes> set_attributes(const Credentials& credentials, InodeId inode,
                                             const SetAttributes& changes) = 0;
 
+  // What somebody else's write takes from a regular file before its bytes change, unless root
+  // writes: set-user-id, set-group-id as chown does, and security.capability.
+  virtual Status drop_privileges(const Credentials& credentials, InodeId inode) = 0;
+
   // Making. Modes come with the umask applied. The parent needs w and x; a set-group-id parent
   // gives its group. already_exists if the name is taken.
   //
@@ -185,6 +192,8 @@ class Meta {
                                        uint64_t device) = 0;
   virtual Result<Attributes> make_symlink(const Credentials& credentials, InodeId parent,
                                           std::string_view name, std::string_view target) = 0;
+  // As Linux with fs.protected_hardlinks: others' files only if one may read and write them and
+  // they run as nobody else.
   virtual Result<Attributes> link(const Credentials& credentials, InodeId inode, InodeId new_parent,
                                   std::string_view new_name) = 0;
 

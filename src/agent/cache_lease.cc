@@ -26,7 +26,7 @@ Outcome<void> CacheLease::begin(const std::string& directory, bool keep) {
   }
   if (!keep) return {};
   // Not durable: a power cut ends the applications, too.
-  const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+  const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (file) return {};
   const int error = errno;
   return Failure{Status::from_errno(error),

@@ -1,19 +1,19 @@
 #include "store_directory.h"
 
 #include "limits.h"
+#include "store_contents.h"
+#include "store_lock.h"
 
 #include <cerrno>
 #include <charconv>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
-#include <dirent.h>
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
 #include <map>
 #include <set>
-#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -22,30 +22,7 @@
 namespace penstock::agent {
 namespace {
 
-constexpr const char* kSuperblockName = "penstock.store";
-constexpr const char* kMakingName = "penstock.making";
-constexpr const char* kLockName = "LOCK";
-constexpr const char* kSecretName = "secret";
 constexpr size_t kSuperblockBytesMax = 4096;
-
-// Names that do not make a directory a used one: of the file system, and of commands that may have
-// prepared to run a node.
-bool is_harmless(const std::string& name) {
-  return name == "lost+found" || name == kLockName || name.ends_with(".sock") ||
-         name.ends_with(".log") || name.ends_with(".pid");
-}
-
-Result<std::set<std::string>> names_in(const std::string& path) {
-  DIR* directory = ::opendir(path.c_str());
-  if (directory == nullptr) return Status::from_errno(errno);
-  std::set<std::string> names;
-  while (const dirent* entry = ::readdir(directory)) {
-    const std::string name = entry->d_name;
-    if (name != "." && name != "..") names.insert(name);
-  }
-  ::closedir(directory);
-  return names;
-}
 
 Result<std::string> read_file(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
@@ -55,12 +32,6 @@ Result<std::string> read_file(const std::string& path) {
   if (length < 0) return Status::from_errno(errno);
   content.resize(static_cast<size_t>(length));
   return content;
-}
-
-Status sync_directory(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd || ::fsync(fd.get()) != 0) return Status::from_errno(errno);
-  return Code::ok;
 }
 
 // Durable, and either whole or not there.
@@ -143,7 +114,7 @@ Outcome<void> StoreDirectory::inspect(const AgentConfig& config) {
     return failure(Status::from_errno(errno), "the store directory cannot be found");
   }
   path_ = resolved;
-  const Result<std::set<std::string>> names = names_in(path_);
+  Result<std::set<std::string>> names = names_in(path_);
   if (!names) {
     return failure(names.error(), names.error() == Code::not_directory
                                       ? "is not a directory (give the path of a directory)"
@@ -170,50 +141,61 @@ Outcome<void> StoreDirectory::inspect(const AgentConfig& config) {
   }
   TRY(lock());
   // Another process may have made the store before the lock was ours.
-  const std::string superblock_path = path_ + "/" + kSuperblockName;
-  if ((::access(superblock_path.c_str(), F_OK) == 0) != is_store) {
+  names = names_in(path_);
+  if (!names || names->contains(kSuperblockName) != is_store) {
     return failure(Code::busy, "the directory changed while it was looked at (try again)");
   }
-  return is_store ? read_secret() : begin_making(config);
+  if (is_store) return take_over(*names);
+  TRY(refuse_what_is_no_store(config, *names));
+  const Status removed = remove_made(path_);
+  if (!removed.ok()) {
+    return failure(removed, fmt::format("what an interrupted making left cannot be removed: {}",
+                                        removed.name()));
+  }
+  return begin_making(config);
+}
+
+// Prepares a store that is there for this process.
+Outcome<void> StoreDirectory::take_over(const std::set<std::string>& names) {
+  TRY(read_secret());
+  Status status = close_to_others(path_, lock_.get());
+  // Its maker was killed after the last step but one. The sign must not be found when one day the
+  // superblock is missing: that would be a store to restore, not one to make anew.
+  if (status.ok() && names.contains(kMakingName)) {
+    if (::unlink((path_ + "/" + kMakingName).c_str()) != 0) status = Status::from_errno(errno);
+    if (status.ok()) status = sync_directory(path_);
+  }
+  if (status.ok()) return {};
+  return failure(status, fmt::format("what others may read in it cannot be closed to them: {} (is "
+                                     "it another user's store?)",
+                                     status.name()));
 }
 
 // Whether a store may be made in a directory that holds `names`.
 Outcome<void> StoreDirectory::refuse_what_is_no_store(const AgentConfig& config,
                                                       const std::set<std::string>& names) const {
   if (!config.create) return failure(Code::not_found, "is not a store");
-  if (names.contains(kMakingName)) {
-    return failure(Code::corrupt,
-                   "a store was being made here and is incomplete; nothing is in it (remove the "
-                   "directory and try again)");
-  }
-  for (const std::string& name : names) {
-    if (is_harmless(name)) continue;
-    return failure(Code::not_empty,
-                   fmt::format("is not a store, and not empty: there is '{}' (give an empty or a "
-                               "new directory)",
-                               name));
-  }
-  return {};
+  const std::string name = name_in_the_way(names);
+  if (name.empty()) return {};
+  return failure(Code::not_empty,
+                 fmt::format("is not a store, and not empty: there is '{}' (give an empty or a new "
+                             "directory)",
+                             name));
 }
 
 Outcome<void> StoreDirectory::lock() {
   const std::string path = path_ + "/" + kLockName;
-  lock_.reset(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
-  if (!lock_) {
-    const int error = errno;
-    return failure(Status::from_errno(error),
-                   fmt::format("cannot be locked: {}", std::strerror(error)));
-  }
-  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
-    char owner[32] = {};
-    const ssize_t length = ::pread(lock_.get(), owner, sizeof owner - 1, 0);
-    const long pid = length > 0 ? std::strtol(owner, nullptr, 10) : 0;
-    const std::string who = pid > 0 ? fmt::format("process {}", pid) : "another process";
+  LockOutcome locked = lock_store(path);
+  if (locked.status.code() == Code::in_use) {
     return failure(Code::in_use, fmt::format("the store is in use by {} (use that one through its "
                                              "socket, or stop it first)",
-                                             who));
+                                             locked.holder));
   }
-  // For the message above only; the lock itself is the kernel's and ends with the process.
+  if (!locked.fd) {
+    return failure(locked.status, fmt::format("cannot be locked: {}", locked.status.name()));
+  }
+  lock_ = std::move(locked.fd);
+  // For people only; the lock itself is the kernel's and ends with the process.
   const std::string pid = fmt::format("{}\n", ::getpid());
   if (::ftruncate(lock_.get(), 0) != 0 ||
       ::pwrite(lock_.get(), pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
@@ -326,12 +308,8 @@ Outcome<void> StoreDirectory::finish_making() {
 
 void StoreDirectory::undo_making() {
   if (!fresh_) return;
-  std::error_code ignored;
-  for (const char* name : {"meta", "targets", kSecretName, "penstock.making.new", "secret.new",
-                           "penstock.store.new", kMakingName}) {
-    std::filesystem::remove_all(path_ + "/" + name, ignored);
-  }
-  std::filesystem::remove(path_ + "/" + kLockName, ignored);
+  (void)remove_made(path_);
+  ::unlink((path_ + "/" + kLockName).c_str());
   if (made_directory_) ::rmdir(path_.c_str());
   fresh_ = false;
 }

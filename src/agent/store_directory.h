@@ -1,6 +1,7 @@
 // The directory of a store: what is in it, whose it is, and when it is refused.
 //
 //   LOCK             held (flock) by the process that serves the store; its number is in it
+//                    (`store_lock.h`)
 //   penstock.store   the superblock: text, written last when the store is made
 //   penstock.making  there while the store is being made
 //   secret           the key of reopen tokens
@@ -32,8 +33,8 @@ class StoreDirectory {
  public:
   // Takes the directory for this process, makes it if that is what `config` leads to, and reads or
   // prepares its superblock. Refuses, having changed nothing, with a message that names the
-  // directory and says what to do: another version, half made, in use, read-only, full, not empty
-  // and not a store, damaged.
+  // directory and says what to do: another version, in use, read-only, full, not empty and not a
+  // store, damaged. What a making left that was cut short is removed, and the store made anew.
   static Outcome<std::unique_ptr<StoreDirectory>> open(const AgentConfig& config);
   ~StoreDirectory() = default;
 
@@ -61,6 +62,7 @@ class StoreDirectory {
   Outcome<void> refuse_what_is_no_store(const AgentConfig& config,
                                         const std::set<std::string>& names) const;
   Outcome<void> lock();
+  Outcome<void> take_over(const std::set<std::string>& names);
   Outcome<void> read_superblock();
   Outcome<void> begin_making(const AgentConfig& config);
   Outcome<void> read_secret();

@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace penstock::apps {
@@ -131,9 +132,12 @@ Outcome<std::unique_ptr<NodeService>> NodeService::start(const UpOptions& option
   std::unique_ptr<NodeService> node(new NodeService(UniqueFd(::eventfd(0, EFD_CLOEXEC))));
   node->agent_ = std::move(*agent);
   // From here on the store exists, so the log has a home.
-  if (options.background && !log::set_file(options.directory + "/agent.log")) {
-    return Failure{Code::io_error, options.directory + "/agent.log: cannot be written"};
+  const std::string log_path = options.directory + "/agent.log";
+  if (options.background && !log::set_file(log_path)) {
+    return Failure{Code::io_error, log_path + ": cannot be written"};
   }
+  // One of an earlier release is for everybody to read, and names files.
+  ::chmod(log_path.c_str(), 0600);
   if (!options.mount_point.empty()) {
     auto mounted = node->mount(options.mount_point, options.allow_other);
     if (!mounted) return mounted.error();

@@ -83,6 +83,15 @@ void raise_descriptor_limit() {
   }
 }
 
+// Everything that this process makes is for its owner alone, also what RocksDB makes. Only the
+// store's directory is made as the user's umask wants it: others must get to the socket in it.
+// True when it was made here.
+bool make_directory_and_privacy(const std::string& directory) {
+  const bool made = ::mkdir(directory.c_str(), 0755) == 0;
+  ::umask(0077);
+  return made;
+}
+
 int serve(const UpOptions& options, ReadyPipe* pipe) {
   const auto refuse = [&](const Failure& failure) {
     if (pipe == nullptr) return fail("up", failure);
@@ -91,8 +100,12 @@ int serve(const UpOptions& options, ReadyPipe* pipe) {
   };
   const UniqueFd signals = take_signals();
   raise_descriptor_limit();
+  const bool made = make_directory_and_privacy(options.directory);
   auto node = NodeService::start(options);
-  if (!node) return refuse(node.error());
+  if (!node) {
+    if (made) ::rmdir(options.directory.c_str());
+    return refuse(node.error());
+  }
   if (pipe != nullptr) {
     pipe->ready();
   } else {

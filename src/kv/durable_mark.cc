@@ -30,7 +30,7 @@ Result<DurableMark> DurableMark::open(const std::string& directory, bool create,
   DurableMark mark;
   const std::string path = directory + "/PENSTOCK";
   const int flags = (read_only ? O_RDONLY : O_RDWR | (create ? O_CREAT : 0)) | O_CLOEXEC;
-  mark.fd_ = UniqueFd(::open(path.c_str(), flags, 0644));
+  mark.fd_ = UniqueFd(::open(path.c_str(), flags, 0600));
   if (!mark.fd_) {
     if (errno == ENOENT) return mark;
     return Status::from_errno(errno);

@@ -110,6 +110,15 @@ Outcome<bool> create(const RocksDbOptions& from, rocksdb::Env* env) {
     return failure(code, from.path, "cannot create it: " + reason,
                    "check free space and permissions of the directory above");
   };
+  // Left to RocksDB it would be for everybody to read. An attempt that was killed may have left it.
+  const auto make_private = [&making] {
+    return (::mkdir(making.c_str(), 0700) == 0 || errno == EEXIST) &&
+           ::chmod(making.c_str(), 0700) == 0;
+  };
+  if (status.ok() && !make_private()) {
+    const int error = errno;
+    return failed(std::strerror(error), Status::from_errno(error).code());
+  }
   rocksdb::DB* db = nullptr;
   if (status.ok()) status = rocksdb::DB::Open(options, making, &db);
   if (status.ok()) status = db->Close();

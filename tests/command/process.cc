@@ -61,6 +61,23 @@ Output penstock(const std::vector<std::string>& arguments) {
   return result;
 }
 
+pid_t start_penstock(const std::vector<std::string>& arguments) {
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    ::posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_RDWR, 0);
+  }
+  std::vector<std::string> words = arguments;
+  words.insert(words.begin(), PENSTOCK_COMMAND);
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  pid_t pid = 0;
+  const int spawned = ::posix_spawn(&pid, pointers[0], &actions, nullptr, pointers.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  return spawned == 0 ? pid : 0;
+}
+
 TemporaryDirectory::TemporaryDirectory() {
   std::string pattern = "/tmp/penstock-test-XXXXXX";
   if (::mkdtemp(pattern.data()) == nullptr) std::abort();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 namespace penstock::test {
@@ -14,6 +15,9 @@ struct Output {
 
 // Runs the built command with these arguments to its end.
 Output penstock(const std::vector<std::string>& arguments);
+
+// Starts the command without waiting for it; its output goes nowhere. 0 if it cannot be started.
+pid_t start_penstock(const std::vector<std::string>& arguments);
 
 // A directory that goes away with the test, whatever is in it.
 class TemporaryDirectory {

@@ -98,13 +98,69 @@ TEST_F(Directory, is_refused_when_another_version_made_it) {
   expect_refusal(Code::wrong_version, "format 99");
 }
 
-TEST_F(Directory, is_refused_when_it_is_half_made) {
+TEST_F(Directory, is_made_anew_when_its_making_was_cut_short) {
+  for (const bool with_sign : {true, false}) {
+    {
+      const auto store = open();
+      ASSERT_TRUE(store);
+      ASSERT_TRUE((*store)->fresh());
+    }
+    write("meta/MANIFEST-000001", "of a database that was never finished");
+    // The very first file, before it has its name.
+    if (!with_sign) {
+      fs::remove_all(scratch.store());
+      fs::create_directory(scratch.store());
+      write("penstock.making.new", "pensto");
+    }
+    make();
+    EXPECT_FALSE(fs::exists(scratch.store() + "/meta/MANIFEST-000001"));
+    EXPECT_FALSE(fs::exists(scratch.store() + "/penstock.making"));
+    EXPECT_FALSE(fs::exists(scratch.store() + "/penstock.making.new"));
+    fs::remove_all(scratch.store());
+  }
+}
+
+TEST_F(Directory, is_refused_when_there_is_more_than_its_making_left) {
   {
     const auto store = open();
     ASSERT_TRUE(store);
-    ASSERT_TRUE((*store)->fresh());
   }
-  expect_refusal(Code::corrupt, "incomplete");
+  write("letter.txt", "dear reader");
+  expect_refusal(Code::not_empty, "letter.txt");
+  fs::remove(scratch.store() + "/letter.txt");
+  // Without the sign of a making nobody knows whose they are.
+  fs::remove(scratch.store() + "/penstock.making");
+  expect_refusal(Code::not_empty, "meta");
+}
+
+TEST_F(Directory, forgets_the_making_of_a_store_that_is_complete) {
+  make();
+  write("penstock.making", "left by a maker that was killed after the last step but one");
+  ASSERT_TRUE(open());
+  EXPECT_FALSE(fs::exists(scratch.store() + "/penstock.making"));
+  // So that a lost superblock never lets the store be made anew.
+  fs::remove(scratch.store() + "/penstock.store");
+  expect_refusal(Code::not_empty, "meta");
+}
+
+TEST_F(Directory, of_an_earlier_release_is_closed_to_others) {
+  make();
+  const std::string meta = scratch.store() + "/meta";
+  write("meta/000042.sst", "names of private files");
+  const auto mode_of = [](const std::string& path) {
+    struct stat facts {};
+    EXPECT_EQ(::stat(path.c_str(), &facts), 0) << path;
+    return facts.st_mode & 0777;
+  };
+  ASSERT_EQ(::chmod((meta + "/000042.sst").c_str(), 0644), 0);
+  ASSERT_EQ(::chmod(meta.c_str(), 0755), 0);
+  ASSERT_EQ(::chmod((scratch.store() + "/LOCK").c_str(), 0644), 0);
+  ASSERT_TRUE(open());
+  EXPECT_EQ(mode_of(meta), 0700u);
+  EXPECT_EQ(mode_of(meta + "/000042.sst"), 0600u);
+  EXPECT_EQ(mode_of(scratch.store() + "/LOCK"), 0600u);
+  // The socket is for everybody.
+  EXPECT_EQ(mode_of(scratch.store()) & 0055, 0055u);
 }
 
 TEST_F(Directory, is_left_as_it_was_when_making_fails) {

@@ -1,0 +1,35 @@
+// What is in a store's directory beside the store's own work: the rests of a making that was cut
+// short, and what an earlier release left open to everybody.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "penstock/base.h"
+
+namespace penstock::agent {
+
+inline constexpr const char* kSuperblockName = "penstock.store";
+inline constexpr const char* kMakingName = "penstock.making";
+inline constexpr const char* kLockName = "LOCK";
+inline constexpr const char* kSecretName = "secret";
+inline constexpr const char* kMetaName = "meta";
+inline constexpr const char* kTargetsName = "targets";
+
+Result<std::set<std::string>> names_in(const std::string& path);
+Status sync_directory(const std::string& path);
+
+// The first name that keeps a store from being made in a directory with these; empty if none does.
+// The rests of a making that was cut short do not.
+std::string name_in_the_way(const std::set<std::string>& names);
+
+// Removes what a making may have left, the sign of it last, so that being killed here is no worse
+// than being killed there. The caller holds the store's lock, and there is no superblock.
+Status remove_made(const std::string& path);
+
+// Takes from everybody but the owner what an earlier release let them read in `meta`: the directory
+// itself, its files, and the locks that somebody else may hold there. `lock` is the store's lock,
+// which the caller holds.
+Status close_to_others(const std::string& path, int lock);
+
+}  // namespace penstock::agent

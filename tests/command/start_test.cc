@@ -1,0 +1,155 @@
+// Starting a node where an earlier one was killed, and where others look on.
+#include "process.h"
+
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <functional>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+#include "penstock/base.h"
+
+namespace penstock::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+constexpr uid_t kStranger = 1001;
+constexpr auto kPatience = std::chrono::seconds(60);
+
+class StartTest : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_EQ(::chmod(scratch_.path().c_str(), 0755), 0); }
+  ~StartTest() override { penstock({"down", store_}); }
+
+  // Starts a node in the foreground and kills it as soon as `name` is in its directory, or when it
+  // is up: some names are there for so short a time that they may be missed.
+  void kill_when_there_is(const std::string& name) const {
+    const pid_t child = start_penstock({"up", store_});
+    ASSERT_GT(child, 0);
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    struct stat facts {};
+    bool seen = false;
+    while (!seen && std::chrono::steady_clock::now() < deadline) {
+      seen = ::lstat((store_ + "/" + name).c_str(), &facts) == 0 ||
+             ::lstat((store_ + "/agent.sock").c_str(), &facts) == 0;
+    }
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    ASSERT_TRUE(seen) << name;
+  }
+
+  // What `act` returns as another user; 99 where this process may not become one.
+  static int as_stranger(const std::function<int()>& act) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      if (::setgid(kStranger) != 0 || ::setuid(kStranger) != 0) ::_exit(99);
+      ::_exit(act());
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+  TemporaryDirectory scratch_;
+  const std::string store_ = scratch_ / "store";
+};
+
+TEST_F(StartTest, goes_on_wherever_the_first_start_was_killed) {
+  for (const char* name : {"LOCK", "penstock.making", "secret", "meta.creating", "meta/CURRENT",
+                           "targets/0/kv/CURRENT", "penstock.store", "agent.sock"}) {
+    SCOPED_TRACE(name);
+    kill_when_there_is(name);
+    const Output up = penstock({"up", store_, "--background"});
+    ASSERT_EQ(up.exit_code, 0) << up.err;
+    for (const char* rest : {"penstock.making", "penstock.making.new", "meta.creating"}) {
+      EXPECT_FALSE(fs::exists(store_ + "/" + rest)) << rest;
+    }
+    ASSERT_EQ(penstock({"down", store_}).exit_code, 0);
+    fs::remove_all(store_);
+  }
+}
+
+TEST_F(StartTest, what_names_files_is_for_the_owner_alone_and_the_socket_for_everybody) {
+  const Output up = penstock({"up", store_, "--background"});
+  ASSERT_EQ(up.exit_code, 0) << up.err;
+  const auto others_may = [this](const std::string& name) {
+    struct stat facts {};
+    EXPECT_EQ(::lstat((store_ + "/" + name).c_str(), &facts), 0) << name;
+    return facts.st_mode & 0077;
+  };
+  for (const char* name : {"meta", "meta/CURRENT", "meta/PENSTOCK", "meta/LOCK", "targets", "LOCK",
+                           "secret", "admin.sock", "agent.log"}) {
+    EXPECT_EQ(others_may(name), 0u) << name;
+  }
+  EXPECT_EQ(others_may("") & 0055, 0055u);
+  EXPECT_EQ(others_may("agent.sock") & 0066, 0066u);
+  const int seen = as_stranger([this] {
+    for (const char* name : {"LOCK", "meta", "meta/PENSTOCK", "meta/CURRENT", "agent.log"}) {
+      if (::open((store_ + "/" + name).c_str(), O_RDONLY) >= 0) return 1;
+    }
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, (store_ + "/agent.sock").c_str(), sizeof address.sun_path - 1);
+    const UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    const auto* where = reinterpret_cast<const sockaddr*>(&address);
+    return ::connect(socket.get(), where, sizeof address) == 0 ? 0 : 2;
+  });
+  if (seen == 99) GTEST_SKIP() << "needs to become somebody else";
+  EXPECT_EQ(seen, 0);
+}
+
+TEST_F(StartTest, an_ordinary_user_who_locks_what_he_can_keeps_no_node_from_starting) {
+  ASSERT_EQ(penstock({"up", store_, "--background"}).exit_code, 0);
+  ASSERT_EQ(penstock({"down", store_}).exit_code, 0);
+  // As an earlier release has left it.
+  ASSERT_EQ(::chmod((store_ + "/LOCK").c_str(), 0644), 0);
+  ASSERT_EQ(::chmod((store_ + "/meta").c_str(), 0755), 0);
+  for (const auto& file : fs::directory_iterator(store_ + "/meta")) {
+    ASSERT_EQ(::chmod(file.path().c_str(), 0644), 0);
+  }
+  int said[2], over[2];
+  ASSERT_EQ(::pipe2(said, O_CLOEXEC), 0);
+  ASSERT_EQ(::pipe2(over, O_CLOEXEC), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(over[1]);
+    bool locked = ::setgid(kStranger) == 0 && ::setuid(kStranger) == 0;
+    for (const char* name : {"LOCK", "meta/PENSTOCK"}) {
+      const int fd = ::open((store_ + "/" + name).c_str(), O_RDONLY);
+      locked = locked && fd >= 0 && ::flock(fd, LOCK_EX | LOCK_NB) == 0;
+    }
+    const char word = locked ? 'y' : 'n';
+    (void)!::write(said[1], &word, 1);
+    char end = 0;
+    (void)!::read(over[0], &end, 1);
+    ::_exit(0);
+  }
+  ::close(said[1]);
+  ::close(over[0]);
+  char word = 0;
+  EXPECT_EQ(::read(said[0], &word, 1), 1);
+  const Output up = penstock({"up", store_, "--background"});
+  ::close(said[0]);
+  ::close(over[1]);
+  ::waitpid(child, nullptr, 0);
+  if (word != 'y') GTEST_SKIP() << "needs to become somebody else";
+  EXPECT_EQ(up.exit_code, 0) << up.err;
+  struct stat facts {};
+  ASSERT_EQ(::stat((store_ + "/meta").c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_mode & 0777, 0700u);
+}
+
+}  // namespace
+}  // namespace penstock::test

@@ -43,10 +43,12 @@ inline constexpr uint32_t kClearReserveBlocks = 64;
 // Disk operations of this target in progress, and of one request.
 inline constexpr uint32_t kIosMax = 2048;
 inline constexpr uint32_t kIosPerRequest = 64;
-// Aligned buffers for what cannot go straight between the disk and the caller's memory.
+// Aligned buffers for what cannot go straight between the disk and the caller's memory: all writes,
+// and reads of parts of blocks. Together as much as keeps any drive busy, in pieces that fit a
+// processor's cache while they are copied and checked. Pages that were never needed cost nothing.
 inline constexpr uint32_t kStageBlocks = 16;
 inline constexpr uint64_t kStageBytes = kStageBlocks * kBlockBytes;
-inline constexpr uint32_t kStages = 128;
+inline constexpr uint32_t kStages = 512;
 
 // Block maps read from the KV store by one transaction, and such transactions in progress.
 inline constexpr uint32_t kLoadMaps = 64;

@@ -195,35 +195,32 @@ void Updater::write_partial(Io& io) {
                         core_.transfers.stage_ref(io, 0, 1));
 }
 
-// Whole blocks whose places lie together, from the caller's memory if that is aligned.
+// Whole blocks whose places lie together. They go through a stage in any case: what is written and
+// what the checksum is taken from must be the same bytes, and a program may change its own memory
+// at any moment.
 bool Updater::start_whole(Request& request) {
   const uint32_t first = request.next;
   const uint64_t at = request.part(request.first_block + first).offset_in_memory;
-  const bool direct = core_.transfers.direct_possible(request.memory.data + at);
-  const uint32_t most = direct ? UINT32_MAX : limits::kStageBlocks;
   BlockRef* refs = request.blocks;
   uint32_t count = 1;
-  while (count < most && first + count < request.block_count &&
+  while (count < limits::kStageBlocks && first + count < request.block_count &&
          request.whole(request.first_block + first + count) &&
          refs[first + count].physical == refs[first].physical + count &&
          refs[first + count].physical % limits::kDataFileBlocks != 0) {
     ++count;
   }
-  Io* io = core_.transfers.take(request, !direct);
+  Io* io = core_.transfers.take(request, true);
   if (io == nullptr) return false;
   request.next = first + count;
   io->first = first;
   io->count = count;
   io->step = IoStep::write;
-  engine::MemoryRef memory = request.memory.sub(at, uint64_t{count} * kBlockBytes);
-  if (!direct) {
-    std::memcpy(io->stage, memory.data, memory.length);
-    memory = core_.transfers.stage_ref(*io, 0, count);
-  }
-  core_.transfers.start(*io, engine::DiskOpKind::write, refs[first].physical, memory);
-  // While the disk is at work; the source does not change meanwhile.
+  std::memcpy(io->stage, request.memory.data + at, uint64_t{count} * kBlockBytes);
+  core_.transfers.start(*io, engine::DiskOpKind::write, refs[first].physical,
+                        core_.transfers.stage_ref(*io, 0, count));
+  // While the disk is at work: nobody else knows the stage.
   for (uint32_t i = 0; i < count; ++i) {
-    refs[first + i].crc = crc32c({memory.data + i * kBlockBytes, kBlockBytes});
+    refs[first + i].crc = crc32c({io->stage + i * kBlockBytes, kBlockBytes});
   }
   return true;
 }

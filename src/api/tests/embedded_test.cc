@@ -2,6 +2,7 @@
 #include "library_threads.h"
 #include "scratch.h"
 
+#include <atomic>
 #include <gtest/gtest.h>
 #include <set>
 #include <sys/mman.h>
@@ -68,6 +69,46 @@ TEST_F(Embedded, leaves_memory_alone_whose_region_was_released) {
   }
   ASSERT_EQ(client.run(client.io(PENSTOCK_READ, file, 0, kMiB)), static_cast<int64_t>(kMiB));
   EXPECT_TRUE(is_filled(client.memory(), kMiB, 1));
+}
+
+TEST_F(Embedded, stores_what_can_be_read_when_the_buffer_changes_during_writes) {
+  constexpr uint64_t kPiece = 16 * kKiB;
+  constexpr uint64_t kPieces = 2048;
+  constexpr uint64_t kDepth = 32;
+  const penstock_file file = client.open("/changing", O_RDWR | O_CREAT);
+  ASSERT_GE(file, 0);
+  std::atomic<bool> over{false};
+  // One byte of each block changes all the time, and changes back: no look at the memory before and
+  // after a write can tell.
+  std::thread scribbler([&] {
+    auto* memory = reinterpret_cast<volatile unsigned char*>(client.memory());
+    for (uint64_t i = 0; !over.load(std::memory_order_relaxed); ++i) {
+      volatile unsigned char& byte = memory[(i * 4096 + i / 97) % (kDepth * kPiece)];
+      byte = static_cast<unsigned char>(byte ^ 1);
+    }
+  });
+  for (uint64_t done = 0; done < kPieces; done += kDepth) {
+    for (uint64_t i = 0; i < kDepth; ++i) {
+      const penstock_io io =
+          client.io(PENSTOCK_WRITE, file, (done + i) * kPiece, kPiece, i * kPiece);
+      ASSERT_EQ(penstock_prepare(client.ring, &io), 0);
+    }
+    ASSERT_EQ(penstock_submit(client.ring), static_cast<int>(kDepth));
+    std::vector<penstock_completion> ended(kDepth);
+    ASSERT_EQ(penstock_wait(client.ring, ended.data(), kDepth, kDepth, Client::in_seconds(30)),
+              static_cast<int>(kDepth));
+    for (const penstock_completion& one : ended) {
+      EXPECT_EQ(one.result, static_cast<int64_t>(kPiece));
+    }
+  }
+  over = true;
+  scribbler.join();
+  uint64_t unreadable = 0;
+  for (uint64_t i = 0; i < kPieces; ++i) {
+    const int64_t got = client.run(client.io(PENSTOCK_READ, file, i * kPiece, kPiece));
+    unreadable += got == static_cast<int64_t>(kPiece) ? 0 : 1;
+  }
+  EXPECT_EQ(unreadable, 0U);
 }
 
 TEST_F(Embedded, ends_reads_at_the_length_and_shows_holes_as_zeros) {

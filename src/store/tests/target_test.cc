@@ -57,7 +57,7 @@ TEST(Target, reports_the_route_of_each_operation) {
   write.chunk = kChunk;
   write.source = {aligned, 8192, engine::kNoBuffer, engine::MemoryKind::host};
   ASSERT_TRUE(rig.run(write).ok());
-  EXPECT_EQ(write.route, engine::Route::disk_direct);
+  EXPECT_EQ(write.route, engine::Route::disk_staged) << "a private copy is what is written";
   const auto route_of = [&](std::byte* to, uint32_t offset, uint64_t length) {
     ReadOp read;
     read.chunk = kChunk;
@@ -70,6 +70,42 @@ TEST(Target, reports_the_route_of_each_operation) {
   EXPECT_EQ(route_of(aligned + 1, 0, 8192), engine::Route::disk_staged);
   EXPECT_EQ(route_of(aligned, 1, 4096), engine::Route::disk_staged);
   EXPECT_EQ(route_of(aligned, 8192, 4096), engine::Route::hole);
+}
+
+TEST(Target, stores_what_verifies_when_the_source_changes_meanwhile) {
+  Rig rig;
+  ASSERT_TRUE(rig.begin());
+  constexpr uint32_t kMost = kMiB + 4096;
+  std::vector<std::byte> memory(kMost + 8192);
+  std::byte* aligned = memory.data() + (4096 - reinterpret_cast<uintptr_t>(memory.data()) % 4096);
+  const std::pair<uint32_t, uint32_t> ranges[] = {
+      {0, 4096}, {8192, 65536}, {0, kMiB}, {100, 50}, {5000, 300'000}};
+  for (const auto& [at, size] : ranges) {
+    const uint32_t length = size;
+    for (const uint32_t skew : {0, 1}) {
+      WriteOp write;
+      write.chunk = kChunk;
+      write.offset = at;
+      write.source = {aligned + skew, length, engine::kNoBuffer, engine::MemoryKind::host};
+      // Every block changes again and again, between any two things that happen.
+      bool over = false;
+      std::function<void()> scribble = [&] {
+        if (over) return;
+        for (uint32_t i = 0; i < length; i += 49) aligned[skew + i] ^= std::byte{1};
+        rig.world.after(std::chrono::microseconds(3), "scribble", scribble);
+      };
+      scribble();
+      ASSERT_TRUE(rig.run(write).ok());
+      over = true;
+      rig.world.run_for(std::chrono::milliseconds(1));
+      Status status;
+      (void)rig.read(kChunk, at, length, &status);
+      EXPECT_TRUE(status.ok()) << at << " +" << length << ": " << status.name();
+    }
+  }
+  ScrubOp scrub;
+  ASSERT_TRUE(rig.run(scrub).ok());
+  EXPECT_EQ(scrub.damaged_blocks, 0u);
 }
 
 TEST(Target, works_without_direct_io) {

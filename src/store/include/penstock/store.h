@@ -39,8 +39,9 @@ struct ReadOp : engine::Op {
   void* internal = nullptr;
 };
 
-// `source` replaces the bytes at `offset`. It must not change until the operation completed: the
-// checksum is taken from it. When durable, it completes once the update is on stable storage;
+// `source` replaces the bytes at `offset`. It is copied before anything is done with it: where it
+// changes until the operation completed, the old or the new bytes are stored, and read back intact.
+// When durable, it completes once the update is on stable storage;
 // otherwise once readers see it, and a later SyncOp or durable write of the inode makes it durable.
 // With no_space nothing changed.
 struct WriteOp : engine::Op {

@@ -20,7 +20,8 @@ class BusGuard {
   static void install();
 
   // Guards a whole mapping until destroyed; destroy it before unmapping. Empty if the table is
-  // full.
+  // full. Begins and ends with pages of the mapping, which may be huge ones: what takes their place
+  // cannot be smaller.
   static Result<BusGuard> over(MutableBytes mapping);
   BusGuard() = default;
   BusGuard(BusGuard&& other) noexcept : slot_(std::exchange(other.slot_, nullptr)) {}

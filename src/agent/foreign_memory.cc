@@ -1,13 +1,30 @@
 #include "foreign_memory.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 namespace penstock::agent {
+namespace {
+
+constexpr uint64_t kSmallPageBytes = 4096;
+
+// What the kernel maps and unmaps at once. Lengths that are no multiple of it are refused for huge
+// pages by munmap, and by whatever is to be mapped in their place.
+Result<uint64_t> page_bytes_of(int fd) {
+  struct statfs facts {};
+  if (::fstatfs(fd, &facts) != 0) return Status::from_errno(errno);
+  if (facts.f_type != HUGETLBFS_MAGIC) return kSmallPageBytes;
+  return std::max(kSmallPageBytes, static_cast<uint64_t>(facts.f_bsize));
+}
+
+}  // namespace
 
 Outcome<std::unique_ptr<ForeignMemory>> ForeignMemory::map(int fd, uint64_t offset, uint64_t size,
                                                            bool must_be_sealed) {
@@ -23,27 +40,38 @@ Outcome<std::unique_ptr<ForeignMemory>> ForeignMemory::map(int fd, uint64_t offs
   }
   struct stat facts {};
   if (::fstat(fd, &facts) != 0) return Failure{Status::from_errno(errno), "fstat failed"};
+  if (size == 0 || offset % kSmallPageBytes != 0) {
+    return Failure{Code::invalid_argument, "a region begins at a page and is not empty"};
+  }
   if (!range_within(offset, size, static_cast<uint64_t>(facts.st_size))) {
     return Failure{Code::invalid_argument, "the memory is smaller than the region"};
   }
-  void* base =
-      ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(offset));
+  const Result<uint64_t> page = page_bytes_of(fd);
+  if (!page) return Failure{page.error(), "fstatfs failed"};
+  const uint64_t begin = align_down(offset, *page);
+  const uint64_t length = align_up(offset + size, *page) - begin;
+  // Huge pages are not reserved for a mapping: that would take them from others unused.
+  void* base = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
+                      static_cast<off_t>(begin));
   if (base == MAP_FAILED) {
     return Failure{Status::from_errno(errno),
                    std::string("the memory cannot be mapped: ") + std::strerror(errno)};
   }
-  const MutableBytes bytes(static_cast<std::byte*>(base), size);
-  Result<BusGuard> guard = BusGuard::over(bytes);
+  const MutableBytes mapping(static_cast<std::byte*>(base), length);
+  Result<BusGuard> guard = BusGuard::over(mapping);
   if (!guard) {
-    ::munmap(base, size);
+    ::munmap(base, length);
     return Failure{guard.error(), "too many regions on this node"};
   }
-  return std::unique_ptr<ForeignMemory>(new ForeignMemory(bytes, std::move(*guard)));
+  return std::unique_ptr<ForeignMemory>(
+      new ForeignMemory(mapping, mapping.subspan(offset - begin, size), std::move(*guard)));
 }
 
 ForeignMemory::~ForeignMemory() {
   guard_ = BusGuard();
-  ::munmap(bytes_.data(), bytes_.size());
+  if (::munmap(mapping_.data(), mapping_.size()) != 0) {
+    log::error("memory of an application stays mapped: {}", std::strerror(errno));
+  }
 }
 
 namespace {

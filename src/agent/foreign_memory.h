@@ -14,6 +14,7 @@ class ForeignMemory {
   // Maps [offset, offset + size) of `fd`, shared and writable. Accepts shared memory only (a memfd,
   // a file in /dev/shm, huge pages): mapping any other file would let its owner's file system stall
   // this process. `must_be_sealed`: the memory can never shrink (F_SEAL_SHRINK).
+  // Whole pages of the file are mapped, which may be huge ones, so more than asked for.
   static Outcome<std::unique_ptr<ForeignMemory>> map(int fd, uint64_t offset, uint64_t size,
                                                      bool must_be_sealed);
   ~ForeignMemory();
@@ -22,9 +23,13 @@ class ForeignMemory {
 
   MutableBytes bytes() const { return bytes_; }
   const BusGuard& guard() const { return guard_; }
+  // What is mapped for it.
+  uint64_t mapped_bytes() const { return mapping_.size(); }
 
  private:
-  ForeignMemory(MutableBytes bytes, BusGuard guard) : bytes_(bytes), guard_(std::move(guard)) {}
+  ForeignMemory(MutableBytes mapping, MutableBytes bytes, BusGuard guard)
+      : mapping_(mapping), bytes_(bytes), guard_(std::move(guard)) {}
+  MutableBytes mapping_;
   MutableBytes bytes_;
   BusGuard guard_;
 };

@@ -2,6 +2,8 @@
 
 #include "bus_guard.h"
 #include "cache_lease.h"
+#include "foreign_fd.h"
+#include "limits.h"
 #include "node.h"
 #include "scrub.h"
 #include "session_server.h"
@@ -59,6 +61,7 @@ Outcome<void> LocalAgent::start(const AgentConfig& config) {
     node_->serve_rings(i, session_shard->rings);
     sessions_.shards.push_back(std::move(session_shard));
   }
+  sessions_.reply_timeout = config.reply_timeout;
   TRY(CacheLease::begin(node_->store().path(), config.cache_bytes > 0));
   cache_bytes_ = config.cache_bytes;
   if (cache_bytes_ > 0) {
@@ -81,7 +84,14 @@ void LocalAgent::stop() {
   sessions_.cache.reset();
   CacheLease::end(node_->store().path());
   sessions_.shards.clear();
+  const std::string directory = node_->store().path();
   node_.reset();
+  const std::string left = descriptors_that_hang(limits::kClosePatience);
+  if (left.empty()) return;
+  log::error(
+      "{}: stopped; left behind are descriptors whose file system does not answer their close: {} "
+      "(the process stays until it does)",
+      directory, left);
 }
 
 AgentStatus LocalAgent::status() {
@@ -102,6 +112,7 @@ AgentStatus LocalAgent::status() {
     status.shards.push_back(std::move(shard));
   }
   status.sessions = server_->sessions();
+  status.users = sessions_.accounts->status();
   constexpr std::string_view kPrefix = "agent.route.";
   for (const metrics::Sample& sample : metrics::snapshot()) {
     if (!sample.name.starts_with(kPrefix)) continue;

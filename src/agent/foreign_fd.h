@@ -1,7 +1,12 @@
 // A descriptor that an application sent. Closing one may call into whatever file system it belongs
-// to (FUSE waits for a flush), so that is left to a thread that nobody waits for.
+// to (FUSE waits for a flush) and never return, so that is left to threads that nobody waits for:
+// one for each session that has something to close, so that sessions do not wait for each other.
 #pragma once
 
+#include "accounts.h"
+
+#include <chrono>
+#include <string>
 #include <utility>
 
 namespace penstock::agent {
@@ -10,20 +15,26 @@ class ForeignFd {
  public:
   ForeignFd() = default;
   explicit ForeignFd(int fd) : fd_(fd) {}
-  ForeignFd(ForeignFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  ForeignFd(ForeignFd&& other) noexcept
+      : fd_(std::exchange(other.fd_, -1)), charge_(std::move(other.charge_)) {}
   ForeignFd& operator=(ForeignFd&& other) noexcept {
     std::swap(fd_, other.fd_);
+    std::swap(charge_, other.charge_);
     return *this;
   }
   ~ForeignFd();
   int get() const { return fd_; }
 
-  // How many wait to be closed: a file system that hangs lets them pile up, and whoever receives
-  // descriptors stops at limits::kClosingMax.
-  static unsigned waiting();
+  // Counts for `account` until it is closed, however long that takes. busy: that has too many.
+  Status charge_to(const std::shared_ptr<Account>& account);
 
  private:
   int fd_ = -1;
+  Charge charge_;
 };
+
+// Descriptors whose close has begun a while ago and has not ended, by user: "3 of user 1000".
+// Empty when there are none. Waits until there are none, or for `patience`.
+std::string descriptors_that_hang(std::chrono::milliseconds patience);
 
 }  // namespace penstock::agent

@@ -13,10 +13,24 @@ namespace penstock::agent::limits {
 using namespace penstock::limits;
 
 // Sessions at once. Each costs a socket, a descriptor of its process, and some tables; a node has
-// hundreds of processes that use it, not thousands.
+// hundreds of processes that use it, not thousands. What of these, and of all that sessions hold,
+// one user may have is in accounts.cc.
 inline constexpr uint32_t kSessionsMax = 1024;
-// Of these, made by one user who is not root: one user cannot keep all others out.
-inline constexpr uint32_t kSessionsPerUserMax = 512;
+// A session's socket and its process.
+inline constexpr uint64_t kSessionDescriptors = 2;
+// Descriptors of this process that are shared out at most, whatever its limit is.
+inline constexpr uint64_t kDescriptorsMax = 1U << 20;
+// Kept open to be given up when there are no others, for whoever must get in all the same: a socket
+// and the process at its other end.
+inline constexpr uint32_t kSpareDescriptors = 4;
+// After this pause connections are looked at again, when there was no descriptor for them.
+inline constexpr std::chrono::milliseconds kAcceptPause{100};
+// Heap that clients may have together on a machine with little memory.
+inline constexpr uint64_t kClientHeapBytesMin = 256 * kMiB;
+
+// The same warning about clients is written once in so long, for so many causes at a time.
+inline constexpr std::chrono::minutes kLogEvery{1};
+inline constexpr size_t kLogCausesMax = 256;
 
 // Threads that execute control calls. Some are kept free of requests, for the ends of sessions.
 inline constexpr uint32_t kWorkers = 8;
@@ -28,8 +42,10 @@ inline constexpr uint32_t kRequestsWaitingMax = 64;
 static_assert(kRequestsAtOnceMax < kWorkersForRequests, "one session cannot stall the others");
 static_assert(kWorkersForRequests < kWorkers, "a session's end finds a thread");
 
-// How long an application may refuse to read a reply before its session ends.
-inline constexpr int kReplyTimeoutMs = 1000;
+// How long an application may refuse to read its replies before its session ends, and how often the
+// server looks for those.
+inline constexpr std::chrono::milliseconds kReplyTimeout{1000};
+inline constexpr int kMuteLookMs = 100;
 
 // Operations that one ring has below the agent at a time, over all its lanes; more stay in the
 // submission queues.
@@ -64,8 +80,13 @@ inline constexpr uint64_t kSlabBytesDefault = 64 * kMiB;
 // Pieces of foreign memory that are guarded at once (bus_guard.h), over all sessions.
 inline constexpr uint32_t kGuardsMax = 16384;
 
-// Foreign descriptors that wait to be closed before no more are accepted.
-inline constexpr uint32_t kClosingMax = 256;
+// Threads that close foreign descriptors, each of which may hang in a close for ever: of one user,
+// so that others find some, and of all. Those that have nothing to do stay up to a few.
+inline constexpr uint32_t kCloseThreadsPerUserMax = 16;
+inline constexpr uint32_t kCloseThreadsMax = 256;
+inline constexpr size_t kCloseThreadsIdleMax = 2;
+// A stopping agent waits so long for descriptors to be closed before it leaves them to the kernel.
+inline constexpr std::chrono::milliseconds kClosePatience{2000};
 
 // Links of one user in a mount's virtual directory.
 inline constexpr uint32_t kLinksPerUserMax = 4096;

@@ -255,8 +255,7 @@ void ServedRing::leave(engine::Op& done) {
 void ServedRing::fail(const char* why) {
   if (!serving_) return;
   serving_ = false;
-  log::warning("a session ends: {}", why);
-  share_.broken();
+  share_.broken(why);
 }
 
 }  // namespace penstock::agent

@@ -42,12 +42,14 @@ wire::Attributes to_wire(const client::Attributes& attributes) {
   return out;
 }
 
-Session::Session(SessionNode& node, SessionHost& host, uint64_t id, UniqueFd socket, Peer peer)
+Session::Session(SessionNode& node, SessionHost& host, uint64_t id, UniqueFd socket, Peer peer,
+                 std::shared_ptr<Account> account)
     : node_(node),
       host_(host),
       id_(id),
       socket_(std::move(socket)),
       peer_(std::move(peer)),
+      account_(std::move(account)),
       shares_(node.shards.size()) {}
 
 Session::~Session() = default;
@@ -108,7 +110,9 @@ void Session::execute(Message message) {
   Given given;
   const wire::Reply reply = reply_to(message, &given);
   const bool end = reply.status == Code::bad_message || reply.status == Code::wrong_version;
-  if (!send(socket_.get(), reply, given.fd).ok() || end) host_.end_session(id_);
+  ASSERT(wire::descriptors_of(reply.body) == (given.fd >= 0 ? 1u : 0u));
+  const Status posted = outbox_.post({bytes_of(reply), given.fd, std::move(given.keeper)});
+  if (!posted.ok() || end) host_.end_session(id_);
 }
 
 Session::Answer Session::handle(const wire::RequestBody& body, std::vector<ForeignFd>& descriptors,
@@ -136,6 +140,13 @@ Session::Answer Session::handle(const wire::RequestBody& body, std::vector<Forei
     }
   };
   return std::visit(dispatch, body);
+}
+
+void Session::end_broken(const char* why) {
+  const uint32_t uid = peer_.credentials.uid;
+  node_.log.warning(fmt::format("broken {}", uid),
+                    fmt::format("a session of user {} ends: {}", uid, why));
+  host_.end_session(id_);
 }
 
 void Session::withdraw_all() {
@@ -175,7 +186,8 @@ void Session::finish() {
     if (file.ref == nullptr) continue;
     const Status status = node_.files->close_file(std::move(file.ref));
     if (!status.ok()) {
-      log::warning("session {}: closing file {} failed: {}", id_, id, status.name());
+      node_.log.warning("a session's file", fmt::format("session {}: closing file {} failed: {}",
+                                                        id_, id, status.name()));
     }
   }
 }

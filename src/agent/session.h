@@ -1,10 +1,13 @@
 // One application's connection: its regions, rings and files, and its rights.
 #pragma once
 
+#include "accounts.h"
 #include "foreign_memory.h"
 #include "handle_table.h"
 #include "link_table.h"
 #include "node_cache.h"
+#include "outbox.h"
+#include "repeated_log.h"
 #include "session_socket.h"
 #include "shard_share.h"
 #include "shared_buffers.h"
@@ -16,6 +19,7 @@
 #include <mutex>
 #include <shared_mutex>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include "penstock/agent.h"
@@ -53,6 +57,9 @@ struct SessionNode {
   LinkTable links;
   HandleTable handles;
   BufferNumbers buffers;
+  std::shared_ptr<Accounts> accounts = Accounts::make(bounds_of_process(), ::geteuid());
+  RepeatedLog log;
+  std::chrono::milliseconds reply_timeout = limits::kReplyTimeout;
   std::unique_ptr<NodeCache> cache;  // null: there is none
   std::atomic<uint32_t> next_shard{
       0};  // rings go to the shards in turn; relaxed: any order will do
@@ -71,15 +78,18 @@ class SessionHost {
 // Requests of one session run on several threads at once; each blocks as long as it must.
 class Session {
  public:
-  Session(SessionNode& node, SessionHost& host, uint64_t id, UniqueFd socket, Peer peer);
+  Session(SessionNode& node, SessionHost& host, uint64_t id, UniqueFd socket, Peer peer,
+          std::shared_ptr<Account> account);
   ~Session();
 
   uint64_t id() const { return id_; }
   int socket() const { return socket_.get(); }
   const Peer& peer() const { return peer_; }
+  Outbox& outbox() { return outbox_; }
+  const std::shared_ptr<Account>& account() const { return account_; }
   SessionStatus status();
 
-  // Executes one request and sends its reply.
+  // Executes one request and puts its reply into the outbox.
   void execute(Message message);
   // Nobody finds any more what the session has published. At once, so that an application that
   // comes again may publish the same.
@@ -94,10 +104,12 @@ class Session {
     uint32_t access = 0;
   };
   struct Region {
+    Charge guard;
     std::unique_ptr<ForeignMemory> memory;  // null while it is being made or released
     engine::BufferId buffer = engine::kNoBuffer;
   };
   struct Ring {
+    Charge guard;
     std::unique_ptr<ForeignMemory> memory;  // null while it is being made or destroyed
     ForeignFd wake;
     uint32_t shard = 0;
@@ -111,6 +123,8 @@ class Session {
     std::shared_ptr<const void> keeper;
   };
 
+  // The application broke the protocol. Any thread.
+  void end_broken(const char* why);
   wire::Reply greet(uint64_t id, const wire::Hello& hello);
   wire::Reply reply_to(Message& message, Given* given);
   Answer handle(const wire::RequestBody& body, std::vector<ForeignFd>& descriptors, Given* given);
@@ -177,6 +191,8 @@ class Session {
   const uint64_t id_;
   const UniqueFd socket_;
   const Peer peer_;
+  const std::shared_ptr<Account> account_;
+  Outbox outbox_{socket_.get()};
   std::atomic<bool> greeted_{false};
 
   std::mutex mutex_;  // the tables; never held while something blocks

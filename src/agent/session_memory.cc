@@ -4,13 +4,19 @@
 #include <fmt/format.h>
 
 namespace penstock::agent {
+namespace {
+
+constexpr const char* kShareTaken =
+    "this session or its user has its whole share of this node's regions and rings (release some)";
+
+}  // namespace
 
 ShardShare& Session::share_on(uint32_t shard) {
   if (shares_[shard] != nullptr) return *shares_[shard];
   SessionShard& home = *node_.shards[shard];
   auto share = std::make_unique<ShardShare>(*home.loop, *home.client, home.rings.routes(),
                                             ShardCache{home.fills.get(), segment()},
-                                            [this] { host_.end_session(id_); });
+                                            [this](const char* why) { end_broken(why); });
   std::map<uint32_t, client::FileRef> files;
   std::map<uint32_t, ServedRegion> regions;
   {
@@ -54,14 +60,17 @@ Session::Answer Session::make_region(uint32_t id, int fd, uint64_t offset, uint6
     regions_[id] = {};
     region_bytes_ += size;
   }
-  auto memory = ForeignMemory::map(fd, offset, size, false);
-  if (!memory) {
+  const auto give_up = [&](Status status, const std::string& why) {
     const std::lock_guard lock(mutex_);
     regions_.erase(id);
     region_bytes_ -= size;
-    return Failure{memory.error().status, "register region: " + memory.error().message};
-  }
-  Region region{std::move(*memory), engine::kNoBuffer};
+    return Failure{status, "register region: " + why};
+  };
+  Result<Charge> guard = Charge::take(account_, Resource::guards, 1);
+  if (!guard) return give_up(guard.error(), kShareTaken);
+  auto memory = ForeignMemory::map(fd, offset, size, false);
+  if (!memory) return give_up(memory.error().status, memory.error().message);
+  Region region{std::move(*guard), std::move(*memory), engine::kNoBuffer};
   region.buffer = register_buffer(node_, region.memory->bytes());
   const ServedRegion served{region.memory->bytes(), region.buffer, &region.memory->guard(), 0,
                             nullptr};
@@ -118,12 +127,14 @@ Session::Answer Session::on(const wire::CreateRing& m, int memory, ForeignFd wak
     ring_bytes_ -= m.size;
     return Failure{status, "create ring: " + why};
   };
+  Result<Charge> guard = Charge::take(account_, Resource::guards, 1);
+  if (!guard) return give_up(guard.error(), kShareTaken);
   auto mapped = ForeignMemory::map(memory, 0, m.size, true);
   if (!mapped) return give_up(mapped.error().status, mapped.error().message);
   const Result<ring::Memory> layout = ring::Memory::open((*mapped)->bytes());
   if (!layout) return give_up(layout.error(), "the header does not describe a ring");
 
-  Ring ring{std::move(*mapped), std::move(wake), 0};
+  Ring ring{std::move(*guard), std::move(*mapped), std::move(wake), 0};
   ring.shard = node_.next_shard.fetch_add(1, std::memory_order_relaxed) %
                static_cast<uint32_t>(node_.shards.size());
   const Status watched = watch(ring);

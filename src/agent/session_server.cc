@@ -56,6 +56,7 @@ Outcome<std::unique_ptr<SessionServer>> SessionServer::start(SessionNode& node,
     added = epoll_add(server->epoll_.get(), server->listener_.get(), EPOLLIN, tag_of(kListener, 0));
   }
   if (!added.ok()) return Failure{added, "sessions: cannot wait for sockets"};
+  server->keep_spares();
   server->workers_ = std::make_unique<WorkerPool>();
   server->thread_ = std::thread([raw = server.get()] { raw->run(); });
   return server;
@@ -118,7 +119,9 @@ Outcome<UniqueFd> SessionServer::connect_local() {
 void SessionServer::run() {
   epoll_event events[64];
   while (true) {
-    const int count = ::epoll_wait(epoll_.get(), events, 64, -1);
+    const int count = ::epoll_wait(epoll_.get(), events, 64, patience_ms());
+    // In a pause, too, ends of sessions are seen first: they make room.
+    if (accepting_is_paused_ && count == 0) pause_accepting(false);
     for (int i = 0; i < count; ++i) {
       const uint64_t number = events[i].data.u64 & ((uint64_t{1} << kKindShift) - 1);
       switch (events[i].data.u64 >> kKindShift) {
@@ -129,7 +132,7 @@ void SessionServer::run() {
           end_asked();
           break;
         case kSession:
-          read_from(number, (events[i].events & (EPOLLHUP | EPOLLERR)) != 0);
+          on_socket(number, events[i].events);
           break;
         case kProcess:
           process_ended(number);
@@ -143,40 +146,91 @@ void SessionServer::run() {
     }
     const std::lock_guard lock(mutex_);
     if (stopped_) return;
+    if (mute_ > 0) end_long_mute();
   }
+}
+
+int SessionServer::patience_ms() {
+  if (accepting_is_paused_) return static_cast<int>(limits::kAcceptPause.count());
+  const std::lock_guard lock(mutex_);
+  return mute_ > 0 ? limits::kMuteLookMs : -1;
 }
 
 void SessionServer::accept_all() {
   while (true) {
     UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!socket) return;
+    if (socket) {
+      add(std::move(socket));
+      continue;
+    }
+    if (errno == EINTR || errno == ECONNABORTED) continue;
+    if (errno == EAGAIN) break;
+    // Whoever waits would be reported again and again.
+    const Status why = Status::from_errno(errno);
+    node_.log.warning("accept", fmt::format("sessions have to wait: {}", why.name()));
+    if (!accept_with_spares()) return pause_accepting(true);
+  }
+  keep_spares();
+}
+
+bool SessionServer::accept_with_spares() {
+  if (spares_.empty()) return false;
+  spares_.clear();
+  UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!socket) return false;
+  // Who has a share has used it, or others have: these are for who must get in.
+  const Result<Peer> peer = peer_of(socket.get());
+  if (peer && (peer->credentials.uid == 0 || peer->credentials.uid == ::geteuid())) {
     add(std::move(socket));
   }
+  socket.reset();
+  keep_spares();
+  return true;
+}
+
+void SessionServer::keep_spares() {
+  while (spares_.size() < limits::kSpareDescriptors) {
+    UniqueFd spare(::fcntl(wake_.get(), F_DUPFD_CLOEXEC, 0));
+    if (!spare) return;
+    spares_.push_back(std::move(spare));
+  }
+}
+
+void SessionServer::pause_accepting(bool pause) {
+  if (!listener_ || accepting_is_paused_ == pause) return;
+  if (!pause) keep_spares();
+  epoll_event event{};
+  event.events = pause ? 0u : EPOLLIN;
+  event.data.u64 = tag_of(kListener, 0);
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener_.get(), &event);
+  accepting_is_paused_ = pause;
+}
+
+std::shared_ptr<Account> SessionServer::account_for(uint32_t uid) {
+  auto account = node_.accounts->open(uid);
+  const bool has_room = account->charge(Resource::sessions, 1).ok() &&
+                        account->charge(Resource::descriptors, limits::kSessionDescriptors).ok();
+  if (has_room) return account;
+  // The socket closes, which the application sees as a refusal.
+  node_.log.warning(fmt::format("refused {}", uid),
+                    fmt::format("a session of user {} is refused: there are too many", uid));
+  return nullptr;
 }
 
 void SessionServer::add(UniqueFd socket) {
   Result<Peer> peer = peer_of(socket.get());
   if (!peer) return;
+  auto account = account_for(peer->credentials.uid);
+  if (account == nullptr) return;
   Result<UniqueFd> process = watch_process(peer->pid);
   if (!process) return;
   const std::lock_guard lock(mutex_);
-  size_t of_user = 0;
-  const uint32_t uid = peer->credentials.uid;
-  for (const auto& [id, connection] : connections_) {
-    of_user += connection.session->peer().credentials.uid == uid ? 1 : 0;
-  }
-  const bool too_many = connections_.size() >= limits::kSessionsMax ||
-                        (uid != 0 && of_user >= limits::kSessionsPerUserMax);
-  if (stopping_ || too_many) {
-    // The socket closes, which the application sees as a refusal.
-    if (too_many) log::warning("a session of user {} is refused: there are too many", uid);
-    return;
-  }
+  if (stopping_) return;
   const uint64_t id = next_id_++;
   const int fd = socket.get();
   Connection& connection = connections_[id];
-  connection.session =
-      std::make_shared<Session>(node_, *this, id, std::move(socket), std::move(*peer));
+  connection.session = std::make_shared<Session>(node_, *this, id, std::move(socket),
+                                                 std::move(*peer), std::move(account));
   connection.process = std::move(*process);
   Status added = epoll_add(epoll_.get(), fd, EPOLLIN | EPOLLRDHUP, tag_of(kSession, id));
   if (added.ok() && connection.process) {
@@ -192,21 +246,64 @@ void SessionServer::process_ended(uint64_t id) {
   if (found != connections_.end()) begin_end(id, found->second);
 }
 
-void SessionServer::read_from(uint64_t id, bool hung_up) {
+void SessionServer::on_socket(uint64_t id, uint32_t events) {
   const std::lock_guard lock(mutex_);
   const auto found = connections_.find(id);
   if (found == connections_.end() || found->second.ending) return;
   Connection& connection = found->second;
   // Nobody is there any more to be told of what is still in the socket.
-  if (hung_up) return begin_end(id, connection);
+  if ((events & (EPOLLHUP | EPOLLERR)) != 0) return begin_end(id, connection);
+  if ((events & EPOLLOUT) != 0) {
+    if (!connection.session->outbox().flush().ok()) return begin_end(id, connection);
+    look_at_outbox(id, connection);
+    dispatch(id, connection);
+  }
+  if ((events & (EPOLLIN | EPOLLRDHUP)) != 0) read_from(id, connection);
+}
+
+// One that takes none of its replies for so long is believed never to.
+void SessionServer::end_long_mute() {
+  const engine::Time now = engine::system_clock().now();
+  for (auto& [id, connection] : connections_) {
+    if (connection.ending || connection.mute_since == engine::kNever) continue;
+    if (now - connection.mute_since >= node_.reply_timeout) begin_end(id, connection);
+  }
+}
+
+void SessionServer::look_at_outbox(uint64_t id, Connection& connection) {
+  const bool was_mute = connection.mute_since != engine::kNever;
+  const bool is_mute = !connection.ending && !connection.session->outbox().empty();
+  if (is_mute == was_mute) return;
+  connection.mute_since = is_mute ? engine::system_clock().now() : engine::kNever;
+  if (is_mute) {
+    // The first one makes the control thread look at the time.
+    if (mute_++ == 0) ::eventfd_write(wake_.get(), 1);
+  } else {
+    --mute_;
+  }
+  if (!connection.ending) wait_for(id, connection);
+}
+
+void SessionServer::wait_for(uint64_t id, const Connection& connection) {
+  epoll_event event{};
+  event.events = connection.reading ? EPOLLIN | EPOLLRDHUP : 0u;
+  if (connection.mute_since != engine::kNever) event.events |= EPOLLOUT;
+  event.data.u64 = tag_of(kSession, id);
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.session->socket(), &event);
+}
+
+void SessionServer::read_from(uint64_t id, Connection& connection) {
   while (connection.reading) {
     Result<Message> message = receive(connection.session->socket());
     if (!message) {
       if (message.error() != Code::busy) begin_end(id, connection);
       return;
     }
-    if (!message->descriptors.empty() && ForeignFd::waiting() > limits::kClosingMax) {
-      log::warning("a session ends: too many descriptors cannot be closed");
+    for (ForeignFd& descriptor : message->descriptors) {
+      if (descriptor.charge_to(connection.session->account()).ok()) continue;
+      const uint32_t uid = connection.session->peer().credentials.uid;
+      node_.log.warning(fmt::format("descriptors {}", uid),
+                        fmt::format("a session of user {} ends: too many descriptors", uid));
       return begin_end(id, connection);
     }
     connection.waiting.push_back(std::move(*message));
@@ -220,15 +317,12 @@ void SessionServer::read_from(uint64_t id, bool hung_up) {
 void SessionServer::set_reading(uint64_t id, Connection& connection, bool reading) {
   if (connection.reading == reading) return;
   connection.reading = reading;
-  epoll_event event{};
-  event.events = reading ? EPOLLIN | EPOLLRDHUP : 0u;
-  event.data.u64 = tag_of(kSession, id);
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.session->socket(), &event);
+  wait_for(id, connection);
 }
 
 void SessionServer::dispatch(uint64_t id, Connection& connection) {
-  while (!connection.ending && !connection.waiting.empty() &&
-         connection.running < limits::kRequestsAtOnceMax) {
+  while (!connection.ending && connection.mute_since == engine::kNever &&
+         !connection.waiting.empty() && connection.running < limits::kRequestsAtOnceMax) {
     ++connection.running;
     auto message = std::make_shared<Message>(std::move(connection.waiting.front()));
     connection.waiting.pop_front();
@@ -247,6 +341,7 @@ void SessionServer::request_done(uint64_t id) {
   const std::lock_guard lock(mutex_);
   Connection& connection = connections_.at(id);
   --connection.running;
+  look_at_outbox(id, connection);
   if (!connection.ending) return dispatch(id, connection);
   if (connection.running == 0) {
     workers_->submit_end([this, id] { finished(id); });
@@ -275,6 +370,7 @@ void SessionServer::end_asked() {
 void SessionServer::begin_end(uint64_t id, Connection& connection) {
   if (connection.ending) return;
   connection.ending = true;
+  look_at_outbox(id, connection);
   connection.waiting.clear();
   const int socket = connection.session->socket();
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket, nullptr);

@@ -66,6 +66,9 @@ class SessionServer final : public SessionHost {
     std::deque<Message> waiting;
     uint32_t running = 0;
     bool reading = true;
+    // Since when replies have been waiting for room in the socket; kNever: none are. Nothing is
+    // executed meanwhile.
+    engine::Time mute_since = engine::kNever;
     bool ending = false;
   };
 
@@ -73,20 +76,33 @@ class SessionServer final : public SessionHost {
   Outcome<UniqueFd> listen_on(const std::string& path);
   void run();
   void accept_all();
+  // There is no descriptor for who comes: gives up the spare ones for it. False: not even then.
+  bool accept_with_spares();
+  void keep_spares();
+  void pause_accepting(bool pause);
   void add(UniqueFd socket);
-  void read_from(uint64_t id, bool hung_up);
+  // Charged with what a session costs; null when there is no room for one more of this user.
+  std::shared_ptr<Account> account_for(uint32_t uid);
+  void on_socket(uint64_t id, uint32_t events);
+  void read_from(uint64_t id, Connection& connection);  // with mutex_ held
+  void end_long_mute();
+  int patience_ms();
   void process_ended(uint64_t id);
   void end_asked();
   // With mutex_ held.
   void begin_end(uint64_t id, Connection& connection);
   void dispatch(uint64_t id, Connection& connection);
   void set_reading(uint64_t id, Connection& connection, bool reading);
+  void look_at_outbox(uint64_t id, Connection& connection);
+  void wait_for(uint64_t id, const Connection& connection);
   void request_done(uint64_t id);
   void finished(uint64_t id);
 
   SessionNode& node_;
   std::string socket_path_;
   UniqueFd epoll_, wake_, listener_;
+  std::vector<UniqueFd> spares_;      // the control thread's
+  bool accepting_is_paused_ = false;  // likewise
   std::thread thread_;
   std::unique_ptr<WorkerPool> workers_;
 
@@ -95,6 +111,7 @@ class SessionServer final : public SessionHost {
   std::map<uint64_t, Connection> connections_;
   std::vector<uint64_t> asked_to_end_;
   uint64_t next_id_ = 1;
+  size_t mute_ = 0;  // connections whose replies wait
   bool stopping_ = false;
   bool stopped_ = false;
 };

@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -94,33 +93,34 @@ Result<Message> receive(int socket) {
   return message;
 }
 
-Status send(int socket, const wire::Reply& reply, int descriptor) {
-  ASSERT(wire::descriptors_of(reply.body) == (descriptor >= 0 ? 1u : 0u));
+std::string bytes_of(const wire::Reply& reply) {
   Result<std::string> bytes = wire::encode(reply);
   if (!bytes)
     bytes = wire::encode(wire::Reply{reply.id, bytes.error(), "the answer is too long", {}});
   ASSERT(bytes);
-  iovec data{bytes->data(), bytes->size()};
+  return std::move(*bytes);
+}
+
+Status try_send(int socket, const OutgoingReply& reply) {
+  iovec data{const_cast<char*>(reply.bytes.data()), reply.bytes.size()};
   alignas(cmsghdr) char control[CMSG_SPACE(wire::kReplyDescriptorsMax * sizeof(int))] = {};
   msghdr header{};
   header.msg_iov = &data;
   header.msg_iovlen = 1;
-  if (descriptor >= 0) {
+  if (reply.descriptor >= 0) {
     header.msg_control = control;
     header.msg_controllen = sizeof control;
     cmsghdr* part = CMSG_FIRSTHDR(&header);
     part->cmsg_level = SOL_SOCKET;
     part->cmsg_type = SCM_RIGHTS;
-    part->cmsg_len = CMSG_LEN(sizeof descriptor);
-    std::memcpy(CMSG_DATA(part), &descriptor, sizeof descriptor);
+    part->cmsg_len = CMSG_LEN(sizeof reply.descriptor);
+    std::memcpy(CMSG_DATA(part), &reply.descriptor, sizeof reply.descriptor);
   }
-  while (true) {
-    if (::sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return Code::ok;
-    if (errno == EINTR) continue;
-    if (errno != EAGAIN) return Status::from_errno(errno);
-    pollfd room{socket, POLLOUT, 0};
-    if (::poll(&room, 1, limits::kReplyTimeoutMs) == 0) return Code::timed_out;
+  while (::sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+    if (errno == EAGAIN) return Code::busy;
+    if (errno != EINTR) return Status::from_errno(errno);
   }
+  return Code::ok;
 }
 
 }  // namespace penstock::agent

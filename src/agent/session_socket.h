@@ -3,6 +3,8 @@
 
 #include "foreign_fd.h"
 
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "penstock/client.h"
@@ -28,8 +30,15 @@ struct Message {
 // message of ours, or came with other descriptors than it needs. Never blocks.
 Result<Message> receive(int socket);
 
-// Waits up to limits::kReplyTimeoutMs for room. A page that does not fit becomes too_large. With
-// `descriptor`, that goes along.
-Status send(int socket, const wire::Reply& reply, int descriptor = -1);
+// A reply as it is sent, perhaps with a descriptor, which is open as long as its keeper lives.
+struct OutgoingReply {
+  std::string bytes;
+  int descriptor = -1;
+  std::shared_ptr<const void> keeper;
+};
+// A page that does not fit becomes too_large.
+std::string bytes_of(const wire::Reply& reply);
+// busy when there is no room in the socket. Never blocks.
+Status try_send(int socket, const OutgoingReply& reply);
 
 }  // namespace penstock::agent

@@ -3,7 +3,7 @@
 namespace penstock::agent {
 
 ShardShare::ShardShare(engine::Loop& loop, client::Client& client, RouteCounters& routes,
-                       ShardCache cache, std::function<void()> on_broken)
+                       ShardCache cache, std::function<void(const char*)> on_broken)
     : loop_(loop),
       client_(client),
       routes_(routes),
@@ -124,10 +124,10 @@ void ShardShare::woke() {
   for (const auto& ring : rings_) ring->woke();
 }
 
-void ShardShare::broken() {
+void ShardShare::broken(const char* why) {
   if (is_broken_) return;
   is_broken_ = true;
-  on_broken_();
+  on_broken_(why);
 }
 
 bool RingServer::poll() {

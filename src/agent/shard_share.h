@@ -130,10 +130,10 @@ struct ShardCache {
 // behalf of control calls and may allocate; serving does not.
 class ShardShare {
  public:
-  // `on_broken` is told once when the application broke the protocol; it runs in the loop's thread
-  // and must not block.
+  // `on_broken` is told once, and why, when the application broke the protocol; it runs in the
+  // loop's thread and must not block.
   ShardShare(engine::Loop& loop, client::Client& client, RouteCounters& routes, ShardCache cache,
-             std::function<void()> on_broken);
+             std::function<void(const char*)> on_broken);
 
   engine::Loop& loop() { return loop_; }
 
@@ -158,14 +158,14 @@ class ShardShare {
   void release_file(uint32_t id);
   void release_region(uint32_t id);
   void ring_left(ServedRing& ring);
-  void broken();
+  void broken(const char* why);
   ServedRing* find(uint32_t ring);
 
   engine::Loop& loop_;
   client::Client& client_;
   RouteCounters& routes_;
   const ShardCache cache_;
-  std::function<void()> on_broken_;
+  std::function<void(const char*)> on_broken_;
   bool is_broken_ = false;
   std::vector<ServedFile> files_;
   std::vector<ServedRegion> regions_;

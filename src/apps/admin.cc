@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -17,6 +18,7 @@ constexpr size_t kLineMax = 64 * 1024;
 // A request is one short line, and so are most answers; whoever takes longer to write the one or to
 // read the others is not a command of ours.
 constexpr int kRequestTimeoutMs = 5000;
+constexpr int kNoDescriptorPauseMs = 100;
 constexpr timeval kSendTimeout{5, 0};
 // Far more than people and their scripts ask at once.
 constexpr size_t kConnectionsMax = 64;
@@ -119,6 +121,7 @@ AdminServer::AdminServer(std::string path, UniqueFd listener, UniqueFd stopper, 
     : path_(std::move(path)),
       listener_(std::move(listener)),
       stopper_(std::move(stopper)),
+      spare_(::fcntl(stopper_.get(), F_DUPFD_CLOEXEC, 0)),
       handler_(std::move(handler)),
       thread_([this] { run(); }) {}
 
@@ -137,7 +140,15 @@ void AdminServer::run() {
     if (wait[1].revents != 0) break;
     if (wait[0].revents == 0) continue;
     UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!socket && errno != EINTR && errno != ECONNABORTED) {
+      // Others have all descriptors: the administration gets the one that was kept for it. Whoever
+      // comes before that is free again waits, without this thread asking all the time.
+      spare_.reset();
+      socket.reset(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (!socket) ::poll(&wait[1], 1, kNoDescriptorPauseMs);
+    }
     if (socket) admit(std::move(socket));
+    if (!spare_) spare_.reset(::fcntl(stopper_.get(), F_DUPFD_CLOEXEC, 0));
   }
   for (Connection& connection : connections_) connection.thread.join();
 }

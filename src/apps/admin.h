@@ -45,6 +45,7 @@ class AdminServer {
   const std::string path_;
   const UniqueFd listener_;
   const UniqueFd stopper_;
+  UniqueFd spare_;  // of the thread; given up when there is no other descriptor
   const Handler handler_;
   std::atomic<bool> stopping_{false};
   std::list<Connection> connections_;  // the accepting thread's

@@ -9,9 +9,11 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <utility>
 
 #include "penstock/base.h"
 
@@ -28,16 +30,31 @@ std::string absolute(const std::string& path) {
 }
 
 constexpr int kDownTimeoutMs = 60'000;
+constexpr int kDownLookMs = 500;
+
+// Whether the process has done all that it had to, and is held only by a thread in a system call
+// that cannot be interrupted: the first thread is a zombie then.
+bool is_over_but_held(pid_t pid) {
+  std::ifstream facts("/proc/" + std::to_string(pid) + "/stat");
+  const std::string text{std::istreambuf_iterator<char>(facts), {}};
+  const size_t name_end = text.rfind(')');
+  return name_end != std::string::npos && text.compare(name_end, 3, ") Z") == 0;
+}
+
+enum class Ending { gone, held, stopping };
 
 // Waits until the process has ended: its last act is to give the directory back.
-bool wait_until_gone(pid_t pid) {
+Ending wait_until_gone(pid_t pid) {
   const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  if (!process) return errno == ESRCH;
+  if (!process) return errno == ESRCH ? Ending::gone : Ending::stopping;
   pollfd ended{process.get(), POLLIN, 0};
-  int count = 0;
-  while ((count = ::poll(&ended, 1, kDownTimeoutMs)) < 0 && errno == EINTR) {
+  bool was_held = false;
+  for (int waited_ms = 0; waited_ms < kDownTimeoutMs; waited_ms += kDownLookMs) {
+    if (::poll(&ended, 1, kDownLookMs) == 1) return Ending::gone;
+    // Every process is so for a moment.
+    if (is_over_but_held(pid) && std::exchange(was_held, true)) return Ending::held;
   }
-  return count == 1;
+  return Ending::stopping;
 }
 
 void print_status(const Json& status) {
@@ -92,10 +109,18 @@ int run_down(const NodeOptions& options) {
   auto answer = ask_node(absolute(options.directory), {{"command", "down"}});
   if (!answer) return fail("down", answer.error());
   const pid_t pid = answer->value("pid", 0);
-  if (!wait_until_gone(pid)) {
+  const Ending ending = wait_until_gone(pid);
+  if (ending == Ending::stopping) {
     return fail("down", {Code::timed_out, options.directory + ": process " + std::to_string(pid) +
                                               " is still stopping after a minute; look at " +
                                               options.directory + "/agent.log"});
+  }
+  if (ending == Ending::held) {
+    std::fprintf(stderr,
+                 "penstock down: %s: everything is stored and the directory is free; process %d "
+                 "stays until the file system of an application's descriptor answers its close "
+                 "(%s/agent.log says whose)\n",
+                 options.directory.c_str(), pid, options.directory.c_str());
   }
   if (!options.json) std::printf("penstock is down: %s\n", absolute(options.directory).c_str());
   return kExitOk;

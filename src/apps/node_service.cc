@@ -41,6 +41,14 @@ Json json_of(const agent::AgentStatus& status) {
                         {"open_files", session.open_files},
                         {"operations", session.operations}});
   }
+  Json users = Json::array();
+  for (const agent::UserStatus& user : status.users) {
+    Json shares = {{"uid", user.uid}};
+    for (const auto& share : user.shares) {
+      shares[std::string(share.what)] = {{"held", share.held}, {"most", share.most}};
+    }
+    users.push_back(std::move(shares));
+  }
   Json cache = Json::array();
   for (const agent::CacheStatus& one : status.cache) {
     cache.push_back({{"uid", one.uid},
@@ -66,6 +74,7 @@ Json json_of(const agent::AgentStatus& status) {
           {"removed_waiting", status.file_system.removed_waiting},
           {"shards", shards},
           {"sessions", sessions},
+          {"users", users},
           {"operations_by_route", routes},
           {"cache_bytes", status.cache_bytes},
           {"cache", cache}};

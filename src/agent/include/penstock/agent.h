@@ -30,6 +30,8 @@ struct AgentConfig {
   engine::Duration spin = std::chrono::microseconds(50);
   // DRAM of the node cache, over all classes of readers; 0: there is none.
   uint64_t cache_bytes = 0;
+  // How long an application may leave its replies unread before its session ends.
+  std::chrono::milliseconds reply_timeout{1000};
 };
 
 struct ShardStatus {
@@ -49,6 +51,17 @@ struct SessionStatus {
   uint32_t rings = 0;
   uint32_t open_files = 0;
   uint64_t operations = 0;
+};
+
+// What the sessions of one user have of what the agent has for all of them.
+struct UserStatus {
+  uint32_t uid = 0;
+  struct Share {
+    std::string_view what;  // "sessions", "descriptors", "guards", "heap_bytes", "pinned_bytes"
+    uint64_t held = 0;
+    uint64_t most = 0;
+  };
+  std::vector<Share> shares;
 };
 
 // The node cache's segment of one class of readers.
@@ -71,6 +84,7 @@ struct AgentStatus {
   client::FileSystemStatus file_system;
   std::vector<ShardStatus> shards;
   std::vector<SessionStatus> sessions;
+  std::vector<UserStatus> users;
   std::vector<std::pair<std::string, uint64_t>> operations_by_route;
   uint64_t cache_bytes = 0;  // at most; 0: there is no node cache
   std::vector<CacheStatus> cache;

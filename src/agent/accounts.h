@@ -1,0 +1,115 @@
+// What the agent holds on behalf of its clients, and for whom: an account for each session, summed
+// up by user and over all. Nobody gets more than a user's share but root and the user whose process
+// this is, and something of everything is kept back for these two, whoever else takes how much.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "penstock/agent.h"
+#include "penstock/base.h"
+
+namespace penstock::agent {
+
+enum class Resource : uint8_t {
+  sessions,
+  descriptors,   // open in this process
+  guards,        // bus_guard.h
+  heap_bytes,    // of this process
+  pinned_bytes,  // of clients' memory, which the kernel keeps for as long as the agent wants
+};
+inline constexpr size_t kResourceCount = 5;
+std::string_view name_of(Resource resource);
+
+struct Bounds {
+  uint64_t all = 0;
+  uint64_t users = 0;  // of these, all other users than root and our own together
+  uint64_t user = 0;   // one of them
+  uint64_t session = 0;
+};
+using BoundsTable = std::array<Bounds, kResourceCount>;
+
+// What the limits of this process and the memory of its machine (or of its control group) allow.
+BoundsTable bounds_of_process();
+
+class Accounts;
+
+// One session's. Thread safe. What it holds is given back at the latest when it goes.
+class Account {
+ public:
+  Account(std::shared_ptr<Accounts> accounts, uint32_t uid)
+      : accounts_(std::move(accounts)), uid_(uid) {}
+  ~Account();
+  Account(const Account&) = delete;
+  Account& operator=(const Account&) = delete;
+
+  uint32_t uid() const { return uid_; }
+  // busy, and nothing is charged, when that is more than the session or its user may have.
+  Status charge(Resource resource, uint64_t amount);
+  void release(Resource resource, uint64_t amount);
+  uint64_t held(Resource resource) const;
+
+ private:
+  friend class Accounts;
+  const std::shared_ptr<Accounts> accounts_;
+  const uint32_t uid_;
+  std::array<uint64_t, kResourceCount> held_{};  // guarded by the accounts' mutex
+};
+
+// Thread safe. Lives as long as its accounts: what hangs in a close may be charged to one for
+// longer than the agent runs.
+class Accounts : public std::enable_shared_from_this<Accounts> {
+ public:
+  static std::shared_ptr<Accounts> make(const BoundsTable& bounds, uint32_t own_uid) {
+    return std::shared_ptr<Accounts>(new Accounts(bounds, own_uid));
+  }
+  std::shared_ptr<Account> open(uint32_t uid) {
+    return std::make_shared<Account>(shared_from_this(), uid);
+  }
+
+  std::vector<UserStatus> status() const;
+
+ private:
+  friend class Account;
+  Accounts(const BoundsTable& bounds, uint32_t own_uid) : bounds_(bounds), own_uid_(own_uid) {}
+  bool has_no_share(uint32_t uid) const { return uid == 0 || uid == own_uid_; }
+  void give_back(uint32_t uid, size_t resource, uint64_t amount);  // with mutex_ held
+
+  using Held = std::array<uint64_t, kResourceCount>;
+
+  const BoundsTable bounds_;
+  const uint32_t own_uid_;
+  mutable std::mutex mutex_;
+  Held all_{};
+  std::map<uint32_t, Held> users_;
+};
+
+// An amount that an account is charged with for as long as this lives.
+class Charge {
+ public:
+  Charge() = default;
+  static Result<Charge> take(std::shared_ptr<Account> account, Resource resource, uint64_t amount);
+  Charge(Charge&& other) noexcept
+      : account_(std::move(other.account_)), resource_(other.resource_), amount_(other.amount_) {}
+  Charge& operator=(Charge&& other) noexcept {
+    std::swap(account_, other.account_);
+    std::swap(resource_, other.resource_);
+    std::swap(amount_, other.amount_);
+    return *this;
+  }
+  ~Charge() {
+    if (account_ != nullptr) account_->release(resource_, amount_);
+  }
+  const std::shared_ptr<Account>& account() const { return account_; }
+
+ private:
+  std::shared_ptr<Account> account_;
+  Resource resource_ = Resource::sessions;
+  uint64_t amount_ = 0;
+};
+
+}  // namespace penstock::agent

@@ -21,6 +21,10 @@ CUdeviceptr pointer_of(const void* address) {
 
 Outcome<std::unique_ptr<CudaMemory>> CudaMemory::open() {
   TRY_ASSIGN(const Driver driver, load_driver());
+  return open(driver);
+}
+
+Outcome<std::unique_ptr<CudaMemory>> CudaMemory::open(const Driver& driver) {
   std::unique_ptr<CudaMemory> memory(new CudaMemory(driver));
   TRY(memory->look_at_devices());
   return memory;
@@ -223,7 +227,7 @@ void CudaMemory::unpin(MutableBytes memory) {
   if (!context) return;
   const ContextScope scope(driver_, context->context);
   const CUresult result = driver_.cuMemHostUnregister(memory.data());
-  if (result != CUDA_SUCCESS) {
+  if (result != CUDA_SUCCESS && !is_driver_gone(result)) {
     log::error("{}", failure_of(driver_, "unpin host memory", result).message);
   }
 }

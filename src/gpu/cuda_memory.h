@@ -43,6 +43,8 @@ struct LaneParts {
 class CudaMemory final : public engine::DeviceMemory {
  public:
   static Outcome<std::unique_ptr<CudaMemory>> open();
+  // With a driver that has begun; for tests, one of theirs.
+  static Outcome<std::unique_ptr<CudaMemory>> open(const Driver& driver);
 
   const std::vector<engine::DeviceFacts>& devices() const override { return facts_; }
   Result<engine::DeviceSpan> find(const void* address, uint64_t length) override;

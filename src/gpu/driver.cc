@@ -85,6 +85,11 @@ Status status_of(CUresult result) {
   }
 }
 
+bool is_driver_gone(CUresult result) {
+  return result == CUDA_ERROR_DEINITIALIZED || result == CUDA_ERROR_NOT_INITIALIZED ||
+         result == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
 Failure failure_of(const Driver& driver, const std::string& what, CUresult result) {
   const char* text = nullptr;
   if (driver.cuGetErrorString(result, &text) != CUDA_SUCCESS) text = "an unknown error";

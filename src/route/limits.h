@@ -101,6 +101,12 @@ static_assert(kWindowBytes % kSlotBytes == 0 && kWindowBytes % kEngineCopyBytesM
 // Parts of one file that are remembered: 64 TiB.
 inline constexpr size_t kWindowsSeenMax = 1U << 20;
 
+// A part is pinned when all of it, and one in so many of its bytes more, was read without: some of
+// it was read again then, also of what is read in no order, and in pieces of whole blocks.
+inline constexpr uint64_t kReadAgainPart = 16;
+// Parts whose reads are counted: 256 GiB, and few that share a place where a program reads less.
+inline constexpr size_t kReadBytesPlaces = 4096;
+
 // Parts that are pinned ahead of one that is read again: pinning is as fast as copying, so it must
 // run ahead.
 inline constexpr uint64_t kWindowsAhead = 4;

@@ -65,7 +65,6 @@ struct Windows::Window : ListNode {
   bool dropped = false;  // it does not count any more
   uint32_t holds = 0;    // of find()
   SharedWindow* shared = nullptr;
-  uint64_t next_new = 0;      // what is read below was read before
   engine::Time not_before{};  // for another try
   engine::Time last_use{};
 
@@ -129,12 +128,17 @@ Windows::FileState& Windows::state_of(const LocalFile& file, uint32_t id) {
 
 // One look at the file for all that a turn does with it. Whatever was changed before an operation
 // was submitted is seen by it: operations are taken at the beginning of a turn.
-bool Windows::is_current(FileState& file, const FileVersion& version) {
+const FileVersion& Windows::version_of(FileState& file) {
   if (file.turn != turn_) {
     file.version = file.file->version();
     file.turn = turn_;
   }
-  return file.version.known && file.version == version;
+  return file.version;
+}
+
+bool Windows::is_current(FileState& file, const FileVersion& version) {
+  const FileVersion& now = version_of(file);
+  return now.known && now == version;
 }
 
 bool Windows::find(const LocalFile& file, uint32_t id, uint64_t offset, uint64_t length,
@@ -149,7 +153,7 @@ bool Windows::find(const LocalFile& file, uint32_t id, uint64_t offset, uint64_t
   }
   Window& window = *found->second;
   if (window.state != Window::State::pinned) {
-    look_again(state, window, offset);
+    look_again(state, window);
     return false;
   }
   if (!is_current(state, window.version)) {
@@ -194,15 +198,29 @@ void Windows::release(const Resident& resident) {
   if (window.dropped) unpin_if_unused(window);
 }
 
-// A read in a part that is not pinned. What was read from there before is worth pinning, and what
-// was read behind it will come next.
-void Windows::look_again(FileState& file, Window& window, uint64_t offset) {
-  const bool again = offset < window.next_new;
-  window.next_new = std::max(window.next_new, offset + 1);
-  if (!again || !want(window)) return;
+// What must still be read of a part before all of it was read, perhaps; a part behind the end of
+// the file never is.
+uint64_t Windows::unread(FileState& file, const Window& window) {
+  const FileVersion& version = version_of(file);
+  if (!version.known || version.size <= window.begin()) return UINT64_MAX;
+  const uint64_t bytes = std::min(version.size - window.begin(), limits::kWindowBytes);
+  const uint64_t read = read_.of(SharedWindows::key_of(file.id, window.index));
+  const uint64_t again = bytes + bytes / limits::kReadAgainPart;
+  return again - std::min(read, again);
+}
+
+// A read in a part that is not pinned. What is read from there again is worth pinning, and what was
+// read behind it will come next. Patterns do not count, as those without order seem to turn back
+// all the time: pinning for them takes the driver, and whoever launches kernels, more time than
+// they gain.
+void Windows::look_again(FileState& file, Window& window) {
+  if (unread(file, window) > 0 || !want(window)) return;
   for (uint64_t i = 1; i <= limits::kWindowsAhead; ++i) {
     const auto next = file.windows.find(window.index + i);
-    if (next == file.windows.end() || !want(*next->second)) break;
+    if (next == file.windows.end()) break;
+    const bool was_read =
+        unread(file, *next->second) <= limits::kWindowBytes / limits::kReadAgainPart;
+    if (!was_read || !want(*next->second)) break;
   }
 }
 
@@ -254,8 +272,8 @@ void Windows::drop(Window& window) {
   if (window.shared != nullptr) SharedWindows::close(*window.shared);
   if (window.file != nullptr) {
     // Another one, that is pinned when it is read again, takes its place.
+    read_.forget(SharedWindows::key_of(window.file->id, window.index));
     auto next = std::make_unique<Window>(window.file, window.index);
-    next->next_new = window.next_new;
     next.swap(window.file->windows.at(window.index));
     dropped_.push_back(std::move(next));
   }
@@ -297,6 +315,7 @@ void Windows::forget(uint32_t id) {
   FileState& state = *found->second;
   for (auto& [index, window] : state.windows) {
     ASSERT(window->holds == 0);
+    read_.forget(SharedWindows::key_of(id, index));
     window->file = nullptr;
     if (window->state == Window::State::seen) continue;
     Window& kept = *window;

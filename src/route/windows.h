@@ -7,7 +7,9 @@
 // that a file that becomes shorter cannot hurt.
 #pragma once
 
+#include "limits.h"
 #include "local_file.h"
+#include "read_bytes.h"
 #include "shared_windows.h"
 
 #include <atomic>
@@ -37,12 +39,16 @@ class Windows {
   // Nothing is held.
   ~Windows();
 
-  // As HostSource has them. A part is pinned when it is read for the second time: what is read once
-  // is as fast through slots.
+  // As HostSource has them. A part is pinned when more was read of it than it has: what is read
+  // once is as fast through slots.
   bool find(const LocalFile& file, uint32_t id, uint64_t offset, uint64_t length,
             Resident* resident);
   bool still_there(const Resident& resident);
   void release(const Resident& resident);
+  // What was read without pinned pages, by any thread.
+  void note_read(uint32_t id, uint64_t offset, uint64_t length) {
+    read_.add(SharedWindows::key_of(id, offset / limits::kWindowBytes), length);
+  }
   // What is pinned, for any thread: all of the range that the file has, or nothing.
   HeldPages hold(const LocalFile& file, uint32_t id, uint64_t offset, uint64_t length);
   // The file is not asked for any more; its number may come to mean another.
@@ -55,8 +61,10 @@ class Windows {
   struct FileState;
 
   FileState& state_of(const LocalFile& file, uint32_t id);
+  const FileVersion& version_of(FileState& file);
   bool is_current(FileState& file, const FileVersion& version);
-  void look_again(FileState& file, Window& window, uint64_t offset);
+  void look_again(FileState& file, Window& window);
+  uint64_t unread(FileState& file, const Window& window);
   bool want(Window& window);
   bool make_room();
   void note_use(Window& window);
@@ -86,6 +94,7 @@ class Windows {
   std::map<uint32_t, std::unique_ptr<FileState>> files_;
   std::vector<std::unique_ptr<Window>> dropped_;  // held, or being unpinned, of no file any more
   SharedWindows shared_;
+  ReadBytes read_;
   std::vector<Window*> let_go_;  // dropped, and held by other threads only
 
   std::mutex mutex_;

@@ -81,7 +81,8 @@ bool SmallReads::read(Desk& desk, Operation& operation) {
     note_unpinned(desk);
     return false;
   }
-  desk.look_after = 0;
+  // Of many that are pinned in part, not each one that is not is worth a look.
+  desk.look_after /= 2;
   operation.route = engine::Route::device_mapped;
   return send(desk, *mailbox, operation, pages.data(), pages.length());
 }
@@ -96,6 +97,10 @@ bool SmallReads::copy(Desk& desk, Operation& operation) {
   io.offset = operation.offset;
   io.memory = {space.data(), space.size()};
   if (!source_.read_now(io)) return false;
+  // Shorter ones need no pinned pages.
+  if (io.memory.length >= limits::kPinnedReadMin) {
+    source_.note_read(io.file, io.offset, io.memory.length);
+  }
   operation.route = engine::Route::device_slots;
   return send(desk, *mailbox, operation, space.data(), io.transferred);
 }

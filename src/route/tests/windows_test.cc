@@ -31,6 +31,7 @@ class WindowsTest : public testing::TestWithParam<const char*> {
   }
   // Reads until the bytes come from a window; false when that takes too long.
   bool wait_for_window(uint32_t file, uint64_t offset = 0) {
+    rig_.read(file, 0, kFileBytes);
     for (int i = 0; i < 2000; ++i) {
       rig_.read(file, offset, 100'000);
       if (rig_.route == Route::device_mapped || rig_.route == Route::device_gather) return true;
@@ -110,6 +111,31 @@ TEST_P(WindowsTest, one_pass_over_a_file_pins_nothing) {
   std::this_thread::sleep_for(std::chrono::milliseconds(40));
   rig_.read(file, 6 * kMiB, 100);
   EXPECT_EQ(rig_.route, Route::device_slots);
+}
+
+// Neighbours in no order: most of them lie before one that was read already.
+TEST_P(WindowsTest, one_pass_in_any_order_pins_nothing) {
+  const uint32_t file = make_file("a");
+  std::this_thread::sleep_for(std::chrono::milliseconds(40));
+  for (uint64_t i = 0; i < 96; ++i) {
+    const uint64_t offset = i * 37 % 96 * 65'536;
+    EXPECT_EQ(rig_.read(file, offset, 65'536), content(offset, 65'536));
+    EXPECT_EQ(rig_.route, Route::device_slots);
+    if (i % 8 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_FALSE(rig_.source->hold(file, 0, 4096));
+  EXPECT_TRUE(wait_for_window(file));
+}
+
+TEST_P(WindowsTest, reads_of_other_ways_count) {
+  const uint32_t file = make_file("a");
+  std::this_thread::sleep_for(std::chrono::milliseconds(40));
+  rig_.source->note_read(file, 0, 2 * kFileBytes);
+  for (int i = 0; i < 2000 && !rig_.source->hold(file, 0, 4096); ++i) {
+    rig_.read(file, 0, 1);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_TRUE(rig_.source->hold(file, 0, 4096));
 }
 
 TEST_P(WindowsTest, nothing_is_stale_after_a_change_has_returned) {

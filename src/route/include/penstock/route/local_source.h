@@ -27,8 +27,8 @@ struct LocalOptions {
 // An operation that reaches the end of the file is short; an error (EIO, ENOSPC) is that
 // operation's own.
 //
-// As every HostSource it belongs to a loop. add(), remove(), run(), read_now() and hold() are
-// thread safe.
+// As every HostSource it belongs to a loop. add(), remove(), run(), read_now(), hold() and
+// note_read() are thread safe.
 class LocalSource final : public HostSource {
  public:
   LocalSource(engine::Loop& loop, engine::DeviceMemory& devices, LocalOptions options = {});
@@ -47,6 +47,10 @@ class LocalSource final : public HostSource {
   // The pages of a range, fewer only where the file ends, for devices to copy from: what the page
   // cache has now, if that is pinned; else none. What is read more than once by submit() is.
   HeldPages hold(uint32_t file, uint64_t offset, uint64_t length);
+
+  // A read that found no such pages, and was carried out without submit(), any thread's: what is
+  // read more than once is pinned with the next find().
+  void note_read(uint32_t file, uint64_t offset, uint64_t length);
 
   void submit(HostIo& io) override;
   void cancel(HostIo& io) override;

@@ -58,10 +58,12 @@ Outcome<bool> wait_for_cache(penstock_session* session, Workload workload) {
   return false;
 }
 
-// One way between a file of the node and a GPU, forced.
+// One way between a file of the node and a GPU, forced. What is written is another file: rewriting
+// this one would take it out of the node cache, and leave it there in pieces for the next GPU.
 Outcome<GpuWay> node_way(penstock_session* session, GpuWay way, Workload workload) {
   workload.gpu = static_cast<int>(way.gpu);
-  const Outcome<Measurement> measured = run_on_ring(session, "/data", workload);
+  const Outcome<Measurement> measured =
+      run_on_ring(session, workload.write ? "/written" : "/data", workload);
   if (measured) {
     way.bytes_per_second = measured->bytes_per_second();
   } else if (measured.error().status != Code::not_supported) {
@@ -197,11 +199,12 @@ std::vector<GpuWay> peer_ways(engine::DeviceMemory& devices, DeviceId to, double
 Outcome<std::vector<GpuWay>> check_gpus(engine::DeviceMemory& devices,
                                         const GpuCheckOptions& options) {
   TRY_ASSIGN(const Scratch scratch,
-             Scratch::create(options.directory, 3 * options.file_bytes + kGiB));
+             Scratch::create(options.directory, 4 * options.file_bytes + kGiB));
   const std::string plain = scratch.path() + "/local.dat";
   TRY(make_plain_file(plain, options.file_bytes));
   TRY_ASSIGN(const auto node,
              BenchNode::start(scratch.path() + "/store", options.file_bytes + 256 * kMiB));
+  TRY(make_ring_file(node->session(), "/written", options.file_bytes));
   TRY(make_ring_file(node->session(), "/data", options.file_bytes));
   TRY(warm_up(node->session(), "/data", options.file_bytes));
   std::vector<GpuWay> all;

@@ -7,8 +7,9 @@
 
 namespace penstock::api {
 
-Outcome<std::unique_ptr<route::Transfers>> Session::make_transfers(engine::DeviceMemory& devices) {
-  TRY_ASSIGN(Region * slots, make_region(limits::kTransferSlotsBytes));
+Outcome<std::unique_ptr<route::Transfers>> Session::make_transfers(engine::DeviceMemory& devices,
+                                                                   uint64_t slots_bytes) {
+  TRY_ASSIGN(Region * slots, make_region(slots_bytes));
   Outcome<Ring*> ring = make_ring(limits::kTransferEntries, 1);
   if (!ring) {
     give_up(slots, nullptr);
@@ -36,9 +37,26 @@ void Session::give_up(Region* slots, Ring* ring) {
 // With transfers_mutex_ held.
 Outcome<void> Session::start_transfers(engine::DeviceMemory& devices) {
   if (transfers_ != nullptr) return {};
-  TRY_ASSIGN(transfers_, make_transfers(devices));
+  TRY_ASSIGN(transfers_, make_transfers(devices, limits::kTransferSlotsBytes));
+  devices_ = &devices;
   cache_.use_devices(devices);
   return {};
+}
+
+// The first lane uses those that are there already: a program with one thread needs no others.
+Session::LaneTransfers Session::lane_transfers() {
+  const std::lock_guard lock(transfers_mutex_);
+  if (transfers_ == nullptr) return {};
+  const uint32_t number = lanes_begun_++ % limits::kLaneTransfersMax;
+  while (lane_transfers_.size() < number) {
+    auto made = make_transfers(*devices_, limits::kLaneSlotsBytes);
+    if (!made) {
+      log::debug("no transfers of its own for a lane: {}", made.error().message);
+      return {transfers_.get(), 0};
+    }
+    lane_transfers_.push_back(std::move(*made));
+  }
+  return {number == 0 ? transfers_.get() : lane_transfers_[number - 1].get(), number};
 }
 
 Outcome<std::vector<route::Transfers*>> Session::link_transfers(engine::DeviceMemory& devices,
@@ -47,7 +65,8 @@ Outcome<std::vector<route::Transfers*>> Session::link_transfers(engine::DeviceMe
   TRY(start_transfers(devices));
   const size_t own = std::min<size_t>(links, limits::kLinkTransfersMax);
   while (more_transfers_.size() + 1 < own) {
-    TRY_ASSIGN(std::unique_ptr<route::Transfers> more, make_transfers(devices));
+    TRY_ASSIGN(std::unique_ptr<route::Transfers> more,
+               make_transfers(devices, limits::kTransferSlotsBytes));
     more_transfers_.push_back(std::move(more));
   }
   std::vector<route::Transfers*> out;
@@ -87,9 +106,11 @@ void Session::release_device_region(Region& region) {
   // Nobody starts operations on it any more; those in progress end by themselves. The load acquires
   // what is released at the end of each.
   region.released.store(true, std::memory_order_seq_cst);
-  while (region.transfers.load(std::memory_order_seq_cst) > 0) {
-    transfers_->help();
-    std::this_thread::yield();
+  for (const Region::Count& count : region.transfers) {
+    while (count.value.load(std::memory_order_seq_cst) > 0) {
+      transfers_->help();
+      std::this_thread::yield();
+    }
   }
   give_back_memory(region);
 }

@@ -163,6 +163,7 @@ int Lane::prepare(const penstock_io& io) {
   Region* device_region = nullptr;
   int error = check(io, &entry, &device_region);
   if (error != 0) return error;
+  if (device_region != nullptr) take_transfers_of_session();
   const std::lock_guard side(submitting_);
   if (device_region != nullptr) make_transfers();
   uint32_t slot = 0;
@@ -224,6 +225,7 @@ int Lane::submit(uint32_t count) {
   }
   if (answered) tell_answers();
   if (!starting_transfers_.empty()) submit_transfers();
+  if (prepared_first_ == prepared_last_) prepared_regions_.clear();
   if (session_.dead()) {
     const std::lock_guard other(waiting_);
     fail_all();
@@ -366,7 +368,7 @@ int Lane::wait(penstock_completion* completions, uint32_t max, uint32_t min, uin
       return static_cast<int>(count + take(completions + count, max - count));
     }
     if (ready() >= wanted) continue;
-    if (has_transfers()) session_.transfers()->leave_alone();
+    if (has_transfers()) transfers_.load(std::memory_order_acquire)->leave_alone();
     // The copies keep the memory mapped while this thread sleeps without the lock.
     ring::AppLane queues = queues_;
     const std::shared_ptr<RingMemory> memory = memory_;
@@ -421,9 +423,10 @@ void Lane::reset() {
   }
   while (prepared_first_ != prepared_last_) {
     const uint32_t slot = prepared_[prepared_first_++ & (entries_ - 1)];
-    if (slots_[slot].device_region != nullptr) operations_[slot].region.reset();
+    if (slots_[slot].device_region != nullptr) operations_[slot].region = nullptr;
     give_free_slot(slot);
   }
+  prepared_regions_.clear();
 }
 
 void Lane::discard_completions() {

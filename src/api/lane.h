@@ -22,7 +22,8 @@
 
 namespace penstock::route {
 struct Transfer;
-}
+class Transfers;
+}  // namespace penstock::route
 
 namespace penstock::api {
 
@@ -117,6 +118,8 @@ class Lane {
   uint32_t ready() const;
 
   // lane_transfers.cc: operations on GPU memory
+  void take_transfers_of_session();
+  void keep_region(Region& region);
   int check_transfer(const penstock_io& io) const;
   int check_gather(const penstock_gather& gather) const;
   void make_transfers();
@@ -166,7 +169,13 @@ class Lane {
   // from whoever drives the transfers (one at a time) to the waiting side: a queue of all slots.
   std::unique_ptr<DeviceOperation[]> operations_;
   std::vector<uint32_t> ended_transfers_;
-  std::vector<route::Transfer*> starting_transfers_;      // the submitting side's, for one call
+  std::vector<route::Transfer*> starting_transfers_;  // the submitting side's, for one call
+  // What carries them out, the same for good. Release by who found them first pairs with acquire.
+  std::atomic<route::Transfers*> transfers_{nullptr};
+  uint32_t transfers_number_ = 0;  // of those; written once, under the submitting side's lock
+  // Of what is prepared: those that have begun are waited for by who releases their region. The
+  // submitting side's.
+  std::vector<std::shared_ptr<Region>> prepared_regions_;
   alignas(64) std::atomic<uint32_t> transfers_ended_{0};  // release pairs with acquire in take
   std::atomic<uint32_t> transfers_started_{0};  // relaxed: whoever waits for their end knows them
   uint32_t transfers_taken_ = 0;                // the waiting side's

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <thread>
+#include <utility>
 
 namespace penstock::api {
 
@@ -39,7 +40,23 @@ int Lane::check_gather(const penstock_gather& gather) const {
   return 0;
 }
 
-// With the submitting side locked.
+// Before the submitting side is locked: others wait for that with the session's lock held, which
+// this needs.
+void Lane::take_transfers_of_session() {
+  if (transfers_.load(std::memory_order_acquire) != nullptr) return;
+  const Session::LaneTransfers found = session_.lane_transfers();
+  const std::lock_guard side(submitting_);
+  if (transfers_.load(std::memory_order_relaxed) != nullptr) return;
+  transfers_number_ = found.number;
+  transfers_.store(found.transfers, std::memory_order_release);
+}
+
+// With the submitting side locked, as the next.
+void Lane::keep_region(Region& region) {
+  if (!prepared_regions_.empty() && prepared_regions_.back().get() == &region) return;
+  prepared_regions_.push_back(region.shared_from_this());
+}
+
 void Lane::make_transfers() {
   if (operations_ != nullptr) return;
   auto operations = std::make_unique<DeviceOperation[]>(entries_);
@@ -75,7 +92,8 @@ engine::Time time_of(uint64_t deadline) {
 void Lane::prepare_transfer(const penstock_io& io, uint32_t slot) {
   DeviceOperation& operation = operations_[slot];
   Region* const region = slots_[slot].device_region;
-  operation.region = region->shared_from_this();
+  operation.region = region;
+  keep_region(*region);
   operation.is_list = false;
   route::Transfer& transfer = operation.single;
   transfer.write = io.operation == PENSTOCK_WRITE;
@@ -87,6 +105,7 @@ void Lane::prepare_transfer(const penstock_io& io, uint32_t slot) {
   transfer.memory.length = io.length;
   transfer.only = static_cast<engine::Route>(io.route);
   transfer.deadline = time_of(io.deadline);
+  transfers_.load(std::memory_order_relaxed)->learn_costs(region->device->device);
 }
 
 int Lane::prepare_gather(const penstock_gather& gather) {
@@ -101,13 +120,15 @@ int Lane::prepare_gather(const penstock_gather& gather) {
   entry.operation = PENSTOCK_READ;
   entry.file = static_cast<uint32_t>(gather.file);
   entry.user_data = gather.user_data;
+  take_transfers_of_session();
   const std::lock_guard side(submitting_);
   make_transfers();
   uint32_t slot = 0;
   error = take_place(entry, region, &slot);
   if (error != 0) return error;
   DeviceOperation& operation = operations_[slot];
-  operation.region = region->shared_from_this();
+  operation.region = region;
+  keep_region(*region);
   operation.is_list = true;
   operation.list.file = static_cast<uint32_t>(gather.file);
   operation.list.memory = *region->device;
@@ -120,17 +141,18 @@ int Lane::prepare_gather(const penstock_gather& gather) {
 bool Lane::start_transfer(uint32_t slot) {
   DeviceOperation& operation = operations_[slot];
   Region& region = *operation.region;
+  std::atomic<uint32_t>& count = region.transfers[transfers_number_].value;
   // See Region::transfers for the order.
-  region.transfers.fetch_add(1, std::memory_order_seq_cst);
+  count.fetch_add(1, std::memory_order_seq_cst);
   if (region.released.load(std::memory_order_seq_cst)) {
-    region.transfers.fetch_sub(1, std::memory_order_release);
-    operation.region.reset();
+    count.fetch_sub(1, std::memory_order_release);
+    operation.region = nullptr;
     put_answer({slot, engine::Route::none, -EINVAL});
     return false;
   }
   transfers_started_.fetch_add(1, std::memory_order_relaxed);
   if (operation.is_list) {
-    session_.transfers()->submit(operation.list);
+    transfers_.load(std::memory_order_relaxed)->submit(operation.list);
   } else {
     starting_transfers_.push_back(&operation.single);
   }
@@ -138,15 +160,15 @@ bool Lane::start_transfer(uint32_t slot) {
 }
 
 void Lane::submit_transfers() {
-  session_.transfers()->submit(starting_transfers_);
+  transfers_.load(std::memory_order_relaxed)->submit(starting_transfers_);
   starting_transfers_.clear();
 }
 
 void Lane::cancel_transfer(DeviceOperation& operation) {
   if (operation.is_list) {
-    session_.transfers()->cancel(operation.list);
+    transfers_.load(std::memory_order_acquire)->cancel(operation.list);
   } else {
-    session_.transfers()->cancel(operation.single);
+    transfers_.load(std::memory_order_acquire)->cancel(operation.single);
   }
 }
 
@@ -157,8 +179,8 @@ void Lane::transfer_ended(DeviceOperation& operation, const engine::Op& op, uint
   operation.result =
       op.status.ok() ? static_cast<int64_t>(transferred) : -int64_t{op.status.to_errno()};
   operation.route = route;
-  const std::shared_ptr<Region> region = std::move(operation.region);
-  region->transfers.fetch_sub(1, std::memory_order_release);
+  Region* const region = std::exchange(operation.region, nullptr);
+  region->transfers[lane.transfers_number_].value.fetch_sub(1, std::memory_order_release);
   const uint32_t ended = lane.transfers_ended_.load(std::memory_order_relaxed);
   lane.ended_transfers_[ended & (lane.entries_ - 1)] = operation.slot;
   lane.transfers_ended_.store(ended + 1, std::memory_order_release);
@@ -194,7 +216,7 @@ bool Lane::has_transfers() const {
 }
 
 void Lane::help_transfers() const {
-  if (has_transfers()) session_.transfers()->help();
+  if (has_transfers()) transfers_.load(std::memory_order_acquire)->help();
 }
 
 void Lane::end_transfers() {
@@ -208,11 +230,11 @@ void Lane::end_transfers() {
   }
   for (DeviceOperation* const operation : running) cancel_transfer(*operation);
   while (has_transfers()) {
-    session_.transfers()->help();
+    transfers_.load(std::memory_order_acquire)->help();
     std::this_thread::yield();
   }
   // Whoever drives may still be on its way out of the last one's end.
-  if (!running.empty()) session_.transfers()->settle();
+  if (!running.empty()) transfers_.load(std::memory_order_acquire)->settle();
 }
 
 }  // namespace penstock::api

@@ -20,7 +20,7 @@ struct DeviceOperation {
   List list;
   bool is_list = false;
   Lane* lane = nullptr;
-  std::shared_ptr<Region> region;  // from when it is prepared until it has ended
+  Region* region = nullptr;  // as long as it is in progress
   uint32_t slot = 0;
   // How it ended.
   int64_t result = 0;

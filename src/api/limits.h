@@ -64,6 +64,12 @@ inline constexpr uint32_t kGatherPiecesMax = 65536;
 inline constexpr uint64_t kTransferSlotsBytes = 64 * kMiB;
 inline constexpr uint32_t kTransferEntries = 1024;
 
+// Lanes with GPU memory that have transfers of their own, each with a thread and a loop; further
+// ones share. One loop does 2 million small reads a second, the link of a GPU carries 12. Their
+// pinned memory is for what the node cache does not hold: beside that of the first.
+inline constexpr uint32_t kLaneTransfersMax = 4;
+inline constexpr uint64_t kLaneSlotsBytes = 32 * kMiB;
+
 // Links of a load that have transfers of their own, with a thread each: one would not keep several
 // links busy. As many as a node has GPUs, mostly; further ones share.
 inline constexpr uint32_t kLinkTransfersMax = 8;

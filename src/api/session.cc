@@ -75,6 +75,7 @@ Session::~Session() {
   // The operations in flight end first, so that nobody writes into the caller's memory afterwards.
   device_rings_->destroy_all();
   more_transfers_.clear();
+  lane_transfers_.clear();
   transfers_.reset();
   for (const auto& [id, region] : regions_) {
     // A kernel may still be in a ring that could not be destroyed: better lost than taken away.

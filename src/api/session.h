@@ -69,9 +69,14 @@ struct Region : std::enable_shared_from_this<Region> {
   // GPU memory, which the agent does not know of; `base` is its address there then.
   std::optional<engine::DeviceSpan> device;
   engine::DeviceMemory* owner = nullptr;  // who allocated or imported it; null: the caller did
-  // In progress; release at the end, acquire of who waits. Sequentially consistent with `released`:
-  // either the release waits for a transfer that starts, or that sees that it may not.
-  std::atomic<uint32_t> transfers{0};
+  // In progress, by the transfers that carry them out: lanes that share none do not meet here.
+  // Release at the end, and the last that is done with the region; acquire of who waits.
+  // Sequentially consistent with `released`: either the release waits for a transfer that starts,
+  // or that sees that it may not.
+  struct alignas(64) Count {
+    std::atomic<uint32_t> value{0};
+  };
+  std::array<Count, limits::kLaneTransfersMax> transfers;
   std::atomic<bool> released{false};
   std::atomic<uint32_t> device_rings{0};     // whose kernels read into it; relaxed
   std::unique_ptr<Publication> publication;  // guarded by the session's mutex
@@ -148,6 +153,13 @@ class Session {
   Outcome<PublishedMemory> open_published(const wire::DeviceMemoryId& id);
   // Made with the first region of GPU memory; null before that.
   route::Transfers* transfers() const { return transfers_.get(); }
+  // For a lane that begins to use GPU memory: those, or others, so that a few threads with lanes of
+  // their own do not wait for one another. Null while there are none.
+  struct LaneTransfers {
+    route::Transfers* transfers = nullptr;
+    uint32_t number = 0;  // below kLaneTransfersMax
+  };
+  LaneTransfers lane_transfers();
   // For loads: transfers for so many links, each with its own thread and slots as far as
   // kLinkTransfersMax goes, then the same ones again. They are kept as long as the session.
   Outcome<std::vector<route::Transfers*>> link_transfers(engine::DeviceMemory& devices,
@@ -197,7 +209,8 @@ class Session {
   void new_epoch();
   Outcome<Region*> add_region(std::unique_ptr<Region> region);
   Outcome<void> number_region(Region& region);
-  Outcome<std::unique_ptr<route::Transfers>> make_transfers(engine::DeviceMemory& devices);
+  Outcome<std::unique_ptr<route::Transfers>> make_transfers(engine::DeviceMemory& devices,
+                                                            uint64_t slots_bytes);
   void give_up(Region* slots, Ring* ring);
   Outcome<void> start_transfers(engine::DeviceMemory& devices);
   void release_device_region(Region& region);
@@ -211,6 +224,9 @@ class Session {
   std::mutex transfers_mutex_;  // while they are made
   std::unique_ptr<route::Transfers> transfers_;
   std::vector<std::unique_ptr<route::Transfers>> more_transfers_;  // of the links behind the first
+  std::vector<std::unique_ptr<route::Transfers>> lane_transfers_;  // of lanes behind the first
+  engine::DeviceMemory* devices_ = nullptr;                        // of transfers_
+  uint32_t lanes_begun_ = 0;                                       // that asked for transfers
   const std::unique_ptr<DeviceRings> device_rings_;
 
   std::atomic<uint64_t> epoch_{1};  // release by the monitor pairs with acquire in the lanes

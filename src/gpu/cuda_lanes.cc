@@ -274,9 +274,12 @@ bool CudaLanes::issue_kernels(Lanes& lanes) {
 // As much of what waits as there is room for.
 void CudaLanes::collect(Lanes& lanes, Batch& batch) {
   IntrusiveList<CopyOp>& waiting = lanes.kernels.waiting;
-  while (!waiting.empty()) {
+  uint64_t looked_at = 0;  // an allocation that was there a few operations ago
+  for (uint32_t i = 0; !waiting.empty(); ++i) {
     CopyOp& op = waiting.front();
-    const bool allocated = is_allocated(op);
+    if (i % limits::kOpsPerLook == 0) looked_at = 0;
+    const bool allocated = (op.allocation == looked_at && looked_at != 0) || is_allocated(op);
+    if (allocated) looked_at = op.allocation;
     if (allocated && !fill(batch, op)) return;
     waiting.pop_front();
     if (!allocated) {

@@ -20,6 +20,11 @@ static_assert(kBatchPieces >= engine::kCopyPiecesMax, "every operation fits one 
 // device need not wait for us. Lists are written and launched in one step: none is in between.
 inline constexpr uint32_t kBatches = 2;
 
+// Operations of one allocation, one behind the other, for which the driver is asked once whether it
+// is there: a look takes as long as the rest that is done for a small one, and so many of those
+// take a few microseconds.
+inline constexpr uint32_t kOpsPerLook = 32;
+
 // Copies in flight on one stream: below what its queue in the driver holds (1,024), so that the
 // driver never blocks, and far more than keeps a link busy.
 inline constexpr uint32_t kCopiesInFlight = 256;

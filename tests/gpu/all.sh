@@ -59,12 +59,14 @@ step check_gpu 120 "$build/bin/penstock" check gpu
 program device_memory_conformance 120
 program kernel_ring_check 180
 step bad_input 300 "$here/bad_input.sh" "$build"
+step session_reads 180 "$here/session_reads.sh" "$build"
 step usrbio 180 "$here/usrbio.sh" "$build"
 step model_round_trip 180 bash -c round_trip
 step cufile 900 "$here/run.sh" "$build"
 if [ "$bench" = --bench ]; then
   program kernel_ring_bench 180
   program mailbox_bench 120
+  step cufile_cold 900 "$here/cufile_cold.sh" "$build"
   step bench_gpu 600 "$build/bin/penstock" bench gpu
   step bench_load 600 "$build/bin/penstock" bench load
 fi

@@ -1,6 +1,7 @@
 // GPU memory through the C interface, with simulated GPUs.
 #include "agent_process.h"
 #include "devices.h"
+#include "library_threads.h"
 #include "scratch.h"
 
 #include <cerrno>
@@ -378,6 +379,74 @@ TEST_F(CachedDeviceReads, of_a_list_arrive_as_one_operation) {
   EXPECT_EQ(refused([&](penstock_gather& g) { g.region = client_.region; }), -EOPNOTSUPP);
   pieces[7].region_offset = 16 * kMiB - 1;
   EXPECT_EQ(refused([](penstock_gather&) {}), -EINVAL);
+}
+
+// The first lane has used the session's transfers; so few have others beside them, and more share.
+TEST_F(CachedDeviceReads, of_a_few_lanes_do_not_share_a_loop) {
+  penstock_ring* ring = nullptr;
+  ASSERT_EQ(penstock_ring_create(client_.session, 64, 8, &ring), 0);
+  const int before = count_library_threads();
+  std::vector<std::thread> threads;
+  std::atomic<int> good{0};
+  for (uint64_t t = 0; t < 6; ++t) {
+    threads.emplace_back([&, t] {
+      for (uint64_t i = 0; i < 200; ++i) {
+        penstock_completion done[8];
+        for (uint64_t k = 0; k < 8; ++k) {
+          penstock_io io = client_.io(PENSTOCK_READ, file_, (i * 8 + k) % 700 * 4096, 4096,
+                                      (t * 8 + k) * 4096, k);
+          io.region = gpu_;
+          if (penstock_prepare(ring, &io) != 0) return;
+        }
+        if (penstock_submit(ring) != 8) return;
+        if (penstock_wait(ring, done, 8, 8, Client::in_seconds(30)) != 8) return;
+        for (const penstock_completion& one : done) good += one.result == 4096 ? 1 : 0;
+      }
+      if (holds((t * 8 + 7) * 4096, (199 * 8 + 7) % 700 * 4096, 4096, 1)) ++good;
+      penstock_ring_leave(ring);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(good, 6 * 1601);
+  EXPECT_EQ(count_library_threads(), before + 3);
+  EXPECT_EQ(penstock_ring_destroy(ring), 0);
+}
+
+// Of all lanes, whatever carries them out.
+TEST_F(CachedDeviceReads, of_every_lane_are_waited_for_by_who_releases_their_memory) {
+  for (int round = 0; round < 10; ++round) {
+    penstock_region* region = nullptr;
+    ASSERT_EQ(penstock_region_create_device(client_.session, 0, kMiB, &region), 0);
+    std::vector<std::thread> threads;
+    std::atomic<int> ready{0};
+    std::atomic<bool> released{false};
+    std::atomic<int> wrong{0};
+    for (int t = 0; t < 3; ++t) {
+      threads.emplace_back([&] {
+        penstock_ring* ring = nullptr;
+        if (penstock_ring_create(client_.session, 64, 1, &ring) != 0) ++wrong;
+        penstock_io io = client_.io(PENSTOCK_READ, file_, 0, 64 * kKiB, 0);
+        io.region = region;
+        for (uint32_t k = 0; k < 32; ++k) wrong += penstock_prepare(ring, &io) == 0 ? 0 : 1;
+        ++ready;
+        while (!released && ready < 100) {
+          if (penstock_submit(ring) < 0) ++wrong;
+          std::this_thread::yield();
+        }
+        penstock_completion done[32];
+        wrong += penstock_wait(ring, done, 32, 32, Client::in_seconds(30)) == 32 ? 0 : 1;
+        for (const penstock_completion& one : done) {
+          wrong += one.result == 64 * int64_t{kKiB} || one.result == -EINVAL ? 0 : 1;
+        }
+        if (penstock_ring_destroy(ring) != 0) ++wrong;
+      });
+    }
+    while (ready < 3) std::this_thread::yield();
+    EXPECT_EQ(penstock_region_release(region), 0);
+    released = true;
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(wrong, 0);
+  }
 }
 
 TEST_F(CachedDeviceReads, are_never_older_than_a_write_that_returned) {

@@ -84,14 +84,14 @@ HeldPages LocalSource::hold(uint32_t file, uint64_t offset, uint64_t length) {
   return windows_->hold(at(file), file, offset, length);
 }
 
-void LocalSource::note_read(uint32_t file, uint64_t offset, uint64_t length) {
-  windows_->note_read(file, offset, length);
+bool LocalSource::note_read(uint32_t file, uint64_t offset, uint64_t length) {
+  return windows_->note_read(file, offset, length);
 }
 
 void LocalSource::submit(HostIo& io) {
   io.route = engine::Route::none;
   io.transferred = 0;
-  if (!io.write) note_read(io.file, io.offset, io.memory.length);
+  if (!io.write) (void)note_read(io.file, io.offset, io.memory.length);
   // Copying a little costs less than waking a thread for it.
   const bool is_small = !io.write && io.memory.length <= limits::kReadNowBytesMax;
   if (is_small && at(io.file).read_now(io)) return loop_.complete(io, Code::ok);

@@ -15,7 +15,10 @@ namespace penstock::route {
 // are, and one of them may be pinned too early.
 class ReadBytes {
  public:
-  void add(uint64_t key, uint64_t bytes) { place(key).fetch_add(bytes, std::memory_order_relaxed); }
+  // Returns how much it was before.
+  uint64_t add(uint64_t key, uint64_t bytes) {
+    return place(key).fetch_add(bytes, std::memory_order_relaxed);
+  }
   uint64_t of(uint64_t key) { return place(key).load(std::memory_order_relaxed); }
   void forget(uint64_t key) { place(key).store(0, std::memory_order_relaxed); }
 

@@ -45,9 +45,14 @@ class Windows {
             Resident* resident);
   bool still_there(const Resident& resident);
   void release(const Resident& resident);
-  // What was read without pinned pages, by any thread.
-  void note_read(uint32_t id, uint64_t offset, uint64_t length) {
-    read_.add(SharedWindows::key_of(id, offset / limits::kWindowBytes), length);
+  // What was read without pinned pages, by any thread. True for the one read of a whole part with
+  // which it becomes worth pinning.
+  bool note_read(uint32_t id, uint64_t offset, uint64_t length) {
+    constexpr uint64_t kEnough =
+        limits::kWindowBytes + limits::kWindowBytes / limits::kReadAgainPart;
+    const uint64_t before =
+        read_.add(SharedWindows::key_of(id, offset / limits::kWindowBytes), length);
+    return before < kEnough && before + length >= kEnough;
   }
   // What is pinned, for any thread: all of the range that the file has, or nothing.
   HeldPages hold(const LocalFile& file, uint32_t id, uint64_t offset, uint64_t length);

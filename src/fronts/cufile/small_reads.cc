@@ -96,11 +96,12 @@ bool SmallReads::copy(Desk& desk, Operation& operation) {
   io.file = operation.file->id;
   io.offset = operation.offset;
   io.memory = {space.data(), space.size()};
-  if (!source_.read_now(io)) return false;
   // Shorter ones need no pinned pages.
-  if (io.memory.length >= limits::kPinnedReadMin) {
-    source_.note_read(io.file, io.offset, io.memory.length);
+  const bool counts = io.memory.length >= limits::kPinnedReadMin;
+  if (counts && source_.note_read(io.file, io.offset, limits::kCopyWeight * io.memory.length)) {
+    return false;
   }
+  if (!source_.read_now(io)) return false;
   operation.route = engine::Route::device_slots;
   return send(desk, *mailbox, operation, space.data(), io.transferred);
 }

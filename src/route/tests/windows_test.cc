@@ -130,7 +130,9 @@ TEST_P(WindowsTest, one_pass_in_any_order_pins_nothing) {
 TEST_P(WindowsTest, reads_of_other_ways_count) {
   const uint32_t file = make_file("a");
   std::this_thread::sleep_for(std::chrono::milliseconds(40));
-  rig_.source->note_read(file, 0, 2 * kFileBytes);
+  EXPECT_FALSE(rig_.source->note_read(file, 0, 2 * kFileBytes)) << "not as much as a whole part";
+  EXPECT_TRUE(rig_.source->note_read(file, 0, 2 * kWindowBytes));
+  EXPECT_FALSE(rig_.source->note_read(file, 0, 4096)) << "once";
   for (int i = 0; i < 2000 && !rig_.source->hold(file, 0, 4096); ++i) {
     rig_.read(file, 0, 1);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));

@@ -48,9 +48,10 @@ class LocalSource final : public HostSource {
   // cache has now, if that is pinned; else none. What is read more than once by submit() is.
   HeldPages hold(uint32_t file, uint64_t offset, uint64_t length);
 
-  // A read that found no such pages, and was carried out without submit(), any thread's: what is
-  // read more than once is pinned with the next find().
-  void note_read(uint32_t file, uint64_t offset, uint64_t length);
+  // A read that found no such pages, and is carried out without submit(), any thread's: what is
+  // read more than once is pinned with the next find(). `length` may be told as more, where copies
+  // cost more than elsewhere. True once for a part that is worth pinning: it should be submitted.
+  bool note_read(uint32_t file, uint64_t offset, uint64_t length);
 
   void submit(HostIo& io) override;
   void cancel(HostIo& io) override;

@@ -50,6 +50,9 @@ inline constexpr int kMuteLookMs = 100;
 // Operations that one ring has below the agent at a time, over all its lanes; more stay in the
 // submission queues.
 inline constexpr uint32_t kRingOpsMax = 4096;
+// Files that one request for many reads at a time: enough to keep a few drives busy, and
+// no flood beside the rings.
+inline constexpr uint32_t kFileOpsMax = 128;
 // Submissions taken from one lane before the next lane has its turn.
 inline constexpr uint32_t kBatch = 16;
 static_assert(kBatch <= kRingOpsMax);

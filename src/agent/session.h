@@ -14,6 +14,7 @@
 #include "token.h"
 
 #include <atomic>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -25,6 +26,8 @@
 #include "penstock/agent.h"
 
 namespace penstock::agent {
+
+struct FileOp;
 
 // A shard, as sessions see it. All pointers outlive the sessions.
 struct SessionShard {
@@ -168,6 +171,11 @@ class Session {
   Answer open_as(uint32_t id, const std::string& what, uint32_t access,
                  const std::function<Result<client::FileRef>()>& open);
   Result<File> file(uint32_t id);
+
+  // session_many.cc: many files in one request
+  Answer on(const wire::ReadFiles& m);
+  // Waits until all have ended.
+  void run_batch(std::deque<FileOp>& ops);
 
   // session_paths.cc: names
   Answer on(const wire::PathAttributes& m);

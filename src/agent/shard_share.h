@@ -155,6 +155,7 @@ class ShardShare {
 
  private:
   friend class ServedRing;
+  friend class ShardBatch;
   void release_file(uint32_t id);
   void release_region(uint32_t id);
   void ring_left(ServedRing& ring);

@@ -110,4 +110,13 @@ inline constexpr std::chrono::seconds kDeviceRingDrain{1};
 // For how long nobody may have waited in it then: what a kernel works between two requests.
 inline constexpr std::chrono::milliseconds kDeviceRingQuiet{20};
 
+// Lists of files: one piece of memory through which bytes go that are wanted in plain memory or on
+// a GPU, for each thread at a time; rooms above that size are not taken for the size of the file;
+// threads that work on one long list, each with a request under way; and as many files are worth
+// one more thread.
+inline constexpr uint64_t kStagingBytes = 8 * kMiB;
+inline constexpr uint64_t kStagedUnseenMax = 32 * 1024;
+inline constexpr uint32_t kListThreadsMax = 4;
+inline constexpr size_t kFilesPerListThread = 64;
+
 }  // namespace penstock::api::limits

@@ -1,6 +1,7 @@
 #include "session.h"
 
 #include "device_rings.h"
+#include "staging.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -36,6 +37,7 @@ Session::Session()
     : generation_(fork_generation()),
       reconnect_timeout_(reconnect_timeout()),
       device_rings_(std::make_unique<DeviceRings>(*this)),
+      staging_(std::make_unique<StagingPool>(*this)),
       access_table_(std::make_unique<std::array<std::atomic<uint8_t>, wire::kFilesMax>>()),
       access_(*access_table_),
       inodes_(std::make_unique<std::atomic<uint64_t>[]>(wire::kFilesMax)),
@@ -74,6 +76,7 @@ Outcome<void> Session::begin(UniqueFd socket) {
 Session::~Session() {
   // The operations in flight end first, so that nobody writes into the caller's memory afterwards.
   device_rings_->destroy_all();
+  staging_->unpin_all();
   more_transfers_.clear();
   lane_transfers_.clear();
   transfers_.reset();

@@ -39,6 +39,7 @@ namespace penstock::api {
 
 class DeviceRings;
 class Session;
+class StagingPool;
 
 // What the agent is told of a region for other processes.
 struct Publication {
@@ -165,6 +166,7 @@ class Session {
   Outcome<std::vector<route::Transfers*>> link_transfers(engine::DeviceMemory& devices,
                                                          size_t links);
   DeviceRings& device_rings() { return *device_rings_; }
+  StagingPool& staging() { return *staging_; }
 
   Outcome<Ring*> make_ring(uint32_t entries, uint32_t lanes);
   Outcome<void> destroy_ring(Ring* ring);
@@ -228,6 +230,7 @@ class Session {
   engine::DeviceMemory* devices_ = nullptr;                        // of transfers_
   uint32_t lanes_begun_ = 0;                                       // that asked for transfers
   const std::unique_ptr<DeviceRings> device_rings_;
+  const std::unique_ptr<StagingPool> staging_;
 
   std::atomic<uint64_t> epoch_{1};  // release by the monitor pairs with acquire in the lanes
   std::atomic<bool> dead_{false};   // set before the epoch changes

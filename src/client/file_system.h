@@ -93,6 +93,8 @@ class FileSystemImpl final : public FileSystem {
   Result<FileRef> open_path(const Credentials&, std::string_view path, OpenFlags flags,
                             uint32_t mode, std::optional<meta::Layout> layout,
                             Attributes* attributes) override;
+  Result<std::vector<Result<Attributes>>> look_for_reading(
+      const Credentials&, const std::vector<std::string_view>& paths) override;
   Status close_file(FileRef file) override;
 
   // io.cc

@@ -33,6 +33,12 @@ std::unique_ptr<const Credentials> writer_of(const Credentials& credentials, Ope
   return std::make_unique<const Credentials>(credentials);
 }
 
+// Whether these may open a file with these attributes so.
+Status check_open_of(const Credentials& credentials, const Attributes& found, OpenFlags flags) {
+  TRY(check_type(found.type));
+  return meta::check_access(credentials, found, wanted_access(flags));
+}
+
 }  // namespace
 
 Status FileSystemImpl::load(Inode& inode, const Attributes& attributes) {
@@ -87,8 +93,7 @@ Status FileSystemImpl::prepare(Inode& inode, const Opening& opening, Attributes*
     TRY_ASSIGN(found, meta_.attributes(inode.id));
   }
   if (opening.check && opening.created == nullptr) {
-    TRY(check_type(found.type));
-    TRY(meta::check_access(opening.credentials, found, wanted_access(opening.flags)));
+    TRY(check_open_of(opening.credentials, found, opening.flags));
   }
   if (!loaded) {
     TRY(load(inode, found));
@@ -193,6 +198,20 @@ Result<FileRef> FileSystemImpl::open_path(const Credentials& credentials, std::s
     if (!flags.create || found.error() != Code::not_found) return found.error();
   }
   return follow_and_create(credentials, path, flags, mode, layout, attributes);
+}
+
+Result<std::vector<Result<Attributes>>> FileSystemImpl::look_for_reading(
+    const Credentials& credentials, const std::vector<std::string_view>& paths) {
+  TRY(check_open());
+  const uint64_t drops = table_.drops();
+  TRY_ASSIGN(std::vector<Result<Attributes>> all, meta_.resolve_many(credentials, paths));
+  for (Result<Attributes>& found : all) {
+    found = merged(std::move(found), drops);
+    if (!found) continue;
+    const Status may = check_open_of(credentials, *found, OpenFlags{});
+    if (!may.ok()) found = may;
+  }
+  return all;
 }
 
 // Creates the file that a path names, through symbolic links that lead nowhere yet.

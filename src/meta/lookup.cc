@@ -2,13 +2,20 @@
 #include "limits.h"
 #include "namespace.h"
 
+#include <algorithm>
+#include <numeric>
+#include <unordered_map>
+
 namespace penstock::meta {
 namespace {
 
 // Walks paths inside one transaction.
 class Walk {
  public:
-  Walk(View& view, const Credentials& credentials) : view_(view), credentials_(credentials) {}
+  // `followed`: symbolic links that led to where the walk begins.
+  Walk(View& view, const Credentials& credentials, uint32_t followed = 0)
+      : view_(view), credentials_(credentials), followed_(followed) {}
+  uint32_t followed() const { return followed_; }
 
   // From `directory` (which is known to be one), for every component of `path`; symbolic links are
   // followed, the last one only if `follow_last` or a slash comes after it.
@@ -65,6 +72,44 @@ Status check_path(std::string_view path) {
   return {};
 }
 
+// Walks many paths inside one transaction, and each directory once.
+class Walks {
+ public:
+  Walks(View& view, const Credentials& credentials) : view_(view), credentials_(credentials) {}
+
+  Result<Attributes> to(std::string_view path) {
+    TRY(check_path(path));
+    // A slash at the end makes a link there lead on, and a path without one starts at the root.
+    const size_t name = path.rfind('/') + 1;
+    const Directory& above = directory(path.substr(0, name));
+    if (!above.inode) return above.inode.error();
+    Walk walk(view_, credentials_, above.followed);
+    TRY_ASSIGN(const Inode found, walk.to(*above.inode, std::string(path.substr(name)), true));
+    return view_.attributes(found);
+  }
+
+ private:
+  struct Directory {
+    Result<Inode> inode;
+    uint32_t followed = 0;
+  };
+
+  const Directory& directory(std::string_view path) {
+    const auto known = directories_.find(path);
+    if (known != directories_.end()) return known->second;
+    Walk walk(view_, credentials_);
+    Result<Inode> inode = view_.directory(kRootInode);
+    if (inode) inode = walk.to(std::move(*inode), std::string(path), true);
+    if (inode && !inode->is_directory()) inode = Code::not_directory;
+    return directories_.try_emplace(path, Directory{std::move(inode), walk.followed()})
+        .first->second;
+  }
+
+  View& view_;
+  const Credentials& credentials_;
+  std::unordered_map<std::string_view, Directory> directories_;
+};
+
 }  // namespace
 
 Result<Attributes> Namespace::lookup(const Credentials& credentials, InodeId parent,
@@ -84,6 +129,21 @@ Result<Attributes> Namespace::resolve(const Credentials& credentials, std::strin
     TRY_ASSIGN(const Inode found,
                Walk(view, credentials).to(std::move(root), std::string(path), follow_last));
     return view.attributes(found);
+  });
+}
+
+Result<std::vector<Result<Attributes>>> Namespace::resolve_many(
+    const Credentials& credentials, const std::vector<std::string_view>& paths) {
+  using All = std::vector<Result<Attributes>>;
+  // In their own order neighbours share the database's blocks.
+  std::vector<size_t> order(paths.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return paths[a] < paths[b]; });
+  return transact(engine::KvMode::read, [&](View& view) -> Result<All> {
+    All all(paths.size(), Result<Attributes>(Code::not_found));
+    Walks walks(view, credentials);
+    for (const size_t i : order) all[i] = walks.to(paths[i]);
+    return all;
   });
 }
 

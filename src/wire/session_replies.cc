@@ -1,3 +1,4 @@
+#include "many_files.h"
 #include "session_packet.h"
 
 #include "penstock/wire.h"
@@ -97,6 +98,8 @@ std::optional<ReplyBody> take_body(const proto::Reply& in) {
       return Mapping{in.mapping().size()};
     case proto::Reply::kDeviceHandle:
       return take_handle(in.device_handle());
+    case proto::Reply::kFilesRead:
+      return take_files(in.files_read());
     case proto::Reply::BODY_NOT_SET:
       break;
   }

@@ -1,3 +1,4 @@
+#include "many_files.h"
 #include "session_packet.h"
 
 #include "penstock/wire.h"
@@ -293,6 +294,7 @@ struct Good {
   bool operator()(const SyncFile& m) const { return m.file < kFilesMax; }
   bool operator()(const ChangeAttributes& m) const { return !m.mode || *m.mode <= 07777; }
   bool operator()(const MakeDirectory& m) const { return m.mode <= 07777; }
+  bool operator()(const ReadFiles& m) const { return is_within_limits(m); }
 };
 
 }  // namespace
@@ -320,6 +322,7 @@ Result<Request> decode_request(Bytes message) {
   if (!body) body = take_file_body(in);
   if (!body) body = take_path_body(in);
   if (!body) body = take_device_body(in);
+  if (!body) body = take_many_body(in);
   if (!body || !std::visit(Good{}, *body)) return Code::bad_message;
   return Request{in.id(), std::move(*body)};
 }

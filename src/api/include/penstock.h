@@ -160,6 +160,34 @@ PENSTOCK_API int penstock_ftruncate(penstock_session* session, penstock_file fil
 /* Everything completed on the file before is on stable storage when this returns 0. */
 PENSTOCK_API int penstock_fsync(penstock_session* session, penstock_file file);
 
+/* Many files at once: each is opened, read from its beginning and closed, as if by the calls above,
+   and has a result of its own. One trip to the agent serves hundreds of small files; what the node
+   cache has is taken from there. */
+typedef struct penstock_file_read {
+  const char* path;
+  /* Where its bytes go: into a region, of host or GPU memory, or with NULL to any memory. */
+  penstock_region* region;
+  uint64_t region_offset; /* bytes */
+  void* buffer;
+  uint64_t length; /* the room there; 0: the file is only looked at */
+  uint64_t size;   /* out: of the file; the rest of one that is larger than its room is not read */
+  int64_t result;  /* out: bytes, or a negative errno: as of open and read, -EISDIR for a
+                      directory, -EINVAL for a range that leaves its region */
+} penstock_file_read;
+
+/* Returns how many were read; -ECONNRESET when the agent is gone for good: files without a result
+   by then have that one, too. Regions must not be released meanwhile. Any number of files, also
+   with the same path; two that go to the same place leave it undefined. */
+PENSTOCK_API ssize_t penstock_read_files(penstock_session* session, penstock_file_read* files,
+                                         size_t count);
+/* The same into one place, [region_offset, region_offset + length) of a region: file by file, each
+   at the next multiple of `alignment` (0: any). `region`, `region_offset` and `length` of each are
+   out: where it begins, and its size. -ENOSPC for those that do not fit any more. */
+PENSTOCK_API ssize_t penstock_read_files_packed(penstock_session* session,
+                                                penstock_file_read* files, size_t count,
+                                                penstock_region* region, uint64_t region_offset,
+                                                uint64_t length, uint64_t alignment);
+
 PENSTOCK_API int penstock_stat(penstock_session* session, const char* path, struct stat* st);
 PENSTOCK_API int penstock_lstat(penstock_session* session, const char* path, struct stat* st);
 PENSTOCK_API int penstock_chmod(penstock_session* session, const char* path, mode_t mode);

@@ -159,6 +159,10 @@ class FileSystem {
 
   virtual Result<Attributes> lookup(const Credentials&, InodeId parent, std::string_view name) = 0;
   virtual Result<Attributes> resolve(const Credentials&, std::string_view path, bool follow) = 0;
+  // Many paths at once, each as if it were opened for reading: its attributes, or why it could not
+  // be. In the order of the paths.
+  virtual Result<std::vector<Result<Attributes>>> look_for_reading(
+      const Credentials&, const std::vector<std::string_view>& paths) = 0;
   // With the length and times of open files as they are at this moment.
   virtual Result<Attributes> attributes(InodeId inode) = 0;
   // A length here truncates or extends the data too.

@@ -171,13 +171,32 @@ struct OpenDevice {
   DeviceMemoryId id{};
 };
 
+// Of one request for many files: their paths and answers fit a datagram, and nothing that others
+// wait for becomes long.
+inline constexpr uint32_t kFilesAtOnceMax = 512;
+// Instead of a region's id: none, the file is only looked at.
+inline constexpr uint32_t kNoRegion = UINT32_MAX;
+
+// Opens, reads and closes. Each file has a result of its own, in the same order.
+struct FileToRead {
+  std::string path;
+  uint64_t offset = 0;
+  uint64_t length = 0;  // up to limits::kIoBytesMax; where to: the region
+  uint32_t region = kNoRegion;
+  uint64_t region_offset = 0;
+  // Reads nothing when the node cache has all of it, for the application to take it from there.
+  bool unless_cached = false;
+};
+struct ReadFiles {
+  std::vector<FileToRead> files;
+};
 using RequestBody =
     std::variant<std::monostate, Hello, RegisterRegion, AttachRegion, ReleaseRegion, CreateRing,
                  DestroyRing, CancelOperation, OpenPath, OpenDescriptor, Reopen, CloseFile,
                  FileAttributes, TruncateFile, SyncFile, PathAttributes, ChangeAttributes,
                  MakeDirectory, Remove, Rename, MakeLink, MakeSymlink, ReadSymlink, ListDirectory,
                  SyncAll, MapCache, MapSlab, KeepTouchLog, PublishDevice, WithdrawDevice,
-                 OpenDevice>;
+                 OpenDevice, ReadFiles>;
 
 struct Request {
   uint64_t id = 0;
@@ -224,8 +243,19 @@ struct Mapping {
   uint64_t size = 0;
 };
 
-using ReplyBody =
-    std::variant<std::monostate, Welcome, Opened, Attributes, Target, Page, Mapping, DeviceHandle>;
+struct FileRead {
+  Status status;
+  uint64_t inode = 0;
+  uint64_t size = 0;    // of the file
+  uint64_t bytes = 0;   // that were read
+  bool cached = false;  // nothing was read, as the node cache has it
+};
+struct FilesRead {
+  std::vector<FileRead> files;
+};
+
+using ReplyBody = std::variant<std::monostate, Welcome, Opened, Attributes, Target, Page, Mapping,
+                               DeviceHandle, FilesRead>;
 
 struct Reply {
   uint64_t id = 0;
@@ -253,5 +283,13 @@ constexpr size_t page_bytes_of(const Entry& entry) {
   return entry.name.size() + 48;
 }
 inline constexpr size_t kPageBytesMax = kSessionMessageMax - 256;
+
+// The same for many files: with the longest path a request has room for one.
+constexpr size_t request_bytes_of(const FileToRead& file) {
+  return file.path.size() + 48;
+}
+inline constexpr size_t kFilesBytesMax = kSessionMessageMax - 256;
+// An answer takes at most 56 bytes.
+static_assert(kFilesAtOnceMax * 56 <= kFilesBytesMax);
 
 }  // namespace penstock::wire

@@ -1,0 +1,42 @@
+// Reads of many files for one control request, on one shard: into the session's regions, as its
+// rings would do it.
+#pragma once
+
+#include "shard_share.h"
+
+#include <deque>
+
+namespace penstock::agent {
+
+class ShardBatch;
+
+// `file`, `offset` and `memory.length` are set by whoever makes it. The status says how it
+// ended.
+struct FileOp : client::IoOp {
+  ShardBatch* batch = nullptr;
+  uint32_t region = 0;
+  uint64_t region_offset = 0;
+  size_t number = 0;  // in the request
+};
+
+// Made anywhere; start() and what follows in the thread of the share's loop.
+class ShardBatch {
+ public:
+  ShardBatch(ShardShare& share, std::deque<FileOp>& ops) : share_(share), ops_(ops) {}
+
+  // Completes `done` when all have ended.
+  void start(engine::Op& done);
+
+ private:
+  void pump();
+  bool begin(FileOp& op);
+  void finish(FileOp& op);
+
+  ShardShare& share_;
+  std::deque<FileOp>& ops_;
+  size_t next_ = 0;
+  uint32_t in_flight_ = 0;
+  engine::Op* done_ = nullptr;
+};
+
+}  // namespace penstock::agent

@@ -1,0 +1,130 @@
+// Requests for many files, as a hostile or unlucky application may send them.
+#include "raw_session.h"
+
+#include <chrono>
+#include <gtest/gtest.h>
+#include <thread>
+
+namespace penstock::agent {
+namespace {
+
+constexpr uint64_t kFileBytes = 8192;
+
+class Many : public testing::Test {
+ protected:
+  void SetUp() override {
+    AgentConfig config;
+    config.directory = directory.store();
+    config.spin = std::chrono::microseconds(0);
+    config.cache_bytes = 8 * kMiB;
+    Outcome<std::unique_ptr<Agent>> started = Agent::start(config);
+    ASSERT_TRUE(started) << started.error().message;
+    agent = std::move(*started);
+    session.emplace(connect());
+    ASSERT_EQ(session->ask(wire::RegisterRegion{0, 0, region.size()}, {region.fd()}).status,
+              Code::ok);
+    std::fill(region.bytes().begin(), region.bytes().end(), std::byte{7});
+    RawRing ring(*session, 7);
+    const uint32_t flags = wire::kOpenWrite | wire::kOpenCreate;
+    ASSERT_EQ(session->ask(wire::OpenPath{9, "/a", flags, 0644}).status, Code::ok);
+    ring::Submission write{};
+    write.operation = ring::kOperationWrite;
+    write.file = 9;
+    write.length = kFileBytes;
+    ASSERT_EQ(ring.run(write), static_cast<int64_t>(kFileBytes));
+    ASSERT_EQ(session->ask(wire::CloseFile{9}).status, Code::ok);
+    ASSERT_EQ(session->ask(wire::DestroyRing{7}).status, Code::ok);
+    std::fill(region.bytes().begin(), region.bytes().end(), std::byte{0});
+  }
+
+  UniqueFd connect() {
+    Outcome<UniqueFd> socket = agent->connect_local();
+    EXPECT_TRUE(socket);
+    return std::move(*socket);
+  }
+  std::vector<wire::FileRead> read(std::vector<wire::FileToRead> files) {
+    const size_t count = files.size();
+    const wire::Reply reply = session->ask(wire::ReadFiles{std::move(files)});
+    const auto* found = std::get_if<wire::FilesRead>(&reply.body);
+    EXPECT_TRUE(found != nullptr && found->files.size() == count) << reply.text;
+    return found != nullptr ? found->files : std::vector<wire::FileRead>(count);
+  }
+
+  ScratchDirectory directory;
+  std::unique_ptr<Agent> agent;
+  TestMemory region{64 * kKiB, 0};
+  std::optional<RawSession> session;
+};
+
+TEST_F(Many, are_read_into_regions_only) {
+  const auto found = read({
+      {"/a", 0, kFileBytes, 0, 64 * kKiB - kFileBytes},      // the end of the region
+      {"/a", 0, kFileBytes, 0, 64 * kKiB - kFileBytes + 1},  // leaves it
+      {"/a", 0, kFileBytes, 0, UINT64_MAX},
+      {"/a", 0, kFileBytes, 5, 0},  // there is none
+      {"/a", 4096, kFileBytes, 0, 0},
+      {"/a", kFileBytes, 100, 0, 0},
+      {"/a", limits::kFileBytesMax - 100, 100, 0, 0},
+      {"/a", 0, 0, wire::kNoRegion, 0},
+      {std::string("/a\0b", 4), 0, 10, 0, 0},
+      {std::string(60'000, '/'), 0, 10, 0, 0},
+  });
+  const Code expected[] = {Code::ok,
+                           Code::invalid_argument,
+                           Code::invalid_argument,
+                           Code::invalid_argument,
+                           Code::ok,
+                           Code::ok,
+                           Code::ok,
+                           Code::ok,
+                           Code::invalid_argument,
+                           Code::name_too_long};
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i].status, expected[i]) << i;
+  EXPECT_EQ(found[0].bytes, kFileBytes);
+  EXPECT_EQ(found[4].bytes, kFileBytes - 4096);
+  EXPECT_EQ(found[5].bytes, 0u);
+  EXPECT_EQ(found[7].size, kFileBytes);
+  EXPECT_EQ(region.bytes()[64 * kKiB - 1], std::byte{7});
+}
+
+TEST_F(Many, are_not_read_when_the_cache_has_them) {
+  RawRing ring(*session, 0);
+  ASSERT_EQ(session->ask(wire::OpenPath{0, "/a", wire::kOpenRead, 0}).status, Code::ok);
+  ring::Submission fill{};
+  fill.operation = ring::kOperationFill;
+  fill.length = kFileBytes;
+  const wire::FileToRead file{"/a", 0, 64 * kKiB, 0, 0, true};
+  EXPECT_FALSE(read({file}).at(0).cached);
+  EXPECT_EQ(region.bytes()[0], std::byte{7});
+  region.bytes()[0] = std::byte{0};
+  ASSERT_EQ(ring.run(fill), static_cast<int64_t>(kFileBytes));
+  const wire::FileRead found = read({file}).at(0);
+  EXPECT_TRUE(found.cached);
+  EXPECT_EQ(found.bytes, 0u);
+  EXPECT_EQ(found.size, kFileBytes);
+  EXPECT_EQ(region.bytes()[0], std::byte{0});
+  wire::FileToRead anyway = file;
+  anyway.unless_cached = false;
+  EXPECT_FALSE(read({anyway}).at(0).cached);
+  EXPECT_EQ(region.bytes()[0], std::byte{7});
+}
+
+TEST_F(Many, fail_alone_when_their_memory_is_gone) {
+  TestMemory cut(64 * kKiB, 0);
+  ASSERT_EQ(session->ask(wire::RegisterRegion{1, 0, cut.size()}, {cut.fd()}).status, Code::ok);
+  ASSERT_EQ(::ftruncate(cut.fd(), 0), 0);
+  const auto found = read({{"/a", 0, kFileBytes, 1, 100}, {"/a", 0, kFileBytes, 0, 0}});
+  EXPECT_FALSE(found[0].status.ok());
+  EXPECT_EQ(found[1].status, Code::ok);
+  ASSERT_EQ(session->ask(wire::ReleaseRegion{1}).status, Code::ok) << "nothing holds it";
+}
+
+TEST_F(Many, end_a_session_whose_request_is_impossible) {
+  RawSession other(connect());
+  EXPECT_TRUE(other.send(wire::ReadFiles{}));
+  EXPECT_TRUE(other.is_ended());
+  EXPECT_EQ(read({{"/a"}}).at(0).size, kFileBytes) << "the others go on";
+}
+
+}  // namespace
+}  // namespace penstock::agent

@@ -1,0 +1,315 @@
+#include "read_files.h"
+
+#include "devices.h"
+#include "error.h"
+#include "handles.h"
+#include "limits.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <thread>
+
+#include "penstock/route.h"
+
+namespace penstock::api {
+namespace {
+
+constexpr int64_t kNoResult = INT64_MIN;
+
+}  // namespace
+
+// Reads one part of the list after the other, in one thread.
+class FileList::Worker {
+ public:
+  explicit Worker(Session& session) : session_(session) {}
+  ~Worker() {
+    if (staging_ != nullptr) session_.staging().give_back(staging_);
+  }
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  Outcome<void> read(std::span<penstock_file_read> files);
+
+ private:
+  // A file that is not done, until it has `ended`.
+  struct Item {
+    penstock_file_read* file = nullptr;
+    Region* region = nullptr;  // null: the bytes go to plain memory
+    uint64_t done = 0;         // bytes that have arrived
+    uint64_t staged_at = 0;    // where in the staging memory this round's are
+    bool seen = false;         // its size is known
+    bool missed = false;       // the node cache does not have it
+    bool asked = false;        // in this round
+    bool ended = false;
+    bool is_direct() const { return region != nullptr && !region->device; }
+    bool is_on_device() const { return region != nullptr && region->device; }
+  };
+  // On its way from the staging memory to a GPU.
+  struct Copy {
+    Item* item = nullptr;
+    uint64_t from = 0;
+    uint64_t to = 0;  // in the file's place
+    uint64_t length = 0;
+  };
+
+  bool take(penstock_file_read& file, Item* item);
+  static uint64_t left(const Item& item);
+  Outcome<void> round();
+  bool ask(Item& item, wire::ReadFiles& request);
+  void answer(Item& item, const wire::FileToRead& asked, const wire::FileRead& found);
+  std::optional<uint64_t> from_cache(Item& item, InodeId inode, uint64_t wanted);
+  std::byte* place(const Item& item) const;
+  void arrived(Item& item, uint64_t bytes, uint64_t wanted);
+  void copy_to_devices();
+  Status copy_to(const Region& region, std::span<const engine::CopyPiece> pieces);
+  static void end(Item& item, int64_t result);
+
+  Session& session_;
+  std::vector<Item> items_;
+  std::vector<Copy> copies_;
+  std::shared_ptr<CacheView> view_;
+  CacheView::Hits hits_;
+  Staging* staging_ = nullptr;
+  uint64_t staged_ = 0;  // bytes of it in use in this round
+};
+
+// False when it has its result already.
+bool FileList::Worker::take(penstock_file_read& file, Item* item) {
+  file.size = 0;
+  const int bad = check_path(file.path, "read files");
+  auto* const region = from_handle(file.region);
+  if (bad != 0) {
+    file.result = bad;
+    return false;
+  }
+  const bool fits = region == nullptr
+                        ? file.buffer != nullptr || file.length == 0
+                        : region->session == &session_ &&
+                              range_within(file.region_offset, file.length, region->size);
+  if (!fits) {
+    file.result = fail_with(EINVAL,
+                            "read files: the place for a file is in no region, leaves "
+                            "it, or is missing");
+    return false;
+  }
+  item->file = &file;
+  item->region = region;
+  return true;
+}
+
+void FileList::Worker::end(Item& item, int64_t result) {
+  item.file->result = result;
+  item.ended = true;
+}
+
+uint64_t FileList::Worker::left(const Item& item) {
+  const uint64_t end = item.seen ? std::min(item.file->size, item.file->length) : item.file->length;
+  return end - std::min(end, item.done);
+}
+
+Outcome<void> FileList::Worker::read(std::span<penstock_file_read> files) {
+  items_.clear();
+  for (penstock_file_read& file : files) {
+    Item item;
+    if (take(file, &item)) items_.push_back(item);
+  }
+  while (!items_.empty()) {
+    TRY(round());
+    std::erase_if(items_, [](const Item& item) { return item.ended; });
+  }
+  return {};
+}
+
+// One trip. Each makes progress with the first file at least.
+Outcome<void> FileList::Worker::round() {
+  view_ = session_.cache().view();
+  if (view_ == nullptr || view_->wants_more()) session_.cache().want();
+  staged_ = 0;
+  copies_.clear();
+  wire::ReadFiles request;
+  for (Item& item : items_) {
+    if (staging_ == nullptr && !item.is_direct() && left(item) > 0) {
+      TRY_ASSIGN(staging_, session_.staging().take());
+    }
+    item.asked = ask(item, request);
+  }
+  const Session::Answer reply = session_.call(request, true);
+  if (!reply) return reply.error();
+  const auto* found = std::get_if<wire::FilesRead>(&*reply);
+  if (found == nullptr || found->files.size() != request.files.size()) {
+    return Failure{Code::bad_message, "read files: the agent answered something else"};
+  }
+  size_t next = 0;
+  for (Item& item : items_) {
+    if (!item.asked) continue;
+    answer(item, request.files[next], found->files[next]);
+    ++next;
+  }
+  copy_to_devices();
+  return {};
+}
+
+// False when it has to wait for the next round, as the staging memory is used up.
+bool FileList::Worker::ask(Item& item, wire::ReadFiles& request) {
+  wire::FileToRead file;
+  file.path = item.file->path;
+  file.offset = item.done;
+  file.unless_cached = view_ != nullptr && !item.missed;
+  const uint64_t wanted = std::min<uint64_t>(left(item), limits::kIoBytesMax);
+  if (item.is_direct() && wanted > 0) {
+    file.region = item.region->id;
+    file.region_offset = item.file->region_offset + item.done;
+    file.length = wanted;
+  } else if (wanted > 0 && (item.seen || wanted <= limits::kStagedUnseenMax)) {
+    file.length = std::min(wanted, staging_->region->size - staged_);
+    if (file.length < wanted && staged_ > 0) return false;
+    file.region = staging_->region->id;
+    item.staged_at = file.region_offset = staged_;
+    staged_ += align_up(file.length, limits::kBlockBytes);
+  }
+  request.files.push_back(std::move(file));
+  return true;
+}
+
+void FileList::Worker::answer(Item& item, const wire::FileToRead& asked,
+                              const wire::FileRead& found) {
+  if (!found.status.ok()) return end(item, -int64_t{found.status.to_errno()});
+  item.file->size = found.size;
+  item.seen = true;
+  const uint64_t wanted = std::min<uint64_t>(left(item), limits::kIoBytesMax);
+  if (wanted == 0) return end(item, static_cast<int64_t>(item.done));
+  if (asked.region == wire::kNoRegion || found.cached) {
+    std::optional<uint64_t> bytes;
+    if (asked.unless_cached) bytes = from_cache(item, InodeId(found.inode), wanted);
+    item.missed = !bytes;
+    if (bytes) arrived(item, *bytes, wanted);
+    return;
+  }
+  const uint64_t bytes = std::min(found.bytes, asked.length);
+  if (!item.is_direct() && !item.is_on_device()) {
+    std::memcpy(place(item), staging_->region->base + item.staged_at, bytes);
+  }
+  arrived(item, bytes, std::min(wanted, asked.length));
+}
+
+// Where the next bytes of it go, unless that is on a GPU.
+std::byte* FileList::Worker::place(const Item& item) const {
+  if (item.region != nullptr) return item.region->base + item.file->region_offset + item.done;
+  return static_cast<std::byte*>(item.file->buffer) + item.done;
+}
+
+// The bytes that were there, if the node cache had all of them.
+std::optional<uint64_t> FileList::Worker::from_cache(Item& item, InodeId inode, uint64_t wanted) {
+  if (!item.is_on_device()) {
+    return view_->read(inode, item.done, {place(item), static_cast<size_t>(wanted)}, &hits_);
+  }
+  if (staging_->region->size - staged_ < wanted) return std::nullopt;
+  const MutableBytes to(staging_->region->base + staged_, static_cast<size_t>(wanted));
+  const auto bytes = view_->read(inode, item.done, to, &hits_);
+  item.staged_at = staged_;
+  staged_ += align_up(wanted, limits::kBlockBytes);
+  return bytes;
+}
+
+void FileList::Worker::arrived(Item& item, uint64_t bytes, uint64_t wanted) {
+  if (item.is_on_device()) copies_.push_back({&item, item.staged_at, item.done, bytes});
+  item.done += bytes;
+  // Fewer than there were: the file was cut meanwhile.
+  if (bytes < wanted || left(item) == 0) end(item, static_cast<int64_t>(item.done));
+}
+
+// Region by region, as a copy is within one allocation.
+void FileList::Worker::copy_to_devices() {
+  std::stable_sort(copies_.begin(), copies_.end(), [](const Copy& a, const Copy& b) {
+    return std::less<>()(a.item->region, b.item->region);
+  });
+  for (auto first = copies_.begin(); first != copies_.end();) {
+    const Region& region = *first->item->region;
+    std::vector<engine::CopyPiece> pieces;
+    auto last = first;
+    for (; last != copies_.end() && last->item->region == &region; ++last) {
+      engine::CopyPiece& piece = pieces.emplace_back();
+      piece.source = staging_->region->base + last->from;
+      piece.destination = region.device->data + last->item->file->region_offset + last->to;
+      piece.length = last->length;
+    }
+    const Status copied = copy_to(region, pieces);
+    for (; first != last; ++first) {
+      if (!copied.ok()) end(*first->item, -int64_t{copied.to_errno()});
+    }
+  }
+}
+
+Status FileList::Worker::copy_to(const Region& region, std::span<const engine::CopyPiece> pieces) {
+  static_assert(wire::kFilesAtOnceMax <= engine::kCopyPiecesMax);
+  const Outcome<engine::DeviceMemory*> devices = api::devices();
+  if (!devices) return devices.error().status;
+  const Outcome<void> pinned = StagingPool::pin(*staging_, **devices);
+  if (!pinned) return pinned.error().status;
+  engine::CopyOp copy;
+  copy.device = region.device->device;
+  copy.means = engine::CopyMeans::copy_engine;
+  copy.pieces = pieces;
+  copy.allocation = region.device->allocation;
+  session_.transfers()->run(copy);
+  return copy.status;
+}
+
+// ---- the list ----
+
+void FileList::work() {
+  Worker worker(session_);
+  for (auto files = next(); !files.empty(); files = next()) {
+    const Outcome<void> done = worker.read(files);
+    if (!done) return fail(done.error());
+  }
+}
+
+void FileList::fail(const Failure& failure) {
+  const std::lock_guard lock(mutex_);
+  if (!failure_) failure_ = failure;
+}
+
+std::span<penstock_file_read> FileList::next() {
+  const std::lock_guard lock(mutex_);
+  if (failure_) return {};
+  const size_t first = next_;
+  size_t bytes = 0;
+  while (next_ < files_.size() && next_ - first < files_together_) {
+    wire::FileToRead file;
+    const char* const path = files_[next_].path;
+    // One that is too long is refused without asking.
+    const size_t length = path == nullptr ? 0 : ::strnlen(path, limits::kPathBytesMax);
+    bytes += length + wire::request_bytes_of(file);
+    if (bytes > wire::kFilesBytesMax) break;
+    ++next_;
+  }
+  return files_.subspan(first, next_ - first);
+}
+
+Outcome<void> FileList::read() {
+  for (penstock_file_read& file : files_) file.result = kNoResult;
+  const size_t processors = std::max(1u, std::thread::hardware_concurrency());
+  const size_t threads = std::clamp<size_t>(files_.size() / limits::kFilesPerListThread, 1,
+                                            std::min<size_t>(limits::kListThreadsMax, processors));
+  files_together_ =
+      std::clamp<size_t>((files_.size() + threads - 1) / threads, 1, wire::kFilesAtOnceMax);
+  std::vector<std::thread> others;
+  while (others.size() + 1 < threads) {
+    Outcome<std::thread> started = start_thread("a thread for a list of files", [this] { work(); });
+    // The others take its share.
+    if (!started) break;
+    others.push_back(std::move(*started));
+  }
+  work();
+  for (std::thread& other : others) other.join();
+  if (!failure_) return {};
+  for (penstock_file_read& file : files_) {
+    if (file.result == kNoResult) file.result = -int64_t{failure_->status.to_errno()};
+  }
+  return *failure_;
+}
+
+}  // namespace penstock::api

@@ -1,0 +1,42 @@
+// A list of files, opened, read and closed: by requests for many at once, from the node cache where
+// that has them.
+#pragma once
+
+#include "penstock.h"
+#include "session.h"
+#include "staging.h"
+
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace penstock::api {
+
+// Used once. The list stays the caller's, which sees each file's size and result in it.
+class FileList {
+ public:
+  FileList(Session& session, std::span<penstock_file_read> files)
+      : session_(session), files_(files) {}
+
+  // An error when the agent is gone: files that have no result by then get it, too.
+  Outcome<void> read();
+
+ private:
+  class Worker;
+  // Files that one worker asks for together; empty when there are no more.
+  std::span<penstock_file_read> next();
+  void work();
+  void fail(const Failure& failure);
+
+  Session& session_;
+  const std::span<penstock_file_read> files_;
+  size_t files_together_ = 0;
+
+  std::mutex mutex_;
+  size_t next_ = 0;
+  std::optional<Failure> failure_;
+};
+
+}  // namespace penstock::api

@@ -1,0 +1,93 @@
+#include "many_files.h"
+
+#include <algorithm>
+
+namespace penstock::wire {
+namespace {
+
+bool is_good_count(size_t count) {
+  return count > 0 && count <= kFilesAtOnceMax;
+}
+
+bool is_good_place(uint64_t length, uint32_t region) {
+  if (region == kNoRegion) return length == 0;
+  return length <= limits::kIoBytesMax && region < kRegionsMax;
+}
+
+// Nothing when it is no status.
+template <class Message>
+std::optional<Status> take_status(const Message& from) {
+  if (from.code() > UINT16_MAX) return std::nullopt;
+  return Status(static_cast<Code>(from.code()), from.detail());
+}
+
+template <class Message>
+void put_status(Status status, Message& out) {
+  out.set_code(static_cast<uint32_t>(status.code()));
+  out.set_detail(status.detail());
+}
+
+ReadFiles take(const proto::ReadFiles& from) {
+  ReadFiles m;
+  m.files.reserve(std::min<size_t>(static_cast<size_t>(from.files_size()), kFilesAtOnceMax + 1));
+  for (const proto::FileToRead& file : from.files()) {
+    if (m.files.size() > kFilesAtOnceMax) break;  // is_within_limits() refuses it
+    m.files.push_back({file.path(), file.offset(), file.length(), file.region(),
+                       file.region_offset(), file.unless_cached()});
+  }
+  return m;
+}
+
+}  // namespace
+
+void put(const ReadFiles& m, proto::Request& out) {
+  auto& files = *out.mutable_read_files();
+  for (const FileToRead& file : m.files) {
+    auto& to = *files.add_files();
+    to.set_path(file.path);
+    to.set_offset(file.offset);
+    to.set_length(file.length);
+    to.set_region(file.region);
+    to.set_region_offset(file.region_offset);
+    to.set_unless_cached(file.unless_cached);
+  }
+}
+
+void put(const FilesRead& m, proto::Reply& out) {
+  auto& files = *out.mutable_files_read();
+  for (const FileRead& file : m.files) {
+    auto& to = *files.add_files();
+    put_status(file.status, to);
+    to.set_inode(file.inode);
+    to.set_size(file.size);
+    to.set_bytes(file.bytes);
+    to.set_cached(file.cached);
+  }
+}
+
+std::optional<RequestBody> take_many_body(const proto::Request& in) {
+  if (in.body_case() != proto::Request::kReadFiles) return std::nullopt;
+  return take(in.read_files());
+}
+
+bool is_within_limits(const ReadFiles& m) {
+  return is_good_count(m.files.size()) &&
+         std::all_of(m.files.begin(), m.files.end(), [](const FileToRead& file) {
+           return is_good_place(file.length, file.region) &&
+                  range_within(file.offset, file.length, limits::kFileBytesMax);
+         });
+}
+
+std::optional<ReplyBody> take_files(const proto::FilesRead& from) {
+  if (!is_good_count(static_cast<size_t>(from.files_size()))) return std::nullopt;
+  FilesRead m;
+  m.files.reserve(static_cast<size_t>(from.files_size()));
+  for (const proto::FileRead& file : from.files()) {
+    const std::optional<Status> status = take_status(file);
+    if (!status) return std::nullopt;
+    m.files.push_back({*status, file.inode(), file.size(), file.bytes(), file.cached()});
+  }
+  return m;
+}
+
+}  // namespace penstock::wire

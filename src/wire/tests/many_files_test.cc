@@ -1,0 +1,89 @@
+// Requests for many files at once.
+#include <gtest/gtest.h>
+
+#include "penstock/wire.h"
+
+namespace penstock::wire {
+namespace {
+
+Bytes bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+template <class Body>
+Result<Request> round_trip(Body body) {
+  const Result<std::string> message = encode(Request{1, std::move(body)});
+  if (!message) return message.error();
+  return decode_request(bytes_of(*message));
+}
+
+ReadFiles one(FileToRead file) {
+  return ReadFiles{{std::move(file)}};
+}
+
+TEST(ManyFiles, keep_every_field) {
+  const auto read = round_trip(ReadFiles{{{"/a", 1, 2, 3, 4, true}, {"/b", 0, 0, kNoRegion, 0}}});
+  ASSERT_TRUE(read);
+  const auto& files = std::get<ReadFiles>(read->body).files;
+  ASSERT_EQ(files.size(), 2u);
+  EXPECT_EQ(files[0].path, "/a");
+  EXPECT_EQ(files[0].offset, 1u);
+  EXPECT_EQ(files[0].length, 2u);
+  EXPECT_EQ(files[0].region, 3u);
+  EXPECT_EQ(files[0].region_offset, 4u);
+  EXPECT_TRUE(files[0].unless_cached);
+  EXPECT_EQ(files[1].path, "/b");
+  EXPECT_EQ(files[1].region, kNoRegion);
+  EXPECT_FALSE(files[1].unless_cached);
+}
+
+TEST(ManyFiles, are_refused_outside_the_limits) {
+  EXPECT_FALSE(round_trip(ReadFiles{}));
+  EXPECT_TRUE(round_trip(ReadFiles{std::vector<FileToRead>(kFilesAtOnceMax)}));
+  EXPECT_FALSE(round_trip(ReadFiles{std::vector<FileToRead>(kFilesAtOnceMax + 1)}));
+  EXPECT_TRUE(round_trip(one({"/", 0, limits::kIoBytesMax, 0, UINT64_MAX})))
+      << "what a region has is for the session to say";
+  EXPECT_FALSE(round_trip(one({"/", 0, limits::kIoBytesMax + 1, 0, 0})));
+  EXPECT_FALSE(round_trip(one({"/", UINT64_MAX, 2, 0, 0})));
+  EXPECT_FALSE(round_trip(one({"/", 0, 1, kNoRegion, 0}))) << "there is no place for it";
+  EXPECT_FALSE(round_trip(one({"/", 0, 1, kRegionsMax, 0})));
+}
+
+TEST(ManyFiles, fit_a_datagram_by_what_they_are_counted_as) {
+  FileToRead file{
+      std::string(100, 'x'), UINT64_MAX / 2, limits::kIoBytesMax, 1023, UINT64_MAX, true};
+  ReadFiles most;
+  for (size_t bytes = 0; (bytes += request_bytes_of(file)) <= kFilesBytesMax;) {
+    most.files.push_back(file);
+  }
+  EXPECT_TRUE(encode(Request{UINT64_MAX, most}));
+
+  FilesRead read;
+  read.files.resize(kFilesAtOnceMax, {Status(static_cast<Code>(UINT16_MAX), UINT32_MAX), UINT64_MAX,
+                                      UINT64_MAX, UINT64_MAX, true});
+  EXPECT_TRUE(encode(Reply{UINT64_MAX, Code::ok, "", read}));
+}
+
+TEST(ManyFiles, come_back_with_a_result_each) {
+  const FilesRead read{{{Code::is_directory, 1, 2, 3, true}, {Status(Code::io_error, 5), 0, 0, 0}}};
+  const Result<std::string> message = encode(Reply{7, Code::ok, "", read});
+  ASSERT_TRUE(message);
+  const auto reply = decode_reply(bytes_of(*message));
+  ASSERT_TRUE(reply);
+  const auto& files = std::get<FilesRead>(reply->body).files;
+  ASSERT_EQ(files.size(), 2u);
+  EXPECT_EQ(files[0].status, Code::is_directory);
+  EXPECT_EQ(files[0].inode, 1u);
+  EXPECT_EQ(files[0].size, 2u);
+  EXPECT_EQ(files[0].bytes, 3u);
+  EXPECT_TRUE(files[0].cached);
+  EXPECT_EQ(files[1].status, Code::io_error);
+  EXPECT_EQ(files[1].status.detail(), 5u);
+
+  EXPECT_FALSE(encode(Reply{8, Code::ok, "", FilesRead{}}).has_value() &&
+               decode_reply(bytes_of(*encode(Reply{8, Code::ok, "", FilesRead{}}))))
+      << "an answer without files answers nothing";
+}
+
+}  // namespace
+}  // namespace penstock::wire

@@ -109,6 +109,10 @@ void Call::xattr_size(size_t size) {
   (void)fuse_reply_xattr(ending(), size);
 }
 
+void Call::controlled(const void* out, size_t length) {
+  (void)fuse_reply_ioctl(ending(), 0, out, length);
+}
+
 struct stat to_stat(const meta::Attributes& attributes) {
   struct stat stat {};
   stat.st_ino = attributes.inode.value;

@@ -67,12 +67,13 @@ const fuse_lowlevel_ops& operations() {
     ops.release = Guarded<release>::run;
     ops.fsync = Guarded<sync>::run;
     ops.fallocate = Guarded<allocate>::run;
+    ops.ioctl = Guarded<control>::run;
     ops.opendir = Guarded<open_directory>::run;
     ops.readdir = Guarded<read_directory>::run;
     ops.readdirplus = Guarded<read_directory_plus>::run;
     ops.fsyncdir = Guarded<sync_directory>::run;
     // Left out: flush (writes are complete when they return), lseek and copy_file_range (the kernel
-    // does both by itself), locks (the kernel's), access (default_permissions), ioctl, poll, bmap.
+    // does both by itself), locks (the kernel's), access (default_permissions), poll, bmap.
     return ops;
   }();
   return all;

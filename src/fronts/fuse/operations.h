@@ -46,6 +46,10 @@ void sync(Call& call, fuse_ino_t inode, int data_only, fuse_file_info* info);
 void allocate(Call& call, fuse_ino_t inode, int mode, off_t offset, off_t length,
               fuse_file_info* info);
 
+// control.cc
+void control(Call& call, fuse_ino_t inode, unsigned command, void* argument, fuse_file_info* info,
+             unsigned flags, const void* in, size_t in_bytes, size_t out_bytes);
+
 // directories.cc
 void open_directory(Call& call, fuse_ino_t inode, fuse_file_info* info);
 void read_directory(Call& call, fuse_ino_t inode, size_t size, off_t offset, fuse_file_info* info);

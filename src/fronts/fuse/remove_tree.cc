@@ -43,13 +43,18 @@ Status remove_tree(Front& front, const client::Credentials& who, const std::stri
   TRY_ASSIGN(const std::string inside, path_inside(front, path));
   TRY_ASSIGN(const auto end, front.files.resolve_parent(who, inside));
   if (end.name.empty() || end.name == "." || end.name == "..") return Code::invalid_argument;
-  TRY_ASSIGN(const auto top, front.files.lookup(who, end.parent, end.name));
+  return remove_tree_in(front, who, end.parent, end.name);
+}
+
+Status remove_tree_in(Front& front, const client::Credentials& who, InodeId parent,
+                      const std::string& name) {
+  TRY_ASSIGN(const auto top, front.files.lookup(who, parent, name));
   // The kernel knows nothing of these removals, so it is told like of anybody else's: no observer
   // is named as their maker.
   if (top.type != meta::FileType::directory) {
-    return front.files.unlink(who, end.parent, end.name, nullptr);
+    return front.files.unlink(who, parent, name, nullptr);
   }
-  std::vector<Level> levels{{end.parent, end.name, top.inode}};
+  std::vector<Level> levels{{parent, name, top.inode}};
   while (!levels.empty()) {
     const Level level = levels.back();
     TRY_ASSIGN(const auto entries, first_entries(front, who, level.inode));

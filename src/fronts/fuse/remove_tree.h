@@ -11,5 +11,8 @@ namespace penstock::fuse {
 // the root itself. Every right is checked as if `who` removed each thing. Stops at the first thing
 // that cannot be removed.
 Status remove_tree(Front& front, const client::Credentials& who, const std::string& path);
+// The same for one name in a directory.
+Status remove_tree_in(Front& front, const client::Credentials& who, InodeId parent,
+                      const std::string& name);
 
 }  // namespace penstock::fuse

@@ -37,6 +37,10 @@ class LocalAgent final : public Agent {
   std::vector<LinkedRegion> linked_regions(const client::Credentials& credentials) override {
     return sessions_.links.list(credentials);
   }
+  std::optional<LinkedRegion> linked_region(const client::Credentials& credentials,
+                                            const std::string& name) override {
+    return sessions_.links.find(credentials, name);
+  }
 
  private:
   SessionNode sessions_;

@@ -2,6 +2,7 @@
 
 #include "limits.h"
 
+#include <algorithm>
 #include <mutex>
 #include <signal.h>
 #include <sys/mman.h>
@@ -21,6 +22,7 @@ namespace {
 BusGuard::Slot slots[limits::kGuardsMax];
 std::atomic<uint32_t> slots_used{0};  // slots at and above were never taken
 std::mutex slots_mutex;
+uint32_t first_free = 0;  // no slot below is free; with slots_mutex held
 struct sigaction previous_action;
 
 BusGuard::Slot* slot_holding(uintptr_t address) {
@@ -79,13 +81,14 @@ void BusGuard::install() {
 Result<BusGuard> BusGuard::over(MutableBytes mapping) {
   const std::lock_guard lock(slots_mutex);
   const uint32_t used = slots_used.load(std::memory_order_relaxed);
-  for (uint32_t i = 0; i < limits::kGuardsMax; ++i) {
+  for (uint32_t i = first_free; i < limits::kGuardsMax; ++i) {
     Slot& slot = slots[i];
     if (slot.size.load(std::memory_order_relaxed) != 0) continue;
     slot.broken.store(false, std::memory_order_relaxed);
     slot.base.store(reinterpret_cast<uintptr_t>(mapping.data()), std::memory_order_relaxed);
     slot.size.store(mapping.size(), std::memory_order_release);
     if (i >= used) slots_used.store(i + 1, std::memory_order_release);
+    first_free = i + 1;
     return BusGuard(&slot);
   }
   return Code::busy;
@@ -95,6 +98,7 @@ BusGuard::~BusGuard() {
   if (slot_ == nullptr) return;
   const std::lock_guard lock(slots_mutex);
   slot_->size.store(0, std::memory_order_release);
+  first_free = std::min(first_free, static_cast<uint32_t>(slot_ - slots));
 }
 
 bool BusGuard::broken() const {

@@ -58,8 +58,9 @@ inline constexpr uint32_t kBatch = 16;
 static_assert(kBatch <= kRingOpsMax);
 static_assert(ring::kLanesMax <= 64, "a set of lanes is one word");
 
-// Memory of all rings of a session: mapped here for as long as the session lives.
-inline constexpr uint64_t kRingBytesMax = 1 * kGiB;
+// Memory of all rings of a session: mapped here for as long as the session lives. Addresses, not
+// pages: what the application has not used is not there.
+inline constexpr uint64_t kRingBytesMax = 16 * kGiB;
 
 // The node cache: fills under way of one shard, enough to keep a drive's queue from running dry;
 // and fewer while rings have so many reads and writes under way that fills would hold them up.
@@ -80,8 +81,9 @@ inline constexpr uint64_t kCacheSlabs = 8;
 inline constexpr uint64_t kSlabBytesMin = 1 * kMiB;
 inline constexpr uint64_t kSlabBytesDefault = 64 * kMiB;
 
-// Pieces of foreign memory that are guarded at once (bus_guard.h), over all sessions.
-inline constexpr uint32_t kGuardsMax = 16384;
+// Pieces of foreign memory that are guarded at once (bus_guard.h), over all sessions: more than the
+// kernel lets a process map, as it is usually set up (vm.max_map_count).
+inline constexpr uint32_t kGuardsMax = 131072;
 
 // Threads that close foreign descriptors, each of which may hang in a close for ever: of one user,
 // so that others find some, and of all. Those that have nothing to do stay up to a few.
@@ -91,8 +93,9 @@ inline constexpr size_t kCloseThreadsIdleMax = 2;
 // A stopping agent waits so long for descriptors to be closed before it leaves them to the kernel.
 inline constexpr std::chrono::milliseconds kClosePatience{2000};
 
-// Links of one user in a mount's virtual directory.
-inline constexpr uint32_t kLinksPerUserMax = 4096;
+// Links of one user in a mount's virtual directory: those of a few processes with as many regions
+// as a session may have. A link is some 300 bytes here.
+inline constexpr uint32_t kLinksPerUserMax = 262144;
 
 // GPU memory that is published at once. Each may hold a descriptor, of which a process often has no
 // more than a few thousand; programs publish a few large pieces, not many small ones.

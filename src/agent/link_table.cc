@@ -121,14 +121,13 @@ Status LinkTable::add(const client::Credentials& credentials, const std::string&
   const Result<Opened> opened = open_as(credentials, target);
   if (!opened) return opened.error();
   const std::lock_guard lock(mutex_);
-  const auto first = links_.lower_bound({credentials.uid, ""});
-  const auto last = links_.lower_bound({credentials.uid + 1, ""});
-  const auto count = credentials.uid == UINT32_MAX ? 0 : std::distance(first, last);
-  if (count >= static_cast<long>(limits::kLinksPerUserMax)) return Code::busy;
+  uint32_t& count = counts_[credentials.uid];
+  if (count >= limits::kLinksPerUserMax) return Code::busy;
   const Key key{credentials.uid, parsed->uuid};
   if (!links_.emplace(key, Link{name, target, parsed->is_ring}).second) {
     return Code::already_exists;
   }
+  ++count;
   return Code::ok;
 }
 
@@ -137,15 +136,38 @@ Status LinkTable::remove(const client::Credentials& credentials, const std::stri
   if (!parsed) return parsed.error();
   if (parsed->is_device) return Code::not_found;
   const std::lock_guard lock(mutex_);
-  if (links_.erase({credentials.uid, parsed->uuid}) > 0) return Code::ok;
-  if (credentials.uid != 0) return Code::not_found;
-  // Root sees everybody's links and may remove them.
-  for (auto link = links_.begin(); link != links_.end(); ++link) {
-    if (link->second.name != name) continue;
-    links_.erase(link);
-    return Code::ok;
+  Links::const_iterator found = links_.find({credentials.uid, parsed->uuid});
+  if (found == links_.end()) found = find_of_any(credentials, *parsed, name);
+  if (found == links_.end()) return Code::not_found;
+  const auto count = counts_.find(found->first.first);
+  if (--count->second == 0) counts_.erase(count);
+  links_.erase(found);
+  return Code::ok;
+}
+
+// Root sees everybody's links and may remove them; users who have any are few.
+LinkTable::Links::const_iterator LinkTable::find_of_any(const client::Credentials& credentials,
+                                                        const LinkName& parsed,
+                                                        const std::string& name) const {
+  if (credentials.uid != 0) return links_.end();
+  for (const auto& [uid, count] : counts_) {
+    const auto found = links_.find({uid, parsed.uuid});
+    if (found != links_.end() && found->second.name == name) return found;
   }
-  return Code::not_found;
+  return links_.end();
+}
+
+std::optional<Agent::LinkedRegion> LinkTable::find(const client::Credentials& credentials,
+                                                   const std::string& name) const {
+  const Result<LinkName> parsed = parse_link_name(name);
+  if (!parsed || parsed->is_device) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  auto found = links_.find({credentials.uid, parsed->uuid});
+  if (found == links_.end() || found->second.name != name) {
+    found = find_of_any(credentials, *parsed, name);
+  }
+  if (found == links_.end()) return std::nullopt;
+  return Agent::LinkedRegion{found->second.name, found->second.target, found->first.first};
 }
 
 std::vector<Agent::LinkedRegion> LinkTable::list(const client::Credentials& credentials) const {

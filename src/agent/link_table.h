@@ -4,6 +4,7 @@
 
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,6 +37,9 @@ class LinkTable {
              const std::string& target);
   Status remove(const client::Credentials& credentials, const std::string& name);
   std::vector<Agent::LinkedRegion> list(const client::Credentials& credentials) const;
+  // Of these, the one with this name.
+  std::optional<Agent::LinkedRegion> find(const client::Credentials& credentials,
+                                          const std::string& name) const;
 
   struct Opened {
     UniqueFd fd;
@@ -52,8 +56,14 @@ class LinkTable {
     bool is_ring = false;
   };
 
+  using Links = std::map<Key, Link>;
+  // With mutex_ held.
+  Links::const_iterator find_of_any(const client::Credentials& credentials, const LinkName& parsed,
+                                    const std::string& name) const;
+
   mutable std::mutex mutex_;
-  std::map<Key, Link> links_;
+  Links links_;
+  std::map<uint32_t, uint32_t> counts_;  // of each user who has links
 };
 
 }  // namespace penstock::agent

@@ -67,6 +67,29 @@ int penstock_region_register(penstock_session* session, int fd, uint64_t fd_offs
   return 0;
 }
 
+int penstock_region_register_named(penstock_session* session, int fd, const char* path, void* base,
+                                   size_t size, penstock_region** region) {
+  const int error = check_session(session, "region register");
+  if (error != 0) return error;
+  if (region == nullptr || base == nullptr || size == 0 || path == nullptr || *path != '/') {
+    return fail_with(EINVAL, "region register: size 0, a null pointer or a relative path");
+  }
+  Outcome<Region*> made = from_handle(session)->register_named_region(fd, path, base, size);
+  if (!made) return fail(made.error());
+  *region = to_handle(*made);
+  return 0;
+}
+
+int penstock_region_keep(penstock_region* region) {
+  if (region == nullptr) return fail_with(EINVAL, "region keep: no region");
+  Region& own = *from_handle(region);
+  if (own.session->forked()) {
+    return fail_with(ECHILD, "region keep: it belongs to the process that was forked");
+  }
+  const Outcome<void> kept = own.session->keep_descriptor(own);
+  return kept ? 0 : fail(kept.error());
+}
+
 void* penstock_region_base(const penstock_region* region) {
   return region != nullptr ? from_handle(region)->base : nullptr;
 }

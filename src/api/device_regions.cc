@@ -93,7 +93,6 @@ Outcome<Region*> Session::add_device_region(engine::DeviceMemory& devices,
   region->owner = owner;
   Region* const raw = region.get();
   const std::lock_guard lock(mutex_);
-  regions_in_making_.erase(raw->id);
   regions_[raw->id] = std::move(region);
   return raw;
 }

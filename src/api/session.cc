@@ -26,6 +26,18 @@ thread_local engine::Time calls_end = engine::kNever;
 
 }  // namespace
 
+// Large blocks of calloc() are pages that nobody has touched.
+ZeroedWords::ZeroedWords(size_t count)
+    : words_(static_cast<std::atomic<uint64_t>*>(std::calloc(count, sizeof(uint64_t)))) {
+  static_assert(std::is_trivially_destructible_v<std::atomic<uint64_t>>);
+  static_assert(sizeof(std::atomic<uint64_t>) == sizeof(uint64_t));
+  if (words_ == nullptr) throw std::bad_alloc();
+}
+
+void ZeroedWords::Free::operator()(std::atomic<uint64_t>* words) const {
+  std::free(static_cast<void*>(words));
+}
+
 CallsEndBy::CallsEndBy(engine::Time time)
     : before_(std::exchange(calls_end, std::min(time, calls_end))) {}
 
@@ -40,8 +52,8 @@ Session::Session()
       staging_(std::make_unique<StagingPool>(*this)),
       access_table_(std::make_unique<std::array<std::atomic<uint8_t>, wire::kFilesMax>>()),
       access_(*access_table_),
-      inodes_(std::make_unique<std::atomic<uint64_t>[]>(wire::kFilesMax)),
-      region_generations_(std::make_unique<std::atomic<uint64_t>[]>(wire::kRegionsMax)) {}
+      inodes_(wire::kFilesMax),
+      region_generations_(wire::kRegionsMax) {}
 
 bool Session::forked() const {
   return is_forked(generation_);
@@ -116,6 +128,16 @@ std::chrono::steady_clock::time_point call_deadline() {
 
 }  // namespace
 
+// So that the first call after an agent has come back finds it.
+void Session::wait_for_attempt(std::unique_lock<std::mutex>& lock) {
+  if (socket_path_.empty()) return;
+  const uint64_t seen = attempts_;
+  attempt_wanted_ = true;
+  changed_.notify_all();
+  changed_.wait_for(lock, std::chrono::milliseconds(limits::kSetupStepMs),
+                    [&] { return closing_ || connected_ || attempts_ != seen; });
+}
+
 Session::Answer Session::call_once(const wire::RequestBody& body,
                                    const std::vector<int>& descriptors, bool* lost, uint64_t* epoch,
                                    UniqueFd* given) {
@@ -128,6 +150,7 @@ Session::Answer Session::call_once(const wire::RequestBody& body,
   if (!changed_.wait_until(lock, deadline, may_start)) {
     return Failure{Code::timed_out, "the agent does not answer"};
   }
+  if (!connected_ && dead_) wait_for_attempt(lock);
   if (!connected_) return Failure{Code::peer_gone, "the agent is gone"};
   const uint64_t id = next_call_++;
   pending_.emplace(id, &pending);

@@ -2,15 +2,16 @@
 // when the agent died.
 //
 // A monitor thread receives all replies and notices the end of the connection. It then looks for
-// the agent's successor for a while; regions, rings and files are made again there under the same
-// ids, and each lane moves over by itself (lane.h). When nobody comes the session is dead: every
-// call and every operation ends with ECONNRESET.
+// the agent's successor; regions, rings and files are made again there under the same ids, and each
+// lane moves over by itself (lane.h). When nobody comes for a while the session is dead: every call
+// and every operation ends with ECONNRESET, until somebody comes after all.
 #pragma once
 
 #include "cache_map.h"
 #include "channel.h"
 #include "forked.h"
 #include "limits.h"
+#include "numbers.h"
 #include "ring.h"
 #include "shared_memory.h"
 
@@ -22,8 +23,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
+#include <sys/types.h>
 #include <thread>
 #include <vector>
 
@@ -40,6 +41,19 @@ namespace penstock::api {
 class DeviceRings;
 class Session;
 class StagingPool;
+
+// A table of words that are 0 at first. Its pages are made when they are used.
+class ZeroedWords {
+ public:
+  explicit ZeroedWords(size_t count);
+  std::atomic<uint64_t>& operator[](size_t i) const { return words_.get()[i]; }
+
+ private:
+  struct Free {
+    void operator()(std::atomic<uint64_t>* words) const;
+  };
+  const std::unique_ptr<std::atomic<uint64_t>, Free> words_;
+};
 
 // What the agent is told of a region for other processes.
 struct Publication {
@@ -63,9 +77,14 @@ struct Region : std::enable_shared_from_this<Region> {
   std::byte* base = nullptr;
   size_t size = 0;
   uint64_t offset = 0;  // of the memory behind the descriptor
-  int fd = -1;          // memory's, or owned_fd
+  int fd = -1;          // memory's, or owned_fd; -1: found again by `path`
   SharedMemory memory;  // of regions made here
   UniqueFd owned_fd;    // of memory that the caller made
+  // Of memory whose file has a name: no descriptor is kept, of which a process often has no more
+  // than 1,024. A file that has taken its place under that name is told by device and inode.
+  std::string path;
+  dev_t file_device = 0;
+  ino_t file_inode = 0;
 
   // GPU memory, which the agent does not know of; `base` is its address there then.
   std::optional<engine::DeviceSpan> device;
@@ -82,6 +101,9 @@ struct Region : std::enable_shared_from_this<Region> {
   std::atomic<uint32_t> device_rings{0};     // whose kernels read into it; relaxed
   std::unique_ptr<Publication> publication;  // guarded by the session's mutex
 };
+
+// The file of a named region, while it has that name; none otherwise.
+UniqueFd open_again(const Region& region);
 
 // As long as it lives, no control call that this thread makes waits longer than until `time`; it
 // ends with timed_out then. For work of many calls with one deadline.
@@ -143,6 +165,11 @@ class Session {
 
   Outcome<Region*> make_region(uint64_t size);
   Outcome<Region*> register_region(int fd, uint64_t offset, void* base, uint64_t size);
+  // Keeps no descriptor: an agent's successor is given what then has this name, if that is still
+  // the same file. keep_descriptor() is for when it is about to lose its name.
+  Outcome<Region*> register_named_region(int fd, const std::string& path, void* base,
+                                         uint64_t size);
+  Outcome<void> keep_descriptor(Region& region);
   Outcome<void> release_region(Region* region);
   // device_regions.cc. `owner` gives the memory back with the region; null: it is the caller's.
   Outcome<Region*> add_device_region(engine::DeviceMemory& devices, const engine::DeviceSpan& span,
@@ -200,6 +227,9 @@ class Session {
   void receive_all(int socket);
   void connection_lost();
   bool reconnect();
+  bool try_to_reconnect();
+  void set_dead(bool dead);
+  void wait_for_attempt(std::unique_lock<std::mutex>& lock);
   struct RingUse {
     uint32_t ring = 0;
     std::shared_ptr<RingMemory> memory;
@@ -233,28 +263,30 @@ class Session {
   const std::unique_ptr<StagingPool> staging_;
 
   std::atomic<uint64_t> epoch_{1};  // release by the monitor pairs with acquire in the lanes
-  std::atomic<bool> dead_{false};   // set before the epoch changes
+  std::atomic<bool> dead_{false};   // set before the epoch changes; changed with mutex_ held
 
   std::mutex mutex_;
   std::condition_variable changed_;  // connected_, dead_, closing_, or a call has ended
   std::shared_ptr<Socket> socket_;
   bool connected_ = false;
   bool closing_ = false;
+  uint64_t attempts_ = 0;        // to find a successor, that have ended
+  bool attempt_wanted_ = false;  // by a call of a dead session: now, not after the next pause
   uint64_t next_call_ = 1;
   std::map<uint64_t, Pending*> pending_;
   std::map<uint32_t, File> files_;
   CacheMap cache_{*this};  // before rings, which have views of it
   std::map<uint32_t, std::shared_ptr<Region>> regions_;
   std::map<uint32_t, std::unique_ptr<Ring>> rings_;
-  // Numbers whose making or release is on its way: not free, and not to be made again.
-  std::set<uint32_t> regions_in_making_;
-  std::set<uint32_t> rings_in_making_;
+  // Free again when a region or ring is released, not while it is on its way.
+  Numbers region_numbers_{wire::kRegionsMax};
+  Numbers ring_numbers_{wire::kRingsMax};
   uint32_t next_file_ = 0;
   // Relaxed: a file's entries are set before its number is given to anybody.
   std::unique_ptr<std::array<std::atomic<uint8_t>, wire::kFilesMax>> access_table_;
   std::array<std::atomic<uint8_t>, wire::kFilesMax>& access_;
-  const std::unique_ptr<std::atomic<uint64_t>[]> inodes_;
-  const std::unique_ptr<std::atomic<uint64_t>[]> region_generations_;  // by number: releases
+  const ZeroedWords inodes_;
+  const ZeroedWords region_generations_;  // by number: releases
 };
 
 }  // namespace penstock::api

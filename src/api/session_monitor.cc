@@ -15,15 +15,21 @@ void Session::monitor() {
     receive_all(socket->fd.get());
     connection_lost();
     if (reconnect()) continue;
-    {
-      const std::lock_guard lock(mutex_);
-      dead_.store(true, std::memory_order_release);
-      epoch_.fetch_add(1, std::memory_order_release);
-      changed_.notify_all();
-    }
-    new_epoch();
+    set_dead(true);
     return;
   }
+}
+
+// Calls and operations end at once from now on; or they wait for a connection again.
+void Session::set_dead(bool dead) {
+  {
+    const std::lock_guard lock(mutex_);
+    dead_.store(dead, std::memory_order_release);
+    if (!dead) return;
+    epoch_.fetch_add(1, std::memory_order_release);
+    changed_.notify_all();
+  }
+  new_epoch();
 }
 
 void Session::receive_all(int socket) {
@@ -53,42 +59,58 @@ void Session::connection_lost() {
   }
 }
 
+// Until somebody comes, or the session is closed.
 bool Session::reconnect() {
   const auto deadline = std::chrono::steady_clock::now() + reconnect_timeout_;
   auto pause = limits::kReconnectPauseMin;
-  while (std::chrono::steady_clock::now() < deadline) {
+  while (true) {
+    if (!dead() && std::chrono::steady_clock::now() >= deadline) set_dead(true);
     {
       std::unique_lock lock(mutex_);
       if (closing_ || socket_path_.empty()) return false;
-      if (changed_.wait_for(lock, pause, [this] { return closing_; })) return false;
+      changed_.wait_for(lock, pause, [this] { return closing_ || attempt_wanted_; });
+      if (closing_) return false;
+      attempt_wanted_ = false;
     }
     pause = std::min(pause * 2, limits::kReconnectPauseMax);
-    Outcome<UniqueFd> socket = connect_to(socket_path_);
-    if (!socket) continue;
-    bound_sends(socket->get());
-    std::vector<RingUse> rings;
-    const Status status = set_up_again(socket->get(), &rings);
-    if (!status.ok()) {
-      log::warning("{}: the session cannot be set up again: {}", socket_path_, status.name());
-      continue;
-    }
-    {
-      const std::lock_guard lock(mutex_);
-      // A ring that was destroyed meanwhile is not served by anybody's lanes.
-      for (RingUse& use : rings) {
-        const auto found = rings_.find(use.ring);
-        if (found != rings_.end()) found->second->use(std::move(use.memory), epoch_ + 1);
-      }
-      socket_ = std::make_shared<Socket>(Socket{ParentsFd(std::move(*socket))});
-      epoch_.fetch_add(1, std::memory_order_release);
-      connected_ = true;
-      changed_.notify_all();
-    }
-    cache_.want();
-    new_epoch();
-    return true;
+    const bool connected = try_to_reconnect();
+    const std::lock_guard lock(mutex_);
+    ++attempts_;
+    changed_.notify_all();
+    if (connected) return true;
   }
-  return false;
+}
+
+bool Session::try_to_reconnect() {
+  Outcome<UniqueFd> socket = connect_to(socket_path_);
+  if (!socket) return false;
+  bound_sends(socket->get());
+  // What is made or given up from now on waits for the connection: the tables do not change beside
+  // what the new agent is told.
+  const bool was_dead = dead();
+  if (was_dead) set_dead(false);
+  std::vector<RingUse> rings;
+  const Status status = set_up_again(socket->get(), &rings);
+  if (!status.ok()) {
+    log::warning("{}: the session cannot be set up again: {}", socket_path_, status.name());
+    if (was_dead) set_dead(true);
+    return false;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    // A ring that was destroyed meanwhile is not served by anybody's lanes.
+    for (RingUse& use : rings) {
+      const auto found = rings_.find(use.ring);
+      if (found != rings_.end()) found->second->use(std::move(use.memory), epoch_ + 1);
+    }
+    socket_ = std::make_shared<Socket>(Socket{ParentsFd(std::move(*socket))});
+    epoch_.fetch_add(1, std::memory_order_release);
+    connected_ = true;
+    changed_.notify_all();
+  }
+  cache_.want();
+  new_epoch();
+  return true;
 }
 
 Status Session::set_up_again(int socket, std::vector<RingUse>* rings) {
@@ -103,7 +125,18 @@ Status Session::set_up_again(int socket, std::vector<RingUse>* rings) {
   std::unique_lock lock(mutex_);
   for (const auto& [region_id, region] : regions_) {
     if (region->device) continue;
-    TRY(ask(wire::RegisterRegion{region_id, region->offset, region->size}, {region->fd}));
+    UniqueFd again;
+    if (!region->path.empty()) again = open_again(*region);
+    const int fd = region->path.empty() ? region->fd : again.get();
+    if (fd < 0) {
+      // Its operations end with EINVAL; nothing else suffers.
+      log::warning("{}: not the memory of a region any more", region->path);
+      continue;
+    }
+    const Status known = ask(wire::RegisterRegion{region_id, region->offset, region->size}, {fd});
+    if (known == Code::peer_gone || known == Code::timed_out) return known;
+    // Its operations end with EINVAL; the others are served.
+    if (!known.ok()) log::warning("region {} cannot be made again: {}", region_id, known.name());
   }
   for (const auto& [file_id, file] : files_) {
     if (!file.ready) continue;
@@ -118,6 +151,7 @@ Status Session::set_up_again(int socket, std::vector<RingUse>* rings) {
     const MutableBytes bytes = (*memory)->shared.bytes();
     TRY(ask(wire::CreateRing{ring_id, bytes.size()},
             {(*memory)->shared.fd(), (*memory)->wake.get()}));
+    (*memory)->shared.close_fd();
     rings->push_back({ring_id, std::move(*memory)});
   }
   TRY(publish_again(ask));

@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "penstock/route.h"
 
@@ -71,6 +73,8 @@ Outcome<Region*> Session::make_region(uint64_t size) {
   region->base = region->memory.bytes().data();
   region->size = region->memory.bytes().size();
   region->fd = region->memory.fd();
+  // Memory of the data path is taken at the start, and by whom it is charged to.
+  if (region->size <= kGiB) ::madvise(region->base, region->size, MADV_POPULATE_WRITE);
   return add_region(std::move(region));
 }
 
@@ -88,20 +92,51 @@ Outcome<Region*> Session::register_region(int fd, uint64_t offset, void* base, u
   return add_region(std::move(region));
 }
 
-// Numbers are given away in the order of use: while one is asked for it is in nobody's table, hence
-// the separate set.
+Outcome<Region*> Session::register_named_region(int fd, const std::string& path, void* base,
+                                                uint64_t size) {
+  struct stat facts {};
+  if (::fstat(fd, &facts) != 0) {
+    return Failure{Status::from_errno(errno),
+                   std::string("register region: ") + std::strerror(errno)};
+  }
+  auto region = std::make_unique<Region>();
+  region->base = static_cast<std::byte*>(base);
+  region->size = size;
+  region->fd = fd;  // for this call
+  region->path = path;
+  region->file_device = facts.st_dev;
+  region->file_inode = facts.st_ino;
+  return add_region(std::move(region));
+}
+
+UniqueFd open_again(const Region& region) {
+  UniqueFd fd(::open(region.path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  struct stat facts {};
+  const bool same = fd && ::fstat(fd.get(), &facts) == 0 && facts.st_dev == region.file_device &&
+                    facts.st_ino == region.file_inode;
+  return same ? std::move(fd) : UniqueFd();
+}
+
+Outcome<void> Session::keep_descriptor(Region& region) {
+  const std::lock_guard lock(mutex_);
+  if (region.path.empty()) return {};
+  UniqueFd fd = open_again(region);
+  if (!fd) return Failure{Code::not_found, region.path + ": not the region's memory any more"};
+  region.owned_fd = std::move(fd);
+  region.fd = region.owned_fd.get();
+  region.path.clear();
+  return {};
+}
+
 Outcome<void> Session::number_region(Region& region) {
   region.session = this;
   const std::lock_guard lock(mutex_);
-  while (region.id < wire::kRegionsMax &&
-         (regions_.contains(region.id) || regions_in_making_.contains(region.id))) {
-    ++region.id;
-  }
-  if (region.id == wire::kRegionsMax) {
+  const std::optional<uint32_t> number = region_numbers_.take();
+  if (!number) {
     return Failure{Code::busy, fmt::format("this session has {} regions, which is the limit",
                                            wire::kRegionsMax)};
   }
-  regions_in_making_.insert(region.id);
+  region.id = *number;
   region.generation = region_generation(region.id);
   return {};
 }
@@ -109,13 +144,17 @@ Outcome<void> Session::number_region(Region& region) {
 Outcome<Region*> Session::add_region(std::unique_ptr<Region> region) {
   TRY(number_region(*region));
   Region* const raw = region.get();
-  const auto keep = [&](const wire::ReplyBody&) { regions_[raw->id] = std::move(region); };
+  const uint32_t id = raw->id;
+  const auto keep = [&](const wire::ReplyBody&) {
+    if (!raw->path.empty()) raw->fd = -1;
+    regions_[id] = std::move(region);
+  };
   const Answer answer =
-      establish(wire::RegisterRegion{raw->id, raw->offset, raw->size}, {raw->fd}, keep);
+      establish(wire::RegisterRegion{id, raw->offset, raw->size}, {raw->fd}, keep);
+  if (answer) return raw;
   const std::lock_guard lock(mutex_);
-  regions_in_making_.erase(raw->id);
-  if (!answer) return answer.error();
-  return raw;
+  region_numbers_.give_back(id);
+  return answer.error();
 }
 
 Outcome<void> Session::release_region(Region* region) {
@@ -128,7 +167,6 @@ Outcome<void> Session::release_region(Region* region) {
     }
     owned = std::move(found->second);
     regions_.erase(found);
-    regions_in_making_.insert(owned->id);
     // Whoever submits from now on sees that what was prepared with it must not begin; who has begun
     // copies out of the node cache, perhaps, and is waited for.
     region_generations_[owned->id].fetch_add(1, std::memory_order_relaxed);
@@ -137,12 +175,12 @@ Outcome<void> Session::release_region(Region* region) {
   if (owned->device) {
     release_device_region(*owned);
     const std::lock_guard lock(mutex_);
-    regions_in_making_.erase(owned->id);
+    region_numbers_.give_back(owned->id);
     return {};
   }
   const Answer answer = call(wire::ReleaseRegion{owned->id}, true);
   const std::lock_guard lock(mutex_);
-  regions_in_making_.erase(owned->id);
+  region_numbers_.give_back(owned->id);
   // An agent that died or never knew it cannot use the memory either.
   if (answer || answer.error().status == Code::bad_handle ||
       answer.error().status == Code::peer_gone) {
@@ -161,12 +199,12 @@ Outcome<Ring*> Session::make_ring(uint32_t entries, uint32_t lanes) {
   uint32_t id = 0;
   {
     const std::lock_guard lock(mutex_);
-    while (id < wire::kRingsMax && (rings_.contains(id) || rings_in_making_.contains(id))) ++id;
-    if (id == wire::kRingsMax) {
+    const std::optional<uint32_t> number = ring_numbers_.take();
+    if (!number) {
       return Failure{Code::busy,
                      fmt::format("this session has {} rings, which is the limit", wire::kRingsMax)};
     }
-    rings_in_making_.insert(id);
+    id = *number;
   }
   auto ring = std::make_unique<Ring>(*this, id, *geometry);
   Ring* const raw = ring.get();
@@ -175,15 +213,19 @@ Outcome<Ring*> Session::make_ring(uint32_t entries, uint32_t lanes) {
   if (memory) {
     const MutableBytes bytes = (*memory)->shared.bytes();
     const auto keep = [&](const wire::ReplyBody&) {
+      (*memory)->shared.close_fd();
       ring->use(*memory, epoch_.load(std::memory_order_relaxed));
       rings_[id] = std::move(ring);
     };
     answer = establish(wire::CreateRing{id, bytes.size()},
                        {(*memory)->shared.fd(), (*memory)->wake.get()}, keep);
   }
+  if (!answer) {
+    const std::lock_guard lock(mutex_);
+    ring_numbers_.give_back(id);
+    return answer.error();
+  }
   const std::lock_guard lock(mutex_);
-  rings_in_making_.erase(id);
-  if (!answer) return answer.error();
   cache_.want();
   return raw;
 }
@@ -198,12 +240,11 @@ Outcome<void> Session::destroy_ring(Ring* ring) {
     }
     owned = std::move(found->second);
     rings_.erase(found);
-    rings_in_making_.insert(owned->id());
   }
   if (transfers_ != nullptr) owned->end_transfers();
   const Answer answer = call(wire::DestroyRing{owned->id()}, true);
   const std::lock_guard lock(mutex_);
-  rings_in_making_.erase(owned->id());
+  ring_numbers_.give_back(owned->id());
   if (answer || answer.error().status == Code::bad_handle ||
       answer.error().status == Code::peer_gone) {
     return {};

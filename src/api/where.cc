@@ -11,6 +11,11 @@
 namespace penstock::api {
 namespace {
 
+// A mount may have been made to look like one of 3FS, for programs that look for those.
+bool is_mount_type(const std::string& type) {
+  return type == kMountType || type == "fuse.hf3fs";
+}
+
 bool is_socket(const std::string& path) {
   struct stat facts {};
   return ::stat(path.c_str(), &facts) == 0 && S_ISSOCK(facts.st_mode);
@@ -20,7 +25,7 @@ bool is_socket(const std::string& path) {
 
 std::string store_of_mount(const std::string& path, const std::vector<MountEntry>& mounts) {
   const MountEntry* const mount = mount_of_path(mounts, path);
-  return mount != nullptr && mount->type == kMountType ? mount->source : std::string();
+  return mount != nullptr && is_mount_type(mount->type) ? mount->source : std::string();
 }
 
 Outcome<std::string> find_socket(const std::string& where) {

@@ -75,6 +75,14 @@ PENSTOCK_API int penstock_region_create(penstock_session* session, size_t size,
    multiple of the page size. The caller keeps the mapping until penstock_region_release(). */
 PENSTOCK_API int penstock_region_register(penstock_session* session, int fd, uint64_t fd_offset,
                                           void* base, size_t size, penstock_region** region);
+/* The same for a file that has a name, from its beginning. No descriptor is kept: when the agent
+   dies its successor is given what `path` names then, if that is still the same file. Call
+   penstock_region_keep() before that name is removed. */
+PENSTOCK_API int penstock_region_register_named(penstock_session* session, int fd,
+                                                const char* path, void* base, size_t size,
+                                                penstock_region** region);
+/* Opens the named file, for a successor, and keeps it so. -ENOENT: it has lost its name. */
+PENSTOCK_API int penstock_region_keep(penstock_region* region);
 PENSTOCK_API void* penstock_region_base(const penstock_region* region);
 PENSTOCK_API size_t penstock_region_size(const penstock_region* region);
 /* Waits until no operation uses the region any more, then gives it up. Operations that are only

@@ -67,9 +67,8 @@ void VirtualDirectory::lookup(Call& call, uint64_t parent, const char* name) {
     }
   }
   if (parent == kRegions) {
-    for (const auto& region : agent_.linked_regions(call.enforced_credentials())) {
-      if (region.name == name) return reply_link(call, region.name, region.target, region.uid);
-    }
+    const auto region = agent_.linked_region(call.enforced_credentials(), name);
+    if (region) return reply_link(call, region->name, region->target, region->uid);
   }
   call.error(ENOENT);
 }

@@ -24,9 +24,16 @@ std::atomic<uint64_t>& Files::make_slot(uint32_t number) {
   return (*chunk)[number % kPerChunk];
 }
 
+// The device number of the mount that it is a file of. The table of all mounts is long, and read
+// only for mounts that are new here.
+std::optional<dev_t> Files::device_of(int fd) {
+  const auto device = device_number(fd);
+  return device && sessions_.knows(*device) ? device : device_of_descriptor(fd);
+}
+
 // Gives the file of `fd` a handle in the session of its mount. 0 or a positive errno.
 int Files::open_in_session(int fd, uint64_t& bits) {
-  const auto device = device_of_descriptor(fd);
+  const auto device = device_of(fd);
   if (!device) return EBADF;
   const int mode = ::fcntl(fd, F_GETFL);
   if (mode < 0 || (mode & O_PATH) != 0) return EBADF;
@@ -50,7 +57,7 @@ int Files::open_in_session(int fd, uint64_t& bits) {
 
 int Files::add(int fd) {
   if (fd < 0 || static_cast<uint32_t>(fd) >= kDescriptors) return EBADF;
-  if (!device_of_descriptor(fd)) return EBADF;
+  if (!device_of(fd)) return EBADF;
   std::atomic<uint64_t>& slot = make_slot(static_cast<uint32_t>(fd));
   uint64_t expected = 0;
   // The reservation keeps other threads from registering the same number meanwhile.

@@ -12,6 +12,8 @@ namespace {
 // every wrap looks at more than it adds, so nothing stays unseen.
 constexpr size_t kStaleChecks = 4;
 
+constexpr size_t kPageBytes = 4096;
+
 }  // namespace
 
 void fill(hf3fs_iov& iov, Iov& record, int numa) {
@@ -59,6 +61,8 @@ std::unique_ptr<Registration> Iovs::retire(Iov& iov) {
   iov.mount.clear();
   iov.link.clear();
   iov.memory.fd.reset();
+  iov.memory.name.clear();
+  iov.pages.reset();
   iov.gpu = -1;
   iov.published = nullptr;
   unused_.push_back(&iov);
@@ -66,15 +70,30 @@ std::unique_ptr<Registration> Iovs::retire(Iov& iov) {
 }
 
 int Iovs::register_host(Iov& iov, Session& session, Registration& registration) {
-  if (!iov.memory.fd) {
+  if (!iov.memory.fd && iov.kind != Iov::Kind::created) {
     auto published = open_published(iov.mount, iov.id, iov.size, iov.block_size, true);
     if (!published) return -published.error();
     iov.memory.fd = std::move(published->fd);
     iov.link = std::move(published->link);
     registration.block_size = published->block_size;
   }
-  const int result = session.seen(penstock_region_register(
-      session.handle, iov.memory.fd.get(), 0, iov.base, iov.size, &registration.region));
+  // What was made here has a name, and its lock is held by the mapping: it needs no descriptor. A
+  // process may have many iovs, and 1,024 descriptors.
+  const bool is_named = iov.kind == Iov::Kind::created && !iov.memory.name.empty();
+  const std::string path = is_named ? path_of_memory(iov.memory.name) : "";
+  UniqueFd opened;
+  if (is_named && !iov.memory.fd) {
+    auto again = open_shared_memory(iov.memory.name, iov.size);
+    if (!again) return -again.error();
+    opened = std::move(*again);
+  }
+  const int fd = opened ? opened.get() : iov.memory.fd.get();
+  const int result = session.seen(
+      is_named ? penstock_region_register_named(session.handle, fd, path.c_str(), iov.base,
+                                                iov.size, &registration.region)
+               : penstock_region_register(session.handle, fd, 0, iov.base, iov.size,
+                                          &registration.region));
+  if (is_named && result >= 0) iov.memory.fd.reset();
   if (result < 0) log::warning("usrbio: iov {}: {}", hyphenated(iov.id), penstock_last_error());
   return result;
 }
@@ -145,6 +164,7 @@ int Iovs::create(hf3fs_iov& iov, const std::string& mount, size_t size, size_t b
     record->size = size;
     record->block_size = block_size;
     record->mount = mount;
+    record->pages = std::make_unique<PagesMade>(record->base, align_up(size, kPageBytes));
     record->memory = std::move(*memory);
   }
   int result = register_in_mount(*record);
@@ -248,6 +268,22 @@ void Iovs::collect_stale(std::vector<std::unique_ptr<Registration>>& ended) {
   }
 }
 
+// What an agent's successor, or another session, is given from now on is kept open. With mutex_
+// held.
+void Iovs::remove_name(Iov& iov) {
+  if (iov.memory.name.empty()) return;
+  for (Registration* known = iov.registrations.get(); known != nullptr;
+       known = known->earlier.get()) {
+    if (penstock_region_keep(known->region) < 0) {
+      log::warning("usrbio: {}", penstock_last_error());
+    }
+  }
+  auto opened = open_shared_memory(iov.memory.name, iov.size);
+  if (opened) iov.memory.fd = std::move(*opened);
+  unlink_shared_memory(iov.memory.name);
+  iov.memory.name.clear();
+}
+
 void Iovs::unlink(const hf3fs_iov& iov) {
   penstock_region* published = nullptr;
   {
@@ -257,7 +293,7 @@ void Iovs::unlink(const hf3fs_iov& iov) {
     if (record->fork_generation != fork_generation_) return;
     published = std::exchange(record->published, nullptr);
     if (record->kind == Iov::Kind::created && record->gpu < 0) {
-      unlink_shared_memory(record->memory.name);
+      remove_name(*record);
     }
   }
   if (published != nullptr && penstock_region_unpublish(published) < 0) {
@@ -286,7 +322,7 @@ void Iovs::destroy(hf3fs_iov& iov) {
   // Removed before the wait, so that nobody opens it meanwhile.
   if (owner) {
     if (!link.empty()) ::unlink(link.c_str());
-    unlink_shared_memory(memory.name);
+    if (!memory.name.empty()) unlink_shared_memory(memory.name);
   }
   release_registrations(std::move(registrations));
   memory.mapping.unmap();

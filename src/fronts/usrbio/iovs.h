@@ -7,6 +7,7 @@
 
 #include "hf3fs_usrbio.h"
 #include "link_name.h"
+#include "pages_made.h"
 #include "penstock.h"
 #include "session.h"
 #include "shared_memory.h"
@@ -43,6 +44,7 @@ struct Iov {
   std::string mount;
   std::string link;  // empty for a wrapped one until it is attached
   SharedMemory memory;
+  std::unique_ptr<PagesMade> pages;      // of an iov that was created here; else null
   uint32_t uses = 0;                     // wrapped: iovwrap calls that describe the same memory
   uint32_t fork_generation = 0;          // of the process that made it
   int gpu = -1;                          // whose memory it is; -1: host memory
@@ -100,7 +102,7 @@ class Iovs {
     const uint64_t block = known->block_size;
     if (block != 0 && offset / block != (offset + length - 1) / block) return -EINVAL;
     place = {known->region, offset};
-    return 0;
+    return record->pages == nullptr ? 0 : record->pages->make(offset, length);
   }
 
   // fork(): as in Sessions. The child registers inherited memory with its own sessions and leaves
@@ -120,6 +122,7 @@ class Iovs {
   Iov& take_record();
   Iov* find_wrapped(const Uuid& id, const uint8_t* base, size_t size);
   int attach_locked(Iov& iov, Session& session);
+  static void remove_name(Iov& iov);
   int register_host(Iov& iov, Session& session, Registration& registration);
   int register_device(Iov& iov, Session& session, Registration& registration);
   Iov* find_record(const hf3fs_iov& iov);

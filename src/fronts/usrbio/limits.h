@@ -25,10 +25,22 @@ constexpr uint32_t native_entries(uint32_t entries) {
   return wanted < kEntriesMax ? wanted : kEntriesMax;
 }
 
+// Native rings of one size before they get more than one lane each, and the number of them from
+// then on: an agent's shards are fewer.
+inline constexpr uint32_t kRingsToSpread = 16;
+// Lanes of one native ring, and entries of all its lanes: the agent has so many operations of a
+// native ring in flight at a time, which its lanes share.
+inline constexpr uint32_t kLanesPerRingMax = 64;
+inline constexpr uint32_t kSharedEntriesMax = 65536;
+
+// For how long the end of a ring waits for its operations: a disk takes far less, and an agent that
+// has died is given up before.
+inline constexpr uint64_t kDrainNanoseconds = 120'000'000'000;
+
 // Descriptor numbers that can be registered: Linux's default for fs.nr_open.
 inline constexpr uint32_t kDescriptors = 1U << 20;
 
-// Sessions of one process's life: one for each mount, and one more each time an agent comes back.
+// Sessions of one process's life: one for each store that it uses.
 // They are never given up, so that a descriptor's word can name one without counting.
 inline constexpr uint32_t kSessionsMax = 4096;
 

@@ -75,16 +75,21 @@ std::optional<std::string> mount_point_of(std::string_view path) {
   return mount->point;
 }
 
-std::optional<dev_t> device_of_descriptor(int fd) {
+std::optional<dev_t> device_number(int fd) {
   if (fd < 0) return std::nullopt;
   struct statx status {};
   // The device number is the mount's, so the file server need not be asked.
   if (::statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &status) != 0) {
     return std::nullopt;
   }
-  const dev_t device = makedev(status.stx_dev_major, status.stx_dev_minor);
+  return makedev(status.stx_dev_major, status.stx_dev_minor);
+}
+
+std::optional<dev_t> device_of_descriptor(int fd) {
+  const auto device = device_number(fd);
+  if (!device) return std::nullopt;
   const std::vector<MountEntry> mounts = read_mounts();
-  const MountEntry* mount = mount_of_device(mounts, device);
+  const MountEntry* mount = mount_of_device(mounts, *device);
   if (mount == nullptr || !is_our_type(mount->type)) return std::nullopt;
   return device;
 }

@@ -18,6 +18,9 @@ std::string canonical_path(std::string_view path);
 // The mount point of ours that `path` lies in, or nothing.
 std::optional<std::string> mount_point_of(std::string_view path);
 
+// Of the mount that the file is on. Nobody's server is asked.
+std::optional<dev_t> device_number(int fd);
+
 // Whether `fd` is of a file in a mount of ours; its device number then.
 std::optional<dev_t> device_of_descriptor(int fd);
 

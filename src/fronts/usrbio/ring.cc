@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <optional>
 
@@ -58,13 +59,13 @@ Ring::Ring(Session& session, FlushTimer& timer, const RingOptions& options)
 Result<std::unique_ptr<Ring>, int> Ring::create(Session& session, FlushTimer& timer,
                                                 const RingOptions& options) {
   std::unique_ptr<Ring> ring(new Ring(session, timer, options));
-  int result = session.seen(
-      penstock_ring_create(session.handle, native_entries(options.entries), 1, &ring->ring_));
-  if (result >= 0) result = session.seen(penstock_lane_claim(ring->ring_, &ring->lane_));
-  if (result < 0) {
+  const auto lane = session.lanes.claim(native_entries(options.entries));
+  if (!lane) {
+    session.seen(-lane.error());
     log::warning("usrbio: ring of {} entries: {}", options.entries, penstock_last_error());
-    return Unexpected(int{-result});
+    return Unexpected(int{lane.error()});
   }
+  ring->lane_ = *lane;
   if (ring->timed_ && !timer.add(*ring)) return Unexpected(int{EAGAIN});
   return ring;
 }
@@ -75,8 +76,7 @@ Ring::~Ring() {
 
 void Ring::close() {
   if (timed_) timer_.remove(*this);
-  if (ring_ != nullptr) session_.seen(penstock_ring_destroy(ring_));
-  ring_ = nullptr;
+  if (lane_ != nullptr) session_.lanes.give_back(lane_);
   lane_ = nullptr;
 }
 
@@ -223,9 +223,42 @@ bool Ring::collect(const penstock_completion& completion, hf3fs_cqe& cqe) {
   return true;
 }
 
+// False when the deadline passes first.
+bool Ring::become_waiter(uint64_t deadline) {
+  if (!waiting_.exchange(true, std::memory_order_seq_cst)) return true;
+  if (deadline == 0) return false;
+  std::unique_lock lock(waiters_);
+  queued_.fetch_add(1, std::memory_order_seq_cst);
+  const auto mine = [this] { return !waiting_.exchange(true, std::memory_order_seq_cst); };
+  bool is_mine = true;
+  if (deadline == PENSTOCK_FOREVER) {
+    may_wait_.wait(lock, mine);
+  } else {
+    const auto time = std::chrono::steady_clock::time_point(
+        std::chrono::nanoseconds(static_cast<int64_t>(deadline)));
+    is_mine = may_wait_.wait_until(lock, time, mine);
+  }
+  queued_.fetch_sub(1, std::memory_order_relaxed);
+  return is_mine;
+}
+
+void Ring::stop_waiting() {
+  waiting_.store(false, std::memory_order_seq_cst);
+  // Either this sees the next one in the queue, or that one sees the place free.
+  if (queued_.load(std::memory_order_seq_cst) == 0) return;
+  const std::lock_guard lock(waiters_);
+  may_wait_.notify_one();
+}
+
 int Ring::wait(hf3fs_cqe* cqes, uint32_t max, uint32_t min, const timespec* until) {
-  if (waiting_.exchange(true, std::memory_order_acquire)) return -EBUSY;
   const uint64_t deadline = min == 0 ? 0 : deadline_of(until);
+  if (!become_waiter(deadline)) return 0;
+  const int result = take(cqes, max, min, deadline);
+  stop_waiting();
+  return result;
+}
+
+int Ring::take(hf3fs_cqe* cqes, uint32_t max, uint32_t min, uint64_t deadline) {
   uint32_t filled = 0;
   int result = 0;
   while (filled < max) {
@@ -245,7 +278,6 @@ int Ring::wait(hf3fs_cqe* cqes, uint32_t max, uint32_t min, const timespec* unti
     // Less than asked for: the time has come, or there is no more.
     if (taken < wanted || (filled >= min && taken < room)) break;
   }
-  waiting_.store(false, std::memory_order_release);
   return filled > 0 || result >= 0 ? static_cast<int>(filled) : result;
 }
 

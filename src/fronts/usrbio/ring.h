@@ -11,6 +11,7 @@
 #include "slots.h"
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -30,14 +31,15 @@ struct RingOptions {
 // time of the oldest has come. The rest waits.
 uint32_t passable(const RingOptions& options, uint32_t held, bool expired);
 
-// One thread at a time in prepare() and submit(), one in wait(); the timer comes by as a third.
+// One thread at a time in prepare() and submit(); any number in wait(), of which one waits and the
+// others for their turn; and the timer comes by.
 class Ring final : public Flushable {
  public:
   // Errors are positive errnos.
   static Result<std::unique_ptr<Ring>, int> create(Session& session, FlushTimer& timer,
                                                    const RingOptions& options);
   ~Ring() override;
-  // Cancels what is in flight and waits for its end.
+  // Waits for the end of what is in flight.
   void close();
 
   // The bodies of hf3fs_prep_io and so on.
@@ -55,13 +57,15 @@ class Ring final : public Flushable {
   uint32_t parts_in_flight() const;
   int pass_on(uint32_t operations);
   int submit_held(uint64_t now);
+  bool become_waiter(uint64_t deadline);
+  void stop_waiting();
+  int take(hf3fs_cqe* cqes, uint32_t max, uint32_t min, uint64_t deadline);
   bool collect(const penstock_completion& completion, hf3fs_cqe& cqe);
 
   Session& session_;
   FlushTimer& timer_;
   const RingOptions options_;
   const bool timed_;  // operations may wait for their batch, and not for ever
-  penstock_ring* ring_ = nullptr;
   penstock_lane* lane_ = nullptr;
   const std::unique_ptr<Slot[]> slots_;
   FreeSlots free_;
@@ -81,8 +85,11 @@ class Ring final : public Flushable {
   // The waiting side. Release by the waiter pairs with the acquire in parts_in_flight(): the native
   // ring has room again.
   alignas(64) std::atomic<uint32_t> parts_completed_{0};
-  // Only tells a second waiter that there is a first; acquire and release order their completions.
+  // Whether a thread is at the completions. Each in turn sees what the one before it has done.
   std::atomic<bool> waiting_{false};
+  std::atomic<uint32_t> queued_{0};  // threads that wait for their turn
+  std::mutex waiters_;
+  std::condition_variable may_wait_;
 };
 
 }  // namespace penstock::usrbio

@@ -1,15 +1,18 @@
 // The process's sessions with agents: one for each mount, made when first needed.
 //
-// Thread safe. A session lives as long as the process, also when its agent has died: then it is
-// marked and the next lookup connects anew. After fork() the child starts with none; see process.h.
+// Thread safe. A session lives as long as the process, also when its agent has died: the native one
+// serves again when the agent is back. Two mounts of one store share a session. After fork() the
+// child starts with none; see process.h.
 #pragma once
 
+#include "lane_pool.h"
 #include "limits.h"
 #include "penstock.h"
 
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <sys/types.h>
@@ -21,16 +24,19 @@ namespace penstock::usrbio {
 
 struct Session {
   penstock_session* handle = nullptr;
-  std::string mount;
-  dev_t device = 0;
+  std::string source;  // as the mount table names what is mounted: the store
+  // Of the mount that was asked for last. Relaxed: whoever looks for another one asks for it.
+  std::atomic<dev_t> device{0};
   uint16_t index = 0;
-  // Relaxed: it only spares a call that would fail with the same answer.
+  // Whether the agent was gone when it was last asked. Relaxed: then nothing is held back for it.
   std::atomic<bool> dead{false};
+  LanePool lanes{handle};
 
   // Passes a native result on, noting when it says that the agent is gone.
   template <class T>
   T seen(T result) {
-    if (result == -ECONNRESET) dead.store(true, std::memory_order_relaxed);
+    const bool gone = result == -ECONNRESET;
+    if (gone != dead.load(std::memory_order_relaxed)) dead.store(gone, std::memory_order_relaxed);
     return result;
   }
 };
@@ -42,6 +48,8 @@ class Sessions {
   Result<Session*, int> of_mount(const std::string& mount);
   // The session of the mount with this device number, as of an open file.
   Result<Session*, int> of_device(dev_t device);
+  // Whether it is one of a mount that was asked for.
+  bool knows(dev_t device);
   // The session with this index; it exists.
   Session& at(uint16_t index) { return *sessions_[index].load(std::memory_order_acquire); }
 
@@ -53,6 +61,8 @@ class Sessions {
 
  private:
   Result<Session*, int> find_or_connect(dev_t device, const std::string& mount);
+  // With mutex_ held.
+  Session* find_with(const std::function<bool(const Session&)>& is_it);
 
   std::mutex mutex_;
   uint32_t count_ = 0;  // guarded by mutex_

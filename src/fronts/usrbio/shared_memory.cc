@@ -10,6 +10,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <vector>
@@ -48,13 +49,14 @@ void for_each_entry(const std::string& directory, Visit&& visit) {
   ::closedir(entries);
 }
 
-// Takes all pages of the file now. A file system that cannot is left to take them when touched.
-int allocate_pages(int fd, size_t size) {
-  for (;;) {
-    if (::fallocate(fd, 0, 0, static_cast<off_t>(size)) == 0) return 0;
-    if (errno == EINTR) continue;
-    return errno == EOPNOTSUPP ? 0 : errno;
-  }
+// Whether /dev/shm has so much left now. The pages are made when they are used: zeroing them takes
+// longer than all the rest, and much memory is never used. 0 or a positive errno.
+int check_room(int fd, size_t size) {
+  struct statvfs facts {};
+  if (::fstatvfs(fd, &facts) != 0) return errno;
+  // A tmpfs without a limit has no blocks to count.
+  if (facts.f_blocks == 0) return 0;
+  return facts.f_bavail < size / facts.f_frsize ? ENOSPC : 0;
 }
 
 }  // namespace
@@ -92,6 +94,8 @@ Result<SharedMemory, int> create_shared_memory(const std::string& name, size_t s
   if (!memory.fd) return Unexpected(int{errno});
   int error = mark_used(memory.fd.get());
   if (error != 0) return Unexpected(int{error});
+  error = check_room(memory.fd.get(), rounded);
+  if (error != 0) return Unexpected(int{error});
   if (::ftruncate(memory.fd.get(), static_cast<off_t>(rounded)) != 0) {
     error = errno;
   } else {
@@ -100,7 +104,6 @@ Result<SharedMemory, int> create_shared_memory(const std::string& name, size_t s
       memory.mapping = std::move(*mapping);
       // Before the pages exist: afterwards they stay where they are.
       prefer_numa_node(memory.mapping.base(), rounded, numa);
-      error = allocate_pages(memory.fd.get(), rounded);
     } else {
       error = mapping.error();
     }
@@ -127,6 +130,10 @@ Result<UniqueFd, int> open_shared_memory(const std::string& name, size_t size) {
   const int error = name.starts_with(kMemoryPrefix) ? mark_used(fd.get()) : 0;
   if (error != 0) return Unexpected(int{error});
   return fd;
+}
+
+std::string path_of_memory(const std::string& name) {
+  return path_of(name);
 }
 
 void unlink_shared_memory(const std::string& name) {

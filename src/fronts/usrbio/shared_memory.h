@@ -57,6 +57,8 @@ Result<UniqueFd, int> open_shared_memory(const std::string& name, size_t size);
 Result<Mapping, int> map_shared_memory(int fd, size_t size);
 
 // ENOENT is success.
+// Where it lies in the file system.
+std::string path_of_memory(const std::string& name);
 void unlink_shared_memory(const std::string& name);
 
 // Asks for pages of [base, base + size) from this NUMA node first. Without effect for a negative

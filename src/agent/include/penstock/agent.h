@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <memory>
 #include <string>
 #include <sys/types.h>
@@ -141,6 +142,9 @@ class Agent {
   };
   // Those that `credentials` may see: one's own; root sees all.
   virtual std::vector<LinkedRegion> linked_regions(const client::Credentials&) = 0;
+  // Of these, the one with this name.
+  virtual std::optional<LinkedRegion> linked_region(const client::Credentials&,
+                                                    const std::string& name) = 0;
 };
 
 }  // namespace penstock::agent

@@ -8,8 +8,8 @@
  * Unless stated, calls return 0 or a value >= 0, or a negative errno. No call exits the process.
  * The structs belong to the caller and may be copied; none may be used after its destroy call.
  *
- * Threads: one thread at a time prepares and submits on a ring, and one at a time, the same or
- * another, waits on it. All other calls may be made from any thread. After fork() the child may use
+ * Threads: one thread at a time prepares and submits on a ring; any number wait on it. All other
+ * calls may be made from any thread. After fork() the child may use
  * the iovs (but for GPU memory) and registered descriptors it has inherited, and makes rings of its
  * own.
  */
@@ -192,7 +192,7 @@ int hf3fs_iorcreate4(struct hf3fs_ior* ior, const char* hf3fs_mount_point, int e
 int hf3fs_iorwrap(struct hf3fs_ior* ior, void* buf, const char* hf3fs_mount_point, size_t size,
                   bool for_read, int io_depth, int priority, int timeout, uint64_t flags);
 
-/* Cancels what is in flight and waits for its end. */
+/* Drops what was not submitted, and waits for the end of what is in flight. */
 void hf3fs_iordestroy(struct hf3fs_ior* ior);
 
 /* The number of operations that fit. */
@@ -236,8 +236,8 @@ int hf3fs_submit_ios(const struct hf3fs_ior* ior);
 /* Takes up to `cqec` completions, waiting until there are `min_results` or the time, on
    CLOCK_REALTIME, has come; NULL waits for ever. Returns how many. A completed write is durable.
    When the agent dies, a successor is given some seconds to take over; if there is none, everything
-   in flight completes with -ECONNRESET, and after that this returns -ECONNRESET. -EBUSY: another
-   thread is waiting on the ring. */
+   in flight completes with -ECONNRESET, and after that this returns -ECONNRESET until the
+   agent is back. When several threads wait on one ring, each has its turn. */
 int hf3fs_wait_for_ios(const struct hf3fs_ior* ior, struct hf3fs_cqe* cqes, int cqec,
                        int min_results, const struct timespec* abs_timeout);
 

@@ -138,17 +138,51 @@ TEST_F(RingTest, wait_for_ever_ends_when_another_thread_completes) {
   EXPECT_EQ(got, 3);
 }
 
-TEST_F(RingTest, second_waiter_is_told_so) {
+TEST_F(RingTest, second_waiter_has_its_turn) {
   open({.entries = 8});
   register_fd(true, false);
   prepare(0, 1);
+  prepare(0, 1);
   ring_->submit();
-  std::thread waiter([&] { EXPECT_EQ(ring_->wait(cqes_.data(), 1, 1, nullptr), 1); });
+  std::thread first([&] { EXPECT_EQ(ring_->wait(cqes_.data(), 1, 1, nullptr), 1); });
   while (!lane_->has_waiter) std::this_thread::yield();
   hf3fs_cqe mine{};
-  EXPECT_EQ(ring_->wait(&mine, 1, 0, nullptr), -EBUSY);
+  EXPECT_EQ(ring_->wait(&mine, 1, 0, nullptr), 0) << "it does not want to wait";
+  const timespec soon = realtime_in(10ms);
+  EXPECT_EQ(ring_->wait(&mine, 1, 1, &soon), 0) << "its time has passed";
+  std::thread second([&] { EXPECT_EQ(ring_->wait(&mine, 1, 1, nullptr), 1); });
   lane_->complete_oldest(1);
-  waiter.join();
+  first.join();
+  lane_->complete_oldest(2);
+  second.join();
+  EXPECT_EQ(cqes_[0].result + mine.result, 3);
+}
+
+TEST_F(RingTest, many_waiters_get_each_completion_once) {
+  constexpr int kThreads = 4, kEach = 200;
+  open({.entries = 8});
+  register_fd(true, false);
+  std::atomic<int64_t> sum{0};
+  std::vector<std::thread> waiters;
+  for (int i = 0; i < kThreads; ++i) {
+    waiters.emplace_back([&] {
+      for (int taken = 0; taken < kEach; ++taken) {
+        hf3fs_cqe one{};
+        ASSERT_EQ(ring_->wait(&one, 1, 1, nullptr), 1);
+        sum += one.result;
+      }
+    });
+  }
+  for (int i = 0; i < kThreads * kEach;) {
+    if (prepare(0, 1) < 0) {
+      std::this_thread::yield();
+      continue;
+    }
+    ring_->submit();
+    lane_->complete_oldest(++i);
+  }
+  for (std::thread& waiter : waiters) waiter.join();
+  EXPECT_EQ(sum.load(), int64_t{kThreads * kEach} * (kThreads * kEach + 1) / 2);
 }
 
 TEST_F(RingTest, wait_ends_with_errors_when_the_agent_dies) {

@@ -78,6 +78,15 @@ int penstock_region_register(penstock_session* session, int, uint64_t, void* bas
   return 0;
 }
 
+int penstock_region_register_named(penstock_session* session, int fd, const char*, void* base,
+                                   size_t size, penstock_region** region) {
+  return penstock_region_register(session, fd, 0, base, size, region);
+}
+
+int penstock_region_keep(penstock_region*) {
+  return 0;
+}
+
 int penstock_region_release(penstock_region* region) {
   std::erase(region->session->registered, region);
   ++region->session->released;
@@ -147,6 +156,15 @@ int penstock_ring_destroy(penstock_ring* ring) {
 
 int penstock_lane_claim(penstock_ring* ring, penstock_lane** lane) {
   *lane = &ring->lane;
+  return 0;
+}
+
+int penstock_lane_release(penstock_lane* lane) {
+  const std::lock_guard lock(lane->mutex);
+  lane->prepared.clear();
+  lane->submitted.clear();
+  lane->completions.clear();
+  lane->in_flight = 0;
   return 0;
 }
 

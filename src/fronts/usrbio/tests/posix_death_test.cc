@@ -52,6 +52,22 @@ TEST_F(AgentDeath, death_of_the_agent_ends_every_wait) {
   for (int i = 0; i < got; ++i) EXPECT_EQ(cqes_[static_cast<size_t>(i)].result, -ECONNRESET);
   EXPECT_EQ(wait(1), -ECONNRESET);
   EXPECT_LT(prepare(true, 0, fd, 0, 1), 0);
+
+  // It comes back much later: the ring, its memory and its files are of use again.
+  node_->start();
+  int64_t result = -ECONNRESET;
+  const auto limit = std::chrono::steady_clock::now() + 30s;
+  while (result == -ECONNRESET && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::sleep_for(10ms);
+    result = transfer(true, 0, fd, 0, 8192);
+  }
+  EXPECT_EQ(result, 8192);
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(iov_.base), 8192), random_bytes(8192, 15));
+  const int later = make_file("later", "beside the old ones");
+  EXPECT_EQ(transfer(true, 0, later, 0, 6), 6);
+  EXPECT_EQ(std::memcmp(iov_.base, "beside", 6), 0);
+  hf3fs_dereg_fd(later);
+  node_->kill();
   hf3fs_dereg_fd(fd);
   hf3fs_dereg_fd(before);
   hf3fs_iordestroy(&ior_);

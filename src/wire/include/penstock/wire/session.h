@@ -27,10 +27,11 @@ inline constexpr size_t kSessionMessageMax = 64 * kKiB;
 inline constexpr size_t kSessionDescriptorsMax = 2;
 inline constexpr size_t kReplyDescriptorsMax = 1;
 
-// Of one session. Tables are arrays of this size at most; 64 lanes of one ring serve more threads
-// than a node has processors.
-inline constexpr uint32_t kRegionsMax = 1024;
-inline constexpr uint32_t kRingsMax = 64;
+// Of one session. Tables grow with use, to arrays of this size at most. The kernel lets a process
+// map about as many regions as this (vm.max_map_count); a ring has 64 lanes, each of which is as
+// good as a ring to a program that wants many.
+inline constexpr uint32_t kRegionsMax = 65536;
+inline constexpr uint32_t kRingsMax = 512;
 inline constexpr uint32_t kFilesMax = 65536;
 inline constexpr uint64_t kRegionBytesMax = kTiB;  // one region, and all of a session together
 

@@ -5,6 +5,7 @@
 #include "foreign_fd.h"
 #include "limits.h"
 #include "node.h"
+#include "page_fence.h"
 #include "scrub.h"
 #include "session_server.h"
 
@@ -72,7 +73,10 @@ Outcome<void> LocalAgent::start(const AgentConfig& config) {
     TRY_ASSIGN(sessions_.cache, NodeCache::start(sessions_, cache_bytes_));
   }
   // In an application's own process its memory is its own business, and so are its signals.
-  if (config.listen) BusGuard::install();
+  if (config.listen) {
+    BusGuard::install();
+    PageFence::install();
+  }
   TRY_ASSIGN(server_, SessionServer::start(
                           sessions_, config.listen ? node_->store().socket_path() : std::string()));
   return {};
@@ -116,6 +120,7 @@ AgentStatus LocalAgent::status() {
     status.shards.push_back(std::move(shard));
   }
   status.sessions = server_->sessions();
+  status.memory_is_fenced = PageFence::is_up();
   status.users = sessions_.accounts->status();
   constexpr std::string_view kPrefix = "agent.route.";
   for (const metrics::Sample& sample : metrics::snapshot()) {

@@ -1,5 +1,7 @@
 #include "foreign_memory.h"
 
+#include "page_fence.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -63,8 +65,9 @@ Outcome<std::unique_ptr<ForeignMemory>> ForeignMemory::map(int fd, uint64_t offs
     ::munmap(base, length);
     return Failure{guard.error(), "too many regions on this node"};
   }
+  const bool fenced = PageFence::around(mapping);
   return std::unique_ptr<ForeignMemory>(
-      new ForeignMemory(mapping, mapping.subspan(offset - begin, size), std::move(*guard)));
+      new ForeignMemory(fenced, mapping, mapping.subspan(offset - begin, size), std::move(*guard)));
 }
 
 ForeignMemory::~ForeignMemory() {

@@ -14,6 +14,7 @@ class ForeignMemory {
   // Maps [offset, offset + size) of `fd`, shared and writable. Accepts shared memory only (a memfd,
   // a file in /dev/shm, huge pages): mapping any other file would let its owner's file system stall
   // this process. `must_be_sealed`: the memory can never shrink (F_SEAL_SHRINK).
+  // No page of it is made here: its owner has made them, or an access breaks the guard.
   // Whole pages of the file are mapped, which may be huge ones, so more than asked for.
   static Outcome<std::unique_ptr<ForeignMemory>> map(int fd, uint64_t offset, uint64_t size,
                                                      bool must_be_sealed);
@@ -23,12 +24,15 @@ class ForeignMemory {
 
   MutableBytes bytes() const { return bytes_; }
   const BusGuard& guard() const { return guard_; }
+  // False where the kernel does not help: then a touch of a missing page makes it.
+  bool is_fenced() const { return fenced_; }
   // What is mapped for it.
   uint64_t mapped_bytes() const { return mapping_.size(); }
 
  private:
-  ForeignMemory(MutableBytes mapping, MutableBytes bytes, BusGuard guard)
-      : mapping_(mapping), bytes_(bytes), guard_(std::move(guard)) {}
+  ForeignMemory(bool fenced, MutableBytes mapping, MutableBytes bytes, BusGuard guard)
+      : fenced_(fenced), mapping_(mapping), bytes_(bytes), guard_(std::move(guard)) {}
+  const bool fenced_;
   MutableBytes mapping_;
   MutableBytes bytes_;
   BusGuard guard_;

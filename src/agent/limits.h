@@ -25,6 +25,13 @@ inline constexpr uint64_t kDescriptorsMax = 1U << 20;
 inline constexpr uint32_t kSpareDescriptors = 4;
 // After this pause connections are looked at again, when there was no descriptor for them.
 inline constexpr std::chrono::milliseconds kAcceptPause{100};
+// What a session's account is charged with of the agent's heap: for itself, its requests that wait
+// and the replies that do; for a ring with its first operations; and for an open file.
+inline constexpr uint64_t kSessionHeapBytes = 384 * kKiB;
+inline constexpr uint64_t kRingHeapBytes = 16 * kKiB;
+inline constexpr uint64_t kFileHeapBytes = 1 * kKiB;
+// Requests of a session wait in the socket when so much of them waits here.
+inline constexpr size_t kRequestBytesWaitingMax = 64 * kKiB;
 // Heap that clients may have together on a machine with little memory.
 inline constexpr uint64_t kClientHeapBytesMin = 256 * kMiB;
 

@@ -1,4 +1,5 @@
 #include "shard_share.h"
+#include "shared_buffers.h"
 
 #include <algorithm>
 #include <bit>
@@ -18,7 +19,12 @@ ServedRing::ServedRing(ShardShare& share, uint32_t id, const ring::Memory& memor
                        const BusGuard* guard)
     : share_(share), id_(id), ring_(memory), guard_(guard), pool_(pool_size(memory.geometry())) {
   for (uint32_t lane = 0; lane < memory.geometry().lanes; ++lane) lanes_.emplace_back(memory, lane);
-  for (RingOp& op : pool_) {
+  (void)grow();
+}
+
+bool ServedRing::grow() {
+  const std::span<RingOp> more = pool_.grow(share_.account_);
+  for (RingOp& op : more) {
     op.ring = this;
     op.completion = [](engine::Op& done) {
       RingOp& ended = static_cast<RingOp&>(done);
@@ -26,6 +32,7 @@ ServedRing::ServedRing(ShardShare& share, uint32_t id, const ring::Memory& memor
     };
     free_.push_back(op);
   }
+  return !more.empty();
 }
 
 bool ServedRing::poll() {
@@ -42,8 +49,10 @@ bool ServedRing::poll() {
 
 bool ServedRing::take_from(uint32_t lane) {
   ring::Submission batch[limits::kBatch];
+  if (pool_.size() == in_flight_ && !(pool_.may_grow() && lanes_[lane].has_work() && grow())) {
+    return false;
+  }
   const size_t room = std::min<size_t>(limits::kBatch, pool_.size() - in_flight_);
-  if (room == 0) return false;
   const Result<uint32_t> count = lanes_[lane].take(batch, static_cast<uint32_t>(room));
   if (!count) {
     fail("a submission tail is impossible");
@@ -179,8 +188,11 @@ int ServedRing::check_region(RingOp& op, const ring::Submission& entry) {
 void ServedRing::finish(RingOp& op) {
   int64_t result = op.status.ok() ? static_cast<int64_t>(op.transferred) : -op.status.to_errno();
   if (op.uses_region) {
-    // The bytes went to, or came from, memory that is no longer the application's.
-    if (share_.regions_[op.region_id].guard->broken()) result = -EFAULT;
+    // The bytes went to, or came from, memory that is no longer the application's; or the kernel
+    // found no page there, which a disk reports like any failure.
+    const bool is_broken = share_.regions_[op.region_id].guard->broken();
+    const Bytes used(op.memory.data, op.memory.length);
+    if (is_broken || (result == -EIO && !has_its_pages(used))) result = -EFAULT;
     share_.release_region(op.region_id);
   }
   if (share_.cache_ && !op.is_fill) {
@@ -209,6 +221,7 @@ void ServedRing::post(RingOp& op, int64_t result, engine::Route route) {
   // The operation used last is the one whose memory is in the processor's cache.
   free_.push_front(op);
   --in_flight_;
+  pool_.retry();
   if (leaving_ != nullptr && in_flight_ == 0) share_.ring_left(*this);
 }
 
@@ -225,7 +238,7 @@ bool ServedRing::prepare_sleep() {
   if (!serving_) return true;
   ring_.arm();
   // All operations in use: a completion comes first, and the loop is awake then.
-  if (free_.empty()) return true;
+  if (free_.empty() && !pool_.may_grow()) return true;
   const uint32_t used = ring_.lanes_used();
   for (uint32_t lane = 0; lane < used; ++lane) {
     if (lanes_[lane].has_work()) return false;
@@ -234,12 +247,11 @@ bool ServedRing::prepare_sleep() {
 }
 
 void ServedRing::cancel(uint32_t lane, uint32_t slot, uint32_t sequence) {
-  for (RingOp& op : pool_) {
-    if (op.in_use && op.lane == lane && op.slot == slot && op.sequence == sequence) {
-      cancel(op);
-      return;
-    }
-  }
+  RingOp* found = nullptr;
+  pool_.for_each([&](RingOp& op) {
+    if (op.in_use && op.lane == lane && op.slot == slot && op.sequence == sequence) found = &op;
+  });
+  if (found != nullptr) cancel(*found);
 }
 
 void ServedRing::leave(engine::Op& done) {
@@ -247,9 +259,9 @@ void ServedRing::leave(engine::Op& done) {
   serving_ = false;
   leaving_ = &done;
   if (in_flight_ == 0) return share_.ring_left(*this);
-  for (RingOp& op : pool_) {
+  pool_.for_each([this](RingOp& op) {
     if (op.in_use) cancel(op);
-  }
+  });
 }
 
 void ServedRing::fail(const char* why) {

@@ -109,10 +109,11 @@ class Session {
   struct Region {
     Charge guard;
     std::unique_ptr<ForeignMemory> memory;  // null while it is being made or released
+    Charge pinned;
     engine::BufferId buffer = engine::kNoBuffer;
   };
   struct Ring {
-    Charge guard;
+    Charge guard, heap;
     std::unique_ptr<ForeignMemory> memory;  // null while it is being made or destroyed
     ForeignFd wake;
     uint32_t shard = 0;
@@ -143,6 +144,7 @@ class Session {
   Status watch(Ring& ring);
   void destroy(uint32_t id, Ring ring);
   void release(uint32_t id, Region region);
+  void pin(Region& region);
   ShardShare& share_on(uint32_t shard);  // with publishing_ held exclusively
 
   // session_cache.cc: the node cache's memory

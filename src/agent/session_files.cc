@@ -57,8 +57,10 @@ Session::Answer Session::open_as(uint32_t id, const std::string& what, uint32_t 
       return Failure{Code::bad_message, "the file's id is in use"};
     }
   }
-  Result<client::FileRef> opened = open();
+  const Status charged = account_->charge(Resource::heap_bytes, limits::kFileHeapBytes);
+  Result<client::FileRef> opened = charged.ok() ? open() : Result<client::FileRef>(charged);
   if (!opened) {
+    if (charged.ok()) account_->release(Resource::heap_bytes, limits::kFileHeapBytes);
     const std::lock_guard lock(mutex_);
     files_.erase(id);
     return failure_of(what, opened.error());
@@ -131,6 +133,7 @@ Session::Answer Session::on(const wire::CloseFile& m) {
     const std::lock_guard lock(mutex_);
     files_.erase(m.file);
   }
+  account_->release(Resource::heap_bytes, limits::kFileHeapBytes);
   if (!status.ok()) return failure_of("close", status);
   return wire::ReplyBody{};
 }

@@ -15,7 +15,7 @@ ShardShare& Session::share_on(uint32_t shard) {
   if (shares_[shard] != nullptr) return *shares_[shard];
   SessionShard& home = *node_.shards[shard];
   auto share = std::make_unique<ShardShare>(*home.loop, *home.client, home.rings.routes(),
-                                            ShardCache{home.fills.get(), segment()},
+                                            ShardCache{home.fills.get(), segment()}, account_,
                                             [this](const char* why) { end_broken(why); });
   std::map<uint32_t, client::FileRef> files;
   std::map<uint32_t, ServedRegion> regions;
@@ -70,8 +70,8 @@ Session::Answer Session::make_region(uint32_t id, int fd, uint64_t offset, uint6
   if (!guard) return give_up(guard.error(), kShareTaken);
   auto memory = ForeignMemory::map(fd, offset, size, false);
   if (!memory) return give_up(memory.error().status, memory.error().message);
-  Region region{std::move(*guard), std::move(*memory), engine::kNoBuffer};
-  region.buffer = register_buffer(node_, region.memory->bytes());
+  Region region{std::move(*guard), std::move(*memory), Charge(), engine::kNoBuffer};
+  pin(region);
   const ServedRegion served{region.memory->bytes(), region.buffer, &region.memory->guard(), 0,
                             nullptr};
   const std::shared_lock publishing(publishing_);
@@ -82,6 +82,16 @@ Session::Answer Session::make_region(uint32_t id, int fd, uint64_t offset, uint6
   const std::lock_guard lock(mutex_);
   regions_[id] = std::move(region);
   return wire::ReplyBody{};
+}
+
+// Spares the kernel looking the pages up at each operation, if all are there and the user may have
+// so many pinned.
+void Session::pin(Region& region) {
+  const ForeignMemory& memory = *region.memory;
+  Result<Charge> charge = Charge::take(account_, Resource::pinned_bytes, memory.mapped_bytes());
+  if (!charge || (!memory.is_fenced() && !has_its_pages(memory.bytes()))) return;
+  region.buffer = register_buffer(node_, memory.bytes());
+  if (region.buffer != engine::kNoBuffer) region.pinned = std::move(*charge);
 }
 
 void Session::release(uint32_t id, Region region) {
@@ -129,12 +139,14 @@ Session::Answer Session::on(const wire::CreateRing& m, int memory, ForeignFd wak
   };
   Result<Charge> guard = Charge::take(account_, Resource::guards, 1);
   if (!guard) return give_up(guard.error(), kShareTaken);
+  Result<Charge> heap = Charge::take(account_, Resource::heap_bytes, limits::kRingHeapBytes);
+  if (!heap) return give_up(heap.error(), kShareTaken);
   auto mapped = ForeignMemory::map(memory, 0, m.size, true);
   if (!mapped) return give_up(mapped.error().status, mapped.error().message);
   const Result<ring::Memory> layout = ring::Memory::open((*mapped)->bytes());
   if (!layout) return give_up(layout.error(), "the header does not describe a ring");
 
-  Ring ring{std::move(*guard), std::move(*mapped), std::move(wake), 0};
+  Ring ring{std::move(*guard), std::move(*heap), std::move(*mapped), std::move(wake), 0};
   ring.shard = node_.next_shard.fetch_add(1, std::memory_order_relaxed) %
                static_cast<uint32_t>(node_.shards.size());
   const Status watched = watch(ring);

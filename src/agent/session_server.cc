@@ -209,6 +209,7 @@ void SessionServer::pause_accepting(bool pause) {
 std::shared_ptr<Account> SessionServer::account_for(uint32_t uid) {
   auto account = node_.accounts->open(uid);
   const bool has_room = account->charge(Resource::sessions, 1).ok() &&
+                        account->charge(Resource::heap_bytes, limits::kSessionHeapBytes).ok() &&
                         account->charge(Resource::descriptors, limits::kSessionDescriptors).ok();
   if (has_room) return account;
   // The socket closes, which the application sees as a refusal.
@@ -306,9 +307,11 @@ void SessionServer::read_from(uint64_t id, Connection& connection) {
                         fmt::format("a session of user {} ends: too many descriptors", uid));
       return begin_end(id, connection);
     }
+    connection.waiting_bytes += message->bytes;
     connection.waiting.push_back(std::move(*message));
     dispatch(id, connection);
-    if (connection.waiting.size() >= limits::kRequestsWaitingMax) {
+    if (connection.waiting.size() >= limits::kRequestsWaitingMax ||
+        connection.waiting_bytes >= limits::kRequestBytesWaitingMax) {
       set_reading(id, connection, false);
     }
   }
@@ -326,13 +329,15 @@ void SessionServer::dispatch(uint64_t id, Connection& connection) {
     ++connection.running;
     auto message = std::make_shared<Message>(std::move(connection.waiting.front()));
     connection.waiting.pop_front();
+    connection.waiting_bytes -= message->bytes;
     workers_->submit_request([this, id, session = connection.session, message]() mutable {
       session->execute(std::move(*message));
       session.reset();
       request_done(id);
     });
   }
-  if (connection.waiting.size() < limits::kRequestsWaitingMax / 2) {
+  if (connection.waiting.size() < limits::kRequestsWaitingMax / 2 &&
+      connection.waiting_bytes < limits::kRequestBytesWaitingMax / 2) {
     set_reading(id, connection, true);
   }
 }

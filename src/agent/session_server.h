@@ -64,6 +64,7 @@ class SessionServer final : public SessionHost {
     std::shared_ptr<Session> session;
     UniqueFd process;  // readable at the application's end; none where it cannot be watched
     std::deque<Message> waiting;
+    size_t waiting_bytes = 0;
     uint32_t running = 0;
     bool reading = true;
     // Since when replies have been waiting for room in the socket; kNever: none are. Nothing is

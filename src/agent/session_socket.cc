@@ -82,6 +82,7 @@ Result<Message> receive(int socket) {
   if (length < 0) return errno == EAGAIN ? Code::busy : Code::peer_gone;
   Message message;
   message.descriptors = take_descriptors(header);
+  message.bytes = static_cast<size_t>(length);
   // An empty datagram looks like the end of the connection, and is nothing we send.
   if (length == 0) return Code::peer_gone;
   if ((header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) return Code::bad_message;

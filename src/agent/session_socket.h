@@ -24,6 +24,7 @@ Result<UniqueFd> watch_process(int32_t pid);
 struct Message {
   wire::Request request;
   std::vector<ForeignFd> descriptors;
+  size_t bytes = 0;
 };
 
 // Receives one message. busy: none is there; peer_gone: the peer has closed; bad_message: it is no

@@ -3,11 +3,13 @@
 namespace penstock::agent {
 
 ShardShare::ShardShare(engine::Loop& loop, client::Client& client, RouteCounters& routes,
-                       ShardCache cache, std::function<void(const char*)> on_broken)
+                       ShardCache cache, std::shared_ptr<Account> account,
+                       std::function<void(const char*)> on_broken)
     : loop_(loop),
       client_(client),
       routes_(routes),
       cache_(std::move(cache)),
+      account_(std::move(account)),
       on_broken_(std::move(on_broken)) {}
 
 void ShardShare::add_file(uint32_t id, client::FileRef file) {

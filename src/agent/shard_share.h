@@ -2,6 +2,7 @@
 // that this shard serves.
 #pragma once
 
+#include "accounts.h"
 #include "bus_guard.h"
 #include "limits.h"
 #include "shard_fills.h"
@@ -9,6 +10,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "penstock/client.h"
@@ -75,6 +77,41 @@ struct RingOp : FillRequest {
   bool is_fill = false;
 };
 
+// Operations of one ring, in blocks that are made as it goes deeper than ever before, charged to
+// its session, and given back to the kernel with the ring.
+class OpPool {
+ public:
+  explicit OpPool(uint32_t most) : most_(most) {}
+  ~OpPool();
+  OpPool(const OpPool&) = delete;
+  OpPool& operator=(const OpPool&) = delete;
+
+  uint32_t size() const { return size_; }
+  bool may_grow() const { return size_ < most_ && !refused_; }
+  // More operations, as many again as there are; empty when there can be none for now. Those of the
+  // first call are covered by what the ring itself is charged with.
+  std::span<RingOp> grow(const std::shared_ptr<Account>& account);
+  // Growing may be tried again.
+  void retry() { refused_ = false; }
+  template <class Visit>
+  void for_each(const Visit& visit) {
+    for (Block& block : blocks_) {
+      for (RingOp& op : block.ops) visit(op);
+    }
+  }
+
+ private:
+  struct Block {
+    std::span<RingOp> ops;
+    size_t bytes = 0;
+    Charge charge;
+  };
+  const uint32_t most_;
+  uint32_t size_ = 0;
+  bool refused_ = false;
+  std::vector<Block> blocks_;
+};
+
 // Takes submissions from one ring, checks every field against the session, hands them to the
 // shard's client and posts their completions.
 class ServedRing {
@@ -94,6 +131,7 @@ class ServedRing {
   friend class ShardShare;
   void fail(const char* why);
   bool take_from(uint32_t lane);
+  bool grow();
   void start(uint32_t lane, const ring::Submission& entry);
   // 0, or the negative errno with which the entry ends at once.
   int check(RingOp& op, const ring::Submission& entry);
@@ -110,7 +148,7 @@ class ServedRing {
   ring::AgentRing ring_;
   const BusGuard* guard_;
   std::vector<ring::AgentLane> lanes_;
-  std::vector<RingOp> pool_;
+  OpPool pool_;
   IntrusiveList<RingOp> free_;
   uint64_t unpublished_lanes_ = 0;  // a set of bits
   uint32_t in_flight_ = 0;
@@ -133,7 +171,7 @@ class ShardShare {
   // `on_broken` is told once, and why, when the application broke the protocol; it runs in the
   // loop's thread and must not block.
   ShardShare(engine::Loop& loop, client::Client& client, RouteCounters& routes, ShardCache cache,
-             std::function<void(const char*)> on_broken);
+             std::shared_ptr<Account> account, std::function<void(const char*)> on_broken);
 
   engine::Loop& loop() { return loop_; }
 
@@ -166,6 +204,7 @@ class ShardShare {
   client::Client& client_;
   RouteCounters& routes_;
   const ShardCache cache_;
+  const std::shared_ptr<Account> account_;
   std::function<void(const char*)> on_broken_;
   bool is_broken_ = false;
   std::vector<ServedFile> files_;

@@ -3,7 +3,6 @@
 #include "session.h"
 
 #include <algorithm>
-#include <array>
 #include <sys/mman.h>
 
 namespace penstock::agent {
@@ -43,38 +42,34 @@ void BufferNumbers::give_back(engine::BufferId id) {
   used_[id.value] = false;
 }
 
-namespace {
-
-// Whether every page of the file behind the mapping is there. Ends at the first one that is not.
-bool is_resident(MutableBytes memory) {
-  constexpr uint64_t kPage = 4096;
-  constexpr uint64_t kStep = 16 * kMiB;
-  std::array<unsigned char, kStep / kPage> pages;
-  for (uint64_t at = 0; at < memory.size(); at += kStep) {
-    const uint64_t length = std::min(kStep, memory.size() - at);
-    if (::mincore(memory.data() + at, length, pages.data()) != 0) return false;
-    const auto end = pages.begin() + static_cast<std::ptrdiff_t>((length + kPage - 1) / kPage);
-    if (std::any_of(pages.begin(), end, [](unsigned char page) { return (page & 1) == 0; })) {
-      return false;
-    }
+bool has_its_pages(Bytes memory) {
+  constexpr size_t kPage = 4096;
+  const uintptr_t past = reinterpret_cast<uintptr_t>(memory.data()) % kPage;
+  memory = Bytes(memory.data() - past, memory.size() + past);
+  unsigned char present[4096];
+  for (size_t at = 0; at < memory.size(); at += sizeof present * kPage) {
+    const size_t length = std::min(sizeof present * kPage, memory.size() - at);
+    auto* const begin = const_cast<std::byte*>(memory.data()) + at;
+    if (::mincore(begin, length, present) != 0) return false;
+    const auto is_missing = [](unsigned char page) { return (page & 1) == 0; };
+    if (std::any_of(present, present + (length + kPage - 1) / kPage, is_missing)) return false;
   }
   return true;
 }
 
-}  // namespace
-
 engine::BufferId register_buffer(SessionNode& node, MutableBytes memory) {
   // Larger ones exceed what the kernel takes as one buffer.
   if (memory.size() > kGiB) return engine::kNoBuffer;
-  // Registering pins the pages. Those that are not there yet would be made by it, for memory that
-  // may never be used; such a region goes the ordinary way.
-  if (!is_resident(memory)) return engine::kNoBuffer;
   const engine::BufferId id = node.buffers.take();
   if (id == engine::kNoBuffer) return id;
+  // Registering pins the pages: they are made here, so that the shard does not spend its time on
+  // it. Without them (the owner's file system is full) it goes the ordinary way.
   size_t registered = 0;
-  while (registered < node.shards.size() &&
-         register_on(*node.shards[registered], id, memory).ok()) {
-    ++registered;
+  if (::madvise(memory.data(), memory.size(), MADV_POPULATE_WRITE) == 0) {
+    while (registered < node.shards.size() &&
+           register_on(*node.shards[registered], id, memory).ok()) {
+      ++registered;
+    }
   }
   if (registered == node.shards.size()) return id;
   for (size_t i = 0; i < registered; ++i) unregister_on(*node.shards[i], id);

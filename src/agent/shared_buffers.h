@@ -23,8 +23,13 @@ class BufferNumbers {
   std::vector<bool> used_;
 };
 
-// Both block on the shards' loops. kNoBuffer where the memory is too large for that, the limits of
-// the process or the kernel are reached, or a disk cannot: operations then take the ordinary way.
+// Whether all pages are there at this moment, as far as the kernel tells; of huge pages, those that
+// this process has touched.
+bool has_its_pages(Bytes memory);
+
+// Makes the memory's pages, where that is not fenced (page_fence.h). Both block on the shards'
+// loops. kNoBuffer where the memory is too large for that, the limits of the process or the kernel
+// are reached, or a disk cannot: operations then take the ordinary way.
 engine::BufferId register_buffer(SessionNode& node, MutableBytes memory);
 // Nothing may be in flight on it. kNoBuffer is allowed.
 void unregister_buffer(SessionNode& node, engine::BufferId id);

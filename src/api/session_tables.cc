@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "penstock/route.h"
@@ -73,8 +72,6 @@ Outcome<Region*> Session::make_region(uint64_t size) {
   region->base = region->memory.bytes().data();
   region->size = region->memory.bytes().size();
   region->fd = region->memory.fd();
-  // Memory of the data path is taken at the start, and by whom it is charged to.
-  if (region->size <= kGiB) ::madvise(region->base, region->size, MADV_POPULATE_WRITE);
   return add_region(std::move(region));
 }
 
@@ -89,6 +86,7 @@ Outcome<Region*> Session::register_region(int fd, uint64_t offset, void* base, u
   region->size = size;
   region->offset = offset;
   region->fd = region->owned_fd.get();
+  make_resident({region->base, region->size});
   return add_region(std::move(region));
 }
 

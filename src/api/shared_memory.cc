@@ -27,7 +27,16 @@ Outcome<SharedMemory> SharedMemory::make(const char* name, uint64_t size) {
   }
   void* base = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (base == MAP_FAILED) return failed("cannot be mapped");
-  return SharedMemory(std::move(fd), MutableBytes(static_cast<std::byte*>(base), size));
+  SharedMemory memory(std::move(fd), MutableBytes(static_cast<std::byte*>(base), size));
+  make_resident(memory.bytes());
+  return memory;
+}
+
+void make_resident(MutableBytes memory) {
+  constexpr uintptr_t kPage = 4096;
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(memory.data()) & ~(kPage - 1);
+  const uintptr_t end = reinterpret_cast<uintptr_t>(memory.data()) + memory.size();
+  (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE);
 }
 
 SharedMemory::~SharedMemory() {

@@ -8,7 +8,8 @@ namespace penstock::api {
 // A mapping with the descriptor behind it.
 class SharedMemory {
  public:
-  // `size` is rounded up to the page size; the memory is zeroed and can neither shrink nor grow.
+  // `size` is rounded up to the page size; the memory has all its pages, is zeroed and can neither
+  // shrink nor grow.
   static Outcome<SharedMemory> make(const char* name, uint64_t size);
   SharedMemory() = default;
   SharedMemory(SharedMemory&& other) noexcept
@@ -30,5 +31,10 @@ class SharedMemory {
   UniqueFd fd_;
   MutableBytes bytes_;
 };
+
+// Makes the pages of mapped memory that is to be shared with an agent, which makes none itself:
+// they are this process's. Where that cannot be done for all of them (the file system behind them
+// is full), operations that meet a missing one end with EFAULT.
+void make_resident(MutableBytes memory);
 
 }  // namespace penstock::api

@@ -75,6 +75,7 @@ Json json_of(const agent::AgentStatus& status) {
           {"shards", shards},
           {"sessions", sessions},
           {"users", users},
+          {"memory_is_fenced", status.memory_is_fenced},
           {"operations_by_route", routes},
           {"cache_bytes", status.cache_bytes},
           {"cache", cache}};

@@ -41,12 +41,15 @@ class ScratchDirectory {
 // Shared memory that this side maps, with any seals.
 class TestMemory {
  public:
-  TestMemory(uint64_t size, int seals) : size_(size) {
+  TestMemory(uint64_t size, int seals, bool with_pages = true) : size_(size) {
     fd_.reset(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     EXPECT_EQ(::ftruncate(fd_.get(), static_cast<off_t>(size)), 0);
     EXPECT_EQ(::fcntl(fd_.get(), F_ADD_SEALS, seals), 0);
     base_ = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
     EXPECT_NE(base_, MAP_FAILED);
+    if (with_pages) {
+      EXPECT_EQ(::madvise(base_, size, MADV_POPULATE_WRITE), 0);
+    }
   }
   ~TestMemory() { ::munmap(base_, size_); }
   TestMemory(const TestMemory&) = delete;

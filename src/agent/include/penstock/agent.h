@@ -86,6 +86,8 @@ struct AgentStatus {
   std::vector<ShardStatus> shards;
   std::vector<SessionStatus> sessions;
   std::vector<UserStatus> users;
+  // Whether the kernel keeps this process from making pages of clients' memory.
+  bool memory_is_fenced = false;
   std::vector<std::pair<std::string, uint64_t>> operations_by_route;
   uint64_t cache_bytes = 0;  // at most; 0: there is no node cache
   std::vector<CacheStatus> cache;

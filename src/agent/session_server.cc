@@ -182,8 +182,9 @@ bool SessionServer::accept_with_spares() {
   const Result<Peer> peer = peer_of(socket.get());
   if (peer && (peer->credentials.uid == 0 || peer->credentials.uid == ::geteuid())) {
     add(std::move(socket));
+  } else {
+    socket.reset();
   }
-  socket.reset();
   keep_spares();
   return true;
 }

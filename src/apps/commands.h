@@ -24,9 +24,10 @@ int fail_plainly(const Failure& failure);
 struct UpOptions {
   std::string directory;
   std::string mount_point;
+  std::string mount_options;  // as after -o
   bool background = false;
   bool json = false;
-  bool allow_other = false;
+  bool quiet = false;  // prints nothing when it went well
   bool force_threads = false;
   uint32_t shards = 1;
   uint64_t chunk_bytes = 0;  // 0: the default
@@ -39,12 +40,17 @@ int run_up(const UpOptions& options);
 struct NodeOptions {
   std::string directory;
   std::string mount_point;
+  std::string mount_options;  // as after -o
   bool json = false;
+  bool quiet = false;  // prints nothing when it went well
 };
 int run_down(const NodeOptions& options);
 int run_status(const NodeOptions& options);
 int run_mount(const NodeOptions& options);
 int run_unmount(const NodeOptions& options);
+// What mount(8) runs for the type penstock, with its arguments: STORE MOUNTPOINT [-o LIST] and
+// more. Ends as mount(8) does.
+int run_mount_helper(const std::vector<std::string>& arguments);
 int run_scrub(const NodeOptions& options);
 
 struct TreeOptions {

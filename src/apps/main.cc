@@ -8,7 +8,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
+#include <string_view>
 #include <unistd.h>
+
+#include "penstock/fuse.h"
 
 namespace penstock::apps {
 
@@ -60,6 +63,30 @@ CLI::Validator gpu_list() {
 std::string default_store() {
   const char* store = std::getenv("PENSTOCK_STORE");
   return store != nullptr ? store : "";
+}
+
+// What follows -o.
+CLI::Validator mount_option_list() {
+  return CLI::Validator(
+      [](std::string& text) {
+        const auto parsed = fuse::parse_mount_options(text, {});
+        return parsed ? std::string() : parsed.error().message;
+      },
+      "OPTIONS");
+}
+
+void add_option_to(std::string* list, const char* word) {
+  if (!list->empty()) *list += ",";
+  *list += word;
+}
+
+// Whether mount(8) called this program, by one of the names under which it looks for the type, or
+// the program of libfuse that runs it as `penstock STORE MOUNTPOINT`.
+bool is_mount_helper(int argc, char** argv) {
+  const std::string_view path(argc > 0 ? argv[0] : "");
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  if (name.starts_with("mount.")) return true;
+  return argc >= 3 && argv[1][0] == '/' && argv[2][0] == '/';
 }
 
 class CommandLine {
@@ -122,7 +149,12 @@ class CommandLine {
     up->add_option("DIR", up_.directory, "The store directory")->required();
     up->add_option("--mount", up_.mount_point, "Also mount the file system there");
     up->add_flag("-b,--background", up_.background, "Return once the node is ready");
-    up->add_flag("--allow-other", up_.allow_other, "Other users may use the mount");
+    up->add_option("--mount-options", up_.mount_options,
+                   "Options of the mount as after mount -o: ro,noatime,... (docs/mounting.md)")
+        ->check(mount_option_list());
+    up->add_flag_callback(
+        "--allow-other", [this] { add_option_to(&up_.mount_options, "allow_other"); },
+        "Other users may use the mount");
     up->add_option("--shards", up_.shards, "A new store: polling threads, each with a target")
         ->check(CLI::Range(1, 64));
     up->add_option("--chunk-size", up_.chunk_bytes, "A new store: chunk size of its files")
@@ -150,6 +182,13 @@ class CommandLine {
         command("mount", group, "Mount a running node", [this] { return run_mount(node_); });
     mount->add_option("DIR", node_.directory, "The store directory")->required();
     mount->add_option("MOUNTPOINT", node_.mount_point, "An empty directory")->required();
+    mount
+        ->add_option("-o,--options", node_.mount_options,
+                     "As for mount -o: ro,noatime,remount,... (docs/mounting.md)")
+        ->check(mount_option_list());
+    mount->add_flag_callback(
+        "--allow-other", [this] { add_option_to(&node_.mount_options, "allow_other"); },
+        "Other users may use the mount");
 
     CLI::App* unmount =
         command("unmount", group, "Remove a mount", [this] { return run_unmount(node_); });
@@ -297,6 +336,9 @@ int main(int argc, char** argv) {
   // What is opened later must not take the place of what the shell has closed.
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(fd, F_GETFD) < 0) (void)!::open("/dev/null", O_RDWR);
+  }
+  if (penstock::apps::is_mount_helper(argc, argv)) {
+    return penstock::apps::run_mount_helper({argv + 1, argv + argc});
   }
   return penstock::apps::CommandLine().run(argc, argv);
 }

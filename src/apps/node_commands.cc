@@ -140,9 +140,13 @@ int run_status(const NodeOptions& options) {
 
 int run_mount(const NodeOptions& options) {
   const std::string path = absolute(options.mount_point);
-  auto answer = ask_node(absolute(options.directory), {{"command", "mount"}, {"path", path}});
+  auto answer =
+      ask_node(absolute(options.directory),
+               {{"command", "mount"}, {"path", path}, {"options", options.mount_options}});
   if (!answer) return fail("mount", answer.error());
-  std::printf("mounted %s on %s\n", absolute(options.directory).c_str(), path.c_str());
+  if (options.quiet) return kExitOk;
+  std::printf("mounted %s on %s (%s)\n", absolute(options.directory).c_str(), path.c_str(),
+              answer->value("options", "").c_str());
   return kExitOk;
 }
 

@@ -149,7 +149,7 @@ Outcome<std::unique_ptr<NodeService>> NodeService::start(const UpOptions& option
   // One of an earlier release is for everybody to read, and names files.
   ::chmod(log_path.c_str(), 0600);
   if (!options.mount_point.empty()) {
-    auto mounted = node->mount(options.mount_point, options.allow_other);
+    auto mounted = node->mount(options.mount_point, options.mount_options);
     if (!mounted) return mounted.error();
   }
   NodeService* self = node.get();
@@ -204,11 +204,13 @@ Json NodeService::handle(const Json& request, const AdminServer::Say& say) {
     (void)!::write(ended_.get(), &one, sizeof one);
     return {{"pid", ::getpid()}};
   }
-  if (command == "mount" || command == "unmount") {
-    const auto allow = request.find("allow_other");
-    auto result = command == "mount"
-                      ? mount(text("path"), allow != request.end() && allow->is_boolean() && *allow)
-                      : unmount(text("path"));
+  if (command == "mount") {
+    auto result = mount(text("path"), text("options"));
+    if (!result) return {{"error", result.error().message}};
+    return {{"path", text("path")}, {"options", *result}};
+  }
+  if (command == "unmount") {
+    auto result = unmount(text("path"));
     if (!result) return {{"error", result.error().message}};
     return {{"path", *result}};
   }
@@ -242,8 +244,26 @@ Json NodeService::scrub(const AdminServer::Say& say) {
   return {{"verified_bytes", report.verified_bytes}, {"complete", report.complete}, {"bad", bad}};
 }
 
-Outcome<std::string> NodeService::mount(const std::string& path, bool allow_other) {
+// The mount that was asked for by this path, or is there by its canonical one.
+fuse::Mount* NodeService::mount_at(const std::string& path) {
+  for (auto& [asked, mount] : mounts_) {
+    if ((asked == path || mount->path() == path) && mount->alive()) return mount.get();
+  }
+  return nullptr;
+}
+
+Outcome<std::string> NodeService::mount(const std::string& path, const std::string& options) {
   std::lock_guard lock(mounts_mutex_);
+  fuse::Mount* const there = mount_at(path);
+  const fuse::MountOptions before = there != nullptr ? there->options() : fuse::MountOptions{};
+  TRY_ASSIGN(const fuse::ParsedMountOptions wanted, fuse::parse_mount_options(options, before));
+  if (wanted.remount) {
+    if (there == nullptr) {
+      return Failure{Code::not_found, path + ": not a mount of this node (see 'penstock status')"};
+    }
+    TRY(there->change(wanted.options));
+    return fuse::to_text(wanted.options);
+  }
   // One that was unmounted behind our back makes room for a new one.
   const auto old = mounts_.find(path);
   if (old != mounts_.end() && !old->second->alive()) {
@@ -253,11 +273,11 @@ Outcome<std::string> NodeService::mount(const std::string& path, bool allow_othe
   fuse::MountConfig config;
   config.mount_point = path;
   config.source = agent_->status().directory;
-  config.allow_other = allow_other;
+  config.options = wanted.options;
   auto mount = fuse::Mount::start(agent_->files(), agent_.get(), config);
   if (!mount) return mount.error();
   mounts_[path] = std::move(*mount);
-  return path;
+  return fuse::to_text(wanted.options);
 }
 
 Outcome<std::string> NodeService::unmount(const std::string& path) {

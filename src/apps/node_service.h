@@ -37,7 +37,9 @@ class NodeService {
   Json handle(const Json& request, const AdminServer::Say& say);
   Json status();
   Json scrub(const AdminServer::Say& say);
-  Outcome<std::string> mount(const std::string& path, bool allow_other);
+  // `options` as after -o. The options that the mount has then.
+  Outcome<std::string> mount(const std::string& path, const std::string& options);
+  fuse::Mount* mount_at(const std::string& path);
   Outcome<std::string> unmount(const std::string& path);
 
   UniqueFd ended_;  // eventfd: "down" was asked

@@ -136,7 +136,7 @@ int await_child(const UpOptions& options, UniqueFd read_end) {
   if (!status) return fail("up", status.error());
   if (options.json) {
     std::printf("%s\n", status->dump(2).c_str());
-  } else {
+  } else if (!options.quiet) {
     print_next_steps(options, facts_of(*status));
   }
   return kExitOk;

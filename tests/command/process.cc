@@ -16,6 +16,12 @@ extern char** environ;
 namespace penstock::test {
 
 Output penstock(const std::vector<std::string>& arguments) {
+  std::vector<std::string> words = arguments;
+  words.insert(words.begin(), PENSTOCK_COMMAND);
+  return run(words);
+}
+
+Output run(const std::vector<std::string>& given) {
   int out[2], err[2];
   if (::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(err, O_CLOEXEC) != 0) std::abort();
   posix_spawn_file_actions_t actions;
@@ -23,8 +29,7 @@ Output penstock(const std::vector<std::string>& arguments) {
   ::posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
   ::posix_spawn_file_actions_adddup2(&actions, err[1], STDERR_FILENO);
   ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  std::vector<std::string> words = arguments;
-  words.insert(words.begin(), PENSTOCK_COMMAND);
+  std::vector<std::string> words = given;
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);

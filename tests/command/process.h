@@ -13,6 +13,8 @@ struct Output {
   std::string err;
 };
 
+// Runs a program, given by its path and arguments, to its end.
+Output run(const std::vector<std::string>& words);
 // Runs the built command with these arguments to its end.
 Output penstock(const std::vector<std::string>& arguments);
 

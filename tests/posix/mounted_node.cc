@@ -76,7 +76,7 @@ void MountedNode::start() {
   fuse::MountConfig mount_config;
   mount_config.mount_point = mount_path_;
   mount_config.source = store_path_;
-  mount_config.allow_other = ::geteuid() == 0;
+  mount_config.options.allow_other = ::geteuid() == 0;
   auto mount = fuse::Mount::start(agent_->files(), agent_.get(), mount_config);
   if (mount) {
     mount_ = std::move(*mount);

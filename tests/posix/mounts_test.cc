@@ -36,7 +36,7 @@ class MountsTest : public PosixTest {
     fuse::MountConfig config;
     config.mount_point = path;
     config.source = "/some/store, with a comma\\";
-    config.allow_other = allow_other;
+    config.options.allow_other = allow_other;
     config.stop_deadline = std::chrono::milliseconds(200);
     return fuse::Mount::start(node().files(), nullptr, config);
   }
@@ -166,7 +166,7 @@ TEST_F(MountsTest, a_read_only_mount_refuses_changes) {
   fuse::MountConfig config;
   config.mount_point = place();
   config.source = "/store";
-  config.read_only = true;
+  config.options.read_only = true;
   const auto mount = fuse::Mount::start(node().files(), nullptr, config);
   ASSERT_TRUE(mount) << mount.error().message;
   EXPECT_EQ(::mkdir((place() + "/d").c_str(), 0755), -1);

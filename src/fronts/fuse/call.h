@@ -21,6 +21,9 @@ class Call {
   Front& front() { return *static_cast<Front*>(fuse_req_userdata(request_)); }
   fuse_req_t request() { return request_; }
   bool replied() const { return replied_; }
+  // The operation changes names: if the mount is to make such changes durable, they are before they
+  // are answered.
+  void changes_names() { changes_names_ = true; }
 
   // The caller's ids; the kernel has checked permissions already (default_permissions).
   client::Credentials credentials();
@@ -49,9 +52,12 @@ class Call {
     replied_ = true;
     return request_;
   }
+  // False, and the call has ended, if a change of names could not be made durable.
+  bool settle_names();
 
   const fuse_req_t request_;
   bool replied_ = false;
+  bool changes_names_ = false;
 };
 
 struct stat to_stat(const meta::Attributes& attributes);
@@ -62,6 +68,18 @@ fuse_entry_param to_entry(const meta::Attributes& attributes, const Front& front
 void reply_entry(Call& call, const meta::Attributes& attributes);
 // The same, and with the open file in `info`; true if the kernel got it.
 bool reply_created(Call& call, const meta::Attributes& attributes, const fuse_file_info& info);
+
+// An operation that changes names.
+template <auto kOperation>
+struct ChangesNames;
+
+template <class... Arguments, void (*kOperation)(Call&, Arguments...)>
+struct ChangesNames<kOperation> {
+  static void run(Call& call, Arguments... arguments) {
+    call.changes_names();
+    kOperation(call, arguments...);
+  }
+};
 
 // Makes libfuse's function of ours: `void operation(Call&, arguments...)`. Whatever is thrown below
 // (memory is short, in practice) becomes an error reply.

@@ -27,8 +27,40 @@ Failure failure(Status status, const std::string& path, const std::string& reaso
 
 std::string common_options(const MountConfig& config) {
   std::string options = fmt::format("default_permissions,max_read={}", kRequestBytesMax);
-  if (config.allow_other) options += ",allow_other";
+  if (config.options.allow_other) options += ",allow_other";
   return options;
+}
+
+unsigned long flags_of(const MountOptions& options) {
+  unsigned long flags = 0;
+  const auto add = [&flags](bool said, unsigned long flag) { flags |= said ? flag : 0; };
+  add(options.read_only, MS_RDONLY);
+  add(!options.set_ids, MS_NOSUID);
+  add(!options.devices, MS_NODEV);
+  add(!options.programs, MS_NOEXEC);
+  add(options.synchronous, MS_SYNCHRONOUS);
+  add(options.directory_synchronous, MS_DIRSYNC);
+  add(!options.directory_access_times, MS_NODIRATIME);
+  switch (options.access_times) {
+    case AccessTimes::relative:
+      return flags | MS_RELATIME;
+    case AccessTimes::always:
+      return flags | MS_STRICTATIME;
+    case AccessTimes::never:
+      break;
+  }
+  return flags | MS_NOATIME;
+}
+
+// In the words that fusermount3 knows. Those it does not know concern times of access, which the
+// node keeps and not the kernel.
+std::string helper_options(const MountOptions& options) {
+  std::string text = fmt::format("{},nosuid,nodev", options.read_only ? "ro" : "rw");
+  if (!options.programs) text += ",noexec";
+  if (options.access_times == AccessTimes::never) text += ",noatime";
+  if (options.synchronous) text += ",sync";
+  if (options.directory_synchronous) text += ",dirsync";
+  return text;
 }
 
 Outcome<UniqueFd> mount_as_root(const MountConfig& config) {
@@ -40,9 +72,8 @@ Outcome<UniqueFd> mount_as_root(const MountConfig& config) {
   const std::string options =
       fmt::format("fd={},rootmode=40000,user_id={},group_id={},{}", device.get(), ::getuid(),
                   ::getgid(), common_options(config));
-  const unsigned long flags = MS_NOSUID | MS_NODEV | (config.read_only ? MS_RDONLY : 0);
-  if (::mount(config.source.c_str(), config.mount_point.c_str(), kMountType, flags,
-              options.c_str()) == 0) {
+  if (::mount(config.source.c_str(), config.mount_point.c_str(), kMountType,
+              flags_of(config.options), options.c_str()) == 0) {
     return device;
   }
   const int error = errno;
@@ -128,7 +159,7 @@ Result<HelperPipes> make_pipes() {
 
 Result<pid_t> start_helper(const MountConfig& config, HelperPipes& pipes) {
   const std::string options =
-      fmt::format("{},nosuid,nodev,fsname={},subtype=penstock,{}", config.read_only ? "ro" : "rw",
+      fmt::format("{},fsname={},subtype=penstock,{}", helper_options(config.options),
                   quoted(config.source), common_options(config));
   std::vector<const char*> arguments{
       "fusermount3", "-o", options.c_str(), "--", config.mount_point.c_str(), nullptr};
@@ -180,6 +211,26 @@ Outcome<UniqueFd> mount_with_helper(const MountConfig& config) {
 
 Outcome<UniqueFd> mount_device(const MountConfig& config) {
   return ::geteuid() == 0 ? mount_as_root(config) : mount_with_helper(config);
+}
+
+Outcome<void> change_mount(const MountConfig& config, const MountOptions& options) {
+  if (::mount(config.source.c_str(), config.mount_point.c_str(), nullptr,
+              MS_REMOUNT | flags_of(options), nullptr) == 0) {
+    return {};
+  }
+  const int error = errno;
+  if (error == EPERM) {
+    return failure(Code::not_permitted, config.mount_point,
+                   "only root may change a mount that is there (unmount it and mount it again, or "
+                   "as root: mount -i -o remount,...)");
+  }
+  if (error == EBUSY) {
+    return failure(Code::in_use, config.mount_point,
+                   fmt::format("files are open for writing there (find them with 'fuser -m {}')",
+                               config.mount_point));
+  }
+  return failure(Status::from_errno(error), config.mount_point,
+                 fmt::format("the kernel refuses the change: {}", std::strerror(error)));
 }
 
 Result<UniqueFd> clone_device(int device) {

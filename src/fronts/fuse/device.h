@@ -12,6 +12,10 @@ namespace penstock::fuse {
 // fusermount3. The connection is not served yet.
 Outcome<UniqueFd> mount_device(const MountConfig& config);
 
+// Gives the mount at config.mount_point, which is there, other options: those in `options`. For
+// root.
+Outcome<void> change_mount(const MountConfig& config, const MountOptions& options);
+
 // Another descriptor of the same connection, with a queue of its own for requests that were read
 // from it and are to be answered; so that workers do not share one lock.
 Result<UniqueFd> clone_device(int device);

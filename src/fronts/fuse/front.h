@@ -3,11 +3,13 @@
 
 #include "kernel_cache.h"
 
+#include <atomic>
 #include <mutex>
 #include <string>
 #include <unordered_set>
 
 #include "penstock/client.h"
+#include "penstock/fuse.h"
 
 namespace penstock::fuse {
 
@@ -33,6 +35,31 @@ class HandleTable {
   std::unordered_set<Handle*> handles_;
 };
 
+// Those of the mount's options that are the node's to keep. Thread safe: a remount changes them
+// while operations run. Relaxed: each stands for itself.
+class LiveOptions {
+ public:
+  void set(const MountOptions& options) {
+    access_times_.store(options.access_times, std::memory_order_relaxed);
+    directory_access_times_.store(options.directory_access_times, std::memory_order_relaxed);
+    synchronous_names_.store(options.synchronous || options.directory_synchronous,
+                             std::memory_order_relaxed);
+  }
+  AccessTimes access_times() const { return access_times_.load(std::memory_order_relaxed); }
+  AccessTimes directory_access_times() const {
+    return directory_access_times_.load(std::memory_order_relaxed) ? access_times()
+                                                                   : AccessTimes::never;
+  }
+  // Changes of names are on stable storage before they are answered. The kernel itself asks for a
+  // sync after each write to a file of a mount with the option sync.
+  bool synchronous_names() const { return synchronous_names_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<AccessTimes> access_times_{AccessTimes::relative};
+  std::atomic<bool> directory_access_times_{true};
+  std::atomic<bool> synchronous_names_{false};
+};
+
 // Owned by the mount; the references outlive it.
 struct Front {
   explicit Front(client::FileSystem& file_system) : files(file_system) {}
@@ -43,6 +70,7 @@ struct Front {
   HandleTable handles;
   std::string mount_point;
   double cache_seconds = 0;
+  LiveOptions options;
 };
 
 }  // namespace penstock::fuse

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <mutex>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -42,11 +43,18 @@ class RealMount final : public Mount {
     front_.virtual_directory = virtual_directory_.get();
     front_.mount_point = config_.mount_point;
     front_.cache_seconds = static_cast<double>(config_.cache.count());
+    options_ = config_.options;
+    front_.options.set(options_);
   }
   ~RealMount() override { stop(); }
 
   Outcome<void> begin();
   StopOutcome stop() override;
+  Outcome<void> change(const MountOptions& options) override;
+  MountOptions options() const override {
+    std::lock_guard lock(options_mutex_);
+    return options_;
+  }
   const std::string& path() const override { return config_.mount_point; }
   dev_t device() const override { return device_; }
   bool alive() const override {
@@ -67,6 +75,8 @@ class RealMount final : public Mount {
   std::unique_ptr<Session> session_;
   std::unique_ptr<KernelCache> cache_;
   dev_t device_ = 0;
+  mutable std::mutex options_mutex_;
+  MountOptions options_;
   // Relaxed: orders nothing.
   std::atomic<bool> stopped_{false};
   StopOutcome outcome_ = StopOutcome::unmounted;
@@ -108,6 +118,22 @@ void RealMount::set_read_ahead() const {
   if (::write(file.get(), text.data(), text.size()) < 0) {
     log::debug("mount: {}: {}", path, std::strerror(errno));
   }
+}
+
+Outcome<void> RealMount::change(const MountOptions& options) {
+  std::lock_guard lock(options_mutex_);
+  if (options.allow_other != options_.allow_other) {
+    return Failure{Code::not_supported, fmt::format("{}: allow_other cannot be changed while it is "
+                                                    "mounted (unmount it and mount it again)",
+                                                    config_.mount_point)};
+  }
+  if (!ours_is_mounted()) {
+    return Failure{Code::not_found, config_.mount_point + ": is not mounted any more"};
+  }
+  TRY(change_mount(config_, options));
+  options_ = options;
+  front_.options.set(options_);
+  return {};
 }
 
 bool RealMount::ours_is_mounted() const {
@@ -166,7 +192,8 @@ StopOutcome RealMount::stop() {
 
 Outcome<std::unique_ptr<Mount>> Mount::start(client::FileSystem& files, agent::Agent* agent,
                                              MountConfig config) {
-  TRY_ASSIGN(config.mount_point, check_mount_point(config.mount_point, config.allow_other));
+  remove_dead_mounts(config.mount_point, config.source);
+  TRY_ASSIGN(config.mount_point, check_mount_point(config.mount_point, config.options));
   auto mount = std::make_unique<RealMount>(files, agent, std::move(config));
   TRY(mount->begin());
   return std::unique_ptr<Mount>(std::move(mount));

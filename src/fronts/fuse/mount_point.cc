@@ -11,6 +11,7 @@
 #include <sstream>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -74,14 +75,18 @@ Outcome<void> check_device(const std::string& path) {
                                               : "as root: chmod 666 /dev/fuse"));
 }
 
-Outcome<void> check_user(const std::string& path, bool allow_other) {
+Outcome<void> check_user(const std::string& path, const MountOptions& options) {
   if (::geteuid() == 0) return check_device(path);
+  if (options.set_ids || options.devices) {
+    return failure(Code::not_permitted, path,
+                   "only root may mount with suid or dev (leave them out, or mount as root)");
+  }
   if (!find_program(kHelper)) {
     return failure(Code::not_supported, path,
                    "ordinary users mount with fusermount3, which is missing (install the package "
                    "fuse3, or mount as root)");
   }
-  if (allow_other && !user_allow_other()) {
+  if (options.allow_other && !user_allow_other()) {
     return failure(Code::not_permitted, path,
                    "other users cannot be let in: /etc/fuse.conf has no line user_allow_other (add "
                    "it, mount as root, or leave --allow-other out)");
@@ -129,15 +134,37 @@ std::string canonical(const std::string& path) {
   return above + name;
 }
 
-Outcome<std::string> check_mount_point(const std::string& path, bool allow_other) {
+void remove_dead_mounts(const std::string& path, const std::string& source) {
+  const std::string real = canonical(path);
+  // Each start that was killed may have left one on top of the other.
+  constexpr int kLayersMax = 16;
+  for (int layer = 0; layer < kLayersMax; ++layer) {
+    const std::vector<MountEntry> mounts = read_mounts();
+    const MountEntry* const there = mount_at(mounts, real);
+    if (there == nullptr || there->type != kMountType || there->source != source) return;
+    // The kernel may still answer stat() from what it knew; this it asks the process.
+    struct statvfs space {};
+    if (::statvfs(real.c_str(), &space) == 0) return;
+    if (errno != ENOTCONN && errno != ECONNABORTED) return;
+    const Status removed = unmount_once(real, true);
+    if (!removed.ok()) {
+      log::warning("{}: a mount whose process has died cannot be removed: {}", real,
+                   removed.name());
+      return;
+    }
+    log::info("{}: took the place of a mount whose process had died", real);
+  }
+}
+
+Outcome<std::string> check_mount_point(const std::string& path, const MountOptions& options) {
   struct stat info {};
   if (path.empty()) return failure(Code::invalid_argument, "''", "no mount point was given");
   if (::stat(path.c_str(), &info) != 0) {
     const int error = errno;
     if (error == ENOTCONN || error == ECONNABORTED) {
       return failure(Code::in_use, path,
-                     fmt::format("a mount whose process has died is still there (clean up with "
-                                 "'penstock unmount {}')",
+                     fmt::format("a mount whose process has died is still there, and not one of "
+                                 "this store (clean up with 'penstock unmount {}')",
                                  path));
     }
     if (error == ENOENT) {
@@ -152,7 +179,7 @@ Outcome<std::string> check_mount_point(const std::string& path, bool allow_other
   }
   std::string real = canonical(path);
   TRY(check_unused(real));
-  TRY(check_user(real, allow_other));
+  TRY(check_user(real, options));
   const auto empty = is_empty_directory(real);
   if (!empty) {
     return failure(empty.error().code(), real,

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "penstock/base.h"
+#include "penstock/fuse.h"
 
 namespace penstock::fuse {
 
@@ -11,8 +12,12 @@ namespace penstock::fuse {
 // died.
 std::string canonical(const std::string& path);
 
+// Removes the mounts of `source` at `path` whose process has died. The caller serves the source, so
+// that no other process does.
+void remove_dead_mounts(const std::string& path, const std::string& source);
+
 // Whether a mount can be made there; the canonical path, or a Failure that says what to do.
-Outcome<std::string> check_mount_point(const std::string& path, bool allow_other);
+Outcome<std::string> check_mount_point(const std::string& path, const MountOptions& options);
 
 // One attempt. in_use when files are open there.
 Status unmount_once(const std::string& path, bool lazy);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <sys/types.h>
 
 #include "penstock/agent.h"
@@ -12,12 +13,42 @@
 
 namespace penstock::fuse {
 
-struct MountConfig {
-  std::string mount_point;   // an empty directory; made absolute
-  std::string source;        // the absolute store directory, shown as the mounted "device"
-  bool allow_other = false;  // for everybody, not only who mounted; ordinary users need
-                             // user_allow_other in /etc/fuse.conf
+// When reading changes the time of last access.
+enum class AccessTimes : uint8_t {
+  relative,  // when it is not later than the others, or a day old
+  always,
+  never,
+};
+
+// What is said after -o (docs/mounting.md).
+struct MountOptions {
   bool read_only = false;
+  bool set_ids = false;  // suid: programs of the mount may run with other ids
+  bool devices = false;  // dev: device files of the mount are devices
+  bool programs = true;  // exec: programs of the mount may run
+  AccessTimes access_times = AccessTimes::relative;
+  bool directory_access_times = true;  // false: directories as with AccessTimes::never
+  bool synchronous = false;            // each write is on stable storage when it returns
+  bool directory_synchronous = false;  // each change of names is
+  bool allow_other = false;            // for everybody, not only who mounted; ordinary users need
+                                       // user_allow_other in /etc/fuse.conf
+  friend bool operator==(const MountOptions&, const MountOptions&) = default;
+};
+
+struct ParsedMountOptions {
+  MountOptions options;
+  bool remount = false;  // of a mount that is there
+};
+// Applies a list as after -o, its words in turn, to `base`. A Failure names the word that is not
+// known or makes no sense.
+Outcome<ParsedMountOptions> parse_mount_options(std::string_view list, const MountOptions& base);
+// The list that stands for them, in the words of /proc/mounts.
+std::string to_text(const MountOptions& options);
+
+struct MountConfig {
+  std::string mount_point;  // an empty directory; made absolute
+  std::string source;       // the absolute store directory, shown as the mounted "device"
+  MountOptions options;
   uint32_t threads = 0;  // workers, each serves one request at a time; 0: chosen here
   // How long the kernel may keep attributes and names. It never shows stale ones: whoever changes
   // something else than through this mount waits until the kernel has dropped what it knew.
@@ -43,13 +74,19 @@ inline constexpr const char* kVirtualDirectory = "3fs-virt";
 class Mount {
  public:
   // The mount is usable when this returns. A null `agent`: no virtual directory. Failures name the
-  // mount point and what to do about it.
+  // mount point and what to do about it. A mount of the same source whose process has died is taken
+  // over: it is removed first.
   static Outcome<std::unique_ptr<Mount>> start(client::FileSystem& files, agent::Agent* agent,
                                                MountConfig config);
   virtual ~Mount() = default;  // stops
   // Writes back what programs have mapped, unmounts and ends the workers. When files are still open
   // after the deadline it detaches the mount and cuts them off, and logs that. Idempotent.
   virtual StopOutcome stop() = 0;
+
+  // Gives the mount other options, as `mount -o remount`. Without effect after a Failure, which
+  // says what is in the way.
+  virtual Outcome<void> change(const MountOptions& options) = 0;
+  virtual MountOptions options() const = 0;
 
   virtual const std::string& path() const = 0;  // absolute
   virtual dev_t device() const = 0;             // st_dev of everything in the mount

@@ -1,0 +1,212 @@
+// Mounts as people and their scripts make them: with the command, with mount(8), and again after
+// the node was killed. Everything happens in a mount namespace of this process.
+#include "process.h"
+
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <thread>
+#include <unistd.h>
+
+#include "penstock/base.h"
+
+namespace penstock::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr auto kPatience = std::chrono::seconds(60);
+
+// The line of /proc/self/mountinfo about the mount at `path`; all of them if there are several.
+std::string mounted(const std::string& path) {
+  std::ifstream file("/proc/self/mountinfo");
+  std::string found;
+  for (std::string line; std::getline(file, line);) {
+    if (line.find(" " + path + " ") != std::string::npos) found += line + "\n";
+  }
+  return found;
+}
+
+class MountCommand : public testing::Test {
+ protected:
+  // True once this process has mounts of its own, in which mount(8) finds our helper.
+  static bool enter_namespace() {
+    static const bool entered = [] {
+      if (::geteuid() != 0 || ::unshare(CLONE_NEWNS) != 0) return false;
+      if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return false;
+      // mount(8) looks for helpers in /sbin, and needs nothing else there.
+      if (::mount("none", "/usr/sbin", "tmpfs", 0, nullptr) != 0) return false;
+      std::error_code error;
+      fs::create_symlink(PENSTOCK_COMMAND, "/sbin/mount.penstock", error);
+      if (!error) fs::create_symlink(PENSTOCK_COMMAND, "/sbin/mount.fuse.penstock", error);
+      return !error;
+    }();
+    return entered;
+  }
+  void SetUp() override {
+    if (!enter_namespace()) GTEST_SKIP() << "needs to be root, with mounts of its own";
+    if (::access("/dev/fuse", R_OK | W_OK) != 0) GTEST_SKIP() << "no /dev/fuse";
+    fs::create_directory(place_);
+    // A store, without a node.
+    ASSERT_EQ(penstock({"up", store_, "--background"}).exit_code, 0);
+    ASSERT_EQ(penstock({"down", store_}).exit_code, 0);
+  }
+  void TearDown() override {
+    penstock({"down", store_});
+    while (::umount2(place_.c_str(), MNT_DETACH) == 0) {
+    }
+  }
+  bool can_write() const {
+    std::ofstream file(place_ + "/written");
+    file << "x" << std::flush;
+    return file.good();
+  }
+  void kill_node() const {
+    const std::string text = penstock({"status", store_, "--json"}).out;
+    const size_t at = text.find("\"pid\"", text.rfind("\"mounts\""));
+    const size_t pid_at = at == std::string::npos ? text.find("\"pid\"") : at;
+    ASSERT_NE(pid_at, std::string::npos);
+    const pid_t pid = std::atoi(text.c_str() + text.find(':', pid_at) + 1);
+    ASSERT_GT(pid, 1);
+    ASSERT_EQ(::kill(pid, SIGKILL), 0);
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    while (penstock({"status", store_}).exit_code == 0 &&
+           std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+
+  TemporaryDirectory scratch_;
+  const std::string store_ = fs::canonical(scratch_.path()).string() + "/store";
+  const std::string place_ = fs::canonical(scratch_.path()).string() + "/place";
+};
+
+TEST_F(MountCommand, takes_options_and_a_remount_changes_them) {
+  ASSERT_EQ(penstock({"up", store_, "--background"}).exit_code, 0);
+  const Output mount = penstock({"mount", store_, place_, "-o", "noexec,noatime", "--allow-other"});
+  ASSERT_EQ(mount.exit_code, 0) << mount.err;
+  EXPECT_THAT(mount.out, HasSubstr("rw,nosuid,nodev,noexec,noatime,allow_other"));
+  EXPECT_THAT(mounted(place_), HasSubstr(" rw,nosuid,nodev,noexec,noatime "));
+  EXPECT_THAT(mounted(place_), HasSubstr("allow_other"));
+  EXPECT_TRUE(can_write());
+
+  ASSERT_EQ(penstock({"mount", store_, place_, "-o", "remount,ro,exec"}).exit_code, 0);
+  EXPECT_THAT(mounted(place_), HasSubstr(" ro,nosuid,nodev,noatime "));
+  EXPECT_FALSE(can_write());
+  EXPECT_EQ(errno, EROFS);
+
+  const Output back = penstock({"mount", store_, place_, "-o", "remount,rw,suid,dev,sync"});
+  ASSERT_EQ(back.exit_code, 0) << back.err;
+  EXPECT_THAT(mounted(place_), HasSubstr(" rw,noatime "));
+  EXPECT_THAT(mounted(place_), HasSubstr("sync"));
+  EXPECT_TRUE(can_write());
+  fs::create_directory(place_ + "/made durably");
+
+  // Not while a file is open for writing.
+  {
+    const UniqueFd open_file(::open((place_ + "/written").c_str(), O_WRONLY));
+    const Output busy = penstock({"mount", store_, place_, "-o", "remount,ro"});
+    EXPECT_EQ(busy.exit_code, 1);
+    EXPECT_THAT(busy.err, HasSubstr("open for writing"));
+  }
+  const Output unknown = penstock({"mount", store_, place_, "-o", "remount,frobnicate"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("'frobnicate'"));
+}
+
+TEST_F(MountCommand, up_takes_mount_options) {
+  const Output up =
+      penstock({"up", store_, "--background", "--mount", place_, "--mount-options", "ro,noexec"});
+  ASSERT_EQ(up.exit_code, 0) << up.err;
+  EXPECT_THAT(mounted(place_), HasSubstr(" ro,nosuid,nodev,noexec,relatime "));
+  EXPECT_FALSE(can_write());
+  EXPECT_EQ(penstock({"up", scratch_ / "new", "--mount-options", "rw,huge"}).exit_code, 2);
+  EXPECT_FALSE(fs::exists(scratch_ / "new"));
+}
+
+TEST_F(MountCommand, mount_8_starts_the_node_and_changes_the_mount) {
+  const Output mount =
+      run({"/usr/bin/mount", "-t", "penstock", store_, place_, "-o", "noatime,x-ours=1,nofail"});
+  ASSERT_EQ(mount.exit_code, 0) << mount.err;
+  EXPECT_THAT(mounted(place_), HasSubstr(" rw,noatime "));
+  EXPECT_THAT(mounted(place_), HasSubstr("fuse.penstock"));
+  EXPECT_TRUE(can_write());
+  const Output remount = run({"/usr/bin/mount", "-o", "remount,ro", place_});
+  ASSERT_EQ(remount.exit_code, 0) << remount.err;
+  EXPECT_THAT(mounted(place_), HasSubstr(" ro,noatime "));
+  EXPECT_FALSE(can_write());
+  ASSERT_EQ(run({"/usr/bin/mount", "-o", "remount,rw", place_}).exit_code, 0);
+  EXPECT_TRUE(can_write());
+  ASSERT_EQ(run({"/usr/bin/umount", place_}).exit_code, 0);
+  EXPECT_EQ(mounted(place_), "");
+  // The node is there still, and takes the next one.
+  ASSERT_EQ(run({"/usr/bin/mount", "-t", "penstock", store_, place_, "-o", "nosuid"}).exit_code, 0);
+  EXPECT_THAT(mounted(place_), HasSubstr(" rw,nosuid,relatime "));
+
+  const Output unknown =
+      run({"/usr/bin/mount", "-t", "penstock", store_, place_, "-o", "frobnicate"});
+  EXPECT_NE(unknown.exit_code, 0);
+  EXPECT_THAT(unknown.err, HasSubstr("'frobnicate'"));
+  const Output missing =
+      run({"/usr/bin/mount", "-t", "penstock", scratch_.path(), scratch_.path()});
+  EXPECT_NE(missing.exit_code, 0);
+  EXPECT_THAT(missing.err, HasSubstr("is not a store"));
+}
+
+TEST_F(MountCommand, a_line_of_fstab_is_enough) {
+  const std::string table = scratch_ / "fstab";
+  write_file(table, store_ + " " + place_ + " penstock defaults,noexec,_netdev,x-systemd.y 0 0\n");
+  const Output mount = run({"/usr/bin/mount", "--fstab", table, place_});
+  ASSERT_EQ(mount.exit_code, 0) << mount.err;
+  EXPECT_THAT(mounted(place_), HasSubstr(" rw,noexec,relatime "));
+}
+
+TEST_F(MountCommand, a_plain_restart_after_a_kill_brings_the_mount_back) {
+  const std::vector<std::string> start = {"up", store_, "--background", "--mount", place_};
+  ASSERT_EQ(penstock(start).exit_code, 0);
+  {
+    const UniqueFd file(::open((place_ + "/file").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+    ASSERT_EQ(::write(file.get(), "content", 7), 7);
+    ASSERT_EQ(::fsync(file.get()), 0);
+  }
+  // So that the kernel knows the root's attributes, and answers from what it knows.
+  EXPECT_TRUE(fs::is_directory(place_));
+  for (int round = 0; round < 2; ++round) {
+    kill_node();
+    EXPECT_THAT(mounted(place_), HasSubstr("fuse.penstock"));
+    const Output again = penstock(start);
+    ASSERT_EQ(again.exit_code, 0) << again.err;
+    EXPECT_EQ(read_file(place_ + "/file"), "content");
+    const std::string lines = mounted(place_);
+    EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 1) << lines;
+  }
+  // One that is served is not taken over.
+  const Output live = penstock({"mount", store_, place_});
+  EXPECT_EQ(live.exit_code, 1);
+  EXPECT_THAT(live.err, HasSubstr("already a mount point"));
+}
+
+TEST_F(MountCommand, a_dead_mount_of_another_store_is_left_alone) {
+  const std::string other = scratch_ / "other";
+  ASSERT_EQ(penstock({"up", store_, "--background", "--mount", place_}).exit_code, 0);
+  kill_node();
+  const Output up = penstock({"up", other, "--background", "--mount", place_});
+  EXPECT_EQ(up.exit_code, 1);
+  EXPECT_THAT(up.err, HasSubstr(place_));
+  EXPECT_THAT(up.err, HasSubstr("penstock unmount"));
+  EXPECT_THAT(mounted(place_), HasSubstr(store_));
+  penstock({"down", other});
+}
+
+}  // namespace
+}  // namespace penstock::test

@@ -25,6 +25,14 @@ Failure failure_of(const std::string& what, Status status) {
   return {status, fmt::format("{}: {}", what, status.name())};
 }
 
+namespace {
+
+wire::Time to_wire(meta::FileTime time) {
+  return {time.seconds(), static_cast<uint32_t>(time.nanoseconds())};
+}
+
+}  // namespace
+
 wire::Attributes to_wire(const client::Attributes& attributes) {
   wire::Attributes out;
   out.inode = attributes.inode.value;
@@ -35,9 +43,11 @@ wire::Attributes to_wire(const client::Attributes& attributes) {
   out.links = attributes.links;
   out.length = attributes.length;
   out.device = attributes.device;
-  out.accessed = attributes.accessed.nanoseconds;
-  out.modified = attributes.modified.nanoseconds;
-  out.changed = attributes.changed.nanoseconds;
+  out.accessed = to_wire(attributes.accessed);
+  out.modified = to_wire(attributes.modified);
+  out.changed = to_wire(attributes.changed);
+  out.allocated = attributes.allocated;
+  out.created = to_wire(attributes.created);
   out.chunk_bytes = attributes.layout.chunk_bytes();
   return out;
 }

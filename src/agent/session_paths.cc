@@ -7,6 +7,10 @@ namespace {
 
 using PathEnd = client::FileSystem::PathEnd;
 
+meta::FileTime to_time(const wire::Time& time) {
+  return {time.seconds, int64_t{time.nanoseconds}};
+}
+
 }  // namespace
 
 Session::Answer Session::on(const wire::PathAttributes& m) {
@@ -23,8 +27,8 @@ Session::Answer Session::on(const wire::ChangeAttributes& m) {
   changes.mode = m.mode;
   changes.uid = m.uid;
   changes.gid = m.gid;
-  if (m.accessed) changes.accessed = engine::WallTime{*m.accessed};
-  if (m.modified) changes.modified = engine::WallTime{*m.modified};
+  if (m.accessed) changes.accessed = to_time(*m.accessed);
+  if (m.modified) changes.modified = to_time(*m.modified);
   changes.accessed_now = m.accessed_now;
   changes.modified_now = m.modified_now;
   const auto changed =

@@ -76,15 +76,8 @@ uint32_t creation_mode(mode_t mode) {
   return mode & 07777 & ~current_umask();
 }
 
-timespec to_timespec(int64_t nanoseconds) {
-  constexpr int64_t kSecond = 1'000'000'000;
-  int64_t seconds = nanoseconds / kSecond;
-  int64_t rest = nanoseconds % kSecond;
-  if (rest < 0) {
-    --seconds;
-    rest += kSecond;
-  }
-  return {static_cast<time_t>(seconds), static_cast<long>(rest)};
+timespec to_timespec(const wire::Time& time) {
+  return {static_cast<time_t>(time.seconds), static_cast<long>(time.nanoseconds)};
 }
 
 void to_stat(const wire::Attributes& from, struct stat* to) {
@@ -97,7 +90,7 @@ void to_stat(const wire::Attributes& from, struct stat* to) {
   to->st_rdev = from.device;
   to->st_size = static_cast<off_t>(from.length);
   to->st_blksize = static_cast<blksize_t>(std::min<uint64_t>(from.chunk_bytes, kMiB));
-  to->st_blocks = static_cast<blkcnt_t>(align_up(from.length, 512) / 512);
+  to->st_blocks = static_cast<blkcnt_t>(from.allocated / 512);
   to->st_atim = to_timespec(from.accessed);
   to->st_mtim = to_timespec(from.modified);
   to->st_ctim = to_timespec(from.changed);
@@ -214,6 +207,21 @@ int penstock_lstat(penstock_session* session, const char* path, struct stat* st)
   return stat_path(session, path, false, st);
 }
 
+int penstock_birth_time(penstock_session* session, const char* path, struct timespec* time) {
+  int error = check_session(session, "birth time");
+  if (error == 0) error = check_path(path, "birth time");
+  if (error != 0) return error;
+  if (time == nullptr) return fail_with(EINVAL, "birth time: no place for the result");
+  const auto answer = from_handle(session)->call(wire::PathAttributes{path, false}, true);
+  if (!answer) return fail(answer.error());
+  const auto* attributes = std::get_if<wire::Attributes>(&*answer);
+  if (attributes == nullptr) {
+    return fail_with(EPROTO, "birth time: the agent's answer is no attributes");
+  }
+  *time = to_timespec(attributes->created);
+  return 0;
+}
+
 int penstock_chmod(penstock_session* session, const char* path, mode_t mode) {
   wire::ChangeAttributes changes;
   changes.mode = mode & 07777;
@@ -232,17 +240,15 @@ int penstock_lchown(penstock_session* session, const char* path, uid_t uid, gid_
 int penstock_utimens(penstock_session* session, const char* path, const struct timespec times[2]) {
   wire::ChangeAttributes changes;
   changes.follow = false;
-  const auto set = [](const timespec& time, std::optional<int64_t>* value, bool* is_now) {
+  const auto set = [](const timespec& time, std::optional<wire::Time>* value, bool* is_now) {
     if (time.tv_nsec == UTIME_OMIT) return true;
     if (time.tv_nsec == UTIME_NOW) {
       *is_now = true;
       return true;
     }
     constexpr int64_t kSecond = 1'000'000'000;
-    constexpr int64_t kSecondsMax = INT64_MAX / kSecond - 1;
     if (time.tv_nsec < 0 || time.tv_nsec >= kSecond) return false;
-    if (time.tv_sec > kSecondsMax || time.tv_sec < -kSecondsMax) return false;
-    *value = int64_t{time.tv_sec} * kSecond + time.tv_nsec;
+    *value = wire::Time{time.tv_sec, static_cast<uint32_t>(time.tv_nsec)};
     return true;
   };
   if (times == nullptr) {

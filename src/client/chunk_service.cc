@@ -204,7 +204,18 @@ void ChunkService::run_control(Context& context, ChunkMethod method) {
     auto& self = done.owner_as<Context>();
     self.service->finish(self, done.status);
   };
-  if (method == ChunkMethod::clear) {
+  if (method == ChunkMethod::probe) {
+    auto& op = prepare<store::ReadOp>(context, [](Op& done) {
+      auto& self = done.owner_as<Context>();
+      auto& probe = static_cast<store::ReadOp&>(done);
+      self.service->finish_io(self, probe.status, probe.route, probe.alike_blocks);
+    });
+    op.chunk = {InodeId{request.inode}, request.chunk};
+    op.offset = request.begin;
+    op.destination = {nullptr, request.length};
+    op.probe = true;
+    target_.submit(op);
+  } else if (method == ChunkMethod::clear) {
     auto& op = prepare<store::ClearOp>(context, plain);
     op.chunk = {InodeId{request.inode}, request.chunk};
     op.begin = request.begin;

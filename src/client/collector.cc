@@ -42,7 +42,7 @@ void FileSystemImpl::housekeeping() {
   Status last;
   while (drops_->wait(limits::kCollectRetry)) {
     give_back_dropped();
-    Status status;
+    Status status = accesses_.record();
     while (collect_wanted_.load(std::memory_order_relaxed) && status.ok() &&
            !closed_.load(std::memory_order_relaxed)) {
       const Result<uint64_t> collected = collect(limits::kCollectBatch);

@@ -44,8 +44,14 @@ Result<Attributes> FileSystemImpl::change_length(Inode& inode, const Credentials
     inode.gate.open();
     return begun.ok() ? set : begun;
   }
+  if (length == 0 || set->sparse) {
+    inode.sparse.store(length != 0, std::memory_order_relaxed);
+  }
   inode.length.store(length, std::memory_order_release);
-  inode.modified.store(set->modified.nanoseconds, std::memory_order_relaxed);
+  if (changes.accessed || changes.accessed_now) load_accessed(inode, *set);
+  inode.access_due.store(!inode.no_access_times.load(std::memory_order_relaxed),
+                         std::memory_order_relaxed);
+  inode.modified.store(set->modified, std::memory_order_relaxed);
   Status status;
   if (shrinks) {
     inode.cuts.fetch_add(1, std::memory_order_release);
@@ -90,7 +96,7 @@ Result<Attributes> FileSystemImpl::set_attributes(const Credentials& credentials
         TRY_ASSIGN(const Attributes found, meta_.attributes(id));
         if (found.type == meta::FileType::directory) return Code::is_directory;
         if (found.type != meta::FileType::regular) return Code::invalid_argument;
-        TRY(load(*inode, found));
+        TRY(load(*inode, found, false));
       }
       const uint64_t before = inode->length.load(std::memory_order_relaxed);
       Result<Attributes> set = change_length(*inode, credentials, changes);
@@ -103,15 +109,20 @@ Result<Attributes> FileSystemImpl::set_attributes(const Credentials& credentials
     const bool loaded = inode->loaded.load(std::memory_order_relaxed);
     // A time that is set must not be overwritten by one that is yet to be recorded.
     if (loaded) TRY(lengths_.record(*inode, false, false));
+    const bool sets_accessed = changes.accessed || changes.accessed_now;
+    const auto unrecorded = sets_accessed ? accesses_.forget(id) : std::unique_lock<std::mutex>();
     TRY_ASSIGN(Attributes set, meta_.set_attributes(credentials, id, changes));
+    if (!sets_accessed) accesses_.merge(set);
     if (loaded) {
-      inode->modified.store(set.modified.nanoseconds, std::memory_order_relaxed);
+      load_accessed(*inode, set);
+      inode->modified.store(set.modified, std::memory_order_relaxed);
       inode->changes.fetch_add(1, std::memory_order_seq_cst);
       merge(set, *inode);
     }
     return set;
   };
   Result<Attributes> set = apply();
+  if (set) fill_allocated(*set);
   if (set && changes.mode) inode->privilege_changes.fetch_add(1, std::memory_order_release);
   const Status dropped = give_back(inode, false);
   static_cast<void>(dropped);  // Nothing was settled: this was no writer.

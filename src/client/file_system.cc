@@ -54,9 +54,10 @@ FileSystemImpl::FileSystemImpl(meta::Meta& meta, FileSystemConfig config)
     : meta_(meta),
       config_(std::move(config)),
       lengths_(meta_, config_.threads),
+      accesses_(meta_),
       targets_(config_),
       written_ids_(meta_, targets_, config_.written_ids_step),
-      plane_{config_.targets, &lengths_, &observers_} {
+      plane_{config_.targets, &lengths_, &observers_, &accesses_} {
   clients_.reserve(config_.shards.size());
   for (const Shard& shard : config_.shards) {
     clients_.push_back(std::make_unique<ShardClient>(*shard.loop, *shard.net, plane_));
@@ -83,6 +84,7 @@ void FileSystemImpl::close() {
   if (housekeeper_.joinable()) housekeeper_.join();
   give_back_dropped();
   Status settled = settle_all_ended();
+  if (settled.ok()) settled = accesses_.record();
   if (settled.ok()) settled = written_ids_.close();
   if (!settled.ok()) {
     log::error("file system: closing: lengths of open files could not be recorded: {}",
@@ -165,6 +167,9 @@ bool may_read(const OpenFile& file) {
 }
 bool may_write(const OpenFile& file) {
   return file.may_write();
+}
+bool access_is_due(const OpenFile& file) {
+  return file.access_is_due();
 }
 uint64_t length_of(const OpenFile& file) {
   return file.inode().length.load(std::memory_order_acquire);

@@ -1,6 +1,7 @@
 // FileSystem: the facade of a node. Its functions are spread over the files named below.
 #pragma once
 
+#include "access_times.h"
 #include "inode_table.h"
 #include "shard_client.h"
 #include "target_calls.h"
@@ -90,6 +91,8 @@ class FileSystemImpl final : public FileSystem {
   Result<FileRef> open_name(const Credentials&, InodeId parent, std::string_view name,
                             OpenFlags flags, uint32_t mode, std::optional<meta::Layout> layout,
                             bool check, Attributes* attributes, Observer* self) override;
+  Result<FileRef> open_unnamed(const Credentials&, InodeId parent, OpenFlags flags, uint32_t mode,
+                               Attributes* attributes, Observer* self) override;
   Result<FileRef> open_path(const Credentials&, std::string_view path, OpenFlags flags,
                             uint32_t mode, std::optional<meta::Layout> layout,
                             Attributes* attributes) override;
@@ -101,8 +104,10 @@ class FileSystemImpl final : public FileSystem {
   Result<uint64_t> read(const FileRef&, uint64_t offset, engine::MemoryRef) override;
   Result<uint64_t> write(const FileRef&, uint64_t offset, engine::MemoryRef, bool durable,
                          Observer* self) override;
+  void note_access(InodeId inode, AccessTimes times) override;
   Status sync_file(const FileRef&) override;
   Status sync_all() override;
+  Result<uint64_t> seek(const FileRef&, uint64_t offset, bool hole) override;
   Status punch(const FileRef&, uint64_t offset, uint64_t length, Observer* self) override;
 
   // collector.cc
@@ -118,22 +123,28 @@ class FileSystemImpl final : public FileSystem {
     Observer* self = nullptr;
   };
 
+  meta::FileTime now() const { return config_.shards.front().loop->clock().wall(); }
   Status check_open() const {
     return closed_.load(std::memory_order_relaxed) ? Code::closed : Code::ok;
   }
   // Notes changes of bytes or attributes of one inode, and waits until they may be reported.
   void tell_changed(InodeId inode, uint64_t offset, uint64_t length, Observer* self);
+  void named(InodeId id);
   void note_change(InodeId id);
   // The file may have got what the next write takes from it.
   void note_privileges(InodeId id);
   void tell_entry(InodeId parent, std::string_view name, Observer* self);
   void merge(Attributes& attributes, const Inode& inode) const;
+  // Finds out what a file takes up; asks the targets if it may have holes.
+  void fill_allocated(Attributes& attributes);
+  void know_density(Inode& inode);
   Result<Attributes> merged(Result<Attributes> found, uint64_t drops_before);
   void removed(const meta::Removed& removed, Observer* self);
 
   Result<FileRef> open_known(InodeId id, const Opening& opening, Attributes* attributes);
   Status prepare(Inode& inode, const Opening& opening, Attributes* attributes);
-  Status load(Inode& inode, const Attributes& attributes);
+  Status load(Inode& inode, const Attributes& attributes, bool unnamed);
+  void load_accessed(Inode& inode, const Attributes& attributes);
   Status know_tail(Inode& inode);
   Result<Attributes> known_attributes(const Inode& inode);
   Result<FileRef> follow_and_create(const Credentials&, std::string_view path, OpenFlags flags,
@@ -161,6 +172,7 @@ class FileSystemImpl final : public FileSystem {
   InodeTable table_;
   Observers observers_;
   Lengths lengths_;
+  AccessTimesNoted accesses_;
   TargetCalls targets_;
   WrittenIds written_ids_;
   DataPlane plane_;

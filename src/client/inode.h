@@ -74,6 +74,10 @@ struct Inode {
            privilege_changes.load(std::memory_order_relaxed);
   }
 
+  // Some block below the length may be a hole, or blocks may lie beyond. Relaxed: set before what
+  // made it so is counted in `changes`.
+  std::atomic<bool> sparse{false};
+
   alignas(64) WriteGate gate;
   // Counts changes of bytes, length and times; incremented after they happened. Starts at 1, with
   // `synced` behind it: what another life of the process left is not known to be durable.
@@ -86,7 +90,13 @@ struct Inode {
   // so that a durable write has no length to record. Changes only while no writer is inside the
   // gate, or from false to true. Relaxed: one write too many that records its length does no harm.
   std::atomic<bool> session_durable{false};
-  std::atomic<int64_t> modified{0};  // nanoseconds since 1970
+  // A read will change the time of access although its file is opened for relative times only. Also
+  // false when it never is to change (kInodeNoAtime). Relaxed, as `accessed`: times order nothing.
+  std::atomic<bool> access_due{false};
+  std::atomic<bool> no_access_times{false};
+  std::atomic<meta::FileTime> accessed{};
+  std::atomic<meta::FileTime> modified{};
+  static_assert(std::atomic<meta::FileTime>::is_always_lock_free);
 
   // Under `control`, which is held across calls to meta and the targets. Taken before any lock of
   // the table.
@@ -101,6 +111,7 @@ struct Inode {
   uint32_t writers = 0;         // opens for writing
   uint64_t settled = 1;         // changes up to here are recorded in meta
   uint64_t settled_length = 0;
+  bool settled_sparse = false;
   Status first_error;  // of settling in the background, for close_file()
 };
 

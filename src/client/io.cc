@@ -53,6 +53,38 @@ Result<uint64_t> FileSystemImpl::write(const FileRef& file, uint64_t offset,
   return io.transferred;
 }
 
+Result<uint64_t> FileSystemImpl::seek(const FileRef& file, uint64_t offset, bool hole) {
+  TRY(check_open());
+  if (file == nullptr || file->closed()) return Code::bad_handle;
+  const Inode& inode = file->inode();
+  const uint64_t end = inode.length.load(std::memory_order_acquire);
+  if (offset >= end) return Code::no_data;
+  uint64_t found = hole ? end : offset;
+  if (inode.sparse.load(std::memory_order_relaxed)) {
+    TRY_ASSIGN(found, targets_.seek(inode.id, inode.placement, offset, end, hole));
+  }
+  if (!hole && found >= end) return Code::no_data;
+  return found;
+}
+
+void FileSystemImpl::note_access(InodeId id, AccessTimes times) {
+  if (times.mode == AccessTimes::Mode::none) return;
+  const meta::FileTime when = now();
+  Result<Attributes> found = attributes(id);
+  if (!found || (found->flags & meta::kInodeNoAtime) != 0) return;
+  if (found->type == meta::FileType::directory && !times.directories) return;
+  if (times.mode == AccessTimes::Mode::relative && !access_is_due(*found, when)) return;
+  if (const std::shared_ptr<Inode> inode = table_.peek(id)) {
+    inode->access_due.store(false, std::memory_order_relaxed);
+    inode->accessed.store(when, std::memory_order_relaxed);
+  }
+  accesses_.note(id, when);
+  const uint32_t watchers = table_.watchers(id);
+  if (!observers_.concerns(watchers, nullptr)) return;
+  // Nobody waits for others to hear of it.
+  observers_.data_changed(watchers, nullptr, id, 0, 0, [] {});
+}
+
 Status FileSystemImpl::sync_file(const FileRef& file) {
   IoOp io;
   io.file = file;
@@ -73,7 +105,8 @@ Status FileSystemImpl::sync_all() {
     const uint64_t changes = inode->changes.load(std::memory_order_acquire);
     all.push_back({std::move(inode), changes, {}});
   }
-  Status status = targets_.sync_all();
+  Status status = accesses_.record();
+  if (status.ok()) status = targets_.sync_all();
   for (Synced& one : all) {
     if (!status.ok()) break;
     const std::lock_guard lock(one.inode->control);
@@ -110,6 +143,7 @@ Status FileSystemImpl::punch(const FileRef& file, uint64_t offset, uint64_t leng
   const uint64_t end = std::min(offset + length, file_end);
   const Placement& placement = inode.placement;
   Status status;
+  if (offset < end) inode.sparse.store(true, std::memory_order_relaxed);
   uint64_t at = offset;
   while (at < end && status.ok()) {
     const uint32_t chunk = placement.chunk_of(at);
@@ -120,9 +154,8 @@ Status FileSystemImpl::punch(const FileRef& file, uint64_t offset, uint64_t leng
     at = stop;
   }
   if (offset >= end) return Code::ok;
-  inode.modified.store(config_.shards.front().loop->clock().wall().nanoseconds,
-                       std::memory_order_relaxed);
-  inode.changes.fetch_add(1, std::memory_order_seq_cst);
+  inode.modified.store(config_.shards.front().loop->clock().wall(), std::memory_order_relaxed);
+  note_change(inode.id);
   tell_changed(inode.id, offset, end - offset, self);
   return status;
 }

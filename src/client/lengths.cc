@@ -139,13 +139,15 @@ Status Lengths::record(Inode& inode, bool durable, bool end_session) {
   if (changes == inode.settled && !end_session && !durable) return Code::ok;
   const meta::Settled settled{
       .length = inode.length.load(std::memory_order_relaxed),
-      .modified = {inode.modified.load(std::memory_order_relaxed)},
+      .modified = inode.modified.load(std::memory_order_relaxed),
       .only_grow = false,
+      .sparse = inode.sparse.load(std::memory_order_relaxed),
       .end_session = end_session,
   };
   TRY(meta_.settle(inode.id, settled, durable));
   inode.settled = changes;
   inode.settled_length = settled.length;
+  inode.settled_sparse = *settled.sparse;
   if (end_session) {
     inode.session = false;
     inode.session_durable.store(false, std::memory_order_relaxed);

@@ -37,6 +37,15 @@ inline constexpr auto kSettleRetry = std::chrono::microseconds(50);
 // The table of open files is divided, so that opening does not serialise.
 inline constexpr size_t kTableShards = 64;
 
+// Times of access that wait to be recorded, 64 bytes each. They are recorded every kCollectRetry,
+// so that only a walk through more files than this in that time loses some.
+inline constexpr size_t kAccessesMax = 262'144;
+// Recorded in one transaction.
+inline constexpr size_t kAccessBatch = 1024;
+
+// Chunks that are asked at a time where holes begin and end.
+inline constexpr size_t kProbeBatch = 64;
+
 // A store that does not answer a control call (clear, remove, sync, end query) within this time is
 // stuck: the call ends with timed_out. Removing or syncing a huge file takes seconds.
 inline constexpr auto kStoreCallTimeout = std::chrono::minutes(5);

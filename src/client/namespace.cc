@@ -6,25 +6,47 @@ namespace penstock::client {
 void FileSystemImpl::merge(Attributes& attributes, const Inode& inode) const {
   if (!inode.loaded.load(std::memory_order_acquire)) return;
   attributes.length = inode.length.load(std::memory_order_acquire);
-  attributes.modified = {inode.modified.load(std::memory_order_relaxed)};
+  attributes.modified = inode.modified.load(std::memory_order_relaxed);
   attributes.changed = std::max(attributes.changed, attributes.modified);
+  attributes.sparse = inode.sparse.load(std::memory_order_relaxed);
+  attributes.accessed = inode.accessed.load(std::memory_order_relaxed);
+}
+
+void FileSystemImpl::fill_allocated(Attributes& attributes) {
+  const bool has_blocks =
+      attributes.type == meta::FileType::regular || attributes.type == meta::FileType::directory;
+  attributes.allocated = has_blocks ? align_up(attributes.length, limits::kBlockBytes) : 0;
+  if (!attributes.sparse || !Placement::is_good(attributes.layout, config_.targets.size())) return;
+  const Result<uint64_t> bytes = targets_.allocated(attributes.inode, Placement(attributes.layout));
+  // A target that does not answer is no reason to know nothing of the file.
+  if (bytes) attributes.allocated = *bytes;
 }
 
 // `found` was read from meta after `drops_before` was.
 Result<Attributes> FileSystemImpl::merged(Result<Attributes> found, uint64_t drops_before) {
-  if (!found || found->type != meta::FileType::regular) return found;
+  if (!found) return found;
+  accesses_.merge(*found);
+  if (found->type != meta::FileType::regular) {
+    fill_allocated(*found);
+    return found;
+  }
   while (true) {
     if (const std::shared_ptr<Inode> inode = table_.peek(found->inode)) {
       merge(*found, *inode);
+      fill_allocated(*found);
       return found;
     }
     const uint64_t drops = table_.drops();
-    if (drops == drops_before) return found;
+    if (drops == drops_before) {
+      fill_allocated(*found);
+      return found;
+    }
     // Its last user may have settled and left between the two looks.
     drops_before = drops;
     Result<Attributes> again = meta_.attributes(found->inode);
     if (!again) return again;
     found = std::move(again);
+    accesses_.merge(*found);
   }
 }
 
@@ -53,6 +75,7 @@ Result<Attributes> FileSystemImpl::make_directory(const Credentials& credentials
                                                   Observer* self) {
   TRY(check_open());
   TRY_ASSIGN(Attributes made, meta_.make_directory(credentials, parent, name, mode));
+  fill_allocated(made);
   tell_entry(parent, name, self);
   return made;
 }
@@ -81,15 +104,26 @@ Result<Attributes> FileSystemImpl::link(const Credentials& credentials, InodeId 
   const uint64_t drops = table_.drops();
   TRY_ASSIGN(Attributes linked, merged(meta_.link(credentials, inode, parent, name), drops));
   note_change(inode);
+  if (linked.links == 1) named(inode);
   tell_entry(parent, name, self);
   tell_changed(inode, 0, 0, self);
   return linked;
+}
+
+// An unnamed file got its first name: it is not to be collected any more.
+void FileSystemImpl::named(InodeId id) {
+  if (const std::shared_ptr<Inode> inode = table_.peek(id)) {
+    inode->unlinked.store(false, std::memory_order_relaxed);
+  }
+  removed_waiting_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 // So that a sync of the file does not find it clean.
 void FileSystemImpl::note_change(InodeId id) {
   if (const std::shared_ptr<Inode> inode = table_.peek(id)) {
     inode->changes.fetch_add(1, std::memory_order_seq_cst);
+    const bool never = inode->no_access_times.load(std::memory_order_relaxed);
+    inode->access_due.store(!never, std::memory_order_relaxed);
   }
 }
 

@@ -20,12 +20,15 @@ class OpenFile {
   // `writer`: whose writes take set-id bits from the file; null when they do not, or when somebody
   // else (the kernel, for a mount) takes them.
   OpenFile(std::shared_ptr<DroppedOpens> drops, std::shared_ptr<Inode> inode, bool read, bool write,
-           std::unique_ptr<const Credentials> writer)
+           AccessTimes::Mode accesses, std::unique_ptr<const Credentials> writer,
+           const Observer* opener)
       : drops_(std::move(drops)),
         inode_(std::move(inode)),
         read_(read),
         write_(write),
-        writer_(std::move(writer)) {}
+        accesses_(accesses),
+        writer_(std::move(writer)),
+        opener_(opener) {}
   ~OpenFile() {
     if (inode_ != nullptr) drops_->dropped(std::move(inode_), write_);
   }
@@ -40,6 +43,15 @@ class OpenFile {
   const Credentials* dropper() const {
     return writer_ != nullptr && inode_->may_have_privileges() ? writer_.get() : nullptr;
   }
+  // Whether a read is to be noted.
+  bool access_is_due() const {
+    if (accesses_ == AccessTimes::Mode::none) return false;
+    if (inode_->access_due.load(std::memory_order_relaxed)) return true;
+    return accesses_ == AccessTimes::Mode::strict &&
+           !inode_->no_access_times.load(std::memory_order_relaxed);
+  }
+  // Who opened it for itself, to be compared only: it knows of its own reads. Null for all others.
+  const Observer* opener() const { return opener_; }
   // For close_file(), by the last user: nothing is left to do when this object dies.
   std::shared_ptr<Inode> take() { return std::move(inode_); }
   bool closed() const { return inode_ == nullptr; }
@@ -49,7 +61,9 @@ class OpenFile {
   std::shared_ptr<Inode> inode_;
   const bool read_;
   const bool write_;
+  const AccessTimes::Mode accesses_;
   const std::unique_ptr<const Credentials> writer_;
+  const Observer* const opener_;
 };
 
 }  // namespace penstock::client

@@ -27,6 +27,11 @@ uint32_t wanted_access(OpenFlags flags) {
 
 constexpr uint32_t kSetIdBits = 06000;
 
+meta::OpenKind kind_of(OpenFlags flags) {
+  return {
+      .write = flags.write || flags.truncate, .append = flags.append, .truncate = flags.truncate};
+}
+
 // Who pays with the file's privileges for a write; see OpenFile.
 std::unique_ptr<const Credentials> writer_of(const Credentials& credentials, OpenFlags flags) {
   if (!flags.write || credentials.uid == 0 || !credentials.enforce) return nullptr;
@@ -41,10 +46,10 @@ Status check_open_of(const Credentials& credentials, const Attributes& found, Op
 
 }  // namespace
 
-Status FileSystemImpl::load(Inode& inode, const Attributes& attributes) {
+Status FileSystemImpl::load(Inode& inode, const Attributes& attributes, bool unnamed) {
   TRY(check_type(attributes.type));
   // An orphan that nobody uses may be in the collector's hands already.
-  if (attributes.links == 0) return Code::stale;
+  if (attributes.links == 0 && !unnamed) return Code::stale;
   if (!Placement::is_good(attributes.layout, config_.targets.size())) {
     log::error(
         "inode {}: its layout (2^{} byte chunks on targets {} to {}) does not fit the {} targets "
@@ -57,9 +62,22 @@ Status FileSystemImpl::load(Inode& inode, const Attributes& attributes) {
   inode.placement = Placement(attributes.layout);
   inode.length.store(attributes.length, std::memory_order_relaxed);
   inode.settled_length = attributes.length;
-  inode.modified.store(attributes.modified.nanoseconds, std::memory_order_relaxed);
+  inode.modified.store(attributes.modified, std::memory_order_relaxed);
+  Attributes merged = attributes;
+  accesses_.merge(merged);
+  load_accessed(inode, merged);
+  inode.sparse.store(attributes.sparse, std::memory_order_relaxed);
+  inode.settled_sparse = attributes.sparse;
   inode.loaded.store(true, std::memory_order_release);
   return Code::ok;
+}
+
+void FileSystemImpl::load_accessed(Inode& inode, const Attributes& attributes) {
+  const bool never = (attributes.flags & meta::kInodeNoAtime) != 0;
+  inode.accessed.store(attributes.accessed, std::memory_order_relaxed);
+  inode.no_access_times.store(never, std::memory_order_relaxed);
+  inode.access_due.store(!never && client::access_is_due(attributes, now()),
+                         std::memory_order_relaxed);
 }
 
 // Before a file grows: bytes that an earlier life of the process left behind the end would appear
@@ -89,14 +107,15 @@ Status FileSystemImpl::prepare(Inode& inode, const Opening& opening, Attributes*
   Attributes found;
   if (opening.created != nullptr) {
     found = *opening.created;
-  } else if (!loaded || opening.check || attributes != nullptr) {
+  } else if (!loaded || opening.check || attributes != nullptr || opening.flags.write) {
     TRY_ASSIGN(found, meta_.attributes(inode.id));
   }
   if (opening.check && opening.created == nullptr) {
     TRY(check_open_of(opening.credentials, found, opening.flags));
   }
+  if (opening.created == nullptr) TRY(meta::check_open(found, kind_of(opening.flags)));
   if (!loaded) {
-    TRY(load(inode, found));
+    TRY(load(inode, found, opening.created != nullptr && found.links == 0));
     inode.tail_known = inode.fresh = opening.created != nullptr;
     if ((found.mode & kSetIdBits) == 0 && !found.has_xattrs) {
       inode.privileges_dropped.store(privilege_changes, std::memory_order_relaxed);
@@ -116,6 +135,7 @@ Status FileSystemImpl::prepare(Inode& inode, const Opening& opening, Attributes*
   }
   if (attributes != nullptr) {
     merge(found, inode);
+    fill_allocated(found);
     *attributes = std::move(found);
   }
   return Code::ok;
@@ -153,7 +173,8 @@ Result<FileRef> FileSystemImpl::open_known(InodeId id, const Opening& opening,
   }
   if (cut_from != UINT64_MAX) tell_changed(id, cut_from, INT64_MAX, opening.self);
   return std::make_shared<OpenFile>(drops_, inode, opening.flags.read, opening.flags.write,
-                                    writer_of(opening.credentials, opening.flags));
+                                    opening.flags.accesses,
+                                    writer_of(opening.credentials, opening.flags), opening.self);
 }
 
 Result<FileRef> FileSystemImpl::open_inode(const Credentials& credentials, InodeId inode,
@@ -182,6 +203,24 @@ Result<FileRef> FileSystemImpl::open_name(const Credentials& credentials, InodeI
   if (created) tell_entry(parent, name, self);
   return open_known(made.inode, {credentials, flags, check, created ? &made : nullptr, self},
                     attributes);
+}
+
+Result<FileRef> FileSystemImpl::open_unnamed(const Credentials& credentials, InodeId parent,
+                                             OpenFlags flags, uint32_t mode, Attributes* attributes,
+                                             Observer* self) {
+  TRY(check_open());
+  TRY_ASSIGN(const InodeId id, meta_.unused_id());
+  // In use before it exists, and removed from the start: the collector takes it when nobody uses
+  // it.
+  const std::shared_ptr<Inode> inode = table_.acquire(id);
+  inode->unlinked.store(true, std::memory_order_relaxed);
+  const Result<Attributes> made = meta_.create_unnamed(credentials, parent, mode, id);
+  if (made) removed_waiting_.fetch_add(1, std::memory_order_relaxed);
+  Result<FileRef> opened =
+      made ? open_known(id, {credentials, flags, false, &*made, self}, attributes) : made.error();
+  const Status dropped = give_back(inode, false);
+  static_cast<void>(dropped);  // Nothing was settled: this was no writer.
+  return opened;
 }
 
 Result<FileRef> FileSystemImpl::open_path(const Credentials& credentials, std::string_view path,
@@ -240,11 +279,24 @@ Result<FileRef> FileSystemImpl::follow_and_create(const Credentials& credentials
   return Code::too_many_symlinks;
 }
 
+// Writes that overtook each other left no hole, if the last writer finds none. What was sparse
+// before is not looked at again.
+void FileSystemImpl::know_density(Inode& inode) {
+  if (!inode.sparse.load(std::memory_order_relaxed) || inode.settled_sparse) return;
+  const uint64_t length = inode.length.load(std::memory_order_relaxed);
+  const Result<uint64_t> allocated = targets_.allocated(inode.id, inode.placement);
+  const bool dense = allocated && *allocated == align_up(length, limits::kBlockBytes);
+  if (dense && !inode.stray.load(std::memory_order_relaxed)) {
+    inode.sparse.store(false, std::memory_order_relaxed);
+  }
+}
+
 Status FileSystemImpl::give_back(const std::shared_ptr<Inode>& inode, bool writer) {
   Status status;
   if (writer) {
     const std::lock_guard lock(inode->control);
     --inode->writers;
+    if (inode->writers == 0) know_density(*inode);
     status = lengths_.record(*inode, false, inode->writers == 0);
     if (status.ok()) status = inode->first_error;
     if (inode->writers == 0) inode->first_error = Code::ok;

@@ -48,10 +48,12 @@ Status FileSystemImpl::recover_file(InodeId id) {
   if (found->links == 0 || found->type != meta::FileType::regular) return meta_.end_write(id);
   if (!Placement::is_good(found->layout, config_.targets.size())) return Code::corrupt;
   TRY_ASSIGN(const uint64_t end, targets_.end_of(id, Placement(found->layout)));
-  if (end <= found->length) return meta_.end_write(id);
-  const meta::Settled settled{.length = end,
-                              .modified = config_.shards.front().loop->clock().wall(),
+  const bool grows = end > found->length;
+  if (!grows && found->sparse) return meta_.end_write(id);
+  const meta::Settled settled{.length = std::max(end, found->length),
+                              .modified = grows ? now() : found->modified,
                               .only_grow = true,
+                              .sparse = true,
                               .end_session = true};
   return meta_.settle(id, settled, false);
 }

@@ -22,6 +22,12 @@ bool has_room_for_checksums(const IoOp& io) {
          io.checksums.length >= wire::checksum_bytes(io.memory.length);
 }
 
+// The next read is the first after a change.
+void note_change_for_accesses(Inode& inode) {
+  const bool never = inode.no_access_times.load(std::memory_order_relaxed);
+  inode.access_due.store(!never, std::memory_order_relaxed);
+}
+
 uint32_t flags_of(const IoOp& io) {
   if (io.kind == IoKind::write) return io.durable ? uint32_t{wire::kChunkDurable} : 0U;
   uint32_t flags = 0;
@@ -304,6 +310,8 @@ void ShardClient::moved(Operation& op) {
       op.route = engine::Route::none;
       return begin_read(op);
     }
+    if (op.io != nullptr && op.io->file->access_is_due() && op.error.ok()) [[unlikely]]
+      note_access(op);
     return finish(op, op.error);
   }
   if (op.kind == IoKind::write) return wrote(op);
@@ -311,11 +319,27 @@ void ShardClient::moved(Operation& op) {
   settle(op, op.changes);
 }
 
+void ShardClient::note_access(Operation& op) {
+  Inode& inode = *op.inode;
+  const meta::FileTime now = loop_.clock().wall();
+  inode.access_due.store(false, std::memory_order_relaxed);
+  inode.accessed.store(now, std::memory_order_relaxed);
+  plane_.accesses->note(inode.id, now);
+  const uint32_t watchers = inode.watchers.load(std::memory_order_relaxed);
+  const Observer* const opener = op.io->file->opener();
+  if (!plane_.observers->concerns(watchers, opener)) return;
+  // Nobody waits for others to hear of it.
+  plane_.observers->data_changed(watchers, opener, inode.id, 0, 0, [] {});
+}
+
 void ShardClient::wrote(Operation& op) {
   Inode& inode = *op.inode;
+  const uint64_t end = align_up(inode.length.load(std::memory_order_relaxed), limits::kBlockBytes);
+  if (op.begin > end || !op.error.ok()) inode.sparse.store(true, std::memory_order_relaxed);
   if (op.failed_at > op.begin) raise(inode.length, op.failed_at);
   // Also of a write that failed: pieces behind the one that did, and a part of it, may be stored.
-  inode.modified.store(loop_.clock().wall().nanoseconds, std::memory_order_relaxed);
+  inode.modified.store(loop_.clock().wall(), std::memory_order_relaxed);
+  note_change_for_accesses(inode);
   // After the length; see Inode::watchers for the order.
   inode.changes.fetch_add(1, std::memory_order_seq_cst);
   if (!op.error.ok()) [[unlikely]]

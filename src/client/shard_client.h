@@ -1,6 +1,7 @@
 // Client: the data path of one shard.
 #pragma once
 
+#include "access_times.h"
 #include "observers.h"
 #include "operation.h"
 
@@ -14,6 +15,7 @@ struct DataPlane {
   std::vector<engine::Address> targets;
   Lengths* lengths = nullptr;
   Observers* observers = nullptr;
+  AccessTimesNoted* accesses = nullptr;
 };
 
 class ShardClient final : public Client {
@@ -33,6 +35,7 @@ class ShardClient final : public Client {
   void begin_write(Operation& op);
   void begin_sync(Operation& op);
 
+  void note_access(Operation& op);
   void move(Operation& op);
   void send(Operation& op, Piece& piece);
   void fill_io(Operation& op, Piece& piece);

@@ -18,8 +18,11 @@ struct TargetCalls::Call : engine::CallOp {
 
   Call(uint32_t to_target, ChunkMethod to_do, wire::ChunkRequest with)
       : target(to_target), what(to_do), message(with) {}
-  // Only before the call runs.
-  Call(Call&& other) noexcept : Call(other.target, other.what, other.message) {}
+  // Before the call runs; and after, of what it answered only `end`.
+  Call(Call&& other) noexcept : Call(other.target, other.what, other.message) {
+    response_length = other.response_length;
+    end = other.end;
+  }
 };
 
 struct TargetCalls::Batch {
@@ -42,7 +45,8 @@ Status TargetCalls::run(std::vector<Call>& calls) {
       call.to = config_.targets[call.target];
       call.method = static_cast<uint16_t>(call.what);
       call.request = wire::as_wire(call.message);
-      if (call.what == ChunkMethod::read || call.what == ChunkMethod::write) {
+      if (call.what == ChunkMethod::read || call.what == ChunkMethod::write ||
+          call.what == ChunkMethod::probe) {
         call.response = std::as_writable_bytes(std::span(&call.io, 1));
       } else if (call.what == ChunkMethod::remove) {
         call.response = std::as_writable_bytes(std::span(&call.removed, 1));
@@ -141,7 +145,8 @@ Status TargetCalls::sync_all() {
   return run(calls);
 }
 
-Result<uint64_t> TargetCalls::end_of(InodeId inode, const Placement& placement) {
+Result<std::vector<TargetCalls::Call>> TargetCalls::ask_ends(InodeId inode,
+                                                             const Placement& placement) {
   std::vector<Call> calls;
   calls.reserve(placement.chain_count());
   for (uint32_t i = 0; i < placement.chain_count(); ++i) {
@@ -149,13 +154,61 @@ Result<uint64_t> TargetCalls::end_of(InodeId inode, const Placement& placement) 
                        wire::ChunkRequest{.inode = inode.value});
   }
   TRY(run(calls));
-  uint64_t end = 0;
   for (const Call& call : calls) {
     const wire::ChunkEndResponse& answer = call.end;
     if (call.response_length != sizeof answer || answer.any > 1 ||
         answer.end_in_chunk > placement.chunk_bytes()) {
       return Code::bad_message;
     }
+  }
+  return calls;
+}
+
+Result<uint64_t> TargetCalls::allocated(InodeId inode, const Placement& placement) {
+  TRY_ASSIGN(const std::vector<Call> calls, ask_ends(inode, placement));
+  uint64_t bytes = 0;
+  for (const Call& call : calls) bytes += call.end.allocated_bytes;
+  return bytes;
+}
+
+Result<uint64_t> TargetCalls::seek(InodeId inode, const Placement& placement, uint64_t from,
+                                   uint64_t end, bool hole) {
+  for (uint64_t at = from; at < end;) {
+    std::vector<Call> calls;
+    calls.reserve(limits::kProbeBatch);
+    const uint64_t batch = at;
+    while (at < end && calls.size() < limits::kProbeBatch) {
+      const uint32_t chunk = placement.chunk_of(at);
+      const uint64_t stop = std::min(end, placement.offset_of(chunk) + placement.chunk_bytes());
+      calls.emplace_back(placement.chain_of(chunk), ChunkMethod::probe,
+                         wire::ChunkRequest{.inode = inode.value,
+                                            .chunk = chunk,
+                                            .begin = placement.within(at),
+                                            .length = static_cast<uint32_t>(stop - at)});
+      at = stop;
+    }
+    TRY(run(calls));
+    uint64_t begin = batch;
+    for (const Call& call : calls) {
+      if (call.response_length != sizeof call.io) return Code::bad_message;
+      const bool is_hole = call.io.route == static_cast<uint8_t>(engine::Route::hole);
+      if (is_hole == hole) return begin;
+      // Where the first kind ends the other begins.
+      const uint64_t block = begin / limits::kBlockBytes * limits::kBlockBytes;
+      const uint64_t other = block + uint64_t{call.io.bad_block} * limits::kBlockBytes;
+      if (call.io.bad_block == 0) return Code::bad_message;
+      if (other < begin + call.message.length) return other;
+      begin += call.message.length;
+    }
+  }
+  return end;
+}
+
+Result<uint64_t> TargetCalls::end_of(InodeId inode, const Placement& placement) {
+  TRY_ASSIGN(const std::vector<Call> calls, ask_ends(inode, placement));
+  uint64_t end = 0;
+  for (const Call& call : calls) {
+    const wire::ChunkEndResponse& answer = call.end;
     if (answer.any == 0) continue;
     end = std::max(end, placement.offset_of(answer.last_chunk) + answer.end_in_chunk);
   }

@@ -27,6 +27,12 @@ class TargetCalls {
   // Where the data of the inode ends; 0 if there is none.
   Result<uint64_t> end_of(InodeId inode, const Placement& placement);
 
+  // Bytes that the inode takes up in the targets.
+  Result<uint64_t> allocated(InodeId inode, const Placement& placement);
+  // The first byte in [from, end) that is in a hole, or that is not; `end` if there is none.
+  Result<uint64_t> seek(InodeId inode, const Placement& placement, uint64_t from, uint64_t end,
+                        bool hole);
+
   // One block of kRecordsInode on the first target; durable when written, no_data if it never was.
   Status read_record(engine::MemoryRef memory);
   Status write_record(engine::MemoryRef memory);
@@ -38,6 +44,7 @@ class TargetCalls {
   struct Call;
   struct Batch;
   Status run(std::vector<Call>& calls);
+  Result<std::vector<Call>> ask_ends(InodeId inode, const Placement& placement);
 
   const FileSystemConfig& config_;
 };

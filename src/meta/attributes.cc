@@ -1,4 +1,5 @@
 // chmod, chown, utimes, truncate, and the lengths that writers settle.
+#include "acl.h"
 #include "limits.h"
 #include "namespace.h"
 
@@ -7,8 +8,23 @@
 namespace penstock::meta {
 namespace {
 
+Status check_flags(const Credentials& credentials, const Attributes& now_is, uint32_t flags) {
+  if (now_is.type != FileType::regular && now_is.type != FileType::directory) {
+    return Code::not_supported;
+  }
+  if ((flags & ~kInodeFlags) != 0) return Code::not_supported;
+  TRY(require_owner(credentials, now_is));
+  constexpr uint32_t kFixing = kInodeImmutable | kInodeAppendOnly;
+  if (((flags ^ now_is.flags) & kFixing) != 0 && !privileged(credentials)) {
+    return Code::not_permitted;
+  }
+  return {};
+}
+
 Status check_changes(const Credentials& credentials, const Attributes& now_is,
                      const SetAttributes& changes) {
+  if (changes.mode || changes.uid || changes.gid || changes.length) TRY(require_mutable(now_is));
+  if (changes.flags) TRY(check_flags(credentials, now_is, *changes.flags));
   if (changes.mode) {
     if (now_is.type == FileType::symlink) return Code::not_supported;
     TRY(require_owner(credentials, now_is));
@@ -30,15 +46,21 @@ Status check_changes(const Credentials& credentials, const Attributes& now_is,
   }
   const bool explicit_times =
       (changes.accessed && !changes.accessed_now) || (changes.modified && !changes.modified_now);
-  if (explicit_times) TRY(require_owner(credentials, now_is));
+  if (explicit_times) {
+    TRY(require_mutable(now_is));
+    TRY(require_owner(credentials, now_is));
+  }
+  if ((changes.accessed_now || changes.modified_now) && (now_is.flags & kInodeImmutable) != 0) {
+    return Code::not_permitted;
+  }
   if ((changes.accessed_now || changes.modified_now) && !require_owner(credentials, now_is).ok()) {
     TRY(require(credentials, now_is, kAccessWrite));
   }
   return {};
 }
 
-void apply_changes(const Credentials& credentials, const SetAttributes& changes,
-                   engine::WallTime now, Attributes& attributes) {
+void apply_changes(const Credentials& credentials, const SetAttributes& changes, FileTime now,
+                   Attributes& attributes) {
   const bool regular = attributes.type == FileType::regular;
   if ((changes.uid || changes.gid) && attributes.type != FileType::directory) {
     attributes.mode = without_set_id(credentials, attributes);
@@ -50,8 +72,13 @@ void apply_changes(const Credentials& credentials, const SetAttributes& changes,
     if (!privileged(credentials) && !in_group(credentials, attributes.gid)) {
       attributes.mode &= ~kSetGroupId;
     }
+    if (!attributes.acl.empty()) attributes.acl = acl_with_mode(attributes.acl, attributes.mode);
   }
+  if (changes.flags) attributes.flags = *changes.flags;
   if (changes.length) {
+    // Nothing is left of what is cut to nothing; what grows gets a hole.
+    if (*changes.length > attributes.length) attributes.sparse = true;
+    if (*changes.length == 0) attributes.sparse = false;
     attributes.length = *changes.length;
     attributes.modified = now;
     if (regular && credentials.uid != 0 && !changes.mode) {
@@ -67,7 +94,7 @@ void apply_changes(const Credentials& credentials, const SetAttributes& changes,
 
 bool changes_anything(const SetAttributes& changes) {
   return changes.mode || changes.uid || changes.gid || changes.length || changes.accessed ||
-         changes.modified || changes.accessed_now || changes.modified_now;
+         changes.modified || changes.flags || changes.accessed_now || changes.modified_now;
 }
 
 }  // namespace
@@ -109,6 +136,19 @@ Result<Attributes> Namespace::set_attributes(const Credentials& credentials, Ino
   });
 }
 
+Status Namespace::record_accessed(const std::vector<Accessed>& accesses) {
+  return transact(engine::KvMode::write, [&](View& view) -> Status {
+    for (const Accessed& access : accesses) {
+      Result<Inode> found = view.inode(access.inode);
+      if (!found && found.error().code() == Code::not_found) continue;
+      if (!found) return found.error();
+      found->attributes.accessed = access.when;
+      view.put(*found);
+    }
+    return {};
+  });
+}
+
 Status Namespace::drop_privileges(const Credentials& credentials, InodeId inode) {
   return transact(engine::KvMode::write, [&](View& view) -> Status {
     TRY_ASSIGN(Inode found, view.inode(inode));
@@ -143,9 +183,12 @@ Status Namespace::settle(InodeId inode, const Settled& settled, bool durable) {
     Attributes& attributes = found.attributes;
     const bool shorter = settled.length < attributes.length;
     const uint64_t length = shorter && settled.only_grow ? attributes.length : settled.length;
-    if (length != attributes.length || settled.modified != attributes.modified) {
+    const bool sparse = settled.sparse.value_or(attributes.sparse);
+    if (length != attributes.length || settled.modified != attributes.modified ||
+        sparse != attributes.sparse) {
       attributes.length = length;
       attributes.modified = settled.modified;
+      attributes.sparse = sparse;
       attributes.changed = clock_.wall();
       view.put(found);
     }

@@ -1,8 +1,26 @@
 // Making inodes and entries.
+#include "acl.h"
 #include "limits.h"
 #include "namespace.h"
 
 namespace penstock::meta {
+
+namespace {
+
+// The default list of the directory takes the place of the umask.
+void apply_masks(const Credentials& credentials, const Inode& parent, Inode& made) {
+  Attributes& attributes = made.attributes;
+  if (parent.default_acl.empty()) {
+    attributes.mode &= ~(credentials.umask & 0777);
+    return;
+  }
+  Inherited inherited = inherit(parent.default_acl, attributes.mode & 0777);
+  attributes.mode = (attributes.mode & ~0777U) | inherited.mode;
+  attributes.acl = std::move(inherited.acl);
+  if (attributes.type == FileType::directory) made.default_acl = parent.default_acl;
+}
+
+}  // namespace
 
 Inode Namespace::build(const Credentials& credentials, const Inode& parent, uint64_t id,
                        const NewInode& what) const {
@@ -12,6 +30,7 @@ Inode Namespace::build(const Credentials& credentials, const Inode& parent, uint
   made.inode = InodeId(id);
   made.type = what.type;
   made.mode = what.mode & 07777;
+  if (what.type != FileType::symlink) apply_masks(credentials, parent, inode);
   made.uid = credentials.uid;
   made.gid = credentials.gid;
   if ((above.mode & kSetGroupId) != 0) {
@@ -57,9 +76,9 @@ Result<Namespace::Made> Namespace::make(const Credentials& credentials, InodeId 
       TRY_ASSIGN(const Inode found, view.named_inode(existing->inode));
       return Made{found.attributes, false};
     }
-    TRY(require(credentials, directory.attributes, kAccessWrite));
+    TRY(require_add(credentials, directory.attributes));
     const Inode inode = build(credentials, directory, id, what);
-    const engine::WallTime now = inode.attributes.created;
+    const FileTime now = inode.attributes.created;
     if (inode.is_directory()) {
       if (directory.attributes.links >= kLinksMax) return Code::too_many_links;
       ++directory.attributes.links;
@@ -84,6 +103,30 @@ Result<Attributes> Namespace::create(const Credentials& credentials, InodeId par
   TRY_ASSIGN(const Made made, make(credentials, parent, name, what, !exclusive));
   if (created != nullptr) *created = made.created;
   return made.attributes;
+}
+
+Result<InodeId> Namespace::unused_id() {
+  TRY_ASSIGN(const uint64_t id, counters_.new_id());
+  return InodeId(id);
+}
+
+Result<Attributes> Namespace::create_unnamed(const Credentials& credentials, InodeId parent,
+                                             uint32_t mode, InodeId id) {
+  NewInode what;
+  what.mode = mode;
+  TRY_ASSIGN(const Attributes made,
+             transact(engine::KvMode::write, [&](View& view) -> Result<Attributes> {
+               TRY_ASSIGN(const Inode directory, view.directory(parent));
+               TRY(require(credentials, directory.attributes, kAccessExecute));
+               TRY(require_add(credentials, directory.attributes));
+               Inode inode = build(credentials, directory, id.value, what);
+               inode.attributes.links = 0;
+               view.put(inode);
+               view.put_mark(view.keys().orphan(inode.id()), kOrphanUnnamed);
+               return inode.attributes;
+             }));
+  counters_.add_inodes(1);
+  return made;
 }
 
 Result<Attributes> Namespace::make_directory(const Credentials& credentials, InodeId parent,
@@ -133,12 +176,20 @@ Result<Attributes> Namespace::link(const Credentials& credentials, InodeId inode
     TRY(require(credentials, directory.attributes, kAccessExecute));
     TRY_ASSIGN(const std::optional<Dentry> existing, view.find(new_parent, new_name));
     if (existing) return Code::already_exists;
-    TRY(require_linkable(credentials, linked.attributes));
-    TRY(require(credentials, directory.attributes, kAccessWrite));
+    // What was opened without a name is linked through the open file, which is the right to do so.
+    const bool unnamed = linked.attributes.links == 0;
+    if (unnamed) {
+      TRY_ASSIGN(const std::optional<uint64_t> mark, view.mark(view.keys().orphan(inode)));
+      if (mark != kOrphanUnnamed) return Code::not_found;
+    } else {
+      TRY(require_linkable(credentials, linked.attributes));
+    }
+    TRY(require_add(credentials, directory.attributes));
+    TRY(require_mutable(linked.attributes));
     if (linked.is_directory()) return Code::not_permitted;
-    if (linked.attributes.links == 0) return Code::not_found;
     if (linked.attributes.links >= kLinksMax) return Code::too_many_links;
-    const engine::WallTime now = clock_.wall();
+    const FileTime now = clock_.wall();
+    if (unnamed) view.erase_mark(view.keys().orphan(inode));
     ++linked.attributes.links;
     linked.attributes.changed = now;
     view.put(linked);

@@ -23,6 +23,11 @@ inline constexpr size_t kXattrNameBytesMax = 255;
 inline constexpr size_t kXattrValueBytesMax = 64 * kKiB;
 inline constexpr size_t kXattrListBytesMax = 64 * kKiB;  // all names of an inode, with their ends
 
+// An access control list: as ext4 bounds it by a block, about 500 entries.
+inline constexpr size_t kAclHeaderBytes = 4;
+inline constexpr size_t kAclEntryBytes = 8;
+inline constexpr size_t kAclBytesMax = kAclHeaderBytes + 508 * kAclEntryBytes;
+
 inline constexpr uint64_t kDirectoryLength = 4096;  // what stat shows; programs divide by it
 
 // Levels of directories that the loop check of rename climbs before it takes the tree for damaged.

@@ -78,7 +78,7 @@ Outcome<bool> Namespace::start() {
         problem.clear();
         TRY_ASSIGN(const std::optional<uint64_t> version, view.number(kVersionName));
         if (version) {
-          if (*version != kFormatVersion) {
+          if (*version < kFormatVersionMin || *version > kFormatVersion) {
             problem = fmt::format(
                 "it has format {}, this program knows {} (use the program that "
                 "wrote it)",
@@ -87,6 +87,9 @@ Outcome<bool> Namespace::start() {
           }
           TRY_ASSIGN(clean_count, view.number(kInodesName));
           view.erase_number(kInodesName);
+          // From here on programs of that version must not touch it; records are rewritten as they
+          // change.
+          if (*version != kFormatVersion) view.put_number(kVersionName, kFormatVersion);
           return {};
         }
         bool empty = true;

@@ -61,6 +61,10 @@ class Namespace final : public Meta {
   Result<Attributes> create(const Credentials& credentials, InodeId parent, std::string_view name,
                             uint32_t mode, bool exclusive, std::optional<Layout> layout,
                             bool* created) override;
+  Status record_accessed(const std::vector<Accessed>& accesses) override;
+  Result<InodeId> unused_id() override;
+  Result<Attributes> create_unnamed(const Credentials& credentials, InodeId parent, uint32_t mode,
+                                    InodeId id) override;
   Result<Attributes> make_directory(const Credentials& credentials, InodeId parent,
                                     std::string_view name, uint32_t mode) override;
   Result<Attributes> make_node(const Credentials& credentials, InodeId parent,
@@ -119,7 +123,7 @@ class Namespace final : public Meta {
               const NewInode& what) const;
 
   // Takes one link from `inode`, which is an orphan when that was the last; puts the record.
-  Removed drop_link(View& view, Inode& inode, engine::WallTime now) const;
+  Removed drop_link(View& view, Inode& inode, FileTime now) const;
   Outcome<bool> count_inodes();
 
   engine::Kv& kv_;

@@ -1,5 +1,6 @@
 #include "permissions.h"
 
+#include "acl.h"
 #include "limits.h"
 
 #include <algorithm>
@@ -16,6 +17,9 @@ Status check_access(const Credentials& credentials, const Attributes& attributes
   uint32_t granted = attributes.mode & 07;
   if (credentials.uid == attributes.uid) {
     granted = attributes.mode >> 6 & 07;
+  } else if (!attributes.acl.empty() && (attributes.mode & 070) != 0) {
+    // As Linux: a list whose mask grants nothing is not looked at.
+    granted = acl_grants(credentials, attributes, wanted);
   } else if (in_group(credentials, attributes.gid)) {
     granted = attributes.mode >> 3 & 07;
   }
@@ -33,11 +37,43 @@ Status require_owner(const Credentials& credentials, const Attributes& attribute
   return Code::not_permitted;
 }
 
+namespace {
+
+// In a sticky directory only the owner of the entry or of the directory may take the entry away.
 Status require_removable(const Credentials& credentials, const Attributes& directory,
                          const Attributes& entry) {
   if ((directory.mode & kSticky) == 0 || privileged(credentials)) return {};
   if (credentials.uid == directory.uid || credentials.uid == entry.uid) return {};
   return Code::not_permitted;
+}
+
+}  // namespace
+
+Status require_mutable(const Attributes& attributes) {
+  const bool fixed = (attributes.flags & (kInodeImmutable | kInodeAppendOnly)) != 0;
+  return fixed ? Status(Code::not_permitted) : Status();
+}
+
+Status require_add(const Credentials& credentials, const Attributes& directory) {
+  if ((directory.flags & kInodeImmutable) != 0) return Code::not_permitted;
+  return require(credentials, directory, kAccessWrite);
+}
+
+Status require_take(const Credentials& credentials, const Attributes& directory,
+                    const Attributes& entry) {
+  if ((directory.flags & kInodeImmutable) != 0) return Code::not_permitted;
+  TRY(require(credentials, directory, kAccessWrite));
+  TRY(require_mutable(directory));
+  TRY(require_removable(credentials, directory, entry));
+  return require_mutable(entry);
+}
+
+Status check_open(const Attributes& attributes, OpenKind kind) {
+  if (!kind.write) return {};
+  const bool rewrites = !kind.append || kind.truncate;
+  if ((attributes.flags & kInodeImmutable) != 0) return Code::not_permitted;
+  return (attributes.flags & kInodeAppendOnly) != 0 && rewrites ? Status(Code::not_permitted)
+                                                                : Status();
 }
 
 Status require_linkable(const Credentials& credentials, const Attributes& inode) {

@@ -16,9 +16,14 @@ inline constexpr uint32_t kGroupExecute = 00010;
 Status require(const Credentials& credentials, const Attributes& attributes, uint32_t wanted);
 // not_permitted unless the caller owns the inode or is root.
 Status require_owner(const Credentials& credentials, const Attributes& attributes);
-// In a sticky directory only the owner of the entry or of the directory may take the entry away.
-Status require_removable(const Credentials& credentials, const Attributes& directory,
-                         const Attributes& entry);
+// Flags hold for everybody, root and kernels included; not_permitted where they forbid.
+// Changing what is immutable or only appended to: its mode, its owner, its names.
+Status require_mutable(const Attributes& attributes);
+// Adding an entry to `directory`.
+Status require_add(const Credentials& credentials, const Attributes& directory);
+// Taking `entry` out of `directory`.
+Status require_take(const Credentials& credentials, const Attributes& directory,
+                    const Attributes& entry);
 // As Linux with fs.protected_hardlinks: one may link what one owns, and regular files that one may
 // read and write and that run as nobody else. not_permitted otherwise.
 Status require_linkable(const Credentials& credentials, const Attributes& inode);

@@ -1,7 +1,10 @@
 #include "records.h"
 
+#include "acl.h"
 #include "codec.h"
 #include "limits.h"
+
+#include <algorithm>
 
 namespace penstock::meta {
 namespace {
@@ -9,12 +12,33 @@ namespace {
 constexpr uint32_t kModeBits = 07777;
 constexpr int kFileTypes = 7;
 
-void write_time(Writer& writer, engine::WallTime time) {
-  writer.fixed64(static_cast<uint64_t>(time.nanoseconds));
+void write_time(Writer& writer, FileTime time) {
+  writer.fixed64(time.raw());
 }
 
-engine::WallTime read_time(Reader& reader) {
-  return {static_cast<int64_t>(reader.fixed64())};
+FileTime read_time(Reader& reader, uint8_t version) {
+  const uint64_t stored = reader.fixed64();
+  if (version < kInodeVersion) return engine::WallTime{static_cast<int64_t>(stored)};
+  reader.require(stored <= FileTime::kRawMax);
+  return FileTime::from_raw(std::min(stored, FileTime::kRawMax));
+}
+
+// What is kept of an inode in one bit each.
+enum Mark : uint64_t { kMarkSparse = 1, kMarkAcl = 2, kMarkDefaultAcl = 4 };
+constexpr uint64_t kMarks = kMarkSparse | kMarkAcl | kMarkDefaultAcl;
+
+uint64_t marks_of(const Inode& inode) {
+  uint64_t marks = 0;
+  if (inode.attributes.sparse) marks |= kMarkSparse;
+  if (!inode.attributes.acl.empty()) marks |= kMarkAcl;
+  if (!inode.default_acl.empty()) marks |= kMarkDefaultAcl;
+  return marks;
+}
+
+std::string read_acl(Reader& reader) {
+  std::string acl = reader.string(kAclBytesMax);
+  reader.require(acl_is_good(acl));
+  return acl;
 }
 
 FileType read_type(Reader& reader) {
@@ -25,6 +49,12 @@ FileType read_type(Reader& reader) {
 
 void read_version(Reader& reader) {
   reader.require(reader.byte() == kRecordVersion);
+}
+
+uint8_t read_inode_version(Reader& reader) {
+  const uint8_t version = reader.byte();
+  reader.require(version >= 1 && version <= kInodeVersion);
+  return version;
 }
 
 void write_layout(Writer& writer, const Layout& layout) {
@@ -60,7 +90,8 @@ bool name_is_storable(const std::string& name) {
 std::string encode(const Inode& inode) {
   const Attributes& from = inode.attributes;
   Writer writer;
-  writer.byte(kRecordVersion);
+  const uint64_t marks = marks_of(inode);
+  writer.byte(kInodeVersion);
   writer.byte(static_cast<uint8_t>(from.type));
   writer.varint(from.mode);
   writer.varint(from.uid);
@@ -68,6 +99,8 @@ std::string encode(const Inode& inode) {
   writer.varint(from.links);
   writer.varint(from.generation);
   writer.varint(inode.xattr_bytes);
+  writer.varint(from.flags);
+  writer.varint(marks);
   write_time(writer, from.accessed);
   write_time(writer, from.created);
   if (from.type != FileType::directory) {
@@ -81,6 +114,9 @@ std::string encode(const Inode& inode) {
   if (from.type == FileType::directory) writer.varint(inode.parent.value);
   if (from.type == FileType::symlink) writer.string(inode.target);
   if (has_device(from.type)) writer.varint(from.device);
+  if ((marks & kMarkAcl) != 0) writer.string(from.acl);
+  if ((marks & kMarkDefaultAcl) != 0) writer.string(inode.default_acl);
+  writer.varint(0);  // extensions: none is known yet
   return writer.take();
 }
 
@@ -89,7 +125,7 @@ std::optional<Inode> decode_inode(InodeId id, std::string_view bytes) {
   Attributes& to = inode.attributes;
   to.inode = id;
   Reader reader(bytes);
-  read_version(reader);
+  const uint8_t version = read_inode_version(reader);
   to.type = read_type(reader);
   to.mode = reader.varint32();
   reader.require((to.mode & ~kModeBits) == 0);
@@ -101,11 +137,19 @@ std::optional<Inode> decode_inode(InodeId id, std::string_view bytes) {
   inode.xattr_bytes = reader.varint32();
   reader.require(inode.xattr_bytes <= kXattrListBytesMax);
   to.has_xattrs = inode.xattr_bytes != 0;
-  to.accessed = read_time(reader);
-  to.created = read_time(reader);
+  // What version 1 did not know: such a file may have holes.
+  uint64_t marks = to.type == FileType::regular ? uint64_t{kMarkSparse} : 0;
+  if (version >= kInodeVersion) {
+    to.flags = reader.varint32();
+    marks = reader.varint();
+  }
+  reader.require((to.flags & ~kInodeFlags) == 0 && (marks & ~kMarks) == 0);
+  to.sparse = (marks & kMarkSparse) != 0;
+  to.accessed = read_time(reader, version);
+  to.created = read_time(reader, version);
   if (to.type != FileType::directory) {
-    to.modified = read_time(reader);
-    to.changed = read_time(reader);
+    to.modified = read_time(reader, version);
+    to.changed = read_time(reader, version);
   }
   if (to.type == FileType::regular) {
     to.length = reader.varint();
@@ -125,13 +169,16 @@ std::optional<Inode> decode_inode(InodeId id, std::string_view bytes) {
     to.length = inode.target.size();
   }
   if (has_device(to.type)) to.device = reader.varint();
+  if ((marks & kMarkAcl) != 0) to.acl = read_acl(reader);
+  if ((marks & kMarkDefaultAcl) != 0) inode.default_acl = read_acl(reader);
+  if (version >= kInodeVersion) reader.require(reader.varint() == 0);
   if (!reader.finished()) return std::nullopt;
   return inode;
 }
 
 std::string encode(const DirectoryTimes& times) {
   Writer writer;
-  writer.byte(kRecordVersion);
+  writer.byte(kInodeVersion);
   write_time(writer, times.modified);
   write_time(writer, times.changed);
   return writer.take();
@@ -139,10 +186,10 @@ std::string encode(const DirectoryTimes& times) {
 
 std::optional<DirectoryTimes> decode_directory_times(std::string_view bytes) {
   Reader reader(bytes);
-  read_version(reader);
+  const uint8_t version = read_inode_version(reader);
   DirectoryTimes times;
-  times.modified = read_time(reader);
-  times.changed = read_time(reader);
+  times.modified = read_time(reader, version);
+  times.changed = read_time(reader, version);
   if (!reader.finished()) return std::nullopt;
   return times;
 }

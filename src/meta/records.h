@@ -10,7 +10,11 @@
 namespace penstock::meta {
 
 inline constexpr uint8_t kRecordVersion = 1;
-inline constexpr uint64_t kFormatVersion = 1;
+// Of inodes and of the times of directories. Version 1 is read, with times of 64 bits since 1970,
+// and written as this one when it changes.
+inline constexpr uint8_t kInodeVersion = 2;
+inline constexpr uint64_t kFormatVersion = 2;
+inline constexpr uint64_t kFormatVersionMin = 1;
 
 // 'I': an inode. Of directories, `modified` and `changed` are not part of it: see DirectoryTimes.
 struct Inode {
@@ -18,6 +22,7 @@ struct Inode {
   InodeId parent;            // of directories
   uint32_t xattr_bytes = 0;  // of the names of all extended attributes, each with one end byte
   std::string target;        // of symbolic links
+  std::string default_acl;   // of directories: what is created in them inherits it
 
   InodeId id() const { return attributes.inode; }
   bool is_directory() const { return attributes.type == FileType::directory; }
@@ -27,8 +32,8 @@ struct Inode {
 // and removing entries overwrites them unread and does not conflict; remove_directory() reads them
 // and so conflicts with whoever adds an entry.
 struct DirectoryTimes {
-  engine::WallTime modified;
-  engine::WallTime changed;
+  FileTime modified;
+  FileTime changed;
 };
 
 // 'D': a name in a directory.
@@ -54,7 +59,11 @@ std::string encode(const Dentry& dentry);
 std::optional<Dentry> decode_dentry(std::string_view bytes);
 std::string encode(const CookieEntry& entry);
 std::optional<CookieEntry> decode_cookie_entry(std::string_view bytes);
-// 'S' and 'W': one number.
+// 'O' says whether the inode may get a name: only if it was made without one.
+inline constexpr uint64_t kOrphanRemoved = 0;
+inline constexpr uint64_t kOrphanUnnamed = 1;
+
+// 'S', 'O' and 'W': one number.
 std::string encode_number(uint64_t number);
 std::optional<uint64_t> decode_number(std::string_view bytes);
 

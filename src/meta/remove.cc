@@ -4,7 +4,7 @@
 
 namespace penstock::meta {
 
-Removed Namespace::drop_link(View& view, Inode& inode, engine::WallTime now) const {
+Removed Namespace::drop_link(View& view, Inode& inode, FileTime now) const {
   Attributes& attributes = inode.attributes;
   // A damaged count must not wrap around.
   const uint32_t left = attributes.links == 0 ? 0 : attributes.links - 1;
@@ -13,7 +13,7 @@ Removed Namespace::drop_link(View& view, Inode& inode, engine::WallTime now) con
   view.put(inode);
   if (inode.is_directory()) view.touch(inode.id(), now);
   const bool last = attributes.links == 0;
-  if (last) view.put_mark(view.keys().orphan(inode.id()), 0);
+  if (last) view.put_mark(view.keys().orphan(inode.id()), kOrphanRemoved);
   Removed removed{inode.id(), last, attributes};
   if (inode.is_directory()) removed.attributes.modified = now;
   return removed;
@@ -29,11 +29,10 @@ Status Namespace::unlink(const Credentials& credentials, InodeId parent, std::st
                TRY(require(credentials, directory.attributes, kAccessExecute));
                TRY_ASSIGN(const std::optional<Dentry> dentry, view.find(parent, name));
                if (!dentry) return Code::not_found;
-               TRY(require(credentials, directory.attributes, kAccessWrite));
                TRY_ASSIGN(Inode inode, view.named_inode(dentry->inode));
-               TRY(require_removable(credentials, directory.attributes, inode.attributes));
+               TRY(require_take(credentials, directory.attributes, inode.attributes));
                if (inode.is_directory()) return Code::is_directory;
-               const engine::WallTime now = clock_.wall();
+               const FileTime now = clock_.wall();
                view.erase(parent, name, *dentry);
                view.touch(parent, now);
                return drop_link(view, inode, now);
@@ -52,15 +51,14 @@ Status Namespace::remove_directory(const Credentials& credentials, InodeId paren
                TRY(require(credentials, above.attributes, kAccessExecute));
                TRY_ASSIGN(const std::optional<Dentry> dentry, view.find(parent, name));
                if (!dentry) return Code::not_found;
-               TRY(require(credentials, above.attributes, kAccessWrite));
                TRY_ASSIGN(Inode inode, view.named_inode(dentry->inode));
-               TRY(require_removable(credentials, above.attributes, inode.attributes));
+               TRY(require_take(credentials, above.attributes, inode.attributes));
                if (!inode.is_directory()) return Code::not_directory;
                // Whoever adds an entry writes the times: reading them makes us conflict.
                TRY(view.times(inode.id()));
                TRY_ASSIGN(const bool empty, view.is_empty(inode.id()));
                if (!empty) return Code::not_empty;
-               const engine::WallTime now = clock_.wall();
+               const FileTime now = clock_.wall();
                view.erase(parent, name, *dentry);
                drop_subdirectory(above);
                view.put(above);

@@ -14,7 +14,7 @@ struct Place {
 class Renaming {
  public:
   Renaming(View& view, const Credentials& credentials, Place from, Place to, RenameFlags flags,
-           engine::WallTime now)
+           FileTime now)
       : view_(view), credentials_(credentials), from_(from), to_(to), flags_(flags), now_(now) {}
 
   // True if there is something to do.
@@ -40,7 +40,7 @@ class Renaming {
   const Place from_;
   const Place to_;
   const RenameFlags flags_;
-  const engine::WallTime now_;
+  const FileTime now_;
   Inode old_directory_;
   Inode other_directory_;
   Dentry source_;
@@ -82,11 +82,10 @@ Result<bool> Renaming::prepare() {
 }
 
 Status Renaming::check_permissions() {
-  TRY(require(credentials_, old_directory_.attributes, kAccessWrite));
-  TRY(require(credentials_, new_directory().attributes, kAccessWrite));
-  TRY(require_removable(credentials_, old_directory_.attributes, source_inode_.attributes));
+  TRY(require_take(credentials_, old_directory_.attributes, source_inode_.attributes));
+  TRY(require_add(credentials_, new_directory().attributes));
   if (target_inode_) {
-    TRY(require_removable(credentials_, new_directory().attributes, target_inode_->attributes));
+    TRY(require_take(credentials_, new_directory().attributes, target_inode_->attributes));
   }
   // Moving a directory rewrites its "..".
   if (one_directory()) return {};
@@ -217,7 +216,7 @@ Status Namespace::rename(const Credentials& credentials, InodeId parent, std::st
   }
   TRY_ASSIGN(
       const Removed done, transact(engine::KvMode::write, [&](View& view) -> Result<Removed> {
-        const engine::WallTime now = clock_.wall();
+        const FileTime now = clock_.wall();
         Renaming renaming(view, credentials, {parent, name}, {new_parent, new_name}, flags, now);
         TRY_ASSIGN(const bool anything, renaming.prepare());
         if (!anything) return Removed();

@@ -140,6 +140,14 @@ void View::put_mark(const std::string& key, uint64_t number) {
   transaction_.put(key, encode_number(number));
 }
 
+Result<std::optional<uint64_t>> View::mark(const std::string& key) {
+  TRY_ASSIGN(const auto value, transaction_.get(key));
+  if (!value) return std::optional<uint64_t>();
+  const std::optional<uint64_t> number = decode_number(*value);
+  if (!number) return corrupt(key, "not a number");
+  return number;
+}
+
 Status View::scan_ids(char kind, InodeId after, const std::function<bool(InodeId)>& visit) {
   Status status;
   TRY(transaction_.scan(keys_.begin(kind, InodeId(after.value + 1)), keys_.end(kind),
@@ -155,12 +163,7 @@ Status View::scan_ids(char kind, InodeId after, const std::function<bool(InodeId
 }
 
 Result<std::optional<uint64_t>> View::number(std::string_view system_name) {
-  const std::string key = keys_.system(system_name);
-  TRY_ASSIGN(const auto value, transaction_.get(key));
-  if (!value) return std::optional<uint64_t>();
-  const std::optional<uint64_t> number = decode_number(*value);
-  if (!number) return corrupt(key, "not a number");
-  return number;
+  return mark(keys_.system(system_name));
 }
 
 void View::put_number(std::string_view system_name, uint64_t number) {

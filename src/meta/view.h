@@ -33,7 +33,7 @@ class View {
   Result<DirectoryTimes> times(InodeId directory);
   void put_times(InodeId directory, const DirectoryTimes& times);
   // An entry was added, removed or replaced.
-  void touch(InodeId directory, engine::WallTime now) { put_times(directory, {now, now}); }
+  void touch(InodeId directory, FileTime now) { put_times(directory, {now, now}); }
 
   Result<std::optional<Dentry>> find(InodeId parent, std::string_view name);
   void put(InodeId parent, std::string_view name, const Dentry& dentry);
@@ -51,6 +51,7 @@ class View {
   // 'O' and 'W': marks on inodes, with a number.
   void put_mark(const std::string& key, uint64_t number);
   void erase_mark(const std::string& key) { transaction_.erase(key); }
+  Result<std::optional<uint64_t>> mark(const std::string& key);
   Status scan_ids(char kind, InodeId after, const std::function<bool(InodeId)>& visit);
 
   Result<std::optional<uint64_t>> number(std::string_view system_name);

@@ -1,11 +1,12 @@
 // Extended attributes.
+#include "acl.h"
 #include "limits.h"
 #include "namespace.h"
 
 namespace penstock::meta {
 namespace {
 
-enum class Space { user, trusted, security };
+enum class Space { user, trusted, security, acl };
 
 Result<Space> space_of(std::string_view name) {
   if (name.empty() || name.size() > kXattrNameBytesMax) return Code::result_too_large;  // as Linux
@@ -13,6 +14,7 @@ Result<Space> space_of(std::string_view name) {
   const auto in = [name](std::string_view prefix) {
     return name.substr(0, prefix.size()) == prefix;
   };
+  if (name == kAccessAclXattr || name == kDefaultAclXattr) return Space::acl;
   std::optional<Space> space;
   size_t prefix = 0;
   if (in("user.")) {
@@ -42,12 +44,18 @@ Status may_read(const Credentials& credentials, const Attributes& attributes, Sp
     case Space::trusted:
       return privileged(credentials) ? Status() : Status(Code::no_data);
     case Space::security:
+    case Space::acl:
       break;
   }
   return {};
 }
 
 Status may_write(const Credentials& credentials, const Attributes& attributes, Space space) {
+  TRY(require_mutable(attributes));
+  if (space == Space::acl) {
+    if (attributes.type == FileType::symlink) return Code::not_supported;
+    return require_owner(credentials, attributes);
+  }
   if (space != Space::user) {
     return privileged(credentials) ? Status() : Status(Code::not_permitted);
   }
@@ -63,7 +71,7 @@ uint32_t listed_bytes(std::string_view name) {
 }
 
 // The change is one to the inode: it joins two writers of different names, and shows in ctime.
-Status put_changed(View& view, Inode& inode, engine::WallTime now) {
+Status put_changed(View& view, Inode& inode, FileTime now) {
   inode.attributes.changed = now;
   view.put(inode);
   if (inode.is_directory()) {
@@ -71,6 +79,33 @@ Status put_changed(View& view, Inode& inode, engine::WallTime now) {
     view.put_times(inode.id(), {times.modified, now});
   }
   return {};
+}
+
+// Sets one of the lists, or takes it away when `value` has no entries.
+Status put_acl(const Credentials& credentials, Inode& inode, std::string_view name,
+               std::string_view value) {
+  const bool taken = value.size() == kAclHeaderBytes || value.empty();
+  if (!taken && !acl_is_good(value)) return Code::invalid_argument;
+  Attributes& attributes = inode.attributes;
+  if (name == kDefaultAclXattr) {
+    if (!inode.is_directory()) return taken ? Status() : Status(Code::access_denied);
+    inode.default_acl = taken ? std::string_view() : value;
+    return {};
+  }
+  if (taken) {
+    attributes.acl.clear();
+    return {};
+  }
+  attributes.mode = (attributes.mode & ~0777U) | mode_of_acl(value);
+  if (!privileged(credentials) && !in_group(credentials, attributes.gid)) {
+    attributes.mode &= ~kSetGroupId;
+  }
+  attributes.acl = acl_is_minimal(value) ? std::string_view() : value;
+  return {};
+}
+
+const std::string& acl_of(const Inode& inode, std::string_view name) {
+  return name == kDefaultAclXattr ? inode.default_acl : inode.attributes.acl;
 }
 
 }  // namespace
@@ -90,6 +125,10 @@ Result<std::string> Namespace::get_xattr(const Credentials& credentials, InodeId
   return transact(engine::KvMode::read, [&](View& view) -> Result<std::string> {
     TRY_ASSIGN(const Inode found, view.inode(inode));
     TRY(may_read(credentials, found.attributes, space));
+    if (space == Space::acl) {
+      const std::string& acl = acl_of(found, name);
+      return acl.empty() ? Result<std::string>(Code::no_data) : acl;
+    }
     if (found.xattr_bytes == 0) return Code::no_data;
     TRY_ASSIGN(std::optional<std::string> value, view.xattr(inode, name));
     if (!value) return Code::no_data;
@@ -104,6 +143,13 @@ Status Namespace::set_xattr(const Credentials& credentials, InodeId inode, std::
   return transact(engine::KvMode::write, [&](View& view) -> Status {
     TRY_ASSIGN(Inode found, view.inode(inode));
     TRY(may_write(credentials, found.attributes, space));
+    if (space == Space::acl) {
+      const bool has = !acl_of(found, name).empty();
+      if (has && mode == XattrMode::create) return Code::already_exists;
+      if (!has && mode == XattrMode::replace) return Code::no_data;
+      TRY(put_acl(credentials, found, name, value));
+      return put_changed(view, found, clock_.wall());
+    }
     TRY_ASSIGN(const std::optional<std::string> existing, view.xattr(inode, name));
     if (existing && mode == XattrMode::create) return Code::already_exists;
     if (!existing && mode == XattrMode::replace) return Code::no_data;
@@ -122,6 +168,9 @@ Result<std::vector<std::string>> Namespace::list_xattrs(const Credentials& crede
   return transact(engine::KvMode::read, [&](View& view) -> Result<Names> {
     TRY_ASSIGN(const Inode found, view.inode(inode));
     Names names;
+    for (const std::string_view name : {kAccessAclXattr, kDefaultAclXattr}) {
+      if (!acl_of(found, name).empty()) names.emplace_back(name);
+    }
     if (found.xattr_bytes == 0) return names;
     TRY(view.scan_xattrs(inode, [&](std::string_view name) {
       const Result<Space> space = space_of(name);
@@ -138,6 +187,11 @@ Status Namespace::remove_xattr(const Credentials& credentials, InodeId inode,
   return transact(engine::KvMode::write, [&](View& view) -> Status {
     TRY_ASSIGN(Inode found, view.inode(inode));
     TRY(may_write(credentials, found.attributes, space));
+    if (space == Space::acl) {
+      if (acl_of(found, name).empty()) return Code::no_data;
+      TRY(put_acl(credentials, found, name, {}));
+      return put_changed(view, found, clock_.wall());
+    }
     TRY_ASSIGN(const bool taken, take_xattr(view, found, name));
     if (!taken) return Code::no_data;
     return put_changed(view, found, clock_.wall());

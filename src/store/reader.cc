@@ -47,6 +47,8 @@ void Reader::step(Request& request) {
       if (!core_.maps.hold(request, false)) return;
       snapshot(request);
       request.step = RequestStep::transfer;
+      if (request.probe) [[unlikely]]
+        return probe(request);
       [[fallthrough]];
     default:
       pump(request);
@@ -73,14 +75,25 @@ void Reader::snapshot(Request& request) {
   }
 }
 
+void Reader::probe(Request& request) {
+  const bool hole = request.blocks[0].hole();
+  uint32_t alike = 1;
+  while (alike < request.block_count && request.blocks[alike].hole() == hole) ++alike;
+  request.route = hole ? engine::Route::hole : engine::Route::none;
+  static_cast<ReadOp&>(*request.op).alike_blocks = alike;
+  end(request);
+}
+
 void Reader::end(Request& request) {
   if (core_.reclaim.leave(request.epoch)) core_.updater.space_changed();
   if (request.kind == RequestKind::read) {
     auto& op = static_cast<ReadOp&>(*request.op);
     op.route = request.route;
     op.bad_block = request.bad_block;
-    core_.counters.reads.add();
-    core_.counters.read_bytes.add(request.end - request.begin);
+    if (!request.probe) {
+      core_.counters.reads.add();
+      core_.counters.read_bytes.add(request.end - request.begin);
+    }
   }
   core_.finish(request);
 }

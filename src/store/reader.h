@@ -19,6 +19,7 @@ class Reader {
 
  private:
   void snapshot(Request& request);
+  void probe(Request& request);
   void pump(Request& request);
   void end(Request& request);
   bool start_run(Request& request);

@@ -66,6 +66,7 @@ struct Request : ListNode {
   bool own_io_taken = false;
   bool durable = false;
   bool refuse_holes = false;
+  bool probe = false;
   bool to_end = false;     // a clear that forgets the valid length
   bool has_space = false;  // blocks are allocated and not yet visible
   uint8_t edge_count = 0;  // of a clear: blocks that it rewrites in part

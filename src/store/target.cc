@@ -135,6 +135,7 @@ class TargetImpl final : public Target {
     request.op = &op;
     request.chunk = chunk;
     request.refuse_holes = false;
+    request.probe = false;
     request.to_end = false;
     request.durable = false;
     request.checksums = nullptr;
@@ -143,6 +144,7 @@ class TargetImpl final : public Target {
   void begin(Request& request, ReadOp& op) {
     prepare(request, RequestKind::read, op, op.chunk);
     request.refuse_holes = op.refuse_holes;
+    request.probe = op.probe;
     request.checksums = op.checksums;
     request.memory = op.destination;
     set_range(request, op.offset, op.offset + static_cast<uint32_t>(op.destination.length));

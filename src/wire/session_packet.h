@@ -35,7 +35,14 @@ bool take_id(const std::string& from, std::array<uint8_t, kLength>* id) {
   return true;
 }
 
-// Travels both ways.
+// These travel both ways.
+inline void put_time(const Time& m, proto::Time& out) {
+  out.set_seconds(m.seconds);
+  out.set_nanoseconds(m.nanoseconds);
+}
+inline Time take_time(const proto::Time& from) {
+  return {from.seconds(), from.nanoseconds()};
+}
 inline void put_handle(const DeviceHandle& m, proto::DeviceHandle& out) {
   out.set_bytes(m.bytes);
   out.set_size(m.size);

@@ -28,9 +28,11 @@ void put(const Attributes& m, proto::Reply& out) {
   to.set_links(m.links);
   to.set_length(m.length);
   to.set_device(m.device);
-  to.set_accessed(m.accessed);
-  to.set_modified(m.modified);
-  to.set_changed(m.changed);
+  put_time(m.accessed, *to.mutable_accessed());
+  put_time(m.modified, *to.mutable_modified());
+  put_time(m.changed, *to.mutable_changed());
+  put_time(m.created, *to.mutable_created());
+  to.set_allocated(m.allocated);
   to.set_chunk_bytes(m.chunk_bytes);
 }
 void put(const Target& m, proto::Reply& out) {
@@ -64,9 +66,11 @@ Attributes take_attributes(const proto::Attributes& from) {
   m.links = from.links();
   m.length = from.length();
   m.device = from.device();
-  m.accessed = from.accessed();
-  m.modified = from.modified();
-  m.changed = from.changed();
+  m.accessed = take_time(from.accessed());
+  m.modified = take_time(from.modified());
+  m.changed = take_time(from.changed());
+  m.created = take_time(from.created());
+  m.allocated = from.allocated();
   m.chunk_bytes = from.chunk_bytes();
   return m;
 }

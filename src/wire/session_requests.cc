@@ -82,8 +82,8 @@ void put(const ChangeAttributes& m, proto::Request& out) {
   if (m.mode) to.set_mode(*m.mode);
   if (m.uid) to.set_uid(*m.uid);
   if (m.gid) to.set_gid(*m.gid);
-  if (m.accessed) to.set_accessed(*m.accessed);
-  if (m.modified) to.set_modified(*m.modified);
+  if (m.accessed) put_time(*m.accessed, *to.mutable_accessed());
+  if (m.modified) put_time(*m.modified, *to.mutable_modified());
   to.set_accessed_now(m.accessed_now);
   to.set_modified_now(m.modified_now);
 }
@@ -208,8 +208,8 @@ ChangeAttributes take_changes(const proto::ChangeAttributes& from) {
   if (from.has_mode()) m.mode = from.mode();
   if (from.has_uid()) m.uid = from.uid();
   if (from.has_gid()) m.gid = from.gid();
-  if (from.has_accessed()) m.accessed = from.accessed();
-  if (from.has_modified()) m.modified = from.modified();
+  if (from.has_accessed()) m.accessed = take_time(from.accessed());
+  if (from.has_modified()) m.modified = take_time(from.modified());
   m.accessed_now = from.accessed_now();
   m.modified_now = from.modified_now();
   return m;
@@ -292,7 +292,12 @@ struct Good {
   bool operator()(const FileAttributes& m) const { return m.file < kFilesMax; }
   bool operator()(const TruncateFile& m) const { return m.file < kFilesMax; }
   bool operator()(const SyncFile& m) const { return m.file < kFilesMax; }
-  bool operator()(const ChangeAttributes& m) const { return !m.mode || *m.mode <= 07777; }
+  bool operator()(const ChangeAttributes& m) const {
+    constexpr Time kNone;
+    return (!m.mode || *m.mode <= 07777) && is_good(m.accessed.value_or(kNone)) &&
+           is_good(m.modified.value_or(kNone));
+  }
+  static bool is_good(const Time& time) { return time.nanoseconds < 1'000'000'000; }
   bool operator()(const MakeDirectory& m) const { return m.mode <= 07777; }
   bool operator()(const ReadFiles& m) const { return is_within_limits(m); }
 };

@@ -78,9 +78,8 @@ PENSTOCK_API int penstock_region_register(penstock_session* session, int fd, uin
 /* The same for a file that has a name, from its beginning. No descriptor is kept: when the agent
    dies its successor is given what `path` names then, if that is still the same file. Call
    penstock_region_keep() before that name is removed. */
-PENSTOCK_API int penstock_region_register_named(penstock_session* session, int fd,
-                                                const char* path, void* base, size_t size,
-                                                penstock_region** region);
+PENSTOCK_API int penstock_region_register_named(penstock_session* session, int fd, const char* path,
+                                                void* base, size_t size, penstock_region** region);
 /* Opens the named file, for a successor, and keeps it so. -ENOENT: it has lost its name. */
 PENSTOCK_API int penstock_region_keep(penstock_region* region);
 PENSTOCK_API void* penstock_region_base(const penstock_region* region);
@@ -198,9 +197,13 @@ PENSTOCK_API ssize_t penstock_read_files_packed(penstock_session* session,
 
 PENSTOCK_API int penstock_stat(penstock_session* session, const char* path, struct stat* st);
 PENSTOCK_API int penstock_lstat(penstock_session* session, const char* path, struct stat* st);
+/* When the file was made, which struct stat cannot tell; as lstat(2) it follows no last link. */
+PENSTOCK_API int penstock_birth_time(penstock_session* session, const char* path,
+                                     struct timespec* time);
 PENSTOCK_API int penstock_chmod(penstock_session* session, const char* path, mode_t mode);
 PENSTOCK_API int penstock_lchown(penstock_session* session, const char* path, uid_t uid, gid_t gid);
-/* times[0] access, times[1] modification; as utimensat(2) with AT_SYMLINK_NOFOLLOW. */
+/* times[0] access, times[1] modification, 1901-12-13 to 2446-05-10 (others become the nearest); as
+ * utimensat(2) with AT_SYMLINK_NOFOLLOW. */
 PENSTOCK_API int penstock_utimens(penstock_session* session, const char* path,
                                   const struct timespec times[2]);
 PENSTOCK_API int penstock_mkdir(penstock_session* session, const char* path, mode_t mode);

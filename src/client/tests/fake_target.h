@@ -35,6 +35,7 @@ class FakeTarget final : public store::Target {
   void submit(store::ReadOp& op) override {
     run(op, [this, &op] {
       const auto found = chunks.find(op.chunk);
+      if (op.probe) return probe(op);
       if (found == chunks.end() && op.refuse_holes) return Status(Code::no_data);
       std::memset(op.destination.data, 0, op.destination.length);
       op.route = found == chunks.end() ? engine::Route::hole : engine::Route::disk_direct;
@@ -111,6 +112,18 @@ class FakeTarget final : public store::Target {
   void close(engine::Op& done) override { loop_.complete(done, Code::ok); }
 
  private:
+  // What lies below the end of a chunk's bytes is there.
+  Status probe(store::ReadOp& op) {
+    const auto found = chunks.find(op.chunk);
+    const uint64_t size = found == chunks.end() ? 0 : found->second.size();
+    const uint64_t first = op.offset / limits::kBlockBytes;
+    const uint64_t last = (op.offset + op.destination.length - 1) / limits::kBlockBytes;
+    const uint64_t end = align_up(size, limits::kBlockBytes) / limits::kBlockBytes;
+    op.route = first < end ? engine::Route::none : engine::Route::hole;
+    op.alike_blocks =
+        static_cast<uint32_t>(first < end ? std::min(end, last + 1) - first : last + 1 - first);
+    return Code::ok;
+  }
   static void tell_checksums(store::ReadOp& op) {
     for (uint64_t at = 0; at < op.destination.length; at += limits::kBlockBytes) {
       const uint64_t length = std::min(limits::kBlockBytes, op.destination.length - at);

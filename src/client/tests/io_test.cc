@@ -319,5 +319,70 @@ TEST(PrivilegeTest, a_write_that_cannot_take_them_changes_nothing) {
   EXPECT_EQ(node.files->attributes(inode_of(*file))->mode, 04666u);
 }
 
+class HoleTest : public testing::Test {
+ protected:
+  static constexpr uint64_t kChunk = 65'536;
+  uint64_t allocated() { return node.files->attributes(id)->allocated; }
+  Result<uint64_t> seek(uint64_t offset, bool hole) { return node.files->seek(file, offset, hole); }
+  bool recorded_sparse() { return node.meta->attributes(id)->sparse; }
+
+  Node node;
+  FileRef file = node.open("/a");
+  const InodeId id = inode_of(*file);
+};
+
+TEST_F(HoleTest, holes_are_found_and_not_counted) {
+  EXPECT_TRUE(node.write(file, 0, "x").has_value());
+  EXPECT_TRUE(node.write(file, 3 * kChunk, std::string(5000, 'y')).has_value());
+  EXPECT_EQ(allocated(), 3u * 4096);
+  EXPECT_EQ(*seek(0, false), 0u);
+  EXPECT_EQ(*seek(0, true), 4096u);
+  EXPECT_EQ(*seek(100, true), 4096u);
+  EXPECT_EQ(*seek(5000, true), 5000u);
+  EXPECT_EQ(*seek(4096, false), 3 * kChunk);
+  EXPECT_EQ(*seek(3 * kChunk + 10, false), 3 * kChunk + 10);
+  EXPECT_EQ(*seek(3 * kChunk, true), 3 * kChunk + 5000);
+  EXPECT_EQ(seek(3 * kChunk + 5000, true).error(), Status(Code::no_data));
+  EXPECT_TRUE(node.truncate(id, 8 * kChunk).ok());
+  EXPECT_EQ(allocated(), 3u * 4096);
+  EXPECT_EQ(seek(4 * kChunk, false).error(), Status(Code::no_data));
+  EXPECT_EQ(*seek(4 * kChunk, true), 4 * kChunk);
+  EXPECT_TRUE(node.files->close_file(std::exchange(file, nullptr)).ok());
+  EXPECT_TRUE(recorded_sparse());
+  EXPECT_EQ(allocated(), 3u * 4096) << "by who did not open it, too";
+  EXPECT_TRUE(node.truncate(id, 0).ok());
+  EXPECT_FALSE(recorded_sparse());
+  EXPECT_EQ(allocated(), 0u);
+}
+
+TEST_F(HoleTest, a_file_without_holes_asks_nobody) {
+  EXPECT_TRUE(node.write(file, 0, std::string(kChunk + 10, 'x')).has_value());
+  EXPECT_TRUE(node.write(file, kChunk + 10, "y").has_value());
+  EXPECT_TRUE(node.write(file, kChunk + 100, "z").has_value()) << "the block is there";
+  const uint64_t before = node.targets[0]->operations + node.targets[1]->operations;
+  EXPECT_EQ(allocated(), kChunk + 4096);
+  EXPECT_EQ(*seek(7, false), 7u);
+  EXPECT_EQ(*seek(7, true), kChunk + 101);
+  EXPECT_EQ(node.targets[0]->operations + node.targets[1]->operations, before);
+  EXPECT_TRUE(node.files->close_file(std::exchange(file, nullptr)).ok());
+  EXPECT_FALSE(recorded_sparse());
+}
+
+TEST_F(HoleTest, writes_that_overtake_each_other_leave_none) {
+  EXPECT_TRUE(node.write(file, kChunk, std::string(kChunk, 'x')).has_value());
+  EXPECT_TRUE(node.write(file, 0, std::string(kChunk, 'y')).has_value());
+  EXPECT_TRUE(node.files->close_file(std::exchange(file, nullptr)).ok());
+  EXPECT_FALSE(recorded_sparse());
+}
+
+TEST_F(HoleTest, after_a_crash_nobody_knows) {
+  EXPECT_TRUE(node.write(file, 0, std::string(kChunk, 'x')).has_value());
+  file = nullptr;
+  node.crash();
+  node.start();
+  EXPECT_TRUE(recorded_sparse());
+  EXPECT_EQ(allocated(), kChunk);
+}
+
 }  // namespace
 }  // namespace penstock::client

@@ -9,8 +9,8 @@
 namespace penstock::fuse {
 namespace {
 
-engine::WallTime to_wall(timespec time) {
-  return {time.tv_sec * int64_t{1'000'000'000} + time.tv_nsec};
+meta::FileTime to_time(timespec time) {
+  return {time.tv_sec, time.tv_nsec};
 }
 
 meta::SetAttributes to_changes(const struct stat& wanted, int which) {
@@ -19,8 +19,8 @@ meta::SetAttributes to_changes(const struct stat& wanted, int which) {
   if (which & FUSE_SET_ATTR_UID) changes.uid = wanted.st_uid;
   if (which & FUSE_SET_ATTR_GID) changes.gid = wanted.st_gid;
   if (which & FUSE_SET_ATTR_SIZE) changes.length = static_cast<uint64_t>(wanted.st_size);
-  if (which & FUSE_SET_ATTR_ATIME) changes.accessed = to_wall(wanted.st_atim);
-  if (which & FUSE_SET_ATTR_MTIME) changes.modified = to_wall(wanted.st_mtim);
+  if (which & FUSE_SET_ATTR_ATIME) changes.accessed = to_time(wanted.st_atim);
+  if (which & FUSE_SET_ATTR_MTIME) changes.modified = to_time(wanted.st_mtim);
   changes.accessed_now = (which & FUSE_SET_ATTR_ATIME_NOW) != 0;
   changes.modified_now = (which & FUSE_SET_ATTR_MTIME_NOW) != 0;
   return changes;

@@ -12,15 +12,8 @@ namespace {
 // Supplementary groups of a caller, as many as Linux allows.
 constexpr int kGroupsMax = 65536;
 
-timespec to_timespec(engine::WallTime time) {
-  constexpr int64_t kSecond = 1'000'000'000;
-  int64_t seconds = time.nanoseconds / kSecond;
-  int64_t rest = time.nanoseconds % kSecond;
-  if (rest < 0) {
-    rest += kSecond;
-    seconds--;
-  }
-  return {seconds, rest};
+timespec to_timespec(meta::FileTime time) {
+  return {time.seconds(), time.nanoseconds()};
 }
 
 // The time during which a reply that gives the kernel an inode is under way.
@@ -50,6 +43,7 @@ client::Credentials Call::credentials() {
   credentials.uid = context->uid;
   credentials.gid = context->gid;
   credentials.enforce = false;
+  credentials.umask = context->umask;
   return credentials;
 }
 
@@ -119,6 +113,10 @@ void Call::xattr_size(size_t size) {
   (void)fuse_reply_xattr(ending(), size);
 }
 
+void Call::found_at(off_t offset) {
+  (void)fuse_reply_lseek(ending(), offset);
+}
+
 void Call::controlled(const void* out, size_t length) {
   (void)fuse_reply_ioctl(ending(), 0, out, length);
 }
@@ -133,11 +131,7 @@ struct stat to_stat(const meta::Attributes& attributes) {
   stat.st_rdev = attributes.device;
   stat.st_size = static_cast<off_t>(attributes.length);
   stat.st_blksize = static_cast<blksize_t>(limits::kBlockBytes);
-  // Holes are not counted: layouts are computed, so nobody knows where they are.
-  const bool has_blocks =
-      attributes.type == meta::FileType::regular || attributes.type == meta::FileType::directory;
-  const uint64_t allocated = align_up(attributes.length, limits::kBlockBytes);
-  stat.st_blocks = has_blocks ? static_cast<blkcnt_t>(allocated / 512) : 0;
+  stat.st_blocks = static_cast<blkcnt_t>(attributes.allocated / 512);
   stat.st_atim = to_timespec(attributes.accessed);
   stat.st_mtim = to_timespec(attributes.modified);
   stat.st_ctim = to_timespec(attributes.changed);

@@ -45,6 +45,7 @@ class Call {
   bool created(const fuse_entry_param& entry, const fuse_file_info& info);
   void statistics(const struct statvfs& statistics);
   void xattr_size(size_t size);
+  void found_at(off_t offset);
   void controlled(const void* out, size_t length);
 
  private:

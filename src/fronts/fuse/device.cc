@@ -18,6 +18,8 @@
 namespace penstock::fuse {
 namespace {
 
+using AccessMode = client::AccessTimes::Mode;
+
 // Environment variable by which fusermount3 learns where to send the device.
 constexpr const char* kHandoverVariable = "_FUSE_COMMFD";
 
@@ -40,13 +42,13 @@ unsigned long flags_of(const MountOptions& options) {
   add(!options.programs, MS_NOEXEC);
   add(options.synchronous, MS_SYNCHRONOUS);
   add(options.directory_synchronous, MS_DIRSYNC);
-  add(!options.directory_access_times, MS_NODIRATIME);
-  switch (options.access_times) {
-    case AccessTimes::relative:
+  add(!options.access_times.directories, MS_NODIRATIME);
+  switch (options.access_times.mode) {
+    case AccessMode::relative:
       return flags | MS_RELATIME;
-    case AccessTimes::always:
+    case AccessMode::strict:
       return flags | MS_STRICTATIME;
-    case AccessTimes::never:
+    case AccessMode::none:
       break;
   }
   return flags | MS_NOATIME;
@@ -57,7 +59,7 @@ unsigned long flags_of(const MountOptions& options) {
 std::string helper_options(const MountOptions& options) {
   std::string text = fmt::format("{},nosuid,nodev", options.read_only ? "ro" : "rw");
   if (!options.programs) text += ",noexec";
-  if (options.access_times == AccessTimes::never) text += ",noatime";
+  if (options.access_times.mode == AccessMode::none) text += ",noatime";
   if (options.synchronous) text += ",sync";
   if (options.directory_synchronous) text += ",dirsync";
   return text;

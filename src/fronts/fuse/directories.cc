@@ -157,6 +157,7 @@ void read_directory(Call& call, fuse_ino_t inode, size_t size, off_t offset, fus
   Listing listing(call, size);
   const InodeId directory{inode};
   front.cache->touch(directory);
+  if (offset == 0) front.files.note_access(directory, front.options.access_times());
   if (!add_dots(call, listing, directory, offset, false)) {
     listing.reply();
     return;
@@ -179,6 +180,7 @@ void read_directory_plus(Call& call, fuse_ino_t inode, size_t size, off_t offset
   Listing listing(call, size);
   const InodeId directory{inode};
   front.cache->touch(directory);
+  if (offset == 0) front.files.note_access(directory, front.options.access_times());
   if (!add_dots(call, listing, directory, offset, true)) {
     listing.reply();
     return;

@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <unistd.h>
 
 namespace penstock::fuse {
 namespace {
@@ -24,7 +25,13 @@ client::OpenFlags to_flags(int flags) {
   out.read = access == O_RDONLY || access == O_RDWR;
   out.write = access == O_WRONLY || access == O_RDWR;
   out.truncate = (flags & O_TRUNC) != 0;
+  out.append = (flags & O_APPEND) != 0;
   return out;
+}
+
+client::AccessTimes::Mode access_mode(const Front& front, int flags) {
+  return (flags & O_NOATIME) != 0 ? client::AccessTimes::Mode::none
+                                  : front.options.access_times().mode;
 }
 
 fuse_file_info opened(Front& front, client::FileRef file) {
@@ -33,6 +40,17 @@ fuse_file_info opened(Front& front, client::FileRef file) {
   // Pages are dropped when they become stale, not when a file is opened.
   info.keep_cache = 1;
   return info;
+}
+
+// The kernel must not hide from us the read that changes the time of access.
+void see_access(Front& front, InodeId inode, int flags, fuse_file_info& reply) {
+  const client::FileRef& file = HandleTable::get(reply.fh).file;
+  if (!client::may_read(*file) || !client::access_is_due(*file)) return;
+  if (client::length_of(*file) <= kReadAgainBytesMax) {
+    reply.keep_cache = 0;
+  } else if ((flags & O_ACCMODE) == O_RDONLY) {
+    front.files.note_access(inode, front.options.access_times());
+  }
 }
 
 void close_undelivered(Front& front, const fuse_file_info& info) {
@@ -61,9 +79,11 @@ void open(Call& call, fuse_ino_t inode, fuse_file_info* info) {
   // The kernel truncates with a request of its own.
   client::OpenFlags flags = to_flags(info->flags);
   flags.truncate = false;
+  flags.accesses = access_mode(front, info->flags);
   auto file = front.files.open_inode(call.credentials(), id, flags, false, front.cache);
   if (!file) return call.status(file.error());
-  const fuse_file_info reply = opened(front, std::move(*file));
+  fuse_file_info reply = opened(front, std::move(*file));
+  see_access(front, id, info->flags, reply);
   if (!call.open(reply)) close_undelivered(front, reply);
 }
 
@@ -76,6 +96,7 @@ void create(Call& call, fuse_ino_t parent, const char* name, mode_t mode, fuse_f
   client::OpenFlags flags = to_flags(info->flags);
   flags.create = true;
   flags.exclusive = (info->flags & O_EXCL) != 0;
+  flags.accesses = access_mode(front, info->flags);
   meta::Attributes attributes;
   auto file = front.files.open_name(call.credentials(), InodeId{parent}, name, flags, mode & 07777,
                                     {}, false, &attributes, front.cache);
@@ -133,6 +154,17 @@ void release(Call& call, fuse_ino_t, fuse_file_info* info) {
 
 void sync(Call& call, fuse_ino_t, int, fuse_file_info* info) {
   call.status(call.front().files.sync_file(HandleTable::get(info->fh).file));
+}
+
+void seek(Call& call, fuse_ino_t, off_t offset, int whence, fuse_file_info* info) {
+  const bool hole = whence == SEEK_HOLE;
+  if (!hole && whence != SEEK_DATA) return call.error(EINVAL);
+  if (offset < 0) return call.error(ENXIO);
+  const client::FileRef& file = HandleTable::get(info->fh).file;
+  const auto found = call.front().files.seek(file, static_cast<uint64_t>(offset), hole);
+  if (!found && found.error().code() == Code::no_data) return call.error(ENXIO);
+  if (!found) return call.status(found.error());
+  call.found_at(static_cast<off_t>(*found));
 }
 
 void allocate(Call& call, fuse_ino_t inode, int mode, off_t offset, off_t length,

@@ -41,22 +41,16 @@ class LiveOptions {
  public:
   void set(const MountOptions& options) {
     access_times_.store(options.access_times, std::memory_order_relaxed);
-    directory_access_times_.store(options.directory_access_times, std::memory_order_relaxed);
     synchronous_names_.store(options.synchronous || options.directory_synchronous,
                              std::memory_order_relaxed);
   }
-  AccessTimes access_times() const { return access_times_.load(std::memory_order_relaxed); }
-  AccessTimes directory_access_times() const {
-    return directory_access_times_.load(std::memory_order_relaxed) ? access_times()
-                                                                   : AccessTimes::never;
-  }
+  client::AccessTimes access_times() const { return access_times_.load(std::memory_order_relaxed); }
   // Changes of names are on stable storage before they are answered. The kernel itself asks for a
   // sync after each write to a file of a mount with the option sync.
   bool synchronous_names() const { return synchronous_names_.load(std::memory_order_relaxed); }
 
  private:
-  std::atomic<AccessTimes> access_times_{AccessTimes::relative};
-  std::atomic<bool> directory_access_times_{true};
+  std::atomic<client::AccessTimes> access_times_{client::AccessTimes{}};
   std::atomic<bool> synchronous_names_{false};
 };
 

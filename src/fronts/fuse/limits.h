@@ -41,6 +41,11 @@ inline constexpr std::chrono::milliseconds kInvalidationDeadline{2000};
 inline constexpr uint32_t kQuietChangesMax = 16;
 inline constexpr std::chrono::milliseconds kQuietGap{10};
 
+// The kernel does not say when it serves a read from its cache. So that a read is seen where it
+// changes the time of access, the kernel drops the pages of a file that is opened for it, if they
+// are no more than this; of a longer file the opening counts as the read.
+inline constexpr uint64_t kReadAgainBytesMax = 1 * kMiB;
+
 // Names of one directory that are read from meta at a time.
 inline constexpr size_t kDirectoryBatchMax = 1024;
 

@@ -8,6 +8,8 @@
 namespace penstock::fuse {
 namespace {
 
+using AccessMode = client::AccessTimes::Mode;
+
 // A word that sets one thing.
 struct Word {
   std::string_view name;
@@ -23,14 +25,14 @@ constexpr std::array kWords = {
     Word{"nodev", [](MountOptions& o) { o.devices = false; }},
     Word{"exec", [](MountOptions& o) { o.programs = true; }},
     Word{"noexec", [](MountOptions& o) { o.programs = false; }},
-    Word{"noatime", [](MountOptions& o) { o.access_times = AccessTimes::never; }},
-    Word{"atime", [](MountOptions& o) { o.access_times = AccessTimes::relative; }},
-    Word{"relatime", [](MountOptions& o) { o.access_times = AccessTimes::relative; }},
-    Word{"norelatime", [](MountOptions& o) { o.access_times = AccessTimes::relative; }},
-    Word{"strictatime", [](MountOptions& o) { o.access_times = AccessTimes::always; }},
-    Word{"nostrictatime", [](MountOptions& o) { o.access_times = AccessTimes::relative; }},
-    Word{"diratime", [](MountOptions& o) { o.directory_access_times = true; }},
-    Word{"nodiratime", [](MountOptions& o) { o.directory_access_times = false; }},
+    Word{"noatime", [](MountOptions& o) { o.access_times.mode = AccessMode::none; }},
+    Word{"atime", [](MountOptions& o) { o.access_times.mode = AccessMode::relative; }},
+    Word{"relatime", [](MountOptions& o) { o.access_times.mode = AccessMode::relative; }},
+    Word{"norelatime", [](MountOptions& o) { o.access_times.mode = AccessMode::relative; }},
+    Word{"strictatime", [](MountOptions& o) { o.access_times.mode = AccessMode::strict; }},
+    Word{"nostrictatime", [](MountOptions& o) { o.access_times.mode = AccessMode::relative; }},
+    Word{"diratime", [](MountOptions& o) { o.access_times.directories = true; }},
+    Word{"nodiratime", [](MountOptions& o) { o.access_times.directories = false; }},
     Word{"sync", [](MountOptions& o) { o.synchronous = true; }},
     Word{"async", [](MountOptions& o) { o.synchronous = false; }},
     Word{"dirsync", [](MountOptions& o) { o.directory_synchronous = true; }},
@@ -95,10 +97,10 @@ std::string to_text(const MountOptions& options) {
   add(!options.set_ids, "nosuid");
   add(!options.devices, "nodev");
   add(!options.programs, "noexec");
-  add(options.access_times == AccessTimes::never, "noatime");
-  add(options.access_times == AccessTimes::relative, "relatime");
-  add(options.access_times == AccessTimes::always, "strictatime");
-  add(!options.directory_access_times, "nodiratime");
+  add(options.access_times.mode == AccessMode::none, "noatime");
+  add(options.access_times.mode == AccessMode::relative, "relatime");
+  add(options.access_times.mode == AccessMode::strict, "strictatime");
+  add(!options.access_times.directories, "nodiratime");
   add(options.synchronous, "sync");
   add(options.directory_synchronous, "dirsync");
   add(options.allow_other, "allow_other");

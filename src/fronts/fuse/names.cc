@@ -94,6 +94,7 @@ void read_link(Call& call, fuse_ino_t inode) {
   }
   const auto target = call.front().files.meta().read_symlink(id_of(inode));
   if (!target) return call.status(target.error());
+  call.front().files.note_access(id_of(inode), call.front().options.access_times());
   call.text(*target);
 }
 

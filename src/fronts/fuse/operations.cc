@@ -17,6 +17,10 @@ void begin(void*, fuse_conn_info* connection) {
   want(FUSE_CAP_READDIRPLUS);
   want(FUSE_CAP_READDIRPLUS_AUTO);
   want(FUSE_CAP_CACHE_SYMLINKS);
+  // Access control lists are checked by the kernel; modes come whole, with the umask beside them,
+  // since a directory's default list takes its place.
+  want(FUSE_CAP_POSIX_ACL);
+  want(FUSE_CAP_DONT_MASK);
   // We say when pages are stale; a new modification time does not mean that all of them are.
   want(FUSE_CAP_EXPLICIT_INVAL_DATA);
   refuse(FUSE_CAP_AUTO_INVAL_DATA);
@@ -66,14 +70,15 @@ const fuse_lowlevel_ops& operations() {
     ops.write = Guarded<write>::run;
     ops.release = Guarded<release>::run;
     ops.fsync = Guarded<sync>::run;
+    ops.lseek = Guarded<seek>::run;
     ops.fallocate = Guarded<allocate>::run;
     ops.ioctl = Guarded<control>::run;
     ops.opendir = Guarded<open_directory>::run;
     ops.readdir = Guarded<read_directory>::run;
     ops.readdirplus = Guarded<read_directory_plus>::run;
     ops.fsyncdir = Guarded<sync_directory>::run;
-    // Left out: flush (writes are complete when they return), lseek and copy_file_range (the kernel
-    // does both by itself), locks (the kernel's), access (default_permissions), poll, bmap.
+    // Left out: flush (writes are complete when they return), copy_file_range (the kernel does it
+    // by itself), locks (the kernel's), access (default_permissions), poll, bmap.
     return ops;
   }();
   return all;

@@ -43,6 +43,7 @@ void write(Call& call, fuse_ino_t inode, const char* bytes, size_t size, off_t o
            fuse_file_info* info);
 void release(Call& call, fuse_ino_t inode, fuse_file_info* info);
 void sync(Call& call, fuse_ino_t inode, int data_only, fuse_file_info* info);
+void seek(Call& call, fuse_ino_t inode, off_t offset, int whence, fuse_file_info* info);
 void allocate(Call& call, fuse_ino_t inode, int mode, off_t offset, off_t length,
               fuse_file_info* info);
 

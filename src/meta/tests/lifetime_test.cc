@@ -7,6 +7,10 @@
 namespace penstock::meta {
 namespace {
 
+constexpr FileTime kFirst(0, 1);
+constexpr FileTime kSecond(0, 2);
+constexpr FileTime kThird(0, 3);
+
 TEST_F(MetaTest, rename_keeps_cookies_so_that_listings_stay_whole) {
   for (const char* name : {"a", "b", "c", "d"}) file(kRootInode, name);
   const auto cookie = [&](const std::string& name) {
@@ -77,7 +81,7 @@ TEST_F(MetaTest, orphans_live_until_forgotten) {
   EXPECT_EQ(removed.inode, f);
   EXPECT_EQ(get(f).links, 0u);
   EXPECT_EQ(code_of(meta_->link(root_, f, kRootInode, "g")), Code::not_found);
-  ASSERT_TRUE(meta_->settle(f, {.length = 9, .modified = {3}}, false).ok());
+  ASSERT_TRUE(meta_->settle(f, {.length = 9, .modified = kThird}, false).ok());
   EXPECT_EQ(get(f).length, 9u);
   reopen();
   EXPECT_EQ(*meta_->orphans(10), std::vector<InodeId>{f});
@@ -107,16 +111,16 @@ TEST_F(MetaTest, write_sessions_are_found_after_a_restart) {
   const InodeId h = file(kRootInode, "h");
   for (const InodeId inode : {f, g, h}) ASSERT_TRUE(meta_->begin_write(inode).has_value());
   EXPECT_NE(*meta_->begin_write(f), *meta_->begin_write(f));
-  ASSERT_TRUE(meta_->settle(g, {.length = 5, .modified = {1}, .end_session = true}, true).ok());
+  ASSERT_TRUE(meta_->settle(g, {.length = 5, .modified = kFirst, .end_session = true}, true).ok());
   ASSERT_TRUE(meta_->end_write(h).ok());
   reopen();
   EXPECT_EQ(*meta_->unsettled(), std::vector<InodeId>{f});
   EXPECT_EQ(get(g).length, 5u);
-  ASSERT_TRUE(meta_->settle(g, {.length = 3, .modified = {1}, .only_grow = true}, false).ok());
+  ASSERT_TRUE(meta_->settle(g, {.length = 3, .modified = kFirst, .only_grow = true}, false).ok());
   EXPECT_EQ(get(g).length, 5u);
-  ASSERT_TRUE(meta_->settle(g, {.length = 3, .modified = {2}}, false).ok());
+  ASSERT_TRUE(meta_->settle(g, {.length = 3, .modified = kSecond}, false).ok());
   EXPECT_EQ(get(g).length, 3u);
-  EXPECT_EQ(get(g).modified.nanoseconds, 2);
+  EXPECT_EQ(get(g).modified, kSecond);
   EXPECT_EQ(meta_->settle(InodeId(7777), {}, false).code(), Code::not_found);
 }
 
@@ -231,7 +235,7 @@ TEST(MetaSimulation, durable_settle_saves_everything_before_it_from_a_power_cut)
     const InodeId d = meta->make_directory(root, kRootInode, "d", 0755)->inode;
     const InodeId f = meta->create(root, d, "f", 0644, true)->inode;
     ASSERT_TRUE(meta->rename(root, d, "f", kRootInode, "g", {}, nullptr).ok());
-    ASSERT_TRUE(meta->settle(f, {.length = 42, .modified = {1}}, true).ok());
+    ASSERT_TRUE(meta->settle(f, {.length = 42, .modified = kFirst}, true).ok());
     meta.reset();
     storage.power_cut();
     meta = open_meta(storage.kv(), clock);

@@ -186,9 +186,8 @@ class Comparison {
     ModelNode* node = model_.find(any_directory(), any_name());
     if (node == nullptr) return;
     const Settled settled{random_.below(10000),
-                          {static_cast<int64_t>(random_.below(1000))},
-                          random_.chance(1, 2),
-                          random_.chance(1, 2)};
+                          FileTime(0, static_cast<int64_t>(random_.below(1000))),
+                          random_.chance(1, 2), std::nullopt, random_.chance(1, 2)};
     const Status status = meta_->settle(node->inode, settled, random_.chance(1, 8));
     if (node->type != FileType::regular) {
       ASSERT_EQ(status.code(), Code::invalid_argument);

@@ -1,12 +1,24 @@
 // Decoders face whatever a damaged database holds.
 #include "records.h"
 
+#include "../codec.h"
 #include "decode_all.h"
 
 #include <gtest/gtest.h>
 
 namespace penstock::meta {
 namespace {
+
+// The owner, a named user, the group, the mask, others.
+std::string sample_acl() {
+  constexpr uint8_t kBytes[] = {2,    0, 0, 0,                          //
+                                0x01, 0, 7, 0, 0xff, 0xff, 0xff, 0xff,  //
+                                0x02, 0, 4, 0, 0x07, 0,    0,    0,     //
+                                0x04, 0, 5, 0, 0xff, 0xff, 0xff, 0xff,  //
+                                0x10, 0, 5, 0, 0xff, 0xff, 0xff, 0xff,  //
+                                0x20, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
+  return {reinterpret_cast<const char*>(kBytes), sizeof kBytes};
+}
 
 Inode sample(FileType type) {
   Inode inode;
@@ -15,12 +27,17 @@ Inode sample(FileType type) {
   inode.attributes.mode = 06755;
   inode.attributes.uid = UINT32_MAX;
   inode.attributes.links = 3;
-  inode.attributes.accessed = {-1};
-  inode.attributes.created = {INT64_MAX};
+  inode.attributes.accessed = engine::WallTime{-1};
+  inode.attributes.created = FileTime::from_raw(FileTime::kRawMax);
+  inode.attributes.flags = kInodeImmutable;
   inode.attributes.generation = 1;
   inode.xattr_bytes = 77;
   if (type == FileType::directory) inode.parent = InodeId(UINT64_MAX);
-  if (type == FileType::regular) inode.attributes.length = limits::kFileBytesMax;
+  if (type == FileType::regular) {
+    inode.attributes.length = limits::kFileBytesMax;
+    inode.attributes.sparse = true;
+  }
+  if (type == FileType::directory) inode.default_acl = sample_acl();
   if (type == FileType::symlink) inode.target = "there";
   return inode;
 }
@@ -28,7 +45,7 @@ Inode sample(FileType type) {
 std::vector<std::string> samples() {
   std::vector<std::string> encoded;
   for (int type = 0; type < 7; ++type) encoded.push_back(encode(sample(FileType(type))));
-  encoded.push_back(encode(DirectoryTimes{{1}, {2}}));
+  encoded.push_back(encode(DirectoryTimes{engine::WallTime{1}, engine::WallTime{2}}));
   encoded.push_back(encode(Dentry{InodeId(7), FileType::fifo, kCookieMin}));
   encoded.push_back(encode(CookieEntry{"name", InodeId(7), FileType::block}));
   encoded.push_back(encode_number(UINT64_MAX));
@@ -42,7 +59,7 @@ TEST(Records, decode_to_what_was_encoded) {
     ASSERT_TRUE(decoded.has_value()) << type;
     EXPECT_EQ(decoded->attributes.type, inode.attributes.type);
     EXPECT_EQ(decoded->attributes.uid, UINT32_MAX);
-    EXPECT_EQ(decoded->attributes.accessed.nanoseconds, -1);
+    EXPECT_EQ(decoded->attributes.accessed, engine::WallTime{-1});
     EXPECT_EQ(decoded->parent, inode.parent);
     EXPECT_EQ(decoded->target, inode.target);
     EXPECT_EQ(encode(*decoded), encode(inode));
@@ -50,6 +67,60 @@ TEST(Records, decode_to_what_was_encoded) {
   EXPECT_EQ(decode_number(encode_number(UINT64_MAX)), UINT64_MAX);
   EXPECT_EQ(decode_cookie_entry(encode(CookieEntry{"..", InodeId(7), FileType::block})),
             std::nullopt);
+}
+
+// A record as version 1 wrote it: times are nanoseconds since 1970 in 64 bits.
+std::string version_one(int64_t accessed, int64_t modified) {
+  Writer writer;
+  for (const uint8_t byte : {1, 0}) writer.byte(byte);                      // version, regular
+  for (const uint64_t field : {0644, 7, 8, 1, 1, 0}) writer.varint(field);  // mode to xattr bytes
+  for (const int64_t time : {accessed, int64_t{0}, modified, int64_t{0}}) {
+    writer.fixed64(static_cast<uint64_t>(time));
+  }
+  writer.varint(4096);
+  writer.byte(22);
+  for (const uint64_t field : {0, 1}) writer.varint(field);
+  writer.fixed64(5);
+  return writer.take();
+}
+
+TEST(Records, of_version_one_are_read_and_written_as_today) {
+  const auto old = decode_inode(InodeId(5), version_one(-1'500'000'000, INT64_MAX));
+  ASSERT_TRUE(old.has_value());
+  EXPECT_EQ(old->attributes.accessed, FileTime(-2, 500'000'000));
+  EXPECT_EQ(old->attributes.modified, FileTime(9'223'372'036, 854'775'807));
+  EXPECT_EQ(old->attributes.created, FileTime());
+  EXPECT_EQ(old->attributes.length, 4096u);
+  EXPECT_TRUE(old->attributes.sparse) << "nobody knows";
+  EXPECT_EQ(encode(*old)[0], kInodeVersion);
+  const auto again = decode_inode(InodeId(5), encode(*old));
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(again->attributes.accessed, old->attributes.accessed);
+  // 1823: before what a file can have.
+  EXPECT_EQ(decode_inode(InodeId(5), version_one(-4'637'000'000'000'000'000, 0))
+                ->attributes.accessed.seconds(),
+            FileTime::kSecondsMin);
+  std::string newer = encode(*old);
+  newer[0] = kInodeVersion + 1;
+  EXPECT_EQ(decode_inode(InodeId(5), newer), std::nullopt);
+}
+
+TEST(Records, times_have_the_range_of_ext4) {
+  constexpr FileTime kFirstMoment(FileTime::kSecondsMin + 1, 0);
+  EXPECT_EQ(kFirstMoment.raw(), 1'000'000'000u);
+  constexpr FileTime kLastMoment(FileTime::kSecondsMax - 1, 999'999'999);
+  EXPECT_EQ(kLastMoment.seconds(), FileTime::kSecondsMax - 1);
+  EXPECT_EQ(kLastMoment.nanoseconds(), 999'999'999);
+  EXPECT_EQ(kLastMoment.raw() + 1, FileTime::kRawMax);
+  for (const int64_t late : {FileTime::kSecondsMax, INT64_MAX}) {
+    EXPECT_EQ(FileTime(late, 7), FileTime::from_raw(FileTime::kRawMax)) << "no nanoseconds there";
+  }
+  for (const int64_t early : {FileTime::kSecondsMin, INT64_MIN}) {
+    EXPECT_EQ(FileTime(early, 7), FileTime::from_raw(0));
+  }
+  EXPECT_EQ(FileTime(engine::WallTime{INT64_MIN}), FileTime::from_raw(0));
+  EXPECT_EQ(FileTime(engine::WallTime{-1}), FileTime(-1, 999'999'999));
+  EXPECT_LT(FileTime(-1, 999'999'999), FileTime());
 }
 
 // Also that no two byte strings mean the same: decode_all() encodes again and compares.

@@ -28,14 +28,14 @@ TEST(SessionRequest, keeps_every_field) {
   EXPECT_EQ(m.flags, kOpenRead | kOpenWrite);
   EXPECT_EQ(m.mode, 0644u);
 
-  const auto change = round_trip(
-      ChangeAttributes{"/x", false, 0600u, std::nullopt, 5u, -7, std::nullopt, false, true});
+  const auto change = round_trip(ChangeAttributes{"/x", false, 0600u, std::nullopt, 5u, Time{-7, 3},
+                                                  std::nullopt, false, true});
   ASSERT_TRUE(change);
   const auto& c = std::get<ChangeAttributes>(change->body);
   EXPECT_EQ(c.mode, 0600u);
   EXPECT_FALSE(c.uid);
   EXPECT_EQ(c.gid, 5u);
-  EXPECT_EQ(c.accessed, -7);
+  EXPECT_EQ(c.accessed, (Time{-7, 3}));
   EXPECT_FALSE(c.modified);
   EXPECT_TRUE(c.modified_now);
   EXPECT_FALSE(c.accessed_now);
@@ -155,14 +155,16 @@ TEST(SessionReply, keeps_status_text_and_body) {
   attributes.inode = 12;
   attributes.type = 0100000;
   attributes.length = 1ull << 40;
-  attributes.modified = -5;
+  attributes.modified = {-5, 999'999'999};
+  attributes.created = {1ll << 33, 1};
   back = decode_reply(bytes_of(*encode(Reply{1, {}, "", attributes})));
   ASSERT_TRUE(back);
   const auto& a = std::get<Attributes>(back->body);
   EXPECT_EQ(a.inode, 12u);
   EXPECT_EQ(a.type, 0100000u);
   EXPECT_EQ(a.length, 1ull << 40);
-  EXPECT_EQ(a.modified, -5);
+  EXPECT_EQ(a.modified, attributes.modified);
+  EXPECT_EQ(a.created, attributes.created);
 
   back = decode_reply(bytes_of(*encode(Reply{1, {}, "", Mapping{1ull << 30}})));
   ASSERT_TRUE(back);

@@ -25,12 +25,26 @@ class OpenFile;  // one open of one inode: its access mode; see FileSystem::open
 class FileSystem;
 class Observer;
 
+// Whose reads leave a time of access, as mount options name it.
+struct AccessTimes {
+  enum class Mode : uint8_t {
+    relative,  // relatime: the first read after a change, and one a day
+    strict,    // strictatime: each
+    none,      // noatime
+  };
+  Mode mode = Mode::relative;
+  bool directories = true;  // false: nodiratime
+  friend bool operator==(const AccessTimes&, const AccessTimes&) = default;
+};
+
 struct OpenFlags {
   bool read = true;
   bool write = false;
   bool create = false;
   bool exclusive = false;
   bool truncate = false;
+  bool append = false;  // whoever asks writes to the end only; for files that only grow
+  AccessTimes::Mode accesses = AccessTimes::Mode::relative;
 };
 
 // Counted reference to an open file. The inode stays readable while one exists, also when its last
@@ -42,6 +56,8 @@ using FileRef = std::shared_ptr<OpenFile>;
 InodeId inode_of(const OpenFile& file);
 bool may_read(const OpenFile& file);
 bool may_write(const OpenFile& file);
+// Whether the next read of it will change its time of access.
+bool access_is_due(const OpenFile& file);
 uint64_t length_of(const OpenFile& file);  // with every completed write, settled or not
 
 enum class IoKind : uint8_t { read, write, sync };
@@ -178,6 +194,9 @@ class FileSystem {
                                     OpenFlags flags, uint32_t mode,
                                     std::optional<meta::Layout> layout, bool check,
                                     Attributes* attributes, Observer* self) = 0;
+  // A new file without a name in the directory; link() may give it one while it is open.
+  virtual Result<FileRef> open_unnamed(const Credentials&, InodeId parent, OpenFlags flags,
+                                       uint32_t mode, Attributes* attributes, Observer* self) = 0;
   virtual Result<FileRef> open_path(const Credentials&, std::string_view path, OpenFlags flags,
                                     uint32_t mode, std::optional<meta::Layout> layout,
                                     Attributes* attributes) = 0;
@@ -188,9 +207,15 @@ class FileSystem {
   virtual Result<uint64_t> read(const FileRef&, uint64_t offset, engine::MemoryRef) = 0;
   virtual Result<uint64_t> write(const FileRef&, uint64_t offset, engine::MemoryRef, bool durable,
                                  Observer* self) = 0;
+  // Somebody read what is no regular file (or, of one, bytes that did not come from here): its time
+  // of access changes as `times` say. Cheap.
+  virtual void note_access(InodeId inode, AccessTimes times) = 0;
   virtual Status sync_file(const FileRef&) = 0;
   // Everything of everybody: data, lengths, names.
   virtual Status sync_all() = 0;
+  // The first byte at or behind `offset` that is in a hole (or the end of the file), or that is
+  // not. no_data when `offset` is not below the length, or no data follows.
+  virtual Result<uint64_t> seek(const FileRef&, uint64_t offset, bool hole) = 0;
   // Zeros from now on; keeps the length.
   virtual Status punch(const FileRef&, uint64_t offset, uint64_t length, Observer* self) = 0;
 

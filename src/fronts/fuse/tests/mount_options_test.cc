@@ -5,6 +5,8 @@
 namespace penstock::fuse {
 namespace {
 
+using AccessMode = client::AccessTimes::Mode;
+
 MountOptions parsed(const char* list, const MountOptions& base = {}) {
   const auto result = parse_mount_options(list, base);
   EXPECT_TRUE(result) << (result ? "" : result.error().message);
@@ -19,14 +21,14 @@ TEST(MountOptions, nothing_said_is_what_a_mount_of_ours_has) {
 TEST(MountOptions, each_word_sets_what_it_says) {
   EXPECT_EQ(to_text(parsed("ro,suid,dev,noexec,noatime,nodiratime,sync,dirsync,allow_other")),
             "ro,noexec,noatime,nodiratime,sync,dirsync,allow_other");
-  EXPECT_EQ(parsed("strictatime").access_times, AccessTimes::always);
+  EXPECT_EQ(parsed("strictatime").access_times.mode, AccessMode::strict);
   EXPECT_EQ(parsed("default_permissions"), MountOptions{});
 }
 
 TEST(MountOptions, the_last_of_two_that_disagree_counts) {
   EXPECT_FALSE(parsed("ro,rw").read_only);
   EXPECT_TRUE(parsed("rw,ro").read_only);
-  EXPECT_EQ(parsed("noatime,relatime").access_times, AccessTimes::relative);
+  EXPECT_EQ(parsed("noatime,relatime").access_times.mode, AccessMode::relative);
   EXPECT_TRUE(parsed("user,exec").programs);
   EXPECT_FALSE(parsed("exec,user").programs);
 }

@@ -29,6 +29,8 @@ struct Credentials {
   // handle that gives the right): then permissions, ownership and sticky bits are not checked and
   // the ids only say who owns what is created.
   bool enforce = true;
+  // Taken from the modes of what is created, unless the directory's default ACL decides.
+  uint32_t umask = 0;
 };
 
 enum class FileType : uint8_t { regular, directory, symlink, fifo, socket, character, block };
@@ -46,6 +48,67 @@ struct Layout {
   friend bool operator==(const Layout&, const Layout&) = default;
 };
 
+// A time of a file, to the nanosecond, in the range that ext4 has for it: from 1901-12-13 to
+// 2446-05-10. What is set outside of it becomes the nearest whole second within, as there. Eight
+// bytes, so that it can be atomic.
+class FileTime {
+ public:
+  static constexpr int64_t kSecondsMin = -(int64_t{1} << 31);
+  static constexpr int64_t kSecondsMax = (int64_t{1} << 34) + kSecondsMin - 1;
+  static constexpr int64_t kNanoseconds = 1'000'000'000;
+  static_assert(kSecondsMax > INT64_MAX / kNanoseconds, "a clock of 64 bits ends before");
+
+  constexpr FileTime() = default;  // 1970-01-01
+  // Implicit: a reading of a clock is a time.
+  constexpr FileTime(engine::WallTime time)  // NOLINT(google-explicit-constructor)
+      : since_first_(time.nanoseconds < (kSecondsMin + 1) * kNanoseconds
+                         ? 0
+                         : static_cast<uint64_t>(time.nanoseconds) + kEpoch) {}
+  // Since 1970; `nanoseconds` are those of the second, below kNanoseconds.
+  constexpr FileTime(int64_t seconds, int64_t nanoseconds) {
+    if (seconds <= kSecondsMin || seconds >= kSecondsMax) {
+      seconds = seconds <= kSecondsMin ? kSecondsMin : kSecondsMax;
+      nanoseconds = 0;
+    }
+    since_first_ = static_cast<uint64_t>(seconds - kSecondsMin) * uint64_t{kNanoseconds} +
+                   static_cast<uint64_t>(nanoseconds);
+  }
+
+  constexpr int64_t seconds() const {
+    return static_cast<int64_t>(since_first_ / uint64_t{kNanoseconds}) + kSecondsMin;
+  }
+  constexpr int64_t nanoseconds() const {
+    return static_cast<int64_t>(since_first_ % uint64_t{kNanoseconds});
+  }
+  // Nanoseconds since the first moment: how it is stored. Values above kRawMax are no times.
+  static constexpr uint64_t kRawMax =
+      static_cast<uint64_t>(kSecondsMax - kSecondsMin) * uint64_t{kNanoseconds};
+  constexpr uint64_t raw() const { return since_first_; }
+  static constexpr FileTime from_raw(uint64_t raw) {
+    FileTime time;
+    time.since_first_ = raw;
+    return time;
+  }
+  friend constexpr auto operator<=>(const FileTime&, const FileTime&) = default;
+
+ private:
+  static constexpr uint64_t kEpoch =
+      static_cast<uint64_t>(-kSecondsMin) * static_cast<uint64_t>(kNanoseconds);
+
+  uint64_t since_first_ = kEpoch;
+};
+static_assert(sizeof(FileTime) == 8);
+
+// Flags of inodes, with the numbers that FS_IOC_SETFLAGS has for them.
+enum InodeFlag : uint32_t {
+  kInodeImmutable = 0x10,   // nothing about it changes, no name of it goes, none is added
+  kInodeAppendOnly = 0x20,  // only grows; names in such a directory are only added
+  kInodeNoDump = 0x40,      // kept for backup programs
+  kInodeNoAtime = 0x80,     // reading it leaves no trace
+};
+inline constexpr uint32_t kInodeFlags =
+    kInodeImmutable | kInodeAppendOnly | kInodeNoDump | kInodeNoAtime;
+
 struct Attributes {
   InodeId inode;
   FileType type = FileType::regular;
@@ -55,10 +118,16 @@ struct Attributes {
   uint32_t links = 0;   // 0: an orphan, removed but perhaps open
   uint64_t length = 0;  // regular: as last settled; symlink: of the target; directory: 4096
   uint64_t device = 0;  // rdev of character and block nodes
-  engine::WallTime accessed, modified, changed, created;
+  FileTime accessed, modified, changed, created;
   Layout layout;  // of directories: what files created in them get
   uint64_t generation = 0;
+  uint32_t flags = 0;  // a sum of InodeFlag
   bool has_xattrs = false;
+  // Regular files: some block below the length may be a hole, or blocks may lie beyond it. While it
+  // is false every block of the length is there, and no other.
+  bool sparse = false;
+  uint64_t allocated = 0;  // bytes that it takes up; only client::FileSystem fills it in
+  std::string acl;  // the POSIX access ACL, as system.posix_acl_access has it; empty: there is none
 };
 
 struct SetAttributes {
@@ -66,8 +135,9 @@ struct SetAttributes {
   std::optional<uint32_t> uid;
   std::optional<uint32_t> gid;
   std::optional<uint64_t> length;
-  std::optional<engine::WallTime> accessed;
-  std::optional<engine::WallTime> modified;
+  std::optional<FileTime> accessed;
+  std::optional<FileTime> modified;
+  std::optional<uint32_t> flags;
   bool accessed_now = false;  // these two win over the explicit times
   bool modified_now = false;
 };
@@ -96,8 +166,9 @@ struct RenameFlags {
 
 struct Settled {
   uint64_t length = 0;
-  engine::WallTime modified;
-  bool only_grow = false;    // keep the recorded length if it is larger
+  FileTime modified;
+  bool only_grow = false;  // keep the recorded length if it is larger
+  std::optional<bool> sparse = {};
   bool end_session = false;  // also does what end_write() does
 };
 
@@ -135,8 +206,16 @@ struct MetaOptions {
 };
 
 enum Access : uint32_t { kAccessExecute = 1, kAccessWrite = 2, kAccessRead = 4 };
-// access_denied unless the mode bits grant all that is in `wanted` (a sum of Access).
+// access_denied unless the mode bits, or the ACL, grant all that is in `wanted` (a sum of Access).
 Status check_access(const Credentials& credentials, const Attributes& attributes, uint32_t wanted);
+// How a file is to be opened, as far as its flags allow it or not.
+struct OpenKind {
+  bool write = false;
+  bool append = false;  // bytes go to the end only
+  bool truncate = false;
+};
+// not_permitted when kInodeImmutable or kInodeAppendOnly forbid it, to anybody.
+Status check_open(const Attributes& attributes, OpenKind kind);
 
 // Thread safe. All calls may block on the key-value store (in simulations it is inline). Besides
 // what is said below every call can end with io_error, no_space, corrupt (a record does not decode;
@@ -180,7 +259,14 @@ class Meta {
   // writes: set-user-id, set-group-id as chown does, and security.capability.
   virtual Status drop_privileges(const Credentials& credentials, InodeId inode) = 0;
 
-  // Making. Modes come with the umask applied. The parent needs w and x; a set-group-id parent
+  struct Accessed {
+    InodeId inode;
+    FileTime when;
+  };
+  // Records times of access, all in one transaction; of inodes that are gone it records none.
+  virtual Status record_accessed(const std::vector<Accessed>& accesses) = 0;
+
+  // Making. The umask is that of the credentials. The parent needs w and x; a set-group-id parent
   // gives its group. already_exists if the name is taken.
   //
   // A regular file. If the name exists and `exclusive` is not set, the existing inode is returned
@@ -190,6 +276,11 @@ class Meta {
                                     std::optional<Layout> layout = {}, bool* created = nullptr) = 0;
   virtual Result<Attributes> make_directory(const Credentials& credentials, InodeId parent,
                                             std::string_view name, uint32_t mode) = 0;
+  // A regular file without a name: an orphan that link() may give one. Its id comes from
+  // unused_id(), so that whoever collects orphans can be told of it before it exists.
+  virtual Result<InodeId> unused_id() = 0;
+  virtual Result<Attributes> create_unnamed(const Credentials& credentials, InodeId parent,
+                                            uint32_t mode, InodeId id) = 0;
   // fifo, socket, character, block (devices: root only), or regular.
   virtual Result<Attributes> make_node(const Credentials& credentials, InodeId parent,
                                        std::string_view name, FileType type, uint32_t mode,
@@ -220,8 +311,9 @@ class Meta {
                                 bool with_attributes, const DirectoryVisitor& visit) = 0;
 
   // Extended attributes: user. (regular files and directories, by mode bits), trusted. (root only,
-  // invisible to others), security. (written by root only). not_supported for anything else.
-  // no_data if there is none of that name.
+  // invisible to others), security. (written by root only), and the two POSIX ACLs of system.
+  // (written by the owner; the access ACL and the mode follow each other). not_supported for
+  // anything else. no_data if there is none of that name.
   virtual Result<std::string> get_xattr(const Credentials& credentials, InodeId inode,
                                         std::string_view name) = 0;
   virtual Status set_xattr(const Credentials& credentials, InodeId inode, std::string_view name,

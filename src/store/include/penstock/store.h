@@ -33,6 +33,10 @@ struct ReadOp : engine::Op {
   // For bytes that are verified further on: one for each block that the range touches, filled with
   // the CRC-32C of its 4096 bytes. Blocks that are wanted in full are not verified here then.
   uint32_t* checksums = nullptr;
+  // Nothing is read, and the destination is only a length: whether the first block is a hole (then
+  // the route says so), and how many blocks of the range from it on are the same.
+  bool probe = false;
+  uint32_t alike_blocks = 0;                  // out, of a probe
   engine::Route route = engine::Route::none;  // out
   uint32_t bad_block = 0;                     // out with corrupt: the block's index in its chunk
 

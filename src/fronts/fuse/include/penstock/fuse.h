@@ -13,21 +13,13 @@
 
 namespace penstock::fuse {
 
-// When reading changes the time of last access.
-enum class AccessTimes : uint8_t {
-  relative,  // when it is not later than the others, or a day old
-  always,
-  never,
-};
-
 // What is said after -o (docs/mounting.md).
 struct MountOptions {
   bool read_only = false;
   bool set_ids = false;  // suid: programs of the mount may run with other ids
   bool devices = false;  // dev: device files of the mount are devices
   bool programs = true;  // exec: programs of the mount may run
-  AccessTimes access_times = AccessTimes::relative;
-  bool directory_access_times = true;  // false: directories as with AccessTimes::never
+  client::AccessTimes access_times;
   bool synchronous = false;            // each write is on stable storage when it returns
   bool directory_synchronous = false;  // each change of names is
   bool allow_other = false;            // for everybody, not only who mounted; ordinary users need

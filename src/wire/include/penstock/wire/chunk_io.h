@@ -25,6 +25,7 @@ enum class ChunkMethod : uint16_t {
   remove = 4,     // chunks of an inode are removed
   sync = 5,       // an inode's updates, or everything, become durable
   end_query = 6,  // where an inode's data ends
+  probe = 7,      // where holes of one chunk begin and end
 };
 
 enum ChunkFlags : uint32_t {
@@ -47,6 +48,7 @@ inline constexpr uint32_t kChunkEnd = UINT32_MAX;
 // verified on the way, as they will be where they are going.
 // clear: bytes [begin, end); here `length` holds the end.
 // remove: chunks with index >= chunk; begin and length are 0.
+// probe: bytes [begin, begin + length) of a chunk, of which nothing is read.
 // sync, end_query: only the inode; 0 with sync means everything.
 struct ChunkRequest {
   uint64_t inode = 0;
@@ -56,11 +58,14 @@ struct ChunkRequest {
   uint32_t flags = 0;
 };
 
-// read, write: how it went. Empty responses come with calls that fail before they reach the store.
+// read, write, probe: how it went. Empty responses come with calls that fail before they reach the
+// store.
 struct ChunkIoResponse {
   uint8_t route = 0;  // engine::Route
   uint8_t reserved[3] = {};
-  uint32_t bad_block = 0;  // read that ended with corrupt: the block's index in its chunk
+  // Of a read that ended with corrupt: the block's index in its chunk. Of a probe: how many blocks
+  // of the range are like the first, which is a hole if the route says so.
+  uint32_t bad_block = 0;
 };
 
 struct ChunkRemoveResponse {
@@ -116,6 +121,8 @@ constexpr bool is_good(ChunkMethod method, const ChunkRequest& r) {
              ((r.flags & kChunkChecksums) == 0 || r.begin % limits::kBlockBytes == 0);
     case ChunkMethod::write:
       return r.inode != 0 && is_good_range(r) && (r.flags & ~uint32_t{kChunkDurable}) == 0;
+    case ChunkMethod::probe:
+      return r.inode != 0 && is_good_range(r) && r.flags == 0;
     case ChunkMethod::clear:
       return r.inode != 0 && is_good_clear(r) && (r.flags & ~uint32_t{kChunkDurable}) == 0;
     case ChunkMethod::remove:

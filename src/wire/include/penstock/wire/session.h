@@ -17,7 +17,7 @@
 
 namespace penstock::wire {
 
-inline constexpr uint32_t kSessionVersion = 1;
+inline constexpr uint32_t kSessionVersion = 2;
 // The socket's name in the directory of a store.
 inline constexpr const char* kSessionSocketName = "agent.sock";
 
@@ -109,11 +109,17 @@ struct PathAttributes {
   std::string path;
   bool follow = true;
 };
+// Since 1970, with nanoseconds of the second.
+struct Time {
+  int64_t seconds = 0;
+  uint32_t nanoseconds = 0;
+  friend bool operator==(const Time&, const Time&) = default;
+};
 struct ChangeAttributes {
   std::string path;
   bool follow = true;
   std::optional<uint32_t> mode, uid, gid;
-  std::optional<int64_t> accessed, modified;  // nanoseconds since 1970
+  std::optional<Time> accessed, modified;
   bool accessed_now = false;
   bool modified_now = false;
 };
@@ -222,7 +228,8 @@ struct Attributes {
   uint32_t links = 0;
   uint64_t length = 0;
   uint64_t device = 0;
-  int64_t accessed = 0, modified = 0, changed = 0;  // nanoseconds since 1970
+  Time accessed, modified, changed, created;
+  uint64_t allocated = 0;  // bytes that the file takes up
   uint64_t chunk_bytes = 0;
 };
 struct Target {

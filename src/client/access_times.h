@@ -1,0 +1,48 @@
+// Times of access: noted when somebody reads, recorded later and many at once.
+#pragma once
+
+#include "inode.h"
+
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+
+namespace penstock::client {
+
+// Whether a read at `now` is to be noted although nobody wants every one: the first after a change,
+// and one a day. As Linux has it (relatime).
+bool access_is_due(const Attributes& attributes, meta::FileTime now);
+
+// Thread safe. A crash loses what was not recorded yet, which a sync does.
+class AccessTimesNoted {
+ public:
+  explicit AccessTimesNoted(meta::Meta& meta) : meta_(meta) {}
+
+  // Any thread, loops included: takes a mutex for as long as it takes to put it into a table. When
+  // that is full (limits::kAccessesMax) it is lost for whoever looks after the file was closed.
+  void note(InodeId inode, meta::FileTime when);
+  // What is noted and not recorded yet.
+  std::optional<meta::FileTime> noted(InodeId inode) const;
+  void merge(Attributes& attributes) const {
+    if (const std::optional<meta::FileTime> when = noted(attributes.inode)) {
+      attributes.accessed = *when;
+    }
+  }
+
+  // Blocks. Records all that is noted.
+  Status record();
+  // Blocks. Somebody sets the time: what is noted is forgotten, and nothing is recorded while the
+  // lock is held.
+  std::unique_lock<std::mutex> forget(InodeId inode);
+
+ private:
+  meta::Meta& meta_;
+  // Relaxed: most often there is nothing, and who looks at the moment of a change may see either.
+  std::atomic<size_t> count_{0};
+  mutable std::mutex mutex_;
+  std::unordered_map<InodeId, meta::FileTime> noted_;
+  std::mutex recording_;  // before mutex_
+};
+
+}  // namespace penstock::client

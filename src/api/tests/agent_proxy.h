@@ -37,6 +37,8 @@ class AgentProxy {
   std::atomic<bool> loses_rename{false};
   // The rename itself, instead, which the agent never hears of.
   std::atomic<bool> loses_request{false};
+  // Whoever comes from now on is turned away.
+  std::atomic<bool> takes_nobody{false};
 
  private:
   struct Packet {
@@ -59,6 +61,7 @@ class AgentProxy {
       pollfd ready{listener_.get(), POLLIN, 0};
       if (::poll(&ready, 1, 20) != 1) continue;
       const UniqueFd client(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (takes_nobody) continue;
       const UniqueFd agent(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
       const sockaddr_un address = address_of(agent_);
       if (::connect(agent.get(), as_sockaddr(address), sizeof address) != 0) continue;

@@ -391,11 +391,12 @@ TEST_F(SaveRenamed, request_that_is_lost_leaves_the_old_file) {
 
 TEST_F(SaveRenamed, answer_that_never_comes_is_told_apart_from_a_failure) {
   penstock_close(std::exchange(client_.session, nullptr));
-  // Nobody is there to be asked any more: the session dies.
+  // Nobody will be there to be asked: the session dies.
   ::setenv("PENSTOCK_RECONNECT_SECONDS", "0", 1);
   Client other;
   ASSERT_EQ(other.connect(path("proxy.sock")), 0) << penstock_last_error();
   ::unsetenv("PENSTOCK_RECONNECT_SECONDS");
+  proxy_->takes_nobody = true;
   proxy_->loses_rename = true;
   EXPECT_EQ(next_.save(other.session, "/out"), -EIO);
   EXPECT_THAT(penstock_last_error(), HasSubstr("/out has its old content or, whole, the new one"));

@@ -24,23 +24,24 @@ std::atomic<uint64_t>& Files::make_slot(uint32_t number) {
   return (*chunk)[number % kPerChunk];
 }
 
-// The device number of the mount that it is a file of. The table of all mounts is long, and read
-// only for mounts that are new here.
-std::optional<dev_t> Files::device_of(int fd) {
-  const auto device = device_number(fd);
-  return device && sessions_.knows(*device) ? device : device_of_descriptor(fd);
+// The mount of ours that it is a file of. The table of all mounts is long, and read only for mounts
+// that are new here.
+std::optional<MountNumbers> Files::mount_of(int fd) {
+  const auto numbers = mount_numbers(fd);
+  if (numbers && sessions_.knows(*numbers)) return *numbers;
+  return mount_of_descriptor(fd);
 }
 
 // Gives the file of `fd` a handle in the session of its mount. 0 or a positive errno.
 int Files::open_in_session(int fd, uint64_t& bits) {
-  const auto device = device_of(fd);
-  if (!device) return EBADF;
+  const auto mount = mount_of(fd);
+  if (!mount) return EBADF;
   const int mode = ::fcntl(fd, F_GETFL);
   if (mode < 0 || (mode & O_PATH) != 0) return EBADF;
   const int access = mode & O_ACCMODE;
   // The second try is for an agent that came back since this session was last used.
   for (int tries = 0; tries < 2; ++tries) {
-    auto session = sessions_.of_device(*device);
+    auto session = sessions_.of_mount(*mount);
     if (!session) return session.error();
     const penstock_file file = (*session)->seen(penstock_open_fd((*session)->handle, fd));
     if (file >= 0) {
@@ -57,7 +58,7 @@ int Files::open_in_session(int fd, uint64_t& bits) {
 
 int Files::add(int fd) {
   if (fd < 0 || static_cast<uint32_t>(fd) >= kDescriptors) return EBADF;
-  if (!device_of(fd)) return EBADF;
+  if (!mount_of(fd)) return EBADF;
   std::atomic<uint64_t>& slot = make_slot(static_cast<uint32_t>(fd));
   uint64_t expected = 0;
   // The reservation keeps other threads from registering the same number meanwhile.

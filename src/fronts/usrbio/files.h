@@ -89,7 +89,7 @@ class Files {
     return chunk == nullptr ? nullptr : &(*chunk)[number % kPerChunk];
   }
   std::atomic<uint64_t>& make_slot(uint32_t number);
-  std::optional<dev_t> device_of(int fd);
+  std::optional<MountNumbers> mount_of(int fd);
   int open_in_session(int fd, uint64_t& bits);
   FileWord adopt(int fd, std::atomic<uint64_t>& slot);
 

@@ -1,6 +1,7 @@
 #include "mount_table.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <climits>
 #include <cstdlib>
 #include <fcntl.h>
@@ -75,23 +76,39 @@ std::optional<std::string> mount_point_of(std::string_view path) {
   return mount->point;
 }
 
-std::optional<dev_t> device_number(int fd) {
-  if (fd < 0) return std::nullopt;
+namespace {
+
+Result<MountNumbers, int> numbers_at(int directory, const char* path, int flags) {
+  constexpr unsigned kUniqueNumber = 0x4000;  // STATX_MNT_ID_UNIQUE
   struct statx status {};
-  // The device number is the mount's, so the file server need not be asked.
-  if (::statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &status) != 0) {
-    return std::nullopt;
+  // The numbers are the mount's, so the file server need not be asked.
+  if (::statx(directory, path, flags | AT_STATX_DONT_SYNC, STATX_TYPE | kUniqueNumber, &status) !=
+      0) {
+    return Unexpected(int{errno});
   }
-  return makedev(status.stx_dev_major, status.stx_dev_minor);
+  MountNumbers numbers{makedev(status.stx_dev_major, status.stx_dev_minor)};
+  if ((status.stx_mask & kUniqueNumber) != 0) numbers.unique = status.stx_mnt_id;
+  return numbers;
 }
 
-std::optional<dev_t> device_of_descriptor(int fd) {
-  const auto device = device_number(fd);
-  if (!device) return std::nullopt;
+}  // namespace
+
+Result<MountNumbers, int> mount_numbers(int fd) {
+  if (fd < 0) return Unexpected(int{EBADF});
+  return numbers_at(fd, "", AT_EMPTY_PATH);
+}
+
+Result<MountNumbers, int> mount_numbers(const std::string& path) {
+  return numbers_at(AT_FDCWD, path.c_str(), 0);
+}
+
+std::optional<MountNumbers> mount_of_descriptor(int fd) {
+  const auto numbers = mount_numbers(fd);
+  if (!numbers) return std::nullopt;
   const std::vector<MountEntry> mounts = read_mounts();
-  const MountEntry* mount = mount_of_device(mounts, *device);
+  const MountEntry* mount = mount_of_device(mounts, numbers->device);
   if (mount == nullptr || !is_our_type(mount->type)) return std::nullopt;
-  return device;
+  return *numbers;
 }
 
 }  // namespace penstock::usrbio

@@ -1,10 +1,13 @@
 // Which mounts are ours, and where in them a path lies.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <sys/types.h>
+
+#include "penstock/base.h"
 
 namespace penstock::usrbio {
 
@@ -18,10 +21,19 @@ std::string canonical_path(std::string_view path);
 // The mount point of ours that `path` lies in, or nothing.
 std::optional<std::string> mount_point_of(std::string_view path);
 
-// Of the mount that the file is on. Nobody's server is asked.
-std::optional<dev_t> device_number(int fd);
+// What a file's mount is known by. The next mount may get the same device number; the other number
+// is never given again, but older kernels (before Linux 6.8) have none: 0.
+struct MountNumbers {
+  dev_t device = 0;
+  uint64_t unique = 0;
+};
 
-// Whether `fd` is of a file in a mount of ours; its device number then.
-std::optional<dev_t> device_of_descriptor(int fd);
+// Of the mount that the file, or what is at `path`, is on. Nobody's server is asked. A positive
+// errno.
+Result<MountNumbers, int> mount_numbers(int fd);
+Result<MountNumbers, int> mount_numbers(const std::string& path);
+
+// Whether `fd` is of a file in a mount of ours; the mount's numbers then.
+std::optional<MountNumbers> mount_of_descriptor(int fd);
 
 }  // namespace penstock::usrbio

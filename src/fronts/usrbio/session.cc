@@ -1,31 +1,32 @@
 #include "session.h"
 
-#include "mount_table.h"
-
 #include <cerrno>
 #include <cstring>
 #include <memory>
-#include <sys/stat.h>
 
 namespace penstock::usrbio {
 
 Result<Session*, int> Sessions::of_mount(const std::string& mount) {
-  struct stat status {};
-  if (::stat(mount.c_str(), &status) != 0) {
-    const int error = errno;
-    log::warning("usrbio: {}: {}", mount, std::string_view(::strerror(error)));
-    return Unexpected(int{error});
+  const auto numbers = mount_numbers(mount);
+  if (!numbers) {
+    log::warning("usrbio: {}: {}", mount, std::string_view(::strerror(numbers.error())));
+    return Unexpected(int{numbers.error()});
   }
-  return find_or_connect(status.st_dev, mount);
+  return find_or_connect(*numbers, mount);
 }
 
-Result<Session*, int> Sessions::of_device(dev_t device) {
-  return find_or_connect(device, {});
+Result<Session*, int> Sessions::of_mount(const MountNumbers& mount) {
+  return find_or_connect(mount, {});
 }
 
-bool Sessions::knows(dev_t device) {
+bool Sessions::knows(const MountNumbers& mount) {
   const std::lock_guard lock(mutex_);
-  return find_with([&](const Session& session) { return session.device == device; }) != nullptr;
+  return find_known(mount) != nullptr;
+}
+
+Session* Sessions::find_known(const MountNumbers& mount) {
+  if (mount.unique == 0) return nullptr;
+  return find_with([&](const Session& session) { return session.mount_number == mount.unique; });
 }
 
 Session* Sessions::find_with(const std::function<bool(const Session&)>& is_it) {
@@ -36,31 +37,32 @@ Session* Sessions::find_with(const std::function<bool(const Session&)>& is_it) {
   return nullptr;
 }
 
-Result<Session*, int> Sessions::find_or_connect(dev_t device, const std::string& mount) {
+Result<Session*, int> Sessions::find_or_connect(const MountNumbers& mount,
+                                                const std::string& path) {
   const std::lock_guard lock(mutex_);
-  Session* const known =
-      find_with([&](const Session& session) { return session.device == device; });
-  if (known != nullptr) return known;
+  if (Session* const known = find_known(mount)) return known;
   const std::vector<MountEntry> mounts = read_mounts();
-  const MountEntry* entry = mount_of_device(mounts, device);
+  const MountEntry* entry = mount_of_device(mounts, mount.device);
   if (entry == nullptr || !is_our_type(entry->type)) {
     log::warning("usrbio: {}: not in a Penstock mount (see 'penstock status')",
-                 mount.empty() ? "descriptor" : mount);
+                 path.empty() ? "descriptor" : path);
     return Unexpected(int{ENOENT});
   }
   // An agent that came back has mounted anew: its rings, files and memory are those of before.
   Session* const same =
       find_with([&](const Session& session) { return session.source == entry->source; });
   if (same != nullptr) {
-    same->device = device;
+    same->device = mount.device;
+    same->mount_number = mount.unique;
     return same;
   }
   if (count_ == kSessionsMax) return Unexpected(int{EMFILE});
   auto session = std::make_unique<Session>();
   session->source = entry->source;
-  session->device = device;
+  session->device = mount.device;
+  session->mount_number = mount.unique;
   session->index = static_cast<uint16_t>(count_);
-  const std::string& where = mount.empty() ? entry->point : mount;
+  const std::string& where = path.empty() ? entry->point : path;
   const int result = penstock_connect(where.c_str(), &session->handle);
   if (result < 0) {
     log::warning("usrbio: {}", penstock_last_error());

@@ -7,6 +7,7 @@
 
 #include "lane_pool.h"
 #include "limits.h"
+#include "mount_table.h"
 #include "penstock.h"
 
 #include <atomic>
@@ -27,6 +28,7 @@ struct Session {
   std::string source;  // as the mount table names what is mounted: the store
   // Of the mount that was asked for last. Relaxed: whoever looks for another one asks for it.
   std::atomic<dev_t> device{0};
+  uint64_t mount_number = 0;  // the same mount's MountNumbers::unique; guarded by Sessions
   uint16_t index = 0;
   // Whether the agent was gone when it was last asked. Relaxed: then nothing is held back for it.
   std::atomic<bool> dead{false};
@@ -46,10 +48,10 @@ class Sessions {
   // The session of the mount that the directory `mount` is in. Errors are positive errnos; ENOENT:
   // the directory is in no mount of ours.
   Result<Session*, int> of_mount(const std::string& mount);
-  // The session of the mount with this device number, as of an open file.
-  Result<Session*, int> of_device(dev_t device);
-  // Whether it is one of a mount that was asked for.
-  bool knows(dev_t device);
+  // The session of the mount with these numbers, as of an open file.
+  Result<Session*, int> of_mount(const MountNumbers& mount);
+  // Whether it is certainly one that was asked for.
+  bool knows(const MountNumbers& mount);
   // The session with this index; it exists.
   Session& at(uint16_t index) { return *sessions_[index].load(std::memory_order_acquire); }
 
@@ -60,8 +62,9 @@ class Sessions {
   void forget_all();
 
  private:
-  Result<Session*, int> find_or_connect(dev_t device, const std::string& mount);
+  Result<Session*, int> find_or_connect(const MountNumbers& mount, const std::string& path);
   // With mutex_ held.
+  Session* find_known(const MountNumbers& mount);
   Session* find_with(const std::function<bool(const Session&)>& is_it);
 
   std::mutex mutex_;

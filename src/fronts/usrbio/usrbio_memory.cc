@@ -45,7 +45,7 @@ namespace usrbio = penstock::usrbio;
 extern "C" {
 
 USRBIO_EXPORT bool hf3fs_is_hf3fs(int fd) {
-  return usrbio::guarded(false, [&] { return usrbio::device_of_descriptor(fd).has_value(); });
+  return usrbio::guarded(false, [&] { return usrbio::mount_of_descriptor(fd).has_value(); });
 }
 
 USRBIO_EXPORT int hf3fs_extract_mount_point(char* hf3fs_mount_point, int size, const char* path) {

@@ -141,8 +141,8 @@ TEST_F(RingTest, wait_for_ever_ends_when_another_thread_completes) {
 TEST_F(RingTest, second_waiter_has_its_turn) {
   open({.entries = 8});
   register_fd(true, false);
-  prepare(0, 1);
-  prepare(0, 1);
+  prepare(0, 4096);
+  prepare(0, 4096);
   ring_->submit();
   std::thread first([&] { EXPECT_EQ(ring_->wait(cqes_.data(), 1, 1, nullptr), 1); });
   while (!lane_->has_waiter) std::this_thread::yield();
@@ -174,7 +174,7 @@ TEST_F(RingTest, many_waiters_get_each_completion_once) {
     });
   }
   for (int i = 0; i < kThreads * kEach;) {
-    if (prepare(0, 1) < 0) {
+    if (prepare(0, 4096) < 0) {
       std::this_thread::yield();
       continue;
     }

@@ -70,9 +70,9 @@ TEST_F(CanonicalPath, a_mount_of_another_kind_is_not_ours) {
   EXPECT_FALSE(mount_point_of(root_.string()));
   EXPECT_FALSE(mount_point_of(""));
   const UniqueFd fd(::open(root_.c_str(), O_RDONLY | O_CLOEXEC));
-  EXPECT_FALSE(device_of_descriptor(fd.get()));
-  EXPECT_FALSE(device_of_descriptor(-1));
-  EXPECT_FALSE(device_of_descriptor(1'000'000));
+  EXPECT_FALSE(mount_of_descriptor(fd.get()));
+  EXPECT_FALSE(mount_of_descriptor(-1));
+  EXPECT_FALSE(mount_of_descriptor(1'000'000));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
@@ -248,6 +249,57 @@ TEST_F(AttributesTest, the_first_read_after_a_change_leaves_its_time) {
   const auto listed = accessed(top);
   for (const auto& entry : std::filesystem::directory_iterator(top)) (void)entry;
   EXPECT_GT(accessed(top), listed);
+}
+
+TEST_F(AttributesTest, a_file_without_a_name_may_get_one) {
+  const std::string top = directory("unnamed");
+  UniqueFd fd = open_file(top, O_TMPFILE | O_RDWR, 0640);
+  if (!fd && errno == EOPNOTSUPP) GTEST_SKIP() << "this kernel does not ask a mount for it";
+  ASSERT_TRUE(fd) << std::strerror(errno);
+  ASSERT_EQ(::write(fd.get(), "hello", 5), 5);
+  struct stat stat {};
+  ASSERT_EQ(::fstat(fd.get(), &stat), 0);
+  EXPECT_EQ(stat.st_nlink, 0u);
+  EXPECT_TRUE(std::filesystem::is_empty(top));
+  const std::string self = "/proc/self/fd/" + std::to_string(fd.get());
+  ASSERT_EQ(::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, (top + "/f").c_str(), AT_SYMLINK_FOLLOW), 0)
+      << std::strerror(errno);
+  fd.reset();
+  // Whoever collects files without a name is woken by others, and leaves this one alone.
+  for (int i = 0; i < 20; ++i) {
+    const UniqueFd left = open_file(top, O_TMPFILE | O_WRONLY);
+    ASSERT_TRUE(left);
+    ASSERT_EQ(::write(left.get(), "x", 1), 1);
+  }
+  const auto all_collected = [&] { return node().files().status().removed_waiting == 0; };
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!all_collected() && std::chrono::steady_clock::now() < deadline) ::usleep(10'000);
+  EXPECT_TRUE(all_collected());
+  const UniqueFd back = open_file(top + "/f", O_RDONLY);
+  char bytes[8] = {};
+  EXPECT_EQ(::read(back.get(), bytes, sizeof bytes), 5);
+  EXPECT_EQ(mode_of(top + "/f"), 0640u);
+  EXPECT_EQ(stat_of(top + "/f").st_nlink, 1u);
+}
+
+TEST_F(AttributesTest, statx_tells_when_a_file_was_made) {
+  const std::string path = directory("born") + "/f";
+  write_file(path, "x", 0600);
+  struct statx made {};
+  ASSERT_EQ(::statx(AT_FDCWD, path.c_str(), 0, STATX_BTIME | STATX_BASIC_STATS, &made), 0);
+  if ((made.stx_mask & STATX_BTIME) == 0) GTEST_SKIP() << "this kernel does not ask for it";
+  EXPECT_GT(made.stx_btime.tv_sec, 1'600'000'000);
+  EXPECT_EQ(made.stx_size, 1u);
+  EXPECT_EQ(made.stx_mode, S_IFREG | 0600);
+  const std::array<timespec, 2> times{{{5, 0}, {5, 0}}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), times.data(), 0), 0);
+  struct statx later {};
+  ASSERT_EQ(::statx(AT_FDCWD, path.c_str(), 0, STATX_BTIME | STATX_BASIC_STATS, &later), 0);
+  EXPECT_EQ(later.stx_btime.tv_sec, made.stx_btime.tv_sec);
+  EXPECT_EQ(later.stx_btime.tv_nsec, made.stx_btime.tv_nsec);
+  EXPECT_EQ(later.stx_mtime.tv_sec, 5);
+  struct statx place {};
+  EXPECT_EQ(::statx(AT_FDCWD, (node().mount() + "/3fs-virt").c_str(), 0, STATX_BTIME, &place), 0);
 }
 
 }  // namespace

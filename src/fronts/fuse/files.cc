@@ -1,8 +1,10 @@
 // Operations on open files.
 #include "limits.h"
+#include "newer_requests.h"
 #include "operations.h"
 #include "session.h"
 
+#include <cstring>
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <unistd.h>
@@ -98,8 +100,11 @@ void create(Call& call, fuse_ino_t parent, const char* name, mode_t mode, fuse_f
   flags.exclusive = (info->flags & O_EXCL) != 0;
   flags.accesses = access_mode(front, info->flags);
   meta::Attributes attributes;
-  auto file = front.files.open_name(call.credentials(), InodeId{parent}, name, flags, mode & 07777,
-                                    {}, false, &attributes, front.cache);
+  const bool unnamed = std::strcmp(name, kUnnamed) == 0;
+  auto file = unnamed ? front.files.open_unnamed(call.credentials(), InodeId{parent}, flags,
+                                                 mode & 07777, &attributes, front.cache)
+                      : front.files.open_name(call.credentials(), InodeId{parent}, name, flags,
+                                              mode & 07777, {}, false, &attributes, front.cache);
   if (!file) return call.status(file.error());
   const fuse_file_info reply = opened(front, std::move(*file));
   if (!reply_created(call, attributes, reply)) close_undelivered(front, reply);

@@ -2,6 +2,7 @@
 #include "device.h"
 #include "limits.h"
 #include "mount_point.h"
+#include "newer_requests.h"
 #include "operations.h"
 #include "session.h"
 #include "virtual_directory.h"
@@ -84,7 +85,7 @@ class RealMount final : public Mount {
 
 Outcome<void> RealMount::begin() {
   TRY_ASSIGN(UniqueFd device, mount_device(config_));
-  auto session = Session::make(std::move(device), operations(), &front_);
+  auto session = Session::make(std::move(device), operations(), &front_, serve_newer_request);
   if (!session) {
     (void)unmount_once(config_.mount_point, true);
     return session.error();

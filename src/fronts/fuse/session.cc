@@ -81,10 +81,12 @@ bool watch_for(int events, int fd, uint32_t what, Event name) {
 }  // namespace
 
 Outcome<std::unique_ptr<Session>> Session::make(UniqueFd device,
-                                                const fuse_lowlevel_ops& operations,
-                                                void* context) {
+                                                const fuse_lowlevel_ops& operations, void* context,
+                                                Intercept before) {
   fuse_set_log_func(log_line);
   std::unique_ptr<Session> session(new Session);
+  session->context_ = context;
+  session->before_ = before;
   // libfuse wants to hear of the mount's limit, though it does not mount.
   std::string limit = fmt::format("-omax_read={}", kRequestBytesMax);
   std::string name = "penstock";
@@ -180,6 +182,8 @@ void Session::work(Worker& worker) {
 bool Session::serve_one(Worker& worker) {
   const ssize_t got = ::read(worker.fd, worker.request(), Worker::request_bytes());
   if (got > 0) {
+    const std::span request(worker.request(), static_cast<size_t>(got));
+    if (before_(context_, worker.fd, request)) return !stopping_.load(std::memory_order_relaxed);
     fuse_buf buffer{};
     buffer.mem = worker.request();
     buffer.size = static_cast<size_t>(got);

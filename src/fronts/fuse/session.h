@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -22,8 +23,12 @@ namespace penstock::fuse {
 class Session final : public KernelNotifier {
  public:
   // `device` is a mounted connection; `context` is what operations find with their request.
+  // `before` sees each request first (in a worker, with the device that a reply goes to) and may
+  // change it; true: it has replied.
+  using Intercept = bool (*)(void* context, int device, std::span<std::byte> request);
   static Outcome<std::unique_ptr<Session>> make(UniqueFd device,
-                                                const fuse_lowlevel_ops& operations, void* context);
+                                                const fuse_lowlevel_ops& operations, void* context,
+                                                Intercept before);
   ~Session() override;
 
   // Requests are served from here on.
@@ -50,6 +55,8 @@ class Session final : public KernelNotifier {
   bool serve_one(Worker& worker);
 
   fuse_session* session_ = nullptr;
+  void* context_ = nullptr;
+  Intercept before_ = nullptr;
   UniqueFd stopper_;  // eventfd: workers are to end
   std::vector<std::unique_ptr<Worker>> workers_;
   std::mutex mutex_;

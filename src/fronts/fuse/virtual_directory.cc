@@ -103,20 +103,20 @@ void VirtualDirectory::forget(uint64_t inode, uint64_t count) {
 }
 
 void VirtualDirectory::get_attributes(Call& call, uint64_t inode) {
-  if (inode == kTop) return call.attributes_once(stat_of(kTop, S_IFDIR | 0555));
+  const std::optional<struct stat> stat = attributes_of(inode);
+  if (!stat) return call.error(ENOENT);
+  call.attributes_once(*stat);
+}
+
+std::optional<struct stat> VirtualDirectory::attributes_of(uint64_t inode) {
+  if (inode == kTop) return stat_of(kTop, S_IFDIR | 0555);
   for (const Place& place : kPlaces) {
-    if (place.inode == inode) return call.attributes_once(stat_of(inode, place.mode));
+    if (place.inode == inode) return stat_of(inode, place.mode);
   }
-  struct stat stat {};
-  {
-    std::lock_guard lock(mutex_);
-    const auto found = links_.find(inode);
-    if (found != links_.end()) {
-      stat = stat_of_link(inode, found->second.target.size(), found->second.uid);
-    }
-  }
-  if (stat.st_ino == 0) return call.error(ENOENT);
-  call.attributes_once(stat);
+  std::lock_guard lock(mutex_);
+  const auto found = links_.find(inode);
+  if (found == links_.end()) return std::nullopt;
+  return stat_of_link(inode, found->second.target.size(), found->second.uid);
 }
 
 void VirtualDirectory::read_link(Call& call, uint64_t inode) {

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <sys/types.h>
 #include <vector>
@@ -44,6 +45,8 @@ class VirtualDirectory {
   void lookup(Call& call, uint64_t parent, const char* name);
   void forget(uint64_t inode, uint64_t count);
   void get_attributes(Call& call, uint64_t inode);
+  // Nothing if there is none of this number.
+  std::optional<struct stat> attributes_of(uint64_t inode);
   void read_link(Call& call, uint64_t inode);
   void make_link(Call& call, uint64_t parent, const char* name, const char* target);
   void unlink(Call& call, uint64_t parent, const char* name);

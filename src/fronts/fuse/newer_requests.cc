@@ -1,0 +1,128 @@
+#include "newer_requests.h"
+
+#include "call.h"
+#include "virtual_directory.h"
+
+#include <cerrno>
+#include <cstring>
+#include <linux/fuse.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/uio.h>
+
+namespace penstock::fuse {
+namespace {
+
+// As in linux/fuse.h, of which Debian 12 has an older one.
+constexpr uint32_t kTmpfile = 51;
+constexpr uint32_t kStatx = 52;
+
+struct StatxTime {
+  int64_t seconds = 0;
+  uint32_t nanoseconds = 0;
+  int32_t reserved = 0;
+};
+struct StatxReply {
+  uint64_t valid_seconds = 0;
+  uint32_t valid_nanoseconds = 0;
+  uint32_t flags = 0;
+  uint64_t spare[2] = {};
+  uint32_t mask = 0;
+  uint32_t block_bytes = 0;
+  uint64_t attributes = 0;
+  uint32_t links = 0;
+  uint32_t uid = 0;
+  uint32_t gid = 0;
+  uint16_t mode = 0;
+  uint16_t spare_mode = 0;
+  uint64_t inode = 0;
+  uint64_t length = 0;
+  uint64_t blocks = 0;
+  uint64_t attributes_mask = 0;
+  StatxTime accessed, created, changed, modified;
+  uint32_t device_major = 0;
+  uint32_t device_minor = 0;
+  uint32_t file_system_major = 0;
+  uint32_t file_system_minor = 0;
+  uint64_t more_spare[14] = {};
+};
+static_assert(sizeof(StatxTime) == 16 && sizeof(StatxReply) == 288);
+
+StatxTime to_time(const timespec& time) {
+  return {time.tv_sec, static_cast<uint32_t>(time.tv_nsec), 0};
+}
+
+StatxReply to_reply(const struct stat& stat) {
+  StatxReply reply;
+  reply.mask = STATX_BASIC_STATS;
+  reply.block_bytes = static_cast<uint32_t>(stat.st_blksize);
+  reply.links = static_cast<uint32_t>(stat.st_nlink);
+  reply.uid = stat.st_uid;
+  reply.gid = stat.st_gid;
+  reply.mode = static_cast<uint16_t>(stat.st_mode);
+  reply.inode = stat.st_ino;
+  reply.length = static_cast<uint64_t>(stat.st_size);
+  reply.blocks = static_cast<uint64_t>(stat.st_blocks);
+  reply.accessed = to_time(stat.st_atim);
+  reply.changed = to_time(stat.st_ctim);
+  reply.modified = to_time(stat.st_mtim);
+  reply.device_major = major(stat.st_rdev);
+  reply.device_minor = minor(stat.st_rdev);
+  return reply;
+}
+
+// An errno, or 0 with the attributes.
+int find_attributes(Front& front, uint64_t inode, StatxReply& reply) {
+  if (is_virtual(inode)) {
+    if (front.virtual_directory == nullptr) return ENOENT;
+    const std::optional<struct stat> stat = front.virtual_directory->attributes_of(inode);
+    if (!stat) return ENOENT;
+    reply = to_reply(*stat);
+    return 0;
+  }
+  front.cache->touch(InodeId{inode});
+  const auto attributes = front.files.attributes(InodeId{inode});
+  if (!attributes) return attributes.error().to_errno();
+  reply = to_reply(to_stat(*attributes));
+  reply.valid_seconds = static_cast<uint64_t>(front.cache_seconds);
+  reply.mask |= STATX_BTIME;
+  reply.created = {attributes->created.seconds(),
+                   static_cast<uint32_t>(attributes->created.nanoseconds()), 0};
+  return 0;
+}
+
+void reply_attributes(Front& front, int device, const fuse_in_header& request) {
+  StatxReply reply;
+  int error = 0;
+  try {
+    error = find_attributes(front, request.nodeid, reply);
+  } catch (const std::bad_alloc&) {
+    error = ENOMEM;
+  }
+  fuse_out_header header{};
+  header.unique = request.unique;
+  header.error = -error;
+  header.len = sizeof header + (error == 0 ? sizeof reply : 0);
+  iovec parts[2] = {{&header, sizeof header}, {&reply, sizeof reply}};
+  // Nobody wants a reply that cannot be written: the caller was interrupted or the mount is gone.
+  (void)!::writev(device, parts, error == 0 ? 2 : 1);
+}
+
+}  // namespace
+
+bool serve_newer_request(void* context, int device, std::span<std::byte> request) {
+  fuse_in_header header;
+  if (request.size() < sizeof header) return false;
+  std::memcpy(&header, request.data(), sizeof header);
+  if (header.opcode == kTmpfile) {
+    // The same fields and the same reply as for making a file, with the name "/".
+    header.opcode = FUSE_CREATE;
+    std::memcpy(request.data(), &header, sizeof header);
+    return false;
+  }
+  if (header.opcode != kStatx) return false;
+  reply_attributes(*static_cast<Front*>(context), device, header);
+  return true;
+}
+
+}  // namespace penstock::fuse

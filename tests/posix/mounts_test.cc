@@ -4,11 +4,13 @@
 #include "twin.h"
 
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <fstream>
 #include <pwd.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -170,6 +172,19 @@ TEST_F(MountsTest, a_read_only_mount_refuses_changes) {
   const auto mount = fuse::Mount::start(node().files(), nullptr, config);
   ASSERT_TRUE(mount) << mount.error().message;
   EXPECT_EQ(::mkdir((place() + "/d").c_str(), 0755), -1);
+  EXPECT_EQ(errno, EROFS);
+  // As 3FS's tools remove a name; the kernel does not know that it is a change.
+  struct {
+    uint64_t parent;
+    char name[NAME_MAX + 1];
+    bool recursive;
+  } wanted{};
+  struct stat facts {};
+  const UniqueFd top(::open(place().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  ASSERT_EQ(::fstat(top.get(), &facts), 0);
+  wanted.parent = facts.st_ino;
+  std::strcpy(wanted.name, "d");
+  EXPECT_EQ(::ioctl(top.get(), _IOW('h', 15, wanted), &wanted), -1);
   EXPECT_EQ(errno, EROFS);
 }
 

@@ -168,10 +168,12 @@ bool answer_about_mount(Call& call, const ControlRequest& request) {
   }
 }
 
+// A change, which a mount that is read only refuses.
 template <class T, class Work>
-void with_argument(Call& call, const ControlRequest& request, Work&& work) {
+void change_with(Call& call, const ControlRequest& request, Work&& work) {
   const std::optional<T> argument = argument_of<T>(request);
   if (!argument) return call.error(EINVAL);
+  if (call.front().options.read_only()) return call.error(EROFS);
   reply_status(call, work(*argument));
 }
 
@@ -186,24 +188,24 @@ bool control_as_3fs(Call& call, const ControlRequest& request) {
       reply_status(call, sync_all_of(front, request));
       return true;
     case kHardlink:
-      with_argument<Hardlink>(call, request, [&](const Hardlink& wanted) -> Status {
+      change_with<Hardlink>(call, request, [&](const Hardlink& wanted) -> Status {
         if (!is_file) return Code::not_permitted;
         return link_file(front, call.enforced_credentials(), InodeId{request.inode}, wanted);
       });
       return true;
     case kPunchHole:
-      with_argument<PunchHole>(call, request, [&](const PunchHole& wanted) -> Status {
+      change_with<PunchHole>(call, request, [&](const PunchHole& wanted) -> Status {
         if (!is_file) return Code::invalid_argument;
         return punch(front, HandleTable::get(request.info->fh).file, wanted);
       });
       return true;
     case kMove:
-      with_argument<Move>(call, request, [&](const Move& wanted) {
+      change_with<Move>(call, request, [&](const Move& wanted) {
         return move_file(front, call.enforced_credentials(), wanted);
       });
       return true;
     case kRemove:
-      with_argument<Remove>(call, request, [&](const Remove& wanted) {
+      change_with<Remove>(call, request, [&](const Remove& wanted) {
         return remove_file(front, call.enforced_credentials(), wanted);
       });
       return true;

@@ -43,15 +43,19 @@ class LiveOptions {
     access_times_.store(options.access_times, std::memory_order_relaxed);
     synchronous_names_.store(options.synchronous || options.directory_synchronous,
                              std::memory_order_relaxed);
+    read_only_.store(options.read_only, std::memory_order_relaxed);
   }
   client::AccessTimes access_times() const { return access_times_.load(std::memory_order_relaxed); }
   // Changes of names are on stable storage before they are answered. The kernel itself asks for a
   // sync after each write to a file of a mount with the option sync.
   bool synchronous_names() const { return synchronous_names_.load(std::memory_order_relaxed); }
+  // The kernel refuses changes of its own accord, but for what it does not understand: ioctls.
+  bool read_only() const { return read_only_.load(std::memory_order_relaxed); }
 
  private:
   std::atomic<client::AccessTimes> access_times_{client::AccessTimes{}};
   std::atomic<bool> synchronous_names_{false};
+  std::atomic<bool> read_only_{false};
 };
 
 // Owned by the mount; the references outlive it.

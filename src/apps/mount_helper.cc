@@ -53,6 +53,8 @@ std::string parse(const std::vector<std::string>& arguments, HelperArguments* to
           return "'-" + word.substr(1) + "' needs a value";
         if (value.empty()) value = arguments[i];
         if (letter == 'o') add_options(to, value);
+        // mount(8) tells the type by which it found this program.
+        if (letter == 't' && value == fuse::kMountTypeOf3fs) add_options(to, "type=hf3fs");
         break;
       }
       if (letter == 'r')

@@ -154,7 +154,7 @@ int run_unmount(const NodeOptions& options) {
   const std::string path = absolute(options.mount_point);
   const std::vector<MountEntry> mounts = read_mounts();
   const MountEntry* const mine = mount_at(mounts, path);
-  if (mine == nullptr || mine->type != kMountType) {
+  if (mine == nullptr || !fuse::is_ours(*mine)) {
     return fail("unmount", {Code::not_found, path + ": not a mount of Penstock (see 'findmnt -t "
                                                     "fuse.penstock')"});
   }

@@ -2,6 +2,8 @@
 
 #include <filesystem>
 
+#include "penstock/fuse.h"
+
 namespace penstock::apps {
 namespace {
 
@@ -19,7 +21,7 @@ std::optional<MountEntry> mount_holding(const std::string& path) {
   const std::string wanted = normal_path(fs::absolute(path, error).string());
   const std::vector<MountEntry> mounts = read_mounts();
   const MountEntry* const mount = mount_of_path(mounts, wanted);
-  if (mount == nullptr || mount->type != kMountType) return std::nullopt;
+  if (mount == nullptr || !fuse::is_ours(*mount)) return std::nullopt;
   return *mount;
 }
 

@@ -124,6 +124,35 @@ TEST_F(MountCommand, takes_options_and_a_remount_changes_them) {
   EXPECT_THAT(unknown.err, HasSubstr("'frobnicate'"));
 }
 
+TEST_F(MountCommand, a_mount_may_have_the_type_of_3fs) {
+  const std::vector<std::string> start = {
+      "up", store_, "--background", "--mount", place_, "--mount-options", "type=hf3fs"};
+  ASSERT_EQ(penstock(start).exit_code, 0);
+  EXPECT_THAT(mounted(place_), HasSubstr(" fuse.hf3fs " + store_ + " "));
+  EXPECT_TRUE(can_write());
+  write_file(scratch_ / "source", "content");
+  const Output imported = penstock({"import", scratch_ / "source", place_ + "/imported"});
+  EXPECT_EQ(imported.exit_code, 0) << imported.err;
+  // A change leaves the type as it is, and another type is refused.
+  const Output remount = penstock({"mount", store_, place_, "-o", "remount,ro"});
+  EXPECT_EQ(remount.exit_code, 0) << remount.err;
+  EXPECT_THAT(mounted(place_), HasSubstr(" fuse.hf3fs "));
+  const Output other = penstock({"mount", store_, place_, "-o", "remount,type=penstock"});
+  EXPECT_EQ(other.exit_code, 1);
+  EXPECT_THAT(other.err, HasSubstr("its type cannot be changed"));
+  // A dead one is taken over, whichever type it is to have.
+  kill_node();
+  ASSERT_EQ(penstock(start).exit_code, 0);
+  EXPECT_TRUE(can_write());
+  kill_node();
+  ASSERT_EQ(penstock({"up", store_, "--background", "--mount", place_}).exit_code, 0);
+  EXPECT_THAT(mounted(place_), HasSubstr(" fuse.penstock "));
+  EXPECT_EQ(penstock({"unmount", place_}).exit_code, 0);
+  ASSERT_EQ(penstock({"mount", store_, place_, "-o", "type=hf3fs"}).exit_code, 0);
+  EXPECT_EQ(penstock({"unmount", place_}).exit_code, 0);
+  EXPECT_EQ(mounted(place_), "");
+}
+
 TEST_F(MountCommand, up_takes_mount_options) {
   const Output up =
       penstock({"up", store_, "--background", "--mount", place_, "--mount-options", "ro,noexec"});

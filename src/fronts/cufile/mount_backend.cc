@@ -22,7 +22,10 @@ Status status_of(int64_t result) {
 std::optional<std::string> mount_point_of(dev_t device) {
   const std::vector<MountEntry> mounts = read_mounts();
   const MountEntry* const mount = mount_of_device(mounts, device);
-  if (mount == nullptr || mount->type != kMountType) return std::nullopt;
+  // One that was made to look like 3FS's is ours as well.
+  if (mount == nullptr || (mount->type != kMountType && mount->type != "fuse.hf3fs")) {
+    return std::nullopt;
+  }
   return mount->point;
 }
 

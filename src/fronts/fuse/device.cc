@@ -33,6 +33,10 @@ std::string common_options(const MountConfig& config) {
   return options;
 }
 
+const char* type_of(const MountOptions& options) {
+  return options.like_3fs ? kMountTypeOf3fs : kMountType;
+}
+
 unsigned long flags_of(const MountOptions& options) {
   unsigned long flags = 0;
   const auto add = [&flags](bool said, unsigned long flag) { flags |= said ? flag : 0; };
@@ -74,7 +78,7 @@ Outcome<UniqueFd> mount_as_root(const MountConfig& config) {
   const std::string options =
       fmt::format("fd={},rootmode=40000,user_id={},group_id={},{}", device.get(), ::getuid(),
                   ::getgid(), common_options(config));
-  if (::mount(config.source.c_str(), config.mount_point.c_str(), kMountType,
+  if (::mount(config.source.c_str(), config.mount_point.c_str(), type_of(config.options),
               flags_of(config.options), options.c_str()) == 0) {
     return device;
   }
@@ -160,9 +164,9 @@ Result<HelperPipes> make_pipes() {
 }
 
 Result<pid_t> start_helper(const MountConfig& config, HelperPipes& pipes) {
-  const std::string options =
-      fmt::format("{},fsname={},subtype=penstock,{}", helper_options(config.options),
-                  quoted(config.source), common_options(config));
+  const std::string options = fmt::format(
+      "{},fsname={},subtype={},{}", helper_options(config.options), quoted(config.source),
+      config.options.like_3fs ? "hf3fs" : "penstock", common_options(config));
   std::vector<const char*> arguments{
       "fusermount3", "-o", options.c_str(), "--", config.mount_point.c_str(), nullptr};
   // In the child the socket's end gets the number 3 and standard error goes to the pipe.

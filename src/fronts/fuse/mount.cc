@@ -128,6 +128,12 @@ Outcome<void> RealMount::change(const MountOptions& options) {
                                                     "mounted (unmount it and mount it again)",
                                                     config_.mount_point)};
   }
+  if (options.like_3fs != options_.like_3fs) {
+    return Failure{Code::not_supported,
+                   fmt::format("{}: its type cannot be changed while it is mounted (unmount it and "
+                               "mount it again)",
+                               config_.mount_point)};
+  }
   if (!ours_is_mounted()) {
     return Failure{Code::not_found, config_.mount_point + ": is not mounted any more"};
   }

@@ -37,6 +37,8 @@ constexpr std::array kWords = {
     Word{"async", [](MountOptions& o) { o.synchronous = false; }},
     Word{"dirsync", [](MountOptions& o) { o.directory_synchronous = true; }},
     Word{"allow_other", [](MountOptions& o) { o.allow_other = true; }},
+    Word{"type=penstock", [](MountOptions& o) { o.like_3fs = false; }},
+    Word{"type=hf3fs", [](MountOptions& o) { o.like_3fs = true; }},
     // Who may mount is mount(8)'s business; what these imply is ours.
     Word{"user", [](MountOptions& o) { o.set_ids = o.devices = o.programs = false; }},
     Word{"users", [](MountOptions& o) { o.set_ids = o.devices = o.programs = false; }},
@@ -104,6 +106,7 @@ std::string to_text(const MountOptions& options) {
   add(options.synchronous, "sync");
   add(options.directory_synchronous, "dirsync");
   add(options.allow_other, "allow_other");
+  add(options.like_3fs, "type=hf3fs");
   return text;
 }
 

@@ -105,13 +105,18 @@ Outcome<void> check_unused(const std::string& path) {
   const MountEntry* const there = mount_at(mounts, path);
   if (there == nullptr) return {};
   return failure(Code::in_use, path,
-                 there->type == kMountType
+                 is_ours(*there)
                      ? fmt::format("already a mount point (try 'penstock unmount {}')", path)
                      : fmt::format("already a mount point, of type {} (choose another directory)",
                                    there->type));
 }
 
 }  // namespace
+
+bool is_ours(const MountEntry& mount) {
+  return mount.type == kMountType ||
+         (mount.type == kMountTypeOf3fs && mount.source.starts_with('/'));
+}
 
 std::string canonical(const std::string& path) {
   const auto resolved = [](const std::string& existing) -> std::string {
@@ -141,7 +146,7 @@ void remove_dead_mounts(const std::string& path, const std::string& source) {
   for (int layer = 0; layer < kLayersMax; ++layer) {
     const std::vector<MountEntry> mounts = read_mounts();
     const MountEntry* const there = mount_at(mounts, real);
-    if (there == nullptr || there->type != kMountType || there->source != source) return;
+    if (there == nullptr || !is_ours(*there) || there->source != source) return;
     // The kernel may still answer stat() from what it knew; this it asks the process.
     struct statvfs space {};
     if (::statvfs(real.c_str(), &space) == 0) return;
@@ -224,7 +229,7 @@ Outcome<void> unmount(const std::string& path, bool lazy) {
   const std::string real = canonical(path);
   const std::vector<MountEntry> mounts = read_mounts();
   const MountEntry* const there = mount_at(mounts, real);
-  if (!there || there->type != kMountType) {
+  if (!there || !is_ours(*there)) {
     return Failure{Code::not_found,
                    fmt::format("{}: no penstock mount is there (see 'penstock status')", real)};
   }

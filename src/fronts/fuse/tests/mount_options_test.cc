@@ -25,6 +25,17 @@ TEST(MountOptions, each_word_sets_what_it_says) {
   EXPECT_EQ(parsed("default_permissions"), MountOptions{});
 }
 
+TEST(MountOptions, the_type_is_ours_or_that_of_3fs) {
+  EXPECT_TRUE(parsed("type=hf3fs").like_3fs);
+  EXPECT_FALSE(parsed("type=hf3fs,type=penstock").like_3fs);
+  EXPECT_TRUE(parsed("ro", parsed("type=hf3fs")).like_3fs);
+  EXPECT_FALSE(parse_mount_options("type=ext4", {}));
+  EXPECT_TRUE(is_ours({"/mnt", "fuse.penstock", "/store", 1}));
+  EXPECT_TRUE(is_ours({"/mnt", "fuse.hf3fs", "/store", 1}));
+  EXPECT_FALSE(is_ours({"/mnt", "fuse.hf3fs", "hf3fs.cluster", 1}));
+  EXPECT_FALSE(is_ours({"/mnt", "fuse.sshfs", "/store", 1}));
+}
+
 TEST(MountOptions, the_last_of_two_that_disagree_counts) {
   EXPECT_FALSE(parsed("ro,rw").read_only);
   EXPECT_TRUE(parsed("rw,ro").read_only);
@@ -62,7 +73,7 @@ TEST(MountOptions, text_and_options_agree) {
   MountOptions base;
   base.set_ids = base.devices = true;
   for (const char* list : {"", "ro", "nosuid", "nodev,noexec", "noatime,nodiratime", "strictatime",
-                           "sync,allow_other", "dirsync"}) {
+                           "sync,allow_other", "dirsync", "type=hf3fs"}) {
     const MountOptions options = parsed(list, base);
     EXPECT_EQ(parsed(to_text(options).c_str(), base), options) << list;
   }

@@ -13,6 +13,12 @@
 
 namespace penstock::fuse {
 
+// The type of a mount that is to be taken for one of 3FS, for programs that look for those in the
+// table of mounts.
+inline constexpr const char* kMountTypeOf3fs = "fuse.hf3fs";
+// Whether the mount is one of ours. 3FS's own mounts have a name for a source, ours a path.
+bool is_ours(const MountEntry& mount);
+
 // What is said after -o (docs/mounting.md).
 struct MountOptions {
   bool read_only = false;
@@ -24,6 +30,7 @@ struct MountOptions {
   bool directory_synchronous = false;  // each change of names is
   bool allow_other = false;            // for everybody, not only who mounted; ordinary users need
                                        // user_allow_other in /etc/fuse.conf
+  bool like_3fs = false;               // type=hf3fs: its type is kMountTypeOf3fs
   friend bool operator==(const MountOptions&, const MountOptions&) = default;
 };
 

@@ -123,11 +123,10 @@ int ServedRing::check(RingOp& op, const ring::Submission& entry) {
     default:
       return -EINVAL;
   }
-  if (entry.file >= share_.files_.size()) return -EBADF;
-  const ServedFile& file = share_.files_[entry.file];
-  if (file.file == nullptr || file.leaving != nullptr) return -EBADF;
-  if (op.kind == client::IoKind::read && !may_read(*file.file)) return -EACCES;
-  if (op.kind == client::IoKind::write && !may_write(*file.file)) return -EACCES;
+  const ServedFile* const file = share_.file(entry.file);
+  if (file == nullptr) return -EBADF;
+  if (op.kind == client::IoKind::read && !may_read(*file->file)) return -EACCES;
+  if (op.kind == client::IoKind::write && !may_write(*file->file)) return -EACCES;
   op.memory = {};
   op.checksums = {};
   op.offset = 0;
@@ -135,7 +134,7 @@ int ServedRing::check(RingOp& op, const ring::Submission& entry) {
     const int error = op.is_fill ? check_range(op, entry) : check_region(op, entry);
     if (error != 0) return error;
   }
-  op.file = file.file;
+  op.file = file->file;
   op.file_id = entry.file;
   op.durable = durable;
   op.refuse_holes = refuse_holes;
@@ -165,9 +164,9 @@ int ServedRing::check_range(RingOp& op, const ring::Submission& entry) {
 int ServedRing::check_region(RingOp& op, const ring::Submission& entry) {
   const int error = check_range(op, entry);
   if (error != 0) return error;
-  if (entry.region >= share_.regions_.size()) return -EINVAL;
-  const ServedRegion& region = share_.regions_[entry.region];
-  if (!region.present()) return -EINVAL;
+  const ServedRegion* const known = share_.region(entry.region);
+  if (known == nullptr) return -EINVAL;
+  const ServedRegion& region = *known;
   if (!range_within(entry.region_offset, entry.length, region.bytes.size())) return -EINVAL;
   if (region.guard->broken()) return -EFAULT;
   op.memory = {region.bytes.data() + entry.region_offset, entry.length, region.buffer,

@@ -85,10 +85,11 @@ void Session::on_shard(uint32_t shard, const std::function<void(engine::Op&)>& w
   (void)engine::thread_caller().call(*node_.shards[shard]->loop, work);
 }
 
-void Session::on_shares(const std::function<void(ShardShare&, engine::Op&)>& work) {
+void Session::take_from_shares(const std::function<bool(ShardShare&)>& is_unused,
+                               const std::function<void(ShardShare&, engine::Op&)>& remove) {
   for (uint32_t i = 0; i < shares_.size(); ++i) {
-    if (shares_[i] == nullptr) continue;
-    on_shard(i, [&](engine::Op& done) { work(*shares_[i], done); });
+    if (shares_[i] == nullptr || is_unused(*shares_[i])) continue;
+    on_shard(i, [&](engine::Op& done) { remove(*shares_[i], done); });
   }
 }
 

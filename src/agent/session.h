@@ -145,6 +145,7 @@ class Session {
   void destroy(uint32_t id, Ring ring);
   void release(uint32_t id, Region region);
   void pin(Region& region);
+  static ServedRegion served(const Region& region);
   ShardShare& share_on(uint32_t shard);  // with publishing_ held exclusively
 
   // session_cache.cc: the node cache's memory
@@ -193,8 +194,10 @@ class Session {
 
   // Runs `work` on a shard's loop and waits until it has completed the operation given to it.
   void on_shard(uint32_t shard, const std::function<void(engine::Op& done)>& work);
-  // On every shard that serves a ring of this session; with publishing_ held.
-  void on_shares(const std::function<void(ShardShare&, engine::Op& done)>& work);
+  // Takes something from every shard that serves a ring of this session, and waits until no
+  // operation uses it; with publishing_ held. `is_unused` takes back what was only announced.
+  void take_from_shares(const std::function<bool(ShardShare&)>& is_unused,
+                        const std::function<void(ShardShare&, engine::Op& done)>& remove);
 
   SessionNode& node_;
   SessionHost& host_;

@@ -67,10 +67,9 @@ Session::Answer Session::open_as(uint32_t id, const std::string& what, uint32_t 
   }
   const client::FileRef& ref = *opened;
   const std::shared_lock publishing(publishing_);
-  on_shares([&](ShardShare& share, engine::Op& done) {
-    share.add_file(id, ref);
-    share.loop().complete(done, Code::ok);
-  });
+  for (const auto& share : shares_) {
+    if (share != nullptr) share->announced().add_file(id, ref);
+  }
   wire::Opened reply;
   reply.inode = inode_of(*ref).value;
   reply.access = access;
@@ -127,7 +126,11 @@ Session::Answer Session::on(const wire::CloseFile& m) {
     ref = std::move(found->second.ref);
     found->second.ref = nullptr;
   }
-  on_shares([&](ShardShare& share, engine::Op& done) { share.remove_file(m.file, done); });
+  const auto is_unused = [&](ShardShare& share) {
+    return share.announced().take_file(m.file) != nullptr;
+  };
+  take_from_shares(is_unused,
+                   [&](ShardShare& share, engine::Op& done) { share.remove_file(m.file, done); });
   const Status status = node_.files->close_file(std::move(ref));
   {
     const std::lock_guard lock(mutex_);

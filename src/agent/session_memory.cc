@@ -11,28 +11,26 @@ constexpr const char* kShareTaken =
 
 }  // namespace
 
+ServedRegion Session::served(const Region& region) {
+  return {region.memory->bytes(), region.buffer, &region.memory->guard(), 0, nullptr};
+}
+
 ShardShare& Session::share_on(uint32_t shard) {
   if (shares_[shard] != nullptr) return *shares_[shard];
   SessionShard& home = *node_.shards[shard];
   auto share = std::make_unique<ShardShare>(*home.loop, *home.client, home.rings.routes(),
                                             ShardCache{home.fills.get(), segment()}, account_,
                                             [this](const char* why) { end_broken(why); });
-  std::map<uint32_t, client::FileRef> files;
-  std::map<uint32_t, ServedRegion> regions;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [id, file] : files_) {
-      if (file.ref != nullptr) files.emplace(id, file.ref);
+      if (file.ref != nullptr) share->announced().add_file(id, file.ref);
     }
     for (const auto& [id, region] : regions_) {
-      if (region.memory == nullptr) continue;
-      regions.emplace(id, ServedRegion{region.memory->bytes(), region.buffer,
-                                       &region.memory->guard(), 0, nullptr});
+      if (region.memory != nullptr) share->announced().add_region(id, served(region));
     }
   }
   on_shard(shard, [&](engine::Op& done) {
-    for (const auto& [id, file] : files) share->add_file(id, file);
-    for (const auto& [id, region] : regions) share->add_region(id, region);
     home.rings.add(*share);
     home.loop->complete(done, Code::ok);
   });
@@ -72,13 +70,10 @@ Session::Answer Session::make_region(uint32_t id, int fd, uint64_t offset, uint6
   if (!memory) return give_up(memory.error().status, memory.error().message);
   Region region{std::move(*guard), std::move(*memory), Charge(), engine::kNoBuffer};
   pin(region);
-  const ServedRegion served{region.memory->bytes(), region.buffer, &region.memory->guard(), 0,
-                            nullptr};
   const std::shared_lock publishing(publishing_);
-  on_shares([&](ShardShare& share, engine::Op& done) {
-    share.add_region(id, served);
-    share.loop().complete(done, Code::ok);
-  });
+  for (const auto& share : shares_) {
+    if (share != nullptr) share->announced().add_region(id, served(region));
+  }
   const std::lock_guard lock(mutex_);
   regions_[id] = std::move(region);
   return wire::ReplyBody{};
@@ -114,7 +109,11 @@ Session::Answer Session::on(const wire::ReleaseRegion& m) {
     }
     region = std::move(found->second);
   }
-  on_shares([&](ShardShare& share, engine::Op& done) { share.remove_region(m.region, done); });
+  const auto is_unused = [&](ShardShare& share) {
+    return share.announced().take_region(m.region).present();
+  };
+  take_from_shares(
+      is_unused, [&](ShardShare& share, engine::Op& done) { share.remove_region(m.region, done); });
   release(m.region, std::move(region));
   return wire::ReplyBody{};
 }

@@ -19,11 +19,12 @@ void ShardBatch::pump() {
 
 // False when it has ended at once.
 bool ShardBatch::begin(FileOp& op) {
-  if (op.region >= share_.regions_.size() || !share_.regions_[op.region].present()) {
+  ServedRegion* const known = share_.region(op.region);
+  if (known == nullptr) {
     op.status = Code::invalid_argument;
     return false;
   }
-  ServedRegion& region = share_.regions_[op.region];
+  ServedRegion& region = *known;
   if (!range_within(op.region_offset, op.memory.length, region.bytes.size())) {
     op.status = Code::invalid_argument;
     return false;

@@ -2,6 +2,28 @@
 
 namespace penstock::agent {
 
+void Announced::add_file(uint32_t id, client::FileRef file) {
+  const std::lock_guard lock(mutex_);
+  files_[id] = std::move(file);
+}
+
+void Announced::add_region(uint32_t id, const ServedRegion& region) {
+  const std::lock_guard lock(mutex_);
+  regions_[id] = region;
+}
+
+client::FileRef Announced::take_file(uint32_t id) {
+  const std::lock_guard lock(mutex_);
+  auto found = files_.extract(id);
+  return found ? std::move(found.mapped()) : client::FileRef();
+}
+
+ServedRegion Announced::take_region(uint32_t id) {
+  const std::lock_guard lock(mutex_);
+  const auto found = regions_.extract(id);
+  return found ? found.mapped() : ServedRegion();
+}
+
 ShardShare::ShardShare(engine::Loop& loop, client::Client& client, RouteCounters& routes,
                        ShardCache cache, std::shared_ptr<Account> account,
                        std::function<void(const char*)> on_broken)
@@ -11,6 +33,26 @@ ShardShare::ShardShare(engine::Loop& loop, client::Client& client, RouteCounters
       cache_(std::move(cache)),
       account_(std::move(account)),
       on_broken_(std::move(on_broken)) {}
+
+ServedFile* ShardShare::file(uint32_t id) {
+  if (id >= files_.size() || files_[id].file == nullptr) [[unlikely]] {
+    client::FileRef announced = announced_.take_file(id);
+    if (announced == nullptr) return nullptr;
+    add_file(id, std::move(announced));
+  }
+  ServedFile& file = files_[id];
+  return file.leaving == nullptr ? &file : nullptr;
+}
+
+ServedRegion* ShardShare::region(uint32_t id) {
+  if (id >= regions_.size() || regions_[id].bytes.data() == nullptr) [[unlikely]] {
+    const ServedRegion announced = announced_.take_region(id);
+    if (!announced.present()) return nullptr;
+    add_region(id, announced);
+  }
+  ServedRegion& region = regions_[id];
+  return region.present() ? &region : nullptr;
+}
 
 void ShardShare::add_file(uint32_t id, client::FileRef file) {
   ASSERT(id < wire::kFilesMax);
@@ -34,7 +76,7 @@ void ShardShare::release_file(uint32_t id) {
   loop_.complete(done, Code::ok);
 }
 
-void ShardShare::add_region(uint32_t id, ServedRegion region) {
+void ShardShare::add_region(uint32_t id, const ServedRegion& region) {
   ASSERT(id < wire::kRegionsMax && region.guard != nullptr);
   if (regions_.size() <= id) regions_.resize(id + 1);
   ASSERT(regions_[id].bytes.data() == nullptr);

@@ -10,7 +10,9 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "penstock/client.h"
@@ -164,8 +166,27 @@ struct ShardCache {
   explicit operator bool() const { return segment != nullptr; }
 };
 
-// Everything but the constructor: owner thread of the loop only. Adding and removing happen on
-// behalf of control calls and may allocate; serving does not.
+// Files and regions that the session has and no operation on this shard has named yet. The loop
+// looks here for what it does not know: making something known, and taking back what was not used,
+// needs no trip to the loop. Whoever names a number that it was told finds it here, as it was added
+// before the reply that told. Thread safe.
+class Announced {
+ public:
+  void add_file(uint32_t id, client::FileRef file);
+  void add_region(uint32_t id, const ServedRegion& region);
+  // What was here, and is not any more: null, or not present, if there was none.
+  client::FileRef take_file(uint32_t id);
+  ServedRegion take_region(uint32_t id);
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<uint32_t, client::FileRef> files_;
+  std::unordered_map<uint32_t, ServedRegion> regions_;
+};
+
+// Everything but the constructor and what says otherwise: owner thread of the loop only. Adding and
+// removing happen on behalf of control calls and may allocate, and so does the first use of what
+// was announced; serving does not.
 class ShardShare {
  public:
   // `on_broken` is told once, and why, when the application broke the protocol; it runs in the
@@ -173,12 +194,12 @@ class ShardShare {
   ShardShare(engine::Loop& loop, client::Client& client, RouteCounters& routes, ShardCache cache,
              std::shared_ptr<Account> account, std::function<void(const char*)> on_broken);
 
-  engine::Loop& loop() { return loop_; }
+  // Any thread. How files and regions get here.
+  Announced& announced() { return announced_; }
 
-  void add_file(uint32_t id, client::FileRef file);
-  // Completes `done` when no operation uses it any more; new ones are refused from now on.
+  // Of what is not announced any more. Completes `done` when no operation uses it any more; new
+  // ones are refused from now on.
   void remove_file(uint32_t id, engine::Op& done);
-  void add_region(uint32_t id, ServedRegion region);
   void remove_region(uint32_t id, engine::Op& done);
   void add_ring(uint32_t id, const ring::Memory& memory, const BusGuard* guard);
   void remove_ring(uint32_t id, engine::Op& done);
@@ -194,6 +215,11 @@ class ShardShare {
  private:
   friend class ServedRing;
   friend class ShardBatch;
+  // Null for one that is not there, or leaves.
+  ServedFile* file(uint32_t id);
+  ServedRegion* region(uint32_t id);
+  void add_file(uint32_t id, client::FileRef file);
+  void add_region(uint32_t id, const ServedRegion& region);
   void release_file(uint32_t id);
   void release_region(uint32_t id);
   void ring_left(ServedRing& ring);
@@ -207,6 +233,7 @@ class ShardShare {
   const std::shared_ptr<Account> account_;
   std::function<void(const char*)> on_broken_;
   bool is_broken_ = false;
+  Announced announced_;
   std::vector<ServedFile> files_;
   std::vector<ServedRegion> regions_;
   std::vector<std::unique_ptr<ServedRing>> rings_;  // in no order

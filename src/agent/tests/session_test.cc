@@ -240,6 +240,31 @@ TEST_F(Sessions, shows_a_ring_made_late_everything_that_was_opened_before) {
   EXPECT_EQ(app.session.ask(wire::DestroyRing{0}).status, Code::bad_handle);
 }
 
+TEST_F(Sessions, takes_back_what_no_operation_has_used_and_what_one_has) {
+  Working app(connect());
+  const TestMemory memory(kRegionBytes, F_SEAL_SHRINK);
+  ring::Submission read = Working::entry(ring::kOperationRead);
+  read.file = 2;
+  ring::Submission elsewhere = Working::entry(ring::kOperationRead);
+  elsewhere.region = 1;
+  for (const bool used : {false, true, false}) {
+    EXPECT_EQ(app.ring.run(read), -EBADF);
+    EXPECT_EQ(app.ring.run(elsewhere), -EINVAL);
+    EXPECT_EQ(app.session.ask(wire::OpenPath{2, "/file", wire::kOpenRead, 0}).status, Code::ok);
+    EXPECT_EQ(app.session.ask(wire::RegisterRegion{1, 0, kRegionBytes}, {memory.fd()}).status,
+              Code::ok);
+    if (used) {
+      EXPECT_EQ(app.ring.run(read), 8192);
+      EXPECT_EQ(app.ring.run(elsewhere), 8192);
+    }
+    EXPECT_EQ(app.session.ask(wire::CloseFile{2}).status, Code::ok);
+    EXPECT_EQ(app.session.ask(wire::ReleaseRegion{1}).status, Code::ok);
+  }
+  EXPECT_EQ(app.ring.run(read), -EBADF);
+  EXPECT_EQ(app.ring.run(elsewhere), -EINVAL);
+  EXPECT_TRUE(app.works());
+}
+
 TEST_F(Sessions, ends_a_session_that_does_not_speak_the_protocol) {
   const auto ended_by = [&](const std::function<void(RawSession&)>& act, bool greet = true) {
     RawSession session(connect(), greet);

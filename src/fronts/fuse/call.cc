@@ -83,8 +83,8 @@ void Call::attributes(const meta::Attributes& attributes) {
   const struct stat stat = to_stat(attributes);
   (void)fuse_reply_attr(ending(), &stat, seconds);
 }
-void Call::attributes_once(const struct stat& attributes) {
-  (void)fuse_reply_attr(ending(), &attributes, 0);
+void Call::virtual_attributes(const struct stat& attributes, double cache_seconds) {
+  (void)fuse_reply_attr(ending(), &attributes, cache_seconds);
 }
 void Call::text(const std::string& link_target) {
   (void)fuse_reply_readlink(ending(), link_target.c_str());

@@ -34,8 +34,8 @@ class Call {
   void status(Status status) { error(status.to_errno()); }
   void none();
   void attributes(const meta::Attributes& attributes);
-  // Attributes of something virtual, which the kernel must not keep.
-  void attributes_once(const struct stat& attributes);
+  // Attributes of something virtual, and how long the kernel may keep them.
+  void virtual_attributes(const struct stat& attributes, double cache_seconds);
   void text(const std::string& link_target);
   void written(size_t length);
   // True if the kernel got it, and with it open files or references to inodes.

@@ -40,11 +40,19 @@ struct stat stat_of_link(uint64_t inode, size_t length, uint32_t uid) {
   return stat;
 }
 
-// The kernel asks again each time: what exists depends on who asks.
+// Of links the kernel asks again each time: which there are depends on who asks.
 fuse_entry_param entry_of(const struct stat& stat) {
   fuse_entry_param entry{};
   entry.ino = stat.st_ino;
   entry.attr = stat;
+  return entry;
+}
+
+// The directories are the same for everybody as long as the mount lives: the kernel may keep them,
+// so that a link costs no look at the way to it.
+fuse_entry_param entry_of_directory(const struct stat& stat, const Front& front) {
+  fuse_entry_param entry = entry_of(stat);
+  entry.entry_timeout = entry.attr_timeout = front.cache_seconds;
   return entry;
 }
 
@@ -56,13 +64,13 @@ bool VirtualDirectory::is_its_name(InodeId parent, const char* name) const {
 
 void VirtualDirectory::lookup(Call& call, uint64_t parent, const char* name) {
   if (!is_virtual(parent)) {
-    call.entry(entry_of(stat_of(kTop, S_IFDIR | 0555)));
+    call.entry(entry_of_directory(stat_of(kTop, S_IFDIR | 0555), call.front()));
     return;
   }
   if (parent == kTop) {
     for (const Place& place : kPlaces) {
       if (std::strcmp(place.name, name) != 0) continue;
-      call.entry(entry_of(stat_of(place.inode, place.mode)));
+      call.entry(entry_of_directory(stat_of(place.inode, place.mode), call.front()));
       return;
     }
   }
@@ -105,7 +113,7 @@ void VirtualDirectory::forget(uint64_t inode, uint64_t count) {
 void VirtualDirectory::get_attributes(Call& call, uint64_t inode) {
   const std::optional<struct stat> stat = attributes_of(inode);
   if (!stat) return call.error(ENOENT);
-  call.attributes_once(*stat);
+  call.virtual_attributes(*stat, S_ISDIR(stat->st_mode) ? call.front().cache_seconds : 0);
 }
 
 std::optional<struct stat> VirtualDirectory::attributes_of(uint64_t inode) {

@@ -27,6 +27,22 @@ TEST_F(AgentDeath, operations_go_on_when_the_agent_comes_back) {
   EXPECT_EQ(std::memcmp(iov_.base, bytes.data(), bytes.size()), 0);
 }
 
+// Each link that is made or removed would else cost several questions about the way to it.
+TEST_F(AgentDeath, way_to_links_is_known_without_asking_the_agent) {
+  make_iov();
+  node_->suspend();
+  const std::string directory = mount_ + "/3fs-virt/iovs";
+  EXPECT_EQ(in_child([&] {
+              ::alarm(30);
+              struct statx facts {};
+              constexpr int kFlags = AT_STATX_DONT_SYNC;
+              return ::statx(AT_FDCWD, directory.c_str(), kFlags, STATX_TYPE, &facts);
+            }),
+            0);
+  node_->kill();
+  node_->start();
+}
+
 TEST_F(AgentDeath, death_of_the_agent_ends_every_wait) {
   const int before = make_file("before", random_bytes(8192, 14));
   const int fd = make_file("death", random_bytes(8192, 15));

@@ -29,6 +29,14 @@ static_assert(kVersionLocks <= kVersionCount, "one lock guards whole versions");
 // The log, replayed at open, twice: about a second.
 inline constexpr uint64_t kLogBytesMax = 96 * kMiB;
 
+// A write buffer takes no more than this share of the file system, so that logs, tables that are
+// being written and compactions together, some twelve buffers, take a tenth; but at least so much.
+inline constexpr uint64_t kWriteBufferShare = 128;
+inline constexpr uint64_t kWriteBufferBytesMin = 1 * kMiB;
+
+// What an opening writes besides tables and logs: a new manifest, which is allocated ahead.
+inline constexpr uint64_t kOpenBytes = 5 * kMiB;
+
 // At open the checksums of all tables are verified if they are no larger than this together: below
 // a second. In a larger database damage is found when it is read.
 inline constexpr uint64_t kVerifyBytesMax = 256 * kMiB;
@@ -36,7 +44,12 @@ inline constexpr uint64_t kVerifyBytesMax = 256 * kMiB;
 inline constexpr int kOpenFilesMax = 256;
 inline constexpr size_t kInfoLogBytesMax = 1 * kMiB;  // of one info log file; two are kept
 
-// How often a database that stopped on an error is asked to go on.
-inline constexpr engine::Duration kResumeInterval = std::chrono::milliseconds(500);
+// A database that stopped on an error is opened anew at most so often, and takes no more than this
+// share of the time.
+inline constexpr engine::Duration kReopenInterval = std::chrono::milliseconds(500);
+inline constexpr int kReopenShare = 4;
+// So long a commit waits while somebody else opens the database: much longer than replaying the
+// largest logs takes.
+inline constexpr std::chrono::seconds kReopenPatience{5};
 
 }  // namespace penstock::kv

@@ -6,6 +6,7 @@
 #include "limits.h"
 #include "overlay.h"
 
+#include <algorithm>
 #include <rocksdb/write_batch.h>
 #include <shared_mutex>
 
@@ -30,6 +31,10 @@ struct IteratorCursor {
 };
 
 }  // namespace
+
+void Alarm::OnBackgroundError(rocksdb::BackgroundErrorReason, rocksdb::Status* error) {
+  raise(from_rocksdb(*error));
+}
 
 Status from_rocksdb(const rocksdb::Status& status) {
   const auto detail = static_cast<uint32_t>(status.code());
@@ -115,31 +120,35 @@ class RocksDbKv::Transaction final : public engine::KvTransaction {
   Versions::Footprint footprint_;
 };
 
-RocksDbKv::RocksDbKv(std::unique_ptr<rocksdb::DB> db, DurableMark mark,
-                     const RocksDbOptions& options)
-    : path_(options.path),
-      read_only_(options.read_only),
-      db_(std::move(db)),
+RocksDbKv::RocksDbKv(std::unique_ptr<Database> database, const Opening& opening, DurableMark mark)
+    : options_(opening.options),
+      env_(opening.env),
+      alarm_(opening.alarm),
+      database_(std::move(database)),
+      committed_(database_->db->GetLatestSequenceNumber()),
       mark_(std::move(mark)),
       sync_group_([this] { return sync_log(); }),
-      workers_(options.worker_threads, [this](engine::KvOp& op) { return run(op); }) {}
+      workers_(options_.worker_threads, [this](engine::KvOp& op) { return run(op); }) {}
 
 RocksDbKv::~RocksDbKv() {
   workers_.stop();
-  if (!read_only_) {
+  if (!options_.read_only) {
     // The mark then covers everything, so that any later damage to the log is noticed.
     if (const Status status = sync(); !status.ok()) {
-      log::error("metadata database {}: close: sync failed: {}", path_, status.name());
+      log::error("metadata database {}: close: sync failed: {}", options_.path, status.name());
     }
   }
-  if (const rocksdb::Status status = db_->Close(); !status.ok()) {
-    log::error("metadata database {}: close failed: {}", path_, status.ToString());
+  if (database_ == nullptr) return;
+  if (const rocksdb::Status status = database_->db->Close();
+      !status.ok() && alarm_->status().ok()) {
+    log::error("metadata database {}: close failed: {}", options_.path, status.ToString());
   }
 }
 
 Status RocksDbKv::run(engine::KvOp& op) {
   if (op.mode == engine::KvMode::read) return run_read(op);
-  if (read_only_) return Code::read_only;
+  if (options_.read_only) return Code::read_only;
+  TRY(go_on());
   Status status = Code::conflict;
   for (int tries = 0; tries < kSharedAttempts && status.code() == Code::conflict; ++tries) {
     const std::shared_lock shared(gate_);
@@ -160,12 +169,17 @@ Status RocksDbKv::run(engine::KvOp& op) {
 }
 
 Status RocksDbKv::run_read(engine::KvOp& op) {
-  Transaction transaction(*db_, false);
+  const std::shared_lock use(uses_);
+  if (database_ == nullptr) return Code::io_error;
+  Transaction transaction(*database_->db, false);
   return op.body(transaction);
 }
 
 Status RocksDbKv::attempt(engine::KvOp& op) {
-  Transaction transaction(*db_, true);
+  const std::shared_lock use(uses_);
+  // From here on RocksDB would refuse the commit. Whatever else this one is, it had no effect.
+  TRY(alarm_->status());
+  Transaction transaction(*database_->db, true);
   TRY(op.body(transaction));
   return commit(transaction);
 }
@@ -177,7 +191,7 @@ Status RocksDbKv::commit(Transaction& transaction) {
   TRY(write(transaction));
   // At least the number that this commit got. Higher, when others committed meanwhile, can only
   // cause a conflict without need.
-  guard.raise(db_->GetLatestSequenceNumber());
+  guard.raise(database_->db->GetLatestSequenceNumber());
   return {};
 }
 
@@ -188,57 +202,115 @@ Status RocksDbKv::write(Transaction& transaction) {
         value ? batch.Put(slice(key), slice(*value)) : batch.Delete(slice(key));
     if (!added.ok()) return from_rocksdb(added);
   }
-  bool surely_no_effect = stopped_.load();
-  rocksdb::Status status = db_->Write(rocksdb::WriteOptions(), &batch);
-  if (status.ok()) return {};
-  if (!stopped_.exchange(true)) {
-    log::error("metadata database {}: commit failed: {} (it goes on when the cause is removed)",
-               path_, status.ToString());
-  }
-  if (surely_no_effect && resume()) {
-    surely_no_effect = false;
-    status = db_->Write(rocksdb::WriteOptions(), &batch);
-    if (status.ok()) return {};
-    stopped_.store(true);
+  const rocksdb::Status status = database_->db->Write(rocksdb::WriteOptions(), &batch);
+  if (status.ok()) {
+    // Each change has a number of its own.
+    committed_.fetch_add(batch.Count());
+    return {};
   }
   const Status failure = from_rocksdb(status);
+  alarm_->raise(failure);
+  // It was held back for want of tables, and let go when an error came, before it reached the log.
+  if (status.IsIncomplete()) return alarm_->status();
   // A record that did not fit is torn and never replayed. Of any other failed write nobody knows.
-  if (failure.code() == Code::io_error && !surely_no_effect) return Code::may_have_happened;
-  return failure;
+  return failure.code() == Code::io_error ? Status(Code::may_have_happened) : failure;
 }
 
-// After an error RocksDB refuses writes until it is told to go on, which flushes what is in memory
-// to new files and begins a new log.
-bool RocksDbKv::resume() {
-  const std::lock_guard lock(resume_mutex_);
-  if (sync_failed_) return false;
-  if (!stopped_.load()) return true;  // somebody else just did it
-  if (engine::system_clock().now() < resume_after_) return false;
-  const rocksdb::Status status = db_->Resume();
-  resume_after_ = engine::system_clock().now() + kResumeInterval;
-  if (!status.ok()) return false;
-  stopped_.store(false);
-  log::warning("metadata database {}: accepts commits again", path_);
+// ok when the database takes commits, which a stopped one does once it was opened anew.
+Status RocksDbKv::go_on() {
+  const Status cause = alarm_->status();
+  if (cause.ok()) return {};
+  if (lost_.load()) return Code::io_error;
+  const std::unique_lock lock(reopen_mutex_, kReopenPatience);
+  if (!lock) return cause;
+  if (alarm_->status().ok()) return {};  // somebody else just did it
+  if (!std::exchange(told_, true)) {
+    log::error("metadata database {}: takes no commits: {} (it goes on when the cause is removed)",
+               options_.path, cause.name());
+  }
+  const engine::Time begin = engine::system_clock().now();
+  if (begin < reopen_after_ || !room_to_open(options_)) return cause;
+  const bool opened = reopen();
+  const engine::Time end = engine::system_clock().now();
+  reopen_after_ = end + std::max(kReopenInterval, kReopenShare * (end - begin));
+  if (!opened) return lost_.load() ? Status(Code::io_error) : cause;
+  told_ = told_refusal_ = false;
+  log::warning("metadata database {}: takes commits again", options_.path);
+  return {};
+}
+
+// RocksDB can go on by itself as well, but keeps a log that is torn at its end then, and with its
+// assertions ends the process. What was committed is in the logs or in tables, whole, and is read
+// from there; nothing of a commit that failed is.
+bool RocksDbKv::reopen() {
+  const std::lock_guard alone(uses_);
+  if (!sync_now().ok()) return false;
+  const uint64_t committed = committed_.load();
+  if (database_ != nullptr) {
+    // It says that the torn log is not complete.
+    database_->db->Close().PermitUncheckedError();
+    database_.reset();
+  }
+  fall_back();
+  if (database_ == nullptr) return false;
+  if (database_->db->GetLatestSequenceNumber() < committed) {
+    log::error(
+        "metadata database {}: opened anew it ends at {}, but {} was committed (stop the "
+        "node, keep a copy of the directory, and look at the disk)",
+        options_.path, database_->db->GetLatestSequenceNumber(), committed);
+    lost_.store(true);
+    return false;
+  }
+  database_.reset();
+  const Opening opening{options_, env_, alarm_};
+  Outcome<std::unique_ptr<Database>> opened = open_database(opening, false);
+  if (!opened) {
+    if (!std::exchange(told_refusal_, true)) {
+      log::warning("{}; it is read-only meanwhile", opened.error().message);
+    }
+    fall_back();
+    return false;
+  }
+  database_ = std::move(*opened);
+  committed_.store(database_->db->GetLatestSequenceNumber());
+  versions_.reset();
+  alarm_->reset();
   return true;
 }
 
+// Reading goes on where nothing can be written.
+void RocksDbKv::fall_back() {
+  Outcome<std::unique_ptr<Database>> opened = open_database({options_, env_, alarm_}, true);
+  if (opened) {
+    database_ = std::move(*opened);
+  } else if (!std::exchange(told_refusal_, true)) {
+    log::error("{}", opened.error().message);
+  }
+}
+
 Status RocksDbKv::sync() {
-  if (read_only_) return {};
+  if (options_.read_only) return {};
   return sync_group_.wait();
 }
 
 Status RocksDbKv::sync_log() {
-  if (stopped_.load() && !resume()) return Code::io_error;
-  const uint64_t sequence = db_->GetLatestSequenceNumber();
-  const rocksdb::Status status = db_->SyncWAL();
+  const std::shared_lock use(uses_);
+  return sync_now();
+}
+
+// Also while the database takes no commits: those that succeeded are whole.
+Status RocksDbKv::sync_now() {
+  if (lost_.load()) return Code::io_error;
+  if (database_ == nullptr) return {};  // the logs were synced before they were closed
+  const uint64_t sequence = committed_.load();
+  const rocksdb::Status status = database_->logs->sync_logs();
   if (!status.ok()) {
     log::error("metadata database {}: sync failed: {} (no more commits until it is opened again)",
-               path_, status.ToString());
+               options_.path, status.ToString());
     // The kernel may take the unwritten pages for clean now, so that another sync that succeeds
     // would prove nothing. Opening again reads what is really there.
-    const std::lock_guard lock(resume_mutex_);
-    sync_failed_ = true;
-    stopped_.store(true);
+    lost_.store(true);
+    alarm_->raise(Code::io_error);
     return from_rocksdb(status);
   }
   mark_.advance(sequence);

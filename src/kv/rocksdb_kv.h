@@ -3,6 +3,7 @@
 
 #include "durable_mark.h"
 #include "fair_lock.h"
+#include "rocksdb_open.h"
 #include "sync_group.h"
 #include "versions.h"
 #include "workers.h"
@@ -21,7 +22,7 @@ Status from_rocksdb(const rocksdb::Status& status);
 
 class RocksDbKv final : public engine::Kv {
  public:
-  RocksDbKv(std::unique_ptr<rocksdb::DB> db, DurableMark mark, const RocksDbOptions& options);
+  RocksDbKv(std::unique_ptr<Database> database, const Opening& opening, DurableMark mark);
   ~RocksDbKv() override;
 
   void submit(engine::KvOp& op) override { workers_.submit(op); }
@@ -36,25 +37,36 @@ class RocksDbKv final : public engine::Kv {
   Status attempt(engine::KvOp& op);
   Status commit(Transaction& transaction);
   Status write(Transaction& transaction);
-  bool resume();
+  Status go_on();
+  bool reopen();
+  void fall_back();
   Status sync_log();
+  Status sync_now();
 
-  const std::string path_;
-  const bool read_only_;
-  std::unique_ptr<rocksdb::DB> db_;
-  DurableMark mark_;  // used inside sync_group_ only, after the start
+  const RocksDbOptions options_;
+  rocksdb::Env* const env_;
+  const std::shared_ptr<Alarm> alarm_;
+
+  // Held shared by whoever uses the database, exclusively while it is opened anew, so that no
+  // snapshot, iterator or commit lives through that. Null when not even reading was possible.
+  FairLock uses_;
+  std::unique_ptr<Database> database_;
+  // The sequence number of the last commit that succeeded. What RocksDB says is higher after a
+  // commit that failed, and the mark must not promise that.
+  std::atomic<uint64_t> committed_;
+
+  DurableMark mark_;  // used inside sync_group_, or while uses_ is held exclusively
   Versions versions_;
   // Held shared by ordinary attempts, exclusively by one that conflicted too often.
   FairLock gate_;
   SyncGroup sync_group_;
 
-  // The database refuses writes since an error. Set after the first failing write returned, so
-  // whoever saw it set before its own write knows that that one had no effect. Sequentially
-  // consistent.
-  std::atomic<bool> stopped_{false};
-  std::mutex resume_mutex_;
-  engine::Time resume_after_{};  // both under resume_mutex_
-  bool sync_failed_ = false;
+  std::timed_mutex reopen_mutex_;  // before uses_
+  engine::Time reopen_after_{};    // this and the next two under reopen_mutex_
+  bool told_ = false;              // that it stopped
+  bool told_refusal_ = false;      // that it could not be opened
+  // A sync failed, or something committed is missing: only a new start looks at what is there.
+  std::atomic<bool> lost_{false};
 
   Workers workers_;  // last: its threads use everything above
 };

@@ -3,15 +3,18 @@
 #include "limits.h"
 #include "rocksdb_kv.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
+#include <filesystem>
 #include <rocksdb/cache.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/metadata.h>
 #include <rocksdb/table.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 namespace penstock::kv {
@@ -39,6 +42,17 @@ class SilentLogger final : public rocksdb::Logger {
   void Logv(const char*, va_list) override {}
 };
 
+// What is kept in memory until it is written to a table, and as long in the log: less where the
+// file system is so small that logs and tables would take much of it.
+uint64_t write_buffer_of(const RocksDbOptions& from) {
+  const std::string above = std::filesystem::path(from.path).parent_path();
+  struct statvfs space {};
+  if (::statvfs(above.empty() ? "." : above.c_str(), &space) != 0) return from.write_buffer_bytes;
+  const uint64_t total = uint64_t{space.f_blocks} * space.f_frsize;
+  const uint64_t share = std::max(total / kWriteBufferShare, kWriteBufferBytesMin);
+  return std::min<uint64_t>(from.write_buffer_bytes, share);
+}
+
 rocksdb::Options make_options(const RocksDbOptions& from, rocksdb::Env* env) {
   rocksdb::Options options;
   if (env != nullptr) options.env = env;
@@ -47,8 +61,13 @@ rocksdb::Options make_options(const RocksDbOptions& from, rocksdb::Env* env) {
   // Cuts a torn end of the log off; DurableMark tells whether it was only the end. Recycled logs
   // would make syncs cheaper but cannot be recovered to a point in time.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
-  options.max_total_wal_size = kLogBytesMax;
-  options.write_buffer_size = from.write_buffer_bytes;
+  options.write_buffer_size = write_buffer_of(from);
+  options.max_total_wal_size = std::min(kLogBytesMax, 3 * uint64_t{options.write_buffer_size});
+  // A compaction needs room for what it merges: four new tables with the first level, or one table
+  // with some ten of the next. Both are about eight write buffers.
+  options.max_bytes_for_level_base = 4 * options.write_buffer_size;
+  options.target_file_size_base = options.write_buffer_size / 2;
+  options.max_bgerror_resume_count = 0;  // going on after errors is ours, see Alarm
   options.max_write_buffer_number = 2;
   options.max_background_jobs = 2;
   options.max_open_files = kOpenFilesMax;
@@ -186,6 +205,40 @@ Outcome<bool> check_directory(const RocksDbOptions& options, rocksdb::Env* env) 
 
 }  // namespace
 
+Outcome<std::unique_ptr<Database>> open_database(const Opening& opening, bool read_only) {
+  const std::string& path = opening.options.path;
+  rocksdb::Env* const below = opening.env == nullptr ? rocksdb::Env::Default() : opening.env;
+  auto database = std::make_unique<Database>();
+  database->logs = std::make_shared<LogFileSystem>(below->GetFileSystem());
+  database->env = rocksdb::NewCompositeEnv(database->logs);
+  rocksdb::Options options = make_options(opening.options, database->env.get());
+  rocksdb::DB* opened = nullptr;
+  rocksdb::Status status;
+  if (read_only) {
+    options.info_log = std::make_shared<SilentLogger>();
+    status = rocksdb::DB::OpenForReadOnly(options, path, &opened);
+  } else {
+    options.listeners.push_back(opening.alarm);
+    status = rocksdb::DB::Open(options, path, &opened);
+  }
+  database->db.reset(opened);
+  if (status.ok()) return database;
+  if (status.IsCorruption()) return damaged(path, status.ToString());
+  return failure(from_rocksdb(status), path, status.ToString(), "");
+}
+
+bool room_to_open(const RocksDbOptions& options) {
+  uint64_t logs = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(options.path, error)) {
+    if (entry.path().extension() == ".log") logs += entry.file_size(error);
+  }
+  struct statvfs space {};
+  if (::statvfs(options.path.c_str(), &space) != 0) return true;  // opening will tell
+  const uint64_t blocks = ::geteuid() == 0 ? space.f_bfree : space.f_bavail;
+  return blocks * space.f_frsize >= logs + write_buffer_of(options) + kOpenBytes;
+}
+
 Outcome<std::unique_ptr<engine::Kv>> open_rocksdb(const RocksDbOptions& options,
                                                   rocksdb::Env* env) {
   ASSERT(options.worker_threads >= 1 && options.worker_threads <= kWorkerThreadsMax);
@@ -204,22 +257,10 @@ Outcome<std::unique_ptr<engine::Kv>> open_rocksdb(const RocksDbOptions& options,
   if (mark->damaged()) return damaged(options.path, "its file PENSTOCK does not verify");
   TRY(verify(options, env, *mark));
 
-  rocksdb::DB* opened = nullptr;
-  rocksdb::Options open_options = make_options(options, env);
-  rocksdb::Status status;
-  if (options.read_only) {
-    open_options.info_log = std::make_shared<SilentLogger>();
-    status = rocksdb::DB::OpenForReadOnly(open_options, options.path, &opened);
-  } else {
-    status = rocksdb::DB::Open(open_options, options.path, &opened);
-  }
-  std::unique_ptr<rocksdb::DB> db(opened);
-  if (!status.ok()) {
-    if (status.IsCorruption()) return damaged(options.path, status.ToString());
-    return failure(from_rocksdb(status), options.path, status.ToString(), "");
-  }
+  const Opening opening{options, env, std::make_shared<Alarm>()};
+  TRY_ASSIGN(std::unique_ptr<Database> database, open_database(opening, options.read_only));
   return std::unique_ptr<engine::Kv>(
-      std::make_unique<RocksDbKv>(std::move(db), std::move(*mark), options));
+      std::make_unique<RocksDbKv>(std::move(database), opening, std::move(*mark)));
 }
 
 Outcome<std::unique_ptr<engine::Kv>> open_rocksdb(RocksDbOptions options) {

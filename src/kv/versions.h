@@ -10,6 +10,7 @@
 #include "fair_lock.h"
 #include "limits.h"
 
+#include <algorithm>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -55,6 +56,9 @@ class Versions {
     const Footprint& footprint_;
     std::vector<Held> held_;
   };
+
+  // Forgets all commits: no snapshot is older than they are. While there is no guard.
+  void reset() { std::fill(values_.begin(), values_.end(), 0); }
 
  private:
   std::vector<Version> values_ = std::vector<Version>(kVersionCount);

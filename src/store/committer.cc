@@ -54,10 +54,8 @@ Committer::Committer(Core& core) : core_(core) {
   gathering_ = &groups_[0];
   gathering_->stage = Group::Stage::gathering;
   timer_.owner = start_op_.owner = retry_timer_.owner = this;
-  retry_timer_.completion = [](engine::Op& op) {
-    Committer& self = op.owner_as<Committer>();
-    self.core_.kv.submit(*std::exchange(self.retrying_, nullptr));
-  };
+  retry_timer_.completion = [](engine::Op& op) { op.owner_as<Committer>().retry(); };
+  retrying_.reserve(limits::kCommitsAtOnce);
   timer_.completion = [](engine::Op& op) { op.owner_as<Committer>().kick(); };
   start_op_.completion = [](engine::Op& op) { op.owner_as<Committer>().start(); };
 }
@@ -111,6 +109,8 @@ void Committer::wait_for_room(Request& request) {
 void Committer::wait(engine::Op& op) {
   if (!core_.failed.ok()) {
     core_.loop.complete(op, core_.refusal());
+  } else if (full_ && (!gathering_->maps.empty() || !queue_.empty())) {
+    core_.loop.complete(op, Code::no_space);
   } else if (!gathering_->maps.empty()) {
     gathering_->waiters.push_back(op);
     kick();
@@ -269,25 +269,61 @@ void Committer::commit_ready() {
 
 // Whether a commit that had no effect is on its way once more.
 bool Committer::try_again(Group& group) {
+  if (!core_.failed.ok()) return false;
   const Code code = group.status.code();
-  ++group.attempts;
-  if ((code == Code::busy || code == Code::conflict) &&
-      group.attempts < limits::kCommitAttemptsMax) {
-    core_.kv.submit(group);
+  // Closing must come to an end. Nothing is lost that was acknowledged.
+  if (code == Code::no_space && !core_.closing) {
+    wait_for_space(group);
     return true;
   }
-  if (code != Code::no_space || group.attempts >= limits::kCommitNoSpaceAttemptsMax) return false;
-  if (group.attempts == 1) {
+  ++group.attempts;
+  if ((code != Code::busy && code != Code::conflict) ||
+      group.attempts >= limits::kCommitAttemptsMax) {
+    return false;
+  }
+  core_.kv.submit(group);
+  return true;
+}
+
+void Committer::wait_for_space(Group& group) {
+  if (no_space_since_ == engine::kNever) {
+    no_space_since_ = core_.loop.now();
     log::warning(
-        "store: {}: no space for a commit; updates wait (make room on the file system of "
-        "the database)",
+        "store: {}: no space for a commit; updates wait (make room on the file system of the "
+        "database)",
         core_.config.directory);
   }
-  // One at a time; others that find no room meanwhile fail, as this one does in the end.
-  if (retrying_ != nullptr) return false;
-  retrying_ = &group;
-  core_.loop.start(retry_timer_, core_.loop.now() + limits::kCommitRetryDelay);
-  return true;
+  if (!full_ && core_.loop.now() - no_space_since_ >= limits::kCommitPatience) become_full();
+  if (retrying_.empty()) {
+    core_.loop.start(retry_timer_, core_.loop.now() + limits::kCommitRetryDelay);
+  }
+  retrying_.push_back(&group);
+}
+
+void Committer::retry() {
+  // All of them: none may wait for ever behind another.
+  std::array<Group*, limits::kCommitsAtOnce> groups{};
+  const size_t count = retrying_.size();
+  ASSERT(count <= groups.size());
+  std::copy(retrying_.begin(), retrying_.end(), groups.begin());
+  retrying_.clear();
+  for (size_t i = 0; i < count; ++i) core_.kv.submit(*groups[i]);
+}
+
+void Committer::become_full() {
+  full_ = true;
+  core_.counters.full.set(1);
+  for (Group* group : queue_) complete_all(group->waiters, Code::no_space);
+  complete_all(gathering_->waiters, Code::no_space);
+  while (Request* request = room_waiters_.pop_front()) core_.resume_later(*request);
+  core_.updater.space_changed();
+}
+
+void Committer::found_space() {
+  no_space_since_ = engine::kNever;
+  if (!std::exchange(full_, false)) return;
+  core_.counters.full.set(0);
+  log::warning("store: {}: there is space for commits again", core_.config.directory);
 }
 
 void Committer::on_committed(Group& first) {
@@ -305,6 +341,7 @@ void Committer::on_committed(Group& first) {
   }
   core_.counters.commits.add();
   if (first.status.ok()) {
+    found_space();
     end_committed();
   } else {
     begin_failure(first, first.status);

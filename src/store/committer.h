@@ -13,8 +13,13 @@
 // cut could take it back, the maps before it would point at blocks that are used for something else
 // by then.
 //
-// An error of a sync or commit is final, since it is unknown what reached the disk: the target
-// takes no updates any more, and what was not committed is forgotten.
+// A commit that finds no room in the KV store has had no effect that counts, and is tried again
+// until there is some, or the target is closed. When that takes long the target is full(): whoever
+// waits for a commit is told so, and no new writes are taken. What they had made visible stays
+// visible.
+//
+// Any other error of a sync or commit is final, since it is unknown what reached the disk: the
+// target takes no updates any more, and what was not committed is forgotten.
 #pragma once
 
 #include "allocator.h"
@@ -74,6 +79,8 @@ class Committer {
   bool holds(InodeId inode) const;
   // Whether replaced blocks wait for a commit.
   bool holds_freed() const;
+  // Commits have found no room for a while, and wait for some.
+  bool full() const { return full_; }
   // Commits soon what has gathered.
   void kick();
   bool idle() const;
@@ -88,6 +95,10 @@ class Committer {
   void on_group_committed(Group& group);
   void on_committed(Group& group);
   bool try_again(Group& group);
+  void wait_for_space(Group& group);
+  void retry();
+  void become_full();
+  void found_space();
   void end_committed();
   void encode(Group& group);
   void begin_failure(Group& group, Status status);
@@ -101,11 +112,13 @@ class Committer {
   Core& core_;
   std::array<Group, limits::kGroups> groups_;
   Group* gathering_ = nullptr;
-  std::vector<Group*> queue_;  // under way, oldest first
-  size_t submitted_ = 0;       // so many of them have entered the second stage
-  uint32_t syncing_ = 0;       // groups in the first stage
-  uint32_t committing_ = 0;    // in the second
-  Group* retrying_ = nullptr;  // waits for room in the KV store
+  std::vector<Group*> queue_;     // under way, oldest first
+  size_t submitted_ = 0;          // so many of them have entered the second stage
+  uint32_t syncing_ = 0;          // groups in the first stage
+  uint32_t committing_ = 0;       // in the second
+  std::vector<Group*> retrying_;  // first ones of batches that wait for room in the KV store
+  engine::Time no_space_since_ = engine::kNever;
+  bool full_ = false;
   engine::Timer timer_;
   engine::Timer retry_timer_;  // until a commit that found no room is tried again
   engine::Op start_op_;  // runs start() in the next turn, so that one turn's updates share a group

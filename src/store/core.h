@@ -24,6 +24,8 @@ struct Counters {
   metrics::Counter commits{"store.commits"};
   metrics::Counter corrupt_blocks{"store.corrupt_blocks"};
   metrics::Counter repeated_reads{"store.repeated_reads"};
+  metrics::Counter full{"store.full"};          // how many targets have no room for commits now
+  metrics::Counter no_space{"store.no_space"};  // updates that were refused for lack of space
 };
 
 struct Core {

@@ -70,10 +70,10 @@ inline constexpr uint32_t kCommitsAtOnce = 2;
 inline constexpr uint32_t kGroupSyncs = 16;  // data files synced at a time
 // A commit that the KV store refuses as busy is tried again so often before the target gives up.
 inline constexpr int kCommitAttemptsMax = 8;
-// While the KV store has no room for a commit it is tried again, for half a minute in all: somebody
-// may make room.
+// While the KV store has no room for a commit it is tried again at this pace. For so long those who
+// wait for it are left to wait: the KV store makes room itself now and then, by compaction.
 inline constexpr std::chrono::milliseconds kCommitRetryDelay{100};
-inline constexpr int kCommitNoSpaceAttemptsMax = 300;
+inline constexpr std::chrono::milliseconds kCommitPatience{1000};
 
 // Block maps that one transaction of a conversion rewrites: below a MiB.
 inline constexpr uint32_t kConvertMaps = 1024;

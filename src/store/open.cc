@@ -217,6 +217,11 @@ Outcome<bool> open_target(Core& core) {
     return failure(core, Code::not_supported,
                    fmt::format("the disk wants transfers aligned to {} bytes", alignment));
   }
+  // What an earlier life committed is what this one builds on, and blocks that it freed are written
+  // to: it must not go back to what was before.
+  if (const Status synced = core.kv.sync(); !synced.ok()) {
+    return failure(core, synced, fmt::format("its database cannot be synced: {}", synced.name()));
+  }
   TRY_ASSIGN(const DatabaseState database, look_at_database(core));
   Result<std::vector<std::string>> names = core.disk.list(core.config.directory);
   if (!names && names.error().code() == Code::not_found && database.empty) {

@@ -25,6 +25,10 @@ void Updater::step(Request& request) {
     pump(request);
     return;
   }
+  // Clears go on, since they end what the lack of space came from.
+  if (request.status.ok() && request.kind == RequestKind::write && core_.committer.full()) {
+    fail(request, Code::no_space);
+  }
   if (!request.status.ok()) {
     end(request);
     return;
@@ -117,7 +121,8 @@ void Updater::space_changed() {
     if (core_.failed.ok() && !allocate(*request)) {
       const bool committing = core_.committer.holds_freed();
       if (committing) core_.committer.kick();
-      if (core_.files.grow() || committing || core_.reclaim.pending()) break;
+      const bool hope = core_.files.grow() || committing || core_.reclaim.pending();
+      if (hope && !core_.committer.full()) break;
       request->status = Code::no_space;
     }
     request->unlink();
@@ -270,7 +275,12 @@ void Updater::on_old(Io& io) {
 // The update becomes visible, whole, at this instant.
 void Updater::apply(Request& request) {
   if (!core_.committer.room()) {
-    core_.committer.wait_for_room(request);
+    if (!core_.committer.full()) {
+      core_.committer.wait_for_room(request);
+      return;
+    }
+    fail(request, Code::no_space);
+    end(request);
     return;
   }
   if (request.kind == RequestKind::write) {
@@ -350,6 +360,7 @@ void Updater::end(Request& request) {
     give_space_back(request);
     space_changed();
   }
+  if (request.status.code() == Code::no_space) core_.counters.no_space.add();
   core_.maps.let_go(request);
   if (request.lock.held) {
     core_.locks.release(request.lock, [this](RangeLock& granted) {

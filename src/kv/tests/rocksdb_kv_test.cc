@@ -2,6 +2,8 @@
 #include "faulty_file_system.h"
 #include "rocksdb_open.h"
 
+#include <array>
+#include <atomic>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
@@ -10,6 +12,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 #include "penstock/kv.h"
@@ -309,6 +312,15 @@ TEST_F(RocksDbTest, commits_survive_when_the_process_is_killed) {
 
 class RocksDbFaultTest : public RocksDbTest {
  protected:
+  RocksDbFaultTest() { log::set_level(log::Level::off); }
+  ~RocksDbFaultTest() override { log::set_level(log::Level::warning); }
+
+  static uint64_t stopped_databases() {
+    for (const metrics::Sample& sample : metrics::snapshot()) {
+      if (sample.name == "kv.stopped") return sample.value;
+    }
+    return 0;
+  }
   // Tries until it succeeds, as clients do; the database looks again a few times a second.
   static bool comes_back(engine::Kv& kv) {
     const engine::Time limit = engine::system_clock().now() + std::chrono::seconds(20);
@@ -325,24 +337,112 @@ class RocksDbFaultTest : public RocksDbTest {
 };
 
 TEST_F(RocksDbFaultTest, commits_end_with_no_space_until_there_is_some) {
-  log::set_level(log::Level::off);
   {
     auto kv = open(true, env_.get());
     ASSERT_TRUE(put(*kv, KvMode::write, "before", "1").ok());
-    faults_.full = true;
-    for (int i = 0; i < 5; ++i) {
-      EXPECT_EQ(put(*kv, KvMode::write_durable, "lost", "1").code(), Code::no_space);
+    for (int round = 0; round < 3; ++round) {
+      faults_.full = true;
+      for (int i = 0; i < 5; ++i) {
+        EXPECT_EQ(put(*kv, KvMode::write_durable, "lost", "1").code(), Code::no_space);
+      }
+      EXPECT_EQ(stopped_databases(), 1u);
+      EXPECT_EQ(get(*kv, "before"), "1");
+      EXPECT_EQ(get(*kv, "lost"), std::nullopt);
+      // Nothing is wrong with what was committed before.
+      EXPECT_TRUE(kv->sync().ok());
+      faults_.full = false;
+      EXPECT_TRUE(comes_back(*kv));
+      EXPECT_EQ(stopped_databases(), 0u);
+      EXPECT_EQ(get(*kv, "lost"), std::nullopt);
     }
-    EXPECT_EQ(get(*kv, "before"), "1");
-    EXPECT_EQ(get(*kv, "lost"), std::nullopt);
-    faults_.full = false;
-    EXPECT_TRUE(comes_back(*kv));
   }
   auto kv = open(false);
   EXPECT_EQ(get(*kv, "before"), "1");
   EXPECT_EQ(get(*kv, "lost"), std::nullopt);
   EXPECT_EQ(get(*kv, "back"), "again");
-  log::set_level(log::Level::warning);
+}
+
+TEST_F(RocksDbFaultTest, goes_on_when_the_first_record_of_a_log_found_no_room) {
+  open();
+  for (int round = 0; round < 2; ++round) {
+    auto kv = open(false, env_.get());
+    faults_.full = true;
+    EXPECT_EQ(put(*kv, KvMode::write_durable, "lost", "1").code(), Code::no_space);
+    EXPECT_TRUE(kv->sync().ok());
+    faults_.full = false;
+    EXPECT_TRUE(comes_back(*kv));
+    EXPECT_EQ(get(*kv, "lost"), std::nullopt);
+  }
+}
+
+// Counts up, so that a commit that is missing, was taken twice or was half done shows.
+TEST_F(RocksDbFaultTest, commits_and_reads_are_right_while_space_comes_and_goes) {
+  constexpr int kWriters = 3;
+  RocksDbOptions small = options();
+  small.write_buffer_bytes = 256 * kKiB;  // so that logs are switched and tables written, too
+  const std::string ballast(3000, 'b');
+  std::array<int, kWriters> counts{};
+  {
+    auto opened = open_rocksdb(small, env_.get());
+    ASSERT_TRUE(opened.has_value()) << opened.error().message;
+    engine::Kv& kv = **opened;
+    std::atomic<bool> stop{false};
+    std::atomic<int> wrong{0};
+    const auto count_up = [&](int writer) {
+      while (!stop) {
+        const Status status = kv.run(
+            counts[writer] % 4 == 0 ? KvMode::write_durable : KvMode::write,
+            [&](KvTransaction& transaction) -> Status {
+              TRY_ASSIGN(const auto mine, transaction.get(fmt::format("a{}", writer)));
+              TRY_ASSIGN(const auto all, transaction.get("all"));
+              if (std::stoi(mine.value_or("0")) != counts[writer]) ++wrong;
+              transaction.put(fmt::format("a{}", writer), std::to_string(counts[writer] + 1));
+              transaction.put("all", std::to_string(std::stoi(all.value_or("0")) + 1));
+              transaction.put(fmt::format("ballast{}-{}", writer, counts[writer] % 200), ballast);
+              return {};
+            });
+        if (status.ok()) ++counts[writer];
+        if (!status.ok() && status.code() != Code::no_space && status.code() != Code::busy) ++wrong;
+      }
+    };
+    const auto look = [&] {
+      while (!stop) {
+        int sum = 0;
+        int all = 0;
+        const Status status = kv.run(KvMode::read, [&](KvTransaction& transaction) -> Status {
+          TRY(transaction.scan("a", "b", [&](std::string_view key, std::string_view value) {
+            (key == "all" ? all : sum) += std::stoi(std::string(value));
+            return true;
+          }));
+          return {};
+        });
+        if (!status.ok() || sum != all) ++wrong;
+      }
+    };
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kWriters; ++i) threads.emplace_back(count_up, i);
+    threads.emplace_back(look);
+    for (int round = 0; round < 3; ++round) {
+      EXPECT_TRUE(comes_back(kv));
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      faults_.full = true;
+      const auto limit = engine::system_clock().now() + std::chrono::seconds(20);
+      while (stopped_databases() == 0 && engine::system_clock().now() < limit) {
+        std::this_thread::yield();
+      }
+      EXPECT_EQ(stopped_databases(), 1u);
+      faults_.full = false;
+    }
+    EXPECT_TRUE(comes_back(kv));
+    stop = true;
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(wrong, 0);
+  }
+  auto kv = open(false);
+  ASSERT_NE(kv, nullptr);
+  for (int i = 0; i < kWriters; ++i) {
+    EXPECT_EQ(get(*kv, fmt::format("a{}", i)).value_or("0"), std::to_string(counts[i]));
+  }
 }
 
 TEST_F(RocksDbFaultTest, is_whole_when_killed_while_the_disk_is_full) {
@@ -358,7 +458,6 @@ TEST_F(RocksDbFaultTest, is_whole_when_killed_while_the_disk_is_full) {
 }
 
 TEST_F(RocksDbFaultTest, nothing_is_acknowledged_after_a_failed_sync_until_opened_again) {
-  log::set_level(log::Level::off);
   {
     auto kv = open(true, env_.get());
     ASSERT_TRUE(put(*kv, KvMode::write, "before", "1").ok());
@@ -374,7 +473,6 @@ TEST_F(RocksDbFaultTest, nothing_is_acknowledged_after_a_failed_sync_until_opene
   EXPECT_EQ(get(*kv, "before"), "1");
   EXPECT_EQ(get(*kv, "b"), std::nullopt);
   EXPECT_TRUE(put(*kv, KvMode::write_durable, "c", "1").ok());
-  log::set_level(log::Level::warning);
 }
 
 }  // namespace

@@ -18,6 +18,36 @@ struct RigOptions {
   uint64_t alignment = 4096;
 };
 
+// A database that finds no room for commits as long as `full` is set. What commits then either has
+// no effect, or happens without becoming durable, as in a log that cannot be synced any more.
+class FullableKv final : public engine::Kv {
+ public:
+  FullableKv(engine::Kv& kv, const bool& full) : kv_(kv), full_(full) {}
+  void submit(engine::KvOp& op) override {
+    if (op.mode != engine::KvMode::write_durable || !full_) {
+      kv_.submit(op);
+    } else if (++refused_ % 3 == 0) {
+      op.mode = engine::KvMode::write;
+      const Status status = kv_.run(op);
+      op.mode = engine::KvMode::write_durable;
+      op.home->complete(op, status.code() == Code::closed ? status : Status(Code::no_space));
+    } else {
+      op.home->complete(op, Code::no_space);
+    }
+  }
+  using engine::Kv::run;
+  Status run(engine::KvOp& op) override {
+    const bool writes = op.mode != engine::KvMode::read;
+    return writes && full_ ? Status(Code::no_space) : kv_.run(op);
+  }
+  Status sync() override { return full_ ? Status(Code::no_space) : kv_.sync(); }
+
+ private:
+  engine::Kv& kv_;
+  const bool& full_;
+  uint32_t refused_ = 0;
+};
+
 class Rig {
  public:
   explicit Rig(uint64_t seed = 1, RigOptions options = {})
@@ -33,7 +63,7 @@ class Rig {
     config.capacity_bytes = options_.capacity_bytes;
     config.reserve_bytes = 0;
     config.map_cache_bytes = options_.map_cache_bytes;
-    auto opened = Target::open(life_->loop, life_->disk, life_->kv, config);
+    auto opened = Target::open(life_->loop, life_->disk, life_->fullable, config);
     if (!opened) {
       refusal = opened.error();
       life_.reset();
@@ -60,8 +90,12 @@ class Rig {
     drain();
     end();
   }
-  // What was in flight runs to its end.
+  // What was in flight runs to its end, also what waits to be tried again.
   void drain() {
+    if (kv_fills_up || kv_full) {
+      kv_full = false;
+      world.run_for(2 * limits::kCommitRetryDelay);
+    }
     for (int quiet = 0; quiet < 4;) quiet = life_->loop.poll() ? 0 : quiet + 1;
   }
 
@@ -130,6 +164,8 @@ class Rig {
   sim::SimWorld world;
   sim::SimDiskImage platter;
   sim::SimKvImage records;
+  bool kv_full = false;
+  bool kv_fills_up = false;  // now and then
   Failure refusal;
 
  private:
@@ -137,10 +173,12 @@ class Rig {
     explicit Life(Rig& rig)
         : loop(rig.world),
           disk(rig.platter, loop, {rig.options_.direct, rig.options_.alignment}),
-          kv(rig.records) {}
+          kv(rig.records),
+          fullable(kv, rig.kv_full) {}
     sim::SimLoop loop;
     sim::SimDisk disk;
     sim::SimKv kv;
+    FullableKv fullable;
   };
 
   void end() {

@@ -16,7 +16,7 @@ const ChunkId kChunks[] = {
 constexpr size_t kChunkCount = std::size(kChunks);
 
 // What may go wrong in a run besides crashes.
-enum class Weather { fair, tight, rough, breaking, silent };
+enum class Weather { fair, tight, rough, breaking, silent, full };
 
 class Simulation {
  public:
@@ -24,6 +24,7 @@ class Simulation {
       : rig_(seed, options),
         weather_(weather),
         histories_(kChunkCount, ChunkHistory(kChunkLength)) {
+    rig_.kv_fills_up = weather == Weather::full;
     // Many things at the same instant.
     if (seed % 4 == 3) rig_.platter.faults.latency_max = rig_.platter.faults.latency_min;
     for (auto& slot : slots_) slot = std::make_unique<Slot>(*this);
@@ -77,6 +78,10 @@ class Simulation {
   void verify_after_crash();
   void verify_space();
   void verify_scrub();
+  // Whether nothing may fail but for lack of space.
+  bool calm() const {
+    return weather_ == Weather::fair || weather_ == Weather::tight || weather_ == Weather::full;
+  }
   void complain(const std::string& what) {
     if (complaint_.empty()) complaint_ = what;
   }
@@ -96,6 +101,7 @@ class Simulation {
 };
 
 void Simulation::set_faults(bool on) {
+  if (!on) rig_.kv_full = false;
   sim::SimDiskFaults& disk = rig_.platter.faults;
   sim::SimKvFaults& kv = rig_.records.faults;
   const bool rough = on && (weather_ == Weather::rough || weather_ == Weather::breaking);
@@ -193,6 +199,10 @@ void Simulation::start_remove(Slot& slot) {
 }
 
 void Simulation::start(Slot& slot) {
+  // The database's disk fills up, and has room again.
+  if (weather_ == Weather::full && random().chance(1, rig_.kv_full ? 6 : 12)) {
+    rig_.kv_full = !rig_.kv_full;
+  }
   slot.busy = true;
   slot.updates.clear();
   slot.started = now_++;
@@ -220,7 +230,7 @@ void Simulation::start(Slot& slot) {
     submit(slot, slot.end_query);
   } else {
     slot.kind = Kind::scrub;
-    if (weather_ == Weather::fair || weather_ == Weather::tight) {
+    if (calm()) {
       slot.scrub.on_damage = [this](const Damage& damage) {
         if (!down_) complain(fmt::format("scrub found damage: block {}", damage.block));
       };
@@ -235,9 +245,8 @@ void Simulation::on_end(Slot& slot, engine::Op& op) {
   const Status status = op.status;
   rig_.world.trace("end", static_cast<uint64_t>(slot.kind), static_cast<uint64_t>(status.code()));
   failures_ += status.ok() ? 0 : 1;
-  const bool calm = weather_ == Weather::fair || weather_ == Weather::tight;
-  if (calm && !down_ && !status.ok() &&
-      !(weather_ == Weather::tight && status.code() == Code::no_space)) {
+  const bool may_be_full = weather_ == Weather::tight || weather_ == Weather::full;
+  if (calm() && !down_ && !status.ok() && !(may_be_full && status.code() == Code::no_space)) {
     complain(fmt::format("operation {} ended with {}", static_cast<int>(slot.kind), status.name()));
   }
   switch (slot.kind) {
@@ -279,7 +288,8 @@ void Simulation::on_update(Slot& slot, Status status, bool durable) {
     if (status.ok()) {
       history.end(name, now_);
       if (durable) history.make_durable_one(name);
-    } else if (rig_.core().failed.ok() && !down_ && slot.kind != Kind::remove) {
+    } else if (rig_.core().failed.ok() && !down_ && slot.kind != Kind::remove &&
+               !(durable && weather_ == Weather::full)) {
       history.forget(name);
     }
     // Else it may have happened, now or at any time: it never ends.
@@ -429,7 +439,8 @@ struct RunResult {
 RunResult simulate(uint64_t seed) {
   engine::SeededRandom random(mix64(seed));
   constexpr Weather kWeathers[] = {Weather::fair,  Weather::fair,     Weather::tight,
-                                   Weather::rough, Weather::breaking, Weather::silent};
+                                   Weather::rough, Weather::breaking, Weather::silent,
+                                   Weather::full};
   const Weather weather = kWeathers[random.below(std::size(kWeathers))];
   RigOptions options;
   options.capacity_bytes = weather == Weather::tight ? kMiB + random.below(3 * kMiB) : 32 * kMiB;

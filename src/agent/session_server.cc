@@ -294,27 +294,28 @@ void SessionServer::wait_for(uint64_t id, const Connection& connection) {
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.session->socket(), &event);
 }
 
+// One message: while there are more, the socket is reported again. So others have their turn, and
+// who sends one at a time does not wait for a second look at an empty socket.
 void SessionServer::read_from(uint64_t id, Connection& connection) {
-  while (connection.reading) {
-    Result<Message> message = receive(connection.session->socket());
-    if (!message) {
-      if (message.error() != Code::busy) begin_end(id, connection);
-      return;
-    }
-    for (ForeignFd& descriptor : message->descriptors) {
-      if (descriptor.charge_to(connection.session->account()).ok()) continue;
-      const uint32_t uid = connection.session->peer().credentials.uid;
-      node_.log.warning(fmt::format("descriptors {}", uid),
-                        fmt::format("a session of user {} ends: too many descriptors", uid));
-      return begin_end(id, connection);
-    }
-    connection.waiting_bytes += message->bytes;
-    connection.waiting.push_back(std::move(*message));
-    dispatch(id, connection);
-    if (connection.waiting.size() >= limits::kRequestsWaitingMax ||
-        connection.waiting_bytes >= limits::kRequestBytesWaitingMax) {
-      set_reading(id, connection, false);
-    }
+  if (!connection.reading) return;
+  Result<Message> message = receive(connection.session->socket());
+  if (!message) {
+    if (message.error() != Code::busy) begin_end(id, connection);
+    return;
+  }
+  for (ForeignFd& descriptor : message->descriptors) {
+    if (descriptor.charge_to(connection.session->account()).ok()) continue;
+    const uint32_t uid = connection.session->peer().credentials.uid;
+    node_.log.warning(fmt::format("descriptors {}", uid),
+                      fmt::format("a session of user {} ends: too many descriptors", uid));
+    return begin_end(id, connection);
+  }
+  connection.waiting_bytes += message->bytes;
+  connection.waiting.push_back(std::move(*message));
+  dispatch(id, connection);
+  if (connection.waiting.size() >= limits::kRequestsWaitingMax ||
+      connection.waiting_bytes >= limits::kRequestBytesWaitingMax) {
+    set_reading(id, connection, false);
   }
 }
 

@@ -16,14 +16,20 @@ WorkerPool::~WorkerPool() {
 }
 
 void WorkerPool::submit_request(std::function<void()> work) {
-  const std::lock_guard lock(mutex_);
-  requests_.push_back(std::move(work));
+  {
+    const std::lock_guard lock(mutex_);
+    requests_.push_back(std::move(work));
+  }
+  // Whoever wakes does not have to wait for the lock once more.
   work_.notify_one();
 }
 
 void WorkerPool::submit_end(std::function<void()> work) {
-  const std::lock_guard lock(mutex_);
-  ends_.push_back(std::move(work));
+  {
+    const std::lock_guard lock(mutex_);
+    ends_.push_back(std::move(work));
+  }
+  // Whoever wakes does not have to wait for the lock once more.
   work_.notify_one();
 }
 

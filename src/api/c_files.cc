@@ -179,6 +179,13 @@ int penstock_file_close(penstock_session* session, penstock_file file) {
   return closed ? 0 : fail(closed.error());
 }
 
+int penstock_file_close_later(penstock_session* session, penstock_file file) {
+  const int error = check_session(session, "close");
+  if (error != 0) return error;
+  const Outcome<void> closed = from_handle(session)->close_file_later(file);
+  return closed ? 0 : fail(closed.error());
+}
+
 int penstock_fstat(penstock_session* session, penstock_file file, struct stat* st) {
   const int error = check_session(session, "fstat");
   if (error != 0) return error;

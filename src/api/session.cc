@@ -118,15 +118,11 @@ Session::~Session() {
 
 // ---- calls ----
 
-namespace {
-
-std::chrono::steady_clock::time_point call_deadline() {
+std::chrono::steady_clock::time_point Session::call_deadline() {
   const engine::Time now = engine::system_clock().now();
   const auto left = std::min<engine::Duration>(limits::kCallTimeout, calls_end - now);
   return std::chrono::steady_clock::now() + left;
 }
-
-}  // namespace
 
 // So that the first call after an agent has come back finds it.
 void Session::wait_for_attempt(std::unique_lock<std::mutex>& lock) {
@@ -138,11 +134,24 @@ void Session::wait_for_attempt(std::unique_lock<std::mutex>& lock) {
                     [&] { return closing_ || connected_ || attempts_ != seen; });
 }
 
-Session::Answer Session::call_once(const wire::RequestBody& body,
-                                   const std::vector<int>& descriptors, bool* lost, uint64_t* epoch,
-                                   UniqueFd* given) {
-  const auto deadline = call_deadline();
-  Pending pending;
+void Session::Pending::end(State how) {
+  {
+    const std::lock_guard lock(mutex);
+    state = how;
+  }
+  wake.notify_one();
+}
+
+bool Session::Pending::wait_until(std::chrono::steady_clock::time_point deadline) {
+  std::unique_lock lock(mutex);
+  return wake.wait_until(lock, deadline, [this] { return state != State::waiting; });
+}
+
+Outcome<Session::Begun> Session::begin_call(const wire::RequestBody& body,
+                                            const std::vector<int>& descriptors,
+                                            std::chrono::steady_clock::time_point deadline,
+                                            const std::shared_ptr<Pending>& pending,
+                                            uint64_t* epoch) {
   std::unique_lock lock(mutex_);
   const auto may_start = [this] {
     return dead_ || closing_ || (connected_ && pending_.size() < limits::kCallsMax);
@@ -153,28 +162,39 @@ Session::Answer Session::call_once(const wire::RequestBody& body,
   if (!connected_ && dead_) wait_for_attempt(lock);
   if (!connected_) return Failure{Code::peer_gone, "the agent is gone"};
   const uint64_t id = next_call_++;
-  pending_.emplace(id, &pending);
+  pending_.emplace(id, pending);
   *epoch = epoch_.load(std::memory_order_relaxed);
   const std::shared_ptr<Socket> socket = socket_;
   lock.unlock();
-  const Status sent = send_request(socket->fd.get(), {id, body}, descriptors);
-  lock.lock();
+  return Begun{id, send_request(socket->fd.get(), {id, body}, descriptors)};
+}
+
+Session::Answer Session::call_once(const wire::RequestBody& body,
+                                   const std::vector<int>& descriptors, bool* lost, uint64_t* epoch,
+                                   UniqueFd* given) {
+  const auto deadline = call_deadline();
+  const auto pending = std::make_shared<Pending>();
+  TRY_ASSIGN(const Begun begun, begin_call(body, descriptors, deadline, pending, epoch));
   // A send that fails because of the connection is followed by the monitor's verdict.
-  bool in_time = true;
-  if (sent.ok() || sent == Code::peer_gone) {
-    in_time = pending.wake.wait_until(lock, deadline, [&] { return pending.done || pending.lost; });
+  const bool is_judged = begun.sent.ok() || begun.sent == Code::peer_gone;
+  if (!is_judged || !pending->wait_until(deadline)) {
+    std::unique_lock lock(mutex_);
+    if (pending_.erase(begun.id) > 0) {
+      changed_.notify_all();
+      if (is_judged) return Failure{Code::timed_out, "the agent does not answer"};
+      return Failure{begun.sent, fmt::format("the request: {}", begun.sent.name())};
+    }
+    lock.unlock();
+    // The monitor has it, and tells within the moment.
+    (void)pending->wait_until(std::chrono::steady_clock::time_point::max());
   }
-  pending_.erase(id);
-  changed_.notify_all();
-  *lost = pending.lost;
-  if (pending.lost) return Failure{Code::peer_gone, "the agent died; it may have happened"};
-  if (!in_time) return Failure{Code::timed_out, "the agent does not answer"};
-  if (!pending.done) return Failure{sent, fmt::format("the request: {}", sent.name())};
-  if (!pending.reply.status.ok()) {
-    return Failure{pending.reply.status, std::move(pending.reply.text)};
+  *lost = pending->state == Pending::State::lost;
+  if (*lost) return Failure{Code::peer_gone, "the agent died; it may have happened"};
+  if (!pending->reply.status.ok()) {
+    return Failure{pending->reply.status, std::move(pending->reply.text)};
   }
-  if (given != nullptr) *given = std::move(pending.given);
-  return std::move(pending.reply.body);
+  if (given != nullptr) *given = std::move(pending->given);
+  return std::move(pending->reply.body);
 }
 
 Session::Answer Session::call(const wire::RequestBody& body, bool repeatable,

@@ -162,6 +162,8 @@ class Session {
   Outcome<int32_t> open_file(const std::function<wire::RequestBody(uint32_t id)>& request,
                              const std::vector<int>& descriptors);
   Outcome<void> close_file(int32_t file);
+  // Does not wait for the agent; what it has to say against it is logged.
+  Outcome<void> close_file_later(int32_t file);
 
   Outcome<Region*> make_region(uint64_t size);
   Outcome<Region*> register_region(int fd, uint64_t offset, void* base, uint64_t size);
@@ -199,12 +201,24 @@ class Session {
   Outcome<void> destroy_ring(Ring* ring);
 
  private:
+  // A call under way. Who takes it out of pending_ ends it: the monitor, with what became of it, or
+  // a caller that does not wait any longer. It has a mutex of its own, which nobody holds who wakes
+  // its caller: a caller that is woken to wait for the next lock costs two more turns of threads.
   struct Pending {
-    wire::Reply reply;
+    enum class State : uint8_t { waiting, answered, lost };
+    void end(State how);
+    bool wait_until(std::chrono::steady_clock::time_point deadline);
+
+    std::optional<uint32_t> closes;  // this file; nobody waits then
+    wire::Reply reply;               // with `given`: written before `state`, read after it
     UniqueFd given;
-    bool done = false;
-    bool lost = false;
+    std::mutex mutex;
     std::condition_variable wake;
+    State state = State::waiting;
+  };
+  struct Begun {
+    uint64_t id = 0;
+    Status sent;
   };
   struct Socket {
     ParentsFd fd;  // else a child would keep the session of a parent that is killed
@@ -221,6 +235,12 @@ class Session {
   Answer establish(wire::RequestBody body, std::vector<int> descriptors,
                    const std::function<void(const wire::ReplyBody&)>& keep,
                    const std::function<wire::RequestBody(const wire::ReplyBody&)>& again = {});
+  // When a call that this thread begins now ends at the latest.
+  static std::chrono::steady_clock::time_point call_deadline();
+  // Sends a request as soon as there is a connection and room for one more call.
+  Outcome<Begun> begin_call(const wire::RequestBody& body, const std::vector<int>& descriptors,
+                            std::chrono::steady_clock::time_point deadline,
+                            const std::shared_ptr<Pending>& pending, uint64_t* epoch);
   Answer call_once(const wire::RequestBody& body, const std::vector<int>& descriptors, bool* lost,
                    uint64_t* epoch, UniqueFd* given = nullptr);
   void monitor();
@@ -239,6 +259,7 @@ class Session {
   using Ask = std::function<Status(const wire::RequestBody&, const std::vector<int>&)>;
   Status publish_again(const Ask& ask);
   void new_epoch();
+  Outcome<void> begin_close(int32_t file);
   Outcome<Region*> add_region(std::unique_ptr<Region> region);
   Outcome<void> number_region(Region& region);
   Outcome<std::unique_ptr<route::Transfers>> make_transfers(engine::DeviceMemory& devices,
@@ -273,7 +294,7 @@ class Session {
   uint64_t attempts_ = 0;        // to find a successor, that have ended
   bool attempt_wanted_ = false;  // by a call of a dead session: now, not after the next pause
   uint64_t next_call_ = 1;
-  std::map<uint64_t, Pending*> pending_;
+  std::map<uint64_t, std::shared_ptr<Pending>> pending_;
   std::map<uint32_t, File> files_;
   CacheMap cache_{*this};  // before rings, which have views of it
   std::map<uint32_t, std::shared_ptr<Region>> regions_;

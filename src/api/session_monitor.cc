@@ -37,14 +37,23 @@ void Session::receive_all(int socket) {
     UniqueFd given;
     Result<wire::Reply> reply = receive_reply(socket, &given);
     if (!reply) return;
-    const std::lock_guard lock(mutex_);
-    const auto found = pending_.find(reply->id);
-    // A late reply of a call that timed out.
-    if (found == pending_.end()) continue;
-    found->second->reply = std::move(*reply);
-    found->second->given = std::move(given);
-    found->second->done = true;
-    found->second->wake.notify_one();
+    std::shared_ptr<Pending> pending;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = pending_.find(reply->id);
+      // A late reply of a call that timed out.
+      if (found == pending_.end()) continue;
+      pending = std::move(found->second);
+      pending_.erase(found);
+      if (pending->closes) files_.erase(*pending->closes);
+      changed_.notify_all();
+    }
+    if (pending->closes && !reply->status.ok()) {
+      log::warning("file {}: {}", *pending->closes, reply->text);
+    }
+    pending->reply = std::move(*reply);
+    pending->given = std::move(given);
+    pending->end(Pending::State::answered);
   }
 }
 
@@ -54,9 +63,11 @@ void Session::connection_lost() {
   const std::lock_guard lock(mutex_);
   connected_ = false;
   for (const auto& [id, pending] : pending_) {
-    pending->lost = !pending->done;
-    pending->wake.notify_one();
+    if (pending->closes) files_.erase(*pending->closes);
+    pending->end(Pending::State::lost);
   }
+  pending_.clear();
+  changed_.notify_all();
 }
 
 // Until somebody comes, or the session is closed.

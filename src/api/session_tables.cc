@@ -46,17 +46,37 @@ Outcome<int32_t> Session::open_file(const std::function<wire::RequestBody(uint32
   return answer.error();
 }
 
+Outcome<void> Session::begin_close(int32_t file) {
+  const uint32_t id = static_cast<uint32_t>(file);
+  const std::lock_guard lock(mutex_);
+  const auto found = files_.find(id);
+  if (file < 0 || found == files_.end() || !found->second.ready) {
+    return Failure{Code::bad_handle, "close: the file is not open"};
+  }
+  found->second.ready = false;
+  access_[id].store(0, std::memory_order_relaxed);
+  return {};
+}
+
+Outcome<void> Session::close_file_later(int32_t file) {
+  TRY(begin_close(file));
+  const auto pending = std::make_shared<Pending>();
+  // The number is free again when the agent has answered.
+  pending->closes = static_cast<uint32_t>(file);
+  uint64_t epoch = 0;
+  const auto begun =
+      begin_call(wire::CloseFile{*pending->closes}, {}, call_deadline(), pending, &epoch);
+  if (begun && (begun->sent.ok() || begun->sent == Code::peer_gone)) return {};
+  const std::lock_guard lock(mutex_);
+  if (begun) pending_.erase(begun->id);
+  files_.erase(*pending->closes);
+  if (!begun) return begun.error();
+  return Failure{begun->sent, fmt::format("close: {}", begun->sent.name())};
+}
+
 Outcome<void> Session::close_file(int32_t file) {
   const uint32_t id = static_cast<uint32_t>(file);
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = files_.find(id);
-    if (file < 0 || found == files_.end() || !found->second.ready) {
-      return Failure{Code::bad_handle, "close: the file is not open"};
-    }
-    found->second.ready = false;
-    access_[id].store(0, std::memory_order_relaxed);
-  }
+  TRY(begin_close(file));
   const Answer answer = call(wire::CloseFile{id}, false);
   const std::lock_guard lock(mutex_);
   files_.erase(id);

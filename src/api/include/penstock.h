@@ -162,6 +162,9 @@ PENSTOCK_API penstock_file penstock_open(penstock_session* session, const char* 
 PENSTOCK_API penstock_file penstock_open_fd(penstock_session* session, int fd);
 /* Settles the file's length; errors of writes nobody waited for are reported here. */
 PENSTOCK_API int penstock_file_close(penstock_session* session, penstock_file file);
+/* The same without waiting for the agent, which closes it a moment later: for files that nobody
+   writes, or whose writes were synced. What goes wrong is logged. */
+PENSTOCK_API int penstock_file_close_later(penstock_session* session, penstock_file file);
 PENSTOCK_API int penstock_fstat(penstock_session* session, penstock_file file, struct stat* st);
 PENSTOCK_API int penstock_ftruncate(penstock_session* session, penstock_file file, uint64_t length);
 /* Everything completed on the file before is on stable storage when this returns 0. */

@@ -258,6 +258,28 @@ TEST_F(Embedded, ends_operations_with_etimedout_when_their_deadline_has_passed) 
   EXPECT_EQ(client.run(io), -ETIMEDOUT);
 }
 
+TEST_F(Embedded, closes_files_later) {
+  const penstock_file first = client.open("/a", O_RDWR | O_CREAT);
+  ASSERT_GE(first, 0) << penstock_last_error();
+  ASSERT_EQ(client.run(client.io(PENSTOCK_WRITE, first, 0, 4096)), 4096);
+  // More than may wait for an answer at a time.
+  for (int i = 0; i < 200; ++i) {
+    const penstock_file file = client.open("/a", O_RDONLY);
+    ASSERT_GE(file, 0) << penstock_last_error();
+    if (i % 2 == 0) {
+      ASSERT_EQ(client.run(client.io(PENSTOCK_READ, file, 0, 4096)), 4096);
+    }
+    ASSERT_EQ(penstock_file_close_later(client.session, file), 0) << penstock_last_error();
+    // For its program it is closed at once.
+    EXPECT_EQ(penstock_file_close_later(client.session, file), -EBADF);
+    EXPECT_EQ(penstock_file_close(client.session, file), -EBADF);
+    penstock_io io = client.io(PENSTOCK_READ, file, 0, 4096);
+    EXPECT_EQ(penstock_prepare(client.ring, &io), -EBADF);
+  }
+  EXPECT_EQ(client.run(client.io(PENSTOCK_READ, first, 0, 4096)), 4096);
+  EXPECT_EQ(penstock_file_close(client.session, first), 0);
+}
+
 TEST_F(Embedded, uses_memory_that_the_caller_made) {
   UniqueFd fd(::memfd_create("test", MFD_CLOEXEC));
   ASSERT_EQ(::ftruncate(fd.get(), 3 * 4096), 0);

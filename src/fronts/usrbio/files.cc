@@ -85,7 +85,8 @@ void Files::remove(int fd) {
   if (!slot->compare_exchange_strong(bits, 0, std::memory_order_acq_rel)) return;
   if (word.inherited()) return;
   Session& session = sessions_.at(word.session());
-  const int result = session.seen(penstock_file_close(session.handle, word.file()));
+  // All of its operations have ended, so nothing remains to be told.
+  const int result = session.seen(penstock_file_close_later(session.handle, word.file()));
   if (result < 0 && result != -ECONNRESET) {
     log::warning("usrbio: descriptor {}: {}", fd < 0 ? -fd : fd, penstock_last_error());
   }
@@ -102,7 +103,7 @@ FileWord Files::adopt(int fd, std::atomic<uint64_t>& slot) {
   // Another thread was faster; its handle stands.
   const FileWord mine(bits);
   Session& session = sessions_.at(mine.session());
-  session.seen(penstock_file_close(session.handle, mine.file()));
+  session.seen(penstock_file_close_later(session.handle, mine.file()));
   return FileWord(inherited).registered() ? FileWord(inherited) : FileWord();
 }
 

@@ -139,7 +139,7 @@ penstock_file penstock_open_fd(penstock_session*, int) {
   return -EBADF;
 }
 
-int penstock_file_close(penstock_session*, penstock_file) {
+int penstock_file_close_later(penstock_session*, penstock_file) {
   return 0;
 }
 

@@ -27,7 +27,7 @@ class MemoryTransaction final : public engine::KvTransaction {
   MemoryTransaction(const Map& map, bool writing) : map_(map), writing_(writing) {}
 
   Result<std::optional<std::string>> get(std::string_view key) override {
-    if (const auto* change = overlay_.find(key)) return *change;
+    if (const auto* change = overlay_.find(key)) return Overlay::value_of(*change);
     const auto found = map_.find(key);
     if (found == map_.end()) return std::optional<std::string>();
     return std::optional<std::string>(found->second);
@@ -53,9 +53,9 @@ class MemoryTransaction final : public engine::KvTransaction {
   void apply(Map& map) const {
     for (const auto& [key, value] : overlay_.changes()) {
       if (value) {
-        map.insert_or_assign(key, *value);
+        map.insert_or_assign(std::string(key), std::string(*value));
       } else {
-        map.erase(key);
+        map.erase(std::string(key));
       }
     }
   }

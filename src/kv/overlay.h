@@ -1,7 +1,9 @@
 // The uncommitted changes of one transaction, laid over what is committed.
 #pragma once
 
+#include <array>
 #include <map>
+#include <memory_resource>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,15 +14,24 @@ namespace penstock::kv {
 
 class Overlay {
  public:
-  using Changes =
-      std::map<std::string, std::optional<std::string>, std::less<>>;  // nullopt: erased
+  using Text = std::pmr::string;
+  using Changes = std::pmr::map<Text, std::optional<Text>, std::less<>>;  // nullopt: erased
+
+  Overlay() = default;
+  Overlay(const Overlay&) = delete;
+  Overlay& operator=(const Overlay&) = delete;
 
   void put(std::string_view key, std::string_view value) {
-    changes_.insert_or_assign(std::string(key), std::string(value));
+    changes_.insert_or_assign(Text(key, &memory_), Text(value, &memory_));
   }
-  void erase(std::string_view key) { changes_.insert_or_assign(std::string(key), std::nullopt); }
+  void erase(std::string_view key) { changes_.insert_or_assign(Text(key, &memory_), std::nullopt); }
+  // What get() answers of a change.
+  static std::optional<std::string> value_of(const std::optional<Text>& change) {
+    if (!change) return std::nullopt;
+    return std::string(*change);
+  }
   // Null if this transaction did not touch the key.
-  const std::optional<std::string>* find(std::string_view key) const {
+  const std::optional<Text>* find(std::string_view key) const {
     const auto found = changes_.find(key);
     return found == changes_.end() ? nullptr : &found->second;
   }
@@ -47,7 +58,12 @@ class Overlay {
   }
 
  private:
-  Changes changes_;
+  // Keys and values lie in a few blocks, each larger than the one before: a commit of hundreds of
+  // records asks the heap a few times, and a small one never. What was replaced stays until the
+  // end.
+  std::array<std::byte, 1024> first_;
+  std::pmr::monotonic_buffer_resource memory_{first_.data(), first_.size()};
+  Changes changes_{&memory_};
 };
 
 }  // namespace penstock::kv

@@ -56,7 +56,7 @@ class RocksDbKv::Transaction final : public engine::KvTransaction {
   }
 
   Result<std::optional<std::string>> get(std::string_view key) override {
-    if (const auto* change = overlay_.find(key)) return *change;
+    if (const auto* change = overlay_.find(key)) return Overlay::value_of(*change);
     take_snapshot();
     if (writing_) footprint_.read(key);
     std::string value;
@@ -196,7 +196,13 @@ Status RocksDbKv::commit(Transaction& transaction) {
 }
 
 Status RocksDbKv::write(Transaction& transaction) {
-  rocksdb::WriteBatch batch;
+  // What a record takes beside its bytes: a tag and two lengths.
+  constexpr size_t kRecordBytes = 16;
+  size_t bytes = kRecordBytes;
+  for (const auto& [key, value] : transaction.changes()) {
+    bytes += kRecordBytes + key.size() + (value ? value->size() : 0);
+  }
+  rocksdb::WriteBatch batch(bytes);
   for (const auto& [key, value] : transaction.changes()) {
     const rocksdb::Status added =
         value ? batch.Put(slice(key), slice(*value)) : batch.Delete(slice(key));

@@ -177,6 +177,7 @@ class Session {
 
   // session_many.cc: many files in one request
   Answer on(const wire::ReadFiles& m);
+  Answer on(const wire::CreateFiles& m);
   // Waits until all have ended.
   void run_batch(std::deque<FileOp>& ops);
 

@@ -1,4 +1,4 @@
-// Many files in one request: opened, read and closed together. Each has the rights of the
+// Many files in one request: opened, read and closed together, or made. Each has the rights of the
 // process at the other end of the socket, and a result of its own.
 #include "session.h"
 #include "shard_batch.h"
@@ -22,6 +22,22 @@ bool is_resident(const arena::Segment& segment, InodeId inode, uint64_t offset, 
     at = stop;
   }
   return true;
+}
+
+meta::FileTime to_time(const wire::Time& time) {
+  return {time.seconds, int64_t{time.nanoseconds}};
+}
+
+meta::SetAttributes changes_of(const wire::NewFile& file) {
+  meta::SetAttributes changes;
+  changes.uid = file.uid;
+  changes.gid = file.gid;
+  // A change of the owner takes them away.
+  constexpr uint32_t kSetIdBits = 06000;
+  if ((file.uid || file.gid) && (file.mode & kSetIdBits) != 0) changes.mode = file.mode;
+  if (file.accessed) changes.accessed = to_time(*file.accessed);
+  if (file.modified) changes.modified = to_time(*file.modified);
+  return changes;
 }
 
 }  // namespace
@@ -73,6 +89,7 @@ Session::Answer Session::on(const wire::ReadFiles& m) {
       continue;
     }
     FileOp& op = reads.emplace_back();
+    op.kind = client::IoKind::read;
     op.file = std::move(*opened);
     op.offset = file.offset;
     op.memory.length = wanted;
@@ -88,6 +105,39 @@ Session::Answer Session::on(const wire::ReadFiles& m) {
     // It was open for reading only: there is nothing to settle that could fail.
     (void)node_.files->close_file(std::move(op.file));
   }
+  return wire::ReplyBody{std::move(answer)};
+}
+
+Session::Answer Session::on(const wire::CreateFiles& m) {
+  std::vector<client::NewFile> files(m.files.size());
+  for (size_t i = 0; i < files.size(); ++i) {
+    files[i].path = m.files[i].path;
+    files[i].mode = m.files[i].mode;
+    files[i].changes = changes_of(m.files[i]);
+  }
+  // Its error is that of each file, too.
+  (void)node_.files->place_files(peer_.credentials, files);
+  std::deque<FileOp> writes;
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (files[i].file == nullptr || m.files[i].length == 0) continue;
+    FileOp& op = writes.emplace_back();
+    op.kind = client::IoKind::write;
+    op.file = files[i].file;
+    op.memory.length = m.files[i].length;
+    op.region = m.files[i].region;
+    op.region_offset = m.files[i].region_offset;
+    op.number = i;
+  }
+  if (!writes.empty()) run_batch(writes);
+  for (FileOp& op : writes) {
+    const bool whole = op.transferred == m.files[op.number].length;
+    files[op.number].status = op.status.ok() && !whole ? Status(Code::io_error) : op.status;
+    op.file.reset();
+  }
+  (void)node_.files->make_files(peer_.credentials, files, nullptr);
+  wire::FilesCreated answer;
+  answer.files.reserve(files.size());
+  for (const client::NewFile& file : files) answer.files.push_back(file.status);
   return wire::ReplyBody{std::move(answer)};
 }
 

@@ -36,7 +36,6 @@ bool ShardBatch::begin(FileOp& op) {
   ++region.in_flight;
   op.memory = {region.bytes.data() + op.region_offset, op.memory.length, region.buffer,
                engine::MemoryKind::host};
-  op.kind = client::IoKind::read;
   op.batch = this;
   op.completion = [](engine::Op& done) {
     auto& self = static_cast<FileOp&>(done);
@@ -49,12 +48,12 @@ bool ShardBatch::begin(FileOp& op) {
 
 void ShardBatch::finish(FileOp& op) {
   share_.routes_.count(op.route);
-  // The bytes went to memory that is no longer the application's.
+  // The bytes went to, or came from, memory that is no longer the application's.
   if (share_.regions_[op.region].guard->broken()) op.status = Status(Code::io_error, EFAULT);
   share_.release_region(op.region);
   if (share_.cache_) {
     share_.cache_.fills->other_ended();
-    if (op.status.ok() && op.transferred > 0) {
+    if (op.kind == client::IoKind::read && op.status.ok() && op.transferred > 0) {
       share_.cache_.fills->note_read(share_.cache_.segment, client::inode_of(*op.file), op.offset,
                                      op.transferred);
     }

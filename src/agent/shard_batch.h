@@ -1,5 +1,5 @@
-// Reads of many files for one control request, on one shard: into the session's regions, as its
-// rings would do it.
+// Reads and writes of many files for one control request, on one shard: between the files and the
+// session's regions, as its rings would do it.
 #pragma once
 
 #include "shard_share.h"
@@ -10,7 +10,7 @@ namespace penstock::agent {
 
 class ShardBatch;
 
-// `file`, `offset` and `memory.length` are set by whoever makes it. The status says how it
+// `file`, `kind`, `offset` and `memory.length` are set by whoever makes it. The status says how it
 // ended.
 struct FileOp : client::IoOp {
   ShardBatch* batch = nullptr;

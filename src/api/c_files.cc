@@ -34,6 +34,17 @@ int check_path(const char* path, const char* what) {
   return 0;
 }
 
+// The process's umask, without changing it for a moment under the eyes of other threads.
+mode_t current_umask() {
+  const UniqueFd fd(::open("/proc/self/status", O_RDONLY | O_CLOEXEC));
+  char text[512];
+  const ssize_t length = fd ? ::read(fd.get(), text, sizeof text - 1) : 0;
+  if (length <= 0) return 022;
+  text[length] = '\0';
+  const char* line = std::strstr(text, "\nUmask:");
+  return line != nullptr ? static_cast<mode_t>(std::strtoul(line + 7, nullptr, 8)) : 022;
+}
+
 namespace {
 
 // The flags of open(2) that mean something here; -1 for any other.
@@ -59,17 +70,6 @@ int64_t to_open_flags(int flags) {
   if ((flags & O_EXCL) != 0) out |= wire::kOpenExclusive;
   if ((flags & O_TRUNC) != 0) out |= wire::kOpenTruncate;
   return out;
-}
-
-// The process's umask, without changing it for a moment under the eyes of other threads.
-mode_t current_umask() {
-  const UniqueFd fd(::open("/proc/self/status", O_RDONLY | O_CLOEXEC));
-  char text[512];
-  const ssize_t length = fd ? ::read(fd.get(), text, sizeof text - 1) : 0;
-  if (length <= 0) return 022;
-  text[length] = '\0';
-  const char* line = std::strstr(text, "\nUmask:");
-  return line != nullptr ? static_cast<mode_t>(std::strtoul(line + 7, nullptr, 8)) : 022;
 }
 
 uint32_t creation_mode(mode_t mode) {

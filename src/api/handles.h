@@ -38,5 +38,6 @@ inline Lane* from_handle(penstock_lane* lane) {
 int check_session(penstock_session* session, const char* what);
 // The same for a path: absolute, and not longer than any path may be.
 int check_path(const char* path, const char* what);
+mode_t current_umask();
 
 }  // namespace penstock::api

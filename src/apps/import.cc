@@ -2,6 +2,7 @@
 #include "admin.h"
 #include "commands.h"
 #include "session.h"
+#include "small_files.h"
 #include "text.h"
 #include "transfer.h"
 #include "tree.h"
@@ -42,6 +43,7 @@ class Importer {
   }
   bool accept(const TreeEntry& entry);
   void work(uint32_t worker);
+  void make_small(SmallFiles& small, Transfer* transfer);
   bool copy_file(const TreeEntry& entry, Transfer* transfer);
   int copy_bytes(const TreeEntry& entry, int source, penstock_file file, Transfer* transfer);
   bool copy_symlink(const TreeEntry& entry);
@@ -193,13 +195,30 @@ void Importer::apply_attributes(const TreeEntry& entry) {
   report(entry, "set times", penstock_utimens(session_, target.c_str(), times));
 }
 
+void Importer::make_small(SmallFiles& small, Transfer* transfer) {
+  const auto made = [this](const TreeEntry& entry) {
+    progress_->bytes.fetch_add(static_cast<uint64_t>(entry.st.st_size));
+    progress_->files.fetch_add(1);
+  };
+  // One by one: over a file that is there, and with a word about what is wrong.
+  for (const SmallFiles::File& file : small.make(made)) {
+    if (copy_file(file.entry, transfer)) progress_->files.fetch_add(1);
+  }
+}
+
 void Importer::work(uint32_t worker) {
   Transfer transfer(pool_, worker);
+  auto small = SmallFiles::create(session_);
   while (auto entry = queue_.pop()) {
+    if (small && SmallFiles::takes(*entry)) {
+      if (!small->has_room_for(*entry)) make_small(*small, &transfer);
+      if (small->add(*entry, target_of(*entry))) continue;
+    }
     const bool copied =
         S_ISLNK(entry->st.st_mode) ? copy_symlink(*entry) : copy_file(*entry, &transfer);
     if (copied) progress_->files.fetch_add(1);
   }
+  if (small) make_small(*small, &transfer);
 }
 
 bool Importer::run(uint32_t workers) {

@@ -96,6 +96,10 @@ class FileSystemImpl final : public FileSystem {
   Result<FileRef> open_path(const Credentials&, std::string_view path, OpenFlags flags,
                             uint32_t mode, std::optional<meta::Layout> layout,
                             Attributes* attributes) override;
+  // new_files.cc
+  Status place_files(const Credentials&, std::span<NewFile> files) override;
+  Status make_files(const Credentials&, std::span<NewFile> files, Observer* self) override;
+
   Result<std::vector<Result<Attributes>>> look_for_reading(
       const Credentials&, const std::vector<std::string_view>& paths) override;
   Status close_file(FileRef file) override;
@@ -146,6 +150,8 @@ class FileSystemImpl final : public FileSystem {
   Status load(Inode& inode, const Attributes& attributes, bool unnamed);
   void load_accessed(Inode& inode, const Attributes& attributes);
   Status know_tail(Inode& inode);
+  Status open_unnamed(NewFile& file);
+  void discard(std::span<const InodeId> lost);
   Result<Attributes> known_attributes(const Inode& inode);
   Result<FileRef> follow_and_create(const Credentials&, std::string_view path, OpenFlags flags,
                                     uint32_t mode, std::optional<meta::Layout> layout,

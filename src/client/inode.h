@@ -105,6 +105,8 @@ struct Inode {
   bool tail_known = false;
   // Made by this process and never synced: nothing about it was promised yet.
   bool fresh = false;
+  // Meta does not know it, as its content comes before its name: see make_files().
+  bool unnamed = false;
   // Meta holds a write session: after a crash the length is looked for in the targets.
   bool session = false;
   uint64_t session_number = 0;  // of this one or the last

@@ -133,6 +133,7 @@ bool Lengths::lock(Inode& inode) {
 }
 
 Status Lengths::record(Inode& inode, bool durable, bool end_session) {
+  if (inode.unnamed) return Code::ok;
   // Acquire pairs with the release of writers, who move the length first.
   const uint64_t changes = inode.changes.load(std::memory_order_acquire);
   end_session = end_session && inode.session;

@@ -2,6 +2,7 @@
 
 #include "limits.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace penstock::client {
@@ -42,8 +43,29 @@ Status WrittenIds::recover() {
   TRY(sweep(record.base, record.up_to));
   // It stays true: the next life looks there again, and further if this one goes further.
   recorded_ = true;
+  base_ = record.base;
   up_to_.store(record.up_to, std::memory_order_relaxed);
   return Code::ok;
+}
+
+Status WrittenIds::hold(InodeId first) {
+  const std::lock_guard lock(mutex_);
+  held_.insert(first.value);
+  if (!recorded_ || first.value > base_) return Code::ok;
+  // Others have gone far ahead since it got its number.
+  const Status put_back =
+      put({.base = first.value - 1, .up_to = up_to_.load(std::memory_order_relaxed)});
+  if (put_back.ok()) {
+    base_ = first.value - 1;
+  } else {
+    held_.erase(held_.find(first.value));
+  }
+  return put_back;
+}
+
+void WrittenIds::let_go(InodeId first) {
+  const std::lock_guard lock(mutex_);
+  held_.erase(held_.find(first.value));
 }
 
 Status WrittenIds::sweep(uint64_t base, uint64_t up_to) {
@@ -66,9 +88,11 @@ Status WrittenIds::extend(InodeId inode) {
   if (inode.value <= up_to_.load(std::memory_order_relaxed)) return Code::ok;
   // Creations up to now become durable; those under way have numbers not far below.
   TRY(meta_.sync());
-  const uint64_t base = inode.value > step_ ? inode.value - step_ : 0;
+  uint64_t base = inode.value > step_ ? inode.value - step_ : 0;
+  if (!held_.empty()) base = std::min(base, *held_.begin() - 1);
   TRY(put({.base = base, .up_to = inode.value + step_}));
   recorded_ = true;
+  base_ = base;
   up_to_.store(inode.value + step_, std::memory_order_release);
   return Code::ok;
 }

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <set>
 
 namespace penstock::client {
 
@@ -27,6 +28,10 @@ class WrittenIds {
       return Code::ok;
     return extend(inode);
   }
+  // While files are written whose creation comes later: after a crash the numbers from `first` on
+  // are looked at, however many there are by then. Before their admit().
+  Status hold(InodeId first);
+  void let_go(InodeId first);
   // Everything is durable, nothing will be written: the next life need not look.
   Status close();
 
@@ -41,7 +46,9 @@ class WrittenIds {
   const uint32_t step_;
   std::atomic<uint64_t> up_to_{0};
   std::mutex mutex_;
-  bool recorded_ = false;  // the record does not say clean; then it covers up_to_
+  uint64_t base_ = 0;             // as recorded
+  std::multiset<uint64_t> held_;  // the first number of each
+  bool recorded_ = false;         // the record does not say clean; then it covers up_to_
 };
 
 }  // namespace penstock::client

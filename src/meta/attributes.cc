@@ -119,6 +119,13 @@ mode_t type_bits(FileType type) {
   return 0;
 }
 
+Status Namespace::change(const Credentials& credentials, const SetAttributes& changes,
+                         Attributes& attributes) const {
+  TRY(check_changes(credentials, attributes, changes));
+  if (changes_anything(changes)) apply_changes(credentials, changes, clock_.wall(), attributes);
+  return {};
+}
+
 Result<Attributes> Namespace::set_attributes(const Credentials& credentials, InodeId inode,
                                              const SetAttributes& changes) {
   return transact(engine::KvMode::write, [&](View& view) -> Result<Attributes> {

@@ -74,6 +74,10 @@ class Namespace final : public Meta {
                                   std::string_view name, std::string_view target) override;
   Result<Attributes> link(const Credentials& credentials, InodeId inode, InodeId new_parent,
                           std::string_view new_name) override;
+  Result<std::vector<Result<NewFile>>> place_files(
+      const Credentials& credentials, const std::vector<std::string_view>& paths) override;
+  Result<std::vector<Result<Attributes>>> create_files(
+      const Credentials& credentials, const std::vector<CompleteFile>& files) override;
   Status unlink(const Credentials& credentials, InodeId parent, std::string_view name,
                 Removed* removed) override;
   Status remove_directory(const Credentials& credentials, InodeId parent, std::string_view name,
@@ -119,6 +123,11 @@ class Namespace final : public Meta {
   };
   Result<Made> make(const Credentials& credentials, InodeId parent, std::string_view name,
                     const NewInode& what, bool existing_is_fine);
+  Result<Attributes> make_complete(View& view, const Credentials& credentials,
+                                   const CompleteFile& file) const;
+  // What set_attributes() does to them.
+  Status change(const Credentials& credentials, const SetAttributes& changes,
+                Attributes& attributes) const;
   Inode build(const Credentials& credentials, const Inode& parent, uint64_t id,
               const NewInode& what) const;
 

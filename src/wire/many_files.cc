@@ -1,5 +1,7 @@
 #include "many_files.h"
 
+#include "session_packet.h"
+
 #include <algorithm>
 
 namespace penstock::wire {
@@ -12,6 +14,10 @@ bool is_good_count(size_t count) {
 bool is_good_place(uint64_t length, uint32_t region) {
   if (region == kNoRegion) return length == 0;
   return length <= limits::kIoBytesMax && region < kRegionsMax;
+}
+
+bool is_good_time(const std::optional<Time>& time) {
+  return !time || time->nanoseconds < 1'000'000'000;
 }
 
 // Nothing when it is no status.
@@ -38,6 +44,25 @@ ReadFiles take(const proto::ReadFiles& from) {
   return m;
 }
 
+CreateFiles take(const proto::CreateFiles& from) {
+  CreateFiles m;
+  m.files.reserve(std::min<size_t>(static_cast<size_t>(from.files_size()), kFilesAtOnceMax + 1));
+  for (const proto::NewFile& file : from.files()) {
+    if (m.files.size() > kFilesAtOnceMax) break;
+    NewFile& to = m.files.emplace_back();
+    to.path = file.path();
+    to.mode = file.mode();
+    to.length = file.length();
+    to.region = file.region();
+    to.region_offset = file.region_offset();
+    if (file.has_uid()) to.uid = file.uid();
+    if (file.has_gid()) to.gid = file.gid();
+    if (file.has_accessed()) to.accessed = take_time(file.accessed());
+    if (file.has_modified()) to.modified = take_time(file.modified());
+  }
+  return m;
+}
+
 }  // namespace
 
 void put(const ReadFiles& m, proto::Request& out) {
@@ -53,6 +78,22 @@ void put(const ReadFiles& m, proto::Request& out) {
   }
 }
 
+void put(const CreateFiles& m, proto::Request& out) {
+  auto& files = *out.mutable_create_files();
+  for (const NewFile& file : m.files) {
+    auto& to = *files.add_files();
+    to.set_path(file.path);
+    to.set_mode(file.mode);
+    to.set_length(file.length);
+    to.set_region(file.region);
+    to.set_region_offset(file.region_offset);
+    if (file.uid) to.set_uid(*file.uid);
+    if (file.gid) to.set_gid(*file.gid);
+    if (file.accessed) put_time(*file.accessed, *to.mutable_accessed());
+    if (file.modified) put_time(*file.modified, *to.mutable_modified());
+  }
+}
+
 void put(const FilesRead& m, proto::Reply& out) {
   auto& files = *out.mutable_files_read();
   for (const FileRead& file : m.files) {
@@ -65,9 +106,20 @@ void put(const FilesRead& m, proto::Reply& out) {
   }
 }
 
+void put(const FilesCreated& m, proto::Reply& out) {
+  auto& files = *out.mutable_files_created();
+  for (const Status status : m.files) put_status(status, *files.add_files());
+}
+
 std::optional<RequestBody> take_many_body(const proto::Request& in) {
-  if (in.body_case() != proto::Request::kReadFiles) return std::nullopt;
-  return take(in.read_files());
+  switch (in.body_case()) {
+    case proto::Request::kReadFiles:
+      return take(in.read_files());
+    case proto::Request::kCreateFiles:
+      return take(in.create_files());
+    default:
+      return std::nullopt;
+  }
 }
 
 bool is_within_limits(const ReadFiles& m) {
@@ -75,6 +127,14 @@ bool is_within_limits(const ReadFiles& m) {
          std::all_of(m.files.begin(), m.files.end(), [](const FileToRead& file) {
            return is_good_place(file.length, file.region) &&
                   range_within(file.offset, file.length, limits::kFileBytesMax);
+         });
+}
+
+bool is_within_limits(const CreateFiles& m) {
+  return is_good_count(m.files.size()) &&
+         std::all_of(m.files.begin(), m.files.end(), [](const NewFile& file) {
+           return is_good_place(file.length, file.region) && file.mode <= 07777 &&
+                  is_good_time(file.accessed) && is_good_time(file.modified);
          });
 }
 
@@ -86,6 +146,18 @@ std::optional<ReplyBody> take_files(const proto::FilesRead& from) {
     const std::optional<Status> status = take_status(file);
     if (!status) return std::nullopt;
     m.files.push_back({*status, file.inode(), file.size(), file.bytes(), file.cached()});
+  }
+  return m;
+}
+
+std::optional<ReplyBody> take_files(const proto::FilesCreated& from) {
+  if (!is_good_count(static_cast<size_t>(from.files_size()))) return std::nullopt;
+  FilesCreated m;
+  m.files.reserve(static_cast<size_t>(from.files_size()));
+  for (const proto::FileCreated& file : from.files()) {
+    const std::optional<Status> status = take_status(file);
+    if (!status) return std::nullopt;
+    m.files.push_back(*status);
   }
   return m;
 }

@@ -104,6 +104,8 @@ std::optional<ReplyBody> take_body(const proto::Reply& in) {
       return take_handle(in.device_handle());
     case proto::Reply::kFilesRead:
       return take_files(in.files_read());
+    case proto::Reply::kFilesCreated:
+      return take_files(in.files_created());
     case proto::Reply::BODY_NOT_SET:
       break;
   }

@@ -300,6 +300,7 @@ struct Good {
   static bool is_good(const Time& time) { return time.nanoseconds < 1'000'000'000; }
   bool operator()(const MakeDirectory& m) const { return m.mode <= 07777; }
   bool operator()(const ReadFiles& m) const { return is_within_limits(m); }
+  bool operator()(const CreateFiles& m) const { return is_within_limits(m); }
 };
 
 }  // namespace

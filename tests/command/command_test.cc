@@ -185,6 +185,66 @@ TEST_F(CommandTest, an_imported_tree_equals_its_source_also_after_a_kill) {
   EXPECT_EQ(penstock({"verify", source_, store_ + ":/tree", "-q"}).exit_code, 0);
 }
 
+// More than a few requests take, in many sizes, and some with what root alone may give.
+void make_small_files(const std::string& source, int count) {
+  for (int d = 0; d < 4; ++d) fs::create_directories(source + "/" + std::to_string(d));
+  for (int i = 0; i < count; ++i) {
+    const std::string path = source + "/" + std::to_string(i % 4) + "/" + std::to_string(i);
+    std::string content(static_cast<size_t>(i) * 7919 % 20'000, '\0');
+    for (size_t k = 0; k < content.size(); ++k) content[k] = static_cast<char>(k * i >> 3);
+    write_file(path, content);
+    if (i % 50 == 0) ::chmod(path.c_str(), i % 100 == 0 ? 04755 : 0600);
+    if (i % 70 == 0 && ::geteuid() == 0) {
+      (void)::lchown(path.c_str(), 1234, 4321);
+      ::chmod(path.c_str(), 06755);
+    }
+  }
+}
+
+TEST_F(CommandTest, many_small_files_are_imported_by_two_at_once_and_over_older_ones) {
+  constexpr int kFiles = 2'500;
+  make_small_files(source_, kFiles);
+  Node node(store_);
+  ASSERT_EQ(node.output.exit_code, 0) << node.output.err;
+  Output outputs[2];
+  std::vector<std::thread> importers;
+  for (Output& output : outputs) {
+    importers.emplace_back(
+        [&] { output = penstock({"import", source_, store_ + ":/x", "-q"}); });
+  }
+  for (std::thread& importer : importers) importer.join();
+  for (const Output& output : outputs) EXPECT_EQ(output.exit_code, 0) << output.err;
+  const Output both = penstock({"verify", source_, store_ + ":/x", "-q"});
+  EXPECT_EQ(both.exit_code, 0) << both.err;
+  write_file(source_ + "/3/7", "changed");
+  write_file(source_ + "/3/new", "new");
+  ASSERT_EQ(penstock({"import", source_, store_ + ":/x", "-q"}).exit_code, 0);
+  node.kill_hard();
+  Node again(store_);
+  ASSERT_EQ(again.output.exit_code, 0) << again.output.err;
+  const Output after = penstock({"verify", source_, store_ + ":/x", "-q"});
+  EXPECT_EQ(after.exit_code, 0) << after.err;
+  EXPECT_EQ(penstock({"scrub", store_}).exit_code, 0);
+}
+
+TEST_F(CommandTest, small_files_that_have_no_room_are_told_and_not_there) {
+  fs::create_directory(source_);
+  for (int i = 0; i < 800; ++i) {
+    write_file(source_ + "/" + std::to_string(i), std::string(200'000, static_cast<char>(i)));
+  }
+  Node node(store_, {"--capacity", "128MiB"});
+  ASSERT_EQ(node.output.exit_code, 0) << node.output.err;
+  const Output import = penstock({"import", source_, store_ + ":/x"});
+  EXPECT_EQ(import.exit_code, 1);
+  EXPECT_THAT(import.err, HasSubstr("No space left on device"));
+  EXPECT_THAT(import.out, HasSubstr("could not be imported"));
+  const Output verify = penstock({"verify", source_, store_ + ":/x", "-q"});
+  EXPECT_EQ(verify.exit_code, 3);
+  EXPECT_THAT(verify.err, HasSubstr("not in the store"));
+  EXPECT_THAT(verify.err, Not(HasSubstr("bytes")));
+  EXPECT_THAT(verify.err, Not(HasSubstr("length")));
+}
+
 TEST_F(CommandTest, without_io_uring_threads_serve_and_status_says_so) {
   make_tree();
   Node node(store_, {"--no-io-uring"});

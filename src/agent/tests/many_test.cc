@@ -24,16 +24,7 @@ class Many : public testing::Test {
     ASSERT_EQ(session->ask(wire::RegisterRegion{0, 0, region.size()}, {region.fd()}).status,
               Code::ok);
     std::fill(region.bytes().begin(), region.bytes().end(), std::byte{7});
-    RawRing ring(*session, 7);
-    const uint32_t flags = wire::kOpenWrite | wire::kOpenCreate;
-    ASSERT_EQ(session->ask(wire::OpenPath{9, "/a", flags, 0644}).status, Code::ok);
-    ring::Submission write{};
-    write.operation = ring::kOperationWrite;
-    write.file = 9;
-    write.length = kFileBytes;
-    ASSERT_EQ(ring.run(write), static_cast<int64_t>(kFileBytes));
-    ASSERT_EQ(session->ask(wire::CloseFile{9}).status, Code::ok);
-    ASSERT_EQ(session->ask(wire::DestroyRing{7}).status, Code::ok);
+    ASSERT_EQ(create({{"/a", 0644, kFileBytes, 0, 0}}).at(0), Code::ok);
     std::fill(region.bytes().begin(), region.bytes().end(), std::byte{0});
   }
 
@@ -41,6 +32,13 @@ class Many : public testing::Test {
     Outcome<UniqueFd> socket = agent->connect_local();
     EXPECT_TRUE(socket);
     return std::move(*socket);
+  }
+  std::vector<Status> create(std::vector<wire::NewFile> files) {
+    const size_t count = files.size();
+    const wire::Reply reply = session->ask(wire::CreateFiles{std::move(files)});
+    const auto* made = std::get_if<wire::FilesCreated>(&reply.body);
+    EXPECT_TRUE(made != nullptr && made->files.size() == count) << reply.text;
+    return made != nullptr ? made->files : std::vector<Status>(count, Code::bad_message);
   }
   std::vector<wire::FileRead> read(std::vector<wire::FileToRead> files) {
     const size_t count = files.size();
@@ -116,7 +114,48 @@ TEST_F(Many, fail_alone_when_their_memory_is_gone) {
   const auto found = read({{"/a", 0, kFileBytes, 1, 100}, {"/a", 0, kFileBytes, 0, 0}});
   EXPECT_FALSE(found[0].status.ok());
   EXPECT_EQ(found[1].status, Code::ok);
+  EXPECT_FALSE(create({{"/b", 0644, kFileBytes, 1, 100}}).at(0).ok());
+  EXPECT_EQ(read({{"/b"}}).at(0).status, Code::not_found) << "no half of a file stays";
   ASSERT_EQ(session->ask(wire::ReleaseRegion{1}).status, Code::ok) << "nothing holds it";
+}
+
+TEST_F(Many, are_made_with_what_is_known_of_them) {
+  ASSERT_EQ(session->ask(wire::MakeDirectory{"/d", 0755}).status, Code::ok);
+  std::fill(region.bytes().begin(), region.bytes().end(), std::byte{9});
+  std::vector<wire::NewFile> files(wire::kFilesAtOnceMax);
+  for (size_t i = 0; i < files.size(); ++i) {
+    files[i] = {"/d/" + std::to_string(i), 0640, i % 5 * 1000, 0, i};
+    files[i].accessed = wire::Time{1'000, static_cast<uint32_t>(i)};
+    files[i].modified = wire::Time{-2'000, 5};
+  }
+  files[3].path = "/a";
+  files[4].path = "/missing/x";
+  files[5].path = "/d";
+  files[6].path = files[7].path;
+  const std::vector<Status> made = create(files);
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (i < 3 || i > 7) {
+      ASSERT_EQ(made[i], Code::ok) << i;
+    }
+  }
+  EXPECT_EQ(made[3], Code::already_exists);
+  EXPECT_EQ(made[4], Code::not_found);
+  EXPECT_EQ(made[5], Code::already_exists);
+  EXPECT_NE(made[6].ok(), made[7].ok()) << "one of two with one name";
+  EXPECT_EQ(read({{"/a"}}).at(0).size, kFileBytes) << "what was there stays";
+  for (const size_t i : {0u, 1u, 9u, 511u}) {
+    const wire::Reply reply = session->ask(wire::PathAttributes{files[i].path, true});
+    ASSERT_EQ(reply.status, Code::ok);
+    const auto& attributes = std::get<wire::Attributes>(reply.body);
+    EXPECT_EQ(attributes.mode, 0640u);
+    EXPECT_EQ(attributes.length, files[i].length);
+    EXPECT_EQ(attributes.accessed, *files[i].accessed);
+    EXPECT_EQ(attributes.modified, (wire::Time{-2'000, 5}));
+  }
+  std::fill(region.bytes().begin(), region.bytes().end(), std::byte{0});
+  EXPECT_EQ(read({{"/d/9", 0, 64 * kKiB, 0, 0}}).at(0).bytes, 4000u);
+  EXPECT_EQ(region.bytes()[3999], std::byte{9});
+  EXPECT_EQ(region.bytes()[4000], std::byte{0});
 }
 
 TEST_F(Many, end_a_session_whose_request_is_impossible) {

@@ -198,6 +198,26 @@ PENSTOCK_API ssize_t penstock_read_files_packed(penstock_session* session,
                                                 penstock_region* region, uint64_t region_offset,
                                                 uint64_t length, uint64_t alignment);
 
+/* A regular file that does not exist yet, with its content and what else is known of it. */
+typedef struct penstock_new_file {
+  const char* path;
+  /* Where its content is: in a region of host memory. Not used where length is 0. */
+  penstock_region* region;
+  uint64_t region_offset;   /* bytes */
+  uint64_t length;          /* bytes, up to 64 MiB */
+  mode_t mode;              /* the umask is applied */
+  uid_t uid;                /* (uid_t)-1: the caller's; as chown(2) otherwise */
+  gid_t gid;                /* (gid_t)-1: as for any file that is made there */
+  struct timespec times[2]; /* access, modification; as utimensat(2): UTIME_NOW, UTIME_OMIT */
+  int result; /* out: 0 or a negative errno; -EEXIST: there is something of that name */
+} penstock_new_file;
+
+/* Makes them, hundreds with one trip and one transaction. A file has its name when it is whole, or
+   never. Returns how many were made; -ECONNRESET when the agent is gone: files without a result by
+   then have that one, too, and may have been made. */
+PENSTOCK_API ssize_t penstock_create_files(penstock_session* session, penstock_new_file* files,
+                                           size_t count);
+
 PENSTOCK_API int penstock_stat(penstock_session* session, const char* path, struct stat* st);
 PENSTOCK_API int penstock_lstat(penstock_session* session, const char* path, struct stat* st);
 /* When the file was made, which struct stat cannot tell; as lstat(2) it follows no last link. */

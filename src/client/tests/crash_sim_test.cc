@@ -48,6 +48,7 @@ class Story {
   // One operation; what the node says must be right unless it died in it.
   void step();
   void create();
+  void make_many();
   void write(const Open& open);
   void write_many(const Open& open);
   void truncate(const std::shared_ptr<ModelFile>& model);
@@ -131,6 +132,49 @@ void Story::create() {
     if (file) opens_.push_back({*file, model});
   }
   expect(file ? Code::ok : file.error(), "open");
+}
+
+// Several files that get their content first, and their names together.
+void Story::make_many() {
+  node_.world.trace("make many", 0);
+  std::set<std::string> paths;
+  for (uint64_t i = 0, count = 1 + random_.below(3); i < count; ++i) paths.insert("/" + name());
+  std::vector<NewFile> files;
+  for (const std::string& path : paths) files.emplace_back().path = path;
+  expect(node_.files->place_files(node_.root, files), "place many");
+  Names names = names_.back();
+  for (NewFile& file : files) {
+    if (node_.dead()) return;
+    const std::string path(file.path.substr(1));
+    if (names.contains(path)) {
+      EXPECT_EQ(file.status, Code::already_exists) << where();
+      continue;
+    }
+    expect(file.status, "place");
+    if (file.file == nullptr) continue;
+    auto model = std::make_shared<ModelFile>();
+    model->inode = inode_of(*file.file);
+    const std::string bytes = random_.chance(1, 5) ? std::string() : some_bytes();
+    if (!bytes.empty()) {
+      const Buffer buffer(random_, bytes);
+      const Result<uint64_t> done =
+          node_.files->write(file.file, 0, buffer.memory(), false, nullptr);
+      expect(done ? Code::ok : done.error(), "write of a new file");
+      if (!done) return;
+      model->change(bytes);
+    }
+    if (random_.chance(1, 5)) {
+      file.status = Code::cancelled;
+      continue;
+    }
+    all_.push_back(model);
+    names[path] = std::move(model);
+  }
+  if (random_.chance(1, 4)) sync_all();
+  if (node_.dead()) return;
+  const Status status = node_.files->make_files(node_.root, files, nullptr);
+  expect(status, "make many");
+  names_changed(std::move(names), status.ok() && !node_.dead());
 }
 
 void Story::write(const Open& open) {
@@ -342,7 +386,8 @@ void Story::collect() {
 void Story::step() {
   ++steps_;
   const uint64_t dice = random_.below(100);
-  if (opens_.empty() || dice < 12) return create();
+  if (dice < 3) return make_many();
+  if (opens_.empty() || dice < 14) return create();
   const Open& open = opens_[random_.below(opens_.size())];
   if (dice < 40) {
     write(open);

@@ -95,6 +95,34 @@ TEST(MetaRace, one_of_many_exclusive_creates_wins) {
   check_consistent(race.meta());
 }
 
+TEST(MetaRace, one_of_many_lists_gets_each_name) {
+  Race race;
+  std::atomic<int> won{0};
+  race.run(4, [&](int thread, engine::Random&) {
+    for (int round = 0; round < 20; ++round) {
+      // Conflicts with the others' lists, which read the directory's own record.
+      (void)race.meta().make_directory({}, kRootInode, "d" + std::to_string(thread * 100 + round),
+                                       0755);
+      std::vector<std::string> paths;
+      for (int i = 0; i < 20; ++i) paths.push_back("/" + std::to_string(round * 20 + i));
+      const auto places = race.meta().place_files({}, {paths.begin(), paths.end()});
+      ASSERT_TRUE(places.has_value());
+      std::vector<CompleteFile> files;
+      for (const auto& place : *places) {
+        if (place) files.push_back({*place, 0644, 1, {}});
+      }
+      const auto made = race.meta().create_files({}, files);
+      ASSERT_TRUE(made.has_value());
+      for (const auto& one : *made) {
+        EXPECT_TRUE(one || one.error() == Code::already_exists);
+        won += one ? 1 : 0;
+      }
+    }
+  });
+  EXPECT_EQ(won, 400);
+  check_consistent(race.meta());
+}
+
 TEST(MetaRace, directory_is_never_removed_with_something_in_it) {
   Race race;
   std::atomic<int> removed{0};

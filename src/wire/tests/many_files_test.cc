@@ -35,18 +35,42 @@ TEST(ManyFiles, keep_every_field) {
   EXPECT_EQ(files[1].path, "/b");
   EXPECT_EQ(files[1].region, kNoRegion);
   EXPECT_FALSE(files[1].unless_cached);
+
+  NewFile file{"/c", 0640, 5, 6, 7, 8, 9, Time{-10, 11}, Time{12, 13}};
+  const auto made = round_trip(CreateFiles{{file}});
+  ASSERT_TRUE(made);
+  const NewFile& back = std::get<CreateFiles>(made->body).files.at(0);
+  EXPECT_EQ(back.path, "/c");
+  EXPECT_EQ(back.mode, 0640u);
+  EXPECT_EQ(back.length, 5u);
+  EXPECT_EQ(back.region, 6u);
+  EXPECT_EQ(back.region_offset, 7u);
+  EXPECT_EQ(back.uid, 8u);
+  EXPECT_EQ(back.gid, 9u);
+  EXPECT_EQ(back.accessed, (Time{-10, 11}));
+  EXPECT_EQ(back.modified, (Time{12, 13}));
 }
 
 TEST(ManyFiles, are_refused_outside_the_limits) {
   EXPECT_FALSE(round_trip(ReadFiles{}));
+  EXPECT_FALSE(round_trip(CreateFiles{}));
   EXPECT_TRUE(round_trip(ReadFiles{std::vector<FileToRead>(kFilesAtOnceMax)}));
   EXPECT_FALSE(round_trip(ReadFiles{std::vector<FileToRead>(kFilesAtOnceMax + 1)}));
+  EXPECT_TRUE(round_trip(CreateFiles{std::vector<NewFile>(kFilesAtOnceMax)}));
+  EXPECT_FALSE(round_trip(CreateFiles{std::vector<NewFile>(kFilesAtOnceMax + 1)}));
   EXPECT_TRUE(round_trip(one({"/", 0, limits::kIoBytesMax, 0, UINT64_MAX})))
       << "what a region has is for the session to say";
   EXPECT_FALSE(round_trip(one({"/", 0, limits::kIoBytesMax + 1, 0, 0})));
   EXPECT_FALSE(round_trip(one({"/", UINT64_MAX, 2, 0, 0})));
   EXPECT_FALSE(round_trip(one({"/", 0, 1, kNoRegion, 0}))) << "there is no place for it";
   EXPECT_FALSE(round_trip(one({"/", 0, 1, kRegionsMax, 0})));
+  EXPECT_FALSE(round_trip(CreateFiles{{{"/", 010000}}}));
+  EXPECT_FALSE(round_trip(CreateFiles{{{"/", 0, 1}}}));
+  EXPECT_FALSE(round_trip(CreateFiles{{{"/", 0, limits::kIoBytesMax + 1, 0}}}));
+  EXPECT_FALSE(round_trip(CreateFiles{{{"/", 0, 1, kRegionsMax}}}));
+  NewFile untimely{"/"};
+  untimely.modified = Time{0, 1'000'000'000};
+  EXPECT_FALSE(round_trip(CreateFiles{{untimely}}));
 }
 
 TEST(ManyFiles, fit_a_datagram_by_what_they_are_counted_as) {
@@ -57,6 +81,15 @@ TEST(ManyFiles, fit_a_datagram_by_what_they_are_counted_as) {
     most.files.push_back(file);
   }
   EXPECT_TRUE(encode(Request{UINT64_MAX, most}));
+
+  constexpr Time kLongest{INT64_MIN, UINT32_MAX};
+  NewFile longest{std::string(200, 'x'), 07777,      UINT64_MAX, kNoRegion, UINT64_MAX,
+                  UINT32_MAX,            UINT32_MAX, kLongest,   kLongest};
+  CreateFiles made;
+  for (size_t bytes = 0; (bytes += request_bytes_of(longest)) <= kFilesBytesMax;) {
+    made.files.push_back(longest);
+  }
+  EXPECT_TRUE(encode(Request{UINT64_MAX, made}));
 
   FilesRead read;
   read.files.resize(kFilesAtOnceMax, {Status(static_cast<Code>(UINT16_MAX), UINT32_MAX), UINT64_MAX,
@@ -80,6 +113,14 @@ TEST(ManyFiles, come_back_with_a_result_each) {
   EXPECT_EQ(files[1].status, Code::io_error);
   EXPECT_EQ(files[1].status.detail(), 5u);
 
+  const auto made = encode(Reply{8, Code::ok, "", FilesCreated{{Code::ok, Code::already_exists}}});
+  ASSERT_TRUE(made);
+  const auto answer = decode_reply(bytes_of(*made));
+  ASSERT_TRUE(answer);
+  const auto& statuses = std::get<FilesCreated>(answer->body).files;
+  ASSERT_EQ(statuses.size(), 2u);
+  EXPECT_TRUE(statuses[0].ok());
+  EXPECT_EQ(statuses[1], Code::already_exists);
   EXPECT_FALSE(encode(Reply{8, Code::ok, "", FilesRead{}}).has_value() &&
                decode_reply(bytes_of(*encode(Reply{8, Code::ok, "", FilesRead{}}))))
       << "an answer without files answers nothing";

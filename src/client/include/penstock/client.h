@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -120,6 +121,20 @@ struct Shard {
   engine::Net* net = nullptr;
 };
 
+// A file on its way into the file system, content first.
+struct NewFile {
+  // What the caller wants. Its changes are made by the same user, behind everything else.
+  std::string_view path;
+  uint32_t mode = 0;
+  meta::SetAttributes changes;  // no length
+
+  // From place_files() to make_files(): open for writing, where that has not failed. A status that
+  // the caller sets in between ends it: nothing of it stays.
+  Status status;
+  FileRef file;
+  meta::NewFile place;
+};
+
 struct FileSystemConfig {
   std::vector<Shard> shards;
   // Where the targets are served: chain i of a layout is targets[i] on one node.
@@ -197,6 +212,11 @@ class FileSystem {
   // A new file without a name in the directory; link() may give it one while it is open.
   virtual Result<FileRef> open_unnamed(const Credentials&, InodeId parent, OpenFlags flags,
                                        uint32_t mode, Attributes* attributes, Observer* self) = 0;
+  // Many files that do not exist yet. After the first call they can be written, and nobody finds
+  // them; the second gives them their names, in one transaction, and closes them. Each file whose
+  // path was placed must come to the second. An error of the whole is also that of each file.
+  virtual Status place_files(const Credentials&, std::span<NewFile> files) = 0;
+  virtual Status make_files(const Credentials&, std::span<NewFile> files, Observer* self) = 0;
   virtual Result<FileRef> open_path(const Credentials&, std::string_view path, OpenFlags flags,
                                     uint32_t mode, std::optional<meta::Layout> layout,
                                     Attributes* attributes) = 0;

@@ -182,6 +182,20 @@ struct ResolvedParent {
   bool must_be_directory = false;  // the path ended in a slash
 };
 
+// Where a regular file is to be made, by create_files().
+struct NewFile {
+  InodeId inode;  // nobody else's, and of no file yet
+  InodeId parent;
+  std::string name;
+  Layout layout;
+};
+struct CompleteFile {
+  NewFile place;
+  uint32_t mode = 0;  // umask applied
+  uint64_t length = 0;
+  SetAttributes changes;  // no length; as if made afterwards, by the same user
+};
+
 struct Capacity {
   uint64_t total_bytes = 0;
   uint64_t free_bytes = 0;
@@ -291,6 +305,16 @@ class Meta {
   // they run as nobody else.
   virtual Result<Attributes> link(const Credentials& credentials, InodeId inode, InodeId new_parent,
                                   std::string_view new_name) = 0;
+
+  // Many regular files, each with all that is known of it. First their places, where they could be
+  // made now: the last component must not exist, the checks are those of create(). Nothing is
+  // changed but that numbers are used up.
+  virtual Result<std::vector<Result<NewFile>>> place_files(
+      const Credentials& credentials, const std::vector<std::string_view>& paths) = 0;
+  // Then, in one transaction, the files; with all checks again, as time has passed. Those that fail
+  // do so alone.
+  virtual Result<std::vector<Result<Attributes>>> create_files(
+      const Credentials& credentials, const std::vector<CompleteFile>& files) = 0;
 
   // Removing. `removed` may be null. An inode whose last link goes, of any type, becomes an orphan:
   // it keeps its record, attributes() shows 0 links, and orphans() lists it until forget().

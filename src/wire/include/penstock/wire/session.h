@@ -197,13 +197,27 @@ struct FileToRead {
 struct ReadFiles {
   std::vector<FileToRead> files;
 };
+// Makes a file that must not exist, with its content (out of the region), mode, owner and times.
+struct NewFile {
+  std::string path;
+  uint32_t mode = 0;    // permission bits, umask applied
+  uint64_t length = 0;  // up to limits::kIoBytesMax
+  uint32_t region = kNoRegion;
+  uint64_t region_offset = 0;
+  std::optional<uint32_t> uid = {}, gid = {};
+  std::optional<Time> accessed = {}, modified = {};
+};
+struct CreateFiles {
+  std::vector<NewFile> files;
+};
+
 using RequestBody =
     std::variant<std::monostate, Hello, RegisterRegion, AttachRegion, ReleaseRegion, CreateRing,
                  DestroyRing, CancelOperation, OpenPath, OpenDescriptor, Reopen, CloseFile,
                  FileAttributes, TruncateFile, SyncFile, PathAttributes, ChangeAttributes,
                  MakeDirectory, Remove, Rename, MakeLink, MakeSymlink, ReadSymlink, ListDirectory,
                  SyncAll, MapCache, MapSlab, KeepTouchLog, PublishDevice, WithdrawDevice,
-                 OpenDevice, ReadFiles>;
+                 OpenDevice, ReadFiles, CreateFiles>;
 
 struct Request {
   uint64_t id = 0;
@@ -261,9 +275,12 @@ struct FileRead {
 struct FilesRead {
   std::vector<FileRead> files;
 };
+struct FilesCreated {
+  std::vector<Status> files;
+};
 
 using ReplyBody = std::variant<std::monostate, Welcome, Opened, Attributes, Target, Page, Mapping,
-                               DeviceHandle, FilesRead>;
+                               DeviceHandle, FilesRead, FilesCreated>;
 
 struct Reply {
   uint64_t id = 0;
@@ -295,6 +312,9 @@ inline constexpr size_t kPageBytesMax = kSessionMessageMax - 256;
 // The same for many files: with the longest path a request has room for one.
 constexpr size_t request_bytes_of(const FileToRead& file) {
   return file.path.size() + 48;
+}
+constexpr size_t request_bytes_of(const NewFile& file) {
+  return file.path.size() + 96;
 }
 inline constexpr size_t kFilesBytesMax = kSessionMessageMax - 256;
 // An answer takes at most 56 bytes.

@@ -1,0 +1,113 @@
+// Lists of new files, with an agent in a process of its own.
+#include "agent_process.h"
+#include "scratch.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <thread>
+
+namespace penstock::api {
+namespace {
+
+class NewFiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(agent.start());
+    ASSERT_EQ(client.connect(scratch.store()), 0) << penstock_last_error();
+    client.prepare(4 * kMiB);
+    ASSERT_EQ(penstock_mkdir(client.session, "/d", 0755), 0);
+  }
+  penstock_new_file file(const char* path, uint64_t offset, uint64_t length) const {
+    penstock_new_file out{};
+    out.path = path;
+    out.region = client.region;
+    out.region_offset = offset;
+    out.length = length;
+    out.mode = 0644;
+    out.uid = static_cast<uid_t>(-1);
+    out.gid = static_cast<gid_t>(-1);
+    out.times[0].tv_nsec = out.times[1].tv_nsec = UTIME_OMIT;
+    return out;
+  }
+  ssize_t create(std::vector<penstock_new_file>& files) const {
+    return penstock_create_files(client.session, files.data(), files.size());
+  }
+
+  Scratch scratch;
+  AgentProcess agent{scratch.store()};
+  Client client;
+};
+
+TEST_F(NewFiles, have_their_content_and_what_is_known_of_them) {
+  constexpr size_t kFiles = 1300;
+  fill(client.memory(), 4 * kMiB, 5);
+  std::vector<std::string> names;
+  for (size_t i = 0; i < kFiles; ++i) names.push_back("/d/" + std::to_string(i));
+  std::vector<penstock_new_file> files;
+  for (size_t i = 0; i < kFiles; ++i)
+    files.push_back(file(names[i].c_str(), i * 3000, i * 7 % 5000));
+  files[10].path = "/missing/x";
+  files[11].path = "relative";
+  files[12].region_offset = 4 * kMiB;
+  files[12].length = 1;
+  files[13].path = "/d";
+  files[14].times[1] = {-7, 5};
+  ASSERT_EQ(create(files), static_cast<ssize_t>(kFiles - 4)) << penstock_last_error();
+  EXPECT_EQ(files[10].result, -ENOENT);
+  EXPECT_EQ(files[11].result, -EINVAL);
+  EXPECT_EQ(files[12].result, -EINVAL);
+  EXPECT_EQ(files[13].result, -EEXIST);
+  struct stat st {};
+  ASSERT_EQ(penstock_stat(client.session, "/d/14", &st), 0);
+  EXPECT_EQ(st.st_mtim.tv_sec, -7);
+  EXPECT_EQ(st.st_mtim.tv_nsec, 5);
+  EXPECT_EQ(st.st_size, 14 * 7);
+
+  std::vector<std::byte> expected(4 * kMiB);
+  fill(expected.data(), expected.size(), 5);
+  std::vector<std::byte> memory(kFiles * 5000);
+  std::vector<penstock_file_read> reads(kFiles);
+  for (size_t i = 0; i < kFiles; ++i) {
+    reads[i].path = names[i].c_str();
+    reads[i].buffer = memory.data() + i * 5000;
+    reads[i].length = 5000;
+  }
+  penstock_read_files(client.session, reads.data(), kFiles);
+  for (size_t i = 0; i < kFiles; ++i) {
+    if (i >= 10 && i <= 13) continue;
+    ASSERT_EQ(reads[i].result, static_cast<int64_t>(i * 7 % 5000)) << i;
+    ASSERT_EQ(std::memcmp(reads[i].buffer, expected.data() + i * 3000, i * 7 % 5000), 0) << i;
+  }
+  ASSERT_EQ(create(files), 0) << "all are there";
+  EXPECT_EQ(files[0].result, -EEXIST);
+}
+
+TEST_F(NewFiles, survive_the_agent_once_they_are_synced) {
+  fill(client.memory(), 4096, 1);
+  std::vector<penstock_new_file> files{file("/d/a", 0, 4096)};
+  ASSERT_EQ(create(files), 1);
+  ASSERT_EQ(penstock_sync(client.session), 0);
+  agent.kill();
+  ASSERT_TRUE(agent.start());
+  const penstock_file a = client.open("/d/a", O_RDWR);
+  ASSERT_GE(a, 0) << penstock_last_error();
+  std::fill_n(client.memory(), 4096, std::byte{0});
+  ASSERT_EQ(client.run(client.io(PENSTOCK_READ, a, 0, 4096)), 4096);
+  EXPECT_TRUE(is_filled(client.memory(), 4096, 1));
+}
+
+TEST_F(NewFiles, are_durable_by_an_fsync_of_their_own) {
+  fill(client.memory(), 4096, 1);
+  std::vector<penstock_new_file> files{file("/d/a", 0, 4096)};
+  ASSERT_EQ(create(files), 1);
+  const penstock_file a = client.open("/d/a", O_RDONLY);
+  ASSERT_EQ(penstock_fsync(client.session, a), 0);
+  agent.kill();
+  ASSERT_TRUE(agent.start());
+  std::fill_n(client.memory(), 4096, std::byte{0});
+  ASSERT_EQ(client.run(client.io(PENSTOCK_READ, a, 0, 4096)), 4096);
+  EXPECT_TRUE(is_filled(client.memory(), 4096, 1));
+}
+
+}  // namespace
+}  // namespace penstock::api

@@ -1,8 +1,9 @@
 // `penstock verify`: compares a directory tree with one in a file system of ours, byte for byte,
-// reading ours through a ring.
+// reading ours through a ring, or small files many at a time.
 #include "admin.h"
 #include "commands.h"
 #include "session.h"
+#include "small_reads.h"
 #include "text.h"
 #include "transfer.h"
 #include "tree.h"
@@ -17,6 +18,19 @@
 
 namespace penstock::apps {
 namespace {
+
+// 0 or a positive errno.
+int read_at(int fd, uint64_t offset, std::span<std::byte> memory) {
+  size_t got = 0;
+  while (got < memory.size()) {
+    const ssize_t n = ::pread(fd, memory.data() + got, memory.size() - got,
+                              static_cast<off_t>(offset + got));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return n < 0 ? errno : ENODATA;
+    got += static_cast<size_t>(n);
+  }
+  return 0;
+}
 
 class Verifier {
  public:
@@ -40,7 +54,11 @@ class Verifier {
   bool same_attributes(const TreeEntry& entry, struct stat* ours);
   void compare_names(const TreeEntry& directory);
   void compare_symlink(const TreeEntry& entry);
-  void compare_file(const TreeEntry& entry, const struct stat& ours, Transfer* transfer);
+  bool same_length(const TreeEntry& entry, const struct stat& ours);
+  void compare_file(const TreeEntry& entry, Transfer* transfer);
+  void compare_small(const TreeEntry& entry, int error, std::span<const std::byte> ours);
+  void tell_first_difference(const TreeEntry& entry, uint64_t offset,
+                             std::span<const std::byte> ours, std::span<const std::byte> theirs);
 
   penstock_session* const session_;
   const TransferPool& pool_;
@@ -106,12 +124,46 @@ void Verifier::compare_symlink(const TreeEntry& entry) {
   }
 }
 
-void Verifier::compare_file(const TreeEntry& entry, const struct stat& ours, Transfer* transfer) {
-  if (ours.st_size != entry.st.st_size) {
-    differences_->add(entry.path, "length " + std::to_string(ours.st_size) + " in the store, not " +
-                                      std::to_string(entry.st.st_size));
+bool Verifier::same_length(const TreeEntry& entry, const struct stat& ours) {
+  if (ours.st_size == entry.st.st_size) return true;
+  differences_->add(entry.path, "length " + std::to_string(ours.st_size) + " in the store, not " +
+                                    std::to_string(entry.st.st_size));
+  return false;
+}
+
+void Verifier::tell_first_difference(const TreeEntry& entry, uint64_t offset,
+                                     std::span<const std::byte> ours,
+                                     std::span<const std::byte> theirs) {
+  const auto [mine, other] = std::mismatch(ours.begin(), ours.end(), theirs.begin());
+  differences_->add(entry.path,
+                    "other bytes in the store from offset " +
+                        std::to_string(offset + static_cast<uint64_t>(mine - ours.begin())));
+}
+
+void Verifier::compare_small(const TreeEntry& entry, int error, std::span<const std::byte> ours) {
+  progress_->files.fetch_add(1);
+  if (error != 0) {
+    differences_->add(entry.path, std::string("read: ") + std::strerror(error));
     return;
   }
+  const UniqueFd source(::open(entry.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!source) {
+    differences_->add(entry.path, std::string("open: ") + std::strerror(errno));
+    return;
+  }
+  std::vector<std::byte> theirs(ours.size());
+  const int read = read_at(source.get(), 0, theirs);
+  if (read != 0) {
+    differences_->add(entry.path, std::string("read: ") + std::strerror(read));
+    return;
+  }
+  progress_->bytes.fetch_add(ours.size());
+  if (!ours.empty() && std::memcmp(theirs.data(), ours.data(), ours.size()) != 0) {
+    tell_first_difference(entry, 0, ours, theirs);
+  }
+}
+
+void Verifier::compare_file(const TreeEntry& entry, Transfer* transfer) {
   const UniqueFd source(::open(entry.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!source) {
     differences_->add(entry.path, std::string("open: ") + std::strerror(errno));
@@ -124,20 +176,12 @@ void Verifier::compare_file(const TreeEntry& entry, const struct stat& ours, Tra
   }
   std::vector<std::byte> theirs(TransferPool::kSlotBytes);
   const Transfer::Check check = [&](uint64_t offset, std::span<const std::byte> memory) {
-    size_t got = 0;
-    while (got < memory.size()) {
-      const ssize_t n = ::pread(source.get(), theirs.data() + got, memory.size() - got,
-                                static_cast<off_t>(offset + got));
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return n < 0 ? errno : ENODATA;
-      got += static_cast<size_t>(n);
-    }
+    const std::span<std::byte> same(theirs.data(), memory.size());
+    const int read = read_at(source.get(), offset, same);
+    if (read != 0) return read;
     progress_->bytes.fetch_add(memory.size());
     if (std::memcmp(theirs.data(), memory.data(), memory.size()) == 0) return 0;
-    const auto [mine, other] = std::mismatch(memory.begin(), memory.end(), theirs.begin());
-    differences_->add(entry.path,
-                      "other bytes in the store from offset " +
-                          std::to_string(offset + static_cast<uint64_t>(mine - memory.begin())));
+    tell_first_difference(entry, offset, memory, same);
     return ECANCELED;
   };
   const int result = transfer->read(file, static_cast<uint64_t>(entry.st.st_size), check);
@@ -149,16 +193,30 @@ void Verifier::compare_file(const TreeEntry& entry, const struct stat& ours, Tra
 
 void Verifier::work(uint32_t worker) {
   Transfer transfer(pool_, worker);
+  auto small = SmallReads::create(session_);
+  const SmallReads::Check check = [this](const TreeEntry& entry, int error,
+                                         std::span<const std::byte> bytes) {
+    compare_small(entry, error, bytes);
+  };
   while (auto entry = queue_.pop()) {
     struct stat ours {};
     const bool directory = S_ISDIR(entry->st.st_mode);
     if (same_attributes(*entry, &ours)) {
       if (directory) compare_names(*entry);
       if (S_ISLNK(entry->st.st_mode)) compare_symlink(*entry);
-      if (S_ISREG(entry->st.st_mode)) compare_file(*entry, ours, &transfer);
+      if (S_ISREG(entry->st.st_mode) && same_length(*entry, ours)) {
+        if (small && SmallReads::takes(*entry)) {
+          if (!small->has_room_for(*entry)) small->read(check);
+          const std::string target = target_of(*entry);
+          small->add(std::move(*entry), target);
+          continue;
+        }
+        compare_file(*entry, &transfer);
+      }
     }
     if (!directory) progress_->files.fetch_add(1);
   }
+  if (small) small->read(check);
 }
 
 void Verifier::run(uint32_t workers) {

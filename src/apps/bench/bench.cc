@@ -8,6 +8,7 @@
 #include "mount_suite.h"
 #include "report.h"
 #include "scratch.h"
+#include "small_suite.h"
 #include "usrbio_suite.h"
 #include "workload.h"
 
@@ -202,6 +203,7 @@ int run_bench(const BenchOptions& given) {
                                  : suite == "mount"  ? mount_suite(options, &lines)
                                  : suite == "gpu"    ? gpu_suite(options, &lines)
                                  : suite == "load"   ? load_suite(options, &lines)
+                                 : suite == "small"  ? small_suite(options, &lines)
                                  : suite == "usrbio" ? usrbio_suite(options, &lines)
                                                      : store_suite(options, &lines);
     // What was measured before is worth telling.

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <span>
 #include <ctime>
+#include <span>
 #include <sys/stat.h>
 
 using namespace penstock;       // NOLINT: this file is the C border

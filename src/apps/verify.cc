@@ -23,8 +23,8 @@ namespace {
 int read_at(int fd, uint64_t offset, std::span<std::byte> memory) {
   size_t got = 0;
   while (got < memory.size()) {
-    const ssize_t n = ::pread(fd, memory.data() + got, memory.size() - got,
-                              static_cast<off_t>(offset + got));
+    const ssize_t n =
+        ::pread(fd, memory.data() + got, memory.size() - got, static_cast<off_t>(offset + got));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return n < 0 ? errno : ENODATA;
     got += static_cast<size_t>(n);

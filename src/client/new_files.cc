@@ -51,7 +51,7 @@ Status FileSystemImpl::open_unnamed(NewFile& file) {
     return loaded;
   }
   file.file = std::make_shared<OpenFile>(drops_, inode, false, true, AccessTimes::Mode::none,
-                                          nullptr, nullptr);
+                                         nullptr, nullptr);
   return Code::ok;
 }
 

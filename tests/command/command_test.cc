@@ -209,8 +209,7 @@ TEST_F(CommandTest, many_small_files_are_imported_by_two_at_once_and_over_older_
   Output outputs[2];
   std::vector<std::thread> importers;
   for (Output& output : outputs) {
-    importers.emplace_back(
-        [&] { output = penstock({"import", source_, store_ + ":/x", "-q"}); });
+    importers.emplace_back([&] { output = penstock({"import", source_, store_ + ":/x", "-q"}); });
   }
   for (std::thread& importer : importers) importer.join();
   for (const Output& output : outputs) EXPECT_EQ(output.exit_code, 0) << output.err;

@@ -60,9 +60,9 @@ SmallFilesSet SmallFilesSet::of_sizes(uint64_t least, uint64_t most, uint64_t to
     const double part = static_cast<double>(random.below(1'000'000)) / 1e6;
     const auto bytes = static_cast<uint64_t>(static_cast<double>(least) * std::pow(ratio, part));
     const size_t number = set.files_.size();
-    set.files_.push_back({"/d" + std::to_string(number / kFilesInDirectory) + "/file" +
-                              std::to_string(number),
-                          bytes});
+    set.files_.push_back(
+        {"/d" + std::to_string(number / kFilesInDirectory) + "/file" + std::to_string(number),
+         bytes});
     set.bytes_ += bytes;
   }
   return set;

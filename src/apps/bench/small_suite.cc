@@ -128,8 +128,7 @@ Outcome<void> measure_cold(const std::string& scratch, SmallFilesSet* set, uint3
       ours.push_back(files / seconds);
     }
     drop_kernel_caches();
-    TRY_ASSIGN(const double seconds,
-               read_by_threads(scratch + "/mixed", order, kReferenceThreads));
+    TRY_ASSIGN(const double seconds, read_by_threads(scratch + "/mixed", order, kReferenceThreads));
     theirs.push_back(files / seconds);
   }
   BenchLine line = ratio_line("small.read.cold", "small: 4 to 200 KiB opened, read, closed, cold",
@@ -211,8 +210,7 @@ Outcome<void> small_suite(const BenchOptions& options, std::vector<BenchLine>* l
   auto scratch = Scratch::create(options.directory, options.file_bytes * 3 + 4 * kGiB);
   if (!scratch) return scratch.error();
   const std::string& root = scratch->path();
-  SmallFilesSet mixed =
-      SmallFilesSet::of_sizes(4 * kKiB, 200 * kKiB, options.file_bytes);
+  SmallFilesSet mixed = SmallFilesSet::of_sizes(4 * kKiB, 200 * kKiB, options.file_bytes);
   SmallFilesSet equal = SmallFilesSet::of_sizes(4 * kKiB, 4 * kKiB, kImportFiles * 4 * kKiB);
   std::fprintf(stderr, "small: %zu files of 4 to 200 KiB, %zu of 4 KiB ", mixed.files().size(),
                equal.files().size());

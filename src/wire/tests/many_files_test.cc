@@ -83,8 +83,15 @@ TEST(ManyFiles, fit_a_datagram_by_what_they_are_counted_as) {
   EXPECT_TRUE(encode(Request{UINT64_MAX, most}));
 
   constexpr Time kLongest{INT64_MIN, UINT32_MAX};
-  NewFile longest{std::string(200, 'x'), 07777,      UINT64_MAX, kNoRegion, UINT64_MAX,
-                  UINT32_MAX,            UINT32_MAX, kLongest,   kLongest};
+  NewFile longest{std::string(200, 'x'),
+                  07777,
+                  UINT64_MAX,
+                  kNoRegion,
+                  UINT64_MAX,
+                  UINT32_MAX,
+                  UINT32_MAX,
+                  kLongest,
+                  kLongest};
   CreateFiles made;
   for (size_t bytes = 0; (bytes += request_bytes_of(longest)) <= kFilesBytesMax;) {
     made.files.push_back(longest);

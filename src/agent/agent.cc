@@ -117,6 +117,8 @@ AgentStatus LocalAgent::status() {
     shard.target_capacity_bytes = targets[i].capacity_bytes;
     shard.target_used_bytes = targets[i].used_bytes;
     shard.corrupt_blocks_seen = targets[i].corrupt_blocks_seen;
+    shard.full = targets[i].full;
+    shard.failed = targets[i].failed;
     status.shards.push_back(std::move(shard));
   }
   status.sessions = server_->sessions();
@@ -124,6 +126,8 @@ AgentStatus LocalAgent::status() {
   status.users = sessions_.accounts->status();
   constexpr std::string_view kPrefix = "agent.route.";
   for (const metrics::Sample& sample : metrics::snapshot()) {
+    if (sample.name == "kv.stopped") status.databases_stopped = sample.value;
+    if (sample.name == "store.no_space") status.updates_without_space = sample.value;
     if (!sample.name.starts_with(kPrefix)) continue;
     status.operations_by_route.emplace_back(sample.name.substr(kPrefix.size()), sample.value);
   }

@@ -28,7 +28,9 @@ Json json_of(const agent::AgentStatus& status) {
                       {"fixed_buffers", shard.disk.fixed_buffers},
                       {"capacity_bytes", shard.target_capacity_bytes},
                       {"used_bytes", shard.target_used_bytes},
-                      {"corrupt_blocks_seen", shard.corrupt_blocks_seen}});
+                      {"corrupt_blocks_seen", shard.corrupt_blocks_seen},
+                      {"full", shard.full},
+                      {"failed", shard.failed}});
   }
   Json sessions = Json::array();
   for (const agent::SessionStatus& session : status.sessions) {
@@ -77,6 +79,8 @@ Json json_of(const agent::AgentStatus& status) {
           {"users", users},
           {"memory_is_fenced", status.memory_is_fenced},
           {"operations_by_route", routes},
+          {"databases_stopped", status.databases_stopped},
+          {"updates_without_space", status.updates_without_space},
           {"cache_bytes", status.cache_bytes},
           {"cache", cache}};
 }
@@ -122,6 +126,19 @@ AgentFacts facts_of(const Json& status) {
       if (!text.empty()) line += " (" + text + ")";
     }
     facts.lines.push_back(line);
+    if (shard.value("full", false)) {
+      facts.lines.push_back(
+          "          the disk is full: writes end with ENOSPC until there is room (remove other "
+          "files)");
+    }
+    if (shard.value("failed", false)) {
+      facts.lines.push_back("          read-only since an error (see agent.log, then restart)");
+    }
+  }
+  if (number("databases_stopped") > 0) {
+    facts.lines.push_back("metadata  " + std::to_string(status.value("databases_stopped", 0)) +
+                          " databases take no changes, mostly for want of space (see agent.log; "
+                          "the next change tries again)");
   }
   if (number("cache_bytes") > 0) {
     double used = 0;

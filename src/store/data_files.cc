@@ -77,12 +77,17 @@ Outcome<uint32_t> DataFiles::open(const std::vector<std::string>& names) {
 
 uint64_t DataFiles::growth_left_bytes() const {
   const uint64_t have = blocks_ * kBlockBytes;
-  if (core_.config.capacity_bytes != 0) {
-    return core_.config.capacity_bytes > have ? core_.config.capacity_bytes - have : 0;
-  }
   const auto space = core_.disk.space(core_.config.directory);
-  if (!space || space->free_bytes <= core_.config.reserve_bytes) return 0;
-  return space->free_bytes - core_.config.reserve_bytes;
+  if (!space) return 0;
+  const uint64_t reserve = core_.config.reserve_bytes != kReserveByNeed
+                               ? core_.config.reserve_bytes
+                               : std::clamp(space->total_bytes / limits::kReserveShare,
+                                            limits::kReserveBytesMin, limits::kReserveBytesMax);
+  const uint64_t room = space->free_bytes > reserve ? space->free_bytes - reserve : 0;
+  if (core_.config.capacity_bytes == 0) return room;
+  const uint64_t wanted =
+      core_.config.capacity_bytes > have ? core_.config.capacity_bytes - have : 0;
+  return std::min(room, wanted);
 }
 
 bool DataFiles::grow() {

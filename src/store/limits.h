@@ -34,6 +34,12 @@ inline constexpr uint32_t kOrderMax = 14;
 // Data files grow in such steps (less when the file system is nearly full) before they must.
 inline constexpr uint32_t kGrowBlocks = 1 << kOrderMax;
 inline constexpr uint32_t kGrowBlocksMin = 256;
+// What is left free on the file system below unless the configuration says otherwise, for logs,
+// tables and compactions of databases: a share of it, and no more than twelve of the largest write
+// buffers, which is what they take at most.
+inline constexpr uint64_t kReserveShare = 8;
+inline constexpr uint64_t kReserveBytesMin = 24 * penstock::kMiB;
+inline constexpr uint64_t kReserveBytesMax = 384 * penstock::kMiB;
 // After the file system had no room, so long nothing is tried.
 inline constexpr std::chrono::milliseconds kGrowRetryDelay{100};
 inline constexpr uint32_t kGrowAheadBlocks = 2 * kGrowBlocks;

@@ -95,6 +95,8 @@ class TargetImpl final : public Target {
     status.chunks = core_.chunks;
     status.block_maps_cached = core_.index.size();
     status.corrupt_blocks_seen = core_.corrupt_blocks;
+    status.full = core_.committer.full();
+    status.failed = !core_.failed.ok();
     return status;
   }
 

@@ -18,17 +18,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kFileBytes = 8 * kMiB;
+constexpr uint32_t kFileBytes = 8 * kMiB;
 constexpr uint32_t kBlock = 4096;
 const ChunkId kChunk{InodeId(1), 0};
+
+struct Room {
+  uint64_t capacity_bytes = 0;
+  uint64_t reserve_bytes = store::kReserveByNeed;
+};
 
 // One life of a target in the directory; aborts the child by exit code on what must not happen.
 class Life {
  public:
-  explicit Life(const std::string& directory) {
+  Life(const std::string& directory, Room room) {
     auto driver = disk::DiskDriver::create({.root = directory});
-    auto kv =
-        kv::open_rocksdb({.path = directory + "/kv", .create = true, .write_buffer_bytes = kMiB});
+    auto kv = kv::open_rocksdb({.path = directory + "/kv", .create = true});
     if (!driver || !kv) ::_exit(10);
     driver_ = std::move(*driver);
     kv_ = std::move(*kv);
@@ -36,8 +40,8 @@ class Life {
     disk_ = &driver_->attach(*loop_);
     store::TargetConfig config;
     config.directory = directory + "/data";
-    config.capacity_bytes = 4 * kFileBytes;
-    config.reserve_bytes = 0;
+    config.capacity_bytes = room.capacity_bytes;
+    config.reserve_bytes = room.reserve_bytes;
     auto target = store::Target::open(*loop_, *disk_, *kv_, config);
     if (!target) ::_exit(11);
     target_ = std::move(*target);
@@ -57,28 +61,26 @@ class Life {
     while (!done) loop_->poll_or_park(engine::kNever);
     return op.status;
   }
-  Status write(uint32_t offset, uint32_t length) {
+  Status write(ChunkId chunk, uint32_t offset, uint32_t length, bool durable = true) {
     memory_.assign(length, static_cast<std::byte>(random_.next()));
     store::WriteOp op;
-    op.chunk = kChunk;
+    op.chunk = chunk;
     op.offset = offset;
+    op.durable = durable;
     op.source = {memory_.data(), length, engine::kNoBuffer, engine::MemoryKind::host};
     return run(op);
   }
-  Status write_somewhere() {
-    return write(static_cast<uint32_t>(random_.below(kFileBytes / kBlock)) * kBlock, kBlock);
+  // One block of a file.
+  Status write_somewhere(ChunkId chunk = kChunk, bool durable = true) {
+    const auto block = static_cast<uint32_t>(random_.below(kFileBytes / kBlock));
+    return write(chunk, block * kBlock, kBlock, durable);
   }
-  bool reads_everything() {
+  bool reads_everything(uint64_t bytes) {
     store::ScrubOp scrub;
     if (!run(scrub).ok() || scrub.damaged_blocks != 0) return false;
-    return scrub.verified_bytes == kFileBytes;
+    return scrub.verified_bytes == bytes;
   }
-  static bool full() {
-    for (const metrics::Sample& sample : metrics::snapshot()) {
-      if (sample.name == "store.full") return sample.value != 0;
-    }
-    return false;
-  }
+  store::TargetStatus status() const { return target_->status(); }
 
  private:
   engine::SeededRandom random_{7};
@@ -100,12 +102,20 @@ void fill(const std::string& path) {
   }
 }
 
+uint64_t metric(std::string_view name) {
+  for (const metrics::Sample& sample : metrics::snapshot()) {
+    if (sample.name == name) return sample.value;
+  }
+  return 0;
+}
+
 int full_and_back(const std::string& directory) {
+  constexpr Room kRoom{.capacity_bytes = 4 * kFileBytes, .reserve_bytes = 0};
   log::set_level(log::Level::off);
   {
-    Life life(directory);
+    Life life(directory, kRoom);
     for (uint32_t at = 0; at < kFileBytes; at += kMiB) {
-      if (!life.write(at, kMiB).ok()) return 1;
+      if (!life.write(kChunk, at, kMiB).ok()) return 1;
     }
     for (int round = 0; round < 2; ++round) {
       fill(directory + "/filler");
@@ -116,18 +126,50 @@ int full_and_back(const std::string& directory) {
       for (int i = 0; i < 100; ++i) {
         if (life.write_somewhere().code() != Code::no_space) return 3;
       }
-      if (!Life::full()) return 4;
+      if (!life.status().full || metric("store.full") != 1) return 4;
       fs::remove(directory + "/filler");
       const auto limit = engine::system_clock().now() + std::chrono::seconds(30);
       while (!life.write_somewhere().ok()) {
         if (engine::system_clock().now() > limit) return 5;
       }
-      if (Life::full()) return 6;
-      if (!life.reads_everything()) return 7;
+      if (life.status().full || metric("store.full") != 0 || metric("kv.stopped") != 0) return 6;
+      if (!life.reads_everything(kFileBytes)) return 7;
     }
   }
-  Life again(directory);
-  return again.reads_everything() ? 0 : 8;
+  Life again(directory, kRoom);
+  return again.reads_everything(kFileBytes) ? 0 : 8;
+}
+
+// Data takes all that it may; the database still has room for whatever is done to it.
+int full_of_data(const std::string& directory) {
+  log::set_level(log::Level::off);
+  Life life(directory, {});
+  uint32_t files = 0;
+  Status status;
+  while (status.ok() && files < 1000) {
+    for (uint32_t at = 0; at < kFileBytes && status.ok(); at += kMiB) {
+      status = life.write({InodeId(2), files}, at, kMiB, false);
+    }
+    files += status.ok() ? 1 : 0;
+  }
+  if (status.code() != Code::no_space) return 2;
+  const uint64_t most = fs::space(directory).capacity;
+  if (life.status().used_bytes < most / 4 * 3) return 3;
+  const auto check = [&](bool written) {
+    return written && metric("kv.stopped") == 0 && !life.status().full;
+  };
+  // Blocks are replaced here and there, with many small commits.
+  for (uint32_t i = 0; i < 6000; ++i) {
+    if (!check(life.write_somewhere({InodeId(2), i % files}, i % 16 == 0).ok())) return 4;
+  }
+  // The dearest metadata: a block map, even a chunk, for each single block.
+  store::RemoveOp remove;
+  remove.inode = InodeId(2);
+  if (!life.run(remove).ok()) return 5;
+  for (uint32_t i = 0; i < 20'000; ++i) {
+    if (!check(life.write({InodeId(3), i}, 0, kBlock, i % 64 == 0).ok())) return 6;
+  }
+  return life.reads_everything(20'000ULL * kBlock) ? 0 : 7;
 }
 
 int in_child(const std::function<int()>& body) {
@@ -138,19 +180,28 @@ int in_child(const std::function<int()>& body) {
   return WEXITSTATUS(status);
 }
 
-TEST(FullDisk, ends_writes_with_no_space_and_goes_on_by_itself) {
+// Runs the body on a small file system of its own that only it sees.
+void on_small_disk(const char* size, const std::function<int(const std::string&)>& body) {
   constexpr int kRefused = 77;
   std::string point = testing::TempDir() + "penstock-full-XXXXXX";
   ASSERT_NE(::mkdtemp(point.data()), nullptr);
   const int result = in_child([&] {
     if (::unshare(CLONE_NEWNS) != 0) return kRefused;
     ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
-    if (::mount("tmpfs", point.c_str(), "tmpfs", 0, "size=96m") != 0) return kRefused;
-    return full_and_back(point);
+    if (::mount("tmpfs", point.c_str(), "tmpfs", 0, size) != 0) return kRefused;
+    return body(point);
   });
   fs::remove(point);
   if (result == kRefused) GTEST_SKIP() << "mounting a small file system is not allowed here";
   EXPECT_EQ(result, 0);
+}
+
+TEST(FullDisk, ends_writes_with_no_space_and_goes_on_by_itself) {
+  on_small_disk("size=96m", full_and_back);
+}
+
+TEST(FullDisk, keeps_room_for_metadata_and_no_more) {
+  on_small_disk("size=160m", full_of_data);
 }
 
 }  // namespace

@@ -194,5 +194,24 @@ TEST_F(NodeTest, refuses_a_full_file_system) {
             0);
 }
 
+TEST_F(NodeTest, offers_most_of_a_small_file_system) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to mount a small file system";
+  const std::string point = scratch.path() + "/small";
+  fs::create_directory(point);
+  EXPECT_EQ(in_child([&] {
+              if (::unshare(CLONE_NEWNS) != 0) return 0;  // not allowed here
+              ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
+              if (::mount("tmpfs", point.c_str(), "tmpfs", 0, "size=400m") != 0) return 0;
+              AgentConfig small;
+              small.directory = point + "/store";
+              small.listen = false;
+              const auto agent = Agent::start(small);
+              if (!agent) return 1;
+              const uint64_t offered = (*agent)->status().shards.at(0).target_capacity_bytes;
+              return offered > 300 * kMiB && offered < 390 * kMiB ? 0 : 2;
+            }),
+            0);
+}
+
 }  // namespace
 }  // namespace penstock::agent

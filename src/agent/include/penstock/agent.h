@@ -41,6 +41,8 @@ struct ShardStatus {
   uint64_t target_capacity_bytes = 0;
   uint64_t target_used_bytes = 0;
   uint64_t corrupt_blocks_seen = 0;
+  bool full = false;    // no room for the metadata of writes; goes on by itself
+  bool failed = false;  // takes no updates until the next start
 };
 
 struct SessionStatus {
@@ -89,6 +91,9 @@ struct AgentStatus {
   // Whether the kernel keeps this process from making pages of clients' memory.
   bool memory_is_fenced = false;
   std::vector<std::pair<std::string, uint64_t>> operations_by_route;
+  // Of this process: databases that take no commits now, and updates that found no space so far.
+  uint64_t databases_stopped = 0;
+  uint64_t updates_without_space = 0;
   uint64_t cache_bytes = 0;  // at most; 0: there is no node cache
   std::vector<CacheStatus> cache;
 };

@@ -47,7 +47,8 @@ struct ReadOp : engine::Op {
 // changes until the operation completed, the old or the new bytes are stored, and read back intact.
 // When durable, it completes once the update is on stable storage;
 // otherwise once readers see it, and a later SyncOp or durable write of the inode makes it durable.
-// With no_space nothing changed.
+// With no_space nothing changed, except that a durable write may have become visible, and becomes
+// durable later, when it was the commit that found no room.
 struct WriteOp : engine::Op {
   ChunkId chunk;
   uint32_t offset = 0;
@@ -117,12 +118,15 @@ struct ScrubOp : engine::Op {
   void* internal = nullptr;
 };
 
+// An eighth of the file system, within bounds.
+inline constexpr uint64_t kReserveByNeed = UINT64_MAX;
+
 struct TargetConfig {
   std::string directory;  // holds "data-NNNN" files; made by create()
   TargetId id;
   uint64_t capacity_bytes = 0;  // 0: as long as the file system has room
-  // Left free on the file system below when capacity_bytes is 0.
-  uint64_t reserve_bytes = 256 * kMiB;
+  // Left free on the file system below, for databases.
+  uint64_t reserve_bytes = kReserveByNeed;
   // Bound of the block maps kept in memory; each MiB of them covers about 400 MiB of data.
   uint64_t map_cache_bytes = kGiB;
 };
@@ -133,6 +137,8 @@ struct TargetStatus {
   uint64_t chunks = 0;
   uint64_t block_maps_cached = 0;
   uint64_t corrupt_blocks_seen = 0;  // since open
+  bool full = false;    // no room for commits: writes and syncs end with no_space until there is
+  bool failed = false;  // takes no updates until it is opened again
 };
 
 class Target {

@@ -39,7 +39,12 @@ ShardShare& Session::share_on(uint32_t shard) {
 }
 
 Session::Answer Session::on(const wire::RegisterRegion& m, int fd) {
-  return make_region(m.region, fd, m.offset, m.size);
+  if (m.link.empty()) return make_region(m.region, fd, m.offset, m.size);
+  const Status linked = node_.links.add(peer_.credentials, m.link, m.path);
+  if (!linked.ok()) return failure_of(fmt::format("link {} to {}", m.link, m.path), linked);
+  Answer made = make_region(m.region, fd, m.offset, m.size);
+  if (!made) (void)node_.links.remove(peer_.credentials, m.link);
+  return made;
 }
 
 Session::Answer Session::on(const wire::AttachRegion& m) {

@@ -67,14 +67,16 @@ int penstock_region_register(penstock_session* session, int fd, uint64_t fd_offs
   return 0;
 }
 
-int penstock_region_register_named(penstock_session* session, int fd, const char* path, void* base,
-                                   size_t size, penstock_region** region) {
+int penstock_region_register_named(penstock_session* session, int fd, const char* path,
+                                   const char* link, void* base, size_t size,
+                                   penstock_region** region) {
   const int error = check_session(session, "region register");
   if (error != 0) return error;
   if (region == nullptr || base == nullptr || size == 0 || path == nullptr || *path != '/') {
     return fail_with(EINVAL, "region register: size 0, a null pointer or a relative path");
   }
-  Outcome<Region*> made = from_handle(session)->register_named_region(fd, path, base, size);
+  Outcome<Region*> made = from_handle(session)->register_named_region(
+      fd, path, link != nullptr ? link : "", base, size);
   if (!made) return fail(made.error());
   *region = to_handle(*made);
   return 0;

@@ -73,7 +73,7 @@ Status send_request(int socket, const wire::Request& request, const std::vector<
   return Code::ok;
 }
 
-Result<wire::Reply> receive_reply(int socket, UniqueFd* given) {
+Result<wire::Reply> receive_reply(int socket, int flags, UniqueFd* given) {
   thread_local const auto buffer = std::make_unique<std::byte[]>(wire::kSessionMessageMax);
   iovec data{buffer.get(), wire::kSessionMessageMax};
   alignas(cmsghdr) char control[CMSG_SPACE(wire::kReplyDescriptorsMax * sizeof(int))];
@@ -84,8 +84,9 @@ Result<wire::Reply> receive_reply(int socket, UniqueFd* given) {
   header.msg_controllen = sizeof control;
   ssize_t length = -1;
   do {
-    length = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
+    length = ::recvmsg(socket, &header, flags | MSG_CMSG_CLOEXEC);
   } while (length < 0 && errno == EINTR);
+  if (length < 0 && errno == EAGAIN) return Code::busy;
   UniqueFd descriptor;
   const cmsghdr* part = length >= 0 ? CMSG_FIRSTHDR(&header) : nullptr;
   // The kernel has closed what there was no room for.
@@ -112,7 +113,7 @@ Result<wire::Reply> exchange(int socket, const wire::Request& request,
     count = ::poll(&ready, 1, timeout_ms);
   } while (count < 0 && errno == EINTR);
   if (count == 0) return Code::timed_out;
-  TRY_ASSIGN(wire::Reply reply, receive_reply(socket, nullptr));
+  TRY_ASSIGN(wire::Reply reply, receive_reply(socket, 0, nullptr));
   if (reply.id != request.id) return Code::bad_message;
   return reply;
 }

@@ -19,9 +19,10 @@ void bound_sends(int socket);
 // safe.
 Status send_request(int socket, const wire::Request& request, const std::vector<int>& descriptors);
 
-// Receives one reply; blocks. peer_gone: the other side has closed. A descriptor that belongs to
-// the reply is `given`; any other is closed.
-Result<wire::Reply> receive_reply(int socket, UniqueFd* given);
+// Receives one reply; blocks, unless `flags` (of recvmsg) say otherwise: busy then, when there is
+// none. peer_gone: the other side has closed. A descriptor that belongs to the reply is `given`;
+// any other is closed. Thread safe: each reply is received by one.
+Result<wire::Reply> receive_reply(int socket, int flags, UniqueFd* given);
 
 // One request and its reply on a socket that nobody else uses; timed_out after `timeout_ms`.
 Result<wire::Reply> exchange(int socket, const wire::Request& request,

@@ -32,6 +32,9 @@ inline constexpr long kSendTimeoutSeconds = 30;
 // Control calls in flight of one session; more callers wait. Half of what an agent holds for one
 // session, so that it never stops reading.
 inline constexpr uint32_t kCallsMax = 32;
+// For so long a caller looks for the reply itself before it sleeps: what calls take that wait for
+// nothing, as the sleep and the two wake-ups that it spares cost about as much.
+inline constexpr std::chrono::microseconds kReplyLook{60};
 
 // Reads of up to so many bytes are looked for in the node cache: a longer copy would hold up the
 // submitting thread for longer than the disk needs to begin.

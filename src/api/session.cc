@@ -137,14 +137,15 @@ void Session::wait_for_attempt(std::unique_lock<std::mutex>& lock) {
 void Session::Pending::end(State how) {
   {
     const std::lock_guard lock(mutex);
-    state = how;
+    state.store(how, std::memory_order_release);
   }
   wake.notify_one();
 }
 
 bool Session::Pending::wait_until(std::chrono::steady_clock::time_point deadline) {
   std::unique_lock lock(mutex);
-  return wake.wait_until(lock, deadline, [this] { return state != State::waiting; });
+  return wake.wait_until(
+      lock, deadline, [this] { return state.load(std::memory_order_acquire) != State::waiting; });
 }
 
 Outcome<Session::Begun> Session::begin_call(const wire::RequestBody& body,
@@ -166,7 +167,8 @@ Outcome<Session::Begun> Session::begin_call(const wire::RequestBody& body,
   *epoch = epoch_.load(std::memory_order_relaxed);
   const std::shared_ptr<Socket> socket = socket_;
   lock.unlock();
-  return Begun{id, send_request(socket->fd.get(), {id, body}, descriptors)};
+  const Status sent = send_request(socket->fd.get(), {id, body}, descriptors);
+  return Begun{id, sent, socket};
 }
 
 Session::Answer Session::call_once(const wire::RequestBody& body,
@@ -177,6 +179,7 @@ Session::Answer Session::call_once(const wire::RequestBody& body,
   TRY_ASSIGN(const Begun begun, begin_call(body, descriptors, deadline, pending, epoch));
   // A send that fails because of the connection is followed by the monitor's verdict.
   const bool is_judged = begun.sent.ok() || begun.sent == Code::peer_gone;
+  if (begun.sent.ok()) look_for_reply(begun.socket, *pending);
   if (!is_judged || !pending->wait_until(deadline)) {
     std::unique_lock lock(mutex_);
     if (pending_.erase(begun.id) > 0) {
@@ -188,7 +191,7 @@ Session::Answer Session::call_once(const wire::RequestBody& body,
     // The monitor has it, and tells within the moment.
     (void)pending->wait_until(std::chrono::steady_clock::time_point::max());
   }
-  *lost = pending->state == Pending::State::lost;
+  *lost = pending->state.load(std::memory_order_acquire) == Pending::State::lost;
   if (*lost) return Failure{Code::peer_gone, "the agent died; it may have happened"};
   if (!pending->reply.status.ok()) {
     return Failure{pending->reply.status, std::move(pending->reply.text)};

@@ -169,8 +169,9 @@ class Session {
   Outcome<Region*> register_region(int fd, uint64_t offset, void* base, uint64_t size);
   // Keeps no descriptor: an agent's successor is given what then has this name, if that is still
   // the same file. keep_descriptor() is for when it is about to lose its name.
-  Outcome<Region*> register_named_region(int fd, const std::string& path, void* base,
-                                         uint64_t size);
+  // `link`: a name for it in the virtual directory, or empty.
+  Outcome<Region*> register_named_region(int fd, const std::string& path, const std::string& link,
+                                         void* base, uint64_t size);
   Outcome<void> keep_descriptor(Region& region);
   Outcome<void> release_region(Region* region);
   // device_regions.cc. `owner` gives the memory back with the region; null: it is the caller's.
@@ -214,14 +215,16 @@ class Session {
     UniqueFd given;
     std::mutex mutex;
     std::condition_variable wake;
-    State state = State::waiting;
+    // Changed once, with `mutex` held: release, pairs with the acquire of who looks without it.
+    std::atomic<State> state{State::waiting};
+  };
+  struct Socket {
+    ParentsFd fd;  // else a child would keep the session of a parent that is killed
   };
   struct Begun {
     uint64_t id = 0;
     Status sent;
-  };
-  struct Socket {
-    ParentsFd fd;  // else a child would keep the session of a parent that is killed
+    std::shared_ptr<Socket> socket;
   };
   struct File {
     std::string token;
@@ -243,8 +246,12 @@ class Session {
                             const std::shared_ptr<Pending>& pending, uint64_t* epoch);
   Answer call_once(const wire::RequestBody& body, const std::vector<int>& descriptors, bool* lost,
                    uint64_t* epoch, UniqueFd* given = nullptr);
+  // Receives what comes, for a moment, until the call has ended: its own reply is read by whoever
+  // waits for it, which spares the turn of the monitor.
+  void look_for_reply(const std::shared_ptr<Socket>& socket, const Pending& pending);
+  void take_reply(wire::Reply reply, UniqueFd given, const std::shared_ptr<Socket>& from);
   void monitor();
-  void receive_all(int socket);
+  void receive_all(const std::shared_ptr<Socket>& socket);
   void connection_lost();
   bool reconnect();
   bool try_to_reconnect();
@@ -260,7 +267,7 @@ class Session {
   Status publish_again(const Ask& ask);
   void new_epoch();
   Outcome<void> begin_close(int32_t file);
-  Outcome<Region*> add_region(std::unique_ptr<Region> region);
+  Outcome<Region*> add_region(std::unique_ptr<Region> region, const std::string& link = {});
   Outcome<void> number_region(Region& region);
   Outcome<std::unique_ptr<route::Transfers>> make_transfers(engine::DeviceMemory& devices,
                                                             uint64_t slots_bytes);

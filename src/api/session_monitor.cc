@@ -2,6 +2,7 @@
 #include "session.h"
 
 #include <algorithm>
+#include <sys/socket.h>
 
 namespace penstock::api {
 
@@ -12,7 +13,7 @@ void Session::monitor() {
       const std::lock_guard lock(mutex_);
       socket = socket_;
     }
-    receive_all(socket->fd.get());
+    receive_all(socket);
     connection_lost();
     if (reconnect()) continue;
     set_dead(true);
@@ -32,29 +33,51 @@ void Session::set_dead(bool dead) {
   new_epoch();
 }
 
-void Session::receive_all(int socket) {
+void Session::receive_all(const std::shared_ptr<Socket>& socket) {
   while (true) {
     UniqueFd given;
-    Result<wire::Reply> reply = receive_reply(socket, &given);
+    Result<wire::Reply> reply = receive_reply(socket->fd.get(), 0, &given);
     if (!reply) return;
-    std::shared_ptr<Pending> pending;
-    {
-      const std::lock_guard lock(mutex_);
-      const auto found = pending_.find(reply->id);
-      // A late reply of a call that timed out.
-      if (found == pending_.end()) continue;
-      pending = std::move(found->second);
-      pending_.erase(found);
-      if (pending->closes) files_.erase(*pending->closes);
-      changed_.notify_all();
-    }
-    if (pending->closes && !reply->status.ok()) {
-      log::warning("file {}: {}", *pending->closes, reply->text);
-    }
-    pending->reply = std::move(*reply);
-    pending->given = std::move(given);
-    pending->end(Pending::State::answered);
+    take_reply(std::move(*reply), std::move(given), socket);
   }
+}
+
+void Session::look_for_reply(const std::shared_ptr<Socket>& socket, const Pending& pending) {
+  const auto until = std::chrono::steady_clock::now() + limits::kReplyLook;
+  while (pending.state.load(std::memory_order_acquire) == Pending::State::waiting &&
+         std::chrono::steady_clock::now() < until) {
+    UniqueFd given;
+    Result<wire::Reply> reply = receive_reply(socket->fd.get(), MSG_DONTWAIT, &given);
+    if (reply) {
+      take_reply(std::move(*reply), std::move(given), socket);
+    } else if (reply.error() != Code::busy) {
+      // The monitor sees the end, of a connection that speaks nonsense, too.
+      ::shutdown(socket->fd.get(), SHUT_RDWR);
+      return;
+    }
+  }
+}
+
+void Session::take_reply(wire::Reply reply, UniqueFd given, const std::shared_ptr<Socket>& from) {
+  std::shared_ptr<Pending> pending;
+  {
+    const std::lock_guard lock(mutex_);
+    // Of a connection that is lost: its calls have ended, and their numbers are others' now.
+    if (!connected_ || socket_ != from) return;
+    const auto found = pending_.find(reply.id);
+    // A late reply of a call that timed out.
+    if (found == pending_.end()) return;
+    pending = std::move(found->second);
+    pending_.erase(found);
+    if (pending->closes) files_.erase(*pending->closes);
+    changed_.notify_all();
+  }
+  if (pending->closes && !reply.status.ok()) {
+    log::warning("file {}: {}", *pending->closes, reply.text);
+  }
+  pending->reply = std::move(reply);
+  pending->given = std::move(given);
+  pending->end(Pending::State::answered);
 }
 
 void Session::connection_lost() {

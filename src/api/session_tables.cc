@@ -110,7 +110,8 @@ Outcome<Region*> Session::register_region(int fd, uint64_t offset, void* base, u
   return add_region(std::move(region));
 }
 
-Outcome<Region*> Session::register_named_region(int fd, const std::string& path, void* base,
+Outcome<Region*> Session::register_named_region(int fd, const std::string& path,
+                                                const std::string& link, void* base,
                                                 uint64_t size) {
   struct stat facts {};
   if (::fstat(fd, &facts) != 0) {
@@ -124,7 +125,7 @@ Outcome<Region*> Session::register_named_region(int fd, const std::string& path,
   region->path = path;
   region->file_device = facts.st_dev;
   region->file_inode = facts.st_ino;
-  return add_region(std::move(region));
+  return add_region(std::move(region), link);
 }
 
 UniqueFd open_again(const Region& region) {
@@ -159,7 +160,7 @@ Outcome<void> Session::number_region(Region& region) {
   return {};
 }
 
-Outcome<Region*> Session::add_region(std::unique_ptr<Region> region) {
+Outcome<Region*> Session::add_region(std::unique_ptr<Region> region, const std::string& link) {
   TRY(number_region(*region));
   Region* const raw = region.get();
   const uint32_t id = raw->id;
@@ -167,8 +168,9 @@ Outcome<Region*> Session::add_region(std::unique_ptr<Region> region) {
     if (!raw->path.empty()) raw->fd = -1;
     regions_[id] = std::move(region);
   };
+  const std::string& path = link.empty() ? link : raw->path;
   const Answer answer =
-      establish(wire::RegisterRegion{id, raw->offset, raw->size}, {raw->fd}, keep);
+      establish(wire::RegisterRegion{id, raw->offset, raw->size, link, path}, {raw->fd}, keep);
   if (answer) return raw;
   const std::lock_guard lock(mutex_);
   region_numbers_.give_back(id);

@@ -17,6 +17,8 @@ void put(const RegisterRegion& m, proto::Request& out) {
   to.set_region(m.region);
   to.set_offset(m.offset);
   to.set_size(m.size);
+  to.set_link(m.link);
+  to.set_path(m.path);
 }
 void put(const AttachRegion& m, proto::Request& out) {
   auto& to = *out.mutable_attach_region();
@@ -153,7 +155,8 @@ std::optional<RequestBody> take_ring_body(const proto::Request& in) {
       return Hello{in.hello().version()};
     case B::kRegisterRegion:
       return RegisterRegion{in.register_region().region(), in.register_region().offset(),
-                            in.register_region().size()};
+                            in.register_region().size(), in.register_region().link(),
+                            in.register_region().path()};
     case B::kAttachRegion:
       return AttachRegion{in.attach_region().region(), in.attach_region().name()};
     case B::kReleaseRegion:
@@ -274,7 +277,8 @@ struct Good {
   bool operator()(const auto&) const { return true; }
   bool operator()(const RegisterRegion& m) const {
     return m.region < kRegionsMax && m.size > 0 && m.size <= kRegionBytesMax &&
-           m.offset <= INT64_MAX - m.size;
+           m.offset <= INT64_MAX - m.size && m.link.empty() == m.path.empty() &&
+           m.link.size() <= limits::kNameBytesMax && m.path.size() <= 2 * limits::kNameBytesMax;
   }
   bool operator()(const AttachRegion& m) const {
     return m.region < kRegionsMax && !m.name.empty() && m.name.size() <= limits::kNameBytesMax;

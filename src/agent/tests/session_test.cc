@@ -265,6 +265,36 @@ TEST_F(Sessions, takes_back_what_no_operation_has_used_and_what_one_has) {
   EXPECT_TRUE(app.works());
 }
 
+TEST_F(Sessions, links_memory_as_it_is_registered) {
+  // As programs of USRBIO have it: a file with a name.
+  const std::string path = fmt::format("/dev/shm/penstock-session-test-{}", ::getpid());
+  const UniqueFd memory(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_TRUE(memory);
+  ASSERT_EQ(::ftruncate(memory.get(), 4096), 0);
+  const std::string link = "0123456789abcdef0123456789abcdef";
+  RawSession session(connect());
+  RawSession other(connect());
+  const auto registers = [&](uint32_t id, const std::string& name, const std::string& to) {
+    return session.ask(wire::RegisterRegion{id, 0, 4096, name, to}, {memory.get()}).status.code();
+  };
+  EXPECT_EQ(other.ask(wire::AttachRegion{0, link}).status, Code::not_found);
+  EXPECT_EQ(registers(0, link, path), Code::ok);
+  EXPECT_EQ(other.ask(wire::AttachRegion{0, link}).status, Code::ok);
+  // Without its link there is no region.
+  EXPECT_EQ(registers(1, link, path), Code::already_exists);
+  EXPECT_EQ(session.ask(wire::ReleaseRegion{1}).status, Code::bad_handle);
+  EXPECT_EQ(registers(1, "no name", path), Code::invalid_argument);
+  EXPECT_EQ(registers(1, "f" + link.substr(1), "/etc/passwd"), Code::invalid_argument);
+  // Nor a link without its region.
+  EXPECT_NE(
+      session.ask(wire::RegisterRegion{1, 0, 8192, "f" + link.substr(1), path}, {memory.get()})
+          .status,
+      Code::ok);
+  EXPECT_EQ(other.ask(wire::AttachRegion{1, "f" + link.substr(1)}).status, Code::not_found);
+  EXPECT_EQ(agent->unlink_region({}, link), Code::ok);
+  ::unlink(path.c_str());
+}
+
 TEST_F(Sessions, ends_a_session_that_does_not_speak_the_protocol) {
   const auto ended_by = [&](const std::function<void(RawSession&)>& act, bool greet = true) {
     RawSession session(connect(), greet);

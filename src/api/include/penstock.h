@@ -77,9 +77,12 @@ PENSTOCK_API int penstock_region_register(penstock_session* session, int fd, uin
                                           void* base, size_t size, penstock_region** region);
 /* The same for a file that has a name, from its beginning. No descriptor is kept: when the agent
    dies its successor is given what `path` names then, if that is still the same file. Call
-   penstock_region_keep() before that name is removed. */
+   penstock_region_keep() before that name is removed. With a `link`, which may be null, a symbolic
+   link of that name to `path` is made in the directory 3fs-virt/iovs of the agent's mounts: in one
+   trip, where symlink(2) takes several. -EEXIST, and what else symlink(2) would say there. */
 PENSTOCK_API int penstock_region_register_named(penstock_session* session, int fd, const char* path,
-                                                void* base, size_t size, penstock_region** region);
+                                                const char* link, void* base, size_t size,
+                                                penstock_region** region);
 /* Opens the named file, for a successor, and keeps it so. -ENOENT: it has lost its name. */
 PENSTOCK_API int penstock_region_keep(penstock_region* region);
 PENSTOCK_API void* penstock_region_base(const penstock_region* region);

@@ -60,6 +60,7 @@ std::unique_ptr<Registration> Iovs::retire(Iov& iov) {
   iov.uses = 0;
   iov.mount.clear();
   iov.link.clear();
+  iov.link_to_make.clear();
   iov.memory.fd.reset();
   iov.memory.name.clear();
   iov.pages.reset();
@@ -88,12 +89,17 @@ int Iovs::register_host(Iov& iov, Session& session, Registration& registration) 
     opened = std::move(*again);
   }
   const int fd = opened ? opened.get() : iov.memory.fd.get();
-  const int result = session.seen(
-      is_named ? penstock_region_register_named(session.handle, fd, path.c_str(), iov.base,
-                                                iov.size, &registration.region)
-               : penstock_region_register(session.handle, fd, 0, iov.base, iov.size,
-                                          &registration.region));
-  if (is_named && result >= 0) iov.memory.fd.reset();
+  const int result =
+      session.seen(is_named ? penstock_region_register_named(
+                                  session.handle, fd, path.c_str(),
+                                  iov.link_to_make.empty() ? nullptr : iov.link_to_make.c_str(),
+                                  iov.base, iov.size, &registration.region)
+                            : penstock_region_register(session.handle, fd, 0, iov.base, iov.size,
+                                                       &registration.region));
+  if (is_named && result >= 0) {
+    iov.memory.fd.reset();
+    iov.link_to_make.clear();
+  }
   if (result < 0) log::warning("usrbio: iov {}: {}", hyphenated(iov.id), penstock_last_error());
   return result;
 }
@@ -152,7 +158,6 @@ int Iovs::create(hf3fs_iov& iov, const std::string& mount, size_t size, size_t b
                  std::string_view(std::strerror(memory.error())));
     return -memory.error();
   }
-  const std::string target = "/dev/shm/" + memory->name;
   const std::string link = link_path(mount, id, block_size);
   Iov* record = nullptr;
   {
@@ -164,14 +169,11 @@ int Iovs::create(hf3fs_iov& iov, const std::string& mount, size_t size, size_t b
     record->size = size;
     record->block_size = block_size;
     record->mount = mount;
+    record->link_to_make = link.substr(link.rfind('/') + 1);
     record->pages = std::make_unique<PagesMade>(record->base, align_up(size, kPageBytes));
     record->memory = std::move(*memory);
   }
-  int result = register_in_mount(*record);
-  if (result == 0 && ::symlink(target.c_str(), link.c_str()) != 0) {
-    result = -errno;
-    log::warning("usrbio: {}: cannot be made: {}", link, std::string_view(std::strerror(-result)));
-  }
+  const int result = register_in_mount(*record);
   if (result == 0) record->link = link;
   fill(iov, *record, numa);
   if (result < 0) {

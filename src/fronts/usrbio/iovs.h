@@ -42,7 +42,8 @@ struct Iov {
   size_t size = 0;
   size_t block_size = 0;  // as the caller stated it
   std::string mount;
-  std::string link;  // empty for a wrapped one until it is attached
+  std::string link;          // empty for a wrapped one until it is attached
+  std::string link_to_make;  // of one that is being created
   SharedMemory memory;
   std::unique_ptr<PagesMade> pages;      // of an iov that was created here; else null
   uint32_t uses = 0;                     // wrapped: iovwrap calls that describe the same memory

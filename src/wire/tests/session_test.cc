@@ -74,6 +74,10 @@ TEST(SessionRequest, is_refused_outside_the_limits) {
   EXPECT_FALSE(round_trip(RegisterRegion{0, 0, kRegionBytesMax + 1}));
   EXPECT_FALSE(round_trip(RegisterRegion{0, UINT64_MAX, 4096}));
   EXPECT_TRUE(round_trip(RegisterRegion{kRegionsMax - 1, 0, 4096}));
+  EXPECT_TRUE(round_trip(RegisterRegion{0, 0, 4096, "name", "/dev/shm/memory"}));
+  EXPECT_FALSE(round_trip(RegisterRegion{0, 0, 4096, "name", ""}));
+  EXPECT_FALSE(round_trip(RegisterRegion{0, 0, 4096, "", "/dev/shm/memory"}));
+  EXPECT_FALSE(round_trip(RegisterRegion{0, 0, 4096, std::string(256, 'x'), "/dev/shm/memory"}));
   EXPECT_FALSE(round_trip(AttachRegion{0, ""}));
   EXPECT_FALSE(round_trip(AttachRegion{0, std::string(256, 'x')}));
   EXPECT_FALSE(round_trip(CreateRing{kRingsMax, 4096}));

@@ -78,8 +78,8 @@ int penstock_region_register(penstock_session* session, int, uint64_t, void* bas
   return 0;
 }
 
-int penstock_region_register_named(penstock_session* session, int fd, const char*, void* base,
-                                   size_t size, penstock_region** region) {
+int penstock_region_register_named(penstock_session* session, int fd, const char*, const char*,
+                                   void* base, size_t size, penstock_region** region) {
   return penstock_region_register(session, fd, 0, base, size, region);
 }
 

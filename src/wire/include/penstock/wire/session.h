@@ -50,11 +50,14 @@ inline constexpr uint32_t kOpenFlagsAll = 31;
 struct Hello {
   uint32_t version = kSessionVersion;
 };
-// Descriptor 0 is the memory: [offset, offset + size) of it becomes the region.
+// Descriptor 0 is the memory: [offset, offset + size) of it becomes the region. With a `link`, a
+// link of this name to `path` is made in the virtual directory, as by symlink(2) there.
 struct RegisterRegion {
   uint32_t region = 0;
   uint64_t offset = 0;
   uint64_t size = 0;
+  std::string link = {};  // so that what has none need not say so
+  std::string path = {};
 };
 // Memory that was linked in a mount's virtual directory, by its id there.
 struct AttachRegion {

@@ -1,6 +1,7 @@
 #include "mount_suite.h"
 
 #include "measure.h"
+#include "mount_small.h"
 #include "scratch.h"
 #include "workload.h"
 
@@ -94,6 +95,17 @@ std::string find_passthrough(const BenchOptions& options) {
   return fs::exists(beside, error) ? beside.string() : "";
 }
 
+Outcome<void> small_things(const BenchOptions& options, bool passthrough, const std::string& root,
+                           std::vector<BenchLine>* lines) {
+  if (passthrough) {
+    return measure_small_things(options, {root + "/mnt", root + "/passthrough"}, lines);
+  }
+  std::fprintf(stderr,
+               "mount: small things: skipped: libfuse's passthrough_ll was not found (say where it "
+               "is with --passthrough)\n");
+  return {};
+}
+
 }  // namespace
 
 Outcome<void> mount_suite(const BenchOptions& options, std::vector<BenchLine>* lines) {
@@ -160,6 +172,7 @@ Outcome<void> mount_suite(const BenchOptions& options, std::vector<BenchLine>* l
                     "found, so there is no budget)";
   lines->push_back(line);
   std::fprintf(stderr, " %.2f\n", *line.ratio);
+  TRY(small_things(options, passthrough != nullptr, root, lines));
   passthrough.reset();
   (*mount)->stop();
   agent->stop();

@@ -136,9 +136,9 @@ AgentFacts facts_of(const Json& status) {
     }
   }
   if (number("databases_stopped") > 0) {
-    facts.lines.push_back("metadata  " + std::to_string(status.value("databases_stopped", 0)) +
-                          " databases take no changes, mostly for want of space (see agent.log; "
-                          "the next change tries again)");
+    facts.lines.push_back("metadata  databases that take no changes, mostly for want of space: " +
+                          std::to_string(status.value("databases_stopped", 0)) +
+                          " (see agent.log; the next change tries again)");
   }
   if (number("cache_bytes") > 0) {
     double used = 0;

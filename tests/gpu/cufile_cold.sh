@@ -19,6 +19,7 @@ cuda=${CUDA_HOME:-/usr/local/cuda}
 work=$(mktemp -d)
 file=$files/penstock-cufile-cold-$$
 trap 'rm -rf "$work" "$file"' EXIT
+"$here/disk_record.sh" "$files" || true
 
 runtime=$(dirname "$(find -L "$cuda" -name libcudart.so -print -quit)")
 theirs=${NVIDIA_CUFILE:-$(dirname "$(find -L "$cuda" -name libcufile.so.0 -print -quit)")}
@@ -33,7 +34,7 @@ sleep 1
 
 cell() {
   LD_LIBRARY_PATH=$1:$runtime${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} timeout 120 "$CUFILE_COLD" "$file" "$2" "$3" \
-    "${SECONDS_EACH:-1.5}" 2>&1 | grep -v '^PASS' | tee -a "$work/log" | sed -n 's/.*threads *\([0-9]*\) reads.*/\1/p'
+    "${SECONDS_EACH:-1.5}" 2>&1 | grep -v '^PASS' | tee -a "$work/log" | sed -n '/FAILED/!s/.*threads *\([0-9]*\) reads.*/\1/p'
   return "${PIPESTATUS[0]}"
 }
 median() { sort -n | awk '{ v[NR] = $1 } END { print NR ? v[int((NR + 1) / 2)] : 0 }'; }
@@ -45,7 +46,10 @@ for size in $sizes; do
     : >"$work/ours" && : >"$work/theirs"
     for _ in $(seq "$rounds"); do
       cell "$ours" "$size" "$count" >>"$work/ours" || { echo "FAIL ours, $size bytes, $count threads"; tail -3 "$work/log"; status=1; }
-      [ "$theirs" = . ] || cell "$theirs" "$size" "$count" >>"$work/theirs"
+      [ "$theirs" = . ] || cell "$theirs" "$size" "$count" >>"$work/theirs" || {
+        echo "NVIDIA's library failed, nothing to compare with: $(tail -n 1 "$work/log")"
+        theirs=.
+      }
     done
     awk -v size="$size" -v count="$count" -v a="$(median <"$work/ours")" -v b="$(median <"$work/theirs")" \
       'BEGIN { printf "%10d %8d %12d %12d %8s\n", size, count, a, b, (b > 0 ? sprintf("%.2f", a / b) : "-") }'

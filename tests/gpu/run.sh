@@ -17,6 +17,7 @@ cuda=${CUDA_HOME:-/usr/local/cuda}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 status=0
+"$here/disk_record.sh" "$files" || true
 
 find_in() { find -L "$cuda" -name "$1" -print -quit 2>/dev/null; }
 header=$(find_in cufile.h)

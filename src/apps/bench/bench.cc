@@ -3,6 +3,7 @@
 #include "../text.h"
 #include "cache_suite.h"
 #include "comparison.h"
+#include "durable_suite.h"
 #include "gpu_suite.h"
 #include "load_suite.h"
 #include "mount_suite.h"
@@ -198,14 +199,15 @@ int run_bench(const BenchOptions& given) {
   std::vector<BenchLine> lines;
   int exit_code = kExitOk;
   for (const std::string& suite : options.suites) {
-    const Outcome<void> result = suite == "ring"     ? ring_suite(options, &lines)
-                                 : suite == "cache"  ? cache_suite(options, &lines)
-                                 : suite == "mount"  ? mount_suite(options, &lines)
-                                 : suite == "gpu"    ? gpu_suite(options, &lines)
-                                 : suite == "load"   ? load_suite(options, &lines)
-                                 : suite == "small"  ? small_suite(options, &lines)
-                                 : suite == "usrbio" ? usrbio_suite(options, &lines)
-                                                     : store_suite(options, &lines);
+    const Outcome<void> result = suite == "ring"      ? ring_suite(options, &lines)
+                                 : suite == "cache"   ? cache_suite(options, &lines)
+                                 : suite == "mount"   ? mount_suite(options, &lines)
+                                 : suite == "gpu"     ? gpu_suite(options, &lines)
+                                 : suite == "load"    ? load_suite(options, &lines)
+                                 : suite == "small"   ? small_suite(options, &lines)
+                                 : suite == "usrbio"  ? usrbio_suite(options, &lines)
+                                 : suite == "durable" ? durable_suite(options, &lines)
+                                                      : store_suite(options, &lines);
     // What was measured before is worth telling.
     if (!result) exit_code = fail("bench", result.error());
   }

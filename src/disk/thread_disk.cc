@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 namespace penstock::disk {
@@ -17,6 +18,13 @@ int64_t result_of(int64_t returned) {
   return returned >= 0 ? returned : -errno;
 }
 
+int64_t write(const DiskOp& op, int fd) {
+  const uint64_t done = op.progress.done;
+  const iovec rest{op.memory.data + done, op.memory.length - done};
+  return result_of(
+      ::pwritev2(fd, &rest, 1, static_cast<off_t>(op.offset + done), op.durable ? RWF_DSYNC : 0));
+}
+
 int64_t call_kernel(const DiskOp& op, int fd) {
   const uint64_t done = op.progress.done;
   const auto offset = static_cast<off_t>(op.offset);
@@ -25,8 +33,7 @@ int64_t call_kernel(const DiskOp& op, int fd) {
       return result_of(::pread(fd, op.memory.data + done, op.memory.length - done,
                                offset + static_cast<off_t>(done)));
     case DiskOpKind::write:
-      return result_of(::pwrite(fd, op.memory.data + done, op.memory.length - done,
-                                offset + static_cast<off_t>(done)));
+      return write(op, fd);
     case DiskOpKind::sync:
       return result_of(::fdatasync(fd));
     case DiskOpKind::allocate:

@@ -194,6 +194,7 @@ void UringDisk::prepare(io_uring_sqe& entry, DiskOp& op, const File& file) {
       } else {
         io_uring_prep_write(&entry, file.fd, data, length, offset);
       }
+      if (op.kind == DiskOpKind::write && op.durable) entry.rw_flags = RWF_DSYNC;
       return;
     }
     case DiskOpKind::sync:

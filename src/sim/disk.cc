@@ -238,6 +238,7 @@ Status SimDisk::perform_write(DiskOp& op, OpenFile& file) {
   }
   op.transferred = op.memory.length;
   inode.change(std::move(change));
+  if (op.durable) inode.sync_newest();
   return Code::ok;
 }
 

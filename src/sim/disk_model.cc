@@ -181,6 +181,14 @@ void SimInode::sync(uint64_t mark) {
     unsynced.clear();
     return;
   }
+  keep(covers);
+}
+
+void SimInode::sync_newest() {
+  keep([this](const SimChange& c) { return c.number == changes; });
+}
+
+void SimInode::keep(const std::function<bool(const SimChange&)>& covers) {
   std::vector<SimChange> remaining;
   for (SimChange& change : unsynced) {
     if (!covers(change)) {

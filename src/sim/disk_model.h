@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <unordered_map>
 
 #include "penstock/sim.h"
@@ -66,8 +67,13 @@ struct SimInode {
   void change(SimChange change);
   // What completed up to change number `mark` becomes durable.
   void sync(uint64_t mark);
+  // Only the newest change does.
+  void sync_newest();
   void fail_sync(uint64_t mark);
   void power_cut(SimWorld& world, const SimDiskFaults& faults);
+
+ private:
+  void keep(const std::function<bool(const SimChange&)>& covers);
 };
 
 // Each 512-byte sector of the change is in it or not, by chance.

@@ -2,12 +2,16 @@
 #include "node.h"
 
 #include <cstddef>
+#include <fstream>
 #include <iterator>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <optional>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -92,6 +96,44 @@ TEST(DiskDriver, says_why_a_directory_is_not_direct) {
   EXPECT_FALSE(node.disk->facts().direct);
   EXPECT_NE(node.disk->facts().direct_reason.find("tmpfs"), std::string::npos);
   EXPECT_EQ(node.disk->facts().alignment, 1u);
+}
+
+// How often the drive below `directory` was told to flush its cache, by anybody; nothing where the
+// kernel does not tell, or the drive has no such cache.
+std::optional<uint64_t> flushes_below(const std::string& directory) {
+  struct stat info {};
+  if (::stat(directory.c_str(), &info) != 0) return std::nullopt;
+  const std::string device =
+      fmt::format("/sys/dev/block/{}:{}", ::major(info.st_dev), ::minor(info.st_dev));
+  std::string cache;
+  std::getline(std::ifstream(device + "/queue/write_cache") >> std::ws, cache);
+  if (cache != "write back") return std::nullopt;
+  std::ifstream stat(device + "/stat");
+  constexpr int kFlushesField = 16;
+  uint64_t value = 0;
+  for (int field = 0; field < kFlushesField; ++field) stat >> value;
+  return stat ? std::optional(value) : std::nullopt;
+}
+
+TEST(LocalDisk, each_durable_write_flushes_the_drive) {
+  TemporaryDirectory directory;
+  if (!flushes_below(directory.path())) GTEST_SKIP() << "the kernel does not tell of flushes here";
+  for (const bool threads : {false, true}) {
+    Node node({.root = directory.path(), .force_threads = threads});
+    const DiskFile file = make_written_file(node, directory.path() + (threads ? "/a" : "/b"));
+    const Memory memory = aligned_memory(4096);
+    std::memset(memory.get(), 7, 4096);
+    DiskOp write;
+    write.kind = DiskOpKind::write;
+    write.file = file;
+    write.memory = {memory.get(), 4096, engine::kNoBuffer, {}};
+    write.durable = true;
+    constexpr uint64_t kWrites = 16;
+    const uint64_t before = *flushes_below(directory.path());
+    for (uint64_t i = 0; i < kWrites; ++i) ASSERT_TRUE(node.run(write).ok());
+    EXPECT_GE(*flushes_below(directory.path()) - before, kWrites) << (threads ? "threads" : "ring");
+    node.disk->close(file);
+  }
 }
 
 TEST(LocalDisk, a_locked_directory_is_in_use_for_another_process) {

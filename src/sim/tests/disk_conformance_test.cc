@@ -153,6 +153,23 @@ TEST_P(DiskConformance, refuses_impossible_operations) {
   disk().close(file);
 }
 
+TEST_P(DiskConformance, durable_writes_are_read_like_any_others) {
+  const DiskFile file = create("data");
+  fill(0, 64 * kKiB, 1);
+  DiskOp op;
+  op.kind = DiskOpKind::write;
+  op.file = file;
+  op.offset = 8192;
+  op.memory = {memory_.get(), 64 * kKiB, engine::kNoBuffer, {}};
+  op.durable = true;
+  ASSERT_TRUE(run(op).ok());
+  uint64_t transferred = 0;
+  ASSERT_TRUE(read(file, 8192, 64 * kKiB, 2 * kMiB, &transferred).ok());
+  EXPECT_EQ(transferred, 64 * kKiB);
+  EXPECT_TRUE(same(0, 2 * kMiB, 64 * kKiB));
+  disk().close(file);
+}
+
 TEST_P(DiskConformance, two_opens_of_one_file_see_one_content) {
   const DiskFile first = create("data");
   const DiskFile second = create("data");

@@ -49,9 +49,10 @@ class SimDiskTest : public testing::Test {
     EXPECT_TRUE(world_.run_until([&] { return request.done; }));
     return request.status;
   }
-  Status write(uint64_t block, int value) {
+  Status write(uint64_t block, int value, bool durable = false) {
     block_.fill(value);
     Request request;
+    request.durable = durable;
     submit(request, DiskOpKind::write, block, &block_);
     return finish(request);
   }
@@ -90,6 +91,51 @@ TEST_F(SimDiskTest, synced_writes_survive_a_power_cut) {
   EXPECT_EQ(value_of(0), 1);
   EXPECT_EQ(value_of(1), 2);
   EXPECT_EQ(image_.size("/data"), 8192u);
+}
+
+TEST_F(SimDiskTest, a_durable_write_survives_a_power_cut_alone) {
+  image_.faults.lose_unsynced_permille = 1000;
+  ASSERT_TRUE(write(0, 1).ok());
+  ASSERT_TRUE(write(1, 1).ok());
+  ASSERT_TRUE(write(0, 2, true).ok());
+  ASSERT_TRUE(write(2, 3, true).ok());
+  image_.power_cut();
+  restart();
+  EXPECT_EQ(value_of(0), 2);
+  EXPECT_EQ(value_of(1), 0);
+  EXPECT_EQ(value_of(2), 3);
+  EXPECT_EQ(image_.size("/data"), 12288u);
+}
+
+TEST_F(SimDiskTest, an_older_write_in_doubt_never_comes_back_over_a_durable_one) {
+  image_.faults.lose_unsynced_permille = 0;
+  image_.faults.tear_unsynced_permille = 0;  // keep everything
+  ASSERT_TRUE(write(0, 1).ok());
+  ASSERT_TRUE(write(0, 2, true).ok());
+  image_.power_cut();
+  restart();
+  EXPECT_EQ(value_of(0), 2);
+}
+
+TEST_F(SimDiskTest, a_durable_write_that_has_not_ended_may_be_lost_or_torn) {
+  int kept = 0, lost = 0, torn = 0;
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(write(0, 1, true).ok());
+    block_.fill(2);
+    Request request;
+    request.durable = true;
+    submit(request, DiskOpKind::write, 0, &block_);
+    image_.power_cut();
+    EXPECT_EQ(finish(request), Status(Code::closed));
+    const int value = value_of(0);
+    kept += value == 2;
+    lost += value == 1;
+    torn += value == -1;
+    restart();
+  }
+  EXPECT_GT(kept, 10);
+  EXPECT_GT(lost, 10);
+  EXPECT_GT(torn, 10);
 }
 
 TEST_F(SimDiskTest, writes_that_complete_after_the_sync_was_submitted_are_not_covered) {

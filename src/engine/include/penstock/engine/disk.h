@@ -14,7 +14,7 @@ using DiskFile = Id<struct DiskFileTag, uint32_t>;
 
 enum class DiskOpKind : uint8_t {
   read,      // short only at the end of the file
-  write,     // all or an error; not durable before a sync
+  write,     // all or an error; not durable before a sync, but see `durable`
   sync,      // every write to the file that completed before this was submitted becomes durable
   allocate,  // reserve [offset, offset + length) and extend the file to its end; ENOSPC if it
              // cannot
@@ -30,6 +30,9 @@ struct DiskOp : Op {
   MemoryRef memory;          // read, write: memory.length bytes are transferred, up to 1 GiB
   uint64_t length = 0;       // allocate, discard
   uint64_t transferred = 0;  // out, for reads
+  // Of a write: when it ends with ok it is on stable storage, with all that is needed to read it
+  // back. That says nothing of other writes, and a power cut may tear one that has not ended.
+  bool durable = false;
 
   // For the implementation, which queues and splits without allocating.
   struct {

@@ -99,15 +99,17 @@ TEST(DiskDriver, says_why_a_directory_is_not_direct) {
 }
 
 // How often the drive below `directory` was told to flush its cache, by anybody; nothing where the
-// kernel does not tell, or the drive has no such cache.
+// kernel does not tell, the drive has no such cache, or it writes through it without a flush (FUA).
 std::optional<uint64_t> flushes_below(const std::string& directory) {
   struct stat info {};
   if (::stat(directory.c_str(), &info) != 0) return std::nullopt;
   const std::string device =
       fmt::format("/sys/dev/block/{}:{}", ::major(info.st_dev), ::minor(info.st_dev));
   std::string cache;
+  std::string writes_through;
   std::getline(std::ifstream(device + "/queue/write_cache") >> std::ws, cache);
-  if (cache != "write back") return std::nullopt;
+  std::getline(std::ifstream(device + "/queue/fua") >> std::ws, writes_through);
+  if (cache != "write back" || writes_through == "1") return std::nullopt;
   std::ifstream stat(device + "/stat");
   constexpr int kFlushesField = 16;
   uint64_t value = 0;

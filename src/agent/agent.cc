@@ -25,6 +25,7 @@ class LocalAgent final : public Agent {
   client::FileSystem& files() override { return node_->files(); }
   AgentStatus status() override;
   ScrubReport scrub(const ScrubProgress& progress) override { return scrub_node(*node_, progress); }
+  void set_defragment(bool enabled) override { node_->set_defragment(enabled); }
   Outcome<UniqueFd> connect_local() override { return server_->connect_local(); }
   void add_mount(dev_t device) override { sessions_.mounts.add(device); }
   void remove_mount(dev_t device) override { sessions_.mounts.remove(device); }
@@ -117,6 +118,8 @@ AgentStatus LocalAgent::status() {
     shard.target_capacity_bytes = targets[i].capacity_bytes;
     shard.target_used_bytes = targets[i].used_bytes;
     shard.corrupt_blocks_seen = targets[i].corrupt_blocks_seen;
+    shard.scattered_bytes = targets[i].scattered_bytes;
+    shard.moved_bytes = targets[i].moved_bytes;
     shard.full = targets[i].full;
     shard.failed = targets[i].failed;
     status.shards.push_back(std::move(shard));

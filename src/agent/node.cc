@@ -21,6 +21,7 @@ Outcome<std::unique_ptr<NodeShard>> NodeShard::make(const AgentConfig& config,
   target.directory = store.data_path(index);
   target.id = TargetId(index);
   target.capacity_bytes = store.superblock().capacity_bytes / store.superblock().shards;
+  target.defragment.enabled = config.defragment;
   TRY_ASSIGN(shard->target_,
              store::Target::open(*shard->loop_, *shard->disk_, *shard->kv_, target));
   shard->service_ = client::make_chunk_service(*shard->target_);
@@ -139,6 +140,15 @@ std::vector<store::TargetStatus> Node::target_status() {
     });
   }
   return all;
+}
+
+void Node::set_defragment(bool enabled) {
+  for (const auto& shard : shards_) {
+    (void)engine::thread_caller().call(shard->loop(), [&](engine::Op& done) {
+      shard->target().set_defragment(enabled);
+      shard->loop().complete(done, Code::ok);
+    });
+  }
 }
 
 engine::DiskSpace Node::space() {

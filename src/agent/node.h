@@ -68,6 +68,7 @@ class Node {
   void withdraw_rings(uint32_t shard, engine::Poller& rings);
   // Status of all targets, gathered from their loops.
   std::vector<store::TargetStatus> target_status();
+  void set_defragment(bool enabled);
 
  private:
   Node() = default;

@@ -29,6 +29,7 @@ struct UpOptions {
   bool json = false;
   bool quiet = false;  // prints nothing when it went well
   bool force_threads = false;
+  bool defragment = true;
   uint32_t shards = 1;
   uint64_t chunk_bytes = 0;  // 0: the default
   uint64_t capacity_bytes = 0;

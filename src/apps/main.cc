@@ -168,6 +168,9 @@ class CommandLine {
                    "Memory for the node cache, 0 for none (default: an eighth, at most 16GiB)")
         ->transform(byte_size());
     up->add_flag("--no-io-uring", up_.force_threads, "Use a thread pool for disk I/O");
+    up->add_flag_callback(
+        "--no-defragment", [this] { up_.defragment = false; },
+        "Leave blocks that overwriting scattered over the disk where they are");
     up->add_flag("--json", up_.json, "With --background: print the status as JSON");
 
     CLI::App* down = command("down", group, "Stop a node", [this] { return run_down(node_); });
@@ -287,9 +290,9 @@ class CommandLine {
     bench
         ->add_option(
             "NAME", bench_.suites,
-            "ring, cache, mount, store (default: these), small, durable, gpu, load, usrbio")
-        ->check(CLI::IsMember(
-            {"ring", "cache", "mount", "store", "small", "durable", "gpu", "load", "usrbio"}));
+            "ring, cache, mount, store (default: these), small, aged, durable, gpu, load, usrbio")
+        ->check(CLI::IsMember({"ring", "cache", "mount", "store", "small", "aged", "durable", "gpu",
+                               "load", "usrbio"}));
     bench->add_option("--dir", bench_.directory, "Scratch space on the disk to measure");
     bench->add_option("--json", bench_.json_file, "Also write the results to this file");
     bench->add_option("--size", bench_.file_bytes, "Size of the test file")->transform(byte_size());

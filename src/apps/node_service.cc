@@ -29,6 +29,8 @@ Json json_of(const agent::AgentStatus& status) {
                       {"capacity_bytes", shard.target_capacity_bytes},
                       {"used_bytes", shard.target_used_bytes},
                       {"corrupt_blocks_seen", shard.corrupt_blocks_seen},
+                      {"scattered_bytes", shard.scattered_bytes},
+                      {"moved_bytes", shard.moved_bytes},
                       {"full", shard.full},
                       {"failed", shard.failed}});
   }
@@ -104,6 +106,7 @@ agent::AgentConfig config_of(const UpOptions& options) {
   if (options.chunk_bytes != 0) config.chunk_bytes = options.chunk_bytes;
   config.capacity_bytes = options.capacity_bytes;
   config.force_threads = options.force_threads;
+  config.defragment = options.defragment;
   config.spin = std::chrono::microseconds(options.spin_microseconds);
   config.cache_bytes = options.cache_bytes.value_or(default_cache_bytes());
   return config;
@@ -126,6 +129,11 @@ AgentFacts facts_of(const Json& status) {
       if (!text.empty()) line += " (" + text + ")";
     }
     facts.lines.push_back(line);
+    if (shard.value("scattered_bytes", 0.0) > 0) {
+      facts.lines.push_back(
+          "          scattered over the disk: " + human_bytes(shard.value("scattered_bytes", 0.0)) +
+          "; brought together since the start: " + human_bytes(shard.value("moved_bytes", 0.0)));
+    }
     if (shard.value("full", false)) {
       facts.lines.push_back(
           "          the disk is full: writes end with ENOSPC until there is room (remove other "

@@ -40,6 +40,16 @@ void ChunkLocks::drop(ChunkQueue& queue) {
   pool_.give(queue);
 }
 
+bool ChunkLocks::busy(ChunkId chunk, uint32_t begin, uint32_t end) const {
+  ChunkQueue* queue = buckets_[std::hash<ChunkId>()(chunk) % kBuckets];
+  while (queue != nullptr && queue->chunk != chunk) queue = queue->hash_next;
+  if (queue == nullptr) return false;
+  RangeLock range;
+  range.begin = begin;
+  range.end = end;
+  return any_overlap(queue->held, range, nullptr) || any_overlap(queue->waiting, range, nullptr);
+}
+
 bool ChunkLocks::acquire(ChunkId chunk, RangeLock& lock) {
   ChunkQueue& queue = queue_of(chunk);
   lock.queue = &queue;

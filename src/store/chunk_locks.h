@@ -40,6 +40,8 @@ class ChunkLocks {
   // True if the range is held at once; else it waits, and release() hands it out later. At most
   // kOpsMax locks may be held or waiting.
   bool acquire(ChunkId chunk, RangeLock& lock);
+  // Whether somebody holds a part of these blocks, or waits for one.
+  bool busy(ChunkId chunk, uint32_t begin, uint32_t end) const;
   // Gives a held range back and calls `grant(lock)` for each that is held instead from now on;
   // `grant` must not call back into this object.
   template <class Grant>

@@ -21,7 +21,8 @@ Core::Core(engine::Loop& its_loop, engine::Disk& its_disk, engine::Kv& its_kv,
       large(limits::kLargeOps),
       reader(*this),
       updater(*this),
-      sweeps(*this) {
+      sweeps(*this),
+      defragmenter(*this) {
   ready_op_.owner = this;
   ready_op_.completion = [](engine::Op& op) { op.owner_as<Core>().run_ready(); };
 }
@@ -61,6 +62,9 @@ void Core::resume(Request& request) {
     case RequestKind::write:
     case RequestKind::clear:
       updater.step(request);
+      return;
+    case RequestKind::move:
+      defragmenter.step(request);
       return;
   }
 }
@@ -109,6 +113,7 @@ void Core::finish(Request& request) {
     sweeps.on_verified(request);
     return;
   }
+  ++requests_ended;
   const bool wait_durable = request.durable && status.ok();
   requests.give(request);
   if (wait_durable) {

@@ -4,6 +4,7 @@
 
 #include "committer.h"
 #include "data_files.h"
+#include "defragmenter.h"
 #include "maps.h"
 #include "reader.h"
 #include "reclaim.h"
@@ -26,6 +27,9 @@ struct Counters {
   metrics::Counter repeated_reads{"store.repeated_reads"};
   metrics::Counter full{"store.full"};          // how many targets have no room for commits now
   metrics::Counter no_space{"store.no_space"};  // updates that were refused for lack of space
+  metrics::Counter scattered_blocks{"store.scattered_blocks"};  // now, in scattered maps
+  metrics::Counter moved_blocks{"store.moved_blocks"};          // by the defragmenter
+  metrics::Counter unmoved_blocks{"store.unmoved_blocks"};  // they did not verify when it read them
 };
 
 struct Core {
@@ -46,6 +50,7 @@ struct Core {
   uint64_t mapped_blocks = 0;
   uint64_t chunks = 0;
   uint64_t corrupt_blocks = 0;
+  uint64_t requests_ended = 0;  // of callers, not of scrubs
   Counters counters;
 
   BlockAllocator allocator;
@@ -62,6 +67,7 @@ struct Core {
   Reader reader;
   Updater updater;
   Sweeps sweeps;
+  Defragmenter defragmenter;
 
   // What an update is answered once the target has failed.
   Status refusal() const {

@@ -90,6 +90,29 @@ inline constexpr uint32_t kSweepsMax = 16;
 inline constexpr uint32_t kSweepKeys = 1024;
 inline constexpr uint32_t kScrubDepth = 4;  // block maps that one scrub reads at a time
 
+// What the defragmenter moves at a time: neighbouring maps of a MiB, so that a large read finds it
+// in one place, and with so many reads under way; with fewer beside others' work, so that they wait
+// behind few.
+inline constexpr uint32_t kMoveMaps = 4;
+inline constexpr uint32_t kMoveBlocks = kMoveMaps * kMapBlocks;
+inline constexpr uint32_t kMoveReads = 64;
+inline constexpr uint32_t kMoveReadsBusy = 16;
+// Beside others' work it rests for so many times as long as it moved: an eighth of the time, in
+// which others still get most of the disk, costs them far less than a fifth.
+inline constexpr int kMovePause = 7;
+// Runs of new places are at least so long, unless all of them are fewer: 256 KiB in one operation.
+inline constexpr uint32_t kMoveRunMin = kMapBlocks;
+// It leaves this share of a target free, and so many blocks that no write need wait.
+inline constexpr uint32_t kMoveReserveShare = 16;
+inline constexpr uint64_t kMoveReserveBlocksMin = 512;
+// It looks for scattered maps once one in so many is: then the records that it reads for one that
+// it finds are fewer bytes than that one's blocks.
+inline constexpr uint32_t kScatterShare = 256;
+// It rests for so many times as long as a pass took, and at most so long when it could move
+// nothing.
+inline constexpr int kPassPause = 1;
+inline constexpr std::chrono::nanoseconds kDefragmentWaitMax = std::chrono::minutes(10);
+
 // Maps in use beyond the cache's bound, which only evicts what nobody uses.
 inline constexpr uint32_t kMapsInUseMax = 1 << 17;
 inline constexpr uint32_t kMapsCachedMin = 8;
@@ -102,11 +125,13 @@ static_assert(kDataFileBlocks % kGrowBlocks == 0, "no extent spans two files");
 static_assert(uint64_t{kDataFilesMax} * kDataFileBlocks == uint64_t{1} << 32,
               "block numbers are 32 bits");
 static_assert(kGrowBlocks % kGrowBlocksMin == 0 && kGrowBlocksMin > kClearReserveBlocks);
+static_assert(kMoveBlocks <= kInlineBlocks && kMoveMaps <= kInlineMaps);
+static_assert(kMoveReserveBlocksMin > kClearReserveBlocks + kMoveBlocks);
 static_assert(kIosMax > kOpsMax, "every request can make progress");
 static_assert(kGroups > kGroupsSyncing + 1, "one gathers, one commits");
 static_assert(kMapsInUseMax >= kOpsMax * kInlineMaps + kLargeOps * kChunkMapsMax +
                                    kLoads * kLoadMaps + kGroups * (kGroupMapsMax + kChunkMapsMax) +
-                                   kSweepsMax * kChunkMapsMax,
+                                   kSweepsMax * kChunkMapsMax + kMoveMaps,
               "whatever may pin a map finds room");
 
 }  // namespace penstock::store::limits

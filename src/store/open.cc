@@ -170,6 +170,7 @@ Status adopt(Core& core, const MapKey& key, const BlockMap& map) {
     i += run.count;
   }
   if (key.index == 0) ++core.chunks;
+  core.defragmenter.note(0, core.defragmenter.measure(map));
   if (core.index.size() < core.index.maps_max()) {
     static_cast<BlockMap&>(core.index.insert(key)) = map;
   } else {

@@ -40,7 +40,7 @@ struct LargeArrays {
   LargeArrays* pool_next = nullptr;
 };
 
-enum class RequestKind : uint8_t { read, write, clear, verify };
+enum class RequestKind : uint8_t { read, write, clear, verify, move };
 enum class RequestStep : uint8_t { arrays, lock, maps, space, transfer, apply };
 
 // As a ListNode it is in the list of whatever it waits for, if anything.

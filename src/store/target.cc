@@ -95,15 +95,20 @@ class TargetImpl final : public Target {
     status.chunks = core_.chunks;
     status.block_maps_cached = core_.index.size();
     status.corrupt_blocks_seen = core_.corrupt_blocks;
+    status.scattered_bytes = core_.defragmenter.scattered() * limits::kBlockBytes;
+    status.moved_bytes = core_.defragmenter.moved() * limits::kBlockBytes;
     status.full = core_.committer.full();
     status.failed = !core_.failed.ok();
     return status;
   }
 
+  void set_defragment(bool enabled) override { core_.defragmenter.enable(enabled); }
+
   void close(engine::Op& done) override {
     ASSERT(closed_ == nullptr);
     closed_ = &done;
     core_.closing = true;
+    core_.defragmenter.stop();
     final_.owner = this;
     final_.completion = [](engine::Op& op) {
       TargetImpl& self = op.owner_as<TargetImpl>();
@@ -188,6 +193,7 @@ class TargetImpl final : public Target {
           break;
         case RequestKind::clear:
         case RequestKind::verify:
+        case RequestKind::move:
           begin(*request, static_cast<ClearOp&>(op));
           break;
       }
@@ -199,7 +205,7 @@ class TargetImpl final : public Target {
   // Operations first, then one last durable commit, then nothing is in flight.
   void try_close() {
     if (closed_ == nullptr || core_.requests.taken() != 0 || !pending_.empty()) return;
-    if (!core_.sweeps.idle() || core_.files.growing()) return;
+    if (!core_.sweeps.idle() || !core_.defragmenter.idle() || core_.files.growing()) return;
     if (!committing_last_) {
       committing_last_ = true;
       core_.committer.wait(final_);
@@ -230,7 +236,7 @@ Outcome<std::unique_ptr<Target>> Target::open(engine::Loop& loop, engine::Disk& 
   auto target = std::make_unique<TargetImpl>(loop, disk, kv, std::move(config));
   Core& core = target->core();
   if (!core.index.valid() || !core.transfers.valid() || !core.requests.valid() ||
-      !core.large.valid() || !core.sweeps.valid()) {
+      !core.large.valid() || !core.sweeps.valid() || !core.defragmenter.valid()) {
     return Failure{Code::no_memory,
                    fmt::format("{}: not enough memory for its caches", core.config.directory)};
   }

@@ -305,16 +305,21 @@ void Updater::replace(CachedMap& map, uint32_t block_of_map, BlockRef ref) {
   place = ref;
 }
 
-void Updater::changed(CachedMap& map, bool was_empty) {
-  if (map.key.index == 0 && was_empty != map.empty()) core_.chunks += was_empty ? 1 : -1;
+Updater::Before Updater::before_change(const CachedMap& map) const {
+  return {map.empty(), core_.defragmenter.measure(map)};
+}
+
+void Updater::changed(CachedMap& map, const Before& before) {
+  if (map.key.index == 0 && before.empty != map.empty()) core_.chunks += before.empty ? 1 : -1;
   core_.committer.add(map);
+  core_.defragmenter.note(before.scattered, core_.defragmenter.measure(map));
 }
 
 void Updater::apply_write(Request& request) {
   uint32_t done = 0;
   for (uint32_t i = 0; i < request.map_count; ++i) {
     CachedMap& map = *request.maps[i];
-    const bool was_empty = map.empty();
+    const Before before = before_change(map);
     const uint32_t within = (request.first_block + done) % kMapBlocks;
     const uint32_t count = std::min(kMapBlocks - within, request.block_count - done);
     for (uint32_t b = 0; b < count; ++b) replace(map, within + b, request.blocks[done + b]);
@@ -322,7 +327,7 @@ void Updater::apply_write(Request& request) {
     const uint64_t map_begin = uint64_t{map.key.index} * limits::kMapBytes;
     const uint64_t end = std::min<uint64_t>(request.end - map_begin, limits::kMapBytes);
     map.valid_end = std::max(map.valid_end, static_cast<uint32_t>(end));
-    changed(map, was_empty);
+    changed(map, before);
   }
 }
 
@@ -331,7 +336,7 @@ void Updater::apply_clear(Request& request) {
   for (uint32_t i = 0; i < request.map_count; ++i) {
     if (request.maps[i] == nullptr) continue;
     CachedMap& map = *request.maps[i];
-    const bool was_empty = map.empty();
+    const Before before = before_change(map);
     const uint32_t map_block = map.key.index * kMapBlocks;
     const uint64_t map_begin = uint64_t{map.key.index} * limits::kMapBytes;
     bool any = false;
@@ -350,7 +355,7 @@ void Updater::apply_clear(Request& request) {
           request.begin > map_begin ? static_cast<uint32_t>(request.begin - map_begin) : 0;
       any = true;
     }
-    if (any) changed(map, was_empty);
+    if (any) changed(map, before);
   }
   request.freed_blocks = mapped_before - core_.mapped_blocks;
 }

@@ -23,6 +23,10 @@ class Updater {
   // Blocks became free, or will not become free any more.
   void space_changed();
 
+  // Part of making a change visible: a block of a map gets a new place, or none; the old place is
+  // free after the commit.
+  void replace(CachedMap& map, uint32_t block_of_map, BlockRef ref);
+
  private:
   bool lock(Request& request);
   void find_edges(Request& request);
@@ -43,8 +47,12 @@ class Updater {
   void apply(Request& request);
   void apply_write(Request& request);
   void apply_clear(Request& request);
-  void replace(CachedMap& map, uint32_t block_of_map, BlockRef ref);
-  void changed(CachedMap& map, bool was_empty);
+  struct Before {
+    bool empty;
+    uint32_t scattered;
+  };
+  Before before_change(const CachedMap& map) const;
+  void changed(CachedMap& map, const Before& before);
   void end(Request& request);
 
   Core& core_;

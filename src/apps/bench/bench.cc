@@ -1,6 +1,7 @@
 // `penstock bench`: our figures and the reference's, in turn, in one run.
 #include "../commands.h"
 #include "../text.h"
+#include "aged_suite.h"
 #include "cache_suite.h"
 #include "comparison.h"
 #include "durable_suite.h"
@@ -206,6 +207,7 @@ int run_bench(const BenchOptions& given) {
                                  : suite == "load"    ? load_suite(options, &lines)
                                  : suite == "small"   ? small_suite(options, &lines)
                                  : suite == "usrbio"  ? usrbio_suite(options, &lines)
+                                 : suite == "aged"    ? aged_suite(options, &lines)
                                  : suite == "durable" ? durable_suite(options, &lines)
                                                       : store_suite(options, &lines);
     // What was measured before is worth telling.

@@ -32,6 +32,7 @@ class FakeTarget final : public store::Target {
     for (auto& complete : std::exchange(held, {})) complete();
   }
 
+  void set_defragment(bool) override {}
   void submit(store::ReadOp& op) override {
     run(op, [this, &op] {
       const auto found = chunks.find(op.chunk);

@@ -16,6 +16,7 @@ struct RigOptions {
   uint64_t map_cache_bytes = kMiB;
   bool direct = true;
   uint64_t alignment = 4096;
+  DefragmentConfig defragment = {.enabled = false};
 };
 
 // A database that finds no room for commits as long as `full` is set. What commits then either has
@@ -63,6 +64,7 @@ class Rig {
     config.capacity_bytes = options_.capacity_bytes;
     config.reserve_bytes = 0;
     config.map_cache_bytes = options_.map_cache_bytes;
+    config.defragment = options_.defragment;
     auto opened = Target::open(life_->loop, life_->disk, life_->fullable, config);
     if (!opened) {
       refusal = opened.error();

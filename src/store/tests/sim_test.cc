@@ -23,6 +23,7 @@ class Simulation {
   Simulation(uint64_t seed, RigOptions options, Weather weather)
       : rig_(seed, options),
         weather_(weather),
+        defragment_(options.defragment.enabled),
         histories_(kChunkCount, ChunkHistory(kChunkLength)) {
     rig_.kv_fills_up = weather == Weather::full;
     // Many things at the same instant.
@@ -34,6 +35,7 @@ class Simulation {
   uint64_t trace_hash() const { return rig_.world.trace_hash(); }
   uint64_t operations() const { return operations_; }
   uint64_t failures() const { return failures_; }
+  uint64_t moved() const { return moved_; }
 
  private:
   enum class Kind { read, write, clear, remove, sync, end_query, scrub };
@@ -76,6 +78,7 @@ class Simulation {
   bool work(uint64_t count);
   void crash();
   void verify_after_crash();
+  bool come_to_rest();
   void verify_space();
   void verify_scrub();
   // Whether nothing may fail but for lack of space.
@@ -88,6 +91,7 @@ class Simulation {
 
   Rig rig_;
   const Weather weather_;
+  const bool defragment_;
   std::vector<ChunkHistory> histories_;
   std::array<std::unique_ptr<Slot>, kDepthMax> slots_;
   uint32_t depth_ = 1;
@@ -97,6 +101,7 @@ class Simulation {
   uint64_t next_id_ = 1;
   uint64_t operations_ = 0;
   uint64_t failures_ = 0;
+  uint64_t moved_ = 0;  // blocks, by the defragmenter
   std::string complaint_;
 };
 
@@ -327,6 +332,7 @@ bool Simulation::work(uint64_t count) {
 }
 
 void Simulation::crash() {
+  moved_ += rig_.core().defragmenter.moved();
   const uint64_t longest = random().chance(1, 2) ? 600'000 : 6'000'000;
   rig_.world.run_for(engine::Duration(static_cast<int64_t>(random().below(longest))));
   down_ = true;
@@ -358,15 +364,26 @@ void Simulation::verify_after_crash() {
   }
 }
 
+// Nobody moves blocks and everything is committed, until set_defragment(). False: a commit failed.
+bool Simulation::come_to_rest() {
+  rig_.target().set_defragment(false);
+  if (!rig_.world.run_until([&] { return rig_.core().defragmenter.idle(); })) {
+    complain("moving blocks does not end");
+  }
+  return rig_.sync().ok();
+}
+
 // Nothing in flight and everything committed: every block is free or in exactly one map.
 void Simulation::verify_space() {
   Core& core = rig_.core();
   std::set<uint32_t> used;
+  uint64_t scattered = 0;
   for (const auto& [key, record] : rig_.records.content()) {
     const auto map_key = decode_key(key);
     if (!map_key) continue;
     BlockMap map;
     if (!decode_map(*map_key, record, map).ok()) return complain("a record does not decode");
+    scattered += core.defragmenter.measure(map);
     for (const BlockRef& ref : map.blocks) {
       if (ref.hole()) continue;
       if (!used.insert(ref.physical).second) return complain("a block is used twice");
@@ -380,6 +397,10 @@ void Simulation::verify_space() {
                                 core.allocator.total_blocks()));
   }
   if (core.mapped_blocks != used.size()) return complain("the count of used blocks is wrong");
+  if (core.defragmenter.scattered() != scattered) {
+    return complain(
+        fmt::format("counted {} scattered blocks of {}", core.defragmenter.scattered(), scattered));
+  }
   if (core.requests.taken() != 0) return complain("a context leaked");
   if (!core.allocator.consistent()) return complain("the allocator is inconsistent");
 }
@@ -403,7 +424,8 @@ std::string Simulation::run(int lives) {
     if (life > 0) {
       verify_after_crash();
       if (complaint_.empty()) verify_scrub();
-      if (complaint_.empty()) verify_space();
+      if (complaint_.empty() && come_to_rest()) verify_space();
+      rig_.target().set_defragment(defragment_);
     }
     set_faults(true);
     bool up = complaint_.empty() && work(20 + random().below(60));
@@ -415,9 +437,10 @@ std::string Simulation::run(int lives) {
       set_faults(false);
       if (rig_.core().failed.ok()) {
         ++now_;
-        const Status synced = rig_.sync();
-        if (synced.ok()) on_durable(InodeId{}, now_++);
-        if (weather_ != Weather::silent && synced.ok()) verify_space();
+        const bool synced = come_to_rest();
+        if (synced) on_durable(InodeId{}, now_++);
+        if (weather_ != Weather::silent && synced) verify_space();
+        rig_.target().set_defragment(defragment_);
       }
       set_faults(true);
       up = complaint_.empty() && rig_.core().failed.ok() && work(10 + random().below(20));
@@ -433,6 +456,7 @@ struct RunResult {
   uint64_t trace_hash;
   uint64_t operations;
   uint64_t failures;
+  uint64_t moved;
   int weather;
 };
 
@@ -448,10 +472,15 @@ RunResult simulate(uint64_t seed) {
   options.map_cache_bytes = random.chance(1, 2) ? kMiB : 1;
   options.direct = !random.chance(1, 6);
   options.alignment = random.chance(1, 2) ? 4096 : 512;
+  // Mostly on, as soon as anything is scattered, and now and then in the midst of the work.
+  options.defragment.enabled = !random.chance(1, 4);
+  options.defragment.wait = std::chrono::microseconds(100 + random.below(3000));
+  options.defragment.breaks_min = random.chance(1, 4) ? 3 : 1;
   Simulation simulation(seed, options, weather);
   std::string complaint = simulation.run(3);
-  return {complaint, simulation.trace_hash(), simulation.operations(), simulation.failures(),
-          static_cast<int>(weather)};
+  return {
+      complaint,          simulation.trace_hash(),  simulation.operations(), simulation.failures(),
+      simulation.moved(), static_cast<int>(weather)};
 }
 
 class StoreSimulation : public testing::Test {
@@ -466,6 +495,7 @@ TEST_F(StoreSimulation, keeps_its_promises_whatever_happens) {
   const sim::SeedRange range = sim::seed_range(1000);
   uint64_t operations = 0;
   uint64_t failures = 0;
+  uint64_t moved = 0;
   for (uint64_t i = 0; i < range.count; ++i) {
     const uint64_t seed = range.first + i;
     const RunResult outcome = simulate(seed);
@@ -473,9 +503,13 @@ TEST_F(StoreSimulation, keeps_its_promises_whatever_happens) {
         << "PENSTOCK_SEED=" << seed << " PENSTOCK_SEEDS=1, weather " << outcome.weather;
     operations += outcome.operations;
     failures += outcome.failures;
+    moved += outcome.moved;
   }
-  fmt::print("{} seeds, {} operations, {} of them failed as they should\n", range.count, operations,
-             failures);
+  fmt::print("{} seeds, {} operations, {} of them failed as they should, {} blocks moved\n",
+             range.count, operations, failures, moved);
+  if (range.count >= 100) {
+    EXPECT_GT(moved, range.count) << "the defragmenter was not tried";
+  }
 }
 
 TEST_F(StoreSimulation, repeats_itself_for_the_same_seed) {

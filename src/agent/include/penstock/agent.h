@@ -27,6 +27,7 @@ struct AgentConfig {
   // Listens on <directory>/agent.sock when true; embedded nodes do not.
   bool listen = true;
   bool force_threads = false;  // do not try io_uring
+  bool defragment = true;      // bring scattered blocks together in the background
   // How long a shard polls after its last work before it sleeps.
   engine::Duration spin = std::chrono::microseconds(50);
   // DRAM of the node cache, over all classes of readers; 0: there is none.
@@ -41,8 +42,10 @@ struct ShardStatus {
   uint64_t target_capacity_bytes = 0;
   uint64_t target_used_bytes = 0;
   uint64_t corrupt_blocks_seen = 0;
-  bool full = false;    // no room for the metadata of writes; goes on by itself
-  bool failed = false;  // takes no updates until the next start
+  uint64_t scattered_bytes = 0;  // whose blocks lie apart on the disk
+  uint64_t moved_bytes = 0;      // brought together since the start
+  bool full = false;             // no room for the metadata of writes; goes on by itself
+  bool failed = false;           // takes no updates until the next start
 };
 
 struct SessionStatus {
@@ -127,6 +130,9 @@ class Agent {
   virtual AgentStatus status() = 0;
   // Reads and verifies everything, beside other operations; blocks until that is done.
   virtual ScrubReport scrub(const ScrubProgress& progress) = 0;
+
+  // Whether scattered blocks are brought together from now on.
+  virtual void set_defragment(bool enabled) = 0;
 
   // A connected session socket of this process, as if it had connected to the agent's socket.
   virtual Outcome<UniqueFd> connect_local() = 0;

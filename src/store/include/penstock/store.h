@@ -121,6 +121,15 @@ struct ScrubOp : engine::Op {
 // An eighth of the file system, within bounds.
 inline constexpr uint64_t kReserveByNeed = UINT64_MAX;
 
+// Blocks that updates scattered over the disk are brought together again in the background. That
+// rests most of the time while others work.
+struct DefragmentConfig {
+  bool enabled = true;
+  engine::Duration wait = std::chrono::seconds(5);  // after something was found scattered
+  // A block map is scattered when reading it takes so many disk operations more than it need.
+  uint32_t breaks_min = 4;
+};
+
 struct TargetConfig {
   std::string directory;  // holds "data-NNNN" files; made by create()
   TargetId id;
@@ -129,6 +138,7 @@ struct TargetConfig {
   uint64_t reserve_bytes = kReserveByNeed;
   // Bound of the block maps kept in memory; each MiB of them covers about 400 MiB of data.
   uint64_t map_cache_bytes = kGiB;
+  DefragmentConfig defragment = {};
 };
 
 struct TargetStatus {
@@ -137,6 +147,8 @@ struct TargetStatus {
   uint64_t chunks = 0;
   uint64_t block_maps_cached = 0;
   uint64_t corrupt_blocks_seen = 0;  // since open
+  uint64_t scattered_bytes = 0;      // in block maps whose blocks lie apart
+  uint64_t moved_bytes = 0;          // brought together since open
   bool full = false;    // no room for commits: writes and syncs end with no_space until there is
   bool failed = false;  // takes no updates until it is opened again
 };
@@ -160,6 +172,9 @@ class Target {
   virtual void submit(ScrubOp& op) = 0;
 
   virtual TargetStatus status() const = 0;
+
+  // Whether scattered blocks are brought together from now on; a step that is under way ends first.
+  virtual void set_defragment(bool enabled) = 0;
 
   // Commits what is pending and completes `done` when nothing is in flight any more; submit nothing
   // after it. Destroying a target without it is as safe as a crash, provided that the disk and the

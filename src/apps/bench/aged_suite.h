@@ -1,0 +1,14 @@
+// Benchmarks of a file whose blocks were all overwritten at random: at once, beside the background
+// work that brings them together again, and afterwards.
+#pragma once
+
+#include "../commands.h"
+#include "report.h"
+
+#include <vector>
+
+namespace penstock::apps {
+
+Outcome<void> aged_suite(const BenchOptions& options, std::vector<BenchLine>* lines);
+
+}  // namespace penstock::apps

@@ -81,6 +81,12 @@ inline constexpr std::chrono::milliseconds kCacheLease{500};
 inline constexpr std::chrono::milliseconds kCacheLeaseRenewal{150};
 static_assert(kCacheLeaseRenewal * 3 <= kCacheLease, "a late thread does not end the lease");
 
+// Inodes, and as many names, whose records are kept in memory, some 450 bytes for both: as many as
+// the node cache holds files at most, so that what is read from there is found there, too. At least
+// what a mount uses, 30 MB of memory; at most half a gigabyte.
+inline constexpr size_t kMetaRecordsMin = 64 * 1024;
+inline constexpr size_t kMetaRecordsMax = 1024 * 1024;
+
 // Slabs registered with the disks, of the node's buffers: the rest is for regions.
 inline constexpr uint32_t kSlabBuffersMax = engine::kDiskBuffersMax / 2;
 // A cache has several slabs, so that several classes of readers find room.

@@ -1,8 +1,12 @@
 #include "node.h"
 
+#include "limits.h"
+
+#include <algorithm>
 #include <bit>
 #include <unistd.h>
 
+#include "penstock/arena.h"
 #include "penstock/kv.h"
 
 namespace penstock::agent {
@@ -80,6 +84,10 @@ Outcome<void> Node::build(const AgentConfig& config) {
     const engine::DiskSpace all = space();
     return meta::Capacity{all.total_bytes, all.free_bytes};
   };
+  // The database is this process's alone.
+  options.cached_records = static_cast<size_t>(std::clamp(config.cache_bytes / arena::kExtentBytes,
+                                                          uint64_t{limits::kMetaRecordsMin},
+                                                          uint64_t{limits::kMetaRecordsMax}));
   TRY_ASSIGN(meta_, meta::Meta::open(*meta_kv_, engine::system_clock(), options));
 
   for (auto& shard : shards_) shard->run();

@@ -49,10 +49,15 @@ Result<std::vector<Result<NewFile>>> Namespace::place_files(
 }
 
 Result<Attributes> Namespace::make_complete(View& view, const Credentials& credentials,
-                                            const CompleteFile& file) const {
+                                            const CompleteFile& file, Parents& parents) const {
   const NewFile& place = file.place;
   if (file.length > limits::kFileBytesMax) return Code::too_large;
-  TRY_ASSIGN(const Inode directory, view.directory(place.parent));
+  auto above = parents.find(place.parent);
+  if (above == parents.end()) {
+    above = parents.emplace(place.parent, view.directory(place.parent)).first;
+  }
+  if (!above->second) return above->second.error();
+  const Inode& directory = *above->second;
   TRY(require(credentials, directory.attributes, kAccessExecute));
   TRY_ASSIGN(const std::optional<Dentry> existing, view.find(place.parent, place.name));
   if (existing) return Code::already_exists;
@@ -74,12 +79,13 @@ Result<std::vector<Result<Attributes>>> Namespace::create_files(
   Result<All> made = transact(engine::KvMode::write, [&](View& view) -> Result<All> {
     All all;
     all.reserve(files.size());
-    std::set<InodeId> parents;
+    Parents parents;
+    std::set<InodeId> changed;
     for (const CompleteFile& file : files) {
-      all.push_back(make_complete(view, credentials, file));
-      if (all.back()) parents.insert(file.place.parent);
+      all.push_back(make_complete(view, credentials, file, parents));
+      if (all.back()) changed.insert(file.place.parent);
     }
-    for (const InodeId parent : parents) view.touch(parent, clock_.wall());
+    for (const InodeId parent : changed) view.touch(parent, clock_.wall());
     return all;
   });
   if (!made) return made;

@@ -1,15 +1,16 @@
 // Finding inodes by name and path.
+#include "cached_walk.h"
 #include "limits.h"
 #include "namespace.h"
 #include "walk.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace penstock::meta {
 
 Result<Attributes> Namespace::lookup(const Credentials& credentials, InodeId parent,
                                      std::string_view name) {
+  if (auto known = CachedWalk(cache_.get(), credentials).entry(parent, name)) return *known;
   return transact(engine::KvMode::read, [&](View& view) -> Result<Attributes> {
     TRY_ASSIGN(const Inode directory, view.directory(parent));
     TRY_ASSIGN(const Inode found, Walk(view, credentials).step(directory, name));
@@ -20,6 +21,7 @@ Result<Attributes> Namespace::lookup(const Credentials& credentials, InodeId par
 Result<Attributes> Namespace::resolve(const Credentials& credentials, std::string_view path,
                                       bool follow_last) {
   TRY(check_path(path));
+  if (auto known = CachedWalk(cache_.get(), credentials).path(path, follow_last)) return *known;
   return transact(engine::KvMode::read, [&](View& view) -> Result<Attributes> {
     TRY_ASSIGN(Inode root, view.directory(kRootInode));
     TRY_ASSIGN(const Inode found,
@@ -30,17 +32,26 @@ Result<Attributes> Namespace::resolve(const Credentials& credentials, std::strin
 
 Result<std::vector<Result<Attributes>>> Namespace::resolve_many(
     const Credentials& credentials, const std::vector<std::string_view>& paths) {
-  using All = std::vector<Result<Attributes>>;
+  std::vector<Result<Attributes>> all(paths.size(), Result<Attributes>(Code::not_found));
+  std::vector<size_t> unknown;
+  CachedWalk cached(cache_.get(), credentials);
+  for (size_t i = 0; i < paths.size(); ++i) {
+    if (std::optional<Attributes> known = cached.path(paths[i], true)) {
+      all[i] = std::move(*known);
+    } else {
+      unknown.push_back(i);
+    }
+  }
+  if (unknown.empty()) return all;
   // In their own order neighbours share the database's blocks.
-  std::vector<size_t> order(paths.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return paths[a] < paths[b]; });
-  return transact(engine::KvMode::read, [&](View& view) -> Result<All> {
-    All all(paths.size(), Result<Attributes>(Code::not_found));
+  std::sort(unknown.begin(), unknown.end(),
+            [&](size_t a, size_t b) { return paths[a] < paths[b]; });
+  TRY(transact(engine::KvMode::read, [&](View& view) -> Status {
     Walks walks(view, credentials);
-    for (const size_t i : order) all[i] = walks.to(paths[i]);
-    return all;
-  });
+    for (const size_t i : unknown) all[i] = walks.to(paths[i]);
+    return {};
+  }));
+  return all;
 }
 
 Result<ResolvedParent> Namespace::resolve_parent(const Credentials& credentials,
@@ -65,6 +76,7 @@ Result<ResolvedParent> Namespace::resolve_parent(const Credentials& credentials,
 }
 
 Result<Attributes> Namespace::attributes(InodeId inode) {
+  if (auto known = CachedWalk(cache_.get(), {}).inode(inode)) return *known;
   return transact(engine::KvMode::read, [&](View& view) -> Result<Attributes> {
     TRY_ASSIGN(const Inode found, view.inode(inode));
     return view.attributes(found);

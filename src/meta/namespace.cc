@@ -67,6 +67,8 @@ Namespace::Namespace(engine::Kv& kv, const engine::Clock& clock, MetaOptions opt
       clock_(clock),
       options_(std::move(options)),
       keys_(options_.key_prefix),
+      cache_(options_.cached_records == 0 ? nullptr
+                                          : std::make_unique<RecordCache>(options_.cached_records)),
       counters_(kv, keys_) {}
 
 Outcome<bool> Namespace::start() {

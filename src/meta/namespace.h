@@ -3,11 +3,13 @@
 
 #include "keys.h"
 #include "permissions.h"
+#include "record_cache.h"
 #include "view.h"
 
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 
 namespace penstock::meta {
 
@@ -123,8 +125,10 @@ class Namespace final : public Meta {
   };
   Result<Made> make(const Credentials& credentials, InodeId parent, std::string_view name,
                     const NewInode& what, bool existing_is_fine);
+  // Directories of a transaction, each looked up once.
+  using Parents = std::unordered_map<InodeId, Result<Inode>>;
   Result<Attributes> make_complete(View& view, const Credentials& credentials,
-                                   const CompleteFile& file) const;
+                                   const CompleteFile& file, Parents& parents) const;
   // What set_attributes() does to them.
   Status change(const Credentials& credentials, const SetAttributes& changes,
                 Attributes& attributes) const;
@@ -139,6 +143,7 @@ class Namespace final : public Meta {
   const engine::Clock& clock_;
   const MetaOptions options_;
   const Keys keys_;
+  const std::unique_ptr<RecordCache> cache_;  // null: there is none
   Counters counters_;
 };
 
@@ -150,18 +155,29 @@ Result<bool> take_xattr(View& view, Inode& inode, std::string_view name);
 template <class Body>
 auto Namespace::transact(engine::KvMode mode, const Body& body) {
   using Returned = decltype(body(std::declval<View&>()));
-  if constexpr (std::is_same_v<Returned, Status>) {
-    return kv_.run(mode, [&](engine::KvTransaction& transaction) -> Status {
-      View view(transaction, keys_);
+  const bool reads = mode == engine::KvMode::read;
+  RecordCache::Changes changes(reads ? nullptr : cache_.get());
+  CacheUse use;
+  if (cache_ != nullptr) {
+    use = reads ? CacheUse{cache_.get(), cache_->now(), nullptr} : CacheUse{nullptr, 0, &changes};
+  }
+  std::optional<Returned> returned;
+  const Status status = kv_.run(mode, [&](engine::KvTransaction& transaction) -> Status {
+    View view(transaction, keys_, use);
+    if constexpr (std::is_same_v<Returned, Status>) {
       return body(view);
-    });
-  } else {
-    std::optional<Returned> returned;
-    const Status status = kv_.run(mode, [&](engine::KvTransaction& transaction) -> Status {
-      View view(transaction, keys_);
+    } else {
       returned.emplace(body(view));
       return returned->has_value() ? Status() : returned->error();
-    });
+    }
+  });
+  // A store that is opened again after that may turn out to have it.
+  if (status.code() == Code::may_have_happened || status.code() == Code::io_error) {
+    changes.stay_open();
+  }
+  if constexpr (std::is_same_v<Returned, Status>) {
+    return status;
+  } else {
     if (!status.ok()) return Returned(status);
     return std::move(*returned);
   }

@@ -13,6 +13,7 @@ Result<Inode> View::inode(InodeId id) {
   if (!value) return Code::not_found;
   std::optional<Inode> inode = decode_inode(id, *value);
   if (!inode) return corrupt(key, "not an inode");
+  if (cache_.kept != nullptr) cache_.kept->keep(*inode, cache_.began);
   return std::move(*inode);
 }
 
@@ -42,10 +43,12 @@ Result<Attributes> View::attributes(const Inode& inode) {
 }
 
 void View::put(const Inode& inode) {
+  if (cache_.changes != nullptr) cache_.changes->of(inode.id());
   transaction_.put(keys_.inode(inode.id()), encode(inode));
 }
 
 void View::erase(const Inode& inode) {
+  if (cache_.changes != nullptr) cache_.changes->of(inode.id());
   transaction_.erase(keys_.inode(inode.id()));
   if (inode.is_directory()) transaction_.erase(keys_.times(inode.id()));
 }
@@ -69,16 +72,19 @@ Result<std::optional<Dentry>> View::find(InodeId parent, std::string_view name) 
   if (!value) return std::optional<Dentry>();
   std::optional<Dentry> dentry = decode_dentry(*value);
   if (!dentry) return corrupt(key, "not a directory entry");
+  if (cache_.kept != nullptr) cache_.kept->keep(parent, name, *dentry, cache_.began);
   return dentry;
 }
 
 void View::put(InodeId parent, std::string_view name, const Dentry& dentry) {
+  if (cache_.changes != nullptr) cache_.changes->of(parent, name);
   transaction_.put(keys_.dentry(parent, name), encode(dentry));
   transaction_.put(keys_.cookie(parent, dentry.cookie),
                    encode(CookieEntry{std::string(name), dentry.inode, dentry.type}));
 }
 
 void View::erase(InodeId parent, std::string_view name, const Dentry& dentry) {
+  if (cache_.changes != nullptr) cache_.changes->of(parent, name);
   transaction_.erase(keys_.dentry(parent, name));
   transaction_.erase(keys_.cookie(parent, dentry.cookie));
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "keys.h"
+#include "record_cache.h"
 #include "records.h"
 
 #include <functional>
@@ -14,10 +15,17 @@
 
 namespace penstock::meta {
 
+// What a transaction has to do with the cache of records, if there is one.
+struct CacheUse {
+  RecordCache* kept = nullptr;  // of transactions that only read: keeps what they have read
+  uint64_t began = 0;
+  RecordCache::Changes* changes = nullptr;  // of those that write
+};
+
 class View {
  public:
-  View(engine::KvTransaction& transaction, const Keys& keys)
-      : transaction_(transaction), keys_(keys) {}
+  View(engine::KvTransaction& transaction, const Keys& keys, CacheUse cache = {})
+      : transaction_(transaction), keys_(keys), cache_(cache) {}
 
   // not_found if there is none. Of directories without the times that change with entries.
   Result<Inode> inode(InodeId id);
@@ -65,6 +73,7 @@ class View {
 
   engine::KvTransaction& transaction_;
   const Keys& keys_;
+  const CacheUse cache_;
 };
 
 }  // namespace penstock::meta

@@ -12,6 +12,8 @@ class Comparison {
  public:
   Comparison(const std::string& backend, uint64_t seed)
       : random_(seed), storage_(make_storage(backend, seed)) {
+    // Fewer records than there are inodes, and none at all.
+    options_.cached_records = seed % 2 == 0 ? 16 : 0;
     reopen();
   }
   ~Comparison() { meta_.reset(); }
@@ -92,7 +94,7 @@ class Comparison {
   }
 
  private:
-  void reopen() { meta_ = open_meta(storage_->kv(), clock_); }
+  void reopen() { meta_ = open_meta(storage_->kv(), clock_, options_); }
 
   ModelNode* any_directory() {
     const auto all = model_.directories();
@@ -297,6 +299,7 @@ class Comparison {
   const Credentials root_;
   engine::SeededRandom random_;
   TickingClock clock_;
+  MetaOptions options_;
   std::unique_ptr<Storage> storage_;
   std::unique_ptr<Meta> meta_;
   TreeModel model_;

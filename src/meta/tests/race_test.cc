@@ -54,13 +54,15 @@ void check_consistent(Meta& meta) {
 
 class Race {
  public:
-  Race() { meta_ = open_meta(storage_.kv(), clock_); }
+  Race() { reopen(); }
 
   Meta& meta() { return *meta_; }
   void reopen() {
     meta_.reset();
     storage_.restart();
-    meta_ = open_meta(storage_.kv(), clock_);
+    MetaOptions options;
+    options.cached_records = 1024;
+    meta_ = open_meta(storage_.kv(), clock_, options);
   }
   // `work(thread, random)` on several threads at once.
   template <class Work>

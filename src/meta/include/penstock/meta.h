@@ -1,8 +1,9 @@
 // The namespace: inodes, directory entries, attributes, links, xattrs, write sessions and the
 // records of removed files, kept in a transactional key-value store.
 //
-// Meta holds no state but a batch of unused ids and a count: everything else is read from the store
-// at each call, and each call is one transaction. Nothing here touches file data: lengths are what
+// Meta holds no state but a batch of unused ids, a count and, if it is asked to, records that were
+// read lately: everything else is read from the store, and each call that reads or changes it is
+// one transaction. Nothing here touches file data: lengths are what
 // clients settle, chunks are removed by whoever collects orphans.
 #pragma once
 
@@ -215,6 +216,9 @@ struct MetaOptions {
   uint32_t root_uid = 0;
   uint32_t root_gid = 0;
   uint32_t root_mode = 0755;
+  // So many inodes and entries that were read are kept, so that finding them again reads nothing.
+  // Only where nobody else changes the store: no other Meta, here or elsewhere.
+  size_t cached_records = 0;
   // Comes before every key, for a database shared with others. Part of the format.
   std::string key_prefix;
 };

@@ -60,6 +60,7 @@ program device_memory_conformance 120
 program kernel_ring_check 180
 step bad_input 300 "$here/bad_input.sh" "$build"
 step session_reads 180 "$here/session_reads.sh" "$build"
+step many_files 180 "$here/many_files.sh" "$build"
 step usrbio 180 "$here/usrbio.sh" "$build"
 step model_round_trip 180 bash -c round_trip
 step cufile 900 "$here/run.sh" "$build"

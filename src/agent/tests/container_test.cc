@@ -29,8 +29,8 @@ void map_ids(pid_t pid, const char* file) {
 // What the container saw, as the exit status of its process.
 enum Seen { kFine = 0, kNoSocket = 10, kReadSecret, kNoFile, kNoNamespaces };
 
-int act_in_container(const std::string& socket) {
-  if (::setgid(0) != 0 || ::setuid(0) != 0) return kNoNamespaces;
+int act_in_container(const std::string& socket, bool ids_are_mapped) {
+  if (ids_are_mapped && (::setgid(0) != 0 || ::setuid(0) != 0)) return kNoNamespaces;
   UniqueFd fd = connect_to(socket);
   if (!fd) return kNoSocket;
   RawSession session(std::move(fd));
@@ -41,8 +41,9 @@ int act_in_container(const std::string& socket) {
   return session.ask(wire::OpenPath{1, "/public/made", kFlags, 0600}).status.ok() ? kFine : kNoFile;
 }
 
-// Runs it as process 1 and user 0 of namespaces of its own, which are user kHostUid here.
-int run_in_container(const std::string& socket) {
+// Runs it as process 1 of namespaces of its own, which are user kHostUid here; in there it is user
+// 0, or one that nothing is known of.
+int run_in_container(const std::string& socket, bool ids_are_mapped) {
   int ready[2], mapped[2];
   if (::pipe(ready) != 0 || ::pipe(mapped) != 0) return -1;
   const pid_t outer = ::fork();
@@ -55,7 +56,7 @@ int run_in_container(const std::string& socket) {
     (void)!::write(ready[1], "x", 1);
     if (::read(mapped[0], &byte, 1) != 1) ::_exit(kNoNamespaces);
     const pid_t inner = ::fork();
-    if (inner == 0) ::_exit(act_in_container(socket));
+    if (inner == 0) ::_exit(act_in_container(socket, ids_are_mapped));
     int status = 0;
     ::waitpid(inner, &status, 0);
     ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : kNoNamespaces);
@@ -63,8 +64,10 @@ int run_in_container(const std::string& socket) {
   ::close(ready[1]);
   char byte = 0;
   if (::read(ready[0], &byte, 1) == 1) {
-    map_ids(outer, "uid_map");
-    map_ids(outer, "gid_map");
+    if (ids_are_mapped) {
+      map_ids(outer, "uid_map");
+      map_ids(outer, "gid_map");
+    }
     (void)!::write(mapped[1], "x", 1);
   }
   for (const int fd : {ready[0], mapped[0], mapped[1]}) ::close(fd);
@@ -73,7 +76,7 @@ int run_in_container(const std::string& socket) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST(Container, has_the_rights_of_its_user_on_the_host) {
+void expect_rights_of_host_user(bool ids_are_mapped) {
   if (::getuid() != 0) GTEST_SKIP() << "other users cannot be had here";
   log::set_level(log::Level::off);
   ScratchDirectory directory;
@@ -95,7 +98,7 @@ TEST(Container, has_the_rights_of_its_user_on_the_host) {
   constexpr uint32_t kFlags = wire::kOpenWrite | wire::kOpenCreate;
   ASSERT_EQ(root.ask(wire::OpenPath{0, "/secret", kFlags, 0600}).status, Code::ok);
 
-  const int seen = run_in_container(directory.store() + "/agent.sock");
+  const int seen = run_in_container(directory.store() + "/agent.sock", ids_are_mapped);
   if (seen == kNoNamespaces) GTEST_SKIP() << "namespaces are not allowed here";
   EXPECT_EQ(seen, kFine);
   const wire::Reply made = root.ask(wire::PathAttributes{"/public/made", true});
@@ -104,6 +107,14 @@ TEST(Container, has_the_rights_of_its_user_on_the_host) {
   EXPECT_EQ(std::get<wire::Attributes>(made.body).gid, kHostUid);
   agent->reset();
   log::set_level(log::Level::warning);
+}
+
+TEST(Container, has_the_rights_of_its_user_on_the_host) {
+  expect_rights_of_host_user(true);
+}
+
+TEST(Container, without_ids_of_its_own_has_the_rights_of_its_user_on_the_host) {
+  expect_rights_of_host_user(false);
 }
 
 }  // namespace

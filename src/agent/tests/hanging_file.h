@@ -34,6 +34,8 @@ class HangingFile {
   // False where mounting is not allowed.
   bool is_there() const { return mounted_; }
   UniqueFd open() const { return UniqueFd(::open(path_.c_str(), O_RDWR | O_CLOEXEC)); }
+  // In a child process, which must not keep the file system alive when this process has ended.
+  void forget_in_child() { device_.reset(); }
   // Closes that hang.
   int hanging() const { return hanging_.load(); }
 

@@ -55,7 +55,7 @@ TEST_F(StoreLock, of_an_earlier_release_is_kept_and_closed_to_others) {
 
 TEST_F(StoreLock, held_by_another_agent_is_respected) {
   make_old();
-  const LockingProcess agent(::getuid(), [&] { return take_flock(path); });
+  const OtherProcess agent(::getuid(), [&] { return take_flock(path); });
   ASSERT_TRUE(agent.took());
   const LockOutcome lock = lock_store(path);
   EXPECT_FALSE(lock.fd);
@@ -67,7 +67,7 @@ TEST_F(StoreLock, held_by_another_agent_is_respected) {
 TEST_F(StoreLock, held_by_a_stranger_is_replaced) {
   if (::getuid() != 0) GTEST_SKIP() << "needs to become somebody else";
   make_old();
-  const LockingProcess stranger(kStranger, [&] { return take_flock(path); });
+  const OtherProcess stranger(kStranger, [&] { return take_flock(path); });
   ASSERT_TRUE(stranger.took());
   const LockOutcome lock = lock_store(path);
   ASSERT_TRUE(lock.fd) << lock.status.name() << " " << lock.holder;
@@ -83,7 +83,7 @@ TEST_F(StoreLock, left_to_a_child_by_a_stranger_who_ended_is_replaced) {
   make_old();
   struct stat processes {};
   ASSERT_EQ(::stat("/proc/self/ns/pid", &processes), 0);
-  const LockingProcess stranger(
+  const OtherProcess stranger(
       kStranger, [&] { return take_flock(path); }, true);
   ASSERT_TRUE(stranger.took());
   const LockOutcome lock = lock_store(path);
@@ -100,7 +100,7 @@ TEST_F(StoreLock, that_a_stranger_has_is_won_by_one_of_many) {
   for (int round = 0; round < 10; ++round) {
     std::filesystem::remove(path);
     make_old();
-    const LockingProcess stranger(kStranger, [&] { return take_flock(path); });
+    const OtherProcess stranger(kStranger, [&] { return take_flock(path); });
     ASSERT_TRUE(stranger.took());
     constexpr size_t kCount = 4;
     std::array<LockOutcome, kCount> outcomes;
@@ -135,7 +135,7 @@ TEST_F(StoreLock, whole_store_opens_while_a_stranger_holds_all_its_old_locks) {
   }
   ASSERT_EQ(::chmod(meta.c_str(), 0755), 0);
   ASSERT_EQ(::chmod((scratch.store() + "/LOCK").c_str(), 0644), 0);
-  const LockingProcess stranger(kStranger, [&] {
+  const OtherProcess stranger(kStranger, [&] {
     struct flock all {};
     all.l_type = F_RDLCK;
     const int database = ::open((meta + "/LOCK").c_str(), O_RDONLY);

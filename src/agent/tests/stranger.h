@@ -1,4 +1,4 @@
-// Another user of this machine, who holds a lock.
+// Another user of this machine, who holds a lock or whatever else he gets.
 #pragma once
 
 #include <cerrno>
@@ -18,9 +18,9 @@ inline constexpr uid_t kStranger = 1001;
 
 // A process of user `uid` that has run `take`, and lives until this is destroyed. Where it ran, it
 // may have left children behind: they live as long.
-class LockingProcess {
+class OtherProcess {
  public:
-  LockingProcess(uid_t uid, const std::function<bool()>& take, bool leave_to_child = false) {
+  OtherProcess(uid_t uid, const std::function<bool()>& take, bool leave_to_child = false) {
     int said[2], over[2];
     if (::pipe2(said, O_CLOEXEC) != 0 || ::pipe2(over, O_CLOEXEC) != 0) return;
     pid_ = ::fork();
@@ -42,12 +42,12 @@ class LockingProcess {
     took_ = ::read(listening.get(), &word, 1) == 1 && word == 'y';
     if (leave_to_child) ::waitpid(std::exchange(pid_, 0), nullptr, 0);
   }
-  ~LockingProcess() {
+  ~OtherProcess() {
     over_.reset();
     if (pid_ > 0) ::waitpid(pid_, nullptr, 0);
   }
-  LockingProcess(const LockingProcess&) = delete;
-  LockingProcess& operator=(const LockingProcess&) = delete;
+  OtherProcess(const OtherProcess&) = delete;
+  OtherProcess& operator=(const OtherProcess&) = delete;
 
   bool took() const { return took_; }
   pid_t pid() const { return pid_; }

@@ -185,6 +185,30 @@ TEST_F(Defragmenting, leaves_to_writers_what_they_write_meanwhile) {
   }
 }
 
+TEST_F(Defragmenting, moves_nothing_of_what_an_update_has_in_hand) {
+  for (uint64_t moment = 0; moment < 300; moment += 23) {
+    Rig rig(7, {.defragment = kSoon});
+    scatter(rig);
+    rig.target().set_defragment(true);
+    const uint64_t begin = rig.platter.operations();
+    rig.world.run_until([&] { return rig.platter.operations() >= begin + moment; },
+                        std::chrono::seconds(1));
+    // As an update that merges with a block of the first piece and takes its time.
+    RangeLock range;
+    range.begin = 10;
+    range.end = 11;
+    ASSERT_TRUE(rig.core().locks.acquire(kChunk, range));
+    const auto place = [&] { return rig.core().index.find({kChunk, 0})->blocks[10].physical; };
+    const uint32_t before = place();
+    rig.world.run_for(std::chrono::milliseconds(100));
+    EXPECT_EQ(place(), before) << moment;
+    EXPECT_GE(rig.target().status().moved_bytes, kMiB) << "the other piece";
+    rig.core().locks.release(range, [](RangeLock&) {});
+    ASSERT_TRUE(run_until_mended(rig)) << moment;
+    ASSERT_EQ(rig.read(kChunk, 0, kLength), content) << moment;
+  }
+}
+
 TEST_F(Defragmenting, loses_nothing_in_a_crash_at_any_moment) {
   for (uint64_t moment = 0; moment < 540; moment += 11) {
     Rig rig(8 + moment, {.defragment = kSoon});

@@ -28,6 +28,8 @@ class Simulation {
     rig_.kv_fills_up = weather == Weather::full;
     // Many things at the same instant.
     if (seed % 4 == 3) rig_.platter.faults.latency_max = rig_.platter.faults.latency_min;
+    // Or a disk that is slow beside the database: blocks are freed and used again while one reads.
+    if (seed % 4 == 1) rig_.platter.faults.latency_max = std::chrono::milliseconds(3);
     for (auto& slot : slots_) slot = std::make_unique<Slot>(*this);
   }
 

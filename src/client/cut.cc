@@ -87,6 +87,7 @@ Result<Attributes> FileSystemImpl::set_attributes(const Credentials& credentials
                                                   Observer* self) {
   TRY(check_open());
   const std::shared_ptr<Inode> inode = table_.acquire(id);
+  behind_.flush(*inode);
   uint64_t first = 0;
   uint64_t bytes = 0;
   const auto apply = [&]() -> Result<Attributes> {

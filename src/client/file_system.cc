@@ -57,7 +57,10 @@ FileSystemImpl::FileSystemImpl(meta::Meta& meta, FileSystemConfig config)
       accesses_(meta_),
       targets_(config_),
       written_ids_(meta_, targets_, config_.written_ids_step),
-      plane_{config_.targets, &lengths_, &observers_, &accesses_} {
+      behind_(
+          config_, [this](const Gathered& gathered) { return put_gathered(gathered); },
+          [this](const Gathered& gathered) { tell_lost(gathered); }),
+      plane_{config_.targets, &lengths_, &observers_, &accesses_, &behind_} {
   clients_.reserve(config_.shards.size());
   for (const Shard& shard : config_.shards) {
     clients_.push_back(std::make_unique<ShardClient>(*shard.loop, *shard.net, plane_));
@@ -75,10 +78,12 @@ FileSystemImpl::~FileSystemImpl() {
 void FileSystemImpl::start() {
   if (!config_.threads) return;
   housekeeper_ = std::thread([this] { housekeeping(); });
+  behind_.start();
   drops_->wake();
 }
 
 void FileSystemImpl::close() {
+  behind_.stop();
   if (closed_.exchange(true, std::memory_order_relaxed)) return;
   drops_->stop();
   if (housekeeper_.joinable()) housekeeper_.join();
@@ -172,7 +177,7 @@ bool access_is_due(const OpenFile& file) {
   return file.access_is_due();
 }
 uint64_t length_of(const OpenFile& file) {
-  return file.inode().length.load(std::memory_order_acquire);
+  return file.inode().visible_length();
 }
 
 }  // namespace penstock::client

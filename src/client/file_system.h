@@ -5,6 +5,7 @@
 #include "inode_table.h"
 #include "shard_client.h"
 #include "target_calls.h"
+#include "write_behind.h"
 #include "written_ids.h"
 
 #include <condition_variable>
@@ -108,6 +109,9 @@ class FileSystemImpl final : public FileSystem {
   Result<uint64_t> read(const FileRef&, uint64_t offset, engine::MemoryRef) override;
   Result<uint64_t> write(const FileRef&, uint64_t offset, engine::MemoryRef, bool durable,
                          Observer* self) override;
+  Result<uint64_t> write_soon(const FileRef&, uint64_t offset, engine::MemoryRef,
+                              Observer* self) override;
+  Status flush_file(const FileRef&) override;
   void note_access(InodeId inode, AccessTimes times) override;
   Status sync_file(const FileRef&) override;
   Status sync_all() override;
@@ -168,6 +172,9 @@ class FileSystemImpl final : public FileSystem {
   void close_gate(Inode& inode);
 
   Status run_io(IoOp& io);
+  bool may_wait(const FileRef& file, uint64_t offset, engine::MemoryRef memory) const;
+  Status put_gathered(const Gathered& gathered);
+  void tell_lost(const Gathered& gathered);
   Status recover_file(InodeId id);
   void housekeeping();
   Status settle_all_ended();
@@ -181,6 +188,7 @@ class FileSystemImpl final : public FileSystem {
   AccessTimesNoted accesses_;
   TargetCalls targets_;
   WrittenIds written_ids_;
+  WriteBehind behind_;
   DataPlane plane_;
   std::vector<std::unique_ptr<ShardClient>> clients_;
 

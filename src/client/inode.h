@@ -4,6 +4,7 @@
 #include "gate.h"
 #include "layout.h"
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <memory>
@@ -38,6 +39,32 @@ class ControlLock {
   std::mutex mutex_;
   std::condition_variable freed_;
   bool held_ = false;
+};
+
+struct Gathered;
+
+// What was written to an inode and is not in the targets yet; see write_behind.h.
+struct Behind {
+  Behind();
+  ~Behind();
+
+  // There is something. Sequentially consistent with Inode::watchers: either who takes bytes sees
+  // the watcher, or the watcher, looking after it was added, sees that there are some.
+  std::atomic<bool> pending{false};
+  // Where the file ends with it; 0: not beyond the inode's length. Release, after the length has
+  // grown that far, pairs with the acquire of who looks at this one first.
+  std::atomic<uint64_t> end{0};
+  // How often bytes were lost on their way; relaxed but where `mutex` is held.
+  std::atomic<uint64_t> losses{0};
+
+  std::mutex mutex;
+  std::condition_variable moved;      // `landed` has grown
+  std::unique_ptr<Gathered> filling;  // takes what comes next
+  std::unique_ptr<Gathered> older;    // full, or asked for
+  uint64_t taken = 0;                 // writes taken so far
+  uint64_t landed = 0;                // of these: in the targets, or lost
+  uint64_t next = 0;                  // where the last small write ended
+  Status lost;                        // why, the last time
 };
 
 // Loops touch only the atomics and the gate; the rest is for threads that may block. Operations
@@ -78,6 +105,12 @@ struct Inode {
   // made it so is counted in `changes`.
   std::atomic<bool> sparse{false};
 
+  // With what is still behind.
+  uint64_t visible_length() const {
+    const uint64_t taken = behind.end.load(std::memory_order_acquire);
+    return std::max(taken, length.load(std::memory_order_acquire));
+  }
+
   alignas(64) WriteGate gate;
   // Counts changes of bytes, length and times; incremented after they happened. Starts at 1, with
   // `synced` behind it: what another life of the process left is not known to be durable.
@@ -115,6 +148,8 @@ struct Inode {
   uint64_t settled_length = 0;
   bool settled_sparse = false;
   Status first_error;  // of settling in the background, for close_file()
+
+  Behind behind;  // has a lock of its own
 };
 
 }  // namespace penstock::client

@@ -25,8 +25,64 @@ Status FileSystemImpl::run_io(IoOp& io) {
   });
 }
 
+// Whether these bytes may be taken for now. What is wrong with them is found where they are
+// written.
+bool FileSystemImpl::may_wait(const FileRef& file, uint64_t offset,
+                              engine::MemoryRef memory) const {
+  if (file == nullptr || file->closed() || !file->may_write() || file->dropper() != nullptr) {
+    return false;
+  }
+  if (memory.length == 0 || memory.length > limits::kBehindWriteMax) return false;
+  return range_within(offset, memory.length, file->inode().placement.file_bytes_max());
+}
+
+Result<uint64_t> FileSystemImpl::write_soon(const FileRef& file, uint64_t offset,
+                                            engine::MemoryRef memory, Observer* self) {
+  TRY(check_open());
+  if (!may_wait(file, offset, memory)) return write(file, offset, memory, false, self);
+  Inode& inode = file->inode();
+  const auto others_watch = [&] {
+    return observers_.concerns(inode.watchers.load(std::memory_order_seq_cst), self);
+  };
+  if (others_watch() || !behind_.take(file, file->shared_inode(), offset, memory)) {
+    return write(file, offset, memory, false, self);
+  }
+  // Whoever came meanwhile has seen these bytes, or is told of them now; see Behind::pending.
+  if (others_watch()) {
+    behind_.flush(inode);
+    tell_changed(inode.id, offset, memory.length, self);
+  }
+  return memory.length;
+}
+
+Status FileSystemImpl::flush_file(const FileRef& file) {
+  TRY(check_open());
+  if (file == nullptr || file->closed()) return Code::bad_handle;
+  behind_.flush(file->inode());
+  return file->take_loss();
+}
+
+Status FileSystemImpl::put_gathered(const Gathered& gathered) {
+  IoOp io;
+  io.file = gathered.file;
+  io.kind = IoKind::write;
+  io.offset = gathered.begin;
+  io.memory = {gathered.data(), gathered.length};
+  io.behind = true;
+  return run_io(io);
+}
+
+// Nobody waits for the observers: who brought the bytes may be what a kernel waits for.
+void FileSystemImpl::tell_lost(const Gathered& gathered) {
+  const uint32_t watchers = gathered.inode->watchers.load(std::memory_order_seq_cst);
+  if (!observers_.concerns(watchers, nullptr)) return;
+  observers_.data_changed(watchers, nullptr, gathered.inode->id, gathered.begin,
+                          INT64_MAX - gathered.begin, [] {});
+}
+
 Result<uint64_t> FileSystemImpl::read(const FileRef& file, uint64_t offset,
                                       engine::MemoryRef memory) {
+  if (file != nullptr && !file->closed()) behind_.flush(file->inode());
   IoOp io;
   io.file = file;
   io.kind = IoKind::read;
@@ -39,6 +95,7 @@ Result<uint64_t> FileSystemImpl::read(const FileRef& file, uint64_t offset,
 
 Result<uint64_t> FileSystemImpl::write(const FileRef& file, uint64_t offset,
                                        engine::MemoryRef memory, bool durable, Observer* self) {
+  if (file != nullptr && !file->closed()) behind_.flush(file->inode());
   IoOp io;
   io.file = file;
   io.kind = IoKind::write;
@@ -56,7 +113,8 @@ Result<uint64_t> FileSystemImpl::write(const FileRef& file, uint64_t offset,
 Result<uint64_t> FileSystemImpl::seek(const FileRef& file, uint64_t offset, bool hole) {
   TRY(check_open());
   if (file == nullptr || file->closed()) return Code::bad_handle;
-  const Inode& inode = file->inode();
+  Inode& inode = file->inode();
+  behind_.flush(inode);
   const uint64_t end = inode.length.load(std::memory_order_acquire);
   if (offset >= end) return Code::no_data;
   uint64_t found = hole ? end : offset;
@@ -86,6 +144,8 @@ void FileSystemImpl::note_access(InodeId id, AccessTimes times) {
 }
 
 Status FileSystemImpl::sync_file(const FileRef& file) {
+  // Here rather than by way of another thread.
+  if (file != nullptr && !file->closed()) behind_.flush(file->inode());
   IoOp io;
   io.file = file;
   io.kind = IoKind::sync;
@@ -94,6 +154,7 @@ Status FileSystemImpl::sync_file(const FileRef& file) {
 
 Status FileSystemImpl::sync_all() {
   TRY(check_open());
+  behind_.flush_all();
   give_back_dropped();
   struct Synced {
     std::shared_ptr<Inode> inode;
@@ -135,6 +196,7 @@ Status FileSystemImpl::punch(const FileRef& file, uint64_t offset, uint64_t leng
     return Code::invalid_argument;
   }
   Inode& inode = file->inode();
+  behind_.flush(inode);
   if (const Credentials* const writer = file->dropper()) {
     const std::lock_guard lock(inode.control);
     TRY(lengths_.drop_privileges(inode, *writer));

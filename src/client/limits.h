@@ -34,6 +34,24 @@ inline constexpr size_t kSettleBatch = 256;
 // How often a single-threaded node looks again for a file that was busy with something else.
 inline constexpr auto kSettleRetry = std::chrono::microseconds(50);
 
+// What a mount writes piece by piece gathers (decision 0026): pieces up to this length, since
+// larger ones keep the disk busy by themselves,
+inline constexpr uint64_t kBehindWriteMax = 64 * kKiB;
+// in buffers that are written when they hold this, which is enough to make the trip cheap,
+inline constexpr uint64_t kBehindBytes = 256 * kKiB;
+// and have room for the write that fills them and for bytes before it in its block.
+inline constexpr uint64_t kBehindBufferBytes = kBehindBytes + kBehindWriteMax + kBlockBytes;
+// Buffers that are kept for the next file: what a few writers use.
+inline constexpr size_t kBehindSpareMax = 16;
+// How long the free space that was seen counts, and how much of it is left alone: more than other
+// writers use in that time.
+inline constexpr auto kBehindRoomFor = std::chrono::milliseconds(100);
+inline constexpr uint64_t kBehindRoomBytes = 64 * kMiB;
+// After bytes were lost nothing gathers for so long: errors are told at the write itself.
+inline constexpr auto kBehindTrouble = std::chrono::seconds(10);
+// Places of a client for the writes that others wait for.
+inline constexpr uint32_t kBehindOperations = 4;
+
 // The table of open files is divided, so that opening does not serialise.
 inline constexpr size_t kTableShards = 64;
 

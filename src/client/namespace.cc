@@ -5,7 +5,7 @@ namespace penstock::client {
 
 void FileSystemImpl::merge(Attributes& attributes, const Inode& inode) const {
   if (!inode.loaded.load(std::memory_order_acquire)) return;
-  attributes.length = inode.length.load(std::memory_order_acquire);
+  attributes.length = inode.visible_length();
   attributes.modified = inode.modified.load(std::memory_order_relaxed);
   attributes.changed = std::max(attributes.changed, attributes.modified);
   attributes.sparse = inode.sparse.load(std::memory_order_relaxed);
@@ -32,6 +32,8 @@ Result<Attributes> FileSystemImpl::merged(Result<Attributes> found, uint64_t dro
   }
   while (true) {
     if (const std::shared_ptr<Inode> inode = table_.peek(found->inode)) {
+      // Only the targets know what a file with holes takes up.
+      if (inode->sparse.load(std::memory_order_relaxed)) behind_.flush(*inode);
       merge(*found, *inode);
       fill_allocated(*found);
       return found;

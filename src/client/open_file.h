@@ -28,7 +28,8 @@ class OpenFile {
         write_(write),
         accesses_(accesses),
         writer_(std::move(writer)),
-        opener_(opener) {}
+        opener_(opener),
+        losses_seen_(inode_->behind.losses.load(std::memory_order_relaxed)) {}
   ~OpenFile() {
     if (inode_ != nullptr) drops_->dropped(std::move(inode_), write_);
   }
@@ -52,6 +53,20 @@ class OpenFile {
   }
   // Who opened it for itself, to be compared only: it knows of its own reads. Null for all others.
   const Observer* opener() const { return opener_; }
+  std::shared_ptr<Inode> shared_inode() const { return inode_; }
+  // Whether bytes of the file were lost on their way since this open last heard of it.
+  Status take_loss() {
+    Behind& behind = inode_->behind;
+    if (behind.losses.load(std::memory_order_relaxed) ==
+        losses_seen_.load(std::memory_order_relaxed)) {
+      return Code::ok;
+    }
+    const std::lock_guard lock(behind.mutex);
+    const uint64_t losses = behind.losses.load(std::memory_order_relaxed);
+    // One of those who ask at the same time hears of it.
+    if (losses_seen_.exchange(losses, std::memory_order_relaxed) == losses) return Code::ok;
+    return behind.lost;
+  }
   // For close_file(), by the last user: nothing is left to do when this object dies.
   std::shared_ptr<Inode> take() { return std::move(inode_); }
   bool closed() const { return inode_ == nullptr; }
@@ -64,6 +79,7 @@ class OpenFile {
   const AccessTimes::Mode accesses_;
   const std::unique_ptr<const Credentials> writer_;
   const Observer* const opener_;
+  std::atomic<uint64_t> losses_seen_;  // relaxed, as Behind::losses
 };
 
 }  // namespace penstock::client

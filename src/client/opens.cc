@@ -145,6 +145,7 @@ Result<FileRef> FileSystemImpl::open_known(InodeId id, const Opening& opening,
                                            Attributes* attributes) {
   const std::shared_ptr<Inode> inode = table_.acquire(id);
   if (opening.self != nullptr) watch(id, *opening.self);
+  if (opening.flags.truncate || attributes != nullptr) behind_.flush(*inode);
   uint64_t cut_from = UINT64_MAX;
   Status status;
   {
@@ -323,6 +324,7 @@ void FileSystemImpl::give_back_dropped() {
 Status FileSystemImpl::close_file(FileRef file) {
   if (file == nullptr || file->closed()) return Code::bad_handle;
   const bool writer = file->may_write();
+  if (writer) behind_.flush(file->inode());
   return give_back(file->take(), writer);
 }
 

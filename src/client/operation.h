@@ -3,6 +3,7 @@
 
 #include "lengths.h"
 #include "open_file.h"
+#include "write_behind.h"
 
 #include <array>
 
@@ -26,6 +27,7 @@ struct Piece : engine::CallOp {
 
 enum class Stage : uint8_t {
   idle,
+  behind,    // waits for bytes that were taken before it to be in the targets
   dropping,  // a write that waits for the file's set-id bits to be taken away
   gated,     // a write that waits for a cut of the file to end
   moving,    // pieces are under way
@@ -62,6 +64,7 @@ struct Operation : ListNode {
   engine::Timer deadline;
   WriteGate::Waiter gate_turn;
   SettleRequest settle;
+  FlushRequest flush;
   engine::Op told;
 };
 

@@ -17,6 +17,8 @@ void raise(std::atomic<Number>& value, Number to) {
   }
 }
 
+constexpr uint32_t kOperations = kIoOpsMax + limits::kBehindOperations;
+
 bool has_room_for_checksums(const IoOp& io) {
   return io.kind == IoKind::read && io.offset % limits::kBlockBytes == 0 &&
          io.checksums.length >= wire::checksum_bytes(io.memory.length);
@@ -42,7 +44,7 @@ ShardClient::ShardClient(engine::Loop& loop, engine::Net& net, const DataPlane& 
     : loop_(loop),
       net_(net),
       plane_(plane),
-      operations_(new Operation[kIoOpsMax]),
+      operations_(new Operation[kOperations]),
       pieces_(new Piece[limits::kSharedPieces]) {
   const auto prepare = [](Piece& piece) {
     piece.completion = [](engine::Op& done) {
@@ -56,14 +58,15 @@ ShardClient::ShardClient(engine::Loop& loop, engine::Net& net, const DataPlane& 
     pieces_[i].next_free = free_pieces_;
     free_pieces_ = &pieces_[i];
   }
-  free_operations_.reserve(kIoOpsMax);
-  for (uint32_t i = kIoOpsMax; i-- > 0;) {
+  free_operations_.reserve(kOperations);
+  for (uint32_t i = kOperations; i-- > 0;) {
     Operation& op = operations_[i];
     op.client = this;
     op.own.operation = &op;
     prepare(op.own);
     op.deadline.owner = op.gate_turn.owner = op.settle.owner = op.told.owner = &op;
-    op.gate_turn.loop = op.settle.loop = &loop_;
+    op.flush.owner = &op;
+    op.gate_turn.loop = op.settle.loop = op.flush.loop = &loop_;
     op.deadline.completion = [](engine::Op& due) {
       auto& self = due.owner_as<Operation>();
       self.timed = false;
@@ -81,6 +84,11 @@ ShardClient::ShardClient(engine::Loop& loop, engine::Net& net, const DataPlane& 
       // Durable or not, the bytes have changed.
       self.client->tell(self);
     };
+    op.flush.completion = [](engine::Op& flushed) {
+      auto& self = flushed.owner_as<Operation>();
+      if (self.ending.ok()) return self.client->begin(self);
+      self.client->finish(self, self.ending);
+    };
     op.told.completion = [](engine::Op& told) {
       auto& self = told.owner_as<Operation>();
       self.client->finish(self, self.error);
@@ -90,7 +98,7 @@ ShardClient::ShardClient(engine::Loop& loop, engine::Net& net, const DataPlane& 
 }
 
 ShardClient::~ShardClient() {
-  ASSERT(free_operations_.size() == kIoOpsMax && waiting_.empty());
+  ASSERT(free_operations_.size() == kOperations && waiting_.empty() && waiting_behind_.empty());
 }
 
 Status ShardClient::check(const IoOp& io) {
@@ -118,12 +126,18 @@ void ShardClient::submit(IoOp& io) {
   const Status good = check(io);
   if (!good.ok()) [[unlikely]]
     return loop_.complete(io, good);
-  if (free_operations_.empty() || !waiting_.empty()) [[unlikely]] {
+  IntrusiveList<IoOp>& waiting = io.behind ? waiting_behind_ : waiting_;
+  if (!has_room(io) || !waiting.empty()) [[unlikely]] {
     io.internal = &waiting_mark;
-    waiting_.push_back(io);
+    waiting.push_back(io);
     return;
   }
   start(io);
+}
+
+// All others may be waiting for what is behind, so that has places of its own.
+bool ShardClient::has_room(const IoOp& io) const {
+  return free_operations_.size() > (io.behind ? 0 : limits::kBehindOperations);
 }
 
 void ShardClient::start(IoOp& io) {
@@ -140,6 +154,20 @@ void ShardClient::start(IoOp& io) {
     op.timed = true;
     loop_.start(op.deadline, io.deadline);
   }
+  if (!io.behind && op.inode->behind.pending.load(std::memory_order_seq_cst)) [[unlikely]]
+    return wait_for_behind(op);
+  begin(op);
+}
+
+void ShardClient::wait_for_behind(Operation& op) {
+  op.stage = Stage::behind;
+  op.begin = op.sent_end = op.failed_at = 0;
+  op.flush.inode = op.inode;
+  plane_.behind->flush_later(op.flush);
+}
+
+void ShardClient::begin(Operation& op) {
+  const IoOp& io = *op.io;
   if (op.kind == IoKind::read) [[likely]] {
     begin_read(op);
   } else if (op.kind == IoKind::write) {
@@ -194,6 +222,9 @@ void ShardClient::begin_write(Operation& op) {
 
 void ShardClient::begin_sync(Operation& op) {
   Inode& inode = *op.inode;
+  const Status lost = op.io->file->take_loss();
+  if (!lost.ok()) [[unlikely]]
+    return finish_later(op, lost);
   op.changes = inode.changes.load(std::memory_order_acquire);
   op.stage = Stage::moving;
   op.begin = op.next = 0;
@@ -338,7 +369,10 @@ void ShardClient::wrote(Operation& op) {
   if (op.begin > end || !op.error.ok()) inode.sparse.store(true, std::memory_order_relaxed);
   if (op.failed_at > op.begin) raise(inode.length, op.failed_at);
   // Also of a write that failed: pieces behind the one that did, and a part of it, may be stored.
-  inode.modified.store(loop_.clock().wall(), std::memory_order_relaxed);
+  // What was taken before has its time already.
+  if (op.io == nullptr || !op.io->behind) {
+    inode.modified.store(loop_.clock().wall(), std::memory_order_relaxed);
+  }
   note_change_for_accesses(inode);
   // After the length; see Inode::watchers for the order.
   inode.changes.fetch_add(1, std::memory_order_seq_cst);
@@ -362,6 +396,8 @@ void ShardClient::settle(Operation& op, uint64_t changes) {
 
 // Whatever became of the write: everything that was sent may be stored.
 void ShardClient::tell(Operation& op) {
+  // Observers have seen what was taken before, or were told of it then.
+  if (op.io != nullptr && op.io->behind) return finish(op, op.error);
   const uint32_t watchers = op.inode->watchers.load(std::memory_order_seq_cst);
   // Whoever was told of an early end takes the bytes for the old ones, and must hear of it, too.
   const Observer* const origin = op.io != nullptr ? op.io->origin : nullptr;
@@ -444,21 +480,24 @@ void ShardClient::finish(Operation& op, Status status) {
   IoOp* io = release(op, status);
   if (io != nullptr) [[likely]]
     io->completion(*io);
-  if (!waiting_.empty()) [[unlikely]]
+  if (!waiting_.empty() || !waiting_behind_.empty()) [[unlikely]]
     start_waiting();
 }
 
 void ShardClient::finish_later(Operation& op, Status status) {
   IoOp* io = release(op, status);
   if (io != nullptr) loop_.complete(*io, status);
-  if (!waiting_.empty()) start_waiting();
+  if (!waiting_.empty() || !waiting_behind_.empty()) start_waiting();
 }
 
 void ShardClient::start_waiting() {
   // Operations that end at once come back here: the outer turn takes the next one.
   if (starting_) return;
   starting_ = true;
-  while (!waiting_.empty() && !free_operations_.empty()) start(*waiting_.pop_front());
+  while (!waiting_behind_.empty() && has_room(waiting_behind_.front())) {
+    start(*waiting_behind_.pop_front());
+  }
+  while (!waiting_.empty() && has_room(waiting_.front())) start(*waiting_.pop_front());
   starting_ = false;
 }
 

@@ -16,6 +16,7 @@ struct DataPlane {
   Lengths* lengths = nullptr;
   Observers* observers = nullptr;
   AccessTimesNoted* accesses = nullptr;
+  WriteBehind* behind = nullptr;
 };
 
 class ShardClient final : public Client {
@@ -28,7 +29,10 @@ class ShardClient final : public Client {
 
  private:
   static Status check(const IoOp& io);
+  bool has_room(const IoOp& io) const;
   void start(IoOp& io);
+  void wait_for_behind(Operation& op);
+  void begin(Operation& op);
   void begin_read(Operation& op);
   void drop_privileges(Operation& op, const Credentials& writer);
   void dropped_privileges(Operation& op);
@@ -63,6 +67,7 @@ class ShardClient final : public Client {
   std::vector<Operation*> free_operations_;
   Piece* free_pieces_ = nullptr;
   IntrusiveList<IoOp> waiting_;
+  IntrusiveList<IoOp> waiting_behind_;  // what operations that have a place may wait for
   bool starting_ = false;
 };
 

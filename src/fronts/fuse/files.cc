@@ -38,9 +38,12 @@ client::AccessTimes::Mode access_mode(const Front& front, int flags) {
 
 fuse_file_info opened(Front& front, client::FileRef file) {
   fuse_file_info info{};
+  const bool writes = client::may_write(*file);
   info.fh = front.handles.add(std::move(file));
   // Pages are dropped when they become stale, not when a file is opened.
   info.keep_cache = 1;
+  // Closing it has nothing to wait for.
+  info.noflush = !writes;
   return info;
 }
 
@@ -139,7 +142,10 @@ void write(Call& call, fuse_ino_t inode, const char* bytes, size_t size, off_t o
   // The bytes stand where the kernel copied them to, on a page boundary (see kRequestHeaderBytes).
   // The seam has one type of memory for both directions; a write does not change it.
   const engine::MemoryRef memory{reinterpret_cast<std::byte*>(const_cast<char*>(bytes)), size};
-  const auto put = front.files.write(file, place, memory, false, front.cache);
+  // What asks for the disk gets it at once, and so do pages that the kernel writes back.
+  const bool at_once = (info->flags & (O_DIRECT | O_DSYNC | O_SYNC)) != 0 || info->writepage;
+  const auto put = at_once ? front.files.write(file, place, memory, false, front.cache)
+                           : front.files.write_soon(file, place, memory, front.cache);
   if (!put) return call.status(put.error());
   write_counter().add(*put);
   call.written(*put);
@@ -155,6 +161,10 @@ void release(Call& call, fuse_ino_t, fuse_file_info* info) {
     if (!status.ok()) log::warning("mount: closing a file: {}", status.name());
   }
   call.error(0);
+}
+
+void flush(Call& call, fuse_ino_t, fuse_file_info* info) {
+  call.status(call.front().files.flush_file(HandleTable::get(info->fh).file));
 }
 
 void sync(Call& call, fuse_ino_t, int, fuse_file_info* info) {

@@ -68,6 +68,7 @@ const fuse_lowlevel_ops& operations() {
     ops.create = Guarded<ChangesNames<create>::run>::run;
     ops.read = Guarded<read>::run;
     ops.write = Guarded<write>::run;
+    ops.flush = Guarded<flush>::run;
     ops.release = Guarded<release>::run;
     ops.fsync = Guarded<sync>::run;
     ops.lseek = Guarded<seek>::run;
@@ -77,7 +78,7 @@ const fuse_lowlevel_ops& operations() {
     ops.readdir = Guarded<read_directory>::run;
     ops.readdirplus = Guarded<read_directory_plus>::run;
     ops.fsyncdir = Guarded<sync_directory>::run;
-    // Left out: flush (writes are complete when they return), copy_file_range (the kernel does it
+    // Left out: copy_file_range (the kernel does it
     // by itself), locks (the kernel's), access (default_permissions), poll, bmap.
     return ops;
   }();

@@ -41,6 +41,7 @@ void create(Call& call, fuse_ino_t parent, const char* name, mode_t mode, fuse_f
 void read(Call& call, fuse_ino_t inode, size_t size, off_t offset, fuse_file_info* info);
 void write(Call& call, fuse_ino_t inode, const char* bytes, size_t size, off_t offset,
            fuse_file_info* info);
+void flush(Call& call, fuse_ino_t inode, fuse_file_info* info);
 void release(Call& call, fuse_ino_t inode, fuse_file_info* info);
 void sync(Call& call, fuse_ino_t inode, int data_only, fuse_file_info* info);
 void seek(Call& call, fuse_ino_t inode, off_t offset, int whence, fuse_file_info* info);

@@ -59,7 +59,7 @@ bool may_read(const OpenFile& file);
 bool may_write(const OpenFile& file);
 // Whether the next read of it will change its time of access.
 bool access_is_due(const OpenFile& file);
-uint64_t length_of(const OpenFile& file);  // with every completed write, settled or not
+uint64_t length_of(const OpenFile& file);  // with every completed write, wherever its bytes are
 
 enum class IoKind : uint8_t { read, write, sync };
 
@@ -80,6 +80,8 @@ struct IoOp : engine::Op {
   engine::MemoryRef memory;  // up to limits::kIoBytesMax
   engine::Time deadline = engine::kNever;
   Observer* origin = nullptr;  // writes: the observer that need not be told, as it asked for this
+  // The way to the targets of bytes that FileSystem::write_soon() took: for the file system only.
+  bool behind = false;
 
   // out. After an error: the bytes before the first that failed; of a write, these are in the file.
   uint64_t transferred = 0;
@@ -142,6 +144,9 @@ struct FileSystemConfig {
   engine::BlockingCaller* caller = nullptr;
   // Free and total bytes of all targets, for statfs and no_space decisions.
   std::function<engine::DiskSpace()> space;
+  // For what FileSystem::write_soon() takes: memory, and how long it waits there.
+  uint64_t behind_bytes_max = 64 * kMiB;
+  engine::Duration behind_age = std::chrono::seconds(1);
   // False in simulations: then nothing runs but the callers and the loops, and whoever drives the
   // simulation calls FileSystem::collect().
   bool threads = true;
@@ -227,6 +232,13 @@ class FileSystem {
   virtual Result<uint64_t> read(const FileRef&, uint64_t offset, engine::MemoryRef) = 0;
   virtual Result<uint64_t> write(const FileRef&, uint64_t offset, engine::MemoryRef, bool durable,
                                  Observer* self) = 0;
+  // As write(), and may keep a small write that goes on where the last one ended in memory for a
+  // moment (FileSystemConfig::behind_age). Everybody sees it at once; that it could not be brought
+  // to the targets is told once for each open of the file, by sync_file() or flush_file().
+  virtual Result<uint64_t> write_soon(const FileRef&, uint64_t offset, engine::MemoryRef,
+                                      Observer* self) = 0;
+  // What write_soon() took of this file is in the targets, not necessarily durable.
+  virtual Status flush_file(const FileRef&) = 0;
   // Somebody read what is no regular file (or, of one, bytes that did not come from here): its time
   // of access changes as `times` say. Cheap.
   virtual void note_access(InodeId inode, AccessTimes times) = 0;

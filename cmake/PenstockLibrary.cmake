@@ -47,4 +47,26 @@ function(penstock_test name)
     ENVIRONMENT "GTEST_OUTPUT=json:${CMAKE_BINARY_DIR}/test-reports/${name}.json")
 endfunction()
 
+# penstock_fuzz(NAME SOURCES file... LINK target... [RUNS n])
+# One fuzz target (tests/fuzz/fuzz.h). In the `fuzz` build NAME_fuzz is a program of libFuzzer; in all
+# others it is a test over n inputs of a deterministic generator.
+function(penstock_fuzz name)
+  cmake_parse_arguments(ARG "" "RUNS" "SOURCES;LINK" ${ARGN})
+  set(shared ${PROJECT_SOURCE_DIR}/tests/fuzz)
+  if(PENSTOCK_FUZZERS)
+    add_executable(${name}_fuzz ${ARG_SOURCES} ${shared}/libfuzzer.cc)
+    target_link_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
+  else()
+    add_executable(${name}_fuzz ${ARG_SOURCES} ${shared}/generated.cc ${shared}/mutator.cc)
+    add_test(NAME ${name}_fuzz COMMAND ${name}_fuzz)
+    set_tests_properties(${name}_fuzz PROPERTIES LABELS fuzz TIMEOUT 300)
+    if(ARG_RUNS)
+      set_tests_properties(${name}_fuzz PROPERTIES ENVIRONMENT PENSTOCK_FUZZ_RUNS=${ARG_RUNS})
+    endif()
+  endif()
+  target_compile_options(${name}_fuzz PRIVATE
+    "SHELL:-idirafter ${CMAKE_CURRENT_SOURCE_DIR}" "SHELL:-idirafter ${shared}")
+  target_link_libraries(${name}_fuzz PRIVATE ${ARG_LINK} penstock_base penstock_options)
+endfunction()
+
 enable_testing()

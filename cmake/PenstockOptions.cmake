@@ -23,6 +23,10 @@ if(PENSTOCK_SANITIZE)
     -fsanitize=${PENSTOCK_SANITIZE} -fno-sanitize-recover=all)
   target_link_options(penstock_options INTERFACE -fsanitize=${PENSTOCK_SANITIZE})
 endif()
+if(PENSTOCK_FUZZERS)
+  # libFuzzer sees which branches of our code an input takes.
+  target_compile_options(penstock_options INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 sees reads of uninitialised memory in std::optional, and in what the sanitizers add.
   target_compile_options(penstock_options INTERFACE -Wno-maybe-uninitialized)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Builds the chosen tests, runs them with ctest and prints `N passed, N failed, N skipped`.
 
-A selector is a label (unit, sim, crash, posix, ring, gpu) or a part of a test program's name; without
+A selector is a label (unit, sim, crash, posix, ring, fuzz, gpu) or a part of a test program's name; without
 selectors everything runs. The counts are those of single GoogleTest tests, read from the reports that
 penstock_test() makes every program write. A program that dies leaves no report and counts as one
 failed test, so that nothing can fail unseen.

@@ -1,6 +1,20 @@
 // A hostile agent: the input is written over the index between look-ups. No access may leave the
 // memory.
 #include "../tests/hostile_memory.h"
+#include "fuzz.h"
+
+namespace penstock::fuzz {
+
+// A place in the index, what to write there, and what to look up: as entries that claim slots.
+std::vector<std::string> seeds() {
+  std::string claims;
+  for (uint32_t at = 0; at < 64; ++at) claims += bytes_of(std::array{at, at / 4 % 5, at});
+  std::string header;
+  for (uint32_t at = 0; at < 8; ++at) header += bytes_of(std::array{at, 4096U, 1U});
+  return {claims, header};
+}
+
+}  // namespace penstock::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace penstock;

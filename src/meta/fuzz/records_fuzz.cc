@@ -1,8 +1,32 @@
-// libFuzzer target: any bytes as any record.
+// Any bytes as any record.
 #include "../tests/decode_all.h"
+#include "fuzz.h"
 
-#include <cstddef>
-#include <cstdint>
+namespace penstock::fuzz {
+
+std::vector<std::string> seeds() {
+  using namespace meta;
+  Inode file;
+  file.attributes.inode = InodeId(5);
+  file.attributes.mode = 0644;
+  file.attributes.links = 1;
+  file.attributes.length = 123'456;
+  Inode link = file;
+  link.attributes.type = FileType::symlink;
+  link.target = "target";
+  Inode directory = file;
+  directory.attributes.type = FileType::directory;
+  directory.parent = InodeId(1);
+  return {encode(file),
+          encode(link),
+          encode(directory),
+          encode(DirectoryTimes{}),
+          encode(Dentry{InodeId(5), FileType::regular, 7}),
+          encode(CookieEntry{"name", InodeId(5), FileType::directory}),
+          encode_number(1ULL << 40)};
+}
+
+}  // namespace penstock::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   penstock::meta::decode_all({reinterpret_cast<const char*>(data), size});

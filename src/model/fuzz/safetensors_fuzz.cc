@@ -1,9 +1,23 @@
 // Whatever a header says, it is refused or describes exactly the file.
-#include <cstddef>
-#include <cstdint>
+#include "fuzz.h"
+
 #include <cstdlib>
 
 #include "penstock/model.h"
+
+namespace penstock::fuzz {
+
+// The bytes of data, most significant first, then the header.
+std::vector<std::string> seeds() {
+  return {std::string("\0\41", 2) +
+              R"({"__metadata__":{"format":"pt"},"b":{"dtype":"F32","shape":[2,3],)"
+              R"("data_offsets":[8,32]},"a":{"dtype":"BF16","shape":[4],"data_offsets":[0,8]},)"
+              R"("scalar":{"dtype":"I8","shape":[],"data_offsets":[32,33]},)"
+              R"("empty":{"dtype":"F64","shape":[0,7],"data_offsets":[33,33]}})",
+          std::string("\0\0", 2) + "{}"};
+}
+
+}  // namespace penstock::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace penstock;

@@ -1,5 +1,7 @@
 // A hostile kernel: the input scribbles over a ring's memory between the proxy's steps. The proxy
 // must stay inside the memory, take no position that there is not, and never loop.
+#include "fuzz.h"
+
 #include <cstdlib>
 #include <cstring>
 #include <vector>
@@ -41,6 +43,19 @@ void run(const uint8_t* data, size_t size) {
 
 }  // namespace
 }  // namespace penstock::ring
+
+namespace penstock::fuzz {
+
+// Steps: a word of the memory, and what a kernel writes there.
+std::vector<std::string> seeds() {
+  std::string out;
+  for (uint32_t at = 0; at < 64; ++at) {
+    out += bytes_of(at) + bytes_of(uint32_t{0}) + bytes_of(uint64_t{at} << 56 | 4096);
+  }
+  return {out};
+}
+
+}  // namespace penstock::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   penstock::ring::run(data, size);

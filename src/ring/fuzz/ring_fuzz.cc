@@ -1,5 +1,7 @@
 // A hostile application: the input scribbles over the ring's memory between the agent's steps. The
 // agent must stay inside the memory, take no more than it has room for, and never loop.
+#include "fuzz.h"
+
 #include <cstdlib>
 #include <cstring>
 #include <vector>
@@ -56,6 +58,26 @@ void run(Input input) {
 
 }  // namespace
 }  // namespace penstock::ring
+
+namespace penstock::fuzz {
+
+// Places and words: entries that a lane offers, and completions that it takes.
+std::vector<std::string> seeds() {
+  using ring::LaneControl;
+  std::string out;
+  const auto put = [&out](uint64_t at, uint32_t value) {
+    out += bytes_of(static_cast<uint32_t>(at / 4)) + bytes_of(value);
+  };
+  for (uint32_t turn = 1; turn <= 20; ++turn) {
+    const uint64_t lane = ring::kHeaderBytes + turn % 2 * ring::Geometry{8, 2}.lane_bytes();
+    put(lane + sizeof(LaneControl) + turn % 8 * sizeof(ring::Submission), turn);
+    put(lane + offsetof(LaneControl, submission_tail), (turn + 1) / 2);
+    put(lane + offsetof(LaneControl, completion_head), turn / 3);
+  }
+  return {out};
+}
+
+}  // namespace penstock::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   penstock::ring::run({data, size});

@@ -1,6 +1,7 @@
 // Hostile bytes for everything that a target reads from its directory and its database: nothing may
 // crash, and what decodes must encode to the same bytes.
 #include "format_1.h"
+#include "fuzz.h"
 #include "superblock.h"
 
 #include <cstdlib>
@@ -8,6 +9,31 @@
 
 using namespace penstock;         // NOLINT: a fuzz target is one function
 using namespace penstock::store;  // NOLINT
+
+namespace penstock::fuzz {
+
+// Records of maps without the checksum that ends them: the target adds it.
+std::vector<std::string> seeds() {
+  const MapKey key{{InodeId(7), 1}, 2};
+  std::vector<std::string> out = {std::string(as_view(encode_key(key)))};
+  BlockMap map;
+  for (const size_t mapped : {size_t{1}, size_t{17}, map.blocks.size()}) {
+    for (size_t i = 0; i < mapped; ++i) map.blocks[i] = {static_cast<uint32_t>(1000 + i * i), 7};
+    map.valid_end = static_cast<uint32_t>(mapped * 4096 - 5);
+    char record[kMapRecordBytesMax];
+    const size_t length = encode_map(key, map, record);
+    out.emplace_back(record, length);
+    out.emplace_back(record, length - sizeof(uint32_t));
+  }
+  const Identity identity{TargetId(3), {1, 2, 3}};
+  for (const uint32_t version : {kOldFormatVersion, kFormatVersion}) {
+    out.push_back(encode_superblock(identity, version));
+    out.push_back(encode_identity(identity, version));
+  }
+  return out;
+}
+
+}  // namespace penstock::fuzz
 
 namespace {
 

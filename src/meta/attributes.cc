@@ -3,6 +3,7 @@
 #include "limits.h"
 #include "namespace.h"
 
+#include <algorithm>
 #include <sys/stat.h>
 
 namespace penstock::meta {
@@ -193,10 +194,12 @@ Status Namespace::settle(InodeId inode, const Settled& settled, bool durable) {
     const bool sparse = settled.sparse.value_or(attributes.sparse);
     if (length != attributes.length || settled.modified != attributes.modified ||
         sparse != attributes.sparse) {
+      // It was changed when it was written, not when that is recorded.
+      const FileTime written = std::min(settled.modified, FileTime(clock_.wall()));
+      attributes.changed = std::max(attributes.changed, written);
       attributes.length = length;
       attributes.modified = settled.modified;
       attributes.sparse = sparse;
-      attributes.changed = clock_.wall();
       view.put(found);
     }
     if (settled.end_session) view.erase_mark(view.keys().write_session(inode));

@@ -42,6 +42,8 @@ Inode Namespace::build(const Credentials& credentials, const Inode& parent, uint
       made.mode &= ~kSetGroupId;  // nobody gets a group by making a program for it
     }
   }
+  // As ext4; what fixes a directory is not passed on.
+  made.flags = above.flags & (kInodeNoDump | kInodeNoAtime);
   made.links = what.type == FileType::directory ? 2 : 1;
   made.device = what.device;
   made.accessed = made.modified = made.changed = made.created = clock_.wall();

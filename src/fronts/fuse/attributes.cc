@@ -26,6 +26,10 @@ meta::SetAttributes to_changes(const struct stat& wanted, int which) {
   return changes;
 }
 
+constexpr int kWhatIsSet = FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID |
+                           FUSE_SET_ATTR_SIZE | FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME |
+                           FUSE_SET_ATTR_ATIME_NOW | FUSE_SET_ATTR_MTIME_NOW;
+
 void reply_xattr(Call& call, const std::string& value, size_t size) {
   if (size == 0) return call.xattr_size(value.size());
   if (size < value.size()) return call.error(ERANGE);
@@ -56,8 +60,14 @@ void set_attributes(Call& call, fuse_ino_t inode, struct stat* wanted, int which
   Front& front = call.front();
   const InodeId id{inode};
   front.cache->touch(id);
-  const auto changed =
-      front.files.set_attributes(call.credentials(), id, to_changes(*wanted, which), front.cache);
+  meta::SetAttributes changes = to_changes(*wanted, which);
+  if ((which & kWhatIsSet) == 0) {
+    // A chown() to nobody else: it counts as a change all the same.
+    const auto now_is = front.files.attributes(id);
+    if (!now_is) return call.status(now_is.error());
+    changes.uid = now_is->uid;
+  }
+  const auto changed = front.files.set_attributes(call.credentials(), id, changes, front.cache);
   if (!changed) return call.status(changed.error());
   call.attributes(*changed);
 }

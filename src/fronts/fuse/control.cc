@@ -67,7 +67,8 @@ void set_flags(Call& call, InodeId inode, std::optional<uint32_t> flags) {
   Front& front = call.front();
   meta::SetAttributes changes;
   changes.flags = flags;
-  const auto set = front.files.set_attributes(call.credentials(), inode, changes, front.cache);
+  // The kernel keeps attributes over an ioctl: it must be told, as of another's change.
+  const auto set = front.files.set_attributes(call.credentials(), inode, changes, nullptr);
   if (!set) return call.status(set.error());
   call.controlled(nullptr, 0);
 }

@@ -1,0 +1,114 @@
+#include "intended.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace penstock::differential {
+namespace {
+
+bool asks_for_holes(const Operation& operation) {
+  return operation.kind == Kind::seek &&
+         (operation.numbers[1] == SEEK_DATA || operation.numbers[1] == SEEK_HOLE);
+}
+
+bool holes_or_blocks(const Case& seen) {
+  return seen.field == "blocks" || (seen.field == "answer" && asks_for_holes(seen.operation));
+}
+
+bool never(const Case&) {
+  return false;
+}
+
+constexpr Rule kRules[] = {
+    {"reserved blocks",
+     "fallocate reserves none here, as every update goes to new blocks (docs/posix.md); ext4 fills "
+     "small "
+     "reserved pieces with zeros when it likes, and calls them data then",
+     [](const Case& seen) {
+       return seen.note != nullptr && seen.note->reserved && holes_or_blocks(seen);
+     }},
+    {"mapped and not synced",
+     "what was changed through memory counts as data, and changes times, when it is written back "
+     "(docs/posix.md); ext4 says so when the page is touched first",
+     [](const Case& seen) {
+       return seen.note != nullptr && seen.note->mapped &&
+              (holes_or_blocks(seen) || seen.field == "mtime" || seen.field == "ctime");
+     }},
+    {"time of access of cached pages",
+     "the kernel does not tell a FUSE file system of reads that it serves from its own pages "
+     "(docs/posix.md). Times that were set are compared",
+     [](const Case& seen) { return seen.field == "atime" && S_ISREG(seen.mode); }},
+    {"time of access of cached links and listings",
+     "the kernel keeps targets and listings, so only the first look counts (docs/posix.md)",
+     [](const Case& seen) {
+       return seen.field == "atime" && (S_ISLNK(seen.mode) || S_ISDIR(seen.mode));
+     }},
+    {"times of fifos",
+     "the kernel does not tell a FUSE file system who writes to its fifos (docs/posix.md)",
+     [](const Case& seen) {
+       return S_ISFIFO(seen.mode) &&
+              (seen.field == "mtime" || seen.field == "ctime" || seen.field == "atime");
+     }},
+    {"which of two errors",
+     "the kernel looks at the flags of ext4's inodes before it looks at anything else; those of a "
+     "FUSE file system it does not know, so another reason to refuse comes first (docs/posix.md)",
+     [](const Case& seen) {
+       return seen.field == "answer" && seen.operation.kind <= Kind::mknod &&
+              seen.host->error == EPERM && seen.mount->error != 0;
+     }},
+    {"places in directories", "hashes there, counts here (docs/posix.md: order of a listing)",
+     [](const Case& seen) { return seen.operation.kind == Kind::seek && S_ISDIR(seen.mode); }},
+    {"open without a name",
+     "a directory, link or device, or a file known by O_PATH only, that lost its last name has "
+     "lost "
+     "its attributes, too (docs/posix.md)",
+     [](const Case& seen) { return seen.gone; }},
+    // Not compared at all, or never asked for, as what follows would differ for ever.
+    {"inode and device numbers", "compared only by which names and files share one", never},
+    {"size and blocks of directories", "4,096 always (docs/posix.md)", never},
+    {"order of listings, and their places", "by creation here, by hash there (docs/posix.md)",
+     never},
+    {"idle set-group-id",
+     "newer kernels clear it from files without group execution when others write, but not for "
+     "FUSE",
+     never},
+    {"immutable and append-only given to files",
+     "open ones go on as they were opened (docs/posix.md): only "
+     "directories are given these flags",
+     never},
+    {"stored behind the end",
+     "what a program stores through memory behind the end of a file shows when the file "
+     "grows, as the kernel does not clear it for FUSE (docs/posix.md): none is stored",
+     never},
+    {"statfs", "two different stores; the length of names is compared", never},
+    {"attributes of statx", "the kernel passes none on from a FUSE file system", never},
+    {"unaligned O_DIRECT", "taken here, refused there (docs/posix.md): the tester aligns", never},
+    {"files beyond 16 TiB", "256 TiB here (docs/posix.md): none is made", never},
+    {"extended attributes beyond a block", "64 KiB here (docs/posix.md): small ones are made",
+     never},
+    {"other flags of inodes, RENAME_WHITEOUT, collapsing and inserting ranges",
+     "refused here (docs/posix.md)", never},
+};
+static_assert(std::size(kRules) <= kRulesMax);
+
+}  // namespace
+
+const Rule* rules() {
+  return kRules;
+}
+
+size_t rule_count() {
+  return std::size(kRules);
+}
+
+std::optional<size_t> intended(const Case& seen) {
+  for (size_t i = 0; i < std::size(kRules); i++) {
+    if (kRules[i].matches(seen)) return i;
+  }
+  return std::nullopt;
+}
+
+}  // namespace penstock::differential

@@ -1,0 +1,110 @@
+// One of the two trees as one process sees it: what it has open there.
+#pragma once
+
+#include "operation.h"
+
+#include <dirent.h>
+#include <map>
+#include <memory>
+#include <string>
+#include <sys/stat.h>
+
+namespace penstock::differential {
+
+// How an operation ended, as far as programs rely on it.
+struct Answer {
+  int64_t value = 0;  // what the call returned, without a number that means nothing
+  int error = 0;
+  std::string data;  // bytes, names, attributes: whatever came back
+
+  friend bool operator==(const Answer&, const Answer&) = default;
+};
+
+// Operations that go wrong on the first side on purpose, to test the tester.
+enum class Fault { none, append_loses_a_byte, old_bytes_after_growing, rename_keeps_the_target };
+
+// A listing under way.
+struct Stream {
+  struct Entry {
+    uint64_t inode = 0;
+    int64_t changed = 0;  // the nanosecond of its change, as it is told
+    friend bool operator==(const Entry&, const Entry&) = default;
+  };
+  DIR* listing = nullptr;
+  std::vector<std::string> seen;
+  std::vector<long> places;  // where the listing stood before each of them
+  std::map<std::string, Entry> before;
+  bool known_before = false;
+};
+
+struct Mapping {
+  char* memory = nullptr;
+  size_t length = 0;
+  bool writable = false;
+  int file = -1;  // a descriptor of the file for those who look
+  int64_t offset = 0;
+};
+
+class Side {
+ public:
+  // `top` must be an open directory; it is closed with this.
+  Side(int top, Fault fault);
+  ~Side();
+  Side(const Side&) = delete;
+  Side& operator=(const Side&) = delete;
+
+  int top() const { return top_; }
+  int file(int slot) const { return files_[index(slot)].descriptor; }
+  bool direct(int slot) const { return files_[index(slot)].direct; }
+  // Closes what was there.
+  int put(int slot, int descriptor, bool direct);
+  Stream& stream(int slot) { return streams_[static_cast<size_t>(slot) % kStreams]; }
+  Mapping& mapping(int slot) { return maps_[static_cast<size_t>(slot) % kMaps]; }
+  Fault fault() const { return fault_; }
+  // Where names start from, for the calls that follow: an open directory or the top. The error.
+  int enter(int at) const;
+  // Of this length, on a page's border; what is in it stays until the next call.
+  char* memory(size_t length);
+
+ private:
+  struct File {
+    int descriptor = -1;
+    bool direct = false;
+  };
+  static size_t index(int slot) { return static_cast<size_t>(slot) % kFiles; }
+
+  int top_;
+  const Fault fault_;
+  std::array<File, kFiles> files_;
+  std::array<Stream, kStreams> streams_;
+  std::array<Mapping, kMaps> maps_;
+  struct Free {
+    void operator()(char* memory) const;
+  };
+  std::unique_ptr<char, Free> memory_;
+  size_t capacity_ = 0;
+};
+
+// Runs it on one side; the process stands in the directory that it starts from.
+Answer run_on(Side& side, const Operation& operation);
+
+// Those that run_on() chooses from.
+Answer run_on_names(const Operation& operation);
+Answer run_on_attributes(Side& side, const Operation& operation);
+Answer run_on_file(Side& side, const Operation& operation);
+Answer run_on_file_state(Side& side, const Operation& operation);
+Answer run_on_mapping(Side& side, const Operation& operation);
+Answer run_on_stream(Side& side, const Operation& operation);
+
+// From a system call's result.
+Answer answer_of(int64_t result);
+Answer answer_of(int64_t result, const char* bytes);
+std::string to_text(const Answer& answer);
+
+// What `seed` stands for.
+void fill(char* bytes, size_t length, int64_t seed);
+std::string xattr_name(int which);
+// Without a set-group-id bit that gives nobody anything ("idle set-group-id" in intended.cc).
+uint32_t plain_mode(uint32_t mode);
+
+}  // namespace penstock::differential

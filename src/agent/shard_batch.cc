@@ -19,6 +19,7 @@ void ShardBatch::pump() {
 
 // False when it has ended at once.
 bool ShardBatch::begin(FileOp& op) {
+  if (op.fills) return begin_fill(op);
   ServedRegion* const known = share_.region(op.region);
   if (known == nullptr) {
     op.status = Code::invalid_argument;
@@ -46,6 +47,21 @@ bool ShardBatch::begin(FileOp& op) {
   return true;
 }
 
+bool ShardBatch::begin_fill(FileOp& op) {
+  if (!share_.cache_) {
+    op.status = Code::not_supported;
+    return false;
+  }
+  op.batch = this;
+  op.completion = [](engine::Op& done) {
+    ShardBatch& batch = *static_cast<FileOp&>(done).batch;
+    --batch.in_flight_;
+    batch.pump();
+  };
+  share_.cache_.fills->submit(op, share_.cache_.segment);
+  return true;
+}
+
 void ShardBatch::finish(FileOp& op) {
   share_.routes_.count(op.route);
   // The bytes went to, or came from, memory that is no longer the application's.
@@ -53,7 +69,8 @@ void ShardBatch::finish(FileOp& op) {
   share_.release_region(op.region);
   if (share_.cache_) {
     share_.cache_.fills->other_ended();
-    if (op.kind == client::IoKind::read && op.status.ok() && op.transferred > 0) {
+    const bool is_news = op.kind == client::IoKind::read && !op.noted;
+    if (is_news && op.status.ok() && op.transferred > 0) {
       share_.cache_.fills->note_read(share_.cache_.segment, client::inode_of(*op.file), op.offset,
                                      op.transferred);
     }

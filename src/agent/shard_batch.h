@@ -12,8 +12,10 @@ class ShardBatch;
 
 // `file`, `kind`, `offset` and `memory.length` are set by whoever makes it. The status says how it
 // ended.
-struct FileOp : client::IoOp {
+struct FileOp : FillRequest {
   ShardBatch* batch = nullptr;
+  bool fills = false;  // goes into the node cache, and to no region
+  bool noted = false;  // the cache has been told that it is read
   uint32_t region = 0;
   uint64_t region_offset = 0;
   size_t number = 0;  // in the request
@@ -30,6 +32,7 @@ class ShardBatch {
  private:
   void pump();
   bool begin(FileOp& op);
+  bool begin_fill(FileOp& op);
   void finish(FileOp& op);
 
   ShardShare& share_;

@@ -107,6 +107,41 @@ TEST_F(Many, are_not_read_when_the_cache_has_them) {
   EXPECT_EQ(region.bytes()[0], std::byte{7});
 }
 
+TEST_F(Many, come_into_the_cache_when_they_are_read_again) {
+  const wire::FileToRead file{"/a", 0, 64 * kKiB, 0, 0, true};
+  const wire::FileRead first = read({file}).at(0);
+  EXPECT_FALSE(first.cached);
+  EXPECT_EQ(first.bytes, kFileBytes);
+  EXPECT_EQ(agent->status().cache.at(0).fills, 0u) << "once may be the only time";
+  region.bytes()[0] = std::byte{0};
+  for (int again = 0; again < 2; ++again) {
+    const wire::FileRead found = read({file}).at(0);
+    EXPECT_EQ(found.status, Code::ok);
+    EXPECT_TRUE(found.cached);
+    EXPECT_EQ(found.size, kFileBytes);
+    EXPECT_EQ(region.bytes()[0], std::byte{0}) << "the application takes it from there";
+    EXPECT_EQ(agent->status().cache.at(0).fills, 1u);
+  }
+}
+
+TEST_F(Many, are_read_where_the_cache_has_no_room_for_them) {
+  constexpr uint64_t kBytes = 9 * kMiB;  // the cache has 8
+  TestMemory large(kBytes, 0);
+  ASSERT_EQ(session->ask(wire::RegisterRegion{1, 0, kBytes}, {large.fd()}).status, Code::ok);
+  std::fill(large.bytes().begin(), large.bytes().end(), std::byte{5});
+  ASSERT_EQ(create({{"/large", 0644, kBytes, 1, 0}}).at(0), Code::ok);
+  for (int pass = 0; pass < 3; ++pass) {
+    std::fill(large.bytes().begin(), large.bytes().end(), std::byte{0});
+    const auto found = read({{"/large", 0, kBytes, 1, 0, true}, {"/a", 0, kFileBytes, 0, 0}});
+    EXPECT_EQ(found[0].status, Code::ok);
+    EXPECT_FALSE(found[0].cached);
+    EXPECT_EQ(found[0].bytes, kBytes);
+    EXPECT_EQ(large.bytes()[0], std::byte{5});
+    EXPECT_EQ(large.bytes()[kBytes - 1], std::byte{5});
+    EXPECT_EQ(found[1].bytes, kFileBytes);
+  }
+}
+
 TEST_F(Many, fail_alone_when_their_memory_is_gone) {
   TestMemory cut(64 * kKiB, 0);
   ASSERT_EQ(session->ask(wire::RegisterRegion{1, 0, cut.size()}, {cut.fd()}).status, Code::ok);

@@ -30,7 +30,7 @@ if ((EUID == 0)); then
   else
     echo "differential: no ext4 can be mounted here; beside a directory of $(df --output=fstype "$scratch" | tail -1)"
   fi
-  up+=(--allow-other --mount-options suid,dev)
+  up+=(--allow-other --mount-options 'suid,dev')
 fi
 "${up[@]}" >/dev/null
 "$TESTER" --mount "$scratch/mount" --host "$scratch/host" "$@"

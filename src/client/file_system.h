@@ -117,6 +117,7 @@ class FileSystemImpl final : public FileSystem {
   Status sync_all() override;
   Result<uint64_t> seek(const FileRef&, uint64_t offset, bool hole) override;
   Status punch(const FileRef&, uint64_t offset, uint64_t length, Observer* self) override;
+  Status touch(const FileRef&, Observer* self) override;
 
   // collector.cc
   Result<uint64_t> collect(size_t limit) override;
@@ -139,6 +140,8 @@ class FileSystemImpl final : public FileSystem {
   void tell_changed(InodeId inode, uint64_t offset, uint64_t length, Observer* self);
   void named(InodeId id);
   void note_change(InodeId id);
+  Status drop_privileges_for(const OpenFile& file);
+  void note_written(Inode& inode, uint64_t offset, uint64_t bytes, Observer* self);
   // The file may have got what the next write takes from it.
   void note_privileges(InodeId id);
   void tell_entry(InodeId parent, std::string_view name, Observer* self);

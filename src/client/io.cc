@@ -187,6 +187,28 @@ Status FileSystemImpl::sync_all() {
   return status;
 }
 
+Status FileSystemImpl::drop_privileges_for(const OpenFile& file) {
+  const Credentials* const writer = file.dropper();
+  if (writer == nullptr) return Code::ok;
+  const std::lock_guard lock(file.inode().control);
+  return lengths_.drop_privileges(file.inode(), *writer);
+}
+
+Status FileSystemImpl::touch(const FileRef& file, Observer* self) {
+  TRY(check_open());
+  if (file == nullptr || file->closed()) return Code::bad_handle;
+  if (!file->may_write()) return Code::access_denied;
+  TRY(drop_privileges_for(*file));
+  note_written(file->inode(), 0, 0, self);
+  return Code::ok;
+}
+
+void FileSystemImpl::note_written(Inode& inode, uint64_t offset, uint64_t bytes, Observer* self) {
+  inode.modified.store(config_.shards.front().loop->clock().wall(), std::memory_order_relaxed);
+  note_change(inode.id);
+  tell_changed(inode.id, offset, bytes, self);
+}
+
 Status FileSystemImpl::punch(const FileRef& file, uint64_t offset, uint64_t length,
                              Observer* self) {
   TRY(check_open());
@@ -197,12 +219,10 @@ Status FileSystemImpl::punch(const FileRef& file, uint64_t offset, uint64_t leng
   }
   Inode& inode = file->inode();
   behind_.flush(inode);
-  if (const Credentials* const writer = file->dropper()) {
-    const std::lock_guard lock(inode.control);
-    TRY(lengths_.drop_privileges(inode, *writer));
-  }
+  TRY(drop_privileges_for(*file));
   const uint64_t file_end = inode.length.load(std::memory_order_acquire);
-  const uint64_t end = std::min(offset + length, file_end);
+  // The last block goes as a whole, where all of its bytes do.
+  const uint64_t end = std::min(offset + length, align_up(file_end, limits::kBlockBytes));
   const Placement& placement = inode.placement;
   Status status;
   if (offset < end) inode.sparse.store(true, std::memory_order_relaxed);
@@ -215,10 +235,8 @@ Status FileSystemImpl::punch(const FileRef& file, uint64_t offset, uint64_t leng
                             static_cast<uint32_t>(stop - placement.offset_of(chunk)), false);
     at = stop;
   }
-  if (offset >= end) return Code::ok;
-  inode.modified.store(config_.shards.front().loop->clock().wall(), std::memory_order_relaxed);
-  note_change(inode.id);
-  tell_changed(inode.id, offset, end - offset, self);
+  // Beyond the end there is nothing to clear, but the file was changed all the same.
+  note_written(inode, offset, offset < end ? end - offset : 0, self);
   return status;
 }
 

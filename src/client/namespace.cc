@@ -6,8 +6,13 @@ namespace penstock::client {
 void FileSystemImpl::merge(Attributes& attributes, const Inode& inode) const {
   if (!inode.loaded.load(std::memory_order_acquire)) return;
   attributes.length = inode.visible_length();
-  attributes.modified = inode.modified.load(std::memory_order_relaxed);
-  attributes.changed = std::max(attributes.changed, attributes.modified);
+  const meta::FileTime modified = inode.modified.load(std::memory_order_relaxed);
+  // A write that is yet to be recorded changes both. A time that was set is recorded, and may lie
+  // anywhere.
+  if (modified != attributes.modified) {
+    attributes.changed = std::max(attributes.changed, std::min(modified, now()));
+  }
+  attributes.modified = modified;
   attributes.sparse = inode.sparse.load(std::memory_order_relaxed);
   attributes.accessed = inode.accessed.load(std::memory_order_relaxed);
 }

@@ -33,7 +33,7 @@ class Differential : public posix::PosixTest {
 };
 
 // Until plan/differential-client.patch is in, the mount differs from ext4 (PLAN.md).
-TEST_F(Differential, DISABLED_random_programs_get_the_same_answers) {
+TEST_F(Differential, random_programs_get_the_same_answers) {
   const test::Output output = differential(mount_, host_,
                                            {"--first", std::to_string(posix::seed()), "--seeds",
                                             "4", "--operations", "2500", "--shrink-seconds", "60"});
@@ -41,7 +41,7 @@ TEST_F(Differential, DISABLED_random_programs_get_the_same_answers) {
 }
 
 // What once differed, as small programs.
-TEST_F(Differential, DISABLED_programs_that_once_differed_get_the_same_answers) {
+TEST_F(Differential, programs_that_once_differed_get_the_same_answers) {
   size_t programs = 0;
   for (const auto& entry : std::filesystem::directory_iterator(PENSTOCK_PROGRAMS)) {
     programs++;

@@ -76,7 +76,8 @@ void MountedNode::start() {
   fuse::MountConfig mount_config;
   mount_config.mount_point = mount_path_;
   mount_config.source = store_path_;
-  mount_config.options.allow_other = ::geteuid() == 0;
+  // As the host's directory, where root can.
+  mount_config.options.allow_other = mount_config.options.devices = ::geteuid() == 0;
   auto mount = fuse::Mount::start(agent_->files(), agent_.get(), mount_config);
   if (mount) {
     mount_ = std::move(*mount);

@@ -206,7 +206,8 @@ void allocate(Call& call, fuse_ino_t inode, int mode, off_t offset, off_t length
   // Every update is written to new blocks, so none can be reserved for a file; what can be promised
   // is that there is room now.
   if (count > front.files.status().free_bytes) return call.error(ENOSPC);
-  if (keep) return call.error(0);
+  const Status touched = front.files.touch(file, front.cache);
+  if (keep || !touched.ok()) return call.status(touched);
   call.status(extend(front, call, id, file, begin + count));
 }
 

@@ -250,6 +250,8 @@ class FileSystem {
   virtual Result<uint64_t> seek(const FileRef&, uint64_t offset, bool hole) = 0;
   // Zeros from now on; keeps the length.
   virtual Status punch(const FileRef&, uint64_t offset, uint64_t length, Observer* self) = 0;
+  // The file counts as written, though no byte of it is: times, and privileges that are lost.
+  virtual Status touch(const FileRef&, Observer* self) = 0;
 
   virtual Result<Attributes> make_directory(const Credentials&, InodeId parent,
                                             std::string_view name, uint32_t mode, Observer*) = 0;

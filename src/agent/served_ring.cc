@@ -19,6 +19,7 @@ ServedRing::ServedRing(ShardShare& share, uint32_t id, const ring::Memory& memor
                        const BusGuard* guard)
     : share_(share), id_(id), ring_(memory), guard_(guard), pool_(pool_size(memory.geometry())) {
   for (uint32_t lane = 0; lane < memory.geometry().lanes; ++lane) lanes_.emplace_back(memory, lane);
+  flow_.join(&share.flow_, nullptr);
   (void)grow();
 }
 
@@ -26,6 +27,7 @@ bool ServedRing::grow() {
   const std::span<RingOp> more = pool_.grow(share_.account_);
   for (RingOp& op : more) {
     op.ring = this;
+    op.flow = &flow_;
     op.completion = [](engine::Op& done) {
       RingOp& ended = static_cast<RingOp&>(done);
       ended.ring->finish(ended);

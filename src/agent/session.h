@@ -51,6 +51,16 @@ class MountTable {
   std::multimap<uint64_t, bool> devices_;
 };
 
+// What users are allowed, by uid. Thread safe; what was found stays where it is.
+class UserTerms {
+ public:
+  client::Terms& of(uint32_t uid);
+
+ private:
+  std::mutex mutex_;
+  std::map<uint32_t, client::Terms> users_;
+};
+
 // What sessions share. Everything is thread safe.
 struct SessionNode {
   client::FileSystem* files = nullptr;
@@ -60,6 +70,7 @@ struct SessionNode {
   LinkTable links;
   HandleTable handles;
   BufferNumbers buffers;
+  UserTerms terms;
   std::shared_ptr<Accounts> accounts = Accounts::make(bounds_of_process(), ::geteuid());
   RepeatedLog log;
   std::chrono::milliseconds reply_timeout = limits::kReplyTimeout;
@@ -88,6 +99,7 @@ class Session {
   uint64_t id() const { return id_; }
   int socket() const { return socket_.get(); }
   const Peer& peer() const { return peer_; }
+  client::Terms& terms() { return terms_; }
   Outbox& outbox() { return outbox_; }
   const std::shared_ptr<Account>& account() const { return account_; }
   SessionStatus status();
@@ -206,6 +218,8 @@ class Session {
   const UniqueFd socket_;
   const Peer peer_;
   const std::shared_ptr<Account> account_;
+  client::Terms& user_terms_;
+  client::Terms terms_;
   Outbox outbox_{socket_.get()};
   std::atomic<bool> greeted_{false};
 

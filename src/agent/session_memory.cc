@@ -18,9 +18,9 @@ ServedRegion Session::served(const Region& region) {
 ShardShare& Session::share_on(uint32_t shard) {
   if (shares_[shard] != nullptr) return *shares_[shard];
   SessionShard& home = *node_.shards[shard];
-  auto share = std::make_unique<ShardShare>(*home.loop, *home.client, home.rings.routes(),
-                                            ShardCache{home.fills.get(), segment()}, account_,
-                                            [this](const char* why) { end_broken(why); });
+  auto share = std::make_unique<ShardShare>(
+      *home.loop, *home.client, home.rings.routes(), ShardCache{home.fills.get(), segment()},
+      account_, SessionTerms{&user_terms_, &terms_}, [this](const char* why) { end_broken(why); });
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [id, file] : files_) {

@@ -38,6 +38,7 @@ bool ShardBatch::begin(FileOp& op) {
   op.memory = {region.bytes.data() + op.region_offset, op.memory.length, region.buffer,
                engine::MemoryKind::host};
   op.batch = this;
+  op.flow = &share_.batches_;
   op.completion = [](engine::Op& done) {
     auto& self = static_cast<FileOp&>(done);
     self.batch->finish(self);

@@ -85,6 +85,7 @@ void ShardFills::note_read(const std::shared_ptr<arena::Segment>& segment, Inode
 
 void ShardFills::read(FillOp& op) {
   op.kind = client::IoKind::read;
+  op.traffic = client::Traffic::throughput;
   op.offset = uint64_t{op.extent.number} * kExtentBytes;
   op.memory = {op.slot.memory.data(), op.slot.memory.size(), engine::BufferId(op.slot.slab_number),
                engine::MemoryKind::host};

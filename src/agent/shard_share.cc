@@ -25,14 +25,20 @@ ServedRegion Announced::take_region(uint32_t id) {
 }
 
 ShardShare::ShardShare(engine::Loop& loop, client::Client& client, RouteCounters& routes,
-                       ShardCache cache, std::shared_ptr<Account> account,
+                       ShardCache cache, std::shared_ptr<Account> account, SessionTerms terms,
                        std::function<void(const char*)> on_broken)
     : loop_(loop),
       client_(client),
       routes_(routes),
       cache_(std::move(cache)),
       account_(std::move(account)),
+      terms_(terms),
       on_broken_(std::move(on_broken)) {}
+
+void ShardShare::join(client::Flow& user) {
+  flow_.join(&user, terms_.session);
+  batches_.join(&flow_, nullptr);
+}
 
 ServedFile* ShardShare::file(uint32_t id) {
   if (id >= files_.size() || files_[id].file == nullptr) [[unlikely]] {
@@ -172,6 +178,19 @@ void ShardShare::broken(const char* why) {
   if (is_broken_) return;
   is_broken_ = true;
   on_broken_(why);
+}
+
+void RingServer::add(ShardShare& share) {
+  User& user = users_[share.uid()];
+  if (user.shares++ == 0) user.flow.join(nullptr, share.terms().user);
+  share.join(user.flow);
+  shares_.push_back(&share);
+}
+
+void RingServer::remove(ShardShare& share) {
+  std::erase(shares_, &share);
+  const auto user = users_.find(share.uid());
+  if (--user->second.shares == 0) users_.erase(user);
 }
 
 bool RingServer::poll() {

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -149,6 +150,7 @@ class ServedRing {
   const uint32_t id_;
   ring::AgentRing ring_;
   const BusGuard* guard_;
+  client::Flow flow_;
   std::vector<ring::AgentLane> lanes_;
   OpPool pool_;
   IntrusiveList<RingOp> free_;
@@ -184,6 +186,12 @@ class Announced {
   std::unordered_map<uint32_t, ServedRegion> regions_;
 };
 
+// What a user and one of its sessions are allowed; outlive the session's shares.
+struct SessionTerms {
+  client::Terms* user = nullptr;
+  client::Terms* session = nullptr;
+};
+
 // Everything but the constructor and what says otherwise: owner thread of the loop only. Adding and
 // removing happen on behalf of control calls and may allocate, and so does the first use of what
 // was announced; serving does not.
@@ -192,7 +200,13 @@ class ShardShare {
   // `on_broken` is told once, and why, when the application broke the protocol; it runs in the
   // loop's thread and must not block.
   ShardShare(engine::Loop& loop, client::Client& client, RouteCounters& routes, ShardCache cache,
-             std::shared_ptr<Account> account, std::function<void(const char*)> on_broken);
+             std::shared_ptr<Account> account, SessionTerms terms,
+             std::function<void(const char*)> on_broken);
+
+  uint32_t uid() const { return account_->uid(); }
+  const SessionTerms& terms() const { return terms_; }
+  // Its operations take turns with those of the user's other sessions. Before the first of them.
+  void join(client::Flow& user);
 
   // Any thread. How files and regions get here.
   Announced& announced() { return announced_; }
@@ -231,6 +245,9 @@ class ShardShare {
   RouteCounters& routes_;
   const ShardCache cache_;
   const std::shared_ptr<Account> account_;
+  const SessionTerms terms_;
+  client::Flow flow_;
+  client::Flow batches_;  // of requests for many files, beside the rings
   std::function<void(const char*)> on_broken_;
   bool is_broken_ = false;
   Announced announced_;
@@ -244,16 +261,23 @@ class ShardShare {
 class RingServer final : public engine::Poller {
  public:
   RouteCounters& routes() { return routes_; }
-  void add(ShardShare& share) { shares_.push_back(&share); }
-  void remove(ShardShare& share) { std::erase(shares_, &share); }
+  void add(ShardShare& share);
+  // When no operation of it is under way.
+  void remove(ShardShare& share);
 
   bool poll() override;
   bool prepare_sleep() override;
   void woke() override;
 
  private:
+  struct User {
+    client::Flow flow;
+    uint32_t shares = 0;
+  };
+
   RouteCounters routes_;
   std::vector<ShardShare*> shares_;
+  std::map<uint32_t, User> users_;  // those with shares, by uid
 };
 
 }  // namespace penstock::agent

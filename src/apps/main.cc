@@ -288,11 +288,11 @@ class CommandLine {
     CLI::App* bench = command("bench", group, "Measure this machine side by side with fio",
                               [this] { return run_bench(bench_); });
     bench
-        ->add_option(
-            "NAME", bench_.suites,
-            "ring, cache, mount, store (default: these), small, aged, durable, gpu, load, usrbio")
-        ->check(CLI::IsMember({"ring", "cache", "mount", "store", "small", "aged", "durable", "gpu",
-                               "load", "usrbio"}));
+        ->add_option("NAME", bench_.suites,
+                     "ring, cache, mount, store (default: these), small, aged, durable, fair, gpu, "
+                     "load, usrbio")
+        ->check(CLI::IsMember({"ring", "cache", "mount", "store", "small", "aged", "durable",
+                               "fair", "gpu", "load", "usrbio"}));
     bench->add_option("--dir", bench_.directory, "Scratch space on the disk to measure");
     bench->add_option("--json", bench_.json_file, "Also write the results to this file");
     bench->add_option("--size", bench_.file_bytes, "Size of the test file")->transform(byte_size());

@@ -192,6 +192,7 @@ class FileSystemImpl final : public FileSystem {
   TargetCalls targets_;
   WrittenIds written_ids_;
   WriteBehind behind_;
+  Company company_;
   DataPlane plane_;
   std::vector<std::unique_ptr<ShardClient>> clients_;
 

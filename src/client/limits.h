@@ -20,6 +20,51 @@ inline constexpr uint32_t kSharedPieces = 2048;
 // of one read its bytes are returned as they are: each of them was in the file at some moment.
 inline constexpr uint32_t kReadRestartsMax = 8;
 
+// Turns (docs/decisions/0028). Operations up to so many bytes are small.
+inline constexpr uint64_t kSmallBytes = 64 * kKiB;
+// Of these, under way in one client: the depth beyond which no drive gets faster. Those of more
+// than two units count as often, as do large ones that are marked as urgent.
+inline constexpr uint64_t kSmallUnderWayMax = 512;
+inline constexpr uint32_t kSmallUnit = 16 * kKiB;
+// Bytes of large reads under way: enough to keep drives busy, for the time between two turns of the
+// loop; and never more than a shard's processor can verify in some milliseconds.
+inline constexpr uint64_t kReadsUnderWay = 16 * kMiB;
+inline constexpr uint64_t kReadsUnderWayMax = 64 * kMiB;
+inline constexpr auto kReadsTime = std::chrono::milliseconds(4);
+// Beside small operations: what a disk reads in the time that these may well wait; and on one that
+// takes longer to answer at all, so much that it has something to do meanwhile.
+inline constexpr auto kReadsTimeBesideSmall = std::chrono::microseconds(250);
+inline constexpr auto kReadsTimeBesideSmallMax = std::chrono::milliseconds(10);
+// At least two pieces: one on the disk while the other is verified.
+inline constexpr uint64_t kReadsUnderWayBesideSmall = 256 * kKiB;
+// How long it takes to answer is seen only while little is under way: for so long in each period,
+// and counted once what went before has landed.
+inline constexpr std::chrono::nanoseconds kProbePeriod = std::chrono::seconds(1);
+inline constexpr std::chrono::nanoseconds kProbe = std::chrono::milliseconds(60);
+inline constexpr std::chrono::nanoseconds kProbeSettles = std::chrono::milliseconds(20);
+// Bytes of large writes, which are copied to buffers and wait for commits.
+inline constexpr uint64_t kWritesUnderWay = 64 * kMiB;
+inline constexpr uint64_t kWritesUnderWayBesideSmall = 8 * kMiB;
+// Pieces of reads: what is between two looks at who is next.
+inline constexpr uint32_t kReadPieceBytes = kMiB;
+inline constexpr uint32_t kReadPieceBytesBesideSmall = 128 * kKiB;
+// For so long after a small operation there may be more of them; and so exactly is that known.
+inline constexpr std::chrono::nanoseconds kSmallSeenFor = std::chrono::milliseconds(250);
+inline constexpr std::chrono::nanoseconds kSmallSeenStep = std::chrono::milliseconds(10);
+// What is measured counts for once to twice so long.
+inline constexpr std::chrono::nanoseconds kRecent = std::chrono::milliseconds(100);
+// What an operation costs beside its bytes, in bytes, and what a user of weight 100 may spend in
+// one turn: the largest piece of a read.
+inline constexpr uint64_t kOperationCost = 16 * kKiB;
+inline constexpr uint64_t kQuantumSmall = kSmallBytes + kOperationCost;
+inline constexpr uint64_t kQuantumLarge = kReadPieceBytes + kOperationCost;
+// So far ahead of its limit a flow may be, so that a timer need not be exact; and no piece is
+// charged with more, so that clocks do not overflow.
+inline constexpr std::chrono::nanoseconds kPaceAhead = std::chrono::milliseconds(10);
+inline constexpr std::chrono::nanoseconds kPaceMost = std::chrono::hours(1);
+// Who is held back is looked at so often, as limits may be lifted.
+inline constexpr std::chrono::nanoseconds kPaceLook = std::chrono::milliseconds(100);
+
 // Calls that wait in a chunk service for one of its contexts.
 inline constexpr uint32_t kServiceQueueMax = 16384;
 // Transports without direct access to the caller's memory: pieces of this size are staged, in at
@@ -49,8 +94,8 @@ inline constexpr auto kBehindRoomFor = std::chrono::milliseconds(100);
 inline constexpr uint64_t kBehindRoomBytes = 64 * kMiB;
 // After bytes were lost nothing gathers for so long: errors are told at the write itself.
 inline constexpr auto kBehindTrouble = std::chrono::seconds(10);
-// Places of a client for the writes that others wait for.
-inline constexpr uint32_t kBehindOperations = 4;
+// Places of a client for the writes that others wait for, and which wait for nobody.
+inline constexpr uint32_t kBehindOperations = 64;
 
 // The table of open files is divided, so that opening does not serialise.
 inline constexpr size_t kTableShards = 64;
@@ -75,6 +120,8 @@ inline constexpr size_t kSweepBatch = 64;
 // When collecting failed, it is tried again after this time at the latest.
 inline constexpr auto kCollectRetry = std::chrono::seconds(10);
 
+static_assert(kQuantumSmall * 1 / 100 > 0, "the least weight gets on");
+static_assert(kReadsUnderWay >= kPiecesPerOp * kReadPieceBytes, "one read alone is not held up");
 static_assert(kPiecesPerOp >= 2 && kSharedPieces >= kPiecesPerOp);
 static_assert(kStageBytes % kBlockBytes == 0);
 static_assert(kServiceCallsMax + kServiceQueueMax >= 2 * (kIoOpsMax + kSharedPieces),

@@ -3,6 +3,7 @@
 
 #include "lengths.h"
 #include "open_file.h"
+#include "scheduler.h"
 #include "write_behind.h"
 
 #include <array>
@@ -21,6 +22,7 @@ struct Piece : engine::CallOp {
   uint64_t at = 0;  // offset in the file; of a sync: the number of the target
   uint32_t length = 0;
   bool busy = false;
+  UnderWay under_way;
   wire::ChunkRequest message;
   wire::ChunkIoResponse answer;
 };
@@ -28,6 +30,7 @@ struct Piece : engine::CallOp {
 enum class Stage : uint8_t {
   idle,
   behind,    // waits for bytes that were taken before it to be in the targets
+  queued,    // its turn has not come yet
   dropping,  // a write that waits for the file's set-id bits to be taken away
   gated,     // a write that waits for a cut of the file to end
   moving,    // pieces are under way
@@ -40,9 +43,12 @@ struct Operation : ListNode {
   IoOp* io = nullptr;  // null when it was ended early while a later stage went on
   Inode* inode = nullptr;
   FileRef kept;  // keeps `inode` when `io` is null
+  Flow* flow = nullptr;
+  Lane lane = Lane::small;
   IoKind kind = IoKind::read;
   Stage stage = Stage::idle;
   bool timed = false;
+  bool is_behind = false;
   Status ending = Code::ok;  // why it is to end early
   Status error;              // of the first piece that failed
   engine::Route route = engine::Route::none;
@@ -66,6 +72,7 @@ struct Operation : ListNode {
   SettleRequest settle;
   FlushRequest flush;
   engine::Op told;
+  engine::Op ended;  // of an early end while nothing is under way
 };
 
 }  // namespace penstock::client

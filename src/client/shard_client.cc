@@ -5,8 +5,8 @@
 namespace penstock::client {
 namespace {
 
-// What IoOp::internal points to while the operation waits for a place.
-int waiting_mark;
+// What IoOp::internal points to while what is behind waits for a place.
+int behind_mark;
 
 template <class Number>
 void raise(std::atomic<Number>& value, Number to) {
@@ -45,7 +45,8 @@ ShardClient::ShardClient(engine::Loop& loop, engine::Net& net, const DataPlane& 
       net_(net),
       plane_(plane),
       operations_(new Operation[kOperations]),
-      pieces_(new Piece[limits::kSharedPieces]) {
+      pieces_(new Piece[limits::kSharedPieces]),
+      scheduler_(loop, *plane.company, [this] { take_turns(); }) {
   const auto prepare = [](Piece& piece) {
     piece.completion = [](engine::Op& done) {
       auto& self = static_cast<Piece&>(done);
@@ -64,7 +65,7 @@ ShardClient::ShardClient(engine::Loop& loop, engine::Net& net, const DataPlane& 
     op.client = this;
     op.own.operation = &op;
     prepare(op.own);
-    op.deadline.owner = op.gate_turn.owner = op.settle.owner = op.told.owner = &op;
+    op.deadline.owner = op.gate_turn.owner = op.settle.owner = op.told.owner = op.ended.owner = &op;
     op.flush.owner = &op;
     op.gate_turn.loop = op.settle.loop = op.flush.loop = &loop_;
     op.deadline.completion = [](engine::Op& due) {
@@ -93,12 +94,17 @@ ShardClient::ShardClient(engine::Loop& loop, engine::Net& net, const DataPlane& 
       auto& self = told.owner_as<Operation>();
       self.client->finish(self, self.error);
     };
+    op.ended.completion = [](engine::Op& ended) {
+      auto& self = ended.owner_as<Operation>();
+      self.client->moved(self);
+    };
     free_operations_.push_back(&op);
   }
 }
 
 ShardClient::~ShardClient() {
-  ASSERT(free_operations_.size() == kOperations && waiting_.empty() && waiting_behind_.empty());
+  ASSERT(free_operations_.size() == kOperations && !scheduler_.has_waiting());
+  ASSERT(waiting_behind_.empty());
 }
 
 Status ShardClient::check(const IoOp& io) {
@@ -126,35 +132,71 @@ void ShardClient::submit(IoOp& io) {
   const Status good = check(io);
   if (!good.ok()) [[unlikely]]
     return loop_.complete(io, good);
-  IntrusiveList<IoOp>& waiting = io.behind ? waiting_behind_ : waiting_;
-  if (!has_room(io) || !waiting.empty()) [[unlikely]] {
-    io.internal = &waiting_mark;
-    waiting.push_back(io);
-    return;
+  if (io.behind) [[unlikely]]
+    return submit_behind(io);
+  Flow& flow = scheduler_.flow_of(io);
+  const Lane lane = Scheduler::lane_of(io);
+  if (lane == Lane::small) scheduler_.note_small();
+  if (!scheduler_.may_begin(flow, lane)) [[unlikely]] {
+    scheduler_.add_unstarted(io, flow, lane);
+  } else {
+    Operation& op = take_place(io, flow, lane);
+    if (scheduler_.passes(flow, lane)) [[likely]] {
+      has_turn_ = true;
+      start(op);
+      has_turn_ = false;
+      return;
+    }
+    scheduler_.add(io, flow, lane);
   }
-  start(io);
+  take_turns();
 }
 
-// All others may be waiting for what is behind, so that has places of its own.
-bool ShardClient::has_room(const IoOp& io) const {
-  return free_operations_.size() > (io.behind ? 0 : limits::kBehindOperations);
+// All others may be waiting for it.
+void ShardClient::submit_behind(IoOp& io) {
+  io.internal = &behind_mark;
+  waiting_behind_.push_back(io);
+  start_behind();
 }
 
-void ShardClient::start(IoOp& io) {
+void ShardClient::start_behind() {
+  // Operations that end at once come back here: the outer turn takes the next one.
+  if (starting_behind_) return;
+  starting_behind_ = true;
+  while (!waiting_behind_.empty() && behind_used_ < limits::kBehindOperations) {
+    IoOp& io = *waiting_behind_.pop_front();
+    ++behind_used_;
+    start(take_place(io, scheduler_.flow_of(io), Scheduler::lane_of(io)));
+  }
+  starting_behind_ = false;
+}
+
+Operation& ShardClient::take_place(IoOp& io, Flow& flow, Lane lane) {
   Operation& op = *free_operations_.back();
   free_operations_.pop_back();
+  op.is_behind = io.behind;
+  if (!io.behind) [[likely]]
+    scheduler_.begun(flow);
   io.internal = &op;
   op.io = &io;
+  op.flow = &flow;
+  op.lane = lane;
   op.kind = io.kind;
+  op.stage = Stage::queued;
   op.inode = &io.file->inode();
   op.ending = op.error = Code::ok;
   op.route = engine::Route::none;
   op.restarts = 0;
+  op.begin = op.failed_at = 0;
   if (io.deadline != engine::kNever) {
     op.timed = true;
     loop_.start(op.deadline, io.deadline);
   }
-  if (!io.behind && op.inode->behind.pending.load(std::memory_order_seq_cst)) [[unlikely]]
+  return op;
+}
+
+void ShardClient::start(Operation& op) {
+  if (!op.is_behind && op.inode->behind.pending.load(std::memory_order_seq_cst)) [[unlikely]]
     return wait_for_behind(op);
   begin(op);
 }
@@ -167,11 +209,10 @@ void ShardClient::wait_for_behind(Operation& op) {
 }
 
 void ShardClient::begin(Operation& op) {
-  const IoOp& io = *op.io;
   if (op.kind == IoKind::read) [[likely]] {
     begin_read(op);
   } else if (op.kind == IoKind::write) {
-    const Credentials* const writer = io.file->dropper();
+    const Credentials* const writer = op.io->file->dropper();
     if (writer != nullptr) [[unlikely]]
       return drop_privileges(op, *writer);
     begin_write(op);
@@ -234,17 +275,50 @@ void ShardClient::begin_sync(Operation& op) {
   move(op);
 }
 
-// Hands out what is left to idle pieces. With nothing to do at all the end comes in a later turn.
+// Hands out what is left to idle pieces, as far as it may go now. With nothing to do at all the end
+// comes in a later turn.
 void ShardClient::move(Operation& op) {
   if (op.begin >= op.end) [[unlikely]] {
     if (op.kind == IoKind::write) op.inode->gate.leave();
     return finish_later(op, Code::ok);
   }
   while (op.next < op.end) {
-    Piece* piece = idle_piece(op);
-    if (piece == nullptr) return;
+    Piece* const piece = idle_piece(op);
+    if (piece == nullptr) return;  // it goes on when one of them has ended
+    const bool goes =
+        std::exchange(has_turn_, false) || op.is_behind || scheduler_.passes(*op.flow, op.lane);
+    if (!goes) [[unlikely]] {
+      give_back(op, *piece);
+      scheduler_.add_first(*op.io, *op.flow, op.lane);
+      return take_turns();
+    }
     send(op, *piece);
   }
+}
+
+// One piece of the operation, or its beginning.
+void ShardClient::take_turn(const Scheduler::Turn& turn) {
+  IoOp& io = *turn.io;
+  Operation& op = Scheduler::is_unstarted(io) ? take_place(io, *turn.flow, turn.lane)
+                                              : *static_cast<Operation*>(io.internal);
+  has_turn_ = true;
+  if (op.stage == Stage::queued) {
+    start(op);
+  } else {
+    move(op);
+  }
+  has_turn_ = false;
+  scheduler_.end_turn(turn);
+}
+
+void ShardClient::take_turns() {
+  // Completions that run meanwhile may submit: the outer call goes on then.
+  if (taking_turns_) return;
+  taking_turns_ = true;
+  for (Scheduler::Turn turn = scheduler_.next(); turn.io != nullptr; turn = scheduler_.next()) {
+    take_turn(turn);
+  }
+  taking_turns_ = false;
 }
 
 Piece* ShardClient::idle_piece(Operation& op) {
@@ -257,6 +331,14 @@ Piece* ShardClient::idle_piece(Operation& op) {
   return piece;
 }
 
+// A piece that was not used after all.
+void ShardClient::give_back(Operation& op, Piece& piece) {
+  if (&piece == &op.own) return;
+  --op.shared_count;
+  piece.next_free = free_pieces_;
+  free_pieces_ = &piece;
+}
+
 void ShardClient::fill_io(Operation& op, Piece& piece) {
   const IoOp& io = *op.io;
   const Placement& placement = op.inode->placement;
@@ -265,6 +347,11 @@ void ShardClient::fill_io(Operation& op, Piece& piece) {
   piece.length =
       static_cast<uint32_t>(std::min(op.end - op.next, placement.chunk_bytes() - within));
   const bool read = op.kind == IoKind::read;
+  if (read && piece.length > limits::kReadPieceBytesBesideSmall) {
+    // Between two blocks, so that none is read for two pieces.
+    const uint64_t end = align_down(within + scheduler_.read_piece_bytes(), limits::kBlockBytes);
+    piece.length = std::min(piece.length, static_cast<uint32_t>(end - within));
+  }
   piece.method = static_cast<uint16_t>(read ? wire::ChunkMethod::read : wire::ChunkMethod::write);
   piece.message = {
       .inode = op.inode->id.value,
@@ -298,6 +385,8 @@ void ShardClient::send(Operation& op, Piece& piece) {
     piece.response = {};
     piece.to = plane_.targets[op.inode->placement.chain_first() + op.next];
   }
+  piece.under_way.length = piece.length;
+  scheduler_.sent(*op.io, *op.flow, op.lane, op.next == op.begin, piece.under_way);
   op.next += piece.length;
   op.sent_end = op.next;
   ++op.in_flight;
@@ -309,6 +398,7 @@ void ShardClient::on_piece(Piece& piece) {
   Operation& op = *piece.operation;
   piece.busy = false;
   --op.in_flight;
+  scheduler_.landed(op.lane, piece.under_way);
   Status status = piece.status;
   if (piece.exposure_count > 0 && piece.response_length == sizeof piece.answer &&
       piece.answer.route < engine::kRouteCount) [[likely]] {
@@ -319,11 +409,18 @@ void ShardClient::on_piece(Piece& piece) {
   if (!status.ok()) [[unlikely]] {
     if (op.error.ok()) op.error = status;
     op.failed_at = std::min({op.failed_at, piece.at, op.next});
-    op.next = op.end;
-  } else if (op.next < op.end) {
-    return send(op, piece);
+    stop_sending(op);
+  } else if (op.next < op.end && !op.io->linked()) {
+    move(op);
   }
-  if (op.in_flight == 0) moved(op);
+  if (op.in_flight == 0 && !op.io->linked()) moved(op);
+  if (scheduler_.has_waiting()) [[unlikely]]
+    take_turns();
+}
+
+void ShardClient::stop_sending(Operation& op) {
+  op.next = op.end;
+  if (op.io->linked()) scheduler_.remove(*op.io, *op.flow, op.lane);
 }
 
 // No piece is under way any more.
@@ -413,9 +510,13 @@ void ShardClient::tell(Operation& op) {
 }
 
 void ShardClient::cancel(IoOp& io) {
-  if (io.internal == &waiting_mark) {
-    io.internal = nullptr;
+  if (io.internal == &behind_mark) {
     io.unlink();
+    io.internal = nullptr;
+    loop_.complete(io, Code::cancelled);
+  } else if (Scheduler::is_unstarted(io)) {
+    scheduler_.remove(io, scheduler_.flow_of(io), Scheduler::lane_of(io));
+    io.internal = nullptr;
     loop_.complete(io, Code::cancelled);
   } else if (io.internal != nullptr) {
     end_early(*static_cast<Operation*>(io.internal), Code::cancelled);
@@ -425,7 +526,10 @@ void ShardClient::cancel(IoOp& io) {
 void ShardClient::end_early(Operation& op, Status why) {
   if (!op.ending.ok()) return;
   op.ending = why;
-  if (op.stage == Stage::gated) {
+  if (op.stage == Stage::queued) {
+    scheduler_.remove(*op.io, *op.flow, op.lane);
+    finish_later(op, why);
+  } else if (op.stage == Stage::gated) {
     // If its turn has come already, begin_write() will see why it ends.
     if (op.inode->gate.cancel(op.gate_turn)) finish_later(op, why);
   } else if (op.stage == Stage::dropping) {
@@ -435,7 +539,8 @@ void ShardClient::end_early(Operation& op, Status why) {
     if (op.next < op.end) {
       if (op.error.ok()) op.error = why;
       op.failed_at = std::min(op.failed_at, op.next);
-      op.next = op.end;
+      stop_sending(op);
+      if (op.in_flight == 0) loop_.complete(op.ended, Code::ok);
     }
     if (op.own.busy) net_.cancel(op.own);
     for (uint32_t i = 0; i < op.shared_count; ++i) {
@@ -444,6 +549,7 @@ void ShardClient::end_early(Operation& op, Status why) {
   } else if (op.io != nullptr) {
     // The bytes have moved; what remains goes on alone.
     op.kept = op.io->file;
+    if (!op.is_behind) op.flow = &scheduler_.adopt(*op.flow);
     IoOp& io = *std::exchange(op.io, nullptr);
     io.internal = nullptr;
     if (op.timed) loop_.cancel(op.deadline);
@@ -467,6 +573,11 @@ IoOp* ShardClient::release(Operation& op, Status status) {
     io->status = status;
     io->internal = nullptr;
   }
+  if (!op.is_behind) [[likely]] {
+    scheduler_.ended(*op.flow);
+  } else {
+    --behind_used_;
+  }
   op.io = nullptr;
   op.inode = nullptr;
   op.stage = Stage::idle;
@@ -480,25 +591,17 @@ void ShardClient::finish(Operation& op, Status status) {
   IoOp* io = release(op, status);
   if (io != nullptr) [[likely]]
     io->completion(*io);
-  if (!waiting_.empty() || !waiting_behind_.empty()) [[unlikely]]
-    start_waiting();
+  if (!waiting_behind_.empty()) [[unlikely]]
+    start_behind();
+  if (scheduler_.has_waiting()) [[unlikely]]
+    take_turns();
 }
 
 void ShardClient::finish_later(Operation& op, Status status) {
   IoOp* io = release(op, status);
   if (io != nullptr) loop_.complete(*io, status);
-  if (!waiting_.empty() || !waiting_behind_.empty()) start_waiting();
-}
-
-void ShardClient::start_waiting() {
-  // Operations that end at once come back here: the outer turn takes the next one.
-  if (starting_) return;
-  starting_ = true;
-  while (!waiting_behind_.empty() && has_room(waiting_behind_.front())) {
-    start(*waiting_behind_.pop_front());
-  }
-  while (!waiting_.empty() && has_room(waiting_.front())) start(*waiting_.pop_front());
-  starting_ = false;
+  if (!waiting_behind_.empty()) start_behind();
+  if (scheduler_.has_waiting()) take_turns();
 }
 
 }  // namespace penstock::client

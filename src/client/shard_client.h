@@ -17,6 +17,7 @@ struct DataPlane {
   Observers* observers = nullptr;
   AccessTimesNoted* accesses = nullptr;
   WriteBehind* behind = nullptr;
+  Company* company = nullptr;
 };
 
 class ShardClient final : public Client {
@@ -29,8 +30,10 @@ class ShardClient final : public Client {
 
  private:
   static Status check(const IoOp& io);
-  bool has_room(const IoOp& io) const;
-  void start(IoOp& io);
+  void submit_behind(IoOp& io);
+  void start_behind();
+  Operation& take_place(IoOp& io, Flow& flow, Lane lane);
+  void start(Operation& op);
   void wait_for_behind(Operation& op);
   void begin(Operation& op);
   void begin_read(Operation& op);
@@ -41,10 +44,14 @@ class ShardClient final : public Client {
 
   void note_access(Operation& op);
   void move(Operation& op);
+  void take_turn(const Scheduler::Turn& turn);
+  void take_turns();
   void send(Operation& op, Piece& piece);
   void fill_io(Operation& op, Piece& piece);
   void on_piece(Piece& piece);
   Piece* idle_piece(Operation& op);
+  void give_back(Operation& op, Piece& piece);
+  void stop_sending(Operation& op);
   void moved(Operation& op);
   void wrote(Operation& op);
   void tell(Operation& op);
@@ -57,7 +64,6 @@ class ShardClient final : public Client {
   void finish_later(Operation& op, Status status);
   // Takes the result over into the IoOp and gives the operation back; null if that ended before.
   IoOp* release(Operation& op, Status status);
-  void start_waiting();
 
   engine::Loop& loop_;
   engine::Net& net_;
@@ -66,9 +72,13 @@ class ShardClient final : public Client {
   std::unique_ptr<Piece[]> pieces_;
   std::vector<Operation*> free_operations_;
   Piece* free_pieces_ = nullptr;
-  IntrusiveList<IoOp> waiting_;
-  IntrusiveList<IoOp> waiting_behind_;  // what operations that have a place may wait for
-  bool starting_ = false;
+  Scheduler scheduler_;
+  bool taking_turns_ = false;
+  bool has_turn_ = false;  // of the operation at hand, for one piece
+  // What operations that have a place may wait for: takes no turns, and has places of its own.
+  IntrusiveList<IoOp> waiting_behind_;
+  uint32_t behind_used_ = 0;
+  bool starting_behind_ = false;
 };
 
 }  // namespace penstock::client

@@ -5,6 +5,7 @@
 #include "cache_suite.h"
 #include "comparison.h"
 #include "durable_suite.h"
+#include "fair_suite.h"
 #include "gpu_suite.h"
 #include "load_suite.h"
 #include "mount_suite.h"
@@ -208,6 +209,7 @@ int run_bench(const BenchOptions& given) {
                                  : suite == "small"   ? small_suite(options, &lines)
                                  : suite == "usrbio"  ? usrbio_suite(options, &lines)
                                  : suite == "aged"    ? aged_suite(options, &lines)
+                                 : suite == "fair"    ? fair_suite(options, &lines)
                                  : suite == "durable" ? durable_suite(options, &lines)
                                                       : store_suite(options, &lines);
     // What was measured before is worth telling.

@@ -22,6 +22,7 @@ class Comparison {
   // Medians over the rounds into a line; `per_operation` chooses IOPS over MB/s.
   BenchLine line(const Workload& workload, bool per_operation) const;
   const std::vector<Measurement>& ours() const { return ours_; }
+  const std::vector<Measurement>& reference() const { return reference_; }
 
  private:
   const uint32_t rounds_;

@@ -49,19 +49,9 @@ std::optional<std::string> output_of(const std::vector<std::string>& arguments) 
   return text;
 }
 
-}  // namespace
-
-bool fio_present() {
-  static const bool present = output_of({"fio", "--version"}).has_value();
-  return present;
-}
-
-Outcome<Measurement> run_fio(const std::string& file, const Workload& workload,
-                             const std::string& engine, bool direct) {
+// What describes one job, after its name.
+std::vector<std::string> job_arguments(const Workload& workload) {
   std::vector<std::string> arguments = {
-      "fio",
-      "--name=reference",
-      "--filename=" + file,
       std::string("--rw=") + (workload.random ? "rand" : "") + (workload.write ? "write" : "read"),
       "--bs=" + std::to_string(workload.block_bytes),
       "--iodepth=" + std::to_string(workload.depth),
@@ -69,31 +59,14 @@ Outcome<Measurement> run_fio(const std::string& file, const Workload& workload,
       "--size=" + std::to_string(workload.file_bytes),
       "--runtime=" + std::to_string(static_cast<int>(workload.seconds * 1000)) + "ms",
       "--time_based",
-      "--ioengine=" + engine,
-      std::string("--direct=") + (direct ? "1" : "0"),
       "--randrepeat=0",
       "--norandommap",
-      "--group_reporting",
-      "--thread",
-      "--output-format=json",
   };
   if (workload.write) arguments.push_back("--sync=dsync");
-  const auto text = output_of(arguments);
-  const Failure failed{Code::io_error, file +
-                                           ": fio failed; run it by hand to see why: fio --name=x "
-                                           "--filename=" +
-                                           file +
-                                           " --rw=randread --direct=1 "
-                                           "--ioengine=" +
-                                           engine};
-  if (!text) return failed;
-  // Notes may stand before the document.
-  const size_t start = text->find('{');
-  const Json document =
-      Json::parse(text->substr(start == std::string::npos ? 0 : start), nullptr, false);
-  const auto jobs = document.is_object() ? document.value("jobs", Json::array()) : Json::array();
-  if (!jobs.is_array() || jobs.empty()) return failed;
-  const Json& job = jobs[0];
+  return arguments;
+}
+
+Measurement measurement_of(const Json& job, const Workload& workload) {
   const Json& side = job.at(workload.write ? "write" : "read");
   Measurement result;
   result.operations = side.value("total_ios", uint64_t{0});
@@ -107,8 +80,67 @@ Outcome<Measurement> run_fio(const std::string& file, const Workload& workload,
   result.latency_p50_ns = percentiles.value("50.000000", uint64_t{0});
   result.latency_p99_ns = percentiles.value("99.000000", uint64_t{0});
   result.latency_p999_ns = percentiles.value("99.900000", uint64_t{0});
-  if (result.operations == 0) return failed;
   return result;
+}
+
+// One measurement for each of `jobs`.
+Outcome<std::vector<Measurement>> run_jobs(const std::string& file, const std::string& engine,
+                                           bool direct, const std::vector<Workload>& jobs) {
+  std::vector<std::string> arguments = {
+      "fio",
+      "--filename=" + file,
+      "--ioengine=" + engine,
+      std::string("--direct=") + (direct ? "1" : "0"),
+      "--thread",
+      "--output-format=json",
+      "--group_reporting",
+  };
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    arguments.push_back("--name=reference" + std::to_string(i));
+    // Each is reported by itself.
+    if (i > 0) arguments.emplace_back("--new_group");
+    for (std::string& argument : job_arguments(jobs[i])) arguments.push_back(std::move(argument));
+  }
+  const Failure failed{Code::io_error, file +
+                                           ": fio failed; run it by hand to see why: fio --name=x "
+                                           "--filename=" +
+                                           file +
+                                           " --rw=randread --direct=1 "
+                                           "--ioengine=" +
+                                           engine};
+  const auto text = output_of(arguments);
+  if (!text) return failed;
+  // Notes may stand before the document.
+  const size_t start = text->find('{');
+  const Json document =
+      Json::parse(text->substr(start == std::string::npos ? 0 : start), nullptr, false);
+  const auto done = document.is_object() ? document.value("jobs", Json::array()) : Json::array();
+  if (!done.is_array() || done.size() != jobs.size()) return failed;
+  std::vector<Measurement> results;
+  for (size_t i = 0; i < jobs.size(); ++i) results.push_back(measurement_of(done[i], jobs[i]));
+  if (results[0].operations == 0) return failed;
+  return results;
+}
+
+}  // namespace
+
+bool fio_present() {
+  static const bool present = output_of({"fio", "--version"}).has_value();
+  return present;
+}
+
+Outcome<Measurement> run_fio(const std::string& file, const Workload& workload,
+                             const std::string& engine, bool direct) {
+  TRY_ASSIGN(const std::vector<Measurement> results, run_jobs(file, engine, direct, {workload}));
+  return results[0];
+}
+
+Outcome<Measurement> run_fio_beside(const std::string& file, const Workload& workload,
+                                    const Workload& beside, Measurement* beside_result) {
+  TRY_ASSIGN(const std::vector<Measurement> results,
+             run_jobs(file, "io_uring", true, {workload, beside}));
+  *beside_result = results[1];
+  return results[0];
 }
 
 Outcome<void> make_plain_file(const std::string& file, uint64_t bytes) {

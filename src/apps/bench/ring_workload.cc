@@ -91,6 +91,7 @@ void Submitter::run(uint64_t end) {
       }
       latency.record(now - started_at_[done.user_data]);
       ++operations;
+      if (workload_.completed != nullptr) ++*workload_.completed;
       if (now >= end || error != 0) continue;
       error = prepare(done.user_data);
       if (error == 0) ++in_flight;
@@ -130,6 +131,7 @@ Outcome<Measurement> run_on_ring(penstock_session* session, const std::string& p
   for (uint32_t i = 0; i < workload.threads; ++i) {
     submitters.emplace_back(workload, ring->get(), region->get(), i * share, file, 17 + i);
   }
+  if (workload.on_start) workload.on_start();
   Measurement result;
   {
     const ProcessMeter meter;

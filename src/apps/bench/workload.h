@@ -4,7 +4,9 @@
 #include "../session.h"
 #include "measure.h"
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -21,6 +23,9 @@ struct Workload {
   std::optional<int> gpu;                     // into and out of the memory of this GPU
   penstock_route route = PENSTOCK_ROUTE_ANY;  // by this one or not at all
   double seconds = 2;
+  // On a ring: called when all is ready and the first operation goes; counts what has completed.
+  std::function<void()> on_start;
+  std::atomic<uint64_t>* completed = nullptr;
 
   std::string name() const;  // "4 KiB random read, depth 64"
 };
@@ -34,6 +39,10 @@ Outcome<Measurement> run_on_ring(penstock_session* session, const std::string& p
 bool fio_present();
 Outcome<Measurement> run_fio(const std::string& file, const Workload& workload,
                              const std::string& engine, bool direct);
+// Two at once on one file, by io_uring and O_DIRECT; what the first got, and the second into
+// `beside_result`.
+Outcome<Measurement> run_fio_beside(const std::string& file, const Workload& workload,
+                                    const Workload& beside, Measurement* beside_result);
 
 // By a plain loop over the disk seam's io_uring, where fio is missing. Reads and O_DSYNC-like
 // writes (a sync after each).

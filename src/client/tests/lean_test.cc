@@ -12,6 +12,9 @@ namespace {
 class Load {
  public:
   Load(Node& node, FileRef file, IoKind kind, uint32_t length, size_t depth) : node_(node) {
+    user_.join(nullptr, &terms_);
+    session_.join(&user_, &terms_);
+    flow_.join(&session_, nullptr);
     ios_.resize(depth);
     buffer_.resize(depth * length, 'x');
     for (size_t i = 0; i < depth; ++i) {
@@ -21,6 +24,7 @@ class Load {
       io.offset = i * length;
       io.memory = {reinterpret_cast<std::byte*>(buffer_.data()) + i * length, length};
       io.load = this;
+      io.flow = &flow_;
       io.completion = [](engine::Op& op) { static_cast<Io&>(op).load->completed(op); };
     }
   }
@@ -50,6 +54,8 @@ class Load {
   }
 
   Node& node_;
+  Terms terms_;
+  Flow user_, session_, flow_;
   std::deque<Io> ios_;
   std::string buffer_;
   uint64_t left_ = 0;
@@ -85,6 +91,21 @@ TEST(LeanTest, reads_over_many_chunks_allocate_nothing) {
   load.run(100);
   const uint64_t before = allocations();
   load.run(1000);
+  EXPECT_EQ(allocations(), before);
+}
+
+TEST(LeanTest, waiting_for_turns_allocates_nothing) {
+  Node node(1, 1);
+  const FileRef file = node.open("/a");
+  EXPECT_TRUE(node.write(file, 0, std::string(1 << 20, 'x')).has_value());
+  // More than may be under way, and more than there are places.
+  Load many(node, file, IoKind::read, 4096, 5000);
+  Load large(node, file, IoKind::read, 1 << 20, 40);
+  many.run(20'000);
+  large.run(100);
+  const uint64_t before = allocations();
+  many.run(20'000);
+  large.run(1000);
   EXPECT_EQ(allocations(), before);
 }
 

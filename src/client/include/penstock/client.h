@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "penstock/client/flow.h"
 #include "penstock/engine.h"
 #include "penstock/meta.h"
 #include "penstock/store.h"
@@ -80,6 +81,8 @@ struct IoOp : engine::Op {
   engine::MemoryRef memory;  // up to limits::kIoBytesMax
   engine::Time deadline = engine::kNever;
   Observer* origin = nullptr;  // writes: the observer that need not be told, as it asked for this
+  Flow* flow = nullptr;        // whose turn it takes; null: the node's own
+  Traffic traffic = Traffic::by_size;
   // The way to the targets of bytes that FileSystem::write_soon() took: for the file system only.
   bool behind = false;
 
@@ -95,7 +98,8 @@ class Client {
  public:
   virtual ~Client() = default;
   // access_denied when the file was not opened for this kind; invalid_argument for ranges beyond
-  // limits::kFileBytesMax. At most kIoOpsMax are in progress, more wait in order.
+  // limits::kFileBytesMax. Beyond some bounds it waits for its flow's turn; what one flow submits
+  // begins in order.
   virtual void submit(IoOp& op) = 0;
   // Asks for an early end; the operation completes exactly once, with cancelled or as it was.
   virtual void cancel(IoOp& op) = 0;

@@ -10,6 +10,7 @@
 #include "session_server.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <map>
 #include <mutex>
 
@@ -27,6 +28,9 @@ class LocalAgent final : public Agent {
   ScrubReport scrub(const ScrubProgress& progress) override { return scrub_node(*node_, progress); }
   void set_defragment(bool enabled) override { node_->set_defragment(enabled); }
   Outcome<UniqueFd> connect_local() override { return server_->connect_local(); }
+  Outcome<client::Allowance> allow_user(uint32_t uid, const AllowanceChange& change) override;
+  Outcome<client::Allowance> allow_session(uint64_t session,
+                                           const AllowanceChange& change) override;
   void add_mount(dev_t device) override { sessions_.mounts.add(device); }
   void remove_mount(dev_t device) override { sessions_.mounts.remove(device); }
   Status link_region(const client::Credentials& credentials, const std::string& name,
@@ -55,6 +59,7 @@ class LocalAgent final : public Agent {
 Outcome<void> LocalAgent::start(const AgentConfig& config) {
   started_ = engine::system_clock().now();
   TRY_ASSIGN(node_, Node::start(config));
+  TRY(sessions_.allowances.load(node_->store().path()));
   sessions_.files = &node_->files();
   sessions_.tokens = TokenMaker(node_->store().secret());
   for (uint32_t i = 0; i < node_->shards().size(); ++i) {
@@ -103,6 +108,27 @@ void LocalAgent::stop() {
       directory, left);
 }
 
+Outcome<client::Allowance> LocalAgent::allow_user(uint32_t uid, const AllowanceChange& change) {
+  client::Allowance allowance = sessions_.allowances.of(uid).allowance();
+  change(allowance);
+  TRY(sessions_.allowances.set(uid, allowance));
+  return allowance;
+}
+
+Outcome<client::Allowance> LocalAgent::allow_session(uint64_t session,
+                                                     const AllowanceChange& change) {
+  const std::shared_ptr<Session> found = server_->find(session);
+  if (found == nullptr) {
+    return Failure{Code::not_found,
+                   fmt::format("session {}: there is none (see 'penstock status')", session)};
+  }
+  client::Allowance allowance = found->terms().allowance();
+  change(allowance);
+  if (found->terms().set(allowance).ok()) return allowance;
+  return Failure{Code::invalid_argument,
+                 fmt::format("a weight is 1 to {}, not {}", client::kWeightMax, allowance.weight)};
+}
+
 AgentStatus LocalAgent::status() {
   AgentStatus status;
   status.directory = node_->store().path();
@@ -127,8 +153,11 @@ AgentStatus LocalAgent::status() {
   status.sessions = server_->sessions();
   status.memory_is_fenced = PageFence::is_up();
   status.users = sessions_.accounts->status();
+  status.allowances = sessions_.allowances.all();
   constexpr std::string_view kPrefix = "agent.route.";
   for (const metrics::Sample& sample : metrics::snapshot()) {
+    if (sample.name == "client.waited") status.operations_waited = sample.value;
+    if (sample.name == "client.slowed") status.operations_slowed = sample.value;
     if (sample.name == "kv.stopped") status.databases_stopped = sample.value;
     if (sample.name == "store.no_space") status.updates_without_space = sample.value;
     if (!sample.name.starts_with(kPrefix)) continue;

@@ -110,6 +110,9 @@ inline constexpr std::chrono::milliseconds kClosePatience{2000};
 // as a session may have. A link is some 300 bytes here.
 inline constexpr uint32_t kLinksPerUserMax = 262144;
 
+// Lines of the file of limits: users of one node that root has set something for.
+inline constexpr size_t kLimitLinesMax = 65536;
+
 // GPU memory that is published at once. Each may hold a descriptor, of which a process often has no
 // more than a few thousand; programs publish a few large pieces, not many small ones.
 inline constexpr uint32_t kPublishedMax = 1024;

@@ -21,11 +21,6 @@ bool MountTable::holds(uint64_t device) const {
   return devices_.contains(device);
 }
 
-client::Terms& UserTerms::of(uint32_t uid) {
-  const std::lock_guard lock(mutex_);
-  return users_[uid];
-}
-
 Failure failure_of(const std::string& what, Status status) {
   return {status, fmt::format("{}: {}", what, status.name())};
 }
@@ -65,7 +60,7 @@ Session::Session(SessionNode& node, SessionHost& host, uint64_t id, UniqueFd soc
       socket_(std::move(socket)),
       peer_(std::move(peer)),
       account_(std::move(account)),
-      user_terms_(node.terms.of(peer_.credentials.uid)),
+      user_terms_(node.allowances.of(peer_.credentials.uid)),
       shares_(node.shards.size()) {}
 
 Session::~Session() = default;
@@ -75,6 +70,7 @@ SessionStatus Session::status() {
   status.id = id_;
   status.pid = peer_.pid;
   status.uid = peer_.credentials.uid;
+  status.allowance = terms_.allowance();
   {
     const std::lock_guard lock(mutex_);
     status.regions = static_cast<uint32_t>(regions_.size());

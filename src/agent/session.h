@@ -2,6 +2,7 @@
 #pragma once
 
 #include "accounts.h"
+#include "allowances.h"
 #include "foreign_memory.h"
 #include "handle_table.h"
 #include "link_table.h"
@@ -51,16 +52,6 @@ class MountTable {
   std::multimap<uint64_t, bool> devices_;
 };
 
-// What users are allowed, by uid. Thread safe; what was found stays where it is.
-class UserTerms {
- public:
-  client::Terms& of(uint32_t uid);
-
- private:
-  std::mutex mutex_;
-  std::map<uint32_t, client::Terms> users_;
-};
-
 // What sessions share. Everything is thread safe.
 struct SessionNode {
   client::FileSystem* files = nullptr;
@@ -70,7 +61,7 @@ struct SessionNode {
   LinkTable links;
   HandleTable handles;
   BufferNumbers buffers;
-  UserTerms terms;
+  Allowances allowances;
   std::shared_ptr<Accounts> accounts = Accounts::make(bounds_of_process(), ::geteuid());
   RepeatedLog log;
   std::chrono::milliseconds reply_timeout = limits::kReplyTimeout;

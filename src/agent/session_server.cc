@@ -414,6 +414,12 @@ std::vector<SessionStatus> SessionServer::sessions() {
   return out;
 }
 
+std::shared_ptr<Session> SessionServer::find(uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  const auto found = connections_.find(id);
+  return found == connections_.end() ? nullptr : found->second.session;
+}
+
 Status SessionServer::watch(int eventfd, uint32_t shard) {
   // Edge triggered: every write is an event of its own, and nothing needs to be read from a
   // descriptor that the application could drain or make blocking.

@@ -53,6 +53,7 @@ class SessionServer final : public SessionHost {
   void stop();
   Outcome<UniqueFd> connect_local();
   std::vector<SessionStatus> sessions();
+  std::shared_ptr<Session> find(uint64_t id);  // null: there is none
 
   void end_session(uint64_t id) override;
   Status watch(int eventfd, uint32_t shard) override;

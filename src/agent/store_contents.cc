@@ -85,6 +85,23 @@ Result<std::set<std::string>> names_in(const std::string& path) {
   return names;
 }
 
+Status write_file(const std::string& path, std::string_view content, mode_t mode) {
+  const std::string temporary = path + ".new";
+  {
+    const UniqueFd fd(
+        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode));
+    if (!fd) return Status::from_errno(errno);
+    const ssize_t length = ::write(fd.get(), content.data(), content.size());
+    if (length != static_cast<ssize_t>(content.size()) || ::fsync(fd.get()) != 0) {
+      const Status status = Status::from_errno(length >= 0 && errno == 0 ? ENOSPC : errno);
+      ::unlink(temporary.c_str());
+      return status;
+    }
+  }
+  if (::rename(temporary.c_str(), path.c_str()) != 0) return Status::from_errno(errno);
+  return sync_directory(path.substr(0, path.rfind('/')));
+}
+
 Status sync_directory(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd || ::fsync(fd.get()) != 0) return Status::from_errno(errno);

@@ -4,6 +4,8 @@
 
 #include <set>
 #include <string>
+#include <string_view>
+#include <sys/types.h>
 
 #include "penstock/base.h"
 
@@ -15,9 +17,12 @@ inline constexpr const char* kLockName = "LOCK";
 inline constexpr const char* kSecretName = "secret";
 inline constexpr const char* kMetaName = "meta";
 inline constexpr const char* kTargetsName = "targets";
+inline constexpr const char* kLimitsName = "limits";
 
 Result<std::set<std::string>> names_in(const std::string& path);
 Status sync_directory(const std::string& path);
+// Durable, and either whole or not there.
+Status write_file(const std::string& path, std::string_view content, mode_t mode);
 
 // The first name that keeps a store from being made in a directory with these; empty if none does.
 // The rests of a making that was cut short do not.

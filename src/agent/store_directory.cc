@@ -34,24 +34,6 @@ Result<std::string> read_file(const std::string& path) {
   return content;
 }
 
-// Durable, and either whole or not there.
-Status write_file(const std::string& path, std::string_view content, mode_t mode) {
-  const std::string temporary = path + ".new";
-  {
-    const UniqueFd fd(
-        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode));
-    if (!fd) return Status::from_errno(errno);
-    const ssize_t length = ::write(fd.get(), content.data(), content.size());
-    if (length != static_cast<ssize_t>(content.size()) || ::fsync(fd.get()) != 0) {
-      const Status status = Status::from_errno(length >= 0 && errno == 0 ? ENOSPC : errno);
-      ::unlink(temporary.c_str());
-      return status;
-    }
-  }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) return Status::from_errno(errno);
-  return sync_directory(path.substr(0, path.rfind('/')));
-}
-
 std::string random_uuid() {
   std::array<uint64_t, 2> bits{engine::system_seed(), engine::system_seed()};
   return fmt::format("{:016x}{:016x}", bits[0], bits[1]);

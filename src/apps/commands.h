@@ -54,6 +54,20 @@ int run_unmount(const NodeOptions& options);
 int run_mount_helper(const std::vector<std::string>& arguments);
 int run_scrub(const NodeOptions& options);
 
+struct LimitOptions {
+  std::string directory;
+  std::optional<uint32_t> user;
+  std::optional<uint64_t> session;
+  // What is not given stays as it is.
+  std::optional<uint32_t> weight;
+  std::optional<uint64_t> bytes_per_second;
+  std::optional<uint64_t> operations_per_second;
+  std::optional<uint32_t> in_flight;
+  bool clear = false;  // everything that is not given goes back to what it is without limits
+  bool json = false;
+};
+int run_limit(const LimitOptions& options);
+
 struct TreeOptions {
   std::string source;
   std::string destination;

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <unistd.h>
 
+#include "penstock/client.h"
 #include "penstock/fuse.h"
 
 namespace penstock::apps {
@@ -181,6 +182,8 @@ class CommandLine {
     status->add_option("DIR", node_.directory, "The store directory")->required();
     status->add_flag("--json", node_.json, "For machines");
 
+    add_limit_command(group);
+
     CLI::App* mount =
         command("mount", group, "Mount a running node", [this] { return run_mount(node_); });
     mount->add_option("DIR", node_.directory, "The store directory")->required();
@@ -196,6 +199,29 @@ class CommandLine {
     CLI::App* unmount =
         command("unmount", group, "Remove a mount", [this] { return run_unmount(node_); });
     unmount->add_option("MOUNTPOINT", node_.mount_point)->required();
+  }
+
+  void add_limit_command(const char* group) {
+    CLI::App* limit = command("limit", group, "Say what share a user or a session of a node gets",
+                              [this] { return run_limit(limit_); });
+    limit->add_option("DIR", limit_.directory, "The store directory")->required();
+    auto* user = limit->add_option("--user", limit_.user,
+                                   "A user's id: all its sessions together, kept for restarts");
+    limit->add_option("--session", limit_.session, "A session's number, for as long as it lives")
+        ->excludes(user);
+    limit
+        ->add_option("--weight", limit_.weight,
+                     "Its share beside others who wait, too (default 100)")
+        ->check(CLI::Range(1u, client::kWeightMax));
+    limit->add_option("--bytes-per-second", limit_.bytes_per_second, "At most; 0: no limit")
+        ->transform(byte_size());
+    limit->add_option("--operations-per-second", limit_.operations_per_second,
+                      "At most; 0: no limit");
+    limit->add_option("--in-flight", limit_.in_flight,
+                      "Operations under way on each shard, at most; 0: no limit");
+    limit->add_flag("--clear", limit_.clear, "Without any limit but those given here");
+    limit->add_flag("--json", limit_.json, "For machines");
+    limit->footer("Without --user and --session: prints what is set. Mounts are not limited.");
   }
 
   void add_tree_options(CLI::App* sub) {
@@ -332,6 +358,7 @@ class CommandLine {
   SaveOptions save_;
   CheckOptions check_;
   BenchOptions bench_;
+  LimitOptions limit_;
   std::function<int()> action_;
 };
 

@@ -18,16 +18,15 @@
 #include "penstock/base.h"
 
 namespace penstock::apps {
-namespace {
 
-namespace fs = std::filesystem;
-
-std::string absolute(const std::string& path) {
+std::string absolute_path(const std::string& path) {
   std::error_code error;
-  std::string result = fs::absolute(path, error).lexically_normal();
+  std::string result = std::filesystem::absolute(path, error).lexically_normal();
   while (result.size() > 1 && result.back() == '/') result.pop_back();
   return result;
 }
+
+namespace {
 
 constexpr int kDownTimeoutMs = 60'000;
 constexpr int kDownLookMs = 500;
@@ -75,6 +74,8 @@ void print_status(const Json& status) {
     if (count != 0) by_route.add({route, std::to_string(count.get<uint64_t>())});
   }
   if (!by_route.empty()) std::printf("\n%s", by_route.text().c_str());
+  const std::string limits = limits_table(status);
+  if (!limits.empty()) std::printf("\n%s", limits.c_str());
   const Json cache = status.value("cache", Json::array());
   if (!cache.empty()) {
     Table table({"cache of", "sessions", "memory", "used", "slots", "hits", "fills", "evictions"});
@@ -106,7 +107,7 @@ void print_status(const Json& status) {
 }  // namespace
 
 int run_down(const NodeOptions& options) {
-  auto answer = ask_node(absolute(options.directory), {{"command", "down"}});
+  auto answer = ask_node(absolute_path(options.directory), {{"command", "down"}});
   if (!answer) return fail("down", answer.error());
   const pid_t pid = answer->value("pid", 0);
   const Ending ending = wait_until_gone(pid);
@@ -122,12 +123,13 @@ int run_down(const NodeOptions& options) {
                  "(%s/agent.log says whose)\n",
                  options.directory.c_str(), pid, options.directory.c_str());
   }
-  if (!options.json) std::printf("penstock is down: %s\n", absolute(options.directory).c_str());
+  if (!options.json)
+    std::printf("penstock is down: %s\n", absolute_path(options.directory).c_str());
   return kExitOk;
 }
 
 int run_status(const NodeOptions& options) {
-  auto status = ask_node(absolute(options.directory), {{"command", "status"}});
+  auto status = ask_node(absolute_path(options.directory), {{"command", "status"}});
   if (!status) return fail("status", status.error());
   status->erase("done");
   if (options.json) {
@@ -139,19 +141,19 @@ int run_status(const NodeOptions& options) {
 }
 
 int run_mount(const NodeOptions& options) {
-  const std::string path = absolute(options.mount_point);
+  const std::string path = absolute_path(options.mount_point);
   auto answer =
-      ask_node(absolute(options.directory),
+      ask_node(absolute_path(options.directory),
                {{"command", "mount"}, {"path", path}, {"options", options.mount_options}});
   if (!answer) return fail("mount", answer.error());
   if (options.quiet) return kExitOk;
-  std::printf("mounted %s on %s (%s)\n", absolute(options.directory).c_str(), path.c_str(),
+  std::printf("mounted %s on %s (%s)\n", absolute_path(options.directory).c_str(), path.c_str(),
               answer->value("options", "").c_str());
   return kExitOk;
 }
 
 int run_unmount(const NodeOptions& options) {
-  const std::string path = absolute(options.mount_point);
+  const std::string path = absolute_path(options.mount_point);
   const std::vector<MountEntry> mounts = read_mounts();
   const MountEntry* const mine = mount_at(mounts, path);
   if (mine == nullptr || !fuse::is_ours(*mine)) {
@@ -169,7 +171,7 @@ int run_unmount(const NodeOptions& options) {
 }
 
 int run_scrub(const NodeOptions& options) {
-  const std::string directory = absolute(options.directory);
+  const std::string directory = absolute_path(options.directory);
   const bool show = is_terminal(STDERR_FILENO) && !options.json;
   auto report = ask_node(directory, {{"command", "scrub"}}, [&](const Json& line) {
     if (!show) return;

@@ -17,6 +17,13 @@ namespace {
 
 constexpr uint64_t kSlotBytes = 64 * kKiB;
 
+Json json_of(const client::Allowance& allowance) {
+  return {{"weight", allowance.weight},
+          {"bytes_per_second", allowance.bytes_per_second},
+          {"operations_per_second", allowance.operations_per_second},
+          {"operations_in_flight", allowance.operations_in_flight}};
+}
+
 Json json_of(const agent::AgentStatus& status) {
   Json shards = Json::array();
   for (const agent::ShardStatus& shard : status.shards) {
@@ -43,7 +50,8 @@ Json json_of(const agent::AgentStatus& status) {
                         {"region_bytes", session.region_bytes},
                         {"rings", session.rings},
                         {"open_files", session.open_files},
-                        {"operations", session.operations}});
+                        {"operations", session.operations},
+                        {"limits", json_of(session.allowance)}});
   }
   Json users = Json::array();
   for (const agent::UserStatus& user : status.users) {
@@ -52,6 +60,12 @@ Json json_of(const agent::AgentStatus& status) {
       shares[std::string(share.what)] = {{"held", share.held}, {"most", share.most}};
     }
     users.push_back(std::move(shares));
+  }
+  Json limits = Json::array();
+  for (const auto& [uid, allowance] : status.allowances) {
+    Json one = json_of(allowance);
+    one["uid"] = uid;
+    limits.push_back(std::move(one));
   }
   Json cache = Json::array();
   for (const agent::CacheStatus& one : status.cache) {
@@ -79,6 +93,9 @@ Json json_of(const agent::AgentStatus& status) {
           {"shards", shards},
           {"sessions", sessions},
           {"users", users},
+          {"limits", limits},
+          {"operations_waited", status.operations_waited},
+          {"operations_slowed", status.operations_slowed},
           {"memory_is_fenced", status.memory_is_fenced},
           {"operations_by_route", routes},
           {"databases_stopped", status.databases_stopped},
@@ -224,6 +241,7 @@ Json NodeService::handle(const Json& request, const AdminServer::Say& say) {
   const std::string command = text("command");
   if (command == "status") return status();
   if (command == "scrub") return scrub(say);
+  if (command == "limit") return limit(request);
   if (command == "down") {
     const uint64_t one = 1;
     (void)!::write(ended_.get(), &one, sizeof one);
@@ -252,6 +270,38 @@ Json NodeService::status() {
   }
   document["mounts"] = mounts;
   return document;
+}
+
+Json NodeService::limit(const Json& request) {
+  const auto number = [&](const char* key) -> std::optional<uint64_t> {
+    const auto found = request.find(key);
+    if (found == request.end() || !found->is_number_unsigned()) return std::nullopt;
+    return found->get<uint64_t>();
+  };
+  const auto small = [&](const char* key, uint32_t* to) {
+    if (const auto value = number(key)) {
+      *to = static_cast<uint32_t>(std::min<uint64_t>(*value, UINT32_MAX));
+    }
+  };
+  const auto change = [&](client::Allowance& allowance) {
+    if (request.value("clear", false)) allowance = {};
+    small("weight", &allowance.weight);
+    small("operations_in_flight", &allowance.operations_in_flight);
+    allowance.bytes_per_second = number("bytes_per_second").value_or(allowance.bytes_per_second);
+    allowance.operations_per_second =
+        number("operations_per_second").value_or(allowance.operations_per_second);
+  };
+  const auto user = number("user");
+  const auto session = number("session");
+  if (user.has_value() == session.has_value() || user.value_or(0) > UINT32_MAX) {
+    return {{"error", "limit: name a user or a session"}};
+  }
+  const auto allowed = user ? agent_->allow_user(static_cast<uint32_t>(*user), change)
+                            : agent_->allow_session(*session, change);
+  if (!allowed) return {{"error", allowed.error().message}};
+  log::info("limits of {} {}: {}", user ? "user" : "session", user ? *user : *session,
+            json_of(*allowed).dump());
+  return json_of(*allowed);
 }
 
 Json NodeService::scrub(const AdminServer::Say& say) {

@@ -21,6 +21,10 @@ struct AgentFacts {
   std::vector<std::string> lines;
 };
 AgentFacts facts_of(const Json& status);
+// What root has set for users and sessions, for people; empty if nothing.
+std::string limits_table(const Json& status);
+// Absolute, as a node knows its directory.
+std::string absolute_path(const std::string& path);
 
 class NodeService {
  public:
@@ -37,6 +41,7 @@ class NodeService {
   Json handle(const Json& request, const AdminServer::Say& say);
   Json status();
   Json scrub(const AdminServer::Say& say);
+  Json limit(const Json& request);
   // `options` as after -o. The options that the mount has then.
   Outcome<std::string> mount(const std::string& path, const std::string& options);
   fuse::Mount* mount_at(const std::string& path);

@@ -471,5 +471,45 @@ TEST_F(Sessions, cancels_by_slot_and_sequence_without_harm) {
   EXPECT_TRUE(app.works());
 }
 
+TEST_F(Sessions, are_held_to_the_limits_of_their_user_and_their_own) {
+  Working limited(connect());
+  uint64_t id = 0;
+  for (const SessionStatus& session : agent->status().sessions) id = std::max(id, session.id);
+  const auto few = [](client::Allowance& allowance) { allowance.operations_per_second = 100; };
+  const auto any = [](client::Allowance& allowance) { allowance = {}; };
+  // Never faster than the limit, however fast the machine.
+  const auto seconds_of_twenty = [&] {
+    const engine::Time began = engine::system_clock().now();
+    for (int i = 0; i < 20; ++i) EXPECT_TRUE(limited.works());
+    return std::chrono::duration<double>(engine::system_clock().now() - began).count();
+  };
+  ASSERT_TRUE(agent->allow_session(id, few));
+  EXPECT_GT(seconds_of_twenty(), 0.17);
+  ASSERT_TRUE(agent->allow_session(id, any));
+  ASSERT_TRUE(agent->allow_user(::geteuid(), few));
+  EXPECT_GT(seconds_of_twenty(), 0.17);
+  EXPECT_EQ(agent->status().allowances.size(), 1u);
+  EXPECT_GT(agent->status().operations_slowed, 0u);
+  ASSERT_TRUE(agent->allow_user(::geteuid(), any));
+  EXPECT_TRUE(agent->status().allowances.empty());
+  EXPECT_FALSE(agent->allow_session(id + 1000, few));
+  EXPECT_FALSE(agent->allow_user(1, [](client::Allowance& allowance) { allowance.weight = 0; }));
+}
+
+TEST_F(Sessions, end_while_their_operations_are_held_back) {
+  const size_t before = session_count();
+  {
+    Working limited(connect());
+    uint64_t id = 0;
+    for (const SessionStatus& session : agent->status().sessions) id = std::max(id, session.id);
+    ASSERT_TRUE(agent->allow_session(
+        id, [](client::Allowance& allowance) { allowance.bytes_per_second = 1; }));
+    EXPECT_TRUE(limited.works());
+    limited.ring.submit(Working::entry(ring::kOperationRead));
+    limited.ring.submit(Working::entry(ring::kOperationWrite));
+  }
+  EXPECT_TRUE(becomes([&] { return session_count() == before; }));
+}
+
 }  // namespace
 }  // namespace penstock::agent

@@ -57,6 +57,7 @@ struct SessionStatus {
   uint32_t rings = 0;
   uint32_t open_files = 0;
   uint64_t operations = 0;
+  client::Allowance allowance;  // its own, beside its user's
 };
 
 // What the sessions of one user have of what the agent has for all of them.
@@ -91,6 +92,11 @@ struct AgentStatus {
   std::vector<ShardStatus> shards;
   std::vector<SessionStatus> sessions;
   std::vector<UserStatus> users;
+  // What users may have for whom something was set.
+  std::vector<std::pair<uint32_t, client::Allowance>> allowances;
+  // So far: operations that waited for their turn, and times that a limit held something back.
+  uint64_t operations_waited = 0;
+  uint64_t operations_slowed = 0;
   // Whether the kernel keeps this process from making pages of clients' memory.
   bool memory_is_fenced = false;
   std::vector<std::pair<std::string, uint64_t>> operations_by_route;
@@ -133,6 +139,13 @@ class Agent {
 
   // Whether scattered blocks are brought together from now on.
   virtual void set_defragment(bool enabled) = 0;
+
+  // What a user's sessions may have together, kept for restarts, or one session, as long as it
+  // lives: `change` gets what is allowed now. What is allowed then.
+  using AllowanceChange = std::function<void(client::Allowance&)>;
+  virtual Outcome<client::Allowance> allow_user(uint32_t uid, const AllowanceChange& change) = 0;
+  virtual Outcome<client::Allowance> allow_session(uint64_t session,
+                                                   const AllowanceChange& change) = 0;
 
   // A connected session socket of this process, as if it had connected to the agent's socket.
   virtual Outcome<UniqueFd> connect_local() = 0;

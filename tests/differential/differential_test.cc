@@ -32,7 +32,7 @@ class Differential : public posix::PosixTest {
   std::string mount_, host_;
 };
 
-// Until plan/differential-client.patch is in, the mount differs from ext4 (PLAN.md).
+// The same programs each time, unless PENSTOCK_SEED says otherwise.
 TEST_F(Differential, random_programs_get_the_same_answers) {
   const test::Output output = differential(mount_, host_,
                                            {"--first", std::to_string(posix::seed()), "--seeds",

@@ -2,8 +2,8 @@
 """Runs clang-tidy over the sources of src/, several at once, and remembers what was clean.
 
 A file that was clean is looked at again only when it, a header of ours that it reaches, its compile
-command or .clang-tidy has changed. Tests and bench/ are looked at with --all only: they are many and
-GoogleTest makes each slow.
+command or .clang-tidy has changed. Tests, fuzz targets and bench/ are looked at with --all only: they are
+many and GoogleTest makes most slow.
 """
 
 import argparse
@@ -64,7 +64,7 @@ def wanted(root, entry, everything):
     if not path.is_relative_to(root) or path.is_relative_to(root / "build"):
         return False
     parts = path.relative_to(root).parts
-    return everything or (parts[0] == "src" and "tests" not in parts)
+    return everything or (parts[0] == "src" and not {"tests", "fuzz"} & set(parts))
 
 
 def tidy(program, commands, entry):
@@ -79,7 +79,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True, type=pathlib.Path)
     parser.add_argument("--jobs", required=True, type=int)
-    parser.add_argument("--all", action="store_true", help="tests and bench/ too")
+    parser.add_argument("--all", action="store_true", help="tests, fuzz targets and bench/ too")
     args = parser.parse_args()
     root = pathlib.Path(__file__).resolve().parent.parent
 

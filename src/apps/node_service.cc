@@ -24,6 +24,22 @@ Json json_of(const client::Allowance& allowance) {
           {"operations_in_flight", allowance.operations_in_flight}};
 }
 
+Json json_of(const std::vector<agent::SessionStatus>& all) {
+  Json sessions = Json::array();
+  for (const agent::SessionStatus& session : all) {
+    sessions.push_back({{"session", session.id},
+                        {"pid", session.pid},
+                        {"uid", session.uid},
+                        {"regions", session.regions},
+                        {"region_bytes", session.region_bytes},
+                        {"rings", session.rings},
+                        {"open_files", session.open_files},
+                        {"operations", session.operations},
+                        {"limits", json_of(session.allowance)}});
+  }
+  return sessions;
+}
+
 Json json_of(const agent::AgentStatus& status) {
   Json shards = Json::array();
   for (const agent::ShardStatus& shard : status.shards) {
@@ -40,18 +56,6 @@ Json json_of(const agent::AgentStatus& status) {
                       {"moved_bytes", shard.moved_bytes},
                       {"full", shard.full},
                       {"failed", shard.failed}});
-  }
-  Json sessions = Json::array();
-  for (const agent::SessionStatus& session : status.sessions) {
-    sessions.push_back({{"session", session.id},
-                        {"pid", session.pid},
-                        {"uid", session.uid},
-                        {"regions", session.regions},
-                        {"region_bytes", session.region_bytes},
-                        {"rings", session.rings},
-                        {"open_files", session.open_files},
-                        {"operations", session.operations},
-                        {"limits", json_of(session.allowance)}});
   }
   Json users = Json::array();
   for (const agent::UserStatus& user : status.users) {
@@ -91,7 +95,7 @@ Json json_of(const agent::AgentStatus& status) {
           {"open_files", status.file_system.open_files},
           {"removed_waiting", status.file_system.removed_waiting},
           {"shards", shards},
-          {"sessions", sessions},
+          {"sessions", json_of(status.sessions)},
           {"users", users},
           {"limits", limits},
           {"operations_waited", status.operations_waited},

@@ -86,6 +86,18 @@ class SmallWritesOnAFullDisk : public SmallWrites {
     }
     return most;
   }
+  // A new file with so many pieces, which wait or are synced, as soon as its target takes them:
+  // each goes on by itself in its own time once there is room. Nothing when they are refused for
+  // too long.
+  static UniqueFd open_with_pieces(const std::string& path, uint64_t pieces, bool synced) {
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    while (std::chrono::steady_clock::now() < deadline) {
+      UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644));
+      if (!file || write_pieces(file.get(), 0, pieces) != pieces) continue;
+      if (!synced || ::fsync(file.get()) == 0) return file;
+    }
+    return UniqueFd();
+  }
   static void expect_pieces(const std::string& path, uint64_t count) {
     std::ifstream file(path, std::ios::binary);
     std::string bytes(kPiece, '\0');
@@ -121,10 +133,9 @@ TEST_F(SmallWritesOnAFullDisk, are_not_lost_silently_when_another_takes_the_room
   for (int round = 0; round < 3; ++round) {
     SCOPED_TRACE(round);
     const std::string path = fmt::format("{}/f{}", place_, round);
-    UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT, 0644));
-    ASSERT_TRUE(file);
-    uint64_t taken = write_pieces(file.get(), 0, 40);
-    ASSERT_EQ(taken, 40u);
+    UniqueFd file = open_with_pieces(path, 40, false);
+    ASSERT_TRUE(file) << "writes are still refused";
+    uint64_t taken = 40;
     fill();
     const uint64_t more = write_pieces(file.get(), taken, 20'000);
     ASSERT_LT(more, 20'000u) << "the disk was never full";
@@ -138,13 +149,7 @@ TEST_F(SmallWritesOnAFullDisk, are_not_lost_silently_when_another_takes_the_room
     ASSERT_EQ(::unlink(path.c_str()), 0);
     // It goes on by itself.
     const std::string next = place_ + "/next";
-    const auto deadline = std::chrono::steady_clock::now() + kPatience;
-    bool works = false;
-    while (!works && std::chrono::steady_clock::now() < deadline) {
-      const UniqueFd again(::open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644));
-      works = again && write_pieces(again.get(), 0, 20) == 20 && ::fsync(again.get()) == 0;
-    }
-    ASSERT_TRUE(works);
+    ASSERT_TRUE(open_with_pieces(next, 20, true)) << "writes are still refused";
     expect_pieces(next, 20);
   }
 }

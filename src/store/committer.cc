@@ -28,6 +28,8 @@ void Group::write(engine::KvTransaction& transaction) const {
       transaction.put(key, {slot + kMapKeyBytes, lengths[i]});
     }
   }
+  // That of the last group stays.
+  if (mark) transaction.put(kLogKey, encode_log_mark(*mark));
 }
 
 Committer::Committer(Core& core) : core_(core) {
@@ -67,6 +69,7 @@ Committer::~Committer() {
   while (room_waiters_.pop_front() != nullptr) continue;
   for (Group& group : groups_) {
     while (group.waiters.pop_front() != nullptr) continue;
+    while (group.doomed.pop_front() != nullptr) continue;
   }
 }
 
@@ -131,6 +134,18 @@ bool Committer::holds(InodeId inode) const {
   return false;
 }
 
+bool Committer::holds_unlogged(InodeId inode) const {
+  const size_t bit = bit_of(inode);
+  return std::any_of(groups_.begin(), groups_.end(),
+                     [bit](const Group& group) { return group.unlogged.test(bit); });
+}
+
+void Committer::wait_for_mark(engine::Op& op, Status status) {
+  op.status = status;
+  gathering_->doomed.push_back(op);
+  kick();
+}
+
 bool Committer::holds_freed() const {
   return std::any_of(groups_.begin(), groups_.end(),
                      [](const Group& group) { return !group.freed.empty(); });
@@ -146,7 +161,7 @@ void Committer::schedule_start() {
 }
 
 bool Committer::idle() const {
-  return queue_.empty() && gathering_->maps.empty() &&
+  return queue_.empty() && gathering_->maps.empty() && gathering_->doomed.empty() &&
          std::all_of(groups_.begin(), groups_.end(),
                      [](const Group& group) { return group.syncs == 0; });
 }
@@ -159,16 +174,16 @@ Group* Committer::idle_group() {
 }
 
 void Committer::start() {
-  if (!core_.failed.ok() || !gathering_->wanted) return;
   Group& group = *gathering_;
-  if (group.maps.empty()) {
-    group.wanted = false;
+  if (nothing_to_commit()) group.wanted = false;
+  Group* const next = idle_group();
+  const bool large = group.new_blocks >= limits::kGroupBlocksLarge;
+  if (!core_.failed.ok() || !group.wanted || next == nullptr ||
+      syncing_ >= (large ? limits::kGroupsSyncing : 1)) {
+    core_.write_log.resume();
     return;
   }
-  const bool large = group.new_blocks >= limits::kGroupBlocksLarge;
-  if (syncing_ >= (large ? limits::kGroupsSyncing : 1)) return;
-  Group* next = idle_group();
-  if (next == nullptr) return;
+  if (core_.write_log.in_use() && !core_.write_log.quiesce()) return;
   core_.loop.cancel(timer_);
   encode(group);
   group.stage = Group::Stage::syncing;
@@ -177,10 +192,16 @@ void Committer::start() {
   gathering_ = next;
   next->stage = Group::Stage::gathering;
   while (Request* request = room_waiters_.pop_front()) core_.resume_later(*request);
+  core_.write_log.resume();
   next_syncs(group);
 }
 
+bool Committer::nothing_to_commit() const {
+  return gathering_->maps.empty() && gathering_->doomed.empty() && !core_.write_log.wants_commit();
+}
+
 void Committer::encode(Group& group) {
+  if (core_.write_log.in_use()) group.mark = core_.write_log.close();
   group.records.resize(group.maps.size() * kSlotBytes);
   group.lengths.resize(group.maps.size());
   for (size_t i = 0; i < group.maps.size(); ++i) {
@@ -243,6 +264,11 @@ Group* Committer::take_batch() {
       break;
     }
     if (!ready(group)) break;
+    // Were this committed and what is under way not, its mark would leave out records whose maps
+    // are missing.
+    const bool due = group.mark && core_.write_log.is_due(*group.mark);
+    if (due && committing_ > 0) break;
+    if (!due) group.mark.reset();
     group.stage = Group::Stage::committing;
     group.batch_next = nullptr;
     (first == nullptr ? first : last->batch_next) = &group;
@@ -358,9 +384,13 @@ void Committer::on_committed(Group& first) {
 
 void Committer::on_group_committed(Group& group) {
   for (CachedMap* map : group.maps) {
-    if (--map->pending == 0) core_.index.release_if_unused(*map);
+    if (--map->pending > 0) continue;
+    map->logged = false;
+    core_.index.release_if_unused(*map);
   }
   group.maps.clear();
+  group.unlogged.reset();
+  if (group.mark) core_.write_log.on_committed(*group.mark);
   group.stage = Group::Stage::committed;
   if (!group.freed.empty()) core_.reclaim.retire(group.freed);
 }
@@ -372,8 +402,13 @@ void Committer::end_committed() {
     queue_.erase(queue_.begin());
     --submitted_;
     complete_all(group.waiters, Code::ok);
+    end_doomed(group);
     recycle(group);
   }
+}
+
+void Committer::end_doomed(Group& group) {
+  while (engine::Op* op = group.doomed.pop_front()) core_.loop.complete(*op, op->status);
 }
 
 void Committer::complete_all(IntrusiveList<engine::Op>& list, Status status) {
@@ -390,6 +425,8 @@ void Committer::recycle(Group& group) {
   group.freed.clear();
   group.files.clear();
   group.lengths.clear();
+  group.unlogged.reset();
+  group.mark.reset();
 }
 
 // From now on no update goes on. What is being committed may still succeed; once that is known,
@@ -425,12 +462,14 @@ void Committer::finish_failure() {
   ASSERT(gathering_ != nullptr);
   gathering_->stage = Group::Stage::gathering;
   while (Request* request = room_waiters_.pop_front()) core_.resume_later(*request);
+  core_.write_log.resume();
   core_.updater.space_changed();
   core_.check_closed();
 }
 
 void Committer::abandon(Group& group, Status status) {
   for (CachedMap* map : group.maps) {
+    if (map->logged) core_.lost.insert(map->key);
     --map->pending;
     map->gathered = false;
     core_.maps.forget(*map);
@@ -438,6 +477,7 @@ void Committer::abandon(Group& group, Status status) {
   group.maps.clear();
   group.freed.clear();
   complete_all(group.waiters, status);
+  end_doomed(group);
 }
 
 }  // namespace penstock::store

@@ -18,13 +18,18 @@
 // waits for a commit is told so, and no new writes are taken. What they had made visible stays
 // visible.
 //
+// Where the target has a log (write_log.h), each group carries the mark that says which of the
+// logged writes its maps hold. A transaction with a new mark is alone: others end before it begins.
+//
 // Any other error of a sync or commit is final, since it is unknown what reached the disk: the
 // target takes no updates any more, and what was not committed is forgotten.
 #pragma once
 
 #include "allocator.h"
+#include "log_record.h"
 #include "request.h"
 
+#include <bitset>
 #include <vector>
 
 namespace penstock::store {
@@ -46,6 +51,12 @@ struct Group final : engine::KvOp {
   std::vector<CachedMap*> maps;
   std::vector<Extent> freed;
   std::vector<uint32_t> files;
+  // Inodes with changes that are not in the log, by hash: their next changes are not either.
+  std::bitset<limits::kGroupInodes> unlogged;
+  // Where the log begins once this is committed.
+  std::optional<LogMark> mark;
+  // Failed writes with their status, which end when the log does not hold them any more.
+  IntrusiveList<engine::Op> doomed;
   // The maps' keys and records as they are committed, in slots of equal size; an empty record
   // means that the key goes.
   std::vector<char> records;
@@ -73,6 +84,15 @@ class Committer {
   // The update waits until there is room() and is resumed then.
   void wait_for_room(Request& request);
 
+  // The change that was just added is in no record of the log.
+  void note_unlogged(InodeId inode) { gathering_->unlogged.set(bit_of(inode)); }
+  // Whether the inode may have changes that are neither committed nor in the log.
+  bool holds_unlogged(InodeId inode) const;
+  // Commits find no room at this moment.
+  bool lacks_space() const { return no_space_since_ != engine::kNever; }
+  // Completes `op` with `status` when a mark behind all that is in the log now is committed.
+  void wait_for_mark(engine::Op& op, Status status);
+
   // Completes `op` when everything that was added so far is committed and on stable storage.
   void wait(engine::Op& op);
   // Whether changes of the inode (InodeId{}: of any) are not committed yet.
@@ -83,9 +103,13 @@ class Committer {
   bool full() const { return full_; }
   // Commits soon what has gathered.
   void kick();
+  // What the log made it wait for has come.
+  void start_later() { schedule_start(); }
   bool idle() const;
 
  private:
+  static size_t bit_of(InodeId inode) { return mix64(inode.value) % limits::kGroupInodes; }
+  bool nothing_to_commit() const;
   void start();
   void next_syncs(Group& group);
   void on_synced(Group& group, Group::FileSync& op);
@@ -100,6 +124,7 @@ class Committer {
   void become_full();
   void found_space();
   void end_committed();
+  void end_doomed(Group& group);
   void encode(Group& group);
   void begin_failure(Group& group, Status status);
   void finish_failure();

@@ -1,6 +1,7 @@
 #include "convert.h"
 
 #include "format_1.h"
+#include "log_record.h"
 
 namespace penstock::store {
 
@@ -48,7 +49,7 @@ Status MapBatch::read(KvTransaction& transaction, const std::string& begin, uint
   bad.clear();
   Status status;
   TRY(transaction.scan(begin, "", [&](std::string_view key, std::string_view record) {
-    if (key == kIdentityKey) return true;
+    if (key == kIdentityKey || key == kLogKey) return true;
     if (maps.size() == count) {
       next = key;
       return false;

@@ -17,6 +17,7 @@ Core::Core(engine::Loop& its_loop, engine::Disk& its_disk, engine::Kv& its_kv,
       transfers(*this),
       maps(*this),
       committer(*this),
+      write_log(*this),
       requests(limits::kOpsMax),
       large(limits::kLargeOps),
       reader(*this),
@@ -115,9 +116,19 @@ void Core::finish(Request& request) {
   }
   ++requests_ended;
   const bool wait_durable = request.durable && status.ok();
+  const bool logged = request.log_step == LogStep::joined;
+  const uint64_t log_number = request.log_number;
+  const bool worth_a_log =
+      request.kind == RequestKind::write && request.io_blocks() <= limits::kLogBlocks;
   requests.give(request);
-  if (wait_durable) {
+  if (logged && wait_durable) {
+    write_log.wait(op, log_number);
+  } else if (logged && failed.ok()) {
+    // A crash would bring it back: it has not failed before that is ruled out.
+    committer.wait_for_mark(op, status);
+  } else if (wait_durable) {
     committer.wait(op);
+    if (worth_a_log) write_log.note_durable();
   } else if (in_submit) {
     loop.complete(op, status);
   } else {
@@ -152,6 +163,8 @@ void set_range(Request& request, uint32_t begin, uint32_t end) {
   request.has_space = false;
   request.edge_count = 0;
   request.own_io_taken = false;
+  request.log_step = LogStep::none;
+  request.log_io_count = request.old_reads = 0;
   request.large = nullptr;
   request.route = engine::Route::none;
   request.status = Code::ok;

@@ -12,6 +12,9 @@
 #include "sweeps.h"
 #include "transfers.h"
 #include "updater.h"
+#include "write_log.h"
+
+#include <set>
 
 #include "penstock/store.h"
 
@@ -23,6 +26,9 @@ struct Counters {
   metrics::Counter writes{"store.write.ops"};
   metrics::Counter write_bytes{"store.write.bytes"};
   metrics::Counter commits{"store.commits"};
+  metrics::Counter logged{"store.log.writes"};
+  metrics::Counter log_records{"store.log.records"};
+  metrics::Counter replayed{"store.log.replayed"};  // records, when targets were opened
   metrics::Counter corrupt_blocks{"store.corrupt_blocks"};
   metrics::Counter repeated_reads{"store.repeated_reads"};
   metrics::Counter full{"store.full"};          // how many targets have no room for commits now
@@ -47,6 +53,9 @@ struct Core {
 
   Status failed;         // not ok: the target takes no updates any more
   bool closing = false;  // nothing new begins
+  // Maps of a target that failed which are older than what was acknowledged from the log: the next
+  // life brings that back, and until then they are not read.
+  std::set<MapKey> lost;
   uint64_t mapped_blocks = 0;
   uint64_t chunks = 0;
   uint64_t corrupt_blocks = 0;
@@ -61,6 +70,7 @@ struct Core {
   Maps maps;
   ChunkLocks locks;
   Committer committer;
+  WriteLog write_log;
   Pool<Request> requests;
   Pool<LargeArrays> large;
   IntrusiveList<Request> large_waiters;

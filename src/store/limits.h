@@ -73,6 +73,8 @@ inline constexpr uint32_t kGroupBlocksLarge = 128;
 // Transactions at a time: as many as a KV store has threads at least. What is ready meanwhile goes
 // together into the next.
 inline constexpr uint32_t kCommitsAtOnce = 2;
+// Bits for the inodes of a group that have changes beside the log. A wrong hit is merely slow.
+inline constexpr uint32_t kGroupInodes = 1024;
 inline constexpr uint32_t kGroupSyncs = 16;  // data files synced at a time
 // A commit that the KV store refuses as busy is tried again so often before the target gives up.
 inline constexpr int kCommitAttemptsMax = 8;
@@ -80,6 +82,25 @@ inline constexpr int kCommitAttemptsMax = 8;
 // wait for it are left to wait: the KV store makes room itself now and then, by compaction.
 inline constexpr std::chrono::milliseconds kCommitRetryDelay{100};
 inline constexpr std::chrono::milliseconds kCommitPatience{1000};
+
+// The log of durable writes takes writes of 64 KiB, aligned or not: writing the bytes of larger
+// ones twice costs more than it spares.
+inline constexpr uint32_t kLogBlocks = 17;
+// A record holds what began in a turn or two of the loop; a small file has shorter ones.
+inline constexpr uint32_t kLogRecordBytes = 512 * penstock::kKiB;
+// Of the file. With the usual size a fast drive fills half of it in a tenth of a second, and it is
+// read in no time; a small file system gives a share.
+inline constexpr uint64_t kLogBytesMin = 64 * penstock::kKiB;
+inline constexpr uint64_t kLogBytes = 32 * penstock::kMiB;
+inline constexpr uint64_t kLogBytesMax = penstock::kGiB;
+inline constexpr uint64_t kLogShare = 64;
+// Records on their way to the disk at a time, and in memory: more wait in the one that gathers.
+inline constexpr uint32_t kLogWrites = 4;
+inline constexpr uint32_t kLogRecords = 8;
+// Writes that are logged and not visible yet, at most. They do not wait for room in a group.
+inline constexpr uint32_t kLogJoinedMax = 256;
+// Block maps that one transaction of a recovery changes.
+inline constexpr uint32_t kReplayMaps = 1024;
 
 // Block maps that one transaction of a conversion rewrites: below a MiB.
 inline constexpr uint32_t kConvertMaps = 1024;
@@ -129,8 +150,12 @@ static_assert(kMoveBlocks <= kInlineBlocks && kMoveMaps <= kInlineMaps);
 static_assert(kMoveReserveBlocksMin > kClearReserveBlocks + kMoveBlocks);
 static_assert(kIosMax > kOpsMax, "every request can make progress");
 static_assert(kGroups > kGroupsSyncing + 1, "one gathers, one commits");
+static_assert(kLogBytesMin % (4 * kBlockBytes) == 0 && kLogRecordBytes % kBlockBytes == 0);
+static_assert(kLogBlocks * kBlockBytes >= 64 * penstock::kKiB + kBlockBytes);
+static_assert(kLogRecords > kLogWrites);
 static_assert(kMapsInUseMax >= kOpsMax * kInlineMaps + kLargeOps * kChunkMapsMax +
-                                   kLoads * kLoadMaps + kGroups * (kGroupMapsMax + kChunkMapsMax) +
+                                   kLoads * kLoadMaps +
+                                   kGroups * (kGroupMapsMax + kChunkMapsMax + 2 * kLogJoinedMax) +
                                    kSweepsMax * kChunkMapsMax + kMoveMaps,
               "whatever may pin a map finds room");
 

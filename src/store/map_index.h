@@ -23,6 +23,7 @@ struct CachedMap : BlockMap {
   uint16_t pending = 0;
   bool gathered = false;    // it is in the group that gathers now
   bool committing = false;  // a transaction that writes it is under way
+  bool logged = false;      // the log has changes of it that are not committed
   bool referenced = false;  // used since the clock's hand passed
   bool in_table = false;
   MapLoad* load = nullptr;  // being read from the KV store; the content means nothing yet

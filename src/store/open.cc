@@ -1,6 +1,7 @@
 #include "open.h"
 
 #include "convert.h"
+#include "replay.h"
 
 #include <algorithm>
 
@@ -21,6 +22,7 @@ struct DatabaseState {
   bool empty = true;
   bool has_identity = false;
   std::string identity;
+  std::optional<std::string> log;
 };
 
 Outcome<DatabaseState> look_at_database(Core& core) {
@@ -30,6 +32,7 @@ Outcome<DatabaseState> look_at_database(Core& core) {
     TRY_ASSIGN(const auto identity, transaction.get(kIdentityKey));
     state.has_identity = identity.has_value();
     state.identity = identity.value_or("");
+    TRY_ASSIGN(state.log, transaction.get(kLogKey));
     return transaction.scan("", "", [&](std::string_view, std::string_view) {
       state.empty = false;
       return false;
@@ -252,6 +255,7 @@ Outcome<bool> open_target(Core& core) {
     return make(core, *names);
   }
   TRY_ASSIGN(const Formats formats, check_identity(core, database, has(DataFiles::name(0))));
+  if (database.log) TRY(replay_log(core, *database.log, *names));
   TRY(core.files.open(*names));
   TRY(load_maps(core, formats.database));
   if (formats.database == kFormatVersion) return true;

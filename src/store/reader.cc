@@ -45,6 +45,11 @@ void Reader::step(Request& request) {
       [[fallthrough]];
     case RequestStep::maps:
       if (!core_.maps.hold(request, false)) return;
+      if (!core_.lost.empty() && loses(request)) {
+        request.status = Code::io_error;
+        step(request);
+        return;
+      }
       snapshot(request);
       request.step = RequestStep::transfer;
       if (request.probe) [[unlikely]]
@@ -53,6 +58,13 @@ void Reader::step(Request& request) {
     default:
       pump(request);
   }
+}
+
+// Whether what it would show is older than what was acknowledged.
+bool Reader::loses(const Request& request) const {
+  if (request.kind != RequestKind::read) return false;
+  const auto first = core_.lost.lower_bound(request.map_key(0));
+  return first != core_.lost.end() && *first <= request.map_key(request.map_count - 1);
 }
 
 // From here on the request needs no maps: the blocks stay as they are until it leaves its epoch.

@@ -18,6 +18,7 @@ class Reader {
   void on_io(Io& io);
 
  private:
+  bool loses(const Request& request) const;
   void snapshot(Request& request);
   void probe(Request& request);
   void pump(Request& request);

@@ -30,6 +30,7 @@ struct Io : engine::DiskOp {
   IoStep step = IoStep::read;
   bool staged = false;      // all of it goes through the stage, not just a reread
   bool one_by_one = false;  // the whole failed: find out which block
+  bool ended = false;       // of a write that is to be logged: its stage is still needed
   Io* pool_next = nullptr;
 };
 
@@ -42,6 +43,9 @@ struct LargeArrays {
 
 enum class RequestKind : uint8_t { read, write, clear, verify, move };
 enum class RequestStep : uint8_t { arrays, lock, maps, space, transfer, apply };
+
+// What a write has to do with the log: it is to be logged, waits for others, is in a record.
+enum class LogStep : uint8_t { none, taken, held, joined };
 
 // As a ListNode it is in the list of whatever it waits for, if anything.
 struct Request : ListNode {
@@ -69,6 +73,9 @@ struct Request : ListNode {
   bool probe = false;
   bool to_end = false;     // a clear that forgets the valid length
   bool has_space = false;  // blocks are allocated and not yet visible
+  LogStep log_step = LogStep::none;
+  uint8_t log_io_count = 0;
+  uint8_t old_reads = 0;   // blocks that a partial write merges with, not read yet
   uint8_t edge_count = 0;  // of a clear: blocks that it rewrites in part
   std::array<uint32_t, 2> edges{};
   engine::Route route = engine::Route::none;
@@ -80,6 +87,9 @@ struct Request : ListNode {
   BlockRef* blocks = nullptr;
   CachedMap** maps = nullptr;
   LargeArrays* large = nullptr;
+  // Of a write that is to be logged: its record, and what brings its bytes, until it has joined.
+  uint64_t log_number = 0;
+  std::array<Io*, limits::kLogBlocks> log_ios{};
   RangeLock lock;
   Io io;  // for the first; further ones come from a pool
   Request* pool_next = nullptr;

@@ -108,6 +108,12 @@ void Sweeps::begin(Sweep& sweep, SweepKind kind, engine::Op& op) {
 }
 
 void Sweeps::scan(Sweep& sweep) {
+  // An end that is older than what was acknowledged would cut the file.
+  const auto lost = core_.lost.lower_bound({{sweep.scan.only, 0}, 0});
+  if (sweep.kind == SweepKind::end_query && sweep.status.ok() && lost != core_.lost.end() &&
+      lost->chunk.inode == sweep.scan.only) {
+    sweep.status = Code::io_error;
+  }
   if (!sweep.status.ok()) {
     end(sweep);
     return;

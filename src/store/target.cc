@@ -211,7 +211,7 @@ class TargetImpl final : public Target {
       core_.committer.wait(final_);
       return;
     }
-    if (!committed_ || !core_.committer.idle()) return;
+    if (!committed_ || !core_.committer.idle() || !core_.write_log.idle()) return;
     core_.loop.complete(*std::exchange(closed_, nullptr), final_status_);
   }
 

@@ -55,7 +55,7 @@ Io* Transfers::take(Request& request, bool with_stage) {
   io->checked = 0;
   io->stage = stage;
   io->staged = with_stage;
-  io->one_by_one = false;
+  io->one_by_one = io->ended = false;
   return io;
 }
 

@@ -51,6 +51,7 @@ void Updater::step(Request& request) {
     case RequestStep::space:
       if (!request.has_space && !wait_for_space(request)) return;
       request.step = RequestStep::transfer;
+      (void)core_.write_log.take(request);
       pump(request);
       return;
     default:
@@ -146,11 +147,27 @@ void Updater::give_space_back(Request& request) {
   }
 }
 
+// A record of the log names them, and recovery would write to them, until a mark behind it is
+// committed.
+void Updater::retire_space(Request& request) {
+  request.has_space = false;
+  for (uint32_t i = 0; i < request.io_blocks(); ++i) {
+    core_.committer.add_freed({request.blocks[i].physical, 1});
+  }
+}
+
 void Updater::pump(Request& request) {
   if (request.linked()) request.unlink();
   while (request.next < request.io_blocks() && request.status.ok()) {
-    if (request.ios >= limits::kIosPerRequest || !start_next(request)) return;
+    if (request.ios >= limits::kIosPerRequest || !start_next(request)) {
+      // Stages that it keeps for the log are what others wait for, as it does itself.
+      leave_log(request);
+      return;
+    }
   }
+  if (request.log_step == LogStep::held && !request.status.ok()) leave_log(request);
+  if (request.log_step == LogStep::held) return;
+  if (request.log_step == LogStep::taken && !join_log(request)) return;
   if (request.ios > 0) return;
   if (request.status.ok() && !core_.failed.ok()) fail(request, core_.refusal());
   if (!request.status.ok()) {
@@ -159,6 +176,36 @@ void Updater::pump(Request& request) {
   }
   request.step = RequestStep::apply;
   apply(request);
+}
+
+void Updater::on_log(Request& request) {
+  request.in_submit = false;
+  pump(request);
+}
+
+// False: it goes on when what it waits for has ended.
+bool Updater::join_log(Request& request) {
+  if (!request.status.ok()) {
+    leave_log(request);
+    return true;
+  }
+  if (request.old_reads > 0 || !core_.write_log.join(request)) return false;
+  give_ended(request);
+  return true;
+}
+
+void Updater::leave_log(Request& request) {
+  if (request.log_step != LogStep::taken && request.log_step != LogStep::held) return;
+  core_.write_log.leave(request);
+  give_ended(request);
+}
+
+// The log has their bytes, or does not want them.
+void Updater::give_ended(Request& request) {
+  const uint32_t count = std::exchange(request.log_io_count, uint8_t{0});
+  for (uint32_t i = 0; i < count; ++i) {
+    if (request.log_ios[i]->ended) core_.transfers.give(*request.log_ios[i]);
+  }
 }
 
 bool Updater::start_next(Request& request) {
@@ -178,6 +225,7 @@ bool Updater::start_partial(Request& request) {
     write_partial(*io);
   } else {
     io->step = IoStep::old;
+    ++request.old_reads;
     core_.transfers.start(*io, engine::DiskOpKind::read, old.physical,
                           core_.transfers.stage_ref(*io, 0, 1));
   }
@@ -195,9 +243,15 @@ void Updater::write_partial(Io& io) {
   }
   BlockRef& ref = request.blocks[io.first];
   ref.crc = crc32c({io.stage, kBlockBytes});
+  start_write(io, ref.physical);
+}
+
+void Updater::start_write(Io& io, uint32_t physical) {
+  Request& request = *io.request;
   io.step = IoStep::write;
-  core_.transfers.start(io, engine::DiskOpKind::write, ref.physical,
-                        core_.transfers.stage_ref(io, 0, 1));
+  if (request.log_step == LogStep::taken) request.log_ios[request.log_io_count++] = &io;
+  core_.transfers.start(io, engine::DiskOpKind::write, physical,
+                        core_.transfers.stage_ref(io, 0, io.count));
 }
 
 // Whole blocks whose places lie together. They go through a stage in any case: what is written and
@@ -219,10 +273,8 @@ bool Updater::start_whole(Request& request) {
   request.next = first + count;
   io->first = first;
   io->count = count;
-  io->step = IoStep::write;
   std::memcpy(io->stage, request.memory.data + at, uint64_t{count} * kBlockBytes);
-  core_.transfers.start(*io, engine::DiskOpKind::write, refs[first].physical,
-                        core_.transfers.stage_ref(*io, 0, count));
+  start_write(*io, refs[first].physical);
   // While the disk is at work: nobody else knows the stage.
   for (uint32_t i = 0; i < count; ++i) {
     refs[first + i].crc = crc32c({io->stage + i * kBlockBytes, kBlockBytes});
@@ -242,7 +294,9 @@ void Updater::on_io(Io& io) {
   }
   if (!io.status.ok()) fail(request, io.status);
   request.route = engine::worse(request.route, core_.transfers.route(io));
-  core_.transfers.give(io);
+  io.ended = true;
+  const bool kept = request.log_step == LogStep::taken || request.log_step == LogStep::held;
+  if (!kept) core_.transfers.give(io);
   pump(request);
 }
 
@@ -253,7 +307,9 @@ void Updater::on_old(Io& io) {
   Status status = io.status;
   if (status.ok() && io.transferred != kBlockBytes) status = Code::io_error;
   if (status.ok() && core_.failed.ok() && crc32c({io.stage, kBlockBytes}) == old.crc) {
+    --request.old_reads;
     write_partial(io);
+    if (request.log_step == LogStep::taken) pump(request);
     return;
   }
   if (status.ok() && io.step == IoStep::old) {
@@ -268,13 +324,16 @@ void Updater::on_old(Io& io) {
     core_.report_corrupt(request, block, old.physical);
   }
   fail(request, status);
+  --request.old_reads;
   core_.transfers.give(io);
   pump(request);
 }
 
 // The update becomes visible, whole, at this instant.
 void Updater::apply(Request& request) {
-  if (!core_.committer.room()) {
+  // What has joined the log must not wait: a group may wait for it.
+  const bool joined = request.log_step == LogStep::joined;
+  if (!joined && !core_.committer.room()) {
     if (!core_.committer.full()) {
       core_.committer.wait_for_room(request);
       return;
@@ -288,6 +347,7 @@ void Updater::apply(Request& request) {
   } else {
     apply_clear(request);
   }
+  if (!joined) core_.committer.note_unlogged(request.chunk.inode);
   request.has_space = false;
   end(request);
 }
@@ -323,6 +383,7 @@ void Updater::apply_write(Request& request) {
     const uint32_t within = (request.first_block + done) % kMapBlocks;
     const uint32_t count = std::min(kMapBlocks - within, request.block_count - done);
     for (uint32_t b = 0; b < count; ++b) replace(map, within + b, request.blocks[done + b]);
+    if (request.log_step == LogStep::joined) map.logged = true;
     done += count;
     const uint64_t map_begin = uint64_t{map.key.index} * limits::kMapBytes;
     const uint64_t end = std::min<uint64_t>(request.end - map_begin, limits::kMapBytes);
@@ -361,6 +422,17 @@ void Updater::apply_clear(Request& request) {
 }
 
 void Updater::end(Request& request) {
+  if (request.log_step == LogStep::joined) {
+    if (request.has_space) {
+      retire_space(request);
+      // A crash brings it back. A later record with a block that it shares, completed from the old
+      // bytes, would then leave half of it.
+      core_.committer.note_unlogged(request.chunk.inode);
+    }
+    core_.write_log.resolve(request);
+  } else {
+    leave_log(request);
+  }
   if (request.has_space) {
     give_space_back(request);
     space_changed();

@@ -20,6 +20,8 @@ class Updater {
   void start(Request& request);
   void step(Request& request);
   void on_io(Io& io);
+  // A write that waited to join the log goes on.
+  void on_log(Request& request);
   // Blocks became free, or will not become free any more.
   void space_changed();
 
@@ -41,6 +43,11 @@ class Updater {
   bool start_partial(Request& request);
   bool start_whole(Request& request);
   void write_partial(Io& io);
+  void start_write(Io& io, uint32_t physical);
+  bool join_log(Request& request);
+  void leave_log(Request& request);
+  void give_ended(Request& request);
+  void retire_space(Request& request);
   void on_old(Io& io);
   void fail(Request& request, Status status);
 

@@ -34,6 +34,9 @@ std::unique_ptr<RealTarget> RealTarget::open(const std::string& directory) {
   config.directory = directory + "/target";
   config.id = TargetId(1);
   config.capacity_bytes = 16 * kMiB;
+  // Short, so that it wraps, and from the first durable write on.
+  config.log_bytes = 256 * kKiB;
+  config.log_after = 1;
   auto target = store::Target::open(*real->loop, *real->disk, *real->kv, config);
   if (!target) return refused(target.error());
   real->target = std::move(*target);

@@ -2,13 +2,21 @@
 // crash, and what decodes must encode to the same bytes.
 #include "format_1.h"
 #include "fuzz.h"
+#include "log_record.h"
 #include "superblock.h"
 
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
 
 using namespace penstock;         // NOLINT: a fuzz target is one function
 using namespace penstock::store;  // NOLINT
+
+namespace {
+
+const LogIdentity kLogIdentity{{1, 2, 3}, 4, 5};
+
+}  // namespace
 
 namespace penstock::fuzz {
 
@@ -30,6 +38,16 @@ std::vector<std::string> seeds() {
     out.push_back(encode_superblock(identity, version));
     out.push_back(encode_identity(identity, version));
   }
+  out.push_back(encode_log_mark({4, 5, 8192, 256 * kKiB, 0}));
+  std::string log(4 * 4096, 'x');
+  LogRecordWriter writer;
+  writer.use(reinterpret_cast<std::byte*>(log.data()), static_cast<uint32_t>(log.size()));
+  const uint32_t of_block = crc32c(std::as_bytes(std::span(log)).first(4096));
+  const BlockRef blocks[] = {{1000, of_block}, {1003, of_block}, {17, of_block}};
+  (void)writer.add({InodeId(7), 1}, 2, 4 * 4096 - 5, std::span(blocks).first(2));
+  (void)writer.add({InodeId(8), 0}, 0, 1, std::span(blocks).last(1));
+  log.resize(writer.seal(kLogIdentity));
+  out.push_back(log);
   return out;
 }
 
@@ -59,11 +77,40 @@ void check_record(std::string_view input) {
   }
 }
 
+// A record of the log: as it is, and with its checksums made right.
+void check_log_record(std::string_view input) {
+  std::vector<std::byte> bytes(std::max<size_t>(input.size(), 4096));
+  std::memcpy(bytes.data(), input.data(), input.size());
+  (void)decode_log_record(kLogIdentity, bytes);
+  constexpr char kMagic[] = "PSTKLOG1";
+  std::memcpy(bytes.data(), kMagic, 8);
+  std::memcpy(bytes.data() + 8, kLogIdentity.uuid.data(), 16);
+  std::memcpy(bytes.data() + 24, &kLogIdentity.epoch, 8);
+  std::memcpy(bytes.data() + 32, &kLogIdentity.number, 8);
+  uint32_t length = 0, crc = 0;
+  std::memcpy(&length, bytes.data() + 40, 4);
+  length %= 4097;
+  std::memcpy(bytes.data() + 40, &length, 4);
+  std::memcpy(bytes.data() + 48, &crc, 4);
+  crc = crc32c({bytes.data(), length});
+  std::memcpy(bytes.data() + 48, &crc, 4);
+  const auto record = decode_log_record(kLogIdentity, bytes);
+  if (!record) return;
+  check(record->length <= bytes.size());
+  for (const LoggedWrite& write : record->writes) {
+    check(write.bytes.size() == write.blocks.size() * 4096);
+    check(write.bytes.data() + write.bytes.size() <= bytes.data() + bytes.size());
+    check(write.first_block + write.blocks.size() <= store::limits::kChunkBlocksMax);
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   check_record(input);
+  check_log_record(input);
+  if (const auto mark = decode_log_mark(input)) check(encode_log_mark(*mark) == input);
   if (const auto key = decode_key(input)) check(as_view(encode_key(*key)) == input);
   if (const auto identity = decode_superblock(input)) {
     check(encode_superblock(*identity) == input);

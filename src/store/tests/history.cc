@@ -141,13 +141,12 @@ std::string ChunkHistory::check_read(uint32_t offset, Bytes bytes, uint64_t from
   return check_whole(seen);
 }
 
-std::string ChunkHistory::check_crash(Bytes bytes) {
-  seen_.clear();
-  const std::vector<uint32_t> points = cuts(0, static_cast<uint32_t>(bytes.size()));
+std::string ChunkHistory::see_kept(uint32_t offset, Bytes bytes, std::vector<Seen>& seen) const {
+  const std::vector<uint32_t> points = cuts(offset, offset + static_cast<uint32_t>(bytes.size()));
   for (size_t i = 0; i + 1 < points.size(); ++i) {
     const uint32_t begin = points[i];
     const uint32_t end = points[i + 1];
-    const Bytes part = bytes.subspan(begin, end - begin);
+    const Bytes part = bytes.subspan(begin - offset, end - begin);
     uint64_t superseded = 0;
     for (const Named& named : updates_) {
       const Update& v = named.update;
@@ -163,8 +162,20 @@ std::string ChunkHistory::check_crash(Bytes bytes) {
       if (matches(u, begin, part)) found = &u;
     }
     if (found == nullptr) return complaint(begin, end, part);
-    seen_.push_back({begin, end, found});
+    seen.push_back({begin, end, found});
   }
+  return "";
+}
+
+std::string ChunkHistory::check_kept(uint32_t offset, Bytes bytes) const {
+  std::vector<Seen> seen;
+  return see_kept(offset, bytes, seen);
+}
+
+std::string ChunkHistory::check_crash(Bytes bytes) {
+  seen_.clear();
+  const std::string wrong = see_kept(0, bytes, seen_);
+  if (!wrong.empty()) return wrong;
   const std::string mixed = check_whole(seen_);
   return mixed.empty() ? check_order() : mixed;
 }

@@ -41,6 +41,9 @@ class ChunkHistory {
   // Whether a read of [offset, offset + bytes.size()) that took place within (from, to) may return
   // `bytes`; the reason why not, or empty.
   std::string check_read(uint32_t offset, Bytes bytes, uint64_t from, uint64_t to) const;
+  // Whether `bytes` at `offset` may be what a target shows that goes back to what was committed:
+  // nothing older than what is durable.
+  std::string check_kept(uint32_t offset, Bytes bytes) const;
   // Whether `bytes` (the whole chunk) may be there after a crash: what is durable, and of the rest
   // each update whole or not at all, and none without those before it that share a block map.
   std::string check_crash(Bytes bytes);
@@ -58,6 +61,7 @@ class ChunkHistory {
     uint32_t end;
     const Update* update;
   };
+  std::string see_kept(uint32_t offset, Bytes bytes, std::vector<Seen>& seen) const;
   std::vector<uint32_t> cuts(uint32_t begin, uint32_t end) const;
   static bool matches(const Update& update, uint32_t begin, Bytes bytes);
   std::string check_order() const;

@@ -17,6 +17,8 @@ struct RigOptions {
   bool direct = true;
   uint64_t alignment = 4096;
   DefragmentConfig defragment = {.enabled = false};
+  uint64_t log_bytes = 0;
+  uint32_t log_after = 1;
 };
 
 // A database that finds no room for commits as long as `full` is set. What commits then either has
@@ -65,6 +67,8 @@ class Rig {
     config.reserve_bytes = 0;
     config.map_cache_bytes = options_.map_cache_bytes;
     config.defragment = options_.defragment;
+    config.log_bytes = options_.log_bytes;
+    config.log_after = options_.log_after;
     auto opened = Target::open(life_->loop, life_->disk, life_->fullable, config);
     if (!opened) {
       refusal = opened.error();
@@ -74,24 +78,34 @@ class Rig {
     target_ = std::move(*opened);
     return true;
   }
+  // The process ends after `delay`, if it has not come up by then: false, and nothing runs.
+  bool begin_or_crash(engine::Duration delay, bool power) {
+    bool crashed = false;
+    const auto event = world.after(delay, "crash", [&] {
+      crashed = true;
+      end_process(power);
+    });
+    const bool up = begin();
+    world.cancel(event);
+    if (up && crashed) {
+      drain();
+      end();
+    }
+    return up && !crashed;
+  }
   // Orderly: everything is committed.
   Status close() {
     const Status status = call([&](engine::Op& done) { target_->close(done); });
     end();
     return status;
   }
-  void power_cut() {
-    platter.power_cut();
-    records.power_cut();
+  void crash(bool power) {
+    end_process(power);
     drain();
     end();
   }
-  void kill() {
-    platter.kill();
-    records.kill();
-    drain();
-    end();
-  }
+  void power_cut() { crash(true); }
+  void kill() { crash(false); }
   // What was in flight runs to its end, also what waits to be tried again.
   void drain() {
     if (kv_fills_up || kv_full) {
@@ -171,6 +185,15 @@ class Rig {
   Failure refusal;
 
  private:
+  void end_process(bool power) {
+    if (power) {
+      platter.power_cut();
+      records.power_cut();
+    } else {
+      platter.kill();
+      records.kill();
+    }
+  }
   struct Life {
     explicit Life(Rig& rig)
         : loop(rig.world),

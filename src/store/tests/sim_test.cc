@@ -31,6 +31,11 @@ class Simulation {
     // Or a disk that is slow beside the database: blocks are freed and used again while one reads.
     if (seed % 4 == 1) rig_.platter.faults.latency_max = std::chrono::milliseconds(3);
     for (auto& slot : slots_) slot = std::make_unique<Slot>(*this);
+    // Much for the log, and commits that take longer than many records.
+    small_ = options.log_bytes != 0 && random().chance(1, 2);
+    if (small_ && random().chance(1, 2)) {
+      rig_.records.faults.delay_max = std::chrono::milliseconds(random().below(2) == 0 ? 3 : 20);
+    }
   }
 
   std::string run(int lives);
@@ -38,6 +43,9 @@ class Simulation {
   uint64_t operations() const { return operations_; }
   uint64_t failures() const { return failures_; }
   uint64_t moved() const { return moved_; }
+  uint64_t logged() const { return logged_; }
+  uint64_t records() const { return records_; }
+  uint64_t replayed() const { return replayed_; }
 
  private:
   enum class Kind { read, write, clear, remove, sync, end_query, scrub };
@@ -70,6 +78,7 @@ class Simulation {
   void start_clear(Slot& slot);
   void start_remove(Slot& slot);
   std::pair<uint32_t, uint32_t> pick_range();
+  uint64_t pick_kind();
   std::byte* pick_memory(Slot& slot, uint32_t length);
   template <class Operation>
   void submit(Slot& slot, Operation& op);
@@ -78,6 +87,7 @@ class Simulation {
   void on_update(Slot& slot, Status status, bool durable);
   void on_durable(InodeId inode, uint64_t time);
   bool work(uint64_t count);
+  void read_after_failure();
   void crash();
   void verify_after_crash();
   bool come_to_rest();
@@ -94,16 +104,21 @@ class Simulation {
   Rig rig_;
   const Weather weather_;
   const bool defragment_;
+  bool small_ = false;  // mostly small durable writes
   std::vector<ChunkHistory> histories_;
   std::array<std::unique_ptr<Slot>, kDepthMax> slots_;
   uint32_t depth_ = 1;
   bool stopping_ = false;
   bool down_ = false;  // what ends now ended with the process
   uint64_t now_ = 1;
+  uint64_t durable_since_ = 0;  // when something became durable last
   uint64_t next_id_ = 1;
   uint64_t operations_ = 0;
   uint64_t failures_ = 0;
   uint64_t moved_ = 0;  // blocks, by the defragmenter
+  uint64_t logged_ = 0;
+  uint64_t records_ = 0;
+  uint64_t replayed_ = 0;
   std::string complaint_;
 };
 
@@ -127,7 +142,8 @@ void Simulation::set_faults(bool on) {
 }
 
 std::pair<uint32_t, uint32_t> Simulation::pick_range() {
-  uint64_t length = 1 + random().below(uint64_t{1} << random().below(19));
+  const uint64_t bits = small_ && random().chance(9, 10) ? 14 : 19;
+  uint64_t length = 1 + random().below(uint64_t{1} << random().below(bits));
   uint64_t begin = random().below(kChunkLength);
   // Favour blocks and maps and their borders.
   if (random().chance(1, 2)) begin = align_down(begin, 4096);
@@ -163,7 +179,7 @@ void Simulation::start_write(Slot& slot) {
   op.offset = begin;
   op.source = {pick_memory(slot, end - begin), end - begin, engine::kNoBuffer,
                engine::MemoryKind::host};
-  op.durable = random().chance(1, 3);
+  op.durable = small_ ? random().chance(9, 10) : random().chance(1, 3);
   fill_content(id, begin, op.source.bytes());
   Update update{id, begin, end, slot.started};
   slot.updates.emplace_back(slot.chunk, histories_[slot.chunk].begin(update));
@@ -205,6 +221,12 @@ void Simulation::start_remove(Slot& slot) {
   submit(slot, op);
 }
 
+uint64_t Simulation::pick_kind() {
+  // A clear, removal, sync or large write kicks a commit: seldom, for records to gather.
+  const bool any = !small_ || random().chance(1, 8);
+  return random().below(any ? 100 : 60);
+}
+
 void Simulation::start(Slot& slot) {
   // The database's disk fills up, and has room again.
   if (weather_ == Weather::full && random().chance(1, rig_.kv_full ? 6 : 12)) {
@@ -214,7 +236,7 @@ void Simulation::start(Slot& slot) {
   slot.updates.clear();
   slot.started = now_++;
   slot.chunk = random().below(kChunkCount);
-  const uint64_t draw = random().below(100);
+  const uint64_t draw = pick_kind();
   if (draw < 42) {
     slot.kind = Kind::write;
     start_write(slot);
@@ -281,9 +303,16 @@ void Simulation::on_end(Slot& slot, engine::Op& op) {
 }
 
 void Simulation::on_read(Slot& slot, Status status) {
-  // A target that failed shows what was committed, which is checked when it is opened again.
-  if (!status.ok() || !rig_.core().failed.ok()) return;
+  if (!status.ok()) return;
   const ReadOp& op = slot.read;
+  if (!rig_.core().failed.ok()) {
+    // What became durable while it was under way may or may not be in it.
+    if (slot.started < durable_since_) return;
+    const std::string older =
+        histories_[slot.chunk].check_kept(op.offset, {op.destination.data, op.destination.length});
+    if (!older.empty()) complain(fmt::format("read of a failed target: {}", older));
+    return;
+  }
   const std::string wrong = histories_[slot.chunk].check_read(
       op.offset, {op.destination.data, op.destination.length}, slot.started, now_);
   if (!wrong.empty()) complain(fmt::format("read of chunk {}: {}", slot.chunk, wrong));
@@ -295,6 +324,7 @@ void Simulation::on_update(Slot& slot, Status status, bool durable) {
     if (status.ok()) {
       history.end(name, now_);
       if (durable) history.make_durable_one(name);
+      if (durable) durable_since_ = now_;
     } else if (rig_.core().failed.ok() && !down_ && slot.kind != Kind::remove &&
                !(durable && weather_ == Weather::full)) {
       history.forget(name);
@@ -304,6 +334,7 @@ void Simulation::on_update(Slot& slot, Status status, bool durable) {
 }
 
 void Simulation::on_durable(InodeId inode, uint64_t time) {
+  durable_since_ = now_;
   for (size_t i = 0; i < kChunkCount; ++i) {
     if (inode == InodeId{} || kChunks[i].inode == inode) histories_[i].make_durable(time);
   }
@@ -333,8 +364,29 @@ bool Simulation::work(uint64_t count) {
   return complaint_.empty() && rig_.core().failed.ok();
 }
 
+// A target that failed goes on reading for a while.
+void Simulation::read_after_failure() {
+  if (rig_.core().failed.ok() || !complaint_.empty()) return;
+  rig_.world.run_until(
+      [&] { return std::none_of(slots_.begin(), slots_.end(), [](auto& s) { return s->busy; }); });
+  for (int i = 0; i < 20; ++i) {
+    Slot& slot = *slots_[0];
+    slot.busy = true;
+    slot.kind = Kind::read;
+    slot.updates.clear();
+    slot.started = ++now_;
+    slot.chunk = random().below(kChunkCount);
+    start_read(slot);
+    rig_.world.run_until([&] { return !slot.busy; });
+  }
+}
+
 void Simulation::crash() {
   moved_ += rig_.core().defragmenter.moved();
+  const Counters& counters = rig_.core().counters;
+  logged_ += counters.logged.value();
+  records_ += counters.log_records.value();
+  replayed_ += counters.replayed.value();
   const uint64_t longest = random().chance(1, 2) ? 600'000 : 6'000'000;
   rig_.world.run_for(engine::Duration(static_cast<int64_t>(random().below(longest))));
   down_ = true;
@@ -422,6 +474,11 @@ void Simulation::verify_scrub() {
 std::string Simulation::run(int lives) {
   for (int life = 0; life < lives && complaint_.empty(); ++life) {
     set_faults(false);
+    // It dies while it opens, again and again.
+    while (life > 0 && random().chance(1, 3)) {
+      const engine::Duration soon(static_cast<int64_t>(random().below(3'000'000)));
+      if (rig_.begin_or_crash(soon, random().chance(1, 2))) rig_.crash(random().chance(1, 2));
+    }
     if (!rig_.begin()) return "cannot open: " + rig_.refusal.message;
     if (life > 0) {
       verify_after_crash();
@@ -447,6 +504,7 @@ std::string Simulation::run(int lives) {
       set_faults(true);
       up = complaint_.empty() && rig_.core().failed.ok() && work(10 + random().below(20));
     }
+    read_after_failure();
     crash();
     if (weather_ == Weather::silent) break;
   }
@@ -459,6 +517,9 @@ struct RunResult {
   uint64_t operations;
   uint64_t failures;
   uint64_t moved;
+  uint64_t logged;
+  uint64_t records;
+  uint64_t replayed;
   int weather;
 };
 
@@ -478,11 +539,20 @@ RunResult simulate(uint64_t seed) {
   options.defragment.enabled = !random.chance(1, 4);
   options.defragment.wait = std::chrono::microseconds(100 + random.below(3000));
   options.defragment.breaks_min = random.chance(1, 4) ? 3 : 1;
+  // From one that wraps every few writes to one that never does; and none.
+  if (random.chance(4, 5)) options.log_bytes = (64 * kKiB) << random.below(5);
+  options.log_after = static_cast<uint32_t>(1 + random.below(4));
   Simulation simulation(seed, options, weather);
   std::string complaint = simulation.run(3);
-  return {
-      complaint,          simulation.trace_hash(),  simulation.operations(), simulation.failures(),
-      simulation.moved(), static_cast<int>(weather)};
+  return {complaint,
+          simulation.trace_hash(),
+          simulation.operations(),
+          simulation.failures(),
+          simulation.moved(),
+          simulation.logged(),
+          simulation.records(),
+          simulation.replayed(),
+          static_cast<int>(weather)};
 }
 
 class StoreSimulation : public testing::Test {
@@ -498,6 +568,7 @@ TEST_F(StoreSimulation, keeps_its_promises_whatever_happens) {
   uint64_t operations = 0;
   uint64_t failures = 0;
   uint64_t moved = 0;
+  uint64_t logged = 0, records = 0, replayed = 0;
   for (uint64_t i = 0; i < range.count; ++i) {
     const uint64_t seed = range.first + i;
     const RunResult outcome = simulate(seed);
@@ -506,11 +577,18 @@ TEST_F(StoreSimulation, keeps_its_promises_whatever_happens) {
     operations += outcome.operations;
     failures += outcome.failures;
     moved += outcome.moved;
+    logged += outcome.logged;
+    records += outcome.records;
+    replayed += outcome.replayed;
   }
-  fmt::print("{} seeds, {} operations, {} of them failed as they should, {} blocks moved\n",
-             range.count, operations, failures, moved);
+  fmt::print(
+      "{} seeds, {} operations, {} of them failed as they should, {} blocks moved; {} logged in {} "
+      "records, {} of these replayed\n",
+      range.count, operations, failures, moved, logged, records, replayed);
   if (range.count >= 100) {
     EXPECT_GT(moved, range.count) << "the defragmenter was not tried";
+    EXPECT_GT(logged, range.count) << "the log was not tried";
+    EXPECT_GT(replayed, range.count / 4) << "the log was not tried";
   }
 }
 

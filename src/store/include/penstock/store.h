@@ -130,12 +130,19 @@ struct DefragmentConfig {
   uint32_t breaks_min = 4;
 };
 
+// 32 MiB, or a share of the file system.
+inline constexpr uint64_t kLogByNeed = UINT64_MAX;
+
 struct TargetConfig {
   std::string directory;  // holds "data-NNNN" files; made by create()
   TargetId id;
   uint64_t capacity_bytes = 0;  // 0: as long as the file system has room
   // Left free on the file system below, for databases.
   uint64_t reserve_bytes = kReserveByNeed;
+  // Of the log of small durable writes, made when there are enough of them; 0: none is made. Less
+  // on a small file system.
+  uint64_t log_bytes = kLogByNeed;
+  uint32_t log_after = 32;  // durable writes of a life without one
   // Bound of the block maps kept in memory; each MiB of them covers about 400 MiB of data.
   uint64_t map_cache_bytes = kGiB;
   DefragmentConfig defragment = {};

@@ -1,0 +1,92 @@
+// What the log of durable writes consists of: records in the file, and the mark in the database
+// that says where the first one is that matters (docs/formats/store.md). Pure.
+#pragma once
+
+#include "block_map.h"
+#include "superblock.h"
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+namespace penstock::store {
+
+// In the database. Sorts between block maps and the identity.
+inline constexpr std::string_view kLogKey = "L";
+inline constexpr const char* kLogFileName = "write-log";
+
+// Where the log begins: everything before is in block maps.
+struct LogMark {
+  uint64_t epoch = 0;   // of this opening; records of another are nothing
+  uint64_t number = 1;  // of the first record that counts
+  uint64_t offset = 0;  // where it lies in the file, or will
+  uint64_t size = 0;    // of the file
+  // Bytes of the file that this life has used before it; not stored.
+  uint64_t written = 0;
+  friend bool operator==(const LogMark&, const LogMark&) = default;
+};
+
+std::string encode_log_mark(const LogMark& mark);
+Result<LogMark> decode_log_mark(std::string_view record);
+
+// The longest record of a log of this size.
+constexpr uint32_t log_record_bytes(uint64_t size) {
+  return static_cast<uint32_t>(
+      std::min<uint64_t>(limits::kLogRecordBytes, align_down(size / 4, limits::kBlockBytes)));
+}
+// Where the record behind one that ends at `end` begins: none spans the end of the file, and the
+// reader knows where to look without having seen it.
+constexpr uint64_t next_record_at(uint64_t end, uint64_t size) {
+  return size - end < log_record_bytes(size) ? 0 : end;
+}
+
+// Neighbouring blocks of a chunk, and where their bytes are to be.
+struct LoggedWrite {
+  ChunkId chunk;
+  uint32_t first_block = 0;
+  uint32_t end = 0;  // of the written bytes, in the chunk; in the last block
+  std::vector<BlockRef> blocks;
+  Bytes bytes;  // of all blocks; lie in what was decoded
+};
+
+// What makes a record one of this log and of this place in it.
+struct LogIdentity {
+  std::array<uint8_t, 16> uuid{};
+  uint64_t epoch = 0;
+  uint64_t number = 0;
+};
+
+// Gathers writes in a buffer: one block of entries, then the blocks that they name.
+class LogRecordWriter {
+ public:
+  // `buffer` has room for the longest record, of `bytes_max`.
+  void use(std::byte* buffer, uint32_t bytes_max);
+  void clear();
+  bool empty() const { return count_ == 0; }
+  bool room(uint32_t blocks) const;
+  // While there is room(). Returns where the bytes of the blocks go, which must be there before
+  // seal().
+  std::byte* add(ChunkId chunk, uint32_t first_block, uint32_t end,
+                 std::span<const BlockRef> blocks);
+  // Completes the record; returns its length.
+  uint32_t seal(const LogIdentity& identity);
+  std::byte* bytes() const { return buffer_; }
+
+ private:
+  std::byte* buffer_ = nullptr;
+  uint32_t bytes_max_ = 0;
+  uint32_t length_ = 0;  // of header and entries
+  uint32_t count_ = 0;
+  uint32_t blocks_ = 0;  // behind the first
+};
+
+struct LogRecord {
+  uint32_t length = 0;  // in whole blocks
+  std::vector<LoggedWrite> writes;
+};
+
+// The record at the beginning of `bytes`. not_found: there is none, the log ends before it.
+// wrong_version for an intact one with what only other versions of this program write.
+Result<LogRecord> decode_log_record(const LogIdentity& identity, Bytes bytes);
+
+}  // namespace penstock::store

@@ -1,0 +1,267 @@
+#include "replay.h"
+
+#include "convert.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+namespace penstock::store {
+
+using engine::DiskFile;
+using engine::DiskOp;
+using engine::DiskOpKind;
+using engine::KvMode;
+using engine::KvTransaction;
+using limits::kBlockBytes;
+using limits::kDataFileBlocks;
+using limits::kMapBlocks;
+
+namespace {
+
+// A crash at any moment of this begins it again, from the same mark and the same records, over maps
+// that have a part of them already: the same bytes go to the same places once more, since nothing
+// else is written in between. For that the records that are read must stay: after a kill they may
+// be in the memory of the kernel or of the drive only, so the file is synced first.
+class Replay {
+ public:
+  Replay(Core& core, const LogMark& mark) : core_(core), mark_(mark) {}
+  ~Replay() {
+    for (const auto& [index, file] : files_) core_.disk.close(file);
+    if (log_) core_.disk.close(*log_);
+  }
+
+  // Everything behind the mark; `next` takes its place with the last of it.
+  Outcome<bool> run(const std::vector<std::string>& names, const LogMark& next);
+  // The open file of the log.
+  DiskFile take_log() { return *std::exchange(log_, std::nullopt); }
+  uint64_t records() const { return records_; }
+
+ private:
+  Status transfer(DiskOpKind kind, DiskFile file, uint64_t offset, std::byte* memory,
+                  uint64_t length, uint64_t* transferred = nullptr);
+  Outcome<bool> open_log(const std::vector<std::string>& names);
+  // The record of this number; not_found at the end of the log.
+  Result<LogRecord> read(uint64_t number, uint64_t offset);
+  Outcome<bool> apply(const LoggedWrite& write);
+  Outcome<bool> put_bytes(const LoggedWrite& write);
+  Status put_maps(const LoggedWrite& write);
+  Outcome<DiskFile> data_file(uint32_t index);
+  Result<BlockMap*> map_of(const MapKey& key);
+  Outcome<bool> commit(const LogMark* next);
+  Failure failure(Status status, const std::string& what) const {
+    return {status, fmt::format("{}: {}", core_.config.directory, what)};
+  }
+
+  Core& core_;
+  const LogMark mark_;
+  std::optional<DiskFile> log_;
+  std::optional<MappedMemory> memory_;
+  std::map<uint32_t, DiskFile> files_;
+  std::map<MapKey, BlockMap> maps_;  // changed since the last commit
+  uint64_t records_ = 0;
+};
+
+Status Replay::transfer(DiskOpKind kind, DiskFile file, uint64_t offset, std::byte* memory,
+                        uint64_t length, uint64_t* transferred) {
+  DiskOp op;
+  op.kind = kind;
+  op.file = file;
+  op.offset = offset;
+  op.length = length;
+  op.memory = {memory, memory == nullptr ? 0 : length, engine::kNoBuffer, engine::MemoryKind::host};
+  engine::PollingCaller caller;
+  const Status status = caller.call(core_.loop, [&](engine::Op& done) {
+    op.owner = &done;
+    op.completion = [](engine::Op& self) {
+      auto& end = self.owner_as<engine::Op>();
+      end.status = self.status;
+      end.completion(end);
+    };
+    core_.disk.submit(op);
+  });
+  if (transferred != nullptr) *transferred = op.transferred;
+  return status;
+}
+
+Outcome<bool> Replay::open_log(const std::vector<std::string>& names) {
+  const std::string path = core_.config.directory + "/" + kLogFileName;
+  if (std::find(names.begin(), names.end(), kLogFileName) == names.end()) {
+    return failure(Code::corrupt,
+                   fmt::format("its log '{}' is missing, which holds writes that were acknowledged "
+                               "(restore it, or the whole target from one backup)",
+                               kLogFileName));
+  }
+  TRY_ASSIGN(log_, core_.disk.open(path, {}));
+  const Result<uint64_t> size = core_.disk.size(*log_);
+  if (!size) return failure(size.error(), fmt::format("{}: {}", kLogFileName, size.error().name()));
+  if (*size < mark_.size) {
+    return failure(Code::corrupt,
+                   fmt::format("its log '{}' has {} bytes instead of {} (restore it, or the whole "
+                               "target from one backup)",
+                               kLogFileName, *size, mark_.size));
+  }
+  memory_.emplace(log_record_bytes(mark_.size));
+  if (!*memory_) return failure(Code::no_memory, "not enough memory to read its log");
+  const Status synced = transfer(DiskOpKind::sync, *log_, 0, nullptr, 0);
+  if (!synced.ok()) {
+    return failure(synced,
+                   fmt::format("its log '{}' cannot be synced: {}", kLogFileName, synced.name()));
+  }
+  return true;
+}
+
+Result<LogRecord> Replay::read(uint64_t number, uint64_t offset) {
+  Result<LogRecord> record = Code::not_found;
+  // Once more when it looks like the end: what a drive delivers is not always what it holds.
+  for (int attempt = 0; attempt < 2 && !record; ++attempt) {
+    const uint64_t length = log_record_bytes(mark_.size);
+    uint64_t transferred = 0;
+    TRY(transfer(DiskOpKind::read, *log_, offset, memory_->data(), length, &transferred));
+    record = decode_log_record({core_.identity.uuid, mark_.epoch, number},
+                               {memory_->data(), transferred});
+    if (!record && record.error().code() != Code::not_found) break;
+  }
+  return record;
+}
+
+Outcome<DiskFile> Replay::data_file(uint32_t index) {
+  if (const auto found = files_.find(index); found != files_.end()) return found->second;
+  const std::string path = core_.config.directory + "/" + DataFiles::name(index);
+  TRY_ASSIGN(const DiskFile file, core_.disk.open(path, {}));
+  files_.emplace(index, file);
+  return file;
+}
+
+Outcome<bool> Replay::put_bytes(const LoggedWrite& write) {
+  for (size_t i = 0; i < write.blocks.size(); ++i) {
+    const uint32_t physical = write.blocks[i].physical;
+    TRY_ASSIGN(const DiskFile file, data_file(physical / kDataFileBlocks));
+    const uint64_t offset = uint64_t{physical % kDataFileBlocks} * kBlockBytes;
+    const Result<uint64_t> size = core_.disk.size(file);
+    Status status = size ? Status() : size.error();
+    // It had grown, and a power cut took that back.
+    if (status.ok() && *size < offset + kBlockBytes) {
+      status = transfer(DiskOpKind::allocate, file, *size / kBlockBytes * kBlockBytes, nullptr,
+                        offset + kBlockBytes - *size / kBlockBytes * kBlockBytes);
+    }
+    if (status.ok()) {
+      std::byte* const bytes =
+          memory_->data() + (write.bytes.data() - memory_->data()) + i * kBlockBytes;
+      status = transfer(DiskOpKind::write, file, offset, bytes, kBlockBytes);
+    }
+    if (status.ok()) continue;
+    const char* advice = status.code() == Code::no_space ? " (make room and start again)" : "";
+    return failure(status, fmt::format("a write that its log '{}' holds cannot be brought to {}: "
+                                       "{}{}; nothing is lost",
+                                       kLogFileName, DataFiles::name(physical / kDataFileBlocks),
+                                       status.name(), advice));
+  }
+  return true;
+}
+
+Result<BlockMap*> Replay::map_of(const MapKey& key) {
+  const auto found = maps_.find(key);
+  if (found != maps_.end()) return &found->second;
+  BlockMap map;
+  TRY(core_.kv.run(KvMode::read, [&](KvTransaction& transaction) -> Status {
+    map.reset();
+    TRY_ASSIGN(const auto record, transaction.get(as_view(encode_key(key))));
+    return record ? decode_map(key, *record, map) : Status(Code::ok);
+  }));
+  return &maps_.emplace(key, map).first->second;
+}
+
+// As the updater makes a write visible.
+Status Replay::put_maps(const LoggedWrite& write) {
+  for (uint32_t i = 0; i < write.blocks.size(); ++i) {
+    const uint32_t block = write.first_block + i;
+    const MapKey key{write.chunk, block / kMapBlocks};
+    TRY_ASSIGN(BlockMap* const map, map_of(key));
+    map->blocks[block % kMapBlocks] = write.blocks[i];
+    const uint64_t map_begin = uint64_t{key.index} * limits::kMapBytes;
+    const uint64_t end = std::min<uint64_t>(write.end - map_begin, limits::kMapBytes);
+    map->valid_end = std::max(map->valid_end, static_cast<uint32_t>(end));
+  }
+  return Code::ok;
+}
+
+Outcome<bool> Replay::apply(const LoggedWrite& write) {
+  TRY(put_bytes(write));
+  const Status status = put_maps(write);
+  if (!status.ok()) {
+    return failure(status, fmt::format("the block maps of inode {} chunk {} cannot be read: {}",
+                                       write.chunk.inode.value, write.chunk.index, status.name()));
+  }
+  return true;
+}
+
+// Whole records; without `next` the mark stays.
+Outcome<bool> Replay::commit(const LogMark* next) {
+  for (const auto& [index, file] : files_) {
+    const Status synced = transfer(DiskOpKind::sync, file, 0, nullptr, 0);
+    if (synced.ok()) continue;
+    return failure(synced,
+                   fmt::format("{} cannot be synced: {}", DataFiles::name(index), synced.name()));
+  }
+  const KvMode mode = next != nullptr ? KvMode::write_durable : KvMode::write;
+  const Status status = core_.kv.run(mode, [&](KvTransaction& transaction) -> Status {
+    char record[kMapRecordBytesMax];
+    for (const auto& [key, map] : maps_) {
+      transaction.put(as_view(encode_key(key)), {record, encode_map(key, map, record)});
+    }
+    if (next != nullptr) transaction.put(kLogKey, encode_log_mark(*next));
+    return Code::ok;
+  });
+  if (!status.ok()) {
+    return failure(status, fmt::format("cannot write to the database: {}", status.name()));
+  }
+  maps_.clear();
+  return true;
+}
+
+Outcome<bool> Replay::run(const std::vector<std::string>& names, const LogMark& next) {
+  TRY(open_log(names));
+  uint64_t offset = mark_.offset;
+  for (uint64_t number = mark_.number;; ++number) {
+    const Result<LogRecord> record = read(number, offset);
+    if (!record && record.error().code() == Code::not_found) break;
+    if (!record) {
+      return failure(record.error(), fmt::format("its log '{}' cannot be read at {}: {}",
+                                                 kLogFileName, offset, record.error().name()));
+    }
+    for (const LoggedWrite& write : record->writes) TRY(apply(write));
+    ++records_;
+    core_.counters.replayed.add();
+    offset = next_record_at(offset + record->length, mark_.size);
+    if (maps_.size() >= limits::kReplayMaps) TRY(commit(nullptr));
+    // Not more than the file holds, whatever it says.
+    if (records_ > mark_.size / kBlockBytes) return failure(Code::corrupt, "its log has no end");
+  }
+  return commit(&next);
+}
+
+}  // namespace
+
+Outcome<bool> replay_log(Core& core, const std::string& record,
+                         const std::vector<std::string>& names) {
+  Result<LogMark> mark = decode_log_mark(record);
+  if (!mark) {
+    return Failure{mark.error(), fmt::format("{}: what its database says of its log: {}",
+                                             core.config.directory, mark.error().name())};
+  }
+  // Records of before, behind a torn one, would otherwise fit what this life writes before them.
+  const LogMark next{mark->epoch + 1, 1, 0, mark->size, 0};
+  Replay replay(core, *mark);
+  TRY(replay.run(names, next));
+  if (replay.records() > 0) {
+    log::info("store: {}: {} records of '{}' brought to their places", core.config.directory,
+              replay.records(), kLogFileName);
+  }
+  if (const Status opened = core.write_log.open(replay.take_log(), next); !opened.ok()) {
+    return Failure{opened, fmt::format("{}: not enough memory for its log", core.config.directory)};
+  }
+  return true;
+}
+
+}  // namespace penstock::store

@@ -316,9 +316,12 @@ class CommandLine {
     bench
         ->add_option("NAME", bench_.suites,
                      "ring, cache, mount, store (default: these), small, aged, durable, fair, gpu, "
-                     "load, usrbio")
+                     "load, usrbio; one row of small: small.import.4k, small.reimport.4k, "
+                     "small.verify.4k, small.read.cold, small.read.warm.4k, small.read.warm.mixed")
         ->check(CLI::IsMember({"ring", "cache", "mount", "store", "small", "aged", "durable",
-                               "fair", "gpu", "load", "usrbio"}));
+                               "fair", "gpu", "load", "usrbio", "small.import.4k",
+                               "small.reimport.4k", "small.verify.4k", "small.read.cold",
+                               "small.read.warm.4k", "small.read.warm.mixed"}));
     bench->add_option("--dir", bench_.directory, "Scratch space on the disk to measure");
     bench->add_option("--json", bench_.json_file, "Also write the results to this file");
     bench->add_option("--size", bench_.file_bytes, "Size of the test file")->transform(byte_size());

@@ -201,17 +201,17 @@ int run_bench(const BenchOptions& given) {
   std::vector<BenchLine> lines;
   int exit_code = kExitOk;
   for (const std::string& suite : options.suites) {
-    const Outcome<void> result = suite == "ring"      ? ring_suite(options, &lines)
-                                 : suite == "cache"   ? cache_suite(options, &lines)
-                                 : suite == "mount"   ? mount_suite(options, &lines)
-                                 : suite == "gpu"     ? gpu_suite(options, &lines)
-                                 : suite == "load"    ? load_suite(options, &lines)
-                                 : suite == "small"   ? small_suite(options, &lines)
-                                 : suite == "usrbio"  ? usrbio_suite(options, &lines)
-                                 : suite == "aged"    ? aged_suite(options, &lines)
-                                 : suite == "fair"    ? fair_suite(options, &lines)
-                                 : suite == "durable" ? durable_suite(options, &lines)
-                                                      : store_suite(options, &lines);
+    const Outcome<void> result = suite == "ring"              ? ring_suite(options, &lines)
+                                 : suite == "cache"           ? cache_suite(options, &lines)
+                                 : suite == "mount"           ? mount_suite(options, &lines)
+                                 : suite == "gpu"             ? gpu_suite(options, &lines)
+                                 : suite == "load"            ? load_suite(options, &lines)
+                                 : suite.starts_with("small") ? small_suite(options, suite, &lines)
+                                 : suite == "usrbio"          ? usrbio_suite(options, &lines)
+                                 : suite == "aged"            ? aged_suite(options, &lines)
+                                 : suite == "fair"            ? fair_suite(options, &lines)
+                                 : suite == "durable"         ? durable_suite(options, &lines)
+                                                              : store_suite(options, &lines);
     // What was measured before is worth telling.
     if (!result) exit_code = fail("bench", result.error());
   }

@@ -7,7 +7,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <string_view>
 
 #include "penstock/agent.h"
 
@@ -17,7 +20,7 @@ namespace {
 constexpr uint32_t kReferenceThreads = 8;
 // Paths of one call.
 constexpr size_t kListFiles = 2048;
-constexpr uint64_t kImportFiles = 20'000;
+constexpr uint64_t kTreeFiles = 20'000;
 // What the node cache keeps a file's bytes in, and how often all is read to bring it in.
 constexpr uint64_t kCachedTogether = 64 * kKiB;
 constexpr int kWarmPassesMax = 12;
@@ -110,34 +113,73 @@ BenchLine ratio_line(const std::string& name, const std::string& title, const ch
   return line;
 }
 
-Outcome<void> import_into(const std::string& source, const std::string& store,
-                          const std::string& path) {
-  TRY_ASSIGN(const double seconds,
-             run_program({"/proc/self/exe", "import", source, store + ":" + path, "-q"}));
-  (void)seconds;
-  return {};
+// A set on the disk's own file system and, imported, in a store beside it.
+class Place {
+ public:
+  static Outcome<Place> make(const BenchOptions& options, SmallFilesSet set) {
+    TRY_ASSIGN(Scratch scratch, Scratch::create(options.directory, set.bytes() * 3 + 4 * kGiB));
+    Place place(std::move(scratch), std::move(set));
+    std::fprintf(stderr, "%zu small files ", place.set.files().size());
+    TRY(place.set.make(place.files()));
+    TRY_ASSIGN(const Node node, Node::start(place.store(), 0));
+    TRY(place.run("import", "/files"));
+    return place;
+  }
+  std::string files() const { return scratch_.path() + "/files"; }
+  std::string store() const { return scratch_.path() + "/store"; }
+  std::string copy(const std::string& number) const { return scratch_.path() + "/copy" + number; }
+
+  // A command of ours over the files and a path of the store. Seconds.
+  Outcome<double> run(const char* command, const std::string& path) const {
+    return run_program({"/proc/self/exe", command, files(), store() + ":" + path, "-q"});
+  }
+  // The reference of imports, with everything on the disk at its end.
+  Outcome<double> run_copy(const std::string& number) const {
+    ::sync();
+    return run_program(
+        {"sh", "-c", R"(cp -rT "$1" "$2" && sync -f "$2")", "sh", files(), copy(number)});
+  }
+
+  SmallFilesSet set;
+
+ private:
+  Place(Scratch scratch, SmallFilesSet files)
+      : set(std::move(files)), scratch_(std::move(scratch)) {}
+  Scratch scratch_;
+};
+
+SmallFilesSet mixed_sizes(const BenchOptions& options) {
+  return SmallFilesSet::of_sizes(4 * kKiB, 200 * kKiB, options.file_bytes);
 }
 
-// Random orders of more files than the kernel or the node keeps anything of: with nothing in memory
-// and no node cache.
-Outcome<void> measure_cold(const std::string& scratch, SmallFilesSet* set, uint32_t rounds,
-                           std::vector<BenchLine>* lines) {
+SmallFilesSet one_block_each() {
+  return SmallFilesSet::of_sizes(4 * kKiB, 4 * kKiB, kTreeFiles * 4 * kKiB);
+}
+
+// Each round reads, in random order, files that no other round reads: from the disk on both sides,
+// with nothing in memory and no node cache.
+Outcome<void> measure_cold(const BenchOptions& options, std::vector<BenchLine>* lines) {
+  TRY_ASSIGN(Place place, Place::make(options, mixed_sizes(options)));
   std::vector<double> ours, theirs;
-  for (uint32_t round = 0; round < rounds; ++round) {
+  const auto all = place.set.shuffled();
+  for (uint32_t round = 0; round < options.rounds; ++round) {
     std::fprintf(stderr, ".");
     if (!drop_kernel_caches()) {
       std::fprintf(stderr, " skipped: only root can make the kernel forget files\n");
       return {};
     }
-    const auto order = set->shuffled();
+    const auto share = [&](uint32_t number) {
+      return all.begin() + static_cast<ptrdiff_t>(all.size() * number / options.rounds);
+    };
+    const std::vector<const SmallFile*> order(share(round), share(round + 1));
     const auto files = static_cast<double>(order.size());
     {
-      TRY_ASSIGN(const Node node, Node::start(scratch + "/store", 0));
-      TRY_ASSIGN(const double seconds, read_by_lists(node.session(), "/mixed", order));
+      TRY_ASSIGN(const Node node, Node::start(place.store(), 0));
+      TRY_ASSIGN(const double seconds, read_by_lists(node.session(), "/files", order));
       ours.push_back(files / seconds);
     }
     drop_kernel_caches();
-    TRY_ASSIGN(const double seconds, read_by_threads(scratch + "/mixed", order, kReferenceThreads));
+    TRY_ASSIGN(const double seconds, read_by_threads(place.files(), order, kReferenceThreads));
     theirs.push_back(files / seconds);
   }
   BenchLine line = ratio_line("small.read.cold", "small: 4 to 200 KiB opened, read, closed, cold",
@@ -148,30 +190,32 @@ Outcome<void> measure_cold(const std::string& scratch, SmallFilesSet* set, uint3
   return {};
 }
 
-Outcome<void> measure_warm(const std::string& scratch, const std::string& name,
-                           const std::string& title, SmallFilesSet* set, uint32_t rounds,
+Outcome<void> measure_warm(const BenchOptions& options, const std::string& name,
+                           const std::string& title, SmallFilesSet of,
                            std::vector<BenchLine>* lines) {
+  TRY_ASSIGN(Place place, Place::make(options, std::move(of)));
+  SmallFilesSet& set = place.set;
   uint64_t cache_bytes = kGiB / 4;
-  for (const SmallFile& file : set->files()) cache_bytes += align_up(file.bytes, kCachedTogether);
-  TRY_ASSIGN(const Node node, Node::start(scratch + "/store", cache_bytes));
+  for (const SmallFile& file : set.files()) cache_bytes += align_up(file.bytes, kCachedTogether);
+  TRY_ASSIGN(const Node node, Node::start(place.store(), cache_bytes));
   // What is read once may pass by; what is read again comes in, soon.
   uint64_t before = 0;
   uint64_t cached = 0;
   for (int pass = 0; pass < 3 || (pass < kWarmPassesMax && cached > before); ++pass) {
     before = cached;
-    TRY_ASSIGN(const double filled, read_by_lists(node.session(), "/" + name, set->shuffled()));
-    TRY_ASSIGN(const double known, read_by_threads(scratch + "/" + name, set->shuffled(), 2));
+    TRY_ASSIGN(const double filled, read_by_lists(node.session(), "/files", set.shuffled()));
+    TRY_ASSIGN(const double known, read_by_threads(place.files(), set.shuffled(), 2));
     (void)filled;
     (void)known;
     cached = node.cached_bytes();
   }
   std::vector<double> ours, theirs, nanoseconds;
-  for (uint32_t round = 0; round < rounds; ++round) {
+  for (uint32_t round = 0; round < options.rounds; ++round) {
     std::fprintf(stderr, ".");
-    const auto order = set->shuffled();
+    const auto order = set.shuffled();
     const auto files = static_cast<double>(order.size());
-    TRY_ASSIGN(const double mine, read_by_lists(node.session(), "/" + name, order));
-    TRY_ASSIGN(const double other, read_by_threads(scratch + "/" + name, order, kReferenceThreads));
+    TRY_ASSIGN(const double mine, read_by_lists(node.session(), "/files", order));
+    TRY_ASSIGN(const double other, read_by_threads(place.files(), order, kReferenceThreads));
     ours.push_back(files / mine);
     theirs.push_back(files / other);
     nanoseconds.push_back(mine * 1e9 / files);
@@ -191,55 +235,76 @@ Outcome<void> measure_warm(const std::string& scratch, const std::string& name,
   return {};
 }
 
-// Both end with everything on the disk.
-Outcome<void> measure_import(const std::string& scratch, const SmallFilesSet& set, uint32_t rounds,
-                             std::vector<BenchLine>* lines) {
-  TRY_ASSIGN(const Node node, Node::start(scratch + "/store", 0));
-  const std::string source = scratch + "/4k";
+// What our commands do with files of 4 KiB, beside others' that do the same.
+struct TreeRow {
+  using Run = std::function<Outcome<double>(const Place& place, const std::string& round)>;
+  const char* name;
+  const char* title;
+  const char* note;
+  std::optional<double> budget;
+  Run ours;
+  Run theirs;
+};
+
+const TreeRow kTreeRows[] = {
+    {"small.import.4k", "small: import of files of 4 KiB, with a sync",
+     "small, import: cp -r onto the disk's own file system, and sync -f", 1.5,
+     [](const Place& place, const std::string& round) {
+       return place.run("import", "/new" + round);
+     },
+     [](const Place& place, const std::string& round) { return place.run_copy(round); }},
+    {"small.reimport.4k", "small: the same over files that are there",
+     "small, import over files: cp -r over files that are there, and sync -f", std::nullopt,
+     [](const Place& place, const std::string&) { return place.run("import", "/files"); },
+     [](const Place& place, const std::string&) { return place.run_copy(""); }},
+    {"small.verify.4k", "small: verify of files of 4 KiB",
+     "small, verify: diff -r of two such trees", std::nullopt,
+     [](const Place& place, const std::string&) { return place.run("verify", "/files"); },
+     [](const Place& place, const std::string&) {
+       return run_program({"diff", "-r", place.files(), place.copy("")});
+     }},
+};
+
+Outcome<void> measure_tree(const BenchOptions& options, const TreeRow& row,
+                           std::vector<BenchLine>* lines) {
+  TRY_ASSIGN(const Place place, Place::make(options, one_block_each()));
+  TRY(place.run_copy(""));
+  TRY_ASSIGN(const Node node, Node::start(place.store(), 0));
   std::vector<double> ours, theirs;
-  for (uint32_t round = 0; round < rounds; ++round) {
+  for (uint32_t round = 0; round < options.rounds; ++round) {
     std::fprintf(stderr, ".");
-    const auto files = static_cast<double>(set.files().size());
+    const auto files = static_cast<double>(place.set.files().size());
     const std::string number = std::to_string(round);
     ::sync();
-    TRY_ASSIGN(const double mine, run_program({"/proc/self/exe", "import", source,
-                                               scratch + "/store:/import" + number, "-q"}));
-    ::sync();
-    const std::string copy = scratch + "/copy" + number;
-    TRY_ASSIGN(const double other,
-               run_program({"sh", "-c", R"(cp -r "$1" "$2" && sync -f "$2")", "sh", source, copy}));
+    TRY_ASSIGN(const double mine, row.ours(place, number));
+    TRY_ASSIGN(const double other, row.theirs(place, number));
     ours.push_back(files / mine);
     theirs.push_back(files / other);
   }
-  BenchLine line = ratio_line("small.import.4k", "small: import of files of 4 KiB, with a sync",
-                              "files/s", ours, theirs);
-  line.budget = 1.5;
-  line.note = "small, import: cp -r onto the disk's own file system, and sync -f";
+  BenchLine line = ratio_line(row.name, row.title, "files/s", ours, theirs);
+  line.budget = row.budget;
+  line.note = row.note;
   lines->push_back(line);
   return {};
 }
 
 }  // namespace
 
-Outcome<void> small_suite(const BenchOptions& options, std::vector<BenchLine>* lines) {
-  auto scratch = Scratch::create(options.directory, options.file_bytes * 3 + 4 * kGiB);
-  if (!scratch) return scratch.error();
-  const std::string& root = scratch->path();
-  SmallFilesSet mixed = SmallFilesSet::of_sizes(4 * kKiB, 200 * kKiB, options.file_bytes);
-  SmallFilesSet equal = SmallFilesSet::of_sizes(4 * kKiB, 4 * kKiB, kImportFiles * 4 * kKiB);
-  std::fprintf(stderr, "small: %zu files of 4 to 200 KiB, %zu of 4 KiB ", mixed.files().size(),
-               equal.files().size());
-  TRY(mixed.make(root + "/mixed"));
-  TRY(equal.make(root + "/4k"));
-  {
-    TRY_ASSIGN(const Node node, Node::start(root + "/store", 0));
-    TRY(import_into(root + "/mixed", root + "/store", "/mixed"));
-    TRY(import_into(root + "/4k", root + "/store", "/4k"));
+// Each row has its files for itself, so that it can be measured alone. The only reference that
+// makes files comes first: ext4 makes them slowly for minutes after many were removed.
+Outcome<void> small_suite(const BenchOptions& options, const std::string& name,
+                          std::vector<BenchLine>* lines) {
+  const auto asked = [&](std::string_view row) { return name == "small" || name == row; };
+  for (const TreeRow& row : kTreeRows) {
+    if (asked(row.name)) TRY(measure_tree(options, row, lines));
   }
-  TRY(measure_import(root, equal, options.rounds, lines));
-  TRY(measure_cold(root, &mixed, options.rounds, lines));
-  TRY(measure_warm(root, "4k", "4 KiB", &equal, options.rounds, lines));
-  TRY(measure_warm(root, "mixed", "4 to 200 KiB", &mixed, options.rounds, lines));
+  if (asked("small.read.cold")) TRY(measure_cold(options, lines));
+  if (asked("small.read.warm.4k")) {
+    TRY(measure_warm(options, "4k", "4 KiB", one_block_each(), lines));
+  }
+  if (asked("small.read.warm.mixed")) {
+    TRY(measure_warm(options, "mixed", "4 to 200 KiB", mixed_sizes(options), lines));
+  }
   std::fprintf(stderr, "\n");
   return {};
 }

@@ -1,15 +1,19 @@
-// Many small files: read by lists beside threads on ext4, imported beside `cp -r`.
+// Many small files: read by lists beside threads on ext4, imported beside `cp -r`, verified beside
+// `diff -r`.
 #pragma once
 
 #include "../commands.h"
 #include "report.h"
 
+#include <string>
 #include <vector>
 
 #include "penstock/base.h"
 
 namespace penstock::apps {
 
-Outcome<void> small_suite(const BenchOptions& options, std::vector<BenchLine>* lines);
+// The row of that name ("small.import.4k", ...), or all of them ("small").
+Outcome<void> small_suite(const BenchOptions& options, const std::string& name,
+                          std::vector<BenchLine>* lines);
 
 }  // namespace penstock::apps

@@ -221,8 +221,10 @@ Status FileSystemImpl::punch(const FileRef& file, uint64_t offset, uint64_t leng
   behind_.flush(inode);
   TRY(drop_privileges_for(*file));
   const uint64_t file_end = inode.length.load(std::memory_order_acquire);
-  // The last block goes as a whole, where all of its bytes do.
-  const uint64_t end = std::min(offset + length, align_up(file_end, limits::kBlockBytes));
+  // The last block goes as a whole, where all of its bytes do: none is kept for what is behind
+  // them.
+  const bool to_the_end = offset + length >= file_end;
+  const uint64_t end = to_the_end ? align_up(file_end, limits::kBlockBytes) : offset + length;
   const Placement& placement = inode.placement;
   Status status;
   if (offset < end) inode.sparse.store(true, std::memory_order_relaxed);

@@ -33,6 +33,16 @@ Result<uint64_t> Counters::new_id() {
   return next_++;
 }
 
+uint64_t Counters::newest_id() const {
+  const std::lock_guard lock(mutex_);
+  return next_ - 1;
+}
+
+void Counters::set_next(uint64_t next) {
+  const std::lock_guard lock(mutex_);
+  next_ = end_ = next;
+}
+
 void Counters::set_inodes(uint64_t count) {
   const std::lock_guard lock(mutex_);
   inodes_ = count;
@@ -72,7 +82,7 @@ Namespace::Namespace(engine::Kv& kv, const engine::Clock& clock, MetaOptions opt
       counters_(kv, keys_) {}
 
 Outcome<bool> Namespace::start() {
-  std::optional<uint64_t> clean_count;
+  std::optional<uint64_t> clean_count, next;
   std::string problem;
   const Status status =
       kv_.run(engine::KvMode::write_durable, [&](engine::KvTransaction& transaction) -> Status {
@@ -88,6 +98,7 @@ Outcome<bool> Namespace::start() {
             return Code::wrong_version;
           }
           TRY_ASSIGN(clean_count, view.number(kInodesName));
+          TRY_ASSIGN(next, view.number(kNextIdName));
           view.erase_number(kInodesName);
           // From here on programs of that version must not touch it; records are rewritten as they
           // change.
@@ -119,6 +130,7 @@ Outcome<bool> Namespace::start() {
         view.touch(kRootInode, attributes.created);
         view.put_number(kVersionName, kFormatVersion);
         view.put_number(kNextIdName, kFirstId);
+        next = kFirstId;
         clean_count = 1;
         return {};
       });
@@ -126,6 +138,8 @@ Outcome<bool> Namespace::start() {
     if (problem.empty()) problem = status.name();
     return Failure{status, fmt::format("file system: cannot open the namespace: {}", problem)};
   }
+  // That it is missing is for new_id() to say: what there is can be read.
+  if (next) counters_.set_next(*next);
   if (!clean_count) return count_inodes();
   counters_.set_inodes(*clean_count);
   return true;

@@ -21,6 +21,10 @@ class Counters {
 
   // A number that nobody got before: an inode id, a cookie, a token.
   Result<uint64_t> new_id();
+  // None of the numbers that were given is greater. Not known without set_next(): the greatest.
+  uint64_t newest_id() const;
+  // Before the first new_id(): where the next batch begins.
+  void set_next(uint64_t next);
   void set_inodes(uint64_t count);
   void add_inodes(int64_t change);
   uint64_t inodes() const;
@@ -89,6 +93,7 @@ class Namespace final : public Meta {
                 Removed* removed) override;
   Status read_directory(InodeId directory, uint64_t after_cookie, size_t max_entries,
                         bool with_attributes, const DirectoryVisitor& visit) override;
+  uint64_t newest_cookie() const override { return counters_.newest_id(); }
   Result<std::string> get_xattr(const Credentials& credentials, InodeId inode,
                                 std::string_view name) override;
   Status set_xattr(const Credentials& credentials, InodeId inode, std::string_view name,

@@ -123,6 +123,50 @@ TEST_F(FilesTest, removing_entries_while_listing_meets_every_one) {
   EXPECT_EQ(::rmdir(top.c_str()), 0) << std::strerror(errno);
 }
 
+// The names in it, as far as the listing goes on from where it stands; `each` sees them.
+template <typename Each>
+size_t list_on(DIR* list, Each each) {
+  size_t count = 0;
+  while (const dirent* entry = ::readdir(list)) {
+    if (entry->d_name[0] == '.') continue;
+    each(std::string(entry->d_name));
+    if (++count > 20'000) break;  // it would never end
+  }
+  return count;
+}
+
+TEST_F(FilesTest, making_files_while_listing_ends) {
+  const std::string top = directory("renaming") + "/";
+  constexpr size_t kCount = 4000;  // several replies of the mount
+  for (size_t i = 0; i < kCount; i++) {
+    ASSERT_EQ(::mknod((top + std::to_string(i)).c_str(), S_IFREG | 0644, 0), 0);
+  }
+  DIR* list = ::opendir(top.c_str());
+  ASSERT_NE(list, nullptr);
+  size_t made = 0;
+  const size_t renamed = list_on(list, [&](const std::string& name) {
+    ASSERT_EQ(::rename((top + name).c_str(), (top + "to" + name).c_str()), 0);
+    ASSERT_EQ(::mknod((top + "new" + std::to_string(made++)).c_str(), S_IFREG | 0644, 0), 0);
+  });
+  EXPECT_EQ(renamed, kCount);
+  // From the beginning, all of them are there.
+  ::rewinddir(list);
+  long middle = 0;
+  size_t at = 0;
+  EXPECT_EQ(list_on(list,
+                    [&](const std::string&) {
+                      if (++at == kCount) middle = ::telldir(list);
+                    }),
+            2 * kCount);
+  ::closedir(list);
+  // A place means the same to one that has just been opened.
+  list = ::opendir(top.c_str());
+  ASSERT_NE(list, nullptr);
+  ::seekdir(list, middle);
+  EXPECT_EQ(list_on(list, [](const std::string&) {}), kCount);
+  ::closedir(list);
+}
+
 TEST_F(FilesTest, direct_io_takes_any_offset_and_length) {
   const std::string path = directory("direct") + "/f";
   const UniqueFd fd = open_file(path, O_RDWR | O_CREAT | O_DIRECT);

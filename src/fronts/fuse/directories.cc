@@ -1,4 +1,6 @@
-// Operations on open directories. There is no state: cookies are the namespace's own, stable ones.
+// Operations on open directories. Cookies are the namespace's own, stable ones. All that is kept of
+// a listing is where it ends: who makes a file beside each one that he lists would never be done if
+// the new ones came up, too.
 #include "limits.h"
 #include "operations.h"
 #include "session.h"
@@ -69,17 +71,29 @@ bool add_dots(Call& call, Listing& listing, InodeId directory, off_t offset, boo
   return add("..", parent ? parent->inode.value : directory.value, kParentCookie);
 }
 
+void end_at_newest(Front& front, Handle& handle) {
+  handle.last_cookie.store(front.files.meta().newest_cookie(), std::memory_order_relaxed);
+}
+
+void begin_listing(Front& front, InodeId directory, Handle& handle) {
+  end_at_newest(front, handle);
+  front.files.note_access(directory, front.options.access_times());
+}
+
 // The next entries after `offset`. What does not fit into the reply is read again by the next call,
 // so few more are asked for than can fit.
-Result<std::vector<meta::DirectoryEntry>> next_entries(Call& call, InodeId directory, off_t offset,
+Result<std::vector<meta::DirectoryEntry>> next_entries(Call& call, InodeId directory,
+                                                       const Handle& handle, off_t offset,
                                                        size_t count) {
   Front& front = call.front();
   const VirtualDirectory* virtual_directory = front.virtual_directory;
   const uint64_t after = offset <= kParentCookie ? 0 : static_cast<uint64_t>(offset);
+  const uint64_t last = handle.last_cookie.load(std::memory_order_relaxed);
   std::vector<meta::DirectoryEntry> entries;
   TRY(front.files.meta().read_directory(
       directory, after, std::clamp(count, size_t{2}, kDirectoryBatchMax), false,
       [&](const meta::DirectoryEntry& entry, const meta::Attributes*) {
+        if (entry.cookie > last) return false;
         const bool hidden =
             virtual_directory && virtual_directory->is_its_name(directory, entry.name.c_str());
         if (!hidden) entries.push_back(entry);
@@ -147,23 +161,33 @@ void read_virtual_directory(Call& call, fuse_ino_t inode, size_t size, off_t off
 }  // namespace
 
 void open_directory(Call& call, fuse_ino_t, fuse_file_info*) {
-  const fuse_file_info reply{};
-  call.open(reply);
+  Front& front = call.front();
+  fuse_file_info reply{};
+  reply.fh = front.handles.add(nullptr);
+  // A server of NFS goes on at a cookie with a fresh handle each time.
+  end_at_newest(front, HandleTable::get(reply.fh));
+  if (!call.open(reply)) front.handles.remove(reply.fh);
 }
 
-void read_directory(Call& call, fuse_ino_t inode, size_t size, off_t offset, fuse_file_info*) {
+void release_directory(Call& call, fuse_ino_t, fuse_file_info* info) {
+  call.front().handles.remove(info->fh);
+  call.error(0);
+}
+
+void read_directory(Call& call, fuse_ino_t inode, size_t size, off_t offset, fuse_file_info* info) {
   if (is_virtual(inode)) return read_virtual_directory(call, inode, size, offset, false);
   Front& front = call.front();
   Listing listing(call, size);
   const InodeId directory{inode};
   front.cache->touch(directory);
-  if (offset == 0) front.files.note_access(directory, front.options.access_times());
+  Handle& handle = HandleTable::get(info->fh);
+  if (offset == 0) begin_listing(front, directory, handle);
   if (!add_dots(call, listing, directory, offset, false)) {
     listing.reply();
     return;
   }
   constexpr size_t kTypicalBytes = 40;
-  const auto entries = next_entries(call, directory, offset, size / kTypicalBytes);
+  const auto entries = next_entries(call, directory, handle, offset, size / kTypicalBytes);
   if (!entries) return call.status(entries.error());
   for (const meta::DirectoryEntry& entry : *entries) {
     if (!listing.add(entry.name, entry.inode.value, meta::type_bits(entry.type),
@@ -174,19 +198,21 @@ void read_directory(Call& call, fuse_ino_t inode, size_t size, off_t offset, fus
   listing.reply();
 }
 
-void read_directory_plus(Call& call, fuse_ino_t inode, size_t size, off_t offset, fuse_file_info*) {
+void read_directory_plus(Call& call, fuse_ino_t inode, size_t size, off_t offset,
+                         fuse_file_info* info) {
   if (is_virtual(inode)) return read_virtual_directory(call, inode, size, offset, true);
   Front& front = call.front();
   Listing listing(call, size);
   const InodeId directory{inode};
   front.cache->touch(directory);
-  if (offset == 0) front.files.note_access(directory, front.options.access_times());
+  Handle& handle = HandleTable::get(info->fh);
+  if (offset == 0) begin_listing(front, directory, handle);
   if (!add_dots(call, listing, directory, offset, true)) {
     listing.reply();
     return;
   }
   constexpr size_t kTypicalBytes = 168;
-  const auto entries = next_entries(call, directory, offset, size / kTypicalBytes);
+  const auto entries = next_entries(call, directory, handle, offset, size / kTypicalBytes);
   if (!entries) return call.status(entries.error());
   GivenEntries given(*front.cache, entries->size());
   for (const meta::DirectoryEntry& entry : *entries) {

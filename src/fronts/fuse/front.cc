@@ -3,7 +3,8 @@
 namespace penstock::fuse {
 
 uint64_t HandleTable::add(client::FileRef file) {
-  auto handle = std::make_unique<Handle>(Handle{std::move(file)});
+  auto handle = std::make_unique<Handle>();
+  handle->file = std::move(file);
   std::lock_guard lock(mutex_);
   handles_.insert(handle.get());
   return reinterpret_cast<uint64_t>(handle.release());
@@ -24,7 +25,7 @@ std::vector<client::FileRef> HandleTable::take_all() {
   std::lock_guard lock(mutex_);
   std::vector<client::FileRef> files;
   for (Handle* handle : handles_) {
-    files.push_back(std::move(handle->file));
+    if (handle->file != nullptr) files.push_back(std::move(handle->file));
     delete handle;
   }
   handles_.clear();

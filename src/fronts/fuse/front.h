@@ -15,18 +15,21 @@ namespace penstock::fuse {
 
 class VirtualDirectory;
 
-// One open file of the kernel's.
+// One open file of the kernel's, or one open directory.
 struct Handle {
-  client::FileRef file;
+  client::FileRef file;  // null: a directory
+  // Of a directory: the last cookie of the listing that is under way. Relaxed: one that is read by
+  // several threads at once promises them nothing.
+  std::atomic<uint64_t> last_cookie{0};
 };
 
-// The open files, so that those whose RELEASE never comes (the kernel drops it when it unmounts)
-// can be closed. Thread safe.
+// What is open, so that files whose RELEASE never comes (the kernel drops it when it unmounts) can
+// be closed. Thread safe.
 class HandleTable {
  public:
   uint64_t add(client::FileRef file);
   static Handle& get(uint64_t number) { return *reinterpret_cast<Handle*>(number); }
-  // Takes the file out.
+  // Takes the file out; null if it was a directory.
   client::FileRef remove(uint64_t number);
   std::vector<client::FileRef> take_all();
 

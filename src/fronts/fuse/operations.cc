@@ -77,6 +77,7 @@ const fuse_lowlevel_ops& operations() {
     ops.opendir = Guarded<open_directory>::run;
     ops.readdir = Guarded<read_directory>::run;
     ops.readdirplus = Guarded<read_directory_plus>::run;
+    ops.releasedir = Guarded<release_directory>::run;
     ops.fsyncdir = Guarded<sync_directory>::run;
     // Left out: copy_file_range (the kernel does it
     // by itself), locks (the kernel's), access (default_permissions), poll, bmap.

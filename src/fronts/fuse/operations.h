@@ -57,6 +57,7 @@ void open_directory(Call& call, fuse_ino_t inode, fuse_file_info* info);
 void read_directory(Call& call, fuse_ino_t inode, size_t size, off_t offset, fuse_file_info* info);
 void read_directory_plus(Call& call, fuse_ino_t inode, size_t size, off_t offset,
                          fuse_file_info* info);
+void release_directory(Call& call, fuse_ino_t inode, fuse_file_info* info);
 void sync_directory(Call& call, fuse_ino_t inode, int data_only, fuse_file_info* info);
 
 }  // namespace penstock::fuse

@@ -105,6 +105,31 @@ TEST_F(MetaTest, nothing_is_made_in_a_removed_directory) {
   EXPECT_TRUE(list(d).empty());
 }
 
+TEST_F(MetaTest, names_that_come_later_have_greater_cookies) {
+  file(kRootInode, "f");
+  uint64_t newest = 0;
+  const auto comes_later = [&](std::string_view name) {
+    bool later = false;
+    const Status status =
+        meta_->read_directory(kRootInode, newest, SIZE_MAX, false, [&](const auto& entry, auto*) {
+          later = later || entry.name == name;
+          return true;
+        });
+    return status.ok() && later;
+  };
+  newest = meta_->newest_cookie();
+  EXPECT_FALSE(comes_later("f"));
+  file(kRootInode, "g");
+  EXPECT_TRUE(comes_later("g"));
+  // Also before the first name since a restart.
+  reopen();
+  newest = meta_->newest_cookie();
+  EXPECT_FALSE(comes_later("g"));
+  file(kRootInode, "h");
+  EXPECT_TRUE(comes_later("h"));
+  EXPECT_FALSE(comes_later("g"));
+}
+
 TEST_F(MetaTest, write_sessions_are_found_after_a_restart) {
   const InodeId f = file(kRootInode, "f");
   const InodeId g = file(kRootInode, "g");

@@ -337,6 +337,10 @@ class Meta {
   using DirectoryVisitor = std::function<bool(const DirectoryEntry&, const Attributes*)>;
   virtual Status read_directory(InodeId directory, uint64_t after_cookie, size_t max_entries,
                                 bool with_attributes, const DirectoryVisitor& visit) = 0;
+  // No entry has a greater cookie; names that are made later have (but for files whose numbers were
+  // taken before), and those moved here from elsewhere. A listing that goes no further than this
+  // was at its beginning ends.
+  virtual uint64_t newest_cookie() const = 0;
 
   // Extended attributes: user. (regular files and directories, by mode bits), trusted. (root only,
   // invisible to others), security. (written by root only), and the two POSIX ACLs of system.

@@ -56,8 +56,11 @@ Status MapBatch::read(KvTransaction& transaction, const std::string& begin, uint
     }
     const auto decoded = decode_key(key);
     if (!decoded) {
-      bad = fmt::format("a key of {} bytes that no target has", key.size());
-      status = Code::corrupt;
+      const bool known = key[0] == kMapKeyType;
+      bad = known ? fmt::format("a key of {} bytes that no target has", key.size())
+                  : fmt::format("a record of a kind that this program does not know ({:#04x})",
+                                static_cast<unsigned char>(key[0]));
+      status = known ? Code::corrupt : Code::wrong_version;
       return false;
     }
     BlockMap map;

@@ -75,15 +75,19 @@ Outcome<uint32_t> DataFiles::open(const std::vector<std::string>& names) {
   return count;
 }
 
+uint64_t DataFiles::usable_bytes(const TargetConfig& config, const engine::DiskSpace& space) {
+  const uint64_t reserve = config.reserve_bytes != kReserveByNeed
+                               ? config.reserve_bytes
+                               : std::clamp(space.total_bytes / limits::kReserveShare,
+                                            limits::kReserveBytesMin, limits::kReserveBytesMax);
+  return space.free_bytes > reserve ? space.free_bytes - reserve : 0;
+}
+
 uint64_t DataFiles::growth_left_bytes() const {
   const uint64_t have = blocks_ * kBlockBytes;
   const auto space = core_.disk.space(core_.config.directory);
   if (!space) return 0;
-  const uint64_t reserve = core_.config.reserve_bytes != kReserveByNeed
-                               ? core_.config.reserve_bytes
-                               : std::clamp(space->total_bytes / limits::kReserveShare,
-                                            limits::kReserveBytesMin, limits::kReserveBytesMax);
-  const uint64_t room = space->free_bytes > reserve ? space->free_bytes - reserve : 0;
+  const uint64_t room = usable_bytes(core_.config, *space);
   if (core_.config.capacity_bytes == 0) return room;
   const uint64_t wanted =
       core_.config.capacity_bytes > have ? core_.config.capacity_bytes - have : 0;

@@ -38,6 +38,8 @@ class DataFiles {
   bool growing() const { return growing_; }
   // Bytes that may still be added, as far as is known now.
   uint64_t growth_left_bytes() const;
+  // What a target may use of the file system's free space: all but what is left for databases.
+  static uint64_t usable_bytes(const TargetConfig& config, const engine::DiskSpace& space);
 
  private:
   struct File {

@@ -83,6 +83,15 @@ struct Formats {
   uint32_t database = kFormatVersion;
 };
 
+// A log without a mark: its making was interrupted, and nothing was ever written to it.
+void remove_unfinished_log(Core& core) {
+  const std::string path = core.config.directory + "/" + kLogFileName;
+  const Status removed = core.disk.remove(path);
+  if (removed.ok()) return;
+  log::warning("store: {}: cannot remove '{}', which is of no use: {}", core.config.directory,
+               kLogFileName, removed.name());
+}
+
 Failure unknown_format(const Core& core, Status status) {
   return failure(core, status,
                  fmt::format("was written in format {}, this program knows formats {} and {} (use "
@@ -191,7 +200,8 @@ Outcome<bool> load_maps(Core& core, uint32_t format) {
     });
     if (status.code() == Code::wrong_version) {
       return failure(core, status,
-                     fmt::format("{} was written by another version of this program (use that one)",
+                     fmt::format("{} was written by another version of this program, most likely a "
+                                 "newer one (use that one)",
                                  batch.bad));
     }
     if (!status.ok()) {
@@ -258,6 +268,7 @@ Outcome<bool> open_target(Core& core) {
   if (database.log) TRY(replay_log(core, *database.log, *names));
   TRY(core.files.open(*names));
   TRY(load_maps(core, formats.database));
+  if (!database.log && has(kLogFileName)) remove_unfinished_log(core);
   if (formats.database == kFormatVersion) return true;
   return convert_target(core);
 }

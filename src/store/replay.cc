@@ -19,6 +19,10 @@ using limits::kMapBlocks;
 
 namespace {
 
+constexpr const char* kOfAnotherVersion =
+    "its log was written by another version of this program, most likely a newer one (use that "
+    "one)";
+
 // A crash at any moment of this begins it again, from the same mark and the same records, over maps
 // that have a part of them already: the same bytes go to the same places once more, since nothing
 // else is written in between. For that the records that are read must stay: after a kill they may
@@ -226,6 +230,9 @@ Outcome<bool> Replay::run(const std::vector<std::string>& names, const LogMark& 
   for (uint64_t number = mark_.number;; ++number) {
     const Result<LogRecord> record = read(number, offset);
     if (!record && record.error().code() == Code::not_found) break;
+    if (!record && record.error().code() == Code::wrong_version) {
+      return failure(record.error(), kOfAnotherVersion);
+    }
     if (!record) {
       return failure(record.error(), fmt::format("its log '{}' cannot be read at {}: {}",
                                                  kLogFileName, offset, record.error().name()));
@@ -246,6 +253,9 @@ Outcome<bool> Replay::run(const std::vector<std::string>& names, const LogMark& 
 Outcome<bool> replay_log(Core& core, const std::string& record,
                          const std::vector<std::string>& names) {
   Result<LogMark> mark = decode_log_mark(record);
+  if (!mark && mark.error().code() == Code::wrong_version) {
+    return Failure{mark.error(), fmt::format("{}: {}", core.config.directory, kOfAnotherVersion)};
+  }
   if (!mark) {
     return Failure{mark.error(), fmt::format("{}: what its database says of its log: {}",
                                              core.config.directory, mark.error().name())};

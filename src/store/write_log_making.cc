@@ -22,7 +22,8 @@ void WriteLog::make() {
   const bool by_need = core_.config.log_bytes == kLogByNeed;
   uint64_t size =
       by_need ? limits::kLogBytes : std::min(core_.config.log_bytes, limits::kLogBytesMax);
-  size = std::min({size, space->total_bytes / limits::kLogShare, space->free_bytes / 4});
+  const uint64_t usable = DataFiles::usable_bytes(core_.config, *space);
+  size = std::min({size, space->total_bytes / limits::kLogShare, usable / 4});
   size = align_down(size, 4 * kBlockBytes);
   if (size < limits::kLogBytesMin) return;
   if (!take_memory(size).ok()) return give_up("take memory", Code::no_memory);

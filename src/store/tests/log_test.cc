@@ -159,6 +159,49 @@ TEST_F(LogTest, a_disk_that_is_full_at_the_opening_loses_nothing) {
   EXPECT_TRUE(holds(kChunk, 0, 1));
 }
 
+TEST(LogMaking, leaves_what_is_kept_for_databases) {
+  log::set_level(log::Level::off);
+  for (const bool reserved : {false, true}) {
+    RigOptions options = with_log();
+    if (reserved) options.reserve_bytes = kGiB;
+    Rig rig(1, options);
+    ASSERT_TRUE(rig.begin());
+    auto bytes = pattern(kBlockBytes, 1);
+    ASSERT_TRUE(rig.write(kChunk, 0, bytes, false).ok());
+    ASSERT_TRUE(rig.sync().ok());
+    // As much is free as is kept.
+    if (reserved) rig.platter.set_capacity(rig.platter.used_bytes() + options.reserve_bytes);
+    for (uint32_t i = 0; i < 5; ++i) {
+      ASSERT_TRUE(rig.write(kChunk, 0, bytes).ok());
+      rig.world.run_for(std::chrono::milliseconds(300));
+    }
+    EXPECT_EQ(rig.core().write_log.in_use(), !reserved);
+  }
+  log::set_level(log::Level::warning);
+}
+
+TEST(LogMaking, what_was_interrupted_is_removed_at_the_next_opening) {
+  log::set_level(log::Level::off);
+  Rig rig(1, with_log());
+  ASSERT_TRUE(rig.begin());
+  auto bytes = pattern(kBlockBytes, 1);
+  // The making has begun when the write has ended, and waits for the disk.
+  ASSERT_TRUE(rig.write(kChunk, 0, bytes).ok());
+  const std::string path = std::string("/target/") + kLogFileName;
+  const auto exists = [&] {
+    const auto files = rig.platter.files();
+    return std::find(files.begin(), files.end(), path) != files.end();
+  };
+  ASSERT_TRUE(exists());
+  ASSERT_FALSE(rig.core().write_log.in_use());
+  rig.power_cut();
+  ASSERT_TRUE(exists());
+  ASSERT_TRUE(rig.begin()) << rig.refusal.message;
+  EXPECT_FALSE(exists());
+  EXPECT_EQ(rig.read(kChunk, 0, kBlockBytes), bytes);
+  log::set_level(log::Level::warning);
+}
+
 TEST(LogMaking, is_left_alone_on_a_full_disk_and_where_it_is_not_wanted) {
   log::set_level(log::Level::off);
   for (const bool wanted : {true, false}) {

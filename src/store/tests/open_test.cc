@@ -166,10 +166,30 @@ TEST(TargetOpen, refuses_a_record_of_a_later_version) {
   expect_refusal(rig, Code::wrong_version, "inode 5 chunk 3");
 }
 
-TEST(TargetOpen, refuses_a_key_it_does_not_know) {
+TEST(TargetOpen, takes_records_of_kinds_it_does_not_know_for_those_of_a_newer_program) {
+  for (const std::string key : {"A", "Z", "L2", "snapshot"}) {
+    Rig rig;
+    fill(rig);
+    set_record(rig, key, "anything");
+    expect_refusal(rig, Code::wrong_version, "most likely a newer one");
+  }
+}
+
+TEST(TargetOpen, takes_a_log_it_does_not_know_for_that_of_a_newer_program) {
   Rig rig;
   fill(rig);
-  set_record(rig, "Z", "");
+  std::string mark = encode_log_mark({1, 1, 0, kMiB, 0});
+  mark[0] = 2;
+  const uint32_t crc = crc32c(std::as_bytes(std::span(mark).first(mark.size() - 4)));
+  mark.replace(mark.size() - 4, 4, reinterpret_cast<const char*>(&crc), 4);
+  set_record(rig, std::string(kLogKey), mark);
+  expect_refusal(rig, Code::wrong_version, "most likely a newer one");
+}
+
+TEST(TargetOpen, refuses_the_key_of_a_map_that_no_target_has) {
+  Rig rig;
+  fill(rig);
+  set_record(rig, std::string(1, kMapKeyType) + "short", "");
   expect_refusal(rig, Code::corrupt, "damaged");
 }
 

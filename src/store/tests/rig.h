@@ -19,6 +19,7 @@ struct RigOptions {
   DefragmentConfig defragment = {.enabled = false};
   uint64_t log_bytes = 0;
   uint32_t log_after = 1;
+  uint64_t reserve_bytes = 0;
 };
 
 // A database that finds no room for commits as long as `full` is set. What commits then either has
@@ -64,7 +65,7 @@ class Rig {
     config.directory = "/target";
     config.id = TargetId(7);
     config.capacity_bytes = options_.capacity_bytes;
-    config.reserve_bytes = 0;
+    config.reserve_bytes = options_.reserve_bytes;
     config.map_cache_bytes = options_.map_cache_bytes;
     config.defragment = options_.defragment;
     config.log_bytes = options_.log_bytes;

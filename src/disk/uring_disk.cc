@@ -33,6 +33,11 @@ constexpr int kArmingShift = 32;
 constexpr unsigned kHarvestMin = 4;
 constexpr unsigned kHarvestGrowth = 2;
 
+// So many bytes of large operations are submitted at once: the drive moves them while the caller
+// prepares the next, and beside the time that it takes for them the call costs nothing.
+constexpr uint64_t kLargeBytes = 64 * kKiB;
+constexpr uint64_t kSubmitBytes = 256 * kKiB;
+
 static_assert(engine::kDiskBuffersMax <= Ring::kBuffersMax);
 
 int this_thread() {
@@ -172,6 +177,10 @@ void UringDisk::start(DiskOp& op) {
     entry.flags |= IOSQE_FIXED_FILE;
   }
   io_uring_sqe_set_data(&entry, &op);
+  if (op.memory.length < kLargeBytes) [[likely]]
+    return;
+  large_bytes_ += op.memory.length;
+  if (large_bytes_ >= kSubmitBytes) entered(io_uring_submit(&ring_.raw()));
 }
 
 void UringDisk::prepare(io_uring_sqe& entry, DiskOp& op, const File& file) {
@@ -319,6 +328,7 @@ void UringDisk::unpark() {
 // Whatever was not submitted for one of these reasons is still in the queue for the next turn.
 void UringDisk::entered(int result) {
   enters_.add();
+  large_bytes_ = 0;
   ASSERT(result >= 0 || result == -EINTR || result == -EAGAIN || result == -EBUSY ||
          result == -ETIME);
 }

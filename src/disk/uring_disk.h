@@ -83,7 +83,8 @@ class UringDisk final : public LocalDisk, public engine::Parker {
   std::vector<unsigned> spare_slots_;  // for the second and later GiB of a buffer
   IntrusiveList<engine::DiskOp> waiting_;
   uint32_t in_flight_ = 0;
-  uint32_t finished_ = 0;  // in this harvest
+  uint32_t finished_ = 0;     // in this harvest
+  uint64_t large_bytes_ = 0;  // prepared since the kernel was entered
 
   metrics::Counter enters_{"disk.enter"};
   metrics::Counter ops_{"disk.ops"};

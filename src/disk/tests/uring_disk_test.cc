@@ -88,6 +88,34 @@ TEST(UringDisk, a_busy_loop_submits_in_the_second_turn_and_completes_without_sle
   node.disk->close(file);
 }
 
+TEST(UringDisk, large_operations_are_on_their_way_before_the_turn_ends) {
+  NEEDS_URING();
+  TemporaryDirectory directory;
+  Node node({.root = directory.path()});
+  const DiskFile file = make_written_file(node, directory.path() + "/data");
+  constexpr uint64_t kPart = 64 * kKiB;
+  const Memory memory = aligned_memory(8 * kPart);
+  int completed = 0;
+  std::vector<CountingRead> writes(8);
+  const uint64_t before = counter("disk.enter");
+  for (size_t i = 0; i < writes.size(); ++i) {
+    CountingRead& write = writes[i];
+    write.kind = DiskOpKind::write;
+    write.file = file;
+    write.offset = i * kPart;
+    write.memory = {memory.get() + i * kPart, kPart, engine::kNoBuffer, {}};
+    write.completed = &completed;
+    write.completion = [](Op& op) { ++*static_cast<CountingRead&>(op).completed; };
+    node.disk->submit(write);
+    // Each 256 KiB.
+    EXPECT_EQ(counter("disk.enter") - before, (i + 1) / 4);
+  }
+  EXPECT_EQ(completed, 0);
+  while (completed < 8) node.loop->poll_or_park(engine::kNever);
+  for (const CountingRead& write : writes) EXPECT_TRUE(write.status.ok());
+  node.disk->close(file);
+}
+
 TEST(UringDisk, more_operations_than_the_limit_wait_and_all_complete) {
   NEEDS_URING();
   TemporaryDirectory directory;

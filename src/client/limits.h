@@ -33,10 +33,11 @@ inline constexpr uint64_t kReadsUnderWayMax = 64 * kMiB;
 inline constexpr auto kReadsTime = std::chrono::milliseconds(4);
 // Beside small operations: what a disk reads in the time that these may well wait; and on one that
 // takes longer to answer at all, so much that it has something to do meanwhile.
-inline constexpr auto kReadsTimeBesideSmall = std::chrono::microseconds(250);
+inline constexpr auto kReadsTimeBesideSmall = std::chrono::microseconds(100);
 inline constexpr auto kReadsTimeBesideSmallMax = std::chrono::milliseconds(10);
-// At least two pieces: one on the disk while the other is verified.
-inline constexpr uint64_t kReadsUnderWayBesideSmall = 256 * kKiB;
+// At least one piece. The disk has nothing to do while it is verified, which is short beside
+// reading it; with two, a small read would mostly wait for both.
+inline constexpr uint64_t kReadsUnderWayBesideSmall = 128 * kKiB;
 // How long it takes to answer is seen only while little is under way: for so long in each period,
 // and counted once what went before has landed.
 inline constexpr std::chrono::nanoseconds kProbePeriod = std::chrono::seconds(1);

@@ -21,11 +21,19 @@ Result<uint64_t> FileSystemImpl::collect(size_t limit) {
       if (free.size() < limit && !table_.is_open(id)) free.push_back(id);
     }
   }
+  // A file without a name may have got one, and been closed, since it was found. Now that nobody
+  // uses it, it gets none any more.
   std::vector<InodeId> with_chunks;
-  for (const InodeId id : free) {
+  std::erase_if(free, [&](InodeId id) {
     const Result<Attributes> found = meta_.attributes(id);
+    if (found && found->links != 0) {
+      // There may be more to collect than this round of so many looked at.
+      collect_wanted_.store(true, std::memory_order_relaxed);
+      return true;
+    }
     if (!found || found->type == meta::FileType::regular) with_chunks.push_back(id);
-  }
+    return false;
+  });
   for (size_t i = 0; i < with_chunks.size(); i += limits::kSweepBatch) {
     const size_t count = std::min(limits::kSweepBatch, with_chunks.size() - i);
     TRY(targets_.remove(std::span(with_chunks).subspan(i, count)));

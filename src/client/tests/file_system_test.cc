@@ -249,6 +249,22 @@ TEST(UnlinkTest, collects_many_in_bounded_steps_and_passes_by_those_in_use) {
   EXPECT_EQ(node.chunk_count(), 0u);
 }
 
+// Found without a name, and then named and closed before anything is removed.
+TEST(UnlinkTest, a_file_that_gets_its_first_name_while_others_are_collected_keeps_its_bytes) {
+  Node node;
+  FileRef file = *node.files->open_unnamed(node.root, meta::kRootInode,
+                                           {.read = true, .write = true}, 0644, nullptr, nullptr);
+  const InodeId id = inode_of(*file);
+  EXPECT_TRUE(node.write(file, 0, "kept").has_value());
+  node.kv->during_sync = [&] {
+    EXPECT_TRUE(node.files->link(node.root, id, meta::kRootInode, "a", nullptr).has_value());
+    EXPECT_TRUE(node.files->close_file(std::move(file)).ok());
+  };
+  EXPECT_EQ(*node.files->collect(100), 0u);
+  EXPECT_EQ(node.kv->during_sync, nullptr) << "nothing came in between";
+  EXPECT_EQ(node.read(node.open("/a", {}), 0, 100), "kept");
+}
+
 TEST(UnlinkTest, a_replaced_file_goes_like_an_unlinked_one) {
   Node node;
   const FileRef a = node.open("/a");

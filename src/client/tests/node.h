@@ -3,9 +3,11 @@
 
 #include "fake_target.h"
 
+#include <functional>
 #include <gtest/gtest.h>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "penstock/client.h"
@@ -13,6 +15,23 @@
 #include "penstock/sim.h"
 
 namespace penstock::client {
+
+// A database during whose next sync something else happens.
+class InterruptedKv final : public engine::Kv {
+ public:
+  explicit InterruptedKv(engine::Kv& under) : under_(under) {}
+  void submit(engine::KvOp& op) override { under_.submit(op); }
+  using engine::Kv::run;
+  Status run(engine::KvOp& op) override { return under_.run(op); }
+  Status sync() override {
+    if (during_sync) std::exchange(during_sync, nullptr)();
+    return under_.sync();
+  }
+  std::function<void()> during_sync;
+
+ private:
+  engine::Kv& under_;
+};
 
 class Node {
  public:
@@ -29,7 +48,8 @@ class Node {
   ~Node() { stop(); }
 
   void start() {
-    kv = std::make_unique<sim::SimKv>(kv_image);
+    sim_kv = std::make_unique<sim::SimKv>(kv_image);
+    kv = std::make_unique<InterruptedKv>(*sim_kv);
     meta::MetaOptions options;
     options.default_layout.chunk_bytes_log2 = 16;
     options.default_layout.chain_count = static_cast<uint32_t>(targets.size());
@@ -55,6 +75,7 @@ class Node {
     }
     meta = nullptr;
     kv = nullptr;
+    sim_kv = nullptr;
   }
   // As stop(), but nothing is settled.
   void crash() {
@@ -62,6 +83,7 @@ class Node {
     meta = nullptr;
     kv_image.kill();
     kv = nullptr;
+    sim_kv = nullptr;
   }
 
   FileRef open(const std::string& path, OpenFlags flags = {.write = true, .create = true}) {
@@ -109,7 +131,8 @@ class Node {
   std::vector<std::unique_ptr<FakeTarget>> targets;
   std::vector<std::unique_ptr<engine::Service>> services;
   engine::PollingCaller caller;
-  std::unique_ptr<sim::SimKv> kv;
+  std::unique_ptr<sim::SimKv> sim_kv;
+  std::unique_ptr<InterruptedKv> kv;
   std::unique_ptr<meta::Meta> meta;
   std::unique_ptr<FileSystem> files;
 };

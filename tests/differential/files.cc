@@ -158,6 +158,9 @@ Answer set_status_flags(const Side& side, const Operation& operation) {
   if (now < 0) return answer_of(-1);
   auto flags = static_cast<int>(operation.numbers[0]) | O_NONBLOCK;
   if (side.direct(operation.slot)) flags = O_DIRECT | O_NONBLOCK;
+  struct stat stat {};
+  // "fcntl() that ..." in intended.cc.
+  if (::fstat(file, &stat) == 0 && S_ISDIR(stat.st_mode)) flags &= ~O_APPEND;
   return answer_of(::fcntl(file, F_SETFL, flags));
 }
 

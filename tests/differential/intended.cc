@@ -56,15 +56,24 @@ constexpr Rule kRules[] = {
      "the kernel looks at the flags of ext4's inodes before it looks at anything else; those of a "
      "FUSE file system it does not know, so another reason to refuse comes first (docs/posix.md)",
      [](const Case& seen) {
-       return seen.field == "answer" && seen.operation.kind <= Kind::mknod &&
+       return seen.field == "answer" && seen.operation.kind <= Kind::set_acl &&
               seen.host->error == EPERM && seen.mount->error != 0;
+     }},
+    {"access() to what is immutable",
+     "the kernel does not know that a directory of a FUSE file system is immutable, so it lets "
+     "root "
+     "write (docs/posix.md); what is tried then is refused",
+     [](const Case& seen) {
+       return seen.field == "answer" && seen.operation.kind == Kind::access &&
+              (seen.operation.numbers[0] & W_OK) != 0 && seen.host->error == EPERM;
      }},
     {"places in directories",
      "hashes there, counts here (docs/posix.md: order of a listing). At ext4's end of a listing, "
      "place and length overflow, so that read() of a directory says EINVAL and not EISDIR",
      [](const Case& seen) {
-       const bool reads = seen.operation.kind == Kind::read && seen.field == "answer" &&
-                          seen.mount->error == EISDIR && seen.host->error == EINVAL;
+       const bool reads =
+           (seen.operation.kind == Kind::read || seen.operation.kind == Kind::send_file) &&
+           seen.field == "answer" && seen.host->error == EINVAL && seen.mount->error != 0;
        return S_ISDIR(seen.mode) && (seen.operation.kind == Kind::seek || reads);
      }},
     {"open without a name",
@@ -85,6 +94,10 @@ constexpr Rule kRules[] = {
      "open ones go on as they were opened (docs/posix.md): only "
      "directories are given these flags",
      never},
+    {"set-group-id when somebody outside of the group sets an ACL",
+     "cleared there, kept here (docs/posix.md): only root gives ACLs to such files", never},
+    {"fcntl() that changes O_APPEND of an append-only directory",
+     "refused there, taken here (docs/posix.md): directories are not asked for it", never},
     {"stored behind the end",
      "what a program stores through memory behind the end of a file shows when the file "
      "grows, as the kernel does not clear it for FUSE (docs/posix.md): none is stored",

@@ -45,6 +45,19 @@ uint64_t identity_of(int directory, const char* name, int flags, uint64_t inode)
   return handle.header.handle_type == 1 ? inode | uint64_t{handle.words[1]} << 32 : inode;
 }
 
+// Where the bytes of a file are, in blocks: "0-8 12-13".
+std::string data_ranges(int file) {
+  std::string text;
+  for (off_t at = 0; text.size() < 300;) {
+    const off_t data = ::lseek(file, at, SEEK_DATA);
+    const off_t hole = data < 0 ? -1 : ::lseek(file, data, SEEK_HOLE);
+    if (hole < 0) break;
+    text += fmt::format(" {}-{}", data / kBlock, (hole + kBlock - 1) / kBlock);
+    at = hole;
+  }
+  return text;
+}
+
 // How many blocks of a file of the host hold bytes; -1 if it does not tell.
 int64_t data_blocks(int file) {
   int64_t blocks = 0, at = 0;
@@ -271,9 +284,12 @@ Found Look::blocks(const Operation& operation, const std::string& what, const No
   const int64_t expected = data_blocks(file.get());
   if (expected < 0 || mount.stx_blocks == static_cast<uint64_t>(expected * kBlock / 512))
     return std::nullopt;
-  return differ({operation, "blocks", &note, host.stx_mode},
-                fmt::format("{}: blocks of 512 bytes\n  mount: {}\n  host has data in: {}", what,
-                            mount.stx_blocks, expected * kBlock / 512));
+  return differ(
+      {operation, "blocks", &note, host.stx_mode},
+      fmt::format("{}: blocks of 512 bytes\n  mount: {}\n  host has data in: {}, of blocks of "
+                  "4,096:{}\n  mount has data in:{}",
+                  what, mount.stx_blocks, expected * kBlock / 512, data_ranges(file.get()),
+                  data_ranges(opened(0).get())));
 }
 
 Found Look::at_name(const Operation& operation, Pair directories, const std::string& path) {

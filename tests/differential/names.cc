@@ -88,6 +88,10 @@ std::string acl_of(int64_t seed) {
 }
 
 Answer set_acl(const Operation& operation) {
+  // The bit would stay on one side only ("set-group-id ..." in intended.cc).
+  struct stat stat {};
+  if (::geteuid() != 0 && ::stat(operation.path.c_str(), &stat) == 0 && (stat.st_mode & S_ISGID))
+    return {};
   const std::string list = acl_of(operation.numbers[1]);
   const char* name =
       operation.numbers[0] != 0 ? "system.posix_acl_default" : "system.posix_acl_access";

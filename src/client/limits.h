@@ -33,11 +33,13 @@ inline constexpr uint64_t kReadsUnderWayMax = 64 * kMiB;
 inline constexpr auto kReadsTime = std::chrono::milliseconds(4);
 // Beside small operations: what a disk reads in the time that these may well wait; and on one that
 // takes longer to answer at all, so much that it has something to do meanwhile.
-inline constexpr auto kReadsTimeBesideSmall = std::chrono::microseconds(100);
+inline constexpr auto kReadsTimeBesideSmall = std::chrono::microseconds(250);
+inline constexpr auto kReadsTimeBesideMany = std::chrono::microseconds(100);
 inline constexpr auto kReadsTimeBesideSmallMax = std::chrono::milliseconds(10);
-// At least one piece. The disk has nothing to do while it is verified, which is short beside
-// reading it; with two, a small read would mostly wait for both.
-inline constexpr uint64_t kReadsUnderWayBesideSmall = 128 * kKiB;
+// At least two pieces, one on the disk while the other is verified. Beside many small ones a single
+// piece: these would mostly wait for both.
+inline constexpr uint64_t kReadsUnderWayBesideSmall = 256 * kKiB;
+inline constexpr uint64_t kReadsUnderWayBesideMany = 128 * kKiB;
 // How long it takes to answer is seen only while little is under way: for so long in each period,
 // and counted once what went before has landed.
 inline constexpr std::chrono::nanoseconds kProbePeriod = std::chrono::seconds(1);
@@ -52,6 +54,10 @@ inline constexpr uint32_t kReadPieceBytesBesideSmall = 128 * kKiB;
 // For so long after a small operation there may be more of them; and so exactly is that known.
 inline constexpr std::chrono::nanoseconds kSmallSeenFor = std::chrono::milliseconds(250);
 inline constexpr std::chrono::nanoseconds kSmallSeenStep = std::chrono::milliseconds(10);
+// There are many while they follow one another within the first, and for the second afterwards. A
+// few a second are not worth a part of the disk that others would use.
+inline constexpr std::chrono::nanoseconds kSmallManyGap = std::chrono::milliseconds(25);
+inline constexpr std::chrono::nanoseconds kSmallManyFor = std::chrono::milliseconds(50);
 // What is measured counts for once to twice so long.
 inline constexpr std::chrono::nanoseconds kRecent = std::chrono::milliseconds(100);
 // What an operation costs beside its bytes, in bytes, and what a user of weight 100 may spend in
@@ -121,6 +127,7 @@ inline constexpr size_t kSweepBatch = 64;
 // When collecting failed, it is tried again after this time at the latest.
 inline constexpr auto kCollectRetry = std::chrono::seconds(10);
 
+static_assert(kSmallManyGap >= 2 * kSmallSeenStep, "one who reads all the time is seen as such");
 static_assert(kQuantumSmall * 1 / 100 > 0, "the least weight gets on");
 static_assert(kReadsUnderWay >= kPiecesPerOp * kReadPieceBytes, "one read alone is not held up");
 static_assert(kPiecesPerOp >= 2 && kSharedPieces >= kPiecesPerOp);

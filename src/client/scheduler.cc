@@ -273,12 +273,13 @@ uint64_t Scheduler::bound_of_large(Lane lane) const {
   nanoseconds time = limits::kReadsTime;
   uint64_t least = limits::kReadsUnderWay;
   if (beside_small) {
-    time = limits::kReadsTimeBesideSmall;
+    const bool many = company_.has_many_small(loop_.now());
+    time = many ? limits::kReadsTimeBesideMany : limits::kReadsTimeBesideSmall;
     if (small_time_.get() != -INT64_MAX && time_in_period(loop_.now()) >= limits::kProbe) {
       const nanoseconds answers(-small_time_.get());
       time = std::clamp<nanoseconds>(answers * 3 / 2, time, limits::kReadsTimeBesideSmallMax);
     }
-    least = limits::kReadsUnderWayBesideSmall;
+    least = many ? limits::kReadsUnderWayBesideMany : limits::kReadsUnderWayBesideSmall;
   }
   const double moved =
       static_cast<double>(read_rate_.get()) * static_cast<double>(time.count()) / 1e9;

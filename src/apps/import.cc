@@ -12,14 +12,24 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <fmt/format.h>
+#include <functional>
 #include <map>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "penstock/base.h"
+#include "penstock/engine.h"
 
 namespace penstock::apps {
 namespace {
+
+// In the same directory, from where a rename takes it; another one at each call.
+std::string name_beside(const std::string& path) {
+  engine::SeededRandom random(engine::system_seed());
+  return path.substr(0, path.rfind('/') + 1) +
+         fmt::format(".penstock-import-{:016x}", random.next());
+}
 
 class Importer {
  public:
@@ -44,10 +54,18 @@ class Importer {
   bool accept(const TreeEntry& entry);
   void work(uint32_t worker);
   void make_small(SmallFiles& small, Transfer* transfer);
+  // What came of making something under a name: why it was not made has been told, but not that the
+  // name is taken.
+  enum class Made { yes, no, taken };
+  using Make = std::function<Made(const std::string& path)>;
+  bool put(const TreeEntry& entry, const Make& make);
   bool copy_file(const TreeEntry& entry, Transfer* transfer);
+  Made copy_to(const TreeEntry& entry, int source, const std::string& path, Transfer* transfer);
   int copy_bytes(const TreeEntry& entry, int source, penstock_file file, Transfer* transfer);
   bool copy_symlink(const TreeEntry& entry);
-  void apply_attributes(const TreeEntry& entry);
+  bool make_link(const TreeEntry& entry, const std::string& first);
+  void apply_attributes(const TreeEntry& entry, const std::string& path);
+  Made made(const TreeEntry& entry, const char* what, int result);
   bool report(const TreeEntry& entry, const char* what, int result);
 
   penstock_session* const session_;
@@ -137,26 +155,56 @@ int Importer::copy_bytes(const TreeEntry& entry, int source, penstock_file file,
   return 0;
 }
 
-// False if there is no whole copy, and then none at all.
+Importer::Made Importer::made(const TreeEntry& entry, const char* what, int result) {
+  if (result == -EEXIST) return Made::taken;
+  return report(entry, what, result) ? Made::yes : Made::no;
+}
+
+// Makes it under its own name, or, where something has that name, beside it: what is there stays
+// until it can be replaced in one step, by something whole. Links that are there are not followed.
+bool Importer::put(const TreeEntry& entry, const Make& make) {
+  const std::string target = target_of(entry);
+  const Made first = make(target);
+  if (first != Made::taken) return first == Made::yes;
+  struct stat there {};
+  if (penstock_lstat(session_, target.c_str(), &there) == 0 && S_ISDIR(there.st_mode)) {
+    problems_->add(entry.path, "replace: there is a directory of that name");
+    return false;
+  }
+  const std::string beside = name_beside(target);
+  if (make(beside) != Made::yes) return false;
+  const bool replaced =
+      report(entry, "replace", penstock_rename(session_, beside.c_str(), target.c_str()));
+  // A rename between two names of one file leaves both.
+  penstock_unlink(session_, beside.c_str());
+  return replaced;
+}
+
+// A part of it would look like the whole: there is all of it, or nothing.
+Importer::Made Importer::copy_to(const TreeEntry& entry, int source, const std::string& path,
+                                 Transfer* transfer) {
+  const penstock_file file =
+      penstock_open(session_, path.c_str(), O_WRONLY | O_CREAT | O_EXCL, entry.st.st_mode & 07777);
+  const Made opened = made(entry, "create", file);
+  if (opened != Made::yes) return opened;
+  const int result = copy_bytes(entry, source, file, transfer);
+  if (result < 0) problems_->add(entry.path, std::string("copy: ") + std::strerror(-result));
+  if (!report(entry, "close", penstock_file_close(session_, file)) || result < 0) {
+    penstock_unlink(session_, path.c_str());
+    return Made::no;
+  }
+  apply_attributes(entry, path);
+  return Made::yes;
+}
+
 bool Importer::copy_file(const TreeEntry& entry, Transfer* transfer) {
   const UniqueFd source(::open(entry.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!source) {
     problems_->add(entry.path, std::string("open: ") + std::strerror(errno));
     return false;
   }
-  const std::string target = target_of(entry);
-  const penstock_file file = penstock_open(session_, target.c_str(), O_WRONLY | O_CREAT | O_TRUNC,
-                                           entry.st.st_mode & 07777);
-  if (!report(entry, "create", file)) return false;
-  const int result = copy_bytes(entry, source.get(), file, transfer);
-  if (result < 0) problems_->add(entry.path, std::string("copy: ") + std::strerror(-result));
-  if (!report(entry, "close", penstock_file_close(session_, file)) || result < 0) {
-    // A part of it would look like the whole.
-    penstock_unlink(session_, target.c_str());
-    return false;
-  }
-  apply_attributes(entry);
-  return true;
+  return put(entry,
+             [&](const std::string& path) { return copy_to(entry, source.get(), path, transfer); });
 }
 
 bool Importer::copy_symlink(const TreeEntry& entry) {
@@ -167,32 +215,35 @@ bool Importer::copy_symlink(const TreeEntry& entry) {
     return false;
   }
   text.resize(static_cast<size_t>(length));
-  const std::string target = target_of(entry);
-  int result = penstock_symlink(session_, text.c_str(), target.c_str());
-  if (result == -EEXIST && penstock_unlink(session_, target.c_str()) == 0) {
-    result = penstock_symlink(session_, text.c_str(), target.c_str());
-  }
-  if (!report(entry, "make symbolic link", result)) return false;
-  apply_attributes(entry);
-  return true;
+  return put(entry, [&](const std::string& path) {
+    const Made linked =
+        made(entry, "make symbolic link", penstock_symlink(session_, text.c_str(), path.c_str()));
+    if (linked == Made::yes) apply_attributes(entry, path);
+    return linked;
+  });
+}
+
+bool Importer::make_link(const TreeEntry& entry, const std::string& first) {
+  return put(entry, [&](const std::string& path) {
+    return made(entry, "make link", penstock_link(session_, first.c_str(), path.c_str()));
+  });
 }
 
 // Owner first, since changing it clears set-id bits; times last, since everything else changes
 // them.
-void Importer::apply_attributes(const TreeEntry& entry) {
-  const std::string target = target_of(entry);
+void Importer::apply_attributes(const TreeEntry& entry, const std::string& path) {
   const bool root = ::geteuid() == 0;
   const bool foreign = entry.st.st_uid != 0 || entry.st.st_gid != 0;
   if (root && foreign) {
     report(entry, "set owner",
-           penstock_lchown(session_, target.c_str(), entry.st.st_uid, entry.st.st_gid));
+           penstock_lchown(session_, path.c_str(), entry.st.st_uid, entry.st.st_gid));
   }
   const bool set_id = (entry.st.st_mode & (S_ISUID | S_ISGID)) != 0;
   if (S_ISDIR(entry.st.st_mode) || (S_ISREG(entry.st.st_mode) && set_id && foreign)) {
-    report(entry, "set mode", penstock_chmod(session_, target.c_str(), entry.st.st_mode & 07777));
+    report(entry, "set mode", penstock_chmod(session_, path.c_str(), entry.st.st_mode & 07777));
   }
   const timespec times[2] = {entry.st.st_atim, entry.st.st_mtim};
-  report(entry, "set times", penstock_utimens(session_, target.c_str(), times));
+  report(entry, "set times", penstock_utimens(session_, path.c_str(), times));
 }
 
 void Importer::make_small(SmallFiles& small, Transfer* transfer) {
@@ -235,19 +286,14 @@ bool Importer::run(uint32_t workers) {
   if (!possible) return false;
 
   for (auto& [first, entry] : later_links_) {
-    const std::string target = target_of(entry);
-    int result = penstock_link(session_, first.c_str(), target.c_str());
-    if (result == -EEXIST && penstock_unlink(session_, target.c_str()) == 0) {
-      result = penstock_link(session_, first.c_str(), target.c_str());
-    }
-    if (!report(entry, "make link", result)) continue;
+    if (!make_link(entry, first)) continue;
     progress_->files.fetch_add(1);
     progress_->bytes.fetch_add(static_cast<uint64_t>(entry.st.st_size));
   }
   // Directories get their modes and times last and from the leaves up: what is made inside changes
   // both.
   const auto leave = [&](const TreeEntry& entry) {
-    apply_attributes(entry);
+    apply_attributes(entry, target_of(entry));
     return true;
   };
   walk_tree(

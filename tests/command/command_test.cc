@@ -305,6 +305,54 @@ TEST_F(CommandTest, a_full_store_says_so_and_goes_on) {
   EXPECT_EQ(penstock({"verify", source_, store_ + ":/x", "-q"}).exit_code, 0);
 }
 
+TEST_F(CommandTest, a_full_store_costs_nothing_of_the_file_that_was_to_be_replaced) {
+  const std::string newer = scratch_ / "newer";
+  fs::create_directory(source_);
+  fs::create_directory(newer);
+  write_file(source_ + "/file", std::string(1'000'000, 'o'));
+  write_file(newer + "/file", std::string(200'000'000, 'n'));
+  fs::last_write_time(newer, fs::last_write_time(source_));
+  Node node(store_, {"--capacity", "128MiB"});
+  ASSERT_EQ(node.output.exit_code, 0) << node.output.err;
+  ASSERT_EQ(penstock({"import", source_, store_ + ":/x", "-q"}).exit_code, 0);
+  const Output import = penstock({"import", newer, store_ + ":/x", "-q"});
+  EXPECT_EQ(import.exit_code, 1);
+  EXPECT_THAT(import.err, HasSubstr("No space left on device"));
+  // Nor is there half a copy beside it.
+  const Output verify = penstock({"verify", source_, store_ + ":/x", "-q"});
+  EXPECT_EQ(verify.exit_code, 0) << verify.err;
+}
+
+TEST_F(CommandTest, a_link_in_the_way_of_a_file_is_replaced_and_not_followed) {
+  fs::create_directory(source_);
+  write_file(source_ + "/kept", "kept");
+  for (const char* name : {"/small", "/large"}) fs::create_symlink("kept", source_ + name);
+  Node node(store_);
+  ASSERT_EQ(node.output.exit_code, 0) << node.output.err;
+  ASSERT_EQ(penstock({"import", source_, store_ + ":/x", "-q"}).exit_code, 0);
+  for (const char* name : {"/small", "/large"}) fs::remove(source_ + name);
+  write_file(source_ + "/small", "small");
+  write_file(source_ + "/large", std::string(1'000'000, 'l'));
+  fs::rename(source_ + "/kept", scratch_ / "kept");
+  const Output import = penstock({"import", source_, store_ + ":/x", "-q"});
+  EXPECT_EQ(import.exit_code, 0) << import.err;
+  fs::rename(scratch_ / "kept", source_ + "/kept");
+  fs::create_symlink("small", source_ + "/link");
+  fs::create_hard_link(source_ + "/large", source_ + "/second");
+  for (int again = 0; again < 2; ++again) {
+    // The first makes the links, the second puts links in the place of links.
+    ASSERT_EQ(penstock({"import", source_, store_ + ":/y", "-q"}).exit_code, 0);
+  }
+  const Output second = penstock({"verify", source_, store_ + ":/y", "-q"});
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  fs::remove(source_ + "/link");
+  fs::remove(source_ + "/second");
+  const Output verify = penstock({"verify", source_, store_ + ":/x", "-q"});
+  for (const char* name : {"kept", "small", "large"}) {
+    EXPECT_THAT(verify.err, Not(HasSubstr(name)));
+  }
+}
+
 TEST_F(CommandTest, a_store_in_use_is_refused) {
   Node node(store_);
   const Output second = penstock({"up", store_, "--background"});

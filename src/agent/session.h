@@ -15,6 +15,7 @@
 #include "token.h"
 
 #include <atomic>
+#include <condition_variable>
 #include <deque>
 #include <map>
 #include <memory>
@@ -108,6 +109,27 @@ class Session {
   struct File {
     client::FileRef ref;  // null while it is being opened or closed
     uint32_t access = 0;
+    uint32_t users = 0;  // requests that work on it
+  };
+  // A request works on a file, which is closed only after that.
+  class FileUse {
+   public:
+    FileUse(Session& session, uint32_t id, File& file)
+        : session_(session), id_(id), ref_(file.ref), access_(file.access) {
+      ++file.users;  // with mutex_ held
+    }
+    ~FileUse() { session_.end_use(id_); }
+    FileUse(const FileUse&) = delete;
+    FileUse& operator=(const FileUse&) = delete;
+
+    const client::FileRef& ref() const { return ref_; }
+    uint32_t access() const { return access_; }
+
+   private:
+    Session& session_;
+    const uint32_t id_;
+    const client::FileRef ref_;
+    const uint32_t access_;
   };
   struct Region {
     Charge guard;
@@ -176,7 +198,9 @@ class Session {
   // Reserves the id, opens, and makes the file known to the rings.
   Answer open_as(uint32_t id, const std::string& what, uint32_t access,
                  const std::function<Result<client::FileRef>()>& open);
-  Result<File> file(uint32_t id);
+  // Null: there is no such file, or it is being opened or closed.
+  std::unique_ptr<FileUse> use_file(uint32_t id);
+  void end_use(uint32_t id);
 
   // session_many.cc: many files in one request
   Answer on(const wire::ReadFiles& m);
@@ -216,6 +240,7 @@ class Session {
 
   std::mutex mutex_;  // the tables; never held while something blocks
   std::map<uint32_t, File> files_;
+  std::condition_variable file_unused_;  // a file has no users any more
   std::map<uint32_t, Region> regions_;
   std::map<uint32_t, Ring> rings_;
   uint64_t region_bytes_ = 0;

@@ -75,7 +75,7 @@ Session::Answer Session::open_as(uint32_t id, const std::string& what, uint32_t 
   reply.access = access;
   reply.token = node_.tokens.make({inode_of(*ref), access, peer_.credentials.uid});
   const std::lock_guard lock(mutex_);
-  files_[id] = {ref, access};
+  files_[id] = {.ref = ref, .access = access};
   return wire::ReplyBody{std::move(reply)};
 }
 
@@ -131,6 +131,12 @@ Session::Answer Session::on(const wire::CloseFile& m) {
   };
   take_from_shares(is_unused,
                    [&](ShardShare& share, engine::Op& done) { share.remove_file(m.file, done); });
+  {
+    // Requests that were sent before end first: the close takes from the file what they work on.
+    std::unique_lock lock(mutex_);
+    const File& closing = files_.at(m.file);
+    file_unused_.wait(lock, [&] { return closing.users == 0; });
+  }
   const Status status = node_.files->close_file(std::move(ref));
   {
     const std::lock_guard lock(mutex_);
@@ -141,25 +147,30 @@ Session::Answer Session::on(const wire::CloseFile& m) {
   return wire::ReplyBody{};
 }
 
-Result<Session::File> Session::file(uint32_t id) {
+std::unique_ptr<Session::FileUse> Session::use_file(uint32_t id) {
   const std::lock_guard lock(mutex_);
   const auto found = files_.find(id);
-  if (found == files_.end() || found->second.ref == nullptr) return Code::bad_handle;
-  return found->second;
+  if (found == files_.end() || found->second.ref == nullptr) return nullptr;
+  return std::make_unique<FileUse>(*this, id, found->second);
+}
+
+void Session::end_use(uint32_t id) {
+  const std::lock_guard lock(mutex_);
+  if (--files_.at(id).users == 0) file_unused_.notify_all();
 }
 
 Session::Answer Session::on(const wire::FileAttributes& m) {
-  const Result<File> open = file(m.file);
-  if (!open) return failure_of("fstat", open.error());
-  const auto attributes = node_.files->attributes(inode_of(*open->ref));
+  const std::unique_ptr<FileUse> open = use_file(m.file);
+  if (open == nullptr) return failure_of("fstat", Code::bad_handle);
+  const auto attributes = node_.files->attributes(inode_of(*open->ref()));
   if (!attributes) return failure_of("fstat", attributes.error());
   return wire::ReplyBody{to_wire(*attributes)};
 }
 
 Session::Answer Session::on(const wire::TruncateFile& m) {
-  const Result<File> open = file(m.file);
-  if (!open) return failure_of("truncate", open.error());
-  if ((open->access & wire::kOpenWrite) == 0) {
+  const std::unique_ptr<FileUse> open = use_file(m.file);
+  if (open == nullptr) return failure_of("truncate", Code::bad_handle);
+  if ((open->access() & wire::kOpenWrite) == 0) {
     return Failure{Code::invalid_argument, "truncate: the file is not open for writing"};
   }
   client::Credentials credentials = peer_.credentials;
@@ -167,15 +178,15 @@ Session::Answer Session::on(const wire::TruncateFile& m) {
   meta::SetAttributes changes;
   changes.length = m.length;
   const auto changed =
-      node_.files->set_attributes(credentials, inode_of(*open->ref), changes, nullptr);
+      node_.files->set_attributes(credentials, inode_of(*open->ref()), changes, nullptr);
   if (!changed) return failure_of("truncate", changed.error());
   return wire::ReplyBody{};
 }
 
 Session::Answer Session::on(const wire::SyncFile& m) {
-  const Result<File> open = file(m.file);
-  if (!open) return failure_of("fsync", open.error());
-  const Status status = node_.files->sync_file(open->ref);
+  const std::unique_ptr<FileUse> open = use_file(m.file);
+  if (open == nullptr) return failure_of("fsync", Code::bad_handle);
+  const Status status = node_.files->sync_file(open->ref());
   if (!status.ok()) return failure_of("fsync", status);
   return wire::ReplyBody{};
 }

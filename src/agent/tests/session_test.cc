@@ -422,6 +422,26 @@ TEST_F(Sessions, keeps_one_user_out_of_anothers_reopen_tokens) {
   EXPECT_EQ(other.ask(wire::Reopen{1, ""}).status, Code::access_denied);
 }
 
+TEST_F(Sessions, closes_a_file_after_the_requests_that_work_on_it) {
+  RawSession session(connect());
+  // Requests of one session run at once: whether a request finds the file still open is chance,
+  // that it never works on one that is gone is not.
+  for (int round = 0; round < 500; ++round) {
+    ASSERT_TRUE(session.send(wire::OpenPath{
+        9, "/closing", wire::kOpenRead | wire::kOpenWrite | wire::kOpenCreate, 0600}));
+    ASSERT_EQ(session.receive().status, Code::ok) << "round " << round;
+    ASSERT_TRUE(session.send(wire::SyncFile{9}));
+    ASSERT_TRUE(session.send(wire::TruncateFile{9, 4096}));
+    ASSERT_TRUE(session.send(wire::FileAttributes{9}));
+    ASSERT_TRUE(session.send(wire::CloseFile{9}));
+    for (int reply = 0; reply < 4; ++reply) {
+      const Code code = session.receive().status.code();
+      ASSERT_TRUE(code == Code::ok || code == Code::bad_handle) << "round " << round;
+    }
+    EXPECT_EQ(session.ask(wire::FileAttributes{9}).status, Code::bad_handle);
+  }
+}
+
 TEST_F(Sessions, refuses_descriptors_of_files_that_are_not_on_a_mount) {
   RawSession session(connect());
   const std::string path = directory->path() + "/elsewhere";

@@ -182,10 +182,11 @@ AgentFacts facts_of(const Json& status) {
   return facts;
 }
 
-Outcome<std::unique_ptr<NodeService>> NodeService::start(const UpOptions& options) {
+Outcome<std::unique_ptr<NodeService>> NodeService::start(const UpOptions& options,
+                                                         Guardian& guardian) {
   auto agent = agent::Agent::start(config_of(options));
   if (!agent) return agent.error();
-  std::unique_ptr<NodeService> node(new NodeService(UniqueFd(::eventfd(0, EFD_CLOEXEC))));
+  std::unique_ptr<NodeService> node(new NodeService(UniqueFd(::eventfd(0, EFD_CLOEXEC)), guardian));
   node->agent_ = std::move(*agent);
   // From here on the store exists, so the log has a home.
   const std::string log_path = options.directory + "/agent.log";
@@ -230,7 +231,7 @@ void NodeService::stop() {
   admin_.reset();
   {
     std::lock_guard lock(mounts_mutex_);
-    for (auto& [path, mount] : mounts_) mount->stop();
+    for (auto& [path, mount] : mounts_) end(*mount);
     mounts_.clear();
   }
   if (agent_ != nullptr) agent_->stop();
@@ -346,7 +347,7 @@ Outcome<std::string> NodeService::mount(const std::string& path, const std::stri
   // One that was unmounted behind our back makes room for a new one.
   const auto old = mounts_.find(path);
   if (old != mounts_.end() && !old->second->alive()) {
-    old->second->stop();
+    end(*old->second);
     mounts_.erase(old);
   }
   fuse::MountConfig config;
@@ -355,6 +356,7 @@ Outcome<std::string> NodeService::mount(const std::string& path, const std::stri
   config.options = wanted.options;
   auto mount = fuse::Mount::start(agent_->files(), agent_.get(), config);
   if (!mount) return mount.error();
+  guardian_.watch((*mount)->device());
   mounts_[path] = std::move(*mount);
   return fuse::to_text(wanted.options);
 }
@@ -365,9 +367,15 @@ Outcome<std::string> NodeService::unmount(const std::string& path) {
   if (found == mounts_.end()) {
     return Failure{Code::not_found, path + ": not a mount of this node (see 'penstock status')"};
   }
-  found->second->stop();
+  end(*found->second);
   mounts_.erase(found);
   return path;
+}
+
+void NodeService::end(fuse::Mount& mount) {
+  const dev_t device = mount.device();
+  mount.stop();
+  guardian_.forget(device);
 }
 
 }  // namespace penstock::apps

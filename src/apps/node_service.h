@@ -3,6 +3,7 @@
 
 #include "admin.h"
 #include "commands.h"
+#include "guardian.h"
 
 #include <atomic>
 #include <map>
@@ -28,7 +29,8 @@ std::string absolute_path(const std::string& path);
 
 class NodeService {
  public:
-  static Outcome<std::unique_ptr<NodeService>> start(const UpOptions& options);
+  // The guardian outlives the service.
+  static Outcome<std::unique_ptr<NodeService>> start(const UpOptions& options, Guardian& guardian);
   ~NodeService();
 
   // Returns when a signal arrives on `signal_fd` or an administrator asked for the end.
@@ -37,7 +39,7 @@ class NodeService {
   AgentFacts facts() { return facts_of(status()); }
 
  private:
-  explicit NodeService(UniqueFd ended) : ended_(std::move(ended)) {}
+  NodeService(UniqueFd ended, Guardian& guardian) : ended_(std::move(ended)), guardian_(guardian) {}
   Json handle(const Json& request, const AdminServer::Say& say);
   Json status();
   Json scrub(const AdminServer::Say& say);
@@ -47,7 +49,11 @@ class NodeService {
   fuse::Mount* mount_at(const std::string& path);
   Outcome<std::string> unmount(const std::string& path);
 
+  // With mounts_mutex_ held.
+  void end(fuse::Mount& mount);
+
   UniqueFd ended_;  // eventfd: "down" was asked
+  Guardian& guardian_;
   std::unique_ptr<agent::Agent> agent_;
   std::mutex mounts_mutex_;
   std::map<std::string, std::unique_ptr<fuse::Mount>> mounts_;

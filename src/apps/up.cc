@@ -100,8 +100,10 @@ int serve(const UpOptions& options, ReadyPipe* pipe) {
   };
   const UniqueFd signals = take_signals();
   raise_descriptor_limit();
+  const auto guardian = Guardian::start();
+  if (!guardian) return refuse(guardian.error());
   const bool made = make_directory_and_privacy(options.directory);
-  auto node = NodeService::start(options);
+  auto node = NodeService::start(options, **guardian);
   if (!node) {
     if (made) ::rmdir(options.directory.c_str());
     return refuse(node.error());

@@ -10,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -18,6 +19,7 @@
 #include <unistd.h>
 
 #include "penstock/base.h"
+#include "penstock/wire.h"
 
 namespace penstock::test {
 namespace {
@@ -65,6 +67,85 @@ class StartTest : public testing::Test {
   TemporaryDirectory scratch_;
   const std::string store_ = scratch_ / "store";
 };
+
+// The agent's end of a session, spoken by hand.
+class Talk {
+ public:
+  explicit Talk(const std::string& store) {
+    socket_.reset(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    const std::string path = store + "/agent.sock";
+    std::memcpy(address.sun_path, path.data(), std::min(path.size(), sizeof address.sun_path - 1));
+    EXPECT_EQ(::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
+              0)
+        << std::strerror(errno);
+  }
+  // True if the request was carried out.
+  bool ask(wire::RequestBody body, int fd = -1) {
+    const Result<std::string> bytes = wire::encode(wire::Request{++last_, std::move(body)});
+    iovec data{const_cast<char*>(bytes->data()), bytes->size()};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {};
+    msghdr message{};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    if (fd >= 0) {
+      message.msg_control = control;
+      message.msg_controllen = sizeof control;
+      cmsghdr* const part = CMSG_FIRSTHDR(&message);
+      part->cmsg_level = SOL_SOCKET;
+      part->cmsg_type = SCM_RIGHTS;
+      part->cmsg_len = CMSG_LEN(sizeof fd);
+      std::memcpy(CMSG_DATA(part), &fd, sizeof fd);
+    }
+    if (::sendmsg(socket_.get(), &message, MSG_NOSIGNAL) < 0) return false;
+    std::vector<std::byte> buffer(wire::kSessionMessageMax);
+    const ssize_t length = ::recv(socket_.get(), buffer.data(), buffer.size(), 0);
+    if (length <= 0) return false;
+    const auto reply = wire::decode_reply(Bytes(buffer.data(), static_cast<size_t>(length)));
+    return reply && reply->status.ok();
+  }
+
+ private:
+  UniqueFd socket_;
+  uint64_t last_ = 0;
+};
+
+// The kernel asks the killed process to flush the file when it closes the process's descriptors.
+TEST_F(StartTest, a_killed_node_ends_although_it_holds_a_file_of_its_own_mount) {
+  if (::access("/dev/fuse", R_OK | W_OK) != 0) GTEST_SKIP() << "no /dev/fuse";
+  const std::string place = scratch_ / "place";
+  fs::create_directory(place);
+  const pid_t node = start_penstock({"up", store_, "--mount", place});
+  ASSERT_GT(node, 0);
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (penstock({"status", store_}).exit_code != 0 &&
+         std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  const UniqueFd file(::open((place + "/file").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_TRUE(file) << std::strerror(errno);
+  Talk talk(store_);
+  ASSERT_TRUE(talk.ask(wire::Hello{}));
+  // The one request whose descriptor the node keeps. That it is no memory of a GPU only the next
+  // process would notice that maps it.
+  wire::PublishDevice publish;
+  publish.handle = {.bytes = "x", .size = 1, .gpu = {}, .descriptor = true};
+  ASSERT_TRUE(talk.ask(publish, file.get()));
+  ASSERT_EQ(::kill(node, SIGKILL), 0);
+  bool ended = false;
+  while (!ended && std::chrono::steady_clock::now() < deadline) {
+    ended = ::waitpid(node, nullptr, WNOHANG) == node;
+    if (!ended) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  // Where it is not, nothing else ends it, and this process could not end either.
+  if (!ended) ::umount2(place.c_str(), MNT_FORCE);
+  EXPECT_TRUE(ended) << "the node's process is still there";
+  // And a plain restart has all as it was.
+  const Output up = penstock({"up", store_, "--mount", place, "--background"});
+  EXPECT_EQ(up.exit_code, 0) << up.err;
+  EXPECT_TRUE(fs::exists(place + "/file"));
+}
 
 TEST_F(StartTest, goes_on_wherever_the_first_start_was_killed) {
   for (const char* name : {"LOCK", "penstock.making", "secret", "meta.creating", "meta/CURRENT",

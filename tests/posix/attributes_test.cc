@@ -1,5 +1,6 @@
 // What a file system keeps about a file besides its bytes: times, access control lists, flags.
 #include "mounted_node.h"
+#include "users.h"
 
 #include <array>
 #include <cerrno>
@@ -7,20 +8,14 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
-#include <functional>
-#include <grp.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 namespace penstock::posix {
 namespace {
-
-constexpr uid_t kAlice = 12'001;
-constexpr uid_t kBob = 12'002;
 
 class AttributesTest : public PosixTest {
  protected:
@@ -40,18 +35,6 @@ class AttributesTest : public PosixTest {
     return stat;
   }
   static mode_t mode_of(const std::string& path) { return stat_of(path).st_mode & 07777; }
-  // What `body` returns (0, or an errno) in a process of the user, who is in a group of the same
-  // number and in no other.
-  static int as_user(uid_t user, const std::function<int()>& body) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      if (::setgroups(0, nullptr) != 0 || ::setgid(user) != 0 || ::setuid(user) != 0) ::_exit(255);
-      ::_exit(body());
-    }
-    int status = 0;
-    EXPECT_EQ(::waitpid(child, &status, 0), child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
   static int error_of(int result) { return result == 0 ? 0 : errno; }
 };
 

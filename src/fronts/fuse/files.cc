@@ -99,8 +99,8 @@ void create(Call& call, fuse_ino_t parent, const char* name, mode_t mode, fuse_f
   if (directory && directory->is_its_name(InodeId{parent}, name)) return call.error(EISDIR);
   front.cache->touch(InodeId{parent});
   client::OpenFlags flags = to_flags(info->flags);
-  flags.create = true;
-  flags.exclusive = (info->flags & O_EXCL) != 0;
+  flags.create = flags.exclusive = true;
+  flags.truncate = false;  // what is new is empty
   flags.accesses = access_mode(front, info->flags);
   meta::Attributes attributes;
   const bool unnamed = std::strcmp(name, kUnnamed) == 0;
@@ -108,6 +108,11 @@ void create(Call& call, fuse_ino_t parent, const char* name, mode_t mode, fuse_f
                                                  mode & 07777, &attributes, front.cache)
                       : front.files.open_name(call.credentials(), InodeId{parent}, name, flags,
                                               mode & 07777, {}, false, &attributes, front.cache);
+  if (!file && file.error() == Code::already_exists && (info->flags & O_EXCL) == 0) {
+    // Somebody made it since the kernel looked for it. The kernel would take it for new, and check
+    // no right to it: told that what it knows is stale, it looks again, and opens what is there.
+    return call.error(ESTALE);
+  }
   if (!file) return call.status(file.error());
   const fuse_file_info reply = opened(front, std::move(*file));
   if (!reply_created(call, attributes, reply)) close_undelivered(front, reply);

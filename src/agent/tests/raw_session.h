@@ -1,6 +1,7 @@
 // A session spoken by hand: what a hostile application may send.
 #pragma once
 
+#include <chrono>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
@@ -100,7 +101,8 @@ class RawSession {
   wire::Reply receive() {
     std::vector<std::byte> buffer(wire::kSessionMessageMax);
     pollfd ready{socket_.get(), POLLIN, 0};
-    if (::poll(&ready, 1, 10'000) != 1) return {0, Code::timed_out, "no reply", {}};
+    if (::poll(&ready, 1, static_cast<int>(patience.count())) != 1)
+      return {0, Code::timed_out, "no reply", {}};
     iovec data{buffer.data(), buffer.size()};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
     msghdr header{};
@@ -131,6 +133,7 @@ class RawSession {
   }
 
   UniqueFd given;
+  std::chrono::milliseconds patience{10'000};  // with the agent
 
  private:
   UniqueFd socket_;
@@ -159,7 +162,7 @@ class RawRing {
     const std::atomic<bool> stop{false};
     const uint64_t deadline =
         static_cast<uint64_t>(engine::system_clock().now().time_since_epoch().count()) +
-        10'000'000'000ULL;
+        static_cast<uint64_t>(std::chrono::nanoseconds(patience).count());
     while (lane.ready() == 0) {
       if (!lane.sleep(1, deadline, stop)) return -ETIME;
     }
@@ -175,6 +178,7 @@ class RawRing {
   ring::AppLane lane;
   ring::Completion completion{};
   wire::Reply created;
+  std::chrono::milliseconds patience{10'000};
   const TestMemory& memory() const { return memory_; }
 
  private:

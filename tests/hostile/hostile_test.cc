@@ -1,0 +1,171 @@
+// Hostile clients beside an honest one, on a node in a process of its own. A short run here;
+// `./dev hostile` for long ones.
+#include "attackers.h"
+#include "honest_client.h"
+#include "node_process.h"
+#include "process.h"
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fmt/format.h>
+#include <functional>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <thread>
+
+namespace penstock::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr uint64_t kCacheMiB = 16;
+constexpr auto kPatience = std::chrono::seconds(60);
+// What one round of an honest client may take on a machine that has other things to do.
+constexpr auto kRoundMost = std::chrono::seconds(30);
+// What the databases and the allocator keep: tables in memory of up to 64 MiB each until they are
+// written out, and room of threads. What attackers have had is many times that.
+constexpr uint64_t kGrowthMost = 256 * kMiB;
+
+uint64_t number_from(const char* variable, uint64_t otherwise) {
+  const char* text = std::getenv(variable);
+  return text != nullptr ? std::strtoull(text, nullptr, 0) : otherwise;
+}
+
+bool becomes(const std::function<bool()>& condition) {
+  const auto deadline = Clock::now() + kPatience;
+  while (!condition()) {
+    if (Clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return true;
+}
+
+class Hostile : public testing::Test {
+ protected:
+  void SetUp() override {
+    log::set_level(log::Level::off);
+    ASSERT_EQ(::chmod(scratch_.path().c_str(), 0755), 0);
+  }
+  void TearDown() override { remove_shared_files(); }
+
+  void remove_shared_files() const {
+    std::vector<fs::path> ours;
+    for (const auto& file : fs::directory_iterator("/dev/shm")) {
+      if (file.path().filename().string().starts_with(shared_)) ours.push_back(file.path());
+    }
+    std::error_code ignored;
+    for (const fs::path& path : ours) fs::remove(path, ignored);
+  }
+  // Links of regions stay when their makers die.
+  static void remove_links(const NodeProcess& node) {
+    if (node.mount().empty()) return;
+    std::error_code ignored;
+    std::vector<fs::path> links;
+    for (const auto& link : fs::directory_iterator(node.mount() + "/3fs-virt/iovs")) {
+      links.push_back(link.path());
+    }
+    for (const fs::path& link : links) fs::remove(link, ignored);
+  }
+
+  // The node cache keeps the memory of classes of readers who have left, for when they come back:
+  // an index of each class, and slabs within its budget. Takes those out of the descriptors.
+  static void expect_cache_within_bounds(Holdings* holdings) {
+    uint64_t indexes = 0, slabs = 0;
+    std::erase_if(holdings->descriptors, [&](const auto& one) {
+      const bool index = one.first.starts_with("/memfd:penstock-arena");
+      const bool slab = one.first.starts_with("/memfd:penstock-slab");
+      if (index) indexes += one.second;
+      if (slab) slabs += one.second;
+      return index || slab;
+    });
+    EXPECT_LE(indexes, kUsers + 1) << "attackers' users, and the honest one";
+    EXPECT_LE(slabs, kCacheMiB) << "a slab has a MiB at least";
+  }
+
+  // What the node held is back to what it was.
+  static void expect_flat(const NodeProcess& node, Holdings before) {
+    expect_cache_within_bounds(&before);
+    Holdings now;
+    const bool flat = becomes([&] {
+      now = node.holdings();
+      expect_cache_within_bounds(&now);
+      return now.valid && now.sessions == before.sessions && now.shares == before.shares &&
+             now.open_files == before.open_files && now.descriptors == before.descriptors;
+    });
+    EXPECT_TRUE(flat) << "before: " << to_text(before) << "\nnow: " << to_text(now);
+  }
+  // What comes to a node that this test does not see inside.
+  static void expect_depth(const Tally& tally) {
+    for (const Feat feat : {Feat::sessions, Feat::files, Feat::regions, Feat::rings, Feat::reads,
+                            Feat::writes, Feat::syncs, Feat::refused_operations, Feat::many}) {
+      EXPECT_GT(tally.of(feat), 0u) << kFeatNames[static_cast<size_t>(feat)];
+    }
+  }
+  static void expect_idle(const NodeProcess& node) {
+    const uint64_t before = node.cpu_ms();
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+    // One spinning thread would take all of that.
+    EXPECT_LT(node.cpu_ms() - before, 1000u);
+  }
+
+  TemporaryDirectory scratch_;
+  const std::string shared_ = fmt::format("penstock-hostile-{}-", ::getpid());
+};
+
+// PENSTOCK_SECONDS and PENSTOCK_SEED, as `./dev hostile` sets them.
+TEST_F(Hostile, clients_harm_neither_the_node_nor_an_honest_client) {
+  const uint64_t seed = number_from("PENSTOCK_SEED", 1);
+  const std::chrono::seconds time(number_from("PENSTOCK_SECONDS", 8));
+  std::printf("./dev hostile --seconds %lld --seed %llu\n", static_cast<long long>(time.count()),
+              static_cast<unsigned long long>(seed));
+  std::fflush(stdout);
+  NodeProcess node(scratch_.path(), {.arguments = {"--cache", fmt::format("{}MiB", kCacheMiB),
+                                                   "--chunk-size", "64KiB"}});
+  ASSERT_TRUE(node.is_up()) << node.ending();
+  HonestClient honest(node);
+  honest.work(0);
+  const Holdings before = node.holdings();
+  ASSERT_TRUE(before.valid);
+  Tally& tally = Tally::make();
+  Attackers attackers({node.socket(), node.mount(), shared_}, tally, seed);
+  uint64_t rounds = 0;
+  // Twice the same: what the first half leaves behind is what the node needs to work at all.
+  std::array<uint64_t, 2> heap{};
+  for (uint64_t& after : heap) {
+    const auto begun = Clock::now();
+    while (Clock::now() < begun + time / 2) {
+      attackers.tend();
+      const auto round_begun = Clock::now();
+      honest.work(++rounds);
+      ASSERT_TRUE(node.lives()) << "seed " << seed << ", round " << rounds << ": the node died, "
+                                << node.ending();
+      ASSERT_FALSE(HasFailure()) << "seed " << seed << ", round " << rounds;
+      EXPECT_LT(Clock::now() - round_begun, kRoundMost) << "round " << rounds;
+    }
+    attackers.end();
+    remove_links(node);
+    expect_flat(node, before);
+    after = node.anonymous_bytes();
+  }
+  std::printf(
+      "%zu attackers: %s\n%llu honest rounds; %s\nheap: %.1f MiB after half of it, "
+      "%.1f MiB at the end\n",
+      attackers.started(), tally.text().c_str(), static_cast<unsigned long long>(rounds),
+      honest.times().c_str(), static_cast<double>(heap[0]) / kMiB,
+      static_cast<double>(heap[1]) / kMiB);
+  expect_depth(tally);
+  EXPECT_LT(heap[1], heap[0] + kGrowthMost);
+  expect_idle(node);
+  honest.work(++rounds);
+  // What was stored while programs changed it is what was verified.
+  const Output scrub = penstock({"scrub", node.store()});
+  EXPECT_EQ(scrub.exit_code, 0) << scrub.out << scrub.err;
+  const Output down = penstock({"down", node.store()});
+  EXPECT_EQ(down.exit_code, 0) << down.err;
+}
+
+}  // namespace
+}  // namespace penstock::test

@@ -167,6 +167,7 @@ Session::Answer Session::on(const wire::CreateFiles& m) {
     files[i].path = m.files[i].path;
     files[i].mode = m.files[i].mode;
     files[i].changes = changes_of(m.files[i]);
+    files[i].replace = m.files[i].replace;
   }
   // Its error is that of each file, too.
   (void)node_.files->place_files(peer_.credentials, files);

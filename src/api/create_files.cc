@@ -28,6 +28,10 @@ std::optional<wire::NewFile> request_of(Session& session, penstock_new_file& fil
   const auto* const region = from_handle(file.region);
   file.result = check_path(file.path, "create files");
   if (file.result != 0) return std::nullopt;
+  if ((file.flags & ~uint32_t{PENSTOCK_REPLACE}) != 0) {
+    file.result = fail_with(EINVAL, "create files: a flag that there is not");
+    return std::nullopt;
+  }
   const bool fits =
       file.length == 0 || (region != nullptr && region->session == &session && !region->device &&
                            file.length <= api::limits::kIoBytesMax &&
@@ -50,6 +54,7 @@ std::optional<wire::NewFile> request_of(Session& session, penstock_new_file& fil
   if (file.gid != static_cast<gid_t>(-1)) out.gid = file.gid;
   out.accessed = time_of(file.times[0], now);
   out.modified = time_of(file.times[1], now);
+  out.replace = (file.flags & PENSTOCK_REPLACE) != 0;
   file.result = kNoResult;
   return out;
 }

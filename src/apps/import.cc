@@ -187,7 +187,9 @@ Importer::Made Importer::copy_to(const TreeEntry& entry, int source, const std::
       penstock_open(session_, path.c_str(), O_WRONLY | O_CREAT | O_EXCL, entry.st.st_mode & 07777);
   const Made opened = made(entry, "create", file);
   if (opened != Made::yes) return opened;
-  const int result = copy_bytes(entry, source, file, transfer);
+  int result = copy_bytes(entry, source, file, transfer);
+  // What a power cut may take must not take the place of something else.
+  if (result == 0 && path != target_of(entry)) result = penstock_fsync(session_, file);
   if (result < 0) problems_->add(entry.path, std::string("copy: ") + std::strerror(-result));
   if (!report(entry, "close", penstock_file_close(session_, file)) || result < 0) {
     penstock_unlink(session_, path.c_str());
@@ -251,7 +253,7 @@ void Importer::make_small(SmallFiles& small, Transfer* transfer) {
     progress_->bytes.fetch_add(static_cast<uint64_t>(entry.st.st_size));
     progress_->files.fetch_add(1);
   };
-  // One by one: over a file that is there, and with a word about what is wrong.
+  // One by one, with a word about what is wrong.
   for (const SmallFiles::File& file : small.make(made)) {
     if (copy_file(file.entry, transfer)) progress_->files.fetch_add(1);
   }

@@ -39,6 +39,7 @@ bool SmallFiles::add(TreeEntry entry, std::string target) {
   request.region_offset = used_;
   request.length = size;
   request.mode = entry.st.st_mode & 07777;
+  request.flags = PENSTOCK_REPLACE;
   const bool foreign = entry.st.st_uid != 0 || entry.st.st_gid != 0;
   const bool as_its_owner = ::geteuid() == 0 && foreign;
   request.uid = as_its_owner ? entry.st.st_uid : static_cast<uid_t>(-1);

@@ -158,6 +158,11 @@ class FileSystemImpl final : public FileSystem {
   void load_accessed(Inode& inode, const Attributes& attributes);
   Status know_tail(Inode& inode);
   Status open_unnamed(NewFile& file);
+  struct Naming;
+  Status name_some(const Credentials&, std::span<Naming* const> some);
+  Status name_all(const Credentials&, std::span<Naming> all);
+  void find_end(Naming& one);
+  void tell_named(const Naming& one, Observer* self);
   void discard(std::span<const InodeId> lost);
   Result<Attributes> known_attributes(const Inode& inode);
   Result<FileRef> follow_and_create(const Credentials&, std::string_view path, OpenFlags flags,

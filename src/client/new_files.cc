@@ -58,10 +58,10 @@ Status FileSystemImpl::open_unnamed(NewFile& file) {
 Status FileSystemImpl::place_files(const Credentials& credentials, std::span<NewFile> files) {
   Status status = check_open();
   if (status.ok()) {
-    std::vector<std::string_view> paths;
-    paths.reserve(files.size());
-    for (const NewFile& file : files) paths.push_back(file.path);
-    Result<std::vector<Result<meta::NewFile>>> places = meta_.place_files(credentials, paths);
+    std::vector<meta::WantedPlace> wanted;
+    wanted.reserve(files.size());
+    for (const NewFile& file : files) wanted.push_back({file.path, file.replace});
+    Result<std::vector<Result<meta::NewFile>>> places = meta_.place_files(credentials, wanted);
     for (size_t i = 0; places && i < files.size(); ++i) {
       Result<meta::NewFile>& place = (*places)[i];
       files[i].status = place ? Code::ok : place.error();
@@ -81,15 +81,95 @@ Status FileSystemImpl::place_files(const Credentials& credentials, std::span<New
   return status;
 }
 
+// A file that is to get its name, with its control lock held: who opens it as soon as it has the
+// name waits until what is here is true.
+struct FileSystemImpl::Naming {
+  enum class End { named, refused, unknown };
+  NewFile* file = nullptr;
+  std::shared_ptr<Inode> inode;
+  uint64_t changes = 0;  // that meta is told of
+  meta::CompleteFile complete;
+  // Of the last transaction that it was in: whether that is known to have happened, and what it did
+  // or would have done with this one.
+  bool is_known = false;
+  Result<meta::MadeFile> made = Status(Code::closed);
+  End end = End::refused;
+};
+
+// In one transaction, whose error is that of each.
+Status FileSystemImpl::name_some(const Credentials& credentials, std::span<Naming* const> some) {
+  std::vector<meta::CompleteFile> complete;
+  complete.reserve(some.size());
+  bool replaces = false;
+  for (const Naming* one : some) {
+    complete.push_back(one->complete);
+    replaces |= one->complete.place.replace;
+  }
+  Status status = check_open();
+  // What a power cut may take must not take the place of something else.
+  if (status.ok() && replaces) status = targets_.sync_all();
+  std::vector<Result<meta::MadeFile>> made;
+  if (status.ok()) status = meta_.create_files(credentials, complete, &made);
+  for (size_t i = 0; i < some.size(); ++i) {
+    Naming& one = *some[i];
+    one.is_known = status.ok();
+    one.made = i < made.size() ? std::move(made[i]) : Result<meta::MadeFile>(status);
+    one.file->status = !status.ok() ? status : one.made ? Status() : one.made.error();
+  }
+  return status;
+}
+
+Status FileSystemImpl::name_all(const Credentials& credentials, std::span<Naming> all) {
+  std::vector<Naming*> some;
+  some.reserve(all.size());
+  for (Naming& one : all) some.push_back(&one);
+  TRY(name_some(credentials, some));
+  // Where others have made something since it was looked for.
+  std::erase_if(some, [](const Naming* one) {
+    return !one->file->replace || one->file->status != Code::already_exists;
+  });
+  if (some.empty()) return Code::ok;
+  for (Naming* one : some) one->complete.place.replace = true;
+  return name_some(credentials, some);
+}
+
+// What became of it, also where the transaction did not tell.
+void FileSystemImpl::find_end(Naming& one) {
+  using End = Naming::End;
+  if (one.is_known) {
+    one.end = one.made ? End::named : End::refused;
+    return;
+  }
+  Result<Attributes> found = meta_.attributes(one.inode->id);
+  const Status failed = one.file->status;
+  const bool may_happen = failed == Code::may_have_happened || failed == Code::io_error;
+  if (found && one.made) {
+    one.made->attributes = std::move(*found);
+    one.file->status = Code::ok;
+    one.end = End::named;
+  } else if (!found && found.error() == Code::not_found && !may_happen) {
+    one.end = End::refused;
+  } else {
+    one.end = End::unknown;
+  }
+}
+
+// Tells others of it, who are told too much rather than too little.
+void FileSystemImpl::tell_named(const Naming& one, Observer* self) {
+  if (one.end == Naming::End::refused || !one.made) return;
+  const meta::NewFile& place = one.complete.place;
+  tell_entry(place.parent, place.name, self);
+  const meta::Removed& replaced = one.made->replaced;
+  if (one.end == Naming::End::named) {
+    removed(replaced, self);
+  } else if (replaced.inode != InodeId{}) {
+    tell_changed(replaced.inode, 0, 0, self);
+  }
+}
+
 Status FileSystemImpl::make_files(const Credentials& credentials, std::span<NewFile> files,
                                   Observer* self) {
-  struct Made {
-    NewFile* file = nullptr;
-    std::shared_ptr<Inode> inode;
-    uint64_t changes = 0;  // that meta is told of
-  };
-  std::vector<Made> making;
-  std::vector<meta::CompleteFile> complete;
+  std::vector<Naming> naming;
   std::vector<InodeId> lost;
   std::vector<std::shared_ptr<Inode>> open;
   const InodeId first = first_of(files);
@@ -100,37 +180,34 @@ Status FileSystemImpl::make_files(const Credentials& credentials, std::span<NewF
     const std::lock_guard lock(open.back()->control);
     open.back()->writers = 0;
     if (file.status.ok()) {
-      making.push_back({&file, open.back(), 0});
+      Naming& one = naming.emplace_back();
+      one.file = &file;
+      one.inode = open.back();
     } else {
       lost.push_back(file.place.inode);
     }
   }
-  // Who opens one of them as soon as it has its name waits until what is here is true.
-  for (Made& one : making) {
+  for (Naming& one : naming) {
     Inode& inode = *one.inode;
     inode.control.lock();
     one.changes = inode.changes.load(std::memory_order_acquire);
-    complete.push_back({std::move(one.file->place), one.file->mode,
-                        inode.length.load(std::memory_order_relaxed), one.file->changes});
+    one.complete = {std::move(one.file->place), one.file->mode,
+                    inode.length.load(std::memory_order_relaxed), one.file->changes};
   }
-  Status status = check_open();
-  Result<std::vector<Result<Attributes>>> made(status);
-  if (status.ok()) made = meta_.create_files(credentials, complete);
-  if (!made) status = made.error();
-  for (size_t i = 0; i < making.size(); ++i) {
-    Inode& inode = *making[i].inode;
-    Status& one = making[i].file->status;
-    Result<Attributes> known = made ? std::move((*made)[i]) : made.error();
-    one = known ? Code::ok : known.error();
-    // A transaction that failed may have happened.
-    if (!made) known = meta_.attributes(inode.id);
-    if (known) {
-      inode.settled = making[i].changes;
-      inode.settled_length = complete[i].length;
-      load_accessed(inode, *known);
-      note_named(inode, *known);
-    } else if (made || known.error() == Code::not_found) {
+  const Status status = name_all(credentials, naming);
+  bool all_known = true;
+  for (Naming& one : naming) {
+    Inode& inode = *one.inode;
+    find_end(one);
+    if (one.end == Naming::End::named) {
+      inode.settled = one.changes;
+      inode.settled_length = one.complete.length;
+      load_accessed(inode, one.made->attributes);
+      note_named(inode, one.made->attributes);
+    } else if (one.end == Naming::End::refused) {
       lost.push_back(inode.id);
+    } else {
+      all_known = false;
     }
     inode.unnamed = false;
     inode.control.unlock();
@@ -141,12 +218,10 @@ Status FileSystemImpl::make_files(const Credentials& credentials, std::span<NewF
     collect_wanted_.store(true, std::memory_order_relaxed);
     drops_->wake();
   }
-  for (size_t i = 0; i < making.size(); ++i) {
-    const meta::NewFile& place = complete[i].place;
-    if (making[i].file->status.ok()) tell_entry(place.parent, place.name, self);
-  }
+  for (const Naming& one : naming) tell_named(one, self);
   discard(lost);
-  if (first.value != 0) written_ids_.let_go(first);
+  if (first.value != 0 && all_known) written_ids_.let_go(first);
+  if (first.value != 0 && !all_known) written_ids_.leave_to_next_life();
   return status;
 }
 

@@ -68,6 +68,11 @@ void WrittenIds::let_go(InodeId first) {
   held_.erase(held_.find(first.value));
 }
 
+void WrittenIds::leave_to_next_life() {
+  const std::lock_guard lock(mutex_);
+  left_some_ = true;
+}
+
 Status WrittenIds::sweep(uint64_t base, uint64_t up_to) {
   std::vector<InodeId> unknown;
   for (uint64_t id = base + 1; id <= up_to; ++id) {
@@ -99,7 +104,7 @@ Status WrittenIds::extend(InodeId inode) {
 
 Status WrittenIds::close() {
   const std::lock_guard lock(mutex_);
-  if (!recorded_) return Code::ok;
+  if (!recorded_ || left_some_) return Code::ok;
   TRY(put({.clean = 1}));
   recorded_ = false;
   up_to_.store(0, std::memory_order_relaxed);

@@ -32,6 +32,8 @@ class WrittenIds {
   // are looked at, however many there are by then. Before their admit().
   Status hold(InodeId first);
   void let_go(InodeId first);
+  // Instead of let_go(): nobody knows whether some of them were created. The next life looks.
+  void leave_to_next_life();
   // Everything is durable, nothing will be written: the next life need not look.
   Status close();
 
@@ -49,6 +51,7 @@ class WrittenIds {
   uint64_t base_ = 0;             // as recorded
   std::multiset<uint64_t> held_;  // the first number of each
   bool recorded_ = false;         // the record does not say clean; then it covers up_to_
+  bool left_some_ = false;        // it must not say clean
 };
 
 }  // namespace penstock::client

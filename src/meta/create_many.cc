@@ -8,8 +8,29 @@
 namespace penstock::meta {
 namespace {
 
+struct Replaced {
+  Dentry dentry;
+  Inode inode;
+};
+
+// What the name belongs to in `directory`, where a file is to get it: nothing, or with `replace`
+// what rename() would replace, with the checks that it makes.
+Result<std::optional<Replaced>> find_replaced(View& view, const Credentials& credentials,
+                                              const Attributes& directory, std::string_view name,
+                                              bool replace) {
+  TRY_ASSIGN(const std::optional<Dentry> existing, view.find(directory.inode, name));
+  if (existing && !replace) return Code::already_exists;
+  TRY(require_add(credentials, directory));
+  if (!existing) return std::optional<Replaced>();
+  TRY_ASSIGN(Inode inode, view.named_inode(existing->inode));
+  TRY(require_take(credentials, directory, inode.attributes));
+  if (inode.is_directory()) return Code::is_directory;
+  return std::optional<Replaced>({*existing, std::move(inode)});
+}
+
 Result<NewFile> place(Walks& walks, View& view, const Credentials& credentials,
-                      std::string_view path) {
+                      const WantedPlace& wanted) {
+  const std::string_view path = wanted.path;
   TRY(check_path(path));
   const size_t begin = path.rfind('/') + 1;
   const std::string_view name = path.substr(begin);
@@ -19,23 +40,22 @@ Result<NewFile> place(Walks& walks, View& view, const Credentials& credentials,
   if (!above.inode) return above.inode.error();
   const Attributes& parent = above.inode->attributes;
   TRY(require(credentials, parent, kAccessExecute));
-  TRY_ASSIGN(const std::optional<Dentry> existing, view.find(parent.inode, name));
-  if (existing) return Code::already_exists;
-  TRY(require_add(credentials, parent));
-  return NewFile{{}, parent.inode, std::string(name), parent.layout};
+  TRY_ASSIGN(const std::optional<Replaced> existing,
+             find_replaced(view, credentials, parent, name, wanted.replace));
+  return NewFile{{}, parent.inode, std::string(name), parent.layout, existing.has_value()};
 }
 
 }  // namespace
 
 Result<std::vector<Result<NewFile>>> Namespace::place_files(
-    const Credentials& credentials, const std::vector<std::string_view>& paths) {
+    const Credentials& credentials, const std::vector<WantedPlace>& wanted) {
   using All = std::vector<Result<NewFile>>;
   TRY_ASSIGN(All all, transact(engine::KvMode::read, [&](View& view) -> Result<All> {
                All found;
-               found.reserve(paths.size());
+               found.reserve(wanted.size());
                Walks walks(view, credentials);
-               for (const std::string_view path : paths) {
-                 found.push_back(place(walks, view, credentials, path));
+               for (const WantedPlace& one : wanted) {
+                 found.push_back(place(walks, view, credentials, one));
                }
                return found;
              }));
@@ -48,8 +68,8 @@ Result<std::vector<Result<NewFile>>> Namespace::place_files(
   return all;
 }
 
-Result<Attributes> Namespace::make_complete(View& view, const Credentials& credentials,
-                                            const CompleteFile& file, Parents& parents) const {
+Result<MadeFile> Namespace::make_complete(View& view, const Credentials& credentials,
+                                          const CompleteFile& file, Parents& parents) const {
   const NewFile& place = file.place;
   if (file.length > limits::kFileBytesMax) return Code::too_large;
   auto above = parents.find(place.parent);
@@ -59,9 +79,8 @@ Result<Attributes> Namespace::make_complete(View& view, const Credentials& crede
   if (!above->second) return above->second.error();
   const Inode& directory = *above->second;
   TRY(require(credentials, directory.attributes, kAccessExecute));
-  TRY_ASSIGN(const std::optional<Dentry> existing, view.find(place.parent, place.name));
-  if (existing) return Code::already_exists;
-  TRY(require_add(credentials, directory.attributes));
+  TRY_ASSIGN(std::optional<Replaced> existing,
+             find_replaced(view, credentials, directory.attributes, place.name, place.replace));
   NewInode what;
   what.mode = file.mode;
   what.layout = place.layout;
@@ -69,30 +88,32 @@ Result<Attributes> Namespace::make_complete(View& view, const Credentials& crede
   inode.attributes.length = file.length;
   TRY(change(credentials, file.changes, inode.attributes));
   view.put(inode);
-  view.put(place.parent, place.name, {inode.id(), FileType::regular, place.inode.value});
-  return inode.attributes;
+  // A name that was there all the time keeps its cookie.
+  const uint64_t cookie = existing ? existing->dentry.cookie : place.inode.value;
+  view.put(place.parent, place.name, {inode.id(), FileType::regular, cookie});
+  MadeFile made{inode.attributes, {}};
+  if (existing) made.replaced = drop_link(view, existing->inode, inode.attributes.created);
+  return made;
 }
 
-Result<std::vector<Result<Attributes>>> Namespace::create_files(
-    const Credentials& credentials, const std::vector<CompleteFile>& files) {
-  using All = std::vector<Result<Attributes>>;
-  Result<All> made = transact(engine::KvMode::write, [&](View& view) -> Result<All> {
-    All all;
-    all.reserve(files.size());
+Status Namespace::create_files(const Credentials& credentials,
+                               const std::vector<CompleteFile>& files,
+                               std::vector<Result<MadeFile>>* made) {
+  TRY(transact(engine::KvMode::write, [&](View& view) -> Status {
+    made->clear();
+    made->reserve(files.size());
     Parents parents;
     std::set<InodeId> changed;
     for (const CompleteFile& file : files) {
-      all.push_back(make_complete(view, credentials, file, parents));
-      if (all.back()) changed.insert(file.place.parent);
+      made->push_back(make_complete(view, credentials, file, parents));
+      if (made->back()) changed.insert(file.place.parent);
     }
     for (const InodeId parent : changed) view.touch(parent, clock_.wall());
-    return all;
-  });
-  if (!made) return made;
-  const auto good =
-      std::count_if(made->begin(), made->end(), [](const auto& one) { return one.has_value(); });
-  counters_.add_inodes(good);
-  return made;
+    return {};
+  }));
+  counters_.add_inodes(
+      std::count_if(made->begin(), made->end(), [](const auto& one) { return one.has_value(); }));
+  return {};
 }
 
 }  // namespace penstock::meta

@@ -80,10 +80,10 @@ class Namespace final : public Meta {
                                   std::string_view name, std::string_view target) override;
   Result<Attributes> link(const Credentials& credentials, InodeId inode, InodeId new_parent,
                           std::string_view new_name) override;
-  Result<std::vector<Result<NewFile>>> place_files(
-      const Credentials& credentials, const std::vector<std::string_view>& paths) override;
-  Result<std::vector<Result<Attributes>>> create_files(
-      const Credentials& credentials, const std::vector<CompleteFile>& files) override;
+  Result<std::vector<Result<NewFile>>> place_files(const Credentials& credentials,
+                                                   const std::vector<WantedPlace>& wanted) override;
+  Status create_files(const Credentials& credentials, const std::vector<CompleteFile>& files,
+                      std::vector<Result<MadeFile>>* made) override;
   Status unlink(const Credentials& credentials, InodeId parent, std::string_view name,
                 Removed* removed) override;
   Status remove_directory(const Credentials& credentials, InodeId parent, std::string_view name,
@@ -132,8 +132,8 @@ class Namespace final : public Meta {
                     const NewInode& what, bool existing_is_fine);
   // Directories of a transaction, each looked up once.
   using Parents = std::unordered_map<InodeId, Result<Inode>>;
-  Result<Attributes> make_complete(View& view, const Credentials& credentials,
-                                   const CompleteFile& file, Parents& parents) const;
+  Result<MadeFile> make_complete(View& view, const Credentials& credentials,
+                                 const CompleteFile& file, Parents& parents) const;
   // What set_attributes() does to them.
   Status change(const Credentials& credentials, const SetAttributes& changes,
                 Attributes& attributes) const;

@@ -59,6 +59,7 @@ CreateFiles take(const proto::CreateFiles& from) {
     if (file.has_gid()) to.gid = file.gid();
     if (file.has_accessed()) to.accessed = take_time(file.accessed());
     if (file.has_modified()) to.modified = take_time(file.modified());
+    to.replace = file.replace();
   }
   return m;
 }
@@ -91,6 +92,7 @@ void put(const CreateFiles& m, proto::Request& out) {
     if (file.gid) to.set_gid(*file.gid);
     if (file.accessed) put_time(*file.accessed, *to.mutable_accessed());
     if (file.modified) put_time(*file.modified, *to.mutable_modified());
+    to.set_replace(file.replace);
   }
 }
 

@@ -201,7 +201,17 @@ PENSTOCK_API ssize_t penstock_read_files_packed(penstock_session* session,
                                                 penstock_region* region, uint64_t region_offset,
                                                 uint64_t length, uint64_t alignment);
 
-/* A regular file that does not exist yet, with its content and what else is known of it. */
+/* Flags of a new file. */
+enum {
+  /* Takes the place of what has its name, in one step, as rename(2) does: what there was is gone
+     when the file is there, other names of it and those who have it open keep it. Symbolic links
+     are not followed. -EISDIR: there is a directory; -EPERM, -EACCES: the caller may not take away
+     what is there. Whatever happens, the node's death and a power cut included, the name leads to
+     the one or to the other, whole. */
+  PENSTOCK_REPLACE = 1,
+};
+
+/* A new regular file, with its content and what else is known of it. */
 typedef struct penstock_new_file {
   const char* path;
   /* Where its content is: in a region of host memory. Not used where length is 0. */
@@ -211,6 +221,7 @@ typedef struct penstock_new_file {
   mode_t mode;              /* the umask is applied */
   uid_t uid;                /* (uid_t)-1: the caller's; as chown(2) otherwise */
   gid_t gid;                /* (gid_t)-1: as for any file that is made there */
+  uint32_t flags;           /* PENSTOCK_REPLACE, or 0 */
   struct timespec times[2]; /* access, modification; as utimensat(2): UTIME_NOW, UTIME_OMIT */
   int result; /* out: 0 or a negative errno; -EEXIST: there is something of that name */
 } penstock_new_file;

@@ -96,6 +96,65 @@ TEST_F(NewFiles, survive_the_agent_once_they_are_synced) {
   EXPECT_TRUE(is_filled(client.memory(), 4096, 1));
 }
 
+TEST_F(NewFiles, take_the_place_of_others_where_that_is_asked_for) {
+  fill(client.memory(), 4096, 1);
+  fill(client.memory() + 4096, 5000, 2);
+  std::vector<penstock_new_file> files{file("/d/a", 0, 4096), file("/d/b", 0, 4096)};
+  ASSERT_EQ(create(files), 2);
+  const penstock_file old = client.open("/d/a", O_RDONLY);
+  ASSERT_EQ(penstock_symlink(client.session, "b", "/d/link"), 0);
+  ASSERT_EQ(penstock_mkdir(client.session, "/d/directory", 0755), 0);
+  files = {file("/d/a", 4096, 5000), file("/d/link", 4096, 5000), file("/d/directory", 4096, 5000),
+           file("/d/new", 4096, 5000), file("/d/b", 4096, 5000)};
+  for (penstock_new_file& one : files) one.flags = PENSTOCK_REPLACE;
+  files[4].flags = 0x80;
+  ASSERT_EQ(create(files), 3);
+  EXPECT_EQ(files[2].result, -EISDIR);
+  EXPECT_EQ(files[4].result, -EINVAL);
+  std::byte* const memory = client.memory() + 16'384;
+  const auto content_of = [&](penstock_file which) {
+    penstock_io io = client.io(PENSTOCK_READ, which, 0, 8192);
+    io.region_offset = 16'384;
+    return client.run(io);
+  };
+  for (const char* path : {"/d/a", "/d/link", "/d/new"}) {
+    ASSERT_EQ(content_of(client.open(path, O_RDONLY)), 5000) << path;
+    EXPECT_TRUE(is_filled(memory, 5000, 2));
+  }
+  EXPECT_EQ(content_of(client.open("/d/b", O_RDONLY)), 4096) << "the link was followed";
+  EXPECT_EQ(content_of(old), 4096) << "who has it open keeps it";
+  EXPECT_TRUE(is_filled(memory, 4096, 1));
+}
+
+TEST_F(NewFiles, are_whole_or_the_old_ones_when_the_agent_dies) {
+  constexpr uint64_t kBytes = 100'000;
+  std::vector<std::string> names;
+  for (int i = 0; i < 20; ++i) names.push_back("/d/" + std::to_string(i));
+  std::vector<penstock_new_file> files;
+  for (const std::string& name : names) files.push_back(file(name.c_str(), 0, kBytes));
+  for (penstock_new_file& one : files) one.flags = PENSTOCK_REPLACE;
+  for (uint64_t life = 0; life < 3; ++life) {
+    fill(client.memory(), kBytes, life);
+    ASSERT_EQ(create(files), 20);
+    agent.kill();
+    ASSERT_TRUE(agent.start());
+    for (const std::string& name : names) {
+      const penstock_file found = client.open(name, O_RDONLY);
+      ASSERT_GE(found, 0) << name;
+      std::fill_n(client.memory(), kBytes, std::byte{0});
+      ASSERT_EQ(client.run(client.io(PENSTOCK_READ, found, 0, kBytes)),
+                static_cast<int64_t>(kBytes));
+      // The first list took nobody's place.
+      if (life > 0) {
+        ASSERT_TRUE(is_filled(client.memory(), kBytes, life) ||
+                    is_filled(client.memory(), kBytes, life - 1))
+            << name;
+      }
+      ASSERT_EQ(penstock_file_close(client.session, found), 0);
+    }
+  }
+}
+
 TEST_F(NewFiles, are_durable_by_an_fsync_of_their_own) {
   fill(client.memory(), 4096, 1);
   std::vector<penstock_new_file> files{file("/d/a", 0, 4096)};

@@ -140,13 +140,18 @@ void Story::make_many() {
   std::set<std::string> paths;
   for (uint64_t i = 0, count = 1 + random_.below(3); i < count; ++i) paths.insert("/" + name());
   std::vector<NewFile> files;
-  for (const std::string& path : paths) files.emplace_back().path = path;
+  const bool replace = random_.chance(1, 2);
+  for (const std::string& path : paths) {
+    NewFile& file = files.emplace_back();
+    file.path = path;
+    file.replace = replace;
+  }
   expect(node_.files->place_files(node_.root, files), "place many");
   Names names = names_.back();
   for (NewFile& file : files) {
     if (node_.dead()) return;
     const std::string path(file.path.substr(1));
-    if (names.contains(path)) {
+    if (names.contains(path) && !replace) {
       EXPECT_EQ(file.status, Code::already_exists) << where();
       continue;
     }
@@ -167,6 +172,8 @@ void Story::make_many() {
       file.status = Code::cancelled;
       continue;
     }
+    // What it takes the place of is not worth less than what a power cut leaves of this one.
+    if (names.contains(path)) model->history = {model->now()};
     all_.push_back(model);
     names[path] = std::move(model);
   }

@@ -97,6 +97,19 @@ TEST(MetaRace, one_of_many_exclusive_creates_wins) {
   check_consistent(race.meta());
 }
 
+void make_list(Meta& meta, const std::vector<std::string>& paths, bool replace,
+               std::vector<Result<MadeFile>>* made) {
+  std::vector<WantedPlace> wanted;
+  for (const std::string& path : paths) wanted.push_back({path, replace});
+  const auto places = meta.place_files({}, wanted);
+  ASSERT_TRUE(places.has_value());
+  std::vector<CompleteFile> files;
+  for (const auto& place : *places) {
+    if (place) files.push_back({*place, 0644, 1, {}});
+  }
+  ASSERT_TRUE(meta.create_files({}, files, made).ok());
+}
+
 TEST(MetaRace, one_of_many_lists_gets_each_name) {
   Race race;
   std::atomic<int> won{0};
@@ -107,21 +120,39 @@ TEST(MetaRace, one_of_many_lists_gets_each_name) {
                                        0755);
       std::vector<std::string> paths;
       for (int i = 0; i < 20; ++i) paths.push_back("/" + std::to_string(round * 20 + i));
-      const auto places = race.meta().place_files({}, {paths.begin(), paths.end()});
-      ASSERT_TRUE(places.has_value());
-      std::vector<CompleteFile> files;
-      for (const auto& place : *places) {
-        if (place) files.push_back({*place, 0644, 1, {}});
-      }
-      const auto made = race.meta().create_files({}, files);
-      ASSERT_TRUE(made.has_value());
-      for (const auto& one : *made) {
+      std::vector<Result<MadeFile>> made;
+      ASSERT_NO_FATAL_FAILURE(make_list(race.meta(), paths, false, &made));
+      for (const auto& one : made) {
         EXPECT_TRUE(one || one.error() == Code::already_exists);
         won += one ? 1 : 0;
       }
     }
   });
   EXPECT_EQ(won, 400);
+  check_consistent(race.meta());
+}
+
+TEST(MetaRace, lists_that_replace_each_other_leave_one_file_of_each_name) {
+  Race race;
+  std::atomic<uint64_t> made_files{0}, replaced_files{0};
+  race.run(4, [&](int thread, engine::Random&) {
+    for (int round = 0; round < 40; ++round) {
+      (void)race.meta().make_directory({}, kRootInode, "d" + std::to_string(thread * 100 + round),
+                                       0755);
+      std::vector<std::string> paths;
+      for (int i = 0; i < 10; ++i) paths.push_back("/" + std::to_string((thread * 3 + i) % 15));
+      std::vector<Result<MadeFile>> made;
+      ASSERT_NO_FATAL_FAILURE(make_list(race.meta(), paths, true, &made));
+      for (const auto& one : made) {
+        EXPECT_TRUE(one || one.error() == Code::already_exists);
+        made_files += one ? 1 : 0;
+        replaced_files += one && one->replaced.last_link ? 1 : 0;
+      }
+    }
+  });
+  EXPECT_GE(made_files, 1000u);
+  EXPECT_EQ(made_files - replaced_files, 15u);
+  EXPECT_EQ(race.meta().orphans(SIZE_MAX, {})->size(), replaced_files);
   check_consistent(race.meta());
 }
 

@@ -36,7 +36,7 @@ TEST(ManyFiles, keep_every_field) {
   EXPECT_EQ(files[1].region, kNoRegion);
   EXPECT_FALSE(files[1].unless_cached);
 
-  NewFile file{"/c", 0640, 5, 6, 7, 8, 9, Time{-10, 11}, Time{12, 13}};
+  NewFile file{"/c", 0640, 5, 6, 7, 8, 9, Time{-10, 11}, Time{12, 13}, true};
   const auto made = round_trip(CreateFiles{{file}});
   ASSERT_TRUE(made);
   const NewFile& back = std::get<CreateFiles>(made->body).files.at(0);
@@ -49,6 +49,7 @@ TEST(ManyFiles, keep_every_field) {
   EXPECT_EQ(back.gid, 9u);
   EXPECT_EQ(back.accessed, (Time{-10, 11}));
   EXPECT_EQ(back.modified, (Time{12, 13}));
+  EXPECT_TRUE(back.replace);
 }
 
 TEST(ManyFiles, are_refused_outside_the_limits) {
@@ -91,7 +92,8 @@ TEST(ManyFiles, fit_a_datagram_by_what_they_are_counted_as) {
                   UINT32_MAX,
                   UINT32_MAX,
                   kLongest,
-                  kLongest};
+                  kLongest,
+                  true};
   CreateFiles made;
   for (size_t bytes = 0; (bytes += request_bytes_of(longest)) <= kFilesBytesMax;) {
     made.files.push_back(longest);

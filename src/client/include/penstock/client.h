@@ -133,6 +133,7 @@ struct NewFile {
   std::string_view path;
   uint32_t mode = 0;
   meta::SetAttributes changes;  // no length
+  bool replace = false;         // what has the name, unless that is a directory
 
   // From place_files() to make_files(): open for writing, where that has not failed. A status that
   // the caller sets in between ends it: nothing of it stays.
@@ -223,7 +224,9 @@ class FileSystem {
                                        uint32_t mode, Attributes* attributes, Observer* self) = 0;
   // Many files that do not exist yet. After the first call they can be written, and nobody finds
   // them; the second gives them their names, in one transaction, and closes them. Each file whose
-  // path was placed must come to the second. An error of the whole is also that of each file.
+  // path was placed must come to the second. An error of the whole is also that of each file. What
+  // takes the place of another is durable before it does: whatever happens, the name leads to the
+  // one or to the other, whole (decision 0033).
   virtual Status place_files(const Credentials&, std::span<NewFile> files) = 0;
   virtual Status make_files(const Credentials&, std::span<NewFile> files, Observer* self) = 0;
   virtual Result<FileRef> open_path(const Credentials&, std::string_view path, OpenFlags flags,

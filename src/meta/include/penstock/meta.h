@@ -189,12 +189,23 @@ struct NewFile {
   InodeId parent;
   std::string name;
   Layout layout;
+  // Takes the place of what has the name by then, as rename() does.
+  bool replace = false;
 };
 struct CompleteFile {
   NewFile place;
   uint32_t mode = 0;  // umask applied
   uint64_t length = 0;
   SetAttributes changes;  // no length; as if made afterwards, by the same user
+};
+struct MadeFile {
+  Attributes attributes;
+  Removed replaced;  // what had its name
+};
+// A path for a regular file. With `replace` another file may have that name, or a link.
+struct WantedPlace {
+  std::string_view path;
+  bool replace = false;
 };
 
 struct Capacity {
@@ -311,14 +322,17 @@ class Meta {
                                   std::string_view new_name) = 0;
 
   // Many regular files, each with all that is known of it. First their places, where they could be
-  // made now: the last component must not exist, the checks are those of create(). Nothing is
-  // changed but that numbers are used up.
+  // made now: the checks are those of create(), or of a rename to a name that exists. A place says
+  // `replace` only when there is something to be replaced. Nothing is changed but that numbers are
+  // used up.
   virtual Result<std::vector<Result<NewFile>>> place_files(
-      const Credentials& credentials, const std::vector<std::string_view>& paths) = 0;
+      const Credentials& credentials, const std::vector<WantedPlace>& wanted) = 0;
   // Then, in one transaction, the files; with all checks again, as time has passed. Those that fail
-  // do so alone.
-  virtual Result<std::vector<Result<Attributes>>> create_files(
-      const Credentials& credentials, const std::vector<CompleteFile>& files) = 0;
+  // do so alone. `made` gets a result for each, also when nobody knows whether the whole has
+  // happened (may_have_happened, io_error): then it says what would have.
+  virtual Status create_files(const Credentials& credentials,
+                              const std::vector<CompleteFile>& files,
+                              std::vector<Result<MadeFile>>* made) = 0;
 
   // Removing. `removed` may be null. An inode whose last link goes, of any type, becomes an orphan:
   // it keeps its record, attributes() shows 0 links, and orphans() lists it until forget().

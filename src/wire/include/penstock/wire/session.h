@@ -200,7 +200,7 @@ struct FileToRead {
 struct ReadFiles {
   std::vector<FileToRead> files;
 };
-// Makes a file that must not exist, with its content (out of the region), mode, owner and times.
+// Makes a file with its content (out of the region), mode, owner and times.
 struct NewFile {
   std::string path;
   uint32_t mode = 0;    // permission bits, umask applied
@@ -209,6 +209,7 @@ struct NewFile {
   uint64_t region_offset = 0;
   std::optional<uint32_t> uid = {}, gid = {};
   std::optional<Time> accessed = {}, modified = {};
+  bool replace = false;  // takes the place of what is there; otherwise nothing may be
 };
 struct CreateFiles {
   std::vector<NewFile> files;

@@ -60,7 +60,8 @@ FileSystemImpl::FileSystemImpl(meta::Meta& meta, FileSystemConfig config)
       behind_(
           config_, [this](const Gathered& gathered) { return put_gathered(gathered); },
           [this](const Gathered& gathered) { tell_lost(gathered); }),
-      plane_{config_.targets, &lengths_, &observers_, &accesses_, &behind_, &company_} {
+      plane_{config_.targets, &lengths_, &observers_, &accesses_,
+             &behind_,        &company_, &table_,     drops_} {
   clients_.reserve(config_.shards.size());
   for (const Shard& shard : config_.shards) {
     clients_.push_back(std::make_unique<ShardClient>(*shard.loop, *shard.net, plane_));

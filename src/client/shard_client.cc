@@ -547,8 +547,9 @@ void ShardClient::end_early(Operation& op, Status why) {
       if (op.shared[i]->busy) net_.cancel(*op.shared[i]);
     }
   } else if (op.io != nullptr) {
-    // The bytes have moved; what remains goes on alone.
-    op.kept = op.io->file;
+    // The bytes have moved; what remains goes on alone, and whoever is told of the end may close
+    // the file.
+    op.kept = keep(*op.io->file);
     if (!op.is_behind) op.flow = &scheduler_.adopt(*op.flow);
     IoOp& io = *std::exchange(op.io, nullptr);
     io.internal = nullptr;
@@ -558,6 +559,11 @@ void ShardClient::end_early(Operation& op, Status why) {
     io.route = op.route;
     loop_.complete(io, why);
   }
+}
+
+FileRef ShardClient::keep(const OpenFile& file) const {
+  return std::make_shared<OpenFile>(plane_.drops, plane_.inodes->acquire(file.inode().id), false,
+                                    false, AccessTimes::Mode::none, nullptr, nullptr);
 }
 
 IoOp* ShardClient::release(Operation& op, Status status) {

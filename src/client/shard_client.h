@@ -2,6 +2,7 @@
 #pragma once
 
 #include "access_times.h"
+#include "inode_table.h"
 #include "observers.h"
 #include "operation.h"
 
@@ -18,6 +19,8 @@ struct DataPlane {
   AccessTimesNoted* accesses = nullptr;
   WriteBehind* behind = nullptr;
   Company* company = nullptr;
+  InodeTable* inodes = nullptr;
+  std::shared_ptr<DroppedOpens> drops;
 };
 
 class ShardClient final : public Client {
@@ -57,6 +60,8 @@ class ShardClient final : public Client {
   void tell(Operation& op);
 
   void end_early(Operation& op, Status why);
+  // Uses the inode of an open file beyond its close, until the answer is dropped.
+  FileRef keep(const OpenFile& file) const;
   void settle(Operation& op, uint64_t changes);
   // In a turn of the loop: ends `op` and runs the completion.
   void finish(Operation& op, Status status);

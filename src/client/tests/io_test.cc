@@ -140,6 +140,29 @@ TEST(ClientTest, ends_a_waiting_operation_when_it_is_cancelled) {
   EXPECT_EQ(length_of(*file), uint64_t{kIoOpsMax} + 1);
 }
 
+// What an operation that ended early leaves behind must not find the file gone, nor another one in
+// its place.
+TEST(ClientTest, keeps_an_inode_that_is_being_settled_when_its_file_is_closed) {
+  Node node(1, 1);
+  FileRef file = node.open("/a");
+  EXPECT_TRUE(node.write(file, 0, "bytes").has_value());
+  Tracked io(file, IoKind::sync, 0, "");
+  uint64_t open_meanwhile = 0;
+  node.kv->during_sync = [&] {
+    node.files->client(0).cancel(io);
+    EXPECT_TRUE(node.files->close_file(std::move(file)).ok());
+    open_meanwhile = node.files->status().open_files;
+  };
+  node.files->client(0).submit(io);
+  node.world.run_for(milliseconds(10));
+  EXPECT_EQ(io.completions, 1);
+  EXPECT_EQ(io.status, Status(Code::cancelled));
+  EXPECT_EQ(open_meanwhile, 1u);
+  EXPECT_TRUE(node.files->sync_all().ok());  // Gives back what was dropped.
+  EXPECT_EQ(node.files->status().open_files, 0u);
+  EXPECT_EQ(length_of(*node.open("/a")), 5u);
+}
+
 TEST(ClientTest, keeps_the_memory_until_the_target_is_done_when_the_deadline_passes) {
   Node node(1, 1);
   const FileRef file = node.open("/a");

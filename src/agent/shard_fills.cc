@@ -49,10 +49,15 @@ void ShardFills::pump() {
       begin(fill.segment, extent, &request, fill.end - fill.next);
       continue;
     }
-    request.unlink();
-    fill.waiting = false;
+    leave_queue(request);
     if (fill.under_way == 0) finish(request);
   }
+}
+
+void ShardFills::leave_queue(FillRequest& request) {
+  if (!request.fill.waiting) return;
+  request.unlink();
+  request.fill.waiting = false;
 }
 
 void ShardFills::begin(const std::shared_ptr<arena::Segment>& segment, arena::Extent extent,
@@ -102,9 +107,11 @@ void ShardFills::ended(FillOp& op) {
   free_.push_front(op);
   --under_way_;
   if (request != nullptr) {
-    --request->fill.under_way;
-    if (!op.outcome.ok()) end_early(*request, op.outcome);
-    if (request->fill.under_way == 0 && !request->fill.waiting) finish(*request);
+    auto& fill = request->fill;
+    --fill.under_way;
+    if (fill.ending.ok()) fill.ending = op.outcome;
+    // With one that failed, those that are yet to be asked for are given up.
+    if (fill.under_way == 0 && (!fill.waiting || !fill.ending.ok())) finish(*request);
   }
   pump();
   if (drained_ != nullptr && under_way_ == 0) {
@@ -112,16 +119,15 @@ void ShardFills::ended(FillOp& op) {
   }
 }
 
-// It ends once what is under way for it has ended.
-void ShardFills::end_early(FillRequest& request, Status why) {
-  if (request.fill.ending.ok()) request.fill.ending = why;
-  if (!request.fill.waiting || request.fill.under_way > 0) return;
-  request.unlink();
-  request.fill.waiting = false;
-  finish(request);
+// It ends once what is under way for it has ended; one that does not wait either has its end ahead
+// of it already.
+void ShardFills::cancel(FillRequest& request) {
+  if (request.fill.ending.ok()) request.fill.ending = Code::cancelled;
+  if (request.fill.waiting && request.fill.under_way == 0) finish(request);
 }
 
 void ShardFills::finish(FillRequest& request) {
+  leave_queue(request);
   request.transferred = 0;
   request.route = engine::Route::none;
   if (request.fill.ending.ok()) return cache_.count(request, loop_);

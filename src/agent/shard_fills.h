@@ -53,7 +53,7 @@ class ShardFills {
   // Completes in a later turn. The file is open for reading.
   void submit(FillRequest& request, const std::shared_ptr<arena::Segment>& segment);
   // Asks for an early end.
-  void cancel(FillRequest& request) { end_early(request, Code::cancelled); }
+  void cancel(FillRequest& request);
 
   // A ring has read [offset, offset + length) of a file from a disk. What was read before is filled
   // in the background if there is nothing better to do.
@@ -77,7 +77,8 @@ class ShardFills {
   void begin(const std::shared_ptr<arena::Segment>& segment, arena::Extent extent,
              FillRequest* request, uint32_t following);
   void pump();
-  void end_early(FillRequest& request, Status why);
+  void leave_queue(FillRequest& request);
+  // Once for each request, when nothing is under way for it.
   void finish(FillRequest& request);
 
   NodeCache& cache_;

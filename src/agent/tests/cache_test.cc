@@ -1,6 +1,7 @@
 // The node cache of a whole node, as applications see it: filled, mapped, never stale, nobody
 // else's.
 #include "raw_session.h"
+#include "shard_fills.h"
 
 #include <algorithm>
 #include <array>
@@ -394,6 +395,36 @@ TEST_F(CacheOfUsers, takes_a_file_away_from_who_may_not_read_it_any_more) {
   }
   EXPECT_EQ(other.fill(), -EACCES);
   EXPECT_TRUE(is_zero(other));
+}
+
+// The first request leaves room for one extent of the second, which fails before anything of the
+// first has been read.
+TEST_F(CacheOfUsers, ends_a_fill_once_that_fails_while_it_waits_for_more_room) {
+  const auto root = warm();
+  ASSERT_EQ(root->open_new(1, "/other"), Code::ok);
+  constexpr uint64_t kBytes = (limits::kFillsMax - 1) * uint64_t{kExtentBytes};
+  static_assert(kFileExtents > 1 && kBytes <= 2 * kMiB);
+  ASSERT_EQ(root->write(0, kBytes, 1, 1), static_cast<int64_t>(kBytes));
+  Application other(connect_as(kOther));
+  ASSERT_EQ(other.open(0, "/file", wire::kOpenRead), Code::ok);
+  ASSERT_EQ(other.open(1, "/other", wire::kOpenRead), Code::ok);
+  change_mode(*root, 0600, kUser);
+  ring::Submission entry{};
+  entry.operation = ring::kOperationFill;
+  entry.length = limits::kIoBytesMax;
+  entry.file = entry.user_data = 1;
+  other.ring.lane.push(entry);
+  entry.file = entry.user_data = 0;
+  other.ring.submit(entry);
+  int64_t results[2] = {};
+  for (int i = 0; i < 2; ++i) {
+    const int64_t result = other.ring.next();
+    results[other.ring.completion.user_data] = result;
+  }
+  EXPECT_EQ(results[0], -EACCES);
+  EXPECT_EQ(results[1], static_cast<int64_t>(kBytes));
+  EXPECT_EQ(other.fill(0, kBytes, 1), static_cast<int64_t>(kBytes));
+  EXPECT_EQ(other.ring.lane.ready(), 0u);
 }
 
 }  // namespace

@@ -59,6 +59,7 @@ class FileList::Worker {
   Outcome<void> round();
   bool ask(Item& item, wire::ReadFiles& request);
   void answer(Item& item, const wire::FileToRead& asked, const wire::FileRead& found);
+  uint64_t stage(Item& item, const wire::FileToRead& asked, uint64_t wanted);
   std::optional<uint64_t> from_cache(Item& item, InodeId inode, uint64_t wanted);
   std::byte* place(const Item& item) const;
   void arrived(Item& item, uint64_t bytes, uint64_t wanted);
@@ -181,10 +182,15 @@ void FileList::Worker::answer(Item& item, const wire::FileToRead& asked,
   const uint64_t wanted = std::min<uint64_t>(left(item), limits::kIoBytesMax);
   if (wanted == 0) return end(item, static_cast<int64_t>(item.done));
   if (asked.region == wire::kNoRegion || found.cached) {
-    std::optional<uint64_t> bytes;
-    if (asked.unless_cached) bytes = from_cache(item, InodeId(found.inode), wanted);
+    if (!asked.unless_cached) {
+      item.missed = true;
+      return;
+    }
+    const uint64_t room = item.is_on_device() ? stage(item, asked, wanted) : wanted;
+    if (room == 0) return;  // In the next round.
+    const std::optional<uint64_t> bytes = from_cache(item, InodeId(found.inode), room);
     item.missed = !bytes;
-    if (bytes) arrived(item, *bytes, wanted);
+    if (bytes) arrived(item, *bytes, room);
     return;
   }
   const uint64_t bytes = std::min(found.bytes, asked.length);
@@ -200,17 +206,20 @@ std::byte* FileList::Worker::place(const Item& item) const {
   return static_cast<std::byte*>(item.file->buffer) + item.done;
 }
 
+// Finds a place in the staging memory for up to `wanted` bytes that go on to a GPU: that which they
+// were to come to from the disk, or what is left. Returns its length.
+uint64_t FileList::Worker::stage(Item& item, const wire::FileToRead& asked, uint64_t wanted) {
+  if (asked.region != wire::kNoRegion) return std::min(wanted, asked.length);
+  const uint64_t room = std::min(wanted, staging_->region->size - staged_);
+  item.staged_at = staged_;
+  staged_ += align_up(room, limits::kBlockBytes);
+  return room;
+}
+
 // The bytes that were there, if the node cache had all of them.
 std::optional<uint64_t> FileList::Worker::from_cache(Item& item, InodeId inode, uint64_t wanted) {
-  if (!item.is_on_device()) {
-    return view_->read(inode, item.done, {place(item), static_cast<size_t>(wanted)}, &hits_);
-  }
-  if (staging_->region->size - staged_ < wanted) return std::nullopt;
-  const MutableBytes to(staging_->region->base + staged_, static_cast<size_t>(wanted));
-  const auto bytes = view_->read(inode, item.done, to, &hits_);
-  item.staged_at = staged_;
-  staged_ += align_up(wanted, limits::kBlockBytes);
-  return bytes;
+  std::byte* const to = item.is_on_device() ? staging_->region->base + item.staged_at : place(item);
+  return view_->read(inode, item.done, {to, static_cast<size_t>(wanted)}, &hits_);
 }
 
 void FileList::Worker::arrived(Item& item, uint64_t bytes, uint64_t wanted) {

@@ -5,6 +5,8 @@
 #include "scratch.h"
 
 #include <cerrno>
+#include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <thread>
 
@@ -334,6 +336,33 @@ TEST_F(CachedDeviceReads, take_the_route_that_fits_or_the_one_that_is_wanted) {
   }
   EXPECT_EQ(read(kFileBytes - 10, 4096, 0), 10);
   EXPECT_EQ(read(kFileBytes, 4096, 0), 0);
+}
+
+// More than goes through the library's memory at once.
+TEST_F(CachedDeviceReads, of_files_in_a_list_leave_the_disk_alone) {
+  const penstock_file uncached = client_.open("/b", O_RDWR | O_CREAT);
+  ASSERT_EQ(client_.run(client_.io(PENSTOCK_WRITE, uncached, 0, 4096)), 4096);
+  // Whoever reads the disk now finds bytes that do not verify.
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(scratch_.store() + "/targets")) {
+    if (!entry.is_regular_file() || !entry.path().filename().string().starts_with("data")) continue;
+    const std::vector<char> garbage(entry.file_size(), '\x5a');
+    std::ofstream(entry.path(), std::ios::in | std::ios::binary)
+        .write(garbage.data(), static_cast<std::streamsize>(garbage.size()));
+  }
+  ASSERT_EQ(client_.run(client_.io(PENSTOCK_READ, uncached, 0, 4096)), -EIO);
+  std::vector<penstock_file_read> files(5);
+  for (size_t i = 0; i < files.size(); ++i) {
+    files[i].path = "/a";
+    files[i].region = gpu_;
+    files[i].region_offset = i * (kFileBytes + 1);
+    files[i].length = kFileBytes;
+  }
+  EXPECT_EQ(penstock_read_files(client_.session, files.data(), files.size()), 5);
+  for (size_t i = 0; i < files.size(); ++i) {
+    EXPECT_EQ(files[i].result, static_cast<int64_t>(kFileBytes)) << i;
+    EXPECT_TRUE(holds(i * (kFileBytes + 1), 0, kFileBytes, 1)) << i;
+  }
 }
 
 TEST_F(CachedDeviceReads, of_a_list_arrive_as_one_operation) {

@@ -113,7 +113,7 @@ class FileSystemImpl final : public FileSystem {
                               Observer* self) override;
   Status flush_file(const FileRef&) override;
   void note_access(InodeId inode, AccessTimes times) override;
-  Status sync_file(const FileRef&) override;
+  Status sync_file(const FileRef&, bool only_data) override;
   Status sync_all() override;
   Result<uint64_t> seek(const FileRef&, uint64_t offset, bool hole) override;
   Status punch(const FileRef&, uint64_t offset, uint64_t length, Observer* self) override;

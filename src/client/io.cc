@@ -143,12 +143,13 @@ void FileSystemImpl::note_access(InodeId id, AccessTimes times) {
   observers_.data_changed(watchers, nullptr, id, 0, 0, [] {});
 }
 
-Status FileSystemImpl::sync_file(const FileRef& file) {
+Status FileSystemImpl::sync_file(const FileRef& file, bool only_data) {
   // Here rather than by way of another thread.
   if (file != nullptr && !file->closed()) behind_.flush(file->inode());
   IoOp io;
   io.file = file;
   io.kind = IoKind::sync;
+  io.only_data = only_data;
   return run_io(io);
 }
 

@@ -261,6 +261,17 @@ void ShardClient::begin_write(Operation& op) {
   move(op);
 }
 
+// Whether, once the targets hold the bytes durably, a crash leaves a file in which they are found.
+bool ShardClient::finds_bytes_again(const Inode& inode) {
+  // Not even the name of a file that was never synced is known to be durable.
+  if (inode.synced.load(std::memory_order_relaxed) == 0) return false;
+  // A hole that meta does not know of is looked for only where a write session is.
+  const bool dense = !inode.sparse.load(std::memory_order_relaxed) ||
+                     inode.session_durable.load(std::memory_order_relaxed);
+  return dense && inode.length.load(std::memory_order_acquire) <=
+                      inode.durable_length.load(std::memory_order_relaxed);
+}
+
 void ShardClient::begin_sync(Operation& op) {
   Inode& inode = *op.inode;
   const Status lost = op.io->file->take_loss();
@@ -272,6 +283,7 @@ void ShardClient::begin_sync(Operation& op) {
   // Acquire pairs with the release in Lengths::note_synced().
   const bool clean = inode.synced.load(std::memory_order_acquire) >= op.changes;
   op.end = op.failed_at = clean ? 0 : inode.placement.chain_count();
+  op.is_settled = op.io->only_data && finds_bytes_again(inode);
   move(op);
 }
 
@@ -443,7 +455,7 @@ void ShardClient::moved(Operation& op) {
     return finish(op, op.error);
   }
   if (op.kind == IoKind::write) return wrote(op);
-  if (!op.error.ok()) return finish(op, op.error);
+  if (!op.error.ok() || op.is_settled) return finish(op, op.error);
   settle(op, op.changes);
 }
 

@@ -43,6 +43,7 @@ class ShardClient final : public Client {
   void drop_privileges(Operation& op, const Credentials& writer);
   void dropped_privileges(Operation& op);
   void begin_write(Operation& op);
+  static bool finds_bytes_again(const Inode& inode);
   void begin_sync(Operation& op);
 
   void note_access(Operation& op);

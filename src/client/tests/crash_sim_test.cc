@@ -328,8 +328,9 @@ void Story::read(const Open& open) {
 
 void Story::sync(const Open& open) {
   node_.world.trace("sync", open.model->inode.value);
-  const bool meta_too = open.model->dirty();
-  const Status status = node_.files->sync_file(open.file);
+  const bool only_data = random_.chance(1, 3);
+  const bool meta_too = open.model->dirty() && !only_data;
+  const Status status = node_.files->sync_file(open.file, only_data);
   if (status.ok()) {
     if (meta_too || !open.model->known_durable) names_.erase(names_.begin(), names_.end() - 1);
     open.model->synced();

@@ -314,6 +314,36 @@ TEST(RecoveryTest, believes_a_cut_and_not_the_target_that_had_no_time_to_make_it
   EXPECT_EQ(node.read(again, 0, 1000), std::string(10, 'x') + std::string(90, '\0') + "z");
 }
 
+TEST(DataSyncTest, makes_bytes_durable_and_leaves_meta_alone_where_nothing_in_it_is_needed) {
+  Node node;
+  const FileRef file = node.open("/a");
+  EXPECT_TRUE(node.write(file, 0, std::string(200'000, 'x')).has_value());
+  EXPECT_TRUE(node.files->sync_file(file, true).ok()) << "the name and the length, too";
+  EXPECT_EQ(node.kv_image.volatile_commits(), 0u);
+  const FileRef other = node.open("/b");
+  ASSERT_GT(node.kv_image.volatile_commits(), 0u);
+  EXPECT_TRUE(node.write(file, 4096, std::string(4096, 'y')).has_value());
+  EXPECT_TRUE(node.files->sync_file(file, true).ok());
+  EXPECT_GT(node.kv_image.volatile_commits(), 0u) << "meta was synced for nothing";
+  EXPECT_TRUE(node.write(file, 200'000, "z").has_value());
+  EXPECT_TRUE(node.files->sync_file(file, true).ok());
+  EXPECT_EQ(node.kv_image.volatile_commits(), 0u) << "a new length";
+  EXPECT_TRUE(node.truncate(inode_of(*file), 300'000).ok());
+  EXPECT_TRUE(node.files->sync_file(file, true).ok());
+  EXPECT_EQ(node.kv_image.volatile_commits(), 0u) << "a new length without bytes";
+  EXPECT_TRUE(node.write(file, 8192, std::string(4096, 'y')).has_value());
+  EXPECT_TRUE(node.files->sync_file(file, true).ok());
+  EXPECT_TRUE(node.files->sync_file(file).ok());
+  EXPECT_EQ(node.kv_image.volatile_commits(), 0u) << "the time of the last write";
+  node.crash();
+  for (const auto& target : node.targets) target->power_cut();
+  node.start();
+  EXPECT_EQ(node.length(inode_of(*file)), 300'000u);
+  EXPECT_EQ(node.read(node.open("/a", {}), 0, 300'000),
+            std::string(4096, 'x') + std::string(8192, 'y') + std::string(200'000 - 12'288, 'x') +
+                "z" + std::string(99'999, '\0'));
+}
+
 TEST(CutTest, is_durable_in_meta_and_targets_when_the_file_was_synced) {
   Node node;
   const FileRef file = node.open("/a");

@@ -172,8 +172,9 @@ void flush(Call& call, fuse_ino_t, fuse_file_info* info) {
   call.status(call.front().files.flush_file(HandleTable::get(info->fh).file));
 }
 
-void sync(Call& call, fuse_ino_t, int, fuse_file_info* info) {
-  call.status(call.front().files.sync_file(HandleTable::get(info->fh).file));
+void sync(Call& call, fuse_ino_t, int only_data, fuse_file_info* info) {
+  const client::FileRef& file = HandleTable::get(info->fh).file;
+  call.status(call.front().files.sync_file(file, only_data != 0));
 }
 
 void seek(Call& call, fuse_ino_t, off_t offset, int whence, fuse_file_info* info) {

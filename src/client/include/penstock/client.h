@@ -72,6 +72,7 @@ struct IoOp : engine::Op {
   FileRef file;
   IoKind kind = IoKind::read;
   bool durable = false;       // writes
+  bool only_data = false;     // syncs: what is needed to read the bytes again; not the times
   bool refuse_holes = false;  // reads: no_data instead of zeros
   // Reads from a block's first byte on, whose bytes are verified where they are going: the CRC-32C
   // of each block, 4 bytes for each that the range touches. Those that are read in full are not
@@ -249,7 +250,8 @@ class FileSystem {
   // Somebody read what is no regular file (or, of one, bytes that did not come from here): its time
   // of access changes as `times` say. Cheap.
   virtual void note_access(InodeId inode, AccessTimes times) = 0;
-  virtual Status sync_file(const FileRef&) = 0;
+  // `only_data`: as fdatasync(2).
+  virtual Status sync_file(const FileRef&, bool only_data = false) = 0;
   // Everything of everybody: data, lengths, names.
   virtual Status sync_all() = 0;
   // The first byte at or behind `offset` that is in a hole (or the end of the file), or that is

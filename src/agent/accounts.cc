@@ -1,11 +1,11 @@
 #include "accounts.h"
 
 #include "limits.h"
+#include "process_memory.h"
 
 #include <algorithm>
-#include <fstream>
+#include <fmt/format.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 namespace penstock::agent {
 namespace {
@@ -14,17 +14,6 @@ uint64_t open_files_of_process() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;
   return std::min<uint64_t>(limit.rlim_cur, limits::kDescriptorsMax);
-}
-
-uint64_t memory_of_process() {
-  const long pages = ::sysconf(_SC_PHYS_PAGES);
-  uint64_t memory = pages > 0 ? static_cast<uint64_t>(pages) * 4096 : kGiB;
-  // Absent, or "max", where nobody limits us.
-  uint64_t bytes = 0;
-  if (std::ifstream limit("/sys/fs/cgroup/memory.max"); limit >> bytes) {
-    memory = std::min(memory, bytes);
-  }
-  return memory;
 }
 
 // An eighth is root's, and one user has at most half.
@@ -42,6 +31,8 @@ std::string_view name_of(Resource resource) {
       return "descriptors";
     case Resource::guards:
       return "guards";
+    case Resource::mappings:
+      return "mappings";
     case Resource::heap_bytes:
       return "heap_bytes";
     case Resource::pinned_bytes:
@@ -50,7 +41,7 @@ std::string_view name_of(Resource resource) {
   return "";
 }
 
-BoundsTable bounds_of_process() {
+BoundsTable bounds_within(uint64_t memory_bytes, uint64_t mappings) {
   BoundsTable table;
   const auto set = [&](Resource resource, const Bounds& bounds) {
     table[static_cast<size_t>(resource)] = bounds;
@@ -59,10 +50,16 @@ BoundsTable bounds_of_process() {
   // The other half is the node's own: databases, disks, mounts, and the administration.
   set(Resource::descriptors, shared_out(open_files_of_process() / 2));
   set(Resource::guards, shared_out(limits::kGuardsMax));
-  const uint64_t memory = memory_of_process();
-  set(Resource::heap_bytes, shared_out(std::max(memory / 8, limits::kClientHeapBytesMin)));
-  set(Resource::pinned_bytes, shared_out(memory / 2));
+  const uint64_t own_mappings = std::min(limits::kOwnMappings, mappings / 2);
+  set(Resource::mappings, shared_out(mappings - own_mappings));
+  const uint64_t heap = std::max(memory_bytes / 8, limits::kClientHeapBytesMin);
+  set(Resource::heap_bytes, shared_out(std::min(heap, memory_bytes / 4)));
+  set(Resource::pinned_bytes, shared_out(memory_bytes / 2));
   return table;
+}
+
+BoundsTable bounds_of_process() {
+  return bounds_within(memory_of_process().amount, mappings_of_process().amount);
 }
 
 Account::~Account() {
@@ -72,18 +69,14 @@ Account::~Account() {
 
 Status Account::charge(Resource resource, uint64_t amount) {
   const size_t i = static_cast<size_t>(resource);
-  const Bounds& bounds = accounts_->bounds_[i];
-  const bool takes_all = accounts_->has_no_share(uid_);
-  const auto fits = [amount](uint64_t held, uint64_t most) {
-    return held <= most && amount <= most - held;
-  };
   const std::lock_guard lock(accounts_->mutex_);
-  if (!fits(held_[i], takes_all ? bounds.all : bounds.session)) return Code::busy;
-  if (!fits(accounts_->all_[i], takes_all ? bounds.all : bounds.users)) return Code::busy;
-  uint64_t& of_user = accounts_->users_[uid_][i];
-  if (!fits(of_user, takes_all ? bounds.all : bounds.user)) return Code::busy;
-  of_user += amount;
+  if (!accounts_->may_take(*this, i, amount)) {
+    accounts_->counters_[i].refused.add();
+    return Code::busy;
+  }
+  accounts_->users_[uid_][i] += amount;
   accounts_->all_[i] += amount;
+  accounts_->counters_[i].held.set(accounts_->all_[i]);
   held_[i] += amount;
   return Code::ok;
 }
@@ -101,12 +94,36 @@ uint64_t Account::held(Resource resource) const {
   return held_[static_cast<size_t>(resource)];
 }
 
+Accounts::Counters::Counters(std::string_view name)
+    : held(fmt::format("agent.held.{}", name)), refused(fmt::format("agent.refused.{}", name)) {}
+
+Accounts::Accounts(const BoundsTable& bounds, uint32_t own_uid)
+    : bounds_(bounds), own_uid_(own_uid) {
+  for (size_t i = 0; i < kResourceCount; ++i) {
+    counters_.emplace_back(name_of(static_cast<Resource>(i)));
+  }
+}
+
+bool Accounts::may_take(const Account& account, size_t resource, uint64_t amount) const {
+  const Bounds& bounds = bounds_[resource];
+  const bool takes_all = has_no_share(account.uid_);
+  const auto fits = [&](uint64_t held, uint64_t share) {
+    const uint64_t most = takes_all ? bounds.all : share;
+    return held <= most && amount <= most - held;
+  };
+  const auto user = users_.find(account.uid_);
+  const uint64_t of_user = user == users_.end() ? 0 : user->second[resource];
+  return fits(account.held_[resource], bounds.session) && fits(of_user, bounds.user) &&
+         fits(all_[resource], bounds.users);
+}
+
 // Users that hold nothing are forgotten: there may be many of them over the years.
 void Accounts::give_back(uint32_t uid, size_t resource, uint64_t amount) {
   const auto user = users_.find(uid);
   if (user == users_.end()) return;
   user->second[resource] -= amount;
   all_[resource] -= amount;
+  counters_[resource].held.set(all_[resource]);
   const auto is_nothing = [](uint64_t held) { return held == 0; };
   if (std::all_of(user->second.begin(), user->second.end(), is_nothing)) users_.erase(user);
 }
@@ -121,6 +138,16 @@ std::vector<UserStatus> Accounts::status() const {
       user.shares.push_back({name_of(static_cast<Resource>(i)), held[i], most});
     }
     out.push_back(std::move(user));
+  }
+  return out;
+}
+
+std::vector<ResourceStatus> Accounts::resources() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<ResourceStatus> out;
+  for (size_t i = 0; i < kResourceCount; ++i) {
+    out.push_back({name_of(static_cast<Resource>(i)), all_[i], bounds_[i].all, bounds_[i].users,
+                   bounds_[i].user, counters_[i].refused.value()});
   }
   return out;
 }

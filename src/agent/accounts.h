@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -19,10 +20,11 @@ enum class Resource : uint8_t {
   sessions,
   descriptors,   // open in this process
   guards,        // bus_guard.h
+  mappings,      // of memory, in this process
   heap_bytes,    // of this process
   pinned_bytes,  // of clients' memory, which the kernel keeps for as long as the agent wants
 };
-inline constexpr size_t kResourceCount = 5;
+inline constexpr size_t kResourceCount = 6;
 std::string_view name_of(Resource resource);
 
 struct Bounds {
@@ -33,7 +35,9 @@ struct Bounds {
 };
 using BoundsTable = std::array<Bounds, kResourceCount>;
 
-// What the limits of this process and the memory of its machine (or of its control group) allow.
+// What a process may have that is allowed so many bytes of memory and so many mappings.
+BoundsTable bounds_within(uint64_t memory_bytes, uint64_t mappings);
+// What the limits of this process and of its control groups allow, and the memory of its machine.
 BoundsTable bounds_of_process();
 
 class Accounts;
@@ -72,12 +76,22 @@ class Accounts : public std::enable_shared_from_this<Accounts> {
   }
 
   std::vector<UserStatus> status() const;
+  std::vector<ResourceStatus> resources() const;
 
  private:
   friend class Account;
-  Accounts(const BoundsTable& bounds, uint32_t own_uid) : bounds_(bounds), own_uid_(own_uid) {}
+  // Of one resource, for whoever reads metrics: "agent.held.NAME" and "agent.refused.NAME".
+  struct Counters {
+    explicit Counters(std::string_view name);
+    metrics::Counter held;
+    metrics::Counter refused;
+  };
+
+  Accounts(const BoundsTable& bounds, uint32_t own_uid);
   bool has_no_share(uint32_t uid) const { return uid == 0 || uid == own_uid_; }
-  void give_back(uint32_t uid, size_t resource, uint64_t amount);  // with mutex_ held
+  // With mutex_ held.
+  bool may_take(const Account& account, size_t resource, uint64_t amount) const;
+  void give_back(uint32_t uid, size_t resource, uint64_t amount);
 
   using Held = std::array<uint64_t, kResourceCount>;
 
@@ -85,6 +99,7 @@ class Accounts : public std::enable_shared_from_this<Accounts> {
   const uint32_t own_uid_;
   mutable std::mutex mutex_;
   Held all_{};
+  std::deque<Counters> counters_;  // by resource; written with mutex_ held
   std::map<uint32_t, Held> users_;
 };
 

@@ -6,6 +6,7 @@
 #include "limits.h"
 #include "node.h"
 #include "page_fence.h"
+#include "process_memory.h"
 #include "scrub.h"
 #include "session_server.h"
 
@@ -34,9 +35,7 @@ class LocalAgent final : public Agent {
   void add_mount(dev_t device) override { sessions_.mounts.add(device); }
   void remove_mount(dev_t device) override { sessions_.mounts.remove(device); }
   Status link_region(const client::Credentials& credentials, const std::string& name,
-                     const std::string& target) override {
-    return sessions_.links.add(credentials, name, target);
-  }
+                     const std::string& target) override;
   Status unlink_region(const client::Credentials& credentials, const std::string& name) override {
     return sessions_.links.remove(credentials, name);
   }
@@ -129,6 +128,18 @@ Outcome<client::Allowance> LocalAgent::allow_session(uint64_t session,
                  fmt::format("a weight is 1 to {}, not {}", client::kWeightMax, allowance.weight)};
 }
 
+// Whoever makes a link in a mount is told an error number only.
+Status LocalAgent::link_region(const client::Credentials& credentials, const std::string& name,
+                               const std::string& target) {
+  const Status linked = sessions_.links.add(credentials, name, target);
+  if (linked == Code::not_found || linked == Code::access_denied) {
+    sessions_.log.warning(fmt::format("link {}", credentials.uid),
+                          fmt::format("a link of user {} to {}", credentials.uid,
+                                      LinkTable::trouble(linked, target)));
+  }
+  return linked;
+}
+
 AgentStatus LocalAgent::status() {
   AgentStatus status;
   status.directory = node_->store().path();
@@ -152,7 +163,14 @@ AgentStatus LocalAgent::status() {
   }
   status.sessions = server_->sessions();
   status.memory_is_fenced = PageFence::is_up();
+  status.resources = sessions_.accounts->resources();
   status.users = sessions_.accounts->status();
+  const ProcessLimit memory = memory_of_process();
+  status.memory_bytes = memory.amount;
+  status.memory_limit = memory.by;
+  const ProcessLimit mappings = mappings_of_process();
+  status.mappings = mappings.amount;
+  status.mappings_limit = mappings.by;
   status.allowances = sessions_.allowances.all();
   constexpr std::string_view kPrefix = "agent.route.";
   for (const metrics::Sample& sample : metrics::snapshot()) {
@@ -175,6 +193,10 @@ AgentStatus LocalAgent::status() {
 }
 
 }  // namespace
+
+uint64_t default_cache_bytes() {
+  return align_down(std::min(memory_of_process().amount / 8, 16 * kGiB), kMiB);
+}
 
 Outcome<std::unique_ptr<Agent>> Agent::start(AgentConfig config) {
   auto agent = std::make_unique<LocalAgent>();

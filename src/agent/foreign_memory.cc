@@ -1,5 +1,6 @@
 #include "foreign_memory.h"
 
+#include "limits.h"
 #include "page_fence.h"
 
 #include <algorithm>
@@ -28,16 +29,35 @@ Result<uint64_t> page_bytes_of(int fd) {
 
 }  // namespace
 
-Outcome<std::unique_ptr<ForeignMemory>> ForeignMemory::map(int fd, uint64_t offset, uint64_t size,
+const char* const kNoSharedMemory =
+    "the descriptor is not shared memory (use a memfd or a file in /dev/shm)";
+
+bool is_shared_memory(int fd) {
+  // Only that has seals.
+  return ::fcntl(fd, F_GET_SEALS) >= 0;
+}
+
+const char* const kShareTaken =
+    "this session or its user has its whole share of what this node has (release regions or rings; "
+    "'penstock status' tells of what there is too little)";
+
+Result<ForeignMemory::Charges> ForeignMemory::charge(const std::shared_ptr<Account>& account,
+                                                     uint64_t bytes) {
+  Charges charges;
+  TRY_ASSIGN(charges.guard, Charge::take(account, Resource::guards, 1));
+  TRY_ASSIGN(charges.mapping, Charge::take(account, Resource::mappings, 1));
+  const uint64_t page_tables = bytes / limits::kBytesPerPageTableByte;
+  TRY_ASSIGN(charges.heap,
+             Charge::take(account, Resource::heap_bytes, limits::kMappedHeapBytes + page_tables));
+  return charges;
+}
+
+Outcome<std::unique_ptr<ForeignMemory>> ForeignMemory::map(const std::shared_ptr<Account>& account,
+                                                           int fd, uint64_t offset, uint64_t size,
                                                            bool must_be_sealed) {
-  // Only shared memory has seals, and asking for them never calls into a file system: this comes
-  // before anything that could.
-  const int seals = ::fcntl(fd, F_GET_SEALS);
-  if (seals < 0) {
-    return Failure{Code::invalid_argument,
-                   "the descriptor is not shared memory (use a memfd or a file in /dev/shm)"};
-  }
-  if (must_be_sealed && (seals & F_SEAL_SHRINK) == 0) {
+  // Before anything that could call into a file system.
+  if (!is_shared_memory(fd)) return Failure{Code::invalid_argument, kNoSharedMemory};
+  if (must_be_sealed && (::fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK) == 0) {
     return Failure{Code::invalid_argument, "the memory is not sealed against shrinking"};
   }
   struct stat facts {};
@@ -52,6 +72,8 @@ Outcome<std::unique_ptr<ForeignMemory>> ForeignMemory::map(int fd, uint64_t offs
   if (!page) return Failure{page.error(), "fstatfs failed"};
   const uint64_t begin = align_down(offset, *page);
   const uint64_t length = align_up(offset + size, *page) - begin;
+  Result<Charges> charges = charge(account, length);
+  if (!charges) return Failure{charges.error(), kShareTaken};
   // Huge pages are not reserved for a mapping: that would take them from others unused.
   void* base = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
                       static_cast<off_t>(begin));
@@ -66,8 +88,9 @@ Outcome<std::unique_ptr<ForeignMemory>> ForeignMemory::map(int fd, uint64_t offs
     return Failure{guard.error(), "too many regions on this node"};
   }
   const bool fenced = PageFence::around(mapping);
-  return std::unique_ptr<ForeignMemory>(
-      new ForeignMemory(fenced, mapping, mapping.subspan(offset - begin, size), std::move(*guard)));
+  return std::unique_ptr<ForeignMemory>(new ForeignMemory(std::move(*charges), fenced, mapping,
+                                                          mapping.subspan(offset - begin, size),
+                                                          std::move(*guard)));
 }
 
 ForeignMemory::~ForeignMemory() {

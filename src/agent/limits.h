@@ -26,14 +26,22 @@ inline constexpr uint32_t kSpareDescriptors = 4;
 // After this pause connections are looked at again, when there was no descriptor for them.
 inline constexpr std::chrono::milliseconds kAcceptPause{100};
 // What a session's account is charged with of the agent's heap: for itself, its requests that wait
-// and the replies that do; for a ring with its first operations; and for an open file.
+// and the replies that do; for a ring with its first operations; and for an open file. Memory that
+// is mapped for it: what is noted of it here and in the kernel, and a page table of the kernel for
+// each so many bytes, as if every page of it were touched here.
 inline constexpr uint64_t kSessionHeapBytes = 384 * kKiB;
 inline constexpr uint64_t kRingHeapBytes = 16 * kKiB;
 inline constexpr uint64_t kFileHeapBytes = 1 * kKiB;
+inline constexpr uint64_t kMappedHeapBytes = 1 * kKiB;
+inline constexpr uint64_t kBytesPerPageTableByte = 512;
 // Requests of a session wait in the socket when so much of them waits here.
 inline constexpr size_t kRequestBytesWaitingMax = 64 * kKiB;
-// Heap that clients may have together on a machine with little memory.
+// Heap that clients may have together where there is little memory: so much, or a quarter of what
+// this process may use if that is less.
 inline constexpr uint64_t kClientHeapBytesMin = 256 * kMiB;
+// Mappings of memory that are the node's own: programs and libraries, stacks, databases and the
+// node cache's slabs. An eighth of what the kernel lets a process have, as it is usually set up.
+inline constexpr uint64_t kOwnMappings = 8192;
 
 // The same warning about clients is written once in so long, for so many causes at a time.
 inline constexpr std::chrono::minutes kLogEvery{1};
@@ -95,7 +103,8 @@ inline constexpr uint64_t kSlabBytesMin = 1 * kMiB;
 inline constexpr uint64_t kSlabBytesDefault = 64 * kMiB;
 
 // Pieces of foreign memory that are guarded at once (bus_guard.h), over all sessions: more than the
-// kernel lets a process map, as it is usually set up (vm.max_map_count).
+// kernel lets a process map, as it is usually set up (vm.max_map_count, of which sessions have
+// shares, too).
 inline constexpr uint32_t kGuardsMax = 131072;
 
 // Threads that close foreign descriptors, each of which may hang in a close for ever: of one user,
@@ -107,8 +116,9 @@ inline constexpr size_t kCloseThreadsIdleMax = 2;
 inline constexpr std::chrono::milliseconds kClosePatience{2000};
 
 // Links of one user in a mount's virtual directory: those of a few processes with as many regions
-// as a session may have. A link is some 300 bytes here.
+// as a session may have. What one costs here beside the letters of its names.
 inline constexpr uint32_t kLinksPerUserMax = 262144;
+inline constexpr uint64_t kLinkHeapBytes = 256;
 
 // Lines of the file of limits: users of one node that root has set something for.
 inline constexpr size_t kLimitLinesMax = 65536;

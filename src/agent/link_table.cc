@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <charconv>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 namespace penstock::agent {
@@ -86,6 +87,13 @@ bool may_use(const client::Credentials& who, const struct stat& file) {
   return ((file.st_mode >> shift) & kReadWrite) == kReadWrite;
 }
 
+bool is_same_file(int a, int b) {
+  struct stat of_a {
+  }, of_b{};
+  return ::fstat(a, &of_a) == 0 && ::fstat(b, &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
+         of_a.st_ino == of_b.st_ino;
+}
+
 // Opened with our rights, then checked against the caller's: what was opened is what is checked.
 Result<LinkTable::Opened> open_as(const client::Credentials& who, const std::string& target) {
   if (!is_shared_memory_path(target)) return Code::invalid_argument;
@@ -113,21 +121,44 @@ Result<LinkName> parse_link_name(std::string_view name) {
   return out;
 }
 
+uint64_t LinkTable::Link::heap_bytes() const {
+  return limits::kLinkHeapBytes + name.size() + target.size();
+}
+
+std::string LinkTable::trouble(Status status, const std::string& target) {
+  if (status == Code::not_found) {
+    return target +
+           ": this node finds no such file, or another one than the application does (in a "
+           "container: share the machine's /dev/shm, as docker run --ipc=host does)";
+  }
+  if (status == Code::access_denied) {
+    return target +
+           ": its owner and mode do not let this user read and write it (ids are those of the "
+           "node's machine, not of a container)";
+  }
+  return fmt::format("{}: {}", target, status.name());
+}
+
 Status LinkTable::add(const client::Credentials& credentials, const std::string& name,
-                      const std::string& target) {
+                      const std::string& target, int memory) {
   Result<LinkName> parsed = parse_link_name(name);
   if (!parsed) return parsed.error();
   if (parsed->is_device) return Code::not_supported;
   const Result<Opened> opened = open_as(credentials, target);
   if (!opened) return opened.error();
+  if (memory >= 0 && !is_same_file(opened->fd.get(), memory)) return Code::not_found;
   const std::lock_guard lock(mutex_);
-  uint32_t& count = counts_[credentials.uid];
-  if (count >= limits::kLinksPerUserMax) return Code::busy;
   const Key key{credentials.uid, parsed->uuid};
-  if (!links_.emplace(key, Link{name, target, parsed->is_ring}).second) {
-    return Code::already_exists;
-  }
-  ++count;
+  if (links_.contains(key)) return Code::already_exists;
+  const auto known = users_.find(credentials.uid);
+  User user =
+      known != users_.end() ? known->second : User{accounts_->open(credentials.uid), uint32_t{0}};
+  if (user.links >= limits::kLinksPerUserMax) return Code::busy;
+  Link link{name, target, parsed->is_ring};
+  TRY(user.account->charge(Resource::heap_bytes, link.heap_bytes()));
+  links_.emplace(key, std::move(link));
+  ++user.links;
+  users_[credentials.uid] = std::move(user);
   return Code::ok;
 }
 
@@ -139,8 +170,9 @@ Status LinkTable::remove(const client::Credentials& credentials, const std::stri
   Links::const_iterator found = links_.find({credentials.uid, parsed->uuid});
   if (found == links_.end()) found = find_of_any(credentials, *parsed, name);
   if (found == links_.end()) return Code::not_found;
-  const auto count = counts_.find(found->first.first);
-  if (--count->second == 0) counts_.erase(count);
+  const auto user = users_.find(found->first.first);
+  user->second.account->release(Resource::heap_bytes, found->second.heap_bytes());
+  if (--user->second.links == 0) users_.erase(user);
   links_.erase(found);
   return Code::ok;
 }
@@ -150,7 +182,7 @@ LinkTable::Links::const_iterator LinkTable::find_of_any(const client::Credential
                                                         const LinkName& parsed,
                                                         const std::string& name) const {
   if (credentials.uid != 0) return links_.end();
-  for (const auto& [uid, count] : counts_) {
+  for (const auto& [uid, user] : users_) {
     const auto found = links_.find({uid, parsed.uuid});
     if (found != links_.end() && found->second.name == name) return found;
   }

@@ -2,7 +2,10 @@
 // who may use them.
 #pragma once
 
+#include "accounts.h"
+
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -31,10 +34,17 @@ Result<LinkName> parse_link_name(std::string_view name);
 // of another's.
 class LinkTable {
  public:
+  // Links are held by `accounts` against their users, whatever session or mount made them.
+  explicit LinkTable(std::shared_ptr<Accounts> accounts) : accounts_(std::move(accounts)) {}
+
   // Checks the name, and that `credentials` may read and write the memory at `target`, a file in
   // /dev/shm. not_supported for GPU memory, already_exists when the user has a link of that id.
+  // `memory`, unless it is -1, is a descriptor of what the user calls by that path: not_found when
+  // it is another file here, as it is in a container with a /dev/shm of its own.
   Status add(const client::Credentials& credentials, const std::string& name,
-             const std::string& target);
+             const std::string& target, int memory = -1);
+  // What add() has failed for, and what to do, for people.
+  static std::string trouble(Status status, const std::string& target);
   Status remove(const client::Credentials& credentials, const std::string& name);
   std::vector<Agent::LinkedRegion> list(const client::Credentials& credentials) const;
   // Of these, the one with this name.
@@ -54,6 +64,12 @@ class LinkTable {
     std::string name;
     std::string target;
     bool is_ring = false;
+
+    uint64_t heap_bytes() const;
+  };
+  struct User {
+    std::shared_ptr<Account> account;
+    uint32_t links = 0;
   };
 
   using Links = std::map<Key, Link>;
@@ -61,9 +77,10 @@ class LinkTable {
   Links::const_iterator find_of_any(const client::Credentials& credentials, const LinkName& parsed,
                                     const std::string& name) const;
 
+  const std::shared_ptr<Accounts> accounts_;
   mutable std::mutex mutex_;
   Links links_;
-  std::map<uint32_t, uint32_t> counts_;  // of each user who has links
+  std::map<uint32_t, User> users_;  // who have links
 };
 
 }  // namespace penstock::agent

@@ -27,9 +27,11 @@ std::span<RingOp> OpPool::grow(const std::shared_ptr<Account>& account) {
   block.bytes = align_up(count * sizeof(RingOp), kPage);
   refused_ = true;
   if (!blocks_.empty()) {
-    Result<Charge> charge = Charge::take(account, Resource::heap_bytes, block.bytes);
-    if (!charge) return {};
-    block.charge = std::move(*charge);
+    Result<Charge> heap = Charge::take(account, Resource::heap_bytes, block.bytes);
+    Result<Charge> mapping = Charge::take(account, Resource::mappings, 1);
+    if (!heap || !mapping) return {};
+    block.heap = std::move(*heap);
+    block.mapping = std::move(*mapping);
   }
   // Not from the heap, which keeps what it once had.
   void* const base =

@@ -59,11 +59,11 @@ struct SessionNode {
   std::vector<std::unique_ptr<SessionShard>> shards;
   TokenMaker tokens{{0, 0}};
   MountTable mounts;
-  LinkTable links;
+  std::shared_ptr<Accounts> accounts = Accounts::make(bounds_of_process(), ::geteuid());
+  LinkTable links{accounts};
   HandleTable handles;
   BufferNumbers buffers;
   Allowances allowances;
-  std::shared_ptr<Accounts> accounts = Accounts::make(bounds_of_process(), ::geteuid());
   RepeatedLog log;
   std::chrono::milliseconds reply_timeout = limits::kReplyTimeout;
   std::unique_ptr<NodeCache> cache;  // null: there is none
@@ -132,13 +132,12 @@ class Session {
     const uint32_t access_;
   };
   struct Region {
-    Charge guard;
     std::unique_ptr<ForeignMemory> memory;  // null while it is being made or released
     Charge pinned;
     engine::BufferId buffer = engine::kNoBuffer;
   };
   struct Ring {
-    Charge guard, heap;
+    Charge heap, mapping;                   // of its operations
     std::unique_ptr<ForeignMemory> memory;  // null while it is being made or destroyed
     ForeignFd wake;
     uint32_t shard = 0;
@@ -243,6 +242,7 @@ class Session {
   std::condition_variable file_unused_;  // a file has no users any more
   std::map<uint32_t, Region> regions_;
   std::map<uint32_t, Ring> rings_;
+  TableRoom file_room_, region_room_;
   uint64_t region_bytes_ = 0;
   uint64_t ring_bytes_ = 0;
   std::shared_ptr<arena::Segment> segment_;

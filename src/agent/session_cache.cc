@@ -39,7 +39,7 @@ Session::Answer Session::on(const wire::MapSlab& m, Given* given) {
 Session::Answer Session::on(const wire::KeepTouchLog&, int fd) {
   const std::shared_ptr<arena::Segment> mine = segment();
   if (mine == nullptr) return Failure{Code::not_supported, "touch log: there is no cache"};
-  auto memory = ForeignMemory::map(fd, 0, sizeof(arena::TouchLogMemory), true);
+  auto memory = ForeignMemory::map(account_, fd, 0, sizeof(arena::TouchLogMemory), true);
   if (!memory) return Failure{memory.error().status, "touch log: " + memory.error().message};
   const std::lock_guard lock(mutex_);
   if (touch_log_ != nullptr) return Failure{Code::already_exists, "touch log: the session has one"};

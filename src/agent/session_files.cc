@@ -53,6 +53,9 @@ Session::Answer Session::open_as(uint32_t id, const std::string& what, uint32_t 
                                  const std::function<Result<client::FileRef>()>& open) {
   {
     const std::lock_guard lock(mutex_);
+    const uint64_t bytes = node_.shards.size() * sizeof(ServedFile);
+    const Status reached = file_room_.reach(account_, id, bytes);
+    if (!reached.ok()) return failure_of(what, reached);
     if (!files_.emplace(id, File{}).second) {
       return Failure{Code::bad_message, "the file's id is in use"};
     }

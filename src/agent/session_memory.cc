@@ -4,12 +4,6 @@
 #include <fmt/format.h>
 
 namespace penstock::agent {
-namespace {
-
-constexpr const char* kShareTaken =
-    "this session or its user has its whole share of this node's regions and rings (release some)";
-
-}  // namespace
 
 ServedRegion Session::served(const Region& region) {
   return {region.memory->bytes(), region.buffer, &region.memory->guard(), 0, nullptr};
@@ -40,8 +34,15 @@ ShardShare& Session::share_on(uint32_t shard) {
 
 Session::Answer Session::on(const wire::RegisterRegion& m, int fd) {
   if (m.link.empty()) return make_region(m.region, fd, m.offset, m.size);
-  const Status linked = node_.links.add(peer_.credentials, m.link, m.path);
-  if (!linked.ok()) return failure_of(fmt::format("link {} to {}", m.link, m.path), linked);
+  // fstat() of what is not shared memory could call into any file system.
+  if (!is_shared_memory(fd)) {
+    return Failure{Code::invalid_argument, std::string("register region: ") + kNoSharedMemory};
+  }
+  const Status linked = node_.links.add(peer_.credentials, m.link, m.path, fd);
+  if (!linked.ok()) {
+    return Failure{linked,
+                   fmt::format("link {} to {}", m.link, LinkTable::trouble(linked, m.path))};
+  }
   Answer made = make_region(m.region, fd, m.offset, m.size);
   if (!made) (void)node_.links.remove(peer_.credentials, m.link);
   return made;
@@ -60,6 +61,10 @@ Session::Answer Session::make_region(uint32_t id, int fd, uint64_t offset, uint6
     if (size > wire::kRegionBytesMax - region_bytes_) {
       return Failure{Code::busy, "register region: the session has too much memory registered"};
     }
+    const uint64_t bytes = node_.shards.size() * sizeof(ServedRegion);
+    if (!region_room_.reach(account_, id, bytes).ok()) {
+      return Failure{Code::busy, std::string("register region: ") + kShareTaken};
+    }
     regions_[id] = {};
     region_bytes_ += size;
   }
@@ -69,11 +74,9 @@ Session::Answer Session::make_region(uint32_t id, int fd, uint64_t offset, uint6
     region_bytes_ -= size;
     return Failure{status, "register region: " + why};
   };
-  Result<Charge> guard = Charge::take(account_, Resource::guards, 1);
-  if (!guard) return give_up(guard.error(), kShareTaken);
-  auto memory = ForeignMemory::map(fd, offset, size, false);
+  auto memory = ForeignMemory::map(account_, fd, offset, size, false);
   if (!memory) return give_up(memory.error().status, memory.error().message);
-  Region region{std::move(*guard), std::move(*memory), Charge(), engine::kNoBuffer};
+  Region region{std::move(*memory), Charge(), engine::kNoBuffer};
   pin(region);
   const std::shared_lock publishing(publishing_);
   for (const auto& share : shares_) {
@@ -141,16 +144,16 @@ Session::Answer Session::on(const wire::CreateRing& m, int memory, ForeignFd wak
     ring_bytes_ -= m.size;
     return Failure{status, "create ring: " + why};
   };
-  Result<Charge> guard = Charge::take(account_, Resource::guards, 1);
-  if (!guard) return give_up(guard.error(), kShareTaken);
   Result<Charge> heap = Charge::take(account_, Resource::heap_bytes, limits::kRingHeapBytes);
   if (!heap) return give_up(heap.error(), kShareTaken);
-  auto mapped = ForeignMemory::map(memory, 0, m.size, true);
+  Result<Charge> mapping = Charge::take(account_, Resource::mappings, 1);
+  if (!mapping) return give_up(mapping.error(), kShareTaken);
+  auto mapped = ForeignMemory::map(account_, memory, 0, m.size, true);
   if (!mapped) return give_up(mapped.error().status, mapped.error().message);
   const Result<ring::Memory> layout = ring::Memory::open((*mapped)->bytes());
   if (!layout) return give_up(layout.error(), "the header does not describe a ring");
 
-  Ring ring{std::move(*guard), std::move(*heap), std::move(*mapped), std::move(wake), 0};
+  Ring ring{std::move(*heap), std::move(*mapping), std::move(*mapped), std::move(wake), 0};
   ring.shard = node_.next_shard.fetch_add(1, std::memory_order_relaxed) %
                static_cast<uint32_t>(node_.shards.size());
   const Status watched = watch(ring);

@@ -1,6 +1,20 @@
 #include "shard_share.h"
 
+#include <bit>
+
 namespace penstock::agent {
+
+uint32_t TableRoom::entries_for(uint32_t id) {
+  return std::max(kEntriesFree, std::bit_ceil(id + 1));
+}
+
+Status TableRoom::reach(const std::shared_ptr<Account>& account, uint32_t id, uint64_t bytes) {
+  if (id < entries_) return Code::ok;
+  const uint32_t entries = entries_for(id);
+  TRY_ASSIGN(heap_, Charge::take(account, Resource::heap_bytes, entries * bytes));
+  entries_ = entries;
+  return Code::ok;
+}
 
 void Announced::add_file(uint32_t id, client::FileRef file) {
   const std::lock_guard lock(mutex_);
@@ -62,7 +76,7 @@ ServedRegion* ShardShare::region(uint32_t id) {
 
 void ShardShare::add_file(uint32_t id, client::FileRef file) {
   ASSERT(id < wire::kFilesMax);
-  if (files_.size() <= id) files_.resize(std::max<size_t>(id + 1, files_.size() * 2));
+  if (files_.size() <= id) files_.resize(TableRoom::entries_for(id));
   ASSERT(files_[id].file == nullptr);
   files_[id].file = std::move(file);
 }
@@ -84,7 +98,7 @@ void ShardShare::release_file(uint32_t id) {
 
 void ShardShare::add_region(uint32_t id, const ServedRegion& region) {
   ASSERT(id < wire::kRegionsMax && region.guard != nullptr);
-  if (regions_.size() <= id) regions_.resize(id + 1);
+  if (regions_.size() <= id) regions_.resize(TableRoom::entries_for(id));
   ASSERT(regions_[id].bytes.data() == nullptr);
   regions_[id] = region;
 }

@@ -65,6 +65,22 @@ struct ServedRegion {
   bool present() const { return bytes.data() != nullptr && leaving == nullptr; }
 };
 
+// Room in the shards' tables of files, or of regions, for the numbers that a session uses: paid for
+// when a number is taken, as the tables are made where nobody can be refused any more.
+class TableRoom {
+ public:
+  // The size of a table that holds this number.
+  static uint32_t entries_for(uint32_t id);
+  // `bytes` for each entry, over all shards. busy, when the account has not enough.
+  Status reach(const std::shared_ptr<Account>& account, uint32_t id, uint64_t bytes);
+
+ private:
+  static constexpr uint32_t kEntriesFree = 64;  // these are the session's own
+
+  uint32_t entries_ = kEntriesFree;
+  Charge heap_;
+};
+
 // One operation of a ring below the client library. Owned by its ring; reused, never allocated
 // while the ring serves.
 struct RingOp : FillRequest {
@@ -107,7 +123,7 @@ class OpPool {
   struct Block {
     std::span<RingOp> ops;
     size_t bytes = 0;
-    Charge charge;
+    Charge heap, mapping;
   };
   const uint32_t most_;
   uint32_t size_ = 0;

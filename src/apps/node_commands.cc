@@ -56,6 +56,39 @@ Ending wait_until_gone(pid_t pid) {
   return Ending::stopping;
 }
 
+// "heap_bytes" is of bytes, and so is shown as them.
+std::string amount_text(const std::string& what, uint64_t amount) {
+  return what.ends_with("_bytes") ? human_bytes(static_cast<double>(amount))
+                                  : std::to_string(amount);
+}
+
+// What sessions hold of what the node has for them, all together and each user.
+void print_resources(const Json& status) {
+  Table of_all({"for sessions", "held", "of", "of one user", "refused"});
+  const Json resources = status.value("resources", Json::object());
+  for (const auto& [what, one] : resources.items()) {
+    const std::string name = what;
+    const Json& figures = one;
+    const auto text = [&](const char* key) {
+      return amount_text(name, figures.value(key, uint64_t{0}));
+    };
+    of_all.add({name, text("held"), text("all"), text("user"),
+                std::to_string(figures.value("refused", uint64_t{0}))});
+  }
+  if (!of_all.empty()) std::printf("\n%s", of_all.text().c_str());
+  Table of_users({"user", "of", "held", "at most"}, {1});
+  const Json users = status.value("users", Json::array());
+  for (const Json& user : users) {
+    for (const auto& [what, share] : user.items()) {
+      if (!share.is_object() || share.value("held", uint64_t{0}) == 0) continue;
+      of_users.add({std::to_string(user.value("uid", 0u)), what,
+                    amount_text(what, share.value("held", uint64_t{0})),
+                    amount_text(what, share.value("most", uint64_t{0}))});
+    }
+  }
+  if (!of_users.empty()) std::printf("\n%s", of_users.text().c_str());
+}
+
 void print_status(const Json& status) {
   std::printf("%s\n", status.value("directory", "").c_str());
   std::printf("  process   %d, up for %s\n", status.value("pid", 0),
@@ -76,6 +109,7 @@ void print_status(const Json& status) {
   if (!by_route.empty()) std::printf("\n%s", by_route.text().c_str());
   const std::string limits = limits_table(status);
   if (!limits.empty()) std::printf("\n%s", limits.c_str());
+  print_resources(status);
   const Json cache = status.value("cache", Json::array());
   if (!cache.empty()) {
     Table table({"cache of", "sessions", "memory", "used", "slots", "hits", "fills", "evictions"});

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
@@ -38,6 +37,18 @@ Json json_of(const std::vector<agent::SessionStatus>& all) {
                         {"limits", json_of(session.allowance)}});
   }
   return sessions;
+}
+
+Json json_of(const std::vector<agent::ResourceStatus>& all) {
+  Json resources = Json::object();
+  for (const agent::ResourceStatus& one : all) {
+    resources[std::string(one.what)] = {{"held", one.held},
+                                        {"all", one.all},
+                                        {"users", one.users},
+                                        {"user", one.user},
+                                        {"refused", one.refused}};
+  }
+  return resources;
 }
 
 Json json_of(const agent::AgentStatus& status) {
@@ -96,7 +107,12 @@ Json json_of(const agent::AgentStatus& status) {
           {"removed_waiting", status.file_system.removed_waiting},
           {"shards", shards},
           {"sessions", json_of(status.sessions)},
+          {"resources", json_of(status.resources)},
           {"users", users},
+          {"memory_bytes", status.memory_bytes},
+          {"memory_limit", status.memory_limit},
+          {"mappings", status.mappings},
+          {"mappings_limit", status.mappings_limit},
           {"limits", limits},
           {"operations_waited", status.operations_waited},
           {"operations_slowed", status.operations_slowed},
@@ -108,18 +124,6 @@ Json json_of(const agent::AgentStatus& status) {
           {"cache", cache}};
 }
 
-// An eighth of the memory that this process may use, in whole MiB, and no more than is of use to
-// somebody who did not ask for it.
-uint64_t default_cache_bytes() {
-  const long pages = ::sysconf(_SC_PHYS_PAGES);
-  uint64_t memory = pages > 0 ? static_cast<uint64_t>(pages) * 4096 : 0;
-  // Absent, or "max", where nobody limits us.
-  std::ifstream limit("/sys/fs/cgroup/memory.max");
-  uint64_t bytes = 0;
-  if (limit >> bytes) memory = std::min(memory, bytes);
-  return align_down(std::min(memory / 8, 16 * kGiB), kMiB);
-}
-
 agent::AgentConfig config_of(const UpOptions& options) {
   agent::AgentConfig config;
   config.directory = options.directory;
@@ -129,7 +133,7 @@ agent::AgentConfig config_of(const UpOptions& options) {
   config.force_threads = options.force_threads;
   config.defragment = options.defragment;
   config.spin = std::chrono::microseconds(options.spin_microseconds);
-  config.cache_bytes = options.cache_bytes.value_or(default_cache_bytes());
+  config.cache_bytes = options.cache_bytes.value_or(agent::default_cache_bytes());
   return config;
 }
 
@@ -176,6 +180,10 @@ AgentFacts facts_of(const Json& status) {
     facts.lines.push_back("cache     " + human_bytes(used) + " of " +
                           human_bytes(number("cache_bytes")));
   }
+  facts.lines.push_back("memory    " + human_bytes(number("memory_bytes")) + " by " +
+                        status.value("memory_limit", "") + ", " +
+                        std::to_string(status.value("mappings", uint64_t{0})) + " mappings by " +
+                        status.value("mappings_limit", ""));
   for (const Json& mount : status.value("mounts", Json::array())) {
     facts.lines.push_back("mount     " + mount.get<std::string>());
   }

@@ -36,7 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzz::check(parsed->priority >= -1 && parsed->priority <= 1);
   fuzz::check(name.find('/') == std::string::npos && name.find('\0') == std::string::npos);
   // Nothing leads out of /dev/shm, and nothing that is refused is remembered.
-  static agent::LinkTable table;
+  static agent::LinkTable table(agent::Accounts::make(agent::bounds_of_process(), 0));
   fuzz::check(!table.add({}, name, "/dev/shm/../etc/passwd").ok());
   fuzz::check(!table.add({}, name, "/dev/shm/" + name).ok());
   fuzz::check(table.list({}).empty());

@@ -11,10 +11,14 @@
 namespace penstock::agent {
 namespace {
 
+std::shared_ptr<Account> some_account() {
+  return Accounts::make(bounds_of_process(), 0)->open(0);
+}
+
 TEST(BusGuard, turns_a_truncated_mapping_into_zeros_and_a_mark) {
   BusGuard::install();
   TestMemory theirs(1 * kMiB, 0);
-  auto mapped = ForeignMemory::map(theirs.fd(), 0, theirs.size(), false);
+  auto mapped = ForeignMemory::map(some_account(), theirs.fd(), 0, theirs.size(), false);
   ASSERT_TRUE(mapped) << mapped.error().message;
   const MutableBytes ours = (*mapped)->bytes();
   ours[100] = std::byte{7};
@@ -45,7 +49,7 @@ TEST(BusGuard, may_be_used_again_after_its_memory_is_gone) {
   BusGuard::install();
   for (int i = 0; i < 100; ++i) {
     TestMemory theirs(4096, 0);
-    auto mapped = ForeignMemory::map(theirs.fd(), 0, 4096, false);
+    auto mapped = ForeignMemory::map(some_account(), theirs.fd(), 0, 4096, false);
     ASSERT_TRUE(mapped);
     EXPECT_FALSE((*mapped)->guard().broken());
     ASSERT_EQ(::ftruncate(theirs.fd(), 0), 0);
@@ -92,7 +96,7 @@ class HugePages : public testing::Test {
 };
 
 TEST_F(HugePages, that_are_truncated_become_zeros_and_a_mark) {
-  auto mapped = ForeignMemory::map(file_.get(), 0, 8192, false);
+  auto mapped = ForeignMemory::map(some_account(), file_.get(), 0, 8192, false);
   ASSERT_TRUE(mapped) << mapped.error().message;
   volatile std::byte* ours = (*mapped)->bytes().data();
   *ours = std::byte{7};
@@ -104,7 +108,7 @@ TEST_F(HugePages, that_are_truncated_become_zeros_and_a_mark) {
 
 TEST_F(HugePages, are_let_go_with_a_region_that_is_smaller_than_they) {
   for (const uint64_t offset : {uint64_t{0}, uint64_t{4096}, kPage - 4096}) {
-    auto mapped = ForeignMemory::map(file_.get(), offset, 8192, false);
+    auto mapped = ForeignMemory::map(some_account(), file_.get(), offset, 8192, false);
     ASSERT_TRUE(mapped) << mapped.error().message;
     (*mapped)->bytes()[0] = std::byte{1};
     (*mapped)->bytes()[8191] = std::byte{1};

@@ -59,7 +59,13 @@ class Links : public testing::Test {
 
   const std::string target = "/dev/shm/penstock-link-test-" + std::to_string(::getpid());
   const client::Credentials me = user(::geteuid());
-  LinkTable table;
+  static BoundsTable bounds() {
+    BoundsTable table;
+    table[static_cast<size_t>(Resource::heap_bytes)] = {4000, 2000, 1000, 1000};
+    return table;
+  }
+  std::shared_ptr<Accounts> accounts = Accounts::make(bounds(), ::geteuid());
+  LinkTable table{accounts};
 };
 
 TEST_F(Links, are_seen_and_used_by_their_owner) {
@@ -111,6 +117,35 @@ TEST_F(Links, to_gpu_memory_are_refused_and_do_not_stand_for_others) {
   EXPECT_EQ(table.open(me, device).error(), Code::not_found);
   EXPECT_EQ(table.remove(me, device), Code::not_found);
   EXPECT_TRUE(table.open(me, kUuid));
+}
+
+TEST_F(Links, are_paid_for_by_their_user) {
+  ASSERT_EQ(::chmod(target.c_str(), 0666), 0);
+  const client::Credentials other = user(54321);
+  const auto held = [&] {
+    return accounts->resources()[static_cast<size_t>(Resource::heap_bytes)];
+  };
+  const std::string uuid(kUuid);
+  uint32_t made = 0;
+  while (made < 10 && table.add(other, std::to_string(made) + uuid.substr(1), target).ok()) ++made;
+  EXPECT_GT(made, 1u);
+  EXPECT_LT(made, 10u) << "the user's share";
+  EXPECT_GT(held().held, 0u);
+  EXPECT_EQ(held().refused, 1u);
+  EXPECT_EQ(table.add(me, kUuid, target), Code::ok);
+  ASSERT_EQ(table.remove(me, kUuid), Code::ok);
+  while (made-- > 0) {
+    ASSERT_EQ(table.remove(other, std::to_string(made) + uuid.substr(1)), Code::ok);
+  }
+  EXPECT_EQ(held().held, 0u);
+}
+
+TEST_F(Links, whose_path_leads_to_another_file_are_refused) {
+  const UniqueFd same(::open(target.c_str(), O_RDWR | O_CLOEXEC));
+  const UniqueFd other(::memfd_create("other", MFD_CLOEXEC));
+  EXPECT_EQ(table.add(me, kUuid, target, other.get()), Code::not_found);
+  EXPECT_TRUE(table.list(me).empty());
+  EXPECT_EQ(table.add(me, kUuid, target, same.get()), Code::ok);
 }
 
 TEST_F(Links, of_rings_are_not_regions) {

@@ -113,8 +113,43 @@ TEST_F(MemoryOfClients, costs_little_for_rings_that_are_not_used_and_is_given_ba
   EXPECT_EQ(heap(), 0u);
 }
 
+TEST_F(MemoryOfClients, is_charged_for_what_it_takes_to_map_it) {
+  RawSession session(connect());
+  const uint64_t mappings = held("mappings");
+  const uint64_t heap = held("heap_bytes");
+  TestMemory sparse(64 * kMiB, 0, false);
+  ASSERT_EQ(session.ask(wire::RegisterRegion{0, 0, sparse.size()}, {sparse.fd()}).status, Code::ok);
+  EXPECT_EQ(held("mappings"), mappings + 1);
+  EXPECT_GE(held("heap_bytes"), heap + sparse.size() / 512) << "its page tables";
+  RawRing ring(session, 0);
+  ASSERT_EQ(ring.created.status, Code::ok) << ring.created.text;
+  EXPECT_EQ(held("mappings"), mappings + 3) << "the ring's memory and its operations";
+  ASSERT_EQ(session.ask(wire::ReleaseRegion{0}).status, Code::ok);
+  ASSERT_EQ(session.ask(wire::DestroyRing{0}).status, Code::ok);
+  EXPECT_EQ(held("mappings"), mappings);
+  EXPECT_EQ(held("heap_bytes"), heap);
+}
+
+TEST_F(MemoryOfClients, is_charged_for_the_tables_that_large_numbers_need) {
+  RawSession session(connect());
+  TestMemory memory(4096, 0);
+  const uint64_t before = held("heap_bytes");
+  ASSERT_EQ(session.ask(wire::RegisterRegion{0, 0, 4096}, {memory.fd()}).status, Code::ok);
+  const uint64_t one = held("heap_bytes") - before;
+  ASSERT_EQ(session.ask(wire::RegisterRegion{wire::kRegionsMax - 1, 0, 4096}, {memory.fd()}).status,
+            Code::ok);
+  EXPECT_GE(held("heap_bytes") - before, 2 * one + wire::kRegionsMax * 32);
+  constexpr uint32_t kFlags = wire::kOpenRead | wire::kOpenWrite | wire::kOpenCreate;
+  const uint64_t with_regions = held("heap_bytes");
+  ASSERT_EQ(session.ask(wire::OpenPath{wire::kFilesMax - 1, "/file", kFlags, 0644}).status,
+            Code::ok);
+  EXPECT_GE(held("heap_bytes") - with_regions, wire::kFilesMax * 24);
+}
+
 TEST_F(MemoryOfClients, grows_with_a_ring_that_is_used_to_its_depth) {
   RawSession session(connect());
+  const uint64_t heap = held("heap_bytes");
+  const uint64_t mappings = held("mappings");
   RawRing ring(session, 0, 256);
   ASSERT_EQ(ring.created.status, Code::ok);
   constexpr uint32_t kFlags = wire::kOpenRead | wire::kOpenWrite | wire::kOpenCreate;
@@ -127,6 +162,10 @@ TEST_F(MemoryOfClients, grows_with_a_ring_that_is_used_to_its_depth) {
     ring.wake_agent();
     for (uint32_t i = 0; i < 256; ++i) ASSERT_EQ(ring.next(), 4096) << i;
   }
+  // The ring and its first operations, the region; and the operations that it took more.
+  EXPECT_GT(held("mappings"), mappings + 3);
+  EXPECT_LT(held("mappings"), mappings + 16);
+  EXPECT_GT(held("heap_bytes"), heap + 32 * kKiB);
 }
 
 }  // namespace

@@ -60,11 +60,22 @@ struct SessionStatus {
   client::Allowance allowance;  // its own, beside its user's
 };
 
-// What the sessions of one user have of what the agent has for all of them.
+// What the agent has for all sessions, and what of it they hold.
+struct ResourceStatus {
+  // "sessions", "descriptors", "guards", "mappings", "heap_bytes", "pinned_bytes"
+  std::string_view what;
+  uint64_t held = 0;
+  uint64_t all = 0;    // for root and the user whose process this is: for all others together there
+  uint64_t users = 0;  // is less, and for one of them
+  uint64_t user = 0;
+  uint64_t refused = 0;  // so often since the start somebody wanted more than there was for him
+};
+
+// What the sessions of one user have of that.
 struct UserStatus {
   uint32_t uid = 0;
   struct Share {
-    std::string_view what;  // "sessions", "descriptors", "guards", "heap_bytes", "pinned_bytes"
+    std::string_view what;
     uint64_t held = 0;
     uint64_t most = 0;
   };
@@ -91,7 +102,13 @@ struct AgentStatus {
   client::FileSystemStatus file_system;
   std::vector<ShardStatus> shards;
   std::vector<SessionStatus> sessions;
+  std::vector<ResourceStatus> resources;
   std::vector<UserStatus> users;
+  // What this process may use, from which the above follows, and the file that says so.
+  uint64_t memory_bytes = 0;
+  std::string memory_limit;
+  uint64_t mappings = 0;
+  std::string mappings_limit;
   // What users may have for whom something was set.
   std::vector<std::pair<uint32_t, client::Allowance>> allowances;
   // So far: operations that waited for their turn, and times that a limit held something back.
@@ -106,6 +123,10 @@ struct AgentStatus {
   uint64_t cache_bytes = 0;  // at most; 0: there is no node cache
   std::vector<CacheStatus> cache;
 };
+
+// For a node cache that nobody asked for: an eighth of the memory that this process may use, in
+// whole MiB, and no more than is of use to somebody who did not ask.
+uint64_t default_cache_bytes();
 
 struct ScrubReport {
   uint64_t verified_bytes = 0;

@@ -17,9 +17,10 @@ AgentLane::AgentLane(const Memory& memory, uint32_t lane, uint32_t first)
 uint32_t AgentLane::room() const {
   // Acquire pairs with the release in AppLane::take(): a completion is overwritten only after it
   // was read. A head outside [posted - entries, posted] is a lie that gains nothing: the
-  // application then loses its own completions, or is served nothing more.
+  // application then loses its own completions, or is served nothing more, and never has more in
+  // progress than there are entries.
   const uint32_t head = Word(control_->completion_head).load(std::memory_order_acquire);
-  const uint32_t outstanding = taken_ - head;
+  const uint32_t outstanding = std::max(taken_ - head, in_progress());
   return outstanding <= entries_ ? entries_ - outstanding : 0;
 }
 

@@ -97,6 +97,19 @@ TEST_F(Lane, takes_no_more_than_entries_whatever_the_head_says) {
   }
 }
 
+TEST_F(Lane, has_no_more_in_progress_than_entries_when_the_head_runs_ahead) {
+  for (uint64_t i = 0; i < 4; ++i) submit(i);
+  ASSERT_EQ(taken_by_agent(), 4u);
+  // As if all that was taken had been answered, and read.
+  Word(shared.memory.control(1).completion_head).store(4);
+  for (uint64_t i = 4; i < 8; ++i) submit(i);
+  EXPECT_FALSE(agent.has_work());
+  EXPECT_EQ(taken_by_agent(), 0u);
+  answer(0);
+  EXPECT_EQ(taken_by_agent(), 1u);
+  EXPECT_EQ(agent.in_progress(), 4u);
+}
+
 TEST_F(Lane, is_not_moved_by_a_header_that_changes_after_setup) {
   Header& header = shared.memory.header();
   header.entries = 1u << 30;

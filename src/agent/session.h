@@ -204,6 +204,7 @@ class Session {
   // session_many.cc: many files in one request
   Answer on(const wire::ReadFiles& m);
   Answer on(const wire::CreateFiles& m);
+  Answer on(const wire::LookAtFiles& m);
   // Waits until all have ended.
   void run_batch(std::deque<FileOp>& ops);
 

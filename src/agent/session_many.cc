@@ -195,4 +195,21 @@ Session::Answer Session::on(const wire::CreateFiles& m) {
   return wire::ReplyBody{std::move(answer)};
 }
 
+Session::Answer Session::on(const wire::LookAtFiles& m) {
+  const std::vector<std::string_view> paths(m.paths.begin(), m.paths.end());
+  const auto found = node_.files->resolve_many(peer_.credentials, paths, false);
+  if (!found) return failure_of("look at files", found.error());
+  wire::FilesSeen answer;
+  answer.files.reserve(found->size());
+  for (const Result<client::Attributes>& one : *found) {
+    wire::FileSeen& file = answer.files.emplace_back();
+    if (one) {
+      file.attributes = to_wire(*one);
+    } else {
+      file.status = one.error();
+    }
+  }
+  return wire::ReplyBody{std::move(answer)};
+}
+
 }  // namespace penstock::agent

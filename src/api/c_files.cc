@@ -1,6 +1,7 @@
 // penstock.h: files and names.
 #include "error.h"
 #include "handles.h"
+#include "to_stat.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -74,26 +75,6 @@ int64_t to_open_flags(int flags) {
 
 uint32_t creation_mode(mode_t mode) {
   return mode & 07777 & ~current_umask();
-}
-
-timespec to_timespec(const wire::Time& time) {
-  return {static_cast<time_t>(time.seconds), static_cast<long>(time.nanoseconds)};
-}
-
-void to_stat(const wire::Attributes& from, struct stat* to) {
-  *to = {};
-  to->st_ino = from.inode;
-  to->st_mode = from.type | from.mode;
-  to->st_nlink = from.links;
-  to->st_uid = from.uid;
-  to->st_gid = from.gid;
-  to->st_rdev = from.device;
-  to->st_size = static_cast<off_t>(from.length);
-  to->st_blksize = static_cast<blksize_t>(std::min<uint64_t>(from.chunk_bytes, kMiB));
-  to->st_blocks = static_cast<blkcnt_t>(from.allocated / 512);
-  to->st_atim = to_timespec(from.accessed);
-  to->st_mtim = to_timespec(from.modified);
-  to->st_ctim = to_timespec(from.changed);
 }
 
 int attributes_of(penstock_session* session, const wire::RequestBody& request, struct stat* st) {

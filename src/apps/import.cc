@@ -262,14 +262,16 @@ void Importer::make_small(SmallFiles& small, Transfer* transfer) {
 void Importer::work(uint32_t worker) {
   Transfer transfer(pool_, worker);
   auto small = SmallFiles::create(session_);
-  while (auto entry = queue_.pop()) {
-    if (small && SmallFiles::takes(*entry)) {
-      if (!small->has_room_for(*entry)) make_small(*small, &transfer);
-      if (small->add(*entry, target_of(*entry))) continue;
+  for (auto entries = queue_.pop(); !entries.empty(); entries = queue_.pop()) {
+    for (const TreeEntry& entry : entries) {
+      if (small && SmallFiles::takes(entry)) {
+        if (!small->has_room_for(entry)) make_small(*small, &transfer);
+        if (small->add(entry, target_of(entry))) continue;
+      }
+      const bool copied =
+          S_ISLNK(entry.st.st_mode) ? copy_symlink(entry) : copy_file(entry, &transfer);
+      if (copied) progress_->files.fetch_add(1);
     }
-    const bool copied =
-        S_ISLNK(entry->st.st_mode) ? copy_symlink(*entry) : copy_file(*entry, &transfer);
-    if (copied) progress_->files.fetch_add(1);
   }
   if (small) make_small(*small, &transfer);
 }
@@ -384,13 +386,15 @@ int run_import(const TreeOptions& options) {
   if (!parents) return fail("import", parents.error());
 
   Problems problems("import");
-  Progress progress("import", options.quiet || options.json);
+  const bool shown = !options.quiet && !options.json;
+  Progress progress("import", !shown);
   std::atomic<bool> stop_counting{false};
-  std::thread counter([&] { count_tree(options.source, stop_counting, &progress); });
+  std::thread counter;
+  if (shown) counter = std::thread([&] { count_tree(options.source, stop_counting, &progress); });
   Importer importer(session->get(), *pool, options.source, location->path, &progress, &problems);
   const bool possible = importer.run(workers);
   stop_counting.store(true);
-  counter.join();
+  if (shown) counter.join();
   const int synced = possible ? penstock_sync(session->get()) : 0;
   progress.finish();
   if (!possible) return kExitFailed;

@@ -53,27 +53,33 @@ void count_tree(const std::string& root, const std::atomic<bool>& stop, Progress
 
 bool TreeQueue::push(TreeEntry entry) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return entries_.size() < kCapacity || closed_; });
+  emptied_.wait(lock, [this] { return entries_.size() < kCapacity || closed_; });
   if (closed_) return false;
   entries_.push_back(std::move(entry));
-  changed_.notify_all();
+  if (entries_.size() >= kTogether) filled_.notify_one();
   return true;
 }
 
-std::optional<TreeEntry> TreeQueue::pop() {
+std::vector<TreeEntry> TreeQueue::pop() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return !entries_.empty() || closed_; });
-  if (entries_.empty()) return std::nullopt;
-  TreeEntry entry = std::move(entries_.front());
-  entries_.pop_front();
-  changed_.notify_all();
-  return entry;
+  filled_.wait(lock, [this] { return entries_.size() >= kTogether || closed_; });
+  std::vector<TreeEntry> taken;
+  for (uint64_t bytes = 0;
+       !entries_.empty() && taken.size() < kTogether && bytes < kBytesTogether;) {
+    taken.push_back(std::move(entries_.front()));
+    entries_.pop_front();
+    if (S_ISREG(taken.back().st.st_mode)) bytes += static_cast<uint64_t>(taken.back().st.st_size);
+  }
+  if (entries_.size() >= kTogether) filled_.notify_one();
+  emptied_.notify_one();
+  return taken;
 }
 
 void TreeQueue::close() {
   std::lock_guard lock(mutex_);
   closed_ = true;
-  changed_.notify_all();
+  filled_.notify_all();
+  emptied_.notify_all();
 }
 
 void Problems::add(const std::string& path, const std::string& why) {

@@ -8,9 +8,9 @@
 #include <deque>
 #include <functional>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <sys/stat.h>
+#include <vector>
 
 #include "penstock/base.h"
 
@@ -33,19 +33,23 @@ void walk_tree(const std::string& root, const TreeVisit& visit, const TreeVisit&
 // Counts files and bytes ahead of the work and tells `progress`; a thread of its own may run it.
 void count_tree(const std::string& root, const std::atomic<bool>& stop, Progress* progress);
 
-// A bounded queue between the walker and the workers.
+// A bounded queue between one walker and the workers.
 class TreeQueue {
  public:
   // Blocks while full; false after close().
   bool push(TreeEntry entry);
-  // Blocks while empty; nothing after close() once drained.
-  std::optional<TreeEntry> pop();
+  // As many as are worth a trip together, and no more of large ones than keep a worker busy for a
+  // moment. Blocks until there are so many; fewer after close(), and none once it is drained.
+  std::vector<TreeEntry> pop();
   void close();
 
  private:
-  static constexpr size_t kCapacity = 1024;
+  static constexpr size_t kTogether = 256;
+  static constexpr uint64_t kBytesTogether = 4 * kMiB;
+  static constexpr size_t kCapacity = 8 * kTogether;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable filled_;   // kTogether are there, or no more come
+  std::condition_variable emptied_;  // there is room again
   std::deque<TreeEntry> entries_;
   bool closed_ = false;
 };

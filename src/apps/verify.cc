@@ -51,12 +51,14 @@ class Verifier {
     return destination_ == "/" ? "/" + entry.relative : destination_ + "/" + entry.relative;
   }
   void work(uint32_t worker);
-  bool same_attributes(const TreeEntry& entry, struct stat* ours);
+  std::vector<penstock_file_stat> look_at(const std::vector<TreeEntry>& entries) const;
+  bool same_attributes(const TreeEntry& entry, const penstock_file_stat& seen);
   void compare_names(const TreeEntry& directory);
   void compare_symlink(const TreeEntry& entry);
   bool same_length(const TreeEntry& entry, const struct stat& ours);
   void compare_file(const TreeEntry& entry, Transfer* transfer);
-  void compare_small(const TreeEntry& entry, int error, std::span<const std::byte> ours);
+  void compare_small(const TreeEntry& entry, int error, std::span<const std::byte> ours,
+                     std::vector<std::byte>* memory);
   void tell_first_difference(const TreeEntry& entry, uint64_t offset,
                              std::span<const std::byte> ours, std::span<const std::byte> theirs);
 
@@ -69,10 +71,23 @@ class Verifier {
   TreeQueue queue_;
 };
 
-bool Verifier::same_attributes(const TreeEntry& entry, struct stat* ours) {
-  const int result = penstock_lstat(session_, target_of(entry).c_str(), ours);
-  if (result < 0) {
-    differences_->add(entry.path, std::string("not in the store: ") + std::strerror(-result));
+// In one trip.
+std::vector<penstock_file_stat> Verifier::look_at(const std::vector<TreeEntry>& entries) const {
+  std::vector<std::string> targets;
+  targets.reserve(entries.size());
+  for (const TreeEntry& entry : entries) targets.push_back(target_of(entry));
+  std::vector<penstock_file_stat> seen(entries.size());
+  for (size_t i = 0; i < seen.size(); ++i) seen[i].path = targets[i].c_str();
+  // What goes wrong with the whole is each file's own result.
+  (void)penstock_lstat_files(session_, seen.data(), seen.size());
+  for (penstock_file_stat& one : seen) one.path = nullptr;
+  return seen;
+}
+
+bool Verifier::same_attributes(const TreeEntry& entry, const penstock_file_stat& seen) {
+  const struct stat* const ours = &seen.st;
+  if (seen.result != 0) {
+    differences_->add(entry.path, std::string("not in the store: ") + std::strerror(-seen.result));
     return false;
   }
   if ((ours->st_mode & S_IFMT) != (entry.st.st_mode & S_IFMT)) {
@@ -140,7 +155,9 @@ void Verifier::tell_first_difference(const TreeEntry& entry, uint64_t offset,
                         std::to_string(offset + static_cast<uint64_t>(mine - ours.begin())));
 }
 
-void Verifier::compare_small(const TreeEntry& entry, int error, std::span<const std::byte> ours) {
+// With memory for the source's bytes that is used again.
+void Verifier::compare_small(const TreeEntry& entry, int error, std::span<const std::byte> ours,
+                             std::vector<std::byte>* memory) {
   progress_->files.fetch_add(1);
   if (error != 0) {
     differences_->add(entry.path, std::string("read: ") + std::strerror(error));
@@ -151,7 +168,8 @@ void Verifier::compare_small(const TreeEntry& entry, int error, std::span<const 
     differences_->add(entry.path, std::string("open: ") + std::strerror(errno));
     return;
   }
-  std::vector<std::byte> theirs(ours.size());
+  if (memory->size() < ours.size()) memory->resize(ours.size());
+  const std::span<std::byte> theirs(memory->data(), ours.size());
   const int read = read_at(source.get(), 0, theirs);
   if (read != 0) {
     differences_->add(entry.path, std::string("read: ") + std::strerror(read));
@@ -194,27 +212,31 @@ void Verifier::compare_file(const TreeEntry& entry, Transfer* transfer) {
 void Verifier::work(uint32_t worker) {
   Transfer transfer(pool_, worker);
   auto small = SmallReads::create(session_);
-  const SmallReads::Check check = [this](const TreeEntry& entry, int error,
-                                         std::span<const std::byte> bytes) {
-    compare_small(entry, error, bytes);
+  std::vector<std::byte> theirs;
+  const SmallReads::Check check = [&](const TreeEntry& entry, int error,
+                                      std::span<const std::byte> bytes) {
+    compare_small(entry, error, bytes, &theirs);
   };
-  while (auto entry = queue_.pop()) {
-    struct stat ours {};
-    const bool directory = S_ISDIR(entry->st.st_mode);
-    if (same_attributes(*entry, &ours)) {
-      if (directory) compare_names(*entry);
-      if (S_ISLNK(entry->st.st_mode)) compare_symlink(*entry);
-      if (S_ISREG(entry->st.st_mode) && same_length(*entry, ours)) {
-        if (small && SmallReads::takes(*entry)) {
-          if (!small->has_room_for(*entry)) small->read(check);
-          const std::string target = target_of(*entry);
-          small->add(std::move(*entry), target);
-          continue;
+  for (auto entries = queue_.pop(); !entries.empty(); entries = queue_.pop()) {
+    const std::vector<penstock_file_stat> seen = look_at(entries);
+    for (size_t i = 0; i < entries.size(); ++i) {
+      TreeEntry& entry = entries[i];
+      const bool directory = S_ISDIR(entry.st.st_mode);
+      if (same_attributes(entry, seen[i])) {
+        if (directory) compare_names(entry);
+        if (S_ISLNK(entry.st.st_mode)) compare_symlink(entry);
+        if (S_ISREG(entry.st.st_mode) && same_length(entry, seen[i].st)) {
+          if (small && SmallReads::takes(entry)) {
+            if (!small->has_room_for(entry)) small->read(check);
+            std::string target = target_of(entry);
+            small->add(std::move(entry), std::move(target));
+            continue;
+          }
+          compare_file(entry, &transfer);
         }
-        compare_file(*entry, &transfer);
       }
+      if (!directory) progress_->files.fetch_add(1);
     }
-    if (!directory) progress_->files.fetch_add(1);
   }
   if (small) small->read(check);
 }
@@ -247,13 +269,15 @@ int run_verify(const TreeOptions& options) {
   if (!pool) return fail("verify", pool.error());
 
   Problems differences("verify");
-  Progress progress("verify", options.quiet || options.json);
+  const bool shown = !options.quiet && !options.json;
+  Progress progress("verify", !shown);
   std::atomic<bool> stop_counting{false};
-  std::thread counter([&] { count_tree(options.source, stop_counting, &progress); });
+  std::thread counter;
+  if (shown) counter = std::thread([&] { count_tree(options.source, stop_counting, &progress); });
   Verifier verifier(session->get(), *pool, options.source, location->path, &progress, &differences);
   verifier.run(workers);
   stop_counting.store(true);
-  counter.join();
+  if (shown) counter.join();
   progress.finish();
 
   if (options.json) {

@@ -61,6 +61,9 @@ class FileSystemImpl final : public FileSystem {
   // namespace.cc
   Result<Attributes> lookup(const Credentials&, InodeId parent, std::string_view name) override;
   Result<Attributes> resolve(const Credentials&, std::string_view path, bool follow) override;
+  Result<std::vector<Result<Attributes>>> resolve_many(const Credentials&,
+                                                       const std::vector<std::string_view>& paths,
+                                                       bool follow) override;
   Result<Attributes> attributes(InodeId inode) override;
   Result<Attributes> make_directory(const Credentials&, InodeId parent, std::string_view name,
                                     uint32_t mode, Observer* self) override;

@@ -71,6 +71,15 @@ Result<Attributes> FileSystemImpl::resolve(const Credentials& credentials, std::
   return merged(meta_.resolve(credentials, path, follow), drops);
 }
 
+Result<std::vector<Result<Attributes>>> FileSystemImpl::resolve_many(
+    const Credentials& credentials, const std::vector<std::string_view>& paths, bool follow) {
+  TRY(check_open());
+  const uint64_t drops = table_.drops();
+  TRY_ASSIGN(std::vector<Result<Attributes>> all, meta_.resolve_many(credentials, paths, follow));
+  for (Result<Attributes>& found : all) found = merged(std::move(found), drops);
+  return all;
+}
+
 Result<Attributes> FileSystemImpl::attributes(InodeId inode) {
   TRY(check_open());
   const uint64_t drops = table_.drops();

@@ -242,11 +242,8 @@ Result<FileRef> FileSystemImpl::open_path(const Credentials& credentials, std::s
 
 Result<std::vector<Result<Attributes>>> FileSystemImpl::look_for_reading(
     const Credentials& credentials, const std::vector<std::string_view>& paths) {
-  TRY(check_open());
-  const uint64_t drops = table_.drops();
-  TRY_ASSIGN(std::vector<Result<Attributes>> all, meta_.resolve_many(credentials, paths));
+  TRY_ASSIGN(std::vector<Result<Attributes>> all, resolve_many(credentials, paths, true));
   for (Result<Attributes>& found : all) {
-    found = merged(std::move(found), drops);
     if (!found) continue;
     const Status may = check_open_of(credentials, *found, OpenFlags{});
     if (!may.ok()) found = may;

@@ -31,12 +31,12 @@ Result<Attributes> Namespace::resolve(const Credentials& credentials, std::strin
 }
 
 Result<std::vector<Result<Attributes>>> Namespace::resolve_many(
-    const Credentials& credentials, const std::vector<std::string_view>& paths) {
+    const Credentials& credentials, const std::vector<std::string_view>& paths, bool follow_last) {
   std::vector<Result<Attributes>> all(paths.size(), Result<Attributes>(Code::not_found));
   std::vector<size_t> unknown;
   CachedWalk cached(cache_.get(), credentials);
   for (size_t i = 0; i < paths.size(); ++i) {
-    if (std::optional<Attributes> known = cached.path(paths[i], true)) {
+    if (std::optional<Attributes> known = cached.path(paths[i], follow_last)) {
       all[i] = std::move(*known);
     } else {
       unknown.push_back(i);
@@ -48,7 +48,7 @@ Result<std::vector<Result<Attributes>>> Namespace::resolve_many(
             [&](size_t a, size_t b) { return paths[a] < paths[b]; });
   TRY(transact(engine::KvMode::read, [&](View& view) -> Status {
     Walks walks(view, credentials);
-    for (const size_t i : unknown) all[i] = walks.to(paths[i]);
+    for (const size_t i : unknown) all[i] = walks.to(paths[i], follow_last);
     return {};
   }));
   return all;

@@ -55,8 +55,9 @@ class Namespace final : public Meta {
                             std::string_view name) override;
   Result<Attributes> resolve(const Credentials& credentials, std::string_view path,
                              bool follow_last) override;
-  Result<std::vector<Result<Attributes>>> resolve_many(
-      const Credentials& credentials, const std::vector<std::string_view>& paths) override;
+  Result<std::vector<Result<Attributes>>> resolve_many(const Credentials& credentials,
+                                                       const std::vector<std::string_view>& paths,
+                                                       bool follow_last) override;
   Result<ResolvedParent> resolve_parent(const Credentials& credentials,
                                         std::string_view path) override;
   Result<Attributes> attributes(InodeId inode) override;

@@ -84,14 +84,15 @@ class Walks {
 
   Walks(View& view, const Credentials& credentials) : view_(view), credentials_(credentials) {}
 
-  Result<Attributes> to(std::string_view path) {
+  Result<Attributes> to(std::string_view path, bool follow_last) {
     TRY(check_path(path));
     // A slash at the end makes a link there lead on, and a path without one starts at the root.
     const size_t name = path.rfind('/') + 1;
     const Directory& above = directory(path.substr(0, name));
     if (!above.inode) return above.inode.error();
     Walk walk(view_, credentials_, above.followed);
-    TRY_ASSIGN(const Inode found, walk.to(*above.inode, std::string(path.substr(name)), true));
+    TRY_ASSIGN(const Inode found,
+               walk.to(*above.inode, std::string(path.substr(name)), follow_last));
     return view_.attributes(found);
   }
 

@@ -7,8 +7,8 @@
 namespace penstock::wire {
 namespace {
 
-bool is_good_count(size_t count) {
-  return count > 0 && count <= kFilesAtOnceMax;
+bool is_good_count(size_t count, size_t most = kFilesAtOnceMax) {
+  return count > 0 && count <= most;
 }
 
 bool is_good_place(uint64_t length, uint32_t region) {
@@ -64,6 +64,16 @@ CreateFiles take(const proto::CreateFiles& from) {
   return m;
 }
 
+LookAtFiles take(const proto::LookAtFiles& from) {
+  LookAtFiles m;
+  m.paths.reserve(std::min<size_t>(static_cast<size_t>(from.paths_size()), kLooksAtOnceMax + 1));
+  for (const std::string& path : from.paths()) {
+    if (m.paths.size() > kLooksAtOnceMax) break;
+    m.paths.push_back(path);
+  }
+  return m;
+}
+
 }  // namespace
 
 void put(const ReadFiles& m, proto::Request& out) {
@@ -96,6 +106,11 @@ void put(const CreateFiles& m, proto::Request& out) {
   }
 }
 
+void put(const LookAtFiles& m, proto::Request& out) {
+  auto& files = *out.mutable_look_at_files();
+  for (const std::string& path : m.paths) files.add_paths(path);
+}
+
 void put(const FilesRead& m, proto::Reply& out) {
   auto& files = *out.mutable_files_read();
   for (const FileRead& file : m.files) {
@@ -113,12 +128,23 @@ void put(const FilesCreated& m, proto::Reply& out) {
   for (const Status status : m.files) put_status(status, *files.add_files());
 }
 
+void put(const FilesSeen& m, proto::Reply& out) {
+  auto& files = *out.mutable_files_seen();
+  for (const FileSeen& file : m.files) {
+    auto& to = *files.add_files();
+    put_status(file.status, to);
+    if (file.status.ok()) put_attributes(file.attributes, *to.mutable_attributes());
+  }
+}
+
 std::optional<RequestBody> take_many_body(const proto::Request& in) {
   switch (in.body_case()) {
     case proto::Request::kReadFiles:
       return take(in.read_files());
     case proto::Request::kCreateFiles:
       return take(in.create_files());
+    case proto::Request::kLookAtFiles:
+      return take(in.look_at_files());
     default:
       return std::nullopt;
   }
@@ -138,6 +164,10 @@ bool is_within_limits(const CreateFiles& m) {
            return is_good_place(file.length, file.region) && file.mode <= 07777 &&
                   is_good_time(file.accessed) && is_good_time(file.modified);
          });
+}
+
+bool is_within_limits(const LookAtFiles& m) {
+  return is_good_count(m.paths.size(), kLooksAtOnceMax);
 }
 
 std::optional<ReplyBody> take_files(const proto::FilesRead& from) {
@@ -160,6 +190,18 @@ std::optional<ReplyBody> take_files(const proto::FilesCreated& from) {
     const std::optional<Status> status = take_status(file);
     if (!status) return std::nullopt;
     m.files.push_back(*status);
+  }
+  return m;
+}
+
+std::optional<ReplyBody> take_files(const proto::FilesSeen& from) {
+  if (!is_good_count(static_cast<size_t>(from.files_size()), kLooksAtOnceMax)) return std::nullopt;
+  FilesSeen m;
+  m.files.reserve(static_cast<size_t>(from.files_size()));
+  for (const proto::FileSeen& file : from.files()) {
+    const std::optional<Status> status = take_status(file);
+    if (!status) return std::nullopt;
+    m.files.push_back({*status, take_attributes(file.attributes())});
   }
   return m;
 }

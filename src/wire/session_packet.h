@@ -43,6 +43,40 @@ inline void put_time(const Time& m, proto::Time& out) {
 inline Time take_time(const proto::Time& from) {
   return {from.seconds(), from.nanoseconds()};
 }
+inline void put_attributes(const Attributes& m, proto::Attributes& to) {
+  to.set_inode(m.inode);
+  to.set_type(m.type);
+  to.set_mode(m.mode);
+  to.set_uid(m.uid);
+  to.set_gid(m.gid);
+  to.set_links(m.links);
+  to.set_length(m.length);
+  to.set_device(m.device);
+  put_time(m.accessed, *to.mutable_accessed());
+  put_time(m.modified, *to.mutable_modified());
+  put_time(m.changed, *to.mutable_changed());
+  put_time(m.created, *to.mutable_created());
+  to.set_allocated(m.allocated);
+  to.set_chunk_bytes(m.chunk_bytes);
+}
+inline Attributes take_attributes(const proto::Attributes& from) {
+  Attributes m;
+  m.inode = from.inode();
+  m.type = from.type();
+  m.mode = from.mode();
+  m.uid = from.uid();
+  m.gid = from.gid();
+  m.links = from.links();
+  m.length = from.length();
+  m.device = from.device();
+  m.accessed = take_time(from.accessed());
+  m.modified = take_time(from.modified());
+  m.changed = take_time(from.changed());
+  m.created = take_time(from.created());
+  m.allocated = from.allocated();
+  m.chunk_bytes = from.chunk_bytes();
+  return m;
+}
 inline void put_handle(const DeviceHandle& m, proto::DeviceHandle& out) {
   out.set_bytes(m.bytes);
   out.set_size(m.size);

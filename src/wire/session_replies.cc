@@ -19,21 +19,7 @@ void put(const Opened& m, proto::Reply& out) {
   to.set_token(m.token);
 }
 void put(const Attributes& m, proto::Reply& out) {
-  auto& to = *out.mutable_attributes();
-  to.set_inode(m.inode);
-  to.set_type(m.type);
-  to.set_mode(m.mode);
-  to.set_uid(m.uid);
-  to.set_gid(m.gid);
-  to.set_links(m.links);
-  to.set_length(m.length);
-  to.set_device(m.device);
-  put_time(m.accessed, *to.mutable_accessed());
-  put_time(m.modified, *to.mutable_modified());
-  put_time(m.changed, *to.mutable_changed());
-  put_time(m.created, *to.mutable_created());
-  to.set_allocated(m.allocated);
-  to.set_chunk_bytes(m.chunk_bytes);
+  put_attributes(m, *out.mutable_attributes());
 }
 void put(const Target& m, proto::Reply& out) {
   out.mutable_target()->set_text(m.text);
@@ -54,25 +40,6 @@ void put(const Mapping& m, proto::Reply& out) {
 }
 void put(const DeviceHandle& m, proto::Reply& out) {
   put_handle(m, *out.mutable_device_handle());
-}
-
-Attributes take_attributes(const proto::Attributes& from) {
-  Attributes m;
-  m.inode = from.inode();
-  m.type = from.type();
-  m.mode = from.mode();
-  m.uid = from.uid();
-  m.gid = from.gid();
-  m.links = from.links();
-  m.length = from.length();
-  m.device = from.device();
-  m.accessed = take_time(from.accessed());
-  m.modified = take_time(from.modified());
-  m.changed = take_time(from.changed());
-  m.created = take_time(from.created());
-  m.allocated = from.allocated();
-  m.chunk_bytes = from.chunk_bytes();
-  return m;
 }
 
 Page take_page(const proto::Page& from) {
@@ -106,6 +73,8 @@ std::optional<ReplyBody> take_body(const proto::Reply& in) {
       return take_files(in.files_read());
     case proto::Reply::kFilesCreated:
       return take_files(in.files_created());
+    case proto::Reply::kFilesSeen:
+      return take_files(in.files_seen());
     case proto::Reply::BODY_NOT_SET:
       break;
   }

@@ -305,6 +305,7 @@ struct Good {
   bool operator()(const MakeDirectory& m) const { return m.mode <= 07777; }
   bool operator()(const ReadFiles& m) const { return is_within_limits(m); }
   bool operator()(const CreateFiles& m) const { return is_within_limits(m); }
+  bool operator()(const LookAtFiles& m) const { return is_within_limits(m); }
 };
 
 }  // namespace

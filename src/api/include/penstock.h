@@ -234,6 +234,18 @@ PENSTOCK_API ssize_t penstock_create_files(penstock_session* session, penstock_n
 
 PENSTOCK_API int penstock_stat(penstock_session* session, const char* path, struct stat* st);
 PENSTOCK_API int penstock_lstat(penstock_session* session, const char* path, struct stat* st);
+/* The same for many paths, hundreds in one trip, each with a result of its own. */
+typedef struct penstock_file_stat {
+  const char* path;
+  struct stat st; /* out, where the result is 0 */
+  int result;     /* out: 0 or a negative errno, as of penstock_lstat() */
+} penstock_file_stat;
+
+/* Returns how many have the result 0; -ECONNRESET when the agent is gone for good: files without a
+   result by then have that one, too. Any number of paths, also the same one again. The list stays
+   the caller's. Any thread. */
+PENSTOCK_API ssize_t penstock_lstat_files(penstock_session* session, penstock_file_stat* files,
+                                          size_t count);
 /* When the file was made, which struct stat cannot tell; as lstat(2) it follows no last link. */
 PENSTOCK_API int penstock_birth_time(penstock_session* session, const char* path,
                                      struct timespec* time);

@@ -122,6 +122,106 @@ TEST_F(ManyFiles, have_a_result_each) {
   EXPECT_EQ(penstock_read_files(nullptr, list.files.data(), 1), -EINVAL);
 }
 
+TEST_F(ManyFiles, are_looked_at_together) {
+  ASSERT_NO_FATAL_FAILURE(make_files(40));
+  ASSERT_EQ(penstock_symlink(client.session, "0", "/d/link"), 0);
+  ASSERT_EQ(penstock_symlink(client.session, "d", "/e"), 0);
+  std::vector<std::string> paths{"/",
+                                 "/d",
+                                 "/d/",
+                                 "/d/link",
+                                 "/e",
+                                 "/e/",
+                                 "/e/7",
+                                 "/d/missing",
+                                 "/d/7/x",
+                                 "/d/7/",
+                                 "",
+                                 "relative",
+                                 "/d/../d/./7",
+                                 "/missing/",
+                                 "/" + std::string(300, 'x'),
+                                 "/" + std::string(5000, 'x')};
+  const std::vector<int> expected{0,
+                                  0,
+                                  0,
+                                  0,
+                                  0,
+                                  0,
+                                  0,
+                                  -ENOENT,
+                                  -ENOTDIR,
+                                  -ENOTDIR,
+                                  -ENOENT,
+                                  -EINVAL,
+                                  0,
+                                  -ENOENT,
+                                  -ENAMETOOLONG,
+                                  -ENAMETOOLONG};
+  // More than a trip takes, by their number and by their length.
+  for (int i = 0; i < 1500; ++i) {
+    const std::string dots(i % 100 == 0 ? 3000 : 0, '/');
+    paths.push_back("/d" + dots + "/" + std::to_string(i % 40));
+  }
+  std::vector<penstock_file_stat> list(paths.size() + 1);
+  for (size_t i = 0; i < paths.size(); ++i) list[i].path = paths[i].c_str();
+  const auto good = static_cast<ssize_t>(1500 + std::count(expected.begin(), expected.end(), 0));
+  ASSERT_EQ(penstock_lstat_files(client.session, list.data(), list.size()), good)
+      << penstock_last_error();
+  EXPECT_EQ(list.back().result, -EINVAL) << "no path";
+  for (size_t i = 0; i < paths.size(); ++i) {
+    SCOPED_TRACE(paths[i].substr(0, 40));
+    ASSERT_EQ(list[i].result, i < expected.size() ? expected[i] : 0);
+    struct stat alone {};
+    ASSERT_EQ(penstock_lstat(client.session, list[i].path, &alone), list[i].result);
+    if (list[i].result == 0) {
+      const struct stat& seen = list[i].st;
+      ASSERT_EQ(seen.st_ino, alone.st_ino);
+      ASSERT_EQ(seen.st_mode, alone.st_mode);
+      ASSERT_EQ(seen.st_nlink, alone.st_nlink);
+      ASSERT_EQ(seen.st_size, alone.st_size);
+      ASSERT_EQ(seen.st_blocks, alone.st_blocks);
+      ASSERT_EQ(seen.st_mtim.tv_nsec, alone.st_mtim.tv_nsec);
+    }
+  }
+  EXPECT_TRUE(S_ISLNK(list[3].st.st_mode));
+  EXPECT_TRUE(S_ISLNK(list[4].st.st_mode));
+  EXPECT_TRUE(S_ISDIR(list[5].st.st_mode)) << "a slash makes it lead on";
+  EXPECT_EQ(list[6].st.st_size, static_cast<off_t>(size_of(7)));
+  EXPECT_EQ(penstock_lstat_files(client.session, nullptr, 0), 0);
+  EXPECT_EQ(penstock_lstat_files(client.session, nullptr, 1), -EINVAL);
+  EXPECT_EQ(penstock_lstat_files(nullptr, list.data(), 1), -EINVAL);
+
+  // What is written and not closed counts.
+  const penstock_file open = client.open("/d/7", O_WRONLY);
+  ASSERT_EQ(client.run(client.io(PENSTOCK_WRITE, open, 50'000, 1000)), 1000);
+  ASSERT_EQ(penstock_lstat_files(client.session, &list[6], 1), 1);
+  EXPECT_EQ(list[6].st.st_size, 51'000);
+}
+
+TEST_F(ManyFiles, are_looked_at_by_those_who_may_go_there) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be somebody else";
+  ASSERT_EQ(penstock_mkdir(client.session, "/closed", 0700), 0);
+  make("/closed/all", 100, 3, 0644);
+  make("/d/mine", 100, 1, 0600);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    if (::setgid(12345) != 0 || ::setuid(12345) != 0) ::_exit(1);
+    Client other;
+    if (other.connect(scratch.store()) != 0) ::_exit(2);
+    penstock_file_stat list[2]{};
+    list[0].path = "/closed/all";
+    list[1].path = "/d/mine";
+    if (penstock_lstat_files(other.session, list, 2) != 1) ::_exit(3);
+    ::_exit(list[0].result == -EACCES && list[1].st.st_size == 100 ? 0 : 4);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
 TEST_F(ManyFiles, go_into_regions_and_no_further) {
   make("/d/a", 10'000, 1);
   penstock_file_read files[4]{};
@@ -339,6 +439,13 @@ TEST(ManyFilesOfADeadAgent, end_with_its_connection) {
   EXPECT_EQ(penstock_read_files(client.session, files.data(), files.size()), -ECONNRESET);
   EXPECT_EQ(files[0].result, -ECONNRESET);
   EXPECT_EQ(files[199].result, -ECONNRESET);
+  std::vector<penstock_file_stat> looks(600);
+  for (auto& look : looks) look.path = "/a";
+  looks[7].path = "bad";
+  EXPECT_EQ(penstock_lstat_files(client.session, looks.data(), looks.size()), -ECONNRESET);
+  EXPECT_EQ(looks[0].result, -ECONNRESET);
+  EXPECT_EQ(looks[7].result, -EINVAL);
+  EXPECT_EQ(looks[599].result, -ECONNRESET);
 }
 
 }  // namespace

@@ -138,7 +138,7 @@ TEST_F(CachedMeta, what_was_found_once_is_found_without_a_transaction) {
     EXPECT_EQ(meta_->resolve({}, "/d/f", true)->inode, file_);
     EXPECT_EQ(meta_->lookup({}, directory_, "f")->inode, file_);
     EXPECT_EQ(meta_->attributes(file_)->inode, file_);
-    const auto all = meta_->resolve_many({}, {"/d/f", "//d//f"});
+    const auto all = meta_->resolve_many({}, {"/d/f", "//d//f"}, true);
     ASSERT_TRUE(all.has_value());
     for (const auto& one : *all) EXPECT_EQ(one->inode, file_);
   };
@@ -146,7 +146,7 @@ TEST_F(CachedMeta, what_was_found_once_is_found_without_a_transaction) {
   EXPECT_EQ(runs_of(look), 0);
   // Only what is not known is asked for.
   EXPECT_EQ(runs_of([this] {
-              const auto all = meta_->resolve_many({}, {"/d/f", "/d/none", "/d/f"});
+              const auto all = meta_->resolve_many({}, {"/d/f", "/d/none", "/d/f"}, true);
               ASSERT_TRUE(all.has_value());
               EXPECT_EQ((*all)[0]->inode, file_);
               EXPECT_EQ(code_of((*all)[1]), Code::not_found);
@@ -224,7 +224,7 @@ TEST_F(CachedMeta, nobody_finds_an_older_state_than_was_found_before) {
     readers.emplace_back([&] {
       uint64_t last = 0;
       while (!stop) {
-        const auto found = meta_->resolve_many({}, {"/d/f"});
+        const auto found = meta_->resolve_many({}, {"/d/f"}, true);
         ASSERT_TRUE(found && (*found)[0]);
         EXPECT_GE((*found)[0]->length, last);
         last = (*found)[0]->length;

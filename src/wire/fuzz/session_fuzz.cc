@@ -48,7 +48,8 @@ std::vector<RequestBody> requests() {
           WithdrawDevice{{1, 2, 3}},
           OpenDevice{{1, 2, 3}},
           ReadFiles{{{"/a", 0, 4096, 1, 8192, true}, {"/b", 1, 2, kNoRegion, 0, false}}},
-          CreateFiles{{{"/n", 0600, 100, 1, 0, 7U, 8U, some_time(), some_time()}, {"/m"}}}};
+          CreateFiles{{{"/n", 0600, 100, 1, 0, 7U, 8U, some_time(), some_time(), true}, {"/m"}}},
+          LookAtFiles{{"/a", "/b"}}};
 }
 
 std::vector<ReplyBody> replies() {
@@ -63,7 +64,8 @@ std::vector<ReplyBody> replies() {
           Mapping{1 << 21},
           DeviceHandle{"handle", 4096, {}, false},
           FilesRead{{{Status(), 5, 100, 100, true}, {Code::not_found, 0, 0, 0, false}}},
-          FilesCreated{{Status(), Code::no_space}}};
+          FilesCreated{{Status(), Code::no_space}},
+          FilesSeen{{{Status(), attributes}, {Code::not_found, {}}}}};
 }
 
 }  // namespace

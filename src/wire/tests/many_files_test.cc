@@ -106,6 +106,40 @@ TEST(ManyFiles, fit_a_datagram_by_what_they_are_counted_as) {
   EXPECT_TRUE(encode(Reply{UINT64_MAX, Code::ok, "", read}));
 }
 
+TEST(ManyFiles, are_looked_at_as_far_as_a_datagram_goes) {
+  const auto asked = round_trip(LookAtFiles{{"/a", ""}});
+  ASSERT_TRUE(asked);
+  EXPECT_EQ(std::get<LookAtFiles>(asked->body).paths, (std::vector<std::string>{"/a", ""}));
+  EXPECT_FALSE(round_trip(LookAtFiles{}));
+  EXPECT_TRUE(round_trip(LookAtFiles{std::vector<std::string>(kLooksAtOnceMax)}));
+  EXPECT_FALSE(round_trip(LookAtFiles{std::vector<std::string>(kLooksAtOnceMax + 1)}));
+
+  LookAtFiles most;
+  const std::string path(1000, 'x');
+  for (size_t bytes = 0; (bytes += request_bytes_of(path)) <= kFilesBytesMax;) {
+    most.paths.push_back(path);
+  }
+  EXPECT_TRUE(encode(Request{UINT64_MAX, most}));
+
+  constexpr Time kLongest{INT64_MIN, UINT32_MAX};
+  Attributes longest{UINT64_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX,
+                     UINT32_MAX, UINT64_MAX, UINT64_MAX, kLongest,   kLongest,
+                     kLongest,   kLongest,   UINT64_MAX, UINT64_MAX};
+  FilesSeen seen;
+  seen.files.resize(kLooksAtOnceMax, {Status(Code::ok, UINT32_MAX), longest});
+  seen.files[1] = {Code::access_denied, {}};
+  const auto message = encode(Reply{UINT64_MAX, Code::ok, "", seen});
+  ASSERT_TRUE(message);
+  const auto reply = decode_reply(bytes_of(*message));
+  ASSERT_TRUE(reply);
+  const auto& files = std::get<FilesSeen>(reply->body).files;
+  ASSERT_EQ(files.size(), seen.files.size());
+  EXPECT_EQ(files[0].attributes.length, UINT64_MAX);
+  EXPECT_EQ(files[0].attributes.created, kLongest);
+  EXPECT_EQ(files[1].status, Code::access_denied);
+  EXPECT_EQ(files[2].attributes.inode, UINT64_MAX);
+}
+
 TEST(ManyFiles, come_back_with_a_result_each) {
   const FilesRead read{{{Code::is_directory, 1, 2, 3, true}, {Status(Code::io_error, 5), 0, 0, 0}}};
   const Result<std::string> message = encode(Reply{7, Code::ok, "", read});

@@ -57,6 +57,7 @@ TEST(SessionRequest, keeps_the_kind_of_every_message) {
       if (auto* m = std::get_if<PublishDevice>(&body)) m->handle = {"x", 1, {}, false};
       if (auto* m = std::get_if<ReadFiles>(&body)) m->files.resize(1);
       if (auto* m = std::get_if<CreateFiles>(&body)) m->files.resize(1);
+      if (auto* m = std::get_if<LookAtFiles>(&body)) m->paths.resize(1);
       const auto back = round_trip(body);
       ASSERT_TRUE(back) << "alternative " << J + 1;
       EXPECT_EQ(back->body.index(), J + 1);

@@ -201,6 +201,9 @@ class FileSystem {
 
   virtual Result<Attributes> lookup(const Credentials&, InodeId parent, std::string_view name) = 0;
   virtual Result<Attributes> resolve(const Credentials&, std::string_view path, bool follow) = 0;
+  // Many paths at once, each as by resolve().
+  virtual Result<std::vector<Result<Attributes>>> resolve_many(
+      const Credentials&, const std::vector<std::string_view>& paths, bool follow) = 0;
   // Many paths at once, each as if it were opened for reading: its attributes, or why it could not
   // be. In the order of the paths.
   virtual Result<std::vector<Result<Attributes>>> look_for_reading(

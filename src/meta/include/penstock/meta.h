@@ -269,10 +269,11 @@ class Meta {
   // from this root. The last component is followed too if `follow_last`, or if a slash follows it.
   virtual Result<Attributes> resolve(const Credentials& credentials, std::string_view path,
                                      bool follow_last) = 0;
-  // The same for many paths, in their order, in one transaction; links at the end are followed. A
-  // directory that several of them go through is looked up once.
+  // The same for many paths, in their order, in one transaction. A directory that several of them
+  // go through is looked up once.
   virtual Result<std::vector<Result<Attributes>>> resolve_many(
-      const Credentials& credentials, const std::vector<std::string_view>& paths) = 0;
+      const Credentials& credentials, const std::vector<std::string_view>& paths,
+      bool follow_last) = 0;
   // Everything but the last component, which need not exist: for creating and removing by path.
   virtual Result<ResolvedParent> resolve_parent(const Credentials& credentials,
                                                 std::string_view path) = 0;

@@ -214,6 +214,12 @@ struct NewFile {
 struct CreateFiles {
   std::vector<NewFile> files;
 };
+// The attributes of each; a link at the end of a path is not followed. Answers are longer than
+// those above, so fewer fit.
+inline constexpr uint32_t kLooksAtOnceMax = 256;
+struct LookAtFiles {
+  std::vector<std::string> paths;
+};
 
 using RequestBody =
     std::variant<std::monostate, Hello, RegisterRegion, AttachRegion, ReleaseRegion, CreateRing,
@@ -221,7 +227,7 @@ using RequestBody =
                  FileAttributes, TruncateFile, SyncFile, PathAttributes, ChangeAttributes,
                  MakeDirectory, Remove, Rename, MakeLink, MakeSymlink, ReadSymlink, ListDirectory,
                  SyncAll, MapCache, MapSlab, KeepTouchLog, PublishDevice, WithdrawDevice,
-                 OpenDevice, ReadFiles, CreateFiles>;
+                 OpenDevice, ReadFiles, CreateFiles, LookAtFiles>;
 
 struct Request {
   uint64_t id = 0;
@@ -282,9 +288,16 @@ struct FilesRead {
 struct FilesCreated {
   std::vector<Status> files;
 };
+struct FileSeen {
+  Status status;
+  Attributes attributes;  // only with ok
+};
+struct FilesSeen {
+  std::vector<FileSeen> files;
+};
 
 using ReplyBody = std::variant<std::monostate, Welcome, Opened, Attributes, Target, Page, Mapping,
-                               DeviceHandle, FilesRead, FilesCreated>;
+                               DeviceHandle, FilesRead, FilesCreated, FilesSeen>;
 
 struct Reply {
   uint64_t id = 0;
@@ -320,8 +333,14 @@ constexpr size_t request_bytes_of(const FileToRead& file) {
 constexpr size_t request_bytes_of(const NewFile& file) {
   return file.path.size() + 96;
 }
+// Of a path in LookAtFiles.
+constexpr size_t request_bytes_of(std::string_view path) {
+  return path.size() + 8;
+}
 inline constexpr size_t kFilesBytesMax = kSessionMessageMax - 256;
 // An answer takes at most 56 bytes.
 static_assert(kFilesAtOnceMax * 56 <= kFilesBytesMax);
+// One with attributes 208.
+static_assert(kLooksAtOnceMax * 208 <= kFilesBytesMax);
 
 }  // namespace penstock::wire

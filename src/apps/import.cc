@@ -77,8 +77,10 @@ class Importer {
   TreeQueue queue_;
   std::atomic<uint64_t> skipped_{0};
 
-  // Names of one inode beyond its first become links, once all first names exist. Touched by the
-  // walking thread only.
+  // What is left for the end, touched by the walking thread only. Directories get their modes and
+  // times then: what is made inside changes both. Names of one inode beyond its first become links,
+  // once all first names exist.
+  std::vector<TreeEntry> directories_;
   std::map<std::pair<dev_t, ino_t>, std::string> first_names_;
   std::vector<std::pair<std::string, TreeEntry>> later_links_;
 };
@@ -96,13 +98,15 @@ bool Importer::accept(const TreeEntry& entry) {
   const mode_t type = entry.st.st_mode & S_IFMT;
   if (type == S_IFDIR) {
     // Writable for us until its children are there; its own mode comes at the end.
-    const int made = penstock_mkdir(session_, target_of(entry).c_str(), 0700);
+    int made = penstock_mkdir(session_, target_of(entry).c_str(), 0700);
     if (made == -EEXIST) {
       struct stat st {};
       const int found = penstock_lstat(session_, target_of(entry).c_str(), &st);
-      if (found == 0 && S_ISDIR(st.st_mode)) return true;
+      if (found == 0 && S_ISDIR(st.st_mode)) made = 0;
     }
-    return report(entry, "make directory", made) || !entry.relative.empty();
+    if (!report(entry, "make directory", made)) return !entry.relative.empty();
+    directories_.push_back(entry);
+    return true;
   }
   if (type != S_IFREG && type != S_IFLNK) {
     skipped_.fetch_add(1);
@@ -284,7 +288,7 @@ bool Importer::run(uint32_t workers) {
   };
   bool possible = true;
   walk_tree(
-      root_, [&](const TreeEntry& entry) { return possible = accept(entry); }, nullptr, problem);
+      root_, [&](const TreeEntry& entry) { return possible = accept(entry); }, problem);
   queue_.close();
   for (std::thread& thread : threads) thread.join();
   if (!possible) return false;
@@ -294,15 +298,9 @@ bool Importer::run(uint32_t workers) {
     progress_->files.fetch_add(1);
     progress_->bytes.fetch_add(static_cast<uint64_t>(entry.st.st_size));
   }
-  // Directories get their modes and times last and from the leaves up: what is made inside changes
-  // both.
-  const auto leave = [&](const TreeEntry& entry) {
-    apply_attributes(entry, target_of(entry));
-    return true;
-  };
-  walk_tree(
-      root_, [](const TreeEntry&) { return true; }, leave,
-      [](const std::string&, const std::string&) {});
+  // From the leaves up: who may not write into a directory any more may still change it.
+  std::for_each(directories_.rbegin(), directories_.rend(),
+                [&](const TreeEntry& entry) { apply_attributes(entry, target_of(entry)); });
   return true;
 }
 

@@ -41,7 +41,7 @@ bool SmallFiles::add(TreeEntry entry, std::string target) {
   request.mode = entry.st.st_mode & 07777;
   request.flags = PENSTOCK_REPLACE;
   const bool foreign = entry.st.st_uid != 0 || entry.st.st_gid != 0;
-  const bool as_its_owner = ::geteuid() == 0 && foreign;
+  const bool as_its_owner = is_root_ && foreign;
   request.uid = as_its_owner ? entry.st.st_uid : static_cast<uid_t>(-1);
   request.gid = as_its_owner ? entry.st.st_gid : static_cast<gid_t>(-1);
   request.times[0] = entry.st.st_atim;

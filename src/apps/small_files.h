@@ -5,6 +5,7 @@
 #include "tree.h"
 
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 namespace penstock::apps {
@@ -54,6 +55,7 @@ class SmallFiles {
   void create_all();
 
   penstock_session* session_;
+  bool is_root_ = ::geteuid() == 0;
   Region region_;
   uint64_t used_ = 0;
   std::vector<File> files_;

@@ -7,8 +7,7 @@
 
 namespace penstock::apps {
 
-void walk_tree(const std::string& root, const TreeVisit& visit, const TreeVisit& leave,
-               const TreeProblem& problem) {
+void walk_tree(const std::string& root, const TreeVisit& visit, const TreeProblem& problem) {
   std::string start = root;
   while (start.size() > 1 && start.back() == '/') start.pop_back();
   char* const paths[] = {start.data(), nullptr};
@@ -27,12 +26,8 @@ void walk_tree(const std::string& root, const TreeVisit& visit, const TreeVisit&
       problem(path, std::strerror(node->fts_errno));
       continue;
     }
-    TreeEntry entry{path, path.size() > prefix ? path.substr(prefix) : "", *node->fts_statp};
-    if (node->fts_info != FTS_DP) {
-      go_on = visit(entry);
-    } else if (leave) {
-      go_on = leave(entry);
-    }
+    if (node->fts_info == FTS_DP) continue;  // all below a directory was visited
+    go_on = visit({path, path.size() > prefix ? path.substr(prefix) : "", *node->fts_statp});
   }
   ::fts_close(tree);
 }
@@ -47,7 +42,7 @@ void count_tree(const std::string& root, const std::atomic<bool>& stop, Progress
         }
         return !stop.load();
       },
-      nullptr, [](const std::string&, const std::string&) {});
+      [](const std::string&, const std::string&) {});
   if (!stop.load()) progress->totals_known.store(true);
 }
 

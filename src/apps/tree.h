@@ -23,12 +23,10 @@ struct TreeEntry {
 };
 
 // Calls `visit` for the root and everything below it, on the same file system or not, without
-// following symbolic links. `visit` returns false to stop. `leave`, if given, is called for each
-// directory after everything below it. Unreadable directories go to `problem`.
+// following symbolic links. `visit` returns false to stop. Unreadable directories go to `problem`.
 using TreeVisit = std::function<bool(const TreeEntry&)>;
 using TreeProblem = std::function<void(const std::string& path, const std::string& why)>;
-void walk_tree(const std::string& root, const TreeVisit& visit, const TreeVisit& leave,
-               const TreeProblem& problem);
+void walk_tree(const std::string& root, const TreeVisit& visit, const TreeProblem& problem);
 
 // Counts files and bytes ahead of the work and tells `progress`; a thread of its own may run it.
 void count_tree(const std::string& root, const std::atomic<bool>& stop, Progress* progress);

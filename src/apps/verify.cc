@@ -251,7 +251,6 @@ void Verifier::run(uint32_t workers) {
         const bool compared = type == S_IFREG || type == S_IFLNK || type == S_IFDIR;
         return !compared || queue_.push(entry);
       },
-      nullptr,
       [this](const std::string& path, const std::string& why) { differences_->add(path, why); });
   queue_.close();
   for (std::thread& thread : threads) thread.join();

@@ -121,5 +121,7 @@ inline constexpr uint64_t kStagingBytes = 8 * kMiB;
 inline constexpr uint64_t kStagedUnseenMax = 32 * 1024;
 inline constexpr uint32_t kListThreadsMax = 4;
 inline constexpr size_t kFilesPerListThread = 64;
+// Files that are asked for together while they come from the disk.
+inline constexpr size_t kListFilesFromDisk = 128;
 
 }  // namespace penstock::api::limits

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstring>
 #include <functional>
-#include <thread>
 
 #include "penstock/route.h"
 
@@ -31,6 +30,8 @@ class FileList::Worker {
   Worker& operator=(const Worker&) = delete;
 
   Outcome<void> read(std::span<penstock_file_read> files);
+  // How many of the files of the last read() came from the disk.
+  size_t from_disk() const { return from_disk_; }
 
  private:
   // A file that is not done, until it has `ended`.
@@ -74,6 +75,7 @@ class FileList::Worker {
   CacheView::Hits hits_;
   Staging* staging_ = nullptr;
   uint64_t staged_ = 0;  // bytes of it in use in this round
+  size_t from_disk_ = 0;
 };
 
 // False when it has its result already.
@@ -112,6 +114,7 @@ uint64_t FileList::Worker::left(const Item& item) {
 
 Outcome<void> FileList::Worker::read(std::span<penstock_file_read> files) {
   items_.clear();
+  from_disk_ = 0;
   for (penstock_file_read& file : files) {
     Item item;
     if (take(file, &item)) items_.push_back(item);
@@ -194,6 +197,7 @@ void FileList::Worker::answer(Item& item, const wire::FileToRead& asked,
     return;
   }
   const uint64_t bytes = std::min(found.bytes, asked.length);
+  ++from_disk_;
   if (!item.is_direct() && !item.is_on_device()) {
     std::memcpy(place(item), staging_->region->base + item.staged_at, bytes);
   }
@@ -273,6 +277,26 @@ void FileList::work() {
   for (auto files = next(); !files.empty(); files = next()) {
     const Outcome<void> done = worker.read(files);
     if (!done) return fail(done.error());
+    learn(worker.from_disk() > files.size() / 8);
+  }
+}
+
+// A disk is kept busy by several requests at a time, of which each ends soon; where no disk has to
+// be waited for, a trip saved and no more threads than there are processors are worth more.
+void FileList::learn(bool from_disk) {
+  const std::lock_guard lock(mutex_);
+  files_together_ = from_disk ? limits::kListFilesFromDisk : size_t{wire::kFilesAtOnceMax};
+  const size_t left = (files_.size() - next_) / limits::kFilesPerListThread;
+  if (from_disk && !failure_) start_threads(std::min<size_t>(left, limits::kListThreadsMax));
+}
+
+// So that there are `count`, with the caller's. With the mutex held.
+void FileList::start_threads(size_t count) {
+  while (started_ + 1 < count) {
+    Outcome<std::thread> started = start_thread("a thread for a list of files", [this] { work(); });
+    // The others take its share.
+    if (!started) break;
+    others_[started_++] = std::move(*started);
   }
 }
 
@@ -303,17 +327,23 @@ Outcome<void> FileList::read() {
   const size_t processors = std::max(1u, std::thread::hardware_concurrency());
   const size_t threads = std::clamp<size_t>(files_.size() / limits::kFilesPerListThread, 1,
                                             std::min<size_t>(limits::kListThreadsMax, processors));
-  files_together_ =
-      std::clamp<size_t>((files_.size() + threads - 1) / threads, 1, wire::kFilesAtOnceMax);
-  std::vector<std::thread> others;
-  while (others.size() + 1 < threads) {
-    Outcome<std::thread> started = start_thread("a thread for a list of files", [this] { work(); });
-    // The others take its share.
-    if (!started) break;
-    others.push_back(std::move(*started));
+  {
+    const std::lock_guard lock(mutex_);
+    files_together_ =
+        std::clamp<size_t>((files_.size() + threads - 1) / threads, 1, limits::kListFilesFromDisk);
+    start_threads(threads);
   }
   work();
-  for (std::thread& other : others) other.join();
+  // Each of them may start others before it ends.
+  for (size_t joined = 0;; ++joined) {
+    std::thread other;
+    {
+      const std::lock_guard lock(mutex_);
+      if (joined == started_) break;
+      other = std::move(others_[joined]);
+    }
+    other.join();
+  }
   if (!failure_) return {};
   for (penstock_file_read& file : files_) {
     if (file.result == kNoResult) file.result = -int64_t{failure_->status.to_errno()};

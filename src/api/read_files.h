@@ -2,14 +2,17 @@
 // that has them.
 #pragma once
 
+#include "limits.h"
 #include "penstock.h"
 #include "session.h"
 #include "staging.h"
 
+#include <array>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace penstock::api {
@@ -28,14 +31,19 @@ class FileList {
   // Files that one worker asks for together; empty when there are no more.
   std::span<penstock_file_read> next();
   void work();
+  // Whether many of the files that a worker asked for last had to come from the disk.
+  void learn(bool from_disk);
+  void start_threads(size_t count);
   void fail(const Failure& failure);
 
   Session& session_;
   const std::span<penstock_file_read> files_;
-  size_t files_together_ = 0;
 
   std::mutex mutex_;
+  std::array<std::thread, limits::kListThreadsMax> others_;
+  size_t started_ = 0;  // of them
   size_t next_ = 0;
+  size_t files_together_ = 0;
   std::optional<Failure> failure_;
 };
 

@@ -33,8 +33,8 @@ std::string name_beside(const std::string& path) {
 
 class Importer {
  public:
-  Importer(penstock_session* session, const TransferPool& pool, std::string root,
-           std::string destination, Progress* progress, Problems* problems)
+  Importer(penstock_session* session, TransferPool& pool, std::string root, std::string destination,
+           Progress* progress, Problems* problems)
       : session_(session),
         pool_(pool),
         root_(std::move(root)),
@@ -69,7 +69,7 @@ class Importer {
   bool report(const TreeEntry& entry, const char* what, int result);
 
   penstock_session* const session_;
-  const TransferPool& pool_;
+  TransferPool& pool_;
   const std::string root_;
   const std::string destination_;
   Progress* const progress_;
@@ -378,8 +378,7 @@ int run_import(const TreeOptions& options) {
   auto session = connect_session(location->where);
   if (!session) return fail("import", session.error());
   const uint32_t workers = std::clamp(options.threads, 1u, 64u);
-  auto pool = TransferPool::create(session->get(), workers);
-  if (!pool) return fail("import", pool.error());
+  TransferPool pool(session->get(), workers);
   auto parents = make_parents(session->get(), location->path);
   if (!parents) return fail("import", parents.error());
 
@@ -389,7 +388,7 @@ int run_import(const TreeOptions& options) {
   std::atomic<bool> stop_counting{false};
   std::thread counter;
   if (shown) counter = std::thread([&] { count_tree(options.source, stop_counting, &progress); });
-  Importer importer(session->get(), *pool, options.source, location->path, &progress, &problems);
+  Importer importer(session->get(), pool, options.source, location->path, &progress, &problems);
   const bool possible = importer.run(workers);
   stop_counting.store(true);
   if (shown) counter.join();

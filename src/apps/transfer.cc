@@ -5,12 +5,25 @@
 
 namespace penstock::apps {
 
-Outcome<TransferPool> TransferPool::create(penstock_session* session, uint32_t workers) {
-  auto region = create_region(session, workers * kSlots * kSlotBytes);
-  if (!region) return region.error();
-  auto ring = create_ring(session, kSlots, workers);
-  if (!ring) return ring.error();
-  return TransferPool{std::move(*region), std::move(*ring)};
+int TransferPool::make() {
+  const std::lock_guard lock(mutex_);
+  if (ring_ != nullptr) return 0;
+  auto region = create_region(session_, workers_ * kSlots * kSlotBytes);
+  if (!region) return -region.error().status.to_errno();
+  auto ring = create_ring(session_, kSlots, workers_);
+  if (!ring) return -ring.error().status.to_errno();
+  region_ = std::move(*region);
+  ring_ = std::move(*ring);
+  return 0;
+}
+
+int Transfer::prepare() {
+  if (ring_ != nullptr) return 0;
+  const int made = pool_.make();
+  if (made < 0) return made;
+  ring_ = pool_.ring();
+  region_ = pool_.region();
+  return 0;
 }
 
 std::span<std::byte> Transfer::memory(size_t slot, uint64_t length) const {
@@ -70,6 +83,8 @@ int Transfer::drain(int result) {
 }
 
 int Transfer::write(penstock_file file, uint64_t begin, uint64_t end, const Fill& fill) {
+  const int ready = prepare();
+  if (ready < 0) return ready;
   uint64_t offset = begin;
   while (offset < end) {
     size_t slot = 0;
@@ -91,6 +106,8 @@ int Transfer::write(penstock_file file, uint64_t begin, uint64_t end, const Fill
 }
 
 int Transfer::read(penstock_file file, uint64_t length, const Check& check) {
+  const int ready = prepare();
+  if (ready < 0) return ready;
   uint64_t offset = 0;
   while (offset < length || in_flight_ > 0) {
     size_t slot = 0;

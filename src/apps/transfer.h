@@ -4,19 +4,33 @@
 #include "session.h"
 
 #include <functional>
+#include <mutex>
 #include <string>
 
 namespace penstock::apps {
 
-// What all workers of one command share: a region cut into slots, and a ring with a lane each.
-struct TransferPool {
+// What all workers of one command share: a region cut into slots, and a ring with a lane each. Both
+// are made when they are first needed: a tree of small files never does. Thread safe.
+class TransferPool {
+ public:
   static constexpr size_t kSlotBytes = kMiB;
   static constexpr size_t kSlots = 8;  // in flight per worker
 
-  static Outcome<TransferPool> create(penstock_session* session, uint32_t workers);
+  TransferPool(penstock_session* session, uint32_t workers)
+      : session_(session), workers_(workers) {}
 
-  Region region;
-  Ring ring;
+  // 0, or a negative errno and no ring.
+  int make();
+  // Once it is made.
+  penstock_region* region() const { return region_.get(); }
+  penstock_ring* ring() const { return ring_.get(); }
+
+ private:
+  penstock_session* const session_;
+  const uint32_t workers_;
+  std::mutex mutex_;
+  Region region_;
+  Ring ring_;
 };
 
 // One worker's share. Owner thread only.
@@ -27,10 +41,8 @@ class Transfer {
   using Fill = std::function<int(uint64_t offset, std::span<std::byte> memory)>;
   using Check = std::function<int(uint64_t offset, std::span<const std::byte> memory)>;
 
-  Transfer(const TransferPool& pool, uint32_t worker)
-      : ring_(pool.ring.get()),
-        region_(pool.region.get()),
-        base_(uint64_t{worker} * TransferPool::kSlots * TransferPool::kSlotBytes) {}
+  Transfer(TransferPool& pool, uint32_t worker)
+      : pool_(pool), base_(uint64_t{worker} * TransferPool::kSlots * TransferPool::kSlotBytes) {}
 
   // Writes [begin, end) of `file` with what `fill` provides. 0 or a negative errno.
   int write(penstock_file file, uint64_t begin, uint64_t end, const Fill& fill);
@@ -50,8 +62,12 @@ class Transfer {
   int reap(const Check* check);
   int drain(int result);
 
-  penstock_ring* ring_;
-  penstock_region* region_;
+  // Takes what it needs of the pool, once. 0 or a negative errno.
+  int prepare();
+
+  TransferPool& pool_;
+  penstock_ring* ring_ = nullptr;
+  penstock_region* region_ = nullptr;
   uint64_t base_;
   Slot slots_[TransferPool::kSlots];
   size_t in_flight_ = 0;

@@ -34,8 +34,8 @@ int read_at(int fd, uint64_t offset, std::span<std::byte> memory) {
 
 class Verifier {
  public:
-  Verifier(penstock_session* session, const TransferPool& pool, std::string root,
-           std::string destination, Progress* progress, Problems* differences)
+  Verifier(penstock_session* session, TransferPool& pool, std::string root, std::string destination,
+           Progress* progress, Problems* differences)
       : session_(session),
         pool_(pool),
         root_(std::move(root)),
@@ -63,7 +63,7 @@ class Verifier {
                              std::span<const std::byte> ours, std::span<const std::byte> theirs);
 
   penstock_session* const session_;
-  const TransferPool& pool_;
+  TransferPool& pool_;
   const std::string root_;
   const std::string destination_;
   Progress* const progress_;
@@ -264,8 +264,7 @@ int run_verify(const TreeOptions& options) {
   auto session = connect_session(location->where);
   if (!session) return fail("verify", session.error());
   const uint32_t workers = std::clamp(options.threads, 1u, 64u);
-  auto pool = TransferPool::create(session->get(), workers);
-  if (!pool) return fail("verify", pool.error());
+  TransferPool pool(session->get(), workers);
 
   Problems differences("verify");
   const bool shown = !options.quiet && !options.json;
@@ -273,7 +272,7 @@ int run_verify(const TreeOptions& options) {
   std::atomic<bool> stop_counting{false};
   std::thread counter;
   if (shown) counter = std::thread([&] { count_tree(options.source, stop_counting, &progress); });
-  Verifier verifier(session->get(), *pool, options.source, location->path, &progress, &differences);
+  Verifier verifier(session->get(), pool, options.source, location->path, &progress, &differences);
   verifier.run(workers);
   stop_counting.store(true);
   if (shown) counter.join();

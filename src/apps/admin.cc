@@ -14,7 +14,9 @@
 namespace penstock::apps {
 namespace {
 
-constexpr size_t kLineMax = 64 * 1024;
+// A request is short. The answer to one may be long: a node has as many sessions as it has.
+constexpr size_t kRequestMax = 64 * 1024;
+constexpr size_t kAnyLength = SIZE_MAX;
 // A request is one short line, and so are most answers; whoever takes longer to write the one or to
 // read the others is not a command of ours.
 constexpr int kRequestTimeoutMs = 5000;
@@ -48,22 +50,30 @@ bool send_line(int fd, const Json& line) {
   return true;
 }
 
-// Reads one line into `line`, keeping what follows it in `rest`. Gives up when `stopper` can be
-// read.
-bool read_line(int fd, int stopper, int timeout_ms, std::string* rest, std::string* line) {
+// How long a line may be and may take, and a descriptor that ends the wait when it can be read.
+struct Patience {
+  size_t length = kAnyLength;
+  int timeout_ms = -1;
+  int stopper = -1;
+};
+
+// Reads one line into `line`, keeping what follows it in `rest`.
+bool read_line(int fd, const Patience& patience, std::string* rest, std::string* line) {
+  size_t seen = 0;
   while (true) {
-    const size_t end = rest->find('\n');
+    const size_t end = rest->find('\n', seen);
     if (end != std::string::npos) {
       *line = rest->substr(0, end);
       rest->erase(0, end + 1);
       return true;
     }
-    if (rest->size() > kLineMax) return false;
-    pollfd wait[2] = {{fd, POLLIN, 0}, {stopper, POLLIN, 0}};
-    const int ready = ::poll(wait, 2, timeout_ms);
+    seen = rest->size();
+    if (seen > patience.length) return false;
+    pollfd wait[2] = {{fd, POLLIN, 0}, {patience.stopper, POLLIN, 0}};
+    const int ready = ::poll(wait, 2, patience.timeout_ms);
     if (ready < 0 && errno == EINTR) continue;
     if (ready <= 0 || wait[1].revents != 0) return false;
-    char buffer[4096];
+    char buffer[16384];
     const ssize_t n = ::recv(fd, buffer, sizeof buffer, 0);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return false;
@@ -180,7 +190,8 @@ void AdminServer::admit(UniqueFd socket) {
 
 void AdminServer::serve(int socket) {
   std::string rest, line;
-  if (!read_line(socket, stopper_.get(), kRequestTimeoutMs, &rest, &line)) return;
+  const Patience patience{kRequestMax, kRequestTimeoutMs, stopper_.get()};
+  if (!read_line(socket, patience, &rest, &line)) return;
   const Json request = parse_json(line);
   Json answer;
   if (!request.is_object()) {
@@ -202,7 +213,7 @@ Outcome<Json> ask_node(const std::string& directory, const Json& request,
   if (!send_line(fd, request)) return gone;
   std::string rest, text;
   // A scrub takes as long as the disk needs; the node's death ends the wait.
-  while (read_line(fd, -1, -1, &rest, &text)) {
+  while (read_line(fd, {}, &rest, &text)) {
     Json line = parse_json(text);
     if (!line.is_object()) return gone;
     if (line.contains("error")) {

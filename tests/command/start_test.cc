@@ -191,6 +191,36 @@ TEST_F(StartTest, what_names_files_is_for_the_owner_alone_and_the_socket_for_eve
   EXPECT_EQ(seen, 0);
 }
 
+TEST_F(StartTest, a_node_with_many_sessions_still_tells_its_status) {
+  constexpr size_t kSessions = 400;
+  ASSERT_EQ(penstock({"up", store_, "--background"}).exit_code, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, (store_ + "/agent.sock").c_str(), sizeof address.sun_path - 1);
+  std::vector<UniqueFd> sessions;
+  for (size_t i = 0; i < kSessions; ++i) {
+    sessions.emplace_back(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    const auto* where = reinterpret_cast<const sockaddr*>(&address);
+    ASSERT_EQ(::connect(sessions.back().get(), where, sizeof address), 0) << i;
+  }
+  // The node knows of each when it has accepted it.
+  const auto sessions_in = [](const std::string& text) {
+    size_t count = 0;
+    for (size_t at = 0; (at = text.find("\"session\"", at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  Output status;
+  do {
+    status = penstock({"status", store_, "--json"});
+  } while (status.exit_code == 0 && sessions_in(status.out) < kSessions &&
+           std::chrono::steady_clock::now() < deadline);
+  ASSERT_EQ(status.exit_code, 0) << status.err;
+  EXPECT_EQ(sessions_in(status.out), kSessions);
+  EXPECT_GT(status.out.size(), 64u * 1024);
+  EXPECT_EQ(penstock({"status", store_}).exit_code, 0);
+}
+
 TEST_F(StartTest, an_ordinary_user_who_locks_what_he_can_keeps_no_node_from_starting) {
   ASSERT_EQ(penstock({"up", store_, "--background"}).exit_code, 0);
   ASSERT_EQ(penstock({"down", store_}).exit_code, 0);

@@ -5,6 +5,7 @@
 #include "text.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
@@ -115,20 +116,38 @@ class CommandLine {
   }
 
  private:
-  bool has_command(const char* name) const {
-    const auto named =
-        app_.get_subcommands([name](const CLI::App* command) { return command->check_name(name); });
-    return !named.empty();
+  bool has_command(const std::string& name) const {
+    const auto names = names_of_commands();
+    return std::find(names.begin(), names.end(), name) != names.end();
+  }
+
+  std::vector<std::string> names_of_commands() const {
+    std::vector<std::string> names;
+    for (const CLI::App* each : app_.get_subcommands(nullptr)) names.push_back(each->get_name());
+    return names;
+  }
+
+  int refuse(const std::string& name) const {
+    const std::string near = nearest_word(name, names_of_commands());
+    const std::string meant = near.empty() ? "" : "did you mean '" + near + "'? ";
+    std::fprintf(stderr, "penstock: no command is called '%s' (%spenstock help lists them)\n",
+                 name.c_str(), meant.c_str());
+    return kExitUsage;
   }
 
   int parse_and_run(int argc, char** argv) {
-    if (argc > 1 && argv[1][0] != '-' && !has_command(argv[1])) {
-      std::fprintf(stderr, "penstock: no command is called '%s' (penstock --help lists them)\n",
-                   argv[1]);
-      return kExitUsage;
+    std::vector<std::string> words(argv + 1, argv + argc);
+    // Help on a command is what it says itself.
+    if (!words.empty() && words[0] == "help") {
+      words.erase(words.begin());
+      words.emplace_back("--help");
+    }
+    if (!words.empty() && !words[0].starts_with('-') && !has_command(words[0])) {
+      return refuse(words[0]);
     }
     try {
-      app_.parse(argc, argv);
+      std::reverse(words.begin(), words.end());  // as the library wants them
+      app_.parse(std::move(words));
     } catch (const CLI::ParseError& error) {
       return app_.exit(error) == 0 ? kExitOk : kExitUsage;
     }
@@ -346,6 +365,9 @@ class CommandLine {
     gpus->add_option("--dir", check_.directory, "Scratch space on the disk to measure");
     gpus->add_flag("--json", check_.json, "For machines");
 
+    CLI::App* help =
+        command("help", group, "What a command does, and its options", [] { return kExitOk; });
+    help->add_option("COMMAND", "Without it: all commands");
     command("version", group, "Print the version", [] {
       std::printf("penstock %s\n", penstock_version());
       return kExitOk;

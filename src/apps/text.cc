@@ -35,6 +35,26 @@ size_t width_of(const std::string& text) {
   }));
 }
 
+// How many letters must be changed, left out, put in or swapped with the next to make one of the
+// other (optimal string alignment).
+size_t distance(const std::string& a, const std::string& b) {
+  std::vector<std::vector<size_t>> least(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i) {
+    for (size_t j = 0; j <= b.size(); ++j) {
+      size_t& here = least[i][j];
+      if (i == 0 || j == 0) {
+        here = i + j;
+        continue;
+      }
+      here = std::min({least[i - 1][j] + 1, least[i][j - 1] + 1,
+                       least[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      const bool is_swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (is_swapped) here = std::min(here, least[i - 2][j - 2] + 1);
+    }
+  }
+  return least[a.size()][b.size()];
+}
+
 }  // namespace
 
 std::string human_bytes(double bytes) {
@@ -84,6 +104,24 @@ bool parse_bytes(const std::string& text, uint64_t* bytes) {
   if (number > (UINT64_MAX >> shift)) return false;
   *bytes = number << shift;
   return true;
+}
+
+std::string nearest_word(const std::string& written, const std::vector<std::string>& words) {
+  // Longer words are not compared: nobody meant one of ours by them, and they take time.
+  constexpr size_t kLengthMax = 32;
+  if (written.size() < 2 || written.size() > kLengthMax) return "";
+  std::string nearest;
+  // A mistake for every three letters; of two words as near it is the one that begins alike.
+  size_t least = 2 * std::min<size_t>(written.size() / 3, 2) + 2;
+  for (const std::string& word : words) {
+    if (word.starts_with(written)) return word;
+    const size_t begins_alike = word.starts_with(written[0]) ? 0 : 1;
+    const size_t far = 2 * distance(written, word) + begins_alike;
+    if (far >= least) continue;
+    least = far;
+    nearest = word;
+  }
+  return nearest;
 }
 
 bool is_terminal(int fd) {

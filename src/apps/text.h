@@ -15,6 +15,9 @@ std::string human_duration(double seconds);       // "1 m 05 s"
 // "64MiB", "4k", "1048576": binary multiples. False if it is none.
 bool parse_bytes(const std::string& text, uint64_t* bytes);
 
+// Of `words` the one that is written most alike, if it could well have been meant; else "".
+std::string nearest_word(const std::string& written, const std::vector<std::string>& words);
+
 // Whether standard output (or error) is a terminal that can redraw a line.
 bool is_terminal(int fd);
 

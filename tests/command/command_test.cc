@@ -93,6 +93,24 @@ TEST_F(CommandTest, version_and_help_end_well) {
   EXPECT_THAT(help.out, HasSubstr("Running a node"));
 }
 
+TEST_F(CommandTest, help_on_a_command_is_what_the_command_says_of_itself) {
+  EXPECT_EQ(penstock({"help"}).out, penstock({"--help"}).out);
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"up"}, {"mount"}, {"check"}, {"check", "gpu"}}) {
+    std::vector<std::string> asked = {"help"}, itself = words;
+    asked.insert(asked.end(), words.begin(), words.end());
+    itself.emplace_back("--help");
+    const Output help = penstock(asked);
+    EXPECT_EQ(help.exit_code, 0) << words[0];
+    EXPECT_THAT(help.out, HasSubstr("Usage: penstock " + words[0])) << words[0];
+    EXPECT_EQ(help.out, penstock(itself).out) << words[0];
+  }
+  const Output unknown = penstock({"help", "umount"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("did you mean 'unmount'?"));
+  EXPECT_THAT(penstock({"statsu", "/a"}).err, HasSubstr("did you mean 'status'?"));
+}
+
 TEST_F(CommandTest, output_that_cannot_be_written_is_a_failure) {
   const int status = std::system(PENSTOCK_COMMAND " --help >/dev/full 2>/dev/null");
   ASSERT_TRUE(WIFEXITED(status));

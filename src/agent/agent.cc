@@ -32,7 +32,9 @@ class LocalAgent final : public Agent {
   Outcome<client::Allowance> allow_user(uint32_t uid, const AllowanceChange& change) override;
   Outcome<client::Allowance> allow_session(uint64_t session,
                                            const AllowanceChange& change) override;
-  void add_mount(dev_t device) override { sessions_.mounts.add(device); }
+  void add_mount(dev_t device, int connection) override {
+    sessions_.mounts.add(device, connection);
+  }
   void remove_mount(dev_t device) override { sessions_.mounts.remove(device); }
   Status link_region(const client::Credentials& credentials, const std::string& name,
                      const std::string& target) override;

@@ -48,13 +48,16 @@ inline constexpr std::chrono::minutes kLogEvery{1};
 inline constexpr size_t kLogCausesMax = 256;
 
 // Threads that execute control calls. Some are kept free of requests, for the ends of sessions.
-inline constexpr uint32_t kWorkers = 8;
-inline constexpr uint32_t kWorkersForRequests = 6;
+inline constexpr uint32_t kWorkers = 16;
+inline constexpr uint32_t kWorkersForRequests = 12;
+// Of these, what the requests of one user other than root may occupy.
+inline constexpr uint32_t kWorkersPerUser = 6;
+static_assert(kWorkersPerUser < kWorkersForRequests, "one user cannot stall the others");
 // Requests of one session that are executed at once, and that may wait; beyond that its socket is
 // not read.
 inline constexpr uint32_t kRequestsAtOnceMax = 4;
 inline constexpr uint32_t kRequestsWaitingMax = 64;
-static_assert(kRequestsAtOnceMax < kWorkersForRequests, "one session cannot stall the others");
+static_assert(kRequestsAtOnceMax < kWorkersPerUser, "one session cannot stall its user's others");
 static_assert(kWorkersForRequests < kWorkers, "a session's end finds a thread");
 
 // How long an application may refuse to read its replies before its session ends, and how often the

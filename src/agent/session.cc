@@ -1,24 +1,31 @@
 #include "session.h"
 
+#include <algorithm>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 namespace penstock::agent {
 
-void MountTable::add(uint64_t device) {
+void MountTable::add(uint64_t device, int connection) {
   const std::lock_guard lock(mutex_);
-  devices_.emplace(device, true);
+  connections_.emplace(device, connection);
 }
 
 void MountTable::remove(uint64_t device) {
   const std::lock_guard lock(mutex_);
-  const auto found = devices_.find(device);
-  if (found != devices_.end()) devices_.erase(found);
+  const auto found = connections_.find(device);
+  if (found != connections_.end()) connections_.erase(found);
 }
 
 bool MountTable::holds(uint64_t device) const {
   const std::lock_guard lock(mutex_);
-  return devices_.contains(device);
+  const auto [first, last] = connections_.equal_range(device);
+  // The kernel ends the connection before it gives the number away, and its device says so.
+  return std::any_of(first, last, [](const auto& mount) {
+    pollfd connection{mount.second, 0, 0};
+    return ::poll(&connection, 1, 0) == 0;
+  });
 }
 
 Failure failure_of(const std::string& what, Status status) {

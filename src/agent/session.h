@@ -44,13 +44,15 @@ struct SessionShard {
 // Which devices are mounts of this file system. Thread safe.
 class MountTable {
  public:
-  void add(uint64_t device);
+  // `connection` is the mount's FUSE device, open until it is removed.
+  void add(uint64_t device, int connection);
   void remove(uint64_t device);
+  // Not one that was unmounted: any other file system may have its number now.
   bool holds(uint64_t device) const;
 
  private:
   mutable std::mutex mutex_;
-  std::multimap<uint64_t, bool> devices_;
+  std::multimap<uint64_t, int> connections_;
 };
 
 // What sessions share. Everything is thread safe.

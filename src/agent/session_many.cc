@@ -113,6 +113,7 @@ Session::Answer Session::on(const wire::ReadFiles& m) {
   wire::FilesRead answer;
   answer.files.resize(m.files.size());
   std::deque<FileOp> reads;
+  uint64_t bytes = 0;
   for (size_t i = 0; i < m.files.size(); ++i) {
     const wire::FileToRead& file = m.files[i];
     wire::FileRead& out = answer.files[i];
@@ -129,6 +130,12 @@ Session::Answer Session::on(const wire::ReadFiles& m) {
     const bool takes_cached = file.unless_cached && cached != nullptr;
     out.cached = takes_cached && is_resident(*cached, attributes->inode, file.offset, wanted);
     if (out.cached) continue;
+    // Others wait for the thread that waits for all of it.
+    if (bytes > 0 && bytes + wanted > limits::kIoBytesMax) {
+      out.status = Code::busy;
+      continue;
+    }
+    bytes += wanted;
     // With all checks once more: the file's rights may have changed since it was looked at.
     Result<client::FileRef> opened = node_.files->open_inode(peer_.credentials, attributes->inode,
                                                              client::OpenFlags{}, true, nullptr);

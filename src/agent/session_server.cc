@@ -332,7 +332,8 @@ void SessionServer::dispatch(uint64_t id, Connection& connection) {
     auto message = std::make_shared<Message>(std::move(connection.waiting.front()));
     connection.waiting.pop_front();
     connection.waiting_bytes -= message->bytes;
-    workers_->submit_request([this, id, session = connection.session, message]() mutable {
+    const uint32_t uid = connection.session->peer().credentials.uid;
+    workers_->submit_request(uid, [this, id, session = connection.session, message]() mutable {
       session->execute(std::move(*message));
       session.reset();
       request_done(id);

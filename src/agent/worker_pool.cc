@@ -15,13 +15,47 @@ WorkerPool::~WorkerPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void WorkerPool::submit_request(std::function<void()> work) {
+void WorkerPool::give_turn(uint32_t uid, User& user) {
+  const uint32_t share = uid == 0 ? limits::kWorkersForRequests : limits::kWorkersPerUser;
+  if (user.has_turn || user.waiting.empty() || user.running >= share) return;
+  user.has_turn = true;
+  turns_.push_back(uid);
+}
+
+void WorkerPool::submit_request(uint32_t uid, std::function<void()> work) {
   {
     const std::lock_guard lock(mutex_);
-    requests_.push_back(std::move(work));
+    User& user = users_[uid];
+    user.waiting.push_back(std::move(work));
+    ++requests_waiting_;
+    give_turn(uid, user);
   }
   // Whoever wakes does not have to wait for the lock once more.
   work_.notify_one();
+}
+
+WorkerPool::Work WorkerPool::take_request(uint32_t* uid) {
+  *uid = turns_.front();
+  turns_.pop_front();
+  User& user = users_.at(*uid);
+  user.has_turn = false;
+  Work work = std::move(user.waiting.front());
+  user.waiting.pop_front();
+  ++user.running;
+  --requests_waiting_;
+  ++requests_running_;
+  give_turn(*uid, user);
+  return work;
+}
+
+void WorkerPool::end_request(uint32_t uid) {
+  User& user = users_.at(uid);
+  --user.running;
+  --requests_running_;
+  give_turn(uid, user);
+  if (user.running == 0 && user.waiting.empty()) users_.erase(uid);
+  // One that was held back may start now.
+  if (!turns_.empty()) work_.notify_one();
 }
 
 void WorkerPool::submit_end(std::function<void()> work) {
@@ -35,28 +69,30 @@ void WorkerPool::submit_end(std::function<void()> work) {
 
 void WorkerPool::run() {
   const auto may_start_request = [this] {
-    return !requests_.empty() && requests_running_ < limits::kWorkersForRequests;
+    return !turns_.empty() && requests_running_ < limits::kWorkersForRequests;
   };
   std::unique_lock lock(mutex_);
   while (true) {
     work_.wait(lock, [&] { return stop_ || !ends_.empty() || may_start_request(); });
-    const bool is_request = ends_.empty();
-    if (is_request && !may_start_request()) {
+    if (!ends_.empty()) {
+      Work work = std::move(ends_.front());
+      ends_.pop_front();
+      lock.unlock();
+      work();
+      work = nullptr;
+      lock.lock();
+    } else if (may_start_request()) {
+      uint32_t uid = 0;
+      Work work = take_request(&uid);
+      lock.unlock();
+      work();
+      work = nullptr;
+      lock.lock();
+      end_request(uid);
+    } else {
       // Asked to stop; a request that has to wait for its turn is taken by those that run now.
-      if (requests_.empty() || requests_running_ > 0) return;
-    }
-    auto& queue = is_request ? requests_ : ends_;
-    std::function<void()> work = std::move(queue.front());
-    queue.pop_front();
-    if (is_request) ++requests_running_;
-    lock.unlock();
-    work();
-    work = nullptr;
-    lock.lock();
-    if (is_request) {
-      --requests_running_;
-      // A request that was held back may start now.
-      if (!requests_.empty()) work_.notify_one();
+      ASSERT(requests_waiting_ == 0 || requests_running_ > 0);
+      return;
     }
   }
 }

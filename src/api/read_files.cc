@@ -179,6 +179,8 @@ bool FileList::Worker::ask(Item& item, wire::ReadFiles& request) {
 
 void FileList::Worker::answer(Item& item, const wire::FileToRead& asked,
                               const wire::FileRead& found) {
+  // Too much for one trip: in the next round, of which the first is always read.
+  if (found.status == Code::busy && &item != &items_.front()) return;
   if (!found.status.ok()) return end(item, -int64_t{found.status.to_errno()});
   item.file->size = found.size;
   item.seen = true;

@@ -16,6 +16,9 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
+#include <vector>
+
+#include "penstock/fuse.h"
 
 namespace penstock::apps {
 
@@ -32,6 +35,8 @@ namespace {
 // What a node that can end by itself takes for it at most; freeing much memory takes its time, and
 // ending the mounts of a dying node early does no harm.
 constexpr int kPatienceMs = 500;
+// A process that is being started has a few descriptors, and lower ones than this.
+constexpr int kOpenAtStart = 1024;
 
 bool make_life(pthread_mutex_t* life) {
   pthread_mutexattr_t attributes;
@@ -45,14 +50,16 @@ bool make_life(pthread_mutex_t* life) {
 
 // Whoever waits for an answer of the connection gets ENOTCONN from now on. The control file system
 // of FUSE names connections by their device; where it is not mounted, root may force an unmount.
-void abort_connection(dev_t device) {
+void abort_connection(dev_t device, const std::string& source) {
+  // An unmounted one's number may be another file system's by now.
+  const std::vector<MountEntry> mounts = read_mounts();
+  const MountEntry* const mount = mount_of_device(mounts, device);
+  if (mount == nullptr || mount->source != source || !fuse::is_ours(*mount)) return;
   const std::string control = fmt::format("/sys/fs/fuse/connections/{}/abort", minor(device));
   const UniqueFd file(::open(control.c_str(), O_WRONLY | O_CLOEXEC));
   if (file && ::write(file.get(), "1", 1) == 1) return;
   // A busy mount stays, but its connection ends.
-  const std::vector<MountEntry> mounts = read_mounts();
-  const MountEntry* const mount = mount_of_device(mounts, device);
-  if (mount != nullptr) ::umount2(mount->point.c_str(), MNT_FORCE | UMOUNT_NOFOLLOW);
+  ::umount2(mount->point.c_str(), MNT_FORCE | UMOUNT_NOFOLLOW);
 }
 
 // Nothing of the node is kept open, above all not its locks, and no signal for the node's terminal
@@ -63,14 +70,17 @@ void leave_everything() {
   ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
   ::setsid();
   ::prctl(PR_SET_NAME, "penstock-guard");
-  ::syscall(SYS_close_range, 0U, ~0U, 0U);
+  if (::syscall(SYS_close_range, 0U, ~0U, 0U) != 0) {
+    // A kernel before 5.9, or a container that does not know the call.
+    for (int fd = 0; fd < kOpenAtStart; ++fd) ::close(fd);
+  }
   static_cast<void>(::chdir("/"));
 }
 
 }  // namespace
 
 // What the process does.
-void Guardian::guard(Shared& shared, pid_t node) {
+void Guardian::guard(Shared& shared, pid_t node, const std::string& source) {
   leave_everything();
   const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, node, 0)));
   if (!process || ::getppid() != node) return;
@@ -78,14 +88,13 @@ void Guardian::guard(Shared& shared, pid_t node) {
   static_cast<void>(::pthread_mutex_lock(&shared.life));
   pollfd ended{process.get(), POLLIN, 0};
   if (::poll(&ended, 1, kPatienceMs) != 0) return;
-  // As long as the process is there, its mounts are the ones that have these numbers.
   for (const auto& device : shared.devices) {
     const uint64_t number = device.load(std::memory_order_acquire);
-    if (number != 0) abort_connection(number);
+    if (number != 0) abort_connection(number, source);
   }
 }
 
-Outcome<std::unique_ptr<Guardian>> Guardian::start() {
+Outcome<std::unique_ptr<Guardian>> Guardian::start(const std::string& source) {
   const auto failure = [](const char* what) {
     return Failure{
         Status::from_errno(errno),
@@ -100,7 +109,7 @@ Outcome<std::unique_ptr<Guardian>> Guardian::start() {
   const pid_t child = ::fork();
   if (child < 0) return failure("fork");
   if (child == 0) {
-    guard(*guardian->shared_, node);
+    guard(*guardian->shared_, node, source);
     std::_Exit(0);
   }
   return guardian;

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <memory>
+#include <string>
 #include <sys/types.h>
 
 #include "penstock/base.h"
@@ -19,7 +20,8 @@ class Guardian {
  public:
   // Forks the process. To be called while there is no other thread, by the one that lives as long
   // as the node: its death is what the process waits for. It ends by itself soon after the node.
-  static Outcome<std::unique_ptr<Guardian>> start();
+  // `source`: the store's directory, as mounts show it.
+  static Outcome<std::unique_ptr<Guardian>> start(const std::string& source);
   Guardian(const Guardian&) = delete;
   Guardian& operator=(const Guardian&) = delete;
 
@@ -32,7 +34,7 @@ class Guardian {
 
  private:
   struct Shared;
-  static void guard(Shared& shared, pid_t node);
+  static void guard(Shared& shared, pid_t node, const std::string& source);
   explicit Guardian(Shared* shared) : shared_(shared) {}
   // Never unmapped: the kernel looks at the lock in it when the thread dies.
   Shared* const shared_;

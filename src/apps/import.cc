@@ -15,6 +15,8 @@
 #include <fmt/format.h>
 #include <functional>
 #include <map>
+#include <mutex>
+#include <set>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -51,7 +53,7 @@ class Importer {
     if (entry.relative.empty()) return destination_;
     return destination_ == "/" ? "/" + entry.relative : destination_ + "/" + entry.relative;
   }
-  bool accept(const TreeEntry& entry);
+  TreeStep accept(const TreeEntry& entry);
   void work(uint32_t worker);
   void make_small(SmallFiles& small, Transfer* transfer);
   // What came of making something under a name: why it was not made has been told, but not that the
@@ -60,6 +62,7 @@ class Importer {
   using Make = std::function<Made(const std::string& path)>;
   bool put(const TreeEntry& entry, const Make& make);
   bool copy_file(const TreeEntry& entry, Transfer* transfer);
+  bool copy_content(const TreeEntry& entry, Transfer* transfer);
   Made copy_to(const TreeEntry& entry, int source, const std::string& path, Transfer* transfer);
   int copy_bytes(const TreeEntry& entry, int source, penstock_file file, Transfer* transfer);
   bool copy_symlink(const TreeEntry& entry);
@@ -83,6 +86,9 @@ class Importer {
   std::vector<TreeEntry> directories_;
   std::map<std::pair<dev_t, ino_t>, std::string> first_names_;
   std::vector<std::pair<std::string, TreeEntry>> later_links_;
+  // First names that the workers could not copy.
+  std::mutex not_copied_mutex_;
+  std::set<std::string> not_copied_;
 };
 
 bool Importer::report(const TreeEntry& entry, const char* what, int result) {
@@ -94,7 +100,7 @@ bool Importer::report(const TreeEntry& entry, const char* what, int result) {
 }
 
 // In the walking thread: directories are made here, so that they exist before their children.
-bool Importer::accept(const TreeEntry& entry) {
+TreeStep Importer::accept(const TreeEntry& entry) {
   const mode_t type = entry.st.st_mode & S_IFMT;
   if (type == S_IFDIR) {
     // Writable for us until its children are there; its own mode comes at the end.
@@ -104,23 +110,26 @@ bool Importer::accept(const TreeEntry& entry) {
       const int found = penstock_lstat(session_, target_of(entry).c_str(), &st);
       if (found == 0 && S_ISDIR(st.st_mode)) made = 0;
     }
-    if (!report(entry, "make directory", made)) return !entry.relative.empty();
+    // Something else has its name, perhaps a link that leads elsewhere.
+    if (!report(entry, "make directory", made)) {
+      return entry.relative.empty() ? TreeStep::stop : TreeStep::not_below;
+    }
     directories_.push_back(entry);
-    return true;
+    return TreeStep::go_on;
   }
   if (type != S_IFREG && type != S_IFLNK) {
     skipped_.fetch_add(1);
-    return true;
+    return TreeStep::go_on;
   }
   if (type == S_IFREG && entry.st.st_nlink > 1) {
     const auto [first, fresh] =
         first_names_.try_emplace({entry.st.st_dev, entry.st.st_ino}, target_of(entry));
     if (!fresh) {
       later_links_.emplace_back(first->second, entry);
-      return true;
+      return TreeStep::go_on;
     }
   }
-  return queue_.push(entry);
+  return queue_.push(entry) ? TreeStep::go_on : TreeStep::stop;
 }
 
 int Importer::copy_bytes(const TreeEntry& entry, int source, penstock_file file,
@@ -204,6 +213,16 @@ Importer::Made Importer::copy_to(const TreeEntry& entry, int source, const std::
 }
 
 bool Importer::copy_file(const TreeEntry& entry, Transfer* transfer) {
+  if (copy_content(entry, transfer)) return true;
+  // What has its name now, if anything, is not what other names of it are to become links to.
+  if (entry.st.st_nlink > 1) {
+    const std::lock_guard lock(not_copied_mutex_);
+    not_copied_.insert(target_of(entry));
+  }
+  return false;
+}
+
+bool Importer::copy_content(const TreeEntry& entry, Transfer* transfer) {
   const UniqueFd source(::open(entry.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!source) {
     problems_->add(entry.path, std::string("open: ") + std::strerror(errno));
@@ -230,6 +249,10 @@ bool Importer::copy_symlink(const TreeEntry& entry) {
 }
 
 bool Importer::make_link(const TreeEntry& entry, const std::string& first) {
+  if (not_copied_.contains(first)) {
+    problems_->add(entry.path, "make link: its first name, " + first + ", was not copied");
+    return false;
+  }
   return put(entry, [&](const std::string& path) {
     return made(entry, "make link", penstock_link(session_, first.c_str(), path.c_str()));
   });
@@ -288,7 +311,13 @@ bool Importer::run(uint32_t workers) {
   };
   bool possible = true;
   walk_tree(
-      root_, [&](const TreeEntry& entry) { return possible = accept(entry); }, problem);
+      root_,
+      [&](const TreeEntry& entry) {
+        const TreeStep step = accept(entry);
+        possible = step != TreeStep::stop;
+        return step;
+      },
+      problem);
   queue_.close();
   for (std::thread& thread : threads) thread.join();
   if (!possible) return false;

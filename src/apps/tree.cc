@@ -17,8 +17,8 @@ void walk_tree(const std::string& root, const TreeVisit& visit, const TreeProble
     return;
   }
   const size_t prefix = start == "/" ? 1 : start.size() + 1;
-  bool go_on = true;
-  while (go_on) {
+  TreeStep step = TreeStep::go_on;
+  while (step != TreeStep::stop) {
     FTSENT* node = ::fts_read(tree);
     if (node == nullptr) break;
     const std::string path(node->fts_path, node->fts_pathlen);
@@ -27,7 +27,8 @@ void walk_tree(const std::string& root, const TreeVisit& visit, const TreeProble
       continue;
     }
     if (node->fts_info == FTS_DP) continue;  // all below a directory was visited
-    go_on = visit({path, path.size() > prefix ? path.substr(prefix) : "", *node->fts_statp});
+    step = visit({path, path.size() > prefix ? path.substr(prefix) : "", *node->fts_statp});
+    if (step == TreeStep::not_below) ::fts_set(tree, node, FTS_SKIP);
   }
   ::fts_close(tree);
 }
@@ -40,7 +41,7 @@ void count_tree(const std::string& root, const std::atomic<bool>& stop, Progress
         if (S_ISREG(entry.st.st_mode)) {
           progress->bytes_total.fetch_add(static_cast<uint64_t>(entry.st.st_size));
         }
-        return !stop.load();
+        return stop.load() ? TreeStep::stop : TreeStep::go_on;
       },
       [](const std::string&, const std::string&) {});
   if (!stop.load()) progress->totals_known.store(true);

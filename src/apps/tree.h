@@ -23,8 +23,9 @@ struct TreeEntry {
 };
 
 // Calls `visit` for the root and everything below it, on the same file system or not, without
-// following symbolic links. `visit` returns false to stop. Unreadable directories go to `problem`.
-using TreeVisit = std::function<bool(const TreeEntry&)>;
+// following symbolic links. Unreadable directories go to `problem`.
+enum class TreeStep { go_on, not_below, stop };
+using TreeVisit = std::function<TreeStep(const TreeEntry&)>;
 using TreeProblem = std::function<void(const std::string& path, const std::string& why)>;
 void walk_tree(const std::string& root, const TreeVisit& visit, const TreeProblem& problem);
 

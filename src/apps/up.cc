@@ -100,7 +100,7 @@ int serve(const UpOptions& options, ReadyPipe* pipe) {
   };
   const UniqueFd signals = take_signals();
   raise_descriptor_limit();
-  const auto guardian = Guardian::start();
+  const auto guardian = Guardian::start(options.directory);
   if (!guardian) return refuse(guardian.error());
   const bool made = make_directory_and_privacy(options.directory);
   auto node = NodeService::start(options, **guardian);

@@ -249,7 +249,7 @@ void Verifier::run(uint32_t workers) {
       [&](const TreeEntry& entry) {
         const mode_t type = entry.st.st_mode & S_IFMT;
         const bool compared = type == S_IFREG || type == S_IFLNK || type == S_IFDIR;
-        return !compared || queue_.push(entry);
+        return !compared || queue_.push(entry) ? TreeStep::go_on : TreeStep::stop;
       },
       [this](const std::string& path, const std::string& why) { differences_->add(path, why); });
   queue_.close();

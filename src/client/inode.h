@@ -117,6 +117,8 @@ struct Inode {
   std::atomic<uint64_t> changes{1};
   // Changes up to here are on stable storage, data and length.
   std::atomic<uint64_t> synced{0};
+  // Its last name is among the changes up to here. Relaxed, as looked at after the name was given.
+  std::atomic<uint64_t> named{0};
   // A length not above this one is on stable storage.
   std::atomic<uint64_t> durable_length{0};
   // The write session is on stable storage: whatever the targets hold durably counts after a crash,

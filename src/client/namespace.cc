@@ -130,6 +130,7 @@ Result<Attributes> FileSystemImpl::link(const Credentials& credentials, InodeId 
 void FileSystemImpl::named(InodeId id) {
   if (const std::shared_ptr<Inode> inode = table_.peek(id)) {
     inode->unlinked.store(false, std::memory_order_relaxed);
+    inode->named = inode->changes.load(std::memory_order_relaxed);
   }
   removed_waiting_.fetch_sub(1, std::memory_order_relaxed);
 }

@@ -24,7 +24,7 @@ void note_named(Inode& inode, const Attributes& attributes) {
   inode.modified.store(attributes.modified, std::memory_order_relaxed);
   inode.privilege_changes.fetch_add(1, std::memory_order_release);
   // Its name is a change, too: what was durable before does not cover it.
-  inode.changes.fetch_add(1, std::memory_order_seq_cst);
+  inode.named = inode.changes.fetch_add(1, std::memory_order_seq_cst) + 1;
 }
 
 }  // namespace

@@ -264,7 +264,8 @@ void ShardClient::begin_write(Operation& op) {
 // Whether, once the targets hold the bytes durably, a crash leaves a file in which they are found.
 bool ShardClient::finds_bytes_again(const Inode& inode) {
   // Not even the name of a file that was never synced is known to be durable.
-  if (inode.synced.load(std::memory_order_relaxed) == 0) return false;
+  const uint64_t synced = inode.synced.load(std::memory_order_relaxed);
+  if (synced == 0 || synced < inode.named.load(std::memory_order_relaxed)) return false;
   // A hole that meta does not know of is looked for only where a write session is.
   const bool dense = !inode.sparse.load(std::memory_order_relaxed) ||
                      inode.session_durable.load(std::memory_order_relaxed);

@@ -341,6 +341,47 @@ TEST_F(CommandTest, a_full_store_costs_nothing_of_the_file_that_was_to_be_replac
   EXPECT_EQ(verify.exit_code, 0) << verify.err;
 }
 
+TEST_F(CommandTest, a_link_in_the_way_of_a_directory_is_not_followed) {
+  const std::string first = scratch_ / "first";
+  fs::create_directories(first + "/elsewhere");
+  fs::create_directory_symlink("elsewhere", first + "/d");
+  fs::create_directories(source_ + "/d/e");
+  write_file(source_ + "/d/f", "new");
+  write_file(source_ + "/d/e/g", std::string(1'000'000, 'n'));
+  write_file(source_ + "/h", "new");
+  Node node(store_);
+  ASSERT_EQ(node.output.exit_code, 0) << node.output.err;
+  ASSERT_EQ(penstock({"import", first, store_ + ":/x", "-q"}).exit_code, 0);
+  const Output import = penstock({"import", source_, store_ + ":/x", "-q"});
+  EXPECT_EQ(import.exit_code, 1);
+  EXPECT_THAT(import.err, HasSubstr("make directory"));
+  // Nothing came to where the link leads, and what is beside it was copied.
+  write_file(first + "/h", "new");
+  fs::last_write_time(first + "/h", fs::last_write_time(source_ + "/h"));
+  fs::last_write_time(first, fs::last_write_time(source_));
+  const Output verify = penstock({"verify", first, store_ + ":/x", "-q"});
+  EXPECT_EQ(verify.exit_code, 0) << verify.err;
+}
+
+TEST_F(CommandTest, names_of_a_file_that_could_not_be_copied_are_left_alone) {
+  const std::string newer = scratch_ / "newer";
+  fs::create_directory(source_);
+  fs::create_directory(newer);
+  write_file(source_ + "/a", "old a");
+  write_file(source_ + "/b", "old b");
+  write_file(newer + "/a", std::string(200'000'000, 'n'));
+  fs::create_hard_link(newer + "/a", newer + "/b");
+  fs::last_write_time(newer, fs::last_write_time(source_));
+  Node node(store_, {"--capacity", "128MiB"});
+  ASSERT_EQ(node.output.exit_code, 0) << node.output.err;
+  ASSERT_EQ(penstock({"import", source_, store_ + ":/x", "-q"}).exit_code, 0);
+  const Output import = penstock({"import", newer, store_ + ":/x", "-q"});
+  EXPECT_EQ(import.exit_code, 1);
+  EXPECT_THAT(import.err, HasSubstr("was not copied"));
+  const Output verify = penstock({"verify", source_, store_ + ":/x", "-q"});
+  EXPECT_EQ(verify.exit_code, 0) << verify.err;
+}
+
 TEST_F(CommandTest, a_link_in_the_way_of_a_file_is_replaced_and_not_followed) {
   fs::create_directory(source_);
   write_file(source_ + "/kept", "kept");

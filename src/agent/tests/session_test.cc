@@ -465,10 +465,17 @@ TEST_F(Sessions, refuses_descriptors_of_files_that_are_not_on_a_mount) {
   // The directory's file system stands for a mount whose inode numbers are ours.
   struct stat facts {};
   ASSERT_EQ(::fstat(file.get(), &facts), 0);
-  agent->add_mount(facts.st_dev);
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const UniqueFd connection(ends[0]);
+  UniqueFd kernel(ends[1]);
+  agent->add_mount(facts.st_dev, connection.get());
   EXPECT_NE(session.ask(wire::OpenDescriptor{0}, {file.get()}).status, Code::bad_handle);
   UniqueFd path_only(::open(path.c_str(), O_PATH | O_CLOEXEC));
   EXPECT_EQ(session.ask(wire::OpenDescriptor{0}, {path_only.get()}).status, Code::bad_handle);
+  // Unmounted behind the agent's back: the number is anybody's.
+  kernel.reset();
+  EXPECT_EQ(session.ask(wire::OpenDescriptor{0}, {file.get()}).status, Code::bad_handle);
   agent->remove_mount(facts.st_dev);
   EXPECT_EQ(session.ask(wire::OpenDescriptor{0}, {file.get()}).status, Code::bad_handle);
 }

@@ -344,6 +344,22 @@ TEST(DataSyncTest, makes_bytes_durable_and_leaves_meta_alone_where_nothing_in_it
                 "z" + std::string(99'999, '\0'));
 }
 
+TEST(DataSyncTest, makes_a_name_durable_that_came_after_the_last_sync) {
+  Node node;
+  const FileRef file = *node.files->open_unnamed(
+      node.root, meta::kRootInode, {.read = true, .write = true}, 0644, nullptr, nullptr);
+  EXPECT_TRUE(node.write(file, 0, "bytes").has_value());
+  EXPECT_TRUE(node.files->sync_file(file).ok());
+  EXPECT_TRUE(
+      node.files->link(node.root, inode_of(*file), meta::kRootInode, "a", nullptr).has_value());
+  EXPECT_TRUE(node.files->sync_file(file, true).ok());
+  EXPECT_EQ(node.kv_image.volatile_commits(), 0u);
+  node.crash();
+  for (const auto& target : node.targets) target->power_cut();
+  node.start();
+  EXPECT_EQ(node.read(node.open("/a", {}), 0, 100), "bytes");
+}
+
 TEST(CutTest, is_durable_in_meta_and_targets_when_the_file_was_synced) {
   Node node;
   const FileRef file = node.open("/a");

@@ -105,7 +105,7 @@ Outcome<void> RealMount::begin() {
   }
   device_ = root.st_dev;
   set_read_ahead();
-  if (agent_) agent_->add_mount(device_);
+  if (agent_) agent_->add_mount(device_, session_->device());
   return {};
 }
 

@@ -205,6 +205,10 @@ bool Session::serve_one(Worker& worker) {
   return true;
 }
 
+int Session::device() const {
+  return fuse_session_fd(session_);
+}
+
 int Session::drop_inode(InodeId inode, int64_t offset, int64_t length) {
   return fuse_lowlevel_notify_inval_inode(session_, inode.value, offset, length);
 }

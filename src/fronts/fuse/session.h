@@ -35,6 +35,8 @@ class Session final : public KernelNotifier {
   Status start(uint32_t threads);
   // Ends the workers, after the request that each is at, and the connection.
   void stop();
+  // The connection itself. Until stop().
+  int device() const;
   // Whether all workers have ended because there is no mount any more. Thread safe.
   bool ended() const { return running_.load(std::memory_order_acquire) == 0; }
   // Waits until then; false when `deadline` passed.

@@ -173,7 +173,7 @@ class Agent {
 
   // A mount of this file system shows files of this device number (st_dev): from now on descriptors
   // of it are accepted as proof of what their sender may do. Remove it before unmounting.
-  virtual void add_mount(dev_t device) = 0;
+  virtual void add_mount(dev_t device, int connection) = 0;
   virtual void remove_mount(dev_t device) = 0;
 
   // Regions and rings made through a mount's virtual directory (USRBIO): see

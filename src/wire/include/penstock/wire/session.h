@@ -276,7 +276,7 @@ struct Mapping {
 };
 
 struct FileRead {
-  Status status;
+  Status status;  // busy: more than one request may read; to be asked for again
   uint64_t inode = 0;
   uint64_t size = 0;    // of the file
   uint64_t bytes = 0;   // that were read

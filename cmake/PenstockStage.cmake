@@ -10,7 +10,7 @@ function(penstock_stage)
     add_dependencies(stage penstock)
     # The names under which mount(8) looks for what it runs (docs/mounting.md).
     file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/sbin)
-    foreach(name mount.penstock mount.fuse.penstock)
+    foreach(name mount.penstock mount.fuse.penstock mount.fuse.hf3fs)
       file(CREATE_LINK ../bin/penstock ${CMAKE_BINARY_DIR}/sbin/${name} SYMBOLIC)
     endforeach()
   endif()

@@ -82,13 +82,26 @@ void add_option_to(std::string* list, const char* word) {
   *list += word;
 }
 
+// By which this program was called.
+std::string_view own_name(int argc, char** argv) {
+  const std::string_view path(argc > 0 ? argv[0] : "");
+  return path.substr(path.rfind('/') + 1);
+}
+
 // Whether mount(8) called this program, by one of the names under which it looks for the type, or
 // the program of libfuse that runs it as `penstock STORE MOUNTPOINT`.
 bool is_mount_helper(int argc, char** argv) {
-  const std::string_view path(argc > 0 ? argv[0] : "");
-  const std::string_view name = path.substr(path.rfind('/') + 1);
-  if (name.starts_with("mount.")) return true;
+  if (own_name(argc, argv).starts_with("mount.")) return true;
   return argc >= 3 && argv[1][0] == '/' && argv[2][0] == '/';
+}
+
+// What it was told, and the type that its name alone tells.
+std::vector<std::string> helper_arguments(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (own_name(argc, argv).ends_with("hf3fs")) {
+    words.insert(words.begin(), {"-t", fuse::kMountTypeOf3fs});
+  }
+  return words;
 }
 
 class CommandLine {
@@ -396,7 +409,7 @@ int main(int argc, char** argv) {
     if (::fcntl(fd, F_GETFD) < 0) (void)!::open("/dev/null", O_RDWR);
   }
   if (penstock::apps::is_mount_helper(argc, argv)) {
-    return penstock::apps::run_mount_helper({argv + 1, argv + argc});
+    return penstock::apps::run_mount_helper(penstock::apps::helper_arguments(argc, argv));
   }
   return penstock::apps::CommandLine().run(argc, argv);
 }

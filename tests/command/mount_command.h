@@ -33,6 +33,7 @@ class MountCommand : public testing::Test {
       std::error_code error;
       fs::create_symlink(PENSTOCK_COMMAND, "/sbin/mount.penstock", error);
       if (!error) fs::create_symlink(PENSTOCK_COMMAND, "/sbin/mount.fuse.penstock", error);
+      if (!error) fs::create_symlink(PENSTOCK_COMMAND, "/sbin/mount.fuse.hf3fs", error);
       return !error;
     }();
     return entered;

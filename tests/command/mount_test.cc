@@ -126,6 +126,35 @@ TEST_F(MountCommand, mount_8_starts_the_node_and_changes_the_mount) {
   EXPECT_THAT(missing.err, HasSubstr("is not a store"));
 }
 
+TEST_F(MountCommand, mount_8_gives_the_type_of_3fs_to_who_asks_for_it) {
+  const Output mount = run({"/usr/bin/mount", "-t", "fuse.hf3fs", store_, place_, "-o", "noatime"});
+  ASSERT_EQ(mount.exit_code, 0) << mount.err;
+  EXPECT_THAT(mounted(place_), HasSubstr(" fuse.hf3fs " + store_ + " "));
+  EXPECT_THAT(mounted(place_), HasSubstr(" rw,noatime "));
+  EXPECT_TRUE(can_write());
+  const Output remount = run({"/usr/bin/mount", "-o", "remount,ro", place_});
+  ASSERT_EQ(remount.exit_code, 0) << remount.err;
+  EXPECT_THAT(mounted(place_), HasSubstr(" fuse.hf3fs "));
+  EXPECT_FALSE(can_write());
+  ASSERT_EQ(run({"/usr/bin/umount", place_}).exit_code, 0);
+  // What is said of the type counts, and a line of /etc/fstab does as well.
+  ASSERT_EQ(
+      run({"/usr/bin/mount", "-t", "fuse.hf3fs", store_, place_, "-o", "type=penstock"}).exit_code,
+      0);
+  EXPECT_THAT(mounted(place_), HasSubstr(" fuse.penstock "));
+  ASSERT_EQ(run({"/usr/bin/umount", place_}).exit_code, 0);
+  const std::string table = scratch_ / "fstab";
+  write_file(table, store_ + " " + place_ + " fuse.hf3fs defaults,nofail 0 0\n");
+  ASSERT_EQ(run({"/usr/bin/mount", "--fstab", table, place_}).exit_code, 0);
+  EXPECT_THAT(mounted(place_), HasSubstr(" fuse.hf3fs "));
+  ASSERT_EQ(run({"/usr/bin/umount", place_}).exit_code, 0);
+  // Without the link, libfuse's helper looks for a program of the type's name, and runs it so.
+  const std::string program = scratch_ / "hf3fs";
+  fs::create_symlink(PENSTOCK_COMMAND, program);
+  ASSERT_EQ(run({program, store_, place_, "-o", "rw"}).exit_code, 0);
+  EXPECT_THAT(mounted(place_), HasSubstr(" fuse.hf3fs "));
+}
+
 TEST_F(MountCommand, a_line_of_fstab_is_enough) {
   const std::string table = scratch_ / "fstab";
   write_file(table, store_ + " " + place_ + " penstock defaults,noexec,_netdev,x-systemd.y 0 0\n");

@@ -214,7 +214,8 @@ Outcome<void> Session::release_region(Region* region) {
 Outcome<Ring*> Session::make_ring(uint32_t entries, uint32_t lanes) {
   const Result<ring::Geometry> geometry = ring::Geometry::make(entries, lanes);
   if (!geometry) {
-    return Failure{geometry.error(), "create ring: 1 to 32768 entries and 1 to 64 lanes"};
+    return Failure{geometry.error(), fmt::format("create ring: 1 to {} entries and 1 to {} lanes",
+                                                 ring::kEntriesMax, ring::kLanesMax)};
   }
   uint32_t id = 0;
   {

@@ -334,7 +334,7 @@ typedef struct penstock_completion {
   uint8_t reserved[7];
 } penstock_completion;
 
-/* `entries` (1 to 32768, rounded up to a power of two) are the operations in flight per lane,
+/* `entries` (1 to 262144, rounded up to a power of two) are the operations in flight per lane,
    `lanes` (1 to 64) the threads that may use the ring. */
 PENSTOCK_API int penstock_ring_create(penstock_session* session, uint32_t entries, uint32_t lanes,
                                       penstock_ring** ring);

@@ -72,8 +72,8 @@ Result<penstock_lane*, int> LanePool::claim(uint32_t entries) {
   return lane;
 }
 
-void LanePool::end_unused(Size& size) {
-  bool kept = false;
+void LanePool::end_unused(Size& size, bool keep_one) {
+  bool kept = !keep_one;
   std::erase_if(size.rings, [&](const Native& native) {
     if (native.used > 0) return false;
     if (!std::exchange(kept, true)) return false;
@@ -97,7 +97,9 @@ void LanePool::give_back(penstock_lane* lane) {
   Size& size = sizes_[use->second.entries];
   for (Native& native : size.rings) {
     if (native.ring != use->second.ring) continue;
-    if (--native.used == 0) end_unused(size);
+    // A large one is much memory to keep for a ring that may never come.
+    const bool keep_one = use->second.entries <= kDoubledEntriesMax;
+    if (--native.used == 0) end_unused(size, keep_one);
     break;
   }
   uses_.erase(use);

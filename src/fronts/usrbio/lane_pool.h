@@ -45,7 +45,8 @@ class LanePool {
   // With mutex_ held.
   Native* with_free_lane(Size& size);
   int grow(uint32_t entries, Size& size);
-  void end_unused(Size& size);
+  // But one, if `keep_one`: the next ring is made sooner then.
+  void end_unused(Size& size, bool keep_one);
 
   penstock_session* const& session_;  // set after construction
   std::mutex mutex_;

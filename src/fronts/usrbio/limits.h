@@ -3,6 +3,7 @@
 
 #include "hf3fs_usrbio.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -11,18 +12,20 @@
 
 namespace penstock::usrbio {
 
-// Operations in flight of one ring: what the native ring can hold.
-inline constexpr uint32_t kEntriesMax = 32768;
+// Operations in flight of one ring: what the native ring can hold. Programs submit lists of 40,000.
+inline constexpr uint32_t kEntriesMax = 262144;
 
 // A larger operation than the native limit becomes several. This many more native entries than ring
 // entries are there at least, so that a lone operation of 4 GiB always fits.
 inline constexpr uint32_t kSpareEntries = 64;
 
 // The native entries behind a ring of `entries`: twice as many, so that a ring full of operations
-// of twice the native limit still runs at its full depth.
+// of twice the native limit still runs at its full depth. A large ring has room enough for those
+// that are, and costs memory by the entry: it gets what it asks for.
+inline constexpr uint32_t kDoubledEntriesMax = 32768;
 constexpr uint32_t native_entries(uint32_t entries) {
-  const uint32_t wanted = std::bit_ceil(2 * entries + kSpareEntries);
-  return wanted < kEntriesMax ? wanted : kEntriesMax;
+  const uint32_t doubled = std::min(std::bit_ceil(2 * entries + kSpareEntries), kDoubledEntriesMax);
+  return std::max(doubled, std::bit_ceil(entries));
 }
 
 // Native rings of one size before they get more than one lane each, and the number of them from
@@ -56,6 +59,7 @@ inline constexpr size_t kMountPointBytes = sizeof(hf3fs_iov::mount_point);
 
 static_assert(is_power_of_two(native_entries(1)) && native_entries(1) > kSpareEntries);
 static_assert(native_entries(kEntriesMax) == kEntriesMax);
+static_assert(is_power_of_two(kEntriesMax) && kDoubledEntriesMax > 2 * kSpareEntries);
 static_assert(sizeof(hf3fs_ior::mount_point) == kMountPointBytes);
 
 }  // namespace penstock::usrbio

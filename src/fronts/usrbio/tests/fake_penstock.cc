@@ -8,11 +8,16 @@
 namespace {
 
 penstock_ring* last_ring = nullptr;
+int rings = 0;
 
 }  // namespace
 
 penstock_lane& fake::last_lane() {
   return last_ring->lane;
+}
+
+int fake::rings_alive() {
+  return rings;
 }
 
 void penstock_lane::finish(size_t index, int64_t result) {
@@ -146,11 +151,13 @@ int penstock_file_close_later(penstock_session*, penstock_file) {
 int penstock_ring_create(penstock_session*, uint32_t entries, uint32_t, penstock_ring** ring) {
   *ring = last_ring = new penstock_ring;
   last_ring->lane.capacity = entries;
+  ++rings;
   return 0;
 }
 
 int penstock_ring_destroy(penstock_ring* ring) {
   delete ring;
+  --rings;
   return 0;
 }
 

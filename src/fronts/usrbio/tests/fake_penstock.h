@@ -57,6 +57,8 @@ struct penstock_session {
 };
 
 namespace fake {
+// Native rings that were made and not destroyed.
+int rings_alive();
 // The lane of the ring that was made last.
 penstock_lane& last_lane();
 }  // namespace fake

@@ -55,6 +55,40 @@ TEST_F(Many, iovs_and_rings_of_one_process_are_served) {
   }
 }
 
+TEST_F(Many, operations_of_one_list_are_served_by_one_ring) {
+  constexpr int kList = 40'000;
+  constexpr size_t kPiece = 512;
+  const std::string bytes = random_bytes(64 * kKiB, 34);
+  const int fd = make_file("list", bytes);
+  make_iov(kList * kPiece);
+  make_ring(true, kList);
+  EXPECT_EQ(hf3fs_io_entries(&ior_), kList);
+  for (int i = 0; i < kList; ++i) {
+    const size_t at = static_cast<size_t>(i) * kPiece;
+    ASSERT_GE(prepare(true, at, fd, at % bytes.size(), kPiece), 0) << i;
+  }
+  EXPECT_EQ(prepare(true, 0, fd, 0, kPiece), -EAGAIN) << "one more than there is room for";
+  ASSERT_EQ(hf3fs_submit_ios(&ior_), 0);
+  const timespec until = realtime_in(120s);
+  std::vector<hf3fs_cqe> cqes(kList);
+  ASSERT_EQ(hf3fs_wait_for_ios(&ior_, cqes.data(), kList, kList, &until), kList);
+  for (const hf3fs_cqe& cqe : cqes) ASSERT_EQ(cqe.result, static_cast<int64_t>(kPiece));
+  for (size_t at = 0; at < kList * kPiece; at += kPiece) {
+    ASSERT_EQ(std::memcmp(iov_.base + at, bytes.data() + at % bytes.size(), kPiece), 0) << at;
+  }
+}
+
+TEST_F(Many, entries_of_one_ring_are_up_to_262144) {
+  const std::string bytes = random_bytes(4096, 35);
+  const int fd = make_file("deep", bytes);
+  make_iov();
+  hf3fs_ior too_large{};
+  EXPECT_EQ(hf3fs_iorcreate4(&too_large, mount_.c_str(), 262'145, true, 0, 0, -1, 0), -EINVAL);
+  make_ring(true, 262'144);
+  EXPECT_EQ(transfer(true, 0, fd, 0, 4096), 4096);
+  EXPECT_EQ(std::memcmp(iov_.base, bytes.data(), bytes.size()), 0);
+}
+
 TEST_F(Many, ring_that_is_given_up_in_use_is_as_new_for_the_next) {
   const int fd = make_file("again", random_bytes(64 * kKiB, 32));
   make_iov();

@@ -125,6 +125,33 @@ TEST_F(RingTest, operation_must_not_cross_a_block) {
   EXPECT_EQ(prepare(0, 4097), -EINVAL);
 }
 
+TEST(NativeEntries, are_twice_as_many_as_asked_for_until_they_are_many) {
+  for (const auto& [entries, native] :
+       std::initializer_list<std::pair<uint32_t, uint32_t>>{{1, 128},
+                                                            {32, 128},
+                                                            {33, 256},
+                                                            {8192, 32768},
+                                                            {16384, 32768},
+                                                            {32768, 32768},
+                                                            {32769, 65536},
+                                                            {40'000, 65536},
+                                                            {65536, 65536},
+                                                            {kEntriesMax, kEntriesMax}}) {
+    EXPECT_EQ(native_entries(entries), native) << entries;
+  }
+}
+
+TEST_F(RingTest, memory_of_a_large_ring_goes_with_it) {
+  const int before = fake::rings_alive();
+  open({.entries = 16});
+  ring_.reset();
+  EXPECT_EQ(fake::rings_alive(), before + 1) << "kept for the next";
+  open({.entries = kEntriesMax});
+  EXPECT_EQ(fake::rings_alive(), before + 2);
+  ring_.reset();
+  EXPECT_EQ(fake::rings_alive(), before + 1);
+}
+
 TEST_F(RingTest, ring_is_full_after_its_entries_and_has_room_after_a_wait) {
   open({.entries = 3});
   register_fd(true, false);

@@ -19,7 +19,7 @@ inline constexpr uint32_t kVersion = 1;
 inline constexpr uint32_t kCacheLine = 64;
 inline constexpr uint32_t kHeaderBytes = 4096;
 
-inline constexpr uint32_t kEntriesMax = 32768;  // per lane: what penstock.h promises
+inline constexpr uint32_t kEntriesMax = 262144;  // per lane: what penstock.h promises
 inline constexpr uint32_t kLanesMax = 64;
 
 enum Operation : uint8_t {

@@ -39,11 +39,19 @@ Result<uint64_t> FileSystemImpl::collect(size_t limit) {
     TRY(targets_.remove(std::span(with_chunks).subspan(i, count)));
   }
   if (!with_chunks.empty()) TRY(targets_.sync_all());
-  for (const InodeId id : free) {
-    TRY(meta_.forget(id));
-    removed_waiting_.fetch_sub(1, std::memory_order_relaxed);
+  for (size_t i = 0; i < free.size(); i += limits::kForgetBatch) {
+    const size_t count = std::min(limits::kForgetBatch, free.size() - i);
+    TRY(meta_.forget_many(std::span(free).subspan(i, count)));
+    removed_waiting_.fetch_sub(static_cast<int64_t>(count), std::memory_order_relaxed);
   }
   return uint64_t{free.size()};
+}
+
+// For who has met a full disk: true if it is worth another try.
+bool FileSystemImpl::make_room() {
+  if (removed_waiting_.load(std::memory_order_relaxed) <= 0) return false;
+  const Result<uint64_t> collected = collect(SIZE_MAX);
+  return collected && *collected > 0;
 }
 
 void FileSystemImpl::housekeeping() {
@@ -51,6 +59,7 @@ void FileSystemImpl::housekeeping() {
   while (drops_->wait(limits::kCollectRetry)) {
     give_back_dropped();
     Status status = accesses_.record();
+    if (collect_wanted_.load(std::memory_order_relaxed)) drops_->wait_for_company();
     while (collect_wanted_.load(std::memory_order_relaxed) && status.ok() &&
            !closed_.load(std::memory_order_relaxed)) {
       const Result<uint64_t> collected = collect(limits::kCollectBatch);

@@ -82,6 +82,16 @@ Result<Attributes> FileSystemImpl::record_length(Inode& inode, const Credentials
   return synced;
 }
 
+// Bytes that were taken before this are as good as written before.
+void FileSystemImpl::begin_giving(Inode& inode) {
+  {
+    const std::lock_guard taking(inode.behind.mutex);
+    // Release pairs with the acquire of writers.
+    inode.privilege_changes.fetch_add(1, std::memory_order_release);
+  }
+  close_gate(inode);
+}
+
 Result<Attributes> FileSystemImpl::set_attributes(const Credentials& credentials, InodeId id,
                                                   const meta::SetAttributes& changes,
                                                   Observer* self) {
@@ -112,7 +122,12 @@ Result<Attributes> FileSystemImpl::set_attributes(const Credentials& credentials
     if (loaded) TRY(lengths_.record(*inode, false, false));
     const bool sets_accessed = changes.accessed || changes.accessed_now;
     const auto unrecorded = sets_accessed ? accesses_.forget(id) : std::unique_lock<std::mutex>();
-    TRY_ASSIGN(Attributes set, meta_.set_attributes(credentials, id, changes));
+    const bool gives = loaded && changes.mode && (*changes.mode & kSetIdBits) != 0;
+    if (gives) begin_giving(*inode);
+    Result<Attributes> changed = meta_.set_attributes(credentials, id, changes);
+    if (gives) inode->gate.open();
+    if (!changed) return changed;
+    Attributes& set = *changed;
     if (!sets_accessed) accesses_.merge(set);
     if (loaded) {
       load_accessed(*inode, set);
@@ -120,11 +135,10 @@ Result<Attributes> FileSystemImpl::set_attributes(const Credentials& credentials
       inode->changes.fetch_add(1, std::memory_order_seq_cst);
       merge(set, *inode);
     }
-    return set;
+    return changed;
   };
   Result<Attributes> set = apply();
   if (set) fill_allocated(*set);
-  if (set && changes.mode) inode->privilege_changes.fetch_add(1, std::memory_order_release);
   const Status dropped = give_back(inode, false);
   static_cast<void>(dropped);  // Nothing was settled: this was no writer.
   if (set) tell_changed(id, first, bytes, self);

@@ -6,6 +6,7 @@ void DropQueue::dropped(std::shared_ptr<Inode> inode, bool writer) {
   {
     const std::lock_guard lock(mutex_);
     dropped_.push_back({std::move(inode), writer});
+    if (dropped_.size() > 1) return;
   }
   arrived_.notify_one();
 }
@@ -25,7 +26,22 @@ bool DropQueue::wait(engine::Duration at_most) {
 void DropQueue::wake() {
   {
     const std::lock_guard lock(mutex_);
+    if (std::exchange(woken_, true)) return;
+  }
+  arrived_.notify_one();
+}
+
+void DropQueue::wait_for_company() {
+  std::unique_lock lock(mutex_);
+  arrived_.wait_for(lock, limits::kCollectCompany, [this] { return stopped_ || hurried_; });
+  hurried_ = false;
+}
+
+void DropQueue::hurry() {
+  {
+    const std::lock_guard lock(mutex_);
     woken_ = true;
+    if (std::exchange(hurried_, true)) return;
   }
   arrived_.notify_one();
 }
@@ -176,6 +192,12 @@ bool may_write(const OpenFile& file) {
 }
 bool access_is_due(const OpenFile& file) {
   return file.access_is_due();
+}
+bool may_lose_privileges(const OpenFile& file, bool keeps_set_ids) {
+  return file.inode().may_lose_privileges(keeps_set_ids);
+}
+uint32_t privileges_taken(const OpenFile& file) {
+  return file.inode().privileges_taken.load(std::memory_order_relaxed);
 }
 uint64_t length_of(const OpenFile& file) {
   return file.inode().visible_length();

@@ -2,43 +2,19 @@
 #pragma once
 
 #include "access_times.h"
+#include "drop_queue.h"
 #include "inode_table.h"
 #include "shard_client.h"
 #include "target_calls.h"
 #include "write_behind.h"
 #include "written_ids.h"
 
-#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
 namespace penstock::client {
-
-// Opens that were dropped without close_file(), until somebody who may block gives them back.
-// Outlives the file system, as references to open files may.
-class DropQueue final : public DroppedOpens {
- public:
-  struct Dropped {
-    std::shared_ptr<Inode> inode;
-    bool writer = false;
-  };
-  void dropped(std::shared_ptr<Inode> inode, bool writer) override;
-  std::vector<Dropped> take();
-
-  // Waits for dropped opens, wake() or the time to pass. False after stop().
-  bool wait(engine::Duration at_most);
-  void wake();
-  void stop();
-
- private:
-  std::mutex mutex_;
-  std::condition_variable arrived_;
-  std::vector<Dropped> dropped_;
-  bool woken_ = false;
-  bool stopped_ = false;
-};
 
 class FileSystemImpl final : public FileSystem {
  public:
@@ -111,16 +87,17 @@ class FileSystemImpl final : public FileSystem {
   // io.cc
   Result<uint64_t> read(const FileRef&, uint64_t offset, engine::MemoryRef) override;
   Result<uint64_t> write(const FileRef&, uint64_t offset, engine::MemoryRef, bool durable,
-                         Observer* self) override;
-  Result<uint64_t> write_soon(const FileRef&, uint64_t offset, engine::MemoryRef,
-                              Observer* self) override;
+                         Observer* self, const FileWriter* writer) override;
+  Result<uint64_t> write_soon(const FileRef&, uint64_t offset, engine::MemoryRef, Observer* self,
+                              const FileWriter* writer) override;
   Status flush_file(const FileRef&) override;
   void note_access(InodeId inode, AccessTimes times) override;
   Status sync_file(const FileRef&, bool only_data) override;
   Status sync_all() override;
   Result<uint64_t> seek(const FileRef&, uint64_t offset, bool hole) override;
-  Status punch(const FileRef&, uint64_t offset, uint64_t length, Observer* self) override;
-  Status touch(const FileRef&, Observer* self) override;
+  Status punch(const FileRef&, uint64_t offset, uint64_t length, Observer* self,
+               const FileWriter* writer) override;
+  Status touch(const FileRef&, Observer* self, const FileWriter* writer) override;
 
   // collector.cc
   Result<uint64_t> collect(size_t limit) override;
@@ -133,6 +110,7 @@ class FileSystemImpl final : public FileSystem {
     bool check = true;
     const Attributes* created = nullptr;  // by this very call: there is nothing to find out
     Observer* self = nullptr;
+    bool has_session = false;  // begun with the creation
   };
 
   meta::FileTime now() const { return config_.shards.front().loop->clock().wall(); }
@@ -143,10 +121,8 @@ class FileSystemImpl final : public FileSystem {
   void tell_changed(InodeId inode, uint64_t offset, uint64_t length, Observer* self);
   void named(InodeId id);
   void note_change(InodeId id);
-  Status drop_privileges_for(const OpenFile& file);
+  Status clear_range(const OpenFile& file, uint64_t offset, uint64_t end, const FileWriter* writer);
   void note_written(Inode& inode, uint64_t offset, uint64_t bytes, Observer* self);
-  // The file may have got what the next write takes from it.
-  void note_privileges(InodeId id);
   void tell_entry(InodeId parent, std::string_view name, Observer* self);
   void merge(Attributes& attributes, const Inode& inode) const;
   // Finds out what a file takes up; asks the targets if it may have holes.
@@ -155,6 +131,15 @@ class FileSystemImpl final : public FileSystem {
   Result<Attributes> merged(Result<Attributes> found, uint64_t drops_before);
   void removed(const meta::Removed& removed, Observer* self);
 
+  struct NewName {
+    InodeId parent;
+    std::string_view name;
+    uint32_t mode = 0;
+    std::optional<meta::Layout> layout;
+  };
+  Result<FileRef> create_and_open(const NewName& wanted, const Opening& opening,
+                                  Attributes* attributes, InodeId& existing);
+  FileRef make_open(const std::shared_ptr<Inode>& inode, const Opening& opening);
   Result<FileRef> open_known(InodeId id, const Opening& opening, Attributes* attributes);
   Status prepare(Inode& inode, const Opening& opening, Attributes* attributes);
   Status load(Inode& inode, const Attributes& attributes, bool unnamed);
@@ -181,12 +166,19 @@ class FileSystemImpl final : public FileSystem {
   Result<Attributes> record_length(Inode& inode, const Credentials&,
                                    const meta::SetAttributes& changes, bool careful);
   void close_gate(Inode& inode);
+  // Takes what a write takes, before the bytes of a file change.
+  Status drop_privileges_for(const OpenFile& file, const FileWriter* writer);
+  // Around a change that may give the file something that writes take: no bytes change meanwhile,
+  // and whoever changes some later takes it.
+  void begin_giving(Inode& inode);
+  Status giving(InodeId id, const std::function<Status()>& apply);
 
   Status run_io(IoOp& io);
   bool may_wait(const FileRef& file, uint64_t offset, engine::MemoryRef memory) const;
   Status put_gathered(const Gathered& gathered);
   void tell_lost(const Gathered& gathered);
   Status recover_file(InodeId id);
+  bool make_room();
   void housekeeping();
   Status settle_all_ended();
 

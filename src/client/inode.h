@@ -41,6 +41,8 @@ class ControlLock {
   bool held_ = false;
 };
 
+inline constexpr uint32_t kSetIdBits = 06000;  // of a mode
+
 struct Gathered;
 
 // What was written to an inode and is not in the targets yet; see write_behind.h.
@@ -90,16 +92,22 @@ struct Inode {
   // A write failed in parts: bytes may lie behind the end. Relaxed: looked at under `control`, when
   // the file grows next.
   std::atomic<bool> stray{false};
-  // Whether the file may have what a write takes from it (set-id bits, security.capability): it has
-  // nothing when both are equal. The first counts what may have given it some, after that happened;
-  // release there pairs with acquire of who takes the value over to the second once it has seen, or
-  // made, that there is nothing.
+  // Whether the file may have what a write takes from it: it has no set-id bits when the second is
+  // equal to the first, and no security.capability when the third is. The first counts what may
+  // give it some. It changes under `control` and `behind.mutex`, before meta is told and while the
+  // gate is closed, so that a writer who finds it unchanged inside the gate, or bytes that are
+  // taken under the mutex, come before that. The others change under `control`, and take over its
+  // value once it was seen, or made, that there is nothing.
   std::atomic<uint32_t> privilege_changes{1};
-  std::atomic<uint32_t> privileges_dropped{0};
-  bool may_have_privileges() const {
-    return privileges_dropped.load(std::memory_order_relaxed) !=
-           privilege_changes.load(std::memory_order_relaxed);
+  std::atomic<uint32_t> set_ids_dropped{0};
+  std::atomic<uint32_t> capability_dropped{0};
+  bool may_lose_privileges(bool keeps_set_ids) const {
+    const uint32_t given = privilege_changes.load(std::memory_order_acquire);
+    if (capability_dropped.load(std::memory_order_relaxed) != given) return true;
+    return !keeps_set_ids && set_ids_dropped.load(std::memory_order_relaxed) != given;
   }
+  // How often something was taken; relaxed: read by who asked for it.
+  std::atomic<uint32_t> privileges_taken{0};
 
   // Some block below the length may be a hole, or blocks may lie beyond. Relaxed: set before what
   // made it so is counted in `changes`.

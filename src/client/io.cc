@@ -29,23 +29,22 @@ Status FileSystemImpl::run_io(IoOp& io) {
 // written.
 bool FileSystemImpl::may_wait(const FileRef& file, uint64_t offset,
                               engine::MemoryRef memory) const {
-  if (file == nullptr || file->closed() || !file->may_write() || file->dropper() != nullptr) {
-    return false;
-  }
+  if (file == nullptr || file->closed() || !file->may_write()) return false;
   if (memory.length == 0 || memory.length > limits::kBehindWriteMax) return false;
   return range_within(offset, memory.length, file->inode().placement.file_bytes_max());
 }
 
 Result<uint64_t> FileSystemImpl::write_soon(const FileRef& file, uint64_t offset,
-                                            engine::MemoryRef memory, Observer* self) {
+                                            engine::MemoryRef memory, Observer* self,
+                                            const FileWriter* writer) {
   TRY(check_open());
-  if (!may_wait(file, offset, memory)) return write(file, offset, memory, false, self);
+  if (!may_wait(file, offset, memory)) return write(file, offset, memory, false, self, writer);
   Inode& inode = file->inode();
   const auto others_watch = [&] {
     return observers_.concerns(inode.watchers.load(std::memory_order_seq_cst), self);
   };
-  if (others_watch() || !behind_.take(file, file->shared_inode(), offset, memory)) {
-    return write(file, offset, memory, false, self);
+  if (others_watch() || !behind_.take(file, file->shared_inode(), offset, memory, writer)) {
+    return write(file, offset, memory, false, self, writer);
   }
   // Whoever came meanwhile has seen these bytes, or is told of them now; see Behind::pending.
   if (others_watch()) {
@@ -69,7 +68,8 @@ Status FileSystemImpl::put_gathered(const Gathered& gathered) {
   io.offset = gathered.begin;
   io.memory = {gathered.data(), gathered.length};
   io.behind = true;
-  return run_io(io);
+  const Status status = run_io(io);
+  return status == Code::no_space && make_room() ? run_io(io) : status;
 }
 
 // Nobody waits for the observers: who brought the bytes may be what a kernel waits for.
@@ -94,7 +94,8 @@ Result<uint64_t> FileSystemImpl::read(const FileRef& file, uint64_t offset,
 }
 
 Result<uint64_t> FileSystemImpl::write(const FileRef& file, uint64_t offset,
-                                       engine::MemoryRef memory, bool durable, Observer* self) {
+                                       engine::MemoryRef memory, bool durable, Observer* self,
+                                       const FileWriter* writer) {
   if (file != nullptr && !file->closed()) behind_.flush(file->inode());
   IoOp io;
   io.file = file;
@@ -103,7 +104,9 @@ Result<uint64_t> FileSystemImpl::write(const FileRef& file, uint64_t offset,
   io.offset = offset;
   io.memory = memory;
   io.origin = self;
-  const Status status = run_io(io);
+  io.writer = writer;
+  Status status = run_io(io);
+  if (status == Code::no_space && make_room()) status = run_io(io);
   // A part of the bytes is a short write; all of them with an error are not durable.
   const bool part = io.transferred > 0 && io.transferred < memory.length;
   if (!status.ok() && !part) return status;
@@ -188,18 +191,19 @@ Status FileSystemImpl::sync_all() {
   return status;
 }
 
-Status FileSystemImpl::drop_privileges_for(const OpenFile& file) {
-  const Credentials* const writer = file.dropper();
-  if (writer == nullptr) return Code::ok;
-  const std::lock_guard lock(file.inode().control);
-  return lengths_.drop_privileges(file.inode(), *writer);
+Status FileSystemImpl::drop_privileges_for(const OpenFile& file, const FileWriter* writer) {
+  const FileWriter* const dropper = file.dropper(writer);
+  return dropper == nullptr ? Status() : lengths_.drop_privileges(file.inode(), *dropper);
 }
 
-Status FileSystemImpl::touch(const FileRef& file, Observer* self) {
+Status FileSystemImpl::touch(const FileRef& file, Observer* self, const FileWriter* writer) {
   TRY(check_open());
   if (file == nullptr || file->closed()) return Code::bad_handle;
   if (!file->may_write()) return Code::access_denied;
-  TRY(drop_privileges_for(*file));
+  {
+    const std::lock_guard lock(file->inode().control);
+    TRY(drop_privileges_for(*file, writer));
+  }
   note_written(file->inode(), 0, 0, self);
   return Code::ok;
 }
@@ -210,8 +214,28 @@ void FileSystemImpl::note_written(Inode& inode, uint64_t offset, uint64_t bytes,
   tell_changed(inode.id, offset, bytes, self);
 }
 
-Status FileSystemImpl::punch(const FileRef& file, uint64_t offset, uint64_t length,
-                             Observer* self) {
+// What gives the file privileges waits meanwhile.
+Status FileSystemImpl::clear_range(const OpenFile& file, uint64_t offset, uint64_t end,
+                                   const FileWriter* writer) {
+  Inode& inode = file.inode();
+  const std::lock_guard lock(inode.control);
+  TRY(drop_privileges_for(file, writer));
+  if (offset < end) inode.sparse.store(true, std::memory_order_relaxed);
+  const Placement& placement = inode.placement;
+  uint64_t at = offset;
+  while (at < end) {
+    const uint32_t chunk = placement.chunk_of(at);
+    const uint64_t chunk_end = placement.offset_of(chunk) + placement.chunk_bytes();
+    const uint64_t stop = std::min(end, chunk_end);
+    TRY(targets_.clear(inode.id, placement, chunk, placement.within(at),
+                       static_cast<uint32_t>(stop - placement.offset_of(chunk)), false));
+    at = stop;
+  }
+  return Code::ok;
+}
+
+Status FileSystemImpl::punch(const FileRef& file, uint64_t offset, uint64_t length, Observer* self,
+                             const FileWriter* writer) {
   TRY(check_open());
   if (file == nullptr || file->closed()) return Code::bad_handle;
   if (!file->may_write()) return Code::access_denied;
@@ -220,24 +244,12 @@ Status FileSystemImpl::punch(const FileRef& file, uint64_t offset, uint64_t leng
   }
   Inode& inode = file->inode();
   behind_.flush(inode);
-  TRY(drop_privileges_for(*file));
   const uint64_t file_end = inode.length.load(std::memory_order_acquire);
   // The last block goes as a whole, where all of its bytes do: none is kept for what is behind
   // them.
   const bool to_the_end = offset + length >= file_end;
   const uint64_t end = to_the_end ? align_up(file_end, limits::kBlockBytes) : offset + length;
-  const Placement& placement = inode.placement;
-  Status status;
-  if (offset < end) inode.sparse.store(true, std::memory_order_relaxed);
-  uint64_t at = offset;
-  while (at < end && status.ok()) {
-    const uint32_t chunk = placement.chunk_of(at);
-    const uint64_t chunk_end = placement.offset_of(chunk) + placement.chunk_bytes();
-    const uint64_t stop = std::min(end, chunk_end);
-    status = targets_.clear(inode.id, placement, chunk, placement.within(at),
-                            static_cast<uint32_t>(stop - placement.offset_of(chunk)), false);
-    at = stop;
-  }
+  const Status status = clear_range(*file, offset, end, writer);
   // Beyond the end there is nothing to clear, but the file was changed all the same.
   note_written(inode, offset, offset < end ? end - offset : 0, self);
   return status;

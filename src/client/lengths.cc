@@ -92,7 +92,7 @@ void Lengths::serve() {
       later.push_back(std::exchange(entry.request, nullptr));
       continue;
     }
-    const Credentials* const drop_for = entry.request->drop_for;
+    const meta::FileWriter* const drop_for = entry.request->drop_for;
     if (drop_for != nullptr) {
       entry.status = drop_privileges(inode, *drop_for);
     } else {
@@ -156,11 +156,14 @@ Status Lengths::record(Inode& inode, bool durable, bool end_session) {
   return Code::ok;
 }
 
-Status Lengths::drop_privileges(Inode& inode, const Credentials& writer) {
-  // Acquire: what gave the file its privileges, if it is counted here, is seen by the transaction.
-  const uint32_t changes = inode.privilege_changes.load(std::memory_order_acquire);
-  TRY(meta_.drop_privileges(writer, inode.id));
-  inode.privileges_dropped.store(changes, std::memory_order_relaxed);
+Status Lengths::drop_privileges(Inode& inode, const meta::FileWriter& writer) {
+  // Under the lock: what is counted is what the transaction sees.
+  const uint32_t changes = inode.privilege_changes.load(std::memory_order_relaxed);
+  TRY_ASSIGN(const meta::PrivilegesTaken taken, meta_.drop_privileges(writer, inode.id));
+  inode.capability_dropped.store(changes, std::memory_order_relaxed);
+  if (!taken.set_ids_left) inode.set_ids_dropped.store(changes, std::memory_order_relaxed);
+  if (!taken.any) return Code::ok;
+  inode.privileges_taken.fetch_add(1, std::memory_order_relaxed);
   inode.changes.fetch_add(1, std::memory_order_seq_cst);
   return Code::ok;
 }
@@ -169,8 +172,7 @@ Status Lengths::begin_session(Inode& inode) {
   if (inode.session) return Code::ok;
   TRY_ASSIGN(const uint64_t token, meta_.begin_write(inode.id));
   static_cast<void>(token);
-  inode.session = true;
-  ++inode.session_number;
+  note_session(inode);
   return Code::ok;
 }
 

@@ -15,8 +15,8 @@ namespace penstock::client {
 // dropped; completes on `loop`.
 struct SettleRequest : engine::Op {
   engine::Loop* loop = nullptr;
-  Inode* inode = nullptr;                 // kept alive by the caller
-  const Credentials* drop_for = nullptr;  // set: only Lengths::drop_privileges() is asked for
+  Inode* inode = nullptr;                      // kept alive by the caller
+  const meta::FileWriter* drop_for = nullptr;  // set: only Lengths::drop_privileges() is asked for
   uint64_t synced_changes = 0;  // the targets hold everything up to here durably; 0: not known
 };
 
@@ -40,8 +40,13 @@ class Lengths {
   // Begins a write session if there is none: to be called while the targets would tell the truth
   // about the length after a crash.
   Status begin_session(Inode& inode);
+  // Meta has begun one, as it made the file.
+  static void note_session(Inode& inode) {
+    inode.session = true;
+    ++inode.session_number;
+  }
   // Takes away what a write by these must not leave; see Inode::privilege_changes.
-  Status drop_privileges(Inode& inode, const Credentials& writer);
+  Status drop_privileges(Inode& inode, const meta::FileWriter& writer);
   // What is known of an inode before meta is synced, and becomes true of stable storage after it.
   struct Recorded {
     uint64_t length = 0;

@@ -122,6 +122,10 @@ inline constexpr auto kStoreCallTimeout = std::chrono::minutes(5);
 
 // Removed files per round of the collector: one sync of the targets is shared by so many.
 inline constexpr size_t kCollectBatch = 256;
+// Who removes one file often removes more: so long the collector waits for company, unless room is
+// short. Records that it takes out of meta in one transaction.
+inline constexpr auto kCollectCompany = std::chrono::milliseconds(100);
+inline constexpr size_t kForgetBatch = 64;
 // Numbers of lost files whose chunks are removed at a time after a crash.
 inline constexpr size_t kSweepBatch = 64;
 // When collecting failed, it is tried again after this time at the latest.

@@ -144,12 +144,6 @@ void FileSystemImpl::note_change(InodeId id) {
   }
 }
 
-void FileSystemImpl::note_privileges(InodeId id) {
-  if (const std::shared_ptr<Inode> inode = table_.peek(id)) {
-    inode->privilege_changes.fetch_add(1, std::memory_order_release);
-  }
-}
-
 void FileSystemImpl::removed(const meta::Removed& removed, Observer* self) {
   if (removed.inode == InodeId{}) return;
   if (removed.last_link) {
@@ -195,12 +189,27 @@ Status FileSystemImpl::rename(const Credentials& credentials, InodeId parent, st
   return Code::ok;
 }
 
+// Does what gives a file something that writes take.
+Status FileSystemImpl::giving(InodeId id, const std::function<Status()>& apply) {
+  const std::shared_ptr<Inode> inode = table_.acquire(id);
+  Status status;
+  {
+    const std::lock_guard lock(inode->control);
+    begin_giving(*inode);
+    status = apply();
+    inode->gate.open();
+  }
+  const Status dropped = give_back(inode, false);
+  static_cast<void>(dropped);  // Nothing was settled: this was no writer.
+  return status;
+}
+
 Status FileSystemImpl::set_xattr(const Credentials& credentials, InodeId inode,
                                  std::string_view name, std::string_view value,
                                  meta::XattrMode mode, Observer* self) {
   TRY(check_open());
-  TRY(meta_.set_xattr(credentials, inode, name, value, mode));
-  if (name == meta::kCapabilityXattr) note_privileges(inode);
+  const auto apply = [&] { return meta_.set_xattr(credentials, inode, name, value, mode); };
+  TRY(name == meta::kCapabilityXattr ? giving(inode, apply) : apply());
   note_change(inode);
   tell_changed(inode, 0, 0, self);
   return Code::ok;

@@ -43,8 +43,9 @@ Status FileSystemImpl::open_unnamed(NewFile& file) {
     inode->tail_known = inode->fresh = inode->unnamed = true;
     inode->writers = 1;
     // It has none, as long as nobody can give it any.
-    inode->privileges_dropped.store(inode->privilege_changes.load(std::memory_order_relaxed),
-                                    std::memory_order_relaxed);
+    const uint32_t given = inode->privilege_changes.load(std::memory_order_relaxed);
+    inode->set_ids_dropped.store(given, std::memory_order_relaxed);
+    inode->capability_dropped.store(given, std::memory_order_relaxed);
   }
   if (!loaded.ok()) {
     table_.release(inode);

@@ -17,10 +17,10 @@ class DroppedOpens {
 
 class OpenFile {
  public:
-  // `writer`: whose writes take set-id bits from the file; null when they do not, or when somebody
-  // else (the kernel, for a mount) takes them.
+  // `writer`: whose writes take privileges from the file, where a write does not say; null when
+  // those take none.
   OpenFile(std::shared_ptr<DroppedOpens> drops, std::shared_ptr<Inode> inode, bool read, bool write,
-           AccessTimes::Mode accesses, std::unique_ptr<const Credentials> writer,
+           AccessTimes::Mode accesses, std::unique_ptr<const meta::FileWriter> writer,
            const Observer* opener)
       : drops_(std::move(drops)),
         inode_(std::move(inode)),
@@ -40,9 +40,12 @@ class OpenFile {
   Inode& inode() const { return *inode_; }
   bool may_read() const { return read_; }
   bool may_write() const { return write_; }
-  // Who must take the file's privileges away before bytes change; null when nobody must.
-  const Credentials* dropper() const {
-    return writer_ != nullptr && inode_->may_have_privileges() ? writer_.get() : nullptr;
+  // For whom the file's privileges must be taken away before `by` (null: who opened it) changes
+  // bytes; null when there is nothing to take.
+  const meta::FileWriter* dropper(const meta::FileWriter* by) const {
+    const meta::FileWriter* const writer = by != nullptr ? by : writer_.get();
+    if (writer == nullptr || !inode_->may_lose_privileges(writer->keeps_set_ids)) return nullptr;
+    return writer;
   }
   // Whether a read is to be noted.
   bool access_is_due() const {
@@ -77,7 +80,7 @@ class OpenFile {
   const bool read_;
   const bool write_;
   const AccessTimes::Mode accesses_;
-  const std::unique_ptr<const Credentials> writer_;
+  const std::unique_ptr<const meta::FileWriter> writer_;
   const Observer* const opener_;
   std::atomic<uint64_t> losses_seen_;  // relaxed, as Behind::losses
 };

@@ -25,17 +25,15 @@ uint32_t wanted_access(OpenFlags flags) {
   return wanted;
 }
 
-constexpr uint32_t kSetIdBits = 06000;
-
 meta::OpenKind kind_of(OpenFlags flags) {
   return {
       .write = flags.write || flags.truncate, .append = flags.append, .truncate = flags.truncate};
 }
 
 // Who pays with the file's privileges for a write; see OpenFile.
-std::unique_ptr<const Credentials> writer_of(const Credentials& credentials, OpenFlags flags) {
-  if (!flags.write || credentials.uid == 0 || !credentials.enforce) return nullptr;
-  return std::make_unique<const Credentials>(credentials);
+std::unique_ptr<const FileWriter> writer_of(const Credentials& credentials, OpenFlags flags) {
+  if (!flags.write || !credentials.enforce) return nullptr;
+  return std::make_unique<const FileWriter>(FileWriter{credentials, credentials.uid == 0});
 }
 
 // Whether these may open a file with these attributes so.
@@ -103,7 +101,7 @@ Status FileSystemImpl::know_tail(Inode& inode) {
 // Makes the inode ready for one more open; undone by give_back().
 Status FileSystemImpl::prepare(Inode& inode, const Opening& opening, Attributes* attributes) {
   const bool loaded = inode.loaded.load(std::memory_order_relaxed);
-  const uint32_t privilege_changes = inode.privilege_changes.load(std::memory_order_acquire);
+  const uint32_t privilege_changes = inode.privilege_changes.load(std::memory_order_relaxed);
   Attributes found;
   if (opening.created != nullptr) {
     found = *opening.created;
@@ -117,8 +115,11 @@ Status FileSystemImpl::prepare(Inode& inode, const Opening& opening, Attributes*
   if (!loaded) {
     TRY(load(inode, found, opening.created != nullptr && found.links == 0));
     inode.tail_known = inode.fresh = opening.created != nullptr;
-    if ((found.mode & kSetIdBits) == 0 && !found.has_xattrs) {
-      inode.privileges_dropped.store(privilege_changes, std::memory_order_relaxed);
+    if ((found.mode & kSetIdBits) == 0) {
+      inode.set_ids_dropped.store(privilege_changes, std::memory_order_relaxed);
+    }
+    if (!found.has_xattrs) {
+      inode.capability_dropped.store(privilege_changes, std::memory_order_relaxed);
     }
   }
   if (opening.flags.write) {
@@ -127,6 +128,7 @@ Status FileSystemImpl::prepare(Inode& inode, const Opening& opening, Attributes*
     const bool cut = opening.flags.truncate && inode.length.load(std::memory_order_relaxed) > 0;
     if (!cut) TRY(know_tail(inode));
     ++inode.writers;
+    if (opening.has_session) Lengths::note_session(inode);
     const Status begun = cut ? Code::ok : lengths_.begin_session(inode);
     if (!begun.ok()) {
       --inode.writers;
@@ -173,9 +175,50 @@ Result<FileRef> FileSystemImpl::open_known(InodeId id, const Opening& opening,
     return status;
   }
   if (cut_from != UINT64_MAX) tell_changed(id, cut_from, INT64_MAX, opening.self);
+  return make_open(inode, opening);
+}
+
+FileRef FileSystemImpl::make_open(const std::shared_ptr<Inode>& inode, const Opening& opening) {
   return std::make_shared<OpenFile>(drops_, inode, opening.flags.read, opening.flags.write,
                                     opening.flags.accesses,
                                     writer_of(opening.credentials, opening.flags), opening.self);
+}
+
+// Sets `existing`, and returns null, if the name is there. A new file is in use before it exists:
+// whoever finds it by its name waits until it is ready here, and nobody changes it before.
+Result<FileRef> FileSystemImpl::create_and_open(const NewName& wanted, const Opening& opening,
+                                                Attributes* attributes, InodeId& existing) {
+  TRY_ASSIGN(const InodeId id, meta_.unused_id());
+  const std::shared_ptr<Inode> inode = table_.acquire(id);
+  if (opening.self != nullptr) watch(id, *opening.self);
+  bool created = false;
+  const auto make = [&]() -> Status {
+    const std::lock_guard lock(inode->control);
+    TRY_ASSIGN(const Attributes made,
+               meta_.create(opening.credentials, wanted.parent, wanted.name, wanted.mode,
+                            opening.flags.exclusive, wanted.layout, &created,
+                            {.id = id, .begin_write = opening.flags.write}));
+    if (!created) {
+      existing = made.inode;
+      return Code::ok;
+    }
+    Opening known = opening;
+    known.created = &made;
+    known.has_session = opening.flags.write;
+    return prepare(*inode, known, attributes);
+  };
+  const Status status = make();
+  if (created) tell_entry(wanted.parent, wanted.name, opening.self);
+  if (created && status.ok()) return make_open(inode, opening);
+  if (created && opening.flags.write) {
+    const Status ended = meta_.end_write(id);
+    static_cast<void>(ended);  // The next life of the process ends it.
+  }
+  if (opening.self != nullptr) unwatch(id, *opening.self);
+  const Status dropped = give_back(inode, false);
+  static_cast<void>(dropped);  // Nothing was settled: this was no writer.
+  if (!status.ok()) return status;
+  return FileRef();
 }
 
 Result<FileRef> FileSystemImpl::open_inode(const Credentials& credentials, InodeId inode,
@@ -198,12 +241,12 @@ Result<FileRef> FileSystemImpl::open_name(const Credentials& credentials, InodeI
   if (layout && !Placement::is_good(*layout, config_.targets.size())) {
     return Code::invalid_argument;
   }
-  bool created = false;
-  TRY_ASSIGN(const Attributes made,
-             meta_.create(credentials, parent, name, mode, flags.exclusive, layout, &created));
-  if (created) tell_entry(parent, name, self);
-  return open_known(made.inode, {credentials, flags, check, created ? &made : nullptr, self},
-                    attributes);
+  const Opening opening{credentials, flags, check, nullptr, self};
+  InodeId existing;
+  TRY_ASSIGN(FileRef made,
+             create_and_open({parent, name, mode, layout}, opening, attributes, existing));
+  if (made != nullptr) return made;
+  return open_known(existing, opening, attributes);
 }
 
 Result<FileRef> FileSystemImpl::open_unnamed(const Credentials& credentials, InodeId parent,

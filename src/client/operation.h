@@ -70,6 +70,7 @@ struct Operation : ListNode {
   std::array<Piece*, limits::kPiecesPerOp - 1> shared{};
   engine::Timer deadline;
   WriteGate::Waiter gate_turn;
+  uint32_t privileges_seen = 0;  // of the inode, when a write asked for them to be taken away
   SettleRequest settle;
   FlushRequest flush;
   engine::Op told;

@@ -1,5 +1,7 @@
 #include "shard_client.h"
 
+#include "drop_queue.h"
+
 #include <algorithm>
 
 namespace penstock::client {
@@ -212,9 +214,7 @@ void ShardClient::begin(Operation& op) {
   if (op.kind == IoKind::read) [[likely]] {
     begin_read(op);
   } else if (op.kind == IoKind::write) {
-    const Credentials* const writer = op.io->file->dropper();
-    if (writer != nullptr) [[unlikely]]
-      return drop_privileges(op, *writer);
+    op.privileges_seen = 0;
     begin_write(op);
   } else {
     begin_sync(op);
@@ -232,8 +232,9 @@ void ShardClient::begin_read(Operation& op) {
   move(op);
 }
 
-void ShardClient::drop_privileges(Operation& op, const Credentials& writer) {
+void ShardClient::drop_privileges(Operation& op, const meta::FileWriter& writer) {
   op.stage = Stage::dropping;
+  op.privileges_seen = op.inode->privilege_changes.load(std::memory_order_acquire);
   op.begin = op.sent_end = op.failed_at = 0;
   op.settle.inode = op.inode;
   op.settle.drop_for = &writer;
@@ -254,6 +255,15 @@ void ShardClient::begin_write(Operation& op) {
   if (!op.ending.ok()) return finish_later(op, op.ending);
   while (!op.inode->gate.try_enter()) {
     if (op.inode->gate.wait(op.gate_turn)) return;
+  }
+  // Inside: nobody gives the file any more until we are through. Once for what was given, as some
+  // of it may stay.
+  const meta::FileWriter* const writer = io.file->dropper(io.writer);
+  if (writer != nullptr && io.memory.length > 0 &&
+      op.privileges_seen != op.inode->privilege_changes.load(std::memory_order_acquire))
+      [[unlikely]] {
+    op.inode->gate.leave();
+    return drop_privileges(op, *writer);
   }
   op.begin = op.next = op.sent_end = io.offset;
   op.end = op.failed_at = io.offset + io.memory.length;
@@ -420,6 +430,8 @@ void ShardClient::on_piece(Piece& piece) {
     status = Code::bad_message;
   }
   if (!status.ok()) [[unlikely]] {
+    // Whoever tries again finds what removed files have held.
+    if (status == Code::no_space) plane_.drops->hurry();
     if (op.error.ok()) op.error = status;
     op.failed_at = std::min({op.failed_at, piece.at, op.next});
     stop_sending(op);

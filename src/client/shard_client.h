@@ -11,6 +11,8 @@
 
 namespace penstock::client {
 
+class DropQueue;
+
 // What all clients of a node share; outlives them.
 struct DataPlane {
   std::vector<engine::Address> targets;
@@ -20,7 +22,7 @@ struct DataPlane {
   WriteBehind* behind = nullptr;
   Company* company = nullptr;
   InodeTable* inodes = nullptr;
-  std::shared_ptr<DroppedOpens> drops;
+  std::shared_ptr<DropQueue> drops;
 };
 
 class ShardClient final : public Client {
@@ -40,7 +42,7 @@ class ShardClient final : public Client {
   void wait_for_behind(Operation& op);
   void begin(Operation& op);
   void begin_read(Operation& op);
-  void drop_privileges(Operation& op, const Credentials& writer);
+  void drop_privileges(Operation& op, const meta::FileWriter& writer);
   void dropped_privileges(Operation& op);
   void begin_write(Operation& op);
   static bool finds_bytes_again(const Inode& inode);

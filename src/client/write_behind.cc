@@ -112,7 +112,7 @@ std::unique_ptr<Gathered> WriteBehind::begin(const FileRef& file, std::shared_pt
 }
 
 bool WriteBehind::take(const FileRef& file, std::shared_ptr<Inode> shared, uint64_t offset,
-                       engine::MemoryRef memory) {
+                       engine::MemoryRef memory, const meta::FileWriter* writer) {
   Inode& inode = *shared;
   Behind& behind = inode.behind;
   const bool may = may_gather();  // Asks loops, which may want the lock.
@@ -126,6 +126,8 @@ bool WriteBehind::take(const FileRef& file, std::shared_ptr<Inode> shared, uint6
       wait_or_help(inode, lock);
     }
   }
+  // From here on the lock is kept; see Inode::privilege_changes.
+  if (file->dropper(writer) != nullptr) return false;
   if (behind.filling == nullptr) {
     // In a row, and without a hole.
     const uint64_t end = inode.visible_length();

@@ -53,7 +53,7 @@ class WriteBehind {
 
   // Takes the bytes; false when they must be written at once. May wait for an earlier buffer.
   bool take(const FileRef& file, std::shared_ptr<Inode> inode, uint64_t offset,
-            engine::MemoryRef memory);
+            engine::MemoryRef memory, const meta::FileWriter* writer);
 
   // Blocks until everything that was taken from this inode before is in the targets or lost.
   void flush(Inode& inode);

@@ -64,7 +64,7 @@ void apply_changes(const Credentials& credentials, const SetAttributes& changes,
                    Attributes& attributes) {
   const bool regular = attributes.type == FileType::regular;
   if ((changes.uid || changes.gid) && attributes.type != FileType::directory) {
-    attributes.mode = without_set_id(credentials, attributes);
+    attributes.mode = without_set_id(credentials, attributes, credentials.uid == 0);
   }
   if (changes.uid) attributes.uid = *changes.uid;
   if (changes.gid) attributes.gid = *changes.gid;
@@ -82,8 +82,9 @@ void apply_changes(const Credentials& credentials, const SetAttributes& changes,
     if (*changes.length == 0) attributes.sparse = false;
     attributes.length = *changes.length;
     attributes.modified = now;
-    if (regular && credentials.uid != 0 && !changes.mode) {
-      attributes.mode = without_set_id(credentials, attributes);
+    const bool keeps = changes.keeps_set_ids.value_or(credentials.uid == 0);
+    if (regular && !keeps && !changes.mode) {
+      attributes.mode = without_set_id(credentials, attributes, false);
     }
   }
   if (changes.accessed) attributes.accessed = *changes.accessed;
@@ -135,6 +136,9 @@ Result<Attributes> Namespace::set_attributes(const Credentials& credentials, Ino
     TRY(check_changes(credentials, attributes, changes));
     if (!changes_anything(changes)) return attributes;
     apply_changes(credentials, changes, clock_.wall(), attributes);
+    if (attributes.type == FileType::regular && (changes.uid || changes.gid || changes.length)) {
+      TRY(take_xattr(view, found, kCapabilityXattr));
+    }
     found.attributes = attributes;
     view.put(found);
     if (found.is_directory()) {
@@ -157,17 +161,22 @@ Status Namespace::record_accessed(const std::vector<Accessed>& accesses) {
   });
 }
 
-Status Namespace::drop_privileges(const Credentials& credentials, InodeId inode) {
-  return transact(engine::KvMode::write, [&](View& view) -> Status {
+Result<PrivilegesTaken> Namespace::drop_privileges(const FileWriter& writer, InodeId inode) {
+  return transact(engine::KvMode::write, [&](View& view) -> Result<PrivilegesTaken> {
     TRY_ASSIGN(Inode found, view.inode(inode));
-    if (found.attributes.type != FileType::regular) return Code::invalid_argument;
-    const uint32_t mode = without_set_id(credentials, found.attributes);
+    Attributes& attributes = found.attributes;
+    if (attributes.type != FileType::regular) return Code::invalid_argument;
+    const uint32_t before = attributes.mode;
+    if (!writer.keeps_set_ids) attributes.mode = without_set_id(writer.who, attributes, false);
     TRY_ASSIGN(const bool had_capability, take_xattr(view, found, kCapabilityXattr));
-    if (mode == found.attributes.mode && !had_capability) return {};
-    found.attributes.mode = mode;
-    found.attributes.changed = clock_.wall();
+    const PrivilegesTaken taken{
+        .any = attributes.mode != before || had_capability,
+        .set_ids_left = (attributes.mode & (kSetUserId | kSetGroupId)) != 0,
+    };
+    if (!taken.any) return taken;
+    attributes.changed = clock_.wall();
     view.put(found);
-    return {};
+    return taken;
   });
 }
 

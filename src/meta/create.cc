@@ -67,7 +67,10 @@ Result<Namespace::Made> Namespace::make(const Credentials& credentials, InodeId 
   TRY(check_name(name));
   if (is_dots(name)) return existing_is_fine ? Code::is_directory : Code::already_exists;
   if (what.layout) TRY(check_layout(*what.layout));
-  TRY_ASSIGN(const uint64_t id, counters_.new_id());
+  uint64_t id = what.id.value;
+  if (id == 0) {
+    TRY_ASSIGN(id, counters_.new_id());
+  }
   Result<Made> result = transact(engine::KvMode::write, [&](View& view) -> Result<Made> {
     TRY_ASSIGN(Inode directory, view.directory(parent));
     TRY(require(credentials, directory.attributes, kAccessExecute));
@@ -88,6 +91,7 @@ Result<Namespace::Made> Namespace::make(const Credentials& credentials, InodeId 
       view.touch(inode.id(), now);
     }
     view.put(inode);
+    if (what.writer) view.put_mark(view.keys().write_session(inode.id()), *what.writer);
     view.put(parent, name, {inode.id(), what.type, id});
     view.touch(parent, now);
     return Made{inode.attributes, true};
@@ -98,10 +102,14 @@ Result<Namespace::Made> Namespace::make(const Credentials& credentials, InodeId 
 
 Result<Attributes> Namespace::create(const Credentials& credentials, InodeId parent,
                                      std::string_view name, uint32_t mode, bool exclusive,
-                                     std::optional<Layout> layout, bool* created) {
+                                     std::optional<Layout> layout, bool* created, Creation how) {
   NewInode what;
   what.mode = mode;
   what.layout = layout;
+  what.id = how.id;
+  if (how.begin_write) {
+    TRY_ASSIGN(what.writer, counters_.new_id());
+  }
   TRY_ASSIGN(const Made made, make(credentials, parent, name, what, !exclusive));
   if (created != nullptr) *created = made.created;
   return made.attributes;

@@ -64,10 +64,10 @@ class Namespace final : public Meta {
   Result<std::string> read_symlink(InodeId inode) override;
   Result<Attributes> set_attributes(const Credentials& credentials, InodeId inode,
                                     const SetAttributes& changes) override;
-  Status drop_privileges(const Credentials& credentials, InodeId inode) override;
+  Result<PrivilegesTaken> drop_privileges(const FileWriter& writer, InodeId inode) override;
   Result<Attributes> create(const Credentials& credentials, InodeId parent, std::string_view name,
                             uint32_t mode, bool exclusive, std::optional<Layout> layout,
-                            bool* created) override;
+                            bool* created, Creation how) override;
   Status record_accessed(const std::vector<Accessed>& accesses) override;
   Result<InodeId> unused_id() override;
   Result<Attributes> create_unnamed(const Credentials& credentials, InodeId parent, uint32_t mode,
@@ -109,7 +109,8 @@ class Namespace final : public Meta {
   Result<std::vector<InodeId>> unsettled() override;
   Status sync() override;
   Result<std::vector<InodeId>> orphans(size_t limit, InodeId after) override;
-  Status forget(InodeId inode) override;
+  Status forget(InodeId inode) override { return forget_many({&inode, 1}); }
+  Status forget_many(std::span<const InodeId> inodes) override;
   Result<FileSystemCounts> counts() override;
 
  private:
@@ -124,6 +125,8 @@ class Namespace final : public Meta {
     uint64_t device = 0;
     std::string_view target;
     std::optional<Layout> layout;
+    InodeId id;                      // 0: any
+    std::optional<uint64_t> writer;  // the token of a write session
   };
   struct Made {
     Attributes attributes;
@@ -143,6 +146,8 @@ class Namespace final : public Meta {
 
   // Takes one link from `inode`, which is an orphan when that was the last; puts the record.
   Removed drop_link(View& view, Inode& inode, FileTime now) const;
+  // False if there was nothing left of it.
+  static Result<bool> forget_in(View& view, InodeId inode);
   Outcome<bool> count_inodes();
 
   engine::Kv& kv_;

@@ -86,10 +86,11 @@ Status require_linkable(const Credentials& credentials, const Attributes& inode)
   return allowed ? Status() : Status(Code::not_permitted);
 }
 
-uint32_t without_set_id(const Credentials& credentials, const Attributes& attributes) {
+uint32_t without_set_id(const Credentials& credentials, const Attributes& attributes,
+                        bool has_fsetid) {
   const uint32_t mode = attributes.mode & ~kSetUserId;
   const bool runs = (mode & kGroupExecute) != 0;
-  const bool outsider = !privileged(credentials) && !in_group(credentials, attributes.gid);
+  const bool outsider = !has_fsetid && !in_group(credentials, attributes.gid);
   return runs || outsider ? mode & ~kSetGroupId : mode;
 }
 

@@ -29,8 +29,9 @@ Status require_take(const Credentials& credentials, const Attributes& directory,
 Status require_linkable(const Credentials& credentials, const Attributes& inode);
 // The mode after a change of owner, length or bytes by these credentials: without the bits that
 // make a program run as somebody else. Set-group-id without group execution means something else,
-// and stays for members of the group.
-uint32_t without_set_id(const Credentials& credentials, const Attributes& attributes);
+// and stays for members of the group and who has CAP_FSETID; whoever has checked, the groups count.
+uint32_t without_set_id(const Credentials& credentials, const Attributes& attributes,
+                        bool has_fsetid);
 bool in_group(const Credentials& credentials, uint32_t gid);
 // root for this purpose: also whoever was checked elsewhere.
 bool privileged(const Credentials& credentials);

@@ -85,25 +85,34 @@ Result<std::vector<InodeId>> Namespace::orphans(size_t limit, InodeId after) {
   return found;
 }
 
-Status Namespace::forget(InodeId inode) {
-  TRY_ASSIGN(
-      const bool forgotten, transact(engine::KvMode::write, [&](View& view) -> Result<bool> {
-        Result<Inode> found = view.inode(inode);
-        const bool gone = !found && found.error().code() == Code::not_found;
-        if (!found && !gone) return found.error();
-        if (found && found->attributes.links != 0) return Code::in_use;
-        view.erase_mark(view.keys().orphan(inode));
-        view.erase_mark(view.keys().write_session(inode));
-        if (gone) return false;
-        if (found->xattr_bytes != 0) {
-          std::vector<std::string> names;
-          TRY(view.scan_xattrs(inode, [&](std::string_view name) { names.emplace_back(name); }));
-          for (const std::string& name : names) view.erase_xattr(inode, name);
-        }
-        view.erase(*found);
-        return true;
-      }));
-  if (forgotten) counters_.add_inodes(-1);
+Result<bool> Namespace::forget_in(View& view, InodeId inode) {
+  Result<Inode> found = view.inode(inode);
+  const bool gone = !found && found.error().code() == Code::not_found;
+  if (!found && !gone) return found.error();
+  if (found && found->attributes.links != 0) return Code::in_use;
+  view.erase_mark(view.keys().orphan(inode));
+  view.erase_mark(view.keys().write_session(inode));
+  if (gone) return false;
+  if (found->xattr_bytes != 0) {
+    std::vector<std::string> names;
+    TRY(view.scan_xattrs(inode, [&](std::string_view name) { names.emplace_back(name); }));
+    for (const std::string& name : names) view.erase_xattr(inode, name);
+  }
+  view.erase(*found);
+  return true;
+}
+
+Status Namespace::forget_many(std::span<const InodeId> inodes) {
+  TRY_ASSIGN(const int64_t forgotten,
+             transact(engine::KvMode::write, [&](View& view) -> Result<int64_t> {
+               int64_t count = 0;
+               for (const InodeId inode : inodes) {
+                 TRY_ASSIGN(const bool was_there, forget_in(view, inode));
+                 count += was_there;
+               }
+               return count;
+             }));
+  if (forgotten > 0) counters_.add_inodes(-forgotten);
   return {};
 }
 

@@ -40,8 +40,9 @@ class CoherenceTest : public PosixTest {
   }
   void write(const client::FileRef& file, uint64_t offset, const std::string& bytes) {
     std::vector<char> copy(bytes.begin(), bytes.end());
-    const auto put = files().write(
-        file, offset, {reinterpret_cast<std::byte*>(copy.data()), copy.size()}, false, nullptr);
+    const auto put =
+        files().write(file, offset, {reinterpret_cast<std::byte*>(copy.data()), copy.size()}, false,
+                      nullptr, nullptr);
     ASSERT_TRUE(put);
     ASSERT_EQ(*put, bytes.size());
   }

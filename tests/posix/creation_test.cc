@@ -151,8 +151,9 @@ TEST_F(CreationTest, a_file_that_is_there_is_cut_when_that_was_asked_for) {
   auto file = node().files().open_inode({}, found->inode, {.write = true}, false, nullptr);
   ASSERT_TRUE(file);
   std::string bytes = "of an earlier life";
-  ASSERT_TRUE(node().files().write(
-      *file, 0, {reinterpret_cast<std::byte*>(bytes.data()), bytes.size()}, false, nullptr));
+  ASSERT_TRUE(node().files().write(*file, 0,
+                                   {reinterpret_cast<std::byte*>(bytes.data()), bytes.size()},
+                                   false, nullptr, nullptr));
   ASSERT_TRUE(node().files().close_file(std::move(*file)).ok());
   EXPECT_EQ(as_user(kBob,
                     [&] {

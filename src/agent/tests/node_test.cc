@@ -42,7 +42,7 @@ class NodeTest : public testing::Test {
   static void write(Agent& agent, const std::string& path, std::byte value, uint64_t size) {
     std::vector<std::byte> bytes(size, value);
     client::FileRef file = open(agent, path);
-    const auto written = agent.files().write(file, 0, {bytes.data(), size}, true, nullptr);
+    const auto written = agent.files().write(file, 0, {bytes.data(), size}, true, nullptr, nullptr);
     ASSERT_TRUE(written);
     ASSERT_EQ(agent.files().close_file(std::move(file)), Code::ok);
   }

@@ -163,7 +163,7 @@ void Story::make_many() {
     if (!bytes.empty()) {
       const Buffer buffer(random_, bytes);
       const Result<uint64_t> done =
-          node_.files->write(file.file, 0, buffer.memory(), false, nullptr);
+          node_.files->write(file.file, 0, buffer.memory(), false, nullptr, nullptr);
       expect(done ? Code::ok : done.error(), "write of a new file");
       if (!done) return;
       model->change(bytes);
@@ -191,7 +191,7 @@ void Story::write(const Open& open) {
   const bool durable = random_.chance(1, 5);
   const Buffer buffer(random_, bytes);
   const Result<uint64_t> done =
-      node_.files->write(open.file, offset, buffer.memory(), durable, nullptr);
+      node_.files->write(open.file, offset, buffer.memory(), durable, nullptr, nullptr);
   changed(open.model, with_write(open.model->now(), offset, bytes), done.has_value());
   if (done && *done == bytes.size() && durable) {
     open.model->durable(offset, bytes);
@@ -297,7 +297,7 @@ void Story::punch(const Open& open) {
   node_.world.trace("punch", open.model->inode.value);
   const uint64_t offset = random_.below(kFileMax);
   const uint64_t length = 1 + random_.below(100'000);
-  const Status status = node_.files->punch(open.file, offset, length, nullptr);
+  const Status status = node_.files->punch(open.file, offset, length, nullptr, nullptr);
   std::string content = open.model->now();
   for (uint64_t i = offset; i < std::min<uint64_t>(offset + length, content.size()); ++i) {
     content[i] = '\0';

@@ -188,8 +188,8 @@ TEST(PunchTest, makes_zeros_and_keeps_the_length) {
   Node node;
   const FileRef file = node.open("/a");
   EXPECT_TRUE(node.write(file, 0, std::string(200'000, 'x')).has_value());
-  EXPECT_TRUE(node.files->punch(file, 60'000, 100'000, nullptr).ok());
-  EXPECT_TRUE(node.files->punch(file, 190'000, 1'000'000, nullptr).ok());
+  EXPECT_TRUE(node.files->punch(file, 60'000, 100'000, nullptr, nullptr).ok());
+  EXPECT_TRUE(node.files->punch(file, 190'000, 1'000'000, nullptr, nullptr).ok());
   EXPECT_EQ(node.read(file, 0, 300'000), std::string(60'000, 'x') + std::string(100'000, '\0') +
                                              std::string(30'000, 'x') + std::string(10'000, '\0'));
 }
@@ -250,6 +250,25 @@ TEST(UnlinkTest, collects_many_in_bounded_steps_and_passes_by_those_in_use) {
 }
 
 // Found without a name, and then named and closed before anything is removed.
+TEST(UnlinkTest, a_write_that_meets_a_full_disk_gets_what_removed_files_have_held) {
+  Node node(1, 1);
+  FileRef removed = node.open("/a");
+  const InodeId id = inode_of(*removed);
+  EXPECT_TRUE(node.write(removed, 0, "takes all the room").has_value());
+  const FileRef file = node.open("/b");
+  FakeTarget& target = *node.targets[0];
+  bool full = false;
+  target.fault = [&] { return std::exchange(full, false) ? Status(Code::no_space) : Status(); };
+  full = true;
+  EXPECT_EQ(node.write(file, 0, "x").error(), Status(Code::no_space));
+  EXPECT_TRUE(node.files->close_file(std::move(removed)).ok());
+  EXPECT_TRUE(node.files->unlink(node.root, meta::kRootInode, "a", nullptr).ok());
+  full = true;
+  EXPECT_TRUE(node.write(file, 0, "x").has_value());
+  EXPECT_EQ(target.chunks.count({id, 0}), 0u);
+  EXPECT_EQ(node.files->status().removed_waiting, 0u);
+}
+
 TEST(UnlinkTest, a_file_that_gets_its_first_name_while_others_are_collected_keeps_its_bytes) {
   Node node;
   FileRef file = *node.files->open_unnamed(node.root, meta::kRootInode,
@@ -376,6 +395,7 @@ TEST(CutTest, is_durable_in_meta_and_targets_when_the_file_was_synced) {
 
 TEST(CutTest, costs_no_sync_when_nothing_was_promised) {
   Node node;
+  const FileRef other = node.open("/other");
   FileRef file = node.open("/a");
   EXPECT_TRUE(node.write(file, 0, std::string(200'000, 'x')).has_value());
   EXPECT_TRUE(node.truncate(inode_of(*file), 10).ok());

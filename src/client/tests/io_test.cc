@@ -41,7 +41,7 @@ TEST(FileIoTest, rights_of_the_open_count) {
   std::string buffer(1, '?');
   EXPECT_EQ(node.files->read(writer, 0, Node::memory_of(buffer)).error(),
             Status(Code::access_denied));
-  EXPECT_EQ(node.files->punch(reader, 0, 1, nullptr), Status(Code::access_denied));
+  EXPECT_EQ(node.files->punch(reader, 0, 1, nullptr, nullptr), Status(Code::access_denied));
   EXPECT_EQ(node.read(reader, 0, 1), "x");
 }
 
@@ -307,7 +307,7 @@ TEST(PrivilegeTest, set_id_bits_go_with_the_first_write_of_somebody_but_root) {
   EXPECT_TRUE(node.write(*users, 0, "z").has_value());
   EXPECT_EQ(mode(), 0777u) << "given again, taken again";
   set_mode(02676);
-  EXPECT_TRUE(node.files->punch(*users, 0, 1, nullptr).ok());
+  EXPECT_TRUE(node.files->punch(*users, 0, 1, nullptr, nullptr).ok());
   EXPECT_EQ(mode(), 0676u);
   EXPECT_TRUE(
       node.files
@@ -322,6 +322,82 @@ TEST(PrivilegeTest, set_id_bits_go_with_the_first_write_of_somebody_but_root) {
   const auto mounted = node.files->open_path(user, "/a", {.write = true}, 0, {}, nullptr);
   EXPECT_TRUE(node.write(*mounted, 0, "x").has_value());
   EXPECT_EQ(mode(), 06777u);
+}
+
+TEST(PrivilegeTest, root_leaves_set_id_bits_and_takes_capabilities) {
+  Node node;
+  const FileRef file = node.open("/a");
+  const InodeId id = inode_of(*file);
+  meta::SetAttributes changes;
+  changes.mode = 06777;
+  EXPECT_TRUE(node.files->set_attributes(node.root, id, changes, nullptr).has_value());
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(
+        node.files
+            ->set_xattr(node.root, id, meta::kCapabilityXattr, "v", meta::XattrMode::any, nullptr)
+            .ok());
+    EXPECT_TRUE(node.write(file, 0, "x").has_value());
+    EXPECT_EQ(node.meta->get_xattr(node.root, id, meta::kCapabilityXattr).error(),
+              Status(Code::no_data));
+    EXPECT_EQ(node.files->attributes(id)->mode, 06777u);
+  }
+  EXPECT_EQ(privileges_taken(*file), 2u);
+  EXPECT_FALSE(may_lose_privileges(*file, true));
+  EXPECT_TRUE(may_lose_privileges(*file, false));
+}
+
+TEST(PrivilegeTest, a_new_length_takes_capabilities_and_an_owner_does) {
+  Node node;
+  const InodeId id = inode_of(*node.open("/a"));
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(
+        node.files
+            ->set_xattr(node.root, id, meta::kCapabilityXattr, "v", meta::XattrMode::any, nullptr)
+            .ok());
+    meta::SetAttributes changes;
+    if (i == 0) changes.length = 5;
+    if (i == 1) changes.gid = 9;
+    EXPECT_TRUE(node.files->set_attributes(node.root, id, changes, nullptr).has_value());
+    EXPECT_EQ(node.meta->get_xattr(node.root, id, meta::kCapabilityXattr).error(),
+              Status(Code::no_data));
+  }
+}
+
+// As on a local file system, where both have the inode's lock.
+TEST(PrivilegeTest, set_id_bits_are_not_given_while_bytes_change) {
+  Node node(1, 1);
+  const FileRef roots = node.open("/a");
+  Credentials user;
+  user.uid = user.gid = 7;
+  meta::SetAttributes changes;
+  changes.mode = 0777;
+  EXPECT_TRUE(node.files->set_attributes(node.root, inode_of(*roots), changes, nullptr));
+  const auto file = node.files->open_path(user, "/a", {.write = true}, 0, {}, nullptr);
+  ASSERT_TRUE(file.has_value());
+  EXPECT_TRUE(node.write(*file, 0, "nothing to lose").has_value());
+  Tracked io(*file, IoKind::write, 0, "the bytes of a user");
+  node.targets[0]->hold = true;
+  node.files->client(0).submit(io);
+  node.world.run_for(milliseconds(1));
+  ASSERT_EQ(io.completions, 0);
+  // The target answers while the bits are being given.
+  struct Release : engine::Timer {
+    FakeTarget* target = nullptr;
+  } release;
+  release.target = node.targets[0].get();
+  release.completion = [](engine::Op& op) {
+    FakeTarget& target = *static_cast<Release&>(op).target;
+    target.hold = false;
+    for (auto& complete : std::exchange(target.held, {})) complete();
+  };
+  node.loops[0]->start(release, node.loops[0]->clock().now() + milliseconds(1));
+  changes.mode = 06777;
+  EXPECT_TRUE(node.files->set_attributes(node.root, inode_of(*roots), changes, nullptr));
+  EXPECT_EQ(io.completions, 1) << "its bytes change while the file has set-id bits";
+  EXPECT_EQ(node.files->attributes(inode_of(*roots))->mode, 06777u);
+  node.world.run_for(milliseconds(5));
+  EXPECT_TRUE(node.write(*file, 0, "later").has_value());
+  EXPECT_EQ(node.files->attributes(inode_of(*roots))->mode, 0777u);
 }
 
 TEST(PrivilegeTest, a_write_that_cannot_take_them_changes_nothing) {

@@ -93,7 +93,7 @@ class Node {
   }
   Result<uint64_t> write(const FileRef& file, uint64_t offset, std::string bytes,
                          bool durable = false, Observer* self = nullptr) {
-    return files->write(file, offset, memory_of(bytes), durable, self);
+    return files->write(file, offset, memory_of(bytes), durable, self, nullptr);
   }
   std::string read(const FileRef& file, uint64_t offset, uint64_t length) {
     std::string bytes(length, '?');

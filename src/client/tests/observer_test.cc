@@ -25,7 +25,11 @@ struct Recorder final : Observer {
       done();
     }
   }
-  void entry_changed(InodeId, std::string_view name) override { entries.emplace_back(name); }
+  void entry_changed(InodeId, std::string_view name) override {
+    entries.emplace_back(name);
+    if (on_entry) on_entry(name);
+  }
+  std::function<void(std::string_view name)> on_entry;
 };
 
 class ObserverTest : public testing::Test {
@@ -62,6 +66,23 @@ TEST_F(ObserverTest, hears_nothing_of_its_own_changes) {
   EXPECT_EQ(mount.changes.size(), 1u);
   EXPECT_TRUE(node.files->unlink(node.root, meta::kRootInode, "a", &mount).ok());
   EXPECT_TRUE(mount.entries.empty());
+}
+
+TEST_F(ObserverTest, what_it_gives_a_file_at_once_is_not_covered_by_what_its_maker_knew) {
+  node.files->watch(meta::kRootInode, mount);
+  mount.on_entry = [&](std::string_view name) {
+    const auto made = node.files->lookup(node.root, meta::kRootInode, name);
+    ASSERT_TRUE(made.has_value());
+    EXPECT_TRUE(node.files
+                    ->set_xattr(node.root, made->inode, meta::kCapabilityXattr, "v",
+                                meta::XattrMode::any, nullptr)
+                    .ok());
+  };
+  const FileRef file = node.open("/a");
+  ASSERT_EQ(mount.entries.size(), 1u);
+  EXPECT_TRUE(node.write(file, 0, "x").has_value());
+  EXPECT_EQ(node.meta->get_xattr(node.root, inode_of(*file), meta::kCapabilityXattr).error(),
+            Status(Code::no_data));
 }
 
 TEST_F(ObserverTest, is_told_of_a_file_that_was_closed_in_between) {
@@ -186,7 +207,7 @@ TEST_F(ObserverTest, hears_of_cuts_attributes_and_names) {
       node.files->rename(node.root, meta::kRootInode, "a", meta::kRootInode, "b", {}, nullptr)
           .ok());
   EXPECT_EQ(mount.entries, (std::vector<std::string>{"a", "b"}));
-  EXPECT_TRUE(node.files->punch(file, 0, 10, nullptr).ok());
+  EXPECT_TRUE(node.files->punch(file, 0, 10, nullptr, nullptr).ok());
   EXPECT_EQ(mount.changes.size(), 3u);
 }
 

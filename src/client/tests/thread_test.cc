@@ -22,7 +22,7 @@ TEST_F(ThreadTest, every_cut_is_before_or_after_every_write) {
       }
       // Over several chunks and both targets: there whole, or gone whole.
       std::string bytes(kEnd, static_cast<char>('a' + id));
-      EXPECT_EQ(*files->write(file, 0, memory_of(bytes), i % 8 == 0, nullptr), kEnd);
+      EXPECT_EQ(*files->write(file, 0, memory_of(bytes), i % 8 == 0, nullptr, nullptr), kEnd);
       std::string found(kEnd + 1, '?');
       const uint32_t before = ended.load();
       const Result<uint64_t> got = files->read(file, 0, memory_of(found));
@@ -45,7 +45,8 @@ TEST_F(ThreadTest, files_are_made_settled_and_removed_by_many_at_a_time) {
       std::string bytes = "content of " + name;
       FileRef file = open("/" + name);
       ASSERT_TRUE(file != nullptr);
-      EXPECT_TRUE(files->write(file, 0, memory_of(bytes), i % 10 == 0, nullptr).has_value());
+      EXPECT_TRUE(
+          files->write(file, 0, memory_of(bytes), i % 10 == 0, nullptr, nullptr).has_value());
       if (i % 3 == 0) {
         file = nullptr;  // the housekeeper settles it
       } else {
@@ -70,7 +71,8 @@ TEST_F(ThreadTest, durable_writes_of_many_share_their_syncs_and_all_complete) {
     const FileRef file = open("/" + std::to_string(id));
     for (uint64_t i = 0; i < 100; ++i) {
       std::string bytes(100, 'x');
-      EXPECT_TRUE(files->write(file, i * 100, memory_of(bytes), true, nullptr).has_value());
+      EXPECT_TRUE(
+          files->write(file, i * 100, memory_of(bytes), true, nullptr, nullptr).has_value());
       EXPECT_EQ(length_of(*file), (i + 1) * 100);
     }
   });
@@ -93,7 +95,7 @@ TEST_F(ThreadTest, observers_may_answer_from_any_thread) {
   on_threads(2, [&](int) {
     for (int i = 0; i < 50; ++i) {
       std::string bytes = "x";
-      EXPECT_TRUE(files->write(file, 0, memory_of(bytes), false, nullptr).has_value());
+      EXPECT_TRUE(files->write(file, 0, memory_of(bytes), false, nullptr, nullptr).has_value());
     }
   });
   EXPECT_EQ(mount.told.load(), 100);

@@ -16,7 +16,7 @@ class WriteBehindTest : public ThreadTest {
       : ThreadTest(change) {}
 
   Result<uint64_t> soon(const FileRef& file, uint64_t offset, std::string bytes) {
-    return files->write_soon(file, offset, memory_of(bytes), nullptr);
+    return files->write_soon(file, offset, memory_of(bytes), nullptr, nullptr);
   }
   // As a ring does it: on a loop, by its client.
   Result<uint64_t> by_ring(const FileRef& file, IoKind kind, uint64_t offset, std::string& bytes) {
@@ -248,7 +248,7 @@ TEST_F(WriteBehindTest, a_file_is_what_a_string_would_be_after_any_operations) {
           break;
         }
         case 4: {
-          ASSERT_TRUE(files->punch(file, anywhere, 5000, nullptr).ok());
+          ASSERT_TRUE(files->punch(file, anywhere, 5000, nullptr, nullptr).ok());
           for (uint64_t i = anywhere; i < std::min<uint64_t>(size, anywhere + 5000); ++i) {
             model.bytes[i] = '\0';
           }

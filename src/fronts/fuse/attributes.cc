@@ -1,5 +1,6 @@
 // Operations on attributes, of inodes and of the whole.
 #include "limits.h"
+#include "newer_requests.h"
 #include "operations.h"
 
 #include <algorithm>
@@ -8,6 +9,11 @@
 
 namespace penstock::fuse {
 namespace {
+
+metrics::Counter& xattr_counter() {
+  static metrics::Counter counter("fuse.xattr.gets");
+  return counter;
+}
 
 meta::FileTime to_time(timespec time) {
   return {time.tv_sec, time.tv_nsec};
@@ -61,13 +67,23 @@ void set_attributes(Call& call, fuse_ino_t inode, struct stat* wanted, int which
   const InodeId id{inode};
   front.cache->touch(id);
   meta::SetAttributes changes = to_changes(*wanted, which);
-  if ((which & kWhatIsSet) == 0) {
-    // A chown() to nobody else: it counts as a change all the same.
+  const bool owner = (which & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)) != 0;
+  const bool nothing = (which & kWhatIsSet) == 0;
+  if (changes.length && front.takes_privileges.load(std::memory_order_relaxed)) {
+    changes.keeps_set_ids = !request_takes_set_ids();
+  }
+  client::Credentials credentials = call.credentials();
+  if (owner || nothing || changes.keeps_set_ids == false) {
     const auto now_is = front.files.attributes(id);
     if (!now_is) return call.status(now_is.error());
-    changes.uid = now_is->uid;
+    // A chown() to nobody else counts as a change all the same. The kernel has not looked at whose
+    // file it is, as it asks so before others' writes, too; these take what there is by themselves.
+    const bool stranger = credentials.uid != 0 && credentials.uid != now_is->uid;
+    if (nothing && stranger) return call.attributes(*now_is);
+    if (nothing) changes.uid = now_is->uid;
+    credentials = call.credentials_for(*now_is);
   }
-  const auto changed = front.files.set_attributes(call.credentials(), id, changes, front.cache);
+  const auto changed = front.files.set_attributes(credentials, id, changes, front.cache);
   if (!changed) return call.status(changed.error());
   call.attributes(*changed);
 }
@@ -104,6 +120,7 @@ void set_xattr(Call& call, fuse_ino_t inode, const char* name, const char* value
 
 void get_xattr(Call& call, fuse_ino_t inode, const char* name, size_t size) {
   if (is_virtual(inode)) return call.error(ENODATA);
+  xattr_counter().add();
   const auto value = call.front().files.meta().get_xattr(call.credentials(), InodeId{inode}, name);
   if (!value) return call.status(value.error());
   reply_xattr(call, *value, size);

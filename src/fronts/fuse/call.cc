@@ -62,6 +62,20 @@ client::Credentials Call::enforced_credentials() {
   return credentials;
 }
 
+client::Credentials Call::credentials_for(const meta::Attributes& attributes) {
+  const bool group_counts = (attributes.mode & (S_ISGID | S_IXGRP)) == S_ISGID;
+  if (!group_counts) return credentials();
+  client::Credentials credentials = enforced_credentials();
+  credentials.enforce = false;
+  return credentials;
+}
+
+std::optional<client::FileWriter> Call::writer(const client::OpenFile& file, bool keeps_set_ids) {
+  if (!front().takes_privileges.load(std::memory_order_relaxed)) return std::nullopt;
+  const bool groups = client::may_lose_privileges(file, keeps_set_ids);
+  return client::FileWriter{groups ? enforced_credentials() : credentials(), keeps_set_ids};
+}
+
 // A reply that cannot be written concerns nobody any more: the caller was interrupted or the mount
 // is gone. Where the kernel would have got a reference, the functions say whether it did.
 bool Call::settle_names() {

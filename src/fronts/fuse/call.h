@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <fuse3/fuse_lowlevel.h>
 #include <new>
+#include <optional>
 #include <sys/stat.h>
 #include <utility>
 
@@ -29,6 +30,11 @@ class Call {
   client::Credentials credentials();
   // For what the kernel cannot check: with the caller's groups, to be enforced by us.
   client::Credentials enforced_credentials();
+  // The caller with groups where they count for the set-id bits that such a file keeps.
+  client::Credentials credentials_for(const meta::Attributes& attributes);
+  // Who takes privileges from the file that the request changes; the groups are there where it may
+  // have some. Nothing where the kernel does that itself.
+  std::optional<client::FileWriter> writer(const client::OpenFile& file, bool keeps_set_ids);
 
   void error(int error);
   void status(Status status) { error(status.to_errno()); }

@@ -128,7 +128,8 @@ Status remove_file(Front& front, const client::Credentials& who, const Remove& w
              : front.files.unlink(who, parent, name, nullptr);
 }
 
-Status punch(Front& front, const client::FileRef& file, const PunchHole& wanted) {
+Status punch(Front& front, const client::FileWriter& writer, const client::FileRef& file,
+             const PunchHole& wanted) {
   if (wanted.flags != 0 || wanted.count < 0 || wanted.count > kHolesMax) {
     return Code::invalid_argument;
   }
@@ -137,7 +138,7 @@ Status punch(Front& front, const client::FileRef& file, const PunchHole& wanted)
   for (int i = 0; i < wanted.count; ++i) {
     const uint64_t begin = wanted.start[i], end = wanted.end[i];
     if (begin >= end || end > limits::kFileBytesMax) return Code::invalid_argument;
-    TRY(front.files.punch(file, begin, end - begin, nullptr));
+    TRY(front.files.punch(file, begin, end - begin, nullptr, &writer));
   }
   return {};
 }
@@ -196,7 +197,9 @@ bool control_as_3fs(Call& call, const ControlRequest& request) {
     case kPunchHole:
       change_with<PunchHole>(call, request, [&](const PunchHole& wanted) -> Status {
         if (!is_file) return Code::invalid_argument;
-        return punch(front, HandleTable::get(request.info->fh).file, wanted);
+        // The kernel, which knows nothing of it, takes nothing from the file.
+        const client::Credentials who = call.enforced_credentials();
+        return punch(front, {who, who.uid == 0}, HandleTable::get(request.info->fh).file, wanted);
       });
       return true;
     case kMove:

@@ -70,7 +70,7 @@ std::string helper_options(const MountOptions& options) {
 }
 
 Outcome<UniqueFd> mount_as_root(const MountConfig& config) {
-  UniqueFd device(::open("/dev/fuse", O_RDWR | O_CLOEXEC | O_NONBLOCK));
+  UniqueFd device(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
   if (!device) {
     return failure(Status::from_errno(errno), config.mount_point,
                    fmt::format("/dev/fuse cannot be opened: {}", std::strerror(errno)));
@@ -209,7 +209,7 @@ Outcome<UniqueFd> mount_with_helper(const MountConfig& config) {
   }
   if (!device) return failure(device.error(), config.mount_point, complaint);
   const int flags = ::fcntl(device->get(), F_GETFL);
-  ::fcntl(device->get(), F_SETFL, flags | O_NONBLOCK);
+  ::fcntl(device->get(), F_SETFL, flags & ~O_NONBLOCK);
   return std::move(*device);
 }
 
@@ -240,7 +240,7 @@ Outcome<void> change_mount(const MountConfig& config, const MountOptions& option
 }
 
 Result<UniqueFd> clone_device(int device) {
-  UniqueFd clone(::open("/dev/fuse", O_RDWR | O_CLOEXEC | O_NONBLOCK));
+  UniqueFd clone(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
   if (!clone) return Status::from_errno(errno);
   auto original = static_cast<uint32_t>(device);
   if (::ioctl(clone.get(), FUSE_DEV_IOC_CLONE, &original) != 0) return Status::from_errno(errno);

@@ -9,7 +9,7 @@
 namespace penstock::fuse {
 
 // Opens /dev/fuse and mounts it at config.mount_point (canonical): as root by itself, else with
-// fusermount3. The connection is not served yet.
+// fusermount3. The connection is not served yet; reading from it waits.
 Outcome<UniqueFd> mount_device(const MountConfig& config);
 
 // Gives the mount at config.mount_point, which is there, other options: those in `options`. For

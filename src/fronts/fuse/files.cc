@@ -65,13 +65,76 @@ void close_undelivered(Front& front, const fuse_file_info& info) {
   }
 }
 
-Status extend(Front& front, Call& call, InodeId inode, const client::FileRef& file, uint64_t end) {
+const client::FileWriter* pointer_to(const std::optional<client::FileWriter>& writer) {
+  return writer ? &*writer : nullptr;
+}
+
+// While a request changes a file's bytes: at its end the kernel hears of what that has taken from
+// the file, as the reply says nothing of it.
+class TellWhatIsTaken {
+ public:
+  TellWhatIsTaken(Front& front, const client::FileRef& file)
+      : front_(front), file_(file), before_(client::privileges_taken(*file)) {}
+  ~TellWhatIsTaken() {
+    if (client::privileges_taken(*file_) == before_) [[likely]]
+      return;
+    front_.cache->attributes_changed(client::inode_of(*file_));
+  }
+  TellWhatIsTaken(const TellWhatIsTaken&) = delete;
+  TellWhatIsTaken& operator=(const TellWhatIsTaken&) = delete;
+
+ private:
+  Front& front_;
+  const client::FileRef& file_;
+  const uint32_t before_;
+};
+
+Status extend(Call& call, const client::FileRef& file, uint64_t end) {
   if (end <= client::length_of(*file)) return {};
   meta::SetAttributes changes;
   changes.length = end;
+  // What a change of the file takes is taken.
+  changes.keeps_set_ids = true;
+  Front& front = call.front();
+  const InodeId inode = client::inode_of(*file);
   return front.files.set_attributes(call.credentials(), inode, changes, front.cache).has_value()
              ? Status()
              : Status(Code::no_space);
+}
+
+// Room that removed files still hold is made free first.
+bool has_room(Front& front, uint64_t bytes) {
+  if (bytes <= front.files.status().free_bytes) return true;
+  const Result<uint64_t> collected = front.files.collect(SIZE_MAX);
+  return collected && *collected > 0 && bytes <= front.files.status().free_bytes;
+}
+
+struct Range {
+  uint64_t begin = 0;
+  uint64_t count = 0;
+};
+
+Status allocate_in(Call& call, const client::FileRef& file, int mode, Range range) {
+  Front& front = call.front();
+  // The kernel does not say who keeps set-id bits.
+  const auto writer = call.writer(*file, call.credentials().uid == 0);
+  const TellWhatIsTaken telling(front, file);
+  const bool keep = (mode & FALLOC_FL_KEEP_SIZE) != 0;
+  const int what = mode & ~FALLOC_FL_KEEP_SIZE;
+  const auto punch = [&] {
+    return front.files.punch(file, range.begin, range.count, front.cache, pointer_to(writer));
+  };
+  if (what == FALLOC_FL_PUNCH_HOLE && keep) return punch();
+  if (what == FALLOC_FL_ZERO_RANGE) {
+    TRY(punch());
+    return keep ? Status() : extend(call, file, range.begin + range.count);
+  }
+  if (what != 0) return Code::not_supported;
+  // Every update is written to new blocks, so none can be reserved for a file; what can be promised
+  // is that there is room now.
+  if (!has_room(front, range.count)) return Code::no_space;
+  TRY(front.files.touch(file, front.cache, pointer_to(writer)));
+  return keep ? Status() : extend(call, file, range.begin + range.count);
 }
 
 }  // namespace
@@ -149,8 +212,13 @@ void write(Call& call, fuse_ino_t inode, const char* bytes, size_t size, off_t o
   const engine::MemoryRef memory{reinterpret_cast<std::byte*>(const_cast<char*>(bytes)), size};
   // What asks for the disk gets it at once, and so do pages that the kernel writes back.
   const bool at_once = (info->flags & (O_DIRECT | O_DSYNC | O_SYNC)) != 0 || info->writepage;
-  const auto put = at_once ? front.files.write(file, place, memory, false, front.cache)
-                           : front.files.write_soon(file, place, memory, front.cache);
+  // Storing to a mapping takes nothing from a file.
+  const auto writer = info->writepage ? std::nullopt : call.writer(*file, !request_takes_set_ids());
+  const auto put = [&] {
+    const TellWhatIsTaken telling(front, file);
+    return at_once ? front.files.write(file, place, memory, false, front.cache, pointer_to(writer))
+                   : front.files.write_soon(file, place, memory, front.cache, pointer_to(writer));
+  }();
   if (!put) return call.status(put.error());
   write_counter().add(*put);
   call.written(*put);
@@ -198,23 +266,7 @@ void allocate(Call& call, fuse_ino_t inode, int mode, off_t offset, off_t length
   const InodeId id{inode};
   front.cache->touch(id);
   const client::FileRef& file = HandleTable::get(info->fh).file;
-  const bool keep = (mode & FALLOC_FL_KEEP_SIZE) != 0;
-  const int what = mode & ~FALLOC_FL_KEEP_SIZE;
-  if (what == (FALLOC_FL_PUNCH_HOLE) && keep) {
-    return call.status(front.files.punch(file, begin, count, front.cache));
-  }
-  if (what == FALLOC_FL_ZERO_RANGE) {
-    const Status status = front.files.punch(file, begin, count, front.cache);
-    if (!status.ok() || keep) return call.status(status);
-    return call.status(extend(front, call, id, file, begin + count));
-  }
-  if (what != 0) return call.error(EOPNOTSUPP);
-  // Every update is written to new blocks, so none can be reserved for a file; what can be promised
-  // is that there is room now.
-  if (count > front.files.status().free_bytes) return call.error(ENOSPC);
-  const Status touched = front.files.touch(file, front.cache);
-  if (keep || !touched.ok()) return call.status(touched);
-  call.status(extend(front, call, id, file, begin + count));
+  call.status(allocate_in(call, file, mode, {begin, count}));
 }
 
 }  // namespace penstock::fuse

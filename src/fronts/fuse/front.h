@@ -72,6 +72,9 @@ struct Front {
   std::string mount_point;
   double cache_seconds = 0;
   LiveOptions options;
+  // The kernel leaves it to us to take privileges from files that are written. Relaxed: set while
+  // the first request is served, before all others.
+  std::atomic<bool> takes_privileges{false};
 };
 
 }  // namespace penstock::fuse

@@ -153,6 +153,19 @@ void KernelCache::widen(Change& change, uint64_t offset, uint64_t length) {
   change.has_pages = true;
 }
 
+void KernelCache::attributes_changed(InodeId inode) {
+  // Without pages the kernel takes no lock for it. A reply under way that tells it of the inode may
+  // come later with what was true before, so that it is told again after that.
+  (void)notifier_.drop_inode(inode, -1, 0);
+  bool again = false;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = known_.find(inode);
+    again = found != known_.end() && found->second.replies > 0;
+  }
+  if (again) data_changed(inode, 0, 0, [] {});
+}
+
 void KernelCache::data_changed(InodeId inode, uint64_t offset, uint64_t length,
                                std::function<void()> done) {
   {

@@ -81,6 +81,10 @@ class KernelCache final : public client::Observer {
   // The kernel gives back `count` references.
   void forget(InodeId inode, uint64_t count);
 
+  // A request that the kernel knows nothing of has changed attributes of the inode: from when this
+  // returns on it asks for them. In a worker, before the reply: waits for nobody.
+  void attributes_changed(InodeId inode);
+
   // client::Observer
   void data_changed(InodeId inode, uint64_t offset, uint64_t length,
                     std::function<void()> done) override;

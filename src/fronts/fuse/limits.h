@@ -24,6 +24,10 @@ static_assert(kRequestHeaderBytes < kPageBytes);
 inline constexpr uint32_t kThreadsDefault = 16;
 inline constexpr uint32_t kThreadsMax = 256;
 
+// How often a worker that is to end is interrupted while it waits for a request: a signal that
+// comes just before it waits is lost.
+inline constexpr std::chrono::milliseconds kInterruptEvery{5};
+
 // Requests that the kernel keeps in progress without anybody waiting (read-ahead, write-back).
 inline constexpr unsigned kBackgroundMax = 64;
 

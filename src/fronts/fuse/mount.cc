@@ -85,7 +85,8 @@ class RealMount final : public Mount {
 
 Outcome<void> RealMount::begin() {
   TRY_ASSIGN(UniqueFd device, mount_device(config_));
-  auto session = Session::make(std::move(device), operations(), &front_, serve_newer_request);
+  auto session =
+      Session::make(std::move(device), operations(), &front_, {serve_newer_request, amend_reply});
   if (!session) {
     (void)unmount_once(config_.mount_point, true);
     return session.error();

@@ -3,12 +3,14 @@
 #include "call.h"
 #include "virtual_directory.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <linux/fuse.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/uio.h>
+#include <utility>
 
 namespace penstock::fuse {
 namespace {
@@ -47,6 +49,36 @@ struct StatxReply {
   uint64_t more_spare[14] = {};
 };
 static_assert(sizeof(StatxTime) == 16 && sizeof(StatxReply) == 288);
+
+// Of the request that this thread serves.
+thread_local bool takes_set_ids = false;
+// It is the INIT of a kernel that leaves privileges to us.
+thread_local bool offers_privileges = false;
+
+template <class T>
+T part_of(std::span<const std::byte> request) {
+  T part{};
+  const size_t at = sizeof(fuse_in_header);
+  const size_t bytes = std::min(sizeof part, request.size() - at);
+  std::memcpy(&part, request.data() + at, bytes);
+  return part;
+}
+
+// What libfuse drops of a request.
+void note_flags(Front& front, uint32_t opcode, std::span<const std::byte> request) {
+  takes_set_ids = false;
+  if (opcode == FUSE_WRITE) {
+    const auto write = part_of<fuse_write_in>(request);
+    takes_set_ids = (write.write_flags & FUSE_WRITE_KILL_SUIDGID) != 0;
+  } else if (opcode == FUSE_SETATTR) {
+    const auto change = part_of<fuse_setattr_in>(request);
+    takes_set_ids = (change.valid & FATTR_KILL_SUIDGID) != 0;
+  } else if (opcode == FUSE_INIT) {
+    const auto init = part_of<fuse_init_in>(request);
+    offers_privileges = (init.flags & FUSE_HANDLE_KILLPRIV_V2) != 0;
+    front.takes_privileges.store(offers_privileges, std::memory_order_relaxed);
+  }
+}
 
 StatxTime to_time(const timespec& time) {
   return {time.tv_sec, static_cast<uint32_t>(time.tv_nsec), 0};
@@ -114,6 +146,7 @@ bool serve_newer_request(void* context, int device, std::span<std::byte> request
   fuse_in_header header;
   if (request.size() < sizeof header) return false;
   std::memcpy(&header, request.data(), sizeof header);
+  note_flags(*static_cast<Front*>(context), header.opcode, request);
   if (header.opcode == kTmpfile) {
     // The same fields and the same reply as for making a file, with the name "/".
     header.opcode = FUSE_CREATE;
@@ -123,6 +156,21 @@ bool serve_newer_request(void* context, int device, std::span<std::byte> request
   if (header.opcode != kStatx) return false;
   reply_attributes(*static_cast<Front*>(context), device, header);
   return true;
+}
+
+void amend_reply(std::span<const iovec> parts) {
+  if (!std::exchange(offers_privileges, false)) [[likely]]
+    return;
+  // The header, and what it is about; an error has no more than the header.
+  if (parts.size() < 2 || parts[1].iov_len < sizeof(fuse_init_out)) return;
+  fuse_init_out init;
+  std::memcpy(&init, parts[1].iov_base, sizeof init);
+  init.flags |= FUSE_HANDLE_KILLPRIV_V2;
+  std::memcpy(parts[1].iov_base, &init, sizeof init);
+}
+
+bool request_takes_set_ids() {
+  return takes_set_ids;
 }
 
 }  // namespace penstock::fuse

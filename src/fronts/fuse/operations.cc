@@ -28,8 +28,8 @@ void begin(void*, fuse_conn_info* connection) {
   refuse(FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE);
   // Rings write the same files, so the kernel may not sit on what programs wrote.
   refuse(FUSE_CAP_WRITEBACK_CACHE);
-  // The kernel knows who may keep suid and sgid, so it does the clearing, through set_attributes;
-  // it forgets it where opening truncates, unless that is a set_attributes, too.
+  // Who takes privileges away is settled by `newer_requests`. A kernel that does it itself forgets
+  // it where opening truncates, unless that is a set_attributes.
   refuse(FUSE_CAP_HANDLE_KILLPRIV | FUSE_CAP_ATOMIC_O_TRUNC);
   // One node: the kernel's own locks are the truth.
   refuse(FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS);

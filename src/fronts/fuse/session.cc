@@ -9,8 +9,6 @@
 #include <fuse3/fuse_lowlevel.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -21,8 +19,10 @@ namespace penstock::fuse {
 struct Session::Worker {
   UniqueFd device;  // a clone; empty: the session's own
   int fd = -1;
-  UniqueFd events;  // epoll: the device, or the end
   std::byte* memory = nullptr;
+  // It waits for a request, or is about to or has just done. Relaxed, as both: a hint.
+  std::atomic<bool> reading{false};
+  bool ended = false;  // under the session's mutex
   std::thread thread;
 
   ~Worker() {
@@ -43,8 +43,10 @@ namespace {
 // replies to, as each must go where its request came from.
 thread_local int worker_device = -1;
 thread_local std::byte* worker_payload = nullptr;
+thread_local void (*worker_after)(std::span<const iovec> reply) = nullptr;
 
 ssize_t write_reply(int fd, iovec* parts, int count, void*) {
+  if (worker_after) worker_after({parts, static_cast<size_t>(count)});
   const ssize_t written = ::writev(worker_device >= 0 ? worker_device : fd, parts, count);
   // After the end of the mount nobody wants the reply, and that is no fault worth a line of
   // libfuse's; ENOENT it takes as an interrupted request.
@@ -69,24 +71,34 @@ void log_line(fuse_log_level level, const char* format, va_list arguments) {
   }
 }
 
-enum class Event : uint32_t { request, stop };
+// What interrupts a worker that waits for a request. Nothing else of this process uses it.
+int stop_signal() {
+  return SIGRTMAX - 2;
+}
 
-bool watch_for(int events, int fd, uint32_t what, Event name) {
-  epoll_event event{};
-  event.events = what;
-  event.data.u32 = static_cast<uint32_t>(name);
-  return ::epoll_ctl(events, EPOLL_CTL_ADD, fd, &event) == 0;
+bool listen_to_stop_signal() {
+  struct sigaction action {};
+  // It has done its work when the system call has ended, which it would not if that were restarted.
+  action.sa_handler = [](int) {};
+  return ::sigaction(stop_signal(), &action, nullptr) == 0;
+}
+
+void let_stop_signal_through() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  ::sigaddset(&set, stop_signal());
+  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
 }  // namespace
 
 Outcome<std::unique_ptr<Session>> Session::make(UniqueFd device,
                                                 const fuse_lowlevel_ops& operations, void* context,
-                                                Intercept before) {
+                                                Intercept intercept) {
   fuse_set_log_func(log_line);
   std::unique_ptr<Session> session(new Session);
   session->context_ = context;
-  session->before_ = before;
+  session->intercept_ = intercept;
   // libfuse wants to hear of the mount's limit, though it does not mount.
   std::string limit = fmt::format("-omax_read={}", kRequestBytesMax);
   std::string name = "penstock";
@@ -94,8 +106,7 @@ Outcome<std::unique_ptr<Session>> Session::make(UniqueFd device,
   fuse_args args = FUSE_ARGS_INIT(2, arguments);
   session->session_ = fuse_session_new(&args, &operations, sizeof(operations), context);
   fuse_opt_free_args(&args);
-  session->stopper_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!session->session_ || !session->stopper_) {
+  if (!session->session_) {
     return Failure{Code::no_memory, "libfuse cannot make a session for the mount"};
   }
   fuse_custom_io io{};
@@ -113,23 +124,17 @@ Session::~Session() {
 }
 
 Status Session::start(uint32_t threads) {
+  const int shared = fuse_session_fd(session_);
+  if (!listen_to_stop_signal()) return Status::from_errno(errno);
   for (uint32_t i = 0; i < threads; i++) {
     auto worker = std::make_unique<Worker>();
-    const int own = fuse_session_fd(session_);
     // Without a queue of its own a worker shares the session's.
-    if (auto clone = clone_device(own)) worker->device = std::move(*clone);
-    worker->fd = worker->device ? worker->device.get() : own;
-    worker->events.reset(::epoll_create1(EPOLL_CLOEXEC));
+    if (auto clone = clone_device(shared)) worker->device = std::move(*clone);
+    worker->fd = worker->device ? worker->device.get() : shared;
     void* memory = ::mmap(nullptr, Worker::kMemoryBytes, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return Code::no_memory;
     worker->memory = static_cast<std::byte*>(memory);
-    // Exclusive: one request wakes one worker.
-    if (!worker->events ||
-        !watch_for(worker->events.get(), worker->fd, EPOLLIN | EPOLLEXCLUSIVE, Event::request) ||
-        !watch_for(worker->events.get(), stopper_.get(), EPOLLIN, Event::stop)) {
-      return Status::from_errno(errno);
-    }
     workers_.push_back(std::move(worker));
   }
   running_.store(threads, std::memory_order_release);
@@ -149,17 +154,25 @@ Status Session::start(uint32_t threads) {
 void Session::stop() {
   if (!session_) return;
   stopping_.store(true, std::memory_order_relaxed);
-  if (stopper_) {
-    const uint64_t one = 1;
-    (void)!::write(stopper_.get(), &one, sizeof(one));
-  }
   for (auto& worker : workers_) {
-    if (worker->thread.joinable()) worker->thread.join();
+    if (!worker->thread.joinable()) continue;
+    interrupt(*worker);
+    worker->thread.join();
   }
   // With the last descriptor the connection ends; who waits for it gets ENOTCONN.
   workers_.clear();
   fuse_session_destroy(session_);
   session_ = nullptr;
+}
+
+// Until it has ended: a signal that comes before it waits is lost.
+void Session::interrupt(Worker& worker) {
+  std::unique_lock lock(mutex_);
+  do {
+    if (worker.reading.load(std::memory_order_relaxed)) {
+      (void)::pthread_kill(worker.thread.native_handle(), stop_signal());
+    }
+  } while (!ended_.wait_for(lock, kInterruptEvery, [&worker] { return worker.ended; }));
 }
 
 bool Session::wait_ended(std::chrono::steady_clock::time_point deadline) {
@@ -170,39 +183,38 @@ bool Session::wait_ended(std::chrono::steady_clock::time_point deadline) {
 void Session::work(Worker& worker) {
   worker_device = worker.fd;
   worker_payload = worker.payload();
+  worker_after = intercept_.after;
+  let_stop_signal_through();
   while (serve_one(worker)) {
   }
   worker_device = -1;
+  worker_after = nullptr;
   std::lock_guard lock(mutex_);
+  worker.ended = true;
   running_.fetch_sub(1, std::memory_order_release);
   ended_.notify_all();
 }
 
 // False at the end of the mount.
 bool Session::serve_one(Worker& worker) {
+  worker.reading.store(true, std::memory_order_relaxed);
+  if (stopping_.load(std::memory_order_relaxed)) return false;
   const ssize_t got = ::read(worker.fd, worker.request(), Worker::request_bytes());
+  worker.reading.store(false, std::memory_order_relaxed);
   if (got > 0) {
     const std::span request(worker.request(), static_cast<size_t>(got));
-    if (before_(context_, worker.fd, request)) return !stopping_.load(std::memory_order_relaxed);
+    if (intercept_.before(context_, worker.fd, request)) return true;
     fuse_buf buffer{};
     buffer.mem = worker.request();
     buffer.size = static_cast<size_t>(got);
     fuse_session_process_buf(session_, &buffer);
-    return !stopping_.load(std::memory_order_relaxed);
+    return true;
   }
   const int error = got == 0 ? ENODEV : errno;
-  // ENOENT: the request was interrupted before we got it.
+  // ENOENT: the request was interrupted before we got it. EINTR: perhaps we are to stop.
   if (error == ENOENT || error == EINTR || error == ENOMEM) return true;
-  if (error != EAGAIN) {
-    if (error != ENODEV) log::error("mount: a worker ends: {}", std::strerror(error));
-    return false;
-  }
-  epoll_event event[2];
-  const int count = ::epoll_wait(worker.events.get(), event, 2, -1);
-  for (int i = 0; i < count; i++) {
-    if (event[i].data.u32 == static_cast<uint32_t>(Event::stop)) return false;
-  }
-  return true;
+  if (error != ENODEV) log::error("mount: a worker ends: {}", std::strerror(error));
+  return false;
 }
 
 int Session::device() const {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <sys/uio.h>
 #include <thread>
 #include <vector>
 
@@ -24,11 +25,15 @@ class Session final : public KernelNotifier {
  public:
   // `device` is a mounted connection; `context` is what operations find with their request.
   // `before` sees each request first (in a worker, with the device that a reply goes to) and may
-  // change it; true: it has replied.
-  using Intercept = bool (*)(void* context, int device, std::span<std::byte> request);
+  // change it; true: it has replied. `after` sees each reply of libfuse's, in the same worker, and
+  // may change its bytes.
+  struct Intercept {
+    bool (*before)(void* context, int device, std::span<std::byte> request);
+    void (*after)(std::span<const iovec> reply);
+  };
   static Outcome<std::unique_ptr<Session>> make(UniqueFd device,
                                                 const fuse_lowlevel_ops& operations, void* context,
-                                                Intercept before);
+                                                Intercept intercept);
   ~Session() override;
 
   // Requests are served from here on.
@@ -55,18 +60,17 @@ class Session final : public KernelNotifier {
   Session() = default;
   void work(Worker& worker);
   bool serve_one(Worker& worker);
+  void interrupt(Worker& worker);
 
   fuse_session* session_ = nullptr;
   void* context_ = nullptr;
-  Intercept before_ = nullptr;
-  UniqueFd stopper_;  // eventfd: workers are to end
+  Intercept intercept_{};
   std::vector<std::unique_ptr<Worker>> workers_;
   std::mutex mutex_;
   std::condition_variable ended_;
   // Workers that have not ended. Release on the way down pairs with the acquire in ended().
   std::atomic<uint32_t> running_{0};
-  // For workers that find one request after the other and never look at stopper_. Relaxed: orders
-  // nothing.
+  // Relaxed: orders nothing.
   std::atomic<bool> stopping_{false};
 };
 

@@ -70,6 +70,43 @@ TEST_F(MetaTest, listing_shows_what_stays_once_while_others_come_and_go) {
   for (const auto& [name, count] : seen) EXPECT_EQ(count, 1) << name;
 }
 
+TEST_F(MetaTest, a_file_is_made_with_its_write_session_where_that_is_wanted) {
+  const InodeId id = *meta_->unused_id();
+  const auto make = [&](bool exclusive, bool* created, Creation how) {
+    return meta_->create(root_, kRootInode, "f", 0644, exclusive, {}, created, how);
+  };
+  bool created = false;
+  const auto made = make(true, &created, {.id = id, .begin_write = true});
+  ASSERT_TRUE(made.has_value());
+  EXPECT_TRUE(created);
+  EXPECT_EQ(made->inode, id);
+  EXPECT_EQ(*meta_->unsettled(), std::vector<InodeId>{id});
+  ASSERT_TRUE(meta_->end_write(id).ok());
+  const auto again = make(false, &created, {.id = *meta_->unused_id(), .begin_write = true});
+  ASSERT_TRUE(again.has_value());
+  EXPECT_FALSE(created);
+  EXPECT_EQ(again->inode, id);
+  EXPECT_TRUE(meta_->unsettled()->empty()) << "that is for who opens it";
+}
+
+TEST_F(MetaTest, several_are_forgotten_together_or_not_at_all) {
+  const InodeId kept = file(kRootInode, "kept");
+  std::vector<InodeId> gone;
+  for (const char* name : {"a", "b", "c"}) {
+    gone.push_back(file(kRootInode, name));
+    ASSERT_TRUE(meta_->unlink(root_, kRootInode, name, nullptr).ok());
+  }
+  std::vector<InodeId> all = gone;
+  all.push_back(kept);
+  EXPECT_EQ(meta_->forget_many(all), Status(Code::in_use));
+  EXPECT_EQ(*meta_->orphans(10), gone);
+  EXPECT_TRUE(meta_->forget_many(gone).ok());
+  EXPECT_TRUE(meta_->orphans(10)->empty());
+  EXPECT_EQ(meta_->counts()->inodes, 2u) << "the root and one file";
+  EXPECT_TRUE(meta_->forget_many(gone).ok()) << "gone already";
+  EXPECT_EQ(meta_->counts()->inodes, 2u);
+}
+
 TEST_F(MetaTest, orphans_live_until_forgotten) {
   const InodeId f = file(kRootInode, "f");
   ASSERT_TRUE(meta_->set_xattr(root_, f, "user.a", "v", XattrMode::any).ok());

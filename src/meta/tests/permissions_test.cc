@@ -189,17 +189,17 @@ TEST_F(MetaTest, a_write_takes_away_what_lets_a_program_run_as_another) {
   const InodeId f = file(d, "f", 06755, alice_);
   ASSERT_TRUE(meta_->set_xattr(root_, f, "user.kept", "v", XattrMode::any).ok());
   ASSERT_TRUE(meta_->set_xattr(root_, f, kCapabilityXattr, "v", XattrMode::any).ok());
-  ASSERT_TRUE(meta_->drop_privileges(bob_, f).ok());
+  ASSERT_TRUE(meta_->drop_privileges({bob_}, f));
   EXPECT_EQ(get(f).mode, 0755u);
   EXPECT_EQ(code_of(meta_->get_xattr(root_, f, kCapabilityXattr)), Code::no_data);
   EXPECT_EQ(*meta_->get_xattr(root_, f, "user.kept"), "v");
   const FileTime changed = get(f).changed;
-  ASSERT_TRUE(meta_->drop_privileges(bob_, f).ok());
+  ASSERT_TRUE(meta_->drop_privileges({bob_}, f));
   EXPECT_EQ(get(f).changed, changed) << "nothing is left to take";
   ASSERT_TRUE(set_mode(root_, f, 02646).ok());
-  ASSERT_TRUE(meta_->drop_privileges(alice_, f).ok());
+  ASSERT_TRUE(meta_->drop_privileges({alice_}, f));
   EXPECT_EQ(get(f).mode, 02646u) << "alice is in the group";
-  ASSERT_TRUE(meta_->drop_privileges(bob_, f).ok());
+  ASSERT_TRUE(meta_->drop_privileges({bob_}, f));
   EXPECT_EQ(get(f).mode, 0646u);
 }
 

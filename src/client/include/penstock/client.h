@@ -22,6 +22,7 @@ namespace penstock::client {
 
 using meta::Attributes;
 using meta::Credentials;
+using meta::FileWriter;
 
 class OpenFile;  // one open of one inode: its access mode; see FileSystem::open_name()
 class FileSystem;
@@ -61,6 +62,10 @@ bool may_write(const OpenFile& file);
 // Whether the next read of it will change its time of access.
 bool access_is_due(const OpenFile& file);
 uint64_t length_of(const OpenFile& file);  // with every completed write, wherever its bytes are
+// Whether a write of somebody who keeps the set-id bits, or not, may take privileges from the file;
+// and how often a write has.
+bool may_lose_privileges(const OpenFile& file, bool keeps_set_ids);
+uint32_t privileges_taken(const OpenFile& file);
 
 enum class IoKind : uint8_t { read, write, sync };
 
@@ -82,7 +87,9 @@ struct IoOp : engine::Op {
   engine::MemoryRef memory;  // up to limits::kIoBytesMax
   engine::Time deadline = engine::kNever;
   Observer* origin = nullptr;  // writes: the observer that need not be told, as it asked for this
-  Flow* flow = nullptr;        // whose turn it takes; null: the node's own
+  // Writes: who takes privileges from the file, where that is not who opened it.
+  const FileWriter* writer = nullptr;
+  Flow* flow = nullptr;  // whose turn it takes; null: the node's own
   Traffic traffic = Traffic::by_size;
   // The way to the targets of bytes that FileSystem::write_soon() took: for the file system only.
   bool behind = false;
@@ -241,13 +248,14 @@ class FileSystem {
   virtual Status close_file(FileRef file) = 0;
 
   virtual Result<uint64_t> read(const FileRef&, uint64_t offset, engine::MemoryRef) = 0;
+  // `writer` of this and the following: as IoOp::writer.
   virtual Result<uint64_t> write(const FileRef&, uint64_t offset, engine::MemoryRef, bool durable,
-                                 Observer* self) = 0;
+                                 Observer* self, const FileWriter* writer) = 0;
   // As write(), and may keep a small write that goes on where the last one ended in memory for a
   // moment (FileSystemConfig::behind_age). Everybody sees it at once; that it could not be brought
   // to the targets is told once for each open of the file, by sync_file() or flush_file().
   virtual Result<uint64_t> write_soon(const FileRef&, uint64_t offset, engine::MemoryRef,
-                                      Observer* self) = 0;
+                                      Observer* self, const FileWriter* writer) = 0;
   // What write_soon() took of this file is in the targets, not necessarily durable.
   virtual Status flush_file(const FileRef&) = 0;
   // Somebody read what is no regular file (or, of one, bytes that did not come from here): its time
@@ -261,9 +269,10 @@ class FileSystem {
   // not. no_data when `offset` is not below the length, or no data follows.
   virtual Result<uint64_t> seek(const FileRef&, uint64_t offset, bool hole) = 0;
   // Zeros from now on; keeps the length.
-  virtual Status punch(const FileRef&, uint64_t offset, uint64_t length, Observer* self) = 0;
+  virtual Status punch(const FileRef&, uint64_t offset, uint64_t length, Observer* self,
+                       const FileWriter* writer) = 0;
   // The file counts as written, though no byte of it is: times, and privileges that are lost.
-  virtual Status touch(const FileRef&, Observer* self) = 0;
+  virtual Status touch(const FileRef&, Observer* self, const FileWriter* writer) = 0;
 
   virtual Result<Attributes> make_directory(const Credentials&, InodeId parent,
                                             std::string_view name, uint32_t mode, Observer*) = 0;

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <sys/types.h>
@@ -139,6 +140,8 @@ struct SetAttributes {
   std::optional<FileTime> accessed;
   std::optional<FileTime> modified;
   std::optional<uint32_t> flags;
+  // Whether a new length leaves set-id bits; where it does not say, user id 0 does.
+  std::optional<bool> keeps_set_ids;
   bool accessed_now = false;  // these two win over the explicit times
   bool modified_now = false;
 };
@@ -175,6 +178,16 @@ struct Settled {
 
 // The extended attribute that gives a program capabilities; a write takes it away.
 inline constexpr std::string_view kCapabilityXattr = "security.capability";
+
+// Who changes the bytes of a file, which takes from it what lets it run as somebody else.
+struct FileWriter {
+  Credentials who;             // whether it is enforced does not matter
+  bool keeps_set_ids = false;  // as CAP_FSETID says
+};
+struct PrivilegesTaken {
+  bool any = false;           // there was something to take
+  bool set_ids_left = false;  // others may lose more
+};
 enum class XattrMode : uint8_t { any, create, replace };
 
 struct ResolvedParent {
@@ -246,6 +259,12 @@ struct OpenKind {
 // not_permitted when kInodeImmutable or kInodeAppendOnly forbid it, to anybody.
 Status check_open(const Attributes& attributes, OpenKind kind);
 
+// How create() makes a file.
+struct Creation {
+  InodeId id = {};           // from unused_id(), whether it is used or not; 0: any
+  bool begin_write = false;  // as begin_write() in the same transaction, if the file is made
+};
+
 // Thread safe. All calls may block on the key-value store (in simulations it is inline). Besides
 // what is said below every call can end with io_error, no_space, corrupt (a record does not decode;
 // logged with its key), or busy (too many conflicts; nothing happened).
@@ -285,9 +304,9 @@ class Meta {
   virtual Result<Attributes> set_attributes(const Credentials& credentials, InodeId inode,
                                             const SetAttributes& changes) = 0;
 
-  // What somebody else's write takes from a regular file before its bytes change, unless root
-  // writes: set-user-id, set-group-id as chown does, and security.capability.
-  virtual Status drop_privileges(const Credentials& credentials, InodeId inode) = 0;
+  // What a write takes from a regular file before its bytes change: security.capability, and from
+  // who does not keep them the set-id bits, as chown does.
+  virtual Result<PrivilegesTaken> drop_privileges(const FileWriter& writer, InodeId inode) = 0;
 
   struct Accessed {
     InodeId inode;
@@ -303,7 +322,8 @@ class Meta {
   // (is_directory if it is a directory; a symbolic link as it is) and *created says false.
   virtual Result<Attributes> create(const Credentials& credentials, InodeId parent,
                                     std::string_view name, uint32_t mode, bool exclusive,
-                                    std::optional<Layout> layout = {}, bool* created = nullptr) = 0;
+                                    std::optional<Layout> layout = {}, bool* created = nullptr,
+                                    Creation how = {}) = 0;
   virtual Result<Attributes> make_directory(const Credentials& credentials, InodeId parent,
                                             std::string_view name, uint32_t mode) = 0;
   // A regular file without a name: an orphan that link() may give one. Its id comes from
@@ -393,6 +413,8 @@ class Meta {
   // Erases an orphan's record, after its chunks are removed and nobody has it open. ok if it is
   // gone already; in_use if the inode has links.
   virtual Status forget(InodeId inode) = 0;
+  // Several in one transaction; nothing happens when one of them has links.
+  virtual Status forget_many(std::span<const InodeId> inodes) = 0;
 
   virtual Result<FileSystemCounts> counts() = 0;
 };

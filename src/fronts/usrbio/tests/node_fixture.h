@@ -77,7 +77,7 @@ class Usrbio : public testing::Test {
     mount_ = node_->mount();
   }
   void TearDown() override {
-    for (const int fd : registered_) hf3fs_dereg_fd(fd);
+    drop_files();
     hf3fs_iordestroy(&ior_);
     hf3fs_iovdestroy(&iov_);
   }
@@ -100,6 +100,12 @@ class Usrbio : public testing::Test {
     EXPECT_EQ(hf3fs_reg_fd(opened, 0), -opened);
     registered_.push_back(opened);
     return opened;
+  }
+  // Before their descriptors are closed: their numbers may be given to others then.
+  void drop_files() {
+    for (const int fd : registered_) hf3fs_dereg_fd(fd);
+    registered_.clear();
+    files_.clear();
   }
   void make_iov(size_t size = kIovBytes, size_t block_size = 0) {
     ASSERT_EQ(hf3fs_iovcreate(&iov_, mount_.c_str(), size, block_size, -1), 0);

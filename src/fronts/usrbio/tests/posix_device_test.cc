@@ -309,7 +309,7 @@ TEST_F(DeviceIovs, memory_outlives_agents_and_is_found_with_each_of_them) {
                            std::chrono::milliseconds pause,
                            const std::function<void()>& meanwhile = [] {}) {
     hf3fs_iordestroy(&ior_);
-    files_.clear();
+    drop_files();
     node_->kill();
     std::this_thread::sleep_for(pause);
     meanwhile();

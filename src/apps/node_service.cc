@@ -51,9 +51,9 @@ Json json_of(const std::vector<agent::ResourceStatus>& all) {
   return resources;
 }
 
-Json json_of(const agent::AgentStatus& status) {
+Json json_of(const std::vector<agent::ShardStatus>& all) {
   Json shards = Json::array();
-  for (const agent::ShardStatus& shard : status.shards) {
+  for (const agent::ShardStatus& shard : all) {
     shards.push_back({{"shard", shard.index},
                       {"disk", shard.disk.backend},
                       {"disk_reason", shard.disk.reason},
@@ -68,6 +68,28 @@ Json json_of(const agent::AgentStatus& status) {
                       {"full", shard.full},
                       {"failed", shard.failed}});
   }
+  return shards;
+}
+
+Json json_of(const std::vector<agent::CacheStatus>& all) {
+  Json cache = Json::array();
+  for (const agent::CacheStatus& one : all) {
+    cache.push_back({{"uid", one.uid},
+                     {"gid", one.gid},
+                     {"groups", one.groups},
+                     {"sessions", one.sessions},
+                     {"bytes", one.bytes},
+                     {"used_bytes", one.used_bytes},
+                     {"slots", one.used_bytes / kSlotBytes},
+                     {"hits", one.hits},
+                     {"fills", one.fills},
+                     {"evictions", one.evictions},
+                     {"dropped", one.dropped}});
+  }
+  return cache;
+}
+
+Json json_of(const agent::AgentStatus& status) {
   Json users = Json::array();
   for (const agent::UserStatus& user : status.users) {
     Json shares = {{"uid", user.uid}};
@@ -82,20 +104,6 @@ Json json_of(const agent::AgentStatus& status) {
     one["uid"] = uid;
     limits.push_back(std::move(one));
   }
-  Json cache = Json::array();
-  for (const agent::CacheStatus& one : status.cache) {
-    cache.push_back({{"uid", one.uid},
-                     {"gid", one.gid},
-                     {"groups", one.groups},
-                     {"sessions", one.sessions},
-                     {"bytes", one.bytes},
-                     {"used_bytes", one.used_bytes},
-                     {"slots", one.used_bytes / kSlotBytes},
-                     {"hits", one.hits},
-                     {"fills", one.fills},
-                     {"evictions", one.evictions},
-                     {"dropped", one.dropped}});
-  }
   Json routes = Json::object();
   for (const auto& [route, count] : status.operations_by_route) routes[route] = count;
   return {{"directory", status.directory},
@@ -105,7 +113,7 @@ Json json_of(const agent::AgentStatus& status) {
           {"inodes", status.file_system.inodes},
           {"open_files", status.file_system.open_files},
           {"removed_waiting", status.file_system.removed_waiting},
-          {"shards", shards},
+          {"shards", json_of(status.shards)},
           {"sessions", json_of(status.sessions)},
           {"resources", json_of(status.resources)},
           {"users", users},
@@ -121,7 +129,7 @@ Json json_of(const agent::AgentStatus& status) {
           {"databases_stopped", status.databases_stopped},
           {"updates_without_space", status.updates_without_space},
           {"cache_bytes", status.cache_bytes},
-          {"cache", cache}};
+          {"cache", json_of(status.cache)}};
 }
 
 agent::AgentConfig config_of(const UpOptions& options) {

@@ -50,6 +50,9 @@ class LocalAgent final : public Agent {
   }
 
  private:
+  // Those that the sessions' shares were made of: later changes count from the next start.
+  const ProcessLimit memory_ = memory_of_process();
+  const ProcessLimit mappings_ = mappings_of_process();
   SessionNode sessions_;
   std::unique_ptr<Node> node_;
   std::unique_ptr<SessionServer> server_;
@@ -167,12 +170,10 @@ AgentStatus LocalAgent::status() {
   status.memory_is_fenced = PageFence::is_up();
   status.resources = sessions_.accounts->resources();
   status.users = sessions_.accounts->status();
-  const ProcessLimit memory = memory_of_process();
-  status.memory_bytes = memory.amount;
-  status.memory_limit = memory.by;
-  const ProcessLimit mappings = mappings_of_process();
-  status.mappings = mappings.amount;
-  status.mappings_limit = mappings.by;
+  status.memory_bytes = memory_.amount;
+  status.memory_limit = memory_.by;
+  status.mappings = mappings_.amount;
+  status.mappings_limit = mappings_.by;
   status.allowances = sessions_.allowances.all();
   constexpr std::string_view kPrefix = "agent.route.";
   for (const metrics::Sample& sample : metrics::snapshot()) {

@@ -48,8 +48,10 @@ Outcome<std::string> find_socket(const std::string& where) {
   const std::string socket = store + "/" + wire::kSessionSocketName;
   if (is_socket(socket)) return socket;
   return Failure{Code::not_found,
-                 fmt::format("connect: {}: it is on a mount of {}, whose agent has no socket there",
-                             where, store)};
+                 fmt::format("connect: {}: it is on a mount of {}, whose agent has no socket there "
+                             "(start it with 'penstock up {}'; a container needs that directory, "
+                             "too, under the same name)",
+                             where, store, store)};
 }
 
 }  // namespace penstock::api

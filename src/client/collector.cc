@@ -47,10 +47,11 @@ Result<uint64_t> FileSystemImpl::collect(size_t limit) {
   return uint64_t{free.size()};
 }
 
-// For who has met a full disk: true if it is worth another try.
+// For who has met a full disk: true if it is worth another try. Some files at a time: there may be
+// millions, and the first of them room enough.
 bool FileSystemImpl::make_room() {
   if (removed_waiting_.load(std::memory_order_relaxed) <= 0) return false;
-  const Result<uint64_t> collected = collect(SIZE_MAX);
+  const Result<uint64_t> collected = collect(limits::kCollectBatch);
   return collected && *collected > 0;
 }
 

@@ -68,8 +68,9 @@ Status FileSystemImpl::put_gathered(const Gathered& gathered) {
   io.offset = gathered.begin;
   io.memory = {gathered.data(), gathered.length};
   io.behind = true;
-  const Status status = run_io(io);
-  return status == Code::no_space && make_room() ? run_io(io) : status;
+  Status status = run_io(io);
+  while (status == Code::no_space && make_room()) status = run_io(io);
+  return status;
 }
 
 // Nobody waits for the observers: who brought the bytes may be what a kernel waits for.
@@ -106,7 +107,7 @@ Result<uint64_t> FileSystemImpl::write(const FileRef& file, uint64_t offset,
   io.origin = self;
   io.writer = writer;
   Status status = run_io(io);
-  if (status == Code::no_space && make_room()) status = run_io(io);
+  while (status == Code::no_space && make_room()) status = run_io(io);
   // A part of the bytes is a short write; all of them with an error are not durable.
   const bool part = io.transferred > 0 && io.transferred < memory.length;
   if (!status.ok() && !part) return status;

@@ -148,7 +148,8 @@ void FileSystemImpl::find_end(Naming& one) {
     one.made->attributes = std::move(*found);
     one.file->status = Code::ok;
     one.end = End::named;
-  } else if (!found && found.error() == Code::not_found && !may_happen) {
+  } else if (!found && found.error() == Code::not_found && (!one.made || !may_happen)) {
+    // Also where the transaction was not begun.
     one.end = End::refused;
   } else {
     one.end = End::unknown;

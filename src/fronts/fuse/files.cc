@@ -104,9 +104,12 @@ Status extend(Call& call, const client::FileRef& file, uint64_t end) {
 
 // Room that removed files still hold is made free first.
 bool has_room(Front& front, uint64_t bytes) {
-  if (bytes <= front.files.status().free_bytes) return true;
-  const Result<uint64_t> collected = front.files.collect(SIZE_MAX);
-  return collected && *collected > 0 && bytes <= front.files.status().free_bytes;
+  constexpr size_t kFilesAtOnce = 256;
+  while (bytes > front.files.status().free_bytes) {
+    const Result<uint64_t> collected = front.files.collect(kFilesAtOnce);
+    if (!collected || *collected == 0) return false;
+  }
+  return true;
 }
 
 struct Range {

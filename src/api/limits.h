@@ -116,11 +116,13 @@ inline constexpr std::chrono::milliseconds kDeviceRingQuiet{20};
 // Lists of files: one piece of memory through which bytes go that are wanted in plain memory or on
 // a GPU, for each thread at a time; rooms above that size are not taken for the size of the file;
 // threads that work on one long list, each with a request under way; and as many files are worth
-// one more thread.
+// one more thread. A kernel copies more files than that out of the memory: the copy engine takes
+// as long for each as for 200 KiB.
 inline constexpr uint64_t kStagingBytes = 8 * kMiB;
 inline constexpr uint64_t kStagedUnseenMax = 32 * 1024;
 inline constexpr uint32_t kListThreadsMax = 4;
 inline constexpr size_t kFilesPerListThread = 64;
+inline constexpr size_t kStagedCopiesByEngine = 8;
 // Files that are asked for together while they come from the disk.
 inline constexpr size_t kListFilesFromDisk = 128;
 

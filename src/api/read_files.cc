@@ -1,5 +1,6 @@
 #include "read_files.h"
 
+#include "cache_gather.h"
 #include "devices.h"
 #include "error.h"
 #include "handles.h"
@@ -9,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <functional>
+#include <map>
 
 #include "penstock/route.h"
 
@@ -47,6 +49,17 @@ class FileList::Worker {
     bool is_direct() const { return region != nullptr && !region->device; }
     bool is_on_device() const { return region != nullptr && region->device; }
   };
+  // On its way from the node cache straight to a GPU.
+  struct Gathered {
+    Item* item = nullptr;
+    uint64_t bytes = 0;
+    uint64_t wanted = 0;
+  };
+  // To one region of a GPU.
+  struct Target {
+    CacheGather gather;
+    std::vector<Gathered> files;
+  };
   // On its way from the staging memory to a GPU.
   struct Copy {
     Item* item = nullptr;
@@ -62,8 +75,11 @@ class FileList::Worker {
   void answer(Item& item, const wire::FileToRead& asked, const wire::FileRead& found);
   uint64_t stage(Item& item, const wire::FileToRead& asked, uint64_t wanted);
   std::optional<uint64_t> from_cache(Item& item, InodeId inode, uint64_t wanted);
+  bool gather(Item& item, InodeId inode, uint64_t wanted);
+  void gather_to_devices();
   std::byte* place(const Item& item) const;
   void arrived(Item& item, uint64_t bytes, uint64_t wanted);
+  static void proceed(Item& item, uint64_t bytes, uint64_t wanted);
   void copy_to_devices();
   Status copy_to(const Region& region, std::span<const engine::CopyPiece> pieces);
   static void end(Item& item, int64_t result);
@@ -71,6 +87,7 @@ class FileList::Worker {
   Session& session_;
   std::vector<Item> items_;
   std::vector<Copy> copies_;
+  std::map<const Region*, Target> targets_;
   std::shared_ptr<CacheView> view_;
   CacheView::Hits hits_;
   Staging* staging_ = nullptr;
@@ -132,6 +149,7 @@ Outcome<void> FileList::Worker::round() {
   if (view_ == nullptr || view_->wants_more()) session_.cache().want();
   staged_ = 0;
   copies_.clear();
+  targets_.clear();
   wire::ReadFiles request;
   for (Item& item : items_) {
     if (staging_ == nullptr && !item.is_direct() && left(item) > 0) {
@@ -151,6 +169,7 @@ Outcome<void> FileList::Worker::round() {
     answer(item, request.files[next], found->files[next]);
     ++next;
   }
+  gather_to_devices();
   copy_to_devices();
   return {};
 }
@@ -191,10 +210,13 @@ void FileList::Worker::answer(Item& item, const wire::FileToRead& asked,
       item.missed = true;
       return;
     }
+    if (item.is_on_device() && gather(item, InodeId(found.inode), wanted)) return;
     const uint64_t room = item.is_on_device() ? stage(item, asked, wanted) : wanted;
     if (room == 0) return;  // In the next round.
     const std::optional<uint64_t> bytes = from_cache(item, InodeId(found.inode), room);
-    item.missed = !bytes;
+    // Whose size alone was asked for may not be there yet: the agent brings it when it is read
+    // again.
+    item.missed = !bytes && found.cached;
     if (bytes) arrived(item, *bytes, room);
     return;
   }
@@ -222,6 +244,34 @@ uint64_t FileList::Worker::stage(Item& item, const wire::FileToRead& asked, uint
   return room;
 }
 
+// False when the node cache does not have all of it where GPUs reach it.
+bool FileList::Worker::gather(Item& item, InodeId inode, uint64_t wanted) {
+  const Region& region = *item.region;
+  std::byte* const to = region.device->data + item.file->region_offset + item.done;
+  Target& target = targets_.try_emplace(&region, CacheGather(*view_)).first->second;
+  const auto bytes = target.gather.add(inode, item.done, wanted, to, &hits_);
+  if (bytes) target.files.push_back({&item, *bytes, wanted});
+  return bytes.has_value();
+}
+
+void FileList::Worker::gather_to_devices() {
+  for (auto& [region, target] : targets_) {
+    target.gather.run(*region->device,
+                      [&](engine::CopyOp& copy) { session_.transfers()->run(copy); });
+    for (size_t i = 0; i < target.files.size(); ++i) {
+      const Gathered& file = target.files[i];
+      const Status status = target.gather.status(i);
+      if (status.ok()) {
+        proceed(*file.item, file.bytes, file.wanted);
+      } else if (status == Code::corrupt) {
+        file.item->missed = true;
+      } else {
+        end(*file.item, -int64_t{status.to_errno()});
+      }
+    }
+  }
+}
+
 // The bytes that were there, if the node cache had all of them.
 std::optional<uint64_t> FileList::Worker::from_cache(Item& item, InodeId inode, uint64_t wanted) {
   std::byte* const to = item.is_on_device() ? staging_->region->base + item.staged_at : place(item);
@@ -230,6 +280,10 @@ std::optional<uint64_t> FileList::Worker::from_cache(Item& item, InodeId inode, 
 
 void FileList::Worker::arrived(Item& item, uint64_t bytes, uint64_t wanted) {
   if (item.is_on_device()) copies_.push_back({&item, item.staged_at, item.done, bytes});
+  proceed(item, bytes, wanted);
+}
+
+void FileList::Worker::proceed(Item& item, uint64_t bytes, uint64_t wanted) {
   item.done += bytes;
   // Fewer than there were: the file was cut meanwhile.
   if (bytes < wanted || left(item) == 0) end(item, static_cast<int64_t>(item.done));
@@ -265,7 +319,8 @@ Status FileList::Worker::copy_to(const Region& region, std::span<const engine::C
   if (!pinned) return pinned.error().status;
   engine::CopyOp copy;
   copy.device = region.device->device;
-  copy.means = engine::CopyMeans::copy_engine;
+  copy.means = pieces.size() > limits::kStagedCopiesByEngine ? engine::CopyMeans::kernel
+                                                             : engine::CopyMeans::copy_engine;
   copy.pieces = pieces;
   copy.allocation = region.device->allocation;
   session_.transfers()->run(copy);

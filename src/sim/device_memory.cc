@@ -323,7 +323,9 @@ Status SimDeviceMemory::perform(CopyOp& op) {
   ++copies_;
   if (op.direction == CopyDirection::device_to_device) note_detour(op);
   const bool from_device = op.direction == CopyDirection::from_device;
-  const bool may_flip = op.direction != CopyDirection::device_to_device;
+  const bool verified =
+      !op.checks.empty() || (!op.pieces.empty() && op.pieces.front().checked != 0);
+  const bool may_flip = from_device || (op.direction == CopyDirection::to_device && verified);
   for (const engine::CopyPiece& piece : op.pieces) {
     std::byte* const source = reach(op, piece.source, piece.length, from_device);
     std::byte* const destination = reach(op, piece.destination, piece.length, !from_device);

@@ -303,6 +303,17 @@ class CachedDeviceReads : public testing::Test {
     }
     ASSERT_EQ(route_, PENSTOCK_ROUTE_DEVICE_GATHER);
   }
+  // Whoever reads the disk from now on finds bytes that do not verify.
+  void spoil_disk() {
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(scratch_.store() + "/targets")) {
+      if (!entry.is_regular_file() || !entry.path().filename().string().starts_with("data"))
+        continue;
+      const std::vector<char> garbage(entry.file_size(), '\x5a');
+      std::ofstream(entry.path(), std::ios::in | std::ios::binary)
+          .write(garbage.data(), static_cast<std::streamsize>(garbage.size()));
+    }
+  }
   bool holds(uint64_t at, uint64_t offset, uint64_t length, uint64_t seed) {
     std::vector<std::byte> all(kFileBytes);
     fill(all.data(), kFileBytes, seed);
@@ -342,14 +353,7 @@ TEST_F(CachedDeviceReads, take_the_route_that_fits_or_the_one_that_is_wanted) {
 TEST_F(CachedDeviceReads, of_files_in_a_list_leave_the_disk_alone) {
   const penstock_file uncached = client_.open("/b", O_RDWR | O_CREAT);
   ASSERT_EQ(client_.run(client_.io(PENSTOCK_WRITE, uncached, 0, 4096)), 4096);
-  // Whoever reads the disk now finds bytes that do not verify.
-  for (const auto& entry :
-       std::filesystem::recursive_directory_iterator(scratch_.store() + "/targets")) {
-    if (!entry.is_regular_file() || !entry.path().filename().string().starts_with("data")) continue;
-    const std::vector<char> garbage(entry.file_size(), '\x5a');
-    std::ofstream(entry.path(), std::ios::in | std::ios::binary)
-        .write(garbage.data(), static_cast<std::streamsize>(garbage.size()));
-  }
+  spoil_disk();
   ASSERT_EQ(client_.run(client_.io(PENSTOCK_READ, uncached, 0, 4096)), -EIO);
   std::vector<penstock_file_read> files(5);
   for (size_t i = 0; i < files.size(); ++i) {
@@ -362,6 +366,66 @@ TEST_F(CachedDeviceReads, of_files_in_a_list_leave_the_disk_alone) {
   for (size_t i = 0; i < files.size(); ++i) {
     EXPECT_EQ(files[i].result, static_cast<int64_t>(kFileBytes)) << i;
     EXPECT_TRUE(holds(i * (kFileBytes + 1), 0, kFileBytes, 1)) << i;
+  }
+}
+
+// Rooms that are too large to be taken for the size of the file.
+TEST_F(CachedDeviceReads, of_files_in_a_list_come_into_the_cache_when_they_are_read_again) {
+  constexpr uint64_t kBytes = 100'000;
+  fill(client_.memory(), kBytes, 1);
+  std::vector<std::byte> plain(kBytes);
+  penstock_file_read list[2] = {};
+  list[0].path = "/c";
+  list[0].region = gpu_;
+  list[1].path = "/d";
+  list[1].buffer = plain.data();
+  for (penstock_file_read& one : list) {
+    one.length = kBytes;
+    const penstock_file file = client_.open(one.path, O_RDWR | O_CREAT);
+    ASSERT_EQ(client_.run(client_.io(PENSTOCK_WRITE, file, 0, kBytes)),
+              static_cast<int64_t>(kBytes));
+  }
+  for (int time = 0; time < 3; ++time) {
+    if (time == 2) spoil_disk();
+    ASSERT_EQ(penstock_read_files(client_.session, list, 2), 2) << time;
+    for (const penstock_file_read& one : list) ASSERT_EQ(one.result, static_cast<int64_t>(kBytes));
+  }
+  EXPECT_TRUE(holds(0, 0, kBytes, 1));
+  EXPECT_TRUE(is_filled(plain.data(), kBytes, 1));
+}
+
+// Rooms that are smaller than the file end within a block, which has no checksum for them.
+TEST_F(CachedDeviceReads, of_files_in_a_list_are_verified_to_the_last_byte_and_end_there) {
+  constexpr uint64_t kRooms[] = {1, 4095, 4096, 4097, 65535, 65536, 65537, kMiB + 5};
+  std::vector<penstock_file_read> files(std::size(kRooms));
+  uint64_t at = 3;
+  for (size_t i = 0; i < files.size(); ++i) {
+    files[i].path = "/a";
+    files[i].region = gpu_;
+    files[i].region_offset = at;
+    files[i].length = kRooms[i];
+    at += kRooms[i] + 1;
+  }
+  const std::vector<std::byte> untouched(at, std::byte{0xee});
+  gpus_.poke(static_cast<std::byte*>(penstock_region_base(gpu_)), untouched);
+  // Straight from the cache, in one operation; what comes to the GPU otherwise than it is there
+  // comes once more, from the disk.
+  for (const uint32_t flips : {0, 1000}) {
+    gpus_.faults.flip_permille = flips;
+    const uint64_t copies = gpus_.copies();
+    EXPECT_EQ(penstock_read_files(client_.session, files.data(), files.size()),
+              static_cast<ssize_t>(files.size()));
+    for (const penstock_file_read& file : files) {
+      EXPECT_EQ(file.result, static_cast<int64_t>(file.length));
+      EXPECT_EQ(file.size, kFileBytes);
+      EXPECT_TRUE(holds(file.region_offset, 0, file.length, 1)) << file.length;
+      std::byte behind{};
+      gpus_.peek(
+          static_cast<std::byte*>(penstock_region_base(gpu_)) + file.region_offset + file.length,
+          {&behind, 1});
+      EXPECT_EQ(behind, std::byte{0xee}) << file.length;
+    }
+    EXPECT_EQ(gpus_.copies() - copies > 1, flips != 0);
   }
 }
 

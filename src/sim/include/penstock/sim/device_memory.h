@@ -23,8 +23,8 @@ struct SimDeviceFaults {
   engine::Duration delay_min = std::chrono::microseconds(2);
   engine::Duration delay_max = std::chrono::microseconds(100);
   engine::Duration late{};  // copies end so much later than their lanes expect
-  // One bit of what lands is wrong; not of copies that are not verified: between devices, and by
-  // mailboxes.
+  // One bit of what lands is wrong; not of copies to devices that are not verified there: from
+  // other devices, by mailboxes, and without checks.
   uint32_t flip_permille = 0;
   uint32_t lose_permille = 0;  // the device is lost
   uint32_t full_permille = 0;  // of mailboxes: there is no room for a kernel

@@ -74,7 +74,10 @@ FileSystemImpl::FileSystemImpl(meta::Meta& meta, FileSystemConfig config)
       targets_(config_),
       written_ids_(meta_, targets_, config_.written_ids_step),
       behind_(
-          config_, [this](const Gathered& gathered) { return put_gathered(gathered); },
+          config_,
+          [this](const Gathered& gathered, bool durable) {
+            return put_gathered(gathered, durable);
+          },
           [this](const Gathered& gathered) { tell_lost(gathered); }),
       plane_{config_.targets, &lengths_, &observers_, &accesses_,
              &behind_,        &company_, &table_,     drops_} {

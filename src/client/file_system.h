@@ -175,7 +175,7 @@ class FileSystemImpl final : public FileSystem {
 
   Status run_io(IoOp& io);
   bool may_wait(const FileRef& file, uint64_t offset, engine::MemoryRef memory) const;
-  Status put_gathered(const Gathered& gathered);
+  Status put_gathered(const Gathered& gathered, bool durable);
   void tell_lost(const Gathered& gathered);
   Status recover_file(InodeId id);
   bool make_room();

@@ -65,7 +65,6 @@ struct Behind {
   std::unique_ptr<Gathered> older;    // full, or asked for
   uint64_t taken = 0;                 // writes taken so far
   uint64_t landed = 0;                // of these: in the targets, or lost
-  uint64_t next = 0;                  // where the last small write ended
   Status lost;                        // why, the last time
 };
 
@@ -125,6 +124,13 @@ struct Inode {
   std::atomic<uint64_t> changes{1};
   // Changes up to here are on stable storage, data and length.
   std::atomic<uint64_t> synced{0};
+  // Changes up to here are on stable storage as far as the targets are concerned. Grows only while
+  // one target has all of the file, whose durable writes take with them what was written before.
+  // Release pairs with the acquire of a sync that asks no target.
+  std::atomic<uint64_t> stored{0};
+  // More than its first chunk was ever in use: another target may have some of it. Relaxed: set
+  // before what made it so is counted in `changes`.
+  std::atomic<bool> spread{false};
   // Its last name is among the changes up to here. Relaxed, as looked at after the name was given.
   std::atomic<uint64_t> named{0};
   // A length not above this one is on stable storage.

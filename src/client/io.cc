@@ -61,13 +61,14 @@ Status FileSystemImpl::flush_file(const FileRef& file) {
   return file->take_loss();
 }
 
-Status FileSystemImpl::put_gathered(const Gathered& gathered) {
+Status FileSystemImpl::put_gathered(const Gathered& gathered, bool durable) {
   IoOp io;
   io.file = gathered.file;
   io.kind = IoKind::write;
   io.offset = gathered.begin;
   io.memory = {gathered.data(), gathered.length};
   io.behind = true;
+  io.durable = durable;
   Status status = run_io(io);
   while (status == Code::no_space && make_room()) status = run_io(io);
   return status;
@@ -149,7 +150,7 @@ void FileSystemImpl::note_access(InodeId id, AccessTimes times) {
 
 Status FileSystemImpl::sync_file(const FileRef& file, bool only_data) {
   // Here rather than by way of another thread.
-  if (file != nullptr && !file->closed()) behind_.flush(file->inode());
+  if (file != nullptr && !file->closed()) behind_.flush_durably(file->inode());
   IoOp io;
   io.file = file;
   io.kind = IoKind::sync;

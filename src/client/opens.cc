@@ -60,6 +60,7 @@ Status FileSystemImpl::load(Inode& inode, const Attributes& attributes, bool unn
   inode.placement = Placement(attributes.layout);
   inode.length.store(attributes.length, std::memory_order_relaxed);
   inode.settled_length = attributes.length;
+  inode.spread.store(attributes.length > inode.placement.chunk_bytes(), std::memory_order_relaxed);
   inode.modified.store(attributes.modified, std::memory_order_relaxed);
   Attributes merged = attributes;
   accesses_.merge(merged);

@@ -62,7 +62,7 @@ struct Operation : ListNode {
   uint32_t in_flight = 0;
   uint32_t cuts = 0;  // of the inode when a read began
   uint32_t restarts = 0;
-  uint64_t changes = 0;     // sync: what it makes durable
+  uint64_t changes = 0;     // of the inode when it began; a sync makes them durable
   bool is_settled = false;  // sync: meta has nothing that is wanted
 
   uint32_t shared_count = 0;

@@ -267,6 +267,7 @@ void ShardClient::begin_write(Operation& op) {
   }
   op.begin = op.next = op.sent_end = io.offset;
   op.end = op.failed_at = io.offset + io.memory.length;
+  op.changes = op.inode->changes.load(std::memory_order_acquire);
   op.stage = Stage::moving;
   move(op);
 }
@@ -293,8 +294,10 @@ void ShardClient::begin_sync(Operation& op) {
   op.begin = op.next = 0;
   // Acquire pairs with the release in Lengths::note_synced().
   const bool clean = inode.synced.load(std::memory_order_acquire) >= op.changes;
-  op.end = op.failed_at = clean ? 0 : inode.placement.chain_count();
+  const bool stored = inode.stored.load(std::memory_order_acquire) >= op.changes;
+  op.end = op.failed_at = clean || stored ? 0 : inode.placement.chain_count();
   op.is_settled = op.io->only_data && finds_bytes_again(inode);
+  if (stored && !clean && !op.is_settled) return settle(op, op.changes);
   move(op);
 }
 
@@ -490,6 +493,9 @@ void ShardClient::wrote(Operation& op) {
   const uint64_t end = align_up(inode.length.load(std::memory_order_relaxed), limits::kBlockBytes);
   if (op.begin > end || !op.error.ok()) inode.sparse.store(true, std::memory_order_relaxed);
   if (op.failed_at > op.begin) raise(inode.length, op.failed_at);
+  if (op.sent_end > inode.placement.chunk_bytes()) {
+    inode.spread.store(true, std::memory_order_relaxed);
+  }
   // Also of a write that failed: pieces behind the one that did, and a part of it, may be stored.
   // What was taken before has its time already.
   if (op.io == nullptr || !op.io->behind) {
@@ -497,16 +503,30 @@ void ShardClient::wrote(Operation& op) {
   }
   note_change_for_accesses(inode);
   // After the length; see Inode::watchers for the order.
-  inode.changes.fetch_add(1, std::memory_order_seq_cst);
+  const uint64_t before = inode.changes.fetch_add(1, std::memory_order_seq_cst);
   if (!op.error.ok()) [[unlikely]]
     inode.stray.store(true, std::memory_order_relaxed);
-  const bool lengthens = !inode.session_durable.load(std::memory_order_relaxed) &&
-                         inode.durable_length.load(std::memory_order_relaxed) < op.failed_at;
-  inode.gate.leave();
-  if (op.failed_at > op.begin && op.io->durable && lengthens && op.error.ok()) {
-    return settle(op, 0);
+  const bool in_session = inode.session_durable.load(std::memory_order_relaxed);
+  const bool lengthens =
+      !in_session && inode.durable_length.load(std::memory_order_relaxed) < op.failed_at;
+  if (op.failed_at == op.end && op.io != nullptr && op.io->durable) {
+    note_stored(op, before);
+    // A crash leaves the session, and with it the end of what is stored.
+    if (in_session) raise(inode.durable_length, op.end);
   }
+  inode.gate.leave();
+  // What was behind is brought durably for a sync, which comes next and settles all.
+  const bool settles = op.io != nullptr && op.io->durable && !op.io->behind;
+  if (op.failed_at > op.begin && settles && lengthens && op.error.ok()) return settle(op, 0);
   tell(op);
+}
+
+// After a durable write: what was there when it began is durable, and so are its own bytes, which
+// are the next change if nobody else's came in between.
+void ShardClient::note_stored(const Operation& op, uint64_t changes_before) {
+  const bool spread = op.inode->spread.load(std::memory_order_relaxed);
+  if (spread && op.inode->placement.chain_count() > 1) return;
+  raise(op.inode->stored, changes_before == op.changes ? changes_before + 1 : op.changes);
 }
 
 void ShardClient::settle(Operation& op, uint64_t changes) {

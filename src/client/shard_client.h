@@ -46,6 +46,7 @@ class ShardClient final : public Client {
   void dropped_privileges(Operation& op);
   void begin_write(Operation& op);
   static bool finds_bytes_again(const Inode& inode);
+  static void note_stored(const Operation& op, uint64_t changes_before);
   void begin_sync(Operation& op);
 
   void note_access(Operation& op);

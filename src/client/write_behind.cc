@@ -117,21 +117,18 @@ bool WriteBehind::take(const FileRef& file, std::shared_ptr<Inode> shared, uint6
   Behind& behind = inode.behind;
   const bool may = may_gather();  // Asks loops, which may want the lock.
   Lock lock(behind.mutex);
-  const uint64_t expected = std::exchange(behind.next, offset + memory.length);
   if (!may) return false;
   while (behind.filling != nullptr && behind.filling->length >= limits::kBehindBytes) {
     if (behind.older == nullptr) {
       seal(inode);
     } else {
-      wait_or_help(inode, lock);
+      wait_or_help(inode, lock, false);
     }
   }
   // From here on the lock is kept; see Inode::privilege_changes.
   if (file->dropper(writer) != nullptr) return false;
   if (behind.filling == nullptr) {
-    // In a row, and without a hole.
-    const uint64_t end = inode.visible_length();
-    if (offset > end || (offset != end && offset != expected)) return false;
+    if (offset > inode.visible_length()) return false;  // It would leave a hole.
     behind.filling = begin(file, std::move(shared), offset);
     if (behind.filling == nullptr) return false;
   } else if (offset != behind.filling->end()) {
@@ -162,20 +159,20 @@ void WriteBehind::seal(Inode& inode) {
   work_.notify_one();
 }
 
-void WriteBehind::wait_or_help(Inode& inode, Lock& lock) {
+void WriteBehind::wait_or_help(Inode& inode, Lock& lock, bool durable) {
   Behind& behind = inode.behind;
-  if (!behind.older->started) return carry_out(inode, lock);
+  if (!behind.older->started) return carry_out(inode, lock, durable);
   const uint64_t landed = behind.landed;
   behind.moved.wait(lock, [&] { return behind.landed != landed; });
 }
 
-void WriteBehind::carry_out(Inode& inode, Lock& lock) {
+void WriteBehind::carry_out(Inode& inode, Lock& lock, bool durable) {
   Behind& behind = inode.behind;
   Gathered& going = *behind.older;
   ASSERT(!going.started);
   going.started = true;
   lock.unlock();
-  const Status put = put_(going);
+  const Status put = put_(going, durable);
   written_counter().add();
   lock.lock();
   const std::unique_ptr<Gathered> done = std::move(behind.older);
@@ -184,7 +181,6 @@ void WriteBehind::carry_out(Inode& inode, Lock& lock) {
   if (!put.ok()) {
     behind.lost = put;
     behind.losses.fetch_add(1, std::memory_order_relaxed);
-    behind.next = UINT64_MAX;
     trouble_until_.store(clock().now() + limits::kBehindTrouble, std::memory_order_relaxed);
   }
   behind.end.store(behind.filling ? behind.filling->end() : 0, std::memory_order_release);
@@ -210,14 +206,14 @@ void WriteBehind::give_back(Gathered& done) {
   if (spare_.size() < limits::kBehindSpareMax) spare_.push_back(std::move(done.memory));
 }
 
-void WriteBehind::flush(Inode& inode) {
+void WriteBehind::flush(Inode& inode, bool durable) {
   Behind& behind = inode.behind;
   if (!behind.pending.load(std::memory_order_seq_cst)) return;
   Lock lock(behind.mutex);
   const uint64_t goal = behind.taken;
   while (behind.landed < goal) {
     if (behind.older == nullptr) behind.older = std::move(behind.filling);
-    wait_or_help(inode, lock);
+    wait_or_help(inode, lock, durable);
   }
 }
 
@@ -272,7 +268,7 @@ std::shared_ptr<Inode> WriteBehind::full() {
 void WriteBehind::bring_older(Inode& inode) {
   Lock lock(inode.behind.mutex);
   const Gathered* const older = inode.behind.older.get();
-  if (older != nullptr && !older->started) carry_out(inode, lock);
+  if (older != nullptr && !older->started) carry_out(inode, lock, false);
 }
 
 // One thing at a time, and before each what somebody waits for.

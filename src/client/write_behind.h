@@ -38,8 +38,8 @@ struct FlushRequest : engine::Op {
 // Thread safe. Locks: an inode's `behind.mutex` before this one's.
 class WriteBehind {
  public:
-  // Brings bytes to the targets; blocks.
-  using Put = std::function<Status(const Gathered&)>;
+  // Brings bytes to the targets, durably where a sync waits for them; blocks.
+  using Put = std::function<Status(const Gathered&, bool durable)>;
   // Bytes did not get there: whoever keeps copies of them must drop them. Does not block.
   using Lost = std::function<void(const Gathered&)>;
 
@@ -56,7 +56,10 @@ class WriteBehind {
             engine::MemoryRef memory, const meta::FileWriter* writer);
 
   // Blocks until everything that was taken from this inode before is in the targets or lost.
-  void flush(Inode& inode);
+  void flush(Inode& inode) { flush(inode, false); }
+  // The same for a sync that follows: what nobody has begun to write is written durably, which
+  // leaves that sync less to wait for.
+  void flush_durably(Inode& inode) { flush(inode, true); }
   void flush_all();
   // The same for one inode from any thread, without blocking.
   void flush_later(FlushRequest& request);
@@ -65,12 +68,13 @@ class WriteBehind {
   using Lock = std::unique_lock<std::mutex>;
 
   const engine::Clock& clock() const { return config_.shards.front().loop->clock(); }
+  void flush(Inode& inode, bool durable);
   bool may_gather();
   std::unique_ptr<Gathered> begin(const FileRef& file, std::shared_ptr<Inode> inode,
                                   uint64_t offset);
   // With the inode's lock, which they give up meanwhile. The caller keeps the inode alive.
-  void carry_out(Inode& inode, Lock& lock);
-  void wait_or_help(Inode& inode, Lock& lock);
+  void carry_out(Inode& inode, Lock& lock, bool durable);
+  void wait_or_help(Inode& inode, Lock& lock, bool durable);
   void give_back(Gathered& done);
   void seal(Inode& inode);
   void bring_older(Inode& inode);

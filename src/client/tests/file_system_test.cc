@@ -363,6 +363,42 @@ TEST(DataSyncTest, makes_bytes_durable_and_leaves_meta_alone_where_nothing_in_it
                 "z" + std::string(99'999, '\0'));
 }
 
+TEST(DataSyncTest, asks_no_target_for_what_durable_writes_have_stored) {
+  Node node;
+  const FileRef file = node.open("/a");
+  const auto syncs = [&] { return node.targets[0]->syncs + node.targets[1]->syncs; };
+  const auto write = [&](uint64_t offset, uint64_t length, char byte, bool durable) {
+    std::string bytes(length, byte);
+    const engine::MemoryRef memory{reinterpret_cast<std::byte*>(bytes.data()), bytes.size()};
+    const auto wrote = node.files->write(file, offset, memory, durable, nullptr, nullptr);
+    EXPECT_EQ(wrote ? *wrote : 0, length);
+  };
+  write(0, 5000, 'a', false);
+  write(5000, 3000, 'b', true);
+  EXPECT_TRUE(node.files->sync_file(file).ok());
+  EXPECT_EQ(syncs(), 0u);
+  write(100, 10, 'c', false);
+  EXPECT_TRUE(node.files->sync_file(file, true).ok());
+  EXPECT_EQ(syncs(), 2u);
+  // In the session a crash finds the end in the targets.
+  const FileRef other = node.open("/b");
+  write(8000, 100, 'd', true);
+  EXPECT_TRUE(node.files->sync_file(file, true).ok());
+  EXPECT_EQ(syncs(), 2u);
+  EXPECT_GT(node.kv_image.volatile_commits(), 0u) << "meta was synced for nothing";
+  // Now two targets have bytes, and each knows of its own.
+  write(0, 10, 'e', false);
+  write(70'000, 10, 'f', true);
+  EXPECT_TRUE(node.files->sync_file(file, true).ok());
+  EXPECT_EQ(syncs(), 4u);
+  node.crash();
+  for (const auto& target : node.targets) target->power_cut();
+  node.start();
+  std::string expected = std::string(5000, 'a') + std::string(3000, 'b') + std::string(100, 'd');
+  expected.replace(100, 10, 10, 'c').replace(0, 10, 10, 'e').resize(70'000);
+  EXPECT_TRUE(node.read(node.open("/a", {}), 0, 80'000) == expected + std::string(10, 'f'));
+}
+
 TEST(DataSyncTest, makes_a_name_durable_that_came_after_the_last_sync) {
   Node node;
   const FileRef file = *node.files->open_unnamed(

@@ -3,6 +3,36 @@
 
 namespace penstock::client {
 
+// Removed files that nobody uses, up to `limit`: nobody opens them from now on, as there is no
+// name, and prepare() refuses by inode. Goes on where it ended the last time, since what the
+// database has erased before is slow to be walked over, and begins again at the first while more
+// are counted than were seen; now and then all the same, as no count stays right when transactions
+// end unknown.
+Result<std::vector<InodeId>> FileSystemImpl::find_removed(size_t limit) {
+  if (++collections_ % limits::kCollectAllEvery == 0) collected_to_ = {};
+  std::vector<InodeId> free;
+  const InodeId start = collected_to_;
+  InodeId stop{UINT64_MAX};
+  int64_t seen = 0;
+  while (free.size() < limit) {
+    TRY_ASSIGN(const std::vector<InodeId> orphans,
+               meta_.orphans(limits::kCollectBatch, collected_to_));
+    const bool ends = orphans.empty() || orphans.back() > stop;
+    for (const InodeId id : orphans) {
+      if (id > stop || free.size() == limit) break;
+      collected_to_ = id;
+      ++seen;
+      if (!table_.is_open(id)) free.push_back(id);
+    }
+    if (!ends) continue;
+    const bool more = seen < removed_waiting_.load(std::memory_order_relaxed);
+    if (start == InodeId{} || stop == start || !more) break;
+    collected_to_ = {};
+    stop = start;
+  }
+  return free;
+}
+
 // The order matters at a power cut: meta has made the removal of the name durable before the
 // chunks go (orphans() says so), and the targets have made the removal of the chunks durable
 // before meta forgets the file. So no name ever leads to lost data, and no data to no name.
@@ -10,17 +40,7 @@ Result<uint64_t> FileSystemImpl::collect(size_t limit) {
   const std::lock_guard one_at_a_time(collect_mutex_);
   give_back_dropped();
   collect_wanted_.store(false, std::memory_order_relaxed);
-  std::vector<InodeId> free;
-  InodeId after{};
-  while (free.size() < limit) {
-    TRY_ASSIGN(const std::vector<InodeId> orphans, meta_.orphans(limits::kCollectBatch, after));
-    if (orphans.empty()) break;
-    after = orphans.back();
-    for (const InodeId id : orphans) {
-      // Nobody opens it from now on: there is no name, and prepare() refuses by inode.
-      if (free.size() < limit && !table_.is_open(id)) free.push_back(id);
-    }
-  }
+  TRY_ASSIGN(std::vector<InodeId> free, find_removed(limit));
   // A file without a name may have got one, and been closed, since it was found. Now that nobody
   // uses it, it gets none any more.
   std::vector<InodeId> with_chunks;

@@ -178,6 +178,7 @@ class FileSystemImpl final : public FileSystem {
   Status put_gathered(const Gathered& gathered, bool durable);
   void tell_lost(const Gathered& gathered);
   Status recover_file(InodeId id);
+  Result<std::vector<InodeId>> find_removed(size_t limit);
   bool make_room();
   void housekeeping();
   Status settle_all_ended();
@@ -198,9 +199,11 @@ class FileSystemImpl final : public FileSystem {
 
   // Relaxed: calls that overtake close() are as good as earlier ones.
   std::atomic<bool> closed_{false};
-  std::atomic<int64_t> removed_waiting_{0};  // relaxed: a count for people
+  std::atomic<int64_t> removed_waiting_{0};  // relaxed: for people, and a hint for the collector
   std::atomic<bool> collect_wanted_{false};  // relaxed: the queue's mutex orders it
   std::mutex collect_mutex_;                 // one collection at a time
+  InodeId collected_to_;                     // the collector's, under its mutex, as the next
+  uint32_t collections_ = 0;
   std::thread housekeeper_;
 };
 

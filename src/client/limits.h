@@ -122,6 +122,8 @@ inline constexpr auto kStoreCallTimeout = std::chrono::minutes(5);
 
 // Removed files per round of the collector: one sync of the targets is shared by so many.
 inline constexpr size_t kCollectBatch = 256;
+// Every so many rounds the collector looks at all removed files, and not only at later ones.
+inline constexpr uint32_t kCollectAllEvery = 100;
 // Who removes one file often removes more: so long the collector waits for company, unless room is
 // short. Records that it takes out of meta in one transaction.
 inline constexpr auto kCollectCompany = std::chrono::milliseconds(100);

@@ -249,6 +249,29 @@ TEST(UnlinkTest, collects_many_in_bounded_steps_and_passes_by_those_in_use) {
   EXPECT_EQ(node.chunk_count(), 0u);
 }
 
+// The collector does not look at the first again each time.
+TEST(UnlinkTest, finds_what_is_removed_before_the_place_where_it_ended) {
+  Node node;
+  FileRef old = node.open("/old");
+  EXPECT_TRUE(node.write(old, 0, "x").has_value());
+  for (int round = 0; round < 3; ++round) {
+    FileRef file = node.open("/new");
+    EXPECT_TRUE(node.write(file, 0, "x").has_value());
+    EXPECT_TRUE(node.files->unlink(node.root, meta::kRootInode, "new", nullptr).ok());
+    EXPECT_TRUE(node.files->close_file(std::move(file)).ok());
+    EXPECT_EQ(*node.files->collect(100), 1u);
+    EXPECT_EQ(*node.files->collect(100), 0u);
+    if (round == 0) {
+      EXPECT_TRUE(node.files->unlink(node.root, meta::kRootInode, "old", nullptr).ok());
+    }
+  }
+  EXPECT_EQ(node.chunk_count(), 1u);
+  EXPECT_EQ(*node.files->collect(100), 0u) << "it is open";
+  EXPECT_TRUE(node.files->close_file(std::move(old)).ok());
+  EXPECT_EQ(*node.files->collect(100), 1u);
+  EXPECT_EQ(node.chunk_count(), 0u);
+}
+
 // Found without a name, and then named and closed before anything is removed.
 TEST(UnlinkTest, a_write_that_meets_a_full_disk_gets_what_removed_files_have_held) {
   Node node(1, 1);

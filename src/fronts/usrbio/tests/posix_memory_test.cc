@@ -1,6 +1,10 @@
 // Shared memory, its names and other processes, against a real agent.
 #include "tests/node_fixture.h"
 
+#include <fstream>
+#include <sched.h>
+#include <sys/mount.h>
+
 namespace penstock::usrbio {
 namespace {
 
@@ -32,6 +36,30 @@ TEST_F(Usrbio, memory_goes_with_its_names) {
   hf3fs_iovdestroy(&iov_);
   EXPECT_FALSE(std::filesystem::is_symlink(link));
   EXPECT_EQ(prepare(true, 0, fd, 0, 1), -EINVAL);
+}
+
+// As in a container: the mount is there, and the node has another /dev/shm.
+TEST_F(Usrbio, memory_that_the_node_does_not_find_is_refused_with_what_to_do) {
+  const std::string said = testing::TempDir() + "usrbio-said-" + std::to_string(::getpid());
+  const int status = in_child([&] {
+    if (::unshare(CLONE_NEWNS) != 0 ||
+        ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount("none", "/dev/shm", "tmpfs", 0, nullptr) != 0) {
+      return 99;
+    }
+    const UniqueFd words(::open(said.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    ::dup2(words.get(), STDERR_FILENO);
+    log::set_level(log::Level::warning);
+    hf3fs_iov iov{};
+    return hf3fs_iovcreate(&iov, mount_.c_str(), kMiB, 0, -1) == -ENOENT ? 0 : 1;
+  });
+  std::ifstream file(said);
+  const std::string words{std::istreambuf_iterator<char>(file), {}};
+  ::unlink(said.c_str());
+  if (status == 99) GTEST_SKIP() << "mounts of its own cannot be had here";
+  EXPECT_EQ(status, 0);
+  EXPECT_NE(words.find("/dev/shm/penstock"), std::string::npos) << words;
+  EXPECT_NE(words.find("docker run --ipc=host"), std::string::npos) << words;
 }
 
 TEST_F(Usrbio, two_processes_share_memory_by_its_id) {

@@ -25,7 +25,7 @@ Result<std::vector<InodeId>> FileSystemImpl::find_removed(size_t limit) {
       if (!table_.is_open(id)) free.push_back(id);
     }
     if (!ends) continue;
-    const bool more = seen < removed_waiting_.load(std::memory_order_relaxed);
+    const bool more = seen < drops_->removed.load(std::memory_order_relaxed);
     if (start == InodeId{} || stop == start || !more) break;
     collected_to_ = {};
     stop = start;
@@ -62,7 +62,7 @@ Result<uint64_t> FileSystemImpl::collect(size_t limit) {
   for (size_t i = 0; i < free.size(); i += limits::kForgetBatch) {
     const size_t count = std::min(limits::kForgetBatch, free.size() - i);
     TRY(meta_.forget_many(std::span(free).subspan(i, count)));
-    removed_waiting_.fetch_sub(static_cast<int64_t>(count), std::memory_order_relaxed);
+    drops_->removed.fetch_sub(static_cast<int64_t>(count), std::memory_order_relaxed);
   }
   return uint64_t{free.size()};
 }
@@ -70,17 +70,19 @@ Result<uint64_t> FileSystemImpl::collect(size_t limit) {
 // For who has met a full disk: true if it is worth another try. Some files at a time: there may be
 // millions, and the first of them room enough.
 bool FileSystemImpl::make_room() {
-  if (removed_waiting_.load(std::memory_order_relaxed) <= 0) return false;
+  if (drops_->removed.load(std::memory_order_relaxed) <= 0) return false;
   const Result<uint64_t> collected = collect(limits::kCollectBatch);
   return collected && *collected > 0;
 }
 
 void FileSystemImpl::housekeeping() {
+  const engine::Clock& clock = config_.shards.front().loop->clock();
   Status last;
   while (drops_->wait(limits::kCollectRetry)) {
     give_back_dropped();
     Status status = accesses_.record();
     if (collect_wanted_.load(std::memory_order_relaxed)) drops_->wait_for_company();
+    std::vector<RoomRequest*> asked = drops_->take_room_requests();
     while (collect_wanted_.load(std::memory_order_relaxed) && status.ok() &&
            !closed_.load(std::memory_order_relaxed)) {
       const Result<uint64_t> collected = collect(limits::kCollectBatch);
@@ -89,7 +91,10 @@ void FileSystemImpl::housekeeping() {
       } else if (*collected == limits::kCollectBatch) {
         collect_wanted_.store(true, std::memory_order_relaxed);
       }
+      drops_->answer(asked, clock.now());
+      asked = drops_->take_room_requests();
     }
+    drops_->answer(asked, engine::Time{});
     // Once per kind of trouble: it is tried again at the next occasion.
     if (!status.ok() && status != last) {
       log::error("file system: removing files: {}; it is tried again later", status.name());

@@ -10,6 +10,11 @@
 
 namespace penstock::client {
 
+// A write that met a full disk, until what removed files have held is free.
+struct RoomRequest : engine::Op {
+  engine::Loop* loop = nullptr;
+};
+
 // Opens that were dropped without close_file(), until somebody who may block gives them back.
 // Outlives the file system, as references to open files may.
 class DropQueue final : public DroppedOpens {
@@ -29,6 +34,18 @@ class DropQueue final : public DroppedOpens {
   void hurry();
   void stop();
 
+  // Removed files whose chunks are still there, of which some may be in use. Relaxed: for people,
+  // and a hint for those who look for room.
+  std::atomic<int64_t> removed{0};
+  // There is a thread that collects.
+  void serve() { served_.store(true, std::memory_order_relaxed); }
+  // Any thread: the request completes on its loop when removed files were collected. False when
+  // there is nothing to wait for: none are there, nor were any collected lately.
+  bool ask_for_room(RoomRequest& request, engine::Time now);
+  // For the thread that collects: whoever has asked so far, to be answered after the next round.
+  std::vector<RoomRequest*> take_room_requests();
+  void answer(std::vector<RoomRequest*>& asked, engine::Time now);
+
  private:
   std::mutex mutex_;
   std::condition_variable arrived_;
@@ -36,6 +53,10 @@ class DropQueue final : public DroppedOpens {
   bool woken_ = false;
   bool hurried_ = false;
   bool stopped_ = false;
+  std::vector<RoomRequest*> asked_;
+  // Relaxed, both: hints.
+  std::atomic<bool> served_{false};
+  std::atomic<engine::Time> collected_{};
 };
 
 }  // namespace penstock::client

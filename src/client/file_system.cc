@@ -52,6 +52,34 @@ void DropQueue::stop() {
     stopped_ = true;
   }
   arrived_.notify_one();
+  std::vector<RoomRequest*> asked = take_room_requests();
+  answer(asked, engine::Time{});
+}
+
+bool DropQueue::ask_for_room(RoomRequest& request, engine::Time now) {
+  if (!served_.load(std::memory_order_relaxed)) return false;
+  if (removed.load(std::memory_order_relaxed) <= 0 &&
+      now - collected_.load(std::memory_order_relaxed) > limits::kCollectedLately) {
+    return false;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopped_) return false;
+    asked_.push_back(&request);
+  }
+  hurry();
+  return true;
+}
+
+std::vector<RoomRequest*> DropQueue::take_room_requests() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(asked_, {});
+}
+
+void DropQueue::answer(std::vector<RoomRequest*>& asked, engine::Time now) {
+  if (now != engine::Time{}) collected_.store(now, std::memory_order_relaxed);
+  for (RoomRequest* const request : asked) request->loop->complete_remote(*request, Code::ok);
+  asked.clear();
 }
 
 Outcome<std::unique_ptr<FileSystem>> FileSystem::open(meta::Meta& meta, FileSystemConfig config) {
@@ -98,6 +126,7 @@ FileSystemImpl::~FileSystemImpl() {
 void FileSystemImpl::start() {
   if (!config_.threads) return;
   housekeeper_ = std::thread([this] { housekeeping(); });
+  drops_->serve();
   behind_.start();
   drops_->wake();
 }
@@ -145,7 +174,7 @@ FileSystemStatus FileSystemImpl::status() {
   }
   if (const auto counts = meta_.counts()) status.inodes = counts->inodes;
   status.open_files = table_.open_count();
-  const int64_t waiting = removed_waiting_.load(std::memory_order_relaxed);
+  const int64_t waiting = drops_->removed.load(std::memory_order_relaxed);
   status.removed_waiting = waiting > 0 ? static_cast<uint64_t>(waiting) : 0;
   return status;
 }

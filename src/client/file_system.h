@@ -199,7 +199,6 @@ class FileSystemImpl final : public FileSystem {
 
   // Relaxed: calls that overtake close() are as good as earlier ones.
   std::atomic<bool> closed_{false};
-  std::atomic<int64_t> removed_waiting_{0};  // relaxed: for people, and a hint for the collector
   std::atomic<bool> collect_wanted_{false};  // relaxed: the queue's mutex orders it
   std::mutex collect_mutex_;                 // one collection at a time
   InodeId collected_to_;                     // the collector's, under its mutex, as the next

@@ -128,6 +128,8 @@ inline constexpr uint32_t kCollectAllEvery = 100;
 // short. Records that it takes out of meta in one transaction.
 inline constexpr auto kCollectCompany = std::chrono::milliseconds(100);
 inline constexpr size_t kForgetBatch = 64;
+// A write that met a full disk is tried again if removed files were collected so lately.
+inline constexpr auto kCollectedLately = std::chrono::seconds(1);
 // Numbers of lost files whose chunks are removed at a time after a crash.
 inline constexpr size_t kSweepBatch = 64;
 // When collecting failed, it is tried again after this time at the latest.

@@ -132,7 +132,7 @@ void FileSystemImpl::named(InodeId id) {
     inode->unlinked.store(false, std::memory_order_relaxed);
     inode->named = inode->changes.load(std::memory_order_relaxed);
   }
-  removed_waiting_.fetch_sub(1, std::memory_order_relaxed);
+  drops_->removed.fetch_sub(1, std::memory_order_relaxed);
 }
 
 // So that a sync of the file does not find it clean.
@@ -147,7 +147,7 @@ void FileSystemImpl::note_change(InodeId id) {
 void FileSystemImpl::removed(const meta::Removed& removed, Observer* self) {
   if (removed.inode == InodeId{}) return;
   if (removed.last_link) {
-    removed_waiting_.fetch_add(1, std::memory_order_relaxed);
+    drops_->removed.fetch_add(1, std::memory_order_relaxed);
     // Whoever uses it still will ask for the collector when it lets go.
     if (!table_.mark_unlinked(removed.inode)) {
       collect_wanted_.store(true, std::memory_order_relaxed);

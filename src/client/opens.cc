@@ -260,7 +260,7 @@ Result<FileRef> FileSystemImpl::open_unnamed(const Credentials& credentials, Ino
   const std::shared_ptr<Inode> inode = table_.acquire(id);
   inode->unlinked.store(true, std::memory_order_relaxed);
   const Result<Attributes> made = meta_.create_unnamed(credentials, parent, mode, id);
-  if (made) removed_waiting_.fetch_add(1, std::memory_order_relaxed);
+  if (made) drops_->removed.fetch_add(1, std::memory_order_relaxed);
   Result<FileRef> opened =
       made ? open_known(id, {credentials, flags, false, &*made, self}, attributes) : made.error();
   const Status dropped = give_back(inode, false);

@@ -1,6 +1,7 @@
 // The state of one IoOp under way in a Client.
 #pragma once
 
+#include "drop_queue.h"
 #include "lengths.h"
 #include "open_file.h"
 #include "scheduler.h"
@@ -34,6 +35,7 @@ enum class Stage : uint8_t {
   dropping,  // a write that waits for the file's set-id bits to be taken away
   gated,     // a write that waits for a cut of the file to end
   moving,    // pieces are under way
+  room,      // a write that waits for removed files to be collected, as the disk is full
   settling,  // the length becomes durable
   telling,   // observers let the change through
 };
@@ -73,6 +75,8 @@ struct Operation : ListNode {
   uint32_t privileges_seen = 0;  // of the inode, when a write asked for them to be taken away
   SettleRequest settle;
   FlushRequest flush;
+  RoomRequest room;
+  bool asked_for_room = false;
   engine::Op told;
   engine::Op ended;  // of an early end while nothing is under way
 };

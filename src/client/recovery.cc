@@ -31,7 +31,7 @@ Outcome<void> FileSystemImpl::recover() {
                                           std::string(orphans.error().name())};
     }
     if (orphans->empty()) break;
-    removed_waiting_.fetch_add(static_cast<int64_t>(orphans->size()), std::memory_order_relaxed);
+    drops_->removed.fetch_add(static_cast<int64_t>(orphans->size()), std::memory_order_relaxed);
     after = orphans->back();
   }
   collect_wanted_.store(true, std::memory_order_relaxed);

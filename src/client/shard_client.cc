@@ -68,8 +68,8 @@ ShardClient::ShardClient(engine::Loop& loop, engine::Net& net, const DataPlane& 
     op.own.operation = &op;
     prepare(op.own);
     op.deadline.owner = op.gate_turn.owner = op.settle.owner = op.told.owner = op.ended.owner = &op;
-    op.flush.owner = &op;
-    op.gate_turn.loop = op.settle.loop = op.flush.loop = &loop_;
+    op.flush.owner = op.room.owner = &op;
+    op.gate_turn.loop = op.settle.loop = op.flush.loop = op.room.loop = &loop_;
     op.deadline.completion = [](engine::Op& due) {
       auto& self = due.owner_as<Operation>();
       self.timed = false;
@@ -91,6 +91,10 @@ ShardClient::ShardClient(engine::Loop& loop, engine::Net& net, const DataPlane& 
       auto& self = flushed.owner_as<Operation>();
       if (self.ending.ok()) return self.client->begin(self);
       self.client->finish(self, self.ending);
+    };
+    op.room.completion = [](engine::Op& made) {
+      auto& self = made.owner_as<Operation>();
+      self.client->got_room(self);
     };
     op.told.completion = [](engine::Op& told) {
       auto& self = told.owner_as<Operation>();
@@ -189,6 +193,7 @@ Operation& ShardClient::take_place(IoOp& io, Flow& flow, Lane lane) {
   op.ending = op.error = Code::ok;
   op.route = engine::Route::none;
   op.restarts = 0;
+  op.asked_for_room = false;
   op.begin = op.failed_at = 0;
   if (io.deadline != engine::kNever) {
     op.timed = true;
@@ -515,10 +520,26 @@ void ShardClient::wrote(Operation& op) {
     if (in_session) raise(inode.durable_length, op.end);
   }
   inode.gate.leave();
+  if (op.error == Code::no_space && waits_for_room(op)) return;
   // What was behind is brought durably for a sync, which comes next and settles all.
   const bool settles = op.io != nullptr && op.io->durable && !op.io->behind;
   if (op.failed_at > op.begin && settles && lengthens && op.error.ok()) return settle(op, 0);
   tell(op);
+}
+
+// Once, what removed files hold is collected, and the write is made anew.
+bool ShardClient::waits_for_room(Operation& op) {
+  // What is behind tries again by itself.
+  if (op.io == nullptr || op.io->behind || std::exchange(op.asked_for_room, true)) return false;
+  if (!plane_.drops->ask_for_room(op.room, loop_.clock().now())) return false;
+  op.stage = Stage::room;
+  return true;
+}
+
+void ShardClient::got_room(Operation& op) {
+  if (op.io == nullptr) return tell(op);  // it was ended early
+  op.error = Code::ok;
+  begin_write(op);
 }
 
 // After a durable write: what was there when it began is durable, and so are its own bytes, which

@@ -46,6 +46,8 @@ class ShardClient final : public Client {
   void dropped_privileges(Operation& op);
   void begin_write(Operation& op);
   static bool finds_bytes_again(const Inode& inode);
+  bool waits_for_room(Operation& op);
+  void got_room(Operation& op);
   static void note_stored(const Operation& op, uint64_t changes_before);
   void begin_sync(Operation& op);
 

@@ -325,7 +325,8 @@ Status SimDeviceMemory::perform(CopyOp& op) {
   const bool from_device = op.direction == CopyDirection::from_device;
   const bool verified =
       !op.checks.empty() || (!op.pieces.empty() && op.pieces.front().checked != 0);
-  const bool may_flip = from_device || (op.direction == CopyDirection::to_device && verified);
+  const bool may_flip =
+      op.direction != CopyDirection::device_to_device && (verified || !faults.flip_verified_alone);
   for (const engine::CopyPiece& piece : op.pieces) {
     std::byte* const source = reach(op, piece.source, piece.length, from_device);
     std::byte* const destination = reach(op, piece.destination, piece.length, !from_device);

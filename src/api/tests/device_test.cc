@@ -390,6 +390,7 @@ TEST_F(CachedDeviceReads, of_files_in_a_list_come_into_the_cache_when_they_are_r
     made.times[0].tv_nsec = made.times[1].tv_nsec = UTIME_NOW;
     ASSERT_EQ(penstock_create_files(client_.session, &made, 1), 1);
   }
+  gpus_.faults.flip_verified_alone = true;
   for (int time = 0; time < 3; ++time) {
     // Only what comes from the cache is verified on the GPU, and fetched anew when it is wrong
     // there.
@@ -420,6 +421,7 @@ TEST_F(CachedDeviceReads, of_files_in_a_list_are_verified_to_the_last_byte_and_e
   gpus_.poke(static_cast<std::byte*>(penstock_region_base(gpu_)), untouched);
   // Straight from the cache, in one operation; what comes to the GPU otherwise than it is there
   // comes once more, from the disk.
+  gpus_.faults.flip_verified_alone = true;
   for (const uint32_t flips : {0, 1000}) {
     gpus_.faults.flip_permille = flips;
     const uint64_t copies = gpus_.copies();

@@ -23,9 +23,10 @@ struct SimDeviceFaults {
   engine::Duration delay_min = std::chrono::microseconds(2);
   engine::Duration delay_max = std::chrono::microseconds(100);
   engine::Duration late{};  // copies end so much later than their lanes expect
-  // One bit of what lands is wrong; not of copies to devices that are not verified there: from
-  // other devices, by mailboxes, and without checks.
+  // One bit of what lands is wrong; never of copies between devices and by mailboxes, and only of
+  // those that are verified on the device if that is wanted.
   uint32_t flip_permille = 0;
+  bool flip_verified_alone = false;
   uint32_t lose_permille = 0;  // the device is lost
   uint32_t full_permille = 0;  // of mailboxes: there is no room for a kernel
   bool driver_broken = false;  // as after a fault of a kernel: it knows no memory any more

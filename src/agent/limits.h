@@ -74,6 +74,10 @@ inline constexpr uint32_t kFileOpsMax = 128;
 // Submissions taken from one lane before the next lane has its turn.
 inline constexpr uint32_t kBatch = 16;
 static_assert(kBatch <= kRingOpsMax);
+// A ring that nobody used for so many turns of its shard dozes, and so many of those that doze are
+// looked at in a turn: some 5 microseconds.
+inline constexpr uint32_t kTurnsBeforeDoze = 1024;
+inline constexpr size_t kDozingPerTurn = 64;
 static_assert(ring::kLanesMax <= 64, "a set of lanes is one word");
 
 // Memory of all rings of a session: mapped here for as long as the session lives. Addresses, not

@@ -74,6 +74,7 @@ void ServedRing::start(uint32_t lane, const ring::Submission& entry) {
   op.sequence = entry.sequence;
   op.user_data = entry.user_data;
   ++in_flight_;
+  quiet_turns_ = 0;
   share_.operations_.store(share_.operations_.load(std::memory_order_relaxed) + 1,
                            std::memory_order_relaxed);
   const int error = check(op, entry);
@@ -245,6 +246,13 @@ bool ServedRing::prepare_sleep() {
     if (lanes_[lane].has_work()) return false;
   }
   return true;
+}
+
+bool ServedRing::dozes() {
+  if (in_flight_ > 0 || ++quiet_turns_ < limits::kTurnsBeforeDoze || !serving_) return false;
+  if (prepare_sleep()) return true;
+  woke();
+  return false;
 }
 
 void ServedRing::cancel(uint32_t lane, uint32_t slot, uint32_t sequence) {

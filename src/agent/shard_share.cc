@@ -118,22 +118,31 @@ void ShardShare::release_region(uint32_t id) {
   loop_.complete(done, Code::ok);
 }
 
-ServedRing* ShardShare::find(uint32_t ring) {
-  for (const auto& served : rings_) {
-    if (served->id() == ring) return served.get();
-  }
-  return nullptr;
+size_t ShardShare::find(uint32_t ring) const {
+  size_t at = 0;
+  while (at < rings_.size() && rings_[at]->id() != ring) ++at;
+  return at;
+}
+
+void ShardShare::wake(size_t ring) {
+  if (ring < awake_) return;
+  std::swap(rings_[ring], rings_[awake_++]);
+  // They have changed their places: a round that is under way begins again.
+  if (looks_left_ > 0) looks_left_ = dozing();
 }
 
 void ShardShare::add_ring(uint32_t id, const ring::Memory& memory, const BusGuard* guard) {
-  ASSERT(rings_.size() < wire::kRingsMax && find(id) == nullptr);
+  ASSERT(rings_.size() < wire::kRingsMax && find(id) == rings_.size());
   rings_.push_back(std::make_unique<ServedRing>(*this, id, memory, guard));
+  wake(rings_.size() - 1);
 }
 
 void ShardShare::remove_ring(uint32_t id, engine::Op& done) {
-  ServedRing* ring = find(id);
-  ASSERT(ring != nullptr);
-  ring->leave(done);
+  const size_t ring = find(id);
+  ASSERT(ring < rings_.size());
+  ServedRing& served = *rings_[ring];
+  wake(ring);
+  served.leave(done);
 }
 
 // Called from within the ring: it is destroyed in a later turn, when nobody is inside it.
@@ -146,10 +155,12 @@ void ShardShare::ring_left(ServedRing& ring) {
     engine::Loop* loop = nullptr;
   };
   auto* burial = new Burial;
-  for (auto& served : rings_) {
-    if (served.get() == &ring) burial->ring = std::move(served);
-  }
-  std::erase(rings_, nullptr);
+  const size_t at = find(ring.id());
+  ASSERT(at < awake_);
+  burial->ring = std::move(rings_[at]);
+  rings_.erase(rings_.begin() + static_cast<ptrdiff_t>(at));
+  --awake_;
+  if (looks_left_ > 0) looks_left_ = dozing();
   burial->done = &done;
   burial->loop = &loop_;
   burial->completion = [](engine::Op& op) {
@@ -164,28 +175,57 @@ void ShardShare::ring_left(ServedRing& ring) {
 }
 
 void ShardShare::cancel(uint32_t ring, uint32_t lane, uint32_t slot, uint32_t sequence) {
-  ServedRing* served = find(ring);
-  if (served == nullptr) return;
+  const size_t at = find(ring);
+  if (at == rings_.size()) return;
+  ServedRing& served = *rings_[at];
+  wake(at);
   // What was submitted before the request came is taken first, so that it can be found.
-  served->poll();
-  served->cancel(lane, slot, sequence);
+  served.poll();
+  served.cancel(lane, slot, sequence);
 }
 
 bool ShardShare::poll() {
   bool worked = false;
-  for (const auto& ring : rings_) worked |= ring->poll();
-  return worked;
+  for (size_t i = 0; i < awake_;) {
+    ServedRing& ring = *rings_[i];
+    worked |= ring.poll();
+    if (ring.dozes()) {
+      std::swap(rings_[i], rings_[--awake_]);
+    } else {
+      ++i;
+    }
+  }
+  return look_at_dozing() || worked;
+}
+
+// True while there is more to be looked at before the loop may sleep.
+bool ShardShare::look_at_dozing() {
+  bool woken = false;
+  for (size_t looks = std::min(limits::kDozingPerTurn, dozing()); looks > 0; --looks) {
+    if (next_look_ < awake_ || next_look_ >= rings_.size()) next_look_ = awake_;
+    if (next_look_ >= rings_.size()) break;
+    if (looks_left_ > 0) --looks_left_;
+    if (rings_[next_look_]->was_called()) {
+      wake(next_look_);
+      woken = true;
+    } else {
+      ++next_look_;
+    }
+  }
+  return woken || looks_left_ > 0;
 }
 
 bool ShardShare::prepare_sleep() {
-  for (const auto& ring : rings_) {
-    if (!ring->prepare_sleep()) return false;
+  if (looks_left_ > 0) return false;
+  for (size_t i = 0; i < awake_; ++i) {
+    if (!rings_[i]->prepare_sleep()) return false;
   }
   return true;
 }
 
 void ShardShare::woke() {
-  for (const auto& ring : rings_) ring->woke();
+  for (size_t i = 0; i < awake_; ++i) rings_[i]->woke();
+  looks_left_ = dozing();
 }
 
 void ShardShare::broken(const char* why) {

@@ -142,6 +142,10 @@ class ServedRing {
   // Arms the sleep flag; false when there is work after all.
   bool prepare_sleep();
   void woke() { ring_.disarm(); }
+  // After poll(). True when nobody has used it for many turns: then it is armed, and stays so until
+  // the application has called.
+  bool dozes();
+  bool was_called() const { return !ring_.is_armed(); }
   void cancel(uint32_t lane, uint32_t slot, uint32_t sequence);
   // Takes nothing more and cancels what is in flight; `done` completes when all of it has ended.
   void leave(engine::Op& done);
@@ -172,6 +176,7 @@ class ServedRing {
   IntrusiveList<RingOp> free_;
   uint64_t unpublished_lanes_ = 0;  // a set of bits
   uint32_t in_flight_ = 0;
+  uint32_t quiet_turns_ = 0;  // since something was under way
   bool serving_ = true;
   engine::Op* leaving_ = nullptr;
 };
@@ -254,7 +259,11 @@ class ShardShare {
   void release_region(uint32_t id);
   void ring_left(ServedRing& ring);
   void broken(const char* why);
-  ServedRing* find(uint32_t ring);
+  // Where it stands; their number if it is not there.
+  size_t find(uint32_t ring) const;
+  size_t dozing() const { return rings_.size() - awake_; }
+  void wake(size_t ring);
+  bool look_at_dozing();
 
   engine::Loop& loop_;
   client::Client& client_;
@@ -269,8 +278,14 @@ class ShardShare {
   Announced announced_;
   std::vector<ServedFile> files_;
   std::vector<ServedRegion> regions_;
-  std::vector<std::unique_ptr<ServedRing>> rings_;  // in no order
-  std::atomic<uint64_t> operations_{0};             // one writer; relaxed: a count for people
+  // In no order, but that the first are awake. The others have not been used for long: a few of
+  // them are looked at in each turn, and all before the loop sleeps after it was called, as nobody
+  // says by whom. So idle rings cost those that are at work little, however many there are.
+  std::vector<std::unique_ptr<ServedRing>> rings_;
+  size_t awake_ = 0;
+  size_t next_look_ = 0;
+  size_t looks_left_ = 0;
+  std::atomic<uint64_t> operations_{0};  // one writer; relaxed: a count for people
 };
 
 // All shares of one shard, asked in turn by its loop.

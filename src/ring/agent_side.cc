@@ -78,6 +78,12 @@ void AgentRing::arm() {
   Word(memory_.header().agent_asleep).store(1, std::memory_order_seq_cst);
 }
 
+bool AgentRing::is_armed() const {
+  // Acquire pairs with the exchange in AppLane::publish(), behind which the tail has moved. What
+  // the application writes here harms itself only.
+  return Word(memory_.header().agent_asleep).load(std::memory_order_acquire) != 0;
+}
+
 void AgentRing::disarm() {
   Word(memory_.header().agent_asleep).store(0, std::memory_order_relaxed);
 }

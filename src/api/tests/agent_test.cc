@@ -47,6 +47,41 @@ TEST_F(WithAgent, serves_two_sessions_that_see_each_others_bytes) {
   }
 }
 
+// Those that nobody uses for long are looked at now and then only.
+TEST_F(WithAgent, serves_each_of_many_rings_also_after_it_was_idle) {
+  constexpr int kRings = 300, kBusy = 4000;
+  Client client;
+  ASSERT_EQ(client.connect(scratch.store()), 0) << penstock_last_error();
+  client.prepare();
+  const penstock_file file = client.open("/a", O_RDWR | O_CREAT);
+  fill(client.memory(), 4096, 1);
+  ASSERT_EQ(client.run(client.io(PENSTOCK_WRITE, file, 0, 4096)), 4096);
+  std::vector<penstock_ring*> rings(kRings);
+  for (penstock_ring*& ring : rings) {
+    ASSERT_EQ(penstock_ring_create(client.session, 8, 1, &ring), 0) << penstock_last_error();
+  }
+  const auto run_on = [&](penstock_ring* ring) {
+    penstock_io read = client.io(PENSTOCK_READ, file, 0, 4096);
+    penstock_completion completion{};
+    if (penstock_prepare(ring, &read) != 0 || penstock_submit(ring) != 1) return int64_t{-1};
+    if (penstock_wait(ring, &completion, 1, 1, Client::in_seconds(20)) != 1) return int64_t{-2};
+    return completion.result;
+  };
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < kBusy; ++i)
+      ASSERT_EQ(client.run(client.io(PENSTOCK_READ, file, 0, 4096)), 4096);
+    // One after the other, in another order each time, and beside one that is busy.
+    std::atomic<bool> done{false};
+    std::thread busy([&] {
+      while (!done.load()) EXPECT_EQ(run_on(rings[0]), 4096);
+    });
+    for (int i = 1; i < kRings; ++i) EXPECT_EQ(run_on(rings[1 + i * 7 % (kRings - 1)]), 4096) << i;
+    done.store(true);
+    busy.join();
+  }
+  for (penstock_ring* const ring : rings) EXPECT_EQ(penstock_ring_destroy(ring), 0);
+}
+
 TEST_F(WithAgent, goes_on_with_a_successor_when_the_agent_is_killed) {
   Client client;
   ASSERT_EQ(client.connect(scratch.store()), 0) << penstock_last_error();

@@ -21,10 +21,12 @@ namespace {
 constexpr uint64_t kSlotBytesShift = 30;
 constexpr uint64_t kSlotBytes = uint64_t{1} << kSlotBytesShift;
 
-// user_data is the address of a DiskOp, and thus even, or odd: an entry whose completion means
-// nothing, or one that watches an eventfd, with the number of the Watch and of the arming, which is
-// never 0, above the lowest bit.
+// user_data is the address of a DiskOp, or that of a Run with the second bit set, and thus even, or
+// odd: an entry whose completion means nothing, or one that watches an eventfd, with the number of
+// the Watch and of the arming, which is never 0, above the lowest bit.
 constexpr uint64_t kIgnored = 1;
+constexpr uint64_t kRunBit = 2;
+static_assert(alignof(DiskOp) > kRunBit);
 constexpr int kWatchShift = 1;
 constexpr int kArmingShift = 32;
 
@@ -63,6 +65,9 @@ Outcome<std::unique_ptr<UringDisk>> UringDisk::create(const std::string& root) {
   disk->facts_.backend = "io_uring";
   disk->facts_.fixed_buffers = disk->ring_.has_buffer_table();
   disk->buffers_.resize(engine::kDiskBuffersMax);
+  for (size_t i = 0; i < kRuns; ++i) {
+    disk->runs_[i].next_free = std::exchange(disk->free_runs_, &disk->runs_[i]);
+  }
   for (unsigned slot = Ring::kBuffersMax; slot-- > engine::kDiskBuffersMax;) {
     disk->spare_slots_.push_back(slot);
   }
@@ -160,6 +165,7 @@ void UringDisk::submit(DiskOp& op) {
 }
 
 io_uring_sqe& UringDisk::next_entry() {
+  tail_ = {};
   io_uring_sqe* entry = io_uring_get_sqe(&ring_.raw());
   while (entry == nullptr) {
     entered(io_uring_submit(&ring_.raw()));
@@ -169,6 +175,8 @@ io_uring_sqe& UringDisk::next_entry() {
 }
 
 void UringDisk::start(DiskOp& op) {
+  const bool joins = may_join(op);
+  if (joins && join(op)) return;
   const File& file = files_[op.file.value];
   io_uring_sqe& entry = next_entry();
   prepare(entry, op, file);
@@ -177,10 +185,71 @@ void UringDisk::start(DiskOp& op) {
     entry.flags |= IOSQE_FIXED_FILE;
   }
   io_uring_sqe_set_data(&entry, &op);
+  if (joins) tail_ = {&entry, &op, nullptr};
   if (op.memory.length < kLargeBytes) [[likely]]
     return;
   large_bytes_ += op.memory.length;
   if (large_bytes_ >= kSubmitBytes) entered(io_uring_submit(&ring_.raw()));
+}
+
+// Whether it may go together with others: one that the kernel has not seen yet.
+bool UringDisk::may_join(const DiskOp& op) const {
+  return op.kind == DiskOpKind::write && !op.durable && op.memory.length < kLargeBytes &&
+         op.progress.done == 0 && op.progress.aux == 0 &&
+         fixed_slot(op.memory, 0, op.memory.length) < 0;
+}
+
+// False when it does not follow the newest entry.
+bool UringDisk::join(DiskOp& op) {
+  if (tail_.entry == nullptr) return false;
+  const DiskOp& last = *tail_.last;
+  if (op.file != last.file || op.offset != last.offset + last.memory.length) return false;
+  if (tail_.run == nullptr) {
+    if (free_runs_ == nullptr) return false;
+    tail_.run = std::exchange(free_runs_, free_runs_->next_free);
+    add(*tail_.run, *tail_.last);
+  }
+  Run& run = *tail_.run;
+  if (run.count == Run::kWritesMax) return false;
+  add(run, op);
+  tail_.last = &op;
+  io_uring_sqe& entry = *tail_.entry;
+  const int fd = entry.fd;
+  const auto flags = entry.flags;
+  io_uring_prep_writev(&entry, fd, run.spans.data(), run.count, run.offset);
+  entry.flags = flags;
+  io_uring_sqe_set_data64(&entry, reinterpret_cast<uint64_t>(&run) | kRunBit);
+  joined_.add();
+  return true;
+}
+
+void UringDisk::add(Run& run, DiskOp& op) {
+  if (run.count == 0) run.offset = op.offset;
+  run.spans[run.count++] = {op.memory.data, op.memory.length};
+  run.bytes += op.memory.length;
+  run.writes.push_back(op);
+}
+
+// What did not reach the disk whole is written again one by one: each has an end of its own.
+void UringDisk::end_run(Run& run, int64_t result) {
+  const bool whole = result == static_cast<int64_t>(run.bytes);
+  IntrusiveList<DiskOp> writes;
+  writes.take_all(run.writes);
+  run.count = 0;
+  run.bytes = 0;
+  run.next_free = std::exchange(free_runs_, &run);
+  while (DiskOp* const op = writes.pop_front()) {
+    File& file = files_[op->file.value];
+    if (whole) {
+      const auto length = static_cast<int64_t>(op->memory.length);
+      (void)advance(*op, length, file.direct, facts_.alignment, op->progress.aux);
+      finish(*op, file);
+    } else {
+      ++op->progress.aux;
+      retries_.add();
+      start(*op);
+    }
+  }
 }
 
 void UringDisk::prepare(io_uring_sqe& entry, DiskOp& op, const File& file) {
@@ -329,6 +398,7 @@ void UringDisk::unpark() {
 void UringDisk::entered(int result) {
   enters_.add();
   large_bytes_ = 0;
+  tail_ = {};
   ASSERT(result >= 0 || result == -EINTR || result == -EAGAIN || result == -EBUSY ||
          result == -ETIME);
 }
@@ -356,6 +426,9 @@ bool UringDisk::harvest() {
 
 void UringDisk::handle(const io_uring_cqe& completion) {
   if ((completion.user_data & 1) != 0) return on_watched(completion);
+  if ((completion.user_data & kRunBit) != 0) {
+    return end_run(*reinterpret_cast<Run*>(completion.user_data & ~kRunBit), completion.res);
+  }
   auto& op = *reinterpret_cast<DiskOp*>(completion.user_data);
   File& file = files_[op.file.value];
   if (advance(op, completion.res, file.direct, facts_.alignment, op.progress.aux) ==

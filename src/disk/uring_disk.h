@@ -4,7 +4,10 @@
 #include "local_disk.h"
 #include "ring.h"
 
+#include <array>
 #include <atomic>
+#include <memory>
+#include <sys/uio.h>
 #include <vector>
 
 namespace penstock::disk {
@@ -45,6 +48,27 @@ class UringDisk final : public LocalDisk, public engine::Parker {
     bool armed = false;
   };
 
+  // Small writes that follow each other in a file and were submitted one after the other: one
+  // operation for the kernel, which has as much work with it as with one of them.
+  struct Run {
+    static constexpr unsigned kWritesMax = 64;
+    IntrusiveList<engine::DiskOp> writes;
+    std::array<iovec, kWritesMax> spans;
+    unsigned count = 0;
+    uint64_t offset = 0;
+    uint64_t bytes = 0;
+    Run* next_free = nullptr;
+  };
+  // Without one of these writes go one by one.
+  static constexpr size_t kRuns = 64;
+
+  // The newest entry, while another write may still join it.
+  struct Tail {
+    io_uring_sqe* entry = nullptr;
+    engine::DiskOp* last = nullptr;
+    Run* run = nullptr;  // null: it is that of `last` alone
+  };
+
   explicit UringDisk(const std::string& root);
 
   void on_open(uint32_t index) override;
@@ -57,6 +81,10 @@ class UringDisk final : public LocalDisk, public engine::Parker {
   io_uring_sqe& next_entry();
   void start(engine::DiskOp& op);
   void prepare(io_uring_sqe& entry, engine::DiskOp& op, const File& file);
+  bool may_join(const engine::DiskOp& op) const;
+  bool join(engine::DiskOp& op);
+  static void add(Run& run, engine::DiskOp& op);
+  void end_run(Run& run, int64_t result);
   int fixed_slot(const engine::MemoryRef& memory, uint64_t offset, uint64_t length) const;
   void arm(uint32_t watch);
   void disarm(Watch& watch);
@@ -82,12 +110,16 @@ class UringDisk final : public LocalDisk, public engine::Parker {
   std::vector<Buffer> buffers_;        // by BufferId
   std::vector<unsigned> spare_slots_;  // for the second and later GiB of a buffer
   IntrusiveList<engine::DiskOp> waiting_;
+  std::unique_ptr<Run[]> runs_ = std::make_unique<Run[]>(kRuns);
+  Run* free_runs_ = nullptr;
+  Tail tail_;
   uint32_t in_flight_ = 0;
   uint32_t finished_ = 0;     // in this harvest
   uint64_t large_bytes_ = 0;  // prepared since the kernel was entered
 
   metrics::Counter enters_{"disk.enter"};
   metrics::Counter ops_{"disk.ops"};
+  metrics::Counter joined_{"disk.joined"};
   metrics::Counter retries_{"disk.retry"};
   metrics::Counter refused_buffers_{"disk.buffer_refused"};
 };

@@ -116,6 +116,85 @@ TEST(UringDisk, large_operations_are_on_their_way_before_the_turn_ends) {
   node.disk->close(file);
 }
 
+// The writes of one file in `pieces` of memory, one behind the other from `offset` on.
+std::vector<CountingRead> writes_in_a_row(DiskFile file, uint64_t offset,
+                                          const std::vector<std::byte*>& pieces, int* completed) {
+  std::vector<CountingRead> writes(pieces.size());
+  for (size_t i = 0; i < writes.size(); ++i) {
+    writes[i].kind = DiskOpKind::write;
+    writes[i].file = file;
+    writes[i].offset = offset + i * 4096;
+    writes[i].memory = {pieces[i], 4096, engine::kNoBuffer, {}};
+    writes[i].completed = completed;
+    writes[i].completion = [](Op& op) { ++*static_cast<CountingRead&>(op).completed; };
+  }
+  return writes;
+}
+
+TEST(UringDisk, small_writes_in_a_row_go_together_and_each_lands_in_its_place) {
+  NEEDS_URING();
+  TemporaryDirectory directory;
+  Node node({.root = directory.path()});
+  const DiskFile file = make_written_file(node, directory.path() + "/data");
+  const DiskFile other = make_written_file(node, directory.path() + "/other");
+  constexpr int kWrites = 150;
+  const Memory memory = aligned_memory(kWrites * 4096);
+  std::vector<std::byte*> pieces;
+  for (int i = 0; i < kWrites; ++i) {
+    // Not in the order of their places in the file.
+    pieces.push_back(memory.get() + (i * 7 % kWrites) * 4096);
+    std::memset(pieces.back(), i + 1, 4096);
+  }
+  int completed = 0;
+  std::vector<CountingRead> writes = writes_in_a_row(file, 8192, pieces, &completed);
+  // One that follows, but elsewhere; and one that does not follow.
+  writes[40].file = other;
+  writes[41].offset = 0;
+  const uint64_t before = counter("disk.joined");
+  for (CountingRead& write : writes) node.disk->submit(write);
+  // 40, then one, one, and the rest in two of 64 at most.
+  EXPECT_EQ(counter("disk.joined") - before, 39u + 63 + 43);
+  EXPECT_EQ(completed, 0);
+  while (completed < kWrites) node.loop->poll_or_park(engine::kNever);
+  const Memory found = aligned_memory(4096);
+  for (const CountingRead& write : writes) {
+    EXPECT_TRUE(write.status.ok());
+    DiskOp read;
+    read.file = write.file;
+    read.offset = write.offset;
+    read.memory = {found.get(), 4096, engine::kNoBuffer, {}};
+    ASSERT_TRUE(node.run(read).ok());
+    EXPECT_EQ(std::memcmp(found.get(), write.memory.data, 4096), 0);
+  }
+}
+
+TEST(UringDisk, a_write_that_fails_takes_none_of_those_with_it_that_went_together_with_it) {
+  NEEDS_URING();
+  TemporaryDirectory directory;
+  Node node({.root = directory.path()});
+  const DiskFile file = make_written_file(node, directory.path() + "/data");
+  const Memory memory = aligned_memory(20 * 4096);
+  std::memset(memory.get(), 7, 20 * 4096);
+  void* const gone =
+      ::mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(gone, MAP_FAILED);
+  for (const size_t bad : {0, 9, 19}) {
+    std::vector<std::byte*> pieces;
+    for (int i = 0; i < 20; ++i) pieces.push_back(memory.get() + i * 4096);
+    pieces[bad] = static_cast<std::byte*>(gone);
+    int completed = 0;
+    std::vector<CountingRead> writes = writes_in_a_row(file, 0, pieces, &completed);
+    const uint64_t before = counter("disk.joined");
+    for (CountingRead& write : writes) node.disk->submit(write);
+    EXPECT_EQ(counter("disk.joined") - before, 19u);
+    while (completed < 20) node.loop->poll_or_park(engine::kNever);
+    for (size_t i = 0; i < writes.size(); ++i) {
+      EXPECT_EQ(writes[i].status.ok(), i != bad) << i << " of " << bad;
+    }
+  }
+  ::munmap(gone, 4096);
+}
+
 TEST(UringDisk, more_operations_than_the_limit_wait_and_all_complete) {
   NEEDS_URING();
   TemporaryDirectory directory;

@@ -1,6 +1,8 @@
 #include "versions.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 
 namespace penstock::kv {
 namespace {
@@ -13,10 +15,26 @@ uint32_t lock_of(uint32_t version) {
   return version & (kVersionLocks - 1);
 }
 
-void sort_unique(std::vector<uint32_t>& values) {
-  std::sort(values.begin(), values.end());
-  values.erase(std::unique(values.begin(), values.end()), values.end());
-}
+// A set of locks, walked in ascending order. Sorting their numbers instead would cost a commit of
+// hundreds of records more than the locks do.
+class LockSet {
+ public:
+  void add(uint32_t lock) { words_[lock / kWordBits] |= uint64_t{1} << lock % kWordBits; }
+  bool contains(uint32_t lock) const { return (words_[lock / kWordBits] >> lock % kWordBits) & 1; }
+  template <class Visit>
+  void for_each(const Visit& visit) const {
+    for (uint32_t i = 0; i < words_.size(); ++i) {
+      for (uint64_t left = words_[i]; left != 0; left &= left - 1) {
+        visit(i * kWordBits + static_cast<uint32_t>(std::countr_zero(left)));
+      }
+    }
+  }
+
+ private:
+  static constexpr uint32_t kWordBits = 64;
+  static_assert(kVersionLocks % kWordBits == 0);
+  std::array<uint64_t, kVersionLocks / kWordBits> words_{};
+};
 
 }  // namespace
 
@@ -28,24 +46,18 @@ void Versions::Footprint::write(std::string_view key) {
   writes_.push_back(version_of(key));
 }
 
-void Versions::Footprint::normalise() {
-  sort_unique(reads_);
-  sort_unique(writes_);
-}
-
-Versions::Guard::Guard(Versions& versions, Footprint& footprint)
+Versions::Guard::Guard(Versions& versions, const Footprint& footprint)
     : versions_(versions), footprint_(footprint) {
-  footprint.normalise();
-  held_.reserve(footprint.reads_.size() + footprint.writes_.size());
-  for (const uint32_t version : footprint.reads_) held_.push_back({lock_of(version), false});
-  for (const uint32_t version : footprint.writes_) held_.push_back({lock_of(version), true});
-  // Ascending, and of one lock the exclusive claim first, which then is the one that stays.
-  std::sort(held_.begin(), held_.end(), [](const Held& a, const Held& b) {
-    return a.lock != b.lock ? a.lock < b.lock : a.exclusive > b.exclusive;
-  });
-  held_.erase(std::unique(held_.begin(), held_.end(),
-                          [](const Held& a, const Held& b) { return a.lock == b.lock; }),
-              held_.end());
+  LockSet all;
+  LockSet exclusive;
+  for (const uint32_t version : footprint.reads_) all.add(lock_of(version));
+  for (const uint32_t version : footprint.writes_) {
+    all.add(lock_of(version));
+    exclusive.add(lock_of(version));
+  }
+  held_.reserve(
+      std::min<size_t>(footprint.reads_.size() + footprint.writes_.size(), kVersionLocks));
+  all.for_each([&](uint32_t lock) { held_.push_back({lock, exclusive.contains(lock)}); });
   for (const Held& held : held_) {
     FairLock& mutex = versions_.locks_[held.lock];
     if (held.exclusive) {

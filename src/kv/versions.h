@@ -29,7 +29,7 @@ class Versions {
 
    private:
     friend class Versions;
-    void normalise();
+    // With repetitions.
     std::vector<uint32_t> reads_;
     std::vector<uint32_t> writes_;
   };
@@ -37,7 +37,7 @@ class Versions {
   // Holds the locks of a footprint while it lives.
   class Guard {
    public:
-    Guard(Versions& versions, Footprint& footprint);
+    Guard(Versions& versions, const Footprint& footprint);
     ~Guard();
     Guard(const Guard&) = delete;
     Guard& operator=(const Guard&) = delete;

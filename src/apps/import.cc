@@ -68,6 +68,7 @@ class Importer {
   bool copy_symlink(const TreeEntry& entry);
   bool make_link(const TreeEntry& entry, const std::string& first);
   void apply_attributes(const TreeEntry& entry, const std::string& path);
+  void finish_directories(uint32_t workers);
   Made made(const TreeEntry& entry, const char* what, int result);
   bool report(const TreeEntry& entry, const char* what, int result);
 
@@ -327,10 +328,32 @@ bool Importer::run(uint32_t workers) {
     progress_->files.fetch_add(1);
     progress_->bytes.fetch_add(static_cast<uint64_t>(entry.st.st_size));
   }
-  // From the leaves up: who may not write into a directory any more may still change it.
-  std::for_each(directories_.rbegin(), directories_.rend(),
-                [&](const TreeEntry& entry) { apply_attributes(entry, target_of(entry)); });
+  finish_directories(workers);
   return true;
+}
+
+// From the leaves up: who may not write into a directory any more may still change it. Those that
+// lie equally deep go together, since each takes several trips.
+void Importer::finish_directories(uint32_t workers) {
+  const auto depth = [](const TreeEntry& entry) {
+    return entry.relative.empty()
+               ? 0
+               : 1 + std::count(entry.relative.begin(), entry.relative.end(), '/');
+  };
+  std::map<ptrdiff_t, std::vector<const TreeEntry*>, std::greater<>> levels;
+  for (const TreeEntry& entry : directories_) levels[depth(entry)].push_back(&entry);
+  for (const auto& [deep, level] : levels) {
+    std::atomic<size_t> next{0};
+    const auto finish = [&] {
+      for (size_t i = next++; i < level.size(); i = next++) {
+        apply_attributes(*level[i], target_of(*level[i]));
+      }
+    };
+    std::vector<std::thread> others(std::min<size_t>(workers, level.size()) - 1);
+    for (std::thread& thread : others) thread = std::thread(finish);
+    finish();
+    for (std::thread& thread : others) thread.join();
+  }
 }
 
 // Makes the parents of the destination, as `mkdir -p` would.

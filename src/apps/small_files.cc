@@ -19,7 +19,7 @@ bool SmallFiles::takes(const TreeEntry& entry) {
 }
 
 bool SmallFiles::has_room_for(const TreeEntry& entry) const {
-  return files_.size() < kFilesMax && static_cast<uint64_t>(entry.st.st_size) <= kBytes - used_;
+  return files_.size() < files_max_ && static_cast<uint64_t>(entry.st.st_size) <= kBytes - used_;
 }
 
 bool SmallFiles::add(TreeEntry entry, std::string target) {

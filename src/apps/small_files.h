@@ -4,6 +4,7 @@
 #include "session.h"
 #include "tree.h"
 
+#include <algorithm>
 #include <string>
 #include <unistd.h>
 #include <vector>
@@ -42,12 +43,15 @@ class SmallFiles {
     files_.clear();
     requests_.clear();
     used_ = 0;
+    files_max_ = std::min(2 * files_max_, kFilesMax);
     return others;
   }
 
  private:
-  // What one request takes; and memory for as many of a usual size.
+  // What one request takes; and memory for as many of a usual size. The first ones are shorter, so
+  // that the node has work while the command still reads.
   static constexpr size_t kFilesMax = 512;
+  static constexpr size_t kFirstFiles = 64;
   static constexpr uint64_t kBytes = 4 * kMiB;
   static constexpr uint64_t kFileBytesMax = 256 * kKiB;
 
@@ -58,6 +62,7 @@ class SmallFiles {
   bool is_root_ = ::geteuid() == 0;
   Region region_;
   uint64_t used_ = 0;
+  size_t files_max_ = kFirstFiles;
   std::vector<File> files_;
   std::vector<penstock_new_file> requests_;  // of each
 };

@@ -174,6 +174,8 @@ Status FileSystemImpl::make_files(const Credentials& credentials, std::span<NewF
   std::vector<Naming> naming;
   std::vector<InodeId> lost;
   std::vector<std::shared_ptr<Inode>> open;
+  naming.reserve(files.size());
+  open.reserve(files.size());
   const InodeId first = first_of(files);
   for (NewFile& file : files) {
     if (file.file == nullptr) continue;

@@ -11,6 +11,9 @@ namespace penstock::meta {
 
 class Writer {
  public:
+  // `usual`: about as many bytes as it will take.
+  explicit Writer(size_t usual = 0) { out_.reserve(usual); }
+
   void byte(uint8_t value) { out_.push_back(static_cast<char>(value)); }
   void varint(uint64_t value) {
     while (value >= 0x80) {
@@ -20,7 +23,12 @@ class Writer {
     byte(static_cast<uint8_t>(value));
   }
   void fixed64(uint64_t value) {
-    for (int shift = 0; shift < 64; shift += 8) byte(static_cast<uint8_t>(value >> shift));
+    char bytes[sizeof value];
+    for (char& byte : bytes) {
+      byte = static_cast<char>(value);
+      value >>= 8;
+    }
+    out_.append(bytes, sizeof bytes);
   }
   void string(std::string_view value) {
     varint(value.size());

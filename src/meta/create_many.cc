@@ -87,12 +87,17 @@ Result<MadeFile> Namespace::make_complete(View& view, const Credentials& credent
   Inode inode = build(credentials, directory, place.inode.value, what);
   inode.attributes.length = file.length;
   TRY(change(credentials, file.changes, inode.attributes));
-  view.put(inode);
-  // A name that was there all the time keeps its cookie.
-  const uint64_t cookie = existing ? existing->dentry.cookie : place.inode.value;
-  view.put(place.parent, place.name, {inode.id(), FileType::regular, cookie});
+  view.put_new(inode);
   MadeFile made{inode.attributes, {}};
-  if (existing) made.replaced = drop_link(view, existing->inode, inode.attributes.created);
+  if (existing) {
+    // A name that was there all the time keeps its cookie.
+    const uint64_t cookie = existing->dentry.cookie;
+    view.put(place.parent, place.name, {inode.id(), FileType::regular, cookie});
+    made.replaced = drop_link(view, existing->inode, inode.attributes.created);
+  } else {
+    const uint64_t cookie = place.inode.value;
+    view.put_new(place.parent, place.name, {inode.id(), FileType::regular, cookie});
+  }
   return made;
 }
 

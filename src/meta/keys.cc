@@ -1,12 +1,18 @@
 #include "keys.h"
 
+#include <algorithm>
 #include <fmt/core.h>
 
 namespace penstock::meta {
 namespace {
 
 void append_big_endian(std::string& out, uint64_t value) {
-  for (int shift = 56; shift >= 0; shift -= 8) out.push_back(static_cast<char>(value >> shift));
+  char bytes[sizeof value];
+  for (char& byte : bytes) {
+    byte = static_cast<char>(value >> 56);
+    value <<= 8;
+  }
+  out.append(bytes, sizeof bytes);
 }
 
 uint64_t big_endian(std::string_view bytes) {
@@ -21,8 +27,9 @@ constexpr size_t kIdBytes = 8;
 
 std::string Keys::of(char kind, InodeId inode, std::string_view rest) const {
   std::string key;
-  key.reserve(prefix_.size() + 1 + kIdBytes + rest.size());
-  key = prefix_;
+  // What comes behind it, too: a second number.
+  key.reserve(prefix_.size() + 1 + kIdBytes + std::max(rest.size(), kIdBytes));
+  key.append(prefix_);
   key.push_back(kind);
   append_big_endian(key, inode.value);
   key.append(rest);

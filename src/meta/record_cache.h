@@ -5,7 +5,8 @@
 // transaction changes is out of here before the transaction commits, and none of it is kept until
 // the transaction has ended; and what a transaction has read is kept only if nothing of it has
 // changed since before it took its snapshot. So what is found here was current at the moment when
-// it was found. Several records that are found one after the other are not a snapshot: whoever
+// it was found. That something is not there is never kept: what a transaction makes anew needs no
+// care. Several records that are found one after the other are not a snapshot: whoever
 // finds something odd asks the store.
 #pragma once
 

@@ -88,8 +88,9 @@ bool name_is_storable(const std::string& name) {
 }  // namespace
 
 std::string encode(const Inode& inode) {
+  constexpr size_t kUsualBytes = 96;
   const Attributes& from = inode.attributes;
-  Writer writer;
+  Writer writer(kUsualBytes);
   const uint64_t marks = marks_of(inode);
   writer.byte(kInodeVersion);
   writer.byte(static_cast<uint8_t>(from.type));

@@ -44,6 +44,11 @@ Result<Attributes> View::attributes(const Inode& inode) {
 
 void View::put(const Inode& inode) {
   if (cache_.changes != nullptr) cache_.changes->of(inode.id());
+  put_new(inode);
+}
+
+// The cache knows nothing of what is not there, so there is nothing in it to take out.
+void View::put_new(const Inode& inode) {
   transaction_.put(keys_.inode(inode.id()), encode(inode));
 }
 
@@ -78,6 +83,10 @@ Result<std::optional<Dentry>> View::find(InodeId parent, std::string_view name) 
 
 void View::put(InodeId parent, std::string_view name, const Dentry& dentry) {
   if (cache_.changes != nullptr) cache_.changes->of(parent, name);
+  put_new(parent, name, dentry);
+}
+
+void View::put_new(InodeId parent, std::string_view name, const Dentry& dentry) {
   transaction_.put(keys_.dentry(parent, name), encode(dentry));
   transaction_.put(keys_.cookie(parent, dentry.cookie),
                    encode(CookieEntry{std::string(name), dentry.inode, dentry.type}));

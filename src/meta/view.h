@@ -36,6 +36,8 @@ class View {
   // The attributes whole.
   Result<Attributes> attributes(const Inode& inode);
   void put(const Inode& inode);
+  // One whose number nobody had before.
+  void put_new(const Inode& inode);
   void erase(const Inode& inode);
 
   Result<DirectoryTimes> times(InodeId directory);
@@ -45,6 +47,8 @@ class View {
 
   Result<std::optional<Dentry>> find(InodeId parent, std::string_view name);
   void put(InodeId parent, std::string_view name, const Dentry& dentry);
+  // Where this transaction has found none.
+  void put_new(InodeId parent, std::string_view name, const Dentry& dentry);
   void erase(InodeId parent, std::string_view name, const Dentry& dentry);
   Result<bool> is_empty(InodeId directory);
   // Entries with a cookie above `after`, in order, until `visit` returns false.

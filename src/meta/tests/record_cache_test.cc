@@ -174,6 +174,40 @@ TEST_F(CachedMeta, every_change_is_seen_at_once) {
   EXPECT_EQ(code_of(meta_->attributes(file_)), Code::not_found);
 }
 
+TEST_F(CachedMeta, what_lists_make_and_replace_is_seen_at_once) {
+  const auto make = [this](bool replace) {
+    const auto places = meta_->place_files({}, {{"/d/n", replace}});
+    EXPECT_TRUE(places && places->front());
+    std::vector<Result<MadeFile>> made;
+    EXPECT_TRUE(meta_->create_files({}, {{*places->front(), 0644, 0, {}}}, &made).ok());
+    EXPECT_TRUE(made.front().has_value());
+    return made.front()->attributes.inode;
+  };
+  const auto found = [this] {
+    const auto all = meta_->resolve_many({}, {"/d/n"}, true);
+    return (*all)[0] ? (*all)[0]->inode : InodeId();
+  };
+  EXPECT_EQ(found(), InodeId());
+  const InodeId first = make(false);
+  EXPECT_EQ(found(), first);
+  const InodeId second = make(true);
+  EXPECT_EQ(found(), second);
+  EXPECT_EQ(meta_->attributes(first)->links, 0u);
+  // Who has read the name keeps it neither when it goes nor when another one comes.
+  (void)make(true);
+  InodeId third;
+  kv_.behind_reads = [&] {
+    ASSERT_TRUE(meta_->unlink({}, directory_, "n", nullptr).ok());
+    third = make(false);
+  };
+  EXPECT_NE(found(), InodeId()) << "as it was";
+  EXPECT_EQ(found(), third);
+  ASSERT_TRUE(meta_->unlink({}, directory_, "n", nullptr).ok());
+  EXPECT_EQ(found(), InodeId());
+  const InodeId fourth = make(false);
+  EXPECT_EQ(found(), fourth);
+}
+
 TEST_F(CachedMeta, rights_are_those_of_who_asks) {
   EXPECT_TRUE(meta_->resolve({}, "/d/f", true).has_value());
   const Credentials bob{.uid = 200, .gid = 200, .groups = {}};

@@ -40,6 +40,7 @@ class Importer {
       : session_(session),
         pool_(pool),
         root_(std::move(root)),
+        files_(root_),
         destination_(std::move(destination)),
         progress_(progress),
         problems_(problems) {}
@@ -53,7 +54,7 @@ class Importer {
     if (entry.relative.empty()) return destination_;
     return destination_ == "/" ? "/" + entry.relative : destination_ + "/" + entry.relative;
   }
-  TreeStep accept(const TreeEntry& entry);
+  TreeStep accept(TreeEntry&& entry);
   void work(uint32_t worker);
   void make_small(SmallFiles& small, Transfer* transfer);
   // What came of making something under a name: why it was not made has been told, but not that the
@@ -75,6 +76,7 @@ class Importer {
   penstock_session* const session_;
   TransferPool& pool_;
   const std::string root_;
+  const TreeFiles files_;
   const std::string destination_;
   Progress* const progress_;
   Problems* const problems_;
@@ -101,7 +103,7 @@ bool Importer::report(const TreeEntry& entry, const char* what, int result) {
 }
 
 // In the walking thread: directories are made here, so that they exist before their children.
-TreeStep Importer::accept(const TreeEntry& entry) {
+TreeStep Importer::accept(TreeEntry&& entry) {
   const mode_t type = entry.st.st_mode & S_IFMT;
   if (type == S_IFDIR) {
     // Writable for us until its children are there; its own mode comes at the end.
@@ -115,7 +117,7 @@ TreeStep Importer::accept(const TreeEntry& entry) {
     if (!report(entry, "make directory", made)) {
       return entry.relative.empty() ? TreeStep::stop : TreeStep::not_below;
     }
-    directories_.push_back(entry);
+    directories_.push_back(std::move(entry));
     return TreeStep::go_on;
   }
   if (type != S_IFREG && type != S_IFLNK) {
@@ -126,11 +128,11 @@ TreeStep Importer::accept(const TreeEntry& entry) {
     const auto [first, fresh] =
         first_names_.try_emplace({entry.st.st_dev, entry.st.st_ino}, target_of(entry));
     if (!fresh) {
-      later_links_.emplace_back(first->second, entry);
+      later_links_.emplace_back(first->second, std::move(entry));
       return TreeStep::go_on;
     }
   }
-  return queue_.push(entry) ? TreeStep::go_on : TreeStep::stop;
+  return queue_.push(std::move(entry)) ? TreeStep::go_on : TreeStep::stop;
 }
 
 int Importer::copy_bytes(const TreeEntry& entry, int source, penstock_file file,
@@ -224,7 +226,7 @@ bool Importer::copy_file(const TreeEntry& entry, Transfer* transfer) {
 }
 
 bool Importer::copy_content(const TreeEntry& entry, Transfer* transfer) {
-  const UniqueFd source(::open(entry.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const UniqueFd source = files_.open(entry);
   if (!source) {
     problems_->add(entry.path, std::string("open: ") + std::strerror(errno));
     return false;
@@ -291,10 +293,10 @@ void Importer::work(uint32_t worker) {
   Transfer transfer(pool_, worker);
   auto small = SmallFiles::create(session_);
   for (auto entries = queue_.pop(); !entries.empty(); entries = queue_.pop()) {
-    for (const TreeEntry& entry : entries) {
+    for (TreeEntry& entry : entries) {
       if (small && SmallFiles::takes(entry)) {
         if (!small->has_room_for(entry)) make_small(*small, &transfer);
-        if (small->add(entry, target_of(entry))) continue;
+        if (small->add(files_, entry, target_of(entry))) continue;
       }
       const bool copied =
           S_ISLNK(entry.st.st_mode) ? copy_symlink(entry) : copy_file(entry, &transfer);
@@ -313,8 +315,8 @@ bool Importer::run(uint32_t workers) {
   bool possible = true;
   walk_tree(
       root_,
-      [&](const TreeEntry& entry) {
-        const TreeStep step = accept(entry);
+      [&](TreeEntry&& entry) {
+        const TreeStep step = accept(std::move(entry));
         possible = step != TreeStep::stop;
         return step;
       },

@@ -1,7 +1,6 @@
 #include "small_files.h"
 
 #include <cerrno>
-#include <fcntl.h>
 #include <unistd.h>
 
 namespace penstock::apps {
@@ -22,8 +21,8 @@ bool SmallFiles::has_room_for(const TreeEntry& entry) const {
   return files_.size() < files_max_ && static_cast<uint64_t>(entry.st.st_size) <= kBytes - used_;
 }
 
-bool SmallFiles::add(TreeEntry entry, std::string target) {
-  const UniqueFd source(::open(entry.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+bool SmallFiles::add(const TreeFiles& tree, TreeEntry& entry, std::string target) {
+  const UniqueFd source = tree.open(entry);
   if (!source) return false;
   const auto size = static_cast<size_t>(entry.st.st_size);
   auto* const memory = static_cast<std::byte*>(penstock_region_base(region_.get())) + used_;

@@ -24,8 +24,9 @@ class SmallFiles {
   // Whether it is one for here: regular, small, and without holes.
   static bool takes(const TreeEntry& entry);
   bool has_room_for(const TreeEntry& entry) const;
-  // Reads it. False, and nothing has happened, if it is not as its entry says, or cannot be read.
-  bool add(TreeEntry entry, std::string target);
+  // Reads it, and takes the entry. False, and nothing has happened, if it is not as its entry says,
+  // or cannot be read.
+  bool add(const TreeFiles& tree, TreeEntry& entry, std::string target);
 
   // Makes all that were added, and gives the memory free. Calls `made` with each file that is there
   // now, with its owner, mode and times, and returns the others, of which nothing is.

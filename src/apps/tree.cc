@@ -3,9 +3,20 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <fcntl.h>
 #include <fts.h>
 
 namespace penstock::apps {
+
+TreeFiles::TreeFiles(const std::string& root)
+    : root_(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {}
+
+UniqueFd TreeFiles::open(const TreeEntry& entry) const {
+  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW;
+  const bool below = root_ && !entry.relative.empty();
+  return UniqueFd(below ? ::openat(root_.get(), entry.relative.c_str(), kFlags)
+                        : ::open(entry.path.c_str(), kFlags));
+}
 
 void walk_tree(const std::string& root, const TreeVisit& visit, const TreeProblem& problem) {
   std::string start = root;

@@ -39,6 +39,7 @@ class Verifier {
       : session_(session),
         pool_(pool),
         root_(std::move(root)),
+        files_(root_),
         destination_(std::move(destination)),
         progress_(progress),
         differences_(differences) {}
@@ -65,6 +66,7 @@ class Verifier {
   penstock_session* const session_;
   TransferPool& pool_;
   const std::string root_;
+  const TreeFiles files_;
   const std::string destination_;
   Progress* const progress_;
   Problems* const differences_;
@@ -163,7 +165,7 @@ void Verifier::compare_small(const TreeEntry& entry, int error, std::span<const 
     differences_->add(entry.path, std::string("read: ") + std::strerror(error));
     return;
   }
-  const UniqueFd source(::open(entry.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const UniqueFd source = files_.open(entry);
   if (!source) {
     differences_->add(entry.path, std::string("open: ") + std::strerror(errno));
     return;
@@ -182,7 +184,7 @@ void Verifier::compare_small(const TreeEntry& entry, int error, std::span<const 
 }
 
 void Verifier::compare_file(const TreeEntry& entry, Transfer* transfer) {
-  const UniqueFd source(::open(entry.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const UniqueFd source = files_.open(entry);
   if (!source) {
     differences_->add(entry.path, std::string("open: ") + std::strerror(errno));
     return;
@@ -246,10 +248,10 @@ void Verifier::run(uint32_t workers) {
   for (uint32_t i = 0; i < workers; ++i) threads.emplace_back([this, i] { work(i); });
   walk_tree(
       root_,
-      [&](const TreeEntry& entry) {
+      [&](TreeEntry&& entry) {
         const mode_t type = entry.st.st_mode & S_IFMT;
         const bool compared = type == S_IFREG || type == S_IFLNK || type == S_IFDIR;
-        return !compared || queue_.push(entry) ? TreeStep::go_on : TreeStep::stop;
+        return !compared || queue_.push(std::move(entry)) ? TreeStep::go_on : TreeStep::stop;
       },
       [this](const std::string& path, const std::string& why) { differences_->add(path, why); });
   queue_.close();

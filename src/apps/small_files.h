@@ -49,11 +49,12 @@ class SmallFiles {
   }
 
  private:
-  // What one request takes; and memory for as many of a usual size. The first ones are shorter, so
+  // What one request takes; and memory for as many of one block, which is cleared and pinned before
+  // the first file is read. The first ones are shorter, so
   // that the node has work while the command still reads.
   static constexpr size_t kFilesMax = 512;
   static constexpr size_t kFirstFiles = 64;
-  static constexpr uint64_t kBytes = 4 * kMiB;
+  static constexpr uint64_t kBytes = 2 * kMiB;
   static constexpr uint64_t kFileBytesMax = 256 * kKiB;
 
   explicit SmallFiles(penstock_session* session) : session_(session) {}

@@ -72,6 +72,7 @@ Outcome<void> LocalAgent::start(const AgentConfig& config) {
     session_shard->loop = &shard.loop();
     session_shard->client = &node_->files().client(i);
     session_shard->parker = &shard.parker();
+    session_shard->rings.listen_to(shard.parker());
     session_shard->disk = &shard.disk();
     node_->serve_rings(i, session_shard->rings);
     sessions_.shards.push_back(std::move(session_shard));

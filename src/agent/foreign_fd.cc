@@ -18,6 +18,7 @@ namespace {
 
 struct ToClose {
   int fd = -1;
+  std::shared_ptr<Account> sender;
   Charge charge;
 };
 
@@ -32,9 +33,9 @@ class Closer {
 
   void close_later(ToClose one) {
     const std::lock_guard lock(mutex_);
-    const Account* const owner = one.charge.account().get();
+    const Account* const owner = one.sender.get();
     Queue& queue = queues_[owner];
-    queue.uid = owner != nullptr ? owner->uid() : 0;
+    queue.uid = owner->uid();
     queue.waiting.push_back(std::move(one));
     ++left_;
     if (queue.is_served) return;
@@ -58,7 +59,7 @@ class Closer {
   }
 
  private:
-  // A session's; those without one share a queue.
+  // A session's.
   struct Queue {
     uint32_t uid = 0;
     std::deque<ToClose> waiting;
@@ -147,12 +148,12 @@ ForeignFd::~ForeignFd() {
   if (::fcntl(fd_, F_GET_SEALS) >= 0) {
     ::close(fd_);
   } else {
-    Closer::instance().close_later({fd_, std::move(charge_)});
+    Closer::instance().close_later({fd_, std::move(sender_), std::move(charge_)});
   }
 }
 
-Status ForeignFd::charge_to(const std::shared_ptr<Account>& account) {
-  TRY_ASSIGN(charge_, Charge::take(account, Resource::descriptors, 1));
+Status ForeignFd::charge() {
+  TRY_ASSIGN(charge_, Charge::take(sender_, Resource::descriptors, 1));
   return Code::ok;
 }
 

@@ -14,22 +14,27 @@ namespace penstock::agent {
 class ForeignFd {
  public:
   ForeignFd() = default;
-  explicit ForeignFd(int fd) : fd_(fd) {}
+  // `sender`: whose close it is, however long that takes.
+  ForeignFd(int fd, std::shared_ptr<Account> sender) : fd_(fd), sender_(std::move(sender)) {}
   ForeignFd(ForeignFd&& other) noexcept
-      : fd_(std::exchange(other.fd_, -1)), charge_(std::move(other.charge_)) {}
+      : fd_(std::exchange(other.fd_, -1)),
+        sender_(std::move(other.sender_)),
+        charge_(std::move(other.charge_)) {}
   ForeignFd& operator=(ForeignFd&& other) noexcept {
     std::swap(fd_, other.fd_);
+    std::swap(sender_, other.sender_);
     std::swap(charge_, other.charge_);
     return *this;
   }
   ~ForeignFd();
   int get() const { return fd_; }
 
-  // Counts for `account` until it is closed, however long that takes. busy: that has too many.
-  Status charge_to(const std::shared_ptr<Account>& account);
+  // Counts for the sender until it is closed. busy: that has too many.
+  Status charge();
 
  private:
   int fd_ = -1;
+  std::shared_ptr<Account> sender_;
   Charge charge_;
 };
 

@@ -298,14 +298,15 @@ void SessionServer::wait_for(uint64_t id, const Connection& connection) {
 // who sends one at a time does not wait for a second look at an empty socket.
 void SessionServer::read_from(uint64_t id, Connection& connection) {
   if (!connection.reading) return;
-  Result<Message> message = receive(connection.session->socket());
+  Session& session = *connection.session;
+  Result<Message> message = receive(session.socket(), session.account());
   if (!message) {
     if (message.error() != Code::busy) begin_end(id, connection);
     return;
   }
   for (ForeignFd& descriptor : message->descriptors) {
-    if (descriptor.charge_to(connection.session->account()).ok()) continue;
-    const uint32_t uid = connection.session->peer().credentials.uid;
+    if (descriptor.charge().ok()) continue;
+    const uint32_t uid = session.peer().credentials.uid;
     node_.log.warning(fmt::format("descriptors {}", uid),
                       fmt::format("a session of user {} ends: too many descriptors", uid));
     return begin_end(id, connection);

@@ -28,7 +28,7 @@ Result<std::vector<uint32_t>> groups_of(int socket) {
   }
 }
 
-std::vector<ForeignFd> take_descriptors(msghdr& header) {
+std::vector<ForeignFd> take_descriptors(msghdr& header, const std::shared_ptr<Account>& sender) {
   std::vector<ForeignFd> descriptors;
   for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
@@ -36,7 +36,7 @@ std::vector<ForeignFd> take_descriptors(msghdr& header) {
     for (size_t i = 0; i < count; ++i) {
       int fd = -1;
       std::memcpy(&fd, CMSG_DATA(part) + i * sizeof fd, sizeof fd);
-      descriptors.emplace_back(fd);
+      descriptors.emplace_back(fd, sender);
     }
   }
   return descriptors;
@@ -65,7 +65,7 @@ Result<UniqueFd> watch_process(int32_t pid) {
   return process;
 }
 
-Result<Message> receive(int socket) {
+Result<Message> receive(int socket, const std::shared_ptr<Account>& sender) {
   // One byte more than a message may have, so that a longer one is seen to be longer.
   thread_local const auto buffer = std::make_unique<std::byte[]>(wire::kSessionMessageMax + 1);
   iovec data{buffer.get(), wire::kSessionMessageMax + 1};
@@ -81,7 +81,7 @@ Result<Message> receive(int socket) {
   } while (length < 0 && errno == EINTR);
   if (length < 0) return errno == EAGAIN ? Code::busy : Code::peer_gone;
   Message message;
-  message.descriptors = take_descriptors(header);
+  message.descriptors = take_descriptors(header, sender);
   message.bytes = static_cast<size_t>(length);
   // An empty datagram looks like the end of the connection, and is nothing we send.
   if (length == 0) return Code::peer_gone;

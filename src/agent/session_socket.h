@@ -29,7 +29,7 @@ struct Message {
 
 // Receives one message. busy: none is there; peer_gone: the peer has closed; bad_message: it is no
 // message of ours, or came with other descriptors than it needs. Never blocks.
-Result<Message> receive(int socket);
+Result<Message> receive(int socket, const std::shared_ptr<Account>& sender);
 
 // A reply as it is sent, perhaps with a descriptor, which is open as long as its keeper lives.
 struct OutgoingReply {

@@ -1,6 +1,7 @@
 #include "shard_share.h"
 
 #include <bit>
+#include <utility>
 
 namespace penstock::agent {
 
@@ -225,7 +226,7 @@ bool ShardShare::prepare_sleep() {
 
 void ShardShare::woke() {
   for (size_t i = 0; i < awake_; ++i) rings_[i]->woke();
-  looks_left_ = dozing();
+  called();
 }
 
 void ShardShare::broken(const char* why) {
@@ -247,13 +248,22 @@ void RingServer::remove(ShardShare& share) {
   if (--user->second.shares == 0) users_.erase(user);
 }
 
+// Since the last look: by whom is not known, so all that doze are looked at.
+bool RingServer::was_called() {
+  const uint64_t calls = parker_ != nullptr ? parker_->writes_seen() : 0;
+  if (std::exchange(calls_seen_, calls) == calls) return false;
+  for (ShardShare* share : shares_) share->called();
+  return true;
+}
+
 bool RingServer::poll() {
-  bool worked = false;
+  bool worked = was_called();
   for (ShardShare* share : shares_) worked |= share->poll();
   return worked;
 }
 
 bool RingServer::prepare_sleep() {
+  if (was_called()) return false;
   for (ShardShare* share : shares_) {
     if (!share->prepare_sleep()) return false;
   }

@@ -243,6 +243,8 @@ class ShardShare {
   bool poll();
   bool prepare_sleep();
   void woke();
+  // Somebody's ring was called for.
+  void called() { looks_left_ = dozing(); }
 
   // Any thread.
   uint64_t operations() const { return operations_.load(std::memory_order_relaxed); }
@@ -292,6 +294,8 @@ class ShardShare {
 class RingServer final : public engine::Poller {
  public:
   RouteCounters& routes() { return routes_; }
+  // Before the first share: what notes the calls of applications.
+  void listen_to(const engine::Parker& parker) { parker_ = &parker; }
   void add(ShardShare& share);
   // When no operation of it is under way.
   void remove(ShardShare& share);
@@ -306,7 +310,11 @@ class RingServer final : public engine::Poller {
     uint32_t shares = 0;
   };
 
+  bool was_called();
+
   RouteCounters routes_;
+  const engine::Parker* parker_ = nullptr;
+  uint64_t calls_seen_ = 0;
   std::vector<ShardShare*> shares_;
   std::map<uint32_t, User> users_;  // those with shares, by uid
 };

@@ -71,6 +71,15 @@ Status free_mark(const std::string& path, int lock) {
   return replace_with_copy(path, mark.get());
 }
 
+// What is not there is missed where it is needed.
+Status close_one(const std::string& path, mode_t mode) {
+  struct stat facts {};
+  if (::stat(path.c_str(), &facts) != 0 || (facts.st_mode & 0077) == 0) return Code::ok;
+  if (::chmod(path.c_str(), mode) != 0) return Status::from_errno(errno);
+  log::warning("{}: was open to everybody; now it is its owner's alone", path);
+  return Code::ok;
+}
+
 }  // namespace
 
 Result<std::set<std::string>> names_in(const std::string& path) {
@@ -144,6 +153,9 @@ Status close_to_others(const std::string& path, int lock) {
     }
     log::info("{}: was open to everybody; now it is its owner's alone", meta);
   }
+  // With the secret anybody could make what proves who may open a file.
+  TRY(close_one(path + "/" + kSecretName, kOwnerOnly));
+  TRY(close_one(path + "/" + kTargetsName, kOwnerOnlyDirectory));
   TRY(free_mark(meta + "/" + kMarkName, lock));
   const std::string database_lock = meta + "/" + kDatabaseLockName;
   if (stranger_has_database_lock(database_lock)) {

@@ -33,8 +33,8 @@ std::string name_in_the_way(const std::set<std::string>& names);
 Status remove_made(const std::string& path);
 
 // Takes from everybody but the owner what an earlier release let them read in `meta`: the directory
-// itself, its files, and the locks that somebody else may hold there. `lock` is the store's lock,
-// which the caller holds.
+// itself, its files, and the locks that somebody else may hold there; and the secret and the
+// targets, however they came to be open. `lock` is the store's lock, which the caller holds.
 Status close_to_others(const std::string& path, int lock);
 
 }  // namespace penstock::agent

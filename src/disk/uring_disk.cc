@@ -340,6 +340,7 @@ void UringDisk::disarm(Watch& watch) {
 }
 
 void UringDisk::on_watched(const io_uring_cqe& completion) {
+  ++writes_seen_;
   if ((completion.flags & IORING_CQE_F_MORE) != 0 || completion.user_data == kIgnored) return;
   Watch& watch = watches_[static_cast<uint32_t>(completion.user_data) >> kWatchShift];
   if (watch.tag != completion.user_data || !watch.armed) return;

@@ -27,6 +27,7 @@ class UringDisk final : public LocalDisk, public engine::Parker {
   void park(engine::Time deadline) override;
   void unpark() override;
   Status watch(int eventfd) override;
+  uint64_t writes_seen() const override { return writes_seen_; }
   void forget(int eventfd) override;
 
   void submit(engine::DiskOp& op) override;
@@ -113,6 +114,7 @@ class UringDisk final : public LocalDisk, public engine::Parker {
   std::unique_ptr<Run[]> runs_ = std::make_unique<Run[]>(kRuns);
   Run* free_runs_ = nullptr;
   Tail tail_;
+  uint64_t writes_seen_ = 0;
   uint32_t in_flight_ = 0;
   uint32_t finished_ = 0;     // in this harvest
   uint64_t large_bytes_ = 0;  // prepared since the kernel was entered

@@ -27,8 +27,8 @@ BoundsTable many_of_all() {
 class ForeignFds : public testing::Test {
  protected:
   static void close_one(const std::shared_ptr<Account>& account, UniqueFd fd) {
-    ForeignFd foreign(fd.release());
-    ASSERT_TRUE(foreign.charge_to(account).ok());
+    ForeignFd foreign(fd.release(), account);
+    ASSERT_TRUE(foreign.charge().ok());
   }
   static UniqueFd harmless() { return UniqueFd(::eventfd(0, EFD_CLOEXEC)); }
 
@@ -69,6 +69,24 @@ TEST_F(ForeignFds, that_hang_hold_up_their_own_session_only) {
   file.let_go();
   EXPECT_EQ(descriptors_that_hang(std::chrono::seconds(30)), "");
   for (const auto& session : hanging) EXPECT_EQ(session->held(Resource::descriptors), 0u);
+}
+
+// As those of a message that is no request.
+TEST_F(ForeignFds, that_count_for_nobody_hang_in_their_senders_name) {
+  HangingFile file(directory_.path() + "/hanging");
+  if (!file.is_there()) GTEST_SKIP() << "mounting is not allowed here";
+  const auto account = accounts_->open(1);
+  for (uint32_t i = 0; i < limits::kCloseThreadsPerUserMax + 4; ++i) {
+    const ForeignFd foreign(file.open().release(), account);
+  }
+  ASSERT_TRUE(becomes([&] { return file.hanging() > 0; }));
+  const auto root = accounts_->open(0);
+  for (int i = 0; i < 100; ++i) close_one(root, harmless());
+  EXPECT_TRUE(becomes([&] { return root->held(Resource::descriptors) == 0; }));
+  EXPECT_EQ(descriptors_that_hang(std::chrono::milliseconds(1)),
+            std::to_string(limits::kCloseThreadsPerUserMax + 4) + " of user 1");
+  file.let_go();
+  EXPECT_EQ(descriptors_that_hang(std::chrono::seconds(30)), "");
 }
 
 }  // namespace

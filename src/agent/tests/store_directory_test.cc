@@ -155,7 +155,11 @@ TEST_F(Directory, of_an_earlier_release_is_closed_to_others) {
   ASSERT_EQ(::chmod((meta + "/000042.sst").c_str(), 0644), 0);
   ASSERT_EQ(::chmod(meta.c_str(), 0755), 0);
   ASSERT_EQ(::chmod((scratch.store() + "/LOCK").c_str(), 0644), 0);
+  ASSERT_EQ(::chmod((scratch.store() + "/secret").c_str(), 0644), 0);
+  ASSERT_EQ(::chmod((scratch.store() + "/targets").c_str(), 0755), 0);
   ASSERT_TRUE(open());
+  EXPECT_EQ(mode_of(scratch.store() + "/secret"), 0600u);
+  EXPECT_EQ(mode_of(scratch.store() + "/targets"), 0700u);
   EXPECT_EQ(mode_of(meta), 0700u);
   EXPECT_EQ(mode_of(meta + "/000042.sst"), 0600u);
   EXPECT_EQ(mode_of(scratch.store() + "/LOCK"), 0600u);

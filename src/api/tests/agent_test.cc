@@ -76,8 +76,8 @@ TEST_F(WithAgent, serves_each_of_many_rings_also_after_it_was_idle) {
     std::thread busy([&] {
       while (!done.load()) EXPECT_EQ(run_on(rings[0]), 4096);
     });
-    for (int i = 1; i < kRings; ++i) {
-      ASSERT_EQ(run_on(rings[1 + i * 7 % (kRings - 1)]), 4096) << i;
+    for (int i = 1; i < kRings && !HasFailure(); ++i) {
+      EXPECT_EQ(run_on(rings[1 + i * 7 % (kRings - 1)]), 4096) << i;
     }
     done.store(true);
     busy.join();

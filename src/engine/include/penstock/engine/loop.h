@@ -42,6 +42,8 @@ class Parker {
     return Code::not_supported;
   }
   virtual void forget(int eventfd) { (void)eventfd; }
+  // Changes whenever a turn has taken note of such writes. Owner thread.
+  virtual uint64_t writes_seen() const { return 0; }
 };
 
 // A completion at a time. Caller-owned, as every Op.

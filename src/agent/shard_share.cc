@@ -192,6 +192,8 @@ bool ShardShare::poll() {
     worked |= ring.poll();
     if (ring.dozes()) {
       std::swap(rings_[i], rings_[--awake_]);
+      // A round that is under way would look at this one instead of another.
+      if (looks_left_ > 0) looks_left_ = dozing();
     } else {
       ++i;
     }

@@ -91,7 +91,8 @@ void FileSystemImpl::housekeeping() {
       } else if (*collected == limits::kCollectBatch) {
         collect_wanted_.store(true, std::memory_order_relaxed);
       }
-      drops_->answer(asked, clock.now());
+      const bool any = collected && *collected > 0;
+      drops_->answer(asked, any ? clock.now() : engine::Time{});
       asked = drops_->take_room_requests();
     }
     drops_->answer(asked, engine::Time{});

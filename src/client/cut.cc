@@ -56,7 +56,10 @@ Result<Attributes> FileSystemImpl::change_length(Inode& inode, const Credentials
   if (shrinks) {
     inode.cuts.fetch_add(1, std::memory_order_release);
     if (promised) inode.durable_length.store(length, std::memory_order_relaxed);
-    status = targets_.clear_beyond(inode.id, inode.placement, length, promised);
+    // Of targets that may have nothing any more nobody is asked later: see Inode::spread.
+    const bool leaves_targets =
+        inode.spread.load(std::memory_order_relaxed) && inode.placement.chain_count() > 1;
+    status = targets_.clear_beyond(inode.id, inode.placement, length, promised || leaves_targets);
     inode.tail_known = status.ok();
     if (status.ok() && inode.writers > 0) status = lengths_.begin_session(inode);
   }

@@ -40,9 +40,9 @@ void DropQueue::wait_for_company() {
 void DropQueue::hurry() {
   {
     const std::lock_guard lock(mutex_);
-    woken_ = true;
-    if (std::exchange(hurried_, true)) return;
+    woken_ = hurried_ = true;
   }
+  // Each time: it is rare, and which of the two waits is under way is not known.
   arrived_.notify_one();
 }
 

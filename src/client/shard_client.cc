@@ -240,7 +240,8 @@ void ShardClient::begin_read(Operation& op) {
 void ShardClient::drop_privileges(Operation& op, const meta::FileWriter& writer) {
   op.stage = Stage::dropping;
   op.privileges_seen = op.inode->privilege_changes.load(std::memory_order_acquire);
-  op.begin = op.sent_end = op.failed_at = 0;
+  if (!op.asked_for_room) op.begin = op.sent_end = 0;
+  op.failed_at = op.begin;
   op.settle.inode = op.inode;
   op.settle.drop_for = &writer;
   plane_.lengths->settle_later(op.settle);
@@ -257,7 +258,7 @@ void ShardClient::dropped_privileges(Operation& op) {
 void ShardClient::begin_write(Operation& op) {
   const IoOp& io = *op.io;
   op.stage = Stage::gated;
-  if (!op.ending.ok()) return finish_later(op, op.ending);
+  if (!op.ending.ok()) return end_outside(op, op.ending);
   while (!op.inode->gate.try_enter()) {
     if (op.inode->gate.wait(op.gate_turn)) return;
   }
@@ -530,7 +531,8 @@ void ShardClient::wrote(Operation& op) {
 // Once, what removed files hold is collected, and the write is made anew.
 bool ShardClient::waits_for_room(Operation& op) {
   // What is behind tries again by itself.
-  if (op.io == nullptr || op.io->behind || std::exchange(op.asked_for_room, true)) return false;
+  if (op.io == nullptr || op.io->behind || !op.ending.ok()) return false;
+  if (std::exchange(op.asked_for_room, true)) return false;
   if (!plane_.drops->ask_for_room(op.room, loop_.clock().now())) return false;
   op.stage = Stage::room;
   return true;
@@ -539,7 +541,21 @@ bool ShardClient::waits_for_room(Operation& op) {
 void ShardClient::got_room(Operation& op) {
   if (op.io == nullptr) return tell(op);  // it was ended early
   op.error = Code::ok;
+  op.route = engine::Route::none;
   begin_write(op);
+}
+
+// A write ends outside the gate. What a first try has stored, before room was made, is news to
+// those who watch; that it failed needs nobody's consent.
+void ShardClient::end_outside(Operation& op, Status why) {
+  if (op.asked_for_room && op.sent_end > op.begin) {
+    const uint32_t watchers = op.inode->watchers.load(std::memory_order_seq_cst);
+    if (plane_.observers->concerns(watchers, nullptr)) {
+      plane_.observers->data_changed(watchers, nullptr, op.inode->id, op.begin,
+                                     op.sent_end - op.begin, [] {});
+    }
+  }
+  finish_later(op, why);
 }
 
 // After a durable write: what was there when it began is durable, and so are its own bytes, which
@@ -597,7 +613,7 @@ void ShardClient::end_early(Operation& op, Status why) {
     finish_later(op, why);
   } else if (op.stage == Stage::gated) {
     // If its turn has come already, begin_write() will see why it ends.
-    if (op.inode->gate.cancel(op.gate_turn)) finish_later(op, why);
+    if (op.inode->gate.cancel(op.gate_turn)) end_outside(op, why);
   } else if (op.stage == Stage::dropping) {
     // What is asked of meta cannot be taken back: dropped_privileges() will see why it ends.
   } else if (op.stage == Stage::moving) {

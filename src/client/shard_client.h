@@ -48,6 +48,7 @@ class ShardClient final : public Client {
   static bool finds_bytes_again(const Inode& inode);
   bool waits_for_room(Operation& op);
   void got_room(Operation& op);
+  void end_outside(Operation& op, Status why);
   static void note_stored(const Operation& op, uint64_t changes_before);
   void begin_sync(Operation& op);
 

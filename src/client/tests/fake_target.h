@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -17,6 +18,8 @@ class FakeTarget final : public store::Target {
 
   // Decides the fate of the next operations; ok lets them happen. Asked once per operation.
   std::function<Status()> fault = [] { return Status(Code::ok); };
+  // What all chunks may have together; more is a full disk.
+  std::atomic<uint64_t> room{UINT64_MAX};
   // Operations stay in `held` instead of completing.
   bool hold = false;
   std::vector<std::function<void()>> held;
@@ -51,6 +54,9 @@ class FakeTarget final : public store::Target {
   }
   void submit(store::WriteOp& op) override {
     run(op, [this, &op] {
+      uint64_t others = 0;
+      for (const auto& [id, bytes] : chunks) others += id == op.chunk ? 0 : bytes.size();
+      if (others + op.offset + op.source.length > room) return Status(Code::no_space);
       std::string& bytes = chunks[op.chunk];
       bytes.resize(std::max<uint64_t>(bytes.size(), op.offset + op.source.length));
       std::memcpy(bytes.data() + op.offset, op.source.data, op.source.length);

@@ -115,6 +115,33 @@ TEST_F(WriteBehindTest, the_end_of_the_file_system_brings_everything_away) {
   EXPECT_EQ(ring_read(open("/a", {.read = true}), 0, 300), std::string(100, 'a'));
 }
 
+// Not gathered: an application's ring finds the room that a removed file leaves, at once.
+TEST_F(WriteBehindTest, a_ring_on_a_full_disk_gets_what_removed_files_held) {
+  const FileRef file = open("/b", {.read = true, .write = true, .create = true});
+  for (Shard& shard : shards) shard.target->room = 0;
+  std::string bytes(100'000, 'b');
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(by_ring(file, IoKind::write, 0, bytes).error().code(), Code::no_space);
+  }
+  for (Shard& shard : shards) shard.target->room = 80'000;
+  for (int round = 0; round < 3; ++round) {
+    const auto began = std::chrono::steady_clock::now();
+    FileRef old = open("/a");
+    std::string fill(130'000, 'a');
+    EXPECT_EQ(*by_ring(old, IoKind::write, 0, fill), fill.size());
+    EXPECT_EQ(by_ring(file, IoKind::write, 0, bytes).error().code(), Code::no_space);
+    EXPECT_TRUE(files->unlink(root, meta::kRootInode, "a", nullptr).ok());
+    EXPECT_EQ(by_ring(file, IoKind::write, 0, bytes).error().code(), Code::no_space) << "in use";
+    EXPECT_TRUE(files->close_file(std::move(old)).ok());
+    EXPECT_EQ(*by_ring(file, IoKind::write, 0, bytes), bytes.size());
+    EXPECT_EQ(ring_read(file, 0, 200'000), bytes);
+    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(8)) << "it waited";
+    meta::SetAttributes none;
+    none.length = 0;
+    EXPECT_TRUE(files->set_attributes(root, inode_of(*file), none, nullptr).has_value());
+  }
+}
+
 TEST_F(WriteBehindTest, times_that_are_set_stay) {
   const FileRef file = open("/a");
   EXPECT_TRUE(soon(file, 0, "a").has_value());

@@ -173,6 +173,16 @@ Result<uint64_t> TargetCalls::allocated(InodeId inode, const Placement& placemen
 
 Result<uint64_t> TargetCalls::seek(InodeId inode, const Placement& placement, uint64_t from,
                                    uint64_t end, bool hole) {
+  // A hole behind all that is stored may be as long as the largest file: it is not walked over.
+  TRY_ASSIGN(const uint64_t bytes, end_of(inode, placement));
+  const uint64_t stored = std::min(end, align_up(bytes, limits::kBlockBytes));
+  if (from >= stored) return hole ? from : end;
+  TRY_ASSIGN(const uint64_t found, seek_stored(inode, placement, from, stored, hole));
+  return found == stored && !hole ? end : found;
+}
+
+Result<uint64_t> TargetCalls::seek_stored(InodeId inode, const Placement& placement, uint64_t from,
+                                          uint64_t end, bool hole) {
   for (uint64_t at = from; at < end;) {
     std::vector<Call> calls;
     calls.reserve(limits::kProbeBatch);

@@ -33,6 +33,10 @@ class TargetCalls {
   Result<uint64_t> seek(InodeId inode, const Placement& placement, uint64_t from, uint64_t end,
                         bool hole);
 
+  // The same where something is stored behind all of it.
+  Result<uint64_t> seek_stored(InodeId inode, const Placement& placement, uint64_t from,
+                               uint64_t end, bool hole);
+
   // One block of kRecordsInode on the first target; durable when written, no_data if it never was.
   Status read_record(engine::MemoryRef memory);
   Status write_record(engine::MemoryRef memory);

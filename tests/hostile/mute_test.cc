@@ -81,6 +81,10 @@ double in_microseconds(Clock::duration time) {
   return std::chrono::duration<double, std::micro>(time).count();
 }
 
+// On a machine that does nothing else a call in which nobody has to be woken takes 12 us; one for
+// which two threads are takes this long as soon as anybody is at work.
+constexpr double kWakingMicroseconds = 100;
+
 // Other programs of the machine come and go between the two measurements: one pair that shows them
 // close is enough. With a node that waits for mute ones they are thousands of times apart.
 TEST(MuteSessions, leave_control_calls_of_others_within_twice_their_time) {
@@ -100,7 +104,8 @@ TEST(MuteSessions, leave_control_calls_of_others_within_twice_their_time) {
     ASSERT_EQ(mute.full(), kMute);
     const Clock::duration beside = median_of_calls(good);
     ASSERT_FALSE(HasFailure());
-    best = std::min(best, in_microseconds(beside) / in_microseconds(alone));
+    best = std::min(
+        best, in_microseconds(beside) / std::max(in_microseconds(alone), kWakingMicroseconds));
     std::printf("a control call: %.0f us alone, %.0f us beside %zu mute sessions\n",
                 in_microseconds(alone), in_microseconds(beside), kMute);
   }

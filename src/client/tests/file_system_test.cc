@@ -219,6 +219,21 @@ TEST(UnlinkTest, keeps_the_bytes_of_an_open_file_until_it_is_closed) {
   EXPECT_EQ(node.files->status().removed_waiting, 0u);
 }
 
+TEST(SeekTest, walks_over_no_hole_behind_the_last_byte) {
+  Node node;
+  const FileRef file = node.open("/a");
+  EXPECT_TRUE(node.write(file, 0, std::string(5000, 'x')).has_value());
+  constexpr uint64_t kEnd = uint64_t{1} << 36;  // a million chunks
+  EXPECT_TRUE(node.truncate(inode_of(*file), kEnd).ok());
+  const auto operations = [&] { return node.targets[0]->operations + node.targets[1]->operations; };
+  const uint64_t before = operations();
+  EXPECT_EQ(*node.files->seek(file, 0, false), 0u);
+  EXPECT_EQ(*node.files->seek(file, 0, true), 8192u);
+  EXPECT_EQ(*node.files->seek(file, 100'000, true), 100'000u);
+  EXPECT_EQ(node.files->seek(file, 8192, false).error().code(), Code::no_data);
+  EXPECT_LT(operations() - before, 50u);
+}
+
 TEST(UnlinkTest, removed_files_are_collected_by_the_next_life) {
   Node node;
   EXPECT_TRUE(node.write(node.open("/a"), 0, std::string(200'000, 'x')).has_value());

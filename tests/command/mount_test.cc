@@ -87,6 +87,30 @@ TEST_F(MountCommand, a_mount_may_have_the_type_of_3fs) {
   EXPECT_EQ(mounted(place_), "");
 }
 
+// A program that goes on while the node is started again finds the bare directory for a moment.
+TEST_F(MountCommand, of_a_dead_node_comes_back_whatever_was_written_to_the_bare_directory) {
+  const std::vector<std::string> start = {"up", store_, "--background", "--mount", place_};
+  ASSERT_EQ(penstock(start).exit_code, 0);
+  EXPECT_TRUE(can_write());
+  // What lies below a mount is seen where what is above is mounted once more.
+  const std::string below = scratch_ / "below";
+  fs::create_directory(below);
+  const std::string parent = fs::path(place_).parent_path();
+  ASSERT_EQ(::mount(parent.c_str(), below.c_str(), nullptr, MS_BIND, nullptr), 0);
+  write_file(below + "/" + fs::path(place_).filename().string() + "/stray", "content");
+  ASSERT_EQ(::umount2(below.c_str(), MNT_DETACH), 0);
+  kill_node();
+  const Output again = penstock(start);
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_FALSE(fs::exists(place_ + "/stray"));
+  EXPECT_TRUE(can_write());
+  EXPECT_THAT(read_file(store_ + "/agent.log"), HasSubstr("while nothing was mounted"));
+  EXPECT_EQ(penstock({"down", store_}).exit_code, 0);
+  EXPECT_EQ(read_file(place_ + "/stray"), "content");
+  // Nobody takes over a directory in use otherwise.
+  EXPECT_EQ(penstock(start).exit_code, 1);
+}
+
 TEST_F(MountCommand, up_takes_mount_options) {
   const Output up =
       penstock({"up", store_, "--background", "--mount", place_, "--mount-options", "ro,noexec"});

@@ -200,8 +200,8 @@ StopOutcome RealMount::stop() {
 
 Outcome<std::unique_ptr<Mount>> Mount::start(client::FileSystem& files, agent::Agent* agent,
                                              MountConfig config) {
-  remove_dead_mounts(config.mount_point, config.source);
-  TRY_ASSIGN(config.mount_point, check_mount_point(config.mount_point, config.options));
+  const bool was_ours = remove_dead_mounts(config.mount_point, config.source);
+  TRY_ASSIGN(config.mount_point, check_mount_point(config.mount_point, config.options, was_ours));
   auto mount = std::make_unique<RealMount>(files, agent, std::move(config));
   TRY(mount->begin());
   return std::unique_ptr<Mount>(std::move(mount));

@@ -139,29 +139,33 @@ std::string canonical(const std::string& path) {
   return above + name;
 }
 
-void remove_dead_mounts(const std::string& path, const std::string& source) {
+bool remove_dead_mounts(const std::string& path, const std::string& source) {
   const std::string real = canonical(path);
   // Each start that was killed may have left one on top of the other.
   constexpr int kLayersMax = 16;
+  bool any = false;
   for (int layer = 0; layer < kLayersMax; ++layer) {
     const std::vector<MountEntry> mounts = read_mounts();
     const MountEntry* const there = mount_at(mounts, real);
-    if (there == nullptr || !is_ours(*there) || there->source != source) return;
+    if (there == nullptr || !is_ours(*there) || there->source != source) break;
     // The kernel may still answer stat() from what it knew; this it asks the process.
     struct statvfs space {};
-    if (::statvfs(real.c_str(), &space) == 0) return;
-    if (errno != ENOTCONN && errno != ECONNABORTED) return;
+    if (::statvfs(real.c_str(), &space) == 0) break;
+    if (errno != ENOTCONN && errno != ECONNABORTED) break;
     const Status removed = unmount_once(real, true);
     if (!removed.ok()) {
       log::warning("{}: a mount whose process has died cannot be removed: {}", real,
                    removed.name());
-      return;
+      break;
     }
+    any = true;
     log::info("{}: took the place of a mount whose process had died", real);
   }
+  return any;
 }
 
-Outcome<std::string> check_mount_point(const std::string& path, const MountOptions& options) {
+Outcome<std::string> check_mount_point(const std::string& path, const MountOptions& options,
+                                       bool was_ours) {
   struct stat info {};
   if (path.empty()) return failure(Code::invalid_argument, "''", "no mount point was given");
   if (::stat(path.c_str(), &info) != 0) {
@@ -190,7 +194,13 @@ Outcome<std::string> check_mount_point(const std::string& path, const MountOptio
     return failure(empty.error().code(), real,
                    fmt::format("cannot be listed: {}", std::strerror(empty.error().to_errno())));
   }
-  if (!*empty) {
+  if (!*empty && was_ours) {
+    // A program that went on all the while; to refuse would keep everybody else waiting for ever.
+    log::warning(
+        "{}: something was written there while nothing was mounted; it is hidden now "
+        "(unmount to find it)",
+        real);
+  } else if (!*empty) {
     return failure(Code::not_empty, real,
                    "not empty; what is in it would be hidden (choose an empty directory)");
   }

@@ -43,6 +43,7 @@ class DropQueue final : public DroppedOpens {
   // there is nothing to wait for: none are there, nor were any collected lately.
   bool ask_for_room(RoomRequest& request, engine::Time now);
   // For the thread that collects: whoever has asked so far, to be answered after the next round.
+  // `now`: when some files were collected; nothing if none were.
   std::vector<RoomRequest*> take_room_requests();
   void answer(std::vector<RoomRequest*>& asked, engine::Time now);
 

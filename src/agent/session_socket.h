@@ -28,8 +28,8 @@ struct Message {
 };
 
 // Receives one message. busy: none is there; peer_gone: the peer has closed; bad_message: it is no
-// message of ours, or came with other descriptors than it needs. Never blocks. Descriptors are closed
-// in the name of `sender`.
+// message of ours, or came with other descriptors than it needs. Never blocks. Descriptors are
+// closed in the name of `sender`.
 Result<Message> receive(int socket, const std::shared_ptr<Account>& sender);
 
 // A reply as it is sent, perhaps with a descriptor, which is open as long as its keeper lives.

@@ -20,6 +20,9 @@ namespace {
 
 using AccessMode = client::AccessTimes::Mode;
 
+// MOVE_MOUNT_BENEATH, in linux/mount.h since Linux 6.5.
+constexpr unsigned kBeneath = 0x200;
+
 // Environment variable by which fusermount3 learns where to send the device.
 constexpr const char* kHandoverVariable = "_FUSE_COMMFD";
 
@@ -93,6 +96,27 @@ Outcome<UniqueFd> mount_as_root(const MountConfig& config) {
   }
   return failure(Status::from_errno(error), config.mount_point,
                  fmt::format("the kernel refuses: {}", std::strerror(error)));
+}
+
+// The mount at `path` changes places with the dead one that it is on top of, which then goes.
+// Before Linux 6.5 it stays where it is.
+Outcome<void> take_place_below(const std::string& path) {
+  const UniqueFd ours(::open_tree(AT_FDCWD, path.c_str(),
+                                  OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW));
+  if (!ours) return {};
+  const auto attach = [&](unsigned how) {
+    return ::move_mount(ours.get(), "", AT_FDCWD, path.c_str(), MOVE_MOUNT_F_EMPTY_PATH | how) == 0;
+  };
+  Status removed = unmount_once(path, true);
+  if (!removed.ok()) return {};
+  if (attach(kBeneath)) {
+    removed = unmount_once(path, true);
+    if (removed.ok()) return {};
+    return failure(removed, path, "the mount of a process that has died cannot be removed");
+  }
+  if (attach(0)) return {};
+  return failure(Status::from_errno(errno), path,
+                 fmt::format("the kernel refuses: {}", std::strerror(errno)));
 }
 
 Result<UniqueFd> receive_device(int socket) {
@@ -215,8 +239,11 @@ Outcome<UniqueFd> mount_with_helper(const MountConfig& config) {
 
 }  // namespace
 
-Outcome<UniqueFd> mount_device(const MountConfig& config) {
-  return ::geteuid() == 0 ? mount_as_root(config) : mount_with_helper(config);
+Outcome<UniqueFd> mount_device(const MountConfig& config, DeadMount dead) {
+  if (::geteuid() != 0) return mount_with_helper(config);
+  TRY_ASSIGN(UniqueFd device, mount_as_root(config));
+  if (dead == DeadMount::stands) TRY(take_place_below(config.mount_point));
+  return device;
 }
 
 Outcome<void> change_mount(const MountConfig& config, const MountOptions& options) {

@@ -1,7 +1,7 @@
 // Making the mount itself: a connection to the kernel that is attached to a directory.
 #pragma once
 
-#include <string>
+#include "mount_point.h"
 
 #include "penstock/base.h"
 #include "penstock/fuse.h"
@@ -9,8 +9,10 @@
 namespace penstock::fuse {
 
 // Opens /dev/fuse and mounts it at config.mount_point (canonical): as root by itself, else with
-// fusermount3. The connection is not served yet; reading from it waits.
-Outcome<UniqueFd> mount_device(const MountConfig& config);
+// fusermount3. The connection is not served yet; reading from it waits. Where a dead mount stands
+// there, as root only, it makes way without a moment in which a program finds the directory below:
+// it goes when the new one is beneath it, which before Linux 6.5 stays on top of it instead.
+Outcome<UniqueFd> mount_device(const MountConfig& config, DeadMount dead);
 
 // Gives the mount at config.mount_point, which is there, other options: those in `options`. For
 // root.

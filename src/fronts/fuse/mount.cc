@@ -49,7 +49,7 @@ class RealMount final : public Mount {
   }
   ~RealMount() override { stop(); }
 
-  Outcome<void> begin();
+  Outcome<void> begin(DeadMount dead);
   StopOutcome stop() override;
   Outcome<void> change(const MountOptions& options) override;
   MountOptions options() const override {
@@ -83,8 +83,8 @@ class RealMount final : public Mount {
   StopOutcome outcome_ = StopOutcome::unmounted;
 };
 
-Outcome<void> RealMount::begin() {
-  TRY_ASSIGN(UniqueFd device, mount_device(config_));
+Outcome<void> RealMount::begin(DeadMount dead) {
+  TRY_ASSIGN(UniqueFd device, mount_device(config_, dead));
   auto session =
       Session::make(std::move(device), operations(), &front_, {serve_newer_request, amend_reply});
   if (!session) {
@@ -185,6 +185,8 @@ StopOutcome RealMount::stop() {
       if (ours_is_mounted()) (void)unmount_once(config_.mount_point, true);
     }
   }
+  // What this one was mounted on top of.
+  if (device_ != 0) static_cast<void>(remove_dead_mounts(config_.mount_point, config_.source));
   stopped_.store(true, std::memory_order_relaxed);
   if (cache_) cache_->end_telling();
   if (session_) session_->stop();
@@ -200,10 +202,13 @@ StopOutcome RealMount::stop() {
 
 Outcome<std::unique_ptr<Mount>> Mount::start(client::FileSystem& files, agent::Agent* agent,
                                              MountConfig config) {
-  const bool was_ours = remove_dead_mounts(config.mount_point, config.source);
-  TRY_ASSIGN(config.mount_point, check_mount_point(config.mount_point, config.options, was_ours));
+  const DeadMount dead = make_room(config.mount_point, config.source);
+  TRY_ASSIGN(config.mount_point, check_mount_point(config.mount_point, config.options, dead));
   auto mount = std::make_unique<RealMount>(files, agent, std::move(config));
-  TRY(mount->begin());
+  TRY(mount->begin(dead));
+  if (dead != DeadMount::none) {
+    log::info("{}: took the place of a mount whose process had died", mount->path());
+  }
   return std::unique_ptr<Mount>(std::move(mount));
 }
 

@@ -1,5 +1,6 @@
 #include "mount_point.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -111,6 +112,62 @@ Outcome<void> check_unused(const std::string& path) {
                                    there->type));
 }
 
+Outcome<void> check_directory(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) {
+    const int error = errno;
+    if (error == ENOTCONN || error == ECONNABORTED) {
+      return failure(Code::in_use, path,
+                     fmt::format("a mount whose process has died is still there, and not one of "
+                                 "this store (clean up with 'penstock unmount {}')",
+                                 path));
+    }
+    if (error == ENOENT) {
+      return failure(Code::not_found, path,
+                     fmt::format("no such directory (make it first: mkdir -p {})", path));
+    }
+    return failure(Status::from_errno(error).code(), path, std::strerror(error));
+  }
+  if (!S_ISDIR(info.st_mode)) {
+    return failure(Code::not_directory, path,
+                   "not a directory (a mount point must be an empty one)");
+  }
+  return {};
+}
+
+// Those of `source` at the canonical path, one on top of the other.
+ptrdiff_t count_mounts(const std::string& path, const std::string& source) {
+  const std::vector<MountEntry> mounts = read_mounts();
+  return std::ranges::count_if(mounts, [&](const MountEntry& mount) {
+    return mount.point == path && mount.source == source && is_ours(mount);
+  });
+}
+
+bool is_dead(const std::string& path, const std::string& source) {
+  const std::vector<MountEntry> mounts = read_mounts();
+  const MountEntry* const there = mount_at(mounts, path);
+  if (there == nullptr || !is_ours(*there) || there->source != source) return false;
+  // The kernel may still answer stat() from what it knew; this it asks the process.
+  struct statvfs space {};
+  return ::statvfs(path.c_str(), &space) != 0 && (errno == ENOTCONN || errno == ECONNABORTED);
+}
+
+// All but the undermost `kept`.
+DeadMount remove_dead(const std::string& path, const std::string& source, ptrdiff_t kept) {
+  DeadMount dead = DeadMount::none;
+  while (is_dead(path, source)) {
+    if (count_mounts(path, source) <= kept) return DeadMount::stands;
+    const Status removed = unmount_once(path, true);
+    if (!removed.ok()) {
+      log::warning("{}: a mount whose process has died cannot be removed: {}", path,
+                   removed.name());
+      return dead;
+    }
+    dead = DeadMount::removed;
+  }
+  return dead;
+}
+
 }  // namespace
 
 bool is_ours(const MountEntry& mount) {
@@ -139,54 +196,23 @@ std::string canonical(const std::string& path) {
   return above + name;
 }
 
-bool remove_dead_mounts(const std::string& path, const std::string& source) {
-  const std::string real = canonical(path);
-  // Each start that was killed may have left one on top of the other.
-  constexpr int kLayersMax = 16;
-  bool any = false;
-  for (int layer = 0; layer < kLayersMax; ++layer) {
-    const std::vector<MountEntry> mounts = read_mounts();
-    const MountEntry* const there = mount_at(mounts, real);
-    if (there == nullptr || !is_ours(*there) || there->source != source) break;
-    // The kernel may still answer stat() from what it knew; this it asks the process.
-    struct statvfs space {};
-    if (::statvfs(real.c_str(), &space) == 0) break;
-    if (errno != ENOTCONN && errno != ECONNABORTED) break;
-    const Status removed = unmount_once(real, true);
-    if (!removed.ok()) {
-      log::warning("{}: a mount whose process has died cannot be removed: {}", real,
-                   removed.name());
-      break;
-    }
-    any = true;
-    log::info("{}: took the place of a mount whose process had died", real);
-  }
-  return any;
+DeadMount remove_dead_mounts(const std::string& path, const std::string& source) {
+  return remove_dead(canonical(path), source, 0);
+}
+
+DeadMount make_room(const std::string& path, const std::string& source) {
+  return remove_dead(canonical(path), source, ::geteuid() == 0 ? 1 : 0);
 }
 
 Outcome<std::string> check_mount_point(const std::string& path, const MountOptions& options,
-                                       bool was_ours) {
-  struct stat info {};
+                                       DeadMount dead) {
   if (path.empty()) return failure(Code::invalid_argument, "''", "no mount point was given");
-  if (::stat(path.c_str(), &info) != 0) {
-    const int error = errno;
-    if (error == ENOTCONN || error == ECONNABORTED) {
-      return failure(Code::in_use, path,
-                     fmt::format("a mount whose process has died is still there, and not one of "
-                                 "this store (clean up with 'penstock unmount {}')",
-                                 path));
-    }
-    if (error == ENOENT) {
-      return failure(Code::not_found, path,
-                     fmt::format("no such directory (make it first: mkdir -p {})", path));
-    }
-    return failure(Status::from_errno(error).code(), path, std::strerror(error));
-  }
-  if (!S_ISDIR(info.st_mode)) {
-    return failure(Code::not_directory, path,
-                   "not a directory (a mount point must be an empty one)");
-  }
   std::string real = canonical(path);
+  if (dead == DeadMount::stands) {
+    TRY(check_user(real, options));
+    return real;
+  }
+  TRY(check_directory(path));
   TRY(check_unused(real));
   TRY(check_user(real, options));
   const auto empty = is_empty_directory(real);
@@ -194,7 +220,7 @@ Outcome<std::string> check_mount_point(const std::string& path, const MountOptio
     return failure(empty.error().code(), real,
                    fmt::format("cannot be listed: {}", std::strerror(empty.error().to_errno())));
   }
-  if (!*empty && was_ours) {
+  if (!*empty && dead == DeadMount::removed) {
     // A program that went on all the while; to refuse would keep everybody else waiting for ever.
     log::warning(
         "{}: something was written there while nothing was mounted; it is hidden now "
@@ -244,7 +270,10 @@ Outcome<void> unmount(const std::string& path, bool lazy) {
                    fmt::format("{}: no penstock mount is there (see 'penstock status')", real)};
   }
   const Status status = unmount_once(real, lazy);
-  if (status.ok()) return {};
+  if (status.ok()) {
+    static_cast<void>(remove_dead_mounts(real, there->source));
+    return {};
+  }
   if (status.code() == Code::in_use) {
     return Failure{status, fmt::format("{}: programs use files there (find them with 'fuser "
                                        "-m {}', or detach it with 'umount --lazy {}')",

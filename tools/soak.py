@@ -247,6 +247,9 @@ def run(setup, minutes):
     for name, _, counts in workers:
         print(f"  {name:14} {counts[0]:9} done {counts[1]:7} refused or interrupted")
     print(f"  the agent was killed {node.kills} times")
+    idle = [name for name, _, counts in workers if counts[0] == 0]
+    if idle:
+        print(f"  never got anything done: {', '.join(idle)}")
     node.process.kill()
     node.process.wait()
     node.start()
@@ -255,7 +258,7 @@ def run(setup, minutes):
     scrubbed = subprocess.run([setup.penstock, "scrub", setup.store]).returncode
     node.process.terminate()
     node.process.wait(60)
-    return lost == 0 and scrubbed == 0 and flat(samples)
+    return flat(samples) and lost == 0 and scrubbed == 0 and not idle
 
 
 def check_all(setup, acknowledged):

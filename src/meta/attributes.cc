@@ -9,6 +9,10 @@
 namespace penstock::meta {
 namespace {
 
+bool concerns_owner(const SetAttributes& changes) {
+  return changes.uid || changes.gid || changes.chown_to_nobody;
+}
+
 Status check_flags(const Credentials& credentials, const Attributes& now_is, uint32_t flags) {
   if (now_is.type != FileType::regular && now_is.type != FileType::directory) {
     return Code::not_supported;
@@ -24,7 +28,7 @@ Status check_flags(const Credentials& credentials, const Attributes& now_is, uin
 
 Status check_changes(const Credentials& credentials, const Attributes& now_is,
                      const SetAttributes& changes) {
-  if (changes.mode || changes.uid || changes.gid || changes.length) TRY(require_mutable(now_is));
+  if (changes.mode || changes.length || concerns_owner(changes)) TRY(require_mutable(now_is));
   if (changes.flags) TRY(check_flags(credentials, now_is, *changes.flags));
   if (changes.mode) {
     if (now_is.type == FileType::symlink) return Code::not_supported;
@@ -38,6 +42,10 @@ Status check_changes(const Credentials& credentials, const Attributes& now_is,
     if (*changes.gid != now_is.gid && !in_group(credentials, *changes.gid)) {
       return Code::not_permitted;
     }
+  }
+  if (changes.chown_to_nobody && now_is.type != FileType::directory &&
+      without_set_id(credentials, now_is, credentials.uid == 0) != now_is.mode) {
+    TRY(require_owner(credentials, now_is));
   }
   if (changes.length) {
     if (now_is.type == FileType::directory) return Code::is_directory;
@@ -63,7 +71,7 @@ Status check_changes(const Credentials& credentials, const Attributes& now_is,
 void apply_changes(const Credentials& credentials, const SetAttributes& changes, FileTime now,
                    Attributes& attributes) {
   const bool regular = attributes.type == FileType::regular;
-  if ((changes.uid || changes.gid) && attributes.type != FileType::directory) {
+  if (concerns_owner(changes) && attributes.type != FileType::directory) {
     attributes.mode = without_set_id(credentials, attributes, credentials.uid == 0);
   }
   if (changes.uid) attributes.uid = *changes.uid;
@@ -95,8 +103,8 @@ void apply_changes(const Credentials& credentials, const SetAttributes& changes,
 }
 
 bool changes_anything(const SetAttributes& changes) {
-  return changes.mode || changes.uid || changes.gid || changes.length || changes.accessed ||
-         changes.modified || changes.flags || changes.accessed_now || changes.modified_now;
+  return changes.mode || changes.length || changes.accessed || changes.modified || changes.flags ||
+         changes.accessed_now || changes.modified_now || concerns_owner(changes);
 }
 
 }  // namespace
@@ -136,7 +144,7 @@ Result<Attributes> Namespace::set_attributes(const Credentials& credentials, Ino
     TRY(check_changes(credentials, attributes, changes));
     if (!changes_anything(changes)) return attributes;
     apply_changes(credentials, changes, clock_.wall(), attributes);
-    if (attributes.type == FileType::regular && (changes.uid || changes.gid || changes.length)) {
+    if (attributes.type == FileType::regular && (changes.length || concerns_owner(changes))) {
       TRY(take_xattr(view, found, kCapabilityXattr));
     }
     found.attributes = attributes;

@@ -76,11 +76,12 @@ void set_attributes(Call& call, fuse_ino_t inode, struct stat* wanted, int which
   if (owner || nothing || changes.keeps_set_ids == false) {
     const auto now_is = front.files.attributes(id);
     if (!now_is) return call.status(now_is.error());
-    // A chown() to nobody else counts as a change all the same. The kernel has not looked at whose
-    // file it is, as it asks so before others' writes, too; these take what there is by themselves.
+    // A chown() to nobody else counts as a change all the same. The kernel asks so before others'
+    // writes to set-id files, too, which take those bits by themselves.
     const bool stranger = credentials.uid != 0 && credentials.uid != now_is->uid;
-    if (nothing && stranger) return call.attributes(*now_is);
-    if (nothing) changes.uid = now_is->uid;
+    const bool set_ids = (now_is->mode & (S_ISUID | S_ISGID)) != 0;
+    if (nothing && stranger && set_ids) return call.attributes(*now_is);
+    changes.chown_to_nobody = nothing;
     credentials = call.credentials_for(*now_is);
   }
   const auto changed = front.files.set_attributes(credentials, id, changes, front.cache);

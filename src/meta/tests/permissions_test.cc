@@ -60,6 +60,23 @@ TEST_F(MetaTest, only_owners_change_attributes) {
   EXPECT_EQ(get(f).modified, engine::WallTime{5});
 }
 
+TEST_F(MetaTest, everybody_may_chown_to_nobody_what_has_no_set_id_bits) {
+  const InodeId open_to_all = directory(kRootInode, "d", 0777);
+  const InodeId f = file(open_to_all, "f", 0600, alice_);
+  SetAttributes nobody;
+  nobody.chown_to_nobody = true;
+  const FileTime before = get(f).changed;
+  const auto changed = meta_->set_attributes(bob_, f, nobody);
+  ASSERT_TRUE(changed.has_value());
+  EXPECT_NE(changed->changed, before);
+  EXPECT_EQ(changed->uid, get(f).uid);
+  ASSERT_TRUE(set_mode(alice_, f, 06755).ok());
+  EXPECT_EQ(code_of(meta_->set_attributes(bob_, f, nobody)), Code::not_permitted);
+  EXPECT_EQ(get(f).mode, 06755u);
+  ASSERT_TRUE(meta_->set_attributes(alice_, f, nobody).has_value());
+  EXPECT_EQ(get(f).mode, 0755u);
+}
+
 TEST_F(MetaTest, set_id_bits_are_cleared_as_posix_says) {
   const InodeId open_to_all = directory(kRootInode, "d", 0777);
   const InodeId f = file(open_to_all, "f", 06755, alice_);

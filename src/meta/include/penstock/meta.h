@@ -144,6 +144,8 @@ struct SetAttributes {
   std::optional<bool> keeps_set_ids;
   bool accessed_now = false;  // these two win over the explicit times
   bool modified_now = false;
+  // chown() to nobody else, (-1, -1): for everybody where no set-id bit goes by it, else the owner.
+  bool chown_to_nobody = false;
 };
 
 // Cookies are stable for the life of the entry, at least kCookieMin and below 2^63. Smaller values

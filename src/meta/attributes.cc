@@ -28,7 +28,7 @@ Status check_flags(const Credentials& credentials, const Attributes& now_is, uin
 
 Status check_changes(const Credentials& credentials, const Attributes& now_is,
                      const SetAttributes& changes) {
-  if (changes.mode || changes.length || concerns_owner(changes)) TRY(require_mutable(now_is));
+  if (changes.mode || changes.uid || changes.gid || changes.length) TRY(require_mutable(now_is));
   if (changes.flags) TRY(check_flags(credentials, now_is, *changes.flags));
   if (changes.mode) {
     if (now_is.type == FileType::symlink) return Code::not_supported;
@@ -43,8 +43,10 @@ Status check_changes(const Credentials& credentials, const Attributes& now_is,
       return Code::not_permitted;
     }
   }
+  if (changes.chown_to_nobody && (now_is.flags & kInodeImmutable) != 0) return Code::not_permitted;
   if (changes.chown_to_nobody && now_is.type != FileType::directory &&
       without_set_id(credentials, now_is, credentials.uid == 0) != now_is.mode) {
+    TRY(require_mutable(now_is));
     TRY(require_owner(credentials, now_is));
   }
   if (changes.length) {
@@ -53,8 +55,10 @@ Status check_changes(const Credentials& credentials, const Attributes& now_is,
     TRY(require(credentials, now_is, kAccessWrite));
     if (*changes.length > limits::kFileBytesMax) return Code::too_large;
   }
-  const bool explicit_times =
-      (changes.accessed && !changes.accessed_now) || (changes.modified && !changes.modified_now);
+  // One time alone that is to be now is said as explicitly as another one.
+  const bool one_is_now = changes.accessed_now != changes.modified_now && !changes.length;
+  const bool explicit_times = (changes.accessed && !changes.accessed_now) ||
+                              (changes.modified && !changes.modified_now) || one_is_now;
   if (explicit_times) {
     TRY(require_mutable(now_is));
     TRY(require_owner(credentials, now_is));
@@ -211,9 +215,12 @@ Status Namespace::settle(InodeId inode, const Settled& settled, bool durable) {
     const bool sparse = settled.sparse.value_or(attributes.sparse);
     if (length != attributes.length || settled.modified != attributes.modified ||
         sparse != attributes.sparse) {
-      // It was changed when it was written, not when that is recorded.
-      const FileTime written = std::min(settled.modified, FileTime(clock_.wall()));
-      attributes.changed = std::max(attributes.changed, written);
+      // It was changed when it was written, not when that is recorded; a time that was set, and may
+      // lie ahead, is recorded already.
+      if (settled.modified != attributes.modified) {
+        const FileTime written = std::min(settled.modified, FileTime(clock_.wall()));
+        attributes.changed = std::max(attributes.changed, written);
+      }
       attributes.length = length;
       attributes.modified = settled.modified;
       attributes.sparse = sparse;

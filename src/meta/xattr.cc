@@ -147,12 +147,17 @@ Status Namespace::set_xattr(const Credentials& credentials, InodeId inode, std::
       const bool has = !acl_of(found, name).empty();
       if (has && mode == XattrMode::create) return Code::already_exists;
       if (!has && mode == XattrMode::replace) return Code::no_data;
+      const uint32_t mode_before = found.attributes.mode;
+      const std::string acl_before = acl_of(found, name);
       TRY(put_acl(credentials, found, name, value));
-      return put_changed(view, found, clock_.wall());
+      // As on ext4 it is no change to set what is there; the same below.
+      const bool same = found.attributes.mode == mode_before && acl_of(found, name) == acl_before;
+      return same ? Status() : put_changed(view, found, clock_.wall());
     }
     TRY_ASSIGN(const std::optional<std::string> existing, view.xattr(inode, name));
     if (existing && mode == XattrMode::create) return Code::already_exists;
     if (!existing && mode == XattrMode::replace) return Code::no_data;
+    if (existing && *existing == value) return {};
     if (!existing) {
       if (found.xattr_bytes + listed_bytes(name) > kXattrListBytesMax) return Code::no_space;
       found.xattr_bytes += listed_bytes(name);

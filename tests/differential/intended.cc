@@ -59,6 +59,17 @@ constexpr Rule kRules[] = {
        return seen.field == "answer" && seen.operation.kind <= Kind::set_acl &&
               seen.host->error == EPERM && seen.mount->error != 0;
      }},
+    {"chown() to nobody of somebody else's set-id file",
+     "EPERM there, without effect here (docs/posix.md): the kernel asks for the same before "
+     "others' "
+     "writes",
+     [](const Case& seen) {
+       const bool chowns =
+           seen.operation.kind == Kind::chown || seen.operation.kind == Kind::fchown;
+       return seen.field == "answer" && chowns && seen.operation.numbers[0] == -1 &&
+              seen.operation.numbers[1] == -1 && seen.host->error == EPERM &&
+              seen.mount->error == 0;
+     }},
     {"access() to what is immutable",
      "the kernel does not know that a directory of a FUSE file system is immutable, so it lets "
      "root "
@@ -69,12 +80,24 @@ constexpr Rule kRules[] = {
      }},
     {"places in directories",
      "hashes there, counts here (docs/posix.md: order of a listing). At ext4's end of a listing, "
-     "place and length overflow, so that read() of a directory says EINVAL and not EISDIR",
+     "place and length overflow, so that read() of a directory says EINVAL and not EISDIR, and "
+     "sendfile() EOVERFLOW",
      [](const Case& seen) {
+       const bool answers = seen.field == "answer";
        const bool reads =
            (seen.operation.kind == Kind::read || seen.operation.kind == Kind::send_file) &&
-           seen.field == "answer" && seen.host->error == EINVAL && seen.mount->error != 0;
-       return S_ISDIR(seen.mode) && (seen.operation.kind == Kind::seek || reads);
+           answers && seen.host->error == EINVAL && seen.mount->error != 0;
+       const bool sends =
+           seen.operation.kind == Kind::send_file && answers && seen.host->error == EOVERFLOW;
+       return S_ISDIR(seen.mode) && (seen.operation.kind == Kind::seek || reads || sends);
+     }},
+    {"bytes that sendfile() put into a pipe",
+     "the pipe has the page of the file and not its bytes; what is written to the file before the "
+     "pipe is read shows in ext4's page, and not where FUSE's has been replaced (docs/posix.md)",
+     [](const Case& seen) {
+       return seen.operation.kind == Kind::read && seen.field == "answer" && S_ISFIFO(seen.mode) &&
+              seen.mount->error == 0 && seen.host->error == 0 &&
+              seen.mount->data.size() == seen.host->data.size();
      }},
     {"open without a name",
      "a directory, link or device, or a file known by O_PATH only, that lost its last name has "

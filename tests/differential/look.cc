@@ -284,8 +284,9 @@ Found Look::blocks(const Operation& operation, const std::string& what, const No
   const int64_t expected = data_blocks(file.get());
   if (expected < 0 || mount.stx_blocks == static_cast<uint64_t>(expected * kBlock / 512))
     return std::nullopt;
+  const bool gone = name[0] == '\0' && is_gone(directories[1]);
   return differ(
-      {operation, "blocks", &note, host.stx_mode},
+      {operation, "blocks", &note, host.stx_mode, gone},
       fmt::format("{}: blocks of 512 bytes\n  mount: {}\n  host has data in: {}, of blocks of "
                   "4,096:{}\n  mount has data in:{}",
                   what, mount.stx_blocks, expected * kBlock / 512, data_ranges(file.get()),

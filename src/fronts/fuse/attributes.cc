@@ -77,12 +77,16 @@ void set_attributes(Call& call, fuse_ino_t inode, struct stat* wanted, int which
     const auto now_is = front.files.attributes(id);
     if (!now_is) return call.status(now_is.error());
     // A chown() to nobody else counts as a change all the same. The kernel asks so before others'
-    // writes to set-id files, too, which take those bits by themselves.
+    // writes to set-id files, too: where they may not take the bits so, the write does it by
+    // itself.
     const bool stranger = credentials.uid != 0 && credentials.uid != now_is->uid;
-    const bool set_ids = (now_is->mode & (S_ISUID | S_ISGID)) != 0;
-    if (nothing && stranger && set_ids) return call.attributes(*now_is);
+    const bool before_write = nothing && stranger && (now_is->mode & (S_ISUID | S_ISGID)) != 0;
     changes.chown_to_nobody = nothing;
-    credentials = call.credentials_for(*now_is);
+    credentials = before_write ? call.enforced_credentials() : call.credentials_for(*now_is);
+    if (before_write) {
+      const auto changed = front.files.set_attributes(credentials, id, changes, front.cache);
+      return call.attributes(changed ? *changed : *now_is);
+    }
   }
   const auto changed = front.files.set_attributes(credentials, id, changes, front.cache);
   if (!changed) return call.status(changed.error());

@@ -129,7 +129,7 @@ TEST_F(MetaTest, immutable_and_append_only_hold_for_root_too) {
   SetAttributes truncate, own, touch, times;
   truncate.length = 1;
   own.uid = 7;
-  touch.modified_now = true;
+  touch.accessed_now = touch.modified_now = true;
   times.modified = FileTime(5, 0);
   for (const uint32_t flag : {kInodeImmutable, kInodeAppendOnly}) {
     ASSERT_EQ(set_flags(root_, f, flag), Code::ok);

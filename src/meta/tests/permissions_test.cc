@@ -52,10 +52,13 @@ TEST_F(MetaTest, only_owners_change_attributes) {
   times.modified = engine::WallTime{5};
   EXPECT_EQ(code_of(meta_->set_attributes(bob_, f, times)), Code::not_permitted);
   SetAttributes touch;
-  touch.modified_now = true;
+  touch.accessed_now = touch.modified_now = true;
   EXPECT_EQ(code_of(meta_->set_attributes(bob_, f, touch)), Code::access_denied);
   ASSERT_TRUE(set_mode(alice_, f, 0666).ok());
   EXPECT_TRUE(meta_->set_attributes(bob_, f, touch).has_value());
+  SetAttributes one_alone;
+  one_alone.modified_now = true;
+  EXPECT_EQ(code_of(meta_->set_attributes(bob_, f, one_alone)), Code::not_permitted);
   ASSERT_TRUE(meta_->set_attributes(alice_, f, times).has_value());
   EXPECT_EQ(get(f).modified, engine::WallTime{5});
 }

@@ -126,7 +126,11 @@ bool Session::try_to_reconnect() {
   std::vector<RingUse> rings;
   const Status status = set_up_again(socket->get(), &rings);
   if (!status.ok()) {
-    log::warning("{}: the session cannot be set up again: {}", socket_path_, status.name());
+    // An agent that is on its way down takes connections and ends them; another one follows.
+    const bool ended = status.code() == Code::peer_gone;
+    log::write(
+        ended ? log::Level::debug : log::Level::warning,
+        fmt::format("{}: the session cannot be set up again: {}", socket_path_, status.name()));
     if (was_dead) set_dead(true);
     return false;
   }

@@ -28,7 +28,7 @@ readonly jobs first seeds
 
 # Each part says what it found when it has ended.
 side_by_side() {
-  local part=$(((seeds + jobs - 1) / jobs)) begin parts=() failed=0
+  local part=$(((seeds + jobs - 1) / jobs)) begin each parts=() failed=0
   for ((begin = first; begin < first + seeds; begin += part)); do
     local left=$((first + seeds - begin)) said
     said=$(mktemp)

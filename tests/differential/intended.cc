@@ -60,13 +60,12 @@ constexpr Rule kRules[] = {
               seen.host->error == EPERM && seen.mount->error != 0;
      }},
     {"chown() to nobody of somebody else's set-id file",
-     "EPERM there, without effect here (docs/posix.md): the kernel asks for the same before "
-     "others' "
-     "writes",
+     "EPERM there, without effect here (docs/posix.md): the kernel asks for it before their writes",
      [](const Case& seen) {
        const bool chowns =
            seen.operation.kind == Kind::chown || seen.operation.kind == Kind::fchown;
-       return seen.field == "answer" && chowns && seen.operation.numbers[0] == -1 &&
+       const bool stranger = seen.operation.actor >= 2;  // The first two are root.
+       return seen.field == "answer" && chowns && stranger && seen.operation.numbers[0] == -1 &&
               seen.operation.numbers[1] == -1 && seen.host->error == EPERM &&
               seen.mount->error == 0;
      }},

@@ -84,8 +84,10 @@ void set_attributes(Call& call, fuse_ino_t inode, struct stat* wanted, int which
     changes.chown_to_nobody = nothing;
     credentials = before_write ? call.enforced_credentials() : call.credentials_for(*now_is);
     if (before_write) {
-      const auto changed = front.files.set_attributes(credentials, id, changes, front.cache);
-      return call.attributes(changed ? *changed : *now_is);
+      const auto taken = front.files.set_attributes(credentials, id, changes, front.cache);
+      const bool may_not = !taken && taken.error() == Code::not_permitted;
+      if (!taken && !may_not) return call.status(taken.error());
+      return call.attributes(may_not ? *now_is : *taken);
     }
   }
   const auto changed = front.files.set_attributes(credentials, id, changes, front.cache);

@@ -74,7 +74,7 @@ class Mount {
  public:
   // The mount is usable when this returns. A null `agent`: no virtual directory. Failures name the
   // mount point and what to do about it. A mount of the same source whose process has died is taken
-  // over: it is removed first.
+  // over; where root mounts nobody finds the directory below meanwhile.
   static Outcome<std::unique_ptr<Mount>> start(client::FileSystem& files, agent::Agent* agent,
                                                MountConfig config);
   virtual ~Mount() = default;  // stops

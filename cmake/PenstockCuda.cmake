@@ -36,6 +36,7 @@ function(penstock_kernels target source)
       -gencode arch=compute_90,code=sm_90
       -gencode arch=compute_90,code=compute_90
       -I${PROJECT_SOURCE_DIR}/src/ring/include
+      -DPENSTOCK_MAILBOX=$<BOOL:${PENSTOCK_MAILBOX}>
       -MD -MF ${image}.d -MT ${image}
       -ccbin ${CMAKE_CXX_COMPILER}
       -o ${image} ${CMAKE_CURRENT_SOURCE_DIR}/${source}

@@ -6,6 +6,7 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
 set(PENSTOCK_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (for example address,undefined)")
+option(PENSTOCK_MAILBOX "Small cuFile reads by a kernel that lingers on the GPU (src/gpu/README.md)" ON)
 option(PENSTOCK_FUZZERS "Build the libFuzzer targets (needs clang)" OFF)
 
 find_program(CCACHE ccache)

@@ -2,7 +2,7 @@
 """Holds the code to the order of src/layers.txt.
 
 - A library includes, and in CMake links, only itself and libraries above it in the list.
-- Fronts never use one another.
+- Fronts never use one another, but for fronts/base.
 - Another library's headers are reached through its umbrella only: include/penstock/<lib>.h (or what
   else stands directly in include/); its parts and its private files are its own.
 - Outside headers are included only by the library whose line names them. tests/, bench/ and examples/ stand
@@ -18,6 +18,7 @@ import sys
 from cxx_source import code_files, line_of, read_layers, without_comments
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
+COMMON_FRONT = "fronts/base"  # What fronts have in common; penstock_front in CMake.
 TOP = "tests, bench and examples"  # Pseudo-library of what stands after the list.
 
 
@@ -48,7 +49,7 @@ class House:
         """What is wrong with an arrow between two libraries, or None."""
         if user == TOP or user == used:
             return None
-        if user.startswith("fronts/") and used.startswith("fronts/"):
+        if user.startswith("fronts/") and used.startswith("fronts/") and used != COMMON_FRONT:
             return f"fronts never use one another: {user} uses {used}"
         if self.layers[used].rank > self.layers[user].rank:
             return f"{user} may not use {used}, which stands below it in src/layers.txt"
@@ -118,8 +119,8 @@ class House:
             named += [(m[0], block.start(1) + m.start()) for m in re.finditer(r"\S+", block[1])]
         faults = []
         for word, offset in named:
-            for used in (word, f"fronts/{word}"):
-                if used in self.layers:
+            for used in (word, COMMON_FRONT if word == "front" else f"fronts/{word}"):
+                if used in self.layers and (used != COMMON_FRONT or word == "front"):
                     fault = self.arrow_fault(name, used)
                     if fault:
                         faults.append((path, line_of(text, offset), fault))

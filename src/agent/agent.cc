@@ -11,6 +11,7 @@
 #include "session_server.h"
 
 #include <algorithm>
+#include <atomic>
 #include <fmt/format.h>
 #include <map>
 #include <mutex>
@@ -32,6 +33,7 @@ class LocalAgent final : public Agent {
   Outcome<client::Allowance> allow_user(uint32_t uid, const AllowanceChange& change) override;
   Outcome<client::Allowance> allow_session(uint64_t session,
                                            const AllowanceChange& change) override;
+  Outcome<std::vector<telemetry::Traced>> trace(const std::function<void()>& meanwhile) override;
   void add_mount(dev_t device, int connection) override {
     sessions_.mounts.add(device, connection);
   }
@@ -50,6 +52,10 @@ class LocalAgent final : public Agent {
   }
 
  private:
+  // Runs `act` in the loop of a shard with its tracer.
+  void on_tracer(uint32_t shard, const std::function<void(telemetry::Tracer&)>& act);
+
+  std::atomic<bool> is_traced_{false};
   // Those that the sessions' shares were made of: later changes count from the next start.
   const ProcessLimit memory_ = memory_of_process();
   const ProcessLimit mappings_ = mappings_of_process();
@@ -146,6 +152,30 @@ Status LocalAgent::link_region(const client::Credentials& credentials, const std
   return linked;
 }
 
+void LocalAgent::on_tracer(uint32_t shard, const std::function<void(telemetry::Tracer&)>& act) {
+  engine::Loop& loop = node_->shards()[shard]->loop();
+  (void)engine::thread_caller().call(loop, [&](engine::Op& done) {
+    act(sessions_.shards[shard]->rings.routes().tracer());
+    loop.complete(done, Code::ok);
+  });
+}
+
+Outcome<std::vector<telemetry::Traced>> LocalAgent::trace(const std::function<void()>& meanwhile) {
+  if (is_traced_.exchange(true)) {
+    return Failure{Code::busy, "somebody traces this node already; try again when that has ended"};
+  }
+  std::vector<telemetry::Traced> traced(node_->shards().size());
+  for (uint32_t i = 0; i < traced.size(); ++i) {
+    on_tracer(i, [](telemetry::Tracer& tracer) { tracer.start(); });
+  }
+  meanwhile();
+  for (uint32_t i = 0; i < traced.size(); ++i) {
+    on_tracer(i, [&](telemetry::Tracer& tracer) { traced[i] = tracer.stop(); });
+  }
+  is_traced_ = false;
+  return traced;
+}
+
 AgentStatus LocalAgent::status() {
   AgentStatus status;
   status.directory = node_->store().path();
@@ -165,6 +195,9 @@ AgentStatus LocalAgent::status() {
     shard.moved_bytes = targets[i].moved_bytes;
     shard.full = targets[i].full;
     shard.failed = targets[i].failed;
+    const telemetry::OperationFigures& figures = sessions_.shards[i]->rings.routes().figures();
+    shard.ring_operations_in_flight = figures.in_flight();
+    figures.add_to(&status.ring_operations, &status.ring_errors);
     status.shards.push_back(std::move(shard));
   }
   status.sessions = server_->sessions();

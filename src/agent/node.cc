@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "penstock/arena.h"
+#include "penstock/chunks.h"
 #include "penstock/kv.h"
 
 namespace penstock::agent {
@@ -28,7 +29,7 @@ Outcome<std::unique_ptr<NodeShard>> NodeShard::make(const AgentConfig& config,
   target.defragment.enabled = config.defragment;
   TRY_ASSIGN(shard->target_,
              store::Target::open(*shard->loop_, *shard->disk_, *shard->kv_, target));
-  shard->service_ = client::make_chunk_service(*shard->target_);
+  shard->service_ = chunks::make_service(*shard->target_);
   shard->net_ = std::make_unique<net::LocalNet>(network, *shard->loop_);
   shard->net_->serve(shard->address(), *shard->service_);
   return shard;

@@ -69,6 +69,9 @@ void ServedRing::start(uint32_t lane, const ring::Submission& entry) {
   op.in_use = true;
   op.uses_region = false;
   op.is_fill = false;
+  op.figures_kind = telemetry::Kind::other;
+  op.begun = share_.loop_.now();
+  share_.routes_.figures().begun();
   op.lane = lane;
   op.slot = entry.slot;
   op.sequence = entry.sequence;
@@ -83,7 +86,28 @@ void ServedRing::start(uint32_t lane, const ring::Submission& entry) {
   }
   ++share_.files_[op.file_id].in_flight;
   if (op.uses_region) ++share_.regions_[op.region_id].in_flight;
+  if (share_.routes_.tracer().is_on()) [[unlikely]]
+    begin_trace(op);
   begin(op);
+}
+
+void ServedRing::begin_trace(RingOp& op) {
+  op.trace = share_.routes_.tracer().begin();
+  if (op.trace == nullptr) return;
+  op.trace->kind = op.figures_kind;
+  op.trace->uid = share_.uid();
+  op.trace->inode = client::inode_of(*op.file).value;
+  op.trace->offset = op.offset;
+  op.trace->length = op.memory.length;
+  op.trace->taken = share_.loop_.clock().now().time_since_epoch();
+}
+
+void ServedRing::end_trace(RingOp& op, int64_t result, engine::Route route) {
+  op.trace->result = result;
+  op.trace->route = static_cast<uint32_t>(route);
+  op.trace->completed = share_.loop_.clock().now().time_since_epoch();
+  share_.routes_.tracer().end(*op.trace);
+  op.trace = nullptr;
 }
 
 void ServedRing::begin(RingOp& op) {
@@ -106,18 +130,22 @@ int ServedRing::check(RingOp& op, const ring::Submission& entry) {
       return entry.flags == 0 ? 0 : -EINVAL;
     case ring::kOperationRead:
       op.kind = client::IoKind::read;
+      op.figures_kind = telemetry::Kind::read;
       if ((entry.flags & ~(ring::kFlagRefuseHoles | ring::kFlagChecksums)) != 0) return -EINVAL;
       break;
     case ring::kOperationWrite:
       op.kind = client::IoKind::write;
+      op.figures_kind = telemetry::Kind::write;
       if ((entry.flags & ~ring::kFlagDurable) != 0) return -EINVAL;
       break;
     case ring::kOperationSync:
       op.kind = client::IoKind::sync;
+      op.figures_kind = telemetry::Kind::sync;
       if (entry.flags != 0) return -EINVAL;
       break;
     case ring::kOperationFill:
       op.kind = client::IoKind::read;
+      op.figures_kind = telemetry::Kind::fill;
       op.is_fill = true;
       if ((entry.flags & ~ring::kFlagLook) != 0) return -EINVAL;
       op.fill.only_look = entry.flags != 0;
@@ -211,6 +239,14 @@ void ServedRing::finish(RingOp& op) {
 
 void ServedRing::post(RingOp& op, int64_t result, engine::Route route) {
   share_.routes_.count(route);
+  // By the clock of the loop's turns, which costs nothing more.
+  share_.routes_.figures().ended(
+      {.kind = op.figures_kind,
+       .route = static_cast<uint32_t>(route),
+       .result = result,
+       .nanoseconds = static_cast<uint64_t>((share_.loop_.now() - op.begun).count())});
+  if (op.trace != nullptr) [[unlikely]]
+    end_trace(op, result, route);
   ring::Completion completion{};
   completion.user_data = op.user_data;
   completion.result = result;

@@ -17,18 +17,24 @@
 #include <vector>
 
 #include "penstock/client.h"
+#include "penstock/telemetry.h"
 
 namespace penstock::agent {
 
 class ShardShare;
 class ServedRing;
 
-// Operations by the route they took, of one shard.
+// Operations by the route they took, of one shard, and what those of its rings took. Filled by its
+// thread.
 class RouteCounters {
  public:
+  // As its only writer: without a locked instruction.
   void count(engine::Route route) {
-    counters_[static_cast<size_t>(route) % engine::kRouteCount].add();
+    metrics::Counter& counter = counters_[static_cast<size_t>(route) % engine::kRouteCount];
+    counter.set(counter.value() + 1);
   }
+  telemetry::OperationFigures& figures() { return figures_; }
+  telemetry::Tracer& tracer() { return tracer_; }
 
  private:
   metrics::Counter counters_[engine::kRouteCount] = {
@@ -45,6 +51,8 @@ class RouteCounters {
       metrics::Counter("agent.route.device-mapped"),
       metrics::Counter("agent.route.device-slots"),
   };
+  telemetry::OperationFigures figures_;
+  telemetry::Tracer tracer_;
 };
 
 // An open file, as a shard holds it while operations may use it.
@@ -94,6 +102,8 @@ struct RingOp : FillRequest {
   uint32_t region_id = 0;
   bool uses_region = false;
   bool is_fill = false;
+  telemetry::Kind figures_kind = telemetry::Kind::other;
+  engine::Time begun;  // the turn in which it was taken from its ring
 };
 
 // Operations of one ring, in blocks that are made as it goes deeper than ever before, charged to
@@ -161,6 +171,9 @@ class ServedRing {
   int check_range(RingOp& op, const ring::Submission& entry);
   int check_region(RingOp& op, const ring::Submission& entry);
   void begin(RingOp& op);
+  // Of an operation that is traced: what it is, and how it ended.
+  void begin_trace(RingOp& op);
+  void end_trace(RingOp& op, int64_t result, engine::Route route);
   void cancel(RingOp& op);
   void finish(RingOp& op);
   void post(RingOp& op, int64_t result, engine::Route route);

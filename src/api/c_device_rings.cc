@@ -1,9 +1,6 @@
 // penstock_device_ring.h.
-#include "device_rings.h"
 #include "devices.h"
-#include "error.h"
 #include "handles.h"
-#include "penstock_device_ring.h"
 
 #include <cerrno>
 #include <cstring>
@@ -14,14 +11,10 @@ using namespace penstock::api;  // NOLINT
 namespace penstock::api {
 namespace {
 
-DeviceRing& ring_of(penstock_device_ring* ring) {
-  return *reinterpret_cast<DeviceRing*>(ring);
-}
-
 // 0, or the error of a call that cannot be made.
 int check_ring(penstock_device_ring* ring, const char* what) {
   if (ring == nullptr) return fail_with(EINVAL, "device ring: a null pointer");
-  return check_session(to_handle(&ring_of(ring).session()), what);
+  return check_forked(from_handle(ring)->ring().rings().session().connection(), what);
 }
 
 // Whether what is there was made by a compiler that has read this version of penstock_device.h.
@@ -43,23 +36,29 @@ int penstock_device_ring_create(penstock_session* session, penstock_region* regi
     return fail_with(EINVAL, "create device ring: a null pointer");
   }
   Region& memory = *from_handle(region);
-  if (memory.session != from_handle(session) || !memory.device) {
+  if (!is_of_session(session, region) || !memory.device) {
     return fail_with(EINVAL, "create device ring: the region is not GPU memory of this session");
   }
   const Outcome<engine::DeviceMemory*> gpus = devices();
   if (!gpus) return fail(gpus.error());
+  FileService* service = nullptr;
+  const auto make_service = [&](DeviceRing& of) {
+    auto files = std::make_unique<FileService>(session_of(session), of);
+    service = files.get();
+    return files;
+  };
   const Outcome<DeviceRing*> made =
-      from_handle(session)->device_rings().make(**gpus, memory, entries);
+      from_handle(session)->device_rings.make(**gpus, memory, entries, make_service);
   if (!made) return fail(made.error());
-  *ring = reinterpret_cast<penstock_device_ring*>(*made);
+  *ring = to_handle(service);
   return 0;
 }
 
 int penstock_device_ring_add_file(penstock_device_ring* ring, penstock_file file) {
   const int error = check_ring(ring, "add file");
   if (error != 0) return error;
-  DeviceRing& self = ring_of(ring);
-  if (self.session().access_of(file) == 0) {
+  FileService& self = *from_handle(ring);
+  if (self.ring().rings().session().files().access_of(file) == 0) {
     return fail_with(EBADF, "device ring: add file: the file is not open");
   }
   const Result<uint8_t> number = self.add_file(file);
@@ -69,7 +68,7 @@ int penstock_device_ring_add_file(penstock_device_ring* ring, penstock_file file
 int penstock_device_ring_remove_file(penstock_device_ring* ring, int number) {
   const int error = check_ring(ring, "remove file");
   if (error != 0) return error;
-  if (ring_of(ring).remove_file(static_cast<uint32_t>(number))) return 0;
+  if (from_handle(ring)->remove_file(static_cast<uint32_t>(number))) return 0;
   return fail_with(EBADF, "device ring: remove file: no file has that number");
 }
 
@@ -81,7 +80,7 @@ int penstock_device_ring_view(penstock_device_ring* ring, void* view, size_t siz
                      "device ring: view: no penstock::device::Ring, or its penstock_device.h is of "
                      "another version than the library");
   }
-  const device::Ring made = ring_of(ring).view();
+  const device::Ring made = from_handle(ring)->ring().view();
   std::memcpy(view, &made, sizeof made);
   return 0;
 }
@@ -89,7 +88,7 @@ int penstock_device_ring_view(penstock_device_ring* ring, void* view, size_t siz
 int penstock_device_ring_wake(penstock_device_ring* ring) {
   const int error = check_ring(ring, "wake");
   if (error != 0) return error;
-  ring_of(ring).session().device_rings().announce();
+  from_handle(ring)->ring().rings().announce();
   return 0;
 }
 
@@ -97,30 +96,30 @@ int penstock_device_ring_get_stats(penstock_device_ring* ring, penstock_device_r
   const int error = check_ring(ring, "stats");
   if (error != 0) return error;
   if (stats == nullptr) return fail_with(EINVAL, "device ring: stats: a null pointer");
-  const DeviceRing& self = ring_of(ring);
-  const DeviceRingStats from = self.stats();
-  *stats = {from.requests,
-            from.places,
-            from.copies,
-            from.writes,
-            from.again,
-            from.failed,
-            self.session().device_rings().thread_nanoseconds()};
+  const DeviceRing& self = from_handle(ring)->ring();
+  const FileServiceStats files = from_handle(ring)->stats();
+  *stats = {self.requests(),
+            files.places,
+            files.copies,
+            files.writes,
+            self.again(),
+            files.failed,
+            self.rings().thread_nanoseconds()};
   return 0;
 }
 
 int penstock_device_ring_close(penstock_device_ring* ring) {
   const int error = check_ring(ring, "close");
   if (error != 0) return error;
-  DeviceRing& self = ring_of(ring);
-  self.session().device_rings().close(self);
+  DeviceRing& self = from_handle(ring)->ring();
+  self.rings().close(self);
   return 0;
 }
 
 int penstock_device_ring_destroy(penstock_device_ring* ring) {
   const int error = check_ring(ring, "destroy");
   if (error != 0) return error;
-  DeviceRing& self = ring_of(ring);
-  self.session().device_rings().destroy(self);
+  DeviceRing& self = from_handle(ring)->ring();
+  self.rings().destroy(self);
   return 0;
 }

@@ -1,6 +1,5 @@
 // penstock.h: GPU memory.
 #include "devices.h"
-#include "error.h"
 #include "handles.h"
 
 #include <algorithm>
@@ -25,7 +24,7 @@ static_assert(PENSTOCK_ROUTE_DEVICE_SLOTS == static_cast<int>(engine::Route::dev
 int add_region(penstock_session* session, engine::DeviceMemory& devices,
                const engine::DeviceSpan& span, bool owned, penstock_region** region) {
   Outcome<Region*> made =
-      from_handle(session)->add_device_region(devices, span, owned ? &devices : nullptr);
+      session_of(session).transfers().add_region(devices, span, owned ? &devices : nullptr);
   if (made) {
     *region = to_handle(*made);
     return 0;
@@ -62,7 +61,7 @@ int check_device_region(const penstock_region* region, const char* what) {
   if (!from_handle(region)->device) {
     return fail(EINVAL, fmt::format("{}: host memory is shared by its own descriptor", what));
   }
-  return check_session(to_handle(from_handle(region)->session), what);
+  return check_forked(from_handle(region)->table->connection(), what);
 }
 
 }  // namespace
@@ -166,7 +165,7 @@ int penstock_region_publish(penstock_region* region, const unsigned char id[16])
   Region& memory = *from_handle(region);
   Outcome<engine::DeviceHandle> handle = (*gpus)->export_handle(*memory.device);
   if (!handle) return fail(handle.error());
-  const Outcome<void> published = memory.session->publish_region(
+  const Outcome<void> published = memory.table->publish(
       memory, memory_id(id), uuid_of((*gpus)->devices()[memory.device->device.value]),
       std::move(*handle));
   return published ? 0 : fail(published.error());
@@ -176,7 +175,7 @@ int penstock_region_unpublish(penstock_region* region) {
   const int error = check_device_region(region, "unpublish");
   if (error != 0) return error;
   Region& memory = *from_handle(region);
-  const Outcome<void> unpublished = memory.session->unpublish_region(memory);
+  const Outcome<void> unpublished = memory.table->unpublish(memory);
   return unpublished ? 0 : fail(unpublished.error());
 }
 
@@ -188,7 +187,8 @@ int penstock_region_open(penstock_session* session, const unsigned char id[16],
     return fail_with(EINVAL, "open GPU memory: a null pointer");
   const Outcome<engine::DeviceMemory*> gpus = devices();
   if (!gpus) return fail(gpus.error());
-  const Outcome<PublishedMemory> found = from_handle(session)->open_published(memory_id(id));
+  const Outcome<PublishedMemory> found =
+      session_of(session).regions().open_published(memory_id(id));
   if (!found) return fail(found.error());
   if (!sees_gpu(**gpus, found->gpu)) {
     return fail_with(ENODEV,

@@ -1,7 +1,5 @@
 // penstock.h: files and names.
-#include "error.h"
 #include "handles.h"
-#include "to_stat.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -14,38 +12,6 @@ using namespace penstock;       // NOLINT: this file is the C border
 using namespace penstock::api;  // NOLINT
 
 namespace penstock::api {
-
-int check_session(penstock_session* session, const char* what) {
-  if (session == nullptr) return fail(EINVAL, fmt::format("{}: no session", what));
-  if (!from_handle(session)->forked()) return 0;
-  return fail(ECHILD, fmt::format("{}: the session belongs to the process that was forked; connect "
-                                  "again in this one",
-                                  what));
-}
-
-int check_path(const char* path, const char* what) {
-  if (path == nullptr) return fail(EINVAL, fmt::format("{}: no path", what));
-  const size_t length = std::strlen(path);
-  if (length > limits::kPathBytesMax) {
-    return fail(ENAMETOOLONG, fmt::format("{}: the path has {} bytes, {} is the most", what, length,
-                                          limits::kPathBytesMax));
-  }
-  if (length == 0) return fail(ENOENT, fmt::format("{}: the path is empty", what));
-  if (path[0] != '/') return fail(EINVAL, fmt::format("{}: {}: not an absolute path", what, path));
-  return 0;
-}
-
-// The process's umask, without changing it for a moment under the eyes of other threads.
-mode_t current_umask() {
-  const UniqueFd fd(::open("/proc/self/status", O_RDONLY | O_CLOEXEC));
-  char text[512];
-  const ssize_t length = fd ? ::read(fd.get(), text, sizeof text - 1) : 0;
-  if (length <= 0) return 022;
-  text[length] = '\0';
-  const char* line = std::strstr(text, "\nUmask:");
-  return line != nullptr ? static_cast<mode_t>(std::strtoul(line + 7, nullptr, 8)) : 022;
-}
-
 namespace {
 
 // The flags of open(2) that mean something here; -1 for any other.
@@ -73,17 +39,14 @@ int64_t to_open_flags(int flags) {
   return out;
 }
 
-uint32_t creation_mode(mode_t mode) {
-  return mode & 07777 & ~current_umask();
+int put_stat(const Outcome<struct stat>& seen, struct stat* st) {
+  if (!seen) return fail(seen.error());
+  *st = *seen;
+  return 0;
 }
 
-int attributes_of(penstock_session* session, const wire::RequestBody& request, struct stat* st) {
-  const Session::Answer answer = from_handle(session)->call(request, true);
-  if (!answer) return fail(answer.error());
-  const auto* attributes = std::get_if<wire::Attributes>(&*answer);
-  if (attributes == nullptr) return fail_with(EPROTO, "stat: the agent's answer is no attributes");
-  to_stat(*attributes, st);
-  return 0;
+int done(const Outcome<void>& asked) {
+  return asked ? 0 : fail(asked.error());
 }
 
 int stat_path(penstock_session* session, const char* path, bool follow, struct stat* st) {
@@ -91,7 +54,7 @@ int stat_path(penstock_session* session, const char* path, bool follow, struct s
   if (error == 0) error = check_path(path, "stat");
   if (error != 0) return error;
   if (st == nullptr) return fail_with(EINVAL, "stat: no place for the result");
-  return attributes_of(session, wire::PathAttributes{path, follow}, st);
+  return put_stat(stat_of(session_of(session), wire::PathAttributes{path, follow}), st);
 }
 
 // A call about an open file that answers nothing.
@@ -99,11 +62,10 @@ int file_call(penstock_session* session, penstock_file file, const char* what,
               const wire::RequestBody& request, bool repeatable) {
   const int error = check_session(session, what);
   if (error != 0) return error;
-  if (from_handle(session)->access_of(file) == 0) {
+  if (session_of(session).files().access_of(file) == 0) {
     return fail(EBADF, fmt::format("{}: the file is not open", what));
   }
-  const Session::Answer answer = from_handle(session)->call(request, repeatable);
-  return answer ? 0 : fail(answer.error());
+  return done(ask(session_of(session), request, repeatable));
 }
 
 // A call about one or two paths that answers nothing. Such calls change the namespace: they are not
@@ -114,8 +76,7 @@ int path_call(penstock_session* session, const char* what, const char* path, con
   if (error == 0) error = check_path(path, what);
   if (error == 0 && other != nullptr) error = check_path(other, what);
   if (error != 0) return error;
-  const Session::Answer answer = from_handle(session)->call(request(), false);
-  return answer ? 0 : fail(answer.error());
+  return done(ask(session_of(session), request(), false));
 }
 
 int change(penstock_session* session, const char* what, const char* path,
@@ -136,11 +97,8 @@ penstock_file penstock_open(penstock_session* session, const char* path, int fla
   const int64_t wire_flags = to_open_flags(flags);
   if (wire_flags < 0) return fail(EINVAL, fmt::format("open {}: a flag is not supported", path));
   const uint32_t creation = (flags & O_CREAT) != 0 ? creation_mode(mode) : 0;
-  const Outcome<int32_t> file = from_handle(session)->open_file(
-      [&](uint32_t id) -> wire::RequestBody {
-        return wire::OpenPath{id, path, static_cast<uint32_t>(wire_flags), creation};
-      },
-      {});
+  const Outcome<int32_t> file =
+      open_path(session_of(session), path, static_cast<uint32_t>(wire_flags), creation);
   return file ? *file : fail(file.error());
 }
 
@@ -148,7 +106,7 @@ penstock_file penstock_open_fd(penstock_session* session, int fd) {
   const int error = check_session(session, "open descriptor");
   if (error != 0) return error;
   if (::fcntl(fd, F_GETFD) < 0) return fail_with(EBADF, "open descriptor: it is not open");
-  const Outcome<int32_t> file = from_handle(session)->open_file(
+  const Outcome<int32_t> file = session_of(session).files().open(
       [](uint32_t id) -> wire::RequestBody { return wire::OpenDescriptor{id}; }, {fd});
   return file ? *file : fail(file.error());
 }
@@ -156,25 +114,24 @@ penstock_file penstock_open_fd(penstock_session* session, int fd) {
 int penstock_file_close(penstock_session* session, penstock_file file) {
   const int error = check_session(session, "close");
   if (error != 0) return error;
-  const Outcome<void> closed = from_handle(session)->close_file(file);
-  return closed ? 0 : fail(closed.error());
+  return done(session_of(session).files().close(file));
 }
 
 int penstock_file_close_later(penstock_session* session, penstock_file file) {
   const int error = check_session(session, "close");
   if (error != 0) return error;
-  const Outcome<void> closed = from_handle(session)->close_file_later(file);
-  return closed ? 0 : fail(closed.error());
+  return done(session_of(session).files().close_later(file));
 }
 
 int penstock_fstat(penstock_session* session, penstock_file file, struct stat* st) {
   const int error = check_session(session, "fstat");
   if (error != 0) return error;
   if (st == nullptr) return fail_with(EINVAL, "fstat: no place for the result");
-  if (from_handle(session)->access_of(file) == 0) {
+  if (session_of(session).files().access_of(file) == 0) {
     return fail_with(EBADF, "fstat: the file is not open");
   }
-  return attributes_of(session, wire::FileAttributes{static_cast<uint32_t>(file)}, st);
+  const wire::FileAttributes request{static_cast<uint32_t>(file)};
+  return put_stat(stat_of(session_of(session), request), st);
 }
 
 int penstock_ftruncate(penstock_session* session, penstock_file file, uint64_t length) {
@@ -200,13 +157,10 @@ int penstock_birth_time(penstock_session* session, const char* path, struct time
   if (error == 0) error = check_path(path, "birth time");
   if (error != 0) return error;
   if (time == nullptr) return fail_with(EINVAL, "birth time: no place for the result");
-  const auto answer = from_handle(session)->call(wire::PathAttributes{path, false}, true);
-  if (!answer) return fail(answer.error());
-  const auto* attributes = std::get_if<wire::Attributes>(&*answer);
-  if (attributes == nullptr) {
-    return fail_with(EPROTO, "birth time: the agent's answer is no attributes");
-  }
-  *time = to_timespec(attributes->created);
+  const Outcome<wire::Attributes> seen =
+      attributes_of(session_of(session), wire::PathAttributes{path, false});
+  if (!seen) return fail(seen.error());
+  *time = to_timespec(seen->created);
   return 0;
 }
 
@@ -282,7 +236,7 @@ int penstock_link(penstock_session* session, const char* from, const char* to) {
 
 int penstock_symlink(penstock_session* session, const char* target, const char* path) {
   if (target == nullptr || target[0] == '\0') return fail_with(ENOENT, "symlink: no target");
-  if (std::strlen(target) > api::limits::kPathBytesMax) {
+  if (std::strlen(target) > penstock::limits::kPathBytesMax) {
     return fail_with(ENAMETOOLONG, "symlink: the target is too long");
   }
   return path_call(session, "symlink", path, nullptr, [&] {
@@ -295,7 +249,8 @@ ssize_t penstock_readlink(penstock_session* session, const char* path, char* buf
   if (error == 0) error = check_path(path, "readlink");
   if (error != 0) return error;
   if (buffer == nullptr || size == 0) return fail_with(EINVAL, "readlink: no place for the result");
-  const Session::Answer answer = from_handle(session)->call(wire::ReadSymlink{path}, true);
+  const Connection::Answer answer =
+      session_of(session).connection().call(wire::ReadSymlink{path}, true);
   if (!answer) return fail(answer.error());
   const auto* target = std::get_if<wire::Target>(&*answer);
   if (target == nullptr) return fail_with(EPROTO, "readlink: the agent's answer is no target");
@@ -314,8 +269,8 @@ int penstock_list(penstock_session* session, const char* path,
   if (visit == nullptr) return fail_with(EINVAL, "list: nobody to visit the entries");
   uint64_t after = 0;
   while (true) {
-    const Session::Answer answer =
-        from_handle(session)->call(wire::ListDirectory{path, after}, true);
+    const Connection::Answer answer =
+        session_of(session).connection().call(wire::ListDirectory{path, after}, true);
     if (!answer) return fail(answer.error());
     const auto* page = std::get_if<wire::Page>(&*answer);
     if (page == nullptr) return fail_with(EPROTO, "list: the agent's answer is no page");
@@ -333,6 +288,5 @@ int penstock_list(penstock_session* session, const char* path,
 int penstock_sync(penstock_session* session) {
   const int error = check_session(session, "sync");
   if (error != 0) return error;
-  const Session::Answer answer = from_handle(session)->call(wire::SyncAll{}, false);
-  return answer ? 0 : fail(answer.error());
+  return done(ask(session_of(session), wire::SyncAll{}, false));
 }

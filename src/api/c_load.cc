@@ -1,10 +1,7 @@
 // penstock_model.h: loading.
 #include "devices.h"
-#include "error.h"
 #include "handles.h"
-#include "local_files.h"
 #include "model_options.h"
-#include "session_files.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -26,8 +23,8 @@ std::vector<engine::DeviceId> devices_of(const int32_t* numbers, uint32_t count)
 }
 
 uint32_t usual_threads() {
-  return std::clamp(std::thread::hardware_concurrency() / 2, limits::kLocalThreads,
-                    limits::kLocalThreadsMany);
+  return std::clamp(std::thread::hardware_concurrency() / 2, files::limits::kLocalThreads,
+                    files::limits::kLocalThreadsMany);
 }
 
 Outcome<void> check(const penstock_load_options& options) {
@@ -43,9 +40,9 @@ Outcome<void> check(const penstock_load_options& options) {
   if (options.lend_all > 1 || (options.lend_all == 1 && options.lender_count > 0)) {
     return wrong("lend_all is 0, or 1 without lenders");
   }
-  if (options.threads > limits::kLocalThreadsMax) {
-    return wrong(
-        fmt::format("{} threads; {} are the most", options.threads, limits::kLocalThreadsMax));
+  if (options.threads > files::limits::kLocalThreadsMax) {
+    return wrong(fmt::format("{} threads; {} are the most", options.threads,
+                             files::limits::kLocalThreadsMax));
   }
   return {};
 }
@@ -79,7 +76,7 @@ Outcome<std::unique_ptr<load::Model>> load_model(penstock_session* session,
   TRY_ASSIGN(engine::DeviceMemory * gpus, devices());
   if (session != nullptr) {
     const CallsEndBy bound(with_grace(request.deadline));
-    SessionFiles files(*from_handle(session), *gpus, request.deadline);
+    SessionFiles files(session_of(session), *gpus, request.deadline);
     return load::load(files, *gpus, engine::system_clock(), request);
   }
   LocalFiles files(*gpus, options.threads != 0 ? options.threads : usual_threads());

@@ -1,79 +1,106 @@
 // penstock.h: many files at once.
-#include "error.h"
 #include "handles.h"
-#include "read_files.h"
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
+#include <span>
 
 using namespace penstock;       // NOLINT: this file is the C border
 using namespace penstock::api;  // NOLINT
 
 namespace {
 
-int check_list(penstock_session* session, const penstock_file_read* files, size_t count) {
-  const int error = check_session(session, "read files");
+// The structs pass this border as they are.
+#define SAME(ours, theirs, member)                                    \
+  static_assert(offsetof(ours, member) == offsetof(theirs, member) && \
+                sizeof(ours::member) == sizeof(theirs::member))
+static_assert(sizeof(ListedRead) == sizeof(penstock_file_read));
+SAME(ListedRead, penstock_file_read, path);
+SAME(ListedRead, penstock_file_read, region);
+SAME(ListedRead, penstock_file_read, region_offset);
+SAME(ListedRead, penstock_file_read, buffer);
+SAME(ListedRead, penstock_file_read, length);
+SAME(ListedRead, penstock_file_read, size);
+SAME(ListedRead, penstock_file_read, result);
+static_assert(sizeof(ListedNewFile) == sizeof(penstock_new_file));
+SAME(ListedNewFile, penstock_new_file, path);
+SAME(ListedNewFile, penstock_new_file, region);
+SAME(ListedNewFile, penstock_new_file, region_offset);
+SAME(ListedNewFile, penstock_new_file, length);
+SAME(ListedNewFile, penstock_new_file, mode);
+SAME(ListedNewFile, penstock_new_file, uid);
+SAME(ListedNewFile, penstock_new_file, gid);
+SAME(ListedNewFile, penstock_new_file, flags);
+SAME(ListedNewFile, penstock_new_file, times);
+SAME(ListedNewFile, penstock_new_file, result);
+static_assert(kReplace == PENSTOCK_REPLACE);
+static_assert(sizeof(ListedLook) == sizeof(penstock_file_stat));
+SAME(ListedLook, penstock_file_stat, path);
+SAME(ListedLook, penstock_file_stat, st);
+SAME(ListedLook, penstock_file_stat, result);
+#undef SAME
+
+template <class Listed, class Given>
+int check_list(penstock_session* session, Given* files, size_t count, const char* what,
+               std::span<Listed>* list) {
+  const int error = check_session(session, what);
   if (error != 0) return error;
-  if (files == nullptr && count > 0) return fail_with(EINVAL, "read files: no list");
+  if (files == nullptr && count > 0) return fail(EINVAL, fmt::format("{}: no list", what));
+  *list = {reinterpret_cast<Listed*>(files), count};
   return 0;
 }
 
-ssize_t count_good(std::span<const penstock_file_read> files) {
+ssize_t count_read(std::span<const ListedRead> files) {
   return std::count_if(files.begin(), files.end(),
                        [](const auto& file) { return file.result >= 0; });
+}
+
+template <class Listed>
+ssize_t count_done(std::span<const Listed> files) {
+  return std::count_if(files.begin(), files.end(),
+                       [](const auto& file) { return file.result == 0; });
 }
 
 }  // namespace
 
 ssize_t penstock_read_files(penstock_session* session, penstock_file_read* files, size_t count) {
-  const int error = check_list(session, files, count);
+  std::span<ListedRead> all;
+  const int error = check_list(session, files, count, "read files", &all);
   if (error != 0) return error;
-  const std::span<penstock_file_read> all(files, count);
-  const Outcome<void> read = FileList(*from_handle(session), all).read();
-  if (!read) return fail(read.error());
-  return count_good(all);
+  const Outcome<void> read = read_files(session_of(session), from_handle(session)->staging, all);
+  return read ? count_read(all) : fail(read.error());
 }
 
 ssize_t penstock_read_files_packed(penstock_session* session, penstock_file_read* files,
                                    size_t count, penstock_region* region, uint64_t region_offset,
                                    uint64_t length, uint64_t alignment) {
-  const int error = check_list(session, files, count);
+  std::span<ListedRead> all;
+  const int error = check_list(session, files, count, "read files", &all);
   if (error != 0) return error;
-  if (region == nullptr || from_handle(region)->session != from_handle(session) ||
+  if (!is_of_session(session, region) ||
       !range_within(region_offset, length, from_handle(region)->size)) {
     return fail_with(EINVAL, "read files: the place is in no region of this session, or leaves it");
   }
   if (alignment > length) return fail_with(EINVAL, "read files: the alignment is above the room");
-  const std::span<penstock_file_read> all(files, count);
-  for (penstock_file_read& file : all) {
-    file.region = nullptr;
-    file.buffer = nullptr;
-    file.region_offset = file.length = 0;
-  }
-  const Outcome<void> looked = FileList(*from_handle(session), all).read();
-  if (!looked) return fail(looked.error());
+  const Outcome<void> read =
+      read_files_packed(session_of(session), from_handle(session)->staging, all,
+                        {from_handle(region), region_offset, length, alignment});
+  return read ? count_read(all) : fail(read.error());
+}
 
-  const uint64_t step = std::max<uint64_t>(alignment, 1);
-  uint64_t used = 0;
-  std::vector<penstock_file_read> placed;
-  std::vector<size_t> numbers;
-  for (size_t i = 0; i < count; ++i) {
-    penstock_file_read& file = all[i];
-    if (file.result < 0) continue;
-    const uint64_t begin = used + (step - used % step) % step;
-    if (!range_within(begin, file.size, length)) {
-      file.result = -ENOSPC;
-      continue;
-    }
-    file.region = region;
-    file.region_offset = region_offset + begin;
-    file.length = file.size;
-    used = begin + file.size;
-    placed.push_back(file);
-    numbers.push_back(i);
-  }
-  const Outcome<void> read = FileList(*from_handle(session), placed).read();
-  for (size_t i = 0; i < placed.size(); ++i) all[numbers[i]] = placed[i];
-  if (!read) return fail(read.error());
-  return count_good(all);
+ssize_t penstock_create_files(penstock_session* session, penstock_new_file* files, size_t count) {
+  std::span<ListedNewFile> all;
+  const int error = check_list(session, files, count, "create files", &all);
+  if (error != 0) return error;
+  const Outcome<void> created = create_files(session_of(session), all);
+  return created ? count_done<ListedNewFile>(all) : fail(created.error());
+}
+
+ssize_t penstock_lstat_files(penstock_session* session, penstock_file_stat* files, size_t count) {
+  std::span<ListedLook> all;
+  const int error = check_list(session, files, count, "lstat files", &all);
+  if (error != 0) return error;
+  const Outcome<void> seen = look_at_files(session_of(session), all);
+  return seen ? count_done<ListedLook>(all) : fail(seen.error());
 }

@@ -1,6 +1,6 @@
 // penstock_model.h: what was loaded.
+#include "border.h"
 #include "devices.h"
-#include "error.h"
 #include "model_options.h"
 
 #include <cerrno>

@@ -1,9 +1,8 @@
 // penstock.h: rings and lanes.
-#include "error.h"
 #include "handles.h"
-#include "lane_transfers.h"
 
 #include <cerrno>
+#include <cstddef>
 
 using namespace penstock;       // NOLINT: this file is the C border
 using namespace penstock::api;  // NOLINT
@@ -11,9 +10,64 @@ using namespace penstock::api;  // NOLINT
 namespace penstock::api {
 namespace {
 
+static_assert(PENSTOCK_READ == static_cast<int>(ring::kOperationRead));
+static_assert(PENSTOCK_WRITE == static_cast<int>(ring::kOperationWrite));
+static_assert(PENSTOCK_SYNC == static_cast<int>(ring::kOperationSync));
+static_assert(PENSTOCK_NOP == static_cast<int>(ring::kOperationNop));
+static_assert(PENSTOCK_WARM == static_cast<int>(ring::kOperationFill));
+static_assert(PENSTOCK_LOOK == static_cast<int>(ring::kFlagLook));
+static_assert(PENSTOCK_DURABLE == static_cast<int>(ring::kFlagDurable));
+static_assert(PENSTOCK_REFUSE_HOLES == static_cast<int>(ring::kFlagRefuseHoles));
+static_assert(PENSTOCK_CHECKSUMS == static_cast<int>(ring::kFlagChecksums));
+static_assert(PENSTOCK_FOREVER == ring::kForever);
+
+// The structs pass this border as they are.
+#define SAME(ours, ours_member, theirs, theirs_member)                            \
+  static_assert(offsetof(ours, ours_member) == offsetof(theirs, theirs_member) && \
+                sizeof(ours::ours_member) == sizeof(theirs::theirs_member))
+static_assert(sizeof(Io) == sizeof(penstock_io));
+SAME(Io, operation, penstock_io, operation);
+SAME(Io, flags, penstock_io, flags);
+SAME(Io, route, penstock_io, route);
+SAME(Io, reserved, penstock_io, reserved0);
+SAME(Io, file, penstock_io, file);
+SAME(Io, offset, penstock_io, offset);
+SAME(Io, length, penstock_io, length);
+SAME(Io, region, penstock_io, region);
+SAME(Io, region_offset, penstock_io, region_offset);
+SAME(Io, deadline, penstock_io, deadline);
+SAME(Io, user_data, penstock_io, user_data);
+static_assert(sizeof(Completion) == sizeof(penstock_completion));
+SAME(Completion, user_data, penstock_completion, user_data);
+SAME(Completion, result, penstock_completion, result);
+SAME(Completion, route, penstock_completion, route);
+static_assert(sizeof(Gather) == sizeof(penstock_gather));
+SAME(Gather, file, penstock_gather, file);
+SAME(Gather, count, penstock_gather, count);
+SAME(Gather, pieces, penstock_gather, pieces);
+SAME(Gather, region, penstock_gather, region);
+SAME(Gather, deadline, penstock_gather, deadline);
+SAME(Gather, user_data, penstock_gather, user_data);
+static_assert(sizeof(route::ListEntry) == sizeof(penstock_piece));
+SAME(route::ListEntry, offset, penstock_piece, offset);
+SAME(route::ListEntry, target, penstock_piece, region_offset);
+SAME(route::ListEntry, length, penstock_piece, length);
+SAME(route::ListEntry, done, penstock_piece, done);
+#undef SAME
+
+int prepare_on(Lane& lane, const penstock_io* io) {
+  if (io == nullptr) return fail_with(EINVAL, "prepare: no operation");
+  return lane.prepare(*reinterpret_cast<const Io*>(io));
+}
+
+int prepare_on(Lane& lane, const penstock_gather* gather) {
+  if (gather == nullptr) return fail_with(EINVAL, "prepare: no operation");
+  return lane.prepare(*reinterpret_cast<const Gather*>(gather));
+}
+
 int check_ring(penstock_ring* ring) {
   if (ring == nullptr) return fail_with(EINVAL, "no ring");
-  if (!from_handle(ring)->session().forked()) return 0;
+  if (!from_handle(ring)->session().connection().forked()) return 0;
   return fail_with(ECHILD, "the ring belongs to the process that was forked");
 }
 
@@ -31,23 +85,20 @@ int lane_of(penstock_ring* ring, Lane** lane) {
 }
 
 int cancel_on(Lane& lane, uint64_t user_data) {
-  int asked = 0;
-  std::vector<DeviceOperation*> transfers;
-  for (const Lane::Target& target : lane.targets(user_data, &transfers)) {
-    const Session::Answer answer = lane.ring().session().call(
-        wire::CancelOperation{lane.ring().id(), lane.index(), target.slot, target.sequence}, true);
-    if (!answer) return fail(answer.error());
-    ++asked;
-  }
-  for (DeviceOperation* const transfer : transfers) {
-    lane.cancel_transfer(*transfer);
-    ++asked;
-  }
-  return asked;
+  const Outcome<int> asked = lane.cancel(user_data);
+  return asked ? *asked : fail(asked.error());
 }
 
-bool is_room(const penstock_completion* completions, uint32_t max) {
-  return completions != nullptr || max == 0;
+int descriptor_of(Lane& lane) {
+  const Outcome<int> made = lane.descriptor();
+  return made ? *made : fail(made.error());
+}
+
+// With the same checks for all that wait.
+int wait_on(Lane& lane, penstock_completion* completions, uint32_t max, uint32_t min,
+            uint64_t deadline, bool only_own) {
+  if (completions == nullptr && max > 0) return fail_with(EINVAL, "wait: no place for completions");
+  return lane.wait(reinterpret_cast<Completion*>(completions), max, min, deadline, only_own);
 }
 
 }  // namespace
@@ -58,7 +109,7 @@ int penstock_ring_create(penstock_session* session, uint32_t entries, uint32_t l
   const int error = check_session(session, "ring create");
   if (error != 0) return error;
   if (ring == nullptr) return fail_with(EINVAL, "ring create: no place for the result");
-  Outcome<Ring*> made = from_handle(session)->make_ring(entries, lanes);
+  Outcome<Ring*> made = session_of(session).rings().make(entries, lanes);
   if (!made) return fail(made.error());
   *ring = to_handle(*made);
   return 0;
@@ -67,7 +118,7 @@ int penstock_ring_create(penstock_session* session, uint32_t entries, uint32_t l
 int penstock_ring_destroy(penstock_ring* ring) {
   const int error = check_ring(ring);
   if (error != 0) return error;
-  const Outcome<void> destroyed = from_handle(ring)->session().destroy_ring(from_handle(ring));
+  const Outcome<void> destroyed = from_handle(ring)->session().rings().destroy(from_handle(ring));
   return destroyed ? 0 : fail(destroyed.error());
 }
 
@@ -75,15 +126,14 @@ int penstock_prepare(penstock_ring* ring, const penstock_io* io) {
   Lane* lane = nullptr;
   const int error = lane_of(ring, &lane);
   if (error != 0) return error;
-  return io != nullptr ? lane->prepare(*io) : fail_with(EINVAL, "prepare: no operation");
+  return prepare_on(*lane, io);
 }
 
 int penstock_prepare_gather(penstock_ring* ring, const penstock_gather* gather) {
   Lane* lane = nullptr;
   const int error = lane_of(ring, &lane);
   if (error != 0) return error;
-  return gather != nullptr ? lane->prepare_gather(*gather)
-                           : fail_with(EINVAL, "prepare: no operation");
+  return prepare_on(*lane, gather);
 }
 
 int penstock_submit(penstock_ring* ring) {
@@ -97,8 +147,13 @@ int penstock_wait(penstock_ring* ring, penstock_completion* completions, uint32_
   Lane* lane = nullptr;
   const int error = lane_of(ring, &lane);
   if (error != 0) return error;
-  if (!is_room(completions, max)) return fail_with(EINVAL, "wait: no place for completions");
-  return lane->wait(completions, max, min, deadline, true);
+  return wait_on(*lane, completions, max, min, deadline, true);
+}
+
+int penstock_ring_descriptor(penstock_ring* ring) {
+  Lane* lane = nullptr;
+  const int error = lane_of(ring, &lane);
+  return error != 0 ? error : descriptor_of(*lane);
 }
 
 int penstock_cancel(penstock_ring* ring, uint64_t user_data) {
@@ -134,15 +189,13 @@ int penstock_lane_release(penstock_lane* lane) {
 int penstock_lane_prepare(penstock_lane* lane, const penstock_io* io) {
   const int error = check_lane(lane);
   if (error != 0) return error;
-  return io != nullptr ? from_handle(lane)->prepare(*io)
-                       : fail_with(EINVAL, "prepare: no operation");
+  return prepare_on(*from_handle(lane), io);
 }
 
 int penstock_lane_prepare_gather(penstock_lane* lane, const penstock_gather* gather) {
   const int error = check_lane(lane);
   if (error != 0) return error;
-  return gather != nullptr ? from_handle(lane)->prepare_gather(*gather)
-                           : fail_with(EINVAL, "prepare: no operation");
+  return prepare_on(*from_handle(lane), gather);
 }
 
 int penstock_lane_submit(penstock_lane* lane, uint32_t count) {
@@ -154,8 +207,12 @@ int penstock_lane_wait(penstock_lane* lane, penstock_completion* completions, ui
                        uint32_t min, uint64_t deadline) {
   const int error = check_lane(lane);
   if (error != 0) return error;
-  if (!is_room(completions, max)) return fail_with(EINVAL, "wait: no place for completions");
-  return from_handle(lane)->wait(completions, max, min, deadline, false);
+  return wait_on(*from_handle(lane), completions, max, min, deadline, false);
+}
+
+int penstock_lane_descriptor(penstock_lane* lane) {
+  const int error = check_lane(lane);
+  return error != 0 ? error : descriptor_of(*from_handle(lane));
 }
 
 int penstock_lane_cancel(penstock_lane* lane, uint64_t user_data) {

@@ -1,9 +1,7 @@
 // penstock_model.h: saving.
 #include "devices.h"
-#include "error.h"
 #include "handles.h"
 #include "model_options.h"
-#include "new_files.h"
 
 #include <cerrno>
 
@@ -82,7 +80,7 @@ Outcome<void> save_tensors(penstock_session* session, const char* path,
   };
   if (session != nullptr) {
     const CallsEndBy bound(with_grace(order.deadline));
-    TRY_ASSIGN(const auto file, SessionNewFile::create(*from_handle(session), std::move(order)));
+    TRY_ASSIGN(const auto file, SessionNewFile::create(session_of(session), std::move(order)));
     return write(*file);
   }
   TRY_ASSIGN(const auto file, LocalNewFile::create(std::move(order)));

@@ -1,7 +1,5 @@
 // penstock.h: sessions and regions.
-#include "error.h"
 #include "handles.h"
-#include "where.h"
 
 #include <cerrno>
 
@@ -9,6 +7,26 @@
 
 using namespace penstock;       // NOLINT: this file is the C border
 using namespace penstock::api;  // NOLINT
+
+namespace penstock::api {
+
+int check_session(penstock_session* session, const char* what) {
+  if (session == nullptr) return fail(EINVAL, fmt::format("{}: no session", what));
+  return check_forked(session_of(session).connection(), what);
+}
+
+int check_forked(const Connection& connection, const char* what) {
+  if (!connection.forked()) return 0;
+  return fail(ECHILD, fmt::format("{}: the session belongs to the process that was forked; connect "
+                                  "again in this one",
+                                  what));
+}
+
+bool is_of_session(penstock_session* session, const penstock_region* region) {
+  return region != nullptr && from_handle(region)->table == &session_of(session).regions();
+}
+
+}  // namespace penstock::api
 
 const char* penstock_version(void) {
   return "0.1.0";
@@ -32,14 +50,14 @@ int penstock_connect(const char* where, penstock_session** session) {
   if (!socket) return fail(socket.error());
   Outcome<std::unique_ptr<Session>> made = Session::connect(*socket);
   if (!made) return fail(made.error());
-  *session = to_handle(made->release());
+  *session = to_handle(new SessionHandle(std::move(*made), nullptr));
   return 0;
 }
 
 void penstock_close(penstock_session* session) {
   if (session == nullptr) return;
   // A forked child has none of the threads: what it inherited ends with it.
-  if (from_handle(session)->forked()) return;
+  if (session_of(session).connection().forked()) return;
   delete from_handle(session);
 }
 
@@ -48,7 +66,7 @@ int penstock_region_create(penstock_session* session, size_t size, penstock_regi
   if (error != 0) return error;
   if (region == nullptr || size == 0)
     return fail_with(EINVAL, "region create: size 0 or no result");
-  Outcome<Region*> made = from_handle(session)->make_region(size);
+  Outcome<Region*> made = session_of(session).regions().make(size);
   if (!made) return fail(made.error());
   *region = to_handle(*made);
   return 0;
@@ -61,7 +79,7 @@ int penstock_region_register(penstock_session* session, int fd, uint64_t fd_offs
   if (region == nullptr || base == nullptr || size == 0) {
     return fail_with(EINVAL, "region register: size 0 or a null pointer");
   }
-  Outcome<Region*> made = from_handle(session)->register_region(fd, fd_offset, base, size);
+  Outcome<Region*> made = session_of(session).regions().add_memory(fd, fd_offset, base, size);
   if (!made) return fail(made.error());
   *region = to_handle(*made);
   return 0;
@@ -75,8 +93,8 @@ int penstock_region_register_named(penstock_session* session, int fd, const char
   if (region == nullptr || base == nullptr || size == 0 || path == nullptr || *path != '/') {
     return fail_with(EINVAL, "region register: size 0, a null pointer or a relative path");
   }
-  Outcome<Region*> made = from_handle(session)->register_named_region(
-      fd, path, link != nullptr ? link : "", base, size);
+  Outcome<Region*> made =
+      session_of(session).regions().add_named(fd, path, link != nullptr ? link : "", base, size);
   if (!made) return fail(made.error());
   *region = to_handle(*made);
   return 0;
@@ -85,10 +103,10 @@ int penstock_region_register_named(penstock_session* session, int fd, const char
 int penstock_region_keep(penstock_region* region) {
   if (region == nullptr) return fail_with(EINVAL, "region keep: no region");
   Region& own = *from_handle(region);
-  if (own.session->forked()) {
+  if (own.table->connection().forked()) {
     return fail_with(ECHILD, "region keep: it belongs to the process that was forked");
   }
-  const Outcome<void> kept = own.session->keep_descriptor(own);
+  const Outcome<void> kept = own.table->keep_descriptor(own);
   return kept ? 0 : fail(kept.error());
 }
 
@@ -102,13 +120,13 @@ size_t penstock_region_size(const penstock_region* region) {
 
 int penstock_region_release(penstock_region* region) {
   if (region == nullptr) return fail_with(EINVAL, "region release: a null pointer");
-  Session* session = from_handle(region)->session;
-  const int error = check_session(to_handle(session), "region release");
+  Regions& table = *from_handle(region)->table;
+  const int error = check_forked(table.connection(), "region release");
   if (error != 0) return error;
   if (from_handle(region)->device_rings.load(std::memory_order_relaxed) > 0) {
     return fail_with(EBUSY,
                      "region release: kernels use it through a device ring; destroy that first");
   }
-  const Outcome<void> released = session->release_region(from_handle(region));
+  const Outcome<void> released = table.release(from_handle(region));
   return released ? 0 : fail(released.error());
 }

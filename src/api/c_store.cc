@@ -1,6 +1,5 @@
 // penstock.h: a store in the process itself. A library of its own, the only one that needs a whole
 // agent: what only talks to one is linked without it.
-#include "error.h"
 #include "handles.h"
 
 #include <cerrno>
@@ -8,22 +7,21 @@
 #include "penstock/agent.h"
 
 namespace penstock::api {
+namespace {
 
-Outcome<std::unique_ptr<Session>> Session::open_store(const std::string& directory, bool create) {
+Outcome<SessionHandle*> open_store(const char* directory, bool create) {
   const SignalsBlocked scope;  // for all threads of the agent
-  std::unique_ptr<Session> session(new Session);
   agent::AgentConfig config;
   config.directory = directory;
   config.create = create;
   config.listen = false;
   TRY_ASSIGN(std::shared_ptr<agent::Agent> agent, agent::Agent::start(std::move(config)));
-  session->own_agent_ = agent;
   TRY_ASSIGN(UniqueFd socket, agent->connect_local());
-  agent.reset();
-  TRY(session->begin(std::move(socket)));
-  return session;
+  TRY_ASSIGN(std::unique_ptr<Session> session, Session::over(std::move(socket)));
+  return new SessionHandle(std::move(session), std::move(agent));
 }
 
+}  // namespace
 }  // namespace penstock::api
 
 using namespace penstock;       // NOLINT: this file is the C border
@@ -33,8 +31,8 @@ int penstock_open_store(const char* directory, int create, penstock_session** se
   if (directory == nullptr || session == nullptr) {
     return fail_with(EINVAL, "open store: a null pointer");
   }
-  Outcome<std::unique_ptr<Session>> made = Session::open_store(directory, create != 0);
+  const Outcome<SessionHandle*> made = open_store(directory, create != 0);
   if (!made) return fail(made.error());
-  *session = to_handle(made->release());
+  *session = to_handle(*made);
   return 0;
 }

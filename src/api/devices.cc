@@ -1,7 +1,6 @@
 #include "devices.h"
 
-#include "local_links.h"
-
+#include "penstock/files.h"
 #include "penstock/gpu.h"
 
 namespace penstock::api {
@@ -25,7 +24,7 @@ Failure find_failure(const std::string& what, Status status) {
 }
 
 void replace_devices(engine::DeviceMemory* memory) {
-  forget_local_links();
+  files::forget_local_links();
   gpu::replace_devices(memory);
 }
 

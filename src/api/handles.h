@@ -1,16 +1,34 @@
 // The C handles and what they stand for.
 #pragma once
 
+#include "border.h"
 #include "penstock.h"
-#include "session.h"
+#include "penstock_device_ring.h"
+
+#include <memory>
 
 namespace penstock::api {
 
-inline penstock_session* to_handle(Session* session) {
+// What a penstock_session stands for: a session, and what this interface makes of it.
+struct SessionHandle {
+  SessionHandle(std::unique_ptr<Session> session_given, std::shared_ptr<void> agent)
+      : own_agent(std::move(agent)), session(std::move(session_given)) {}
+
+  const std::shared_ptr<void> own_agent;  // null, or the agent in this process, which ends last
+  const std::unique_ptr<Session> session;
+  StagingPool staging{*session};
+  // Ends first: the driver gives memory back only when no kernel waits any more.
+  DeviceRings device_rings{*session};
+};
+
+inline penstock_session* to_handle(SessionHandle* session) {
   return reinterpret_cast<penstock_session*>(session);
 }
-inline Session* from_handle(penstock_session* session) {
-  return reinterpret_cast<Session*>(session);
+inline SessionHandle* from_handle(penstock_session* session) {
+  return reinterpret_cast<SessionHandle*>(session);
+}
+inline Session& session_of(penstock_session* session) {
+  return *from_handle(session)->session;
 }
 inline penstock_region* to_handle(Region* region) {
   return reinterpret_cast<penstock_region*>(region);
@@ -33,11 +51,19 @@ inline penstock_lane* to_handle(Lane* lane) {
 inline Lane* from_handle(penstock_lane* lane) {
   return reinterpret_cast<Lane*>(lane);
 }
+// A ring for kernels stands under the service of files that it has.
+inline penstock_device_ring* to_handle(FileService* ring) {
+  return reinterpret_cast<penstock_device_ring*>(ring);
+}
+inline FileService* from_handle(penstock_device_ring* ring) {
+  return reinterpret_cast<FileService*>(ring);
+}
 
 // 0, or the error of a call that cannot be made: no session, or one of the parent process.
 int check_session(penstock_session* session, const char* what);
-// The same for a path: absolute, and not longer than any path may be.
-int check_path(const char* path, const char* what);
-mode_t current_umask();
+// The same for what hangs on a session.
+int check_forked(const Connection& connection, const char* what);
+// Whether the region is one of this session; null is none.
+bool is_of_session(penstock_session* session, const penstock_region* region);
 
 }  // namespace penstock::api

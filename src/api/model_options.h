@@ -36,11 +36,6 @@ inline engine::Time deadline_from(uint64_t deadline) {
   return engine::Time(engine::Duration(static_cast<int64_t>(deadline)));
 }
 
-// Until when a load or save may take to end in order.
-inline engine::Time with_grace(engine::Time deadline) {
-  return deadline < engine::kNever - limits::kGrace ? deadline + limits::kGrace : engine::kNever;
-}
-
 inline Failure wrong(std::string what) {
   return {Code::invalid_argument, std::move(what)};
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "penstock/base.h"
+#include "penstock/bench.h"
 
 namespace penstock::apps {
 
@@ -30,6 +31,8 @@ struct UpOptions {
   bool quiet = false;  // prints nothing when it went well
   bool force_threads = false;
   bool defragment = true;
+  std::string log_format;  // "json", or as the environment says
+  std::string metrics;     // where they are served; empty: nowhere
   uint32_t shards = 1;
   uint64_t chunk_bytes = 0;  // 0: the default
   uint64_t capacity_bytes = 0;
@@ -53,6 +56,22 @@ int run_unmount(const NodeOptions& options);
 // more. Ends as mount(8) does.
 int run_mount_helper(const std::vector<std::string>& arguments);
 int run_scrub(const NodeOptions& options);
+
+struct TopOptions {
+  std::string directory;
+  double seconds = 2;  // between two looks
+  bool once = false;
+  bool json = false;
+};
+int run_top(const TopOptions& options);
+
+struct TraceOptions {
+  std::string directory;
+  double seconds = 1;
+  bool json = false;
+  std::string file;  // empty: standard output
+};
+int run_trace(const TraceOptions& options);
 
 struct LimitOptions {
   std::string directory;
@@ -115,20 +134,13 @@ struct CheckOptions {
   std::string directory;  // where scratch files go
   bool json = false;
 };
+int run_check(const CheckOptions& options);
 int run_check_gpu(const CheckOptions& options);
 
 struct BenchOptions {
-  std::vector<std::string> suites;
-  std::string directory;  // where scratch stores and reference files go
+  std::vector<std::string> suites;  // empty: the default ones
   std::string json_file;
-  std::string passthrough;  // libfuse's passthrough_ll, the mount's reference
-  uint64_t file_bytes = 0;  // 0: by `quick`
-  uint32_t rounds = 0;
-  double seconds = 0;
-  uint32_t depth = 64;
-  uint32_t threads = 1;
-  bool quick = false;
-  bool full = false;
+  bench::BenchOptions how;
 };
 int run_bench(const BenchOptions& options);
 

@@ -1,8 +1,8 @@
 // The command line of `penstock`.
 #include "commands.h"
-#include "model_place.h"
+#include "commands/model_place.h"
 #include "penstock.h"
-#include "text.h"
+#include "sizes.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -13,7 +13,9 @@
 #include <unistd.h>
 
 #include "penstock/client.h"
+#include "penstock/console.h"
 #include "penstock/fuse.h"
+#include "penstock/http.h"
 
 namespace penstock::apps {
 
@@ -28,31 +30,6 @@ int fail_plainly(const Failure& failure) {
 }
 
 namespace {
-
-// Sizes such as 64MiB or 10G.
-CLI::Validator byte_size() {
-  return CLI::Validator(
-      [](std::string& text) {
-        uint64_t bytes = 0;
-        if (!parse_bytes(text, &bytes)) return "not a size: " + text + " (write 64MiB, 10G, ...)";
-        text = std::to_string(bytes);
-        return std::string();
-      },
-      "SIZE");
-}
-
-CLI::Validator chunk_size() {
-  return CLI::Validator(
-      [](std::string& text) {
-        uint64_t bytes = 0;
-        const bool good = parse_bytes(text, &bytes) && is_power_of_two(bytes) &&
-                          bytes >= limits::kChunkBytesMin && bytes <= limits::kChunkBytesMax;
-        if (!good) return "not a power of two from 64KiB to 64MiB: " + text;
-        text = std::to_string(bytes);
-        return std::string();
-      },
-      "SIZE");
-}
 
 CLI::Validator gpu_list() {
   return CLI::Validator(
@@ -75,6 +52,15 @@ CLI::Validator mount_option_list() {
         return parsed ? std::string() : parsed.error().message;
       },
       "OPTIONS");
+}
+
+CLI::Validator metrics_address() {
+  return CLI::Validator(
+      [](std::string& text) {
+        const auto address = http::parse_address(text);
+        return address ? std::string() : address.error().message;
+      },
+      "ADDRESS");
 }
 
 void add_option_to(std::string* list, const char* word) {
@@ -136,12 +122,15 @@ class CommandLine {
 
   std::vector<std::string> names_of_commands() const {
     std::vector<std::string> names;
-    for (const CLI::App* each : app_.get_subcommands(nullptr)) names.push_back(each->get_name());
+    for (const CLI::App* each : app_.get_subcommands(nullptr)) {
+      names.push_back(each->get_name());
+      for (const std::string& other : each->get_aliases()) names.push_back(other);
+    }
     return names;
   }
 
   int refuse(const std::string& name) const {
-    const std::string near = nearest_word(name, names_of_commands());
+    const std::string near = console::nearest_word(name, names_of_commands());
     const std::string meant = near.empty() ? "" : "did you mean '" + near + "'? ";
     std::fprintf(stderr, "penstock: no command is called '%s' (%spenstock help lists them)\n",
                  name.c_str(), meant.c_str());
@@ -200,6 +189,13 @@ class CommandLine {
     up->add_option("--cache", up_.cache_bytes,
                    "Memory for the node cache, 0 for none (default: an eighth, at most 16GiB)")
         ->transform(byte_size());
+    up->add_option("--metrics", up_.metrics,
+                   "Serve Prometheus' figures and /healthz there over HTTP: PORT (of this machine "
+                   "only), HOST:PORT, or a path with a slash (docs/metrics.md)")
+        ->check(metrics_address());
+    up->add_option("--log-format", up_.log_format,
+                   "Lines of the log as text, or each as a JSON object (or PENSTOCK_LOG_FORMAT)")
+        ->check(CLI::IsMember({"text", "json"}));
     up->add_flag("--no-io-uring", up_.force_threads, "Use a thread pool for disk I/O");
     up->add_flag_callback(
         "--no-defragment", [this] { up_.defragment = false; },
@@ -213,6 +209,23 @@ class CommandLine {
         command("status", group, "What a node is and does", [this] { return run_status(node_); });
     status->add_option("DIR", node_.directory, "The store directory")->required();
     status->add_flag("--json", node_.json, "For machines");
+
+    CLI::App* top = command("top", group, "What a node does right now: rates, latencies, sessions",
+                            [this] { return run_top(top_); });
+    top->add_option("DIR", top_.directory, "The store directory")->required();
+    top->add_option("--seconds", top_.seconds, "Between two looks (default 2)")
+        ->check(CLI::Range(0.1, 3600.0));
+    top->add_flag("--once", top_.once, "One screen; so it is where standard output is no terminal");
+    top->add_flag("--json", top_.json, "One document, for machines");
+
+    CLI::App* trace = command("trace", group, "Operations of rings with their steps and times",
+                              [this] { return run_trace(trace_); });
+    trace->add_option("DIR", trace_.directory, "The store directory")->required();
+    trace->add_option("SECONDS", trace_.seconds, "For how long (default 1)")
+        ->check(CLI::Range(0.01, 60.0));
+    trace->add_flag("--json", trace_.json, "Trace events, for chrome://tracing and Perfetto");
+    trace->add_option("-o,--output", trace_.file, "Write trace events to this file");
+    trace->footer("At most 4096 operations of each shard are kept, spread over the time.");
 
     add_limit_command(group);
 
@@ -350,28 +363,38 @@ class CommandLine {
                      "ring, cache, mount, store (default: these), small, aged, durable, fair, gpu, "
                      "load, usrbio; one row of small: small.import.4k, small.reimport.4k, "
                      "small.verify.4k, small.read.cold, small.read.warm.4k, small.read.warm.mixed")
-        ->check(CLI::IsMember({"ring", "cache", "mount", "store", "small", "aged", "durable",
-                               "fair", "gpu", "load", "usrbio", "small.import.4k",
-                               "small.reimport.4k", "small.verify.4k", "small.read.cold",
-                               "small.read.warm.4k", "small.read.warm.mixed"}));
-    bench->add_option("--dir", bench_.directory, "Scratch space on the disk to measure");
+        ->check(CLI::IsMember(bench::suite_names()));
+    bench->add_option("--dir", bench_.how.directory, "Scratch space on the disk to measure");
     bench->add_option("--json", bench_.json_file, "Also write the results to this file");
-    bench->add_option("--size", bench_.file_bytes, "Size of the test file")->transform(byte_size());
-    bench->add_option("--rounds", bench_.rounds, "Interleaved rounds (default 5)")
+    bench->add_option("--size", bench_.how.file_bytes, "Size of the test file")
+        ->transform(byte_size());
+    bench->add_option("--rounds", bench_.how.rounds, "Interleaved rounds (default 5)")
         ->check(CLI::Range(1, 100));
-    bench->add_option("--seconds", bench_.seconds, "Length of one measurement")
+    bench->add_option("--seconds", bench_.how.seconds, "Length of one measurement")
         ->check(CLI::Range(0.1, 600.0));
-    bench->add_option("--depth", bench_.depth, "Operations in flight of small requests")
+    bench->add_option("--depth", bench_.how.depth, "Operations in flight of small requests")
         ->check(CLI::Range(1, 4096));
-    bench->add_option("--threads", bench_.threads, "Submitting threads")->check(CLI::Range(1, 64));
-    bench->add_option("--passthrough", bench_.passthrough,
+    bench->add_option("--threads", bench_.how.threads, "Submitting threads")
+        ->check(CLI::Range(1, 64));
+    bench->add_option("--passthrough", bench_.how.passthrough,
                       "libfuse's passthrough_ll, the reference of the mount");
-    bench->add_flag("--quick", bench_.quick, "Shorter: for a first look");
-    bench->add_flag("--full", bench_.full, "Every size from 4 KiB to 4 MiB, random and sequential");
+    bench->add_flag("--quick", bench_.how.quick, "Shorter: for a first look");
+    bench->add_flag("--full", bench_.how.full,
+                    "Every size from 4 KiB to 4 MiB, random and sequential");
 
-    CLI::App* check = app_.add_subcommand("check", "What this machine can do, and why not more");
-    check->group(group);
-    check->require_subcommand(1);
+    CLI::App* check =
+        command("check", group,
+                "What of this machine keeps Penstock from working, and the command that mends it",
+                [this] { return run_check(check_); });
+    check->alias("doctor");
+    // Runs after that of a subcommand, whose action stays.
+    check->callback([this, check] {
+      if (check->get_subcommands().empty()) action_ = [this] { return run_check(check_); };
+    });
+    check->require_subcommand(0, 1);
+    check->add_option("--dir", check_.directory, "A directory on the disk to look at");
+    check->add_flag("--json", check_.json, "For machines");
+    check->footer("Ends with 3 when something is bad; notes are about speed and comfort.");
     CLI::App* gpus = check->add_subcommand(
         "gpu", "Every way to and from every GPU: its bandwidth, or why it cannot be taken");
     gpus->callback([this] { action_ = [this] { return run_check_gpu(check_); }; });
@@ -397,6 +420,8 @@ class CommandLine {
   CheckOptions check_;
   BenchOptions bench_;
   LimitOptions limit_;
+  TopOptions top_;
+  TraceOptions trace_;
   std::function<int()> action_;
 };
 

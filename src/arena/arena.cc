@@ -51,6 +51,7 @@ Status Arena::grow(const std::shared_ptr<Segment>& segment) {
   // It may have been taken back itself in the meantime.
   const bool wanted = known != segments_.end() && known->second == segment;
   if (!slab || !wanted) {
+    ASSERT(slabs_in_use_ > 0);
     --slabs_in_use_;
     return slab ? Code::no_space : slab.error();
   }
@@ -69,6 +70,7 @@ bool Arena::take_back(const Segment* user, Slabs* slabs) {
     if (oldest == segments_.end() || !oldest->second->close(slabs)) return false;
     const std::shared_ptr<Segment> gone = std::move(oldest->second);
     segments_.erase(oldest);
+    ASSERT(slabs_in_use_ >= slabs->size() && gone->sessions_ == 0);
     slabs_in_use_ -= static_cast<uint32_t>(slabs->size());
     if (!slabs->empty() || user == nullptr) return true;
   }

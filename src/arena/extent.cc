@@ -18,6 +18,7 @@ Result<Geometry> Geometry::make(uint64_t bytes, uint64_t slab_bytes) {
   geometry.slots_max = static_cast<uint32_t>(slots);
   geometry.entries = std::bit_ceil(geometry.slots_max * 2);
   geometry.slab_bytes = slab_bytes;
+  ASSERT(geometry.slots_max > 0 && geometry.entries >= 2 * geometry.slots_max);
   return geometry;
 }
 

@@ -5,8 +5,8 @@
 
 namespace penstock::arena {
 
-// A memfd, mapped for writing here and sealed so that nobody else can map it for writing, and
-// nobody can change its size.
+// A memfd, mapped for writing here and sealed so that no other process can map it for writing, and
+// none can change its size.
 class SealedMemory {
  public:
   static Result<SealedMemory> make(const char* name, uint64_t bytes);

@@ -83,11 +83,13 @@ bool Segment::close(std::vector<std::unique_ptr<Slab>>* slabs) {
 }
 
 std::byte* Segment::bytes_of(uint32_t slot) const {
+  ASSERT(slot < slots_.size());
   const Slab& slab = *slabs_[slot / geometry_.slab_slots()];
   return slab.bytes().data() + uint64_t{slot % geometry_.slab_slots()} * kExtentBytes;
 }
 
 Checksums* Segment::checksums_of(uint32_t slot) const {
+  ASSERT(slot < slots_.size());
   return reinterpret_cast<Checksums*>(index_->bytes().data() + geometry_.checksums_offset()) + slot;
 }
 
@@ -104,6 +106,7 @@ Segment::Start Segment::begin_fill(Extent extent, uint32_t following, bool may_e
   const uint32_t slot = pool_->take(extent, following, may_evict);
   if (slot == kNoSlot) return Start::crowded;
   if (slots_[slot].extent.inode != InodeId{}) evict(slot);
+  ASSERT(slots_[slot].extent.inode == InodeId{} && pool_->state(slot) == SlotPool::State::filling);
   link(slot, extent);
   filling_.push_back(slot);
   *fill = {extent,
@@ -117,7 +120,9 @@ bool Segment::publish(const Fill& fill, uint32_t valid, const Checksums& checksu
   const std::lock_guard lock(mutex_);
   const uint32_t slot = fill.slot;
   ASSERT(slots_[slot].extent == fill.extent && valid <= kExtentBytes);
-  std::erase(filling_, slot);
+  ASSERT(pool_->state(slot) == SlotPool::State::filling);
+  const size_t filled = std::erase(filling_, slot);
+  ASSERT(filled == 1);
   const bool partial = valid < kExtentBytes;
   const bool good = valid > 0 && !slots_[slot].poisoned && !(partial && slots_[slot].grew);
   if (!good) {
@@ -141,7 +146,8 @@ bool Segment::publish(const Fill& fill, uint32_t valid, const Checksums& checksu
 void Segment::abandon(const Fill& fill) {
   const std::lock_guard lock(mutex_);
   ASSERT(slots_[fill.slot].extent == fill.extent);
-  std::erase(filling_, fill.slot);
+  const size_t filled = std::erase(filling_, fill.slot);
+  ASSERT(filled == 1);
   free_slot(fill.slot);
 }
 
@@ -159,7 +165,8 @@ bool Segment::touch(Extent extent, uint32_t first_block, uint32_t end_block) {
 
 void Segment::invalidate(InodeId inode, uint64_t offset, uint64_t length) {
   const std::lock_guard lock(mutex_);
-  // Whoever tells of the change may have looked for the segments before this one was closed.
+  // The thread that tells of the change may have looked for the segments before this one was
+  // closed.
   if (closed_) return;
   const auto found = inodes_.find(inode);
   if (found == inodes_.end() || length == 0) return;
@@ -201,6 +208,8 @@ bool Segment::clean() {
     const uint32_t slot = dirty_.back();
     dirty_.pop_back();
     if (!slots_[slot].dirty) continue;
+    // Readers must not see their bytes go.
+    ASSERT(slots_[slot].extent.inode == InodeId{});
     std::memset(bytes_of(slot), 0, kExtentBytes);
     slots_[slot].dirty = false;
   }

@@ -1,4 +1,4 @@
-// A slab: its memory, and its number with whoever registers it.
+// A slab: its memory, and its number with the host that registers it.
 #pragma once
 
 #include "memory.h"

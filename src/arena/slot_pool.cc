@@ -11,7 +11,11 @@ void SlotPool::add(uint32_t count) {
 }
 
 uint32_t SlotPool::claim(uint32_t slot) {
-  if (slots_[slot].state == State::free) --free_;
+  ASSERT(slots_[slot].state != State::filling);
+  if (slots_[slot].state == State::free) {
+    ASSERT(free_ > 0);
+    --free_;
+  }
   slots_[slot] = {State::filling, 0};
   return slot;
 }
@@ -25,6 +29,7 @@ void SlotPool::give_back(uint32_t slot) {
   ASSERT(slots_[slot].state != State::free);
   slots_[slot] = {};
   if (free_++ == 0) free_hint_ = slot;
+  ASSERT(free_ <= size());
 }
 
 void SlotPool::touch(uint32_t slot) {

@@ -1,5 +1,5 @@
-// Which slot an extent goes to, and which extent has to leave for it. Owned by whoever holds the
-// segment's mutex.
+// Which slot an extent goes to, and which extent has to leave for it. Owned by the thread that
+// holds the segment's mutex.
 #pragma once
 
 #include "limits.h"

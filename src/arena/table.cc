@@ -15,12 +15,13 @@ const Entry* Table::find(Extent extent) const {
   return nullptr;
 }
 
-bool Table::insert(Extent extent, Place place) {
+bool Table::insert(Extent extent, SlotRef ref) {
   DASSERT(find(extent) == nullptr && extent.inode != InodeId{});
+  ASSERT(ref.valid > 0 && ref.valid <= kExtentBytes);
   auto at = home_of(extent, mask_);
   for (uint32_t i = 0; i < kProbesMax; ++i, at = (at + 1) & mask_) {
     if (entries_[at].inode != 0) continue;
-    write(entries_[at], extent, place);
+    write(entries_[at], extent, ref);
     return true;
   }
   return false;
@@ -30,6 +31,7 @@ bool Table::insert(Extent extent, Place place) {
 // begins: then a search may end at the first empty entry. A reader in between may miss an entry
 // that is on the move; it then asks the agent, as after any miss.
 void Table::erase(const Entry* entry) {
+  ASSERT(entry >= entries_ && entry <= entries_ + mask_ && entry->inode != 0);
   auto gap = static_cast<uint32_t>(entry - entries_);
   for (uint32_t at = (gap + 1) & mask_; entries_[at].inode != 0; at = (at + 1) & mask_) {
     const Entry& next = entries_[at];
@@ -41,16 +43,18 @@ void Table::erase(const Entry* entry) {
   write(entries_[gap], {}, {});
 }
 
-void Table::write(Entry& entry, Extent extent, Place place) {
+void Table::write(Entry& entry, Extent extent, SlotRef ref) {
   const uint64_t sequence = entry.sequence;
+  // Only we write it, and it stands still: a reader would never believe an odd one.
+  ASSERT((sequence & 1) == 0);
   LongWord(entry.sequence).store(sequence + 1, std::memory_order_relaxed);
-  // Pairs with order_loads() in Reader::still(): who sees a field, or a byte of the slot, that is
-  // stored after this sees the odd sequence or a later one.
+  // Pairs with order_loads() in Reader::still(): a reader that sees a field, or a byte of the slot,
+  // that is stored after this sees the odd sequence or a later one.
   order_stores();
   LongWord(entry.inode).store(extent.inode.value, std::memory_order_relaxed);
   Word(entry.extent).store(extent.number, std::memory_order_relaxed);
-  Word(entry.slot).store(place.slot, std::memory_order_relaxed);
-  Word(entry.valid).store(place.valid, std::memory_order_relaxed);
+  Word(entry.slot).store(ref.slot, std::memory_order_relaxed);
+  Word(entry.valid).store(ref.valid, std::memory_order_relaxed);
   // Release pairs with the acquire in Reader::find(): the fields, the slot's bytes and its
   // checksums are there.
   LongWord(entry.sequence).store(sequence + 2, std::memory_order_release);

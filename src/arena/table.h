@@ -1,4 +1,4 @@
-// The agent's side of a segment's hash table. Owned by whoever holds the segment's mutex.
+// The agent's side of a segment's hash table. Owned by the thread that holds the segment's mutex.
 #pragma once
 
 #include "penstock/arena/extent.h"
@@ -10,21 +10,21 @@ class Table {
   // `entries` is zeroed memory of `count` entries, a power of two.
   Table(Entry* entries, uint32_t count) : entries_(entries), mask_(count - 1) {}
 
-  struct Place {
+  struct SlotRef {
     uint32_t slot = 0;
     uint32_t valid = 0;
   };
-  // The place of an extent, or null. Until the table changes.
+  // The ref of an extent, or null. Until the table changes.
   const Entry* find(Extent extent) const;
   // False, and nothing happens, when there is no room within kProbesMax. The extent must not be
   // there.
-  bool insert(Extent extent, Place place);
+  bool insert(Extent extent, SlotRef ref);
   // Withdraws an entry: when this returns, every ticket for it is void, and what is stored from now
-  // on into its slot is seen only by those who also see that.
+  // on into its slot is seen only by readers that also see that.
   void erase(const Entry* entry);
 
  private:
-  static void write(Entry& entry, Extent extent, Place place);
+  static void write(Entry& entry, Extent extent, SlotRef ref);
 
   Entry* const entries_;
   const uint32_t mask_;

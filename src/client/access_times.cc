@@ -47,7 +47,7 @@ Status AccessTimesNoted::record() {
     const std::vector<meta::Meta::Accessed> batch(all.begin() + static_cast<ptrdiff_t>(begin),
                                                   all.begin() + static_cast<ptrdiff_t>(end));
     TRY(meta_.record_accessed(batch));
-    // Noted until it is recorded, so that nobody sees an older time in between.
+    // Noted until it is recorded, so that no look in between finds an older time.
     const std::lock_guard lock(mutex_);
     for (const meta::Meta::Accessed& access : batch) {
       const auto found = noted_.find(access.inode);

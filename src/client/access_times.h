@@ -1,4 +1,4 @@
-// Times of access: noted when somebody reads, recorded later and many at once.
+// Times of access: noted when a file is read, recorded later and many at once.
 #pragma once
 
 #include "inode.h"
@@ -10,7 +10,7 @@
 
 namespace penstock::client {
 
-// Whether a read at `now` is to be noted although nobody wants every one: the first after a change,
+// Whether a read at `now` is to be noted where not every one is wanted: the first after a change,
 // and one a day. As Linux has it (relatime).
 bool access_is_due(const Attributes& attributes, meta::FileTime now);
 
@@ -20,7 +20,7 @@ class AccessTimesNoted {
   explicit AccessTimesNoted(meta::Meta& meta) : meta_(meta) {}
 
   // Any thread, loops included: takes a mutex for as long as it takes to put it into a table. When
-  // that is full (limits::kAccessesMax) it is lost for whoever looks after the file was closed.
+  // that is full (limits::kAccessesMax) it is lost once the file is closed.
   void note(InodeId inode, meta::FileTime when);
   // What is noted and not recorded yet.
   std::optional<meta::FileTime> noted(InodeId inode) const;
@@ -32,13 +32,13 @@ class AccessTimesNoted {
 
   // Blocks. Records all that is noted.
   Status record();
-  // Blocks. Somebody sets the time: what is noted is forgotten, and nothing is recorded while the
+  // Blocks. A program sets the time: what is noted is forgotten, and nothing is recorded while the
   // lock is held.
   std::unique_lock<std::mutex> forget(InodeId inode);
 
  private:
   meta::Meta& meta_;
-  // Relaxed: most often there is nothing, and who looks at the moment of a change may see either.
+  // Relaxed: most often there is nothing, and a look at the moment of a change may find either.
   std::atomic<size_t> count_{0};
   mutable std::mutex mutex_;
   std::unordered_map<InodeId, meta::FileTime> noted_;

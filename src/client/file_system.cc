@@ -2,86 +2,6 @@
 
 namespace penstock::client {
 
-void DropQueue::dropped(std::shared_ptr<Inode> inode, bool writer) {
-  {
-    const std::lock_guard lock(mutex_);
-    dropped_.push_back({std::move(inode), writer});
-    if (dropped_.size() > 1) return;
-  }
-  arrived_.notify_one();
-}
-
-std::vector<DropQueue::Dropped> DropQueue::take() {
-  const std::lock_guard lock(mutex_);
-  return std::exchange(dropped_, {});
-}
-
-bool DropQueue::wait(engine::Duration at_most) {
-  std::unique_lock lock(mutex_);
-  arrived_.wait_for(lock, at_most, [this] { return stopped_ || woken_ || !dropped_.empty(); });
-  woken_ = false;
-  return !stopped_;
-}
-
-void DropQueue::wake() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (std::exchange(woken_, true)) return;
-  }
-  arrived_.notify_one();
-}
-
-void DropQueue::wait_for_company() {
-  std::unique_lock lock(mutex_);
-  arrived_.wait_for(lock, limits::kCollectCompany, [this] { return stopped_ || hurried_; });
-  hurried_ = false;
-}
-
-void DropQueue::hurry() {
-  {
-    const std::lock_guard lock(mutex_);
-    woken_ = hurried_ = true;
-  }
-  // Each time: it is rare, and which of the two waits is under way is not known.
-  arrived_.notify_one();
-}
-
-void DropQueue::stop() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopped_ = true;
-  }
-  arrived_.notify_one();
-  std::vector<RoomRequest*> asked = take_room_requests();
-  answer(asked, engine::Time{});
-}
-
-bool DropQueue::ask_for_room(RoomRequest& request, engine::Time now) {
-  if (!served_.load(std::memory_order_relaxed)) return false;
-  if (removed.load(std::memory_order_relaxed) <= 0 &&
-      now - collected_.load(std::memory_order_relaxed) > limits::kCollectedLately) {
-    return false;
-  }
-  {
-    const std::lock_guard lock(mutex_);
-    if (stopped_) return false;
-    asked_.push_back(&request);
-  }
-  hurry();
-  return true;
-}
-
-std::vector<RoomRequest*> DropQueue::take_room_requests() {
-  const std::lock_guard lock(mutex_);
-  return std::exchange(asked_, {});
-}
-
-void DropQueue::answer(std::vector<RoomRequest*>& asked, engine::Time now) {
-  if (now != engine::Time{}) collected_.store(now, std::memory_order_relaxed);
-  for (RoomRequest* const request : asked) request->loop->complete_remote(*request, Code::ok);
-  asked.clear();
-}
-
 Outcome<std::unique_ptr<FileSystem>> FileSystem::open(meta::Meta& meta, FileSystemConfig config) {
   if (config.shards.empty() || config.targets.empty() || config.caller == nullptr) {
     return Failure{Code::invalid_argument,
@@ -94,123 +14,281 @@ Outcome<std::unique_ptr<FileSystem>> FileSystem::open(meta::Meta& meta, FileSyst
   return std::unique_ptr<FileSystem>(std::move(made));
 }
 
-FileSystemImpl::FileSystemImpl(meta::Meta& meta, FileSystemConfig config)
-    : meta_(meta),
-      config_(std::move(config)),
-      lengths_(meta_, config_.threads),
-      accesses_(meta_),
-      targets_(config_),
-      written_ids_(meta_, targets_, config_.written_ids_step),
-      behind_(
-          config_,
+FileSystemImpl::FileSystemImpl(meta::Meta& to_meta, FileSystemConfig config)
+    : core_(
+          to_meta, std::move(config),
           [this](const Gathered& gathered, bool durable) {
-            return put_gathered(gathered, durable);
+            return io_.put_gathered(gathered, durable);
           },
-          [this](const Gathered& gathered) { tell_lost(gathered); }),
-      plane_{config_.targets, &lengths_, &observers_, &accesses_,
-             &behind_,        &company_, &table_,     drops_} {
-  clients_.reserve(config_.shards.size());
-  for (const Shard& shard : config_.shards) {
-    clients_.push_back(std::make_unique<ShardClient>(*shard.loop, *shard.net, plane_));
-  }
-}
+          [this](const Gathered& gathered) { io_.tell_lost(gathered); }),
+      notifier_(core_),
+      loader_(core_),
+      live_(core_),
+      cuts_(core_, loader_, live_),
+      closer_(core_, loader_),
+      collector_(core_, closer_),
+      privileges_(core_, closer_),
+      names_(core_, live_, collector_, notifier_),
+      attributes_(core_, loader_, live_, cuts_, privileges_, closer_, notifier_),
+      opens_(core_, loader_, live_, cuts_, closer_, notifier_),
+      new_files_(core_, loader_, closer_, names_, notifier_),
+      all_(core_, closer_),
+      io_(core_, live_, privileges_, collector_, notifier_) {}
 
 // Without close() before it this is as a crash: nothing more is settled.
 FileSystemImpl::~FileSystemImpl() {
-  closed_.store(true, std::memory_order_relaxed);
-  drops_->stop();
-  if (housekeeper_.joinable()) housekeeper_.join();
-  lengths_.stop();
+  core_.closed.store(true, std::memory_order_relaxed);
+  collector_.stop();
+  core_.behind.halt();
+  core_.lengths.stop();
 }
 
 void FileSystemImpl::start() {
-  if (!config_.threads) return;
-  housekeeper_ = std::thread([this] { housekeeping(); });
-  drops_->serve();
-  behind_.start();
-  drops_->wake();
+  if (!core_.config.threads) return;
+  collector_.start();
+  core_.behind.start();
+  core_.drops->wake();
 }
 
 void FileSystemImpl::close() {
-  behind_.stop();
-  if (closed_.exchange(true, std::memory_order_relaxed)) return;
-  drops_->stop();
-  if (housekeeper_.joinable()) housekeeper_.join();
-  give_back_dropped();
-  Status settled = settle_all_ended();
-  if (settled.ok()) settled = accesses_.record();
-  if (settled.ok()) settled = written_ids_.close();
+  core_.behind.stop();
+  if (core_.closed.exchange(true, std::memory_order_relaxed)) return;
+  collector_.stop();
+  closer_.give_back_dropped();
+  Status settled = all_.record_final();
+  if (settled.ok()) settled = core_.accesses.record();
+  if (settled.ok()) settled = core_.written_ids.close();
   if (!settled.ok()) {
     log::error("file system: closing: lengths of open files could not be recorded: {}",
                settled.name());
   }
-  lengths_.stop();
-}
-
-Status FileSystemImpl::settle_all_ended() {
-  // The targets first: a length that is recorded as final must not be ahead of its data.
-  TRY(targets_.sync_all());
-  Status first;
-  for (const std::shared_ptr<Inode>& inode : table_.acquire_all()) {
-    {
-      const std::lock_guard lock(inode->control);
-      if (inode->loaded.load(std::memory_order_relaxed)) {
-        const Status recorded = lengths_.record(*inode, false, true);
-        if (first.ok()) first = recorded;
-      }
-    }
-    table_.release(inode);
-  }
-  const Status synced = meta_.sync();
-  return first.ok() ? synced : first;
+  core_.lengths.stop();
 }
 
 FileSystemStatus FileSystemImpl::status() {
   FileSystemStatus status;
-  if (config_.space) {
-    const engine::DiskSpace space = config_.space();
+  if (core_.config.space) {
+    const engine::DiskSpace space = core_.config.space();
     status.total_bytes = space.total_bytes;
     status.free_bytes = space.free_bytes;
   }
-  if (const auto counts = meta_.counts()) status.inodes = counts->inodes;
-  status.open_files = table_.open_count();
-  const int64_t waiting = drops_->removed.load(std::memory_order_relaxed);
+  if (const auto counts = core_.meta.counts()) status.inodes = counts->inodes;
+  status.open_files = core_.table.open_count();
+  const int64_t waiting = core_.drops->removed.load(std::memory_order_relaxed);
   status.removed_waiting = waiting > 0 ? static_cast<uint64_t>(waiting) : 0;
   return status;
 }
 
-void FileSystemImpl::add_observer(Observer& observer) {
-  observers_.add(observer);
+Result<Attributes> FileSystemImpl::lookup(const Credentials& credentials, InodeId parent,
+                                          std::string_view name) {
+  TRY(core_.check_open());
+  return names_.lookup(credentials, parent, name);
 }
 
-void FileSystemImpl::remove_observer(Observer& observer) {
-  const uint32_t bit = observers_.remove(observer);
-  if (bit != 0) table_.unwatch_all(bit);
+Result<Attributes> FileSystemImpl::resolve(const Credentials& credentials, std::string_view path,
+                                           bool follow) {
+  TRY(core_.check_open());
+  return names_.resolve(credentials, path, follow);
 }
 
-void FileSystemImpl::watch(InodeId inode, Observer& observer) {
-  const uint32_t bit = observers_.bit_of(observer);
-  if (bit != 0) table_.watch(inode, bit);
+Result<std::vector<Result<Attributes>>> FileSystemImpl::resolve_many(
+    const Credentials& credentials, const std::vector<std::string_view>& paths, bool follow) {
+  TRY(core_.check_open());
+  return names_.resolve_many(credentials, paths, follow);
 }
 
-void FileSystemImpl::unwatch(InodeId inode, Observer& observer) {
-  const uint32_t bit = observers_.bit_of(observer);
-  if (bit != 0) table_.unwatch(inode, bit);
+Result<Attributes> FileSystemImpl::attributes(InodeId inode) {
+  TRY(core_.check_open());
+  return live_.of(inode);
 }
 
-void FileSystemImpl::tell_changed(InodeId inode, uint64_t offset, uint64_t length, Observer* self) {
-  const uint32_t watchers = table_.watchers(inode);
-  if (!observers_.concerns(watchers, self)) return;
-  const Status told = targets_.wait([&](engine::Loop& loop, engine::Op& done) {
-    observers_.data_changed(watchers, self, inode, offset, length,
-                            [&loop, &done] { loop.complete_remote(done, Code::ok); });
-  });
-  static_cast<void>(told);  // It carries no news: the change has happened.
+Result<Attributes> FileSystemImpl::make_directory(const Credentials& credentials, InodeId parent,
+                                                  std::string_view name, uint32_t mode,
+                                                  Observer* self) {
+  TRY(core_.check_open());
+  return names_.make_directory(credentials, parent, name, mode, self);
 }
 
-void FileSystemImpl::tell_entry(InodeId parent, std::string_view name, Observer* self) {
-  const uint32_t watchers = table_.watchers(parent);
-  if (watchers != 0) observers_.entry_changed(watchers, self, parent, name);
+Result<Attributes> FileSystemImpl::make_node(const Credentials& credentials, InodeId parent,
+                                             std::string_view name, meta::FileType type,
+                                             uint32_t mode, uint64_t device, Observer* self) {
+  TRY(core_.check_open());
+  return names_.make_node(credentials, parent, name, type, mode, device, self);
+}
+
+Result<Attributes> FileSystemImpl::make_symlink(const Credentials& credentials, InodeId parent,
+                                                std::string_view name, std::string_view target,
+                                                Observer* self) {
+  TRY(core_.check_open());
+  return names_.make_symlink(credentials, parent, name, target, self);
+}
+
+Result<Attributes> FileSystemImpl::link(const Credentials& credentials, InodeId inode,
+                                        InodeId parent, std::string_view name, Observer* self) {
+  TRY(core_.check_open());
+  return names_.link(credentials, inode, parent, name, self);
+}
+
+Status FileSystemImpl::unlink(const Credentials& credentials, InodeId parent, std::string_view name,
+                              Observer* self) {
+  TRY(core_.check_open());
+  return names_.unlink(credentials, parent, name, self);
+}
+
+Status FileSystemImpl::remove_directory(const Credentials& credentials, InodeId parent,
+                                        std::string_view name, Observer* self) {
+  TRY(core_.check_open());
+  return names_.remove_directory(credentials, parent, name, self);
+}
+
+Status FileSystemImpl::rename(const Credentials& credentials, InodeId parent, std::string_view name,
+                              InodeId new_parent, std::string_view new_name,
+                              meta::RenameFlags flags, Observer* self) {
+  TRY(core_.check_open());
+  return names_.rename(credentials, parent, name, new_parent, new_name, flags, self);
+}
+
+Status FileSystemImpl::set_xattr(const Credentials& credentials, InodeId inode,
+                                 std::string_view name, std::string_view value,
+                                 meta::XattrMode mode, Observer* self) {
+  TRY(core_.check_open());
+  return attributes_.set_xattr(credentials, inode, name, value, mode, self);
+}
+
+Status FileSystemImpl::remove_xattr(const Credentials& credentials, InodeId inode,
+                                    std::string_view name, Observer* self) {
+  TRY(core_.check_open());
+  return attributes_.remove_xattr(credentials, inode, name, self);
+}
+
+Result<FileSystem::PathEnd> FileSystemImpl::resolve_parent(const Credentials& credentials,
+                                                           std::string_view path) {
+  TRY(core_.check_open());
+  return names_.resolve_parent(credentials, path);
+}
+
+Result<Attributes> FileSystemImpl::set_attributes(const Credentials& credentials, InodeId inode,
+                                                  const meta::SetAttributes& changes,
+                                                  Observer* self) {
+  TRY(core_.check_open());
+  return attributes_.set(credentials, inode, changes, self);
+}
+
+Result<uint64_t> FileSystemImpl::read(const FileRef& file, uint64_t offset,
+                                      engine::MemoryRef memory) {
+  TRY(core_.check_open());
+  return io_.read(file, offset, memory);
+}
+
+Result<uint64_t> FileSystemImpl::write(const FileRef& file, uint64_t offset,
+                                       engine::MemoryRef memory, bool durable, Observer* self,
+                                       const FileWriter* writer) {
+  TRY(core_.check_open());
+  return io_.write(file, offset, memory, durable, self, writer);
+}
+
+Result<uint64_t> FileSystemImpl::write_soon(const FileRef& file, uint64_t offset,
+                                            engine::MemoryRef memory, Observer* self,
+                                            const FileWriter* writer) {
+  TRY(core_.check_open());
+  return io_.write_soon(file, offset, memory, self, writer);
+}
+
+Status FileSystemImpl::flush_file(const FileRef& file) {
+  TRY(core_.check_open());
+  return io_.flush(file);
+}
+
+Status FileSystemImpl::sync_file(const FileRef& file, bool only_data) {
+  TRY(core_.check_open());
+  return io_.sync(file, only_data);
+}
+
+Status FileSystemImpl::sync_all() {
+  TRY(core_.check_open());
+  return all_.sync();
+}
+
+Result<uint64_t> FileSystemImpl::seek(const FileRef& file, uint64_t offset, bool hole) {
+  TRY(core_.check_open());
+  return io_.seek(file, offset, hole);
+}
+
+Status FileSystemImpl::punch(const FileRef& file, uint64_t offset, uint64_t length, Observer* self,
+                             const FileWriter* writer) {
+  TRY(core_.check_open());
+  return io_.punch(file, offset, length, self, writer);
+}
+
+Status FileSystemImpl::touch(const FileRef& file, Observer* self, const FileWriter* writer) {
+  TRY(core_.check_open());
+  return io_.touch(file, self, writer);
+}
+
+Result<uint64_t> FileSystemImpl::collect(size_t limit) {
+  TRY(core_.check_open());
+  return collector_.collect(limit);
+}
+
+void FileSystemImpl::note_access(InodeId inode, AccessTimes times) {
+  if (core_.check_open().ok()) io_.note_access(inode, times);
+}
+
+Status FileSystemImpl::close_file(FileRef file) {
+  return closer_.close(std::move(file));
+}
+
+Result<FileRef> FileSystemImpl::open_inode(const Credentials& credentials, InodeId inode,
+                                           OpenFlags flags, bool check, Observer* self) {
+  TRY(core_.check_open());
+  if (flags.truncate && !flags.write) return Code::invalid_argument;
+  return opens_.inode(inode, {credentials, flags, check, self}, nullptr);
+}
+
+Result<FileRef> FileSystemImpl::open_name(const Credentials& credentials, InodeId parent,
+                                          std::string_view name, OpenFlags flags, uint32_t mode,
+                                          std::optional<meta::Layout> layout, bool check,
+                                          Attributes* attributes, Observer* self) {
+  TRY(core_.check_open());
+  if (flags.truncate && !flags.write) return Code::invalid_argument;
+  return opens_.name({parent, name, mode, layout}, {credentials, flags, check, self}, attributes);
+}
+
+Result<FileRef> FileSystemImpl::open_unnamed(const Credentials& credentials, InodeId parent,
+                                             OpenFlags flags, uint32_t mode, Attributes* attributes,
+                                             Observer* self) {
+  TRY(core_.check_open());
+  return opens_.unnamed(parent, mode, {credentials, flags, false, self}, attributes);
+}
+
+Result<FileRef> FileSystemImpl::open_path(const Credentials& credentials, std::string_view path,
+                                          OpenFlags flags, uint32_t mode,
+                                          std::optional<meta::Layout> layout,
+                                          Attributes* attributes) {
+  TRY(core_.check_open());
+  if (flags.truncate && !flags.write) return Code::invalid_argument;
+  return opens_.path(path, {credentials, flags}, mode, layout, attributes);
+}
+
+Result<std::vector<Result<Attributes>>> FileSystemImpl::look_for_reading(
+    const Credentials& credentials, const std::vector<std::string_view>& paths) {
+  TRY_ASSIGN(std::vector<Result<Attributes>> all, resolve_many(credentials, paths, true));
+  for (Result<Attributes>& found : all) {
+    if (!found) continue;
+    const Status may = check_open_of(credentials, *found, OpenFlags{});
+    if (!may.ok()) found = may;
+  }
+  return all;
+}
+
+// These look themselves whether the file system is open: what they were given must be ended.
+Status FileSystemImpl::place_files(const Credentials& credentials, std::span<NewFile> files) {
+  return new_files_.place(credentials, files);
+}
+
+Status FileSystemImpl::make_files(const Credentials& credentials, std::span<NewFile> files,
+                                  Observer* self) {
+  return new_files_.make(credentials, files, self);
 }
 
 InodeId inode_of(const OpenFile& file) {

@@ -5,6 +5,7 @@ namespace penstock::client {
 bool WriteGate::wait(Waiter& waiter) {
   const std::lock_guard lock(mutex_);
   if ((state_.load(std::memory_order_relaxed) & kClosed) == 0) return false;
+  ASSERT(!waiter.waiting_ && waiter.loop != nullptr);
   waiter.waiting_ = true;
   waiters_.push_back(waiter);
   return true;

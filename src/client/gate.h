@@ -8,7 +8,7 @@
 
 namespace penstock::client {
 
-// Writers enter and leave with one atomic step each. Whoever cuts the file closes the gate, waits
+// Writers enter and leave with one atomic step each. A cut closes the gate, waits
 // until those inside have left, and opens it again; writers that came meanwhile wait in order
 // without polling. Thread safe.
 class WriteGate {
@@ -23,7 +23,10 @@ class WriteGate {
   };
 
   WriteGate() = default;
-  ~WriteGate() { ASSERT(waiters_.empty() && drain_ == nullptr); }
+  ~WriteGate() {
+    ASSERT(waiters_.empty() && drain_ == nullptr);
+    ASSERT(state_.load(std::memory_order_relaxed) == 0);
+  }
 
   // False when the gate is closed: then wait() and try again.
   bool try_enter() {
@@ -35,8 +38,10 @@ class WriteGate {
   }
   void leave() {
     // Release, with the acquire of close() or of the mutex in drained(): what writers changed is
-    // seen by whoever closed the gate.
-    if (state_.fetch_sub(1, std::memory_order_acq_rel) == (kClosed | 1)) [[unlikely]]
+    // seen by the cut that closed the gate.
+    const uint64_t before = state_.fetch_sub(1, std::memory_order_acq_rel);
+    ASSERT((before & ~kClosed) != 0);
+    if (before == (kClosed | 1)) [[unlikely]]
       drained();
   }
 

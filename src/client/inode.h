@@ -13,8 +13,8 @@
 namespace penstock::client {
 
 // A lock for threads that block on databases and disks while they hold it. Unlike std::mutex, a
-// try_lock() by whoever holds it already is allowed, and says false: in a single-threaded node one
-// call may find another half done below it on the stack.
+// try_lock() by the thread that holds it already is allowed, and says false: in a single-threaded
+// node one call may find another half done below it on the stack.
 class ControlLock {
  public:
   void lock() {
@@ -30,9 +30,15 @@ class ControlLock {
   void unlock() {
     {
       const std::lock_guard guard(mutex_);
+      ASSERT(held_);
       held_ = false;
     }
     freed_.notify_one();
+  }
+  // Whether anybody has it: for assertions of functions that want it held.
+  bool is_held() {
+    const std::lock_guard guard(mutex_);
+    return held_;
   }
 
  private:
@@ -50,11 +56,11 @@ struct Behind {
   Behind();
   ~Behind();
 
-  // There is something. Sequentially consistent with Inode::watchers: either who takes bytes sees
-  // the watcher, or the watcher, looking after it was added, sees that there are some.
+  // There is something. Sequentially consistent with Inode::watchers: either the thread that takes
+  // bytes sees the watcher, or the watcher, looking after it was added, sees that there are some.
   std::atomic<bool> pending{false};
   // Where the file ends with it; 0: not beyond the inode's length. Release, after the length has
-  // grown that far, pairs with the acquire of who looks at this one first.
+  // grown that far, pairs with the acquire of a reader, which looks at this one first.
   std::atomic<uint64_t> end{0};
   // How often bytes were lost on their way; relaxed but where `mutex` is held.
   std::atomic<uint64_t> losses{0};
@@ -82,7 +88,7 @@ struct Inode {
   // The end of the file: grows with completed writes, shrinks only while the gate is closed.
   alignas(64) std::atomic<uint64_t> length{0};
   // How often the file was cut. A read that sees two values starts again. The release at the cut,
-  // after the new length was stored, pairs with the acquire of readers, who load this first.
+  // after the new length was stored, pairs with the acquire of readers, which load this first.
   std::atomic<uint32_t> cuts{0};
   // One bit for each observer that watches. Sequentially consistent with `changes`: either the
   // writer sees the watcher, or the watcher, looking after it was added, sees the change.
@@ -94,7 +100,7 @@ struct Inode {
   // Whether the file may have what a write takes from it: it has no set-id bits when the second is
   // equal to the first, and no security.capability when the third is. The first counts what may
   // give it some. It changes under `control` and `behind.mutex`, before meta is told and while the
-  // gate is closed, so that a writer who finds it unchanged inside the gate, or bytes that are
+  // gate is closed, so that a writer that finds it unchanged inside the gate, or bytes that are
   // taken under the mutex, come before that. The others change under `control`, and take over its
   // value once it was seen, or made, that there is nothing.
   std::atomic<uint32_t> privilege_changes{1};
@@ -105,7 +111,7 @@ struct Inode {
     if (capability_dropped.load(std::memory_order_relaxed) != given) return true;
     return !keeps_set_ids && set_ids_dropped.load(std::memory_order_relaxed) != given;
   }
-  // How often something was taken; relaxed: read by who asked for it.
+  // How often something was taken; relaxed: read by the writer that asked for it.
   std::atomic<uint32_t> privileges_taken{0};
 
   // Some block below the length may be a hole, or blocks may lie beyond. Relaxed: set before what

@@ -8,6 +8,7 @@ std::shared_ptr<Inode> InodeTable::acquire(InodeId id) {
   Shard& shard = shard_of(id);
   const std::lock_guard lock(shard.mutex);
   Entry& entry = shard.entries[id];
+  ASSERT((entry.inode == nullptr) == (entry.users == 0));
   if (entry.inode == nullptr) {
     entry.inode = std::make_shared<Inode>(id);
     entry.inode->watchers.store(entry.watchers, std::memory_order_relaxed);
@@ -30,7 +31,7 @@ void InodeTable::release(const std::shared_ptr<Inode>& inode) {
   ASSERT(found != shard.entries.end() && found->second.inode == inode && found->second.users > 0);
   Entry& entry = found->second;
   if (--entry.users > 0) return;
-  // Whoever is still in an operation on it keeps the object; the next user gets another one, with
+  // An operation that is still on its way keeps the object; the next user gets another one, with
   // what meta knows then.
   entry.inode = nullptr;
   drops_.fetch_add(1, std::memory_order_release);
@@ -49,6 +50,7 @@ bool InodeTable::mark_unlinked(InodeId id) {
   const std::lock_guard lock(shard.mutex);
   const auto found = shard.entries.find(id);
   if (found == shard.entries.end() || found->second.inode == nullptr) return false;
+  ASSERT(found->second.users > 0);
   found->second.inode->unlinked.store(true, std::memory_order_relaxed);
   return true;
 }
@@ -69,6 +71,7 @@ std::vector<std::shared_ptr<Inode>> InodeTable::acquire_all() {
     const std::lock_guard lock(shard.mutex);
     for (auto& [id, entry] : shard.entries) {
       if (entry.inode == nullptr) continue;
+      ASSERT(entry.users > 0);
       ++entry.users;
       all.push_back(entry.inode);
     }

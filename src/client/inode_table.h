@@ -20,12 +20,13 @@ class InodeTable {
   void release(const std::shared_ptr<Inode>& inode);
   // The state of an inode in use, for a look at it; else null.
   std::shared_ptr<Inode> peek(InodeId id) const;
-  // Counts inodes that went out of use. Whoever read a record from meta and then finds nobody using
-  // the inode must read again if this has changed: the last user may have settled in between.
+  // Counts inodes that went out of use. A caller that read a record from meta and then finds no
+  // user of the inode must read again if this has changed: the last user may have settled in
+  // between.
   uint64_t drops() const { return drops_.load(std::memory_order_acquire); }
 
   bool is_open(InodeId id) const;
-  // Marks an inode whose last name is gone. True if somebody uses it.
+  // Marks an inode whose last name is gone. True if it has users.
   bool mark_unlinked(InodeId id);
   uint64_t open_count() const;
   // All inodes in use, each counted as by acquire().

@@ -16,7 +16,9 @@ class Placement {
       : log2_(layout.chunk_bytes_log2),
         first_(layout.chain_first),
         count_(layout.chain_count),
-        start_(static_cast<uint32_t>(mix64(layout.seed) % layout.chain_count)) {}
+        start_(static_cast<uint32_t>(mix64(layout.seed) % layout.chain_count)) {
+    ASSERT(log2_ < 32);  // is_good() was asked
+  }
 
   // A layout is a record on a disk: whether it can be used with so many targets.
   static bool is_good(const meta::Layout& layout, size_t targets) {
@@ -40,6 +42,7 @@ class Placement {
 
   uint32_t chain_of(uint32_t chunk) const {
     if (count_ == 1) return first_;
+    DASSERT(start_ < count_);
     return first_ + static_cast<uint32_t>((uint64_t{start_} + chunk) % count_);
   }
   uint32_t chain_first() const { return first_; }

@@ -133,9 +133,11 @@ bool Lengths::lock(Inode& inode) {
 }
 
 Status Lengths::record(Inode& inode, bool durable, bool end_session) {
+  DASSERT(inode.control.is_held());
   if (inode.unnamed) return Code::ok;
-  // Acquire pairs with the release of writers, who move the length first.
+  // Acquire pairs with the release of writers, which move the length first.
   const uint64_t changes = inode.changes.load(std::memory_order_acquire);
+  ASSERT(inode.settled <= changes);
   end_session = end_session && inode.session;
   if (changes == inode.settled && !end_session && !durable) return Code::ok;
   const meta::Settled settled{
@@ -157,6 +159,7 @@ Status Lengths::record(Inode& inode, bool durable, bool end_session) {
 }
 
 Status Lengths::drop_privileges(Inode& inode, const meta::FileWriter& writer) {
+  DASSERT(inode.control.is_held());
   // Under the lock: what is counted is what the transaction sees.
   const uint32_t changes = inode.privilege_changes.load(std::memory_order_relaxed);
   TRY_ASSIGN(const meta::PrivilegesTaken taken, meta_.drop_privileges(writer, inode.id));
@@ -169,6 +172,7 @@ Status Lengths::drop_privileges(Inode& inode, const meta::FileWriter& writer) {
 }
 
 Status Lengths::begin_session(Inode& inode) {
+  DASSERT(inode.control.is_held());
   if (inode.session) return Code::ok;
   TRY_ASSIGN(const uint64_t token, meta_.begin_write(inode.id));
   static_cast<void>(token);
@@ -190,6 +194,7 @@ void Lengths::note_synced(Inode& inode, const Recorded& recorded, uint64_t chang
   if (inode.session && inode.session_number == recorded.session) {
     inode.session_durable.store(true, std::memory_order_relaxed);
   }
+  ASSERT(changes <= inode.changes.load(std::memory_order_relaxed));
   const uint64_t known = inode.synced.load(std::memory_order_relaxed);
   // Release pairs with the acquire of a sync that finds nothing left to do.
   inode.synced.store(std::max(known, changes), std::memory_order_release);

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "penstock/client.h"
+#include "penstock/wire.h"
 
 namespace penstock::client::limits {
 
@@ -44,11 +45,11 @@ inline constexpr uint64_t kReadsUnderWayBesideMany = 128 * kKiB;
 // and counted once what went before has landed.
 inline constexpr std::chrono::nanoseconds kProbePeriod = std::chrono::seconds(1);
 inline constexpr std::chrono::nanoseconds kProbe = std::chrono::milliseconds(60);
-inline constexpr std::chrono::nanoseconds kProbeSettles = std::chrono::milliseconds(20);
+inline constexpr std::chrono::nanoseconds kProbeIgnored = std::chrono::milliseconds(20);
 // Bytes of large writes, which are copied to buffers and wait for commits.
 inline constexpr uint64_t kWritesUnderWay = 64 * kMiB;
 inline constexpr uint64_t kWritesUnderWayBesideSmall = 8 * kMiB;
-// Pieces of reads: what is between two looks at who is next.
+// Pieces of reads: what is between two choices of the next flow.
 inline constexpr uint32_t kReadPieceBytes = kMiB;
 inline constexpr uint32_t kReadPieceBytesBesideSmall = 128 * kKiB;
 // For so long after a small operation there may be more of them; and so exactly is that known.
@@ -69,15 +70,8 @@ inline constexpr uint64_t kQuantumLarge = kReadPieceBytes + kOperationCost;
 // charged with more, so that clocks do not overflow.
 inline constexpr std::chrono::nanoseconds kPaceAhead = std::chrono::milliseconds(10);
 inline constexpr std::chrono::nanoseconds kPaceMost = std::chrono::hours(1);
-// Who is held back is looked at so often, as limits may be lifted.
+// Flows that are held back are looked at so often, as limits may be lifted.
 inline constexpr std::chrono::nanoseconds kPaceLook = std::chrono::milliseconds(100);
-
-// Calls that wait in a chunk service for one of its contexts.
-inline constexpr uint32_t kServiceQueueMax = 16384;
-// Transports without direct access to the caller's memory: pieces of this size are staged, in at
-// most so many buffers at a time.
-inline constexpr uint64_t kStageBytes = kMiB;
-inline constexpr uint32_t kStageBuffersMax = 16;
 
 // Lengths that wait to become durable. As many as all operations of a few shards.
 inline constexpr uint32_t kSettleQueueMax = 65536;
@@ -101,7 +95,8 @@ inline constexpr auto kBehindRoomFor = std::chrono::milliseconds(100);
 inline constexpr uint64_t kBehindRoomBytes = 64 * kMiB;
 // After bytes were lost nothing gathers for so long: errors are told at the write itself.
 inline constexpr auto kBehindTrouble = std::chrono::seconds(10);
-// Places of a client for the writes that others wait for, and which wait for nobody.
+// Places of a client for write-behind's writes: operations wait for these, and these for no
+// operation.
 inline constexpr uint32_t kBehindOperations = 64;
 
 // The table of open files is divided, so that opening does not serialise.
@@ -124,8 +119,8 @@ inline constexpr auto kStoreCallTimeout = std::chrono::minutes(5);
 inline constexpr size_t kCollectBatch = 256;
 // Every so many rounds the collector looks at all removed files, and not only at later ones.
 inline constexpr uint32_t kCollectAllEvery = 100;
-// Who removes one file often removes more: so long the collector waits for company, unless room is
-// short. Records that it takes out of meta in one transaction.
+// A program that removes one file often removes more: so long the collector waits for them, unless
+// room is short. Records that it takes out of meta in one transaction.
 inline constexpr auto kCollectCompany = std::chrono::milliseconds(100);
 inline constexpr size_t kForgetBatch = 64;
 // A write that met a full disk is tried again if removed files were collected so lately.
@@ -135,12 +130,12 @@ inline constexpr size_t kSweepBatch = 64;
 // When collecting failed, it is tried again after this time at the latest.
 inline constexpr auto kCollectRetry = std::chrono::seconds(10);
 
-static_assert(kSmallManyGap >= 2 * kSmallSeenStep, "one who reads all the time is seen as such");
+static_assert(kSmallManyGap >= 2 * kSmallSeenStep,
+              "a flow that reads all the time is seen as such");
 static_assert(kQuantumSmall * 1 / 100 > 0, "the least weight gets on");
 static_assert(kReadsUnderWay >= kPiecesPerOp * kReadPieceBytes, "one read alone is not held up");
 static_assert(kPiecesPerOp >= 2 && kSharedPieces >= kPiecesPerOp);
-static_assert(kStageBytes % kBlockBytes == 0);
-static_assert(kServiceCallsMax + kServiceQueueMax >= 2 * (kIoOpsMax + kSharedPieces),
-              "two busy shards may meet at one target without being turned away");
+static_assert(kIoOpsMax + kBehindOperations + kSharedPieces <= wire::kCallsOfClientMax,
+              "a target has room for all calls of a busy shard");
 
 }  // namespace penstock::client::limits

@@ -1,9 +1,4 @@
-// Files whose content comes before their name.
-//
-// Until it is named nobody but its maker knows a file, and when it is, everything about it is: one
-// record in meta, without a write session and without a length to settle. A crash before that
-// leaves chunks of a number that meta does not know, which WrittenIds finds (decision 0022).
-#include "file_system.h"
+#include "new_files.h"
 
 namespace penstock::client {
 
@@ -29,9 +24,9 @@ void note_named(Inode& inode, const Attributes& attributes) {
 
 }  // namespace
 
-Status FileSystemImpl::open_unnamed(NewFile& file) {
-  TRY(written_ids_.admit(file.place.inode));
-  const std::shared_ptr<Inode> inode = table_.acquire(file.place.inode);
+Status NewFiles::open(NewFile& file) {
+  TRY(core_.written_ids.admit(file.place.inode));
+  const std::shared_ptr<Inode> inode = core_.table.acquire(file.place.inode);
   Attributes attributes;
   attributes.inode = file.place.inode;
   attributes.links = 1;
@@ -39,40 +34,40 @@ Status FileSystemImpl::open_unnamed(NewFile& file) {
   Status loaded;
   {
     const std::lock_guard lock(inode->control);
-    loaded = load(*inode, attributes, false);
+    loaded = loader_.load(*inode, attributes, false);
     inode->tail_known = inode->fresh = inode->unnamed = true;
     inode->writers = 1;
-    // It has none, as long as nobody can give it any.
+    // It has none, as long as only its maker knows it.
     const uint32_t given = inode->privilege_changes.load(std::memory_order_relaxed);
     inode->set_ids_dropped.store(given, std::memory_order_relaxed);
     inode->capability_dropped.store(given, std::memory_order_relaxed);
   }
   if (!loaded.ok()) {
-    table_.release(inode);
+    core_.table.release(inode);
     return loaded;
   }
-  file.file = std::make_shared<OpenFile>(drops_, inode, false, true, AccessTimes::Mode::none,
+  file.file = std::make_shared<OpenFile>(core_.drops, inode, false, true, AccessTimes::Mode::none,
                                          nullptr, nullptr);
   return Code::ok;
 }
 
-Status FileSystemImpl::place_files(const Credentials& credentials, std::span<NewFile> files) {
-  Status status = check_open();
+Status NewFiles::place(const Credentials& credentials, std::span<NewFile> files) {
+  Status status = core_.check_open();
   if (status.ok()) {
     std::vector<meta::WantedPlace> wanted;
     wanted.reserve(files.size());
     for (const NewFile& file : files) wanted.push_back({file.path, file.replace});
-    Result<std::vector<Result<meta::NewFile>>> places = meta_.place_files(credentials, wanted);
+    Result<std::vector<Result<meta::NewFile>>> places = core_.meta.place_files(credentials, wanted);
     for (size_t i = 0; places && i < files.size(); ++i) {
       Result<meta::NewFile>& place = (*places)[i];
       files[i].status = place ? Code::ok : place.error();
       if (place) files[i].place = std::move(*place);
     }
     const InodeId first = first_of(files);
-    if (first.value != 0) status = written_ids_.hold(first);
+    if (first.value != 0) status = core_.written_ids.hold(first);
     for (NewFile& file : files) {
       if (!status.ok()) file.place = {};
-      if (file.place.inode.value != 0) file.status = open_unnamed(file);
+      if (file.place.inode.value != 0) file.status = open(file);
     }
     if (!places) status = places.error();
   }
@@ -82,9 +77,9 @@ Status FileSystemImpl::place_files(const Credentials& credentials, std::span<New
   return status;
 }
 
-// A file that is to get its name, with its control lock held: who opens it as soon as it has the
-// name waits until what is here is true.
-struct FileSystemImpl::Naming {
+// A file that is to get its name, with its control lock held: an open that finds it as soon as it
+// has the name waits until what is here is true.
+struct NewFiles::Naming {
   enum class End { named, refused, unknown };
   NewFile* file = nullptr;
   std::shared_ptr<Inode> inode;
@@ -98,7 +93,7 @@ struct FileSystemImpl::Naming {
 };
 
 // In one transaction, whose error is that of each.
-Status FileSystemImpl::name_some(const Credentials& credentials, std::span<Naming* const> some) {
+Status NewFiles::name_some(const Credentials& credentials, std::span<Naming* const> some) {
   std::vector<meta::CompleteFile> complete;
   complete.reserve(some.size());
   bool replaces = false;
@@ -106,11 +101,11 @@ Status FileSystemImpl::name_some(const Credentials& credentials, std::span<Namin
     complete.push_back(one->complete);
     replaces |= one->complete.place.replace;
   }
-  Status status = check_open();
+  Status status = core_.check_open();
   // What a power cut may take must not take the place of something else.
-  if (status.ok() && replaces) status = targets_.sync_all();
+  if (status.ok() && replaces) status = core_.targets.sync_all();
   std::vector<Result<meta::MadeFile>> made;
-  if (status.ok()) status = meta_.create_files(credentials, complete, &made);
+  if (status.ok()) status = core_.meta.create_files(credentials, complete, &made);
   for (size_t i = 0; i < some.size(); ++i) {
     Naming& one = *some[i];
     one.is_known = status.ok();
@@ -120,7 +115,7 @@ Status FileSystemImpl::name_some(const Credentials& credentials, std::span<Namin
   return status;
 }
 
-Status FileSystemImpl::name_all(const Credentials& credentials, std::span<Naming> all) {
+Status NewFiles::name_all(const Credentials& credentials, std::span<Naming> all) {
   std::vector<Naming*> some;
   some.reserve(all.size());
   for (Naming& one : all) some.push_back(&one);
@@ -135,13 +130,13 @@ Status FileSystemImpl::name_all(const Credentials& credentials, std::span<Naming
 }
 
 // What became of it, also where the transaction did not tell.
-void FileSystemImpl::find_end(Naming& one) {
+void NewFiles::find_end(Naming& one) {
   using End = Naming::End;
   if (one.is_known) {
     one.end = one.made ? End::named : End::refused;
     return;
   }
-  Result<Attributes> found = meta_.attributes(one.inode->id);
+  Result<Attributes> found = core_.meta.attributes(one.inode->id);
   const Status failed = one.file->status;
   const bool may_happen = failed == Code::may_have_happened || failed == Code::io_error;
   if (found && one.made) {
@@ -156,21 +151,20 @@ void FileSystemImpl::find_end(Naming& one) {
   }
 }
 
-// Tells others of it, who are told too much rather than too little.
-void FileSystemImpl::tell_named(const Naming& one, Observer* self) {
+// Tells observers of it: too much rather than too little.
+void NewFiles::tell(const Naming& one, Observer* self) {
   if (one.end == Naming::End::refused || !one.made) return;
   const meta::NewFile& place = one.complete.place;
-  tell_entry(place.parent, place.name, self);
+  notifier_.entry_changed(place.parent, place.name, self);
   const meta::Removed& replaced = one.made->replaced;
   if (one.end == Naming::End::named) {
-    removed(replaced, self);
+    names_.lost_name(replaced, self);
   } else if (replaced.inode != InodeId{}) {
-    tell_changed(replaced.inode, 0, 0, self);
+    notifier_.changed(replaced.inode, 0, 0, self);
   }
 }
 
-Status FileSystemImpl::make_files(const Credentials& credentials, std::span<NewFile> files,
-                                  Observer* self) {
+Status NewFiles::make(const Credentials& credentials, std::span<NewFile> files, Observer* self) {
   std::vector<Naming> naming;
   std::vector<InodeId> lost;
   std::vector<std::shared_ptr<Inode>> open;
@@ -182,6 +176,7 @@ Status FileSystemImpl::make_files(const Credentials& credentials, std::span<NewF
     open.push_back(file.file->take());
     file.file.reset();
     const std::lock_guard lock(open.back()->control);
+    ASSERT(open.back()->unnamed && open.back()->writers == 1);
     open.back()->writers = 0;
     if (file.status.ok()) {
       Naming& one = naming.emplace_back();
@@ -202,11 +197,12 @@ Status FileSystemImpl::make_files(const Credentials& credentials, std::span<NewF
   bool all_known = true;
   for (Naming& one : naming) {
     Inode& inode = *one.inode;
+    ASSERT(inode.unnamed && !inode.session);
     find_end(one);
     if (one.end == Naming::End::named) {
       inode.settled = one.changes;
       inode.settled_length = one.complete.length;
-      load_accessed(inode, one.made->attributes);
+      loader_.load_accessed(inode, one.made->attributes);
       note_named(inode, one.made->attributes);
     } else if (one.end == Naming::End::refused) {
       lost.push_back(inode.id);
@@ -216,24 +212,19 @@ Status FileSystemImpl::make_files(const Credentials& credentials, std::span<NewF
     inode.unnamed = false;
     inode.control.unlock();
   }
-  for (const std::shared_ptr<Inode>& inode : open) {
-    table_.release(inode);
-    if (!inode->unlinked.load(std::memory_order_relaxed)) continue;
-    collect_wanted_.store(true, std::memory_order_relaxed);
-    drops_->wake();
-  }
-  for (const Naming& one : naming) tell_named(one, self);
+  for (const std::shared_ptr<Inode>& inode : open) closer_.give_back(inode);
+  for (const Naming& one : naming) tell(one, self);
   discard(lost);
-  if (first.value != 0 && all_known) written_ids_.let_go(first);
-  if (first.value != 0 && !all_known) written_ids_.leave_to_next_life();
+  if (first.value != 0 && all_known) core_.written_ids.let_go(first);
+  if (first.value != 0 && !all_known) core_.written_ids.leave_to_next_life();
   return status;
 }
 
 // What was written to files that got no name.
-void FileSystemImpl::discard(std::span<const InodeId> lost) {
+void NewFiles::discard(std::span<const InodeId> lost) {
   for (size_t i = 0; i < lost.size(); i += limits::kSweepBatch) {
     const Status removed =
-        targets_.remove(lost.subspan(i, std::min(limits::kSweepBatch, lost.size() - i)));
+        core_.targets.remove(lost.subspan(i, std::min(limits::kSweepBatch, lost.size() - i)));
     if (removed.ok()) continue;
     log::warning("file system: space of files that could not be made may stay taken: {}",
                  removed.name());

@@ -1,4 +1,4 @@
-// Who hears of changes.
+// The observers of a node: mounts that are told of changes.
 #pragma once
 
 #include <array>

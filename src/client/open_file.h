@@ -40,8 +40,8 @@ class OpenFile {
   Inode& inode() const { return *inode_; }
   bool may_read() const { return read_; }
   bool may_write() const { return write_; }
-  // For whom the file's privileges must be taken away before `by` (null: who opened it) changes
-  // bytes; null when there is nothing to take.
+  // The writer for which the file's privileges must be taken away before `by` (null: the opener)
+  // changes bytes; null when there is nothing to take.
   const meta::FileWriter* dropper(const meta::FileWriter* by) const {
     const meta::FileWriter* const writer = by != nullptr ? by : writer_.get();
     if (writer == nullptr || !inode_->may_lose_privileges(writer->keeps_set_ids)) return nullptr;
@@ -54,7 +54,8 @@ class OpenFile {
     return accesses_ == AccessTimes::Mode::strict &&
            !inode_->no_access_times.load(std::memory_order_relaxed);
   }
-  // Who opened it for itself, to be compared only: it knows of its own reads. Null for all others.
+  // The observer that opened it for itself, to be compared only: it knows of its own reads. Null
+  // for all others.
   const Observer* opener() const { return opener_; }
   std::shared_ptr<Inode> shared_inode() const { return inode_; }
   // Whether bytes of the file were lost on their way since this open last heard of it.
@@ -66,7 +67,7 @@ class OpenFile {
     }
     const std::lock_guard lock(behind.mutex);
     const uint64_t losses = behind.losses.load(std::memory_order_relaxed);
-    // One of those who ask at the same time hears of it.
+    // One of the threads that ask at the same time hears of it.
     if (losses_seen_.exchange(losses, std::memory_order_relaxed) == losses) return Code::ok;
     return behind.lost;
   }

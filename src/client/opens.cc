@@ -1,22 +1,7 @@
-// Opening and closing files.
-#include "file_system.h"
+#include "opens.h"
 
 namespace penstock::client {
 namespace {
-
-// Only regular files are opened here; the kernel serves pipes and devices itself.
-Status check_type(meta::FileType type) {
-  switch (type) {
-    case meta::FileType::regular:
-      return Code::ok;
-    case meta::FileType::directory:
-      return Code::is_directory;
-    case meta::FileType::symlink:
-      return Code::too_many_symlinks;  // what O_NOFOLLOW says
-    default:
-      return Code::not_supported;
-  }
-}
 
 uint32_t wanted_access(OpenFlags flags) {
   uint32_t wanted = 0;
@@ -30,175 +15,137 @@ meta::OpenKind kind_of(OpenFlags flags) {
       .write = flags.write || flags.truncate, .append = flags.append, .truncate = flags.truncate};
 }
 
-// Who pays with the file's privileges for a write; see OpenFile.
+// The program that pays with the file's privileges for a write; see OpenFile.
 std::unique_ptr<const FileWriter> writer_of(const Credentials& credentials, OpenFlags flags) {
   if (!flags.write || !credentials.enforce) return nullptr;
   return std::make_unique<const FileWriter>(FileWriter{credentials, credentials.uid == 0});
 }
 
-// Whether these may open a file with these attributes so.
+}  // namespace
+
 Status check_open_of(const Credentials& credentials, const Attributes& found, OpenFlags flags) {
-  TRY(check_type(found.type));
+  TRY(check_regular(found.type));
   return meta::check_access(credentials, found, wanted_access(flags));
 }
 
-}  // namespace
-
-Status FileSystemImpl::load(Inode& inode, const Attributes& attributes, bool unnamed) {
-  TRY(check_type(attributes.type));
-  // An orphan that nobody uses may be in the collector's hands already.
-  if (attributes.links == 0 && !unnamed) return Code::stale;
-  if (!Placement::is_good(attributes.layout, config_.targets.size())) {
-    log::error(
-        "inode {}: its layout (2^{} byte chunks on targets {} to {}) does not fit the {} targets "
-        "of this node",
-        inode.id.value, attributes.layout.chunk_bytes_log2, attributes.layout.chain_first,
-        uint64_t{attributes.layout.chain_first} + attributes.layout.chain_count,
-        config_.targets.size());
-    return Code::corrupt;
+Status Opens::load(Inode& inode, const Attributes& found, const Opening& opening,
+                   uint32_t privilege_changes) {
+  TRY(loader_.load(inode, found, opening.created != nullptr && found.links == 0));
+  inode.tail_known = inode.fresh = opening.created != nullptr;
+  if ((found.mode & kSetIdBits) == 0) {
+    inode.set_ids_dropped.store(privilege_changes, std::memory_order_relaxed);
   }
-  inode.placement = Placement(attributes.layout);
-  inode.length.store(attributes.length, std::memory_order_relaxed);
-  inode.settled_length = attributes.length;
-  inode.spread.store(attributes.length > inode.placement.chunk_bytes(), std::memory_order_relaxed);
-  inode.modified.store(attributes.modified, std::memory_order_relaxed);
-  Attributes merged = attributes;
-  accesses_.merge(merged);
-  load_accessed(inode, merged);
-  inode.sparse.store(attributes.sparse, std::memory_order_relaxed);
-  inode.settled_sparse = attributes.sparse;
-  inode.loaded.store(true, std::memory_order_release);
+  if (!found.has_xattrs) {
+    inode.capability_dropped.store(privilege_changes, std::memory_order_relaxed);
+  }
   return Code::ok;
 }
 
-void FileSystemImpl::load_accessed(Inode& inode, const Attributes& attributes) {
-  const bool never = (attributes.flags & meta::kInodeNoAtime) != 0;
-  inode.accessed.store(attributes.accessed, std::memory_order_relaxed);
-  inode.no_access_times.store(never, std::memory_order_relaxed);
-  inode.access_due.store(!never && client::access_is_due(attributes, now()),
-                         std::memory_order_relaxed);
-}
-
-// Before a file grows: bytes that an earlier life of the process left behind the end would appear
-// in it. They are gone for good before a write session may trust the targets for the length.
-Status FileSystemImpl::know_tail(Inode& inode) {
-  const bool stray = inode.stray.exchange(false, std::memory_order_relaxed);
-  if (inode.tail_known && !stray) return Code::ok;
-  const bool writers = inode.writers > 0;
-  if (writers) close_gate(inode);
-  Status status;
-  const Result<uint64_t> end = targets_.end_of(inode.id, inode.placement);
-  const uint64_t length = inode.length.load(std::memory_order_relaxed);
-  if (!end) {
-    status = end.error();
-  } else if (*end > length) {
-    status = targets_.clear_beyond(inode.id, inode.placement, length, true);
+Status Opens::add_writer(Inode& inode, const Opening& opening) {
+  TRY(core_.written_ids.admit(inode.id));
+  // What is going to be cut to nothing needs neither.
+  const bool cut = opening.flags.truncate && inode.length.load(std::memory_order_relaxed) > 0;
+  if (!cut) TRY(loader_.know_tail(inode));
+  ++inode.writers;
+  if (opening.has_session) Lengths::note_session(inode);
+  const Status begun = cut ? Code::ok : core_.lengths.begin_session(inode);
+  if (!begun.ok()) {
+    --inode.writers;
+    return begun;
   }
-  if (writers) inode.gate.open();
-  inode.tail_known = status.ok();
-  return status;
+  // Bytes that appear behind the recorded length are found after a crash, and are the file's.
+  ASSERT(cut || (inode.session && inode.tail_known));
+  return Code::ok;
 }
 
-// Makes the inode ready for one more open; undone by give_back().
-Status FileSystemImpl::prepare(Inode& inode, const Opening& opening, Attributes* attributes) {
+// Makes the inode ready for one more open; with the control lock held. Undone by Closer.
+Status Opens::prepare(Inode& inode, const Opening& opening, Attributes* attributes) {
   const bool loaded = inode.loaded.load(std::memory_order_relaxed);
   const uint32_t privilege_changes = inode.privilege_changes.load(std::memory_order_relaxed);
   Attributes found;
   if (opening.created != nullptr) {
+    ASSERT(!loaded && opening.created->inode == inode.id);
     found = *opening.created;
   } else if (!loaded || opening.check || attributes != nullptr || opening.flags.write) {
-    TRY_ASSIGN(found, meta_.attributes(inode.id));
+    TRY_ASSIGN(found, core_.meta.attributes(inode.id));
   }
   if (opening.check && opening.created == nullptr) {
     TRY(check_open_of(opening.credentials, found, opening.flags));
   }
   if (opening.created == nullptr) TRY(meta::check_open(found, kind_of(opening.flags)));
-  if (!loaded) {
-    TRY(load(inode, found, opening.created != nullptr && found.links == 0));
-    inode.tail_known = inode.fresh = opening.created != nullptr;
-    if ((found.mode & kSetIdBits) == 0) {
-      inode.set_ids_dropped.store(privilege_changes, std::memory_order_relaxed);
-    }
-    if (!found.has_xattrs) {
-      inode.capability_dropped.store(privilege_changes, std::memory_order_relaxed);
-    }
-  }
-  if (opening.flags.write) {
-    TRY(written_ids_.admit(inode.id));
-    // What is going to be cut to nothing needs neither.
-    const bool cut = opening.flags.truncate && inode.length.load(std::memory_order_relaxed) > 0;
-    if (!cut) TRY(know_tail(inode));
-    ++inode.writers;
-    if (opening.has_session) Lengths::note_session(inode);
-    const Status begun = cut ? Code::ok : lengths_.begin_session(inode);
-    if (!begun.ok()) {
-      --inode.writers;
-      return begun;
-    }
-  }
+  if (!loaded) TRY(load(inode, found, opening, privilege_changes));
+  ASSERT(inode.loaded.load(std::memory_order_relaxed));
+  if (opening.flags.write) TRY(add_writer(inode, opening));
   if (attributes != nullptr) {
-    merge(found, inode);
-    fill_allocated(found);
+    live_.merge(found, inode);
+    live_.fill_allocated(found);
     *attributes = std::move(found);
   }
   return Code::ok;
 }
 
-Result<FileRef> FileSystemImpl::open_known(InodeId id, const Opening& opening,
-                                           Attributes* attributes) {
-  const std::shared_ptr<Inode> inode = table_.acquire(id);
-  if (opening.self != nullptr) watch(id, *opening.self);
-  if (opening.flags.truncate || attributes != nullptr) behind_.flush(*inode);
-  uint64_t cut_from = UINT64_MAX;
+// With the control lock held, after prepare(), which it undoes when it fails.
+Status Opens::truncate(Inode& inode, const Opening& opening, Attributes* attributes) {
+  Credentials trusted = opening.credentials;
+  trusted.enforce = false;
+  meta::SetAttributes empty;
+  empty.length = 0;
+  const Result<Attributes> cut = cuts_.set_length(inode, trusted, empty);
+  if (cut) {
+    if (attributes != nullptr) *attributes = *cut;
+    return Code::ok;
+  }
+  if (opening.flags.write) {
+    ASSERT(inode.writers > 0);
+    --inode.writers;
+  }
+  return cut.error();
+}
+
+Result<FileRef> Opens::inode(InodeId id, const Opening& opening, Attributes* attributes) {
+  const std::shared_ptr<Inode> inode = core_.table.acquire(id);
+  if (opening.self != nullptr) notifier_.watch(id, *opening.self);
+  if (opening.flags.truncate || attributes != nullptr) core_.behind.flush(*inode);
+  bool was_cut = false;
   Status status;
   {
     const std::lock_guard lock(inode->control);
     status = prepare(*inode, opening, attributes);
     if (status.ok() && opening.flags.truncate && opening.created == nullptr) {
       const uint64_t before = inode->length.load(std::memory_order_relaxed);
-      Credentials trusted = opening.credentials;
-      trusted.enforce = false;
-      meta::SetAttributes empty;
-      empty.length = 0;
-      const Result<Attributes> cut = change_length(*inode, trusted, empty);
-      if (!cut) {
-        status = cut.error();
-        if (opening.flags.write) --inode->writers;
-      } else {
-        if (attributes != nullptr) *attributes = *cut;
-        if (before > 0) cut_from = 0;
-      }
+      status = truncate(*inode, opening, attributes);
+      was_cut = status.ok() && before > 0;
     }
   }
   if (!status.ok()) {
-    const Status dropped = give_back(inode, false);
-    static_cast<void>(dropped);  // The first failure is the one to tell.
+    closer_.give_back(inode);
     return status;
   }
-  if (cut_from != UINT64_MAX) tell_changed(id, cut_from, INT64_MAX, opening.self);
-  return make_open(inode, opening);
+  if (was_cut) notifier_.changed(id, 0, INT64_MAX, opening.self);
+  return make(inode, opening);
 }
 
-FileRef FileSystemImpl::make_open(const std::shared_ptr<Inode>& inode, const Opening& opening) {
-  return std::make_shared<OpenFile>(drops_, inode, opening.flags.read, opening.flags.write,
+FileRef Opens::make(const std::shared_ptr<Inode>& inode, const Opening& opening) {
+  return std::make_shared<OpenFile>(core_.drops, inode, opening.flags.read, opening.flags.write,
                                     opening.flags.accesses,
                                     writer_of(opening.credentials, opening.flags), opening.self);
 }
 
 // Sets `existing`, and returns null, if the name is there. A new file is in use before it exists:
-// whoever finds it by its name waits until it is ready here, and nobody changes it before.
-Result<FileRef> FileSystemImpl::create_and_open(const NewName& wanted, const Opening& opening,
-                                                Attributes* attributes, InodeId& existing) {
-  TRY_ASSIGN(const InodeId id, meta_.unused_id());
-  const std::shared_ptr<Inode> inode = table_.acquire(id);
-  if (opening.self != nullptr) watch(id, *opening.self);
+// an open that finds it by its name waits until it is ready here, and changes nothing before.
+Result<FileRef> Opens::create(const NewName& wanted, const Opening& opening, Attributes* attributes,
+                              InodeId& existing) {
+  TRY_ASSIGN(const InodeId id, core_.meta.unused_id());
+  const std::shared_ptr<Inode> inode = core_.table.acquire(id);
+  if (opening.self != nullptr) notifier_.watch(id, *opening.self);
   bool created = false;
-  const auto make = [&]() -> Status {
+  const auto make_it = [&]() -> Status {
     const std::lock_guard lock(inode->control);
     TRY_ASSIGN(const Attributes made,
-               meta_.create(opening.credentials, wanted.parent, wanted.name, wanted.mode,
-                            opening.flags.exclusive, wanted.layout, &created,
-                            {.id = id, .begin_write = opening.flags.write}));
+               core_.meta.create(opening.credentials, wanted.parent, wanted.name, wanted.mode,
+                                 opening.flags.exclusive, wanted.layout, &created,
+                                 {.id = id, .begin_write = opening.flags.write}));
+    ASSERT(!created || made.inode == id);
     if (!created) {
       existing = made.inode;
       return Code::ok;
@@ -208,165 +155,87 @@ Result<FileRef> FileSystemImpl::create_and_open(const NewName& wanted, const Ope
     known.has_session = opening.flags.write;
     return prepare(*inode, known, attributes);
   };
-  const Status status = make();
-  if (created) tell_entry(wanted.parent, wanted.name, opening.self);
-  if (created && status.ok()) return make_open(inode, opening);
+  const Status status = make_it();
+  if (created) notifier_.entry_changed(wanted.parent, wanted.name, opening.self);
+  if (created && status.ok()) return make(inode, opening);
   if (created && opening.flags.write) {
-    const Status ended = meta_.end_write(id);
+    const Status ended = core_.meta.end_write(id);
     static_cast<void>(ended);  // The next life of the process ends it.
   }
-  if (opening.self != nullptr) unwatch(id, *opening.self);
-  const Status dropped = give_back(inode, false);
-  static_cast<void>(dropped);  // Nothing was settled: this was no writer.
+  if (opening.self != nullptr) notifier_.unwatch(id, *opening.self);
+  closer_.give_back(inode);
   if (!status.ok()) return status;
   return FileRef();
 }
 
-Result<FileRef> FileSystemImpl::open_inode(const Credentials& credentials, InodeId inode,
-                                           OpenFlags flags, bool check, Observer* self) {
-  TRY(check_open());
-  if (flags.truncate && !flags.write) return Code::invalid_argument;
-  return open_known(inode, {credentials, flags, check, nullptr, self}, nullptr);
-}
-
-Result<FileRef> FileSystemImpl::open_name(const Credentials& credentials, InodeId parent,
-                                          std::string_view name, OpenFlags flags, uint32_t mode,
-                                          std::optional<meta::Layout> layout, bool check,
-                                          Attributes* attributes, Observer* self) {
-  TRY(check_open());
-  if (flags.truncate && !flags.write) return Code::invalid_argument;
-  if (!flags.create) {
-    TRY_ASSIGN(const Attributes found, meta_.lookup(credentials, parent, name));
-    return open_known(found.inode, {credentials, flags, check, nullptr, self}, attributes);
+Result<FileRef> Opens::name(const NewName& wanted, const Opening& opening, Attributes* attributes) {
+  if (!opening.flags.create) {
+    TRY_ASSIGN(const Attributes found,
+               core_.meta.lookup(opening.credentials, wanted.parent, wanted.name));
+    return inode(found.inode, opening, attributes);
   }
-  if (layout && !Placement::is_good(*layout, config_.targets.size())) {
+  if (wanted.layout && !Placement::is_good(*wanted.layout, core_.target_count())) {
     return Code::invalid_argument;
   }
-  const Opening opening{credentials, flags, check, nullptr, self};
   InodeId existing;
-  TRY_ASSIGN(FileRef made,
-             create_and_open({parent, name, mode, layout}, opening, attributes, existing));
+  TRY_ASSIGN(FileRef made, create(wanted, opening, attributes, existing));
   if (made != nullptr) return made;
-  return open_known(existing, opening, attributes);
+  return inode(existing, opening, attributes);
 }
 
-Result<FileRef> FileSystemImpl::open_unnamed(const Credentials& credentials, InodeId parent,
-                                             OpenFlags flags, uint32_t mode, Attributes* attributes,
-                                             Observer* self) {
-  TRY(check_open());
-  TRY_ASSIGN(const InodeId id, meta_.unused_id());
-  // In use before it exists, and removed from the start: the collector takes it when nobody uses
-  // it.
-  const std::shared_ptr<Inode> inode = table_.acquire(id);
-  inode->unlinked.store(true, std::memory_order_relaxed);
-  const Result<Attributes> made = meta_.create_unnamed(credentials, parent, mode, id);
-  if (made) drops_->removed.fetch_add(1, std::memory_order_relaxed);
-  Result<FileRef> opened =
-      made ? open_known(id, {credentials, flags, false, &*made, self}, attributes) : made.error();
-  const Status dropped = give_back(inode, false);
-  static_cast<void>(dropped);  // Nothing was settled: this was no writer.
+Result<FileRef> Opens::unnamed(InodeId parent, uint32_t mode, const Opening& opening,
+                               Attributes* attributes) {
+  TRY_ASSIGN(const InodeId id, core_.meta.unused_id());
+  // In use before it exists, and removed from the start: the collector takes it once it has no
+  // user.
+  const std::shared_ptr<Inode> held = core_.table.acquire(id);
+  held->unlinked.store(true, std::memory_order_relaxed);
+  const Result<Attributes> made = core_.meta.create_unnamed(opening.credentials, parent, mode, id);
+  if (made) core_.drops->removed.fetch_add(1, std::memory_order_relaxed);
+  Opening known = opening;
+  known.check = false;
+  known.created = made ? &*made : nullptr;
+  Result<FileRef> opened = made ? inode(id, known, attributes) : made.error();
+  closer_.give_back(held);
   return opened;
 }
 
-Result<FileRef> FileSystemImpl::open_path(const Credentials& credentials, std::string_view path,
-                                          OpenFlags flags, uint32_t mode,
-                                          std::optional<meta::Layout> layout,
-                                          Attributes* attributes) {
-  TRY(check_open());
-  if (flags.truncate && !flags.write) return Code::invalid_argument;
-  if (!flags.create || !flags.exclusive) {
-    const Result<Attributes> found = meta_.resolve(credentials, path, true);
-    if (found) {
-      return open_known(found->inode, {credentials, flags, true, nullptr, nullptr}, attributes);
-    }
-    if (!flags.create || found.error() != Code::not_found) return found.error();
+Result<FileRef> Opens::path(std::string_view path, const Opening& opening, uint32_t mode,
+                            std::optional<meta::Layout> layout, Attributes* attributes) {
+  if (!opening.flags.create || !opening.flags.exclusive) {
+    const Result<Attributes> found = core_.meta.resolve(opening.credentials, path, true);
+    if (found) return inode(found->inode, opening, attributes);
+    if (!opening.flags.create || found.error() != Code::not_found) return found.error();
   }
-  return follow_and_create(credentials, path, flags, mode, layout, attributes);
-}
-
-Result<std::vector<Result<Attributes>>> FileSystemImpl::look_for_reading(
-    const Credentials& credentials, const std::vector<std::string_view>& paths) {
-  TRY_ASSIGN(std::vector<Result<Attributes>> all, resolve_many(credentials, paths, true));
-  for (Result<Attributes>& found : all) {
-    if (!found) continue;
-    const Status may = check_open_of(credentials, *found, OpenFlags{});
-    if (!may.ok()) found = may;
-  }
-  return all;
+  return follow_and_create(path, opening, mode, layout, attributes);
 }
 
 // Creates the file that a path names, through symbolic links that lead nowhere yet.
-Result<FileRef> FileSystemImpl::follow_and_create(const Credentials& credentials,
-                                                  std::string_view path, OpenFlags flags,
-                                                  uint32_t mode, std::optional<meta::Layout> layout,
-                                                  Attributes* attributes) {
-  TRY_ASSIGN(meta::ResolvedParent place, meta_.resolve_parent(credentials, path));
+Result<FileRef> Opens::follow_and_create(std::string_view path_of_file, const Opening& opening,
+                                         uint32_t mode, std::optional<meta::Layout> layout,
+                                         Attributes* attributes) {
+  const Credentials& credentials = opening.credentials;
+  TRY_ASSIGN(meta::ResolvedParent end, core_.meta.resolve_parent(credentials, path_of_file));
   for (uint32_t followed = 0; followed <= limits::kSymlinksFollowedMax; ++followed) {
-    if (place.must_be_directory || place.name == ".") return Code::is_directory;
-    Result<FileRef> opened = open_name(credentials, place.parent.inode, place.name, flags, mode,
-                                       layout, true, attributes, nullptr);
-    if (opened || flags.exclusive || opened.error() != Code::too_many_symlinks) return opened;
-    TRY_ASSIGN(const Attributes link, meta_.lookup(credentials, place.parent.inode, place.name));
-    TRY_ASSIGN(const std::string target, meta_.read_symlink(link.inode));
+    if (end.must_be_directory || end.name == ".") return Code::is_directory;
+    Result<FileRef> opened = name({end.parent.inode, end.name, mode, layout}, opening, attributes);
+    if (opened || opening.flags.exclusive || opened.error() != Code::too_many_symlinks) {
+      return opened;
+    }
+    TRY_ASSIGN(const Attributes link, core_.meta.lookup(credentials, end.parent.inode, end.name));
+    TRY_ASSIGN(const std::string target, core_.meta.read_symlink(link.inode));
     if (target.starts_with('/')) {
-      TRY_ASSIGN(place, meta_.resolve_parent(credentials, target));
+      TRY_ASSIGN(end, core_.meta.resolve_parent(credentials, target));
       continue;
     }
     // Relative to the directory that holds the link: all but its last component leads there.
-    const size_t slash = path.find_last_not_of('/');
-    const size_t end = path.substr(0, slash + 1).rfind('/');
-    const std::string directory(end == std::string_view::npos ? "/" : path.substr(0, end + 1));
-    return open_path(credentials, directory + target, flags, mode, layout, attributes);
+    const size_t last = path_of_file.find_last_not_of('/');
+    const size_t slash = path_of_file.substr(0, last + 1).rfind('/');
+    const std::string directory(
+        slash == std::string_view::npos ? "/" : path_of_file.substr(0, slash + 1));
+    return path(directory + target, opening, mode, layout, attributes);
   }
   return Code::too_many_symlinks;
-}
-
-// Writes that overtook each other left no hole, if the last writer finds none. What was sparse
-// before is not looked at again.
-void FileSystemImpl::know_density(Inode& inode) {
-  if (!inode.sparse.load(std::memory_order_relaxed) || inode.settled_sparse) return;
-  const uint64_t length = inode.length.load(std::memory_order_relaxed);
-  const Result<uint64_t> allocated = targets_.allocated(inode.id, inode.placement);
-  const bool dense = allocated && *allocated == align_up(length, limits::kBlockBytes);
-  if (dense && !inode.stray.load(std::memory_order_relaxed)) {
-    inode.sparse.store(false, std::memory_order_relaxed);
-  }
-}
-
-Status FileSystemImpl::give_back(const std::shared_ptr<Inode>& inode, bool writer) {
-  Status status;
-  if (writer) {
-    const std::lock_guard lock(inode->control);
-    --inode->writers;
-    if (inode->writers == 0) know_density(*inode);
-    status = lengths_.record(*inode, false, inode->writers == 0);
-    if (status.ok()) status = inode->first_error;
-    if (inode->writers == 0) inode->first_error = Code::ok;
-    if (!status.ok()) {
-      log::error("inode {}: its length could not be recorded: {}", inode->id.value, status.name());
-    }
-  }
-  table_.release(inode);
-  // After the release: whoever removes the last name marks it while it is in use, or collects.
-  if (inode->unlinked.load(std::memory_order_relaxed)) {
-    collect_wanted_.store(true, std::memory_order_relaxed);
-    drops_->wake();
-  }
-  return status;
-}
-
-void FileSystemImpl::give_back_dropped() {
-  for (const DropQueue::Dropped& open : drops_->take()) {
-    const Status status = give_back(open.inode, open.writer);
-    static_cast<void>(status);  // Logged; nobody is left to be told.
-  }
-}
-
-Status FileSystemImpl::close_file(FileRef file) {
-  if (file == nullptr || file->closed()) return Code::bad_handle;
-  const bool writer = file->may_write();
-  if (writer) behind_.flush(file->inode());
-  return give_back(file->take(), writer);
 }
 
 }  // namespace penstock::client

@@ -46,7 +46,7 @@ struct Operation : ListNode {
   Inode* inode = nullptr;
   FileRef kept;  // keeps `inode` when `io` is null
   Flow* flow = nullptr;
-  Lane lane = Lane::small;
+  IoClass io_class = IoClass::small;
   IoKind kind = IoKind::read;
   Stage stage = Stage::idle;
   bool timed = false;
@@ -71,7 +71,7 @@ struct Operation : ListNode {
   Piece own;
   std::array<Piece*, limits::kPiecesPerOp - 1> shared{};
   engine::Timer deadline;
-  WriteGate::Waiter gate_turn;
+  WriteGate::Waiter gate_waiter;
   uint32_t privileges_seen = 0;  // of the inode, when a write asked for them to be taken away
   SettleRequest settle;
   FlushRequest flush;

@@ -21,42 +21,47 @@ Scheduler::Scheduler(engine::Loop& loop, Company& company, std::function<void()>
 
 Scheduler::~Scheduler() {
   if (timer_at_ != engine::kNever) loop_.cancel(timer_);
-  ASSERT(waiting_ == 0 && places_used_ == 0);
+  ASSERT(waiting_ == 0 && slots_used_ == 0);
 }
 
-Lane Scheduler::lane_of(const IoOp& io) {
+IoClass Scheduler::class_of(const IoOp& io) {
   const bool small = io.traffic == Traffic::by_size ? io.memory.length <= limits::kSmallBytes
                                                     : io.traffic == Traffic::latency;
   if (small || io.kind == IoKind::sync) [[likely]]
-    return Lane::small;
-  return io.kind == IoKind::read ? Lane::read : Lane::write;
+    return IoClass::small;
+  return io.kind == IoKind::read ? IoClass::read : IoClass::write;
 }
 
-// A user gets places while it has fewer than are free.
-bool Scheduler::has_place(const Flow& flow) const {
+// A user gets slots while it has fewer than are free.
+bool Scheduler::has_slot(const Flow& flow) const {
   for (const Flow* at = &flow;; at = at->parent_) {
     const uint32_t most = at->terms_ == nullptr ? 0 : at->terms_->operations_in_flight();
     if (most != 0 && at->held_ >= most) [[unlikely]]
       return false;
-    if (at->parent_ == nullptr) return at->held_ < kIoOpsMax - places_used_;
+    if (at->parent_ == nullptr) return at->held_ < kIoOpsMax - slots_used_;
   }
 }
 
 void Scheduler::begun(Flow& flow) {
-  ++places_used_;
+  ASSERT(slots_used_ < kIoOpsMax);
+  ++slots_used_;
   for (Flow* at = &flow; at != nullptr; at = at->parent_) ++at->held_;
 }
 
 void Scheduler::ended(Flow& flow) {
-  --places_used_;
-  for (Flow* at = &flow; at != nullptr; at = at->parent_) --at->held_;
+  ASSERT(slots_used_ > 0);
+  --slots_used_;
+  for (Flow* at = &flow; at != nullptr; at = at->parent_) {
+    ASSERT(at->held_ > 0);
+    --at->held_;
+  }
   if (starved_count_ == 0) [[likely]]
     return;
   // All of them try again, as anybody's end may help any of them; but only after as many ends as
   // there are of them, so that this costs no more than the ends do.
-  if (++ended_since_ < starved_count_ && places_used_ != 0) return;
+  if (++ended_since_ < starved_count_ && slots_used_ != 0) return;
   ended_since_ = 0;
-  for (size_t i = 0; i < kLaneCount; ++i) bring_back(starved_[i], static_cast<Lane>(i));
+  for (size_t i = 0; i < kIoClassCount; ++i) requeue(starved_[i], static_cast<IoClass>(i));
 }
 
 Flow& Scheduler::adopt(Flow& from) {
@@ -73,81 +78,85 @@ engine::Time Scheduler::ready_at(const Flow& flow) {
   return at;
 }
 
-// Something below it may go: it takes its place in the lists above.
-void Scheduler::activate(Flow* flow, Lane lane) {
+// Something below it may go: it joins the lists above.
+void Scheduler::activate(Flow* flow, IoClass io_class) {
   for (; flow != nullptr; flow = flow->parent_) {
-    Side& side = side_of(*flow, lane);
+    Side& side = side_of(*flow, io_class);
     if (side.linked()) return;
-    (flow->parent_ == nullptr ? tops_[index(lane)] : side_of(*flow->parent_, lane).children)
+    (flow->parent_ == nullptr ? tops_[index(io_class)] : side_of(*flow->parent_, io_class).children)
         .push_back(side);
   }
 }
 
 // Credit is not kept for later; a debt is.
-void Scheduler::leave_if_idle(Flow* flow, Lane lane) {
+void Scheduler::leave_if_idle(Flow* flow, IoClass io_class) {
   for (; flow != nullptr; flow = flow->parent_) {
-    Side& side = side_of(*flow, lane);
+    Side& side = side_of(*flow, io_class);
     if (!side.queue.empty() || !side.children.empty() || side.kept || !side.linked()) return;
     side.unlink();
     if (std::exchange(side.aside, Aside::no) == Aside::starved) --starved_count_;
     side.deficit = std::min<int64_t>(side.deficit, 0);
-    side.in_turn = false;
+    side.in_round = false;
   }
 }
 
-void Scheduler::enqueued(Flow& flow, Lane lane) {
+void Scheduler::enqueued(Flow& flow, IoClass io_class) {
   ++waiting_;
-  activate(&flow, lane);
+  activate(&flow, io_class);
 }
 
-void Scheduler::add_unstarted(IoOp& io, Flow& flow, Lane lane) {
+void Scheduler::add_unstarted(IoOp& io, Flow& flow, IoClass io_class) {
   io.internal = &unstarted_mark;
-  side_of(flow, lane).queue.push_back(io);
-  ++side_of(flow, lane).unstarted;
+  side_of(flow, io_class).queue.push_back(io);
+  ++side_of(flow, io_class).unstarted;
   waited_.add();
-  enqueued(flow, lane);
+  enqueued(flow, io_class);
 }
 
-void Scheduler::add(IoOp& io, Flow& flow, Lane lane) {
-  side_of(flow, lane).queue.push_back(io);
+void Scheduler::add(IoOp& io, Flow& flow, IoClass io_class) {
+  side_of(flow, io_class).queue.push_back(io);
   waited_.add();
-  enqueued(flow, lane);
+  enqueued(flow, io_class);
 }
 
-void Scheduler::add_first(IoOp& io, Flow& flow, Lane lane) {
-  side_of(flow, lane).queue.push_front(io);
-  enqueued(flow, lane);
+void Scheduler::add_first(IoOp& io, Flow& flow, IoClass io_class) {
+  ASSERT(!is_unstarted(io));
+  side_of(flow, io_class).queue.push_front(io);
+  enqueued(flow, io_class);
 }
 
-void Scheduler::remove(IoOp& io, Flow& flow, Lane lane) {
+void Scheduler::remove(IoOp& io, Flow& flow, IoClass io_class) {
   io.unlink();
-  if (is_unstarted(io)) --side_of(flow, lane).unstarted;
+  Side& side = side_of(flow, io_class);
+  ASSERT(waiting_ > 0 && (!is_unstarted(io) || side.unstarted > 0));
+  if (is_unstarted(io)) --side.unstarted;
   --waiting_;
-  leave_if_idle(&flow, lane);
+  leave_if_idle(&flow, io_class);
 }
 
-// Deficit round robin. A turn ends when as much was spent as was there, or a little more, which is
-// a debt then.
-Flow::Side* Scheduler::turn_of(IntrusiveList<Side>& list, Lane lane) {
-  const uint64_t quantum = lane == Lane::small ? limits::kQuantumSmall : limits::kQuantumLarge;
+// Deficit round robin. A flow's round ends when as much was spent as was there, or a little more,
+// which is a debt then.
+Flow::Side* Scheduler::next_of(IntrusiveList<Side>& list, IoClass io_class) {
+  const uint64_t quantum =
+      io_class == IoClass::small ? limits::kQuantumSmall : limits::kQuantumLarge;
   while (!list.empty()) {
     Side& side = list.front();
-    if (!side.in_turn) {
+    if (!side.in_round) {
       const Terms* const terms = side.flow->terms_;
       side.deficit +=
           static_cast<int64_t>(quantum * (terms == nullptr ? 100 : terms->weight()) / 100);
-      side.in_turn = true;
+      side.in_round = true;
     }
     if (side.deficit > 0) return &side;
-    side.in_turn = false;
+    side.in_round = false;
     side.unlink();
     list.push_back(side);
   }
   return nullptr;
 }
 
-// Whether what has its turn cannot use it, and is out of the way now.
-bool Scheduler::hold_back(Side& side, Lane lane) {
+// Whether the flow that comes next may not go, and is set aside now.
+bool Scheduler::hold_back(Side& side, IoClass io_class) {
   const Terms* const terms = side.flow->terms_;
   if (terms != nullptr && terms->ready_at() > loop_.now()) {
     const engine::Time at = std::min(terms->ready_at(), loop_.now() + limits::kPaceLook);
@@ -157,103 +166,108 @@ bool Scheduler::hold_back(Side& side, Lane lane) {
       loop_.start(timer_, timer_at_);
     }
     slowed_.add();
-    set_aside(side, lane, Aside::paced);
+    set_aside(side, io_class, Aside::paced);
     return true;
   }
-  if (!side.children.empty() || !is_unstarted(side.queue.front()) || has_place(*side.flow)) {
+  if (!side.children.empty() || !is_unstarted(side.queue.front()) || has_slot(*side.flow)) {
     return false;
   }
-  set_aside(side, lane, Aside::starved);
+  ASSERT(side.aside == Aside::no);
+  set_aside(side, io_class, Aside::starved);
   ++starved_count_;
   return true;
 }
 
-void Scheduler::set_aside(Side& side, Lane lane, Aside why) {
+void Scheduler::set_aside(Side& side, IoClass io_class, Aside why) {
   side.unlink();
   side.deficit = std::min<int64_t>(side.deficit, 0);
-  side.in_turn = false;
+  side.in_round = false;
   side.aside = why;
-  (why == Aside::paced ? paced_ : starved_)[index(lane)].push_back(side);
-  leave_if_idle(side.flow->parent_, lane);
+  (why == Aside::paced ? paced_ : starved_)[index(io_class)].push_back(side);
+  leave_if_idle(side.flow->parent_, io_class);
 }
 
-void Scheduler::bring_back(IntrusiveList<Side>& from, Lane lane) {
+void Scheduler::requeue(IntrusiveList<Side>& from, IoClass io_class) {
   while (Side* side = from.pop_front()) {
     if (std::exchange(side->aside, Aside::no) == Aside::starved) --starved_count_;
-    activate(side->flow, lane);
+    activate(side->flow, io_class);
   }
 }
 
 void Scheduler::wake_paced() {
   timer_at_ = engine::kNever;
-  for (size_t i = 0; i < kLaneCount; ++i) bring_back(paced_[i], static_cast<Lane>(i));
+  for (size_t i = 0; i < kIoClassCount; ++i) requeue(paced_[i], static_cast<IoClass>(i));
   on_ready_();
 }
 
 // The flow whose operation goes next; null when all that waits must wait longer.
-Flow* Scheduler::pick(Lane lane) {
-  Side* side = turn_of(tops_[index(lane)], lane);
+Flow* Scheduler::pick(IoClass io_class) {
+  Side* side = next_of(tops_[index(io_class)], io_class);
   while (side != nullptr) {
-    if (hold_back(*side, lane)) {
-      side = turn_of(tops_[index(lane)], lane);
+    if (hold_back(*side, io_class)) {
+      side = next_of(tops_[index(io_class)], io_class);
       continue;
     }
     if (side->children.empty()) return side->flow;
-    side = turn_of(side->children, lane);
+    side = next_of(side->children, io_class);
   }
   return nullptr;
 }
 
-Scheduler::Turn Scheduler::next() {
-  for (const Lane lane : {Lane::small, Lane::read, Lane::write}) {
-    if (tops_[index(lane)].empty() || !is_open(lane)) continue;
-    Flow* const flow = pick(lane);
+Scheduler::Dispatch Scheduler::next() {
+  for (const IoClass io_class : {IoClass::small, IoClass::read, IoClass::write}) {
+    if (tops_[index(io_class)].empty() || !is_open(io_class)) continue;
+    Flow* const flow = pick(io_class);
     if (flow == nullptr) continue;
-    Side& side = side_of(*flow, lane);
+    Side& side = side_of(*flow, io_class);
     IoOp* const io = side.queue.pop_front();
+    ASSERT(io != nullptr && waiting_ > 0 && !side.kept);
     if (is_unstarted(*io)) --side.unstarted;
     --waiting_;
     side.kept = true;
-    return {io, flow, lane};
+    return {io, flow, io_class};
   }
   return {};
 }
 
-void Scheduler::end_turn(const Turn& turn) {
-  side_of(*turn.flow, turn.lane).kept = false;
-  leave_if_idle(turn.flow, turn.lane);
+void Scheduler::end_dispatch(const Dispatch& next) {
+  ASSERT(side_of(*next.flow, next.io_class).kept);
+  side_of(*next.flow, next.io_class).kept = false;
+  leave_if_idle(next.flow, next.io_class);
 }
 
-void Scheduler::sent(const IoOp& io, Flow& flow, Lane lane, bool first, UnderWay& piece) {
+void Scheduler::sent(const IoOp& io, Flow& flow, IoClass io_class, bool first, UnderWay& piece) {
   const uint32_t bytes = io.kind == IoKind::sync ? 0 : piece.length;
-  const bool takes_turns = !tops_[index(lane)].empty();
+  const bool takes_turns = !tops_[index(io_class)].empty();
   for (Flow* at = &flow; at != nullptr; at = at->parent_) {
     if (takes_turns) {
-      side_of(*at, lane).deficit -= static_cast<int64_t>(bytes + limits::kOperationCost);
+      side_of(*at, io_class).deficit -= static_cast<int64_t>(bytes + limits::kOperationCost);
     }
     if (at->terms_ != nullptr) at->terms_->charge(loop_.now(), bytes, first);
   }
   piece.length = bytes;
   piece.probes = false;
-  if (lane == Lane::small) [[likely]] {
+  if (io_class == IoClass::small) [[likely]] {
     // What waits for commits does not wait for the disk's queue.
     const bool commits = io.kind == IoKind::sync || (io.kind == IoKind::write && io.durable);
     piece.counted = commits ? 0 : std::max<uint32_t>(1, bytes / limits::kSmallUnit);
-    if (under_way_[index(Lane::read)] != 0 && io.kind == IoKind::read) [[unlikely]] {
+    if (under_way_[index(IoClass::read)] != 0 && io.kind == IoKind::read) [[unlikely]] {
       const engine::Duration time = time_in_period(loop_.now());
-      piece.probes = time < limits::kProbe && time >= limits::kProbeSettles;
+      piece.probes = time < limits::kProbe && time >= limits::kProbeIgnored;
     }
   } else {
     piece.counted = bytes;
     piece.delivered = delivered_;
   }
   piece.sent = loop_.now();
-  under_way_[index(lane)] += piece.counted;
+  under_way_[index(io_class)] += piece.counted;
 }
 
-void Scheduler::landed(Lane lane, const UnderWay& piece) {
-  under_way_[index(lane)] -= piece.counted;
-  if (lane != Lane::read && !piece.probes) [[likely]]
+void Scheduler::landed(IoClass io_class, const UnderWay& piece) {
+  // Pairs with sent(): what a io_class has under way is the sum of its pieces.
+  ASSERT(under_way_[index(io_class)] >= piece.counted);
+  under_way_[index(io_class)] -= piece.counted;
+  if (io_class != IoClass::read && !piece.probes) [[likely]]
     return;
   const int64_t time = (loop_.now() - piece.sent).count();
   if (piece.probes) return small_time_.note(-time, loop_.now());
@@ -264,9 +278,9 @@ void Scheduler::landed(Lane lane, const UnderWay& piece) {
   read_rate_.note(static_cast<int64_t>(rate), loop_.now());
 }
 
-uint64_t Scheduler::bound_of_large(Lane lane) const {
+uint64_t Scheduler::bound_of_large(IoClass io_class) const {
   const bool beside_small = company_.has_small(loop_.now());
-  if (lane == Lane::write) {
+  if (io_class == IoClass::write) {
     return beside_small ? limits::kWritesUnderWayBesideSmall : limits::kWritesUnderWay;
   }
   using std::chrono::nanoseconds;

@@ -2,16 +2,16 @@
 #pragma once
 
 #include "access_times.h"
+#include "drop_queue.h"
 #include "inode_table.h"
 #include "observers.h"
 #include "operation.h"
+#include "piece_pool.h"
 
 #include <memory>
 #include <vector>
 
 namespace penstock::client {
-
-class DropQueue;
 
 // What all clients of a node share; outlives them.
 struct DataPlane {
@@ -37,7 +37,7 @@ class ShardClient final : public Client {
   static Status check(const IoOp& io);
   void submit_behind(IoOp& io);
   void start_behind();
-  Operation& take_place(IoOp& io, Flow& flow, Lane lane);
+  Operation& take_slot(IoOp& io, Flow& flow, IoClass io_class);
   void start(Operation& op);
   void wait_for_behind(Operation& op);
   void begin(Operation& op);
@@ -54,13 +54,11 @@ class ShardClient final : public Client {
 
   void note_access(Operation& op);
   void move(Operation& op);
-  void take_turn(const Scheduler::Turn& turn);
-  void take_turns();
+  void dispatch(const Scheduler::Dispatch& next);
+  void dispatch_waiting();
   void send(Operation& op, Piece& piece);
   void fill_io(Operation& op, Piece& piece);
   void on_piece(Piece& piece);
-  Piece* idle_piece(Operation& op);
-  void give_back(Operation& op, Piece& piece);
   void stop_sending(Operation& op);
   void moved(Operation& op);
   void wrote(Operation& op);
@@ -81,13 +79,13 @@ class ShardClient final : public Client {
   engine::Net& net_;
   const DataPlane& plane_;
   std::unique_ptr<Operation[]> operations_;
-  std::unique_ptr<Piece[]> pieces_;
+  PiecePool pieces_;
   std::vector<Operation*> free_operations_;
-  Piece* free_pieces_ = nullptr;
   Scheduler scheduler_;
-  bool taking_turns_ = false;
-  bool has_turn_ = false;  // of the operation at hand, for one piece
-  // What operations that have a place may wait for: takes no turns, and has places of its own.
+  bool dispatching_ = false;
+  bool may_send_ = false;  // of the operation at hand, for one piece
+  // What operations that have a slot may wait for: goes past the scheduler, and has slots of its
+  // own.
   IntrusiveList<IoOp> waiting_behind_;
   uint32_t behind_used_ = 0;
   bool starting_behind_ = false;

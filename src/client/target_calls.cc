@@ -42,6 +42,7 @@ Status TargetCalls::run(std::vector<Call>& calls) {
     batch.done = &done;
     batch.left = calls.size();
     for (Call& call : calls) {
+      ASSERT(call.target < config_.targets.size());
       call.to = config_.targets[call.target];
       call.method = static_cast<uint16_t>(call.what);
       call.request = wire::as_wire(call.message);
@@ -57,6 +58,7 @@ Status TargetCalls::run(std::vector<Call>& calls) {
       call.owner = &batch;
       call.completion = [](engine::Op& ended) {
         auto& self = ended.owner_as<Batch>();
+        ASSERT(self.left > 0);
         if (self.status.ok()) self.status = ended.status;
         if (--self.left == 0) self.loop->complete(*self.done, self.status);
       };

@@ -30,7 +30,7 @@ Behind::~Behind() = default;
 WriteBehind::WriteBehind(const FileSystemConfig& config, Put put, Lost lost)
     : config_(config), put_(std::move(put)), lost_(std::move(lost)) {}
 
-WriteBehind::~WriteBehind() {
+void WriteBehind::halt() {
   open_.store(false, std::memory_order_relaxed);
   {
     const std::lock_guard lock(mutex_);
@@ -38,6 +38,10 @@ WriteBehind::~WriteBehind() {
   }
   work_.notify_all();
   if (worker_.joinable()) worker_.join();
+}
+
+WriteBehind::~WriteBehind() {
+  halt();
   while (Gathered* const left = gathered_.pop_front()) {
     // The inode holds the buffer, and the buffer the inode.
     const std::shared_ptr<Inode> inode = left->inode;
@@ -135,6 +139,8 @@ bool WriteBehind::take(const FileRef& file, std::shared_ptr<Inode> shared, uint6
     return false;
   }
   Gathered& filling = *behind.filling;
+  ASSERT(filling.begin % limits::kBlockBytes + filling.length + memory.length <=
+         limits::kBehindBufferBytes);
   std::memcpy(filling.data() + filling.length, memory.data, memory.length);
   filling.length += memory.length;
   filling.taken = ++behind.taken;
@@ -148,9 +154,10 @@ bool WriteBehind::take(const FileRef& file, std::shared_ptr<Inode> shared, uint6
   return true;
 }
 
-// The buffer takes nothing more, and somebody is asked to write it.
+// The buffer takes nothing more, and a thread is asked to write it.
 void WriteBehind::seal(Inode& inode) {
   Behind& behind = inode.behind;
+  ASSERT(behind.older == nullptr && behind.filling != nullptr);
   behind.older = std::move(behind.filling);
   {
     const std::lock_guard lock(mutex_);
@@ -175,6 +182,7 @@ void WriteBehind::carry_out(Inode& inode, Lock& lock, bool durable) {
   const Status put = put_(going, durable);
   written_counter().add();
   lock.lock();
+  ASSERT(behind.older.get() == &going && going.taken > behind.landed);
   const std::unique_ptr<Gathered> done = std::move(behind.older);
   give_back(*done);
   behind.landed = done->taken;
@@ -198,10 +206,11 @@ void WriteBehind::carry_out(Inode& inode, Lock& lock, bool durable) {
   lock.lock();
 }
 
-// Before it counts as landed: nobody finds it among what is still to be written.
+// Before it counts as landed: a flush does not find it among what is still to be written.
 void WriteBehind::give_back(Gathered& done) {
   const std::lock_guard lock(mutex_);
   done.unlink();
+  ASSERT(buffers_ > 0);
   --buffers_;
   if (spare_.size() < limits::kBehindSpareMax) spare_.push_back(std::move(done.memory));
 }
@@ -265,13 +274,13 @@ std::shared_ptr<Inode> WriteBehind::full() {
   return inode;
 }
 
-void WriteBehind::bring_older(Inode& inode) {
+void WriteBehind::write_older(Inode& inode) {
   Lock lock(inode.behind.mutex);
   const Gathered* const older = inode.behind.older.get();
   if (older != nullptr && !older->started) carry_out(inode, lock, false);
 }
 
-// One thing at a time, and before each what somebody waits for.
+// One thing at a time, and before each what an operation waits for.
 void WriteBehind::run() {
   std::unique_lock lock(mutex_);
   while (true) {
@@ -283,7 +292,7 @@ void WriteBehind::run() {
       return;
     } else if (std::shared_ptr<Inode> inode = full()) {
       lock.unlock();
-      bring_older(*inode);
+      write_older(*inode);
       inode.reset();
     } else if (inode = due(); inode != nullptr) {
       lock.unlock();

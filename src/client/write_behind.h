@@ -21,7 +21,7 @@ struct Gathered : ListNode {
   uint64_t length = 0;
   uint64_t taken = 0;    // the number of the last write in it; see Behind::taken
   engine::Time since{};  // of the first write in it
-  bool started = false;  // somebody writes it
+  bool started = false;  // a thread writes it
   // In which `begin` has the same place in a page as in the file.
   std::unique_ptr<std::byte[], void (*)(std::byte*)> memory{nullptr, nullptr};
 
@@ -40,7 +40,7 @@ class WriteBehind {
  public:
   // Brings bytes to the targets, durably where a sync waits for them; blocks.
   using Put = std::function<Status(const Gathered&, bool durable)>;
-  // Bytes did not get there: whoever keeps copies of them must drop them. Does not block.
+  // Bytes did not get there: observers that keep copies of them must drop them. Does not block.
   using Lost = std::function<void(const Gathered&)>;
 
   WriteBehind(const FileSystemConfig& config, Put put, Lost lost);
@@ -48,6 +48,8 @@ class WriteBehind {
   ~WriteBehind();
 
   void start();
+  // As a crash: from now on nothing is taken, and what still waits stays where it is. Idempotent.
+  void halt();
   // From now on nothing is taken. Returns when everything taken before is in the targets or lost.
   void stop();
 
@@ -57,7 +59,7 @@ class WriteBehind {
 
   // Blocks until everything that was taken from this inode before is in the targets or lost.
   void flush(Inode& inode) { flush(inode, false); }
-  // The same for a sync that follows: what nobody has begun to write is written durably, which
+  // The same for a sync that follows: what no thread has begun to write is written durably, which
   // leaves that sync less to wait for.
   void flush_durably(Inode& inode) { flush(inode, true); }
   void flush_all();
@@ -77,7 +79,7 @@ class WriteBehind {
   void wait_or_help(Inode& inode, Lock& lock, bool durable);
   void give_back(Gathered& done);
   void seal(Inode& inode);
-  void bring_older(Inode& inode);
+  void write_older(Inode& inode);
   void run();
   void wait_for_work(Lock& lock);
   std::shared_ptr<Inode> due();
@@ -99,8 +101,8 @@ class WriteBehind {
   uint64_t buffers_ = 0;              // their number
   std::vector<std::unique_ptr<std::byte[], void (*)(std::byte*)>> spare_;
   IntrusiveList<FlushRequest> requests_;
-  std::vector<std::shared_ptr<Inode>> sealed_;  // whose older buffer nobody has begun to write
-  bool short_ = false;                          // somebody found no buffer
+  std::vector<std::shared_ptr<Inode>> sealed_;  // whose older buffer no thread has begun to write
+  bool short_ = false;                          // a writer found no buffer
   uint64_t wanted_ = 0;                         // buffers that are to be written before their time
   bool stop_ = false;
   std::thread worker_;

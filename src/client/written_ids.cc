@@ -49,6 +49,7 @@ Status WrittenIds::recover() {
 }
 
 Status WrittenIds::hold(InodeId first) {
+  ASSERT(first.value > 0);
   const std::lock_guard lock(mutex_);
   held_.insert(first.value);
   if (!recorded_ || first.value > base_) return Code::ok;
@@ -65,7 +66,9 @@ Status WrittenIds::hold(InodeId first) {
 
 void WrittenIds::let_go(InodeId first) {
   const std::lock_guard lock(mutex_);
-  held_.erase(held_.find(first.value));
+  const auto held = held_.find(first.value);
+  ASSERT(held != held_.end());
+  held_.erase(held);
 }
 
 void WrittenIds::leave_to_next_life() {
@@ -95,6 +98,7 @@ Status WrittenIds::extend(InodeId inode) {
   TRY(meta_.sync());
   uint64_t base = inode.value > step_ ? inode.value - step_ : 0;
   if (!held_.empty()) base = std::min(base, *held_.begin() - 1);
+  ASSERT(base < inode.value);
   TRY(put({.base = base, .up_to = inode.value + step_}));
   recorded_ = true;
   base_ = base;
@@ -112,6 +116,8 @@ Status WrittenIds::close() {
 }
 
 Status WrittenIds::put(const Record& record) {
+  // What recover() demands.
+  ASSERT(record.base <= record.up_to && record.clean <= 1);
   alignas(limits::kBlockBytes) std::byte block[limits::kBlockBytes] = {};
   std::memcpy(block, &record, sizeof record);
   return targets_.write_record({block, sizeof block});

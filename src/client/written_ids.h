@@ -19,7 +19,7 @@ class WrittenIds {
   WrittenIds(meta::Meta& meta, TargetCalls& targets, uint32_t step)
       : meta_(meta), targets_(targets), step_(step) {}
 
-  // Reads the record, and after a crash removes what belongs to nobody. Before admit().
+  // Reads the record, and after a crash removes what belongs to no file. Before admit().
   Status recover();
   // Before the first byte of a file is written. Costs one comparison nearly always.
   Status admit(InodeId inode) {
@@ -32,7 +32,7 @@ class WrittenIds {
   // are looked at, however many there are by then. Before their admit().
   Status hold(InodeId first);
   void let_go(InodeId first);
-  // Instead of let_go(): nobody knows whether some of them were created. The next life looks.
+  // Instead of let_go(): it is not known whether some of them were created. The next life looks.
   void leave_to_next_life();
   // Everything is durable, nothing will be written: the next life need not look.
   Status close();

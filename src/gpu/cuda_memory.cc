@@ -105,7 +105,9 @@ Outcome<void> CudaMemory::prepare(Context* context) {
   TRY_ASSIGN(context->gather, kernel("penstock_gather"));
   TRY_ASSIGN(context->gather_checked, kernel("penstock_gather_checked"));
   TRY_ASSIGN(context->check, kernel("penstock_check"));
-  TRY_ASSIGN(context->serve_mailbox, kernel("penstock_serve_mailbox"));
+  if (const char* const name = mailbox_kernel_name()) {
+    TRY_ASSIGN(context->serve_mailbox, kernel(name));
+  }
   TRY_ASSIGN(context->constants, copy_constants());
   return {};
 }

@@ -3,7 +3,7 @@
 
 #include "driver.h"
 #include "kernels.h"
-#include "mailbox_sender.h"
+#include "mailboxes.h"
 
 #include <array>
 #include <map>
@@ -22,16 +22,8 @@ struct Context {
   CUfunction gather = nullptr;
   CUfunction gather_checked = nullptr;
   CUfunction check = nullptr;
-  CUfunction serve_mailbox = nullptr;
+  CUfunction serve_mailbox = nullptr;            // null in a build without mailboxes
   const device::Constants* constants = nullptr;  // in device memory
-};
-
-// A mailbox, whoever sends to it: all of it stays when it is given back, and so may its kernel.
-struct MailboxParts {
-  CUstream stream = nullptr;
-  Mailbox* mailbox = nullptr;
-  MutableBytes buffer;  // pinned, as the mailbox; begins at a multiple of 16
-  MailboxSender::Numbers numbers;
 };
 
 // What lanes of one device need of the driver.
@@ -58,7 +50,9 @@ class CudaMemory final : public engine::DeviceMemory {
   Status settle(engine::DeviceId device) override;
   engine::CopyCosts costs(engine::DeviceId device) override;
   std::unique_ptr<engine::CopyLanes> make_lanes(engine::Loop& loop) override;
-  Outcome<std::unique_ptr<engine::CopyMailbox>> make_mailbox(engine::DeviceId device) override;
+  Outcome<std::unique_ptr<engine::CopyMailbox>> make_mailbox(engine::DeviceId device) override {
+    return mailboxes_->make(device);
+  }
 
   const Driver& driver() const { return driver_; }
   // Makes the device's context at the first call, which may take a second.
@@ -69,8 +63,6 @@ class CudaMemory final : public engine::DeviceMemory {
   // in flight, and only if the device still works.
   Outcome<LaneParts> take_lane_parts(engine::DeviceId device, size_t memory_bytes);
   void give_back(engine::DeviceId device, LaneParts parts);
-  // Whether or not its kernel has left.
-  void give_back(engine::DeviceId device, const MailboxParts& parts);
   // A word of it with a line of its own.
   Outcome<uint32_t*> take_word();
   void give_back(uint32_t* word);
@@ -92,7 +84,6 @@ class CudaMemory final : public engine::DeviceMemory {
   Outcome<void> make_streams(LaneParts* parts);
   void enable_peers(uint32_t device);
   Outcome<CUfunction> kernel(const char* name);
-  Outcome<MailboxParts> take_mailbox_parts(engine::DeviceId device);
   engine::DeviceId device_in_use();
   Outcome<engine::DeviceSpan> map(engine::DeviceId device, CUmemGenericAllocationHandle handle,
                                   uint64_t mapped_length, uint64_t length);
@@ -111,10 +102,10 @@ class CudaMemory final : public engine::DeviceMemory {
   std::mutex costs_mutex_;
   std::map<uint32_t, engine::CopyCosts> costs_;  // by device
   std::mutex parts_mutex_;
-  std::multimap<uint32_t, LaneParts> free_parts_;         // by device
-  std::multimap<uint32_t, MailboxParts> free_mailboxes_;  // by device
+  std::multimap<uint32_t, LaneParts> free_parts_;  // by device
   std::mutex words_mutex_;
   std::vector<uint32_t*> free_words_;
+  const std::unique_ptr<Mailboxes> mailboxes_ = make_mailboxes(*this);
 };
 
 }  // namespace penstock::gpu

@@ -1,5 +1,5 @@
-// The file PENSTOCK in a database's directory: who uses the database, and up to which sequence
-// number it is known to be on stable storage.
+// The file PENSTOCK in a database's directory: which process uses the database, and up to which
+// sequence number it is known to be on stable storage.
 //
 // RocksDB cannot tell a log whose unsynced end was lost from one that was damaged further up: it
 // stops at the first bad record. A database that comes back with less than the mark says has lost

@@ -48,7 +48,7 @@ inline constexpr size_t kInfoLogBytesMax = 1 * kMiB;  // of one info log file; t
 // share of the time.
 inline constexpr engine::Duration kReopenInterval = std::chrono::milliseconds(500);
 inline constexpr int kReopenShare = 4;
-// So long a commit waits while somebody else opens the database: much longer than replaying the
+// So long a commit waits while another thread opens the database: much longer than replaying the
 // largest logs takes.
 inline constexpr std::chrono::seconds kReopenPatience{5};
 

@@ -2,6 +2,8 @@
 
 #include <atomic>
 
+#include "penstock/base.h"
+
 namespace penstock::kv {
 
 using rocksdb::IODebugContext;
@@ -11,8 +13,9 @@ using rocksdb::IOStatus;
 struct LogFileSystem::Log {
   std::string directory;
   std::unique_ptr<rocksdb::FSWritableFile> file;
-  // Written by RocksDB's writer of the moment after an append, read by who syncs; the release pairs
-  // with the acquire there, though whoever wants its commit synced has seen that end anyway.
+  // Written by RocksDB's writer of the moment after an append, read by the thread that syncs; the
+  // release pairs with the acquire there, though a thread that wants its commit synced has seen
+  // that end anyway.
   std::atomic<uint64_t> appended{0};
 
   std::mutex mutex;  // of what follows, and held while the file is synced or closed
@@ -85,6 +88,7 @@ IOStatus LogFileSystem::sync_logs() {
 IOStatus LogFileSystem::sync_log(Log& log) {
   const std::lock_guard lock(log.mutex);
   const uint64_t appended = log.appended.load(std::memory_order_acquire);
+  ASSERT(appended >= log.synced);
   if (log.closed || appended == log.synced) return IOStatus::OK();
   IOStatus status = log.file->Sync(IOOptions(), nullptr);
   if (!status.ok()) return status;

@@ -51,6 +51,7 @@ class MemoryTransaction final : public engine::KvTransaction {
   }
 
   void apply(Map& map) const {
+    ASSERT(&map == &map_ && writing_);
     for (const auto& [key, value] : overlay_.changes()) {
       if (value) {
         map.insert_or_assign(std::string(key), std::string(*value));

@@ -179,6 +179,7 @@ Status RocksDbKv::attempt(engine::KvOp& op) {
   const std::shared_lock use(uses_);
   // From here on RocksDB would refuse the commit. Whatever else this one is, it had no effect.
   TRY(alarm_->status());
+  ASSERT(database_ != nullptr);
   Transaction transaction(*database_->db, true);
   TRY(op.body(transaction));
   return commit(transaction);
@@ -186,7 +187,10 @@ Status RocksDbKv::attempt(engine::KvOp& op) {
 
 Status RocksDbKv::commit(Transaction& transaction) {
   Versions::Guard guard(versions_, transaction.footprint());
-  if (!guard.unchanged_since(transaction.snapshot_version())) return Code::conflict;
+  if (!guard.unchanged_since(transaction.snapshot_version())) {
+    conflicts_.add();
+    return Code::conflict;
+  }
   if (transaction.changes().empty()) return {};
   TRY(write(transaction));
   // At least the number that this commit got. Higher, when others committed meanwhile, can only
@@ -208,17 +212,21 @@ Status RocksDbKv::write(Transaction& transaction) {
         value ? batch.Put(slice(key), slice(*value)) : batch.Delete(slice(key));
     if (!added.ok()) return from_rocksdb(added);
   }
+  // The mark counts by them.
+  ASSERT(batch.Count() == transaction.changes().size());
   const rocksdb::Status status = database_->db->Write(rocksdb::WriteOptions(), &batch);
   if (status.ok()) {
     // Each change has a number of its own.
     committed_.fetch_add(batch.Count());
+    commits_.add();
     return {};
   }
   const Status failure = from_rocksdb(status);
   alarm_->raise(failure);
   // It was held back for want of tables, and let go when an error came, before it reached the log.
   if (status.IsIncomplete()) return alarm_->status();
-  // A record that did not fit is torn and never replayed. Of any other failed write nobody knows.
+  // A record that did not fit is torn and never replayed. Of any other failed write it is not
+  // known.
   return failure.code() == Code::io_error ? Status(Code::may_have_happened) : failure;
 }
 

@@ -47,13 +47,16 @@ class RocksDbKv final : public engine::Kv {
   rocksdb::Env* const env_;
   const std::shared_ptr<Alarm> alarm_;
 
-  // Held shared by whoever uses the database, exclusively while it is opened anew, so that no
+  // Held shared by threads that use the database, exclusively while it is opened anew, so that no
   // snapshot, iterator or commit lives through that. Null when not even reading was possible.
   FairLock uses_;
   std::unique_ptr<Database> database_;
   // The sequence number of the last commit that succeeded. What RocksDB says is higher after a
   // commit that failed, and the mark must not promise that.
   std::atomic<uint64_t> committed_;
+  // Shared by all who commit, beside a write of RocksDB's log that costs a hundred times as much.
+  metrics::Counter commits_{"kv.commits"};
+  metrics::Counter conflicts_{"kv.conflicts"};
 
   DurableMark mark_;  // used inside sync_group_, or while uses_ is held exclusively
   Versions versions_;

@@ -15,6 +15,7 @@ Status SyncGroup::wait() {
     lock.unlock();
     const Status status = sync_();
     lock.lock();
+    ASSERT(started_ == round && finished_ + 1 == round);
     finished_ = round;
     if (!status.ok()) {
       failed_ = round;
@@ -22,6 +23,7 @@ Status SyncGroup::wait() {
     }
     finished_changed_.notify_all();
   }
+  ASSERT(finished_ >= mine && failed_ <= finished_);
   return failed_ >= mine ? failure_ : Status();
 }
 

@@ -1,4 +1,4 @@
-// One sync for all who ask for one at the same time.
+// One sync for all threads that ask for one at the same time.
 #pragma once
 
 #include <condition_variable>

@@ -19,7 +19,10 @@ uint32_t lock_of(uint32_t version) {
 // hundreds of records more than the locks do.
 class LockSet {
  public:
-  void add(uint32_t lock) { words_[lock / kWordBits] |= uint64_t{1} << lock % kWordBits; }
+  void add(uint32_t lock) {
+    ASSERT(lock < kVersionLocks);
+    words_[lock / kWordBits] |= uint64_t{1} << lock % kWordBits;
+  }
   bool contains(uint32_t lock) const { return (words_[lock / kWordBits] >> lock % kWordBits) & 1; }
   template <class Visit>
   void for_each(const Visit& visit) const {
@@ -58,6 +61,10 @@ Versions::Guard::Guard(Versions& versions, const Footprint& footprint)
   held_.reserve(
       std::min<size_t>(footprint.reads_.size() + footprint.writes_.size(), kVersionLocks));
   all.for_each([&](uint32_t lock) { held_.push_back({lock, exclusive.contains(lock)}); });
+  // In one order for all, each once: else two commits could wait for each other.
+  ASSERT(std::adjacent_find(held_.begin(), held_.end(), [](const Held& a, const Held& b) {
+           return a.lock >= b.lock;
+         }) == held_.end());
   for (const Held& held : held_) {
     FairLock& mutex = versions_.locks_[held.lock];
     if (held.exclusive) {
@@ -87,6 +94,9 @@ bool Versions::Guard::unchanged_since(Version snapshot) const {
 void Versions::Guard::raise(Version version) {
   for (const uint32_t written : footprint_.writes_) {
     Version& value = versions_.values_[written];
+    DASSERT(std::any_of(held_.begin(), held_.end(), [&](const Held& held) {
+      return held.lock == lock_of(written) && held.exclusive;
+    }));
     value = std::max(value, version);
   }
 }

@@ -9,7 +9,7 @@ Workers::Workers(int threads, Execute execute) : execute_(std::move(execute)) {
 }
 
 void Workers::submit(engine::KvOp& op) {
-  ASSERT(op.home != nullptr);
+  ASSERT(op.home != nullptr && !op.linked());
   Code refusal = Code::ok;
   {
     const std::lock_guard lock(mutex_);
@@ -50,6 +50,7 @@ void Workers::work() {
     wake_.wait(lock, [this] { return stopped_ || !queue_.empty(); });
     engine::KvOp* op = queue_.pop_front();
     if (op == nullptr) return;
+    ASSERT(queued_ > 0);
     --queued_;
     lock.unlock();
     const Status status = execute_(*op);

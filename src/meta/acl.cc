@@ -28,14 +28,17 @@ struct Entry {
 static_assert(sizeof(Entry) == kAclEntryBytes);
 
 size_t count(std::string_view acl) {
+  ASSERT(acl.size() >= kAclHeaderBytes);
   return (acl.size() - kAclHeaderBytes) / kAclEntryBytes;
 }
 Entry at(std::string_view acl, size_t index) {
+  ASSERT(index < count(acl));
   Entry entry;
   std::memcpy(&entry, acl.data() + kAclHeaderBytes + index * kAclEntryBytes, sizeof entry);
   return entry;
 }
 void put(std::string& acl, size_t index, const Entry& entry) {
+  ASSERT(index < count(acl));
   std::memcpy(acl.data() + kAclHeaderBytes + index * kAclEntryBytes, &entry, sizeof entry);
 }
 bool is_named(uint16_t tag) {
@@ -108,6 +111,7 @@ uint32_t acl_grants(const Credentials& credentials, const Attributes& attributes
 }
 
 uint32_t mode_of_acl(std::string_view acl) {
+  DASSERT(acl_is_good(acl));
   const uint32_t group = permissions_of(acl, kMask).value_or(*permissions_of(acl, kGroupObject));
   return *permissions_of(acl, kUserObject) << 6 | group << 3 | *permissions_of(acl, kOther);
 }
@@ -126,11 +130,13 @@ std::string acl_with_mode(std::string_view acl, uint32_t mode) {
     if (entry.tag == kOther) entry.permissions = mode & 7;
     put(changed, i, entry);
   }
+  DASSERT(acl_is_good(changed));
   return changed;
 }
 
 Inherited inherit(std::string_view default_acl, uint32_t mode) {
   const uint32_t granted = mode & mode_of_acl(default_acl);
+  ASSERT((granted & ~0777U) == 0);
   std::string acl = acl_with_mode(default_acl, granted);
   if (acl_is_minimal(acl)) acl.clear();
   return {std::move(acl), granted};

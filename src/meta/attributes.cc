@@ -99,6 +99,8 @@ void apply_changes(const Credentials& credentials, const SetAttributes& changes,
       attributes.mode = without_set_id(credentials, attributes, false);
     }
   }
+  ASSERT((attributes.mode & ~07777U) == 0 && (attributes.flags & ~kInodeFlags) == 0);
+  ASSERT(!changes.length || attributes.length <= limits::kFileBytesMax);
   if (changes.accessed) attributes.accessed = *changes.accessed;
   if (changes.accessed_now) attributes.accessed = now;
   if (changes.modified) attributes.modified = *changes.modified;
@@ -181,6 +183,7 @@ Result<PrivilegesTaken> Namespace::drop_privileges(const FileWriter& writer, Ino
     const uint32_t before = attributes.mode;
     if (!writer.keeps_set_ids) attributes.mode = without_set_id(writer.who, attributes, false);
     TRY_ASSIGN(const bool had_capability, take_xattr(view, found, kCapabilityXattr));
+    ASSERT((attributes.mode & ~before) == 0);
     const PrivilegesTaken taken{
         .any = attributes.mode != before || had_capability,
         .set_ids_left = (attributes.mode & (kSetUserId | kSetGroupId)) != 0,
@@ -212,6 +215,7 @@ Status Namespace::settle(InodeId inode, const Settled& settled, bool durable) {
     Attributes& attributes = found.attributes;
     const bool shorter = settled.length < attributes.length;
     const uint64_t length = shorter && settled.only_grow ? attributes.length : settled.length;
+    ASSERT(!settled.only_grow || length >= attributes.length);
     const bool sparse = settled.sparse.value_or(attributes.sparse);
     if (length != attributes.length || settled.modified != attributes.modified ||
         sparse != attributes.sparse) {

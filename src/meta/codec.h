@@ -88,7 +88,10 @@ class Reader {
     if (!condition) fail();
   }
   // Everything was read and made sense.
-  bool finished() const { return !failed_ && in_.empty(); }
+  bool finished() const {
+    DASSERT(!failed_ || in_.empty());
+    return !failed_ && in_.empty();
+  }
 
  private:
   uint8_t fail() {

@@ -9,6 +9,7 @@ namespace {
 
 // The default list of the directory takes the place of the umask.
 void apply_masks(const Credentials& credentials, const Inode& parent, Inode& made) {
+  ASSERT(parent.is_directory());
   Attributes& attributes = made.attributes;
   if (parent.default_acl.empty()) {
     attributes.mode &= ~(credentials.umask & 0777);
@@ -24,6 +25,7 @@ void apply_masks(const Credentials& credentials, const Inode& parent, Inode& mad
 
 Inode Namespace::build(const Credentials& credentials, const Inode& parent, uint64_t id,
                        const NewInode& what) const {
+  ASSERT(id != 0 && parent.is_directory());
   const Attributes& above = parent.attributes;
   Inode inode;
   Attributes& made = inode.attributes;
@@ -39,7 +41,7 @@ Inode Namespace::build(const Credentials& credentials, const Inode& parent, uint
       made.mode |= kSetGroupId;
     } else if ((made.mode & kGroupExecute) != 0 && !privileged(credentials) &&
                !in_group(credentials, made.gid)) {
-      made.mode &= ~kSetGroupId;  // nobody gets a group by making a program for it
+      made.mode &= ~kSetGroupId;  // a user gets no group by making a program for it
     }
   }
   // As ext4; what fixes a directory is not passed on.

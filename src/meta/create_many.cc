@@ -59,6 +59,7 @@ Result<std::vector<Result<NewFile>>> Namespace::place_files(
                }
                return found;
              }));
+  ASSERT(all.size() == wanted.size());
   for (Result<NewFile>& one : all) {
     if (!one) continue;
     TRY_ASSIGN(const uint64_t id, counters_.new_id());
@@ -87,6 +88,7 @@ Result<MadeFile> Namespace::make_complete(View& view, const Credentials& credent
   Inode inode = build(credentials, directory, place.inode.value, what);
   inode.attributes.length = file.length;
   TRY(change(credentials, file.changes, inode.attributes));
+  ASSERT(inode.attributes.links == 1 && inode.attributes.type == FileType::regular);
   view.put_new(inode);
   MadeFile made{inode.attributes, {}};
   if (existing) {
@@ -116,6 +118,7 @@ Status Namespace::create_files(const Credentials& credentials,
     for (const InodeId parent : changed) view.touch(parent, clock_.wall());
     return {};
   }));
+  ASSERT(made->size() == files.size());
   counters_.add_inodes(
       std::count_if(made->begin(), made->end(), [](const auto& one) { return one.has_value(); }));
   return {};

@@ -34,6 +34,7 @@ Status Namespace::read_directory(InodeId directory, uint64_t after_cookie, size_
                  }
                  return batch;
                }));
+    ASSERT(listed.size() <= wanted);
     for (const Listed& each : listed) {
       if (!visit(each.entry, each.attributes ? &*each.attributes : nullptr)) return {};
       after = each.entry.cookie;

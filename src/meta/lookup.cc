@@ -42,6 +42,7 @@ Result<std::vector<Result<Attributes>>> Namespace::resolve_many(
       unknown.push_back(i);
     }
   }
+  ASSERT(all.size() == paths.size() && unknown.size() <= paths.size());
   if (unknown.empty()) return all;
   // In their own order neighbours share the database's blocks.
   std::sort(unknown.begin(), unknown.end(),
@@ -61,6 +62,7 @@ Result<ResolvedParent> Namespace::resolve_parent(const Credentials& credentials,
   while (end > 0 && path[end - 1] == '/') --end;
   const size_t begin = end == 0 ? 0 : path.rfind('/', end - 1) + 1;
   ResolvedParent resolved;
+  ASSERT(begin <= end && end <= path.size());
   resolved.must_be_directory = end != path.size();
   resolved.name = end == 0 ? "." : std::string(path.substr(begin, end - begin));
   TRY(check_name(resolved.name));

@@ -30,6 +30,7 @@ Result<uint64_t> Counters::new_id() {
     next_ = first;
     end_ = first + kIdsPerBatch;
   }
+  ASSERT(next_ >= kFirstId && next_ < end_);
   return next_++;
 }
 
@@ -40,6 +41,7 @@ uint64_t Counters::newest_id() const {
 
 void Counters::set_next(uint64_t next) {
   const std::lock_guard lock(mutex_);
+  ASSERT(next_ == end_);  // no number of this life was given yet
   next_ = end_ = next;
 }
 
@@ -163,6 +165,7 @@ Outcome<bool> Namespace::count_inodes() {
       return Failure{status,
                      fmt::format("file system: cannot count the inodes: {}", status.name())};
     }
+    ASSERT(found <= kEntriesPerTransaction);
     count += found;
   } while (found == kEntriesPerTransaction);
   counters_.set_inodes(count);

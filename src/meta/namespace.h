@@ -19,7 +19,7 @@ class Counters {
  public:
   Counters(engine::Kv& kv, const Keys& keys) : kv_(kv), keys_(keys) {}
 
-  // A number that nobody got before: an inode id, a cookie, a token.
+  // A number that was never given before: an inode id, a cookie, a token.
   Result<uint64_t> new_id();
   // None of the numbers that were given is greater. Not known without set_next(): the greatest.
   uint64_t newest_id() const;
@@ -190,6 +190,8 @@ auto Namespace::transact(engine::KvMode mode, const Body& body) {
     return status;
   } else {
     if (!status.ok()) return Returned(status);
+    // Of the attempt that has committed.
+    ASSERT(returned.has_value() && returned->has_value());
     return std::move(*returned);
   }
 }

@@ -8,6 +8,7 @@
 namespace penstock::meta {
 
 Status check_access(const Credentials& credentials, const Attributes& attributes, uint32_t wanted) {
+  ASSERT((wanted & ~7U) == 0);
   if (credentials.uid == 0) {
     const bool execute_file =
         (wanted & kAccessExecute) != 0 && attributes.type != FileType::directory;

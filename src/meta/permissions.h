@@ -1,4 +1,4 @@
-// Who may do what, and what a name may be.
+// What a user may do, and what a name may be.
 #pragma once
 
 #include <string_view>
@@ -25,7 +25,7 @@ Status require_add(const Credentials& credentials, const Attributes& directory);
 Status require_take(const Credentials& credentials, const Attributes& directory,
                     const Attributes& entry);
 // As Linux with fs.protected_hardlinks: one may link what one owns, and regular files that one may
-// read and write and that run as nobody else. not_permitted otherwise.
+// read and write and that do not run as another user. not_permitted otherwise.
 Status require_linkable(const Credentials& credentials, const Attributes& inode);
 // The mode after a change of owner, length or bytes by these credentials: without the bits that
 // make a program run as somebody else. Set-group-id without group execution means something else,

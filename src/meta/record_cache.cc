@@ -63,10 +63,12 @@ void RecordCache::keep_in(Table<Record>& table, uint64_t hash, std::shared_ptr<c
   std::shared_ptr<const Record> replaced = std::move(record);
   const std::lock_guard lock(table.lock_of(hash));
   Bucket<Record>& bucket = table.bucket_of(hash);
+  ASSERT(replaced != nullptr);
   if (bucket.changing > 0 || bucket.changed_at > began) return;
   const auto same = std::find(bucket.hashes.begin(), bucket.hashes.end(), hash);
   const size_t way = same != bucket.hashes.end() ? static_cast<size_t>(same - bucket.hashes.begin())
                                                  : bucket.next++ % kWays;
+  ASSERT(way < kWays);
   bucket.hashes[way] = hash;
   bucket.records[way].swap(replaced);
 }
@@ -85,8 +87,12 @@ template <class Record>
 void RecordCache::end_change(Table<Record>& table, uint64_t hash) {
   const std::lock_guard lock(table.lock_of(hash));
   Bucket<Record>& bucket = table.bucket_of(hash);
+  // Each end has its beginning, so that nothing is kept while a transaction changes it.
+  ASSERT(bucket.changing > 0);
   --bucket.changing;
-  bucket.changed_at = now_.fetch_add(1, std::memory_order_acq_rel) + 1;
+  const uint64_t ended = now_.fetch_add(1, std::memory_order_acq_rel) + 1;
+  ASSERT(ended > bucket.changed_at);
+  bucket.changed_at = ended;
 }
 
 void RecordCache::Changes::of(InodeId inode) {
@@ -102,6 +108,7 @@ void RecordCache::Changes::of(InodeId parent, std::string_view name) {
 }
 
 RecordCache::Changes::~Changes() {
+  ASSERT(cache_ != nullptr || changed_.empty());
   for (const Changed& changed : changed_) {
     if (changed.is_inode) {
       cache_->end_change(cache_->inodes_, changed.hash);

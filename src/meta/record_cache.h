@@ -6,7 +6,7 @@
 // the transaction has ended; and what a transaction has read is kept only if nothing of it has
 // changed since before it took its snapshot. So what is found here was current at the moment when
 // it was found. That something is not there is never kept: what a transaction makes anew needs no
-// care. Several records that are found one after the other are not a snapshot: whoever
+// care. Several records that are found one after the other are not a snapshot: a caller that
 // finds something odd asks the store.
 #pragma once
 
@@ -77,7 +77,7 @@ class RecordCache {
   };
   template <class Record>
   struct Table {
-    explicit Table(size_t count) : buckets(count) {}
+    explicit Table(size_t count) : buckets(count) { ASSERT(is_power_of_two(count)); }
     std::vector<Bucket<Record>> buckets;
     mutable std::array<std::mutex, kLocks> locks;
     std::mutex& lock_of(uint64_t hash) const { return locks[hash % kLocks]; }
@@ -94,8 +94,8 @@ class RecordCache {
   template <class Record>
   void end_change(Table<Record>& table, uint64_t hash);
 
-  // Counts ends of changes. Release at the end of each, behind its commit, pairs with now(): who
-  // sees the end takes a snapshot that has the change.
+  // Counts ends of changes. Release at the end of each, behind its commit, pairs with now(): a
+  // transaction that sees the end takes a snapshot that has the change.
   std::atomic<uint64_t> now_{1};
   Table<Inode> inodes_;
   Table<Entry> entries_;

@@ -13,6 +13,7 @@ constexpr uint32_t kModeBits = 07777;
 constexpr int kFileTypes = 7;
 
 void write_time(Writer& writer, FileTime time) {
+  ASSERT(time.raw() <= FileTime::kRawMax);
   writer.fixed64(time.raw());
 }
 
@@ -58,6 +59,10 @@ uint8_t read_inode_version(Reader& reader) {
 }
 
 void write_layout(Writer& writer, const Layout& layout) {
+  // What read_layout() demands.
+  ASSERT(layout.chunk_bytes_log2 < 64 && layout.chain_count > 0);
+  ASSERT(layout.chunk_bytes() >= limits::kChunkBytesMin);
+  ASSERT(layout.chunk_bytes() <= limits::kChunkBytesMax);
   writer.byte(static_cast<uint8_t>(layout.chunk_bytes_log2));
   writer.varint(layout.chain_first);
   writer.varint(layout.chain_count);
@@ -85,9 +90,26 @@ bool name_is_storable(const std::string& name) {
          name.find_first_of(std::string_view("/\0", 2)) == std::string::npos;
 }
 
+// What decode_inode() demands of every record: one that breaks it could never be read again.
+void assert_storable(const Inode& inode) {
+  const Attributes& from = inode.attributes;
+  ASSERT(inode.id() != InodeId());
+  ASSERT((from.mode & ~kModeBits) == 0 && (from.flags & ~kInodeFlags) == 0);
+  ASSERT(from.links <= kLinksMax);
+  ASSERT(inode.xattr_bytes <= kXattrListBytesMax);
+  ASSERT(from.type != FileType::regular || from.length <= limits::kFileBytesMax);
+  ASSERT(from.type != FileType::directory || inode.parent != InodeId());
+  ASSERT((from.type == FileType::symlink) == !inode.target.empty());
+  ASSERT(inode.target.size() <= limits::kPathBytesMax);
+  ASSERT(inode.default_acl.empty() || from.type == FileType::directory);
+  DASSERT(from.acl.empty() || acl_is_good(from.acl));
+  DASSERT(inode.default_acl.empty() || acl_is_good(inode.default_acl));
+}
+
 }  // namespace
 
 std::string encode(const Inode& inode) {
+  assert_storable(inode);
   constexpr size_t kUsualBytes = 96;
   const Attributes& from = inode.attributes;
   Writer writer(kUsualBytes);
@@ -196,6 +218,8 @@ std::optional<DirectoryTimes> decode_directory_times(std::string_view bytes) {
 }
 
 std::string encode(const Dentry& dentry) {
+  ASSERT(dentry.inode != InodeId());
+  ASSERT(dentry.cookie >= kCookieMin && dentry.cookie <= kIdMax);
   Writer writer;
   writer.byte(kRecordVersion);
   writer.varint(dentry.inode.value);
@@ -218,6 +242,8 @@ std::optional<Dentry> decode_dentry(std::string_view bytes) {
 }
 
 std::string encode(const CookieEntry& entry) {
+  ASSERT(entry.inode != InodeId() && name_is_storable(entry.name));
+  ASSERT(entry.name.size() <= limits::kNameBytesMax);
   Writer writer;
   writer.byte(kRecordVersion);
   writer.varint(entry.inode.value);

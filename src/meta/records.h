@@ -30,7 +30,7 @@ struct Inode {
 
 // 'T': the times of a directory that change with its entries. Apart from the inode so that creating
 // and removing entries overwrites them unread and does not conflict; remove_directory() reads them
-// and so conflicts with whoever adds an entry.
+// and so conflicts with a transaction that adds an entry.
 struct DirectoryTimes {
   FileTime modified;
   FileTime changed;

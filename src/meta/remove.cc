@@ -13,6 +13,7 @@ Removed Namespace::drop_link(View& view, Inode& inode, FileTime now) const {
   view.put(inode);
   if (inode.is_directory()) view.touch(inode.id(), now);
   const bool last = attributes.links == 0;
+  ASSERT(last || !inode.is_directory());
   if (last) view.put_mark(view.keys().orphan(inode.id()), kOrphanRemoved);
   Removed removed{inode.id(), last, attributes};
   if (inode.is_directory()) removed.attributes.modified = now;
@@ -54,7 +55,8 @@ Status Namespace::remove_directory(const Credentials& credentials, InodeId paren
                TRY_ASSIGN(Inode inode, view.named_inode(dentry->inode));
                TRY(require_take(credentials, above.attributes, inode.attributes));
                if (!inode.is_directory()) return Code::not_directory;
-               // Whoever adds an entry writes the times: reading them makes us conflict.
+               // A transaction that adds an entry writes the times: reading them makes this one
+               // conflict.
                TRY(view.times(inode.id()));
                TRY_ASSIGN(const bool empty, view.is_empty(inode.id()));
                if (!empty) return Code::not_empty;
@@ -80,6 +82,7 @@ Result<std::vector<InodeId>> Namespace::orphans(size_t limit, InodeId after) {
                }));
                return orphans;
              }));
+  ASSERT(found.size() <= limit);
   // A power cut must not bring a file back whose chunks are gone.
   if (!found.empty()) TRY(sync());
   return found;
@@ -112,6 +115,7 @@ Status Namespace::forget_many(std::span<const InodeId> inodes) {
                }
                return count;
              }));
+  ASSERT(forgotten >= 0 && static_cast<size_t>(forgotten) <= inodes.size());
   if (forgotten > 0) counters_.add_inodes(-forgotten);
   return {};
 }

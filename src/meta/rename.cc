@@ -5,7 +5,7 @@
 namespace penstock::meta {
 namespace {
 
-struct Place {
+struct EntryName {
   InodeId parent;
   std::string_view name;
 };
@@ -13,14 +13,14 @@ struct Place {
 // One attempt of a rename, inside one transaction.
 class Renaming {
  public:
-  Renaming(View& view, const Credentials& credentials, Place from, Place to, RenameFlags flags,
-           FileTime now)
+  Renaming(View& view, const Credentials& credentials, EntryName from, EntryName to,
+           RenameFlags flags, FileTime now)
       : view_(view), credentials_(credentials), from_(from), to_(to), flags_(flags), now_(now) {}
 
   // True if there is something to do.
   Result<bool> prepare();
   // What the replaced inode was, if any, with its link not yet taken.
-  std::optional<Inode>& replaced() { return target_inode_; }
+  std::optional<Inode>& replaced() { return existing_inode_; }
   Status move(uint64_t new_cookie);
   Status exchange();
 
@@ -37,16 +37,16 @@ class Renaming {
 
   View& view_;
   const Credentials& credentials_;
-  const Place from_;
-  const Place to_;
+  const EntryName from_;
+  const EntryName to_;
   const RenameFlags flags_;
   const FileTime now_;
   Inode old_directory_;
   Inode other_directory_;
   Dentry source_;
   Inode source_inode_;
-  std::optional<Dentry> target_;
-  std::optional<Inode> target_inode_;
+  std::optional<Dentry> existing_;
+  std::optional<Inode> existing_inode_;
 };
 
 Result<bool> Renaming::prepare() {
@@ -60,23 +60,23 @@ Result<bool> Renaming::prepare() {
   if (!source) return Code::not_found;
   source_ = *source;
   TRY_ASSIGN(source_inode_, view_.named_inode(source_.inode));
-  TRY_ASSIGN(target_, view_.find(to_.parent, to_.name));
-  if (target_ && flags_.no_replace) return Code::already_exists;
-  if (!target_ && flags_.exchange) return Code::not_found;
-  if (target_) {
-    TRY_ASSIGN(target_inode_, view_.named_inode(target_->inode));
+  TRY_ASSIGN(existing_, view_.find(to_.parent, to_.name));
+  if (existing_ && flags_.no_replace) return Code::already_exists;
+  if (!existing_ && flags_.exchange) return Code::not_found;
+  if (existing_) {
+    TRY_ASSIGN(existing_inode_, view_.named_inode(existing_->inode));
   }
   if (source_inode_.is_directory()) {
     TRY(check_loop(source_inode_, to_.parent, Code::invalid_argument));
   }
-  if (target_inode_ && target_inode_->is_directory()) {
+  if (existing_inode_ && existing_inode_->is_directory()) {
     // The source lies inside the target: such a target is not empty.
-    TRY(check_loop(*target_inode_, from_.parent,
+    TRY(check_loop(*existing_inode_, from_.parent,
                    flags_.exchange ? Code::invalid_argument : Code::not_empty));
   }
   TRY(check_permissions());
   // Two names of one file, or one name twice: POSIX wants nothing to happen.
-  if (target_ && target_->inode == source_.inode) return false;
+  if (existing_ && existing_->inode == source_.inode) return false;
   TRY(check_types());
   return true;
 }
@@ -84,27 +84,27 @@ Result<bool> Renaming::prepare() {
 Status Renaming::check_permissions() {
   TRY(require_take(credentials_, old_directory_.attributes, source_inode_.attributes));
   TRY(require_add(credentials_, new_directory().attributes));
-  if (target_inode_) {
-    TRY(require_take(credentials_, new_directory().attributes, target_inode_->attributes));
+  if (existing_inode_) {
+    TRY(require_take(credentials_, new_directory().attributes, existing_inode_->attributes));
   }
   // Moving a directory rewrites its "..".
   if (one_directory()) return {};
   if (source_inode_.is_directory()) {
     TRY(require(credentials_, source_inode_.attributes, kAccessWrite));
   }
-  if (flags_.exchange && target_inode_->is_directory()) {
-    TRY(require(credentials_, target_inode_->attributes, kAccessWrite));
+  if (flags_.exchange && existing_inode_->is_directory()) {
+    TRY(require(credentials_, existing_inode_->attributes, kAccessWrite));
   }
   return {};
 }
 
 Status Renaming::check_types() {
-  if (!target_inode_ || flags_.exchange) return {};
-  if (source_inode_.is_directory() && !target_inode_->is_directory()) return Code::not_directory;
-  if (!source_inode_.is_directory() && target_inode_->is_directory()) return Code::is_directory;
-  if (!target_inode_->is_directory()) return {};
-  TRY(view_.times(target_inode_->id()));  // to conflict with whoever adds an entry
-  TRY_ASSIGN(const bool empty, view_.is_empty(target_inode_->id()));
+  if (!existing_inode_ || flags_.exchange) return {};
+  if (source_inode_.is_directory() && !existing_inode_->is_directory()) return Code::not_directory;
+  if (!source_inode_.is_directory() && existing_inode_->is_directory()) return Code::is_directory;
+  if (!existing_inode_->is_directory()) return {};
+  TRY(view_.times(existing_inode_->id()));  // to conflict with a transaction that adds an entry
+  TRY_ASSIGN(const bool empty, view_.is_empty(existing_inode_->id()));
   if (!empty) return Code::not_empty;
   return {};
 }
@@ -130,6 +130,7 @@ Status Renaming::check_loop(const Inode& moved, InodeId into, Code otherwise) {
 // `moved` has left `before` for `after`.
 Status Renaming::set_parent(Inode& moved, Inode& before, Inode& after) {
   if (!moved.is_directory() || before.id() == after.id()) return {};
+  ASSERT(moved.id() != after.id() && moved.id() != before.id());
   if (after.attributes.links >= kLinksMax) return Code::too_many_links;
   drop_subdirectory(before);
   ++after.attributes.links;
@@ -140,10 +141,13 @@ Status Renaming::set_parent(Inode& moved, Inode& before, Inode& after) {
 }
 
 Status Renaming::move(uint64_t new_cookie) {
+  ASSERT(existing_.has_value() == existing_inode_.has_value() && !flags_.exchange);
+  ASSERT(source_.inode == source_inode_.id());
+  ASSERT(one_directory() || existing_ || new_cookie != 0);
   Dentry moved = source_;
-  if (target_) {
-    moved.cookie = target_->cookie;  // the new name was there all the time
-    if (target_inode_->is_directory()) {
+  if (existing_) {
+    moved.cookie = existing_->cookie;  // the new name was there all the time
+    if (existing_inode_->is_directory()) {
       drop_subdirectory(new_directory());
       view_.put(new_directory());
     }
@@ -157,28 +161,34 @@ Status Renaming::move(uint64_t new_cookie) {
 }
 
 Status Renaming::exchange() {
-  // Neither count changes by more than the other undoes, so the limit does not matter.
-  Inode& old_place = old_directory_;
-  Inode& new_place = new_directory();
+  ASSERT(existing_ && existing_inode_ && flags_.exchange);
+  ASSERT(existing_->inode == existing_inode_->id() && existing_->inode != source_.inode);
+  Inode& old_parent = old_directory_;
+  Inode& new_parent = new_directory();
   const bool source_moves = source_inode_.is_directory() && !one_directory();
-  const bool target_moves = target_inode_->is_directory() && !one_directory();
+  const bool existing_moves = existing_inode_->is_directory() && !one_directory();
+  // Two directories change places without changing a count.
+  if (source_moves != existing_moves) {
+    const Inode& gains = source_moves ? new_parent : old_parent;
+    if (gains.attributes.links >= kLinksMax) return Code::too_many_links;
+  }
   if (source_moves) {
-    source_inode_.parent = new_place.id();
-    drop_subdirectory(old_place);
-    ++new_place.attributes.links;
+    source_inode_.parent = new_parent.id();
+    drop_subdirectory(old_parent);
+    ++new_parent.attributes.links;
   }
-  if (target_moves) {
-    target_inode_->parent = old_place.id();
-    drop_subdirectory(new_place);
-    ++old_place.attributes.links;
+  if (existing_moves) {
+    existing_inode_->parent = old_parent.id();
+    drop_subdirectory(new_parent);
+    ++old_parent.attributes.links;
   }
-  if (source_moves != target_moves) {
-    view_.put(old_place);
-    view_.put(new_place);
+  if (source_moves != existing_moves) {
+    view_.put(old_parent);
+    view_.put(new_parent);
   }
-  view_.put(from_.parent, from_.name, {target_->inode, target_->type, source_.cookie});
-  view_.put(to_.parent, to_.name, {source_.inode, source_.type, target_->cookie});
-  TRY(stamp(*target_inode_));
+  view_.put(from_.parent, from_.name, {existing_->inode, existing_->type, source_.cookie});
+  view_.put(to_.parent, to_.name, {source_.inode, source_.type, existing_->cookie});
+  TRY(stamp(*existing_inode_));
   return finish();
 }
 

@@ -1,5 +1,7 @@
 #include "view.h"
 
+#include "permissions.h"
+
 namespace penstock::meta {
 
 Status View::corrupt(std::string_view key, std::string_view what) const {
@@ -13,6 +15,7 @@ Result<Inode> View::inode(InodeId id) {
   if (!value) return Code::not_found;
   std::optional<Inode> inode = decode_inode(id, *value);
   if (!inode) return corrupt(key, "not an inode");
+  ASSERT(inode->id() == id);
   if (cache_.kept != nullptr) cache_.kept->keep(*inode, cache_.began);
   return std::move(*inode);
 }
@@ -49,13 +52,13 @@ void View::put(const Inode& inode) {
 
 // The cache knows nothing of what is not there, so there is nothing in it to take out.
 void View::put_new(const Inode& inode) {
-  transaction_.put(keys_.inode(inode.id()), encode(inode));
+  writing().put(keys_.inode(inode.id()), encode(inode));
 }
 
 void View::erase(const Inode& inode) {
   if (cache_.changes != nullptr) cache_.changes->of(inode.id());
-  transaction_.erase(keys_.inode(inode.id()));
-  if (inode.is_directory()) transaction_.erase(keys_.times(inode.id()));
+  writing().erase(keys_.inode(inode.id()));
+  if (inode.is_directory()) writing().erase(keys_.times(inode.id()));
 }
 
 Result<DirectoryTimes> View::times(InodeId directory) {
@@ -68,7 +71,8 @@ Result<DirectoryTimes> View::times(InodeId directory) {
 }
 
 void View::put_times(InodeId directory, const DirectoryTimes& times) {
-  transaction_.put(keys_.times(directory), encode(times));
+  ASSERT(directory != InodeId());
+  writing().put(keys_.times(directory), encode(times));
 }
 
 Result<std::optional<Dentry>> View::find(InodeId parent, std::string_view name) {
@@ -87,15 +91,16 @@ void View::put(InodeId parent, std::string_view name, const Dentry& dentry) {
 }
 
 void View::put_new(InodeId parent, std::string_view name, const Dentry& dentry) {
-  transaction_.put(keys_.dentry(parent, name), encode(dentry));
-  transaction_.put(keys_.cookie(parent, dentry.cookie),
-                   encode(CookieEntry{std::string(name), dentry.inode, dentry.type}));
+  DASSERT(parent != InodeId() && check_name(name).ok() && !is_dots(name));
+  writing().put(keys_.dentry(parent, name), encode(dentry));
+  writing().put(keys_.cookie(parent, dentry.cookie),
+                encode(CookieEntry{std::string(name), dentry.inode, dentry.type}));
 }
 
 void View::erase(InodeId parent, std::string_view name, const Dentry& dentry) {
   if (cache_.changes != nullptr) cache_.changes->of(parent, name);
-  transaction_.erase(keys_.dentry(parent, name));
-  transaction_.erase(keys_.cookie(parent, dentry.cookie));
+  writing().erase(keys_.dentry(parent, name));
+  writing().erase(keys_.cookie(parent, dentry.cookie));
 }
 
 Result<bool> View::is_empty(InodeId directory) {
@@ -129,11 +134,11 @@ Result<std::optional<std::string>> View::xattr(InodeId inode, std::string_view n
 }
 
 void View::put_xattr(InodeId inode, std::string_view name, std::string_view value) {
-  transaction_.put(keys_.xattr(inode, name), value);
+  writing().put(keys_.xattr(inode, name), value);
 }
 
 void View::erase_xattr(InodeId inode, std::string_view name) {
-  transaction_.erase(keys_.xattr(inode, name));
+  writing().erase(keys_.xattr(inode, name));
 }
 
 Status View::scan_xattrs(InodeId inode, const std::function<void(std::string_view)>& visit) {
@@ -152,7 +157,7 @@ Status View::scan_xattrs(InodeId inode, const std::function<void(std::string_vie
 }
 
 void View::put_mark(const std::string& key, uint64_t number) {
-  transaction_.put(key, encode_number(number));
+  writing().put(key, encode_number(number));
 }
 
 Result<std::optional<uint64_t>> View::mark(const std::string& key) {
@@ -182,11 +187,11 @@ Result<std::optional<uint64_t>> View::number(std::string_view system_name) {
 }
 
 void View::put_number(std::string_view system_name, uint64_t number) {
-  transaction_.put(keys_.system(system_name), encode_number(number));
+  writing().put(keys_.system(system_name), encode_number(number));
 }
 
 void View::erase_number(std::string_view system_name) {
-  transaction_.erase(keys_.system(system_name));
+  writing().erase(keys_.system(system_name));
 }
 
 }  // namespace penstock::meta

@@ -36,7 +36,7 @@ class View {
   // The attributes whole.
   Result<Attributes> attributes(const Inode& inode);
   void put(const Inode& inode);
-  // One whose number nobody had before.
+  // One whose number no inode had before.
   void put_new(const Inode& inode);
   void erase(const Inode& inode);
 
@@ -62,7 +62,7 @@ class View {
 
   // 'O' and 'W': marks on inodes, with a number.
   void put_mark(const std::string& key, uint64_t number);
-  void erase_mark(const std::string& key) { transaction_.erase(key); }
+  void erase_mark(const std::string& key) { writing().erase(key); }
   Result<std::optional<uint64_t>> mark(const std::string& key);
   Status scan_ids(char kind, InodeId after, const std::function<bool(InodeId)>& visit);
 
@@ -74,6 +74,11 @@ class View {
 
  private:
   Status corrupt(std::string_view key, std::string_view what) const;
+  // For what changes something: what a transaction that only reads has found may be kept.
+  engine::KvTransaction& writing() const {
+    ASSERT(cache_.kept == nullptr);
+    return transaction_;
+  }
 
   engine::KvTransaction& transaction_;
   const Keys& keys_;

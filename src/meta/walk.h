@@ -22,6 +22,7 @@ class Walk {
   // From `directory` (which is known to be one), for every component of `path`; symbolic links are
   // followed, the last one only if `follow_last` or a slash comes after it.
   Result<Inode> to(Inode directory, std::string path, bool follow_last) {
+    ASSERT(directory.is_directory());
     Inode here = std::move(directory);
     std::string rest = std::move(path);
     size_t at = 0;
@@ -50,6 +51,7 @@ class Walk {
 
   // One component, not followed.
   Result<Inode> step(const Inode& directory, std::string_view name) {
+    ASSERT(directory.is_directory());
     TRY(check_name(name));
     TRY(require(credentials_, directory.attributes, kAccessExecute));
     if (name == ".") return directory;

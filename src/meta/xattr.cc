@@ -161,6 +161,7 @@ Status Namespace::set_xattr(const Credentials& credentials, InodeId inode, std::
     if (!existing) {
       if (found.xattr_bytes + listed_bytes(name) > kXattrListBytesMax) return Code::no_space;
       found.xattr_bytes += listed_bytes(name);
+      ASSERT(found.xattr_bytes <= kXattrListBytesMax);
     }
     view.put_xattr(inode, name, value);
     return put_changed(view, found, clock_.wall());

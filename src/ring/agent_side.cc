@@ -12,7 +12,9 @@ AgentLane::AgentLane(const Memory& memory, uint32_t lane, uint32_t first)
       mask_(memory.geometry().entries - 1),
       taken_(first),
       posted_(first),
-      published_(first) {}
+      published_(first) {
+  ASSERT(is_power_of_two(entries_));
+}
 
 uint32_t AgentLane::room() const {
   // Acquire pairs with the release in AppLane::take(): a completion is overwritten only after it
@@ -41,6 +43,8 @@ Result<uint32_t> AgentLane::take(Submission* entries, uint32_t max) {
   // The compiler may not read the shared entries again instead of the copies.
   std::atomic_signal_fence(std::memory_order_seq_cst);
   taken_ += count;
+  // Whatever the application wrote: the completion queue has room for all that is in progress.
+  ASSERT(in_progress() <= entries_);
   // Release: the entries have been copied before a producer that looks at the head reuses them.
   Word(control_->submission_head).store(taken_, std::memory_order_release);
   return count;
@@ -50,6 +54,7 @@ void AgentLane::post(const Completion& completion) {
   ASSERT(posted_ != taken_);
   completions_[posted_ & mask_] = completion;
   ++posted_;
+  ASSERT(posted_ - published_ <= entries_);
 }
 
 bool AgentLane::publish() {

@@ -14,7 +14,9 @@ AppLane::AppLane(const Memory& memory, uint32_t lane, uint32_t first)
       mask_(memory.geometry().entries - 1),
       pushed_(first),
       published_(first),
-      taken_(first) {}
+      taken_(first) {
+  ASSERT(is_power_of_two(entries_));
+}
 
 void AppLane::announce() {
   Word used(header_->lanes_used);
@@ -27,7 +29,7 @@ void AppLane::announce() {
 }
 
 void AppLane::push(const Submission& entry) {
-  DASSERT(pushed_ - published_ < entries_);
+  ASSERT(unpublished() < entries_);
   submissions_[pushed_ & mask_] = entry;
   ++pushed_;
 }
@@ -36,6 +38,7 @@ bool AppLane::publish(uint32_t count) {
   count = std::min(count, unpublished());
   if (count == 0) return false;
   published_ += count;
+  ASSERT(unpublished() < entries_);
   // Sequentially consistent: releases the entries to the acquire in AgentLane::take(), and comes
   // before the look at agent_asleep in the single order (wake.h); pairs with AgentRing::arm().
   Word(control_->submission_tail).store(published_, std::memory_order_seq_cst);
@@ -54,6 +57,7 @@ uint32_t AppLane::take(Completion* completions, uint32_t max) {
   const uint32_t count = std::min(ready(), max);
   for (uint32_t i = 0; i < count; ++i) completions[i] = completions_[(taken_ + i) & mask_];
   if (count == 0) return 0;
+  ASSERT(count <= entries_);
   taken_ += count;
   // Release: the entries have been read before the agent may reuse them; pairs with the acquire in
   // AgentLane::room().
@@ -62,6 +66,7 @@ uint32_t AppLane::take(Completion* completions, uint32_t max) {
 }
 
 bool AppLane::sleep(uint32_t count, uint64_t deadline, const std::atomic<bool>& stop) {
+  ASSERT(count > 0 && count <= entries_);
   Word(control_->wake_at).store(taken_ + count, std::memory_order_relaxed);
   Word waiting(control_->waiting);
   // Sequentially consistent, as are the looks after it and the agent's accesses (wake.h); releases

@@ -9,7 +9,9 @@ Result<Geometry> Geometry::make(uint32_t entries, uint32_t lanes) {
   if (entries == 0 || entries > kEntriesMax || lanes == 0 || lanes > kLanesMax) {
     return Code::invalid_argument;
   }
-  return Geometry{std::bit_ceil(entries), lanes};
+  const Geometry geometry{std::bit_ceil(entries), lanes};
+  ASSERT(is_power_of_two(geometry.entries) && geometry.entries <= kEntriesMax);
+  return geometry;
 }
 
 uint64_t Geometry::lane_bytes() const {
@@ -20,6 +22,8 @@ uint64_t Geometry::lane_bytes() const {
 
 Memory Memory::format(MutableBytes bytes, Geometry geometry) {
   ASSERT(bytes.size() >= geometry.total_bytes() && is_aligned(bytes.data(), kHeaderBytes));
+  // What open() demands.
+  ASSERT(is_power_of_two(geometry.entries) && geometry.lanes > 0 && geometry.lanes <= kLanesMax);
   Memory memory(bytes.data(), geometry);
   Header& header = memory.header();
   header = {};

@@ -36,6 +36,7 @@ Result<KernelGeometry> KernelGeometry::make(uint32_t entries) {
 }
 
 std::optional<uint32_t> lap_taken(uint64_t head, uint32_t index, uint32_t entries_log2) {
+  ASSERT(entries_log2 < 32 && index >> entries_log2 == 0);
   const auto lap = static_cast<uint32_t>(head >> entries_log2);
   if (index < (head & ((uint64_t{1} << entries_log2) - 1))) return lap;
   // Of `head` itself: the number of laps begins anew after all that 32 bits have.
@@ -52,6 +53,7 @@ KernelQueue::KernelQueue(MutableBytes memory, KernelGeometry geometry)
       answers_(reinterpret_cast<Pair*>(memory.data() + geometry.answers_offset())),
       again_(reinterpret_cast<uint64_t*>(memory.data() + geometry.again_offset())) {
   ASSERT(memory.size() >= geometry.host_bytes() && is_power_of_two(geometry.entries));
+  ASSERT(geometry.entries <= device::kEntriesMax && is_aligned(memory.data(), sizeof(Pair)));
   *header_ = {device::kMagic, device::kVersion, geometry.entries, 0, 0};
   auto& control = *reinterpret_cast<device::Control*>(image().data());
   control = {{0, geometry.entries}, 0};
@@ -85,6 +87,7 @@ uint32_t KernelQueue::take(std::span<Taken> out) {
     // The first shows that more may have come: their lines are fetched side by side.
     if (++count == 1) prefetch(static_cast<uint32_t>(out.size()));
   }
+  ASSERT(count <= out.size());
   return count;
 }
 
@@ -125,6 +128,7 @@ bool KernelQueue::take_new(Taken* out) {
 }
 
 void KernelQueue::answer(const Taken& to, const device::Answer& answer) {
+  ASSERT(to.index < geometry_.entries);
   store(answers_[to.index], device::encode(answer, device::tag_of(to.lap, to.attempt)));
 }
 
@@ -144,6 +148,7 @@ uint32_t KernelQueue::outstanding() const {
     std::memcpy(&free_for, image().data() + geometry_.free_for_offset() + index * 4, 4);
     if (free_for != static_cast<uint32_t>(position >> log2_) + 1) ++count;
   }
+  ASSERT(count <= geometry_.entries);
   return count;
 }
 

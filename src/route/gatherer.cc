@@ -58,6 +58,7 @@ Gatherer::~Gatherer() {
 }
 
 void Gatherer::submit(GatherOp& op) {
+  ASSERT(!op.progress.running);
   op.progress = {};
   op.progress.running = true;
   op.transferred = 0;
@@ -125,6 +126,7 @@ bool Gatherer::start_again() {
     if (!batch.entries.empty()) break;
     again_.pop_front();
     free_batches_.push_front(batch);
+    ASSERT(batch.op->progress.in_flight > 0);
     --batch.op->progress.in_flight;
     end_if_done(*batch.op);
     worked = true;
@@ -193,6 +195,7 @@ bool Gatherer::fill(GatherOp& op, Batch& batch) {
     ++op.progress.next;
   }
   while (added < batch.entries.size()) add(batch, batch.entries[added++], verify_);
+  ASSERT(batch.pieces.size() <= pieces && pieces <= engine::kCopyPiecesMax);
   return op.progress.next > before;
 }
 
@@ -223,6 +226,7 @@ void Gatherer::add(Batch& batch, const Taken& found, bool verify) {
 bool Gatherer::start_single(GatherOp& op, uint32_t index) {
   Single* const single = free_singles_.pop_front();
   if (single == nullptr) return false;
+  ASSERT(single->op == nullptr && index < op.entries.size());
   const ListEntry& entry = op.entries[index];
   single->op = &op;
   single->index = index;
@@ -243,6 +247,7 @@ bool Gatherer::start_single(GatherOp& op, uint32_t index) {
 
 void Gatherer::single_done(Single& single) {
   GatherOp& op = *single.op;
+  ASSERT(op.progress.running && op.progress.in_flight > 0);
   op.entries[single.index].done = static_cast<uint32_t>(single.transferred);
   op.transferred += single.transferred;
   op.route = engine::worse(op.route, single.route);
@@ -255,6 +260,7 @@ void Gatherer::single_done(Single& single) {
 
 void Gatherer::batch_done(Batch& batch) {
   GatherOp& op = *batch.op;
+  ASSERT(op.progress.running && op.progress.in_flight > 0);
   const Status status = batch.copy.status;
   // Which entries did not verify, and whether they had been replaced, is found out one by one.
   const bool doubtful = status == Code::corrupt;
@@ -286,6 +292,7 @@ void Gatherer::batch_done(Batch& batch) {
 void Gatherer::end_if_done(GatherOp& op) {
   if (op.progress.in_flight > 0 || op.progress.next < op.entries.size()) return;
   if (static_cast<ListNode&>(op).linked()) return;
+  ASSERT(op.progress.running && operations_ > 0);
   --operations_;
   deadlines_.remove(op);
   op.progress.running = false;

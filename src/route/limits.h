@@ -7,6 +7,7 @@
 #include "penstock/base.h"
 #include "penstock/engine.h"
 #include "penstock/route/host_source.h"
+#include "penstock/route/steps.h"
 
 namespace penstock::route::limits {
 
@@ -21,9 +22,6 @@ inline constexpr uint32_t kPiecesInMemoryMax = 8192;
 // next turn.
 inline constexpr uint32_t kBlockedMax = 64;
 
-// A slot holds what a disk reads at once at full speed. Pieces begin at multiples of it in the
-// file, so that whole blocks are read.
-inline constexpr uint64_t kSlotBytes = kMiB;
 // For small reads, of which a disk needs many at a time.
 inline constexpr uint64_t kSmallSlotBytes = 16 * kKiB;
 // The share of the slots' memory that is small ones: one part in so many.
@@ -33,8 +31,6 @@ static_assert(kSlotBytes % kBlockBytes == 0 && kSmallSlotBytes % kBlockBytes == 
 inline constexpr uint64_t kSlotChecksumBytes = 4096;
 static_assert(kSlotBytes / kBlockBytes * sizeof(uint32_t) <= kSlotChecksumBytes);
 
-// One copy by an engine: long enough to hide the pause between two (5 of 300 us).
-inline constexpr uint64_t kEngineCopyBytesMax = 16 * kMiB;
 static_assert(kEngineCopyBytesMax / kBlockBytes + 1 <= engine::kCopyChecksMax);
 
 // Up to so many operations in progress, small pieces go by an engine: it takes 2.9 us of a
@@ -85,53 +81,5 @@ inline constexpr std::chrono::microseconds kRunSpin{50};
 // And while copies are under way, which end soon: many threads share them, and whoever sleeps is
 // missing in the next lot.
 inline constexpr std::chrono::microseconds kCopySpin{300};
-
-// Local files known to one source: as many as most processes may have open.
-inline constexpr uint32_t kLocalFilesMax = 16384;
-static_assert(is_power_of_two(kLocalFilesMax), "numbers wrap");
-
-// Up to so many bytes are read from the page cache by whoever drives the loop: 4 us, what waking
-// another thread costs.
-inline constexpr uint64_t kReadNowBytesMax = 32 * kKiB;
-
-// A part of a local file that is pinned at once: 3 to 7 ms of work, and little enough to waste.
-inline constexpr uint64_t kWindowBytes = 64 * kMiB;
-static_assert(kWindowBytes % kSlotBytes == 0 && kWindowBytes % kEngineCopyBytesMax == 0);
-
-// Parts of one file that are remembered: 64 TiB.
-inline constexpr size_t kWindowsSeenMax = 1U << 20;
-
-// A part is pinned when all of it, and one in so many of its bytes more, was read without: some of
-// it was read again then, also of what is read in no order, and in pieces of whole blocks.
-inline constexpr uint64_t kReadAgainPart = 16;
-// Parts whose reads are counted: 256 GiB, and few that share a place where a program reads less.
-inline constexpr size_t kReadBytesPlaces = 4096;
-
-// Parts that are pinned ahead of one that is read again: pinning is as fast as copying, so it must
-// run ahead.
-inline constexpr uint64_t kWindowsAhead = 4;
-
-// At most one page in so many may be missing from the page cache; pinning reads those.
-inline constexpr uint64_t kWindowMissingMax = 16;
-// Where the kernel does not tell which ones are there, one page in so many bytes is tried: what is
-// read one after the other comes and goes in about such parts.
-inline constexpr uint64_t kWindowSampleBytes = 2 * kMiB;
-static_assert(kWindowBytes / kWindowSampleBytes >= kWindowMissingMax);
-
-// Places that are tried for a window in the table that all threads share, which is half full at
-// most.
-inline constexpr uint64_t kSharedWindowTries = 16;
-// Windows that are looked at for one to give up.
-inline constexpr uint32_t kWindowsLookedAt = 8;
-
-// What was used since is not unpinned for others, and what could not be pinned is not tried again.
-inline constexpr std::chrono::seconds kWindowIdle{2};
-inline constexpr std::chrono::milliseconds kWindowRetry{50};
-
-// The kernel stamps files with the time of its last tick, 1 to 10 ms ago.
-inline constexpr std::chrono::milliseconds kFileClockTick{20};
-
-// Failures to pin after which nothing more is tried: the system does not allow it.
-inline constexpr uint32_t kPinFailuresMax = 8;
 
 }  // namespace penstock::route::limits

@@ -44,6 +44,7 @@ Mover::Mover(engine::Loop& loop, engine::DeviceMemory& devices, HostSource& sour
       config_(config),
       lanes_(devices.make_lanes(loop)),
       slots_(std::make_unique<Slots>(config.slots, config.slots_buffer)) {
+  ASSERT(lanes_ != nullptr);
   engine_bytes_min_.fill(engine_bytes_min(config.costs));
 }
 
@@ -55,11 +56,14 @@ void Mover::set_costs(engine::DeviceId device, const engine::CopyCosts& costs) {
 
 Mover::~Mover() {
   ASSERT(idle());
+  ASSERT(waiting_.empty() && on_host_.empty() && retries_.empty());
+  ASSERT(pieces_in_memory_ == 0);
   while (free_pieces_.pop_front() != nullptr) {
   }
 }
 
 void Mover::submit(TransferOp& op) {
+  ASSERT(!op.progress.running && !op.progress.queued);
   op.progress = {};
   op.progress.good_end = op.memory.length;
   op.progress.running = true;
@@ -117,11 +121,15 @@ Mover::Piece* Mover::take_piece(bool in_memory) {
     pieces_.push_back(std::make_unique<Piece>(*this));
     piece = pieces_.back().get();
   }
+  // As give_back() leaves them.
+  ASSERT(piece->op == nullptr && piece->resident.data == nullptr && piece->slot.data == nullptr);
   piece->in_memory = in_memory;
   return piece;
 }
 
 void Mover::give_back(Piece& piece) {
+  ASSERT(piece.op != nullptr && !static_cast<const ListNode&>(piece).linked());
+  ASSERT(!piece.in_memory || pieces_in_memory_ > 0);
   piece.op = nullptr;
   pieces_in_memory_ -= piece.in_memory ? 1 : 0;
   if (piece.resident.data != nullptr) source_.release(piece.resident);
@@ -185,6 +193,7 @@ bool Mover::start_piece(TransferOp& op) {
 }
 
 bool Mover::start_resident(TransferOp& op, const Resident& resident) {
+  ASSERT(resident.data != nullptr && resident.length > 0);
   const uint64_t wanted = op.memory.length - op.progress.next;
   uint64_t length = std::min(wanted, resident.length);
   // A few small pieces are there sooner by an engine, which needs no launch; checks need one, and
@@ -208,6 +217,7 @@ bool Mover::start_resident(TransferOp& op, const Resident& resident) {
   piece->resident = resident;
   piece->copy.means = engine ? CopyMeans::copy_engine : CopyMeans::kernel;
   op.progress.next += length;
+  ASSERT(op.progress.next <= op.memory.length);
   ++op.progress.pieces;
   if (resident.ends_file && length == resident.length && length < wanted) {
     lower_end(op, op.progress.next, Code::ok);
@@ -219,12 +229,14 @@ bool Mover::start_resident(TransferOp& op, const Resident& resident) {
 // Starts a piece for the first bytes of [at, at + length) of the transfer; returns how many, 0 when
 // there is no slot.
 uint64_t Mover::start_slot(TransferOp& op, uint64_t at, uint64_t length) {
+  ASSERT(length > 0 && at + length <= op.memory.length);
   const uint64_t begin = op.offset + at;
   const uint64_t window_end = begin / limits::kSlotBytes * limits::kSlotBytes + limits::kSlotBytes;
   const uint64_t end = std::min(begin + length, window_end);
   const engine::MemoryRef slot = slots_->take(round_up(end) - round_down(begin));
   if (slot.data == nullptr) return 0;
   Piece* const piece = take_piece(false);
+  ASSERT(piece != nullptr);
   piece->op = &op;
   piece->begin = at;
   piece->length = end - begin;
@@ -243,6 +255,7 @@ uint64_t Mover::start_slot(TransferOp& op, uint64_t at, uint64_t length) {
 void Mover::read_slot(Piece& piece) {
   const uint64_t from = round_down(piece.file_offset());
   const uint64_t to = round_up(piece.file_offset() + piece.length);
+  ASSERT(to - from <= piece.slot.length);
   HostIo& io = piece.host;
   io.write = false;
   io.durable = false;
@@ -254,6 +267,7 @@ void Mover::read_slot(Piece& piece) {
 }
 
 void Mover::write_slot(Piece& piece) {
+  ASSERT(piece.file_offset() % kBlockBytes + piece.length <= piece.slot.length);
   HostIo& io = piece.host;
   io.write = true;
   io.wants_checksums = false;
@@ -278,6 +292,7 @@ void Mover::submit_host(Piece& piece) {
 }
 
 void Mover::host_done(Piece& piece) {
+  ASSERT(piece.op != nullptr && piece.slot.data != nullptr);
   static_cast<ListNode&>(piece).unlink();
   host_steps_.add();
   host_nanoseconds_.add(static_cast<uint64_t>((loop_.now() - piece.began).count()));
@@ -333,6 +348,7 @@ void Mover::copy_done(Piece& piece) {
 // What was copied had been replaced meanwhile: the bytes come by the source's own way now, which
 // always leads to an end. The piece waits for slots, and is cut into pieces of their size.
 void Mover::retry_by_slots(Piece& piece) {
+  ASSERT(piece.resident.data != nullptr && piece.in_memory);
   if (piece.op->only != Route::none) return piece_done(piece, Code::not_supported, 0, Route::none);
   source_.release(piece.resident);
   piece.resident = {};
@@ -381,6 +397,7 @@ void Mover::piece_done(Piece& piece, Status status, uint64_t good, Route route) 
   if (good > 0 && op.without_kernels && !op.write)
     op.sums.push_back({piece.begin, good, piece.crc32c});
   give_back(piece);
+  ASSERT(op.progress.pieces > 0);
   --op.progress.pieces;
   end_if_done(op);
 }
@@ -389,6 +406,7 @@ void Mover::end_if_done(TransferOp& op) {
   if (op.progress.pieces > 0) return;
   const bool more = op.progress.next < op.progress.good_end && op.progress.stop.ok();
   if (more) return;
+  ASSERT(op.progress.running && operations_ > 0);
   if (op.progress.queued) {
     static_cast<ListNode&>(op).unlink();
     op.progress.queued = false;

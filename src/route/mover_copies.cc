@@ -11,6 +11,8 @@ using engine::CopyDirection;
 using engine::CopyMeans;
 
 void Mover::submit_copy(Piece& piece) {
+  ASSERT(!piece.copies.empty() && piece.copies.size() <= engine::kCopyPiecesMax);
+  ASSERT(piece.checks.size() <= engine::kCopyChecksMax);
   piece.copy.device = piece.op->memory.device;
   piece.copy.allocation = piece.op->memory.allocation;
   piece.copy.pieces = piece.copies;
@@ -26,6 +28,8 @@ void Mover::submit_copy(Piece& piece) {
 
 // Between the slot and device memory, in the direction of the transfer.
 void Mover::copy_slot(Piece& piece) {
+  ASSERT(piece.slot.data != nullptr);
+  ASSERT(piece.file_offset() % kBlockBytes + piece.length <= piece.slot.length);
   const bool write = piece.op->write;
   std::byte* const device = device_address(piece);
   std::byte* const host = piece.slot.data + piece.file_offset() % kBlockBytes;
@@ -41,6 +45,7 @@ void Mover::copy_slot(Piece& piece) {
 }
 
 void Mover::copy_resident(Piece& piece) {
+  ASSERT(piece.resident.data != nullptr && piece.length <= piece.resident.length);
   const std::byte* const source = piece.resident.data;
   std::byte* const device = device_address(piece);
   piece.checks.clear();

@@ -34,6 +34,7 @@ class Mover::Slots {
 
   void give_back(const engine::MemoryRef& slot) {
     const auto at = static_cast<uint64_t>(slot.data - memory_.data());
+    ASSERT(at < memory_.size());
     (at < large_from_ ? small_ : large_).push_back(at);
   }
 

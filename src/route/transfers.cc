@@ -20,6 +20,7 @@ Outcome<std::unique_ptr<Transfers>> Transfers::start(engine::DeviceMemory& devic
   TRY(devices.pin(config.slots, false));
   made->slots_ = config.slots;
   made->source_ = make_source(made->loop_);
+  ASSERT(made->source_ != nullptr);
   made->mover_ = std::make_unique<Mover>(made->loop_, devices, *made->source_, config);
   made->gatherer_ = std::make_unique<Gatherer>(made->loop_, *made->mover_, *made->source_,
                                                made->mover_->lanes(), config.verify);
@@ -64,6 +65,7 @@ Transfers::~Transfers() {
 }
 
 bool Transfers::Turn::try_begin() {
+  ASSERT(!held_);
   if (transfers_.driven_.load(std::memory_order_relaxed) || !transfers_.drive_.try_lock()) {
     return false;
   }
@@ -72,6 +74,7 @@ bool Transfers::Turn::try_begin() {
 }
 
 void Transfers::Turn::begin() {
+  ASSERT(!held_);
   // Relaxed: whoever sees it late makes way a turn later.
   transfers_.waiters_.fetch_add(1, std::memory_order_relaxed);
   transfers_.drive_.lock();
@@ -141,6 +144,7 @@ bool Transfers::poll() {
 
 // In the loop's own thread, which holds the lock and leaves it to others while it sleeps.
 void Transfers::park(engine::Time deadline) {
+  ASSERT(own_turn_.held());
   const bool copying = mover_->copies_in_flight();
   if (copying) deadline = std::min(deadline, rising_time(loop_.clock().now()));
   asleep_ = !copying;
@@ -155,6 +159,7 @@ void Transfers::park(engine::Time deadline) {
 }
 
 void Transfers::begin(Transfer& transfer) {
+  ASSERT(transfer.ended != nullptr && transfer.transfers == this);
   transfer.completion = [](engine::Op& op) {
     auto& self = static_cast<Transfer&>(op);
     self.ended(self);
@@ -163,6 +168,7 @@ void Transfers::begin(Transfer& transfer) {
 }
 
 void Transfers::begin(ListTransfer& transfer) {
+  ASSERT(transfer.ended != nullptr && transfer.transfers == this);
   transfer.completion = [](engine::Op& op) {
     auto& self = static_cast<ListTransfer&>(op);
     self.ended(self);

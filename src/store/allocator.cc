@@ -28,6 +28,7 @@ void SummaryBitmap::set(uint32_t index) {
 void SummaryBitmap::clear(uint32_t index) {
   for (auto& level : levels_) {
     uint64_t& word = level[index / 64];
+    ASSERT((word >> (index % 64) & 1) != 0);
     word &= ~(uint64_t{1} << (index % 64));
     if (word != 0) return;
     index /= 64;
@@ -63,7 +64,7 @@ void BlockAllocator::unmark(uint32_t area, uint32_t order, uint32_t index) {
   Area& a = *areas_[area];
   uint64_t& word = a.bits[kFirstWord[order] + index / 64];
   const uint64_t bit = uint64_t{1} << (index % 64);
-  ASSERT((word & bit) != 0);
+  ASSERT((word & bit) != 0 && a.runs[order] > 0);
   word &= ~bit;
   if (--a.runs[order] == 0) areas_with_[order].clear(area);
 }
@@ -93,9 +94,9 @@ bool BlockAllocator::is_free(uint32_t block) const {
 }
 
 template <class Visit>
-void BlockAllocator::for_each_run(Extent extent, Visit visit) {
-  uint64_t first = extent.first;
-  const uint64_t end = first + extent.count;
+void BlockAllocator::for_each_run(BlockRun run, Visit visit) {
+  uint64_t first = run.first;
+  const uint64_t end = first + run.count;
   while (first < end) {
     const uint32_t by_length = static_cast<uint32_t>(std::bit_width(end - first)) - 1;
     const uint32_t by_place =
@@ -106,15 +107,15 @@ void BlockAllocator::for_each_run(Extent extent, Visit visit) {
   }
 }
 
-void BlockAllocator::add(Extent extent) {
-  if (extent.count == 0) return;
-  const uint64_t end = uint64_t{extent.first} + extent.count;
+void BlockAllocator::add(BlockRun run) {
+  if (run.count == 0) return;
+  const uint64_t end = uint64_t{run.first} + run.count;
   ASSERT(end <= uint64_t{1} << 32);
   const auto areas = static_cast<uint32_t>((end + kAreaBlocks - 1) / kAreaBlocks);
   while (areas_.size() < areas) areas_.push_back(std::make_unique<Area>());
   for (auto& summary : areas_with_) summary.grow(areas);
-  total_blocks_ += extent.count;
-  release(extent);
+  total_blocks_ += run.count;
+  release(run);
 }
 
 void BlockAllocator::free_run(uint32_t first, uint32_t order) {
@@ -128,18 +129,20 @@ void BlockAllocator::free_run(uint32_t first, uint32_t order) {
   mark(area, order, index);
 }
 
-void BlockAllocator::release(Extent extent) {
-  for_each_run(extent, [this](uint32_t first, uint32_t order) {
+void BlockAllocator::release(BlockRun run) {
+  ASSERT(uint64_t{run.first} + run.count <= uint64_t{areas_.size()} * kAreaBlocks);
+  for_each_run(run, [this](uint32_t first, uint32_t order) {
     DASSERT(!is_free(first));
     free_run(first, order);
   });
-  free_blocks_ += extent.count;
+  free_blocks_ += run.count;
   ASSERT(free_blocks_ <= total_blocks_);
 }
 
 // Turns the free run (order, index) into free runs around (to_order, to_index), which is taken.
 void BlockAllocator::cut(uint32_t area, uint32_t order, uint32_t index, uint32_t to_order,
                          uint32_t to_index) {
+  ASSERT(to_order <= order && to_index >> (order - to_order) == index);
   unmark(area, order, index);
   while (order > to_order) {
     --order;
@@ -147,14 +150,14 @@ void BlockAllocator::cut(uint32_t area, uint32_t order, uint32_t index, uint32_t
   }
 }
 
-bool BlockAllocator::take(Extent extent) {
-  for (uint64_t block = extent.first; block < uint64_t{extent.first} + extent.count;) {
+bool BlockAllocator::take(BlockRun run) {
+  for (uint64_t block = run.first; block < uint64_t{run.first} + run.count;) {
     if (block > UINT32_MAX) return false;
     const auto order = order_of(static_cast<uint32_t>(block));
     if (!order) return false;
     block = align_down(block, uint64_t{1} << *order) + (uint64_t{1} << *order);
   }
-  for_each_run(extent, [this](uint32_t first, uint32_t order) {
+  for_each_run(run, [this](uint32_t first, uint32_t order) {
     // A run may span several smaller free ones: take it piece by piece.
     uint32_t done = 0;
     while (done < 1u << order) {
@@ -167,7 +170,8 @@ bool BlockAllocator::take(Extent extent) {
       done += 1u << piece;
     }
   });
-  free_blocks_ -= extent.count;
+  ASSERT(free_blocks_ >= run.count);
+  free_blocks_ -= run.count;
   return true;
 }
 
@@ -178,23 +182,26 @@ std::optional<uint32_t> BlockAllocator::take_run(uint32_t order) {
     const uint32_t index = *first_run(*area, from);
     const uint32_t to_index = index << (from - order);
     cut(*area, from, index, order, to_index);
+    ASSERT(free_blocks_ >= uint64_t{1} << order);
     free_blocks_ -= uint64_t{1} << order;
     return *area * kAreaBlocks + (to_index << order);
   }
   return std::nullopt;
 }
 
-std::optional<Extent> BlockAllocator::allocate(uint32_t count) {
+std::optional<BlockRun> BlockAllocator::allocate(uint32_t count) {
   ASSERT(count > 0);
   count = std::min(count, kAreaBlocks);
   uint32_t order = static_cast<uint32_t>(std::bit_width(count - 1));
   if (const auto first = take_run(order)) {
     const uint32_t surplus = (1u << order) - count;
     if (surplus != 0) release({*first + count, surplus});
-    return Extent{*first, count};
+    // Pairs with the look at each run in release().
+    DASSERT(!is_free(*first) && !is_free(*first + count - 1));
+    return BlockRun{*first, count};
   }
   while (order-- > 0) {
-    if (const auto first = take_run(order)) return Extent{*first, 1u << order};
+    if (const auto first = take_run(order)) return BlockRun{*first, 1u << order};
   }
   return std::nullopt;
 }

@@ -20,10 +20,10 @@
 namespace penstock::store {
 
 // A run of blocks in the data files.
-struct Extent {
+struct BlockRun {
   uint32_t first = 0;
   uint32_t count = 0;
-  friend constexpr auto operator<=>(const Extent&, const Extent&) = default;
+  friend constexpr auto operator<=>(const BlockRun&, const BlockRun&) = default;
 };
 
 namespace internal {
@@ -61,15 +61,15 @@ class BlockAllocator {
  public:
   static constexpr uint32_t kAreaBlocks = 1 << limits::kOrderMax;
 
-  // `extent` joins as free space. None of it was known before.
-  void add(Extent extent);
+  // `run` joins as free space. None of it was known before.
+  void add(BlockRun run);
   // Takes exactly these blocks; false, and nothing changed, unless all of them are free.
-  bool take(Extent extent);
+  bool take(BlockRun run);
   // Up to `count` blocks in one run: all of them if any run is long enough, else the longest
   // power of two that is free. nullopt when nothing is free. At most 2^kOrderMax at a time.
-  std::optional<Extent> allocate(uint32_t count);
+  std::optional<BlockRun> allocate(uint32_t count);
   // Gives blocks back that were allocated or taken, whole or in part.
-  void release(Extent extent);
+  void release(BlockRun run);
 
   uint64_t free_blocks() const { return free_blocks_; }
   uint64_t total_blocks() const { return total_blocks_; }
@@ -98,9 +98,9 @@ class BlockAllocator {
   void cut(uint32_t area, uint32_t order, uint32_t index, uint32_t to_order, uint32_t to_index);
   // Frees an aligned run and merges it with its buddies.
   void free_run(uint32_t first, uint32_t order);
-  // Calls `visit(first, order)` for the largest aligned runs that make up `extent`.
+  // Calls `visit(first, order)` for the largest aligned runs that make up `run`.
   template <class Visit>
-  static void for_each_run(Extent extent, Visit visit);
+  static void for_each_run(BlockRun run, Visit visit);
 
   std::vector<std::unique_ptr<Area>> areas_;
   std::array<SummaryBitmap, kOrders> areas_with_;

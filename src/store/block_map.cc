@@ -6,7 +6,7 @@ namespace penstock::store {
 namespace {
 
 constexpr uint8_t kVersion = 2;
-constexpr uint64_t kPlaceOfHole = UINT64_MAX;
+constexpr uint64_t kPhysicalOfHole = UINT64_MAX;
 
 // The record before its entries. What is fixed has one value today; other values belong to versions
 // that copy chunks to other nodes, compress or encrypt, and are refused here.
@@ -25,8 +25,8 @@ static_assert(sizeof(Header) == 24 && offsetof(Header, key_id) == 4 &&
               offsetof(Header, chunk_version) == 8 && offsetof(Header, valid_end) == 16 &&
               offsetof(Header, count) == 20 && std::is_trivially_copyable_v<Header>);
 
-constexpr size_t kPlaceBytes = 8;
-constexpr size_t kEntryBytes = kPlaceBytes + 4;
+constexpr size_t kPhysicalBytes = 8;
+constexpr size_t kEntryBytes = kPhysicalBytes + 4;
 constexpr size_t kChecksumBytes = 4;
 static_assert(kMapRecordBytesMax ==
               sizeof(Header) + limits::kMapBlocks * kEntryBytes + kChecksumBytes);
@@ -65,11 +65,11 @@ T get(const char* from) {
 }
 
 Status decode_entry(const char* from, BlockRef& block) {
-  const auto place = get<uint64_t>(from);
-  const auto crc = get<uint32_t>(from + kPlaceBytes);
-  if (place == kPlaceOfHole) return crc == 0 ? Code::ok : Code::corrupt;
-  if (place >= kHole) return Code::wrong_version;
-  block = {static_cast<uint32_t>(place), crc};
+  const auto physical = get<uint64_t>(from);
+  const auto crc = get<uint32_t>(from + kPhysicalBytes);
+  if (physical == kPhysicalOfHole) return crc == 0 ? Code::ok : Code::corrupt;
+  if (physical >= kHole) return Code::wrong_version;
+  block = {static_cast<uint32_t>(physical), crc};
   return Code::ok;
 }
 
@@ -119,6 +119,9 @@ size_t encode_map(const MapKey& key, const BlockMap& map, char* to) {
   ASSERT(!map.empty());
   uint32_t count = limits::kMapBlocks;
   while (count > 0 && map.blocks[count - 1].hole()) --count;
+  // What decode_map() demands.
+  ASSERT(map.valid_end <= limits::kMapBytes && key.index < limits::kChunkMapsMax);
+  ASSERT(count == 0 || (count - 1) * limits::kBlockBytes < map.valid_end);
   Header header;
   header.valid_end = map.valid_end;
   header.count = static_cast<uint8_t>(count);
@@ -126,10 +129,11 @@ size_t encode_map(const MapKey& key, const BlockMap& map, char* to) {
   to = put(to, header);
   for (uint32_t i = 0; i < count; ++i) {
     const BlockRef& block = map.blocks[i];
-    to = put(to, block.hole() ? kPlaceOfHole : uint64_t{block.physical});
+    to = put(to, block.hole() ? kPhysicalOfHole : uint64_t{block.physical});
     to = put(to, block.crc);
   }
   const auto length = static_cast<size_t>(to - begin);
+  ASSERT(length + kChecksumBytes <= kMapRecordBytesMax);
   put(to, map_checksum(key, {begin, length}));
   return length + kChecksumBytes;
 }

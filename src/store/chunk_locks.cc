@@ -51,6 +51,7 @@ bool ChunkLocks::busy(ChunkId chunk, uint32_t begin, uint32_t end) const {
 }
 
 bool ChunkLocks::acquire(ChunkId chunk, RangeLock& lock) {
+  ASSERT(lock.begin < lock.end && !lock.held && !lock.linked());
   ChunkQueue& queue = queue_of(chunk);
   lock.queue = &queue;
   lock.held = !any_overlap(queue.held, lock, nullptr) && !any_overlap(queue.waiting, lock, nullptr);

@@ -40,7 +40,7 @@ class ChunkLocks {
   // True if the range is held at once; else it waits, and release() hands it out later. At most
   // kOpsMax locks may be held or waiting.
   bool acquire(ChunkId chunk, RangeLock& lock);
-  // Whether somebody holds a part of these blocks, or waits for one.
+  // Whether an update holds a part of these blocks, or waits for one.
   bool busy(ChunkId chunk, uint32_t begin, uint32_t end) const;
   // Gives a held range back and calls `grant(lock)` for each that is held instead from now on;
   // `grant` must not call back into this object.
@@ -65,7 +65,7 @@ class ChunkLocks {
 
 template <class Grant>
 void ChunkLocks::release(RangeLock& lock, Grant grant) {
-  ASSERT(lock.held);
+  ASSERT(lock.held && lock.linked());
   ChunkQueue& queue = *lock.queue;
   lock.unlink();
   lock.held = false;
@@ -75,6 +75,7 @@ void ChunkLocks::release(RangeLock& lock, Grant grant) {
     next = queue.waiting.next(waiter);
     if (any_overlap(queue.held, waiter, nullptr)) continue;
     if (any_overlap(queue.waiting, waiter, &waiter)) continue;
+    ASSERT(!waiter.held && waiter.queue == &queue);
     waiter.unlink();
     queue.held.push_back(waiter);
     waiter.held = true;

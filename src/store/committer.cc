@@ -75,7 +75,9 @@ Committer::~Committer() {
 
 void Committer::add(CachedMap& map) {
   Group& group = *gathering_;
+  ASSERT(group.stage == Group::Stage::gathering && map.pins > 0);
   if (!map.gathered) {
+    ASSERT(map.pending < limits::kGroups);
     map.gathered = true;
     ++map.pending;
     if (group.maps.empty()) {
@@ -87,12 +89,12 @@ void Committer::add(CachedMap& map) {
   if (group.maps.size() >= limits::kGroupMapsStart) kick();
 }
 
-void Committer::add_freed(Extent extent) {
+void Committer::add_freed(BlockRun run) {
   auto& freed = gathering_->freed;
-  if (!freed.empty() && freed.back().first + freed.back().count == extent.first) {
-    freed.back().count += extent.count;
+  if (!freed.empty() && freed.back().first + freed.back().count == run.first) {
+    freed.back().count += run.count;
   } else {
-    freed.push_back(extent);
+    freed.push_back(run);
   }
 }
 
@@ -185,6 +187,8 @@ void Committer::start() {
   }
   if (core_.write_log.in_use() && !core_.write_log.quiesce()) return;
   core_.loop.cancel(timer_);
+  ASSERT(group.stage == Group::Stage::gathering && group.syncs == 0);
+  ASSERT(next->maps.empty() && next->freed.empty() && next->waiters.empty());
   encode(group);
   group.stage = Group::Stage::syncing;
   queue_.push_back(&group);
@@ -206,6 +210,7 @@ void Committer::encode(Group& group) {
   group.lengths.resize(group.maps.size());
   for (size_t i = 0; i < group.maps.size(); ++i) {
     CachedMap& map = *group.maps[i];
+    ASSERT(map.gathered && map.pending > 0);
     map.gathered = false;
     char* slot = group.records.data() + i * kSlotBytes;
     const EncodedMapKey key = encode_key(map.key);
@@ -229,6 +234,7 @@ void Committer::next_syncs(Group& group) {
     core_.check_closed();
     return;
   }
+  ASSERT(group.stage == Group::Stage::syncing && syncing_ > 0);
   --syncing_;
   group.stage = Group::Stage::synced;
   commit_ready();
@@ -237,6 +243,7 @@ void Committer::next_syncs(Group& group) {
 
 void Committer::on_synced(Group& group, Group::FileSync& op) {
   if (!op.status.ok() && group.sync_status.ok()) group.sync_status = op.status;
+  ASSERT(group.syncs > 0);
   --group.syncs;
   group.idle_syncs[limits::kGroupSyncs - 1 - group.syncs] = &op;
   next_syncs(group);
@@ -285,6 +292,7 @@ void Committer::commit_ready() {
     if (first == nullptr) return;
     for (Group* group = first; group != nullptr; group = group->batch_next) {
       for (CachedMap* map : group->maps) map->committing = true;
+      ASSERT(group->sync_status.ok() && group->next_file == group->files.size());
     }
     ++committing_;
     first->mode = engine::KvMode::write_durable;
@@ -354,9 +362,11 @@ void Committer::found_space() {
 
 void Committer::on_committed(Group& first) {
   if (!first.status.ok() && try_again(first)) return;
+  ASSERT(committing_ > 0);
   --committing_;
   for (Group* group = &first; group != nullptr;) {
     Group* const next = std::exchange(group->batch_next, nullptr);
+    ASSERT(group->stage == Group::Stage::committing);
     for (CachedMap* map : group->maps) map->committing = false;
     if (first.status.ok()) {
       on_group_committed(*group);
@@ -384,6 +394,7 @@ void Committer::on_committed(Group& first) {
 
 void Committer::on_group_committed(Group& group) {
   for (CachedMap* map : group.maps) {
+    ASSERT(map->pending > 0 && map->in_table);
     if (--map->pending > 0) continue;
     map->logged = false;
     core_.index.release_if_unused(*map);
@@ -395,11 +406,12 @@ void Committer::on_group_committed(Group& group) {
   if (!group.freed.empty()) core_.reclaim.retire(group.freed);
 }
 
-// Those who wait for a group wait for those before it, too.
+// An operation that waits for a group waits for those before it, too.
 void Committer::end_committed() {
   while (!queue_.empty() && queue_.front()->stage == Group::Stage::committed) {
     Group& group = *queue_.front();
     queue_.erase(queue_.begin());
+    ASSERT(submitted_ > 0 && group.maps.empty() && group.freed.empty());
     --submitted_;
     complete_all(group.waiters, Code::ok);
     end_doomed(group);
@@ -416,6 +428,7 @@ void Committer::complete_all(IntrusiveList<engine::Op>& list, Status status) {
 }
 
 void Committer::recycle(Group& group) {
+  ASSERT(group.syncs == 0 && group.waiters.empty() && group.doomed.empty());
   group.stage = Group::Stage::idle;
   group.wanted = group.abandoned = false;
   group.sync_status = Code::ok;
@@ -469,6 +482,7 @@ void Committer::finish_failure() {
 
 void Committer::abandon(Group& group, Status status) {
   for (CachedMap* map : group.maps) {
+    ASSERT(map->pending > 0 && !map->committing);
     if (map->logged) core_.lost.insert(map->key);
     --map->pending;
     map->gathered = false;

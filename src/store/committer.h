@@ -14,9 +14,9 @@
 // by then.
 //
 // A commit that finds no room in the KV store has had no effect that counts, and is tried again
-// until there is some, or the target is closed. When that takes long the target is full(): whoever
-// waits for a commit is told so, and no new writes are taken. What they had made visible stays
-// visible.
+// until there is some, or the target is closed. When that takes long the target is full(): an
+// operation that waits for a commit is told so, and no new writes are taken. What they had made
+// visible stays visible.
 //
 // Where the target has a log (write_log.h), each group carries the mark that says which of the
 // logged writes its maps hold. A transaction with a new mark is alone: others end before it begins.
@@ -40,7 +40,7 @@ struct Group final : engine::KvOp {
   Core* core = nullptr;
   enum class Stage : uint8_t { idle, gathering, syncing, synced, committing, committed, failed };
   Stage stage = Stage::idle;
-  bool wanted = false;     // somebody waits for it, or it is large or old enough
+  bool wanted = false;     // an operation waits for it, or it is large or old enough
   bool abandoned = false;  // the target failed while its syncs were under way
   int attempts = 0;
   Status sync_status;
@@ -49,7 +49,7 @@ struct Group final : engine::KvOp {
   uint32_t new_blocks = 0;      // written by its updates
   Group* batch_next = nullptr;  // committed in the same transaction, that of the first
   std::vector<CachedMap*> maps;
-  std::vector<Extent> freed;
+  std::vector<BlockRun> freed;
   std::vector<uint32_t> files;
   // Inodes with changes that are not in the log, by hash: their next changes are not either.
   std::bitset<limits::kGroupInodes> unlogged;
@@ -78,7 +78,7 @@ class Committer {
   // Part of making an update visible; all of one update without a turn of the loop in between, and
   // only while there is room().
   void add(CachedMap& map);
-  void add_freed(Extent extent);
+  void add_freed(BlockRun run);
   void add_block(uint32_t physical);
   bool room() const { return gathering_->maps.size() < limits::kGroupMapsMax; }
   // The update waits until there is room() and is resumed then.

@@ -54,6 +54,7 @@ void Core::run_ready() {
 }
 
 void Core::resume(Request& request) {
+  ASSERT(!request.linked());
   request.in_submit = false;
   switch (request.kind) {
     case RequestKind::read:
@@ -71,6 +72,7 @@ void Core::resume(Request& request) {
 }
 
 void Core::on_io(Io& io) {
+  ASSERT(io.request->ios > 0);
   io.request->in_submit = false;
   switch (io.step) {
     case IoStep::read:
@@ -86,6 +88,7 @@ void Core::on_io(Io& io) {
 }
 
 bool Core::take_arrays(Request& request) {
+  ASSERT(request.large == nullptr && request.maps_held == 0);
   request.blocks = request.inline_blocks.data();
   request.maps = request.inline_maps.data();
   const bool blocks_fit = request.io_blocks() <= limits::kInlineBlocks;
@@ -103,6 +106,8 @@ bool Core::take_arrays(Request& request) {
 
 void Core::finish(Request& request) {
   ASSERT(request.ios == 0 && request.maps_held == 0);
+  ASSERT(!request.has_space && !request.lock.held && !request.linked());
+  ASSERT(request.log_step == LogStep::none || request.log_step == LogStep::joined);
   if (request.large != nullptr) {
     large.give(*std::exchange(request.large, nullptr));
     if (Request* waiter = large_waiters.pop_front()) resume_later(*waiter);
@@ -148,6 +153,7 @@ void Core::report_corrupt(const Request& request, uint32_t block_of_chunk, uint3
 }
 
 void set_range(Request& request, uint32_t begin, uint32_t end) {
+  ASSERT(begin < end && end <= limits::kChunkBytesMax);
   request.begin = begin;
   request.end = end;
   request.first_block = static_cast<uint32_t>(begin / kBlockBytes);

@@ -88,7 +88,7 @@ struct Core {
   void check_closed() {
     if (closing) on_idle(*this);
   }
-  // Called when a request ended, to admit one that waits for its place.
+  // Called when a request ended, to admit an operation that waits for its context.
   void (*on_request_free)(Core&) = nullptr;
   // Submits a clear as a caller of the target would.
   void (*submit_clear)(Core&, ClearOp&) = nullptr;

@@ -128,14 +128,17 @@ bool DataFiles::start_growth() {
   grow_op_.file = file.file;
   grow_op_.offset = uint64_t{file.blocks} * kBlockBytes;
   grow_op_.length = uint64_t{grow_blocks_} * kBlockBytes;
+  ASSERT(!growing_ && grow_blocks_ > 0);
   growing_ = true;
   core_.disk.submit(grow_op_);
   return true;
 }
 
 void DataFiles::on_grown() {
+  ASSERT(growing_ && grow_file_ < files_.size());
   growing_ = false;
   File& file = files_[grow_file_];
+  ASSERT(file.blocks + grow_blocks_ <= kDataFileBlocks);
   if (grow_op_.status.ok()) {
     const uint32_t first = grow_file_ * kDataFileBlocks + file.blocks;
     file.blocks += grow_blocks_;

@@ -20,11 +20,11 @@ class DataFiles {
   // Opens what is there; `names` are those in the directory. Blocking, before the loop runs.
   Outcome<uint32_t> open(const std::vector<std::string>& names);
 
-  struct Place {
+  struct Location {
     engine::DiskFile file;
     uint64_t offset;
   };
-  Place place(uint32_t block) const {
+  Location locate(uint32_t block) const {
     return {files_[block / limits::kDataFileBlocks].file,
             uint64_t{block % limits::kDataFileBlocks} * limits::kBlockBytes};
   }

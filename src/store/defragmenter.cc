@@ -38,6 +38,7 @@ uint32_t Defragmenter::measure(const BlockMap& map) const {
 
 void Defragmenter::note(uint32_t before, uint32_t after) {
   if (before == after) return;
+  ASSERT(scattered_ + after >= before);
   scattered_ += after;
   scattered_ -= before;
   core_.counters.scattered_blocks.set(scattered_);
@@ -103,7 +104,7 @@ void Defragmenter::end_pass() {
     core_.check_closed();
     return;
   }
-  // Nothing could be moved: no room, damage, or always somebody who writes.
+  // Nothing could be moved: no room, damage, or updates all the time.
   wait_ = moved_ != moved_before_pass_ ? core_.config.defragment.wait
                                        : std::min(2 * wait_, limits::kDefragmentWaitMax);
   // Where updates scatter as fast as this mends, it is not worth all of the time.
@@ -119,7 +120,7 @@ void Defragmenter::scan() {
 
 void Defragmenter::on_scanned() {
   next_key_ = 0;
-  // The records cannot be read: whoever needs them says so.
+  // The records cannot be read: a read that needs them says so.
   closed_ = closed_ || scan_.status.code() == Code::closed;
   if (!scan_.status.ok()) return end_pass();
   next_piece();
@@ -145,6 +146,7 @@ void Defragmenter::begin_piece() {
   piece_began_ = core_.loop.now();
   reads_max_ = others_worked() ? limits::kMoveReadsBusy : limits::kMoveReads;
   stage_ = Stage::holding;
+  ASSERT(!request_.linked() && request_.maps_held == 0 && request_.ios == 0);
   request_.kind = RequestKind::move;
   request_.op = &unused_;
   request_.chunk = first.chunk;
@@ -197,6 +199,7 @@ void Defragmenter::pick_blocks() {
     if (map == nullptr || measure(*map) == 0) continue;
     for (uint32_t b = 0; b < kMapBlocks; ++b) {
       if (map->blocks[b].hole()) continue;
+      ASSERT(count_ < blocks_.size());
       blocks_[count_++] = {i * kMapBlocks + b, map->blocks[b], 0, false};
     }
   }
@@ -214,10 +217,10 @@ bool Defragmenter::has_room(uint32_t count) const {
 bool Defragmenter::allocate() {
   uint32_t done = 0;
   while (done < count_) {
-    const auto extent = core_.allocator.allocate(count_ - done);
-    if (!extent) break;
-    for (uint32_t i = 0; i < extent->count; ++i) blocks_[done++].to = extent->first + i;
-    if (extent->count < std::min(limits::kMoveRunMin, count_) && done < count_) break;
+    const auto run = core_.allocator.allocate(count_ - done);
+    if (!run) break;
+    for (uint32_t i = 0; i < run->count; ++i) blocks_[done++].to = run->first + i;
+    if (run->count < std::min(limits::kMoveRunMin, count_) && done < count_) break;
   }
   if (done == count_) return true;
   while (done > 0) give_back(blocks_[--done].to);
@@ -250,11 +253,12 @@ void Defragmenter::begin_move() {
 
 void Defragmenter::submit(engine::DiskOpKind kind, uint32_t first, uint32_t count,
                           uint32_t physical) {
+  ASSERT(idle_io_count_ > 0 && first + count <= count_);
   Io& io = *idle_ios_[--idle_io_count_];
-  const DataFiles::Place place = core_.files.place(physical);
+  const DataFiles::Location at = core_.files.locate(physical);
   io.kind = kind;
-  io.file = place.file;
-  io.offset = place.offset;
+  io.file = at.file;
+  io.offset = at.offset;
   io.memory = {memory_.data() + uint64_t{first} * kBlockBytes, uint64_t{count} * kBlockBytes,
                engine::kNoBuffer, engine::MemoryKind::host};
   io.transferred = 0;
@@ -285,7 +289,7 @@ void Defragmenter::read_more() {
   }
 }
 
-// In few runs, so all at once. Places of blocks that did not verify get nobody's bytes.
+// In few runs, so all at once. To blocks whose old bytes did not verify nothing useful is written.
 void Defragmenter::write() {
   stage_ = Stage::writing;
   written_ = true;
@@ -302,6 +306,8 @@ void Defragmenter::write() {
 }
 
 void Defragmenter::on_io(Io& io) {
+  ASSERT(idle_io_count_ < limits::kMoveReads);
+  ASSERT(stage_ == Stage::reading || stage_ == Stage::writing);
   idle_ios_[idle_io_count_++] = &io;
   if (stage_ == Stage::reading) {
     verify(io);
@@ -324,8 +330,8 @@ void Defragmenter::verify(const Io& io) {
   }
 }
 
-void Defragmenter::give_back(uint32_t place) {
-  core_.allocator.release({place, 1});
+void Defragmenter::give_back(uint32_t block) {
+  core_.allocator.release({block, 1});
 }
 
 void Defragmenter::end_move(bool apply_it) {
@@ -344,6 +350,7 @@ void Defragmenter::end_move(bool apply_it) {
 // Within one turn, as every update. A block that is still in its place is the block that was read:
 // while the epoch lasts, no place is used again.
 void Defragmenter::apply() {
+  ASSERT(written_ && request_.maps_held == request_.map_count);
   for (uint32_t k = 0; k < count_;) {
     const uint32_t map_index = blocks_[k].index / kMapBlocks;
     CachedMap& map = *request_.maps[map_index];

@@ -3,7 +3,7 @@
 //
 // It goes through the committed maps in passes. A piece, the scattered ones among four neighbouring
 // maps, is read and verified, written to free blocks that lie together, and then replaced in the
-// maps at one instant, as an update would. It takes no locks: whoever writes does not wait for it,
+// maps at one instant, as an update would. It takes no locks: an update does not wait for it,
 // and what changed meanwhile stays as the writer left it. Checksums move along with their blocks,
 // so damage stays what it was.
 #pragma once
@@ -79,7 +79,7 @@ class Defragmenter {
   void on_io(Io& io);
   void verify(const Io& io);
   void apply();
-  void give_back(uint32_t place);
+  void give_back(uint32_t block);
   void end_move(bool apply_it);
 
   Core& core_;

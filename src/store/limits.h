@@ -29,7 +29,7 @@ inline constexpr uint32_t kLargeOps = 32;
 inline constexpr uint32_t kDataFileBlocks = 1 << 18;
 inline constexpr uint32_t kDataFilesMax = 16384;
 
-// The largest extent that the allocator hands out whole: 64 MiB, a chunk of the largest size.
+// The largest run that the allocator hands out whole: 64 MiB, a chunk of the largest size.
 inline constexpr uint32_t kOrderMax = 14;
 // Data files grow in such steps (less when the file system is nearly full) before they must.
 inline constexpr uint32_t kGrowBlocks = 1 << kOrderMax;
@@ -78,8 +78,9 @@ inline constexpr uint32_t kGroupInodes = 1024;
 inline constexpr uint32_t kGroupSyncs = 16;  // data files synced at a time
 // A commit that the KV store refuses as busy is tried again so often before the target gives up.
 inline constexpr int kCommitAttemptsMax = 8;
-// While the KV store has no room for a commit it is tried again at this pace. For so long those who
-// wait for it are left to wait: the KV store makes room itself now and then, by compaction.
+// While the KV store has no room for a commit it is tried again at this pace. For so long
+// operations that wait for it are left to wait: the KV store makes room itself now and then, by
+// compaction.
 inline constexpr std::chrono::milliseconds kCommitRetryDelay{100};
 inline constexpr std::chrono::milliseconds kCommitPatience{1000};
 
@@ -121,7 +122,7 @@ inline constexpr uint32_t kMoveReadsBusy = 16;
 // Beside others' work it rests for so many times as long as it moved: an eighth of the time, in
 // which others still get most of the disk, costs them far less than a fifth.
 inline constexpr int kMovePause = 7;
-// Runs of new places are at least so long, unless all of them are fewer: 256 KiB in one operation.
+// Runs of new blocks are at least so long, unless all of them are fewer: 256 KiB in one operation.
 inline constexpr uint32_t kMoveRunMin = kMapBlocks;
 // It leaves this share of a target free, and so many blocks that no write need wait.
 inline constexpr uint32_t kMoveReserveShare = 16;
@@ -134,7 +135,7 @@ inline constexpr uint32_t kScatterShare = 256;
 inline constexpr int kPassPause = 1;
 inline constexpr std::chrono::nanoseconds kDefragmentWaitMax = std::chrono::minutes(10);
 
-// Maps in use beyond the cache's bound, which only evicts what nobody uses.
+// Maps in use beyond the cache's bound, which only evicts what no request or group uses.
 inline constexpr uint32_t kMapsInUseMax = 1 << 17;
 inline constexpr uint32_t kMapsCachedMin = 8;
 
@@ -142,7 +143,7 @@ static_assert(kChunkBlocksMax % kMapBlocks == 0);
 static_assert(kChunkMapsMax <= UINT16_MAX, "a map's index in its chunk is 16 bits in its key");
 static_assert(kInlineBlocks >= penstock::kMiB / kBlockBytes + 1, "an unaligned MiB fits inline");
 static_assert(kInlineMaps >= kInlineBlocks / kMapBlocks + 1);
-static_assert(kDataFileBlocks % kGrowBlocks == 0, "no extent spans two files");
+static_assert(kDataFileBlocks % kGrowBlocks == 0, "no run spans two files");
 static_assert(uint64_t{kDataFilesMax} * kDataFileBlocks == uint64_t{1} << 32,
               "block numbers are 32 bits");
 static_assert(kGrowBlocks % kGrowBlocksMin == 0 && kGrowBlocksMin > kClearReserveBlocks);

@@ -34,14 +34,15 @@ struct Entry {
 };
 static_assert(sizeof(Entry) == 24 && std::is_trivially_copyable_v<Entry>);
 
-struct Place {
+struct StoredRef {
   uint32_t low = 0;
   uint32_t high = 0;
   uint32_t crc = 0;
 };
-static_assert(sizeof(Place) == 12 && std::is_trivially_copyable_v<Place>);
+static_assert(sizeof(StoredRef) == 12 && std::is_trivially_copyable_v<StoredRef>);
 
-static_assert(sizeof(Header) + sizeof(Entry) + limits::kLogBlocks * sizeof(Place) <= kBlockBytes,
+static_assert(sizeof(Header) + sizeof(Entry) + limits::kLogBlocks * sizeof(StoredRef) <=
+                  kBlockBytes,
               "the largest write that is logged fits an empty record");
 
 struct MarkRecord {
@@ -79,15 +80,16 @@ bool plausible(const Entry& entry) {
 Status take_write(Bytes& bytes, LoggedWrite& write) {
   if (bytes.size() < sizeof(Entry)) return Code::wrong_version;
   const auto entry = take<Entry>(bytes);
-  if (!plausible(entry) || bytes.size() < entry.count * sizeof(Place)) return Code::wrong_version;
+  if (!plausible(entry) || bytes.size() < entry.count * sizeof(StoredRef))
+    return Code::wrong_version;
   write.chunk = {InodeId(entry.inode), entry.chunk};
   write.first_block = entry.first_block;
   write.end = entry.end;
   write.blocks.reserve(entry.count);
   for (uint32_t i = 0; i < entry.count; ++i) {
-    const auto place = take<Place>(bytes);
-    if (place.high != 0 || place.low == kHole) return Code::wrong_version;
-    write.blocks.push_back({place.low, place.crc});
+    const auto ref = take<StoredRef>(bytes);
+    if (ref.high != 0 || ref.low == kHole) return Code::wrong_version;
+    write.blocks.push_back({ref.low, ref.crc});
   }
   return Code::ok;
 }
@@ -138,7 +140,7 @@ void LogRecordWriter::clear() {
 }
 
 bool LogRecordWriter::room(uint32_t blocks) const {
-  return length_ + sizeof(Entry) + blocks * sizeof(Place) <= kBlockBytes &&
+  return length_ + sizeof(Entry) + blocks * sizeof(StoredRef) <= kBlockBytes &&
          (1 + blocks_ + blocks) * kBlockBytes <= bytes_max_;
 }
 
@@ -150,9 +152,9 @@ std::byte* LogRecordWriter::add(ChunkId chunk, uint32_t first_block, uint32_t en
   std::memcpy(buffer_ + length_, &entry, sizeof(entry));
   length_ += sizeof(entry);
   for (const BlockRef& block : blocks) {
-    const Place place{block.physical, 0, block.crc};
-    std::memcpy(buffer_ + length_, &place, sizeof(place));
-    length_ += sizeof(place);
+    const StoredRef ref{block.physical, 0, block.crc};
+    std::memcpy(buffer_ + length_, &ref, sizeof(ref));
+    length_ += sizeof(ref);
   }
   ++count_;
   std::byte* const bytes = buffer_ + (1 + blocks_) * kBlockBytes;
@@ -161,6 +163,7 @@ std::byte* LogRecordWriter::add(ChunkId chunk, uint32_t first_block, uint32_t en
 }
 
 uint32_t LogRecordWriter::seal(const LogIdentity& identity) {
+  ASSERT(count_ > 0 && length_ <= kBlockBytes);
   Header header;
   header.uuid = identity.uuid;
   header.epoch = identity.epoch;

@@ -25,6 +25,8 @@ CachedMap& MapIndex::insert(const MapKey& key) {
   CachedMap* map = pool_.take();
   // What may be in use at a time is bounded below the pool's size (limits.h).
   ASSERT(map != nullptr);
+  // As it was given back: no table, request or group knows it any more.
+  ASSERT(!map->in_table && map->pins == 0 && map->pending == 0 && map->load == nullptr);
   map->reset();
   map->key = key;
   map->pins = 0;
@@ -41,6 +43,7 @@ CachedMap& MapIndex::insert(const MapKey& key) {
 }
 
 void MapIndex::unlink(CachedMap& map) {
+  ASSERT(map.in_table && size_ > 0);
   CachedMap** link = &buckets_[bucket_of(map.key)];
   while (*link != &map) link = &(*link)->hash_next;
   *link = map.hash_next;
@@ -49,12 +52,14 @@ void MapIndex::unlink(CachedMap& map) {
 }
 
 void MapIndex::remove(CachedMap& map) {
+  ASSERT(map.load == nullptr);
   unlink(map);
   if (map.pins == 0 && map.pending == 0) pool_.give(map);
 }
 
 void MapIndex::release_if_unused(CachedMap& map) {
   if (map.pins != 0 || map.pending != 0 || map.load != nullptr) return;
+  ASSERT(!map.gathered && !map.committing);
   if (!map.in_table) {
     pool_.give(map);
   } else if (complete_ && map.empty()) {
@@ -71,6 +76,7 @@ void MapIndex::evict_one() {
     CachedMap& map = pool_.at(hand_++);
     if (!map.in_table || map.pins != 0 || map.pending != 0 || map.load != nullptr) continue;
     if (std::exchange(map.referenced, false)) continue;
+    ASSERT(!map.gathered && !map.committing);
     if (!map.empty()) complete_ = false;
     unlink(map);
     pool_.give(map);

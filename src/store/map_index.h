@@ -1,4 +1,4 @@
-// The block maps in memory: a hash table over a pool, bounded by evicting clean maps that nobody
+// The block maps in memory: a hash table over a pool, bounded by evicting clean maps that nothing
 // uses, least recently used first (clock).
 //
 // While every map of the target is in memory (`complete()`), a map that is not here does not exist;
@@ -36,10 +36,10 @@ class MapIndex {
   explicit MapIndex(uint64_t maps_max);
   bool valid() const { return pool_.valid() && static_cast<bool>(buckets_memory_); }
 
-  // A lookup misses the processor's caches twice. Who has several to do calls these for all of them
-  // first, one after the other, so that the misses are waited for together. The second ones are
-  // loads whose values nobody uses: measured on a virtual machine, these halve the time of lookups,
-  // and prefetches, which miss the caches of address translation as well, change nothing.
+  // A lookup misses the processor's caches twice. A caller with several to do calls these for all
+  // of them first, one after the other, so that the misses are waited for together. The second ones
+  // are loads whose values are not used: measured on a virtual machine, these halve the time of
+  // lookups, and prefetches, which miss the caches of address translation as well, change nothing.
   void prefetch_bucket(const MapKey& key) const { __builtin_prefetch(&buckets_[bucket_of(key)]); }
   void touch_map(const MapKey& key, uint32_t block) const {
     const CachedMap* map = buckets_[bucket_of(key)];

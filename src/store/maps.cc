@@ -47,7 +47,11 @@ bool Maps::hold(Request& request, bool create) {
       map->load->waiters.push_back(request);
       return false;
     }
-    if (map != nullptr) ++map->pins;
+    if (map != nullptr) {
+      ASSERT(map->load == nullptr && map->in_table);
+      DASSERT(map->key == key);
+      ++map->pins;
+    }
     request.maps[request.maps_held++] = map;
   }
   return true;
@@ -70,6 +74,7 @@ bool Maps::load(Request& request) {
     load_waiters_.push_back(request);
     return false;
   }
+  ASSERT(load->waiters.empty() && request.maps_held < request.map_count);
   load->core = &core_;
   load->home = &core_.loop;
   load->mode = engine::KvMode::read;
@@ -82,11 +87,11 @@ bool Maps::load(Request& request) {
   load->count = std::min(request.map_count - request.maps_held, limits::kLoadMaps);
   for (uint32_t i = 0; i < load->count; ++i) {
     const MapKey key{load->first.chunk, load->first.index + i};
-    load->targets[i] = nullptr;
+    load->missing[i] = nullptr;
     if (core_.index.find(key) != nullptr) continue;
     CachedMap& map = core_.index.insert(key);
     map.load = load;
-    load->targets[i] = &map;
+    load->missing[i] = &map;
   }
   core_.kv.submit(*load);
   return true;
@@ -99,8 +104,9 @@ void Maps::on_loaded(MapLoad& load) {
                load.first.chunk.inode.value, load.first.chunk.index, status.name());
   }
   for (uint32_t i = 0; i < load.count; ++i) {
-    CachedMap* map = load.targets[i];
+    CachedMap* map = load.missing[i];
     if (map == nullptr) continue;
+    ASSERT(map->load == &load && map->pins == 0 && map->pending == 0);
     map->load = nullptr;
     // Held until every waiter had its turn, so that none finds them evicted by another.
     ++map->pins;
@@ -115,7 +121,7 @@ void Maps::on_loaded(MapLoad& load) {
     core_.resume(*waiter);
   }
   for (uint32_t i = 0; i < load.count; ++i) {
-    CachedMap* map = load.targets[i];
+    CachedMap* map = load.missing[i];
     if (map != nullptr && --map->pins == 0) core_.index.release_if_unused(*map);
   }
   loads_.give(load);

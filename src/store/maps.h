@@ -12,7 +12,7 @@ struct MapLoad final : engine::KvOp {
   Core* core = nullptr;
   MapKey first;
   uint32_t count = 0;
-  std::array<CachedMap*, limits::kLoadMaps> targets{};  // null: was in memory already
+  std::array<CachedMap*, limits::kLoadMaps> missing{};  // null: was in memory already
   std::array<BlockMap, limits::kLoadMaps> found;        // empty: there is none
   IntrusiveList<Request> waiters;
   MapLoad* pool_next = nullptr;

@@ -44,7 +44,7 @@ Outcome<DatabaseState> look_at_database(Core& core) {
   return state;
 }
 
-// Names that are nobody's data: hidden files, and what a file system puts into its root.
+// Names that are no target's data: hidden files, and what a file system puts into its root.
 bool ignorable(const std::string& name) {
   return name.starts_with(".") || name == "lost+found";
 }
@@ -171,7 +171,7 @@ Status adopt(Core& core, const MapKey& key, const BlockMap& map) {
       ++i;
       continue;
     }
-    Extent run{map.blocks[i].physical, 1};
+    BlockRun run{map.blocks[i].physical, 1};
     while (i + run.count < limits::kMapBlocks &&
            map.blocks[i + run.count].physical == run.first + run.count &&
            !map.blocks[i + run.count].hole()) {

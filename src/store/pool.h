@@ -53,10 +53,13 @@ class Pool {
     } else {
       return nullptr;
     }
+    ASSERT(taken_ < made_);
     ++taken_;
     return object;
   }
   void give(T& object) {
+    ASSERT(taken_ > 0);
+    DASSERT(&object != free_ && is_mine(object));
     --taken_;
     object.pool_next = std::exchange(free_, &object);
   }
@@ -69,6 +72,11 @@ class Pool {
   }
 
  private:
+  bool is_mine(const T& object) const {
+    const auto* const at = reinterpret_cast<const std::byte*>(&object);
+    return at >= memory_.data() && at < memory_.data() + size_t{made_} * sizeof(T);
+  }
+
   MappedMemory memory_;
   uint32_t capacity_;
   uint32_t made_ = 0;

@@ -31,7 +31,8 @@ void Reader::start(Request& request) {
   core_.resume_later(request);
 }
 
-// After step() and pump() the request may have ended and be somebody else's: nothing looks at it.
+// After step() and pump() the request may have ended and be another operation's: nothing looks at
+// it.
 void Reader::step(Request& request) {
   if (!request.status.ok() && request.step != RequestStep::transfer) {
     core_.maps.let_go(request);
@@ -69,6 +70,7 @@ bool Reader::loses(const Request& request) const {
 
 // From here on the request needs no maps: the blocks stay as they are until it leaves its epoch.
 void Reader::snapshot(Request& request) {
+  ASSERT(request.maps_held == request.map_count);
   uint32_t done = 0;
   for (uint32_t i = 0; i < request.map_count; ++i) {
     const uint32_t within = (request.first_block + done) % kMapBlocks;
@@ -80,6 +82,7 @@ void Reader::snapshot(Request& request) {
     }
     done += count;
   }
+  ASSERT(done == request.block_count);
   core_.maps.let_go(request);
   request.epoch = core_.reclaim.enter();
   for (uint32_t i = 0; request.checksums != nullptr && i < request.block_count; ++i) {
@@ -97,6 +100,8 @@ void Reader::probe(Request& request) {
 }
 
 void Reader::end(Request& request) {
+  // Short only with an error: nothing of the destination is left as it was.
+  ASSERT(!request.status.ok() || request.probe || request.next == request.block_count);
   if (core_.reclaim.leave(request.epoch)) core_.updater.space_changed();
   if (request.kind == RequestKind::read) {
     auto& op = static_cast<ReadOp&>(*request.op);
@@ -134,6 +139,7 @@ void Reader::zero_hole(Request& request) {
   if (request.kind == RequestKind::verify) return;
   const auto from = request.part(request.first_block + first);
   const auto to = request.part(request.first_block + request.next - 1);
+  ASSERT(to.offset_in_memory + to.length <= request.memory.length);
   std::memset(request.memory.data + from.offset_in_memory, 0,
               to.offset_in_memory + to.length - from.offset_in_memory);
   request.route = engine::worse(request.route, engine::Route::hole);
@@ -181,7 +187,7 @@ void Reader::on_io(Io& io) {
     return;
   }
   Status status = io.status;
-  // Shorter than it was when its blocks were committed: somebody truncated the file.
+  // Shorter than it was when its blocks were committed: the file was truncated.
   if (status.ok() && io.transferred != uint64_t{io.count} * kBlockBytes) status = Code::io_error;
   if (!status.ok()) {
     if (request.kind == RequestKind::verify && status.code() != Code::closed) {
@@ -234,6 +240,7 @@ void Reader::deliver(Io& io, uint32_t block, const std::byte* staged) {
     return;
   }
   const Request::Part part = request.part(block);
+  ASSERT(part.offset_in_memory + part.length <= request.memory.length);
   std::memcpy(request.memory.data + part.offset_in_memory, staged + part.offset_in_block,
               part.length);
 }

@@ -2,16 +2,16 @@
 
 namespace penstock::store {
 
-bool Reclaim::retire(std::vector<Extent>& extents) {
-  waiting_.insert(waiting_.end(), extents.begin(), extents.end());
-  extents.clear();
-  return turn();
+bool Reclaim::retire(std::vector<BlockRun>& runs) {
+  waiting_.insert(waiting_.end(), runs.begin(), runs.end());
+  runs.clear();
+  return switch_epochs();
 }
 
-bool Reclaim::turn() {
+bool Reclaim::switch_epochs() {
   bool freed = false;
   while (reads_[current_ ^ 1] == 0) {
-    for (const Extent& extent : draining_) allocator_.release(extent);
+    for (const BlockRun& run : draining_) allocator_.release(run);
     freed |= !draining_.empty();
     draining_.clear();
     if (waiting_.empty()) return freed;

@@ -26,24 +26,24 @@ class Reclaim {
   // True if blocks became free.
   bool leave(uint8_t epoch) {
     ASSERT(reads_[epoch] > 0);
-    if (--reads_[epoch] == 0 && epoch != current_ && !draining_.empty()) return turn();
+    if (--reads_[epoch] == 0 && epoch != current_ && !draining_.empty()) return switch_epochs();
     return false;
   }
-  // No map that a later read sees holds these blocks. Empties `extents`. True if blocks became
+  // No map that a later read sees holds these blocks. Empties `runs`. True if blocks became
   // free.
-  bool retire(std::vector<Extent>& extents);
+  bool retire(std::vector<BlockRun>& runs);
 
   // Whether blocks wait here to become free.
   bool pending() const { return !draining_.empty() || !waiting_.empty(); }
 
  private:
-  bool turn();
+  bool switch_epochs();
 
   BlockAllocator& allocator_;
   uint8_t current_ = 0;
   std::array<uint32_t, 2> reads_{};
-  std::vector<Extent> draining_;  // free when the epoch that is not current has no reads
-  std::vector<Extent> waiting_;   // retired since
+  std::vector<BlockRun> draining_;  // free when the epoch that is not current has no reads
+  std::vector<BlockRun> waiting_;   // retired since
 };
 
 }  // namespace penstock::store

@@ -46,8 +46,8 @@ bool KeyScan::visit(std::string_view text, std::string_view record, Status& bad)
   return count < limits::kSweepKeys;
 }
 
-// While an operation waits here its status, which nobody reads before its completion, holds which
-// kind it is.
+// While an operation waits here its status, which the caller reads after its completion only, holds
+// which kind it is.
 void Sweeps::start(SweepKind kind, engine::Op& op) {
   if (Sweep* sweep = pool_.take()) {
     begin(*sweep, kind, op);
@@ -164,8 +164,6 @@ void Sweeps::continue_remove(Sweep& sweep) {
     clear.begin = 0;
     clear.end = kWholeChunk;
     clear.durable = false;
-    clear.internal = &sweep.clear.freed_blocks;
-    sweep.clear.freed_blocks = 0;
     core_.submit_clear(core_, clear);
     return;
   }
@@ -227,6 +225,7 @@ void Sweeps::continue_scrub(Sweep& sweep) {
 
 void Sweeps::verify(Sweep& sweep, uint32_t slot, const MapKey& key) {
   Request& request = sweep.requests[slot];
+  ASSERT(!sweep.busy[slot] && sweep.verifying < limits::kScrubDepth);
   sweep.busy[slot] = true;
   ++sweep.verifying;
   request.kind = RequestKind::verify;
@@ -266,13 +265,16 @@ void Sweeps::on_verified(Request& request) {
     // The block map itself could not be read.
     report(sweep, request.chunk, request.first_block, request.status);
   }
-  sweep.busy[static_cast<size_t>(&request - sweep.requests.data())] = false;
+  const auto slot = static_cast<size_t>(&request - sweep.requests.data());
+  ASSERT(slot < sweep.busy.size() && sweep.busy[slot] && sweep.verifying > 0);
+  sweep.busy[slot] = false;
   --sweep.verifying;
   if (scrub.on_progress) scrub.on_progress(scrub.verified_bytes);
   continue_scrub(sweep);
 }
 
 void Sweeps::end(Sweep& sweep) {
+  ASSERT(sweep.verifying == 0 && !sweep.pumping);
   engine::Op& op = *sweep.op;
   const Status status = sweep.status;
   bool durable = false;

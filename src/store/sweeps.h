@@ -31,10 +31,6 @@ struct KeyScan final : engine::KvOp {
   bool visit(std::string_view key, std::string_view record, Status& bad);
 };
 
-struct SubClear : ClearOp {
-  uint64_t freed_blocks = 0;
-};
-
 struct Sweep : ListNode {
   Core* core = nullptr;
   SweepKind kind = SweepKind::remove;
@@ -44,7 +40,7 @@ struct Sweep : ListNode {
   Status status;
   engine::Op step;  // between two steps, and when a commit has happened
   // Removal.
-  SubClear clear;
+  ClearOp clear;
   uint64_t removed_blocks = 0;
   // Scrub.
   std::array<Request, limits::kScrubDepth> requests;

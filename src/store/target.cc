@@ -43,6 +43,7 @@ class TargetImpl final : public Target {
   }
 
   void submit(ClearOp& op) override {
+    op.freed_blocks = 0;
     const bool to_end = op.end == kWholeChunk;
     const uint64_t end = to_end ? kChunkBytesMax : op.end;
     if (end > kChunkBytesMax || (!to_end && op.begin > end)) {
@@ -126,7 +127,7 @@ class TargetImpl final : public Target {
     return length > 0 && range_within(offset, length, kChunkBytesMax);
   }
 
-  // Null: the operation waits for its place. Its status, which nobody reads before its completion,
+  // Null: the operation waits for a context. Its status, which is read after its completion only,
   // holds the kind meanwhile.
   Request* take(engine::Op& op, RequestKind kind) {
     if (pending_.empty()) [[likely]] {

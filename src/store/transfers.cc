@@ -61,10 +61,13 @@ Io* Transfers::take(Request& request, bool with_stage) {
 
 void Transfers::give(Io& io) {
   Request& request = *io.request;
+  ASSERT(request.ios > 0);
   --request.ios;
+  ASSERT(io.stage == nullptr || free_stage_count_ < limits::kStages);
   if (io.stage != nullptr) free_stages_[free_stage_count_++] = io.stage;
   io.stage = nullptr;
   if (&io == &request.io) {
+    ASSERT(request.own_io_taken);
     request.own_io_taken = false;
   } else {
     ios_.give(io);
@@ -90,10 +93,13 @@ void Transfers::wake() {
 
 void Transfers::start(Io& io, engine::DiskOpKind kind, uint32_t physical,
                       engine::MemoryRef memory) {
-  const DataFiles::Place place = core_.files.place(physical);
+  const DataFiles::Location at = core_.files.locate(physical);
+  // Whole blocks of one file: what lies together by number may still be in two.
+  ASSERT(memory.length > 0 && memory.length % kBlockBytes == 0);
+  ASSERT(at.offset + memory.length <= uint64_t{limits::kDataFileBlocks} * kBlockBytes);
   io.kind = kind;
-  io.file = place.file;
-  io.offset = place.offset;
+  io.file = at.file;
+  io.offset = at.offset;
   io.memory = memory;
   io.transferred = 0;
   io.owner = &core_;
@@ -102,6 +108,7 @@ void Transfers::start(Io& io, engine::DiskOpKind kind, uint32_t physical,
 }
 
 void Transfers::reread(Io& io, uint32_t physical) {
+  ASSERT(io.checked < io.count);
   if (io.stage == nullptr) {
     io.stage = take_stage();
     if (io.stage == nullptr) {

@@ -88,17 +88,18 @@ void Updater::find_edges(Request& request) {
   if (last != first && needs_rewrite(request, last)) request.edges[request.edge_count++] = last;
 }
 
-// Fills in the places of the new blocks; all or none.
+// Fills in where the new blocks are; all or none.
 bool Updater::allocate(Request& request) {
+  ASSERT(!request.has_space && request.io_blocks() > 0);
   const uint32_t count = request.io_blocks();
   const uint32_t reserve = request.kind == RequestKind::clear ? 0 : limits::kClearReserveBlocks;
   if (count + uint64_t{reserve} > core_.allocator.free_blocks()) return false;
   uint32_t done = 0;
   while (done < count) {
-    const auto extent = core_.allocator.allocate(count - done);
-    ASSERT(extent);  // as many were free
-    for (uint32_t i = 0; i < extent->count; ++i) {
-      request.blocks[done++] = {extent->first + i, 0};
+    const auto run = core_.allocator.allocate(count - done);
+    ASSERT(run);  // as many were free
+    for (uint32_t i = 0; i < run->count; ++i) {
+      request.blocks[done++] = {run->first + i, 0};
     }
   }
   request.has_space = true;
@@ -134,6 +135,7 @@ void Updater::space_changed() {
 
 // Nothing was written to them yet, or what was written will never be read.
 void Updater::give_space_back(Request& request) {
+  ASSERT(request.has_space && request.log_step != LogStep::joined);
   request.has_space = false;
   const uint32_t count = request.io_blocks();
   for (uint32_t first = 0; first < count;) {
@@ -150,6 +152,7 @@ void Updater::give_space_back(Request& request) {
 // A record of the log names them, and recovery would write to them, until a mark behind it is
 // committed.
 void Updater::retire_space(Request& request) {
+  ASSERT(request.has_space && request.log_step == LogStep::joined);
   request.has_space = false;
   for (uint32_t i = 0; i < request.io_blocks(); ++i) {
     core_.committer.add_freed({request.blocks[i].physical, 1});
@@ -236,6 +239,7 @@ void Updater::write_partial(Io& io) {
   Request& request = *io.request;
   const Request::Part part = request.part(request.chunk_block(io.first));
   if (request.kind == RequestKind::write) {
+    ASSERT(part.offset_in_memory + part.length <= request.memory.length);
     std::memcpy(io.stage + part.offset_in_block, request.memory.data + part.offset_in_memory,
                 part.length);
   } else {
@@ -249,14 +253,16 @@ void Updater::write_partial(Io& io) {
 void Updater::start_write(Io& io, uint32_t physical) {
   Request& request = *io.request;
   io.step = IoStep::write;
+  ASSERT(io.stage != nullptr && request.has_space);
+  ASSERT(request.log_step != LogStep::taken || request.log_io_count < limits::kLogBlocks);
   if (request.log_step == LogStep::taken) request.log_ios[request.log_io_count++] = &io;
   core_.transfers.start(io, engine::DiskOpKind::write, physical,
                         core_.transfers.stage_ref(io, 0, io.count));
 }
 
-// Whole blocks whose places lie together. They go through a stage in any case: what is written and
-// what the checksum is taken from must be the same bytes, and a program may change its own memory
-// at any moment.
+// Whole blocks that lie together on the disk. They go through a stage in any case: what is written
+// and what the checksum is taken from must be the same bytes, and a program may change its own
+// memory at any moment.
 bool Updater::start_whole(Request& request) {
   const uint32_t first = request.next;
   const uint64_t at = request.part(request.first_block + first).offset_in_memory;
@@ -273,9 +279,10 @@ bool Updater::start_whole(Request& request) {
   request.next = first + count;
   io->first = first;
   io->count = count;
+  ASSERT(at + uint64_t{count} * kBlockBytes <= request.memory.length);
   std::memcpy(io->stage, request.memory.data + at, uint64_t{count} * kBlockBytes);
   start_write(*io, refs[first].physical);
-  // While the disk is at work: nobody else knows the stage.
+  // While the disk is at work: no other operation knows the stage.
   for (uint32_t i = 0; i < count; ++i) {
     refs[first + i].crc = crc32c({io->stage + i * kBlockBytes, kBlockBytes});
   }
@@ -302,6 +309,7 @@ void Updater::on_io(Io& io) {
 
 void Updater::on_old(Io& io) {
   Request& request = *io.request;
+  ASSERT(request.old_reads > 0);
   const uint32_t block = request.chunk_block(io.first);
   const BlockRef old = old_ref(request, block);
   Status status = io.status;
@@ -331,6 +339,9 @@ void Updater::on_old(Io& io) {
 
 // The update becomes visible, whole, at this instant.
 void Updater::apply(Request& request) {
+  // All of it is written, and no other update of the range can come between.
+  ASSERT(request.ios == 0 && request.next == request.io_blocks() && request.status.ok());
+  ASSERT(request.lock.held && request.maps_held == request.map_count);
   // What has joined the log must not wait: a group may wait for it.
   const bool joined = request.log_step == LogStep::joined;
   if (!joined && !core_.committer.room()) {
@@ -353,16 +364,18 @@ void Updater::apply(Request& request) {
 }
 
 void Updater::replace(CachedMap& map, uint32_t block_of_map, BlockRef ref) {
-  BlockRef& place = map.blocks[block_of_map];
-  if (!place.hole()) {
-    core_.committer.add_freed({place.physical, 1});
+  BlockRef& current = map.blocks[block_of_map];
+  ASSERT(map.pins > 0);
+  if (!current.hole()) {
+    ASSERT(core_.mapped_blocks > 0);
+    core_.committer.add_freed({current.physical, 1});
     --core_.mapped_blocks;
   }
   if (!ref.hole()) {
     core_.committer.add_block(ref.physical);
     ++core_.mapped_blocks;
   }
-  place = ref;
+  current = ref;
 }
 
 Updater::Before Updater::before_change(const CachedMap& map) const {
@@ -390,6 +403,7 @@ void Updater::apply_write(Request& request) {
     map.valid_end = std::max(map.valid_end, static_cast<uint32_t>(end));
     changed(map, before);
   }
+  ASSERT(done == request.block_count);
 }
 
 void Updater::apply_clear(Request& request) {
@@ -418,6 +432,7 @@ void Updater::apply_clear(Request& request) {
     }
     if (any) changed(map, before);
   }
+  ASSERT(core_.mapped_blocks <= mapped_before);
   request.freed_blocks = mapped_before - core_.mapped_blocks;
 }
 
@@ -451,8 +466,9 @@ void Updater::end(Request& request) {
       core_.counters.writes.add();
       core_.counters.write_bytes.add(request.end - request.begin);
     }
-  } else if (void* freed_blocks = static_cast<ClearOp&>(*request.op).internal) {
-    *static_cast<uint64_t*>(freed_blocks) = request.freed_blocks;
+  } else {
+    ASSERT(request.kind == RequestKind::clear);
+    static_cast<ClearOp&>(*request.op).freed_blocks = request.freed_blocks;
   }
   core_.finish(request);
 }

@@ -69,12 +69,14 @@ bool WriteLog::take(Request& request) {
       core_.committer.lacks_space() || core_.committer.holds_unlogged(request.chunk.inode)) {
     return false;
   }
+  ASSERT(request.log_step == LogStep::none);
   ++taken_;
   request.log_step = LogStep::taken;
   return true;
 }
 
 void WriteLog::leave(Request& request) {
+  ASSERT(taken_ > unresolved_);
   if (request.log_step == LogStep::held) std::erase(held_, &request);
   request.log_step = LogStep::none;
   --taken_;
@@ -86,6 +88,7 @@ void WriteLog::hold(Request& request) {
 }
 
 bool WriteLog::join(Request& request) {
+  ASSERT(request.log_step == LogStep::taken && request.old_reads == 0 && request.status.ok());
   if (state_ != State::active || !core_.failed.ok()) {
     leave(request);
     return true;
@@ -122,16 +125,21 @@ bool WriteLog::join(Request& request) {
   return true;
 }
 
-// From the stages, which nobody changes while their data writes are under way.
+// From the stages, which do not change while their data writes are under way.
 void WriteLog::copy_bytes(const Request& request, std::byte* to) const {
+  uint32_t copied = 0;
   for (uint32_t i = 0; i < request.log_io_count; ++i) {
     const Io& io = *request.log_ios[i];
+    ASSERT(io.stage != nullptr && io.first + io.count <= request.block_count);
+    copied += io.count;
     std::memcpy(to + uint64_t{io.first} * kBlockBytes, io.stage, uint64_t{io.count} * kBlockBytes);
   }
+  // The record promises all of them.
+  ASSERT(copied == request.block_count);
 }
 
 void WriteLog::resolve(Request& request) {
-  ASSERT(request.log_step == LogStep::joined && unresolved_ > 0);
+  ASSERT(request.log_step == LogStep::joined && unresolved_ > 0 && taken_ >= unresolved_);
   --taken_;
   if (--unresolved_ == 0 && quiescing_) core_.committer.start_later();
 }
@@ -150,6 +158,7 @@ void WriteLog::let_join() {
   held.swap(held_);
   held_.reserve(limits::kLogJoinedMax);
   for (Request* request : held) {
+    ASSERT(request->log_step == LogStep::held);
     request->log_step = LogStep::taken;
     core_.updater.on_log(*request);
   }
@@ -161,10 +170,14 @@ LogMark WriteLog::close() {
     seal();
     schedule_flush();
   }
+  // What decode_log_mark() demands.
+  ASSERT(next_.number > 0 && next_.offset % kBlockBytes == 0);
+  ASSERT(next_.offset + log_record_bytes(next_.size) <= next_.size);
   return next_;
 }
 
 void WriteLog::on_committed(const LogMark& mark) {
+  ASSERT(mark.number >= committed_ && mark.number <= next_.number);
   committed_ = mark.number;
   freed_ = mark.written;
   if (state_ != State::announced) return;
@@ -174,6 +187,7 @@ void WriteLog::on_committed(const LogMark& mark) {
 }
 
 void WriteLog::wait(engine::Op& op, uint64_t number) {
+  ASSERT(number <= next_.number);
   if (number < first_) {
     core_.loop.complete(op, Code::ok);
   } else if (state_ == State::dead) {
@@ -185,16 +199,20 @@ void WriteLog::wait(engine::Op& op, uint64_t number) {
 
 void WriteLog::seal() {
   Record& gathering = record(next_.number);
+  ASSERT(gathering.stage == RecordStage::gathering);
   const uint32_t bytes = gathering.writer.seal({core_.identity.uuid, next_.epoch, next_.number});
   gathering.stage = RecordStage::sealed;
   gathering.file = *file_;
   gathering.offset = next_.offset;
   gathering.memory = {gathering.writer.bytes(), bytes, engine::kNoBuffer, engine::MemoryKind::host};
   const uint64_t end = next_.offset + bytes;
+  ASSERT(end <= next_.size);
   next_.written += bytes;
   next_.offset = next_record_at(end, next_.size);
   if (next_.offset == 0) next_.written += next_.size - end;
   ++next_.number;
+  // Nothing that a crash still needs is written over.
+  ASSERT(next_.written - freed_ <= next_.size);
   if (next_.written - freed_ >= next_.size / 2) core_.committer.kick();
 }
 
@@ -218,6 +236,7 @@ void WriteLog::flush() {
 }
 
 void WriteLog::on_written(Record& record) {
+  ASSERT(writing_ > 0 && record.stage == RecordStage::writing);
   --writing_;
   record.stage = RecordStage::ended;
   if (!record.status.ok() && state_ == State::active) die(record.status);

@@ -14,7 +14,7 @@
 // Nothing waits for room in the file: where there is none a write goes the old way. Neither does a
 // write of an inode that has newer bytes than its maps and the log, since what is durable implies
 // what completed before it. After an error of a record's write the log is not used again
-// in this life, and who waits for it waits for the commit.
+// in this life, and a write that waits for it waits for the commit.
 #pragma once
 
 #include "log_record.h"

@@ -8,6 +8,7 @@ LAYERS = """# comment
 base        isa-l/ only.h
 disk        liburing.h
 store
+fronts/base
 fronts/fuse fuse3/
 fronts/usrbio
 apps        CLI/
@@ -20,13 +21,14 @@ class CheckLayers(unittest.TestCase):
         self.addCleanup(scratch.cleanup)
         self.root = pathlib.Path(scratch.name)
         self.write("src/layers.txt", LAYERS)
-        for name in ("base", "disk", "store", "fronts/fuse", "fronts/usrbio", "apps"):
+        for name in ("base", "disk", "store", "fronts/base", "fronts/fuse", "fronts/usrbio", "apps"):
             self.write(f"src/{name}/CMakeLists.txt", "")
         self.write("src/base/include/penstock/base.h", '#include "penstock/base/part.h"\n')
         self.write("src/base/include/penstock/base/part.h", "")
         self.write("src/disk/include/penstock/disk.h", '#include "penstock/base.h"\n')
         self.write("src/fronts/usrbio/include/hf3fs_usrbio.h", "")
         self.write("src/fronts/fuse/include/penstock/fuse.h", "")
+        self.write("src/fronts/base/include/penstock/front.h", "")
 
     def write(self, name, text):
         path = self.root / name
@@ -66,6 +68,20 @@ class CheckLayers(unittest.TestCase):
     def test_refuses_one_front_using_another(self):
         self.write("src/fronts/usrbio/a.cc", '#include "penstock/fuse.h"\n')
         self.assert_one_fault("src/fronts/usrbio/a.cc:1:", "fronts never use one another")
+
+    def test_accepts_what_fronts_have_in_common(self):
+        self.write("src/fronts/usrbio/a.cc", '#include "penstock/front.h"\n')
+        self.write("src/fronts/usrbio/CMakeLists.txt", "penstock_library(usrbio DEPENDS base front)\n")
+        self.write("src/disk/CMakeLists.txt", "penstock_library(disk DEPENDS base)\n")
+        self.assertEqual(self.faults(), [])
+
+    def test_refuses_what_fronts_have_in_common_below_them(self):
+        self.write("src/store/CMakeLists.txt", "penstock_library(store DEPENDS base front)\n")
+        self.assert_one_fault("src/store/CMakeLists.txt:1:", "store may not use fronts/base")
+
+    def test_refuses_that_fronts_common_part_uses_one(self):
+        self.write("src/fronts/base/a.cc", '#include "penstock/fuse.h"\n')
+        self.assert_one_fault("src/fronts/base/a.cc:1:", "fronts never use one another")
 
     def test_refuses_a_part_of_another_library(self):
         self.write("src/disk/a.cc", '#include "penstock/base/part.h"\n')

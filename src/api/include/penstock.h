@@ -380,6 +380,25 @@ PENSTOCK_API int penstock_cancel(penstock_ring* ring, uint64_t user_data);
 /* The calling thread gives its lane back (nothing may be in flight on it). */
 PENSTOCK_API int penstock_ring_leave(penstock_ring* ring);
 
+/* For event loops: a descriptor of the calling thread's lane, for poll(2), select(2) or epoll(7),
+   which must not be read, written or closed. It is readable (POLLIN) from the moment when there is
+   a completion to be taken until a penstock_wait() of the lane returns and leaves none: it stands
+   for a level, and nothing has to be armed again. With edge-triggered epoll, take completions until
+   penstock_wait() returns fewer than `max`. A loop calls penstock_wait() with the deadline 0 when
+   it is readable, which may now and then find nothing.
+
+   All completions make it readable: those of reads that the node cache answered at once, of GPU
+   memory, and, when the agent has died and could not be reached again, those with -ECONNRESET. An
+   agent's successor gets what is in flight without any call. Where nothing is in flight, the death
+   of the agent does not make it readable.
+
+   The first call makes it, and a thread of the library that watches the lane while the program
+   does not; rings without a descriptor pay nothing. Later calls return the same one. It is closed
+   when the lane is given back, its thread ends, or the ring is destroyed, and in a child after
+   fork(). While there is one, a blocking penstock_wait() works as before, but is woken by each
+   completion. -EMFILE, -EAGAIN: no descriptor or thread is to be had; else as penstock_wait(). */
+PENSTOCK_API int penstock_ring_descriptor(penstock_ring* ring);
+
 /* ---- lanes by name ----------------------------------------------------------------------------
  *
  * The calls above with the lane named instead of the calling thread's. A lane has two sides, and at
@@ -404,6 +423,9 @@ PENSTOCK_API int penstock_lane_submit(penstock_lane* lane, uint32_t count);
 PENSTOCK_API int penstock_lane_wait(penstock_lane* lane, penstock_completion* completions,
                                     uint32_t max, uint32_t min, uint64_t deadline);
 PENSTOCK_API int penstock_lane_cancel(penstock_lane* lane, uint64_t user_data);
+/* As penstock_ring_descriptor(), for the waiting side: the same thread that is in
+   penstock_lane_wait(), or ordered with it. */
+PENSTOCK_API int penstock_lane_descriptor(penstock_lane* lane);
 
 #ifdef __cplusplus
 }

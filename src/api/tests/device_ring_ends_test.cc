@@ -1,9 +1,10 @@
 // Rings for kernels: bad input, and the end of everybody.
 #include "device_ring_rig.h"
-#include "device_rings.h"
 #include "library_threads.h"
 
 #include <sys/wait.h>
+
+#include "penstock/proxy.h"
 
 namespace penstock::api {
 namespace {
@@ -409,13 +410,14 @@ TEST_F(DeviceRingEnds, calls_of_a_forked_child_fail) {
 
 TEST(DeviceRingsAlone, sleep_for_a_part_of_the_time_that_nobody_asked) {
   using std::chrono::microseconds;
-  EXPECT_EQ(sleep_after(microseconds(0)), limits::kDeviceRingSleepMin);
-  EXPECT_EQ(sleep_after(microseconds(1600)), microseconds(100));
-  EXPECT_EQ(sleep_after(std::chrono::seconds(9)), limits::kDeviceRingSleepMax);
+  EXPECT_EQ(proxy::sleep_after(microseconds(0)), proxy::limits::kDeviceRingSleepMin);
+  EXPECT_EQ(proxy::sleep_after(microseconds(1600)), microseconds(100));
+  EXPECT_EQ(proxy::sleep_after(std::chrono::seconds(9)), proxy::limits::kDeviceRingSleepMax);
   // A few dozen looks, until they are as rare as they get.
   uint32_t looks = 0;
-  for (engine::Duration idle{}; sleep_after(idle) < limits::kDeviceRingSleepMax; ++looks) {
-    idle += sleep_after(idle);
+  for (engine::Duration idle{}; proxy::sleep_after(idle) < proxy::limits::kDeviceRingSleepMax;
+       ++looks) {
+    idle += proxy::sleep_after(idle);
   }
   EXPECT_LT(looks, 100U);
 }

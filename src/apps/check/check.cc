@@ -1,11 +1,13 @@
 // `penstock check`: what this machine can do, and why not more.
-#include "../commands.h"
-#include "../text.h"
+#include "check/host_check.h"
+#include "commands.h"
 #include "gpu_check.h"
 
 #include <cstdio>
 #include <cstdlib>
+#include <unistd.h>
 
+#include "penstock/console.h"
 #include "penstock/gpu.h"
 #include "penstock/json.h"
 #include "penstock/route.h"
@@ -17,25 +19,27 @@ void print_device(engine::DeviceMemory& devices, uint32_t gpu) {
   const engine::DeviceFacts& facts = devices.devices()[gpu];
   const engine::CopyCosts costs = devices.costs(engine::DeviceId(gpu));
   std::printf("GPU %u: %s, %s, PCI %s%s\n", gpu, facts.name.c_str(),
-              human_bytes(static_cast<double>(facts.memory_bytes)).c_str(),
+              console::human_bytes(static_cast<double>(facts.memory_bytes)).c_str(),
               facts.pci_address.c_str(),
               facts.numa_node < 0 ? "" : fmt::format(", NUMA node {}", facts.numa_node).c_str());
   std::printf(
       "A copy engine moves %s and takes %.1f us more for each copy, the gather kernel moves %s:\n"
       "pieces from %s on go by the engine.\n\n",
-      human_rate(costs.engine_bytes_per_second).c_str(), costs.engine_seconds_per_copy * 1e6,
-      human_rate(costs.gather_bytes_per_second).c_str(),
-      human_bytes(static_cast<double>(route::engine_bytes_min(costs))).c_str());
+      console::human_rate(costs.engine_bytes_per_second).c_str(),
+      costs.engine_seconds_per_copy * 1e6,
+      console::human_rate(costs.gather_bytes_per_second).c_str(),
+      console::human_bytes(static_cast<double>(route::engine_bytes_min(costs))).c_str());
 }
 
 void print_ways(engine::DeviceMemory& devices, const std::vector<GpuWay>& ways) {
   for (uint32_t gpu = 0; gpu < devices.devices().size(); ++gpu) {
     print_device(devices, gpu);
-    Table table({"from", "way", "bandwidth", "note"}, {1, 3});
+    console::Table table({"from", "way", "bandwidth", "note"}, {1, 3});
     for (const GpuWay& way : ways) {
       if (way.gpu != gpu) continue;
       table.add({way.source, way.way,
-                 way.bytes_per_second ? human_rate(*way.bytes_per_second) : "-", way.note});
+                 way.bytes_per_second ? console::human_rate(*way.bytes_per_second) : "-",
+                 way.note});
     }
     std::printf("%s\n", table.text().c_str());
   }
@@ -57,15 +61,33 @@ Json json_of(engine::DeviceMemory& devices, const std::vector<GpuWay>& ways) {
   return json;
 }
 
+// On the disk that is to be looked at.
+std::string scratch_directory(const CheckOptions& options) {
+  if (!options.directory.empty()) return options.directory;
+  const char* const temporary = std::getenv("TMPDIR");
+  return temporary != nullptr ? temporary : "/var/tmp";
+}
+
 }  // namespace
+
+int run_check(const CheckOptions& options) {
+  HostCheckOptions check;
+  check.directory = scratch_directory(options);
+  check.is_root = ::geteuid() == 0;
+  const std::vector<Finding> findings = check_host(check);
+  if (options.json) {
+    std::printf("%s\n", json_of(findings).dump(2).c_str());
+  } else {
+    std::printf("%s", text_of(findings).c_str());
+  }
+  return is_well(findings) ? kExitOk : kExitDifferent;
+}
 
 int run_check_gpu(const CheckOptions& options) {
   const Outcome<engine::DeviceMemory*> devices = gpu::devices();
   if (!devices) return fail("check gpu", devices.error());
   GpuCheckOptions check;
-  const char* const temporary = std::getenv("TMPDIR");
-  check.directory = temporary != nullptr ? temporary : "/var/tmp";
-  if (!options.directory.empty()) check.directory = options.directory;
+  check.directory = scratch_directory(options);
   const Outcome<std::vector<GpuWay>> ways = check_gpus(**devices, check);
   if (!ways) return fail("check gpu", ways.error());
   if (options.json) {

@@ -1,11 +1,10 @@
 #include "gpu_check.h"
 
-#include "../bench/gpu_node.h"
-#include "../bench/scratch.h"
-#include "../bench/workload.h"
 #include "local_ways.h"
 
 #include <filesystem>
+
+#include "penstock/bench.h"
 
 namespace penstock::apps {
 namespace {
@@ -43,15 +42,15 @@ GpuWay straight_from_network(uint32_t gpu) {
 
 // The library maps the node cache and pins it beside the reads, soon after the first that could use
 // it.
-Outcome<bool> wait_for_cache(penstock_session* session, Workload workload) {
+Outcome<bool> wait_for_cache(penstock_session* session, bench::Workload workload) {
   workload.seconds = 0.05;
   const engine::Clock& clock = engine::system_clock();
   const engine::Time until = clock.now() + std::chrono::seconds(10);
   while (clock.now() < until) {
     workload.route = PENSTOCK_ROUTE_ANY;
-    TRY(run_on_ring(session, "/data", workload));
+    TRY(bench::run_on_ring(session, "/data", workload));
     workload.route = PENSTOCK_ROUTE_DEVICE_CACHE;
-    const Outcome<Measurement> tried = run_on_ring(session, "/data", workload);
+    const Outcome<bench::Measurement> tried = bench::run_on_ring(session, "/data", workload);
     if (tried) return true;
     if (tried.error().status != Code::not_supported) return tried.error();
   }
@@ -60,10 +59,10 @@ Outcome<bool> wait_for_cache(penstock_session* session, Workload workload) {
 
 // One way between a file of the node and a GPU, forced. What is written is another file: rewriting
 // this one would take it out of the node cache, and leave it there in pieces for the next GPU.
-Outcome<GpuWay> node_way(penstock_session* session, GpuWay way, Workload workload) {
+Outcome<GpuWay> node_way(penstock_session* session, GpuWay way, bench::Workload workload) {
   workload.gpu = static_cast<int>(way.gpu);
-  const Outcome<Measurement> measured =
-      run_on_ring(session, workload.write ? "/written" : "/data", workload);
+  const Outcome<bench::Measurement> measured =
+      bench::run_on_ring(session, workload.write ? "/written" : "/data", workload);
   if (measured) {
     way.bytes_per_second = measured->bytes_per_second();
   } else if (measured.error().status != Code::not_supported) {
@@ -74,29 +73,29 @@ Outcome<GpuWay> node_way(penstock_session* session, GpuWay way, Workload workloa
 
 Outcome<std::vector<GpuWay>> node_ways(penstock_session* session, uint32_t gpu,
                                        const GpuCheckOptions& options) {
-  Workload large;
+  bench::Workload large;
   large.block_bytes = 16 * kMiB;
   large.random = false;
   large.depth = 4;
   large.file_bytes = options.file_bytes;
   large.seconds = options.seconds;
   large.route = PENSTOCK_ROUTE_DEVICE_CACHE;
-  Workload small = large;
+  bench::Workload small = large;
   small.block_bytes = 64 * kKiB;
   small.random = true;
   small.depth = 512;
   small.batch = 64;
   small.route = PENSTOCK_ROUTE_DEVICE_GATHER;
-  Workload disk = large;
+  bench::Workload disk = large;
   disk.block_bytes = kMiB;
   disk.random = true;
   disk.depth = 16;
   disk.route = PENSTOCK_ROUTE_DEVICE_SLOTS;
-  Workload write = disk;
+  bench::Workload write = disk;
   write.write = true;
   std::vector<GpuWay> ways;
   const auto add = [&](const char* source, const char* name, const std::string& note,
-                       const Workload& workload) -> Outcome<void> {
+                       const bench::Workload& workload) -> Outcome<void> {
     TRY_ASSIGN(GpuWay way, node_way(session, {gpu, source, name, {}, note}, workload));
     ways.push_back(std::move(way));
     return {};
@@ -198,15 +197,15 @@ std::vector<GpuWay> peer_ways(engine::DeviceMemory& devices, DeviceId to, double
 
 Outcome<std::vector<GpuWay>> check_gpus(engine::DeviceMemory& devices,
                                         const GpuCheckOptions& options) {
-  TRY_ASSIGN(const Scratch scratch,
-             Scratch::create(options.directory, 4 * options.file_bytes + kGiB));
+  TRY_ASSIGN(const bench::Scratch scratch,
+             bench::Scratch::create(options.directory, 4 * options.file_bytes + kGiB));
   const std::string plain = scratch.path() + "/local.dat";
-  TRY(make_plain_file(plain, options.file_bytes));
+  TRY(bench::make_plain_file(plain, options.file_bytes));
   TRY_ASSIGN(const auto node,
-             BenchNode::start(scratch.path() + "/store", options.file_bytes + 256 * kMiB));
-  TRY(make_ring_file(node->session(), "/written", options.file_bytes));
-  TRY(make_ring_file(node->session(), "/data", options.file_bytes));
-  TRY(warm_up(node->session(), "/data", options.file_bytes));
+             bench::BenchNode::start(scratch.path() + "/store", options.file_bytes + 256 * kMiB));
+  TRY(bench::make_ring_file(node->session(), "/written", options.file_bytes));
+  TRY(bench::make_ring_file(node->session(), "/data", options.file_bytes));
+  TRY(bench::warm_up(node->session(), "/data", options.file_bytes));
   std::vector<GpuWay> all;
   const auto append = [&](std::vector<GpuWay> ways) {
     for (GpuWay& way : ways) all.push_back(std::move(way));

@@ -6,6 +6,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include "penstock/local.h"
 #include "penstock/route.h"
 
 namespace penstock::apps {
@@ -51,10 +52,10 @@ Outcome<std::unique_ptr<LocalRig>> LocalRig::make(engine::DeviceMemory& devices,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (slots == MAP_FAILED) return Failure{Code::no_memory, "no memory for slots"};
   rig->slots_ = {static_cast<std::byte*>(slots), kSlotsBytes};
-  route::LocalSource* source = nullptr;
+  local::LocalSource* source = nullptr;
   const auto make_source = [&](engine::Loop& loop) {
-    auto made = std::make_unique<route::LocalSource>(
-        loop, devices, route::LocalOptions{.pinned_bytes_max = 2 * file_bytes});
+    auto made = std::make_unique<local::LocalSource>(
+        loop, devices, local::LocalOptions{.pinned_bytes_max = 2 * file_bytes});
     source = made.get();
     return made;
   };

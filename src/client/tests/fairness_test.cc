@@ -69,7 +69,7 @@ class Crowd {
 
   static constexpr uint64_t kLarge = 4 * kMiB;
   Node node;
-  FakeTarget& target;
+  store::FakeTarget& target;
   FileRef file;
   std::string buffer;
   std::deque<Io> ios;

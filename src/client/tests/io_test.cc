@@ -382,11 +382,11 @@ TEST(PrivilegeTest, set_id_bits_are_not_given_while_bytes_change) {
   ASSERT_EQ(io.completions, 0);
   // The target answers while the bits are being given.
   struct Release : engine::Timer {
-    FakeTarget* target = nullptr;
+    store::FakeTarget* target = nullptr;
   } release;
   release.target = node.targets[0].get();
   release.completion = [](engine::Op& op) {
-    FakeTarget& target = *static_cast<Release&>(op).target;
+    store::FakeTarget& target = *static_cast<Release&>(op).target;
     target.hold = false;
     for (auto& complete : std::exchange(target.held, {})) complete();
   };

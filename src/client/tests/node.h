@@ -1,8 +1,6 @@
 // A node in one thread for tests: loops, transport, targets in memory, meta and the file system.
 #pragma once
 
-#include "fake_target.h"
-
 #include <functional>
 #include <gtest/gtest.h>
 #include <memory>
@@ -10,9 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "penstock/chunks.h"
 #include "penstock/client.h"
 #include "penstock/net.h"
 #include "penstock/sim.h"
+#include "penstock/store_fake.h"
 
 namespace penstock::client {
 
@@ -39,8 +39,8 @@ class Node {
     for (size_t i = 0; i < shards; ++i) {
       loops.push_back(std::make_unique<sim::SimLoop>(world));
       nets.push_back(std::make_unique<net::LocalNet>(network, *loops[i]));
-      targets.push_back(std::make_unique<FakeTarget>(*loops[i]));
-      services.push_back(make_chunk_service(*targets[i]));
+      targets.push_back(std::make_unique<store::FakeTarget>(*loops[i]));
+      services.push_back(chunks::make_service(*targets[i]));
       nets[i]->serve({0, static_cast<uint32_t>(i)}, *services[i]);
     }
     start();
@@ -128,7 +128,7 @@ class Node {
   std::vector<std::unique_ptr<sim::SimLoop>> loops;
   net::LocalNetwork network;
   std::vector<std::unique_ptr<net::LocalNet>> nets;
-  std::vector<std::unique_ptr<FakeTarget>> targets;
+  std::vector<std::unique_ptr<store::FakeTarget>> targets;
   std::vector<std::unique_ptr<engine::Service>> services;
   engine::PollingCaller caller;
   std::unique_ptr<sim::SimKv> sim_kv;

@@ -19,7 +19,7 @@ class Rig {
  public:
   struct Job : IoOp {
     Flow* from = nullptr;
-    Lane lane = Lane::small;
+    IoClass io_class = IoClass::small;
     bool begun = false;
     bool over = false;
   };
@@ -40,34 +40,34 @@ class Rig {
     job.kind = kind;
     job.durable = durable;
     job.memory.length = length;
-    job.lane = Scheduler::lane_of(job);
-    if (job.lane == Lane::small) scheduler.note_small();
-    if (!scheduler.may_begin(flow, job.lane)) {
-      scheduler.add_unstarted(job, flow, job.lane);
+    job.io_class = Scheduler::class_of(job);
+    if (job.io_class == IoClass::small) scheduler.note_small();
+    if (!scheduler.may_begin(flow, job.io_class)) {
+      scheduler.add_unstarted(job, flow, job.io_class);
     } else {
       begin(job);
-      if (scheduler.passes(flow, job.lane)) {
+      if (scheduler.passes(flow, job.io_class)) {
         send(job);
         return job;
       }
-      scheduler.add(job, flow, job.lane);
+      scheduler.add(job, flow, job.io_class);
     }
     pump();
     return job;
   }
   void pump() {
-    for (auto turn = scheduler.next(); turn.io != nullptr; turn = scheduler.next()) {
-      auto& job = static_cast<Job&>(*turn.io);
+    for (auto next = scheduler.next(); next.io != nullptr; next = scheduler.next()) {
+      auto& job = static_cast<Job&>(*next.io);
       if (!job.begun) begin(job);
       send(job);
-      scheduler.end_turn(turn);
+      scheduler.end_dispatch(next);
     }
   }
   // The oldest ends.
   void land() {
     const Sent sent = under_way.front();
     under_way.pop_front();
-    scheduler.landed(sent.job->lane, sent.piece);
+    scheduler.landed(sent.job->io_class, sent.piece);
     scheduler.ended(*sent.job->from);
     ++landed;
     sent.job->over = true;
@@ -79,7 +79,7 @@ class Rig {
     loop.poll();
   }
   void cancel(Job& job) {
-    scheduler.remove(job, *job.from, job.lane);
+    scheduler.remove(job, *job.from, job.io_class);
     if (job.begun) scheduler.ended(*job.from);
     job.internal = nullptr;
     job.over = true;
@@ -110,7 +110,7 @@ class Rig {
   void send(Job& job) {
     Sent& sent = under_way.emplace_back(Sent{&job, {}});
     sent.piece.length = static_cast<uint32_t>(job.memory.length);
-    scheduler.sent(job, *job.from, job.lane, true, sent.piece);
+    scheduler.sent(job, *job.from, job.io_class, true, sent.piece);
   }
 };
 
@@ -160,7 +160,7 @@ TEST(SchedulerTest, large_reads_get_what_the_disk_moves_in_the_time_of_small_one
   Flow flood, small;
   Rig rig;
   // A disk that moves 1 MiB in 100 µs, whatever it has, and answers small reads in 500.
-  const auto last = [&] { return rig.scheduler.bound(Lane::read); };
+  const auto last = [&] { return rig.scheduler.bound(IoClass::read); };
   for (int i = 0; i < 1000; ++i) rig.submit(flood, kMiB);
   for (int i = 0; i < 100; ++i) {
     rig.pass(microseconds(100));
@@ -192,7 +192,7 @@ TEST(SchedulerTest, many_small_reads_hold_a_flood_back_more_than_few_do) {
       }
       for (int i = 0; i < 4; ++i) rig.submit(flood, kPiece);
       if (rig.world.now() > settled) {
-        most = std::max(most, rig.scheduler.under_way(Lane::read));
+        most = std::max(most, rig.scheduler.under_way(IoClass::read));
       }
       rig.pass(microseconds(25));
       rig.land();
@@ -219,7 +219,7 @@ TEST(SchedulerTest, a_disk_that_is_slow_to_answer_gets_more_at_a_time) {
     }
   };
   rounds(300);
-  EXPECT_GT(rig.scheduler.bound(Lane::read), 8 * kMiB);
+  EXPECT_GT(rig.scheduler.bound(IoClass::read), 8 * kMiB);
 }
 
 TEST(SchedulerTest, what_the_flood_costs_small_reads_is_not_taken_for_a_slow_disk) {
@@ -230,7 +230,7 @@ TEST(SchedulerTest, what_the_flood_costs_small_reads_is_not_taken_for_a_slow_dis
   for (int round = 0; round < 400; ++round) {
     for (int i = 0; i < 100; ++i) rig.submit(flood, 256 * kKiB);
     rig.submit(small, 4096);
-    const uint64_t ahead = rig.scheduler.under_way(Lane::read);
+    const uint64_t ahead = rig.scheduler.under_way(IoClass::read);
     if (round > 100) most = std::max(most, ahead);
     while (rig.bytes[&small] == 0) {
       rig.pass(
@@ -313,11 +313,11 @@ TEST(SchedulerTest, one_user_leaves_places_for_the_next) {
   User greedy, other, third;
   Rig rig;
   for (uint32_t i = 0; i < 2 * kIoOpsMax; ++i) rig.submit(greedy.flow, 4096);
-  EXPECT_TRUE(rig.scheduler.may_begin(other.flow, Lane::small));
-  EXPECT_FALSE(rig.scheduler.may_begin(greedy.flow, Lane::small));
+  EXPECT_TRUE(rig.scheduler.may_begin(other.flow, IoClass::small));
+  EXPECT_FALSE(rig.scheduler.may_begin(greedy.flow, IoClass::small));
   for (uint32_t i = 0; i < kIoOpsMax; ++i) rig.submit(other.flow, 4096);
-  EXPECT_FALSE(rig.scheduler.may_begin(other.flow, Lane::small));
-  EXPECT_TRUE(rig.scheduler.may_begin(third.flow, Lane::small));
+  EXPECT_FALSE(rig.scheduler.may_begin(other.flow, IoClass::small));
+  EXPECT_TRUE(rig.scheduler.may_begin(third.flow, IoClass::small));
   // All of it goes on.
   while (!rig.under_way.empty()) rig.land();
   EXPECT_EQ(rig.landed, 3 * kIoOpsMax);
@@ -411,27 +411,27 @@ TEST(SchedulerTest, writes_and_reads_have_bounds_of_their_own) {
   Rig rig;
   for (int i = 0; i < 100; ++i) rig.submit(writes, 4 * kMiB, IoKind::write, true);
   for (int i = 0; i < 100; ++i) rig.submit(reads, kMiB);
-  EXPECT_EQ(rig.scheduler.under_way(Lane::write), 64 * kMiB);
-  EXPECT_EQ(rig.scheduler.under_way(Lane::read), 16 * kMiB);
+  EXPECT_EQ(rig.scheduler.under_way(IoClass::write), 64 * kMiB);
+  EXPECT_EQ(rig.scheduler.under_way(IoClass::read), 16 * kMiB);
   // Small durable writes wait for commits: they are no load that a small read would wait behind.
   for (int i = 0; i < 1000; ++i) rig.submit(small, 4096, IoKind::write, true);
-  EXPECT_EQ(rig.scheduler.under_way(Lane::small), 0u);
+  EXPECT_EQ(rig.scheduler.under_way(IoClass::small), 0u);
   while (!rig.under_way.empty()) rig.land();
 }
 
 TEST(SchedulerTest, what_is_marked_counts_as_such) {
   IoOp op;
   op.memory.length = 4 * kMiB;
-  EXPECT_EQ(Scheduler::lane_of(op), Lane::read);
+  EXPECT_EQ(Scheduler::class_of(op), IoClass::read);
   op.traffic = Traffic::latency;
-  EXPECT_EQ(Scheduler::lane_of(op), Lane::small);
+  EXPECT_EQ(Scheduler::class_of(op), IoClass::small);
   op.memory.length = 4096;
   op.traffic = Traffic::throughput;
-  EXPECT_EQ(Scheduler::lane_of(op), Lane::read);
+  EXPECT_EQ(Scheduler::class_of(op), IoClass::read);
   op.kind = IoKind::write;
-  EXPECT_EQ(Scheduler::lane_of(op), Lane::write);
+  EXPECT_EQ(Scheduler::class_of(op), IoClass::write);
   op.kind = IoKind::sync;
-  EXPECT_EQ(Scheduler::lane_of(op), Lane::small);
+  EXPECT_EQ(Scheduler::class_of(op), IoClass::small);
 }
 
 TEST(SchedulerTest, a_weight_is_checked) {

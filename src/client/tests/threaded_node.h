@@ -1,8 +1,6 @@
 // The file system on real threads: shards that poll, callers that block, the housekeeper.
 #pragma once
 
-#include "fake_target.h"
-
 #include <array>
 #include <atomic>
 #include <functional>
@@ -12,9 +10,11 @@
 #include <thread>
 #include <vector>
 
+#include "penstock/chunks.h"
 #include "penstock/client.h"
 #include "penstock/kv.h"
 #include "penstock/net.h"
+#include "penstock/store_fake.h"
 
 namespace penstock::client {
 
@@ -25,7 +25,7 @@ class ThreadTest : public testing::Test {
     engine::FutexParker parker{engine::system_clock()};
     engine::Loop loop{engine::system_clock(), random, parker};
     std::unique_ptr<net::LocalNet> net;
-    std::unique_ptr<FakeTarget> target;
+    std::unique_ptr<store::FakeTarget> target;
     std::unique_ptr<engine::Service> service;
     std::thread thread;
   };
@@ -35,12 +35,12 @@ class ThreadTest : public testing::Test {
     for (uint32_t i = 0; i < shards.size(); ++i) {
       Shard& shard = shards[i];
       shard.net = std::make_unique<net::LocalNet>(network, shard.loop);
-      shard.target = std::make_unique<FakeTarget>(shard.loop);
+      shard.target = std::make_unique<store::FakeTarget>(shard.loop);
       shard.target->fault = [this] {
         asked.fetch_add(1);
         return failing.load() ? Status(Code::no_space) : Status();
       };
-      shard.service = make_chunk_service(*shard.target);
+      shard.service = chunks::make_service(*shard.target);
       shard.net->serve({0, i}, *shard.service);
       settings.shards.push_back({&shard.loop, shard.net.get()});
       settings.targets.push_back({0, i});

@@ -40,7 +40,7 @@ bool WholeNode::start() {
       return false;
     }
     targets.push_back(std::move(*opened));
-    services_.push_back(make_chunk_service(*targets[i]));
+    services_.push_back(chunks::make_service(*targets[i]));
     nets_.push_back(std::make_unique<net::LocalNet>(*network_, *loops[i]));
     nets_[i]->serve({0, static_cast<uint32_t>(i)}, *services_[i]);
     config.shards.push_back({loops[i].get(), nets_[i].get()});

@@ -7,9 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "penstock/chunks.h"
 #include "penstock/client.h"
 #include "penstock/net.h"
 #include "penstock/sim.h"
+#include "penstock/store.h"
 
 namespace penstock::client {
 

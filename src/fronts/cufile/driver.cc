@@ -63,7 +63,7 @@ Result<std::unique_ptr<OpenDriver>, CUfileError_t> OpenDriver::open(const Parame
   const Outcome<engine::DeviceMemory*> devices = gpu::devices();
   if (!devices) return Unexpected(without_devices(devices.error()));
   std::unique_ptr<OpenDriver> made(new OpenDriver(**devices, parameters));
-  route::LocalOptions options;
+  local::LocalOptions options;
   options.threads = static_cast<uint32_t>(parameters.get(CUFILE_PARAM_EXECUTION_MAX_IO_THREADS));
   options.pinned_bytes_max =
       std::min(memory_bytes() / limits::kPinnedShare, limits::kPinnedBytesMax);
@@ -96,9 +96,12 @@ Result<std::unique_ptr<File>, CUfileOpError> OpenDriver::make_file(int fd) {
 MountBackend* OpenDriver::mount_of(dev_t device) {
   const auto known = mounts_.find(device);
   if (known != mounts_.end()) return known->second.get();
-  const std::optional<std::string> mount_point = mount_point_of(device);
+  const std::optional<std::string> mount_point = front::mount_point_of(device);
   if (!mount_point) return nullptr;
-  Outcome<std::unique_ptr<MountBackend>> made = MountBackend::connect(*mount_point);
+  const Result<front::Session*, int> session = sessions_.of_mount(front::MountNumbers{device});
+  Outcome<std::unique_ptr<MountBackend>> made =
+      session ? MountBackend::start(**session)
+              : Failure{Status::from_errno(session.error()), penstock_last_error()};
   if (!made) {
     log::warning("cufile: {}: its files go by the kernel: {}", *mount_point, made.error().message);
   }
@@ -211,7 +214,7 @@ Driver& Driver::instance() {
 
 Driver::Driver() {
   // Threads and the GPU stay with the parent, and so may whoever holds a mutex.
-  ::pthread_atfork(nullptr, nullptr, [] {
+  front::on_fork({.in_child = [] {
     Driver& self = instance();
     const auto is_free = [](std::mutex& mutex) {
       const std::unique_lock lock(mutex, std::try_to_lock);
@@ -223,7 +226,7 @@ Driver::Driver() {
                            });
     if (is_unused && is_free(self.mutex_) && is_free(self.parameters_mutex_)) return;
     self.forked_.store(true, std::memory_order_relaxed);
-  });
+  }});
 }
 
 CUfileError_t Driver::open_locked() {

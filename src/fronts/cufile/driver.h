@@ -16,6 +16,8 @@
 #include <mutex>
 #include <set>
 
+#include "penstock/front.h"
+
 namespace penstock::cufile {
 
 class Batch;
@@ -50,6 +52,7 @@ class OpenDriver {
   engine::DeviceMemory& devices_;
   const bool may_go_by_kernel_;
   std::unique_ptr<LocalBackend> local_;
+  front::Sessions sessions_{"cufile"};                     // before those who use them
   std::map<dev_t, std::unique_ptr<MountBackend>> mounts_;  // null: no agent could be reached
   Buffers buffers_;
   std::mutex mutex_;

@@ -11,7 +11,7 @@ LocalBackend::LocalBackend()
     : host_threads_([this](Operation& operation) { run_on_host(operation); }) {}
 
 Outcome<std::unique_ptr<LocalBackend>> LocalBackend::start(engine::DeviceMemory& devices,
-                                                           route::LocalOptions options) {
+                                                           local::LocalOptions options) {
   std::unique_ptr<LocalBackend> made(new LocalBackend);
   void* const memory = ::mmap(nullptr, limits::kSlotsBytes, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -20,7 +20,7 @@ Outcome<std::unique_ptr<LocalBackend>> LocalBackend::start(engine::DeviceMemory&
   }
   made->slots_ = {static_cast<std::byte*>(memory), limits::kSlotsBytes};
   const auto make_source = [&](engine::Loop& loop) {
-    auto source = std::make_unique<route::LocalSource>(loop, devices, options);
+    auto source = std::make_unique<local::LocalSource>(loop, devices, options);
     made->source_ = source.get();
     return source;
   };

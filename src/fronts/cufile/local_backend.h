@@ -3,16 +3,23 @@
 
 #include "backend.h"
 #include "host_threads.h"
-#include "small_reads.h"
 
 #include <memory>
+
+#include "penstock/local.h"
+
+#if PENSTOCK_MAILBOX
+#include "mailbox/small_reads.h"
+#else
+#include "without_small_reads.h"
+#endif
 
 namespace penstock::cufile {
 
 class LocalBackend final : public Backend {
  public:
   static Outcome<std::unique_ptr<LocalBackend>> start(engine::DeviceMemory& devices,
-                                                      route::LocalOptions options);
+                                                      local::LocalOptions options);
   ~LocalBackend() override;
 
   // The number of the file behind a descriptor.
@@ -31,7 +38,7 @@ class LocalBackend final : public Backend {
   static void take_end(Operation& operation);
 
   MutableBytes slots_;
-  route::LocalSource* source_ = nullptr;  // of transfers_
+  local::LocalSource* source_ = nullptr;  // of transfers_
   std::unique_ptr<route::Transfers> transfers_;
   std::unique_ptr<SmallReads> small_reads_;
   HostThreads host_threads_;

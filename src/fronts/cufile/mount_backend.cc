@@ -19,29 +19,14 @@ Status status_of(int64_t result) {
 
 }  // namespace
 
-std::optional<std::string> mount_point_of(dev_t device) {
-  const std::vector<MountEntry> mounts = read_mounts();
-  const MountEntry* const mount = mount_of_device(mounts, device);
-  // One that was made to look like 3FS's is ours as well.
-  if (mount == nullptr || (mount->type != kMountType && mount->type != "fuse.hf3fs")) {
-    return std::nullopt;
-  }
-  return mount->point;
-}
-
 MountBackend::MountBackend(penstock_session* session)
     : session_(session), host_threads_([this](Operation& operation) { run_on_host(operation); }) {}
 
-Outcome<std::unique_ptr<MountBackend>> MountBackend::connect(const std::string& mount_point) {
-  const auto failed = [](int error) {
-    return Failure{Status::from_errno(-error), penstock_last_error()};
-  };
-  penstock_session* session = nullptr;
-  int error = penstock_connect(mount_point.c_str(), &session);
-  if (error < 0) return failed(error);
-  std::unique_ptr<MountBackend> made(new MountBackend(session));
-  error = penstock_ring_create(session, limits::kLaneEntries, limits::kLanes + 1, &made->ring_);
-  if (error < 0) return failed(error);
+Outcome<std::unique_ptr<MountBackend>> MountBackend::start(front::Session& session) {
+  std::unique_ptr<MountBackend> made(new MountBackend(session.handle));
+  const int error =
+      penstock_ring_create(session.handle, limits::kLaneEntries, limits::kLanes + 1, &made->ring_);
+  if (error < 0) return Failure{Status::from_errno(-error), penstock_last_error()};
   return made;
 }
 
@@ -58,8 +43,8 @@ MountBackend::~MountBackend() {
     }
     thread_.join();
   }
+  if (ring_ != nullptr) penstock_ring_destroy(ring_);
   regions_.clear();
-  penstock_close(session_);
 }
 
 Outcome<uint32_t> MountBackend::add(int fd) {
@@ -127,14 +112,15 @@ Result<std::shared_ptr<MountBackend::Region>> MountBackend::region_of(const Memo
 
 // The parts that a ring takes.
 void MountBackend::cut(Operation& operation) {
-  const uint64_t count = (operation.memory.length + limits::kIoBytesMax - 1) / limits::kIoBytesMax;
+  const uint64_t count = front::part_count(operation.memory.length);
   operation.parts = std::vector<RingPart>(count);
   operation.parts_left = static_cast<uint32_t>(count);
   for (uint64_t i = 0; i < count; ++i) {
     RingPart& part = operation.parts[i];
     part.operation = &operation;
-    part.begin = i * limits::kIoBytesMax;
-    part.length = std::min(operation.memory.length - part.begin, limits::kIoBytesMax);
+    const front::Part own = front::part_at(operation.memory.length, i);
+    part.begin = own.begin;
+    part.length = own.length;
   }
 }
 

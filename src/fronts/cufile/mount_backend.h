@@ -10,20 +10,18 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
-#include <string>
 #include <thread>
 #include <tuple>
 #include <vector>
 
-namespace penstock::cufile {
+#include "penstock/front.h"
 
-// The mount point of the Penstock mount with this device number, if it is one.
-std::optional<std::string> mount_point_of(dev_t device);
+namespace penstock::cufile {
 
 class MountBackend final : public Backend {
  public:
-  static Outcome<std::unique_ptr<MountBackend>> connect(const std::string& mount_point);
+  // The session outlives this object.
+  static Outcome<std::unique_ptr<MountBackend>> start(front::Session& session);
   ~MountBackend() override;
 
   // The session's number of the file behind a descriptor.

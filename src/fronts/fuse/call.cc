@@ -87,6 +87,7 @@ bool Call::settle_names() {
 }
 void Call::error(int error) {
   if (error == 0 && !settle_names()) return;
+  count_error(error);
   (void)fuse_reply_err(ending(), error);
 }
 void Call::none() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #define FUSE_USE_VERSION 312
+#include "figures.h"
 #include "front.h"
 
 #include <cerrno>
@@ -95,7 +96,9 @@ struct Guarded;
 
 template <class... Arguments, void (*kOperation)(Call&, Arguments...)>
 struct Guarded<kOperation> {
+  inline static RequestFigures figures;
   static void run(fuse_req_t request, Arguments... arguments) noexcept {
+    const Served served(figures);
     Call call(request);
     try {
       kOperation(call, arguments...);

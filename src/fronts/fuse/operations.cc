@@ -40,45 +40,52 @@ void begin(void*, fuse_conn_info* connection) {
   connection->time_gran = 1;
 }
 
+// libfuse's function of an operation, whose requests are counted under this name.
+template <class Operation, class Function>
+void serve(Function* function, const char* name) {
+  name_figures(Operation::figures, name);
+  *function = Operation::run;
+}
+
 }  // namespace
 
 const fuse_lowlevel_ops& operations() {
   static const fuse_lowlevel_ops all = [] {
     fuse_lowlevel_ops ops{};
     ops.init = begin;
-    ops.lookup = Guarded<lookup>::run;
-    ops.forget = Guarded<forget>::run;
-    ops.forget_multi = Guarded<forget_many>::run;
-    ops.readlink = Guarded<read_link>::run;
-    ops.mknod = Guarded<ChangesNames<make_node>::run>::run;
-    ops.mkdir = Guarded<ChangesNames<make_directory>::run>::run;
-    ops.unlink = Guarded<ChangesNames<unlink>::run>::run;
-    ops.rmdir = Guarded<ChangesNames<remove_directory>::run>::run;
-    ops.symlink = Guarded<ChangesNames<make_symlink>::run>::run;
-    ops.rename = Guarded<ChangesNames<rename>::run>::run;
-    ops.link = Guarded<ChangesNames<link>::run>::run;
-    ops.getattr = Guarded<get_attributes>::run;
-    ops.setattr = Guarded<set_attributes>::run;
-    ops.statfs = Guarded<statistics>::run;
-    ops.setxattr = Guarded<set_xattr>::run;
-    ops.getxattr = Guarded<get_xattr>::run;
-    ops.listxattr = Guarded<list_xattrs>::run;
-    ops.removexattr = Guarded<remove_xattr>::run;
-    ops.open = Guarded<open>::run;
-    ops.create = Guarded<ChangesNames<create>::run>::run;
-    ops.read = Guarded<read>::run;
-    ops.write = Guarded<write>::run;
-    ops.flush = Guarded<flush>::run;
-    ops.release = Guarded<release>::run;
-    ops.fsync = Guarded<sync>::run;
-    ops.lseek = Guarded<seek>::run;
-    ops.fallocate = Guarded<allocate>::run;
-    ops.ioctl = Guarded<control>::run;
-    ops.opendir = Guarded<open_directory>::run;
-    ops.readdir = Guarded<read_directory>::run;
-    ops.readdirplus = Guarded<read_directory_plus>::run;
-    ops.releasedir = Guarded<release_directory>::run;
-    ops.fsyncdir = Guarded<sync_directory>::run;
+    serve<Guarded<lookup>>(&ops.lookup, "lookup");
+    serve<Guarded<forget>>(&ops.forget, "forget");
+    serve<Guarded<forget_many>>(&ops.forget_multi, "forget_multi");
+    serve<Guarded<read_link>>(&ops.readlink, "readlink");
+    serve<Guarded<ChangesNames<make_node>::run>>(&ops.mknod, "mknod");
+    serve<Guarded<ChangesNames<make_directory>::run>>(&ops.mkdir, "mkdir");
+    serve<Guarded<ChangesNames<unlink>::run>>(&ops.unlink, "unlink");
+    serve<Guarded<ChangesNames<remove_directory>::run>>(&ops.rmdir, "rmdir");
+    serve<Guarded<ChangesNames<make_symlink>::run>>(&ops.symlink, "symlink");
+    serve<Guarded<ChangesNames<rename>::run>>(&ops.rename, "rename");
+    serve<Guarded<ChangesNames<link>::run>>(&ops.link, "link");
+    serve<Guarded<get_attributes>>(&ops.getattr, "getattr");
+    serve<Guarded<set_attributes>>(&ops.setattr, "setattr");
+    serve<Guarded<statistics>>(&ops.statfs, "statfs");
+    serve<Guarded<set_xattr>>(&ops.setxattr, "setxattr");
+    serve<Guarded<get_xattr>>(&ops.getxattr, "getxattr");
+    serve<Guarded<list_xattrs>>(&ops.listxattr, "listxattr");
+    serve<Guarded<remove_xattr>>(&ops.removexattr, "removexattr");
+    serve<Guarded<open>>(&ops.open, "open");
+    serve<Guarded<ChangesNames<create>::run>>(&ops.create, "create");
+    serve<Guarded<read>>(&ops.read, "read");
+    serve<Guarded<write>>(&ops.write, "write");
+    serve<Guarded<flush>>(&ops.flush, "flush");
+    serve<Guarded<release>>(&ops.release, "release");
+    serve<Guarded<sync>>(&ops.fsync, "fsync");
+    serve<Guarded<seek>>(&ops.lseek, "lseek");
+    serve<Guarded<allocate>>(&ops.fallocate, "fallocate");
+    serve<Guarded<control>>(&ops.ioctl, "ioctl");
+    serve<Guarded<open_directory>>(&ops.opendir, "opendir");
+    serve<Guarded<read_directory>>(&ops.readdir, "readdir");
+    serve<Guarded<read_directory_plus>>(&ops.readdirplus, "readdirplus");
+    serve<Guarded<release_directory>>(&ops.releasedir, "releasedir");
+    serve<Guarded<sync_directory>>(&ops.fsyncdir, "fsyncdir");
     // Left out: copy_file_range (the kernel does it
     // by itself), locks (the kernel's), access (default_permissions), poll, bmap.
     return ops;

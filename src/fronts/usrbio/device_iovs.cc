@@ -71,7 +71,7 @@ int Iovs::create_device(hf3fs_iov& iov, const std::string& mount, size_t size, i
   facts.mount = mount;
   facts.gpu = gpu;
   auto registration = std::make_unique<Registration>();
-  const auto make = [&](Session& session, penstock_region** region) {
+  const auto make = [&](front::Session& session, penstock_region** region) {
     int result = warn(penstock_region_create_device(session.handle, gpu, size, region));
     if (result < 0) return result;
     result = warn(penstock_region_publish(*region, facts.id.data()));
@@ -95,7 +95,7 @@ int Iovs::open_device(hf3fs_iov& iov, const Uuid& id, const std::string& mount, 
   facts.mount = mount;
   facts.gpu = gpu;
   auto registration = std::make_unique<Registration>();
-  const auto make = [&](Session& session, penstock_region** region) {
+  const auto make = [&](front::Session& session, penstock_region** region) {
     const int result = penstock_region_open(session.handle, id.data(), region);
     if (result < 0) return result == -ENODEV ? -EINVAL : result;
     if (penstock_region_size(*region) >= size && penstock_region_gpu(*region) == gpu) return 0;
@@ -158,7 +158,7 @@ bool Iovs::use_same_wrapped(hf3fs_iov& iov, const Iov& wanted) {
 
 int Iovs::wrap_new(hf3fs_iov& iov, Iov& facts) {
   auto registration = std::make_unique<Registration>();
-  const auto make = [&](Session& session, penstock_region** region) {
+  const auto make = [&](front::Session& session, penstock_region** region) {
     int result =
         warn(penstock_region_register_device(session.handle, facts.base, facts.size, region));
     if (result < 0) return result;
@@ -181,7 +181,7 @@ int Iovs::wrap_new(hf3fs_iov& iov, Iov& facts) {
 // after its agent has gone for good, which also shows the memory to others then. Such a mount may
 // have another device number than before, so that nobody has asked the old session yet whether it
 // is dead.
-int Iovs::register_device(Iov& iov, Session& session, Registration& registration) {
+int Iovs::register_device(Iov& iov, front::Session& session, Registration& registration) {
   const int result = session.seen(warn(
       penstock_region_register_device(session.handle, iov.base, iov.size, &registration.region)));
   if (result < 0 || iov.published == nullptr) return result;

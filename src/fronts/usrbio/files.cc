@@ -1,10 +1,10 @@
 #include "files.h"
 
-#include "mount_table.h"
-
 #include <cerrno>
 #include <fcntl.h>
 #include <memory>
+
+#include "penstock/front.h"
 
 namespace penstock::usrbio {
 
@@ -26,10 +26,10 @@ std::atomic<uint64_t>& Files::make_slot(uint32_t number) {
 
 // The mount of ours that it is a file of. The table of all mounts is long, and read only for mounts
 // that are new here.
-std::optional<MountNumbers> Files::mount_of(int fd) {
-  const auto numbers = mount_numbers(fd);
+std::optional<front::MountNumbers> Files::mount_of(int fd) {
+  const auto numbers = front::mount_numbers(fd);
   if (numbers && sessions_.knows(*numbers)) return *numbers;
-  return mount_of_descriptor(fd);
+  return front::mount_of_descriptor(fd);
 }
 
 // Gives the file of `fd` a handle in the session of its mount. 0 or a positive errno.
@@ -84,7 +84,7 @@ void Files::remove(int fd) {
   if (!word.registered()) return;
   if (!slot->compare_exchange_strong(bits, 0, std::memory_order_acq_rel)) return;
   if (word.inherited()) return;
-  Session& session = sessions_.at(word.session());
+  front::Session& session = sessions_.at(word.session());
   // All of its operations have ended, so nothing remains to be told.
   const int result = session.seen(penstock_file_close_later(session.handle, word.file()));
   if (result < 0 && result != -ECONNRESET) {
@@ -102,7 +102,7 @@ FileWord Files::adopt(int fd, std::atomic<uint64_t>& slot) {
   }
   // Another thread was faster; its handle stands.
   const FileWord mine(bits);
-  Session& session = sessions_.at(mine.session());
+  front::Session& session = sessions_.at(mine.session());
   session.seen(penstock_file_close_later(session.handle, mine.file()));
   return FileWord(inherited).registered() ? FileWord(inherited) : FileWord();
 }

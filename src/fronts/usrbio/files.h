@@ -5,13 +5,14 @@
 
 #include "limits.h"
 #include "penstock.h"
-#include "session.h"
 
 #include <array>
 #include <atomic>
 #include <cstdint>
 #include <optional>
 #include <sys/types.h>
+
+#include "penstock/front.h"
 
 namespace penstock::usrbio {
 
@@ -50,7 +51,7 @@ class FileWord {
 
 class Files {
  public:
-  explicit Files(Sessions& sessions) : sessions_(sessions) {}
+  explicit Files(front::Sessions& sessions) : sessions_(sessions) {}
   Files(const Files&) = delete;
   Files& operator=(const Files&) = delete;
   ~Files();
@@ -89,11 +90,11 @@ class Files {
     return chunk == nullptr ? nullptr : &(*chunk)[number % kPerChunk];
   }
   std::atomic<uint64_t>& make_slot(uint32_t number);
-  std::optional<MountNumbers> mount_of(int fd);
+  std::optional<front::MountNumbers> mount_of(int fd);
   int open_in_session(int fd, uint64_t& bits);
   FileWord adopt(int fd, std::atomic<uint64_t>& slot);
 
-  Sessions& sessions_;
+  front::Sessions& sessions_;
   // Chunks are made once and stay. Release in make_slot() pairs with the acquire in slot_of().
   std::array<std::atomic<Chunk*>, kDescriptors / kPerChunk> chunks_{};
 };

@@ -70,7 +70,7 @@ std::unique_ptr<Registration> Iovs::retire(Iov& iov) {
   return registrations;
 }
 
-int Iovs::register_host(Iov& iov, Session& session, Registration& registration) {
+int Iovs::register_host(Iov& iov, front::Session& session, Registration& registration) {
   if (!iov.memory.fd && iov.kind != Iov::Kind::created) {
     auto published = open_published(iov.mount, iov.id, iov.size, iov.block_size, true);
     if (!published) return -published.error();
@@ -104,7 +104,7 @@ int Iovs::register_host(Iov& iov, Session& session, Registration& registration) 
   return result;
 }
 
-int Iovs::attach_locked(Iov& iov, Session& session) {
+int Iovs::attach_locked(Iov& iov, front::Session& session) {
   const Registration* known = iov.current.load(std::memory_order_relaxed);
   if (known != nullptr && known->session == &session) return 0;
   auto registration = std::make_unique<Registration>();
@@ -119,7 +119,8 @@ int Iovs::attach_locked(Iov& iov, Session& session) {
   return 0;
 }
 
-int Iovs::attach(const hf3fs_iov& iov, Session& session, Iov*& record, const Registration*& known) {
+int Iovs::attach(const hf3fs_iov& iov, front::Session& session, Iov*& record,
+                 const Registration*& known) {
   const std::lock_guard lock(mutex_);
   const Uuid id = id_of(iov);
   if (record == nullptr) record = find_wrapped(id, iov.base, iov.size);

@@ -9,7 +9,6 @@
 #include "link_name.h"
 #include "pages_made.h"
 #include "penstock.h"
-#include "session.h"
 #include "shared_memory.h"
 
 #include <atomic>
@@ -23,11 +22,13 @@
 #include <string>
 #include <vector>
 
+#include "penstock/front.h"
+
 namespace penstock::usrbio {
 
 // An iov made known to one session.
 struct Registration {
-  Session* session = nullptr;
+  front::Session* session = nullptr;
   penstock_region* region = nullptr;
   size_t block_size = 0;
   std::unique_ptr<Registration> earlier;  // of sessions whose agents have died
@@ -57,7 +58,7 @@ struct Iov {
 
 class Iovs {
  public:
-  explicit Iovs(Sessions& sessions) : sessions_(sessions) {}
+  explicit Iovs(front::Sessions& sessions) : sessions_(sessions) {}
 
   // The bodies of hf3fs_iovcreate and so on; 0 or a negative errno. The mount is not empty and
   // fits.
@@ -85,7 +86,7 @@ class Iovs {
     uint64_t offset = 0;
   };
   // 0 or a negative errno.
-  int place(const hf3fs_iov& iov, Session& session, const void* ptr, uint64_t length,
+  int place(const hf3fs_iov& iov, front::Session& session, const void* ptr, uint64_t length,
             Place& place) {
     if (iov.base == nullptr || ptr == nullptr || length == 0) return -EINVAL;
     if (!inside(iov.base, iov.size, ptr, length)) return -EINVAL;
@@ -122,10 +123,10 @@ class Iovs {
   // With mutex_ held.
   Iov& take_record();
   Iov* find_wrapped(const Uuid& id, const uint8_t* base, size_t size);
-  int attach_locked(Iov& iov, Session& session);
+  int attach_locked(Iov& iov, front::Session& session);
   static void remove_name(Iov& iov);
-  int register_host(Iov& iov, Session& session, Registration& registration);
-  int register_device(Iov& iov, Session& session, Registration& registration);
+  int register_host(Iov& iov, front::Session& session, Registration& registration);
+  int register_device(Iov& iov, front::Session& session, Registration& registration);
   Iov* find_record(const hf3fs_iov& iov);
   Iov* find_same_wrapped(const Iov& wanted);
   bool use_same_wrapped(hf3fs_iov& iov, const Iov& wanted);
@@ -135,13 +136,14 @@ class Iovs {
   void collect_stale(std::vector<std::unique_ptr<Registration>>& ended);
 
   // Registers the iov with the session; sets `record` and `known` when that is done.
-  int attach(const hf3fs_iov& iov, Session& session, Iov*& record, const Registration*& known);
+  int attach(const hf3fs_iov& iov, front::Session& session, Iov*& record,
+             const Registration*& known);
   int register_in_mount(Iov& iov);
   // Makes a region in the mount's session; what `make` returns is the result.
-  using MakeRegion = std::function<int(Session& session, penstock_region** region)>;
+  using MakeRegion = std::function<int(front::Session& session, penstock_region** region)>;
   int make_in_mount(const std::string& mount, const MakeRegion& make, Registration& registration);
 
-  Sessions& sessions_;
+  front::Sessions& sessions_;
   std::once_flag cleaned_;
   std::mutex mutex_;
   std::deque<Iov> records_;   // stable addresses

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "penstock/base.h"
+#include "penstock/front.h"
 
 namespace penstock::usrbio {
 
@@ -28,24 +29,8 @@ constexpr uint32_t native_entries(uint32_t entries) {
   return std::max(doubled, std::bit_ceil(entries));
 }
 
-// Native rings of one size before they get more than one lane each, and the number of them from
-// then on: an agent's shards are fewer.
-inline constexpr uint32_t kRingsToSpread = 16;
-// Lanes of one native ring, and entries of all its lanes: the agent has so many operations of a
-// native ring in flight at a time, which its lanes share.
-inline constexpr uint32_t kLanesPerRingMax = 64;
-inline constexpr uint32_t kSharedEntriesMax = 65536;
-
-// For how long the end of a ring waits for its operations: a disk takes far less, and an agent that
-// has died is given up before.
-inline constexpr uint64_t kDrainNanoseconds = 120'000'000'000;
-
 // Descriptor numbers that can be registered: Linux's default for fs.nr_open.
 inline constexpr uint32_t kDescriptors = 1U << 20;
-
-// Sessions of one process's life: one for each store that it uses.
-// They are never given up, so that a descriptor's word can name one without counting.
-inline constexpr uint32_t kSessionsMax = 4096;
 
 // Completions taken from the native ring at once, on the stack.
 inline constexpr uint32_t kCompletionBatch = 128;
@@ -59,6 +44,7 @@ inline constexpr size_t kMountPointBytes = sizeof(hf3fs_iov::mount_point);
 
 static_assert(is_power_of_two(native_entries(1)) && native_entries(1) > kSpareEntries);
 static_assert(native_entries(kEntriesMax) == kEntriesMax);
+static_assert(kDoubledEntriesMax == front::limits::kKeptEntriesMax);
 static_assert(is_power_of_two(kEntriesMax) && kDoubledEntriesMax > 2 * kSpareEntries);
 static_assert(sizeof(hf3fs_ior::mount_point) == kMountPointBytes);
 

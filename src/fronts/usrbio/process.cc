@@ -1,7 +1,5 @@
 #include "process.h"
 
-#include <pthread.h>
-
 namespace penstock::usrbio {
 
 Process& Process::instance() {
@@ -10,10 +8,10 @@ Process& Process::instance() {
 }
 
 Process::Process() {
-  ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+  front::on_fork({before_fork, after_fork_in_parent, after_fork_in_child});
 }
 
-// Nobody is inside a table while the process is copied. The order is the one in which the tables
+// No thread is inside a table while the process is copied. The order is the one in which the tables
 // call one another.
 void Process::before_fork() {
   Process& process = instance();
@@ -29,7 +27,6 @@ void Process::after_fork_in_parent() {
 
 void Process::after_fork_in_child() {
   Process& process = instance();
-  process.generation_.fetch_add(1, std::memory_order_relaxed);
   process.sessions_.forget_all();
   process.files_.inherit();
   process.iovs_.inherit();

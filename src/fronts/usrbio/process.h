@@ -5,11 +5,11 @@
 #include "flush_timer.h"
 #include "iovs.h"
 #include "ring.h"
-#include "session.h"
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
+
+#include "penstock/front.h"
 
 namespace penstock::usrbio {
 
@@ -20,12 +20,10 @@ class Process {
  public:
   static Process& instance();
 
-  Sessions& sessions() { return sessions_; }
+  front::Sessions& sessions() { return sessions_; }
   Files& files() { return files_; }
   Iovs& iovs() { return iovs_; }
   FlushTimer& timer() { return *timer_; }
-  // Which process of a chain of forks this is.
-  uint32_t generation() const { return generation_.load(std::memory_order_relaxed); }
 
  private:
   Process();
@@ -33,12 +31,10 @@ class Process {
   static void after_fork_in_parent();
   static void after_fork_in_child();
 
-  Sessions sessions_;
+  front::Sessions sessions_{"usrbio"};
   Files files_{sessions_};
   Iovs iovs_{sessions_};
   std::unique_ptr<FlushTimer> timer_ = std::make_unique<FlushTimer>();
-  // Relaxed: it changes only while the process has a single thread.
-  std::atomic<uint32_t> generation_{0};
 };
 
 // What hf3fs_ior.iorh points to.

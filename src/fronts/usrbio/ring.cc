@@ -46,7 +46,7 @@ uint32_t passable(const RingOptions& options, uint32_t held, bool expired) {
   return held - held % static_cast<uint32_t>(-options.io_depth);
 }
 
-Ring::Ring(Session& session, FlushTimer& timer, const RingOptions& options)
+Ring::Ring(front::Session& session, FlushTimer& timer, const RingOptions& options)
     : session_(session),
       timer_(timer),
       options_(options),
@@ -56,7 +56,7 @@ Ring::Ring(Session& session, FlushTimer& timer, const RingOptions& options)
       order_mask_(std::bit_ceil(options.entries) - 1),
       order_(std::make_unique<uint32_t[]>(order_mask_ + 1)) {}
 
-Result<std::unique_ptr<Ring>, int> Ring::create(Session& session, FlushTimer& timer,
+Result<std::unique_ptr<Ring>, int> Ring::create(front::Session& session, FlushTimer& timer,
                                                 const RingOptions& options) {
   std::unique_ptr<Ring> ring(new Ring(session, timer, options));
   const auto lane = session.lanes.claim(native_entries(options.entries));
@@ -94,7 +94,7 @@ int Ring::prepare(Iovs& iovs, Files& files, const hf3fs_iov& iov, bool read, voi
   if (file.free() || file.session() != session_.index) return -EBADF;
   if (!file.allows(read)) return -EACCES;
   if (!range_within(offset, length, limits::kFileBytesMax)) return read ? -EINVAL : -EFBIG;
-  const uint64_t parts = (length + limits::kIoBytesMax - 1) / limits::kIoBytesMax;
+  const uint64_t parts = front::part_count(length);
   if (parts > native_entries(options_.entries)) return -EINVAL;
 
   std::unique_lock<std::mutex> lock(submitting_, std::defer_lock);
@@ -125,11 +125,11 @@ int Ring::prepare(Iovs& iovs, Files& files, const hf3fs_iov& iov, bool read, voi
 int Ring::prepare_parts(penstock_io& io, uint32_t slot, uint32_t parts) {
   const uint64_t length = io.length;
   for (uint32_t part = 0; part < parts; ++part) {
-    const uint64_t done = part * limits::kIoBytesMax;
+    const front::Part own = front::part_at(length, part);
     penstock_io piece = io;
-    piece.offset += done;
-    piece.region_offset += done;
-    piece.length = std::min(length - done, limits::kIoBytesMax);
+    piece.offset += own.begin;
+    piece.region_offset += own.begin;
+    piece.length = own.length;
     piece.user_data = pack(slot, part);
     const int result = session_.seen(penstock_lane_prepare(lane_, &piece));
     if (result < 0) {
@@ -204,15 +204,14 @@ bool Ring::collect(const penstock_completion& completion, hf3fs_cqe& cqe) {
     return false;
   }
   Slot& slot = slots_[index];
-  const uint64_t begin = part_of(completion.user_data) * limits::kIoBytesMax;
-  if (begin >= slot.length) {
+  const front::Part part = front::part_at(slot.length, part_of(completion.user_data));
+  if (part.length == 0) {
     slot.error = -EPROTO;
   } else if (completion.result < 0) {
     if (slot.error == 0) slot.error = completion.result;
   } else {
-    const uint64_t wanted = std::min(slot.length - begin, limits::kIoBytesMax);
     const uint64_t bytes = static_cast<uint64_t>(completion.result);
-    if (bytes < wanted) slot.end = std::min(slot.end, begin + bytes);
+    if (bytes < part.length) slot.end = std::min(slot.end, part.begin + bytes);
   }
   if (--slot.parts_left > 0) return false;
   cqe.index = static_cast<int32_t>(index);

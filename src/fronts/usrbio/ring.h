@@ -7,7 +7,6 @@
 #include "iovs.h"
 #include "limits.h"
 #include "penstock.h"
-#include "session.h"
 #include "slots.h"
 
 #include <atomic>
@@ -16,6 +15,8 @@
 #include <memory>
 #include <mutex>
 #include <time.h>
+
+#include "penstock/front.h"
 
 namespace penstock::usrbio {
 
@@ -36,7 +37,7 @@ uint32_t passable(const RingOptions& options, uint32_t held, bool expired);
 class Ring final : public Flushable {
  public:
   // Errors are positive errnos.
-  static Result<std::unique_ptr<Ring>, int> create(Session& session, FlushTimer& timer,
+  static Result<std::unique_ptr<Ring>, int> create(front::Session& session, FlushTimer& timer,
                                                    const RingOptions& options);
   ~Ring() override;
   // Waits for the end of what is in flight.
@@ -51,7 +52,7 @@ class Ring final : public Flushable {
   uint64_t flush(uint64_t now) override;
 
  private:
-  Ring(Session& session, FlushTimer& timer, const RingOptions& options);
+  Ring(front::Session& session, FlushTimer& timer, const RingOptions& options);
 
   int prepare_parts(penstock_io& io, uint32_t slot, uint32_t parts);
   uint32_t parts_in_flight() const;
@@ -62,7 +63,7 @@ class Ring final : public Flushable {
   int take(hf3fs_cqe* cqes, uint32_t max, uint32_t min, uint64_t deadline);
   bool collect(const penstock_completion& completion, hf3fs_cqe& cqe);
 
-  Session& session_;
+  front::Session& session_;
   FlushTimer& timer_;
   const RingOptions options_;
   const bool timed_;  // operations may wait for their batch, and not for ever

@@ -2,7 +2,6 @@
 // are C programs.
 #include "entry.h"
 #include "hf3fs_usrbio.h"
-#include "mount_table.h"
 #include "process.h"
 
 #include <cerrno>
@@ -14,6 +13,8 @@
 #include <string>
 #include <string_view>
 #include <unistd.h>
+
+#include "penstock/front.h"
 
 namespace penstock::usrbio {
 
@@ -45,13 +46,14 @@ namespace usrbio = penstock::usrbio;
 extern "C" {
 
 USRBIO_EXPORT bool hf3fs_is_hf3fs(int fd) {
-  return usrbio::guarded(false, [&] { return usrbio::mount_of_descriptor(fd).has_value(); });
+  return usrbio::guarded(false,
+                         [&] { return penstock::front::mount_of_descriptor(fd).has_value(); });
 }
 
 USRBIO_EXPORT int hf3fs_extract_mount_point(char* hf3fs_mount_point, int size, const char* path) {
   return usrbio::guarded(-1, [&] {
     if (path == nullptr) return -1;
-    const std::optional<std::string> mount = usrbio::mount_point_of(path);
+    const std::optional<std::string> mount = penstock::front::mount_point_of(path);
     if (!mount) return -1;
     const int needed = static_cast<int>(mount->size()) + 1;
     if (hf3fs_mount_point != nullptr && size >= needed) {

@@ -50,7 +50,7 @@ int connect_ring(const RingArguments& arguments, RingHandle& handle) {
   options.timeout_ns = static_cast<uint64_t>(arguments.timeout) * 1'000'000;
   options.refuse_holes = (arguments.flags & HF3FS_IOR_FORBID_READ_HOLES) != 0;
   handle.entries = options.entries;
-  handle.generation = process.generation();
+  handle.generation = front::fork_generation();
   // The second try is for an agent that came back since the session was last used.
   for (int tries = 0;; ++tries) {
     auto session = process.sessions().of_mount(arguments.mount);
@@ -92,7 +92,7 @@ int make_ring(hf3fs_ior* ior, const RingArguments& arguments) {
 Ring* ring_of(const hf3fs_ior* ior) {
   if (ior == nullptr || ior->iorh == nullptr) return nullptr;
   const auto* handle = static_cast<const RingHandle*>(ior->iorh);
-  if (handle->generation != Process::instance().generation()) return nullptr;
+  if (handle->generation != front::fork_generation()) return nullptr;
   return handle->ring.get();
 }
 
@@ -165,7 +165,7 @@ USRBIO_EXPORT void hf3fs_iordestroy(struct hf3fs_ior* ior) {
   auto* handle = static_cast<usrbio::RingHandle*>(ior->iorh);
   ior->iorh = nullptr;
   // What a child has inherited belongs to its parent; it is left as it is.
-  if (handle->generation != usrbio::Process::instance().generation()) return;
+  if (handle->generation != penstock::front::fork_generation()) return;
   delete handle;
 }
 

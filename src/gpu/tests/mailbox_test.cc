@@ -1,5 +1,5 @@
 // Mailboxes, their kernels played by threads.
-#include "mailbox_sender.h"
+#include "mailbox/mailbox_sender.h"
 
 #include <algorithm>
 #include <atomic>

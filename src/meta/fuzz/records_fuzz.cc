@@ -21,7 +21,7 @@ std::vector<std::string> seeds() {
           encode(link),
           encode(directory),
           encode(DirectoryTimes{}),
-          encode(Dentry{InodeId(5), FileType::regular, 7}),
+          encode(Dentry{InodeId(5), FileType::regular, kCookieMin}),
           encode(CookieEntry{"name", InodeId(5), FileType::directory}),
           encode_number(1ULL << 40)};
 }

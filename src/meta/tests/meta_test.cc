@@ -191,6 +191,12 @@ TEST_F(MetaTest, subdirectories_are_limited) {
             Code::too_many_links);
   EXPECT_TRUE(meta_->rename(root_, kRootInode, "elsewhere", d, "7", {}, nullptr).ok())
       << "replacing does not add one";
+  file(d, "file");
+  directory(kRootInode, "again");
+  EXPECT_EQ(
+      meta_->rename(root_, kRootInode, "again", d, "file", {.exchange = true}, nullptr).code(),
+      Code::too_many_links);
+  EXPECT_TRUE(meta_->rename(root_, kRootInode, "again", d, "8", {.exchange = true}, nullptr).ok());
   EXPECT_EQ(get(d).links, 65'000u);
 }
 

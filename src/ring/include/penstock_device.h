@@ -14,7 +14,7 @@
 //     request.destination = ...;  // in the ring's region: ring.memory + destination
 //     int64_t got = run_by_warp(ring, request, &ticket, 1'000'000'000);
 //
-// Who calls: submit(), poll() and wait() any thread, also in divergent code; *_by_warp() all 32
+// Callers: submit(), poll() and wait() any thread, also in divergent code; *_by_warp() all 32
 // lanes of a warp, each with a request and a ticket of its own or none, but run_by_warp() all with
 // the same request; *_by_block() all threads of a block, for lists in its shared or global memory.
 // A warp keeps the link busy when it submits its next 32 requests before it waits for the last. All
@@ -29,19 +29,19 @@
 // run_by_warp(), which makes one request and waits for it, has the first 4 KiB of a read under way
 // before the answer, from where they were last known to be.
 //
-// No wait lasts longer than its timeout, and nobody whom other kernels or programs need waits for a
-// kernel. The driver does, though: it may load a kernel when it is launched for the first time, and
-// give back memory, only when those that run have ended, and copies nothing for the process
-// meanwhile. So a program whose kernels wait for anything loads all others before them, with
-// CUDA_MODULE_LOADING=EAGER in the environment, and frees memory when they have ended.
+// No wait lasts longer than its timeout, and no thread that other kernels or programs need waits
+// for a kernel. The driver does, though: it may load a kernel when it is launched for the first
+// time, and give back memory, only when those that run have ended, and copies nothing for the
+// process meanwhile. So a program whose kernels wait for anything loads all others before them,
+// with CUDA_MODULE_LOADING=EAGER in the environment, and frees memory when they have ended.
 //
-// Whoever submitted waits until its request has ended: a ticket that is given up keeps its
+// The thread that submitted waits until its request has ended: a ticket that is given up keeps its
 // position, and the memory that it named may be written to. That holds also for one that ended with
 // -ESHUTDOWN, until penstock_device_ring_close() returns. Positions become free in the order in
 // which they were taken, so a single one that is kept makes the ring full once all others were
-// used. Hence the rule: who gets -EAGAIN first waits for what it has in flight itself, and then
-// tries again. The lanes of a warp count as one here, since those that have left a loop may wait
-// for those that have not.
+// used. Hence the rule: a thread that gets -EAGAIN first waits for what it has in flight itself,
+// and then tries again. The lanes of a warp count as one here, since those that have left a loop
+// may wait for those that have not.
 //
 // Memory: a read's bytes are seen by the thread that waited (all lanes of the warp, all threads of
 // the block). What a write takes must be there for others than the GPU: __threadfence_system()

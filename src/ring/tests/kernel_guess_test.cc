@@ -30,7 +30,7 @@ TEST(Hints, are_read_as_they_were_written) {
   EXPECT_EQ(back.file, hint.file);
   EXPECT_EQ(back.offset, hint.offset);
   EXPECT_EQ(back.place, hint.place);
-  EXPECT_EQ(back.around, hint.around);
+  EXPECT_EQ(back.span_log2, hint.span_log2);
   EXPECT_FALSE(device::decode_hint({0, 0}).there);
 }
 
@@ -111,7 +111,7 @@ class KernelGuesses : public testing::Test {
     const device::Descriptor& asks = taken.descriptor;
     const uint64_t length = std::min<uint64_t>(asks.length, file_bytes_ - asks.offset);
     device::Answer out = place({slab() + place_of(asks.offset), length});
-    out.around = kSlabLog2;
+    out.span_log2 = kSlabLog2;
     if (asks.operation != device::kRead) {
       out = {device::kDone, 0, asks.length, 0};
     } else if (asks.by_copy || copies_) {

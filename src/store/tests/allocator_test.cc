@@ -13,10 +13,10 @@ constexpr uint32_t kArea = BlockAllocator::kAreaBlocks;
 TEST(BlockAllocator, gives_one_run_when_one_is_long_enough) {
   BlockAllocator allocator;
   allocator.add({0, kArea});
-  EXPECT_EQ(allocator.allocate(300), (Extent{0, 300}));
+  EXPECT_EQ(allocator.allocate(300), (BlockRun{0, 300}));
   EXPECT_EQ(allocator.free_blocks(), kArea - 300u);
   // The surplus of the power of two went back: the next request continues right behind.
-  EXPECT_EQ(allocator.allocate(4), (Extent{300, 4}));
+  EXPECT_EQ(allocator.allocate(4), (BlockRun{300, 4}));
   EXPECT_TRUE(allocator.consistent());
 }
 
@@ -24,21 +24,21 @@ TEST(BlockAllocator, gives_the_longest_run_when_space_is_in_pieces) {
   BlockAllocator allocator;
   allocator.add({0, 64});
   ASSERT_TRUE(allocator.take({16, 1}));
-  EXPECT_EQ(allocator.allocate(64), (Extent{32, 32}));
-  EXPECT_EQ(allocator.allocate(64), (Extent{0, 16}));
-  EXPECT_EQ(allocator.allocate(64), (Extent{24, 8}));
+  EXPECT_EQ(allocator.allocate(64), (BlockRun{32, 32}));
+  EXPECT_EQ(allocator.allocate(64), (BlockRun{0, 16}));
+  EXPECT_EQ(allocator.allocate(64), (BlockRun{24, 8}));
   EXPECT_EQ(allocator.free_blocks(), 7u);
 }
 
 TEST(BlockAllocator, merges_to_the_largest_run_when_all_comes_back) {
   BlockAllocator allocator;
   allocator.add({0, 2 * kArea});
-  std::vector<Extent> taken;
-  while (const auto extent = allocator.allocate(7)) taken.push_back(*extent);
+  std::vector<BlockRun> taken;
+  while (const auto run = allocator.allocate(7)) taken.push_back(*run);
   EXPECT_EQ(allocator.free_blocks(), 0u);
-  for (const Extent& extent : taken) allocator.release(extent);
-  EXPECT_EQ(allocator.allocate(kArea), (Extent{0, kArea}));
-  EXPECT_EQ(allocator.allocate(kArea), (Extent{kArea, kArea}));
+  for (const BlockRun& run : taken) allocator.release(run);
+  EXPECT_EQ(allocator.allocate(kArea), (BlockRun{0, kArea}));
+  EXPECT_EQ(allocator.allocate(kArea), (BlockRun{kArea, kArea}));
 }
 
 TEST(BlockAllocator, refuses_to_take_what_is_not_free_and_changes_nothing) {
@@ -57,10 +57,10 @@ TEST(BlockAllocator, works_at_the_end_of_the_number_space) {
   BlockAllocator allocator;
   const uint32_t last_area = UINT32_MAX - kArea + 1;
   allocator.add({last_area, kArea - 1});
-  const auto extent = allocator.allocate(kArea / 2);
-  ASSERT_TRUE(extent);
-  EXPECT_EQ(extent->first, last_area);
-  allocator.release(*extent);
+  const auto run = allocator.allocate(kArea / 2);
+  ASSERT_TRUE(run);
+  EXPECT_EQ(run->first, last_area);
+  allocator.release(*run);
   EXPECT_FALSE(allocator.is_free(UINT32_MAX));
 }
 
@@ -115,32 +115,32 @@ class AllocatorModel {
   }
   void allocate() {
     const auto wanted = static_cast<uint32_t>(1 + random_.below(uint64_t{1} << random_.below(13)));
-    const auto extent = allocator_.allocate(wanted);
-    ASSERT_EQ(extent.has_value(), !free_.empty());
-    if (!extent) return;
-    ASSERT_LE(extent->count, wanted);
-    if (extent->count < wanted) {
-      ASSERT_EQ(extent->count, longest_power_of_two());
-      ASSERT_LT(extent->count, std::bit_ceil(wanted));
+    const auto run = allocator_.allocate(wanted);
+    ASSERT_EQ(run.has_value(), !free_.empty());
+    if (!run) return;
+    ASSERT_LE(run->count, wanted);
+    if (run->count < wanted) {
+      ASSERT_EQ(run->count, longest_power_of_two());
+      ASSERT_LT(run->count, std::bit_ceil(wanted));
     }
-    for (uint32_t i = 0; i < extent->count; ++i) {
-      ASSERT_EQ(free_.erase(extent->first + i), 1u) << "handed out twice: " << extent->first + i;
+    for (uint32_t i = 0; i < run->count; ++i) {
+      ASSERT_EQ(free_.erase(run->first + i), 1u) << "handed out twice: " << run->first + i;
     }
-    used_.push_back(*extent);
+    used_.push_back(*run);
   }
   void release() {
     if (used_.empty()) return;
     const size_t which = random_.below(used_.size());
-    Extent& extent = used_[which];
+    BlockRun& run = used_[which];
     // The whole, or a part from the front.
-    const auto count = static_cast<uint32_t>(
-        random_.chance(1, 2) ? extent.count : 1 + random_.below(extent.count));
-    allocator_.release({extent.first, count});
-    for (uint32_t i = 0; i < count; ++i) free_.insert(extent.first + i);
-    extent.first += count;
-    extent.count -= count;
-    if (extent.count == 0) {
-      extent = used_.back();
+    const auto count =
+        static_cast<uint32_t>(random_.chance(1, 2) ? run.count : 1 + random_.below(run.count));
+    allocator_.release({run.first, count});
+    for (uint32_t i = 0; i < count; ++i) free_.insert(run.first + i);
+    run.first += count;
+    run.count -= count;
+    if (run.count == 0) {
+      run = used_.back();
       used_.pop_back();
     }
   }
@@ -159,7 +159,7 @@ class AllocatorModel {
   engine::SeededRandom random_;
   BlockAllocator allocator_;
   std::set<uint32_t> free_;
-  std::vector<Extent> used_;
+  std::vector<BlockRun> used_;
   uint32_t end_ = 0;
 };
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "penstock/client.h"
 #include "penstock/engine.h"
+#include "penstock/telemetry.h"
 
 namespace penstock::agent {
 
@@ -46,6 +48,7 @@ struct ShardStatus {
   uint64_t moved_bytes = 0;      // brought together since the start
   bool full = false;             // no room for the metadata of writes; goes on by itself
   bool failed = false;           // takes no updates until the next start
+  uint64_t ring_operations_in_flight = 0;
 };
 
 struct SessionStatus {
@@ -117,6 +120,10 @@ struct AgentStatus {
   // Whether the kernel keeps this process from making pages of clients' memory.
   bool memory_is_fenced = false;
   std::vector<std::pair<std::string, uint64_t>> operations_by_route;
+  // Those of rings, by kind and engine::Route, from the turn of the loop that took them to the one
+  // that answered, and how many ended with which error number.
+  std::vector<telemetry::OperationSample> ring_operations;
+  std::map<int, uint64_t> ring_errors;
   // Of this process: databases that take no commits now, and updates that found no space so far.
   uint64_t databases_stopped = 0;
   uint64_t updates_without_space = 0;
@@ -167,6 +174,10 @@ class Agent {
   virtual Outcome<client::Allowance> allow_user(uint32_t uid, const AllowanceChange& change) = 0;
   virtual Outcome<client::Allowance> allow_session(uint64_t session,
                                                    const AllowanceChange& change) = 0;
+
+  // What the operations of rings did, shard by shard, while `meanwhile` ran. busy: somebody looks
+  // already.
+  virtual Outcome<std::vector<telemetry::Traced>> trace(const std::function<void()>& meanwhile) = 0;
 
   // A connected session socket of this process, as if it had connected to the agent's socket.
   virtual Outcome<UniqueFd> connect_local() = 0;

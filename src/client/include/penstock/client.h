@@ -16,7 +16,7 @@
 #include "penstock/client/flow.h"
 #include "penstock/engine.h"
 #include "penstock/meta.h"
-#include "penstock/store.h"
+#include "penstock/telemetry.h"
 
 namespace penstock::client {
 
@@ -46,7 +46,7 @@ struct OpenFlags {
   bool create = false;
   bool exclusive = false;
   bool truncate = false;
-  bool append = false;  // whoever asks writes to the end only; for files that only grow
+  bool append = false;  // the opener writes to the end only; for files that only grow
   AccessTimes::Mode accesses = AccessTimes::Mode::relative;
 };
 
@@ -62,8 +62,8 @@ bool may_write(const OpenFile& file);
 // Whether the next read of it will change its time of access.
 bool access_is_due(const OpenFile& file);
 uint64_t length_of(const OpenFile& file);  // with every completed write, wherever its bytes are
-// Whether a write of somebody who keeps the set-id bits, or not, may take privileges from the file;
-// and how often a write has.
+// Whether a write by a program that keeps the set-id bits, or not, may take privileges from the
+// file; and how often a write has.
 bool may_lose_privileges(const OpenFile& file, bool keeps_set_ids);
 uint32_t privileges_taken(const OpenFile& file);
 
@@ -87,9 +87,9 @@ struct IoOp : engine::Op {
   engine::MemoryRef memory;  // up to limits::kIoBytesMax
   engine::Time deadline = engine::kNever;
   Observer* origin = nullptr;  // writes: the observer that need not be told, as it asked for this
-  // Writes: who takes privileges from the file, where that is not who opened it.
+  // Writes: the program that takes privileges from the file, where that is not the opener.
   const FileWriter* writer = nullptr;
-  Flow* flow = nullptr;  // whose turn it takes; null: the node's own
+  Flow* flow = nullptr;  // that it is scheduled with; null: the node's own
   Traffic traffic = Traffic::by_size;
   // The way to the targets of bytes that FileSystem::write_soon() took: for the file system only.
   bool behind = false;
@@ -97,6 +97,9 @@ struct IoOp : engine::Op {
   // out. After an error: the bytes before the first that failed; of a write, these are in the file.
   uint64_t transferred = 0;
   engine::Route route = engine::Route::none;
+
+  // Where its steps are recorded while somebody looks; the submitter's to set.
+  telemetry::OperationTrace* trace = nullptr;
 
   void* internal = nullptr;
 };
@@ -116,7 +119,7 @@ class Client {
 // Operations that one Client has in progress: what a few busy rings hold.
 inline constexpr uint32_t kIoOpsMax = 4096;
 
-// Who must hear of changes that it did not make itself: a mount, whose kernel keeps attributes,
+// Must hear of changes that it did not make itself: a mount, whose kernel keeps attributes,
 // entries and pages. It is told only about what it watches, see FileSystem::watch(). Called from
 // any thread; must not block.
 class Observer {
@@ -160,8 +163,8 @@ struct FileSystemConfig {
   // For what FileSystem::write_soon() takes: memory, and how long it waits there.
   uint64_t behind_bytes_max = 64 * kMiB;
   engine::Duration behind_age = std::chrono::seconds(1);
-  // False in simulations: then nothing runs but the callers and the loops, and whoever drives the
-  // simulation calls FileSystem::collect().
+  // False in simulations: then nothing runs but the callers and the loops, and the program that
+  // drives the simulation calls FileSystem::collect().
   bool threads = true;
   // After a crash so many inode numbers are looked up for files that it took back, and once for as
   // many new files a record is made durable.
@@ -171,13 +174,6 @@ struct FileSystemConfig {
 // What the client itself keeps in the first target, in chunks of this inode; no file has its
 // number.
 inline constexpr InodeId kRecordsInode{UINT64_MAX - 1};
-
-// Serves a target to clients: to be given to Net::serve() of the loop that owns the target. Owner
-// thread only; outlives the calls it was given, and the target outlives it. At most `calls_max` are
-// in progress, more end with busy.
-inline constexpr uint32_t kServiceCallsMax = 4096;
-std::unique_ptr<engine::Service> make_chunk_service(store::Target& target,
-                                                    uint32_t calls_max = kServiceCallsMax);
 
 struct FileSystemStatus {
   uint64_t total_bytes = 0;
@@ -233,11 +229,11 @@ class FileSystem {
   // A new file without a name in the directory; link() may give it one while it is open.
   virtual Result<FileRef> open_unnamed(const Credentials&, InodeId parent, OpenFlags flags,
                                        uint32_t mode, Attributes* attributes, Observer* self) = 0;
-  // Many files that do not exist yet. After the first call they can be written, and nobody finds
-  // them; the second gives them their names, in one transaction, and closes them. Each file whose
-  // path was placed must come to the second. An error of the whole is also that of each file. What
-  // takes the place of another is durable before it does: whatever happens, the name leads to the
-  // one or to the other, whole (decision 0033).
+  // Many files that do not exist yet. After the first call they can be written, and no look-up
+  // finds them; the second gives them their names, in one transaction, and closes them. Each file
+  // whose path was placed must come to the second. An error of the whole is also that of each file.
+  // What takes the place of another is durable before it does: whatever happens, the name leads to
+  // the one or to the other, whole (decision 0033).
   virtual Status place_files(const Credentials&, std::span<NewFile> files) = 0;
   virtual Status make_files(const Credentials&, std::span<NewFile> files, Observer* self) = 0;
   virtual Result<FileRef> open_path(const Credentials&, std::string_view path, OpenFlags flags,
@@ -303,7 +299,7 @@ class FileSystem {
 
   virtual FileSystemStatus status() = 0;
 
-  // Removes the chunks of removed files that nobody has open, of at most `limit` files; returns how
+  // Removes the chunks of removed files that no open uses, of at most `limit` files; returns how
   // many. A thread of the file system does so when something was removed, unless
   // FileSystemConfig::threads is false.
   virtual Result<uint64_t> collect(size_t limit) = 0;
@@ -314,7 +310,7 @@ class FileSystem {
   virtual void remove_observer(Observer& observer) = 0;
   // From now on the observer is told of changes to this inode (for a directory: its entries), until
   // unwatch(). Opening with `self` set watches, too. A mount watches what its kernel knows: from
-  // the first lookup to the kernel's FORGET. Nothing is paid for inodes that nobody watches.
+  // the first lookup to the kernel's FORGET. Nothing is paid for inodes that no observer watches.
   virtual void watch(InodeId inode, Observer& observer) = 0;
   virtual void unwatch(InodeId inode, Observer& observer) = 0;
 };

@@ -102,7 +102,7 @@ class Mounts : public Cufile {
 TEST_F(Mounts, file_bytes_go_by_ring) {
   struct stat facts {};
   ASSERT_EQ(::fstat(fd_.get(), &facts), 0);
-  EXPECT_EQ(mount_point_of(facts.st_dev), node_->mount());
+  EXPECT_EQ(front::mount_point_of(facts.st_dev), node_->mount());
   for (const bool registered : {false, true}) {
     if (registered) {
       ASSERT_EQ(cuFileBufRegister(gpu_, kGpuBytes, 0).err, CU_FILE_SUCCESS);

@@ -166,6 +166,12 @@ int penstock_lane_claim(penstock_ring* ring, penstock_lane** lane) {
   return 0;
 }
 
+void penstock_close(penstock_session*) {}
+
+int penstock_lane_descriptor(penstock_lane*) {
+  return -ENOSYS;
+}
+
 int penstock_lane_release(penstock_lane* lane) {
   const std::lock_guard lock(lane->mutex);
   lane->prepared.clear();

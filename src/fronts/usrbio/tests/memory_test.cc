@@ -164,8 +164,8 @@ class IovsTest : public testing::Test {
   SharedMemory memory_;
   const Uuid id_ = random_uuid();
   penstock_session native_;
-  Session session_;
-  Sessions sessions_;
+  front::Session session_;
+  front::Sessions sessions_{"usrbio"};
   Iovs iovs_{sessions_};
   Iovs::Place place_;
 };
@@ -270,7 +270,7 @@ TEST_F(IovsTest, memory_is_registered_again_when_the_session_is_another) {
   // Its name may be gone by then.
   unlink_shared_memory(name_);
   penstock_session native;
-  Session session;
+  front::Session session;
   session.handle = &native;
   Iovs::Place place;
   EXPECT_EQ(iovs_.place(iov, session, iov.base, 1, place), 0);

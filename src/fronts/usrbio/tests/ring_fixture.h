@@ -79,8 +79,8 @@ class RingTest : public testing::Test {
 
   penstock_session native_;
   penstock_region region_;
-  Session session_;
-  Sessions sessions_;
+  front::Session session_;
+  front::Sessions sessions_{"usrbio"};
   Iovs iovs_{sessions_};
   Files files_{sessions_};
   FlushTimer& timer_ = shared_timer();

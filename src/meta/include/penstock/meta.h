@@ -4,7 +4,7 @@
 // Meta holds no state but a batch of unused ids, a count and, if it is asked to, records that were
 // read lately: everything else is read from the store, and each call that reads or changes it is
 // one transaction. Nothing here touches file data: lengths are what
-// clients settle, chunks are removed by whoever collects orphans.
+// clients settle, chunks are removed by the client that collects orphans.
 #pragma once
 
 #include <functional>
@@ -22,14 +22,15 @@ namespace penstock::meta {
 
 inline constexpr InodeId kRootInode{1};
 
-// Who asks. uid 0 passes every check, except that executing a regular file needs some x bit.
+// The user that asks. uid 0 passes every check, except that executing a regular file needs some x
+// bit.
 struct Credentials {
   uint32_t uid = 0;
   uint32_t gid = 0;
   std::vector<uint32_t> groups;  // supplementary
-  // False when somebody else has checked already (the kernel under default_permissions, or an open
+  // False when another has checked already (the kernel under default_permissions, or an open
   // handle that gives the right): then permissions, ownership and sticky bits are not checked and
-  // the ids only say who owns what is created.
+  // the ids only say which user owns what is created.
   bool enforce = true;
   // Taken from the modes of what is created, unless the directory's default ACL decides.
   uint32_t umask = 0;
@@ -144,7 +145,8 @@ struct SetAttributes {
   std::optional<bool> keeps_set_ids;
   bool accessed_now = false;  // these two win over the explicit times
   bool modified_now = false;
-  // chown() to nobody else, (-1, -1): for everybody where no set-id bit goes by it, else the owner.
+  // chown() without a new owner, (-1, -1): for every user where no set-id bit goes by it, else the
+  // owner.
   bool chown_to_nobody = false;
 };
 
@@ -161,7 +163,7 @@ struct DirectoryEntry {
 // What an unlink, remove_directory or replacing rename took a link from.
 struct Removed {
   InodeId inode;           // 0: nothing was removed
-  bool last_link = false;  // it is an orphan now: to be given to forget() when nobody has it open
+  bool last_link = false;  // it is an orphan now: to be given to forget() when no open uses it
   Attributes attributes;   // after the operation
 };
 
@@ -181,7 +183,8 @@ struct Settled {
 // The extended attribute that gives a program capabilities; a write takes it away.
 inline constexpr std::string_view kCapabilityXattr = "security.capability";
 
-// Who changes the bytes of a file, which takes from it what lets it run as somebody else.
+// The program that changes the bytes of a file, which takes from it what lets it run as another
+// user.
 struct FileWriter {
   Credentials who;             // whether it is enforced does not matter
   bool keeps_set_ids = false;  // as CAP_FSETID says
@@ -200,7 +203,7 @@ struct ResolvedParent {
 
 // Where a regular file is to be made, by create_files().
 struct NewFile {
-  InodeId inode;  // nobody else's, and of no file yet
+  InodeId inode;  // given to this caller only, and of no file yet
   InodeId parent;
   std::string name;
   Layout layout;
@@ -243,7 +246,7 @@ struct MetaOptions {
   uint32_t root_gid = 0;
   uint32_t root_mode = 0755;
   // So many inodes and entries that were read are kept, so that finding them again reads nothing.
-  // Only where nobody else changes the store: no other Meta, here or elsewhere.
+  // Only where no other changes the store: no other Meta, here or elsewhere.
   size_t cached_records = 0;
   // Comes before every key, for a database shared with others. Part of the format.
   std::string key_prefix;
@@ -329,7 +332,7 @@ class Meta {
   virtual Result<Attributes> make_directory(const Credentials& credentials, InodeId parent,
                                             std::string_view name, uint32_t mode) = 0;
   // A regular file without a name: an orphan that link() may give one. Its id comes from
-  // unused_id(), so that whoever collects orphans can be told of it before it exists.
+  // unused_id(), so that the collector of orphans can be told of it before it exists.
   virtual Result<InodeId> unused_id() = 0;
   virtual Result<Attributes> create_unnamed(const Credentials& credentials, InodeId parent,
                                             uint32_t mode, InodeId id) = 0;
@@ -340,7 +343,7 @@ class Meta {
   virtual Result<Attributes> make_symlink(const Credentials& credentials, InodeId parent,
                                           std::string_view name, std::string_view target) = 0;
   // As Linux with fs.protected_hardlinks: others' files only if one may read and write them and
-  // they run as nobody else.
+  // they do not run as another user.
   virtual Result<Attributes> link(const Credentials& credentials, InodeId inode, InodeId new_parent,
                                   std::string_view new_name) = 0;
 
@@ -351,7 +354,7 @@ class Meta {
   virtual Result<std::vector<Result<NewFile>>> place_files(
       const Credentials& credentials, const std::vector<WantedPlace>& wanted) = 0;
   // Then, in one transaction, the files; with all checks again, as time has passed. Those that fail
-  // do so alone. `made` gets a result for each, also when nobody knows whether the whole has
+  // do so alone. `made` gets a result for each, also when it is not known whether the whole has
   // happened (may_have_happened, io_error): then it says what would have.
   virtual Status create_files(const Credentials& credentials,
                               const std::vector<CompleteFile>& files,
@@ -409,10 +412,10 @@ class Meta {
   virtual Status sync() = 0;
 
   // Orphans with an id above `after`, in order. Their removal is on stable storage on return, so
-  // that their chunks may be removed; somebody may still have them open. Whoever removes chunks of
-  // an orphan known from Removed calls sync() first.
+  // that their chunks may be removed; programs may still have them open. A client that removes
+  // chunks of an orphan known from Removed calls sync() first.
   virtual Result<std::vector<InodeId>> orphans(size_t limit, InodeId after = {}) = 0;
-  // Erases an orphan's record, after its chunks are removed and nobody has it open. ok if it is
+  // Erases an orphan's record, after its chunks are removed and no open uses it. ok if it is
   // gone already; in_use if the inode has links.
   virtual Status forget(InodeId inode) = 0;
   // Several in one transaction; nothing happens when one of them has links.

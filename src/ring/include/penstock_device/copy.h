@@ -44,7 +44,7 @@ PENSTOCK_DEVICE Part part_of(const Units& units, uint32_t index) {
           index + 1 == units.count ? kUnitBytes - units.back : kUnitBytes};
 }
 
-// Whole, or zeros. What is made of it comes after all loads: who uses one waits for it.
+// Whole, or zeros. What is made of it comes after all loads: a lane that uses one waits for it.
 PENSTOCK_DEVICE Unit load_if(bool there, const Units& units, uint32_t index) {
   return there ? load_unit(units.first + uint64_t{index} * kUnitBytes) : Unit{{0, 0, 0, 0}};
 }

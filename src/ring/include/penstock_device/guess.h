@@ -4,8 +4,8 @@
 // KiB and one of each 16 MiB, by hash. A warp that makes a single read loads the first 4 KiB of
 // what lies where its bytes would be if nothing had moved, while the request is under way. The
 // answer then decides: what has its place and its remainder are the file's bytes, whenever they
-// were loaded. So a hint that is wrong costs a few bytes of the link and nothing else, and nobody
-// has to keep hints true: kernels read and write them without order.
+// were loaded. So a hint that is wrong costs a few bytes of the link and nothing else, and no
+// thread has to keep hints true: kernels read and write them without order.
 //
 // The place must agree, too: bytes of somewhere else would pass for the right ones once in 2^32
 // wrong guesses, and those are not rare where files lie scattered.
@@ -29,14 +29,14 @@ PENSTOCK_DEVICE Pair* hint_of(const Ring& ring, const Request& request, uint32_t
 }
 
 // Where the read's first byte lies if what is between it and the hint's lies as in the file; 0 when
-// the hint is none for it, or that is memory nobody has spoken of.
+// the hint is none for it, or that is memory of which no answer has spoken.
 PENSTOCK_DEVICE uint64_t place_by(const Hint& hint, const Request& request, uint32_t log2) {
   if (!hint.there || hint.file != request.file || (hint.offset ^ request.offset) >> log2 != 0) {
     return 0;
   }
   const uint64_t place = hint.place + (request.offset - hint.offset);
   const uint64_t differs = (place ^ hint.place) | ((place + request.length - 1) ^ hint.place);
-  return differs >> hint.around == 0 ? place : 0;
+  return differs >> hint.span_log2 == 0 ? place : 0;
 }
 
 // What a warp has under way on behalf of its first lane.
@@ -58,7 +58,7 @@ PENSTOCK_DEVICE uint64_t guess_place(const Ring& ring, const Request& request, G
   return place != 0 || !far.sure ? place : place_by(far, request, kFarLog2);
 }
 
-// By all lanes. Nobody uses the bytes yet, so that looks for the answer may go on meanwhile;
+// By all lanes. The bytes are not used yet, so that looks for the answer may go on meanwhile;
 // whether they do is for the compiler, which has few signals for what is under way.
 PENSTOCK_DEVICE void guess_by_warp(const Ring& ring, const Request& request, Guess* guess) {
   const uint64_t place = lane() == 0 ? guess_place(ring, request, guess) : 0;
@@ -75,7 +75,7 @@ PENSTOCK_DEVICE void remember(const Ring& ring, const Request& request, const An
   Hint far = decode_hint(guess.far);
   if (answer.kind == kPlace) {
     const bool agrees = place_by(far, request, kFarLog2) == answer.value;
-    const Hint hint = {true, agrees, request.file, request.offset, answer.value, answer.around};
+    const Hint hint = {true, agrees, request.file, request.offset, answer.value, answer.span_log2};
     store_own(hint_of(ring, request, kNearLog2), encode(hint));
     store_own(hint_of(ring, request, kFarLog2), encode(hint));
   } else if (answer.kind == kLanded && far.there) {

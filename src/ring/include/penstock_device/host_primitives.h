@@ -5,7 +5,7 @@
 
 namespace penstock::device {
 
-// What a thread needs of the world outside: set by whoever runs it.
+// What a thread needs of the world outside: set by the test that runs it.
 struct HostWorld {
   uint64_t (*nanoseconds)() = nullptr;
   void (*nap)(uint32_t nanoseconds) = nullptr;

@@ -41,7 +41,7 @@ inline constexpr uint32_t kPlaceBytesMax = 64 * 1024;
 // What kernels remember of places: for so many pieces of files.
 inline constexpr uint32_t kHints = 16384;
 
-// A read is asked for again when its bytes did not verify: so often by place (somebody evicts just
+// A read is asked for again when its bytes did not verify: so often by place (the agent evicts just
 // what is being read), then by copy, then it ends with -EIO.
 inline constexpr uint32_t kPlaceAttempts = 3;
 inline constexpr uint32_t kAttempts = 5;
@@ -116,16 +116,16 @@ enum Kind : uint8_t {
 };
 
 // How a request went, as it travels:
-//   first   63..56 tag | 55..54 kind | 53..48 around | 47..0 value
+//   first   63..56 tag | 55..54 kind | 53..48 span_log2 | 47..0 value
 //   second  63..56 tag | 55..32 length | 31..0 remainder
 struct Answer {
   uint8_t kind;
   uint64_t value;      // 48 bits
   uint32_t length;     // bytes, at most those asked for; fewer where the file ends
   uint32_t remainder;  // checksum.h, of these bytes
-  // Of a place: it lies in 2^around bytes, aligned to as many, that kernels may read as long as the
-  // ring is there.
-  uint8_t around = 0;
+  // Of a place: it lies in 2^span_log2 bytes, aligned to as many, that kernels may read as long as
+  // the ring is there.
+  uint8_t span_log2 = 0;
 };
 
 // Never that of memory of zeros in lap 0, nor that of the lap before.
@@ -134,7 +134,7 @@ PENSTOCK_DEVICE_BOTH uint64_t tag_of(uint32_t lap, uint32_t attempt) {
 }
 
 PENSTOCK_DEVICE_BOTH Pair encode(const Answer& from, uint64_t tag) {
-  return {tag << 56 | bits(from.kind, 0, 2) << 54 | bits(from.around, 0, 6) << 48 |
+  return {tag << 56 | bits(from.kind, 0, 2) << 54 | bits(from.span_log2, 0, 6) << 48 |
               bits(from.value, 0, 48),
           tag << 56 | bits(from.length, 0, 24) << 32 | from.remainder};
 }
@@ -151,8 +151,8 @@ PENSTOCK_DEVICE_BOTH Answer decode_answer(const Pair& from) {
 
 // Where a byte of a file lay when it was read last, as kernels remember it for themselves:
 //   first   63 there | 62 sure | 61..56 zero | 55..48 file | 47..0 offset
-//   second  63..54 zero | 53..48 around | 47..0 place
-// The halves may be of different hints, when two write at once: `around` stands beside the place
+//   second  63..54 zero | 53..48 span_log2 | 47..0 place
+// The halves may be of different hints, when two write at once: `span_log2` stands beside the place
 // that it belongs to.
 struct Hint {
   bool there;
@@ -160,13 +160,13 @@ struct Hint {
   uint8_t file;
   uint64_t offset;
   uint64_t place;
-  uint8_t around;  // as in Answer
+  uint8_t span_log2;  // as in Answer
 };
 
 PENSTOCK_DEVICE_BOTH Pair encode(const Hint& from) {
   return {uint64_t{from.there} << 63 | uint64_t{from.sure} << 62 | uint64_t{from.file} << 48 |
               bits(from.offset, 0, 48),
-          bits(from.around, 0, 6) << 48 | bits(from.place, 0, 48)};
+          bits(from.span_log2, 0, 6) << 48 | bits(from.place, 0, 48)};
 }
 
 PENSTOCK_DEVICE_BOTH Hint decode_hint(const Pair& from) {
@@ -185,7 +185,7 @@ struct alignas(64) Header {
   uint32_t version;
   uint32_t entries;
   uint32_t reserved;
-  // 1 when nobody serves the ring any more. Written once, by the host.
+  // 1 when the proxy serves the ring no more. Written once, by the host.
   alignas(64) uint32_t closed;
 };
 

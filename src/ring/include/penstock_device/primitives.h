@@ -79,7 +79,7 @@ PENSTOCK_DEVICE uint32_t load_own(const uint32_t* from) {
   asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(out) : "l"(from) : "memory");
   return out;
 }
-// What was loaded before has been used by then, so nobody can overtake it: no fence.
+// What was loaded before has been used by then, so no later access can overtake it: no fence.
 PENSTOCK_DEVICE void store_own(uint32_t* to, uint32_t value) {
   asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" : : "l"(to), "r"(value) : "memory");
 }
@@ -89,7 +89,7 @@ PENSTOCK_DEVICE void store_own(Pair* to, const Pair& value) {
                : "l"(to), "l"(value.first), "l"(value.second)
                : "memory");
 }
-// Of memory that nobody writes while kernels run.
+// Of memory that is not written while kernels run.
 PENSTOCK_DEVICE uint32_t load_constant(const uint32_t* from) {
   return __ldg(from);
 }

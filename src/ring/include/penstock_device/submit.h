@@ -122,7 +122,7 @@ PENSTOCK_DEVICE uint64_t reserve(Ring& ring, uint32_t lanes, uint32_t members) {
   return kNoPosition;
 }
 
-// Nobody answers any more.
+// The proxy answers no more.
 PENSTOCK_DEVICE bool is_closed(const Ring& ring) {
   return load_shared(&ring.header->closed) != 0;
 }

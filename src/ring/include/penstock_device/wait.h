@@ -86,9 +86,10 @@ PENSTOCK_DEVICE int64_t conclude(const Ring& ring, Ticket& ticket, const Answer&
   return has_bytes && !verified ? -EIO : static_cast<int64_t>(answer.length);
 }
 
-// Of a ring that is closed: nobody answers, and the host waits for this word before it takes the
-// ring's memory away, so that it is the last that is touched. (What was loaded for a guess may
-// still be under way. That is the node cache, which the driver unpins when no kernel runs.)
+// Of a ring that is closed: the proxy answers no more, and the host waits for this word before it
+// takes the ring's memory away, so that it is the last that is touched. (What was loaded for a
+// guess may still be under way. That is the node cache, which the driver unpins when no kernel
+// runs.)
 PENSTOCK_DEVICE void leave(const Ring& ring, Ticket& ticket) {
   ticket.pending = false;
   store_own(&ring.free_for[index_of(ring, ticket.position)], lap_of(ring, ticket.position) + 1);
@@ -251,7 +252,7 @@ PENSTOCK_DEVICE int64_t wait_by_warp(const Ring& ring, Ticket& ticket, uint64_t 
 // One read or write from beginning to end, by all 32 lanes of a warp with the same request, for
 // warps that can do nothing else meanwhile: the quickest way for a single one. All lanes get the
 // result, as submit() and wait() have it. After -ETIMEDOUT the first lane's ticket is pending, to
-// be waited for by wait_by_warp(); nobody else's ever is.
+// be waited for by wait_by_warp(); no other's ever is.
 PENSTOCK_DEVICE int64_t run_by_warp(Ring& ring, const Request& request, Ticket* ticket,
                                     uint64_t timeout) {
   const bool first = lane() == 0;

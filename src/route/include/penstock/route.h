@@ -5,7 +5,7 @@
 #include "penstock/route/deadlines.h"
 #include "penstock/route/gatherer.h"
 #include "penstock/route/host_source.h"
-#include "penstock/route/local_source.h"
 #include "penstock/route/mover.h"
 #include "penstock/route/peer.h"
+#include "penstock/route/steps.h"
 #include "penstock/route/transfers.h"

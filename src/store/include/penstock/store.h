@@ -39,8 +39,6 @@ struct ReadOp : engine::Op {
   uint32_t alike_blocks = 0;                  // out, of a probe
   engine::Route route = engine::Route::none;  // out
   uint32_t bad_block = 0;                     // out with corrupt: the block's index in its chunk
-
-  void* internal = nullptr;
 };
 
 // `source` replaces the bytes at `offset`. It is copied before anything is done with it: where it
@@ -55,8 +53,6 @@ struct WriteOp : engine::Op {
   engine::MemoryRef source;  // length > 0
   bool durable = true;
   engine::Route route = engine::Route::none;  // out
-
-  void* internal = nullptr;
 };
 
 // Bytes [begin, end) of the chunk read as zeros from now on and whole blocks in it are freed.
@@ -66,8 +62,7 @@ struct ClearOp : engine::Op {
   uint32_t begin = 0;
   uint32_t end = kWholeChunk;
   bool durable = false;
-
-  void* internal = nullptr;
+  uint64_t freed_blocks = 0;  // out
 };
 
 // Removes the inode's chunks with index >= first_chunk, in bounded steps.
@@ -76,16 +71,12 @@ struct RemoveOp : engine::Op {
   uint32_t first_chunk = 0;
   bool durable = false;
   uint64_t removed_bytes = 0;  // out
-
-  void* internal = nullptr;
 };
 
 // Every update of the inode that completed before is durable on completion. InodeId{} means all
 // inodes.
 struct SyncOp : engine::Op {
   InodeId inode;
-
-  void* internal = nullptr;
 };
 
 // Where the inode's data ends, for files whose writer died before its length was recorded.
@@ -96,8 +87,6 @@ struct EndQueryOp : engine::Op {
   uint32_t last_chunk = 0;
   uint32_t end_in_chunk = 0;
   uint64_t allocated_bytes = 0;  // of all its chunks, in whole blocks
-
-  void* internal = nullptr;
 };
 
 struct Damage {
@@ -114,8 +103,6 @@ struct ScrubOp : engine::Op {
   bool stop = false;            // set it to end early with cancelled
   uint64_t verified_bytes = 0;  // out
   uint64_t damaged_blocks = 0;  // out
-
-  void* internal = nullptr;
 };
 
 // An eighth of the file system, within bounds.

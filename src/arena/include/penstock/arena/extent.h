@@ -28,7 +28,7 @@ constexpr uint32_t home_of(Extent extent, uint32_t mask) {
   return static_cast<uint32_t>(hash_of(extent)) & mask & ~uint32_t{1};
 }
 
-// Sizes of an index, as each side keeps them for itself: after opening nobody reads them from
+// Sizes of an index, as each side keeps them for itself: after opening neither reads them from
 // shared memory again.
 struct Geometry {
   uint32_t slots_max = 0;

@@ -8,8 +8,8 @@
 // writing.
 //
 // An entry's `sequence` is even while the entry stands still and odd while it changes; it never
-// returns to an earlier value. Whoever copied out of a slot looks at the entry's sequence again: if
-// it is as it was found, the bytes are those of the extent.
+// returns to an earlier value. A reader that copied out of a slot looks at the entry's sequence
+// again: if it is as it was found, the bytes are those of the extent.
 #pragma once
 
 #include <stddef.h>
@@ -22,7 +22,7 @@ inline constexpr uint32_t kVersion = 2;
 inline constexpr uint32_t kHeaderBytes = 4096;
 
 // The unit of caching: large enough for a DMA at the speed of the link, small enough for random
-// reads of 4 KiB not to bring in much that nobody asked for.
+// reads of 4 KiB not to read in much that was not asked for.
 inline constexpr uint32_t kExtentBytes = 65536;
 // The unit of checksum.
 inline constexpr uint32_t kBlockBytes = 4096;

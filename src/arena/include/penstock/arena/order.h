@@ -11,8 +11,8 @@ using Word = std::atomic_ref<uint32_t>;
 using LongWord = std::atomic_ref<uint64_t>;
 static_assert(Word::is_always_lock_free && LongWord::is_always_lock_free);
 
-// What was loaded before is loaded before what follows. Pairs with order_stores(): who sees a byte
-// that was stored after it sees the sequence that was stored before it.
+// What was loaded before is loaded before what follows. Pairs with order_stores(): a reader that
+// sees a byte that was stored after it sees the sequence that was stored before it.
 inline void order_loads() {
 #if defined(__SANITIZE_THREAD__)  // which knows no fences; x86 orders loads by itself
   std::atomic_signal_fence(std::memory_order_seq_cst);

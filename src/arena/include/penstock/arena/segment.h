@@ -21,7 +21,7 @@ class Slab;
 class SlotPool;
 class SealedMemory;
 
-// Who may map a segment: processes with exactly these credentials.
+// May map a segment: processes with exactly these credentials.
 struct ReaderClass {
   uint32_t uid = 0;
   uint32_t gid = 0;
@@ -85,8 +85,9 @@ class Segment {
     crowded,   // all slots are in use and it was not to evict, or all are being filled
     closed,
   };
-  // Takes a slot for an extent that `following` others of its file are expected to follow. Whoever
-  // fills must hear of every change of the file from before it begins to read: see invalidate().
+  // Takes a slot for an extent that `following` others of its file are expected to follow. The
+  // thread that fills must hear of every change of the file from before it begins to read: see
+  // invalidate().
   Start begin_fill(Extent extent, uint32_t following, bool may_evict, Fill* fill);
   // Makes `valid` bytes visible. False, and they are dropped, if the file changed meanwhile.
   bool publish(const Fill& fill, uint32_t valid, const Checksums& checksums);
@@ -141,8 +142,8 @@ class Segment {
   // The index as far as one slab more needs it, which takes long; add_slab() then does not.
   void populate_index();
   void add_slab(std::unique_ptr<Slab> slab);
-  // Ends it if no fill is under way; its slabs are the caller's to destroy. Those who still hold it
-  // find nothing in it, and what they do has no effect.
+  // Ends it if no fill is under way; its slabs are the caller's to destroy. Sessions that still
+  // hold it find nothing in it, and what they do has no effect.
   bool close(std::vector<std::unique_ptr<Slab>>* slabs);
   uint32_t slab_count() const;
 

@@ -42,7 +42,7 @@ class Terms {
   void charge(engine::Time now, uint64_t bytes, bool begins);
 
  private:
-  // A virtual clock: what was charged ends there at the pace of the limit. All relaxed: whoever
+  // A virtual clock: what was charged ends there at the pace of the limit. All relaxed: a flow that
   // comes a moment too early has the next wait for it.
   struct Pace {
     std::atomic<uint64_t> per_second{0};
@@ -57,12 +57,12 @@ class Terms {
 };
 
 // Which queues an operation waits in; each has a bound of its own on what is under way.
-enum class Lane : uint8_t { small, read, write };
-inline constexpr size_t kLaneCount = 3;
+enum class IoClass : uint8_t { small, read, write };
+inline constexpr size_t kIoClassCount = 3;
 
-// A node in the tree of those who take turns on one shard: users at the top, then their sessions,
-// then rings, whose operations wait here. Owned by whoever submits for it, in the thread of the
-// shard's loop; outlives its operations and those below it.
+// A node in the tree of flows that one shard schedules: users at the top, then their sessions,
+// then rings, whose operations wait here. Owned by the front that submits for it, in the thread of
+// the shard's loop; outlives its operations and those below it.
 class Flow {
  public:
   Flow();
@@ -83,23 +83,24 @@ class Flow {
   // What it waits for, if not for its turn.
   enum class Aside : uint8_t { no, paced, starved };
 
-  // Its place in one lane's tree. In the list of its parent while something below it may go, in one
-  // of the scheduler's while it is set aside. Only flows without others below them have a queue.
+  // Its place in one io_class's tree. In the list of its parent while something below it may go, in
+  // one of the scheduler's while it is set aside. Only flows without others below them have a
+  // queue.
   struct Side : ListNode {
     Flow* flow = nullptr;
     IntrusiveList<Side> children;
     IntrusiveList<IoOp> queue;
     uint32_t unstarted = 0;  // of `queue`, at its end
     int64_t deficit = 0;     // what it may still spend in this turn; below 0: a debt
-    bool in_turn = false;
+    bool in_round = false;
     bool kept = false;  // an operation of it is being handed on: it stays where it is
     Aside aside = Aside::no;
   };
 
   Flow* parent_ = nullptr;
   Terms* terms_ = nullptr;
-  uint32_t held_ = 0;  // places of the client
-  std::array<Side, kLaneCount> sides_;
+  uint32_t held_ = 0;  // slots of the client
+  std::array<Side, kIoClassCount> sides_;
 };
 
 }  // namespace penstock::client

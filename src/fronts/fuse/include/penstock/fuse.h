@@ -3,13 +3,17 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <sys/types.h>
+#include <utility>
+#include <vector>
 
 #include "penstock/agent.h"
 #include "penstock/client.h"
+#include "penstock/telemetry.h"
 
 namespace penstock::fuse {
 
@@ -95,5 +99,15 @@ class Mount {
 // Unmounts whatever penstock mount is at `path`, also one whose process has died: what
 // `penstock unmount` does. `lazy` detaches a busy one.
 Outcome<void> unmount(const std::string& path, bool lazy);
+
+// What the requests of this process's mounts took so far, by the kernel's name of the operation,
+// from the worker that has read one to its reply; and how many were answered with which error
+// number.
+struct RequestsServed {
+  std::vector<std::pair<const char*, telemetry::LatencySample>> operations;
+  std::map<int, uint64_t> errors;
+};
+// Thread safe.
+RequestsServed requests_served();
 
 }  // namespace penstock::fuse

@@ -55,7 +55,7 @@ class AgentRing {
   // Sleep protocol (wake.h): arm(), then look at every lane's has_work() once more.
   void arm();
   void disarm();
-  // Whether nobody has called for the agent since arm().
+  // Whether no application's thread has called for the agent since arm().
   bool is_armed() const;
 
  private:

@@ -32,8 +32,8 @@ class AppLane {
   uint32_t take(Completion* completions, uint32_t max);
 
   // Sleeps until `count` completions (1 to entries) are ready, rouse() or `deadline`. May return
-  // early for no reason. `stop` is looked at after the word is set, so whoever sets it and then
-  // calls rouse() is never missed. False when the deadline has passed.
+  // early for no reason. `stop` is looked at after the word is set, so a thread that sets it and
+  // then calls rouse() is never missed. False when the deadline has passed.
   bool sleep(uint32_t count, uint64_t deadline, const std::atomic<bool>& stop);
   // Ends a sleep. Any thread.
   void rouse();

@@ -1,4 +1,4 @@
-// Sizes of a ring, as each side keeps them for itself: after set-up nobody reads them from shared
+// Sizes of a ring, as each side keeps them for itself: after set-up neither reads them from shared
 // memory again, so a header that changes later changes nothing.
 #pragma once
 

@@ -60,7 +60,7 @@ class KernelQueue {
   void close();
 
   MutableBytes image() const;
-  // Requests that nobody has seen the end of, by a copy of the GPU's part in the image.
+  // Requests whose end no kernel has seen, by a copy of the GPU's part in the image.
   uint32_t outstanding() const;
 
   const KernelGeometry& geometry() const { return geometry_; }

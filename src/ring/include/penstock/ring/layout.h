@@ -79,7 +79,8 @@ struct alignas(64) Header {
   uint64_t lane_bytes;        // from one lane to the next
   uint64_t reserved;          // 0
 
-  // 1 while the agent sleeps: whoever publishes submissions then writes the ring's eventfd once.
+  // 1 while the agent sleeps: a thread that publishes submissions then writes the ring's eventfd
+  // once.
   alignas(64) uint32_t agent_asleep;
 
   // Lanes 0 to lanes_used - 1 may have work; grows only. Spares the agent a look at the others.

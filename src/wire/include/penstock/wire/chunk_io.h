@@ -40,6 +40,10 @@ constexpr uint64_t checksum_bytes(uint64_t length) {
   return (length + limits::kBlockBytes - 1) / limits::kBlockBytes * sizeof(uint32_t);
 }
 
+// Calls that one client may have under way at one target at most. A service has room for a few such
+// clients; a client keeps within it.
+inline constexpr uint32_t kCallsOfClientMax = 8192;
+
 // In `end` of a clear: to the end of the chunk, and its valid length is forgotten beyond `begin`.
 inline constexpr uint32_t kChunkEnd = UINT32_MAX;
 

@@ -1,0 +1,199 @@
+// `penstock up`: a whole node in this process.
+#include "commands.h"
+#include "node/admin.h"
+#include "node/node_service.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include "penstock/agent.h"
+#include "penstock/fuse.h"
+
+namespace penstock::apps {
+namespace {
+
+// What the starting process learns from the one in the background: "ok" or the reason.
+class ReadyPipe {
+ public:
+  explicit ReadyPipe(UniqueFd write_end) : fd_(std::move(write_end)) {}
+  void ready() { say("ok"); }
+  void failed(const std::string& message) { say(message); }
+
+ private:
+  void say(const std::string& text) {
+    if (fd_) (void)!::write(fd_.get(), text.data(), text.size());
+    fd_.reset();
+  }
+  UniqueFd fd_;
+};
+
+void print_next_steps(const UpOptions& options, const AgentFacts& facts) {
+  const std::string& dir = options.directory;
+  std::printf("penstock is up: %s\n", dir.c_str());
+  for (const std::string& line : facts.lines) std::printf("  %s\n", line.c_str());
+  std::vector<std::pair<std::string, const char*>> steps;
+  if (options.mount_point.empty()) {
+    steps.emplace_back("penstock mount " + dir + " MOUNTPOINT", "make it visible as a directory");
+  } else {
+    steps.emplace_back("ls " + options.mount_point, "see what it holds");
+  }
+  steps.emplace_back("penstock import SRC " + dir + ":/NAME", "copy a directory tree into it");
+  steps.emplace_back("penstock status " + dir, "see what it does");
+  steps.emplace_back("penstock down " + dir, "stop it");
+  size_t width = 0;
+  for (const auto& [command, purpose] : steps) width = std::max(width, command.size());
+  std::printf("\nNext:\n");
+  for (const auto& [command, purpose] : steps) {
+    std::printf("  %-*s  %s\n", static_cast<int>(width), command.c_str(), purpose);
+  }
+  if (!options.background) std::printf("\nRunning; stop it with Ctrl-C.\n");
+  std::fflush(stdout);
+}
+
+// Blocks the signals that end a node, so that every thread made later inherits that and only the
+// signalfd sees them.
+UniqueFd take_signals() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&set, signal);
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+  return UniqueFd(::signalfd(-1, &set, SFD_CLOEXEC));
+}
+
+// Open files of many applications are descriptors here: take as many as the limit allows.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  }
+}
+
+// Everything that this process makes is for its owner alone, also what RocksDB makes. Only the
+// store's directory is made as the user's umask wants it: others must get to the socket in it.
+// True when it was made here.
+bool make_directory_and_privacy(const std::string& directory) {
+  const bool made = ::mkdir(directory.c_str(), 0755) == 0;
+  ::umask(0077);
+  return made;
+}
+
+int serve(const UpOptions& options, ReadyPipe* pipe) {
+  const auto refuse = [&](const Failure& failure) {
+    if (pipe == nullptr) return fail("up", failure);
+    pipe->failed(failure.message);
+    return kExitFailed;
+  };
+  const UniqueFd signals = take_signals();
+  raise_descriptor_limit();
+  const auto guardian = Guardian::start(options.directory);
+  if (!guardian) return refuse(guardian.error());
+  const bool made = make_directory_and_privacy(options.directory);
+  auto node = NodeService::start(options, **guardian);
+  if (!node) {
+    if (made) ::rmdir(options.directory.c_str());
+    return refuse(node.error());
+  }
+  if (pipe != nullptr) {
+    pipe->ready();
+  } else {
+    print_next_steps(options, (*node)->facts());
+  }
+  (*node)->wait(signals.get());
+  if (pipe == nullptr) std::fprintf(stderr, "penstock: stopping\n");
+  (*node)->stop();
+  return kExitOk;
+}
+
+// The parent's half of going to the background: waits for the verdict of the child.
+int await_child(const UpOptions& options, UniqueFd read_end) {
+  std::string verdict;
+  char buffer[1024];
+  ssize_t n = 0;
+  while ((n = ::read(read_end.get(), buffer, sizeof buffer)) > 0 || (n < 0 && errno == EINTR)) {
+    if (n > 0) verdict.append(buffer, static_cast<size_t>(n));
+  }
+  if (verdict != "ok") {
+    return fail("up",
+                {Code::io_error, verdict.empty()
+                                     ? options.directory + ": the node ended while starting; see " +
+                                           options.directory + "/agent.log"
+                                     : verdict});
+  }
+  auto status = ask_node(options.directory, {{"command", "status"}});
+  if (!status) return fail("up", status.error());
+  if (options.json) {
+    std::printf("%s\n", status->dump(2).c_str());
+  } else if (!options.quiet) {
+    print_next_steps(options, facts_of(*status));
+  }
+  return kExitOk;
+}
+
+int go_to_background(const UpOptions& options) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    return fail("up", {Status::from_errno(errno), std::string("pipe: ") + std::strerror(errno)});
+  }
+  UniqueFd read_end(ends[0]), write_end(ends[1]);
+  const pid_t child = ::fork();
+  if (child < 0) {
+    return fail("up", {Status::from_errno(errno), std::string("fork: ") + std::strerror(errno)});
+  }
+  if (child > 0) {
+    write_end.reset();
+    return await_child(options, std::move(read_end));
+  }
+  ::setsid();
+  read_end.reset();
+  const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null.get(), fd);
+  ReadyPipe pipe(std::move(write_end));
+  std::_Exit(serve(options, &pipe));
+}
+
+}  // namespace
+
+int run_up(const UpOptions& given) {
+  UpOptions options = given;
+  // Before the first line of the log.
+  if (!options.log_format.empty()) {
+    ::setenv("PENSTOCK_LOG_FORMAT", options.log_format.c_str(), 1);
+  }
+  // The node may outlive this directory's meaning as "here".
+  std::error_code error;
+  options.directory = std::filesystem::absolute(options.directory, error).lexically_normal();
+  while (options.directory.size() > 1 && options.directory.back() == '/') {
+    options.directory.pop_back();
+  }
+  if (options.metrics.find('/') != std::string::npos) {
+    options.metrics = std::filesystem::absolute(options.metrics, error).lexically_normal();
+  }
+  if (!options.mount_point.empty()) {
+    options.mount_point = std::filesystem::absolute(options.mount_point, error).lexically_normal();
+  }
+  if (node_runs(options.directory)) {
+    return fail("up", {Code::in_use, options.directory +
+                                         ": a node is already running there (see "
+                                         "'penstock status " +
+                                         options.directory + "')"});
+  }
+  return options.background ? go_to_background(options) : serve(options, nullptr);
+}
+
+}  // namespace penstock::apps

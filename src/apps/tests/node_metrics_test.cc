@@ -1,0 +1,54 @@
+#include "node/node_metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace penstock::apps {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+agent::AgentStatus node_with_two_shards() {
+  agent::AgentStatus status;
+  status.directory = "/srv/x";
+  status.shards.resize(2);
+  status.shards[1].index = 1;
+  return status;
+}
+
+TEST(NodeMetrics, a_node_that_is_well_has_no_ailments) {
+  EXPECT_EQ(ailments_of(node_with_two_shards()), "");
+  EXPECT_THAT(metrics_of(node_with_two_shards()), HasSubstr("\npenstock_healthy 1\n"));
+}
+
+TEST(NodeMetrics, a_failed_or_full_target_and_a_stopped_database_are_told_by_name) {
+  agent::AgentStatus status = node_with_two_shards();
+  status.shards[1].failed = true;
+  EXPECT_THAT(ailments_of(status),
+              HasSubstr("shard 1: read-only since an error (see /srv/x/agent.log"));
+  EXPECT_THAT(metrics_of(status), HasSubstr("\npenstock_healthy 0\n"));
+  EXPECT_THAT(metrics_of(status), HasSubstr("\npenstock_shard_failed{shard=\"1\"} 1\n"));
+  status = node_with_two_shards();
+  status.shards[0].full = true;
+  EXPECT_THAT(ailments_of(status), HasSubstr("shard 0: the disk is full"));
+  EXPECT_THAT(ailments_of(status), Not(HasSubstr("shard 1")));
+  status = node_with_two_shards();
+  status.databases_stopped = 3;
+  EXPECT_THAT(ailments_of(status), HasSubstr("want of space: 3"));
+}
+
+TEST(NodeMetrics, classes_of_one_user_that_look_alike_are_one_series) {
+  agent::AgentStatus status = node_with_two_shards();
+  status.cache.resize(2);
+  for (agent::CacheStatus& one : status.cache) {
+    one.uid = 7;
+    one.groups = 2;
+    one.hits = 5;
+  }
+  EXPECT_THAT(metrics_of(status),
+              HasSubstr("penstock_cache_hits_total{uid=\"7\",gid=\"0\",groups=\"2\"} 10\n"));
+}
+
+}  // namespace
+}  // namespace penstock::apps

@@ -1,0 +1,24 @@
+// The chunk service: answers the calls of clients (penstock/wire.h, ChunkMethod) by a
+// store::Target.
+//
+// What arrives is foreign: every field is checked before the target sees it, and a call that breaks
+// the protocol ends with bad_message. A read or write moves its bytes straight between the target
+// and the memory that the caller exposed where the transport reaches that, and through staging
+// buffers where it does not.
+#pragma once
+
+#include <memory>
+
+#include "penstock/engine.h"
+#include "penstock/store.h"
+
+namespace penstock::chunks {
+
+// To be given to Net::serve() of the loop that owns the target. Owner thread only; outlives the
+// calls it was given, and the target outlives it. At most `calls_max` are in progress; so many more
+// wait in order (limits::kQueueMax), and the rest end with busy.
+inline constexpr uint32_t kCallsMax = 4096;
+std::unique_ptr<engine::Service> make_service(store::Target& target,
+                                              uint32_t calls_max = kCallsMax);
+
+}  // namespace penstock::chunks

@@ -1,0 +1,49 @@
+// Removes the chunks of removed files.
+#pragma once
+
+#include "closer.h"
+
+#include <thread>
+
+namespace penstock::client {
+
+// Thread safe. One collection at a time, under `mutex_`, which is taken before any other lock and
+// held across calls to meta and the targets. A thread of its own collects when something was
+// removed (DropQueue::want_collection), and gives back dropped opens and records times of access on
+// its way.
+class Collector {
+ public:
+  Collector(Core& core, Closer& closer) : core_(core), closer_(closer) {}
+  ~Collector() { stop(); }
+
+  void start();
+  // Idempotent. What is still to be removed is left to the next life of the process.
+  void stop();
+
+  // Of at most `limit` files that have no name and no user; returns how many.
+  Result<uint64_t> collect(size_t limit);
+  // For a caller that met a full disk: true if it is worth another try. Some files at a time: there
+  // may be millions, and the first of them room enough.
+  bool make_room();
+
+  // Meta has taken the last name of an inode: it is collected once it has no user. Before whatever
+  // could collect it is known to have seen the removal.
+  void add(InodeId orphan);
+  // A file without a name got its first one: it is not to be collected any more.
+  void take_out(InodeId named);
+
+ private:
+  Result<std::vector<InodeId>> find(size_t limit);
+  Status remove(std::span<const InodeId> free, std::span<const InodeId> with_chunks);
+  void run();
+  Status collect_all(std::vector<RoomRequest*>& asked);
+
+  Core& core_;
+  Closer& closer_;
+  std::mutex mutex_;
+  InodeId collected_to_;      // where the last collection ended
+  uint32_t collections_ = 0;  // how many there were
+  std::thread thread_;
+};
+
+}  // namespace penstock::client

@@ -1,0 +1,55 @@
+// What the objects behind a FileSystem share.
+#pragma once
+
+#include "access_times.h"
+#include "drop_queue.h"
+#include "inode_table.h"
+#include "lengths.h"
+#include "observers.h"
+#include "target_calls.h"
+#include "write_behind.h"
+#include "written_ids.h"
+
+#include <atomic>
+#include <memory>
+
+namespace penstock::client {
+
+// Each part is thread safe and locks for itself. Order of locks: an inode's `control`, then
+// `behind.mutex` of the same inode, then any lock within a part. What is done with several parts,
+// and in which order, is the business of the objects that are given a Core: each of these has one
+// purpose, and holds only the data of that purpose.
+struct Core {
+  Core(meta::Meta& to_meta, FileSystemConfig with, WriteBehind::Put put, WriteBehind::Lost lost)
+      : meta(to_meta),
+        config(std::move(with)),
+        lengths(meta, config.threads),
+        accesses(meta),
+        targets(config),
+        written_ids(meta, targets, config.written_ids_step),
+        behind(config, std::move(put), std::move(lost)) {}
+
+  const engine::Clock& clock() const { return config.shards.front().loop->clock(); }
+  meta::FileTime now() const { return clock().wall(); }
+  // Chains of a layout are numbers below this one.
+  size_t target_count() const { return config.targets.size(); }
+  Status check_open() const {
+    return closed.load(std::memory_order_relaxed) ? Code::closed : Code::ok;
+  }
+
+  meta::Meta& meta;
+  const FileSystemConfig config;
+  // References to open files may outlive the file system, and end here.
+  const std::shared_ptr<DropQueue> drops = std::make_shared<DropQueue>();
+  InodeTable table;
+  Observers observers;
+  Lengths lengths;
+  AccessTimesNoted accesses;
+  TargetCalls targets;
+  WrittenIds written_ids;
+  WriteBehind behind;
+  // Relaxed: calls that overtake close() are as good as earlier ones.
+  std::atomic<bool> closed{false};
+};
+
+}  // namespace penstock::client

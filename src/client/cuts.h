@@ -1,0 +1,36 @@
+// Lengths that are set: the one place where a file becomes shorter.
+#pragma once
+
+#include "inode_loader.h"
+#include "live_attributes.h"
+
+namespace penstock::client {
+
+// A cut of a file of which anything may be on stable storage is durable itself. First the new
+// length, recorded without a write session: a power cut before leaves the old file, and after it
+// the recorded length counts and not the end of the data. Then the removal in the targets, before
+// any longer length can be recorded: bytes that were cut never come back. What is left behind by a
+// crash in between is removed when the file is next opened for writing (InodeLoader::know_tail).
+//
+// Thread safe for different inodes; has no data of its own. Wants the inode's control lock held,
+// closes its write gate meanwhile, and blocks on meta and the targets.
+class Cuts {
+ public:
+  Cuts(Core& core, InodeLoader& loader, LiveAttributes& live)
+      : core_(core), loader_(loader), live_(live) {}
+
+  // `changes` have a length. Returns the attributes as they are then.
+  Result<Attributes> set_length(Inode& inode, const Credentials&,
+                                const meta::SetAttributes& changes);
+
+ private:
+  Result<Attributes> record(Inode& inode, const Credentials&, const meta::SetAttributes& changes,
+                            bool careful);
+  Status remove_beyond(Inode& inode, uint64_t length, bool promised);
+
+  Core& core_;
+  InodeLoader& loader_;
+  LiveAttributes& live_;
+};
+
+}  // namespace penstock::client

@@ -1,0 +1,66 @@
+#include "live_attributes.h"
+
+namespace penstock::client {
+
+void LiveAttributes::merge(Attributes& attributes, const Inode& inode) const {
+  if (!inode.loaded.load(std::memory_order_acquire)) return;
+  ASSERT(attributes.inode == inode.id);
+  attributes.length = inode.visible_length();
+  const meta::FileTime modified = inode.modified.load(std::memory_order_relaxed);
+  // A write that is yet to be recorded changes both. A time that was set is recorded, and may lie
+  // anywhere.
+  if (modified != attributes.modified) {
+    attributes.changed = std::max(attributes.changed, std::min(modified, core_.now()));
+  }
+  attributes.modified = modified;
+  attributes.sparse = inode.sparse.load(std::memory_order_relaxed);
+  attributes.accessed = inode.accessed.load(std::memory_order_relaxed);
+}
+
+void LiveAttributes::fill_allocated(Attributes& attributes) {
+  const bool has_blocks =
+      attributes.type == meta::FileType::regular || attributes.type == meta::FileType::directory;
+  attributes.allocated = has_blocks ? align_up(attributes.length, limits::kBlockBytes) : 0;
+  if (!attributes.sparse || !Placement::is_good(attributes.layout, core_.target_count())) return;
+  const Result<uint64_t> bytes =
+      core_.targets.allocated(attributes.inode, Placement(attributes.layout));
+  // A target that does not answer is no reason to know nothing of the file.
+  if (bytes) attributes.allocated = *bytes;
+}
+
+Result<Attributes> LiveAttributes::of(InodeId inode) {
+  const uint64_t drops = core_.table.drops();
+  return merged(core_.meta.attributes(inode), drops);
+}
+
+Result<Attributes> LiveAttributes::merged(Result<Attributes> found, uint64_t drops_before) {
+  if (!found) return found;
+  core_.accesses.merge(*found);
+  if (found->type != meta::FileType::regular) {
+    fill_allocated(*found);
+    return found;
+  }
+  while (true) {
+    if (const std::shared_ptr<Inode> inode = core_.table.peek(found->inode)) {
+      // Only the targets know what a file with holes takes up.
+      if (inode->sparse.load(std::memory_order_relaxed)) core_.behind.flush(*inode);
+      merge(*found, *inode);
+      fill_allocated(*found);
+      return found;
+    }
+    const uint64_t drops = core_.table.drops();
+    ASSERT(drops >= drops_before);
+    if (drops == drops_before) {
+      fill_allocated(*found);
+      return found;
+    }
+    // Its last user may have settled and left between the two looks.
+    drops_before = drops;
+    Result<Attributes> again = core_.meta.attributes(found->inode);
+    if (!again) return again;
+    found = std::move(again);
+    core_.accesses.merge(*found);
+  }
+}
+
+}  // namespace penstock::client

@@ -1,0 +1,104 @@
+#include "names.h"
+
+namespace penstock::client {
+
+Result<Attributes> Names::lookup(const Credentials& credentials, InodeId parent,
+                                 std::string_view name) {
+  const uint64_t drops = core_.table.drops();
+  return live_.merged(core_.meta.lookup(credentials, parent, name), drops);
+}
+
+Result<Attributes> Names::resolve(const Credentials& credentials, std::string_view path,
+                                  bool follow) {
+  const uint64_t drops = core_.table.drops();
+  return live_.merged(core_.meta.resolve(credentials, path, follow), drops);
+}
+
+Result<std::vector<Result<Attributes>>> Names::resolve_many(
+    const Credentials& credentials, const std::vector<std::string_view>& paths, bool follow) {
+  const uint64_t drops = core_.table.drops();
+  TRY_ASSIGN(std::vector<Result<Attributes>> all,
+             core_.meta.resolve_many(credentials, paths, follow));
+  ASSERT(all.size() == paths.size());
+  for (Result<Attributes>& found : all) found = live_.merged(std::move(found), drops);
+  return all;
+}
+
+Result<FileSystem::PathEnd> Names::resolve_parent(const Credentials& credentials,
+                                                  std::string_view path) {
+  TRY_ASSIGN(meta::ResolvedParent found, core_.meta.resolve_parent(credentials, path));
+  return FileSystem::PathEnd{found.parent.inode, std::move(found.name)};
+}
+
+Result<Attributes> Names::make_directory(const Credentials& credentials, InodeId parent,
+                                         std::string_view name, uint32_t mode, Observer* self) {
+  TRY_ASSIGN(Attributes made, core_.meta.make_directory(credentials, parent, name, mode));
+  live_.fill_allocated(made);
+  notifier_.entry_changed(parent, name, self);
+  return made;
+}
+
+Result<Attributes> Names::make_node(const Credentials& credentials, InodeId parent,
+                                    std::string_view name, meta::FileType type, uint32_t mode,
+                                    uint64_t device, Observer* self) {
+  TRY_ASSIGN(Attributes made, core_.meta.make_node(credentials, parent, name, type, mode, device));
+  notifier_.entry_changed(parent, name, self);
+  return made;
+}
+
+Result<Attributes> Names::make_symlink(const Credentials& credentials, InodeId parent,
+                                       std::string_view name, std::string_view target,
+                                       Observer* self) {
+  TRY_ASSIGN(Attributes made, core_.meta.make_symlink(credentials, parent, name, target));
+  notifier_.entry_changed(parent, name, self);
+  return made;
+}
+
+Result<Attributes> Names::link(const Credentials& credentials, InodeId inode, InodeId parent,
+                               std::string_view name, Observer* self) {
+  const uint64_t drops = core_.table.drops();
+  TRY_ASSIGN(Attributes linked,
+             live_.merged(core_.meta.link(credentials, inode, parent, name), drops));
+  notifier_.count_change(inode);
+  if (linked.links == 1) collector_.take_out(inode);
+  notifier_.entry_changed(parent, name, self);
+  notifier_.changed(inode, 0, 0, self);
+  return linked;
+}
+
+void Names::lost_name(const meta::Removed& removed, Observer* self) {
+  if (removed.inode == InodeId{}) return;
+  if (removed.last_link) collector_.add(removed.inode);
+  notifier_.changed(removed.inode, 0, 0, self);
+}
+
+Status Names::unlink(const Credentials& credentials, InodeId parent, std::string_view name,
+                     Observer* self) {
+  meta::Removed gone;
+  TRY(core_.meta.unlink(credentials, parent, name, &gone));
+  notifier_.entry_changed(parent, name, self);
+  lost_name(gone, self);
+  return Code::ok;
+}
+
+Status Names::remove_directory(const Credentials& credentials, InodeId parent,
+                               std::string_view name, Observer* self) {
+  meta::Removed gone;
+  TRY(core_.meta.remove_directory(credentials, parent, name, &gone));
+  notifier_.entry_changed(parent, name, self);
+  lost_name(gone, self);
+  return Code::ok;
+}
+
+Status Names::rename(const Credentials& credentials, InodeId parent, std::string_view name,
+                     InodeId new_parent, std::string_view new_name, meta::RenameFlags flags,
+                     Observer* self) {
+  meta::Removed gone;
+  TRY(core_.meta.rename(credentials, parent, name, new_parent, new_name, flags, &gone));
+  notifier_.entry_changed(parent, name, self);
+  notifier_.entry_changed(new_parent, new_name, self);
+  lost_name(gone, self);
+  return Code::ok;
+}
+
+}  // namespace penstock::client

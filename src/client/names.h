@@ -1,0 +1,47 @@
+// Names: passed on to meta, with what only this process knows merged in.
+#pragma once
+
+#include "collector.h"
+#include "live_attributes.h"
+#include "notifier.h"
+
+namespace penstock::client {
+
+// Thread safe; has no data and takes no lock of its own.
+class Names {
+ public:
+  Names(Core& core, LiveAttributes& live, Collector& collector, Notifier& notifier)
+      : core_(core), live_(live), collector_(collector), notifier_(notifier) {}
+
+  Result<Attributes> lookup(const Credentials&, InodeId parent, std::string_view name);
+  Result<Attributes> resolve(const Credentials&, std::string_view path, bool follow);
+  Result<std::vector<Result<Attributes>>> resolve_many(const Credentials&,
+                                                       const std::vector<std::string_view>& paths,
+                                                       bool follow);
+  Result<FileSystem::PathEnd> resolve_parent(const Credentials&, std::string_view path);
+
+  Result<Attributes> make_directory(const Credentials&, InodeId parent, std::string_view name,
+                                    uint32_t mode, Observer* self);
+  Result<Attributes> make_node(const Credentials&, InodeId parent, std::string_view name,
+                               meta::FileType type, uint32_t mode, uint64_t device, Observer* self);
+  Result<Attributes> make_symlink(const Credentials&, InodeId parent, std::string_view name,
+                                  std::string_view target, Observer* self);
+  Result<Attributes> link(const Credentials&, InodeId inode, InodeId parent, std::string_view name,
+                          Observer* self);
+  Status unlink(const Credentials&, InodeId parent, std::string_view name, Observer* self);
+  Status remove_directory(const Credentials&, InodeId parent, std::string_view name,
+                          Observer* self);
+  Status rename(const Credentials&, InodeId parent, std::string_view name, InodeId new_parent,
+                std::string_view new_name, meta::RenameFlags flags, Observer* self);
+
+  // Meta has taken a name of an inode, perhaps the last one.
+  void lost_name(const meta::Removed& removed, Observer* self);
+
+ private:
+  Core& core_;
+  LiveAttributes& live_;
+  Collector& collector_;
+  Notifier& notifier_;
+};
+
+}  // namespace penstock::client

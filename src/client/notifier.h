@@ -1,0 +1,35 @@
+// Tells observers of changes, from threads that may block.
+#pragma once
+
+#include "core.h"
+
+namespace penstock::client {
+
+// Thread safe; has no data of its own. A change has happened, and is counted in Inode::changes,
+// before its observers are told: a watcher that was added too late to be told finds it.
+class Notifier {
+ public:
+  explicit Notifier(Core& core) : core_(core) {}
+
+  void add(Observer& observer) { core_.observers.add(observer); }
+  void remove(Observer& observer);
+  void watch(InodeId inode, Observer& observer);
+  void unwatch(InodeId inode, Observer& observer);
+
+  // Bytes or attributes of one inode have changed; returns when all observers but `self` have let
+  // the change through.
+  void changed(InodeId inode, uint64_t offset, uint64_t length, Observer* self);
+  // The same without waiting for them.
+  void mention(InodeId inode, uint32_t watchers, uint64_t offset, uint64_t length);
+  void entry_changed(InodeId parent, std::string_view name, Observer* self);
+
+  // Counts a change of an inode that is in use, so that a sync of the file does not find it clean.
+  void count_change(InodeId id);
+  // The file counts as written: its time, and what count_change() and changed() do.
+  void written(Inode& inode, uint64_t offset, uint64_t bytes, Observer* self);
+
+ private:
+  Core& core_;
+};
+
+}  // namespace penstock::client

@@ -1,0 +1,21 @@
+// What a dead process left: files whose length was not recorded, and removed files.
+#pragma once
+
+#include "core.h"
+
+namespace penstock::client {
+
+// Before anything else uses the file system; blocks. May be run again after it has failed.
+class Recovery {
+ public:
+  explicit Recovery(Core& core) : core_(core) {}
+  Outcome<void> run();
+
+ private:
+  Status settle(InodeId id);
+  Outcome<void> count_orphans();
+
+  Core& core_;
+};
+
+}  // namespace penstock::client

@@ -1,0 +1,125 @@
+#include "small_reads.h"
+
+#include "../limits.h"
+
+#include <algorithm>
+
+namespace penstock::cufile {
+
+namespace {
+
+engine::Time now() {
+  return engine::system_clock().now();
+}
+
+}  // namespace
+
+// Two threads share a desk only when there are more of them than desks; then one of them goes the
+// other way.
+SmallReads::Desk* SmallReads::take_desk() {
+  static std::atomic<size_t> threads{0};
+  static thread_local const size_t number = threads.fetch_add(1, std::memory_order_relaxed);
+  Desk& desk = desks_[number % kDesks];
+  // Acquire pairs with leave().
+  return desk.taken.exchange(true, std::memory_order_acquire) ? nullptr : &desk;
+}
+
+bool SmallReads::takes_mover(const Operation& operation) {
+  // Relaxed: it only says who of many goes which way.
+  return operation.memory.length > limits::kMailboxBestBytes &&
+         !mover_taken_.load(std::memory_order_relaxed) &&
+         !mover_taken_.exchange(true, std::memory_order_relaxed);
+}
+
+void SmallReads::note_begin(Desk& desk) {
+  const bool is_close = now() - desk.last_end < limits::kSmallReadGap;
+  desk.streak = is_close ? desk.streak + 1 : 0;
+  desk.is_look = false;
+}
+
+// A read that found no pinned pages.
+void SmallReads::note_unpinned(Desk& desk) {
+  if (++desk.unpinned < desk.look_after) return;
+  desk.is_look = true;
+  desk.unpinned = 0;
+  desk.look_after =
+      std::clamp(2 * desk.look_after, limits::kUnpinnedReadsMin, limits::kUnpinnedReadsMax);
+}
+
+void SmallReads::leave(Desk& desk) {
+  desk.last_end = now();
+  desk.taken.store(false, std::memory_order_release);
+}
+
+// Null: the read goes another way.
+engine::CopyMailbox* SmallReads::mailbox_of(Desk& desk, const Operation& operation) {
+  if (desk.streak < limits::kSmallReadStreak || desk.last_end < desk.not_before) return nullptr;
+  const engine::DeviceId device = operation.memory.device.device;
+  desk.mailboxes.resize(devices_.devices().size());
+  std::unique_ptr<engine::CopyMailbox>& mailbox = desk.mailboxes[device.value];
+  if (mailbox != nullptr) return mailbox.get();
+  Outcome<std::unique_ptr<engine::CopyMailbox>> made = devices_.make_mailbox(device);
+  if (made) {
+    mailbox = std::move(*made);
+  } else {
+    desk.not_before = now() + limits::kNoMailboxPause;
+  }
+  return mailbox.get();
+}
+
+// The three that follow return false when the operation is still to be carried out. This one reads
+// from pinned pages. They lie as the file does modulo 16, being whole.
+bool SmallReads::read(Desk& desk, Operation& operation) {
+  const auto to = reinterpret_cast<uintptr_t>(operation.memory.device.data);
+  if (operation.memory.length < limits::kPinnedReadMin) return false;
+  if ((to - operation.offset) % engine::kMailboxUnit != 0) return false;
+  engine::CopyMailbox* const mailbox = mailbox_of(desk, operation);
+  if (mailbox == nullptr) return false;
+  const local::HeldPages pages =
+      source_.hold(operation.file->id, operation.offset, operation.memory.length);
+  if (!pages) {
+    note_unpinned(desk);
+    return false;
+  }
+  // Of many that are pinned in part, not each one that is not is worth a look.
+  desk.look_after /= 2;
+  operation.route = engine::Route::device_mapped;
+  return send(desk, *mailbox, operation, pages.data(), pages.length());
+}
+
+// From the page cache, by way of the mailbox's own memory.
+bool SmallReads::copy(Desk& desk, Operation& operation) {
+  engine::CopyMailbox* const mailbox = desk.is_look ? nullptr : mailbox_of(desk, operation);
+  if (mailbox == nullptr) return false;
+  const MutableBytes space = mailbox->space_for(operation.memory.device);
+  route::HostIo io;
+  io.file = operation.file->id;
+  io.offset = operation.offset;
+  io.memory = {space.data(), space.size()};
+  // Shorter ones need no pinned pages.
+  const bool counts = io.memory.length >= limits::kPinnedReadMin;
+  if (counts && source_.note_read(io.file, io.offset, limits::kCopyWeight * io.memory.length)) {
+    return false;
+  }
+  if (!source_.read_now(io)) return false;
+  operation.route = engine::Route::device_slots;
+  return send(desk, *mailbox, operation, space.data(), io.transferred);
+}
+
+bool SmallReads::send(Desk& desk, engine::CopyMailbox& mailbox, Operation& operation,
+                      const std::byte* source, uint64_t length) {
+  engine::DeviceSpan to = operation.memory.device;
+  to.length = length;
+  const Status sent = length > 0 ? mailbox.send(to, source) : Status();
+  // No room for a kernel, or none could be started: the mover needs none.
+  if (!sent.ok() && sent != Code::peer_gone && sent != Code::invalid_argument) {
+    desk.not_before = now() + limits::kFullGpuPause;
+    return false;
+  }
+  // A device that is lost is no peer of the program's.
+  operation.status = sent == Code::peer_gone ? Status(Code::io_error, sent.detail()) : sent;
+  operation.transferred = sent.ok() ? length : 0;
+  return true;
+}
+
+}  // namespace penstock::cufile

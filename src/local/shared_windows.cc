@@ -1,0 +1,81 @@
+#include "shared_windows.h"
+
+#include "limits.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace penstock::local {
+
+SharedWindows::SharedWindows(size_t count, std::function<void()> rouse)
+    : places_(std::bit_ceil(std::max<size_t>(2 * count, limits::kSharedWindowTries))),
+      rouse_(std::move(rouse)) {}
+
+// The places where the key may be, until `each` takes one.
+template <class Each>
+SharedWindow* SharedWindows::look_at(uint64_t key, const Each& each) {
+  const uint64_t hash = mix64(key);
+  for (uint64_t i = 0; i < limits::kSharedWindowTries; ++i) {
+    SharedWindow& place = places_[(hash + i) & (places_.size() - 1)];
+    if (each(place)) return &place;
+  }
+  return nullptr;
+}
+
+SharedWindow* SharedWindows::open(uint64_t key, const std::byte* data, uint64_t begin, uint64_t end,
+                                  const FileVersion& version) {
+  ASSERT(key != 0 && begin <= end);
+  return look_at(key, [&](SharedWindow& place) {
+    // Acquire pairs with the last release(). Who tries a place that is not open lets go of it
+    // without a look at the rest.
+    if (place.taken || place.state.load(std::memory_order_acquire) != 0) return false;
+    place.taken = true;
+    place.data = data;
+    place.begin = begin;
+    place.end = end;
+    place.version = version;
+    place.used.store(false, std::memory_order_relaxed);
+    place.key.store(key, std::memory_order_relaxed);
+    // Release: whoever sees it open sees what it is.
+    place.state.fetch_add(SharedWindow::kOpen, std::memory_order_release);
+    return true;
+  });
+}
+
+void SharedWindows::close(SharedWindow& window) {
+  window.key.store(0, std::memory_order_relaxed);
+  const uint64_t state = window.state.fetch_sub(SharedWindow::kOpen, std::memory_order_relaxed);
+  ASSERT(window.taken && (state & SharedWindow::kOpen) != 0);
+}
+
+bool SharedWindows::is_held(const SharedWindow& window) {
+  return window.state.load(std::memory_order_acquire) != 0;
+}
+
+SharedWindow* SharedWindows::hold(uint64_t key) {
+  return look_at(key, [&](SharedWindow& place) {
+    if (place.key.load(std::memory_order_relaxed) != key) return false;
+    const uint64_t state = place.state.fetch_add(1, std::memory_order_acquire);
+    if ((state & SharedWindow::kOpen) != 0 && place.key.load(std::memory_order_relaxed) == key) {
+      if (!place.used.load(std::memory_order_relaxed)) {
+        place.used.store(true, std::memory_order_relaxed);
+      }
+      return true;
+    }
+    release(place);
+    return false;
+  });
+}
+
+void SharedWindows::release(SharedWindow& window) const {
+  // Release: the copy from there has been made.
+  const uint64_t state = window.state.fetch_sub(1, std::memory_order_release);
+  ASSERT((state & ~SharedWindow::kOpen) > 0);
+  if (state == 1) rouse_();
+}
+
+HeldPages::~HeldPages() {
+  if (window_ != nullptr) windows_->release(*window_);
+}
+
+}  // namespace penstock::local

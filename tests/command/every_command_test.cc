@@ -1,0 +1,186 @@
+// Every command that `penstock help` lists, run once as a user would.
+#include "process.h"
+
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <sys/mount.h>
+#include <thread>
+#include <unistd.h>
+
+namespace penstock::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AnyOf;
+using testing::HasSubstr;
+
+class EveryCommand : public testing::Test {
+ protected:
+  EveryCommand() {
+    fs::create_directories(place_);
+    fs::create_directories(source_ + "/below");
+    write_file(source_ + "/below/small", "small");
+    write_file(source_ + "/large", std::string(4 << 20, 'x'));
+  }
+  ~EveryCommand() override {
+    ::umount2(place_.c_str(), MNT_DETACH);
+    penstock({"down", store_});
+  }
+
+  // Runs it, and expects this end and this text.
+  void good(const std::vector<std::string>& words, const std::string& text,
+            int exit_code = 0) const {
+    const Output output = penstock(words);
+    EXPECT_EQ(output.exit_code, exit_code) << words[0] << ": " << output.err;
+    EXPECT_THAT(output.out + output.err, HasSubstr(text)) << words[0];
+  }
+
+  void mount_and_unmount() const {
+    const Output mounted = penstock({"mount", store_, place_});
+    if (mounted.exit_code != 0) {
+      // Where a user may not mount he is told why.
+      EXPECT_THAT(mounted.err, HasSubstr("mount")) << "nothing told";
+      return good({"unmount", place_}, "not a mount of Penstock", 1);
+    }
+    EXPECT_EQ(read_file(place_ + "/in/below/small"), "small");
+    good({"top", store_, "--once", "--seconds", "0.1"}, "in flight");
+    good({"unmount", place_}, "unmounted " + place_);
+    EXPECT_FALSE(fs::exists(place_ + "/in"));
+  }
+
+  // Reads while somebody looks.
+  void trace_a_verify() const {
+    std::atomic<bool> over{false};
+    std::thread reader([&] {
+      while (!over) penstock({"verify", source_ + "/large", store_ + ":/in/large", "-q"});
+    });
+    good({"trace", store_, "1"}, "disk-direct");
+    good({"trace", store_, "0.5", "--json"}, "\"ph\":\"e\"");
+    good({"trace", store_, "0.5", "--output", scratch_ / "trace.json"}, "ui.perfetto.dev");
+    over = true;
+    reader.join();
+    EXPECT_THAT(read_file(scratch_ / "trace.json"), HasSubstr("\"name\":\"store and disk\""));
+    good({"trace", store_, "0.1"}, "no operation of a ring ended meanwhile");
+  }
+
+  void ask_for_gpus(const std::string& command) const {
+    const std::string to = command == "save" ? scratch_ / "copy.safetensors" : "";
+    std::vector<std::string> words = {command, scratch_ / "none.safetensors"};
+    if (command == "save") words.push_back(to);
+    const Output output = penstock(words);
+    EXPECT_EQ(output.exit_code, 1);
+    EXPECT_THAT(output.err, HasSubstr("penstock " + command));
+  }
+
+  TemporaryDirectory scratch_;
+  const std::string store_ = scratch_ / "store";
+  const std::string source_ = scratch_ / "source";
+  const std::string place_ = scratch_ / "place";
+};
+
+std::set<std::string> commands_of_help() {
+  std::set<std::string> names;
+  std::istringstream lines(penstock({"help"}).out);
+  const std::regex command("  ([a-z]+)(, ?[a-z]+)* {2,}\\S.*");
+  std::smatch match;
+  for (std::string line; std::getline(lines, line);) {
+    if (std::regex_match(line, match, command)) names.insert(match[1]);
+  }
+  return names;
+}
+
+TEST_F(EveryCommand, of_help_does_what_it_says) {
+  // In the order in which a node lives.
+  const std::vector<std::pair<std::string, std::function<void()>>> story = {
+      {"help",
+       [&] {
+         good({"help", "up"}, "Usage: penstock up");
+       }},
+      {"version", [&] { good({"version"}, "penstock "); }},
+      {"check",
+       [&] {
+         const Output output = penstock({"check", "--dir", scratch_.path()});
+         EXPECT_THAT(output.exit_code, AnyOf(0, 3));
+         EXPECT_EQ(output.exit_code == 3, output.out.find("BAD") != std::string::npos);
+         for (const char* part : {"io_uring", "nofile", "memlock", "max_map_count", "O_DIRECT",
+                                  "fusermount3", "user_allow_other"}) {
+           EXPECT_THAT(output.out, HasSubstr(part));
+         }
+         EXPECT_EQ(penstock({"doctor", "--dir", scratch_.path()}).out, output.out);
+         EXPECT_THAT(penstock({"check", "--json", "--dir", scratch_.path()}).out,
+                     HasSubstr("\"findings\": ["));
+         EXPECT_EQ(penstock({"check", "--dir", scratch_ / "nowhere"}).exit_code, 3);
+       }},
+      {"up",
+       [&] {
+         good({"up", store_, "--background", "--log-format", "json"}, "penstock is up: " + store_);
+         good({"up", store_, "--log-format", "xml"}, "--log-format", 2);
+       }},
+      {"status",
+       [&] {
+         good({"status", store_}, "process ");
+       }},
+      {"import",
+       [&] {
+         good({"import", source_, store_ + ":/in"}, "imported 2 files");
+       }},
+      {"verify",
+       [&] {
+         good({"verify", source_, store_ + ":/in"}, "every byte is equal");
+       }},
+      {"warmup",
+       [&] {
+         good({"warmup", store_ + ":/in"}, "2 files");
+       }},
+      {"scrub",
+       [&] {
+         good({"scrub", store_}, "0 bad blocks");
+       }},
+      {"limit",
+       [&] {
+         good({"limit", store_, "--user", "4711", "--weight", "50"}, "4711");
+       }},
+      {"top",
+       [&] {
+         good({"top", store_, "--seconds", "0.1"}, "held back by limits");
+         good({"top", store_, "--json", "--seconds", "0.1"}, "\"operations_in_flight\": 0");
+         good({"top", scratch_ / "nothing"}, "penstock top", 1);
+       }},
+      {"trace", [&] { trace_a_verify(); }},
+      {"mount", [&] { mount_and_unmount(); }},
+      {"unmount",
+       [&] {
+         good({"unmount", source_}, "not a mount of Penstock", 1);
+       }},
+      {"load", [&] { ask_for_gpus("load"); }},
+      {"save", [&] { ask_for_gpus("save"); }},
+      {"bench",
+       [&] {
+         good({"bench", "ring", "--dir", scratch_.path(), "--size", "16MiB", "--rounds", "1",
+               "--seconds", "0.1", "--json", scratch_ / "bench.json"},
+              "4.00 KiB random read");
+         EXPECT_THAT(read_file(scratch_ / "bench.json"), HasSubstr("ring.read.4k.random.qd64"));
+       }},
+      {"down",
+       [&] {
+         good({"down", store_}, "penstock is down");
+       }},
+  };
+  std::set<std::string> told;
+  for (const auto& [name, run] : story) {
+    SCOPED_TRACE(name);
+    told.insert(name);
+    run();
+  }
+  EXPECT_EQ(told, commands_of_help()) << "a command without a test, or a test without its command";
+}
+
+}  // namespace
+}  // namespace penstock::test

@@ -5,7 +5,8 @@
 - Unfinished work is an issue, not a comment: no TODO, FIXME, XXX or HACK in src/.
 - The seams: the libraries of the deterministic core see time, randomness, disks and sockets only
   through engine, so that a whole node can run in one thread from one seed. Their tests and benchmarks are
-  free.
+  free. Those whose threads are fibers in a simulation use engine's threads, locks and conditions: a standard
+  one that is held over a switch of fibers stops the simulation.
 - Placement and the like must give the same answer everywhere: nothing under src/ uses library
   functions whose results differ between standard libraries.
 - Every library has a README.md.
@@ -25,7 +26,10 @@ LINES_WARN = 500
 BANNED_WORDS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 
 # The libraries that must run unchanged, in one thread, over the simulated seams.
-CORE = ("ring", "wire", "net", "store", "meta", "client")
+CORE = ("ring", "wire", "net", "store", "chunks", "meta", "client")
+
+# Of these, the ones whose threads are fibers in a simulation.
+THREADED = ("net", "store", "chunks", "meta", "client")
 
 # System calls that no class of ours would name a method after: any call that no object stands before.
 _DECLARED = r"(?<![\w>&*]\s)(?<![\w>&*~.:])"
@@ -70,16 +74,22 @@ SEAMS = [
     (_global_calls("accept|connect|recv|send|poll"), "engine::Net"),
 ]
 
+THREADS = re.compile(
+    r"\bstd::(?:(?:recursive_|timed_|shared_|shared_timed_)?mutex|condition_variable(?:_any)?|j?thread|"
+    r"this_thread|future|promise|async|call_once|once_flag|latch|barrier|\w+_semaphore)\b|\bpthread_\w+"
+)
+
 UNSTABLE = [
     (re.compile(r"\b(?:std::)?(?:ranges::)?shuffle\s*\("), "std::shuffle"),
     (re.compile(r"\b\w+_distribution\b"), "a std distribution"),
 ]
 
 
-def check_text(name, text, core):
+def check_text(name, text, core, threaded=False):
     """Faults and warnings in one file's text, as (line, message, is_warning).
 
-    `name` is its path from the root; `core` says that the seams rule holds for it.
+    `name` is its path from the root; `core` says that the seams rule holds for it, and `threaded` that the
+    rule for threads does.
     """
     found = []
     lines = text.count("\n")
@@ -97,6 +107,11 @@ def check_text(name, text, core):
             for match in pattern.finditer(code):
                 what = match[0].rstrip("( ").strip()
                 found.append((line_of(code, match.start()), f"'{what}' goes around {seam}", False))
+    if threaded:
+        for match in THREADS.finditer(code):
+            found.append(
+                (line_of(code, match.start()), f"'{match[0]}' goes around engine::Threads", False)
+            )
     if in_src:
         for pattern, what in UNSTABLE:
             for match in pattern.finditer(code):
@@ -106,10 +121,10 @@ def check_text(name, text, core):
     return sorted(found)
 
 
-def is_core(name):
-    """Whether the seams rule holds for the file of that path: not for programs around a library."""
+def is_in(name, libraries):
+    """Whether the file of that path is main code of one of these libraries: no program around it."""
     parts = pathlib.PurePosixPath(name).parts
-    return parts[0] == "src" and parts[1] in CORE and not {"tests", "bench", "fuzz"} & set(parts)
+    return parts[0] == "src" and parts[1] in libraries and not {"tests", "bench", "fuzz"} & set(parts)
 
 
 def main():
@@ -117,7 +132,8 @@ def main():
     failed = False
     for path in code_files(root, "src", "tests", "bench", "examples"):
         name = path.relative_to(root).as_posix()
-        for line, message, is_warning in check_text(name, path.read_text(errors="replace"), is_core(name)):
+        text = path.read_text(errors="replace")
+        for line, message, is_warning in check_text(name, text, is_in(name, CORE), is_in(name, THREADED)):
             print(f"{name}:{line}: {'warning: ' if is_warning else ''}{message}")
             failed = failed or not is_warning
     for name in read_layers(root):

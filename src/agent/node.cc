@@ -98,7 +98,6 @@ Outcome<void> Node::build(const AgentConfig& config) {
     files.shards.push_back({&shard->loop(), &shard->net()});
     files.targets.push_back(shard->address());
   }
-  files.caller = &engine::thread_caller();
   files.space = [this] { return space(); };
   TRY_ASSIGN(files_, client::FileSystem::open(*meta_, std::move(files)));
   return {};

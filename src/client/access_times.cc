@@ -58,7 +58,7 @@ Status AccessTimesNoted::record() {
   return Code::ok;
 }
 
-std::unique_lock<std::mutex> AccessTimesNoted::forget(InodeId inode) {
+std::unique_lock<engine::Mutex> AccessTimesNoted::forget(InodeId inode) {
   std::unique_lock recording(recording_);
   const std::lock_guard lock(mutex_);
   noted_.erase(inode);

@@ -4,7 +4,6 @@
 #include "inode.h"
 
 #include <atomic>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 
@@ -34,15 +33,15 @@ class AccessTimesNoted {
   Status record();
   // Blocks. A program sets the time: what is noted is forgotten, and nothing is recorded while the
   // lock is held.
-  std::unique_lock<std::mutex> forget(InodeId inode);
+  std::unique_lock<engine::Mutex> forget(InodeId inode);
 
  private:
   meta::Meta& meta_;
   // Relaxed: most often there is nothing, and a look at the moment of a change may find either.
   std::atomic<size_t> count_{0};
-  mutable std::mutex mutex_;
+  mutable engine::Mutex mutex_;
   std::unordered_map<InodeId, meta::FileTime> noted_;
-  std::mutex recording_;  // before mutex_
+  engine::Mutex recording_;  // before mutex_
 };
 
 }  // namespace penstock::client

@@ -26,7 +26,7 @@ Result<Attributes> AttributeChanges::set_others(Inode& inode, const Credentials&
   if (loaded) TRY(core_.lengths.record(inode, false, false));
   const bool sets_accessed = changes.accessed || changes.accessed_now;
   const auto unrecorded =
-      sets_accessed ? core_.accesses.forget(inode.id) : std::unique_lock<std::mutex>();
+      sets_accessed ? core_.accesses.forget(inode.id) : std::unique_lock<engine::Mutex>();
   const bool gives = loaded && changes.mode && (*changes.mode & kSetIdBits) != 0;
   if (gives) privileges_.begin_giving(inode);
   Result<Attributes> changed = core_.meta.set_attributes(credentials, inode.id, changes);

@@ -4,7 +4,7 @@ namespace penstock::client {
 
 void Collector::start() {
   ASSERT(!thread_.joinable());
-  thread_ = std::thread([this] { run(); });
+  thread_ = engine::Thread("penstock-remove", [this] { run(); });
   core_.drops->serve();
 }
 
@@ -62,6 +62,8 @@ Result<uint64_t> Collector::collect(size_t limit) {
   closer_.give_back_dropped();
   core_.drops->begin_collection();
   TRY_ASSIGN(std::vector<InodeId> free, find(limit));
+  // There may be more than this round was to take.
+  if (free.size() == limit) core_.drops->want_collection();
   // A file without a name may have got one, and been closed, since it was found. Now that it has no
   // user, it gets none any more.
   std::vector<InodeId> with_chunks;
@@ -109,11 +111,7 @@ Status Collector::collect_all(std::vector<RoomRequest*>& asked) {
   Status status;
   while (core_.drops->collection_wanted() && status.ok() && core_.check_open().ok()) {
     const Result<uint64_t> collected = collect(limits::kCollectBatch);
-    if (!collected) {
-      status = collected.error();
-    } else if (*collected == limits::kCollectBatch) {
-      core_.drops->want_more();
-    }
+    if (!collected) status = collected.error();
     const bool any = collected && *collected > 0;
     core_.drops->answer(asked, any ? core_.clock().now() : engine::Time{});
     asked = core_.drops->take_room_requests();

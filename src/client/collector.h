@@ -3,8 +3,6 @@
 
 #include "closer.h"
 
-#include <thread>
-
 namespace penstock::client {
 
 // Thread safe. One collection at a time, under `mutex_`, which is taken before any other lock and
@@ -40,10 +38,10 @@ class Collector {
 
   Core& core_;
   Closer& closer_;
-  std::mutex mutex_;
+  engine::Mutex mutex_;
   InodeId collected_to_;      // where the last collection ended
   uint32_t collections_ = 0;  // how many there were
-  std::thread thread_;
+  engine::Thread thread_;
 };
 
 }  // namespace penstock::client

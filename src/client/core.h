@@ -23,7 +23,7 @@ struct Core {
   Core(meta::Meta& to_meta, FileSystemConfig with, WriteBehind::Put put, WriteBehind::Lost lost)
       : meta(to_meta),
         config(std::move(with)),
-        lengths(meta, config.threads),
+        lengths(meta),
         accesses(meta),
         targets(config),
         written_ids(meta, targets, config.written_ids_step),

@@ -3,9 +3,7 @@
 
 #include "open_file.h"
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 namespace penstock::client {
@@ -56,8 +54,8 @@ class DropQueue final : public DroppedOpens {
   void answer(std::vector<RoomRequest*>& asked, engine::Time now);
 
  private:
-  std::mutex mutex_;
-  std::condition_variable arrived_;
+  engine::Mutex mutex_;
+  engine::Condition arrived_;
   std::vector<Dropped> dropped_;
   bool woken_ = false;
   bool hurried_ = false;

@@ -28,7 +28,7 @@ Status FileIo::run(IoOp& io) {
     engine::Op* done = nullptr;
   } waiting;
   engine::Loop& loop = *core_.config.shards[index].loop;
-  return core_.config.caller->call(loop, [&](engine::Op& done) {
+  return engine::thread_caller().call(loop, [&](engine::Op& done) {
     waiting = {&loop, &done};
     io.owner = &waiting;
     io.completion = [](engine::Op& op) {

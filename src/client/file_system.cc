@@ -3,9 +3,8 @@
 namespace penstock::client {
 
 Outcome<std::unique_ptr<FileSystem>> FileSystem::open(meta::Meta& meta, FileSystemConfig config) {
-  if (config.shards.empty() || config.targets.empty() || config.caller == nullptr) {
-    return Failure{Code::invalid_argument,
-                   "file system: it needs a shard, a target and a way to call them"};
+  if (config.shards.empty() || config.targets.empty()) {
+    return Failure{Code::invalid_argument, "file system: it needs a shard and a target"};
   }
   auto made = std::make_unique<FileSystemImpl>(meta, std::move(config));
   auto recovered = made->recover();
@@ -44,7 +43,6 @@ FileSystemImpl::~FileSystemImpl() {
 }
 
 void FileSystemImpl::start() {
-  if (!core_.config.threads) return;
   collector_.start();
   core_.behind.start();
   core_.drops->wake();

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <mutex>
 
 #include "penstock/engine.h"
 
@@ -59,7 +58,7 @@ class WriteGate {
 
   static constexpr uint64_t kClosed = uint64_t{1} << 63;
   std::atomic<uint64_t> state_{0};  // kClosed and the number of writers inside
-  std::mutex mutex_;
+  engine::Mutex mutex_;
   IntrusiveList<Waiter> waiters_;
   Waiter* drain_ = nullptr;
 };

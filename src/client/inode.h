@@ -6,45 +6,28 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 
 namespace penstock::client {
 
-// A lock for threads that block on databases and disks while they hold it. Unlike std::mutex, a
-// try_lock() by the thread that holds it already is allowed, and says false: in a single-threaded
-// node one call may find another half done below it on the stack.
+// A lock for threads that block on databases and disks while they hold it, and for no loop.
 class ControlLock {
  public:
   void lock() {
-    std::unique_lock guard(mutex_);
-    freed_.wait(guard, [this] { return !held_; });
-    held_ = true;
-  }
-  bool try_lock() {
-    const std::lock_guard guard(mutex_);
-    if (held_) return false;
-    return held_ = true;
+    mutex_.lock();
+    held_.store(true, std::memory_order_relaxed);
   }
   void unlock() {
-    {
-      const std::lock_guard guard(mutex_);
-      ASSERT(held_);
-      held_ = false;
-    }
-    freed_.notify_one();
+    ASSERT(is_held());
+    held_.store(false, std::memory_order_relaxed);
+    mutex_.unlock();
   }
-  // Whether anybody has it: for assertions of functions that want it held.
-  bool is_held() {
-    const std::lock_guard guard(mutex_);
-    return held_;
-  }
+  // Whether any thread has it: for assertions of functions that want it held.
+  bool is_held() const { return held_.load(std::memory_order_relaxed); }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable freed_;
-  bool held_ = false;
+  engine::Mutex mutex_{engine::Mutex::Held::across_calls};
+  std::atomic<bool> held_{false};
 };
 
 inline constexpr uint32_t kSetIdBits = 06000;  // of a mode
@@ -65,8 +48,8 @@ struct Behind {
   // How often bytes were lost on their way; relaxed but where `mutex` is held.
   std::atomic<uint64_t> losses{0};
 
-  std::mutex mutex;
-  std::condition_variable moved;      // `landed` has grown
+  engine::Mutex mutex;
+  engine::Condition moved;            // `landed` has grown
   std::unique_ptr<Gathered> filling;  // takes what comes next
   std::unique_ptr<Gathered> older;    // full, or asked for
   uint64_t taken = 0;                 // writes taken so far

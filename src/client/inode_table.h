@@ -45,7 +45,7 @@ class InodeTable {
     bool is_needed() const { return users > 0 || watchers != 0; }
   };
   struct Shard {
-    mutable std::mutex mutex;
+    mutable engine::Mutex mutex;
     std::unordered_map<InodeId, Entry> entries;
   };
 

@@ -4,11 +4,9 @@
 
 namespace penstock::client {
 
-Lengths::Lengths(meta::Meta& meta, bool threads) : meta_(meta), threads_(threads) {
+Lengths::Lengths(meta::Meta& meta) : meta_(meta) {
   waiting_.reserve(limits::kSettleQueueMax);
-  turn_.owner = this;
-  turn_.completion = [](engine::Op& op) { op.owner_as<Lengths>().serve_inline_turn(); };
-  if (threads_) worker_ = std::thread([this] { run(); });
+  worker_ = engine::Thread("penstock-length", [this] { run(); });
 }
 
 Lengths::~Lengths() {
@@ -28,24 +26,7 @@ void Lengths::settle_later(SettleRequest& request) {
     }
   }
   if (!refused.ok()) return request.loop->complete_remote(request, refused);
-  if (threads_) {
-    arrived_.notify_one();
-  } else {
-    schedule_turn(*request.loop, engine::Duration::zero());
-  }
-}
-
-void Lengths::schedule_turn(engine::Loop& loop, engine::Duration delay) {
-  if (turn_loop_ != nullptr) return;
-  turn_loop_ = &loop;
-  loop.start(turn_, loop.clock().now() + delay);
-}
-
-void Lengths::serve_inline_turn() {
-  engine::Loop& loop = *turn_loop_;
-  turn_loop_ = nullptr;
-  serve();
-  if (!waiting_.empty()) schedule_turn(loop, limits::kSettleRetry);
+  arrived_.notify_one();
 }
 
 void Lengths::stop() {
@@ -54,13 +35,8 @@ void Lengths::stop() {
     if (std::exchange(stop_, true)) return;
   }
   arrived_.notify_one();
-  if (worker_.joinable()) worker_.join();
-  if (turn_loop_ != nullptr) {
-    turn_loop_->cancel(turn_);
-    turn_loop_ = nullptr;
-  }
-  for (SettleRequest* request : waiting_) request->loop->complete_remote(*request, Code::closed);
-  waiting_.clear();
+  worker_.join();
+  ASSERT(waiting_.empty());
 }
 
 void Lengths::run() {
@@ -83,15 +59,10 @@ void Lengths::serve() {
     for (size_t i = 0; i < count; ++i) entries_.push_back({waiting_[i], {}, Code::ok});
     waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<ptrdiff_t>(count));
   }
-  // Those whose inode is busy further up the stack of a single-threaded node.
-  std::vector<SettleRequest*> later;
   bool any = false;
   for (Entry& entry : entries_) {
     Inode& inode = *entry.request->inode;
-    if (!lock(inode)) {
-      later.push_back(std::exchange(entry.request, nullptr));
-      continue;
-    }
+    const std::lock_guard guard(inode.control);
     const meta::FileWriter* const drop_for = entry.request->drop_for;
     if (drop_for != nullptr) {
       entry.status = drop_privileges(inode, *drop_for);
@@ -99,37 +70,23 @@ void Lengths::serve() {
       entry.status = record(inode, false, false);
       entry.recorded = recorded(inode);
     }
-    inode.control.unlock();
     any |= entry.status.ok() && drop_for == nullptr;
   }
   const Status synced = any ? meta_.sync() : Code::ok;
   for (Entry& entry : entries_) {
-    if (entry.request == nullptr) continue;
     if (entry.request->drop_for == nullptr) {
       if (entry.status.ok()) entry.status = synced;
       if (entry.status.ok()) note_durable(entry);
     }
     entry.request->loop->complete_remote(*entry.request, entry.status);
   }
-  if (later.empty()) return;
-  const std::lock_guard guard(mutex_);
-  waiting_.insert(waiting_.begin(), later.begin(), later.end());
 }
 
 void Lengths::note_durable(const Entry& entry) {
   const SettleRequest& request = *entry.request;
   Inode& inode = *request.inode;
-  // A single-threaded node locked it above, and nothing ran since.
-  const bool locked = lock(inode);
-  ASSERT(locked);
-  const std::lock_guard guard(inode.control, std::adopt_lock);
+  const std::lock_guard guard(inode.control);
   note_synced(inode, entry.recorded, request.synced_changes);
-}
-
-bool Lengths::lock(Inode& inode) {
-  if (!threads_) return inode.control.try_lock();
-  inode.control.lock();
-  return true;
 }
 
 Status Lengths::record(Inode& inode, bool durable, bool end_session) {

@@ -4,9 +4,6 @@
 #include "inode.h"
 #include "limits.h"
 
-#include <condition_variable>
-#include <mutex>
-#include <thread>
 #include <vector>
 
 namespace penstock::client {
@@ -23,8 +20,7 @@ struct SettleRequest : engine::Op {
 // Thread safe.
 class Lengths {
  public:
-  // Without `threads` the requests are served in the turns of their own loops.
-  Lengths(meta::Meta& meta, bool threads);
+  explicit Lengths(meta::Meta& meta);
   ~Lengths();
 
   // Any thread; does not block. Requests that wait at the same time share one sync. Ends with busy
@@ -66,24 +62,16 @@ class Lengths {
 
   void run();
   void serve();
-  void note_durable(const Entry& entry);
-  bool lock(Inode& inode);
-  void schedule_turn(engine::Loop& loop, engine::Duration delay);
-  void serve_inline_turn();
+  static void note_durable(const Entry& entry);
 
   meta::Meta& meta_;
-  const bool threads_;
 
-  std::mutex mutex_;
-  std::condition_variable arrived_;
+  engine::Mutex mutex_;
+  engine::Condition arrived_;
   std::vector<SettleRequest*> waiting_;
   bool stop_ = false;
-  std::thread worker_;
+  engine::Thread worker_;
   std::vector<Entry> entries_;  // of the batch being served
-
-  // Single-threaded nodes: the turn in which the waiting ones are served.
-  engine::Timer turn_;
-  engine::Loop* turn_loop_ = nullptr;  // null: none is pending
 };
 
 }  // namespace penstock::client

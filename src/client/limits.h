@@ -77,8 +77,6 @@ inline constexpr std::chrono::nanoseconds kPaceLook = std::chrono::milliseconds(
 inline constexpr uint32_t kSettleQueueMax = 65536;
 // Settled together, then made durable by one sync.
 inline constexpr size_t kSettleBatch = 256;
-// How often a single-threaded node looks again for a file that was busy with something else.
-inline constexpr auto kSettleRetry = std::chrono::microseconds(50);
 
 // What a mount writes piece by piece gathers (decision 0026): pieces up to this length, since
 // larger ones keep the disk busy by themselves,

@@ -1,7 +1,6 @@
 #include "observers.h"
 
 #include <memory>
-#include <mutex>
 
 namespace penstock::client {
 

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <functional>
-#include <shared_mutex>
 
 #include "penstock/client.h"
 
@@ -30,7 +29,7 @@ class Observers {
   bool concerns(uint32_t watchers, const Observer* origin) const;
 
  private:
-  mutable std::shared_mutex mutex_;
+  mutable engine::SharedMutex mutex_;
   std::array<Observer*, kObserversMax> slots_{};
 };
 

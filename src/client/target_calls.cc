@@ -37,7 +37,7 @@ Status TargetCalls::run(std::vector<Call>& calls) {
   if (calls.empty()) return Code::ok;
   const Shard& shard = config_.shards[calls.front().target % config_.shards.size()];
   Batch batch;
-  return config_.caller->call(*shard.loop, [&](engine::Op& done) {
+  return engine::thread_caller().call(*shard.loop, [&](engine::Op& done) {
     batch.loop = shard.loop;
     batch.done = &done;
     batch.left = calls.size();
@@ -69,7 +69,7 @@ Status TargetCalls::run(std::vector<Call>& calls) {
 
 Status TargetCalls::wait(const std::function<void(engine::Loop&, engine::Op&)>& start) {
   engine::Loop& loop = *config_.shards.front().loop;
-  return config_.caller->call(loop, [&](engine::Op& done) { start(loop, done); });
+  return engine::thread_caller().call(loop, [&](engine::Op& done) { start(loop, done); });
 }
 
 Status TargetCalls::clear(InodeId inode, const Placement& placement, uint32_t chunk, uint32_t begin,

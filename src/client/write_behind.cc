@@ -53,7 +53,7 @@ WriteBehind::~WriteBehind() {
 void WriteBehind::start() {
   // Each buffer is in there once at most: loops and writers that add one never wait for memory.
   sealed_.reserve(config_.behind_bytes_max / limits::kBehindBufferBytes + 1);
-  worker_ = std::thread([this] { run(); });
+  worker_ = engine::Thread("penstock-behind", [this] { run(); });
   open_.store(true, std::memory_order_relaxed);
 }
 

@@ -4,11 +4,8 @@
 #include "inode.h"
 #include "limits.h"
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <thread>
 #include <vector>
 
 namespace penstock::client {
@@ -67,7 +64,7 @@ class WriteBehind {
   void flush_later(FlushRequest& request);
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = std::unique_lock<engine::Mutex>;
 
   const engine::Clock& clock() const { return config_.shards.front().loop->clock(); }
   void flush(Inode& inode, bool durable);
@@ -95,8 +92,8 @@ class WriteBehind {
   std::atomic<bool> room_{false};
   std::atomic<engine::Time> trouble_until_{};
 
-  std::mutex mutex_;
-  std::condition_variable work_;
+  engine::Mutex mutex_;
+  engine::Condition work_;
   IntrusiveList<Gathered> gathered_;  // all that is not in the targets, the oldest first
   uint64_t buffers_ = 0;              // their number
   std::vector<std::unique_ptr<std::byte[], void (*)(std::byte*)>> spare_;
@@ -105,7 +102,7 @@ class WriteBehind {
   bool short_ = false;                          // a writer found no buffer
   uint64_t wanted_ = 0;                         // buffers that are to be written before their time
   bool stop_ = false;
-  std::thread worker_;
+  engine::Thread worker_;
 };
 
 }  // namespace penstock::client

@@ -4,7 +4,6 @@
 #include "target_calls.h"
 
 #include <atomic>
-#include <mutex>
 #include <set>
 
 namespace penstock::client {
@@ -47,7 +46,7 @@ class WrittenIds {
   TargetCalls& targets_;
   const uint32_t step_;
   std::atomic<uint64_t> up_to_{0};
-  std::mutex mutex_;
+  engine::Mutex mutex_;
   uint64_t base_ = 0;             // as recorded
   std::multiset<uint64_t> held_;  // the first number of each
   bool recorded_ = false;         // the record does not say clean; then it covers up_to_

@@ -9,12 +9,11 @@ struct Call {
   const std::function<void(Op&)>* start = nullptr;
   Op enter;
   Op done;
-  std::shared_ptr<FutexParker> parker;
   std::atomic<bool> finished{false};
   Status status;
 
-  void prepare(const std::function<void(Op&)>& function) {
-    start = &function;
+  // `ended` is called in the loop's thread, once the status is known.
+  Call(const std::function<void(Op&)>& function, void (*ended)(Call&)) : start(&function) {
     enter.owner = done.owner = this;
     enter.completion = [](Op& op) {
       Call& call = op.owner_as<Call>();
@@ -22,27 +21,53 @@ struct Call {
     };
     done.completion = [](Op& op) {
       Call& call = op.owner_as<Call>();
-      // Kept alive here: the waiting thread may end as soon as it sees `finished`.
-      const std::shared_ptr<FutexParker> waiter = call.parker;
       call.status = op.status;
-      // Release pairs with the acquire of the waiting thread, which may destroy the Call at once.
-      call.finished.store(true, std::memory_order_release);
-      if (waiter != nullptr) waiter->unpark();
+      call.end(call);
     };
+    end = ended;
   }
+  void (*end)(Call&);
 };
+
+Status call_from_system_thread(Loop& loop, const std::function<void(Op&)>& start) {
+  struct Parked : Call {
+    std::shared_ptr<FutexParker> parker;
+    using Call::Call;
+  };
+  static thread_local std::shared_ptr<FutexParker> parker =
+      std::make_shared<FutexParker>(system_clock());
+  Parked call(start, [](Call& ended) {
+    // Kept alive here: the waiting thread may end as soon as it sees `finished`.
+    const std::shared_ptr<FutexParker> waiter = static_cast<Parked&>(ended).parker;
+    // Release pairs with the acquire of the waiting thread, which may destroy the Call at once.
+    ended.finished.store(true, std::memory_order_release);
+    waiter->unpark();
+  });
+  call.parker = parker;
+  loop.complete_remote(call.enter, Code::ok);
+  while (!call.finished.load(std::memory_order_acquire)) parker->park(kNever);
+  return call.status;
+}
+
+Status call_from_simulated_thread(Threads& threads, Loop& loop,
+                                  const std::function<void(Op&)>& start) {
+  Call call(start, [](Call& ended) {
+    ended.finished.store(true, std::memory_order_relaxed);
+    Threads::simulated()->wake_all(&ended);
+  });
+  loop.complete_remote(call.enter, Code::ok);
+  while (!call.finished.load(std::memory_order_relaxed)) {
+    threads.wait({.address = &call, .what = "an operation of a loop"});
+  }
+  return call.status;
+}
 
 class ThreadCaller final : public BlockingCaller {
  public:
   Status call(Loop& loop, const std::function<void(Op&)>& start) override {
-    static thread_local std::shared_ptr<FutexParker> parker =
-        std::make_shared<FutexParker>(system_clock());
-    Call call;
-    call.parker = parker;
-    call.prepare(start);
-    loop.complete_remote(call.enter, Code::ok);
-    while (!call.finished.load(std::memory_order_acquire)) parker->park(kNever);
-    return call.status;
+    Threads* const threads = Threads::simulated();
+    return threads != nullptr ? call_from_simulated_thread(*threads, loop, start)
+                              : call_from_system_thread(loop, start);
   }
 };
 
@@ -54,8 +79,9 @@ BlockingCaller& thread_caller() {
 }
 
 Status PollingCaller::call(Loop& loop, const std::function<void(Op&)>& start) {
-  Call call;
-  call.prepare(start);
+  // A simulation polls its loops itself.
+  if (Threads::simulated() != nullptr) return thread_caller().call(loop, start);
+  Call call(start, [](Call& ended) { ended.finished.store(true, std::memory_order_relaxed); });
   loop.complete(call.enter, Code::ok);
   while (!call.finished.load(std::memory_order_relaxed)) loop.poll_or_park(kNever);
   return call.status;

@@ -153,11 +153,13 @@ void Loop::sleep(Time deadline) {
 }
 
 void Loop::run() {
+  Threads* const simulated = Threads::simulated();
   Time last_work = clock_.now();
   Duration spin = spin_;
   while (!stop_.load(std::memory_order_relaxed)) {
     if (poll()) {
       last_work = now_;
+      if (simulated != nullptr) simulated->turn_ended();
     } else if (now_ - last_work >= spin) {
       sleep(kNever);
       const Time woke = clock_.now();

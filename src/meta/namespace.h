@@ -7,7 +7,6 @@
 #include "view.h"
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 
@@ -32,7 +31,7 @@ class Counters {
  private:
   engine::Kv& kv_;
   const Keys& keys_;
-  mutable std::mutex mutex_;
+  mutable engine::Mutex mutex_;
   uint64_t next_ = 0;
   uint64_t end_ = 0;
   uint64_t inodes_ = 0;

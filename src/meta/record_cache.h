@@ -15,7 +15,6 @@
 #include <array>
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -79,8 +78,8 @@ class RecordCache {
   struct Table {
     explicit Table(size_t count) : buckets(count) { ASSERT(is_power_of_two(count)); }
     std::vector<Bucket<Record>> buckets;
-    mutable std::array<std::mutex, kLocks> locks;
-    std::mutex& lock_of(uint64_t hash) const { return locks[hash % kLocks]; }
+    mutable std::array<engine::Mutex, kLocks> locks;
+    engine::Mutex& lock_of(uint64_t hash) const { return locks[hash % kLocks]; }
     Bucket<Record>& bucket_of(uint64_t hash) { return buckets[hash & (buckets.size() - 1)]; }
     const Bucket<Record>& bucket_of(uint64_t hash) const {
       return buckets[hash & (buckets.size() - 1)];

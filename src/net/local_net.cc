@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <new>
 #include <vector>
 
@@ -30,7 +29,7 @@ struct Endpoint {
 };
 
 struct Switchboard {
-  std::mutex mutex;
+  engine::Mutex mutex;
   // All there ever were, so that a call on its way can hold a plain pointer; there are as many as
   // calls of serve(), which is a matter of start and stop.
   std::vector<std::unique_ptr<Endpoint>> endpoints;

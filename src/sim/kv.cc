@@ -149,7 +149,7 @@ SimKv::SimKv(SimKvImage& image) : image_(image) {
 }
 
 SimKv::~SimKv() {
-  ASSERT(order_.empty());
+  ASSERT(order_.empty() && pausing_ == 0);
   std::erase(image_.instances_, this);
 }
 
@@ -216,25 +216,40 @@ void SimKv::finish(KvOp& op) {
   op.home->complete(op, op.status);
 }
 
+Status SimKv::pause(const char* what) {
+  if (ghost_) return Code::closed;
+  SimWorld& world = image_.world();
+  const Duration delay = world.between(image_.faults.delay_min, image_.faults.delay_max);
+  ++pausing_;
+  engine::Threads::simulated()->wait({.address = this, .what = what}, delay);
+  --pausing_;
+  return ghost_ ? Code::closed : Code::ok;
+}
+
 Status SimKv::run(KvOp& op) {
   for (int attempt = 0; attempt < engine::kKvAttemptsMax; ++attempt) {
-    if (ghost_) return Code::closed;
+    TRY(pause("a transaction's turn"));
     SimKvTransaction transaction(image_, op.mode != KvMode::read);
     TRY(op.body(transaction));
-    if (op.mode == KvMode::read) return Code::ok;
-    if (const std::optional<Status> result = attempt_commit(op, transaction)) return *result;
+    if (op.mode == KvMode::read) return pause("the end of a transaction");
+    TRY(pause("a commit"));
+    if (const std::optional<Status> result = attempt_commit(op, transaction)) {
+      TRY(pause("the end of a transaction"));
+      return *result;
+    }
   }
   return Code::busy;
 }
 
 Status SimKv::sync() {
-  if (ghost_) return Code::closed;
+  TRY(pause("a sync of the database"));
   image_.undo_.clear();
   return Code::ok;
 }
 
 void SimKv::become_ghost() {
   ghost_ = true;
+  if (pausing_ > 0) engine::Threads::simulated()->wake_all(this);
   while (KvOp* op = order_.pop_front()) {
     image_.world().cancel(in_flight_.at(op)->event);
     in_flight_.erase(op);

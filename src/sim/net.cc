@@ -66,11 +66,17 @@ class SimNetwork::Incoming final : public engine::IncomingCall {
                      respond(network, call, status, copy);
                    });
     }
-    ASSERT(transfers_ == 0);
+    ASSERT(transfers_.empty());
     network.incoming_.erase(id_);  // this
   }
 
-  void server_died() { server_ = nullptr; }
+  void server_died() {
+    server_ = nullptr;
+    for (const auto& [op, event] : std::exchange(transfers_, {})) {
+      network_.world_.cancel(event);
+      loop_.complete(*op, Code::closed);
+    }
+  }
   const SimNet* server() const { return server_; }
   CallId call() const { return from_->call; }
 
@@ -98,16 +104,16 @@ class SimNetwork::Incoming final : public engine::IncomingCall {
 
   void transfer(TransferOp& op, Access access) {
     if (const Status status = check(op, access); !status.ok()) return loop_.complete(op, status);
-    ++transfers_;
     SimWorld& world = network_.world_;
     const SimNetFaults& faults = network_.faults;
     const bool lost = world.chance(faults.drop_permille);
     const Duration delay =
         lost ? faults.detection : world.between(faults.delay_min, faults.delay_max);
-    world.after(delay, "net.transfer", [this, &op, access, lost] {
-      --transfers_;
+    const SimWorld::EventId event = world.after(delay, "net.transfer", [=, this, &op] {
+      std::erase_if(transfers_, [&](const auto& one) { return one.first == &op; });
       loop_.complete(op, move_bytes(op, access, lost));
     });
+    transfers_.emplace_back(&op, event);
   }
 
   Status move_bytes(const TransferOp& op, Access access, bool lost) {
@@ -134,7 +140,7 @@ class SimNetwork::Incoming final : public engine::IncomingCall {
   engine::Loop& loop_;
   const std::shared_ptr<const Request> from_;
   const std::vector<engine::Exposure>& exposures_;
-  int transfers_ = 0;
+  std::vector<std::pair<TransferOp*, SimWorld::EventId>> transfers_;  // under way
 };
 
 SimNetwork::SimNetwork(SimWorld& world) : world_(world) {}

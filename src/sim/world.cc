@@ -1,3 +1,6 @@
+#include "fibers.h"
+#include "limits.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -7,9 +10,6 @@
 namespace penstock::sim {
 namespace {
 
-// Far more turns than any burst of work at one instant takes.
-constexpr uint64_t kTurnsWithoutProgressMax = 20'000'000;
-
 uint64_t hash_of(std::string_view text) {
   // FNV-1a, 64 bits.
   uint64_t hash = 0xcbf29ce484222325ULL;
@@ -17,11 +17,13 @@ uint64_t hash_of(std::string_view text) {
   return hash;
 }
 
-[[noreturn]] void abort_simulation(uint64_t seed, Time now, const char* why) {
-  std::fprintf(stderr, "penstock: simulation with seed %llu, at %.6f s: %s (PENSTOCK_SEED=%llu)\n",
+[[noreturn]] void abort_simulation(uint64_t seed, Time now, const char* why,
+                                   const std::string& threads = {}) {
+  std::fprintf(stderr,
+               "penstock: simulation with seed %llu, at %.6f s: %s (PENSTOCK_SEED=%llu)\n%s",
                static_cast<unsigned long long>(seed),
                static_cast<double>(now.time_since_epoch().count()) * 1e-9, why,
-               static_cast<unsigned long long>(seed));
+               static_cast<unsigned long long>(seed), threads.c_str());
   std::abort();
 }
 
@@ -33,7 +35,7 @@ uint64_t number_from_environment(const char* name, uint64_t otherwise) {
 }  // namespace
 
 Time SimClock::now() const {
-  if (++asked_since_advance_ > kTurnsWithoutProgressMax) {
+  if (++asked_since_advance_ > limits::kTurnsWithoutProgressMax) {
     abort_simulation(seed_, now_, "the loops turn for ever without letting time pass");
   }
   return now_;
@@ -54,8 +56,11 @@ SimWorld::SimWorld(uint64_t seed)
     : seed_(seed),
       clock_(seed),
       random_(seed),
+      fibers_(std::make_unique<Fibers>(*this)),
       trace_hash_(mix64(seed)),
       print_trace_(std::getenv("PENSTOCK_TRACE") != nullptr) {}
+
+SimWorld::~SimWorld() = default;
 
 Duration SimWorld::between(Duration min, Duration max) {
   ASSERT(min <= max);
@@ -94,36 +99,27 @@ void SimWorld::trace(std::string_view label, uint64_t a, uint64_t b) {
 }
 
 void SimWorld::give_up(const char* why) const {
-  abort_simulation(seed_, now(), why);
+  abort_simulation(seed_, now(), why, fibers_->describe());
 }
 
-bool SimWorld::poll_others(SimParker* self, Time& earliest) {
+void SimWorld::turn(const SimParker* except, Time deadline) {
   bool worked = false;
-  driving_ = true;
   for (size_t i = 0; i < parkers_.size(); ++i) {
-    SimParker& other = *parkers_[i];
-    if (&other == self) continue;
-    other.parked_ = false;
-    other.loop_->poll_or_park(engine::kNever);
-    if (other.parked_) {
-      earliest = std::min(earliest, other.wish_);
-    } else {
-      worked = true;
+    SimParker& parker = *parkers_[i];
+    if (&parker == except) continue;
+    switch (fibers_->turn(parker)) {
+      case Fibers::Turned::worked:
+        worked = true;
+        break;
+      case Fibers::Turned::slept:
+        deadline = std::min(deadline, parker.wish_);
+        break;
+      case Fibers::Turned::waits:
+        break;
     }
   }
-  driving_ = false;
-  return worked;
-}
-
-void SimWorld::park(SimParker& self, Time deadline) {
-  if (std::exchange(self.signalled_, false)) return;
-  self.parked_ = true;
-  self.wish_ = deadline;
-  if (driving_) return;  // a loop that the world polls while another one idles
-  Time earliest = deadline;
-  if (poll_others(&self, earliest)) return;
-  if (std::exchange(self.signalled_, false)) return;
-  advance(earliest);
+  worked |= fibers_->run_one();
+  if (!worked) advance(deadline);
 }
 
 void SimWorld::advance(Time deadline) {
@@ -147,32 +143,48 @@ void SimWorld::advance(Time deadline) {
 }
 
 void SimWorld::run_for(Duration duration) {
-  (void)run_until([] { return false; }, duration);
+  (void)fibers_->wait({.address = &duration, .what = "time to pass"}, duration);
 }
 
 bool SimWorld::run_until(const std::function<bool()>& done, Duration limit) {
-  ASSERT(!driving_);
+  ASSERT(fibers_->on_main());  // A thread waits for a condition.
   const Time end = now() + limit;
   while (!done()) {
     if (now() >= end) return false;
-    Time earliest = end;
-    if (!poll_others(nullptr, earliest)) advance(earliest);
+    turn(nullptr, end);
   }
   return true;
 }
 
+SimParker::SimParker(SimWorld& world) : world_(world) {
+  world_.parkers_.push_back(this);
+}
+
 SimParker::~SimParker() {
+  ASSERT(loop_ == nullptr && thread_ == nullptr);
   std::erase(world_.parkers_, this);
 }
 
 void SimParker::drive(engine::Loop& loop) {
   ASSERT(loop_ == nullptr);
   loop_ = &loop;
-  world_.parkers_.push_back(this);
+}
+
+void SimParker::stop_driving() {
+  if (loop_ != nullptr) world_.fibers_->end(*this);
 }
 
 void SimParker::park(Time deadline) {
-  world_.park(*this, deadline);
+  if (std::exchange(signalled_, false)) return;
+  wish_ = deadline;
+  Fibers& fibers = *world_.fibers_;
+  if (fibers.drives(*this)) {
+    asleep_ = true;
+  } else if (fibers.on_main()) {
+    world_.turn(this, deadline);
+  } else {
+    fibers.sleep(*this);
+  }
 }
 
 SeedRange seed_range(uint64_t default_count) {

@@ -88,12 +88,31 @@ class Seams(unittest.TestCase):
                 self.assertEqual(messages(code), [])
 
     def test_holds_for_the_core_and_not_for_its_tests(self):
-        self.assertTrue(check_source.is_core("src/store/a.cc"))
-        self.assertTrue(check_source.is_core("src/ring/include/penstock/ring.h"))
-        self.assertFalse(check_source.is_core("src/store/tests/a.cc"))
-        self.assertFalse(check_source.is_core("src/store/bench/a.cc"))
-        self.assertFalse(check_source.is_core("src/disk/a.cc"))
-        self.assertFalse(check_source.is_core("tests/sim/a.cc"))
+        def is_core(name):
+            return check_source.is_in(name, check_source.CORE)
+
+        self.assertTrue(is_core("src/store/a.cc"))
+        self.assertTrue(is_core("src/ring/include/penstock/ring.h"))
+        self.assertFalse(is_core("src/store/tests/a.cc"))
+        self.assertFalse(is_core("src/store/bench/a.cc"))
+        self.assertFalse(is_core("src/disk/a.cc"))
+        self.assertFalse(is_core("tests/sim/a.cc"))
+
+    def test_refuses_threads_of_the_standard_library_where_threads_are_fibers(self):
+        def found(code, threaded=True):
+            return [message for _, message, _ in check_source.check_text("src/x/a.cc", code, False, threaded)]
+
+        for code in (
+            "std::mutex m;",
+            "std::unique_lock<std::shared_mutex> l(m);",
+            "std::condition_variable_any c;",
+            "std::jthread t;",
+            "std::binary_semaphore s;",
+            "pthread_rwlock_t l;",
+        ):
+            self.assertEqual(len(found(code)), 1, code)
+            self.assertEqual(found(code, threaded=False), [], code)
+        self.assertEqual(found("engine::Mutex m; const std::lock_guard l(m); std::unique_lock u(m);"), [])
         self.assertEqual(messages("pread(1);", name="src/disk/a.cc", core=False), [])
 
 

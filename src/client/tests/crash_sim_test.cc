@@ -4,7 +4,7 @@ namespace penstock::client {
 namespace {
 
 TEST(CrashSimTest, keeps_what_was_synced_and_leaks_nothing_when_killed_at_any_moment) {
-  const sim::SeedRange seeds = sim::seed_range(300);
+  const sim::SeedRange seeds = sim::seed_range(1000);
   for (uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
     SCOPED_TRACE("PENSTOCK_SEED=" + std::to_string(seed));
     Story(seed).run();

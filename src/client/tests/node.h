@@ -61,8 +61,6 @@ class Node {
       config.shards.push_back({loops[i].get(), nets[i].get()});
       config.targets.push_back({0, static_cast<uint32_t>(i)});
     }
-    config.caller = &caller;
-    config.threads = false;
     auto made = FileSystem::open(*meta, std::move(config));
     ASSERT_TRUE(made.has_value()) << made.error().message;
     files = std::move(*made);
@@ -130,7 +128,6 @@ class Node {
   std::vector<std::unique_ptr<net::LocalNet>> nets;
   std::vector<std::unique_ptr<store::FakeTarget>> targets;
   std::vector<std::unique_ptr<engine::Service>> services;
-  engine::PollingCaller caller;
   std::unique_ptr<sim::SimKv> sim_kv;
   std::unique_ptr<InterruptedKv> kv;
   std::unique_ptr<meta::Meta> meta;

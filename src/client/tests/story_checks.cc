@@ -101,7 +101,7 @@ void Story::verify_space() {
         engine::Loop* loop;
         engine::Op* done;
       } turn{node_.loops[i].get(), nullptr};
-      const Status asked = node_.caller.call(*node_.loops[i], [&](engine::Op& done) {
+      const Status asked = engine::thread_caller().call(*node_.loops[i], [&](engine::Op& done) {
         turn.done = &done;
         query.owner = &turn;
         query.completion = [](engine::Op& op) {

@@ -50,7 +50,6 @@ class ThreadTest : public testing::Test {
     options.default_layout.chunk_bytes_log2 = 16;
     options.default_layout.chain_count = static_cast<uint32_t>(shards.size());
     meta = std::move(*meta::Meta::open(*kv, engine::system_clock(), options));
-    settings.caller = &engine::thread_caller();
     if (change) change(settings);
     files = std::move(*FileSystem::open(*meta, settings));
   }

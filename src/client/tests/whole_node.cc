@@ -59,8 +59,6 @@ bool WholeNode::start() {
     return false;
   }
   meta = std::move(*opened);
-  config.caller = &caller;
-  config.threads = false;
   config.written_ids_step = 40;
   auto made = FileSystem::open(*meta, std::move(config));
   if (!made) {
@@ -77,7 +75,7 @@ void WholeNode::stop() {
   EXPECT_TRUE(meta->close().ok());
   for (size_t i = 0; i < targets.size(); ++i) {
     const Status closed =
-        caller.call(*loops[i], [&](engine::Op& done) { targets[i]->close(done); });
+        engine::thread_caller().call(*loops[i], [&](engine::Op& done) { targets[i]->close(done); });
     EXPECT_TRUE(closed.ok()) << closed.name();
   }
   tear_down();

@@ -66,7 +66,6 @@ class WholeNode {
   std::unique_ptr<meta::Meta> meta;
   std::vector<std::unique_ptr<store::Target>> targets;
   std::vector<std::unique_ptr<sim::SimLoop>> loops;
-  engine::PollingCaller caller;
   sim::SimKvImage meta_image;
 
  private:

@@ -3,7 +3,6 @@
 #include "harness.h"
 
 #include <gtest/gtest.h>
-#include <thread>
 
 namespace penstock::meta {
 namespace {
@@ -22,7 +21,8 @@ class InterruptedKv final : public engine::Kv {
     return kv_.run(op.mode, [&](engine::KvTransaction& transaction) -> Status {
       TRY(op.body(transaction));
       ++attempts;
-      if (const auto interrupt = std::exchange(between, nullptr)) std::thread(interrupt).join();
+      if (const auto interrupt = std::exchange(between, nullptr))
+        engine::Thread("between", interrupt).join();
       return {};
     });
   }

@@ -31,10 +31,7 @@ class FullableKv final : public engine::Kv {
     if (op.mode != engine::KvMode::write_durable || !full_) {
       kv_.submit(op);
     } else if (++refused_ % 3 == 0) {
-      op.mode = engine::KvMode::write;
-      const Status status = kv_.run(op);
-      op.mode = engine::KvMode::write_durable;
-      op.home->complete(op, status.code() == Code::closed ? status : Status(Code::no_space));
+      kv_.submit(*new Unsynced(op));
     } else {
       op.home->complete(op, Code::no_space);
     }
@@ -47,6 +44,21 @@ class FullableKv final : public engine::Kv {
   Status sync() override { return full_ ? Status(Code::no_space) : kv_.sync(); }
 
  private:
+  // Happens, and says that there was no room.
+  struct Unsynced final : engine::KvOp {
+    explicit Unsynced(engine::KvOp& refused) : op(refused) {
+      mode = engine::KvMode::write;
+      home = op.home;
+      completion = [](engine::Op& done) {
+        const std::unique_ptr<Unsynced> self(static_cast<Unsynced*>(&done));
+        const bool closed = self->status.code() == Code::closed;
+        self->home->complete(self->op, closed ? Code::closed : Code::no_space);
+      };
+    }
+    Status body(engine::KvTransaction& transaction) override { return op.body(transaction); }
+    engine::KvOp& op;
+  };
+
   engine::Kv& kv_;
   const bool& full_;
   uint32_t refused_ = 0;

@@ -157,15 +157,11 @@ struct FileSystemConfig {
   std::vector<Shard> shards;
   // Where the targets are served: chain i of a layout is targets[i] on one node.
   std::vector<engine::Address> targets;
-  engine::BlockingCaller* caller = nullptr;
   // Free and total bytes of all targets, for statfs and no_space decisions.
   std::function<engine::DiskSpace()> space;
   // For what FileSystem::write_soon() takes: memory, and how long it waits there.
   uint64_t behind_bytes_max = 64 * kMiB;
   engine::Duration behind_age = std::chrono::seconds(1);
-  // False in simulations: then nothing runs but the callers and the loops, and the program that
-  // drives the simulation calls FileSystem::collect().
-  bool threads = true;
   // After a crash so many inode numbers are looked up for files that it took back, and once for as
   // many new files a record is made durable.
   uint32_t written_ids_step = 4096;
@@ -300,8 +296,8 @@ class FileSystem {
   virtual FileSystemStatus status() = 0;
 
   // Removes the chunks of removed files that no open uses, of at most `limit` files; returns how
-  // many. A thread of the file system does so when something was removed, unless
-  // FileSystemConfig::threads is false.
+  // many. A thread of the file system does so whenever something was removed; this is for a front
+  // whose write found the disk full.
   virtual Result<uint64_t> collect(size_t limit) = 0;
 
   // At most kObserversMax at a time; an observer must not be removed while one of its own calls is

@@ -13,3 +13,4 @@
 #include "penstock/engine/net.h"
 #include "penstock/engine/op.h"
 #include "penstock/engine/random.h"
+#include "penstock/engine/threads.h"

@@ -31,10 +31,11 @@ class BlockingCaller {
   virtual Status call(Loop& loop, const std::function<void(Op& done)>& start) = 0;
 };
 
-// The real one: a shard's thread polls the loop, the caller sleeps on a futex. Thread safe.
+// For nodes: a thread of its own polls the loop, and the caller sleeps. Thread safe.
 BlockingCaller& thread_caller();
 
-// For simulations and single-threaded tools: the caller itself polls the loop until the end.
+// For programs with one thread: the caller itself polls the loop until the end. In a simulation,
+// which polls its loops itself, the same as thread_caller().
 class PollingCaller final : public BlockingCaller {
  public:
   Status call(Loop& loop, const std::function<void(Op& done)>& start) override;

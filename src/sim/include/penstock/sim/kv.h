@@ -85,7 +85,8 @@ class SimKv final : public engine::Kv {
 
   void submit(engine::KvOp& op) override;
   using engine::Kv::run;
-  Status run(engine::KvOp& op) override;  // inline, at once
+  // The calling thread sleeps as long as the steps take.
+  Status run(engine::KvOp& op) override;
   Status sync() override;
 
  private:
@@ -97,9 +98,11 @@ class SimKv final : public engine::Kv {
   void try_commit(engine::KvOp& op);
   std::optional<Status> attempt_commit(engine::KvOp& op, SimKvTransaction& transaction);
   void finish(engine::KvOp& op);
+  Status pause(const char* what);
   void become_ghost();
 
   SimKvImage& image_;
+  int pausing_ = 0;                    // threads in run() or sync()
   IntrusiveList<engine::KvOp> order_;  // in flight, in the order of submission
   std::map<engine::KvOp*, std::unique_ptr<InFlight>> in_flight_;
   bool ghost_ = false;

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -31,11 +32,16 @@ class SimClock final : public engine::Clock {
   mutable uint64_t asked_since_advance_ = 0;
 };
 
+class Fibers;
 class SimParker;
 
+// While it lives, threads, locks and conditions of engine::Threads are simulated on the thread that
+// made it: each engine::Thread is a fiber. Whatever a fiber or the test itself waits for, all
+// others and all loops go on meanwhile, and time moves when none of them can.
 class SimWorld {
  public:
   explicit SimWorld(uint64_t seed);
+  ~SimWorld();  // all threads have ended
   SimWorld(const SimWorld&) = delete;
   SimWorld& operator=(const SimWorld&) = delete;
 
@@ -66,13 +72,20 @@ class SimWorld {
   void trace(std::string_view label, uint64_t a = 0, uint64_t b = 0);
   uint64_t trace_hash() const { return trace_hash_; }
 
-  // Drive all SimLoops of the world: for a while, or until `done` says so (then true) or the time
-  // is over (then false).
+  // The calling thread sleeps while the world goes on: for a while, or until `done` says so (then
+  // true) or the time is over (then false).
   void run_for(Duration duration);
   bool run_until(const std::function<bool()>& done, Duration limit = std::chrono::hours(1));
 
   // A simulation that comes this far hangs, and is aborted as a deadlock is.
   void set_time_limit(Duration limit) { time_limit_ = Time(limit); }
+
+  // How often a thread loses its processor to another one where it takes a lock that is free.
+  uint32_t switch_permille = 50;
+
+  // Lets every loop do a turn and one thread go on, or, when there was nothing to do, moves time.
+  // For what waits on the test's own stack.
+  void turn() { turn(nullptr, engine::kNever); }
 
  private:
   friend class SimParker;
@@ -81,8 +94,7 @@ class SimWorld {
     std::function<void()> action;
   };
 
-  void park(SimParker& self, Time deadline);
-  bool poll_others(SimParker* self, Time& earliest);
+  void turn(const SimParker* except, Time deadline);
   void advance(Time deadline);
   [[noreturn]] void give_up(const char* why) const;
 
@@ -92,35 +104,38 @@ class SimWorld {
   std::map<std::pair<Time, EventId>, Event> events_;
   std::map<EventId, Time> event_times_;
   EventId next_event_ = 1;
-  std::vector<SimParker*> parkers_;  // of loops that are driven while another one idles
-  bool driving_ = false;
+  std::vector<SimParker*> parkers_;
+  std::unique_ptr<Fibers> fibers_;
   uint64_t trace_hash_ = 0;
   const bool print_trace_;
   Time time_limit_{std::chrono::hours(24 * 30)};
 };
 
-// The parker of a loop on virtual time. When its loop idles it lets the other loops of the world
-// run, and when all are idle it moves the clock. Parked for ever with nothing scheduled, it aborts
-// the process with a message that names the seed.
+// The parker of a loop on virtual time. With nothing to do in any loop or thread and nothing
+// scheduled, the world aborts the process with a message that names the seed and says what each
+// thread waits for.
 class SimParker final : public engine::Parker {
  public:
-  explicit SimParker(SimWorld& world) : world_(world) {}
+  explicit SimParker(SimWorld& world);
   ~SimParker() override;
   SimParker(const SimParker&) = delete;
   SimParker& operator=(const SimParker&) = delete;
 
-  // From now on the world polls `loop` too while others idle.
+  // From now on the world polls `loop` whenever something waits, until the second.
   void drive(engine::Loop& loop);
+  void stop_driving();
 
   void park(Time deadline) override;
   void unpark() override { signalled_ = true; }
 
  private:
+  friend class Fibers;
   friend class SimWorld;
   SimWorld& world_;
-  engine::Loop* loop_ = nullptr;
+  engine::Loop* loop_ = nullptr;  // that is driven
+  void* thread_ = nullptr;        // which drives it, or sleeps in it
   bool signalled_ = false;
-  bool parked_ = false;  // in this round of the world
+  bool asleep_ = false;  // after the last turn of a loop that is driven
   Time wish_ = engine::kNever;
 };
 
@@ -131,13 +146,18 @@ struct ParkerHolder {
 };
 }  // namespace internal
 
+// Who calls run() or poll() of a simulated loop: the world, or a thread that the code under test
+// has for it.
+enum class LoopDriver : uint8_t { world, thread };
+
 // A loop of the world; any number of them run in the one thread.
 class SimLoop : private internal::ParkerHolder, public engine::Loop {
  public:
-  explicit SimLoop(SimWorld& world)
+  explicit SimLoop(SimWorld& world, LoopDriver driver = LoopDriver::world)
       : ParkerHolder(world), Loop(world.clock(), world.random(), parker), world_(world) {
-    parker.drive(*this);
+    if (driver == LoopDriver::world) parker.drive(*this);
   }
+  ~SimLoop() { parker.stop_driving(); }
   SimWorld& world() { return world_; }
 
  private:

@@ -161,7 +161,7 @@ __device__ void visit(const Walk& walk, const char* list, uint32_t edges) {
 // A request that is still in flight after a wait may still write to its buffer.
 __device__ int64_t wait_for_end(const Ring& ring, Ticket& ticket) {
   int64_t got = 0;
-  while (ballot(kAllLanes, ticket.pending) != 0) {
+  while (ballot(kWholeWarp, ticket.pending) != 0) {
     const bool waits = ticket.pending;
     const int64_t result = wait_by_warp(ring, ticket, 30'000'000'000);
     if (waits) got = result;
@@ -174,12 +174,12 @@ __global__ void step(Ring ring, Walk walk) {
   const uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x;
   const uint32_t threads = gridDim.x * blockDim.x;
   const uint64_t mine = uint64_t{thread} * 2 * kPiece;
-  for (uint32_t at = thread - lane(); at < walk.front_count; at += threads) {
-    const bool has = at + lane() < walk.front_count;
-    const uint32_t vertex = has ? walk.front[at + lane()] : 0;
+  for (uint32_t at = thread - warp_lane(); at < walk.front_count; at += threads) {
+    const bool has = at + warp_lane() < walk.front_count;
+    const uint32_t vertex = has ? walk.front[at + warp_lane()] : 0;
     uint64_t edge = has ? walk.first[vertex] : 0;
     const uint64_t end = has ? walk.first[vertex + 1] : 0;
-    while (ballot(kAllLanes, edge < end) != 0) {
+    while (ballot(kWholeWarp, edge < end) != 0) {
       const uint64_t edges = end - edge < kPiece / kEdgeBytes ? end - edge : kPiece / kEdgeBytes;
       Request request;
       request.file = walk.file;

@@ -99,7 +99,7 @@ int penstock_device_ring_get_stats(penstock_device_ring* ring, penstock_device_r
   const DeviceRing& self = from_handle(ring)->ring();
   const FileServiceStats files = from_handle(ring)->stats();
   *stats = {self.requests(),
-            files.places,
+            files.addresses,
             files.copies,
             files.writes,
             self.again(),

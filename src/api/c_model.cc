@@ -24,7 +24,7 @@ void describe(const load::Tensor& tensor, penstock_tensor* out) {
   out->rank = static_cast<uint32_t>(tensor.shape.size());
   out->file = tensor.file;
   out->bytes = tensor.bytes;
-  out->offset = tensor.target;
+  out->offset = tensor.memory_offset;
 }
 
 }  // namespace

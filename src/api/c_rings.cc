@@ -50,7 +50,7 @@ SAME(Gather, deadline, penstock_gather, deadline);
 SAME(Gather, user_data, penstock_gather, user_data);
 static_assert(sizeof(route::ListEntry) == sizeof(penstock_piece));
 SAME(route::ListEntry, offset, penstock_piece, offset);
-SAME(route::ListEntry, target, penstock_piece, region_offset);
+SAME(route::ListEntry, memory_offset, penstock_piece, region_offset);
 SAME(route::ListEntry, length, penstock_piece, length);
 SAME(route::ListEntry, done, penstock_piece, done);
 #undef SAME

@@ -1,6 +1,6 @@
 // The command line of `penstock`.
 #include "commands.h"
-#include "commands/model_place.h"
+#include "commands/model_files.h"
 #include "penstock.h"
 #include "sizes.h"
 

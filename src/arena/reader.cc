@@ -55,8 +55,8 @@ Status Reader::add_slab(const UniqueFd& slab) {
   if (number == geometry_.slabs_max()) return Code::invalid_argument;
   TRY_ASSIGN(const uint64_t bytes, sealed_size(slab.get()));
   if (bytes < geometry_.slab_bytes) return Code::bad_message;
-  void* place = slots_ + number * geometry_.slab_bytes;
-  if (::mmap(place, geometry_.slab_bytes, PROT_READ, MAP_SHARED | MAP_FIXED, slab.get(), 0) ==
+  void* slot_memory = slots_ + number * geometry_.slab_bytes;
+  if (::mmap(slot_memory, geometry_.slab_bytes, PROT_READ, MAP_SHARED | MAP_FIXED, slab.get(), 0) ==
       MAP_FAILED) {
     return Status::from_errno(errno);
   }

@@ -23,7 +23,7 @@ constexpr uint32_t kFloodDepth = 1000;
 // there, and its small reader finds the drive idle (docs/decisions/0028).
 constexpr uint32_t kFilledDepth = 16;
 // A flood has its queue full for so long before anything is measured.
-constexpr std::chrono::milliseconds kSettle{500};
+constexpr std::chrono::milliseconds kFillTime{500};
 
 // Both sides keep the whole depth in memory: what is free for it of this machine's.
 uint32_t flood_depth() {
@@ -41,7 +41,7 @@ Outcome<Measurement> run_flood(const std::string& store, Workload flood, double 
   std::atomic<uint64_t> completed{0};
   flood.on_start = [&] { started.set_value(); };
   flood.completed = &completed;
-  flood.seconds = seconds + std::chrono::duration<double>(kSettle).count();
+  flood.seconds = seconds + std::chrono::duration<double>(kFillTime).count();
   auto ended =
       std::async(std::launch::async, [&] { return run_on_ring(session.get(), "/data", flood); });
   // One that cannot begin has ended.
@@ -49,7 +49,7 @@ Outcome<Measurement> run_flood(const std::string& store, Workload flood, double 
   while (begun.wait_for(std::chrono::milliseconds(20)) != std::future_status::ready &&
          ended.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
   }
-  std::this_thread::sleep_for(kSettle);
+  std::this_thread::sleep_for(kFillTime);
   const engine::Time from = engine::system_clock().now();
   const uint64_t before = completed;
   const Outcome<void> done = meanwhile();

@@ -78,12 +78,12 @@ class LoadBench {
       : options_(options),
         reference_(reference),
         gpus_(gpus),
-        place_(place),
+        source_(place),
         model_(std::move(model)),
         lines_(lines) {}
 
   // Loads until all bytes come from the node cache itself: the library pins it meanwhile.
-  Outcome<void> settle() const {
+  Outcome<void> load_until_pinned() const {
     for (int tries = 0; tries < 600; ++tries) {
       TRY_ASSIGN(const console::Model model, load(kShapes[0]));
       penstock_model_traffic traffic{};
@@ -101,7 +101,7 @@ class LoadBench {
   Outcome<void> compare_shapes(bool with_budgets) const {
     for (const Shape& shape : kShapes) {
       if (shape.gpus + shape.lenders > gpus_) {
-        std::fprintf(stderr, "load from %s, %s: left out: there are %u GPUs\n", place_.c_str(),
+        std::fprintf(stderr, "load from %s, %s: left out: there are %u GPUs\n", source_.c_str(),
                      shape.title, gpus_);
         continue;
       }
@@ -112,12 +112,12 @@ class LoadBench {
 
   // The whole call, with headers and memory, beside PyTorch's.
   Outcome<void> compare_calls(TorchReference& torch) const {
-    std::fprintf(stderr, "load from %s, beside safetensors.torch ", place_.c_str());
+    std::fprintf(stderr, "load from %s, beside safetensors.torch ", source_.c_str());
     Comparison comparison(options_.rounds);
     TRY(comparison.run([&] { return run(kShapes[0], true); }, [&] { return torch.run(); }));
     BenchLine line = comparison.line({}, false);
-    line.name = fmt::format("load.{}.one.call", place_);
-    line.title = fmt::format("load from {} onto one GPU, the whole call", place_);
+    line.name = fmt::format("load.{}.one.call", source_);
+    line.title = fmt::format("load from {} onto one GPU, the whole call", source_);
     line.budget = 8;
     line.note = "safetensors.torch.load_file onto the same GPU, the same file, warm";
     finish(std::move(line));
@@ -159,7 +159,7 @@ class LoadBench {
   }
 
   Outcome<void> compare(const Shape& shape, bool with_budgets) const {
-    std::fprintf(stderr, "load from %s, %s ", place_.c_str(), shape.title);
+    std::fprintf(stderr, "load from %s, %s ", source_.c_str(), shape.title);
     Comparison comparison(options_.rounds);
     TRY(comparison.run([&] { return run(shape, false); },
                        [&] {
@@ -168,8 +168,8 @@ class LoadBench {
                                                 .seconds = std::min(options_.seconds, 0.5)});
                        }));
     BenchLine line = comparison.line({}, false);
-    line.name = fmt::format("load.{}.{}", place_, shape.name);
-    line.title = fmt::format("load from {} onto {}", place_, shape.title);
+    line.name = fmt::format("load.{}.{}", source_, shape.name);
+    line.title = fmt::format("load from {} onto {}", source_, shape.title);
     if (with_budgets) line.budget = shape.budget;
     line.note = "pinned copies of 64 MiB onto GPU 0 over its own link, two in flight";
     finish(std::move(line));
@@ -187,7 +187,7 @@ class LoadBench {
   const BenchOptions& options_;
   GpuReference& reference_;
   const uint32_t gpus_;
-  const std::string place_;
+  const std::string source_;
   const ModelFile model_;
   std::vector<BenchLine>* const lines_;
 };
@@ -210,7 +210,7 @@ Outcome<void> cache_lines(const BenchOptions& options, GpuReference& reference, 
   TRY_ASSIGN(model.session, console::connect_session(store));
   model.path = "/model";
   const LoadBench bench(options, reference, gpus, "cache", std::move(model), lines);
-  TRY(bench.settle());
+  TRY(bench.load_until_pinned());
   return bench.compare_shapes(true);
 }
 

@@ -113,16 +113,16 @@ BenchLine ratio_line(const std::string& name, const std::string& title, const ch
 }
 
 // A set on the disk's own file system and, imported, in a store beside it.
-class Place {
+class FilesAndStore {
  public:
-  static Outcome<Place> make(const BenchOptions& options, SmallFilesSet set) {
+  static Outcome<FilesAndStore> make(const BenchOptions& options, SmallFilesSet set) {
     TRY_ASSIGN(Scratch scratch, Scratch::create(options.directory, set.bytes() * 3 + 4 * kGiB));
-    Place place(std::move(scratch), std::move(set));
-    std::fprintf(stderr, "%zu small files ", place.set.files().size());
-    TRY(place.set.make(place.files()));
-    TRY_ASSIGN(const Node node, Node::start(place.store(), 0));
-    TRY(place.run("import", "/files"));
-    return place;
+    FilesAndStore both(std::move(scratch), std::move(set));
+    std::fprintf(stderr, "%zu small files ", both.set.files().size());
+    TRY(both.set.make(both.files()));
+    TRY_ASSIGN(const Node node, Node::start(both.store(), 0));
+    TRY(both.run("import", "/files"));
+    return both;
   }
   std::string files() const { return scratch_.path() + "/files"; }
   std::string store() const { return scratch_.path() + "/store"; }
@@ -142,7 +142,7 @@ class Place {
   SmallFilesSet set;
 
  private:
-  Place(Scratch scratch, SmallFilesSet files)
+  FilesAndStore(Scratch scratch, SmallFilesSet files)
       : set(std::move(files)), scratch_(std::move(scratch)) {}
   Scratch scratch_;
 };
@@ -158,9 +158,9 @@ SmallFilesSet one_block_each() {
 // Each round reads, in random order, files that no other round reads: from the disk on both sides,
 // with nothing in memory and no node cache.
 Outcome<void> measure_cold(const BenchOptions& options, std::vector<BenchLine>* lines) {
-  TRY_ASSIGN(Place place, Place::make(options, mixed_sizes(options)));
+  TRY_ASSIGN(FilesAndStore both, FilesAndStore::make(options, mixed_sizes(options)));
   std::vector<double> ours, theirs;
-  const auto all = place.set.shuffled();
+  const auto all = both.set.shuffled();
   for (uint32_t round = 0; round < options.rounds; ++round) {
     std::fprintf(stderr, ".");
     if (!drop_kernel_caches()) {
@@ -173,12 +173,12 @@ Outcome<void> measure_cold(const BenchOptions& options, std::vector<BenchLine>* 
     const std::vector<const SmallFile*> order(share(round), share(round + 1));
     const auto files = static_cast<double>(order.size());
     {
-      TRY_ASSIGN(const Node node, Node::start(place.store(), 0));
+      TRY_ASSIGN(const Node node, Node::start(both.store(), 0));
       TRY_ASSIGN(const double seconds, read_by_lists(node.session(), "/files", order));
       ours.push_back(files / seconds);
     }
     drop_kernel_caches();
-    TRY_ASSIGN(const double seconds, read_by_threads(place.files(), order, kReferenceThreads));
+    TRY_ASSIGN(const double seconds, read_by_threads(both.files(), order, kReferenceThreads));
     theirs.push_back(files / seconds);
   }
   BenchLine line = ratio_line("small.read.cold", "small: 4 to 200 KiB opened, read, closed, cold",
@@ -192,18 +192,18 @@ Outcome<void> measure_cold(const BenchOptions& options, std::vector<BenchLine>* 
 Outcome<void> measure_warm(const BenchOptions& options, const std::string& name,
                            const std::string& title, SmallFilesSet of,
                            std::vector<BenchLine>* lines) {
-  TRY_ASSIGN(Place place, Place::make(options, std::move(of)));
-  SmallFilesSet& set = place.set;
+  TRY_ASSIGN(FilesAndStore both, FilesAndStore::make(options, std::move(of)));
+  SmallFilesSet& set = both.set;
   uint64_t cache_bytes = kGiB / 4;
   for (const SmallFile& file : set.files()) cache_bytes += align_up(file.bytes, kCachedTogether);
-  TRY_ASSIGN(const Node node, Node::start(place.store(), cache_bytes));
+  TRY_ASSIGN(const Node node, Node::start(both.store(), cache_bytes));
   // What is read once may pass by; what is read again comes in, soon.
   uint64_t before = 0;
   uint64_t cached = 0;
   for (int pass = 0; pass < 3 || (pass < kWarmPassesMax && cached > before); ++pass) {
     before = cached;
     TRY_ASSIGN(const double filled, read_by_lists(node.session(), "/files", set.shuffled()));
-    TRY_ASSIGN(const double known, read_by_threads(place.files(), set.shuffled(), 2));
+    TRY_ASSIGN(const double known, read_by_threads(both.files(), set.shuffled(), 2));
     (void)filled;
     (void)known;
     cached = node.cached_bytes();
@@ -214,7 +214,7 @@ Outcome<void> measure_warm(const BenchOptions& options, const std::string& name,
     const auto order = set.shuffled();
     const auto files = static_cast<double>(order.size());
     TRY_ASSIGN(const double mine, read_by_lists(node.session(), "/files", order));
-    TRY_ASSIGN(const double other, read_by_threads(place.files(), order, kReferenceThreads));
+    TRY_ASSIGN(const double other, read_by_threads(both.files(), order, kReferenceThreads));
     ours.push_back(files / mine);
     theirs.push_back(files / other);
     nanoseconds.push_back(mine * 1e9 / files);
@@ -236,7 +236,7 @@ Outcome<void> measure_warm(const BenchOptions& options, const std::string& name,
 
 // What our commands do with files of 4 KiB, beside others' that do the same.
 struct TreeRow {
-  using Run = std::function<Outcome<double>(const Place& place, const std::string& round)>;
+  using Run = std::function<Outcome<double>(const FilesAndStore& both, const std::string& round)>;
   const char* name;
   const char* title;
   const char* note;
@@ -248,35 +248,35 @@ struct TreeRow {
 const TreeRow kTreeRows[] = {
     {"small.import.4k", "small: import of files of 4 KiB, with a sync",
      "small, import: cp -r onto the disk's own file system, and sync -f", 1.5,
-     [](const Place& place, const std::string& round) {
-       return place.run("import", "/new" + round);
+     [](const FilesAndStore& both, const std::string& round) {
+       return both.run("import", "/new" + round);
      },
-     [](const Place& place, const std::string& round) { return place.run_copy(round); }},
+     [](const FilesAndStore& both, const std::string& round) { return both.run_copy(round); }},
     {"small.reimport.4k", "small: the same over files that are there",
      "small, import over files: cp -r over files that are there, and sync -f", std::nullopt,
-     [](const Place& place, const std::string&) { return place.run("import", "/files"); },
-     [](const Place& place, const std::string&) { return place.run_copy(""); }},
+     [](const FilesAndStore& both, const std::string&) { return both.run("import", "/files"); },
+     [](const FilesAndStore& both, const std::string&) { return both.run_copy(""); }},
     {"small.verify.4k", "small: verify of files of 4 KiB",
      "small, verify: diff -r of two such trees", std::nullopt,
-     [](const Place& place, const std::string&) { return place.run("verify", "/files"); },
-     [](const Place& place, const std::string&) {
-       return run_program({"diff", "-r", place.files(), place.copy("")});
+     [](const FilesAndStore& both, const std::string&) { return both.run("verify", "/files"); },
+     [](const FilesAndStore& both, const std::string&) {
+       return run_program({"diff", "-r", both.files(), both.copy("")});
      }},
 };
 
 Outcome<void> measure_tree(const BenchOptions& options, const TreeRow& row,
                            std::vector<BenchLine>* lines) {
-  TRY_ASSIGN(const Place place, Place::make(options, one_block_each()));
-  TRY(place.run_copy(""));
-  TRY_ASSIGN(const Node node, Node::start(place.store(), 0));
+  TRY_ASSIGN(const FilesAndStore both, FilesAndStore::make(options, one_block_each()));
+  TRY(both.run_copy(""));
+  TRY_ASSIGN(const Node node, Node::start(both.store(), 0));
   std::vector<double> ours, theirs;
   for (uint32_t round = 0; round < options.rounds; ++round) {
     std::fprintf(stderr, ".");
-    const auto files = static_cast<double>(place.set.files().size());
+    const auto files = static_cast<double>(both.set.files().size());
     const std::string number = std::to_string(round);
     ::sync();
-    TRY_ASSIGN(const double mine, row.ours(place, number));
-    TRY_ASSIGN(const double other, row.theirs(place, number));
+    TRY_ASSIGN(const double mine, row.ours(both, number));
+    TRY_ASSIGN(const double other, row.theirs(both, number));
     ours.push_back(files / mine);
     theirs.push_back(files / other);
   }

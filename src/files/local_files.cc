@@ -57,9 +57,9 @@ Outcome<void> LocalFiles::read(uint32_t file, uint64_t offset, MutableBytes to) 
   return {};
 }
 
-Outcome<std::vector<load::Way>> LocalFiles::ways(size_t links) {
+Outcome<std::vector<load::FileTransfers>> LocalFiles::transfers(size_t links) {
   TRY_ASSIGN(const std::vector<LocalLink*> all, local_links(devices_, threads_, links));
-  std::vector<load::Way> out;
+  std::vector<load::FileTransfers> out;
   for (size_t i = 0; i < all.size(); ++i) {
     // A link that comes again knows the files.
     const auto before = std::find(all.begin(), all.begin() + static_cast<ptrdiff_t>(i), all[i]);
@@ -67,8 +67,8 @@ Outcome<std::vector<load::Way>> LocalFiles::ways(size_t links) {
       out.push_back(out[static_cast<size_t>(before - all.begin())]);
       continue;
     }
-    load::Way& way = out.emplace_back();
-    way.transfers = &all[i]->transfers();
+    load::FileTransfers& link = out.emplace_back();
+    link.transfers = &all[i]->transfers();
     for (const File& file : files_) {
       const Outcome<uint32_t> number = all[i]->source().add(file.fd.get());
       if (!number) {
@@ -76,7 +76,7 @@ Outcome<std::vector<load::Way>> LocalFiles::ways(size_t links) {
         return with_advice({why.status, file.opened.path + ": " + why.message});
       }
       known_.push_back({all[i], *number});
-      way.files.push_back(*number);
+      link.files.push_back(*number);
     }
   }
   return out;

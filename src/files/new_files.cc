@@ -105,10 +105,10 @@ Outcome<void> SessionNewFile::write(uint64_t offset, Bytes from) {
   return steps_->write(file_, offset, from);
 }
 
-Outcome<load::Way> SessionNewFile::way() {
+Outcome<load::FileTransfers> SessionNewFile::transfers() {
   TRY_ASSIGN(const std::vector<route::Transfers*> transfers,
              session_.transfers().for_links(*order_.devices, 1));
-  return load::Way{transfers.front(), {static_cast<uint32_t>(file_)}};
+  return load::FileTransfers{transfers.front(), {static_cast<uint32_t>(file_)}};
 }
 
 // An answer that does not come says nothing: the agent may have died after it had renamed the file.
@@ -191,12 +191,12 @@ Outcome<void> LocalNewFile::write(uint64_t offset, Bytes from) {
   return {};
 }
 
-Outcome<load::Way> LocalNewFile::way() {
+Outcome<load::FileTransfers> LocalNewFile::transfers() {
   TRY_ASSIGN(const std::vector<LocalLink*> links,
              local_links(*order_.devices, limits::kLocalThreads, 1));
   TRY_ASSIGN(number_, links.front()->source().add(file_.get()));
   link_ = links.front();
-  return load::Way{&link_->transfers(), {number_}};
+  return load::FileTransfers{&link_->transfers(), {number_}};
 }
 
 Outcome<void> LocalNewFile::commit() {

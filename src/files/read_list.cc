@@ -55,7 +55,7 @@ class ReadList::Worker {
     uint64_t wanted = 0;
   };
   // To one region of a GPU.
-  struct Target {
+  struct Destination {
     cache_view::CacheGather gather;
     std::vector<Gathered> files;
   };
@@ -76,7 +76,7 @@ class ReadList::Worker {
   std::optional<uint64_t> from_cache(Item& item, InodeId inode, uint64_t wanted);
   bool gather(Item& item, InodeId inode, uint64_t wanted);
   void gather_to_devices();
-  std::byte* place(const Item& item) const;
+  std::byte* destination(const Item& item) const;
   void arrived(Item& item, uint64_t bytes, uint64_t wanted);
   static void proceed(Item& item, uint64_t bytes, uint64_t wanted);
   void copy_to_devices();
@@ -87,7 +87,7 @@ class ReadList::Worker {
   StagingPool& pool_;
   std::vector<Item> items_;
   std::vector<Copy> copies_;
-  std::map<const connection::Region*, Target> targets_;
+  std::map<const connection::Region*, Destination> destinations_;
   cache_view::ViewHold cache_;
   cache_view::CacheView* view_ = nullptr;  // of this round
   Staging* staging_ = nullptr;
@@ -149,7 +149,7 @@ Outcome<void> ReadList::Worker::round() {
   if (view_ == nullptr || view_->wants_more()) cache_.map().want();
   staged_ = 0;
   copies_.clear();
-  targets_.clear();
+  destinations_.clear();
   wire::ReadFiles request;
   for (Item& item : items_) {
     if (staging_ == nullptr && !item.is_direct() && left(item) > 0) {
@@ -223,13 +223,13 @@ void ReadList::Worker::answer(Item& item, const wire::FileToRead& asked,
   const uint64_t bytes = std::min(found.bytes, asked.length);
   ++from_disk_;
   if (!item.is_direct() && !item.is_on_device()) {
-    std::memcpy(place(item), staging_->region->base + item.staged_at, bytes);
+    std::memcpy(destination(item), staging_->region->base + item.staged_at, bytes);
   }
   arrived(item, bytes, std::min(wanted, asked.length));
 }
 
 // Where the next bytes of it go, unless that is on a GPU.
-std::byte* ReadList::Worker::place(const Item& item) const {
+std::byte* ReadList::Worker::destination(const Item& item) const {
   if (item.region != nullptr) return item.region->base + item.file->region_offset + item.done;
   return static_cast<std::byte*>(item.file->buffer) + item.done;
 }
@@ -248,20 +248,21 @@ uint64_t ReadList::Worker::stage(Item& item, const wire::FileToRead& asked, uint
 bool ReadList::Worker::gather(Item& item, InodeId inode, uint64_t wanted) {
   const connection::Region& region = *item.region;
   std::byte* const to = region.device->data + item.file->region_offset + item.done;
-  Target& target =
-      targets_.try_emplace(&region, Target{cache_view::CacheGather(*view_), {}}).first->second;
-  const auto bytes = target.gather.add(inode, item.done, wanted, to, &cache_.hits());
-  if (bytes) target.files.push_back({&item, *bytes, wanted});
+  Destination& to_device =
+      destinations_.try_emplace(&region, Destination{cache_view::CacheGather(*view_), {}})
+          .first->second;
+  const auto bytes = to_device.gather.add(inode, item.done, wanted, to, &cache_.hits());
+  if (bytes) to_device.files.push_back({&item, *bytes, wanted});
   return bytes.has_value();
 }
 
 void ReadList::Worker::gather_to_devices() {
-  for (auto& [region, target] : targets_) {
-    target.gather.run(*region->device,
-                      [&](engine::CopyOp& copy) { session_.transfers().first()->run(copy); });
-    for (size_t i = 0; i < target.files.size(); ++i) {
-      const Gathered& file = target.files[i];
-      const Status status = target.gather.status(i);
+  for (auto& [region, to_device] : destinations_) {
+    to_device.gather.run(*region->device,
+                         [&](engine::CopyOp& copy) { session_.transfers().first()->run(copy); });
+    for (size_t i = 0; i < to_device.files.size(); ++i) {
+      const Gathered& file = to_device.files[i];
+      const Status status = to_device.gather.status(i);
       if (status.ok()) {
         proceed(*file.item, file.bytes, file.wanted);
       } else if (status == Code::corrupt) {
@@ -275,7 +276,8 @@ void ReadList::Worker::gather_to_devices() {
 
 // The bytes that were there, if the node cache had all of them.
 std::optional<uint64_t> ReadList::Worker::from_cache(Item& item, InodeId inode, uint64_t wanted) {
-  std::byte* const to = item.is_on_device() ? staging_->region->base + item.staged_at : place(item);
+  std::byte* const to =
+      item.is_on_device() ? staging_->region->base + item.staged_at : destination(item);
   return view_->read(inode, item.done, {to, static_cast<size_t>(wanted)}, &cache_.hits());
 }
 
@@ -416,34 +418,34 @@ Outcome<void> read_files(lanes::Session& session, StagingPool& staging,
 }
 
 Outcome<void> read_files_packed(lanes::Session& session, StagingPool& staging,
-                                std::span<ListedRead> files, const PackedPlace& place) {
+                                std::span<ListedRead> files, const PackedRange& range) {
   for (ListedRead& file : files) {
     file.region = nullptr;
     file.buffer = nullptr;
     file.region_offset = file.length = 0;
   }
   TRY(read_files(session, staging, files));
-  const uint64_t step = std::max<uint64_t>(place.alignment, 1);
+  const uint64_t step = std::max<uint64_t>(range.alignment, 1);
   uint64_t used = 0;
-  std::vector<ListedRead> placed;
+  std::vector<ListedRead> packed;
   std::vector<size_t> numbers;
   for (size_t i = 0; i < files.size(); ++i) {
     ListedRead& file = files[i];
     if (file.result < 0) continue;
     const uint64_t begin = used + (step - used % step) % step;
-    if (!range_within(begin, file.size, place.length)) {
+    if (!range_within(begin, file.size, range.length)) {
       file.result = -ENOSPC;
       continue;
     }
-    file.region = place.region;
-    file.region_offset = place.offset + begin;
+    file.region = range.region;
+    file.region_offset = range.offset + begin;
     file.length = file.size;
     used = begin + file.size;
-    placed.push_back(file);
+    packed.push_back(file);
     numbers.push_back(i);
   }
-  const Outcome<void> read = read_files(session, staging, placed);
-  for (size_t i = 0; i < placed.size(); ++i) files[numbers[i]] = placed[i];
+  const Outcome<void> read = read_files(session, staging, packed);
+  for (size_t i = 0; i < packed.size(); ++i) files[numbers[i]] = packed[i];
   return read;
 }
 

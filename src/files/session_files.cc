@@ -122,10 +122,10 @@ Outcome<void> SessionFiles::check_unchanged() {
   return {};
 }
 
-Outcome<std::vector<load::Way>> SessionFiles::ways(size_t links) {
+Outcome<std::vector<load::FileTransfers>> SessionFiles::transfers(size_t links) {
   TRY_ASSIGN(const std::vector<route::Transfers*> transfers,
              session_.transfers().for_links(devices_, links));
-  std::vector<load::Way> out;
+  std::vector<load::FileTransfers> out;
   for (route::Transfers* const one : transfers) {
     out.push_back({one, std::vector<uint32_t>(files_.begin(), files_.end())});
   }

@@ -13,7 +13,7 @@ namespace {
 constexpr int kWarp = 32;
 constexpr int kInFlight = 8;
 
-__device__ unsigned lane() {
+__device__ unsigned warp_lane() {
   return threadIdx.x % kWarp;
 }
 __device__ uint32_t warp() {
@@ -26,7 +26,7 @@ __device__ uint32_t warps() {
 // Words of T at aligned addresses.
 template <class T>
 __device__ void copy_words(const T* source, T* destination, uint64_t count) {
-  uint64_t i = lane();
+  uint64_t i = warp_lane();
   for (; i + (kInFlight - 1) * kWarp < count; i += kInFlight * kWarp) {
     T words[kInFlight];
 #pragma unroll
@@ -48,11 +48,11 @@ __device__ void copy_shifted(const char* source, uint32_t* destination, uint64_t
   const auto misaligned = reinterpret_cast<uintptr_t>(source) % 4;
   const auto* const words = reinterpret_cast<const uint32_t*>(source - misaligned);
   const unsigned shift = static_cast<unsigned>(misaligned) * 8;
-  for (uint64_t i = lane(); i < count; i += kWarp) destination[i] = word_at(words + i, shift);
+  for (uint64_t i = warp_lane(); i < count; i += kWarp) destination[i] = word_at(words + i, shift);
 }
 
 __device__ void copy_bytes(const char* source, char* destination, uint64_t count) {
-  for (uint64_t i = lane(); i < count; i += kWarp) destination[i] = source[i];
+  for (uint64_t i = warp_lane(); i < count; i += kWarp) destination[i] = source[i];
 }
 
 __device__ void copy_piece(const GatherPiece& piece) {
@@ -137,7 +137,7 @@ extern "C" __global__ void __launch_bounds__(256)
     next = read_entry(pieces, i + warps(), count);
     if (piece.checked == 0) {
       copy_piece(piece);
-    } else if (!copy_checked(piece, *constants) && lane() == 0) {
+    } else if (!copy_checked(piece, *constants) && warp_lane() == 0) {
       bad[i] = 1;
       *any_bad = 1;
     }
@@ -154,7 +154,7 @@ extern "C" __global__ void __launch_bounds__(256)
     next = read_entry(blocks, i + warps(), count);
     const auto* const data = static_cast<const char*>(block.data);
     if (!device::copy_by_warp(*constants, data, nullptr, block.length, block.remainder) &&
-        lane() == 0) {
+        warp_lane() == 0) {
       bad[block.check] = 1;
       *any_bad = 1;
     }

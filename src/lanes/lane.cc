@@ -31,7 +31,7 @@ bool Lane::must_move() const {
 }
 
 // Takes a slot for an operation that has been checked. With the submitting side locked.
-int Lane::take_place(ring::Submission& entry, connection::Region* device_region, uint32_t* taken) {
+int Lane::take_slot(ring::Submission& entry, connection::Region* device_region, uint32_t* taken) {
   if (must_move()) {
     const std::lock_guard other(waiting_);
     move();
@@ -63,7 +63,7 @@ int Lane::prepare(const Io& io) {
   const std::lock_guard side(submitting_);
   if (device_region != nullptr) transfers_.make_room(waiting_);
   uint32_t slot = 0;
-  error = take_place(entry, device_region, &slot);
+  error = take_slot(entry, device_region, &slot);
   if (error != 0) return error;
   if (device_region != nullptr) {
     transfers_.prepare(io, slot);
@@ -89,7 +89,7 @@ int Lane::prepare(const Gather& gather) {
   const std::lock_guard side(submitting_);
   transfers_.make_room(waiting_);
   uint32_t slot = 0;
-  error = take_place(entry, gather.region, &slot);
+  error = take_slot(entry, gather.region, &slot);
   if (error != 0) return error;
   transfers_.prepare(gather, slot);
   return 0;

@@ -147,7 +147,7 @@ void LaneTransfers::drain() {
     std::this_thread::yield();
   }
   // The thread that drives may still be on its way out of the last one's end.
-  transfers->settle();
+  transfers->quiesce();
 }
 
 }  // namespace penstock::lanes

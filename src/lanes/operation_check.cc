@@ -101,7 +101,7 @@ int check_gather(const Session& session, const Gather& gather) {
   for (uint32_t i = 0; i < gather.count; ++i) {
     const route::ListEntry& piece = gather.pieces[i];
     if (piece.length == 0 || piece.length > route::kListEntryBytesMax ||
-        !range_within(piece.target, piece.length, region->size) ||
+        !range_within(piece.memory_offset, piece.length, region->size) ||
         !range_within(piece.offset, piece.length, limits::kFileBytesMax)) {
       return connection::fail_with(
           EINVAL, "prepare: a piece is empty, over 1 MiB, or leaves region or file");

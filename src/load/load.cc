@@ -45,17 +45,17 @@ class Loader {
   Outcome<std::unique_ptr<Model>> run() {
     TRY(check_request());
     model_ = std::make_unique<Model>(devices_);
-    TRY(place_tensors());
+    TRY(pack_tensors());
     TRY(allocate());
     // Not before there is memory for it: a file may say that it has terabytes.
     order_.pieces = cut(runs_, limits::kPieceBytes);
     TRY(add_lenders());
-    TRY_ASSIGN(const std::vector<Way> ways, files_.ways(order_.links.size()));
+    TRY_ASSIGN(const std::vector<FileTransfers> transfers, files_.transfers(order_.links.size()));
     order_.files = request_.paths;
     order_.deadline = request_.deadline;
     order_.peers = peers();
     const engine::Time began = clock_.now();
-    TRY_ASSIGN(model_->counts, bring(order_, ways, clock_, request_.progress));
+    TRY_ASSIGN(model_->counts, distribute(order_, transfers, clock_, request_.progress));
     model_->transfer_time = clock_.now() - began;
     TRY(files_.check_unchanged());
     model_->links = order_.links;
@@ -65,7 +65,7 @@ class Loader {
  private:
   Outcome<void> check_request() const;
   Outcome<void> check_device(DeviceId device) const;
-  Outcome<void> place_tensors();
+  Outcome<void> pack_tensors();
   Outcome<void> add_tensor(Tensor tensor);
   Outcome<DeviceSpan> allocate_on(DeviceId device, uint64_t length) const;
   Outcome<void> allocate();
@@ -115,19 +115,19 @@ Outcome<void> Loader::check_request() const {
   return {};
 }
 
-Outcome<void> Loader::place_tensors() {
+Outcome<void> Loader::pack_tensors() {
   TRY_ASSIGN(std::vector<model::Safetensors> headers, read_headers(files_, request_.paths));
-  model::Placement placement = model::place(headers, request_.alignment);
+  model::Packing packing = model::pack(headers, request_.alignment);
   model_->files = request_.paths;
   for (uint32_t file = 0; file < headers.size(); ++file) {
     for (size_t i = 0; i < headers[file].tensors.size(); ++i) {
-      TRY(add_tensor({std::move(headers[file].tensors[i]), file, placement.targets[file][i]}));
+      TRY(add_tensor({std::move(headers[file].tensors[i]), file, packing.offsets[file][i]}));
     }
     model_->metadata.push_back(std::move(headers[file].metadata));
   }
-  for (const model::Run& run : placement.runs) model_->bytes += run.length;
-  runs_ = std::move(placement.runs);
-  memory_bytes_ = placement.bytes;
+  for (const model::Run& run : packing.runs) model_->bytes += run.length;
+  runs_ = std::move(packing.runs);
+  memory_bytes_ = packing.bytes;
   return {};
 }
 

@@ -20,7 +20,7 @@ void add_large(const model::Run& run, Pieces* out) {
     const uint64_t step = std::min(run.length - done, out->piece_bytes - offset % out->piece_bytes);
     out->pieces.push_back({.file = run.file,
                            .offset = offset,
-                           .target = run.target + done,
+                           .memory_offset = run.memory_offset + done,
                            .length = step,
                            .bytes = step});
     done += step;
@@ -33,7 +33,7 @@ size_t count_for_list(std::span<const model::Run> runs, uint64_t piece_bytes) {
   size_t count = 1;
   while (count < runs.size() && count < limits::kEntriesPerPiece) {
     const model::Run& next = runs[count];
-    const bool fits = next.target + next.length - first.target <= piece_bytes;
+    const bool fits = next.memory_offset + next.length - first.memory_offset <= piece_bytes;
     if (next.file != first.file || !is_small(next) || !fits) break;
     ++count;
   }
@@ -45,14 +45,14 @@ void add_list(std::span<const model::Run> runs, Pieces* out) {
   const model::Run& last = runs.back();
   Piece piece{.file = first.file,
               .offset = first.offset,
-              .target = first.target,
-              .length = last.target + last.length - first.target,
+              .memory_offset = first.memory_offset,
+              .length = last.memory_offset + last.length - first.memory_offset,
               .first_entry = out->entries.size(),
               .entries = runs.size()};
   for (const model::Run& run : runs) {
     piece.bytes += run.length;
     out->entries.push_back({.offset = run.offset,
-                            .target = run.target - first.target,
+                            .memory_offset = run.memory_offset - first.memory_offset,
                             .length = static_cast<uint32_t>(run.length)});
   }
   out->pieces.push_back(piece);

@@ -148,12 +148,12 @@ void Spread::fill(size_t index, size_t depth) {
   }
 }
 
-DeviceSpan Spread::place_of(const Fetch& fetch, size_t destination) const {
-  return part_of(order_.destinations[destination], fetch.piece->target, fetch.piece->length);
+DeviceSpan Spread::destination_of(const Fetch& fetch, size_t destination) const {
+  return part_of(order_.destinations[destination], fetch.piece->memory_offset, fetch.piece->length);
 }
 
 DeviceSpan Spread::landing_of(const Fetch& fetch) const {
-  if (fetch.link < order_.destinations.size()) return place_of(fetch, fetch.link);
+  if (fetch.link < order_.destinations.size()) return destination_of(fetch, fetch.link);
   return part_of(order_.links[fetch.link].staging, fetch.slot * order_.pieces.piece_bytes,
                  fetch.piece->length);
 }
@@ -235,7 +235,7 @@ void Spread::forward(Fetch& fetch) {
     forward.fetch = &fetch;
     forward.destination = member;
     forward.copy.from = landing_of(fetch);
-    forward.copy.to = place_of(fetch, member);
+    forward.copy.to = destination_of(fetch, member);
   }
   in_flight_ += fetch.forwards_left;
   for (size_t i = 0; i < fetch.forwards_left; ++i) carrier_.start(*fetch.forwards[i]);

@@ -54,7 +54,7 @@ class Writer {
   const engine::Clock& clock_;
   const SaveRequest& request_;
   const std::shared_ptr<PartEnds> ends_ = std::make_shared<PartEnds>(clock_);
-  std::optional<Way> way_;
+  std::optional<FileTransfers> transfers_;
   std::vector<std::unique_ptr<Part>> parts_;
   uint32_t in_flight_ = 0;
   uint64_t total_ = 0;
@@ -98,10 +98,10 @@ Writer::Part* Writer::take_part() {
 }
 
 void Writer::write_part(const SavedTensor& one, uint64_t done, uint64_t length) {
-  if (!way_) {
-    Outcome<Way> way = file_.way();
-    if (!way) return stop(way.error());
-    way_ = std::move(*way);
+  if (!transfers_) {
+    Outcome<FileTransfers> transfers = file_.transfers();
+    if (!transfers) return stop(transfers.error());
+    transfers_ = std::move(*transfers);
   }
   Part& part = *take_part();
   if (stopped()) return;
@@ -109,7 +109,7 @@ void Writer::write_part(const SavedTensor& one, uint64_t done, uint64_t length) 
   part.tensor = &one;
   part.busy = true;
   part.write = true;
-  part.file = way_->files.front();
+  part.file = transfers_->files.front();
   part.offset = one.tensor.offset + done;
   part.memory = {one.device->device, one.device->data + done, length, one.device->allocation};
   part.deadline = request_.deadline;
@@ -120,7 +120,7 @@ void Writer::write_part(const SavedTensor& one, uint64_t done, uint64_t length) 
     ends->put(&ended);
   };
   ++in_flight_;
-  way_->transfers->post(part);
+  transfers_->transfers->post(part);
 }
 
 // Until something has ended, or the caller is to be told how far it is.
@@ -159,7 +159,7 @@ void Writer::stop(Failure why) {
   if (stopped()) return;
   failure_ = std::move(why);
   for (const auto& part : parts_) {
-    if (part->busy) way_->transfers->cancel(*part);
+    if (part->busy) transfers_->transfers->cancel(*part);
   }
 }
 

@@ -33,7 +33,7 @@ inline constexpr size_t kWindowsSeenMax = 1U << 20;
 // it was read again then, also of what is read in no order, and in pieces of whole blocks.
 inline constexpr uint64_t kReadAgainPart = 16;
 // Parts whose reads are counted: 256 GiB, and few that share a place where a program reads less.
-inline constexpr size_t kReadBytesPlaces = 4096;
+inline constexpr size_t kReadBytesCounters = 4096;
 
 // Parts that are pinned ahead of one that is read again: pinning is as fast as copying, so it must
 // run ahead.

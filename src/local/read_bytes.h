@@ -11,23 +11,23 @@
 
 namespace penstock::local {
 
-// Any thread. Parts are told apart by a hash: two that share a place seem to be read more than they
-// are, and one of them may be pinned too early.
+// Any thread. Parts are told apart by a hash: two that share a counter seem to be read more than
+// they are, and one of them may be pinned too early.
 class ReadBytes {
  public:
   // Returns how much it was before.
   uint64_t add(uint64_t key, uint64_t bytes) {
-    return place(key).fetch_add(bytes, std::memory_order_relaxed);
+    return counter(key).fetch_add(bytes, std::memory_order_relaxed);
   }
-  uint64_t of(uint64_t key) { return place(key).load(std::memory_order_relaxed); }
-  void forget(uint64_t key) { place(key).store(0, std::memory_order_relaxed); }
+  uint64_t of(uint64_t key) { return counter(key).load(std::memory_order_relaxed); }
+  void forget(uint64_t key) { counter(key).store(0, std::memory_order_relaxed); }
 
  private:
-  std::atomic<uint64_t>& place(uint64_t key) { return places_[mix64(key) % places_.size()]; }
+  std::atomic<uint64_t>& counter(uint64_t key) { return counters_[mix64(key) % counters_.size()]; }
 
   // Relaxed: nothing is ordered by them.
-  std::vector<std::atomic<uint64_t>> places_ =
-      std::vector<std::atomic<uint64_t>>(limits::kReadBytesPlaces);
+  std::vector<std::atomic<uint64_t>> counters_ =
+      std::vector<std::atomic<uint64_t>>(limits::kReadBytesCounters);
 };
 
 }  // namespace penstock::local

@@ -8,7 +8,7 @@
 namespace penstock::local {
 
 SharedWindows::SharedWindows(size_t count, std::function<void()> rouse)
-    : places_(std::bit_ceil(std::max<size_t>(2 * count, limits::kSharedWindowTries))),
+    : slots_(std::bit_ceil(std::max<size_t>(2 * count, limits::kSharedWindowTries))),
       rouse_(std::move(rouse)) {}
 
 // The places where the key may be, until `each` takes one.
@@ -16,8 +16,8 @@ template <class Each>
 SharedWindow* SharedWindows::look_at(uint64_t key, const Each& each) {
   const uint64_t hash = mix64(key);
   for (uint64_t i = 0; i < limits::kSharedWindowTries; ++i) {
-    SharedWindow& place = places_[(hash + i) & (places_.size() - 1)];
-    if (each(place)) return &place;
+    SharedWindow& slot = slots_[(hash + i) & (slots_.size() - 1)];
+    if (each(slot)) return &slot;
   }
   return nullptr;
 }
@@ -25,19 +25,19 @@ SharedWindow* SharedWindows::look_at(uint64_t key, const Each& each) {
 SharedWindow* SharedWindows::open(uint64_t key, const std::byte* data, uint64_t begin, uint64_t end,
                                   const FileVersion& version) {
   ASSERT(key != 0 && begin <= end);
-  return look_at(key, [&](SharedWindow& place) {
-    // Acquire pairs with the last release(). Who tries a place that is not open lets go of it
+  return look_at(key, [&](SharedWindow& slot) {
+    // Acquire pairs with the last release(). Who tries a slot that is not open lets go of it
     // without a look at the rest.
-    if (place.taken || place.state.load(std::memory_order_acquire) != 0) return false;
-    place.taken = true;
-    place.data = data;
-    place.begin = begin;
-    place.end = end;
-    place.version = version;
-    place.used.store(false, std::memory_order_relaxed);
-    place.key.store(key, std::memory_order_relaxed);
+    if (slot.taken || slot.state.load(std::memory_order_acquire) != 0) return false;
+    slot.taken = true;
+    slot.data = data;
+    slot.begin = begin;
+    slot.end = end;
+    slot.version = version;
+    slot.used.store(false, std::memory_order_relaxed);
+    slot.key.store(key, std::memory_order_relaxed);
     // Release: whoever sees it open sees what it is.
-    place.state.fetch_add(SharedWindow::kOpen, std::memory_order_release);
+    slot.state.fetch_add(SharedWindow::kOpen, std::memory_order_release);
     return true;
   });
 }
@@ -53,16 +53,16 @@ bool SharedWindows::is_held(const SharedWindow& window) {
 }
 
 SharedWindow* SharedWindows::hold(uint64_t key) {
-  return look_at(key, [&](SharedWindow& place) {
-    if (place.key.load(std::memory_order_relaxed) != key) return false;
-    const uint64_t state = place.state.fetch_add(1, std::memory_order_acquire);
-    if ((state & SharedWindow::kOpen) != 0 && place.key.load(std::memory_order_relaxed) == key) {
-      if (!place.used.load(std::memory_order_relaxed)) {
-        place.used.store(true, std::memory_order_relaxed);
+  return look_at(key, [&](SharedWindow& slot) {
+    if (slot.key.load(std::memory_order_relaxed) != key) return false;
+    const uint64_t state = slot.state.fetch_add(1, std::memory_order_acquire);
+    if ((state & SharedWindow::kOpen) != 0 && slot.key.load(std::memory_order_relaxed) == key) {
+      if (!slot.used.load(std::memory_order_relaxed)) {
+        slot.used.store(true, std::memory_order_relaxed);
       }
       return true;
     }
-    release(place);
+    release(slot);
     return false;
   });
 }

@@ -12,7 +12,7 @@
 
 namespace penstock::local {
 
-// A place in the table. It stays where it is for good, and means one window after the other.
+// A slot in the table. It stays where it is for good, and means one window after the other.
 struct alignas(64) SharedWindow {
   static constexpr uint64_t kOpen = uint64_t{1} << 63;
 
@@ -33,10 +33,10 @@ class SharedWindows {
   // more.
   SharedWindows(size_t count, std::function<void()> rouse);
 
-  // The loop's. Null: no place is free.
+  // The loop's. Null: no slot is free.
   SharedWindow* open(uint64_t key, const std::byte* data, uint64_t begin, uint64_t end,
                      const FileVersion& version);
-  // It is not found any more. The place is the window's until give_back(), when nobody holds it.
+  // It is not found any more. The slot is the window's until give_back(), when nobody holds it.
   static void close(SharedWindow& window);
   static bool is_held(const SharedWindow& window);
   static void give_back(SharedWindow& window) {
@@ -57,7 +57,7 @@ class SharedWindows {
   template <class Each>
   SharedWindow* look_at(uint64_t key, const Each& each);
 
-  std::vector<SharedWindow> places_;  // a power of two
+  std::vector<SharedWindow> slots_;  // a power of two
   const std::function<void()> rouse_;
 };
 

@@ -21,14 +21,14 @@ bool HeaderReader::refuse_tensor(const char* why) {
 
 // Something came that cannot be where it stands.
 bool HeaderReader::unexpected() {
-  switch (place_) {
-    case Place::header:
+  switch (state_) {
+    case State::header:
       if (key_ == kMetadata) return refuse("__metadata__ is not an object");
       return refuse(fmt::format("tensor '{}': {}", key_, kFieldsNeeded));
-    case Place::metadata:
+    case State::metadata:
       return refuse(fmt::format("__metadata__: '{}' is not a string", key_));
-    case Place::tensor:
-    case Place::numbers:
+    case State::tensor:
+    case State::numbers:
       return refuse_tensor("a field is not of its type");
     default:
       return refuse("its header is not a JSON object");
@@ -40,13 +40,13 @@ bool HeaderReader::parse_error(size_t, const std::string&, const Json::exception
 }
 
 bool HeaderReader::start_object(size_t) {
-  if (place_ == Place::document) {
-    place_ = Place::header;
+  if (state_ == State::document) {
+    state_ = State::header;
     return true;
   }
-  if (place_ != Place::header) return unexpected();
-  place_ = key_ == kMetadata ? Place::metadata : Place::tensor;
-  if (place_ == Place::tensor) begin_tensor();
+  if (state_ != State::header) return unexpected();
+  state_ = key_ == kMetadata ? State::metadata : State::tensor;
+  if (state_ == State::tensor) begin_tensor();
   return true;
 }
 
@@ -57,11 +57,11 @@ void HeaderReader::begin_tensor() {
 }
 
 bool HeaderReader::key(string_t& name) {
-  if (place_ == Place::tensor) return begin_field(name);
+  if (state_ == State::tensor) return begin_field(name);
   if (!has_no_zero(name)) return refuse("a name with a zero in it");
   key_ = name;
   // A name that comes twice is two meanings of one file.
-  if (place_ == Place::header && !names_.insert(name).second) return refuse("a name comes twice");
+  if (state_ == State::header && !names_.insert(name).second) return refuse("a name comes twice");
   return true;
 }
 
@@ -75,11 +75,11 @@ bool HeaderReader::begin_field(const std::string& name) {
 }
 
 bool HeaderReader::string(string_t& value) {
-  if (place_ == Place::tensor && text_ != nullptr) {
+  if (state_ == State::tensor && text_ != nullptr) {
     *text_ = std::move(value);
     return true;
   }
-  if (place_ != Place::metadata) return unexpected();
+  if (state_ != State::metadata) return unexpected();
   if (!has_no_zero(value)) return refuse(fmt::format("__metadata__: '{}' has a zero in it", key_));
   file_.metadata[key_] = std::move(value);
   if (file_.metadata.size() <= kMetadataMax) return true;
@@ -87,32 +87,32 @@ bool HeaderReader::string(string_t& value) {
 }
 
 bool HeaderReader::start_array(size_t) {
-  if (place_ != Place::tensor || numbers_ == nullptr) return unexpected();
-  place_ = Place::numbers;
+  if (state_ != State::tensor || numbers_ == nullptr) return unexpected();
+  state_ = State::numbers;
   return true;
 }
 
 bool HeaderReader::number_unsigned(number_unsigned_t value) {
-  if (place_ != Place::numbers || numbers_->size() == numbers_max_) return unexpected();
+  if (state_ != State::numbers || numbers_->size() == numbers_max_) return unexpected();
   numbers_->push_back(value);
   return true;
 }
 
 bool HeaderReader::end_array() {
-  place_ = Place::tensor;
+  state_ = State::tensor;
   return true;
 }
 
 bool HeaderReader::end_object() {
-  switch (place_) {
-    case Place::tensor:
-      place_ = Place::header;
+  switch (state_) {
+    case State::tensor:
+      state_ = State::header;
       return finish_tensor();
-    case Place::metadata:
-      place_ = Place::header;
+    case State::metadata:
+      state_ = State::header;
       return true;
     default:
-      place_ = Place::document;
+      state_ = State::document;
       return true;
   }
 }

@@ -36,7 +36,7 @@ class HeaderReader final : public Json::json_sax_t {
 
  private:
   // What the next piece belongs to.
-  enum class Place { document, header, metadata, tensor, numbers };
+  enum class State { document, header, metadata, tensor, numbers };
 
   bool refuse(std::string why);
   bool refuse_tensor(const char* why);
@@ -47,7 +47,7 @@ class HeaderReader final : public Json::json_sax_t {
 
   Safetensors& file_;
   std::string wrong_;
-  Place place_ = Place::document;
+  State state_ = State::document;
   std::set<std::string> names_;
   std::string key_;  // of the header, or of the metadata
 

@@ -43,8 +43,8 @@ Outcome<uint64_t> bytes_of(const Tensor& tensor) {
   uint64_t bits = bits_of(tensor.dtype);
   if (bits == 0) return no_tensor("an unknown dtype");
   if (tensor.shape.size() > kRankMax) return no_tensor("too many dimensions");
-  for (const uint64_t extent : tensor.shape) {
-    if (__builtin_mul_overflow(bits, extent, &bits)) {
+  for (const uint64_t size : tensor.shape) {
+    if (__builtin_mul_overflow(bits, size, &bits)) {
       return no_tensor("a shape of more than 2^64 bits");
     }
   }

@@ -53,7 +53,7 @@ FileServiceStats FileService::stats() const {
   const auto of = [](const std::atomic<uint64_t>& count) {
     return count.load(std::memory_order_relaxed);
   };
-  return {of(places_), of(copies_), of(writes_), of(failed_)};
+  return {of(addresses_), of(copies_), of(writes_), of(failed_)};
 }
 
 void FileService::end() {
@@ -66,7 +66,7 @@ void FileService::end() {
   }
   transfers_.leave_alone();
   // The thread that drives may still be on its way out of the last one's end.
-  transfers_.settle();
+  transfers_.quiesce();
 }
 
 void FileService::serve(std::span<const Taken> asked) {
@@ -76,14 +76,14 @@ void FileService::serve(std::span<const Taken> asked) {
   DASSERT(asked.size() <= batch.reads.size());
   batch.read_count = batch.transfer_count = 0;
   for (const Taken& taken : asked) sort_out(batch, taken, view);
-  if (batch.read_count > 0) answer_places(batch, view);
+  if (batch.read_count > 0) answer_addresses(batch, view);
   // Last, as this may take a while: no other kernel's bytes wait for it.
   for (uint32_t i = 0; i < batch.transfer_count; ++i) {
     transfer(*batch.transfers[i].taken, batch.transfers[i].file);
   }
 }
 
-// The position has been used again: no kernel copies from the place of its last answer any more.
+// The position has been used again: no kernel copies from the address of its last answer any more.
 void FileService::let_go(uint32_t index) {
   cache_view::ViewHold::Held* const held = std::exchange(positions_[index].held, nullptr);
   if (held != nullptr) cache_.let_go(held);
@@ -113,21 +113,21 @@ void FileService::sort_out(Batch& batch, const Taken& taken, cache_view::CacheVi
   if (error != 0) return fail(taken, error);
   const Batch::One one{&taken, static_cast<uint32_t>(file)};
   if (asks.operation != device::kRead || asks.by_copy || taken.by_copy || view == nullptr ||
-      asks.length > device::kPlaceBytesMax) {
+      asks.length > device::kAddressBytesMax) {
     return batch.by_copy(one);
   }
   Batch::Read& read = batch.reads[batch.read_count++];
   static_cast<Batch::One&>(read) = one;
-  read.place =
-      cache_view::CachePlace(*view, session_.files().inode_of(one.file), asks.offset, asks.length);
+  read.range =
+      cache_view::CachedRange(*view, session_.files().inode_of(one.file), asks.offset, asks.length);
 }
 
-void FileService::answer_places(Batch& batch, cache_view::CacheView* view) {
+void FileService::answer_addresses(Batch& batch, cache_view::CacheView* view) {
   const std::span<Batch::Read> reads(batch.reads.data(), batch.read_count);
-  for (Batch::Read& read : reads) read.found = read.place.find();
+  for (Batch::Read& read : reads) read.found = read.range.find();
   uint32_t found = 0;
   for (Batch::Read& read : reads) {
-    read.found = read.found && read.place.verify();
+    read.found = read.found && read.range.verify();
     found += read.found ? 1 : 0;
   }
   // Behind all look-ups: what was found is what the file holds only if an agent vouches for it.
@@ -137,17 +137,17 @@ void FileService::answer_places(Batch& batch, cache_view::CacheView* view) {
       batch.by_copy(read);
       continue;
     }
-    const auto address = reinterpret_cast<uint64_t>(read.place.data());
-    const bool any = read.place.length() > 0;
-    queue_.answer(*read.taken, any ? device::Answer{device::kPlace, address, read.place.length(),
-                                                    read.place.remainder(), read.place.around()}
+    const auto address = reinterpret_cast<uint64_t>(read.range.data());
+    const bool any = read.range.length() > 0;
+    queue_.answer(*read.taken, any ? device::Answer{device::kAddress, address, read.range.length(),
+                                                    read.range.remainder(), read.range.span_log2()}
                                    : device::Answer{device::kDone, 0, 0, 0});
     // What a kernel need not wait for: only this thread lets go of the view.
     ASSERT(positions_[read.taken->index].held == nullptr);
     positions_[read.taken->index].held = cache_.use();
-    read.place.note_hits(&cache_.hits());
+    read.range.note_hits(&cache_.hits());
   }
-  if (vouched) places_.fetch_add(found, std::memory_order_relaxed);
+  if (vouched) addresses_.fetch_add(found, std::memory_order_relaxed);
   if (found < reads.size() && view->wants_more()) cache_.map().want();
 }
 

@@ -8,7 +8,8 @@ namespace penstock::proxy {
 
 // What every request touches.
 struct FileService::Position {
-  // Whose place was answered last, as long as it may be in use; the serving thread's.
+  // The view that the last answer's address is in, as long as a kernel may copy from there; the
+  // serving thread's.
   cache_view::ViewHold::Held* held = nullptr;
   // A transfer is in flight. Release at its end pairs with acquire in serve().
   std::atomic<bool> busy{false};
@@ -28,11 +29,11 @@ struct FileService::Batch {
     uint32_t file = 0;  // the session's
   };
   struct Read : One {
-    cache_view::CachePlace place;
+    cache_view::CachedRange range;
     bool found = false;
   };
 
-  // Reads that may be answered with their places, and all others.
+  // Reads that may be answered with their addresses, and all others.
   std::array<Read, limits::kDeviceRingBatch> reads;
   std::array<One, limits::kDeviceRingBatch> transfers;
   uint32_t read_count = 0;

@@ -23,7 +23,8 @@ uint32_t inversion(uint64_t length) {
 // Slices of 5 bits of the remainder times `power`; the last has 2.
 void fill(device::SlicedMap& map, uint32_t factor) {
   for (uint32_t slice = 0; slice < device::kSlices; ++slice) {
-    for (uint32_t i = 0; i < device::kLanes; ++i) map[slice][i] = times(i << (5 * slice), factor);
+    for (uint32_t i = 0; i < device::kWarpLanes; ++i)
+      map[slice][i] = times(i << (5 * slice), factor);
   }
 }
 
@@ -39,10 +40,10 @@ uint32_t remainder_from(uint32_t crc32c, uint64_t length) {
 }
 
 void fill(device::Constants& constants) {
-  fill(constants.row, power(device::kUnitBytes * device::kLanes));
+  fill(constants.row, power(device::kUnitBytes * device::kWarpLanes));
   fill(constants.word, power(4));
-  for (uint32_t lane = 0; lane < device::kLanes; ++lane) {
-    const uint32_t bytes = device::kUnitBytes * (device::kLanes - 1 - lane) + 4;
+  for (uint32_t lane = 0; lane < device::kWarpLanes; ++lane) {
+    const uint32_t bytes = device::kUnitBytes * (device::kWarpLanes - 1 - lane) + 4;
     // Byte 3 holds the lowest powers of the remainder that is multiplied.
     for (uint32_t byte = 0; byte < 4; ++byte) {
       constants.lane[byte][lane] = power(bytes + 3 - byte);

@@ -204,12 +204,12 @@ void Gatherer::add(Batch& batch, const Taken& found, bool verify) {
   const ListEntry& entry = batch.op->entries[found.index];
   const Resident& resident = found.resident;
   const std::byte* source = resident.data;
-  std::byte* target = batch.op->memory.data + entry.target;
+  std::byte* destination = batch.op->memory.data + entry.memory_offset;
   uint64_t left = found.length;
   uint64_t step = kBlockBytes - entry.offset % kBlockBytes;
   for (size_t block = 0; left > 0; ++block) {
     step = std::min(step, left);
-    engine::CopyPiece piece{.source = source, .destination = target, .length = step};
+    engine::CopyPiece piece{.source = source, .destination = destination, .length = step};
     if (verify && resident.host_may_read) {
       const bool known = step == kBlockBytes && resident.checksums != nullptr;
       piece.crc32c = known ? resident.checksums[block] : crc32c({source, step});
@@ -217,7 +217,7 @@ void Gatherer::add(Batch& batch, const Taken& found, bool verify) {
     }
     batch.pieces.push_back(piece);
     source += step;
-    target += step;
+    destination += step;
     left -= step;
     step = kBlockBytes;
   }
@@ -233,7 +233,7 @@ bool Gatherer::start_single(GatherOp& op, uint32_t index) {
   single->file = op.file;
   single->offset = entry.offset;
   single->memory = op.memory;
-  single->memory.data += entry.target;
+  single->memory.data += entry.memory_offset;
   single->memory.length = entry.length;
   single->deadline = op.deadline;
   single->completion = [](engine::Op& done) {

@@ -66,7 +66,7 @@ inline constexpr std::chrono::microseconds kLateStepMax{1000};
 inline constexpr std::chrono::microseconds kLateLook{150};
 
 // So many turns at most somebody drives for others' work before it goes its own way.
-inline constexpr uint32_t kTurnsForOthers = 64;
+inline constexpr uint32_t kPollsForOthers = 64;
 // The transfers' own thread lets others wait for the lock no longer than a turn, and gives them so
 // long to wake up and take it.
 inline constexpr std::chrono::microseconds kMakeWay{200};

@@ -37,8 +37,8 @@ Outcome<std::unique_ptr<Transfers>> Transfers::start(engine::DeviceMemory& devic
 Transfers::~Transfers() {
   if (thread_.joinable()) {
     {
-      Turn turn(*this);
-      turn.begin();
+      DriveLock lock(*this);
+      lock.lock();
       // What was handed over is begun.
       loop_.poll();
       gatherer_->cancel_all();
@@ -64,7 +64,7 @@ Transfers::~Transfers() {
   if (!slots_.empty()) devices_.unpin(slots_);
 }
 
-bool Transfers::Turn::try_begin() {
+bool Transfers::DriveLock::try_lock() {
   ASSERT(!held_);
   if (transfers_.driven_.load(std::memory_order_relaxed) || !transfers_.drive_.try_lock()) {
     return false;
@@ -73,7 +73,7 @@ bool Transfers::Turn::try_begin() {
   return held_ = true;
 }
 
-void Transfers::Turn::begin() {
+void Transfers::DriveLock::lock() {
   ASSERT(!held_);
   // Relaxed: whoever sees it late makes way a turn later.
   transfers_.waiters_.fetch_add(1, std::memory_order_relaxed);
@@ -83,7 +83,7 @@ void Transfers::Turn::begin() {
   held_ = true;
 }
 
-void Transfers::Turn::end() {
+void Transfers::DriveLock::unlock() {
   if (!held_) return;
   held_ = false;
   transfers_.driven_.store(false, std::memory_order_relaxed);
@@ -93,9 +93,9 @@ void Transfers::Turn::end() {
 void Transfers::loop() {
   // Sleeps are as long as a copy takes, not 50 microseconds longer.
   ::prctl(PR_SET_TIMERSLACK, 1000);
-  own_turn_.begin();
+  own_drive_.lock();
   loop_.run();
-  own_turn_.end();
+  own_drive_.unlock();
 }
 
 // When to get up for the copies under way: some time after the next has ended where others keep
@@ -132,28 +132,28 @@ bool Transfers::prepare_sleep() {
 
 // The thread makes way for those who wait for the lock: it may have work without end.
 bool Transfers::poll() {
-  if (!own_turn_.held() || waiters_.load(std::memory_order_relaxed) == 0) return false;
-  own_turn_.end();
+  if (!own_drive_.held() || waiters_.load(std::memory_order_relaxed) == 0) return false;
+  own_drive_.unlock();
   const engine::Time until = loop_.clock().now() + limits::kMakeWay;
   while (waiters_.load(std::memory_order_relaxed) > 0 && loop_.clock().now() < until) {
     std::this_thread::yield();
   }
-  own_turn_.begin();
+  own_drive_.lock();
   return false;
 }
 
 // In the loop's own thread, which holds the lock and leaves it to others while it sleeps.
 void Transfers::park(engine::Time deadline) {
-  ASSERT(own_turn_.held());
+  ASSERT(own_drive_.held());
   const bool copying = mover_->copies_in_flight();
   if (copying) deadline = std::min(deadline, rising_time(loop_.clock().now()));
   asleep_ = !copying;
   const engine::Time gets_up = std::min(deadline, next_deadline());
   gets_up_ = gets_up;
-  own_turn_.end();
+  own_drive_.unlock();
   source_->sleep(gets_up);
   while (stands_by()) source_->sleep(loop_.clock().now() + limits::kStandBy);
-  own_turn_.begin();
+  own_drive_.lock();
   asleep_ = false;
   gets_up_ = {};
 }
@@ -219,16 +219,16 @@ void Transfers::learn_costs(engine::DeviceId device) {
   if ((learnt_.load(std::memory_order_relaxed) & bit) != 0) return;
   if ((learnt_.fetch_or(bit, std::memory_order_relaxed) & bit) != 0) return;
   const engine::CopyCosts costs = devices_.costs(device);
-  Turn turn(*this);
-  turn.begin();
+  DriveLock lock(*this);
+  lock.lock();
   mover_->set_costs(device, costs);
 }
 
 template <class AnyTransfer>
 void Transfers::submit_one(AnyTransfer& transfer) {
   transfer.transfers = this;
-  Turn turn(*this);
-  if (!turn.try_begin()) return hand_over(transfer);
+  DriveLock lock(*this);
+  if (!lock.try_lock()) return hand_over(transfer);
   begin(transfer);
   leave(drive());
 }
@@ -260,17 +260,17 @@ void Transfers::post(PeerTransfer& transfer) {
 }
 
 void Transfers::submit(std::span<Transfer* const> transfers) {
-  Turn turn(*this);
-  turn.try_begin();
+  DriveLock lock(*this);
+  lock.try_lock();
   for (Transfer* const transfer : transfers) {
     transfer->transfers = this;
-    if (turn.held()) {
+    if (lock.held()) {
       begin(*transfer);
     } else {
       hand_over(*transfer);
     }
   }
-  if (turn.held()) leave(drive());
+  if (lock.held()) leave(drive());
 }
 
 void Transfers::run(engine::CopyOp& copy) {
@@ -279,8 +279,8 @@ void Transfers::run(engine::CopyOp& copy) {
   copy.completion = [](engine::Op& ended) { ended.owner_as<bool>() = true; };
   for (bool begun = false;; begun = true) {
     {
-      Turn turn(*this);
-      turn.begin();
+      DriveLock lock(*this);
+      lock.lock();
       if (!begun) mover_->lanes().submit(copy);
       const bool quiet = drive();
       if (done) return leave(quiet);
@@ -306,8 +306,8 @@ void Transfers::run(Transfer& transfer) {
     const engine::Duration spin =
         copying_.load(std::memory_order_relaxed) ? limits::kCopySpin : limits::kRunSpin;
     const bool patient = loop_.clock().now() < began + spin;
-    Turn turn(*this);
-    if (turn.try_begin()) {
+    DriveLock lock(*this);
+    if (lock.try_lock()) {
       if (!begun) begin(transfer);
       drive_until(done);
       note_help();
@@ -329,7 +329,7 @@ void Transfers::run(Transfer& transfer) {
 // With the lock held. Each turn may leave work for the next: nothing stays here that only needs a
 // turn, but for work without end. False when some is left.
 bool Transfers::drive() {
-  for (uint32_t turn = 0; turn < limits::kTurnsForOthers; ++turn) {
+  for (uint32_t i = 0; i < limits::kPollsForOthers; ++i) {
     if (!loop_.poll()) return true;
   }
   return false;
@@ -352,8 +352,8 @@ void Transfers::leave(bool quiet) {
 }
 
 void Transfers::cancel(Transfer& transfer) {
-  Turn turn(*this);
-  turn.begin();
+  DriveLock lock(*this);
+  lock.lock();
   // It may still be on its way to the mover.
   loop_.poll();
   mover_->cancel(transfer);
@@ -361,16 +361,16 @@ void Transfers::cancel(Transfer& transfer) {
 }
 
 void Transfers::cancel(ListTransfer& transfer) {
-  Turn turn(*this);
-  turn.begin();
+  DriveLock lock(*this);
+  lock.lock();
   loop_.poll();
   gatherer_->cancel(transfer);
   leave(drive());
 }
 
 void Transfers::help() {
-  Turn turn(*this);
-  if (!turn.try_begin()) return;
+  DriveLock lock(*this);
+  if (!lock.try_lock()) return;
   // It calls again.
   (void)drive();
   note_help();

@@ -1,5 +1,5 @@
 // What the thread that serves kernels costs for each request, without a GPU: threads of this
-// process ask, and take the places that they are told for granted.
+// process ask, and take the addresses that they are told for granted.
 //
 //   device_ring_bench WHERE [FILE_MIB [ASKERS]]
 //
@@ -69,18 +69,18 @@ struct Bench {
     must(penstock_wait(ring, &completion, 1, 1, PENSTOCK_FOREVER), "wait");
     if (completion.result < 0) std::printf("operation %d: %ld\n", operation, completion.result);
   }
-  // Keeps kDepth / askers requests in flight; returns how many were answered with a place.
+  // Keeps kDepth / askers requests in flight; returns how many were answered with an address.
   uint64_t ask(uint64_t seed, uint64_t requests, uint32_t depth, uint32_t shift) const {
     device::Ring own = view;
     engine::SeededRandom own_random(seed);
     std::vector<device::Ticket> tickets(depth);
-    uint64_t places = 0;
+    uint64_t addresses = 0;
     for (uint64_t i = 0; i < requests + depth; ++i) {
       device::Ticket& ticket = tickets[i % depth];
       device::Answer answer{};
       while (ticket.pending) {
         if (!device::look(own, ticket, &answer)) continue;
-        places += answer.kind == device::kPlace ? 1 : 0;
+        addresses += answer.kind == device::kAddress ? 1 : 0;
         device::conclude(own, ticket, answer, true);
       }
       if (i >= requests) continue;
@@ -90,26 +90,26 @@ struct Bench {
       while (device::submit(own, request, &ticket) != 0) {
       }
     }
-    return places;
+    return addresses;
   }
   void measure(uint32_t askers, uint32_t shift) {
     penstock_device_ring_stats before{}, after{};
     must(penstock_device_ring_get_stats(device_ring, &before), "stats");
     const uint64_t begun = penstock_now();
-    std::atomic<uint64_t> places{0};
+    std::atomic<uint64_t> addresses{0};
     std::vector<std::thread> threads;
     for (uint32_t i = 0; i < askers; ++i) {
       threads.emplace_back(
-          [&, i] { places += ask(begun + i, kRequests / askers, kDepth / askers, shift); });
+          [&, i] { addresses += ask(begun + i, kRequests / askers, kDepth / askers, shift); });
     }
     for (std::thread& thread : threads) thread.join();
     const auto nanoseconds = static_cast<double>(penstock_now() - begun);
     must(penstock_device_ring_get_stats(device_ring, &after), "stats");
-    std::printf("offsets + %4u, %u askers: %.2f M/s, thread %.0f ns a request, %.1f %% places\n",
+    std::printf("offsets + %4u, %u askers: %.2f M/s, thread %.0f ns a request, %.1f %% addresses\n",
                 shift, askers, static_cast<double>(kRequests) / nanoseconds * 1e3,
                 static_cast<double>(after.thread_nanoseconds - before.thread_nanoseconds) /
                     static_cast<double>(kRequests),
-                static_cast<double>(places) * 100 / static_cast<double>(kRequests));
+                static_cast<double>(addresses) * 100 / static_cast<double>(kRequests));
   }
 
   engine::SeededRandom random{1};

@@ -63,7 +63,7 @@ PENSTOCK_API int penstock_device_ring_wake(penstock_device_ring* ring);
 
 typedef struct penstock_device_ring_stats {
   uint64_t requests; /* all that were taken, those that were asked for again included */
-  uint64_t places;   /* answered with their place in the node cache */
+  uint64_t places;   /* answered with their address in the node cache */
   uint64_t copies;   /* reads brought by a copy engine */
   uint64_t writes;
   uint64_t again;              /* asked for again, as their bytes had been replaced */

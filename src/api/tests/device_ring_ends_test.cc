@@ -355,7 +355,7 @@ TEST_F(DeviceRingEnds, a_place_stays_readable_when_its_agent_has_died) {
   // Others are answered out of the successor's memory by now.
   warm(ring);
   EXPECT_EQ(device::wait(ring, ticket, 60 * kSecond), 4096);
-  EXPECT_EQ(ticket.kind, device::kPlace);
+  EXPECT_EQ(ticket.kind, device::kAddress);
   EXPECT_TRUE(holds(ring, kMiB, 4096, 4096));
 }
 

@@ -82,7 +82,7 @@ class DeviceRingTest : public testing::Test {
     for (int i = 0; i < 5000; ++i) {
       warm_without_reading();
       ASSERT_EQ(run(ring, read(kFileBytes - 1, 1, 0)), 1);
-      if (ticket_.kind == device::kPlace) return;
+      if (ticket_.kind == device::kAddress) return;
       ::usleep(1000);
     }
     FAIL() << "the node cache does not come";

@@ -34,14 +34,14 @@ TEST_F(DeviceRingReads, bring_bytes_from_the_disk_and_from_the_node_cache) {
   EXPECT_TRUE(holds(ring, 3, 5000, 4096));
   warm(ring);
   EXPECT_EQ(run(ring, read(8192, 4096, 100)), 4096);
-  EXPECT_EQ(ticket_.kind, device::kPlace);
+  EXPECT_EQ(ticket_.kind, device::kAddress);
   EXPECT_TRUE(holds(ring, 100, 8192, 4096));
   Request by_copy = read(8192, 4096, 9000);
   by_copy.by_copy = true;
   EXPECT_EQ(run(ring, by_copy), 4096);
   EXPECT_EQ(ticket_.kind, device::kLanded);
   EXPECT_TRUE(holds(ring, 9000, 8192, 4096));
-  EXPECT_EQ(run(ring, read(0, device::kPlaceBytesMax + 1, 0)), device::kPlaceBytesMax + 1);
+  EXPECT_EQ(run(ring, read(0, device::kAddressBytesMax + 1, 0)), device::kAddressBytesMax + 1);
   EXPECT_EQ(ticket_.kind, device::kLanded) << "long ones are for copy engines";
 }
 
@@ -59,7 +59,7 @@ TEST_F(DeviceRingReads, of_any_range_are_what_the_file_holds) {
     ASSERT_EQ(run(ring, read(offset, length, to)), static_cast<int64_t>(expected))
         << length << " from " << offset;
     ASSERT_TRUE(holds(ring, to, std::min(offset, kFileBytes), expected));
-    places += ticket_.kind == device::kPlace ? 1 : 0;
+    places += ticket_.kind == device::kAddress ? 1 : 0;
     landed += ticket_.kind == device::kLanded ? 1 : 0;
   }
   EXPECT_GT(places, 100U);
@@ -86,7 +86,7 @@ TEST_F(DeviceRingReads, of_a_warp_go_side_by_side) {
   std::atomic<uint32_t> good{0};
   warp.run([&] {
     device::Ring ring = alone;
-    const uint64_t lane = device::lane();
+    const uint64_t lane = device::warp_lane();
     Ticket ticket;
     const uint64_t offset = lane * 70'001;
     const Request request = read(offset, 300, lane * 1000 + offset % 16);
@@ -94,7 +94,7 @@ TEST_F(DeviceRingReads, of_a_warp_go_side_by_side) {
     const int64_t got = device::wait_by_warp(ring, ticket, 60 * kSecond);
     if (got == 300 && holds(ring, request.destination, offset, 300)) ++good;
   });
-  EXPECT_EQ(good, device::kLanes);
+  EXPECT_EQ(good, device::kWarpLanes);
 }
 
 TEST_F(DeviceRingReads, of_a_warp_as_one_are_guessed_and_never_wrong) {
@@ -116,7 +116,7 @@ TEST_F(DeviceRingReads, of_a_warp_as_one_are_guessed_and_never_wrong) {
         Ticket ticket;
         const int64_t got =
             device::run_by_warp(ring, read(offset, length, offset % 64), &ticket, 60 * kSecond);
-        if (device::lane() != 0) continue;
+        if (device::warp_lane() != 0) continue;
         if (got == length && holds(ring, offset % 64, offset, length)) ++good;
         guessed += ticket.guessed ? 1 : 0;
       }

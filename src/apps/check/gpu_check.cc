@@ -120,7 +120,7 @@ class PeerCopies {
   ~PeerCopies() {
     loop_.remove(*lanes_);
     lanes_.reset();
-    for (const engine::DeviceSpan& span : {source_, target_}) {
+    for (const engine::DeviceSpan& span : {source_, destination_}) {
       if (span.length > 0) static_cast<void>(devices_.release(span));
     }
   }
@@ -137,14 +137,14 @@ class PeerCopies {
   engine::Loop loop_{engine::system_clock(), random_, parker_};
   std::unique_ptr<engine::CopyLanes> lanes_;
   engine::DeviceSpan source_;
-  engine::DeviceSpan target_;
+  engine::DeviceSpan destination_;
 };
 
 Outcome<double> PeerCopies::measure(double seconds) {
   TRY_ASSIGN(source_, devices_.allocate(from_, kBytes));
-  TRY_ASSIGN(target_, devices_.allocate(to_, kBytes));
+  TRY_ASSIGN(destination_, devices_.allocate(to_, kBytes));
   const engine::CopyPiece piece{
-      .source = source_.data, .destination = target_.data, .length = kBytes};
+      .source = source_.data, .destination = destination_.data, .length = kBytes};
   struct State {
     engine::CopyLanes* lanes = nullptr;
     uint64_t copies = 0;

@@ -49,7 +49,7 @@ class Importer {
   uint64_t skipped() const { return skipped_.load(); }
 
  private:
-  std::string target_of(const TreeEntry& entry) const {
+  std::string destination_of(const TreeEntry& entry) const {
     if (entry.relative.empty()) return destination_;
     return destination_ == "/" ? "/" + entry.relative : destination_ + "/" + entry.relative;
   }
@@ -106,10 +106,10 @@ TreeStep Importer::accept(TreeEntry&& entry) {
   const mode_t type = entry.st.st_mode & S_IFMT;
   if (type == S_IFDIR) {
     // Writable for us until its children are there; its own mode comes at the end.
-    int made = penstock_mkdir(session_, target_of(entry).c_str(), 0700);
+    int made = penstock_mkdir(session_, destination_of(entry).c_str(), 0700);
     if (made == -EEXIST) {
       struct stat st {};
-      const int found = penstock_lstat(session_, target_of(entry).c_str(), &st);
+      const int found = penstock_lstat(session_, destination_of(entry).c_str(), &st);
       if (found == 0 && S_ISDIR(st.st_mode)) made = 0;
     }
     // Something else has its name, perhaps a link that leads elsewhere.
@@ -125,7 +125,7 @@ TreeStep Importer::accept(TreeEntry&& entry) {
   }
   if (type == S_IFREG && entry.st.st_nlink > 1) {
     const auto [first, fresh] =
-        first_names_.try_emplace({entry.st.st_dev, entry.st.st_ino}, target_of(entry));
+        first_names_.try_emplace({entry.st.st_dev, entry.st.st_ino}, destination_of(entry));
     if (!fresh) {
       later_links_.emplace_back(first->second, std::move(entry));
       return TreeStep::go_on;
@@ -178,18 +178,18 @@ Importer::Made Importer::made(const TreeEntry& entry, const char* what, int resu
 // Makes it under its own name, or, where something has that name, beside it: what is there stays
 // until it can be replaced in one step, by something whole. Links that are there are not followed.
 bool Importer::put(const TreeEntry& entry, const Make& make) {
-  const std::string target = target_of(entry);
-  const Made first = make(target);
+  const std::string destination = destination_of(entry);
+  const Made first = make(destination);
   if (first != Made::taken) return first == Made::yes;
   struct stat there {};
-  if (penstock_lstat(session_, target.c_str(), &there) == 0 && S_ISDIR(there.st_mode)) {
+  if (penstock_lstat(session_, destination.c_str(), &there) == 0 && S_ISDIR(there.st_mode)) {
     problems_->add(entry.path, "replace: there is a directory of that name");
     return false;
   }
-  const std::string beside = name_beside(target);
+  const std::string beside = name_beside(destination);
   if (make(beside) != Made::yes) return false;
   const bool replaced =
-      report(entry, "replace", penstock_rename(session_, beside.c_str(), target.c_str()));
+      report(entry, "replace", penstock_rename(session_, beside.c_str(), destination.c_str()));
   // A rename between two names of one file leaves both.
   penstock_unlink(session_, beside.c_str());
   return replaced;
@@ -204,7 +204,7 @@ Importer::Made Importer::copy_to(const TreeEntry& entry, int source, const std::
   if (opened != Made::yes) return opened;
   int result = copy_bytes(entry, source, file, transfer);
   // What a power cut may take must not take the place of something else.
-  if (result == 0 && path != target_of(entry)) result = penstock_fsync(session_, file);
+  if (result == 0 && path != destination_of(entry)) result = penstock_fsync(session_, file);
   if (result < 0) problems_->add(entry.path, std::string("copy: ") + std::strerror(-result));
   if (!report(entry, "close", penstock_file_close(session_, file)) || result < 0) {
     penstock_unlink(session_, path.c_str());
@@ -219,7 +219,7 @@ bool Importer::copy_file(const TreeEntry& entry, Transfer* transfer) {
   // What has its name now, if anything, is not what other names of it are to become links to.
   if (entry.st.st_nlink > 1) {
     const std::lock_guard lock(not_copied_mutex_);
-    not_copied_.insert(target_of(entry));
+    not_copied_.insert(destination_of(entry));
   }
   return false;
 }
@@ -295,7 +295,7 @@ void Importer::work(uint32_t worker) {
     for (TreeEntry& entry : entries) {
       if (small && SmallFiles::takes(entry)) {
         if (!small->has_room_for(entry)) make_small(*small, &transfer);
-        if (small->add(files_, entry, target_of(entry))) continue;
+        if (small->add(files_, entry, destination_of(entry))) continue;
       }
       const bool copied =
           S_ISLNK(entry.st.st_mode) ? copy_symlink(entry) : copy_file(entry, &transfer);
@@ -347,7 +347,7 @@ void Importer::finish_directories(uint32_t workers) {
     std::atomic<size_t> next{0};
     const auto finish = [&] {
       for (size_t i = next++; i < level.size(); i = next++) {
-        apply_attributes(*level[i], target_of(*level[i]));
+        apply_attributes(*level[i], destination_of(*level[i]));
       }
     };
     std::vector<std::thread> others(std::min<size_t>(workers, level.size()) - 1);

@@ -40,7 +40,7 @@ std::vector<const char*> metadata_of(const console::Model& model) {
   return out;
 }
 
-Outcome<void> save_model(const console::Model& model, const ModelPlace& to,
+Outcome<void> save_model(const console::Model& model, const ModelFiles& to,
                          console::Progress* progress) {
   const std::vector<penstock_save_tensor> tensors = tensors_of(model);
   const std::vector<const char*> metadata = metadata_of(model);
@@ -61,12 +61,12 @@ Outcome<void> save_model(const console::Model& model, const ModelPlace& to,
 }  // namespace
 
 int run_load(const LoadOptions& options) {
-  const Outcome<ModelPlace> place = find_models(options.paths, options.store);
-  if (!place) return fail("load", place.error());
-  const Outcome<void> readable = check_readable(*place);
+  const Outcome<ModelFiles> models = find_models(options.paths, options.store);
+  if (!models) return fail("load", models.error());
+  const Outcome<void> readable = check_readable(*models);
   if (!readable) return fail("load", readable.error());
   console::Progress progress("load", options.quiet);
-  const Outcome<console::Model> model = load_model(*place, options, &progress);
+  const Outcome<console::Model> model = load_model(*models, options, &progress);
   progress.finish(model.has_value());
   // What the library says begins with the name of the call.
   if (!model) return fail_plainly(model.error());
@@ -80,11 +80,11 @@ int run_load(const LoadOptions& options) {
 }
 
 int run_save(const SaveOptions& options) {
-  const Outcome<ModelPlace> from = find_models({options.source}, options.store);
+  const Outcome<ModelFiles> from = find_models({options.source}, options.store);
   if (!from) return fail("save", from.error());
   const Outcome<void> readable = check_readable(*from);
   if (!readable) return fail("save", readable.error());
-  const Outcome<ModelPlace> to = find_models({options.destination}, options.store);
+  const Outcome<ModelFiles> to = find_models({options.destination}, options.store);
   if (!to) return fail("save", to.error());
   LoadOptions load;
   load.gpus = {options.gpu};

@@ -33,10 +33,10 @@ int tell_progress(void* context, uint64_t done, uint64_t total) {
   return 0;
 }
 
-Outcome<console::Model> load_model(const ModelPlace& place, const LoadOptions& options,
+Outcome<console::Model> load_model(const ModelFiles& models, const LoadOptions& options,
                                    console::Progress* progress) {
   std::vector<const char*> paths;
-  for (const std::string& path : place.paths) paths.push_back(path.c_str());
+  for (const std::string& path : models.paths) paths.push_back(path.c_str());
   penstock_load_options given{};
   given.size = sizeof given;
   given.gpus = options.gpus.data();
@@ -50,7 +50,7 @@ Outcome<console::Model> load_model(const ModelPlace& place, const LoadOptions& o
   given.context = progress;
   progress->files_total = paths.size();
   penstock_model* model = nullptr;
-  const int error = penstock_load(place.session.get(), paths.data(),
+  const int error = penstock_load(models.session.get(), paths.data(),
                                   static_cast<uint32_t>(paths.size()), &given, &model);
   if (error != 0) return console::api_failure(error);
   progress->files = paths.size();

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "commands.h"
-#include "model_place.h"
+#include "model_files.h"
 #include "penstock_model.h"
 
 #include <memory>
@@ -17,7 +17,7 @@ namespace penstock::apps {
 int tell_progress(void* context, uint64_t done, uint64_t total);
 
 // Loads with what the options say, and tells `progress` how far it is.
-Outcome<console::Model> load_model(const ModelPlace& place, const LoadOptions& options,
+Outcome<console::Model> load_model(const ModelFiles& models, const LoadOptions& options,
                                    console::Progress* progress);
 
 // What was loaded, and which ways the bytes took.

@@ -17,7 +17,7 @@ constexpr int kMountUsage = 1;
 constexpr int kMountFailed = 32;
 
 struct HelperArguments {
-  std::vector<std::string> places;  // the store and the mount point
+  std::vector<std::string> operands;  // the store and the mount point
   std::string options;
   bool fake = false;    // everything but the mount itself
   bool sloppy = false;  // options that are not known are left out
@@ -41,7 +41,7 @@ std::string parse(const std::vector<std::string>& arguments, HelperArguments* to
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string& word = arguments[i];
     if (!word.starts_with("-")) {
-      to->places.push_back(word);
+      to->operands.push_back(word);
       continue;
     }
     for (size_t at = 1; at < word.size(); ++at) {
@@ -69,7 +69,7 @@ std::string parse(const std::vector<std::string>& arguments, HelperArguments* to
         return "the option '" + word + "' is not known";
     }
   }
-  return to->places.size() == 2 ? "" : "a store and a mount point are needed";
+  return to->operands.size() == 2 ? "" : "a store and a mount point are needed";
 }
 
 // Those words of a list that are known.
@@ -86,14 +86,15 @@ std::string known_of(const std::string& list) {
 
 // Starts a node for the mount. The store must be there: a name that is written wrong in /etc/fstab
 // makes no new one.
-int start_node(const std::string& store, const std::string& place, const std::string& options) {
+int start_node(const std::string& store, const std::string& mount_point,
+               const std::string& options) {
   if (::access((store + "/penstock.store").c_str(), F_OK) != 0) {
     return fail("mount", {Code::not_found,
                           store + ": is not a store (make one first: penstock up " + store + ")"});
   }
   UpOptions up;
   up.directory = store;
-  up.mount_point = place;
+  up.mount_point = mount_point;
   up.mount_options = options;
   up.background = true;
   up.quiet = true;
@@ -114,21 +115,21 @@ int run_mount_helper(const std::vector<std::string>& arguments) {
   const bool plain = parsed->remount || ::geteuid() != 0;
   const std::string options = plain ? said.options : "suid,dev," + said.options;
   std::error_code error;
-  const std::string store = std::filesystem::canonical(said.places[0], error);
+  const std::string store = std::filesystem::canonical(said.operands[0], error);
   if (error) {
-    fail("mount", {Code::not_found, said.places[0] + ": " + error.message()});
+    fail("mount", {Code::not_found, said.operands[0] + ": " + error.message()});
     return kMountFailed;
   }
   int result = kExitOk;
   if (node_runs(store)) {
     NodeOptions node;
     node.directory = store;
-    node.mount_point = said.places[1];
+    node.mount_point = said.operands[1];
     node.mount_options = options;
     node.quiet = true;
     result = run_mount(node);
   } else {
-    result = start_node(store, said.places[1], options);
+    result = start_node(store, said.operands[1], options);
   }
   return result == kExitOk ? 0 : kMountFailed;
 }

@@ -21,7 +21,7 @@ bool SmallFiles::has_room_for(const TreeEntry& entry) const {
   return files_.size() < files_max_ && static_cast<uint64_t>(entry.st.st_size) <= kBytes - used_;
 }
 
-bool SmallFiles::add(const TreeFiles& tree, TreeEntry& entry, std::string target) {
+bool SmallFiles::add(const TreeFiles& tree, TreeEntry& entry, std::string destination) {
   const UniqueFd source = tree.open(entry);
   if (!source) return false;
   const auto size = static_cast<size_t>(entry.st.st_size);
@@ -46,14 +46,14 @@ bool SmallFiles::add(const TreeFiles& tree, TreeEntry& entry, std::string target
   request.times[0] = entry.st.st_atim;
   request.times[1] = entry.st.st_mtim;
   requests_.push_back(request);
-  files_.push_back({std::move(entry), std::move(target)});
+  files_.push_back({std::move(entry), std::move(destination)});
   // Blocks begin at their own pages.
   used_ = std::min(kBytes, align_up(used_ + size, 4096));
   return true;
 }
 
 void SmallFiles::create_all() {
-  for (size_t i = 0; i < files_.size(); ++i) requests_[i].path = files_[i].target.c_str();
+  for (size_t i = 0; i < files_.size(); ++i) requests_[i].path = files_[i].destination.c_str();
   // Whatever goes wrong is each file's own, to be tried, and told, one by one.
   if (!files_.empty()) (void)penstock_create_files(session_, requests_.data(), requests_.size());
 }

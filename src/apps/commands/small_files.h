@@ -17,7 +17,7 @@ class SmallFiles {
  public:
   struct File {
     TreeEntry entry;
-    std::string target;
+    std::string destination;
   };
 
   static Outcome<SmallFiles> create(penstock_session* session);
@@ -27,7 +27,7 @@ class SmallFiles {
   bool has_room_for(const TreeEntry& entry) const;
   // Reads it, and takes the entry. False, and nothing has happened, if it is not as its entry says,
   // or cannot be read.
-  bool add(const TreeFiles& tree, TreeEntry& entry, std::string target);
+  bool add(const TreeFiles& tree, TreeEntry& entry, std::string destination);
 
   // Makes all that were added, and gives the memory free. Calls `made` with each file that is there
   // now, with its owner, mode and times, and returns the others, of which nothing is.

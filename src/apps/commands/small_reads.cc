@@ -18,9 +18,9 @@ bool SmallReads::has_room_for(const TreeEntry& entry) const {
   return files_.size() < kFilesMax && static_cast<uint64_t>(entry.st.st_size) <= kBytes - used_;
 }
 
-void SmallReads::add(TreeEntry entry, std::string target) {
+void SmallReads::add(TreeEntry entry, std::string destination) {
   const auto size = static_cast<uint64_t>(entry.st.st_size);
-  files_.push_back({std::move(entry), std::move(target), used_});
+  files_.push_back({std::move(entry), std::move(destination), used_});
   // Blocks begin at their own pages.
   used_ = std::min(kBytes, align_up(used_ + size, 4096));
 }
@@ -28,7 +28,7 @@ void SmallReads::add(TreeEntry entry, std::string target) {
 void SmallReads::read(const Check& check) {
   std::vector<penstock_file_read> list(files_.size());
   for (size_t i = 0; i < list.size(); ++i) {
-    list[i].path = files_[i].target.c_str();
+    list[i].path = files_[i].destination.c_str();
     list[i].region = region_.get();
     list[i].region_offset = files_[i].offset;
     list[i].length = static_cast<uint64_t>(files_[i].entry.st.st_size);

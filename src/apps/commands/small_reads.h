@@ -24,8 +24,8 @@ class SmallReads {
   // Whether it is one for here: regular and small.
   static bool takes(const TreeEntry& entry);
   bool has_room_for(const TreeEntry& entry) const;
-  // `target` is the file of ours; it is as long as the entry says.
-  void add(TreeEntry entry, std::string target);
+  // `destination` is the file of ours; it is as long as the entry says.
+  void add(TreeEntry entry, std::string destination);
   // Reads all that were added, shows each to `check`, and gives the memory free.
   void read(const Check& check);
 
@@ -36,7 +36,7 @@ class SmallReads {
   static constexpr uint64_t kFileBytesMax = 256 * kKiB;
   struct File {
     TreeEntry entry;
-    std::string target;
+    std::string destination;
     uint64_t offset = 0;
   };
 

@@ -47,7 +47,7 @@ class Verifier {
   void run(uint32_t workers);
 
  private:
-  std::string target_of(const TreeEntry& entry) const {
+  std::string destination_of(const TreeEntry& entry) const {
     if (entry.relative.empty()) return destination_;
     return destination_ == "/" ? "/" + entry.relative : destination_ + "/" + entry.relative;
   }
@@ -75,11 +75,11 @@ class Verifier {
 
 // In one trip.
 std::vector<penstock_file_stat> Verifier::look_at(const std::vector<TreeEntry>& entries) const {
-  std::vector<std::string> targets;
-  targets.reserve(entries.size());
-  for (const TreeEntry& entry : entries) targets.push_back(target_of(entry));
+  std::vector<std::string> destinations;
+  destinations.reserve(entries.size());
+  for (const TreeEntry& entry : entries) destinations.push_back(destination_of(entry));
   std::vector<penstock_file_stat> seen(entries.size());
-  for (size_t i = 0; i < seen.size(); ++i) seen[i].path = targets[i].c_str();
+  for (size_t i = 0; i < seen.size(); ++i) seen[i].path = destinations[i].c_str();
   // What goes wrong with the whole is each file's own result.
   (void)penstock_lstat_files(session_, seen.data(), seen.size());
   for (penstock_file_stat& one : seen) one.path = nullptr;
@@ -118,7 +118,7 @@ void Verifier::compare_names(const TreeEntry& directory) {
     Problems* differences;
   } context{&theirs, &directory, differences_};
   const int result = penstock_list(
-      session_, target_of(directory).c_str(),
+      session_, destination_of(directory).c_str(),
       [](void* pointer, const char* name, uint64_t, unsigned char) {
         auto* c = static_cast<Context*>(pointer);
         if (!c->theirs->contains(name)) {
@@ -135,7 +135,8 @@ void Verifier::compare_names(const TreeEntry& directory) {
 void Verifier::compare_symlink(const TreeEntry& entry) {
   std::string theirs(limits::kPathBytesMax, '\0'), ours(limits::kPathBytesMax, '\0');
   const ssize_t a = ::readlink(entry.path.c_str(), theirs.data(), theirs.size());
-  const ssize_t b = penstock_readlink(session_, target_of(entry).c_str(), ours.data(), ours.size());
+  const ssize_t b =
+      penstock_readlink(session_, destination_of(entry).c_str(), ours.data(), ours.size());
   if (a < 0 || a != b || std::memcmp(theirs.data(), ours.data(), static_cast<size_t>(a)) != 0) {
     differences_->add(entry.path, "another link target in the store");
   }
@@ -189,7 +190,7 @@ void Verifier::compare_file(const TreeEntry& entry, Transfer* transfer) {
     differences_->add(entry.path, std::string("open: ") + std::strerror(errno));
     return;
   }
-  const penstock_file file = penstock_open(session_, target_of(entry).c_str(), O_RDONLY, 0);
+  const penstock_file file = penstock_open(session_, destination_of(entry).c_str(), O_RDONLY, 0);
   if (file < 0) {
     differences_->add(entry.path, std::string("open in the store: ") + penstock_last_error());
     return;
@@ -230,8 +231,8 @@ void Verifier::work(uint32_t worker) {
         if (S_ISREG(entry.st.st_mode) && same_length(entry, seen[i].st)) {
           if (small && SmallReads::takes(entry)) {
             if (!small->has_room_for(entry)) small->read(check);
-            std::string target = target_of(entry);
-            small->add(std::move(entry), std::move(target));
+            std::string destination = destination_of(entry);
+            small->add(std::move(entry), std::move(destination));
             continue;
           }
           compare_file(entry, &transfer);

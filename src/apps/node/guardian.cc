@@ -116,16 +116,16 @@ Outcome<std::unique_ptr<Guardian>> Guardian::start(const std::string& source) {
 }
 
 void Guardian::watch(dev_t device) {
-  for (auto& place : shared_->devices) {
+  for (auto& slot : shared_->devices) {
     uint64_t free = 0;
-    if (place.compare_exchange_strong(free, device, std::memory_order_acq_rel)) return;
+    if (slot.compare_exchange_strong(free, device, std::memory_order_acq_rel)) return;
   }
 }
 
 void Guardian::forget(dev_t device) {
-  for (auto& place : shared_->devices) {
+  for (auto& slot : shared_->devices) {
     uint64_t expected = device;
-    if (place.compare_exchange_strong(expected, 0, std::memory_order_acq_rel)) return;
+    if (slot.compare_exchange_strong(expected, 0, std::memory_order_acq_rel)) return;
   }
 }
 

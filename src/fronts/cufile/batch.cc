@@ -93,7 +93,7 @@ bool Batch::start(OpenDriver& driver, Entry& entry, const CUfileIOParams_t& para
     end(entry, CUFILE_CANCELED, -int64_t{CU_FILE_DRIVER_CLOSING});
     return false;
   }
-  settle(driver, entry.running.operation);
+  wait_for_default_streams(driver, entry.running.operation);
   entry.driver = std::move(*use);
   entry.running.operation.owner = &entry;
   entry.running.operation.ended = ended;

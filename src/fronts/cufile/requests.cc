@@ -30,7 +30,7 @@ End run_once(OpenDriver& driver, const Request& request, bool afresh) {
   Running running;
   const CUfileOpError refused = prepare(driver, request, afresh, &running);
   if (refused != CU_FILE_SUCCESS) return {0, refused};
-  settle(driver, running.operation);
+  wait_for_default_streams(driver, running.operation);
   if (request.size > 0) running.file->backend->run(running.operation);
   const End end = end_of(driver, running.operation);
   count(running, end, false);
@@ -59,7 +59,7 @@ CUfileOpError prepare(OpenDriver& driver, const Request& request, bool afresh, R
   return CU_FILE_SUCCESS;
 }
 
-void settle(OpenDriver& driver, const Operation& operation) {
+void wait_for_default_streams(OpenDriver& driver, const Operation& operation) {
   if (!operation.write || !operation.memory.on_device) return;
   const Status settled = driver.devices().settle(operation.memory.device.device);
   static_cast<void>(settled);  // A device that is lost is told by the write itself.

@@ -30,7 +30,7 @@ CUfileOpError prepare(OpenDriver& driver, const Request& request, bool afresh, R
 // For a write that its caller waits for, or that may begin at once: what the program has done to
 // the memory so far is done, as with the plain copies that such a write replaces. Not for streams,
 // which order things themselves.
-void settle(OpenDriver& driver, const Operation& operation);
+void wait_for_default_streams(OpenDriver& driver, const Operation& operation);
 
 // How it ended. What may be the file's fault is the memory's only if that is gone.
 struct End {

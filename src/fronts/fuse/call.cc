@@ -78,7 +78,7 @@ std::optional<client::FileWriter> Call::writer(const client::OpenFile& file, boo
 
 // A reply that cannot be written concerns nobody any more: the caller was interrupted or the mount
 // is gone. Where the kernel would have got a reference, the functions say whether it did.
-bool Call::settle_names() {
+bool Call::sync_names() {
   if (!changes_names_ || !front().options.synchronous_names()) return true;
   changes_names_ = false;
   const Status synced = front().files.meta().sync();
@@ -86,7 +86,7 @@ bool Call::settle_names() {
   return synced.ok();
 }
 void Call::error(int error) {
-  if (error == 0 && !settle_names()) return;
+  if (error == 0 && !sync_names()) return;
   count_error(error);
   (void)fuse_reply_err(ending(), error);
 }
@@ -114,11 +114,11 @@ bool Call::open(const fuse_file_info& info) {
   return fuse_reply_open(ending(), &info) == 0;
 }
 bool Call::entry(const fuse_entry_param& entry) {
-  if (!settle_names()) return false;
+  if (!sync_names()) return false;
   return fuse_reply_entry(ending(), &entry) == 0;
 }
 bool Call::created(const fuse_entry_param& entry, const fuse_file_info& info) {
-  if (!settle_names()) return false;
+  if (!sync_names()) return false;
   return fuse_reply_create(ending(), &entry, &info) == 0;
 }
 void Call::statistics(const struct statvfs& statistics) {

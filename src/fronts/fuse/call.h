@@ -61,7 +61,7 @@ class Call {
     return request_;
   }
   // False, and the call has ended, if a change of names could not be made durable.
-  bool settle_names();
+  bool sync_names();
 
   const fuse_req_t request_;
   bool replied_ = false;

@@ -100,7 +100,7 @@ Outcome<UniqueFd> mount_as_root(const MountConfig& config) {
 
 // The mount at `path` changes places with the dead one that it is on top of, which then goes.
 // Before Linux 6.5 it stays where it is.
-Outcome<void> take_place_below(const std::string& path) {
+Outcome<void> replace_mount_below(const std::string& path) {
   const UniqueFd ours(::open_tree(AT_FDCWD, path.c_str(),
                                   OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW));
   if (!ours) return {};
@@ -242,7 +242,7 @@ Outcome<UniqueFd> mount_with_helper(const MountConfig& config) {
 Outcome<UniqueFd> mount_device(const MountConfig& config, DeadMount dead) {
   if (::geteuid() != 0) return mount_with_helper(config);
   TRY_ASSIGN(UniqueFd device, mount_as_root(config));
-  if (dead == DeadMount::stands) TRY(take_place_below(config.mount_point));
+  if (dead == DeadMount::stands) TRY(replace_mount_below(config.mount_point));
   return device;
 }
 

@@ -205,11 +205,11 @@ void write(Call& call, fuse_ino_t inode, const char* bytes, size_t size, off_t o
   const InodeId id{inode};
   front.cache->touch(id);
   const client::FileRef& file = HandleTable::get(info->fh).file;
-  auto place = static_cast<uint64_t>(offset);
+  auto position = static_cast<uint64_t>(offset);
   // The kernel appends at the end that it knows; somebody may have moved it meanwhile.
   const bool appends = (info->flags & O_APPEND) && !info->writepage;
-  const bool moved = appends && place != client::length_of(*file);
-  if (moved) place = client::length_of(*file);
+  const bool moved = appends && position != client::length_of(*file);
+  if (moved) position = client::length_of(*file);
   // The bytes stand where the kernel copied them to, on a page boundary (see kRequestHeaderBytes).
   // The seam has one type of memory for both directions; a write does not change it.
   const engine::MemoryRef memory{reinterpret_cast<std::byte*>(const_cast<char*>(bytes)), size};
@@ -219,8 +219,9 @@ void write(Call& call, fuse_ino_t inode, const char* bytes, size_t size, off_t o
   const auto writer = info->writepage ? std::nullopt : call.writer(*file, !request_takes_set_ids());
   const auto put = [&] {
     const TellWhatIsTaken telling(front, file);
-    return at_once ? front.files.write(file, place, memory, false, front.cache, pointer_to(writer))
-                   : front.files.write_soon(file, place, memory, front.cache, pointer_to(writer));
+    return at_once
+               ? front.files.write(file, position, memory, false, front.cache, pointer_to(writer))
+               : front.files.write_soon(file, position, memory, front.cache, pointer_to(writer));
   }();
   if (!put) return call.status(put.error());
   write_counter().add(*put);

@@ -92,10 +92,10 @@ void read_link(Call& call, fuse_ino_t inode) {
     VirtualDirectory* directory = call.front().virtual_directory;
     return directory ? directory->read_link(call, inode) : call.error(ENOENT);
   }
-  const auto target = call.front().files.meta().read_symlink(id_of(inode));
-  if (!target) return call.status(target.error());
+  const auto link_target = call.front().files.meta().read_symlink(id_of(inode));
+  if (!link_target) return call.status(link_target.error());
   call.front().files.note_access(id_of(inode), call.front().options.access_times());
-  call.text(*target);
+  call.text(*link_target);
 }
 
 void make_node(Call& call, fuse_ino_t parent, const char* name, mode_t mode, dev_t device) {
@@ -137,15 +137,15 @@ void remove_directory(Call& call, fuse_ino_t parent, const char* name) {
   call.status(front.files.remove_directory(call.credentials(), id_of(parent), name, front.cache));
 }
 
-void make_symlink(Call& call, const char* target, fuse_ino_t parent, const char* name) {
+void make_symlink(Call& call, const char* link_target, fuse_ino_t parent, const char* name) {
   Front& front = call.front();
   if (is_virtual(parent) && front.virtual_directory) {
-    return front.virtual_directory->make_link(call, parent, name, target);
+    return front.virtual_directory->make_link(call, parent, name, link_target);
   }
   if (refused_as_virtual(call, parent, name, EPERM)) return;
   front.cache->touch(id_of(parent));
   const auto made =
-      front.files.make_symlink(call.credentials(), id_of(parent), name, target, front.cache);
+      front.files.make_symlink(call.credentials(), id_of(parent), name, link_target, front.cache);
   if (!made) return call.status(made.error());
   reply_entry(call, *made);
 }

@@ -8,7 +8,7 @@ namespace penstock::fuse {
 namespace {
 
 // The directories, by number; ids of links come after.
-struct Place {
+struct FixedDirectory {
   const char* name;
   uint64_t inode;
   mode_t mode;
@@ -17,7 +17,7 @@ constexpr uint64_t kTop = kVirtualBit | 1;
 constexpr uint64_t kRegions = kVirtualBit | 2;
 constexpr uint64_t kRemove = kVirtualBit | 3;
 // Sticky: one may add links and remove one's own.
-constexpr Place kPlaces[] = {
+constexpr FixedDirectory kFixedDirectories[] = {
     {"iovs", kRegions, S_IFDIR | 01777},
     {"rm-rf", kRemove, S_IFDIR | 01777},
     {"get-conf", kVirtualBit | 4, S_IFDIR | 0555},
@@ -68,9 +68,9 @@ void VirtualDirectory::lookup(Call& call, uint64_t parent, const char* name) {
     return;
   }
   if (parent == kTop) {
-    for (const Place& place : kPlaces) {
-      if (std::strcmp(place.name, name) != 0) continue;
-      call.entry(entry_of_directory(stat_of(place.inode, place.mode), call.front()));
+    for (const FixedDirectory& directory : kFixedDirectories) {
+      if (std::strcmp(directory.name, name) != 0) continue;
+      call.entry(entry_of_directory(stat_of(directory.inode, directory.mode), call.front()));
       return;
     }
   }
@@ -81,20 +81,20 @@ void VirtualDirectory::lookup(Call& call, uint64_t parent, const char* name) {
   call.error(ENOENT);
 }
 
-void VirtualDirectory::reply_link(Call& call, const std::string& name, const std::string& target,
-                                  uint32_t uid) {
-  const uint64_t number = hold({name, uid}, target);
-  if (!call.entry(entry_of(stat_of_link(number, target.size(), uid)))) forget(number, 1);
+void VirtualDirectory::reply_link(Call& call, const std::string& name,
+                                  const std::string& link_target, uint32_t uid) {
+  const uint64_t number = hold({name, uid}, link_target);
+  if (!call.entry(entry_of(stat_of_link(number, link_target.size(), uid)))) forget(number, 1);
 }
 
-uint64_t VirtualDirectory::hold(const Key& key, const std::string& target) {
+uint64_t VirtualDirectory::hold(const Key& key, const std::string& link_target) {
   std::lock_guard lock(mutex_);
   const auto [found, added] = numbers_.try_emplace(key, next_number_);
   if (added) next_number_++;
   Link& link = links_[found->second];
   link.name = key.name;
   link.uid = key.uid;
-  link.target = target;
+  link.link_target = link_target;
   link.references++;
   return found->second;
 }
@@ -118,38 +118,38 @@ void VirtualDirectory::get_attributes(Call& call, uint64_t inode) {
 
 std::optional<struct stat> VirtualDirectory::attributes_of(uint64_t inode) {
   if (inode == kTop) return stat_of(kTop, S_IFDIR | 0555);
-  for (const Place& place : kPlaces) {
-    if (place.inode == inode) return stat_of(inode, place.mode);
+  for (const FixedDirectory& directory : kFixedDirectories) {
+    if (directory.inode == inode) return stat_of(inode, directory.mode);
   }
   std::lock_guard lock(mutex_);
   const auto found = links_.find(inode);
   if (found == links_.end()) return std::nullopt;
-  return stat_of_link(inode, found->second.target.size(), found->second.uid);
+  return stat_of_link(inode, found->second.link_target.size(), found->second.uid);
 }
 
 void VirtualDirectory::read_link(Call& call, uint64_t inode) {
-  std::string target;
+  std::string link_target;
   {
     std::lock_guard lock(mutex_);
     const auto found = links_.find(inode);
-    if (found != links_.end()) target = found->second.target;
+    if (found != links_.end()) link_target = found->second.link_target;
   }
-  if (target.empty()) return call.error(ENOENT);
-  call.text(target);
+  if (link_target.empty()) return call.error(ENOENT);
+  call.text(link_target);
 }
 
 void VirtualDirectory::make_link(Call& call, uint64_t parent, const char* name,
-                                 const char* target) {
+                                 const char* link_target) {
   const client::Credentials maker = call.enforced_credentials();
   if (parent == kRegions) {
-    const Status status = agent_.link_region(maker, name, target);
+    const Status status = agent_.link_region(maker, name, link_target);
     if (!status.ok()) return call.status(status);
-    return reply_link(call, name, target, maker.uid);
+    return reply_link(call, name, link_target, maker.uid);
   }
   if (parent == kRemove) {
-    const Status status = remove_tree(call.front(), maker, target);
+    const Status status = remove_tree(call.front(), maker, link_target);
     if (!status.ok()) return call.status(status);
-    return reply_link(call, name, target, maker.uid);
+    return reply_link(call, name, link_target, maker.uid);
   }
   call.error(EPERM);
 }
@@ -165,7 +165,8 @@ std::vector<VirtualEntry> VirtualDirectory::list(Call& call, uint64_t inode) {
       {"..", inode == kTop ? meta::kRootInode.value : kTop, S_IFDIR},
   };
   if (inode == kTop) {
-    for (const Place& place : kPlaces) entries.push_back({place.name, place.inode, S_IFDIR});
+    for (const FixedDirectory& directory : kFixedDirectories)
+      entries.push_back({directory.name, directory.inode, S_IFDIR});
   }
   if (inode == kRegions) {
     // The number is looked up when somebody asks for the link; a listing only shows that it is one.

@@ -48,7 +48,7 @@ class VirtualDirectory {
   // Nothing if there is none of this number.
   std::optional<struct stat> attributes_of(uint64_t inode);
   void read_link(Call& call, uint64_t inode);
-  void make_link(Call& call, uint64_t parent, const char* name, const char* target);
+  void make_link(Call& call, uint64_t parent, const char* name, const char* link_target);
   void unlink(Call& call, uint64_t parent, const char* name);
   std::vector<VirtualEntry> list(Call& call, uint64_t inode);
 
@@ -56,7 +56,7 @@ class VirtualDirectory {
   // A link of iovs/ (or a moment of rm-rf/) that the kernel holds references to.
   struct Link {
     std::string name;
-    std::string target;
+    std::string link_target;
     uint32_t uid = 0;
     uint64_t references = 0;
   };
@@ -66,8 +66,9 @@ class VirtualDirectory {
     friend auto operator<=>(const Key&, const Key&) = default;
   };
 
-  void reply_link(Call& call, const std::string& name, const std::string& target, uint32_t uid);
-  uint64_t hold(const Key& key, const std::string& target);
+  void reply_link(Call& call, const std::string& name, const std::string& link_target,
+                  uint32_t uid);
+  uint64_t hold(const Key& key, const std::string& link_target);
 
   agent::Agent& agent_;
   std::mutex mutex_;

@@ -9,15 +9,15 @@
 namespace penstock::usrbio {
 
 Files::~Files() {
-  for (std::atomic<Chunk*>& place : chunks_) delete place.load(std::memory_order_relaxed);
+  for (std::atomic<Chunk*>& pointer : chunks_) delete pointer.load(std::memory_order_relaxed);
 }
 
 std::atomic<uint64_t>& Files::make_slot(uint32_t number) {
-  std::atomic<Chunk*>& place = chunks_[number / kPerChunk];
-  Chunk* chunk = place.load(std::memory_order_acquire);
+  std::atomic<Chunk*>& pointer = chunks_[number / kPerChunk];
+  Chunk* chunk = pointer.load(std::memory_order_acquire);
   if (chunk == nullptr) {
     auto fresh = std::make_unique<Chunk>();
-    if (place.compare_exchange_strong(chunk, fresh.get(), std::memory_order_acq_rel)) {
+    if (pointer.compare_exchange_strong(chunk, fresh.get(), std::memory_order_acq_rel)) {
       chunk = fresh.release();
     }
   }
@@ -108,8 +108,8 @@ FileWord Files::adopt(int fd, std::atomic<uint64_t>& slot) {
 }
 
 void Files::inherit() {
-  for (std::atomic<Chunk*>& place : chunks_) {
-    Chunk* chunk = place.load(std::memory_order_relaxed);
+  for (std::atomic<Chunk*>& pointer : chunks_) {
+    Chunk* chunk = pointer.load(std::memory_order_relaxed);
     if (chunk == nullptr) continue;
     for (std::atomic<uint64_t>& slot : *chunk) {
       const FileWord word(slot.load(std::memory_order_relaxed));

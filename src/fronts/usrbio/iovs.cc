@@ -262,8 +262,8 @@ void Iovs::collect_stale(std::vector<std::unique_ptr<Registration>>& ended) {
   for (size_t i = 0; i < kStaleChecks && !wrapped_.empty(); ++i) {
     stale_cursor_ = (stale_cursor_ + 1) % wrapped_.size();
     Iov& iov = *wrapped_[stale_cursor_];
-    char target[1];
-    if (iov.link.empty() || ::readlink(iov.link.c_str(), target, sizeof(target)) >= 0 ||
+    char link_target[1];
+    if (iov.link.empty() || ::readlink(iov.link.c_str(), link_target, sizeof(link_target)) >= 0 ||
         errno != ENOENT) {
       continue;
     }

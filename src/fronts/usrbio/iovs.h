@@ -81,13 +81,13 @@ class Iovs {
 
   // Where an operation on [ptr, ptr + length) goes. Without a lock for an iov that the session
   // knows.
-  struct Place {
+  struct Location {
     penstock_region* region = nullptr;
     uint64_t offset = 0;
   };
   // 0 or a negative errno.
-  int place(const hf3fs_iov& iov, front::Session& session, const void* ptr, uint64_t length,
-            Place& place) {
+  int resolve(const hf3fs_iov& iov, front::Session& session, const void* ptr, uint64_t length,
+              Location& location) {
     if (iov.base == nullptr || ptr == nullptr || length == 0) return -EINVAL;
     if (!inside(iov.base, iov.size, ptr, length)) return -EINVAL;
     Iov* record = static_cast<Iov*>(iov.iovh);
@@ -103,7 +103,7 @@ class Iovs {
     const uint64_t offset = static_cast<uint64_t>(static_cast<const uint8_t*>(ptr) - record->base);
     const uint64_t block = known->block_size;
     if (block != 0 && offset / block != (offset + length - 1) / block) return -EINVAL;
-    place = {known->region, offset};
+    location = {known->region, offset};
     return record->pages == nullptr ? 0 : record->pages->make(offset, length);
   }
 

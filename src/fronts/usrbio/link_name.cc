@@ -84,9 +84,9 @@ std::vector<LinkCandidate> link_candidates(std::string_view mount, const Uuid& i
   return candidates;
 }
 
-std::optional<std::string> shared_memory_name(std::string_view target) {
-  if (!target.starts_with(kSharedMemoryDirectory)) return std::nullopt;
-  const std::string_view name = target.substr(kSharedMemoryDirectory.size());
+std::optional<std::string> shared_memory_name(std::string_view link_target) {
+  if (!link_target.starts_with(kSharedMemoryDirectory)) return std::nullopt;
+  const std::string_view name = link_target.substr(kSharedMemoryDirectory.size());
   if (name.empty() || name == "." || name == ".." || name.size() > limits::kNameBytesMax ||
       name.find('/') != std::string_view::npos || name.find('\0') != std::string_view::npos) {
     return std::nullopt;

@@ -40,6 +40,6 @@ std::vector<LinkCandidate> link_candidates(std::string_view mount, const Uuid& i
 
 // The name below /dev/shm that a link's target states, or nothing when it is anything else than a
 // file directly there: links are made by others.
-std::optional<std::string> shared_memory_name(std::string_view target);
+std::optional<std::string> shared_memory_name(std::string_view link_target);
 
 }  // namespace penstock::usrbio

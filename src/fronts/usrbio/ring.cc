@@ -87,9 +87,9 @@ uint32_t Ring::parts_in_flight() const {
 int Ring::prepare(Iovs& iovs, Files& files, const hf3fs_iov& iov, bool read, void* ptr, int fd,
                   size_t offset, uint64_t length, const void* userdata) {
   if (read != options_.for_read) return -EINVAL;
-  Iovs::Place place;
-  const int placed = iovs.place(iov, session_, ptr, length, place);
-  if (placed < 0) return placed;
+  Iovs::Location location;
+  const int resolved = iovs.resolve(iov, session_, ptr, length, location);
+  if (resolved < 0) return resolved;
   const FileWord file = files.find(fd);
   if (file.free() || file.session() != session_.index) return -EBADF;
   if (!file.allows(read)) return -EACCES;
@@ -109,8 +109,8 @@ int Ring::prepare(Iovs& iovs, Files& files, const hf3fs_iov& iov, bool read, voi
   io.file = file.file();
   io.offset = offset;
   io.length = length;
-  io.region = place.region;
-  io.region_offset = place.offset;
+  io.region = location.region;
+  io.region_offset = location.offset;
   const int result = prepare_parts(io, *slot, static_cast<uint32_t>(parts));
   if (result < 0) {
     slots_[*slot].parts_left = 0;

@@ -156,10 +156,10 @@ size_t remove_abandoned_memory(const std::string& link_directory) {
   // be another container's.
   for_each_entry(link_directory, [&](const std::string& name) {
     const std::string link = fmt::format("{}/{}", link_directory, name);
-    char target[PATH_MAX];
-    const ssize_t n = ::readlink(link.c_str(), target, sizeof(target));
+    char link_target[PATH_MAX];
+    const ssize_t n = ::readlink(link.c_str(), link_target, sizeof(link_target));
     if (n <= 0) return;
-    const auto memory = shared_memory_name(std::string_view(target, static_cast<size_t>(n)));
+    const auto memory = shared_memory_name(std::string_view(link_target, static_cast<size_t>(n)));
     if (memory && std::find(removed.begin(), removed.end(), *memory) != removed.end()) {
       ::unlink(link.c_str());
     }
@@ -182,11 +182,11 @@ void prefer_numa_node(void* base, size_t size, int numa) {
 Result<Published, int> open_published(std::string_view mount, const Uuid& id, size_t size,
                                       size_t block_size, bool any_block_size) {
   for (LinkCandidate& candidate : link_candidates(mount, id, block_size, any_block_size)) {
-    char target[PATH_MAX];
-    const ssize_t n = ::readlink(candidate.path.c_str(), target, sizeof(target));
+    char link_target[PATH_MAX];
+    const ssize_t n = ::readlink(candidate.path.c_str(), link_target, sizeof(link_target));
     if (n < 0 && errno == ENOENT) continue;
     if (n < 0) return Unexpected(int{errno});
-    const auto name = shared_memory_name(std::string_view(target, static_cast<size_t>(n)));
+    const auto name = shared_memory_name(std::string_view(link_target, static_cast<size_t>(n)));
     if (!name) return Unexpected(int{EINVAL});
     auto fd = open_shared_memory(*name, size);
     if (!fd) return Unexpected(int{fd.error()});

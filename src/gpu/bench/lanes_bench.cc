@@ -73,7 +73,7 @@ struct Bench {
     std::printf("pin: %.1f ms/GiB\n", (now() - before) * 1e3 * kGiB / bytes);
     Outcome<engine::DeviceSpan> span = memory->allocate(engine::DeviceId(0), kGiB);
     if (!span) stop(span.error().message);
-    target = *span;
+    destination = *span;
     lanes = memory->make_lanes(loop);
     loop.add(*lanes);
     crcs.resize(bytes / 4096);
@@ -85,7 +85,7 @@ struct Bench {
     slot.its_checks.clear();
     for (size_t i = 0; i < c.pieces; ++i) {
       const uint64_t from = random.below(bytes / c.piece) * c.piece;
-      std::byte* const to = target.data + next_target++ * c.piece;
+      std::byte* const to = destination.data + next_destination++ * c.piece;
       slot.its_pieces.push_back({&arena[from], to, c.piece});
       if (!c.checked) continue;
       for (uint64_t b = 0; b < c.piece; b += 4096) {
@@ -99,8 +99,8 @@ struct Bench {
 
   void run(const Case& c) {
     std::deque<Slot> slots(c.depth);
-    if (c.depth * c.pieces * c.piece > target.length) stop("the case needs more GPU memory");
-    next_target = 0;
+    if (c.depth * c.pieces * c.piece > destination.length) stop("the case needs more GPU memory");
+    next_destination = 0;
     finished = 0;
     running = true;
     failed = 0;
@@ -136,12 +136,12 @@ struct Bench {
   engine::DeviceMemory* memory = nullptr;
   MutableBytes arena;
   std::vector<uint32_t> crcs;
-  engine::DeviceSpan target;
+  engine::DeviceSpan destination;
   engine::SeededRandom random{1};
   engine::FutexParker parker{engine::system_clock()};
   engine::Loop loop{engine::system_clock(), random, parker};
   std::unique_ptr<engine::CopyLanes> lanes;
-  uint64_t next_target = 0;
+  uint64_t next_destination = 0;
   size_t finished = 0;
   size_t failed = 0;
   bool running = false;

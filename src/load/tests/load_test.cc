@@ -29,9 +29,9 @@ class HugeFiles final : public Files {
     std::memcpy(to.data(), header_.data() + offset, to.size());
     return {};
   }
-  Outcome<std::vector<Way>> ways(size_t) override {
+  Outcome<std::vector<FileTransfers>> transfers(size_t) override {
     was_asked_for_ways = true;
-    return Failure{Code::not_supported, "no ways"};
+    return Failure{Code::not_supported, "no transfers"};
   }
   Outcome<void> check_unchanged() override { return {}; }
 
@@ -92,7 +92,7 @@ TEST_F(LoadTest, lender_that_does_not_reach_a_whole_group_is_refused_or_left_out
   EXPECT_FALSE(files.was_asked_for_ways);
   request_.lenders = {};
   request_.lend_all = true;
-  EXPECT_THAT(failure_of(files).message, HasSubstr("no ways"));
+  EXPECT_THAT(failure_of(files).message, HasSubstr("no transfers"));
 }
 
 TEST(Lending, needs_one_group_that_is_reached_both_ways) {

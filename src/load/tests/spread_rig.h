@@ -37,7 +37,8 @@ class SpreadTest : public testing::Test {
       uint64_t offset = random.below(5000);
       for (uint64_t i = 0; i < count; ++i) {
         const uint64_t length = 1 + random.below(length_max);
-        runs_.push_back({.file = file, .offset = offset, .length = length, .target = bytes_});
+        runs_.push_back(
+            {.file = file, .offset = offset, .length = length, .memory_offset = bytes_});
         offset += length + random.below(3) * 7;
         bytes_ = align_up(bytes_ + length, 256);
       }
@@ -84,7 +85,7 @@ class SpreadTest : public testing::Test {
     for (const DeviceSpan& memory : order_.destinations) {
       for (const model::Run& run : runs_) {
         std::vector<std::byte> got(run.length);
-        devices_->peek(memory.data + run.target, got);
+        devices_->peek(memory.data + run.memory_offset, got);
         const std::byte* const expected = content_[run.file].data() + run.offset;
         if (std::equal(got.begin(), got.end(), expected)) continue;
         return testing::AssertionFailure() << "other bytes on GPU " << memory.device.value;

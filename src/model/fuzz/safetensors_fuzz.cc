@@ -30,9 +30,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   uint64_t bytes = 0;
   for (const Tensor& tensor : parsed->tensors) bytes += tensor.bytes;
   if (bytes != file_bytes - kLengthBytes - json.size()) std::abort();
-  const Placement placement = place({&*parsed, 1}, 256);
-  for (const uint64_t target : placement.targets[0]) {
-    if (target % 256 != 0 || target > placement.bytes) std::abort();
+  const Packing packing = pack({&*parsed, 1}, 256);
+  for (const uint64_t offset : packing.offsets[0]) {
+    if (offset % 256 != 0 || offset > packing.bytes) std::abort();
   }
   return 0;
 }

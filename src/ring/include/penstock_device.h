@@ -21,8 +21,8 @@
 // this takes up to 140 registers: kernels in larger blocks than 448 threads say so by
 // __launch_bounds__().
 //
-// What happens: the host answers a read of up to 64 KiB that the node cache holds with the place of
-// its bytes, and the waiting thread or warp copies them from there. Their checksum, which came
+// What happens: the host answers a read of up to 64 KiB that the node cache holds with the address
+// of its bytes, and the waiting thread or warp copies them from there. Their checksum, which came
 // along, is the proof that they are the file's: what the agent replaced meanwhile does not match
 // and is asked for again. That is why verification cannot be switched off. Everything else is
 // brought by a copy engine and verified where it landed. Ticket::kind says which it was.
@@ -58,8 +58,8 @@ namespace penstock::device {
 // submit() has it. All threads of a block whose size is a multiple of 32.
 PENSTOCK_DEVICE void submit_by_block(Ring& ring, const Request* requests, uint32_t count,
                                      Ticket* tickets, int64_t* results) {
-  for (uint32_t first = threadIdx.x - lane(); first < count; first += blockDim.x) {
-    const uint32_t i = first + lane();
+  for (uint32_t first = threadIdx.x - warp_lane(); first < count; first += blockDim.x) {
+    const uint32_t i = first + warp_lane();
     const bool want = i < count;
     const Request request = want ? requests[i] : Request{};
     Ticket ticket;
@@ -75,8 +75,8 @@ PENSTOCK_DEVICE void submit_by_block(Ring& ring, const Request* requests, uint32
 // Waits for all that are pending; the results of others stay as they are.
 PENSTOCK_DEVICE void wait_by_block(const Ring& ring, uint32_t count, Ticket* tickets,
                                    int64_t* results, uint64_t timeout) {
-  for (uint32_t first = threadIdx.x - lane(); first < count; first += blockDim.x) {
-    const uint32_t i = first + lane();
+  for (uint32_t first = threadIdx.x - warp_lane(); first < count; first += blockDim.x) {
+    const uint32_t i = first + warp_lane();
     Ticket ticket = i < count ? tickets[i] : Ticket{};
     const bool waits = ticket.pending;
     const int64_t result = wait_by_warp(ring, ticket, timeout);

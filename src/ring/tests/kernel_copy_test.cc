@@ -78,7 +78,7 @@ TEST_F(KernelCopies, of_a_warp_are_exact_between_any_addresses) {
     std::atomic<uint32_t> verified{0};
     const auto copy = [&](auto&&... arguments) {
       warp.run([&] { verified += device::copy_by_warp(arguments...) ? 1 : 0; });
-      return verified == device::kLanes;
+      return verified == device::kWarpLanes;
     };
     EXPECT_TRUE(is_exact(copy, one.from, one.to, one.length))
         << one.from << " to " << one.to << ", " << one.length << " bytes";
@@ -102,7 +102,7 @@ TEST_F(KernelCopies, notice_a_single_wrong_bit_anywhere) {
     device::ThreadWarp warp;
     warp.run(
         [&] { wrong += device::copy_by_warp(*constants_, from, nullptr, 590, expected) ? 0 : 1; });
-    EXPECT_EQ(wrong, device::kLanes) << i;
+    EXPECT_EQ(wrong, device::kWarpLanes) << i;
     bytes[i] ^= std::byte{0x10};
   }
 }

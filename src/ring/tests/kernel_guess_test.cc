@@ -29,32 +29,32 @@ TEST(Hints, are_read_as_they_were_written) {
   EXPECT_TRUE(back.there && back.sure);
   EXPECT_EQ(back.file, hint.file);
   EXPECT_EQ(back.offset, hint.offset);
-  EXPECT_EQ(back.place, hint.place);
+  EXPECT_EQ(back.address, hint.address);
   EXPECT_EQ(back.span_log2, hint.span_log2);
   EXPECT_FALSE(device::decode_hint({0, 0}).there);
 }
 
 TEST(Hints, speak_of_their_own_piece_of_their_own_file) {
   const Hint hint = {true, false, 3, kExtent + 100, 8 * kSlab + 100, kSlabLog2};
-  EXPECT_EQ(place_by(hint, read_of(kExtent + 100, 1), 16), hint.place);
-  EXPECT_EQ(place_by(hint, read_of(2 * kExtent - 7, 7), 16), 8 * kSlab + kExtent - 7);
-  EXPECT_EQ(place_by(hint, read_of(kExtent, 4096), 16), 8 * kSlab);
-  EXPECT_EQ(place_by(hint, read_of(2 * kExtent, 1), 16), 0U) << "the next piece";
-  EXPECT_EQ(place_by(hint, read_of(2 * kExtent, 1), 24), 8 * kSlab + kExtent) << "a larger one";
-  EXPECT_EQ(place_by(hint, read_of(kExtent + 100, 1, 4), 16), 0U) << "another file";
-  EXPECT_EQ(place_by(Hint{}, read_of(0, 1, 0), 16), 0U) << "none";
+  EXPECT_EQ(address_by(hint, read_of(kExtent + 100, 1), 16), hint.address);
+  EXPECT_EQ(address_by(hint, read_of(2 * kExtent - 7, 7), 16), 8 * kSlab + kExtent - 7);
+  EXPECT_EQ(address_by(hint, read_of(kExtent, 4096), 16), 8 * kSlab);
+  EXPECT_EQ(address_by(hint, read_of(2 * kExtent, 1), 16), 0U) << "the next piece";
+  EXPECT_EQ(address_by(hint, read_of(2 * kExtent, 1), 24), 8 * kSlab + kExtent) << "a larger one";
+  EXPECT_EQ(address_by(hint, read_of(kExtent + 100, 1, 4), 16), 0U) << "another file";
+  EXPECT_EQ(address_by(Hint{}, read_of(0, 1, 0), 16), 0U) << "none";
 }
 
 TEST(Hints, never_lead_out_of_the_memory_that_was_spoken_of) {
   const Hint last = {true, true, 3, 10 * kExtent, 9 * kSlab - 4096, kSlabLog2};
-  EXPECT_EQ(place_by(last, read_of(10 * kExtent, 4096), 24), last.place);
-  EXPECT_EQ(place_by(last, read_of(10 * kExtent, 4097), 24), 0U);
-  EXPECT_EQ(place_by(last, read_of(10 * kExtent + 4096, 1), 24), 0U);
+  EXPECT_EQ(address_by(last, read_of(10 * kExtent, 4096), 24), last.address);
+  EXPECT_EQ(address_by(last, read_of(10 * kExtent, 4097), 24), 0U);
+  EXPECT_EQ(address_by(last, read_of(10 * kExtent + 4096, 1), 24), 0U);
   const Hint first = {true, true, 3, 10 * kExtent, 8 * kSlab, kSlabLog2};
-  EXPECT_EQ(place_by(first, read_of(10 * kExtent - 1, 4096), 24), 0U);
+  EXPECT_EQ(address_by(first, read_of(10 * kExtent - 1, 4096), 24), 0U);
   // Nobody has said anything about what is around it.
   const Hint alone = {true, true, 3, 10 * kExtent, 8 * kSlab, 0};
-  EXPECT_EQ(place_by(alone, read_of(10 * kExtent, 2), 24), 0U);
+  EXPECT_EQ(address_by(alone, read_of(10 * kExtent, 2), 24), 0U);
 }
 
 // A warp that reads one piece after the other, and a proxy that says where it lies. Mostly few
@@ -79,7 +79,7 @@ class KernelGuesses : public testing::Test {
       device::Ring ring = rig_.view();
       Ticket ticket;
       const int64_t result = device::run_by_warp(ring, request, &ticket, 60'000 * kMillisecond);
-      if (device::lane() == 0) {
+      if (device::warp_lane() == 0) {
         seen.result = result;
         seen.guessed = ticket.guessed;
         seen.kind = ticket.kind;
@@ -101,7 +101,7 @@ class KernelGuesses : public testing::Test {
     device::Guess guess;
     const device::Ring ring = rig_.view();
     return reinterpret_cast<const std::byte*>(
-        device::guess_place(ring, request(offset, length), &guess));
+        device::guess_address(ring, request(offset, length), &guess));
   }
   void serve() {
     rig_.serve([this](const Taken& taken) { answer(taken); });
@@ -110,7 +110,7 @@ class KernelGuesses : public testing::Test {
     again_ += taken.attempt > 0 ? 1 : 0;
     const device::Descriptor& asks = taken.descriptor;
     const uint64_t length = std::min<uint64_t>(asks.length, file_bytes_ - asks.offset);
-    device::Answer out = place({slab() + place_of(asks.offset), length});
+    device::Answer out = answer_at({slab() + place_of(asks.offset), length});
     out.span_log2 = kSlabLog2;
     if (asks.operation != device::kRead) {
       out = {device::kDone, 0, asks.length, 0};
@@ -156,7 +156,7 @@ TEST_F(KernelGuesses, are_right_where_the_extent_was_read_before) {
     const Seen seen = read(one.offset, one.length, one.destination);
     EXPECT_TRUE(seen.same) << one.offset;
     EXPECT_TRUE(seen.guessed) << one.offset;
-    EXPECT_EQ(seen.kind, device::kPlace);
+    EXPECT_EQ(seen.kind, device::kAddress);
   }
 }
 
@@ -238,7 +238,7 @@ TEST_F(KernelGuesses, are_made_of_places_only) {
   serve();
   ASSERT_TRUE(read(0).same);
   ASSERT_TRUE(read(kExtent).same);
-  EXPECT_EQ(guess_of(0, device::kPlaceBytesMax + 1), nullptr);
+  EXPECT_EQ(guess_of(0, device::kAddressBytesMax + 1), nullptr);
   for (const bool writes : {false, true}) {
     device::Request other = request(0, 128);
     other.by_copy = !writes;
@@ -270,14 +270,14 @@ TEST_F(KernelGuesses, are_given_up_with_a_wait_that_is_over) {
     Ticket ticket;
     const int64_t first = device::run_by_warp(ring, request(64, 100), &ticket, kMillisecond);
     timed_out += first == -ETIMEDOUT ? 1 : 0;
-    EXPECT_EQ(ticket.pending, device::lane() == 0);
-    if (device::lane() == 0) serve();
-    device::together(device::kAllLanes);
+    EXPECT_EQ(ticket.pending, device::warp_lane() == 0);
+    if (device::warp_lane() == 0) serve();
+    device::together(device::kWholeWarp);
     const int64_t second = device::wait_by_warp(ring, ticket, 60'000 * kMillisecond);
-    good += device::lane() != 0 || (second == 100 && !ticket.guessed) ? 1 : 0;
+    good += device::warp_lane() != 0 || (second == 100 && !ticket.guessed) ? 1 : 0;
   });
-  EXPECT_EQ(timed_out, device::kLanes);
-  EXPECT_EQ(good, device::kLanes);
+  EXPECT_EQ(timed_out, device::kWarpLanes);
+  EXPECT_EQ(good, device::kWarpLanes);
   EXPECT_TRUE(std::equal(slab() + 64, slab() + 164, rig_.region.data()));
   EXPECT_EQ(rig_.outstanding(), 0U);
 }

@@ -178,8 +178,8 @@ class KernelRetries : public testing::Test {
 };
 
 TEST_F(KernelRetries, ask_for_the_same_again_and_then_by_copy) {
-  for (uint32_t attempt = 0; attempt < device::kPlaceAttempts; ++attempt) {
-    const Taken taken = answer_wrongly(place(bytes_));
+  for (uint32_t attempt = 0; attempt < device::kAddressAttempts; ++attempt) {
+    const Taken taken = answer_wrongly(answer_at(bytes_));
     EXPECT_EQ(taken.attempt, attempt);
     EXPECT_EQ(taken.index, 0U);
     EXPECT_FALSE(taken.by_copy);
@@ -188,7 +188,7 @@ TEST_F(KernelRetries, ask_for_the_same_again_and_then_by_copy) {
   const Taken taken = rig_.take_one();
   EXPECT_TRUE(taken.by_copy);
   std::copy(std::begin(bytes_), std::end(bytes_), rig_.region.begin() + 16);
-  Answer landed = place(bytes_);
+  Answer landed = answer_at(bytes_);
   landed.kind = device::kLanded;
   rig_.queue.answer(taken, landed);
   EXPECT_EQ(device::wait(ring_, ticket_, kMillisecond), 8);
@@ -198,9 +198,9 @@ TEST_F(KernelRetries, ask_for_the_same_again_and_then_by_copy) {
 
 TEST_F(KernelRetries, end_with_eio_when_nothing_verifies) {
   for (uint32_t attempt = 0; attempt + 1 < device::kAttempts; ++attempt) {
-    answer_wrongly(place(bytes_));
+    answer_wrongly(answer_at(bytes_));
   }
-  Answer wrong = place(bytes_);
+  Answer wrong = answer_at(bytes_);
   ++wrong.remainder;
   rig_.queue.answer(rig_.take_one(), wrong);
   EXPECT_EQ(device::wait(ring_, ticket_, kMillisecond), -EIO);
@@ -213,10 +213,10 @@ TEST_F(KernelRetries, need_no_room_in_a_full_ring) {
   for (Ticket& other : others) ASSERT_EQ(device::submit(ring_, request(9), &other), 0);
   Ticket more;
   ASSERT_EQ(device::submit(ring_, request(9), &more), -EAGAIN);
-  answer_wrongly(place(bytes_));
+  answer_wrongly(answer_at(bytes_));
   const Taken taken = rig_.take_one();
   EXPECT_EQ(taken.descriptor.offset, 5U) << "before the new ones";
-  rig_.queue.answer(taken, place(bytes_));
+  rig_.queue.answer(taken, answer_at(bytes_));
   EXPECT_EQ(device::wait(ring_, ticket_, kMillisecond), 8);
   EXPECT_TRUE(std::equal(std::begin(bytes_), std::end(bytes_), rig_.region.begin() + 16));
 }

@@ -97,8 +97,8 @@ inline device::Request request(uint64_t offset, uint32_t length = 1, uint64_t de
 }
 
 // `bytes`, as where they lie.
-inline device::Answer place(Bytes bytes) {
-  return {device::kPlace, reinterpret_cast<uint64_t>(bytes.data()),
+inline device::Answer answer_at(Bytes bytes) {
+  return {device::kAddress, reinterpret_cast<uint64_t>(bytes.data()),
           static_cast<uint32_t>(bytes.size()), remainder_of(bytes)};
 }
 

@@ -12,7 +12,7 @@ namespace {
 using device::Ticket;
 using Taken = KernelQueue::Taken;
 
-// A file whose bytes tell their place.
+// A file whose bytes tell their offset.
 class KernelThreads : public testing::Test {
  protected:
   static constexpr uint64_t kFileBytes = 64 * kKiB;
@@ -23,7 +23,7 @@ class KernelThreads : public testing::Test {
   // As the node cache does; now and then what it says is out of date.
   void answer(KernelRig& rig, const Taken& taken) {
     const device::Descriptor& asks = taken.descriptor;
-    device::Answer answer = place({file_.data() + asks.offset, asks.length});
+    device::Answer answer = answer_at({file_.data() + asks.offset, asks.length});
     if (taken.by_copy) {
       std::copy_n(file_.data() + asks.offset, asks.length, rig.region.data() + asks.destination);
       answer.kind = device::kLanded;
@@ -82,7 +82,7 @@ TEST_F(KernelThreads, of_a_warp_share_reservations_and_copies) {
   std::atomic<uint32_t> good{0}, asked{0};
   warp.run([&] {
     device::Ring ring = rig.view();
-    const uint32_t lane = device::lane();
+    const uint32_t lane = device::warp_lane();
     for (uint32_t round = 0; round < 6; ++round) {
       // More than fit at a time in some rounds; each lane keeps at it until its own is through.
       const bool asks = (mix64(round) >> lane & 1) != 0;
@@ -92,7 +92,7 @@ TEST_F(KernelThreads, of_a_warp_share_reservations_and_copies) {
       asked += asks ? 1 : 0;
       Ticket ticket;
       bool left = asks;
-      while (device::ballot(device::kAllLanes, left) != 0) {
+      while (device::ballot(device::kWholeWarp, left) != 0) {
         const int error = device::submit_by_warp(ring, left, request(offset, length, to), &ticket);
         if (left && error == 0) left = false;
         const int64_t got = device::wait_by_warp(ring, ticket, 60'000 * kMillisecond);
@@ -115,7 +115,7 @@ TEST_F(KernelThreads, of_a_warp_get_as_many_positions_as_there_are) {
   warp.run([&] {
     device::Ring ring = rig.view();
     Ticket ticket;
-    const uint32_t length = device::lane() == 3 ? 0 : 1;
+    const uint32_t length = device::warp_lane() == 3 ? 0 : 1;
     const int error = device::submit_by_warp(ring, true, request(2, length), &ticket);
     submitted += error == 0 ? 1 : 0;
     busy += error == -EAGAIN ? 1 : 0;
@@ -132,7 +132,7 @@ TEST_F(KernelThreads, of_a_warp_get_as_many_positions_as_there_are) {
     Ticket ticket;
     closed += device::submit_by_warp(ring, true, request(2), &ticket) == -ESHUTDOWN ? 1 : 0;
   });
-  EXPECT_EQ(closed, device::kLanes);
+  EXPECT_EQ(closed, device::kWarpLanes);
 }
 
 TEST_F(KernelThreads, of_a_warp_give_up_together_when_time_is_over_or_the_ring_closed) {
@@ -142,10 +142,10 @@ TEST_F(KernelThreads, of_a_warp_give_up_together_when_time_is_over_or_the_ring_c
   warp.run([&] {
     device::Ring ring = rig.view();
     Ticket ticket;
-    device::submit_by_warp(ring, device::lane() % 2 == 0, request(2), &ticket);
+    device::submit_by_warp(ring, device::warp_lane() % 2 == 0, request(2), &ticket);
     timed_out += device::wait_by_warp(ring, ticket, 10 * kMillisecond) == -ETIMEDOUT ? 1 : 0;
-    if (device::lane() == 0) rig.queue.close();
-    device::together(device::kAllLanes);
+    if (device::warp_lane() == 0) rig.queue.close();
+    device::together(device::kWholeWarp);
     closed += device::wait_by_warp(ring, ticket, 60'000 * kMillisecond) == -ESHUTDOWN ? 1 : 0;
   });
   EXPECT_EQ(timed_out, 16U);

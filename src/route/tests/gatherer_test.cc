@@ -66,7 +66,7 @@ class GathererTest : public testing::TestWithParam<uint64_t> {
       const uint64_t there = entry.offset < kFileBytes ? kFileBytes - entry.offset : 0;
       ASSERT_EQ(entry.done, std::min<uint64_t>(entry.length, there));
       std::vector<std::byte> got(entry.done);
-      devices_.peek(span_.data + entry.target, got);
+      devices_.peek(span_.data + entry.memory_offset, got);
       ASSERT_TRUE(std::equal(got.begin(), got.end(), bytes.data() + entry.offset));
       sum += entry.done;
     }

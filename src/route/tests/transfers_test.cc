@@ -147,12 +147,12 @@ TEST_F(TransfersTest, copy_that_is_late_leaves_the_lock_and_the_processor_to_oth
   transfers_->post(transfer);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   const engine::Duration used = processor_time();
-  transfers_->settle();
+  transfers_->quiesce();
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   EXPECT_LT(processor_time() - used, std::chrono::milliseconds(50));
   EXPECT_FALSE(done);
   while (!done) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  transfers_->settle();
+  transfers_->quiesce();
   EXPECT_TRUE(is_there(transfer));
 }
 
@@ -173,7 +173,7 @@ TEST_F(TransfersTest, deadline_wakes_who_sleeps) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     ASSERT_TRUE(done);
-    transfers_->settle();
+    transfers_->quiesce();
     EXPECT_EQ(transfer.status, Code::timed_out);
   }
 }
@@ -196,14 +196,14 @@ TEST_F(TransfersTest, work_without_end_holds_nobody_up) {
     }
   };
   transfers_->submit(next);
-  transfers_->settle();
+  transfers_->quiesce();
   Transfer transfer;
   set_up(transfer, 5, 50'000, 0);
   transfers_->run(transfer);
   EXPECT_TRUE(is_there(transfer));
   chain.stop = true;
   while (!chain.stopped) std::this_thread::yield();
-  transfers_->settle();
+  transfers_->quiesce();
 }
 
 // Submits a copy and waits for its end.
@@ -217,7 +217,7 @@ void run_peer(Transfers& transfers, PeerTransfer& copy) {
   };
   transfers.submit(copy);
   done.wait(false);
-  transfers.settle();
+  transfers.quiesce();
 }
 
 TEST_F(TransfersTest, bytes_go_from_device_to_device) {

@@ -200,19 +200,19 @@ void start_write(Writes& load, WriteOp& op) {
   static_cast<Target*>(load.context)->submit(op);
 }
 
-struct RawPlace {
+struct RawFiles {
   engine::Disk* disk;
   std::vector<engine::DiskFile> files;
 };
 
 void start_raw(Raw& load, DiskOp& op) {
-  const auto& place = *static_cast<RawPlace*>(load.context);
+  const auto& raw_files = *static_cast<RawFiles*>(load.context);
   const uint64_t at = load.random.below(load.blocks) * load.block;
   op.kind = DiskOpKind::read;
-  op.file = place.files[at / kGiB];
+  op.file = raw_files.files[at / kGiB];
   op.offset = at % kGiB;
   op.memory = load.buffer(op);
-  place.disk->submit(op);
+  raw_files.disk->submit(op);
 }
 
 void fill(engine::Loop& loop, Target& target, uint64_t bytes) {
@@ -334,23 +334,23 @@ class RealBench {
   }
 
   void reads(uint64_t block, uint32_t depth) {
-    RawPlace place{disk_, {}};
+    RawFiles raw_files{disk_, {}};
     for (uint64_t i = 0; i < settings_.gib; ++i) {
       auto file = disk_->open(fmt::format("{}/target/data-{:04}", settings_.directory, i), {});
       if (!file) fail(file.error());
-      place.files.push_back(*file);
+      raw_files.files.push_back(*file);
     }
     {
       Reads reads(*loop_, depth, block, start_read);
       Raw raw(*loop_, depth, block, start_raw);
       reads.context = target_.get();
-      raw.context = &place;
+      raw.context = &raw_files;
       reads.blocks = raw.blocks = settings_.gib * kGiB / block;
       compare(
           block, [&](double* ns) { return reads.run(settings_.seconds, ns); },
           [&](double* ns) { return raw.run(settings_.seconds, ns); });
     }
-    for (const engine::DiskFile file : place.files) disk_->close(file);
+    for (const engine::DiskFile file : raw_files.files) disk_->close(file);
   }
 
   void writes(uint64_t block, uint32_t depth) {

@@ -79,22 +79,22 @@ __device__ inline void tally(const Ring& ring, const Reads& reads, const Request
   } else {
     atomicAdd(&tally->good, 1ull);
   }
-  atomicAdd(ticket.kind == kPlace ? &tally->places : &tally->landed, 1ull);
+  atomicAdd(ticket.kind == kAddress ? &tally->places : &tally->landed, 1ull);
   if (ticket.guessed) atomicAdd(&tally->guessed, 1ull);
 }
 
 // Each warp as one.
 __global__ void run_by_warps(Ring ring, Reads reads, Tally* out) {
-  const uint64_t warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kLanes;
+  const uint64_t warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarpLanes;
   for (uint32_t round = 0; round < reads.rounds; ++round) {
     const Request request = random_read(reads, warp, round);
-    if (lane() == 0) guard(ring, request);
+    if (warp_lane() == 0) guard(ring, request);
     __threadfence_system();
     __syncwarp();
     Ticket ticket;
     int64_t got = -EAGAIN;
     while (got == -EAGAIN) got = run_by_warp(ring, request, &ticket, 60 * kSecond);
-    if (lane() == 0) tally(ring, reads, request, ticket, got, out);
+    if (warp_lane() == 0) tally(ring, reads, request, ticket, got, out);
     __syncwarp();
   }
 }
@@ -112,7 +112,7 @@ __global__ void read_by_warps(Ring ring, Reads reads, Tally* out) {
     Ticket ticket;
     int64_t got = 0;
     bool left = true;
-    while (ballot(kAllLanes, left) != 0) {
+    while (ballot(kWholeWarp, left) != 0) {
       const int error = submit_by_warp(ring, left, request, &ticket);
       if (left && error == -EAGAIN) ++busy;
       const bool waits = ticket.pending;
@@ -192,9 +192,9 @@ __global__ void fill_ring(Ring ring, uint8_t file, Ticket* tickets, int64_t* one
 
 __global__ void one_request(Ring ring, Request request, int64_t* result) {
   Ticket ticket;
-  const int error = submit_by_warp(ring, lane() == 0, request, &ticket);
+  const int error = submit_by_warp(ring, warp_lane() == 0, request, &ticket);
   const int64_t got = wait_by_warp(ring, ticket, 60 * kSecond);
-  if (lane() == 0) *result = error != 0 ? error : got;
+  if (warp_lane() == 0) *result = error != 0 ? error : got;
 }
 
 // Fills [destination, + length) with the words of `round`, and writes it to the file.
@@ -204,18 +204,18 @@ __global__ void write_words(Ring ring, Request request, uint64_t round, int64_t*
   }
   __threadfence_system();
   __syncthreads();
-  if (threadIdx.x >= kLanes) return;
+  if (threadIdx.x >= kWarpLanes) return;
   Ticket ticket;
-  submit_by_warp(ring, lane() == 0, request, &ticket);
+  submit_by_warp(ring, warp_lane() == 0, request, &ticket);
   const int64_t got = wait_by_warp(ring, ticket, 60 * kSecond);
-  if (lane() == 0) *result = got;
+  if (warp_lane() == 0) *result = got;
 }
 
 // Reads blocks of 4 KiB until told to stop, or the ring is closed. The bytes of a block are of one
 // round, whole: of the last that had returned when they were asked for, `*writes`, or a later one.
 __global__ void read_while_written(Ring ring, uint8_t file, uint64_t file_bytes,
                                    const uint32_t* writes, const uint32_t* stop, Tally* out) {
-  const uint64_t warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kLanes;
+  const uint64_t warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarpLanes;
   for (uint64_t round = 0; load_shared(stop) == 0; ++round) {
     Request request;
     request.file = file;
@@ -231,15 +231,15 @@ __global__ void read_while_written(Ring ring, uint8_t file, uint64_t file_bytes,
     // One more may be under way.
     for (uint32_t r = returned; r <= load_shared(writes) + 1 && !matches; ++r) {
       bool same = true;
-      for (uint32_t i = lane(); i < 4096; i += kLanes) {
+      for (uint32_t i = warp_lane(); i < 4096; i += kWarpLanes) {
         same = same && ring.memory[request.destination + i] == byte_of(request.offset + i, r);
       }
-      matches = ballot(kAllLanes, same) == kAllLanes;
+      matches = ballot(kWholeWarp, same) == kWholeWarp;
     }
-    if (lane() == 0) {
+    if (warp_lane() == 0) {
       atomicAdd(got == 4096 ? (matches ? &out->good : &out->wrong_bytes) : &out->failed, 1ull);
       if (got != 4096) out->last_error = got;
-      if (got == 4096) atomicAdd(ticket.kind == kPlace ? &out->places : &out->landed, 1ull);
+      if (got == 4096) atomicAdd(ticket.kind == kAddress ? &out->places : &out->landed, 1ull);
       if (ticket.guessed) atomicAdd(&out->guessed, 1ull);
     }
     if (got == -ESHUTDOWN) return;

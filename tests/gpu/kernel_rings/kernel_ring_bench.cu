@@ -77,7 +77,7 @@ __global__ void one_at_a_time(Ring ring, uint8_t file, Trips trips, uint32_t rou
       submitted = clock64();
       result = wait(ring, ticket, kSecond);
     }
-    if (lane() == 0) {
+    if (warp_lane() == 0) {
       steps[i] = {static_cast<uint64_t>(submitted - begun),
                   static_cast<uint64_t>(clock64() - begun), result, ticket.guessed};
     }
@@ -92,10 +92,10 @@ __global__ void copy_alone(Ring ring, uint8_t file, uint32_t length, uint32_t ro
     request.length = length;
     request.offset = uint64_t{i} * 65536;
     Ticket ticket;
-    submit_by_warp(ring, lane() == 0, request, &ticket);
+    submit_by_warp(ring, warp_lane() == 0, request, &ticket);
     const long long asked = clock64();
     Answer answer = {};
-    if (lane() == 0) {
+    if (warp_lane() == 0) {
       while (!look(ring, ticket, &answer)) {
       }
     }
@@ -104,7 +104,7 @@ __global__ void copy_alone(Ring ring, uint8_t file, uint32_t length, uint32_t ro
     bool guessed = false;
     const bool good = bring_by_warp(ring, answer, 0, 0, nullptr, &guessed);
     const long long ended = clock64();
-    if (lane() == 0) {
+    if (warp_lane() == 0) {
       conclude(ring, ticket, answer, good);
       steps[i] = {static_cast<uint64_t>(begun - asked), static_cast<uint64_t>(ended - begun),
                   good ? int64_t{length} : -EIO, false};
@@ -209,7 +209,7 @@ struct Counts {
 // `beyond`: behind the end of the file, so that nothing is copied.
 __global__ void many(Ring ring, uint8_t file, uint64_t file_bytes, uint32_t rounds, uint64_t seed,
                      bool beyond, Counts* counts) {
-  const uint64_t warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kLanes;
+  const uint64_t warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarpLanes;
   Ticket last;
   unsigned long long good = 0, bad = 0, busy = 0;
   const auto end = [&](Ticket& ticket) {
@@ -221,14 +221,14 @@ __global__ void many(Ring ring, uint8_t file, uint64_t file_bytes, uint32_t roun
     Request request;
     request.file = file;
     request.length = kPiece;
-    request.offset = beyond ? file_bytes + lane() % 4
-                            : mixed(seed + (warp * rounds + round) * kLanes + lane()) %
+    request.offset = beyond ? file_bytes + warp_lane() % 4
+                            : mixed(seed + (warp * rounds + round) * kWarpLanes + warp_lane()) %
                                   (file_bytes / kPiece) * kPiece;
-    request.destination = ((warp * 2 + round % 2) * kLanes + lane()) * kPiece;
+    request.destination = ((warp * 2 + round % 2) * kWarpLanes + warp_lane()) * kPiece;
     Ticket next;
     bool left = submit_by_warp(ring, true, request, &next) == -EAGAIN;
     end(last);
-    while (ballot(kAllLanes, left) != 0) {
+    while (ballot(kWholeWarp, left) != 0) {
       // Whoever holds positions must not wait for others to give up theirs.
       if (left) ++busy;
       end(next);
@@ -245,17 +245,17 @@ __global__ void many(Ring ring, uint8_t file, uint64_t file_bytes, uint32_t roun
 // The reference: warps that copy random pieces of pinned memory, 8 loads of a thread in flight.
 __global__ void bare_gather(const uint4* arena, uint64_t pieces, uint4* out, uint32_t rounds,
                             uint64_t seed) {
-  const uint64_t warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kLanes;
+  const uint64_t warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarpLanes;
   constexpr uint32_t kUnits = kPiece / 16;
-  for (uint32_t round = 0; round < rounds * kLanes; ++round) {
+  for (uint32_t round = 0; round < rounds * kWarpLanes; ++round) {
     const uint4* const from =
-        arena + mixed(seed + warp * rounds * kLanes + round) % pieces * kUnits;
+        arena + mixed(seed + warp * rounds * kWarpLanes + round) % pieces * kUnits;
     uint4* const to = out + (warp * 64 + round % 64) * kUnits;
     uint4 units[8];
 #pragma unroll
-    for (uint32_t i = 0; i < 8; ++i) units[i] = __ldcs(from + i * kLanes + lane());
+    for (uint32_t i = 0; i < 8; ++i) units[i] = __ldcs(from + i * kWarpLanes + warp_lane());
 #pragma unroll
-    for (uint32_t i = 0; i < 8; ++i) __stcs(to + i * kLanes + lane(), units[i]);
+    for (uint32_t i = 0; i < 8; ++i) __stcs(to + i * kWarpLanes + warp_lane(), units[i]);
   }
 }
 
@@ -283,21 +283,21 @@ void bench_throughput(GpuRing& gpu, uint8_t file, uint64_t file_bytes) {
                 static_cast<unsigned long long>(again), thread_ns);
   };
   for (const uint32_t blocks : {16U, 66U, 132U, 264U}) {
-    const uint32_t rounds = 2'000'000 / (blocks * 8 * kLanes);
+    const uint32_t rounds = 2'000'000 / (blocks * 8 * kWarpLanes);
     const double time = seconds_of(
         [&] { bare_gather<<<blocks, 256>>>(arena, arena_bytes / kPiece, memory, rounds, blocks); });
-    print("bare gather", blocks, 8, double{1} * blocks * 8 * rounds * kLanes, time, {}, 0, 0);
+    print("bare gather", blocks, 8, double{1} * blocks * 8 * rounds * kWarpLanes, time, {}, 0, 0);
   }
   for (const bool beyond : {true, false}) {
     for (const uint32_t blocks : {16U, 33U, 66U, 132U, 264U}) {
       for (const uint32_t warps : {4U, 8U}) {
-        const uint32_t rounds = 4'000'000 / (blocks * warps * kLanes);
+        const uint32_t rounds = 4'000'000 / (blocks * warps * kWarpLanes);
         *counts = {};
         const penstock_device_ring_stats before = gpu.stats();
         must(penstock_device_ring_wake(gpu.ring), "wake");
         const double time = seconds_of([&] {
-          many<<<blocks, warps * kLanes>>>(gpu.view, file, file_bytes, rounds, blocks + warps,
-                                           beyond, counts);
+          many<<<blocks, warps * kWarpLanes>>>(gpu.view, file, file_bytes, rounds, blocks + warps,
+                                               beyond, counts);
         });
         const penstock_device_ring_stats after = gpu.stats();
         const double reads = static_cast<double>(counts->good);

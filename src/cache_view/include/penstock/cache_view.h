@@ -3,6 +3,6 @@
 
 #include "penstock/cache_view/cache_gather.h"
 #include "penstock/cache_view/cache_map.h"
-#include "penstock/cache_view/cache_place.h"
 #include "penstock/cache_view/cache_reaper.h"
+#include "penstock/cache_view/cached_range.h"
 #include "penstock/cache_view/view_hold.h"

@@ -29,18 +29,18 @@ class SmallReads {
   // Carries the operation out, itself or by `otherwise`. Thread safe.
   template <class Otherwise>
   void run(Operation& operation, const Otherwise& otherwise) {
-    Desk* const desk = may_be_small(operation) ? take_desk() : nullptr;
-    if (desk == nullptr) return otherwise();
-    note_begin(*desk);
-    if (!read(*desk, operation)) {
+    ThreadState* const state = may_be_small(operation) ? take_state() : nullptr;
+    if (state == nullptr) return otherwise();
+    note_begin(*state);
+    if (!read(*state, operation)) {
       if (takes_mover(operation)) {
         otherwise();
         mover_taken_.store(false, std::memory_order_relaxed);
-      } else if (!copy(*desk, operation)) {
+      } else if (!copy(*state, operation)) {
         otherwise();
       }
     }
-    leave(*desk);
+    leave(*state);
   }
 
   static bool may_be_small(const Operation& operation) {
@@ -48,8 +48,9 @@ class SmallReads {
   }
 
  private:
-  // Where one thread at a time sits, and nearly always the same.
-  struct alignas(64) Desk {
+  // What is kept of one thread's reads, and its mailboxes. Used by one thread at a time, nearly
+  // always the same.
+  struct alignas(64) ThreadState {
     std::atomic<bool> taken{false};
     uint32_t streak = 0;        // reads that followed close upon one another
     uint32_t unpinned = 0;      // reads since the last look whose pages were not pinned
@@ -59,22 +60,22 @@ class SmallReads {
     engine::Time not_before{};  // no mailbox is tried: the last time there was none to be had
     std::vector<std::unique_ptr<engine::CopyMailbox>> mailboxes;  // by device
   };
-  static constexpr size_t kDesks = 64;
+  static constexpr size_t kThreadStates = 64;
 
   bool takes_mover(const Operation& operation);
-  Desk* take_desk();
-  static void note_begin(Desk& desk);
-  static void note_unpinned(Desk& desk);
-  static void leave(Desk& desk);
-  engine::CopyMailbox* mailbox_of(Desk& desk, const Operation& operation);
-  bool read(Desk& desk, Operation& operation);
-  bool copy(Desk& desk, Operation& operation);
-  static bool send(Desk& desk, engine::CopyMailbox& mailbox, Operation& operation,
+  ThreadState* take_state();
+  static void note_begin(ThreadState& state);
+  static void note_unpinned(ThreadState& state);
+  static void leave(ThreadState& state);
+  engine::CopyMailbox* mailbox_of(ThreadState& state, const Operation& operation);
+  bool read(ThreadState& state, Operation& operation);
+  bool copy(ThreadState& state, Operation& operation);
+  static bool send(ThreadState& state, engine::CopyMailbox& mailbox, Operation& operation,
                    const std::byte* source, uint64_t length);
 
   engine::DeviceMemory& devices_;
   local::LocalSource& source_;
-  std::array<Desk, kDesks> desks_;
+  std::array<ThreadState, kThreadStates> states_;
   std::atomic<bool> mover_taken_{false};  // by one of the larger reads
 };
 

@@ -84,7 +84,7 @@ class UsrbioReader {
     Histogram latency;
     const auto begin = Clock::now();
     const auto end = begin + std::chrono::seconds(options_.seconds);
-    for (size_t place = 0; place < begun_.size(); ++place) prepare(place);
+    for (size_t slot = 0; slot < begun_.size(); ++slot) prepare(slot);
     hf3fs_submit_ios(&ior_);
     uint64_t in_flight = begun_.size();
     auto now = begin;
@@ -95,10 +95,10 @@ class UsrbioReader {
       for (int i = 0; i < n; ++i) {
         const hf3fs_cqe& cqe = cqes_[static_cast<size_t>(i)];
         if (cqe.result < 0) fail("read", static_cast<int>(cqe.result));
-        const size_t place = reinterpret_cast<uintptr_t>(cqe.userdata);
-        latency.record(static_cast<uint64_t>((now - begun_[place]).count()));
+        const size_t slot = reinterpret_cast<uintptr_t>(cqe.userdata);
+        latency.record(static_cast<uint64_t>((now - begun_[slot]).count()));
         if (now < end) {
-          prepare(place);
+          prepare(slot);
         } else {
           --in_flight;
         }
@@ -112,13 +112,13 @@ class UsrbioReader {
   }
 
  private:
-  void prepare(size_t place) {
+  void prepare(size_t slot) {
     const size_t blocks = options_.file_bytes / options_.block;
     const size_t block = penstock::mix64(++counter_) % blocks;
-    begun_[place] = Clock::now();
+    begun_[slot] = Clock::now();
     const int index =
-        hf3fs_prep_io(&ior_, &iov_, true, iov_.base + place * options_.block, fd_.get(),
-                      block * options_.block, options_.block, reinterpret_cast<void*>(place));
+        hf3fs_prep_io(&ior_, &iov_, true, iov_.base + slot * options_.block, fd_.get(),
+                      block * options_.block, options_.block, reinterpret_cast<void*>(slot));
     if (index < 0) fail("hf3fs_prep_io", index);
   }
 
@@ -168,7 +168,7 @@ double median(std::vector<double> values) {
 }
 
 bool parse(int argc, char** argv, Options& options) {
-  std::vector<std::string> places;
+  std::vector<std::string> paths;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     const auto value = [&] { return i + 1 < argc ? std::atoll(argv[++i]) : 0; };
@@ -183,15 +183,15 @@ bool parse(int argc, char** argv, Options& options) {
     } else if (word == "--rounds") {
       options.rounds = static_cast<int>(value());
     } else {
-      places.push_back(word);
+      paths.push_back(word);
     }
   }
-  if (places.size() != 2 || options.block == 0 || options.depth <= 0 || options.rounds <= 0 ||
+  if (paths.size() != 2 || options.block == 0 || options.depth <= 0 || options.rounds <= 0 ||
       options.seconds <= 0 || options.file_bytes < options.block) {
     return false;
   }
-  options.mount = places[0];
-  options.plain = places[1];
+  options.mount = paths[0];
+  options.plain = paths[1];
   return true;
 }
 

@@ -154,8 +154,8 @@ class IovsTest : public testing::Test {
     iovs_.wrap(iov, memory_.mapping.base(), id_, mount_, size, block_size, -1);
     return iov;
   }
-  int place(const hf3fs_iov& iov, size_t offset, uint64_t length) {
-    return iovs_.place(iov, session_, iov.base + offset, length, place_);
+  int resolve(const hf3fs_iov& iov, size_t offset, uint64_t length) {
+    return iovs_.resolve(iov, session_, iov.base + offset, length, location_);
   }
 
   const std::string name_ = unique_name();
@@ -167,33 +167,33 @@ class IovsTest : public testing::Test {
   front::Session session_;
   front::Sessions sessions_{"usrbio"};
   Iovs iovs_{sessions_};
-  Iovs::Place place_;
+  Iovs::Location location_;
 };
 
 TEST_F(IovsTest, wrapped_memory_is_attached_by_its_link_at_first_use) {
   const hf3fs_iov iov = wrap(8192, 0);
   EXPECT_EQ(native_.registered.size(), 0U);
-  EXPECT_EQ(place(iov, 0, 1), -ENOENT);
+  EXPECT_EQ(resolve(iov, 0, 1), -ENOENT);
   ASSERT_EQ(::symlink(target_.c_str(), link(hyphenated(id_)).c_str()), 0);
-  EXPECT_EQ(place(iov, 4096, 4096), 0);
+  EXPECT_EQ(resolve(iov, 4096, 4096), 0);
   ASSERT_EQ(native_.registered.size(), 1U);
   EXPECT_EQ(native_.registered[0]->base, memory_.mapping.base());
   EXPECT_EQ(native_.registered[0]->size, 8192U);
-  EXPECT_EQ(place_.region, native_.registered[0]);
-  EXPECT_EQ(place_.offset, 4096U);
-  EXPECT_EQ(place(iov, 0, 1), 0);
+  EXPECT_EQ(location_.region, native_.registered[0]);
+  EXPECT_EQ(location_.offset, 4096U);
+  EXPECT_EQ(resolve(iov, 0, 1), 0);
   EXPECT_EQ(native_.registered.size(), 1U);
 }
 
 TEST_F(IovsTest, wrapped_memory_is_found_under_an_id_without_hyphens) {
   ASSERT_EQ(::symlink(target_.c_str(), link(plain_hex(id_)).c_str()), 0);
-  EXPECT_EQ(place(wrap(8192, 0), 0, 1), 0);
+  EXPECT_EQ(resolve(wrap(8192, 0), 0, 1), 0);
 }
 
 TEST_F(IovsTest, wrapped_memory_is_refused_when_the_link_leads_elsewhere) {
   for (const char* target : {"/etc/passwd", "/dev/shm/../../etc/passwd", "relative"}) {
     ASSERT_EQ(::symlink(target, link(hyphenated(id_)).c_str()), 0);
-    EXPECT_EQ(place(wrap(8192, 0), 0, 1), -EINVAL) << target;
+    EXPECT_EQ(resolve(wrap(8192, 0), 0, 1), -EINVAL) << target;
     ASSERT_EQ(::unlink(link(hyphenated(id_)).c_str()), 0);
   }
   EXPECT_EQ(native_.registered.size(), 0U);
@@ -201,7 +201,7 @@ TEST_F(IovsTest, wrapped_memory_is_refused_when_the_link_leads_elsewhere) {
 
 TEST_F(IovsTest, wrapped_memory_is_refused_when_it_is_smaller_than_stated) {
   ASSERT_EQ(::symlink(target_.c_str(), link(hyphenated(id_)).c_str()), 0);
-  EXPECT_EQ(place(wrap(8193, 0), 0, 1), -EINVAL);
+  EXPECT_EQ(resolve(wrap(8193, 0), 0, 1), -EINVAL);
 }
 
 // NIXL states the size of its operations as block size, over links that state none.
@@ -209,29 +209,29 @@ TEST_F(IovsTest, block_size_that_counts_is_the_published_one) {
   ASSERT_EQ(::symlink(target_.c_str(), link(hyphenated(id_)).c_str()), 0);
   const hf3fs_iov stated = wrap(8192, 4096);
   EXPECT_EQ(stated.block_size, 4096U);
-  EXPECT_EQ(place(stated, 2048, 4096), 0);
+  EXPECT_EQ(resolve(stated, 2048, 4096), 0);
 
   const Uuid other = random_uuid();
   ASSERT_EQ(::symlink(target_.c_str(), link(hyphenated(other) + ".b4096").c_str()), 0);
   hf3fs_iov published{};
   iovs_.wrap(published, memory_.mapping.base(), other, mount_, 8192, 4096, -1);
-  EXPECT_EQ(place(published, 2048, 4096), -EINVAL);
-  EXPECT_EQ(place(published, 0, 4096), 0);
+  EXPECT_EQ(resolve(published, 2048, 4096), -EINVAL);
+  EXPECT_EQ(resolve(published, 0, 4096), 0);
 }
 
 TEST_F(IovsTest, the_same_memory_wrapped_again_is_registered_once) {
   ASSERT_EQ(::symlink(target_.c_str(), link(hyphenated(id_)).c_str()), 0);
   hf3fs_iov first = wrap(8192, 0);
   hf3fs_iov second = wrap(8192, 0);
-  EXPECT_EQ(place(first, 0, 1), 0);
-  EXPECT_EQ(place(second, 0, 1), 0);
+  EXPECT_EQ(resolve(first, 0, 1), 0);
+  EXPECT_EQ(resolve(second, 0, 1), 0);
   EXPECT_EQ(native_.registered.size(), 1U);
   iovs_.destroy(first);
-  EXPECT_EQ(place(second, 0, 1), 0);
+  EXPECT_EQ(resolve(second, 0, 1), 0);
   const hf3fs_iov copy = second;
   iovs_.destroy(second);
   EXPECT_EQ(native_.released, 1U);
-  EXPECT_EQ(place(copy, 0, 1), -EINVAL);
+  EXPECT_EQ(resolve(copy, 0, 1), -EINVAL);
   EXPECT_TRUE(std::filesystem::is_symlink(link(hyphenated(id_)))) << "the caller's to remove";
   iovs_.destroy(second);
 }
@@ -242,10 +242,10 @@ TEST_F(IovsTest, slice_without_a_handle_finds_its_memory) {
   slice.iovh = nullptr;
   slice.base += 100;
   slice.size = 50;
-  EXPECT_EQ(place(slice, 0, 50), 0);
-  EXPECT_EQ(place_.offset, 100U);
+  EXPECT_EQ(resolve(slice, 0, 50), 0);
+  EXPECT_EQ(location_.offset, 100U);
   slice.base += 8192;
-  EXPECT_EQ(place(slice, 0, 50), -EINVAL);
+  EXPECT_EQ(resolve(slice, 0, 50), -EINVAL);
 }
 
 TEST_F(IovsTest, removed_links_end_wrapped_memory_sooner_or_later) {
@@ -255,27 +255,27 @@ TEST_F(IovsTest, removed_links_end_wrapped_memory_sooner_or_later) {
     ASSERT_EQ(::symlink(target_.c_str(), link(hyphenated(id)).c_str()), 0);
     hf3fs_iov iov{};
     iovs_.wrap(iov, memory_.mapping.base(), id, mount_, 8192, 0, -1);
-    ASSERT_EQ(place(iov, 0, 1), 0);
+    ASSERT_EQ(resolve(iov, 0, 1), 0);
     ASSERT_EQ(::unlink(link(hyphenated(id)).c_str()), 0);
     iovs.push_back(iov);
   }
   EXPECT_LT(native_.registered.size(), 6U);
-  EXPECT_EQ(place(iovs.front(), 0, 1), -EINVAL);
+  EXPECT_EQ(resolve(iovs.front(), 0, 1), -EINVAL);
 }
 
 TEST_F(IovsTest, memory_is_registered_again_when_the_session_is_another) {
   ASSERT_EQ(::symlink(target_.c_str(), link(hyphenated(id_)).c_str()), 0);
   hf3fs_iov iov = wrap(8192, 0);
-  ASSERT_EQ(place(iov, 0, 1), 0);
+  ASSERT_EQ(resolve(iov, 0, 1), 0);
   // Its name may be gone by then.
   unlink_shared_memory(name_);
   penstock_session native;
   front::Session session;
   session.handle = &native;
-  Iovs::Place place;
-  EXPECT_EQ(iovs_.place(iov, session, iov.base, 1, place), 0);
+  Iovs::Location location;
+  EXPECT_EQ(iovs_.resolve(iov, session, iov.base, 1, location), 0);
   ASSERT_EQ(native.registered.size(), 1U);
-  EXPECT_EQ(place.region, native.registered[0]);
+  EXPECT_EQ(location.region, native.registered[0]);
   iovs_.destroy(iov);
   EXPECT_EQ(native.released, 1U);
   EXPECT_EQ(native_.released, 1U);
@@ -285,9 +285,9 @@ TEST_F(IovsTest, refusal_of_the_agent_is_reported) {
   ASSERT_EQ(::symlink(target_.c_str(), link(hyphenated(id_)).c_str()), 0);
   native_.fail_register = -ENOMEM;
   const hf3fs_iov iov = wrap(8192, 0);
-  EXPECT_EQ(place(iov, 0, 1), -ENOMEM);
+  EXPECT_EQ(resolve(iov, 0, 1), -ENOMEM);
   native_.fail_register = -ECONNRESET;
-  EXPECT_EQ(place(iov, 0, 1), -ECONNRESET);
+  EXPECT_EQ(resolve(iov, 0, 1), -ECONNRESET);
   EXPECT_TRUE(session_.dead);
 }
 

@@ -2,7 +2,7 @@
 // back as files.
 #pragma once
 
-#include "penstock/load/bring.h"
+#include "penstock/load/distribute.h"
 #include "penstock/load/load.h"
 #include "penstock/load/pieces.h"
 #include "penstock/load/save.h"

@@ -33,7 +33,7 @@ struct Tensor {
 };
 
 struct Safetensors {
-  std::vector<Tensor> tensors;  // by their place in the file
+  std::vector<Tensor> tensors;  // in the order of their bytes in the file
   std::map<std::string, std::string> metadata;
 };
 
@@ -58,23 +58,24 @@ Outcome<Safetensors> parse_header(std::string_view json, uint64_t file_bytes);
 std::string make_header(std::vector<Tensor>* tensors,
                         const std::map<std::string, std::string>& metadata);
 
-// Bytes of a file that go to one place as they are.
+// Bytes of a file that go to memory as they lie in the file, in one piece.
 struct Run {
   uint32_t file = 0;
   uint64_t offset = 0;  // in the file
   uint64_t length = 0;
-  uint64_t target = 0;  // in the memory of the whole load
+  uint64_t memory_offset = 0;  // in the memory of the whole load
 };
 
-struct Placement {
+// Where in memory the tensors of several files go.
+struct Packing {
   std::vector<Run> runs;
-  // targets[file][tensor], bytes from the start of the memory; multiples of the alignment.
-  std::vector<std::vector<uint64_t>> targets;
+  // offsets[file][tensor], bytes from the start of the memory; multiples of the alignment.
+  std::vector<std::vector<uint64_t>> offsets;
   uint64_t bytes = 0;
 };
 
-// Where the tensors of all files go, with as few runs as the alignment (a power of two) allows:
-// tensors that lie aligned to one another in the file stay together.
-Placement place(std::span<const Safetensors> files, uint64_t alignment);
+// With as few runs as the alignment (a power of two) allows: tensors that lie aligned to one
+// another in the file stay together.
+Packing pack(std::span<const Safetensors> files, uint64_t alignment);
 
 }  // namespace penstock::model

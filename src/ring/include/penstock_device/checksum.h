@@ -15,15 +15,15 @@ inline constexpr uint32_t kUnitBytes = 16;  // what a thread loads at once
 // A linear map of remainders in slices of 5 bits: a slice of a warp's lanes is a table of 32 words,
 // one in a register of each, that an exchange between lanes looks up without a conflict.
 inline constexpr uint32_t kSlices = 7;
-using SlicedMap = uint32_t[kSlices][kLanes];
+using SlicedMap = uint32_t[kSlices][kWarpLanes];
 
 // What the host has worked out; in the ring's GPU memory.
 struct Constants {
-  SlicedMap row;             // times x^4096: 32 lanes of 16 bytes further on
-  SlicedMap word;            // times x^32
-  uint32_t lane[4][kLanes];  // for each lane x^(128 * (31 - lane) + 32), times x^24, ..., x^0
-  uint32_t byte[16];         // x^(8 * i)
-  uint32_t table[4][256];    // times x^32, by the bytes of the remainder
+  SlicedMap row;                 // times x^4096: 32 lanes of 16 bytes further on
+  SlicedMap word;                // times x^32
+  uint32_t lane[4][kWarpLanes];  // for each lane x^(128 * (31 - lane) + 32), times x^24, ..., x^0
+  uint32_t byte[16];             // x^(8 * i)
+  uint32_t table[4][256];        // times x^32, by the bytes of the remainder
 };
 static_assert(sizeof(Constants) == 6464 && offsetof(Constants, word) == 896 &&
                   offsetof(Constants, lane) == 1792 && offsetof(Constants, byte) == 2304 &&
@@ -63,7 +63,7 @@ struct MapShare {
 
 PENSTOCK_DEVICE MapShare share_of(const SlicedMap& map) {
   MapShare share;
-  for (uint32_t i = 0; i < kSlices; ++i) share.slice[i] = load_constant(&map[i][lane()]);
+  for (uint32_t i = 0; i < kSlices; ++i) share.slice[i] = load_constant(&map[i][warp_lane()]);
   return share;
 }
 
@@ -73,7 +73,7 @@ PENSTOCK_DEVICE uint32_t apply(const MapShare& map, uint32_t value) {
 #pragma unroll
 #endif
   for (uint32_t i = 0; i < kSlices; ++i) {
-    out ^= from_lane(kAllLanes, map.slice[i], value >> (5 * i));  // its lowest 5 bits count
+    out ^= from_warp_lane(kWholeWarp, map.slice[i], value >> (5 * i));  // its lowest 5 bits count
   }
   return out;
 }
@@ -87,7 +87,7 @@ struct JoinShare {
 PENSTOCK_DEVICE JoinShare join_share_of(const Constants& constants) {
   JoinShare share;
   share.word = share_of(constants.word);
-  for (uint32_t i = 0; i < 4; ++i) share.power[i] = load_constant(&constants.lane[i][lane()]);
+  for (uint32_t i = 0; i < 4; ++i) share.power[i] = load_constant(&constants.lane[i][warp_lane()]);
   return share;
 }
 
@@ -111,7 +111,7 @@ PENSTOCK_DEVICE uint32_t join_columns(const JoinShare& share, const uint32_t (&c
       product ^= (byte >> bit & 1) != 0 ? power : 0;
     }
   }
-  return sum_up(kAllLanes, product);
+  return sum_up(kWholeWarp, product);
 }
 
 }  // namespace penstock::device

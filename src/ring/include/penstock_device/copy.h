@@ -155,8 +155,8 @@ struct Rows {
 
 PENSTOCK_DEVICE Rows rows_of(const char* from, uint32_t length) {
   const Units units = units_of(from, length);
-  const uint32_t count = (units.count + kLanes - 1) / kLanes;
-  return {units, count, count * kLanes - units.count};
+  const uint32_t count = (units.count + kWarpLanes - 1) / kWarpLanes;
+  return {units, count, count * kWarpLanes - units.count};
 }
 
 // The lane's units of rows [first, first + kInFlight), each for itself; what is before the range,
@@ -166,7 +166,7 @@ PENSTOCK_DEVICE void load_rows(const Rows& rows, uint32_t first, Unit (&unit)[kI
 #pragma unroll
 #endif
   for (uint32_t k = 0; k < kInFlight; ++k) {
-    const uint32_t at = (first + k) * kLanes + lane();
+    const uint32_t at = (first + k) * kWarpLanes + warp_lane();
     const bool inside = first + k < rows.count && at >= rows.before;
     unit[k] = load_if(inside, rows.units, at - rows.before);
   }
@@ -179,7 +179,7 @@ PENSTOCK_DEVICE void use_rows(const MapShare& row_map, const Rows& rows, uint32_
 #endif
   for (uint32_t k = 0; k < kInFlight; ++k) {
     if (first + k >= rows.count) break;
-    const uint32_t at = (first + k) * kLanes + lane();
+    const uint32_t at = (first + k) * kWarpLanes + warp_lane();
     if (at >= rows.before) {
       const uint32_t index = at - rows.before;
       const Part part = part_of(rows.units, index);
@@ -194,28 +194,28 @@ PENSTOCK_DEVICE void use_rows(const MapShare& row_map, const Rows& rows, uint32_
 
 // Whether they are of whole units, aligned at both ends.
 PENSTOCK_DEVICE bool are_whole(const Rows& rows, uint32_t length) {
-  return length == rows.count * kLanes * kUnitBytes && rows.units.front == 0;
+  return length == rows.count * kWarpLanes * kUnitBytes && rows.units.front == 0;
 }
 
 // The same of such rows: nothing stands between their loads.
 PENSTOCK_DEVICE void load_whole_rows(const char* from, uint32_t first, Unit (&unit)[kInFlight]) {
-  const uint64_t begin = (uint64_t{first} * kLanes + lane()) * kUnitBytes;
+  const uint64_t begin = (uint64_t{first} * kWarpLanes + warp_lane()) * kUnitBytes;
 #if defined(__CUDACC__)
 #pragma unroll
 #endif
   for (uint32_t k = 0; k < kInFlight; ++k) {
-    unit[k] = load_unit(from + begin + k * kLanes * kUnitBytes);
+    unit[k] = load_unit(from + begin + k * kWarpLanes * kUnitBytes);
   }
 }
 PENSTOCK_DEVICE void use_whole_rows(const MapShare& row_map, uint32_t first,
                                     const Unit (&unit)[kInFlight], char* to,
                                     uint32_t (&columns)[4]) {
-  const uint64_t begin = (uint64_t{first} * kLanes + lane()) * kUnitBytes;
+  const uint64_t begin = (uint64_t{first} * kWarpLanes + warp_lane()) * kUnitBytes;
 #if defined(__CUDACC__)
 #pragma unroll
 #endif
   for (uint32_t k = 0; k < kInFlight; ++k) {
-    if (to != nullptr) store_unit(to + begin + k * kLanes * kUnitBytes, unit[k]);
+    if (to != nullptr) store_unit(to + begin + k * kWarpLanes * kUnitBytes, unit[k]);
     add_row(row_map, first + k == 0, unit[k], columns);
   }
 }

@@ -19,7 +19,7 @@ class HostWarp {
   virtual void exchange(uint32_t lane, uint64_t share, uint64_t (&shares)[32]) = 0;
 };
 inline thread_local HostWarp* host_warp = nullptr;  // null: a thread alone
-inline thread_local uint32_t host_lane = 0;
+inline thread_local uint32_t host_warp_lane = 0;
 
 // Halves of a pair may be seen one by one, as on a GPU.
 inline Pair load_shared(const Pair* from) {
@@ -101,11 +101,11 @@ inline uint64_t ticks() {
 inline void nap(uint32_t nanoseconds) {
   host_world.nap(nanoseconds);
 }
-inline uint32_t lane() {
-  return host_warp != nullptr ? host_lane : 0;
+inline uint32_t warp_lane() {
+  return host_warp != nullptr ? host_warp_lane : 0;
 }
-inline uint32_t lanes_with(uint64_t) {
-  return uint32_t{1} << lane();
+inline uint32_t warp_lanes_with(uint64_t) {
+  return uint32_t{1} << warp_lane();
 }
 inline uint32_t count_bits(uint32_t word) {
   return static_cast<uint32_t>(__builtin_popcount(word));
@@ -115,33 +115,33 @@ inline uint32_t lowest_bit(uint32_t word) {
 }
 
 // Of one lane, or of a whole warp.
-inline uint32_t ballot(uint32_t lanes, bool vote) {
-  if (count_bits(lanes) == 1) return vote ? lanes : 0;
+inline uint32_t ballot(uint32_t mask, bool vote) {
+  if (count_bits(mask) == 1) return vote ? mask : 0;
   uint64_t votes[32];
-  host_warp->exchange(host_lane, vote ? 1 : 0, votes);
+  host_warp->exchange(host_warp_lane, vote ? 1 : 0, votes);
   uint32_t out = 0;
   for (uint32_t i = 0; i < 32; ++i) out |= static_cast<uint32_t>(votes[i]) << i;
-  return out & lanes;
+  return out & mask;
 }
-inline uint64_t from_lane(uint32_t lanes, uint64_t value, uint32_t from) {
-  if (count_bits(lanes) == 1) return value;
+inline uint64_t from_warp_lane(uint32_t mask, uint64_t value, uint32_t from) {
+  if (count_bits(mask) == 1) return value;
   uint64_t values[32];
-  host_warp->exchange(host_lane, value, values);
+  host_warp->exchange(host_warp_lane, value, values);
   return values[from % 32];
 }
-inline uint32_t from_lane(uint32_t lanes, uint32_t value, uint32_t from) {
-  return static_cast<uint32_t>(from_lane(lanes, uint64_t{value}, from));
+inline uint32_t from_warp_lane(uint32_t mask, uint32_t value, uint32_t from) {
+  return static_cast<uint32_t>(from_warp_lane(mask, uint64_t{value}, from));
 }
-inline uint32_t sum_up(uint32_t lanes, uint32_t value) {
-  if (count_bits(lanes) == 1) return value;
+inline uint32_t sum_up(uint32_t mask, uint32_t value) {
+  if (count_bits(mask) == 1) return value;
   uint64_t values[32];
-  host_warp->exchange(host_lane, value, values);
+  host_warp->exchange(host_warp_lane, value, values);
   uint64_t out = 0;
   for (uint64_t one : values) out ^= one;
   return static_cast<uint32_t>(out);
 }
-inline void together(uint32_t lanes) {
-  (void)ballot(lanes, true);
+inline void together(uint32_t mask) {
+  (void)ballot(mask, true);
 }
 
 }  // namespace penstock::device

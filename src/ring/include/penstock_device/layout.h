@@ -35,17 +35,17 @@ inline constexpr uint32_t kFilesMax = 256;
 inline constexpr uint32_t kRequestBytesMax = 4 * 1024 * 1024;
 // The first and the last byte of a destination lie in the first terabyte of its region.
 inline constexpr uint64_t kRegionBytesMax = uint64_t{1} << 40;
-// Reads of up to so many bytes are answered with their place in the node cache; the asking warp
+// Reads of up to so many bytes are answered with their address in the node cache; the asking warp
 // copies longer ones no faster than a copy engine does.
-inline constexpr uint32_t kPlaceBytesMax = 64 * 1024;
-// What kernels remember of places: for so many pieces of files.
+inline constexpr uint32_t kAddressBytesMax = 64 * 1024;
+// Addresses that kernels remember: of so many pieces of files.
 inline constexpr uint32_t kHints = 16384;
 
-// A read is asked for again when its bytes did not verify: so often by place (the agent evicts just
-// what is being read), then by copy, then it ends with -EIO.
-inline constexpr uint32_t kPlaceAttempts = 3;
+// A read is asked for again when its bytes did not verify: so often by address (the agent evicts
+// just what is being read), then by copy, then it ends with -EIO.
+inline constexpr uint32_t kAddressAttempts = 3;
 inline constexpr uint32_t kAttempts = 5;
-static_assert(kPlaceAttempts < kAttempts && kAttempts <= 8, "an attempt has 3 bits");
+static_assert(kAddressAttempts < kAttempts && kAttempts <= 8, "an attempt has 3 bits");
 
 enum Operation : uint8_t { kRead = 1, kWrite = 2, kDurableWrite = 3 };
 
@@ -59,7 +59,7 @@ struct alignas(16) Pair {
 //   second  63 parity | 62..40 length | 39..0 destination
 struct Descriptor {
   uint8_t operation;     // Operation
-  bool by_copy;          // the answer may not be a place
+  bool by_copy;          // the answer may not be an address
   uint8_t file;          // index in the ring's table
   uint64_t offset;       // in the file, bytes, 48 bits
   uint32_t length;       // bytes, 23 bits
@@ -109,10 +109,10 @@ PENSTOCK_DEVICE_BOTH Again decode_again(uint64_t word) {
 }
 
 enum Kind : uint8_t {
-  kFailed = 0,  // `value` is an errno
-  kPlace = 1,   // the bytes lie at the address `value`, if they verify
-  kLanded = 2,  // the bytes are in the destination, if they verify
-  kDone = 3,    // a write, or a read behind the end of the file
+  kFailed = 0,   // `value` is an errno
+  kAddress = 1,  // the bytes lie at the address `value`, if they verify
+  kLanded = 2,   // the bytes are in the destination, if they verify
+  kDone = 3,     // a write, or a read behind the end of the file
 };
 
 // How a request went, as it travels:
@@ -123,8 +123,8 @@ struct Answer {
   uint64_t value;      // 48 bits
   uint32_t length;     // bytes, at most those asked for; fewer where the file ends
   uint32_t remainder;  // checksum.h, of these bytes
-  // Of a place: it lies in 2^span_log2 bytes, aligned to as many, that kernels may read as long as
-  // the ring is there.
+  // Of an address: it lies in 2^span_log2 bytes, aligned to as many, that kernels may read as long
+  // as the ring is there.
   uint8_t span_log2 = 0;
 };
 
@@ -151,22 +151,22 @@ PENSTOCK_DEVICE_BOTH Answer decode_answer(const Pair& from) {
 
 // Where a byte of a file lay when it was read last, as kernels remember it for themselves:
 //   first   63 there | 62 sure | 61..56 zero | 55..48 file | 47..0 offset
-//   second  63..54 zero | 53..48 span_log2 | 47..0 place
-// The halves may be of different hints, when two write at once: `span_log2` stands beside the place
-// that it belongs to.
+//   second  63..54 zero | 53..48 span_log2 | 47..0 address
+// The halves may be of different hints, when two write at once: `span_log2` stands beside the
+// address that it belongs to.
 struct Hint {
   bool there;
   bool sure;  // two reads in a row said that the bytes around it lie as in the file
   uint8_t file;
   uint64_t offset;
-  uint64_t place;
+  uint64_t address;
   uint8_t span_log2;  // as in Answer
 };
 
 PENSTOCK_DEVICE_BOTH Pair encode(const Hint& from) {
   return {uint64_t{from.there} << 63 | uint64_t{from.sure} << 62 | uint64_t{from.file} << 48 |
               bits(from.offset, 0, 48),
-          bits(from.span_log2, 0, 6) << 48 | bits(from.place, 0, 48)};
+          bits(from.span_log2, 0, 6) << 48 | bits(from.address, 0, 48)};
 }
 
 PENSTOCK_DEVICE_BOTH Hint decode_hint(const Pair& from) {
@@ -203,6 +203,6 @@ static_assert(sizeof(Header) == 128 && offsetof(Header, version) == 4 &&
               offsetof(Header, entries) == 8 && offsetof(Header, closed) == 64);
 static_assert(sizeof(Control) == 128 && offsetof(Control, tail_and_free) == 0 &&
               offsetof(Control, again_tail) == 64);
-static_assert(kRequestBytesMax < 1u << 23 && kPlaceBytesMax <= kRequestBytesMax);
+static_assert(kRequestBytesMax < 1u << 23 && kAddressBytesMax <= kRequestBytesMax);
 
 }  // namespace penstock::device

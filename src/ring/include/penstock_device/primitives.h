@@ -14,8 +14,8 @@
 
 namespace penstock::device {
 
-inline constexpr uint32_t kLanes = 32;
-inline constexpr uint32_t kAllLanes = 0xffffffff;
+inline constexpr uint32_t kWarpLanes = 32;
+inline constexpr uint32_t kWholeWarp = 0xffffffff;
 
 #if defined(__CUDACC__)
 
@@ -108,7 +108,7 @@ PENSTOCK_DEVICE uint32_t count_up(uint32_t* at) {
 struct alignas(16) Unit {
   uint32_t word[4];
 };
-// Past the caches of the GPU: a place may hold other bytes than when it was read last.
+// Past the caches of the GPU: an address may hold other bytes than when it was read last.
 PENSTOCK_DEVICE Unit load_unit(const char* from) {
   const uint4 got = __ldcv(reinterpret_cast<const uint4*>(from));
   return {{got.x, got.y, got.z, got.w}};
@@ -132,29 +132,29 @@ PENSTOCK_DEVICE uint64_t ticks() {
 PENSTOCK_DEVICE void nap(uint32_t nanoseconds) {
   __nanosleep(nanoseconds);
 }
-PENSTOCK_DEVICE uint32_t lane() {
+PENSTOCK_DEVICE uint32_t warp_lane() {
   uint32_t out;
   asm("mov.u32 %0, %%laneid;" : "=r"(out));
   return out;
 }
 // The lanes that came here together and hold the same `key`.
-PENSTOCK_DEVICE uint32_t lanes_with(uint64_t key) {
+PENSTOCK_DEVICE uint32_t warp_lanes_with(uint64_t key) {
   return __match_any_sync(__activemask(), key);
 }
-PENSTOCK_DEVICE uint32_t ballot(uint32_t lanes, bool vote) {
-  return __ballot_sync(lanes, vote);
+PENSTOCK_DEVICE uint32_t ballot(uint32_t mask, bool vote) {
+  return __ballot_sync(mask, vote);
 }
-PENSTOCK_DEVICE uint32_t from_lane(uint32_t lanes, uint32_t value, uint32_t from) {
-  return __shfl_sync(lanes, value, static_cast<int>(from));
+PENSTOCK_DEVICE uint32_t from_warp_lane(uint32_t mask, uint32_t value, uint32_t from) {
+  return __shfl_sync(mask, value, static_cast<int>(from));
 }
-PENSTOCK_DEVICE uint64_t from_lane(uint32_t lanes, uint64_t value, uint32_t from) {
-  return __shfl_sync(lanes, static_cast<unsigned long long>(value), static_cast<int>(from));
+PENSTOCK_DEVICE uint64_t from_warp_lane(uint32_t mask, uint64_t value, uint32_t from) {
+  return __shfl_sync(mask, static_cast<unsigned long long>(value), static_cast<int>(from));
 }
-PENSTOCK_DEVICE uint32_t sum_up(uint32_t lanes, uint32_t value) {  // without carries
-  return __reduce_xor_sync(lanes, value);
+PENSTOCK_DEVICE uint32_t sum_up(uint32_t mask, uint32_t value) {  // without carries
+  return __reduce_xor_sync(mask, value);
 }
-PENSTOCK_DEVICE void together(uint32_t lanes) {
-  __syncwarp(lanes);
+PENSTOCK_DEVICE void together(uint32_t mask) {
+  __syncwarp(mask);
 }
 PENSTOCK_DEVICE uint32_t count_bits(uint32_t word) {
   return static_cast<uint32_t>(__popc(word));

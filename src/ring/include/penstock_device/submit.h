@@ -70,53 +70,54 @@ inline constexpr uint32_t kLookAhead = 4;
 inline constexpr uint32_t kReserveTries = 64;
 
 // Reads tail and free anew and, where that is not enough for `wanted` more, looks which further
-// positions have become free. All of `lanes`.
-PENSTOCK_DEVICE Pair look_for_room(const Ring& ring, uint32_t lanes, uint32_t wanted) {
-  const uint32_t leader = lowest_bit(lanes);
-  Pair seen = lane() == leader ? load_own(&ring.control->tail_and_free) : Pair{0, 0};
-  seen = {from_lane(lanes, seen.first, leader), from_lane(lanes, seen.second, leader)};
+// positions have become free. All lanes of `mask`.
+PENSTOCK_DEVICE Pair look_for_room(const Ring& ring, uint32_t mask, uint32_t wanted) {
+  const uint32_t leader = lowest_bit(mask);
+  Pair seen = warp_lane() == leader ? load_own(&ring.control->tail_and_free) : Pair{0, 0};
+  seen = {from_warp_lane(mask, seen.first, leader), from_warp_lane(mask, seen.second, leader)};
   if (seen.second >= seen.first + wanted) return seen;
-  const uint32_t rank = count_bits(lanes & ((uint32_t{1} << lane()) - 1));
+  const uint32_t rank = count_bits(mask & ((uint32_t{1} << warp_lane()) - 1));
   uint32_t found = 0;  // of the positions that this lane looks at, those before the first in use
   for (uint32_t i = kLookAhead; i-- > 0;) {
     const uint64_t position = seen.second + rank * kLookAhead + i;
     const bool free = load_own(&ring.free_for[index_of(ring, position)]) == lap_of(ring, position);
     found = free ? found + 1 : 0;
   }
-  const uint32_t stopped = ballot(lanes, found < kLookAhead);
+  const uint32_t stopped = ballot(mask, found < kLookAhead);
   const uint32_t last = stopped == 0 ? 0 : lowest_bit(stopped);
-  const uint32_t at_last = from_lane(lanes, found, last);
+  const uint32_t at_last = from_warp_lane(mask, found, last);
   const uint32_t full =
-      stopped == 0 ? count_bits(lanes) : count_bits(lanes & ((uint32_t{1} << last) - 1));
+      stopped == 0 ? count_bits(mask) : count_bits(mask & ((uint32_t{1} << last) - 1));
   const uint32_t more = full * kLookAhead + (stopped == 0 ? 0 : at_last);
   seen.second += more;
-  if (more > 0 && lane() == leader) raise(&ring.control->tail_and_free.second, seen.second);
+  if (more > 0 && warp_lane() == leader) raise(&ring.control->tail_and_free.second, seen.second);
   return seen;
 }
 
-// Reserves a position for each of `members`, some of `lanes`, or for the first few of them that
-// there is room for. All of `lanes` call it.
-PENSTOCK_DEVICE uint64_t reserve(Ring& ring, uint32_t lanes, uint32_t members) {
-  const uint32_t leader = lowest_bit(lanes);
+// Reserves a position for each of `members`, some of `mask`, or for the first few of them that
+// there is room for. All lanes of `mask` call it.
+PENSTOCK_DEVICE uint64_t reserve(Ring& ring, uint32_t mask, uint32_t members) {
+  const uint32_t leader = lowest_bit(mask);
   const uint32_t wanted = count_bits(members);
-  const uint32_t rank = count_bits(members & ((uint32_t{1} << lane()) - 1));
-  Pair seen = {from_lane(lanes, ring.seen_tail, leader), from_lane(lanes, ring.seen_free, leader)};
+  const uint32_t rank = count_bits(members & ((uint32_t{1} << warp_lane()) - 1));
+  Pair seen = {from_warp_lane(mask, ring.seen_tail, leader),
+               from_warp_lane(mask, ring.seen_free, leader)};
   for (uint32_t i = 0; i < kReserveTries && wanted > 0; ++i) {
-    if (seen.second < seen.first + wanted) seen = look_for_room(ring, lanes, wanted);
+    if (seen.second < seen.first + wanted) seen = look_for_room(ring, mask, wanted);
     const uint64_t room = seen.second > seen.first ? seen.second - seen.first : 0;
     const uint64_t taken = room < wanted ? room : wanted;
     if (taken == 0) break;
     uint64_t tail = 0;
-    if (lane() == leader) {
+    if (warp_lane() == leader) {
       tail = exchange_if(&ring.control->tail_and_free.first, seen.first, seen.first + taken);
     }
-    tail = from_lane(lanes, tail, leader);
+    tail = from_warp_lane(mask, tail, leader);
     const bool reserved = tail == seen.first;
     seen.first = reserved ? tail + taken : tail;
     ring.seen_tail = seen.first;
     ring.seen_free = seen.second;
     if (!reserved) continue;
-    const bool mine = (members >> lane() & 1) != 0 && rank < taken;
+    const bool mine = (members >> warp_lane() & 1) != 0 && rank < taken;
     return mine ? tail + rank : kNoPosition;
   }
   return kNoPosition;
@@ -178,8 +179,8 @@ PENSTOCK_DEVICE void write_descriptor(Ring& ring, uint64_t position, const Reque
 // __threadfence_system() in whatever thread made them.
 PENSTOCK_DEVICE int submit(Ring& ring, const Request& request, Ticket* ticket) {
   if (!fits(ring, request)) return -EINVAL;
-  const uint32_t lanes = lanes_with(reinterpret_cast<uint64_t>(ring.control));
-  const uint64_t position = reserve(ring, lanes, lanes);
+  const uint32_t mask = warp_lanes_with(reinterpret_cast<uint64_t>(ring.control));
+  const uint64_t position = reserve(ring, mask, mask);
   if (position == kNoPosition) return why_none(ring);
   write_descriptor(ring, position, request, ticket);
   return 0;
@@ -188,8 +189,8 @@ PENSTOCK_DEVICE int submit(Ring& ring, const Request& request, Ticket* ticket) {
 // The same by all 32 lanes of a warp together, of which those that `want` submit their requests.
 PENSTOCK_DEVICE int submit_by_warp(Ring& ring, bool want, const Request& request, Ticket* ticket) {
   const bool good = fits(ring, request);
-  const uint32_t members = ballot(kAllLanes, want && good);
-  const uint64_t position = reserve(ring, kAllLanes, members);
+  const uint32_t members = ballot(kWholeWarp, want && good);
+  const uint64_t position = reserve(ring, kWholeWarp, members);
   if (!want) return 0;
   if (!good) return -EINVAL;
   if (position == kNoPosition) return why_none(ring);

@@ -19,7 +19,7 @@ class ThreadWarp final : public HostWarp {
     for (uint32_t i = 0; i < 32; ++i) {
       lanes.emplace_back([this, &kernel, i] {
         host_warp = this;
-        host_lane = i;
+        host_warp_lane = i;
         kernel();
       });
     }

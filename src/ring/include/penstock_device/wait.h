@@ -64,7 +64,7 @@ class Patience {
 PENSTOCK_DEVICE void ask_again(const Ring& ring, Ticket& ticket) {
   ++ticket.attempt;
   const uint32_t count = count_up(&ring.control->again_tail);
-  const Again again = {ticket.attempt >= kPlaceAttempts, ticket.attempt,
+  const Again again = {ticket.attempt >= kAddressAttempts, ticket.attempt,
                        index_of(ring, ticket.position)};
   store_shared(&ring.again[count & (ring.entries - 1)], encode(again, count >> ring.entries_log2));
 }
@@ -73,7 +73,7 @@ PENSTOCK_DEVICE void ask_again(const Ring& ring, Ticket& ticket) {
 // pending, nothing yet.
 PENSTOCK_DEVICE int64_t conclude(const Ring& ring, Ticket& ticket, const Answer& answer,
                                  bool verified) {
-  const bool has_bytes = answer.kind == kPlace || answer.kind == kLanded;
+  const bool has_bytes = answer.kind == kAddress || answer.kind == kLanded;
   if (has_bytes && !verified && ticket.attempt + 1U < kAttempts) {
     ask_again(ring, ticket);
     return 0;
@@ -137,7 +137,7 @@ PENSTOCK_DEVICE int64_t wait(const Ring& ring, Ticket& ticket, uint64_t timeout)
       continue;
     }
     bool verified = false;
-    if (answer.kind == kPlace || answer.kind == kLanded) {
+    if (answer.kind == kAddress || answer.kind == kLanded) {
       if (answer.kind == kLanded) fence_shared();
       const Bytes bytes = bytes_of(ring, answer, ticket.destination);
       verified =
@@ -153,22 +153,22 @@ PENSTOCK_DEVICE int64_t wait(const Ring& ring, Ticket& ticket, uint64_t timeout)
 PENSTOCK_DEVICE bool bring_by_warp(const Ring& ring, const Answer& own, uint64_t own_destination,
                                    uint32_t owner, Guess* guess, bool* guessed) {
   Answer answer;
-  answer.kind = static_cast<uint8_t>(from_lane(kAllLanes, uint32_t{own.kind}, owner));
-  if (answer.kind != kPlace && answer.kind != kLanded) return false;
-  answer.value = from_lane(kAllLanes, own.value, owner);
-  answer.length = from_lane(kAllLanes, own.length, owner);
-  answer.remainder = from_lane(kAllLanes, own.remainder, owner);
+  answer.kind = static_cast<uint8_t>(from_warp_lane(kWholeWarp, uint32_t{own.kind}, owner));
+  if (answer.kind != kAddress && answer.kind != kLanded) return false;
+  answer.value = from_warp_lane(kWholeWarp, own.value, owner);
+  answer.length = from_warp_lane(kWholeWarp, own.length, owner);
+  answer.remainder = from_warp_lane(kWholeWarp, own.remainder, owner);
   if (answer.kind == kLanded) {
     fence_shared();
-    together(kAllLanes);  // what the owner's look has seen is so for all
+    together(kWholeWarp);  // what the owner's look has seen is so for all
   }
-  const Bytes bytes = bytes_of(ring, answer, from_lane(kAllLanes, own_destination, owner));
+  const Bytes bytes = bytes_of(ring, answer, from_warp_lane(kWholeWarp, own_destination, owner));
   if (guess == nullptr) {
     return copy_by_warp(*ring.constants, bytes.from, bytes.to, answer.length, answer.remainder);
   }
   bool loaded =
-      answer.kind == kPlace && answer.value == guess->place && answer.length == guess->length;
-  guess->place = 0;
+      answer.kind == kAddress && answer.value == guess->address && answer.length == guess->length;
+  guess->address = 0;
   // Once more where what was loaded was replaced since then.
 #if defined(__CUDACC__)
 #pragma unroll 1
@@ -197,7 +197,7 @@ inline constexpr uint64_t kFirstLook = 1400;
 PENSTOCK_DEVICE int64_t wait_together(const Ring& ring, Ticket& ticket, uint64_t timeout,
                                       GuessedRead* single) {
   int64_t result = 0;
-  uint32_t pending = ballot(kAllLanes, ticket.pending);
+  uint32_t pending = ballot(kWholeWarp, ticket.pending);
   Patience patience(timeout);
   if (single != nullptr) {
     while (ticks() - single->submitted < kFirstLook) {
@@ -206,14 +206,14 @@ PENSTOCK_DEVICE int64_t wait_together(const Ring& ring, Ticket& ticket, uint64_t
   // Answers come in order, mostly: while there are none one lane looks for all, to spare the link.
   bool all_look = count_bits(pending) > 1;
   while (pending != 0) {
-    const bool looks = ticket.pending && (all_look || lane() == lowest_bit(pending));
+    const bool looks = ticket.pending && (all_look || warp_lane() == lowest_bit(pending));
     Answer answer = {};
     bool there = false;
     if (looks) {
       there = !all_look && patience.is_eager() ? look_eagerly(ring, ticket, &answer)
                                                : look(ring, ticket, &answer);
     }
-    const uint32_t ready = ballot(kAllLanes, there);
+    const uint32_t ready = ballot(kWholeWarp, there);
     if (ready == 0 && all_look && patience.is_eager()) {
       all_look = false;
       continue;
@@ -221,7 +221,7 @@ PENSTOCK_DEVICE int64_t wait_together(const Ring& ring, Ticket& ticket, uint64_t
     all_look = ready != 0 || patience.is_turn_of_all();
     if (ready == 0) {
       const int error = static_cast<int>(
-          from_lane(kAllLanes, static_cast<uint32_t>(patience.pause(ring)), uint32_t{0}));
+          from_warp_lane(kWholeWarp, static_cast<uint32_t>(patience.pause(ring)), uint32_t{0}));
       if (error == 0) continue;
       if (ticket.pending) result = error;
       if (ticket.pending && error == -ESHUTDOWN) leave(ring, ticket);
@@ -232,14 +232,14 @@ PENSTOCK_DEVICE int64_t wait_together(const Ring& ring, Ticket& ticket, uint64_t
       bool guessed = false;
       const bool verified = bring_by_warp(ring, answer, ticket.destination, owner,
                                           single != nullptr ? &single->guess : nullptr, &guessed);
-      if (lane() != owner) continue;
+      if (warp_lane() != owner) continue;
       if (single != nullptr && !guessed) remember(ring, single->request, answer, single->guess);
       ticket.guessed = guessed;
       result = conclude(ring, ticket, answer, verified);
     }
-    pending = ballot(kAllLanes, ticket.pending);
+    pending = ballot(kWholeWarp, ticket.pending);
   }
-  together(kAllLanes);
+  together(kWholeWarp);
   return result;
 }
 
@@ -255,15 +255,16 @@ PENSTOCK_DEVICE int64_t wait_by_warp(const Ring& ring, Ticket& ticket, uint64_t 
 // be waited for by wait_by_warp(); no other's ever is.
 PENSTOCK_DEVICE int64_t run_by_warp(Ring& ring, const Request& request, Ticket* ticket,
                                     uint64_t timeout) {
-  const bool first = lane() == 0;
+  const bool first = warp_lane() == 0;
   *ticket = {};
   int64_t result = submit_by_warp(ring, first, request, ticket);
-  if (ballot(kAllLanes, ticket->pending) != 0) {
+  if (ballot(kWholeWarp, ticket->pending) != 0) {
     GuessedRead read{request, ticks(), {}};
     guess_by_warp(ring, request, &read.guess);
     result = wait_together(ring, *ticket, timeout, &read);
   }
-  return static_cast<int64_t>(from_lane(kAllLanes, static_cast<uint64_t>(result), uint32_t{0}));
+  return static_cast<int64_t>(
+      from_warp_lane(kWholeWarp, static_cast<uint64_t>(result), uint32_t{0}));
 }
 
 }  // namespace penstock::device

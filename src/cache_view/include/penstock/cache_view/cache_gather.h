@@ -23,7 +23,7 @@ class CacheGather {
                               std::byte* destination, CacheView::Hits* hits);
   // Copies what was added, by kernels. `run` does one operation and waits for its end.
   template <typename Run>
-  void run(const engine::DeviceSpan& target, Run&& run);
+  void run(const engine::DeviceSpan& destination, Run&& run);
   // How the range that was added as number `range` went: `corrupt` where the agent gave its memory
   // to something else meanwhile.
   Status status(size_t range) const { return ranges_[range].status; }
@@ -42,14 +42,14 @@ class CacheGather {
 };
 
 template <typename Run>
-void CacheGather::run(const engine::DeviceSpan& target, Run&& run) {
+void CacheGather::run(const engine::DeviceSpan& destination, Run&& run) {
   for (size_t first = 0; first < pieces_.size(); first += engine::kCopyPiecesMax) {
     const size_t count = std::min<size_t>(engine::kCopyPiecesMax, pieces_.size() - first);
     engine::CopyOp copy;
-    copy.device = target.device;
+    copy.device = destination.device;
     copy.means = engine::CopyMeans::kernel;
     copy.pieces = std::span(pieces_).subspan(first, count);
-    copy.allocation = target.allocation;
+    copy.allocation = destination.allocation;
     run(copy);
     if (!copy.status.ok()) ended(first, first + count, copy.status);
   }

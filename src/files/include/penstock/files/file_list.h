@@ -31,14 +31,14 @@ Outcome<void> read_files(lanes::Session& session, class StagingPool& staging,
                          std::span<ListedRead> files);
 // Into one place of a region, each at the next multiple of `alignment`. -ENOSPC for those that do
 // not fit.
-struct PackedPlace {
+struct PackedRange {
   connection::Region* region = nullptr;
   uint64_t offset = 0;
   uint64_t length = 0;
   uint64_t alignment = 0;
 };
 Outcome<void> read_files_packed(lanes::Session& session, class StagingPool& staging,
-                                std::span<ListedRead> files, const PackedPlace& place);
+                                std::span<ListedRead> files, const PackedRange& range);
 
 // A new regular file, with its content. `replace`: takes the place of what has its name.
 inline constexpr uint32_t kReplace = 1;

@@ -31,7 +31,7 @@ class SessionNewFile final : public load::NewFile {
   ~SessionNewFile() override;
 
   Outcome<void> write(uint64_t offset, Bytes from) override;
-  Outcome<load::Way> way() override;
+  Outcome<load::FileTransfers> transfers() override;
   Outcome<void> commit() override;
 
  private:
@@ -58,7 +58,7 @@ class LocalNewFile final : public load::NewFile {
   ~LocalNewFile() override;
 
   Outcome<void> write(uint64_t offset, Bytes from) override;
-  Outcome<load::Way> way() override;
+  Outcome<load::FileTransfers> transfers() override;
   Outcome<void> commit() override;
 
  private:

@@ -43,7 +43,7 @@ class SessionFiles final : public load::Files {
 
   Outcome<uint64_t> open(const std::string& path) override;
   Outcome<void> read(uint32_t file, uint64_t offset, MutableBytes to) override;
-  Outcome<std::vector<load::Way>> ways(size_t links) override;
+  Outcome<std::vector<load::FileTransfers>> transfers(size_t links) override;
   Outcome<void> check_unchanged() override;
 
  private:

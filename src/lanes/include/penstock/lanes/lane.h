@@ -88,7 +88,7 @@ class Lane {
   bool must_move() const;
   void move();  // with both sides locked
   void submit_again();
-  int take_place(ring::Submission& entry, connection::Region* device_region, uint32_t* taken);
+  int take_slot(ring::Submission& entry, connection::Region* device_region, uint32_t* taken);
   bool has_lost_region(uint32_t slot) const;
   bool answer_from_cache(cache_view::CacheView& view, uint32_t slot);
   void refuse(uint32_t slot);

@@ -1,4 +1,4 @@
-// The places of a lane's operations, and queues of them between its two sides.
+// The slots of a lane's operations, and queues of them between its two sides.
 #pragma once
 
 #include <atomic>

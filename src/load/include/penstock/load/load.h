@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "penstock/engine.h"
-#include "penstock/load/bring.h"
+#include "penstock/load/distribute.h"
 #include "penstock/load/spread.h"
 #include "penstock/model.h"
 
@@ -24,7 +24,7 @@ class Files {
   virtual Outcome<void> read(uint32_t file, uint64_t offset, MutableBytes to) = 0;
   // Transfers that reach all files that are open, for so many links, each with its own as far as
   // there are enough. They stay until the files are closed, or longer.
-  virtual Outcome<std::vector<Way>> ways(size_t links) = 0;
+  virtual Outcome<std::vector<FileTransfers>> transfers(size_t links) = 0;
   // corrupt when a file is not what it was when it was opened, as far as its length and times tell.
   virtual Outcome<void> check_unchanged() = 0;
 };
@@ -42,8 +42,8 @@ struct Request {
 };
 
 struct Tensor : model::Tensor {
-  uint32_t file = 0;    // an index of the request's paths
-  uint64_t target = 0;  // from the beginning of the memory of each device
+  uint32_t file = 0;           // an index of the request's paths
+  uint64_t memory_offset = 0;  // from the beginning of the memory of each device
 };
 
 // What was loaded. Its memory is given back when it is destroyed: nobody uses it then.

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "penstock/engine.h"
-#include "penstock/load/bring.h"
+#include "penstock/load/distribute.h"
 #include "penstock/model.h"
 
 namespace penstock::load {
@@ -19,8 +19,8 @@ class NewFile {
   virtual ~NewFile() = default;
   // All of it, from host memory.
   virtual Outcome<void> write(uint64_t offset, Bytes from) = 0;
-  // Who writes to it from device memory: the handle is files[0].
-  virtual Outcome<Way> way() = 0;
+  // What writes to it from device memory: the handle is files[0].
+  virtual Outcome<FileTransfers> transfers() = 0;
   // All that was written is on stable storage, under the file's name; what had it before is gone.
   // Nothing is in flight. After a failure the name is what it was, unless only the directory could
   // not be made durable, which the failure says.

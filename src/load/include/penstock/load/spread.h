@@ -36,7 +36,7 @@ struct Link {
 struct Order {
   Pieces pieces;
   std::vector<std::string> files;  // their names, for messages
-  // Of different devices; each holds every target.
+  // Of different devices; each has room for all pieces.
   std::vector<engine::DeviceSpan> destinations;
   // First the destinations' own, in their order, then the lenders'.
   std::vector<Link> links;
@@ -148,7 +148,7 @@ class Spread {
   size_t room_of(const LinkState& link) const;
   void fill(size_t link, size_t depth);
   void begin(Fetch& fetch, size_t group, const Piece& piece);
-  engine::DeviceSpan place_of(const Fetch& fetch, size_t destination) const;
+  engine::DeviceSpan destination_of(const Fetch& fetch, size_t destination) const;
   engine::DeviceSpan landing_of(const Fetch& fetch) const;
   Failure check(const Fetch& fetch) const;
   void forward(Fetch& fetch);

@@ -1,5 +1,5 @@
 // A ring for kernels, as the host has it: its memory, and the taking of what kernels ask for.
-// docs/decisions/0015 says why reads are answered with places.
+// docs/decisions/0015 says why reads are answered with addresses.
 #pragma once
 
 #include <array>

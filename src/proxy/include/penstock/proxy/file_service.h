@@ -14,8 +14,8 @@
 namespace penstock::proxy {
 
 struct FileServiceStats {
-  uint64_t places = 0;  // answered with their place in the node cache
-  uint64_t copies = 0;  // reads brought by a copy engine
+  uint64_t addresses = 0;  // answered with their address in the node cache
+  uint64_t copies = 0;     // reads brought by a copy engine
   uint64_t writes = 0;
   uint64_t failed = 0;
 };
@@ -48,7 +48,7 @@ class FileService final : public Service {
   void let_go(uint32_t index);
   int check(const Taken& taken, int32_t file) const;
   void sort_out(Batch& batch, const Taken& taken, cache_view::CacheView* view);
-  void answer_places(Batch& batch, cache_view::CacheView* view);
+  void answer_addresses(Batch& batch, cache_view::CacheView* view);
   void fail(const Taken& taken, int error);
   void transfer(const Taken& taken, uint32_t file);
   static void transfer_ended(route::Transfer& transfer);
@@ -66,10 +66,10 @@ class FileService final : public Service {
 
   // The serving thread's.
   const std::unique_ptr<Batch> batch_;
-  cache_view::ViewHold cache_;  // kernels may still be copying from places in it
+  cache_view::ViewHold cache_;  // kernels may still be copying from it
 
   // Relaxed: counts for people.
-  std::atomic<uint64_t> places_{0};
+  std::atomic<uint64_t> addresses_{0};
   std::atomic<uint64_t> copies_{0};
   std::atomic<uint64_t> writes_{0};
   std::atomic<uint64_t> failed_{0};

@@ -12,12 +12,13 @@
 
 namespace penstock::route {
 
-// One piece of the file for one place. The layout is that of penstock_piece in the C API.
+// One range of the file, and where in memory it goes. The layout is that of penstock_piece in the C
+// API.
 struct ListEntry {
-  uint64_t offset = 0;  // in the file, bytes
-  uint64_t target = 0;  // in the operation's memory, bytes
-  uint32_t length = 0;  // bytes, up to kListEntryBytesMax
-  uint32_t done = 0;    // out: bytes; fewer where the file ends
+  uint64_t offset = 0;         // in the file, bytes
+  uint64_t memory_offset = 0;  // in the operation's memory, bytes
+  uint32_t length = 0;         // bytes, up to kListEntryBytesMax
+  uint32_t done = 0;           // out: bytes; fewer where the file ends
 };
 static_assert(sizeof(ListEntry) == 24);
 

@@ -79,20 +79,20 @@ class Transfers final : private engine::Parker, private engine::Poller {
   // They have stopped to, and go to sleep.
   void leave_alone();
   // Returns when every `ended` that had begun has returned.
-  void settle() { Turn(*this).begin(); }
+  void quiesce() { DriveLock(*this).lock(); }
 
  private:
   explicit Transfers(engine::DeviceMemory& devices);
   void loop();
   // Whoever holds it drives.
-  class Turn {
+  class DriveLock {
    public:
-    explicit Turn(Transfers& transfers) : transfers_(transfers) {}
-    ~Turn() { end(); }
+    explicit DriveLock(Transfers& transfers) : transfers_(transfers) {}
+    ~DriveLock() { unlock(); }
     // False at once when somebody else drives: many threads may ask again and again.
-    bool try_begin();
-    void begin();
-    void end();
+    bool try_lock();
+    void lock();
+    void unlock();
     bool held() const { return held_; }
 
    private:
@@ -137,7 +137,7 @@ class Transfers final : private engine::Parker, private engine::Poller {
   std::mutex drive_;
   std::atomic<bool> driven_{false};
   std::atomic<uint32_t> waiters_{0};  // for the lock; a hint
-  Turn own_turn_{*this};              // the thread's
+  DriveLock own_drive_{*this};        // the thread's
   std::atomic<uint64_t> learnt_{0};   // devices, as bits
   std::thread thread_;
   // Of the thread while it sleeps, under the lock: copies would end unseen, and when it gets up by

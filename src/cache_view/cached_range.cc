@@ -1,4 +1,4 @@
-#include "penstock/cache_view/cache_place.h"
+#include "penstock/cache_view/cached_range.h"
 
 #include "limits.h"
 
@@ -26,13 +26,13 @@ void prefetch(const std::byte* bytes, uint32_t begin, uint32_t end) {
 
 }  // namespace
 
-CachePlace::CachePlace(CacheView& view, InodeId inode, uint64_t offset, uint32_t length)
+CachedRange::CachedRange(CacheView& view, InodeId inode, uint64_t offset, uint32_t length)
     : view_(&view), inode_(inode), offset_(offset), length_(length) {
   DASSERT(length > 0 && length <= kExtentBytes);
   view.prefetch_entry(inode, offset);
 }
 
-bool CachePlace::find(Part& part, arena::Extent extent) {
+bool CachedRange::find(Part& part, arena::Extent extent) {
   part.found = view_->reader().find(extent);
   if (!part.found || !view_->is_pinned(part.found.slot)) return false;
   part.end = std::min(part.end, part.found.valid);
@@ -44,7 +44,7 @@ bool CachePlace::find(Part& part, arena::Extent extent) {
   return true;
 }
 
-bool CachePlace::find() {
+bool CachedRange::find() {
   const auto begin = static_cast<uint32_t>(offset_ % kExtentBytes);
   const uint32_t end = begin + length_;
   Part& first = parts_[0];
@@ -69,7 +69,7 @@ bool CachePlace::find() {
 }
 
 // Whole blocks have their checksums; a part of one is looked at.
-void CachePlace::add(const Part& part) {
+void CachedRange::add(const Part& part) {
   for (uint32_t at = part.begin; at < part.end;) {
     const uint32_t block = at / kBlockBytes;
     const uint32_t block_end = std::min((block + 1) * kBlockBytes, part.found.valid);
@@ -88,7 +88,7 @@ void CachePlace::add(const Part& part) {
   }
 }
 
-bool CachePlace::verify() {
+bool CachedRange::verify() {
   for (uint32_t i = 0; i < count_; ++i) add(parts_[i]);
   for (uint32_t i = 0; i < count_; ++i) {
     if (!view_->reader().still(parts_[i].found.ticket)) return false;
@@ -97,11 +97,11 @@ bool CachePlace::verify() {
 }
 
 // A slab: pinned as a whole, and a power of two that lies at a multiple of itself.
-uint8_t CachePlace::around() const {
+uint8_t CachedRange::span_log2() const {
   return static_cast<uint8_t>(std::countr_zero(view_->reader().geometry().slab_bytes));
 }
 
-void CachePlace::note_hits(CacheView::Hits* hits) const {
+void CachedRange::note_hits(CacheView::Hits* hits) const {
   for (uint32_t i = 0; i < count_; ++i) view_->note_hit(parts_[i].found.slot, hits);
 }
 

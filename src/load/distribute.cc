@@ -1,4 +1,4 @@
-#include "penstock/load/bring.h"
+#include "penstock/load/distribute.h"
 
 #include "ends.h"
 #include "limits.h"
@@ -15,15 +15,15 @@ struct End {
 
 class TransferCarrier final : public Carrier {
  public:
-  TransferCarrier(std::span<const Way> ways, const engine::Clock& clock)
-      : ways_(ways), ends_(std::make_shared<Ends<End>>(clock)) {}
+  TransferCarrier(std::span<const FileTransfers> transfers, const engine::Clock& clock)
+      : transfers_(transfers), ends_(std::make_shared<Ends<End>>(clock)) {}
 
   void start(Fetch& fetch) override {
-    const Way& way = ways_[fetch.link];
+    const FileTransfers& link = transfers_[fetch.link];
     if (fetch.is_list) {
-      start_read(way, fetch, fetch.list);
+      start_read(link, fetch, fetch.list);
     } else {
-      start_read(way, fetch, fetch.range);
+      start_read(link, fetch, fetch.range);
     }
   }
 
@@ -34,11 +34,11 @@ class TransferCarrier final : public Carrier {
       auto& ended = copy.owner_as<Forward>();
       put(*ended.fetch, {.forward = &ended});
     };
-    ways_[forward.destination].transfers->post(forward.copy);
+    transfers_[forward.destination].transfers->post(forward.copy);
   }
 
   void cancel(Fetch& fetch) override {
-    route::Transfers& transfers = *ways_[fetch.link].transfers;
+    route::Transfers& transfers = *transfers_[fetch.link].transfers;
     if (fetch.is_list) {
       transfers.cancel(fetch.list);
     } else {
@@ -59,14 +59,14 @@ class TransferCarrier final : public Carrier {
 
  private:
   template <class AnyTransfer>
-  static void start_read(const Way& way, Fetch& fetch, AnyTransfer& transfer) {
-    transfer.file = way.files[fetch.file];
+  static void start_read(const FileTransfers& link, Fetch& fetch, AnyTransfer& transfer) {
+    transfer.file = link.files[fetch.file];
     transfer.owner = &fetch;
     transfer.ended = [](AnyTransfer& read) {
       auto& ended = read.template owner_as<Fetch>();
       put(ended, {.fetch = &ended});
     };
-    way.transfers->post(transfer);
+    link.transfers->post(transfer);
   }
 
   // In the thread that drives. Once it is put, this object may go away.
@@ -75,16 +75,16 @@ class TransferCarrier final : public Carrier {
     ends->put(end);
   }
 
-  const std::span<const Way> ways_;
+  const std::span<const FileTransfers> transfers_;
   const std::shared_ptr<Ends<End>> ends_;
 };
 
 }  // namespace
 
-Outcome<Counts> bring(const Order& order, std::span<const Way> ways, const engine::Clock& clock,
-                      const Progress& progress) {
-  ASSERT(ways.size() == order.links.size());
-  TransferCarrier carrier(ways, clock);
+Outcome<Counts> distribute(const Order& order, std::span<const FileTransfers> transfers,
+                           const engine::Clock& clock, const Progress& progress) {
+  ASSERT(transfers.size() == order.links.size());
+  TransferCarrier carrier(transfers, clock);
   Spread spread(order, carrier);
   const auto so_far = [&] {
     return fmt::format("after {} of {} bytes", spread.bytes_done(), order.pieces.bytes);

@@ -1,4 +1,4 @@
-#include "model_place.h"
+#include "model_files.h"
 
 #include <cerrno>
 #include <charconv>
@@ -7,13 +7,13 @@
 
 namespace penstock::apps {
 
-Outcome<ModelPlace> find_models(const std::vector<std::string>& paths, const std::string& store) {
-  ModelPlace place;
+Outcome<ModelFiles> find_models(const std::vector<std::string>& paths, const std::string& store) {
+  ModelFiles models;
   std::string where;
   for (const std::string& path : paths) {
     const Outcome<console::Location> location = console::parse_location(path, store);
     const std::string here = location ? location->where : std::string();
-    if (place.paths.empty()) {
+    if (models.paths.empty()) {
       where = here;
     } else if (where != here) {
       return Failure{
@@ -22,17 +22,17 @@ Outcome<ModelPlace> find_models(const std::vector<std::string>& paths, const std
                       "their own",
                       paths.front(), path)};
     }
-    place.paths.push_back(location ? location->path : path);
+    models.paths.push_back(location ? location->path : path);
   }
   if (!where.empty()) {
-    TRY_ASSIGN(place.session, console::connect_session(where));
+    TRY_ASSIGN(models.session, console::connect_session(where));
   }
-  return place;
+  return models;
 }
 
-Outcome<void> check_readable(const ModelPlace& place) {
-  if (place.session.get() != nullptr) return {};
-  for (const std::string& path : place.paths) {
+Outcome<void> check_readable(const ModelFiles& models) {
+  if (models.session.get() != nullptr) return {};
+  for (const std::string& path : models.paths) {
     if (::access(path.c_str(), R_OK) == 0) continue;
     return Failure{Status::from_errno(errno), fmt::format("{}: {}", path, std::strerror(errno))};
   }

@@ -7,11 +7,11 @@ namespace penstock::cache_view {
 
 // Looked up in three steps, so that many can be looked up side by side: each step asks the
 // processor's cache for what the next one needs.
-class CachePlace {
+class CachedRange {
  public:
   // The range must not be empty, and no longer than an extent.
-  CachePlace() = default;
-  CachePlace(CacheView& view, InodeId inode, uint64_t offset, uint32_t length);
+  CachedRange() = default;
+  CachedRange(CacheView& view, InodeId inode, uint64_t offset, uint32_t length);
   // False when not all of it is here, in one piece and where GPUs reach it.
   bool find();
   // False when the agent has taken it away meanwhile.
@@ -23,9 +23,9 @@ class CachePlace {
   const std::byte* data() const { return data_; }
   uint32_t length() const { return length_; }
   uint32_t remainder() const { return remainder_; }
-  // The bytes lie in 2^around() bytes, aligned to as many, which GPUs reach as long as the view is
-  // pinned.
-  uint8_t around() const;
+  // The bytes lie in 2^span_log2() bytes, aligned to as many, which GPUs reach as long as the view
+  // is pinned.
+  uint8_t span_log2() const;
   void note_hits(CacheView::Hits* hits) const;
 
  private:

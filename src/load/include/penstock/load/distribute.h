@@ -11,8 +11,8 @@
 
 namespace penstock::load {
 
-// Who moves the bytes of one link.
-struct Way {
+// The transfers that move the bytes of one link.
+struct FileTransfers {
   route::Transfers* transfers = nullptr;
   std::vector<uint32_t> files;  // the handle of each of the order's files with these transfers
 };
@@ -22,8 +22,8 @@ using Progress = std::function<bool(uint64_t bytes_done, uint64_t bytes_total)>;
 
 // Returns when everything has arrived, or when nothing is in flight any more after the first
 // failure: with cancelled when `progress` (which may be null) said so, with timed_out after the
-// order's deadline. A way for each link.
-Outcome<Counts> bring(const Order& order, std::span<const Way> ways, const engine::Clock& clock,
-                      const Progress& progress);
+// order's deadline. `transfers` has one for each link.
+Outcome<Counts> distribute(const Order& order, std::span<const FileTransfers> transfers,
+                           const engine::Clock& clock, const Progress& progress);
 
 }  // namespace penstock::load

@@ -2,17 +2,17 @@
 
 namespace penstock::model {
 
-Placement place(std::span<const Safetensors> files, uint64_t alignment) {
-  Placement placement;
+Packing pack(std::span<const Safetensors> files, uint64_t alignment) {
+  Packing packing;
   const auto round_up = [&](uint64_t value) { return (value + alignment - 1) & ~(alignment - 1); };
   for (uint32_t file = 0; file < files.size(); ++file) {
-    std::vector<uint64_t>& targets = placement.targets.emplace_back();
+    std::vector<uint64_t>& offsets = packing.offsets.emplace_back();
     Run run{.file = file};
     const auto finish = [&] {
-      if (run.length > 0) placement.runs.push_back(run);
-      placement.bytes = run.target + run.length;
+      if (run.length > 0) packing.runs.push_back(run);
+      packing.bytes = run.memory_offset + run.length;
     };
-    run.target = round_up(placement.bytes);
+    run.memory_offset = round_up(packing.bytes);
     for (const Tensor& tensor : files[file].tensors) {
       const bool begins = run.length == 0;
       if (begins) run.offset = tensor.offset;
@@ -22,14 +22,14 @@ Placement place(std::span<const Safetensors> files, uint64_t alignment) {
         run = {.file = file,
                .offset = tensor.offset,
                .length = 0,
-               .target = round_up(placement.bytes)};
+               .memory_offset = round_up(packing.bytes)};
       }
-      targets.push_back(run.target + (tensor.offset - run.offset));
+      offsets.push_back(run.memory_offset + (tensor.offset - run.offset));
       run.length = tensor.offset + tensor.bytes - run.offset;
     }
     finish();
   }
-  return placement;
+  return packing;
 }
 
 }  // namespace penstock::model

@@ -41,6 +41,7 @@ headers() {
 check tools own_tests
 check layers python3 tools/check_layers.py
 check source python3 tools/check_source.py
+check docs python3 tools/check_references.py
 check asserts python3 tools/count_assertions.py --least 12 ring arena kv store chunks meta client
 check shell shellcheck dev .ci/run tools/*.sh
 check format tools/check_format.sh

@@ -86,7 +86,7 @@ def mount_writer(setup, number, acknowledged, counts, stop):
 
 def check_read(content, number, slot):
     if version_in(content, number, slot) < 0:
-        raise RuntimeError(f"slot {slot} of writer {number} holds what nobody wrote")
+        raise RuntimeError(f"slot {slot} of writer {number} holds what was never written")
 
 
 def read_by_mount(file, number, slot):

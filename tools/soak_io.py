@@ -23,7 +23,7 @@ def make_slot(writer, slot, version):
 
 
 def version_in(content, writer, slot):
-    """The version that a slot holds, 0 if it was never written, -1 if it holds what nobody wrote."""
+    """The version that a slot holds, 0 if it was never written, -1 if it holds what was never written."""
     if len(content) < SLOT or content == bytes(SLOT):
         return 0
     magic, of_writer, of_slot, version = _HEAD.unpack_from(content)

@@ -42,7 +42,7 @@ Outcome<load::SavedTensor> tensor_from(const penstock_save_tensor& given,
     return out;
   }
   // What the driver does not know is host memory. When it cannot tell, the address may be a GPU's,
-  // which nobody may follow here.
+  // which the host must not read.
   if (span.error() == Code::not_found) return out;
   return find_failure(fmt::format("tensor '{}'", given.name), span.error());
 }

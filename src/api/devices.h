@@ -9,7 +9,7 @@
 
 namespace penstock::api {
 
-// Those of gpu::devices(), unless a test has put others in their place.
+// Those of gpu::devices(), unless a test has replaced them.
 Outcome<engine::DeviceMemory*> devices();
 
 // Why DeviceMemory::find() has not found what a program named; `what`: "region register".

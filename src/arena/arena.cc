@@ -44,11 +44,11 @@ Status Arena::grow(const std::shared_ptr<Segment>& segment) {
     // What was taken back is gone before the new slab is made.
   }
   Result<std::unique_ptr<Slab>> slab = Slab::make(geometry_.slab_bytes, host_);
-  // Before the mutex is taken, for which the renewal of the lease may wait.
+  // Outside of the mutex: it takes long, and the thread that renews the lease waits for the mutex.
   if (slab) segment->populate_index();
   const std::lock_guard lock(mutex_);
   const auto known = segments_.find(segment->readers());
-  // It may have been taken back itself in the meantime.
+  // The segment itself may have been taken back in the meantime.
   const bool wanted = known != segments_.end() && known->second == segment;
   if (!slab || !wanted) {
     ASSERT(slabs_in_use_ > 0);

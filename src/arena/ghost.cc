@@ -8,7 +8,7 @@ Ghost::Ghost(uint32_t capacity)
     : mask_(std::bit_ceil(std::max(capacity / kWaysUsed, 1u)) - 1),
       buckets_(std::make_unique<Bucket[]>(mask_ + 1)) {}
 
-// Relaxed throughout: the words order nothing and stand for themselves.
+// Relaxed throughout: each word counts by itself, and orders nothing else.
 bool Ghost::touch(Extent extent, Blocks blocks) {
   const uint64_t hash = hash_of(extent);
   Bucket& bucket = buckets_[hash & mask_];

@@ -1,5 +1,5 @@
-// Remembers which extents were asked for lately and are not held, so that only what is asked for
-// again is brought in: one pass over much data leaves what is held alone.
+// Remembers which extents were read lately and are not in the cache, so that only extents that are
+// read again are filled: one pass over much data evicts nothing.
 #pragma once
 
 #include <atomic>
@@ -26,12 +26,12 @@ class Ghost {
 
  private:
   static constexpr uint32_t kWays = 7;
-  // On average: buckets are not equally full.
+  // As many are filled on average: buckets are not equally full.
   static constexpr uint32_t kWaysUsed = 4;
   // 28 bits, odd, of the hash over 4 bits of the last block read; 0: free.
   struct alignas(32) Bucket {
     std::atomic<uint32_t> seen[kWays];
-    std::atomic<uint32_t> next;  // the way to be replaced
+    std::atomic<uint32_t> next;  // the one of `seen` that is replaced next
   };
 
   uint64_t mask_;

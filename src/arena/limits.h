@@ -18,15 +18,15 @@ inline constexpr uint32_t kSegmentsMax = 1024;
 // Touch logs of one segment: one of each session.
 inline constexpr uint32_t kLogsMax = 1024;
 
-// Streams of fills that are kept apart, so that each finds neighbouring slots, and how far ahead.
-// 4 MiB is more than one DMA needs to reach the speed of the link.
+// Streams of fills that are kept apart, so that each gets neighbouring slots, and how many slots
+// are kept for a stream: 4 MiB, more than one DMA needs to reach the speed of the link.
 inline constexpr uint32_t kRunsMax = 16;
 inline constexpr uint32_t kRunSlotsMax = 64;
 
 // Slots that a search for a victim looks at before it takes the coldest that it saw.
 inline constexpr uint32_t kSweepMax = 4096;
 
-// How often a slot was hit since the hand passed it last, at most.
+// The count of a slot's hits since the search passed it last stops here.
 inline constexpr uint8_t kFrequencyMax = 3;
 
 // Slots that are zeroed while the segment's mutex is held: a tenth of a millisecond.

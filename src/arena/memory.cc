@@ -13,8 +13,8 @@ namespace {
 
 constexpr uint64_t kSmallPage = 4 * kKiB;
 
-// Makes one large page of the small ones of a range of its size. From Linux 6.1 on, and without any
-// setting of the system; where it does not work the small ones remain.
+// Makes one large page of the small pages in a range of its size. From Linux 6.1 on, and without
+// any setting of the system; where it does not work the small pages remain.
 void collapse(std::byte* begin) {
 #ifdef MADV_COLLAPSE
   constexpr int kCollapse = MADV_COLLAPSE;
@@ -72,7 +72,7 @@ Status SealedMemory::populate(uint64_t offset, uint64_t length) {
   const uint64_t begin = offset / kLargePage * kLargePage;
   const uint64_t end = std::min(align_up(offset + length, kLargePage), bytes_.size());
   for (uint64_t at = begin; at + kLargePage <= end; at += kLargePage) {
-    // It takes one small page to make a large one of.
+    // collapse() needs one small page to be there.
     TRY(arena::populate(bytes_.data() + at, 1));
     collapse(bytes_.data() + at);
   }

@@ -25,7 +25,7 @@ Result<std::unique_ptr<Reader>> Reader::open(UniqueFd index) {
     ::munmap(base, bytes);
     return geometry.error();
   }
-  // No more than the geometry says stays mapped, so that the destructor knows what to unmap.
+  // As much as the geometry says stays mapped, so that the destructor knows what to unmap.
   if (bytes > geometry->index_bytes()) {
     ::munmap(base + geometry->index_bytes(), bytes - geometry->index_bytes());
   }
@@ -66,7 +66,7 @@ Status Reader::add_slab(const UniqueFd& slab) {
 
 uint32_t Reader::slabs_offered() const {
   const auto& header = *reinterpret_cast<const Header*>(index_);
-  // Relaxed: what it counts is asked for over the session.
+  // Relaxed: a slab that it counts is asked for over the session, which orders the rest.
   return std::min(load_word(header.slabs, std::memory_order_relaxed), geometry_.slabs_max());
 }
 

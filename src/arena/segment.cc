@@ -181,7 +181,8 @@ void Segment::invalidate(InodeId inode, uint64_t offset, uint64_t length) {
   const uint32_t partial = found->second.partial;
   if (partial != UINT32_MAX && slots_[partial].extent.number < first) drop(partial);
   if (first > last) return;
-  // By the shorter way: the extents of the range, or those that are here.
+  // Whichever are fewer are looked at: the extents of the range, or those of the file that are
+  // here.
   if (last - first < 64) {
     for (uint64_t number = first; number <= last; ++number) {
       const Entry* entry = table_->find({inode, static_cast<uint32_t>(number)});

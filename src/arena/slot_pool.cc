@@ -63,7 +63,7 @@ uint32_t SlotPool::take(Extent extent, uint32_t following, bool may_evict) {
 uint32_t SlotPool::take_from_run(Extent extent, bool may_evict) {
   for (Run& run : runs_) {
     if (run.count == 0 || run.next != extent) continue;
-    // Somebody else may have come by, or somebody hit it.
+    // Another fill may have taken it since, or a reader hit it.
     if (!is_cold(run.slot, may_evict)) {
       run.count = 0;
       return kNoSlot;

@@ -13,9 +13,9 @@ namespace penstock::arena {
 
 inline constexpr uint32_t kNoSlot = UINT32_MAX;
 
-// First in, first out by the order of the slots, with a second chance for what was hit: a hand goes
-// round, takes one from the frequency of what was hit, and stops at what was not. Extents that are
-// known to follow one another get slots that do.
+// A clock: a hand goes round the slots, takes one from the frequency of a slot that was hit, and
+// stops at a slot that was not. Extents that are known to follow one another get neighbouring
+// slots.
 class SlotPool {
  public:
   enum class State : uint8_t { free, filling, used };

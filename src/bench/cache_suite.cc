@@ -47,9 +47,9 @@ class BareCopies {
     uint32_t sum = 0;
     while (penstock_now() < end) {
       for (size_t i = 0; i < 64; ++i, ++copies) {
-        std::byte* const place = to.data() + i * kBlock;
-        std::memcpy(place, memory_.data() + random.below(blocks) * kBlock, kBlock);
-        sum ^= crc32c(Bytes(place, kBlock));
+        std::byte* const at = to.data() + i * kBlock;
+        std::memcpy(at, memory_.data() + random.below(blocks) * kBlock, kBlock);
+        sum ^= crc32c(Bytes(at, kBlock));
       }
     }
     volatile uint32_t used = sum;  // so that the work is not left out

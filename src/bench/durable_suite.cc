@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kBudget = 0.8;
 
-// Random places of a file that exists already: each write replaces bytes, ours and fio's, so
+// Random offsets of a file that exists already: each write replaces bytes, ours and fio's, so
 // neither side is spared by a file that still grows, and no two neighbours share a write.
 Workload random_writes(const BenchOptions& options, uint64_t block_bytes, uint32_t depth) {
   Workload workload;

@@ -51,13 +51,13 @@ Outcome<std::unique_ptr<GpuReference>> GpuReference::create(engine::DeviceMemory
 Outcome<Measurement> GpuReference::run(const Copies& copies) {
   Running running{.lanes = lanes_.get()};
   std::deque<Copy> all(copies.depth);
-  const uint64_t places = host_.size() / copies.piece_bytes;
+  const uint64_t offsets = host_.size() / copies.piece_bytes;
   uint64_t next = 0;
   for (Copy& copy : all) {
     for (uint32_t i = 0; i < copies.pieces; ++i) {
-      std::byte* const to = memory_.data + next++ % places * copies.piece_bytes;
+      std::byte* const to = memory_.data + next++ % offsets * copies.piece_bytes;
       copy.its_pieces.push_back(
-          {&host_[random_.below(places) * copies.piece_bytes], to, copies.piece_bytes});
+          {&host_[random_.below(offsets) * copies.piece_bytes], to, copies.piece_bytes});
     }
     copy.device = device_;
     copy.means = copies.means;

@@ -23,8 +23,8 @@ class GpuReference {
     uint32_t depth = 2;   // operations in flight
     double seconds = 1;
   };
-  // Copies from random places of the host memory, at multiples of the piece's size, whose lists are
-  // made before the time counts.
+  // Copies from random offsets of the host memory, at multiples of the piece's size, whose lists
+  // are made before the time counts.
   Outcome<Measurement> run(const Copies& copies);
 
  private:

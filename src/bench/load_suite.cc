@@ -70,15 +70,15 @@ struct ModelFile {
   std::string path;
 };
 
-// One place that models are loaded from.
+// One source that models are loaded from.
 class LoadBench {
  public:
-  LoadBench(const BenchOptions& options, GpuReference& reference, uint32_t gpus, const char* place,
+  LoadBench(const BenchOptions& options, GpuReference& reference, uint32_t gpus, const char* source,
             ModelFile model, std::vector<BenchLine>* lines)
       : options_(options),
         reference_(reference),
         gpus_(gpus),
-        source_(place),
+        source_(source),
         model_(std::move(model)),
         lines_(lines) {}
 

@@ -30,7 +30,7 @@ std::optional<uint64_t> CacheGather::add(InodeId inode, uint64_t offset, uint64_
   return done;
 }
 
-// False when the agent has taken the extent away.
+// False when the agent has given the extent's slot to another.
 bool CacheGather::add(const arena::Found& found, uint32_t begin, uint32_t end,
                       std::byte* destination) {
   for (uint32_t first = begin; first < end; first += kBlockBytes) {

@@ -59,7 +59,7 @@ Status CacheView::pin(engine::DeviceMemory& devices) {
   return Code::ok;
 }
 
-// Devices only read it, as everybody in this process.
+// Devices only read it, as all threads of this process.
 MutableBytes CacheView::slab_of(uint32_t slab) const {
   const uint64_t bytes = reader_->geometry().slab_bytes;
   const std::byte* const first = reader_->slots().data() + slab * bytes;
@@ -109,7 +109,7 @@ void CacheMap::want() {
   if (started) {
     thread_ = std::move(*started);
   } else {
-    // Reads go by the agent until somebody wants it again.
+    // Reads go by the agent until want() is called again.
     wanted_.store(false);
     log::warning("{}", started.error().message);
   }
@@ -176,7 +176,7 @@ Status CacheMap::map() {
   }
   {
     const std::lock_guard lock(mutex_);
-    // Of a connection that was lost in between: by then somebody wants it again.
+    // Of a connection that was lost in between: want() was called again by then.
     if (drops != drops_) return Code::ok;
     if (view != view_) {
       view_ = view;

@@ -9,7 +9,7 @@
 
 namespace penstock::connection {
 
-// peer_gone when nobody listens there, else why it failed.
+// peer_gone when no process listens there, else why it failed.
 Outcome<UniqueFd> connect_to(const std::string& path);
 
 // From now on a send on this socket waits for room for a limited time only.
@@ -24,7 +24,7 @@ Status send_request(int socket, const wire::Request& request, const std::vector<
 // any other is closed. Thread safe: each reply is received by one.
 Result<wire::Reply> receive_reply(int socket, int flags, UniqueFd* given);
 
-// One request and its reply on a socket that nobody else uses; timed_out after `timeout_ms`.
+// One request and its reply on a socket that no other thread uses; timed_out after `timeout_ms`.
 Result<wire::Reply> exchange(int socket, const wire::Request& request,
                              const std::vector<int>& descriptors, int timeout_ms);
 

@@ -154,7 +154,7 @@ Connection::Answer Connection::call_once(const wire::RequestBody& body,
       if (is_judged) return Failure{Code::timed_out, "the agent does not answer"};
       return Failure{begun.sent, fmt::format("the request: {}", begun.sent.name())};
     }
-    // Another thread has it, and tells within the moment.
+    // Another thread has taken the call out, and ends it in a moment.
     (void)pending->wait_until(std::chrono::steady_clock::time_point::max());
   }
   ASSERT(pending->state.load(std::memory_order_acquire) != Pending::State::waiting);

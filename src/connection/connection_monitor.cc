@@ -54,7 +54,8 @@ void Connection::look_for_reply(const std::shared_ptr<Socket>& socket, const Pen
     if (reply) {
       take_reply(std::move(*reply), std::move(given), socket);
     } else if (reply.error() != Code::busy) {
-      // The monitor sees the end, of a connection that speaks nonsense, too.
+      // The agent's reply makes no sense: the monitor sees the end of the socket, and the
+      // connection is lost.
       ::shutdown(socket->fd.get(), SHUT_RDWR);
       return;
     }
@@ -66,7 +67,8 @@ void Connection::take_reply(wire::Reply reply, UniqueFd given,
   std::shared_ptr<Pending> pending;
   {
     const std::lock_guard lock(mutex_);
-    // Of a connection that is lost: its calls have ended, and their numbers are others' now.
+    // A reply of a connection that is lost: its calls have ended, and other calls have their
+    // numbers now.
     if (!connected_ || socket_ != from) return;
     const auto found = pending_.find(reply.id);
     // A late reply of a call that timed out.
@@ -102,7 +104,7 @@ void Connection::lose() {
   for (const std::shared_ptr<Pending>& pending : told) pending->ended(nullptr);
 }
 
-// Until somebody comes, or the session is closed.
+// Until a successor serves, or the session is closed.
 bool Connection::reconnect() {
   const auto deadline = std::chrono::steady_clock::now() + reconnect_timeout_;
   auto pause = limits::kReconnectPauseMin;

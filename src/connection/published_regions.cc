@@ -49,7 +49,7 @@ Outcome<void> Regions::unpublish(Region& region) {
   }
   const Connection::Answer answer =
       connection_.call(wire::WithdrawDevice{publication->request.id}, true);
-  // An agent that died or has never been told of it shows it to nobody.
+  // An agent that died, or was never told of it, shows it to no process.
   if (answer || answer.error().status == Code::not_found ||
       answer.error().status == Code::peer_gone) {
     return {};

@@ -177,7 +177,8 @@ void Regions::give_back_memory(const Region& region) {
 void Regions::give_back_device_memory() {
   const std::lock_guard lock(mutex_);
   for (const auto& [id, region] : regions_) {
-    // A kernel may still be in a ring that could not be destroyed: better lost than taken away.
+    // A kernel may still use a ring that could not be destroyed: the memory is lost rather than
+    // taken away.
     if (region->device_rings.load(std::memory_order_relaxed) == 0) give_back_memory(*region);
   }
 }

@@ -85,7 +85,7 @@ std::string human_duration(double seconds) {
 }
 
 std::string nearest_word(const std::string& written, const std::vector<std::string>& words) {
-  // Longer words are not compared: nobody meant one of ours by them, and they take time.
+  // Longer words are not compared: they are not misspelt words of ours, and take time.
   constexpr size_t kLengthMax = 32;
   if (written.size() < 2 || written.size() > kLengthMax) return "";
   std::string nearest;

@@ -132,8 +132,8 @@ Result<std::unique_ptr<engine::DirectoryLock>> lock_directory(const std::string&
 Result<engine::DiskSpace> space_of(const std::string& path) {
   struct statvfs info {};
   if (::statvfs(path.c_str(), &info) != 0) return last_error();
-  // Also for root, who may go on into the reserve: it is there for emergencies, and df does not
-  // count it either.
+  // Without the reserve that root may use: it is there for emergencies, and df does not count it
+  // either.
   return engine::DiskSpace{info.f_blocks * info.f_frsize, info.f_bavail * info.f_frsize};
 }
 

@@ -144,7 +144,7 @@ Result<engine::DiskSpace> LocalDisk::space(const std::string& path) {
 }
 
 Progress advance(DiskOp& op, int64_t result, bool direct, uint64_t alignment, uint32_t& retries) {
-  // Nobody here cancels: the kernel does, when the thread that submitted ends.
+  // This process cancels nothing: the kernel does, when the thread that submitted ends.
   if (result == -EAGAIN || result == -EINTR || result == -ECANCELED) {
     if (++retries <= kRetriesMax) return Progress::again;
   }
@@ -159,7 +159,7 @@ Progress advance(DiskOp& op, int64_t result, bool direct, uint64_t alignment, ui
   op.transferred = op.progress.done;
   if (op.progress.done >= op.memory.length) return Progress::done;
   if (op.kind == DiskOpKind::read) {
-    // Past the end nothing comes. A direct read can only stop at an odd place at the end.
+    // Past the end nothing comes. A direct read can only stop at an unaligned offset at the end.
     if (result == 0 || (direct && !is_aligned(op.progress.done, alignment))) return Progress::done;
     return Progress::again;
   }

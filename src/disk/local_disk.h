@@ -29,7 +29,7 @@ class LocalDisk : public engine::Disk {
     int fd = -1;
     bool direct = false;
     bool read_only = false;
-    bool registered = false;  // its index is also its place in the ring's file table
+    bool registered = false;  // its index is also that of the ring's file table
     uint32_t in_flight = 0;   // where the backend counts it
   };
 

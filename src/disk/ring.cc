@@ -62,7 +62,8 @@ Status Ring::create(unsigned entries) {
   int result = -EINVAL;
   for (const unsigned flags : kFlagSets) {
     io_uring_params parameters{};
-    // Completions of everything in flight, and of wake-ups, fit even if nobody looks for a while.
+    // Completions of everything in flight, and of wake-ups, fit even if the loop does not look for
+    // a while.
     parameters.flags = flags | IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP;
     parameters.cq_entries = entries * 4;
     result = io_uring_queue_init_params(entries, &ring_, &parameters);

@@ -29,7 +29,7 @@ class Ring {
 
   bool has_file_table() const { return file_table_; }
   bool has_buffer_table() const { return buffer_table_; }
-  Status set_file(unsigned index, int fd);  // -1 empties the place
+  Status set_file(unsigned index, int fd);  // -1 empties the entry
   Status set_buffer(unsigned slot, MutableBytes memory);
 
   io_uring& raw() { return ring_; }

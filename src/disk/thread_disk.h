@@ -38,7 +38,7 @@ class ThreadDisk final : public LocalDisk {
   // be gone before they are. Under mutex_.
   IntrusiveList<engine::DiskOp> done_;
   bool stopping_ = false;  // under mutex_
-  // Whether done_ holds anything; a hint, as whoever sets it also unparks the loop.
+  // Whether done_ holds anything; a hint, as the thread that sets it also unparks the loop.
   std::atomic<bool> any_done_{false};
   std::vector<std::thread> threads_;
   metrics::Counter ops_{"disk.ops"};

@@ -349,9 +349,9 @@ void UringDisk::on_watched(const io_uring_cqe& completion) {
 
 Status UringDisk::watch(int eventfd) {
   ASSERT(eventfd >= 0);
-  auto place = std::ranges::find(watches_, -1, &Watch::fd);
-  if (place == watches_.end()) place = watches_.insert(place, Watch());
-  *place = {.fd = eventfd};
+  auto unused = std::ranges::find(watches_, -1, &Watch::fd);
+  if (unused == watches_.end()) unused = watches_.insert(unused, Watch());
+  *unused = {.fd = eventfd};
   all_armed_ = false;
   return Code::ok;
 }

@@ -59,15 +59,16 @@ Outcome<std::unique_ptr<LocalLink>> LocalLink::start(engine::DeviceMemory& devic
     return Failure{Status::from_errno(errno), "map memory for transfers: out of memory"};
   }
   made->slots_ = {static_cast<std::byte*>(memory), lanes::limits::kTransferSlotsBytes};
-  // What is read once is as fast by threads as pinned, and needs nothing that lasts.
+  // Files that are read once come as fast through threads as from pinned pages, and nothing stays
+  // pinned.
   const auto make_source = [&](engine::Loop& loop) {
     auto source = std::make_unique<local::LocalSource>(
         loop, devices, local::LocalOptions{.threads = threads, .pinned_bytes_max = 0});
     made->source_ = source.get();
     return source;
   };
-  // Nobody knows checksums of these files, and one that a processor takes on the way would slow
-  // down the links and find nothing that their own checks do not.
+  // There are no checksums of these files, and one that a processor takes on the way would slow
+  // down the links and find nothing that the links' own checks do not.
   TRY_ASSIGN(made->transfers_, route::Transfers::start(devices, make_source,
                                                        {.slots = made->slots_, .verify = false}));
   return made;

@@ -165,7 +165,7 @@ Outcome<std::unique_ptr<LocalNewFile>> LocalNewFile::create(NewFileOrder order) 
   made->file_.reset(
       ::openat(at, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, made->order_.mode));
   if (!made->file_) return connection::failure_of("create", made->temporary_, errno);
-  // Who may read it is not changed by new content.
+  // New content does not change which users may read the file.
   if (exists && ::fchmod(made->file_.get(), facts.st_mode & 0777) != 0) {
     return connection::failure_of("set the mode of", made->temporary_, errno);
   }

@@ -63,7 +63,7 @@ class ReadList::Worker {
   struct Copy {
     Item* item = nullptr;
     uint64_t from = 0;
-    uint64_t to = 0;  // in the file's place
+    uint64_t to = 0;  // in the file's memory
     uint64_t length = 0;
   };
 
@@ -198,7 +198,8 @@ bool ReadList::Worker::ask(Item& item, wire::ReadFiles& request) {
 
 void ReadList::Worker::answer(Item& item, const wire::FileToRead& asked,
                               const wire::FileRead& found) {
-  // Too much for one trip: in the next round, of which the first is always read.
+  // Too much for one trip: it is asked for again in the next round, whose first file is always
+  // read.
   if (found.status == Code::busy && &item != &items_.front()) return;
   if (!found.status.ok()) return end(item, -int64_t{found.status.to_errno()});
   item.file->size = found.size;
@@ -214,8 +215,8 @@ void ReadList::Worker::answer(Item& item, const wire::FileToRead& asked,
     const uint64_t room = item.is_on_device() ? stage(item, asked, wanted) : wanted;
     if (room == 0) return;  // In the next round.
     const std::optional<uint64_t> bytes = from_cache(item, InodeId(found.inode), room);
-    // Whose size alone was asked for may not be there yet: the agent brings it when it is read
-    // again.
+    // A file whose size alone was asked for may not be in the cache yet: the agent fills it when it
+    // is read again.
     item.missed = !bytes && found.cached;
     if (bytes) arrived(item, *bytes, room);
     return;
@@ -234,7 +235,7 @@ std::byte* ReadList::Worker::destination(const Item& item) const {
   return static_cast<std::byte*>(item.file->buffer) + item.done;
 }
 
-// Finds a place in the staging memory for up to `wanted` bytes that go on to a GPU: that which they
+// Takes a part of the staging memory for up to `wanted` bytes that go on to a GPU: that which they
 // were to come to from the disk, or what is left. Returns its length.
 uint64_t ReadList::Worker::stage(Item& item, const wire::FileToRead& asked, uint64_t wanted) {
   if (asked.region != wire::kNoRegion) return std::min(wanted, asked.length);
@@ -351,11 +352,11 @@ void ReadList::learn(bool from_disk) {
   if (from_disk && !failure_) start_threads(std::min<size_t>(left, limits::kListThreadsMax));
 }
 
-// So that there are `count`, with the caller's. With the mutex held.
+// Starts threads until `count` are at work, the calling one included. With the mutex held.
 void ReadList::start_threads(size_t count) {
   while (started_ + 1 < count) {
     Outcome<std::thread> started = start_thread("a thread for a list of files", [this] { work(); });
-    // The others take its share.
+    // The other threads take its share.
     if (!started) break;
     others_[started_++] = std::move(*started);
   }

@@ -42,7 +42,7 @@ Outcome<uint64_t> HostSteps::run(uint8_t operation, int32_t file, uint64_t offse
   io.region = region_;
   const bool ends = deadline_ != engine::kNever;
   if (ends) io.deadline = nanoseconds_of(deadline_);
-  // An agent that lives ends it by then itself.
+  // A living agent ends the operation itself by then.
   const uint64_t last = ends ? nanoseconds_of(with_grace(deadline_)) : ring::kForever;
   lanes::Completion done{};
   int result = lane_->prepare(io);
@@ -109,7 +109,7 @@ Outcome<void> SessionFiles::read(uint32_t file, uint64_t offset, MutableBytes to
   return steps_->read(files_[file], offset, to);
 }
 
-// The change time says less here: an agent that writes down what happened before sets it, too.
+// Without the change time: an agent that records an earlier access or write sets it, too.
 Outcome<void> SessionFiles::check_unchanged() {
   for (size_t i = 0; i < files_.size(); ++i) {
     const Outcome<struct stat> now =

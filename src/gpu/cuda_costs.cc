@@ -12,9 +12,9 @@ namespace {
 constexpr uint64_t kBlock = 4096;
 constexpr uint32_t kPieces = limits::kCostsBytes / kBlock;
 
-// Its memory stays, as the driver gives none back before the program's own kernels have ended, and
-// those may be waiting for us. So does everything else when the device did not come to the end in
-// time.
+// Its memory is never given back: the driver does so only when the program's own kernels have
+// ended, and those may be waiting for this thread. Stream and events stay, too, when the device did
+// not come to the end in time.
 class Meter {
  public:
   Meter(CudaMemory& memory, const Context& context)

@@ -23,7 +23,7 @@ class CudaGate final : public engine::StreamGate {
   }
 
  private:
-  // Refused gates are not reached, whatever has been enqueued of them.
+  // A refused gate never counts as reached, also if the stream comes to it.
   enum class State : uint32_t { armed, reached, refused };
 
   static void CUDA_CB reached_in_stream(void* gate);
@@ -68,7 +68,8 @@ Status CudaGate::enqueue(engine::DeviceStream stream, void (*reached)(void*), vo
   if (state_.compare_exchange_strong(expected, State::refused, std::memory_order_acq_rel)) {
     return status_of(result);
   }
-  // It was reached already and will be opened; only what follows in the stream does not wait.
+  // The wait could not be enqueued, but the stream has reached the gate, which will be opened:
+  // only, what follows in the stream does not wait for that.
   ++enqueued_;
   log::error("{}", failure_of(driver, "make a stream wait", result).message);
   return Code::ok;

@@ -43,7 +43,7 @@ uint64_t bytes_of(const CopyOp& op) {
 
 CudaLanes::~CudaLanes() {
   ASSERT(in_progress_ == 0);
-  // Kept for others, not given up: the driver may be on its way out already.
+  // Kept for other lanes and never destroyed: the driver may be unloaded at this moment.
   for (const auto& lanes : lanes_) {
     if (lanes != nullptr && lanes->broken.ok()) memory_.give_back(lanes->device, lanes->parts);
   }
@@ -99,7 +99,7 @@ void CudaLanes::submit(CopyOp& op) {
     lanes = std::move(*made);
   }
   if (!lanes->broken.ok()) return loop_.complete(op, lanes->broken);
-  // The turn may have begun long ago.
+  // The loop's time is that of the turn's beginning, which may be long ago.
   if (in_progress_++ == 0 || lanes->in_progress == 0) lanes->last_progress = loop_.clock().now();
   ++lanes->in_progress;
   if (op.means == CopyMeans::kernel) {
@@ -112,10 +112,10 @@ void CudaLanes::submit(CopyOp& op) {
   issue_copies(*lanes, lane);
 }
 
-// What was freed must not be touched: the driver may have given it to somebody else, and a kernel
-// or a copy that finds nothing there breaks the context. So it is looked at when the device gets
-// the work, however long that has waited. A thread that frees it between this look and the call
-// that follows may still break the context, as it may with copies of its own.
+// Memory that was freed must not be touched: the driver may have given it to another allocation,
+// and a kernel or a copy that finds nothing there breaks the context. So the driver is asked for it
+// when the device gets the work, however long that has waited. A thread that frees it between this
+// look and the call that follows may still break the context, as it may with copies of its own.
 bool CudaLanes::is_allocated(const CopyOp& op) const {
   if (op.allocation == 0) return true;
   const Result<engine::DeviceSpan> span = memory_.find(device_side(op), 1);
@@ -141,7 +141,7 @@ engine::Time CudaLanes::next_look() const {
   return first;
 }
 
-// Checks alone keep nothing busy that copies do not.
+// Checks alone do not keep a link busy.
 engine::Time CudaLanes::latest_look() const {
   engine::Time first = engine::kNever;
   engine::Time checks = engine::kNever;
@@ -271,7 +271,7 @@ bool CudaLanes::issue_kernels(Lanes& lanes) {
   return worked;
 }
 
-// As much of what waits as there is room for.
+// Fills a batch with as many of the operations that wait as it has room for.
 void CudaLanes::collect(Lanes& lanes, Batch& batch) {
   IntrusiveList<CopyOp>& waiting = lanes.kernels.waiting;
   uint64_t looked_at = 0;  // an allocation that was there a few operations ago
@@ -291,7 +291,7 @@ void CudaLanes::collect(Lanes& lanes, Batch& batch) {
   }
 }
 
-// As many as the lane may have in flight.
+// Issues copies until as many are in flight as the lane may have.
 bool CudaLanes::issue_copies(Lanes& lanes, CopyLane& lane) {
   const auto may_issue = [&] {
     return !lane.waiting.empty() && lanes.broken.ok() &&
@@ -331,7 +331,8 @@ void CudaLanes::issue_copy(Lanes& lanes, CopyLane& lane, CopyOp& op) {
   if (bytes_of(op) >= limits::kOwnTicketBytes) pay_ticket(lanes, lane);
 }
 
-// One that the driver does not take is owed on: what waits for it ends by a later one.
+// Has the stream write its number. If the driver refuses, the ticket stays owed, and what waits for
+// it ends with a later one.
 void CudaLanes::pay_ticket(Lanes& lanes, Stream& stream) {
   if (!stream.owes_ticket) return;
   const CUresult result = memory_.driver().cuStreamWriteValue32(
@@ -418,7 +419,7 @@ void CudaLanes::launch(Lanes& lanes, Batch& batch) {
   ++lane.last;
   const Status status = status_of(result);
   if (status == Code::peer_gone) return break_down(lanes, status);
-  // What was refused ends behind what was taken before it.
+  // An operation that was refused ends after those that were taken before it.
   if (!status.ok()) {
     for (CopyOp* op = batch.ops.first(); op != nullptr; op = batch.ops.next(*op)) {
       op->status = status;
@@ -437,7 +438,7 @@ void CudaLanes::end(Lanes& lanes, CopyOp& op, Status status) {
 // way on it.
 void CudaLanes::break_down(Lanes& lanes, Status status) {
   lanes.broken = {Code::peer_gone, status.detail()};
-  // At the end of the process that is nobody's concern.
+  // At the end of the process this is no news.
   if (status.detail() != CUDA_ERROR_DEINITIALIZED) {
     log::error(
         "GPU {}: its context is broken (CUDA error {}); nothing works on it any more in this "

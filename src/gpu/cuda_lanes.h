@@ -31,7 +31,7 @@ class CudaLanes final : public engine::CopyLanes {
     CUstream stream = nullptr;
     uint32_t* done = nullptr;  // in pinned memory; the device writes the number it has reached
     uint32_t issued = 0;
-    engine::Time due{};        // when the oldest in flight should have ended
+    engine::Time due{};        // when the oldest one in flight should have ended
     uint64_t behind = 0;       // bytes in flight behind it
     bool only_checks = false;  // the oldest in flight moves nothing
     bool owes_ticket = false;  // the number `issued + 1`, for the last in flight

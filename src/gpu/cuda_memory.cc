@@ -112,8 +112,8 @@ Outcome<void> CudaMemory::prepare(Context* context) {
   return {};
 }
 
-// For the context that is current. To load a kernel may take until all that run have ended, so that
-// it must not happen at the first launch: asking for something of it loads it now.
+// For the context that is current. Loading a kernel may wait until all kernels that run have ended,
+// so it must not happen at the first launch: asking for an attribute of it loads it now.
 Outcome<CUfunction> CudaMemory::kernel(const char* name) {
   CUkernel kernel = nullptr;
   CUfunction function = nullptr;
@@ -172,7 +172,7 @@ Result<DeviceSpan> CudaMemory::find(const void* address, uint64_t length) {
   void* values[] = {&type, &ordinal, &buffer, &start, &size, &managed};
   const CUdeviceptr at = pointer_of(address);
   const CUresult result = driver_.cuPointerGetAttributes(std::size(which), which, values, at);
-  // After a fault on a device the driver knows no memory at all: that is no host memory.
+  // After a fault on a device the driver fails for all memory: that does not make this host memory.
   if (result != CUDA_SUCCESS && result != CUDA_ERROR_INVALID_VALUE) return status_of(result);
   const bool is_ours = result == CUDA_SUCCESS && type == CU_MEMORYTYPE_DEVICE && managed == 0;
   if (!is_ours || ordinal < 0) return Code::not_found;
@@ -276,7 +276,7 @@ Outcome<LaneParts> CudaMemory::take_lane_parts(DeviceId device, size_t memory_by
   return made.error();
 }
 
-// In the current context. After a failure some are there.
+// In the current context. After a failure some of the streams were made.
 Outcome<void> CudaMemory::make_streams(LaneParts* parts) {
   int least = 0;
   int greatest = 0;

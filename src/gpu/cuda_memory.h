@@ -28,14 +28,14 @@ struct Context {
 
 // What lanes of one device need of the driver.
 struct LaneParts {
-  std::array<CUstream, 4> streams{};  // the last one before the application's own where both wait
+  std::array<CUstream, 4> streams{};  // the last one has priority over the application's own
   MutableBytes memory;                // pinned
 };
 
 class CudaMemory final : public engine::DeviceMemory {
  public:
   static Outcome<std::unique_ptr<CudaMemory>> open();
-  // With a driver that has begun; for tests, one of theirs.
+  // With an initialised driver; tests pass one of their own.
   static Outcome<std::unique_ptr<CudaMemory>> open(const Driver& driver);
 
   const std::vector<engine::DeviceFacts>& devices() const override { return facts_; }
@@ -59,11 +59,11 @@ class CudaMemory final : public engine::DeviceMemory {
   Outcome<Context> context(engine::DeviceId device);
   // Pinned memory that all devices reach, zeroed; never given back.
   Outcome<MutableBytes> pinned_memory(engine::DeviceId device, size_t length);
-  // Those of lanes that have ended, or new ones; always of the same size. Given back with nothing
-  // in flight, and only if the device still works.
+  // Parts of lanes that have ended, or new ones; always of the same size. They are given back with
+  // nothing in flight, and only if the device still works.
   Outcome<LaneParts> take_lane_parts(engine::DeviceId device, size_t memory_bytes);
   void give_back(engine::DeviceId device, LaneParts parts);
-  // A word of it with a line of its own.
+  // A word of pinned memory, alone in its cache line.
   Outcome<uint32_t*> take_word();
   void give_back(uint32_t* word);
 

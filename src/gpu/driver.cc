@@ -18,7 +18,7 @@ Failure no_driver(const std::string& why) {
 }  // namespace
 
 Outcome<Driver> load_driver() {
-  // Never closed: the driver does not survive it.
+  // Never closed: the driver does not work in this process after that.
   void* const library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return no_driver("there is no driver on this machine");
   Driver driver;

@@ -83,8 +83,9 @@ Outcome<Driver> load_driver();
 // invalid_argument, no_memory, not_supported, in_use, not_found: the call had no effect, and others
 // work on. Anything else means that the context or the device is broken: peer_gone.
 Status status_of(CUresult result);
-// At the end of a process the driver goes before those who use it, and takes with it what they held
-// there: whoever gives something back is told this, and has nothing more to do.
+// At the end of a process the driver is unloaded before the code that uses it, and takes all memory
+// and streams with it: a call that gives something back fails with this, and there is nothing more
+// to do.
 bool is_driver_gone(CUresult result);
 // "what: out of memory"
 Failure failure_of(const Driver& driver, const std::string& what, CUresult result);

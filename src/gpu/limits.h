@@ -17,7 +17,8 @@ inline constexpr uint32_t kBatchChecks = engine::kCopyChecksMax;
 static_assert(kBatchPieces >= engine::kCopyPiecesMax, "every operation fits one batch");
 
 // Launches of one device, each with its lists: one that runs, and one queued behind it, so that the
-// device need not wait for us. Lists are written and launched in one step: none is in between.
+// device need not wait for the thread. Lists are written and launched in one step: none is in
+// between.
 inline constexpr uint32_t kBatches = 2;
 
 // Operations of one allocation, one behind the other, for which the driver is asked once whether it
@@ -29,10 +30,11 @@ inline constexpr uint32_t kOpsPerLook = 32;
 // driver never blocks, and far more than keeps a link busy.
 inline constexpr uint32_t kCopiesInFlight = 256;
 
-// Smaller copies share the number that says how far the stream is with those of the same turn:
-// writing it takes a processor almost as long as issuing one of them.
+// A smaller copy shares the number that says how far the stream is with others of the same turn:
+// writing the number takes a processor almost as long as issuing a small copy.
 inline constexpr uint64_t kOwnTicketBytes = 64 * kKiB;
-// And so many at a time: what is issued meanwhile shares the next.
+// Such numbers under way on a stream at a time: copies that are issued meanwhile share the next
+// one.
 inline constexpr uint32_t kTicketsOutstanding = 2;
 
 // Blocks of a launch. A few are enough for the link (16 of them reach it), and the rest of the GPU
@@ -42,7 +44,7 @@ inline constexpr uint32_t kWarpsPerBlock = kThreadsPerBlock / 32;
 inline constexpr uint32_t kGatherBlocksMax = 32;
 inline constexpr uint32_t kCheckBlocksMax = 64;
 
-// What a device does at least in a nanosecond, bytes: for guessing when to look after it.
+// Bytes that a device moves in a nanosecond at least: for guessing when a copy ends.
 inline constexpr uint64_t kBytesPerNanosecond = 50;
 
 // Measuring what copies cost: some milliseconds, unless a program's kernel fills the GPU. Once for
@@ -57,13 +59,14 @@ static_assert(kCostsCopies * kCostsCopyBytes <= kCostsBytes);
 // A mailbox's kernel stays so long without a request: a thread that reads one piece after the other
 // takes a few microseconds in between, and starting a kernel takes it 12.
 inline constexpr std::chrono::microseconds kMailboxIdle{20};
-// And so long in all, at full clock: a program's cudaDeviceSynchronize() or cudaFree() in another
-// thread waits for it. Starting it again is one part in a hundred.
+// It stays so long in all, at full clock: a program's cudaDeviceSynchronize() or cudaFree() in
+// another thread waits for it. Starting it again is one part in a hundred.
 inline constexpr std::chrono::microseconds kMailboxLife{1000};
-// Programs' kernels may fill the device: who has waited so long for a kernel to begin, goes another
-// way.
+// Programs' kernels may fill the device: a thread that has waited so long for a mailbox's kernel to
+// begin goes another way.
 inline constexpr std::chrono::microseconds kMailboxPatience{200};
-// So is one of which so many kernels have left, in that time, before they were asked.
+// So does a thread for whose request so many kernels were started in that time, each of which left
+// before it saw the request.
 inline constexpr uint32_t kMailboxKernels = 4;
 // The clock is looked at once in so many looks for an answer: about a microsecond.
 inline constexpr uint32_t kMailboxLooks = 32;

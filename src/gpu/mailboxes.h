@@ -1,5 +1,5 @@
 // The seam to mailboxes, small copies by a kernel that lingers. mailbox/ has them; a build without
-// (PENSTOCK_MAILBOX=OFF) has without_mailbox.cc in its place.
+// them (PENSTOCK_MAILBOX=OFF) has without_mailbox.cc instead.
 #pragma once
 
 #include <memory>

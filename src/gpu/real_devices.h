@@ -1,4 +1,4 @@
-// The GPUs that are there, whatever a test has put in their place.
+// The GPUs of this machine, whatever a test has replaced them by.
 #pragma once
 
 #include "penstock/engine.h"

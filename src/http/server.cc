@@ -51,7 +51,7 @@ Outcome<UniqueFd> listen_on_path(const std::string& path) {
     ::unlink(path.c_str());
   }
   UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  // Nobody else can connect before the mode says so: nothing listens yet.
+  // No other user can connect before the mode says so: nothing listens yet.
   if (!socket || ::bind(socket.get(), where, sizeof name) != 0 ||
       ::chmod(path.c_str(), 0660) != 0 || ::listen(socket.get(), kBacklog) != 0) {
     return cannot_listen(path, errno);

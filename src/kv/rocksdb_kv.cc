@@ -237,7 +237,7 @@ Status RocksDbKv::go_on() {
   if (lost_.load()) return Code::io_error;
   const std::unique_lock lock(reopen_mutex_, kReopenPatience);
   if (!lock) return cause;
-  if (alarm_->status().ok()) return {};  // somebody else just did it
+  if (alarm_->status().ok()) return {};  // another thread just did it
   if (!std::exchange(told_, true)) {
     log::error("metadata database {}: takes no commits: {} (it goes on when the cause is removed)",
                options_.path, cause.name());

@@ -54,7 +54,7 @@ class RocksDbKv final : public engine::Kv {
   // The sequence number of the last commit that succeeded. What RocksDB says is higher after a
   // commit that failed, and the mark must not promise that.
   std::atomic<uint64_t> committed_;
-  // Shared by all who commit, beside a write of RocksDB's log that costs a hundred times as much.
+  // Shared by all threads that commit: their writes of RocksDB's log cost a hundred times as much.
   metrics::Counter commits_{"kv.commits"};
   metrics::Counter conflicts_{"kv.conflicts"};
 

@@ -133,7 +133,7 @@ Outcome<bool> create(const RocksDbOptions& from, rocksdb::Env* env) {
     return failure(code, from.path, "cannot create it: " + reason,
                    "check free space and permissions of the directory above");
   };
-  // Left to RocksDB it would be for everybody to read. An attempt that was killed may have left it.
+  // RocksDB would let all users read it. An attempt that was killed may have left it.
   const auto make_private = [&making] {
     return (::mkdir(making.c_str(), 0700) == 0 || errno == EEXIST) &&
            ::chmod(making.c_str(), 0700) == 0;

@@ -108,8 +108,7 @@ void Lane::prefetch(const cache_view::CacheView& view, uint32_t slot) const {
   view.prefetch_bytes(session_.files().inode_of(next.entry.file), next.entry.offset);
 }
 
-// Tries to do without the agent, at the moment at which it would have been asked. True if the
-// operation is complete.
+// Answers a read from the node cache, when it is submitted. True if the operation is complete.
 bool Lane::answer_from_cache(cache_view::CacheView& view, uint32_t slot) {
   LaneSlot& own = slots_[slot];
   const ring::Submission& entry = own.entry;
@@ -139,7 +138,8 @@ int Lane::submit(uint32_t count) {
   }
   count = std::min(count, prepared_last_ - prepared_first_);
   if (count == 0) return 0;
-  // Before they can complete. Relaxed: the waiting side learns of the operations through the queue.
+  // Counted before they can complete. Relaxed: the waiting side learns of the operations through
+  // the queue.
   in_flight_.fetch_add(count, std::memory_order_relaxed);
   cache_view::CacheView* const view = cache_.newest();
   const uint32_t mask = slots_.count() - 1;
@@ -182,7 +182,7 @@ int Lane::submit(uint32_t count) {
   return static_cast<int>(count);
 }
 
-// Its region is gone.
+// Ends an operation whose region is gone.
 void Lane::refuse(uint32_t slot) {
   ASSERT(slot < slots_.count());
   slots_[slot].state.store(State::answered, std::memory_order_release);
@@ -262,7 +262,7 @@ void Lane::fail_all() {
 // ---- between uses ----
 
 void Lane::reset() {
-  // Before anything is locked: its thread may be about to lock it.
+  // Before anything is locked: the thread of `events_` may be about to lock the waiting side.
   events_.reset();
   const std::lock_guard submitters(submitting_);
   const std::lock_guard waiters(waiting_);
@@ -302,7 +302,7 @@ void Lane::end_transfers() {
 }
 
 void Lane::let_go_of_cache() {
-  // A thread that is in the lane looks for itself, now or the next time.
+  // A thread that holds the side takes the newest view itself, now or with its next operation.
   const std::unique_lock side(submitting_, std::try_to_lock);
   if (side.owns_lock()) (void)cache_.newest();
 }

@@ -21,7 +21,7 @@ Outcome<std::unique_ptr<LaneEvents>> LaneEvents::start(Lane& lane) {
     return Failure{Status::from_errno(error),
                    fmt::format("descriptor of a lane: cannot be made: {}", std::strerror(error))};
   }
-  // A child has no completions to wait for.
+  // A forked child has no completions to wait for.
   made->event_ = connection::ParentsFd(std::move(event));
   TRY_ASSIGN(made->thread_,
              start_thread("the thread that watches a lane", [raw = made.get()] { raw->run(); }));

@@ -9,7 +9,8 @@ LaneQueues::LaneQueues(RingUse use, uint32_t index)
 }
 
 void LaneQueues::wake() {
-  // As wake.h: the waiter sets its word and then looks at roused_, this side the other way round.
+  // As wake.h: the waiter sets its word and then looks at roused_; this side sets roused_ and then
+  // looks at the word.
   roused_.store(true, std::memory_order_seq_cst);
   const std::lock_guard lock(mutex_);
   if (queues_.is_asleep()) queues_.rouse();

@@ -68,7 +68,8 @@ uint32_t Lane::take_from_queue(Completion* completions, uint32_t max) {
     uint32_t known = 0;
     for (uint32_t i = 0; i < count; ++i) {
       const ring::Completion& from = batch[i];
-      // An agent that answers what was not asked is not believed.
+      // A completion of an operation that is not in flight is ignored: the agent is not trusted
+      // here.
       if (from.slot >= slots_.count()) continue;
       const LaneSlot& slot = slots_[from.slot];
       if (slot.state.load(std::memory_order_acquire) != State::submitted ||
@@ -135,7 +136,7 @@ int Lane::wait_until(Completion* completions, uint32_t max, uint32_t min, uint64
     }
     count += take(completions + count, max - count);
     if (count >= min) return static_cast<int>(count);
-    // Transfers end by themselves, soon after the agent, and are returned first.
+    // Transfers end by themselves, soon after the agent's death, and are returned before the error.
     if (session_.connection().dead() && !transfers_.any_in_progress() && ready() == 0) {
       return count > 0 ? static_cast<int>(count)
                        : connection::fail_with(ECONNRESET, "wait: the agent is gone");
@@ -151,7 +152,8 @@ int Lane::wait_until(Completion* completions, uint32_t max, uint32_t min, uint64
     if (ready() >= wanted) continue;
     transfers_.leave_alone();
     if (events_ != nullptr) {
-      // Its thread sleeps where this one would, and two cannot.
+      // The thread of `events_` sleeps on the queues, where only one can: this one waits for it
+      // instead.
       events_->begin_sleep();
       tell_events();
       side.unlock();
@@ -173,7 +175,7 @@ int Lane::take_ready(Completion* completions, uint32_t max) {
 
 void Lane::sleep(uint64_t deadline) {
   std::unique_lock side(waiting_);
-  // As in wait(). What is there, or has happened to the session, is for take_ready().
+  // As in wait(). Completions, or a new connection, are for the next take_ready().
   const bool woken = queues_.begin_to_look();
   if (woken || must_move() || ready() > 0 || stash_taken_ < stash_.size()) return;
   LaneQueues::Sleeper sleeper = queues_.sleeper();
@@ -192,7 +194,7 @@ Outcome<int> Lane::descriptor() {
   return events_->descriptor();
 }
 
-// With the waiting side locked, behind a look of its thread.
+// With the waiting side locked, after the waiting thread has looked for completions.
 void Lane::tell_events() {
   if (!has_completions()) {
     events_->unready();

@@ -1,4 +1,4 @@
-// What can be said against an operation before it is taken into a lane.
+// Checks an operation before it is taken into a lane.
 #pragma once
 
 #include "penstock/lanes/operation.h"

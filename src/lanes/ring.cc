@@ -30,8 +30,8 @@ Registry& registry() {
 class ThreadLanes {
  public:
   ~ThreadLanes() {
-    // In a forked child the lanes are the parent's, and the mutex may be held by nobody who is
-    // here.
+    // In a forked child the lanes are the parent's, and the mutex may be held by a thread that the
+    // child does not have.
     if (connection::is_forked(generation_)) return;
     const std::lock_guard lock(registry().mutex);
     for (const Entry& entry : entries_) {
@@ -50,7 +50,7 @@ class ThreadLanes {
     return nullptr;
   }
   void add(uint64_t serial, Lane* lane) {
-    // Entries of rings that are gone are of no use, but cost nothing except their place.
+    // Entries of rings that are gone are of no use, but cost no more than their memory.
     entries_.push_back({serial, lane});
     last_ = entries_.back();
   }

@@ -44,7 +44,8 @@ bool RingSource::start(route::HostIo& io) {
 }
 
 bool RingSource::poll() {
-  // Also where nobody asks for anything: one that is gone keeps its memory as long as it is held.
+  // Also when there is nothing to do: a view of a dead agent keeps its memory as long as it is
+  // held.
   (void)cache_.newest();
   // Few at a time: the copies of these begin while the next are taken.
   Completion completions[limits::kSourceTake];
@@ -74,7 +75,7 @@ void RingSource::sleep(engine::Time deadline) {
 
 namespace {
 
-// One number for the entries of several extents, each added to those before it.
+// Joins the sequences of several extents' entries into one number.
 uint64_t add_ticket(uint64_t before, const arena::Ticket& ticket) {
   return mix64(before ^ mix64(ticket.sequence ^ mix64(ticket.entry)));
 }
@@ -98,7 +99,7 @@ bool RingSource::find(uint32_t file, uint64_t offset, uint64_t length, route::Re
   const uint32_t slab_slots = cache->reader().geometry().slab_slots();
   uint32_t count = 1;
   uint32_t valid = first.valid;
-  // Of a single extent the entry itself, which spares looking for it again.
+  // For a single extent the ticket is that of its entry, which spares looking for it again.
   uint64_t ticket = first.ticket.sequence;
   cache->note_hit(first.slot, &cache_.hits());
   while (valid == arena::kExtentBytes && uint64_t{count} * arena::kExtentBytes < within + length &&

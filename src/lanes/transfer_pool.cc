@@ -28,8 +28,8 @@ Outcome<std::unique_ptr<route::Transfers>> TransferPool::make(engine::DeviceMemo
   return started;
 }
 
-// What transfers that did not start would have used. Sessions have few of both: whoever tries again
-// must not find that there are none left.
+// Gives back what transfers that did not start would have used. Sessions have few rings and
+// regions: a later try must not find that none are left.
 void TransferPool::give_up(connection::Region* slots, Ring* ring) {
   const Outcome<void> destroyed =
       ring != nullptr ? session_.rings().destroy(ring) : Outcome<void>();

@@ -10,13 +10,14 @@
 
 namespace penstock::load {
 
-// Held by both sides: who puts the last end is still in put() when the other may already be gone.
+// Held by both sides: the thread that puts the last end is still in put() when the waiting side may
+// already be gone.
 template <class End>
 class Ends {
  public:
   explicit Ends(const engine::Clock& clock) : parker_(clock) {}
 
-  // Any thread. Whoever calls it keeps the object for as long.
+  // Any thread. The caller keeps the object for as long as the call takes.
   void put(End end) {
     {
       const std::lock_guard lock(mutex_);

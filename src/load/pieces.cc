@@ -12,8 +12,8 @@ bool is_small(const model::Run& run) {
   return run.length <= limits::kSmallRunBytes;
 }
 
-// Cuts at multiples of the piece's size in the file: whole blocks, and the same ones for everybody
-// who reads the file.
+// Cuts at multiples of the piece's size in the file: whole blocks, and the same pieces for all that
+// read the file.
 void add_large(const model::Run& run, Pieces* out) {
   for (uint64_t done = 0; done < run.length;) {
     const uint64_t offset = run.offset + done;

@@ -87,7 +87,8 @@ void Spread::make_groups() {
   }
 }
 
-// A destination's link carries for its own group, a lender's for all in which it reaches everybody.
+// A destination's link carries for its own group, a lender's for all groups whose members it
+// reaches.
 void Spread::make_links() {
   const std::vector<DeviceId> destinations = devices_of(order_.destinations);
   for (size_t i = 0; i < order_.links.size(); ++i) {
@@ -126,10 +127,10 @@ size_t Spread::room_of(const LinkState& link) const {
   return std::min<size_t>(share + 1, kPiecesPerLink);
 }
 
-// The groups that a link carries for take pieces in turns.
+// The groups that a link carries for take pieces one after the other.
 bool Spread::take_group(LinkState& link, size_t* group) {
   for (size_t tried = 0; tried < link.groups.size(); ++tried) {
-    *group = link.groups[link.turn++ % link.groups.size()];
+    *group = link.groups[link.next_group++ % link.groups.size()];
     if (groups_[*group].next < order_.pieces.pieces.size()) return true;
   }
   return false;

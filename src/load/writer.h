@@ -1,4 +1,4 @@
-// Writing the tensors of a save to their places.
+// Writing the tensors of a save to the file.
 #pragma once
 
 #include "penstock/load/save.h"

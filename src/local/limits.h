@@ -17,8 +17,8 @@ using namespace penstock::limits;
 inline constexpr uint32_t kLocalFilesMax = 16384;
 static_assert(is_power_of_two(kLocalFilesMax), "numbers wrap");
 
-// Up to so many bytes are read from the page cache by whoever drives the loop: 4 us, what waking
-// another thread costs.
+// Up to so many bytes are read from the page cache by the thread that drives the loop: 4 us, what
+// waking another thread costs.
 inline constexpr uint64_t kReadNowBytesMax = 32 * kKiB;
 
 // A part of a local file that is pinned at once: 3 to 7 ms of work, and little enough to waste.
@@ -29,10 +29,11 @@ static_assert(kWindowBytes % route::limits::kSlotBytes == 0 &&
 // Parts of one file that are remembered: 64 TiB.
 inline constexpr size_t kWindowsSeenMax = 1U << 20;
 
-// A part is pinned when all of it, and one in so many of its bytes more, was read without: some of
-// it was read again then, also of what is read in no order, and in pieces of whole blocks.
+// A part is pinned when as many bytes as it has, and a sixteenth more, were read from it while it
+// was not pinned: some of them were read again then, in whatever order and pieces.
 inline constexpr uint64_t kReadAgainPart = 16;
-// Parts whose reads are counted: 256 GiB, and few that share a place where a program reads less.
+// Counters of reads, one for each part by hash: for 256 GiB; where a program reads less, few parts
+// share one.
 inline constexpr size_t kReadBytesCounters = 4096;
 
 // Parts that are pinned ahead of one that is read again: pinning is as fast as copying, so it must
@@ -46,13 +47,14 @@ inline constexpr uint64_t kWindowMissingMax = 16;
 inline constexpr uint64_t kWindowSampleBytes = 2 * kMiB;
 static_assert(kWindowBytes / kWindowSampleBytes >= kWindowMissingMax);
 
-// Places that are tried for a window in the table that all threads share, which is half full at
+// Slots that are tried for a window in the table that all threads share, which is half full at
 // most.
 inline constexpr uint64_t kSharedWindowTries = 16;
 // Windows that are looked at for one to give up.
 inline constexpr uint32_t kWindowsLookedAt = 8;
 
-// What was used since is not unpinned for others, and what could not be pinned is not tried again.
+// A part that was used within this time is not unpinned for another one; a part that could not be
+// pinned is not tried again for this time.
 inline constexpr std::chrono::seconds kWindowIdle{2};
 inline constexpr std::chrono::milliseconds kWindowRetry{50};
 

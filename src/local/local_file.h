@@ -9,7 +9,7 @@
 
 namespace penstock::local {
 
-// By what it is told that a file's bytes are others, or elsewhere, than they were.
+// What tells that a file's bytes, or where they lie, may have changed.
 struct FileVersion {
   bool known = false;
   uint64_t size = 0;
@@ -56,12 +56,12 @@ class LocalFile {
   UniqueFd direct_;    // none when the file system has none
   bool asked_direct_ = false;
   bool readable_ = false;
-  bool in_memory_ = false;  // the file system has no other place
-  // Relaxed: found out once, by whoever tries first, and true for all.
+  bool in_memory_ = false;  // the file system is in memory alone
+  // Relaxed: found out by the first thread that tries, and true for all.
   std::atomic<bool> can_look_{true};    // the file system tells what is cached
   std::atomic<bool> can_direct_{true};  // O_DIRECT works as we use it
-  // Such a write has the time of its beginning, and takes pages out of the cache at its end: what
-  // was pinned in between is old.
+  // A write past the page cache sets the file's time when it begins, and takes pages out of the
+  // cache when it ends: pages that were pinned in between are old, though the time is the same.
   std::atomic<uint64_t> own_writes_{0};
 };
 

@@ -11,7 +11,7 @@ SharedWindows::SharedWindows(size_t count, std::function<void()> rouse)
     : slots_(std::bit_ceil(std::max<size_t>(2 * count, limits::kSharedWindowTries))),
       rouse_(std::move(rouse)) {}
 
-// The places where the key may be, until `each` takes one.
+// Calls `each` with the slots where the key may be, until it takes one.
 template <class Each>
 SharedWindow* SharedWindows::look_at(uint64_t key, const Each& each) {
   const uint64_t hash = mix64(key);
@@ -26,8 +26,8 @@ SharedWindow* SharedWindows::open(uint64_t key, const std::byte* data, uint64_t 
                                   const FileVersion& version) {
   ASSERT(key != 0 && begin <= end);
   return look_at(key, [&](SharedWindow& slot) {
-    // Acquire pairs with the last release(). Who tries a slot that is not open lets go of it
-    // without a look at the rest.
+    // Acquire pairs with the last release(). A thread that tries a slot which is not open lets go
+    // of it without a look at the rest.
     if (slot.taken || slot.state.load(std::memory_order_acquire) != 0) return false;
     slot.taken = true;
     slot.data = data;
@@ -36,7 +36,7 @@ SharedWindow* SharedWindows::open(uint64_t key, const std::byte* data, uint64_t 
     slot.version = version;
     slot.used.store(false, std::memory_order_relaxed);
     slot.key.store(key, std::memory_order_relaxed);
-    // Release: whoever sees it open sees what it is.
+    // Release: a thread that sees it open sees its fields.
     slot.state.fetch_add(SharedWindow::kOpen, std::memory_order_release);
     return true;
   });

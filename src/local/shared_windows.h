@@ -1,5 +1,5 @@
-// Windows that any thread may copy from without the loop. Who finds one holds it meanwhile; the
-// loop closes those that it wants to unpin, and waits until nobody holds them.
+// Windows that any thread may copy from without the loop. A thread that finds one holds it while it
+// copies; the loop closes those that it wants to unpin, and waits until no thread holds them.
 #pragma once
 
 #include "local_file.h"
@@ -12,11 +12,11 @@
 
 namespace penstock::local {
 
-// A slot in the table. It stays where it is for good, and means one window after the other.
+// A slot in the table. It stays where it is for good, and is used by one window after the other.
 struct alignas(64) SharedWindow {
   static constexpr uint64_t kOpen = uint64_t{1} << 63;
 
-  std::atomic<uint64_t> state{0};  // kOpen, and how many hold it
+  std::atomic<uint64_t> state{0};  // kOpen, and how many threads hold it
   std::atomic<uint64_t> key{0};    // a hint while it is not held
   std::atomic<bool> used{false};   // since the loop has looked last
   bool taken = false;              // by a window, which may be closed, and held; the loop's
@@ -36,7 +36,7 @@ class SharedWindows {
   // The loop's. Null: no slot is free.
   SharedWindow* open(uint64_t key, const std::byte* data, uint64_t begin, uint64_t end,
                      const FileVersion& version);
-  // It is not found any more. The slot is the window's until give_back(), when nobody holds it.
+  // It is not found any more. The slot is the window's until give_back(), when no thread holds it.
   static void close(SharedWindow& window);
   static bool is_held(const SharedWindow& window);
   static void give_back(SharedWindow& window) {

@@ -13,8 +13,8 @@ namespace penstock::local {
 
 namespace {
 
-// The kernel tells which pages are in its cache to those only who own the file or may write it; for
-// others it calls all of them present.
+// The kernel tells which pages are in its cache only to processes that own the file or may write
+// it; to others it calls all of them present.
 bool may_know_pages(int fd) {
   struct stat facts {};
   if (::fstat(fd, &facts) == 0 && facts.st_uid == ::geteuid()) return true;
@@ -26,9 +26,9 @@ bool are_few(uint64_t missing, uint64_t all) {
   return missing * limits::kWindowMissingMax <= all;
 }
 
-// Whether a page of each part of [begin, begin + length) of the file is in the page cache. The
-// kernel may fetch what is not there and what lies around it: so each `attempt` looks elsewhere,
-// and no further than it must.
+// Whether a page of each part of [begin, begin + length) of the file is in the page cache. Looking
+// at a page that is not there may make the kernel fetch it and its neighbours: so each `attempt`
+// looks at other pages, and at no more than it must.
 bool are_samples_cached(int fd, uint64_t begin, uint64_t length, uint64_t attempt) {
   const uint64_t step = limits::kWindowSampleBytes;
   const uint64_t samples = (length + step - 1) / step;
@@ -62,7 +62,7 @@ struct Windows::Window : ListNode {
   FileState* file;  // null: forgotten
   const uint64_t index;
   State state = State::seen;
-  bool dropped = false;  // it does not count any more
+  bool dropped = false;  // it is not valid any more
   uint32_t holds = 0;    // of find()
   SharedWindow* shared = nullptr;
   engine::Time not_before{};  // for another try
@@ -126,8 +126,8 @@ Windows::FileState& Windows::state_of(const LocalFile& file, uint32_t id) {
   return *state;
 }
 
-// One look at the file for all that a turn does with it. Whatever was changed before an operation
-// was submitted is seen by it: operations are taken at the beginning of a turn.
+// The file's version is looked up once a turn. That is early enough: operations are taken at the
+// beginning of a turn, so a change made before an operation was submitted is seen by it.
 const FileVersion& Windows::version_of(FileState& file) {
   if (file.turn != turn_) {
     file.version = file.file->version();
@@ -188,7 +188,7 @@ HeldPages Windows::hold(const LocalFile& file, uint32_t id, uint64_t offset, uin
   const uint64_t end = std::min(offset + length, found->end);
   HeldPages pages(shared_, *found, found->data + (begin - found->begin), end - begin);
   const bool all = begin < end && (end == offset + length || end == found->version.size);
-  // A look of this reader's own: no turn of the loop has looked for it.
+  // This thread looks up the file's version itself, as the loop does so for its own turns only.
   return all && file.version() == found->version ? std::move(pages) : HeldPages();
 }
 
@@ -199,8 +199,8 @@ void Windows::release(const route::Resident& resident) {
   if (window.dropped) unpin_if_unused(window);
 }
 
-// What must still be read of a part before all of it was read, perhaps; a part behind the end of
-// the file never is.
+// How many bytes must still be read of a part before it is worth pinning; UINT64_MAX for a part
+// behind the end of the file.
 uint64_t Windows::unread(FileState& file, const Window& window) {
   const FileVersion& version = version_of(file);
   if (!version.known || version.size <= window.begin()) return UINT64_MAX;
@@ -210,10 +210,10 @@ uint64_t Windows::unread(FileState& file, const Window& window) {
   return again - std::min(read, again);
 }
 
-// A read in a part that is not pinned. What is read from there again is worth pinning, and what was
-// read behind it will come next. Patterns do not count, as those without order seem to turn back
-// all the time: pinning for them takes the driver, and whoever launches kernels, more time than
-// they gain.
+// A read in a part that is not pinned. The part is pinned when it was read once already, and so are
+// the parts behind it that were, as the program will come to them next. How many bytes were read
+// decides, not in which order: random reads seem to turn back all the time, and pinning for them
+// would cost the driver, and the program's threads that launch kernels, more time than it gains.
 void Windows::look_again(FileState& file, Window& window) {
   if (unread(file, window) > 0 || !want(window)) return;
   for (uint64_t i = 1; i <= limits::kWindowsAhead; ++i) {
@@ -225,7 +225,7 @@ void Windows::look_again(FileState& file, Window& window) {
   }
 }
 
-// False when it cannot be now.
+// Asks for the window to be pinned; false when it cannot be now.
 bool Windows::want(Window& window) {
   if (window.state != Window::State::seen) return true;
   if (loop_.now() < window.not_before || !make_room()) return false;
@@ -267,14 +267,14 @@ void Windows::note_use(Window& window) {
   pinned_.push_back(window);
 }
 
-// It is not found any more, and unpinned when nobody holds it.
+// It is not found any more, and unpinned when no copy from it is under way.
 void Windows::drop(Window& window) {
   ASSERT(window.state == Window::State::pinned && !window.dropped);
   window.dropped = true;
   static_cast<ListNode&>(window).unlink();
   if (window.shared != nullptr) SharedWindows::close(*window.shared);
   if (window.file != nullptr) {
-    // Another one, that is pinned when it is read again, takes its place.
+    // A new window takes its number, and is pinned when the part is read again.
     read_.forget(SharedWindows::key_of(window.file->id, window.index));
     auto next = std::make_unique<Window>(window.file, window.index);
     next.swap(window.file->windows.at(window.index));
@@ -287,7 +287,7 @@ void Windows::unpin_if_unused(Window& window) {
   if (window.holds > 0) return;
   if (window.shared != nullptr) {
     if (SharedWindows::is_held(*window.shared)) {
-      // The last who lets go of it rouses the loop.
+      // The last thread that lets go of it rouses the loop.
       let_go_.push_back(&window);
       return;
     }
@@ -298,14 +298,14 @@ void Windows::unpin_if_unused(Window& window) {
   give_job(window);
 }
 
-// Those that nobody holds any more.
+// Unpins windows that other threads have let go of.
 void Windows::unpin_let_go() {
   std::vector<Window*> dropped;
   dropped.swap(let_go_);
   for (Window* const window : dropped) unpin_if_unused(*window);
 }
 
-// For threads that copy without the loop, as far as there is a place for it.
+// Lets threads copy from it without the loop, if a slot is free in the table.
 void Windows::share(Window& window, uint32_t id) {
   const uint64_t end = std::min(window.begin() + window.memory.size(), window.version.size);
   window.shared = shared_.open(SharedWindows::key_of(id, window.index), window.memory.data(),

@@ -41,7 +41,7 @@ DeviceRing::~DeviceRing() {
 
 Status DeviceRing::copy_image(engine::CopyDirection direction) {
   const bool to_device = direction == engine::CopyDirection::to_device;
-  // The kernels' hints are of no use here.
+  // Without the kernels' hints, which the host does not need.
   const MutableBytes all = queue_.image();
   const MutableBytes image = to_device ? all : all.first(queue_.geometry().hints_offset());
   const engine::DeviceSpan& gpu = memory_->gpu();

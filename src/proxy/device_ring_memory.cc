@@ -29,7 +29,7 @@ DeviceRingMemory::~DeviceRingMemory() {
 }
 
 DeviceRingMemories::~DeviceRingMemories() {
-  // A kernel may be in a ring that was left behind, and hold up the driver.
+  // A kernel may still use a ring that was left behind: the driver would wait for it here.
   for (std::unique_ptr<DeviceRingMemory>& one : spare_) connection::leave_behind(std::move(one));
 }
 

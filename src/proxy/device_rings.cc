@@ -69,7 +69,7 @@ void DeviceRings::park(Time deadline) {
       ring::pause();
       continue;
     }
-    // Without rings nothing can come by itself.
+    // Only kernels ask without waking the thread; without rings there are none.
     parker_.park(served_.empty() ? deadline : std::min(deadline, now + sleep_after(now - began)));
   }
 }
@@ -82,7 +82,7 @@ void DeviceRings::unpark() {
 void DeviceRings::announce() {
   const Time until = loop_.clock().now() + limits::kDeviceRingAwake;
   awake_until_.store(until.time_since_epoch().count(), std::memory_order_relaxed);
-  // Not unparked_: there is nothing for the loop yet.
+  // Without setting unparked_: there is nothing for the loop yet.
   parker_.unpark();
 }
 
@@ -111,7 +111,8 @@ Outcome<DeviceRing*> DeviceRings::make(engine::DeviceMemory& devices, connection
     }
     TRY(start());
   }
-  // First, as no kernel that waits in the ring may find the driver unpinning.
+  // Before there is a ring: while the driver unpins memory it would not copy for a kernel that
+  // waits.
   if (!session_.cache().hold_views()) {
     return Failure{Code::busy,
                    "create device ring: memory of an agent that is gone is being unpinned, which "
@@ -156,7 +157,7 @@ void DeviceRings::stop_serving(DeviceRing& ring) {
     const std::lock_guard lock(mutex_);
     if (open_.erase(&ring) == 0) return;
   }
-  // First of all: kernels give up without any help of the thread's.
+  // First of all: kernels see it themselves and give up.
   ring.close();
   (void)engine::thread_caller().call(loop_, [&](engine::Op& done) {
     std::erase(served_, &ring);
@@ -215,13 +216,14 @@ void DeviceRings::destroy_all() {
     const std::unique_ptr<DeviceRing>& first = *rings_.begin();
     stop_serving(*first);
     std::unique_ptr<DeviceRing> ring = take_out(*first);
-    // Those behind one that took all the time are given as much as they need if nobody uses them.
+    // Rings behind one that took all the time still get what a ring needs that no kernel uses.
     if (drain(*ring, std::max(deadline, loop_.clock().now() + 2 * limits::kDeviceRingQuiet))) {
       ring.reset();
       session_.cache().let_go_of_views();
       continue;
     }
-    // A kernel may still touch it: better lost than taken away, which would break its GPU.
+    // A kernel may still touch the ring: its memory is lost, as taking it away would break the
+    // GPU's context.
     log::warning(
         "a session was closed while a kernel used one of its device rings: {} KiB of "
         "pinned memory and its region stay",

@@ -31,9 +31,9 @@ FileService::FileService(lanes::Session& session, DeviceRing& ring)
 FileService::~FileService() = default;
 
 Result<uint8_t> FileService::add_file(int32_t file) {
-  // Behind the last number given: one that was removed comes again as late as possible, since a
-  // kernel that still uses it, or asks again for what did not verify, would get another file's
-  // bytes.
+  // The search begins after the last number given: a number that was removed is given again as late
+  // as possible, since a kernel that still uses it, or asks again for what did not verify, would
+  // get another file's bytes.
   const uint32_t first = next_file_.load(std::memory_order_relaxed);
   for (uint32_t i = 0; i < device::kFilesMax; ++i) {
     const uint32_t number = (first + i) % device::kFilesMax;
@@ -104,7 +104,8 @@ int FileService::check(const Taken& taken, int32_t file) const {
 }
 
 void FileService::sort_out(Batch& batch, const Taken& taken, cache_view::CacheView* view) {
-  // Its answer is still to come, so no kernel of ours asks: the memory was scribbled on.
+  // Its answer is still to come, so this is no request of a correct kernel: the memory was written
+  // over.
   if (positions_[taken.index].busy.load(std::memory_order_acquire)) return;
   let_go(taken.index);
   const device::Descriptor& asks = taken.descriptor;
@@ -130,7 +131,7 @@ void FileService::answer_addresses(Batch& batch, cache_view::CacheView* view) {
     read.found = read.found && read.range.verify();
     found += read.found ? 1 : 0;
   }
-  // Behind all look-ups: what was found is what the file holds only if an agent vouches for it.
+  // After all look-ups: what was found is what the file holds only if the agent still lives.
   const bool vouched = found > 0 && !view->ended();
   for (const Batch::Read& read : reads) {
     if (!read.found || !vouched) {
@@ -142,7 +143,8 @@ void FileService::answer_addresses(Batch& batch, cache_view::CacheView* view) {
     queue_.answer(*read.taken, any ? device::Answer{device::kAddress, address, read.range.length(),
                                                     read.range.remainder(), read.range.span_log2()}
                                    : device::Answer{device::kDone, 0, 0, 0});
-    // What a kernel need not wait for: only this thread lets go of the view.
+    // After the answer, so that the kernel need not wait for it: only this thread lets go of the
+    // view.
     ASSERT(positions_[read.taken->index].held == nullptr);
     positions_[read.taken->index].held = cache_.use();
     read.range.note_hits(&cache_.hits());
@@ -167,7 +169,7 @@ void FileService::transfer(const Taken& taken, uint32_t file) {
   slot.memory = *region_.device;
   slot.memory.data += asks.destination;
   slot.memory.length = asks.length;
-  // Kernels of ours may have no room beside the one that asks.
+  // The kernel that asks may fill the GPU, so that no other kernel could begin.
   slot.without_kernels = true;
   ASSERT(!positions_[taken.index].busy.load(std::memory_order_relaxed));
   positions_[taken.index].busy.store(true, std::memory_order_relaxed);
@@ -185,7 +187,7 @@ void FileService::transfer_ended(route::Transfer& transfer) {
   (slot.write ? self.writes_ : self.copies_).fetch_add(1, std::memory_order_relaxed);
   const bool writes = slot.write;
   const uint32_t remainder = ring::remainder_from(slot.crc32c, length);
-  // Only end() cancels.
+  // Cancelled by end() alone.
   const int error = slot.status == Code::cancelled ? ESHUTDOWN : slot.status.to_errno();
   ASSERT(self.positions_[taken.index].busy.load(std::memory_order_relaxed));
   self.positions_[taken.index].busy.store(false, std::memory_order_release);

@@ -78,7 +78,7 @@ bool KernelQueue::has_work() const {
 
 uint32_t KernelQueue::take(std::span<Taken> out) {
   uint32_t count = 0;
-  // Not for ever, should somebody scribble over them faster than they are taken.
+  // Not for ever, should a faulty kernel write them faster than they are taken.
   for (uint32_t looks = 0; looks < out.size() && count < out.size(); ++looks) {
     if (!device::is_of_lap(next_again(), again_head_ >> log2_)) break;
     if (take_again(&out[count])) ++count;

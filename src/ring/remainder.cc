@@ -46,7 +46,7 @@ void fill(device::Constants& constants) {
     const uint32_t bytes = device::kUnitBytes * (device::kWarpLanes - 1 - lane) + 4;
     // Byte 3 holds the lowest powers of the remainder that is multiplied.
     for (uint32_t byte = 0; byte < 4; ++byte) {
-      constants.lane[byte][lane] = power(bytes + 3 - byte);
+      constants.warp_lane[byte][lane] = power(bytes + 3 - byte);
     }
   }
   for (uint32_t i = 0; i < std::size(constants.byte); ++i) constants.byte[i] = power(i);

@@ -73,7 +73,7 @@ void Gatherer::cancel(GatherOp& op) {
   if (op.progress.running) stop(op, Code::cancelled);
 }
 
-// What copies are under way ends by itself; nothing else of the list is waited for.
+// Copies that are under way end by themselves, and are waited for; all else is cancelled.
 void Gatherer::stop(GatherOp& op, Status why) {
   if (std::exchange(op.progress.stopped, true)) return;
   if (op.progress.error.ok()) op.progress.error = why;
@@ -82,7 +82,7 @@ void Gatherer::stop(GatherOp& op, Status why) {
   for (const auto& single : singles_) {
     if (single->op == &op) mover_.cancel(*single);
   }
-  // What was to be tried again is not.
+  // Entries that were to be tried again are not.
   for (Batch* batch = again_.first(); batch != nullptr; batch = again_.next(*batch)) {
     if (batch->op == &op) batch->entries.clear();
   }
@@ -176,7 +176,8 @@ bool Gatherer::fill(GatherOp& op, Batch& batch) {
     const uint64_t blocks =
         (entry.offset % kBlockBytes + entry.length + kBlockBytes - 1) / kBlockBytes;
     if (pieces + blocks > engine::kCopyPiecesMax) break;
-    // Found in place: a copy would wait for what was written just before it.
+    // The source writes straight into the batch's entry: copying it from a local would stall on the
+    // stores just before.
     Taken& taken = batch.entries.emplace_back();
     const Resident& resident = taken.resident;
     const bool found = source_.find(op.file, entry.offset, entry.length, &taken.resident);
@@ -262,7 +263,8 @@ void Gatherer::batch_done(Batch& batch) {
   GatherOp& op = *batch.op;
   ASSERT(op.progress.running && op.progress.in_flight > 0);
   const Status status = batch.copy.status;
-  // Which entries did not verify, and whether they had been replaced, is found out one by one.
+  // One of the entries did not verify, as it is damaged or was replaced: each is tried again by
+  // itself.
   const bool doubtful = status == Code::corrupt;
   if (!status.ok() && !doubtful && op.progress.error.ok()) {
     op.progress.error = status == Code::peer_gone ? Status(Code::io_error) : status;

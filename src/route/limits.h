@@ -15,11 +15,11 @@ using namespace penstock::limits;
 
 // Pieces in progress of what was found in memory: a few launches of the gather kernel full, so that
 // the next is collected while one runs. Beside them there is one for each slot, so that pieces
-// whose bytes were replaced, and which wait for slots, keep nobody from them.
+// whose bytes were replaced, and which wait for slots, do not use up those of the others.
 inline constexpr uint32_t kPiecesInMemoryMax = 8192;
 
-// Operations that are looked at in a turn and can start nothing, before the others wait for the
-// next turn.
+// Operations that the mover looks at in one turn and that can start nothing; then it leaves the
+// others for the next turn.
 inline constexpr uint32_t kBlockedMax = 64;
 
 // For small reads, of which a disk needs many at a time.
@@ -48,38 +48,38 @@ inline constexpr uint64_t kGatherBytesMost = 8 * kMiB;
 // what is not in memory, as many as a disk likes.
 inline constexpr uint32_t kGatherBatches = 16;
 inline constexpr uint32_t kGatherSingles = 512;
-// So many entries ahead the source is told what will be looked for.
+// The source is told of an entry so many entries before it is looked up.
 inline constexpr size_t kGatherAhead = 16;
 
 // How long the thread of transfers polls after its last work.
 inline constexpr std::chrono::microseconds kTransferSpin{20};
-// What a sleep takes at least, with the waking: nobody sleeps for a copy that ends sooner, and
-// whoever does gets up so much earlier.
+// What a sleep takes at least, with the waking: the thread does not sleep for a copy that ends
+// sooner, and wakes so much before the end of one that does not.
 inline constexpr std::chrono::microseconds kShortSleep{100};
-// A copy that is later than that is behind work of the program's, and may be so for long: its end
-// is looked for in steps of a part of the time that it is late, between these bounds.
+// A copy that has not ended when it should have is behind work of the program's, perhaps for long:
+// its end is looked for in steps of a fourth of the time that it is late, between these bounds.
 inline constexpr int64_t kLateShare = 4;
 inline constexpr std::chrono::microseconds kLateStepMin{50};
 inline constexpr std::chrono::microseconds kLateStepMax{1000};
-// An end of a copy that others are queued behind may be seen so much later: the device has work,
-// and nobody spins.
+// The end of a copy that others are queued behind may be seen so much later: the device has work
+// meanwhile, and no thread spins.
 inline constexpr std::chrono::microseconds kLateLook{150};
 
-// So many turns at most somebody drives for others' work before it goes its own way.
+// A thread drives so many turns at most for operations that are not its own.
 inline constexpr uint32_t kPollsForOthers = 64;
-// The transfers' own thread lets others wait for the lock no longer than a turn, and gives them so
-// long to wake up and take it.
+// Where other threads wait for the lock, the transfers' own thread gives it up after a turn, and
+// gives them so long to wake up and take it.
 inline constexpr std::chrono::microseconds kMakeWay{200};
 
-// So long after a waiting thread drove, the transfers' own thread leaves everything to it: two that
-// drive in turns carry all they touch from cache to cache.
+// For so long after a waiting thread drove, the transfers' own thread leaves everything to it: if
+// two threads drive alternately, what they touch moves from one processor's cache to the other's.
 inline constexpr std::chrono::microseconds kStandBy{100};
 
 // How long a thread that waits for its own transfer drives before it sleeps: longer than a small
 // copy takes, shorter than most disks.
 inline constexpr std::chrono::microseconds kRunSpin{50};
-// And while copies are under way, which end soon: many threads share them, and whoever sleeps is
-// missing in the next lot.
+// The same while copies are under way, which end soon: a thread that sleeps then submits its next
+// read too late for the copies that the others share.
 inline constexpr std::chrono::microseconds kCopySpin{300};
 
 }  // namespace penstock::route::limits

@@ -21,7 +21,8 @@ uint64_t round_up(uint64_t value) {
   return round_down(value + kBlockBytes - 1);
 }
 
-// What callers hear of a device that is lost: it is no peer of theirs.
+// What callers are told of a device that is lost: peer_gone would mean an agent or a server to
+// them.
 Status of_device(Status status) {
   return status == Code::peer_gone ? Status(Code::io_error, status.detail()) : status;
 }
@@ -112,7 +113,7 @@ bool Mover::poll() {
   return worked;
 }
 
-// Null when there are as many as may be `in_memory`; whoever has a slot gets one.
+// Null when there are as many as may be `in_memory`; for a slot there is always one.
 Mover::Piece* Mover::take_piece(bool in_memory) {
   if (in_memory && pieces_in_memory_ == limits::kPiecesInMemoryMax) return nullptr;
   pieces_in_memory_ += in_memory ? 1 : 0;
@@ -143,8 +144,8 @@ std::byte* Mover::device_address(const Piece& piece) {
   return piece.op->memory.data + piece.begin;
 }
 
-// Operations take pieces in turns, so that a large one does not hold up the others, nor one that
-// waits for a slot those that need none.
+// One piece of each operation after the other, so that a large operation does not hold up the
+// others, nor one that waits for a slot those that need none.
 bool Mover::start_pieces() {
   bool worked = start_retries();
   const TransferOp* first_blocked = nullptr;  // since something was started last
@@ -177,7 +178,7 @@ bool Mover::start_piece(TransferOp& op) {
   const uint64_t left = op.memory.length - op.progress.next;
   const uint64_t wanted = std::min(left, limits::kEngineCopyBytesMax);
   if (may_use && source_.find(op.file, op.offset + op.progress.next, wanted, &resident)) {
-    // A checksum of what only devices may read is nobody's to tell.
+    // The caller wants a checksum, which the host cannot take where only devices may read.
     if (resident.host_may_read || !op.without_kernels) return start_resident(op, resident);
     source_.release(resident);
   }
@@ -187,7 +188,7 @@ bool Mover::start_piece(TransferOp& op) {
   }
   const uint64_t started = start_slot(op, op.progress.next, left);
   op.progress.next += started;
-  // Whoever asked again and again would seem to read again and again.
+  // Asking the source again, each time that there is no slot, would count as reading again there.
   op.progress.only_slots = started == 0;
   return started > 0;
 }
@@ -345,8 +346,8 @@ void Mover::copy_done(Piece& piece) {
   piece_done(piece, status, good, resident ? route : Route::device_slots);
 }
 
-// What was copied had been replaced meanwhile: the bytes come by the source's own way now, which
-// always leads to an end. The piece waits for slots, and is cut into pieces of their size.
+// What was copied had been replaced meanwhile: the bytes come through slots now, where that cannot
+// happen. The piece waits for slots, and is cut into pieces of their size.
 void Mover::retry_by_slots(Piece& piece) {
   ASSERT(piece.resident.data != nullptr && piece.in_memory);
   if (piece.op->only != Route::none) return piece_done(piece, Code::not_supported, 0, Route::none);
@@ -370,7 +371,7 @@ bool Mover::start_retries() {
     worked = true;
     if (wanted && piece.length > 0) continue;
     static_cast<ListNode&>(piece).unlink();
-    // Cut short by an order to stop, it ends the operation before itself.
+    // If the operation is being stopped, it ends where this piece has come to.
     if (!op.progress.stop.ok()) lower_end(op, piece.begin, op.progress.stop);
     piece_done(piece, Code::ok, 0, Route::none);
   }
@@ -388,7 +389,7 @@ void Mover::lower_end(TransferOp& op, uint64_t end, Status status) {
 void Mover::piece_done(Piece& piece, Status status, uint64_t good, Route route) {
   TransferOp& op = *piece.op;
   if (!status.ok()) {
-    // A part that was stopped ends as the whole was told to.
+    // A piece that was cancelled because the operation is being stopped ends with that reason.
     if (status == Code::cancelled && !op.progress.stop.ok()) status = op.progress.stop;
     lower_end(op, piece.begin + good, status);
     if (status == Code::corrupt) op.bad_offset = piece.file_offset() + good;

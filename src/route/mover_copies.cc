@@ -68,7 +68,8 @@ void Mover::copy_resident(Piece& piece) {
 
 // Calls `each` for every part of the piece that lies in one block of the file. Checksums are known
 // for whole blocks, if at all; others are taken here from what is about to be copied. A part of a
-// slot's block that nobody has verified yet gets one that it cannot have if the block is bad.
+// slot's block that was not verified yet is verified here with its whole block: if that is bad, the
+// part gets a checksum that cannot match.
 template <class Each>
 void Mover::for_each_block(const Piece& piece, const std::byte* source, const uint32_t* checksums,
                            bool verifies, const Each& each) {
@@ -97,7 +98,7 @@ bool Mover::is_good_in_slot(const Piece& piece, uint64_t block) {
   return crc32c({piece.slot.data + begin, kBlockBytes}) == piece.host.checksums[block];
 }
 
-// By checks in device memory, or by whoever waits for the transfer.
+// By checks in device memory, or by the caller, which is told the checksum.
 void Mover::verify_later(Piece& piece, const std::byte* source, const uint32_t* checksums) const {
   const bool by_caller = piece.op->without_kernels;
   if (!config_.verify && !by_caller) return;

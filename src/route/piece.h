@@ -1,4 +1,4 @@
-// A part of a transfer that goes its own way.
+// A part of a transfer that goes by itself.
 #pragma once
 
 #include <vector>
@@ -19,7 +19,7 @@ struct Mover::Piece : ListNode {
   Resident resident;           // data null: through a slot
   engine::MemoryRef slot;      // data null: none
   bool in_memory = false;      // began with what was found there
-  bool host_verifies = false;  // the source, not we: there is doubt about what it has
+  bool host_verifies = false;  // the source verifies, not the mover: its bytes are in doubt
   uint32_t crc32c = 0;         // of transfers without kernels
   engine::Time began{};        // the step that is in progress
 

@@ -75,7 +75,7 @@ bool Transfers::DriveLock::try_lock() {
 
 void Transfers::DriveLock::lock() {
   ASSERT(!held_);
-  // Relaxed: whoever sees it late makes way a turn later.
+  // Relaxed: if the transfers' thread sees it late it makes way a turn later.
   transfers_.waiters_.fetch_add(1, std::memory_order_relaxed);
   transfers_.drive_.lock();
   transfers_.waiters_.fetch_sub(1, std::memory_order_relaxed);
@@ -98,9 +98,9 @@ void Transfers::loop() {
   own_drive_.unlock();
 }
 
-// When to get up for the copies under way: some time after the next has ended where others keep
-// the device busy meanwhile, else in time to see its end. One that is late is polled for a while,
-// and then looked after now and then.
+// When the transfers' thread gets up for the copies under way: some time after the next has ended
+// where others keep the device busy meanwhile, else in time to see its end. For one that is late it
+// polls for a while, and then looks now and then.
 engine::Time Transfers::rising_time(engine::Time now) const {
   const engine::Time first = mover_->next_look();
   const engine::Duration spare = mover_->latest_look() - first;
@@ -130,7 +130,8 @@ bool Transfers::prepare_sleep() {
   return rising_time(now) > now;
 }
 
-// The thread makes way for those who wait for the lock: it may have work without end.
+// The transfers' thread makes way for threads that wait for the lock, as it may have work without
+// end.
 bool Transfers::poll() {
   if (!own_drive_.held() || waiters_.load(std::memory_order_relaxed) == 0) return false;
   own_drive_.unlock();
@@ -185,11 +186,11 @@ void Transfers::begin(PeerTransfer& transfer) {
   DASSERT(transfer.from.length == transfer.to.length);
   transfer.completion = [](engine::Op& op) {
     auto& self = static_cast<PeerTransfer&>(op);
-    // A device that is lost is no peer of the caller's.
+    // peer_gone would mean an agent or a server to the caller.
     if (self.status == Code::peer_gone) self.status = {Code::io_error, self.status.detail()};
     self.ended(self);
   };
-  // The lanes look at the memory of one side only.
+  // The copy lanes check the memory of one side only.
   if (!is_allocated(transfer.from) || !is_allocated(transfer.to)) {
     return loop_.complete(transfer, Code::invalid_argument);
   }
@@ -203,7 +204,8 @@ void Transfers::begin(PeerTransfer& transfer) {
   mover_->lanes().submit(transfer);
 }
 
-// Somebody else drives: the transfer is its own message to whoever takes the next turn.
+// Another thread drives: the transfer itself is put into the loop, and begun in the loop's next
+// turn.
 template <class AnyTransfer>
 void Transfers::hand_over(AnyTransfer& transfer) {
   transfer.completion = [](engine::Op& op) {
@@ -215,7 +217,7 @@ void Transfers::hand_over(AnyTransfer& transfer) {
 
 void Transfers::learn_costs(engine::DeviceId device) {
   const uint64_t bit = uint64_t{1} << device.value % engine::kDevicesMax;
-  // Relaxed: who comes second goes on with what is assumed.
+  // Relaxed: a thread that comes second goes on with the assumed costs.
   if ((learnt_.load(std::memory_order_relaxed) & bit) != 0) return;
   if ((learnt_.fetch_or(bit, std::memory_order_relaxed) & bit) != 0) return;
   const engine::CopyCosts costs = devices_.costs(device);
@@ -274,7 +276,7 @@ void Transfers::submit(std::span<Transfer* const> transfers) {
 }
 
 void Transfers::run(engine::CopyOp& copy) {
-  bool done = false;  // of whoever has the turn
+  bool done = false;  // for the thread that holds the lock
   copy.owner = &done;
   copy.completion = [](engine::Op& ended) { ended.owner_as<bool>() = true; };
   for (bool begun = false;; begun = true) {
@@ -311,7 +313,7 @@ void Transfers::run(Transfer& transfer) {
       if (!begun) begin(transfer);
       drive_until(done);
       note_help();
-      // What others have under way goes on without this thread.
+      // Operations of other threads go on without this one.
       if (done.load(std::memory_order_relaxed) || !patient) leave(drive());
     } else if (!begun) {
       hand_over(transfer);
@@ -326,8 +328,8 @@ void Transfers::run(Transfer& transfer) {
   done.wait(false, std::memory_order_acquire);
 }
 
-// With the lock held. Each turn may leave work for the next: nothing stays here that only needs a
-// turn, but for work without end. False when some is left.
+// With the lock held: turns of the loop until one finds nothing to do, or there were too many.
+// False when work is left.
 bool Transfers::drive() {
   for (uint32_t i = 0; i < limits::kPollsForOthers; ++i) {
     if (!loop_.poll()) return true;
@@ -335,14 +337,15 @@ bool Transfers::drive() {
   return false;
 }
 
-// The same for somebody who is not to be kept by the work of others.
+// The same for a thread that is not to be kept by the operations of others.
 void Transfers::drive_until(const std::atomic<bool>& done) {
   while (loop_.poll() && !done.load(std::memory_order_relaxed)) {
   }
 }
 
-// With the lock held, before nobody may drive for a while: what is left is the thread's, if it is
-// not `quiet`. Ends of host reads wake the thread, ends of copies and deadlines do not.
+// With the lock held, when this thread stops driving: the transfers' thread is woken for what is
+// left. Unless it is `quiet` there is work now. Ends of host reads wake that thread, ends of copies
+// and deadlines do not: it must be told of those that come before it gets up.
 void Transfers::leave(bool quiet) {
   const bool unseen = asleep_ && mover_->copies_in_flight();
   if (quiet && !unseen && next_deadline() >= gets_up_) return;

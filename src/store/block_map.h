@@ -14,7 +14,7 @@ namespace penstock::store {
 inline constexpr uint32_t kHole = UINT32_MAX;
 
 // Where a block lives in the data files, and the CRC-32C of its 4096 bytes. Records have room for
-// 64-bit places; in memory 32 bits are enough for the 16 TiB that a target may hold.
+// 64-bit block numbers; in memory 32 bits are enough for the 16 TiB that a target may hold.
 struct BlockRef {
   uint32_t physical = kHole;
   uint32_t crc = 0;  // 0 for a hole

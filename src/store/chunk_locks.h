@@ -15,7 +15,7 @@ namespace penstock::store {
 
 struct ChunkQueue;
 
-// Part of an update's context, in place until release().
+// Part of an update's context; does not move until release().
 struct RangeLock : ListNode {
   uint32_t begin = 0;  // blocks [begin, end) of the chunk
   uint32_t end = 0;

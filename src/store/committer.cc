@@ -28,7 +28,7 @@ void Group::write(engine::KvTransaction& transaction) const {
       transaction.put(key, {slot + kMapKeyBytes, lengths[i]});
     }
   }
-  // That of the last group stays.
+  // The marks of earlier groups are written over by the last one's.
   if (mark) transaction.put(kLogKey, encode_log_mark(*mark));
 }
 
@@ -102,7 +102,7 @@ void Committer::add_block(uint32_t physical) {
   const uint32_t file = physical / limits::kDataFileBlocks;
   auto& files = gathering_->files;
   ++gathering_->new_blocks;
-  // A handful at most: a group writes to one or two places of the disk.
+  // A handful at most: a group writes to one or two data files.
   if (std::find(files.begin(), files.end(), file) == files.end()) files.push_back(file);
 }
 
@@ -335,7 +335,7 @@ void Committer::wait_for_space(Group& group) {
 }
 
 void Committer::retry() {
-  // All of them: none may wait for ever behind another.
+  // All batches are tried again, so that none waits for ever behind another.
   std::array<Group*, limits::kCommitsAtOnce> groups{};
   const size_t count = retrying_.size();
   ASSERT(count <= groups.size());

@@ -103,7 +103,7 @@ class Committer {
   bool full() const { return full_; }
   // Commits soon what has gathered.
   void kick();
-  // What the log made it wait for has come.
+  // Called by the log when start() need not wait for it any more.
   void start_later() { schedule_start(); }
   bool idle() const;
 

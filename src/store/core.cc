@@ -47,7 +47,7 @@ void Core::run_ready() {
   }
   while (Request* request = batch.pop_front()) {
     resume(*request);
-    // If it did not use what it was woken for, the next in line may.
+    // If the request did not use what it was woken for, the next one that waits may.
     transfers.wake();
     maps.wake();
   }
@@ -129,7 +129,8 @@ void Core::finish(Request& request) {
   if (logged && wait_durable) {
     write_log.wait(op, log_number);
   } else if (logged && failed.ok()) {
-    // A crash would bring it back: it has not failed before that is ruled out.
+    // A crash would bring the write back from the log: it is told of its failure when that cannot
+    // happen any more.
     committer.wait_for_mark(op, status);
   } else if (wait_durable) {
     committer.wait(op);

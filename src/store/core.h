@@ -53,8 +53,8 @@ struct Core {
 
   Status failed;         // not ok: the target takes no updates any more
   bool closing = false;  // nothing new begins
-  // Maps of a target that failed which are older than what was acknowledged from the log: the next
-  // life brings that back, and until then they are not read.
+  // Maps of a target that has failed, if the log holds newer acknowledged bytes than they do: the
+  // next opening brings those back, and until then reads of these maps fail.
   std::set<MapKey> lost;
   uint64_t mapped_blocks = 0;
   uint64_t chunks = 0;

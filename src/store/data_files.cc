@@ -42,7 +42,7 @@ std::string DataFiles::path(uint32_t index) const {
 
 Outcome<uint32_t> DataFiles::open_one(uint32_t index, bool create) {
   if (create) {
-    // Durable as a name, which creation by open() need not be.
+    // replace_file() makes the name durable, which open() need not.
     const Status made = core_.disk.replace_file(path(index), "");
     if (!made.ok()) return Failure{made, fmt::format("{}: {}", path(index), made.name())};
   }
@@ -52,7 +52,7 @@ Outcome<uint32_t> DataFiles::open_one(uint32_t index, bool create) {
   if (!size) {
     return Failure{size.error(), fmt::format("{}: {}", path(index), size.error().name())};
   }
-  // An unfinished growth may have left a part of a block, or more than we would use.
+  // An unfinished growth may have left a part of a block, or more than is used.
   const uint64_t blocks = std::min<uint64_t>(*size / kBlockBytes, kDataFileBlocks);
   return static_cast<uint32_t>(blocks);
 }

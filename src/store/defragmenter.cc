@@ -49,7 +49,7 @@ bool Defragmenter::may_work() const {
   return enabled_ && core_.failed.ok() && !core_.closing && !closed_;
 }
 
-// A pass reads the records of all maps: for less it does not begin.
+// Whether enough is scattered: a pass reads the records of all maps.
 bool Defragmenter::worth_a_pass() const {
   return scattered_ != 0 && scattered_ * limits::kScatterShare >= core_.mapped_blocks;
 }
@@ -107,7 +107,7 @@ void Defragmenter::end_pass() {
   // Nothing could be moved: no room, damage, or updates all the time.
   wait_ = moved_ != moved_before_pass_ ? core_.config.defragment.wait
                                        : std::min(2 * wait_, limits::kDefragmentWaitMax);
-  // Where updates scatter as fast as this mends, it is not worth all of the time.
+  // It rests between passes, also where updates scatter as fast as it mends.
   const engine::Duration took = core_.loop.now() - pass_began_;
   wait(std::max(wait_, took * limits::kPassPause));
 }
@@ -186,7 +186,8 @@ bool Defragmenter::others_worked() {
   return before != requests_seen_ || core_.requests.taken() != 0;
 }
 
-// No update has the piece in hand, or waits for it: those rely on blocks staying where they are.
+// Whether no update works on the piece or waits for it: updates rely on blocks staying where they
+// are.
 bool Defragmenter::undisturbed() const {
   return !core_.locks.busy(request_.chunk, request_.first_block,
                            request_.first_block + request_.block_count);
@@ -205,7 +206,7 @@ void Defragmenter::pick_blocks() {
   }
 }
 
-// Others need the last of the space more.
+// The last of the space is left to writes.
 bool Defragmenter::has_room(uint32_t count) const {
   const uint64_t growth = core_.files.growth_left_bytes() / kBlockBytes;
   const uint64_t left = core_.allocator.free_blocks() + growth;
@@ -227,7 +228,7 @@ bool Defragmenter::allocate() {
   return false;
 }
 
-// Whether the data files become longer. They do not become longer than what is stored twice over.
+// Lets the data files become longer, but not longer than twice what is stored; true if they do.
 bool Defragmenter::grow() {
   if (core_.allocator.free_blocks() > core_.mapped_blocks + limits::kGrowBlocks) return false;
   return core_.files.grow();
@@ -238,7 +239,7 @@ void Defragmenter::begin_move() {
   if (!room || core_.allocator.free_blocks() < count_ + limits::kMoveReserveBlocksMin ||
       !allocate()) {
     if (!room || !grow()) {
-      // Nothing of this pass will find any.
+      // No piece of this pass would find room.
       core_.maps.let_go(request_);
       return end_pass();
     }
@@ -289,7 +290,8 @@ void Defragmenter::read_more() {
   }
 }
 
-// In few runs, so all at once. To blocks whose old bytes did not verify nothing useful is written.
+// The new blocks lie in few runs, so all writes are started at once. What is written for blocks
+// that did not verify does not matter: apply() leaves those out.
 void Defragmenter::write() {
   stage_ = Stage::writing;
   written_ = true;
@@ -341,14 +343,14 @@ void Defragmenter::end_move(bool apply_it) {
   } else {
     for (uint32_t k = 0; k < count_; ++k) give_back(blocks_[k].to);
   }
-  // Blocks may have come back, and the epoch may have kept some.
+  // Blocks that the epoch kept may have become free.
   (void)core_.reclaim.leave(epoch_);
   core_.updater.space_changed();
   end_piece();
 }
 
-// Within one turn, as every update. A block that is still in its place is the block that was read:
-// while the epoch lasts, no place is used again.
+// Within one turn, as every update. A map that still names the old block means the bytes that were
+// read: while the epoch lasts, no block is used again.
 void Defragmenter::apply() {
   ASSERT(written_ && request_.maps_held == request_.map_count);
   for (uint32_t k = 0; k < count_;) {

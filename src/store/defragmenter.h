@@ -46,7 +46,7 @@ class Defragmenter {
     uint32_t to = 0;
     bool intact = false;  // what was read of it verifies
   };
-  // Of neighbouring blocks, on one of the two places.
+  // Reads neighbouring old blocks, or writes neighbouring new ones.
   struct Io : engine::DiskOp {
     uint32_t first = 0;  // index into blocks_
     uint32_t count = 0;

@@ -68,7 +68,7 @@ uint32_t checksum(Header header, Bytes entries) {
   return crc32c(entries, crc32c(std::as_bytes(std::span(&header, 1))));
 }
 
-// What the updater can have asked for.
+// Whether the updater can have logged this.
 bool plausible(const Entry& entry) {
   if (entry.count == 0 || entry.count > limits::kLogBlocks) return false;
   if (entry.first_block >= limits::kChunkBlocksMax) return false;

@@ -11,13 +11,13 @@
 
 namespace penstock::store {
 
-// In the database. Sorts between block maps and the identity.
+// The mark's key in the database. It sorts between block maps and the identity.
 inline constexpr std::string_view kLogKey = "L";
 inline constexpr const char* kLogFileName = "write-log";
 
 // Where the log begins: everything before is in block maps.
 struct LogMark {
-  uint64_t epoch = 0;   // of this opening; records of another are nothing
+  uint64_t epoch = 0;   // of this opening; records of others do not count
   uint64_t number = 1;  // of the first record that counts
   uint64_t offset = 0;  // where it lies in the file, or will
   uint64_t size = 0;    // of the file
@@ -34,8 +34,8 @@ constexpr uint32_t log_record_bytes(uint64_t size) {
   return static_cast<uint32_t>(
       std::min<uint64_t>(limits::kLogRecordBytes, align_down(size / 4, limits::kBlockBytes)));
 }
-// Where the record behind one that ends at `end` begins: none spans the end of the file, and the
-// reader knows where to look without having seen it.
+// Where the record behind one that ends at `end` begins: no record spans the end of the file, and
+// the reader knows where the next one begins without having seen it.
 constexpr uint64_t next_record_at(uint64_t end, uint64_t size) {
   return size - end < log_record_bytes(size) ? 0 : end;
 }
@@ -49,7 +49,7 @@ struct LoggedWrite {
   Bytes bytes;  // of all blocks; lie in what was decoded
 };
 
-// What makes a record one of this log and of this place in it.
+// What a record must name to belong to this log and to be the one that is expected.
 struct LogIdentity {
   std::array<uint8_t, 16> uuid{};
   uint64_t epoch = 0;

@@ -25,7 +25,7 @@ CachedMap& MapIndex::insert(const MapKey& key) {
   CachedMap* map = pool_.take();
   // What may be in use at a time is bounded below the pool's size (limits.h).
   ASSERT(map != nullptr);
-  // As it was given back: no table, request or group knows it any more.
+  // An object that was given back is in no table, and no request or group uses it.
   ASSERT(!map->in_table && map->pins == 0 && map->pending == 0 && map->load == nullptr);
   map->reset();
   map->key = key;

@@ -108,7 +108,7 @@ void Maps::on_loaded(MapLoad& load) {
     if (map == nullptr) continue;
     ASSERT(map->load == &load && map->pins == 0 && map->pending == 0);
     map->load = nullptr;
-    // Held until every waiter had its turn, so that none finds them evicted by another.
+    // Pinned until every waiter was resumed, so that none finds them evicted by another.
     ++map->pins;
     if (status.ok()) {
       static_cast<BlockMap&>(*map) = load.found[i];

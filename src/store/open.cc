@@ -231,8 +231,8 @@ Outcome<bool> open_target(Core& core) {
     return failure(core, Code::not_supported,
                    fmt::format("the disk wants transfers aligned to {} bytes", alignment));
   }
-  // What an earlier life committed is what this one builds on, and blocks that it freed are written
-  // to: it must not go back to what was before.
+  // This opening builds on what an earlier one committed, and writes to blocks that it freed: a
+  // power cut must not take those commits back from now on.
   if (const Status synced = core.kv.sync(); !synced.ok()) {
     return failure(core, synced, fmt::format("its database cannot be synced: {}", synced.name()));
   }

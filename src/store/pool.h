@@ -18,7 +18,7 @@ class MappedMemory {
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return;
     memory_ = static_cast<std::byte*>(memory);
-    // Lookups jump about in it: with small pages, each would walk the page tables as well.
+    // Look-ups go to random addresses: with small pages, each would walk the page tables as well.
     (void)madvise(memory, bytes, MADV_HUGEPAGE);
   }
   ~MappedMemory() {

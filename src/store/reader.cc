@@ -100,7 +100,7 @@ void Reader::probe(Request& request) {
 }
 
 void Reader::end(Request& request) {
-  // Short only with an error: nothing of the destination is left as it was.
+  // Without an error all of the destination was written.
   ASSERT(!request.status.ok() || request.probe || request.next == request.block_count);
   if (core_.reclaim.leave(request.epoch)) core_.updater.space_changed();
   if (request.kind == RequestKind::read) {

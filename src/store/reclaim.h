@@ -2,7 +2,7 @@
 // them has ended.
 //
 // Reads belong to one of two epochs, the current one and the one before. Blocks that are retired
-// wait until the other epoch has no reads any more; then the epochs change places, and once the
+// wait until the other epoch has no reads any more; then the two epochs are exchanged, and once the
 // reads that began before that have ended, the blocks are free.
 #pragma once
 

@@ -23,10 +23,11 @@ constexpr const char* kOfAnotherVersion =
     "its log was written by another version of this program, most likely a newer one (use that "
     "one)";
 
-// A crash at any moment of this begins it again, from the same mark and the same records, over maps
-// that have a part of them already: the same bytes go to the same places once more, since nothing
-// else is written in between. For that the records that are read must stay: after a kill they may
-// be in the memory of the kernel or of the drive only, so the file is synced first.
+// After a crash at any moment of this it begins again, from the same mark and the same records,
+// though maps have a part of them already: the same bytes go to the same blocks once more, since
+// nothing else is written in between. For that the records that were read must not get lost: after
+// a kill they may be in the memory of the operating system or of the drive only, so the file is
+// synced first.
 class Replay {
  public:
   Replay(Core& core, const LogMark& mark) : core_(core), mark_(mark) {}
@@ -35,7 +36,8 @@ class Replay {
     if (log_) core_.disk.close(*log_);
   }
 
-  // Everything behind the mark; `next` takes its place with the last of it.
+  // Brings back everything behind the mark; the mark `next` is committed together with the last of
+  // it.
   Outcome<bool> run(const std::vector<std::string>& names, const LogMark& next);
   // The open file of the log.
   DiskFile take_log() { return *std::exchange(log_, std::nullopt); }
@@ -144,7 +146,7 @@ Outcome<bool> Replay::put_bytes(const LoggedWrite& write) {
     const uint64_t offset = uint64_t{physical % kDataFileBlocks} * kBlockBytes;
     const Result<uint64_t> size = core_.disk.size(file);
     Status status = size ? Status() : size.error();
-    // It had grown, and a power cut took that back.
+    // The data file had grown, and a power cut took that back.
     if (status.ok() && *size < offset + kBlockBytes) {
       status = transfer(DiskOpKind::allocate, file, *size / kBlockBytes * kBlockBytes, nullptr,
                         offset + kBlockBytes - *size / kBlockBytes * kBlockBytes);
@@ -200,7 +202,7 @@ Outcome<bool> Replay::apply(const LoggedWrite& write) {
   return true;
 }
 
-// Whole records; without `next` the mark stays.
+// Commits the maps of whole records; without `next` the mark stays.
 Outcome<bool> Replay::commit(const LogMark* next) {
   for (const auto& [index, file] : files_) {
     const Status synced = transfer(DiskOpKind::sync, file, 0, nullptr, 0);
@@ -242,7 +244,7 @@ Outcome<bool> Replay::run(const std::vector<std::string>& names, const LogMark& 
     core_.counters.replayed.add();
     offset = next_record_at(offset + record->length, mark_.size);
     if (maps_.size() >= limits::kReplayMaps) TRY(commit(nullptr));
-    // Not more than the file holds, whatever it says.
+    // The file cannot hold more records.
     if (records_ > mark_.size / kBlockBytes) return failure(Code::corrupt, "its log has no end");
   }
   return commit(&next);
@@ -260,7 +262,8 @@ Outcome<bool> replay_log(Core& core, const std::string& record,
     return Failure{mark.error(), fmt::format("{}: what its database says of its log: {}",
                                              core.config.directory, mark.error().name())};
   }
-  // Records of before, behind a torn one, would otherwise fit what this life writes before them.
+  // A new epoch: else old records that lie behind a torn one could continue what is written before
+  // them from now on.
   const LogMark next{mark->epoch + 1, 1, 0, mark->size, 0};
   Replay replay(core, *mark);
   TRY(replay.run(names, next));

@@ -1,4 +1,5 @@
-// What the log of durable writes knows more than the block maps, when a target is opened.
+// Brings back what the log of durable writes has and the block maps do not, when a target is
+// opened.
 #pragma once
 
 #include "core.h"

@@ -44,7 +44,8 @@ struct LargeArrays {
 enum class RequestKind : uint8_t { read, write, clear, verify, move };
 enum class RequestStep : uint8_t { arrays, lock, maps, space, transfer, apply };
 
-// What a write has to do with the log: it is to be logged, waits for others, is in a record.
+// Where a write is on its way into the log: it is to be logged, it waits to join, it is in a
+// record.
 enum class LogStep : uint8_t { none, taken, held, joined };
 
 // As a ListNode it is in the list of whatever it waits for, if anything.

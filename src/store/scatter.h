@@ -1,4 +1,4 @@
-// How far the blocks of a map lie apart, and where the maps are whose blocks do.
+// How far the blocks of a map lie apart, and which maps have such blocks.
 #pragma once
 
 #include "block_map.h"

@@ -77,7 +77,7 @@ void Sweeps::begin(Sweep& sweep, SweepKind kind, engine::Op& op) {
   };
   sweep.step.completion = [](engine::Op& done) {
     Sweep& its = done.owner_as<Sweep>();
-    // Of a disk without room a scrub reads all that is committed.
+    // On a disk without room a scrub goes on with what is committed.
     const bool reads_on = its.kind == SweepKind::scrub && done.status == Code::no_space;
     if (!done.status.ok() && !reads_on) its.status = done.status;
     its.core->sweeps.scan(its);
@@ -110,7 +110,7 @@ void Sweeps::begin(Sweep& sweep, SweepKind kind, engine::Op& op) {
 }
 
 void Sweeps::scan(Sweep& sweep) {
-  // An end that is older than what was acknowledged would cut the file.
+  // A map that is older than what was acknowledged would tell too small an end, and cut the file.
   const auto lost = core_.lost.lower_bound({{sweep.scan.only, 0}, 0});
   if (sweep.kind == SweepKind::end_query && sweep.status.ok() && lost != core_.lost.end() &&
       lost->chunk.inode == sweep.scan.only) {

@@ -94,7 +94,7 @@ void Transfers::wake() {
 void Transfers::start(Io& io, engine::DiskOpKind kind, uint32_t physical,
                       engine::MemoryRef memory) {
   const DataFiles::Location at = core_.files.locate(physical);
-  // Whole blocks of one file: what lies together by number may still be in two.
+  // Whole blocks of one data file: blocks with consecutive numbers may be in two.
   ASSERT(memory.length > 0 && memory.length % kBlockBytes == 0);
   ASSERT(at.offset + memory.length <= uint64_t{limits::kDataFileBlocks} * kBlockBytes);
   io.kind = kind;

@@ -19,7 +19,7 @@ class Transfers {
   Io* take(Request& request, bool with_stage);
   // Ends an Io that is not in flight.
   void give(Io& io);
-  // Fills in place, direction and memory and starts it. `memory` holds io.count blocks, which lie
+  // Fills in offset, direction and memory and starts it. `memory` holds io.count blocks, which lie
   // in the data files from `physical` on.
   void start(Io& io, engine::DiskOpKind kind, uint32_t physical, engine::MemoryRef memory);
   // Reads one block again, through a stage if the Io has none; waits for one here if need be.

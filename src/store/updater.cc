@@ -40,7 +40,7 @@ void Updater::step(Request& request) {
       if (!lock(request)) return;
       [[fallthrough]];
     case RequestStep::lock:
-      // Resumed here once the range is ours.
+      // Resumed here once the request holds the range.
       request.step = RequestStep::maps;
       [[fallthrough]];
     case RequestStep::maps:
@@ -163,7 +163,8 @@ void Updater::pump(Request& request) {
   if (request.linked()) request.unlink();
   while (request.next < request.io_blocks() && request.status.ok()) {
     if (request.ios >= limits::kIosPerRequest || !start_next(request)) {
-      // Stages that it keeps for the log are what others wait for, as it does itself.
+      // It gives up being logged: the stages that it keeps for the log may be what it and others
+      // wait for.
       leave_log(request);
       return;
     }
@@ -186,7 +187,7 @@ void Updater::on_log(Request& request) {
   pump(request);
 }
 
-// False: it goes on when what it waits for has ended.
+// Joins the log; false if that must wait: pump() is called again.
 bool Updater::join_log(Request& request) {
   if (!request.status.ok()) {
     leave_log(request);
@@ -203,7 +204,7 @@ void Updater::leave_log(Request& request) {
   give_ended(request);
 }
 
-// The log has their bytes, or does not want them.
+// Gives back stages of writes that have ended: the log has their bytes, or will not take them.
 void Updater::give_ended(Request& request) {
   const uint32_t count = std::exchange(request.log_io_count, uint8_t{0});
   for (uint32_t i = 0; i < count; ++i) {
@@ -440,8 +441,9 @@ void Updater::end(Request& request) {
   if (request.log_step == LogStep::joined) {
     if (request.has_space) {
       retire_space(request);
-      // A crash brings it back. A later record with a block that it shares, completed from the old
-      // bytes, would then leave half of it.
+      // A crash brings this failed write back from the log. A later record with a block that both
+      // touch, completed from the old bytes, would then leave half of it: so the inode's next
+      // changes are not logged.
       core_.committer.note_unlogged(request.chunk.inode);
     }
     core_.write_log.resolve(request);

@@ -1,7 +1,7 @@
 // Writes and clears: new blocks are written beside the old ones, then the block maps change at one
 // instant, and the committer makes that durable.
 //
-//   arrays -> lock (the range is ours) -> maps (at hand) -> space (blocks allocated)
+//   arrays -> lock (the request holds the range) -> maps (at hand) -> space (blocks allocated)
 //          -> transfer (data on its way to the new blocks) -> apply (visible)
 #pragma once
 
@@ -25,8 +25,8 @@ class Updater {
   // Blocks became free, or will not become free any more.
   void space_changed();
 
-  // Part of making a change visible: a block of a map gets a new place, or none; the old place is
-  // free after the commit.
+  // Part of making a change visible: a block of a map becomes another block on disk, or a hole; the
+  // old one is free after the commit.
   void replace(CachedMap& map, uint32_t block_of_map, BlockRef ref);
 
  private:

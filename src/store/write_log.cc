@@ -52,7 +52,7 @@ Status WriteLog::open(engine::DiskFile file, const LogMark& mark) {
   return Code::ok;
 }
 
-// For one more of the longest records, also if it has to begin at 0.
+// Whether there is room for one more of the longest records, also if it has to begin at 0.
 bool WriteLog::room_in_file() const {
   return next_.written - freed_ + 2 * uint64_t{log_record_bytes(next_.size)} <= next_.size;
 }
@@ -247,7 +247,7 @@ void WriteLog::on_written(Record& record) {
   core_.check_closed();
 }
 
-// In order: what comes behind a record that is missing is not found after a crash.
+// In order: after a crash, records behind one that is missing are not found.
 void WriteLog::end_records() {
   bool any = false;
   for (; first_ < to_write_ && record(first_).stage == RecordStage::ended; ++first_) {

@@ -11,10 +11,10 @@
 // that a record names are not used for anything else before a mark behind it is committed, since
 // recovery writes to them.
 //
-// Nothing waits for room in the file: where there is none a write goes the old way. Neither does a
-// write of an inode that has newer bytes than its maps and the log, since what is durable implies
-// what completed before it. After an error of a record's write the log is not used again
-// in this life, and a write that waits for it waits for the commit.
+// Nothing waits for room in the file: where there is none a write is not logged. Nor is a write of
+// an inode that has newer bytes than its maps and the log have, since a durable write implies that
+// those that completed before it are durable, too. After an error of a record's write the log is
+// not used again in this life, and a write that waits for it waits for the commit.
 #pragma once
 
 #include "log_record.h"
@@ -40,16 +40,16 @@ class WriteLog {
   // Whether this update is to be logged, decided when its blocks are allocated; then it joins or
   // leaves.
   bool take(Request& request);
-  // A write whose data writes are all under way. False: it waits, and goes on by
-  // Updater::on_log(). It may find that it was sent the old way.
+  // A write whose data writes are all under way. False: it waits, and goes on by Updater::on_log().
+  // If the log takes no more records, the write leaves it and true is returned.
   bool join(Request& request);
-  // It goes the old way, or failed before it joined.
+  // The write is not logged, or failed before it joined.
   void leave(Request& request);
   // What has joined is visible, or failed and will never be.
   void resolve(Request& request);
   // Completes `op` when the record and those before it are on the disk.
   void wait(engine::Op& op, uint64_t number);
-  // A durable write went the old way; enough of them are worth a log.
+  // A durable write was not logged; enough of them are worth a log.
   void note_durable();
 
   // Whether groups carry marks.
@@ -99,7 +99,7 @@ class WriteLog {
   Core& core_;
   State state_ = State::absent;
   std::optional<engine::DiskFile> file_;
-  LogMark next_;             // epoch and size; number and place of the record that gathers
+  LogMark next_;             // epoch and size; number and offset of the record that gathers
   uint64_t committed_ = 1;   // number of the committed mark
   uint64_t freed_ = 0;       // of next_.written: before the committed mark
   uint64_t first_ = 1;       // records before it are on the disk

@@ -1,5 +1,5 @@
-// How a target comes to have a log: its file is made beside the work, and the first mark is
-// committed once the file is whole.
+// How a target comes to have a log: its file is made while the target works, and the first mark is
+// committed once the file is complete.
 #include "core.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ void WriteLog::make() {
   size = align_down(size, 4 * kBlockBytes);
   if (size < limits::kLogBytesMin) return;
   if (!take_memory(size).ok()) return give_up("take memory", Code::no_memory);
-  // Durable as a name, and without what an earlier attempt left.
+  // replace_file() makes the name durable, and drops what an earlier attempt left.
   if (const Status made = core_.disk.replace_file(path, ""); !made.ok()) {
     return give_up("make", made);
   }
@@ -43,8 +43,8 @@ void WriteLog::make() {
   core_.disk.submit(make_op_);
 }
 
-// Allocated; then zeros everywhere, since the first write to a place that never had one makes the
-// file system commit metadata; then synced.
+// Allocated; then zeros everywhere, since the first write to an offset makes the file system commit
+// metadata; then synced.
 bool WriteLog::make_next() {
   if (make_op_.kind == DiskOpKind::sync) return false;
   if (zeroed_ == next_.size) {
@@ -73,7 +73,7 @@ void WriteLog::on_made() {
   core_.check_closed();
 }
 
-// It works without, and the space that was to be the log's is better left to data.
+// The target works without a log, and the space is left to data.
 void WriteLog::give_up(const char* what, Status status) {
   making_ = false;
   const std::string path = core_.config.directory + "/" + kLogFileName;

@@ -145,7 +145,7 @@ PENSTOCK_API int penstock_region_import(penstock_session* session,
    successor of the agent is told again. -EEXIST: this user has published something under this id,
    or the region is published; -EAGAIN: too much is published; -EOPNOTSUPP: as for export. */
 PENSTOCK_API int penstock_region_publish(penstock_region* region, const unsigned char id[16]);
-/* From now on nobody finds it; who has opened it keeps it. -ENOENT: it is not published. */
+/* From now on no process finds it; those that have opened it keep it. -ENOENT: not published. */
 PENSTOCK_API int penstock_region_unpublish(penstock_region* region);
 /* Maps what was published under this id and registers it. The memory stays, also when its publisher
    ends, until all have released it. -ENOENT: nobody has published this id, -EACCES: another user
@@ -163,9 +163,9 @@ PENSTOCK_API penstock_file penstock_open(penstock_session* session, const char* 
 /* The same for a file descriptor of a mount of this file system: the descriptor is the proof of
    what the caller may do. The descriptor may be closed afterwards. */
 PENSTOCK_API penstock_file penstock_open_fd(penstock_session* session, int fd);
-/* Settles the file's length; errors of writes nobody waited for are reported here. */
+/* Settles the file's length; errors of writes that were not waited for are reported here. */
 PENSTOCK_API int penstock_file_close(penstock_session* session, penstock_file file);
-/* The same without waiting for the agent, which closes it a moment later: for files that nobody
+/* The same without waiting for the agent, which closes it a moment later: for files that no one
    writes, or whose writes were synced. What goes wrong is logged. */
 PENSTOCK_API int penstock_file_close_later(penstock_session* session, penstock_file file);
 PENSTOCK_API int penstock_fstat(penstock_session* session, penstock_file file, struct stat* st);
@@ -190,10 +190,10 @@ typedef struct penstock_file_read {
 
 /* Returns how many were read; -ECONNRESET when the agent is gone for good: files without a result
    by then have that one, too. Regions must not be released meanwhile. Any number of files, also
-   with the same path; two that go to the same place leave it undefined. */
+   with the same path; two that go to the same memory leave it undefined. */
 PENSTOCK_API ssize_t penstock_read_files(penstock_session* session, penstock_file_read* files,
                                          size_t count);
-/* The same into one place, [region_offset, region_offset + length) of a region: file by file, each
+/* The same into one range, [region_offset, region_offset + length) of a region: file by file, each
    at the next multiple of `alignment` (0: any). `region`, `region_offset` and `length` of each are
    out: where it begins, and its size. -ENOSPC for those that do not fit any more. */
 PENSTOCK_API ssize_t penstock_read_files_packed(penstock_session* session,
@@ -269,7 +269,7 @@ PENSTOCK_API int penstock_list(penstock_session* session, const char* path,
                                int (*visit)(void* context, const char* name, uint64_t inode,
                                             unsigned char type),
                                void* context);
-/* Everything of everybody is on stable storage when this returns 0. */
+/* Everything that was written, by all users, is on stable storage when this returns 0. */
 PENSTOCK_API int penstock_sync(penstock_session* session);
 
 /* ---- rings ------------------------------------------------------------------------------------

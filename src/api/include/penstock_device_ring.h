@@ -74,7 +74,7 @@ typedef struct penstock_device_ring_stats {
 PENSTOCK_API int penstock_device_ring_get_stats(penstock_device_ring* ring,
                                                 penstock_device_ring_stats* stats);
 
-/* Nobody serves the ring any more: what is in flight ends, nobody writes to the region on its
+/* The ring is served no more: what is in flight ends, nothing writes to the region on its
    behalf any more, and what kernels wait for, now or later, ends with -ESHUTDOWN soon. Its memory
    stays. Returns when the last transfer has ended: at once, mostly; without an agent, when its
    successor has come or is not waited for any longer. Kernels are not kept until then: the memory

@@ -33,9 +33,9 @@ bool has_mig(const std::string& root) {
 
 // Whether a control daemon of MPS has its pipe where programs of this environment look for it.
 bool has_mps(const std::string& root) {
-  const char* const place = std::getenv("CUDA_MPS_PIPE_DIRECTORY");
-  return is_there(place != nullptr ? fs::path(place) / "control"
-                                   : fs::path(root + "tmp/nvidia-mps/control"));
+  const char* const path = std::getenv("CUDA_MPS_PIPE_DIRECTORY");
+  return is_there(path != nullptr ? fs::path(path) / "control"
+                                  : fs::path(root + "tmp/nvidia-mps/control"));
 }
 
 Finding sharing_of(const std::string& root) {

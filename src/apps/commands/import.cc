@@ -333,8 +333,8 @@ bool Importer::run(uint32_t workers) {
   return true;
 }
 
-// From the leaves up: who may not write into a directory any more may still change it. Those that
-// lie equally deep go together, since each takes several trips.
+// From the leaves up: a user who may not write into a directory any more may still change it. Those
+// that lie equally deep go together, since each takes several trips.
 void Importer::finish_directories(uint32_t workers) {
   const auto depth = [](const TreeEntry& entry) {
     return entry.relative.empty()

@@ -36,7 +36,7 @@ class TransferPool {
 // One worker's share. Owner thread only.
 class Transfer {
  public:
-  // Called with each piece: its place in the file and memory that holds (verify) or wants (import)
+  // Called with each piece: its offset in the file and memory that holds (verify) or wants (import)
   // its bytes. Returns 0 or a positive errno that ends the transfer.
   using Fill = std::function<int(uint64_t offset, std::span<std::byte> memory)>;
   using Check = std::function<int(uint64_t offset, std::span<const std::byte> memory)>;

@@ -17,8 +17,8 @@ namespace {
 // A request is short. The answer to one may be long: a node has as many sessions as it has.
 constexpr size_t kRequestMax = 64 * 1024;
 constexpr size_t kAnyLength = SIZE_MAX;
-// A request is one short line, and so are most answers; whoever takes longer to write the one or to
-// read the others is not a command of ours.
+// A request is one short line, and so are most answers; a client that takes longer to write the one
+// or to read the others is not a command of ours.
 constexpr int kRequestTimeoutMs = 5000;
 constexpr int kNoDescriptorPauseMs = 100;
 constexpr timeval kSendTimeout{5, 0};
@@ -151,8 +151,8 @@ void AdminServer::run() {
     if (wait[0].revents == 0) continue;
     UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!socket && errno != EINTR && errno != ECONNABORTED) {
-      // Others have all descriptors: the administration gets the one that was kept for it. Whoever
-      // comes before that is free again waits, without this thread asking all the time.
+      // The process has no descriptor left: this client gets the one that is kept for it. Clients
+      // that come before it is free again wait, and this thread does not ask all the time.
       spare_.reset();
       socket.reset(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
       if (!socket) ::poll(&wait[1], 1, kNoDescriptorPauseMs);

@@ -24,7 +24,8 @@ namespace penstock::apps {
 
 struct Guardian::Shared {
   // Held by the node's first thread as long as it lives. The kernel gives the lock of a thread that
-  // died to whoever waits for it, before it closes the thread's descriptors: see robust_list(7).
+  // died to a process that waits for it, before it closes the thread's descriptors: see
+  // robust_list(7).
   pthread_mutex_t life;
   std::array<std::atomic<uint64_t>, kMountsMax> devices;  // 0: free
   static_assert(std::atomic<uint64_t>::is_always_lock_free);
@@ -48,8 +49,9 @@ bool make_life(pthread_mutex_t* life) {
   return made;
 }
 
-// Whoever waits for an answer of the connection gets ENOTCONN from now on. The control file system
-// of FUSE names connections by their device; where it is not mounted, root may force an unmount.
+// Programs that wait for an answer of the connection get ENOTCONN from now on. The control file
+// system of FUSE names connections by their device; where it is not mounted, root may force an
+// unmount.
 void abort_connection(dev_t device, const std::string& source) {
   // An unmounted one's number may be another file system's by now.
   const std::vector<MountEntry> mounts = read_mounts();

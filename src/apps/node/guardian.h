@@ -2,9 +2,9 @@
 //
 // A node that is killed closes its descriptors one by one. Among them may be one of a file in its
 // own mount (applications send such descriptors): the kernel then sends the file system a FLUSH and
-// waits for an answer that nobody will give, as the threads of the mount are dead and its device,
+// waits for an answer that will not come, as the threads of the mount are dead and its device,
 // whose close would end the wait, comes later. So the process would stay for ever, and with it the
-// lock of the store and everybody who waits for the mount. Only another process can help.
+// lock of the store and all programs that wait for the mount. Only another process can help.
 #pragma once
 
 #include <atomic>

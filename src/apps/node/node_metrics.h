@@ -1,4 +1,4 @@
-// What a node tells Prometheus, and whoever asks for its health: GET /metrics and GET /healthz.
+// What a node tells Prometheus, and monitors of its health: GET /metrics and GET /healthz.
 #pragma once
 
 #include <memory>

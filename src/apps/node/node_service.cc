@@ -265,7 +265,7 @@ Outcome<std::unique_ptr<NodeService>> NodeService::start(const UpOptions& option
   if (options.background && !log::set_file(log_path)) {
     return Failure{Code::io_error, log_path + ": cannot be written"};
   }
-  // One of an earlier release is for everybody to read, and names files.
+  // A log of an earlier release can be read by all users, and names files.
   ::chmod(log_path.c_str(), 0600);
   if (!options.mount_point.empty()) {
     auto mounted = node->mount(options.mount_point, options.mount_options);

@@ -56,7 +56,7 @@ class NodeService {
 
   UniqueFd ended_;  // eventfd: "down" was asked
   Guardian& guardian_;
-  std::unique_ptr<NodeMetrics> metrics_;  // null: nobody asked for them
+  std::unique_ptr<NodeMetrics> metrics_;  // null: the options do not ask for them
   std::unique_ptr<agent::Agent> agent_;
   std::mutex mounts_mutex_;
   std::map<std::string, std::unique_ptr<fuse::Mount>> mounts_;

@@ -5,7 +5,7 @@
 
 namespace penstock::fuzz {
 
-// A place in the index, what to write there, and what to look up: as entries that claim slots.
+// An offset in the index, what to write there, and what to look up: as entries that claim slots.
 std::vector<std::string> seeds() {
   std::string claims;
   for (uint32_t at = 0; at < 64; ++at) claims += bytes_of(std::array{at, at / 4 % 5, at});
@@ -30,7 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     segment.look_up(segment.claimed(words[2]));
     segment.look_up({InodeId(words[1]), words[2]});
   }
-  // The header, too, as somebody who opens it now would find it.
+  // The header, too, as a reader that opens it now would find it.
   arena::Header header{};
   std::memcpy(&header, index.data(), sizeof header);
   (void)arena::Geometry::read(header, index.size());

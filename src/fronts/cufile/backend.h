@@ -1,4 +1,4 @@
-// Reads and writes of a program, and who carries them out.
+// Reads and writes of a program, and the seam to what carries them out.
 #pragma once
 
 #include <cstdint>
@@ -64,7 +64,7 @@ struct Operation : ListNode {
   uint64_t transferred = 0;
   engine::Route route = engine::Route::none;
 
-  // Whoever carries it out keeps here what it needs.
+  // The backend that carries it out keeps here what it needs.
   route::Transfer transfer;
   std::vector<RingPart> parts;
   uint32_t parts_left = 0;

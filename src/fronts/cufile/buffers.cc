@@ -80,7 +80,7 @@ Buffers::Change Buffers::add(const void* base, uint64_t length) {
     const bool is_same = known->second.on_device == found->on_device &&
                          known->second.device.allocation == found->device.allocation;
     if (is_same) return {CU_FILE_MEMORY_ALREADY_REGISTERED, device};
-    // The program freed that memory, and has got other at the same place.
+    // The program freed that memory, and has got other at the same address.
     erase(known);
   }
   if (buffers_.size() >= limits::kBuffersMax) return {CU_FILE_INTERNAL_BUF_REGISTER_ERROR, device};

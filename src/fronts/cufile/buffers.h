@@ -29,7 +29,7 @@ class Buffers {
 
   // [base + offset, + length). A registered buffer bounds it, else the allocation; host memory is
   // the program's affair. What the thread remembers may be wrong when memory is freed and allocated
-  // again at the same place: `afresh` asks the driver.
+  // again at the same address: `afresh` asks the driver.
   Result<Memory, CUfileOpError> resolve(const void* base, uint64_t offset, uint64_t length,
                                         bool afresh = false);
 

@@ -138,7 +138,7 @@ CUfileOpError OpenDriver::register_file(int fd, CUfileHandle_t* handle) {
   const std::lock_guard lock(mutex_);
   const auto known = numbers_.find(fd);
   if (known != numbers_.end()) {
-    // The number may be another file's by now.
+    // The handle may be another file's by now.
     const auto before = files_.find(known->second);
     const bool is_same =
         before && before->device == (*file)->device && before->inode == (*file)->inode;
@@ -213,7 +213,7 @@ Driver& Driver::instance() {
 }
 
 Driver::Driver() {
-  // Threads and the GPU stay with the parent, and so may whoever holds a mutex.
+  // Threads and the GPU stay with the parent, and a mutex may be held by one of its threads.
   front::on_fork({.in_child = [] {
     Driver& self = instance();
     const auto is_free = [](std::mutex& mutex) {
@@ -284,7 +284,8 @@ Driver::Users& Driver::users_of_thread() {
 }
 
 Result<Driver::Use, CUfileError_t> Driver::try_enter() {
-  // Who comes while it closes does not even count: the closing thread waits for nobody to be there.
+  // A thread that enters while the driver closes does not count itself: the closing thread waits
+  // until all counts are 0.
   if (open_.load(std::memory_order_seq_cst) != nullptr) {
     Users& users = users_of_thread();
     users.count.fetch_add(1, std::memory_order_seq_cst);

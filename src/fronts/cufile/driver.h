@@ -52,7 +52,7 @@ class OpenDriver {
   engine::DeviceMemory& devices_;
   const bool may_go_by_kernel_;
   std::unique_ptr<LocalBackend> local_;
-  front::Sessions sessions_{"cufile"};                     // before those who use them
+  front::Sessions sessions_{"cufile"};                     // before the backends that use them
   std::map<dev_t, std::unique_ptr<MountBackend>> mounts_;  // null: no agent could be reached
   Buffers buffers_;
   std::mutex mutex_;
@@ -68,7 +68,7 @@ class Driver {
  public:
   static Driver& instance();
 
-  // Some of those who are in here.
+  // Counts some of the threads that are in here.
   struct alignas(64) Users {
     std::atomic<uint64_t> count{0};
   };
@@ -100,7 +100,7 @@ class Driver {
   CUfileError_t close();
   long use_count() const { return forked() ? 0 : count_.load(std::memory_order_relaxed); }
   bool is_open() const { return use_count() > 0; }
-  // Opens the driver if nobody has.
+  // Opens the driver if it is closed.
   Result<Use, CUfileError_t> enter();
   // Only if it is open.
   Result<Use, CUfileError_t> enter_open();

@@ -11,14 +11,15 @@
 
 namespace penstock::cufile {
 
-// A handle is a place in the table and the life of it: one that was removed is never found again,
-// also when its place has another object. Thread safe; find() takes no lock. An object that is
-// removed while it is used goes when its last user does.
+// A handle is a slot of the table and a number that counts the slot's objects: one that was removed
+// is never found again, also when its slot has another object. Thread safe; find() takes no lock.
+// An object that is removed while it is used goes when its last user does.
 template <class T>
 class HandleTable {
  public:
   explicit HandleTable(uint32_t count_max) : slots_(count_max) {
-    // No two tables begin with the same lives: handles of one that is gone are none of the next.
+    // No two tables begin with the same numbers, so that handles of a table that is gone are not
+    // found in the next.
     static std::atomic<uint64_t> tables{0};
     const uint64_t first = tables.fetch_add(1, std::memory_order_relaxed) << 16;
     for (Slot& slot : slots_) slot.word.store((first & UINT32_MAX) * kLife);

@@ -1,4 +1,5 @@
-// Threads for operations on host memory that nobody waits for.
+// Threads for operations on host memory that no calling thread waits for: those of batches and
+// streams.
 #pragma once
 
 #include "backend.h"

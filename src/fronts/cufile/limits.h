@@ -32,7 +32,7 @@ inline constexpr size_t kStreamsMax = 65536;
 inline constexpr uint32_t kStreamOperationsMax = 16384;
 
 // Pages of files that may be pinned, for GPUs to copy from: this share of the machine's memory, as
-// they cannot be given to anybody else meanwhile, and no more than is worth it.
+// other programs cannot use them meanwhile, and no more than is worth it.
 inline constexpr uint64_t kPinnedShare = 4;
 inline constexpr uint64_t kPinnedBytesMax = 256 * kGiB;
 
@@ -60,19 +60,22 @@ inline constexpr uint64_t kPinnedReadMin = 8 * kKiB;
 // worth pinning: with pinned pages four threads that read 16 to 64 KiB at a time are 1.3 to 1.6
 // times as fast, also where nothing is read twice, while the larger reads of the mover lose by it.
 inline constexpr uint64_t kCopyWeight = 16;
-// Of those whose pages are not pinned the mover gets one in so many, as it sees what is read again,
-// and has that pinned; and after each that has led to nothing, one in twice as many.
+// Of small reads whose pages are not pinned the mover gets one in so many: it sees what is read
+// again, and has that pinned. After each such read that finds nothing pinned later, the mover gets
+// one in twice as many.
 inline constexpr uint32_t kUnpinnedReadsMin = 32;
 inline constexpr uint32_t kUnpinnedReadsMax = 1024;
-// Longer ones go by the mover while it has no other of them: copying them twice takes longer.
+// A longer read goes by the mover if that has no other one: the thread would copy its bytes twice,
+// which takes longer.
 inline constexpr uint64_t kMailboxBestBytes = 32 * kKiB;
 // Mailboxes are not tried again for so long when programs' kernels fill the GPU (the trial took 200
 // us), or when none could be made.
 inline constexpr std::chrono::milliseconds kFullGpuPause{10};
 inline constexpr std::chrono::seconds kNoMailboxPause{1};
 
-// Counters of who is inside the driver: each on a line of its own, so that threads that read small
-// pieces do not wait for one another there. All of them are looked at when it closes.
+// Counters of the threads that are inside the driver: each on a cache line of its own, so that
+// threads that read small pieces do not wait for one another there. All of them are looked at when
+// it closes.
 inline constexpr uint32_t kUserCounters = 16;
 
 // Threads for host memory in batches and streams.

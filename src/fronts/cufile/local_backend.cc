@@ -24,8 +24,8 @@ Outcome<std::unique_ptr<LocalBackend>> LocalBackend::start(engine::DeviceMemory&
     made->source_ = source.get();
     return source;
   };
-  // Nobody knows checksums of these files. Those that we took on the way would cost the thread that
-  // drives more time than all else, and let each read wait behind the program's kernels.
+  // There are no checksums of these files. Taking some on the way would cost the thread that drives
+  // more time than all else, and make each read wait behind the program's kernels.
   TRY_ASSIGN(made->transfers_, route::Transfers::start(devices, make_source,
                                                        {.slots = made->slots_, .verify = false}));
   made->small_reads_ = std::make_unique<SmallReads>(devices, *made->source_);

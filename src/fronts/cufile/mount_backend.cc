@@ -217,7 +217,7 @@ void MountBackend::run(Operation& operation) {
   finish(operation);
 }
 
-// The lane for what nobody waits for, and the thread that takes its ends.
+// The lane for operations that no calling thread waits for, and the thread that takes their ends.
 Status MountBackend::start_waiting() {
   if (lane_ == nullptr && penstock_lane_claim(ring_, &lane_) != 0) return Code::peer_gone;
   if (thread_.joinable()) return Code::ok;
@@ -241,7 +241,7 @@ void MountBackend::submit(std::span<Operation* const> operations) {
     if (begun.ok()) {
       const std::lock_guard lock(submit_mutex_);
       begun = start_waiting();
-      // Not before: cancel() looks at the parts.
+      // Under the lock, as cancel() looks at the parts.
       cut(*operation);
       for (RingPart& part : operation->parts) {
         if (begun.ok()) waiting_.push_back(part);
@@ -256,7 +256,7 @@ void MountBackend::submit(std::span<Operation* const> operations) {
   pass_on();
 }
 
-// What the lane has room for.
+// Prepares as many of the waiting parts as the lane has room for.
 void MountBackend::pass_on() {
   std::vector<Operation*> ended;
   {

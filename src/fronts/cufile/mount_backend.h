@@ -33,7 +33,7 @@ class MountBackend final : public Backend {
   void remove(uint32_t file) override;
 
  private:
-  // GPU memory that the session knows. Released when nobody uses it any more.
+  // GPU memory that the session knows. Released when no operation uses it any more.
   struct Region {
     ~Region() { penstock_region_release(handle); }
     penstock_region* handle = nullptr;

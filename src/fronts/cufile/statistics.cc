@@ -92,7 +92,7 @@ void Statistics::count(const Io& io) {
   add(io.ok ? half.ops.ok : half.ops.failed);
   add(half.bytes, io.bytes);
   add(half.microseconds, time);
-  // What failed or found nothing came by no route.
+  // An operation that failed or moved nothing has no route.
   const bool came = io.ok && io.bytes > 0;
   if (came) add(io.route == engine::Route::device_slots ? half.by_slots : half.routed);
   if (!is_aligned(io.offset | io.asked, limits::kBlockBytes)) add(half.unaligned);

@@ -60,7 +60,7 @@ Outcome<std::unique_ptr<StreamOperations::Pending>> StreamOperations::take(
     }
   }
   if (pending->devices == &devices) return pending;
-  // Also when a test has put others in their place.
+  // The devices that the driver has now: a test may have replaced them.
   Outcome<std::unique_ptr<engine::StreamGate>> gate = devices.make_gate();
   if (!gate) {
     give_back(std::move(pending));
@@ -105,7 +105,7 @@ CUfileError_t StreamOperations::submit(OpenDriver& driver, const StreamRequest& 
   if (!enqueued.ok()) {
     const bool refused = enqueued == Code::not_supported;
     if (!refused) {
-      // The gate may be in the stream all the same, and stays what it is.
+      // The gate may be in the stream all the same: it is not destroyed.
       (void)pending.gate.release();
       pending.devices = nullptr;
     }
@@ -113,7 +113,7 @@ CUfileError_t StreamOperations::submit(OpenDriver& driver, const StreamRequest& 
     if (refused) return result(CU_FILE_ASYNC_NOT_SUPPORTED);
     return result(CU_FILE_CUDA_DRIVER_ERROR, static_cast<CUresult>(enqueued.detail()));
   }
-  // From here on it is its own, until finish().
+  // From here on the operation belongs to the stream, until finish().
   if (!pending.waited_for) {
     (void)taken->release();
     return result(CU_FILE_SUCCESS);

@@ -76,9 +76,9 @@ void set_attributes(Call& call, fuse_ino_t inode, struct stat* wanted, int which
   if (owner || nothing || changes.keeps_set_ids == false) {
     const auto now_is = front.files.attributes(id);
     if (!now_is) return call.status(now_is.error());
-    // A chown() to nobody else counts as a change all the same. The kernel asks so before others'
-    // writes to set-id files, too: where they may not take the bits so, the write does it by
-    // itself.
+    // A chown() that changes no owner counts as a change all the same. The kernel also sends one
+    // before a write to a set-id file by another user than the owner: if such a user may not clear
+    // the bits by chown(), the write itself clears them.
     const bool stranger = credentials.uid != 0 && credentials.uid != now_is->uid;
     const bool before_write = nothing && stranger && (now_is->mode & (S_ISUID | S_ISGID)) != 0;
     changes.chown_to_nobody = nothing;

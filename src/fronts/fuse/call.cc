@@ -76,8 +76,8 @@ std::optional<client::FileWriter> Call::writer(const client::OpenFile& file, boo
   return client::FileWriter{groups ? enforced_credentials() : credentials(), keeps_set_ids};
 }
 
-// A reply that cannot be written concerns nobody any more: the caller was interrupted or the mount
-// is gone. Where the kernel would have got a reference, the functions say whether it did.
+// Replies that cannot be written are dropped: the caller was interrupted or the mount is gone.
+// Where a reply gives the kernel a reference, the function says whether the kernel got it.
 bool Call::sync_names() {
   if (!changes_names_ || !front().options.synchronous_names()) return true;
   changes_names_ = false;

@@ -33,8 +33,8 @@ class Call {
   client::Credentials enforced_credentials();
   // The caller with groups where they count for the set-id bits that such a file keeps.
   client::Credentials credentials_for(const meta::Attributes& attributes);
-  // Who takes privileges from the file that the request changes; the groups are there where it may
-  // have some. Nothing where the kernel does that itself.
+  // The caller, if the node is to take privileges from the file that the request changes; with its
+  // groups if the file may have some. Nothing where the kernel does that itself.
   std::optional<client::FileWriter> writer(const client::OpenFile& file, bool keeps_set_ids);
 
   void error(int error);

@@ -75,7 +75,7 @@ void set_flags(Call& call, InodeId inode, std::optional<uint32_t> flags) {
 
 }  // namespace
 
-// The kernel has checked who may set which flag.
+// The kernel has checked that the caller may set these flags.
 void control(Call& call, fuse_ino_t inode, unsigned command, void*, fuse_file_info* info,
              unsigned flags, const void* in, size_t in_bytes, size_t out_bytes) {
   const bool is_directory = (flags & FUSE_IOCTL_DIR) != 0;

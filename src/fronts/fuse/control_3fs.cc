@@ -85,7 +85,7 @@ Result<std::string> name_in(const char (&text)[kSize]) {
   return name;
 }
 
-// Whether `who` may come to the directory by its path: x on it and on all above.
+// Whether a user may come to the directory by its path: x on it and on all above.
 Status check_reachable(Front& front, const client::Credentials& who, InodeId directory) {
   if (is_virtual(directory.value)) return Code::not_permitted;
   TRY_ASSIGN(auto here, front.files.attributes(directory));
@@ -96,8 +96,8 @@ Status check_reachable(Front& front, const client::Credentials& who, InodeId dir
   return meta::check_access(who, here, meta::kAccessExecute);
 }
 
-// Nobody is named as the maker of these changes: the kernel hears of them like of another's, as it
-// has not made them itself.
+// No observer is named as the maker of these changes: this mount's kernel must be told of them, as
+// it has not made them itself.
 Status link_file(Front& front, const client::Credentials& who, InodeId inode,
                  const Hardlink& wanted) {
   TRY_ASSIGN(const std::string name, name_in(wanted.name));
@@ -107,7 +107,7 @@ Status link_file(Front& front, const client::Credentials& who, InodeId inode,
 }
 
 Status move_file(Front& front, const client::Credentials& who, const Move& wanted) {
-  // There is no trash here; who asks for it must not find the file gone elsewhere.
+  // There is no trash here; a program that asks for it must not find the file removed instead.
   if (wanted.to_trash) return Code::not_supported;
   TRY_ASSIGN(const std::string name, name_in(wanted.name));
   TRY_ASSIGN(const std::string new_name, name_in(wanted.new_name));
@@ -197,7 +197,8 @@ bool control_as_3fs(Call& call, const ControlRequest& request) {
     case kPunchHole:
       change_with<PunchHole>(call, request, [&](const PunchHole& wanted) -> Status {
         if (!is_file) return Code::invalid_argument;
-        // The kernel, which knows nothing of it, takes nothing from the file.
+        // The kernel knows nothing of this change, and so takes no privileges from the file: the
+        // node does.
         const client::Credentials who = call.enforced_credentials();
         return punch(front, {who, who.uid == 0}, HandleTable::get(request.info->fh).file, wanted);
       });

@@ -19,7 +19,7 @@ struct ControlRequest {
 
 // Answers the request if it is one of those; else false, and nothing has happened.
 //
-// Some of them name a directory by its inode number, which anybody can guess: the caller must be
+// Some of them name a directory by its inode number, which every user can guess: the caller must be
 // able to reach it from the root of the mount, and every right is checked as for a path.
 bool control_as_3fs(Call& call, const ControlRequest& request);
 

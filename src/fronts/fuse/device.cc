@@ -98,8 +98,8 @@ Outcome<UniqueFd> mount_as_root(const MountConfig& config) {
                  fmt::format("the kernel refuses: {}", std::strerror(error)));
 }
 
-// The mount at `path` changes places with the dead one that it is on top of, which then goes.
-// Before Linux 6.5 it stays where it is.
+// Puts the mount at `path` beneath the dead one that it is on top of, which is then removed. Before
+// Linux 6.5 the new one stays on top.
 Outcome<void> replace_mount_below(const std::string& path) {
   const UniqueFd ours(::open_tree(AT_FDCWD, path.c_str(),
                                   OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW));

@@ -1,6 +1,6 @@
-// Operations on open directories. Cookies are the namespace's own, stable ones. All that is kept of
-// a listing is where it ends: who makes a file beside each one that he lists would never be done if
-// the new ones came up, too.
+// Operations on open directories. Cookies are the namespace's own, stable ones. Of a listing only
+// its end is kept: a program that makes a file for each one that it lists would never come to the
+// end if new files were listed, too.
 #include "limits.h"
 #include "operations.h"
 #include "session.h"

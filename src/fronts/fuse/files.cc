@@ -93,7 +93,7 @@ Status extend(Call& call, const client::FileRef& file, uint64_t end) {
   if (end <= client::length_of(*file)) return {};
   meta::SetAttributes changes;
   changes.length = end;
-  // What a change of the file takes is taken.
+  // The privileges that a change takes were taken by touch() or punch().
   changes.keeps_set_ids = true;
   Front& front = call.front();
   const InodeId inode = client::inode_of(*file);
@@ -119,7 +119,7 @@ struct Range {
 
 Status allocate_in(Call& call, const client::FileRef& file, int mode, Range range) {
   Front& front = call.front();
-  // The kernel does not say who keeps set-id bits.
+  // The kernel does not say whether this caller's write keeps set-id bits.
   const auto writer = call.writer(*file, call.credentials().uid == 0);
   const TellWhatIsTaken telling(front, file);
   const bool keep = (mode & FALLOC_FL_KEEP_SIZE) != 0;
@@ -175,8 +175,8 @@ void create(Call& call, fuse_ino_t parent, const char* name, mode_t mode, fuse_f
                       : front.files.open_name(call.credentials(), InodeId{parent}, name, flags,
                                               mode & 07777, {}, false, &attributes, front.cache);
   if (!file && file.error() == Code::already_exists && (info->flags & O_EXCL) == 0) {
-    // Somebody made it since the kernel looked for it. The kernel would take it for new, and check
-    // no right to it: told that what it knows is stale, it looks again, and opens what is there.
+    // The file was made since the kernel looked for it. The kernel would take it for new, and check
+    // no right to it: told that its look-up is stale, it looks again, and opens what is there.
     return call.error(ESTALE);
   }
   if (!file) return call.status(file.error());
@@ -206,14 +206,14 @@ void write(Call& call, fuse_ino_t inode, const char* bytes, size_t size, off_t o
   front.cache->touch(id);
   const client::FileRef& file = HandleTable::get(info->fh).file;
   auto position = static_cast<uint64_t>(offset);
-  // The kernel appends at the end that it knows; somebody may have moved it meanwhile.
+  // The kernel appends at the end that it knows; another writer may have moved it meanwhile.
   const bool appends = (info->flags & O_APPEND) && !info->writepage;
   const bool moved = appends && position != client::length_of(*file);
   if (moved) position = client::length_of(*file);
   // The bytes stand where the kernel copied them to, on a page boundary (see kRequestHeaderBytes).
   // The seam has one type of memory for both directions; a write does not change it.
   const engine::MemoryRef memory{reinterpret_cast<std::byte*>(const_cast<char*>(bytes)), size};
-  // What asks for the disk gets it at once, and so do pages that the kernel writes back.
+  // Writes that ask for the disk are not gathered, nor are pages that the kernel writes back.
   const bool at_once = (info->flags & (O_DIRECT | O_DSYNC | O_SYNC)) != 0 || info->writepage;
   // Storing to a mapping takes nothing from a file.
   const auto writer = info->writepage ? std::nullopt : call.writer(*file, !request_takes_set_ids());
@@ -226,13 +226,13 @@ void write(Call& call, fuse_ino_t inode, const char* bytes, size_t size, off_t o
   if (!put) return call.status(put.error());
   write_counter().add(*put);
   call.written(*put);
-  // The kernel now has these bytes at another place than the file.
+  // The kernel now has these bytes at another offset than the file.
   if (moved) front.cache->data_changed(id, 0, UINT64_MAX, [] {});
 }
 
 void release(Call& call, fuse_ino_t, fuse_file_info* info) {
   Front& front = call.front();
-  // Nobody hears of an error here: whoever wants to know has called fsync().
+  // The kernel passes no error of a release on: a program that wants to know calls fsync() before.
   if (client::FileRef file = front.handles.remove(info->fh)) {
     const Status status = front.files.close_file(std::move(file));
     if (!status.ok()) log::warning("mount: closing a file: {}", status.name());

@@ -277,7 +277,7 @@ void KernelCache::tell_inode(const ChangePtr& change) {
       known.waiting.reset();
     }
   }
-  // From here on nobody widens the change.
+  // From here on no other change is added to this one.
   if (all) {
     (void)notifier_.drop_inode(change->inode, 0, 0);
   } else if (change->has_pages) {
@@ -322,7 +322,7 @@ void KernelCache::release_late_changes() {
     } else if (Clock::now() < deadline) {
       late_.wait_until(lock, deadline);
     } else {
-      // It is still told when the kernel lets us; only its maker waits no longer.
+      // The kernel is still told when it takes it; only the change's maker waits no longer.
       unfinished_.pop_front();
       oldest->late = true;
       std::vector<std::function<void()>> done;

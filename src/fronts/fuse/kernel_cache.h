@@ -1,8 +1,8 @@
 // What the kernel may have cached of our inodes, and the thread that tells it to drop it.
 //
-// The kernel keeps attributes, names and pages for an hour. Whoever changes something by another
-// way than this mount has its change reported as complete only after the kernel was told, so nobody
-// ever sees what is stale. Three things make that hold:
+// The kernel keeps attributes, names and pages for an hour. A change that is made by another way
+// than this mount is reported to its maker only after the kernel was told, so that no program ever
+// sees what is stale. Three things make that hold:
 //
 // - An inode is watched (client::FileSystem::watch) before anything about it is read for a reply.
 // - While a reply that first tells the kernel of an inode is under way, the kernel would not
@@ -52,7 +52,7 @@ class ChangeSource {
 };
 
 struct CacheTiming {
-  // How long who makes a change waits for the kernel at most.
+  // How long the maker of a change waits for the kernel at most.
   std::chrono::milliseconds deadline = kInvalidationDeadline;
   std::chrono::milliseconds quiet_gap = kQuietGap;
 };
@@ -81,8 +81,8 @@ class KernelCache final : public client::Observer {
   // The kernel gives back `count` references.
   void forget(InodeId inode, uint64_t count);
 
-  // A request that the kernel knows nothing of has changed attributes of the inode: from when this
-  // returns on it asks for them. In a worker, before the reply: waits for nobody.
+  // A request that the kernel knows nothing of has changed attributes of the inode: after this call
+  // the kernel asks for them. In a worker, before the reply; does not wait.
   void attributes_changed(InodeId inode);
 
   // client::Observer

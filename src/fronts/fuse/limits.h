@@ -28,16 +28,16 @@ inline constexpr uint32_t kThreadsMax = 256;
 // comes just before it waits is lost.
 inline constexpr std::chrono::milliseconds kInterruptEvery{5};
 
-// Requests that the kernel keeps in progress without anybody waiting (read-ahead, write-back).
+// Requests that the kernel keeps in progress without a program waiting (read-ahead, write-back).
 inline constexpr unsigned kBackgroundMax = 64;
 
 // Entries of other sessions' changes that wait to be told to the kernel. Changes of inodes need no
 // bound of their own: there is one at most for each inode that the kernel knows.
 inline constexpr size_t kEntryChangesMax = 65536;
 
-// Whoever changes something waits this long at most until the kernel has dropped what it knew. Only
-// two mounts of one node that write the same page at the same moment can make each other wait so
-// long: each kernel holds its page locked until the other's is dropped.
+// A change waits this long at most until the kernel has dropped what it knew. Only two mounts of
+// one node that write the same page at the same moment can make each other wait so long: each
+// kernel holds its page locked until the other's is dropped.
 inline constexpr std::chrono::milliseconds kInvalidationDeadline{2000};
 
 // A file that is changed this often in a row, each time soon after the last, without the kernel

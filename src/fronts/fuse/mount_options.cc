@@ -39,15 +39,15 @@ constexpr std::array kWords = {
     Word{"allow_other", [](MountOptions& o) { o.allow_other = true; }},
     Word{"type=penstock", [](MountOptions& o) { o.like_3fs = false; }},
     Word{"type=hf3fs", [](MountOptions& o) { o.like_3fs = true; }},
-    // Who may mount is mount(8)'s business; what these imply is ours.
+    // mount(8) decides which users may mount; the options that these imply apply here.
     Word{"user", [](MountOptions& o) { o.set_ids = o.devices = o.programs = false; }},
     Word{"users", [](MountOptions& o) { o.set_ids = o.devices = o.programs = false; }},
     Word{"owner", [](MountOptions& o) { o.set_ids = o.devices = false; }},
     Word{"group", [](MountOptions& o) { o.set_ids = o.devices = false; }},
 };
 
-// Said to mount(8) and to those who start mounts, or always so here: the kernel checks permissions
-// of every mount of ours.
+// Words for mount(8) and for programs that start mounts, or that are always so here: the kernel
+// checks permissions of every mount of ours.
 constexpr std::array<std::string_view, 11> kOfNoConcern = {
     "defaults",  "auto",   "noauto", "nouser", "nofail",
     "_netdev",   "silent", "loud",   "quiet",  "default_permissions",

@@ -147,7 +147,7 @@ bool is_dead(const std::string& path, const std::string& source) {
   const std::vector<MountEntry> mounts = read_mounts();
   const MountEntry* const there = mount_at(mounts, path);
   if (there == nullptr || !is_ours(*there) || there->source != source) return false;
-  // The kernel may still answer stat() from what it knew; this it asks the process.
+  // stat() might be answered from what the kernel knew; statvfs() asks the mount's process.
   struct statvfs space {};
   return ::statvfs(path.c_str(), &space) != 0 && (errno == ENOTCONN || errno == ECONNABORTED);
 }
@@ -221,7 +221,8 @@ Outcome<std::string> check_mount_point(const std::string& path, const MountOptio
                    fmt::format("cannot be listed: {}", std::strerror(empty.error().to_errno())));
   }
   if (!*empty && dead == DeadMount::removed) {
-    // A program that went on all the while; to refuse would keep everybody else waiting for ever.
+    // A program that went on writing in the bare directory; to refuse the mount would keep all
+    // other programs waiting for ever.
     log::warning(
         "{}: something was written there while nothing was mounted; it is hidden now "
         "(unmount to find it)",
@@ -254,7 +255,8 @@ Status unmount_once(const std::string& path, bool lazy) {
     if (errno != EINTR) return Status::from_errno(errno);
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
-  // The helper does not say why: it is busy, or another user's, who lets nobody in or owns it.
+  // The helper does not say why: the mount is busy, or another user's, who did not allow other
+  // users.
   struct stat facts {};
   const bool seen = ::stat(path.c_str(), &facts) == 0;
   const bool foreign = seen ? facts.st_uid != ::geteuid() : errno == EACCES;

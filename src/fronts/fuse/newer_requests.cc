@@ -52,7 +52,7 @@ static_assert(sizeof(StatxTime) == 16 && sizeof(StatxReply) == 288);
 
 // Of the request that this thread serves.
 thread_local bool takes_set_ids = false;
-// It is the INIT of a kernel that leaves privileges to us.
+// The request is the INIT of a kernel that leaves it to the node to take privileges.
 thread_local bool offers_privileges = false;
 
 template <class T>
@@ -64,7 +64,7 @@ T part_of(std::span<const std::byte> request) {
   return part;
 }
 
-// What libfuse drops of a request.
+// Notes flags of a request that libfuse drops.
 void note_flags(Front& front, uint32_t opcode, std::span<const std::byte> request) {
   takes_set_ids = false;
   if (opcode == FUSE_WRITE) {
@@ -136,7 +136,7 @@ void reply_attributes(Front& front, int device, const fuse_in_header& request) {
   header.error = -error;
   header.len = sizeof header + (error == 0 ? sizeof reply : 0);
   iovec parts[2] = {{&header, sizeof header}, {&reply, sizeof reply}};
-  // Nobody wants a reply that cannot be written: the caller was interrupted or the mount is gone.
+  // A reply that cannot be written is dropped: the caller was interrupted or the mount is gone.
   (void)!::writev(device, parts, error == 0 ? 2 : 1);
 }
 

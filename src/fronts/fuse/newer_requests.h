@@ -1,5 +1,5 @@
 // What newer kernels have and libfuse 3.14 does not know: files without a name (FUSE_TMPFILE),
-// birth times (FUSE_STATX), and who takes privileges from files that are written
+// birth times (FUSE_STATX), and that the node takes privileges from files that are written
 // (FUSE_HANDLE_KILLPRIV_V2, docs/decisions/0030).
 #pragma once
 

@@ -18,7 +18,7 @@ void begin(void*, fuse_conn_info* connection) {
   want(FUSE_CAP_READDIRPLUS_AUTO);
   want(FUSE_CAP_CACHE_SYMLINKS);
   // Access control lists are checked by the kernel; modes come whole, with the umask beside them,
-  // since a directory's default list takes its place.
+  // since a directory's default list replaces the umask.
   want(FUSE_CAP_POSIX_ACL);
   want(FUSE_CAP_DONT_MASK);
   // We say when pages are stale; a new modification time does not mean that all of them are.
@@ -26,10 +26,11 @@ void begin(void*, fuse_conn_info* connection) {
   refuse(FUSE_CAP_AUTO_INVAL_DATA);
   // Data is in memory of ours when a request is served, so there is nothing to splice from.
   refuse(FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE);
-  // Rings write the same files, so the kernel may not sit on what programs wrote.
+  // Rings read the same files, so the kernel may not keep back what programs wrote.
   refuse(FUSE_CAP_WRITEBACK_CACHE);
-  // Who takes privileges away is settled by `newer_requests`. A kernel that does it itself forgets
-  // it where opening truncates, unless that is a set_attributes.
+  // Whether the kernel or the node takes privileges away is negotiated by `newer_requests`. A
+  // kernel that does so itself forgets it when opening a file truncates it, unless that comes as a
+  // set_attributes.
   refuse(FUSE_CAP_HANDLE_KILLPRIV | FUSE_CAP_ATOMIC_O_TRUNC);
   // One node: the kernel's own locks are the truth.
   refuse(FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS);

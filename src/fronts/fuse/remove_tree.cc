@@ -49,8 +49,8 @@ Status remove_tree(Front& front, const client::Credentials& who, const std::stri
 Status remove_tree_in(Front& front, const client::Credentials& who, InodeId parent,
                       const std::string& name) {
   TRY_ASSIGN(const auto top, front.files.lookup(who, parent, name));
-  // The kernel knows nothing of these removals, so it is told like of anybody else's: no observer
-  // is named as their maker.
+  // This mount's kernel has not made these removals, and must be told of them: no observer is named
+  // as their maker.
   if (top.type != meta::FileType::directory) {
     return front.files.unlink(who, parent, name, nullptr);
   }

@@ -48,8 +48,8 @@ thread_local void (*worker_after)(std::span<const iovec> reply) = nullptr;
 ssize_t write_reply(int fd, iovec* parts, int count, void*) {
   if (worker_after) worker_after({parts, static_cast<size_t>(count)});
   const ssize_t written = ::writev(worker_device >= 0 ? worker_device : fd, parts, count);
-  // After the end of the mount nobody wants the reply, and that is no fault worth a line of
-  // libfuse's; ENOENT it takes as an interrupted request.
+  // After the end of the mount a reply goes nowhere, and libfuse should not log that as a fault:
+  // ENOENT it takes for an interrupted request.
   const bool gone = written < 0 && (errno == ENODEV || errno == ENOTCONN || errno == ECONNABORTED);
   if (gone) errno = ENOENT;
   return written;
@@ -159,7 +159,7 @@ void Session::stop() {
     interrupt(*worker);
     worker->thread.join();
   }
-  // With the last descriptor the connection ends; who waits for it gets ENOTCONN.
+  // With the last descriptor the connection ends; programs that wait for an answer get ENOTCONN.
   workers_.clear();
   fuse_session_destroy(session_);
   session_ = nullptr;
@@ -211,7 +211,7 @@ bool Session::serve_one(Worker& worker) {
     return true;
   }
   const int error = got == 0 ? ENODEV : errno;
-  // ENOENT: the request was interrupted before we got it. EINTR: perhaps we are to stop.
+  // ENOENT: the request was interrupted before it was read. EINTR: perhaps the worker is to stop.
   if (error == ENOENT || error == EINTR || error == ENOMEM) return true;
   if (error != ENODEV) log::error("mount: a worker ends: {}", std::strerror(error));
   return false;

@@ -40,7 +40,7 @@ struct stat stat_of_link(uint64_t inode, size_t length, uint32_t uid) {
   return stat;
 }
 
-// Of links the kernel asks again each time: which there are depends on who asks.
+// The kernel keeps no links and asks again each time: which there are depends on the calling user.
 fuse_entry_param entry_of(const struct stat& stat) {
   fuse_entry_param entry{};
   entry.ino = stat.st_ino;
@@ -48,7 +48,7 @@ fuse_entry_param entry_of(const struct stat& stat) {
   return entry;
 }
 
-// The directories are the same for everybody as long as the mount lives: the kernel may keep them,
+// The directories are the same for all users as long as the mount lives: the kernel may keep them,
 // so that a link costs no look at the way to it.
 fuse_entry_param entry_of_directory(const struct stat& stat, const Front& front) {
   fuse_entry_param entry = entry_of(stat);
@@ -169,7 +169,8 @@ std::vector<VirtualEntry> VirtualDirectory::list(Call& call, uint64_t inode) {
       entries.push_back({directory.name, directory.inode, S_IFDIR});
   }
   if (inode == kRegions) {
-    // The number is looked up when somebody asks for the link; a listing only shows that it is one.
+    // The link's number is given when a program looks the link up; a listing only shows that it is
+    // a link.
     for (const auto& region : agent_.linked_regions(call.enforced_credentials())) {
       entries.push_back({region.name, kVirtualBit | 1023, S_IFLNK});
     }

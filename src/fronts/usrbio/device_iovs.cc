@@ -179,8 +179,8 @@ int Iovs::wrap_new(hf3fs_iov& iov, Iov& facts) {
 
 // Another session than the one that it was made with: of another mount, or of the iov's own mount
 // after its agent has gone for good, which also shows the memory to others then. Such a mount may
-// have another device number than before, so that nobody has asked the old session yet whether it
-// is dead.
+// have another device number than before, so that the old session was not asked yet whether it is
+// dead.
 int Iovs::register_device(Iov& iov, front::Session& session, Registration& registration) {
   const int result = session.seen(warn(
       penstock_region_register_device(session.handle, iov.base, iov.size, &registration.region)));
@@ -222,7 +222,7 @@ int Iovs::sync(const hf3fs_iov& iov, int direction) {
     if (record->gpu < 0 || direction == 1) return 0;
     known = record->current.load(std::memory_order_relaxed);
   }
-  // Inherited by a child, where CUDA does not work.
+  // A forked child has inherited it, and CUDA does not work there.
   if (known == nullptr) return -EOPNOTSUPP;
   return warn(penstock_region_settle(known->region));
 }

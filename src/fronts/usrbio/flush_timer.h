@@ -10,7 +10,7 @@
 
 namespace penstock::usrbio {
 
-// Who wants to be called. flush() runs on the timer's thread and must not block for long.
+// What the timer calls. flush() runs on the timer's thread and must not block for long.
 class Flushable {
  public:
   virtual ~Flushable() = default;

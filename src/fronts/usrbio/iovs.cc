@@ -322,7 +322,7 @@ void Iovs::destroy(hf3fs_iov& iov) {
     memory = std::move(record->memory);
     registrations = retire(*record);
   }
-  // Removed before the wait, so that nobody opens it meanwhile.
+  // Removed before the wait, so that no process opens it meanwhile.
   if (owner) {
     if (!link.empty()) ::unlink(link.c_str());
     if (!memory.name.empty()) unlink_shared_memory(memory.name);
@@ -333,7 +333,7 @@ void Iovs::destroy(hf3fs_iov& iov) {
 
 void Iovs::inherit() {
   ++fork_generation_;
-  // By threads that the child does not have.
+  // Those were being wrapped by threads that the child does not have.
   being_wrapped_.clear();
   for (Iov& iov : records_) {
     iov.current.store(nullptr, std::memory_order_relaxed);

@@ -1,6 +1,6 @@
 // The regions behind hf3fs_iov: shared memory and its registration with sessions.
 //
-// Thread safe, except that nobody may use an iov while another thread destroys it. Records are
+// Thread safe, except that no thread may use an iov while another one destroys it. Records are
 // never given back to the heap, only reused: an iov that is used after its end is noticed by its id
 // and refused instead of crashing the program.
 #pragma once

@@ -18,7 +18,7 @@ using Uuid = std::array<uint8_t, 16>;
 Uuid uuid_of(const void* id);
 // A random (version 4) one.
 Uuid random_uuid();
-// "123e4567-e89b-42d3-a456-426614174000", as everybody writes links.
+// "123e4567-e89b-42d3-a456-426614174000", the usual form in links.
 std::string hyphenated(const Uuid& id);
 // The same without hyphens, which some write.
 std::string plain_hex(const Uuid& id);
@@ -33,8 +33,8 @@ struct LinkCandidate {
   std::string path;
   size_t block_size = 0;
 };
-// What to look for, in order. With `any_block_size` also the link without one: who wraps memory may
-// state another block size than was published, and the published one counts.
+// What to look for, in order. With `any_block_size` also the link without one: a program that wraps
+// memory may state another block size than was published, and the published one counts.
 std::vector<LinkCandidate> link_candidates(std::string_view mount, const Uuid& id,
                                            size_t block_size, bool any_block_size);
 

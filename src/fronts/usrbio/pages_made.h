@@ -29,7 +29,8 @@ class PagesMade {
   }
 
  private:
-  // Small enough not to make much that nobody wants, large enough for one bit to say much.
+  // Small enough not to make many pages that are not used, large enough for one bit to stand for
+  // many.
   static constexpr size_t kPartBytes = size_t{64} << 10;
 
   // Relaxed: a thread that does not see it yet asks the kernel, which knows.

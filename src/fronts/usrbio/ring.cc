@@ -243,7 +243,7 @@ bool Ring::become_waiter(uint64_t deadline) {
 
 void Ring::stop_waiting() {
   waiting_.store(false, std::memory_order_seq_cst);
-  // Either this sees the next one in the queue, or that one sees the place free.
+  // Either this thread sees the next waiter in the queue, or that one sees that no thread waits.
   if (queued_.load(std::memory_order_seq_cst) == 0) return;
   const std::lock_guard lock(waiters_);
   may_wait_.notify_one();
@@ -269,7 +269,8 @@ int Ring::take(hf3fs_cqe* cqes, uint32_t max, uint32_t min, uint64_t deadline) {
     if (result == -EINTR) continue;
     if (result < 0) break;
     const uint32_t taken = static_cast<uint32_t>(result);
-    // Before the slots are free again: whoever finds one must find the room too.
+    // Before the slots are free again: a thread that takes one must find room in the native ring,
+    // too.
     parts_completed_.fetch_add(taken, std::memory_order_release);
     for (uint32_t i = 0; i < taken; ++i) {
       if (collect(completions[i], cqes[filled])) ++filled;

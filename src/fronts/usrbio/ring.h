@@ -32,8 +32,8 @@ struct RingOptions {
 // time of the oldest has come. The rest waits.
 uint32_t passable(const RingOptions& options, uint32_t held, bool expired);
 
-// One thread at a time in prepare() and submit(); any number in wait(), of which one waits and the
-// others for their turn; and the timer comes by.
+// One thread at a time in prepare() and submit(); any number in wait(), of which one takes
+// completions and the others wait for it; and the timer's thread in flush().
 class Ring final : public Flushable {
  public:
   // Errors are positive errnos.
@@ -86,9 +86,10 @@ class Ring final : public Flushable {
   // The waiting side. Release by the waiter pairs with the acquire in parts_in_flight(): the native
   // ring has room again.
   alignas(64) std::atomic<uint32_t> parts_completed_{0};
-  // Whether a thread is at the completions. Each in turn sees what the one before it has done.
+  // Whether a thread is at the completions. Sequentially consistent: each sees what the one before
+  // it has done.
   std::atomic<bool> waiting_{false};
-  std::atomic<uint32_t> queued_{0};  // threads that wait for their turn
+  std::atomic<uint32_t> queued_{0};  // threads that wait to be the one at the completions
   std::mutex waiters_;
   std::condition_variable may_wait_;
 };

@@ -31,7 +31,7 @@ std::string path_of(const std::string& name) {
 }
 
 // Holds the shared lock until the file's last descriptor is closed, here and in the agent. It is
-// only refused to somebody who comes while an abandoned file is being removed. 0 or a positive
+// refused only to a process that comes while an abandoned file is being removed. 0 or a positive
 // errno.
 int mark_used(int fd) {
   while (::flock(fd, LOCK_SH | LOCK_NB) != 0) {

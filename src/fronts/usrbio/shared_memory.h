@@ -37,11 +37,11 @@ struct SharedMemory {
   Mapping mapping;
 };
 
-// Files of this name prefix are ours: as long as somebody uses one he holds a shared lock (flock)
-// on it, so that what a killed program has left behind can be told from what is in use.
+// Files of this name prefix are ours: each process that uses one holds a shared lock (flock) on it,
+// so that what a killed program has left behind can be told from what is in use.
 inline constexpr std::string_view kMemoryPrefix = "penstock-iov-";
 
-// Removes memory of the calling user's that nobody uses any more, and the links to it from
+// Removes memory of the calling user's that no process uses any more, and the links to it from
 // `link_directory`. Returns how many files it removed.
 size_t remove_abandoned_memory(const std::string& link_directory);
 

@@ -53,7 +53,7 @@ Status CudaMailbox::start(uint32_t number) {
                                                    1, 1, 0, parts_.stream, arguments, nullptr));
 }
 
-// What was freed must not be written to: the driver may have given it to somebody else.
+// What was freed must not be written to: the driver may have given it to another allocation.
 bool CudaMailbox::is_there() {
   const Result<DeviceSpan> found = memory_.find(destination_.data, destination_.length);
   return found && found->allocation == destination_.allocation;

@@ -10,7 +10,7 @@ namespace {
 
 template <class Word>
 Word load(const Word& word) {
-  // Acquire pairs with what the device, or who plays it, did before it stored; sequential
+  // Acquire pairs with what the device, or a test in its place, did before it stored; sequential
   // consistency keeps it behind the request that was written before.
   return std::atomic_ref(const_cast<Word&>(word)).load(std::memory_order_seq_cst);
 }
@@ -62,7 +62,7 @@ Status MailboxSender::send(uint64_t destination, uint64_t source, uint32_t lengt
     if (const std::optional<Status> ended = wait(request)) return *ended;
     // The next kernel must not serve what was asked of this one.
     write(void_of(request));
-    // This thread does not get to its requests while kernels are there.
+    // Kernels begin and leave before they see this thread's request.
     const bool is_over = clock.now() - began > patience_;
     if (is_over && kernels >= limits::kMailboxKernels) return Code::busy;
   }
@@ -86,7 +86,8 @@ std::optional<Status> MailboxSender::wait(const MailboxRequest& request) {
       is_void = true;
       gave_up_ = !has_begun();
       if (gave_up_) return Code::busy;
-      // It came in between, and will tell which of both it has seen.
+      // The kernel began in between, and its answer tells whether it saw the request or that it is
+      // void.
     }
     if (now - looked_after > limits::kQuietTime) {
       looked_after = now;

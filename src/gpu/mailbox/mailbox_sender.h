@@ -10,7 +10,7 @@
 
 namespace penstock::gpu {
 
-// Who starts a mailbox's kernels, one behind the other.
+// Starts a mailbox's kernels, one behind the other.
 class MailboxKernels {
  public:
   virtual ~MailboxKernels() = default;
@@ -25,7 +25,7 @@ class MailboxKernels {
 };
 
 // Belongs to one thread at a time. `kernels` and the mailbox outlive it; when it goes, a kernel of
-// its may be there, and `numbers` is for whoever sends to the same mailbox next.
+// its may still run, and the next sender of the same mailbox goes on from `numbers`.
 class MailboxSender {
  public:
   struct Numbers {

@@ -1,15 +1,17 @@
 // A mailbox: small copies into device memory without a call of the driver. A kernel of one block
 // lingers on the device and looks into pinned host memory for the next request of one thread.
 //
-// It leaves when no request has come for a while, or when it has been there for long; whatever
+// The kernel leaves when no request has come for a while, or when it has been there for long; what
 // waits for the device to become idle waits no longer than that. It says that it leaves, and ends.
-// Whoever asks starts a kernel if the last one has left, behind it in its stream, so that never two
-// of them serve one mailbox; writes the request; and looks, until there is an answer, whether the
-// kernel has left: then nobody serves the request any more, and it is made again for the next.
+// The thread that asks starts a kernel if the last one has left, behind it in its stream, so that
+// never two of them serve one mailbox; writes the request; and looks, until there is an answer,
+// whether the kernel has left: then no kernel will serve the request, and it is made again for the
+// next one.
 //
-// A kernel may have to wait for its room on the device. Who does not want to wait that long makes
-// the request void and then looks whether the kernel has begun; the kernel says that it has begun
-// and then looks for requests: here, too, one of both sees the other.
+// A kernel may have to wait for room on the device. A thread that does not want to wait that long
+// makes the request void and then looks whether the kernel has begun; the kernel says that it has
+// begun and then looks for requests. So either the thread sees that the kernel has begun, or the
+// kernel sees that the request is void.
 //
 // Both sides' code for the words is here, and runs on the host in tests.
 #pragma once
@@ -27,13 +29,13 @@ inline constexpr uint32_t kMailboxThreads = 256;
 //   second  63..60 the number's lowest bits | 59..44 length - 1 | 43..0 source / 16
 // The source is pinned memory at the destination's address modulo 16. Halves of two requests may be
 // seen together, but only of one and the next: they belong together when the bits of the number
-// agree. Numbers wrap; 0 is the first, which is nobody's.
+// agree. Numbers wrap; the first is 0, which no request has.
 struct MailboxRequest {
   uint64_t source = 0;
   uint64_t destination = 0;
   uint32_t number = 0;
   uint32_t length = 0;
-  bool is_void = false;  // nobody wants it any more
+  bool is_void = false;  // the thread does not wait for it any more
 };
 
 inline constexpr uint32_t kMailboxNumbers = 0x7fff;  // a mask
@@ -66,7 +68,7 @@ PENSTOCK_DEVICE_BOTH bool unpack(const device::Pair& words, MailboxRequest* requ
   return words.second >> 60 == (request->number & 15);
 }
 
-// Halves of both are one or the other.
+// The halves of a request and of its void form, seen together, are one or the other.
 PENSTOCK_DEVICE_BOTH MailboxRequest void_of(const MailboxRequest& request) {
   return {request.source, request.destination, request.number, request.length, true};
 }
@@ -98,7 +100,8 @@ class MailboxServer {
   // Waits for a request that has not been served, whose bytes are there then, also for the threads
   // that wait for this one; false when the kernel has left, and must end.
   PENSTOCK_DEVICE bool next(MailboxRequest* request) {
-    // However busy it is, others have waited for long enough.
+    // It leaves after that time also if requests keep coming: what waits for the device to become
+    // idle has waited for long enough.
     for (uint64_t now = last_at_; now - begun_at_ < patience_.life;) {
       if (look(request)) return true;
       now = device::ticks();

@@ -61,7 +61,7 @@ void run(Input input) {
 
 namespace penstock::fuzz {
 
-// Places and words: entries that a lane offers, and completions that it takes.
+// Offsets and words: entries that a lane offers, and completions that it takes.
 std::vector<std::string> seeds() {
   using ring::LaneControl;
   std::string out;

@@ -1,4 +1,4 @@
-// A target beside the bare disk, in turns in one run.
+// A target beside the bare disk, alternately in one run.
 //
 //   store_bench cpu                      cost of a 4 KiB read on a disk that does nothing
 //   store_bench DIRECTORY CASE... [gib=4] [seconds=3] [rounds=5]

@@ -1,5 +1,5 @@
 // The node cache's memory: segments of DRAM that an agent fills and applications map read-only,
-// look bytes up in and copy them out of without asking anybody.
+// look bytes up in and copy them out of without asking the agent.
 #pragma once
 
 #include "penstock/arena/arena.h"

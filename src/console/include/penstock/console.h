@@ -1,5 +1,5 @@
 // What commands share: figures and tables for people, progress, owners for the handles of
-// penstock.h, and places in a file system as people write them.
+// penstock.h, and paths in a file system as people write them.
 #pragma once
 
 #include "penstock/console/progress.h"

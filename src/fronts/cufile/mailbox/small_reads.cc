@@ -25,7 +25,7 @@ SmallReads::ThreadState* SmallReads::take_state() {
 }
 
 bool SmallReads::takes_mover(const Operation& operation) {
-  // Relaxed: it only says who of many goes which way.
+  // Relaxed: it only decides which of many reads goes by the mover.
   return operation.memory.length > limits::kMailboxBestBytes &&
          !mover_taken_.load(std::memory_order_relaxed) &&
          !mover_taken_.exchange(true, std::memory_order_relaxed);
@@ -81,7 +81,7 @@ bool SmallReads::read(ThreadState& state, Operation& operation) {
     note_unpinned(state);
     return false;
   }
-  // Of many that are pinned in part, not each one that is not is worth a look.
+  // Where most reads find pinned pages, the mover need not see each read that does not.
   state.look_after /= 2;
   operation.route = engine::Route::device_mapped;
   return send(state, *mailbox, operation, pages.data(), pages.length());
@@ -111,12 +111,12 @@ bool SmallReads::send(ThreadState& state, engine::CopyMailbox& mailbox, Operatio
   engine::DeviceSpan to = operation.memory.device;
   to.length = length;
   const Status sent = length > 0 ? mailbox.send(to, source) : Status();
-  // No room for a kernel, or none could be started: the mover needs none.
+  // No room for a kernel, or none could be started: the mover copies without one.
   if (!sent.ok() && sent != Code::peer_gone && sent != Code::invalid_argument) {
     state.not_before = now() + limits::kFullGpuPause;
     return false;
   }
-  // A device that is lost is no peer of the program's.
+  // peer_gone would mean an agent or a server to the program.
   operation.status = sent == Code::peer_gone ? Status(Code::io_error, sent.detail()) : sent;
   operation.transferred = sent.ok() ? length : 0;
   return true;

@@ -1,7 +1,7 @@
 // Small reads, when a thread makes one after the other: to the GPU by a mailbox of its own, whose
 // kernel fetches pinned pages of the page cache; where there are none, the thread copies from the
-// page cache itself. Nothing is shared with other threads on the way, where the mover's turn is one
-// for all.
+// page cache itself. Nothing is shared with other threads on the way, while the mover is driven by
+// one thread at a time.
 //
 // A mailbox's kernel lingers on the GPU, so a read must follow close upon the thread's last ones
 // before it goes this way; what is not in the page cache, or finds the GPU full, goes the other. So
@@ -54,10 +54,10 @@ class SmallReads {
     std::atomic<bool> taken{false};
     uint32_t streak = 0;        // reads that followed close upon one another
     uint32_t unpinned = 0;      // reads since the last look whose pages were not pinned
-    uint32_t look_after = 0;    // so many of them
-    bool is_look = false;       // the mover shall see this one
+    uint32_t look_after = 0;    // after so many of them there is a look
+    bool is_look = false;       // this read goes by the mover, which looks whether to pin its pages
     engine::Time last_end{};    // of a read
-    engine::Time not_before{};  // no mailbox is tried: the last time there was none to be had
+    engine::Time not_before{};  // no mailbox is tried before: the last try failed
     std::vector<std::unique_ptr<engine::CopyMailbox>> mailboxes;  // by device
   };
   static constexpr size_t kThreadStates = 64;

@@ -89,7 +89,7 @@ int hf3fs_iovcreate(struct hf3fs_iov* iov, const char* hf3fs_mount_point, size_t
 int hf3fs_iovopen(struct hf3fs_iov* iov, const uint8_t id[16], const char* hf3fs_mount_point,
                   size_t size, size_t block_size, int numa);
 
-/* Removes the memory's name: nobody else can open it, and it is gone when the last process that
+/* Removes the memory's name: no process can open it any more, and it is gone when the last one that
    maps it ends. */
 void hf3fs_iovunlink(struct hf3fs_iov* iov);
 

@@ -89,7 +89,7 @@ std::array<uint8_t, 16> parse_uuid(const std::string& text) {
   return id;
 }
 
-// The memory stays the caller's, who keeps it mapped as long as rings may use it.
+// The memory stays the caller's, which keeps it mapped as long as rings may use it.
 SliceRef make_iovec(const py::buffer& base, const std::string& id, const std::string& mount,
                     size_t block_size, int numa) {
   const py::buffer_info info = base.request(true);
@@ -159,7 +159,8 @@ class Ring {
   }
   int entries() const { return hf3fs_io_entries(&ior_); }
 
-  // The lock is held throughout: who waits in another thread finds the slice when it is done.
+  // The interpreter's lock is held throughout: another thread that waits finds the slice when it is
+  // done.
   void prepare(const SliceRef& slice, bool read, int fd, size_t offset,
                const py::object& userdata) {
     const int index = checked(hf3fs_prep_io(&ior_, &slice->memory->iov, read, slice->base, fd,

@@ -21,8 +21,8 @@ inline constexpr int kDriverVersionMin = 12020;
 // does not work: closed.
 Outcome<engine::DeviceMemory*> devices();
 
-// For tests: what devices() gives from now on, before anybody uses a GPU. It outlives all who
-// asked; null: the real ones again.
+// For tests: what devices() gives from now on; called before a GPU is used. It outlives all that
+// devices() gave it to; null: the real ones again.
 void replace_devices(engine::DeviceMemory* memory);
 
 }  // namespace penstock::gpu

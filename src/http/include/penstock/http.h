@@ -24,7 +24,7 @@ struct Response {
   std::string body;
 };
 
-// Answers GET and HEAD with what the handler says of the path. Requests come from anybody who
+// Answers GET and HEAD with what the handler says of the path. Requests come from every client that
 // reaches the socket: connections, their memory and their time are bounded, and bodies are not
 // read.
 class Server {
@@ -32,7 +32,7 @@ class Server {
   // In the server's one thread, so one request after another; must not block for long.
   using Handler = std::function<Response(const std::string& path)>;
 
-  // A UNIX socket is for its owner and group alone, and replaces one that nobody answers on.
+  // A UNIX socket is for its owner and group alone, and replaces one that no process answers on.
   static Outcome<std::unique_ptr<Server>> start(const Address& address, Handler handler);
   // Ends the connections. Waits for the handler.
   virtual ~Server() = default;

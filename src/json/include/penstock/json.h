@@ -1,4 +1,4 @@
-// JSON for the libraries that speak it, by nlohmann's library: nobody else includes that.
+// JSON for the libraries that speak it, by nlohmann's library, which is included here alone.
 #pragma once
 
 #include <nlohmann/json.hpp>

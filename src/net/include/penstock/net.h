@@ -14,7 +14,7 @@ struct Endpoint;
 struct Switchboard;
 }  // namespace internal
 
-// Who serves which address in this process. Thread safe. Outlives its LocalNets.
+// Which loop serves which address in this process. Thread safe. Outlives its LocalNets.
 class LocalNetwork {
  public:
   LocalNetwork();
@@ -29,7 +29,7 @@ class LocalNetwork {
 
 // The Net of one loop; owner thread only. Calls within a loop are delivered in its next turn, calls
 // to another loop through that loop's remote queue, and so are the ends of both. A call allocates
-// nothing and takes no lock while nobody comes or goes.
+// nothing, and takes no lock while no service is added or withdrawn.
 //
 // As the service may touch the caller's memory for as long as the call lives, a call that was
 // delivered ends only when the service replies: a deadline that passes before delivery ends the
@@ -46,7 +46,7 @@ class LocalNet final : public engine::Net {
 
   void call(engine::CallOp& op) override;
   void cancel(engine::CallOp& op) override;
-  // The address must not be served by anybody.
+  // The address must not be served yet.
   void serve(engine::Address address, engine::Service& service) override;
   void withdraw(engine::Address address) override;
 

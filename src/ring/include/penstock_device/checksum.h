@@ -19,14 +19,15 @@ using SlicedMap = uint32_t[kSlices][kWarpLanes];
 
 // What the host has worked out; in the ring's GPU memory.
 struct Constants {
-  SlicedMap row;                 // times x^4096: 32 lanes of 16 bytes further on
-  SlicedMap word;                // times x^32
-  uint32_t lane[4][kWarpLanes];  // for each lane x^(128 * (31 - lane) + 32), times x^24, ..., x^0
-  uint32_t byte[16];             // x^(8 * i)
-  uint32_t table[4][256];        // times x^32, by the bytes of the remainder
+  SlicedMap row;   // times x^4096: 32 lanes of 16 bytes further on
+  SlicedMap word;  // times x^32
+  // For each lane of a warp x^(128 * (31 - lane) + 32), times x^24, ..., x^0.
+  uint32_t warp_lane[4][kWarpLanes];
+  uint32_t byte[16];       // x^(8 * i)
+  uint32_t table[4][256];  // times x^32, by the bytes of the remainder
 };
 static_assert(sizeof(Constants) == 6464 && offsetof(Constants, word) == 896 &&
-                  offsetof(Constants, lane) == 1792 && offsetof(Constants, byte) == 2304 &&
+                  offsetof(Constants, warp_lane) == 1792 && offsetof(Constants, byte) == 2304 &&
                   offsetof(Constants, table) == 2368,
               "written by one compiler's code, read by another's");
 
@@ -87,7 +88,8 @@ struct JoinShare {
 PENSTOCK_DEVICE JoinShare join_share_of(const Constants& constants) {
   JoinShare share;
   share.word = share_of(constants.word);
-  for (uint32_t i = 0; i < 4; ++i) share.power[i] = load_constant(&constants.lane[i][warp_lane()]);
+  for (uint32_t i = 0; i < 4; ++i)
+    share.power[i] = load_constant(&constants.warp_lane[i][warp_lane()]);
   return share;
 }
 

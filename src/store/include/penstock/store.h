@@ -108,8 +108,8 @@ struct ScrubOp : engine::Op {
 // An eighth of the file system, within bounds.
 inline constexpr uint64_t kReserveByNeed = UINT64_MAX;
 
-// Blocks that updates scattered over the disk are brought together again in the background. That
-// rests most of the time while others work.
+// Blocks that updates scattered over the disk are brought together again in the background. It
+// rests most of the time while there are other operations.
 struct DefragmentConfig {
   bool enabled = true;
   engine::Duration wait = std::chrono::seconds(5);  // after something was found scattered

@@ -38,7 +38,7 @@ struct Geometry {
   // For at most `bytes` of slots. invalid_argument when that is less than a slab, more than
   // limits::kSlotsMax, or a slab's size is no power of two of at least an extent.
   static Result<Geometry> make(uint64_t bytes, uint64_t slab_bytes);
-  // Reads a header that somebody else wrote: foreign input. Each field is read once.
+  // Reads a header that another process wrote: foreign input. Each field is read once.
   static Result<Geometry> read(const Header& header, uint64_t index_bytes);
   void write(Header& header) const;
 

@@ -28,10 +28,10 @@ inline constexpr uint32_t kExtentBytes = 65536;
 inline constexpr uint32_t kBlockBytes = 4096;
 inline constexpr uint32_t kBlocks = kExtentBytes / kBlockBytes;
 
-// An entry lies at most so far behind the place that its hash names.
+// An entry lies at most so far behind the one that its hash names.
 inline constexpr uint32_t kProbesMax = 64;
 
-// What the agent writes once, before anybody else sees the index, and two words that change.
+// What the agent writes once, before any application sees the index, and two words that change.
 struct alignas(64) Header {
   uint64_t magic;
   uint32_t version;

@@ -37,7 +37,7 @@ struct Found {
 class Reader {
  public:
   // `index` is what the agent handed out. bad_message or wrong_version when it is no index, or
-  // could shrink under our feet.
+  // could shrink while it is mapped.
   static Result<std::unique_ptr<Reader>> open(UniqueFd index);
   ~Reader();
   Reader(const Reader&) = delete;

@@ -81,7 +81,7 @@ class Segment {
   enum class Start {
     begun,     // the memory is the caller's until publish() or abandon()
     resident,  // it is here
-    filling,   // somebody else is at it
+    filling,   // another fill of it is under way
     crowded,   // all slots are in use and it was not to evict, or all are being filled
     closed,
   };
@@ -106,8 +106,8 @@ class Segment {
   // it.
   void invalidate(InodeId inode, uint64_t offset, uint64_t length);
   void remove_inode(InodeId inode) { invalidate(inode, 0, UINT64_MAX); }
-  // Zeroes what was dropped and stands in no slot that is filled anew, a few slots at a time: what
-  // was closed to these readers must not stay in memory that they map. True when there is more.
+  // Zeroes slots that were dropped and are not filled anew, a few at a time: bytes that these
+  // readers may not see any more must not stay in memory that they map. True when there is more.
   bool clean();
 
   // Files of which nothing is here any more, not even a fill, since the last call.
@@ -139,7 +139,8 @@ class Segment {
   };
 
   Segment(ReaderClass readers, const Geometry& geometry, SealedMemory index);
-  // The index as far as one slab more needs it, which takes long; add_slab() then does not.
+  // Makes the pages of the index that one slab more needs: this takes long, and add_slab(), which
+  // holds the mutex, then does not.
   void populate_index();
   void add_slab(std::unique_ptr<Slab> slab);
   // Ends it if no fill is under way; its slabs are the caller's to destroy. Sessions that still

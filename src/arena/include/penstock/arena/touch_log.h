@@ -19,8 +19,8 @@ class TouchLog {
   TouchLogMemory* memory_ = nullptr;
 };
 
-// The agent's side. Everything in the memory is foreign input: a number of hits that somebody
-// claims, and numbers of slots that may be none.
+// The agent's side. Everything in the memory is foreign input: a number of hits that the
+// application claims, and numbers of slots that may be none.
 class TouchLogView {
  public:
   explicit TouchLogView(Bytes memory);

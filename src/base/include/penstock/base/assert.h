@@ -5,7 +5,7 @@
 
 namespace penstock {
 
-// Prints the failed expression and its place on standard error, then aborts.
+// Prints the failed expression with file and line on standard error, then aborts.
 [[noreturn]] void assertion_failed(const char* expression, const char* file, int line);
 
 }  // namespace penstock

@@ -19,8 +19,7 @@ class UniqueFd {
   int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
   int release() { return std::exchange(fd_, -1); }
-  // Closes what is held. An error of close() is of no use to anybody here: whoever needs durability
-  // syncs before.
+  // Closes what is held. An error of close() is dropped: code that needs durability syncs before.
   void reset(int fd = -1);
 
  private:

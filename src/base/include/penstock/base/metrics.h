@@ -10,7 +10,7 @@
 namespace penstock::metrics {
 
 // A named count. Made once, at start or as a function-local static, and may be destroyed only when
-// nobody adds to it any more; names look like "store.read.bytes". One writer thread per counter
+// no thread adds to it any more; names look like "store.read.bytes". One writer thread per counter
 // costs nothing; several writers are correct but share a cache line.
 class Counter {
  public:

@@ -31,7 +31,7 @@ std::vector<MountEntry> read_mounts();
 const MountEntry* mount_of_path(const std::vector<MountEntry>& mounts, std::string_view path);
 // The latest mount with this device number; null if there is none.
 const MountEntry* mount_of_device(const std::vector<MountEntry>& mounts, dev_t device);
-// The latest mount at just this place; null if there is none.
+// The latest mount at just this path; null if there is none.
 const MountEntry* mount_at(const std::vector<MountEntry>& mounts, std::string_view point);
 
 }  // namespace penstock

@@ -127,13 +127,13 @@ bool is_ok(const Result<T, E>& result) {
     }                                                             \
   } while (false)
 
-#define TRY_ASSIGN_(temporary, target, expression)    \
+#define TRY_ASSIGN_(temporary, variable, expression)  \
   auto temporary = (expression);                      \
   if (!temporary) [[unlikely]] {                      \
     return ::penstock::internal::as_error(temporary); \
   }                                                   \
-  target = std::move(*temporary)
+  variable = std::move(*temporary)
 
 // TRY_ASSIGN(auto value, function()): the value of a Result, or returns its error.
-#define TRY_ASSIGN(target, expression) \
-  TRY_ASSIGN_(PENSTOCK_CONCAT(try_assign_, __LINE__), target, expression)
+#define TRY_ASSIGN(variable, expression) \
+  TRY_ASSIGN_(PENSTOCK_CONCAT(try_assign_, __LINE__), variable, expression)

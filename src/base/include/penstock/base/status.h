@@ -33,7 +33,7 @@ enum class Code : uint16_t {
   cancelled = 18,          // ECANCELED
   timed_out = 19,          // ETIMEDOUT: the deadline passed
   busy = 20,               // EAGAIN: a stated limit is reached; try again later
-  in_use = 21,             // EBUSY: somebody else holds it
+  in_use = 21,             // EBUSY: another process or operation holds it
   stale = 22,              // ESTALE: the handle, version or session is of an earlier life
   corrupt = 23,            // EIO: a checksum or a structure does not verify
 
@@ -59,7 +59,7 @@ enum class Code : uint16_t {
 class [[nodiscard]] Status {
  public:
   constexpr Status() = default;
-  // `detail` is for people and logs (the errno that caused this, or a count); nobody branches on
+  // `detail` is for people and logs (the errno that caused this, or a count); no code branches on
   // it.
   constexpr Status(Code code, uint32_t detail = 0)  // NOLINT: a Code is a Status
       : code_(code), detail_(detail) {}

@@ -1,4 +1,4 @@
-// Threads that a library starts in somebody else's program.
+// Threads that a library starts in an application.
 #pragma once
 
 #include <csignal>

@@ -53,7 +53,7 @@ void CacheGather::run(const engine::DeviceSpan& destination, Run&& run) {
     run(copy);
     if (!copy.status.ok()) ended(first, first + count, copy.status);
   }
-  // Nobody vouches for what an agent that is gone has left.
+  // What an agent that is gone has left may be out of date.
   if (view_.ended()) ended(0, pieces_.size(), Code::corrupt);
 }
 

@@ -1,5 +1,5 @@
 // The node cache in this process: memory of the agent's that is mapped here for reading, from which
-// reads are answered without asking anybody.
+// reads are answered without asking the agent.
 #pragma once
 
 #include <atomic>
@@ -39,8 +39,9 @@ class CacheView {
     reader_->prefetch({inode, static_cast<uint32_t>(offset / arena::kExtentBytes)});
   }
   void prefetch_bytes(InodeId inode, uint64_t offset) const;
-  // Makes what is mapped reachable for GPUs, which takes a while. The destructor takes as long as
-  // kernels run: nobody whom they need may wait for it. One thread, and always the same GPUs.
+  // Makes what is mapped reachable for GPUs, which takes a while. The destructor waits for the
+  // kernels that run: no thread that a kernel needs may wait for it. One thread, and always the
+  // same GPUs.
   Status pin(engine::DeviceMemory& devices);
   // Whether GPUs reach the slot.
   bool is_pinned(uint32_t slot) const {
@@ -53,8 +54,8 @@ class CacheView {
 
   // The agent is gone.
   void end() { ended_.store(true, std::memory_order_release); }
-  // Whether nobody vouches for the memory any more: to be asked behind each copy, which is worth
-  // nothing then.
+  // Whether the memory may be out of date, as no agent keeps it true: to be asked after each copy,
+  // which does not count then.
   bool ended() const;
 
  private:
@@ -71,8 +72,8 @@ class CacheView {
 };
 
 // Maps what the agent offers, on a thread of its own that starts when there is something to do, so
-// that nobody who reads waits for it. Views end in another one, so that a successor's cache does
-// not wait for that.
+// that no reader waits for it. Views end in another thread, so that a successor's cache does not
+// wait for that.
 class CacheMap final : public connection::Follower {
  public:
   explicit CacheMap(connection::Connection& connection) : connection_(connection) {}

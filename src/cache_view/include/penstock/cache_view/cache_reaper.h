@@ -1,9 +1,9 @@
-// Where views of the node cache go when nobody uses them any more: to a thread of its own.
+// Where views of the node cache go when no reader uses them any more: to a thread of its own.
 //
-// The driver gives pinned memory back only when the kernels that run have ended, and lets nobody
-// else copy meanwhile (both seen with driver 580). Those kernels may be waiting for whoever lets go
-// of a view, or for a copy: so nothing is unpinned while there are rings for kernels. Unmapping
-// takes a while, too.
+// The driver gives pinned memory back only when the kernels that run have ended, and lets no other
+// thread copy meanwhile (both seen with driver 580). Those kernels may be waiting for the thread
+// that lets go of a view, or for a copy: so nothing is unpinned while there are rings for kernels.
+// Unmapping takes a while, too.
 #pragma once
 
 #include <memory>
@@ -20,12 +20,12 @@ class CacheReaper {
   // and ends with the kernels that hold it up. What is still held is never given up.
   ~CacheReaper();
 
-  // Between these two nothing is given up. As often as one likes. The first waits for what is being
+  // Between these two nothing is given up. They may be nested. The first waits for what is being
   // given up; false, and nothing is held, when that takes too long, as kernels run.
   bool hold();
   void let_go();
 
-  // The last owner, who may outlive this object, hands the view to the thread and goes on.
+  // The last owner, which may outlive this object, hands the view to the thread and goes on.
   std::shared_ptr<CacheView> keep(std::unique_ptr<CacheView> view);
 
  private:

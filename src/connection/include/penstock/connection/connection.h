@@ -91,7 +91,7 @@ class Connection {
   // A call under way. The thread that takes it out of pending_ ends it: the one that has received
   // its reply, the monitor when the connection is lost, or a caller that does not wait any longer.
   // It has a mutex of its own, which is free when its caller is woken: to be woken only to wait for
-  // the next lock costs two more turns of threads.
+  // the next lock costs two more switches of threads.
   struct Pending {
     enum class State : uint8_t { waiting, answered, lost };
     void end(State how);
@@ -123,7 +123,7 @@ class Connection {
   Answer call_once(const wire::RequestBody& body, const std::vector<int>& descriptors, bool* lost,
                    uint64_t* epoch, UniqueFd* given = nullptr);
   // Receives what comes, for a moment, until the call has ended: its own reply is read by the
-  // thread that waits for it, which spares the turn of the monitor.
+  // thread that waits for it, which spares a switch to the monitor's thread.
   void look_for_reply(const std::shared_ptr<Socket>& socket, const Pending& pending);
   void take_reply(wire::Reply reply, UniqueFd given, const std::shared_ptr<Socket>& from);
   // Takes a call out if it has not ended yet.

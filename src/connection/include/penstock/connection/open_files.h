@@ -52,7 +52,7 @@ class OpenFiles final : public Follower {
   std::mutex mutex_;
   std::map<uint32_t, File> files_;
   uint32_t next_ = 0;
-  // Relaxed: a file's entries are set before its number is given to anybody.
+  // Relaxed: a file's entries are set before the application gets its number.
   const std::unique_ptr<std::array<std::atomic<uint8_t>, wire::kFilesMax>> access_table_;
   std::array<std::atomic<uint8_t>, wire::kFilesMax>& access_;
   const ZeroedWords inodes_;

@@ -39,14 +39,14 @@ struct Region : std::enable_shared_from_this<Region> {
   SharedMemory memory;  // of regions made here
   UniqueFd owned_fd;    // of memory that the caller made
   // Of memory whose file has a name: no descriptor is kept, of which a process often has no more
-  // than 1,024. A file that has taken its place under that name is told by device and inode.
+  // than 1,024. Another file that has got that name is told from it by device and inode.
   std::string path;
   dev_t file_device = 0;
   ino_t file_inode = 0;
 
   // GPU memory, which the agent does not know of; `base` is its address there then.
   std::optional<engine::DeviceSpan> device;
-  engine::DeviceMemory* owner = nullptr;  // who allocated or imported it; null: the caller did
+  engine::DeviceMemory* owner = nullptr;  // what allocated or imported it; null: the caller did
   // In progress, by the transfers that carry them out: lanes that share none do not meet here.
   // Release at the end, and the last that is done with the region; acquire of the thread that waits
   // for it. Sequentially consistent with `released`: either the release waits for a transfer that

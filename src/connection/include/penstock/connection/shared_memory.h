@@ -21,7 +21,7 @@ class SharedMemory {
   }
   ~SharedMemory();
 
-  // Once nobody is to be given it any more: the mapping is enough.
+  // Once no process is to be given it any more: the mapping is enough.
   void close_fd() { fd_.reset(); }
   int fd() const { return fd_.get(); }
   MutableBytes bytes() const { return bytes_; }

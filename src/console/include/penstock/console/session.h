@@ -37,7 +37,7 @@ Outcome<Region> create_region(penstock_session* session, size_t size);
 Outcome<Region> create_gpu_region(penstock_session* session, int gpu, size_t size);
 Outcome<Ring> create_ring(penstock_session* session, uint32_t entries, uint32_t lanes);
 
-// A place in a file system of ours, as people write it:
+// A path in a file system of ours, as people write it:
 //   STORE:/path   a store directory and an absolute path in its file system
 //   /mnt/x/path   a path inside a mount
 // `store` (from --store or PENSTOCK_STORE) makes a bare absolute path mean that store's.

@@ -1,8 +1,8 @@
 // Lists of files, as an application gives them: each has a result of its own, a number of bytes or
 // 0, or a negative errno.
 //
-// The structs are laid out as those of penstock.h, which the C border asserts: they pass it as they
-// are, and so may alias the others. A list stays its caller's.
+// The structs are laid out as those of penstock.h, which the C border asserts: it passes pointers
+// to those on as pointers to these, hence may_alias. A list stays its caller's.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct [[gnu::may_alias]] ListedRead {
 // gone: files that have no result by then get it, too.
 Outcome<void> read_files(lanes::Session& session, class StagingPool& staging,
                          std::span<ListedRead> files);
-// Into one place of a region, each at the next multiple of `alignment`. -ENOSPC for those that do
+// Into one range of a region, each at the next multiple of `alignment`. -ENOSPC for those that do
 // not fit.
 struct PackedRange {
   connection::Region* region = nullptr;

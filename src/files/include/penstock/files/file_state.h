@@ -18,8 +18,7 @@ inline bool same_time(const timespec& a, const timespec& b) {
   return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
-// Whether nobody has written to the file since, as far as its inode, length and modification time
-// tell.
+// Whether the file is as it was, as far as its inode, length and modification time tell.
 inline bool same_content(const struct stat& before, const struct stat& now) {
   return before.st_ino == now.st_ino && before.st_size == now.st_size &&
          same_time(before.st_mtim, now.st_mtim);

@@ -32,7 +32,7 @@ struct MountOptions {
   client::AccessTimes access_times;
   bool synchronous = false;            // each write is on stable storage when it returns
   bool directory_synchronous = false;  // each change of names is
-  bool allow_other = false;            // for everybody, not only who mounted; ordinary users need
+  bool allow_other = false;            // for all users; an ordinary user needs
                                        // user_allow_other in /etc/fuse.conf
   bool like_3fs = false;               // type=hf3fs: its type is kMountTypeOf3fs
   friend bool operator==(const MountOptions&, const MountOptions&) = default;
@@ -53,8 +53,8 @@ struct MountConfig {
   std::string source;       // the absolute store directory, shown as the mounted "device"
   MountOptions options;
   uint32_t threads = 0;  // workers, each serves one request at a time; 0: chosen here
-  // How long the kernel may keep attributes and names. It never shows stale ones: whoever changes
-  // something else than through this mount waits until the kernel has dropped what it knew.
+  // How long the kernel may keep attributes and names. It never shows stale ones: a change that is
+  // not made through this mount waits until the kernel has dropped what it knew.
   std::chrono::seconds cache{3600};
   // How much the kernel reads ahead of sequential readers, where we may choose (as root).
   uint64_t read_ahead_bytes = 4 * kMiB;
@@ -64,7 +64,7 @@ struct MountConfig {
 
 // What stop() did.
 enum class StopOutcome : uint8_t {
-  unmounted,  // cleanly, now or by somebody else before
+  unmounted,  // cleanly, now or before by another program
   detached,   // it stayed busy: the name is free, programs with open files get ENOTCONN
 };
 
@@ -78,7 +78,7 @@ class Mount {
  public:
   // The mount is usable when this returns. A null `agent`: no virtual directory. Failures name the
   // mount point and what to do about it. A mount of the same source whose process has died is taken
-  // over; where root mounts nobody finds the directory below meanwhile.
+  // over; where root mounts no program finds the directory below meanwhile.
   static Outcome<std::unique_ptr<Mount>> start(client::FileSystem& files, agent::Agent* agent,
                                                MountConfig config);
   virtual ~Mount() = default;  // stops
@@ -93,7 +93,7 @@ class Mount {
 
   virtual const std::string& path() const = 0;  // absolute
   virtual dev_t device() const = 0;             // st_dev of everything in the mount
-  virtual bool alive() const = 0;               // false once unmounted by anybody
+  virtual bool alive() const = 0;               // false once it is unmounted
 };
 
 // Unmounts whatever penstock mount is at `path`, also one whose process has died: what

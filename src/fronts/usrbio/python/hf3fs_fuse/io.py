@@ -66,7 +66,7 @@ class iovec:  # pylint: disable=invalid-name
         try:
             os.unlink(self.link)
         except (AttributeError, OSError):
-            pass  # Somebody else has removed it, or the mount is gone: there is nobody to be told.
+            pass  # It was removed by another process, or the mount is gone: nothing is left to do.
 
     def __len__(self):
         return len(self.iov)

@@ -57,7 +57,7 @@ class Lane {
   void sleep(uint64_t deadline);
 
   // For LaneEvents, in its thread: sleeps until there are completions; false when something else
-  // woke it. Looks at `stop` after anything that a rouse() before has ended.
+  // woke it. A rouse() ends its sleep, and then it looks at `stop`.
   bool watch(const std::atomic<bool>& stop);
 
   // Nothing is in flight. Any thread.
@@ -74,7 +74,7 @@ class Lane {
   void pass_submitter() { const std::lock_guard side(submitting_); }
   // Makes a waiter look at the session's epoch.
   void rouse() { queues_.rouse(); }
-  // Of a node cache that is gone: an idle lane would keep its memory.
+  // For views of a dead agent's node cache: an idle lane would keep their memory.
   void let_go_of_cache();
 
  private:
@@ -130,7 +130,7 @@ class Lane {
   alignas(64) SideLock waiting_;
   std::vector<Completion> stash_;  // completions that are not in the queue any more
   size_t stash_taken_ = 0;
-  uint32_t spin_looks_;  // the waiting thread's also while it sleeps
+  uint32_t spin_looks_;  // the waiting thread's, which may use it without the lock
 
   // Submitted and not taken. Release on give-back, acquire in idle().
   alignas(64) std::atomic<uint32_t> in_flight_{0};

@@ -15,9 +15,9 @@ namespace penstock::lanes {
 
 class Lane;
 
-// Between two looks of the application a thread of this object sleeps in its place, moves the lane
-// to another connection where there is one, and makes the descriptor readable. A lane without one
-// of these pays nothing for it.
+// While the application does not wait, a thread of this object sleeps on the lane's queues instead,
+// moves the lane to another connection if there is one, and makes the descriptor readable when
+// completions have come. A lane without one of these pays nothing for it.
 class LaneEvents {
  public:
   // The lane outlives it. ready() or unready() follows.

@@ -77,13 +77,13 @@ class LaneQueues {
   // Any thread: there is something to look at. An operation has ended, and the waiter may be
   // asleep.
   void wake();
-  // The same for what concerns all that the lane is: the session's epoch is another one.
+  // As wake(), when the session's epoch has changed: the waiter looks at that, too.
   void rouse();
 
   // With both sides locked. No agent serves the lane any more.
   void end(uint64_t epoch) { epoch_ = epoch; }
-  // Those of another connection take the place of the old ones, which are given back: a waiter may
-  // still sleep there, and is to be roused when all is in its place.
+  // Replaces the queues by those of another connection. Returns the old ones, on which a waiter may
+  // still sleep: it is to be roused when the new ones are complete.
   Sleeper replace(RingUse use, uint32_t index);
   void rouse(Sleeper& old);
 

@@ -42,8 +42,9 @@ class LaneTransfers {
  public:
   LaneTransfers(LaneSlots& slots, LaneQueues& queues) : slots_(slots), queues_(queues) {}
 
-  // What will carry them out, the same for good. Before the submitting side is locked, which it
-  // locks: others wait for that side with a lock held that this needs.
+  // Finds the transfers that carry the operations out, the same ones for good. It locks the
+  // submitting side itself, and must be called without that lock: threads that hold the pool's lock
+  // wait for the side.
   void find(TransferPool& pool, SideLock& submitting);
   // Before the first operation: room for one in each slot. The submitting side's; locks the waiting
   // one.
@@ -71,7 +72,7 @@ class LaneTransfers {
   void help() const {
     if (any_in_progress()) transfers_.load(std::memory_order_acquire)->help();
   }
-  // It goes to sleep.
+  // That thread goes to sleep.
   void leave_alone() const {
     if (any_in_progress()) transfers_.load(std::memory_order_acquire)->leave_alone();
   }

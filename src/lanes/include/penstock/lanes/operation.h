@@ -1,7 +1,7 @@
 // What an application puts into a lane, and what it gets out.
 //
-// The structs are laid out as those of penstock.h, which the C border asserts: they pass it as they
-// are, and so may alias the others.
+// The structs are laid out as those of penstock.h, which the C border asserts: it passes pointers
+// to those on as pointers to these, hence may_alias.
 #pragma once
 
 #include <cstdint>

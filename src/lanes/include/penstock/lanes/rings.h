@@ -39,7 +39,7 @@ class Rings final : public connection::Follower, public connection::RegionUser {
   Session& session_;
   std::mutex mutex_;
   std::map<uint32_t, std::unique_ptr<Ring>> rings_;
-  // Free again when a ring is destroyed, not while it is on its way.
+  // A number is free again when the agent has destroyed its ring.
   connection::Numbers numbers_{wire::kRingsMax};
   std::vector<MadeAgain> made_again_;  // the monitor's
 };

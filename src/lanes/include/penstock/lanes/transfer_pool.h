@@ -26,8 +26,8 @@ class TransferPool final : public connection::RegionUser {
   Outcome<connection::Region*> add_region(engine::DeviceMemory& devices,
                                           const engine::DeviceSpan& span,
                                           engine::DeviceMemory* owner);
-  // For a lane that begins to use GPU memory: those, or others, so that a few threads with lanes of
-  // their own do not wait for one another. Null while there are none.
+  // For a lane that begins to use GPU memory: the first transfers, or others, so that a few threads
+  // with lanes of their own do not wait for one another. Null while there are none.
   struct ForLane {
     route::Transfers* transfers = nullptr;
     uint32_t number = 0;  // below kLaneTransfersMax
@@ -36,7 +36,7 @@ class TransferPool final : public connection::RegionUser {
   // For loads: transfers for so many links, each with its own thread and slots as far as
   // kLinkTransfersMax goes, then the same ones again.
   Outcome<std::vector<route::Transfers*>> for_links(engine::DeviceMemory& devices, size_t links);
-  // Ends them all, and what is in flight on them. Nothing is asked for any more.
+  // Ends all transfers, and what is in flight on them. No call follows but the destructor.
   void end();
 
   // Waits until no transfer uses it any more.

@@ -46,7 +46,7 @@ struct Tensor : model::Tensor {
   uint64_t memory_offset = 0;  // from the beginning of the memory of each device
 };
 
-// What was loaded. Its memory is given back when it is destroyed: nobody uses it then.
+// What was loaded. Its memory is given back when it is destroyed: no operation uses it then.
 class Model {
  public:
   explicit Model(engine::DeviceMemory& devices) : devices_(devices) {}

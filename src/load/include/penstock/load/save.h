@@ -12,8 +12,8 @@
 
 namespace penstock::load {
 
-// A file that is being written, which nobody sees under its name before commit(). Calls may block;
-// one thread. Destroyed without a commit it is gone.
+// A file that is being written, and is not to be found under its name before commit(). Calls may
+// block; one thread. Destroyed without a commit it is gone.
 class NewFile {
  public:
   virtual ~NewFile() = default;
@@ -42,8 +42,8 @@ struct SaveRequest {
 };
 
 // Writes the header and all tensors, those with the largest elements first, and commits.
-// invalid_argument for tensors that no such file could hold. When it returns nobody reads any of
-// the memory any more.
+// invalid_argument for tensors that no such file could hold. When it returns nothing reads the
+// memory any more.
 Outcome<void> save(NewFile& file, const engine::Clock& clock, SaveRequest request);
 
 }  // namespace penstock::load

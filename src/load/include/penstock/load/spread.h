@@ -1,10 +1,10 @@
 // Spread: brings files into the memory of several devices, each byte once from where it is stored,
 // over every link that may carry it.
 //
-// A link is the way from host memory to one device. Links take pieces in turns, whoever has room
-// takes the next one, so that a slower link carries less. A piece goes to its place at once where
-// the link's device is one of those that want it, else into staging memory of a lender; as soon as
-// it has landed and was verified there, copies from device to device take it to the others.
+// A link is the way from host memory to one device. A link that has room takes the next piece, so
+// that a slower link carries less. A piece goes to its destination at once where the link's device
+// is one of those that want it, else into staging memory of a lender; as soon as it has landed and
+// was verified there, copies from device to device take it to the others.
 //
 // Devices that do not reach one another's memory make groups, and each group is brought its own
 // copy of everything over its own links.
@@ -45,8 +45,8 @@ struct Order {
   engine::Time deadline = engine::kNever;
 };
 
-// The destinations that reach one another's memory, as indexes: each joins the first group in which
-// it reaches everybody. `peers` as in an order.
+// The destinations that reach one another's memory, as indexes: each joins the first group all of
+// whose members it reaches. `peers` as in an order.
 std::vector<std::vector<size_t>> groups_of(std::span<const engine::DeviceId> destinations,
                                            std::span<const uint64_t> peers);
 // Whether the link of a device that is none of the destinations can carry for any of them: it must
@@ -97,7 +97,7 @@ struct Fetch {
   size_t forwards_left = 0;
 };
 
-// Who does what a spread has decided. Every operation ends later, never inside the call, by
+// Does what a spread has decided. Every operation ends later, never inside the call, by
 // Spread::fetched() or Spread::forwarded().
 class Carrier {
  public:
@@ -121,8 +121,8 @@ class Spread {
   // Nothing more is begun, and what is in flight ends early. The first reason counts.
   void stop(Failure why);
 
-  // Nothing is in flight, nor will be: all has arrived, or failure() says why not. Nobody writes to
-  // any of the memory any more.
+  // Nothing is in flight, nor will be: all has arrived, or failure() says why not. Nothing writes
+  // to the memory any more.
   bool ended() const { return in_flight_ == 0 && (stopped() || pieces_left_ == 0); }
   bool stopped() const { return !failure_.status.ok(); }
   const Failure& failure() const { return failure_; }
@@ -138,7 +138,7 @@ class Spread {
   };
   struct LinkState {
     std::vector<size_t> groups;  // that it carries for
-    size_t turn = 0;             // the one of them whose turn it is
+    size_t next_group = 0;       // of these: the one that takes the next piece
     std::vector<std::unique_ptr<Fetch>> fetches;
   };
 

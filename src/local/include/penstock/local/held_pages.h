@@ -1,4 +1,4 @@
-// Pages of a local file that stay pinned as long as somebody holds them.
+// Pages of a local file that stay pinned as long as a thread holds them.
 #pragma once
 
 #include <cstddef>

@@ -45,7 +45,8 @@ class LocalSource final : public route::HostSource {
   // something of it is not there. The memory may be any of this process.
   bool read_now(route::HostIo& io);
   // The pages of a range, fewer only where the file ends, for devices to copy from: what the page
-  // cache has now, if that is pinned; else none. What is read more than once by submit() is.
+  // cache has now, if that is pinned; else none. What is read more than once by submit() becomes
+  // pinned.
   HeldPages hold(uint32_t file, uint64_t offset, uint64_t length);
 
   // A read that found no such pages, and is carried out without submit(), any thread's: what is

@@ -18,9 +18,9 @@ inline constexpr uint32_t kDeviceRingsMax = 64;
 // hidden, few enough for the first to be answered soon.
 inline constexpr uint32_t kDeviceRingBatch = 64;
 // For how long their thread polls after the last request: a kernel that works on what it got asks
-// again by then. Its sleeps, between which it looks, are a part of how long nobody has asked, so
-// that a kernel is found late by no more than that; they end where looking costs less than a
-// hundredth of a processor.
+// again by then. Then it sleeps, and looks in between. A sleep is a part of the time since the last
+// request, so that a kernel waits no longer than that part; the longest sleep is one with which
+// looking costs less than a hundredth of a processor.
 inline constexpr std::chrono::microseconds kDeviceRingSpin{100};
 inline constexpr int kDeviceRingSleepPart = 16;
 inline constexpr std::chrono::microseconds kDeviceRingSleepMin{10};
@@ -30,7 +30,8 @@ inline constexpr std::chrono::microseconds kDeviceRingAwake{2000};
 // For how long kernels are waited for that must leave a ring that is closed, or all rings of a
 // session: their naps, and the copies that they are at, take far less.
 inline constexpr std::chrono::seconds kDeviceRingDrain{1};
-// For how long nobody may have waited in it then: what a kernel works between two requests.
+// A ring counts as left when no kernel has waited in it for so long: longer than a kernel works
+// between two requests.
 inline constexpr std::chrono::milliseconds kDeviceRingQuiet{20};
 
 // For how long a new ring waits for the driver to give memory of earlier ones back: that takes it

@@ -27,8 +27,8 @@ class Memory {
   // Writes a new header into `bytes`, zeroed memory of at least geometry.total_bytes(), aligned to
   // a page.
   static Memory format(MutableBytes bytes, Geometry geometry);
-  // Reads a header that somebody else wrote: foreign input. Each field is read once. wrong_version
-  // or bad_message when it does not describe a ring that lies wholly in `bytes`.
+  // Reads a header that another process wrote: foreign input. Each field is read once.
+  // wrong_version or bad_message when it does not describe a ring that lies wholly in `bytes`.
   static Result<Memory> open(MutableBytes bytes);
 
   const Geometry& geometry() const { return geometry_; }

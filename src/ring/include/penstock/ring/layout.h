@@ -67,7 +67,8 @@ struct alignas(32) Completion {
 };
 
 struct alignas(64) Header {
-  // Geometry. Written by the maker before anybody else sees the ring; the agent copies it once.
+  // Geometry. Written by the application that makes the ring, before the agent sees it; the agent
+  // copies it once.
   uint64_t magic;
   uint32_t version;
   uint32_t header_bytes;

@@ -29,8 +29,9 @@ class Deadlines {
 
   // When check() may have something to do: no deadline to come is sooner.
   engine::Time next() const { return next_; }
-  // Calls `late` for each whose deadline has passed, also if it was called for it before; it may
-  // end them. Whether it called: what that has begun may need another turn of the loop.
+  // Calls `late` for each operation whose deadline has passed, also if it was called for it before;
+  // `late` may end it. True if it was called: what that has begun may need another turn of the
+  // loop.
   template <class Late>
   bool check(engine::Time now, const Late& late) {
     if (now < next_) return false;

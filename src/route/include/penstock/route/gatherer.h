@@ -25,8 +25,8 @@ static_assert(sizeof(ListEntry) == 24);
 inline constexpr uint32_t kListEntryBytesMax = 1024 * 1024;
 
 // Ends as a TransferOp does, with the first error that was met, or with cancelled or timed_out as
-// soon as nothing of it is under way; entries whose `done` is their
-// length, or ends at the end of the file, are good all the same.
+// soon as nothing of it is under way. Also then entries whose `done` is their length, or that end
+// at the end of the file, are good.
 struct GatherOp : engine::Op {
   uint32_t file = 0;
   engine::DeviceSpan memory;
@@ -47,9 +47,8 @@ struct GatherOp : engine::Op {
   } progress;
 };
 
-// Lists of what lies in memory that devices reach go to the gather kernel as they are, with a few
-// tens of nanoseconds for each entry; what does not goes through the mover, entry by entry. Owner
-// thread of the loop.
+// Entries that lie in memory that devices reach go to the gather kernel, together, at a few tens of
+// nanoseconds each; all others go through the mover, one by one. Owner thread of the loop.
 class Gatherer final : public engine::Poller {
  public:
   // All outlive it. `lanes` are the mover's.
@@ -91,7 +90,7 @@ class Gatherer final : public engine::Poller {
   std::vector<std::unique_ptr<Single>> singles_;
   IntrusiveList<Batch> free_batches_;
   IntrusiveList<Single> free_singles_;
-  IntrusiveList<Batch> again_;  // whose entries go one by one
+  IntrusiveList<Batch> again_;  // batches whose entries go one by one
   IntrusiveList<GatherOp> waiting_;
   Deadlines<GatherOp> deadlines_;
   uint64_t operations_ = 0;

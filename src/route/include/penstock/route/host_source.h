@@ -27,8 +27,8 @@ struct HostIo : engine::Op {
   void* internal = nullptr;  // the source's
 };
 
-// Bytes of a file that lie in memory already. They may be replaced at any time: whoever copied them
-// asks still_there() afterwards and throws the copy away if they were.
+// Bytes of a file that lie in memory already. They may be replaced at any time: after a copy the
+// mover asks still_there(), and throws the copy away if they were.
 struct Resident {
   const std::byte* data = nullptr;
   uint64_t length = 0;     // until what follows lies elsewhere, or is not there
@@ -36,8 +36,8 @@ struct Resident {
   // The CRC-32C of the file's blocks of kBlockBytes from the one that `data` lies in; null: not
   // known.
   const uint32_t* checksums = nullptr;
-  // False: only devices may touch these bytes, and they cannot be verified, as nobody knows their
-  // checksums.
+  // False: only devices may touch these bytes, and they cannot be verified, as their checksums are
+  // not known.
   bool host_may_read = true;
   engine::Route route = engine::Route::device_cache;  // what a copy from here is called
   uint64_t ticket[4] = {0, 0, 0, 0};                  // the source's
@@ -45,7 +45,7 @@ struct Resident {
 
 inline constexpr uint64_t kBlockBytes = 4096;
 
-// For whoever drives its loop, but for sleep() and rouse().
+// For the thread that drives its loop, but for sleep() and rouse().
 class HostSource : public engine::Poller {
  public:
   // The operation completes in a later turn of the loop. Any number may be submitted; the source

@@ -18,7 +18,7 @@ namespace penstock::route {
 // Ends with what the source says; corrupt when bytes did not verify where they landed (bad_offset
 // says where); invalid_argument when the device memory is not allocated any more; io_error when the
 // device is lost; cancelled; timed_out; not_supported when `only` names a route that cannot be
-// taken. Whatever the end, nobody touches the device memory afterwards.
+// taken. Whatever the end, nothing touches the device memory afterwards.
 struct TransferOp : engine::Op {
   bool write = false;
   bool durable = false;  // writes
@@ -29,7 +29,7 @@ struct TransferOp : engine::Op {
   // Strict: this route or none; Route::none: the best one.
   engine::Route only = engine::Route::none;
   // For memory of a kernel that waits for it and may fill the device: only copy engines are used.
-  // What was read is not verified where it landed; that is for the caller, who is told its
+  // What was read is not verified where it landed; that is for the caller, which is told its
   // checksum.
   bool without_kernels = false;
 
@@ -77,14 +77,14 @@ class Mover final : public engine::Poller {
   Mover(engine::Loop& loop, engine::DeviceMemory& devices, HostSource& source, MoverConfig config);
   ~Mover() override;
 
-  // Any number of operations; they share slots and pieces in turns.
+  // Any number of operations; each gets a slot or a piece after the other.
   void submit(TransferOp& op);
   // Asks for an early end of an operation whose completion has not run.
   void cancel(TransferOp& op);
   void cancel_all();
 
   bool poll() override;
-  // Copies are under way, whose end wakes nobody: poll() again by next_look().
+  // Copies are under way, whose end wakes no thread: poll() again by next_look().
   bool copies_in_flight() const { return lanes_->busy(); }
   engine::Time next_look() const { return lanes_->next_look(); }
   engine::Time latest_look() const { return lanes_->latest_look(); }
@@ -92,7 +92,7 @@ class Mover final : public engine::Poller {
   engine::Time next_deadline() const { return deadlines_.next(); }
   bool idle() const { return operations_ == 0; }
   void set_costs(engine::DeviceId device, const engine::CopyCosts& costs);
-  // For copies of others, which share launches with this one's; polled here.
+  // For copies that are not the mover's, which share launches with its own; polled here.
   engine::CopyLanes& lanes() { return *lanes_; }
 
  private:

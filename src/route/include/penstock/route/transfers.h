@@ -1,8 +1,9 @@
-// Transfers: a mover with somebody to drive it.
+// Transfers: a mover, its loop, and the threads that drive it.
 //
-// The mover runs in a loop that no thread owns: whoever holds the lock drives it. A thread that
-// waits for its own transfer drives while it waits, so that a small transfer takes no step over
-// another thread; a thread of this object drives what nobody waits for, and sleeps otherwise.
+// The mover runs in a loop that no thread owns: the thread that holds the lock drives it. A thread
+// that waits for its own transfer drives while it waits, so that a small transfer takes no step
+// over another thread. A thread of this object drives when no other does, and sleeps when there is
+// nothing to do.
 #pragma once
 
 #include <atomic>
@@ -22,14 +23,14 @@ namespace penstock::route {
 
 class Transfers;
 
-// A transfer of its caller, who keeps it until `ended` was called.
+// A transfer of its caller, which keeps it until `ended` was called.
 struct Transfer : TransferOp {
   // Runs in the thread that drives; must not block. Null for run().
   void (*ended)(Transfer&) = nullptr;
   Transfers* transfers = nullptr;  // set by submit() and run()
 };
 
-// A list of its caller, who keeps it, and its entries, until `ended` was called.
+// A list of its caller, which keeps it, and its entries, until `ended` was called.
 struct ListTransfer : GatherOp {
   void (*ended)(ListTransfer&) = nullptr;  // as Transfer's
   Transfers* transfers = nullptr;
@@ -49,7 +50,7 @@ class Transfers final : private engine::Parker, private engine::Poller {
   // What copies to the device cost is measured, at the first call for it: some milliseconds.
   // Without this the usual is assumed. Thread safe.
   void learn_costs(engine::DeviceId device);
-  // Thread safe. Makes progress whether somebody waits or not. Of several that are submitted
+  // Thread safe. Makes progress whether a thread waits or not. Of several that are submitted
   // together the small ones go together.
   void submit(std::span<Transfer* const> transfers);
   void submit(Transfer& transfer) {
@@ -73,10 +74,10 @@ class Transfers final : private engine::Parker, private engine::Poller {
   // ended.
   void cancel(Transfer& transfer);
   void cancel(ListTransfer& transfer);
-  // Does what can be done now, if nobody else is at it. For threads that call it again and again
-  // while they wait: the transfers' own thread stands back meanwhile.
+  // Does what can be done now, unless another thread is doing it. For threads that call it again
+  // and again while they wait: the transfers' own thread stands back meanwhile.
   void help();
-  // They have stopped to, and go to sleep.
+  // Those threads have stopped calling help(), and go to sleep.
   void leave_alone();
   // Returns when every `ended` that had begun has returned.
   void quiesce() { DriveLock(*this).lock(); }
@@ -84,12 +85,12 @@ class Transfers final : private engine::Parker, private engine::Poller {
  private:
   explicit Transfers(engine::DeviceMemory& devices);
   void loop();
-  // Whoever holds it drives.
+  // The right to drive the loop, which one thread has at a time.
   class DriveLock {
    public:
     explicit DriveLock(Transfers& transfers) : transfers_(transfers) {}
     ~DriveLock() { unlock(); }
-    // False at once when somebody else drives: many threads may ask again and again.
+    // False at once when another thread drives: many threads may ask again and again.
     bool try_lock();
     void lock();
     void unlock();
@@ -114,9 +115,9 @@ class Transfers final : private engine::Parker, private engine::Poller {
   void drive_until(const std::atomic<bool>& done);
   void leave(bool quiet);
   void park(engine::Time deadline) override;
-  // The last in a turn.
+  // The last poller of a turn.
   bool poll() override;
-  // False while a copy is about to end: that wakes nobody, and a sleep would last longer.
+  // False while a copy is about to end: its end wakes no thread, and a sleep would last longer.
   bool prepare_sleep() override;
   void unpark() override { source_->rouse(); }
   engine::Time rising_time(engine::Time now) const;
@@ -131,17 +132,18 @@ class Transfers final : private engine::Parker, private engine::Poller {
   std::unique_ptr<HostSource> source_;
   std::unique_ptr<Mover> mover_;
   std::unique_ptr<Gatherer> gatherer_;
-  // Held by whoever is inside the loop. Not while its thread sleeps. Those who only try look at the
-  // hint first: it stays in everybody's cache, where attempts would take the lock's from its
-  // holder.
+  // Held by the thread that is inside the loop, but not while the transfers' thread sleeps. Threads
+  // that only try look at `driven_` first: its cache line stays shared, while attempts at the lock
+  // would take the lock's line from its holder.
   std::mutex drive_;
   std::atomic<bool> driven_{false};
   std::atomic<uint32_t> waiters_{0};  // for the lock; a hint
   DriveLock own_drive_{*this};        // the thread's
   std::atomic<uint64_t> learnt_{0};   // devices, as bits
   std::thread thread_;
-  // Of the thread while it sleeps, under the lock: copies would end unseen, and when it gets up by
-  // itself; at other times false, and a time that has passed.
+  // Under the lock. While the transfers' thread sleeps: whether it sleeps without regard to copies,
+  // so that their ends would not be seen; and when it gets up by itself. At other times false, and
+  // a time that has passed.
   bool asleep_ = false;
   engine::Time gets_up_{};
   // When a waiting thread last drove, nanoseconds; a hint.

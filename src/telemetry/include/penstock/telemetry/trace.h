@@ -1,4 +1,4 @@
-// Single operations with their steps and times, of one thread, while somebody looks.
+// Single operations with their steps and times, of one thread, while a trace is being taken.
 #pragma once
 
 #include <array>

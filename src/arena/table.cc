@@ -45,8 +45,8 @@ void Table::erase(const Entry* entry) {
 
 void Table::write(Entry& entry, Extent extent, SlotRef ref) {
   const uint64_t sequence = entry.sequence;
-  // Only the agent writes it, and no other change of it is under way: a reader would wait for ever
-  // for an entry that stays odd.
+  // Only the agent writes it, and no other change of it is under way: a reader does not believe an
+  // entry whose sequence is odd.
   ASSERT((sequence & 1) == 0);
   LongWord(entry.sequence).store(sequence + 1, std::memory_order_relaxed);
   // Pairs with order_loads() in Reader::still(): a reader that sees a field, or a byte of the slot,

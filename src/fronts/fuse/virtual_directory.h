@@ -2,7 +2,7 @@
 // stored: inode numbers have their top bit set, which no real one has.
 //
 //   iovs/      a symbolic link made here registers the memory that it points to, for its maker;
-// removing the link ends that. Users see their own links, root sees all.
+//              removing the link ends that. Users see their own links, root sees all.
 //   rm-rf/     a symbolic link made here removes what it points to, a path of this mount, with
 //              everything below, in the maker's name. The link itself never appears.
 //   get-conf/, set-conf/   empty; programs look for them.

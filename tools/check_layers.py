@@ -7,6 +7,9 @@
   else stands directly in include/); its parts and its private files are its own.
 - Outside headers are included only by the library whose line names them. tests/, bench/ and examples/ stand
   after the list and may use any library.
+- The test library (testing/) is included by tests only, which is what stands in a directory tests/ or fuzz/, and
+  linked by penstock_test() and penstock_fuzz() only. A library's tests use a part of it that stands behind that library
+  or above it in the list.
 
 As every arrow points up the list, there can be no cycle. Prints one `file:line: message` for each fault.
 """
@@ -20,6 +23,9 @@ from cxx_source import code_files, line_of, read_layers, without_comments
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
 COMMON_FRONT = "fronts/base"  # What fronts have in common; penstock_front in CMake.
 TOP = "tests, bench and examples"  # Pseudo-library of what stands after the list.
+TESTING = "testing/"  # What the names of the test library's parts begin with.
+TEST_DIRECTORIES = {"tests", "fuzz"}
+TEST_CALL = re.compile(r"\bpenstock_(?:test|fuzz)\s*\([^()]*\)|\btarget_link_libraries\s*\(\s*\w+_tests\b[^()]*\)")
 
 
 class House:
@@ -45,8 +51,32 @@ class House:
                 return name
         return None
 
-    def arrow_fault(self, user, used):
+    def is_test(self, path):
+        """Whether a file is part of a test, or of what only tests use."""
+        parts = path.relative_to(self.root).parts
+        return parts[:2] == ("src", TESTING[:-1]) or bool(TEST_DIRECTORIES & set(parts[:-1]))
+
+    def testing_fault(self, user, used, in_test):
+        """What is wrong with the use of a part of the test library, or None."""
+        if not in_test:
+            return f"{used} is for tests only: production code must run without it"
+        if user == TOP or user == used or user.startswith(TESTING):
+            return self.order_fault(user, used)
+        between = [
+            name
+            for name, layer in self.layers.items()
+            if self.layers[user].rank < layer.rank < self.layers[used].rank and not name.startswith(TESTING)
+        ]
+        return f"tests of {user} may not use {used}, which stands behind {between[-1]}" if between else None
+
+    def arrow_fault(self, user, used, in_test=False):
         """What is wrong with an arrow between two libraries, or None."""
+        if used.startswith(TESTING):
+            return self.testing_fault(user, used, in_test)
+        return self.order_fault(user, used)
+
+    def order_fault(self, user, used):
+        """What is wrong with an arrow by the order of the list, or None."""
         if user == TOP or user == used:
             return None
         if user.startswith("fronts/") and used.startswith("fronts/") and used != COMMON_FRONT:
@@ -80,7 +110,7 @@ class House:
         if owner is not None:
             if owner != user and header.startswith("penstock/") and header.count("/") > 1:
                 return f'"{header}" is a part of {owner}; include its umbrella header'
-            return self.arrow_fault(user, owner)
+            return self.arrow_fault(user, owner, self.is_test(path))
         owners = self.outside_owners(header)
         if owners and user not in owners and user != TOP:
             return f"<{header}> belongs to {' and '.join(owners)} alone"
@@ -113,7 +143,7 @@ class House:
         path = self.root / "src" / name / "CMakeLists.txt"
         if not path.is_file():
             return [(path, 1, "listed in src/layers.txt, but there is no such file")]
-        text = re.sub(r"#[^\n]*", lambda m: " " * len(m[0]), path.read_text())
+        text = cmake_text(path)
         named = [(m[1], m.start()) for m in re.finditer(r"\bpenstock_([a-z0-9]+)\b", text)]
         for block in re.finditer(r"\bDEPENDS\s+((?:[a-z0-9_]+\s+)*[a-z0-9_]+)", text):
             named += [(m[0], block.start(1) + m.start()) for m in re.finditer(r"\S+", block[1])]
@@ -126,6 +156,26 @@ class House:
                         faults.append((path, line_of(text, offset), fault))
         return faults
 
+    def check_test_links(self, path):
+        """The parts of the test library that a CMakeLists.txt names."""
+        user = self.library_of(path) or TOP
+        text = cmake_text(path)
+        calls = [(match.start(), match.end()) for match in TEST_CALL.finditer(text)]
+        faults = []
+        for match in re.finditer(r"\bpenstock_testing(?:_([a-z]+))?\b", text):
+            part = f"{TESTING}{match[1]}"
+            used = part if part in self.layers else f"{TESTING}base"
+            in_test = self.is_test(path) or any(begin < match.start() < end for begin, end in calls)
+            fault = used in self.layers and self.arrow_fault(user, used, in_test)
+            if fault:
+                faults.append((path, line_of(text, match.start()), fault))
+        return faults
+
+
+def cmake_text(path):
+    """A CMake file with its comments blank."""
+    return re.sub(r"#[^\n]*", lambda m: " " * len(m[0]), path.read_text())
+
 
 def check(root):
     """All faults in the repository at root, as (path, line, message)."""
@@ -135,6 +185,9 @@ def check(root):
         faults += house.check_file(path)
     for name in house.layers:
         faults += house.check_links(name)
+    for directory in ("src", "tests", "bench", "examples"):
+        for path in sorted((root / directory).rglob("CMakeLists.txt")):
+            faults += house.check_test_links(path)
     return faults
 
 

@@ -25,7 +25,7 @@ class Reach:
 
     def __init__(self, root):
         self.public = {}
-        for directory in list(root.glob("src/*/include")) + list(root.glob("src/fronts/*/include")):
+        for directory in list(root.glob("src/*/include")) + list(root.glob("src/*/*/include")):
             for header in directory.rglob("*.h"):
                 self.public[header.relative_to(directory).as_posix()] = header
         self.direct = {}

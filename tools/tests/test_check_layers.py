@@ -6,8 +6,10 @@ import check_layers
 
 LAYERS = """# comment
 base        isa-l/ only.h
+testing/base
 disk        liburing.h
 store
+testing/node
 fronts/base
 fronts/fuse fuse3/
 fronts/usrbio
@@ -21,11 +23,13 @@ class CheckLayers(unittest.TestCase):
         self.addCleanup(scratch.cleanup)
         self.root = pathlib.Path(scratch.name)
         self.write("src/layers.txt", LAYERS)
-        for name in ("base", "disk", "store", "fronts/base", "fronts/fuse", "fronts/usrbio", "apps"):
+        for name in ("base", "testing/base", "testing/node", "disk", "store", "fronts/base", "fronts/fuse", "fronts/usrbio", "apps"):
             self.write(f"src/{name}/CMakeLists.txt", "")
         self.write("src/base/include/penstock/base.h", '#include "penstock/base/part.h"\n')
         self.write("src/base/include/penstock/base/part.h", "")
         self.write("src/disk/include/penstock/disk.h", '#include "penstock/base.h"\n')
+        self.write("src/testing/base/include/penstock/testing.h", '#include "penstock/base.h"\n')
+        self.write("src/testing/node/include/penstock/testing_node.h", '#include "penstock/testing.h"\n')
         self.write("src/fronts/usrbio/include/hf3fs_usrbio.h", "")
         self.write("src/fronts/fuse/include/penstock/fuse.h", "")
         self.write("src/fronts/base/include/penstock/front.h", "")
@@ -130,6 +134,57 @@ class CheckLayers(unittest.TestCase):
     def test_refuses_a_dependency_that_points_down_the_list(self):
         self.write("src/disk/CMakeLists.txt", "penstock_library(disk\n  SOURCES a.cc\n  DEPENDS base store\n)\n")
         self.assert_one_fault("src/disk/CMakeLists.txt:3:", "disk may not use store")
+
+    def test_accepts_the_test_library_in_tests(self):
+        self.write("src/base/tests/a.cc", '#include "penstock/testing.h"\n')
+        self.write("src/base/CMakeLists.txt", "penstock_test(base_tests LABEL unit LINK penstock_testing_counting)\n")
+        self.write("src/store/fuzz/a.cc", '#include "penstock/testing_node.h"\n')
+        self.write("src/store/CMakeLists.txt", "penstock_fuzz(store LINK penstock_testing_node)\n")
+        self.write("src/fronts/fuse/tests/a.cc", '#include "penstock/testing_node.h"\n')
+        self.write("src/apps/CMakeLists.txt", "target_link_libraries(apps_tests PRIVATE penstock_testing)\n")
+        self.write("tests/crash/a.cc", '#include "penstock/testing_node.h"\n')
+        self.write("tests/crash/CMakeLists.txt", "target_link_libraries(any penstock_testing_node)\n")
+        self.assertEqual(self.faults(), [])
+
+    def test_refuses_the_test_library_in_production_code(self):
+        for path in ("src/store/a.cc", "src/store/include/penstock/store.h", "src/disk/bench/a.cc", "bench/a.cc",
+                     "examples/a.cc"):
+            with self.subTest(path):
+                self.write(path, '\n#include "penstock/testing.h"\n')
+                self.assert_one_fault(f"{path}:2:", "testing/base is for tests only")
+                self.write(path, "")
+
+    def test_refuses_that_production_code_links_the_test_library(self):
+        for text in ("penstock_library(store\n  PRIVATE penstock_testing)\n",
+                     "target_link_libraries(penstock_store\n  PRIVATE penstock_testing_counting)\n",
+                     "penstock_test(store_tests LINK penstock_store)\nadd_executable(any)\n"
+                     "target_link_libraries(any PRIVATE penstock_testing)\n"):
+            with self.subTest(text):
+                self.write("src/store/CMakeLists.txt", text)
+                line = text[: text.index("penstock_testing")].count("\n") + 1
+                self.assert_one_fault(f"src/store/CMakeLists.txt:{line}:", "testing/base is for tests only")
+        self.write("src/store/CMakeLists.txt", "")
+        for directory in ("bench", "examples"):
+            with self.subTest(directory):
+                self.write(f"{directory}/CMakeLists.txt", "target_link_libraries(any penstock_testing_node)\n")
+                self.assert_one_fault(f"{directory}/CMakeLists.txt:1:", "testing/node is for tests only")
+                self.write(f"{directory}/CMakeLists.txt", "")
+
+    def test_refuses_a_part_of_the_test_library_that_stands_behind_others(self):
+        self.write("src/base/tests/a.cc", '#include "penstock/testing_node.h"\n')
+        self.assert_one_fault("src/base/tests/a.cc:1:", "tests of base may not use testing/node, which stands behind store")
+        self.write("src/base/tests/a.cc", "")
+        self.write("src/disk/CMakeLists.txt", "penstock_test(disk_tests LINK penstock_testing_node)\n")
+        self.assert_one_fault("src/disk/CMakeLists.txt:1:", "tests of disk may not use testing/node")
+
+    def test_holds_the_test_library_to_the_order(self):
+        self.write("src/testing/base/a.cc", '#include "penstock/disk.h"\n')
+        self.assert_one_fault("src/testing/base/a.cc:1:", "testing/base may not use disk")
+        self.write("src/testing/base/a.cc", '#include "penstock/testing_node.h"\n')
+        self.assert_one_fault("src/testing/base/a.cc:1:", "testing/base may not use testing/node")
+        self.write("src/testing/base/a.cc", "")
+        self.write("src/testing/node/a.cc", '#include "penstock/store.h"\n#include "penstock/testing.h"\n')
+        self.assertEqual(self.faults(), [])
 
     def test_refuses_a_directory_that_is_not_listed(self):
         self.write("src/utils/a.cc", "")

@@ -1,5 +1,4 @@
 // Every command that `penstock help` lists, run once as a user would.
-#include "process.h"
 
 #include <atomic>
 #include <filesystem>
@@ -13,6 +12,9 @@
 #include <sys/mount.h>
 #include <thread>
 #include <unistd.h>
+
+#include "penstock/testing.h"
+#include "penstock/testing_node.h"
 
 namespace penstock::test {
 namespace {
@@ -79,7 +81,7 @@ class EveryCommand : public testing::Test {
     EXPECT_THAT(output.err, HasSubstr("penstock " + command));
   }
 
-  TemporaryDirectory scratch_;
+  const ScratchDirectory scratch_;
   const std::string store_ = scratch_ / "store";
   const std::string source_ = scratch_ / "source";
   const std::string place_ = scratch_ / "place";

@@ -1,6 +1,5 @@
 // What `penstock up --metrics` serves, as Prometheus and others ask for it.
 #include "exposition.h"
-#include "process.h"
 
 #include <arpa/inet.h>
 #include <atomic>
@@ -14,6 +13,8 @@
 #include <unistd.h>
 
 #include "penstock/base.h"
+#include "penstock/testing.h"
+#include "penstock/testing_node.h"
 
 namespace penstock::test {
 namespace {
@@ -83,7 +84,7 @@ class MetricsTest : public testing::Test {
     return parse_exposition(body_of(response));
   }
 
-  TemporaryDirectory scratch_;
+  const ScratchDirectory scratch_;
   const std::string store_ = scratch_ / "store";
   std::string address_;
 };

@@ -1,11 +1,13 @@
 // `penstock load` and `penstock save` as people meet them where there is no GPU.
-#include "process.h"
 
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "penstock/testing.h"
+#include "penstock/testing_node.h"
 
 namespace penstock::test {
 namespace {
@@ -23,7 +25,7 @@ class ModelCommand : public testing::Test {
     write_file(model_, content + header + "abc");
   }
 
-  TemporaryDirectory scratch_;
+  const ScratchDirectory scratch_;
   const std::string model_ = scratch_ / "model.safetensors";
 };
 

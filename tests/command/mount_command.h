@@ -1,8 +1,6 @@
 // A store with a place to mount it, in a mount namespace of this process.
 #pragma once
 
-#include "process.h"
-
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -15,11 +13,12 @@
 #include <thread>
 #include <unistd.h>
 
+#include "penstock/testing.h"
+#include "penstock/testing_node.h"
+
 namespace penstock::test {
 
 namespace fs = std::filesystem;
-
-inline constexpr auto kPatience = std::chrono::seconds(60);
 
 class MountCommand : public testing::Test {
  protected:
@@ -31,9 +30,9 @@ class MountCommand : public testing::Test {
       // mount(8) looks for helpers in /sbin, and needs nothing else there.
       if (::mount("none", "/usr/sbin", "tmpfs", 0, nullptr) != 0) return false;
       std::error_code error;
-      fs::create_symlink(PENSTOCK_COMMAND, "/sbin/mount.penstock", error);
-      if (!error) fs::create_symlink(PENSTOCK_COMMAND, "/sbin/mount.fuse.penstock", error);
-      if (!error) fs::create_symlink(PENSTOCK_COMMAND, "/sbin/mount.fuse.hf3fs", error);
+      fs::create_symlink(command_path(), "/sbin/mount.penstock", error);
+      if (!error) fs::create_symlink(command_path(), "/sbin/mount.fuse.penstock", error);
+      if (!error) fs::create_symlink(command_path(), "/sbin/mount.fuse.hf3fs", error);
       return !error;
     }();
     return entered;
@@ -64,14 +63,10 @@ class MountCommand : public testing::Test {
     const pid_t pid = std::atoi(text.c_str() + text.find(':', pid_at) + 1);
     ASSERT_GT(pid, 1);
     ASSERT_EQ(::kill(pid, SIGKILL), 0);
-    const auto deadline = std::chrono::steady_clock::now() + kPatience;
-    while (penstock({"status", store_}).exit_code == 0 &&
-           std::chrono::steady_clock::now() < deadline) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
+    ASSERT_TRUE(eventually([this] { return penstock({"status", store_}).exit_code != 0; }));
   }
 
-  TemporaryDirectory scratch_;
+  const ScratchDirectory scratch_;
   const std::string store_ = fs::canonical(scratch_.path()).string() + "/store";
   const std::string place_ = fs::canonical(scratch_.path()).string() + "/place";
 };

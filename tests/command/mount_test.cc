@@ -290,7 +290,7 @@ TEST_F(MountCommand, mount_8_gives_the_type_of_3fs_to_who_asks_for_it) {
   ASSERT_EQ(run({"/usr/bin/umount", place_}).exit_code, 0);
   // Without the link, libfuse's helper looks for a program of the type's name, and runs it so.
   const std::string program = scratch_ / "hf3fs";
-  fs::create_symlink(PENSTOCK_COMMAND, program);
+  fs::create_symlink(command_path(), program);
   ASSERT_EQ(run({program, store_, place_, "-o", "rw"}).exit_code, 0);
   EXPECT_THAT(mounted(place_), HasSubstr(" fuse.hf3fs "));
 }

@@ -90,13 +90,13 @@ class SmallWritesOnAFullDisk : public SmallWrites {
   // each goes on by itself in its own time once there is room. Nothing when they are refused for
   // too long.
   static UniqueFd open_with_pieces(const std::string& path, uint64_t pieces, bool synced) {
-    const auto deadline = std::chrono::steady_clock::now() + kPatience;
-    while (std::chrono::steady_clock::now() < deadline) {
-      UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644));
-      if (!file || write_pieces(file.get(), 0, pieces) != pieces) continue;
-      if (!synced || ::fsync(file.get()) == 0) return file;
-    }
-    return UniqueFd();
+    UniqueFd file;
+    const bool taken = eventually([&] {
+      file.reset(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644));
+      if (!file || write_pieces(file.get(), 0, pieces) != pieces) return false;
+      return !synced || ::fsync(file.get()) == 0;
+    });
+    return taken ? std::move(file) : UniqueFd();
   }
   static void expect_pieces(const std::string& path, uint64_t count) {
     std::ifstream file(path, std::ios::binary);

@@ -1,5 +1,4 @@
 // Starting a node where an earlier one was killed, and where others look on.
-#include "process.h"
 
 #include <chrono>
 #include <csignal>
@@ -19,6 +18,8 @@
 #include <unistd.h>
 
 #include "penstock/base.h"
+#include "penstock/testing.h"
+#include "penstock/testing_node.h"
 #include "penstock/wire.h"
 
 namespace penstock::test {
@@ -28,11 +29,9 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 constexpr uid_t kStranger = 1001;
-constexpr auto kPatience = std::chrono::seconds(60);
 
 class StartTest : public testing::Test {
  protected:
-  void SetUp() override { ASSERT_EQ(::chmod(scratch_.path().c_str(), 0755), 0); }
   ~StartTest() override { penstock({"down", store_}); }
 
   // Starts a node in the foreground and kills it as soon as `name` is in its directory, or when it
@@ -40,31 +39,24 @@ class StartTest : public testing::Test {
   void kill_when_there_is(const std::string& name) const {
     const pid_t child = start_penstock({"up", store_});
     ASSERT_GT(child, 0);
-    const auto deadline = std::chrono::steady_clock::now() + kPatience;
-    struct stat facts {};
-    bool seen = false;
-    while (!seen && std::chrono::steady_clock::now() < deadline) {
-      seen = ::lstat((store_ + "/" + name).c_str(), &facts) == 0 ||
+    const auto is_there = [&] {
+      struct stat facts {};
+      return ::lstat((store_ + "/" + name).c_str(), &facts) == 0 ||
              ::lstat((store_ + "/agent.sock").c_str(), &facts) == 0;
-    }
+    };
+    const bool seen = eventually(is_there, kPatience, std::chrono::nanoseconds(0));
     ::kill(child, SIGKILL);
-    ::waitpid(child, nullptr, 0);
+    (void)ending_of(child);
     ASSERT_TRUE(seen) << name;
   }
 
   // What `act` returns as another user; 99 where this process may not become one.
   static int as_stranger(const std::function<int()>& act) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      if (::setgid(kStranger) != 0 || ::setuid(kStranger) != 0) ::_exit(99);
-      ::_exit(act());
-    }
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return in_child(
+        [&] { return ::setgid(kStranger) == 0 && ::setuid(kStranger) == 0 ? act() : 99; });
   }
 
-  TemporaryDirectory scratch_;
+  const ScratchDirectory scratch_;
   const std::string store_ = scratch_ / "store";
 };
 
@@ -118,11 +110,7 @@ TEST_F(StartTest, a_killed_node_ends_although_it_holds_a_file_of_its_own_mount) 
   fs::create_directory(place);
   const pid_t node = start_penstock({"up", store_, "--mount", place});
   ASSERT_GT(node, 0);
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  while (penstock({"status", store_}).exit_code != 0 &&
-         std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
+  ASSERT_TRUE(eventually([this] { return penstock({"status", store_}).exit_code == 0; }));
   const UniqueFd file(::open((place + "/file").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   ASSERT_TRUE(file) << std::strerror(errno);
   Talk talk(store_);
@@ -133,11 +121,7 @@ TEST_F(StartTest, a_killed_node_ends_although_it_holds_a_file_of_its_own_mount) 
   publish.handle = {.bytes = "x", .size = 1, .gpu = {}, .descriptor = true};
   ASSERT_TRUE(talk.ask(publish, file.get()));
   ASSERT_EQ(::kill(node, SIGKILL), 0);
-  bool ended = false;
-  while (!ended && std::chrono::steady_clock::now() < deadline) {
-    ended = ::waitpid(node, nullptr, WNOHANG) == node;
-    if (!ended) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
+  const bool ended = eventually([&] { return ::waitpid(node, nullptr, WNOHANG) == node; });
   // Where it is not, nothing else ends it, and this process could not end either.
   if (!ended) ::umount2(place.c_str(), MNT_FORCE);
   EXPECT_TRUE(ended) << "the node's process is still there";
@@ -209,12 +193,11 @@ TEST_F(StartTest, a_node_with_many_sessions_still_tells_its_status) {
     for (size_t at = 0; (at = text.find("\"session\"", at)) != std::string::npos; ++at) ++count;
     return count;
   };
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
   Output status;
-  do {
+  (void)eventually([&] {
     status = penstock({"status", store_, "--json"});
-  } while (status.exit_code == 0 && sessions_in(status.out) < kSessions &&
-           std::chrono::steady_clock::now() < deadline);
+    return status.exit_code != 0 || sessions_in(status.out) >= kSessions;
+  });
   ASSERT_EQ(status.exit_code, 0) << status.err;
   EXPECT_EQ(sessions_in(status.out), kSessions);
   EXPECT_GT(status.out.size(), 64u * 1024);

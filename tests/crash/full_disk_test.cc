@@ -12,6 +12,7 @@
 #include "penstock/disk.h"
 #include "penstock/kv.h"
 #include "penstock/store.h"
+#include "penstock/testing.h"
 
 namespace penstock::crash {
 namespace {
@@ -172,26 +173,16 @@ int full_of_data(const std::string& directory) {
   return life.reads_everything(20'000ULL * kBlock) ? 0 : 7;
 }
 
-int in_child(const std::function<int()>& body) {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(body());
-  int status = 0;
-  if (child < 0 || ::waitpid(child, &status, 0) != child || !WIFEXITED(status)) return -1;
-  return WEXITSTATUS(status);
-}
-
 // Runs the body on a small file system of its own that only it sees.
 void on_small_disk(const char* size, const std::function<int(const std::string&)>& body) {
   constexpr int kRefused = 77;
-  std::string point = testing::TempDir() + "penstock-full-XXXXXX";
-  ASSERT_NE(::mkdtemp(point.data()), nullptr);
-  const int result = in_child([&] {
+  const test::ScratchDirectory point;
+  const int result = test::in_child([&] {
     if (::unshare(CLONE_NEWNS) != 0) return kRefused;
     ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
-    if (::mount("tmpfs", point.c_str(), "tmpfs", 0, size) != 0) return kRefused;
-    return body(point);
+    if (::mount("tmpfs", point.path().c_str(), "tmpfs", 0, size) != 0) return kRefused;
+    return body(point.path());
   });
-  fs::remove(point);
   if (result == kRefused) GTEST_SKIP() << "mounting a small file system is not allowed here";
   EXPECT_EQ(result, 0);
 }

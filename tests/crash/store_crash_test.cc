@@ -11,26 +11,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "penstock/testing.h"
+
 namespace penstock::crash {
 namespace {
 
 using store::ChunkHistory;
 
-uint64_t from_environment(const char* name, uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr && *text != 0 ? std::strtoull(text, nullptr, 0) : otherwise;
-}
-
 class CrashTest : public testing::Test {
  protected:
   void SetUp() override {
-    std::string path = testing::TempDir() + "penstock-crash-XXXXXX";
-    ASSERT_NE(mkdtemp(path.data()), nullptr);
-    directory_ = path;
     for (size_t i = 0; i < kChunkCount; ++i) histories_.emplace_back(kChunkLength);
   }
   void TearDown() override {
-    if (!HasFailure()) std::filesystem::remove_all(directory_);
+    if (HasFailure()) scratch_.keep();
   }
 
   // Starts the writer as a process of its own; its events come out of the returned descriptor.
@@ -143,7 +137,8 @@ class CrashTest : public testing::Test {
     names_.clear();
   }
 
-  std::string directory_;
+  test::ScratchDirectory scratch_;
+  const std::string directory_ = scratch_.path();
   pid_t child_ = -1;
   std::vector<ChunkHistory> histories_;
   std::map<uint64_t, uint64_t> names_;
@@ -153,8 +148,8 @@ class CrashTest : public testing::Test {
 };
 
 TEST_F(CrashTest, nothing_acknowledged_is_lost_when_the_process_is_killed) {
-  const uint64_t kills = from_environment("PENSTOCK_KILLS", 200);
-  const uint64_t seed = from_environment("PENSTOCK_SEED", 1);
+  const uint64_t kills = test::number_from("PENSTOCK_KILLS", 200);
+  const uint64_t seed = test::number_from("PENSTOCK_SEED", 1);
   engine::SeededRandom random(seed);
   { ASSERT_NE(RealTarget::open(directory_), nullptr); }
   for (uint64_t i = 0; i < kills; ++i) {

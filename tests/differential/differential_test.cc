@@ -1,7 +1,6 @@
 // A short run of random programs on a real mount and on the host's own file system. Long ones:
 // `./dev differential`.
 #include "mounted_node.h"
-#include "process.h"
 
 #include <filesystem>
 #include <fstream>
@@ -9,6 +8,9 @@
 #include <string>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "penstock/testing.h"
+#include "penstock/testing_node.h"
 
 namespace penstock::differential {
 namespace {
@@ -56,7 +58,7 @@ class FaultyTree : public ::testing::TestWithParam<const char*> {};
 
 // Both trees are the host's; on the first one an operation goes wrong on purpose.
 TEST_P(FaultyTree, is_found_and_shrunk) {
-  const test::TemporaryDirectory scratch;
+  const test::ScratchDirectory scratch;
   const std::string one = scratch / "one", two = scratch / "two";
   ASSERT_EQ(::mkdir(one.c_str(), 0777), 0);
   ASSERT_EQ(::mkdir(two.c_str(), 0777), 0);
@@ -75,7 +77,7 @@ TEST_P(FaultyTree, is_found_and_shrunk) {
 INSTANTIATE_TEST_SUITE_P(faults, FaultyTree, ::testing::Values("append", "grow", "rename"));
 
 TEST(SameTrees, do_not_differ) {
-  const test::TemporaryDirectory scratch;
+  const test::ScratchDirectory scratch;
   const std::string one = scratch / "one", two = scratch / "two";
   ASSERT_EQ(::mkdir(one.c_str(), 0777), 0);
   ASSERT_EQ(::mkdir(two.c_str(), 0777), 0);

@@ -1,6 +1,6 @@
 #include "attacker.h"
 
-#include "node_process.h"
+#include "watched_node.h"
 
 #include <cstring>
 #include <fcntl.h>

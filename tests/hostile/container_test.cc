@@ -1,8 +1,7 @@
 // A node in namespaces of its own, asked by processes whose user and group it has no number for:
 // they are nobody, whoever they are on the host.
-#include "node_process.h"
-#include "process.h"
 #include "raw_session.h"
+#include "watched_node.h"
 
 #include <chrono>
 #include <csignal>
@@ -15,6 +14,9 @@
 #include <sys/wait.h>
 #include <thread>
 
+#include "penstock/testing.h"
+#include "penstock/testing_node.h"
+
 namespace penstock::test {
 namespace {
 
@@ -23,7 +25,6 @@ using agent::RawSession;
 constexpr uint32_t kOwner = 12'345;   // who runs the container, and is its root
 constexpr uint32_t kStranger = 1001;  // means nothing in there
 constexpr uint32_t kNobody = 65'534;  // what the kernel says of such a one
-constexpr auto kPatience = std::chrono::seconds(60);
 
 void map_ids(pid_t pid, const char* file) {
   std::ofstream("/proc/" + std::to_string(pid) + "/" + file) << "0 " << kOwner << " 1";
@@ -57,12 +58,7 @@ class ContainedNode {
 
   bool is_contained() const { return is_contained_; }  // false: not allowed here
   bool wait_until_up() const {
-    const auto deadline = std::chrono::steady_clock::now() + kPatience;
-    while (!connect_to(socket_)) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-    return true;
+    return eventually([this] { return static_cast<bool>(connect_to(socket_)); });
   }
 
  private:
@@ -81,7 +77,8 @@ class ContainedNode {
       if (::setgid(0) != 0 || ::setuid(0) != 0) ::_exit(1);
       const int nowhere = ::open("/dev/null", O_RDWR);
       for (const int fd : {0, 1, 2}) ::dup2(nowhere, fd);
-      ::execl(PENSTOCK_COMMAND, PENSTOCK_COMMAND, "up", store.c_str(), nullptr);
+      const std::string command = command_path();
+      ::execl(command.c_str(), command.c_str(), "up", store.c_str(), nullptr);
       ::_exit(1);
     }
     ::waitpid(inner, nullptr, 0);
@@ -142,10 +139,9 @@ bool set_up(const std::string& socket) {
 TEST(Contained, node_takes_whom_it_has_no_number_for_as_nobody) {
   if (::geteuid() != 0) GTEST_SKIP() << "other users cannot be had here";
   log::set_level(log::Level::off);
-  const TemporaryDirectory scratch;
+  const ScratchDirectory scratch;
   const std::string store = scratch / "store";
   ASSERT_EQ(::chown(scratch.path().c_str(), kOwner, kOwner), 0);
-  ASSERT_EQ(::chmod(scratch.path().c_str(), 0755), 0);
   const ContainedNode node(store);
   if (!node.is_contained()) GTEST_SKIP() << "namespaces are not allowed here";
   ASSERT_TRUE(node.wait_until_up());

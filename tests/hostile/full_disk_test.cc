@@ -1,8 +1,7 @@
 // What `penstock status` says of a disk that somebody else has filled, and that it says no more of
 // it when there is room again.
-#include "node_process.h"
-#include "process.h"
 #include "raw_session.h"
+#include "watched_node.h"
 
 #include <cstdio>
 #include <filesystem>
@@ -15,6 +14,8 @@
 #include <unistd.h>
 
 #include "penstock/json.h"
+#include "penstock/testing.h"
+#include "penstock/testing_node.h"
 
 namespace penstock::test {
 namespace {
@@ -28,7 +29,6 @@ using testing::Not;
 
 constexpr const char* kDiskLine = "the disk is full: writes end with ENOSPC until there is room";
 constexpr const char* kMetadataLine = "databases that take no changes, mostly for want of space";
-constexpr auto kPatience = std::chrono::seconds(60);
 
 class FullDiskStatus : public testing::Test {
  protected:
@@ -66,15 +66,8 @@ class FullDiskStatus : public testing::Test {
     }
     return false;
   }
-  static bool becomes(const std::function<bool()>& condition) {
-    const auto deadline = std::chrono::steady_clock::now() + kPatience;
-    while (!condition()) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
-    }
-    return true;
-  }
 
-  const TemporaryDirectory scratch_;
+  const ScratchDirectory scratch_;
   const std::string store_ = scratch_ / "store";
   const std::string filler_ = scratch_ / "filler";
 };
@@ -110,7 +103,7 @@ TEST_F(FullDiskStatus, tells_of_writes_that_find_no_room) {
   EXPECT_TRUE(status_json()["shards"][0]["full"].get<bool>());
 
   ASSERT_TRUE(fs::remove(filler_));
-  ASSERT_TRUE(becomes(writes)) << "it does not go on by itself: " << result;
+  ASSERT_TRUE(eventually(writes)) << "it does not go on by itself: " << result;
   EXPECT_THAT(status(), Not(HasSubstr(kDiskLine)));
 }
 
@@ -133,7 +126,7 @@ TEST_F(FullDiskStatus, tells_of_metadata_that_takes_no_changes) {
   EXPECT_GT(status_json()["databases_stopped"].get<uint64_t>(), 0u);
 
   ASSERT_TRUE(fs::remove(filler_));
-  ASSERT_TRUE(becomes(makes)) << "it does not go on by itself: " << made.name();
+  ASSERT_TRUE(eventually(makes)) << "it does not go on by itself: " << made.name();
   EXPECT_THAT(status(), Not(HasSubstr(kMetadataLine)));
 }
 

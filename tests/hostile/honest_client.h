@@ -2,9 +2,8 @@
 // took.
 #pragma once
 
-#include "node_process.h"
-#include "process.h"
 #include "raw_session.h"
+#include "watched_node.h"
 
 #include <algorithm>
 #include <chrono>
@@ -14,6 +13,9 @@
 #include <gtest/gtest.h>
 #include <string>
 #include <vector>
+
+#include "penstock/testing.h"
+#include "penstock/testing_node.h"
 
 namespace penstock::test {
 
@@ -27,7 +29,7 @@ class HonestClient {
   using RawSession = agent::RawSession;
 
  public:
-  explicit HonestClient(const NodeProcess& node)
+  explicit HonestClient(const WatchedNode& node)
       : node_(node), session_(connect_to(node.socket())), ring_(session_, 0) {
     session_.patience = ring_.patience = kHonestPatience;
     EXPECT_EQ(ring_.created.status, Code::ok) << ring_.created.text;
@@ -109,7 +111,7 @@ class HonestClient {
     ASSERT_TRUE(std::filesystem::remove(path + "-2"));
   }
 
-  const NodeProcess& node_;
+  const WatchedNode& node_;
   agent::TestMemory region_{2 * kFileBytes, F_SEAL_SHRINK};
   RawSession session_;
   RawRing ring_;

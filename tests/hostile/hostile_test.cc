@@ -2,8 +2,7 @@
 // `./dev hostile` for long ones.
 #include "attackers.h"
 #include "honest_client.h"
-#include "node_process.h"
-#include "process.h"
+#include "watched_node.h"
 
 #include <cctype>
 #include <chrono>
@@ -16,6 +15,9 @@
 #include <sys/stat.h>
 #include <thread>
 
+#include "penstock/testing.h"
+#include "penstock/testing_node.h"
+
 namespace penstock::test {
 namespace {
 
@@ -23,20 +25,12 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr uint64_t kCacheMiB = 16;
-constexpr auto kPatience = std::chrono::seconds(60);
-// What one round of an honest client may take on a machine that has other things to do.
-constexpr auto kRoundMost = std::chrono::seconds(30);
 // What malloc keeps of what was freed, for each of many threads: in a run with tables of 3 MiB, 19
 // to 23 MiB were in use throughout, and the process held 80. And for each of the two databases one
 // table of 32 MiB that was written out and is still held.
 constexpr uint64_t kGrowthMost = 96 * kMiB;
 // Of a byte in a database's log, in the table in memory that holds it, too.
 constexpr uint64_t kTableBytesMost = 2;
-
-uint64_t number_from(const char* variable, uint64_t otherwise) {
-  const char* text = std::getenv(variable);
-  return text != nullptr ? std::strtoull(text, nullptr, 0) : otherwise;
-}
 
 // In the logs of the node's databases.
 uint64_t logged_bytes(const std::string& store) {
@@ -52,21 +46,9 @@ uint64_t logged_bytes(const std::string& store) {
   return bytes;
 }
 
-bool becomes(const std::function<bool()>& condition) {
-  const auto deadline = Clock::now() + kPatience;
-  while (!condition()) {
-    if (Clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  return true;
-}
-
 class Hostile : public testing::Test {
  protected:
-  void SetUp() override {
-    log::set_level(log::Level::off);
-    ASSERT_EQ(::chmod(scratch_.path().c_str(), 0755), 0);
-  }
+  void SetUp() override { log::set_level(log::Level::off); }
   void TearDown() override { remove_shared_files(); }
 
   void remove_shared_files() const {
@@ -78,7 +60,7 @@ class Hostile : public testing::Test {
     for (const fs::path& path : ours) fs::remove(path, ignored);
   }
   // Links of regions stay when their makers die.
-  static void remove_links(const NodeProcess& node) {
+  static void remove_links(const WatchedNode& node) {
     if (node.mount().empty()) return;
     std::error_code ignored;
     std::vector<fs::path> links;
@@ -104,10 +86,10 @@ class Hostile : public testing::Test {
   }
 
   // What the node held is back to what it was.
-  static void expect_flat(const NodeProcess& node, Holdings before) {
+  static void expect_flat(const WatchedNode& node, Holdings before) {
     expect_cache_within_bounds(&before);
     Holdings now;
-    const bool flat = becomes([&] {
+    const bool flat = eventually([&] {
       now = node.holdings();
       expect_cache_within_bounds(&now);
       return now.valid && now.sessions == before.sessions && now.shares == before.shares &&
@@ -122,14 +104,15 @@ class Hostile : public testing::Test {
       EXPECT_GT(tally.of(feat), 0u) << kFeatNames[static_cast<size_t>(feat)];
     }
   }
-  static void expect_idle(const NodeProcess& node) {
-    const uint64_t before = node.cpu_ms();
-    std::this_thread::sleep_for(std::chrono::seconds(2));
-    // One spinning thread would take all of that.
-    EXPECT_LT(node.cpu_ms() - before, 1000u);
+  // What the databases have to tidy up comes to an end; a thread that spins does not.
+  static void expect_idle(const WatchedNode& node) {
+    EXPECT_TRUE(eventually([&] {
+      const uint64_t before = node.cpu_ms();
+      std::this_thread::sleep_for(std::chrono::seconds(2));
+      return node.cpu_ms() - before < 1000;
+    }));
   }
 
-  TemporaryDirectory scratch_;
   const std::string shared_ = fmt::format("penstock-hostile-{}-", ::getpid());
 };
 
@@ -140,8 +123,8 @@ TEST_F(Hostile, clients_harm_neither_the_node_nor_an_honest_client) {
   std::printf("./dev hostile --seconds %lld --seed %llu\n", static_cast<long long>(time.count()),
               static_cast<unsigned long long>(seed));
   std::fflush(stdout);
-  NodeProcess node(scratch_.path(), {.arguments = {"--cache", fmt::format("{}MiB", kCacheMiB),
-                                                   "--chunk-size", "64KiB"}});
+  WatchedNode node(
+      {.arguments = {"--cache", fmt::format("{}MiB", kCacheMiB), "--chunk-size", "64KiB"}});
   ASSERT_TRUE(node.is_up()) << node.ending();
   HonestClient honest(node);
   honest.work(0);
@@ -161,7 +144,7 @@ TEST_F(Hostile, clients_harm_neither_the_node_nor_an_honest_client) {
       ASSERT_TRUE(node.lives()) << "seed " << seed << ", round " << rounds << ": the node died, "
                                 << node.ending();
       ASSERT_FALSE(HasFailure()) << "seed " << seed << ", round " << rounds;
-      EXPECT_LT(Clock::now() - round_begun, kRoundMost) << "round " << rounds;
+      EXPECT_LT(Clock::now() - round_begun, kPatience) << "round " << rounds;
     }
     attackers.end();
     remove_links(node);

@@ -2,9 +2,8 @@
 // depth: the node gives what it may use itself, and no more.
 #include "memory_group.h"
 
-#include "node_process.h"
-#include "process.h"
 #include "raw_session.h"
+#include "watched_node.h"
 
 #include <chrono>
 #include <gtest/gtest.h>
@@ -13,6 +12,8 @@
 #include <thread>
 
 #include "penstock/json.h"
+#include "penstock/testing.h"
+#include "penstock/testing_node.h"
 
 namespace penstock::test {
 namespace {
@@ -29,7 +30,6 @@ constexpr uint32_t kDepth = 4096;
 constexpr uint64_t kFileBytes = 16 * kMiB;
 constexpr uint64_t kReadBytes = 1 * kMiB;
 constexpr uid_t kGreedy = 1001;
-constexpr auto kPatience = std::chrono::seconds(120);
 
 // Of this thread alone, for as long as it connects: that is when the node sees who is there.
 UniqueFd connect_as(uid_t uid, const std::string& path) {
@@ -83,9 +83,8 @@ class NodeInGroup : public testing::Test {
     if (::geteuid() != 0 || !group_.is_there()) {
       GTEST_SKIP() << "needs to be root, and groups of processes with little memory";
     }
-    ASSERT_EQ(::chmod(scratch_.path().c_str(), 0755), 0);
     ASSERT_TRUE(MemoryGroup::enter(group_.path()));
-    node_ = std::make_unique<NodeProcess>(scratch_.path(), NodeOptions{.mount = false});
+    node_ = std::make_unique<WatchedNode>(NodeOptions{.mount = false});
     ASSERT_TRUE(MemoryGroup::enter(group_.own()));
     ASSERT_TRUE(node_->is_up()) << node_->words();
   }
@@ -98,21 +97,18 @@ class NodeInGroup : public testing::Test {
   }
   // True once what it gave for clients' operations is nearly all that one user gets.
   bool heap_is_given() {
-    const auto deadline = std::chrono::steady_clock::now() + kPatience;
-    while (node_->lives() && std::chrono::steady_clock::now() < deadline) {
+    const auto is_given = [this] {
       const Json heap = heap_of(status());
-      if (heap.value("refused", 0) > 0 &&
-          heap.value("held", uint64_t{0}) > heap.value("user", uint64_t{0}) / 4 * 3) {
-        return true;
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
-    return false;
+      return heap.value("refused", 0) > 0 &&
+             heap.value("held", uint64_t{0}) > heap.value("user", uint64_t{0}) / 4 * 3;
+    };
+    bool given = false;
+    (void)eventually([&] { return (given = is_given()) || !node_->lives(); }, 2 * kPatience);
+    return given;
   }
 
   const MemoryGroup group_{kGroupBytes};  // goes after the node
-  TemporaryDirectory scratch_;
-  std::unique_ptr<NodeProcess> node_;
+  std::unique_ptr<WatchedNode> node_;
 };
 
 TEST_F(NodeInGroup, gives_many_deep_rings_no_more_than_it_may_use) {

@@ -1,7 +1,6 @@
 // Sessions that send requests and never read a reply, beside others on a real node.
-#include "node_process.h"
-#include "process.h"
 #include "raw_session.h"
+#include "watched_node.h"
 
 #include <algorithm>
 #include <atomic>
@@ -9,6 +8,9 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <thread>
+
+#include "penstock/testing.h"
+#include "penstock/testing_node.h"
 
 namespace penstock::test {
 namespace {
@@ -18,7 +20,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMute = 24;
 constexpr int kCalls = 300;
-constexpr int kAttempts = 6;
 
 // The node ends who is mute for long; this connects again for each that it ends.
 class MuteSessions {
@@ -89,19 +90,15 @@ constexpr double kWakingMicroseconds = 100;
 // close is enough. With a node that waits for mute ones they are thousands of times apart.
 TEST(MuteSessions, leave_control_calls_of_others_within_twice_their_time) {
   log::set_level(log::Level::off);
-  const TemporaryDirectory scratch;
-  NodeProcess node(scratch.path(), {.mount = false});
+  WatchedNode node({.mount = false});
   ASSERT_TRUE(node.is_up()) << node.ending();
   RawSession good(connect_to(node.socket()));
   double best = 1e9;
-  for (int i = 0; i < kAttempts && best > 2; ++i) {
+  const auto end = Clock::now() + kPatience;
+  while (best > 2 && Clock::now() < end) {
     const Clock::duration alone = median_of_calls(good);
     MuteSessions mute(node.socket());
-    const auto deadline = Clock::now() + std::chrono::seconds(60);
-    while (mute.full() < kMute && Clock::now() < deadline) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    ASSERT_EQ(mute.full(), kMute);
+    ASSERT_TRUE(eventually([&] { return mute.full() == kMute; }));
     const Clock::duration beside = median_of_calls(good);
     ASSERT_FALSE(HasFailure());
     best = std::min(

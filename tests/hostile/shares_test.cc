@@ -1,8 +1,7 @@
 // One user takes all that a real node with few descriptors gives, and others still get in.
-#include "node_process.h"
-#include "process.h"
 #include "raw_session.h"
 #include "stranger.h"
+#include "watched_node.h"
 
 #include <chrono>
 #include <functional>
@@ -10,6 +9,9 @@
 #include <sys/epoll.h>
 #include <sys/stat.h>
 #include <thread>
+
+#include "penstock/testing.h"
+#include "penstock/testing_node.h"
 
 namespace penstock::test {
 namespace {
@@ -20,16 +22,6 @@ using agent::TestMemory;
 
 constexpr uid_t kGreedy = 1001, kGreedyToo = 1002, kModest = 1003;
 constexpr uint64_t kDescriptors = 1024;
-constexpr auto kPatience = std::chrono::seconds(60);
-
-bool becomes(const std::function<bool()>& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return true;
-}
 
 // Lives on in this process until that ends. True when the node has given much, and then refused.
 bool take_all_descriptors(const std::string& path) {
@@ -62,11 +54,13 @@ bool is_served(const std::string& path) {
          session.ask(wire::PathAttributes{"/", true}).status == Code::ok;
 }
 
-void expect_no_spinning(const NodeProcess& node) {
+void expect_no_spinning(const WatchedNode& node) {
   constexpr uint64_t kWatchedMs = 2000;
-  const uint64_t before = node.cpu_ms();
-  std::this_thread::sleep_for(std::chrono::milliseconds(kWatchedMs));
-  EXPECT_LT(node.cpu_ms() - before, kWatchedMs / 4);
+  EXPECT_TRUE(eventually([&] {
+    const uint64_t before = node.cpu_ms();
+    std::this_thread::sleep_for(std::chrono::milliseconds(kWatchedMs));
+    return node.cpu_ms() - before < kWatchedMs / 4;
+  }));
 }
 
 class Shares : public testing::Test {
@@ -74,20 +68,17 @@ class Shares : public testing::Test {
   void SetUp() override {
     if (::geteuid() != 0) GTEST_SKIP() << "needs to become other users";
     log::set_level(log::Level::off);
-    ASSERT_EQ(::chmod(scratch_.path().c_str(), 0755), 0);
   }
-  bool root_gets_in(const NodeProcess& node) const {
+  bool root_gets_in(const WatchedNode& node) const {
     return is_served(node.socket()) && penstock({"status", node.store()}).exit_code == 0;
   }
-  static bool gets_in(uid_t uid, const NodeProcess& node) {
+  static bool gets_in(uid_t uid, const WatchedNode& node) {
     return OtherProcess(uid, [&] { return is_served(node.socket()); }).took();
   }
-
-  TemporaryDirectory scratch_;
 };
 
 TEST_F(Shares, of_descriptors_are_for_all_users_and_their_end_is_waited_for_in_peace) {
-  NodeProcess node(scratch_.path(), {.mount = false, .descriptors = kDescriptors});
+  WatchedNode node({.mount = false, .descriptors = kDescriptors});
   ASSERT_TRUE(node.is_up()) << node.ending();
   const Holdings before = node.holdings();
   {
@@ -108,7 +99,7 @@ TEST_F(Shares, of_descriptors_are_for_all_users_and_their_end_is_waited_for_in_p
     expect_no_spinning(node);
   }
   Holdings now;
-  EXPECT_TRUE(becomes([&] {
+  EXPECT_TRUE(eventually([&] {
     now = node.holdings();
     return now.sessions == before.sessions && now.shares == before.shares &&
            now.descriptors == before.descriptors;
@@ -119,7 +110,7 @@ TEST_F(Shares, of_descriptors_are_for_all_users_and_their_end_is_waited_for_in_p
 }
 
 TEST_F(Shares, are_kept_while_more_connect_than_may) {
-  NodeProcess node(scratch_.path(), {.mount = false, .descriptors = kDescriptors});
+  WatchedNode node({.mount = false, .descriptors = kDescriptors});
   ASSERT_TRUE(node.is_up()) << node.ending();
   const auto connect_for_ever = [&] {
     static std::vector<UniqueFd> sockets;

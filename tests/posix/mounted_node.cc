@@ -1,7 +1,6 @@
 #include "mounted_node.h"
 
 #include <cstdlib>
-#include <filesystem>
 #include <iostream>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -45,14 +44,6 @@ MountedNode* MountedNode::shared() {
   if (!here.tried) {
     here.tried = true;
     std::unique_ptr<MountedNode> node(new MountedNode);
-    std::string pattern = ::testing::TempDir() + "penstock-posix-XXXXXX";
-    const char* made = ::mkdtemp(pattern.data());
-    if (!made) std::abort();
-    node->scratch_ = std::filesystem::canonical(made);
-    ::chmod(made, 0755);
-    node->store_path_ = node->scratch_ + "/store";
-    node->mount_path_ = node->scratch_ + "/mount";
-    node->host_path_ = node->scratch_ + "/host";
     ::mkdir(node->mount_path_.c_str(), 0755);
     ::mkdir(node->host_path_.c_str(), 0755);
     node->start();
@@ -102,7 +93,6 @@ MountedNode::~MountedNode() {
   mount_.reset();
   if (agent_) agent_->stop();
   agent_.reset();
-  remove_all(scratch_);
 }
 
 std::string PosixTest::directory(const std::string& name) {
@@ -113,29 +103,8 @@ std::string PosixTest::directory(const std::string& name) {
   return path;
 }
 
-void remove_all(const std::string& path) {
-  std::error_code error;
-  // Who is not root must be let into each directory first.
-  const auto open_up = [](const std::filesystem::path& directory) {
-    ::chmod(directory.c_str(), 0700);
-  };
-  struct stat stat {};
-  if (::geteuid() != 0 && ::lstat(path.c_str(), &stat) == 0 && S_ISDIR(stat.st_mode)) {
-    open_up(path);
-    std::filesystem::recursive_directory_iterator below(path, error), end;
-    for (; !error && below != end; below.increment(error)) {
-      if (below->symlink_status(error).type() == std::filesystem::file_type::directory) {
-        open_up(below->path());
-      }
-    }
-  }
-  std::filesystem::remove_all(path, error);
-  if (error) std::cerr << "removing " << path << ": " << error.message() << "\n";
-}
-
 uint64_t seed() {
-  const char* text = std::getenv("PENSTOCK_SEED");
-  return text ? std::strtoull(text, nullptr, 0) : 1;
+  return test::number_from("PENSTOCK_SEED", 1);
 }
 
 }  // namespace penstock::posix

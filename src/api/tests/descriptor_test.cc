@@ -1,12 +1,13 @@
 // Descriptors of lanes, in event loops.
-#include "agent_process.h"
-#include "scratch.h"
+#include "client.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/wait.h>
 #include <thread>
+
+#include "penstock/testing_node.h"
 
 namespace penstock::api {
 namespace {
@@ -25,7 +26,7 @@ class Descriptor : public testing::Test {
     ASSERT_EQ(client_.connect(scratch_.store()), 0) << penstock_last_error();
     client_.prepare();
     file_ = client_.open("/a", O_RDWR | O_CREAT);
-    fill(client_.memory(), 65536, 1);
+    test::fill({client_.memory(), 65536}, 1);
     ASSERT_EQ(client_.run(client_.io(PENSTOCK_WRITE, file_, 0, 65536)), 65536);
     ASSERT_EQ(penstock_fsync(client_.session, file_), 0);
     descriptor_ = penstock_ring_descriptor(client_.ring);
@@ -55,8 +56,8 @@ class Descriptor : public testing::Test {
     }
   }
 
-  Scratch scratch_;
-  AgentProcess agent_{scratch_.store()};
+  test::ScratchDirectory scratch_;
+  test::AgentProcess agent_{scratch_.store()};
   Client client_;
   penstock_file file_ = -1;
   int descriptor_ = -1;
@@ -89,21 +90,21 @@ TEST_F(Descriptor, serves_a_loop_again_and_again) {
     take_by_epoll(1 + round % 16);
   }
   for (const int64_t result : results_) ASSERT_EQ(result, 4096);
-  EXPECT_TRUE(is_filled(client_.memory(), 4096, 1));
+  EXPECT_TRUE(test::is_content({client_.memory(), 4096}, 1));
 }
 
 TEST_F(Descriptor, leaves_a_wait_that_blocks_as_it_was) {
   submit_reads(16);
-  ASSERT_EQ(penstock_wait(client_.ring, completions_, 16, 16, Client::in_seconds(30)), 16);
+  ASSERT_EQ(penstock_wait(client_.ring, completions_, 16, 16, Client::in_seconds(60)), 16);
   // Nothing in flight, and then a time that passes.
-  EXPECT_EQ(penstock_wait(client_.ring, completions_, 1, 1, Client::in_seconds(30)), 0);
+  EXPECT_EQ(penstock_wait(client_.ring, completions_, 1, 1, Client::in_seconds(60)), 0);
   agent_.pause();
   submit_reads(1);
   const uint64_t began = penstock_now();
   EXPECT_EQ(penstock_wait(client_.ring, completions_, 1, 1, began + 30 * kMillisecond), 0);
   EXPECT_GE(penstock_now(), began + 30 * kMillisecond);
   agent_.resume();
-  EXPECT_EQ(penstock_wait(client_.ring, completions_, 1, 1, Client::in_seconds(30)), 1);
+  EXPECT_EQ(penstock_wait(client_.ring, completions_, 1, 1, Client::in_seconds(60)), 1);
 }
 
 TEST_F(Descriptor, gets_what_was_in_flight_when_the_agent_died_from_its_successor) {
@@ -134,8 +135,8 @@ class DescriptorWithoutSuccessor : public testing::Test {
   }
   ~DescriptorWithoutSuccessor() override { ::unsetenv("PENSTOCK_RECONNECT_SECONDS"); }
 
-  Scratch scratch_;
-  AgentProcess agent_{scratch_.store()};
+  test::ScratchDirectory scratch_;
+  test::AgentProcess agent_{scratch_.store()};
   Client client_;
   penstock_file file_ = -1;
   penstock_lane* lane_ = nullptr;
@@ -192,14 +193,14 @@ TEST_F(Descriptor, ends_with_its_lane) {
 
 // What the node cache has is answered while it is submitted.
 TEST(DescriptorOfCache, is_readable_for_what_was_answered_at_once) {
-  Scratch scratch;
-  AgentProcess agent(scratch.store(), 64 * kMiB);
+  test::ScratchDirectory scratch;
+  test::AgentProcess agent(scratch.store(), 64 * kMiB);
   ASSERT_TRUE(agent.start());
   Client client;
   ASSERT_EQ(client.connect(scratch.store()), 0) << penstock_last_error();
   client.prepare();
   const penstock_file file = client.open("/a", O_RDWR | O_CREAT);
-  fill(client.memory(), 65536, 1);
+  test::fill({client.memory(), 65536}, 1);
   ASSERT_EQ(client.run(client.io(PENSTOCK_WRITE, file, 0, 65536)), 65536);
   const int descriptor = penstock_ring_descriptor(client.ring);
   ASSERT_GE(descriptor, 0);

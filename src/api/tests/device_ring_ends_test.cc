@@ -248,14 +248,17 @@ TEST_F(DeviceRingEnds, are_made_when_nothing_is_being_unpinned) {
   gpus_.begin_kernel();
   agent_.kill();
   EXPECT_TRUE(agent_.start());
-  for (int i = 0; i < 10'000 && !gpus_.is_blocked(); ++i) ::usleep(1000);
-  EXPECT_TRUE(gpus_.is_blocked());
+  EXPECT_TRUE(test::eventually([this] { return gpus_.is_blocked(); }));
   // Not for ever, as the kernel may be waiting for who makes it.
   EXPECT_EQ(penstock_device_ring_create(client_.session, gpu_, 64, &ring_), -EAGAIN);
   EXPECT_NE(std::string(penstock_last_error()).find("kernels that run"), std::string::npos);
   std::atomic<bool> made{false};
   std::thread maker([&] {
-    EXPECT_EQ(penstock_device_ring_create(client_.session, gpu_, 64, &ring_), 0);
+    int error = -EAGAIN;
+    while (error == -EAGAIN) {
+      error = penstock_device_ring_create(client_.session, gpu_, 64, &ring_);
+    }
+    EXPECT_EQ(error, 0) << penstock_last_error();
     made = true;
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -283,7 +286,7 @@ TEST_F(DeviceRingEnds, nobody_whom_a_kernel_needs_waits_for_it_when_the_agent_di
   for (uint64_t i = 0; i < 3 * ring.entries; ++i) {
     const uint64_t at = i % 64 * 4096;
     ASSERT_EQ(device::submit(ring, read(at, 4096, at), &ticket_), 0);
-    ASSERT_EQ(device::wait(ring, ticket_, 10 * kSecond), 4096) << i;
+    ASSERT_EQ(device::wait(ring, ticket_, 60 * kSecond), 4096) << i;
     ASSERT_TRUE(holds(ring, at, at, 4096));
   }
   EXPECT_EQ(penstock_device_ring_close(ring_), 0);
@@ -340,8 +343,7 @@ TEST_F(DeviceRingEnds, keep_the_memory_of_an_agent_that_died_until_they_are_gone
   EXPECT_EQ(gpus_.unpins(), before);
   ASSERT_EQ(penstock_device_ring_destroy(ring_), 0);
   // The ring's own memory is one.
-  for (int i = 0; i < 10'000 && gpus_.unpins() < before + 2; ++i) ::usleep(1000);
-  EXPECT_GE(gpus_.unpins(), before + 2);
+  EXPECT_TRUE(test::eventually([&] { return gpus_.unpins() >= before + 2; }));
 }
 
 TEST_F(DeviceRingEnds, a_place_stays_readable_when_its_agent_has_died) {
@@ -431,11 +433,14 @@ TEST_F(DeviceRingEnds, threads_of_the_library_take_no_signals) {
 TEST_F(DeviceRingEnds, an_idle_thread_uses_next_to_no_processor) {
   device::Ring ring = view();
   EXPECT_EQ(run(ring, read(0, 4096, 0)), 4096);
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  const uint64_t before = stats().thread_nanoseconds;
-  std::this_thread::sleep_for(std::chrono::seconds(1));
-  EXPECT_LT(stats().thread_nanoseconds - before, 50'000'000U);
-  EXPECT_GT(before, 0U);
+  EXPECT_GT(stats().thread_nanoseconds, 0U);
+  // Once it has found out that it is idle, a twentieth of the time at most.
+  EXPECT_TRUE(test::eventually([this] {
+    const uint64_t begun = penstock_now();
+    const uint64_t before = stats().thread_nanoseconds;
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    return (stats().thread_nanoseconds - before) * 20 < penstock_now() - begun;
+  }));
   EXPECT_EQ(penstock_device_ring_wake(ring_), 0);
   EXPECT_EQ(run(ring, read(0, 4096, 0)), 4096);
 }

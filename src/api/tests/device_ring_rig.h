@@ -1,29 +1,26 @@
 // A ring for kernels over simulated GPUs and a real agent; threads of the test play kernels.
 #pragma once
 
-#include "agent_process.h"
+#include "client.h"
 #include "devices.h"
 #include "penstock_device.h"
 #include "penstock_device_ring.h"
-#include "scratch.h"
 
 #include <cerrno>
 #include <gtest/gtest.h>
-#include <thread>
 
 #include "penstock/sim.h"
+#include "penstock/testing_kernels.h"
+#include "penstock/testing_node.h"
 
 namespace penstock::api {
 
-inline constexpr uint64_t kSecond = 1'000'000'000;
+using test::kSecond;
 
 class DeviceRingTest : public testing::Test {
  protected:
   void SetUp() override {
-    device::host_world = {[] { return penstock_now(); },
-                          [](uint32_t nanoseconds) {
-                            std::this_thread::sleep_for(std::chrono::nanoseconds(nanoseconds));
-                          }};
+    test::play_kernels();
     replace_devices(&gpus_);
     ASSERT_TRUE(agent_.start());
     ASSERT_EQ(client_.connect(scratch_.store()), 0) << penstock_last_error();
@@ -43,7 +40,7 @@ class DeviceRingTest : public testing::Test {
 
   void write(uint64_t seed) {
     content_.resize(kFileBytes);
-    fill(content_.data(), kFileBytes, seed);
+    test::fill({content_.data(), kFileBytes}, seed);
     std::copy(content_.begin(), content_.end(), client_.memory());
     penstock_io io = client_.io(PENSTOCK_WRITE, file_, 0, kFileBytes);
     io.flags = PENSTOCK_DURABLE;
@@ -79,13 +76,12 @@ class DeviceRingTest : public testing::Test {
   }
   // Until the cache is mapped and pinned here, which happens in the background.
   void warm(device::Ring& ring) {
-    for (int i = 0; i < 5000; ++i) {
+    const bool came = test::eventually([&] {
       warm_without_reading();
-      ASSERT_EQ(run(ring, read(kFileBytes - 1, 1, 0)), 1);
-      if (ticket_.kind == device::kAddress) return;
-      ::usleep(1000);
-    }
-    FAIL() << "the node cache does not come";
+      EXPECT_EQ(run(ring, read(kFileBytes - 1, 1, 0)), 1);
+      return ticket_.kind == device::kAddress || HasFailure();
+    });
+    ASSERT_TRUE(came) << "the node cache does not come";
   }
   bool holds(const device::Ring& ring, uint64_t at, uint64_t offset, uint64_t length) const {
     return std::equal(ring.memory + at, ring.memory + at + length,
@@ -99,8 +95,8 @@ class DeviceRingTest : public testing::Test {
 
   static constexpr uint64_t kFileBytes = 3 * kMiB + 777;
   static constexpr uint64_t kRegionBytes = 8 * kMiB;
-  Scratch scratch_;
-  AgentProcess agent_{scratch_.store(), 16 * kMiB};
+  test::ScratchDirectory scratch_;
+  test::AgentProcess agent_{scratch_.store(), 16 * kMiB};
   engine::SeededRandom random_{1};
   sim::SimDeviceMemory gpus_{random_};
   std::vector<std::byte> content_;

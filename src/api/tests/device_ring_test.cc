@@ -213,7 +213,7 @@ TEST_F(DeviceRingWrites, take_bytes_from_gpu_memory) {
   device::Ring ring = view();
   for (const device::Operation operation : {device::kWrite, device::kDurableWrite}) {
     const uint64_t seed = 10 + operation;
-    fill(reinterpret_cast<std::byte*>(ring.memory) + 11, 100'000, seed);
+    test::fill({reinterpret_cast<std::byte*>(ring.memory) + 11, 100'000}, seed);
     Request request = read(4000, 100'000, 11);
     request.operation = operation;
     ASSERT_EQ(run(ring, request), 100'000);
@@ -222,9 +222,10 @@ TEST_F(DeviceRingWrites, take_bytes_from_gpu_memory) {
       ASSERT_TRUE(agent_.start());
     }
     ASSERT_EQ(client_.run(client_.io(PENSTOCK_READ, file_, 4000, 100'000)), 100'000);
-    EXPECT_TRUE(is_filled(client_.memory(), 100'000, seed));
+    EXPECT_TRUE(test::is_content({client_.memory(), 100'000}, seed));
     ASSERT_EQ(run(ring, read(4000, 100'000, kMiB)), 100'000);
-    EXPECT_TRUE(is_filled(reinterpret_cast<std::byte*>(ring.memory) + kMiB, 100'000, seed));
+    EXPECT_TRUE(
+        test::is_content({reinterpret_cast<std::byte*>(ring.memory) + kMiB, 100'000}, seed));
   }
   EXPECT_EQ(stats().writes, 2U);
 }

@@ -1,8 +1,7 @@
 // GPU memory through the C interface, with simulated GPUs.
-#include "agent_process.h"
+#include "client.h"
 #include "devices.h"
 #include "library_threads.h"
-#include "scratch.h"
 
 #include <cerrno>
 #include <filesystem>
@@ -11,6 +10,7 @@
 #include <thread>
 
 #include "penstock/sim.h"
+#include "penstock/testing_node.h"
 
 namespace penstock::api {
 namespace {
@@ -22,7 +22,7 @@ class DeviceRegions : public testing::Test {
     ASSERT_EQ(client_.open_store(scratch_.store()), 0) << penstock_last_error();
     client_.prepare(8 * kMiB);
     file_ = client_.open("/a", O_RDWR | O_CREAT);
-    fill(content_.data(), kFileBytes, 1);
+    test::fill({content_.data(), kFileBytes}, 1);
     std::copy(content_.begin(), content_.end(), client_.memory());
     ASSERT_EQ(client_.run(client_.io(PENSTOCK_WRITE, file_, 0, kFileBytes)),
               static_cast<int64_t>(kFileBytes));
@@ -50,7 +50,7 @@ class DeviceRegions : public testing::Test {
   }
 
   static constexpr uint64_t kFileBytes = 5 * kMiB + 777;
-  Scratch scratch_;
+  test::ScratchDirectory scratch_;
   engine::SeededRandom random_{1};
   sim::SimDeviceMemory gpus_{random_};
   std::vector<std::byte> content_ = std::vector<std::byte>(kFileBytes);
@@ -96,14 +96,14 @@ TEST_F(DeviceRegions, gpu_memory_of_others_can_be_registered_within_its_allocati
 
 TEST_F(DeviceRegions, gpu_memory_is_written_to_the_file) {
   std::vector<std::byte> content(3 * kMiB + 5);
-  fill(content.data(), content.size(), 9);
+  test::fill({content.data(), content.size()}, 9);
   gpus_.poke(address(11), content);
   penstock_io write = io(PENSTOCK_WRITE, 4000, content.size(), 11);
   write.flags = PENSTOCK_DURABLE;
   EXPECT_EQ(client_.run(write), static_cast<int64_t>(content.size()));
   EXPECT_EQ(client_.run(client_.io(PENSTOCK_READ, file_, 4000, content.size())),
             static_cast<int64_t>(content.size()));
-  EXPECT_TRUE(is_filled(client_.memory(), content.size(), 9));
+  EXPECT_TRUE(test::is_content({client_.memory(), content.size()}, 9));
 }
 
 TEST_F(DeviceRegions, operations_on_host_and_gpu_memory_share_a_lane) {
@@ -115,7 +115,7 @@ TEST_F(DeviceRegions, operations_on_host_and_gpu_memory_share_a_lane) {
       ASSERT_EQ(penstock_prepare(client_.ring, &one), 0) << penstock_last_error();
     }
     ASSERT_EQ(penstock_submit(client_.ring), 60);
-    ASSERT_EQ(penstock_wait(client_.ring, completions.data(), 64, 60, Client::in_seconds(30)), 60);
+    ASSERT_EQ(penstock_wait(client_.ring, completions.data(), 64, 60, Client::in_seconds(60)), 60);
     std::vector<bool> seen(60, false);
     for (int i = 0; i < 60; ++i) {
       const auto& completion = completions[static_cast<size_t>(i)];
@@ -189,7 +189,7 @@ TEST_F(DeviceRegions, release_waits_for_operations_on_the_region) {
   ASSERT_EQ(penstock_submit(client_.ring), 1);
   EXPECT_EQ(penstock_region_release(gpu_), 0);
   penstock_completion completion{};
-  ASSERT_EQ(penstock_wait(client_.ring, &completion, 1, 1, Client::in_seconds(30)), 1);
+  ASSERT_EQ(penstock_wait(client_.ring, &completion, 1, 1, Client::in_seconds(60)), 1);
   EXPECT_EQ(completion.result, static_cast<int64_t>(kMiB));
 }
 
@@ -209,7 +209,7 @@ TEST_F(DeviceRegions, operations_that_are_prepared_when_their_region_is_released
   EXPECT_EQ(penstock_region_release(gpu_), 0);
   ASSERT_EQ(penstock_submit(client_.ring), 3);
   penstock_completion completions[3];
-  ASSERT_EQ(penstock_wait(client_.ring, completions, 3, 3, Client::in_seconds(30)), 3);
+  ASSERT_EQ(penstock_wait(client_.ring, completions, 3, 3, Client::in_seconds(60)), 3);
   for (const penstock_completion& completion : completions) {
     EXPECT_EQ(completion.result, completion.user_data == 3 ? 4096 : -EINVAL);
   }
@@ -225,7 +225,7 @@ TEST_F(DeviceRegions, deadline_and_cancel_end_operations) {
   ASSERT_EQ(penstock_submit(client_.ring), 1);
   EXPECT_EQ(penstock_cancel(client_.ring, 5), 1);
   penstock_completion completion{};
-  ASSERT_EQ(penstock_wait(client_.ring, &completion, 1, 1, Client::in_seconds(30)), 1);
+  ASSERT_EQ(penstock_wait(client_.ring, &completion, 1, 1, Client::in_seconds(60)), 1);
   EXPECT_TRUE(completion.result == -ECANCELED ||
               completion.result == static_cast<int64_t>(kFileBytes));
 }
@@ -282,7 +282,7 @@ class CachedDeviceReads : public testing::Test {
   }
 
   void write(uint64_t seed) {
-    fill(client_.memory(), kFileBytes, seed);
+    test::fill({client_.memory(), kFileBytes}, seed);
     ASSERT_EQ(client_.run(client_.io(PENSTOCK_WRITE, file_, 0, kFileBytes)),
               static_cast<int64_t>(kFileBytes));
   }
@@ -294,14 +294,12 @@ class CachedDeviceReads : public testing::Test {
   }
   // Until the cache is mapped and pinned here, which happens in the background.
   void warm() {
-    route_ = PENSTOCK_ROUTE_DEVICE_SLOTS;
-    for (int i = 0; i < 5000 && route_ == PENSTOCK_ROUTE_DEVICE_SLOTS; ++i) {
-      ASSERT_EQ(client_.run(client_.io(PENSTOCK_WARM, file_, 0, kFileBytes)),
+    ASSERT_TRUE(test::eventually([this] {
+      EXPECT_EQ(client_.run(client_.io(PENSTOCK_WARM, file_, 0, kFileBytes)),
                 static_cast<int64_t>(kFileBytes));
-      ASSERT_EQ(read(kFileBytes - 1, 1, 0), 1);
-      ::usleep(1000);
-    }
-    ASSERT_EQ(route_, PENSTOCK_ROUTE_DEVICE_GATHER);
+      EXPECT_EQ(read(kFileBytes - 1, 1, 0), 1);
+      return route_ == PENSTOCK_ROUTE_DEVICE_GATHER || HasFailure();
+    }));
   }
   // Whoever reads the disk from now on finds bytes that do not verify.
   void spoil_disk() {
@@ -316,15 +314,15 @@ class CachedDeviceReads : public testing::Test {
   }
   bool holds(uint64_t at, uint64_t offset, uint64_t length, uint64_t seed) {
     std::vector<std::byte> all(kFileBytes);
-    fill(all.data(), kFileBytes, seed);
+    test::fill({all.data(), kFileBytes}, seed);
     std::vector<std::byte> got(length);
     gpus_.peek(static_cast<std::byte*>(penstock_region_base(gpu_)) + at, got);
     return std::equal(got.begin(), got.end(), all.begin() + static_cast<int64_t>(offset));
   }
 
   static constexpr uint64_t kFileBytes = 3 * kMiB + 777;
-  Scratch scratch_;
-  AgentProcess agent_{scratch_.store(), 16 * kMiB};
+  test::ScratchDirectory scratch_;
+  test::AgentProcess agent_{scratch_.store(), 16 * kMiB};
   engine::SeededRandom random_{1};
   sim::SimDeviceMemory gpus_{random_};
   Client client_;
@@ -372,7 +370,7 @@ TEST_F(CachedDeviceReads, of_files_in_a_list_leave_the_disk_alone) {
 // Rooms that are too large to be taken for the size of the file.
 TEST_F(CachedDeviceReads, of_files_in_a_list_come_into_the_cache_when_they_are_read_again) {
   constexpr uint64_t kBytes = 100'000;
-  fill(client_.memory(), kBytes, 1);
+  test::fill({client_.memory(), kBytes}, 1);
   std::vector<std::byte> plain(kBytes);
   penstock_file_read list[2] = {};
   list[0].path = "/c";
@@ -402,7 +400,7 @@ TEST_F(CachedDeviceReads, of_files_in_a_list_come_into_the_cache_when_they_are_r
     EXPECT_EQ(gpus_.copies() - copies, time == 1 ? 2U : 1U);
   }
   EXPECT_TRUE(holds(0, 0, kBytes, 1));
-  EXPECT_TRUE(is_filled(plain.data(), kBytes, 1));
+  EXPECT_TRUE(test::is_content({plain.data(), kBytes}, 1));
 }
 
 // Rooms that are smaller than the file end within a block, which has no checksum for them.
@@ -456,12 +454,12 @@ TEST_F(CachedDeviceReads, of_a_list_arrive_as_one_operation) {
   ASSERT_EQ(penstock_prepare_gather(client_.ring, &gather), 0) << penstock_last_error();
   ASSERT_EQ(penstock_submit(client_.ring), 1);
   penstock_completion completion{};
-  ASSERT_EQ(penstock_wait(client_.ring, &completion, 1, 1, Client::in_seconds(30)), 1);
+  ASSERT_EQ(penstock_wait(client_.ring, &completion, 1, 1, Client::in_seconds(60)), 1);
   EXPECT_EQ(completion.user_data, 9U);
   EXPECT_EQ(completion.route, PENSTOCK_ROUTE_DEVICE_GATHER);
   int64_t sum = 0;
   std::vector<std::byte> all(kFileBytes);
-  fill(all.data(), kFileBytes, 1);
+  test::fill({all.data(), kFileBytes}, 1);
   for (const penstock_piece& piece : pieces) {
     ASSERT_EQ(piece.done, std::min<uint64_t>(piece.length, kFileBytes - piece.offset));
     std::vector<std::byte> got(piece.done);
@@ -504,7 +502,7 @@ TEST_F(CachedDeviceReads, of_a_few_lanes_do_not_share_a_loop) {
           if (penstock_prepare(ring, &io) != 0) return;
         }
         if (penstock_submit(ring) != 8) return;
-        if (penstock_wait(ring, done, 8, 8, Client::in_seconds(30)) != 8) return;
+        if (penstock_wait(ring, done, 8, 8, Client::in_seconds(60)) != 8) return;
         for (const penstock_completion& one : done) good += one.result == 4096 ? 1 : 0;
       }
       if (holds((t * 8 + 7) * 4096, (199 * 8 + 7) % 700 * 4096, 4096, 1)) ++good;
@@ -539,7 +537,7 @@ TEST_F(CachedDeviceReads, of_every_lane_are_waited_for_by_who_releases_their_mem
           std::this_thread::yield();
         }
         penstock_completion done[32];
-        wrong += penstock_wait(ring, done, 32, 32, Client::in_seconds(30)) == 32 ? 0 : 1;
+        wrong += penstock_wait(ring, done, 32, 32, Client::in_seconds(60)) == 32 ? 0 : 1;
         for (const penstock_completion& one : done) {
           wrong += one.result == 64 * int64_t{kKiB} || one.result == -EINVAL ? 0 : 1;
         }
@@ -582,8 +580,8 @@ TEST_F(CachedDeviceReads, go_on_through_the_disk_and_the_next_cache_when_the_age
 // All of it: the session maps the cache slab by slab.
 TEST(CacheThatGpusCannotReach, is_read_by_the_processor_all_the_same) {
   constexpr uint64_t kFileBytes = 6 * kMiB;
-  Scratch scratch;
-  AgentProcess agent{scratch.store(), 16 * kMiB};
+  test::ScratchDirectory scratch;
+  test::AgentProcess agent{scratch.store(), 16 * kMiB};
   engine::SeededRandom random(1);
   sim::SimDeviceMemory gpus(random);
   gpus.faults.refuse_read_only_pins = true;
@@ -593,24 +591,22 @@ TEST(CacheThatGpusCannotReach, is_read_by_the_processor_all_the_same) {
   ASSERT_EQ(client.connect(scratch.store()), 0) << penstock_last_error();
   client.prepare(8 * kMiB);
   const penstock_file file = client.open("/a", O_RDWR | O_CREAT);
-  fill(client.memory(), kFileBytes, 1);
+  test::fill({client.memory(), kFileBytes}, 1);
   ASSERT_EQ(client.run(client.io(PENSTOCK_WRITE, file, 0, kFileBytes)),
             static_cast<int64_t>(kFileBytes));
   penstock_region* gpu = nullptr;
   ASSERT_EQ(penstock_region_create_device(client.session, 0, kMiB, &gpu), 0);
-  uint64_t hits = 0;
-  for (int round = 0; round < 2000 && hits < kFileBytes / 65536; ++round) {
-    ASSERT_EQ(client.run(client.io(PENSTOCK_WARM, file, 0, kFileBytes)),
+  EXPECT_TRUE(test::eventually([&] {
+    EXPECT_EQ(client.run(client.io(PENSTOCK_WARM, file, 0, kFileBytes)),
               static_cast<int64_t>(kFileBytes));
-    hits = 0;
+    uint64_t hits = 0;
     for (uint64_t at = 0; at < kFileBytes; at += 65536) {
       penstock_route route = 0;
-      ASSERT_EQ(client.run(client.io(PENSTOCK_READ, file, at, 4096), &route), 4096);
+      EXPECT_EQ(client.run(client.io(PENSTOCK_READ, file, at, 4096), &route), 4096);
       if (route == static_cast<penstock_route>(engine::Route::cache)) ++hits;
     }
-    ::usleep(1000);
-  }
-  EXPECT_EQ(hits, kFileBytes / 65536);
+    return hits == kFileBytes / 65536 || testing::Test::HasFailure();
+  }));
   penstock_close(std::exchange(client.session, nullptr));
   replace_devices(nullptr);
 }
@@ -618,7 +614,7 @@ TEST(CacheThatGpusCannotReach, is_read_by_the_processor_all_the_same) {
 TEST(WithoutDevices, calls_say_why_there_is_no_gpu) {
   const Outcome<engine::DeviceMemory*> real = devices();
   if (real) GTEST_SKIP() << "there is a GPU";
-  Scratch scratch;
+  test::ScratchDirectory scratch;
   Client client;
   ASSERT_EQ(client.open_store(scratch.store()), 0);
   penstock_region* region = nullptr;
@@ -631,10 +627,10 @@ TEST(DevicesAcrossAgents, transfers_end_before_the_session_is_said_to_be_dead) {
   engine::SeededRandom random(1);
   sim::SimDeviceMemory gpus(random);
   replace_devices(&gpus);
-  Scratch scratch;
+  test::ScratchDirectory scratch;
   ASSERT_EQ(::setenv("PENSTOCK_RECONNECT_SECONDS", "1", 1), 0);
   {
-    AgentProcess agent(scratch.store());
+    test::AgentProcess agent(scratch.store());
     ASSERT_TRUE(agent.start());
     Client client;
     ASSERT_EQ(client.connect(scratch.store()), 0) << penstock_last_error();
@@ -655,12 +651,12 @@ TEST(DevicesAcrossAgents, transfers_end_before_the_session_is_said_to_be_dead) {
     penstock_completion completions[4];
     int count = 0;
     while (ended < 4 &&
-           (count = penstock_wait(client.ring, completions, 4, 1, Client::in_seconds(30))) > 0) {
+           (count = penstock_wait(client.ring, completions, 4, 1, Client::in_seconds(60))) > 0) {
       for (int i = 0; i < count; ++i) EXPECT_EQ(completions[i].result, -ECONNRESET);
       ended += count;
     }
     EXPECT_EQ(ended, 4);
-    EXPECT_EQ(penstock_wait(client.ring, completions, 4, 1, Client::in_seconds(30)), -ECONNRESET);
+    EXPECT_EQ(penstock_wait(client.ring, completions, 4, 1, Client::in_seconds(60)), -ECONNRESET);
   }
   ::unsetenv("PENSTOCK_RECONNECT_SECONDS");
   replace_devices(nullptr);
@@ -670,15 +666,15 @@ TEST(DevicesAcrossAgents, transfers_go_on_when_a_successor_comes) {
   engine::SeededRandom random(1);
   sim::SimDeviceMemory gpus(random);
   replace_devices(&gpus);
-  Scratch scratch;
+  test::ScratchDirectory scratch;
   {
-    AgentProcess agent(scratch.store());
+    test::AgentProcess agent(scratch.store());
     ASSERT_TRUE(agent.start());
     Client client;
     ASSERT_EQ(client.connect(scratch.store()), 0) << penstock_last_error();
     client.prepare(8 * kMiB);
     const penstock_file file = client.open("/a", O_RDWR | O_CREAT);
-    fill(client.memory(), 4 * kMiB, 1);
+    test::fill({client.memory(), 4 * kMiB}, 1);
     penstock_io write = client.io(PENSTOCK_WRITE, file, 0, 4 * kMiB);
     write.flags = PENSTOCK_DURABLE;
     ASSERT_EQ(client.run(write), static_cast<int64_t>(4 * kMiB));
@@ -696,7 +692,7 @@ TEST(DevicesAcrossAgents, transfers_go_on_when_a_successor_comes) {
       EXPECT_EQ(completion.result, static_cast<int64_t>(4 * kMiB));
       std::vector<std::byte> got(4 * kMiB);
       gpus.peek(static_cast<std::byte*>(penstock_region_base(gpu)), got);
-      EXPECT_TRUE(is_filled(got.data(), got.size(), 1));
+      EXPECT_TRUE(test::is_content({got.data(), got.size()}, 1));
     }
   }
   replace_devices(nullptr);

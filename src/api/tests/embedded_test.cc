@@ -1,6 +1,6 @@
 // The whole node in this process, through the C interface.
+#include "client.h"
 #include "library_threads.h"
-#include "scratch.h"
 
 #include <atomic>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ class Embedded : public testing::Test {
     client.prepare();
   }
 
-  Scratch scratch;
+  test::ScratchDirectory scratch;
   Client client;
 };
 
@@ -27,13 +27,13 @@ TEST_F(Embedded, reads_back_what_was_written) {
   const penstock_file file = client.open("/a", O_RDWR | O_CREAT);
   ASSERT_GE(file, 0) << penstock_last_error();
   constexpr size_t kSize = 300'000;
-  fill(client.memory(), kSize, 1);
+  test::fill({client.memory(), kSize}, 1);
   EXPECT_EQ(client.run(client.io(PENSTOCK_WRITE, file, 5, kSize)), static_cast<int64_t>(kSize));
   std::fill_n(client.memory(), kSize, std::byte{0});
   penstock_route route = 0;
   EXPECT_EQ(client.run(client.io(PENSTOCK_READ, file, 5, kSize), &route),
             static_cast<int64_t>(kSize));
-  EXPECT_TRUE(is_filled(client.memory(), kSize, 1));
+  EXPECT_TRUE(test::is_content({client.memory(), kSize}, 1));
   EXPECT_NE(std::string(penstock_route_name(route)), "none");
   EXPECT_EQ(penstock_file_close(client.session, file), 0);
 }
@@ -45,7 +45,7 @@ TEST_F(Embedded, takes_no_signals_in_any_of_its_threads) {
 
 TEST_F(Embedded, leaves_memory_alone_whose_region_was_released) {
   const penstock_file file = client.open("/a", O_RDWR | O_CREAT);
-  fill(client.memory(), kMiB, 1);
+  test::fill({client.memory(), kMiB}, 1);
   ASSERT_EQ(client.run(client.io(PENSTOCK_WRITE, file, 0, kMiB)), static_cast<int64_t>(kMiB));
   for (const uint8_t operation : {PENSTOCK_READ, PENSTOCK_WRITE}) {
     penstock_region* gone = nullptr;
@@ -58,17 +58,17 @@ TEST_F(Embedded, leaves_memory_alone_whose_region_was_released) {
     penstock_region* next = nullptr;
     ASSERT_EQ(penstock_region_create(client.session, kMiB, &next), 0);
     auto* const memory = static_cast<std::byte*>(penstock_region_base(next));
-    fill(memory, kMiB, 2);
+    test::fill({memory, kMiB}, 2);
     ASSERT_EQ(penstock_submit(client.ring), 1);
     penstock_completion completion{};
-    ASSERT_EQ(penstock_wait(client.ring, &completion, 1, 1, Client::in_seconds(30)), 1);
+    ASSERT_EQ(penstock_wait(client.ring, &completion, 1, 1, Client::in_seconds(60)), 1);
     EXPECT_EQ(completion.result, -EINVAL);
     EXPECT_EQ(completion.user_data, 77U);
-    EXPECT_TRUE(is_filled(memory, kMiB, 2));
+    EXPECT_TRUE(test::is_content({memory, kMiB}, 2));
     EXPECT_EQ(penstock_region_release(next), 0);
   }
   ASSERT_EQ(client.run(client.io(PENSTOCK_READ, file, 0, kMiB)), static_cast<int64_t>(kMiB));
-  EXPECT_TRUE(is_filled(client.memory(), kMiB, 1));
+  EXPECT_TRUE(test::is_content({client.memory(), kMiB}, 1));
 }
 
 TEST_F(Embedded, stores_what_can_be_read_when_the_buffer_changes_during_writes) {
@@ -95,7 +95,7 @@ TEST_F(Embedded, stores_what_can_be_read_when_the_buffer_changes_during_writes) 
     }
     ASSERT_EQ(penstock_submit(client.ring), static_cast<int>(kDepth));
     std::vector<penstock_completion> ended(kDepth);
-    ASSERT_EQ(penstock_wait(client.ring, ended.data(), kDepth, kDepth, Client::in_seconds(30)),
+    ASSERT_EQ(penstock_wait(client.ring, ended.data(), kDepth, kDepth, Client::in_seconds(60)),
               static_cast<int>(kDepth));
     for (const penstock_completion& one : ended) {
       EXPECT_EQ(one.result, static_cast<int64_t>(kPiece));
@@ -113,7 +113,7 @@ TEST_F(Embedded, stores_what_can_be_read_when_the_buffer_changes_during_writes) 
 
 TEST_F(Embedded, ends_reads_at_the_length_and_shows_holes_as_zeros) {
   const penstock_file file = client.open("/a", O_RDWR | O_CREAT);
-  fill(client.memory(), 100, 1);
+  test::fill({client.memory(), 100}, 1);
   ASSERT_EQ(client.run(client.io(PENSTOCK_WRITE, file, 9000, 100)), 100);
   EXPECT_EQ(client.run(client.io(PENSTOCK_READ, file, 9050, 4096)), 50);
   EXPECT_EQ(client.run(client.io(PENSTOCK_READ, file, 9100, 4096)), 0);
@@ -129,7 +129,7 @@ TEST_F(Embedded, ends_reads_at_the_length_and_shows_holes_as_zeros) {
 TEST_F(Embedded, leaves_verifying_to_a_caller_who_wants_checksums) {
   const penstock_file file = client.open("/a", O_RDWR | O_CREAT);
   constexpr size_t kSize = 200'000;
-  fill(client.memory(), kSize, 1);
+  test::fill({client.memory(), kSize}, 1);
   ASSERT_EQ(client.run(client.io(PENSTOCK_WRITE, file, 0, kSize)), static_cast<int64_t>(kSize));
   constexpr size_t kAsked = 50 * 4096;
   penstock_io io = client.io(PENSTOCK_READ, file, 0, kAsked);
@@ -188,7 +188,7 @@ TEST_F(Embedded, says_that_a_lane_is_full_and_goes_on_after_completions) {
   EXPECT_EQ(penstock_prepare(client.ring, &io), -EAGAIN);
   EXPECT_EQ(penstock_submit(client.ring), 64);
   penstock_completion completions[64];
-  EXPECT_EQ(penstock_wait(client.ring, completions, 64, 64, Client::in_seconds(10)), 64);
+  EXPECT_EQ(penstock_wait(client.ring, completions, 64, 64, Client::in_seconds(60)), 64);
   EXPECT_EQ(penstock_prepare(client.ring, &io), 0);
 }
 
@@ -211,7 +211,7 @@ TEST_F(Embedded, wakes_a_thread_that_waits_when_another_submits_on_its_lane) {
   penstock_completion completion{};
   int count = 0;
   std::thread waiter(
-      [&] { count = penstock_lane_wait(lane, &completion, 1, 1, Client::in_seconds(30)); });
+      [&] { count = penstock_lane_wait(lane, &completion, 1, 1, Client::in_seconds(60)); });
   penstock_io io = client.io(PENSTOCK_NOP, 0, 0, 0, 0, 42);
   ASSERT_EQ(penstock_lane_prepare(lane, &io), 0);
   ASSERT_EQ(penstock_lane_prepare(lane, &io), 0);
@@ -290,14 +290,14 @@ TEST_F(Embedded, uses_memory_that_the_caller_made) {
       << penstock_last_error();
   const penstock_file file = client.open("/a", O_RDWR | O_CREAT);
   auto* bytes = static_cast<std::byte*>(base);
-  fill(bytes, 8192, 3);
+  test::fill({bytes, 8192}, 3);
   penstock_io io = client.io(PENSTOCK_WRITE, file, 0, 8192);
   io.region = region;
   EXPECT_EQ(client.run(io), 8192);
   std::fill_n(bytes, 8192, std::byte{0});
   io.operation = PENSTOCK_READ;
   EXPECT_EQ(client.run(io), 8192);
-  EXPECT_TRUE(is_filled(bytes, 8192, 3));
+  EXPECT_TRUE(test::is_content({bytes, 8192}, 3));
   EXPECT_EQ(penstock_region_release(region), 0);
   EXPECT_EQ(penstock_region_register(client.session, fd.get(), 4096, base, 3 * 4096, &region),
             -EINVAL)
@@ -406,7 +406,7 @@ TEST_F(Embedded, applies_the_umask_to_what_it_creates) {
 
 TEST_F(Embedded, keeps_everything_over_close_and_open) {
   const penstock_file file = client.open("/a", O_RDWR | O_CREAT);
-  fill(client.memory(), 100'000, 9);
+  test::fill({client.memory(), 100'000}, 9);
   ASSERT_EQ(client.run(client.io(PENSTOCK_WRITE, file, 0, 100'000)), 100'000);
   penstock_close(client.session);
   client.session = nullptr;
@@ -417,7 +417,7 @@ TEST_F(Embedded, keeps_everything_over_close_and_open) {
   const penstock_file same = again.open("/a", O_RDONLY);
   ASSERT_GE(same, 0);
   EXPECT_EQ(again.run(again.io(PENSTOCK_READ, same, 0, 200'000)), 100'000);
-  EXPECT_TRUE(is_filled(again.memory(), 100'000, 9));
+  EXPECT_TRUE(test::is_content({again.memory(), 100'000}, 9));
 }
 
 TEST_F(Embedded, refuses_a_second_process_and_names_the_first) {
@@ -449,7 +449,7 @@ TEST_F(Embedded, fails_cleanly_in_a_forked_child) {
 }
 
 TEST(OpenStore, refuses_a_directory_that_is_no_store) {
-  Scratch scratch;
+  test::ScratchDirectory scratch;
   Client client;
   EXPECT_EQ(client.open_store(scratch.store(), false), -ENOENT) << penstock_last_error();
   EXPECT_FALSE(std::filesystem::exists(scratch.store()));

@@ -1,12 +1,9 @@
 // What the steady state costs: allocations by anybody in this process, application and node
 // together, and processor time.
-#include "counting_new.h"
-#include "scratch.h"
+#include "client.h"
 
-#include <atomic>
 #include <cstdlib>
 #include <gtest/gtest.h>
-#include <new>
 #include <time.h>
 
 #include "penstock/agent.h"
@@ -30,7 +27,7 @@ class HotPath : public testing::Test {
     ASSERT_EQ(client.connect(scratch.store()), 0) << penstock_last_error();
     client.prepare(kFileBytes, kDepth, 1);
     file = client.open("/a", O_RDWR | O_CREAT);
-    fill(client.memory(), kFileBytes, 1);
+    test::fill({client.memory(), kFileBytes}, 1);
     ASSERT_EQ(client.run(client.io(PENSTOCK_WRITE, file, 0, kFileBytes)),
               static_cast<int64_t>(kFileBytes));
     ASSERT_EQ(penstock_fsync(client.session, file), 0);
@@ -70,11 +67,11 @@ class HotPath : public testing::Test {
   }
   void measure(const char* name, uint8_t operation, uint64_t count) {
     run(operation, 2000);
-    const uint64_t allocations_before = allocations;
+    const uint64_t allocations_before = test::allocations();
     const double before = cpu_seconds();
     run(operation, count);
     const double seconds = cpu_seconds() - before;
-    const uint64_t allocated = allocations - allocations_before;
+    const uint64_t allocated = test::allocations() - allocations_before;
     std::printf("%s: %.2f us of processor time, %.4f allocations\n", name,
                 seconds * 1e6 / static_cast<double>(count),
                 static_cast<double>(allocated) / static_cast<double>(count));
@@ -83,7 +80,7 @@ class HotPath : public testing::Test {
   }
 
   static constexpr penstock_route kRouteCache = 6;
-  Scratch scratch;
+  test::ScratchDirectory scratch;
   std::unique_ptr<agent::Agent> node;
   Client client;
   penstock_file file = -1;
@@ -105,11 +102,11 @@ class CachedHotPath : public HotPath {
 TEST_F(CachedHotPath, allocates_nothing_for_reads_that_the_cache_answers) {
   ASSERT_EQ(client.run(client.io(PENSTOCK_WARM, file, 0, kFileBytes)),
             static_cast<int64_t>(kFileBytes));
-  penstock_route route = 0;
-  for (int i = 0; i < 5000 && route != kRouteCache; ++i) {
-    ASSERT_EQ(client.run(client.io(PENSTOCK_READ, file, kFileBytes - 4096, 4096), &route), 4096);
-    ::usleep(1000);
-  }
+  ASSERT_TRUE(test::eventually([&] {
+    penstock_route route = 0;
+    EXPECT_EQ(client.run(client.io(PENSTOCK_READ, file, kFileBytes - 4096, 4096), &route), 4096);
+    return route == kRouteCache;
+  }));
   hits = 0;
   measure("4 KiB hit", PENSTOCK_READ, 200'000);
   EXPECT_EQ(hits, 202'000u);

@@ -366,7 +366,7 @@ TEST_F(ApartLoad, each_gpu_is_served_over_its_own_link_and_the_result_says_so) {
     EXPECT_EQ(link.bytes, 50 * kMiB);
     std::vector<std::byte> got(50 * kMiB);
     apart_.peek(static_cast<std::byte*>(penstock_model_base(loaded.model, i, nullptr)), got);
-    EXPECT_TRUE(is_filled(got.data(), got.size(), ModelFile::seed_of("x")));
+    EXPECT_TRUE(test::is_content({got.data(), got.size()}, ModelFile::seed_of("x")));
   }
   EXPECT_EQ(apart_.detours(), 0U);
 }

@@ -1,12 +1,13 @@
 // Lists of files, with an agent in a process of its own.
-#include "agent_process.h"
-#include "scratch.h"
+#include "client.h"
 
 #include <algorithm>
 #include <atomic>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <thread>
+
+#include "penstock/testing_node.h"
 
 namespace penstock::api {
 namespace {
@@ -25,7 +26,7 @@ class ManyFiles : public testing::Test {
   void make(const std::string& path, uint64_t size, uint64_t seed, mode_t mode = 0644) {
     const penstock_file file = client.open(path, O_WRONLY | O_CREAT, mode);
     ASSERT_GE(file, 0) << path << ": " << penstock_last_error();
-    fill(client.memory(), size, seed);
+    test::fill({client.memory(), size}, seed);
     if (size > 0) {
       ASSERT_EQ(client.run(client.io(PENSTOCK_WRITE, file, 0, size)), static_cast<int64_t>(size));
     }
@@ -62,12 +63,13 @@ class ManyFiles : public testing::Test {
       const uint64_t size = size_of(numbers[i]);
       ASSERT_EQ(list.files[i].result, static_cast<int64_t>(size)) << list.names[i];
       ASSERT_EQ(list.files[i].size, size);
-      ASSERT_TRUE(is_filled(static_cast<std::byte*>(list.files[i].buffer), size, numbers[i]));
+      ASSERT_TRUE(
+          test::is_content({static_cast<std::byte*>(list.files[i].buffer), size}, numbers[i]));
     }
   }
 
-  Scratch scratch;
-  AgentProcess agent{scratch.store(), 32 * kMiB};
+  test::ScratchDirectory scratch;
+  test::AgentProcess agent{scratch.store(), 32 * kMiB};
   Client client;
 };
 
@@ -112,10 +114,10 @@ TEST_F(ManyFiles, have_a_result_each) {
     }
     EXPECT_EQ(list.files.back().result, -EINVAL) << "no path";
     EXPECT_EQ(list.files[1].size, 100'000u) << "there is more than its room holds";
-    EXPECT_TRUE(is_filled(list.memory.data(), 5000, 1));
-    EXPECT_TRUE(is_filled(list.memory.data() + kRoom, kRoom, 2));
-    EXPECT_TRUE(is_filled(list.memory.data() + 3 * kRoom, 5000, 1));
-    EXPECT_TRUE(is_filled(list.memory.data() + 13 * kRoom, 5000, 1));
+    EXPECT_TRUE(test::is_content({list.memory.data(), 5000}, 1));
+    EXPECT_TRUE(test::is_content({list.memory.data() + kRoom, kRoom}, 2));
+    EXPECT_TRUE(test::is_content({list.memory.data() + 3 * kRoom, 5000}, 1));
+    EXPECT_TRUE(test::is_content({list.memory.data() + 13 * kRoom, 5000}, 1));
   }
   EXPECT_EQ(penstock_read_files(client.session, nullptr, 0), 0);
   EXPECT_EQ(penstock_read_files(client.session, nullptr, 1), -EINVAL);
@@ -240,8 +242,8 @@ TEST_F(ManyFiles, go_into_regions_and_no_further) {
   EXPECT_EQ(files[1].result, -EINVAL);
   EXPECT_EQ(files[2].result, 4096);
   EXPECT_EQ(files[3].result, -EINVAL) << "no memory at all";
-  EXPECT_TRUE(is_filled(client.memory() + 8 * kMiB - 4096, 4096, 1));
-  EXPECT_TRUE(is_filled(client.memory() + 100, 4096, 1));
+  EXPECT_TRUE(test::is_content({client.memory() + 8 * kMiB - 4096, 4096}, 1));
+  EXPECT_TRUE(test::is_content({client.memory() + 100, 4096}, 1));
   EXPECT_EQ(client.memory()[99], std::byte{0xee});
   EXPECT_EQ(client.memory()[100 + 4096], std::byte{0xee}) << "written to behind the room";
 
@@ -271,7 +273,7 @@ TEST_F(ManyFiles, may_be_larger_than_the_staging_memory) {
   const penstock_file file = client.open("/d/huge", O_WRONLY | O_CREAT);
   for (uint64_t at = 0; at < kSize; at += 7 * kMiB) {
     const uint64_t length = std::min(7 * kMiB, kSize - at);
-    fill(client.memory(), length, at);
+    test::fill({client.memory(), length}, at);
     ASSERT_EQ(client.run(client.io(PENSTOCK_WRITE, file, at, length)),
               static_cast<int64_t>(length));
   }
@@ -283,9 +285,9 @@ TEST_F(ManyFiles, may_be_larger_than_the_staging_memory) {
   ASSERT_EQ(read(client, list), 2);
   EXPECT_EQ(list.files[0].result, static_cast<int64_t>(kSize));
   EXPECT_EQ(list.files[1].result, static_cast<int64_t>(8 * kMiB + 1));
-  EXPECT_TRUE(is_filled(list.memory.data() + 14 * kMiB, 7 * kMiB, 14 * kMiB));
-  EXPECT_TRUE(is_filled(list.memory.data() + 21 * kMiB, 77, 21 * kMiB));
-  EXPECT_TRUE(is_filled(list.memory.data() + kSize, 7 * kMiB, 0));
+  EXPECT_TRUE(test::is_content({list.memory.data() + 14 * kMiB, 7 * kMiB}, 14 * kMiB));
+  EXPECT_TRUE(test::is_content({list.memory.data() + 21 * kMiB, 77}, 21 * kMiB));
+  EXPECT_TRUE(test::is_content({list.memory.data() + kSize, 7 * kMiB}, 0));
   EXPECT_EQ(list.memory[kSize + 8 * kMiB + 1], std::byte{0});
 }
 
@@ -317,7 +319,8 @@ TEST_F(ManyFiles, are_packed_one_behind_the_other) {
       EXPECT_EQ(files[i].region, client.region);
       EXPECT_EQ(files[i].region_offset, align_up(end, 512));
       end = files[i].region_offset + files[i].length;
-      EXPECT_TRUE(is_filled(client.memory() + files[i].region_offset, files[i].length, number));
+      EXPECT_TRUE(
+          test::is_content({client.memory() + files[i].region_offset, files[i].length}, number));
     }
   }
   EXPECT_EQ(client.memory()[end], std::byte{0xee});
@@ -349,11 +352,12 @@ TEST_F(ManyFiles, are_those_that_others_wrote_last) {
   for (uint64_t round = 0; round < 50; ++round) {
     const penstock_file file = other.open(name(round), O_WRONLY | O_TRUNC);
     const uint64_t size = 1 + size_of(round + 1000);
-    fill(other.memory(), size, round + 1000);
+    test::fill({other.memory(), size}, round + 1000);
     ASSERT_EQ(other.run(other.io(PENSTOCK_WRITE, file, 0, size)), static_cast<int64_t>(size));
     ASSERT_EQ(read(client, list), 50);
     ASSERT_EQ(list.files[round].result, static_cast<int64_t>(size));
-    ASSERT_TRUE(is_filled(static_cast<std::byte*>(list.files[round].buffer), size, round + 1000));
+    ASSERT_TRUE(
+        test::is_content({static_cast<std::byte*>(list.files[round].buffer), size}, round + 1000));
     ASSERT_EQ(penstock_file_close(other.session, file), 0);
   }
 }
@@ -409,7 +413,7 @@ TEST_F(ManyFiles, go_on_with_the_agents_successor) {
   });
   for (int life = 0; life < 3; ++life) {
     const int before = lists;
-    for (int i = 0; i < 30'000 && lists == before; ++i) ::usleep(1000);
+    EXPECT_TRUE(test::eventually([&] { return lists > before; }));
     agent.kill();
     ASSERT_TRUE(agent.start());
   }
@@ -419,8 +423,8 @@ TEST_F(ManyFiles, go_on_with_the_agents_successor) {
 }
 
 TEST(ManyFilesOfADeadAgent, end_with_its_connection) {
-  Scratch scratch;
-  AgentProcess agent(scratch.store());
+  test::ScratchDirectory scratch;
+  test::AgentProcess agent(scratch.store());
   ASSERT_TRUE(agent.start());
   ::setenv("PENSTOCK_RECONNECT_SECONDS", "0", 1);
   Client client;

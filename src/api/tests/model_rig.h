@@ -1,9 +1,9 @@
 // Simulated GPUs under the C interface, and safetensors files with known tensors.
 #pragma once
 
+#include "client.h"
 #include "devices.h"
 #include "penstock_model.h"
-#include "scratch.h"
 
 #include <fstream>
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ struct ModelFile {
     for (const model::Tensor& tensor : file.tensors) {
       file.bytes.resize(tensor.offset + tensor.bytes);
       auto* const to = reinterpret_cast<std::byte*>(file.bytes.data()) + tensor.offset;
-      fill(to, tensor.bytes, seed_of(tensor.name));
+      test::fill({to, tensor.bytes}, seed_of(tensor.name));
     }
     return file;
   }
@@ -93,7 +93,7 @@ class ModelTest : public testing::Test {
         }
         std::vector<std::byte> got(found.bytes);
         gpus_.peek(base + found.offset, got);
-        if (!is_filled(got.data(), got.size(), ModelFile::seed_of(tensor.name))) {
+        if (!test::is_content({got.data(), got.size()}, ModelFile::seed_of(tensor.name))) {
           return testing::AssertionFailure() << tensor.name << " has other bytes";
         }
         ++count;
@@ -113,7 +113,7 @@ class ModelTest : public testing::Test {
     return testing::AssertionSuccess();
   }
 
-  Scratch scratch_;
+  test::ScratchDirectory scratch_;
   engine::SeededRandom random_{1};
   sim::SimDeviceMemory gpus_;
 };

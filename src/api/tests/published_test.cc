@@ -1,13 +1,13 @@
 // GPU memory that other sessions find by its id, with simulated GPUs. Another session stands for
 // another process: the simulation's handles mean something within one process only.
-#include "agent_process.h"
+#include "client.h"
 #include "devices.h"
-#include "scratch.h"
 
 #include <cerrno>
 #include <gtest/gtest.h>
 
 #include "penstock/sim.h"
+#include "penstock/testing_node.h"
 
 namespace penstock::api {
 namespace {
@@ -37,16 +37,12 @@ class PublishedRegions : public testing::Test {
   }
   // Until a successor of the agent has been told.
   bool can_be_opened_soon() {
-    for (int i = 0; i < 2000; ++i) {
-      if (open() == 0) return true;
-      ::usleep(5000);
-    }
-    return false;
+    return test::eventually([this] { return open() == 0; });
   }
   bool exists(const void* address) { return gpus_.find(address, 1).has_value(); }
 
-  Scratch scratch_;
-  AgentProcess agent_{scratch_.store()};
+  test::ScratchDirectory scratch_;
+  test::AgentProcess agent_{scratch_.store()};
   engine::SeededRandom random_{1};
   sim::SimDeviceMemory gpus_{random_};
   Client mine_, other_;
@@ -64,14 +60,14 @@ TEST_F(PublishedRegions, are_the_same_memory_for_whoever_opens_them) {
 
   other_.prepare();
   const penstock_file file = other_.open("/a", O_RDWR | O_CREAT);
-  fill(other_.memory(), 5000, 4);
+  test::fill({other_.memory(), 5000}, 4);
   ASSERT_EQ(other_.run(other_.io(PENSTOCK_WRITE, file, 0, 5000)), 5000);
   penstock_io read = other_.io(PENSTOCK_READ, file, 0, 5000, 77);
   read.region = opened_;
   ASSERT_EQ(other_.run(read), 5000);
   std::vector<std::byte> got(5000);
   gpus_.peek(static_cast<std::byte*>(penstock_region_base(region_)) + 77, got);
-  EXPECT_TRUE(is_filled(got.data(), got.size(), 4));
+  EXPECT_TRUE(test::is_content({got.data(), got.size()}, 4));
 }
 
 TEST_F(PublishedRegions, may_be_a_part_of_an_allocation) {
@@ -112,12 +108,11 @@ TEST_F(PublishedRegions, are_gone_with_the_region_or_the_session) {
   ASSERT_EQ(penstock_region_create_device(mine_.session, 0, kMiB, &region_), 0);
   ASSERT_EQ(penstock_region_publish(region_, kId), 0) << "the id is free again";
   penstock_close(std::exchange(mine_.session, nullptr));
-  int result = 0;
-  for (int i = 0; i < 1000 && (result = open()) == 0; ++i) {
-    penstock_region_release(opened_);
-    ::usleep(1000);
-  }
-  EXPECT_EQ(result, -ENOENT);
+  EXPECT_TRUE(test::eventually([this] {
+    const int result = open();
+    if (result == 0) penstock_region_release(opened_);
+    return result == -ENOENT;
+  }));
 }
 
 TEST_F(PublishedRegions, are_refused_with_a_reason) {

@@ -1,11 +1,11 @@
 // Loading models of a session's files through the C interface, with simulated GPUs.
-#include "agent_process.h"
 #include "model_rig.h"
 
 #include <cerrno>
 #include <cstring>
 #include <gmock/gmock.h>
 
+#include "penstock/testing_node.h"
 #include "penstock/wire.h"
 
 namespace penstock::api {
@@ -64,7 +64,7 @@ TEST_F(SessionLoad, many_links_share_what_transfers_there_are) {
     EXPECT_EQ(traffic.links, 12U);
     std::vector<std::byte> got(30 * kMiB);
     many.peek(static_cast<std::byte*>(penstock_model_base(loaded.model, 0, nullptr)), got);
-    EXPECT_TRUE(is_filled(got.data(), got.size(), ModelFile::seed_of("x")));
+    EXPECT_TRUE(test::is_content({got.data(), got.size()}, ModelFile::seed_of("x")));
   }
   penstock_close(std::exchange(client_.session, nullptr));
   replace_devices(nullptr);
@@ -145,14 +145,14 @@ class AgentLoad : public SessionLoad {
     penstock_file_close(client_.session, file);
   }
 
-  AgentProcess agent_{scratch_.store(), 64 * kMiB};
+  test::AgentProcess agent_{scratch_.store(), 64 * kMiB};
 };
 
 TEST_F(AgentLoad, what_the_node_cache_holds_comes_from_there) {
   const ModelFile a = put("/a", {{"x", 30 * kMiB}, {"y", 5001}});
   warm("/a", a.bytes.size());
   penstock_model_traffic traffic{};
-  const uint64_t end = Client::in_seconds(20);
+  const uint64_t end = Client::in_seconds(60);
   do {
     Loaded loaded;
     ASSERT_EQ(loaded.load(client_.session, {"/a"}, {0, 1}), 0) << penstock_last_error();
@@ -171,7 +171,7 @@ TEST_F(AgentLoad, successor_of_a_killed_agent_goes_on) {
   gpus_.faults.delay_min = gpus_.faults.delay_max = std::chrono::milliseconds(2);
   ASSERT_EQ(penstock_sync(client_.session), 0);
   struct Killer {
-    AgentProcess* agent;
+    test::AgentProcess* agent;
     bool done = false;
   } killer{&agent_};
   penstock_load_options options{};

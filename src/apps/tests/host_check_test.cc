@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "penstock/testing.h"
+
 namespace penstock::apps {
 namespace {
 
@@ -16,8 +18,7 @@ using testing::HasSubstr;
 class HostCheckTest : public testing::Test {
  protected:
   HostCheckTest() {
-    std::string name = testing::TempDir() + "/penstock-host-XXXXXX";
-    options_.root = std::string(::mkdtemp(name.data())) + "/";
+    options_.root = machine_ / "";
     options_.directory = testing::TempDir();
     options_.ask_gpus = false;
     set("proc/sys/kernel/osrelease", "6.1.0-18-amd64");
@@ -26,7 +27,6 @@ class HostCheckTest : public testing::Test {
     set("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never");
     set("dev/fuse", "");
   }
-  ~HostCheckTest() override { fs::remove_all(options_.root); }
 
   void set(const std::string& path, const std::string& content) const {
     fs::create_directories(fs::path(options_.root + path).parent_path());
@@ -40,6 +40,7 @@ class HostCheckTest : public testing::Test {
     return {};
   }
 
+  const test::ScratchDirectory machine_;
   HostCheckOptions options_;
 };
 

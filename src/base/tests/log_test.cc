@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "penstock/base.h"
+#include "penstock/testing.h"
 
 namespace penstock {
 namespace {
@@ -18,22 +19,15 @@ using testing::MatchesRegex;
 
 // What a process logs that begins with this format. The format of a process is chosen once.
 std::string logged(const char* format, const std::function<void()>& act) {
-  const std::string path = testing::TempDir() + "/penstock-log-" + std::to_string(::getpid());
-  const pid_t child = ::fork();
-  if (child == 0) {
+  const test::ScratchDirectory scratch;
+  const int result = test::in_child([&] {
     ::setenv("PENSTOCK_LOG_FORMAT", format, 1);
-    if (!log::set_file(path)) ::_exit(1);
+    if (!log::set_file(scratch / "log")) return 1;
     act();
-    ::_exit(0);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  EXPECT_EQ(status, 0);
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  ::unlink(path.c_str());
-  return text.str();
+    return 0;
+  });
+  EXPECT_EQ(result, 0);
+  return test::read_file(scratch / "log");
 }
 
 TEST(Log, lines_are_text_for_people) {

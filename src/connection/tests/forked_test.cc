@@ -1,11 +1,11 @@
-#include "penstock/connection.h"
 // Descriptors that stay with the parent of a fork.
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
+
+#include "penstock/connection.h"
+#include "penstock/testing.h"
 
 namespace penstock::connection {
 namespace {
@@ -18,15 +18,7 @@ UniqueFd made_fd() {
   return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
 
-// What the child answers.
-template <class Body>
-int in_child(const Body& body) {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(body());
-  int status = 0;
-  EXPECT_EQ(::waitpid(child, &status, 0), child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
+using test::in_child;
 
 TEST(ParentsFd, is_closed_in_a_child_and_open_in_the_parent) {
   ParentsFd mine(made_fd());

@@ -32,7 +32,7 @@ bool forbid_uring() {
 }
 
 TEST(DiskDriver, serves_with_threads_where_io_uring_is_forbidden) {
-  TemporaryDirectory directory;
+  const test::ScratchDirectory directory;
   const pid_t child = ::fork();
   if (child == 0) {
     if (!forbid_uring()) ::_exit(10);
@@ -65,7 +65,7 @@ TEST(DiskDriver, serves_with_threads_where_io_uring_is_forbidden) {
 }
 
 TEST(DiskDriver, refuses_a_root_that_is_no_directory_with_a_message_that_names_it) {
-  TemporaryDirectory directory;
+  const test::ScratchDirectory directory;
   auto missing = DiskDriver::create({.root = directory.path() + "/none"});
   ASSERT_FALSE(missing.has_value());
   EXPECT_EQ(missing.error().status, Status(Code::not_found));
@@ -77,7 +77,7 @@ TEST(DiskDriver, refuses_a_root_that_is_no_directory_with_a_message_that_names_i
 }
 
 TEST(DiskDriver, leaves_nothing_behind_in_the_directory) {
-  TemporaryDirectory directory;
+  const test::ScratchDirectory directory;
   {
     Node node({.root = directory.path()});
     auto lock = node.disk->lock_directory(directory.path());
@@ -91,7 +91,7 @@ TEST(DiskDriver, leaves_nothing_behind_in_the_directory) {
 
 TEST(DiskDriver, says_why_a_directory_is_not_direct) {
   if (::access("/dev/shm", W_OK) != 0) GTEST_SKIP() << "no tmpfs at /dev/shm";
-  TemporaryDirectory directory("/dev/shm");
+  const test::ScratchDirectory directory("/dev/shm");
   Node node({.root = directory.path()});
   EXPECT_FALSE(node.disk->facts().direct);
   EXPECT_NE(node.disk->facts().direct_reason.find("tmpfs"), std::string::npos);
@@ -118,7 +118,7 @@ std::optional<uint64_t> flushes_below(const std::string& directory) {
 }
 
 TEST(LocalDisk, each_durable_write_flushes_the_drive) {
-  TemporaryDirectory directory;
+  const test::ScratchDirectory directory;
   if (!flushes_below(directory.path())) GTEST_SKIP() << "the kernel does not tell of flushes here";
   for (const bool threads : {false, true}) {
     Node node({.root = directory.path(), .force_threads = threads});
@@ -139,7 +139,7 @@ TEST(LocalDisk, each_durable_write_flushes_the_drive) {
 }
 
 TEST(LocalDisk, a_locked_directory_is_in_use_for_another_process) {
-  TemporaryDirectory directory;
+  const test::ScratchDirectory directory;
   Node node({.root = directory.path()});
   auto lock = node.disk->lock_directory(directory.path());
   ASSERT_TRUE(lock.has_value());

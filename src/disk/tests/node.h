@@ -8,6 +8,7 @@
 #include <string>
 
 #include "penstock/disk.h"
+#include "penstock/testing.h"
 
 namespace penstock::disk {
 
@@ -16,19 +17,6 @@ using engine::DiskOp;
 using engine::DiskOpKind;
 using engine::Loop;
 using engine::Op;
-
-class TemporaryDirectory {
- public:
-  explicit TemporaryDirectory(const std::string& parent = testing::TempDir()) {
-    path_ = parent + "/penstock-disk-XXXXXX";
-    EXPECT_NE(::mkdtemp(path_.data()), nullptr);
-  }
-  ~TemporaryDirectory() { (void)!std::system(("rm -rf '" + path_ + "'").c_str()); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 struct Node {
   explicit Node(const DiskConfig& config) {
@@ -72,7 +60,7 @@ inline uint64_t counter(const std::string& name) {
 }
 
 inline bool has_uring() {
-  TemporaryDirectory directory;
+  const test::ScratchDirectory directory;
   Node node({.root = directory.path()});
   return node.disk->facts().backend == "io_uring";
 }

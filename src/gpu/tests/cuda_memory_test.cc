@@ -8,6 +8,8 @@
 #include <sstream>
 #include <unistd.h>
 
+#include "penstock/testing.h"
+
 namespace penstock::gpu {
 namespace {
 
@@ -55,19 +57,15 @@ Driver played_driver() {
 
 // What is said to the operator when memory is unpinned with this result.
 std::string said(CUresult result) {
-  const std::string file = testing::TempDir() + "penstock-said-" + std::to_string(::getpid());
-  EXPECT_TRUE(log::set_file(file));
+  const test::ScratchDirectory scratch;
+  EXPECT_TRUE(log::set_file(scratch / "said"));
   const Outcome<std::unique_ptr<CudaMemory>> memory = CudaMemory::open(played_driver());
   EXPECT_TRUE(memory);
   std::array<std::byte, 64> bytes{};
   EXPECT_TRUE((*memory)->pin(bytes, true));
   unregistered = result;
   (*memory)->unpin(bytes);
-  std::ifstream lines(file);
-  std::stringstream out;
-  out << lines.rdbuf();
-  ::unlink(file.c_str());
-  return out.str();
+  return test::read_file(scratch / "said");
 }
 
 TEST(CudaMemoryTest, nothing_is_said_when_the_driver_has_gone_before) {

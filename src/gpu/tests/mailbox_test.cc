@@ -13,6 +13,9 @@
 #include <thread>
 #include <vector>
 
+#include "penstock/testing.h"
+#include "penstock/testing_kernels.h"
+
 namespace penstock::gpu {
 namespace {
 
@@ -22,11 +25,7 @@ using namespace std::chrono_literals;
 class Device final : public MailboxKernels {
  public:
   Device() {
-    device::host_world = {[] {
-                            const auto now = std::chrono::steady_clock::now().time_since_epoch();
-                            return static_cast<uint64_t>(std::chrono::nanoseconds(now).count());
-                          },
-                          nullptr};
+    test::play_kernels();
     stream_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
   }
 
@@ -120,10 +119,7 @@ class MailboxTest : public testing::Test {
   // By the impatient one, again and again.
   Status send_when_there_is_a_kernel(const std::string& text) {
     Status sent = Code::busy;
-    for (int i = 0; i < 1000 && sent == Code::busy; ++i) {
-      sent = send(impatient_, text);
-      std::this_thread::sleep_for(1ms);
-    }
+    (void)test::eventually([&] { return (sent = send(impatient_, text)) != Code::busy; });
     return sent;
   }
   uint64_t source() const { return reinterpret_cast<uint64_t>(device_.buffer.data()); }
@@ -314,11 +310,11 @@ TEST_F(MailboxTest, numbers_wrap) {
     device_.buffer[0] = static_cast<char>('0' + i);
     ASSERT_EQ(late.send(reinterpret_cast<uint64_t>(memory_.data()), source(), 1), Code::ok);
     ASSERT_EQ(memory_[0], '0' + i);
-    std::this_thread::sleep_for(1ms);  // another kernel each time
+    ASSERT_TRUE(device_.becomes_idle());  // another kernel each time
   }
   EXPECT_GE(late.numbers().request, 4U);
   EXPECT_LT(late.numbers().request, kMailboxNumbers - 2);
-  EXPECT_GE(device_.kernels, 2U);
+  EXPECT_GE(device_.kernels, 6U);
 }
 
 TEST_F(MailboxTest, next_sender_goes_on_where_the_last_stopped) {

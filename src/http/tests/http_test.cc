@@ -13,6 +13,8 @@
 #include <unistd.h>
 #include <vector>
 
+#include "penstock/testing.h"
+
 namespace penstock::http {
 namespace {
 
@@ -108,12 +110,8 @@ TEST(Http, more_connections_than_it_takes_do_not_last) {
     for (int i = 0; i < 80; ++i) idle.push_back(connect_to(**server));
   }
   // Once they are gone.
-  std::string out;
-  for (int tries = 0; tries < 100 && !out.ends_with("found\n"); ++tries) {
-    out = ask(**server, "GET /x HTTP/1.0\r\n\r\n");
-    if (!out.ends_with("found\n")) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  EXPECT_THAT(out, EndsWith("found\n"));
+  EXPECT_TRUE(test::eventually(
+      [&] { return ask(**server, "GET /x HTTP/1.0\r\n\r\n").ends_with("found\n"); }));
 }
 
 TEST(Http, two_may_ask_at_once) {
@@ -142,9 +140,8 @@ TEST(Http, a_taken_port_is_told_with_what_to_do) {
 }
 
 TEST(Http, listens_on_a_socket_that_others_cannot_open_and_replaces_a_dead_one) {
-  char place[] = "/tmp/penstock-http-XXXXXX";
-  ASSERT_NE(::mkdtemp(place), nullptr);
-  const std::string path = std::string(place) + "/metrics.sock";
+  const test::ScratchDirectory place;
+  const std::string path = place / "metrics.sock";
   {
     auto server = start(path);
     ASSERT_TRUE(server) << server.error().message;
@@ -167,8 +164,6 @@ TEST(Http, listens_on_a_socket_that_others_cannot_open_and_replaces_a_dead_one) 
   auto server = start(path);
   ASSERT_TRUE(server) << server.error().message;
   EXPECT_THAT(ask(**server, "GET /x HTTP/1.0\r\n\r\n"), EndsWith("found\n"));
-  server->reset();
-  std::filesystem::remove_all(place);
 }
 
 TEST(Http, addresses_are_of_this_machine_unless_said_otherwise) {

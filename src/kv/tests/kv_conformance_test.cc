@@ -10,6 +10,7 @@
 
 #include "penstock/kv.h"
 #include "penstock/sim.h"
+#include "penstock/testing.h"
 
 namespace penstock::kv {
 namespace {
@@ -38,22 +39,15 @@ class MemoryBackend final : public Backend {
 class RocksDbBackend final : public Backend {
  public:
   RocksDbBackend() {
-    std::string pattern = testing::TempDir() + "penstock-kv-XXXXXX";
-    EXPECT_NE(::mkdtemp(pattern.data()), nullptr);
-    directory_ = pattern;
-    auto opened = open_rocksdb({.path = directory_ + "/db", .create = true});
+    auto opened = open_rocksdb({.path = directory_ / "db", .create = true});
     EXPECT_TRUE(opened.has_value()) << opened.error().message;
     kv_ = std::move(*opened);
-  }
-  ~RocksDbBackend() override {
-    kv_.reset();
-    std::filesystem::remove_all(directory_);
   }
   engine::Kv& kv() override { return *kv_; }
   bool concurrent() const override { return true; }
 
  private:
-  std::string directory_;
+  const test::ScratchDirectory directory_;
   std::unique_ptr<engine::Kv> kv_;
 };
 

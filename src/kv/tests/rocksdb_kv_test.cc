@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "penstock/kv.h"
+#include "penstock/testing.h"
 
 namespace penstock::kv {
 namespace {
@@ -24,25 +25,8 @@ using engine::KvMode;
 using engine::KvTransaction;
 namespace fs = std::filesystem;
 
-std::string read_whole(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void write_whole(const fs::path& path, const std::string& content) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
-}
-
 class RocksDbTest : public testing::Test {
  protected:
-  RocksDbTest() {
-    std::string pattern = testing::TempDir() + "penstock-rocksdb-XXXXXX";
-    EXPECT_NE(::mkdtemp(pattern.data()), nullptr);
-    directory_ = pattern;
-    path_ = directory_ / "db";
-  }
-  ~RocksDbTest() override { fs::remove_all(directory_); }
-
   RocksDbOptions options(bool create = true) { return {.path = path_.string(), .create = create}; }
   std::unique_ptr<engine::Kv> open(bool create = true, rocksdb::Env* env = nullptr) {
     auto opened = open_rocksdb(options(create), env);
@@ -54,7 +38,7 @@ class RocksDbTest : public testing::Test {
     std::map<std::string, std::string> found;
     if (!fs::exists(path_)) return found;
     for (const auto& entry : fs::directory_iterator(path_)) {
-      found[entry.path().filename()] = read_whole(entry.path());
+      found[entry.path().filename()] = test::read_file(entry.path());
     }
     return found;
   }
@@ -101,13 +85,13 @@ class RocksDbTest : public testing::Test {
     }
   }
   static void flip(const fs::path& path, double where) {
-    std::string content = read_whole(path);
+    std::string content = test::read_file(path);
     content.at(static_cast<size_t>(static_cast<double>(content.size()) * where)) ^= 0x40;
-    write_whole(path, content);
+    test::write_file(path, content);
   }
 
-  fs::path directory_;
-  fs::path path_;
+  const test::ScratchDirectory directory_;
+  const fs::path path_ = directory_ / "db";
 };
 
 TEST_F(RocksDbTest, content_is_there_when_opened_again) {
@@ -128,7 +112,7 @@ TEST_F(RocksDbTest, is_not_made_unless_asked) {
 TEST_F(RocksDbTest, is_made_in_an_empty_directory_and_after_a_killed_attempt) {
   fs::create_directory(path_);
   fs::create_directory(path_.string() + ".creating");
-  write_whole(path_.string() + ".creating/MANIFEST-000001", "half");
+  test::write_file(path_.string() + ".creating/MANIFEST-000001", "half");
   EXPECT_NE(open(), nullptr);
 }
 
@@ -152,7 +136,7 @@ TEST_F(RocksDbTest, is_refused_when_in_use) {
 
 TEST_F(RocksDbTest, is_refused_when_the_directory_holds_something_else) {
   fs::create_directory(path_);
-  write_whole(path_ / "letter.txt", "dear all");
+  test::write_file(path_ / "letter.txt", "dear all");
   expect_refused(Code::corrupt, "CURRENT is missing");
 }
 
@@ -176,29 +160,29 @@ TEST_F(RocksDbTest, is_refused_when_the_manifest_is_damaged) {
 
 TEST_F(RocksDbTest, is_refused_when_the_mark_is_missing_or_damaged) {
   make(10);
-  const std::string mark = read_whole(path_ / "PENSTOCK");
+  const std::string mark = test::read_file(path_ / "PENSTOCK");
   flip(path_ / "PENSTOCK", 0.5);
   expect_refused(Code::corrupt, "PENSTOCK");
   fs::remove(path_ / "PENSTOCK");
   expect_refused(Code::corrupt, "PENSTOCK");
-  write_whole(path_ / "PENSTOCK", mark);
+  test::write_file(path_ / "PENSTOCK", mark);
   EXPECT_NE(open(false), nullptr);
 }
 
 TEST_F(RocksDbTest, is_refused_when_the_log_is_damaged_where_it_was_synced) {
   make(200);
   const fs::path log = file_like(".log");
-  const std::string intact = read_whole(log);
+  const std::string intact = test::read_file(log);
   for (const double where : {0.001, 0.5, 0.99}) {
     flip(log, where);
     expect_refused(Code::corrupt, "stable storage");
-    write_whole(log, intact);
+    test::write_file(log, intact);
   }
-  write_whole(log, intact.substr(0, intact.size() - 1));
+  test::write_file(log, intact.substr(0, intact.size() - 1));
   expect_refused(Code::corrupt, "stable storage");
   fs::remove(log);
   expect_refused(Code::corrupt, "stable storage");
-  write_whole(log, intact);
+  test::write_file(log, intact);
   auto kv = open(false);
   EXPECT_EQ(get(*kv, "key199"), std::string(100, 'v'));
 }
@@ -207,12 +191,12 @@ TEST_F(RocksDbTest, is_refused_when_a_table_is_damaged_or_missing) {
   make(200);
   open();  // turns the log into a table
   const fs::path table = file_like(".sst");
-  const std::string intact = read_whole(table);
+  const std::string intact = test::read_file(table);
   flip(table, 0.2);
   expect_refused(Code::corrupt, "damaged");
   fs::remove(table);
   expect_refused(Code::corrupt, "damaged");
-  write_whole(table, intact);
+  test::write_file(table, intact);
   EXPECT_NE(open(false), nullptr);
 }
 
@@ -267,10 +251,10 @@ TEST_F(RocksDbTest, opens_to_a_prefix_when_the_unsynced_end_of_the_log_is_torn) 
     for (const bool garbage : {false, true}) {
       fs::remove_all(path_);
       fs::create_directory(path_);
-      for (const auto& [name, content] : before) write_whole(path_ / name, content);
+      for (const auto& [name, content] : before) test::write_file(path_ / name, content);
       std::string torn = intact.substr(0, kept);
       if (garbage) torn += std::string(intact.size() - kept + 100, '\x5a');
-      write_whole(path_ / log, torn);
+      test::write_file(path_ / log, torn);
       auto kv = open(false);
       ASSERT_NE(kv, nullptr);
       int present = 0;
@@ -323,12 +307,7 @@ class RocksDbFaultTest : public RocksDbTest {
   }
   // Tries until it succeeds, as clients do; the database looks again a few times a second.
   static bool comes_back(engine::Kv& kv) {
-    const engine::Time limit = engine::system_clock().now() + std::chrono::seconds(20);
-    while (engine::system_clock().now() < limit) {
-      if (put(kv, KvMode::write_durable, "back", "again").ok()) return true;
-      std::this_thread::yield();
-    }
-    return false;
+    return test::eventually([&] { return put(kv, KvMode::write_durable, "back", "again").ok(); });
   }
 
   Faults faults_;
@@ -426,11 +405,7 @@ TEST_F(RocksDbFaultTest, commits_and_reads_are_right_while_space_comes_and_goes)
       EXPECT_TRUE(comes_back(kv));
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       faults_.full = true;
-      const auto limit = engine::system_clock().now() + std::chrono::seconds(20);
-      while (stopped_databases() == 0 && engine::system_clock().now() < limit) {
-        std::this_thread::yield();
-      }
-      EXPECT_EQ(stopped_databases(), 1u);
+      EXPECT_TRUE(test::eventually([] { return stopped_databases() == 1; }));
       faults_.full = false;
     }
     EXPECT_TRUE(comes_back(kv));

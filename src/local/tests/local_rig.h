@@ -1,75 +1,39 @@
 // Transfers between real files and simulated devices, in real time.
 #pragma once
 
-#include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <string>
-#include <sys/mman.h>
 #include <unistd.h>
 #include <vector>
 
 #include "penstock/local.h"
 #include "penstock/route.h"
 #include "penstock/sim.h"
+#include "penstock/testing.h"
 
 namespace penstock::local {
 
-// Byte `i` of what a test writes in its `round`.
-inline std::byte content_of(uint64_t i, uint64_t round = 0) {
-  return static_cast<std::byte>(mix64(i + round * 77'777'777) >> 3);
-}
-
+// What a test writes in its `round`.
 inline std::vector<std::byte> content(uint64_t offset, uint64_t length, uint64_t round = 0) {
-  std::vector<std::byte> bytes(length);
-  for (uint64_t i = 0; i < length; ++i) bytes[i] = content_of(offset + i, round);
-  return bytes;
-}
-
-// A directory that goes away afterwards.
-class TemporaryDirectory {
- public:
-  explicit TemporaryDirectory(const std::string& where) {
-    std::string name = where + "/penstock-local-XXXXXX";
-    EXPECT_NE(::mkdtemp(name.data()), nullptr) << name;
-    path_ = name;
-  }
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  std::string path(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
-
-inline MutableBytes map_memory(uint64_t bytes) {
-  void* const mapped =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  ASSERT(mapped != MAP_FAILED);
-  return {static_cast<std::byte*>(mapped), bytes};
+  return test::content(length, round, offset);
 }
 
 class LocalRig {
  public:
   static constexpr uint64_t kDeviceBytes = 48 * kMiB;
 
-  explicit LocalRig(LocalOptions options = {}) : slots_(map_memory(8 * kMiB)) {
+  explicit LocalRig(LocalOptions options = {}) {
     const auto make = [&](engine::Loop& loop) {
       auto made = std::make_unique<LocalSource>(loop, devices, options);
       source = made.get();
       return made;
     };
-    auto started = route::Transfers::start(devices, make, {.slots = slots_});
+    auto started = route::Transfers::start(devices, make, {.slots = slots.bytes()});
     ASSERT(started.has_value());
     transfers = std::move(*started);
     span = *devices.allocate(engine::DeviceId(0), kDeviceBytes);
-  }
-  ~LocalRig() {
-    transfers.reset();
-    ::munmap(slots_.data(), slots_.size());
   }
 
   void set_up(route::Transfer& transfer, uint32_t file, uint64_t offset, uint64_t length,
@@ -101,6 +65,7 @@ class LocalRig {
     return transfer.transferred;
   }
 
+  const test::MappedMemory slots{8 * kMiB};
   engine::SeededRandom random{1};
   sim::SimDeviceMemory devices{random};
   LocalSource* source = nullptr;
@@ -108,9 +73,6 @@ class LocalRig {
   engine::DeviceSpan span;
   Status status;
   engine::Route route = engine::Route::none;
-
- private:
-  MutableBytes slots_;
 };
 
 }  // namespace penstock::local

@@ -1,6 +1,5 @@
 // Files of real file systems into simulated devices, and back.
 #include "local_rig.h"
-#include "no_more_threads.h"
 
 #include <atomic>
 #include <sys/mount.h>
@@ -19,15 +18,15 @@ struct Place {
 
 class LocalSourceTest : public testing::TestWithParam<Place> {
  protected:
-  // A file with content_of() in it, and its number.
+  // A file with content() in it, and its number.
   uint32_t make_file(const std::string& name, uint64_t bytes, int flags = O_RDWR) {
-    const UniqueFd fd(::open(directory_.path(name).c_str(), O_RDWR | O_CREAT | O_TRUNC, 0644));
+    const UniqueFd fd(::open((directory_ / name).c_str(), O_RDWR | O_CREAT | O_TRUNC, 0644));
     const std::vector<std::byte> all = content(0, bytes);
     EXPECT_EQ(::write(fd.get(), all.data(), bytes), static_cast<ssize_t>(bytes));
     return add(name, flags);
   }
   uint32_t add(const std::string& name, int flags = O_RDWR) {
-    const std::string path = directory_.path(name);
+    const std::string path = directory_ / name;
     const UniqueFd fd(::open(path.c_str(), flags | GetParam().flags));
     EXPECT_TRUE(fd) << strerror(errno);
     const Outcome<uint32_t> file = rig_.source->add(fd.get());
@@ -35,12 +34,12 @@ class LocalSourceTest : public testing::TestWithParam<Place> {
     return *file;
   }
   void drop_cache(const std::string& name) {
-    const UniqueFd fd(::open(directory_.path(name).c_str(), O_RDWR));
+    const UniqueFd fd(::open((directory_ / name).c_str(), O_RDWR));
     ::fsync(fd.get());
     ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED);
   }
   std::vector<std::byte> file_bytes(const std::string& name, uint64_t offset, uint64_t length) {
-    const UniqueFd fd(::open(directory_.path(name).c_str(), O_RDONLY));
+    const UniqueFd fd(::open((directory_ / name).c_str(), O_RDONLY));
     std::vector<std::byte> bytes(length);
     const ssize_t got = ::pread(fd.get(), bytes.data(), length, static_cast<off_t>(offset));
     bytes.resize(got > 0 ? static_cast<size_t>(got) : 0);
@@ -48,7 +47,7 @@ class LocalSourceTest : public testing::TestWithParam<Place> {
   }
 
   static constexpr uint64_t kFileBytes = 5 * kMiB + 1234;
-  TemporaryDirectory directory_{GetParam().directory};
+  const test::ScratchDirectory directory_{GetParam().directory};
   LocalRig rig_;
 };
 
@@ -100,7 +99,7 @@ TEST_P(LocalSourceTest, reads_are_short_at_the_end_of_the_file) {
 TEST_P(LocalSourceTest, operation_without_a_thread_for_it_is_refused) {
   const uint32_t file = make_file("a", 2 * kMiB);
   {
-    const NoMoreThreads none;
+    const test::NoMoreThreads none;
     rig_.read(file, 0, kMiB);
     EXPECT_EQ(rig_.status, Code::busy);
   }
@@ -109,7 +108,7 @@ TEST_P(LocalSourceTest, operation_without_a_thread_for_it_is_refused) {
 
 TEST_P(LocalSourceTest, holes_read_as_zeros) {
   make_file("a", 0);
-  const UniqueFd fd(::open(directory_.path("a").c_str(), O_RDWR));
+  const UniqueFd fd(::open((directory_ / "a").c_str(), O_RDWR));
   const std::vector<std::byte> some = content(3 * kMiB, 5000);
   ASSERT_EQ(::pwrite(fd.get(), some.data(), some.size(), 3 * kMiB), 5000);
   const uint32_t file = add("a");
@@ -120,7 +119,7 @@ TEST_P(LocalSourceTest, holes_read_as_zeros) {
 
 TEST_P(LocalSourceTest, a_file_that_grows_or_shrinks_is_seen_as_it_is) {
   const uint32_t file = make_file("a", 10'000);
-  const UniqueFd fd(::open(directory_.path("a").c_str(), O_RDWR));
+  const UniqueFd fd(::open((directory_ / "a").c_str(), O_RDWR));
   EXPECT_EQ(rig_.read(file, 0, kMiB).size(), 10'000);
   const std::vector<std::byte> more = content(10'000, 500'000);
   ASSERT_EQ(::pwrite(fd.get(), more.data(), more.size(), 10'000), 500'000);
@@ -134,7 +133,7 @@ TEST_P(LocalSourceTest, a_file_that_grows_or_shrinks_is_seen_as_it_is) {
 
 TEST_P(LocalSourceTest, removed_and_closed_files_stay_readable_until_they_are_given_up) {
   const uint32_t file = make_file("a", kFileBytes);
-  std::filesystem::remove(directory_.path("a"));
+  std::filesystem::remove(directory_ / "a");
   EXPECT_EQ(rig_.read(file, 9, 100'000), content(9, 100'000));
   rig_.source->remove(file);
 }
@@ -189,7 +188,7 @@ TEST_P(LocalSourceTest, reads_during_writes_bring_old_or_new_bytes) {
   const uint32_t file = make_file("a", 2 * kMiB);
   std::atomic<bool> stop{false};
   std::thread writer([&] {
-    const UniqueFd fd(::open(directory_.path("a").c_str(), O_RDWR));
+    const UniqueFd fd(::open((directory_ / "a").c_str(), O_RDWR));
     for (uint64_t round = 1; !stop; ++round) {
       const std::vector<std::byte> bytes = content(0, 2 * kMiB, round % 3);
       for (uint64_t at = 0; at < bytes.size(); at += route::kBlockBytes) {
@@ -202,9 +201,11 @@ TEST_P(LocalSourceTest, reads_during_writes_bring_old_or_new_bytes) {
     const std::vector<std::byte> got = rig_.read(file, from, kMiB);
     ASSERT_TRUE(rig_.status.ok());
     ASSERT_EQ(got.size(), kMiB);
+    const std::vector<std::byte> rounds[] = {content(from, kMiB, 0), content(from, kMiB, 1),
+                                             content(from, kMiB, 2)};
     for (uint64_t at = 0; at < kMiB; ++at) {
-      const bool known = got[at] == content_of(from + at, 0) ||
-                         got[at] == content_of(from + at, 1) || got[at] == content_of(from + at, 2);
+      const bool known =
+          got[at] == rounds[0][at] || got[at] == rounds[1][at] || got[at] == rounds[2][at];
       ASSERT_TRUE(known) << from + at;
     }
   }
@@ -256,8 +257,8 @@ TEST(LocalSourceFiles, only_files_are_accepted) {
 }
 
 TEST(LocalSourceFiles, a_full_file_system_ends_the_write_with_no_space) {
-  const TemporaryDirectory directory("/dev/shm");
-  const std::string mount = directory.path("small");
+  const test::ScratchDirectory directory("/dev/shm");
+  const std::string mount = directory / "small";
   std::filesystem::create_directory(mount);
   if (::mount("none", mount.c_str(), "tmpfs", 0, "size=1m") != 0) GTEST_SKIP() << "may not mount";
   {

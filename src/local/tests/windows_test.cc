@@ -2,7 +2,6 @@
 #include "../local_file.h"
 #include "../shared_windows.h"
 #include "local_rig.h"
-#include "no_more_threads.h"
 
 #include <atomic>
 #include <thread>
@@ -19,7 +18,7 @@ class WindowsTest : public testing::TestWithParam<const char*> {
   static constexpr uint64_t kFileBytes = 6 * kMiB + 1234;
 
   uint32_t make_file(const std::string& name, uint64_t bytes = kFileBytes) {
-    fds_.emplace_back(::open(directory_.path(name).c_str(), O_RDWR | O_CREAT | O_TRUNC, 0644));
+    fds_.emplace_back(::open((directory_ / name).c_str(), O_RDWR | O_CREAT | O_TRUNC, 0644));
     write(fds_.size() - 1, 0, content(0, bytes));
     const Outcome<uint32_t> file = rig_.source->add(fds_.back().get());
     EXPECT_TRUE(file);
@@ -32,15 +31,13 @@ class WindowsTest : public testing::TestWithParam<const char*> {
   // Reads until the bytes come from a window; false when that takes too long.
   bool wait_for_window(uint32_t file, uint64_t offset = 0) {
     rig_.read(file, 0, kFileBytes);
-    for (int i = 0; i < 2000; ++i) {
+    return test::eventually([&] {
       rig_.read(file, offset, 100'000);
-      if (rig_.route == Route::device_mapped || rig_.route == Route::device_gather) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    }
-    return false;
+      return rig_.route == Route::device_mapped || rig_.route == Route::device_gather;
+    });
   }
 
-  TemporaryDirectory directory_{GetParam()};
+  const test::ScratchDirectory directory_{GetParam()};
   std::vector<UniqueFd> fds_;
   LocalRig rig_{{.threads = 4, .pinned_bytes_max = 256 * kMiB}};
 };
@@ -65,7 +62,7 @@ TEST_P(WindowsTest, pages_are_pinned_once_there_is_a_thread_for_it) {
   std::this_thread::sleep_for(std::chrono::milliseconds(40));
   rig_.read(file, 0, 100'000);
   {
-    const NoMoreThreads none;
+    const test::NoMoreThreads none;
     EXPECT_EQ(rig_.read(file, 0, 100'000), content(0, 100'000));
     EXPECT_EQ(rig_.route, Route::device_slots);
   }
@@ -75,7 +72,7 @@ TEST_P(WindowsTest, pages_are_pinned_once_there_is_a_thread_for_it) {
 TEST_P(WindowsTest, file_of_somebody_else_is_pinned_only_when_it_is_cached) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can play somebody else";
   make_file("a");
-  const std::string path = directory_.path("a");
+  const std::string path = directory_ / "a";
   ASSERT_EQ(::chown(path.c_str(), 4321, 4321), 0);
   ASSERT_EQ(::chmod(path.c_str(), 0444), 0);
   const UniqueFd fd(::open(path.c_str(), O_RDONLY));
@@ -133,11 +130,10 @@ TEST_P(WindowsTest, reads_of_other_ways_count) {
   EXPECT_FALSE(rig_.source->note_read(file, 0, 2 * kFileBytes)) << "not as much as a whole part";
   EXPECT_TRUE(rig_.source->note_read(file, 0, 2 * kWindowBytes));
   EXPECT_FALSE(rig_.source->note_read(file, 0, 4096)) << "once";
-  for (int i = 0; i < 2000 && !rig_.source->hold(file, 0, 4096); ++i) {
+  EXPECT_TRUE(test::eventually([&] {
     rig_.read(file, 0, 1);
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  EXPECT_TRUE(rig_.source->hold(file, 0, 4096));
+    return static_cast<bool>(rig_.source->hold(file, 0, 4096));
+  }));
 }
 
 TEST_P(WindowsTest, nothing_is_stale_after_a_change_has_returned) {
@@ -199,9 +195,10 @@ TEST_P(WindowsTest, changes_during_reads_bring_bytes_of_one_or_the_other) {
     ASSERT_TRUE(rig_.status.ok());
     ASSERT_GE(got.size(), std::min<uint64_t>(700'000, kMiB - offset));
     mapped += rig_.route == Route::device_slots ? 0 : 1;
+    const std::vector<std::byte> rounds[] = {content(offset, got.size(), 0),
+                                             content(offset, got.size(), 1)};
     for (uint64_t at = 0; at < got.size(); ++at) {
-      const bool known = got[at] == content_of(offset + at, 0) ||
-                         got[at] == content_of(offset + at, 1) ||
+      const bool known = got[at] == rounds[0][at] || got[at] == rounds[1][at] ||
                          (offset + at >= kMiB && got[at] == std::byte{0});
       ASSERT_TRUE(known) << offset + at;
     }
@@ -301,10 +298,7 @@ TEST_P(WindowsTest, pages_stay_pinned_until_the_last_lets_go) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     EXPECT_TRUE(is_pinned());
   }
-  for (int i = 0; i < 2000 && is_pinned(); ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  EXPECT_FALSE(is_pinned());
+  EXPECT_TRUE(test::eventually([&] { return !is_pinned(); }));
 }
 
 TEST_P(WindowsTest, pages_are_held_and_let_go_while_windows_come_and_go) {
@@ -342,19 +336,18 @@ INSTANTIATE_TEST_SUITE_P(, WindowsTest, testing::Values("/dev/shm", "/var/tmp"),
 // Such a write takes pages out of the cache when it ends, but has the time of its beginning: what
 // was pinned in between must not count.
 TEST(FileVersionTest, own_writes_past_the_cache_change_it) {
-  TemporaryDirectory directory("/var/tmp");
-  const UniqueFd fd(::open(directory.path("a").c_str(), O_RDWR | O_CREAT | O_DIRECT, 0600));
+  const test::ScratchDirectory directory("/var/tmp");
+  const UniqueFd fd(::open((directory / "a").c_str(), O_RDWR | O_CREAT | O_DIRECT, 0600));
   const auto file = LocalFile::open(fd.get());
   ASSERT_TRUE(file);
-  const MutableBytes memory = map_memory(kMiB);
+  const test::MappedMemory memory(kMiB);
   const uint64_t before = (*file)->version().own_writes;
   route::HostIo io;
   io.write = true;
-  io.memory = {memory.data(), memory.size()};
+  io.memory = {memory.bytes().data(), kMiB};
   ASSERT_TRUE((*file)->write(io).ok());
   ASSERT_EQ(io.route, Route::disk_direct);
   EXPECT_GT((*file)->version().own_writes, before);
-  ::munmap(memory.data(), memory.size());
 }
 
 // A closed window's place, let go of by the last who held it, is its own until it is given back.
@@ -401,9 +394,9 @@ TEST(SharedWindowsTest, full_table_takes_no_more) {
 }
 
 TEST(WindowsBound, what_does_not_fit_goes_through_slots) {
-  TemporaryDirectory directory("/dev/shm");
+  const test::ScratchDirectory directory("/dev/shm");
   LocalRig rig({.threads = 2, .pinned_bytes_max = kWindowBytes});
-  const UniqueFd fd(::open(directory.path("a").c_str(), O_RDWR | O_CREAT, 0600));
+  const UniqueFd fd(::open((directory / "a").c_str(), O_RDWR | O_CREAT, 0600));
   ASSERT_EQ(::ftruncate(fd.get(), static_cast<off_t>(2 * kWindowBytes)), 0);
   const std::vector<std::byte> zeros(kWindowBytes);
   for (const uint64_t at : {uint64_t{0}, kWindowBytes}) {
@@ -417,11 +410,7 @@ TEST(WindowsBound, what_does_not_fit_goes_through_slots) {
     return rig.route;
   };
   const auto wait_at = [&](uint64_t offset) {
-    for (int i = 0; i < 3000; ++i) {
-      if (route_at(offset) != Route::device_slots) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    }
-    return false;
+    return test::eventually([&] { return route_at(offset) != Route::device_slots; });
   };
   ASSERT_TRUE(wait_at(0));
   for (int i = 0; i < 5; ++i) {

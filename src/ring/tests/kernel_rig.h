@@ -10,20 +10,11 @@
 #include <vector>
 
 #include "penstock/ring.h"
+#include "penstock/testing_kernels.h"
 
 namespace penstock::ring {
 
-inline void set_world() {
-  device::host_world = {[] {
-                          const auto now = std::chrono::steady_clock::now().time_since_epoch();
-                          return static_cast<uint64_t>(std::chrono::nanoseconds(now).count());
-                        },
-                        [](uint32_t nanoseconds) {
-                          std::this_thread::sleep_for(std::chrono::nanoseconds(nanoseconds));
-                        }};
-}
-
-inline constexpr uint64_t kMillisecond = 1'000'000;
+using test::kMillisecond;
 
 class KernelRig {
  public:
@@ -35,7 +26,7 @@ class KernelRig {
         gpu_part_(make(geometry_.device_bytes())),
         queue({host_.get(), geometry_.host_bytes()}, geometry_),
         region(region_bytes) {
-    set_world();
+    test::play_kernels();
     std::memcpy(gpu_part_.get(), queue.image().data(), queue.image().size());
   }
 

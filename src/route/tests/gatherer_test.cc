@@ -30,7 +30,6 @@ class GathererTest : public testing::TestWithParam<uint64_t> {
     loop_.remove(gatherer_);
     loop_.remove(source_);
     devices_.unpin(slots_);
-    ::munmap(slots_.data(), slots_.size());
   }
 
   struct List {
@@ -86,7 +85,8 @@ class GathererTest : public testing::TestWithParam<uint64_t> {
   sim::SimLoop loop_{world_};
   sim::SimDeviceMemory devices_{world_.random()};
   SimSource source_{loop_, world_.random(), devices_};
-  MutableBytes slots_ = SimSource::map(8 * kMiB);
+  const test::MappedMemory memory_{8 * kMiB};
+  const MutableBytes slots_ = memory_.bytes();
   Mover mover_{loop_, devices_, source_, {.slots = slots_}};
   Gatherer gatherer_{loop_, mover_, source_, mover_.lanes(), true};
   DeviceSpan span_;

@@ -16,7 +16,6 @@ constexpr uint64_t kFileBytes = 8 * kMiB + 12345;
 class MoverTest : public testing::Test {
  protected:
   explicit MoverTest(uint64_t seed = 1) : world_(seed) {
-    slots_ = SimSource::map(8 * kMiB);
     EXPECT_TRUE(devices_.pin(slots_, false));
     loop_.add(source_);
     make_mover({.slots = slots_});
@@ -34,7 +33,6 @@ class MoverTest : public testing::Test {
     mover_.reset();
     loop_.remove(source_);
     devices_.unpin(slots_);
-    ::munmap(slots_.data(), slots_.size());
   }
 
   void make_mover(MoverConfig config) {
@@ -93,7 +91,8 @@ class MoverTest : public testing::Test {
   sim::SimLoop loop_{world_};
   sim::SimDeviceMemory devices_{world_.random()};
   SimSource source_{loop_, world_.random(), devices_};
-  MutableBytes slots_;
+  const test::MappedMemory memory_{8 * kMiB};
+  const MutableBytes slots_ = memory_.bytes();
   std::unique_ptr<Mover> mover_;
   DeviceSpan span_;
   std::unique_ptr<TransferOp> op_;

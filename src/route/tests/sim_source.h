@@ -5,12 +5,12 @@
 #include <atomic>
 #include <cstring>
 #include <map>
-#include <sys/mman.h>
 #include <thread>
 #include <vector>
 
 #include "penstock/route.h"
 #include "penstock/sim.h"
+#include "penstock/testing.h"
 
 namespace penstock::route {
 
@@ -28,7 +28,6 @@ class SimSource final : public HostSource {
 
   SimSource(engine::Loop& loop, engine::Random& random, engine::DeviceMemory& devices)
       : loop_(loop), random_(random), devices_(devices) {
-    cache_ = map(kCacheBytes);
     ASSERT(devices_.pin(cache_, true));
     versions_.resize(kCacheBytes / kExtent);
     checksums_.resize(kCacheBytes / kBlockBytes);
@@ -36,14 +35,6 @@ class SimSource final : public HostSource {
   ~SimSource() override {
     ASSERT(pending_.empty() && held == 0);
     devices_.unpin(cache_);
-    ::munmap(cache_.data(), cache_.size());
-  }
-
-  static MutableBytes map(uint64_t bytes) {
-    void* const mapped =
-        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    ASSERT(mapped != MAP_FAILED);
-    return {static_cast<std::byte*>(mapped), bytes};
   }
 
   std::vector<std::byte>& file(uint32_t id) { return files_[id]; }
@@ -217,7 +208,8 @@ class SimSource final : public HostSource {
   engine::Random& random_;
   engine::DeviceMemory& devices_;
   engine::FutexParker parker_{engine::system_clock()};
-  MutableBytes cache_;
+  const test::MappedMemory cache_memory_{kCacheBytes};
+  const MutableBytes cache_ = cache_memory_.bytes();
   std::map<uint32_t, std::vector<std::byte>> files_;
   std::map<std::pair<uint32_t, uint64_t>, size_t> where_;
   std::map<size_t, std::pair<uint32_t, uint64_t>> held_;

@@ -15,7 +15,7 @@ const ChunkId kChunk{InodeId(5), 3};
 const ChunkId kOther{InodeId(900), 0};
 
 std::vector<std::byte> content() {
-  auto bytes = pattern(kFile, 1);
+  auto bytes = test::content(kFile, 1);
   std::fill_n(bytes.begin() + 100 * 4096, 30 * 4096, std::byte{0});  // a hole
   return bytes;
 }
@@ -33,7 +33,7 @@ Identity make_old(Rig& rig, uint32_t more_maps) {
   auto bytes = content();
   EXPECT_TRUE(rig.write(kChunk, 0, bytes).ok());
   EXPECT_TRUE(rig.clear(kChunk, 100 * 4096, 130 * 4096).ok());
-  auto few = pattern(777, 2);
+  auto few = test::content(777, 2);
   EXPECT_TRUE(rig.write(kOther, 12345, few).ok());
   const Identity identity = rig.core().identity;
   EXPECT_TRUE(rig.close().ok());
@@ -82,7 +82,7 @@ void expect_converted(Rig& rig, const Identity& identity, size_t maps) {
 
 void expect_content(Rig& rig) {
   EXPECT_EQ(rig.read(kChunk, 0, kFile), content());
-  EXPECT_EQ(rig.read(kOther, 12345, 777), pattern(777, 2));
+  EXPECT_EQ(rig.read(kOther, 12345, 777), test::content(777, 2));
   ScrubOp scrub;
   EXPECT_TRUE(rig.run(scrub).ok());
   EXPECT_EQ(scrub.damaged_blocks, 0u);
@@ -95,7 +95,7 @@ TEST(Conversion, of_a_target_of_format_1_keeps_everything) {
   ASSERT_TRUE(rig.begin()) << rig.refusal.message;
   expect_converted(rig, identity, maps);
   expect_content(rig);
-  auto more = pattern(50'000, 3);
+  auto more = test::content(50'000, 3);
   ASSERT_TRUE(rig.write(kChunk, 4096, more).ok());
   ASSERT_TRUE(rig.close().ok());
   ASSERT_TRUE(rig.begin()) << rig.refusal.message;

@@ -24,7 +24,7 @@ class Defragmenting : public testing::Test {
   void scatter(Rig& rig) {
     ASSERT_TRUE(rig.begin()) << rig.refusal.message;
     rig.target().set_defragment(false);
-    content = pattern(kLength, 1);
+    content = test::content(kLength, 1);
     ASSERT_TRUE(rig.write(kChunk, 0, content).ok());
     ASSERT_EQ(rig.target().status().scattered_bytes, 0u);
     std::vector<uint32_t> order(kBlocks);
@@ -36,7 +36,7 @@ class Defragmenting : public testing::Test {
     ASSERT_EQ(rig.target().status().scattered_bytes, kLength);
   }
   void overwrite(Rig& rig, uint32_t block, uint64_t seed) {
-    auto bytes = pattern(kBlockBytes, seed);
+    auto bytes = test::content(kBlockBytes, seed);
     ASSERT_TRUE(rig.write(kChunk, block * kBlockBytes, bytes, false).ok());
     std::copy(bytes.begin(), bytes.end(), content.begin() + block * kBlockBytes);
   }
@@ -155,12 +155,12 @@ TEST_F(Defragmenting, ends_without_room_and_goes_on_when_there_is_some) {
   scatter(rig);
   // All but what is left of a sixteenth.
   const ChunkId other{InodeId(6), 0};
-  auto filling = pattern(13 * kMiB + 512 * kKiB, 3);
+  auto filling = test::content(13 * kMiB + 512 * kKiB, 3);
   ASSERT_TRUE(rig.write(other, 0, filling).ok());
   rig.target().set_defragment(true);
   rig.world.run_for(std::chrono::minutes(5));
   EXPECT_EQ(rig.target().status().moved_bytes, 0u);
-  auto bytes = pattern(kBlockBytes, 4);
+  auto bytes = test::content(kBlockBytes, 4);
   EXPECT_TRUE(rig.write(other, 0, bytes).ok()) << "the room is there for others";
   ASSERT_TRUE(rig.clear(other, 0, kWholeChunk).ok());
   EXPECT_TRUE(rig.world.run_until([&] { return rig.target().status().scattered_bytes == 0; },

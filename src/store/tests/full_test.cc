@@ -26,16 +26,16 @@ class FullDatabase : public testing::Test {
 };
 
 TEST_F(FullDatabase, ends_updates_with_no_space_until_there_is_some) {
-  auto first = pattern(10000, 1);
+  auto first = test::content(10000, 1);
   ASSERT_TRUE(rig.write(kChunk, 0, first).ok());
   rig.kv_full = true;
-  auto second = pattern(10000, 2);
+  auto second = test::content(10000, 2);
   EXPECT_EQ(rig.write(kChunk, 0, second).code(), Code::no_space);
   EXPECT_TRUE(rig.core().committer.full());
   EXPECT_TRUE(rig.core().failed.ok());
   // From now on at once.
   const auto before = rig.world.now();
-  auto third = pattern(10000, 3);
+  auto third = test::content(10000, 3);
   for (int i = 0; i < 100; ++i) {
     ASSERT_EQ(rig.write(kChunk, 0, third, i % 2 == 0).code(), Code::no_space);
   }
@@ -57,10 +57,10 @@ TEST_F(FullDatabase, ends_updates_with_no_space_until_there_is_some) {
 }
 
 TEST_F(FullDatabase, loses_nothing_that_was_durable_when_the_power_fails) {
-  auto first = pattern(kMiB, 1);
+  auto first = test::content(kMiB, 1);
   ASSERT_TRUE(rig.write(kChunk, 0, first).ok());
   rig.kv_full = true;
-  auto second = pattern(kMiB, 2);
+  auto second = test::content(kMiB, 2);
   EXPECT_EQ(rig.write(kChunk, 0, second).code(), Code::no_space);
   rig.power_cut();
   rig.kv_full = false;
@@ -72,13 +72,13 @@ TEST_F(FullDatabase, loses_nothing_that_was_durable_when_the_power_fails) {
 TEST_F(FullDatabase, takes_a_short_lack_of_space_for_none) {
   rig.kv_full = true;
   rig.world.after(limits::kCommitPatience / 2, "space", [&] { rig.kv_full = false; });
-  auto bytes = pattern(10000, 1);
+  auto bytes = test::content(10000, 1);
   EXPECT_TRUE(rig.write(kChunk, 0, bytes).ok());
 }
 
 TEST_F(FullDatabase, bounds_what_waits_for_a_commit) {
   rig.kv_full = true;
-  auto bytes = pattern(4096, 1);
+  auto bytes = test::content(4096, 1);
   Status status;
   uint32_t visible = 0;
   while (status.ok() && visible < 1'000'000) {
@@ -95,10 +95,10 @@ TEST_F(FullDatabase, bounds_what_waits_for_a_commit) {
 }
 
 TEST_F(FullDatabase, can_be_closed) {
-  auto first = pattern(10000, 1);
+  auto first = test::content(10000, 1);
   ASSERT_TRUE(rig.write(kChunk, 0, first).ok());
   rig.kv_full = true;
-  auto second = pattern(10000, 2);
+  auto second = test::content(10000, 2);
   EXPECT_TRUE(rig.write(kChunk, 0, second, false).ok());
   EXPECT_EQ(rig.close().code(), Code::no_space);
   rig.kv_full = false;

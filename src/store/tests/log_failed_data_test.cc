@@ -38,7 +38,7 @@ class FailedDataTest : public LogTest {
     op.bytes.resize(length + kBlockBytes);
     const auto address = reinterpret_cast<uintptr_t>(op.bytes.data());
     std::byte* const memory = op.bytes.data() + (align_up(address, kBlockBytes) - address);
-    const auto content = pattern(length, seed);
+    const auto content = test::content(length, seed);
     std::copy(content.begin(), content.end(), memory);
     op.chunk = kChunk;
     op.offset = offset;
@@ -69,8 +69,8 @@ TEST_F(FailedDataTest, a_later_write_that_shares_a_block_leaves_no_half_of_it) {
   EXPECT_FALSE(acknowledged) << "no record may follow that builds on the old bytes";
   rig.power_cut();
   ASSERT_TRUE(rig.begin()) << rig.refusal.message;
-  auto expected = pattern(2 * kBlockBytes, 2);
-  const auto later = pattern(half, 3);
+  auto expected = test::content(2 * kBlockBytes, 2);
+  const auto later = test::content(half, 3);
   if (acknowledged) std::copy(later.begin(), later.end(), expected.begin() + kBlockBytes + half);
   EXPECT_TRUE(rig.read(kChunk, 0, 2 * kBlockBytes) == expected);
 }
@@ -84,8 +84,8 @@ TEST_F(FailedDataTest, has_had_no_effect_when_it_is_told) {
   EXPECT_EQ(logged(), before + 1) << "the inode uses the log again";
   rig.power_cut();
   ASSERT_TRUE(rig.begin()) << rig.refusal.message;
-  auto expected = pattern(3 * kBlockBytes, 1);
-  const auto later = pattern(kBlockBytes, 3);
+  auto expected = test::content(3 * kBlockBytes, 1);
+  const auto later = test::content(kBlockBytes, 3);
   std::copy(later.begin(), later.end(), expected.begin() + kBlockBytes);
   EXPECT_TRUE(rig.read(kChunk, 0, 3 * kBlockBytes) == expected);
 }

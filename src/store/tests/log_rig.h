@@ -23,7 +23,7 @@ class LogTest : public testing::Test {
   void SetUp() override {
     log::set_level(log::Level::off);
     ASSERT_TRUE(rig.begin()) << rig.refusal.message;
-    auto bytes = pattern(kBlockBytes, 99);
+    auto bytes = test::content(kBlockBytes, 99);
     ASSERT_TRUE(rig.write(kOther, 0, bytes).ok());
     ASSERT_TRUE(rig.world.run_until([&] { return logs(); }, std::chrono::seconds(5)));
     ASSERT_TRUE(rig.sync().ok());
@@ -34,13 +34,13 @@ class LogTest : public testing::Test {
   uint64_t logged() { return rig.core().counters.logged.value(); }
   uint64_t commits() { return rig.core().counters.commits.value(); }
   void write(ChunkId chunk, uint32_t block, uint64_t seed, uint32_t blocks = 1) {
-    auto bytes = pattern(blocks * kBlockBytes, seed);
+    auto bytes = test::content(blocks * kBlockBytes, seed);
     ASSERT_TRUE(rig.write(chunk, block * kBlockBytes, bytes).ok());
   }
   bool holds(ChunkId chunk, uint32_t block, uint64_t seed, uint32_t blocks = 1) {
     return rig.read(chunk, block * static_cast<uint32_t>(kBlockBytes),
                     blocks * static_cast<uint32_t>(kBlockBytes)) ==
-           pattern(blocks * kBlockBytes, seed);
+           test::content(blocks * kBlockBytes, seed);
   }
 
   Rig rig;

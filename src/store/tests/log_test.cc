@@ -23,10 +23,10 @@ TEST_F(LogTest, makes_small_writes_durable_without_a_commit) {
 
 TEST_F(LogTest, keeps_the_old_bytes_of_blocks_that_are_written_in_part) {
   write(kChunk, 0, 1, 2);
-  auto middle = pattern(5000, 2);
+  auto middle = test::content(5000, 2);
   ASSERT_TRUE(rig.write(kChunk, 1000, middle).ok());
   EXPECT_EQ(logged(), 2u);
-  auto expected = pattern(2 * kBlockBytes, 1);
+  auto expected = test::content(2 * kBlockBytes, 1);
   std::copy(middle.begin(), middle.end(), expected.begin() + 1000);
   rig.power_cut();
   ASSERT_TRUE(rig.begin());
@@ -51,7 +51,7 @@ TEST_F(LogTest, is_empty_after_an_orderly_end) {
 }
 
 TEST_F(LogTest, a_write_behind_one_that_is_not_logged_waits_with_it) {
-  auto bytes = pattern(kBlockBytes, 1);
+  auto bytes = test::content(kBlockBytes, 1);
   ASSERT_TRUE(rig.write(kChunk, 0, bytes, false).ok());
   const uint64_t before = commits();
   write(kChunk, 1, 2);
@@ -90,7 +90,7 @@ TEST_F(LogTest, a_failed_write_to_it_costs_nothing_but_time) {
   write(kChunk, 0, 1);
   // Of the next write only the record fails: it is the one that is durable by itself.
   rig.platter.faults.write_error_permille = 1000;
-  auto bytes = pattern(kBlockBytes, 2);
+  auto bytes = test::content(kBlockBytes, 2);
   EXPECT_EQ(rig.write(kChunk, 1, bytes).code(), Code::io_error);
   rig.platter.faults.write_error_permille = 0;
   write(kChunk, 2, 3);
@@ -166,7 +166,7 @@ TEST(LogMaking, leaves_what_is_kept_for_databases) {
     if (reserved) options.reserve_bytes = kGiB;
     Rig rig(1, options);
     ASSERT_TRUE(rig.begin());
-    auto bytes = pattern(kBlockBytes, 1);
+    auto bytes = test::content(kBlockBytes, 1);
     ASSERT_TRUE(rig.write(kChunk, 0, bytes, false).ok());
     ASSERT_TRUE(rig.sync().ok());
     // As much is free as is kept.
@@ -184,7 +184,7 @@ TEST(LogMaking, what_was_interrupted_is_removed_at_the_next_opening) {
   log::set_level(log::Level::off);
   Rig rig(1, with_log());
   ASSERT_TRUE(rig.begin());
-  auto bytes = pattern(kBlockBytes, 1);
+  auto bytes = test::content(kBlockBytes, 1);
   // The making has begun when the write has ended, and waits for the disk.
   ASSERT_TRUE(rig.write(kChunk, 0, bytes).ok());
   const std::string path = std::string("/target/") + kLogFileName;
@@ -209,7 +209,7 @@ TEST(LogMaking, is_left_alone_on_a_full_disk_and_where_it_is_not_wanted) {
     Rig rig(1, options);
     if (wanted) rig.platter.set_capacity(64 * kMiB + 128 * kKiB);
     ASSERT_TRUE(rig.begin());
-    auto bytes = pattern(kBlockBytes, 1);
+    auto bytes = test::content(kBlockBytes, 1);
     for (uint32_t i = 0; i < 5; ++i) {
       ASSERT_TRUE(rig.write(kChunk, 0, bytes).ok());
       rig.world.run_for(std::chrono::milliseconds(300));

@@ -31,7 +31,7 @@ void expect_refusal(Rig& rig, Code code, const std::string& message) {
 
 void fill(Rig& rig) {
   ASSERT_TRUE(rig.begin()) << rig.refusal.message;
-  auto bytes = pattern(10000, 1);
+  auto bytes = test::content(10000, 1);
   ASSERT_TRUE(rig.write(kChunk, 0, bytes).ok());
   ASSERT_TRUE(rig.close().ok());
 }

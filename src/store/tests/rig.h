@@ -8,6 +8,7 @@
 
 #include "penstock/sim.h"
 #include "penstock/store.h"
+#include "penstock/testing.h"
 
 namespace penstock::store {
 
@@ -235,13 +236,5 @@ class Rig {
   std::optional<Life> life_;
   std::unique_ptr<Target> target_;
 };
-
-inline std::vector<std::byte> pattern(size_t length, uint64_t seed) {
-  std::vector<std::byte> bytes(length);
-  for (size_t i = 0; i < length; ++i) {
-    bytes[i] = static_cast<std::byte>(mix64(seed * 1'000'003 + i / 8) >> (8 * (i % 8)));
-  }
-  return bytes;
-}
 
 }  // namespace penstock::store

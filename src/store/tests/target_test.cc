@@ -24,7 +24,7 @@ TEST(Target, reads_back_what_was_written) {
   auto expected = zeros(kMiB);
   uint64_t seed = 1;
   for (const auto& [offset, length] : ranges) {
-    auto bytes = pattern(length, seed++);
+    auto bytes = test::content(length, seed++);
     ASSERT_TRUE(rig.write(kChunk, offset, bytes).ok());
     std::copy(bytes.begin(), bytes.end(), expected.begin() + offset);
     EXPECT_EQ(rig.read(kChunk, 0, kMiB), expected) << offset;
@@ -40,7 +40,7 @@ TEST(Target, reads_back_what_was_written) {
 TEST(Target, handles_the_largest_chunk_in_one_operation) {
   Rig rig(1, {.capacity_bytes = 256 * kMiB});
   ASSERT_TRUE(rig.begin());
-  auto bytes = pattern(limits::kChunkBytesMax, 9);
+  auto bytes = test::content(limits::kChunkBytesMax, 9);
   ASSERT_TRUE(rig.write(kChunk, 0, bytes).ok());
   EXPECT_EQ(rig.read(kChunk, 0, limits::kChunkBytesMax), bytes);
   ASSERT_TRUE(rig.clear(kChunk, 0, kWholeChunk).ok());
@@ -111,7 +111,7 @@ TEST(Target, stores_what_verifies_when_the_source_changes_meanwhile) {
 TEST(Target, works_without_direct_io) {
   Rig rig(1, {.direct = false});
   ASSERT_TRUE(rig.begin());
-  auto bytes = pattern(10000, 3);
+  auto bytes = test::content(10000, 3);
   ASSERT_TRUE(rig.write(kChunk, 77, bytes).ok());
   EXPECT_EQ(rig.read(kChunk, 77, 10000), bytes);
 }
@@ -119,7 +119,7 @@ TEST(Target, works_without_direct_io) {
 TEST(Target, reads_holes_as_zeros_or_refuses_them) {
   Rig rig;
   ASSERT_TRUE(rig.begin());
-  auto bytes = pattern(4096, 1);
+  auto bytes = test::content(4096, 1);
   ASSERT_TRUE(rig.write(kChunk, 8192, bytes).ok());
   EXPECT_EQ(rig.read(kChunk, 0, 8192), zeros(8192));
   EXPECT_EQ(rig.read({InodeId(99), 0}, 5, 100), zeros(100));
@@ -154,7 +154,7 @@ TEST(Target, refuses_ranges_outside_a_chunk) {
 TEST(Target, clears_bytes_and_frees_whole_blocks) {
   Rig rig;
   ASSERT_TRUE(rig.begin());
-  auto expected = pattern(600000, 4);
+  auto expected = test::content(600000, 4);
   ASSERT_TRUE(rig.write(kChunk, 0, expected).ok());
   const uint64_t used = rig.target().status().used_bytes;
   ASSERT_TRUE(rig.clear(kChunk, 5000, 300001).ok());
@@ -181,7 +181,7 @@ TEST(Target, finds_the_end_of_an_inode) {
   query.inode = InodeId(5);
   ASSERT_TRUE(rig.run(query).ok());
   EXPECT_FALSE(query.any);
-  auto bytes = pattern(10, 1);
+  auto bytes = test::content(10, 1);
   // Not durable: the query counts what is visible.
   ASSERT_TRUE(rig.write({InodeId(5), 9}, kMapBytes * 3 + 100, bytes, false).ok());
   ASSERT_TRUE(rig.write({InodeId(5), 2}, 0, bytes, false).ok());
@@ -196,7 +196,7 @@ TEST(Target, finds_the_end_of_an_inode) {
 TEST(Target, removes_an_inode_from_a_chunk_on) {
   Rig rig(1, {.capacity_bytes = 64 * kMiB, .map_cache_bytes = 1});
   ASSERT_TRUE(rig.begin());
-  auto bytes = pattern(5000, 1);
+  auto bytes = test::content(5000, 1);
   // More maps than are kept in memory.
   for (uint32_t i = 0; i < 200; ++i) {
     ASSERT_TRUE(rig.write({InodeId(5), i}, i * 1000, bytes, false).ok());
@@ -219,9 +219,9 @@ TEST(Target, removes_an_inode_from_a_chunk_on) {
 TEST(Target, keeps_what_is_durable_through_a_power_cut) {
   Rig rig;
   ASSERT_TRUE(rig.begin());
-  auto first = pattern(10000, 1);
-  auto second = pattern(10000, 2);
-  auto third = pattern(10000, 3);
+  auto first = test::content(10000, 1);
+  auto second = test::content(10000, 2);
+  auto third = test::content(10000, 3);
   ASSERT_TRUE(rig.write(kChunk, 0, first, false).ok());
   ASSERT_TRUE(rig.write(kChunk, 20000, second, true).ok());
   rig.power_cut();
@@ -238,8 +238,8 @@ TEST(Target, keeps_what_is_durable_through_a_power_cut) {
 TEST(Target, acknowledges_no_durable_write_before_what_was_written_earlier) {
   Rig rig;
   ASSERT_TRUE(rig.begin());
-  auto first = pattern(600000, 1);
-  auto second = pattern(600000, 2);
+  auto first = test::content(600000, 1);
+  auto second = test::content(600000, 2);
   ASSERT_TRUE(rig.write(kChunk, 0, first, false).ok());
   // The first group's commit takes long, the second one's would overtake it.
   rig.records.faults.delay_min = rig.records.faults.delay_max = std::chrono::seconds(1);
@@ -258,7 +258,7 @@ TEST(Target, acknowledges_no_durable_write_before_what_was_written_earlier) {
 TEST(Target, commits_by_itself_after_a_while) {
   Rig rig;
   ASSERT_TRUE(rig.begin());
-  auto bytes = pattern(10000, 1);
+  auto bytes = test::content(10000, 1);
   ASSERT_TRUE(rig.write(kChunk, 0, bytes, false).ok());
   EXPECT_EQ(rig.records.content().size(), 1u);
   rig.world.run_for(std::chrono::seconds(1));
@@ -271,7 +271,7 @@ TEST(Target, commits_by_itself_after_a_while) {
 TEST(Target, gives_no_space_and_loses_nothing_when_full) {
   Rig rig(1, {.capacity_bytes = 2 * kMiB});
   ASSERT_TRUE(rig.begin());
-  auto bytes = pattern(256 * kKiB, 1);
+  auto bytes = test::content(256 * kKiB, 1);
   uint32_t written = 0;
   Status status;
   while (status.ok()) {
@@ -293,7 +293,7 @@ TEST(Target, gives_no_space_and_loses_nothing_when_full) {
 TEST(Target, writes_into_space_that_is_just_being_freed) {
   Rig rig(1, {.capacity_bytes = 3 * kMiB});
   ASSERT_TRUE(rig.begin());
-  auto bytes = pattern(kMiB, 1);
+  auto bytes = test::content(kMiB, 1);
   // Each overwrite needs the blocks of the one before the last, which a commit must free first.
   for (int i = 0; i < 20; ++i) {
     ASSERT_TRUE(rig.write(kChunk, 0, bytes, false).ok()) << i;
@@ -304,7 +304,7 @@ TEST(Target, answers_a_flipped_bit_with_corrupt_and_goes_on) {
   Rig rig;
   ASSERT_TRUE(rig.begin());
   log::set_level(log::Level::off);
-  auto bytes = pattern(40960, 1);
+  auto bytes = test::content(40960, 1);
   ASSERT_TRUE(rig.write(kChunk, 0, bytes).ok());
   const CachedMap* map = rig.core().index.find({kChunk, 0});
   ASSERT_NE(map, nullptr);
@@ -320,7 +320,7 @@ TEST(Target, answers_a_flipped_bit_with_corrupt_and_goes_on) {
   EXPECT_EQ(op.bad_block, 3u);
   (void)rig.read(kChunk, 0, 12288);
   (void)rig.read(kChunk, 16384, 8192);
-  auto part = pattern(10, 2);
+  auto part = test::content(10, 2);
   EXPECT_EQ(rig.write(kChunk, 12300, part).code(), Code::corrupt) << "would hide the damage";
   ScrubOp scrub;
   std::vector<Damage> damage;
@@ -333,7 +333,7 @@ TEST(Target, answers_a_flipped_bit_with_corrupt_and_goes_on) {
   EXPECT_EQ(damage[0].status.code(), Code::corrupt);
   EXPECT_GE(rig.target().status().corrupt_blocks_seen, 3u);
   // Writing the whole block anew heals it.
-  auto block = pattern(4096, 3);
+  auto block = test::content(4096, 3);
   ASSERT_TRUE(rig.write(kChunk, 12288, block).ok());
   EXPECT_EQ(rig.read(kChunk, 12288, 4096), block);
   log::set_level(log::Level::warning);
@@ -342,7 +342,7 @@ TEST(Target, answers_a_flipped_bit_with_corrupt_and_goes_on) {
 TEST(Target, leaves_verifying_to_whoever_asks_for_checksums) {
   Rig rig;
   ASSERT_TRUE(rig.begin());
-  auto bytes = pattern(5 * kBlockBytes, 4);
+  auto bytes = test::content(5 * kBlockBytes, 4);
   ASSERT_TRUE(rig.write(kChunk, kBlockBytes, bytes).ok());
   const CachedMap* const map = rig.core().index.find({kChunk, 0});
   ASSERT_NE(map, nullptr);
@@ -366,7 +366,7 @@ TEST(Target, leaves_verifying_to_whoever_asks_for_checksums) {
 TEST(Target, survives_a_bit_that_flips_on_the_way_once) {
   Rig rig;
   ASSERT_TRUE(rig.begin());
-  auto bytes = pattern(4096, 1);
+  auto bytes = test::content(4096, 1);
   ASSERT_TRUE(rig.write(kChunk, 0, bytes).ok());
   rig.platter.faults.flipped_read_permille = 200;
   const uint64_t before = rig.core().counters.repeated_reads.value();
@@ -389,8 +389,8 @@ TEST(Target, takes_no_updates_after_a_failed_sync_and_shows_what_is_committed) {
   Rig rig;
   ASSERT_TRUE(rig.begin());
   log::set_level(log::Level::off);
-  auto old_bytes = pattern(8192, 1);
-  auto new_bytes = pattern(8192, 2);
+  auto old_bytes = test::content(8192, 1);
+  auto new_bytes = test::content(8192, 2);
   ASSERT_TRUE(rig.write(kChunk, 0, old_bytes).ok());
   rig.platter.faults.sync_error_permille = 1000;
   EXPECT_EQ(rig.write(kChunk, 0, new_bytes).code(), Code::io_error);
@@ -408,7 +408,7 @@ TEST(Target, takes_no_updates_after_a_failed_sync_and_shows_what_is_committed) {
 TEST(Target, counts_what_it_holds) {
   Rig rig;
   ASSERT_TRUE(rig.begin());
-  auto bytes = pattern(5000, 1);
+  auto bytes = test::content(5000, 1);
   for (uint32_t i = 0; i < 3; ++i) ASSERT_TRUE(rig.write({InodeId(1), i}, 0, bytes).ok());
   EXPECT_EQ(rig.target().status().used_bytes, 6 * kBlockBytes);
   EXPECT_EQ(rig.target().status().chunks, 3u);

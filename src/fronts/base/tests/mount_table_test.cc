@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "penstock/base.h"
+#include "penstock/testing.h"
 
 namespace penstock::front {
 namespace {
@@ -22,19 +23,14 @@ TEST(MountTable, only_our_types_are_ours) {
 class CanonicalPath : public testing::Test {
  protected:
   void SetUp() override {
-    char name[] = "/tmp/penstock-usrbio-XXXXXX";
-    ASSERT_NE(::mkdtemp(name), nullptr);
-    root_ = std::filesystem::canonical(name);
     std::filesystem::create_directory(root_ / "real");
     std::filesystem::create_symlink("real", root_ / "link");
     before_ = std::filesystem::current_path();
   }
-  void TearDown() override {
-    std::filesystem::current_path(before_);
-    std::filesystem::remove_all(root_);
-  }
+  void TearDown() override { std::filesystem::current_path(before_); }
 
-  std::filesystem::path root_;
+  const test::ScratchDirectory scratch_;
+  const std::filesystem::path root_ = scratch_.path();
   std::filesystem::path before_;
 };
 

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "penstock/front.h"
+#include "penstock/testing.h"
 
 namespace penstock::front {
 namespace {
@@ -29,17 +30,11 @@ TEST(Sessions, refuse_what_is_in_no_mount_of_ours) {
 class Lanes : public testing::Test {
  protected:
   void SetUp() override {
-    std::string name = testing::TempDir() + "penstock-front-XXXXXX";
-    directory_ = ::mkdtemp(name.data());
-    ASSERT_EQ(penstock_open_store((directory_ + "/store").c_str(), 1, &session_), 0)
+    ASSERT_EQ(penstock_open_store(directory_.store().c_str(), 1, &session_), 0)
         << penstock_last_error();
   }
-  ~Lanes() override {
-    penstock_close(session_);
-    std::error_code ignored;
-    std::filesystem::remove_all(directory_, ignored);
-  }
-  std::string directory_;
+  ~Lanes() override { penstock_close(session_); }
+  const test::ScratchDirectory directory_;
   penstock_session* session_ = nullptr;
 };
 

@@ -9,14 +9,7 @@
 namespace penstock::cufile {
 namespace {
 
-// Runs `body` in a child process; its result is the exit status.
-int in_child(const std::function<int()>& body) {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(body());
-  int status = -1;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
+using test::in_child;
 
 TEST_F(Cufile, opens_count_and_the_last_close_closes) {
   EXPECT_EQ(cuFileUseCount(), 0);
@@ -82,6 +75,7 @@ TEST_F(Cufile, close_waits_for_reads_in_flight) {
 
 TEST_F(Cufile, close_goes_on_beside_calls_of_all_kinds) {
   std::atomic<bool> stop{false};
+  std::atomic<int> batches{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 3; ++t) {
     threads.emplace_back([&] {
@@ -90,17 +84,28 @@ TEST_F(Cufile, close_goes_on_beside_calls_of_all_kinds) {
         CUfileBatchHandle_t batch = nullptr;
         cuFileDriverGetProperties(&properties);
         cuFileDriverSetMaxCacheSize(1024);
-        if (cuFileBatchIOSetUp(&batch, 4).err == CU_FILE_SUCCESS) cuFileBatchIODestroy(batch);
+        if (cuFileBatchIOSetUp(&batch, 4).err == CU_FILE_SUCCESS) {
+          cuFileBatchIODestroy(batch);
+          ++batches;
+        }
         cuFileBufRegister(gpu_, 4096, 0);
       }
     });
   }
+  int odd = 0;
   for (int i = 0; i < 10; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(3));
-    cuFileDriverClose();
+    const CUfileOpError closed = cuFileDriverClose().err;
+    odd += closed == CU_FILE_SUCCESS || closed == CU_FILE_DRIVER_NOT_INITIALIZED ? 0 : 1;
   }
   stop = true;
   for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(odd, 0);
+  EXPECT_GT(batches, 0) << "nothing was done beside the closing";
+  // And it can be opened and used after all that.
+  const UniqueFd fd = make_file("a");
+  EXPECT_EQ(cuFileRead(handle_of(fd.get()), gpu_, 4096, 0, 0), 4096);
+  EXPECT_EQ(gpu_bytes(0, 4096), content(0, 4096));
 }
 
 TEST_F(Cufile, calls_fail_in_a_forked_child) {

@@ -2,86 +2,30 @@
 #include "mount_backend.h"
 #include "rig.h"
 
-#include <csignal>
-#include <sys/mount.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
+#include <filesystem>
 #include <thread>
+#include <utility>
+
+#include "penstock/testing_node.h"
 
 namespace penstock::cufile {
 namespace {
-
-// The program with a mount, in a directory that goes away afterwards.
-class Node {
- public:
-  // Empty when it serves, else why it cannot.
-  std::string start() {
-    if (::access(PENSTOCK_PROGRAM_PATH, X_OK) != 0) return "the program is not built";
-    const UniqueFd fuse(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
-    if (!fuse) return "/dev/fuse cannot be opened";
-    std::string name = testing::TempDir() + "/penstock-cufile-XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) return "no directory";
-    root_ = std::filesystem::canonical(name);
-    std::filesystem::create_directory(mount());
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) return "no pipe";
-    const UniqueFd reader(ends[0]);
-    UniqueFd writer(ends[1]);
-    const std::string store = root_ + "/store";
-    const std::string where = mount();
-    pid_ = ::fork();
-    if (pid_ == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      ::dup2(writer.get(), STDOUT_FILENO);
-      ::execl(PENSTOCK_PROGRAM_PATH, PENSTOCK_PROGRAM_PATH, "up", store.c_str(), "--mount",
-              where.c_str(), "--capacity", "1073741824", nullptr);
-      ::_exit(127);
-    }
-    writer.reset();
-    std::string output;
-    char buffer[4096];
-    for (ssize_t got = 1; got > 0 && output.find("Running;") == std::string::npos;) {
-      got = ::read(reader.get(), buffer, sizeof buffer);
-      if (got > 0) output.append(buffer, static_cast<size_t>(got));
-    }
-    return output.find("Running;") == std::string::npos ? "it did not start: " + output : "";
-  }
-  void end(int signal) {
-    if (pid_ <= 0) return;
-    ::kill(pid_, signal);
-    ::waitpid(pid_, nullptr, 0);
-    pid_ = -1;
-    ::umount2(mount().c_str(), MNT_DETACH);
-  }
-  ~Node() {
-    end(SIGTERM);
-    std::error_code ignored;
-    if (!root_.empty()) std::filesystem::remove_all(root_, ignored);
-  }
-  std::string mount() const { return root_ + "/mount"; }
-
- private:
-  std::string root_;
-  pid_t pid_ = -1;
-};
 
 class Mounts : public Cufile {
  protected:
   static constexpr uint64_t kLargeBytes = 70 * kMiB;
 
   static void SetUpTestSuite() {
-    node_ = new Node;
-    reason_ = node_->start();
+    reason_ = test::NodeProcess::why_no_mount();
+    if (!reason_.empty()) return;
+    node_ = new test::NodeProcess({.arguments = {"--capacity", "1073741824"}});
+    ASSERT_TRUE(node_->start()) << node_->ending();
   }
-  static void TearDownTestSuite() {
-    delete node_;
-    node_ = nullptr;
-  }
+  static void TearDownTestSuite() { delete std::exchange(node_, nullptr); }
   void SetUp() override {
     if (!reason_.empty()) GTEST_SKIP() << reason_;
-    // Files are made there instead.
-    own_directory_ = std::exchange(directory_, node_->mount());
-    std::filesystem::remove_all(own_directory_);
+    ASSERT_FALSE(HasFatalFailure());
+    directory_ = node_->mount();
     fd_ = make_file("a");
     file_ = handle_of(fd_.get());
     EXPECT_EQ(cuFileSetStatsLevel(3).err, CU_FILE_SUCCESS);
@@ -89,12 +33,10 @@ class Mounts : public Cufile {
   }
   void TearDown() override {
     while (cuFileUseCount() > 0) cuFileDriverClose();
-    directory_ = own_directory_;
   }
 
-  static inline Node* node_ = nullptr;
+  static inline test::NodeProcess* node_ = nullptr;
   static inline std::string reason_;
-  std::string own_directory_;
   UniqueFd fd_;
   CUfileHandle_t file_ = nullptr;
 };
@@ -195,8 +137,8 @@ TEST_F(Mounts, threads_share_the_mount) {
 }
 
 TEST_F(Mounts, the_death_of_the_node_ends_operations) {
-  Node other;
-  ASSERT_EQ(other.start(), "");
+  test::NodeProcess other({.arguments = {"--capacity", "1073741824"}});
+  ASSERT_TRUE(other.start()) << other.ending();
   ::setenv("PENSTOCK_RECONNECT_SECONDS", "1", 1);
   directory_ = other.mount();
   const UniqueFd fd = make_file("a");
@@ -204,7 +146,7 @@ TEST_F(Mounts, the_death_of_the_node_ends_operations) {
   EXPECT_EQ(cuFileRead(file, gpu_, 100'000, 0, 0), 100'000);
   CUfileBatchHandle_t batch = nullptr;
   ASSERT_EQ(cuFileBatchIOSetUp(&batch, 8).err, CU_FILE_SUCCESS);
-  other.end(SIGKILL);
+  other.kill();
   std::vector<CUfileIOParams_t> params(8);
   for (CUfileIOParams_t& one : params) {
     one.mode = CUFILE_BATCH;

@@ -15,17 +15,14 @@
 
 #include "penstock/gpu.h"
 #include "penstock/sim.h"
+#include "penstock/testing.h"
 
 namespace penstock::cufile {
 
 using Content = std::vector<std::byte>;
 
 inline Content content(uint64_t offset, uint64_t length, uint64_t round = 0) {
-  Content bytes(length);
-  for (uint64_t i = 0; i < length; ++i) {
-    bytes[i] = static_cast<std::byte>(mix64(offset + i + round * 77'777'777) >> 3);
-  }
-  return bytes;
+  return test::content(length, round, offset);
 }
 
 // Each test begins and ends with the driver closed.
@@ -35,9 +32,6 @@ class Cufile : public testing::Test {
   static constexpr uint64_t kGpuBytes = 8 * kMiB;
 
   Cufile() {
-    std::string name = "/var/tmp/penstock-cufile-XXXXXX";
-    EXPECT_NE(::mkdtemp(name.data()), nullptr);
-    directory_ = name;
     gpu::replace_devices(&devices_);
     span_ = *devices_.allocate(engine::DeviceId(0), kGpuBytes);
     gpu_ = span_.data;
@@ -45,8 +39,6 @@ class Cufile : public testing::Test {
   ~Cufile() override {
     while (cuFileUseCount() > 0) EXPECT_EQ(cuFileDriverClose().err, CU_FILE_SUCCESS);
     gpu::replace_devices(nullptr);
-    std::error_code ignored;
-    std::filesystem::remove_all(directory_, ignored);
   }
 
   std::string path(const std::string& name) const { return directory_ + "/" + name; }
@@ -81,7 +73,8 @@ class Cufile : public testing::Test {
     return bytes;
   }
 
-  std::string directory_;
+  const test::ScratchDirectory scratch_{"/var/tmp"};
+  std::string directory_ = scratch_.path();  // where files are made
   engine::SeededRandom random_{1};
   sim::SimDeviceMemory devices_{random_};
   engine::DeviceSpan span_;

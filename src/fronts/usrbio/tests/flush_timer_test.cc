@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 #include <thread>
 
+#include "penstock/testing.h"
+
 namespace penstock::usrbio {
 namespace {
 
@@ -20,9 +22,7 @@ class Counted final : public Flushable {
     return body ? body(now) : 0;
   }
   bool called(int times) const {
-    const auto end = std::chrono::steady_clock::now() + 10s;
-    while (calls < times && std::chrono::steady_clock::now() < end) std::this_thread::yield();
-    return calls >= times;
+    return test::eventually([&] { return calls >= times; });
   }
 
   std::function<uint64_t(uint64_t)> body;

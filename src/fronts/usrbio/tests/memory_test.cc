@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "penstock/testing.h"
+
 namespace penstock::usrbio {
 namespace {
 
@@ -94,12 +96,11 @@ TEST(SharedMemory, memory_of_another_user_is_refused) {
 }
 
 TEST(SharedMemory, memory_that_nobody_uses_is_removed_with_its_link) {
-  char directory[] = "/tmp/penstock-usrbio-XXXXXX";
-  ASSERT_NE(::mkdtemp(directory), nullptr);
+  const test::ScratchDirectory directory;
   const auto exists = [&](const std::string& name) {
     return std::filesystem::exists("/dev/shm/" + name);
   };
-  const auto link = [&](const std::string& name) { return directory + ("/" + name); };
+  const auto link = [&](const std::string& name) { return directory / name; };
   const auto make = [&] { return std::string(kMemoryPrefix) + hyphenated(random_uuid()); };
   const std::string used = make();
   const std::string opened = make();
@@ -116,7 +117,7 @@ TEST(SharedMemory, memory_that_nobody_uses_is_removed_with_its_link) {
   for (const std::string& name : {used, opened, abandoned, foreign, elsewhere}) {
     ASSERT_EQ(::symlink(("/dev/shm/" + name).c_str(), link(name).c_str()), 0);
   }
-  EXPECT_GE(remove_abandoned_memory(directory), 1U);
+  EXPECT_GE(remove_abandoned_memory(directory.path()), 1U);
   EXPECT_TRUE(exists(used));
   EXPECT_TRUE(exists(opened));
   EXPECT_FALSE(exists(abandoned));
@@ -127,26 +128,19 @@ TEST(SharedMemory, memory_that_nobody_uses_is_removed_with_its_link) {
   EXPECT_TRUE(std::filesystem::is_symlink(link(foreign)));
   EXPECT_TRUE(std::filesystem::is_symlink(link(elsewhere)));
   for (const std::string& name : {used, opened, foreign}) unlink_shared_memory(name);
-  std::filesystem::remove_all(directory);
 }
 
 // A directory that looks like a mount's, with links that we make ourselves.
 class IovsTest : public testing::Test {
  protected:
   void SetUp() override {
-    char name[] = "/tmp/penstock-usrbio-XXXXXX";
-    ASSERT_NE(::mkdtemp(name), nullptr);
-    mount_ = name;
     std::filesystem::create_directories(mount_ + "/3fs-virt/iovs");
     session_.handle = &native_;
     auto memory = create_shared_memory(name_, 8192, -1);
     ASSERT_TRUE(memory);
     memory_ = std::move(*memory);
   }
-  void TearDown() override {
-    unlink_shared_memory(name_);
-    std::filesystem::remove_all(mount_);
-  }
+  void TearDown() override { unlink_shared_memory(name_); }
 
   std::string link(const std::string& suffix) { return mount_ + "/3fs-virt/iovs/" + suffix; }
   hf3fs_iov wrap(size_t size, size_t block_size) {
@@ -160,7 +154,8 @@ class IovsTest : public testing::Test {
 
   const std::string name_ = unique_name();
   const std::string target_ = "/dev/shm/" + name_;
-  std::string mount_;
+  const test::ScratchDirectory scratch_;
+  const std::string mount_ = scratch_.path();
   SharedMemory memory_;
   const Uuid id_ = random_uuid();
   penstock_session native_;

@@ -3,7 +3,7 @@
 
 #include "hf3fs_usrbio.h"
 #include "link_name.h"
-#include "tests/node.h"
+#include "tests/realtime.h"
 
 #include <algorithm>
 #include <array>
@@ -25,19 +25,12 @@
 #include <vector>
 
 #include "penstock/base.h"
+#include "penstock/testing.h"
+#include "penstock/testing_node.h"
 
 namespace penstock::usrbio {
 
 using namespace std::chrono_literals;
-
-inline timespec realtime_in(std::chrono::milliseconds delay) {
-  timespec time{};
-  ::clock_gettime(CLOCK_REALTIME, &time);
-  const int64_t ns = time.tv_nsec + delay.count() % 1000 * 1'000'000;
-  time.tv_sec += delay.count() / 1000 + ns / 1'000'000'000;
-  time.tv_nsec = ns % 1'000'000'000;
-  return time;
-}
 
 inline std::string random_bytes(size_t size, uint32_t seed) {
   std::mt19937_64 generator(seed);
@@ -49,27 +42,19 @@ inline std::string random_bytes(size_t size, uint32_t seed) {
   return bytes;
 }
 
-// Runs `body` in a child process; its result is the exit status.
-inline int in_child(const std::function<int()>& body) {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(body());
-  int status = -1;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
+using test::in_child;
 
 class Usrbio : public testing::Test {
  protected:
   static constexpr size_t kIovBytes = 4 * kMiB;
 
   static void SetUpTestSuite() {
-    node_ = new Node;
-    if (node_->possible(skip_reason_)) node_->start();
+    skip_reason_ = test::NodeProcess::why_no_mount();
+    if (!skip_reason_.empty()) return;
+    node_ = new test::NodeProcess({.arguments = {"--capacity", "1073741824"}});
+    ASSERT_TRUE(node_->start()) << node_->ending();
   }
-  static void TearDownTestSuite() {
-    node_->stop();
-    delete node_;
-  }
+  static void TearDownTestSuite() { delete std::exchange(node_, nullptr); }
 
   void SetUp() override {
     if (!skip_reason_.empty()) GTEST_SKIP() << skip_reason_;
@@ -121,7 +106,7 @@ class Usrbio : public testing::Test {
               const void* userdata = nullptr) {
     return hf3fs_prep_io(&ior_, &iov_, read, iov_.base + memory, fd, offset, length, userdata);
   }
-  int wait(int min, std::chrono::milliseconds time = 20s) {
+  int wait(int min, std::chrono::milliseconds time = 60s) {
     const timespec until = realtime_in(time);
     return hf3fs_wait_for_ios(&ior_, cqes_.data(), static_cast<int>(cqes_.size()), min, &until);
   }
@@ -136,7 +121,7 @@ class Usrbio : public testing::Test {
   }
 
   // One for all tests of a suite.
-  static inline Node* node_ = nullptr;
+  static inline test::NodeProcess* node_ = nullptr;
   static inline std::string skip_reason_;
   std::string mount_;
   hf3fs_iov iov_{};

@@ -21,7 +21,7 @@ TEST_F(AgentDeath, operations_go_on_when_the_agent_comes_back) {
   ASSERT_EQ(hf3fs_submit_ios(&ior_), 0);
   EXPECT_EQ(wait(1, 50ms), 0);
   node_->kill();
-  node_->start();
+  ASSERT_TRUE(node_->start()) << node_->ending();
   ASSERT_EQ(wait(16), 16);
   for (size_t i = 0; i < 16; ++i) EXPECT_EQ(cqes_[i].result, 4096);
   EXPECT_EQ(std::memcmp(iov_.base, bytes.data(), bytes.size()), 0);
@@ -40,7 +40,7 @@ TEST_F(AgentDeath, way_to_links_is_known_without_asking_the_agent) {
             }),
             0);
   node_->kill();
-  node_->start();
+  ASSERT_TRUE(node_->start()) << node_->ending();
 }
 
 TEST_F(AgentDeath, death_of_the_agent_ends_every_wait) {
@@ -59,24 +59,20 @@ TEST_F(AgentDeath, death_of_the_agent_ends_every_wait) {
     got = hf3fs_wait_for_ios(&ior_, cqes_.data(), 16, 16, nullptr);
     returned = true;
   });
-  const auto begin = std::chrono::steady_clock::now();
   node_->kill();
-  waiter.join();
-  // A successor is waited for before the operations are given up.
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, 30s);
+  waiter.join();  // a successor is waited for before the operations are given up
   EXPECT_EQ(got, 10);
   for (int i = 0; i < got; ++i) EXPECT_EQ(cqes_[static_cast<size_t>(i)].result, -ECONNRESET);
   EXPECT_EQ(wait(1), -ECONNRESET);
   EXPECT_LT(prepare(true, 0, fd, 0, 1), 0);
 
   // It comes back much later: the ring, its memory and its files are of use again.
-  node_->start();
+  ASSERT_TRUE(node_->start()) << node_->ending();
   int64_t result = -ECONNRESET;
-  const auto limit = std::chrono::steady_clock::now() + 30s;
-  while (result == -ECONNRESET && std::chrono::steady_clock::now() < limit) {
-    std::this_thread::sleep_for(10ms);
+  (void)test::eventually([&] {
     result = transfer(true, 0, fd, 0, 8192);
-  }
+    return result != -ECONNRESET;
+  });
   EXPECT_EQ(result, 8192);
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(iov_.base), 8192), random_bytes(8192, 15));
   const int later = make_file("later", "beside the old ones");
@@ -91,7 +87,7 @@ TEST_F(AgentDeath, death_of_the_agent_ends_every_wait) {
   node_->stop();
   files_.clear();
 
-  node_->start();
+  ASSERT_TRUE(node_->start()) << node_->ending();
   const int again = make_file("after-death", "alive");
   make_iov();
   make_ring(true);

@@ -298,11 +298,7 @@ TEST_F(DeviceIovs, memory_outlives_agents_and_is_found_with_each_of_them) {
   const auto found_by_child = [&] {
     return in_child([&] {
       hf3fs_iov theirs{};
-      for (int i = 0; i < 1000; ++i) {
-        if (open(theirs) == 0) return 0;
-        std::this_thread::sleep_for(10ms);
-      }
-      return 1;
+      return test::eventually([&] { return open(theirs) == 0; }) ? 0 : 1;
     });
   };
   const auto restart = [&](
@@ -313,7 +309,7 @@ TEST_F(DeviceIovs, memory_outlives_agents_and_is_found_with_each_of_them) {
     node_->kill();
     std::this_thread::sleep_for(pause);
     meanwhile();
-    node_->start();
+    ASSERT_TRUE(node_->start()) << node_->ending();
   };
   const auto works = [&](const std::string& name) {
     const int fd = make_file(name, bytes);

@@ -40,7 +40,7 @@ TEST_F(Usrbio, memory_goes_with_its_names) {
 
 // As in a container: the mount is there, and the node has another /dev/shm.
 TEST_F(Usrbio, memory_that_the_node_does_not_find_is_refused_with_what_to_do) {
-  const std::string said = testing::TempDir() + "usrbio-said-" + std::to_string(::getpid());
+  const std::string said = node_->scratch() + "/said-by-the-client";
   const int status = in_child([&] {
     if (::unshare(CLONE_NEWNS) != 0 ||
         ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
@@ -53,9 +53,7 @@ TEST_F(Usrbio, memory_that_the_node_does_not_find_is_refused_with_what_to_do) {
     hf3fs_iov iov{};
     return hf3fs_iovcreate(&iov, mount_.c_str(), kMiB, 0, -1) == -ENOENT ? 0 : 1;
   });
-  std::ifstream file(said);
-  const std::string words{std::istreambuf_iterator<char>(file), {}};
-  ::unlink(said.c_str());
+  const std::string words = test::read_file(said);
   if (status == 99) GTEST_SKIP() << "mounts of its own cannot be had here";
   EXPECT_EQ(status, 0);
   EXPECT_NE(words.find("/dev/shm/penstock"), std::string::npos) << words;

@@ -3,6 +3,7 @@
 
 #include "ring.h"
 #include "tests/fake_penstock.h"
+#include "tests/realtime.h"
 
 #include <algorithm>
 #include <array>
@@ -14,18 +15,11 @@
 #include <sys/mman.h>
 #include <thread>
 
+#include "penstock/testing.h"
+
 namespace penstock::usrbio {
 
 using namespace std::chrono_literals;
-
-inline timespec realtime_in(std::chrono::milliseconds delay) {
-  timespec time{};
-  ::clock_gettime(CLOCK_REALTIME, &time);
-  const int64_t ns = time.tv_nsec + delay.count() % 1000 * 1'000'000;
-  time.tv_sec += delay.count() / 1000 + ns / 1'000'000'000;
-  time.tv_nsec = ns % 1'000'000'000;
-  return time;
-}
 
 // Its thread never ends, so it is never destroyed.
 inline FlushTimer& shared_timer() {

@@ -1,38 +1,17 @@
-// A store in a scratch directory, and short ways to use a session of it.
+// Short ways to use a session.
 #pragma once
 
 #include "penstock.h"
 
 #include <cstdlib>
 #include <fcntl.h>
-#include <filesystem>
 #include <gtest/gtest.h>
 #include <string>
-#include <unistd.h>
-#include <vector>
 
 #include "penstock/base.h"
+#include "penstock/testing.h"
 
 namespace penstock::api {
-
-class Scratch {
- public:
-  Scratch() {
-    std::string name = testing::TempDir() + "penstock-api-XXXXXX";
-    path_ = ::mkdtemp(name.data());
-    // Others must be able to reach the socket in it.
-    std::filesystem::permissions(path_, std::filesystem::perms(0755));
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-  std::string store() const { return path_ + "/store"; }
-
- private:
-  std::string path_;
-};
 
 // A session with a region and a ring, closed at the end.
 struct Client {
@@ -44,7 +23,14 @@ struct Client {
   int open_store(const std::string& directory, bool create = true) {
     return penstock_open_store(directory.c_str(), create ? 1 : 0, &session);
   }
-  int connect(const std::string& where) { return penstock_connect(where.c_str(), &session); }
+  int connect(const std::string& where) {
+    // Unless the test has said how long: a busy machine takes its time to start a successor.
+    const bool is_said = std::getenv("PENSTOCK_RECONNECT_SECONDS") != nullptr;
+    if (!is_said) ::setenv("PENSTOCK_RECONNECT_SECONDS", "60", 1);
+    const int result = penstock_connect(where.c_str(), &session);
+    if (!is_said) ::unsetenv("PENSTOCK_RECONNECT_SECONDS");
+    return result;
+  }
   void prepare(size_t region_bytes = kMiB, uint32_t entries = 64, uint32_t lanes = 4) {
     ASSERT_EQ(penstock_region_create(session, region_bytes, &region), 0) << penstock_last_error();
     ASSERT_EQ(penstock_ring_create(session, entries, lanes, &ring), 0) << penstock_last_error();
@@ -75,7 +61,7 @@ struct Client {
     const int submitted = penstock_submit(ring);
     if (submitted < 0) return submitted;
     penstock_completion completion{};
-    const int count = penstock_wait(ring, &completion, 1, 1, in_seconds(30));
+    const int count = penstock_wait(ring, &completion, 1, 1, in_seconds(60));
     if (count != 1) return count < 0 ? count : -ETIME;
     EXPECT_EQ(completion.user_data, operation.user_data);
     if (route != nullptr) *route = completion.route;
@@ -86,17 +72,5 @@ struct Client {
   penstock_region* region = nullptr;
   penstock_ring* ring = nullptr;
 };
-
-// Bytes that tell their place and a seed.
-inline void fill(std::byte* to, size_t size, uint64_t seed) {
-  for (size_t i = 0; i < size; ++i) {
-    to[i] = static_cast<std::byte>(mix64(seed + i / 8) >> (8 * (i % 8)));
-  }
-}
-inline bool is_filled(const std::byte* from, size_t size, uint64_t seed) {
-  std::vector<std::byte> expected(size);
-  fill(expected.data(), size, seed);
-  return std::equal(expected.begin(), expected.end(), from);
-}
 
 }  // namespace penstock::api

@@ -7,6 +7,9 @@
 
 namespace penstock::test {
 
+// The built command; PENSTOCK_PROGRAM in the environment names another.
+std::string command_path();
+
 struct Output {
   int exit_code = -1;  // 128 + signal when it was killed
   std::string out;
@@ -15,25 +18,10 @@ struct Output {
 
 // Runs a program, given by its path and arguments, to its end.
 Output run(const std::vector<std::string>& words);
-// Runs the built command with these arguments to its end.
+// Runs the command with these arguments to its end.
 Output penstock(const std::vector<std::string>& arguments);
 
 // Starts the command without waiting for it; its output goes nowhere. 0 if it cannot be started.
 pid_t start_penstock(const std::vector<std::string>& arguments);
-
-// A directory that goes away with the test, whatever is in it.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory();
-  ~TemporaryDirectory();
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
-std::string read_file(const std::string& path);
-void write_file(const std::string& path, const std::string& content);
 
 }  // namespace penstock::test

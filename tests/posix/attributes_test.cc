@@ -255,9 +255,7 @@ TEST_F(AttributesTest, a_file_without_a_name_may_get_one) {
     ASSERT_EQ(::write(left.get(), "x", 1), 1);
   }
   const auto all_collected = [&] { return node().files().status().removed_waiting == 0; };
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  while (!all_collected() && std::chrono::steady_clock::now() < deadline) ::usleep(10'000);
-  EXPECT_TRUE(all_collected());
+  EXPECT_TRUE(test::eventually(all_collected));
   const UniqueFd back = open_file(top + "/f", O_RDONLY);
   char bytes[8] = {};
   EXPECT_EQ(::read(back.get(), bytes, sizeof bytes), 5);

@@ -119,8 +119,7 @@ TEST_F(MountsTest, unmounting_from_outside_ends_the_mount) {
   ASSERT_TRUE(mount) << mount.error().message;
   const auto removed = fuse::unmount(place(), false);
   ASSERT_TRUE(removed) << removed.error().message;
-  for (int i = 0; i < 500 && (*mount)->alive(); i++) ::usleep(10'000);
-  EXPECT_FALSE((*mount)->alive());
+  EXPECT_TRUE(test::eventually([&] { return !(*mount)->alive(); }));
   EXPECT_EQ((*mount)->stop(), fuse::StopOutcome::unmounted);
 }
 

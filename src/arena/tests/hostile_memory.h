@@ -69,17 +69,19 @@ class HostileSegment {
     const Entry& entry = entries[random % geometry_.entries];
     return {InodeId(entry.inode), entry.extent};
   }
-  void look_up(Extent extent) const {
+  // True if something was found; the program ends where that leads out of the memory.
+  bool look_up(Extent extent) const {
     reader_->prefetch(extent);
     HostileMemory::require(reader_->slabs_offered() <= geometry_.slabs_max());
     const Found found = reader_->find(extent);
-    if (!found) return;
+    if (!found) return false;
     const Bytes mapped = reader_->slots().first(kHostileSlab);
     HostileMemory::require(found.data >= mapped.data() && found.valid <= kExtentBytes &&
                            found.data + kExtentBytes <= mapped.data() + mapped.size());
     volatile uint32_t sum = found.checksums->block[kBlocks - 1];
     sum = sum + static_cast<uint32_t>(found.data[found.valid - 1]);
     (void)reader_->still(found.ticket);
+    return true;
   }
 
  private:

@@ -7,6 +7,8 @@
 #include <chrono>
 #include <thread>
 
+#include "penstock/testing.h"
+
 namespace penstock::arena {
 namespace {
 
@@ -65,14 +67,12 @@ TEST(SegmentStress, readers_validate_only_what_was_published) {
   std::thread writer([&] { write(shared, 1); });
   std::vector<std::thread> readers;
   for (uint64_t i = 0; i < 3; ++i) readers.emplace_back([&, i] { read(shared, 100 + i); });
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (shared.copies.load() < kCopiesWanted && std::chrono::steady_clock::now() < end) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
+  const bool enough =
+      test::eventually([&] { return shared.copies.load() >= kCopiesWanted; }, 2 * test::kPatience);
   shared.stop = true;
   writer.join();
   for (std::thread& reader : readers) reader.join();
-  EXPECT_GE(shared.copies.load(), kCopiesWanted);
+  EXPECT_TRUE(enough) << shared.copies.load();
   RecordProperty("copies", static_cast<int>(shared.copies.load()));
   RecordProperty("lost", static_cast<int>(shared.lost.load()));
 }

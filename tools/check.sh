@@ -43,6 +43,7 @@ check layers python3 tools/check_layers.py
 check source python3 tools/check_source.py
 check docs python3 tools/check_references.py
 check limits python3 tools/list_limits.py
+check tests python3 tools/check_tests.py
 check asserts python3 tools/count_assertions.py --least 12 ring arena kv store chunks meta client
 check shell shellcheck dev .ci/run tools/*.sh
 check format tools/check_format.sh

@@ -93,7 +93,9 @@ Status Collector::remove(std::span<const InodeId> free, std::span<const InodeId>
   if (!with_chunks.empty()) TRY(core_.targets.sync_all());
   for (size_t i = 0; i < free.size(); i += limits::kForgetBatch) {
     const size_t count = std::min(limits::kForgetBatch, free.size() - i);
-    for (const InodeId id : free.subspan(i, count)) DASSERT(!core_.table.is_open(id));
+    for ([[maybe_unused]] const InodeId id : free.subspan(i, count)) {
+      DASSERT(!core_.table.is_open(id));
+    }
     TRY(core_.meta.forget_many(free.subspan(i, count)));
     core_.drops->removed.fetch_sub(static_cast<int64_t>(count), std::memory_order_relaxed);
   }

@@ -1,6 +1,7 @@
 // The command line of `penstock`.
 #include "commands.h"
 #include "commands/model_files.h"
+#include "describe.h"
 #include "penstock.h"
 #include "sizes.h"
 
@@ -139,6 +140,10 @@ class CommandLine {
 
   int parse_and_run(int argc, char** argv) {
     std::vector<std::string> words(argv + 1, argv + argc);
+    if (words == std::vector<std::string>{"help", "--json"}) {
+      std::printf("%s\n", describe(app_).dump(2).c_str());
+      return kExitOk;
+    }
     // Help on a command is what it says itself.
     if (!words.empty() && words[0] == "help") {
       words.erase(words.begin());
@@ -404,6 +409,7 @@ class CommandLine {
     CLI::App* help =
         command("help", group, "What a command does, and its options", [] { return kExitOk; });
     help->add_option("COMMAND", "Without it: all commands");
+    help->add_flag("--json")->description("All commands with their options, for machines");
     command("version", group, "Print the version", [] {
       std::printf("penstock %s\n", penstock_version());
       return kExitOk;

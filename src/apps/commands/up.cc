@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "node/admin.h"
 #include "node/node_service.h"
+#include "node/supervisor.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -111,11 +112,16 @@ int serve(const UpOptions& options, ReadyPipe* pipe) {
   }
   if (pipe != nullptr) {
     pipe->ready();
+  } else if (is_supervised()) {
+    tell_supervisor("READY=1\nSTATUS=Serving " + options.directory);
   } else {
     print_next_steps(options, (*node)->facts());
   }
   (*node)->wait(signals.get());
-  if (pipe == nullptr) std::fprintf(stderr, "penstock: stopping\n");
+  if (pipe == nullptr) {
+    std::fprintf(stderr, "penstock: stopping\n");
+    tell_supervisor("STOPPING=1");
+  }
   (*node)->stop();
   return kExitOk;
 }

@@ -103,16 +103,15 @@ void Session::take_from_shares(const std::function<bool(ShardShare&)>& is_unused
 }
 
 wire::Reply Session::greet(uint64_t id, const wire::Hello& hello) {
-  if (hello.version != wire::kSessionVersion) {
-    return {id,
-            Status(Code::wrong_version, hello.version),
-            fmt::format("this agent speaks version {} of the session protocol, not {}",
-                        wire::kSessionVersion, hello.version),
-            {}};
+  const Result<wire::Agreement> agreed = wire::agree(wire::kProtocol, hello.protocol());
+  if (!agreed) {
+    return {id, agreed.error(), wire::no_common_version(wire::kProtocol, hello.protocol()), {}};
   }
   // Release pairs with the acquire of whichever thread executes the next request.
   greeted_.store(true, std::memory_order_release);
-  return {id, Code::ok, "", wire::Welcome{wire::kSessionVersion, id_}};
+  return {id, Code::ok, "",
+          wire::Welcome{agreed->version, id_, agreed->features, wire::kProtocol.lowest,
+                        wire::kProtocol.highest, wire::kProtocol.features}};
 }
 
 wire::Reply Session::reply_to(Message& message, Given* given) {

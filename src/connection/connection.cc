@@ -57,6 +57,12 @@ Outcome<void> Connection::begin(UniqueFd socket) {
                                       : "connect: the agent does not answer"};
   }
   if (!reply->status.ok()) return Failure{reply->status, "connect: " + reply->text};
+  const Status greeted = greeting_of(*reply);
+  if (!greeted.ok()) {
+    return Failure{greeted,
+                   "connect: the agent answers with a version of the session protocol that "
+                   "this library does not speak"};
+  }
   next_call_ = 2;
   socket_ = std::make_shared<Socket>(Socket{ParentsFd(std::move(socket))});
   connected_ = true;

@@ -168,7 +168,10 @@ Status Connection::set_up_again(int socket) {
         exchange(socket, {id++, std::move(body)}, descriptors, limits::kSetupStepMs);
     return reply ? reply->status : reply.error();
   };
-  TRY(ask(wire::Hello{}, {}));
+  TRY_ASSIGN(const wire::Reply greeting,
+             exchange(socket, {id++, wire::Hello{}}, {}, limits::kSetupStepMs));
+  TRY(greeting.status);
+  TRY(greeting_of(greeting));
   for (Follower* const follower : followers_) TRY(follower->set_up_again(ask));
   const std::lock_guard lock(mutex_);
   ASSERT(!connected_ && id > 1);

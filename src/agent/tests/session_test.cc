@@ -318,7 +318,7 @@ TEST_F(Sessions, ends_a_session_that_does_not_speak_the_protocol) {
   };
   const std::string garbage = "this is no request at all";
   EXPECT_TRUE(ended_by([](RawSession& s) { s.send(wire::SyncAll{}); }, false)) << "no greeting";
-  EXPECT_TRUE(ended_by([](RawSession& s) { s.send(wire::Hello{99}); }, false)) << "version";
+  EXPECT_TRUE(ended_by([](RawSession& s) { s.send(wire::Hello{99, 99}); }, false)) << "version";
   EXPECT_TRUE(ended_by([&](RawSession& s) { s.send_bytes(std::as_bytes(std::span(garbage))); }));
   EXPECT_TRUE(ended_by([](RawSession& s) {
     std::vector<std::byte> large(wire::kSessionMessageMax + 1);
@@ -341,7 +341,7 @@ TEST_F(Sessions, ends_a_session_that_uses_a_number_twice) {
 
 TEST_F(Sessions, says_which_version_it_speaks) {
   RawSession session(connect(), false);
-  const wire::Reply reply = session.ask(wire::Hello{99});
+  const wire::Reply reply = session.ask(wire::Hello{99, 99});
   EXPECT_EQ(reply.status, Code::wrong_version);
   EXPECT_NE(reply.text.find(fmt::format("version {}", wire::kSessionVersion)), std::string::npos);
 }

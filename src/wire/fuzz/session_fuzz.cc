@@ -17,7 +17,7 @@ Time some_time() {
 
 std::vector<RequestBody> requests() {
   const DeviceHandle handle{"handle", 4096, {1, 2}, true};
-  return {Hello{},
+  return {Hello{3, 5, 1},
           RegisterRegion{1, 4096, 65536, "name.b4096", "/dev/shm/name"},
           AttachRegion{2, "name"},
           ReleaseRegion{1},
@@ -56,7 +56,7 @@ std::vector<ReplyBody> replies() {
   Attributes attributes;
   attributes.length = 1 << 30;
   attributes.created = some_time();
-  return {Welcome{2, 9},
+  return {Welcome{3, 9, 0, 3, 3, 0},
           Opened{1234, kOpenRead, "token"},
           attributes,
           Target{"target"},

@@ -83,7 +83,7 @@ TEST(ManyFiles, fit_a_datagram_by_what_they_are_counted_as) {
   }
   EXPECT_TRUE(encode(Request{UINT64_MAX, most}));
 
-  constexpr Time kLongest{INT64_MIN, UINT32_MAX};
+  constexpr Time kLongest{INT64_MIN, 999'999'999};
   NewFile longest{std::string(200, 'x'),
                   07777,
                   UINT64_MAX,
@@ -121,7 +121,7 @@ TEST(ManyFiles, are_looked_at_as_far_as_a_datagram_goes) {
   }
   EXPECT_TRUE(encode(Request{UINT64_MAX, most}));
 
-  constexpr Time kLongest{INT64_MIN, UINT32_MAX};
+  constexpr Time kLongest{INT64_MIN, 999'999'999};
   Attributes longest{UINT64_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX,
                      UINT32_MAX, UINT64_MAX, UINT64_MAX, kLongest,   kLongest,
                      kLongest,   kLongest,   UINT64_MAX, UINT64_MAX};

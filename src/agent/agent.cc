@@ -1,20 +1,17 @@
 #include "penstock/agent.h"
 
-#include "bus_guard.h"
-#include "cache_lease.h"
-#include "foreign_fd.h"
+#include "allowances.h"
 #include "limits.h"
 #include "node.h"
-#include "page_fence.h"
-#include "process_memory.h"
 #include "scrub.h"
-#include "session_server.h"
 
 #include <algorithm>
 #include <atomic>
 #include <fmt/format.h>
 #include <map>
-#include <mutex>
+#include <unistd.h>
+
+#include "penstock/session_server.h"
 
 namespace penstock::agent {
 namespace {
@@ -23,7 +20,8 @@ class LocalAgent final : public Agent {
  public:
   ~LocalAgent() override { stop(); }
 
-  Outcome<void> start(const AgentConfig& config);
+  template <class Config>
+  Outcome<void> start(const Config& config);
   void stop() override;
   client::FileSystem& files() override { return node_->files(); }
   AgentStatus status() override;
@@ -38,64 +36,95 @@ class LocalAgent final : public Agent {
     sessions_.mounts.add(device, connection);
   }
   void remove_mount(dev_t device) override { sessions_.mounts.remove(device); }
-  Status link_region(const client::Credentials& credentials, const std::string& name,
-                     const std::string& target) override;
-  Status unlink_region(const client::Credentials& credentials, const std::string& name) override {
-    return sessions_.links.remove(credentials, name);
-  }
-  std::vector<LinkedRegion> linked_regions(const client::Credentials& credentials) override {
-    return sessions_.links.list(credentials);
-  }
-  std::optional<LinkedRegion> linked_region(const client::Credentials& credentials,
-                                            const std::string& name) override {
-    return sessions_.links.find(credentials, name);
+  std::shared_ptr<sessions::RegionLinks> region_links(const MakeRegionLinks& make) override {
+    return sessions_.links.find_or_make([&] { return make(sessions_.accounts); });
   }
 
  private:
+  // The steps of start(), in this order.
+  void make_session_shards();
+  Outcome<void> start_cache(uint64_t bytes);
+  Outcome<void> start_server(const AgentOptions& options);
+
   // Runs `act` in the loop of a shard with its tracer.
   void on_tracer(uint32_t shard, const std::function<void(telemetry::Tracer&)>& act);
+  ShardStatus status_of(uint32_t shard, const store::TargetStatus* target);
+  void add_figures(AgentStatus* status);
 
   std::atomic<bool> is_traced_{false};
   // Those that the sessions' shares were made of: later changes count from the next start.
-  const ProcessLimit memory_ = memory_of_process();
-  const ProcessLimit mappings_ = mappings_of_process();
-  SessionNode sessions_;
+  const resources::ProcessLimit memory_ = resources::memory_of_process();
+  const resources::ProcessLimit mappings_ = resources::mappings_of_process();
+  Allowances allowances_;
+  sessions::SessionNode sessions_;
   std::unique_ptr<Node> node_;
-  std::unique_ptr<SessionServer> server_;
+  std::unique_ptr<node_cache::NodeCache> cache_;
+  std::unique_ptr<session_server::SessionServer> server_;
   engine::Time started_;
   uint64_t cache_bytes_ = 0;
 };
 
-Outcome<void> LocalAgent::start(const AgentConfig& config) {
+template <class Config>
+Outcome<void> LocalAgent::start(const Config& config) {
+  ASSERT(node_ == nullptr && server_ == nullptr);
   started_ = engine::system_clock().now();
   TRY_ASSIGN(node_, Node::start(config));
-  TRY(sessions_.allowances.load(node_->store().path()));
+  if (!node_->directory().empty()) TRY(allowances_.load(node_->directory()));
+  make_session_shards();
+  TRY(start_cache(config.cache_bytes));
+  return start_server(config);
+}
+
+void LocalAgent::make_session_shards() {
   sessions_.files = &node_->files();
-  sessions_.tokens = TokenMaker(node_->store().secret());
+  sessions_.accounts = resources::Accounts::make(
+      resources::bounds_within(memory_.amount, mappings_.amount), ::geteuid());
+  sessions_.user_terms = [this](uint32_t uid) -> client::Terms& { return allowances_.of(uid); };
+  sessions_.tokens = sessions::TokenMaker(node_->secret());
   for (uint32_t i = 0; i < node_->shards().size(); ++i) {
     NodeShard& shard = *node_->shards()[i];
-    auto session_shard = std::make_unique<SessionShard>();
+    auto session_shard = std::make_unique<sessions::SessionShard>();
     session_shard->loop = &shard.loop();
     session_shard->client = &node_->files().client(i);
     session_shard->parker = &shard.parker();
     session_shard->rings.listen_to(shard.parker());
-    session_shard->disk = &shard.disk();
+    sessions_.buffers.add_disk(shard.loop(), shard.disk());
     node_->serve_rings(i, session_shard->rings);
     sessions_.shards.push_back(std::move(session_shard));
   }
-  sessions_.reply_timeout = config.reply_timeout;
-  TRY(CacheLease::begin(node_->store().path(), config.cache_bytes > 0));
-  cache_bytes_ = config.cache_bytes;
-  if (cache_bytes_ > 0) {
-    TRY_ASSIGN(sessions_.cache, NodeCache::start(sessions_, cache_bytes_));
+}
+
+Outcome<void> LocalAgent::start_cache(uint64_t bytes) {
+  const std::string& directory = node_->directory();
+  if (!directory.empty()) TRY(node_cache::CacheLease::begin(directory, bytes > 0));
+  cache_bytes_ = bytes;
+  if (bytes == 0) return {};
+  node_cache::NodeCacheConfig config;
+  config.bytes = bytes;
+  config.files = &node_->files();
+  config.buffers = &sessions_.buffers;
+  for (const auto& shard : sessions_.shards) config.shards.push_back({shard->loop, shard->client});
+  TRY_ASSIGN(cache_, node_cache::NodeCache::start(config));
+  sessions_.cache = cache_.get();
+  for (size_t i = 0; i < sessions_.shards.size(); ++i) {
+    sessions_.shards[i]->fills = &cache_->fills(i);
   }
-  // In an application's own process its memory is its own business, and so are its signals.
-  if (config.listen) {
-    BusGuard::install();
-    PageFence::install();
+  return {};
+}
+
+Outcome<void> LocalAgent::start_server(const AgentOptions& options) {
+  session_server::SessionServerConfig config;
+  config.reply_timeout = options.reply_timeout;
+  if (options.listen) {
+    if (node_->directory().empty()) {
+      return Failure{Code::invalid_argument, "an agent that listens needs a directory"};
+    }
+    config.socket_path = node_->directory() + "/" + wire::kSessionSocketName;
+    // In an application's own process its memory is its own business, and so are its signals.
+    resources::BusGuard::install();
+    resources::PageFence::install();
   }
-  TRY_ASSIGN(server_, SessionServer::start(
-                          sessions_, config.listen ? node_->store().socket_path() : std::string()));
+  TRY_ASSIGN(server_, session_server::SessionServer::start(sessions_, std::move(config)));
   return {};
 }
 
@@ -106,12 +135,13 @@ void LocalAgent::stop() {
     node_->withdraw_rings(i, sessions_.shards[i]->rings);
   }
   server_.reset();
-  sessions_.cache.reset();
-  CacheLease::end(node_->store().path());
+  sessions_.cache = nullptr;
+  cache_.reset();
+  const std::string directory = node_->directory();
+  if (!directory.empty()) node_cache::CacheLease::end(directory);
   sessions_.shards.clear();
-  const std::string directory = node_->store().path();
   node_.reset();
-  const std::string left = descriptors_that_hang(limits::kClosePatience);
+  const std::string left = resources::descriptors_that_hang(limits::kClosePatience);
   if (left.empty()) return;
   log::error(
       "{}: stopped; left behind are descriptors whose file system does not answer their close: {} "
@@ -120,15 +150,15 @@ void LocalAgent::stop() {
 }
 
 Outcome<client::Allowance> LocalAgent::allow_user(uint32_t uid, const AllowanceChange& change) {
-  client::Allowance allowance = sessions_.allowances.of(uid).allowance();
+  client::Allowance allowance = allowances_.of(uid).allowance();
   change(allowance);
-  TRY(sessions_.allowances.set(uid, allowance));
+  TRY(allowances_.set(uid, allowance));
   return allowance;
 }
 
 Outcome<client::Allowance> LocalAgent::allow_session(uint64_t session,
                                                      const AllowanceChange& change) {
-  const std::shared_ptr<Session> found = server_->find(session);
+  const std::shared_ptr<sessions::Session> found = server_->find(session);
   if (found == nullptr) {
     return Failure{Code::not_found,
                    fmt::format("session {}: there is none (see 'penstock status')", session)};
@@ -138,18 +168,6 @@ Outcome<client::Allowance> LocalAgent::allow_session(uint64_t session,
   if (found->terms().set(allowance).ok()) return allowance;
   return Failure{Code::invalid_argument,
                  fmt::format("a weight is 1 to {}, not {}", client::kWeightMax, allowance.weight)};
-}
-
-// Whoever makes a link in a mount is told an error number only.
-Status LocalAgent::link_region(const client::Credentials& credentials, const std::string& name,
-                               const std::string& target) {
-  const Status linked = sessions_.links.add(credentials, name, target);
-  if (linked == Code::not_found || linked == Code::access_denied) {
-    sessions_.log.warning(fmt::format("link {}", credentials.uid),
-                          fmt::format("a link of user {} to {}", credentials.uid,
-                                      LinkTable::trouble(linked, target)));
-  }
-  return linked;
 }
 
 void LocalAgent::on_tracer(uint32_t shard, const std::function<void(telemetry::Tracer&)>& act) {
@@ -162,7 +180,8 @@ void LocalAgent::on_tracer(uint32_t shard, const std::function<void(telemetry::T
 
 Outcome<std::vector<telemetry::Traced>> LocalAgent::trace(const std::function<void()>& meanwhile) {
   if (is_traced_.exchange(true)) {
-    return Failure{Code::busy, "somebody traces this node already; try again when that has ended"};
+    return Failure{Code::busy,
+                   "another trace of this node is under way; try again when that has ended"};
   }
   std::vector<telemetry::Traced> traced(node_->shards().size());
   for (uint32_t i = 0; i < traced.size(); ++i) {
@@ -176,51 +195,61 @@ Outcome<std::vector<telemetry::Traced>> LocalAgent::trace(const std::function<vo
   return traced;
 }
 
+ShardStatus LocalAgent::status_of(uint32_t shard, const store::TargetStatus* target) {
+  ShardStatus status;
+  status.index = shard;
+  if (engine::Disk* const disk = node_->shards()[shard]->disk()) status.disk = disk->facts();
+  const telemetry::OperationFigures& figures = sessions_.shards[shard]->rings.routes().figures();
+  status.ring_operations_in_flight = figures.in_flight();
+  if (target == nullptr) return status;
+  status.target_capacity_bytes = target->capacity_bytes;
+  status.target_used_bytes = target->used_bytes;
+  status.corrupt_blocks_seen = target->corrupt_blocks_seen;
+  status.scattered_bytes = target->scattered_bytes;
+  status.moved_bytes = target->moved_bytes;
+  status.full = target->full;
+  status.failed = target->failed;
+  return status;
+}
+
+void LocalAgent::add_figures(AgentStatus* status) {
+  constexpr std::string_view kPrefix = "agent.route.";
+  for (const metrics::Sample& sample : metrics::snapshot()) {
+    if (sample.name == "client.waited") status->operations_waited = sample.value;
+    if (sample.name == "client.slowed") status->operations_slowed = sample.value;
+    if (sample.name == "kv.stopped") status->databases_stopped = sample.value;
+    if (sample.name == "store.no_space") status->updates_without_space = sample.value;
+    if (!sample.name.starts_with(kPrefix)) continue;
+    status->operations_by_route.emplace_back(sample.name.substr(kPrefix.size()), sample.value);
+  }
+}
+
 AgentStatus LocalAgent::status() {
   AgentStatus status;
-  status.directory = node_->store().path();
+  status.directory = node_->directory();
   const auto uptime = engine::system_clock().now() - started_;
   status.uptime_seconds =
       static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(uptime).count());
   status.file_system = node_->files().status();
   const std::vector<store::TargetStatus> targets = node_->target_status();
-  for (uint32_t i = 0; i < targets.size(); ++i) {
-    ShardStatus shard;
-    shard.index = i;
-    shard.disk = node_->shards()[i]->disk().facts();
-    shard.target_capacity_bytes = targets[i].capacity_bytes;
-    shard.target_used_bytes = targets[i].used_bytes;
-    shard.corrupt_blocks_seen = targets[i].corrupt_blocks_seen;
-    shard.scattered_bytes = targets[i].scattered_bytes;
-    shard.moved_bytes = targets[i].moved_bytes;
-    shard.full = targets[i].full;
-    shard.failed = targets[i].failed;
-    const telemetry::OperationFigures& figures = sessions_.shards[i]->rings.routes().figures();
-    shard.ring_operations_in_flight = figures.in_flight();
-    figures.add_to(&status.ring_operations, &status.ring_errors);
-    status.shards.push_back(std::move(shard));
+  for (uint32_t i = 0; i < sessions_.shards.size(); ++i) {
+    status.shards.push_back(status_of(i, i < targets.size() ? &targets[i] : nullptr));
+    sessions_.shards[i]->rings.routes().figures().add_to(&status.ring_operations,
+                                                         &status.ring_errors);
   }
   status.sessions = server_->sessions();
-  status.memory_is_fenced = PageFence::is_up();
+  status.memory_is_fenced = resources::PageFence::is_up();
   status.resources = sessions_.accounts->resources();
   status.users = sessions_.accounts->status();
   status.memory_bytes = memory_.amount;
   status.memory_limit = memory_.by;
   status.mappings = mappings_.amount;
   status.mappings_limit = mappings_.by;
-  status.allowances = sessions_.allowances.all();
-  constexpr std::string_view kPrefix = "agent.route.";
-  for (const metrics::Sample& sample : metrics::snapshot()) {
-    if (sample.name == "client.waited") status.operations_waited = sample.value;
-    if (sample.name == "client.slowed") status.operations_slowed = sample.value;
-    if (sample.name == "kv.stopped") status.databases_stopped = sample.value;
-    if (sample.name == "store.no_space") status.updates_without_space = sample.value;
-    if (!sample.name.starts_with(kPrefix)) continue;
-    status.operations_by_route.emplace_back(sample.name.substr(kPrefix.size()), sample.value);
-  }
+  status.allowances = allowances_.all();
+  add_figures(&status);
   status.cache_bytes = cache_bytes_;
-  if (sessions_.cache == nullptr) return status;
-  status.cache = sessions_.cache->status();
+  if (cache_ == nullptr) return status;
+  status.cache = cache_->status();
   // Hits are operations, too, of which the rings heard nothing.
   for (auto& [route, count] : status.operations_by_route) {
     if (route != engine::route_name(engine::Route::cache)) continue;
@@ -229,17 +258,26 @@ AgentStatus LocalAgent::status() {
   return status;
 }
 
-}  // namespace
-
-uint64_t default_cache_bytes() {
-  return align_down(std::min(memory_of_process().amount / 8, 16 * kGiB), kMiB);
-}
-
-Outcome<std::unique_ptr<Agent>> Agent::start(AgentConfig config) {
+template <class Config>
+Outcome<std::unique_ptr<Agent>> start_agent(const Config& config) {
   auto agent = std::make_unique<LocalAgent>();
   Outcome<void> started = agent->start(config);
   if (!started) return started.error();
   return std::unique_ptr<Agent>(std::move(agent));
+}
+
+}  // namespace
+
+uint64_t default_cache_bytes() {
+  return align_down(std::min(resources::memory_of_process().amount / 8, 16 * kGiB), kMiB);
+}
+
+Outcome<std::unique_ptr<Agent>> Agent::start(AgentConfig config) {
+  return start_agent(config);
+}
+
+Outcome<std::unique_ptr<Agent>> Agent::start(DisklessConfig config) {
+  return start_agent(config);
 }
 
 }  // namespace penstock::agent

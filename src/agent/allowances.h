@@ -16,7 +16,7 @@ namespace penstock::agent {
 class Allowances {
  public:
   // Brings back what was set before in this store; before anything else. Refuses a file that it
-  // does not understand: who is limited must not be free by accident.
+  // does not understand: a user who is limited must not be free by accident.
   Outcome<void> load(const std::string& directory);
 
   client::Terms& of(uint32_t uid);

@@ -57,7 +57,7 @@ class PathFinder {
   std::map<uint64_t, std::string> paths_;
 };
 
-// The scrub of one target. What the shard's thread does for it never waits for anybody.
+// The scrub of one target. What the shard's thread does for it never waits.
 class ShardScrub {
  public:
   ShardScrub() {
@@ -72,7 +72,7 @@ class ShardScrub {
   }
 
   // Blocks until the end.
-  void run(NodeShard& shard) {
+  void run(NodeShard& shard, store::Target& target) {
     // The target completes its own operation, which in turn ends the call.
     struct Link {
       engine::Loop* loop;
@@ -85,7 +85,7 @@ class ShardScrub {
     };
     status_ = engine::thread_caller().call(shard.loop(), [&](engine::Op& done) {
       link.done = &done;
-      shard.target().submit(op_);
+      target.submit(op_);
     });
   }
 
@@ -113,6 +113,8 @@ class ShardScrub {
 
 ScrubReport scrub_node(Node& node, const ScrubProgress& progress) {
   ScrubReport report;
+  report.complete = true;
+  if (node.storage() == nullptr) return report;
   std::vector<std::unique_ptr<ShardScrub>> scrubs;
   std::mutex mutex;
   std::condition_variable ended;
@@ -120,8 +122,8 @@ ScrubReport scrub_node(Node& node, const ScrubProgress& progress) {
   std::vector<std::thread> waiters;
   for (const auto& shard : node.shards()) {
     ShardScrub& scrub = *scrubs.emplace_back(std::make_unique<ShardScrub>());
-    waiters.emplace_back([&, target = shard.get()] {
-      scrub.run(*target);
+    waiters.emplace_back([&, home = shard.get()] {
+      scrub.run(*home, node.storage()->target(home->index()));
       const std::lock_guard lock(mutex);
       --running;
       ended.notify_one();
@@ -140,12 +142,12 @@ ScrubReport scrub_node(Node& node, const ScrubProgress& progress) {
   lock.unlock();
   for (std::thread& waiter : waiters) waiter.join();
 
-  report.complete = true;
+  ASSERT(running == 0);
   for (const auto& scrub : scrubs) scrub->add_to(&report);
   std::set<uint64_t> damaged;
   for (const ScrubReport::Bad& bad : report.bad) damaged.insert(bad.inode);
   if (damaged.empty()) return report;
-  std::map<uint64_t, std::string> paths = PathFinder(node.meta(), damaged).find();
+  std::map<uint64_t, std::string> paths = PathFinder(node.storage()->meta(), damaged).find();
   for (ScrubReport::Bad& bad : report.bad) {
     const auto found = paths.find(bad.inode);
     bad.path = found != paths.end() ? found->second : fmt::format("inode {}", bad.inode);

@@ -18,8 +18,8 @@
 namespace penstock::test {
 namespace {
 
-using agent::HangingFile;
-using agent::OtherProcess;
+using resources::HangingFile;
+using resources::OtherProcess;
 using agent::RawSession;
 using testing::HasSubstr;
 

@@ -18,7 +18,7 @@
 namespace penstock::test {
 namespace {
 
-using agent::MemoryGroup;
+using resources::MemoryGroup;
 using agent::RawRing;
 using agent::RawSession;
 using agent::TestMemory;

@@ -16,7 +16,7 @@
 namespace penstock::test {
 namespace {
 
-using agent::OtherProcess;
+using resources::OtherProcess;
 using agent::RawSession;
 using agent::TestMemory;
 

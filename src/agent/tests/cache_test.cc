@@ -1,7 +1,6 @@
 // The node cache of a whole node, as applications see it: filled, mapped, never stale, nobody
 // else's.
 #include "raw_session.h"
-#include "shard_fills.h"
 
 #include <algorithm>
 #include <array>
@@ -402,7 +401,7 @@ TEST_F(CacheOfUsers, takes_a_file_away_from_who_may_not_read_it_any_more) {
 TEST_F(CacheOfUsers, ends_a_fill_once_that_fails_while_it_waits_for_more_room) {
   const auto root = warm();
   ASSERT_EQ(root->open_new(1, "/other"), Code::ok);
-  constexpr uint64_t kBytes = (limits::kFillsMax - 1) * uint64_t{kExtentBytes};
+  constexpr uint64_t kBytes = (node_cache::limits::kFillsMax - 1) * uint64_t{kExtentBytes};
   static_assert(kFileExtents > 1 && kBytes <= 2 * kMiB);
   ASSERT_EQ(root->write(0, kBytes, 1, 1), static_cast<int64_t>(kBytes));
   Application other(connect_as(kOther));

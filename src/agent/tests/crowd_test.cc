@@ -90,7 +90,7 @@ TEST_F(Crowd, of_mute_sessions_ends_with_them) {
 }
 
 TEST_F(Crowd, whose_descriptors_hang_holds_up_neither_others_nor_the_end) {
-  HangingFile file(directory_.path() + "/hanging");
+  resources::HangingFile file(directory_.path() + "/hanging");
   if (!file.is_there()) GTEST_SKIP() << "mounting is not allowed here";
   RawSession bad(connect());
   {

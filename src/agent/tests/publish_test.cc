@@ -1,6 +1,5 @@
 // Publishing GPU memory over a real agent: what a hostile application may send, and what others
 // get.
-#include "../limits.h"
 #include "raw_session.h"
 
 #include <gtest/gtest.h>
@@ -164,7 +163,7 @@ TEST_F(Publishing, is_bounded) {
     next.id[5] = static_cast<uint8_t>(count >> 8);
   }
   EXPECT_EQ(reply.status, Code::busy);
-  EXPECT_EQ(count, limits::kPublishedPerSessionMax);
+  EXPECT_EQ(count, sessions::limits::kPublishedPerSessionMax);
   RawSession other(connect());
   EXPECT_EQ(other.ask(next).status, Code::ok);
 }

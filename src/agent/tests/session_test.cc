@@ -266,48 +266,13 @@ TEST_F(Sessions, takes_back_what_no_operation_has_used_and_what_one_has) {
   EXPECT_TRUE(app.works());
 }
 
-TEST_F(Sessions, links_memory_as_it_is_registered) {
-  // As programs of USRBIO have it: a file with a name.
-  const std::string path = fmt::format("/dev/shm/penstock-session-test-{}", ::getpid());
-  const UniqueFd memory(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  ASSERT_TRUE(memory);
-  ASSERT_EQ(::ftruncate(memory.get(), 4096), 0);
-  const std::string link = "0123456789abcdef0123456789abcdef";
+TEST_F(Sessions, links_nothing_where_there_is_no_virtual_directory) {
   RawSession session(connect());
-  RawSession other(connect());
-  const auto registers = [&](uint32_t id, const std::string& name, const std::string& to) {
-    return session.ask(wire::RegisterRegion{id, 0, 4096, name, to}, {memory.get()}).status.code();
-  };
-  EXPECT_EQ(other.ask(wire::AttachRegion{0, link}).status, Code::not_found);
-  EXPECT_EQ(registers(0, link, path), Code::ok);
-  EXPECT_EQ(other.ask(wire::AttachRegion{0, link}).status, Code::ok);
-  // Without its link there is no region.
-  EXPECT_EQ(registers(1, link, path), Code::already_exists);
-  EXPECT_EQ(session.ask(wire::ReleaseRegion{1}).status, Code::bad_handle);
-  EXPECT_EQ(registers(1, "no name", path), Code::invalid_argument);
-  EXPECT_EQ(registers(1, "f" + link.substr(1), "/etc/passwd"), Code::invalid_argument);
-  // A path is this node's: what it leads to for an application elsewhere may be another file.
-  const std::string third = "e" + link.substr(1);
-  const wire::Reply absent =
-      session.ask(wire::RegisterRegion{1, 0, 4096, third, path + "-elsewhere"}, {memory.get()});
-  EXPECT_EQ(absent.status, Code::not_found);
-  EXPECT_THAT(absent.text, testing::HasSubstr(path + "-elsewhere"));
-  EXPECT_THAT(absent.text, testing::HasSubstr("--ipc=host"));
-  const UniqueFd their_own(::memfd_create("theirs", MFD_CLOEXEC));
-  ASSERT_EQ(::ftruncate(their_own.get(), 4096), 0);
-  const wire::Reply other_file =
-      session.ask(wire::RegisterRegion{1, 0, 4096, third, path}, {their_own.get()});
-  EXPECT_EQ(other_file.status, Code::not_found);
-  EXPECT_THAT(other_file.text, testing::HasSubstr("--ipc=host"));
-  EXPECT_EQ(other.ask(wire::AttachRegion{1, third}).status, Code::not_found);
-  // Nor a link without its region.
-  EXPECT_NE(
-      session.ask(wire::RegisterRegion{1, 0, 8192, "f" + link.substr(1), path}, {memory.get()})
-          .status,
-      Code::ok);
-  EXPECT_EQ(other.ask(wire::AttachRegion{1, "f" + link.substr(1)}).status, Code::not_found);
-  EXPECT_EQ(agent->unlink_region({}, link), Code::ok);
-  ::unlink(path.c_str());
+  const TestMemory memory(4096, 0);
+  const std::string link = "0123456789abcdef0123456789abcdef";
+  EXPECT_EQ(session.ask(wire::RegisterRegion{0, 0, 4096, link, "/dev/shm/x"}, {memory.fd()}).status,
+            Code::not_supported);
+  EXPECT_EQ(session.ask(wire::AttachRegion{0, link}).status, Code::not_found);
 }
 
 TEST_F(Sessions, ends_a_session_that_does_not_speak_the_protocol) {
@@ -318,7 +283,7 @@ TEST_F(Sessions, ends_a_session_that_does_not_speak_the_protocol) {
   };
   const std::string garbage = "this is no request at all";
   EXPECT_TRUE(ended_by([](RawSession& s) { s.send(wire::SyncAll{}); }, false)) << "no greeting";
-  EXPECT_TRUE(ended_by([](RawSession& s) { s.send(wire::Hello{99, 99}); }, false)) << "version";
+  EXPECT_TRUE(ended_by([](RawSession& s) { s.send(wire::Hello{99}); }, false)) << "version";
   EXPECT_TRUE(ended_by([&](RawSession& s) { s.send_bytes(std::as_bytes(std::span(garbage))); }));
   EXPECT_TRUE(ended_by([](RawSession& s) {
     std::vector<std::byte> large(wire::kSessionMessageMax + 1);
@@ -344,6 +309,7 @@ TEST_F(Sessions, says_which_version_it_speaks) {
   const wire::Reply reply = session.ask(wire::Hello{99, 99});
   EXPECT_EQ(reply.status, Code::wrong_version);
   EXPECT_NE(reply.text.find(fmt::format("version {}", wire::kSessionVersion)), std::string::npos);
+  EXPECT_TRUE(session.is_ended());
 }
 
 TEST_F(Sessions, refuses_memory_that_is_not_shared_memory_or_too_small) {

@@ -50,6 +50,11 @@ inline constexpr std::chrono::milliseconds kQuietGap{10};
 // are no more than this; of a longer file the opening counts as the read.
 inline constexpr uint64_t kReadAgainBytesMax = 1 * kMiB;
 
+// Links of one user in a mount's virtual directory: those of a few processes with as many regions
+// as a session may have. What one costs here beside the letters of its names.
+inline constexpr uint32_t kLinksPerUserMax = 262144;
+inline constexpr uint64_t kLinkHeapBytes = 256;
+
 // Names of one directory that are read from meta at a time.
 inline constexpr size_t kDirectoryBatchMax = 1024;
 

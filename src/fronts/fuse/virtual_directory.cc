@@ -1,8 +1,12 @@
 #include "virtual_directory.h"
 
+#include "link_table.h"
 #include "remove_tree.h"
 
 #include <cstring>
+#include <fmt/format.h>
+
+#include "penstock/agent.h"
 
 namespace penstock::fuse {
 namespace {
@@ -58,6 +62,11 @@ fuse_entry_param entry_of_directory(const struct stat& stat, const Front& front)
 
 }  // namespace
 
+VirtualDirectory::VirtualDirectory(agent::Agent& agent)
+    : region_links_(agent.region_links([](std::shared_ptr<resources::Accounts> accounts) {
+        return std::make_shared<LinkTable>(std::move(accounts));
+      })) {}
+
 bool VirtualDirectory::is_its_name(InodeId parent, const char* name) const {
   return parent == meta::kRootInode && std::strcmp(name, kVirtualDirectory) == 0;
 }
@@ -75,7 +84,7 @@ void VirtualDirectory::lookup(Call& call, uint64_t parent, const char* name) {
     }
   }
   if (parent == kRegions) {
-    const auto region = agent_.linked_region(call.enforced_credentials(), name);
+    const auto region = region_links_->find(call.enforced_credentials(), name);
     if (region) return reply_link(call, region->name, region->target, region->uid);
   }
   call.error(ENOENT);
@@ -142,8 +151,11 @@ void VirtualDirectory::make_link(Call& call, uint64_t parent, const char* name,
                                  const char* link_target) {
   const client::Credentials maker = call.enforced_credentials();
   if (parent == kRegions) {
-    const Status status = agent_.link_region(maker, name, link_target);
-    if (!status.ok()) return call.status(status);
+    const Outcome<void> linked = region_links_->add(maker, name, link_target, -1);
+    if (!linked) {
+      log_failure(maker, linked.error());
+      return call.status(linked.error().status);
+    }
     return reply_link(call, name, link_target, maker.uid);
   }
   if (parent == kRemove) {
@@ -154,9 +166,16 @@ void VirtualDirectory::make_link(Call& call, uint64_t parent, const char* name,
   call.error(EPERM);
 }
 
+// The program that makes a link is told an error number only.
+void VirtualDirectory::log_failure(const client::Credentials& maker, const Failure& failure) {
+  if (failure.status != Code::not_found && failure.status != Code::access_denied) return;
+  log_.warning(fmt::format("link {}", maker.uid),
+               fmt::format("a link of user {} to {}", maker.uid, failure.message));
+}
+
 void VirtualDirectory::unlink(Call& call, uint64_t parent, const char* name) {
   if (parent != kRegions) return call.error(parent == kRemove ? ENOENT : EPERM);
-  call.status(agent_.unlink_region(call.enforced_credentials(), name));
+  call.status(region_links_->remove(call.enforced_credentials(), name));
 }
 
 std::vector<VirtualEntry> VirtualDirectory::list(Call& call, uint64_t inode) {
@@ -171,7 +190,7 @@ std::vector<VirtualEntry> VirtualDirectory::list(Call& call, uint64_t inode) {
   if (inode == kRegions) {
     // The link's number is given when a program looks the link up; a listing only shows that it is
     // a link.
-    for (const auto& region : agent_.linked_regions(call.enforced_credentials())) {
+    for (const auto& region : region_links_->list(call.enforced_credentials())) {
       entries.push_back({region.name, kVirtualBit | 1023, S_IFLNK});
     }
   }

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -20,6 +21,8 @@
 
 #include "penstock/agent.h"
 #include "penstock/fuse.h"
+#include "penstock/resources.h"
+#include "penstock/sessions.h"
 
 namespace penstock::fuse {
 
@@ -37,7 +40,7 @@ struct VirtualEntry {
 // Thread safe. The functions that take a Call end it.
 class VirtualDirectory {
  public:
-  explicit VirtualDirectory(agent::Agent& agent) : agent_(agent) {}
+  explicit VirtualDirectory(agent::Agent& agent);
 
   // Whether this is the name of the virtual directory in the root.
   bool is_its_name(InodeId parent, const char* name) const;
@@ -68,9 +71,12 @@ class VirtualDirectory {
 
   void reply_link(Call& call, const std::string& name, const std::string& link_target,
                   uint32_t uid);
+  void log_failure(const client::Credentials& maker, const Failure& failure);
   uint64_t hold(const Key& key, const std::string& link_target);
 
-  agent::Agent& agent_;
+  // Of all mounts of the agent.
+  const std::shared_ptr<sessions::RegionLinks> region_links_;
+  resources::RepeatedLog log_;
   std::mutex mutex_;
   std::map<uint64_t, Link> links_;
   std::map<Key, uint64_t> numbers_;

@@ -1,7 +1,9 @@
-// A node in one process: shards, targets, meta, the file system, and the server of sessions, whose
-// rings and control calls come from other processes (or from this one).
+// A node in one process: shards, the file system, perhaps a store beneath it, and the server of
+// sessions, whose rings and control calls come from other processes (or from this one).
 #pragma once
 
+#include <array>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -13,11 +15,33 @@
 
 #include "penstock/client.h"
 #include "penstock/engine.h"
+#include "penstock/meta.h"
+#include "penstock/node_cache.h"
+#include "penstock/resources.h"
+#include "penstock/sessions.h"
 #include "penstock/telemetry.h"
 
 namespace penstock::agent {
 
-struct AgentConfig {
+using node_cache::CacheStatus;
+using resources::ResourceStatus;
+using resources::UserStatus;
+using sessions::SessionStatus;
+
+// How an agent serves sessions.
+struct AgentOptions {
+  // Listens on <directory>/agent.sock when true; embedded nodes do not.
+  bool listen = true;
+  // How long a shard polls after its last work before it sleeps.
+  engine::Duration spin = std::chrono::microseconds(50);
+  // DRAM of the node cache, over all classes of readers; 0: there is none.
+  uint64_t cache_bytes = 0;
+  // How long an application may leave its replies unread before its session ends.
+  std::chrono::milliseconds reply_timeout{1000};
+};
+
+// A node with a store of its own.
+struct AgentConfig : AgentOptions {
   // The store directory. Made if missing or empty; anything else that is not a store is refused.
   std::string directory;
   bool create = true;  // false: refuse a directory that is not a store yet
@@ -26,16 +50,27 @@ struct AgentConfig {
   uint32_t shards = 1;
   uint64_t chunk_bytes = limits::kChunkBytesDefault;
   uint64_t capacity_bytes = 0;
-  // Listens on <directory>/agent.sock when true; embedded nodes do not.
-  bool listen = true;
   bool force_threads = false;  // do not try io_uring
   bool defragment = true;      // bring scattered blocks together in the background
-  // How long a shard polls after its last work before it sleeps.
-  engine::Duration spin = std::chrono::microseconds(50);
-  // DRAM of the node cache, over all classes of readers; 0: there is none.
-  uint64_t cache_bytes = 0;
-  // How long an application may leave its replies unread before its session ends.
-  std::chrono::milliseconds reply_timeout{1000};
+};
+
+// A node without disks, a client of names and chunks that are elsewhere.
+struct DisklessConfig : AgentOptions {
+  // Where its socket and its files about sessions are: a directory that is there, and this agent's
+  // alone. Empty: it keeps no files, and `listen` must be false.
+  std::string directory;
+  uint32_t shards = 1;
+  // The namespace. Outlives the agent.
+  meta::Meta* meta = nullptr;
+  // Where the targets are served, in the order of their numbers: chain i of a layout is targets[i].
+  std::vector<engine::Address> targets;
+  // The way there: one Net for each shard, made by the thread that starts the agent, for the loop
+  // that owns it then. What it stands on outlives the agent.
+  std::function<std::unique_ptr<engine::Net>(engine::Loop&)> make_net;
+  // Free and total bytes of the targets together.
+  std::function<engine::DiskSpace()> space;
+  // The key of reopen tokens: agents with the same key accept each other's.
+  std::array<uint64_t, 2> token_key{};
 };
 
 struct ShardStatus {
@@ -49,54 +84,6 @@ struct ShardStatus {
   bool full = false;             // no room for the metadata of writes; goes on by itself
   bool failed = false;           // takes no updates until the next start
   uint64_t ring_operations_in_flight = 0;
-};
-
-struct SessionStatus {
-  uint64_t id = 0;
-  int32_t pid = 0;  // as this process sees it; 0 when it is in a pid namespace of its own
-  uint32_t uid = 0;
-  uint32_t regions = 0;
-  uint64_t region_bytes = 0;
-  uint32_t rings = 0;
-  uint32_t open_files = 0;
-  uint64_t operations = 0;
-  client::Allowance allowance;  // its own, beside its user's
-};
-
-// What the agent has for all sessions, and what of it they hold.
-struct ResourceStatus {
-  // "sessions", "descriptors", "guards", "mappings", "heap_bytes", "pinned_bytes"
-  std::string_view what;
-  uint64_t held = 0;
-  uint64_t all = 0;    // for root and the user whose process this is: for all others together there
-  uint64_t users = 0;  // is less, and for one of them
-  uint64_t user = 0;
-  uint64_t refused = 0;  // so often since the start somebody wanted more than there was for him
-};
-
-// What the sessions of one user have of that.
-struct UserStatus {
-  uint32_t uid = 0;
-  struct Share {
-    std::string_view what;
-    uint64_t held = 0;
-    uint64_t most = 0;
-  };
-  std::vector<Share> shares;
-};
-
-// The node cache's segment of one class of readers.
-struct CacheStatus {
-  uint32_t uid = 0;
-  uint32_t gid = 0;
-  uint32_t groups = 0;    // how many supplementary ones
-  uint32_t sessions = 0;  // that read it
-  uint64_t bytes = 0;     // that it has
-  uint64_t used_bytes = 0;
-  uint64_t hits = 0;  // as its applications say
-  uint64_t fills = 0;
-  uint64_t evictions = 0;
-  uint64_t dropped = 0;  // as the files changed
 };
 
 struct AgentStatus {
@@ -131,8 +118,8 @@ struct AgentStatus {
   std::vector<CacheStatus> cache;
 };
 
-// For a node cache that nobody asked for: an eighth of the memory that this process may use, in
-// whole MiB, and no more than is of use to somebody who did not ask.
+// For a node cache where the operator gave no size: an eighth of the memory that this process may
+// use, in whole MiB, and no more than is of use without being asked for.
 uint64_t default_cache_bytes();
 
 struct ScrubReport {
@@ -156,13 +143,15 @@ using ScrubProgress = std::function<bool(uint64_t verified_bytes)>;
 class Agent {
  public:
   static Outcome<std::unique_ptr<Agent>> start(AgentConfig config);
+  static Outcome<std::unique_ptr<Agent>> start(DisklessConfig config);
   virtual ~Agent() = default;
   // Ends all sessions, settles and commits everything, releases the directory. Idempotent.
   virtual void stop() = 0;
 
   virtual client::FileSystem& files() = 0;
   virtual AgentStatus status() = 0;
-  // Reads and verifies everything, beside other operations; blocks until that is done.
+  // Reads and verifies everything that its own store has, beside other operations; blocks until
+  // that is done.
   virtual ScrubReport scrub(const ScrubProgress& progress) = 0;
 
   // Whether scattered blocks are brought together from now on.
@@ -175,8 +164,8 @@ class Agent {
   virtual Outcome<client::Allowance> allow_session(uint64_t session,
                                                    const AllowanceChange& change) = 0;
 
-  // What the operations of rings did, shard by shard, while `meanwhile` ran. busy: somebody looks
-  // already.
+  // What the operations of rings did, shard by shard, while `meanwhile` ran. busy: another trace is
+  // under way.
   virtual Outcome<std::vector<telemetry::Traced>> trace(const std::function<void()>& meanwhile) = 0;
 
   // A connected session socket of this process, as if it had connected to the agent's socket.
@@ -187,22 +176,11 @@ class Agent {
   virtual void add_mount(dev_t device, int connection) = 0;
   virtual void remove_mount(dev_t device) = 0;
 
-  // Regions and rings made through a mount's virtual directory (USRBIO): see
-  // docs/formats/session.md. `name` is the link's name (uuid and suffixes), `target` its target,
-  // under /dev/shm.
-  virtual Status link_region(const client::Credentials&, const std::string& name,
-                             const std::string& target) = 0;
-  virtual Status unlink_region(const client::Credentials&, const std::string& name) = 0;
-  struct LinkedRegion {
-    std::string name;
-    std::string target;
-    uint32_t uid = 0;
-  };
-  // Those that `credentials` may see: one's own; root sees all.
-  virtual std::vector<LinkedRegion> linked_regions(const client::Credentials&) = 0;
-  // Of these, the one with this name.
-  virtual std::optional<LinkedRegion> linked_region(const client::Credentials&,
-                                                    const std::string& name) = 0;
+  // Names of shared memory in mounts' virtual directories (USRBIO). The first front that has such a
+  // directory makes the table, whose links `accounts` pay for; all others use the same.
+  using MakeRegionLinks = std::function<std::shared_ptr<sessions::RegionLinks>(
+      std::shared_ptr<resources::Accounts> accounts)>;
+  virtual std::shared_ptr<sessions::RegionLinks> region_links(const MakeRegionLinks& make) = 0;
 };
 
 }  // namespace penstock::agent

@@ -63,7 +63,6 @@ Outcome<void> Node::build(const DisklessConfig& config) {
   client::FileSystemConfig files;
   for (const auto& shard : shards_) files.shards.push_back({&shard->loop(), &shard->net()});
   files.targets = config.targets;
-  files.caller = &engine::thread_caller();
   files.space = config.space;
   TRY_ASSIGN(files_, client::FileSystem::open(*config.meta, std::move(files)));
   return {};

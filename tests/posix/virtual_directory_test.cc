@@ -92,7 +92,7 @@ TEST_F(VirtualDirectoryTest, a_link_registers_memory_until_it_is_removed) {
   make_memory();
   ASSERT_EQ(::symlink(memory().c_str(), link().c_str()), 0) << std::strerror(errno);
   EXPECT_EQ(target_of(link()), memory());
-  EXPECT_EQ(node().agent().linked_regions({}).size(), 1u);
+  EXPECT_EQ(node().agent().region_links(nullptr)->list({}).size(), 1u);
   EXPECT_EQ(::symlink(memory().c_str(), link().c_str()), -1);
   EXPECT_EQ(errno, EEXIST);
   // Listing and looking end nothing.
@@ -101,9 +101,9 @@ TEST_F(VirtualDirectoryTest, a_link_registers_memory_until_it_is_removed) {
     struct stat stat {};
     EXPECT_EQ(::lstat(link().c_str(), &stat), 0);
   }
-  EXPECT_EQ(node().agent().linked_regions({}).size(), 1u);
+  EXPECT_EQ(node().agent().region_links(nullptr)->list({}).size(), 1u);
   ASSERT_EQ(::unlink(link().c_str()), 0) << std::strerror(errno);
-  EXPECT_EQ(node().agent().linked_regions({}).size(), 0u);
+  EXPECT_EQ(node().agent().region_links(nullptr)->list({}).size(), 0u);
   EXPECT_EQ(target_of(link()), "No such file or directory");
 }
 
@@ -111,7 +111,7 @@ TEST_F(VirtualDirectoryTest, links_to_anything_but_shared_memory_are_refused) {
   EXPECT_EQ(::symlink("/etc/passwd", link().c_str()), -1);
   EXPECT_EQ(::symlink("/dev/shm/../../etc/passwd", link().c_str()), -1);
   EXPECT_EQ(::symlink((memory() + "-missing").c_str(), link().c_str()), -1);
-  EXPECT_EQ(node().agent().linked_regions({}).size(), 0u);
+  EXPECT_EQ(node().agent().region_links(nullptr)->list({}).size(), 0u);
 }
 
 TEST_F(VirtualDirectoryTest, a_link_for_gpu_memory_is_not_supported_and_not_there) {

@@ -82,7 +82,7 @@ node_pid() { penstock status "$store" --json | sed -n 's/^ *"pid": \([0-9]*\),\?
 write_conf() {
   {
     echo "STORE=\"$store\""
-    [[ -z $mounts ]] || echo "OPTIONS=--mount $place --allow-other"
+    [[ -z $mounts ]] || echo "OPTIONS=\"--mount $place --allow-other\""
   } >"$conf"
 }
 
@@ -172,6 +172,12 @@ for each in hf3fs:libhf3fs_api_shared.so cufile:libcufile.so.0; do
     skip "${each#*:}" "this build has none (no CUDA)"
   fi
 done
+python=$(pkg-config --variable=libdir penstock-hf3fs)/../python
+if [[ -d $python ]]; then
+  check "3FS's Python package in its own directory" env PYTHONPATH="$python" /usr/bin/python3 -B -c 'import hf3fs_fuse.io'
+else
+  skip "3FS's Python package" "this build has none (no pybind11)"
+fi
 check "the loader finds no library of another's name" nothing "$(ldconfig -p | grep -F penstock/)"
 if [[ -n $booted ]]; then
   check "it is started again when it is killed, and takes its mount over" is_started_again_when_killed "$(node_pid)"

@@ -148,7 +148,8 @@ void Loop::sleep(Time deadline) {
   size_t asked = 0;
   while (quiet && asked < pollers_.size()) quiet = pollers_[asked++]->prepare_sleep();
   if (quiet) parker_.park(deadline);
-  for (size_t i = 0; i < asked; ++i) pollers_[i]->woke();
+  // There may be fewer by now, in a simulation that took some away while this thread slept.
+  for (size_t i = 0; i < std::min(asked, pollers_.size()); ++i) pollers_[i]->woke();
   asleep_.store(false, std::memory_order_relaxed);
 }
 

@@ -27,7 +27,7 @@ void RegisteredBuffers::add_disk(engine::Loop& loop, engine::Disk* disk) {
 Status RegisteredBuffers::register_on(const Home& home, engine::BufferId id, MutableBytes memory) {
   if (home.disk == nullptr) return Code::not_supported;
   Status status;
-  (void)caller_.call(*home.loop, [&](engine::Op& done) {
+  (void)engine::thread_caller().call(*home.loop, [&](engine::Op& done) {
     status = home.disk->register_buffer(id, memory);
     home.loop->complete(done, Code::ok);
   });
@@ -36,7 +36,7 @@ Status RegisteredBuffers::register_on(const Home& home, engine::BufferId id, Mut
 
 void RegisteredBuffers::unregister_on(const Home& home, engine::BufferId id) {
   ASSERT(home.disk != nullptr);
-  (void)caller_.call(*home.loop, [&](engine::Op& done) {
+  (void)engine::thread_caller().call(*home.loop, [&](engine::Op& done) {
     home.disk->unregister_buffer(id);
     home.loop->complete(done, Code::ok);
   });

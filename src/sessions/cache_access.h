@@ -4,9 +4,9 @@
 #include "context.h"
 
 #include <memory>
-#include <mutex>
 
 #include "penstock/arena.h"
+#include "penstock/engine.h"
 
 namespace penstock::sessions {
 
@@ -28,7 +28,7 @@ class CacheAccess {
 
  private:
   const Context& context_;
-  std::mutex mutex_;
+  engine::Mutex mutex_;
   std::shared_ptr<arena::Segment> segment_;
   std::unique_ptr<resources::ForeignMemory> touch_log_;
 };

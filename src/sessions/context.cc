@@ -13,7 +13,7 @@ void Context::end_broken(const char* why) const {
 
 void Context::on_shard(uint32_t shard, const std::function<void(engine::Op&)>& work) const {
   ASSERT(shard < node.shards.size());
-  (void)node.caller->call(*node.shards[shard]->loop, work);
+  (void)engine::thread_caller().call(*node.shards[shard]->loop, work);
 }
 
 void Context::at_once_on_shard(uint32_t shard, const std::function<void()>& work) const {

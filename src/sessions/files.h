@@ -4,13 +4,13 @@
 #include "context.h"
 #include "shares.h"
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
+
+#include "penstock/engine.h"
 
 namespace penstock::sessions {
 
@@ -72,9 +72,9 @@ class Files {
 
   const Context& context_;
   Shares& shares_;
-  mutable std::mutex mutex_;  // never held while something blocks
+  mutable engine::Mutex mutex_;  // never held while something blocks
   std::map<uint32_t, File> files_;
-  std::condition_variable unused_;  // a file has no users any more
+  engine::Condition unused_;  // a file has no users any more
   serving::TableRoom room_;
 };
 

@@ -7,8 +7,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
+
+#include "penstock/engine.h"
 
 namespace penstock::sessions {
 
@@ -48,7 +49,7 @@ class Regions {
 
   const Context& context_;
   Shares& shares_;
-  mutable std::mutex mutex_;  // never held while something blocks
+  mutable engine::Mutex mutex_;  // never held while something blocks
   std::map<uint32_t, Region> regions_;
   serving::TableRoom room_;
   uint64_t bytes_ = 0;

@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "penstock/engine.h"
 #include "penstock/ring.h"
 
 namespace penstock::sessions {
@@ -50,7 +50,7 @@ class Rings {
   const Context& context_;
   Shares& shares_;
   CacheAccess& cache_;
-  mutable std::mutex mutex_;  // never held while something blocks
+  mutable engine::Mutex mutex_;  // never held while something blocks
   std::map<uint32_t, Ring> rings_;
   uint64_t bytes_ = 0;
 };

@@ -1,7 +1,6 @@
 #include "shares.h"
 
 #include <algorithm>
-#include <mutex>
 
 namespace penstock::sessions {
 

@@ -7,8 +7,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <shared_mutex>
 #include <vector>
+
+#include "penstock/engine.h"
 
 namespace penstock::sessions {
 
@@ -31,7 +32,7 @@ class Shares {
 
   // While this is held no share is made: what is announced to all shares, or taken from them, and
   // then noted in a table, or first taken from it, is missed by none.
-  using Hold = std::shared_lock<std::shared_mutex>;
+  using Hold = std::shared_lock<engine::SharedMutex>;
   Hold hold() const { return Hold(mutex_); }
   // With a hold.
   void announce(const std::function<void(serving::Announced&)>& add) const;
@@ -48,7 +49,7 @@ class Shares {
   const Context& context_;
   const serving::SessionTerms terms_;
   const AnnounceAll announce_all_;
-  mutable std::shared_mutex mutex_;
+  mutable engine::SharedMutex mutex_;
   std::vector<std::unique_ptr<serving::ShardShare>> shares_;  // by shard; null: no ring is there
 };
 

@@ -133,25 +133,20 @@ void Fibers::give_way(State state) {
   ASSERT(running_ == &self && self.state == State::running);
 }
 
-// Between the turns of a loop that the world drives its fiber is outside the loop, which the test
-// may then use as the loop's own thread would.
 Fibers::Fiber& Fibers::drive(SimParker& parker) {
-  const Number number = start("a loop", [this, &parker] {
-    while (parker.loop_ != nullptr) {
-      parker.asleep_ = false;
-      parker.loop_->poll_or_park(engine::kNever);
-      give_way(parker.asleep_ ? State::sleeping : State::turned);
+  const Number number = start("a loop", [this] {
+    const Fiber& self = *running_;
+    while (self.loop != nullptr) {
+      self.loop->poll_or_park(engine::kNever);
+      if (self.loop != nullptr) give_way(State::turned);
     }
   });
   Fiber& fiber = *find(number);
+  fiber.loop = parker.loop_;
   fiber.drives_loop = true;
   std::erase(ready_, &fiber);
   fiber.state = State::turned;
   return fiber;
-}
-
-bool Fibers::drives(const SimParker& parker) const {
-  return running_ != nullptr && running_ == parker.thread_ && running_->drives_loop;
 }
 
 Fibers::Turned Fibers::turn(SimParker& parker) {
@@ -161,6 +156,7 @@ Fibers::Turned Fibers::turn(SimParker& parker) {
     return Turned::waits;
   }
   ASSERT(fiber->state == State::sleeping || fiber->state == State::turned);
+  if (fiber->state == State::sleeping && !parker.is_called()) return Turned::slept;
   go_on(*fiber);
   switch (fiber->state) {
     case State::sleeping:
@@ -173,10 +169,12 @@ Fibers::Turned Fibers::turn(SimParker& parker) {
 }
 
 void Fibers::sleep(SimParker& parker) {
-  ASSERT(running_ != nullptr && parker.thread_ == nullptr);
-  parker.thread_ = running_;
+  ASSERT(running_ != nullptr);
+  Fiber& self = *running_;
+  ASSERT(parker.thread_ == (self.drives_loop ? &self : nullptr));
+  parker.thread_ = &self;
   give_way(State::sleeping);
-  parker.thread_ = nullptr;
+  if (!self.drives_loop) parker.thread_ = nullptr;
 }
 
 void Fibers::end(SimParker& parker) {
@@ -186,10 +184,10 @@ void Fibers::end(SimParker& parker) {
   ASSERT(fiber->drives_loop);  // A thread that runs a loop ends before it.
   // Otherwise the loop goes in the middle of a turn.
   ASSERT(fiber->state == State::sleeping || fiber->state == State::turned);
-  ASSERT(on_main());
-  go_on(*fiber);
-  ASSERT(fiber->state == State::ended);
-  std::erase_if(fibers_, [&](const auto& one) { return one.get() == fiber; });
+  fiber->loop = nullptr;
+  fiber->state = State::ready;
+  ready_.push_back(fiber);
+  join(fiber->number);
 }
 
 std::string Fibers::name_of(Number number) const {

@@ -31,7 +31,8 @@ class Fibers final : public engine::Threads {
 
   // For the world, on the main stack. Lets one fiber that is ready go on; false if none is.
   bool run_one();
-  // Lets the thread of this parker's loop do a turn, or go to sleep; what it did.
+  // Lets the thread of this parker's loop do a turn, if it was called or does not sleep; what it
+  // did.
   enum class Turned : uint8_t {
     worked,
     slept,
@@ -42,8 +43,6 @@ class Fibers final : public engine::Threads {
   void end(SimParker& parker);
 
   bool on_main() const { return running_ == nullptr; }
-  // Whether the calling fiber is the one that turn() has made for this parker.
-  bool drives(const SimParker& parker) const;
   // The calling fiber, which runs the loop of this parker, sleeps until turn().
   void sleep(SimParker& parker);
 
@@ -66,6 +65,8 @@ class Fibers final : public engine::Threads {
     std::unique_ptr<Context> context;
     State state = State::ready;
     const Waiter* waits = nullptr;
+    // Of a fiber that does the turns of a loop for the world; null again when the loop goes.
+    engine::Loop* loop = nullptr;
     bool drives_loop = false;
   };
 

@@ -156,7 +156,7 @@ bool SimWorld::run_until(const std::function<bool()>& done, Duration limit) {
   return true;
 }
 
-SimParker::SimParker(SimWorld& world) : world_(world) {
+SimParker::SimParker(SimWorld& world, const engine::Loop* loop) : world_(world), own_loop_(loop) {
   world_.parkers_.push_back(this);
 }
 
@@ -174,16 +174,20 @@ void SimParker::stop_driving() {
   if (loop_ != nullptr) world_.fibers_->end(*this);
 }
 
+bool SimParker::is_called() const {
+  return signalled_ || world_.now() >= wish_ ||
+         (own_loop_ != nullptr && own_loop_->has_completions());
+}
+
 void SimParker::park(Time deadline) {
   if (std::exchange(signalled_, false)) return;
   wish_ = deadline;
   Fibers& fibers = *world_.fibers_;
-  if (fibers.drives(*this)) {
-    asleep_ = true;
-  } else if (fibers.on_main()) {
+  if (fibers.on_main()) {
     world_.turn(this, deadline);
   } else {
     fibers.sleep(*this);
+    signalled_ = false;
   }
 }
 

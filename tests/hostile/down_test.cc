@@ -18,9 +18,9 @@
 namespace penstock::test {
 namespace {
 
+using agent::RawSession;
 using resources::HangingFile;
 using resources::OtherProcess;
-using agent::RawSession;
 using testing::HasSubstr;
 
 class Down : public testing::Test {

@@ -18,10 +18,10 @@
 namespace penstock::test {
 namespace {
 
-using resources::MemoryGroup;
 using agent::RawRing;
 using agent::RawSession;
 using agent::TestMemory;
+using resources::MemoryGroup;
 
 constexpr uint64_t kGroupBytes = 256 * kMiB;
 // Their operations would take more than the group has.

@@ -87,6 +87,10 @@ class Loop {
 
   // One turn; true if anything was done. Never blocks.
   bool poll();
+  // Whether a turn would find an operation that has completed; timers and pollers are not asked.
+  bool has_completions() const {
+    return !ready_.empty() || remote_.load(std::memory_order_relaxed) != nullptr;
+  }
   // Turns, with sleep in between, until stop() is called from any thread.
   void run();
   void stop();

@@ -16,9 +16,6 @@ bool has_its_pages(Bytes memory);
 // Thread safe once all disks are added. add() and remove() block on the disks' loops.
 class RegisteredBuffers {
  public:
-  explicit RegisteredBuffers(engine::BlockingCaller& caller = engine::thread_caller())
-      : caller_(caller) {}
-
   // `loop` is the disk's, and both outlive this. Null: a shard without a disk, and with such a
   // shard nothing is registered.
   void add_disk(engine::Loop& loop, engine::Disk* disk);
@@ -41,7 +38,6 @@ class RegisteredBuffers {
   engine::BufferId take_number();  // kNoBuffer when all are in use
   void give_back(engine::BufferId id);
 
-  engine::BlockingCaller& caller_;
   std::vector<Home> homes_;
   std::mutex mutex_;
   std::vector<bool> used_ = std::vector<bool>(engine::kDiskBuffersMax, false);

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 
 #include "penstock/client.h"
@@ -59,7 +58,7 @@ class Announced {
   ServedRegion take_region(uint32_t id);
 
  private:
-  std::mutex mutex_;
+  engine::Mutex mutex_;
   std::unordered_map<uint32_t, client::FileRef> files_;
   std::unordered_map<uint32_t, ServedRegion> regions_;
 };

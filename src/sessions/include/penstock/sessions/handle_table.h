@@ -4,10 +4,10 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "penstock/base.h"
+#include "penstock/engine.h"
 #include "penstock/resources.h"
 #include "penstock/wire.h"
 
@@ -48,7 +48,7 @@ class HandleTable {
   // With mutex_ held.
   bool has_room_for(const Publisher& publisher) const;
 
-  mutable std::mutex mutex_;
+  mutable engine::Mutex mutex_;
   std::map<Key, Entry> entries_;
 };
 

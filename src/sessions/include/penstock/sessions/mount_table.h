@@ -4,7 +4,8 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
+
+#include "penstock/engine.h"
 
 namespace penstock::sessions {
 
@@ -18,7 +19,7 @@ class MountTable {
   bool holds(uint64_t device) const;
 
  private:
-  mutable std::mutex mutex_;
+  mutable engine::Mutex mutex_;
   std::multimap<uint64_t, int> connections_;
 };
 

@@ -6,13 +6,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "penstock/base.h"
 #include "penstock/client.h"
+#include "penstock/engine.h"
 
 namespace penstock::sessions {
 
@@ -59,7 +59,7 @@ class NodeLinks {
   std::shared_ptr<RegionLinks> find_or_make(const Make& make);
 
  private:
-  mutable std::mutex mutex_;
+  mutable engine::Mutex mutex_;
   std::shared_ptr<RegionLinks> links_;
 };
 

@@ -34,7 +34,6 @@ struct SessionShard {
 struct SessionNode {
   client::FileSystem* files = nullptr;
   std::vector<std::unique_ptr<SessionShard>> shards;
-  engine::BlockingCaller* caller = &engine::thread_caller();
   resources::RegisteredBuffers buffers;
   std::shared_ptr<resources::Accounts> accounts;
   node_cache::NodeCache* cache = nullptr;  // null: there is none

@@ -116,7 +116,9 @@ class SimWorld {
 // thread waits for.
 class SimParker final : public engine::Parker {
  public:
-  explicit SimParker(SimWorld& world);
+  // `loop`, where it is known, completes operations also by what calls Loop::complete() while its
+  // thread sleeps.
+  explicit SimParker(SimWorld& world, const engine::Loop* loop = nullptr);
   ~SimParker() override;
   SimParker(const SimParker&) = delete;
   SimParker& operator=(const SimParker&) = delete;
@@ -134,15 +136,18 @@ class SimParker final : public engine::Parker {
   SimWorld& world_;
   engine::Loop* loop_ = nullptr;  // that is driven
   void* thread_ = nullptr;        // which drives it, or sleeps in it
+  // Whether the thread that sleeps in park() is to go on.
+  bool is_called() const;
+
+  const engine::Loop* own_loop_ = nullptr;
   bool signalled_ = false;
-  bool asleep_ = false;  // after the last turn of a loop that is driven
   Time wish_ = engine::kNever;
 };
 
 namespace internal {
 struct ParkerHolder {
-  explicit ParkerHolder(SimWorld& world) : parker(world) {}
-  SimParker parker;
+  ParkerHolder(SimWorld& world, const engine::Loop* loop) : held(world, loop) {}
+  SimParker held;
 };
 }  // namespace internal
 
@@ -154,10 +159,11 @@ enum class LoopDriver : uint8_t { world, thread };
 class SimLoop : private internal::ParkerHolder, public engine::Loop {
  public:
   explicit SimLoop(SimWorld& world, LoopDriver driver = LoopDriver::world)
-      : ParkerHolder(world), Loop(world.clock(), world.random(), parker), world_(world) {
-    if (driver == LoopDriver::world) parker.drive(*this);
+      : ParkerHolder(world, this), Loop(world.clock(), world.random(), held), world_(world) {
+    if (driver == LoopDriver::world) held.drive(*this);
   }
-  ~SimLoop() { parker.stop_driving(); }
+  ~SimLoop() { held.stop_driving(); }
+  engine::Parker& parker() { return held; }
   SimWorld& world() { return world_; }
 
  private:

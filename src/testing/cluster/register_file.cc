@@ -1,10 +1,10 @@
-#include "register_file.h"
-
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
 
-namespace penstock::client {
+#include "penstock/testing_cluster.h"
+
+namespace penstock::test {
 
 std::string RegisterFile::begin_write(uint32_t block) {
   const uint64_t number = ++registers_[block].begun;
@@ -40,4 +40,4 @@ std::string RegisterFile::check(uint32_t block, uint64_t begun_at, const std::st
   return {};
 }
 
-}  // namespace penstock::client
+}  // namespace penstock::test

@@ -1,6 +1,6 @@
-#include "sim_node.h"
+#include "penstock/testing_cluster.h"
 
-namespace penstock::client {
+namespace penstock::test {
 
 SimNode::SimNode(sim::SimNetwork& network, sim::SimWorld& world, uint32_t number,
                  std::vector<engine::Address> targets)
@@ -44,12 +44,12 @@ Status SimNode::start_mount() {
   auto opened = meta::Meta::open(*meta_kv_, world_.clock(), options);
   if (!opened) return opened.error().status;
   meta_ = std::move(*opened);
-  FileSystemConfig config;
+  client::FileSystemConfig config;
   config.shards.push_back({loop_.get(), net_.get()});
   config.targets = targets_;
   // A look at many of them over wires that lose would hardly ever come to its end.
   config.written_ids_step = 40;
-  auto made = FileSystem::open(*meta_, std::move(config));
+  auto made = client::FileSystem::open(*meta_, std::move(config));
   if (!made) {
     meta_ = nullptr;
     meta_kv_ = nullptr;
@@ -79,7 +79,7 @@ void SimNode::die(bool power_cut) {
   }
   power_cut ? disk_image_.power_cut() : disk_image_.kill();
   // Ghosts answer what is in flight; threads that were in a call find it closed, and let go.
-  std::weak_ptr<FileSystem> gone = files_;
+  std::weak_ptr<client::FileSystem> gone = files_;
   files_ = nullptr;
   while (!gone.expired()) world_.run_for(std::chrono::milliseconds(100));
   world_.run_for(std::chrono::seconds(1));
@@ -99,4 +99,4 @@ void SimNode::tear_down() {
   serving_ = false;
 }
 
-}  // namespace penstock::client
+}  // namespace penstock::test

@@ -9,7 +9,7 @@
 #include "penstock/sim.h"
 #include "penstock/store.h"
 
-namespace penstock::client {
+namespace penstock::test {
 
 // Its disks and databases outlive its lives. What it calls on other nodes goes over SimNet, and
 // what it calls on itself, too. start() and what follows may be called by any thread of the
@@ -35,8 +35,9 @@ class SimNode {
   engine::Address address() const { return {number_, 0}; }
   // Null while there is no mount. A thread that holds it finds its calls ending with closed once
   // the node dies, and lets go of it then.
-  std::shared_ptr<FileSystem> files() const { return files_; }
-  const Credentials root;
+  std::shared_ptr<client::FileSystem> files() const { return files_; }
+  sim::SimLoop& loop() { return *loop_; }
+  const client::Credentials root;
 
  private:
   void tear_down();
@@ -58,8 +59,8 @@ class SimNode {
   std::unique_ptr<engine::Service> service_;
   std::unique_ptr<sim::SimKv> meta_kv_;
   std::unique_ptr<meta::Meta> meta_;
-  std::shared_ptr<FileSystem> files_;
+  std::shared_ptr<client::FileSystem> files_;
   bool serving_ = false;
 };
 
-}  // namespace penstock::client
+}  // namespace penstock::test

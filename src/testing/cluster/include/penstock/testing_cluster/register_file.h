@@ -7,7 +7,7 @@
 
 #include "penstock/base.h"
 
-namespace penstock::client {
+namespace penstock::test {
 
 // Each block of 4 KiB is written by one thread at a time and holds one number, over and over. A
 // write that failed may happen at any later moment, before that thread's next write of it is done,
@@ -39,4 +39,4 @@ class RegisterFile {
   std::vector<Register> registers_;
 };
 
-}  // namespace penstock::client
+}  // namespace penstock::test

@@ -98,7 +98,13 @@ Checksums* Segment::checksums_of(uint32_t slot) const {
 Segment::Start Segment::begin_fill(Extent extent, uint32_t following, bool may_evict, Fill* fill) {
   const std::lock_guard lock(mutex_);
   if (closed_) return Start::closed;
-  if (table_->find(extent) != nullptr) return Start::resident;
+  if (const Entry* const here = table_->find(extent)) {
+    // Else the rest of a range could take the place of what is there of it already, or, with a run
+    // of its own for each part that is missing, of what it has brought in itself.
+    pool_->touch(here->slot);
+    pool_->pass(extent);
+    return Start::resident;
+  }
   for (const uint32_t slot : filling_) {
     if (slots_[slot].extent == extent && !slots_[slot].poisoned) return Start::filling;
   }

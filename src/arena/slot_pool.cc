@@ -37,6 +37,12 @@ void SlotPool::touch(uint32_t slot) {
   slots_[slot].frequency = std::min<uint8_t>(slots_[slot].frequency + 1, limits::kFrequencyMax);
 }
 
+void SlotPool::pass(Extent extent) {
+  for (Run& run : runs_) {
+    if (run.count > 0 && run.next == extent) ++run.next.number;
+  }
+}
+
 uint32_t SlotPool::take(Extent extent, uint32_t following, bool may_evict) {
   if (slots_.empty()) return kNoSlot;
   const uint32_t kept = take_from_run(extent, may_evict);
@@ -63,9 +69,10 @@ uint32_t SlotPool::take(Extent extent, uint32_t following, bool may_evict) {
 uint32_t SlotPool::take_from_run(Extent extent, bool may_evict) {
   for (Run& run : runs_) {
     if (run.count == 0 || run.next != extent) continue;
-    // Another fill may have taken it since, or a reader hit it.
     if (!is_cold(run.slot, may_evict)) {
-      run.count = 0;
+      // Another fill may have taken it since, or a reader hit it. A fill that was only not to evict
+      // asks again.
+      if (!is_cold(run.slot, true)) run.count = 0;
       return kNoSlot;
     }
     --run.count;

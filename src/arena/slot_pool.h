@@ -31,6 +31,8 @@ class SlotPool {
   void fill(uint32_t slot);  // filling -> used
   void give_back(uint32_t slot);
   void touch(uint32_t slot);
+  // An extent that was expected is there already: its run goes on with the one behind it.
+  void pass(Extent extent);
 
  private:
   struct Slot {

@@ -61,6 +61,41 @@ TEST(Replacement, lets_go_of_what_came_first) {
   for (uint32_t i = 0; i < 84; ++i) EXPECT_EQ(rig.has(extent_of(1, i)), i >= 20) << i;
 }
 
+TEST(Replacement, takes_nothing_from_a_range_that_is_asked_for_again_for_the_rest_of_it) {
+  Rig rig(4);
+  constexpr uint32_t kSlots = 64, kThere = 8, kAsked = 12;
+  // What is there of it is next to go.
+  for (uint32_t i = 0; i < kThere; ++i) ASSERT_TRUE(rig.put(extent_of(1, i)));
+  for (uint32_t i = kThere; i < kSlots; ++i) ASSERT_TRUE(rig.put(extent_of(2, i)));
+  for (uint32_t i = 0; i < kAsked; ++i) {
+    EXPECT_EQ(rig.put(extent_of(1, i)), i >= kThere) << i << ": what is there needs no slot";
+  }
+  for (uint32_t i = 0; i < kAsked; ++i) EXPECT_TRUE(rig.has(extent_of(1, i))) << i;
+}
+
+// Each part that is missing must not keep slots of its own for all that follows: the hand would
+// come round to what has just been brought in.
+TEST(Replacement, brings_in_all_of_a_range_of_which_any_parts_are_there) {
+  constexpr uint32_t kSlots = 64, kAsked = 24;
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    Rig rig(4);
+    // Some of it in any order, between others, with the hand anywhere.
+    for (uint32_t i = 0; i < kSlots + seed % kSlots; ++i) {
+      const uint64_t random = mix64(seed * 1000 + i);
+      const bool of_range = random % 3 == 0;
+      const auto number = static_cast<uint32_t>(random / 3 % kAsked);
+      (void)rig.put(of_range ? extent_of(1, number) : extent_of(2, i));
+    }
+    for (uint32_t i = 0; i < kAsked; ++i) {
+      (void)rig.put(extent_of(1, i), 1, kExtentBytes, kAsked - 1 - i);
+      ASSERT_TRUE(rig.has(extent_of(1, i))) << i;
+    }
+    for (uint32_t i = 0; i < kAsked; ++i) {
+      ASSERT_TRUE(rig.has(extent_of(1, i))) << i << " with seed " << seed;
+    }
+  }
+}
+
 TEST(Replacement, evicts_nothing_when_it_is_not_to) {
   Rig rig(1);
   for (uint32_t i = 0; i < 16; ++i) ASSERT_TRUE(rig.put(extent_of(1, i)));
@@ -104,6 +139,21 @@ TEST(Replacement, puts_extents_of_streams_side_by_side) {
       EXPECT_EQ(neighbours(rig, file, 64), 63u) << "file " << file;
     }
   }
+}
+
+// As the agent does, which would rather grow than evict.
+TEST(Replacement, keeps_a_stream_together_that_asks_first_without_evicting) {
+  constexpr uint32_t kSlots = 128, kAsked = 17;
+  Rig rig(kSlots / 16);
+  for (uint32_t i = 0; i < kSlots; ++i) ASSERT_TRUE(rig.put(extent_of(2, i)));
+  for (uint32_t i = 0; i < kAsked; ++i) {
+    const uint32_t following = kAsked - 1 - i;
+    Segment::Fill fill;
+    ASSERT_FALSE(rig.begin(extent_of(1, i), &fill, following, false));
+    ASSERT_TRUE(rig.put(extent_of(1, i), 1, kExtentBytes, following));
+  }
+  for (uint32_t i = 0; i < kAsked; ++i) EXPECT_TRUE(rig.has(extent_of(1, i))) << i;
+  EXPECT_EQ(neighbours(rig, 1, kAsked), kAsked - 1);
 }
 
 TEST(Replacement, survives_a_touch_log_full_of_lies) {

@@ -80,7 +80,7 @@ class Segment {
   };
   enum class Start {
     begun,     // the memory is the caller's until publish() or abandon()
-    resident,  // it is here
+    resident,  // it is here, and stays as if it had been hit
     filling,   // another fill of it is under way
     crowded,   // all slots are in use and it was not to evict, or all are being filled
     closed,

@@ -33,13 +33,15 @@ class MountsTest : public PosixTest {
   }
   const std::string& place() const { return place_; }
 
-  Outcome<std::unique_ptr<fuse::Mount>> mount_at(const std::string& path,
-                                                 bool allow_other = false) {
+  // Whoever stops it waits for its users so long.
+  Outcome<std::unique_ptr<fuse::Mount>> mount_at(
+      const std::string& path, bool allow_other = false,
+      std::chrono::milliseconds stop_deadline = test::kPatience) {
     fuse::MountConfig config;
     config.mount_point = path;
     config.source = "/some/store, with a comma\\";
     config.options.allow_other = allow_other;
-    config.stop_deadline = std::chrono::milliseconds(200);
+    config.stop_deadline = stop_deadline;
     return fuse::Mount::start(node().files(), nullptr, config);
   }
   // A refusal must name the place and say each of `words`.
@@ -124,7 +126,7 @@ TEST_F(MountsTest, unmounting_from_outside_ends_the_mount) {
 }
 
 TEST_F(MountsTest, a_busy_mount_is_detached_after_the_deadline_and_its_users_are_cut_off) {
-  auto mount = mount_at(place());
+  auto mount = mount_at(place(), false, std::chrono::milliseconds(200));
   ASSERT_TRUE(mount) << mount.error().message;
   const UniqueFd file(::open((place() + "/busy").c_str(), O_RDWR | O_CREAT, 0644));
   ASSERT_TRUE(file);

@@ -204,13 +204,19 @@ TEST_F(Batches, all_or_none_are_taken) {
 }
 
 TEST_F(Batches, status_waits_for_its_time_and_no_longer) {
-  devices_.faults.delay_min = devices_.faults.delay_max = std::chrono::milliseconds(100);
+  constexpr std::chrono::milliseconds kCopy{100};
+  devices_.faults.delay_min = devices_.faults.delay_max = kCopy;
   const CUfileBatchHandle_t batch = set_up(2);
   CUfileIOParams_t one = io(CUFILE_READ, 0, 4096, 0, 1);
+  const auto begun = std::chrono::steady_clock::now();
   ASSERT_EQ(cuFileBatchIOSubmit(batch, 1, &one, 0).err, CU_FILE_SUCCESS);
-  EXPECT_TRUE(take(batch, 1, 2, {0, 5'000'000}).empty());
+  const size_t early = take(batch, 1, 2, {0, 5'000'000}).size();
+  // A busy machine may come to look only when the copy is over.
+  if (std::chrono::steady_clock::now() < begun + kCopy) {
+    EXPECT_EQ(early, 0);
+  }
   // More than there can be: what is in flight.
-  EXPECT_EQ(take(batch, 2, 2).size(), 1);
+  EXPECT_EQ(take(batch, 2, 2).size(), 1 - early);
   unsigned count = 1;
   CUfileIOEvents_t event{};
   timespec bad{0, 1'000'000'000};
@@ -227,7 +233,8 @@ TEST_F(Batches, status_waits_for_its_time_and_no_longer) {
 }
 
 TEST_F(Batches, cancelled_operations_end) {
-  devices_.faults.delay_min = devices_.faults.delay_max = std::chrono::milliseconds(20);
+  // So that few have ended before they are cancelled, on a busy machine too.
+  devices_.faults.delay_min = devices_.faults.delay_max = std::chrono::milliseconds(200);
   const CUfileBatchHandle_t batch = set_up(100);
   std::vector<CUfileIOParams_t> params;
   // More than there are slots for.

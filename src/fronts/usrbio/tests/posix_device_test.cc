@@ -145,7 +145,7 @@ TEST_F(DeviceIovs, another_process_opens_memory_by_its_id) {
     if (hf3fs_prep_io(&ring, &theirs, true, theirs.base, fd, 0, 64 * kKiB, nullptr) < 0) return 8;
     hf3fs_submit_ios(&ring);
     hf3fs_cqe cqe{};
-    const timespec until = realtime_in(20s);
+    const timespec until = realtime_in(60s);
     if (hf3fs_wait_for_ios(&ring, &cqe, 1, 1, &until) != 1 || cqe.result != 64 * 1024) return 9;
     hf3fs_iovunlink(&theirs);  // not its to hide
     hf3fs_iordestroy(&ring);

@@ -42,7 +42,7 @@ TEST_F(Many, iovs_and_rings_of_one_process_are_served) {
     ASSERT_GE(hf3fs_prep_io(&pair.ior, &pair.iov, true, pair.iov.base, fd, 0, 4096, nullptr), 0);
     ASSERT_EQ(hf3fs_submit_ios(&pair.ior), 0);
   }
-  const timespec until = realtime_in(30s);
+  const timespec until = realtime_in(60s);
   for (Pair& pair : pairs) {
     hf3fs_cqe cqe{};
     ASSERT_EQ(hf3fs_wait_for_ios(&pair.ior, &cqe, 1, 1, &until), 1);

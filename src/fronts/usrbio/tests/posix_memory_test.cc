@@ -79,7 +79,7 @@ TEST_F(Usrbio, two_processes_share_memory_by_its_id) {
     if (hf3fs_prep_io(&ring, &theirs, true, theirs.base, fd, 0, 64 * kKiB, nullptr) < 0) return 7;
     hf3fs_submit_ios(&ring);
     hf3fs_cqe cqe{};
-    const timespec until = realtime_in(20s);
+    const timespec until = realtime_in(60s);
     if (hf3fs_wait_for_ios(&ring, &cqe, 1, 1, &until) != 1 || cqe.result != 64 * 1024) return 8;
     hf3fs_iordestroy(&ring);
     hf3fs_iovdestroy(&theirs);

@@ -76,6 +76,7 @@ Outcome<void> LocalAgent::start(const Config& config) {
 }
 
 void LocalAgent::make_session_shards() {
+  ASSERT(sessions_.shards.empty() && !node_->shards().empty());
   sessions_.files = &node_->files();
   sessions_.accounts = resources::Accounts::make(
       resources::bounds_within(memory_.amount, mappings_.amount), ::geteuid());
@@ -95,6 +96,7 @@ void LocalAgent::make_session_shards() {
 }
 
 Outcome<void> LocalAgent::start_cache(uint64_t bytes) {
+  ASSERT(cache_ == nullptr && !sessions_.shards.empty());
   const std::string& directory = node_->directory();
   if (!directory.empty()) TRY(node_cache::CacheLease::begin(directory, bytes > 0));
   cache_bytes_ = bytes;
@@ -113,6 +115,7 @@ Outcome<void> LocalAgent::start_cache(uint64_t bytes) {
 }
 
 Outcome<void> LocalAgent::start_server(const AgentOptions& options) {
+  ASSERT(server_ == nullptr && sessions_.accounts != nullptr);
   session_server::SessionServerConfig config;
   config.reply_timeout = options.reply_timeout;
   if (options.listen) {
@@ -171,6 +174,7 @@ Outcome<client::Allowance> LocalAgent::allow_session(uint64_t session,
 }
 
 void LocalAgent::on_tracer(uint32_t shard, const std::function<void(telemetry::Tracer&)>& act) {
+  ASSERT(shard < node_->shards().size() && is_traced_.load());
   engine::Loop& loop = node_->shards()[shard]->loop();
   (void)engine::thread_caller().call(loop, [&](engine::Op& done) {
     act(sessions_.shards[shard]->rings.routes().tracer());
@@ -183,6 +187,7 @@ Outcome<std::vector<telemetry::Traced>> LocalAgent::trace(const std::function<vo
     return Failure{Code::busy,
                    "another trace of this node is under way; try again when that has ended"};
   }
+  ASSERT(node_->shards().size() == sessions_.shards.size());
   std::vector<telemetry::Traced> traced(node_->shards().size());
   for (uint32_t i = 0; i < traced.size(); ++i) {
     on_tracer(i, [](telemetry::Tracer& tracer) { tracer.start(); });
@@ -196,6 +201,7 @@ Outcome<std::vector<telemetry::Traced>> LocalAgent::trace(const std::function<vo
 }
 
 ShardStatus LocalAgent::status_of(uint32_t shard, const store::TargetStatus* target) {
+  ASSERT(shard < sessions_.shards.size() && shard < node_->shards().size());
   ShardStatus status;
   status.index = shard;
   if (engine::Disk* const disk = node_->shards()[shard]->disk()) status.disk = disk->facts();

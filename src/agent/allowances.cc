@@ -75,6 +75,7 @@ Outcome<void> Allowances::set(uint32_t uid, const client::Allowance& allowance) 
   const std::lock_guard lock(mutex_);
   client::Terms& terms = users_[uid];
   const client::Allowance before = terms.allowance();
+  ASSERT(before.weight >= 1 && before.weight <= client::kWeightMax);
   if (!terms.set(allowance).ok()) {
     return Failure{Code::invalid_argument, fmt::format("a weight is 1 to {}, not {}",
                                                        client::kWeightMax, allowance.weight)};

@@ -42,6 +42,7 @@ Outcome<void> Node::build(const AgentConfig& config) {
     return meta::Capacity{all.total_bytes, all.free_bytes};
   }));
   run_shards();
+  ASSERT(shards_.size() == storage_->shard_count());
   client::FileSystemConfig files;
   for (const auto& shard : shards_) files.targets.push_back(shard->address());
   for (const auto& shard : shards_) files.shards.push_back({&shard->loop(), &shard->net()});
@@ -94,6 +95,7 @@ void Node::stop() {
 }
 
 void Node::serve_rings(uint32_t shard, engine::Poller& rings) {
+  ASSERT(running_ && shard < shards_.size());
   engine::Loop& loop = shards_[shard]->loop();
   (void)engine::thread_caller().call(loop, [&](engine::Op& done) {
     loop.add(rings);
@@ -102,6 +104,7 @@ void Node::serve_rings(uint32_t shard, engine::Poller& rings) {
 }
 
 void Node::withdraw_rings(uint32_t shard, engine::Poller& rings) {
+  ASSERT(running_ && shard < shards_.size());
   engine::Loop& loop = shards_[shard]->loop();
   (void)engine::thread_caller().call(loop, [&](engine::Op& done) {
     loop.remove(rings);

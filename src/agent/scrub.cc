@@ -73,6 +73,7 @@ class ShardScrub {
 
   // Blocks until the end.
   void run(NodeShard& shard, store::Target& target) {
+    ASSERT(op_.owner == nullptr);
     // The target completes its own operation, which in turn ends the call.
     struct Link {
       engine::Loop* loop;
@@ -125,6 +126,7 @@ ScrubReport scrub_node(Node& node, const ScrubProgress& progress) {
     waiters.emplace_back([&, home = shard.get()] {
       scrub.run(*home, node.storage()->target(home->index()));
       const std::lock_guard lock(mutex);
+      ASSERT(running > 0);
       --running;
       ended.notify_one();
     });

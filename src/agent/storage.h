@@ -33,11 +33,20 @@ class Storage {
   // The target of the next shard, which has a disk and does not run yet.
   Outcome<void> add_target(NodeShard& shard, bool defragment);
   // What answers the chunk calls of clients for it.
-  engine::Service& service(uint32_t shard) { return *targets_[shard].service; }
-  store::Target& target(uint32_t shard) { return *targets_[shard].target; }
+  engine::Service& service(uint32_t shard) {
+    ASSERT(shard < targets_.size());
+    return *targets_[shard].service;
+  }
+  store::Target& target(uint32_t shard) {
+    ASSERT(shard < targets_.size());
+    return *targets_[shard].target;
+  }
 
   Outcome<void> open_meta(uint64_t cache_bytes, std::function<meta::Capacity()> capacity);
-  meta::Meta& meta() { return *meta_; }
+  meta::Meta& meta() {
+    ASSERT(meta_ != nullptr);
+    return *meta_;
+  }
   // Records what the namespace keeps in memory. No call comes any more.
   void close_meta();
 

@@ -153,7 +153,7 @@ Status close_to_others(const std::string& path, int lock) {
     }
     log::info("{}: was open to everybody; now it is its owner's alone", meta);
   }
-  // With the secret anybody could make what proves who may open a file.
+  // With the secret any user could make the proof that a file may be opened.
   TRY(close_one(path + "/" + kSecretName, kOwnerOnly));
   TRY(close_one(path + "/" + kTargetsName, kOwnerOnlyDirectory));
   TRY(free_mark(meta + "/" + kMarkName, lock));

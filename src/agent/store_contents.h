@@ -1,5 +1,5 @@
 // What is in a store's directory beside the store's own work: the rests of a making that was cut
-// short, and what an earlier release left open to everybody.
+// short, and what an earlier release left open to all users.
 #pragma once
 
 #include <set>
@@ -32,9 +32,9 @@ std::string name_in_the_way(const std::set<std::string>& names);
 // than being killed there. The caller holds the store's lock, and there is no superblock.
 Status remove_made(const std::string& path);
 
-// Takes from everybody but the owner what an earlier release let them read in `meta`: the directory
-// itself, its files, and the locks that somebody else may hold there; and the secret and the
-// targets, however they came to be open. `lock` is the store's lock, which the caller holds.
+// Takes from all users but the owner what an earlier release let them read in `meta`: the directory
+// itself, its files, and the locks that another user's process may hold there; and the secret and
+// the targets, however they came to be open. `lock` is the store's lock, which the caller holds.
 Status close_to_others(const std::string& path, int lock);
 
 }  // namespace penstock::agent

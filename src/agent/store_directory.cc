@@ -255,7 +255,7 @@ Outcome<void> StoreDirectory::begin_making(const AgentConfig& config) {
   const std::string_view secret(reinterpret_cast<const char*>(secret_.data()), sizeof secret_);
   Status status = write_file(path_ + "/" + kMakingName, to_text(superblock_), 0644);
   if (status.ok()) status = write_file(path_ + "/" + kSecretName, secret, 0600);
-  // The databases and chunks are for nobody but the process that serves them.
+  // The databases and chunks are for the process that serves them alone.
   const auto make = [&status](const std::string& path) {
     if (status.ok() && ::mkdir(path.c_str(), 0700) != 0) status = Status::from_errno(errno);
   };
@@ -272,6 +272,7 @@ Outcome<void> StoreDirectory::begin_making(const AgentConfig& config) {
 
 Outcome<void> StoreDirectory::finish_making() {
   if (!fresh_) return {};
+  ASSERT(lock_ && superblock_.shards > 0);
   Status status = sync_directory(path_ + "/targets");
   for (uint32_t i = 0; i < superblock_.shards && status.ok(); ++i) {
     status = sync_directory(target_path(i));
@@ -290,6 +291,7 @@ Outcome<void> StoreDirectory::finish_making() {
 
 void StoreDirectory::undo_making() {
   if (!fresh_) return;
+  ASSERT(lock_);
   (void)remove_made(path_);
   ::unlink((path_ + "/" + kLockName).c_str());
   if (made_directory_) ::rmdir(path_.c_str());

@@ -80,8 +80,8 @@ std::string holder_in_words(const LockHolderFacts& holder, int file) {
   return "a process that cannot be seen from here, perhaps of another container";
 }
 
-// An exclusive lock on the file that `path` names when this returns. in_use when somebody else has
-// it; then `file` is that file, open.
+// An exclusive lock on the file that `path` names when this returns. in_use when another process
+// has it; then `file` is that file, open.
 Status lock_current(const std::string& path, UniqueFd& file) {
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
     file.reset(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kOwnerOnly));
@@ -98,8 +98,8 @@ Status lock_current(const std::string& path, UniqueFd& file) {
   return Code::busy;
 }
 
-// Puts a new file, locked by us, in the place of one that a stranger has locked. Who has the lock
-// of the new file while it has its first name is the only one who may rename or remove it: of two
+// Puts a new file, locked by us, in the place of one that a stranger has locked. Only the process
+// that has the lock of the new file while it has its first name may rename or remove it: of two
 // that try at once one finds it locked.
 LockOutcome replace_stranger(const std::string& path) {
   const std::string made = path + ".new";
@@ -163,7 +163,7 @@ LockOutcome lock_store(const std::string& path) {
                    holder.pid > 0 ? fmt::format("process {}", holder.pid) : "a process that ended");
     }
   }
-  // One of an earlier release is for everybody to open.
+  // One of an earlier release may be opened by all users.
   if (outcome.fd && ::fchmod(outcome.fd.get(), kOwnerOnly) != 0) {
     outcome.status = Status::from_errno(errno);
   }

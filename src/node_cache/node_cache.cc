@@ -133,6 +133,7 @@ void NodeCache::begin(FillOp& op) {
 }
 
 void NodeCache::finish(FillOp& op) {
+  ASSERT(op.owner == this && op.file != nullptr);
   op.outcome = op.status;
   op.completion = [](engine::Op& done) {
     auto& self = static_cast<FillOp&>(done);
@@ -142,6 +143,7 @@ void NodeCache::finish(FillOp& op) {
 }
 
 void NodeCache::count(FillRequest& request, engine::Loop& loop) {
+  ASSERT(request.fill.segment != nullptr && request.fill.under_way == 0);
   // The request is an operation of its ring, with a completion of its own to come back to.
   struct Counting : engine::Op {
     FillRequest* request = nullptr;
@@ -182,11 +184,14 @@ void NodeCache::back_to_shard(FillOp& op, bool to_read) {
 // ---- the cache's thread ----
 
 void NodeCache::take_slot(FillOp& op) {
+  ASSERT(op.home != nullptr && op.segment != nullptr && op.file == nullptr);
   const Result<Segment::Start> start = start_fill(op);
+  ASSERT((op.file != nullptr) == (start && *start == Segment::Start::begun));
   op.outcome = start ? Code::ok : start.error();
   forget_released(*op.segment);
   if (start && *start == Segment::Start::filling && op.request != nullptr) {
-    // Who asked for it wants to know how that ends.
+    // The request waits for the extent: its answer counts what is there at its end, so this
+    // operation waits until the fill that is under way has ended, and then looks again.
     behind_others_.push_back(op);
     return;
   }
@@ -218,7 +223,8 @@ Segment::Start NodeCache::take_slot_for(FillOp& op) {
   const Segment::Start start = op.segment->begin_fill(op.extent, op.following, false, &op.slot);
   if (start != Segment::Start::crowded) return start;
   const bool grown = arena_->grow(op.segment).ok();
-  // Another class may have lost its slabs to this one, and nobody says what was in them.
+  // The arena may have taken the slabs from another class, and does not say what was in them: look
+  // at every watched file, whether something of it is left.
   if (grown) {
     for (const InodeId inode : std::vector<InodeId>(watched_.begin(), watched_.end())) {
       forget(inode);
@@ -228,8 +234,10 @@ Segment::Start NodeCache::take_slot_for(FillOp& op) {
 }
 
 void NodeCache::publish(FillOp& op) {
+  ASSERT(op.file != nullptr && op.segment != nullptr);
   bool published = false;
   // Short only where the file ends.
+  ASSERT(op.transferred <= op.slot.memory.size());
   const auto valid = static_cast<uint32_t>(op.transferred);
   if (op.outcome.ok() && valid > 0) {
     arena::Checksums checksums{};
@@ -261,8 +269,9 @@ void NodeCache::wake_those_behind(const FillOp& ended) {
     FillOp& here = *op;
     op = behind_others_.next(here);
     if (here.segment != ended.segment || here.extent != ended.extent) continue;
+    ASSERT(here.request != nullptr && here.owner == this);
     here.unlink();
-    // In a turn of its own: it may come to stand behind others again.
+    // In a turn of its own: take_slot() may put it into this list again.
     loop_.complete(here, Code::ok);
   }
 }
@@ -287,6 +296,7 @@ Result<NodeCache::Held*> NodeCache::hold(const Segment& segment, InodeId inode) 
     held.file = std::move(*opened);
     held.checked = changes;
   }
+  ASSERT(held.file != nullptr && watched_.contains(inode));
   ++held.fills;
   return &held;
 }
@@ -305,6 +315,7 @@ void NodeCache::release(const Segment& segment, InodeId inode) {
 // none begins meanwhile.
 void NodeCache::forget(InodeId inode) {
   if (!watched_.contains(inode)) return;
+  ASSERT(arena_ != nullptr);
   for (const auto& segment : arena_->segments()) {
     if (held_.contains({segment.get(), inode}) || segment->holds(inode)) return;
   }
@@ -318,6 +329,7 @@ void NodeCache::forget_released(Segment& segment) {
 
 // A little in each turn, since fills and the renewal of the lease wait for this thread, too.
 void NodeCache::tidy() {
+  ASSERT(tidying_.load());
   tidying_.store(false);
   bool more = false;
   for (const auto& segment : arena_->segments()) {
@@ -352,7 +364,7 @@ void NodeCache::data_changed(InodeId inode, uint64_t offset, uint64_t length,
       continue;
     }
     segment->remove_inode(inode);
-    // Who may not read the file any more must not find its bytes in memory.
+    // A class that may not read the file any more must not find its bytes in memory.
     while (segment->clean()) {
     }
   }
@@ -370,7 +382,10 @@ uint32_t NodeCache::slab_made(MutableBytes memory) {
 
 void NodeCache::slab_gone(uint32_t number, MutableBytes) {
   const engine::BufferId id(number);
-  if (id != engine::kNoBuffer) slab_buffers_.fetch_sub(1, std::memory_order_relaxed);
+  if (id != engine::kNoBuffer) {
+    const uint32_t before = slab_buffers_.fetch_sub(1, std::memory_order_relaxed);
+    ASSERT(before > 0);
+  }
   buffers_.remove(id);
 }
 

@@ -23,6 +23,7 @@ ShardFills::~ShardFills() {
 }
 
 void ShardFills::submit(FillRequest& request, const std::shared_ptr<arena::Segment>& segment) {
+  ASSERT(segment != nullptr && drained_ == nullptr && request.file != nullptr);
   const uint64_t length = client::length_of(*request.file);
   const uint64_t wanted = request.offset + request.memory.length;
   const uint64_t end = std::max(request.offset, std::min(wanted, length));
@@ -62,7 +63,9 @@ void ShardFills::leave_queue(FillRequest& request) {
 
 void ShardFills::begin(const std::shared_ptr<arena::Segment>& segment, arena::Extent extent,
                        FillRequest* request, uint32_t following) {
+  ASSERT(!free_.empty() && under_way_ < limits::kFillsMax && segment != nullptr);
   auto& op = static_cast<FillOp&>(*free_.pop_front());
+  ASSERT(op.request == nullptr && op.segment == nullptr);
   ++under_way_;
   op.request = request;
   op.segment = segment;
@@ -89,6 +92,7 @@ void ShardFills::note_read(const std::shared_ptr<arena::Segment>& segment, Inode
 }
 
 void ShardFills::read(FillOp& op) {
+  ASSERT(op.home == this && op.file != nullptr && op.slot.memory.size() == kExtentBytes);
   op.kind = client::IoKind::read;
   op.traffic = client::Traffic::throughput;
   op.offset = uint64_t{op.extent.number} * kExtentBytes;
@@ -102,12 +106,14 @@ void ShardFills::read(FillOp& op) {
 }
 
 void ShardFills::ended(FillOp& op) {
+  ASSERT(op.home == this && under_way_ > 0);
   FillRequest* request = std::exchange(op.request, nullptr);
   op.segment.reset();
   free_.push_front(op);
   --under_way_;
   if (request != nullptr) {
     auto& fill = request->fill;
+    ASSERT(fill.under_way > 0);
     --fill.under_way;
     if (fill.ending.ok()) fill.ending = op.outcome;
     // With one that failed, those that are yet to be asked for are given up.
@@ -127,6 +133,7 @@ void ShardFills::cancel(FillRequest& request) {
 }
 
 void ShardFills::finish(FillRequest& request) {
+  ASSERT(request.fill.under_way == 0);
   leave_queue(request);
   request.transferred = 0;
   request.route = engine::Route::none;

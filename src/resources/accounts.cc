@@ -56,6 +56,10 @@ BoundsTable bounds_within(uint64_t memory_bytes, uint64_t mappings) {
   const uint64_t heap = std::max(memory_bytes / 8, limits::kClientHeapBytesMin);
   set(Resource::heap_bytes, shared_out(std::min(heap, memory_bytes / 4)));
   set(Resource::pinned_bytes, shared_out(memory_bytes / 2));
+  for (const Bounds& bounds : table) {
+    ASSERT(bounds.session <= bounds.user && bounds.user <= bounds.users &&
+           bounds.users <= bounds.all);
+  }
   return table;
 }
 
@@ -75,6 +79,7 @@ Status Account::charge(Resource resource, uint64_t amount) {
     accounts_->counters_[i].refused.add();
     return Code::busy;
   }
+  ASSERT(accounts_->all_[i] + amount <= accounts_->bounds_[i].all);
   accounts_->users_[uid_][i] += amount;
   accounts_->all_[i] += amount;
   accounts_->counters_[i].held.set(accounts_->all_[i]);
@@ -121,7 +126,11 @@ bool Accounts::may_take(const Account& account, size_t resource, uint64_t amount
 // Users that hold nothing are forgotten: there may be many of them over the years.
 void Accounts::give_back(uint32_t uid, size_t resource, uint64_t amount) {
   const auto user = users_.find(uid);
-  if (user == users_.end()) return;
+  if (user == users_.end()) {
+    ASSERT(amount == 0);
+    return;
+  }
+  ASSERT(user->second[resource] >= amount && all_[resource] >= amount);
   user->second[resource] -= amount;
   all_[resource] -= amount;
   counters_[resource].held.set(all_[resource]);
@@ -154,6 +163,7 @@ std::vector<ResourceStatus> Accounts::resources() const {
 }
 
 Result<Charge> Charge::take(std::shared_ptr<Account> account, Resource resource, uint64_t amount) {
+  ASSERT(account != nullptr && static_cast<size_t>(resource) < kResourceCount);
   TRY(account->charge(resource, amount));
   Charge charge;
   charge.account_ = std::move(account);

@@ -79,6 +79,7 @@ void BusGuard::install() {
 }
 
 Result<BusGuard> BusGuard::over(MutableBytes mapping) {
+  ASSERT(mapping.data() != nullptr && !mapping.empty());
   const std::lock_guard lock(slots_mutex);
   const uint32_t used = slots_used.load(std::memory_order_relaxed);
   for (uint32_t i = first_free; i < limits::kGuardsMax; ++i) {
@@ -97,6 +98,7 @@ Result<BusGuard> BusGuard::over(MutableBytes mapping) {
 BusGuard::~BusGuard() {
   if (slot_ == nullptr) return;
   const std::lock_guard lock(slots_mutex);
+  ASSERT(slot_ >= slots && slot_ < slots + limits::kGuardsMax && slot_->size.load() != 0);
   slot_->size.store(0, std::memory_order_release);
   first_free = std::min(first_free, static_cast<uint32_t>(slot_ - slots));
 }

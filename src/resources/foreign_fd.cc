@@ -33,6 +33,7 @@ class Closer {
 
   void close_later(ToClose one) {
     const std::lock_guard lock(mutex_);
+    ASSERT(one.fd >= 0 && one.sender != nullptr);
     const Account* const owner = one.sender.get();
     Queue& queue = queues_[owner];
     queue.uid = owner->uid();
@@ -104,11 +105,13 @@ class Closer {
       ready_.erase(next);
       serve(owner, lock);
     }
+    ASSERT(threads_ > 0);
     --threads_;
   }
 
   void serve(const Account* owner, std::unique_lock<std::mutex>& lock) {
     Queue& queue = queues_.at(owner);  // stays: is_served
+    ASSERT(queue.is_served && !queue.is_closing && !queue.waiting.empty());
     const uint32_t uid = queue.uid;
     ++closing_[uid];
     while (true) {
@@ -119,6 +122,7 @@ class Closer {
       ::close(one.fd);
       lock.lock();
       queue.is_closing = false;
+      ASSERT(left_ > 0);
       --left_;
       if (!queue.waiting.empty()) continue;
       // Before the charge goes and the account perhaps with it: another may get its address.
@@ -143,8 +147,8 @@ class Closer {
 
 ForeignFd::~ForeignFd() {
   if (fd_ < 0) return;
-  // Only shared memory has seals. Its close calls into nobody's file system, and a thread that is
-  // woken for it costs more.
+  // Only shared memory has seals. Its close calls into no file system that a program serves, and a
+  // thread that is woken for it costs more.
   if (::fcntl(fd_, F_GET_SEALS) >= 0) {
     ::close(fd_);
   } else {
@@ -153,6 +157,7 @@ ForeignFd::~ForeignFd() {
 }
 
 Status ForeignFd::charge() {
+  ASSERT(fd_ >= 0 && sender_ != nullptr);
   TRY_ASSIGN(charge_, Charge::take(sender_, Resource::descriptors, 1));
   return Code::ok;
 }

@@ -44,6 +44,7 @@ const char* const kShareTaken =
 
 Result<ForeignMemory::Charges> ForeignMemory::charge(const std::shared_ptr<Account>& account,
                                                      uint64_t bytes) {
+  ASSERT(account != nullptr && bytes > 0);
   Charges charges;
   TRY_ASSIGN(charges.guard, Charge::take(account, Resource::guards, 1));
   TRY_ASSIGN(charges.mapping, Charge::take(account, Resource::mappings, 1));
@@ -83,12 +84,13 @@ Outcome<std::unique_ptr<ForeignMemory>> ForeignMemory::map(const std::shared_ptr
                    std::string("the memory cannot be mapped: ") + std::strerror(errno)};
   }
   const MutableBytes mapping(static_cast<std::byte*>(base), length);
+  ASSERT(begin <= offset && range_within(offset - begin, size, length));
   Result<BusGuard> guard = BusGuard::over(mapping);
   if (!guard) {
     ::munmap(base, length);
     return Failure{guard.error(), "too many regions on this node"};
   }
-  const bool fenced = PageFence::around(mapping);
+  const bool fenced = PageFence::enclose(mapping);
   return std::unique_ptr<ForeignMemory>(new ForeignMemory(std::move(*charges), fenced, mapping,
                                                           mapping.subspan(offset - begin, size),
                                                           std::move(*guard)));

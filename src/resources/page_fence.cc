@@ -44,7 +44,8 @@ bool PageFence::is_up() {
   return fence >= 0;
 }
 
-bool PageFence::around(MutableBytes mapping) {
+bool PageFence::enclose(MutableBytes mapping) {
+  ASSERT(mapping.data() != nullptr && mapping.size() % 4096 == 0);
   if (fence < 0) return false;
   uffdio_register range{};
   range.range = {reinterpret_cast<uintptr_t>(mapping.data()), mapping.size()};

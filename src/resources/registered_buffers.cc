@@ -21,6 +21,7 @@ bool has_its_pages(Bytes memory) {
 }
 
 void RegisteredBuffers::add_disk(engine::Loop& loop, engine::Disk* disk) {
+  ASSERT(std::find(used_.begin(), used_.end(), true) == used_.end());
   homes_.push_back({&loop, disk});
 }
 
@@ -59,6 +60,7 @@ void RegisteredBuffers::give_back(engine::BufferId id) {
 }
 
 engine::BufferId RegisteredBuffers::add(MutableBytes memory) {
+  ASSERT(!homes_.empty());
   // Larger ones exceed what the kernel takes as one buffer.
   if (memory.size() > kGiB) return engine::kNoBuffer;
   const engine::BufferId id = take_number();

@@ -12,8 +12,8 @@ void RepeatedLog::warning(const std::string& cause, const std::string& message) 
   uint64_t unsaid = 0;
   {
     const std::lock_guard lock(mutex_);
-    // Causes that nobody has had for a minute make room; one that still finds none shares a line
-    // with the others like it.
+    // Causes that were not met for a minute make room; one that still finds none shares a line with
+    // the others like it.
     if (causes_.size() >= limits::kLogCausesMax && !causes_.contains(cause)) {
       std::erase_if(
           causes_, [&](const auto& entry) { return now - entry.second.said >= limits::kLogEvery; });
@@ -24,6 +24,7 @@ void RepeatedLog::warning(const std::string& cause, const std::string& message) 
       ++found->second.unsaid;
       return;
     }
+    ASSERT(causes_.size() <= limits::kLogCausesMax + 1);
     unsaid = std::exchange(found->second.unsaid, 0);
     found->second.said = now;
   }

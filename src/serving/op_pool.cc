@@ -44,6 +44,7 @@ std::span<RingOp> OpPool::grow(const std::shared_ptr<resources::Account>& accoun
   std::uninitialized_value_construct_n(ops, count);
   block.ops = {ops, count};
   size_ += count;
+  ASSERT(size_ <= most_ && block.ops.size_bytes() <= block.bytes);
   blocks_.push_back(std::move(block));
   return blocks_.back().ops;
 }

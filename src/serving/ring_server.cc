@@ -1,5 +1,6 @@
 #include "penstock/serving/ring_server.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace penstock::serving {
@@ -8,12 +9,14 @@ void RingServer::add(ShardShare& share) {
   User& user = users_[share.uid()];
   if (user.shares++ == 0) user.flow.join(nullptr, share.terms().user);
   share.join(user.flow);
+  ASSERT(std::find(shares_.begin(), shares_.end(), &share) == shares_.end());
   shares_.push_back(&share);
 }
 
 void RingServer::remove(ShardShare& share) {
   std::erase(shares_, &share);
   const auto user = users_.find(share.uid());
+  ASSERT(user != users_.end() && user->second.shares > 0);
   if (--user->second.shares == 0) users_.erase(user);
 }
 

@@ -66,7 +66,9 @@ bool ServedRing::take_from(uint32_t lane) {
 }
 
 void ServedRing::start(uint32_t lane, const ring::Submission& entry) {
+  ASSERT(!free_.empty() && in_flight_ < pool_.size());
   RingOp& op = *free_.pop_front();
+  ASSERT(!op.in_use && op.ring == this && op.trace == nullptr);
   op.in_use = true;
   op.uses_region = false;
   op.is_fill = false;
@@ -218,7 +220,9 @@ int ServedRing::check_region(RingOp& op, const ring::Submission& entry) {
 
 void ServedRing::finish(RingOp& op) {
   int64_t result = op.status.ok() ? static_cast<int64_t>(op.transferred) : -op.status.to_errno();
+  ASSERT(op.ring == this && op.file != nullptr);
   if (op.uses_region) {
+    ASSERT(share_.regions_[op.region_id].in_flight > 0);
     // The bytes went to, or came from, memory that is no longer the application's; or the kernel
     // found no page there, which a disk reports like any failure.
     const bool is_broken = share_.regions_[op.region_id].guard->broken();
@@ -254,6 +258,7 @@ void ServedRing::post(RingOp& op, int64_t result, engine::Route route) {
   completion.slot = op.slot;
   completion.sequence = op.sequence;
   completion.route = static_cast<uint8_t>(route);
+  ASSERT(op.in_use && op.lane < lanes_.size() && in_flight_ > 0);
   lanes_[op.lane].post(completion);
   unpublished_lanes_ |= uint64_t{1} << op.lane;
   op.in_use = false;

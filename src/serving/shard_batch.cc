@@ -5,6 +5,7 @@
 namespace penstock::serving {
 
 void ShardBatch::start(engine::Op& done) {
+  ASSERT(done_ == nullptr && next_ == 0);
   done_ = &done;
   pump();
 }
@@ -56,6 +57,7 @@ bool ShardBatch::begin_fill(FileOp& op) {
   op.batch = this;
   op.completion = [](engine::Op& done) {
     ShardBatch& batch = *static_cast<FileOp&>(done).batch;
+    ASSERT(batch.in_flight_ > 0);
     --batch.in_flight_;
     batch.pump();
   };
@@ -76,6 +78,7 @@ void ShardBatch::finish(FileOp& op) {
                                      op.transferred);
     }
   }
+  ASSERT(op.batch == this && in_flight_ > 0);
   --in_flight_;
   pump();
 }

@@ -70,6 +70,7 @@ void ShardShare::remove_file(uint32_t id, engine::Op& done) {
 
 void ShardShare::release_file(uint32_t id) {
   ServedFile& file = files_[id];
+  ASSERT(file.in_flight > 0);
   if (--file.in_flight > 0 || file.leaving == nullptr) return;
   engine::Op& done = *file.leaving;
   file = {};
@@ -92,6 +93,7 @@ void ShardShare::remove_region(uint32_t id, engine::Op& done) {
 
 void ShardShare::release_region(uint32_t id) {
   ServedRegion& region = regions_[id];
+  ASSERT(region.in_flight > 0);
   if (--region.in_flight > 0 || region.leaving == nullptr) return;
   engine::Op& done = *region.leaving;
   region = {};
@@ -107,6 +109,7 @@ size_t ShardShare::find(uint32_t ring) const {
 void ShardShare::wake(size_t ring) {
   if (ring < awake_) return;
   std::swap(rings_[ring], rings_[awake_++]);
+  ASSERT(awake_ <= rings_.size());
   // They have changed their places: a round that is under way begins again.
   if (looks_left_ > 0) looks_left_ = dozing();
 }
@@ -134,6 +137,7 @@ void ShardShare::ring_left(ServedRing& ring) {
   retired->done = ring.leaving_;
   const size_t at = find(ring.id());
   ASSERT(at < awake_);
+  ASSERT(retired->done != nullptr);
   retired->ring = std::move(rings_[at]);
   rings_.erase(rings_.begin() + static_cast<ptrdiff_t>(at));
   --awake_;

@@ -1,4 +1,4 @@
-// Datagrams with descriptors over a session's socket, and who is at its other end.
+// Datagrams with descriptors over a session's socket, and the process at its other end.
 #pragma once
 
 #include <cstdint>

@@ -38,7 +38,7 @@ class WorkerPool {
   std::mutex mutex_;
   std::condition_variable work_;
   std::map<uint32_t, User> users_;  // that have requests
-  std::deque<uint32_t> turns_;      // who may start one
+  std::deque<uint32_t> turns_;      // users that may start one
   std::deque<Work> ends_;
   uint32_t requests_waiting_ = 0;
   uint32_t requests_running_ = 0;

@@ -10,9 +10,10 @@
 // published, and its entry is gone, or not, and what it read is dropped at the end. Lengths go the
 // same way: a fill that ends where the file ended is dropped when the file grows.
 //
-// Nobody sees what he may not. A fill begins only while the mode bits let the segment's class read
-// the file; they are looked at after the file is watched, and every change of attributes (it may be
-// one of rights) takes the whole file out of all segments before it is reported.
+// No application sees what its user may not. A fill begins only while the mode bits let the
+// segment's class read the file; they are looked at after the file is watched, and every change of
+// attributes (it may be one of rights) takes the whole file out of all segments before it is
+// reported.
 #pragma once
 
 #include <atomic>
@@ -57,7 +58,7 @@ struct NodeCacheConfig {
 };
 
 // Fills take their slots and are published on a thread of its own, which may block (to open files,
-// to make slabs); everything about who holds and watches what belongs to that thread.
+// to make slabs); which files are held and watched is that thread's alone.
 class NodeCache final : public client::Observer, public arena::SlabHost {
  public:
   static Outcome<std::unique_ptr<NodeCache>> start(const NodeCacheConfig& config);
@@ -124,7 +125,7 @@ class NodeCache final : public client::Observer, public arena::SlabHost {
   std::thread thread_;
 
   std::map<HeldKey, Held> held_;
-  IntrusiveList<FillOp> behind_others_;  // for whose extents others have fills under way
+  IntrusiveList<FillOp> behind_others_;  // other fills of the same extents are under way
   std::set<InodeId> watched_;
 
   std::atomic<uint32_t> slab_buffers_{0};  // relaxed: a bound, nearly kept

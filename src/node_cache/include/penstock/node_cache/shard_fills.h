@@ -15,11 +15,11 @@ namespace penstock::node_cache {
 class NodeCache;
 class ShardFills;
 
-// A ring's request to bring a range of a file into its class's segment. `transferred` says at the
+// A ring's request to fill a range of a file into its class's segment. `transferred` says at the
 // end how many bytes of the range are there.
 struct FillRequest : client::IoOp {
   struct {
-    bool only_look = false;  // set by whoever submits: count what is there, bring nothing in
+    bool only_look = false;  // set by the ring: count what is there, fill nothing
     std::shared_ptr<arena::Segment> segment;
     uint32_t next = 0;  // extents [next, end) are yet to be asked for
     uint32_t end = 0;
@@ -33,7 +33,7 @@ struct FillRequest : client::IoOp {
 // comes back to be read, goes there again to be published, and ends on the shard.
 struct FillOp : client::IoOp {
   ShardFills* home = nullptr;
-  FillRequest* request = nullptr;  // null: nobody waits for it
+  FillRequest* request = nullptr;  // null: no request waits for it
   std::shared_ptr<arena::Segment> segment;
   arena::Extent extent;
   uint32_t following = 0;     // extents of the same request behind this one

@@ -1,6 +1,6 @@
-// What the agent holds on behalf of its clients, and for whom: an account for each session, summed
-// up by user and over all. Nobody gets more than a user's share but root and the user whose process
-// this is, and something of everything is kept back for these two, whoever else takes how much.
+// What the agent holds on behalf of its clients: an account for each session, summed up by user and
+// over all. Only root and the user of this process get more than a user's share, and something of
+// everything is kept back for these two, however much the other users take.
 #pragma once
 
 #include <array>
@@ -102,7 +102,7 @@ class Accounts : public std::enable_shared_from_this<Accounts> {
 
  private:
   friend class Account;
-  // Of one resource, for whoever reads metrics: "agent.held.NAME" and "agent.refused.NAME".
+  // Of one resource, as metrics: "agent.held.NAME" and "agent.refused.NAME".
   struct Counters {
     explicit Counters(std::string_view name);
     metrics::Counter held;

@@ -2,7 +2,8 @@
 // ring, and when it truncates it (or its file system is full when a page is first touched) the
 // next access by the processor here raises SIGBUS. A guard turns that into a mark: the handler puts
 // zeroed private memory in the place of the whole mapping, marks the guard broken and lets the
-// access go on. Whoever used the memory looks at the mark afterwards and reports EFAULT.
+// access go on. The operation that used the memory looks at the mark afterwards and ends with
+// EFAULT.
 //
 // Accesses by the kernel (io_uring) need no guard: they end with EFAULT by themselves.
 #pragma once

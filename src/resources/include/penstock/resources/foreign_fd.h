@@ -1,6 +1,7 @@
 // A descriptor that an application sent. Closing one may call into whatever file system it belongs
-// to (FUSE waits for a flush) and never return, so that is left to threads that nobody waits for:
-// one for each session that has something to close, so that sessions do not wait for each other.
+// to (FUSE waits for a flush) and never return, so that is left to threads for which no other
+// waits: one for each session that has something to close, so that sessions do not wait for each
+// other.
 #pragma once
 
 #include <chrono>

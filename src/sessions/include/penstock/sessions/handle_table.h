@@ -13,7 +13,7 @@
 
 namespace penstock::sessions {
 
-// Whose a handle is.
+// The session that has published a handle, and its user.
 struct Publisher {
   uint64_t session = 0;
   uint32_t uid = 0;

@@ -14,7 +14,7 @@
 
 namespace penstock::sessions {
 
-// Who is at the other end.
+// The process at the other end.
 struct Peer {
   client::Credentials credentials;
   int32_t pid = 0;  // 0 when it has none in our pid namespace

@@ -10,7 +10,7 @@
 namespace penstock::sessions {
 
 // SipHash-2-4 with 128 bits of output (Aumasson and Bernstein 2012): a keyed function whose values
-// nobody can produce without the key.
+// cannot be produced without the key. Computed by libcrypto.
 std::array<uint64_t, 2> siphash128(Bytes message, const std::array<uint64_t, 2>& key);
 
 struct TokenClaim {

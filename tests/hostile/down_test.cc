@@ -18,9 +18,9 @@
 namespace penstock::test {
 namespace {
 
+using agent::OtherProcess;
 using agent::RawSession;
 using resources::HangingFile;
-using resources::OtherProcess;
 using testing::HasSubstr;
 
 class Down : public testing::Test {

@@ -16,9 +16,9 @@
 namespace penstock::test {
 namespace {
 
+using agent::OtherProcess;
 using agent::RawSession;
 using agent::TestMemory;
-using resources::OtherProcess;
 
 constexpr uid_t kGreedy = 1001, kGreedyToo = 1002, kModest = 1003;
 constexpr uint64_t kDescriptors = 1024;

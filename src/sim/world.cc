@@ -112,7 +112,7 @@ void SimWorld::turn(const SimParker* except, Time deadline) {
         worked = true;
         break;
       case Fibers::Turned::slept:
-        deadline = std::min(deadline, parker.wish_);
+        deadline = std::min(deadline, parker.next_call());
         break;
       case Fibers::Turned::waits:
         break;
@@ -174,9 +174,9 @@ void SimParker::stop_driving() {
   if (loop_ != nullptr) world_.fibers_->end(*this);
 }
 
-bool SimParker::is_called() const {
-  return signalled_ || world_.now() >= wish_ ||
-         (own_loop_ != nullptr && own_loop_->has_completions());
+Time SimParker::next_call() const {
+  if (signalled_) return world_.now();
+  return own_loop_ == nullptr ? wish_ : std::min(wish_, own_loop_->next_work());
 }
 
 void SimParker::park(Time deadline) {

@@ -93,7 +93,7 @@ TEST_F(PublishedRegions, are_found_until_they_are_unpublished_and_stay_with_who_
   EXPECT_EQ(penstock_region_unpublish(region_), -ENOENT);
   penstock_region* late = nullptr;
   EXPECT_EQ(penstock_region_open(other_.session, kId, &late), -ENOENT);
-  EXPECT_NE(std::string(penstock_last_error()).find("nobody has published"), std::string::npos);
+  EXPECT_NE(std::string(penstock_last_error()).find("no process has published"), std::string::npos);
   const void* const memory = penstock_region_base(region_);
   penstock_close(std::exchange(mine_.session, nullptr));
   EXPECT_TRUE(exists(memory));

@@ -87,9 +87,11 @@ class Loop {
 
   // One turn; true if anything was done. Never blocks.
   bool poll();
-  // Whether a turn would find an operation that has completed; timers and pollers are not asked.
-  bool has_completions() const {
-    return !ready_.empty() || remote_.load(std::memory_order_relaxed) != nullptr;
+  // When a turn would find something by itself, pollers aside: at once where an operation has
+  // completed, or when the next timer is due. Owner thread.
+  Time next_work() const {
+    if (!ready_.empty() || remote_.load(std::memory_order_relaxed) != nullptr) return now_;
+    return timers_.empty() ? kNever : timers_.front()->deadline;
   }
   // Turns, with sleep in between, until stop() is called from any thread.
   void run();

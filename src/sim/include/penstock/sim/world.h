@@ -136,8 +136,8 @@ class SimParker final : public engine::Parker {
   SimWorld& world_;
   engine::Loop* loop_ = nullptr;  // that is driven
   void* thread_ = nullptr;        // which drives it, or sleeps in it
-  // Whether the thread that sleeps in park() is to go on.
-  bool is_called() const;
+  // When the thread that sleeps in park() is to go on.
+  Time next_call() const;
 
   const engine::Loop* own_loop_ = nullptr;
   bool signalled_ = false;

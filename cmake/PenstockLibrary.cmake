@@ -33,8 +33,9 @@ endfunction()
 function(penstock_test name)
   cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;LINK" ${ARGN})
   if(NOT ARG_TIMEOUT)
-    # Generous: it ends what hangs, and judges no machine.
-    set(ARG_TIMEOUT 300)
+    # Generous: it ends what hangs, and judges no machine. Thirty-two threads that play a warp take minutes on
+    # one that is busy.
+    set(ARG_TIMEOUT 900)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   # After the system's directories: a library's limits.h must not stand before <limits.h>.
@@ -59,7 +60,7 @@ function(penstock_fuzz name)
   else()
     add_executable(${name}_fuzz ${ARG_SOURCES} ${shared}/generated.cc ${shared}/mutator.cc)
     add_test(NAME ${name}_fuzz COMMAND ${name}_fuzz)
-    set_tests_properties(${name}_fuzz PROPERTIES LABELS fuzz TIMEOUT 300)
+    set_tests_properties(${name}_fuzz PROPERTIES LABELS fuzz TIMEOUT 900)
     if(ARG_RUNS)
       set_tests_properties(${name}_fuzz PROPERTIES ENVIRONMENT PENSTOCK_FUZZ_RUNS=${ARG_RUNS})
     endif()

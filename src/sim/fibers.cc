@@ -156,7 +156,10 @@ Fibers::Turned Fibers::turn(SimParker& parker) {
     return Turned::waits;
   }
   ASSERT(fiber->state == State::sleeping || fiber->state == State::turned);
-  if (fiber->state == State::sleeping && parker.next_call() > world_.now()) return Turned::slept;
+  if (fiber->state == State::sleeping && parker.next_call() > world_.now()) {
+    const bool looks = parker.at_all_times_ && parker.slept_at_ != world_.now();
+    if (!looks) return Turned::slept;
+  }
   go_on(*fiber);
   switch (fiber->state) {
     case State::sleeping:

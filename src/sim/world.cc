@@ -165,9 +165,10 @@ SimParker::~SimParker() {
   std::erase(world_.parkers_, this);
 }
 
-void SimParker::drive(engine::Loop& loop) {
+void SimParker::drive(engine::Loop& loop, bool at_all_times) {
   ASSERT(loop_ == nullptr);
   loop_ = &loop;
+  at_all_times_ = at_all_times;
 }
 
 void SimParker::stop_driving() {
@@ -182,6 +183,7 @@ Time SimParker::next_call() const {
 void SimParker::park(Time deadline) {
   if (std::exchange(signalled_, false)) return;
   wish_ = deadline;
+  slept_at_ = world_.now();
   Fibers& fibers = *world_.fibers_;
   if (fibers.on_main()) {
     world_.turn(this, deadline);

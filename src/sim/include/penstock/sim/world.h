@@ -123,8 +123,9 @@ class SimParker final : public engine::Parker {
   SimParker(const SimParker&) = delete;
   SimParker& operator=(const SimParker&) = delete;
 
-  // From now on the world polls `loop` whenever something waits, until the second.
-  void drive(engine::Loop& loop);
+  // From now on the world polls `loop` whenever something waits, until the second; also when only
+  // time has moved, if `at_all_times`.
+  void drive(engine::Loop& loop, bool at_all_times);
   void stop_driving();
 
   void park(Time deadline) override;
@@ -141,6 +142,8 @@ class SimParker final : public engine::Parker {
 
   const engine::Loop* own_loop_ = nullptr;
   bool signalled_ = false;
+  bool at_all_times_ = false;
+  Time slept_at_{};  // when its loop went to sleep
   Time wish_ = engine::kNever;
 };
 
@@ -151,16 +154,19 @@ struct ParkerHolder {
 };
 }  // namespace internal
 
-// Who calls run() or poll() of a simulated loop: the world, or a thread that the code under test
-// has for it.
-enum class LoopDriver : uint8_t { world, thread };
+// Who calls run() or poll() of a simulated loop, and when.
+enum class LoopDriver : uint8_t {
+  world,              // the world, whenever time has moved: for pollers that wake no loop
+  world_when_called,  // the world, as a thread would: it sleeps until it is called
+  thread,             // a thread that the code under test has for it
+};
 
 // A loop of the world; any number of them run in the one thread.
 class SimLoop : private internal::ParkerHolder, public engine::Loop {
  public:
   explicit SimLoop(SimWorld& world, LoopDriver driver = LoopDriver::world)
       : ParkerHolder(world, this), Loop(world.clock(), world.random(), held), world_(world) {
-    if (driver == LoopDriver::world) held.drive(*this);
+    if (driver != LoopDriver::thread) held.drive(*this, driver == LoopDriver::world);
   }
   ~SimLoop() { held.stop_driving(); }
   engine::Parker& parker() { return held; }

@@ -9,7 +9,7 @@
 
 namespace penstock::agent::limits {
 
-using namespace penstock::limits;
+using namespace penstock::limits;  // NOLINT(google-build-using-namespace): one name for all bounds
 
 // Inodes, and as many names, whose records are kept in memory, some 450 bytes for both: as many as
 // the node cache holds files at most, so that what is read from there is found there, too. At least

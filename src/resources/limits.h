@@ -8,7 +8,7 @@
 
 namespace penstock::resources::limits {
 
-using namespace penstock::limits;
+using namespace penstock::limits;  // NOLINT(google-build-using-namespace): one name for all bounds
 
 // Sessions at once. Each costs a socket, a descriptor of its process, and some tables; a node has
 // hundreds of processes that use it, not thousands. What of these, and of all that sessions hold,

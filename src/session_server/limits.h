@@ -9,7 +9,7 @@
 
 namespace penstock::session_server::limits {
 
-using namespace penstock::limits;
+using namespace penstock::limits;  // NOLINT(google-build-using-namespace): one name for all bounds
 
 // A session's socket and its process.
 inline constexpr uint64_t kSessionDescriptors = 2;

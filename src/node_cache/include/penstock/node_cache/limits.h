@@ -8,7 +8,7 @@
 
 namespace penstock::node_cache::limits {
 
-using namespace penstock::limits;
+using namespace penstock::limits;  // NOLINT(google-build-using-namespace): one name for all bounds
 
 // Fills under way of one shard, enough to keep a drive's queue from running dry; and fewer while
 // rings have so many reads and writes under way that fills would hold them up.

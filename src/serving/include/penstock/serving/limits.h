@@ -9,7 +9,7 @@
 
 namespace penstock::serving::limits {
 
-using namespace penstock::limits;
+using namespace penstock::limits;  // NOLINT(google-build-using-namespace): one name for all bounds
 
 // What a session's account is charged with of the agent's heap for a ring with its first
 // operations.

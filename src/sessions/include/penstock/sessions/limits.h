@@ -7,7 +7,7 @@
 
 namespace penstock::sessions::limits {
 
-using namespace penstock::limits;
+using namespace penstock::limits;  // NOLINT(google-build-using-namespace): one name for all bounds
 
 // What a session's account is charged with of the agent's heap for an open file.
 inline constexpr uint64_t kFileHeapBytes = 1 * kKiB;

@@ -169,8 +169,7 @@ class CommandLine {
     return sub;
   }
 
-  void add_node_commands() {
-    const char* group = "Running a node";
+  void add_up_command(const char* group) {
     CLI::App* up = command("up", group, "Start a node on a store directory (made if missing)",
                            [this] { return run_up(up_); });
     up->add_option("DIR", up_.directory, "The store directory")->required();
@@ -206,6 +205,11 @@ class CommandLine {
         "--no-defragment", [this] { up_.defragment = false; },
         "Leave blocks that overwriting scattered over the disk where they are");
     up->add_flag("--json", up_.json, "With --background: print the status as JSON");
+  }
+
+  void add_node_commands() {
+    const char* group = "Running a node";
+    add_up_command(group);
 
     CLI::App* down = command("down", group, "Stop a node", [this] { return run_down(node_); });
     down->add_option("DIR", node_.directory, "The store directory")->required();

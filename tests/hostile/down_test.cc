@@ -1,7 +1,5 @@
 // Taking a node down whose application has left it a descriptor that nothing can close.
-#include "hanging_file.h"
 #include "raw_session.h"
-#include "stranger.h"
 #include "watched_node.h"
 
 #include <chrono>
@@ -18,9 +16,7 @@
 namespace penstock::test {
 namespace {
 
-using agent::OtherProcess;
 using agent::RawSession;
-using resources::HangingFile;
 using testing::HasSubstr;
 
 class Down : public testing::Test {

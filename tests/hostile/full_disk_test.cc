@@ -23,7 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 using agent::RawRing;
 using agent::RawSession;
-using agent::TestMemory;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -77,7 +76,7 @@ TEST_F(FullDiskStatus, tells_of_writes_that_find_no_room) {
   RawRing ring(session, 0);
   ASSERT_EQ(ring.created.status, Code::ok) << ring.created.text;
   constexpr uint64_t kBytes = 8 * kMiB, kBlock = 4096;
-  const TestMemory memory(kBytes, F_SEAL_SHRINK);
+  const SharedMemory memory(kBytes, F_SEAL_SHRINK);
   ASSERT_EQ(session.ask(wire::RegisterRegion{0, 0, kBytes}, {memory.fd()}).status, Code::ok);
   constexpr uint32_t kFlags = wire::kOpenWrite | wire::kOpenCreate;
   ASSERT_EQ(session.ask(wire::OpenPath{0, "/file", kFlags, 0600}).status, Code::ok);

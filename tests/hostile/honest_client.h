@@ -112,7 +112,7 @@ class HonestClient {
   }
 
   const WatchedNode& node_;
-  agent::TestMemory region_{2 * kFileBytes, F_SEAL_SHRINK};
+  SharedMemory region_{2 * kFileBytes, F_SEAL_SHRINK};
   RawSession session_;
   RawRing ring_;
   std::vector<Times> times_;

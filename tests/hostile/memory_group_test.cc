@@ -1,7 +1,5 @@
 // A node whose control group has little memory, and a client with many rings that it uses to their
 // depth: the node gives what it may use itself, and no more.
-#include "memory_group.h"
-
 #include "raw_session.h"
 #include "watched_node.h"
 
@@ -20,8 +18,6 @@ namespace {
 
 using agent::RawRing;
 using agent::RawSession;
-using agent::TestMemory;
-using resources::MemoryGroup;
 
 constexpr uint64_t kGroupBytes = 256 * kMiB;
 // Their operations would take more than the group has.
@@ -41,7 +37,7 @@ UniqueFd connect_as(uid_t uid, const std::string& path) {
 }
 
 void write_file_of(RawSession& session) {
-  TestMemory memory(kReadBytes, 0);
+  SharedMemory memory(kReadBytes, 0);
   ASSERT_EQ(session.ask(wire::RegisterRegion{0, 0, kReadBytes}, {memory.fd()}).status, Code::ok);
   constexpr uint32_t kFlags = wire::kOpenWrite | wire::kOpenCreate;
   ASSERT_EQ(session.ask(wire::OpenPath{0, "/file", kFlags, 0644}).status, Code::ok);
@@ -122,7 +118,7 @@ TEST_F(NodeInGroup, gives_many_deep_rings_no_more_than_it_may_use) {
   UniqueFd socket = connect_as(kGreedy, node_->socket());
   ASSERT_TRUE(socket);
   RawSession session(std::move(socket));
-  TestMemory memory(kReadBytes, 0);
+  SharedMemory memory(kReadBytes, 0);
   ASSERT_EQ(session.ask(wire::RegisterRegion{0, 0, kReadBytes}, {memory.fd()}).status, Code::ok);
   ASSERT_EQ(session.ask(wire::OpenPath{0, "/file", wire::kOpenRead, 0}).status, Code::ok);
   std::vector<std::unique_ptr<RawRing>> rings;

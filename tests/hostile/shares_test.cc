@@ -1,6 +1,5 @@
 // One user takes all that a real node with few descriptors gives, and others still get in.
 #include "raw_session.h"
-#include "stranger.h"
 #include "watched_node.h"
 
 #include <chrono>
@@ -16,9 +15,7 @@
 namespace penstock::test {
 namespace {
 
-using agent::OtherProcess;
 using agent::RawSession;
-using agent::TestMemory;
 
 constexpr uid_t kGreedy = 1001, kGreedyToo = 1002, kModest = 1003;
 constexpr uint64_t kDescriptors = 1024;

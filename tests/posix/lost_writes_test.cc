@@ -75,8 +75,8 @@ TEST_F(LostWritesTest, fsync_tells_once_and_the_file_ends_where_its_bytes_do) {
   EXPECT_EQ(::fsync(other.get()), 0) << "told twice";
   EXPECT_EQ(::fsync(late.get()), 0) << "of what was lost before it was opened";
   // The kernel is told by and by.
-  EXPECT_TRUE(eventually([&] { return size_of(other.get()) == 200; }));
-  EXPECT_TRUE(eventually([&] { return read_from_start(file.get()).size() == 200; }));
+  EXPECT_TRUE(test::eventually([&] { return size_of(other.get()) == 200; }));
+  EXPECT_TRUE(test::eventually([&] { return read_from_start(file.get()).size() == 200; }));
 }
 
 TEST_F(LostWritesTest, close_tells_and_the_next_write_does_so_itself) {

@@ -1,5 +1,5 @@
-// The node cache of a whole node, as applications see it: filled, mapped, never stale, nobody
-// else's.
+// The node cache of a whole node, as applications see it: filled, mapped, never stale, no
+// other user's.
 #include "raw_session.h"
 
 #include <algorithm>
@@ -90,7 +90,7 @@ class Application {
     return there;
   }
 
-  TestMemory region{2 * kMiB, F_SEAL_SHRINK};
+  SharedMemory region{2 * kMiB, F_SEAL_SHRINK};
   RawSession session;
   RawRing ring;
   std::unique_ptr<arena::Reader> reader;
@@ -118,13 +118,6 @@ class Cache : public testing::Test {
     agent = std::move(*started);
   }
   UniqueFd connect() { return std::move(*agent->connect_local()); }
-  static bool becomes(const std::function<bool()>& condition) {
-    for (int i = 0; i < 2000; ++i) {
-      if (condition()) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return false;
-  }
   // An application with "/file" open as file 0, all of it saying 1, and resident.
   std::unique_ptr<Application> warm() {
     auto app = std::make_unique<Application>(connect());
@@ -178,7 +171,7 @@ TEST_F(Cache, brings_in_what_is_read_again) {
   };
   read_all();
   EXPECT_EQ(agent->status().cache[0].fills, 0u);
-  EXPECT_TRUE(becomes([&] {
+  EXPECT_TRUE(test::eventually([&] {
     read_all();
     return app.map() && app.extents_there() == kFileExtents;
   }));
@@ -227,7 +220,8 @@ TEST_F(Cache, follows_the_name_to_another_file) {
   EXPECT_TRUE(says(*app->look(0), 9));
   ASSERT_EQ(other.session.ask(wire::Remove{"/file", false}).status, Code::ok);
   EXPECT_FALSE(app->look(0));
-  EXPECT_EQ(app->fill(0, kExtentBytes, 1), kExtentBytes) << "who has it open still reads it";
+  EXPECT_EQ(app->fill(0, kExtentBytes, 1), kExtentBytes)
+      << "an application that has it open still reads it";
 }
 
 // Writers and readers of one file: what a reader validated is never older than what was complete
@@ -284,19 +278,19 @@ TEST_F(Cache, survives_applications_that_vanish_while_it_fills_for_them) {
     for (int n = 0; n < 10; ++n) other->ring.submit(entry);
     other->session.hang_up();
   }
-  EXPECT_TRUE(becomes([&] { return agent->status().sessions.size() == 1; }));
+  EXPECT_TRUE(test::eventually([&] { return agent->status().sessions.size() == 1; }));
   EXPECT_EQ(app->fill(), static_cast<int64_t>(kFileBytes));
   EXPECT_TRUE(app->map());
   EXPECT_EQ(app->extents_there(), kFileExtents);
-  EXPECT_TRUE(becomes([&] { return agent->status().file_system.open_files == 1; }))
+  EXPECT_TRUE(test::eventually([&] { return agent->status().file_system.open_files == 1; }))
       << "the cache keeps files open";
 }
 
 TEST_F(Cache, keeps_one_touch_log_of_a_session) {
   const auto app = warm();
-  TestMemory log(sizeof(arena::TouchLogMemory) + 4096, F_SEAL_SHRINK);
-  TestMemory small(4096, F_SEAL_SHRINK);
-  TestMemory unsealed(sizeof(arena::TouchLogMemory) + 4096, 0);
+  SharedMemory log(sizeof(arena::TouchLogMemory) + 4096, F_SEAL_SHRINK);
+  SharedMemory small(4096, F_SEAL_SHRINK);
+  SharedMemory unsealed(sizeof(arena::TouchLogMemory) + 4096, 0);
   EXPECT_FALSE(app->session.ask(wire::KeepTouchLog{}, {small.fd()}).status.ok());
   EXPECT_FALSE(app->session.ask(wire::KeepTouchLog{}, {unsealed.fd()}).status.ok());
   ASSERT_EQ(app->session.ask(wire::KeepTouchLog{}, {log.fd()}).status, Code::ok);
@@ -369,7 +363,7 @@ TEST_F(CacheOfUsers, gives_each_user_memory_of_its_own) {
   EXPECT_EQ(user.fill(), static_cast<int64_t>(kFileBytes));
   ASSERT_TRUE(user.map());
   EXPECT_EQ(user.extents_there(), kFileExtents);
-  // The other one looks around in all that it can map.
+  // The other one looks at all that it can map.
   other.inode = user.inode;
   ASSERT_TRUE(other.map());
   EXPECT_EQ(other.extents_there(), 0u);

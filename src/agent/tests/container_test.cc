@@ -80,7 +80,6 @@ void expect_rights_of_host_user(bool ids_are_mapped) {
   if (::getuid() != 0) GTEST_SKIP() << "other users cannot be had here";
   log::set_level(log::Level::off);
   ScratchDirectory directory;
-  ASSERT_EQ(::chmod(directory.path().c_str(), 0755), 0);
   AgentConfig config;
   config.directory = directory.store();
   config.spin = std::chrono::microseconds(0);
@@ -91,10 +90,10 @@ void expect_rights_of_host_user(bool ids_are_mapped) {
   ASSERT_TRUE(socket);
   RawSession root(std::move(*socket));
   ASSERT_EQ(root.ask(wire::MakeDirectory{"/public", 0777}).status, Code::ok);
-  wire::ChangeAttributes everybody;
-  everybody.path = "/public";
-  everybody.mode = 0777;
-  ASSERT_EQ(root.ask(everybody).status, Code::ok);
+  wire::ChangeAttributes open_to_all;
+  open_to_all.path = "/public";
+  open_to_all.mode = 0777;
+  ASSERT_EQ(root.ask(open_to_all).status, Code::ok);
   constexpr uint32_t kFlags = wire::kOpenWrite | wire::kOpenCreate;
   ASSERT_EQ(root.ask(wire::OpenPath{0, "/secret", kFlags, 0600}).status, Code::ok);
 

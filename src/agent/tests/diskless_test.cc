@@ -93,7 +93,7 @@ TEST(DisklessAgent, reads_and_writes_a_file_through_a_ring) {
   EXPECT_EQ(status.shards[0].target_capacity_bytes, 0u) << "it has no target of its own";
   {
     RawSession session(std::move(*(*agent)->connect_local()));
-    const TestMemory region(kBytes, F_SEAL_SHRINK);
+    const SharedMemory region(kBytes, F_SEAL_SHRINK);
     EXPECT_EQ(session.ask(wire::RegisterRegion{0, 0, kBytes}, {region.fd()}).status, Code::ok);
     RawRing ring(session, 0);
     ASSERT_EQ(ring.created.status, Code::ok) << ring.created.text;
@@ -133,7 +133,7 @@ TEST(DisklessAgent, has_a_node_cache_and_a_socket_in_a_directory_of_its_own) {
   EXPECT_TRUE(std::filesystem::exists(scratch.path() + "/" + wire::kSessionSocketName));
   RawSession session(std::move(*(*agent)->connect_local()));
   EXPECT_EQ(session.ask(wire::MapCache{}).status, Code::ok);
-  const TestMemory region(kBytes, F_SEAL_SHRINK);
+  const SharedMemory region(kBytes, F_SEAL_SHRINK);
   EXPECT_EQ(session.ask(wire::RegisterRegion{0, 0, kBytes}, {region.fd()}).status, Code::ok);
   RawRing ring(session, 0);
   ASSERT_EQ(session.ask(wire::OpenPath{0, "/file", kAll, 0644}).status, Code::ok);

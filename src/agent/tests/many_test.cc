@@ -50,7 +50,7 @@ class Many : public testing::Test {
 
   ScratchDirectory directory;
   std::unique_ptr<Agent> agent;
-  TestMemory region{64 * kKiB, 0};
+  SharedMemory region{64 * kKiB, 0};
   std::optional<RawSession> session;
 };
 
@@ -126,7 +126,7 @@ TEST_F(Many, come_into_the_cache_when_they_are_read_again) {
 
 TEST_F(Many, are_read_where_the_cache_has_no_room_for_them) {
   constexpr uint64_t kBytes = 9 * kMiB;  // the cache has 8
-  TestMemory large(kBytes, 0);
+  SharedMemory large(kBytes, 0);
   ASSERT_EQ(session->ask(wire::RegisterRegion{1, 0, kBytes}, {large.fd()}).status, Code::ok);
   std::fill(large.bytes().begin(), large.bytes().end(), std::byte{5});
   ASSERT_EQ(create({{"/large", 0644, kBytes, 1, 0}}).at(0), Code::ok);
@@ -143,7 +143,7 @@ TEST_F(Many, are_read_where_the_cache_has_no_room_for_them) {
 }
 
 TEST_F(Many, fail_alone_when_their_memory_is_gone) {
-  TestMemory cut(64 * kKiB, 0);
+  SharedMemory cut(64 * kKiB, 0);
   ASSERT_EQ(session->ask(wire::RegisterRegion{1, 0, cut.size()}, {cut.fd()}).status, Code::ok);
   ASSERT_EQ(::ftruncate(cut.fd(), 0), 0);
   const auto found = read({{"/a", 0, kFileBytes, 1, 100}, {"/a", 0, kFileBytes, 0, 0}});

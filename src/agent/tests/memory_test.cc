@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <thread>
 
 namespace penstock::agent {
 namespace {
@@ -36,7 +35,7 @@ class MemoryOfClients : public testing::Test {
     }
     return 0;
   }
-  static uint64_t page_bytes(const TestMemory& memory) {
+  static uint64_t page_bytes(const SharedMemory& memory) {
     struct stat facts {};
     EXPECT_EQ(::fstat(memory.fd(), &facts), 0);
     return static_cast<uint64_t>(facts.st_blocks) * 512;
@@ -57,7 +56,7 @@ TEST_F(MemoryOfClients, has_no_page_that_its_owner_has_not_made) {
   RawSession session(connect());
   RawRing ring(session, 0);
   ASSERT_EQ(ring.created.status, Code::ok) << ring.created.text;
-  TestMemory sparse(900 * kMiB, 0, false);
+  SharedMemory sparse(900 * kMiB, 0, false);
   ASSERT_EQ(session.ask(wire::RegisterRegion{0, 0, sparse.size()}, {sparse.fd()}).status, Code::ok);
   EXPECT_EQ(page_bytes(sparse), 0u) << "registering makes none";
   EXPECT_EQ(held("pinned_bytes"), 0u);
@@ -80,7 +79,7 @@ TEST_F(MemoryOfClients, has_no_page_that_its_owner_has_not_made) {
 
 TEST_F(MemoryOfClients, is_pinned_for_its_session_and_let_go_with_it) {
   RawSession session(connect());
-  TestMemory memory(1 * kMiB, 0);
+  SharedMemory memory(1 * kMiB, 0);
   ASSERT_EQ(session.ask(wire::RegisterRegion{0, 0, memory.size()}, {memory.fd()}).status, Code::ok);
   const uint64_t pinned = held("pinned_bytes");
   EXPECT_TRUE(pinned == 0 || pinned == memory.size()) << "0 where the disk registers nothing";
@@ -92,7 +91,7 @@ TEST_F(MemoryOfClients, costs_little_for_rings_that_are_not_used_and_is_given_ba
   const auto heap = [this] { return held("heap_bytes"); };
   std::vector<std::unique_ptr<RawSession>> sessions;
   constexpr ring::Geometry kLarge{64, 64};
-  TestMemory memory(align_up(kLarge.total_bytes(), 4096), F_SEAL_SHRINK);
+  SharedMemory memory(align_up(kLarge.total_bytes(), 4096), F_SEAL_SHRINK);
   (void)ring::Memory::format(memory.bytes(), kLarge);
   const UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   for (int i = 0; i < 8; ++i) {
@@ -107,17 +106,14 @@ TEST_F(MemoryOfClients, costs_little_for_rings_that_are_not_used_and_is_given_ba
   EXPECT_GT(heap(), 0u);
   EXPECT_LT(heap(), 64 * kMiB) << "512 rings of 4,096 operations";
   sessions.clear();
-  for (int i = 0; i < 30'000 && heap() != 0; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  EXPECT_EQ(heap(), 0u);
+  EXPECT_TRUE(test::eventually([&] { return heap() == 0; })) << heap();
 }
 
 TEST_F(MemoryOfClients, is_charged_for_what_it_takes_to_map_it) {
   RawSession session(connect());
   const uint64_t mappings = held("mappings");
   const uint64_t heap = held("heap_bytes");
-  TestMemory sparse(64 * kMiB, 0, false);
+  SharedMemory sparse(64 * kMiB, 0, false);
   ASSERT_EQ(session.ask(wire::RegisterRegion{0, 0, sparse.size()}, {sparse.fd()}).status, Code::ok);
   EXPECT_EQ(held("mappings"), mappings + 1);
   EXPECT_GE(held("heap_bytes"), heap + sparse.size() / 512) << "its page tables";
@@ -132,7 +128,7 @@ TEST_F(MemoryOfClients, is_charged_for_what_it_takes_to_map_it) {
 
 TEST_F(MemoryOfClients, is_charged_for_the_tables_that_large_numbers_need) {
   RawSession session(connect());
-  TestMemory memory(4096, 0);
+  SharedMemory memory(4096, 0);
   const uint64_t before = held("heap_bytes");
   ASSERT_EQ(session.ask(wire::RegisterRegion{0, 0, 4096}, {memory.fd()}).status, Code::ok);
   const uint64_t one = held("heap_bytes") - before;
@@ -154,7 +150,7 @@ TEST_F(MemoryOfClients, grows_with_a_ring_that_is_used_to_its_depth) {
   ASSERT_EQ(ring.created.status, Code::ok);
   constexpr uint32_t kFlags = wire::kOpenRead | wire::kOpenWrite | wire::kOpenCreate;
   ASSERT_EQ(session.ask(wire::OpenPath{0, "/file", kFlags, 0644}).status, Code::ok);
-  TestMemory memory(4096, 0);
+  SharedMemory memory(4096, 0);
   ASSERT_EQ(session.ask(wire::RegisterRegion{0, 0, 4096}, {memory.fd()}).status, Code::ok);
   for (int turn = 0; turn < 4; ++turn) {
     for (uint32_t i = 0; i < 256; ++i) ring.lane.push(entry(ring::kOperationWrite, 0, 4096));

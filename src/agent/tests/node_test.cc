@@ -2,12 +2,10 @@
 #include "raw_session.h"
 
 #include <fstream>
-#include <functional>
 #include <gtest/gtest.h>
 #include <map>
 #include <sched.h>
 #include <sys/mount.h>
-#include <sys/wait.h>
 
 namespace penstock::agent {
 namespace {
@@ -52,15 +50,6 @@ class NodeTest : public testing::Test {
     const auto result = agent.files().read(file, 0, {to, size});
     EXPECT_EQ(agent.files().close_file(std::move(file)), Code::ok);
     return result;
-  }
-
-  // The result of `body` in a child process.
-  static int in_child(const std::function<int()>& body) {
-    const pid_t child = ::fork();
-    if (child == 0) ::_exit(body());
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
   }
 
   static inline const client::Credentials root{0, 0, {}, true};
@@ -159,11 +148,11 @@ TEST_F(NodeTest, refuses_to_start_over_a_damaged_database) {
 }
 
 TEST_F(NodeTest, refuses_a_directory_that_it_may_not_write) {
-  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to become somebody else";
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user";
   { ASSERT_NE(start(), nullptr); }
   fs::permissions(scratch.path(), fs::perms(0755));
   const std::string store = scratch.store();
-  EXPECT_EQ(in_child([&] {
+  EXPECT_EQ(test::in_child([&] {
               if (::setgid(65534) != 0 || ::setuid(65534) != 0) return 99;
               AgentConfig other;
               other.directory = store;
@@ -180,7 +169,7 @@ TEST_F(NodeTest, refuses_a_full_file_system) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to mount a small file system";
   const std::string point = scratch.path() + "/small";
   fs::create_directory(point);
-  EXPECT_EQ(in_child([&] {
+  EXPECT_EQ(test::in_child([&] {
               if (::unshare(CLONE_NEWNS) != 0) return 0;  // not allowed here
               ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
               if (::mount("tmpfs", point.c_str(), "tmpfs", 0, "size=2m") != 0) return 0;
@@ -198,7 +187,7 @@ TEST_F(NodeTest, offers_most_of_a_small_file_system) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to mount a small file system";
   const std::string point = scratch.path() + "/small";
   fs::create_directory(point);
-  EXPECT_EQ(in_child([&] {
+  EXPECT_EQ(test::in_child([&] {
               if (::unshare(CLONE_NEWNS) != 0) return 0;  // not allowed here
               ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
               if (::mount("tmpfs", point.c_str(), "tmpfs", 0, "size=400m") != 0) return 0;

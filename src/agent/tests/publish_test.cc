@@ -20,7 +20,6 @@ class Publishing : public testing::Test {
     AgentConfig config;
     config.directory = directory_.store();
     config.spin = std::chrono::microseconds(0);
-    std::filesystem::permissions(directory_.path(), std::filesystem::perms(0755));
     Outcome<std::unique_ptr<Agent>> started = Agent::start(config);
     ASSERT_TRUE(started) << started.error().message;
     agent_ = std::move(*started);
@@ -63,12 +62,8 @@ class Publishing : public testing::Test {
     return ::fstat(a, &first) == 0 && ::fstat(b, &second) == 0 && first.st_ino == second.st_ino &&
            first.st_dev == second.st_dev;
   }
-  bool becomes_unknown(RawSession& session) {
-    for (int i = 0; i < 1000; ++i) {
-      if (session.ask(opening()).status == Code::not_found) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return false;
+  static bool becomes_unknown(RawSession& session) {
+    return test::eventually([&] { return session.ask(opening()).status == Code::not_found; });
   }
 
   ScratchDirectory directory_;
@@ -79,7 +74,7 @@ TEST_F(Publishing, another_session_of_the_user_gets_the_handle_and_its_descripto
   RawSession mine(connect());
   RawSession other(connect());
   EXPECT_EQ(other.ask(opening()).status, Code::not_found);
-  TestMemory memory(4096, 0);
+  SharedMemory memory(4096, 0);
   ASSERT_EQ(mine.ask(publication(true), {memory.fd()}).status, Code::ok);
   ASSERT_EQ(mine.ask(publication(false, 9)).status, Code::ok);
 
@@ -187,7 +182,7 @@ TEST_F(Publishing, that_does_not_speak_the_protocol_ends_the_session) {
     session.send(m, fds);
     return session.is_ended();
   };
-  TestMemory memory(4096, 0);
+  SharedMemory memory(4096, 0);
   EXPECT_TRUE(ended_by(publication(true), {})) << "no descriptor";
   EXPECT_TRUE(ended_by(publication(false), {memory.fd()})) << "one too many";
   EXPECT_TRUE(ended_by(publication(true), {memory.fd(), memory.fd()})) << "one too many";

@@ -1,8 +1,6 @@
 // A session spoken by hand: what a hostile application may send.
 #pragma once
 
-#include "test_memory.h"
-
 #include <chrono>
 #include <cstring>
 #include <gtest/gtest.h>
@@ -15,12 +13,13 @@
 
 #include "penstock/agent.h"
 #include "penstock/ring.h"
+#include "penstock/testing.h"
 #include "penstock/wire.h"
 
 namespace penstock::agent {
 
-using resources::ScratchDirectory;
-using resources::TestMemory;
+using test::ScratchDirectory;
+using test::SharedMemory;
 
 class RawSession {
  public:
@@ -135,10 +134,10 @@ class RawRing {
   ring::Completion completion{};
   wire::Reply created;
   std::chrono::milliseconds patience{10'000};
-  const TestMemory& memory() const { return memory_; }
+  const SharedMemory& memory() const { return memory_; }
 
  private:
-  TestMemory memory_;
+  SharedMemory memory_;
   UniqueFd wake_;
 };
 

@@ -128,7 +128,7 @@ TEST_F(Directory, is_refused_when_there_is_more_than_its_making_left) {
   write("letter.txt", "dear reader");
   expect_refusal(Code::not_empty, "letter.txt");
   fs::remove(scratch.store() + "/letter.txt");
-  // Without the sign of a making nobody knows whose they are.
+  // Without the sign of a making they may be any program's.
   fs::remove(scratch.store() + "/penstock.making");
   expect_refusal(Code::not_empty, "meta");
 }
@@ -163,7 +163,7 @@ TEST_F(Directory, of_an_earlier_release_is_closed_to_others) {
   EXPECT_EQ(mode_of(meta), 0700u);
   EXPECT_EQ(mode_of(meta + "/000042.sst"), 0600u);
   EXPECT_EQ(mode_of(scratch.store() + "/LOCK"), 0600u);
-  // The socket is for everybody.
+  // The socket is for all users.
   EXPECT_EQ(mode_of(scratch.store()) & 0055, 0055u);
 }
 

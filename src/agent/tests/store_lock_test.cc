@@ -2,7 +2,6 @@
 
 #include "raw_session.h"
 #include "store_directory.h"
-#include "stranger.h"
 
 #include <atomic>
 #include <fstream>
@@ -12,12 +11,13 @@
 namespace penstock::agent {
 namespace {
 
+using test::OtherProcess;
+using test::take_flock;
+
+constexpr uid_t kStranger = 1001;
+
 class StoreLock : public testing::Test {
  protected:
-  void SetUp() override {
-    // TempDir's child is for its owner alone.
-    ASSERT_EQ(::chmod(scratch.path().c_str(), 0755), 0);
-  }
   // The lock as an earlier release made it.
   void make_old() const {
     std::ofstream(path) << "4711\n";
@@ -65,7 +65,7 @@ TEST_F(StoreLock, held_by_another_agent_is_respected) {
 }
 
 TEST_F(StoreLock, held_by_a_stranger_is_replaced) {
-  if (::getuid() != 0) GTEST_SKIP() << "needs to become somebody else";
+  if (::getuid() != 0) GTEST_SKIP() << "only root can be another user";
   make_old();
   const OtherProcess stranger(kStranger, [&] { return take_flock(path); });
   ASSERT_TRUE(stranger.took());
@@ -79,7 +79,7 @@ TEST_F(StoreLock, held_by_a_stranger_is_replaced) {
 }
 
 TEST_F(StoreLock, left_to_a_child_by_a_stranger_who_ended_is_replaced) {
-  if (::getuid() != 0) GTEST_SKIP() << "needs to become somebody else";
+  if (::getuid() != 0) GTEST_SKIP() << "only root can be another user";
   make_old();
   struct stat processes {};
   ASSERT_EQ(::stat("/proc/self/ns/pid", &processes), 0);
@@ -88,7 +88,7 @@ TEST_F(StoreLock, left_to_a_child_by_a_stranger_who_ended_is_replaced) {
   ASSERT_TRUE(stranger.took());
   const LockOutcome lock = lock_store(path);
   if (!lock.fd) {
-    // Only where the kernel shows all locks of all processes it is certain that nobody has it.
+    // Only where the kernel shows all locks of all processes it is certain that no process has it.
     EXPECT_EQ(lock.status, Code::in_use);
     GTEST_SKIP() << "this machine does not show all locks";
   }
@@ -96,7 +96,7 @@ TEST_F(StoreLock, left_to_a_child_by_a_stranger_who_ended_is_replaced) {
 }
 
 TEST_F(StoreLock, that_a_stranger_has_is_won_by_one_of_many) {
-  if (::getuid() != 0) GTEST_SKIP() << "needs to become somebody else";
+  if (::getuid() != 0) GTEST_SKIP() << "only root can be another user";
   for (int round = 0; round < 10; ++round) {
     std::filesystem::remove(path);
     make_old();
@@ -114,13 +114,13 @@ TEST_F(StoreLock, that_a_stranger_has_is_won_by_one_of_many) {
       if (outcome.fd) ++won;
     }
     EXPECT_LE(won, 1u);
-    // Those that met may all have stepped back; with nobody beside it, one wins.
+    // Those that met may all have stepped back; one that is alone wins.
     EXPECT_EQ(won == 0 && !lock_store(path).fd, false);
   }
 }
 
 TEST_F(StoreLock, whole_store_opens_while_a_stranger_holds_all_its_old_locks) {
-  if (::getuid() != 0) GTEST_SKIP() << "needs to become somebody else";
+  if (::getuid() != 0) GTEST_SKIP() << "only root can be another user";
   AgentConfig config;
   config.directory = scratch.store();
   const std::string meta = scratch.store() + "/meta";

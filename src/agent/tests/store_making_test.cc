@@ -1,4 +1,4 @@
-// A store whose maker is killed, at each of its steps.
+// The process that makes a store is killed, at each of its steps.
 #include "raw_session.h"
 #include "store_directory.h"
 

@@ -1,9 +1,10 @@
 // The steady state of the data path allocates nothing, and is cheap.
-#include "counting_new.h"
 #include "node.h"
 
 #include <ctime>
 #include <deque>
+
+#include "penstock/testing.h"
 
 namespace penstock::client {
 namespace {
@@ -69,11 +70,11 @@ void expect_lean(const char* what, IoKind kind, uint32_t length) {
   Load load(node, file, kind, length, 64);
   load.run(10'000);
   constexpr uint64_t kOps = 200'000;
-  const uint64_t before = allocations();
+  const uint64_t before = test::allocations();
   const std::clock_t began = std::clock();
   load.run(kOps);
   const double seconds = static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC;
-  EXPECT_EQ(allocations(), before);
+  EXPECT_EQ(test::allocations(), before);
   // For people: the client, the transport and the target in memory together.
   std::printf("%s: %.0f ns of CPU each\n", what, seconds * 1e9 / kOps);
 }
@@ -89,9 +90,9 @@ TEST(LeanTest, reads_over_many_chunks_allocate_nothing) {
   EXPECT_TRUE(node.write(file, 0, std::string(1 << 20, 'x')).has_value());
   Load load(node, file, IoKind::read, 1 << 20, 1);
   load.run(100);
-  const uint64_t before = allocations();
+  const uint64_t before = test::allocations();
   load.run(1000);
-  EXPECT_EQ(allocations(), before);
+  EXPECT_EQ(test::allocations(), before);
 }
 
 TEST(LeanTest, waiting_for_turns_allocates_nothing) {
@@ -103,10 +104,10 @@ TEST(LeanTest, waiting_for_turns_allocates_nothing) {
   Load large(node, file, IoKind::read, 1 << 20, 40);
   many.run(20'000);
   large.run(100);
-  const uint64_t before = allocations();
+  const uint64_t before = test::allocations();
   many.run(20'000);
   large.run(1000);
-  EXPECT_EQ(allocations(), before);
+  EXPECT_EQ(test::allocations(), before);
 }
 
 TEST(LeanTest, writes_allocate_nothing) {

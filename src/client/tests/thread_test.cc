@@ -58,7 +58,7 @@ TEST_F(ThreadTest, files_are_made_settled_and_removed_by_many_at_a_time) {
       }
     }
   });
-  EXPECT_TRUE(eventually([&] {
+  EXPECT_TRUE(test::eventually([&] {
     const FileSystemStatus status = files->status();
     return status.removed_waiting == 0 && status.open_files == 0 && status.inodes == 101;
   }));

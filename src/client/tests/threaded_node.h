@@ -15,6 +15,7 @@
 #include "penstock/kv.h"
 #include "penstock/net.h"
 #include "penstock/store_fake.h"
+#include "penstock/testing.h"
 
 namespace penstock::client {
 
@@ -81,15 +82,6 @@ class ThreadTest : public testing::Test {
     std::vector<std::thread> threads;
     for (int i = 0; i < count; ++i) threads.emplace_back([&work, i] { work(i); });
     for (std::thread& thread : threads) thread.join();
-  }
-  // Waits for the housekeeper.
-  bool eventually(const std::function<bool()>& condition) {
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-    while (!condition()) {
-      if (std::chrono::steady_clock::now() > until) return false;
-      std::this_thread::yield();
-    }
-    return true;
   }
 
   std::atomic<uint64_t> asked{0};    // operations that reached a target

@@ -356,7 +356,7 @@ TEST_F(AgedWriteBehindTest, what_nobody_asks_for_goes_to_the_targets_by_itself) 
   const FileRef file = open("/a");
   const uint64_t before = asked.load();
   EXPECT_TRUE(soon(file, 0, "a").has_value());
-  EXPECT_TRUE(eventually([&] { return asked.load() > before; }));
+  EXPECT_TRUE(test::eventually([&] { return asked.load() > before; }));
 }
 
 class ShortWriteBehindTest : public WriteBehindTest {

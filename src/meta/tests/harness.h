@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <filesystem>
 #include <gtest/gtest.h>
 #include <memory>
 #include <string>
@@ -10,6 +9,7 @@
 #include "penstock/kv.h"
 #include "penstock/meta.h"
 #include "penstock/sim.h"
+#include "penstock/testing.h"
 
 namespace penstock::meta {
 
@@ -45,26 +45,17 @@ class MemoryStorage final : public Storage {
 
 class RocksDbStorage final : public Storage {
  public:
-  RocksDbStorage() {
-    std::string pattern = testing::TempDir() + "penstock-meta-XXXXXX";
-    EXPECT_NE(::mkdtemp(pattern.data()), nullptr);
-    directory_ = pattern;
-    restart();
-  }
-  ~RocksDbStorage() override {
-    kv_.reset();
-    std::filesystem::remove_all(directory_);
-  }
+  RocksDbStorage() { restart(); }
   engine::Kv& kv() override { return *kv_; }
   void restart() override {
     kv_.reset();
-    auto opened = kv::open_rocksdb({.path = directory_ + "/db", .create = true});
+    auto opened = kv::open_rocksdb({.path = directory_ / "db", .create = true});
     EXPECT_TRUE(opened.has_value()) << opened.error().message;
     kv_ = std::move(*opened);
   }
 
  private:
-  std::string directory_;
+  const test::ScratchDirectory directory_;
   std::unique_ptr<engine::Kv> kv_;
 };
 

@@ -1,16 +1,18 @@
 #include "penstock/resources/bus_guard.h"
 
-#include "test_memory.h"
-
 #include <fstream>
 #include <gtest/gtest.h>
 #include <linux/memfd.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "penstock/resources/foreign_memory.h"
+#include "penstock/testing.h"
 
 namespace penstock::resources {
 namespace {
+
+using test::SharedMemory;
 
 std::shared_ptr<Account> some_account() {
   return Accounts::make(bounds_of_process(), 0)->open(0);
@@ -18,7 +20,7 @@ std::shared_ptr<Account> some_account() {
 
 TEST(BusGuard, turns_a_truncated_mapping_into_zeros_and_a_mark) {
   BusGuard::install();
-  TestMemory theirs(1 * kMiB, 0);
+  SharedMemory theirs(1 * kMiB, 0);
   auto mapped = ForeignMemory::map(some_account(), theirs.fd(), 0, theirs.size(), false);
   ASSERT_TRUE(mapped) << mapped.error().message;
   const MutableBytes ours = (*mapped)->bytes();
@@ -49,7 +51,7 @@ TEST(BusGuard, lets_other_faults_take_their_course) {
 TEST(BusGuard, may_be_used_again_after_its_memory_is_gone) {
   BusGuard::install();
   for (int i = 0; i < 100; ++i) {
-    TestMemory theirs(4096, 0);
+    SharedMemory theirs(4096, 0);
     auto mapped = ForeignMemory::map(some_account(), theirs.fd(), 0, 4096, false);
     ASSERT_TRUE(mapped);
     EXPECT_FALSE((*mapped)->guard().broken());

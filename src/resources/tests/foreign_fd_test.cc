@@ -1,23 +1,16 @@
 #include "penstock/resources/foreign_fd.h"
 
 #include "../limits.h"
-#include "hanging_file.h"
-#include "test_memory.h"
 
-#include <functional>
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
+
+#include "penstock/testing.h"
 
 namespace penstock::resources {
 namespace {
 
-bool becomes(const std::function<bool()>& condition) {
-  for (int i = 0; i < 30'000; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
-}
+using test::HangingFile;
 
 BoundsTable many_of_all() {
   BoundsTable table;
@@ -33,14 +26,14 @@ class ForeignFds : public testing::Test {
   }
   static UniqueFd harmless() { return UniqueFd(::eventfd(0, EFD_CLOEXEC)); }
 
-  ScratchDirectory directory_;
+  test::ScratchDirectory directory_;
   std::shared_ptr<Accounts> accounts_ = Accounts::make(many_of_all(), 0);
 };
 
 TEST_F(ForeignFds, are_closed_and_given_back_to_their_account) {
   const auto account = accounts_->open(1);
   for (int i = 0; i < 300; ++i) close_one(account, harmless());
-  EXPECT_TRUE(becomes([&] { return account->held(Resource::descriptors) == 0; }));
+  EXPECT_TRUE(test::eventually([&] { return account->held(Resource::descriptors) == 0; }));
   EXPECT_EQ(descriptors_that_hang(std::chrono::seconds(30)), "");
 }
 
@@ -57,12 +50,12 @@ TEST_F(ForeignFds, that_hang_hold_up_their_own_session_only) {
     close_one(hanging.back(), std::move(fd));
     close_one(hanging.back(), harmless());
   }
-  ASSERT_TRUE(
-      becomes([&] { return file.hanging() == static_cast<int>(limits::kCloseThreadsPerUserMax); }));
+  ASSERT_TRUE(test::eventually(
+      [&] { return file.hanging() == static_cast<int>(limits::kCloseThreadsPerUserMax); }));
   for (const uint32_t uid : {0u, 2u}) {
     const auto other = accounts_->open(uid);
     for (int i = 0; i < 100; ++i) close_one(other, harmless());
-    EXPECT_TRUE(becomes([&] { return other->held(Resource::descriptors) == 0; })) << uid;
+    EXPECT_TRUE(test::eventually([&] { return other->held(Resource::descriptors) == 0; })) << uid;
   }
   EXPECT_EQ(hanging[0]->held(Resource::descriptors), 2u);
   EXPECT_EQ(descriptors_that_hang(std::chrono::milliseconds(1)),
@@ -73,17 +66,17 @@ TEST_F(ForeignFds, that_hang_hold_up_their_own_session_only) {
 }
 
 // As those of a message that is no request.
-TEST_F(ForeignFds, that_count_for_nobody_hang_in_their_senders_name) {
+TEST_F(ForeignFds, that_no_account_is_charged_for_hang_in_their_senders_name) {
   HangingFile file(directory_.path() + "/hanging");
   if (!file.is_there()) GTEST_SKIP() << "mounting is not allowed here";
   const auto account = accounts_->open(1);
   for (uint32_t i = 0; i < limits::kCloseThreadsPerUserMax + 4; ++i) {
     const ForeignFd foreign(file.open().release(), account);
   }
-  ASSERT_TRUE(becomes([&] { return file.hanging() > 0; }));
+  ASSERT_TRUE(test::eventually([&] { return file.hanging() > 0; }));
   const auto root = accounts_->open(0);
   for (int i = 0; i < 100; ++i) close_one(root, harmless());
-  EXPECT_TRUE(becomes([&] { return root->held(Resource::descriptors) == 0; }));
+  EXPECT_TRUE(test::eventually([&] { return root->held(Resource::descriptors) == 0; }));
   EXPECT_EQ(descriptors_that_hang(std::chrono::milliseconds(1)),
             std::to_string(limits::kCloseThreadsPerUserMax + 4) + " of user 1");
   file.let_go();

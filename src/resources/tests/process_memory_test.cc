@@ -1,13 +1,11 @@
 #include "penstock/resources/process_memory.h"
 
-#include "memory_group.h"
-#include "test_memory.h"
-
+#include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include "penstock/resources/accounts.h"
+#include "penstock/testing.h"
 
 namespace penstock::resources {
 namespace {
@@ -37,7 +35,7 @@ class MadeUpMachine : public testing::Test {
   }
   void expect_no_group() const { EXPECT_EQ(memory().by, "the machine"); }
 
-  ScratchDirectory directory_;
+  test::ScratchDirectory directory_;
 };
 
 TEST_F(MadeUpMachine, without_groups_has_all_its_memory) {
@@ -143,21 +141,18 @@ TEST(Bounds, follow_what_the_process_may_use) {
 
 TEST(ProcessMemory, is_what_a_group_above_the_own_one_allows) {
   constexpr uint64_t kAllowed = 256 * kMiB;
-  const MemoryGroup outer(kAllowed);
+  const test::MemoryGroup outer(kAllowed);
   if (!outer.is_there()) GTEST_SKIP() << "groups cannot be made here";
   const ProcessLimit before = memory_of_process();
   if (before.amount <= kAllowed) GTEST_SKIP() << "this process has too little itself";
   const std::string inner = outer.path() + "/inner";
   ASSERT_TRUE(fs::create_directory(inner));
-  const pid_t child = ::fork();
-  if (child == 0) {
-    MemoryGroup::enter(inner);
+  const int result = test::in_child([&] {
+    test::MemoryGroup::enter(inner);
     const ProcessLimit limit = memory_of_process();
-    ::_exit(limit.amount == kAllowed && limit.by == outer.limit() ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << outer.limit();
+    return limit.amount == kAllowed && limit.by == outer.limit() ? 0 : 1;
+  });
+  EXPECT_EQ(result, 0) << outer.limit();
   EXPECT_TRUE(fs::remove(inner));
 }
 

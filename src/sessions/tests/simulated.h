@@ -1,8 +1,7 @@
 // Sessions of a simulated node, and applications that have them: packets and rings without sockets.
 #pragma once
 
-#include "test_memory.h"
-
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <map>
 #include <memory>
@@ -11,6 +10,7 @@
 #include "penstock/ring.h"
 #include "penstock/sessions.h"
 #include "penstock/sim.h"
+#include "penstock/testing.h"
 
 namespace penstock::sessions {
 
@@ -76,9 +76,9 @@ class SimApplication {
   sim::SimWorld& world_;
   SimSessions& sessions_;
   const std::unique_ptr<Session> session_;
-  const resources::TestMemory region_{kRegionBytes, F_SEAL_SHRINK};
+  const test::SharedMemory region_{kRegionBytes, F_SEAL_SHRINK};
   const ring::Geometry geometry_{8, 1};
-  const resources::TestMemory ring_{align_up(geometry_.total_bytes(), 4096), F_SEAL_SHRINK};
+  const test::SharedMemory ring_{align_up(geometry_.total_bytes(), 4096), F_SEAL_SHRINK};
   const UniqueFd wake_;
   ring::AppLane lane_;
   uint64_t last_request_ = 0;

@@ -9,6 +9,7 @@
 
 #include "penstock/disk.h"
 #include "penstock/sim.h"
+#include "penstock/testing.h"
 
 namespace penstock::sim {
 using engine::DiskFile;
@@ -28,21 +29,19 @@ class Bench {
 
 class RealBench final : public Bench {
  public:
-  RealBench(const std::string& parent, bool force_threads) : root_(parent + "/penstock-XXXXXX") {
-    if (::mkdtemp(root_.data()) == nullptr) std::abort();
-    auto created = disk::DiskDriver::create({.root = root_, .force_threads = force_threads});
+  RealBench(const std::string& parent, bool force_threads) : root_(parent) {
+    auto created = disk::DiskDriver::create({.root = root_.path(), .force_threads = force_threads});
     if (!created) std::abort();
     driver_ = std::move(*created);
     loop_ = std::make_unique<Loop>(engine::system_clock(), random_, driver_->parker());
     disk_ = &driver_->attach(*loop_);
   }
-  ~RealBench() override { (void)!std::system(("rm -rf '" + root_ + "'").c_str()); }
   Loop& loop() override { return *loop_; }
   engine::Disk& disk() override { return *disk_; }
-  std::string root() override { return root_; }
+  std::string root() override { return root_.path(); }
 
  private:
-  std::string root_;
+  const test::ScratchDirectory root_;
   engine::SeededRandom random_{1};
   std::unique_ptr<disk::DiskDriver> driver_;
   std::unique_ptr<Loop> loop_;

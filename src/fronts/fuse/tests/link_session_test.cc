@@ -12,7 +12,7 @@ namespace {
 using agent::RawSession;
 
 TEST(LinkedRegions, are_linked_as_they_are_registered) {
-  const resources::ScratchDirectory directory;
+  const test::ScratchDirectory directory;
   agent::AgentConfig config;
   config.directory = directory.store();
   config.listen = false;

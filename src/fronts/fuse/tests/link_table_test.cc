@@ -1,7 +1,5 @@
 #include "link_table.h"
 
-#include "test_memory.h"
-
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 

@@ -24,7 +24,7 @@ class ScratchDirectory {
   // Where the tests of everything that has a store put it.
   std::string store() const { return path_ + "/store"; }
 
-  // It stays, for somebody to look at.
+  // It stays, for the person who runs the test to look at.
   void keep() { kept_ = true; }
 
  private:

@@ -7,7 +7,7 @@
 #include <string>
 #include <unistd.h>
 
-namespace penstock::resources {
+namespace penstock::test {
 
 class MemoryGroup {
  public:
@@ -67,4 +67,4 @@ class MemoryGroup {
   std::string limit_name_;
 };
 
-}  // namespace penstock::resources
+}  // namespace penstock::test

@@ -1,4 +1,5 @@
-// Another user of this machine, who holds a lock or whatever else he gets.
+// A process of another user of this machine, which holds what it took: a lock, or a share of
+// something.
 #pragma once
 
 #include <cerrno>
@@ -9,12 +10,11 @@
 #include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 
 #include "penstock/base.h"
 
-namespace penstock::agent {
-
-inline constexpr uid_t kStranger = 1001;
+namespace penstock::test {
 
 // A process of user `uid` that has run `take`, and lives until this is destroyed. Where it ran, it
 // may have left children behind: they live as long.
@@ -58,10 +58,11 @@ class OtherProcess {
   UniqueFd over_;
 };
 
-// Opens the file as whoever may only read it, and locks it. The descriptor stays open.
+// Opens the file for reading, which is all that another user may do, and locks it. The descriptor
+// stays open.
 inline bool take_flock(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY);
   return fd >= 0 && ::flock(fd, LOCK_EX | LOCK_NB) == 0;
 }
 
-}  // namespace penstock::agent
+}  // namespace penstock::test

@@ -48,13 +48,13 @@ Outcome<void> Allowances::load(const std::string& directory) {
     if (!good || number > limits::kLimitLinesMax ||
         (number > 1 && !users_[uid].set(allowance).ok())) {
       return Failure{Code::corrupt, fmt::format("{}: line {} is not understood (correct it, or "
-                                                "remove the file: then nobody is limited)",
+                                                "remove the file: then no user is limited)",
                                                 path_, number)};
     }
   }
   if (number > 0 && !file.bad()) return {};
   return Failure{Code::corrupt, fmt::format("{}: cannot be read, or is empty (remove the file: "
-                                            "then nobody is limited)",
+                                            "then no user is limited)",
                                             path_)};
 }
 

@@ -76,7 +76,7 @@ Status close_one(const std::string& path, mode_t mode) {
   struct stat facts {};
   if (::stat(path.c_str(), &facts) != 0 || (facts.st_mode & 0077) == 0) return Code::ok;
   if (::chmod(path.c_str(), mode) != 0) return Status::from_errno(errno);
-  log::warning("{}: was open to everybody; now it is its owner's alone", path);
+  log::warning("{}: was open to all users; now it is its owner's alone", path);
   return Code::ok;
 }
 
@@ -151,7 +151,7 @@ Status close_to_others(const std::string& path, int lock) {
       if (::lstat(file.c_str(), &facts) != 0 || !S_ISREG(facts.st_mode)) continue;
       if (::chmod(file.c_str(), kOwnerOnly) != 0) return Status::from_errno(errno);
     }
-    log::info("{}: was open to everybody; now it is its owner's alone", meta);
+    log::info("{}: was open to all users; now it is its owner's alone", meta);
   }
   // With the secret any user could make the proof that a file may be opened.
   TRY(close_one(path + "/" + kSecretName, kOwnerOnly));

@@ -48,7 +48,7 @@ pid_t holder_in_list(const struct stat& file) {
   return 0;
 }
 
-// The user who started the process: the effective one may be that of a set-user-id program.
+// The user that started the process: the effective one may be that of a set-user-id program.
 std::optional<uid_t> real_user_of(pid_t pid) {
   std::ifstream status(fmt::format("/proc/{}/status", pid));
   for (std::string line; std::getline(status, line);) {

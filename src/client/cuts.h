@@ -1,4 +1,4 @@
-// Lengths that are set: the one place where a file becomes shorter.
+// Lengths that are set: only here does a file become shorter.
 #pragma once
 
 #include "inode_loader.h"

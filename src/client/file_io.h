@@ -33,7 +33,7 @@ class FileIo {
   Status touch(const FileRef&, Observer* self, const FileWriter* writer);
   void note_access(InodeId inode, AccessTimes times);
 
-  // For WriteBehind: brings bytes that were gathered to the targets, or tells that it could not.
+  // For WriteBehind: writes bytes that were gathered to the targets, or tells that it could not.
   Status put_gathered(const Gathered& gathered, bool durable);
   void tell_lost(const Gathered& gathered);
 

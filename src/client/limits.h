@@ -93,7 +93,7 @@ inline constexpr auto kBehindRoomFor = std::chrono::milliseconds(100);
 inline constexpr uint64_t kBehindRoomBytes = 64 * kMiB;
 // After bytes were lost nothing gathers for so long: errors are told at the write itself.
 inline constexpr auto kBehindTrouble = std::chrono::seconds(10);
-// Places of a client for write-behind's writes: operations wait for these, and these for no
+// Slots of a client for write-behind's writes: operations wait for these, and these for no
 // operation.
 inline constexpr uint32_t kBehindOperations = 64;
 

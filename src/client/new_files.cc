@@ -4,7 +4,7 @@ namespace penstock::client {
 
 namespace {
 
-// The lowest number among them; 0 if none was placed.
+// The lowest number among them; 0 if none could be made.
 InodeId first_of(std::span<const NewFile> files) {
   InodeId first;
   for (const NewFile& file : files) {

@@ -25,7 +25,7 @@ class Observers {
   void entry_changed(uint32_t watchers, const Observer* origin, InodeId parent,
                      std::string_view name);
 
-  // Whether anybody but `origin` is among `watchers`.
+  // Whether another than `origin` is among `watchers`.
   bool concerns(uint32_t watchers, const Observer* origin) const;
 
  private:

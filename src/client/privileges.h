@@ -13,7 +13,7 @@ class Privileges {
  public:
   Privileges(Core& core, Closer& closer) : core_(core), closer_(closer) {}
 
-  // Does what gives a file some. Takes the inode's control lock around it.
+  // Does what gives a file some. Holds the inode's control lock meanwhile.
   Status giving(InodeId id, const std::function<Status()>& apply);
   // With the control lock held. Before what gives a file some; WriteGate::open() ends it.
   void begin_giving(Inode& inode);

@@ -57,8 +57,8 @@ void Scheduler::ended(Flow& flow) {
   }
   if (starved_count_ == 0) [[likely]]
     return;
-  // All of them try again, as anybody's end may help any of them; but only after as many ends as
-  // there are of them, so that this costs no more than the ends do.
+  // All of them try again, as the end of any operation may help any of them; but only after as many
+  // ends as there are of them, so that this costs no more than the ends do.
   if (++ended_since_ < starved_count_ && slots_used_ != 0) return;
   ended_since_ = 0;
   for (size_t i = 0; i < kIoClassCount; ++i) requeue(starved_[i], static_cast<IoClass>(i));

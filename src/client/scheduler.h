@@ -91,7 +91,7 @@ class Scheduler {
   }
   void begun(Flow& flow);
   void ended(Flow& flow);
-  // What `from` has begun goes on without it. The flow whose it is from now on.
+  // What `from` has begun goes on without it. The flow to which it belongs from now on.
   Flow& adopt(Flow& from);
   static bool is_unstarted(const IoOp& io) { return io.internal == &unstarted_mark; }
 

@@ -1,10 +1,10 @@
-// Operations of a client from submit() to their end: places, deadlines, early ends.
+// Operations of a client from submit() to their end: slots, deadlines, early ends.
 #include "shard_client.h"
 
 namespace penstock::client {
 namespace {
 
-// What IoOp::internal points to while what is behind waits for a place.
+// What IoOp::internal points to while what is behind waits for a slot.
 int behind_mark;
 
 constexpr uint32_t kOperations = kIoOpsMax + limits::kBehindOperations;

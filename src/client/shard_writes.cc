@@ -97,7 +97,7 @@ void ShardClient::wrote(Operation& op) {
   }
   inode.gate.leave();
   if (op.error == Code::no_space && waits_for_room(op)) return;
-  // What was behind is brought durably for a sync, which comes next and settles all.
+  // What was behind is written durably for a sync, which comes next and settles all.
   const bool settles = op.io != nullptr && op.io->durable && !op.io->behind;
   if (op.failed_at > op.begin && settles && lengthens && op.error.ok()) return settle(op, 0);
   tell(op);

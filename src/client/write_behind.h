@@ -19,7 +19,7 @@ struct Gathered : ListNode {
   uint64_t taken = 0;    // the number of the last write in it; see Behind::taken
   engine::Time since{};  // of the first write in it
   bool started = false;  // a thread writes it
-  // In which `begin` has the same place in a page as in the file.
+  // In which `begin` has the same offset in a page as in the file.
   std::unique_ptr<std::byte[], void (*)(std::byte*)> memory{nullptr, nullptr};
 
   uint64_t end() const { return begin + length; }

@@ -15,7 +15,7 @@ inline constexpr std::string_view kAccessAclXattr = "system.posix_acl_access";
 inline constexpr std::string_view kDefaultAclXattr = "system.posix_acl_default";
 
 // Whether the bytes are a list that the kernel would take: every tag where it belongs, a mask when
-// somebody is named, ids in order and none twice.
+// a user or group is named, ids in order and none twice.
 bool acl_is_good(std::string_view acl);
 // What it grants, a sum of Access, to a user that is not root; the file belongs to `owner`.
 uint32_t acl_grants(const Credentials& credentials, const Attributes& attributes, uint32_t wanted);

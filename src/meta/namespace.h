@@ -38,7 +38,7 @@ class Counters {
 };
 
 // A directory's own name and its "." are 2 links, each subdirectory's ".." is one more. A damaged
-// count must not wrap around.
+// count must not overflow.
 inline void drop_subdirectory(Inode& directory) {
   if (directory.attributes.links > 2) --directory.attributes.links;
 }

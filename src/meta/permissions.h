@@ -12,11 +12,11 @@ inline constexpr uint32_t kSetGroupId = 02000;
 inline constexpr uint32_t kSticky = 01000;
 inline constexpr uint32_t kGroupExecute = 00010;
 
-// check_access() unless somebody else has checked.
+// check_access() unless the caller's front has checked.
 Status require(const Credentials& credentials, const Attributes& attributes, uint32_t wanted);
 // not_permitted unless the caller owns the inode or is root.
 Status require_owner(const Credentials& credentials, const Attributes& attributes);
-// Flags hold for everybody, root and kernels included; not_permitted where they forbid.
+// Flags hold for all users, root and kernels included; not_permitted where they forbid.
 // Changing what is immutable or only appended to: its mode, its owner, its names.
 Status require_mutable(const Attributes& attributes);
 // Adding an entry to `directory`.
@@ -28,12 +28,12 @@ Status require_take(const Credentials& credentials, const Attributes& directory,
 // read and write and that do not run as another user. not_permitted otherwise.
 Status require_linkable(const Credentials& credentials, const Attributes& inode);
 // The mode after a change of owner, length or bytes by these credentials: without the bits that
-// make a program run as somebody else. Set-group-id without group execution means something else,
-// and stays for members of the group and who has CAP_FSETID; whoever has checked, the groups count.
+// make a program run as another user. Set-group-id without group execution means something else,
+// and stays for members of the group and holders of CAP_FSETID; the groups count in any case.
 uint32_t without_set_id(const Credentials& credentials, const Attributes& attributes,
                         bool has_fsetid);
 bool in_group(const Credentials& credentials, uint32_t gid);
-// root for this purpose: also whoever was checked elsewhere.
+// root for this purpose: also a caller that was checked elsewhere.
 bool privileged(const Credentials& credentials);
 
 // What a name must be to be looked for: not empty (not_found), not too long, without '/' and NUL.

@@ -22,7 +22,7 @@
 
 namespace penstock::meta {
 
-// Thread safe. Places are few for each record, and the next one that comes there takes the oldest.
+// Thread safe. Slots are few for each record, and the next one that comes there takes the oldest.
 class RecordCache {
  public:
   // So many inodes at most, and as many entries.

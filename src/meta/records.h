@@ -21,7 +21,7 @@ struct Inode {
   Attributes attributes;
   InodeId parent;            // of directories
   uint32_t xattr_bytes = 0;  // of the names of all extended attributes, each with one end byte
-  std::string target;        // of symbolic links
+  std::string target;        // of symbolic links: what they lead to
   std::string default_acl;   // of directories: what is created in them inherits it
 
   InodeId id() const { return attributes.inode; }

@@ -6,7 +6,7 @@ namespace penstock::meta {
 
 Removed Namespace::drop_link(View& view, Inode& inode, FileTime now) const {
   Attributes& attributes = inode.attributes;
-  // A damaged count must not wrap around.
+  // A damaged count must not overflow.
   const uint32_t left = attributes.links == 0 ? 0 : attributes.links - 1;
   attributes.links = inode.is_directory() ? 0 : left;
   attributes.changed = now;
@@ -83,7 +83,7 @@ Result<std::vector<InodeId>> Namespace::orphans(size_t limit, InodeId after) {
                return orphans;
              }));
   ASSERT(found.size() <= limit);
-  // A power cut must not bring a file back whose chunks are gone.
+  // A power cut must not restore a file whose chunks are gone.
   if (!found.empty()) TRY(sync());
   return found;
 }

@@ -1,4 +1,4 @@
-// rename: one entry to another place, perhaps replacing or exchanging what is there.
+// rename: one entry to another directory or name, perhaps replacing or exchanging what is there.
 #include "limits.h"
 #include "namespace.h"
 
@@ -70,7 +70,7 @@ Result<bool> Renaming::prepare() {
     TRY(check_loop(source_inode_, to_.parent, Code::invalid_argument));
   }
   if (existing_inode_ && existing_inode_->is_directory()) {
-    // The source lies inside the target: such a target is not empty.
+    // The source lies inside what it would replace: that is not empty.
     TRY(check_loop(*existing_inode_, from_.parent,
                    flags_.exchange ? Code::invalid_argument : Code::not_empty));
   }
@@ -167,7 +167,7 @@ Status Renaming::exchange() {
   Inode& new_parent = new_directory();
   const bool source_moves = source_inode_.is_directory() && !one_directory();
   const bool existing_moves = existing_inode_->is_directory() && !one_directory();
-  // Two directories change places without changing a count.
+  // Two directories change names without changing a count.
   if (source_moves != existing_moves) {
     const Inode& gains = source_moves ? new_parent : old_parent;
     if (gains.attributes.links >= kLinksMax) return Code::too_many_links;

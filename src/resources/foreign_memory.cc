@@ -20,7 +20,7 @@ namespace {
 constexpr uint64_t kSmallPageBytes = 4096;
 
 // What the kernel maps and unmaps at once. Lengths that are no multiple of it are refused for huge
-// pages by munmap, and by whatever is to be mapped in their place.
+// pages by munmap, and by whatever is to be mapped at their address.
 Result<uint64_t> page_bytes_of(int fd) {
   struct statfs facts {};
   if (::fstatfs(fd, &facts) != 0) return Status::from_errno(errno);

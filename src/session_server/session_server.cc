@@ -88,7 +88,7 @@ Outcome<UniqueFd> SessionServer::listen_on(const std::string& path) {
   if (::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
     return failed("bind the socket");
   }
-  // Every user may connect: what a session may do depends on who is at its other end.
+  // Every user may connect: what a session may do depends on the user at its other end.
   if (::chmod(path.c_str(), 0666) != 0) return failed("set the mode of the socket");
   if (::listen(socket.get(), SOMAXCONN) != 0) return failed("listen");
   return socket;

@@ -1,4 +1,4 @@
-// One fiber: a stack and a place to go on from, on Boost.Context.
+// One fiber: a stack and an instruction to go on from, on Boost.Context.
 #pragma once
 
 #include <boost/context/fiber.hpp>

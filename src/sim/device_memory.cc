@@ -310,7 +310,7 @@ std::byte* SimDeviceMemory::reach(const CopyOp& op, const std::byte* address, ui
   if (op.direction == CopyDirection::device_to_device) {
     return place.allocation != nullptr ? place.device->bytes + place.offset : nullptr;
   }
-  // A real device would fault: whoever asked for this has a bug.
+  // A real device would fault: the code that asked for this has a bug.
   ASSERT(place.device == nullptr && find_pinned(address, length) != nullptr);
   return const_cast<std::byte*>(address);
 }

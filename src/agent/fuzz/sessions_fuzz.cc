@@ -121,7 +121,7 @@ class Client {
   static int memory_of(uint64_t bytes, int seals) {
     const int fd = ::memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     (void)!::ftruncate(fd, static_cast<off_t>(bytes));
-    // With its pages, which nobody makes for a client.
+    // With its pages, which the agent makes for no client.
     const std::string zeros(bytes, '\0');
     (void)!::pwrite(fd, zeros.data(), zeros.size(), 0);
     ::fcntl(fd, F_ADD_SEALS, seals);

@@ -117,10 +117,9 @@ const BadEntry kBadEntries[] = {
      [](ring::Submission& e) { e.region_offset = kRegionBytes - 8191; }, -EINVAL},
     {"region offset beyond the region", [](ring::Submission& e) { e.region_offset = kRegionBytes; },
      -EINVAL},
-    {"region offset that wraps around",
+    {"region offset that overflows",
      [](ring::Submission& e) { e.region_offset = UINT64_MAX - 4095; }, -EINVAL},
-    {"offset that wraps around", [](ring::Submission& e) { e.offset = UINT64_MAX - 4095; },
-     -EINVAL},
+    {"offset that overflows", [](ring::Submission& e) { e.offset = UINT64_MAX - 4095; }, -EINVAL},
     {"write beyond the largest file",
      [](ring::Submission& e) {
        e.operation = ring::kOperationWrite;

@@ -316,7 +316,7 @@ TEST(PrivilegeTest, set_id_bits_go_with_the_first_write_of_somebody_but_root) {
   EXPECT_TRUE(node.write(*users, 0, "z").has_value());
   EXPECT_EQ(node.meta->get_xattr(node.root, id, meta::kCapabilityXattr).error(),
             Status(Code::no_data));
-  // The kernel has done it for who writes through a mount.
+  // The kernel has done it for an application that writes through a mount.
   set_mode(06777);
   user.enforce = false;
   const auto mounted = node.files->open_path(user, "/a", {.write = true}, 0, {}, nullptr);
@@ -448,7 +448,7 @@ TEST_F(HoleTest, holes_are_found_and_not_counted) {
   EXPECT_EQ(*seek(4 * kChunk, true), 4 * kChunk);
   EXPECT_TRUE(node.files->close_file(std::exchange(file, nullptr)).ok());
   EXPECT_TRUE(recorded_sparse());
-  EXPECT_EQ(allocated(), 3u * 4096) << "by who did not open it, too";
+  EXPECT_EQ(allocated(), 3u * 4096) << "by a client that did not open it, too";
   EXPECT_TRUE(node.truncate(id, 0).ok());
   EXPECT_FALSE(recorded_sparse());
   EXPECT_EQ(allocated(), 0u);

@@ -99,7 +99,7 @@ TEST(LeanTest, waiting_for_turns_allocates_nothing) {
   Node node(1, 1);
   const FileRef file = node.open("/a");
   EXPECT_TRUE(node.write(file, 0, std::string(1 << 20, 'x')).has_value());
-  // More than may be under way, and more than there are places.
+  // More than may be under way, and more than there are slots.
   Load many(node, file, IoKind::read, 4096, 5000);
   Load large(node, file, IoKind::read, 1 << 20, 40);
   many.run(20'000);

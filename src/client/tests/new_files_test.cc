@@ -118,7 +118,7 @@ TEST(NewFiles, take_the_place_of_others_when_they_are_whole) {
   }
   EXPECT_EQ(std::count(mount.changes.begin(), mount.changes.end(), inode_of(*old)), 1)
       << "that it has no name any more";
-  EXPECT_EQ(node.read(old, 0, 10), "old") << "it stays for those who have it open";
+  EXPECT_EQ(node.read(old, 0, 10), "old") << "it stays for the programs that have it open";
   node.files->remove_observer(mount);
   ASSERT_TRUE(node.files->close_file(old).ok());
   ASSERT_TRUE(node.files->close_file(still).ok());

@@ -13,8 +13,8 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// A scheduler and those who wait at it. Operations are handed on as a client would do it, one piece
-// each, and land when the test says so.
+// A scheduler and operations that wait at it. Operations are handed on as a client would do it, one
+// piece each, and land when the test says so.
 class Rig {
  public:
   struct Job : IoOp {
@@ -251,7 +251,7 @@ TEST(SchedulerTest, users_share_by_weight_however_many_rings_they_have) {
   Rig rig;
   for (int i = 0; i < 1000; ++i) rig.submit(alone.flow, kMiB);
   for (int i = 0; i < 1000; ++i) rig.submit(many[i % 10].flow, kMiB);
-  // What went before anybody waited.
+  // What went before any operation waited.
   for (int i = 0; i < 16; ++i) rig.land();
   rig.bytes.clear();
   for (int i = 0; i < 400; ++i) rig.land();

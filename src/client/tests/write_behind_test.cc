@@ -1,4 +1,4 @@
-// Small writes that wait in memory are seen by everybody, in order, and their errors are told.
+// Small writes that wait in memory are seen by all readers, in order, and their errors are told.
 #include "threaded_node.h"
 
 #include <random>
@@ -107,7 +107,7 @@ TEST_F(WriteBehindTest, a_crash_takes_bytes_with_their_length) {
   EXPECT_EQ(ring_read(found, 0, 300), std::string(100, 'a'));
 }
 
-TEST_F(WriteBehindTest, the_end_of_the_file_system_brings_everything_away) {
+TEST_F(WriteBehindTest, the_end_of_the_file_system_writes_everything) {
   const FileRef file = open("/a");
   EXPECT_TRUE(soon(file, 0, std::string(100, 'a')).has_value());
   files->close();

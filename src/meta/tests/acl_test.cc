@@ -73,7 +73,7 @@ TEST_F(MetaTest, lists_grant_and_refuse_by_name) {
   EXPECT_TRUE(may(member, kAccessRead));
   EXPECT_TRUE(may(member, kAccessWrite));
   EXPECT_FALSE(may(member, kAccessRead | kAccessWrite)) << "no one entry grants both";
-  // The mask bounds everybody but the owner and others; chmod sets it.
+  // The mask bounds all users but the owner and others; chmod sets it.
   ASSERT_TRUE(set_mode(root_, f, 0640).ok());
   EXPECT_FALSE(may(alice_, kAccessWrite));
   EXPECT_TRUE(may(alice_, kAccessRead));

@@ -109,7 +109,7 @@ TEST_F(CreateMany, checks_again_when_they_get_their_names) {
   EXPECT_TRUE(made[2].has_value());
   EXPECT_TRUE(made[3].has_value());
   EXPECT_EQ(made[4].error(), Code::already_exists);
-  EXPECT_EQ(made[5].error(), Code::not_permitted) << "nobody gives files away";
+  EXPECT_EQ(made[5].error(), Code::not_permitted) << "only root gives files away";
   EXPECT_EQ(list(d), (std::vector<std::string>{"mine", "taken", "twice"}));
   EXPECT_EQ(meta_->attributes(files[5].place.inode).error().code(), Code::not_found);
 

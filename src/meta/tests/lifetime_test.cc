@@ -86,7 +86,7 @@ TEST_F(MetaTest, a_file_is_made_with_its_write_session_where_that_is_wanted) {
   ASSERT_TRUE(again.has_value());
   EXPECT_FALSE(created);
   EXPECT_EQ(again->inode, id);
-  EXPECT_TRUE(meta_->unsettled()->empty()) << "that is for who opens it";
+  EXPECT_TRUE(meta_->unsettled()->empty()) << "that is for the client that opens it";
 }
 
 TEST_F(MetaTest, several_are_forgotten_together_or_not_at_all) {

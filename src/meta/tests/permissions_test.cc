@@ -1,4 +1,4 @@
-// Who may do what.
+// Which user may do what.
 #include "fixture.h"
 
 namespace penstock::meta {

@@ -39,7 +39,7 @@ TEST(RecordCache, what_changes_is_found_by_nobody_until_it_has_changed) {
     changes.of(InodeId(7), "a");
     EXPECT_EQ(cache.inode(InodeId(7)), nullptr);
     EXPECT_FALSE(cache.entry(InodeId(7), "a").has_value());
-    // Whether this one read it before the commit or after nobody knows.
+    // Whether this one read it before the commit or after is not known.
     cache.keep(inode_of(7), cache.now());
     cache.keep(InodeId(7), "a", {InodeId(8), FileType::regular, 9}, cache.now());
     EXPECT_EQ(cache.inode(InodeId(7)), nullptr);
@@ -87,7 +87,7 @@ TEST(RecordCache, has_room_for_so_many) {
   EXPECT_LE(kept, 64);
 }
 
-// Counts transactions, and lets somebody do something behind the reads of the next one.
+// Counts transactions, and lets a test do something behind the reads of the next one.
 class WatchedKv final : public engine::Kv {
  public:
   explicit WatchedKv(engine::Kv& kv) : kv_(kv) {}
@@ -193,7 +193,7 @@ TEST_F(CachedMeta, what_lists_make_and_replace_is_seen_at_once) {
   const InodeId second = make(true);
   EXPECT_EQ(found(), second);
   EXPECT_EQ(meta_->attributes(first)->links, 0u);
-  // Who has read the name keeps it neither when it goes nor when another one comes.
+  // A cache that has read the name keeps it neither when it goes nor when another one comes.
   (void)make(true);
   InodeId third;
   kv_.behind_reads = [&] {

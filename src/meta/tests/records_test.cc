@@ -92,7 +92,7 @@ TEST(Records, of_version_one_are_read_and_written_as_today) {
   EXPECT_EQ(old->attributes.modified, FileTime(9'223'372'036, 854'775'807));
   EXPECT_EQ(old->attributes.created, FileTime());
   EXPECT_EQ(old->attributes.length, 4096u);
-  EXPECT_TRUE(old->attributes.sparse) << "nobody knows";
+  EXPECT_TRUE(old->attributes.sparse) << "it is not known";
   EXPECT_EQ(encode(*old)[0], kInodeVersion);
   const auto again = decode_inode(InodeId(5), encode(*old));
   ASSERT_TRUE(again.has_value());

@@ -1,4 +1,5 @@
-// Any bytes as a token of an open file: only what was made is believed, and only of who has it.
+// Any bytes as a token of an open file: only what was made is believed, and only of the user it was
+// made for.
 #include "fuzz.h"
 
 #include <cstdlib>

@@ -317,7 +317,7 @@ TEST_P(DeviceMemoryConformance, imported_memory_is_the_exported_one) {
   std::byte* const back = host_.data() + kMiB;
   ASSERT_TRUE(get(again->data + kMiB, back, 64 * kKiB).ok());
   EXPECT_EQ(std::memcmp(back, host_.data(), 64 * kKiB), 0);
-  // The memory lives as long as anybody has it.
+  // The memory lives as long as any handle of it.
   ASSERT_TRUE(memory_->release(span).ok());
   ASSERT_TRUE(get(again->data + kMiB, back, 64 * kKiB).ok());
   EXPECT_EQ(std::memcmp(back, host_.data(), 64 * kKiB), 0);

@@ -43,7 +43,7 @@ TEST_P(ThreadsConformance, a_mutex_lets_one_thread_in_at_a_time) {
         const std::lock_guard lock(mutex);
         crowded |= ++inside != 1;
         {
-          // A place to lose the processor at.
+          // A point to lose the processor at.
           Mutex other;
           const std::lock_guard pause(other);
         }

@@ -51,7 +51,7 @@ struct AgentConfig : AgentOptions {
   uint64_t chunk_bytes = limits::kChunkBytesDefault;
   uint64_t capacity_bytes = 0;
   bool force_threads = false;  // do not try io_uring
-  bool defragment = true;      // bring scattered blocks together in the background
+  bool defragment = true;      // move scattered blocks together in the background
 };
 
 // A node without disks, a client of names and chunks that are elsewhere.

@@ -28,7 +28,7 @@ class OpenFile;  // one open of one inode: its access mode; see FileSystem::open
 class FileSystem;
 class Observer;
 
-// Whose reads leave a time of access, as mount options name it.
+// The reads that leave a time of access, as mount options name it.
 struct AccessTimes {
   enum class Mode : uint8_t {
     relative,  // relatime: the first read after a change, and one a day
@@ -70,7 +70,7 @@ uint32_t privileges_taken(const OpenFile& file);
 enum class IoKind : uint8_t { read, write, sync };
 
 // One read, write or sync of an open file. Reads end at the file's length, short or with 0; holes
-// read as zeros. Writes extend the file; they become visible to everybody on completion, and when
+// read as zeros. Writes extend the file; they become visible to all readers on completion, and when
 // durable the bytes and the length are on stable storage then. sync makes everything durable that
 // completed on the inode before (offset and memory are ignored).
 struct IoOp : engine::Op {
@@ -98,7 +98,7 @@ struct IoOp : engine::Op {
   uint64_t transferred = 0;
   engine::Route route = engine::Route::none;
 
-  // Where its steps are recorded while somebody looks; the submitter's to set.
+  // Where its steps are recorded during a trace; the submitter's to set.
   telemetry::OperationTrace* trace = nullptr;
 
   void* internal = nullptr;
@@ -227,7 +227,7 @@ class FileSystem {
                                        uint32_t mode, Attributes* attributes, Observer* self) = 0;
   // Many files that do not exist yet. After the first call they can be written, and no look-up
   // finds them; the second gives them their names, in one transaction, and closes them. Each file
-  // whose path was placed must come to the second. An error of the whole is also that of each file.
+  // whose path was found must come to the second. An error of the whole is also that of each file.
   // What takes the place of another is durable before it does: whatever happens, the name leads to
   // the one or to the other, whole (decision 0033).
   virtual Status place_files(const Credentials&, std::span<NewFile> files) = 0;
@@ -244,18 +244,18 @@ class FileSystem {
   virtual Result<uint64_t> write(const FileRef&, uint64_t offset, engine::MemoryRef, bool durable,
                                  Observer* self, const FileWriter* writer) = 0;
   // As write(), and may keep a small write that goes on where the last one ended in memory for a
-  // moment (FileSystemConfig::behind_age). Everybody sees it at once; that it could not be brought
+  // moment (FileSystemConfig::behind_age). All readers see it at once; that it could not be written
   // to the targets is told once for each open of the file, by sync_file() or flush_file().
   virtual Result<uint64_t> write_soon(const FileRef&, uint64_t offset, engine::MemoryRef,
                                       Observer* self, const FileWriter* writer) = 0;
   // What write_soon() took of this file is in the targets, not necessarily durable.
   virtual Status flush_file(const FileRef&) = 0;
-  // Somebody read what is no regular file (or, of one, bytes that did not come from here): its time
-  // of access changes as `times` say. Cheap.
+  // An application read what is no regular file (or, of one, bytes that did not come from here):
+  // its time of access changes as `times` say. Cheap.
   virtual void note_access(InodeId inode, AccessTimes times) = 0;
   // `only_data`: as fdatasync(2).
   virtual Status sync_file(const FileRef&, bool only_data = false) = 0;
-  // Everything of everybody: data, lengths, names.
+  // Everything of all files: data, lengths, names.
   virtual Status sync_all() = 0;
   // The first byte at or behind `offset` that is in a hole (or the end of the file), or that is
   // not. no_data when `offset` is not below the length, or no data follows.

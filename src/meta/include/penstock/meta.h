@@ -261,7 +261,7 @@ struct OpenKind {
   bool append = false;  // bytes go to the end only
   bool truncate = false;
 };
-// not_permitted when kInodeImmutable or kInodeAppendOnly forbid it, to anybody.
+// not_permitted when kInodeImmutable or kInodeAppendOnly forbid it, to root too.
 Status check_open(const Attributes& attributes, OpenKind kind);
 
 // How create() makes a file.
@@ -310,7 +310,7 @@ class Meta {
                                             const SetAttributes& changes) = 0;
 
   // What a write takes from a regular file before its bytes change: security.capability, and from
-  // who does not keep them the set-id bits, as chown does.
+  // a writer that does not keep them the set-id bits, as chown does.
   virtual Result<PrivilegesTaken> drop_privileges(const FileWriter& writer, InodeId inode) = 0;
 
   struct Accessed {

@@ -1,4 +1,4 @@
-// What applications bring into this process, memory and descriptors, and how much of the node each
+// What applications share with this process, memory and descriptors, and how much of the node each
 // may hold.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Flow: whose an operation is. Shards give turns to flows (docs/decisions/0028).
+// Flow: to which ring an operation belongs. Shards give turns to flows (docs/decisions/0028).
 #pragma once
 
 #include <array>
@@ -83,8 +83,8 @@ class Flow {
   // What it waits for, if not for its turn.
   enum class Aside : uint8_t { no, paced, starved };
 
-  // Its place in one io_class's tree. In the list of its parent while something below it may go, in
-  // one of the scheduler's while it is set aside. Only flows without others below them have a
+  // Its position in one io_class's tree. In the list of its parent while something below it may go,
+  // in one of the scheduler's while it is set aside. Only flows without others below them have a
   // queue.
   struct Side : ListNode {
     Flow* flow = nullptr;

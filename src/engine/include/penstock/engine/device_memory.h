@@ -60,7 +60,7 @@ struct BlockCheck {
 
 enum class CopyDirection : uint8_t { to_device, from_device, device_to_device };
 
-// Who moves the bytes. A copy engine is best from about 64 KiB a piece, and other kernels cannot
+// What moves the bytes. A copy engine is best from about 64 KiB a piece, and other kernels cannot
 // hold it up; a kernel is best for many small pieces, and waits when other kernels fill the GPU.
 enum class CopyMeans : uint8_t { copy_engine, kernel };
 
@@ -68,10 +68,10 @@ enum class CopyMeans : uint8_t { copy_engine, kernel };
 // Ends with
 //   corrupt           a check failed; first_bad is the index of the first one, or of its piece
 //   invalid_argument  the device memory is not (or no longer) allocated, or of another device
-//   peer_gone         the device was lost, or its context broken by a fault of somebody's kernel:
+//   peer_gone         the device was lost, or its context broken by the fault of a kernel:
 //                     nothing will work on it any more in this process
 //   anything else     the driver would not take it, for want of memory, say; others go on
-// After an error the destination's bytes are undefined, and nobody writes to them any more.
+// After an error the destination's bytes are undefined, and no engine writes to them any more.
 struct CopyOp : Op {
   DeviceId device;
   CopyDirection direction = CopyDirection::to_device;
@@ -107,7 +107,7 @@ class CopyLanes : public Poller {
   // When poll() will probably find something, if nothing is submitted meanwhile; a time that has
   // passed when it may be any moment. Only while busy.
   virtual Time next_look() const = 0;
-  // When one of the engines at work will probably have nothing left to do: who looks sooner keeps
+  // When one of the engines at work will probably have nothing left to do: a sooner look keeps
   // them busy. Not before next_look().
   virtual Time latest_look() const = 0;
 };
@@ -141,16 +141,16 @@ struct CopyCosts {
 // null: the default one.
 using DeviceStream = void*;
 
-// A place in such a stream where it stops until something has happened on the host.
+// A point in such a stream where it stops until something has happened on the host.
 class StreamGate {
  public:
   // Not while the gate stands in a stream.
   virtual ~StreamGate() = default;
   // Puts the gate behind what was given to the stream so far. When the stream comes to it,
   // `reached` is called, and nothing behind it begins before open(). `reached` runs in a thread of
-  // the driver's and may neither block nor call anything of devices. Stands in one place at a time.
-  // not_supported for a stream that records its work instead of doing it; after an error `reached`
-  // is not called. In a thread that may use the stream.
+  // the driver's and may neither block nor call anything of devices. Stands in one stream at a
+  // time. not_supported for a stream that records its work instead of doing it; after an error
+  // `reached` is not called. In a thread that may use the stream.
   virtual Status enqueue(DeviceStream stream, void (*reached)(void* context), void* context) = 0;
   // Once for each time that it was reached. What the calling thread has written to host memory is
   // there for what follows in the stream. Any thread.
@@ -172,7 +172,7 @@ class DeviceMemory {
 
   virtual const std::vector<DeviceFacts>& devices() const = 0;
 
-  // Whose memory [address, address + length) is: not_found when it is no device's;
+  // The device of memory [address, address + length): not_found when it is no device's;
   // invalid_argument when the range is not within one allocation; anything else when it cannot be
   // told, as after a fault on a device.
   virtual Result<DeviceSpan> find(const void* address, uint64_t length) = 0;

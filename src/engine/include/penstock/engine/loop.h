@@ -23,7 +23,7 @@ class Poller {
   virtual void woke() {}
 };
 
-// The one place where a loop sleeps.
+// What a loop sleeps in.
 class Parker {
  public:
   virtual ~Parker() = default;
@@ -35,7 +35,7 @@ class Parker {
   // From now on every write to `eventfd`, by whatever process, ends the park() that is under way,
   // or the next one if no turn of the loop comes before it (a turn in which there was something to
   // do, then). Until it is forgotten, which comes before it is closed; it need not be read. In the
-  // loop's thread. Not every parker can (not_supported): then somebody else has to wait for it and
+  // loop's thread. Not every parker can (not_supported): then another thread has to wait for it and
   // call unpark().
   virtual Status watch(int eventfd) {
     (void)eventfd;

@@ -13,7 +13,7 @@
 
 namespace penstock::engine {
 
-// Whom a call is for: a service instance of the cluster. How to get there is the transport's.
+// What a call is for: a service instance of the cluster. How to get there is the transport's.
 struct Address {
   uint32_t node = 0;
   uint32_t service = 0;

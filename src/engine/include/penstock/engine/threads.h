@@ -53,7 +53,7 @@ class Threads {
   // Threads that wait for the address go on at some later switch: one of them, or all.
   virtual void wake_one(const void* address) = 0;
   virtual void wake_all(const void* address) = 0;
-  // A place where a thread of the operating system might lose its processor: another one may go on.
+  // A point where a thread of the operating system might lose its processor: another one may go on.
   virtual void may_switch() = 0;
   // The calling thread runs a loop, and has done a turn in which there was work.
   virtual void turn_ended() = 0;

@@ -30,7 +30,7 @@ struct ServedRegion {
 };
 
 // Room in the shards' tables of files, or of regions, for the numbers that a session uses: paid for
-// when a number is taken, as the tables are made where nobody can be refused any more.
+// when a number is taken, as the tables are made where no request can be refused any more.
 class TableRoom {
  public:
   // The size of a table that holds this number.

@@ -49,7 +49,7 @@ class RegionLinks {
                                    const std::string& name) const = 0;
 };
 
-// The links of a node: none until the first front with a virtual directory brings its table, which
+// The links of a node: none until the first front with a virtual directory gives its table, which
 // all fronts and sessions of the node use from then on. Thread safe.
 class NodeLinks {
  public:

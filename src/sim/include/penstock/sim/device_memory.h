@@ -80,11 +80,11 @@ class SimDeviceMemory final : public engine::DeviceMemory {
   void poke(std::byte* address, Bytes bytes);
   // Where code that plays a kernel, with all liberties of one, finds what lies at the address.
   std::byte* as_kernels_see(const std::byte* address);
-  // A kernel that runs. Memory is not given back until the last one has ended, and while somebody
+  // A kernel that runs. Memory is not given back until the last one has ended, and while a thread
   // waits to give some back no copy of lanes goes on: so it is with NVIDIA's driver 580.
   void begin_kernel();
   void end_kernel();
-  // Whether somebody waits for kernels to end. Relaxed: copies stop and go on some time later.
+  // Whether a thread waits for kernels to end. Relaxed: copies stop and go on some time later.
   bool is_blocked() const { return blocked_.load(std::memory_order_relaxed) > 0; }
   // From now on nothing works on the device any more.
   void lose(engine::DeviceId device);
@@ -108,7 +108,7 @@ class SimDeviceMemory final : public engine::DeviceMemory {
     uint32_t users = 1;  // the allocation itself and each import
   };
   struct Device {
-    std::byte* address = nullptr;  // what everybody sees; cannot be followed
+    std::byte* address = nullptr;  // what all users of it see; cannot be followed
     std::byte* bytes = nullptr;    // the same memory, for this object
     UniqueFd memory;               // what both are mapped from
     uint64_t next = 0;  // allocations go on from here, so that addresses are not reused soon

@@ -154,7 +154,7 @@ struct ParkerHolder {
 };
 }  // namespace internal
 
-// Who calls run() or poll() of a simulated loop, and when.
+// What calls run() or poll() of a simulated loop, and when.
 enum class LoopDriver : uint8_t {
   world,              // the world, whenever time has moved: for pollers that wake no loop
   world_when_called,  // the world, as a thread would: it sleeps until it is called

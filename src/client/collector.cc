@@ -62,8 +62,7 @@ Result<uint64_t> Collector::collect(size_t limit) {
   closer_.give_back_dropped();
   core_.drops->begin_collection();
   TRY_ASSIGN(std::vector<InodeId> free, find(limit));
-  // There may be more than this round was to take.
-  if (free.size() == limit) core_.drops->want_collection();
+  const bool may_be_more = free.size() == limit;
   // A file without a name may have got one, and been closed, since it was found. Now that it has no
   // user, it gets none any more.
   std::vector<InodeId> with_chunks;
@@ -78,6 +77,8 @@ Result<uint64_t> Collector::collect(size_t limit) {
     return false;
   });
   TRY(remove(free, with_chunks));
+  // For another round of the collector's thread.
+  if (may_be_more) core_.drops->want_collection();
   return uint64_t{free.size()};
 }
 

@@ -26,7 +26,7 @@ class ControlLock {
   bool is_held() const { return held_.load(std::memory_order_relaxed); }
 
  private:
-  engine::Mutex mutex_{engine::Mutex::Held::across_calls};
+  engine::Mutex mutex_{engine::Held::across_calls};
   std::atomic<bool> held_{false};
 };
 

@@ -170,6 +170,9 @@ Status Connection::set_up_again(int socket) {
   };
   TRY_ASSIGN(const wire::Reply greeting,
              exchange(socket, {id++, wire::Hello{}}, {}, limits::kSetupStepMs));
+  if (greeting.status.code() == Code::wrong_version) {
+    log::error("the node speaks no version of this library any more: {}", greeting.text);
+  }
   TRY(greeting.status);
   TRY(greeting_of(greeting));
   for (Follower* const follower : followers_) TRY(follower->set_up_again(ask));

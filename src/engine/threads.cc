@@ -44,7 +44,7 @@ void SharedMutex::lock() {
   if (threads == nullptr) return system_.lock();
   threads->may_switch();
   while (writer_ != Threads::kNone || readers_ != 0) {
-    threads->wait({.address = this, .what = "a shared mutex", .holder = writer_, .brief = true});
+    threads->wait({.address = this, .what = "a shared mutex", .holder = writer_, .brief = brief_});
   }
   writer_ = threads->self();
 }
@@ -62,7 +62,7 @@ void SharedMutex::lock_shared() {
   if (threads == nullptr) return system_.lock_shared();
   threads->may_switch();
   while (writer_ != Threads::kNone) {
-    threads->wait({.address = this, .what = "a shared mutex", .holder = writer_, .brief = true});
+    threads->wait({.address = this, .what = "a shared mutex", .holder = writer_, .brief = brief_});
   }
   ++readers_;
 }

@@ -146,6 +146,8 @@ SessionStatus Session::status() const {
 
 wire::Reply Session::greet(uint64_t id, const wire::Hello& hello) {
   const wire::Protocol& mine = parts_->context.node.protocol;
+  // Other requests may be under way by the version that was agreed on.
+  if (agreement().version != 0) return {id, Code::bad_message, "the session has begun already", {}};
   const Result<wire::Agreement> agreed = wire::agree(mine, hello.protocol());
   if (!agreed) {
     return {id, agreed.error(), wire::no_common_version(mine, hello.protocol()), {}};

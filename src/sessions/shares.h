@@ -49,7 +49,8 @@ class Shares {
   const Context& context_;
   const serving::SessionTerms terms_;
   const AnnounceAll announce_all_;
-  mutable engine::SharedMutex mutex_;
+  // Held while operations of a shard end.
+  mutable engine::SharedMutex mutex_{engine::Held::across_calls};
   std::vector<std::unique_ptr<serving::ShardShare>> shares_;  // by shard; null: no ring is there
 };
 

@@ -7,7 +7,16 @@
 
 #include "penstock/base.h"
 
+// g++ tells by a macro, and clang by a feature.
 #if defined(__SANITIZE_ADDRESS__)
+#define PENSTOCK_ADDRESS_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define PENSTOCK_ADDRESS_SANITIZER 1
+#endif
+#endif
+
+#ifdef PENSTOCK_ADDRESS_SANITIZER
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -48,7 +57,7 @@ struct FromStacks {
   void deallocate(stack_context& done) { stacks().give_back(done); }
 };
 
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef PENSTOCK_ADDRESS_SANITIZER
 void leave_stack(void** fake, const void* next, size_t bytes) {
   __sanitizer_start_switch_fiber(fake, next, bytes);
 }

@@ -56,6 +56,7 @@ bool Fibers::wait(const Wait& wait, Duration at_most) {
   SimWorld::EventId timeout = 0;
   if (at_most != Duration::max()) {
     timeout = world_.after(at_most, "thread.timeout", [this, &waiter] {
+      if (waiter.woken) return;  // by another event of this very instant
       waiter.timed_out = true;
       end_wait(waiter);
     });

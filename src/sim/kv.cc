@@ -72,9 +72,7 @@ class SimKvTransaction final : public engine::KvTransaction {
     if (image_.world().chance(image_.faults.read_error_permille)) return Code::io_error;
     return Code::ok;
   }
-  void note_read(std::string_view key, uint64_t version) {
-    if (may_write_) reads_.emplace(key, version);
-  }
+  void note_read(std::string_view key, uint64_t version) { reads_.emplace(key, version); }
 
   SimKvImage& image_;
   const bool may_write_;
@@ -231,7 +229,12 @@ Status SimKv::run(KvOp& op) {
     TRY(pause("a transaction's turn"));
     SimKvTransaction transaction(image_, op.mode != KvMode::read);
     TRY(op.body(transaction));
-    if (op.mode == KvMode::read) return pause("the end of a transaction");
+    if (op.mode == KvMode::read) {
+      // The body may have given way to other threads: what they committed meanwhile is not in a
+      // snapshot.
+      if (!transaction.still_valid()) continue;
+      return pause("the end of a transaction");
+    }
     TRY(pause("a commit"));
     if (const std::optional<Status> result = attempt_commit(op, transaction)) {
       TRY(pause("the end of a transaction"));

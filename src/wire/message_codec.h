@@ -216,10 +216,18 @@ bool take_field(Input& in, Format::WireType type, bool is_first, const F& field)
   }
 }
 
+template <class Message>
+bool is_valid(const Message& message);
+
+// A message within another is held to its own limits also where it was not there at all, and all of
+// it is 0 or empty.
 template <class F>
 bool is_within(const F& field) {
-  if constexpr (kIsOptional<std::remove_reference_t<decltype(field.value)>>) {
+  using Value = std::remove_cvref_t<decltype(field.value)>;
+  if constexpr (kIsOptional<Value>) {
     return !field.value || field.limit(*field.value);
+  } else if constexpr (requires { Value::fields(field.value); }) {
+    return field.limit(field.value) && is_valid(field.value);
   } else {
     return field.limit(field.value);
   }
@@ -234,7 +242,7 @@ bool has_what_it_needs(const std::tuple<F...>&, [[maybe_unused]] uint64_t seen) 
 
 // Whether each field is within its limit, and all together are what they should be.
 template <class Message>
-bool is_valid(Message& message) {
+bool is_valid(const Message& message) {
   const bool within =
       std::apply([](const auto&... f) { return (is_within(f) && ...); }, Message::fields(message));
   if constexpr (requires { message.fits(); }) return within && message.fits();

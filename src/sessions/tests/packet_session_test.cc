@@ -130,6 +130,14 @@ TEST_F(PacketSessions, answer_nothing_before_the_greeting) {
   EXPECT_EQ(wire::decode_reply(std::as_bytes(std::span(packet.bytes)))->status, Code::bad_message);
 }
 
+TEST_F(PacketSessions, end_at_a_second_greeting) {
+  SimApplication application(world, *sessions);
+  ASSERT_EQ(application.ask(wire::Hello{}).status, Code::ok);
+  const ReplyPacket packet = application.send(wire::Hello{});
+  EXPECT_TRUE(packet.ends_session);
+  EXPECT_EQ(wire::decode_reply(std::as_bytes(std::span(packet.bytes)))->status, Code::bad_message);
+}
+
 TEST_F(PacketSessions, take_no_packet_that_is_no_message_or_has_other_descriptors) {
   const auto account = sessions->node.accounts->open(::geteuid());
   const std::string good = *wire::encode(wire::Request{1, wire::RegisterRegion{0, 0, 4096}});

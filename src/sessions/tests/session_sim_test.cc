@@ -2,7 +2,9 @@
 // links and deaths: from the ring's entry to the other node's disk and back.
 #include "simulated.h"
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 
 #include "penstock/testing_cluster.h"
@@ -85,8 +87,11 @@ class SessionStory {
     const bool well = random.chance(1, 2)
                           ? write(node, program, mine)
                           : read(node, program, static_cast<uint32_t>(random.below(kBlocks)));
-    // An application may go at any time, and come again.
-    if (random.chance(1, 10)) applications_[program].reset();
+    // An application may go at any time, also with an operation under way, and come again.
+    if (random.chance(1, 10)) {
+      if (applications_[program] != nullptr) begin_write(node, *applications_[program], mine);
+      applications_[program].reset();
+    }
     life.leave();
     return well;
   }
@@ -102,13 +107,17 @@ class SessionStory {
     return application.get();
   }
 
+  void begin_write(size_t node, SimApplication& application, uint32_t block) {
+    const std::string bytes = models_[node].begin_write(block);
+    std::memcpy(application.region().data(), bytes.data(), bytes.size());
+    application.submit(entry(ring::kOperationWrite, block));
+  }
+
   bool write(size_t node, size_t program, uint32_t block) {
     SimApplication* const application = ready(node, program);
     if (application == nullptr) return false;
-    const std::string bytes = models_[node].begin_write(block);
-    std::memcpy(application->region().data(), bytes.data(), bytes.size());
-    const int64_t result = application->run(entry(ring::kOperationWrite, block));
-    const bool well = result == static_cast<int64_t>(bytes.size());
+    begin_write(node, *application, block);
+    const bool well = application->wait() == static_cast<int64_t>(RegisterFile::kBlock);
     models_[node].end_write(block, well);
     return well;
   }
@@ -118,11 +127,21 @@ class SessionStory {
     if (application == nullptr) return false;
     const uint64_t known = models_[node].begin_read(block);
     std::memset(application->region().data(), 0, RegisterFile::kBlock);
-    if (application->run(entry(ring::kOperationRead, block)) < 0) return false;
+    const int64_t result = application->run(entry(ring::kOperationRead, block));
+    if (result < 0) {
+      EXPECT_TRUE(may_fail_so(result)) << result << " " << pair_.where();
+      return false;
+    }
     const std::string bytes(reinterpret_cast<const char*>(application->region().data()),
                             RegisterFile::kBlock);
     EXPECT_EQ(models_[node].check(block, known, bytes), "") << pair_.where();
     return true;
+  }
+
+  // How an operation may end while there are faults: damage and mistakes are not among them.
+  static bool may_fail_so(int64_t result) {
+    const std::array<int64_t, 5> reasons{-ECONNRESET, -ETIMEDOUT, -ESHUTDOWN, -EBUSY, -ECANCELED};
+    return std::find(reasons.begin(), reasons.end(), result) != reasons.end();
   }
 
   static ring::Submission entry(uint8_t operation, uint32_t block) {

@@ -8,7 +8,7 @@ namespace penstock::sessions {
 
 SimSessions::SimSessions(sim::SimLoop& loop, client::FileSystem& files) : loop_(loop) {
   node.files = &files;
-  node.accounts = resources::Accounts::make(resources::bounds_of_process(), ::geteuid());
+  node.accounts = resources::Accounts::make(resources::bounds_within(kGiB, 65536), ::geteuid());
   node.user_terms = [this](uint32_t) -> client::Terms& { return terms_; };
   auto shard = std::make_unique<SessionShard>();
   shard->loop = &loop;
@@ -72,9 +72,12 @@ Status SimApplication::open(const std::string& path) {
   return ask(wire::OpenPath{0, path, kFlags, 0644}).status;
 }
 
-int64_t SimApplication::run(const ring::Submission& entry) {
+void SimApplication::submit(const ring::Submission& entry) {
   lane_.push(entry);
   if (lane_.publish()) sessions_.wake();
+}
+
+int64_t SimApplication::wait() {
   for (sim::Duration pause = std::chrono::microseconds(10); lane_.ready() == 0;) {
     world_.run_for(pause);
     pause = std::min<sim::Duration>(2 * pause, std::chrono::milliseconds(10));

@@ -66,8 +66,13 @@ class SimApplication {
   Status introduce();
   // Opens or makes the file of that path as 0.
   Status open(const std::string& path);
-  // Submits to the ring and waits for the completion: bytes or a negative error number.
-  int64_t run(const ring::Submission& entry);
+  // Submits to the ring; and waits for the completion: bytes or a negative error number.
+  void submit(const ring::Submission& entry);
+  int64_t wait();
+  int64_t run(const ring::Submission& entry) {
+    submit(entry);
+    return wait();
+  }
 
   MutableBytes region() const { return region_.bytes(); }
   Session& session() { return *session_; }

@@ -132,6 +132,13 @@ TEST(SessionRequest, is_refused_when_it_is_no_message) {
   EXPECT_FALSE(decode_request(bytes_of(good + std::string(kSessionMessageMax, '\0'))));
 }
 
+// What is not there at all is 0 or empty, and held to the same limits.
+TEST(SessionRequest, is_refused_without_a_part_that_it_needs) {
+  const std::string head("\x08\x01\xea\x01\x12\x0a\x10", 7);  // id 1, PublishDevice, its id
+  const std::string bytes = head + std::string(16, 'i');
+  EXPECT_FALSE(decode_request(std::as_bytes(std::span(bytes))));
+}
+
 TEST(SessionRequest, is_not_encoded_when_it_would_not_fit) {
   const auto message =
       encode(Request{1, PathAttributes{std::string(kSessionMessageMax, 'x'), true}});

@@ -68,12 +68,14 @@ class Threads {
   static inline thread_local constinit Threads* simulated_ = nullptr;
 };
 
+// For how long a lock is held.
+enum class Held : uint8_t {
+  briefly,
+  across_calls,  // while its holder waits for disks, databases or loops: no loop may wait for it
+};
+
 class Mutex {
  public:
-  enum class Held : uint8_t {
-    briefly,
-    across_calls,  // while its holder waits for disks, databases or loops: no loop may wait for it
-  };
   explicit Mutex(Held held = Held::briefly) : brief_(held == Held::briefly) {}
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
@@ -94,7 +96,7 @@ class Mutex {
 
 class SharedMutex {
  public:
-  SharedMutex() = default;
+  explicit SharedMutex(Held held = Held::briefly) : brief_(held == Held::briefly) {}
   SharedMutex(const SharedMutex&) = delete;
   SharedMutex& operator=(const SharedMutex&) = delete;
 
@@ -108,6 +110,7 @@ class SharedMutex {
   // In a simulation.
   Threads::Number writer_ = Threads::kNone;
   uint32_t readers_ = 0;
+  const bool brief_;
 };
 
 class Condition {
@@ -148,7 +151,7 @@ class Condition {
   std::condition_variable system_;
 };
 
-// Ends the process where the operating system has no thread more, as std::thread does.
+// Throws std::system_error where the operating system has no thread more, as std::thread does.
 class Thread {
  public:
   Thread() = default;

@@ -3,6 +3,17 @@
 #include "penstock/engine.h"
 
 namespace penstock::engine {
+namespace {
+
+std::function<void()> named(std::string name, std::function<void()> body) {
+  return [name = std::move(name), body = std::move(body)] {
+    // The kernel keeps 15 characters.
+    ::pthread_setname_np(::pthread_self(), name.substr(0, 15).c_str());
+    body();
+  };
+}
+
+}  // namespace
 
 void Mutex::lock() {
   if (Threads* const threads = Threads::simulated()) return lock_simulated(*threads);
@@ -121,11 +132,14 @@ Thread::Thread(std::string name, std::function<void()> body) {
     number_ = threads->start(std::move(name), std::move(body));
     return;
   }
-  system_ = std::thread([name = std::move(name), body = std::move(body)] {
-    // The kernel keeps 15 characters.
-    ::pthread_setname_np(::pthread_self(), name.substr(0, 15).c_str());
-    body();
-  });
+  system_ = std::thread(named(std::move(name), std::move(body)));
+}
+
+Outcome<Thread> Thread::start(std::string name, const char* what, std::function<void()> body) {
+  if (Threads::simulated() != nullptr) return Thread(std::move(name), std::move(body));
+  Thread started;
+  TRY_ASSIGN(started.system_, start_thread(what, named(std::move(name), std::move(body))));
+  return started;
 }
 
 Thread& Thread::operator=(Thread&& other) noexcept {

@@ -14,3 +14,4 @@
 #include "penstock/engine/op.h"
 #include "penstock/engine/random.h"
 #include "penstock/engine/threads.h"
+#include "penstock/engine/worker_pool.h"

@@ -151,11 +151,14 @@ class Condition {
   std::condition_variable system_;
 };
 
-// Throws std::system_error where the operating system has no thread more, as std::thread does.
 class Thread {
  public:
   Thread() = default;
+  // Ends the process where the operating system has no thread more, as std::thread does.
   Thread(std::string name, std::function<void()> body);
+  // In an application: the thread takes no signals, and where the process may have no thread more
+  // that is busy, as start_thread() tells it of `what`.
+  static Outcome<Thread> start(std::string name, const char* what, std::function<void()> body);
   ~Thread() { ASSERT(!joinable()); }
   Thread(Thread&& other) noexcept { *this = std::move(other); }
   Thread& operator=(Thread&& other) noexcept;

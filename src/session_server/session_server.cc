@@ -1,9 +1,9 @@
 #include "penstock/session_server.h"
 
+#include "fair_workers.h"
 #include "limits.h"
 #include "outbox.h"
 #include "session_socket.h"
-#include "worker_pool.h"
 
 #include <cerrno>
 #include <cstring>
@@ -66,7 +66,7 @@ Outcome<std::unique_ptr<SessionServer>> SessionServer::start(sessions::SessionNo
   }
   if (!added.ok()) return Failure{added, "sessions: cannot wait for sockets"};
   server->keep_spares();
-  server->workers_ = std::make_unique<WorkerPool>();
+  server->workers_ = std::make_unique<FairWorkers>();
   server->thread_ = std::thread([raw = server.get()] { raw->run(); });
   return server;
 }

@@ -31,7 +31,7 @@ struct SessionServerConfig {
 };
 
 class Outbox;
-class WorkerPool;
+class FairWorkers;
 
 class SessionServer final : public sessions::SessionHost {
  public:
@@ -101,7 +101,7 @@ class SessionServer final : public sessions::SessionHost {
   std::vector<UniqueFd> spares_;      // the control thread's
   bool accepting_is_paused_ = false;  // likewise
   std::thread thread_;
-  std::unique_ptr<WorkerPool> workers_;
+  std::unique_ptr<FairWorkers> workers_;
 
   std::mutex mutex_;
   std::condition_variable ended_;

@@ -1,4 +1,4 @@
-#include "worker_pool.h"
+#include "fair_workers.h"
 
 #include "../limits.h"
 
@@ -43,9 +43,9 @@ class Held {
   bool free_ = false;
 };
 
-TEST(WorkerPool, keeps_threads_for_others_however_much_one_user_asks_for) {
+TEST(FairWorkers, keeps_threads_for_others_however_much_one_user_asks_for) {
   Held greedy, other, root;
-  WorkerPool pool;
+  FairWorkers pool;
   constexpr uint32_t kMany = 10 * limits::kWorkers;
   for (uint32_t i = 0; i < kMany; ++i) pool.submit_request(kGreedy, greedy.work());
   greedy.wait_for(limits::kWorkersPerUser);
@@ -60,11 +60,11 @@ TEST(WorkerPool, keeps_threads_for_others_however_much_one_user_asks_for) {
   greedy.wait_for(kMany);
 }
 
-TEST(WorkerPool, does_all_that_was_submitted_before_it_ends) {
+TEST(FairWorkers, does_all_that_was_submitted_before_it_ends) {
   Held first, rest;
   rest.let_go();
   {
-    WorkerPool pool;
+    FairWorkers pool;
     for (uint32_t i = 0; i < limits::kWorkersPerUser; ++i) {
       pool.submit_request(kGreedy, first.work());
     }

@@ -48,23 +48,17 @@ int64_t call_kernel(const DiskOp& op, int fd) {
 }  // namespace
 
 ThreadDisk::ThreadDisk(const std::string& root, uint32_t thread_count, std::string reason)
-    : LocalDisk(root) {
+    : LocalDisk(root),
+      threads_({.name = "penstock-disk", .count_max = std::max(1u, thread_count)},
+               [this](ListNode& item) { work(static_cast<DiskOp&>(item)); }) {
   facts_.backend = "threads";
   facts_.reason = std::move(reason);
   facts_.route = engine::Route::disk_threads;
-  for (uint32_t i = 0; i < std::max(1u, thread_count); ++i) {
-    threads_.emplace_back([this] { work(); });
-  }
 }
 
 ThreadDisk::~ThreadDisk() {
-  {
-    std::lock_guard lock(mutex_);
-    ASSERT(queue_.empty() && done_.empty());
-    stopping_ = true;
-  }
-  available_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  const std::lock_guard lock(mutex_);
+  ASSERT(done_.empty());
 }
 
 void ThreadDisk::submit(DiskOp& op) {
@@ -75,30 +69,21 @@ void ThreadDisk::submit(DiskOp& op) {
   ++file->in_flight;
   // The table of files is not the threads' to look at.
   op.progress.aux = static_cast<uint32_t>(file->fd) << 1 | static_cast<uint32_t>(file->direct);
-  {
-    std::lock_guard lock(mutex_);
-    queue_.push_back(op);
-  }
-  available_.notify_one();
+  // Any number may wait, and the threads are there.
+  const Status submitted = threads_.submit(op);
+  ASSERT(submitted.ok());
 }
 
-void ThreadDisk::work() {
-  std::unique_lock lock(mutex_);
-  while (true) {
-    available_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
-    DiskOp* op = queue_.pop_front();
-    if (op == nullptr) return;
-    lock.unlock();
-    perform(*op);
-    lock.lock();
+void ThreadDisk::work(DiskOp& op) {
+  perform(op);
+  {
+    const std::lock_guard lock(mutex_);
     const bool first = done_.empty();
-    done_.push_back(*op);
-    if (!first) continue;
+    done_.push_back(op);
+    if (!first) return;
     any_done_.store(true, std::memory_order_relaxed);
-    lock.unlock();
-    parker_.unpark();
-    lock.lock();
   }
+  parker_.unpark();
 }
 
 bool ThreadDisk::poll() {

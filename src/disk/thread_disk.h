@@ -4,10 +4,7 @@
 #include "local_disk.h"
 
 #include <atomic>
-#include <condition_variable>
 #include <mutex>
-#include <thread>
-#include <vector>
 
 namespace penstock::disk {
 
@@ -26,22 +23,19 @@ class ThreadDisk final : public LocalDisk {
   void unregister_buffer(engine::BufferId) override {}
 
  private:
-  void work();
+  void work(engine::DiskOp& op);
   void perform(engine::DiskOp& op) const;
 
   engine::Loop* loop_ = nullptr;
   engine::FutexParker parker_{engine::system_clock()};
-  std::mutex mutex_;
-  std::condition_variable available_;
-  IntrusiveList<engine::DiskOp> queue_;  // under mutex_
+  engine::Mutex mutex_;
   // What poll() has yet to hand to the loop: the threads themselves never touch the loop, which may
   // be gone before they are. Under mutex_.
   IntrusiveList<engine::DiskOp> done_;
-  bool stopping_ = false;  // under mutex_
   // Whether done_ holds anything; a hint, as the thread that sets it also unparks the loop.
   std::atomic<bool> any_done_{false};
-  std::vector<std::thread> threads_;
   metrics::Counter ops_{"disk.ops"};
+  engine::WorkerPool threads_;  // last: they use everything above
 };
 
 }  // namespace penstock::disk

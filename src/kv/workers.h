@@ -1,11 +1,9 @@
 // Threads that run submitted operations, behind a bounded queue.
 #pragma once
 
-#include <condition_variable>
+#include "limits.h"
+
 #include <functional>
-#include <mutex>
-#include <thread>
-#include <vector>
 
 #include "penstock/engine.h"
 
@@ -17,25 +15,34 @@ class Workers {
   using Execute = std::function<Status(engine::KvOp&)>;
 
   // `execute` runs on `threads` threads at once.
-  Workers(int threads, Execute execute);
+  Workers(int threads, Execute execute)
+      : pool_(
+            {.name = "penstock-kv", .count_max = static_cast<uint32_t>(threads)},
+            [execute = std::move(execute)](ListNode& item) {
+              auto& op = static_cast<engine::KvOp&>(item);
+              const Status status = execute(op);
+              op.home->complete_remote(op, status);
+            },
+            kQueueMax) {}
   ~Workers() { stop(); }
 
   // Leads to one completion on op.home: what execute() returned; busy when the queue is full;
   // closed after stop().
-  void submit(engine::KvOp& op);
+  void submit(engine::KvOp& op) {
+    ASSERT(op.home != nullptr && !op.linked());
+    const Status status = pool_.submit(op);
+    if (!status.ok()) op.home->complete_remote(op, status);
+  }
   // Ends what is queued with closed and joins the threads.
-  void stop();
+  void stop() {
+    pool_.stop([](ListNode& item) {
+      auto& op = static_cast<engine::KvOp&>(item);
+      op.home->complete_remote(op, Code::closed);
+    });
+  }
 
  private:
-  void work();
-
-  const Execute execute_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  IntrusiveList<engine::KvOp> queue_;
-  size_t queued_ = 0;
-  bool stopped_ = false;
-  std::vector<std::thread> threads_;
+  engine::WorkerPool pool_;
 };
 
 }  // namespace penstock::kv

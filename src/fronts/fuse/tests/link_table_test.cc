@@ -1,6 +1,8 @@
 #include "link_table.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 namespace penstock::fuse {

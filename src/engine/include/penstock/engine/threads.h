@@ -154,7 +154,7 @@ class Condition {
 class Thread {
  public:
   Thread() = default;
-  // Ends the process where the operating system has no thread more, as std::thread does.
+  // Throws std::system_error where the operating system has no thread more, as std::thread does.
   Thread(std::string name, std::function<void()> body);
   // In an application: the thread takes no signals, and where the process may have no thread more
   // that is busy, as start_thread() tells it of `what`.

@@ -75,8 +75,19 @@ Context::Context(std::function<void()> body) : body_(std::move(body)) {
   FromStacks allocator{stacks().take()};
   stack_ = static_cast<const std::byte*>(allocator.stack.sp) - allocator.stack.size;
   stack_bytes_ = allocator.stack.size;
+  // Boost enters the new stack once to make the fiber, and comes back. The sanitizer is told to
+  // keep what that leaves there on that stack: a copy among those of the thread or fiber that runs
+  // now would end with them. To be told so it is told where this one's stack is, which it knows
+  // itself.
+  void* fake = nullptr;
+  const void* own = nullptr;
+  size_t own_bytes = 0;
+  leave_stack(&fake, stack_, stack_bytes_);
+  enter_stack(fake, &own, &own_bytes);
+  leave_stack(&fake, own, own_bytes);
   inside_ = fiber(std::allocator_arg, allocator,
                   [this](fiber&& resumer) { return run(std::move(resumer)); });
+  enter_stack(fake, nullptr, nullptr);
 }
 
 Context::~Context() {

@@ -15,7 +15,9 @@
 #include <shared_mutex>
 #include <string>
 #include <thread>
+#include <utility>
 
+#include "penstock/base.h"
 #include "penstock/engine/clock.h"
 
 namespace penstock::engine {

@@ -1,6 +1,5 @@
 #include "penstock/local/local_source.h"
 
-#include "io_threads.h"
 #include "limits.h"
 #include "local_file.h"
 #include "windows.h"
@@ -11,7 +10,12 @@ LocalSource::LocalSource(engine::Loop& loop, engine::DeviceMemory& devices, Loca
     : loop_(loop), parker_(loop.clock()), files_(limits::kLocalFilesMax) {
   windows_ = std::make_unique<Windows>(loop, devices, options.pinned_bytes_max,
                                        [this] { parker_.unpark(); });
-  threads_ = std::make_unique<IoThreads>(options.threads, [this](route::HostIo& io) {
+  engine::WorkerOptions io_threads{.name = "penstock-io",
+                                   .what = "a thread for reads and writes",
+                                   .count_max = options.threads,
+                                   .start = engine::WorkerOptions::Start::on_demand};
+  threads_ = std::make_unique<engine::WorkerPool>(std::move(io_threads), [this](ListNode& item) {
+    auto& io = static_cast<route::HostIo&>(item);
     LocalFile& file = at(io.file);
     const Status status = io.write ? file.write(io) : file.read(io);
     loop_.complete_remote(io, status);

@@ -69,7 +69,6 @@ struct Operation : ListNode {
   std::vector<RingPart> parts;
   uint32_t parts_left = 0;
   std::shared_ptr<void> region;
-  bool waiting = false;
 };
 
 // Thread safe.

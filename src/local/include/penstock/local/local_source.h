@@ -12,7 +12,6 @@
 
 namespace penstock::local {
 
-class IoThreads;
 class LocalFile;
 class Windows;
 
@@ -70,7 +69,7 @@ class LocalSource final : public route::HostSource {
 
   engine::Loop& loop_;
   engine::FutexParker parker_;
-  std::unique_ptr<IoThreads> threads_;
+  std::unique_ptr<engine::WorkerPool> threads_;
   std::unique_ptr<Windows> windows_;
 
   // Release by add() pairs with acquire in at(); the mutex is for add() and remove().

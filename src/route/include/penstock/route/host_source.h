@@ -23,8 +23,6 @@ struct HostIo : engine::Op {
   // Out, if they were wanted: the CRC-32C of each block that was read in full; null: not known, and
   // verified.
   const uint32_t* checksums = nullptr;
-
-  void* internal = nullptr;  // the source's
 };
 
 // Bytes of a file that lie in memory already. They may be replaced at any time: after a copy the

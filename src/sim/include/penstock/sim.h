@@ -7,7 +7,7 @@
 //   {
 //     sim::SimDisk disk(platter, loop);
 //     sim::SimKv kv(records);
-//     ... build the store; engine::PollingCaller drives everything ...
+//     ... build the store; whatever waits lets the world go on ...
 //     platter.power_cut();                       // what is in flight ends with Code::closed
 //     records.power_cut();
 //   }

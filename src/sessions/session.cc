@@ -177,7 +177,7 @@ ReplyPacket Session::answer(Message message) {
       reply.body = std::move(*answer);
     } else {
       reply.status = answer.error().status;
-      reply.text = std::move(answer.error().message);
+      reply.text = answer.error().message;
     }
   }
   ASSERT(wire::descriptors_of(reply.body) == (given.fd >= 0 ? 1u : 0u));

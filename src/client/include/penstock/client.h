@@ -101,6 +101,8 @@ struct IoOp : engine::Op {
   // Where its steps are recorded during a trace; the submitter's to set.
   telemetry::OperationTrace* trace = nullptr;
 
+  // The client's: its record of the operation, or a mark of where it waits to begin, so that
+  // cancel() need not search. No type of its own, as it is one or the other.
   void* internal = nullptr;
 };
 

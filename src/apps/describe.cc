@@ -20,7 +20,7 @@ std::vector<std::string> choices_of(const std::string& type) {
   return choices;
 }
 
-Json describe(const CLI::Option& option) {
+Json describe_option(const CLI::Option& option) {
   Json names = Json::array();
   for (const std::string& name : option.get_snames()) names.push_back("-" + name);
   for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
@@ -39,7 +39,7 @@ Json describe(const CLI::Option& option) {
 
 Json describe(const CLI::App& app) {
   Json options = Json::array();
-  for (const CLI::Option* option : app.get_options()) options.push_back(describe(*option));
+  for (const CLI::Option* option : app.get_options()) options.push_back(describe_option(*option));
   Json commands = Json::array();
   for (const CLI::App* command : app.get_subcommands(nullptr)) {
     commands.push_back(describe(*command));

@@ -16,7 +16,7 @@
 namespace penstock::bench {
 namespace {
 
-constexpr uint64_t kBlock = 4 * kKiB;
+constexpr uint64_t kAgedBlock = 4 * kKiB;
 constexpr uint32_t kWriteDepth = 64;
 // The file that others work on meanwhile.
 constexpr uint64_t kOtherBytes = 256 * kMiB;
@@ -54,16 +54,18 @@ Workload random_reads(const Aged& aged) {
 
 // Each block of the file once, in random order, and then an fsync.
 Outcome<void> overwrite_all(penstock_session* session, const std::string& path, uint64_t bytes) {
-  TRY_ASSIGN(const console::Region region, console::create_region(session, kBlock * kWriteDepth));
+  TRY_ASSIGN(const console::Region region,
+             console::create_region(session, kAgedBlock * kWriteDepth));
   TRY_ASSIGN(const console::Ring ring, console::create_ring(session, kWriteDepth, 1));
   const penstock_file file = penstock_open(session, path.c_str(), O_RDWR, 0);
   if (file < 0) return console::api_failure(static_cast<int>(file));
-  std::vector<uint32_t> order(bytes / kBlock);
+  std::vector<uint32_t> order(bytes / kAgedBlock);
   std::iota(order.begin(), order.end(), 0);
   engine::SeededRandom random(23);
   for (size_t i = order.size(); i-- > 1;) std::swap(order[i], order[random.below(i + 1)]);
   auto* words = static_cast<uint64_t*>(penstock_region_base(region.get()));
-  for (uint64_t i = 0; i < kBlock * kWriteDepth / sizeof(uint64_t); ++i) words[i] = random.next();
+  for (uint64_t i = 0; i < kAgedBlock * kWriteDepth / sizeof(uint64_t); ++i)
+    words[i] = random.next();
 
   std::vector<uint64_t> slots(kWriteDepth);
   std::iota(slots.begin(), slots.end(), 0);
@@ -73,10 +75,10 @@ Outcome<void> overwrite_all(penstock_session* session, const std::string& path, 
       penstock_io io{};
       io.operation = PENSTOCK_WRITE;
       io.file = file;
-      io.offset = order[next] * kBlock;
-      io.length = kBlock;
+      io.offset = order[next] * kAgedBlock;
+      io.length = kAgedBlock;
       io.region = region.get();
-      io.region_offset = slots.back() * kBlock;
+      io.region_offset = slots.back() * kAgedBlock;
       io.user_data = slots.back();
       slots.pop_back();
       const int prepared = penstock_prepare(ring.get(), &io);

@@ -15,7 +15,7 @@
 namespace penstock::bench {
 namespace {
 
-constexpr uint64_t kBlock = 4 * kKiB;
+constexpr uint64_t kCacheBlock = 4 * kKiB;
 
 // A copy of a random block out of shared memory, and its checksum: what no cache can do without.
 class BareCopies {
@@ -38,18 +38,18 @@ class BareCopies {
 
   // Nanoseconds a block.
   double run(double seconds) const {
-    std::vector<std::byte> to(64 * kBlock);
+    std::vector<std::byte> to(64 * kCacheBlock);
     engine::SeededRandom random(3);
-    const uint64_t blocks = memory_.size() / kBlock;
+    const uint64_t blocks = memory_.size() / kCacheBlock;
     const uint64_t began = penstock_now();
     const uint64_t end = began + static_cast<uint64_t>(seconds * 1e9);
     uint64_t copies = 0;
     uint32_t sum = 0;
     while (penstock_now() < end) {
       for (size_t i = 0; i < 64; ++i, ++copies) {
-        std::byte* const at = to.data() + i * kBlock;
-        std::memcpy(at, memory_.data() + random.below(blocks) * kBlock, kBlock);
-        sum ^= crc32c(Bytes(at, kBlock));
+        std::byte* const at = to.data() + i * kCacheBlock;
+        std::memcpy(at, memory_.data() + random.below(blocks) * kCacheBlock, kCacheBlock);
+        sum ^= crc32c(Bytes(at, kCacheBlock));
       }
     }
     volatile uint32_t used = sum;  // so that the work is not left out
@@ -64,7 +64,7 @@ class BareCopies {
 
 // Brings the file in and waits until reads of this session hit.
 Outcome<void> warm(penstock_session* session, const std::string& path, uint64_t bytes) {
-  TRY_ASSIGN(const console::Region region, console::create_region(session, kBlock));
+  TRY_ASSIGN(const console::Region region, console::create_region(session, kCacheBlock));
   TRY_ASSIGN(const console::Ring ring, console::create_ring(session, 1, 1));
   const penstock_file file = penstock_open(session, path.c_str(), O_RDONLY, 0);
   if (file < 0) return console::api_failure(file);
@@ -90,7 +90,7 @@ Outcome<void> warm(penstock_session* session, const std::string& path, uint64_t 
     hits = true;
     // One block of each slab, so that all of them are mapped.
     for (uint64_t at = 0; at < bytes; at += kMiB) {
-      hits = hits && run(PENSTOCK_READ, at, kBlock).route == cache;
+      hits = hits && run(PENSTOCK_READ, at, kCacheBlock).route == cache;
     }
     if (!hits) ::usleep(1000);
   }
@@ -116,7 +116,7 @@ Outcome<void> measure(penstock_session* session, const BenchOptions& options, ui
   TRY(warm(session, path, bytes));
   TRY_ASSIGN(const BareCopies bare, BareCopies::make(bytes));
   Workload deep;
-  deep.block_bytes = kBlock;
+  deep.block_bytes = kCacheBlock;
   deep.batch = 16;
   deep.file_bytes = bytes;
   deep.seconds = options.seconds / 2;

@@ -17,7 +17,7 @@ extern char** environ;
 namespace penstock::bench {
 namespace {
 
-Failure failed(const std::string& what) {
+Failure set_failed(const std::string& what) {
   return {Status::from_errno(errno), "bench: " + what + ": " + std::strerror(errno)};
 }
 
@@ -46,7 +46,7 @@ bool read_whole(const std::string& path, uint64_t bytes, std::vector<std::byte>*
   return true;
 }
 
-double seconds_since(engine::Time begin) {
+double took_since(engine::Time begin) {
   return std::chrono::duration<double>(engine::system_clock().now() - begin).count();
 }
 
@@ -77,10 +77,12 @@ Outcome<void> SmallFilesSet::make(const std::string& root) const {
   for (const SmallFile& file : files_) {
     const std::string path = root + file.path;
     const UniqueFd there(::open(path.substr(0, path.rfind('/')).c_str(), O_PATH | O_CLOEXEC));
-    if (!there && ::mkdir(path.substr(0, path.rfind('/')).c_str(), 0755) != 0) return failed(path);
+    if (!there && ::mkdir(path.substr(0, path.rfind('/')).c_str(), 0755) != 0)
+      return set_failed(path);
     const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
     const size_t from = random.below(content.size() - file.bytes);
-    if (!fd || !write_all(fd.get(), Bytes(content).subspan(from, file.bytes))) return failed(path);
+    if (!fd || !write_all(fd.get(), Bytes(content).subspan(from, file.bytes)))
+      return set_failed(path);
   }
   return {};
 }
@@ -109,9 +111,9 @@ Outcome<double> read_by_threads(const std::string& root, const std::vector<const
   for (std::thread& thread : running) thread.join();
   if (error != 0) {
     errno = error;
-    return failed(root);
+    return set_failed(root);
   }
-  return seconds_since(begin);
+  return took_since(begin);
 }
 
 bool drop_kernel_caches() {
@@ -133,14 +135,14 @@ Outcome<double> run_program(const std::vector<std::string>& arguments) {
   pid_t pid = 0;
   errno = ::posix_spawnp(&pid, pointers[0], &actions, nullptr, pointers.data(), environ);
   ::posix_spawn_file_actions_destroy(&actions);
-  if (errno != 0) return failed(arguments.front());
+  if (errno != 0) return set_failed(arguments.front());
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
     return Failure{Code::io_error, "bench: " + arguments.front() + " failed"};
   }
-  return seconds_since(begin);
+  return took_since(begin);
 }
 
 }  // namespace penstock::bench

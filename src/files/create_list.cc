@@ -13,7 +13,7 @@
 namespace penstock::files {
 namespace {
 
-constexpr int kNoResult = 1;
+constexpr int kNotMade = 1;
 
 std::optional<wire::Time> time_of(const timespec& time, wire::Time now) {
   if (time.tv_nsec == UTIME_OMIT) return std::nullopt;
@@ -55,7 +55,7 @@ std::optional<wire::NewFile> request_of(lanes::Session& session, ListedNewFile& 
   out.accessed = time_of(file.times[0], now);
   out.modified = time_of(file.times[1], now);
   out.replace = (file.flags & kReplace) != 0;
-  file.result = kNoResult;
+  file.result = kNotMade;
   return out;
 }
 
@@ -88,7 +88,7 @@ Outcome<size_t> create_some(lanes::Session& session, std::span<ListedNewFile> fi
 }  // namespace
 
 Outcome<void> create_files(lanes::Session& session, std::span<ListedNewFile> files) {
-  for (ListedNewFile& file : files) file.result = kNoResult;
+  for (ListedNewFile& file : files) file.result = kNotMade;
   const mode_t mask = current_umask();
   timespec wall{};
   ::clock_gettime(CLOCK_REALTIME, &wall);
@@ -97,7 +97,7 @@ Outcome<void> create_files(lanes::Session& session, std::span<ListedNewFile> fil
     const Outcome<size_t> some = create_some(session, files.subspan(done), mask, now);
     if (!some) {
       for (ListedNewFile& file : files) {
-        if (file.result == kNoResult) file.result = -some.error().status.to_errno();
+        if (file.result == kNotMade) file.result = -some.error().status.to_errno();
       }
       return some.error();
     }

@@ -11,7 +11,7 @@
 namespace penstock::files {
 namespace {
 
-constexpr int kNoResult = 1;
+constexpr int kNotLookedAt = 1;
 
 // The first files of the list, as many as one request takes; returns how many.
 Outcome<size_t> look_at_some(lanes::Session& session, std::span<ListedLook> files) {
@@ -25,12 +25,12 @@ Outcome<size_t> look_at_some(lanes::Session& session, std::span<ListedLook> file
     if (file.result != 0) continue;
     bytes += wire::request_bytes_of(file.path);
     if (bytes > wire::kFilesBytesMax) {
-      file.result = kNoResult;
+      file.result = kNotLookedAt;
       break;
     }
     request.paths.emplace_back(file.path);
     asked.push_back(&file);
-    file.result = kNoResult;
+    file.result = kNotLookedAt;
   }
   if (asked.empty()) return count;
   const connection::Connection::Answer reply = session.connection().call(request, true);
@@ -50,12 +50,12 @@ Outcome<size_t> look_at_some(lanes::Session& session, std::span<ListedLook> file
 }  // namespace
 
 Outcome<void> look_at_files(lanes::Session& session, std::span<ListedLook> files) {
-  for (ListedLook& file : files) file.result = kNoResult;
+  for (ListedLook& file : files) file.result = kNotLookedAt;
   for (size_t done = 0; done < files.size();) {
     const Outcome<size_t> some = look_at_some(session, files.subspan(done));
     if (!some) {
       for (ListedLook& file : files) {
-        if (file.result == kNoResult) file.result = -some.error().status.to_errno();
+        if (file.result == kNotLookedAt) file.result = -some.error().status.to_errno();
       }
       return some.error();
     }

@@ -15,7 +15,7 @@
 namespace penstock::files {
 namespace {
 
-constexpr int64_t kNoResult = INT64_MIN;
+constexpr int64_t kNotRead = INT64_MIN;
 
 }  // namespace
 
@@ -385,7 +385,7 @@ std::span<ListedRead> ReadList::next() {
 }
 
 Outcome<void> ReadList::read() {
-  for (ListedRead& file : files_) file.result = kNoResult;
+  for (ListedRead& file : files_) file.result = kNotRead;
   const size_t processors = std::max(1u, std::thread::hardware_concurrency());
   const size_t threads = std::clamp<size_t>(files_.size() / limits::kFilesPerListThread, 1,
                                             std::min<size_t>(limits::kListThreadsMax, processors));
@@ -408,7 +408,7 @@ Outcome<void> ReadList::read() {
   }
   if (!failure_) return {};
   for (ListedRead& file : files_) {
-    if (file.result == kNoResult) file.result = -int64_t{failure_->status.to_errno()};
+    if (file.result == kNotRead) file.result = -int64_t{failure_->status.to_errno()};
   }
   return *failure_;
 }

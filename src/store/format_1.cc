@@ -5,10 +5,10 @@
 namespace penstock::store {
 namespace {
 
-constexpr uint8_t kVersion = 1;
-constexpr size_t kHeaderBytes = 1 + 1 + 1 + 4;
-constexpr size_t kEntryBytes = 8;
-constexpr size_t kChecksumBytes = 4;
+constexpr uint8_t kVersion1 = 1;
+constexpr size_t kHeader1Bytes = 1 + 1 + 1 + 4;
+constexpr size_t kEntry1Bytes = 8;
+constexpr size_t kChecksum1Bytes = 4;
 
 uint32_t get32(const char* from) {
   uint32_t value = 0;
@@ -20,20 +20,20 @@ uint32_t get32(const char* from) {
 
 Status decode_map_1(const MapKey& key, std::string_view record, BlockMap& map) {
   map.reset();
-  if (record.size() < kHeaderBytes + kChecksumBytes) return Code::corrupt;
-  const std::string_view content = record.substr(0, record.size() - kChecksumBytes);
+  if (record.size() < kHeader1Bytes + kChecksum1Bytes) return Code::corrupt;
+  const std::string_view content = record.substr(0, record.size() - kChecksum1Bytes);
   if (get32(record.data() + content.size()) != map_checksum(key, content)) return Code::corrupt;
-  if (static_cast<uint8_t>(record[0]) != kVersion) return Code::wrong_version;
+  if (static_cast<uint8_t>(record[0]) != kVersion1) return Code::wrong_version;
   const auto count = static_cast<uint8_t>(record[2]);
   if (record[1] != 0 || count > limits::kMapBlocks) return Code::corrupt;
-  if (content.size() != kHeaderBytes + count * kEntryBytes) return Code::corrupt;
+  if (content.size() != kHeader1Bytes + count * kEntry1Bytes) return Code::corrupt;
   const uint32_t valid_end = get32(record.data() + 3);
   if (valid_end == 0 || valid_end > limits::kMapBytes) return Code::corrupt;
   if (count > 0 && (count - 1) * limits::kBlockBytes >= valid_end) return Code::corrupt;
   BlockMap decoded;
   decoded.valid_end = valid_end;
-  const char* entry = record.data() + kHeaderBytes;
-  for (uint32_t i = 0; i < count; ++i, entry += kEntryBytes) {
+  const char* entry = record.data() + kHeader1Bytes;
+  for (uint32_t i = 0; i < count; ++i, entry += kEntry1Bytes) {
     decoded.blocks[i] = {get32(entry), get32(entry + 4)};
     if (decoded.blocks[i].hole() && decoded.blocks[i].crc != 0) return Code::corrupt;
   }

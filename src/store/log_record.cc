@@ -12,7 +12,7 @@ constexpr std::array<char, 8> kMagic = {'P', 'S', 'T', 'K', 'L', 'O', 'G', '1'};
 
 // The first block: this, the entries, zeros. The bytes that the entries name follow in whole
 // blocks.
-struct Header {
+struct LogHeader {
   std::array<char, 8> magic = kMagic;
   std::array<uint8_t, 16> uuid{};
   uint64_t epoch = 0;
@@ -22,8 +22,8 @@ struct Header {
   uint32_t crc = 0;     // of these `length` bytes, with zeros here
   std::array<uint8_t, 12> reserved{};
 };
-static_assert(sizeof(Header) == 64 && offsetof(Header, length) == 40 &&
-              offsetof(Header, crc) == 48 && std::is_trivially_copyable_v<Header>);
+static_assert(sizeof(LogHeader) == 64 && offsetof(LogHeader, length) == 40 &&
+              offsetof(LogHeader, crc) == 48 && std::is_trivially_copyable_v<LogHeader>);
 
 struct Entry {
   uint64_t inode = 0;
@@ -41,7 +41,7 @@ struct StoredRef {
 };
 static_assert(sizeof(StoredRef) == 12 && std::is_trivially_copyable_v<StoredRef>);
 
-static_assert(sizeof(Header) + sizeof(Entry) + limits::kLogBlocks * sizeof(StoredRef) <=
+static_assert(sizeof(LogHeader) + sizeof(Entry) + limits::kLogBlocks * sizeof(StoredRef) <=
                   kBlockBytes,
               "the largest write that is logged fits an empty record");
 
@@ -63,7 +63,7 @@ T take(Bytes& bytes) {
   return value;
 }
 
-uint32_t checksum(Header header, Bytes entries) {
+uint32_t checksum(LogHeader header, Bytes entries) {
   header.crc = 0;
   return crc32c(entries, crc32c(std::as_bytes(std::span(&header, 1))));
 }
@@ -135,7 +135,7 @@ void LogRecordWriter::use(std::byte* buffer, uint32_t bytes_max) {
 }
 
 void LogRecordWriter::clear() {
-  length_ = sizeof(Header);
+  length_ = sizeof(LogHeader);
   count_ = blocks_ = 0;
 }
 
@@ -164,14 +164,14 @@ std::byte* LogRecordWriter::add(ChunkId chunk, uint32_t first_block, uint32_t en
 
 uint32_t LogRecordWriter::seal(const LogIdentity& identity) {
   ASSERT(count_ > 0 && length_ <= kBlockBytes);
-  Header header;
+  LogHeader header;
   header.uuid = identity.uuid;
   header.epoch = identity.epoch;
   header.number = identity.number;
   header.length = length_;
   header.count = count_;
-  header.crc =
-      checksum(header, {buffer_ + sizeof(Header), static_cast<size_t>(length_ - sizeof(Header))});
+  header.crc = checksum(
+      header, {buffer_ + sizeof(LogHeader), static_cast<size_t>(length_ - sizeof(LogHeader))});
   std::memcpy(buffer_, &header, sizeof(header));
   std::memset(buffer_ + length_, 0, kBlockBytes - length_);
   return static_cast<uint32_t>((1 + blocks_) * kBlockBytes);
@@ -180,13 +180,13 @@ uint32_t LogRecordWriter::seal(const LogIdentity& identity) {
 Result<LogRecord> decode_log_record(const LogIdentity& identity, Bytes bytes) {
   if (bytes.size() < kBlockBytes) return Code::not_found;
   Bytes rest = bytes;
-  const auto header = take<Header>(rest);
+  const auto header = take<LogHeader>(rest);
   if (header.magic != kMagic || header.uuid != identity.uuid || header.epoch != identity.epoch ||
-      header.number != identity.number || header.length < sizeof(Header) ||
+      header.number != identity.number || header.length < sizeof(LogHeader) ||
       header.length > kBlockBytes) {
     return Code::not_found;
   }
-  rest = rest.first(header.length - sizeof(Header));
+  rest = rest.first(header.length - sizeof(LogHeader));
   if (header.crc != checksum(header, rest)) return Code::not_found;
   // From here on the entries are what a program of ours wrote. The blocks may be torn.
   if (header.reserved != decltype(header.reserved){} || header.count == 0) {

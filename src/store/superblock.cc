@@ -5,7 +5,7 @@
 namespace penstock::store {
 namespace {
 
-constexpr std::string_view kMagic = "penstock target\n";
+constexpr std::string_view kFirstLine = "penstock target\n";
 constexpr size_t kIdentityBytes = 1 + 4 + 16 + 4;
 
 uint32_t checksum(std::string_view text) {
@@ -47,7 +47,7 @@ bool take_uuid(std::string_view& text, std::array<uint8_t, 16>& uuid) {
 }  // namespace
 
 std::string encode_superblock(const Identity& identity, uint32_t version) {
-  std::string text = fmt::format("{}version {}\nid {}\nuuid {}\n", kMagic, version,
+  std::string text = fmt::format("{}version {}\nid {}\nuuid {}\n", kFirstLine, version,
                                  identity.id.value, hex_of(identity.uuid));
   text += fmt::format("crc {:08x}\n", checksum(text));
   return text;
@@ -55,8 +55,8 @@ std::string encode_superblock(const Identity& identity, uint32_t version) {
 
 Result<Identity> decode_superblock(std::string_view text, uint32_t version) {
   std::string_view rest = text;
-  if (!rest.starts_with(kMagic)) return Code::corrupt;
-  rest.remove_prefix(kMagic.size());
+  if (!rest.starts_with(kFirstLine)) return Code::corrupt;
+  rest.remove_prefix(kFirstLine.size());
   uint32_t found = 0;
   if (!take_line(rest, "version ", found, 10)) return Code::corrupt;
   if (found != version) return Status(Code::wrong_version, found);

@@ -17,7 +17,7 @@ namespace {
 
 using agent::RawSession;
 
-constexpr uid_t kGreedy = 1001, kGreedyToo = 1002, kModest = 1003;
+constexpr uid_t kGreedyUser = 1001, kGreedyToo = 1002, kModest = 1003;
 constexpr uint64_t kDescriptors = 1024;
 
 // Lives on in this process until that ends. True when the node has given much, and then refused.
@@ -79,7 +79,7 @@ TEST_F(Shares, of_descriptors_are_for_all_users_and_their_end_is_waited_for_in_p
   ASSERT_TRUE(node.is_up()) << node.ending();
   const Holdings before = node.holdings();
   {
-    const OtherProcess greedy(kGreedy, [&] { return take_all_descriptors(node.socket()); });
+    const OtherProcess greedy(kGreedyUser, [&] { return take_all_descriptors(node.socket()); });
     ASSERT_TRUE(greedy.took()) << "refused nothing, or everything";
     const Holdings held = node.holdings();
     ASSERT_TRUE(held.valid);
@@ -114,7 +114,7 @@ TEST_F(Shares, are_kept_while_more_connect_than_may) {
     for (int i = 0; i < 2000; ++i) sockets.push_back(connect_to(node.socket()));
     return true;
   };
-  const OtherProcess crowd(kGreedy, connect_for_ever);
+  const OtherProcess crowd(kGreedyUser, connect_for_ever);
   ASSERT_TRUE(crowd.took());
   EXPECT_TRUE(gets_in(kModest, node));
   EXPECT_TRUE(root_gets_in(node));

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kSlowestShown = 20;
 
-int64_t number(const Json& object, const char* key) {
+int64_t integer(const Json& object, const char* key) {
   return object.value(key, int64_t{0});
 }
 
@@ -27,10 +27,10 @@ struct Steps {
 };
 
 Steps steps_of(const Json& one) {
-  const int64_t taken = number(one, "taken");
-  const int64_t completed = number(one, "completed");
-  const int64_t sent = number(one, "sent");
-  const int64_t landed = number(one, "landed");
+  const int64_t taken = integer(one, "taken");
+  const int64_t completed = integer(one, "completed");
+  const int64_t sent = integer(one, "sent");
+  const int64_t landed = integer(one, "landed");
   Steps steps;
   steps.all = completed - taken;
   if (sent == 0 || landed == 0) return steps;
@@ -84,16 +84,16 @@ std::string slowest(const Json& operations) {
   console::Table table({"slowest", "route", "at ms", "user", "inode", "offset", "bytes", "pieces",
                         "its turn", "store and disk", "answer", "all us"},
                        {1});
-  const int64_t begin = operations.empty() ? 0 : number(operations.front(), "taken");
+  const int64_t begin = operations.empty() ? 0 : integer(operations.front(), "taken");
   for (const Json* one : order) {
     const Steps steps = steps_of(*one);
-    const int64_t result = number(*one, "result");
+    const int64_t result = integer(*one, "result");
     table.add({one->value("operation", ""), one->value("route", ""),
-               fmt::format("{:.2f}", static_cast<double>(number(*one, "taken") - begin) / 1e6),
-               std::to_string(number(*one, "uid")), std::to_string(number(*one, "inode")),
-               std::to_string(number(*one, "offset")),
+               fmt::format("{:.2f}", static_cast<double>(integer(*one, "taken") - begin) / 1e6),
+               std::to_string(integer(*one, "uid")), std::to_string(integer(*one, "inode")),
+               std::to_string(integer(*one, "offset")),
                result < 0 ? fmt::format("error {}", -result) : std::to_string(result),
-               std::to_string(number(*one, "pieces")), microseconds(steps.turn),
+               std::to_string(integer(*one, "pieces")), microseconds(steps.turn),
                microseconds(steps.store), microseconds(steps.answer), microseconds(steps.all)});
   }
   return table.text();
@@ -108,7 +108,7 @@ void add_interval(Json& events, const Json& one, size_t id, const std::string& n
                       {"ph", phase},
                       {"id", id},
                       {"pid", 1},
-                      {"tid", number(one, "shard")},
+                      {"tid", integer(one, "shard")},
                       {"ts", static_cast<double>(phase[0] == 'b' ? from : to) / 1e3}});
   }
 }
@@ -127,10 +127,10 @@ Json trace_events_of(const Json& operations) {
   size_t id = 0;
   for (const Json& one : operations) {
     ++id;
-    const int64_t taken = number(one, "taken");
-    const int64_t completed = number(one, "completed");
-    const int64_t sent = number(one, "sent");
-    const int64_t landed = number(one, "landed");
+    const int64_t taken = integer(one, "taken");
+    const int64_t completed = integer(one, "completed");
+    const int64_t sent = integer(one, "sent");
+    const int64_t landed = integer(one, "landed");
     const size_t first = events.size();
     add_interval(events, one, id, one.value("operation", "") + " " + one.value("route", ""), taken,
                  completed);

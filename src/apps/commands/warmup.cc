@@ -20,7 +20,7 @@ namespace penstock::apps {
 namespace {
 
 // A piece is one operation: small enough for a progress bar to move.
-constexpr uint64_t kPieceBytes = 4 * kMiB;
+constexpr uint64_t kWarmUpBytes = 4 * kMiB;
 constexpr uint32_t kPiecesInFlight = 4;
 
 // What there is to do in one file system, through one session.
@@ -130,13 +130,13 @@ void Warmer::work(uint8_t flags) {
 int Warmer::run_file(const File& file, penstock_file handle, uint8_t flags) {
   int result = 0;
   uint32_t in_flight = 0;
-  for (uint64_t offset = 0; offset < file.length && result == 0; offset += kPieceBytes) {
+  for (uint64_t offset = 0; offset < file.length && result == 0; offset += kWarmUpBytes) {
     penstock_io io{};
     io.operation = PENSTOCK_WARM;
     io.flags = flags;
     io.file = handle;
     io.offset = offset;
-    io.length = std::min(kPieceBytes, file.length - offset);
+    io.length = std::min(kWarmUpBytes, file.length - offset);
     result = penstock_prepare(ring_.get(), &io);
     if (result < 0) break;
     penstock_submit(ring_.get());

@@ -12,13 +12,13 @@
 namespace penstock::arena {
 namespace {
 
-constexpr uint32_t kExtents = 48;  // three times what fits
+constexpr uint32_t kStressExtents = 48;  // three times what fits
 constexpr uint64_t kCopiesWanted = 20'000;
 
 struct Shared {
   Rig rig{1};
   // The oldest version of each extent that may be found by a look that begins now.
-  std::array<std::atomic<uint64_t>, kExtents> floor{};
+  std::array<std::atomic<uint64_t>, kStressExtents> floor{};
   std::atomic<bool> stop{false};
   std::atomic<uint64_t> copies{0};
   std::atomic<uint64_t> lost{0};
@@ -28,7 +28,7 @@ void write(Shared& shared, uint64_t seed) {
   uint64_t version = 0;
   while (!shared.stop.load(std::memory_order_relaxed)) {
     seed = mix64(seed);
-    const auto number = static_cast<uint32_t>(seed % kExtents);
+    const auto number = static_cast<uint32_t>(seed % kStressExtents);
     const Extent extent = extent_of(1 + number % 3, number);
     if (seed >> 32 & 1) {
       ++version;
@@ -45,7 +45,7 @@ void read(Shared& shared, uint64_t seed) {
   std::vector<std::byte> copy(kExtentBytes);
   while (!shared.stop.load(std::memory_order_relaxed)) {
     seed = mix64(seed);
-    const auto number = static_cast<uint32_t>(seed % kExtents);
+    const auto number = static_cast<uint32_t>(seed % kStressExtents);
     const Extent extent = extent_of(1 + number % 3, number);
     const uint64_t floor = shared.floor[number].load();
     const Found found = shared.rig.reader->find(extent);

@@ -6,7 +6,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-Credentials user(uint32_t uid) {
+Credentials as_user(uint32_t uid) {
   Credentials credentials;
   credentials.uid = uid;
   credentials.gid = uid;
@@ -92,7 +92,7 @@ TEST(CutTest, needs_the_right_to_write) {
   EXPECT_TRUE(node.write(file, 0, "12345").has_value());
   meta::SetAttributes changes;
   changes.length = 0;
-  EXPECT_EQ(node.files->set_attributes(user(7), inode_of(*file), changes, nullptr).error(),
+  EXPECT_EQ(node.files->set_attributes(as_user(7), inode_of(*file), changes, nullptr).error(),
             Status(Code::access_denied));
   EXPECT_EQ(node.read(file, 0, 10), "12345");
 }

@@ -5,7 +5,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-struct Recorder final : Observer {
+struct ChangeRecorder final : Observer {
   struct Change {
     InodeId inode;
     uint64_t offset = 0;
@@ -37,7 +37,7 @@ class ObserverTest : public testing::Test {
   ObserverTest() { node.files->add_observer(mount); }
   ~ObserverTest() override { node.files->remove_observer(mount); }
   Node node;
-  Recorder mount;
+  ChangeRecorder mount;
 };
 
 TEST_F(ObserverTest, hears_of_writes_only_to_what_it_watches) {
@@ -99,13 +99,13 @@ TEST_F(ObserverTest, holds_the_completion_of_a_write_until_it_lets_it_through) {
   node.files->watch(inode_of(*file), mount);
   mount.slow = true;
   std::string bytes = "12345";
-  struct Tracked : IoOp {
+  struct Held : IoOp {
     bool done = false;
   } io;
   io.file = file;
   io.kind = IoKind::write;
   io.memory = Node::memory_of(bytes);
-  io.completion = [](engine::Op& op) { static_cast<Tracked&>(op).done = true; };
+  io.completion = [](engine::Op& op) { static_cast<Held&>(op).done = true; };
   node.files->client(0).submit(io);
   node.world.run_for(milliseconds(5));
   EXPECT_FALSE(io.done);

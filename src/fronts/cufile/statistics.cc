@@ -11,7 +11,7 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
-uint64_t now() {
+uint64_t now_ns() {
   return static_cast<uint64_t>(engine::system_clock().now().time_since_epoch().count());
 }
 
@@ -35,12 +35,12 @@ uint64_t mean(uint64_t sum, uint64_t count) {
 
 void Statistics::start() {
   if (running_.exchange(true, kRelaxed)) return;
-  started_at_.store(now(), kRelaxed);
+  started_at_.store(now_ns(), kRelaxed);
 }
 
 void Statistics::stop() {
   if (!running_.exchange(false, kRelaxed)) return;
-  add(ran_for_, now() - started_at_.load(kRelaxed));
+  add(ran_for_, now_ns() - started_at_.load(kRelaxed));
 }
 
 void Statistics::reset() {
@@ -60,7 +60,7 @@ void Statistics::reset() {
           device.registered_bytes);
   }
   clear(submit_microseconds_, completion_microseconds_, ran_for_);
-  started_at_.store(now(), kRelaxed);
+  started_at_.store(now_ns(), kRelaxed);
 }
 
 void Statistics::count(Event event, bool ok, uint64_t times) {
@@ -128,7 +128,7 @@ CUfileOpCounter_t Statistics::pair_of(const Outcomes& outcomes) {
 
 double Statistics::seconds() const {
   uint64_t time = ran_for_.load(kRelaxed);
-  if (running_.load(kRelaxed)) time += now() - started_at_.load(kRelaxed);
+  if (running_.load(kRelaxed)) time += now_ns() - started_at_.load(kRelaxed);
   return static_cast<double>(time) * 1e-9;
 }
 

@@ -80,7 +80,7 @@ void note_flags(Front& front, uint32_t opcode, std::span<const std::byte> reques
   }
 }
 
-StatxTime to_time(const timespec& time) {
+StatxTime to_statx_time(const timespec& time) {
   return {time.tv_sec, static_cast<uint32_t>(time.tv_nsec), 0};
 }
 
@@ -95,9 +95,9 @@ StatxReply to_reply(const struct stat& stat) {
   reply.inode = stat.st_ino;
   reply.length = static_cast<uint64_t>(stat.st_size);
   reply.blocks = static_cast<uint64_t>(stat.st_blocks);
-  reply.accessed = to_time(stat.st_atim);
-  reply.changed = to_time(stat.st_ctim);
-  reply.modified = to_time(stat.st_mtim);
+  reply.accessed = to_statx_time(stat.st_atim);
+  reply.changed = to_statx_time(stat.st_ctim);
+  reply.modified = to_statx_time(stat.st_mtim);
   reply.device_major = major(stat.st_rdev);
   reply.device_minor = minor(stat.st_rdev);
   return reply;

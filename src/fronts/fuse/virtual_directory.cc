@@ -19,11 +19,11 @@ struct FixedDirectory {
 };
 constexpr uint64_t kTop = kVirtualBit | 1;
 constexpr uint64_t kRegions = kVirtualBit | 2;
-constexpr uint64_t kRemove = kVirtualBit | 3;
+constexpr uint64_t kRemovals = kVirtualBit | 3;
 // Sticky: one may add links and remove one's own.
 constexpr FixedDirectory kFixedDirectories[] = {
     {"iovs", kRegions, S_IFDIR | 01777},
-    {"rm-rf", kRemove, S_IFDIR | 01777},
+    {"rm-rf", kRemovals, S_IFDIR | 01777},
     {"get-conf", kVirtualBit | 4, S_IFDIR | 0555},
     {"set-conf", kVirtualBit | 5, S_IFDIR | 0555},
 };
@@ -158,7 +158,7 @@ void VirtualDirectory::make_link(Call& call, uint64_t parent, const char* name,
     }
     return reply_link(call, name, link_target, maker.uid);
   }
-  if (parent == kRemove) {
+  if (parent == kRemovals) {
     const Status status = remove_tree(call.front(), maker, link_target);
     if (!status.ok()) return call.status(status);
     return reply_link(call, name, link_target, maker.uid);
@@ -174,7 +174,7 @@ void VirtualDirectory::log_failure(const client::Credentials& maker, const Failu
 }
 
 void VirtualDirectory::unlink(Call& call, uint64_t parent, const char* name) {
-  if (parent != kRegions) return call.error(parent == kRemove ? ENOENT : EPERM);
+  if (parent != kRegions) return call.error(parent == kRemovals ? ENOENT : EPERM);
   call.status(region_links_->remove(call.enforced_credentials(), name));
 }
 

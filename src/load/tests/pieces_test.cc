@@ -5,20 +5,20 @@
 namespace penstock::load {
 namespace {
 
-constexpr uint64_t kPiece = 16 * kMiB;
+constexpr uint64_t kCutAt = 16 * kMiB;
 
 TEST(Pieces, large_run_is_cut_at_multiples_of_the_piece_in_the_file) {
   const std::vector<model::Run> runs{
-      {.file = 3, .offset = kPiece - 100, .length = 2 * kPiece + 150, .memory_offset = 512}};
-  const Pieces out = cut(runs, kPiece);
+      {.file = 3, .offset = kCutAt - 100, .length = 2 * kCutAt + 150, .memory_offset = 512}};
+  const Pieces out = cut(runs, kCutAt);
   ASSERT_EQ(out.pieces.size(), 4U);
   EXPECT_EQ(out.pieces[0].length, 100U);
-  EXPECT_EQ(out.pieces[1].offset, kPiece);
+  EXPECT_EQ(out.pieces[1].offset, kCutAt);
   EXPECT_EQ(out.pieces[1].memory_offset, 612U);
-  EXPECT_EQ(out.pieces[1].length, kPiece);
+  EXPECT_EQ(out.pieces[1].length, kCutAt);
   EXPECT_EQ(out.pieces[3].length, 50U);
   EXPECT_EQ(out.pieces[3].file, 3U);
-  EXPECT_EQ(out.bytes, 2 * kPiece + 150);
+  EXPECT_EQ(out.bytes, 2 * kCutAt + 150);
   EXPECT_TRUE(out.entries.empty());
 }
 
@@ -28,7 +28,7 @@ TEST(Pieces, small_runs_of_one_file_share_a_list) {
     runs.push_back(
         {.file = i < 7 ? 0U : 1U, .offset = i * 100, .length = 90, .memory_offset = i * 256});
   }
-  const Pieces out = cut(runs, kPiece);
+  const Pieces out = cut(runs, kCutAt);
   ASSERT_EQ(out.pieces.size(), 2U);
   EXPECT_EQ(out.pieces[0].entries, 7U);
   EXPECT_EQ(out.pieces[0].bytes, 630U);
@@ -45,7 +45,7 @@ TEST(Pieces, small_run_that_is_alone_is_a_range) {
   const std::vector<model::Run> runs{
       {.file = 0, .offset = 5, .length = 10, .memory_offset = 0},
       {.file = 0, .offset = 15, .length = 3 * kMiB, .memory_offset = 256}};
-  const Pieces out = cut(runs, kPiece);
+  const Pieces out = cut(runs, kCutAt);
   ASSERT_EQ(out.pieces.size(), 2U);
   EXPECT_EQ(out.pieces[0].entries, 0U);
   EXPECT_EQ(out.pieces[0].length, 10U);

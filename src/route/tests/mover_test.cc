@@ -11,7 +11,7 @@ using engine::DeviceId;
 using engine::DeviceSpan;
 using engine::Route;
 
-constexpr uint64_t kFileBytes = 8 * kMiB + 12345;
+constexpr uint64_t kMovedBytes = 8 * kMiB + 12345;
 
 class MoverTest : public testing::Test {
  protected:
@@ -20,7 +20,7 @@ class MoverTest : public testing::Test {
     loop_.add(source_);
     make_mover({.slots = slots_});
     auto& bytes = source_.file(1);
-    bytes.resize(kFileBytes);
+    bytes.resize(kMovedBytes);
     for (uint64_t i = 0; i < bytes.size(); i += 8) {
       const uint64_t word = mix64(i);
       std::memcpy(&bytes[i], &word, std::min<uint64_t>(8, bytes.size() - i));
@@ -82,7 +82,7 @@ class MoverTest : public testing::Test {
   }
 
   void keep_all() {
-    for (uint64_t extent = 0; extent * SimSource::kExtent < kFileBytes; ++extent) {
+    for (uint64_t extent = 0; extent * SimSource::kExtent < kMovedBytes; ++extent) {
       source_.keep(1, extent);
     }
   }
@@ -109,14 +109,14 @@ TEST_F(MoverTest, bytes_arrive_through_slots_whatever_the_alignment) {
 }
 
 TEST_F(MoverTest, read_is_short_at_the_end_of_the_file) {
-  EXPECT_TRUE(read(kFileBytes - 1000, 5 * kMiB, 0).ok());
-  expect_bytes(kFileBytes - 1000, 5 * kMiB, 0);
-  EXPECT_TRUE(read(kFileBytes, 4096, 0).ok());
+  EXPECT_TRUE(read(kMovedBytes - 1000, 5 * kMiB, 0).ok());
+  expect_bytes(kMovedBytes - 1000, 5 * kMiB, 0);
+  EXPECT_TRUE(read(kMovedBytes, 4096, 0).ok());
   EXPECT_EQ(op_->transferred, 0U);
-  EXPECT_TRUE(read(kFileBytes + 100 * kMiB, 4096, 0).ok());
+  EXPECT_TRUE(read(kMovedBytes + 100 * kMiB, 4096, 0).ok());
   EXPECT_EQ(op_->transferred, 0U);
-  EXPECT_TRUE(read(kFileBytes - 5 * kMiB, 20 * kMiB, 0).ok());
-  expect_bytes(kFileBytes - 5 * kMiB, 20 * kMiB, 0);
+  EXPECT_TRUE(read(kMovedBytes - 5 * kMiB, 20 * kMiB, 0).ok());
+  expect_bytes(kMovedBytes - 5 * kMiB, 20 * kMiB, 0);
 }
 
 TEST_F(MoverTest, cached_bytes_are_gathered_without_the_source) {
@@ -128,8 +128,8 @@ TEST_F(MoverTest, cached_bytes_are_gathered_without_the_source) {
   EXPECT_TRUE(read(999, 3 * kMiB, 5).ok());
   expect_bytes(999, 3 * kMiB, 5);
   EXPECT_EQ(source_.submitted, 0U);
-  EXPECT_TRUE(read(kFileBytes - 10, 4096, 0).ok());
-  expect_bytes(kFileBytes - 10, 4096, 0);
+  EXPECT_TRUE(read(kMovedBytes - 10, 4096, 0).ok());
+  expect_bytes(kMovedBytes - 10, 4096, 0);
   EXPECT_EQ(source_.submitted, 0U);
 }
 
@@ -215,7 +215,7 @@ TEST_F(MoverTest, without_kernels_the_caller_is_told_the_checksum) {
                                                     {1, 1},
                                                     {4095, 2},
                                                     {100, 5 * kMiB + 3},
-                                                    {kFileBytes - 3 * kMiB, 4 * kMiB}}) {
+                                                    {kMovedBytes - 3 * kMiB, 4 * kMiB}}) {
       TransferOp op;
       op.file = 1;
       op.offset = offset;
@@ -224,7 +224,7 @@ TEST_F(MoverTest, without_kernels_the_caller_is_told_the_checksum) {
       start(op);
       finish();
       EXPECT_TRUE(op.status.ok());
-      EXPECT_EQ(op.transferred, std::min(length, kFileBytes - offset));
+      EXPECT_EQ(op.transferred, std::min(length, kMovedBytes - offset));
       EXPECT_EQ(op.crc32c, crc32c(Bytes(bytes).subspan(offset, op.transferred)));
       EXPECT_EQ(op.route, cached ? Route::device_cache : Route::device_slots);
     }
@@ -365,12 +365,12 @@ TEST_F(MoverTest, more_pieces_than_there_may_be_come_by_slots_when_all_were_repl
 TEST_F(MoverTest, operation_that_waits_for_a_slot_asks_once_what_is_in_memory) {
   TransferOp large;
   large.file = 1;
-  large.memory = at(0, kFileBytes);
+  large.memory = at(0, kMovedBytes);
   start(large);
   finish();
   EXPECT_TRUE(large.status.ok());
   // Once for each of its pieces, as long as slots.
-  EXPECT_EQ(source_.asked_count, kFileBytes / kMiB + 1);
+  EXPECT_EQ(source_.asked_count, kMovedBytes / kMiB + 1);
 }
 
 TEST_F(MoverTest, cancelling_one_of_many_leaves_the_others_alone) {
@@ -404,7 +404,7 @@ TEST_P(MoverSimulation, random_operations_bring_the_files_bytes) {
   if (world_.buggify("replace", 500)) source_.faults.replace_permille = 300;
   if (world_.buggify("errors", 300)) source_.faults.error_permille = 10;
   source_.tells_checksums = !world_.buggify("verifies", 300);
-  for (int k = 0; k < 20; ++k) source_.wrong_bits[random.below(kFileBytes)] = 1;
+  for (int k = 0; k < 20; ++k) source_.wrong_bits[random.below(kMovedBytes)] = 1;
   if (world_.buggify("engine", 500)) {
     make_mover({.slots = slots_, .costs = {.engine_seconds_per_copy = 1e-7}});
   }
@@ -420,13 +420,13 @@ TEST_P(MoverSimulation, random_operations_bring_the_files_bytes) {
     const bool large = random.chance(1, 10);
     const uint64_t length = 1 + random.below(large ? 400 * kKiB : 10'000);
     one.op.file = 1;
-    one.op.offset = random.below(kFileBytes + 10'000);
+    one.op.offset = random.below(kMovedBytes + 10'000);
     one.to = to;
     one.op.memory = at(to, length);
     one.op.without_kernels = random.chance(1, 5);
     to += length;
     if (random.chance(1, 20)) one.op.deadline = loop_.now() + std::chrono::microseconds(300);
-    for (int k = 0; k < 3; ++k) source_.keep(1, random.below(kFileBytes / SimSource::kExtent + 1));
+    for (int k = 0; k < 3; ++k) source_.keep(1, random.below(kMovedBytes / SimSource::kExtent + 1));
     start(one.op);
     one.op.owner = &one;
     one.op.completion = [](engine::Op& op) { op.owner_as<One>().ended = true; };

@@ -11,7 +11,7 @@ namespace {
 
 using engine::DeviceSpan;
 
-constexpr uint64_t kFileBytes = 4 * kMiB + 99;
+constexpr uint64_t kTransfersBytes = 4 * kMiB + 99;
 
 class TransfersTest : public testing::Test {
  protected:
@@ -20,7 +20,7 @@ class TransfersTest : public testing::Test {
       auto source = std::make_unique<SimSource>(loop, source_random_, devices_);
       source_ = source.get();
       auto& bytes = source->file(1);
-      bytes.resize(kFileBytes);
+      bytes.resize(kTransfersBytes);
       for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(mix64(i) >> 3);
       for (uint64_t extent = 0; extent < 20; ++extent) source->keep(1, extent);
       return source;
@@ -85,7 +85,8 @@ TEST_F(TransfersTest, threads_run_and_submit_side_by_side) {
       engine::SeededRandom random(t);
       for (int i = 0; i < 60; ++i) {
         Transfer transfer;
-        set_up(transfer, random.below(kFileBytes - 50'000), 1 + random.below(50'000), t * kMiB);
+        set_up(transfer, random.below(kTransfersBytes - 50'000), 1 + random.below(50'000),
+               t * kMiB);
         if (t % 2 == 0) {
           transfers_->run(transfer);
         } else {

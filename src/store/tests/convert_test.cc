@@ -11,8 +11,7 @@ using engine::KvMode;
 using testing::HasSubstr;
 
 constexpr uint32_t kFile = 3 * kMiB;
-const ChunkId kChunk{InodeId(5), 3};
-const ChunkId kOther{InodeId(900), 0};
+const ChunkId kFarChunk{InodeId(900), 0};
 
 std::vector<std::byte> content() {
   auto bytes = test::content(kFile, 1);
@@ -34,7 +33,7 @@ Identity make_old(Rig& rig, uint32_t more_maps) {
   EXPECT_TRUE(rig.write(kChunk, 0, bytes).ok());
   EXPECT_TRUE(rig.clear(kChunk, 100 * 4096, 130 * 4096).ok());
   auto few = test::content(777, 2);
-  EXPECT_TRUE(rig.write(kOther, 12345, few).ok());
+  EXPECT_TRUE(rig.write(kFarChunk, 12345, few).ok());
   const Identity identity = rig.core().identity;
   EXPECT_TRUE(rig.close().ok());
   set_superblock(rig, encode_superblock(identity, 1));
@@ -60,13 +59,8 @@ Identity make_old(Rig& rig, uint32_t more_maps) {
   return identity;
 }
 
-std::string superblock(Rig& rig) {
-  const auto bytes = rig.platter.peek("/target/target", 0, rig.platter.size("/target/target"));
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 void expect_converted(Rig& rig, const Identity& identity, size_t maps) {
-  EXPECT_EQ(superblock(rig), encode_superblock(identity));
+  EXPECT_EQ(superblock_text(rig), encode_superblock(identity));
   size_t seen = 0;
   for (const auto& [name, record] : rig.records.content()) {
     if (name == kIdentityKey) {
@@ -82,7 +76,7 @@ void expect_converted(Rig& rig, const Identity& identity, size_t maps) {
 
 void expect_content(Rig& rig) {
   EXPECT_EQ(rig.read(kChunk, 0, kFile), content());
-  EXPECT_EQ(rig.read(kOther, 12345, 777), test::content(777, 2));
+  EXPECT_EQ(rig.read(kFarChunk, 12345, 777), test::content(777, 2));
   ScrubOp scrub;
   EXPECT_TRUE(rig.run(scrub).ok());
   EXPECT_EQ(scrub.damaged_blocks, 0u);
@@ -225,12 +219,12 @@ TEST(Conversion, changes_nothing_when_the_old_target_is_damaged) {
                   }).ok());
   }
   const auto records = rig.records.content();
-  const std::string text = superblock(rig);
+  const std::string text = superblock_text(rig);
   ASSERT_FALSE(rig.begin());
   EXPECT_EQ(rig.refusal.status.code(), Code::corrupt);
   EXPECT_THAT(rig.refusal.message, HasSubstr("inode 5 chunk 3"));
   EXPECT_EQ(rig.records.content(), records);
-  EXPECT_EQ(superblock(rig), text);
+  EXPECT_EQ(superblock_text(rig), text);
 }
 
 TEST(Conversion, is_not_expected_of_a_finished_target) {

@@ -10,7 +10,6 @@ namespace {
 
 using limits::kBlockBytes;
 
-const ChunkId kChunk{InodeId(5), 3};
 constexpr uint32_t kLength = 2 * kMiB;
 constexpr uint32_t kBlocks = kLength / kBlockBytes;
 constexpr DefragmentConfig kSoon{.wait = std::chrono::milliseconds(1)};

@@ -7,8 +7,6 @@
 namespace penstock::store {
 namespace {
 
-const ChunkId kChunk{InodeId(5), 3};
-
 class FullDatabase : public testing::Test {
  protected:
   void SetUp() override {

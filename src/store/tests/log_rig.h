@@ -7,7 +7,6 @@ namespace penstock::store {
 
 using limits::kBlockBytes;
 
-inline const ChunkId kChunk{InodeId(5), 3};
 inline const ChunkId kOther{InodeId(6), 0};
 
 inline RigOptions with_log(uint64_t bytes = kMiB) {

@@ -7,8 +7,6 @@ namespace {
 
 using testing::HasSubstr;
 
-const ChunkId kChunk{InodeId(5), 3};
-
 // What is on the platter and in the database, to see that a refusal changes nothing.
 std::map<std::string, std::string> everything(Rig& rig) {
   auto content = rig.records.content();
@@ -54,15 +52,10 @@ void set_file(Rig& rig, const std::string& path, const std::string& text) {
   ASSERT_TRUE(disk.replace_file(path, text).ok());
 }
 
-std::string superblock(Rig& rig) {
-  const auto bytes = rig.platter.peek("/target/target", 0, rig.platter.size("/target/target"));
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 TEST(TargetOpen, refuses_another_version) {
   Rig rig;
   fill(rig);
-  std::string text = superblock(rig);
+  std::string text = superblock_text(rig);
   text.replace(text.find("version 2"), 9, "version 3");
   set_file(rig, "/target/target", text);
   expect_refusal(rig, Code::wrong_version, "format 3");
@@ -71,7 +64,7 @@ TEST(TargetOpen, refuses_another_version) {
 TEST(TargetOpen, refuses_a_damaged_superblock) {
   Rig rig;
   fill(rig);
-  set_file(rig, "/target/target", superblock(rig).substr(0, 50));
+  set_file(rig, "/target/target", superblock_text(rig).substr(0, 50));
   expect_refusal(rig, Code::corrupt, "restore");
 }
 

@@ -12,6 +12,8 @@
 
 namespace penstock::store {
 
+inline const ChunkId kChunk{InodeId(5), 3};
+
 struct RigOptions {
   uint64_t capacity_bytes = 64 * kMiB;
   uint64_t map_cache_bytes = kMiB;
@@ -236,5 +238,11 @@ class Rig {
   std::optional<Life> life_;
   std::unique_ptr<Target> target_;
 };
+
+// What the file of the target says of itself.
+inline std::string superblock_text(Rig& rig) {
+  const auto bytes = rig.platter.peek("/target/target", 0, rig.platter.size("/target/target"));
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 }  // namespace penstock::store

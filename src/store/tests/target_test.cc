@@ -8,8 +8,6 @@ namespace {
 using limits::kBlockBytes;
 using limits::kMapBytes;
 
-const ChunkId kChunk{InodeId(5), 3};
-
 std::vector<std::byte> zeros(size_t length) {
   return std::vector<std::byte>(length);
 }

@@ -1,21 +1,12 @@
 // Requests for many files at once.
+#include "round_trip.h"
+
 #include <gtest/gtest.h>
 
 #include "penstock/wire.h"
 
 namespace penstock::wire {
 namespace {
-
-Bytes bytes_of(const std::string& text) {
-  return std::as_bytes(std::span(text));
-}
-
-template <class Body>
-Result<Request> round_trip(Body body) {
-  const Result<std::string> message = encode(Request{1, std::move(body)});
-  if (!message) return message.error();
-  return decode_request(bytes_of(*message));
-}
 
 ReadFiles one(FileToRead file) {
   return ReadFiles{{std::move(file)}};

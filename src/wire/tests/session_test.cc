@@ -1,21 +1,11 @@
+#include "round_trip.h"
+
 #include <gtest/gtest.h>
 
 #include "penstock/wire.h"
 
 namespace penstock::wire {
 namespace {
-
-Bytes bytes_of(const std::string& text) {
-  return std::as_bytes(std::span(text));
-}
-
-// Out and in again.
-template <class Body>
-Result<Request> round_trip(Body body, uint64_t id = 7) {
-  const Result<std::string> message = encode(Request{id, std::move(body)});
-  EXPECT_TRUE(message);
-  return decode_request(bytes_of(*message));
-}
 
 TEST(SessionRequest, keeps_every_field) {
   const auto open =

@@ -1,14 +1,12 @@
 // How two sides of other releases agree on what they speak.
+#include "round_trip.h"
+
 #include <gtest/gtest.h>
 
 #include "penstock/wire.h"
 
 namespace penstock::wire {
 namespace {
-
-Bytes bytes_of(const std::string& text) {
-  return std::as_bytes(std::span(text));
-}
 
 TEST(SessionVersion, is_the_highest_that_both_speak) {
   EXPECT_EQ(*agree({3, 3, 0}, {3, 3, 0}), (Agreement{3, 0}));

@@ -9,6 +9,12 @@ set(PENSTOCK_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (for examp
 option(PENSTOCK_MAILBOX "Small cuFile reads by a kernel that lingers on the GPU (src/gpu/README.md)" ON)
 option(PENSTOCK_FUZZERS "Build the libFuzzer targets (needs clang)" OFF)
 
+# Most of a compiler's work are the headers: twelve sources read them once. So names in the anonymous
+# namespaces of one library differ (docs/decisions/0041-sources-compiled-together.md).
+option(PENSTOCK_TOGETHER "Compile sources a dozen at a time" ON)
+set(CMAKE_UNITY_BUILD ${PENSTOCK_TOGETHER})
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 12)
+
 find_program(CCACHE ccache)
 if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})

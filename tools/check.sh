@@ -32,7 +32,7 @@ own_tests() {
 # Every public header compiles alone. This also generates what clang-tidy needs to read.
 headers() {
   local output
-  output=$(cmake --preset dev 2>&1 && cmake --build build/dev -j "$jobs" --target all_verify_interface_header_sets 2>&1) || {
+  output=$(cmake --preset apart 2>&1 && cmake --build build/apart -j "$jobs" --target all_verify_interface_header_sets 2>&1) || {
     printf '%s\n' "$output"
     return 1
   }
@@ -49,7 +49,7 @@ check asserts python3 tools/count_assertions.py --least 12 ring arena kv store c
 check shell shellcheck -x dev .ci/run tools/*.sh tests/package/*.sh debian/penstock.p*
 check format tools/check_format.sh
 check headers headers
-check tidy python3 tools/run_tidy.py --build build/dev --jobs "$jobs" "$@"
+check tidy python3 tools/run_tidy.py --build build/apart --jobs "$jobs" "$@"
 
 if ((${#failed[@]} > 0)); then
   echo "check failed: ${failed[*]}"

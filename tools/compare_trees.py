@@ -2,17 +2,19 @@
 """Compares two directory trees: names, types, modes, symlink targets, hard links and every byte.
 
 Owners are compared when root runs it: an ordinary user's copy belongs to that user. What the user may
-not read in the source is counted, not compared. Prints each difference, and what was compared at the
-end; exits 1 when anything differs.
+not read in the source is counted, not compared. Shows on standard error how far it is, prints each
+difference, and what was compared at the end; exits 1 when anything differs.
 """
 
 import argparse
 import os
 import stat
 import sys
+import time
 from dataclasses import dataclass, field
 
 DIFFERENCES_SHOWN = 20
+REDRAW_SECONDS, PLAIN_LINE_SECONDS = 0.2, 5
 PIECE_BYTES = 1 << 20
 
 
@@ -26,13 +28,37 @@ class Outcome:
     differences: list = field(default_factory=list)
 
 
+class Progress:
+    """A line of how far it is: rewritten on a terminal, now and then elsewhere."""
+
+    def __init__(self, stream):
+        self.stream, self.terminal = stream, stream.isatty()
+        self.pause = REDRAW_SECONDS if self.terminal else PLAIN_LINE_SECONDS
+        self.next = time.monotonic() + self.pause
+
+    def tell(self, outcome):
+        now = time.monotonic()
+        if now < self.next:
+            return
+        self.next = now + self.pause
+        line = f"compare  {outcome.files} files, {outcome.bytes / 1e6:.0f} MB, {len(outcome.differences)} differences"
+        self.stream.write(f"\r\033[K{line}" if self.terminal else f"{line}\n")
+        self.stream.flush()
+
+    def finish(self):
+        if self.terminal:
+            self.stream.write("\r\033[K")
+            self.stream.flush()
+
+
 class Comparison:
-    def __init__(self, source, copy, owners):
+    def __init__(self, source, copy, owners, progress=None):
         self.source = os.fsencode(source)
         self.copy = os.fsencode(copy)
         self.owners = owners
         self.outcome = Outcome()
         self.inode_pairs = {}
+        self.progress = progress
 
     def differ(self, name, what):
         self.outcome.differences.append(f"{os.fsdecode(name) or '.'}: {what}")
@@ -42,6 +68,8 @@ class Comparison:
         while pending:
             name = pending.pop()
             pending += self.compare_entry(name)
+            if self.progress:
+                self.progress.tell(self.outcome)
         return self.outcome
 
     def compare_entry(self, name):
@@ -139,7 +167,9 @@ def main():
     parser.add_argument("source")
     parser.add_argument("copy")
     args = parser.parse_args()
-    outcome = Comparison(args.source, args.copy, owners=os.geteuid() == 0).compare()
+    progress = Progress(sys.stderr)
+    outcome = Comparison(args.source, args.copy, os.geteuid() == 0, progress).compare()
+    progress.finish()
     for difference in outcome.differences[:DIFFERENCES_SHOWN]:
         print(difference)
     if len(outcome.differences) > DIFFERENCES_SHOWN:

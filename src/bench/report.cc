@@ -63,6 +63,7 @@ Outcome<void> write_report(const std::string& file, const std::vector<BenchLine>
   Json list = Json::array();
   for (const BenchLine& line : lines) {
     list.push_back({{"name", line.name},
+                    {"title", line.title},
                     {"value", line.value},
                     {"unit", line.unit},
                     {"reference", or_null(line.reference)},

@@ -83,11 +83,14 @@ uint32_t KernelQueue::take(std::span<Taken> out) {
     if (!device::is_of_lap(next_again(), again_head_ >> log2_)) break;
     if (take_again(&out[count])) ++count;
   }
+  const uint32_t again = count;
+  const uint64_t before = head_;
   while (count < out.size() && take_new(&out[count])) {
     // The first shows that more may have come: their lines are fetched side by side.
     if (++count == 1) prefetch(static_cast<uint32_t>(out.size()));
   }
-  ASSERT(count <= out.size());
+  // Each new one is given once: pairs with lap_taken(), which tells by the head what was taken.
+  ASSERT(count <= out.size() && head_ - before == count - again);
   return count;
 }
 

@@ -258,6 +258,8 @@ void Segment::evict(uint32_t slot) {
 void Segment::drop(uint32_t slot) {
   const Entry* entry = table_->find(slots_[slot].extent);
   ASSERT(entry != nullptr && entry->slot == slot);
+  // What readers find is in use, and can be evicted: pairs with publish().
+  ASSERT(pool_->state(slot) == SlotPool::State::used);
   table_->erase(entry);
   free_slot(slot);
   ++dropped_;

@@ -69,6 +69,8 @@ void ChunkLocks::release(RangeLock& lock, Grant grant) {
   ChunkQueue& queue = *lock.queue;
   lock.unlink();
   lock.held = false;
+  // It had its range for itself: pairs with acquire().
+  DASSERT(!any_overlap(queue.held, lock, nullptr));
   RangeLock* next = queue.waiting.first();
   while (next != nullptr) {
     RangeLock& waiter = *next;

@@ -33,6 +33,8 @@ class Reclaim {
   // free.
   bool retire(std::vector<BlockRun>& runs);
 
+  // Whether a read uses blocks.
+  bool in_use() const { return reads_[0] != 0 || reads_[1] != 0; }
   // Whether blocks wait here to become free.
   bool pending() const { return !draining_.empty() || !waiting_.empty(); }
 

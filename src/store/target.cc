@@ -213,6 +213,8 @@ class TargetImpl final : public Target {
       return;
     }
     if (!committed_ || !core_.committer.idle() || !core_.write_log.idle()) return;
+    // Every read has left its epoch, else blocks would never become free.
+    ASSERT(!core_.reclaim.in_use());
     core_.loop.complete(*std::exchange(closed_, nullptr), final_status_);
   }
 

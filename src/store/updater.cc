@@ -438,6 +438,8 @@ void Updater::apply_clear(Request& request) {
 }
 
 void Updater::end(Request& request) {
+  // What succeeded has its blocks in maps, and gives none back: pairs with apply().
+  ASSERT(!request.status.ok() || !request.has_space);
   if (request.log_step == LogStep::joined) {
     if (request.has_space) {
       retire_space(request);

@@ -69,6 +69,8 @@ void Lengths::serve() {
     } else {
       entry.status = record(inode, false, false);
       entry.recorded = recorded(inode);
+      // What this sync promises is recorded; one without a name is recorded when it gets one.
+      ASSERT(!entry.status.ok() || inode.unnamed || entry.request->synced_changes <= inode.settled);
     }
     any |= entry.status.ok() && drop_for == nullptr;
   }

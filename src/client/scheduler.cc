@@ -22,6 +22,8 @@ Scheduler::Scheduler(engine::Loop& loop, Company& company, std::function<void()>
 Scheduler::~Scheduler() {
   if (timer_at_ != engine::kNever) loop_.cancel(timer_);
   ASSERT(waiting_ == 0 && slots_used_ == 0);
+  // Every piece that was sent has landed; what stayed would hold back the others of its class.
+  for (const uint64_t under_way : under_way_) ASSERT(under_way == 0);
 }
 
 IoClass Scheduler::class_of(const IoOp& io) {

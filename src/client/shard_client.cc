@@ -38,6 +38,8 @@ ShardClient::ShardClient(engine::Loop& loop, engine::Net& net, const DataPlane& 
     op.gate_waiter.loop = op.settle.loop = op.flush.loop = op.room.loop = &loop_;
     op.deadline.completion = [](engine::Op& due) {
       auto& self = due.owner_as<Operation>();
+      // One that has ended has none any more: pairs with release().
+      ASSERT(self.timed && self.stage != Stage::idle);
       self.timed = false;
       self.client->end_early(self, Code::timed_out);
     };

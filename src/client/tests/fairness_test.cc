@@ -131,6 +131,20 @@ TEST(FairnessTest, what_waits_ends_at_its_deadline_or_when_it_is_taken_back) {
   EXPECT_EQ(late_write.status, Status(Code::timed_out));
 }
 
+TEST(FairnessTest, deadline_of_what_has_ended_does_not_end_what_comes_next) {
+  Flow flow;
+  Crowd crowd;
+  const engine::Time soon = crowd.node.world.now() + std::chrono::milliseconds(5);
+  const Crowd::Io& early = crowd.submit(flow, IoKind::read, 4096, soon);
+  crowd.answer();
+  EXPECT_TRUE(early.done);
+  const Crowd::Io& next = crowd.submit(flow, IoKind::read, 4096);
+  crowd.node.world.run_for(std::chrono::milliseconds(6));
+  EXPECT_FALSE(next.done);
+  crowd.run_out();
+  EXPECT_EQ(next.status, Status());
+}
+
 TEST(FairnessTest, what_has_begun_and_waits_again_can_be_taken_back) {
   Flow flood, small;
   Crowd crowd;

@@ -90,6 +90,11 @@ void RecordCache::end_change(Table<Record>& table, uint64_t hash) {
   // Each end has its beginning, so that nothing is kept while a transaction changes it.
   ASSERT(bucket.changing > 0);
   --bucket.changing;
+  // What was kept before the change is gone, and none was kept meanwhile: pairs with begin_change()
+  // and keep_in().
+  for (size_t way = 0; way < kWays; ++way) {
+    ASSERT(bucket.hashes[way] != hash || bucket.records[way] == nullptr);
+  }
   const uint64_t ended = now_.fetch_add(1, std::memory_order_acq_rel) + 1;
   ASSERT(ended > bucket.changed_at);
   bucket.changed_at = ended;

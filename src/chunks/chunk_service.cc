@@ -93,6 +93,7 @@ class ChunkService final : public engine::Service {
   StageBuffer stages_[limits::kStageBuffersMax];
   StageBuffer* free_stages_ = nullptr;
   uint32_t stages_made_ = 0;
+  uint32_t stages_used_ = 0;
   IntrusiveList<Context> waiting_for_stage_;
 };
 
@@ -274,9 +275,12 @@ void ChunkService::begin_staged(Context& context) {
   context.stage = take_stage();
   if (context.stage == nullptr) {
     if (stages_made_ == 0) return finish(context, Code::no_memory);
+    // A call that has one wakes it, see finish(): all are with calls.
+    ASSERT(stages_used_ == stages_made_);
     waiting_for_stage_.push_back(context);
     return;
   }
+  ++stages_used_;
   context.staged = 0;
   context.route = engine::Route::none;
   stage_next(context);
@@ -363,6 +367,8 @@ void ChunkService::finish(Context& context, Status status, Bytes response) {
     StageBuffer* stage = std::exchange(context.stage, nullptr);
     stage->next_free = free_stages_;
     free_stages_ = stage;
+    ASSERT(stages_used_ > 0);
+    --stages_used_;
     if (Context* next = waiting_for_stage_.pop_front()) begin_staged(*next);
   }
   context.call = nullptr;

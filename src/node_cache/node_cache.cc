@@ -75,6 +75,8 @@ NodeCache::~NodeCache() {
   } while (tidying_.load());
   loop_.stop();
   thread_.join();
+  // Every fill has let go of its file, see release(), and woken those that waited for it.
+  ASSERT(held_.empty() && behind_others_.empty());
   for (const auto& segment : arena_->segments()) segment->set_valid_until(0);
   arena_.reset();
 }

@@ -18,8 +18,11 @@ ShardFills::ShardFills(NodeCache& cache, engine::Loop& loop, client::Client& cli
 
 ShardFills::~ShardFills() {
   ASSERT(under_way_ == 0 && waiting_.empty());
-  while (free_.pop_front() != nullptr) {
-  }
+  // What rings had under way has ended: fills stand back for it.
+  ASSERT(others_ == 0);
+  size_t idle = 0;
+  while (free_.pop_front() != nullptr) ++idle;
+  ASSERT(idle == pool_.size());
 }
 
 void ShardFills::submit(FillRequest& request, const std::shared_ptr<arena::Segment>& segment) {

@@ -61,7 +61,10 @@ class ShardFills {
                  uint64_t length);
   // Reads and writes that rings have under way: fills stand back.
   void other_begun() { ++others_; }
-  void other_ended() { --others_; }
+  void other_ended() {
+    ASSERT(others_ > 0);
+    --others_;
+  }
 
   // From the cache's thread, by way of the loop: the operation has its slot, or has ended.
   void read(FillOp& op);

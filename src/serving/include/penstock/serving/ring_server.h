@@ -13,6 +13,9 @@ namespace penstock::serving {
 // All shares of one shard, asked in turn by its loop.
 class RingServer final : public engine::Poller {
  public:
+  RingServer() = default;
+  // Every share was removed, by its session, before it was destroyed.
+  ~RingServer() override { ASSERT(shares_.empty() && users_.empty()); }
   RouteCounters& routes() { return routes_; }
   // Before the first share: what notes the calls of applications.
   void listen_to(const engine::Parker& parker) { parker_ = &parker; }

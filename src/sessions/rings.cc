@@ -80,11 +80,13 @@ Status Rings::watch(Ring& ring) {
   engine::Parker& parker = *context_.node.shards[ring.shard]->parker;
   context_.at_once_on_shard(ring.shard,
                             [&] { ring.watched_by_shard = parker.watch(ring.wake.get()).ok(); });
-  if (ring.watched_by_shard) return Code::ok;
-  return context_.host.watch(ring.wake.get(), ring.shard);
+  if (!ring.watched_by_shard) TRY(context_.host.watch(ring.wake.get(), ring.shard));
+  ring.watched = true;
+  return Code::ok;
 }
 
 void Rings::unwatch(Ring& ring) {
+  ring.watched = false;
   if (!ring.watched_by_shard) return context_.host.forget(ring.wake.get());
   engine::Parker& parker = *context_.node.shards[ring.shard]->parker;
   context_.at_once_on_shard(ring.shard, [&] { parker.forget(ring.wake.get()); });
@@ -95,6 +97,8 @@ void Rings::end(uint32_t id, Ring ring) {
   serving::ShardShare& share = shares_.at(ring.shard);
   context_.on_shard(ring.shard, [&](engine::Op& done) { share.remove_ring(id, done); });
   unwatch(ring);
+  // Its eventfd is closed with it, and another may get the number: pairs with watch().
+  ASSERT(!ring.watched);
   const uint64_t size = ring.memory->bytes().size();
   ring.memory.reset();
   const std::lock_guard lock(mutex_);

@@ -36,6 +36,7 @@ class Rings {
     std::unique_ptr<resources::ForeignMemory> memory;  // null while it is being made or destroyed
     resources::ForeignFd wake;
     uint32_t shard = 0;
+    bool watched = false;
     bool watched_by_shard = false;
   };
 

@@ -62,11 +62,10 @@ Outcome<void> Files::reserve(uint32_t id, const std::string& what) {
 
 Answer Files::open_as(uint32_t id, const std::string& what, uint32_t access, const Open& open) {
   TRY(reserve(id, what));
-  resources::Account& account = *context_.account;
-  const Status charged = account.charge(resources::Resource::heap_bytes, limits::kFileHeapBytes);
-  Result<client::FileRef> opened = charged.ok() ? open() : Result<client::FileRef>(charged);
+  Result<resources::Charge> heap = resources::Charge::take(
+      context_.account, resources::Resource::heap_bytes, limits::kFileHeapBytes);
+  Result<client::FileRef> opened = heap ? open() : Result<client::FileRef>(heap.error());
   if (!opened) {
-    if (charged.ok()) account.release(resources::Resource::heap_bytes, limits::kFileHeapBytes);
     const std::lock_guard lock(mutex_);
     files_.erase(id);
     return failure_of(what, opened.error());
@@ -81,7 +80,7 @@ Answer Files::open_as(uint32_t id, const std::string& what, uint32_t access, con
   reply.token = context_.node.tokens.make({inode_of(*ref), access, context_.credentials().uid});
   const std::lock_guard lock(mutex_);
   ASSERT(files_.at(id).ref == nullptr);
-  files_[id] = {.ref = ref, .access = access};
+  files_[id] = {.ref = ref, .heap = std::move(*heap), .access = access};
   return wire::ReplyBody{std::move(reply)};
 }
 
@@ -148,7 +147,6 @@ Answer Files::close(const wire::CloseFile& m) {
     ASSERT(files_.at(m.file).users == 0 && files_.at(m.file).ref == nullptr);
     files_.erase(m.file);
   }
-  context_.account->release(resources::Resource::heap_bytes, limits::kFileHeapBytes);
   if (!status.ok()) return failure_of("close", status);
   return wire::ReplyBody{};
 }

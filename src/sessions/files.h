@@ -38,6 +38,7 @@ class Files {
  private:
   struct File {
     client::FileRef ref;  // null while it is being opened or closed
+    resources::Charge heap;
     uint32_t access = 0;
     uint32_t users = 0;  // requests that work on it
   };

@@ -92,6 +92,8 @@ void Connection::lose() {
     const std::lock_guard lock(mutex_);
     connected_ = false;
     for (auto& [id, pending] : pending_) {
+      // What was answered is not here any more: pairs with take_reply().
+      ASSERT(pending != nullptr);
       if (pending->ended) {
         told.push_back(std::move(pending));
       } else {

@@ -177,6 +177,8 @@ void Regions::give_back_memory(const Region& region) {
 void Regions::give_back_device_memory() {
   const std::lock_guard lock(mutex_);
   for (const auto& [id, region] : regions_) {
+    // What was released is not here any more: pairs with take_out().
+    ASSERT(region != nullptr);
     // A kernel may still use a ring that could not be destroyed: the memory is lost rather than
     // taken away.
     if (region->device_rings.load(std::memory_order_relaxed) == 0) give_back_memory(*region);
@@ -186,6 +188,7 @@ void Regions::give_back_device_memory() {
 Status Regions::set_up_again(const Ask& ask) {
   const std::lock_guard lock(mutex_);
   for (const auto& [id, region] : regions_) {
+    ASSERT(region != nullptr);
     if (region->device) continue;
     UniqueFd again;
     if (!region->path.empty()) again = open_again(*region);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds docs/architecture.md and docs/glossary.md to the code that they name.
+"""Holds docs/architecture.md, docs/broken-on-purpose.md and docs/glossary.md to the code that they name.
 
 A code span that begins with a directory of ours is a reference: `src/lanes/lane.cc`, `src/store`, or, with
 what is to be found there, `src/lanes/lane.cc: Lane::submit`. The path must exist, and the code there (of a
@@ -15,7 +15,7 @@ import sys
 
 from cxx_source import line_of, without_comments
 
-PAGES = ("docs/architecture.md", "docs/glossary.md")
+PAGES = ("docs/architecture.md", "docs/broken-on-purpose.md", "docs/glossary.md")
 REFERENCE = re.compile(r"`((?:src|tests|bench|examples|tools)/[\w./-]*)(?:: ([\w:~]+)(?:\(\))?)?`")
 
 

@@ -64,7 +64,7 @@ Outcome<void> Connection::begin(UniqueFd socket) {
                    "this library does not speak"};
   }
   next_call_ = 2;
-  socket_ = std::make_shared<Socket>(Socket{ParentsFd(std::move(socket))});
+  socket_ = std::make_shared<Socket>(ParentsFd(std::move(socket)));
   connected_ = true;
   TRY_ASSIGN(monitor_, start_thread("the thread of the session", [this] { monitor(); }));
   return {};

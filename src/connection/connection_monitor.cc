@@ -40,9 +40,18 @@ void Connection::receive_all(const std::shared_ptr<Socket>& socket) {
   while (true) {
     UniqueFd given;
     Result<wire::Reply> reply = receive_reply(socket->fd.get(), 0, &given);
-    if (!reply) return;
+    if (!reply) {
+      if (reply.error() != Code::peer_gone) give_up(*socket);
+      return;
+    }
     take_reply(std::move(*reply), std::move(given), socket);
   }
+}
+
+// The agent's reply makes no sense: the monitor sees the end of the socket, and the connection is lost.
+void Connection::give_up(Socket& socket) {
+  socket.is_garbled.store(true, std::memory_order_relaxed);
+  ::shutdown(socket.fd.get(), SHUT_RDWR);
 }
 
 void Connection::look_for_reply(const std::shared_ptr<Socket>& socket, const Pending& pending) {
@@ -54,9 +63,7 @@ void Connection::look_for_reply(const std::shared_ptr<Socket>& socket, const Pen
     if (reply) {
       take_reply(std::move(*reply), std::move(given), socket);
     } else if (reply.error() != Code::busy) {
-      // The agent's reply makes no sense: the monitor sees the end of the socket, and the
-      // connection is lost.
-      ::shutdown(socket->fd.get(), SHUT_RDWR);
+      if (reply.error() != Code::peer_gone) give_up(*socket);
       return;
     }
   }
@@ -90,12 +97,18 @@ void Connection::lose() {
   std::vector<std::shared_ptr<Pending>> told;
   {
     const std::lock_guard lock(mutex_);
+    ASSERT(connected_ && socket_ != nullptr);
     connected_ = false;
+    const bool is_garbled = socket_->is_garbled.load(std::memory_order_relaxed);
     for (auto& [id, pending] : pending_) {
       // What was answered is not here any more: pairs with take_reply().
       ASSERT(pending != nullptr);
       if (pending->ended) {
         told.push_back(std::move(pending));
+      } else if (is_garbled) {
+        pending->reply.status = Code::bad_message;
+        pending->reply.text = "the agent's reply makes no sense to this library";
+        pending->end(Pending::State::answered);
       } else {
         pending->end(Pending::State::lost);
       }
@@ -154,7 +167,7 @@ bool Connection::try_to_reconnect() {
     ASSERT(!connected_ && pending_.empty());
     const uint64_t epoch = epoch_.load(std::memory_order_relaxed) + 1;
     for (Follower* const follower : followers_) follower->connected_again(epoch);
-    socket_ = std::make_shared<Socket>(Socket{ParentsFd(std::move(*socket))});
+    socket_ = std::make_shared<Socket>(ParentsFd(std::move(*socket)));
     epoch_.store(epoch, std::memory_order_release);
     connected_ = true;
     changed_.notify_all();

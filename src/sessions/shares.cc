@@ -18,6 +18,11 @@ Shares::~Shares() {
 
 serving::ShardShare& Shares::make(uint32_t shard, const std::shared_ptr<arena::Segment>& segment) {
   ASSERT(shard < shares_.size());
+  {
+    // Most are there: lists of files ask each time, and do not wait for what is taken from shares.
+    const std::shared_lock lock(mutex_);
+    if (shares_[shard] != nullptr) return *shares_[shard];
+  }
   const std::unique_lock lock(mutex_);
   if (shares_[shard] != nullptr) return *shares_[shard];
   SessionShard& home = *context_.node.shards[shard];

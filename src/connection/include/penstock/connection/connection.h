@@ -68,7 +68,8 @@ class Connection {
   bool dead() const { return dead_.load(std::memory_order_acquire); }
 
   // One control call. A call whose connection is lost is made again if it is `repeatable`, else it
-  // ends with peer_gone: it may have happened.
+  // ends with peer_gone: it may have happened. Calls under way when a reply makes no sense end with
+  // bad_message, and are not made again: the agent would say the same.
   using Answer = Outcome<wire::ReplyBody>;
   Answer call(const wire::RequestBody& body, bool repeatable,
               const std::vector<int>& descriptors = {}, UniqueFd* given = nullptr);
@@ -106,7 +107,11 @@ class Connection {
     std::atomic<State> state{State::waiting};
   };
   struct Socket {
+    explicit Socket(ParentsFd socket) : fd(std::move(socket)) {}
     ParentsFd fd;  // else a child would keep the session of a parent that is killed
+    // A reply of it could not be understood: set before the socket is shut down, and so before the
+    // monitor sees its end.
+    std::atomic<bool> is_garbled{false};
   };
   struct Begun {
     uint64_t id = 0;
@@ -132,6 +137,7 @@ class Connection {
   // connection_monitor.cc
   void monitor();
   void receive_all(const std::shared_ptr<Socket>& socket);
+  void give_up(Socket& socket);
   void lose();
   bool reconnect();
   bool try_to_reconnect();

@@ -370,7 +370,7 @@ class CommandLine {
     bench
         ->add_option("NAME", bench_.suites,
                      "ring, cache, mount, store (default: these), small, aged, durable, fair, gpu, "
-                     "load, usrbio; one row of small: small.import.4k, small.reimport.4k, "
+                     "load, usrbio, metrics; one row of small: small.import.4k, small.reimport.4k, "
                      "small.verify.4k, small.read.cold, small.read.warm.4k, small.read.warm.mixed")
         ->check(CLI::IsMember(bench::suite_names()));
     bench->add_option("--dir", bench_.how.directory, "Scratch space on the disk to measure");

@@ -4,6 +4,7 @@
 #include "fair_suite.h"
 #include "gpu_suite.h"
 #include "load_suite.h"
+#include "metrics_suite.h"
 #include "mount_suite.h"
 #include "ring_suite.h"
 #include "small_suite.h"
@@ -49,6 +50,7 @@ constexpr NamedSuite kSuites[] = {
     {"gpu", gpu_suite},
     {"load", load_suite},
     {"usrbio", usrbio_suite},
+    {"metrics", metrics_suite},
     {kSmallImport, small_row<kSmallImport>},
     {kSmallReimport, small_row<kSmallReimport>},
     {kSmallVerify, small_row<kSmallVerify>},

@@ -88,7 +88,7 @@ std::string success(const wire::Request& request) {
 class ConnectionTest : public ::testing::Test {
  protected:
   ScratchDirectory scratch_;
-  const std::string path_ = (scratch_.path() / "agent").string();
+  const std::string path_ = scratch_ / "agent";
 };
 
 TEST_F(ConnectionTest, ends_a_call_whose_reply_makes_no_sense) {

@@ -29,7 +29,7 @@ BANNED_WORDS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 CORE = ("ring", "wire", "net", "store", "chunks", "meta", "client")
 
 # Of these, the ones whose threads are fibers in a simulation.
-THREADED = ("net", "store", "chunks", "meta", "client", "serving", "sessions")
+THREADED = ("arena", "net", "store", "chunks", "meta", "client", "node_cache", "serving", "sessions")
 
 # System calls that no class of ours would name a method after: any call that no object stands before.
 _DECLARED = r"(?<![\w>&*]\s)(?<![\w>&*~.:])"

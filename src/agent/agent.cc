@@ -58,6 +58,9 @@ class LocalAgent final : public Agent {
   Allowances allowances_;
   sessions::SessionNode sessions_;
   std::unique_ptr<Node> node_;
+  engine::SeededRandom cache_random_{engine::system_seed()};
+  engine::FutexParker cache_parker_{engine::system_clock()};
+  engine::Loop cache_loop_{engine::system_clock(), cache_random_, cache_parker_};
   std::unique_ptr<node_cache::NodeCache> cache_;
   std::unique_ptr<session_server::SessionServer> server_;
   engine::Time started_;
@@ -105,6 +108,7 @@ Outcome<void> LocalAgent::start_cache(uint64_t bytes) {
   config.bytes = bytes;
   config.files = &node_->files();
   config.buffers = &sessions_.buffers;
+  config.loop = &cache_loop_;
   for (const auto& shard : sessions_.shards) config.shards.push_back({shard->loop, shard->client});
   TRY_ASSIGN(cache_, node_cache::NodeCache::start(config));
   sessions_.cache = cache_.get();

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <thread>
 #include <unistd.h>
 
 #include "penstock/node_cache/limits.h"
@@ -16,12 +15,20 @@ std::string path_in(const std::string& directory) {
   return directory + "/cache.lease";
 }
 
+// All of it: nothing ends it early.
+void wait_for_the_lease() {
+  engine::Mutex mutex;
+  engine::Condition ended;
+  std::unique_lock lock(mutex);
+  (void)ended.wait_for(lock, limits::kCacheLease, [] { return false; });
+}
+
 }  // namespace
 
 Outcome<void> CacheLease::begin(const std::string& directory, bool keep) {
   const std::string path = path_in(directory);
   if (::access(path.c_str(), F_OK) == 0) {
-    std::this_thread::sleep_for(limits::kCacheLease);
+    wait_for_the_lease();
     ::unlink(path.c_str());
   }
   if (!keep) return {};

@@ -9,11 +9,7 @@ using arena::kExtentBytes;
 using arena::Segment;
 
 NodeCache::NodeCache(const NodeCacheConfig& config)
-    : files_(*config.files),
-      buffers_(*config.buffers),
-      random_(engine::system_seed()),
-      parker_(engine::system_clock()),
-      loop_(engine::system_clock(), random_, parker_) {
+    : files_(*config.files), buffers_(*config.buffers), loop_(*config.loop) {
   tidy_op_.owner = this;
   tidy_op_.completion = [](engine::Op& op) { op.owner_as<NodeCache>().tidy(); };
   renewal_.owner = renew_op_.owner = this;
@@ -31,6 +27,7 @@ NodeCache::NodeCache(const NodeCacheConfig& config)
 
 Outcome<std::unique_ptr<NodeCache>> NodeCache::start(const NodeCacheConfig& config) {
   ASSERT(config.files != nullptr && config.buffers != nullptr && !config.shards.empty());
+  ASSERT(config.loop != nullptr);
   std::unique_ptr<NodeCache> cache(new NodeCache(config));
   arena::ArenaConfig arena;
   arena.bytes = config.bytes;
@@ -48,7 +45,7 @@ Outcome<std::unique_ptr<NodeCache>> NodeCache::start(const NodeCacheConfig& conf
                                config.bytes)};
   }
   cache->arena_ = std::move(*made);
-  cache->thread_ = std::thread([raw = cache.get()] { raw->loop_.run(); });
+  cache->thread_ = engine::Thread("penstock-cache", [raw = cache.get()] { raw->loop_.run(); });
   cache->files_.add_observer(*cache);
   for (const NodeCacheConfig::Shard& shard : config.shards) {
     cache->shard_fills_.push_back(std::make_unique<ShardFills>(*cache, *shard.loop, *shard.client));

@@ -95,6 +95,11 @@ void Fibers::wake(const void* address, bool all) {
 
 void Fibers::may_switch() {
   if (running_ == nullptr || running_->drives_loop) return;
+  if (world_.stall_permille != 0 && random_.chance(world_.stall_permille, 1000)) {
+    const Duration stall(random_.below(static_cast<uint64_t>(world_.stall_max.count()) + 1));
+    (void)wait({.address = &stall, .what = "a processor"}, stall);
+    return;
+  }
   if (!random_.chance(world_.switch_permille, 1000)) return;
   ready_.push_back(running_);
   give_way(State::ready);

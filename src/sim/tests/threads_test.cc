@@ -82,6 +82,21 @@ TEST(SimThreads, time_stands_still_while_a_thread_can_go_on) {
   EXPECT_EQ(world.now(), start);
 }
 
+TEST(SimThreads, a_thread_may_lose_its_processor_while_time_passes) {
+  SimWorld world(1);
+  world.stall_permille = 1000;
+  const Time start = world.now();
+  Thread stalled("stalled", [&] {
+    Mutex mutex;
+    for (int i = 0; i < 100; ++i) {
+      const std::lock_guard lock(mutex);
+    }
+  });
+  stalled.join();
+  EXPECT_GT(world.now(), start + world.stall_max);
+  EXPECT_LT(world.now(), start + 100 * world.stall_max);
+}
+
 TEST(SimThreads, sleeping_threads_let_time_pass) {
   SimWorld world(1);
   const Time start = world.now();

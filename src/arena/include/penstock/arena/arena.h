@@ -3,11 +3,11 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "penstock/arena/segment.h"
 #include "penstock/base.h"
+#include "penstock/engine.h"
 
 namespace penstock::arena {
 
@@ -50,11 +50,12 @@ class Arena {
   const Geometry geometry_;
   SlabHost* const host_;
 
-  mutable std::mutex mutex_;  // taken before a segment's
+  mutable engine::Mutex mutex_;  // taken before a segment's
   std::map<ReaderClass, std::shared_ptr<Segment>> segments_;
   uint32_t slabs_in_use_ = 0;
   uint64_t uses_ = 0;
-  std::mutex growing_;  // one segment grows at a time; taken before mutex_
+  // One segment grows at a time; taken before mutex_, and held while the host registers the slab.
+  engine::Mutex growing_{engine::Held::across_calls};
 };
 
 }  // namespace penstock::arena

@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "penstock/arena/layout.h"
 #include "penstock/arena/touch_log.h"
 #include "penstock/base.h"
+#include "penstock/engine.h"
 
 namespace penstock::arena {
 
@@ -165,7 +165,7 @@ class Segment {
   uint32_t sessions_ = 0;   // the arena's
   uint64_t last_used_ = 0;  // the arena's
 
-  mutable std::mutex mutex_;
+  mutable engine::Mutex mutex_;
   const std::unique_ptr<Table> table_;
   const std::unique_ptr<SlotPool> pool_;
   std::vector<std::unique_ptr<Slab>> slabs_;

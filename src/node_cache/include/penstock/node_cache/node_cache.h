@@ -20,7 +20,6 @@
 #include <map>
 #include <memory>
 #include <set>
-#include <thread>
 #include <vector>
 
 #include "penstock/arena.h"
@@ -55,6 +54,7 @@ struct NodeCacheConfig {
     client::Client* client = nullptr;
   };
   std::vector<Shard> shards;
+  engine::Loop* loop = nullptr;  // of the cache's own thread: no other runs it
 };
 
 // Fills take their slots and are published on a thread of its own, which may block (to open files,
@@ -119,10 +119,8 @@ class NodeCache final : public client::Observer, public arena::SlabHost {
   std::vector<std::unique_ptr<ShardFills>> shard_fills_;
   std::unique_ptr<arena::Arena> arena_;
 
-  engine::SeededRandom random_;
-  engine::FutexParker parker_;
-  engine::Loop loop_;
-  std::thread thread_;
+  engine::Loop& loop_;
+  engine::Thread thread_;
 
   std::map<HeldKey, Held> held_;
   IntrusiveList<FillOp> behind_others_;  // other fills of the same extents are under way

@@ -82,6 +82,9 @@ class SimWorld {
 
   // How often a thread loses its processor to another one where it takes a lock that is free.
   uint32_t switch_permille = 50;
+  // How often it loses it for a while there, and time goes on without it.
+  uint32_t stall_permille = 0;
+  Duration stall_max = std::chrono::milliseconds(3);
 
   // Lets every loop do a turn and one thread go on, or, when there was nothing to do, moves time.
   // For what waits on the test's own stack.

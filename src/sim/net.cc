@@ -21,12 +21,15 @@ struct SimNetwork::Request {
   uint16_t method = 0;
   std::vector<std::byte> bytes;
   std::vector<engine::Exposure> exposures;
+  bool taken_back = false;  // cancelled on its way: it never arrives
 };
 
 // A call as its caller's side knows it.
 struct SimNetwork::Call {
   CallOp* op = nullptr;
   SimNet* caller = nullptr;
+  std::shared_ptr<Request> request;
+  bool delivered = false;
   SimWorld::EventId timeout = 0;
   SimWorld::EventId detection = 0;
 };
@@ -192,6 +195,8 @@ void SimNetwork::send(uint32_t from, uint32_t to, CallId id, std::string_view la
 }
 
 void SimNetwork::deliver(const std::shared_ptr<const Request>& request) {
+  if (request->taken_back) return;
+  if (Call* const call = find(request->call)) call->delivered = true;
   const auto found = served_.find(request->to);
   if (found == served_.end()) return end(request->call, Code::peer_gone);
   const auto [server, service] = found->second;
@@ -263,6 +268,7 @@ void SimNet::call(CallOp& op) {
   request->method = op.method;
   request->bytes.assign(op.request.begin(), op.request.end());
   request->exposures.assign(op.exposures.begin(), op.exposures.begin() + op.exposure_count);
+  call->request = request;
   SimNetwork& network = network_;
   if (op.deadline != engine::kNever) {
     call->timeout = network.world_.at(op.deadline, "net.timeout",
@@ -278,7 +284,10 @@ void SimNet::call(CallOp& op) {
 void SimNet::cancel(CallOp& op) {
   const auto found = std::find_if(network_.calls_.begin(), network_.calls_.end(),
                                   [&](const auto& entry) { return entry.second->op == &op; });
-  if (found != network_.calls_.end()) network_.end(found->first, Code::cancelled);
+  // The service that has it may act on it: then the call ends as it does without this.
+  if (found == network_.calls_.end() || found->second->delivered) return;
+  found->second->request->taken_back = true;
+  network_.end(found->first, Code::cancelled);
 }
 
 void SimNet::serve(Address address, engine::Service& service) {

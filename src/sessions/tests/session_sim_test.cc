@@ -128,11 +128,20 @@ class SessionStory {
     const bool well = act(node, program, random);
     // An application may go at any time, also with an operation under way, and come again.
     if (random.chance(1, 10)) {
+      const uint32_t block = own_block(program, random);
       if (SimApplication* const leaving = applications_[program].get()) {
-        random.chance(1, 2) ? begin_write(node, *leaving, own_block(program, random))
+        random.chance(1, 2) ? begin_write(node, *leaving, block)
                             : leaving->submit(fill_of(0, kBlocksBytes));
+        if (random.chance(1, 2)) {
+          pair_.world().run_for(std::chrono::microseconds(random.below(500)));
+        }
       }
       applications_[program].reset();
+      if (random.chance(1, 2)) {
+        (void)fill(node, program, fill_of(RegisterFile::offset(block), RegisterFile::kBlock));
+        (void)read(node, program, block);
+        (void)look(node, program, block);
+      }
     }
     life.leave();
     return well;

@@ -185,13 +185,27 @@ TEST_F(SimNetTest, when_the_calling_process_dies_its_calls_end_closed) {
   EXPECT_EQ(finish(next), Status(Code::closed));
 }
 
-TEST_F(SimNetTest, a_cancelled_call_ends_once) {
+TEST_F(SimNetTest, a_cancelled_call_ends_once_and_the_service_never_sees_it) {
+  network_.faults.duplicate_permille = 1000;
+  Call call;
+  near_->call(call);
+  near_->cancel(call);
+  EXPECT_EQ(finish(call), Status(Code::cancelled));
+  world_.run_for(seconds(1));
+  EXPECT_EQ(call.completions, 1);
+  EXPECT_EQ(service_.calls, 0);
+}
+
+TEST_F(SimNetTest, a_call_that_the_service_has_ends_as_without_a_cancel) {
   service_.delay = milliseconds(50);
   Call call;
   near_->call(call);
   world_.run_for(milliseconds(10));
   near_->cancel(call);
-  EXPECT_EQ(finish(call), Status(Code::cancelled));
+  world_.run_for(milliseconds(10));
+  EXPECT_EQ(call.completions, 0);
+  EXPECT_TRUE(finish(call).ok());
+  EXPECT_EQ(call.memory[0], std::byte{1});
   world_.run_for(seconds(1));
   EXPECT_EQ(call.completions, 1);
 }

@@ -94,7 +94,9 @@ class Net {
  public:
   virtual ~Net() = default;
   virtual void call(CallOp& op) = 0;
-  // Asks for an early end; the call still completes exactly once (cancelled, or as it was).
+  // Asks for an early end; the call still completes exactly once: with cancelled, and then the
+  // service has not acted on it and never will, or as it was. Observers of a file rely on that: a
+  // write that has ended changes nothing any more, so that what they read afterwards stays true.
   virtual void cancel(CallOp& op) = 0;
   // From now on calls to `address` from anywhere reach `service`, in this Net's loop.
   virtual void serve(Address address, Service& service) = 0;

@@ -8,7 +8,9 @@
 // file was watched before the change reached the store, hence when the change looked for watchers,
 // which comes after; hence it was told to us before it was complete. Then the fill had either
 // published, and its entry is gone, or not, and what it read is dropped at the end. Lengths go the
-// same way: a fill that ends where the file ended is dropped when the file grows.
+// same way: a fill that ends where the file ended is dropped when the file grows. A write that
+// failed is reported as one that is complete, since its bytes may be stored; this relies on its
+// target being through with it by then (engine::Net::cancel()).
 //
 // No application sees what its user may not. A fill begins only while the mode bits let the
 // segment's class read the file; they are looked at after the file is watched, and every change of

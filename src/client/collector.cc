@@ -27,6 +27,54 @@ void Collector::take_out(InodeId named) {
   core_.drops->removed.fetch_sub(1, std::memory_order_relaxed);
 }
 
+// As in remove(): the targets have made it durable before the numbers are forgotten.
+Status Collector::try_discard(const Discarded& discarded) {
+  if (!discarded.files.empty()) {
+    TRY(remove_chunks(discarded.files));
+    TRY(core_.targets.sync_all());
+  }
+  if (discarded.held != InodeId{}) core_.written_ids.let_go(discarded.held);
+  return Code::ok;
+}
+
+void Collector::discard(Discarded discarded) {
+  const Status status = try_discard(discarded);
+  if (status.ok()) return;
+  log::warning("file system: removing files that could not be made: {}; it is tried again later",
+               status.name());
+  keep(std::move(discarded));
+}
+
+void Collector::keep(Discarded discarded) {
+  {
+    const std::lock_guard lock(discarded_mutex_);
+    discarded_.push_back(std::move(discarded));
+  }
+  core_.drops->want_more();
+}
+
+Status Collector::discard_kept() {
+  std::vector<Discarded> all;
+  {
+    const std::lock_guard lock(discarded_mutex_);
+    all.swap(discarded_);
+  }
+  Status status;
+  for (Discarded& discarded : all) {
+    if (status.ok()) status = try_discard(discarded);
+    if (!status.ok()) keep(std::move(discarded));
+  }
+  return status;
+}
+
+Status Collector::remove_chunks(std::span<const InodeId> files) {
+  for (size_t i = 0; i < files.size(); i += limits::kSweepBatch) {
+    const size_t count = std::min(limits::kSweepBatch, files.size() - i);
+    TRY(core_.targets.remove(files.subspan(i, count)));
+  }
+  return Code::ok;
+}
+
 // Up to `limit` removed files without users. They get none from now on, as there is no name, and
 // opening by inode refuses them. Goes on where it ended the last time, since what the database has
 // erased before is slow to be walked over, and begins again at the first while more are counted
@@ -61,6 +109,7 @@ Result<uint64_t> Collector::collect(size_t limit) {
   const std::lock_guard one_at_a_time(mutex_);
   closer_.give_back_dropped();
   core_.drops->begin_collection();
+  TRY(discard_kept());
   TRY_ASSIGN(std::vector<InodeId> free, find(limit));
   const bool may_be_more = free.size() == limit;
   // A file without a name may have got one, and been closed, since it was found. Now that it has no
@@ -87,10 +136,7 @@ Result<uint64_t> Collector::collect(size_t limit) {
 // before meta forgets the file. So no name ever leads to lost data, and no data to no name.
 Status Collector::remove(std::span<const InodeId> free, std::span<const InodeId> with_chunks) {
   ASSERT(with_chunks.size() <= free.size());
-  for (size_t i = 0; i < with_chunks.size(); i += limits::kSweepBatch) {
-    const size_t count = std::min(limits::kSweepBatch, with_chunks.size() - i);
-    TRY(core_.targets.remove(with_chunks.subspan(i, count)));
-  }
+  TRY(remove_chunks(with_chunks));
   if (!with_chunks.empty()) TRY(core_.targets.sync_all());
   for (size_t i = 0; i < free.size(); i += limits::kForgetBatch) {
     const size_t count = std::min(limits::kForgetBatch, free.size() - i);

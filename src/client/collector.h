@@ -27,10 +27,22 @@ class Collector {
   // Meta has taken the last name of an inode: it is collected once it has no user. Before whatever
   // could collect it is known to have seen the removal.
   void add(InodeId orphan);
+  // Files that never got their name: their chunks are removed, if not now then with what is
+  // collected later. `held` is theirs in WrittenIds, and let go when nothing of them can come back;
+  // InodeId{}: it stays.
+  struct Discarded {
+    InodeId held;
+    std::vector<InodeId> files;
+  };
+  void discard(Discarded discarded);
   // A file without a name got its first one: it is not to be collected any more.
   void take_out(InodeId named);
 
  private:
+  Status try_discard(const Discarded& discarded);
+  void keep(Discarded discarded);
+  Status discard_kept();
+  Status remove_chunks(std::span<const InodeId> files);
   Result<std::vector<InodeId>> find(size_t limit);
   Status remove(std::span<const InodeId> free, std::span<const InodeId> with_chunks);
   void run();
@@ -41,6 +53,8 @@ class Collector {
   engine::Mutex mutex_;
   InodeId collected_to_;      // where the last collection ended
   uint32_t collections_ = 0;  // how many there were
+  engine::Mutex discarded_mutex_;
+  std::vector<Discarded> discarded_;  // under `discarded_mutex_`
   engine::Thread thread_;
 };
 

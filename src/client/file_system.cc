@@ -30,7 +30,7 @@ FileSystemImpl::FileSystemImpl(meta::Meta& to_meta, FileSystemConfig config)
       names_(core_, live_, collector_, notifier_),
       attributes_(core_, loader_, live_, cuts_, privileges_, closer_, notifier_),
       opens_(core_, loader_, live_, cuts_, closer_, notifier_),
-      new_files_(core_, loader_, closer_, names_, notifier_),
+      new_files_(core_, loader_, closer_, collector_, names_, notifier_),
       all_(core_, closer_),
       io_(core_, live_, privileges_, collector_, notifier_) {}
 

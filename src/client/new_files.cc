@@ -214,21 +214,10 @@ Status NewFiles::make(const Credentials& credentials, std::span<NewFile> files, 
   }
   for (const std::shared_ptr<Inode>& inode : open) closer_.give_back(inode);
   for (const Naming& one : naming) tell(one, self);
-  discard(lost);
-  if (first.value != 0 && all_known) core_.written_ids.let_go(first);
-  if (first.value != 0 && !all_known) core_.written_ids.leave_to_next_life();
+  if (first.value == 0) return status;
+  if (!all_known) core_.written_ids.leave_to_next_life();
+  collector_.discard({.held = all_known ? first : InodeId{}, .files = std::move(lost)});
   return status;
-}
-
-// What was written to files that got no name.
-void NewFiles::discard(std::span<const InodeId> lost) {
-  for (size_t i = 0; i < lost.size(); i += limits::kSweepBatch) {
-    const Status removed =
-        core_.targets.remove(lost.subspan(i, std::min(limits::kSweepBatch, lost.size() - i)));
-    if (removed.ok()) continue;
-    log::warning("file system: space of files that could not be made may stay taken: {}",
-                 removed.name());
-  }
 }
 
 }  // namespace penstock::client

@@ -15,8 +15,14 @@ namespace penstock::client {
 // they are new, and only their maker could wait for one of them.
 class NewFiles {
  public:
-  NewFiles(Core& core, InodeLoader& loader, Closer& closer, Names& names, Notifier& notifier)
-      : core_(core), loader_(loader), closer_(closer), names_(names), notifier_(notifier) {}
+  NewFiles(Core& core, InodeLoader& loader, Closer& closer, Collector& collector, Names& names,
+           Notifier& notifier)
+      : core_(core),
+        loader_(loader),
+        closer_(closer),
+        collector_(collector),
+        names_(names),
+        notifier_(notifier) {}
 
   // As FileSystem::place_files() and make_files().
   Status place(const Credentials&, std::span<NewFile> files);
@@ -29,11 +35,11 @@ class NewFiles {
   Status name_all(const Credentials&, std::span<Naming> all);
   void find_end(Naming& one);
   void tell(const Naming& one, Observer* self);
-  void discard(std::span<const InodeId> lost);
 
   Core& core_;
   InodeLoader& loader_;
   Closer& closer_;
+  Collector& collector_;
   Names& names_;
   Notifier& notifier_;
 };

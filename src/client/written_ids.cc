@@ -108,7 +108,7 @@ Status WrittenIds::extend(InodeId inode) {
 
 Status WrittenIds::close() {
   const std::lock_guard lock(mutex_);
-  if (!recorded_ || left_some_) return Code::ok;
+  if (!recorded_ || left_some_ || !held_.empty()) return Code::ok;
   TRY(put({.clean = 1}));
   recorded_ = false;
   up_to_.store(0, std::memory_order_relaxed);

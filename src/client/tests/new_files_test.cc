@@ -71,6 +71,20 @@ TEST(NewFiles, leave_nothing_when_their_maker_gives_them_up) {
   EXPECT_EQ(node.chunk_count(), 1u);
 }
 
+TEST(NewFiles, leave_nothing_when_the_targets_could_not_be_asked_at_first) {
+  Node node;
+  List list({"/a"});
+  ASSERT_TRUE(node.files->place_files(node.root, list.files).ok());
+  ASSERT_TRUE(node.write(list.files[0].file, 0, std::string(100'000, 'x')).has_value());
+  list.files[0].status = Code::cancelled;
+  for (const auto& target : node.targets) target->fault = [] { return Code::peer_gone; };
+  ASSERT_TRUE(node.files->make_files(node.root, list.files, nullptr).ok());
+  EXPECT_EQ(node.chunk_count(), 2u);
+  for (const auto& target : node.targets) target->fault = [] { return Code::ok; };
+  EXPECT_TRUE(
+      node.world.run_until([&] { return node.chunk_count() == 0; }, std::chrono::seconds(60)));
+}
+
 TEST(NewFiles, can_be_written_and_synced_like_any_other_afterwards) {
   Node node;
   List list({"/a"});

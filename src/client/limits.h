@@ -97,6 +97,10 @@ inline constexpr auto kBehindTrouble = std::chrono::seconds(10);
 // operation.
 inline constexpr uint32_t kBehindOperations = 64;
 
+// How often a name is looked up again when the file that it led to was replaced before it could be
+// opened: each takes another program that replaces it in just that moment.
+inline constexpr uint32_t kOpenTriesMax = 16;
+
 // The table of open files is divided, so that opening does not serialise.
 inline constexpr size_t kTableShards = 64;
 

@@ -21,6 +21,17 @@ std::unique_ptr<const FileWriter> writer_of(const Credentials& credentials, Open
   return std::make_unique<const FileWriter>(FileWriter{credentials, credentials.uid == 0});
 }
 
+// Again as long as the file was replaced between two steps of it.
+template <class Open>
+Result<FileRef> until_fresh(Open open) {
+  Result<FileRef> opened = open();
+  for (uint32_t tries = 1; tries < limits::kOpenTriesMax; ++tries) {
+    if (opened || opened.error() != Code::stale) break;
+    opened = open();
+  }
+  return opened;
+}
+
 }  // namespace
 
 Status check_open_of(const Credentials& credentials, const Attributes& found, OpenFlags flags) {
@@ -168,11 +179,23 @@ Result<FileRef> Opens::create(const NewName& wanted, const Opening& opening, Att
   return FileRef();
 }
 
+// What a name led to a moment ago. Stale, and worth another look at the name, if it has lost it.
+Result<FileRef> Opens::found(InodeId id, const Opening& opening, Attributes* attributes) {
+  Result<FileRef> opened = inode(id, opening, attributes);
+  if (!opened && opened.error() == Code::not_found) return Code::stale;
+  return opened;
+}
+
 Result<FileRef> Opens::name(const NewName& wanted, const Opening& opening, Attributes* attributes) {
+  return until_fresh([&] { return name_once(wanted, opening, attributes); });
+}
+
+Result<FileRef> Opens::name_once(const NewName& wanted, const Opening& opening,
+                                 Attributes* attributes) {
   if (!opening.flags.create) {
-    TRY_ASSIGN(const Attributes found,
+    TRY_ASSIGN(const Attributes looked_up,
                core_.meta.lookup(opening.credentials, wanted.parent, wanted.name));
-    return inode(found.inode, opening, attributes);
+    return found(looked_up.inode, opening, attributes);
   }
   if (wanted.layout && !Placement::is_good(*wanted.layout, core_.target_count())) {
     return Code::invalid_argument;
@@ -180,7 +203,7 @@ Result<FileRef> Opens::name(const NewName& wanted, const Opening& opening, Attri
   InodeId existing;
   TRY_ASSIGN(FileRef made, create(wanted, opening, attributes, existing));
   if (made != nullptr) return made;
-  return inode(existing, opening, attributes);
+  return found(existing, opening, attributes);
 }
 
 Result<FileRef> Opens::unnamed(InodeId parent, uint32_t mode, const Opening& opening,
@@ -202,10 +225,15 @@ Result<FileRef> Opens::unnamed(InodeId parent, uint32_t mode, const Opening& ope
 
 Result<FileRef> Opens::path(std::string_view path, const Opening& opening, uint32_t mode,
                             std::optional<meta::Layout> layout, Attributes* attributes) {
+  return until_fresh([&] { return path_once(path, opening, mode, layout, attributes); });
+}
+
+Result<FileRef> Opens::path_once(std::string_view path, const Opening& opening, uint32_t mode,
+                                 std::optional<meta::Layout> layout, Attributes* attributes) {
   if (!opening.flags.create || !opening.flags.exclusive) {
-    const Result<Attributes> found = core_.meta.resolve(opening.credentials, path, true);
-    if (found) return inode(found->inode, opening, attributes);
-    if (!opening.flags.create || found.error() != Code::not_found) return found.error();
+    const Result<Attributes> resolved = core_.meta.resolve(opening.credentials, path, true);
+    if (resolved) return found(resolved->inode, opening, attributes);
+    if (!opening.flags.create || resolved.error() != Code::not_found) return resolved.error();
   }
   return follow_and_create(path, opening, mode, layout, attributes);
 }

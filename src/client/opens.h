@@ -47,6 +47,10 @@ class Opens {
                        std::optional<meta::Layout> layout, Attributes* attributes);
 
  private:
+  Result<FileRef> found(InodeId id, const Opening& opening, Attributes* attributes);
+  Result<FileRef> name_once(const NewName& wanted, const Opening& opening, Attributes* attributes);
+  Result<FileRef> path_once(std::string_view path, const Opening& opening, uint32_t mode,
+                            std::optional<meta::Layout> layout, Attributes* attributes);
   Result<FileRef> create(const NewName& wanted, const Opening& opening, Attributes* attributes,
                          InodeId& existing);
   Result<FileRef> follow_and_create(std::string_view path, const Opening& opening, uint32_t mode,

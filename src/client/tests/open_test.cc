@@ -121,5 +121,29 @@ TEST(CloseTest, a_reference_may_outlive_the_file_system) {
   EXPECT_TRUE(open.expired());
 }
 
+TEST(OpenTest, finds_a_file_at_a_name_whose_files_are_replaced_all_the_time) {
+  Node node;
+  EXPECT_TRUE(node.files->close_file(node.open("/name")).ok());
+  bool replaced = false;
+  engine::Thread replacing("replacing", [&] {
+    for (int i = 0; i < 2000; ++i) {
+      EXPECT_TRUE(node.files->close_file(node.open("/aside")).ok());
+      EXPECT_TRUE(
+          node.files
+              ->rename(node.root, meta::kRootInode, "aside", meta::kRootInode, "name", {}, nullptr)
+              .ok());
+    }
+    replaced = true;
+  });
+  while (!replaced) {
+    const auto by_path = node.files->open_path(node.root, "/name", {}, 0, {}, nullptr);
+    EXPECT_TRUE(by_path.has_value()) << by_path.error().name();
+    const auto by_name = node.files->open_name(node.root, meta::kRootInode, "name", {}, 0, {}, true,
+                                               nullptr, nullptr);
+    EXPECT_TRUE(by_name.has_value()) << by_name.error().name();
+  }
+  replacing.join();
+}
+
 }  // namespace
 }  // namespace penstock::client

@@ -1,22 +1,16 @@
-// A client on one node, its target on another, and wires between them that lose, delay, repeat and
-// are cut, while either side dies: the first path between nodes.
-#include <array>
-#include <gtest/gtest.h>
+// Clients on two nodes, the target of each on the other one, and wires between them that lose,
+// delay, repeat and are cut, while either side dies: the first path between nodes.
+#include "cluster_parts.h"
 
-#include "penstock/testing_cluster.h"
+#include <gtest/gtest.h>
 
 namespace penstock::client {
 namespace {
 
+using std::chrono::seconds;
 using test::FaultyPair;
-using test::RegisterFile;
-using test::SimNode;
 
-engine::MemoryRef memory_of(std::string& bytes) {
-  return {reinterpret_cast<std::byte*>(bytes.data()), bytes.size()};
-}
-
-// Two programs a node, which share its file: each writes half of the blocks and reads all.
+// Two programs a node.
 class ClusterStory {
  public:
   explicit ClusterStory(uint64_t seed) : pair_(seed) {}
@@ -24,61 +18,61 @@ class ClusterStory {
   uint64_t run() {
     FaultyPair::Hooks hooks;
     hooks.step = [this](size_t node, size_t program, engine::Random& random) {
-      const auto mine = static_cast<uint32_t>(program / 2 + 2 * random.below(kBlocks / 2));
-      return random.chance(1, 2) ? write(node, mine)
-                                 : read(node, static_cast<uint32_t>(random.below(kBlocks)));
+      const uint64_t dice = random.below(3);
+      if (dice == 0) return shared_.step(node, program, random);
+      return dice == 1 ? cut_.step(node, program, random) : names_.step(node, program, random);
     };
-    pair_.run(4, hooks);
-    for (size_t node = 0; node < models_.size(); ++node) {
-      for (uint32_t block = 0; block < kBlocks; ++block) {
-        EXPECT_TRUE(read(node, block)) << pair_.where();
-      }
-    }
+    hooks.dead = [this](size_t node, bool power_cut) {
+      shared_.node_died();
+      cut_.node_died();
+      names_.node_died(node, power_cut);
+    };
+    pair_.run(kClusterPrograms, hooks);
+    shared_.check_all();
+    cut_.check_all();
+    names_.check_all();
+    shared_.drop_all();
+    cut_.drop_all();
+    for (size_t node = 0; node < kClusterNodes; ++node) remove_all(node);
     pair_.stop();
     return pair_.world().trace_hash();
   }
 
  private:
-  static FileRef open(FileSystem& files, const SimNode& node) {
-    const auto file =
-        files.open_path(node.root, "/shared", {.write = true, .create = true}, 0644, {}, nullptr);
-    return file ? *file : nullptr;
-  }
-
-  bool write(size_t node, uint32_t block) {
+  // With the last name of a file its chunks go from the other node, those of files that deaths have
+  // left without a name had to go before.
+  void remove_all(size_t node) {
     const std::shared_ptr<FileSystem> files = pair_.node(node).files();
-    if (files == nullptr) return false;
-    const FileRef file = open(*files, pair_.node(node));
-    if (file == nullptr) return false;
-    std::string bytes = models_[node].begin_write(block);
-    const Result<uint64_t> done =
-        files->write(file, RegisterFile::offset(block), memory_of(bytes), true, nullptr, nullptr);
-    const bool well = done && *done == bytes.size();
-    models_[node].end_write(block, well);
-    return well;
+    std::vector<std::string> names;
+    const Status listed =
+        files->meta().read_directory(meta::kRootInode, 0, 1000, false,
+                                     [&](const meta::DirectoryEntry& entry, const Attributes*) {
+                                       names.push_back(entry.name);
+                                       return true;
+                                     });
+    EXPECT_TRUE(listed.ok()) << pair_.where();
+    for (const std::string& name : names) {
+      EXPECT_TRUE(files->unlink(Credentials(), meta::kRootInode, name, nullptr).ok())
+          << name << " " << pair_.where();
+    }
+    test::SimNode& other = pair_.node(1 - node);
+    // What the client itself keeps there is one block; and the root stays.
+    const auto is_empty = [&] {
+      const Result<meta::FileSystemCounts> counts = files->meta().counts();
+      return other.stored().used_bytes <= limits::kBlockBytes && counts && counts->inodes == 1;
+    };
+    EXPECT_TRUE(pair_.world().run_until(is_empty, seconds(60)))
+        << other.stored().used_bytes << " bytes of node " << node << " are left on the other "
+        << pair_.where();
   }
-
-  bool read(size_t node, uint32_t block) {
-    const std::shared_ptr<FileSystem> files = pair_.node(node).files();
-    if (files == nullptr) return false;
-    const FileRef file = open(*files, pair_.node(node));
-    if (file == nullptr) return false;
-    const uint64_t known = models_[node].begin_read(block);
-    // What lies behind the end of the file was never written.
-    std::string bytes(RegisterFile::kBlock, '\0');
-    const Result<uint64_t> got = files->read(file, RegisterFile::offset(block), memory_of(bytes));
-    if (!got) return false;
-    EXPECT_EQ(models_[node].check(block, known, bytes), "") << pair_.where();
-    return true;
-  }
-
-  static constexpr uint32_t kBlocks = 24;  // in two chunks
 
   FaultyPair pair_;
-  std::array<RegisterFile, 2> models_{RegisterFile(kBlocks), RegisterFile(kBlocks)};
+  SharedFiles shared_{pair_};
+  CutFiles cut_{pair_};
+  OwnedNames names_{pair_};
 };
 
-TEST(ClusterSimTest, a_file_on_another_node_is_linearisable_through_loss_cuts_and_deaths) {
+TEST(ClusterSimTest, files_on_another_node_keep_their_word_through_loss_cuts_and_deaths) {
   const sim::SeedRange seeds = sim::seed_range(300);
   for (uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
     SCOPED_TRACE("PENSTOCK_SEED=" + std::to_string(seed));

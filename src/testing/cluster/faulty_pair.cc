@@ -85,6 +85,7 @@ void FaultyPair::restart(size_t index, const Hooks& hooks) {
   Thread death("death", [&node, power_cut] { node.die(power_cut); });
   hooks.dying(index);
   death.join();
+  hooks.dead(index, power_cut);
   world_.run_for(milliseconds(world_.random().below(2000)));
   ASSERT_TRUE(node.start_store().ok()) << where();
   // As long as messages to the other node are lost there may be no mount.

@@ -2,5 +2,6 @@
 #pragma once
 
 #include "penstock/testing_cluster/faulty_pair.h"
+#include "penstock/testing_cluster/register.h"
 #include "penstock/testing_cluster/register_file.h"
 #include "penstock/testing_cluster/sim_node.h"

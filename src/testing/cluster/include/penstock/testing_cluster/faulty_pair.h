@@ -21,9 +21,11 @@ class FaultyPair {
   using Step = std::function<bool(size_t node, size_t program, engine::Random& random)>;
   struct Hooks {
     Step step;
-    // A node has its mount; and it dies, before what still runs on it has come to its end.
+    // A node has its mount; it dies, before what still runs on it has come to its end; and it is
+    // dead, with all that, before its next life begins: what it has not kept is lost.
     std::function<void(size_t node)> started = [](size_t) {};
     std::function<void(size_t node)> dying = [](size_t) {};
+    std::function<void(size_t node, bool power_cut)> dead = [](size_t, bool) {};
   };
 
   explicit FaultyPair(uint64_t seed);

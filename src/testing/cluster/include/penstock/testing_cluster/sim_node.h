@@ -37,6 +37,8 @@ class SimNode {
   // the node dies, and lets go of it then.
   std::shared_ptr<client::FileSystem> files() const { return files_; }
   sim::SimLoop& loop() { return *loop_; }
+  // What its store holds, as long as it is there.
+  store::TargetStatus stored() const { return target_->status(); }
   const client::Credentials root;
 
  private:

@@ -90,6 +90,14 @@ void SharedFiles::node_died() {
   for (WatchedFile& file : files_) file.node_died();
 }
 
+void SharedFiles::sync_all() {
+  for (size_t node = 0; node < kClusterNodes; ++node) {
+    const std::shared_ptr<FileSystem> files = pair_.node(node).files();
+    const FileRef file = opens_[node].get(files, files_[node].path(), false);
+    EXPECT_TRUE(files_[node].sync(*files, file, false)) << pair_.where();
+  }
+}
+
 void SharedFiles::check_all() {
   for (size_t node = 0; node < kClusterNodes; ++node) {
     const std::shared_ptr<FileSystem> files = pair_.node(node).files();
@@ -145,6 +153,14 @@ bool CutFiles::step(size_t node, size_t program, engine::Random& random) {
 
 void CutFiles::node_died() {
   for (WatchedFile& file : files_) file.node_died();
+}
+
+void CutFiles::sync_all() {
+  for (size_t program = 0; program < kClusterPrograms; ++program) {
+    const std::shared_ptr<FileSystem> files = pair_.node(program % kClusterNodes).files();
+    const FileRef file = opens_[program][program].get(files, files_[program].path(), false);
+    EXPECT_TRUE(files_[program].sync(*files, file, false)) << pair_.where();
+  }
 }
 
 void CutFiles::check_all() {

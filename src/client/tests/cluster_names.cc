@@ -146,7 +146,6 @@ bool OwnedNames::move(FileSystem& files, Name& from, Name& to) {
   return renamed.ok();
 }
 
-// Of the directory, or of everything; covers the names of all programs of the node.
 bool OwnedNames::sync(size_t node, FileSystem& files, bool everything) {
   std::vector<std::pair<Register*, uint64_t>> written;
   for (size_t program = node; program < kClusterPrograms; program += kClusterNodes) {

@@ -56,6 +56,7 @@ class SharedFiles {
   explicit SharedFiles(test::FaultyPair& pair) : pair_(pair) {}
   bool step(size_t node, size_t program, engine::Random& random);
   void node_died();
+  void sync_all();
   void check_all();
   void drop_all();
 
@@ -72,6 +73,7 @@ class CutFiles {
   explicit CutFiles(test::FaultyPair& pair);
   bool step(size_t node, size_t program, engine::Random& random);
   void node_died();
+  void sync_all();
   void check_all();
   void drop_all();
 
@@ -92,6 +94,8 @@ class OwnedNames {
   bool step(size_t node, size_t program, engine::Random& random);
   // Only a power cut takes back what was said about names.
   void node_died(size_t node, bool power_cut);
+  // Of the directory, or of everything; covers the names of all programs of the node.
+  bool sync(size_t node, FileSystem& files, bool everything);
   void check_all();
 
  private:
@@ -115,7 +119,6 @@ class OwnedNames {
   bool remove(FileSystem& files, Name& name);
   bool link(FileSystem& files, Name& from, Name& to);
   bool move(FileSystem& files, Name& from, Name& to);
-  bool sync(size_t node, FileSystem& files, bool everything);
 
   static std::array<Name, kNames> names_of(size_t program);
 

@@ -79,13 +79,22 @@ void FaultyPair::inject_faults(const Hooks& hooks) {
   }
 }
 
-void FaultyPair::restart(size_t index, const Hooks& hooks) {
+void FaultyPair::kill(size_t index, bool power_cut, const Hooks& hooks) {
   SimNode& node = *nodes_[index];
-  const bool power_cut = world_.random().chance(1, 2);
   Thread death("death", [&node, power_cut] { node.die(power_cut); });
   hooks.dying(index);
   death.join();
   hooks.dead(index, power_cut);
+}
+
+void FaultyPair::cut_power(const Hooks& hooks) {
+  for (size_t i = 0; i < nodes_.size(); ++i) kill(i, true, hooks);
+  start_both(hooks);
+}
+
+void FaultyPair::restart(size_t index, const Hooks& hooks) {
+  SimNode& node = *nodes_[index];
+  kill(index, world_.random().chance(1, 2), hooks);
   world_.run_for(milliseconds(world_.random().below(2000)));
   ASSERT_TRUE(node.start_store().ok()) << where();
   // As long as messages to the other node are lost there may be no mount.

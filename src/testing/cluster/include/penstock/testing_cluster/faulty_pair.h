@@ -32,6 +32,8 @@ class FaultyPair {
 
   // Programs are dealt out to the nodes in turn. GoogleTest's failures say what went wrong.
   void run(size_t programs, const Hooks& hooks);
+  // After run(): both lose power, and begin another life.
+  void cut_power(const Hooks& hooks);
   // Settles and closes both.
   void stop();
 
@@ -43,6 +45,7 @@ class FaultyPair {
   void start_both(const Hooks& hooks);
   void run_program(size_t program, const Hooks& hooks);
   void inject_faults(const Hooks& hooks);
+  void kill(size_t node, bool power_cut, const Hooks& hooks);
   void restart(size_t node, const Hooks& hooks);
   void heal();
 

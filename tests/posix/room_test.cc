@@ -64,6 +64,8 @@ TEST_F(RoomTest, fallocate_gets_what_removed_files_have_held) {
   EXPECT_EQ(::fallocate(other.get(), 0, 0, 4096), -1);
   EXPECT_EQ(errno, ENOSPC);
   file.reset();
+  // The kernel does not wait for the node to hear of a close, and until then the file is in use.
+  ASSERT_TRUE(test::eventually([&] { return files->status().open_files == 1; }));
   ASSERT_EQ(::unlink(removed.c_str()), 0);
   EXPECT_EQ(::fallocate(other.get(), 0, 0, 4096), 0) << std::strerror(errno);
 }

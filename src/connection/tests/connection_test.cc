@@ -1,16 +1,17 @@
-// Calls to an agent that answers what no agent says, or ends the connection in the middle of a call.
-#include <gtest/gtest.h>
+// Calls to an agent that answers what no agent says, or ends the connection in the middle of a
+// call.
+#include "penstock/connection.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <functional>
+#include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <thread>
 #include <utility>
 
-#include "penstock/connection.h"
 #include "penstock/testing.h"
 #include "penstock/wire.h"
 
@@ -19,8 +20,8 @@ namespace {
 
 using test::ScratchDirectory;
 
-// Listens at a path and greets who connects. What it does with a call is the test's to say: the bytes
-// of the answer, or none to end the connection.
+// Listens at a path and greets who connects. What it does with a call is the test's to say: the
+// bytes of the answer, or none to end the connection.
 class ListeningAgent {
  public:
   using Answers = std::function<std::string(const wire::Request&)>;
@@ -30,10 +31,9 @@ class ListeningAgent {
         answers_(std::move(answers)) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    std::memcpy(address.sun_path, path.c_str(),
-                std::min(path.size(), sizeof address.sun_path - 1));
-    EXPECT_EQ(
-        ::bind(listening_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    std::memcpy(address.sun_path, path.c_str(), std::min(path.size(), sizeof address.sun_path - 1));
+    EXPECT_EQ(::bind(listening_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
+              0);
     EXPECT_EQ(::listen(listening_.get(), 1), 0);
     thread_ = std::thread([this] { serve(); });
   }
@@ -69,7 +69,8 @@ class ListeningAgent {
       welcome.session = 1;
       welcome.lowest = wire::kProtocol.lowest;
       welcome.highest = wire::kProtocol.highest;
-      return *wire::encode(wire::Reply{.id = request.id, .status = {}, .text = {}, .body = welcome});
+      return *wire::encode(
+          wire::Reply{.id = request.id, .status = {}, .text = {}, .body = welcome});
     }
     ++calls_;
     return answers_(request);

@@ -413,14 +413,14 @@ TEST(WindowsBound, what_does_not_fit_goes_through_slots) {
     return test::eventually([&] { return route_at(offset) != Route::device_slots; });
   };
   ASSERT_TRUE(wait_at(0));
-  // A busy machine may let the one that is pinned rest for so long that it makes room for the other.
+  // A busy machine may let the one that is pinned rest for so long that it makes room for the
+  // other.
   for (int i = 0; i < 5; ++i) {
     EXPECT_TRUE(route_at(kWindowBytes) == Route::device_slots || route_at(0) == Route::device_slots)
         << "both are pinned";
   }
-  EXPECT_TRUE(test::eventually([&] {
-    return wait_at(0) && rig.source->hold(*file, kWindowBytes - 4096, 4096);
-  }));
+  EXPECT_TRUE(test::eventually(
+      [&] { return wait_at(0) && rig.source->hold(*file, kWindowBytes - 4096, 4096); }));
   EXPECT_FALSE(rig.source->hold(*file, kWindowBytes - 4096, 8192)) << "half of it is not pinned";
   // What was not used for a while makes room.
   EXPECT_TRUE(wait_at(kWindowBytes));

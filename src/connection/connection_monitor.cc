@@ -48,7 +48,8 @@ void Connection::receive_all(const std::shared_ptr<Socket>& socket) {
   }
 }
 
-// The agent's reply makes no sense: the monitor sees the end of the socket, and the connection is lost.
+// The agent's reply makes no sense: the monitor sees the end of the socket, and the connection is
+// lost.
 void Connection::give_up(Socket& socket) {
   socket.is_garbled.store(true, std::memory_order_relaxed);
   ::shutdown(socket.fd.get(), SHUT_RDWR);

@@ -169,6 +169,9 @@ TEST_F(EveryCommand, of_help_does_what_it_says) {
                "--seconds", "0.1", "--json", scratch_ / "bench.json"},
               "4.00 KiB random read");
          EXPECT_THAT(read_file(scratch_ / "bench.json"), HasSubstr("ring.read.4k.random.qd64"));
+         good({"bench", "ring", "--dir", scratch_ / "missing", "--json", scratch_ / "none.json"},
+              "No such file or directory", 1);
+         EXPECT_EQ(read_file(scratch_ / "none.json"), "[]\n");
        }},
       {"down",
        [&] {

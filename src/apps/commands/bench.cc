@@ -29,14 +29,15 @@ int run_bench(const BenchOptions& given) {
     if (!result) exit_code = fail("bench", result.error());
   }
   std::fprintf(stderr, "\n");
-  if (lines.empty()) {
-    if (exit_code != kExitOk) return exit_code;
-    return fail("bench", {Code::not_supported, "nothing could be measured: see above why"});
-  }
-  bench::print_report(lines);
+  // A list without lines, too, says what there is to read.
   if (!given.json_file.empty()) {
     const auto written = bench::write_report(given.json_file, lines);
-    if (!written) return fail("bench", written.error());
+    if (!written) exit_code = fail("bench", written.error());
+  }
+  if (!lines.empty()) {
+    bench::print_report(lines);
+  } else if (exit_code == kExitOk) {
+    return fail("bench", {Code::not_supported, "nothing could be measured: see above why"});
   }
   return exit_code;
 }

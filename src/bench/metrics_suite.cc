@@ -3,13 +3,17 @@
 #include "comparison.h"
 
 #include <cerrno>
+#include <condition_variable>
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
+#include <memory>
+#include <mutex>
 #include <signal.h>
 #include <spawn.h>
 #include <stop_token>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <thread>
@@ -24,6 +28,10 @@ extern char** environ;
 namespace penstock::bench {
 namespace {
 
+constexpr auto kStartTimeout = std::chrono::seconds(20);
+constexpr auto kFiguresTimeout = std::chrono::seconds(5);
+constexpr auto kBetweenReadings = std::chrono::seconds(1);
+
 // `penstock up` in a process of its own, which ends with this object.
 class NodeProcess {
  public:
@@ -35,7 +43,7 @@ class NodeProcess {
 
  private:
   explicit NodeProcess(pid_t pid) : pid_(pid) {}
-  const pid_t pid_;
+  pid_t pid_;  // -1: it has ended
   console::Session session_;
 };
 
@@ -58,12 +66,17 @@ Outcome<std::unique_ptr<NodeProcess>> NodeProcess::start(const std::string& stor
                    fmt::format("bench metrics: a node: {}", std::strerror(error))};
   }
   std::unique_ptr<NodeProcess> node(new NodeProcess(pid));
-  const engine::Time deadline = engine::system_clock().now() + std::chrono::seconds(20);
+  const engine::Time deadline = engine::system_clock().now() + kStartTimeout;
   while (true) {
     Outcome<console::Session> session = console::connect_session(store);
     if (session) {
       node->session_ = std::move(*session);
       return node;
+    }
+    if (::waitpid(pid, nullptr, WNOHANG) != 0) {
+      node->pid_ = -1;
+      return Failure{Code::peer_gone,
+                     "bench metrics: the node has ended: 'penstock up " + store + "' says why"};
     }
     if (engine::system_clock().now() >= deadline) return session.error();
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -72,6 +85,7 @@ Outcome<std::unique_ptr<NodeProcess>> NodeProcess::start(const std::string& stor
 
 NodeProcess::~NodeProcess() {
   session_.reset();
+  if (pid_ < 0) return;
   ::kill(pid_, SIGTERM);
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
@@ -84,6 +98,10 @@ bool read_figures(const std::string& path) {
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) return false;
   std::memcpy(address.sun_path, path.c_str(), path.size());
+  const timeval limit{kFiguresTimeout.count(), 0};
+  for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO}) {
+    ::setsockopt(fd.get(), SOL_SOCKET, option, &limit, sizeof limit);
+  }
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     return false;
   }
@@ -107,13 +125,12 @@ Outcome<Measurement> run_on_node(const std::string& store, const std::string& me
     return Failure{Code::io_error, "bench metrics: the node does not tell its figures"};
   }
   const std::jthread reader([&](const std::stop_token& stop) {
-    const auto& clock = engine::system_clock();
-    for (engine::Time next = clock.now(); !stop.stop_requested();) {
-      if (clock.now() >= next) {
-        next += std::chrono::seconds(1);
-        (void)read_figures(metrics);
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    std::mutex mutex;
+    std::condition_variable_any stopped;
+    std::unique_lock lock(mutex);
+    while (!stop.stop_requested()) {
+      (void)read_figures(metrics);
+      (void)stopped.wait_for(lock, stop, kBetweenReadings, [] { return false; });
     }
   });
   return run_on_ring(node->session(), "/data", workload);

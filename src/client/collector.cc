@@ -46,11 +46,15 @@ void Collector::discard(Discarded discarded) {
 }
 
 void Collector::keep(Discarded discarded) {
+  bool is_kept = false;
   {
     const std::lock_guard lock(discarded_mutex_);
-    discarded_.push_back(std::move(discarded));
+    is_kept = discarded_.size() < limits::kDiscardedMax;
+    if (is_kept) discarded_.push_back(std::move(discarded));
   }
-  core_.drops->want_more();
+  if (is_kept) return core_.drops->want_more();
+  // The numbers stay held, and the next life of the process looks for their chunks.
+  core_.written_ids.leave_to_next_life();
 }
 
 Status Collector::discard_kept() {

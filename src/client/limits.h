@@ -129,6 +129,9 @@ inline constexpr size_t kForgetBatch = 64;
 inline constexpr auto kCollectedLately = std::chrono::seconds(1);
 // Numbers of lost files whose chunks are removed at a time after a crash.
 inline constexpr size_t kSweepBatch = 64;
+// Lists of files without a name that wait for their chunks to be removed, as targets cannot be
+// asked: some megabytes.
+inline constexpr size_t kDiscardedMax = 1024;
 // When collecting failed, it is tried again after this time at the latest.
 inline constexpr auto kCollectRetry = std::chrono::seconds(10);
 

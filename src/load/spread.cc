@@ -203,8 +203,9 @@ Failure Spread::check(const Fetch& fetch) const {
   }
   const uint64_t bytes = fetch.is_list ? fetch.list.transferred : fetch.range.transferred;
   if (bytes == fetch.piece->bytes) return {};
-  return {Code::corrupt, fmt::format("{}: it ends at byte {}, before its tensors do: it became "
-                                     "shorter while it was read",
+  // It ends there, or before: this piece may lie wholly behind the end.
+  return {Code::corrupt, fmt::format("{}: nothing is there any more from byte {} on, where its "
+                                     "tensors were: it became shorter while it was read",
                                      name, first_missing(fetch))};
 }
 

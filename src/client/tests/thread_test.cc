@@ -2,6 +2,10 @@
 #include "../limits.h"
 #include "threaded_node.h"
 
+#include <mutex>
+#include <thread>
+#include <vector>
+
 namespace penstock::client {
 namespace {
 
@@ -79,12 +83,17 @@ TEST_F(ThreadTest, durable_writes_of_many_share_their_syncs_and_all_complete) {
 }
 
 struct SlowMount final : Observer {
-  std::atomic<int> told{0};
+  ~SlowMount() override {
+    for (std::thread& answer : answers) answer.join();
+  }
   void data_changed(InodeId, uint64_t, uint64_t, std::function<void()> done) override {
-    told.fetch_add(1);
-    std::thread(std::move(done)).detach();
+    const std::lock_guard lock(mutex);
+    answers.emplace_back(std::move(done));
   }
   void entry_changed(InodeId, std::string_view) override {}
+
+  std::mutex mutex;
+  std::vector<std::thread> answers;
 };
 
 TEST_F(ThreadTest, observers_may_answer_from_any_thread) {
@@ -98,8 +107,8 @@ TEST_F(ThreadTest, observers_may_answer_from_any_thread) {
       EXPECT_TRUE(files->write(file, 0, memory_of(bytes), false, nullptr, nullptr).has_value());
     }
   });
-  EXPECT_EQ(mount.told.load(), 100);
   files->remove_observer(mount);
+  EXPECT_EQ(mount.answers.size(), 100U);
 }
 
 }  // namespace

@@ -73,7 +73,8 @@ class Loop {
   // Queues `op` to complete with `status` in this or the next turn. Owner thread.
   void complete(Op& op, Status status);
   // The same from any thread; wakes the loop. Operations from one thread keep their order. Also the
-  // way to run something on the loop: submit an Op whose completion is the thing to run.
+  // way to run something on the loop: submit an Op whose completion is the thing to run. The loop
+  // outlives the call, which looks at it once more after `op` may have completed.
   void complete_remote(Op& op, Status status);
 
   // Timers complete with ok when due. Owner thread.

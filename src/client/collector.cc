@@ -1,5 +1,7 @@
 #include "collector.h"
 
+#include "limits.h"
+
 namespace penstock::client {
 
 void Collector::start() {
@@ -72,8 +74,8 @@ Status Collector::discard_kept() {
 }
 
 Status Collector::remove_chunks(std::span<const InodeId> files) {
-  for (size_t i = 0; i < files.size(); i += limits::kSweepBatch) {
-    const size_t count = std::min(limits::kSweepBatch, files.size() - i);
+  for (size_t i = 0; i < files.size(); i += inodes::limits::kSweepBatch) {
+    const size_t count = std::min(inodes::limits::kSweepBatch, files.size() - i);
     TRY(core_.targets.remove(files.subspan(i, count)));
   }
   return Code::ok;

@@ -1,19 +1,31 @@
 // What the objects behind a FileSystem share.
 #pragma once
 
-#include "access_times.h"
-#include "drop_queue.h"
-#include "inode_table.h"
-#include "lengths.h"
-#include "observers.h"
-#include "target_calls.h"
-#include "write_behind.h"
-#include "written_ids.h"
-
 #include <atomic>
 #include <memory>
 
+#include "penstock/client.h"
+#include "penstock/inodes.h"
+
 namespace penstock::client {
+
+using inodes::AccessTimesNoted;
+using inodes::DropQueue;
+using inodes::Gathered;
+using inodes::Inode;
+using inodes::InodeTable;
+using inodes::Lengths;
+using inodes::Observers;
+using inodes::Placement;
+using inodes::RoomRequest;
+using inodes::TargetCalls;
+using inodes::WriteBehind;
+using inodes::WriteGate;
+using inodes::WrittenIds;
+
+// Also for attributes that are at hand.
+using inodes::access_is_due;
+using inodes::kSetIdBits;
 
 // Each part is thread safe and locks for itself. Order of locks: an inode's `control`, then
 // `behind.mutex` of the same inode, then any lock within a part. What is done with several parts,

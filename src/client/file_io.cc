@@ -13,7 +13,7 @@ FileIo::FileIo(Core& core, LiveAttributes& live, Privileges& privileges, Collect
              &core.behind,        &company_,     &core.table,     core.drops} {
   clients_.reserve(core.config.shards.size());
   for (const Shard& shard : core.config.shards) {
-    clients_.push_back(std::make_unique<ShardClient>(*shard.loop, *shard.net, plane_));
+    clients_.push_back(shards::make_client(*shard.loop, *shard.net, plane_));
   }
 }
 
@@ -50,7 +50,7 @@ Status FileIo::run_with_room(IoOp& io) {
 // written.
 bool FileIo::may_wait(const FileRef& file, uint64_t offset, engine::MemoryRef memory) const {
   if (file == nullptr || file->closed() || !file->may_write()) return false;
-  if (memory.length == 0 || memory.length > limits::kBehindWriteMax) return false;
+  if (memory.length == 0 || memory.length > inodes::limits::kBehindWriteMax) return false;
   return range_within(offset, memory.length, file->inode().placement.file_bytes_max());
 }
 

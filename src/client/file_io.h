@@ -5,7 +5,6 @@
 #include "live_attributes.h"
 #include "notifier.h"
 #include "privileges.h"
-#include "shard_client.h"
 
 namespace penstock::client {
 
@@ -48,9 +47,9 @@ class FileIo {
   Privileges& privileges_;
   Collector& collector_;
   Notifier& notifier_;
-  Company company_;
-  DataPlane plane_;
-  std::vector<std::unique_ptr<ShardClient>> clients_;
+  shards::Company company_;
+  shards::DataPlane plane_;
+  std::vector<std::unique_ptr<Client>> clients_;
 };
 
 }  // namespace penstock::client

@@ -289,26 +289,4 @@ Status FileSystemImpl::make_files(const Credentials& credentials, std::span<NewF
   return new_files_.make(credentials, files, self);
 }
 
-InodeId inode_of(const OpenFile& file) {
-  return file.inode().id;
-}
-bool may_read(const OpenFile& file) {
-  return file.may_read();
-}
-bool may_write(const OpenFile& file) {
-  return file.may_write();
-}
-bool access_is_due(const OpenFile& file) {
-  return file.access_is_due();
-}
-bool may_lose_privileges(const OpenFile& file, bool keeps_set_ids) {
-  return file.inode().may_lose_privileges(keeps_set_ids);
-}
-uint32_t privileges_taken(const OpenFile& file) {
-  return file.inode().privileges_taken.load(std::memory_order_relaxed);
-}
-uint64_t length_of(const OpenFile& file) {
-  return file.inode().visible_length();
-}
-
 }  // namespace penstock::client

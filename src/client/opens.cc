@@ -1,5 +1,7 @@
 #include "opens.h"
 
+#include "limits.h"
+
 namespace penstock::client {
 namespace {
 

@@ -1,5 +1,7 @@
 #include "recovery.h"
 
+#include "limits.h"
+
 namespace penstock::client {
 
 Outcome<void> Recovery::run() {

@@ -1,7 +1,7 @@
 // Times of access.
-#include "../access_times.h"
-
 #include "node.h"
+
+#include "penstock/inodes.h"
 
 namespace penstock::client {
 namespace {
@@ -96,8 +96,8 @@ TEST_F(AccessTest, of_directories_only_when_asked_for) {
   attributes.modified = attributes.changed = meta::FileTime(1000, 0);
   attributes.accessed = meta::FileTime(1000, 1);
   constexpr int64_t kDay = 86'400;
-  EXPECT_FALSE(access_is_due(attributes, meta::FileTime(999 + kDay, 0)));
-  EXPECT_TRUE(access_is_due(attributes, meta::FileTime(1000 + kDay, 0))) << "one a day";
+  EXPECT_FALSE(inodes::access_is_due(attributes, meta::FileTime(999 + kDay, 0)));
+  EXPECT_TRUE(inodes::access_is_due(attributes, meta::FileTime(1000 + kDay, 0))) << "one a day";
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ TEST_F(ThreadTest, every_cut_is_before_or_after_every_write) {
       ASSERT_TRUE(got.has_value());
       EXPECT_TRUE(*got == 0 || *got == kEnd) << *got;
       // A read that a slow machine lets meet so many cuts gives up, as it may.
-      if (begun.load() - before > limits::kReadRestartsMax) continue;
+      if (begun.load() - before > shards::limits::kReadRestartsMax) continue;
       checked.fetch_add(1);
       EXPECT_EQ(found.substr(0, *got).find('\0'), std::string::npos) << "bytes that were cut away";
     }

@@ -1,4 +1,4 @@
-// Where a file read becomes chunk reads: layout, routing, open files, lengths.
+// The file system: names that lead to open files, whose bytes the clients of shards move.
 //
 // A node has one FileSystem, shared by all its fronts and threads, and one Client per shard. The
 // FileSystem is for threads that may block (mount workers, control sockets, commands); a Client
@@ -13,10 +13,10 @@
 #include <string_view>
 #include <vector>
 
-#include "penstock/client/flow.h"
 #include "penstock/engine.h"
 #include "penstock/meta.h"
-#include "penstock/telemetry.h"
+#include "penstock/open_files.h"
+#include "penstock/shards.h"
 
 namespace penstock::client {
 
@@ -24,21 +24,33 @@ using meta::Attributes;
 using meta::Credentials;
 using meta::FileWriter;
 
-class OpenFile;  // one open of one inode: its access mode; see FileSystem::open_name()
-class FileSystem;
-class Observer;
+// Of the libraries below, what everybody who has a file system handles.
+using inodes::AccessTimes;
+using inodes::FileRef;
+using inodes::kObserversMax;
+using inodes::kRecordsInode;
+using inodes::Observer;
+using inodes::OpenFile;
+using inodes::Shard;
+using shards::Allowance;
+using shards::Client;
+using shards::Flow;
+using shards::IoKind;
+using shards::IoOp;
+using shards::kIoOpsMax;
+using shards::kWeightMax;
+using shards::Terms;
+using shards::Traffic;
 
-// The reads that leave a time of access, as mount options name it.
-struct AccessTimes {
-  enum class Mode : uint8_t {
-    relative,  // relatime: the first read after a change, and one a day
-    strict,    // strictatime: each
-    none,      // noatime
-  };
-  Mode mode = Mode::relative;
-  bool directories = true;  // false: nodiratime
-  friend bool operator==(const AccessTimes&, const AccessTimes&) = default;
-};
+using inodes::access_is_due;
+using inodes::inode_of;
+using inodes::length_of;
+using inodes::may_lose_privileges;
+using inodes::may_read;
+using inodes::may_write;
+using inodes::privileges_taken;
+
+using FileSystemConfig = inodes::Config;
 
 struct OpenFlags {
   bool read = true;
@@ -48,96 +60,6 @@ struct OpenFlags {
   bool truncate = false;
   bool append = false;  // the opener writes to the end only; for files that only grow
   AccessTimes::Mode accesses = AccessTimes::Mode::relative;
-};
-
-// Counted reference to an open file. The inode stays readable while one exists, also when its last
-// name is gone. Copies may be made and dropped in any thread; the last one dropped without
-// FileSystem::close() settles the length in the background.
-using FileRef = std::shared_ptr<OpenFile>;
-
-// What a file reference tells without blocking. Thread safe.
-InodeId inode_of(const OpenFile& file);
-bool may_read(const OpenFile& file);
-bool may_write(const OpenFile& file);
-// Whether the next read of it will change its time of access.
-bool access_is_due(const OpenFile& file);
-uint64_t length_of(const OpenFile& file);  // with every completed write, wherever its bytes are
-// Whether a write by a program that keeps the set-id bits, or not, may take privileges from the
-// file; and how often a write has.
-bool may_lose_privileges(const OpenFile& file, bool keeps_set_ids);
-uint32_t privileges_taken(const OpenFile& file);
-
-enum class IoKind : uint8_t { read, write, sync };
-
-// One read, write or sync of an open file. Reads end at the file's length, short or with 0; holes
-// read as zeros. Writes extend the file; they become visible to all readers on completion, and when
-// durable the bytes and the length are on stable storage then. sync makes everything durable that
-// completed on the inode before (offset and memory are ignored).
-struct IoOp : engine::Op {
-  FileRef file;
-  IoKind kind = IoKind::read;
-  bool durable = false;       // writes
-  bool only_data = false;     // syncs: what is needed to read the bytes again; not the times
-  bool refuse_holes = false;  // reads: no_data instead of zeros
-  // Reads from a block's first byte on, whose bytes are verified where they are going: the CRC-32C
-  // of each block, 4 bytes for each that the range touches. Those that are read in full are not
-  // verified here; what stands for others, and behind the end of the file, means nothing.
-  engine::MemoryRef checksums = {};
-  uint64_t offset = 0;
-  engine::MemoryRef memory;  // up to limits::kIoBytesMax
-  engine::Time deadline = engine::kNever;
-  Observer* origin = nullptr;  // writes: the observer that need not be told, as it asked for this
-  // Writes: the program that takes privileges from the file, where that is not the opener.
-  const FileWriter* writer = nullptr;
-  Flow* flow = nullptr;  // that it is scheduled with; null: the node's own
-  Traffic traffic = Traffic::by_size;
-  // The way to the targets of bytes that FileSystem::write_soon() took: for the file system only.
-  bool behind = false;
-
-  // out. After an error: the bytes before the first that failed; of a write, these are in the file.
-  uint64_t transferred = 0;
-  engine::Route route = engine::Route::none;
-
-  // Where its steps are recorded during a trace; the submitter's to set.
-  telemetry::OperationTrace* trace = nullptr;
-
-  // The client's: its record of the operation, or a mark of where it waits to begin, so that
-  // cancel() need not search. No type of its own, as it is one or the other.
-  void* internal = nullptr;
-};
-
-// Owner thread of its loop only.
-class Client {
- public:
-  virtual ~Client() = default;
-  // access_denied when the file was not opened for this kind; invalid_argument for ranges beyond
-  // limits::kFileBytesMax. Beyond some bounds it waits for its flow's turn; what one flow submits
-  // begins in order.
-  virtual void submit(IoOp& op) = 0;
-  // Asks for an early end; the operation completes exactly once, with cancelled or as it was.
-  virtual void cancel(IoOp& op) = 0;
-};
-
-// Operations that one Client has in progress: what a few busy rings hold.
-inline constexpr uint32_t kIoOpsMax = 4096;
-
-// Must hear of changes that it did not make itself: a mount, whose kernel keeps attributes,
-// entries and pages. It is told only about what it watches, see FileSystem::watch(). Called from
-// any thread; must not block.
-class Observer {
- public:
-  virtual ~Observer() = default;
-  // Bytes [offset, offset + length) and the attributes changed; length 0: only the attributes. The
-  // change is reported to its maker only after `done` was called (in any thread, exactly once).
-  virtual void data_changed(InodeId inode, uint64_t offset, uint64_t length,
-                            std::function<void()> done) = 0;
-  virtual void entry_changed(InodeId parent, std::string_view name) = 0;
-};
-
-// A shard as the file system sees it.
-struct Shard {
-  engine::Loop* loop = nullptr;
-  engine::Net* net = nullptr;
 };
 
 // A file on its way into the file system, content first.
@@ -154,24 +76,6 @@ struct NewFile {
   FileRef file;
   meta::NewFile place;
 };
-
-struct FileSystemConfig {
-  std::vector<Shard> shards;
-  // Where the targets are served: chain i of a layout is targets[i] on one node.
-  std::vector<engine::Address> targets;
-  // Free and total bytes of all targets, for statfs and no_space decisions.
-  std::function<engine::DiskSpace()> space;
-  // For what FileSystem::write_soon() takes: memory, and how long it waits there.
-  uint64_t behind_bytes_max = 64 * kMiB;
-  engine::Duration behind_age = std::chrono::seconds(1);
-  // After a crash so many inode numbers are looked up for files that it took back, and once for as
-  // many new files a record is made durable.
-  uint32_t written_ids_step = 4096;
-};
-
-// What the client itself keeps in the first target, in chunks of this inode; no file has its
-// number.
-inline constexpr InodeId kRecordsInode{UINT64_MAX - 1};
 
 struct FileSystemStatus {
   uint64_t total_bytes = 0;
@@ -312,7 +216,5 @@ class FileSystem {
   virtual void watch(InodeId inode, Observer& observer) = 0;
   virtual void unwatch(InodeId inode, Observer& observer) = 0;
 };
-
-inline constexpr uint32_t kObserversMax = 32;
 
 }  // namespace penstock::client

@@ -1,0 +1,59 @@
+// Bounds of what all opens of a file share, each with its reason.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "penstock/base.h"
+
+namespace penstock::inodes::limits {
+
+using namespace penstock::limits;  // NOLINT(google-build-using-namespace): one name for all bounds
+
+// Lengths that wait to become durable. As many as all operations of a few shards.
+inline constexpr uint32_t kSettleQueueMax = 65536;
+// Settled together, then made durable by one sync.
+inline constexpr size_t kSettleBatch = 256;
+
+// What a mount writes piece by piece gathers (decision 0026): pieces up to this length, since
+// larger ones keep the disk busy by themselves,
+inline constexpr uint64_t kBehindWriteMax = 64 * kKiB;
+// in buffers that are written when they hold this, which is enough to make the trip cheap,
+inline constexpr uint64_t kBehindBytes = 256 * kKiB;
+// and have room for the write that fills them and for bytes before it in its block.
+inline constexpr uint64_t kBehindBufferBytes = kBehindBytes + kBehindWriteMax + kBlockBytes;
+// Buffers that are kept for the next file: what a few writers use.
+inline constexpr size_t kBehindSpareMax = 16;
+// How long the free space that was seen counts, and how much of it is left alone: more than other
+// writers use in that time.
+inline constexpr auto kBehindRoomFor = std::chrono::milliseconds(100);
+inline constexpr uint64_t kBehindRoomBytes = 64 * kMiB;
+// After bytes were lost nothing gathers for so long: errors are told at the write itself.
+inline constexpr auto kBehindTrouble = std::chrono::seconds(10);
+
+// The table of open files is divided, so that opening does not serialise.
+inline constexpr size_t kTableShards = 64;
+
+// Times of access that wait to be recorded, 64 bytes each. They are recorded every kCollectRetry,
+// so that only a walk through more files than this in that time loses some.
+inline constexpr size_t kAccessesMax = 262'144;
+// Recorded in one transaction.
+inline constexpr size_t kAccessBatch = 1024;
+
+// Chunks that are asked at a time where holes begin and end.
+inline constexpr size_t kProbeBatch = 64;
+
+// A store that does not answer a control call (clear, remove, sync, end query) within this time is
+// stuck: the call ends with timed_out. Removing or syncing a huge file takes seconds.
+inline constexpr auto kStoreCallTimeout = std::chrono::minutes(5);
+
+// A program that removes one file often removes more: so long the collector waits for them, unless
+// room is short.
+inline constexpr auto kCollectCompany = std::chrono::milliseconds(100);
+// A write that met a full disk is tried again if removed files were collected so lately.
+inline constexpr auto kCollectedLately = std::chrono::seconds(1);
+// Numbers of lost files whose chunks are removed at a time after a crash.
+inline constexpr size_t kSweepBatch = 64;
+
+}  // namespace penstock::inodes::limits

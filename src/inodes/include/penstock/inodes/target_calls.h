@@ -1,0 +1,55 @@
+// Calls to targets from threads that may block: removing, clearing, syncing, asking for the end.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "penstock/inodes/layout.h"
+#include "penstock/wire.h"
+
+namespace penstock::inodes {
+
+// Thread safe. Each function returns when all its calls have ended; the first failure counts.
+class TargetCalls {
+ public:
+  explicit TargetCalls(const Config& config) : config_(config) {}
+
+  // Bytes [begin, end) of one chunk; `end` may be wire::kChunkEnd.
+  Status clear(InodeId inode, const Placement& placement, uint32_t chunk, uint32_t begin,
+               uint32_t end, bool durable);
+  // All bytes at and beyond `length`.
+  Status clear_beyond(InodeId inode, const Placement& placement, uint64_t length, bool durable);
+  // All chunks of the inodes, on every target.
+  Status remove(std::span<const InodeId> inodes);
+  // What completed before on any target is durable; of one inode, or InodeId{}: of all.
+  Status sync_all();
+  // Where the data of the inode ends; 0 if there is none.
+  Result<uint64_t> end_of(InodeId inode, const Placement& placement);
+
+  // Bytes that the inode takes up in the targets.
+  Result<uint64_t> allocated(InodeId inode, const Placement& placement);
+  // The first byte in [from, end) that is in a hole, or that is not; `end` if there is none.
+  Result<uint64_t> seek(InodeId inode, const Placement& placement, uint64_t from, uint64_t end,
+                        bool hole);
+
+  // The same where something is stored behind all of it.
+  Result<uint64_t> seek_stored(InodeId inode, const Placement& placement, uint64_t from,
+                               uint64_t end, bool hole);
+
+  // One block of kRecordsInode on the first target; durable when written, no_data if it never was.
+  Status read_record(engine::MemoryRef memory);
+  Status write_record(engine::MemoryRef memory);
+
+  // Runs `start` with an Op on the loop of the first shard and waits for its completion.
+  Status wait(const std::function<void(engine::Loop& loop, engine::Op& done)>& start);
+
+ private:
+  struct Call;
+  struct Batch;
+  Status run(std::vector<Call>& calls);
+  Result<std::vector<Call>> ask_ends(InodeId inode, const Placement& placement);
+
+  const Config& config_;
+};
+
+}  // namespace penstock::inodes

@@ -1,0 +1,91 @@
+// Open files as everything above sees them, those who must hear of changes, and what a file system
+// is built on.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "penstock/engine.h"
+#include "penstock/meta.h"
+
+namespace penstock::inodes {
+
+using meta::Attributes;
+using meta::FileWriter;
+
+class OpenFile;  // one open of one inode: its access mode
+
+// The reads that leave a time of access, as mount options name it.
+struct AccessTimes {
+  enum class Mode : uint8_t {
+    relative,  // relatime: the first read after a change, and one a day
+    strict,    // strictatime: each
+    none,      // noatime
+  };
+  Mode mode = Mode::relative;
+  bool directories = true;  // false: nodiratime
+  friend bool operator==(const AccessTimes&, const AccessTimes&) = default;
+};
+
+// Counted reference to an open file. The inode stays readable while one exists, also when its last
+// name is gone. Copies may be made and dropped in any thread; the last one dropped without
+// FileSystem::close_file() settles the length in the background.
+using FileRef = std::shared_ptr<OpenFile>;
+
+// What a file reference tells without blocking. Thread safe.
+InodeId inode_of(const OpenFile& file);
+bool may_read(const OpenFile& file);
+bool may_write(const OpenFile& file);
+// Whether the next read of it will change its time of access.
+bool access_is_due(const OpenFile& file);
+uint64_t length_of(const OpenFile& file);  // with every completed write, wherever its bytes are
+// Whether a write by a program that keeps the set-id bits, or not, may take privileges from the
+// file; and how often a write has.
+bool may_lose_privileges(const OpenFile& file, bool keeps_set_ids);
+uint32_t privileges_taken(const OpenFile& file);
+
+// Must hear of changes that it did not make itself: a mount, whose kernel keeps attributes,
+// entries and pages. It is told only about what it watches, see FileSystem::watch(). Called from
+// any thread; must not block.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  // Bytes [offset, offset + length) and the attributes changed; length 0: only the attributes. The
+  // change is reported to its maker only after `done` was called (in any thread, exactly once).
+  virtual void data_changed(InodeId inode, uint64_t offset, uint64_t length,
+                            std::function<void()> done) = 0;
+  virtual void entry_changed(InodeId parent, std::string_view name) = 0;
+};
+
+inline constexpr uint32_t kObserversMax = 32;
+
+// A shard as the file system sees it.
+struct Shard {
+  engine::Loop* loop = nullptr;
+  engine::Net* net = nullptr;
+};
+
+// What a file system is built on, and its bounds.
+struct Config {
+  std::vector<Shard> shards;
+  // Where the targets are served: chain i of a layout is targets[i] on one node.
+  std::vector<engine::Address> targets;
+  // Free and total bytes of all targets, for statfs and no_space decisions.
+  std::function<engine::DiskSpace()> space;
+  // For what FileSystem::write_soon() takes: memory, and how long it waits there.
+  uint64_t behind_bytes_max = 64 * kMiB;
+  engine::Duration behind_age = std::chrono::seconds(1);
+  // After a crash so many inode numbers are looked up for files that it took back, and once for as
+  // many new files a record is made durable.
+  uint32_t written_ids_step = 4096;
+};
+
+// What the file system itself keeps in the first target, in chunks of this inode; no file has its
+// number.
+inline constexpr InodeId kRecordsInode{UINT64_MAX - 1};
+
+}  // namespace penstock::inodes

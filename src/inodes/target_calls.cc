@@ -1,0 +1,230 @@
+#include "penstock/inodes/target_calls.h"
+
+#include "penstock/inodes/limits.h"
+
+namespace penstock::inodes {
+
+using wire::ChunkMethod;
+
+struct TargetCalls::Call : engine::CallOp {
+  uint32_t target = 0;
+  ChunkMethod what = ChunkMethod::sync;
+  wire::ChunkRequest message;
+  union {
+    wire::ChunkIoResponse io;
+    wire::ChunkRemoveResponse removed;
+    wire::ChunkEndResponse end{};
+  };
+
+  Call(uint32_t to_target, ChunkMethod to_do, wire::ChunkRequest with)
+      : target(to_target), what(to_do), message(with) {}
+  // Before the call runs; and after, of what it answered only `end`.
+  Call(Call&& other) noexcept : Call(other.target, other.what, other.message) {
+    response_length = other.response_length;
+    end = other.end;
+  }
+};
+
+struct TargetCalls::Batch {
+  engine::Loop* loop = nullptr;
+  engine::Op* done = nullptr;
+  size_t left = 0;
+  Status status;
+};
+
+// All at once: there are only as many as targets, or a bounded batch of them.
+Status TargetCalls::run(std::vector<Call>& calls) {
+  if (calls.empty()) return Code::ok;
+  const Shard& shard = config_.shards[calls.front().target % config_.shards.size()];
+  Batch batch;
+  return engine::thread_caller().call(*shard.loop, [&](engine::Op& done) {
+    batch.loop = shard.loop;
+    batch.done = &done;
+    batch.left = calls.size();
+    for (Call& call : calls) {
+      ASSERT(call.target < config_.targets.size());
+      call.to = config_.targets[call.target];
+      call.method = static_cast<uint16_t>(call.what);
+      call.request = wire::as_wire(call.message);
+      if (call.what == ChunkMethod::read || call.what == ChunkMethod::write ||
+          call.what == ChunkMethod::probe) {
+        call.response = std::as_writable_bytes(std::span(&call.io, 1));
+      } else if (call.what == ChunkMethod::remove) {
+        call.response = std::as_writable_bytes(std::span(&call.removed, 1));
+      } else if (call.what == ChunkMethod::end_query) {
+        call.response = std::as_writable_bytes(std::span(&call.end, 1));
+      }
+      call.deadline = shard.loop->clock().now() + limits::kStoreCallTimeout;
+      call.owner = &batch;
+      call.completion = [](engine::Op& ended) {
+        auto& self = ended.owner_as<Batch>();
+        ASSERT(self.left > 0);
+        if (self.status.ok()) self.status = ended.status;
+        if (--self.left == 0) self.loop->complete(*self.done, self.status);
+      };
+      shard.net->call(call);
+    }
+  });
+}
+
+Status TargetCalls::wait(const std::function<void(engine::Loop&, engine::Op&)>& start) {
+  engine::Loop& loop = *config_.shards.front().loop;
+  return engine::thread_caller().call(loop, [&](engine::Op& done) { start(loop, done); });
+}
+
+Status TargetCalls::clear(InodeId inode, const Placement& placement, uint32_t chunk, uint32_t begin,
+                          uint32_t end, bool durable) {
+  std::vector<Call> calls;
+  calls.emplace_back(placement.chain_of(chunk), ChunkMethod::clear,
+                     wire::ChunkRequest{.inode = inode.value,
+                                        .chunk = chunk,
+                                        .begin = begin,
+                                        .length = end,
+                                        .flags = durable ? uint32_t{wire::kChunkDurable} : 0});
+  return run(calls);
+}
+
+Status TargetCalls::clear_beyond(InodeId inode, const Placement& placement, uint64_t length,
+                                 bool durable) {
+  uint32_t first_gone = placement.chunk_of(length);
+  if (const uint32_t within = placement.within(length); within != 0) {
+    TRY(clear(inode, placement, first_gone, within, wire::kChunkEnd, durable));
+    if (first_gone == UINT32_MAX) return Code::ok;
+    ++first_gone;
+  } else if (length >= placement.file_bytes_max()) {
+    return Code::ok;  // there is no chunk behind it
+  }
+  std::vector<Call> calls;
+  calls.reserve(placement.chain_count());
+  for (uint32_t i = 0; i < placement.chain_count(); ++i) {
+    calls.emplace_back(placement.chain_first() + i, ChunkMethod::remove,
+                       wire::ChunkRequest{.inode = inode.value,
+                                          .chunk = first_gone,
+                                          .flags = durable ? uint32_t{wire::kChunkDurable} : 0});
+  }
+  return run(calls);
+}
+
+Status TargetCalls::remove(std::span<const InodeId> inodes) {
+  std::vector<Call> calls;
+  calls.reserve(config_.targets.size() * inodes.size());
+  for (const InodeId inode : inodes) {
+    for (uint32_t i = 0; i < config_.targets.size(); ++i) {
+      calls.emplace_back(i, ChunkMethod::remove, wire::ChunkRequest{.inode = inode.value});
+    }
+  }
+  return run(calls);
+}
+
+Status TargetCalls::read_record(engine::MemoryRef memory) {
+  std::vector<Call> calls;
+  calls.emplace_back(0, ChunkMethod::read,
+                     wire::ChunkRequest{.inode = kRecordsInode.value,
+                                        .length = static_cast<uint32_t>(memory.length),
+                                        .flags = wire::kChunkRefuseHoles});
+  calls.front().exposures[0] = {memory, engine::Access::place};
+  calls.front().exposure_count = 1;
+  return run(calls);
+}
+
+Status TargetCalls::write_record(engine::MemoryRef memory) {
+  std::vector<Call> calls;
+  calls.emplace_back(0, ChunkMethod::write,
+                     wire::ChunkRequest{.inode = kRecordsInode.value,
+                                        .length = static_cast<uint32_t>(memory.length),
+                                        .flags = wire::kChunkDurable});
+  calls.front().exposures[0] = {memory, engine::Access::fetch};
+  calls.front().exposure_count = 1;
+  return run(calls);
+}
+
+Status TargetCalls::sync_all() {
+  std::vector<Call> calls;
+  calls.reserve(config_.targets.size());
+  for (uint32_t i = 0; i < config_.targets.size(); ++i) {
+    calls.emplace_back(i, ChunkMethod::sync, wire::ChunkRequest{});
+  }
+  return run(calls);
+}
+
+Result<std::vector<TargetCalls::Call>> TargetCalls::ask_ends(InodeId inode,
+                                                             const Placement& placement) {
+  std::vector<Call> calls;
+  calls.reserve(placement.chain_count());
+  for (uint32_t i = 0; i < placement.chain_count(); ++i) {
+    calls.emplace_back(placement.chain_first() + i, ChunkMethod::end_query,
+                       wire::ChunkRequest{.inode = inode.value});
+  }
+  TRY(run(calls));
+  for (const Call& call : calls) {
+    const wire::ChunkEndResponse& answer = call.end;
+    if (call.response_length != sizeof answer || answer.any > 1 ||
+        answer.end_in_chunk > placement.chunk_bytes()) {
+      return Code::bad_message;
+    }
+  }
+  return calls;
+}
+
+Result<uint64_t> TargetCalls::allocated(InodeId inode, const Placement& placement) {
+  TRY_ASSIGN(const std::vector<Call> calls, ask_ends(inode, placement));
+  uint64_t bytes = 0;
+  for (const Call& call : calls) bytes += call.end.allocated_bytes;
+  return bytes;
+}
+
+Result<uint64_t> TargetCalls::seek(InodeId inode, const Placement& placement, uint64_t from,
+                                   uint64_t end, bool hole) {
+  // A hole behind all that is stored may be as long as the largest file: it is not walked over.
+  TRY_ASSIGN(const uint64_t bytes, end_of(inode, placement));
+  const uint64_t stored = std::min(end, align_up(bytes, limits::kBlockBytes));
+  if (from >= stored) return hole ? from : end;
+  TRY_ASSIGN(const uint64_t found, seek_stored(inode, placement, from, stored, hole));
+  return found == stored && !hole ? end : found;
+}
+
+Result<uint64_t> TargetCalls::seek_stored(InodeId inode, const Placement& placement, uint64_t from,
+                                          uint64_t end, bool hole) {
+  for (uint64_t at = from; at < end;) {
+    std::vector<Call> calls;
+    calls.reserve(limits::kProbeBatch);
+    const uint64_t batch = at;
+    while (at < end && calls.size() < limits::kProbeBatch) {
+      const uint32_t chunk = placement.chunk_of(at);
+      const uint64_t stop = std::min(end, placement.offset_of(chunk) + placement.chunk_bytes());
+      calls.emplace_back(placement.chain_of(chunk), ChunkMethod::probe,
+                         wire::ChunkRequest{.inode = inode.value,
+                                            .chunk = chunk,
+                                            .begin = placement.within(at),
+                                            .length = static_cast<uint32_t>(stop - at)});
+      at = stop;
+    }
+    TRY(run(calls));
+    uint64_t begin = batch;
+    for (const Call& call : calls) {
+      if (call.response_length != sizeof call.io) return Code::bad_message;
+      const bool is_hole = call.io.route == static_cast<uint8_t>(engine::Route::hole);
+      if (is_hole == hole) return begin;
+      // Where the first kind ends the other begins.
+      const uint64_t block = begin / limits::kBlockBytes * limits::kBlockBytes;
+      const uint64_t other = block + uint64_t{call.io.bad_block} * limits::kBlockBytes;
+      if (call.io.bad_block == 0) return Code::bad_message;
+      if (other < begin + call.message.length) return other;
+      begin += call.message.length;
+    }
+  }
+  return end;
+}
+
+Result<uint64_t> TargetCalls::end_of(InodeId inode, const Placement& placement) {
+  TRY_ASSIGN(const std::vector<Call> calls, ask_ends(inode, placement));
+  uint64_t end = 0;
+  for (const Call& call : calls) {
+    const wire::ChunkEndResponse& answer = call.end;
+    if (answer.any == 0) continue;
+    end = std::max(end, placement.offset_of(answer.last_chunk) + answer.end_in_chunk);
+  }
+  return std::min(end, placement.file_bytes_max());
+}
+
+}  // namespace penstock::inodes

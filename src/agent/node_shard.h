@@ -30,7 +30,8 @@ class NodeShard {
   // may come any more.
   void stop(const std::function<void(engine::Op& done)>& last);
 
-  engine::Address address() const { return {0, index_}; }
+  // What its target is called by: within the process, whose one node this is.
+  engine::Address address() const { return {NodeId{1}, index_}; }
   uint32_t index() const { return index_; }
   engine::Loop& loop() { return *loop_; }
   engine::Parker& parker() { return *parker_; }

@@ -15,6 +15,7 @@ using engine::Loop;
 using engine::MemoryKind;
 using engine::MemoryRef;
 using engine::Op;
+using engine::Peer;
 using engine::Service;
 using engine::TransferOp;
 
@@ -29,6 +30,9 @@ struct Endpoint {
 };
 
 struct Switchboard {
+  explicit Switchboard(NodeId node) : self(node) {}
+
+  const NodeId self;
   engine::Mutex mutex;
   // All there ever were, so that a call on its way can hold a plain pointer; there are as many as
   // calls of serve(), which is a matter of start and stop.
@@ -43,7 +47,9 @@ struct Switchboard {
 
 using internal::Endpoint;
 
-LocalNetwork::LocalNetwork() : board_(std::make_unique<internal::Switchboard>()) {}
+LocalNetwork::LocalNetwork(NodeId self) : board_(std::make_unique<internal::Switchboard>(self)) {
+  ASSERT(self != NodeId());
+}
 
 LocalNetwork::~LocalNetwork() {
   ASSERT(board_->served.empty());
@@ -52,7 +58,8 @@ LocalNetwork::~LocalNetwork() {
 // Lives in CallOp::transport from call() to the end of the call.
 class LocalNet::Call final : public IncomingCall {
  public:
-  Call(CallOp& op, Endpoint& endpoint, Loop& home) : op_(op), endpoint_(endpoint), home_(home) {
+  Call(CallOp& op, Endpoint& endpoint, Loop& home, NodeId self)
+      : op_(op), endpoint_(endpoint), home_(home), self_(self) {
     method = op.method;
     request = op.request;
     exposure_count = op.exposure_count;
@@ -74,6 +81,8 @@ class LocalNet::Call final : public IncomingCall {
     arrival_.unlink();
     return true;
   }
+
+  Peer peer() const override { return {self_}; }
 
   uint64_t exposure_length(uint32_t index) const override {
     return index < exposure_count ? op_.exposures[index].memory.length : 0;
@@ -145,6 +154,7 @@ class LocalNet::Call final : public IncomingCall {
   CallOp& op_;
   Endpoint& endpoint_;
   Loop& home_;
+  const NodeId self_;
   Op arrival_;
 };
 
@@ -181,7 +191,7 @@ void LocalNet::call(CallOp& op) {
   Endpoint* endpoint = find(op.to);
   if (endpoint == nullptr) return loop_.complete(op, Code::peer_gone);
   // Never destroyed: there is nothing in it that would need it, and its memory is the caller's.
-  (new (op.transport.data()) Call(op, *endpoint, loop_))->send();
+  (new (op.transport.data()) Call(op, *endpoint, loop_, board_.self))->send();
 }
 
 void LocalNet::cancel(CallOp& op) {

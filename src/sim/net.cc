@@ -16,7 +16,7 @@ using engine::TransferOp;
 // What travels: it may arrive late, when its caller has long given up, or twice.
 struct SimNetwork::Request {
   CallId call = 0;
-  uint32_t from = 0;
+  NodeId from;
   Address to;
   uint16_t method = 0;
   std::vector<std::byte> bytes;
@@ -49,6 +49,7 @@ class SimNetwork::Incoming final : public engine::IncomingCall {
     exposure_count = static_cast<uint32_t>(exposures_.size());
   }
 
+  engine::Peer peer() const override { return {from_->from}; }
   uint64_t exposure_length(uint32_t index) const override {
     return index < exposures_.size() ? exposures_[index].memory.length : 0;
   }
@@ -152,7 +153,7 @@ SimNetwork::~SimNetwork() {
   ASSERT(served_.empty() && calls_.empty());
 }
 
-void SimNetwork::set_partitioned(uint32_t a, uint32_t b, bool partitioned) {
+void SimNetwork::set_partitioned(NodeId a, NodeId b, bool partitioned) {
   const auto pair = std::minmax(a, b);
   if (partitioned) {
     partitioned_.insert(pair);
@@ -161,7 +162,7 @@ void SimNetwork::set_partitioned(uint32_t a, uint32_t b, bool partitioned) {
   }
 }
 
-bool SimNetwork::connected(uint32_t a, uint32_t b) const {
+bool SimNetwork::connected(NodeId a, NodeId b) const {
   return !partitioned_.contains(std::minmax(a, b));
 }
 
@@ -177,7 +178,7 @@ void SimNetwork::lose(CallId id) {
       world_.after(faults.detection, "net.broken", [this, id] { end(id, Code::peer_gone); });
 }
 
-void SimNetwork::send(uint32_t from, uint32_t to, CallId id, std::string_view label,
+void SimNetwork::send(NodeId from, NodeId to, CallId id, std::string_view label,
                       std::function<void()> arrive) {
   ++messages_;
   if (world_.chance(faults.drop_permille)) return lose(id);
@@ -241,7 +242,7 @@ void SimNetwork::end(CallId id, Status status) {
   call->caller->loop_.complete(*call->op, status);
 }
 
-SimNet::SimNet(SimNetwork& network, engine::Loop& loop, uint32_t node)
+SimNet::SimNet(SimNetwork& network, engine::Loop& loop, NodeId node)
     : network_(network), loop_(loop), node_(node) {}
 
 SimNet::~SimNet() {

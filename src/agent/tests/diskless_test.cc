@@ -67,7 +67,7 @@ class Elsewhere {
     std::thread thread;
   };
   // Other than those of any shard of the agent.
-  static engine::Address address(uint32_t target) { return {1, target}; }
+  static engine::Address address(uint32_t target) { return {NodeId{1}, target}; }
 
   std::unique_ptr<engine::Kv> kv_ = kv::make_memory_kv();
   std::array<Home, 2> homes_;

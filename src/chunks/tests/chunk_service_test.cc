@@ -38,6 +38,7 @@ struct FakeCall final : engine::IncomingCall {
     checksums.resize(wire::checksum_bytes(message.length));
   }
   std::string& span(uint32_t index) { return index == 0 ? memory : checksums; }
+  engine::Peer peer() const override { return {NodeId{1}}; }
   uint64_t exposure_length(uint32_t index) const override {
     return index == 0 ? declared_length : checksums.size();
   }

@@ -276,12 +276,12 @@ TEST(ClientTest, refuses_what_the_target_of_another_node_answers_in_a_wrong_form
   Node node(1, 1);
   const FileRef file = node.open("/a");
   EXPECT_TRUE(node.write(file, 0, "x").has_value());
-  node.nets[0]->withdraw({0, 0});
-  node.nets[0]->serve({0, 0}, liar);
+  node.nets[0]->withdraw({NodeId{1}, 0});
+  node.nets[0]->serve({NodeId{1}, 0}, liar);
   std::string buffer(1, '?');
   EXPECT_EQ(node.files->read(file, 0, Node::memory_of(buffer)).error(), Status(Code::bad_message));
-  node.nets[0]->withdraw({0, 0});
-  node.nets[0]->serve({0, 0}, *node.services[0]);
+  node.nets[0]->withdraw({NodeId{1}, 0});
+  node.nets[0]->serve({NodeId{1}, 0}, *node.services[0]);
 }
 
 TEST(PrivilegeTest, set_id_bits_go_with_the_first_write_of_somebody_but_root) {

@@ -41,7 +41,7 @@ class Node {
       nets.push_back(std::make_unique<net::LocalNet>(network, *loops[i]));
       targets.push_back(std::make_unique<store::FakeTarget>(*loops[i]));
       services.push_back(chunks::make_service(*targets[i]));
-      nets[i]->serve({0, static_cast<uint32_t>(i)}, *services[i]);
+      nets[i]->serve({NodeId{1}, static_cast<uint32_t>(i)}, *services[i]);
     }
     start();
   }
@@ -59,7 +59,7 @@ class Node {
     FileSystemConfig config;
     for (size_t i = 0; i < loops.size(); ++i) {
       config.shards.push_back({loops[i].get(), nets[i].get()});
-      config.targets.push_back({0, static_cast<uint32_t>(i)});
+      config.targets.push_back({NodeId{1}, static_cast<uint32_t>(i)});
     }
     auto made = FileSystem::open(*meta, std::move(config));
     ASSERT_TRUE(made.has_value()) << made.error().message;

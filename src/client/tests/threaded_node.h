@@ -42,9 +42,9 @@ class ThreadTest : public testing::Test {
         return failing.load() ? Status(Code::no_space) : Status();
       };
       shard.service = chunks::make_service(*shard.target);
-      shard.net->serve({0, i}, *shard.service);
+      shard.net->serve({NodeId{1}, i}, *shard.service);
       settings.shards.push_back({&shard.loop, shard.net.get()});
-      settings.targets.push_back({0, i});
+      settings.targets.push_back({NodeId{1}, i});
     }
     for (Shard& shard : shards) shard.thread = std::thread([&shard] { shard.loop.run(); });
     meta::MetaOptions options;
@@ -61,7 +61,7 @@ class ThreadTest : public testing::Test {
       shard.thread.join();
     }
     files = nullptr;
-    for (uint32_t i = 0; i < shards.size(); ++i) shards[i].net->withdraw({0, i});
+    for (uint32_t i = 0; i < shards.size(); ++i) shards[i].net->withdraw({NodeId{1}, i});
   }
 
   // Ends the file system as a crash does, and opens it again on what the targets have.

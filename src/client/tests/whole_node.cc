@@ -42,9 +42,9 @@ bool WholeNode::start() {
     targets.push_back(std::move(*opened));
     services_.push_back(chunks::make_service(*targets[i]));
     nets_.push_back(std::make_unique<net::LocalNet>(*network_, *loops[i]));
-    nets_[i]->serve({0, static_cast<uint32_t>(i)}, *services_[i]);
+    nets_[i]->serve({NodeId{1}, static_cast<uint32_t>(i)}, *services_[i]);
     config.shards.push_back({loops[i].get(), nets_[i].get()});
-    config.targets.push_back({0, static_cast<uint32_t>(i)});
+    config.targets.push_back({NodeId{1}, static_cast<uint32_t>(i)});
   }
   live_meta_kv_ = std::make_unique<sim::SimKv>(meta_image);
   meta_kv_ = std::make_unique<MortalKv>(*live_meta_kv_, [this] {

@@ -15,7 +15,7 @@ using engine::IncomingCall;
 using engine::Loop;
 using engine::Op;
 
-constexpr Address kEcho{1, 7};
+constexpr Address kEcho{NodeId{1}, 7};
 
 // Answers with the request; with exposures, fills the first and remembers whether it could reach
 // it.
@@ -94,7 +94,7 @@ TEST(LocalNet, delivers_in_a_later_turn_and_without_copies) {
 TEST(LocalNet, refuses_what_is_too_large_and_unknown_addresses) {
   LocalNetwork network;
   Node node(network);
-  Caller nobody({9, 9});
+  Caller nobody({NodeId{9}, 9});
   node.net.call(nobody.op);
   Caller large(kEcho);
   std::array<std::byte, engine::kNetMessageMax + 1> request{};

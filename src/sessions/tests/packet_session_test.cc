@@ -14,14 +14,14 @@ namespace {
 class PacketSessions : public testing::Test {
  protected:
   PacketSessions() {
-    net.serve({0, 0}, *service);
+    net.serve({NodeId{1}, 0}, *service);
     meta::MetaOptions options;
     options.default_layout.chunk_bytes_log2 = 16;
     options.default_layout.chain_count = 1;
     meta = std::move(*meta::Meta::open(kv, world.clock(), options));
     client::FileSystemConfig config;
     config.shards.push_back({&loop, &net});
-    config.targets.push_back({0, 0});
+    config.targets.push_back({NodeId{1}, 0});
     files = std::move(*client::FileSystem::open(*meta, std::move(config)));
     sessions = std::make_unique<SimSessions>(loop, *files);
   }
@@ -29,7 +29,7 @@ class PacketSessions : public testing::Test {
     sessions = nullptr;
     files->close();
     EXPECT_TRUE(meta->close().ok());
-    net.withdraw({0, 0});
+    net.withdraw({NodeId{1}, 0});
   }
 
   sim::SimWorld world{1};

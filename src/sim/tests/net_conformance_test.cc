@@ -20,7 +20,7 @@ using engine::MemoryRef;
 using engine::Op;
 using engine::TransferOp;
 
-constexpr Address kService{2, 1};
+constexpr Address kService{NodeId{2}, 1};
 
 enum Method : uint16_t {
   kEcho = 1,   // the request back
@@ -31,6 +31,7 @@ enum Method : uint16_t {
   kRelease = 6,
   kTransfer = 7,  // the request is a Plan: a transfer as it says; its status is the answer
   kFail = 8,
+  kWho = 9,  // answers with the node that called
 };
 
 struct Plan {
@@ -63,6 +64,10 @@ class TestService final : public engine::Service {
         Plan plan;
         std::memcpy(&plan, call.request.data(), sizeof plan);
         return transfer(call, plan);
+      }
+      case kWho: {
+        const NodeId caller = call.peer().node;
+        return call.reply(Code::ok, std::as_bytes(std::span(&caller, 1)));
       }
       default:
         return call.reply(Code::not_empty, {});
@@ -115,6 +120,7 @@ class Wires {
   virtual ~Wires() = default;
   virtual Loop& loop() = 0;
   virtual engine::Net& net() = 0;
+  virtual NodeId caller() = 0;
   // Runs `action` in the service's loop and waits for it.
   virtual void at_service(const std::function<void(engine::Net&)>& action) = 0;
   TestService& service() { return service_; }
@@ -127,6 +133,7 @@ class Wires {
 class OneLoop final : public Wires {
  public:
   OneLoop() { net_.serve(kService, service_); }
+  NodeId caller() override { return NodeId{5}; }
   Loop& loop() override { return loop_; }
   engine::Net& net() override { return net_; }
   void at_service(const std::function<void(engine::Net&)>& action) override { action(net_); }
@@ -135,7 +142,7 @@ class OneLoop final : public Wires {
   engine::SeededRandom random_{1};
   engine::FutexParker parker_{engine::system_clock()};
   Loop loop_{engine::system_clock(), random_, parker_};
-  net::LocalNetwork network_;
+  net::LocalNetwork network_{NodeId{5}};
   net::LocalNet net_{network_, loop_};
 };
 
@@ -149,6 +156,7 @@ class TwoThreads final : public Wires {
     far_.loop.stop();
     thread_.join();
   }
+  NodeId caller() override { return NodeId{6}; }
   Loop& loop() override { return near_.loop; }
   engine::Net& net() override { return near_.net; }
   void at_service(const std::function<void(engine::Net&)>& action) override {
@@ -166,7 +174,7 @@ class TwoThreads final : public Wires {
     Loop loop{engine::system_clock(), random, parker};
     net::LocalNet net;
   };
-  net::LocalNetwork network_;
+  net::LocalNetwork network_{NodeId{6}};
   Side near_{network_};
   Side far_{network_};
   std::thread thread_;
@@ -175,6 +183,7 @@ class TwoThreads final : public Wires {
 class Simulated final : public Wires {
  public:
   Simulated() { far_.serve(kService, service_); }
+  NodeId caller() override { return NodeId{1}; }
   Loop& loop() override { return near_loop_; }
   engine::Net& net() override { return near_; }
   void at_service(const std::function<void(engine::Net&)>& action) override { action(far_); }
@@ -184,8 +193,8 @@ class Simulated final : public Wires {
   SimLoop near_loop_{world_};
   SimLoop far_loop_{world_};
   SimNetwork network_{world_};
-  SimNet near_{network_, near_loop_, 1};
-  SimNet far_{network_, far_loop_, 2};
+  SimNet near_{network_, near_loop_, NodeId{1}};
+  SimNet far_{network_, far_loop_, NodeId{2}};
 };
 
 struct Call : CallOp {
@@ -236,6 +245,15 @@ TEST_P(NetConformance, carries_request_and_response) {
   EXPECT_TRUE(call.status.ok());
   EXPECT_EQ(call.response_length, 64u);
   EXPECT_EQ(call.response_bytes, call.request_bytes);
+}
+
+TEST_P(NetConformance, the_service_is_told_which_node_called) {
+  Call call(kWho);
+  ASSERT_TRUE(run(call).ok());
+  NodeId told;
+  ASSERT_EQ(call.response_length, sizeof told);
+  std::memcpy(&told, call.response_bytes.data(), sizeof told);
+  EXPECT_EQ(told, wires_->caller());
 }
 
 TEST_P(NetConformance, the_status_is_the_services) {
@@ -309,7 +327,7 @@ TEST_P(NetConformance, a_response_that_does_not_fit_is_a_bad_message) {
 }
 
 TEST_P(NetConformance, nobody_at_the_address_means_peer_gone) {
-  Call call(kEcho, {2, 99});
+  Call call(kEcho, {NodeId{2}, 99});
   EXPECT_EQ(run(call), Status(Code::peer_gone));
 }
 

@@ -14,7 +14,7 @@ using engine::Op;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr Address kService{2, 1};
+constexpr Address kService{NodeId{2}, 1};
 
 // Counts what it sees, and answers after `delay` with the first exposure filled.
 class Slow final : public engine::Service {
@@ -89,8 +89,8 @@ class SimNetTest : public testing::Test {
   SimLoop far_loop_{world_};
   SimNetwork network_{world_};
   Slow service_{far_loop_};
-  std::unique_ptr<SimNet> near_ = std::make_unique<SimNet>(network_, near_loop_, 1);
-  std::unique_ptr<SimNet> far_ = std::make_unique<SimNet>(network_, far_loop_, 2);
+  std::unique_ptr<SimNet> near_ = std::make_unique<SimNet>(network_, near_loop_, NodeId{1});
+  std::unique_ptr<SimNet> far_ = std::make_unique<SimNet>(network_, far_loop_, NodeId{2});
 };
 
 TEST_F(SimNetTest, a_timed_out_call_leaves_the_memory_alone_although_the_service_acts) {
@@ -129,7 +129,7 @@ TEST_F(SimNetTest, repeated_messages_reach_the_service_twice_and_the_caller_once
 }
 
 TEST_F(SimNetTest, partitioned_nodes_hear_nothing_until_they_are_healed) {
-  network_.set_partitioned(2, 1, true);
+  network_.set_partitioned(NodeId{2}, NodeId{1}, true);
   Call call;
   near_->call(call);
   EXPECT_EQ(finish(call), Status(Code::peer_gone));
@@ -146,7 +146,7 @@ TEST_F(SimNetTest, a_partition_swallows_a_response_on_its_way) {
   near_->call(call);
   world_.run_for(milliseconds(10));
   EXPECT_EQ(service_.calls, 1);
-  network_.set_partitioned(1, 2, true);
+  network_.set_partitioned(NodeId{1}, NodeId{2}, true);
   EXPECT_EQ(finish(call), Status(Code::peer_gone));
   EXPECT_EQ(call.memory[0], std::byte{0});
 }
@@ -162,7 +162,7 @@ TEST_F(SimNetTest, when_the_serving_process_dies_its_calls_end) {
   near_->call(next);
   EXPECT_EQ(finish(next), Status(Code::peer_gone));
   // Another life of the node serves again.
-  far_ = std::make_unique<SimNet>(network_, far_loop_, 2);
+  far_ = std::make_unique<SimNet>(network_, far_loop_, NodeId{2});
   far_->serve(kService, service_);
   Call again;
   near_->call(again);

@@ -12,7 +12,7 @@ using std::chrono::seconds;
 FaultyPair::FaultyPair(uint64_t seed) : world_(seed), network_(world_) {
   world_.set_time_limit(std::chrono::hours(24));
   for (const uint32_t number : {1U, 2U}) {
-    const std::vector<engine::Address> others{{3 - number, 0}};
+    const std::vector<engine::Address> others{{NodeId{3 - number}, 0}};
     nodes_[number - 1] = std::make_unique<SimNode>(network_, world_, number, others);
   }
 }
@@ -70,7 +70,7 @@ void FaultyPair::inject_faults(const Hooks& hooks) {
   for (uint64_t left = 1 + random.below(4); left > 0; --left) {
     world_.run_for(milliseconds(random.below(3000)));
     if (random.chance(1, 2)) {
-      network_.set_partitioned(1, 2, true);
+      network_.set_partitioned(NodeId{1}, NodeId{2}, true);
       world_.run_for(milliseconds(random.below(8000)));
       network_.heal();
     } else {

@@ -19,7 +19,7 @@ SimNode::~SimNode() {
 Status SimNode::start_store() {
   ASSERT(loop_ == nullptr);
   loop_ = std::make_unique<sim::SimLoop>(world_, sim::LoopDriver::world_when_called);
-  net_ = std::make_unique<sim::SimNet>(network_, *loop_, number_);
+  net_ = std::make_unique<sim::SimNet>(network_, *loop_, NodeId{number_});
   disk_ = std::make_unique<sim::SimDisk>(disk_image_, *loop_);
   maps_ = std::make_unique<sim::SimKv>(map_image_);
   store::TargetConfig config;

@@ -17,7 +17,8 @@ struct Switchboard;
 // Which loop serves which address in this process. Thread safe. Outlives its LocalNets.
 class LocalNetwork {
  public:
-  LocalNetwork();
+  // `self` is the node that all loops of the process are part of: services see it as their caller.
+  explicit LocalNetwork(NodeId self = NodeId{1});
   ~LocalNetwork();
   LocalNetwork(const LocalNetwork&) = delete;
   LocalNetwork& operator=(const LocalNetwork&) = delete;

@@ -19,6 +19,7 @@ struct Id {
 
 using InodeId = Id<struct InodeIdTag, uint64_t>;      // never reused; 0 is no inode, 1 the root
 using TargetId = Id<struct TargetIdTag, uint32_t>;    // one chunk store on one disk
+using NodeId = Id<struct NodeIdTag, uint32_t>;        // a process of the cluster; 0 is none
 using ChainId = Id<struct ChainIdTag, uint32_t>;      // an ordered list of targets
 using SessionId = Id<struct SessionIdTag, uint64_t>;  // unique in the life of an agent
 using RegionId = Id<struct RegionIdTag, uint32_t>;    // unique in the life of a session

@@ -15,9 +15,14 @@ namespace penstock::engine {
 
 // What a call is for: a service instance of the cluster. How to get there is the transport's.
 struct Address {
-  uint32_t node = 0;
+  NodeId node;
   uint32_t service = 0;
   friend constexpr auto operator<=>(const Address&, const Address&) = default;
+};
+
+// Who called, as the transport knows it: never a word of the message itself.
+struct Peer {
+  NodeId node;
 };
 
 enum class Access : uint8_t {
@@ -30,8 +35,8 @@ struct Exposure {
   Access access = Access::place;
 };
 
-inline constexpr size_t kNetMessageMax = 256;  // bytes of a request or a response
-inline constexpr size_t kNetExposuresMax = 4;  // spans of one call
+inline constexpr size_t kNetMessageMax = 1024;  // bytes of a request or a response
+inline constexpr size_t kNetExposuresMax = 4;   // spans of one call
 
 // One call. Request and response are fixed-layout structs from wire/; both stay the caller's. Ends
 // with the service's status, or peer_gone, timed_out (the outcome is then unknown: the exposed
@@ -58,6 +63,9 @@ struct TransferOp : Op {
   uint32_t exposure = 0;
   uint64_t exposure_offset = 0;
   MemoryRef local;
+
+  // The transport's own state for this transfer.
+  alignas(8) std::array<std::byte, 32> transport;
 };
 
 // A call as its service sees it: alive from Service::on_call() to reply().
@@ -69,9 +77,11 @@ class IncomingCall {
   // For the service, which may keep one object per call in progress.
   void* context = nullptr;
 
+  virtual Peer peer() const = 0;
   virtual uint64_t exposure_length(uint32_t index) const = 0;
   virtual Access exposure_access(uint32_t index) const = 0;
-  // The span itself where this process's disks can reach it; else nullopt: use place() or fetch().
+  // The span itself where this process's disks can reach it, or, of an exposed span to fetch from,
+  // a copy of it that the transport has here; else nullopt: use place() or fetch().
   virtual std::optional<MemoryRef> direct(uint32_t index) = 0;
   virtual void place(TransferOp& op) = 0;
   virtual void fetch(TransferOp& op) = 0;
@@ -90,6 +100,12 @@ class Service {
 };
 
 // One per loop. Owner thread only.
+//
+// Who checks what: call() refuses what is too large (invalid_argument) before anything is sent. The
+// serving side's transport checks what arrives against the limits above, says which peer called,
+// and refuses transfers that leave their exposure or go the wrong way; the caller's transport
+// checks once more that what is placed lies within memory that a living call has exposed. What the
+// request says, and whether that peer may ask for it, is the service's to check.
 class Net {
  public:
   virtual ~Net() = default;

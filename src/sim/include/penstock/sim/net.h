@@ -38,7 +38,7 @@ class SimNetwork {
   SimNetFaults faults;
 
   // While cut off, everything between the two nodes is lost, also what is on its way.
-  void set_partitioned(uint32_t a, uint32_t b, bool partitioned);
+  void set_partitioned(NodeId a, NodeId b, bool partitioned);
   void heal() { partitioned_.clear(); }
 
   uint64_t messages() const { return messages_; }
@@ -50,8 +50,8 @@ class SimNetwork {
   class Incoming;
   using CallId = uint64_t;
 
-  bool connected(uint32_t a, uint32_t b) const;
-  void send(uint32_t from, uint32_t to, CallId call, std::string_view label,
+  bool connected(NodeId a, NodeId b) const;
+  void send(NodeId from, NodeId to, CallId call, std::string_view label,
             std::function<void()> arrive);
   void lose(CallId id);
   void deliver(const std::shared_ptr<const Request>& request);
@@ -59,7 +59,7 @@ class SimNetwork {
   Call* find(CallId id);
 
   SimWorld& world_;
-  std::set<std::pair<uint32_t, uint32_t>> partitioned_;
+  std::set<std::pair<NodeId, NodeId>> partitioned_;
   std::map<engine::Address, std::pair<SimNet*, engine::Service*>> served_;
   std::map<CallId, std::unique_ptr<Call>> calls_;           // whose caller waits
   std::map<uint64_t, std::unique_ptr<Incoming>> incoming_;  // whose service has not replied
@@ -72,7 +72,7 @@ class SimNetwork {
 // failing with peer_gone and its reply ignored. direct() gives nothing, as between machines.
 class SimNet final : public engine::Net {
  public:
-  SimNet(SimNetwork& network, engine::Loop& loop, uint32_t node);
+  SimNet(SimNetwork& network, engine::Loop& loop, NodeId node);
   ~SimNet() override;  // withdraws what it serves; its own calls must have ended
 
   void call(engine::CallOp& op) override;
@@ -89,7 +89,7 @@ class SimNet final : public engine::Net {
 
   SimNetwork& network_;
   engine::Loop& loop_;
-  const uint32_t node_;
+  const NodeId node_;
   bool dead_ = false;
 };
 

@@ -32,7 +32,7 @@ class SimNode {
   void die(bool power_cut);
 
   uint32_t number() const { return number_; }
-  engine::Address address() const { return {number_, 0}; }
+  engine::Address address() const { return {NodeId{number_}, 0}; }
   // Null while there is no mount. A thread that holds it finds its calls ending with closed once
   // the node dies, and lets go of it then.
   std::shared_ptr<client::FileSystem> files() const { return files_; }

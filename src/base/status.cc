@@ -43,6 +43,8 @@ constexpr Entry kEntries[] = {
     {Code::peer_gone, ECONNRESET, "peer gone"},
     {Code::closed, ESHUTDOWN, "shutting down"},
     {Code::bad_message, EPROTO, "bad message"},
+    {Code::moved, EAGAIN, "moved"},
+    {Code::not_serving, EIO, "not serving"},
     {Code::no_space, ENOSPC, "no space"},
     {Code::no_memory, ENOMEM, "out of memory"},
     {Code::read_only, EROFS, "read-only"},

@@ -15,3 +15,4 @@
 #include "penstock/base/result.h"
 #include "penstock/base/status.h"
 #include "penstock/base/thread.h"
+#include "penstock/base/update_name.h"

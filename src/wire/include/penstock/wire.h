@@ -2,5 +2,6 @@
 // rest. Include this header; the parts are listed for reading.
 #pragma once
 
+#include "penstock/wire/chain_io.h"
 #include "penstock/wire/chunk_io.h"
 #include "penstock/wire/session.h"

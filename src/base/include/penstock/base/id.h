@@ -18,6 +18,7 @@ struct Id {
 };
 
 using InodeId = Id<struct InodeIdTag, uint64_t>;      // never reused; 0 is no inode, 1 the root
+using NodeId = Id<struct NodeIdTag, uint32_t>;        // a machine of the cluster; 0 is none
 using TargetId = Id<struct TargetIdTag, uint32_t>;    // one chunk store on one disk
 using NodeId = Id<struct NodeIdTag, uint32_t>;        // a process of the cluster; 0 is none
 using ChainId = Id<struct ChainIdTag, uint32_t>;      // an ordered list of targets

@@ -48,6 +48,10 @@ enum class Code : uint16_t {
   closed = 61,       // ESHUTDOWN: this side is shutting down
   bad_message = 62,  // EPROTO: the peer broke the protocol
 
+  // Reach: the chain. Nothing was done: ask again when its table is known anew.
+  moved = 70,        // EAGAIN: by the table of one side the other has another part in the chain
+  not_serving = 71,  // EIO: the replica may not answer now, or none of the chain may
+
   // Reach: the node.
   no_space = 80,       // ENOSPC
   no_memory = 81,      // ENOMEM

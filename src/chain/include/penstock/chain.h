@@ -1,0 +1,5 @@
+// Chunks in several copies: chain replication.
+#pragma once
+
+#include "penstock/chain/host.h"
+#include "penstock/chain/view.h"

@@ -1,0 +1,60 @@
+// The replicas of one target: its part in every chain that has it (decision 0044).
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "penstock/chain/view.h"
+#include "penstock/chain_store.h"
+#include "penstock/store.h"
+
+namespace penstock::chain {
+
+// What a replica tells the controller.
+struct Report {
+  enum class Kind : uint8_t {
+    repaired,     // `other` has all that the reporter has, or the reporter all that `other` has
+    unreachable,  // the neighbour `other` does not answer
+    failed,       // the reporter cannot do its part any more, and has stopped serving
+  };
+  Kind kind = Kind::failed;
+  ChainId chain;
+  uint64_t version = 0;
+  TargetId other;
+};
+
+struct HostConfig {
+  TargetId target;
+  uint64_t incarnation = 0;
+  engine::Loop* loop = nullptr;
+  engine::Net* net = nullptr;
+  store::ChainStore* store = nullptr;
+  // Called in the loop; tells the controller sooner or later, or never.
+  std::function<void(const Report&)> report = [](const Report&) {};
+};
+
+// Owned by one loop: everything is called from its thread. What the config points to outlives it.
+// Destroying it is as a crash: what is under way ends without effect, and some callers get no
+// answer.
+class Host {
+ public:
+  static std::unique_ptr<Host> make(HostConfig config);
+  virtual ~Host() = default;
+
+  // A version of a chain in which the target has a part, or had one. Older ones are ignored.
+  virtual void adopt(const View& view) = 0;
+  // The target may serve until then, on the clock of the loop. Never earlier than before.
+  virtual void lease(engine::Time until) = 0;
+
+  // Answers clients and neighbours (wire::ChainMethod), to be given to Net::serve().
+  virtual engine::Service& service() = 0;
+
+  // Updates that are pending, and calls that wait, in all chains.
+  struct Status {
+    size_t pending = 0;
+    size_t waiting = 0;
+  };
+  virtual Status status() const = 0;
+};
+
+}  // namespace penstock::chain

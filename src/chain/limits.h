@@ -1,0 +1,37 @@
+// Bounds of chains, each with its reason.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "penstock/wire.h"
+
+namespace penstock::chain::limits {
+
+using namespace penstock::limits;  // NOLINT(google-build-using-namespace): one name for all bounds
+
+// A neighbour that does not answer within this time is asked again, and reported: several times
+// what a loaded disk takes, and a fraction of a lease.
+inline constexpr auto kPeerDeadline = std::chrono::milliseconds(1000);
+// Between two tries.
+inline constexpr auto kPeerRetry = std::chrono::milliseconds(50);
+
+// What the controller must know is repeated at this pace.
+inline constexpr auto kReportPeriod = std::chrono::milliseconds(500);
+
+// Requests for one chunk that wait together become one update, up to so many bytes of writes: what
+// a disk takes in one operation without others having to wait long.
+inline constexpr uint64_t kJoinedBytes = kMiB;
+
+// Updates that one chain has pending at a time: what a hello can name. More wait at the head.
+inline constexpr size_t kPendingMax = wire::kChainListMax;
+// Requests that wait at a head; more end with busy.
+inline constexpr size_t kWaitingMax = 16'384;
+
+// Chunks of which repair asks for the names at a time.
+inline constexpr uint32_t kRepairList = 256;
+
+static_assert(kRepairList <= wire::kChainListMax);
+
+}  // namespace penstock::chain::limits

@@ -1,0 +1,185 @@
+#include "replica.h"
+
+namespace penstock::chain {
+
+Replica::Replica(Shared& host, ChainId chain)
+    : core_(host, chain), updates_(core_), repair_(core_) {
+  core_.updates = &updates_;
+  core_.repair = &repair_;
+}
+
+Replica::~Replica() {
+  *core_.alive = false;
+}
+
+void Replica::adopt(const View& view) {
+  ASSERT(view.chain == core_.chain);
+  if (view.version <= core_.part.version()) return;
+  const bool had_place = core_.part.serves() || core_.part.syncs();
+  core_.part.adopt(view);
+  core_.successor_ready = false;
+  const bool has_place = core_.part.serves() || core_.part.syncs();
+  // What failed took no part in anything since; repair begins with it anew.
+  if (!core_.part.serves()) core_.failed = false;
+  updates_.part_changed();
+  repair_.part_changed();
+  if (!core_.part.syncs()) repaired_since_ = 0;
+  if (!has_place) return updates_.unload();
+  if (!had_place && core_.part.serves()) updates_.load();
+  if (core_.part.is_head()) activate(nullptr);
+}
+
+// All that serve before this replica have adopted the version.
+void Replica::activate(const std::map<ChunkId, UpdateName>* before) {
+  ASSERT(!core_.part.active);
+  core_.part.active = true;
+  updates_.activated(before);
+  const Member* to = core_.part.next();
+  if (to == nullptr) to = core_.part.follower();
+  if (to != nullptr) greet(*to);
+}
+
+void Replica::greet(const Member& to) {
+  const std::vector<wire::PendingEntry> entries = updates_.list();
+  auto& call = core_.peer_task(to, [this, to](Task<PeerCall>& done) {
+    if (done.status.ok()) return greeted();
+    if (done.status == Code::stale && core_.part.follower() != nullptr) {
+      repair_.begin_anew();
+      updates_.repair_began();
+    }
+    core_.retry([this, to] { greet(to); });
+  });
+  wire::ChainHelloRequest request{.header = core_.header(),
+                                  .from_incarnation = core_.part.incarnation(),
+                                  .to_incarnation = to.incarnation};
+  request.pending = static_cast<uint32_t>(entries.size());
+  if (core_.part.follower() != nullptr) request.repair = repair_.began();
+  call.say(wire::ChainMethod::hello, request);
+  call.expose(bytes_of(std::span<const wire::PendingEntry>(entries)), engine::Access::fetch);
+  core_.call(to, call);
+}
+
+void Replica::greeted() {
+  core_.successor_ready = true;
+  updates_.successor_ready();
+  if (core_.part.follower() != nullptr) repair_.start();
+}
+
+void Replica::on_hello(engine::IncomingCall& call, const wire::ChainHelloRequest& request) {
+  const Member* const from = core_.part.predecessor();
+  const bool is_right = from != nullptr && from->incarnation == request.from_incarnation &&
+                        request.to_incarnation == core_.part.incarnation();
+  if (!is_right || core_.failed) return core_.reply_moved(call);
+  if (core_.part.active) return call.reply(Code::ok, {});
+  const uint64_t length = uint64_t{request.pending} * sizeof(wire::PendingEntry);
+  if (call.exposure_count != 1 || call.exposure_length(0) != length) {
+    return call.reply(Code::bad_message, {});
+  }
+  auto entries = std::make_shared<std::vector<std::byte>>(length);
+  auto& fetch = core_.task<engine::TransferOp>(
+      [this, &call, request, entries](Task<engine::TransferOp>& done) {
+        if (!done.status.ok()) return call.reply(done.status, {});
+        take_hello(call, request, *entries);
+      });
+  fetch.call = &call;
+  fetch.local = {entries->data(), entries->size()};
+  call.fetch(fetch);
+}
+
+void Replica::take_hello(engine::IncomingCall& call, const wire::ChainHelloRequest& request,
+                         Bytes entries) {
+  if (request.header.chain_version != core_.part.version()) return core_.reply_moved(call);
+  if (core_.part.active) return call.reply(Code::ok, {});
+  std::map<ChunkId, UpdateName> before;
+  for (const wire::PendingEntry& entry : structs_of<wire::PendingEntry>(entries)) {
+    before[{InodeId{entry.inode}, entry.chunk}] = entry.name;
+  }
+  if (core_.part.syncs()) {
+    const bool begins = request.repair == core_.part.version();
+    if (!begins && request.repair != repaired_since_) return call.reply(Code::stale, {});
+    repaired_since_ = request.repair;
+    if (begins) updates_.forget();
+  }
+  activate(&before);
+  call.reply(Code::ok, {});
+}
+
+template <class Request>
+void Replica::decode(engine::IncomingCall& call,
+                     void (Replica::*take)(engine::IncomingCall&, const Request&)) {
+  const Result<Request> request = wire::decode_chain_request<Request>(call.request);
+  if (!request) return call.reply(request.error(), {});
+  // Clients may know another version: what they ask for is judged by what this replica is.
+  const auto method = static_cast<wire::ChainMethod>(call.method);
+  const bool is_client = method == wire::ChainMethod::read;
+  if (!is_client && request->header.chain_version != core_.part.version()) {
+    return core_.reply_moved(call);
+  }
+  (this->*take)(call, *request);
+}
+
+void Replica::on_call(engine::IncomingCall& call) {
+  switch (static_cast<wire::ChainMethod>(call.method)) {
+    case wire::ChainMethod::read:
+      return decode(call, &Replica::on_read);
+    case wire::ChainMethod::update:
+      return decode(call, &Replica::on_update);
+    case wire::ChainMethod::hello:
+      return decode(call, &Replica::on_hello);
+    case wire::ChainMethod::forward:
+      return decode(call, &Replica::on_forward);
+    case wire::ChainMethod::durable:
+    case wire::ChainMethod::committed:
+      return decode(call, &Replica::on_name);
+    case wire::ChainMethod::ask:
+      return decode(call, &Replica::on_ask);
+    case wire::ChainMethod::list:
+      return decode(call, &Replica::on_list);
+    case wire::ChainMethod::replace:
+      return decode(call, &Replica::on_replace);
+  }
+  call.reply(Code::bad_message, {});
+}
+
+void Replica::on_update(engine::IncomingCall& call, const wire::ChainUpdateRequest& request) {
+  updates_.on_update(call, request);
+}
+void Replica::on_forward(engine::IncomingCall& call, const wire::ChainForwardRequest& request) {
+  updates_.on_forward(call, request);
+}
+void Replica::on_name(engine::IncomingCall& call, const wire::ChainNameRequest& request) {
+  if (static_cast<wire::ChainMethod>(call.method) == wire::ChainMethod::durable) {
+    return updates_.on_durable(call, request);
+  }
+  updates_.on_committed(call, request);
+}
+void Replica::on_replace(engine::IncomingCall& call, const wire::ChainReplaceRequest& request) {
+  updates_.on_replace(call, request);
+}
+
+void Replica::on_list(engine::IncomingCall& call, const wire::ChainListRequest& request) {
+  if (!core_.part.syncs() || !core_.part.active) return core_.reply_moved(call);
+  const bool exposed = call.exposure_count == 1 &&
+                       call.exposure_length(0) >= request.limit * sizeof(wire::ListedChunk);
+  if (!exposed) return call.reply(Code::bad_message, {});
+  auto& list = core_.task<store::ListOp>([this, &call](Task<store::ListOp>& done) {
+    if (!done.status.ok()) return call.reply(done.status, {});
+    auto listed = std::make_shared<std::vector<wire::ListedChunk>>();
+    for (const store::ListEntry& entry : done.entries) {
+      listed->push_back({entry.chunk.inode.value, entry.chunk.index, 0, entry.committed});
+    }
+    auto& place = core_.task<engine::TransferOp>([&call, listed](Task<engine::TransferOp>& placed) {
+      const wire::ChainListResponse response{static_cast<uint32_t>(listed->size()), 0};
+      call.reply(placed.status, wire::as_wire(response));
+    });
+    place.call = &call;
+    place.local = {reinterpret_cast<std::byte*>(listed->data()),
+                   listed->size() * sizeof(wire::ListedChunk)};
+    call.place(place);
+  });
+  list.from = core_.at(request.header.chunk_id());
+  list.limit = request.limit;
+  core_.host.store().submit(list);
+}
+
+}  // namespace penstock::chain

@@ -1,0 +1,53 @@
+// One replica: takes part in versions of its chain, and hands calls to what answers them.
+#pragma once
+
+#include "repair.h"
+#include "updates.h"
+
+namespace penstock::chain {
+
+class Replica {
+ public:
+  Replica(Shared& host, ChainId chain);
+  ~Replica();
+  Replica(const Replica&) = delete;
+  Replica& operator=(const Replica&) = delete;
+
+  void adopt(const View& view);
+  void on_call(engine::IncomingCall& call);
+
+  size_t pending() const { return updates_.pending_count(); }
+  size_t waiting() const { return updates_.waiting_count(); }
+
+ private:
+  template <class Request>
+  void decode(engine::IncomingCall& call,
+              void (Replica::*take)(engine::IncomingCall&, const Request&));
+
+  void on_read(engine::IncomingCall& call, const wire::ChainReadRequest& request);
+  void ask(const store::ChainChunk& at, std::function<void()> then,
+           std::function<void()> otherwise);
+  void on_ask(engine::IncomingCall& call, const wire::ChainAskRequest& request);
+  void read_committed(engine::IncomingCall& call, const wire::ChainReadRequest& request);
+
+  void on_update(engine::IncomingCall& call, const wire::ChainUpdateRequest& request);
+  void on_forward(engine::IncomingCall& call, const wire::ChainForwardRequest& request);
+  void on_name(engine::IncomingCall& call, const wire::ChainNameRequest& request);
+  void on_replace(engine::IncomingCall& call, const wire::ChainReplaceRequest& request);
+  void on_list(engine::IncomingCall& call, const wire::ChainListRequest& request);
+  void on_hello(engine::IncomingCall& call, const wire::ChainHelloRequest& request);
+  void take_hello(engine::IncomingCall& call, const wire::ChainHelloRequest& request,
+                  Bytes entries);
+
+  void activate(const std::map<ChunkId, UpdateName>* before);
+  void greet(const Member& to);
+  void greeted();
+
+  Core core_;
+  Updates updates_;
+  Repair repair_;
+  // As the syncing one: the repair that it knows of.
+  uint64_t repaired_since_ = 0;
+};
+
+}  // namespace penstock::chain

@@ -1,0 +1,205 @@
+// Three to five targets of one chain, clients on all sides, and faults from a seed; afterwards what
+// the clients saw must be linearisable, all copies equal, and nothing left over.
+#include "cluster.h"
+
+#include <gtest/gtest.h>
+
+namespace penstock::chain {
+namespace {
+
+using engine::Thread;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr size_t kClients = 4;
+constexpr int kSteps = 18;
+constexpr uint64_t kChunks = 2;
+constexpr uint64_t kRegisters = 2;
+
+class ChainStory {
+ public:
+  explicit ChainStory(uint64_t seed) : world_(seed), network_(world_) {
+    world_.set_time_limit(std::chrono::hours(2));
+    const size_t count = 3 + world_.random().below(3);
+    for (uint32_t i = 1; i <= count; ++i) {
+      nodes_.push_back(std::make_unique<Node>(world_, network_, i));
+    }
+    table_ = std::make_unique<Table>(world_, nodes_);
+    for (uint32_t i = 0; i < kClients; ++i) {
+      clients_.push_back(std::make_unique<Client>(world_, network_, *table_, history_, 101 + i));
+    }
+  }
+
+  uint64_t run() {
+    for (const auto& node : nodes_) start(*node);
+    table_->start();
+    std::vector<Thread> programs;
+    // Some write hardly ever: these hear late of new versions.
+    for (size_t i = 0; i < kClients; ++i) {
+      programs.emplace_back("client", [this, i] { work(*clients_[i], i % 2 == 0 ? 100 : 700); });
+    }
+    inject_faults();
+    heal();
+    for (Thread& program : programs) program.join();
+    if (world_.chance(300)) lose_all_power();
+    settle();
+    read_all();
+    EXPECT_EQ(history_.check(), "") << where();
+    EXPECT_GT(history_.ended(), 0U);
+    check_copies();
+    stop();
+    return world_.trace_hash();
+  }
+
+ private:
+  std::string where() const { return "(seed " + std::to_string(world_.seed()) + ")"; }
+
+  void start(Node& node) {
+    node.start([this, number = node.number()](const Report& report) {
+      world_.after(world_.between(milliseconds(0), milliseconds(20)), "report",
+                   [this, number, report] { table_->on_report(number, report); });
+    });
+  }
+
+  History::Register any_register() {
+    return {world_.random().below(kChunks), world_.random().below(kRegisters)};
+  }
+
+  void work(Client& client, uint32_t writes_permille) {
+    for (int step = 0; step < kSteps; ++step) {
+      if (world_.chance(writes_permille)) {
+        client.write(any_register());
+      } else {
+        client.read(any_register());
+      }
+      world_.run_for(milliseconds(world_.random().below(300)));
+    }
+  }
+
+  void inject_faults() {
+    network_.faults.detection = milliseconds(300);
+    network_.faults.drop_permille = world_.chance(500) ? 20 : 0;
+    network_.faults.duplicate_permille = world_.chance(500) ? 30 : 0;
+    if (world_.chance(300)) network_.faults.delay_max = milliseconds(30);
+    table_->lost_permille = world_.chance(500) ? 50 : 0;
+    for (uint64_t left = 1 + world_.random().below(5); left > 0; --left) {
+      world_.run_for(milliseconds(world_.random().below(1500)));
+      one_fault();
+    }
+  }
+
+  void one_fault() {
+    Node& node = *nodes_[world_.random().below(nodes_.size())];
+    const uint64_t kind = world_.random().below(6);
+    if (kind == 0) {
+      Node& other = *nodes_[world_.random().below(nodes_.size())];
+      network_.set_partitioned(NodeId{node.number()}, NodeId{other.number()},
+                               node.number() != other.number());
+    } else if (kind == 1) {
+      table_->cut_off.insert(node.number());
+    } else if (kind == 2) {
+      network_.heal();
+      table_->cut_off.clear();
+    } else if (kind == 3) {
+      lose_all_power();
+    } else {
+      restart(node);
+    }
+  }
+
+  void restart(Node& node) {
+    node.die(world_.chance(500));
+    world_.run_for(milliseconds(world_.random().below(1500)));
+    start(node);
+  }
+
+  void lose_all_power() {
+    std::vector<Thread> deaths;
+    for (const auto& node : nodes_) {
+      deaths.emplace_back("death", [this, &node] {
+        node->die(true);
+        world_.run_for(milliseconds(world_.random().below(1000)));
+        start(*node);
+      });
+    }
+    for (Thread& death : deaths) death.join();
+  }
+
+  void heal() {
+    network_.heal();
+    network_.faults = {};
+    network_.faults.detection = milliseconds(300);
+    table_->cut_off.clear();
+    table_->lost_permille = 0;
+  }
+
+  // Once nothing fails any more the chain is whole again in bounded time.
+  void settle() {
+    const bool whole = world_.run_until(
+        [this] {
+          if (!table_->all_serve()) return false;
+          for (const auto& node : nodes_) {
+            const Host::Status status = node->host->status();
+            if (status.pending + status.waiting > 0) return false;
+          }
+          return true;
+        },
+        seconds(60));
+    EXPECT_TRUE(whole) << "no progress " << where();
+  }
+
+  void read_all() {
+    for (uint64_t chunk = 0; chunk < kChunks; ++chunk) {
+      for (uint64_t part = 0; part < kRegisters; ++part) {
+        EXPECT_TRUE(clients_[0]->read({chunk, part})) << where();
+      }
+    }
+  }
+
+  void check_copies() {
+    const auto& first = nodes_.front()->image().chunks();
+    for (const auto& node : nodes_) {
+      const auto& here = node->image().chunks();
+      for (const auto& [at, chunk] : first) {
+        const auto found = here.find(at);
+        if (chunk.committed == UpdateName{} && found == here.end()) continue;
+        ASSERT_TRUE(found != here.end()) << where();
+        EXPECT_EQ(found->second.bytes, chunk.bytes) << where();
+        EXPECT_TRUE(found->second.committed == chunk.committed) << where();
+        EXPECT_FALSE(found->second.pending.has_value()) << where();
+      }
+    }
+  }
+
+  void stop() {
+    table_->stop();
+    for (const auto& client : clients_) client->close();
+    std::vector<Thread> deaths;
+    for (const auto& node : nodes_) {
+      deaths.emplace_back("death", [&node] { node->die(false); });
+    }
+    for (Thread& death : deaths) death.join();
+  }
+
+  sim::SimWorld world_;
+  sim::SimNetwork network_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::unique_ptr<Table> table_;
+  History history_;
+  std::vector<std::unique_ptr<Client>> clients_;
+};
+
+TEST(ChainSim, clients_see_one_chunk_whatever_fails) {
+  const sim::SeedRange seeds = sim::seed_range(300);
+  for (uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
+    ChainStory(seed).run();
+    if (HasFailure()) return;
+  }
+}
+
+TEST(ChainSim, the_same_seed_leaves_the_same_trace) {
+  EXPECT_EQ(ChainStory(3).run(), ChainStory(3).run());
+}
+
+}  // namespace
+}  // namespace penstock::chain

@@ -1,0 +1,92 @@
+#include "history.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <set>
+
+#include "penstock/base.h"
+
+namespace penstock::chain {
+
+History::Operation History::begin_write(Register which, uint64_t value) {
+  entries_.push_back({which, true, value, ++moment_});
+  return entries_.size() - 1;
+}
+
+History::Operation History::begin_read(Register which) {
+  entries_.push_back({which, false, 0, ++moment_});
+  return entries_.size() - 1;
+}
+
+void History::end_write(Operation operation) {
+  entries_[operation].over = ++moment_;
+  ++ended_;
+}
+
+void History::end_read(Operation operation, uint64_t value) {
+  entries_[operation].value = value;
+  entries_[operation].over = ++moment_;
+  ++ended_;
+}
+
+namespace {
+
+// Wing and Gong's search (1993), with Lowe's memory of states that led nowhere (2017): which
+// operations have happened, and the value that is there then.
+template <class Entry>
+class Search {
+ public:
+  explicit Search(const std::vector<Entry>& entries) : entries_(entries) {
+    ASSERT(entries.size() <= 64);
+    for (size_t i = 0; i < entries.size(); ++i) {
+      if (entries[i].over != UINT64_MAX) wanted_ |= uint64_t{1} << i;
+    }
+  }
+
+  bool found(uint64_t happened, uint64_t value) {
+    if ((happened & wanted_) == wanted_) return true;
+    if (!seen_.insert({happened, value}).second) return false;
+    uint64_t first_end = UINT64_MAX;
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      if ((happened >> i & 1) == 0) first_end = std::min(first_end, entries_[i].over);
+    }
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      if ((happened >> i & 1) != 0 || entries_[i].begun > first_end) continue;
+      if (!entries_[i].is_write && entries_[i].value != value) continue;
+      const uint64_t then = entries_[i].is_write ? entries_[i].value : value;
+      if (found(happened | uint64_t{1} << i, then)) return true;
+    }
+    return false;
+  }
+
+ private:
+  const std::vector<Entry>& entries_;
+  uint64_t wanted_ = 0;
+  std::set<std::pair<uint64_t, uint64_t>> seen_;
+};
+
+}  // namespace
+
+std::string History::check() const {
+  std::map<Register, std::vector<Entry>> by_register;
+  for (const Entry& entry : entries_) {
+    if (!entry.is_write && entry.over == UINT64_MAX) continue;
+    by_register[entry.which].push_back(entry);
+  }
+  for (const auto& [which, entries] : by_register) {
+    if (!Search<Entry>(entries).found(0, 0)) return explain(which, entries);
+  }
+  return {};
+}
+
+std::string History::explain(const Register& which, const std::vector<Entry>& entries) {
+  std::string text = fmt::format("register {} of chunk {}:", which.second, which.first);
+  for (const Entry& entry : entries) {
+    const std::string over = entry.over == UINT64_MAX ? "?" : std::to_string(entry.over);
+    text += fmt::format("\n  [{}, {}] {} {}", entry.begun, over, entry.is_write ? "write" : "read",
+                        entry.value);
+  }
+  return text;
+}
+
+}  // namespace penstock::chain

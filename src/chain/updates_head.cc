@@ -1,0 +1,124 @@
+// What clients ask a head for: once each, one update of a chunk at a time, what waits joined.
+#include "updates.h"
+
+namespace penstock::chain {
+namespace {
+
+uint64_t bytes_of_part(const store::UpdatePart& part) {
+  return part.kind == store::UpdateKind::write ? part.end - part.begin : 0;
+}
+
+// Whether `request` is the one that `other` is, or one that came before or after it in its slot.
+bool same_slot(const RequestId& request, const RequestId& other) {
+  return request.node == other.node && request.slot == other.slot;
+}
+bool is_newer(const RequestId& request, const RequestId& other) {
+  return std::pair(request.incarnation, request.sequence) >
+         std::pair(other.incarnation, other.sequence);
+}
+
+}  // namespace
+
+void Updates::on_update(engine::IncomingCall& call, const wire::ChainUpdateRequest& request) {
+  if (!core_.part.is_head() || !core_.may_serve()) return core_.reply_moved(call);
+  if (waiting_count_ + pending_count_ >= limits::kWaitingMax) return call.reply(Code::busy, {});
+  if (answer_repeated(call, request.request)) return;
+  auto wanted = std::make_unique<Request>();
+  wanted->part = {request.request, request.begin, request.end,
+                  static_cast<store::UpdateKind>(request.kind)};
+  const uint64_t length = bytes_of_part(wanted->part);
+  const bool exposed = length == 0 ? call.exposure_count == 0
+                                   : call.exposure_count == 1 && call.exposure_length(0) == length;
+  if (!exposed) return call.reply(Code::bad_message, {});
+  wanted->bytes.resize(length);
+  const store::ChainChunk at = core_.at(request.header.chunk_id());
+  wanted->calls.push_back(&call);
+  if (length == 0) return take_request(at, std::move(wanted));
+  auto held = std::make_shared<std::unique_ptr<Request>>(std::move(wanted));
+  auto& fetch = core_.task<engine::TransferOp>(
+      [this, at, held, version = core_.part.version()](Task<engine::TransferOp>& done) {
+        engine::IncomingCall& from = *(*held)->calls.front();
+        if (!done.status.ok()) return from.reply(done.status, {});
+        if (version != core_.part.version() || !core_.may_serve()) return core_.reply_moved(from);
+        // Another call for the same request may have been faster.
+        if (answer_repeated(from, (*held)->part.request)) return;
+        take_request(at, std::move(*held));
+      });
+  fetch.call = &call;
+  fetch.local = {(*held)->bytes.data(), length};
+  call.fetch(fetch);
+}
+
+// True if the request was executed, is being executed, or must not be.
+bool Updates::answer_repeated(engine::IncomingCall& call, const RequestId& request) {
+  for (const auto& [at, chunk] : chunks_) {
+    if (answer_waiting(call, request, *chunk)) return true;
+  }
+  const auto recorded = core_.host.store().slot(core_.chain, NodeId{request.node}, request.slot);
+  if (!recorded.has_value() || is_newer(request, recorded->request)) return false;
+  call.reply(recorded->request == request ? Code::ok : Code::stale, {});
+  return true;
+}
+
+// The same where it waits for its turn in this chunk, or is in what is pending; or a newer one
+// does.
+bool Updates::answer_waiting(engine::IncomingCall& call, const RequestId& request, Chunk& chunk) {
+  for (const auto& waiting : chunk.waiting) {
+    const RequestId& other = waiting->part.request;
+    if (!same_slot(request, other) || is_newer(request, other)) continue;
+    if (request != other) {
+      call.reply(Code::stale, {});
+    } else {
+      waiting->calls.push_back(&call);
+    }
+    return true;
+  }
+  if (chunk.pending == nullptr) return false;
+  for (const store::UpdatePart& part : chunk.pending->parts) {
+    if (!same_slot(request, part.request) || is_newer(request, part.request)) continue;
+    if (request != part.request) {
+      call.reply(Code::stale, {});
+    } else {
+      chunk.pending->calls.push_back(&call);
+    }
+    return true;
+  }
+  return false;
+}
+
+void Updates::take_request(const store::ChainChunk& at, std::unique_ptr<Request> request) {
+  chunk(at).waiting.push_back(std::move(request));
+  ++waiting_count_;
+  begin_next(at);
+}
+
+// Gives a number to what waits for this chunk, if nothing is pending there.
+void Updates::begin_next(const store::ChainChunk& at) {
+  Chunk& next = chunk(at);
+  if (next.pending != nullptr || next.locked || next.waiting.empty() || !core_.part.active ||
+      next.arriving != UpdateName{} || pending_count_ >= limits::kPendingMax) {
+    return;
+  }
+  if (!next.committed.has_value()) {
+    return with_committed(next, [this, at] { begin_next(at); });
+  }
+  auto pending = std::make_unique<Pending>();
+  pending->durable_before = true;
+  while (!next.waiting.empty() && pending->parts.size() < wire::kUpdatePartsMax) {
+    Request& one = *next.waiting.front();
+    const bool fits = pending->bytes.size() + one.bytes.size() <= limits::kJoinedBytes;
+    if (!pending->parts.empty() && !fits) break;
+    pending->parts.push_back(one.part);
+    pending->bytes.insert(pending->bytes.end(), one.bytes.begin(), one.bytes.end());
+    pending->calls.insert(pending->calls.end(), one.calls.begin(), one.calls.end());
+    next.waiting.pop_front();
+    ASSERT(waiting_count_ > 0);
+    --waiting_count_;
+  }
+  ASSERT(!pending->parts.empty());
+  pending->name = {core_.part.version(), next.committed->counter + 1,
+                   pending->parts.front().request};
+  begin(next, std::move(pending));
+}
+
+}  // namespace penstock::chain

@@ -1,0 +1,140 @@
+// The chunks of one target as copies in chains (decision 0044): updates that are pending before
+// they are committed, names, slots of requests, and whole chunks for repair.
+//
+// A chunk has at most one pending update. What is durable becomes so in order: once a prepare has
+// completed, everything that was done before it on this target is on stable storage.
+//
+// Owned by one loop: everything is called from its thread, and operations complete there.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "penstock/engine.h"
+
+namespace penstock::store {
+
+// A chunk as a chain knows it. Repair goes through them in this order.
+struct ChainChunk {
+  ChainId chain;
+  ChunkId chunk;
+  friend constexpr auto operator<=>(const ChainChunk&, const ChainChunk&) = default;
+};
+
+enum class UpdateKind : uint8_t {
+  write = 1,
+  clear =
+      2,  // bytes [begin, end) become zeros; `end` kWholeChunk also forgets the end beyond begin
+  remove = 3,  // nothing of the chunk is left; no bytes [begin, end)
+};
+
+// What one request wants of a chunk. An update has one or several, which happen in their order.
+struct UpdatePart {
+  RequestId request;
+  uint32_t begin = 0;
+  uint32_t end = 0;
+  UpdateKind kind = UpdateKind::write;
+  uint8_t reserved[7] = {};
+};
+static_assert(sizeof(UpdatePart) == 40 && std::has_unique_object_representations_v<UpdatePart>);
+
+// Bytes of all writes of an update, which come one after the other.
+inline uint64_t update_bytes(std::span<const UpdatePart> parts) {
+  uint64_t bytes = 0;
+  for (const UpdatePart& part : parts) {
+    if (part.kind == UpdateKind::write) bytes += part.end - part.begin;
+  }
+  return bytes;
+}
+
+// Makes an update durable as pending, or fails and changes nothing. The chunk has none.
+struct PrepareOp : engine::Op {
+  ChainChunk at;
+  UpdateName name;
+  std::span<const UpdatePart> parts;
+  engine::MemoryRef bytes;  // of update_bytes() length; unchanged until it has completed
+};
+
+// What a chunk is at this moment.
+struct ChunkState {
+  UpdateName committed;
+  bool removed = false;  // by the last update; else its bytes end at `length`
+  uint32_t length = 0;
+};
+struct LookOp : engine::Op {
+  ChainChunk at;
+  ChunkState state;  // out
+};
+
+// Committed bytes, as of the moment of submission; zeros where there are none.
+struct CopyReadOp : engine::Op {
+  ChainChunk at;
+  uint32_t begin = 0;
+  engine::MemoryRef destination;
+};
+
+struct PendingUpdate {
+  ChainChunk at;
+  UpdateName name;
+  std::vector<UpdatePart> parts;
+};
+// The bytes of a pending update's writes.
+struct PendingReadOp : engine::Op {
+  ChainChunk at;
+  engine::MemoryRef destination;
+};
+
+// The last request of a slot that was executed.
+struct SlotRecord {
+  RequestId request;
+  ChainChunk at;
+  UpdateName name;
+};
+
+struct ListEntry {
+  ChunkId chunk;
+  UpdateName committed;
+};
+// Chunks of a chain that were ever updated, removed ones included, from `from` on, in order.
+struct ListOp : engine::Op {
+  ChainChunk from;
+  size_t limit = 0;
+  std::vector<ListEntry> entries;  // out
+};
+
+// The chunk becomes this, durably, whatever it was; what was pending is forgotten. The name {}: as
+// if there had never been any.
+struct ReplaceOp : engine::Op {
+  ChainChunk at;
+  ChunkState state;
+  engine::MemoryRef bytes;            // the first `state.length`
+  std::span<const SlotRecord> slots;  // kept where they are newer than what is known
+};
+
+class ChainStore {
+ public:
+  virtual ~ChainStore() = default;
+
+  virtual void submit(PrepareOp& op) = 0;
+  virtual void submit(LookOp& op) = 0;
+  virtual void submit(CopyReadOp& op) = 0;
+  virtual void submit(PendingReadOp& op) = 0;
+  virtual void submit(ListOp& op) = 0;
+  virtual void submit(ReplaceOp& op) = 0;
+
+  // The pending update becomes what reads see that are submitted from now on. Durable with the next
+  // prepare or replace, or a moment later by itself.
+  virtual void commit(const ChainChunk& at) = 0;
+
+  // The pending update is none any more.
+  virtual void forget(const ChainChunk& at) = 0;
+
+  // What was pending when this life began, or was left so since.
+  virtual std::vector<PendingUpdate> pending(ChainId chain) const = 0;
+  virtual std::optional<SlotRecord> slot(ChainId chain, NodeId node, uint32_t slot) const = 0;
+  // Slots whose last request was for this chunk.
+  virtual std::vector<SlotRecord> slots_of(const ChainChunk& at) const = 0;
+};
+
+}  // namespace penstock::store

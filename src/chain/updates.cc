@@ -138,6 +138,8 @@ void Updates::advance(Chunk& chunk) {
     }
   }
   if (to != nullptr && !pending.answered) return;
+  // It may have served until now, and must know first that it does not any more.
+  if (core_.part.follower() != nullptr && !core_.successor_ready) return;
   if (core_.part.is_commit_point() && !durable_here) return;
   ASSERT(pending.durable);
   commit(chunk);

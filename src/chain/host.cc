@@ -5,7 +5,7 @@ namespace {
 
 class HostImpl final : public Host, private engine::Service {
  public:
-  explicit HostImpl(HostConfig config) : shared_{std::move(config)} {
+  explicit HostImpl(HostConfig config) : shared_(std::move(config)) {
     ASSERT(shared_.config.loop != nullptr && shared_.config.net != nullptr &&
            shared_.config.store != nullptr && shared_.config.incarnation != 0);
   }

@@ -28,10 +28,14 @@ inline constexpr uint64_t kJoinedBytes = kMiB;
 inline constexpr size_t kPendingMax = wire::kChainListMax;
 // Requests that wait at a head; more end with busy.
 inline constexpr size_t kWaitingMax = 16'384;
+// Bytes that one target holds for requests of clients, in all its chains, where nothing else is
+// configured: several of the largest. More end with busy.
+inline constexpr uint64_t kHeldBytesMax = 256 * kMiB;
 
 // Chunks of which repair asks for the names at a time.
 inline constexpr uint32_t kRepairList = 256;
 
+static_assert(kHeldBytesMax >= kChunkBytesMax, "the largest request can be served");
 static_assert(kRepairList <= wire::kChainListMax);
 
 }  // namespace penstock::chain::limits

@@ -14,6 +14,7 @@ class Part {
   // `view` is newer than the last one.
   void adopt(const View& view) {
     ASSERT(view.version > view_.version);
+    ASSERT(view.syncing() == nullptr || view.serving() > 0);
     view_ = view;
     active = false;
     index_.reset();

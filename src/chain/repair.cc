@@ -10,6 +10,16 @@ store::ChainChunk after(store::ChainChunk at) {
   return at;
 }
 
+// A peer says so, and the cursor goes by it.
+bool is_in_order(store::ChainChunk least, const std::vector<wire::ListedChunk>& listed) {
+  for (const wire::ListedChunk& one : listed) {
+    const store::ChainChunk at{least.chain, {InodeId{one.inode}, one.chunk}};
+    if (at < least) return false;
+    least = after(at);
+  }
+  return true;
+}
+
 }  // namespace
 
 void Repair::part_changed() {
@@ -65,7 +75,8 @@ void Repair::list_there(std::vector<store::ListEntry> here) {
       std::memcpy(&response, done.answer.data(), sizeof response);
       const auto listed = structs_of<wire::ListedChunk>(done.exposed[0]);
       if (response.count <= listed.size()) {
-        return merge(here, {listed.begin(), listed.begin() + response.count});
+        const std::vector<wire::ListedChunk> there(listed.begin(), listed.begin() + response.count);
+        if (is_in_order(cursor_, there)) return merge(here, there);
       }
     }
     core_.retry([this] { next_list(); });
@@ -96,7 +107,7 @@ void Repair::merge(const std::vector<store::ListEntry>& here,
   }
   for (const wire::ListedChunk& listed : there) {
     const store::ChainChunk at = core_.at({InodeId{listed.inode}, listed.chunk});
-    if (!within(at) || at < cursor_) continue;
+    if (!within(at)) continue;
     there_[at] = listed.committed;
     to_do_.insert(at);
   }
@@ -156,6 +167,8 @@ void Repair::send(const store::ChainChunk& at, const store::ChunkState& state,
   }
   auto& call = core_.peer_task(to, [this, at](Task<PeerCall>& done) {
     if (done.status.ok()) return chunk_done(at);
+    // It has another name by now than it listed: what was under way in the last version, perhaps.
+    if (done.status == Code::stale) return list_again(at);
     core_.retry([this, at] { copy(at); });
   });
   const auto listed = there_.find(at);
@@ -170,6 +183,12 @@ void Repair::send(const store::ChainChunk& at, const store::ChunkState& state,
   call.expose(bytes_of(std::span<const wire::CopiedSlot>(slots)), engine::Access::fetch);
   if (!bytes.empty()) call.expose(std::move(bytes), engine::Access::fetch);
   core_.call(to, call);
+}
+
+void Repair::list_again(const store::ChainChunk& at) {
+  there_.clear();
+  core_.updates->unlock(at);
+  core_.retry([this] { next_list(); });
 }
 
 void Repair::chunk_done(const store::ChainChunk& at) {

@@ -34,6 +34,7 @@ class Repair {
   void copy(const store::ChainChunk& at);
   void send(const store::ChainChunk& at, const store::ChunkState& state,
             std::vector<std::byte> bytes);
+  void list_again(const store::ChainChunk& at);
   void chunk_done(const store::ChainChunk& at);
   void all_done();
 

@@ -69,7 +69,7 @@ void Replica::on_hello(engine::IncomingCall& call, const wire::ChainHelloRequest
   const Member* const from = core_.part.predecessor();
   const bool is_right = from != nullptr && from->incarnation == request.from_incarnation &&
                         request.to_incarnation == core_.part.incarnation();
-  if (!is_right || core_.failed) return core_.reply_moved(call);
+  if (!is_right || core_.failed) return core_.refuse(call);
   if (core_.part.active) return call.reply(Code::ok, {});
   const uint64_t length = uint64_t{request.pending} * sizeof(wire::PendingEntry);
   if (call.exposure_count != 1 || call.exposure_length(0) != length) {
@@ -158,7 +158,7 @@ void Replica::on_replace(engine::IncomingCall& call, const wire::ChainReplaceReq
 }
 
 void Replica::on_list(engine::IncomingCall& call, const wire::ChainListRequest& request) {
-  if (!core_.part.syncs() || !core_.part.active) return core_.reply_moved(call);
+  if (!core_.part.syncs() || !core_.part.active) return core_.refuse(call);
   const bool exposed = call.exposure_count == 1 &&
                        call.exposure_length(0) >= request.limit * sizeof(wire::ListedChunk);
   if (!exposed) return call.reply(Code::bad_message, {});

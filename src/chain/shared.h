@@ -12,8 +12,34 @@ namespace penstock::chain {
 class Updates;
 class Repair;
 
+// Memory for bytes of clients' requests. Shares of it may outlive it.
+class Budget {
+ public:
+  using Share = std::shared_ptr<void>;
+  explicit Budget(uint64_t most) : most_(most) {}
+
+  // Null: so much is not left.
+  Share take(uint64_t bytes) {
+    if (bytes > most_ - *taken_) return nullptr;
+    *taken_ += bytes;
+    return {taken_.get(), [taken = taken_, bytes](void*) {
+              ASSERT(*taken >= bytes);
+              *taken -= bytes;
+            }};
+  }
+
+ private:
+  const uint64_t most_;
+  std::shared_ptr<uint64_t> taken_ = std::make_shared<uint64_t>(0);
+};
+
 struct Shared {
+  explicit Shared(HostConfig its_config)
+      : config(std::move(its_config)),
+        budget(config.held_bytes_max > 0 ? config.held_bytes_max : limits::kHeldBytesMax) {}
+
   HostConfig config;
+  Budget budget;
   engine::Time lease_until{};
 
   engine::Loop& loop() const { return *config.loop; }
@@ -70,6 +96,12 @@ struct Core {
   void reply_moved(engine::IncomingCall& call) const {
     const wire::ChainMovedResponse response{part.version()};
     call.reply(Code::moved, wire::as_wire(response));
+  }
+
+  // Ends a call that this replica will not, or not yet, serve: by its version it should, or not.
+  void refuse(engine::IncomingCall& call) const {
+    if (!part.serves() && !part.syncs()) return reply_moved(call);
+    call.reply(Code::not_serving, {});
   }
 
   // An operation whose end matters only as long as the replica lives.

@@ -35,7 +35,7 @@ struct PeerCall : engine::CallOp {
   template <class T>
   void say(wire::ChainMethod what, const T& words) {
     method = static_cast<uint16_t>(what);
-    const Bytes bytes = std::as_bytes(std::span<const T, 1>(&words, 1));
+    const Bytes bytes = wire::as_wire(words);
     message.assign(bytes.begin(), bytes.end());
     CallOp::request = message;
     response = answer;

@@ -7,12 +7,12 @@ namespace penstock::chain {
 
 Updates::~Updates() {
   for (const auto& [at, chunk] : chunks_) {
-    for (const auto& request : chunk->waiting) {
-      for (engine::IncomingCall* call : request->calls) call->reply(Code::closed, {});
-    }
+    for (const auto& request : chunk->waiting) request->call->reply(Code::closed, {});
     if (chunk->pending == nullptr) continue;
     if (chunk->pending->from != nullptr) chunk->pending->from->reply(Code::closed, {});
-    for (engine::IncomingCall* call : chunk->pending->calls) call->reply(Code::closed, {});
+    for (engine::IncomingCall* call : chunk->pending->calls) {
+      if (call != nullptr) call->reply(Code::closed, {});
+    }
   }
 }
 
@@ -70,6 +70,8 @@ const Member* Updates::receiver(const Chunk& chunk) const {
 void Updates::begin(Chunk& chunk, std::unique_ptr<Pending> pending) {
   ASSERT(chunk.pending == nullptr && chunk.committed.has_value());
   ASSERT(pending->name.counter == chunk.committed->counter + 1);
+  ASSERT(store::update_bytes(pending->parts) == pending->bytes.size());
+  ASSERT(pending->calls.size() == pending->parts.size());
   chunk.pending = std::move(pending);
   ++pending_count_;
   if (core_.part.follower() != nullptr) chunk.pending->following = core_.repair->begin(chunk.at);
@@ -140,8 +142,8 @@ void Updates::advance(Chunk& chunk) {
   if (to != nullptr && !pending.answered) return;
   // It may have served until now, and must know first that it does not any more.
   if (core_.part.follower() != nullptr && !core_.successor_ready) return;
-  if (core_.part.is_commit_point() && !durable_here) return;
-  ASSERT(pending.durable);
+  // Also where the successor says that it has committed: it is a peer, and may be wrong.
+  if (!durable_here) return;
   commit(chunk);
 }
 
@@ -209,6 +211,8 @@ void Updates::tell_committed(const store::ChainChunk& at, const UpdateName& name
 
 void Updates::commit(Chunk& chunk) {
   ASSERT(chunk.pending != nullptr && chunk.pending->durable);
+  ASSERT(!chunk.committed.has_value() ||
+         chunk.pending->name.counter == chunk.committed->counter + 1);
   core_.host.store().commit(chunk.at);
   chunk.committed = chunk.pending->name;
   if (const Member* follower = core_.part.follower(); follower != nullptr) {
@@ -220,14 +224,17 @@ void Updates::commit(Chunk& chunk) {
 // It is committed: all that wait for it hear so, and what waits behind it may begin.
 void Updates::end_pending(Chunk& chunk) {
   const std::unique_ptr<Pending> done = std::move(chunk.pending);
-  ASSERT(pending_count_ > 0);
+  ASSERT(done != nullptr && pending_count_ > 0);
   --pending_count_;
   if (done->from != nullptr) done->from->reply(Code::ok, {});
-  for (engine::IncomingCall* call : done->calls) call->reply(Code::ok, {});
+  for (engine::IncomingCall* call : done->calls) {
+    if (call != nullptr) call->reply(Code::ok, {});
+  }
   const store::ChainChunk at = chunk.at;
   run_when_quiet(at);
   begin_next(at);
   tidy(at);
+  begin_queued();
 }
 
 void Updates::run_when_quiet(const store::ChainChunk& at) {
@@ -276,6 +283,7 @@ void Updates::unload() {
     known.committed.reset();
     tidy(at);
   }
+  ASSERT(pending_count_ == 0);
 }
 
 }  // namespace penstock::chain

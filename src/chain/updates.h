@@ -13,8 +13,9 @@ namespace penstock::chain {
 struct Request {
   store::UpdatePart part;
   std::vector<std::byte> bytes;
-  // The calls that wait for its end; a client that sent it again has several.
-  std::vector<engine::IncomingCall*> calls;
+  Budget::Share memory;  // of `bytes`
+  // Waits for its end. When the client sends it again it has given up on the earlier call.
+  engine::IncomingCall* call = nullptr;
 };
 
 // The one update of a chunk that is not known to be committed.
@@ -24,14 +25,18 @@ struct Pending {
   std::vector<std::byte> bytes;
   bool has_bytes = true;        // false in a new life, until they are read
   bool durable = false;         // here
-  bool durable_before = false;  // at all that stand before this replica
-  bool sending = false;         // a call to the successor is under way
-  bool word_sent = false;       // the successor knows that it is durable up to here
-  bool answered = false;        // by the successor: it has committed; by the syncing one: durable
-  bool following = false;       // it goes to the syncing one, too
+  bool durable_before = false;  // at all that stand before this replica; it stays so
+  // An earlier version's commit point may have committed and shown it: nobody may be shown what was
+  // there before, until it is committed here.
+  bool may_be_shown = false;
+  bool sending = false;    // a call to the successor is under way
+  bool word_sent = false;  // the successor knows that it is durable up to here
+  bool answered = false;   // by the successor: it has committed; by the syncing one: durable
+  bool following = false;  // it goes to the syncing one, too
   engine::IncomingCall* from = nullptr;  // the predecessor's call, which waits for the commit
-  // Calls of clients that wait for the commit.
+  // Of a head, as long as `parts`: calls of clients that wait for the commit, null where none does.
   std::vector<engine::IncomingCall*> calls;
+  std::vector<Budget::Share> memory;
 };
 
 // A chunk on which something goes on.
@@ -44,6 +49,7 @@ struct Chunk {
   std::deque<std::unique_ptr<Request>> waiting;   // without a number
   bool locked = false;                            // by repair: no update begins
   bool held = false;                              // it is at hand, and not to be forgotten
+  bool queued = false;                            // in `full_`
   std::vector<std::function<void()>> when_quiet;  // run when none is pending or arriving
   std::vector<std::function<void()>> when_unlocked;  // what came from the predecessor meanwhile
   std::vector<std::function<void()>> when_known;     // run when `committed` is known
@@ -98,8 +104,10 @@ class Updates {
 
   bool answer_repeated(engine::IncomingCall& call, const RequestId& request);
   bool answer_waiting(engine::IncomingCall& call, const RequestId& request, Chunk& chunk);
+  static void repeat(engine::IncomingCall*& earlier, engine::IncomingCall& call);
   void take_request(const store::ChainChunk& at, std::unique_ptr<Request> request);
   void begin_next(const store::ChainChunk& at);
+  void begin_queued();
   void take_forward(engine::IncomingCall& call, const wire::ChainForwardRequest& request);
   void fetch_forward(engine::IncomingCall& call, const wire::ChainForwardRequest& request);
   void fetch_replacement(engine::IncomingCall& call, const wire::ChainReplaceRequest& request);
@@ -122,6 +130,8 @@ class Updates {
   std::map<store::ChainChunk, std::unique_ptr<Chunk>> chunks_;
   size_t pending_count_ = 0;
   size_t waiting_count_ = 0;
+  // Chunks whose next update waits for there to be fewer pending ones in the chain.
+  std::deque<store::ChainChunk> full_;
 };
 
 }  // namespace penstock::chain

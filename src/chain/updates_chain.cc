@@ -2,11 +2,25 @@
 #include "repair.h"
 #include "updates.h"
 
+#include <algorithm>
+
 namespace penstock::chain {
+namespace {
+
+// Parts come from a neighbour as they are: they must be possible, and have these bytes.
+bool are_good(const std::vector<store::UpdatePart>& parts, size_t bytes) {
+  const auto is_good = [](const store::UpdatePart& part) {
+    return wire::is_good(part.request) &&
+           wire::is_good_part(static_cast<uint32_t>(part.kind), part.begin, part.end);
+  };
+  return std::all_of(parts.begin(), parts.end(), is_good) && store::update_bytes(parts) == bytes;
+}
+
+}  // namespace
 
 void Updates::on_forward(engine::IncomingCall& call, const wire::ChainForwardRequest& request) {
   const bool has_place = core_.part.predecessor() != nullptr && core_.part.active && !core_.failed;
-  if (!has_place) return core_.reply_moved(call);
+  if (!has_place) return core_.refuse(call);
   const uint64_t parts = uint64_t{request.parts} * sizeof(store::UpdatePart);
   const bool exposed =
       call.exposure_count >= 1 && call.exposure_count <= 2 && call.exposure_length(0) == parts &&
@@ -45,10 +59,11 @@ void Updates::take_forward(engine::IncomingCall& call, const wire::ChainForwardR
     log::error("chain {}: chunk {} of inode {}: update {} does not follow what is here ({})",
                core_.chain.value, at.chunk.index, at.chunk.inode.value, request.name.counter,
                known.committed->counter);
-    core_.reply_moved(call);
+    call.reply(Code::not_serving, {});
     return core_.fail();
   }
-  if (known.arriving != UpdateName{}) return call.reply(Code::busy, {});
+  const bool full = pending_count_ >= limits::kPendingMax;
+  if (known.arriving != UpdateName{} || full) return call.reply(Code::busy, {});
   if (known.locked) {
     known.when_unlocked.push_back([this, &call, request, version = core_.part.version()] {
       if (version != core_.part.version()) return core_.reply_moved(call);
@@ -74,8 +89,9 @@ void Updates::fetch_forward(engine::IncomingCall& call, const wire::ChainForward
     const bool durable = std::exchange(arrived.arriving_is_durable, false);
     arrived.arriving = {};
     if (status.ok() && version != core_.part.version()) status = Code::moved;
-    const bool counts = update_bytes((*pending)->parts) == (*pending)->bytes.size();
-    if (status.ok() && !counts) status = Code::bad_message;
+    if (status.ok() && !are_good((*pending)->parts, (*pending)->bytes.size())) {
+      status = Code::bad_message;
+    }
     if (!status.ok()) {
       call.reply(status, {});
       run_when_quiet(at);
@@ -83,6 +99,7 @@ void Updates::fetch_forward(engine::IncomingCall& call, const wire::ChainForward
     }
     (*pending)->from = &call;
     (*pending)->durable_before = durable;
+    (*pending)->calls.resize((*pending)->parts.size());
     begin(arrived, std::move(*pending));
   };
   auto fetch_bytes = [this, &call, pending, end](Task<engine::TransferOp>& done) {
@@ -103,7 +120,7 @@ void Updates::fetch_forward(engine::IncomingCall& call, const wire::ChainForward
 // A whole chunk, from repair. A late one, after which updates came, finds another name than it
 // expects.
 void Updates::on_replace(engine::IncomingCall& call, const wire::ChainReplaceRequest& request) {
-  if (!core_.part.syncs() || !core_.part.active || core_.failed) return core_.reply_moved(call);
+  if (!core_.part.syncs() || !core_.part.active || core_.failed) return core_.refuse(call);
   const uint64_t slots = uint64_t{request.slots} * sizeof(wire::CopiedSlot);
   const uint32_t exposures = request.length > 0 ? 2 : 1;
   const bool exposed = call.exposure_count == exposures && call.exposure_length(0) == slots &&
@@ -154,6 +171,7 @@ void Updates::replace(engine::IncomingCall& call, const wire::ChainReplaceReques
   }
   auto records = std::make_shared<std::vector<store::SlotRecord>>();
   for (const wire::CopiedSlot& slot : structs_of<wire::CopiedSlot>(slots)) {
+    if (!wire::is_good(slot.request)) return end_replacement(call, request, Code::bad_message);
     records->push_back({slot.request, at, slot.name});
   }
   auto& op = core_.task<store::ReplaceOp>(
@@ -179,7 +197,7 @@ void Updates::end_replacement(engine::IncomingCall& call, const wire::ChainRepla
 }
 
 void Updates::on_durable(engine::IncomingCall& call, const wire::ChainNameRequest& request) {
-  if (!core_.part.active || core_.failed) return core_.reply_moved(call);
+  if (!core_.part.active || core_.failed) return core_.refuse(call);
   const auto found = chunks_.find(core_.at(request.header.chunk_id()));
   if (found == chunks_.end()) return call.reply(Code::busy, {});
   Chunk& known = *found->second;
@@ -196,7 +214,7 @@ void Updates::on_durable(engine::IncomingCall& call, const wire::ChainNameReques
 }
 
 void Updates::on_committed(engine::IncomingCall& call, const wire::ChainNameRequest& request) {
-  if (!core_.part.syncs() || !core_.part.active) return core_.reply_moved(call);
+  if (!core_.part.syncs() || !core_.part.active) return core_.refuse(call);
   call.reply(Code::ok, {});
   learn_commit(core_.at(request.header.chunk_id()), request.name);
 }
@@ -208,8 +226,9 @@ void Updates::load() {
     known.pending = std::make_unique<Pending>();
     known.pending->name = left.name;
     known.pending->parts = std::move(left.parts);
+    known.pending->calls.resize(known.pending->parts.size());
     known.pending->has_bytes = false;
-    known.pending->durable = true;
+    known.pending->durable = known.pending->may_be_shown = true;
     ++pending_count_;
   }
 }
@@ -222,48 +241,57 @@ void Updates::forget() {
 }
 
 void Updates::part_changed() {
+  full_.clear();
   std::vector<store::ChainChunk> all;
   for (const auto& [at, chunk] : chunks_) all.push_back(at);
   for (const store::ChainChunk& at : all) {
     Chunk& known = chunk(at);
     for (auto& request : std::exchange(known.waiting, {})) {
-      for (engine::IncomingCall* call : request->calls) core_.reply_moved(*call);
+      core_.reply_moved(*request->call);
       --waiting_count_;
     }
     known.when_quiet.clear();
-    known.locked = false;
+    known.locked = known.queued = false;
     for (const auto& next : std::exchange(known.when_unlocked, {})) next();
     if (known.pending != nullptr) {
       Pending& pending = *known.pending;
       pending.sending = pending.word_sent = pending.answered = pending.following = false;
-      pending.durable_before = false;
+      if (pending.durable && pending.durable_before) pending.may_be_shown = true;
       if (pending.from != nullptr) core_.reply_moved(*std::exchange(pending.from, nullptr));
       // Clients find the new head, and wait there.
-      for (engine::IncomingCall* call : std::exchange(pending.calls, {})) core_.reply_moved(*call);
+      for (engine::IncomingCall*& call : pending.calls) {
+        if (call != nullptr) core_.reply_moved(*std::exchange(call, nullptr));
+      }
     }
     tidy(at);
   }
 }
 
 void Updates::activated(const std::map<ChunkId, UpdateName>* before) {
-  std::vector<store::ChainChunk> all;
+  // What the predecessor does not have pending, by name, it has committed: so it is everywhere.
+  const auto is_committed = [before](const Chunk& chunk) {
+    if (before == nullptr) return false;
+    const auto found = before->find(chunk.at.chunk);
+    return found == before->end() || found->second != chunk.pending->name;
+  };
+  std::vector<std::pair<store::ChainChunk, bool>> all;
   for (const auto& [at, chunk] : chunks_) {
-    if (chunk->pending != nullptr) all.push_back(at);
+    if (chunk->pending == nullptr) continue;
+    const bool committed = is_committed(*chunk);
+    all.emplace_back(at, committed);
+    if (committed) chunk->pending->may_be_shown = true;
+    if (before == nullptr) chunk->pending->durable_before = true;
   }
-  for (const store::ChainChunk& at : all) {
+  for (const auto& [at, committed] : all) {
     with_committed(chunk(at),
-                   [this, at, version = core_.part.version(), is_head = before == nullptr,
-                    is_committed = before != nullptr && !before->contains(at.chunk)] {
+                   [this, at = at, committed = committed, version = core_.part.version()] {
                      const auto found = chunks_.find(at);
                      if (version != core_.part.version() || found == chunks_.end()) return;
                      Chunk& known = *found->second;
                      if (known.pending == nullptr) return;
-                     if (is_head) known.pending->durable_before = true;
-                     // The predecessor has committed it: so it is everywhere.
-                     if (is_committed && known.pending->durable) return commit(known);
-                     if (core_.part.follower() != nullptr) {
+                     if (committed && known.pending->durable) return commit(known);
+                     if (core_.part.follower() != nullptr)
                        known.pending->following = core_.repair->begin(at);
-                     }
                      advance(known);
                    });
   }

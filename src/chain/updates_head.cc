@@ -4,6 +4,12 @@
 namespace penstock::chain {
 namespace {
 
+static_assert(static_cast<uint32_t>(store::UpdateKind::write) == 1 &&
+                  static_cast<uint32_t>(store::UpdateKind::clear) == 2 &&
+                  static_cast<uint32_t>(store::UpdateKind::remove) == 3,
+              "kinds are the same in messages");
+static_assert(store::kWholeChunk == wire::kChunkEnd);
+
 uint64_t bytes_of_part(const store::UpdatePart& part) {
   return part.kind == store::UpdateKind::write ? part.end - part.begin : 0;
 }
@@ -20,7 +26,8 @@ bool is_newer(const RequestId& request, const RequestId& other) {
 }  // namespace
 
 void Updates::on_update(engine::IncomingCall& call, const wire::ChainUpdateRequest& request) {
-  if (!core_.part.is_head() || !core_.may_serve()) return core_.reply_moved(call);
+  if (!core_.part.is_head()) return core_.reply_moved(call);
+  if (!core_.may_serve()) return core_.refuse(call);
   if (waiting_count_ + pending_count_ >= limits::kWaitingMax) return call.reply(Code::busy, {});
   if (answer_repeated(call, request.request)) return;
   auto wanted = std::make_unique<Request>();
@@ -30,16 +37,19 @@ void Updates::on_update(engine::IncomingCall& call, const wire::ChainUpdateReque
   const bool exposed = length == 0 ? call.exposure_count == 0
                                    : call.exposure_count == 1 && call.exposure_length(0) == length;
   if (!exposed) return call.reply(Code::bad_message, {});
+  wanted->memory = core_.host.budget.take(length);
+  if (wanted->memory == nullptr) return call.reply(Code::busy, {});
   wanted->bytes.resize(length);
   const store::ChainChunk at = core_.at(request.header.chunk_id());
-  wanted->calls.push_back(&call);
+  wanted->call = &call;
   if (length == 0) return take_request(at, std::move(wanted));
   auto held = std::make_shared<std::unique_ptr<Request>>(std::move(wanted));
   auto& fetch = core_.task<engine::TransferOp>(
       [this, at, held, version = core_.part.version()](Task<engine::TransferOp>& done) {
-        engine::IncomingCall& from = *(*held)->calls.front();
+        engine::IncomingCall& from = *(*held)->call;
         if (!done.status.ok()) return from.reply(done.status, {});
-        if (version != core_.part.version() || !core_.may_serve()) return core_.reply_moved(from);
+        if (version != core_.part.version()) return core_.reply_moved(from);
+        if (!core_.may_serve()) return core_.refuse(from);
         // Another call for the same request may have been faster.
         if (answer_repeated(from, (*held)->part.request)) return;
         take_request(at, std::move(*held));
@@ -69,21 +79,30 @@ bool Updates::answer_waiting(engine::IncomingCall& call, const RequestId& reques
     if (request != other) {
       call.reply(Code::stale, {});
     } else {
-      waiting->calls.push_back(&call);
+      repeat(waiting->call, call);
     }
     return true;
   }
   if (chunk.pending == nullptr) return false;
-  for (const store::UpdatePart& part : chunk.pending->parts) {
-    if (!same_slot(request, part.request) || is_newer(request, part.request)) continue;
-    if (request != part.request) {
+  Pending& pending = *chunk.pending;
+  ASSERT(pending.calls.size() == pending.parts.size());
+  for (size_t i = 0; i < pending.parts.size(); ++i) {
+    const RequestId& other = pending.parts[i].request;
+    if (!same_slot(request, other) || is_newer(request, other)) continue;
+    if (request != other) {
       call.reply(Code::stale, {});
     } else {
-      chunk.pending->calls.push_back(&call);
+      repeat(pending.calls[i], call);
     }
     return true;
   }
   return false;
+}
+
+// The client that calls again has given up on the earlier call.
+void Updates::repeat(engine::IncomingCall*& earlier, engine::IncomingCall& call) {
+  if (earlier != nullptr) earlier->reply(Code::cancelled, {});
+  earlier = &call;
 }
 
 void Updates::take_request(const store::ChainChunk& at, std::unique_ptr<Request> request) {
@@ -96,7 +115,11 @@ void Updates::take_request(const store::ChainChunk& at, std::unique_ptr<Request>
 void Updates::begin_next(const store::ChainChunk& at) {
   Chunk& next = chunk(at);
   if (next.pending != nullptr || next.locked || next.waiting.empty() || !core_.part.active ||
-      next.arriving != UpdateName{} || pending_count_ >= limits::kPendingMax) {
+      next.arriving != UpdateName{}) {
+    return;
+  }
+  if (pending_count_ >= limits::kPendingMax) {
+    if (!std::exchange(next.queued, true)) full_.push_back(at);
     return;
   }
   if (!next.committed.has_value()) {
@@ -110,7 +133,8 @@ void Updates::begin_next(const store::ChainChunk& at) {
     if (!pending->parts.empty() && !fits) break;
     pending->parts.push_back(one.part);
     pending->bytes.insert(pending->bytes.end(), one.bytes.begin(), one.bytes.end());
-    pending->calls.insert(pending->calls.end(), one.calls.begin(), one.calls.end());
+    pending->calls.push_back(one.call);
+    pending->memory.push_back(std::move(one.memory));
     next.waiting.pop_front();
     ASSERT(waiting_count_ > 0);
     --waiting_count_;
@@ -119,6 +143,16 @@ void Updates::begin_next(const store::ChainChunk& at) {
   pending->name = {core_.part.version(), next.committed->counter + 1,
                    pending->parts.front().request};
   begin(next, std::move(pending));
+}
+
+// An update has ended: the next of those may begin that found too many pending.
+void Updates::begin_queued() {
+  if (full_.empty() || pending_count_ >= limits::kPendingMax) return;
+  const store::ChainChunk at = full_.front();
+  full_.pop_front();
+  chunk(at).queued = false;
+  begin_next(at);
+  tidy(at);
 }
 
 }  // namespace penstock::chain

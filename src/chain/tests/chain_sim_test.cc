@@ -82,6 +82,9 @@ class ChainStory {
     network_.faults.duplicate_permille = world_.chance(500) ? 30 : 0;
     if (world_.chance(300)) network_.faults.delay_max = milliseconds(30);
     table_->lost_permille = world_.chance(500) ? 50 : 0;
+    for (const auto& node : nodes_) {
+      if (world_.chance(80)) node->store_fault_permille = 100;
+    }
     for (uint64_t left = 1 + world_.random().below(5); left > 0; --left) {
       world_.run_for(milliseconds(world_.random().below(1500)));
       one_fault();
@@ -131,6 +134,11 @@ class ChainStory {
     network_.faults.detection = milliseconds(300);
     table_->cut_off.clear();
     table_->lost_permille = 0;
+    // A disk that failed is believed again after a restart; until then the last copy of all may be
+    // one that serves no more.
+    for (const auto& node : nodes_) {
+      if (std::exchange(node->store_fault_permille, 0) > 0) restart(*node);
+    }
   }
 
   // Once nothing fails any more the chain is whole again in bounded time.

@@ -27,15 +27,15 @@ wire::ChainHeader Client::header(uint64_t chunk) const {
 
 Status Client::call(engine::CallOp& op) {
   struct Waiter {
-    engine::Loop* loop;
-    engine::Op* done;
-  };
+    engine::Loop* loop = nullptr;
+    engine::Op* done = nullptr;
+  } waiter;
   return engine::thread_caller().call(loop_, [&](engine::Op& done) {
-    auto* waiter = new Waiter{&loop_, &done};
-    op.owner = waiter;
+    waiter = {&loop_, &done};
+    op.owner = &waiter;
     op.completion = [](engine::Op& ended) {
-      const std::unique_ptr<Waiter> self(&ended.owner_as<Waiter>());
-      self->loop->complete(*self->done, ended.status);
+      const auto& self = ended.owner_as<Waiter>();
+      self.loop->complete(*self.done, ended.status);
     };
     op.deadline = loop_.now() + std::chrono::milliseconds(400);
     net_.call(op);

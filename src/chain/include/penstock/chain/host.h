@@ -13,7 +13,7 @@ namespace penstock::chain {
 // What a replica tells the controller.
 struct Report {
   enum class Kind : uint8_t {
-    repaired,     // `other` has all that the reporter has, or the reporter all that `other` has
+    repaired,     // `other`, which was syncing, has all that the reporter has
     unreachable,  // the neighbour `other` does not answer
     failed,       // the reporter cannot do its part any more, and has stopped serving
   };
@@ -29,6 +29,8 @@ struct HostConfig {
   engine::Loop* loop = nullptr;
   engine::Net* net = nullptr;
   store::ChainStore* store = nullptr;
+  // Of memory for bytes of clients' requests; more end with busy. 0: a good number.
+  uint64_t held_bytes_max = 0;
   // Called in the loop; tells the controller sooner or later, or never.
   std::function<void(const Report&)> report = [](const Report&) {};
 };
@@ -43,7 +45,8 @@ class Host {
 
   // A version of a chain in which the target has a part, or had one. Older ones are ignored.
   virtual void adopt(const View& view) = 0;
-  // The target may serve until then, on the clock of the loop. Never earlier than before.
+  // The target may serve until then, on the clock of the loop. An earlier end than before changes
+  // nothing.
   virtual void lease(engine::Time until) = 0;
 
   // Answers clients and neighbours (wire::ChainMethod), to be given to Net::serve().

@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "penstock/base.h"
+#include "penstock/wire/chunk_io.h"
 
 namespace penstock::wire {
 
@@ -143,6 +144,21 @@ static_assert(sizeof(ChainHeader) == 24 && sizeof(ChainReadRequest) == 32 &&
 // Most entries of one list in exposed memory.
 inline constexpr uint32_t kChainListMax = 4096;
 inline constexpr uint32_t kUpdatePartsMax = 64;
+// Slots whose last update was one and the same chunk's: 64 each of a thousand nodes.
+inline constexpr uint32_t kCopiedSlotsMax = 65'536;
+
+// Whether an update of this kind can have that range.
+constexpr bool is_good_part(uint32_t kind, uint32_t begin, uint32_t end) {
+  if (kind == 1) return begin < end && end <= limits::kChunkBytesMax;
+  if (kind == 2) {
+    return begin <= limits::kChunkBytesMax &&
+           (end == kChunkEnd || (begin < end && end <= limits::kChunkBytesMax));
+  }
+  return kind == 3 && begin == 0 && end == 0;
+}
+constexpr bool is_good(const RequestId& request) {
+  return request.node != 0 && request.sequence != 0 && request.incarnation != 0;
+}
 
 namespace internal {
 
@@ -153,17 +169,8 @@ constexpr bool is_good(const ChainReadRequest& r) {
   return is_good(r.header) && r.header.inode != 0 && r.length > 0 &&
          range_within(r.begin, r.length, limits::kChunkBytesMax);
 }
-constexpr bool is_good_part(uint32_t kind, uint32_t begin, uint32_t end) {
-  if (kind == 1) return begin < end && end <= limits::kChunkBytesMax;
-  if (kind == 2) {
-    return begin <= limits::kChunkBytesMax &&
-           (end == UINT32_MAX || (begin < end && end <= limits::kChunkBytesMax));
-  }
-  return kind == 3 && begin == 0 && end == 0;
-}
 constexpr bool is_good(const ChainUpdateRequest& r) {
-  return is_good(r.header) && r.header.inode != 0 && r.request.node != 0 &&
-         r.request.sequence != 0 && r.request.incarnation != 0 && r.reserved == 0 &&
+  return is_good(r.header) && r.header.inode != 0 && wire::is_good(r.request) && r.reserved == 0 &&
          r.traffic <= 2 && is_good_part(r.kind, r.begin, r.end);
 }
 constexpr bool is_good(const ChainHelloRequest& r) {
@@ -185,7 +192,7 @@ constexpr bool is_good(const ChainListRequest& r) {
 }
 constexpr bool is_good(const ChainReplaceRequest& r) {
   return is_good(r.header) && r.header.inode != 0 && r.length <= limits::kChunkBytesMax &&
-         r.removed <= 1 && (r.removed == 0 || r.length == 0) && r.slots <= kChainListMax &&
+         r.removed <= 1 && (r.removed == 0 || r.length == 0) && r.slots <= kCopiedSlotsMax &&
          r.reserved == 0;
 }
 

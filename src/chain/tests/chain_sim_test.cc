@@ -12,13 +12,28 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr size_t kClients = 4;
-constexpr int kSteps = 18;
-constexpr uint64_t kChunks = 2;
-constexpr uint64_t kRegisters = 2;
+
+// How a story goes: some are long, with time to recover; in others all that happens meets.
+struct Pace {
+  int steps = 18;
+  milliseconds between_steps{300};  // of a client, at most
+  milliseconds between_faults{1500};
+  uint64_t faults = 5;
+  uint64_t chunks = 2;
+  uint64_t registers = 2;
+};
+constexpr Pace kCalm{};
+constexpr Pace kHasty{.steps = 50,
+                      .between_steps = milliseconds(60),
+                      .between_faults = milliseconds(400),
+                      .faults = 10,
+                      .chunks = 1,
+                      .registers = 1};
 
 class ChainStory {
  public:
-  explicit ChainStory(uint64_t seed) : world_(seed), network_(world_) {
+  explicit ChainStory(uint64_t seed)
+      : world_(seed), network_(world_), pace_(world_.chance(500) ? kHasty : kCalm) {
     world_.set_time_limit(std::chrono::hours(2));
     const size_t count = 3 + world_.random().below(3);
     for (uint32_t i = 1; i <= count; ++i) {
@@ -61,18 +76,22 @@ class ChainStory {
     });
   }
 
+  void wait(milliseconds at_most) {
+    world_.run_for(milliseconds(world_.random().below(static_cast<uint64_t>(at_most.count()))));
+  }
+
   History::Register any_register() {
-    return {world_.random().below(kChunks), world_.random().below(kRegisters)};
+    return {world_.random().below(pace_.chunks), world_.random().below(pace_.registers)};
   }
 
   void work(Client& client, uint32_t writes_permille) {
-    for (int step = 0; step < kSteps; ++step) {
+    for (int step = 0; step < pace_.steps; ++step) {
       if (world_.chance(writes_permille)) {
         client.write(any_register());
       } else {
         client.read(any_register());
       }
-      world_.run_for(milliseconds(world_.random().below(300)));
+      wait(pace_.between_steps);
     }
   }
 
@@ -85,8 +104,8 @@ class ChainStory {
     for (const auto& node : nodes_) {
       if (world_.chance(80)) node->store_fault_permille = 100;
     }
-    for (uint64_t left = 1 + world_.random().below(5); left > 0; --left) {
-      world_.run_for(milliseconds(world_.random().below(1500)));
+    for (uint64_t left = 1 + world_.random().below(pace_.faults); left > 0; --left) {
+      wait(pace_.between_faults);
       one_fault();
     }
   }
@@ -112,7 +131,7 @@ class ChainStory {
 
   void restart(Node& node) {
     node.die(world_.chance(500));
-    world_.run_for(milliseconds(world_.random().below(1500)));
+    wait(pace_.between_faults);
     start(node);
   }
 
@@ -157,8 +176,8 @@ class ChainStory {
   }
 
   void read_all() {
-    for (uint64_t chunk = 0; chunk < kChunks; ++chunk) {
-      for (uint64_t part = 0; part < kRegisters; ++part) {
+    for (uint64_t chunk = 0; chunk < pace_.chunks; ++chunk) {
+      for (uint64_t part = 0; part < pace_.registers; ++part) {
         EXPECT_TRUE(clients_[0]->read({chunk, part})) << where();
       }
     }
@@ -191,6 +210,7 @@ class ChainStory {
 
   sim::SimWorld world_;
   sim::SimNetwork network_;
+  const Pace pace_;
   std::vector<std::unique_ptr<Node>> nodes_;
   std::unique_ptr<Table> table_;
   History history_;

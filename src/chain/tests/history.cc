@@ -1,8 +1,11 @@
 #include "history.h"
 
 #include <algorithm>
+#include <bitset>
 #include <fmt/format.h>
 #include <set>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "penstock/base.h"
 
@@ -37,44 +40,52 @@ template <class Entry>
 class Search {
  public:
   explicit Search(const std::vector<Entry>& entries) : entries_(entries) {
-    ASSERT(entries.size() <= 64);
-    for (size_t i = 0; i < entries.size(); ++i) {
-      if (entries[i].over != UINT64_MAX) wanted_ |= uint64_t{1} << i;
-    }
+    ASSERT(entries.size() <= kEntriesMax);
+    for (size_t i = 0; i < entries.size(); ++i) wanted_[i] = entries[i].over != UINT64_MAX;
   }
 
-  bool found(uint64_t happened, uint64_t value) {
+  bool found() { return found({}, 0); }
+
+ private:
+  static constexpr size_t kEntriesMax = 256;
+  using Happened = std::bitset<kEntriesMax>;
+
+  bool found(Happened happened, uint64_t value) {
     if ((happened & wanted_) == wanted_) return true;
-    if (!seen_.insert({happened, value}).second) return false;
+    if (!seen_[value].insert(happened).second) return false;
     uint64_t first_end = UINT64_MAX;
     for (size_t i = 0; i < entries_.size(); ++i) {
-      if ((happened >> i & 1) == 0) first_end = std::min(first_end, entries_[i].over);
+      if (!happened[i]) first_end = std::min(first_end, entries_[i].over);
     }
     for (size_t i = 0; i < entries_.size(); ++i) {
-      if ((happened >> i & 1) != 0 || entries_[i].begun > first_end) continue;
+      if (happened[i] || entries_[i].begun > first_end) continue;
       if (!entries_[i].is_write && entries_[i].value != value) continue;
       const uint64_t then = entries_[i].is_write ? entries_[i].value : value;
-      if (found(happened | uint64_t{1} << i, then)) return true;
+      if (found(Happened(happened).set(i), then)) return true;
     }
     return false;
   }
 
- private:
   const std::vector<Entry>& entries_;
-  uint64_t wanted_ = 0;
-  std::set<std::pair<uint64_t, uint64_t>> seen_;
+  Happened wanted_;
+  std::unordered_map<uint64_t, std::unordered_set<Happened>> seen_;  // by the value that is there
 };
 
 }  // namespace
 
 std::string History::check() const {
+  std::set<uint64_t> read;
+  for (const Entry& entry : entries_) {
+    if (!entry.is_write && entry.over != UINT64_MAX) read.insert(entry.value);
+  }
   std::map<Register, std::vector<Entry>> by_register;
   for (const Entry& entry : entries_) {
-    if (!entry.is_write && entry.over == UINT64_MAX) continue;
+    // A write without an end that nobody saw need not have happened.
+    if (entry.over == UINT64_MAX && (!entry.is_write || !read.contains(entry.value))) continue;
     by_register[entry.which].push_back(entry);
   }
   for (const auto& [which, entries] : by_register) {
-    if (!Search<Entry>(entries).found(0, 0)) return explain(which, entries);
+    if (!Search<Entry>(entries).found()) return explain(which, entries);
   }
   return {};
 }

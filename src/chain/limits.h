@@ -32,6 +32,19 @@ inline constexpr size_t kWaitingMax = 16'384;
 // configured: several of the largest. More end with busy.
 inline constexpr uint64_t kHeldBytesMax = 256 * kMiB;
 
+// A client's call that has no deadline: twice as long as a chain may take to go on after a loss.
+inline constexpr auto kCallTime = std::chrono::seconds(20);
+// A replica that does not answer a client within this time may be lost: the largest request, on a
+// busy disk and a slow link.
+inline constexpr auto kTryTime = std::chrono::seconds(3);
+// Between two tries: at first what a message takes, then as much as a new version of a chain.
+inline constexpr auto kAgainFirst = std::chrono::milliseconds(1);
+inline constexpr auto kAgainMost = std::chrono::milliseconds(200);
+// Calls of one ChainNet: what one client may have under way at a target.
+inline constexpr size_t kExchangesMax = wire::kCallsOfClientMax;
+// Chunks of which a client is told at a time.
+inline constexpr uint32_t kChunksAtOnce = 512;
+
 // Chunks of which repair asks for the names at a time.
 inline constexpr uint32_t kRepairList = 256;
 

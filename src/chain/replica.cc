@@ -111,7 +111,8 @@ void Replica::decode(engine::IncomingCall& call,
   if (!request) return call.reply(request.error(), {});
   // Clients may know another version: what they ask for is judged by what this replica is.
   const auto method = static_cast<wire::ChainMethod>(call.method);
-  const bool is_client = method == wire::ChainMethod::read;
+  const bool is_client = method == wire::ChainMethod::read || method == wire::ChainMethod::probe ||
+                         method == wire::ChainMethod::chunks;
   if (!is_client && request->header.chain_version != core_.part.version()) {
     return core_.reply_moved(call);
   }
@@ -124,6 +125,10 @@ void Replica::on_call(engine::IncomingCall& call) {
       return decode(call, &Replica::on_read);
     case wire::ChainMethod::update:
       return decode(call, &Replica::on_update);
+    case wire::ChainMethod::probe:
+      return decode(call, &Replica::on_probe);
+    case wire::ChainMethod::chunks:
+      return decode(call, &Replica::on_chunks);
     case wire::ChainMethod::hello:
       return decode(call, &Replica::on_hello);
     case wire::ChainMethod::forward:
@@ -166,7 +171,7 @@ void Replica::on_list(engine::IncomingCall& call, const wire::ChainListRequest& 
     if (!done.status.ok()) return call.reply(done.status, {});
     auto listed = std::make_shared<std::vector<wire::ListedChunk>>();
     for (const store::ListEntry& entry : done.entries) {
-      listed->push_back({entry.chunk.inode.value, entry.chunk.index, 0, entry.committed});
+      listed->push_back({entry.chunk.inode.value, entry.chunk.index, 0, entry.state.committed});
     }
     auto& place = core_.task<engine::TransferOp>([&call, listed](Task<engine::TransferOp>& placed) {
       const wire::ChainListResponse response{static_cast<uint32_t>(listed->size()), 0};

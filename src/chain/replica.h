@@ -28,7 +28,14 @@ class Replica {
   void ask(const store::ChainChunk& at, std::function<void()> then,
            std::function<void()> otherwise);
   void on_ask(engine::IncomingCall& call, const wire::ChainAskRequest& request);
+  struct Reading;
+  void when_shown(engine::IncomingCall& call, const store::ChainChunk& at,
+                  std::function<void()> then);
   void read_committed(engine::IncomingCall& call, const wire::ChainReadRequest& request);
+  void place_bytes(engine::IncomingCall& call, const std::shared_ptr<Reading>& reading);
+  void on_probe(engine::IncomingCall& call, const wire::ChainReadRequest& request);
+  void probe_committed(engine::IncomingCall& call, const wire::ChainReadRequest& request);
+  void on_chunks(engine::IncomingCall& call, const wire::ChainChunksRequest& request);
 
   void on_update(engine::IncomingCall& call, const wire::ChainUpdateRequest& request);
   void on_forward(engine::IncomingCall& call, const wire::ChainForwardRequest& request);

@@ -61,6 +61,15 @@ const Pending* Updates::pending(const store::ChainChunk& at) const {
   return found == chunks_.end() ? nullptr : found->second->pending.get();
 }
 
+bool Updates::has_pending(InodeId inode) const {
+  const store::ChainChunk first{core_.chain, {inode, 0}};
+  for (auto at = chunks_.lower_bound(first); at != chunks_.end(); ++at) {
+    if (at->first.chunk.inode != inode) return false;
+    if (at->second->pending != nullptr || !at->second->waiting.empty()) return true;
+  }
+  return false;
+}
+
 // To whom an update of this chunk goes from here, if to anybody.
 const Member* Updates::receiver(const Chunk& chunk) const {
   if (const Member* next = core_.part.next()) return next;

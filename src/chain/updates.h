@@ -84,6 +84,8 @@ class Updates {
 
   // Null if nothing is pending.
   const Pending* pending(const store::ChainChunk& at) const;
+  // Of any chunk of the inode, or about to be.
+  bool has_pending(InodeId inode) const;
   // The commit point has committed this one, which is pending here.
   void learn_commit(const store::ChainChunk& at, const UpdateName& name);
   // `then` runs when the committed name of the chunk is known and none is pending. No update begins

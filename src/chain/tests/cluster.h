@@ -110,12 +110,11 @@ class Client {
   // Both block the calling thread of the simulation; false if the end is unknown.
   bool write(History::Register which);
   bool read(History::Register which);
+  // Its process ends. Nothing is under way.
   void close() { net_.kill(); }
 
  private:
-  struct Call;
-  Status call(engine::CallOp& op);
-  wire::ChainHeader header(uint64_t chunk) const;
+  Status call(wire::ChunkMethod method, History::Register which, engine::Exposure memory);
 
   sim::SimWorld& world_;
   Table& table_;
@@ -123,8 +122,8 @@ class Client {
   const uint32_t number_;
   sim::SimLoop loop_;
   sim::SimNet net_;
-  View view_;
-  std::array<uint64_t, 4> sequences_{};
+  KnownChains chains_;
+  std::unique_ptr<ChainNet> chain_net_;
   uint64_t values_ = 0;
 };
 

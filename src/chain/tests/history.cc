@@ -12,18 +12,22 @@
 namespace penstock::chain {
 
 History::Operation History::begin_write(Register which, uint64_t value) {
-  entries_.push_back({which, true, value, ++moment_});
+  entries_.push_back({.which = which, .is_write = true, .value = value, .begun = ++moment_});
   return entries_.size() - 1;
 }
 
 History::Operation History::begin_read(Register which) {
-  entries_.push_back({which, false, 0, ++moment_});
+  entries_.push_back({.which = which, .begun = ++moment_});
   return entries_.size() - 1;
 }
 
 void History::end_write(Operation operation) {
   entries_[operation].over = ++moment_;
   ++ended_;
+}
+
+void History::forget_write(Operation operation) {
+  entries_[operation].never = true;
 }
 
 void History::end_read(Operation operation, uint64_t value) {
@@ -80,6 +84,7 @@ std::string History::check() const {
   }
   std::map<Register, std::vector<Entry>> by_register;
   for (const Entry& entry : entries_) {
+    if (entry.never && read.contains(entry.value)) return explain(entry.which, {entry});
     // A write without an end that nobody saw need not have happened.
     if (entry.over == UINT64_MAX && (!entry.is_write || !read.contains(entry.value))) continue;
     by_register[entry.which].push_back(entry);

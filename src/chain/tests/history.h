@@ -23,6 +23,8 @@ class History {
   Operation begin_read(Register which);
   void end_write(Operation operation);
   void end_read(Operation operation, uint64_t value);
+  // The write has failed for good: it did not happen, and never will.
+  void forget_write(Operation operation);
 
   // Empty, or which register cannot have behaved so, with its operations.
   std::string check() const;
@@ -35,6 +37,7 @@ class History {
     uint64_t value = 0;
     uint64_t begun = 0;
     uint64_t over = UINT64_MAX;  // unknown
+    bool never = false;          // a write that must not be seen
   };
   static std::string explain(const Register& which, const std::vector<Entry>& entries);
 

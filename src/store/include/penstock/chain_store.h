@@ -67,11 +67,13 @@ struct LookOp : engine::Op {
   ChunkState state;  // out
 };
 
-// Committed bytes, as of the moment of submission; zeros where there are none.
+// Committed bytes, as of the moment of submission; zeros where there are none, or no_data if holes
+// are refused.
 struct CopyReadOp : engine::Op {
   ChainChunk at;
   uint32_t begin = 0;
   engine::MemoryRef destination;
+  bool refuse_holes = false;
 };
 
 struct PendingUpdate {
@@ -94,7 +96,7 @@ struct SlotRecord {
 
 struct ListEntry {
   ChunkId chunk;
-  UpdateName committed;
+  ChunkState state;
 };
 // Chunks of a chain that were ever updated, removed ones included, from `from` on, in order.
 struct ListOp : engine::Op {

@@ -111,6 +111,8 @@ class FakeChainStore final : public ChainStore {
     const auto found = image_.now_.chunks.find(op.at);
     std::string bytes = found == image_.now_.chunks.end() ? "" : found->second.bytes;
     const uint64_t end = op.begin + op.destination.length;
+    const bool has_hole = bytes.size() < end;
+    if (has_hole && op.refuse_holes) return later(op, [] { return Status(Code::no_data); });
     bytes.resize(std::max<uint64_t>(bytes.size(), end));
     later(op, [&op, bytes] {
       std::memcpy(op.destination.data, bytes.data() + op.begin, op.destination.length);
@@ -134,7 +136,7 @@ class FakeChainStore final : public ChainStore {
     const auto& chunks = image_.now_.chunks;
     for (auto it = chunks.lower_bound(op.from); it != chunks.end(); ++it) {
       if (it->first.chain != op.from.chain || op.entries.size() == op.limit) break;
-      op.entries.push_back({it->first.chunk, it->second.committed});
+      op.entries.push_back({it->first.chunk, state_of(it->second)});
     }
     later(op, [] { return Status(Code::ok); });
   }

@@ -17,8 +17,10 @@ namespace penstock::wire {
 
 enum class ChainMethod : uint16_t {
   // Of clients.
-  read = 32,    // exposure 0, access place: where the bytes go
-  update = 33,  // exposure 0, access fetch: the bytes of a write; to the head
+  read = 32,    // exposure 0, access place: where the bytes go; 1, if any: their checksums
+  update = 33,  // to the head: exposure 0, access fetch: the bytes of a write
+  probe = 34,   // where the bytes of a chunk end
+  chunks = 35,  // to the head: exposure 0, access place: ChunkEntry of an inode's chunks
   // Of replicas, each to its neighbour.
   hello = 40,      // to the successor: exposure 0, access fetch: PendingEntry of what is pending
   forward = 41,    // to the successor: exposure 0, fetch: its parts; 1, if any: their bytes
@@ -40,10 +42,28 @@ struct ChainHeader {
   ChunkId chunk_id() const { return {InodeId{inode}, chunk}; }
 };
 
+// read, probe
 struct ChainReadRequest {
   ChainHeader header;
   uint32_t begin = 0;
   uint32_t length = 0;
+  uint32_t flags = 0;  // of a read: ChunkFlags; of a probe 0
+  uint32_t reserved = 0;
+};
+
+// Chunks of the header's inode from the header's on.
+struct ChainChunksRequest {
+  ChainHeader header;
+  uint32_t limit = 0;  // entries in the exposure
+  uint32_t reserved = 0;
+};
+struct ChainChunksResponse {
+  uint32_t count = 0;
+  uint32_t next = kChunkEnd;  // from where to ask on; kChunkEnd: there are no more
+};
+struct ChunkEntry {
+  uint32_t chunk = 0;
+  uint32_t length = 0;  // where its bytes end, not 0
 };
 
 struct ChainUpdateRequest {
@@ -134,12 +154,14 @@ struct ChainMovedResponse {
   uint64_t chain_version = 0;
 };
 
-static_assert(sizeof(ChainHeader) == 24 && sizeof(ChainReadRequest) == 32 &&
-              sizeof(ChainUpdateRequest) == 64 && sizeof(ChainHelloRequest) == 56 &&
-              sizeof(PendingEntry) == 56 && sizeof(ChainForwardRequest) == 112 &&
-              sizeof(ChainNameRequest) == 64 && sizeof(ChainAskRequest) == 24 &&
-              sizeof(ChainListRequest) == 32 && sizeof(ChainReplaceRequest) == 120 &&
-              sizeof(ListedChunk) == 56 && sizeof(CopiedSlot) == 64);
+static_assert(sizeof(ChainHeader) == 24 && sizeof(ChainReadRequest) == 40 &&
+              sizeof(ChainChunksRequest) == 32 && sizeof(ChainChunksResponse) == 8 &&
+              sizeof(ChunkEntry) == 8 && sizeof(ChainUpdateRequest) == 64 &&
+              sizeof(ChainHelloRequest) == 56 && sizeof(PendingEntry) == 56 &&
+              sizeof(ChainForwardRequest) == 112 && sizeof(ChainNameRequest) == 64 &&
+              sizeof(ChainAskRequest) == 24 && sizeof(ChainListRequest) == 32 &&
+              sizeof(ChainReplaceRequest) == 120 && sizeof(ListedChunk) == 56 &&
+              sizeof(CopiedSlot) == 64);
 
 // Most entries of one list in exposed memory.
 inline constexpr uint32_t kChainListMax = 4096;
@@ -167,7 +189,13 @@ constexpr bool is_good(const ChainHeader& h) {
 }
 constexpr bool is_good(const ChainReadRequest& r) {
   return is_good(r.header) && r.header.inode != 0 && r.length > 0 &&
-         range_within(r.begin, r.length, limits::kChunkBytesMax);
+         range_within(r.begin, r.length, limits::kChunkBytesMax) &&
+         (r.flags & ~uint32_t{kChunkReadFlags}) == 0 && r.reserved == 0 &&
+         ((r.flags & kChunkChecksums) == 0 || r.begin % limits::kBlockBytes == 0);
+}
+constexpr bool is_good(const ChainChunksRequest& r) {
+  return is_good(r.header) && r.header.inode != 0 && r.limit > 0 && r.limit <= kChainListMax &&
+         r.reserved == 0;
 }
 constexpr bool is_good(const ChainUpdateRequest& r) {
   return is_good(r.header) && r.header.inode != 0 && wire::is_good(r.request) && r.reserved == 0 &&

@@ -1,0 +1,230 @@
+// The tries of a client's call: whom it asks, and what it makes of the answers.
+#include "exchange.h"
+
+#include <algorithm>
+
+namespace penstock::chain {
+namespace {
+
+wire::ChainHeader header_of(const Exchange& exchange, uint64_t version, uint32_t chunk) {
+  return {version, exchange.wanted.inode, exchange.chain.value, chunk};
+}
+
+}  // namespace
+
+void ChainNetImpl::attempt(Exchange& exchange) {
+  if (config_.loop->now() >= exchange.deadline) {
+    if (exchange.last.ok()) exchange.last = Code::timed_out;
+    return give_up(exchange);
+  }
+  const View* const view = view_of(exchange);
+  if (view == nullptr || view->serving() == 0) {
+    exchange.last = Code::not_serving;
+    config_.chains->refresh(exchange.chain);
+    return again(exchange);
+  }
+  send(exchange, choose(exchange, *view), view->version);
+}
+
+// Updates and lists are the head's. Whoever is on this node reads there; all others share the work.
+const Member& ChainNetImpl::choose(const Exchange& exchange, const View& view) const {
+  const bool head = exchange.is_update() || exchange.step == Exchange::Step::list;
+  if (head) return view.members.front();
+  const size_t serving = view.serving();
+  const size_t first = exchange.tries + turn_;
+  if (exchange.tries == 0) {
+    for (size_t i = 0; i < serving; ++i) {
+      if (view.members[i].address.node == config_.node) return view.members[i];
+    }
+  }
+  return view.members[first % serving];
+}
+
+template <class T>
+void ChainNetImpl::say(Exchange& exchange, wire::ChainMethod method, const T& words) {
+  static_assert(sizeof words <= sizeof exchange.message);
+  const Bytes bytes = wire::as_wire(words);
+  std::copy(bytes.begin(), bytes.end(), exchange.message.begin());
+  exchange.inner.method = static_cast<uint16_t>(method);
+  exchange.inner.request = Bytes(exchange.message).first(bytes.size());
+}
+
+void ChainNetImpl::say_update(Exchange& exchange, const wire::ChainHeader& header) {
+  const wire::ChunkRequest& wanted = exchange.wanted;
+  wire::ChainUpdateRequest request;
+  request.header = header;
+  ASSERT(exchange.slot.has_value());
+  request.request = {config_.incarnation, exchange.slot->sequence, config_.node.value,
+                     exchange.slot->number};
+  if (exchange.method == wire::ChunkMethod::write) {
+    request.kind = 1;
+    request.begin = wanted.begin;
+    request.end = wanted.begin + wanted.length;
+    exchange.inner.exposures[0] = exchange.caller->exposures[0];
+    exchange.inner.exposure_count = exchange.caller->exposure_count;
+  } else if (exchange.method == wire::ChunkMethod::clear) {
+    request.kind = 2;
+    request.begin = wanted.begin;
+    request.end = wanted.length;
+  } else {
+    request.kind = 3;
+    request.header.chunk = exchange.entries[exchange.next_entry].chunk;
+  }
+  say(exchange, wire::ChainMethod::update, request);
+}
+
+void ChainNetImpl::send(Exchange& exchange, const Member& to, uint64_t version) {
+  ASSERT(!exchange.is_out && !exchange.has_timer);
+  const wire::ChunkRequest& wanted = exchange.wanted;
+  engine::CallOp& inner = exchange.inner;
+  inner.exposure_count = 0;
+  const wire::ChainHeader header = header_of(exchange, version, wanted.chunk);
+  switch (exchange.step) {
+    case Exchange::Step::read:
+      say(exchange, wire::ChainMethod::read,
+          wire::ChainReadRequest{header, wanted.begin, wanted.length, wanted.flags, 0});
+      // The bytes go where the caller wants them.
+      inner.exposures = exchange.caller->exposures;
+      inner.exposure_count = exchange.caller->exposure_count;
+      break;
+    case Exchange::Step::probe:
+      say(exchange, wire::ChainMethod::probe,
+          wire::ChainReadRequest{header, wanted.begin, wanted.length, 0, 0});
+      break;
+    case Exchange::Step::update:
+      say_update(exchange, header);
+      exchange.may_have_before = std::exchange(exchange.may_have_happened, true);
+      break;
+    case Exchange::Step::list:
+      exchange.entries.resize(limits::kChunksAtOnce);
+      say(exchange, wire::ChainMethod::chunks,
+          wire::ChainChunksRequest{header_of(exchange, version, exchange.next_chunk),
+                                   limits::kChunksAtOnce, 0});
+      inner.exposures[0] = {{reinterpret_cast<std::byte*>(exchange.entries.data()),
+                             exchange.entries.size() * sizeof(wire::ChunkEntry)},
+                            engine::Access::place};
+      inner.exposure_count = 1;
+      break;
+  }
+  inner.to = to.address;
+  inner.response = exchange.answer;
+  inner.deadline = std::min(exchange.deadline, config_.loop->now() + limits::kTryTime);
+  inner.owner = &exchange;
+  inner.completion = [](engine::Op& done) {
+    auto& self = done.owner_as<Exchange>();
+    self.is_out = false;
+    self.net->answered(self);
+  };
+  exchange.is_out = true;
+  ++exchange.tries;
+  ++turn_;
+  config_.net->call(inner);
+}
+
+void ChainNetImpl::answered(Exchange& exchange) {
+  const Status status = exchange.inner.status;
+  if (exchange.cancelled) return finish(exchange, status.ok() ? Status(Code::cancelled) : status);
+  if (status.ok()) return succeeded(exchange);
+  exchange.last = status;
+  // What refuses a try says nothing of those before it.
+  const auto refused = [&exchange] { exchange.may_have_happened = exchange.may_have_before; };
+  switch (status.code()) {
+    case Code::busy:
+    case Code::not_serving:
+      refused();
+      return again(exchange);
+    case Code::moved:
+    case Code::peer_gone:
+    case Code::timed_out:
+      config_.chains->refresh(exchange.chain);
+      return again(exchange);
+    case Code::cancelled:  // the network brought it twice, and the second is being done
+      return again(exchange);
+    case Code::corrupt:
+    case Code::io_error:
+      // Another copy may be whole.
+      if (!exchange.is_update() && exchange.tries <= view_of(exchange)->serving()) {
+        return again(exchange);
+      }
+      return give_up(exchange);
+    case Code::closed:
+      return give_up(exchange);
+    default:
+      refused();
+      return give_up(exchange);
+  }
+}
+
+void ChainNetImpl::succeeded(Exchange& exchange) {
+  exchange.may_have_happened = exchange.may_have_before = false;
+  const Bytes answer = Bytes(exchange.answer).first(exchange.inner.response_length);
+  switch (exchange.step) {
+    case Exchange::Step::read:
+    case Exchange::Step::probe:
+      return finish(exchange, Code::ok, answer);
+    case Exchange::Step::update:
+      if (exchange.method == wire::ChunkMethod::remove) {
+        exchange.tries = 0;
+        ++exchange.next_entry;
+        give_slot_back(exchange);
+        return next_entry(exchange);
+      }
+      if (exchange.method == wire::ChunkMethod::clear) return finish(exchange, Code::ok);
+      return finish(exchange, Code::ok,
+                    wire::as_wire(wire::ChunkIoResponse{
+                        .route = static_cast<uint8_t>(engine::Route::disk_staged)}));
+    case Exchange::Step::list:
+      return listed(exchange);
+  }
+}
+
+void ChainNetImpl::listed(Exchange& exchange) {
+  const auto response = wire::decode_chunk_response<wire::ChainChunksResponse>(
+      Bytes(exchange.answer).first(exchange.inner.response_length));
+  // A replica is another node: what it says may be anything.
+  const bool good = response && response->count <= exchange.entries.size() &&
+                    response->next > exchange.next_chunk;
+  if (!good) return finish(exchange, Code::bad_message);
+  exchange.entries.resize(response->count);
+  exchange.next_entry = 0;
+  exchange.next_chunk = response->next;
+  exchange.tries = 0;
+  for (const wire::ChunkEntry& entry : exchange.entries) {
+    exchange.bytes += align_up(entry.length, limits::kBlockBytes);
+    exchange.last_entry = entry;
+  }
+  if (exchange.method == wire::ChunkMethod::end_query) exchange.entries.clear();
+  next_entry(exchange);
+}
+
+// Removes the next chunk of the list, or asks for more of it.
+void ChainNetImpl::next_entry(Exchange& exchange) {
+  if (exchange.next_entry < exchange.entries.size()) return begin_update(exchange);
+  if (exchange.next_chunk != wire::kChunkEnd) {
+    exchange.step = Exchange::Step::list;
+    return attempt(exchange);
+  }
+  if (exchange.method == wire::ChunkMethod::remove) {
+    const wire::ChunkRemoveResponse response{exchange.bytes};
+    return finish(exchange, Code::ok, wire::as_wire(response));
+  }
+  const wire::ChunkEntry& last = exchange.last_entry;
+  const wire::ChunkEndResponse response{.allocated_bytes = exchange.bytes,
+                                        .last_chunk = last.chunk,
+                                        .end_in_chunk = last.length,
+                                        .any = last.length > 0 ? 1U : 0U};
+  finish(exchange, Code::ok, wire::as_wire(response));
+}
+
+// Later by a little more each time, not all at once, and not beyond the deadline.
+void ChainNetImpl::again(Exchange& exchange) {
+  const uint32_t doublings = std::min(exchange.tries, 8U);
+  const engine::Duration most =
+      std::min<engine::Duration>(limits::kAgainFirst * (1U << doublings), limits::kAgainMost);
+  const auto half = static_cast<uint64_t>(most.count() / 2);
+  const engine::Duration wait(most.count() / 2 +
+                              static_cast<int64_t>(config_.loop->random().below(half + 1)));
+  wait_until(exchange, std::min(config_.loop->now() + wait, exchange.deadline));
+}
+
+}  // namespace penstock::chain

@@ -1,0 +1,108 @@
+// One call of a client of chains, and the tries that it takes.
+#pragma once
+
+#include "limits.h"
+
+#include <array>
+#include <map>
+#include <vector>
+
+#include "penstock/chain/chain_net.h"
+#include "penstock/wire.h"
+
+namespace penstock::chain {
+
+class ChainNetImpl;
+
+// A number under which a chain remembers one request. Its sequence grows with each request, also
+// with those of which nobody knows what became of them.
+struct Slot {
+  uint32_t number = 0;
+  uint64_t sequence = 0;
+};
+
+struct Exchange : ListNode {
+  // What it asks a replica for next.
+  enum class Step : uint8_t { read, probe, update, list };
+
+  ChainNetImpl* net = nullptr;
+  engine::CallOp* caller = nullptr;
+  wire::ChunkMethod method = wire::ChunkMethod::read;
+  wire::ChunkRequest wanted;
+  ChainId chain;
+  engine::Time deadline;
+  Step step = Step::read;
+
+  std::optional<Slot> slot;
+  uint32_t tries = 0;
+  bool is_out = false;     // a call to a replica is under way
+  bool has_timer = false;  // it waits
+  bool cancelled = false;
+  bool may_have_happened = false;  // an update that was sent, and of which no refusal is known
+  bool may_have_before = false;    // the same, without the last try
+  Status last;                     // why the last try failed
+
+  engine::CallOp inner;
+  std::array<std::byte, sizeof(wire::ChainUpdateRequest)> message{};
+  std::array<std::byte, 64> answer{};
+  engine::Timer timer;
+
+  // Of remove and end_query: the chunks of the inode that are known and not done, and from where to
+  // ask for more.
+  std::vector<wire::ChunkEntry> entries;
+  size_t next_entry = 0;
+  uint32_t next_chunk = 0;
+  uint64_t bytes = 0;  // of all that were seen
+  wire::ChunkEntry last_entry;
+
+  bool is_update() const { return step == Step::update; }
+};
+
+class ChainNetImpl final : public ChainNet {
+ public:
+  explicit ChainNetImpl(const ChainNetConfig& config);
+  ~ChainNetImpl() override;
+
+  void call(engine::CallOp& op) override;
+  void cancel(engine::CallOp& op) override;
+  void serve(engine::Address address, engine::Service& service) override;
+  void withdraw(engine::Address address) override;
+
+ private:
+  struct Chain {
+    std::shared_ptr<const View> view;
+    uint64_t seen = 0;  // KnownChains::changes() when `view` was looked up
+    std::vector<Slot> free;
+    IntrusiveList<Exchange> waiting;  // for a slot
+  };
+
+  Chain& chain_of(const Exchange& exchange);
+  const View* view_of(const Exchange& exchange);
+
+  void begin(Exchange& exchange);
+  void begin_update(Exchange& exchange);
+  void attempt(Exchange& exchange);
+  void send(Exchange& exchange, const Member& to, uint64_t version);
+  const Member& choose(const Exchange& exchange, const View& view) const;
+  template <class T>
+  void say(Exchange& exchange, wire::ChainMethod method, const T& words);
+  void say_update(Exchange& exchange, const wire::ChainHeader& header);
+  void answered(Exchange& exchange);
+  void succeeded(Exchange& exchange);
+  void listed(Exchange& exchange);
+  void next_entry(Exchange& exchange);
+  void again(Exchange& exchange);
+  void wait_until(Exchange& exchange, engine::Time when);
+  void waited(Exchange& exchange);
+  void give_up(Exchange& exchange);
+  void give_slot_back(Exchange& exchange);
+  void finish(Exchange& exchange, Status status, Bytes response = {});
+
+  const ChainNetConfig config_;
+  std::map<ChainId, Chain> chains_;
+  std::vector<std::unique_ptr<Exchange>> idle_;
+  size_t under_way_ = 0;
+  uint32_t turn_ = 0;  // which replica is asked next
+};
+
+}  // namespace penstock::chain

@@ -1,0 +1,48 @@
+// The client's side of chains: a Net whose services are chains.
+//
+// What a client asks of a chunk is said as ever (wire::ChunkMethod), to the address of a chain
+// instead of one of a target. ChainNet finds the replica that is to do it, asks again where
+// something failed, and sees to it that an update happens once.
+#pragma once
+
+#include <memory>
+
+#include "penstock/chain/known_chains.h"
+
+namespace penstock::chain {
+
+// Node 0 is none: so no service of a node has such an address.
+constexpr engine::Address address_of(ChainId chain) {
+  return {NodeId{}, chain.value};
+}
+
+struct ChainNetConfig {
+  engine::Loop* loop = nullptr;
+  engine::Net* net = nullptr;  // to the replicas, and of calls to all other addresses
+  KnownChains* chains = nullptr;
+  // Of request ids: this node, and the incarnation that the controller gave its process.
+  NodeId node;
+  uint64_t incarnation = 0;
+  // Requests that may be under way in each chain, and the number of the first: a chain remembers 64
+  // of a node, which the ChainNets of its loops share out.
+  uint32_t first_slot = 0;
+  uint32_t slots = 1;
+};
+
+// Owner thread of its loop only. What the config points to outlives it; its calls have ended when
+// it goes. Beside what Net says:
+//
+// - read, probe: from any serving replica, the one of this node if there is one. Ends with
+//   timed_out, peer_gone or not_serving when no replica has answered by the deadline.
+// - write, clear, remove: always durable. Once it was sent to a replica it cannot be cancelled any
+//   more. Ends with may_have_happened when the outcome is not known by the deadline.
+// - sync has nothing to do: ok.
+// - end_query: `allocated_bytes` is where each chunk ends, in whole blocks.
+//
+// Without a deadline a call has limits::kCallTime.
+class ChainNet : public engine::Net {
+ public:
+  static std::unique_ptr<ChainNet> make(const ChainNetConfig& config);
+};
+
+}  // namespace penstock::chain

@@ -1,0 +1,285 @@
+// What clients hear of a chain of one replica, and what they make of answers that are none.
+#include <algorithm>
+#include <deque>
+#include <gtest/gtest.h>
+
+#include "penstock/chain.h"
+#include "penstock/chain_store_fake.h"
+#include "penstock/sim.h"
+#include "penstock/wire.h"
+
+namespace penstock::chain {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using wire::ChunkMethod;
+
+constexpr ChainId kOneChain{1};
+constexpr NodeId kServer{2};
+constexpr NodeId kClient{3};
+constexpr uint64_t kInode = 7;
+
+// Answers all calls in one way, and counts them.
+class Oracle final : public engine::Service {
+ public:
+  void on_call(engine::IncomingCall& call) override {
+    const Code now = answers.size() > calls ? answers[calls] : answers.back();
+    ++calls;
+    call.reply(now, now == Code::ok ? wire::as_wire(response) : Bytes());
+  }
+  std::vector<Code> answers = {Code::ok};
+  size_t calls = 0;
+  wire::ChunkIoResponse response;
+};
+
+class ChainNetTest : public testing::Test {
+ protected:
+  ChainNetTest() {
+    chain_net_ = ChainNet::make({.loop = &loop_,
+                                 .net = &client_,
+                                 .chains = &chains_,
+                                 .node = kClient,
+                                 .incarnation = 1,
+                                 .first_slot = 0,
+                                 .slots = 2});
+    chains_.learn({kOneChain, 1, {member()}});
+  }
+  ~ChainNetTest() override {
+    server_.kill();
+    client_.kill();
+    store_.die();
+    host_ = nullptr;
+    world_.run_for(seconds(30));
+  }
+
+  static Member member() { return {TargetId{2}, 1, {kServer, 0}, Standing::serving}; }
+
+  void serve_oracle() { server_.serve({kServer, 0}, oracle_); }
+  void serve_replica() {
+    host_ = Host::make({.target = TargetId{2},
+                        .incarnation = 1,
+                        .loop = &loop_,
+                        .net = &server_,
+                        .store = &store_});
+    server_.serve({kServer, 0}, host_->service());
+    host_->lease(world_.now() + std::chrono::hours(1));
+    host_->adopt({kOneChain, 1, {member()}});
+  }
+
+  struct Asked : engine::CallOp {
+    wire::ChunkRequest words;
+    std::array<std::byte, 64> answer{};
+    bool ended = false;
+    template <class T>
+    T said() const {
+      const auto decoded = wire::decode_chunk_response<T>(Bytes(answer).first(response_length));
+      EXPECT_TRUE(decoded);
+      return decoded ? *decoded : T{};
+    }
+  };
+  Asked& ask(ChunkMethod method, const wire::ChunkRequest& words, std::vector<std::byte>* memory) {
+    Asked& asked = asked_.emplace_back();
+    asked.words = words;
+    asked.to = address_of(kOneChain);
+    asked.method = static_cast<uint16_t>(method);
+    asked.request = wire::as_wire(asked.words);
+    asked.response = asked.answer;
+    asked.deadline = world_.now() + seconds(5);
+    if (memory != nullptr) {
+      const bool read = method == ChunkMethod::read;
+      asked.exposures[asked.exposure_count++] = {
+          {memory->data(), memory->size()}, read ? engine::Access::place : engine::Access::fetch};
+    }
+    asked.completion = [](engine::Op& done) { static_cast<Asked&>(done).ended = true; };
+    return asked;
+  }
+  Status end(Asked& asked) {
+    EXPECT_TRUE(world_.run_until([&] { return asked.ended; }, seconds(60)));
+    return asked.status;
+  }
+  Status run(Asked& asked) {
+    chain_net_->call(asked);
+    return end(asked);
+  }
+  Asked& write(uint32_t chunk, uint32_t begin, std::vector<std::byte>& bytes) {
+    return ask(ChunkMethod::write,
+               {.inode = kInode,
+                .chunk = chunk,
+                .begin = begin,
+                .length = static_cast<uint32_t>(bytes.size())},
+               &bytes);
+  }
+  Asked& read(uint32_t chunk, uint32_t begin, std::vector<std::byte>& bytes, uint32_t flags = 0) {
+    return ask(ChunkMethod::read,
+               {.inode = kInode,
+                .chunk = chunk,
+                .begin = begin,
+                .length = static_cast<uint32_t>(bytes.size()),
+                .flags = flags},
+               &bytes);
+  }
+
+  sim::SimWorld world_{1};
+  sim::SimNetwork network_{world_};
+  sim::SimLoop loop_{world_, sim::LoopDriver::world_when_called};
+  sim::SimNet server_{network_, loop_, kServer};
+  sim::SimNet client_{network_, loop_, kClient};
+  store::FakeChainImage image_;
+  store::FakeChainStore store_{image_, loop_};
+  std::unique_ptr<Host> host_;
+  Oracle oracle_;
+  size_t refreshed_ = 0;
+  KnownChains chains_{[this](ChainId) { ++refreshed_; }};
+  std::unique_ptr<ChainNet> chain_net_;
+  std::deque<Asked> asked_;
+  std::vector<std::byte> bytes_ = std::vector<std::byte>(8192, std::byte{5});
+};
+
+TEST_F(ChainNetTest, what_was_written_is_read_with_its_checksums) {
+  serve_replica();
+  EXPECT_EQ(run(write(0, 4096, bytes_)), Code::ok);
+  std::vector<std::byte> found(3 * 4096);
+  std::array<uint32_t, 3> checksums{};
+  Asked& asked = read(0, 0, found, wire::kChunkChecksums);
+  asked.exposures[asked.exposure_count++] = {
+      {reinterpret_cast<std::byte*>(checksums.data()), sizeof checksums}, engine::Access::place};
+  EXPECT_EQ(run(asked), Code::ok);
+  EXPECT_TRUE(std::all_of(found.begin(), found.begin() + 4096,
+                          [](std::byte byte) { return byte == std::byte{0}; }));
+  EXPECT_TRUE(std::equal(bytes_.begin(), bytes_.end(), found.begin() + 4096));
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(checksums[i], crc32c(Bytes(found).subspan(i * 4096, 4096)));
+  }
+}
+
+TEST_F(ChainNetTest, holes_are_seen_and_refused) {
+  serve_replica();
+  ASSERT_EQ(run(write(0, 0, bytes_)), Code::ok);
+  std::vector<std::byte> beyond(4096);
+  EXPECT_EQ(run(read(0, 8192, beyond, wire::kChunkRefuseHoles)), Code::no_data);
+  EXPECT_EQ(run(read(0, 8192, beyond)), Code::ok);
+  const auto probe = [&](uint32_t begin) {
+    Asked& asked =
+        ask(ChunkMethod::probe, {.inode = kInode, .begin = begin, .length = 16384}, nullptr);
+    EXPECT_EQ(run(asked), Code::ok);
+    return asked.said<wire::ChunkIoResponse>();
+  };
+  EXPECT_NE(probe(0).route, static_cast<uint8_t>(engine::Route::hole));
+  EXPECT_EQ(probe(0).bad_block, 2U) << "two blocks of data";
+  EXPECT_EQ(probe(8192).route, static_cast<uint8_t>(engine::Route::hole));
+  EXPECT_EQ(probe(8192).bad_block, 4U) << "all that was asked of is a hole";
+}
+
+TEST_F(ChainNetTest, ends_are_found_and_chunks_removed) {
+  serve_replica();
+  constexpr uint32_t kChunks = 1200;  // more than are told of at a time
+  for (uint32_t i = 0; i < kChunks; ++i) ASSERT_EQ(run(write(i, 0, bytes_)), Code::ok);
+  const auto end_query = [&] {
+    Asked& asked = ask(ChunkMethod::end_query, {.inode = kInode}, nullptr);
+    EXPECT_EQ(run(asked), Code::ok);
+    return asked.said<wire::ChunkEndResponse>();
+  };
+  const wire::ChunkEndResponse before = end_query();
+  EXPECT_EQ(before.any, 1U);
+  EXPECT_EQ(before.last_chunk, kChunks - 1);
+  EXPECT_EQ(before.end_in_chunk, 8192U);
+  EXPECT_EQ(before.allocated_bytes, kChunks * 8192U);
+  Asked& asked = ask(ChunkMethod::remove, {.inode = kInode, .chunk = 2}, nullptr);
+  asked.deadline = world_.now() + seconds(60);
+  EXPECT_EQ(run(asked), Code::ok);
+  EXPECT_EQ(asked.said<wire::ChunkRemoveResponse>().removed_bytes, (kChunks - 2) * 8192U);
+  EXPECT_EQ(end_query().last_chunk, 1U);
+  ASSERT_EQ(
+      run(ask(ChunkMethod::clear,
+              {.inode = kInode, .chunk = 1, .begin = 100, .length = wire::kChunkEnd}, nullptr)),
+      Code::ok);
+  EXPECT_EQ(end_query().end_in_chunk, 100U);
+  EXPECT_EQ(run(ask(ChunkMethod::sync, {}, nullptr)), Code::ok);
+}
+
+TEST_F(ChainNetTest, busy_moved_and_not_serving_are_tried_again) {
+  oracle_.answers = {Code::busy, Code::not_serving, Code::moved, Code::cancelled, Code::ok};
+  serve_oracle();
+  EXPECT_EQ(run(read(0, 0, bytes_)), Code::ok);
+  EXPECT_EQ(oracle_.calls, 5U);
+  EXPECT_EQ(refreshed_, 1U) << "moved: what is known is old";
+  oracle_.calls = 0;
+  EXPECT_EQ(run(write(0, 0, bytes_)), Code::ok);
+}
+
+TEST_F(ChainNetTest, an_update_that_was_only_ever_refused_has_not_happened) {
+  oracle_.answers = {Code::no_space};
+  serve_oracle();
+  EXPECT_EQ(run(write(0, 0, bytes_)), Code::no_space);
+  oracle_.answers = {Code::timed_out, Code::no_space};
+  oracle_.calls = 0;
+  EXPECT_EQ(run(write(0, 0, bytes_)), Code::may_have_happened) << "the first may still do it";
+  oracle_.answers = {Code::busy};
+  oracle_.calls = 0;
+  EXPECT_EQ(run(write(0, 0, bytes_)), Code::busy);
+  EXPECT_GT(oracle_.calls, 10U) << "until its deadline";
+  EXPECT_LT(oracle_.calls, 200U) << "and not in a circle";
+}
+
+TEST_F(ChainNetTest, nobody_who_serves_is_said_at_the_deadline) {
+  EXPECT_EQ(run(write(0, 0, bytes_)), Code::may_have_happened) << "nobody answered";
+  EXPECT_EQ(run(read(0, 0, bytes_)), Code::peer_gone);
+  chains_.learn({kOneChain, 2, {}});
+  EXPECT_EQ(run(write(0, 0, bytes_)), Code::not_serving);
+  EXPECT_EQ(run(read(0, 0, bytes_)), Code::not_serving);
+}
+
+TEST_F(ChainNetTest, what_waits_for_a_slot_has_its_turn_or_its_deadline) {
+  serve_replica();
+  for (int i = 0; i < 100; ++i) chain_net_->call(write(0, 0, bytes_));
+  for (Asked& asked : asked_) EXPECT_EQ(end(asked), Code::ok);
+  asked_.clear();
+  server_.withdraw({kServer, 0});
+  for (int i = 0; i < 5; ++i) chain_net_->call(write(0, 0, bytes_));
+  EXPECT_EQ(end(asked_[0]), Code::may_have_happened);
+  EXPECT_EQ(end(asked_[1]), Code::may_have_happened);
+  EXPECT_EQ(end(asked_[2]), Code::timed_out) << "it was never sent";
+  EXPECT_EQ(end(asked_[4]), Code::timed_out);
+}
+
+TEST_F(ChainNetTest, what_waits_is_cancelled_and_what_was_sent_is_not) {
+  oracle_.answers = {Code::timed_out, Code::timed_out, Code::ok};
+  serve_oracle();
+  chain_net_->call(write(0, 0, bytes_));
+  chain_net_->call(write(0, 0, bytes_));
+  Asked& third = write(0, 0, bytes_);
+  chain_net_->call(third);
+  chain_net_->cancel(third);
+  EXPECT_EQ(end(third), Code::cancelled) << "it had no slot yet";
+  chain_net_->cancel(asked_[0]);
+  EXPECT_EQ(end(asked_[0]), Code::ok);
+  EXPECT_EQ(end(asked_[1]), Code::ok);
+  oracle_.answers = {Code::busy};
+  Asked& reading = read(0, 0, bytes_);
+  chain_net_->call(reading);
+  world_.run_for(milliseconds(100));
+  chain_net_->cancel(reading);
+  EXPECT_EQ(end(reading), Code::cancelled);
+}
+
+TEST_F(ChainNetTest, other_addresses_are_the_other_nets) {
+  serve_oracle();
+  Asked& asked = read(0, 0, bytes_);
+  asked.to = {kServer, 0};
+  EXPECT_EQ(run(asked), Code::ok);
+  EXPECT_EQ(oracle_.calls, 1U);
+}
+
+TEST_F(ChainNetTest, what_is_no_request_is_refused) {
+  serve_replica();
+  EXPECT_EQ(run(ask(ChunkMethod::read, {.inode = 0, .length = 1}, &bytes_)), Code::bad_message);
+  EXPECT_EQ(run(ask(static_cast<ChunkMethod>(99), {.inode = 1}, nullptr)), Code::bad_message);
+  std::vector<std::byte> less(10);
+  Asked& asked = read(0, 0, bytes_);
+  asked.exposures[0].memory = {less.data(), less.size()};
+  EXPECT_EQ(run(asked), Code::bad_message) << "the memory is shorter than the request says";
+}
+
+}  // namespace
+}  // namespace penstock::chain

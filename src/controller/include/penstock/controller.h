@@ -1,0 +1,8 @@
+// The controller's pure core: who belongs to a cluster, and which targets hold which chain. No
+// threads, no network, no clock.
+#pragma once
+
+#include "penstock/controller/limits.h"
+#include "penstock/controller/state.h"
+#include "penstock/controller/step.h"
+#include "penstock/controller/types.h"

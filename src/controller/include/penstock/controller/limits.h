@@ -1,0 +1,63 @@
+// Bounds of this library, each with its reason.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "penstock/engine.h"
+
+namespace penstock::controller::limits {
+
+// Nodes send heartbeats that often, and at once when there is something to report. Each is small,
+// and a thousand nodes send two thousand a second.
+inline constexpr engine::Duration kHeartbeatInterval = std::chrono::milliseconds(500);
+// How long a node may serve after it sent an answered heartbeat. A lost node delays others by less
+// than half of the 10 s in which data must go on, and a few lost messages cost nobody the lease.
+inline constexpr engine::Duration kLease = std::chrono::seconds(4);
+// The controller waits this part of a lease longer: the clocks of both may differ by a tenth each
+// way, and 1.1 / 0.9 is less than 1.25.
+inline constexpr int kLeaseGuardPart = 4;
+// The step is given a tick that often.
+inline constexpr engine::Duration kTickInterval = std::chrono::milliseconds(250);
+// A target that is down for so long is replaced: most restarts and repairs by hand are shorter.
+inline constexpr engine::Duration kReplaceAfter = std::chrono::minutes(10);
+// How long an accused node stays out of its chains: long enough not to flap.
+inline constexpr engine::Duration kSuspicion = std::chrono::minutes(1);
+// A target that could not do its part in a chain is repaired no sooner than after this time: each
+// try makes two versions, and each version pauses the chain for some messages.
+inline constexpr engine::Duration kRetryFailed = std::chrono::seconds(2);
+static_assert(kHeartbeatInterval * 4 < kLease, "a lease outlives several lost heartbeats");
+static_assert(kLease + kLease / kLeaseGuardPart + kTickInterval + kHeartbeatInterval <
+                  std::chrono::seconds(10),
+              "chains go on within 10 s of a loss");
+static_assert(kTickInterval < kHeartbeatInterval);
+static_assert(kLease * 2 < kSuspicion && kSuspicion < kReplaceAfter);
+
+// When more than this part of all nodes is missing, but at least one, something else is wrong than
+// some nodes: copying their chains to the rest would make it worse. As many may be suspected.
+inline constexpr size_t kMissingPart = 10;
+
+// Copies of one chain. More than six make writes slow and lose nothing less.
+inline constexpr size_t kCopiesMax = 6;
+// Members of one chain: all copies, one replacement of each, and some that are on their way out.
+inline constexpr size_t kMembersMax = 16;
+static_assert(kMembersMax >= 2 * kCopiesMax);
+
+// A few times what the largest clusters have that are known to us.
+inline constexpr size_t kNodesMax = 4096;
+inline constexpr size_t kTargetsMax = 65'536;
+inline constexpr size_t kChainsMax = 1'000'000;
+inline constexpr size_t kTablesMax = 4096;
+// What a node tells of itself: a host name, and the cards of the largest machines.
+inline constexpr size_t kNameBytesMax = 255;
+inline constexpr size_t kCardsMax = 32;
+
+// Chains that one step looks at; the rest has to wait for the next, which follows at once. It
+// bounds a step to a few milliseconds when many nodes are lost together.
+inline constexpr size_t kSettledPerStep = 2048;
+// New members that one step chooses; the rest waits for the next tick. A choice looks at every
+// target.
+inline constexpr size_t kChoicesPerStep = 32;
+
+}  // namespace penstock::controller::limits

@@ -1,0 +1,191 @@
+// What a controller knows. Plain data that step() changes, and nothing else does.
+#pragma once
+
+#include <deque>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "penstock/controller/limits.h"
+#include "penstock/controller/types.h"
+#include "penstock/engine.h"
+
+namespace penstock::controller {
+
+inline constexpr engine::Time kLongAgo = engine::Time::min();
+
+// Each of the next four is a record in the Kv, but for `seen` and what is said to be derived, which
+// begin anew with every controller.
+struct Node {
+  NodeId id;
+  Uuid uuid;
+  Uuid process;  // random, of the process that was let in last
+  NodeIncarnation incarnation;
+  Standing standing = Standing::joined;
+  NodeFacts facts;
+  MapVersion changed;  // when what is published of it changed last
+
+  struct Seen {
+    engine::Time heard = kLongAgo;        // when its last heartbeat arrived that counted
+    engine::Time lease_end = kLongAgo;    // of its last lease, with the guard
+    bool silent = true;                   // its lease is over, and nothing was heard
+    uint64_t sequence = 0;                // of its last message in this incarnation
+    uint64_t answered = 0;                // its newest heartbeat whose answer reached it,
+    engine::Time answered_at = kLongAgo;  // and since when that is known
+    MapVersion applied;
+    std::vector<NodeId> accuses;
+    engine::Time suspected_until = kLongAgo;  // while it is suspected
+  } seen;
+  std::vector<TargetId> targets;  // derived
+
+  bool is_suspected() const { return seen.suspected_until != kLongAgo; }
+};
+
+struct Target {
+  TargetId id;
+  Uuid uuid;
+  NodeId node;
+  Incarnation incarnation;  // the newest that was given out
+  Incarnation held;         // the last that the target is known to keep durably
+  uint64_t opening = 0;     // random, of the opening that `incarnation` was given to
+  uint64_t capacity_bytes = 0;
+  MediaClass media = MediaClass::flash;
+  bool forgotten = false;  // never let in again
+  MapVersion changed;
+
+  struct Seen {
+    bool up = false;                     // its node says so, under the newest incarnation
+    bool down = false;                   // surely not serving; neither, while a lease may still run
+    engine::Time lease_end = kLongAgo;   // of its last lease, with the guard
+    engine::Time down_since = kLongAgo;  // while it is down
+    bool aged = false;                   // it has been down for long enough to be replaced
+    bool failing = false;
+    bool full = false;
+    engine::Time failed_until = kLongAgo;  // it is not repaired before
+    bool fresh = true;                     // chains may still count on an older incarnation of it
+  } seen;
+  std::vector<ChainId> chains;  // derived: those that have it as a member, in no order
+};
+
+// An ordered list of chains of one kind, numbered one after the other. Layouts of files name them.
+struct Table {
+  TableId id;
+  uint32_t copies = 1;
+  MediaClass media = MediaClass::flash;
+  bool racks_apart = false;
+  ChainId first;
+  uint32_t chains = 0;
+  MapVersion changed;
+};
+
+// Members stand in this order: serving ones, the head first; then the syncing one, if there is one;
+// then the rest, of whom the ones that left later stand first.
+struct Chain {
+  ChainId id;
+  TableId table;
+  ChainVersion version;
+  std::vector<Member> members;
+  // When its version, or who its members are, changed last.
+  MapVersion changed;
+
+  struct Seen {
+    bool repaired = false;  // the last serving one said so of the syncing one, in this version
+    std::vector<TargetId> failed;  // those that said so of themselves, in this version
+    bool open = false;             // something waits for a heartbeat or for time: in State::open
+    bool queued = false;           // in State::queue
+  } seen;
+};
+
+// Intervals that a cluster lives by.
+struct Timing {
+  engine::Duration lease = limits::kLease;
+  engine::Duration replace_after = limits::kReplaceAfter;
+  engine::Duration suspicion = limits::kSuspicion;
+  engine::Duration retry_failed = limits::kRetryFailed;
+
+  // How long a lease counts for the controller, from when it handled the heartbeat.
+  engine::Duration lease_counted() const { return lease + lease / limits::kLeaseGuardPart; }
+};
+
+// Ids are places in the vectors, counted from 1; nothing is ever taken out.
+struct State {
+  Uuid cluster;
+  MapVersion version;
+  std::vector<Node> nodes;
+  std::vector<Target> targets;
+  std::vector<Table> tables;
+  std::vector<Chain> chains;
+  Timing timing;
+
+  // What follows is not kept. begin() makes it.
+  engine::Time now = kLongAgo;
+  bool behind = false;  // a node knows a later map: this is of an earlier time, and grants nothing
+  size_t joined = 0;    // nodes that were not removed,
+  size_t missing = 0;   // and those of them that are silent
+  std::deque<ChainId> queue;  // chains that are to be looked at
+  std::set<ChainId> open;     // chains that wait for something
+  ChainId next_open;          // where the next tick goes on with them
+
+  Node& at(NodeId id) { return nodes[place(id.value, nodes.size())]; }
+  const Node& at(NodeId id) const { return nodes[place(id.value, nodes.size())]; }
+  Target& at(TargetId id) { return targets[place(id.value, targets.size())]; }
+  const Target& at(TargetId id) const { return targets[place(id.value, targets.size())]; }
+  Table& at(TableId id) { return tables[place(id.value, tables.size())]; }
+  const Table& at(TableId id) const { return tables[place(id.value, tables.size())]; }
+  Chain& at(ChainId id) { return chains[place(id.value, chains.size())]; }
+  const Chain& at(ChainId id) const { return chains[place(id.value, chains.size())]; }
+
+  bool has(NodeId id) const { return id.value >= 1 && id.value <= nodes.size(); }
+  bool has(TargetId id) const { return id.value >= 1 && id.value <= targets.size(); }
+  bool has(TableId id) const { return id.value >= 1 && id.value <= tables.size(); }
+  bool has(ChainId id) const { return id.value >= 1 && id.value <= chains.size(); }
+
+ private:
+  static size_t place(uint32_t id, size_t size) {
+    ASSERT(id >= 1 && id <= size);
+    return id - 1;
+  }
+};
+
+// Makes what is not kept, of records that were loaded. All leases count as granted just now: the
+// caller has waited until its predecessor could grant none any more. Asserts find_fault(): who
+// decodes records looks for faults first.
+void begin(State& state, engine::Time now);
+
+const Node* find_node(const State& state, const Uuid& uuid);
+const Target* find_target(const State& state, const Uuid& uuid);
+
+// How many members of a chain are in that state.
+size_t count_of(const Chain& chain, CopyState state);
+inline bool acts(const Member& member) {
+  return member.state == CopyState::serving || member.state == CopyState::syncing;
+}
+// Members stand in the order of their ranks.
+inline int rank_of(const Member& member) {
+  if (member.state == CopyState::serving) return 0;
+  return member.state == CopyState::syncing ? 1 : 2;
+}
+// Whether a member that waits, or served last, is not up: people are told that it is offline.
+bool is_offline(const State& state, const Member& member);
+
+// What people ask first.
+struct Health {
+  size_t nodes = 0;      // not removed
+  size_t missing = 0;    // silent ones among them
+  size_t suspected = 0;  // accused by their neighbours
+  size_t chains = 0;
+  size_t whole = 0;        // chains with all copies serving
+  size_t partial = 0;      // with some
+  size_t unavailable = 0;  // with none
+  size_t syncing = 0;      // chains in which a copy is being brought up to date
+};
+Health health(const State& state);
+// Chains that a node still has to hand over before it may be removed.
+size_t chains_on(const State& state, NodeId node);
+
+// What must hold of a chain after every step, and of all records; empty if it does, else what is
+// wrong, for people.
+std::string find_fault(const State& state, const Chain& chain);
+std::string find_fault(const State& state);
+
+}  // namespace penstock::controller

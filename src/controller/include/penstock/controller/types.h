@@ -1,0 +1,91 @@
+// The words of membership: ids, versions and states.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "penstock/base.h"
+
+namespace penstock::controller {
+
+// Random, and made once: of a cluster, a node's directory, a target, a process.
+struct Uuid {
+  std::array<uint8_t, 16> bytes{};
+
+  friend auto operator<=>(const Uuid&, const Uuid&) = default;
+};
+
+// Of a target: grows each time it is opened. The target keeps it durably before it serves. 0: it
+// never was opened.
+using Incarnation = Id<struct TargetIncarnationTag, uint64_t>;
+// Of a node: grows with every process that is let in for it. Messages of older ones are refused.
+using NodeIncarnation = Id<struct NodeIncarnationTag, uint64_t>;
+// Grows with each change of who serves or is syncing in a chain. A new chain has 1.
+using ChainVersion = Id<struct ChainVersionTag, uint64_t>;
+// Of the cluster map, which is all that is published: nodes, targets, tables, chains. Grows with
+// each step that changes any of it.
+using MapVersion = Id<struct MapVersionTag, uint64_t>;
+using TableId = Id<struct TableIdTag, uint32_t>;
+
+// What a member of a chain may do (decision 0043). The numbers are part of formats.
+enum class CopyState : uint8_t {
+  serving = 0,       // has every acknowledged update; reads and writes
+  syncing = 1,       // follows new writes; is brought up to date, or on its way out
+  waiting = 2,       // perhaps old; becomes syncing when it is up and its turn comes
+  last_serving = 3,  // has every acknowledged update; the first of these that is up serves
+};
+inline constexpr uint8_t kCopyStates = 4;
+
+enum class MediaClass : uint8_t { flash = 0, disk = 1, memory = 2 };
+inline constexpr uint8_t kMediaClasses = 3;
+
+// Bits of what a process plays.
+enum Role : uint8_t {
+  kRoleController = 1,
+  kRoleMeta = 2,
+  kRoleStorage = 4,
+  kRoleAgent = 8,
+};
+inline constexpr uint8_t kRoles = 15;
+
+// One network card of a node.
+struct CardAddress {
+  std::string host;  // as a person would write it
+  uint16_t port = 0;
+  uint16_t rail = 0;  // cards of one rail reach each other best
+  uint16_t numa = 0;  // the NUMA node that the card hangs on
+
+  friend bool operator==(const CardAddress&, const CardAddress&) = default;
+};
+
+// What a node tells of itself when it joins.
+struct NodeFacts {
+  std::string name;  // for people
+  std::string rack;  // nodes of one rack fail together; empty: of none
+  std::vector<CardAddress> cards;
+  uint64_t features = 0;  // bits of what this release can do
+  uint8_t roles = 0;      // Role
+
+  friend bool operator==(const NodeFacts&, const NodeFacts&) = default;
+};
+
+enum class Standing : uint8_t { joined = 0, draining = 1, removed = 2 };
+inline constexpr uint8_t kStandings = 3;
+
+// One target's place in one chain. It is a member by the incarnation that is said here, and by no
+// other.
+struct Member {
+  TargetId target;
+  Incarnation incarnation;
+  CopyState state = CopyState::waiting;
+  bool leaving = false;  // it is being moved elsewhere
+  // Its disk came from another node: a person must trust it before it may come back first.
+  bool doubtful = false;
+
+  friend bool operator==(const Member&, const Member&) = default;
+};
+
+}  // namespace penstock::controller

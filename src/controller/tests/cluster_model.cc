@@ -9,9 +9,9 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr auto kBeat = milliseconds(200);
-constexpr auto kTick = milliseconds(100);
-constexpr auto kDelayMax = milliseconds(60);
+constexpr auto kBeat = milliseconds(100);
+constexpr auto kTick = milliseconds(25);
+constexpr auto kDelayMax = milliseconds(20);
 
 double seconds_of(Duration duration) {
   return std::chrono::duration<double>(duration).count();
@@ -31,7 +31,10 @@ ClusterModel::ClusterModel(sim::SimWorld& world, const ModelOptions& options)
     auto& node = *nodes_.emplace_back(std::make_unique<ModelNode>());
     node.uuid = any_uuid();
     node.number = i;
-    node.rate = 0.905 + 0.19 * static_cast<double>(world_.random().below(1001)) / 1000;
+    // A tenth each way, and often nearly that.
+    const double drift =
+        world_.chance(500) ? 1 : static_cast<double>(world_.random().below(100)) / 100;
+    node.rate = world_.chance(500) ? 1 - 0.095 * drift : 1 + 0.095 * drift;
     for (size_t j = 0; j < options.targets; ++j) node.targets.emplace_back().uuid = any_uuid();
   }
 }
@@ -123,11 +126,14 @@ void ClusterModel::send(const Actions& actions) {
                  [this, opened] { on_opened(opened); });
   }
   for (const Grant& grant : actions.grants) deliver(grant);
+  if (!actions.published) return;
+  for (const auto& node : nodes_)
+    deliver({node->id, node->incarnation, 0, state_.version, false, {}});
 }
 
 void ClusterModel::deliver(const Grant& grant) {
   for (const auto& node : nodes_) {
-    if (node->id != grant.node) continue;
+    if (grant.node == NodeId() || node->id != grant.node) continue;
     if (deaf.contains(node->number) || world_.chance(lost_permille)) return;
     auto map = std::make_shared<Published>(Published{state_.version, state_.chains});
     world_.after(world_.between(Duration(0), kDelayMax), "grant",
@@ -228,7 +234,8 @@ void ClusterModel::run(size_t number) {
 void ClusterModel::power_cut() {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     kill(i);
-    world_.after(world_.between(Duration(0), milliseconds(2500)), "power", [this, i] { run(i); });
+    world_.after(world_.between(Duration(0), milliseconds(world_.chance(500) ? 200 : 2500)),
+                 "power", [this, i] { run(i); });
   }
 }
 
@@ -484,10 +491,10 @@ void ClusterModel::check_reads(const ModelNode& node, const ModelTarget& target)
       if (!is_it) continue;
       const auto found = target.updates.find(id);
       const uint64_t has = found == target.updates.end() ? 0 : found->second;
-      if (has != acknowledged_of(id)) {
+      if (has != acknowledged(id)) {
         broken("chain " + std::to_string(id.value) + ": node " + std::to_string(node.number) +
                " can answer with " + std::to_string(has) + " of " +
-               std::to_string(acknowledged_of(id)) + " updates");
+               std::to_string(acknowledged(id)) + " updates");
       }
     }
   }
@@ -495,11 +502,17 @@ void ClusterModel::check_reads(const ModelNode& node, const ModelTarget& target)
 
 bool ClusterModel::is_whole() const {
   const Health now = health(state_);
+  for (const auto& node : nodes_) {
+    for (const ModelTarget& target : node->targets) {
+      // A restart that the controller did not hear of yet.
+      if (!node->running || clock(*node) >= target.lease_until) return false;
+    }
+  }
   const bool all_fine = now.whole == now.chains && now.syncing == 0 && now.missing == 0;
   return all_fine && state_.open.empty() && state_.queue.empty();
 }
 
-uint64_t ClusterModel::acknowledged_of(ChainId chain) const {
+uint64_t ClusterModel::acknowledged(ChainId chain) const {
   const auto found = acknowledged_.find(chain);
   return found == acknowledged_.end() ? 0 : found->second;
 }
@@ -532,12 +545,6 @@ std::string ClusterModel::describe() const {
     }
   }
   return text;
-}
-
-uint64_t ClusterModel::acknowledged() const {
-  uint64_t sum = 0;
-  for (const auto& [id, count] : acknowledged_) sum += count;
-  return sum;
 }
 
 }  // namespace penstock::controller

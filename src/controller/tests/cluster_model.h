@@ -95,7 +95,7 @@ class ClusterModel {
   const ModelNode& node(size_t number) const { return *nodes_[number]; }
   size_t nodes() const { return nodes_.size(); }
   bool is_whole() const;
-  uint64_t acknowledged() const;
+  uint64_t acknowledged(ChainId chain) const;
   // For people: nodes, targets and chains.
   std::string describe() const;
 
@@ -135,7 +135,6 @@ class ClusterModel {
   void commit(const Chain& view);
   void check_reads();
   void check_reads(const ModelNode& node, const ModelTarget& target);
-  uint64_t acknowledged_of(ChainId chain) const;
   void broken(const std::string& what);
   Uuid any_uuid();
 

@@ -22,21 +22,13 @@ class Story {
     model_.failed_commits_permille = world_.chance(300) ? 10 : 0;
     const uint64_t faults = 4 + world_.random().below(14);
     for (uint64_t i = 0; i < faults && model_.fault().empty(); ++i) {
-      world_.run_for(milliseconds(world_.random().below(1600)));
+      world_.run_for(milliseconds(world_.random().below(world_.chance(400) ? 80 : 1600)));
       one_fault();
     }
     EXPECT_EQ(model_.fault(), "") << where();
-    model_.heal();
-    const auto is_done = [this] {
-      return !model_.fault().empty() || (model_.is_whole() && drained());
-    };
-    const bool done = world_.run_until(is_done, seconds(60));
-    EXPECT_TRUE(done) << "no progress " << where() << model_.describe();
-    EXPECT_EQ(model_.fault(), "") << where();
-    const uint64_t before = model_.acknowledged();
-    world_.run_for(seconds(3));
-    EXPECT_GT(model_.acknowledged(), before) << where();
-    EXPECT_EQ(model_.fault(), "") << where();
+    become_whole();
+    lose_one();
+    become_whole();
     model_.stop();
     world_.run_for(seconds(1));
     return world_.trace_hash();
@@ -49,17 +41,52 @@ class Story {
     ModelOptions options;
     options.nodes = 3 + world_.random().below(4);
     options.targets = 1 + world_.random().below(2);
-    options.copies =
-        static_cast<uint32_t>(2 + world_.random().below(std::min<uint64_t>(2, options.nodes - 2)));
+    options.copies = static_cast<uint32_t>(1 + world_.random().below(3));
     options.chains = 2 + world_.random().below(5);
     return options;
+  }
+
+  // Once nothing fails any more all chains are whole in bounded time, and take updates.
+  void become_whole() {
+    model_.heal();
+    const auto is_done = [this] {
+      return !model_.fault().empty() || (model_.is_whole() && drained());
+    };
+    const bool done = world_.run_until(is_done, seconds(60));
+    EXPECT_TRUE(done) << "no progress " << where() << model_.describe();
+    expect_updates();
+  }
+
+  // All chains with several copies go on when one node is gone, or does not hear the controller, or
+  // is not heard by it.
+  void lose_one() {
+    const size_t node = any_node();
+    const uint64_t how = world_.random().below(3);
+    if (how == 0) model_.kill(node);
+    if (how == 1) model_.deaf.insert(node);
+    if (how == 2) model_.mute.insert(node);
+    world_.run_for(seconds(4));
+    if (model_.state().tables.front().copies > 1) expect_updates();
+  }
+
+  void expect_updates() {
+    std::vector<uint64_t> before;
+    for (const Chain& chain : model_.state().chains) {
+      before.push_back(model_.acknowledged(chain.id));
+    }
+    world_.run_for(seconds(2));
+    for (const Chain& chain : model_.state().chains) {
+      EXPECT_GT(model_.acknowledged(chain.id), before[chain.id.value - 1])
+          << "no updates " << where() << model_.describe();
+    }
+    EXPECT_EQ(model_.fault(), "") << where();
   }
 
   size_t any_node() { return world_.random().below(model_.nodes()); }
 
   void one_fault() {
     const size_t node = any_node();
-    switch (world_.random().below(12)) {
+    switch (world_.random().below(14)) {
       case 0:
       case 1:
       case 2:
@@ -84,6 +111,7 @@ class Story {
       case 9:
         return model_.restart_controller();
       case 10:
+      case 11:
         return drain(node);
       default:
         return move();
@@ -92,8 +120,8 @@ class Story {
 
   void restart(size_t node) {
     model_.kill(node);
-    world_.after(milliseconds(world_.random().below(1500)), "restart",
-                 [this, node] { model_.run(node); });
+    const uint64_t later = world_.random().below(world_.chance(500) ? 60 : 1500);
+    world_.after(milliseconds(later), "restart", [this, node] { model_.run(node); });
   }
 
   void cut(size_t a, size_t b) {

@@ -135,6 +135,8 @@ void Updates::advance(Chunk& chunk) {
   Pending& pending = *chunk.pending;
   if (core_.part.syncs()) {
     if (pending.durable && pending.from != nullptr) {
+      // From here on the commit point may commit it, and show it.
+      pending.may_be_shown = true;
       std::exchange(pending.from, nullptr)->reply(Code::ok, {});
     }
     return;

@@ -21,6 +21,8 @@ void Replica::adopt(const View& view) {
   const bool has_place = core_.part.serves() || core_.part.syncs();
   // What failed took no part in anything since; repair begins with it anew.
   if (!core_.part.serves()) core_.failed = false;
+  // The controller did not count what was said of an older version.
+  if (core_.failed) core_.keep_reporting(Report::Kind::failed);
   updates_.part_changed();
   repair_.part_changed();
   if (!core_.part.syncs()) repaired_since_ = 0;

@@ -46,7 +46,7 @@ class ChainStory {
   }
 
   uint64_t run() {
-    for (const auto& node : nodes_) start(*node);
+    for (const auto& node : nodes_) node->start();
     table_->start();
     std::vector<Thread> programs;
     // Some write hardly ever: these hear late of new versions.
@@ -68,13 +68,6 @@ class ChainStory {
 
  private:
   std::string where() const { return "(seed " + std::to_string(world_.seed()) + ")"; }
-
-  void start(Node& node) {
-    node.start([this, number = node.number()](const Report& report) {
-      world_.after(world_.between(milliseconds(0), milliseconds(20)), "report",
-                   [this, number, report] { table_->on_report(number, report); });
-    });
-  }
 
   void wait(milliseconds at_most) {
     world_.run_for(milliseconds(world_.random().below(static_cast<uint64_t>(at_most.count()))));
@@ -132,7 +125,7 @@ class ChainStory {
   void restart(Node& node) {
     node.die(world_.chance(500));
     wait(pace_.between_faults);
-    start(node);
+    node.start();
   }
 
   void lose_all_power() {
@@ -141,7 +134,7 @@ class ChainStory {
       deaths.emplace_back("death", [this, &node] {
         node->die(true);
         world_.run_for(milliseconds(world_.random().below(1000)));
-        start(*node);
+        node->start();
       });
     }
     for (Thread& death : deaths) death.join();
@@ -166,6 +159,7 @@ class ChainStory {
         [this] {
           if (!table_->all_serve()) return false;
           for (const auto& node : nodes_) {
+            if (node->host == nullptr) return false;
             const Host::Status status = node->host->status();
             if (status.pending + status.waiting > 0) return false;
           }

@@ -2,22 +2,68 @@
 
 namespace penstock::chain {
 
-void Node::start(std::function<void(const Report&)> report) {
-  ASSERT(host == nullptr);
-  ++incarnation_;
+using controller::ChainReport;
+using std::chrono::milliseconds;
+
+namespace {
+
+// Neighbours that are not reached for so long are accused, until they were reached for as long.
+constexpr auto kAccuseAfter = milliseconds(1500);
+
+}  // namespace
+
+controller::Uuid Node::uuid() const {
+  controller::Uuid uuid;
+  uuid.bytes[0] = static_cast<uint8_t>(number_);
+  return uuid;
+}
+
+void Node::start() {
+  ASSERT(net_ == nullptr && !is_up_);
+  is_up_ = true;
+  for (uint8_t& byte : process.bytes) byte = static_cast<uint8_t>(world_.random().below(256));
+  opening = world_.random().next() | 1;
   loop_ = std::make_unique<sim::SimLoop>(world_, sim::LoopDriver::world_when_called);
   net_ = std::make_unique<sim::SimNet>(network_, *loop_, NodeId{number_});
   store_ = std::make_unique<store::FakeChainStore>(image_, *loop_);
   store_->fault = [this] {
     return world_.chance(store_fault_permille) ? Status(Code::io_error) : Status(Code::ok);
   };
+}
+
+void Node::open(controller::Incarnation incarnation) {
+  ASSERT(is_up() && host == nullptr && incarnation > incarnation_);
+  incarnation_ = incarnation;
   host = Host::make({.target = target(),
-                     .incarnation = incarnation_,
+                     .incarnation = incarnation_.value,
                      .loop = loop_.get(),
                      .net = net_.get(),
                      .store = store_.get(),
-                     .report = std::move(report)});
+                     .report = [this](const Report& report) { on_report(report); }});
   net_->serve(address(), host->service());
+}
+
+void Node::on_report(const Report& report) {
+  if (report.kind == Report::Kind::unreachable) {
+    Accused& other = unreachable[report.other.value];
+    if (world_.now() - other.last > kAccuseAfter) other.first = world_.now();
+    other.last = world_.now();
+    return;
+  }
+  const auto kind = report.kind == Report::Kind::repaired ? ChainReport::Kind::repaired
+                                                          : ChainReport::Kind::failed;
+  // Each is made again and again as long as it holds.
+  reports.push_back({kind, report.chain, controller::ChainVersion(report.version), target()});
+  speak(*this);
+}
+
+std::vector<NodeId> Node::accused() const {
+  std::vector<NodeId> accused;
+  for (const auto& [number, other] : unreachable) {
+    const bool lasts = other.last - other.first >= kAccuseAfter;
+    if (lasts && world_.now() - other.last < kAccuseAfter) accused.push_back(NodeId{number});
+  }
+  return accused;
 }
 
 void Node::die(bool power_cut) {
@@ -26,6 +72,14 @@ void Node::die(bool power_cut) {
   store_->die();
   if (power_cut) image_.power_cut(world_.random());
   host = nullptr;
+  is_up_ = false;
+  process = {};
+  admitted = {};
+  sequence = answered = 0;
+  applied = {};
+  sent.clear();
+  reports.clear();
+  unreachable.clear();
   // Calls and timers that were under way end; nobody hears of it.
   world_.run_for(std::chrono::seconds(2));
   net_ = nullptr;

@@ -4,21 +4,72 @@
 
 namespace penstock::chain {
 
+using controller::CopyState;
 using std::chrono::milliseconds;
+
+namespace {
+
+constexpr auto kBeat = milliseconds(50);
+constexpr auto kDelayMax = milliseconds(20);
+
+Standing standing_of(const controller::State& state, const controller::Member& member) {
+  switch (member.state) {
+    case CopyState::serving:
+      return Standing::serving;
+    case CopyState::syncing:
+      return Standing::syncing;
+    case CopyState::last_serving:
+      return Standing::last_serving;
+    case CopyState::waiting:
+      break;
+  }
+  return controller::is_offline(state, member) ? Standing::offline : Standing::waiting;
+}
+
+}  // namespace
 
 Table::Table(sim::SimWorld& world, std::vector<std::unique_ptr<Node>>& nodes)
     : world_(world), nodes_(nodes) {
-  view_.chain = kChain;
+  state_.timing = {.lease = milliseconds(400),
+                   .suspicion = std::chrono::seconds(2),
+                   .retry_failed = milliseconds(300)};
+  controller::begin(state_, world_.now());
 }
 
+// In order, so that all have the numbers that they were made with.
 void Table::start() {
-  std::vector<Member> members;
+  controller::CreateTable create;
+  create.copies = static_cast<uint32_t>(nodes_.size());
+  std::vector<TargetId>& chain = create.chains.emplace_back();
   for (const auto& node : nodes_) {
-    members.push_back({node->target(), node->incarnation(), node->address(), Standing::serving});
-    known_[node->number()] = {node->incarnation(), world_.now()};
+    node->speak = [this](Node& speaks) { beat(speaks); };
+    node->admitted = handle(next_word(*node)).admissions.front().incarnation;
+    node->open(handle(next_word(*node)).opened.front().incarnation);
+    const controller::Actions actions = handle(next_word(*node));
+    give(*node, actions.grants.front(), view());
+    chain.push_back(node->target());
   }
-  set(std::move(members));
+  send(handle(create));
+  ASSERT(all_serve());
   tick();
+}
+
+View Table::view() const {
+  View view;
+  view.chain = kChain;
+  if (state_.chains.empty()) return view;
+  const controller::Chain& chain = state_.at(kChain);
+  view.version = chain.version.value;
+  for (const controller::Member& member : chain.members) {
+    const NodeId node = state_.at(member.target).node;
+    view.members.push_back(
+        {member.target, member.incarnation.value, {node, 0}, standing_of(state_, member)});
+  }
+  return view;
+}
+
+bool Table::all_serve() const {
+  return view().serving() == nodes_.size();
 }
 
 bool Table::hears(uint32_t number) {
@@ -28,166 +79,105 @@ bool Table::hears(uint32_t number) {
 void Table::tick() {
   if (stopped_) return;
   for (const auto& node : nodes_) {
-    if (node->is_up()) heartbeat(*node);
+    if (node->is_up()) beat(*node);
   }
-  let_go();
-  take_back();
-  world_.after(milliseconds(50), "table.tick", [this] { tick(); });
+  send(handle(controller::Tick{}));
+  world_.after(kBeat, "table.tick", [this] { tick(); });
 }
 
-void Table::heartbeat(Node& node) {
-  const engine::Time sent = world_.now();
-  if (!hears(node.number())) return;
-  world_.after(world_.between(milliseconds(0), milliseconds(20)), "table.heartbeat",
-               [this, number = node.number(), incarnation = node.incarnation(), sent] {
-                 on_heartbeat(number, incarnation, sent);
-               });
-}
-
-size_t Table::index_of(uint32_t number) const {
-  size_t at = 0;
-  while (view_.members[at].target != TargetId{number}) ++at;
-  return at;
-}
-
-// A lease is given from the sending of the heartbeat on, and only together with the newest table.
-void Table::on_heartbeat(uint32_t number, uint64_t incarnation, engine::Time sent) {
+void Table::beat(Node& node) {
   if (stopped_) return;
-  Known& known = known_[number];
-  if (incarnation < known.incarnation) return;
-  known.incarnation = incarnation;
-  known.heard = world_.now();
-  const Member& member = view_.members[index_of(number)];
-  const bool may_have_one =
-      member.standing == Standing::serving && member.incarnation == incarnation && !known.stopping;
-  engine::Time until{};
-  if (may_have_one) {
-    until = sent + kLease;
-    known.lease_ends = std::max(known.lease_ends, until + kLeaseMargin);
-  }
-  answer(number, incarnation, until);
-}
-
-void Table::answer(uint32_t number, uint64_t incarnation, engine::Time until) {
-  if (!hears(number)) return;
-  world_.after(world_.between(milliseconds(0), milliseconds(20)), "table.answer",
-               [this, number, incarnation, until, view = view_] {
-                 Node& node = *nodes_[number - 1];
-                 if (!node.is_up() || node.incarnation() != incarnation) return;
-                 node.host->adopt(view);
-                 node.host->lease(until);
-               });
-}
-
-void Table::publish() {
-  for (const auto& node : nodes_) {
-    if (node->is_up()) answer(node->number(), node->incarnation(), engine::Time{});
-  }
-}
-
-void Table::set(std::vector<Member> members) {
-  const auto rank = [](const Member& member) {
-    return member.standing == Standing::serving ? 0 : member.standing == Standing::syncing ? 1 : 2;
-  };
-  std::stable_sort(members.begin(), members.end(),
-                   [&](const Member& a, const Member& b) { return rank(a) < rank(b); });
-  view_.members = std::move(members);
-  ++view_.version;
-  failed_.clear();
-  for (const Member& member : view_.members) {
-    world_.trace("table.member", view_.version,
-                 member.target.value * 16 + static_cast<uint64_t>(member.standing));
-  }
-  publish();
-}
-
-// Whether a serving target is gone, or must go, and has no lease any more.
-bool Table::has_left(const Member& member) const {
-  const Known& known = known_.at(member.target.value);
-  const bool restarted = known.incarnation != member.incarnation;
-  const bool silent = world_.now() - known.heard > kLease;
-  if (failed_.contains(member.target.value)) return true;
-  return (restarted || silent || known.stopping) && world_.now() > known.lease_ends;
-}
-
-void Table::let_go() {
-  std::vector<Member> members = view_.members;
-  const auto leaves = [this](const Member& member) {
-    const bool counts =
-        member.standing == Standing::serving || member.standing == Standing::syncing;
-    return counts && has_left(member);
-  };
-  if (std::none_of(members.begin(), members.end(), leaves)) return;
-  const bool some_stay = std::any_of(members.begin(), members.end(), [&](const Member& member) {
-    return member.standing == Standing::serving && !leaves(member);
+  const controller::Event event = next_word(node);
+  if (!hears(node.number())) return;
+  world_.after(world_.between(milliseconds(0), kDelayMax), "table.heartbeat", [this, event] {
+    if (!stopped_) send(handle(event));
   });
-  for (Member& member : members) {
-    if (!leaves(member) && (some_stay || member.standing != Standing::syncing)) continue;
-    const bool was_last = !some_stay && member.standing == Standing::serving;
-    if (member.standing == Standing::last_serving || member.standing == Standing::offline) continue;
-    member.standing = was_last ? Standing::last_serving : Standing::offline;
-    known_[member.target.value].stopping = false;
-    known_[member.target.value].accused = {};
-  }
-  set(std::move(members));
 }
 
-void Table::take_back() {
-  std::vector<Member> members = view_.members;
-  bool has_syncing = view_.syncing() != nullptr;
-  bool has_serving = view_.serving() > 0;
-  const size_t served_before = view_.serving();
-  bool changed = false;
-  for (Member& member : members) {
-    const Known& known = known_[member.target.value];
-    const bool is_up = world_.now() - known.heard < kLease / 2;
-    if (!is_up || member.standing == Standing::serving || member.standing == Standing::syncing) {
-      continue;
-    }
-    if (member.standing == Standing::last_serving && !has_serving) {
-      member.standing = Standing::serving;
-      has_serving = true;
-    } else if (served_before > 0 && !has_syncing) {
-      member.standing = Standing::syncing;
-      has_syncing = true;
-    } else {
-      continue;
-    }
-    member.incarnation = known.incarnation;
-    changed = true;
+// What a process says next: it joins, opens its target, and then says how it is.
+controller::Event Table::next_word(Node& node) {
+  if (node.admitted == controller::NodeIncarnation()) {
+    return controller::Join{.cluster = state_.cluster,
+                            .node = node.uuid(),
+                            .process = node.process,
+                            .predecessor_ended = world_.chance(500)};
   }
-  if (changed && served_before == 0) {
-    // Those that served together with it are made equal to it.
-    for (Member& member : members) {
-      if (member.standing == Standing::last_serving) member.standing = Standing::waiting;
-    }
-  }
-  if (changed) set(std::move(members));
+  if (node.host != nullptr) return heartbeat(node);
+  return controller::OpenTarget{.from = {NodeId{node.number()}, node.admitted, ++node.sequence},
+                                .target = node.uuid(),
+                                .held = node.incarnation(),
+                                .opening = node.opening,
+                                .capacity_bytes = kGiB};
 }
 
-void Table::on_report(uint32_t number, const Report& report) {
-  if (stopped_ || !hears(number) || report.version != view_.version) return;
-  std::vector<Member> members = view_.members;
-  if (report.kind == Report::Kind::failed) {
-    // It has stopped serving, as if its lease were over.
-    if (view_.serving() > 1 || members[index_of(number)].standing == Standing::syncing) {
-      failed_.insert(number);
+controller::Event Table::heartbeat(Node& node) {
+  controller::Heartbeat heartbeat;
+  heartbeat.from = {NodeId{node.number()}, node.admitted, ++node.sequence};
+  heartbeat.applied = node.applied;
+  heartbeat.answered = node.answered;
+  heartbeat.targets.push_back({node.target(), node.incarnation()});
+  heartbeat.reports = std::exchange(node.reports, {});
+  heartbeat.accused = node.accused();
+  node.sent[heartbeat.from.sequence] = world_.now();
+  return heartbeat;
+}
+
+controller::Actions Table::handle(const controller::Event& event) {
+  controller::Actions actions = controller::step(state_, event, world_.now());
+  ASSERT(!actions.more);
+  for (const ChainId id : actions.chains) {
+    const controller::Chain& chain = state_.at(id);
+    for (const controller::Member& member : chain.members) {
+      world_.trace("table.member", chain.version.value,
+                   member.target.value * 16 + static_cast<uint64_t>(member.state));
     }
-    return;
   }
-  Member& other = members[index_of(report.other.value)];
-  Known& known = known_[report.other.value];
-  if (report.kind == Report::Kind::repaired) {
-    if (other.standing != Standing::syncing) return;
-    other.standing = Standing::serving;
-    return set(std::move(members));
+  return actions;
+}
+
+// A message to a node, if it is not lost on its way or finds nobody.
+void Table::send(uint32_t number, const std::function<void(Node&)>& message) {
+  if (!hears(number)) return;
+  world_.after(world_.between(milliseconds(0), kDelayMax), "table.answer", [this, number, message] {
+    Node& node = *nodes_[number - 1];
+    if (node.is_up()) message(node);
+  });
+}
+
+void Table::send(const controller::Actions& actions) {
+  for (const controller::Admission& admission : actions.admissions) {
+    send(admission.node.value, [admission](Node& node) {
+      if (node.process == admission.process) node.admitted = admission.incarnation;
+    });
   }
-  if (other.standing == Standing::syncing) return;
-  const bool is_new = world_.now() - known.accused > std::chrono::seconds(5);
-  if (is_new) {
-    known.accused = world_.now();
-  } else if (world_.now() - known.accused > std::chrono::seconds(2) && view_.serving() > 1) {
-    known.stopping = true;
+  for (const controller::Opened& opened : actions.opened) {
+    send(opened.node.value, [opened](Node& node) {
+      const bool is_it = node.admitted == opened.node_incarnation && node.opening == opened.opening;
+      if (is_it && node.host == nullptr) node.open(opened.incarnation);
+    });
+  }
+  for (const controller::Grant& grant : actions.grants) {
+    send(grant.node.value, [this, grant, view = view()](Node& node) { give(node, grant, view); });
+  }
+  if (!actions.published) return;
+  for (const controller::Node& node : state_.nodes) {
+    const controller::Grant none{
+        .node = node.id, .node_incarnation = node.incarnation, .version = state_.version};
+    send(node.id.value, [this, none, view = view()](Node& to) { give(to, none, view); });
+  }
+}
+
+// A lease counts from the sending of the heartbeat on, and only together with the map.
+void Table::give(Node& node, const controller::Grant& grant, const View& view) {
+  if (node.host == nullptr || node.admitted != grant.node_incarnation) return;
+  if (view.version > 0) node.host->adopt(view);
+  node.applied = std::max(node.applied, grant.version);
+  if (grant.sequence == 0) return;
+  const engine::Time sent = node.sent.at(grant.sequence);
+  node.answered = std::max(node.answered, grant.sequence);
+  if (!grant.lease) return;
+  for (const controller::Grant::Of& of : grant.targets) {
+    if (of.incarnation == node.incarnation()) node.host->lease(sent + state_.timing.lease);
   }
 }
 

@@ -285,6 +285,22 @@ TEST(Chains, nobody_comes_back_before_the_syncing_one_knows_that_it_does_not_ser
   EXPECT_EQ(rig.members(), "2! 3! 1w");
 }
 
+TEST(Chains, a_bad_copy_waits_until_the_one_that_leaves_before_it_knows) {
+  Rig rig(4);
+  rig.make_chain({1, 2, 3});
+  rig.say(Drain{NodeId(1)});
+  rig.report(3, kRepaired, rig.version());
+  ASSERT_EQ(rig.members(), "2S 3S 4S 1y");
+  Heartbeat said = rig.heartbeat(3);
+  said.accused = {NodeId(2)};
+  rig.beat(said);
+  rig.tick_after(milliseconds(250));
+  ASSERT_TRUE(rig.state.at(NodeId(2)).is_suspected());
+  EXPECT_EQ(rig.members(), "2S 3S 4S 1y");
+  rig.beat(1);
+  EXPECT_EQ(rig.members(), "3S 4S 2y 1w");
+}
+
 TEST(Orders, the_last_full_copy_is_given_up_by_force_only) {
   Rig rig(2);
   rig.make_chain({1, 2});

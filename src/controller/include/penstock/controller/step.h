@@ -14,7 +14,7 @@ struct Join {
   Uuid cluster;
   Uuid node;     // of its directory
   Uuid process;  // random, of this process
-  NodeFacts facts;
+  NodeFacts facts{};
   // It proved that no earlier process of this directory runs any more.
   bool predecessor_ended = false;
 };
@@ -138,7 +138,7 @@ struct Grant {
     TargetId target;
     Incarnation incarnation;
   };
-  std::vector<Of> targets;
+  std::vector<Of> targets{};
 };
 // A request or a message was not accepted; nothing came of it.
 struct Refused {

@@ -1,45 +1,116 @@
+// Which target is the best for a copy, and which copies should lie elsewhere.
 #include "penstock/controller/placement.h"
+
+#include "candidates.h"
 
 #include <algorithm>
 
 namespace penstock::controller {
-namespace {
 
-// Whether new copies may be put there.
-bool is_free(const State& state, const Target& target, MediaClass media) {
+bool can_take_copies(const State& state, const Target& target, MediaClass media) {
   const Node& node = state.at(target.node);
   return target.seen.up && !target.forgotten && !target.seen.failing && !target.seen.full &&
          target.media == media && node.standing == Standing::joined && !node.is_suspected() &&
          target.capacity_bytes > 0;
 }
 
+namespace {
+
 bool are_apart(const State& state, NodeId a, NodeId b, bool racks) {
   const std::string& rack = state.at(a).facts.rack;
   return a != b && !(racks && !rack.empty() && rack == state.at(b).facts.rack);
 }
 
+// Whether the target may have one more copy beside the members that stay.
+bool fits(const State& state, const Chain& chain, const Target& target) {
+  const bool racks_apart = state.at(chain.table).racks_apart;
+  return std::all_of(chain.members.begin(), chain.members.end(), [&](const Member& member) {
+    // One that is lost or leaves does not count for racks, but it does for nodes.
+    const bool stays = member.state == CopyState::serving && !member.leaving;
+    return are_apart(state, target.node, state.at(member.target).node, racks_apart && stays);
+  });
+}
+
+using Wide = unsigned __int128;
+
+// Chains for each byte, compared without division: what `a` would have with `more` of them.
+bool has_less(const Target& a, size_t more, const Target& b) {
+  return Wide{a.chains.size() + more} * b.capacity_bytes < Wide{b.chains.size()} * a.capacity_bytes;
+}
+
+bool is_moving(const Chain& chain) {
+  return std::any_of(chain.members.begin(), chain.members.end(),
+                     [](const Member& member) { return member.leaving; });
+}
+
 }  // namespace
 
 TargetId choose_target(const State& state, const Chain& chain) {
-  const Table& table = state.at(chain.table);
+  const MediaClass media = state.at(chain.table).media;
   const Target* best = nullptr;
-  // By chains for each byte, compared without division.
-  const auto has_less = [](const Target& a, const Target& b) {
-    return static_cast<unsigned __int128>(a.chains.size() + 1) * b.capacity_bytes <
-           static_cast<unsigned __int128>(b.chains.size() + 1) * a.capacity_bytes;
-  };
   for (const Target& target : state.targets) {
-    if (!is_free(state, target, table.media)) continue;
-    if (best != nullptr && !has_less(target, *best)) continue;
-    const bool is_apart =
-        std::all_of(chain.members.begin(), chain.members.end(), [&](const Member& member) {
-          // One that is lost or leaves does not count for racks, but it does for nodes.
-          const bool racks = table.racks_apart && member.state == CopyState::serving;
-          return are_apart(state, target.node, state.at(member.target).node, racks);
-        });
-    if (is_apart) best = &target;
+    if (!can_take_copies(state, target, media)) continue;
+    if (best != nullptr && !has_less(target, 0, *best)) continue;
+    if (fits(state, chain, target)) best = &target;
   }
   return best == nullptr ? TargetId() : best->id;
+}
+
+std::optional<Move> plan_move(const State& state) {
+  if (std::any_of(state.chains.begin(), state.chains.end(), is_moving)) return std::nullopt;
+  std::vector<const Target*> targets;
+  for (const Target& target : state.targets) {
+    if (can_take_copies(state, target, target.media)) targets.push_back(&target);
+  }
+  const auto emptier = [](const Target* a, const Target* b) { return has_less(*a, 0, *b); };
+  std::stable_sort(targets.begin(), targets.end(), emptier);
+  // From the fullest to the emptiest, where the chains allow it.
+  for (size_t from = targets.size(); from-- > 0;) {
+    for (size_t to = 0; to < from; ++to) {
+      if (!has_less(*targets[to], 1, *targets[from])) break;
+      if (targets[to]->media != targets[from]->media) continue;
+      for (const ChainId id : targets[from]->chains) {
+        const Chain& chain = state.at(id);
+        const bool is_whole = count_of(chain, CopyState::serving) == chain.members.size();
+        if (!is_whole || chain.members.size() != state.at(chain.table).copies) continue;
+        if (fits(state, chain, *targets[to])) return Move{id, targets[from]->id, targets[to]->id};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+uint32_t PairLoads::bound() const {
+  const auto rounded = static_cast<uint32_t>(mean);
+  const uint32_t next = rounded + (rounded < mean ? 2 : 1);
+  return std::max(next, static_cast<uint32_t>(mean * 1.25));
+}
+
+PairLoads pair_loads(const State& state, const std::vector<std::vector<TargetId>>& chains) {
+  std::vector<NodeId> nodes;
+  std::vector<std::pair<NodeId, NodeId>> pairs;
+  for (const std::vector<TargetId>& chain : chains) {
+    for (size_t i = 0; i < chain.size(); ++i) {
+      nodes.push_back(state.at(chain[i]).node);
+      for (size_t j = 0; j < i; ++j) {
+        pairs.push_back(std::minmax(state.at(chain[i]).node, state.at(chain[j]).node));
+      }
+    }
+  }
+  std::sort(nodes.begin(), nodes.end());
+  const auto count = static_cast<size_t>(std::unique(nodes.begin(), nodes.end()) - nodes.begin());
+  std::sort(pairs.begin(), pairs.end());
+  PairLoads loads;
+  for (size_t i = 0; i < pairs.size();) {
+    size_t end = i;
+    while (end < pairs.size() && pairs[end] == pairs[i]) ++end;
+    loads.most = std::max(loads.most, static_cast<uint32_t>(end - i));
+    i = end;
+  }
+  if (count > 1) {
+    loads.mean = static_cast<double>(pairs.size()) * 2 / static_cast<double>(count * (count - 1));
+  }
+  return loads;
 }
 
 }  // namespace penstock::controller

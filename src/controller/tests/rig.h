@@ -108,6 +108,13 @@ class Rig {
     said.reports.push_back({kind, ChainId(1), version, TargetId(node)});
     return beat(said);
   }
+  // The last serving copy of a chain says that the syncing one is complete.
+  Actions repaired(const Chain& of) {
+    const TargetId source = of.members[count_of(of, CopyState::serving) - 1].target;
+    Heartbeat said = heartbeat(source.value);
+    said.reports.push_back({ChainReport::Kind::repaired, of.id, of.version, source});
+    return beat(said);
+  }
   // A table of one chain.
   Actions make_chain(const std::vector<uint32_t>& targets) {
     CreateTable create;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "penstock/controller/limits.h"
+#include "penstock/controller/placement.h"
 #include "penstock/controller/state.h"
 #include "penstock/controller/step.h"
 #include "penstock/controller/types.h"

@@ -3,12 +3,18 @@
 
 #include <utility>
 
+#include "penstock/controller/records.h"
+
 namespace penstock::controller {
 
 // A process is let in when no other of its directory can be acting any more.
 void Stepper::on(const Join& join) {
   if (join.cluster != state_.cluster) {
     return refuse(Code::access_denied, "join: " + join.facts.name + " belongs to another cluster");
+  }
+  if (!is_storable(join.facts)) {
+    return refuse(Code::invalid_argument,
+                  "join: names, or the number of network cards, are beyond the limits");
   }
   const Node* known = find_node(state_, join.node);
   if (known == nullptr) return add_node(join);

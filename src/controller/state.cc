@@ -36,6 +36,9 @@ std::string find_broken_reference(const State& state) {
     const Chain& chain = state.chains[i];
     if (chain.id.value != i + 1) return "chains are not numbered one after the other";
     if (!state.has(chain.table)) return "a chain is of a table that is not there";
+    const Table& table = state.at(chain.table);
+    const bool is_of_it = i + 1 >= table.first.value && i + 1 - table.first.value < table.chains;
+    if (!is_of_it) return "a chain is of another table than its number says";
   }
   return {};
 }

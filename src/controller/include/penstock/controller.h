@@ -4,6 +4,7 @@
 
 #include "penstock/controller/limits.h"
 #include "penstock/controller/placement.h"
+#include "penstock/controller/records.h"
 #include "penstock/controller/state.h"
 #include "penstock/controller/step.h"
 #include "penstock/controller/types.h"

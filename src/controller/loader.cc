@@ -1,0 +1,69 @@
+// All records of a controller, put together to a state.
+#include <cstring>
+
+#include "penstock/controller/records.h"
+
+namespace penstock::controller {
+namespace {
+
+// The kind and the id that a key names; false if it is none of ours.
+bool parse_key(std::string_view key, RecordKind& kind, uint32_t& id) {
+  if (key.size() < 2 || key[0] != kKeyPrefix) return false;
+  kind = static_cast<RecordKind>(key[1]);
+  id = 0;
+  for (const char byte : key.substr(2)) id = id << 8 | static_cast<uint8_t>(byte);
+  return key == key_of(kind, id);
+}
+
+// Ids follow one another, as keys come in order.
+template <class Id, class Record>
+Status append(std::vector<Record>& records, uint32_t id, size_t most, std::string_view bytes,
+              Result<Record> (*decode)(Id, std::string_view)) {
+  if (id != records.size() + 1 || records.size() >= most) return Code::corrupt;
+  TRY_ASSIGN(Record record, decode(Id(id), bytes));
+  records.push_back(std::move(record));
+  ASSERT(records.size() == id);
+  return Code::ok;
+}
+
+}  // namespace
+
+Status StateLoader::add(std::string_view key, std::string_view bytes) {
+  RecordKind kind;
+  uint32_t id = 0;
+  if (!parse_key(key, kind, id)) return Code::corrupt;
+  return add(kind, id, bytes);
+}
+
+Status StateLoader::add(RecordKind kind, uint32_t id, std::string_view bytes) {
+  switch (kind) {
+    case RecordKind::lease: {
+      TRY_ASSIGN([[maybe_unused]] const LeaseRecord lease, decode_lease(bytes));
+      return Code::ok;
+    }
+    case RecordKind::root: {
+      TRY_ASSIGN(root_, decode_root(bytes));
+      has_root_ = true;
+      return Code::ok;
+    }
+    case RecordKind::node:
+      return append(state_.nodes, id, limits::kNodesMax, bytes, decode_node);
+    case RecordKind::target:
+      return append(state_.targets, id, limits::kTargetsMax, bytes, decode_target);
+    case RecordKind::table:
+      return append(state_.tables, id, limits::kTablesMax, bytes, decode_table);
+    case RecordKind::chain:
+      return append(state_.chains, id, limits::kChainsMax, bytes, decode_chain);
+  }
+  return Code::corrupt;
+}
+
+Result<State> StateLoader::finish() {
+  if (!has_root_) return Code::corrupt;
+  state_.cluster = root_.cluster;
+  state_.version = root_.version;
+  if (root_of(state_) != root_ || !find_fault(state_).empty()) return Code::corrupt;
+  return std::move(state_);
+}
+
+}  // namespace penstock::controller

@@ -2,6 +2,7 @@
 // threads, no network, no clock.
 #pragma once
 
+#include "penstock/controller/keeper.h"
 #include "penstock/controller/limits.h"
 #include "penstock/controller/placement.h"
 #include "penstock/controller/records.h"

@@ -34,6 +34,18 @@ static_assert(kLease + kLease / kLeaseGuardPart + kTickInterval + kHeartbeatInte
 static_assert(kTickInterval < kHeartbeatInterval);
 static_assert(kLease * 2 < kSuspicion && kSuspicion < kReplaceAfter);
 
+// How long a controller may grant and commit after it asked for its lease. Its successor waits for
+// a quarter more, and then for the leases of nodes: both together let names go on within 20 s.
+inline constexpr engine::Duration kControllerLease = std::chrono::seconds(4);
+inline constexpr engine::Duration kRenewInterval = std::chrono::milliseconds(500);
+// A commit that the Kv is too busy for is tried again so often before the state is given up.
+inline constexpr int kCommitTries = 3;
+static_assert(kControllerLease + kControllerLease / kLeaseGuardPart + kLease +
+                      kLease / kLeaseGuardPart + kRenewInterval + kTickInterval <
+                  std::chrono::seconds(20),
+              "chains go on within 20 s when the controller is lost with a node");
+static_assert(kRenewInterval * 4 < kControllerLease, "a lease outlives several lost renewals");
+
 // When more than this part of all nodes is missing, but at least one, something else is wrong than
 // some nodes: copying their chains to the rest would make it worse. As many may be suspected.
 inline constexpr size_t kMissingPart = 10;

@@ -122,6 +122,11 @@ bool ClusterModel::is_whole() const {
   const Health now = health(state_);
   for (const auto& node : nodes_) {
     for (const ModelTarget& target : node->targets) {
+      const Target* const known = find_target(state_, target.uuid);
+      if (known != nullptr && known->forgotten) {
+        if (!known->chains.empty()) return false;
+        continue;
+      }
       // A restart that the controller did not hear of yet.
       if (!node->running || clock(*node) >= target.lease_until) return false;
     }

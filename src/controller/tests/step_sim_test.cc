@@ -20,7 +20,7 @@ class Story {
     model_.start();
     model_.lost_permille = world_.chance(500) ? 60 : 0;
     model_.failed_commits_permille = world_.chance(300) ? 10 : 0;
-    const uint64_t faults = 4 + world_.random().below(14);
+    const uint64_t faults = 4 + world_.random().below(15);
     for (uint64_t i = 0; i < faults && model_.fault().empty(); ++i) {
       world_.run_for(milliseconds(world_.random().below(world_.chance(400) ? 80 : 1600)));
       one_fault();
@@ -49,6 +49,8 @@ class Story {
   // Once nothing fails any more all chains are whole in bounded time, and take updates.
   void become_whole() {
     model_.heal();
+    // What was said before arrives.
+    world_.run_for(milliseconds(300));
     const auto is_done = [this] {
       return !model_.fault().empty() || (model_.is_whole() && drained());
     };
@@ -86,7 +88,7 @@ class Story {
 
   void one_fault() {
     const size_t node = any_node();
-    switch (world_.random().below(14)) {
+    switch (world_.random().below(15)) {
       case 0:
       case 1:
       case 2:
@@ -113,6 +115,8 @@ class Story {
       case 10:
       case 11:
         return drain(node);
+      case 12:
+        return forget();
       default:
         return move();
     }
@@ -150,6 +154,16 @@ class Story {
     model_.order(Move{chain.id, from, to});
   }
 
+  // One at most, and never by force. Enough are left for all copies.
+  void forget() {
+    const State& state = model_.state();
+    const bool some_are_left = model_.nodes() > state.tables.front().copies + 1;
+    if (forgotten_ || !some_are_left) return;
+    const Target& target = state.targets[world_.random().below(state.targets.size())];
+    model_.order(Forget{target.id});
+    forgotten_ = state.at(target.id).forgotten;
+  }
+
   bool drained() const {
     return draining_ == NodeId() || chains_on(model_.state(), draining_) == 0;
   }
@@ -157,6 +171,7 @@ class Story {
   sim::SimWorld world_;
   ClusterModel model_;
   NodeId draining_;
+  bool forgotten_ = false;
 };
 
 TEST(StepSim, acknowledged_updates_are_answered_whatever_fails) {

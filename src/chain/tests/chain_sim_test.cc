@@ -1,8 +1,8 @@
 // Three to five targets of one chain, clients on all sides, and faults from a seed; afterwards what
 // the clients saw must be linearisable, all copies equal, and nothing left over.
-#include "cluster.h"
-
 #include <gtest/gtest.h>
+
+#include "penstock/testing_chains.h"
 
 namespace penstock::chain {
 namespace {
@@ -37,11 +37,12 @@ class ChainStory {
     world_.set_time_limit(std::chrono::hours(2));
     const size_t count = 3 + world_.random().below(3);
     for (uint32_t i = 1; i <= count; ++i) {
-      nodes_.push_back(std::make_unique<Node>(world_, network_, i));
+      nodes_.push_back(std::make_unique<test::StorageNode>(world_, network_, i));
     }
-    table_ = std::make_unique<Table>(world_, nodes_);
+    table_ = std::make_unique<test::ChainTable>(world_, nodes_);
     for (uint32_t i = 0; i < kClients; ++i) {
-      clients_.push_back(std::make_unique<Client>(world_, network_, *table_, history_, 101 + i));
+      clients_.push_back(
+          std::make_unique<test::RegisterClient>(world_, network_, *table_, history_, 101 + i));
     }
   }
 
@@ -73,11 +74,11 @@ class ChainStory {
     world_.run_for(milliseconds(world_.random().below(static_cast<uint64_t>(at_most.count()))));
   }
 
-  History::Register any_register() {
+  test::History::Register any_register() {
     return {world_.random().below(pace_.chunks), world_.random().below(pace_.registers)};
   }
 
-  void work(Client& client, uint32_t writes_permille) {
+  void work(test::RegisterClient& client, uint32_t writes_permille) {
     for (int step = 0; step < pace_.steps; ++step) {
       if (world_.chance(writes_permille)) {
         client.write(any_register());
@@ -104,10 +105,10 @@ class ChainStory {
   }
 
   void one_fault() {
-    Node& node = *nodes_[world_.random().below(nodes_.size())];
+    test::StorageNode& node = *nodes_[world_.random().below(nodes_.size())];
     const uint64_t kind = world_.random().below(6);
     if (kind == 0) {
-      Node& other = *nodes_[world_.random().below(nodes_.size())];
+      test::StorageNode& other = *nodes_[world_.random().below(nodes_.size())];
       network_.set_partitioned(NodeId{node.number()}, NodeId{other.number()},
                                node.number() != other.number());
     } else if (kind == 1) {
@@ -122,7 +123,7 @@ class ChainStory {
     }
   }
 
-  void restart(Node& node) {
+  void restart(test::StorageNode& node) {
     node.die(world_.chance(500));
     wait(pace_.between_faults);
     node.start();
@@ -205,10 +206,10 @@ class ChainStory {
   sim::SimWorld world_;
   sim::SimNetwork network_;
   const Pace pace_;
-  std::vector<std::unique_ptr<Node>> nodes_;
-  std::unique_ptr<Table> table_;
-  History history_;
-  std::vector<std::unique_ptr<Client>> clients_;
+  std::vector<std::unique_ptr<test::StorageNode>> nodes_;
+  std::unique_ptr<test::ChainTable> table_;
+  test::History history_;
+  std::vector<std::unique_ptr<test::RegisterClient>> clients_;
 };
 
 TEST(ChainSim, clients_see_one_chunk_whatever_fails) {

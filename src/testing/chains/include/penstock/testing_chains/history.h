@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace penstock::chain {
+namespace penstock::test {
 
 // Values of writes are unique. A write whose end is unknown may have happened at any later moment,
 // or never; a read whose end is unknown says nothing. Beginnings and ends are told in the order in
@@ -46,4 +46,4 @@ class History {
   size_t ended_ = 0;
 };
 
-}  // namespace penstock::chain
+}  // namespace penstock::test

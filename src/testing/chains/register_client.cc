@@ -1,8 +1,8 @@
-#include "cluster.h"
-
 #include <algorithm>
 
-namespace penstock::chain {
+#include "penstock/testing_chains.h"
+
+namespace penstock::test {
 namespace {
 
 constexpr uint32_t kRegisterBytes = 64;
@@ -10,8 +10,8 @@ constexpr uint64_t kInode = 7;
 
 }  // namespace
 
-Client::Client(sim::SimWorld& world, sim::SimNetwork& network, Table& table, History& history,
-               uint32_t number)
+RegisterClient::RegisterClient(sim::SimWorld& world, sim::SimNetwork& network, ChainTable& table,
+                               History& history, uint32_t number)
     : world_(world),
       table_(table),
       history_(history),
@@ -23,23 +23,24 @@ Client::Client(sim::SimWorld& world, sim::SimNetwork& network, Table& table, His
         world_.after(world_.between(std::chrono::milliseconds(0), std::chrono::milliseconds(50)),
                      "client.refresh", [this, view = table_.view()] { chains_.learn(view); });
       }) {
-  chain_net_ = ChainNet::make({.loop = &loop_,
-                               .net = &net_,
-                               .chains = &chains_,
-                               .node = NodeId{number},
-                               .incarnation = 1,
-                               .first_slot = 0,
-                               .slots = 2});
+  chain_net_ = chain::ChainNet::make({.loop = &loop_,
+                                      .net = &net_,
+                                      .chains = &chains_,
+                                      .node = NodeId{number},
+                                      .incarnation = 1,
+                                      .first_slot = 0,
+                                      .slots = 2});
 }
 
-Status Client::call(wire::ChunkMethod method, History::Register which, engine::Exposure memory) {
+Status RegisterClient::call(wire::ChunkMethod method, History::Register which,
+                            engine::Exposure memory) {
   const wire::ChunkRequest request{.inode = kInode,
                                    .chunk = static_cast<uint32_t>(which.first),
                                    .begin = static_cast<uint32_t>(which.second) * kRegisterBytes,
                                    .length = kRegisterBytes};
   wire::ChunkIoResponse response;
   engine::CallOp op;
-  op.to = address_of(kChain);
+  op.to = chain::address_of(kChain);
   op.method = static_cast<uint16_t>(method);
   op.request = wire::as_wire(request);
   op.response = std::as_writable_bytes(std::span(&response, 1));
@@ -63,7 +64,7 @@ Status Client::call(wire::ChunkMethod method, History::Register which, engine::E
   });
 }
 
-bool Client::write(History::Register which) {
+bool RegisterClient::write(History::Register which) {
   const uint64_t value = uint64_t{number_} << 32 | ++values_;
   std::array<uint64_t, kRegisterBytes / 8> bytes;
   bytes.fill(value);
@@ -79,7 +80,7 @@ bool Client::write(History::Register which) {
   return status.ok();
 }
 
-bool Client::read(History::Register which) {
+bool RegisterClient::read(History::Register which) {
   const History::Operation operation = history_.begin_read(which);
   std::array<uint64_t, kRegisterBytes / 8> bytes{};
   const Status status =
@@ -91,4 +92,4 @@ bool Client::read(History::Register which) {
   return true;
 }
 
-}  // namespace penstock::chain
+}  // namespace penstock::test

@@ -1,6 +1,6 @@
-#include "cluster.h"
+#include "penstock/testing_chains.h"
 
-namespace penstock::chain {
+namespace penstock::test {
 
 using controller::ChainReport;
 using std::chrono::milliseconds;
@@ -12,13 +12,13 @@ constexpr auto kAccuseAfter = milliseconds(1500);
 
 }  // namespace
 
-controller::Uuid Node::uuid() const {
+controller::Uuid StorageNode::uuid() const {
   controller::Uuid uuid;
   uuid.bytes[0] = static_cast<uint8_t>(number_);
   return uuid;
 }
 
-void Node::start() {
+void StorageNode::start() {
   ASSERT(net_ == nullptr && !is_up_);
   is_up_ = true;
   for (uint8_t& byte : process.bytes) byte = static_cast<uint8_t>(world_.random().below(256));
@@ -31,33 +31,33 @@ void Node::start() {
   };
 }
 
-void Node::open(controller::Incarnation incarnation) {
+void StorageNode::open(controller::Incarnation incarnation) {
   ASSERT(is_up() && host == nullptr && incarnation > incarnation_);
   incarnation_ = incarnation;
-  host = Host::make({.target = target(),
-                     .incarnation = incarnation_.value,
-                     .loop = loop_.get(),
-                     .net = net_.get(),
-                     .store = store_.get(),
-                     .report = [this](const Report& report) { on_report(report); }});
+  host = chain::Host::make({.target = target(),
+                            .incarnation = incarnation_.value,
+                            .loop = loop_.get(),
+                            .net = net_.get(),
+                            .store = store_.get(),
+                            .report = [this](const chain::Report& report) { on_report(report); }});
   net_->serve(address(), host->service());
 }
 
-void Node::on_report(const Report& report) {
-  if (report.kind == Report::Kind::unreachable) {
+void StorageNode::on_report(const chain::Report& report) {
+  if (report.kind == chain::Report::Kind::unreachable) {
     Accused& other = unreachable[report.other.value];
     if (world_.now() - other.last > kAccuseAfter) other.first = world_.now();
     other.last = world_.now();
     return;
   }
-  const auto kind = report.kind == Report::Kind::repaired ? ChainReport::Kind::repaired
-                                                          : ChainReport::Kind::failed;
+  const auto kind = report.kind == chain::Report::Kind::repaired ? ChainReport::Kind::repaired
+                                                                 : ChainReport::Kind::failed;
   // Each is made again and again as long as it holds.
   reports.push_back({kind, report.chain, controller::ChainVersion(report.version), target()});
   speak(*this);
 }
 
-std::vector<NodeId> Node::accused() const {
+std::vector<NodeId> StorageNode::accused() const {
   std::vector<NodeId> accused;
   for (const auto& [number, other] : unreachable) {
     const bool lasts = other.last - other.first >= kAccuseAfter;
@@ -66,7 +66,7 @@ std::vector<NodeId> Node::accused() const {
   return accused;
 }
 
-void Node::die(bool power_cut) {
+void StorageNode::die(bool power_cut) {
   world_.trace("node.dies", number_, power_cut ? 1 : 0);
   net_->kill();
   store_->die();
@@ -86,4 +86,4 @@ void Node::die(bool power_cut) {
   store_ = nullptr;
 }
 
-}  // namespace penstock::chain
+}  // namespace penstock::test

@@ -1,8 +1,8 @@
-#include "history.h"
-
 #include <gtest/gtest.h>
 
-namespace penstock::chain {
+#include "penstock/testing_chains.h"
+
+namespace penstock::test {
 namespace {
 
 constexpr History::Register kA{1, 0};
@@ -51,4 +51,4 @@ TEST(History, registers_are_independent) {
 }
 
 }  // namespace
-}  // namespace penstock::chain
+}  // namespace penstock::test

@@ -1,5 +1,3 @@
-#include "history.h"
-
 #include <algorithm>
 #include <bitset>
 #include <fmt/format.h>
@@ -8,8 +6,9 @@
 #include <unordered_set>
 
 #include "penstock/base.h"
+#include "penstock/testing_chains.h"
 
-namespace penstock::chain {
+namespace penstock::test {
 
 History::Operation History::begin_write(Register which, uint64_t value) {
   entries_.push_back({.which = which, .is_write = true, .value = value, .begun = ++moment_});
@@ -105,4 +104,4 @@ std::string History::explain(const Register& which, const std::vector<Entry>& en
   return text;
 }
 
-}  // namespace penstock::chain
+}  // namespace penstock::test

@@ -1,8 +1,8 @@
-#include "cluster.h"
-
 #include <algorithm>
 
-namespace penstock::chain {
+#include "penstock/testing_chains.h"
+
+namespace penstock::test {
 
 using controller::CopyState;
 using std::chrono::milliseconds;
@@ -12,23 +12,24 @@ namespace {
 constexpr auto kBeat = milliseconds(50);
 constexpr auto kDelayMax = milliseconds(20);
 
-Standing standing_of(const controller::State& state, const controller::Member& member) {
+chain::Standing standing_of(const controller::State& state, const controller::Member& member) {
   switch (member.state) {
     case CopyState::serving:
-      return Standing::serving;
+      return chain::Standing::serving;
     case CopyState::syncing:
-      return Standing::syncing;
+      return chain::Standing::syncing;
     case CopyState::last_serving:
-      return Standing::last_serving;
+      return chain::Standing::last_serving;
     case CopyState::waiting:
       break;
   }
-  return controller::is_offline(state, member) ? Standing::offline : Standing::waiting;
+  return controller::is_offline(state, member) ? chain::Standing::offline
+                                               : chain::Standing::waiting;
 }
 
 }  // namespace
 
-Table::Table(sim::SimWorld& world, std::vector<std::unique_ptr<Node>>& nodes)
+ChainTable::ChainTable(sim::SimWorld& world, std::vector<std::unique_ptr<StorageNode>>& nodes)
     : world_(world), nodes_(nodes) {
   state_.timing = {.lease = milliseconds(400),
                    .suspicion = std::chrono::seconds(2),
@@ -37,12 +38,12 @@ Table::Table(sim::SimWorld& world, std::vector<std::unique_ptr<Node>>& nodes)
 }
 
 // In order, so that all have the numbers that they were made with.
-void Table::start() {
+void ChainTable::start() {
   controller::CreateTable create;
   create.copies = static_cast<uint32_t>(nodes_.size());
   std::vector<TargetId>& chain = create.chains.emplace_back();
   for (const auto& node : nodes_) {
-    node->speak = [this](Node& speaks) { beat(speaks); };
+    node->speak = [this](StorageNode& speaks) { beat(speaks); };
     node->admitted = handle(next_word(*node)).admissions.front().incarnation;
     node->open(handle(next_word(*node)).opened.front().incarnation);
     const controller::Actions actions = handle(next_word(*node));
@@ -54,8 +55,8 @@ void Table::start() {
   tick();
 }
 
-View Table::view() const {
-  View view;
+chain::View ChainTable::view() const {
+  chain::View view;
   view.chain = kChain;
   if (state_.chains.empty()) return view;
   const controller::Chain& chain = state_.at(kChain);
@@ -68,15 +69,15 @@ View Table::view() const {
   return view;
 }
 
-bool Table::all_serve() const {
+bool ChainTable::all_serve() const {
   return view().serving() == nodes_.size();
 }
 
-bool Table::hears(uint32_t number) {
+bool ChainTable::hears(uint32_t number) {
   return !cut_off.contains(number) && !world_.chance(lost_permille);
 }
 
-void Table::tick() {
+void ChainTable::tick() {
   if (stopped_) return;
   for (const auto& node : nodes_) {
     if (node->is_up()) beat(*node);
@@ -85,7 +86,7 @@ void Table::tick() {
   world_.after(kBeat, "table.tick", [this] { tick(); });
 }
 
-void Table::beat(Node& node) {
+void ChainTable::beat(StorageNode& node) {
   if (stopped_) return;
   const controller::Event event = next_word(node);
   if (!hears(node.number())) return;
@@ -95,7 +96,7 @@ void Table::beat(Node& node) {
 }
 
 // What a process says next: it joins, opens its target, and then says how it is.
-controller::Event Table::next_word(Node& node) {
+controller::Event ChainTable::next_word(StorageNode& node) {
   if (node.admitted == controller::NodeIncarnation()) {
     return controller::Join{.cluster = state_.cluster,
                             .node = node.uuid(),
@@ -110,7 +111,7 @@ controller::Event Table::next_word(Node& node) {
                                 .capacity_bytes = kGiB};
 }
 
-controller::Event Table::heartbeat(Node& node) {
+controller::Event ChainTable::heartbeat(StorageNode& node) {
   controller::Heartbeat heartbeat;
   heartbeat.from = {NodeId{node.number()}, node.admitted, ++node.sequence};
   heartbeat.applied = node.applied;
@@ -122,7 +123,7 @@ controller::Event Table::heartbeat(Node& node) {
   return heartbeat;
 }
 
-controller::Actions Table::handle(const controller::Event& event) {
+controller::Actions ChainTable::handle(const controller::Event& event) {
   controller::Actions actions = controller::step(state_, event, world_.now());
   ASSERT(!actions.more);
   for (const ChainId id : actions.chains) {
@@ -136,39 +137,40 @@ controller::Actions Table::handle(const controller::Event& event) {
 }
 
 // A message to a node, if it is not lost on its way or finds nobody.
-void Table::send(uint32_t number, const std::function<void(Node&)>& message) {
+void ChainTable::send(uint32_t number, const std::function<void(StorageNode&)>& message) {
   if (!hears(number)) return;
   world_.after(world_.between(milliseconds(0), kDelayMax), "table.answer", [this, number, message] {
-    Node& node = *nodes_[number - 1];
+    StorageNode& node = *nodes_[number - 1];
     if (node.is_up()) message(node);
   });
 }
 
-void Table::send(const controller::Actions& actions) {
+void ChainTable::send(const controller::Actions& actions) {
   for (const controller::Admission& admission : actions.admissions) {
-    send(admission.node.value, [admission](Node& node) {
+    send(admission.node.value, [admission](StorageNode& node) {
       if (node.process == admission.process) node.admitted = admission.incarnation;
     });
   }
   for (const controller::Opened& opened : actions.opened) {
-    send(opened.node.value, [opened](Node& node) {
+    send(opened.node.value, [opened](StorageNode& node) {
       const bool is_it = node.admitted == opened.node_incarnation && node.opening == opened.opening;
       if (is_it && node.host == nullptr) node.open(opened.incarnation);
     });
   }
   for (const controller::Grant& grant : actions.grants) {
-    send(grant.node.value, [this, grant, view = view()](Node& node) { give(node, grant, view); });
+    send(grant.node.value,
+         [this, grant, view = view()](StorageNode& node) { give(node, grant, view); });
   }
   if (!actions.published) return;
   for (const controller::Node& node : state_.nodes) {
     const controller::Grant none{
         .node = node.id, .node_incarnation = node.incarnation, .version = state_.version};
-    send(node.id.value, [this, none, view = view()](Node& to) { give(to, none, view); });
+    send(node.id.value, [this, none, view = view()](StorageNode& to) { give(to, none, view); });
   }
 }
 
 // A lease counts from the sending of the heartbeat on, and only together with the map.
-void Table::give(Node& node, const controller::Grant& grant, const View& view) {
+void ChainTable::give(StorageNode& node, const controller::Grant& grant, const chain::View& view) {
   if (node.host == nullptr || node.admitted != grant.node_incarnation) return;
   if (view.version > 0) node.host->adopt(view);
   node.applied = std::max(node.applied, grant.version);
@@ -181,4 +183,4 @@ void Table::give(Node& node, const controller::Grant& grant, const View& view) {
   }
 }
 
-}  // namespace penstock::chain
+}  // namespace penstock::test

@@ -1,0 +1,78 @@
+// A process with a simulated target in a chain.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "penstock/chain.h"
+#include "penstock/chain_store_fake.h"
+#include "penstock/controller.h"
+#include "penstock/sim.h"
+
+namespace penstock::test {
+
+inline constexpr ChainId kChain{1};
+
+// A process with one target. It tells the controller how it is, over messages that take their time.
+class StorageNode {
+ public:
+  StorageNode(sim::SimWorld& world, sim::SimNetwork& network, uint32_t number)
+      : world_(world), network_(network), number_(number) {}
+  ~StorageNode() { ASSERT(host == nullptr && net_ == nullptr); }
+
+  // A process begins, which has nothing open.
+  void start();
+  // Its target has got that incarnation, and is served.
+  void open(controller::Incarnation incarnation);
+  // Killed, or without power. What was under way comes to its end without effect.
+  void die(bool power_cut);
+  bool is_up() const { return is_up_; }
+
+  uint32_t number() const { return number_; }
+  engine::Address address() const { return {NodeId{number_}, 0}; }
+  TargetId target() const { return TargetId{number_}; }
+  controller::Uuid uuid() const;
+  // The incarnation that the target keeps.
+  controller::Incarnation incarnation() const { return incarnation_; }
+  const store::FakeChainImage& image() const { return image_; }
+
+  std::unique_ptr<chain::Host> host;
+  // Of the next prepares and replaces: this share fails.
+  uint32_t store_fault_permille = 0;
+
+  // What it will say of itself next, and what it was told.
+  controller::Uuid process;
+  uint64_t opening = 0;
+  controller::NodeIncarnation admitted;
+  uint64_t sequence = 0;
+  uint64_t answered = 0;
+  controller::MapVersion applied;
+  std::map<uint64_t, engine::Time> sent;  // heartbeats, until they are answered
+  std::vector<controller::ChainReport> reports;
+  struct Accused {
+    engine::Time first{};
+    engine::Time last{};
+  };
+  std::map<uint32_t, Accused> unreachable;
+  // Called when there is something to report.
+  std::function<void(StorageNode&)> speak;
+
+  std::vector<NodeId> accused() const;
+
+ private:
+  void on_report(const chain::Report& report);
+
+  sim::SimWorld& world_;
+  sim::SimNetwork& network_;
+  const uint32_t number_;
+  bool is_up_ = false;
+  controller::Incarnation incarnation_;
+  store::FakeChainImage image_;
+  std::unique_ptr<sim::SimLoop> loop_;
+  std::unique_ptr<sim::SimNet> net_;
+  std::unique_ptr<store::FakeChainStore> store_;
+};
+
+}  // namespace penstock::test

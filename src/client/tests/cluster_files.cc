@@ -24,7 +24,7 @@ FileRef KeptOpen::get(const std::shared_ptr<FileSystem>& files, const std::strin
 }
 
 void WatchedFile::trace(const std::string& what, uint64_t block) {
-  pair_.world().trace(path_ + " " + what, block);
+  world_.trace(path_ + " " + what, block);
 }
 
 bool WatchedFile::write(FileSystem& files, const FileRef& file, uint32_t block, bool durable) {
@@ -47,7 +47,7 @@ bool WatchedFile::read(FileSystem& files, const FileRef& file, uint32_t block) {
   // What lies behind the end of the file reads as nothing.
   bytes.resize(*got);
   bytes.resize(RegisterFile::kBlock, '\0');
-  EXPECT_EQ(model_.check(block, begun_at, bytes), "") << path_ << " " << pair_.where();
+  EXPECT_EQ(model_.check(block, begun_at, bytes), "") << path_ << " (seed " << world_.seed() << ")";
   return true;
 }
 
@@ -114,7 +114,7 @@ void SharedFiles::drop_all() {
 
 CutFiles::CutFiles(test::FaultyPair& pair) : pair_(pair) {
   for (size_t program = 0; program < kClusterPrograms; ++program) {
-    files_.emplace_back(pair, "/cut" + std::to_string(program));
+    files_.emplace_back(pair.world(), "/cut" + std::to_string(program));
   }
 }
 

@@ -29,7 +29,7 @@ class KeptOpen {
 // A file whose blocks are registers, on one node.
 class WatchedFile {
  public:
-  WatchedFile(test::FaultyPair& pair, std::string path) : pair_(pair), path_(std::move(path)) {}
+  WatchedFile(sim::SimWorld& world, std::string path) : world_(world), path_(std::move(path)) {}
 
   // Each is one operation, true if it succeeded. Of one open by one program.
   bool write(FileSystem& files, const FileRef& file, uint32_t block, bool durable);
@@ -44,7 +44,7 @@ class WatchedFile {
  private:
   void trace(const std::string& what, uint64_t block);
 
-  test::FaultyPair& pair_;
+  sim::SimWorld& world_;
   const std::string path_;
   test::RegisterFile model_{kBlocks};
 };
@@ -62,8 +62,8 @@ class SharedFiles {
 
  private:
   test::FaultyPair& pair_;
-  std::array<WatchedFile, kClusterNodes> files_{WatchedFile(pair_, "/shared"),
-                                                WatchedFile(pair_, "/shared")};
+  std::array<WatchedFile, kClusterNodes> files_{WatchedFile(pair_.world(), "/shared"),
+                                                WatchedFile(pair_.world(), "/shared")};
   std::array<KeptOpen, kClusterPrograms> opens_;
 };
 

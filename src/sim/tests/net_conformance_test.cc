@@ -1,12 +1,16 @@
-// The contract of engine::Net, held by the network within a process and by the simulated one alike.
+// The contract of engine::Net, held by the network within a process, by the simulated one and by
+// TCP alike.
 #include <atomic>
 #include <cstring>
 #include <functional>
 #include <gtest/gtest.h>
 #include <thread>
 
+#include "penstock/disk.h"
 #include "penstock/net.h"
 #include "penstock/sim.h"
+#include "penstock/tcp.h"
+#include "penstock/testing.h"
 
 namespace penstock::sim {
 namespace {
@@ -195,6 +199,83 @@ class Simulated final : public Wires {
   SimNetwork network_{world_};
   SimNet near_{network_, near_loop_, NodeId{1}};
   SimNet far_{network_, far_loop_, NodeId{2}};
+};
+
+// A node whose one loop calls and serves over sockets.
+class TcpNode {
+ public:
+  TcpNode(NodeId node, const tcp::Resolver& resolver)
+      : network_(configure(node, resolver)),
+        net_(std::move(*tcp::TcpNet::create(network_, loop_, driver_->parker()))) {}
+  ~TcpNode() {
+    listener_.reset();
+    net_->close();
+    while (loop_.poll()) {
+    }
+    net_.reset();
+    loop_.remove(disk_);
+  }
+
+  tcp::SocketAddress listen() {
+    const auto any = tcp::SocketAddress::parse("127.0.0.1:0");
+    listener_ = std::move(*tcp::TcpListener::listen(network_, *net_, *any));
+    return listener_->address();
+  }
+  Loop& loop() { return loop_; }
+  engine::Net& net() { return *net_; }
+
+ private:
+  static tcp::NetworkConfig configure(NodeId node, const tcp::Resolver& resolver) {
+    tcp::NetworkConfig config;
+    config.identity.node = node;
+    config.identity.lowest_version = config.identity.highest_version = tcp::kVersion;
+    config.resolver = &resolver;
+    return config;
+  }
+
+  test::ScratchDirectory directory_;
+  engine::SeededRandom random_{1};
+  std::unique_ptr<disk::DiskDriver> driver_ =
+      std::move(*disk::DiskDriver::create({.root = directory_.path()}));
+  Loop loop_{engine::system_clock(), random_, driver_->parker()};
+  engine::Disk& disk_{driver_->attach(loop_)};
+  tcp::TcpNetwork network_;
+  std::unique_ptr<tcp::TcpNet> net_;
+  std::unique_ptr<tcp::TcpListener> listener_;
+};
+
+class OneAddress final : public tcp::Resolver {
+ public:
+  std::vector<tcp::SocketAddress> addresses_of(NodeId) const override { return {address}; }
+  tcp::SocketAddress address;
+};
+
+class Tcp final : public Wires {
+ public:
+  Tcp() {
+    far_.net().serve(kService, service_);
+    resolver_.address = far_.listen();
+    thread_ = std::thread([this] { far_.loop().run(); });
+  }
+  ~Tcp() override {
+    far_.loop().stop();
+    thread_.join();
+  }
+  NodeId caller() override { return NodeId{1}; }
+  Loop& loop() override { return near_.loop(); }
+  engine::Net& net() override { return near_.net(); }
+  void at_service(const std::function<void(engine::Net&)>& action) override {
+    (void)engine::thread_caller().call(far_.loop(), [&](Op& done) {
+      action(far_.net());
+      far_.loop().complete(done, Code::ok);
+    });
+  }
+
+ private:
+  OneAddress resolver_;
+  TcpNode near_{NodeId{1}, resolver_};
+  TcpNode far_{NodeId{2}, resolver_};
+  std::thread thread_;
 };
 
 struct Call : CallOp {
@@ -391,7 +472,8 @@ INSTANTIATE_TEST_SUITE_P(
     All, NetConformance,
     testing::Values(Kind{"one_loop", [] { return std::make_unique<OneLoop>(); }},
                     Kind{"two_threads", [] { return std::make_unique<TwoThreads>(); }},
-                    Kind{"simulated", [] { return std::make_unique<Simulated>(); }}),
+                    Kind{"simulated", [] { return std::make_unique<Simulated>(); }},
+                    Kind{"tcp", [] { return std::make_unique<Tcp>(); }}),
     [](const auto& kind) { return kind.param.name; });
 
 }  // namespace

@@ -51,7 +51,7 @@ enum class Refusal : uint16_t {
   wrong_cluster = 2,
   wrong_node = 3,    // another node than the wanted one is there
   no_service = 4,    // nobody serves that number
-  too_many = 5,      // connections, for now
+  too_many = 5,      // too many connections at this moment
   not_proven = 6,    // the proof of identity does not hold
   bad_greeting = 7,  // it could not be read
 };

@@ -1,6 +1,8 @@
 // Bounds of the protocol between nodes, each with its reason.
 #pragma once
 
+#include <chrono>
+
 #include "penstock/engine.h"
 
 namespace penstock::tcp::limits {
@@ -37,6 +39,30 @@ inline constexpr uint32_t kReasonBytesMax = 128;
 // Sixteen clients with 64 calls each fill it.
 inline constexpr uint32_t kCallsMax = 1024;
 
+// Bytes that a server has asked a connection's caller for (want) and not got yet, in numbers of
+// such frames. The caller has to remember them; a server that has more to ask for waits.
+inline constexpr uint32_t kWantsMax = 1024;
+
+// From the first attempt to connect to the welcome, over all addresses of a node. A packet may be
+// lost once and sent again after a second.
+inline constexpr std::chrono::seconds kConnectTime{3};
+
+// From accepting a connection to its whole hello.
+inline constexpr std::chrono::seconds kGreetingTime{5};
+
+// Somebody waits for a peer, and nothing came from it for so long: it is asked whether it is there,
+// and taken for lost when nothing comes still. Operations are to go on within 10 s of a loss.
+inline constexpr std::chrono::seconds kPingAfter{2};
+inline constexpr std::chrono::seconds kSilenceMax{6};
+
+// A peer that takes nothing of what is sent to it for so long is not waited for any more: what
+// waits for it holds memory that others need.
+inline constexpr std::chrono::seconds kStallMax{10};
+
+// A connection without calls is closed by its caller after so long, by its server after twice that.
+inline constexpr std::chrono::seconds kIdleMax{60};
+
+static_assert(kPingAfter < kSilenceMax && kSilenceMax < std::chrono::seconds(10));
 static_assert(kProofBytesMax + 64 <= kMessageBytesMax, "a hello fits where frames are kept");
 static_assert(kReasonBytesMax + 64 <= kMessageBytesMax);
 static_assert(kInlineBytesMax <= kDataBytesMax);

@@ -1,0 +1,78 @@
+// What the loops of a process share to reach other nodes over TCP: who this node is, where the
+// others are, and which loop serves what.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "penstock/engine.h"
+#include "penstock/tcp/greeting.h"
+
+namespace penstock::tcp {
+
+// Where a node can be reached: a numeric IPv4 or IPv6 address and a port.
+class SocketAddress {
+ public:
+  // "127.0.0.1:9180" or "[::1]:9180"; invalid_argument for anything else, names among it.
+  static Result<SocketAddress> parse(std::string_view text);
+  // Of a socket of this process.
+  static Result<SocketAddress> of_socket(int socket);
+
+  std::string text() const;
+  int family() const;
+  // A sockaddr of length() bytes.
+  const void* data() const { return bytes_.data(); }
+  uint32_t length() const { return length_; }
+
+ private:
+  alignas(8) std::array<std::byte, 28> bytes_{};  // of a sockaddr_in6, the larger one
+  uint32_t length_ = 0;
+};
+
+// Knows the nodes. Thread safe; answers from memory, as loops ask it, and from one call to the next
+// the answer may change.
+class Resolver {
+ public:
+  virtual ~Resolver() = default;
+  // Where to try, the best first; empty: there is no such node now.
+  virtual std::vector<SocketAddress> addresses_of(NodeId node) const = 0;
+};
+
+// For how long to wait, and for what.
+struct Patience {
+  engine::Duration connect = limits::kConnectTime;
+  engine::Duration greeting = limits::kGreetingTime;
+  engine::Duration ping = limits::kPingAfter;
+  engine::Duration silence = limits::kSilenceMax;
+  engine::Duration stall = limits::kStallMax;
+  engine::Duration idle = limits::kIdleMax;
+};
+
+struct NetworkConfig {
+  Identity identity;
+  const Resolver* resolver = nullptr;      // outlives the network
+  uint32_t calls_max = limits::kCallsMax;  // in progress on a connection to this node
+  Patience patience;
+};
+
+namespace internal {
+class Switchboard;
+}  // namespace internal
+
+// Thread safe. Outlives the TcpNets and the listener.
+class TcpNetwork {
+ public:
+  explicit TcpNetwork(const NetworkConfig& config);
+  ~TcpNetwork();
+  TcpNetwork(const TcpNetwork&) = delete;
+  TcpNetwork& operator=(const TcpNetwork&) = delete;
+
+  internal::Switchboard& switchboard() { return *board_; }
+
+ private:
+  std::unique_ptr<internal::Switchboard> board_;
+};
+
+}  // namespace penstock::tcp

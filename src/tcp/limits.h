@@ -1,0 +1,78 @@
+// Bounds of what carries the protocol, each with its reason.
+#pragma once
+
+#include <chrono>
+
+#include "penstock/tcp/limits.h"
+
+namespace penstock::tcp::limits {
+
+// Submissions that are prepared before the kernel is entered, and completions that it keeps before
+// it has to put them aside.
+inline constexpr uint32_t kRingEntries = 1024;
+inline constexpr uint32_t kRingCompletions = 8192;
+
+// Memory of a loop that bytes arrive in before it is known where they belong. A connection holds
+// one only while its bytes are looked at, so they are as many as one turn may find full; who finds
+// none asks again in the next turn.
+inline constexpr uint32_t kStagedBytes = 64 * kKiB;
+inline constexpr uint32_t kStagedBuffers = 32;
+
+// What is left of a payload goes straight to its place from here on. Below, one more system call
+// costs more than the copy.
+inline constexpr uint32_t kDirectBytesMin = 16 * kKiB;
+
+// While large payloads follow one another, so much is received into staging memory: a response and
+// the next header, and little of the payload, as all of that has to be copied.
+inline constexpr uint32_t kStagedBytesShort = 4 * kKiB;
+
+// One send: small frames are gathered in memory, large payload is sent from where it lies. The sum
+// bounds what has to be copied when a call ends while its bytes are being sent.
+inline constexpr uint32_t kBatchBytes = 64 * kKiB;
+inline constexpr uint32_t kBatchPieces = 64;
+inline constexpr uint64_t kBatchPayloadMax = kMiB;
+
+// Batches of a loop: 64 MiB. A connection holds two at most, and none while it has nothing to send;
+// who finds none waits for its turn.
+inline constexpr uint32_t kBatchesMax = 1024;
+
+// Payload up to this is copied into a batch, and its transfer ends at once.
+inline constexpr uint32_t kCopyBytesMax = 16 * kKiB;
+
+// Calls that a loop's services have in progress, over all connections: 11 MiB of messages. Beyond,
+// callers are told "busy". While half of them are taken, a connection gets no more than its share,
+// so that some greedy ones leave room for all others.
+inline constexpr uint32_t kIncomingMax = 8192;
+inline constexpr uint32_t kIncomingShare = 64;
+
+// Requests of a loop whose inline bytes are kept; of others they are dropped, and asked for.
+inline constexpr uint32_t kInlineBuffersMax = 512;
+
+// Connections of a loop that others opened, and sockets whose greeting has not come yet. Of the
+// latter the oldest goes when another comes: who greets at once gets through whoever else does not.
+inline constexpr uint32_t kConnectionsMax = 16384;
+inline constexpr uint32_t kGreetingsMax = 1024;
+
+// Connections that the kernel keeps until they are accepted.
+inline constexpr int kBacklog = 4096;
+
+// How often all connections of a loop are looked at for what has taken too long.
+inline constexpr std::chrono::milliseconds kLookEvery{250};
+
+// Pause after a failed attempt to connect, doubled with each up to the most. Calls meanwhile end
+// with peer_gone at once.
+inline constexpr std::chrono::milliseconds kRetryFirst{20};
+inline constexpr std::chrono::milliseconds kRetryMax{1000};
+
+// Socket addresses of one node that are tried one after the other.
+inline constexpr uint32_t kAddressesMax = 8;
+
+static_assert(kDirectBytesMin <= kStagedBytes && kStagedBytesShort < kStagedBytes);
+static_assert(kStagedBytesShort > kHeaderBytes + kMessageBytesMax);
+static_assert(kCopyBytesMax + kHeaderBytes <= kBatchBytes, "a small payload fits a batch");
+static_assert(kHeaderBytes + kMessageBytesMax + kInlineBytesMax <= kBatchBytes,
+              "a request fits a batch");
+static_assert(kDataBytesMax <= kBatchPayloadMax, "so does a frame of data");
+static_assert(kIncomingMax >= 2 * kCallsMax);
+
+}  // namespace penstock::tcp::limits

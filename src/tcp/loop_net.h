@@ -1,0 +1,145 @@
+// What stands behind a TcpNet: the connections of one loop, both those that it made and those that
+// others made to its services.
+#pragma once
+
+#include "caller_side.h"
+#include "incoming.h"
+#include "stream.h"
+#include "switchboard.h"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "penstock/tcp/net.h"
+
+namespace penstock::tcp::internal {
+
+class LoopNet;
+
+// A connection to one service of another node, from the attempt to connect to its end.
+class Outgoing final : public SocketUser, public CallerSide::Watcher {
+ public:
+  Outgoing(LoopNet& net, engine::Address to, std::vector<SocketAddress> addresses);
+
+  void start();
+  CallerSide& side() { return side_; }
+  bool takes_calls() const { return !stopped_ && !stream_.failed() && side_.takes_calls(); }
+  engine::Address to() const { return to_; }
+  bool ready() const { return ready_; }
+  Incarnation incarnation() const { return incarnation_; }
+  const std::string& trouble() const { return trouble_; }
+  Status end() const { return end_; }
+  // Ends an attempt that takes too long.
+  void look();
+  void stop(Status status);
+  // Calls have ended, and nothing is under way.
+  bool over() const { return over_ && !connecting_; }
+
+  void on_completion(uint32_t what, int result, uint32_t flags) override;
+  void on_welcome(const Welcome& welcome) override;
+  void on_refusal(const Refused& refused) override;
+  void on_caller_end(Status status) override;
+
+ private:
+  void try_next();
+
+  LoopNet& net_;
+  const engine::Address to_;
+  const std::vector<SocketAddress> addresses_;
+  size_t next_ = 0;  // of the addresses
+  UniqueFd socket_;  // while it is being connected
+  bool connecting_ = false;
+  bool stopped_ = false;
+  bool ready_ = false;
+  bool over_ = false;
+  engine::Time deadline_;
+  Incarnation incarnation_;
+  std::string trouble_;
+  Status end_ = Code::peer_gone;
+  Stream stream_;
+  CallerSide side_;
+};
+
+// A connection that another node made to one of the loop's services.
+class Accepted final : public ServerSide::Watcher {
+ public:
+  Accepted(LoopNet& net, uint32_t service_number, engine::Service& service, engine::Peer peer,
+           const Welcome& welcome);
+
+  void start(UniqueFd socket);
+  uint32_t service() const { return service_; }
+  ServerSide& side() { return side_; }
+  void stop(Status status) { stream_.fail(status, ""); }
+  bool over() const { return over_; }
+  void on_server_end() override;
+
+ private:
+  LoopNet& net_;
+  const uint32_t service_;
+  const engine::Peer peer_;
+  bool over_ = false;
+  Stream stream_;
+  ServerSide side_;
+};
+
+// Owner thread only.
+class LoopNet final : public engine::Poller {
+ public:
+  LoopNet(Switchboard& board, engine::Loop& loop, engine::Parker& parker, engine::Net* local);
+  ~LoopNet() override;
+  Status create();
+  void close();
+
+  bool poll() override;
+  bool prepare_sleep() override;
+  void woke() override { sockets.ring.woke(); }
+
+  void call(engine::CallOp& op);
+  void cancel(engine::CallOp& op);
+  void serve(engine::Address address, engine::Service& service);
+  void withdraw(engine::Address address);
+  void adopt(Greeted greeted);
+  std::vector<PeerFacts> peers() const;
+
+  // For its connections: one of them is over, and is destroyed at the end of the turn.
+  void retire() { any_over_ = true; }
+  NodeId self() const { return board.config().identity.node; }
+  // Called now and then, for the listener.
+  void set_looker(std::function<void()> look) { look_ = std::move(look); }
+
+  Switchboard& board;
+  Sockets sockets;
+  IncomingPool pool;
+
+ private:
+  struct Contact {
+    std::unique_ptr<Outgoing> current;
+    engine::Duration pause{};  // after the next failure
+    engine::Time not_before{};
+    Status last = Code::peer_gone;
+    std::string trouble;
+  };
+
+  CallerSide* side_to(engine::Address address, Status& refused);
+  bool flush();
+  void reap();
+  void note_end(Contact& contact);
+  void look();
+
+  engine::Parker& parker_;
+  engine::Net* const local_;
+  const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
+  std::map<engine::Address, Contact> contacts_;
+  std::vector<std::unique_ptr<Accepted>> accepted_;
+  std::map<uint32_t, engine::Service*> services_;
+  std::function<void()> look_;
+  engine::Timer timer_;
+  bool any_over_ = false;
+  bool attached_ = false;
+  bool closed_ = false;
+};
+
+}  // namespace penstock::tcp::internal

@@ -1,0 +1,123 @@
+#include "loop_net.h"
+
+#include <cerrno>
+#include <cstring>
+
+namespace penstock::tcp::internal {
+namespace {
+
+Hello hello_of(const Identity& self, engine::Address to) {
+  return {.lowest_version = self.lowest_version,
+          .highest_version = self.highest_version,
+          .features = self.features,
+          .cluster = self.cluster,
+          .node = self.node,
+          .wanted = to.node,
+          .service = to.service,
+          .incarnation = self.incarnation,
+          .proof = {}};
+}
+
+}  // namespace
+
+Outgoing::Outgoing(LoopNet& net, engine::Address to, std::vector<SocketAddress> addresses)
+    : net_(net),
+      to_(to),
+      addresses_(std::move(addresses)),
+      deadline_(net.sockets.loop.now() + net.sockets.patience.connect),
+      stream_(net.sockets),
+      side_(net.sockets.loop, stream_, *this, hello_of(net.board.config().identity, to)) {}
+
+void Outgoing::start() {
+  stream_.start(side_, fmt::format("node {}, service {}", to_.node.value, to_.service),
+                net_.sockets.patience.idle);
+  try_next();
+}
+
+void Outgoing::try_next() {
+  ASSERT(!connecting_ && !ready_);
+  while (!stopped_ && next_ < std::min<size_t>(addresses_.size(), limits::kAddressesMax)) {
+    const SocketAddress& address = addresses_[next_++];
+    socket_ = UniqueFd(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!socket_) {
+      trouble_ = fmt::format("{}: {}", address.text(), std::strerror(errno));
+      continue;
+    }
+    connecting_ = true;
+    net_.sockets.ring.connect(*this, 0, socket_.get(),
+                              *static_cast<const sockaddr*>(address.data()), address.length());
+    return;
+  }
+  if (trouble_.empty()) trouble_ = "no address is known";
+  stop(Code::peer_gone);
+}
+
+void Outgoing::on_completion(uint32_t, int result, uint32_t) {
+  ASSERT(connecting_);
+  connecting_ = false;
+  if (stopped_) {
+    socket_.reset();
+    if (over_) net_.retire();
+    return;
+  }
+  if (result == 0) return stream_.attach(std::move(socket_));
+  ASSERT(next_ > 0);
+  trouble_ = fmt::format("{}: {}", addresses_[next_ - 1].text(), std::strerror(-result));
+  socket_.reset();
+  try_next();
+}
+
+void Outgoing::look() {
+  if (ready_ || stopped_ || net_.sockets.loop.now() < deadline_) return;
+  trouble_ = connecting_ ? "connecting takes too long" : "its greeting does not come";
+  stop(Code::peer_gone);
+}
+
+void Outgoing::stop(Status status) {
+  if (stopped_) return;
+  stopped_ = true;
+  if (connecting_) net_.sockets.ring.cancel(*this, 0);
+  stream_.fail(status, "");
+}
+
+void Outgoing::on_welcome(const Welcome& welcome) {
+  ready_ = true;
+  incarnation_ = welcome.incarnation;
+  trouble_.clear();
+}
+
+void Outgoing::on_refusal(const Refused& refused) {
+  trouble_ = fmt::format("refused: {} (it speaks versions {} to {})", refusal_name(refused.reason),
+                         refused.lowest_version, refused.highest_version);
+  // Nothing of an operator's: the service is not there yet, or not any more.
+  if (refused.reason == Refusal::no_service) return;
+  log::warning("tcp: node {}, service {}: {}", to_.node.value, to_.service, trouble_);
+}
+
+void Outgoing::on_caller_end(Status status) {
+  over_ = stopped_ = true;
+  end_ = status;
+  if (trouble_.empty()) trouble_ = fmt::format("connection ended: {}", status.name());
+  net_.retire();
+}
+
+Accepted::Accepted(LoopNet& net, uint32_t service_number, engine::Service& service,
+                   engine::Peer peer, const Welcome& welcome)
+    : net_(net),
+      service_(service_number),
+      peer_(peer),
+      stream_(net.sockets),
+      side_(net.sockets.loop, stream_, *this, net.pool, service, peer, welcome) {}
+
+void Accepted::start(UniqueFd socket) {
+  stream_.start(side_, fmt::format("caller {} of service {}", peer_.node.value, service_),
+                2 * net_.sockets.patience.idle);
+  stream_.attach(std::move(socket));
+}
+
+void Accepted::on_server_end() {
+  over_ = true;
+  net_.retire();
+}
+
+}  // namespace penstock::tcp::internal

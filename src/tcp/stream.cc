@@ -1,0 +1,295 @@
+#include "stream.h"
+
+#include <cerrno>
+#include <cstring>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+
+namespace penstock::tcp {
+
+using engine::Op;
+
+namespace {
+
+tcp_info info_of(int socket) {
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  (void)::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length);
+  return info;
+}
+
+}  // namespace
+
+Stream::~Stream() {
+  ASSERT(!receiving_ && !sending_ && flying_ == nullptr && filling_ == nullptr);
+  if (linked()) unlink();
+}
+
+void Stream::start(Side& side, std::string name, engine::Duration idle) {
+  ASSERT(side_ == nullptr);
+  side_ = &side;
+  reader_.emplace(side);
+  name_ = std::move(name);
+  idle_ = idle;
+  heard_ = pinged_ = used_ = progress_ = sockets_.loop.now();
+  sockets_.others.push_back(*this);
+}
+
+void Stream::attach(UniqueFd socket) {
+  ASSERT(!socket_ && socket && side_ != nullptr);
+  socket_ = std::move(socket);
+  if (failed_) return;
+  // Frames are gathered here; the kernel need not wait for more.
+  const int on = 1;
+  (void)::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  heard_ = sockets_.loop.now();
+  receive();
+  if (side_->has_to_send()) send_soon();
+}
+
+void Stream::send_soon() {
+  // Else the end of the send under way leads here again.
+  if (over_ || (sending_ && !failed_)) return;
+  unlink();
+  sockets_.to_flush.push_back(*this);
+}
+
+Batch* Stream::batch() {
+  if (filling_ == nullptr && !failed_) filling_ = sockets_.batches.take();
+  return filling_;
+}
+
+bool Stream::flush() {
+  if (failed_) {
+    end_if_quiet();
+    return true;
+  }
+  if (!socket_ || sending_) return true;
+  ASSERT(flying_ == nullptr);
+  if (side_->has_to_send()) {
+    if (batch() == nullptr) return false;
+    side_->fill(*filling_);
+  }
+  if (finishing_ && !side_->has_to_send() && !goodbye_) {
+    if (batch() == nullptr) return false;
+    goodbye_ = filling_->has_room(limits::kHeaderBytes);
+    if (goodbye_) filling_->append({.kind = FrameKind::goodbye});
+  }
+  if (filling_ == nullptr) return true;
+  if (filling_->empty()) {
+    sockets_.batches.give_back(*std::exchange(filling_, nullptr));
+    return true;
+  }
+  flying_ = std::exchange(filling_, nullptr);
+  progress_ = sockets_.loop.now();
+  send_rest();
+  return true;
+}
+
+void Stream::send_rest() {
+  ASSERT(!sending_ && flying_ != nullptr);
+  sockets_.ring.send(*this, kSent, socket_.get(), *flying_->unsent());
+  sending_ = true;
+}
+
+void Stream::receive() {
+  ASSERT(!receiving_ && !failed_);
+  receiving_ = true;
+  const MutableBytes place = reader_->place();
+  placing_ = place.size() >= limits::kDirectBytesMin;
+  if (placing_) {
+    large_ = true;
+    sockets_.ring.receive(*this, kPlaced, socket_.get(), place);
+  } else {
+    asked_ = large_ ? limits::kStagedBytesShort : limits::kStagedBytes;
+    sockets_.ring.receive_staged(*this, kStaged, socket_.get(), asked_);
+  }
+}
+
+void Stream::on_completion(uint32_t what, int result, uint32_t flags) {
+  switch (what) {
+    case kStaged:
+      receiving_ = false;
+      on_staged(result, flags);
+      break;
+    case kPlaced:
+      receiving_ = placing_ = false;
+      on_placed(result);
+      break;
+    default:
+      ASSERT(what == kSent);
+      sending_ = false;
+      on_send_end(result);
+      break;
+  }
+  if (failed_) {
+    end_if_quiet();
+  } else if (!receiving_) {
+    receive();
+  }
+}
+
+void Stream::on_staged(int result, uint32_t flags) {
+  const bool has_buffer = (flags & IORING_CQE_F_BUFFER) != 0;
+  if (result > 0 && !failed_) {
+    heard_ = sockets_.loop.now();
+    const Status status = reader_->take(sockets_.ring.staged(result, flags));
+    if (!status.ok()) fail(status, "it broke the protocol");
+    // Short receives pay only in front of large payloads.
+    const bool full = static_cast<uint32_t>(result) == asked_;
+    if (full && reader_->place().size() < limits::kDirectBytesMin) large_ = false;
+  } else if (result <= 0) {
+    lost(-result);
+  }
+  if (has_buffer) sockets_.ring.give_back(flags);
+}
+
+void Stream::on_placed(int result) {
+  if (result > 0) {
+    heard_ = sockets_.loop.now();
+    const Status status = reader_->placed(static_cast<size_t>(result));
+    if (!status.ok()) fail(status, "it broke the protocol");
+  }
+  if (diverting_) {
+    diverting_ = false;
+    if (reader_->in_payload()) reader_->divert();
+    side_->on_diverted();
+  }
+  if (result <= 0) lost(-result);
+}
+
+void Stream::on_send_end(int result) {
+  bool done = false;
+  if (result > 0) {
+    progress_ = sockets_.loop.now();
+    done = flying_->advance(static_cast<size_t>(result));
+  } else {
+    lost(result == 0 ? EPIPE : -result);
+  }
+  if (done) {
+    end_flight();
+  } else {
+    for (Op* const owner : std::exchange(releasing_, {})) {
+      flying_->replace(*owner);
+      side_->on_released(*owner);
+    }
+    if (!failed_) send_rest();
+  }
+}
+
+void Stream::end_flight() {
+  releasing_.clear();
+  Batch& batch = *std::exchange(flying_, nullptr);
+  batch.end([this](Op& owner) { side_->on_sent(owner); });
+  sockets_.batches.give_back(batch);
+  if (failed_) return;
+  if (side_->has_to_send() || filling_ != nullptr || (finishing_ && !goodbye_)) {
+    send_soon();
+  } else if (goodbye_) {
+    fail(Code::peer_gone, "");
+  }
+}
+
+// What the kernel ended early, because it was asked to or as the thread that submitted it is gone,
+// goes on; and who found no memory for what came asks once more.
+void Stream::lost(int error) {
+  if (failed_ || error == ECANCELED || error == EINTR || error == EAGAIN || error == ENOBUFS)
+    return;
+  if (error == 0) {
+    fail(Code::peer_gone, side_->is_busy() ? "the other side closed the connection" : "");
+  } else {
+    fail(Status(Code::peer_gone, static_cast<uint32_t>(error)), std::strerror(error));
+  }
+}
+
+void Stream::fail(Status status, std::string_view why) {
+  if (failed_) return;
+  failed_ = true;
+  status_ = status;
+  if (!why.empty()) log::warning("tcp: {}: {}", name_, why);
+  if (socket_) (void)::shutdown(socket_.get(), SHUT_RDWR);
+  if (receiving_) sockets_.ring.cancel(*this, placing_ ? kPlaced : kStaged);
+  if (sending_) sockets_.ring.cancel(*this, kSent);
+  send_soon();
+}
+
+void Stream::finish() {
+  finishing_ = true;
+  send_soon();
+}
+
+bool Stream::divert() {
+  if (!placing_) {
+    reader_->divert();
+    return true;
+  }
+  ASSERT(!diverting_);
+  diverting_ = true;
+  if (!failed_) sockets_.ring.cancel(*this, kPlaced);
+  return false;
+}
+
+bool Stream::release(Op& owner) {
+  ASSERT(flying_ != nullptr && sending_);
+  if (!flying_->has(owner)) {
+    flying_->replace(owner);
+    return true;
+  }
+  if (releasing_.empty() && !failed_) sockets_.ring.cancel(*this, kSent);
+  releasing_.push_back(&owner);
+  return false;
+}
+
+void Stream::end_if_quiet() {
+  ASSERT(failed_);
+  if (over_ || receiving_ || sending_) return;
+  over_ = true;
+  releasing_.clear();
+  for (Batch** const batch : {&flying_, &filling_}) {
+    if (*batch == nullptr) continue;
+    (*batch)->drop();
+    (*batch)->end([](Op&) {});
+    sockets_.batches.give_back(*std::exchange(*batch, nullptr));
+  }
+  socket_.reset();
+  side_->on_end(status_);
+}
+
+void Stream::look() {
+  if (failed_ || !socket_) return;
+  const engine::Time now = sockets_.loop.now();
+  if (sending_) look_at_sending();
+  if (side_->is_busy()) {
+    used_ = now;
+    look_at_silence();
+  } else if (now - used_ >= idle_) {
+    side_->on_idle();
+  }
+}
+
+void Stream::look_at_silence() {
+  const engine::Time now = sockets_.loop.now();
+  if (now - heard_ >= sockets_.patience.silence) {
+    // A large payload may be coming in slowly, of which the kernel alone knows.
+    const engine::Duration ago =
+        std::chrono::milliseconds(info_of(socket_.get()).tcpi_last_data_recv);
+    if (ago >= sockets_.patience.silence) return fail(Code::peer_gone, "nothing is heard of it");
+    heard_ = now - ago;
+  }
+  if (now - std::max(heard_, pinged_) < sockets_.patience.ping) return;
+  pinged_ = now;
+  side_->ping();
+}
+
+void Stream::look_at_sending() {
+  const engine::Time now = sockets_.loop.now();
+  const uint64_t acknowledged = info_of(socket_.get()).tcpi_bytes_acked;
+  if (acknowledged != acknowledged_) {
+    acknowledged_ = acknowledged;
+    progress_ = now;
+  } else if (now - progress_ >= sockets_.patience.stall) {
+    fail(Code::peer_gone, "it takes nothing of what is sent to it");
+  }
+}
+
+}  // namespace penstock::tcp

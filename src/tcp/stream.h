@@ -1,0 +1,98 @@
+// One connected socket: receives its bytes for a side, and sends that side's batches.
+#pragma once
+
+#include "side.h"
+#include "socket_ring.h"
+
+#include <optional>
+#include <string>
+
+#include "penstock/tcp/network.h"
+
+namespace penstock::tcp {
+
+class Stream;
+
+// What the streams of one loop share.
+struct Sockets {
+  explicit Sockets(engine::Loop& owner, const Patience& limits) : loop(owner), patience(limits) {}
+
+  engine::Loop& loop;
+  const Patience patience;
+  BatchPool batches;
+  SocketRing ring;
+  IntrusiveList<Stream> to_flush;  // with something to send, or waiting for a batch
+  IntrusiveList<Stream> others;
+};
+
+// Owner thread only. At most one receive and one send are under way. Its side has ended, and
+// nothing is under way, before it is destroyed.
+class Stream final : public Pipe, public SocketUser, public ListNode {
+ public:
+  explicit Stream(Sockets& sockets) : sockets_(sockets) {}
+  ~Stream();
+
+  // Once, before anything else. `name` is for messages. What nobody uses for `idle` may go.
+  void start(Side& side, std::string name, engine::Duration idle);
+  // Once, when it is connected.
+  void attach(UniqueFd socket);
+  // Sends what is to be sent; false when there is no batch to be had.
+  bool flush();
+  // It takes nothing more, and ends soon.
+  bool failed() const { return failed_; }
+  // Looks whether the other side is still there.
+  void look();
+
+  void send_soon() override;
+  Batch* batch() override;
+  void fail(Status status, std::string_view why) override;
+  void finish() override;
+  bool divert() override;
+  bool release(engine::Op& owner) override;
+
+  void on_completion(uint32_t what, int result, uint32_t flags) override;
+
+ private:
+  enum What : uint32_t { kStaged, kPlaced, kSent };
+
+  void receive();
+  void on_staged(int result, uint32_t flags);
+  void on_placed(int result);
+  void on_send_end(int result);
+  void end_flight();
+  void send_rest();
+  void lost(int error);
+  void end_if_quiet();
+  void look_at_silence();
+  void look_at_sending();
+
+  Sockets& sockets_;
+  UniqueFd socket_;
+  Side* side_ = nullptr;
+  std::optional<FrameReader> reader_;
+  std::string name_;
+  engine::Duration idle_{};
+
+  bool receiving_ = false;
+  bool placing_ = false;    // the receive under way goes to a payload's place
+  bool diverting_ = false;  // and is to end, as that is touched no more
+  bool large_ = false;      // the last payload was large: so may be the next
+  uint32_t asked_ = 0;      // bytes that the receive under way may bring
+  bool sending_ = false;
+  Batch* filling_ = nullptr;
+  Batch* flying_ = nullptr;
+  std::vector<engine::Op*> releasing_;
+  bool failed_ = false;
+  bool finishing_ = false;  // to end when all is sent
+  bool goodbye_ = false;    // said
+  bool over_ = false;
+  Status status_ = Code::peer_gone;
+
+  engine::Time heard_;     // when something came
+  engine::Time pinged_;    // when it was last asked
+  engine::Time used_;      // when somebody waited for something
+  engine::Time progress_;  // of what is sent
+  uint64_t acknowledged_ = 0;
+};
+
+}  // namespace penstock::tcp

@@ -31,7 +31,7 @@ void Stream::start(Side& side, std::string name, engine::Duration idle) {
   reader_.emplace(side);
   name_ = std::move(name);
   idle_ = idle;
-  heard_ = pinged_ = used_ = progress_ = sockets_.loop.now();
+  heard_ = asked_at_ = used_ = progress_ = sockets_.loop.now();
   sockets_.others.push_back(*this);
 }
 
@@ -267,18 +267,22 @@ void Stream::look() {
   }
 }
 
+// Silence alone says nothing, as there may have been nothing to say, or this loop did not listen:
+// it counts from the moment at which the other side was asked.
 void Stream::look_at_silence() {
   const engine::Time now = sockets_.loop.now();
-  if (now - heard_ >= sockets_.patience.silence) {
-    // A large payload may be coming in slowly, of which the kernel alone knows.
-    const engine::Duration ago =
-        std::chrono::milliseconds(info_of(socket_.get()).tcpi_last_data_recv);
-    if (ago >= sockets_.patience.silence) return fail(Code::peer_gone, "nothing is heard of it");
-    heard_ = now - ago;
+  const Patience& patience = sockets_.patience;
+  if (asked_at_ <= heard_) {
+    if (now - heard_ < patience.ping) return;
+    asked_at_ = now;
+    return side_->ping();
   }
-  if (now - std::max(heard_, pinged_) < sockets_.patience.ping) return;
-  pinged_ = now;
-  side_->ping();
+  if (now - asked_at_ < patience.silence - patience.ping) return;
+  // A large payload may be coming in slowly, of which the kernel alone knows.
+  const engine::Duration ago =
+      std::chrono::milliseconds(info_of(socket_.get()).tcpi_last_data_recv);
+  if (now - ago < asked_at_) return fail(Code::peer_gone, "nothing is heard of it");
+  heard_ = now - ago;
 }
 
 void Stream::look_at_sending() {

@@ -89,7 +89,7 @@ class Stream final : public Pipe, public SocketUser, public ListNode {
   Status status_ = Code::peer_gone;
 
   engine::Time heard_;     // when something came
-  engine::Time pinged_;    // when it was last asked
+  engine::Time asked_at_;  // when it was last asked whether it is there
   engine::Time used_;      // when somebody waited for something
   engine::Time progress_;  // of what is sent
   uint64_t acknowledged_ = 0;

@@ -1,0 +1,178 @@
+// The door: who comes in, who is told why not, and who is put out.
+#include "tests/node.h"
+
+#include <cstring>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+namespace penstock::tcp {
+namespace {
+
+using engine::Loop;
+using std::chrono::milliseconds;
+
+class TcpDoor : public testing::Test {
+ protected:
+  TcpDoor() {
+    NetworkConfig config = config_of(kFar, table_);
+    config.identity.lowest_version = 0;
+    config.patience.greeting = milliseconds(300);
+    far_.emplace(config);
+    far_->net().serve(kService, service_);
+    address_ = far_->listen();
+    table_.nodes[kFar] = {address_};
+  }
+  ~TcpDoor() override {
+    far_->net().withdraw(kService);
+    service_.release();
+  }
+  Loop* loop() { return &far_->loop(); }
+  Refusal refused(const Hello& hello) {
+    RawPeer peer = RawPeer::connect(address_);
+    peer.send_hello(hello, {loop()});
+    const auto frame = peer.receive({loop()});
+    EXPECT_TRUE(frame && frame->header.kind == FrameKind::refusal);
+    if (!frame) return Refusal();
+    const auto refusal = decode_refused(frame->message);
+    EXPECT_TRUE(refusal);
+    EXPECT_EQ(refusal->text, refusal_name(refusal->reason));
+    EXPECT_TRUE(peer.closed({loop()}));
+    return refusal->reason;
+  }
+  RawPeer greeted(NodeId node) {
+    RawPeer peer = RawPeer::connect(address_);
+    peer.send_hello(hello_of(node, kService), {loop()});
+    const auto frame = peer.receive({loop()});
+    EXPECT_TRUE(frame && frame->header.kind == FrameKind::welcome);
+    return peer;
+  }
+
+  Table table_;
+  TestService service_;
+  std::optional<Node> far_;
+  SocketAddress address_;
+};
+
+TEST_F(TcpDoor, refuses_with_the_reason) {
+  Hello hello = hello_of(kNear, kService);
+  hello.cluster[3] = std::byte{1};
+  EXPECT_EQ(refused(hello), Refusal::wrong_cluster);
+  hello = hello_of(kNear, kService);
+  hello.lowest_version = hello.highest_version = kVersion + 1;
+  EXPECT_EQ(refused(hello), Refusal::wrong_version);
+  EXPECT_EQ(refused(hello_of(kNear, {NodeId{3}, 7})), Refusal::wrong_node);
+  EXPECT_EQ(refused(hello_of(kNear, {kFar, 8})), Refusal::no_service);
+}
+
+TEST_F(TcpDoor, the_caller_keeps_the_reason) {
+  NetworkConfig config = config_of(kNear, table_);
+  config.identity.cluster[0] = std::byte{1};
+  Node near(config);
+  TestCall call(kEcho);
+  near.net().call(call);
+  run_until({loop(), &near.loop()}, [&] { return call.done(); });
+  EXPECT_EQ(call.status, Status(Code::peer_gone));
+  run_until({&near.loop()}, [&] {
+    return near.net().peers().at(0).trouble.find("another cluster") != std::string::npos;
+  });
+}
+
+TEST_F(TcpDoor, puts_out_who_sends_garbage) {
+  std::array<std::byte, 64> garbage;
+  garbage.fill(std::byte{0x47});
+  RawPeer peer = RawPeer::connect(address_);
+  peer.send(garbage, {loop()});
+  (void)peer.receive({loop()});
+  EXPECT_TRUE(peer.closed({loop()}));
+  RawPeer later = greeted(kNear);
+  later.send(garbage, {loop()});
+  EXPECT_TRUE(later.closed({loop()}));
+}
+
+TEST_F(TcpDoor, puts_out_who_does_not_greet_in_time) {
+  RawPeer silent = RawPeer::connect(address_);
+  RawPeer half = RawPeer::connect(address_);
+  half.send(Bytes(encode_header({.version = 0, .kind = FrameKind::hello, .message_bytes = 48})),
+            {loop()});
+  EXPECT_TRUE(silent.closed({loop()}));
+  EXPECT_TRUE(half.closed({loop()}));
+}
+
+TEST_F(TcpDoor, hands_connections_to_the_loop_that_serves) {
+  engine::SeededRandom random(1);
+  test::ScratchDirectory directory;
+  const auto driver = std::move(*disk::DiskDriver::create({.root = directory.path()}));
+  Loop other(engine::system_clock(), random, driver->parker());
+  engine::Disk& disk = driver->attach(other);
+  auto net = std::move(*TcpNet::create(far_->network(), other, driver->parker()));
+  TestService there;
+  net->serve({kFar, 9}, there);
+  RawPeer peer = RawPeer::connect(address_);
+  peer.send_hello(hello_of(kNear, {kFar, 9}), {loop()});
+  const auto welcome = peer.receive({loop(), &other});
+  ASSERT_TRUE(welcome && welcome->header.kind == FrameKind::welcome);
+  peer.send({.kind = FrameKind::request, .method = kEcho, .call = 1}, {}, {}, {&other});
+  const auto response = peer.receive({&other});
+  ASSERT_TRUE(response && response->header.kind == FrameKind::response);
+  EXPECT_EQ(there.calls, 1);
+  EXPECT_EQ(service_.calls, 0);
+  // One that is on its way when the loop's net closes.
+  RawPeer late = RawPeer::connect(address_);
+  late.send_hello(hello_of(kNear, {kFar, 9}), {loop()});
+  net->withdraw({kFar, 9});
+  net->close();
+  run_until({&other, loop()}, [&] { return !other.poll(); });
+  (void)late.receive({loop(), &other});
+  net.reset();
+  other.remove(disk);
+}
+
+// A process may have this many files open, or the test says that it may not.
+bool may_open(rlim_t files) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max < files) return false;
+  limit.rlim_cur = limit.rlim_max;
+  return ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
+
+TEST_F(TcpDoor, lets_one_in_past_thousands_who_do_not_greet) {
+  if (!may_open(4000)) GTEST_SKIP() << "too few files may be open";
+  std::vector<RawPeer> silent;
+  for (int i = 0; i < 1500; ++i) {
+    silent.push_back(RawPeer::connect(address_));
+    if (i % 100 == 0) run_until({loop()}, [] { return true; });
+  }
+  RawPeer peer = greeted(kNear);
+  peer.send({.kind = FrameKind::request, .method = kEcho, .call = 1}, {}, {}, {loop()});
+  EXPECT_EQ(peer.receive({loop()})->header.kind, FrameKind::response);
+}
+
+TEST_F(TcpDoor, serves_thousands_of_connections) {
+  if (!may_open(5000)) GTEST_SKIP() << "too few files may be open";
+  std::vector<RawPeer> peers;
+  for (uint32_t i = 0; i < 2000; ++i) peers.push_back(greeted(NodeId{100 + i}));
+  for (int round = 0; round < 2; ++round) {
+    for (RawPeer& peer : peers) {
+      peer.send({.kind = FrameKind::request, .method = kEcho, .call = 1}, {}, {}, {loop()});
+    }
+    for (RawPeer& peer : peers) {
+      ASSERT_EQ(peer.receive({loop()})->header.kind, FrameKind::response);
+    }
+  }
+  EXPECT_EQ(service_.calls, 4000);
+}
+
+TEST(SocketAddress, is_read_and_written) {
+  for (const std::string text : {"127.0.0.1:9180", "[::1]:1", "0.0.0.0:65535"}) {
+    const auto address = SocketAddress::parse(text);
+    ASSERT_TRUE(address) << text;
+    EXPECT_EQ(address->text(), text);
+  }
+  for (const std::string text :
+       {"", "localhost:1", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:1x", "::1:5"}) {
+    EXPECT_FALSE(SocketAddress::parse(text)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace penstock::tcp

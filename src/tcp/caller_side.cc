@@ -261,17 +261,23 @@ void CallerSide::fill_control(Batch& batch) {
   }
 }
 
-// A frame of each in turn, so that a small one does not wait for the whole of a large one.
+// A frame of each in turn: what has had one goes behind what has not, so that a small want does not
+// wait for the whole of a large one.
 void CallerSide::fill_wants(Batch& batch) {
-  for (size_t count = wants_.size(); count > 0; --count) {
-    Want& want = wants_.front();
+  size_t seen = 0;
+  size_t kept = 0;  // of those, that have more to be sent
+  for (; seen < wants_.size(); ++seen) {
+    Want want = wants_[seen];
     const Slot* const slot = find(want.call);
-    if (slot != nullptr && slot->op != nullptr) {
-      if (!fill_want(batch, want, *slot->op)) return;
-      if (want.left != 0) wants_.push_back(want);
-    }
-    wants_.pop_front();
+    if (slot == nullptr || slot->op == nullptr) continue;
+    if (!fill_want(batch, want, *slot->op)) break;
+    if (want.left != 0) wants_[kept++] = want;
   }
+  const auto at = [this](size_t index) {
+    return wants_.begin() + static_cast<std::ptrdiff_t>(index);
+  };
+  wants_.erase(at(kept), at(seen));
+  std::rotate(wants_.begin(), at(kept), wants_.end());
 }
 
 bool CallerSide::fill_want(Batch& batch, Want& want, CallOp& op) {

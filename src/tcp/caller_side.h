@@ -4,7 +4,6 @@
 
 #include "side.h"
 
-#include <deque>
 #include <string>
 #include <vector>
 
@@ -101,7 +100,7 @@ class CallerSide final : public Side {
   uint32_t used_slots_ = 0;
   uint32_t calls_max_ = 0;
   uint64_t count_ = 0;
-  std::deque<Want> wants_;
+  std::vector<Want> wants_;              // the next first
   std::vector<uint64_t> abandons_;       // numbers that the server is to be told of
   engine::CallOp* receiving_ = nullptr;  // its memory is the place of the payload under way
   engine::CallOp* diverting_ = nullptr;  // it has ended, and the kernel still has that place

@@ -25,11 +25,12 @@ bool all_are(Bytes bytes, int with) {
 // A node that calls, and a server that the test plays.
 class TcpCaller : public testing::Test {
  protected:
-  explicit TcpCaller(int receive_buffer = 0) : server_(receive_buffer) {
+  explicit TcpCaller(int receive_buffer = 0, milliseconds silence = std::chrono::seconds(60))
+      : server_(receive_buffer) {
     table_.nodes[kFar] = {server_.address()};
     NetworkConfig config = config_of(kNear, table_);
     config.patience.ping = milliseconds(50);
-    config.patience.silence = milliseconds(400);
+    config.patience.silence = silence;
     near_.emplace(config);
   }
   Loop* loop() { return &near_->loop(); }
@@ -134,7 +135,12 @@ TEST_F(TcpCallerOfSlowServer, sends_no_byte_of_a_calls_memory_once_that_call_has
   EXPECT_LT(bytes, kBytes) << "the send had ended before the call did: this shows nothing";
 }
 
-TEST_F(TcpCaller, ends_its_calls_when_nothing_is_heard_of_a_peer) {
+class TcpImpatientCaller : public TcpCaller {
+ protected:
+  TcpImpatientCaller() : TcpCaller(0, milliseconds(400)) {}
+};
+
+TEST_F(TcpImpatientCaller, ends_its_calls_when_nothing_is_heard_of_a_peer) {
   TestCall call(kEcho);
   near_->net().call(call);
   RawPeer peer = server_.welcome({loop()});
@@ -208,13 +214,13 @@ TEST_F(TcpCaller, lets_no_more_calls_be_in_progress_than_its_server_allows) {
 // Two nodes over loopback.
 class TcpPair : public testing::Test {
  protected:
-  TcpPair() {
+  explicit TcpPair(milliseconds silence = std::chrono::seconds(60)) {
     NetworkConfig near = config_of(kNear, table_);
     NetworkConfig far = config_of(kFar, table_);
     near.patience = far.patience = {.connect = std::chrono::seconds(20),
                                     .greeting = milliseconds(300),
                                     .ping = milliseconds(20),
-                                    .silence = milliseconds(500),
+                                    .silence = silence,
                                     .stall = milliseconds(400),
                                     .idle = milliseconds(700)};
     near_.emplace(near);
@@ -276,10 +282,15 @@ TEST_F(TcpPair, brings_along_what_is_small_enough) {
   }
 }
 
-TEST_F(TcpPair, keeps_a_connection_whose_call_takes_longer_than_silence_may) {
+class TcpImpatientPair : public TcpPair {
+ protected:
+  TcpImpatientPair() : TcpPair(milliseconds(800)) {}
+};
+
+TEST_F(TcpImpatientPair, keeps_a_connection_whose_call_takes_longer_than_silence_may) {
   TestCall held(kHold);
   near_->net().call(held);
-  const engine::Time until = near_->loop().clock().now() + milliseconds(1500);
+  const engine::Time until = near_->loop().clock().now() + milliseconds(2000);
   run_until({&near_->loop(), &far_->loop()}, [&] { return near_->loop().clock().now() >= until; });
   EXPECT_FALSE(held.done());
   service_.release();

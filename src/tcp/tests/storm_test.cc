@@ -1,0 +1,152 @@
+// Calls of all sizes that end early at any moment, over real sockets and with the server in a
+// thread of its own: memory of a call that has ended is never touched, and calls that end well are
+// right.
+#include "tests/node.h"
+
+#include <algorithm>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <thread>
+
+namespace penstock::tcp {
+namespace {
+
+using engine::Access;
+using engine::Op;
+using std::chrono::microseconds;
+
+constexpr std::byte kCanary{0xc3};
+constexpr size_t kBytesMax = 3 * kMiB;
+
+class Storm {
+ public:
+  Storm(Node& node, uint64_t seed) : node_(node), random_(seed) {}
+
+  void run(int calls, int at_once) {
+    left_ = calls;
+    for (int i = 0; i < at_once; ++i) {
+      Caller& caller = *callers_.emplace_back(std::make_unique<Caller>());
+      caller.storm = this;
+      start(caller);
+    }
+    while (running_ != 0) {
+      node_.loop().poll_or_park(engine::kNever);
+      if (!random_.chance(1, 20)) continue;
+      // Also one that has ended, or was sent long ago.
+      node_.net().cancel(callers_[random_.below(callers_.size())]->op);
+    }
+    for (const auto& caller : callers_) expect_canary(*caller);
+  }
+
+  int ok = 0;
+  int timed_out = 0;
+  int cancelled = 0;
+  int others = 0;
+
+ private:
+  struct Caller {
+    TestCall op{kEcho};
+    std::vector<std::byte> memory = std::vector<std::byte>(kBytesMax, kCanary);
+    size_t bytes = 0;
+    Storm* storm = nullptr;
+  };
+
+  static void expect_canary(const Caller& caller) {
+    ASSERT_TRUE(std::all_of(caller.memory.begin(), caller.memory.end(), [](std::byte byte) {
+      return byte == kCanary;
+    })) << "written to after the call had ended";
+  }
+
+  void start(Caller& caller) {
+    ++running_;
+    --left_;
+    TestCall& op = caller.op;
+    op.to = kService;
+    op.method = random_.chance(1, 2) ? kPlace : kFetch;
+    const size_t most = size_t{1} << random_.below(22);
+    caller.bytes = 1 + random_.below(std::min(most, kBytesMax));
+    const auto content = static_cast<std::byte>(random_.below(200));
+    op.request_bytes[0] = content;
+    op.exposure_count = 0;
+    op.expose(MutableBytes(caller.memory).first(caller.bytes),
+              op.method == kPlace ? Access::place : Access::fetch);
+    if (op.method == kFetch) std::fill_n(caller.memory.begin(), caller.bytes, content);
+    op.deadline = engine::kNever;
+    if (random_.chance(1, 2)) {
+      op.deadline = node_.loop().clock().now() + microseconds(10 + random_.below(3000));
+    }
+    op.owner = &caller;
+    op.completion = [](Op& done) {
+      auto& ended = done.owner_as<Caller>();
+      ended.storm->end(ended);
+    };
+    node_.net().call(op);
+  }
+
+  void end(Caller& caller) {
+    const TestCall& op = caller.op;
+    if (op.status.ok()) {
+      ++ok;
+      if (op.method == kPlace) {
+        EXPECT_TRUE(std::all_of(caller.memory.begin(),
+                                caller.memory.begin() + static_cast<std::ptrdiff_t>(caller.bytes),
+                                [&](std::byte byte) { return byte == op.request_bytes[0]; }));
+      } else {
+        uint64_t sum = 0;
+        std::memcpy(&sum, op.response_bytes.data(), sizeof sum);
+        EXPECT_EQ(sum, caller.bytes * std::to_integer<uint64_t>(op.request_bytes[0]));
+      }
+    } else if (op.status == Status(Code::timed_out)) {
+      ++timed_out;
+    } else if (op.status == Status(Code::cancelled)) {
+      ++cancelled;
+    } else {
+      ++others;
+    }
+    --running_;
+    std::fill(caller.memory.begin(), caller.memory.end(), kCanary);
+    if (left_ == 0) return;
+    // Some rest, so that what comes late finds the canary.
+    Caller* next = &caller;
+    if (resting_ != nullptr || random_.chance(1, 4)) std::swap(next, resting_);
+    if (next == nullptr) return;
+    expect_canary(*next);
+    start(*next);
+  }
+
+  Node& node_;
+  engine::SeededRandom random_;
+  std::vector<std::unique_ptr<Caller>> callers_;
+  Caller* resting_ = nullptr;
+  int left_ = 0;
+  int running_ = 0;
+};
+
+TEST(TcpStorm, ended_calls_are_over) {
+  for (const uint64_t seed : {1, 2, 3}) {
+    Table table;
+    TestService service;
+    NetworkConfig config = config_of(kFar, table);
+    config.calls_max = 6;
+    Node far(config);
+    far.net().serve(kService, service);
+    table.nodes[kFar] = {far.listen()};
+    Node near(config_of(kNear, table));
+    std::thread server([&] { far.loop().run(); });
+    Storm storm(near, seed);
+    storm.run(1500, 10);
+    far.loop().stop();
+    server.join();
+    far.stop_listening();
+    far.net().withdraw(kService);
+    run_until({&far.loop(), &near.loop()}, [&] { return service.transfers_under_way == 0; });
+    EXPECT_GT(storm.ok, 0);
+    EXPECT_GT(storm.timed_out, 0);
+    EXPECT_EQ(storm.others, 0);
+    std::printf("seed %d: %d ok, %d timed out, %d cancelled\n", static_cast<int>(seed), storm.ok,
+                storm.timed_out, storm.cancelled);
+  }
+}
+
+}  // namespace
+}  // namespace penstock::tcp

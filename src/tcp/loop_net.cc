@@ -51,7 +51,8 @@ void LoopNet::close() {
   sockets.loop.remove(*this);
   parker_.forget(sockets.ring.eventfd());
   contacts_.clear();
-  ASSERT(accepted_.empty() && sockets.others.empty() && sockets.to_flush.empty());
+  ASSERT(accepted_.empty() && ending_.empty());
+  ASSERT(sockets.others.empty() && sockets.to_flush.empty());
 }
 
 bool LoopNet::flush() {
@@ -92,6 +93,7 @@ void LoopNet::reap() {
     note_end(contact);
     contact.current.reset();
   }
+  std::erase_if(ending_, [](const auto& ended) { return ended->over(); });
   std::erase_if(accepted_, [this](const auto& accepted) {
     if (!accepted->over()) return false;
     inbox_->connections.fetch_sub(1, std::memory_order_relaxed);
@@ -130,8 +132,11 @@ void LoopNet::look() {
 CallerSide* LoopNet::side_to(Address address, Status& refused) {
   Contact& contact = contacts_[address];
   if (contact.current != nullptr) {
-    // One that ends takes no more, and the next begins when it has ended.
-    return contact.current->takes_calls() ? &contact.current->side() : nullptr;
+    if (contact.current->takes_calls()) return &contact.current->side();
+    // An attempt that fails ends its calls. What has been a connection may be followed by another
+    // at once: perhaps nobody had used it for long.
+    if (!contact.current->ready()) return nullptr;
+    ending_.push_back(std::move(contact.current));
   }
   if (sockets.loop.now() < contact.not_before) {
     refused = contact.last;
@@ -205,7 +210,7 @@ std::vector<PeerFacts> LoopNet::peers() const {
     one.address = address;
     one.trouble = contact.trouble;
     if (contact.current != nullptr) {
-      one.connected = contact.current->ready() && !contact.current->over();
+      one.connected = contact.current->ready() && contact.current->takes_calls();
       one.incarnation = contact.current->incarnation();
       if (one.connected) one.trouble.clear();
     }

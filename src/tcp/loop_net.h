@@ -133,6 +133,7 @@ class LoopNet final : public engine::Poller {
   engine::Net* const local_;
   const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
   std::map<engine::Address, Contact> contacts_;
+  std::vector<std::unique_ptr<Outgoing>> ending_;  // connections that others follow already
   std::vector<std::unique_ptr<Accepted>> accepted_;
   std::map<uint32_t, engine::Service*> services_;
   std::function<void()> look_;

@@ -307,6 +307,15 @@ TEST_F(TcpPair, closes_a_connection_that_nobody_uses_and_makes_another) {
   EXPECT_TRUE(run(again).ok());
 }
 
+TEST_F(TcpPair, makes_another_connection_while_one_still_ends) {
+  TestCall call(kEcho);
+  ASSERT_TRUE(run(call).ok());
+  // The turn in which it is closed for being idle: its socket is still open.
+  while (near_->net().peers().at(0).connected) (void)near_->loop().poll();
+  TestCall again(kEcho);
+  EXPECT_TRUE(run(again).ok());
+}
+
 TEST_F(TcpPair, reaches_a_peer_that_came_back_elsewhere) {
   TestCall call(kEcho), held(kHold);
   ASSERT_TRUE(run(call).ok());

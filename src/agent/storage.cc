@@ -30,10 +30,12 @@ Outcome<void> Storage::add_target(NodeShard& shard, bool defragment) {
   store::TargetConfig config;
   config.directory = data;
   config.id = TargetId(shard.index());
+  const ChainId chain = chunks::chain_of(config.id);
+  config.old_chain = chain;
   config.capacity_bytes = directory_->superblock().capacity_bytes / shard_count();
   config.defragment.enabled = defragment;
   TRY_ASSIGN(made.target, store::Target::open(shard.loop(), *shard.disk(), *made.kv, config));
-  made.service = chunks::make_service(*made.target);
+  made.service = chunks::make_service(*made.target, chain);
   targets_.push_back(std::move(made));
   return {};
 }

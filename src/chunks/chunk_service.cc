@@ -47,7 +47,7 @@ struct Context : ListNode {
 
 class ChunkService final : public engine::Service {
  public:
-  ChunkService(store::Target& target, uint32_t calls_max);
+  ChunkService(store::Target& target, ChainId chain, uint32_t calls_max);
   ~ChunkService() override;
 
   void on_call(IncomingCall& call) override;
@@ -83,6 +83,7 @@ class ChunkService final : public engine::Service {
   }
 
   store::Target& target_;
+  const ChainId chain_;
   std::unique_ptr<Context[]> contexts_;
   Context* free_ = nullptr;
   // Calls without a context yet, in order. A deque keeps its blocks while it is in use, and is
@@ -97,8 +98,8 @@ class ChunkService final : public engine::Service {
   IntrusiveList<Context> waiting_for_stage_;
 };
 
-ChunkService::ChunkService(store::Target& target, uint32_t calls_max)
-    : target_(target), contexts_(new Context[calls_max]) {
+ChunkService::ChunkService(store::Target& target, ChainId chain, uint32_t calls_max)
+    : target_(target), chain_(chain), contexts_(new Context[calls_max]) {
   for (uint32_t i = calls_max; i-- > 0;) {
     contexts_[i].service = this;
     contexts_[i].next_free = free_;
@@ -171,6 +172,7 @@ void ChunkService::run_read(Context& context, MemoryRef memory, uint32_t at) {
     }
     self.service->finish_io(self, read.status, read.route, read.bad_block);
   });
+  op.chain = chain_;
   op.chunk = {InodeId{context.request.inode}, context.request.chunk};
   op.offset = context.request.begin + at;
   ASSERT(memory.length > 0 && at + memory.length <= context.request.length);
@@ -194,6 +196,7 @@ void ChunkService::run_write(Context& context, MemoryRef memory, uint32_t at) {
     }
     self.service->finish_io(self, write.status, write.route, 0);
   });
+  op.chain = chain_;
   op.chunk = {InodeId{context.request.inode}, context.request.chunk};
   op.offset = context.request.begin + at;
   ASSERT(memory.length > 0 && at + memory.length <= context.request.length);
@@ -215,6 +218,7 @@ void ChunkService::run_control(Context& context, ChunkMethod method) {
       auto& probe = static_cast<store::ReadOp&>(done);
       self.service->finish_io(self, probe.status, probe.route, probe.alike_blocks);
     });
+    op.chain = chain_;
     op.chunk = {InodeId{request.inode}, request.chunk};
     op.offset = request.begin;
     op.destination = {nullptr, request.length};
@@ -222,6 +226,7 @@ void ChunkService::run_control(Context& context, ChunkMethod method) {
     target_.submit(op);
   } else if (method == ChunkMethod::clear) {
     auto& op = prepare<store::ClearOp>(context, plain);
+    op.chain = chain_;
     op.chunk = {InodeId{request.inode}, request.chunk};
     op.begin = request.begin;
     op.end = request.length;
@@ -233,6 +238,7 @@ void ChunkService::run_control(Context& context, ChunkMethod method) {
       const wire::ChunkRemoveResponse response{static_cast<store::RemoveOp&>(done).removed_bytes};
       self.service->finish(self, done.status, wire::as_wire(response));
     });
+    op.chain = chain_;
     op.inode = InodeId{request.inode};
     op.first_chunk = request.chunk;
     op.durable = durable;
@@ -251,6 +257,7 @@ void ChunkService::run_control(Context& context, ChunkMethod method) {
                                             .any = query.any ? 1u : 0u};
       self.service->finish(self, done.status, wire::as_wire(response));
     });
+    op.chain = chain_;
     op.inode = InodeId{request.inode};
     target_.submit(op);
   }
@@ -396,9 +403,10 @@ void ChunkService::serve_waiting() {
 
 }  // namespace
 
-std::unique_ptr<engine::Service> make_service(store::Target& target, uint32_t calls_max) {
+std::unique_ptr<engine::Service> make_service(store::Target& target, ChainId chain,
+                                              uint32_t calls_max) {
   ASSERT(calls_max > 0);
-  return std::make_unique<ChunkService>(target, calls_max);
+  return std::make_unique<ChunkService>(target, chain, calls_max);
 }
 
 }  // namespace penstock::chunks

@@ -75,9 +75,8 @@ Status decode_entry(const char* from, BlockRef& block) {
 
 }  // namespace
 
-uint32_t map_checksum(const MapKey& key, std::string_view content) {
-  const EncodedMapKey encoded = encode_key(key);
-  const uint32_t of_key = crc32c(std::as_bytes(std::span(encoded)));
+uint32_t map_checksum(std::string_view key, std::string_view content) {
+  const uint32_t of_key = crc32c(std::as_bytes(std::span(key)));
   return crc32c(std::as_bytes(std::span(content)), of_key);
 }
 
@@ -90,16 +89,19 @@ uint32_t BlockMap::mapped() const {
 EncodedMapKey encode_key(const MapKey& key) {
   EncodedMapKey encoded;
   encoded[0] = kMapKeyType;
-  char* to = put_big(encoded.data() + 1, key.chunk.inode.value);
+  char* to = put_big(encoded.data() + 1, key.chain.value);
+  to = put_big(to, key.chunk.inode.value);
   to = put_big(to, key.chunk.index);
   put_big(to, static_cast<uint16_t>(key.index));
   return encoded;
 }
 
-EncodedMapKey encode_key_after(InodeId inode) {
-  EncodedMapKey encoded = encode_key({{InodeId(inode.value + 1), 0}, 0});
-  // After the last inode comes the next type of key.
-  if (inode.value == UINT64_MAX) encoded[0] = kMapKeyType + 1;
+EncodedMapKey encode_key_after(ChainId chain, InodeId inode) {
+  const InodeId next(inode.value + 1);
+  // After the last inode comes the next chain, and after the last chain the next type of key.
+  const ChainId in(chain.value + (next == InodeId{} ? 1 : 0));
+  EncodedMapKey encoded = encode_key({in, {next, 0}, 0});
+  if (next == InodeId{} && in == ChainId{}) encoded[0] = kMapKeyType + 1;
   return encoded;
 }
 
@@ -107,7 +109,8 @@ std::optional<MapKey> decode_key(std::string_view key) {
   if (key.size() != kMapKeyBytes || key[0] != kMapKeyType) return std::nullopt;
   MapKey decoded;
   uint16_t index = 0;
-  const char* from = get_big(key.data() + 1, decoded.chunk.inode.value);
+  const char* from = get_big(key.data() + 1, decoded.chain.value);
+  from = get_big(from, decoded.chunk.inode.value);
   from = get_big(from, decoded.chunk.index);
   get_big(from, index);
   decoded.index = index;
@@ -115,12 +118,12 @@ std::optional<MapKey> decode_key(std::string_view key) {
   return decoded;
 }
 
-size_t encode_map(const MapKey& key, const BlockMap& map, char* to) {
+size_t encode_map(std::string_view key, const BlockMap& map, char* to) {
   ASSERT(!map.empty());
   uint32_t count = limits::kMapBlocks;
   while (count > 0 && map.blocks[count - 1].hole()) --count;
   // What decode_map() demands.
-  ASSERT(map.valid_end <= limits::kMapBytes && key.index < limits::kChunkMapsMax);
+  ASSERT(map.valid_end <= limits::kMapBytes);
   ASSERT(count == 0 || (count - 1) * limits::kBlockBytes < map.valid_end);
   Header header;
   header.valid_end = map.valid_end;
@@ -138,7 +141,7 @@ size_t encode_map(const MapKey& key, const BlockMap& map, char* to) {
   return length + kChecksumBytes;
 }
 
-Status decode_map(const MapKey& key, std::string_view record, BlockMap& map) {
+Status decode_map(std::string_view key, std::string_view record, BlockMap& map) {
   map.reset();
   if (record.size() < kChecksumBytes + 1) return Code::corrupt;
   const std::string_view content = record.substr(0, record.size() - kChecksumBytes);

@@ -24,6 +24,7 @@ struct BlockRef {
 };
 
 struct MapKey {
+  ChainId chain;
   ChunkId chunk;
   uint32_t index = 0;  // below kChunkMapsMax
 
@@ -43,26 +44,33 @@ struct BlockMap {
   friend bool operator==(const BlockMap&, const BlockMap&) = default;
 };
 
-inline constexpr size_t kMapKeyBytes = 1 + 8 + 4 + 2;
+inline constexpr size_t kMapKeyBytes = 1 + 4 + 8 + 4 + 2;
 inline constexpr size_t kMapRecordBytesMax = 24 + limits::kMapBlocks * 12 + 4;
 inline constexpr char kMapKeyType = 'B';
 
 using EncodedMapKey = std::array<char, kMapKeyBytes>;
 EncodedMapKey encode_key(const MapKey& key);
-// The first key that is greater than every key of the inode.
-EncodedMapKey encode_key_after(InodeId inode);
+// The first key that is greater than every key of the inode in this chain.
+EncodedMapKey encode_key_after(ChainId chain, InodeId inode);
 std::optional<MapKey> decode_key(std::string_view key);
 inline std::string_view as_view(const EncodedMapKey& key) {
   return {key.data(), key.size()};
 }
 
 // `to` has room for kMapRecordBytesMax; returns the length. The map is not empty.
-size_t encode_map(const MapKey& key, const BlockMap& map, char* to);
+size_t encode_map(std::string_view key, const BlockMap& map, char* to);
+inline size_t encode_map(const MapKey& key, const BlockMap& map, char* to) {
+  ASSERT(key.index < limits::kChunkMapsMax);
+  return encode_map(as_view(encode_key(key)), map, to);
+}
 // Corrupt, or wrong_version for an intact record that uses what only other versions of this program
 // know. The key is covered by the record's checksum, so a record under a foreign key does not
 // decode.
-Status decode_map(const MapKey& key, std::string_view record, BlockMap& map);
+Status decode_map(std::string_view key, std::string_view record, BlockMap& map);
+inline Status decode_map(const MapKey& key, std::string_view record, BlockMap& map) {
+  return decode_map(as_view(encode_key(key)), record, map);
+}
 // What ends each record, over the key and all of the record before.
-uint32_t map_checksum(const MapKey& key, std::string_view content);
+uint32_t map_checksum(std::string_view key, std::string_view content);
 
 }  // namespace penstock::store

@@ -20,8 +20,8 @@ bool ChunkLocks::any_overlap(IntrusiveList<RangeLock>& list, const RangeLock& lo
   return false;
 }
 
-ChunkQueue& ChunkLocks::queue_of(ChunkId chunk) {
-  ChunkQueue*& head = buckets_[std::hash<ChunkId>()(chunk) % kBuckets];
+ChunkQueue& ChunkLocks::queue_of(const ChainChunk& chunk) {
+  ChunkQueue*& head = buckets_[bucket_of(chunk)];
   for (ChunkQueue* queue = head; queue != nullptr; queue = queue->hash_next) {
     if (queue->chunk == chunk) return *queue;
   }
@@ -34,14 +34,14 @@ ChunkQueue& ChunkLocks::queue_of(ChunkId chunk) {
 
 void ChunkLocks::drop(ChunkQueue& queue) {
   ASSERT(queue.waiting.empty());
-  ChunkQueue** link = &buckets_[std::hash<ChunkId>()(queue.chunk) % kBuckets];
+  ChunkQueue** link = &buckets_[bucket_of(queue.chunk)];
   while (*link != &queue) link = &(*link)->hash_next;
   *link = queue.hash_next;
   pool_.give(queue);
 }
 
-bool ChunkLocks::busy(ChunkId chunk, uint32_t begin, uint32_t end) const {
-  ChunkQueue* queue = buckets_[std::hash<ChunkId>()(chunk) % kBuckets];
+bool ChunkLocks::busy(const ChainChunk& chunk, uint32_t begin, uint32_t end) const {
+  ChunkQueue* queue = buckets_[bucket_of(chunk)];
   while (queue != nullptr && queue->chunk != chunk) queue = queue->hash_next;
   if (queue == nullptr) return false;
   RangeLock range;
@@ -50,7 +50,7 @@ bool ChunkLocks::busy(ChunkId chunk, uint32_t begin, uint32_t end) const {
   return any_overlap(queue->held, range, nullptr) || any_overlap(queue->waiting, range, nullptr);
 }
 
-bool ChunkLocks::acquire(ChunkId chunk, RangeLock& lock) {
+bool ChunkLocks::acquire(const ChainChunk& chunk, RangeLock& lock) {
   ASSERT(lock.begin < lock.end && !lock.held && !lock.linked());
   ChunkQueue& queue = queue_of(chunk);
   lock.queue = &queue;

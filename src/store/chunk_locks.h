@@ -9,7 +9,7 @@
 
 #include <array>
 
-#include "penstock/engine.h"
+#include "penstock/store.h"
 
 namespace penstock::store {
 
@@ -25,7 +25,7 @@ struct RangeLock : ListNode {
 };
 
 struct ChunkQueue {
-  ChunkId chunk;
+  ChainChunk chunk;
   IntrusiveList<RangeLock> held;
   IntrusiveList<RangeLock> waiting;
   ChunkQueue* hash_next = nullptr;
@@ -39,9 +39,9 @@ class ChunkLocks {
 
   // True if the range is held at once; else it waits, and release() hands it out later. At most
   // kOpsMax locks may be held or waiting.
-  bool acquire(ChunkId chunk, RangeLock& lock);
+  bool acquire(const ChainChunk& chunk, RangeLock& lock);
   // Whether an update holds a part of these blocks, or waits for one.
-  bool busy(ChunkId chunk, uint32_t begin, uint32_t end) const;
+  bool busy(const ChainChunk& chunk, uint32_t begin, uint32_t end) const;
   // Gives a held range back and calls `grant(lock)` for each that is held instead from now on;
   // `grant` must not call back into this object.
   template <class Grant>
@@ -54,8 +54,12 @@ class ChunkLocks {
   // Whether anything in `list` before `until` (or at all) overlaps `lock`.
   static bool any_overlap(IntrusiveList<RangeLock>& list, const RangeLock& lock,
                           const RangeLock* until);
-  ChunkQueue& queue_of(ChunkId chunk);
+  ChunkQueue& queue_of(const ChainChunk& chunk);
   void drop(ChunkQueue& queue);
+
+  static size_t bucket_of(const ChainChunk& at) {
+    return mix64(std::hash<ChunkId>()(at.chunk) ^ at.chain.value) % kBuckets;
+  }
 
   static constexpr size_t kBuckets = limits::kOpsMax;
   static_assert(is_power_of_two(kBuckets));

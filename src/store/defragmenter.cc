@@ -139,7 +139,7 @@ void Defragmenter::begin_piece() {
   const MapKey first = scan_.keys[next_key_];
   uint32_t maps = 1;
   while (next_key_ + maps < scan_.count) {
-    const MapKey expected{first.chunk, first.index + maps};
+    const MapKey expected{first.chain, first.chunk, first.index + maps};
     if (scan_.keys[next_key_ + maps] != expected || expected.index % limits::kMoveMaps == 0) break;
     ++maps;
   }
@@ -149,6 +149,7 @@ void Defragmenter::begin_piece() {
   ASSERT(!request_.linked() && request_.maps_held == 0 && request_.ios == 0);
   request_.kind = RequestKind::move;
   request_.op = &unused_;
+  request_.chain = first.chain;
   request_.chunk = first.chunk;
   const auto begin = static_cast<uint32_t>(first.index * limits::kMapBytes);
   set_range(request_, begin, begin + static_cast<uint32_t>(maps * limits::kMapBytes));
@@ -189,7 +190,7 @@ bool Defragmenter::others_worked() {
 // Whether no update works on the piece or waits for it: updates rely on blocks staying where they
 // are.
 bool Defragmenter::undisturbed() const {
-  return !core_.locks.busy(request_.chunk, request_.first_block,
+  return !core_.locks.busy(request_.at(), request_.first_block,
                            request_.first_block + request_.block_count);
 }
 

@@ -8,12 +8,15 @@ namespace {
 
 using limits::kBlockBytes;
 
-constexpr std::array<char, 8> kMagic = {'P', 'S', 'T', 'K', 'L', 'O', 'G', '1'};
+using Magic = std::array<char, 8>;
+constexpr Magic kMagic = {'P', 'S', 'T', 'K', 'L', 'O', 'G', '2'};
+// Of format 2, whose entries do not name a chain.
+constexpr Magic kMagic2 = {'P', 'S', 'T', 'K', 'L', 'O', 'G', '1'};
 
 // The first block: this, the entries, zeros. The bytes that the entries name follow in whole
 // blocks.
 struct LogHeader {
-  std::array<char, 8> magic = kMagic;
+  Magic magic = kMagic;
   std::array<uint8_t, 16> uuid{};
   uint64_t epoch = 0;
   uint64_t number = 0;
@@ -34,6 +37,12 @@ struct Entry {
 };
 static_assert(sizeof(Entry) == 24 && std::is_trivially_copyable_v<Entry>);
 
+// What comes before an Entry.
+struct EntryChain {
+  uint32_t chain = 0;
+};
+constexpr size_t kLogEntryBytes = sizeof(EntryChain) + sizeof(Entry);
+
 struct StoredRef {
   uint32_t low = 0;
   uint32_t high = 0;
@@ -41,7 +50,7 @@ struct StoredRef {
 };
 static_assert(sizeof(StoredRef) == 12 && std::is_trivially_copyable_v<StoredRef>);
 
-static_assert(sizeof(LogHeader) + sizeof(Entry) + limits::kLogBlocks * sizeof(StoredRef) <=
+static_assert(sizeof(LogHeader) + kLogEntryBytes + limits::kLogBlocks * sizeof(StoredRef) <=
                   kBlockBytes,
               "the largest write that is logged fits an empty record");
 
@@ -140,15 +149,18 @@ void LogRecordWriter::clear() {
 }
 
 bool LogRecordWriter::room(uint32_t blocks) const {
-  return length_ + sizeof(Entry) + blocks * sizeof(StoredRef) <= kBlockBytes &&
+  return length_ + kLogEntryBytes + blocks * sizeof(StoredRef) <= kBlockBytes &&
          (1 + blocks_ + blocks) * kBlockBytes <= bytes_max_;
 }
 
-std::byte* LogRecordWriter::add(ChunkId chunk, uint32_t first_block, uint32_t end,
+std::byte* LogRecordWriter::add(const ChainChunk& at, uint32_t first_block, uint32_t end,
                                 std::span<const BlockRef> blocks) {
   const auto count = static_cast<uint32_t>(blocks.size());
   ASSERT(count > 0 && count <= limits::kLogBlocks && room(count));
-  const Entry entry{chunk.inode.value, chunk.index, first_block, end, count};
+  const EntryChain chain{at.chain.value};
+  std::memcpy(buffer_ + length_, &chain, sizeof(chain));
+  length_ += sizeof(chain);
+  const Entry entry{at.chunk.inode.value, at.chunk.index, first_block, end, count};
   std::memcpy(buffer_ + length_, &entry, sizeof(entry));
   length_ += sizeof(entry);
   for (const BlockRef& block : blocks) {
@@ -177,13 +189,16 @@ uint32_t LogRecordWriter::seal(const LogIdentity& identity) {
   return static_cast<uint32_t>((1 + blocks_) * kBlockBytes);
 }
 
-Result<LogRecord> decode_log_record(const LogIdentity& identity, Bytes bytes) {
+namespace {
+
+// `chain`: of all entries, of a record of format 2; else each names its own.
+Result<LogRecord> decode(const LogIdentity& identity, std::optional<ChainId> chain, Bytes bytes) {
   if (bytes.size() < kBlockBytes) return Code::not_found;
   Bytes rest = bytes;
   const auto header = take<LogHeader>(rest);
-  if (header.magic != kMagic || header.uuid != identity.uuid || header.epoch != identity.epoch ||
-      header.number != identity.number || header.length < sizeof(LogHeader) ||
-      header.length > kBlockBytes) {
+  if (header.magic != (chain ? kMagic2 : kMagic) || header.uuid != identity.uuid ||
+      header.epoch != identity.epoch || header.number != identity.number ||
+      header.length < sizeof(LogHeader) || header.length > kBlockBytes) {
     return Code::not_found;
   }
   rest = rest.first(header.length - sizeof(LogHeader));
@@ -196,6 +211,8 @@ Result<LogRecord> decode_log_record(const LogIdentity& identity, Bytes bytes) {
   uint64_t at = kBlockBytes;
   while (!rest.empty()) {
     LoggedWrite& write = record.writes.emplace_back();
+    if (!chain && rest.size() < sizeof(EntryChain)) return Code::wrong_version;
+    write.chain = chain ? *chain : ChainId(take<EntryChain>(rest).chain);
     TRY(take_write(rest, write));
     for (const BlockRef& block : write.blocks) {
       if (at + kBlockBytes > bytes.size()) return Code::not_found;
@@ -208,6 +225,16 @@ Result<LogRecord> decode_log_record(const LogIdentity& identity, Bytes bytes) {
   if (record.writes.size() != header.count) return Code::wrong_version;
   record.length = static_cast<uint32_t>(at);
   return record;
+}
+
+}  // namespace
+
+Result<LogRecord> decode_log_record(const LogIdentity& identity, Bytes bytes) {
+  return decode(identity, std::nullopt, bytes);
+}
+
+Result<LogRecord> decode_log_record_2(const LogIdentity& identity, ChainId chain, Bytes bytes) {
+  return decode(identity, chain, bytes);
 }
 
 }  // namespace penstock::store

@@ -9,6 +9,8 @@
 #include <span>
 #include <vector>
 
+#include "penstock/store.h"
+
 namespace penstock::store {
 
 // The mark's key in the database. It sorts between block maps and the identity.
@@ -42,6 +44,7 @@ constexpr uint64_t next_record_at(uint64_t end, uint64_t size) {
 
 // Neighbouring blocks of a chunk, and where their bytes are to be.
 struct LoggedWrite {
+  ChainId chain;
   ChunkId chunk;
   uint32_t first_block = 0;
   uint32_t end = 0;  // of the written bytes, in the chunk; in the last block
@@ -66,7 +69,7 @@ class LogRecordWriter {
   bool room(uint32_t blocks) const;
   // While there is room(). Returns where the bytes of the blocks go, which must be there before
   // seal().
-  std::byte* add(ChunkId chunk, uint32_t first_block, uint32_t end,
+  std::byte* add(const ChainChunk& at, uint32_t first_block, uint32_t end,
                  std::span<const BlockRef> blocks);
   // Completes the record; returns its length.
   uint32_t seal(const LogIdentity& identity);
@@ -88,5 +91,7 @@ struct LogRecord {
 // The record at the beginning of `bytes`. not_found: there is none, the log ends before it.
 // wrong_version for an intact one with what only other versions of this program write.
 Result<LogRecord> decode_log_record(const LogIdentity& identity, Bytes bytes);
+// The same of a target of format 2, whose chunks are of the chain `chain` from now on.
+Result<LogRecord> decode_log_record_2(const LogIdentity& identity, ChainId chain, Bytes bytes);
 
 }  // namespace penstock::store

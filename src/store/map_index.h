@@ -79,7 +79,7 @@ class MapIndex {
   // one page: what the maps of a file need of the table is as small as it can be. Where in its line
   // and page a file begins is random, so that small files spread over all buckets.
   size_t bucket_of(const MapKey& key) const {
-    const uint64_t file = mix64(key.chunk.inode.value);
+    const uint64_t file = mix64(key.chunk.inode.value ^ (uint64_t{key.chain.value} << 32));
     const uint64_t page =
         mix64(file ^ (uint64_t{key.chunk.index / kPageLines} << 16 | key.index / kLine));
     const uint64_t line = (key.chunk.index + (file >> 32)) % kPageLines;

@@ -18,7 +18,7 @@ Maps::~Maps() {
 Status MapLoad::body(engine::KvTransaction& transaction) {
   for (uint32_t i = 0; i < count; ++i) found[i].reset();
   const EncodedMapKey begin = encode_key(first);
-  const EncodedMapKey end = encode_key({first.chunk, first.index + count});
+  const EncodedMapKey end = encode_key({first.chain, first.chunk, first.index + count});
   Status bad;
   const Status scanned =
       transaction.scan(as_view(begin), as_view(end), [&](std::string_view k, std::string_view v) {
@@ -86,7 +86,7 @@ bool Maps::load(Request& request) {
   load->first = request.map_key(request.maps_held);
   load->count = std::min(request.map_count - request.maps_held, limits::kLoadMaps);
   for (uint32_t i = 0; i < load->count; ++i) {
-    const MapKey key{load->first.chunk, load->first.index + i};
+    const MapKey key{load->first.chain, load->first.chunk, load->first.index + i};
     load->missing[i] = nullptr;
     if (core_.index.find(key) != nullptr) continue;
     CachedMap& map = core_.index.insert(key);

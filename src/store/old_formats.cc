@@ -1,4 +1,4 @@
-#include "format_1.h"
+#include "old_formats.h"
 
 #include <cstring>
 
@@ -18,7 +18,21 @@ uint32_t get32(const char* from) {
 
 }  // namespace
 
-Status decode_map_1(const MapKey& key, std::string_view record, BlockMap& map) {
+// A key of today without its chain.
+std::string encode_old_key(const MapKey& key) {
+  const EncodedMapKey encoded = encode_key(key);
+  std::string old(1, encoded[0]);
+  return old.append(as_view(encoded).substr(1 + sizeof(uint32_t)));
+}
+
+std::optional<MapKey> decode_old_key(std::string_view key, ChainId chain) {
+  if (key.size() != kOldMapKeyBytes || key[0] != kMapKeyType) return std::nullopt;
+  EncodedMapKey encoded = encode_key({chain, {}, 0});
+  key.copy(encoded.data() + 1 + sizeof(uint32_t), kOldMapKeyBytes - 1, 1);
+  return decode_key(as_view(encoded));
+}
+
+Status decode_map_1(std::string_view key, std::string_view record, BlockMap& map) {
   map.reset();
   if (record.size() < kHeader1Bytes + kChecksum1Bytes) return Code::corrupt;
   const std::string_view content = record.substr(0, record.size() - kChecksum1Bytes);

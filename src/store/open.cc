@@ -94,9 +94,14 @@ void remove_unfinished_log(Core& core) {
 
 Failure unknown_format(const Core& core, Status status) {
   return failure(core, status,
-                 fmt::format("was written in format {}, this program knows formats {} and {} (use "
+                 fmt::format("was written in format {}, this program knows formats {} to {} (use "
                              "the program version that wrote it)",
                              status.detail(), kOldFormatVersion, kFormatVersion));
+}
+
+bool is_old(Status status) {
+  return status.code() == Code::wrong_version && status.detail() >= kOldFormatVersion &&
+         status.detail() < kFormatVersion;
 }
 
 Outcome<Identity> read_superblock(Core& core, uint32_t& format) {
@@ -107,9 +112,8 @@ Outcome<Identity> read_superblock(Core& core, uint32_t& format) {
                    fmt::format("cannot read '{}': {}", kSuperblockName, text.error().name()));
   }
   Result<Identity> own = decode_superblock(*text);
-  if (!own && own.error().code() == Code::wrong_version &&
-      own.error().detail() == kOldFormatVersion) {
-    format = kOldFormatVersion;
+  if (!own && is_old(own.error())) {
+    format = own.error().detail();
     own = decode_superblock(*text, format);
   }
   if (!own && own.error().code() == Code::wrong_version) return unknown_format(core, own.error());
@@ -139,9 +143,9 @@ Outcome<Formats> check_identity(Core& core, const DatabaseState& database, bool 
                    "backup; without it the data files cannot be read)");
   }
   Result<Identity> theirs = decode_identity(database.identity);
-  if (!theirs && theirs.error().code() == Code::wrong_version) {
-    formats.database = kOldFormatVersion;
-    theirs = decode_identity(database.identity, kOldFormatVersion);
+  if (!theirs && is_old(theirs.error())) {
+    formats.database = theirs.error().detail();
+    theirs = decode_identity(database.identity, formats.database);
   }
   if (!theirs && theirs.error().code() == Code::wrong_version) {
     return unknown_format(core, theirs.error());
@@ -191,12 +195,52 @@ Status adopt(Core& core, const MapKey& key, const BlockMap& map) {
   return Code::ok;
 }
 
+// Records of kinds that this program does not know are the work of another version.
+Outcome<bool> check_kinds(Core& core) {
+  // In the order of keys. What has one record has this key; the others begin with it.
+  struct Kind {
+    std::string_view key;
+    bool many;
+  };
+  constexpr Kind kKinds[] = {{"B", true}, {kLogKey, false}, {kIdentityKey, false}};
+  std::string unknown;
+  const Status status = core.kv.run(KvMode::read, [&](KvTransaction& transaction) -> Status {
+    unknown.clear();
+    std::string begin;
+    const auto look = [&](std::string_view end) {
+      return transaction.scan(begin, end, [&](std::string_view key, std::string_view) {
+        unknown = key;
+        return false;
+      });
+    };
+    for (const Kind& kind : kKinds) {
+      TRY(look(kind.key));
+      begin = kind.key;
+      if (kind.many) {
+        ++begin.back();
+      } else {
+        begin.push_back('\0');
+      }
+    }
+    return look("");
+  });
+  if (!status.ok()) {
+    return failure(core, status, fmt::format("cannot read the database: {}", status.name()));
+  }
+  if (unknown.empty()) return true;
+  return failure(core, Code::wrong_version,
+                 fmt::format("a record of a kind that this program does not know ({:#04x}) was "
+                             "written by another version of this program, most likely a newer one "
+                             "(use that one)",
+                             static_cast<unsigned char>(unknown[0])));
+}
+
 Outcome<bool> load_maps(Core& core, uint32_t format) {
   MapBatch batch;
   std::string begin;
   do {
     const Status status = core.kv.run(KvMode::read, [&](KvTransaction& transaction) -> Status {
-      return batch.read(transaction, begin, format, kLoadRecords);
+      return batch.read(transaction, begin, format, core.config.old_chain, kLoadRecords);
     });
     if (status.code() == Code::wrong_version) {
       return failure(core, status,
@@ -210,7 +254,7 @@ Outcome<bool> load_maps(Core& core, uint32_t format) {
                      fmt::format("its database is damaged: {}: {} (restore it from a backup)", what,
                                  status.name()));
     }
-    for (const auto& [key, map] : batch.maps) {
+    for (const auto& [key, map, old_key] : batch.maps) {
       if (adopt(core, key, map).ok()) continue;
       return failure(core, Code::corrupt,
                      fmt::format("the block map of inode {} chunk {} names blocks that are used "
@@ -265,12 +309,13 @@ Outcome<bool> open_target(Core& core) {
     return make(core, *names);
   }
   TRY_ASSIGN(const Formats formats, check_identity(core, database, has(DataFiles::name(0))));
-  if (database.log) TRY(replay_log(core, *database.log, *names));
+  if (database.log) TRY(replay_log(core, *database.log, formats.database, *names));
   TRY(core.files.open(*names));
+  TRY(check_kinds(core));
   TRY(load_maps(core, formats.database));
   if (!database.log && has(kLogFileName)) remove_unfinished_log(core);
   if (formats.database == kFormatVersion) return true;
-  return convert_target(core);
+  return convert_target(core, formats.database);
 }
 
 }  // namespace penstock::store

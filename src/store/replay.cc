@@ -1,6 +1,6 @@
 #include "replay.h"
 
-#include "convert.h"
+#include "old_formats.h"
 
 #include <algorithm>
 #include <cstring>
@@ -30,7 +30,8 @@ constexpr const char* kOfAnotherVersion =
 // synced first.
 class Replay {
  public:
-  Replay(Core& core, const LogMark& mark) : core_(core), mark_(mark) {}
+  Replay(Core& core, const LogMark& mark, uint32_t format)
+      : core_(core), mark_(mark), old_(format < kFormatVersion) {}
   ~Replay() {
     for (const auto& [index, file] : files_) core_.disk.close(file);
     if (log_) core_.disk.close(*log_);
@@ -53,6 +54,9 @@ class Replay {
   Outcome<bool> put_bytes(const LoggedWrite& write);
   Status put_maps(const LoggedWrite& write);
   Outcome<DiskFile> data_file(uint32_t index);
+  std::string name_of(const MapKey& key) const {
+    return old_ ? encode_old_key(key) : std::string(as_view(encode_key(key)));
+  }
   Result<BlockMap*> map_of(const MapKey& key);
   Outcome<bool> commit(const LogMark* next);
   Failure failure(Status status, const std::string& what) const {
@@ -61,6 +65,7 @@ class Replay {
 
   Core& core_;
   const LogMark mark_;
+  const bool old_;  // the target is of an old format, and is converted later
   std::optional<DiskFile> log_;
   std::optional<MappedMemory> memory_;
   std::map<uint32_t, DiskFile> files_;
@@ -124,8 +129,10 @@ Result<LogRecord> Replay::read(uint64_t number, uint64_t offset) {
     const uint64_t length = log_record_bytes(mark_.size);
     uint64_t transferred = 0;
     TRY(transfer(DiskOpKind::read, *log_, offset, memory_->data(), length, &transferred));
-    record = decode_log_record({core_.identity.uuid, mark_.epoch, number},
-                               {memory_->data(), transferred});
+    const LogIdentity wanted{core_.identity.uuid, mark_.epoch, number};
+    const Bytes bytes(memory_->data(), transferred);
+    record = old_ ? decode_log_record_2(wanted, core_.config.old_chain, bytes)
+                  : decode_log_record(wanted, bytes);
     if (!record && record.error().code() != Code::not_found) break;
   }
   return record;
@@ -172,8 +179,9 @@ Result<BlockMap*> Replay::map_of(const MapKey& key) {
   BlockMap map;
   TRY(core_.kv.run(KvMode::read, [&](KvTransaction& transaction) -> Status {
     map.reset();
-    TRY_ASSIGN(const auto record, transaction.get(as_view(encode_key(key))));
-    return record ? decode_map(key, *record, map) : Status(Code::ok);
+    const std::string name = name_of(key);
+    TRY_ASSIGN(const auto record, transaction.get(name));
+    return record ? decode_map(name, *record, map) : Status(Code::ok);
   }));
   return &maps_.emplace(key, map).first->second;
 }
@@ -182,7 +190,7 @@ Result<BlockMap*> Replay::map_of(const MapKey& key) {
 Status Replay::put_maps(const LoggedWrite& write) {
   for (uint32_t i = 0; i < write.blocks.size(); ++i) {
     const uint32_t block = write.first_block + i;
-    const MapKey key{write.chunk, block / kMapBlocks};
+    const MapKey key{write.chain, write.chunk, block / kMapBlocks};
     TRY_ASSIGN(BlockMap* const map, map_of(key));
     map->blocks[block % kMapBlocks] = write.blocks[i];
     const uint64_t map_begin = uint64_t{key.index} * limits::kMapBytes;
@@ -214,7 +222,8 @@ Outcome<bool> Replay::commit(const LogMark* next) {
   const Status status = core_.kv.run(mode, [&](KvTransaction& transaction) -> Status {
     char record[kMapRecordBytesMax];
     for (const auto& [key, map] : maps_) {
-      transaction.put(as_view(encode_key(key)), {record, encode_map(key, map, record)});
+      const std::string name = name_of(key);
+      transaction.put(name, {record, encode_map(name, map, record)});
     }
     if (next != nullptr) transaction.put(kLogKey, encode_log_mark(*next));
     return Code::ok;
@@ -252,7 +261,7 @@ Outcome<bool> Replay::run(const std::vector<std::string>& names, const LogMark& 
 
 }  // namespace
 
-Outcome<bool> replay_log(Core& core, const std::string& record,
+Outcome<bool> replay_log(Core& core, const std::string& record, uint32_t format,
                          const std::vector<std::string>& names) {
   Result<LogMark> mark = decode_log_mark(record);
   if (!mark && mark.error().code() == Code::wrong_version) {
@@ -265,7 +274,7 @@ Outcome<bool> replay_log(Core& core, const std::string& record,
   // A new epoch: else old records that lie behind a torn one could continue what is written before
   // them from now on.
   const LogMark next{mark->epoch + 1, 1, 0, mark->size, 0};
-  Replay replay(core, *mark);
+  Replay replay(core, *mark, format);
   TRY(replay.run(names, next));
   if (replay.records() > 0) {
     log::info("store: {}: {} records of '{}' brought to their places", core.config.directory,

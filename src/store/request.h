@@ -53,6 +53,7 @@ struct Request : ListNode {
   RequestKind kind = RequestKind::read;
   RequestStep step = RequestStep::arrays;
   engine::Op* op = nullptr;  // the caller's; of verify requests the sweep's own
+  ChainId chain;
   ChunkId chunk;
   // Bytes of the chunk, and the blocks and maps that they touch.
   uint32_t begin = 0;
@@ -97,7 +98,8 @@ struct Request : ListNode {
   std::array<CachedMap*, limits::kInlineMaps> inline_maps;
   std::array<BlockRef, limits::kInlineBlocks> inline_blocks;
 
-  MapKey map_key(uint32_t i) const { return {chunk, first_map + i}; }
+  ChainChunk at() const { return {chain, chunk}; }
+  MapKey map_key(uint32_t i) const { return {chain, chunk, first_map + i}; }
   // The index in its chunk of the i-th of `blocks`.
   uint32_t chunk_block(uint32_t i) const {
     return kind == RequestKind::clear ? edges[i] : first_block + i;

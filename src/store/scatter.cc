@@ -21,7 +21,7 @@ Status ScatterScan::body(engine::KvTransaction& transaction) {
   uint32_t seen = 0;
   Status bad;
   const EncodedMapKey from = encode_key(begin);
-  const EncodedMapKey to = encode_key_after(InodeId(UINT64_MAX));
+  const EncodedMapKey to = encode_key_after(ChainId(UINT32_MAX), InodeId(UINT64_MAX));
   TRY(transaction.scan(as_view(from), as_view(to),
                        [&](std::string_view text, std::string_view record) {
                          const auto key = decode_key(text);
@@ -31,7 +31,7 @@ Status ScatterScan::body(engine::KvTransaction& transaction) {
                          if (scattered_blocks(map, breaks_min) != 0) keys[count++] = *key;
                          // An index one beyond the largest still sorts between this chunk and the
                          // next.
-                         next = {key->chunk, key->index + 1};
+                         next = {key->chain, key->chunk, key->index + 1};
                          more = ++seen == limits::kSweepKeys;
                          return !more;
                        }));

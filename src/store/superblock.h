@@ -11,8 +11,8 @@
 
 namespace penstock::store {
 
-inline constexpr uint32_t kFormatVersion = 2;
-// What can be converted: superblock and identity differ in their version only.
+inline constexpr uint32_t kFormatVersion = 3;
+// From here on formats can be converted: superblock and identity differ in their version only.
 inline constexpr uint32_t kOldFormatVersion = 1;
 inline constexpr const char* kSuperblockName = "target";
 // In the database. Sorts after all block maps.

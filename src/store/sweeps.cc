@@ -20,7 +20,9 @@ Status KeyScan::body(engine::KvTransaction& transaction) {
   mapped_blocks = 0;
   valid_end = 0;
   const EncodedMapKey from = encode_key(begin);
-  const EncodedMapKey to = encode_key_after(only == InodeId{} ? InodeId(UINT64_MAX) : only);
+  const bool all = only == InodeId{};
+  const EncodedMapKey to =
+      encode_key_after(all ? ChainId(UINT32_MAX) : chain, all ? InodeId(UINT64_MAX) : only);
   Status bad;
   TRY(transaction.scan(
       as_view(from), as_view(to),
@@ -88,15 +90,17 @@ void Sweeps::begin(Sweep& sweep, SweepKind kind, engine::Op& op) {
   };
   if (kind == SweepKind::remove) {
     const auto& remove = static_cast<RemoveOp&>(op);
+    sweep.scan.chain = remove.chain;
     sweep.scan.only = remove.inode;
-    sweep.scan.begin = {{remove.inode, remove.first_chunk}, 0};
+    sweep.scan.begin = {remove.chain, {remove.inode, remove.first_chunk}, 0};
   } else if (kind == SweepKind::end_query) {
     auto& query = static_cast<EndQueryOp&>(op);
     query.any = false;
     query.last_chunk = query.end_in_chunk = 0;
     query.allocated_bytes = 0;
+    sweep.scan.chain = query.chain;
     sweep.scan.only = query.inode;
-    sweep.scan.begin = {{query.inode, 0}, 0};
+    sweep.scan.begin = {query.chain, {query.inode, 0}, 0};
   } else {
     auto& scrub = static_cast<ScrubOp&>(op);
     scrub.verified_bytes = scrub.damaged_blocks = 0;
@@ -111,9 +115,9 @@ void Sweeps::begin(Sweep& sweep, SweepKind kind, engine::Op& op) {
 
 void Sweeps::scan(Sweep& sweep) {
   // A map that is older than what was acknowledged would tell too small an end, and cut the file.
-  const auto lost = core_.lost.lower_bound({{sweep.scan.only, 0}, 0});
+  const auto lost = core_.lost.lower_bound({sweep.scan.chain, {sweep.scan.only, 0}, 0});
   if (sweep.kind == SweepKind::end_query && sweep.status.ok() && lost != core_.lost.end() &&
-      lost->chunk.inode == sweep.scan.only) {
+      lost->chain == sweep.scan.chain && lost->chunk.inode == sweep.scan.only) {
     sweep.status = Code::io_error;
   }
   if (!sweep.status.ok()) {
@@ -153,13 +157,14 @@ bool Sweeps::advance(Sweep& sweep) {
   MapKey last = sweep.scan.keys[sweep.scan.count - 1];
   if (sweep.kind == SweepKind::remove) last.index = limits::kChunkMapsMax - 1;
   // An index one beyond the largest still sorts between this chunk and the next.
-  sweep.scan.begin = {last.chunk, last.index + 1};
+  sweep.scan.begin = {last.chain, last.chunk, last.index + 1};
   return true;
 }
 
 void Sweeps::continue_remove(Sweep& sweep) {
   if (sweep.next_key < sweep.scan.count) {
     ClearOp& clear = sweep.clear;
+    clear.chain = sweep.scan.chain;
     clear.chunk = sweep.scan.keys[sweep.next_key].chunk;
     clear.begin = 0;
     clear.end = kWholeChunk;
@@ -230,6 +235,7 @@ void Sweeps::verify(Sweep& sweep, uint32_t slot, const MapKey& key) {
   ++sweep.verifying;
   request.kind = RequestKind::verify;
   request.op = &sweep.verified;
+  request.chain = key.chain;
   request.chunk = key.chunk;
   request.refuse_holes = false;
   request.durable = false;
@@ -247,13 +253,13 @@ void Sweeps::on_block_verified(Request& request) {
 }
 
 void Sweeps::on_damage(Request& request, uint32_t block, Status status) {
-  report(request.op->owner_as<Sweep>(), request.chunk, block, status);
+  report(request.op->owner_as<Sweep>(), request.at(), block, status);
 }
 
-void Sweeps::report(Sweep& sweep, ChunkId chunk, uint32_t block, Status status) {
+void Sweeps::report(Sweep& sweep, const ChainChunk& at, uint32_t block, Status status) {
   auto& scrub = static_cast<ScrubOp&>(*sweep.op);
   ++scrub.damaged_blocks;
-  if (scrub.on_damage) scrub.on_damage({chunk, block, status});
+  if (scrub.on_damage) scrub.on_damage({at.chain, at.chunk, block, status});
 }
 
 void Sweeps::on_verified(Request& request) {
@@ -263,7 +269,7 @@ void Sweeps::on_verified(Request& request) {
     sweep.status = request.status;
   } else if (!request.status.ok()) {
     // The block map itself could not be read.
-    report(sweep, request.chunk, request.first_block, request.status);
+    report(sweep, request.at(), request.first_block, request.status);
   }
   const auto slot = static_cast<size_t>(&request - sweep.requests.data());
   ASSERT(slot < sweep.busy.size() && sweep.busy[slot] && sweep.verifying > 0);

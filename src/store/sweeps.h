@@ -19,7 +19,8 @@ enum class SweepKind : uint8_t { remove, end_query, scrub };
 // Some keys in order, and for end queries what their records say.
 struct KeyScan final : engine::KvOp {
   MapKey begin;
-  InodeId only;  // InodeId{}: all inodes
+  ChainId chain;  // of what is wanted of one inode
+  InodeId only;   // InodeId{}: all inodes of all chains
   bool read_records = false;
   uint32_t count = 0;
   std::array<MapKey, limits::kSweepKeys> keys;
@@ -74,7 +75,7 @@ class Sweeps {
   void continue_end_query(Sweep& sweep);
   void continue_scrub(Sweep& sweep);
   void verify(Sweep& sweep, uint32_t slot, const MapKey& key);
-  void report(Sweep& sweep, ChunkId chunk, uint32_t block, Status status);
+  void report(Sweep& sweep, const ChainChunk& at, uint32_t block, Status status);
   void end(Sweep& sweep);
   // The first key behind the ones that were scanned; false if there are no more.
   bool advance(Sweep& sweep);

@@ -138,10 +138,11 @@ class TargetImpl final : public Target {
     return nullptr;
   }
 
-  void prepare(Request& request, RequestKind kind, engine::Op& op, ChunkId chunk) {
+  void prepare(Request& request, RequestKind kind, engine::Op& op, ChainChunk at) {
     request.kind = kind;
     request.op = &op;
-    request.chunk = chunk;
+    request.chain = at.chain;
+    request.chunk = at.chunk;
     request.refuse_holes = false;
     request.probe = false;
     request.to_end = false;
@@ -150,7 +151,7 @@ class TargetImpl final : public Target {
   }
 
   void begin(Request& request, ReadOp& op) {
-    prepare(request, RequestKind::read, op, op.chunk);
+    prepare(request, RequestKind::read, op, {op.chain, op.chunk});
     request.refuse_holes = op.refuse_holes;
     request.probe = op.probe;
     request.checksums = op.checksums;
@@ -160,7 +161,7 @@ class TargetImpl final : public Target {
   }
 
   void begin(Request& request, WriteOp& op) {
-    prepare(request, RequestKind::write, op, op.chunk);
+    prepare(request, RequestKind::write, op, {op.chain, op.chunk});
     request.durable = op.durable;
     request.memory = op.source;
     set_range(request, op.offset, op.offset + static_cast<uint32_t>(op.source.length));
@@ -168,7 +169,7 @@ class TargetImpl final : public Target {
   }
 
   void begin(Request& request, ClearOp& op) {
-    prepare(request, RequestKind::clear, op, op.chunk);
+    prepare(request, RequestKind::clear, op, {op.chain, op.chunk});
     request.durable = op.durable;
     request.to_end = op.end == kWholeChunk;
     request.memory = {};

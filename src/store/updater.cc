@@ -63,7 +63,7 @@ bool Updater::lock(Request& request) {
   request.lock.begin = request.first_block;
   request.lock.end = request.to_end ? UINT32_MAX : request.first_block + request.block_count;
   request.lock.owner = &request;
-  return core_.locks.acquire(request.chunk, request.lock);
+  return core_.locks.acquire(request.at(), request.lock);
 }
 
 BlockRef Updater::old_ref(const Request& request, uint32_t block) const {

@@ -116,7 +116,7 @@ bool WriteLog::join(Request& request) {
     gathering->writer.clear();
     schedule_flush();
   }
-  copy_bytes(request, gathering->writer.add(request.chunk, request.first_block, request.end,
+  copy_bytes(request, gathering->writer.add(request.at(), request.first_block, request.end,
                                             {request.blocks, request.block_count}));
   request.log_step = LogStep::joined;
   request.log_number = next_.number;

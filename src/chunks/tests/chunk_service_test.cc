@@ -83,7 +83,7 @@ class ChunkServiceTest : public testing::Test {
   sim::SimWorld world{1};
   sim::SimLoop loop{world};
   store::FakeTarget target{loop};
-  std::unique_ptr<engine::Service> service = make_service(target, 4);
+  std::unique_ptr<engine::Service> service = make_service(target, ChainId{}, 4);
 };
 
 TEST_F(ChunkServiceTest, refuses_requests_that_break_the_protocol_and_does_nothing) {
@@ -169,7 +169,7 @@ TEST_F(ChunkServiceTest, ends_a_staged_call_at_the_first_failure) {
 }
 
 TEST_F(ChunkServiceTest, staged_calls_wait_for_a_buffer) {
-  service = make_service(target, 100);
+  service = make_service(target, ChainId{}, 100);
   std::deque<FakeCall> calls;
   target.hold = true;
   for (uint32_t i = 0; i < 40; ++i) {

@@ -1,8 +1,8 @@
 // Hostile bytes for everything that a target reads from its directory and its database: nothing may
 // crash, and what decodes must encode to the same bytes.
-#include "format_1.h"
 #include "fuzz.h"
 #include "log_record.h"
+#include "old_formats.h"
 #include "superblock.h"
 
 #include <cstdlib>
@@ -22,7 +22,7 @@ namespace penstock::fuzz {
 
 // Records of maps without the checksum that ends them: the target adds it.
 std::vector<std::string> seeds() {
-  const MapKey key{{InodeId(7), 1}, 2};
+  const MapKey key{ChainId{}, {InodeId(7), 1}, 2};
   std::vector<std::string> out = {std::string(as_view(encode_key(key)))};
   BlockMap map;
   for (const size_t mapped : {size_t{1}, size_t{17}, map.blocks.size()}) {
@@ -60,7 +60,7 @@ void check(bool holds) {
 }
 
 void check_record(std::string_view input) {
-  const MapKey key{{InodeId(7), 1}, 2};
+  const MapKey key{ChainId{}, {InodeId(7), 1}, 2};
   BlockMap map;
   // As it is, and with the checksum made right, so that the checks behind it are reached.
   std::string sealed(input);
@@ -69,7 +69,7 @@ void check_record(std::string_view input) {
   const uint32_t crc = crc32c(std::as_bytes(std::span(input)), of_key);
   sealed.append(reinterpret_cast<const char*>(&crc), sizeof(crc));
   for (const std::string_view record : {input, std::string_view(sealed)}) {
-    if (decode_map_1(key, record, map).ok()) check(!map.empty());
+    if (decode_map_1(as_view(encoded_key), record, map).ok()) check(!map.empty());
     if (!decode_map(key, record, map).ok()) continue;
     check(!map.empty());
     char again[kMapRecordBytesMax];
@@ -82,7 +82,8 @@ void check_log_record(std::string_view input) {
   std::vector<std::byte> bytes(std::max<size_t>(input.size(), 4096));
   std::memcpy(bytes.data(), input.data(), input.size());
   (void)decode_log_record(kLogIdentity, bytes);
-  constexpr char kMagic[] = "PSTKLOG1";
+  (void)decode_log_record_2(kLogIdentity, ChainId(1), bytes);
+  constexpr char kMagic[] = "PSTKLOG2";
   std::memcpy(bytes.data(), kMagic, 8);
   std::memcpy(bytes.data() + 8, kLogIdentity.uuid.data(), 16);
   std::memcpy(bytes.data() + 24, &kLogIdentity.epoch, 8);

@@ -1,4 +1,3 @@
-#include "format_1.h"
 #include "old_format.h"
 #include "superblock.h"
 
@@ -9,7 +8,7 @@
 namespace penstock::store {
 namespace {
 
-const MapKey kKey{{InodeId(77), 5}, 3};
+const MapKey kKey{ChainId{}, {InodeId(77), 5}, 3};
 
 BlockMap random_map(engine::Random& random) {
   BlockMap map;
@@ -84,7 +83,9 @@ TEST(MapRecord, is_refused_when_any_bit_is_flipped_or_it_is_cut) {
     ASSERT_FALSE(decode_map(kKey, record.substr(0, length), decoded).ok()) << length;
   }
   EXPECT_FALSE(decode_map(kKey, record + '\0', decoded).ok());
-  EXPECT_FALSE(decode_map({kKey.chunk, 4}, record, decoded).ok()) << "under another key";
+  EXPECT_FALSE(decode_map({kKey.chain, kKey.chunk, 4}, record, decoded).ok())
+      << "under another key";
+  EXPECT_FALSE(decode_map({ChainId(1), kKey.chunk, kKey.index}, record, decoded).ok());
 }
 
 const std::string kEntry("\x07\0\0\0\0\0\0\0\x01\x02\x03\x04", 12);
@@ -136,31 +137,49 @@ TEST(MapRecord, of_format_1_is_read_as_it_was_written) {
   engine::SeededRandom random(3);
   for (int i = 0; i < 200; ++i) {
     const BlockMap map = random_map(random);
-    const std::string record = encode_map_1(kKey, map);
+    const std::string key = encode_old_key(kKey);
+    const std::string record = encode_map_1(key, map);
     BlockMap decoded;
-    ASSERT_TRUE(decode_map_1(kKey, record, decoded).ok());
+    ASSERT_TRUE(decode_map_1(key, record, decoded).ok());
     EXPECT_EQ(decoded, map);
-    EXPECT_EQ(decode_map(kKey, record, decoded).code(), Code::wrong_version);
-    EXPECT_EQ(decode_map_1(kKey, encoded(map), decoded).code(), Code::wrong_version);
+    EXPECT_EQ(decode_map(key, record, decoded).code(), Code::wrong_version);
+    EXPECT_EQ(decode_map_1(key, encode_map_2(key, map), decoded).code(), Code::wrong_version);
     std::string damaged = record;
     damaged[random.below(damaged.size())] ^= 1;
-    EXPECT_EQ(decode_map_1(kKey, damaged, decoded).code(), Code::corrupt);
-    EXPECT_FALSE(decode_map_1(kKey, record.substr(0, random.below(record.size())), decoded).ok());
+    EXPECT_EQ(decode_map_1(key, damaged, decoded).code(), Code::corrupt);
+    EXPECT_FALSE(decode_map_1(key, record.substr(0, random.below(record.size())), decoded).ok());
   }
 }
 
 TEST(MapKeys, sort_as_their_chunks_do) {
-  const MapKey keys[] = {{{InodeId(1), 0}, 0},   {{InodeId(1), 0}, 255}, {{InodeId(1), 1}, 0},
-                         {{InodeId(1), 256}, 0}, {{InodeId(2), 0}, 0},   {{InodeId(256), 0}, 0}};
+  const ChainId one(1);
+  const MapKey keys[] = {{one, {InodeId(1), 0}, 0},        {one, {InodeId(1), 0}, 255},
+                         {one, {InodeId(1), 1}, 0},        {one, {InodeId(1), 256}, 0},
+                         {one, {InodeId(2), 0}, 0},        {one, {InodeId(256), 0}, 0},
+                         {ChainId(2), {InodeId(1), 0}, 0}, {ChainId(256), {InodeId(0), 0}, 0}};
   for (size_t i = 0; i + 1 < std::size(keys); ++i) {
     EXPECT_LT(as_view(encode_key(keys[i])), as_view(encode_key(keys[i + 1])));
     EXPECT_EQ(decode_key(as_view(encode_key(keys[i]))), keys[i]);
   }
-  const EncodedMapKey after = encode_key_after(InodeId(1));
-  EXPECT_LT(as_view(encode_key({{InodeId(1), UINT32_MAX}, 255})), as_view(after));
-  EXPECT_LE(as_view(after), as_view(encode_key({{InodeId(2), 0}, 0})));
-  EXPECT_LT(as_view(encode_key({{InodeId(UINT64_MAX), 7}, 0})),
-            as_view(encode_key_after(InodeId(UINT64_MAX))));
+  const EncodedMapKey after = encode_key_after(ChainId{}, InodeId(1));
+  EXPECT_LT(as_view(encode_key({ChainId{}, {InodeId(1), UINT32_MAX}, 255})), as_view(after));
+  EXPECT_LE(as_view(after), as_view(encode_key({ChainId{}, {InodeId(2), 0}, 0})));
+  EXPECT_LT(as_view(encode_key({ChainId{}, {InodeId(UINT64_MAX), 7}, 0})),
+            as_view(encode_key_after(ChainId{}, InodeId(UINT64_MAX))));
+  EXPECT_EQ(as_view(encode_key_after(ChainId{}, InodeId(UINT64_MAX))),
+            as_view(encode_key({one, {}, 0})));
+  const MapKey last{ChainId(UINT32_MAX), {InodeId(UINT64_MAX), UINT32_MAX}, 255};
+  EXPECT_LT(as_view(encode_key(last)),
+            as_view(encode_key_after(ChainId(UINT32_MAX), InodeId(UINT64_MAX))));
+}
+
+TEST(MapKeys, of_old_formats_get_a_chain) {
+  const std::string old = encode_old_key(kKey);
+  EXPECT_EQ(old.size(), kOldMapKeyBytes);
+  EXPECT_FALSE(decode_key(old));
+  EXPECT_EQ(decode_old_key(old, ChainId(9)), (MapKey{ChainId(9), kKey.chunk, kKey.index}));
+  EXPECT_FALSE(decode_old_key(as_view(encode_key(kKey)), ChainId(9)));
+  EXPECT_FALSE(decode_old_key(old.substr(1), ChainId(9)));
 }
 
 TEST(MapKeys, are_refused_when_malformed) {
@@ -187,7 +206,7 @@ TEST(Superblock, decodes_only_what_was_encoded) {
     EXPECT_FALSE(decode_superblock(text.substr(0, i))) << i;
   }
   std::string other = text;
-  other.replace(other.find("version 2"), 9, "version 9");
+  other.replace(other.find("version 3"), 9, "version 9");
   EXPECT_EQ(decode_superblock(other).error().code(), Code::wrong_version);
   EXPECT_FALSE(decode_superblock(text + "\n"));
 }

@@ -1,4 +1,4 @@
-// Targets of format 1 become targets of this one, with the process dying at any step of it.
+// Targets of old formats become targets of this one, with the process dying at any step of it.
 #include "old_format.h"
 #include "rig.h"
 
@@ -25,9 +25,13 @@ void set_superblock(Rig& rig, const std::string& text) {
   ASSERT_TRUE(disk.replace_file("/target/target", text).ok());
 }
 
-// A target with some files, then everything as format 1 would have written it. Returns its
+std::string encode_old_map(std::string_view key, const BlockMap& map, uint32_t format) {
+  return format == 1 ? encode_map_1(key, map) : encode_map_2(key, map);
+}
+
+// A target with some files, then everything as an old format would have written it. Returns its
 // identity. Among the maps are some of no content that matters, so that there are several batches.
-Identity make_old(Rig& rig, uint32_t more_maps) {
+Identity make_old(Rig& rig, uint32_t format, uint32_t more_maps) {
   EXPECT_TRUE(rig.begin()) << rig.refusal.message;
   auto bytes = content();
   EXPECT_TRUE(rig.write(kChunk, 0, bytes).ok());
@@ -36,7 +40,7 @@ Identity make_old(Rig& rig, uint32_t more_maps) {
   EXPECT_TRUE(rig.write(kFarChunk, 12345, few).ok());
   const Identity identity = rig.core().identity;
   EXPECT_TRUE(rig.close().ok());
-  set_superblock(rig, encode_superblock(identity, 1));
+  set_superblock(rig, encode_superblock(identity, format));
   const auto records = rig.records.content();
   sim::SimKv kv(rig.records);
   EXPECT_TRUE(kv.run(KvMode::write_durable, [&](engine::KvTransaction& t) -> Status {
@@ -44,16 +48,18 @@ Identity make_old(Rig& rig, uint32_t more_maps) {
                     const auto key = decode_key(name);
                     BlockMap map;
                     if (key && decode_map(*key, record, map).ok()) {
-                      t.put(name, encode_map_1(*key, map));
+                      const std::string old = encode_old_key(*key);
+                      t.erase(name);
+                      t.put(old, encode_old_map(old, map, format));
                     }
                   }
                   BlockMap holes;
                   holes.valid_end = 99;
                   for (uint32_t i = 0; i < more_maps; ++i) {
-                    const MapKey key{{InodeId(100), i}, 0};
-                    t.put(as_view(encode_key(key)), encode_map_1(key, holes));
+                    const std::string key = encode_old_key({ChainId{}, {InodeId(100), i}, 0});
+                    t.put(key, encode_old_map(key, holes, format));
                   }
-                  t.put(kIdentityKey, encode_identity(identity, 1));
+                  t.put(kIdentityKey, encode_identity(identity, format));
                   return Code::ok;
                 }).ok());
   return identity;
@@ -68,6 +74,7 @@ void expect_converted(Rig& rig, const Identity& identity, size_t maps) {
       continue;
     }
     BlockMap map;
+    ASSERT_TRUE(decode_key(name));
     ASSERT_TRUE(decode_map(*decode_key(name), record, map).ok());
     ++seen;
   }
@@ -82,9 +89,12 @@ void expect_content(Rig& rig) {
   EXPECT_EQ(scrub.damaged_blocks, 0u);
 }
 
-TEST(Conversion, of_a_target_of_format_1_keeps_everything) {
+class Conversion : public testing::TestWithParam<uint32_t> {};
+INSTANTIATE_TEST_SUITE_P(From, Conversion, testing::Values(1, 2));
+
+TEST_P(Conversion, keeps_everything) {
   Rig rig;
-  const Identity identity = make_old(rig, 0);
+  const Identity identity = make_old(rig, GetParam(), 0);
   const size_t maps = rig.records.content().size() - 1;
   ASSERT_TRUE(rig.begin()) << rig.refusal.message;
   expect_converted(rig, identity, maps);
@@ -96,16 +106,16 @@ TEST(Conversion, of_a_target_of_format_1_keeps_everything) {
   EXPECT_EQ(rig.read(kChunk, 4096, 50'000), more);
 }
 
-TEST(Conversion, of_an_empty_target) {
+TEST_P(Conversion, of_an_empty_target) {
   Rig rig;
   ASSERT_TRUE(rig.begin());
   const Identity identity = rig.core().identity;
   ASSERT_TRUE(rig.close().ok());
-  set_superblock(rig, encode_superblock(identity, 1));
+  set_superblock(rig, encode_superblock(identity, GetParam()));
   {
     sim::SimKv kv(rig.records);
     ASSERT_TRUE(kv.run(KvMode::write_durable, [&](engine::KvTransaction& t) -> Status {
-                    t.put(kIdentityKey, encode_identity(identity, 1));
+                    t.put(kIdentityKey, encode_identity(identity, GetParam()));
                     return Code::ok;
                   }).ok());
   }
@@ -172,13 +182,13 @@ bool open_with(Rig& rig, Bomb& bomb, Failure& refusal) {
   return opened && !bomb.went_off();
 }
 
-void survives_deaths(bool power) {
+void survives_deaths(uint32_t format, bool power) {
   constexpr uint32_t kMore = 4500;
   int deaths = 0;
   bool to_the_end = false;
   for (int steps = 0; !to_the_end; ++steps) {
     Rig rig(static_cast<uint64_t>(1 + steps));
-    const Identity identity = make_old(rig, kMore);
+    const Identity identity = make_old(rig, format, kMore);
     const size_t maps = rig.records.content().size() - 1;
     Bomb bomb(rig, steps, power);
     Failure refusal;
@@ -197,18 +207,18 @@ void survives_deaths(bool power) {
   EXPECT_GE(deaths, 10) << "several batches, before and after each commit";
 }
 
-TEST(Conversion, survives_power_cuts_at_every_step) {
-  survives_deaths(true);
+TEST_P(Conversion, survives_power_cuts_at_every_step) {
+  survives_deaths(GetParam(), true);
 }
 
-TEST(Conversion, survives_kills_at_every_step) {
-  survives_deaths(false);
+TEST_P(Conversion, survives_kills_at_every_step) {
+  survives_deaths(GetParam(), false);
 }
 
-TEST(Conversion, changes_nothing_when_the_old_target_is_damaged) {
+TEST_P(Conversion, changes_nothing_when_the_old_target_is_damaged) {
   Rig rig;
-  make_old(rig, 0);
-  const std::string name(as_view(encode_key({kChunk, 0})));
+  make_old(rig, GetParam(), 0);
+  const std::string name = encode_old_key({ChainId{}, kChunk, 0});
   {
     std::string record = rig.records.content().at(name);
     record[10] = static_cast<char>(record[10] ^ 1);
@@ -227,28 +237,60 @@ TEST(Conversion, changes_nothing_when_the_old_target_is_damaged) {
   EXPECT_EQ(superblock_text(rig), text);
 }
 
-TEST(Conversion, is_not_expected_of_a_finished_target) {
+TEST_P(Conversion, is_not_expected_of_a_finished_target) {
   Rig rig;
-  const Identity identity = make_old(rig, 0);
+  const Identity identity = make_old(rig, GetParam(), 0);
   ASSERT_TRUE(rig.begin());
   ASSERT_TRUE(rig.close().ok());
   // A record of the old format in it is no leftover of a conversion.
   BlockMap map;
   map.valid_end = 1;
-  const MapKey key{{InodeId(1), 1}, 1};
+  const std::string key = encode_old_key({ChainId{}, {InodeId(1), 1}, 1});
   {
     sim::SimKv kv(rig.records);
     ASSERT_TRUE(kv.run(KvMode::write_durable, [&](engine::KvTransaction& t) -> Status {
-                    t.put(as_view(encode_key(key)), encode_map_1(key, map));
+                    t.put(key, encode_old_map(key, map, GetParam()));
                     return Code::ok;
                   }).ok());
   }
   ASSERT_FALSE(rig.begin());
-  EXPECT_EQ(rig.refusal.status.code(), Code::wrong_version);
+  EXPECT_EQ(rig.refusal.status.code(), Code::corrupt);
   // Nor is an old superblock over a converted database.
-  set_superblock(rig, encode_superblock(identity, 1));
+  set_superblock(rig, encode_superblock(identity, GetParam()));
   ASSERT_FALSE(rig.begin());
   EXPECT_THAT(rig.refusal.message, HasSubstr("older than its database"));
+}
+
+// The log of format 2 names no chains either, and is brought home before the maps get theirs.
+TEST(ConversionOfLog, keeps_what_only_the_log_has) {
+  RigOptions options;
+  options.log_bytes = kMiB;
+  options.log_after = 1;
+  Rig rig(1, options);
+  const Identity identity = make_old(rig, 2, 0);
+  // A mark and a record of one write, with its bytes nowhere else.
+  const LogMark mark{4, 1, 0, kMiB, 0};
+  auto bytes = test::content(4096, 5);
+  const BlockRef place{2000, crc32c(bytes)};
+  std::vector<std::byte> record(kMiB);
+  encode_log_record_2({identity.uuid, mark.epoch, mark.number}, kChunk, 2, place, bytes, record);
+  {
+    sim::SimLoop loop(rig.world);
+    sim::SimDisk disk(rig.platter, loop);
+    const std::string text(reinterpret_cast<const char*>(record.data()), record.size());
+    ASSERT_TRUE(disk.replace_file("/target/write-log", text).ok());
+    sim::SimKv kv(rig.records);
+    ASSERT_TRUE(kv.run(KvMode::write_durable, [&](engine::KvTransaction& t) -> Status {
+                    t.put(kLogKey, encode_log_mark(mark));
+                    return Code::ok;
+                  }).ok());
+  }
+  ASSERT_TRUE(rig.begin()) << rig.refusal.message;
+  EXPECT_EQ(rig.core().counters.replayed.value(), 1u);
+  EXPECT_EQ(rig.read(kChunk, 2 * 4096, 4096), bytes);
+  auto all = content();
+  EXPECT_EQ(rig.read(kChunk, 3 * 4096, 4096),
+            std::vector<std::byte>(all.begin() + 3 * 4096, all.begin() + 4 * 4096));
 }
 
 }  // namespace

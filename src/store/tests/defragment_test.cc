@@ -128,7 +128,7 @@ TEST_F(Defragmenting, leaves_damaged_blocks_where_they_are) {
   Rig rig(5, {.defragment = kSoon});
   scatter(rig);
   constexpr uint32_t kBad = 77;
-  const MapKey key{kChunk, kBad / limits::kMapBlocks};
+  const MapKey key{ChainId{}, kChunk, kBad / limits::kMapBlocks};
   const auto place = [&] {
     return rig.core().index.find(key)->blocks[kBad % limits::kMapBlocks].physical;
   };
@@ -197,8 +197,10 @@ TEST_F(Defragmenting, moves_nothing_of_what_an_update_has_in_hand) {
     RangeLock range;
     range.begin = 10;
     range.end = 11;
-    ASSERT_TRUE(rig.core().locks.acquire(kChunk, range));
-    const auto place = [&] { return rig.core().index.find({kChunk, 0})->blocks[10].physical; };
+    ASSERT_TRUE(rig.core().locks.acquire({ChainId{}, kChunk}, range));
+    const auto place = [&] {
+      return rig.core().index.find({ChainId{}, kChunk, 0})->blocks[10].physical;
+    };
     const uint32_t before = place();
     rig.world.run_for(std::chrono::milliseconds(100));
     EXPECT_EQ(place(), before) << moment;

@@ -7,7 +7,7 @@ namespace penstock::store {
 namespace {
 
 MapKey key_of(uint32_t n) {
-  return {{InodeId(1 + n / 100), n % 100}, n % 7};
+  return {ChainId(n / 200), {InodeId(1 + n / 100), n % 100}, n % 7};
 }
 
 TEST(MapIndex, finds_what_was_inserted_and_nothing_else) {
@@ -74,7 +74,7 @@ struct Held {
   Held(ChunkLocks& locks, ChunkId chunk, uint32_t begin, uint32_t end) {
     lock.begin = begin;
     lock.end = end;
-    locks.acquire(chunk, lock);
+    locks.acquire({ChainId{}, chunk}, lock);
   }
 };
 

@@ -19,6 +19,7 @@ class LogRecordTest : public testing::Test {
   // Blocks of random bytes; what it expects to find again.
   LoggedWrite add(uint32_t first_block, uint32_t count, uint32_t short_by = 0) {
     LoggedWrite write;
+    write.chain = ChainId(static_cast<uint32_t>(random.next()));
     write.chunk = {InodeId(random.next()), static_cast<uint32_t>(random.next())};
     write.first_block = first_block;
     write.end = (first_block + count) * static_cast<uint32_t>(kBlockBytes) - short_by;
@@ -28,7 +29,8 @@ class LogRecordTest : public testing::Test {
       write.blocks.push_back({static_cast<uint32_t>(random.below(kHole)),
                               crc32c({bytes.data() + i * kBlockBytes, kBlockBytes})});
     }
-    std::byte* to = writer.add(write.chunk, write.first_block, write.end, write.blocks);
+    std::byte* to =
+        writer.add({write.chain, write.chunk}, write.first_block, write.end, write.blocks);
     std::copy(bytes.begin(), bytes.end(), to);
     contents.push_back(std::move(bytes));
     return write;
@@ -62,6 +64,7 @@ TEST_F(LogRecordTest, decodes_to_what_was_added) {
     EXPECT_EQ(record->length, bytes.size());
     ASSERT_EQ(record->writes.size(), writes.size());
     for (size_t i = 0; i < writes.size(); ++i) {
+      EXPECT_EQ(record->writes[i].chain, writes[i].chain);
       EXPECT_EQ(record->writes[i].chunk, writes[i].chunk);
       EXPECT_EQ(record->writes[i].first_block, writes[i].first_block);
       EXPECT_EQ(record->writes[i].end, writes[i].end);
@@ -133,14 +136,14 @@ TEST_F(LogRecordTest, of_another_version_is_refused) {
   EXPECT_EQ(with(44, 1), Code::ok) << "the same again";
   EXPECT_EQ(with(44, 2), Code::wrong_version) << "count of entries";
   EXPECT_EQ(with(52, 1), Code::wrong_version) << "reserved";
-  EXPECT_EQ(with(64 + 12, limits::kChunkBlocksMax), Code::wrong_version) << "block";
-  EXPECT_EQ(with(64 + 16, 3 * kBlockBytes), Code::wrong_version) << "end";
-  EXPECT_EQ(with(64 + 16, 4 * kBlockBytes + 1), Code::wrong_version) << "end";
-  EXPECT_EQ(with(64 + 20, 0), Code::wrong_version) << "count";
-  EXPECT_EQ(with(64 + 20, 2), Code::wrong_version) << "count";
-  EXPECT_EQ(with(64 + 20, UINT32_MAX), Code::wrong_version) << "count";
-  EXPECT_EQ(with(64 + 24, kHole), Code::wrong_version) << "place";
-  EXPECT_EQ(with(64 + 28, 1), Code::wrong_version) << "place beyond 32 bits";
+  EXPECT_EQ(with(64 + 16, limits::kChunkBlocksMax), Code::wrong_version) << "block";
+  EXPECT_EQ(with(64 + 20, 3 * kBlockBytes), Code::wrong_version) << "end";
+  EXPECT_EQ(with(64 + 20, 4 * kBlockBytes + 1), Code::wrong_version) << "end";
+  EXPECT_EQ(with(64 + 24, 0), Code::wrong_version) << "count";
+  EXPECT_EQ(with(64 + 24, 2), Code::wrong_version) << "count";
+  EXPECT_EQ(with(64 + 24, UINT32_MAX), Code::wrong_version) << "count";
+  EXPECT_EQ(with(64 + 28, kHole), Code::wrong_version) << "place";
+  EXPECT_EQ(with(64 + 32, 1), Code::wrong_version) << "place beyond 32 bits";
 }
 
 TEST(LogMark, decodes_to_what_was_encoded) {

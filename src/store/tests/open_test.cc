@@ -56,9 +56,9 @@ TEST(TargetOpen, refuses_another_version) {
   Rig rig;
   fill(rig);
   std::string text = superblock_text(rig);
-  text.replace(text.find("version 2"), 9, "version 3");
+  text.replace(text.find("version 3"), 9, "version 4");
   set_file(rig, "/target/target", text);
-  expect_refusal(rig, Code::wrong_version, "format 3");
+  expect_refusal(rig, Code::wrong_version, "format 4");
 }
 
 TEST(TargetOpen, refuses_a_damaged_superblock) {
@@ -139,7 +139,7 @@ TEST(TargetOpen, refuses_a_read_only_file_system) {
 TEST(TargetOpen, refuses_a_damaged_record) {
   Rig rig;
   fill(rig);
-  const std::string key(as_view(encode_key({kChunk, 0})));
+  const std::string key(as_view(encode_key({ChainId{}, kChunk, 0})));
   std::string record = rig.records.content().at(key);
   record[10] = static_cast<char>(record[10] ^ 1);
   set_record(rig, key, record);
@@ -149,11 +149,11 @@ TEST(TargetOpen, refuses_a_damaged_record) {
 TEST(TargetOpen, refuses_a_record_of_a_later_version) {
   Rig rig;
   fill(rig);
-  const MapKey key{kChunk, 0};
+  const MapKey key{ChainId{}, kChunk, 0};
   const std::string name(as_view(encode_key(key)));
   std::string record = rig.records.content().at(name);
   record[1] = 1;  // pending
-  const uint32_t crc = map_checksum(key, std::string_view(record).substr(0, record.size() - 4));
+  const uint32_t crc = map_checksum(name, std::string_view(record).substr(0, record.size() - 4));
   record.replace(record.size() - 4, 4, reinterpret_cast<const char*>(&crc), 4);
   set_record(rig, name, record);
   expect_refusal(rig, Code::wrong_version, "inode 5 chunk 3");
@@ -190,11 +190,12 @@ TEST(TargetOpen, refuses_blocks_that_are_used_twice) {
   Rig rig;
   fill(rig);
   BlockMap map;
-  ASSERT_TRUE(decode_map({kChunk, 0},
-                         rig.records.content().at(std::string(as_view(encode_key({kChunk, 0})))),
-                         map)
-                  .ok());
-  const MapKey other{{InodeId(6), 0}, 0};
+  ASSERT_TRUE(
+      decode_map({ChainId{}, kChunk, 0},
+                 rig.records.content().at(std::string(as_view(encode_key({ChainId{}, kChunk, 0})))),
+                 map)
+          .ok());
+  const MapKey other{ChainId{}, {InodeId(6), 0}, 0};
   std::string record(kMapRecordBytesMax, '\0');
   record.resize(encode_map(other, map, record.data()));
   set_record(rig, std::string(as_view(encode_key(other))), record);

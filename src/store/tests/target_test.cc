@@ -304,7 +304,7 @@ TEST(Target, answers_a_flipped_bit_with_corrupt_and_goes_on) {
   log::set_level(log::Level::off);
   auto bytes = test::content(40960, 1);
   ASSERT_TRUE(rig.write(kChunk, 0, bytes).ok());
-  const CachedMap* map = rig.core().index.find({kChunk, 0});
+  const CachedMap* map = rig.core().index.find({ChainId{}, kChunk, 0});
   ASSERT_NE(map, nullptr);
   rig.platter.flip_bit("/target/data-0000", map->blocks[3].physical * kBlockBytes + 17, 2);
   Status status;
@@ -342,7 +342,7 @@ TEST(Target, leaves_verifying_to_whoever_asks_for_checksums) {
   ASSERT_TRUE(rig.begin());
   auto bytes = test::content(5 * kBlockBytes, 4);
   ASSERT_TRUE(rig.write(kChunk, kBlockBytes, bytes).ok());
-  const CachedMap* const map = rig.core().index.find({kChunk, 0});
+  const CachedMap* const map = rig.core().index.find({ChainId{}, kChunk, 0});
   ASSERT_NE(map, nullptr);
   rig.platter.flip_bit("/target/data-0000", map->blocks[3].physical * kBlockBytes + 17, 2);
   std::vector<std::byte> memory(7 * kBlockBytes);

@@ -14,11 +14,17 @@
 
 namespace penstock::chunks {
 
-// To be given to Net::serve() of the loop that owns the target. Owner thread only; outlives the
-// calls it was given, and the target outlives it. At most `calls_max` are in progress; so many more
-// wait in order (limits::kQueueMax), and the rest end with busy.
+// Today each target is the only copy of one chain, which has its number: the one place that knows.
+constexpr ChainId chain_of(TargetId target) {
+  return ChainId(target.value);
+}
+
+// Serves the chunks of one chain. To be given to Net::serve() of the loop that owns the target.
+// Owner thread only; outlives the calls it was given, and the target outlives it. At most
+// `calls_max` are in progress; so many more wait in order (limits::kQueueMax), and the rest end
+// with busy.
 inline constexpr uint32_t kCallsMax = 4096;
-std::unique_ptr<engine::Service> make_service(store::Target& target,
+std::unique_ptr<engine::Service> make_service(store::Target& target, ChainId chain = {},
                                               uint32_t calls_max = kCallsMax);
 
 }  // namespace penstock::chunks

@@ -11,16 +11,9 @@
 #include <span>
 #include <vector>
 
-#include "penstock/engine.h"
+#include "penstock/store.h"
 
 namespace penstock::store {
-
-// A chunk as a chain knows it. Repair goes through them in this order.
-struct ChainChunk {
-  ChainId chain;
-  ChunkId chunk;
-  friend constexpr auto operator<=>(const ChainChunk&, const ChainChunk&) = default;
-};
 
 enum class UpdateKind : uint8_t {
   write = 1,

@@ -22,10 +22,18 @@ namespace penstock::store {
 
 inline constexpr uint32_t kWholeChunk = UINT32_MAX;
 
+// A chunk as one of a chain. Repair goes through them in this order.
+struct ChainChunk {
+  ChainId chain;
+  ChunkId chunk;
+  friend constexpr auto operator<=>(const ChainChunk&, const ChainChunk&) = default;
+};
+
 // Bytes [offset, offset + destination.length) of a chunk go to `destination`. What was never
 // written reads as zeros. Blocks are verified after they landed; a mismatch ends with corrupt, is
 // logged with inode, chunk and block, and the destination's bytes are then undefined.
 struct ReadOp : engine::Op {
+  ChainId chain;
   ChunkId chunk;
   uint32_t offset = 0;
   engine::MemoryRef destination;  // length > 0, within the chunk size limit
@@ -48,6 +56,7 @@ struct ReadOp : engine::Op {
 // With no_space nothing changed, except that a durable write may have become visible, and becomes
 // durable later, when it was the commit that found no room.
 struct WriteOp : engine::Op {
+  ChainId chain;
   ChunkId chunk;
   uint32_t offset = 0;
   engine::MemoryRef source;  // length > 0
@@ -58,6 +67,7 @@ struct WriteOp : engine::Op {
 // Bytes [begin, end) of the chunk read as zeros from now on and whole blocks in it are freed.
 // `end` kWholeChunk means to the end and also forgets the valid length beyond `begin`.
 struct ClearOp : engine::Op {
+  ChainId chain;
   ChunkId chunk;
   uint32_t begin = 0;
   uint32_t end = kWholeChunk;
@@ -65,22 +75,24 @@ struct ClearOp : engine::Op {
   uint64_t freed_blocks = 0;  // out
 };
 
-// Removes the inode's chunks with index >= first_chunk, in bounded steps.
+// Removes the inode's chunks of a chain with index >= first_chunk, in bounded steps.
 struct RemoveOp : engine::Op {
+  ChainId chain;
   InodeId inode;
   uint32_t first_chunk = 0;
   bool durable = false;
   uint64_t removed_bytes = 0;  // out
 };
 
-// Every update of the inode that completed before is durable on completion. InodeId{} means all
-// inodes.
+// Every update of the inode, in all chains, that completed before is durable on completion.
+// InodeId{} means all inodes.
 struct SyncOp : engine::Op {
   InodeId inode;
 };
 
 // Where the inode's data ends, for files whose writer died before its length was recorded.
 struct EndQueryOp : engine::Op {
+  ChainId chain;
   InodeId inode;
   // out: the largest index of a chunk with data, and the end of its last written byte
   bool any = false;
@@ -90,6 +102,7 @@ struct EndQueryOp : engine::Op {
 };
 
 struct Damage {
+  ChainId chain;
   ChunkId chunk;
   uint32_t block = 0;
   Status status;  // corrupt, or what the disk said
@@ -123,6 +136,8 @@ inline constexpr uint64_t kLogByNeed = UINT64_MAX;
 struct TargetConfig {
   std::string directory;  // holds "data-NNNN" files; made by create()
   TargetId id;
+  // In which the chunks of a target are that was written when there were no chains.
+  ChainId old_chain;
   uint64_t capacity_bytes = 0;  // 0: as long as the file system has room
   // Left free on the file system below, for databases.
   uint64_t reserve_bytes = kReserveByNeed;

@@ -28,6 +28,13 @@ void Group::write(engine::KvTransaction& transaction) const {
       transaction.put(key, {slot + kMapKeyBytes, lengths[i]});
     }
   }
+  for (const ChainRecord& record : chain_records) {
+    if (record.value.empty()) {
+      transaction.erase(record.key);
+    } else {
+      transaction.put(record.key, record.value);
+    }
+  }
   // The marks of earlier groups are written over by the last one's.
   if (mark) transaction.put(kLogKey, encode_log_mark(*mark));
 }
@@ -73,6 +80,24 @@ Committer::~Committer() {
   }
 }
 
+// Before the first change of the group that gathers.
+void Committer::begin_group() {
+  if (gathering_->has_changes()) return;
+  core_.loop.cancel(timer_);
+  core_.loop.start(timer_, core_.loop.now() + limits::kCommitDelay);
+}
+
+void Committer::add_chain_records(const ChainChunk& at, std::vector<ChainRecord> records) {
+  Group& group = *gathering_;
+  ASSERT(group.stage == Group::Stage::gathering && !records.empty());
+  begin_group();
+  for (ChainRecord& record : records) {
+    group.chain_bytes += record.key.size() + record.value.size();
+    group.chain_records.push_back(std::move(record));
+  }
+  group.chain_chunks.push_back(at);
+}
+
 void Committer::add(CachedMap& map) {
   Group& group = *gathering_;
   ASSERT(group.stage == Group::Stage::gathering && map.pins > 0);
@@ -80,10 +105,7 @@ void Committer::add(CachedMap& map) {
     ASSERT(map.pending < limits::kGroups);
     map.gathered = true;
     ++map.pending;
-    if (group.maps.empty()) {
-      core_.loop.cancel(timer_);
-      core_.loop.start(timer_, core_.loop.now() + limits::kCommitDelay);
-    }
+    begin_group();
     group.maps.push_back(&map);
   }
   if (group.maps.size() >= limits::kGroupMapsStart) kick();
@@ -114,9 +136,9 @@ void Committer::wait_for_room(Request& request) {
 void Committer::wait(engine::Op& op) {
   if (!core_.failed.ok()) {
     core_.loop.complete(op, core_.refusal());
-  } else if (full_ && (!gathering_->maps.empty() || !queue_.empty())) {
+  } else if (full_ && (gathering_->has_changes() || !queue_.empty())) {
     core_.loop.complete(op, Code::no_space);
-  } else if (!gathering_->maps.empty()) {
+  } else if (gathering_->has_changes()) {
     gathering_->waiters.push_back(op);
     kick();
   } else if (!queue_.empty()) {
@@ -128,7 +150,7 @@ void Committer::wait(engine::Op& op) {
 
 bool Committer::holds(InodeId inode) const {
   for (const Group& group : groups_) {
-    if (inode == InodeId{} && !group.maps.empty()) return true;
+    if (inode == InodeId{} && group.has_changes()) return true;
     for (const CachedMap* map : group.maps) {
       if (map->key.chunk.inode == inode) return true;
     }
@@ -163,7 +185,7 @@ void Committer::schedule_start() {
 }
 
 bool Committer::idle() const {
-  return queue_.empty() && gathering_->maps.empty() && gathering_->doomed.empty() &&
+  return queue_.empty() && !gathering_->has_changes() && gathering_->doomed.empty() &&
          std::all_of(groups_.begin(), groups_.end(),
                      [](const Group& group) { return group.syncs == 0; });
 }
@@ -188,7 +210,7 @@ void Committer::start() {
   if (core_.write_log.in_use() && !core_.write_log.quiesce()) return;
   core_.loop.cancel(timer_);
   ASSERT(group.stage == Group::Stage::gathering && group.syncs == 0);
-  ASSERT(next->maps.empty() && next->freed.empty() && next->waiters.empty());
+  ASSERT(!next->has_changes() && next->freed.empty() && next->waiters.empty());
   encode(group);
   group.stage = Group::Stage::syncing;
   queue_.push_back(&group);
@@ -201,7 +223,7 @@ void Committer::start() {
 }
 
 bool Committer::nothing_to_commit() const {
-  return gathering_->maps.empty() && gathering_->doomed.empty() && !core_.write_log.wants_commit();
+  return !gathering_->has_changes() && gathering_->doomed.empty() && !core_.write_log.wants_commit();
 }
 
 void Committer::encode(Group& group) {
@@ -249,8 +271,9 @@ void Committer::on_synced(Group& group, Group::FileSync& op) {
   next_syncs(group);
 }
 
-// Whether no group that is being committed holds one of its maps.
+// Whether no group that is being committed holds one of its maps, or records of chains as it does.
 bool Committer::ready(const Group& group) const {
+  if (committing_chains_ && !group.chain_records.empty()) return false;
   return std::none_of(group.maps.begin(), group.maps.end(),
                       [](const CachedMap* map) { return map->committing; });
 }
@@ -292,6 +315,7 @@ void Committer::commit_ready() {
     if (first == nullptr) return;
     for (Group* group = first; group != nullptr; group = group->batch_next) {
       for (CachedMap* map : group->maps) map->committing = true;
+      committing_chains_ |= !group->chain_records.empty();
       ASSERT(group->sync_status.ok() && group->next_file == group->files.size());
     }
     ++committing_;
@@ -368,6 +392,7 @@ void Committer::on_committed(Group& first) {
     Group* const next = std::exchange(group->batch_next, nullptr);
     ASSERT(group->stage == Group::Stage::committing);
     for (CachedMap* map : group->maps) map->committing = false;
+    if (!group->chain_records.empty()) committing_chains_ = false;
     if (first.status.ok()) {
       on_group_committed(*group);
     } else {
@@ -400,6 +425,9 @@ void Committer::on_group_committed(Group& group) {
     core_.index.release_if_unused(*map);
   }
   group.maps.clear();
+  for (const ChainChunk& at : group.chain_chunks) core_.chains.on_saved(at);
+  group.chain_records.clear();
+  group.chain_chunks.clear();
   group.unlogged.reset();
   if (group.mark) core_.write_log.on_committed(*group.mark);
   group.stage = Group::Stage::committed;
@@ -411,7 +439,7 @@ void Committer::end_committed() {
   while (!queue_.empty() && queue_.front()->stage == Group::Stage::committed) {
     Group& group = *queue_.front();
     queue_.erase(queue_.begin());
-    ASSERT(submitted_ > 0 && group.maps.empty() && group.freed.empty());
+    ASSERT(submitted_ > 0 && !group.has_changes() && group.freed.empty());
     --submitted_;
     complete_all(group.waiters, Code::ok);
     end_doomed(group);
@@ -436,6 +464,9 @@ void Committer::recycle(Group& group) {
   group.new_blocks = 0;
   group.maps.clear();
   group.freed.clear();
+  group.chain_records.clear();
+  group.chain_chunks.clear();
+  group.chain_bytes = 0;
   group.files.clear();
   group.lengths.clear();
   group.unlogged.reset();
@@ -445,18 +476,24 @@ void Committer::recycle(Group& group) {
 // From now on no update goes on. What is being committed may still succeed; once that is known,
 // the rest is forgotten.
 void Committer::begin_failure(Group& group, Status status) {
-  if (core_.failed.ok()) {
-    core_.failed = status;
-    if (status.code() != Code::closed) {
-      log::error(
-          "store: {}: {} failed: {}; the target takes no updates any more and goes back to what "
-          "was "
-          "committed (find the cause, then restart)",
-          core_.config.directory, group.stage == Group::Stage::synced ? "a sync" : "a commit",
-          status.name());
-    }
-  }
+  report_failure(status, group.stage == Group::Stage::synced ? "a sync" : "a commit");
   group.stage = Group::Stage::failed;
+}
+
+void Committer::report_failure(Status status, const char* what) {
+  if (!core_.failed.ok()) return;
+  core_.failed = status;
+  if (status.code() == Code::closed) return;
+  log::error(
+      "store: {}: {} failed: {}; the target takes no updates any more and goes back to what was "
+      "committed (find the cause, then restart)",
+      core_.config.directory, what, status.name());
+}
+
+void Committer::fail(Status status) {
+  if (!core_.failed.ok()) return;
+  report_failure(status, "reading the block maps of an update that is committed");
+  if (committing_ == 0) finish_failure();
 }
 
 void Committer::finish_failure() {

@@ -2,7 +2,8 @@
 //
 // Updates that are visible gather in one group. A group first syncs the data files that its updates
 // wrote to, then commits its block maps in one KV transaction. Several groups may be under way;
-// they enter the second stage in order, overlap there only if they share no map, and end in order.
+// they enter the second stage in order, overlap there only if they share no map and only one has
+// records of chains, and end in order.
 // The content of the maps is taken when the sync begins, so a committed map never points at data
 // that a power cut may take.
 //
@@ -30,11 +31,18 @@
 #include "request.h"
 
 #include <bitset>
+#include <string>
 #include <vector>
 
 namespace penstock::store {
 
 struct Core;
+
+// What is committed of chunks of chains beside their block maps; an empty value: the key goes.
+struct ChainRecord {
+  std::string key;
+  std::string value;
+};
 
 struct Group final : engine::KvOp {
   Core* core = nullptr;
@@ -50,6 +58,9 @@ struct Group final : engine::KvOp {
   Group* batch_next = nullptr;  // committed in the same transaction, that of the first
   std::vector<CachedMap*> maps;
   std::vector<BlockRun> freed;
+  std::vector<ChainRecord> chain_records;  // in the order in which they are to happen
+  std::vector<ChainChunk> chain_chunks;    // whose records these are
+  uint64_t chain_bytes = 0;
   std::vector<uint32_t> files;
   // Inodes with changes that are not in the log, by hash: their next changes are not either.
   std::bitset<limits::kGroupInodes> unlogged;
@@ -66,6 +77,7 @@ struct Group final : engine::KvOp {
   std::array<FileSync, limits::kGroupSyncs> sync_ops;
   std::array<FileSync*, limits::kGroupSyncs> idle_syncs{};
 
+  bool has_changes() const { return !maps.empty() || !chain_records.empty(); }
   Status body(engine::KvTransaction& transaction) override;
   void write(engine::KvTransaction& transaction) const;
 };
@@ -80,7 +92,11 @@ class Committer {
   void add(CachedMap& map);
   void add_freed(BlockRun run);
   void add_block(uint32_t physical);
-  bool room() const { return gathering_->maps.size() < limits::kGroupMapsMax; }
+  void add_chain_records(const ChainChunk& at, std::vector<ChainRecord> records);
+  bool room() const {
+    return gathering_->maps.size() < limits::kGroupMapsMax &&
+           gathering_->chain_bytes < limits::kGroupChainBytes;
+  }
   // The update waits until there is room() and is resumed then.
   void wait_for_room(Request& request);
 
@@ -103,6 +119,8 @@ class Committer {
   bool full() const { return full_; }
   // Commits soon what has gathered.
   void kick();
+  // What has become visible cannot be committed: the target takes no updates any more.
+  void fail(Status status);
   // Called by the log when start() need not wait for it any more.
   void start_later() { schedule_start(); }
   bool idle() const;
@@ -126,6 +144,8 @@ class Committer {
   void end_committed();
   void end_doomed(Group& group);
   void encode(Group& group);
+  void begin_group();
+  void report_failure(Status status, const char* what);
   void begin_failure(Group& group, Status status);
   void finish_failure();
   void abandon(Group& group, Status status);
@@ -141,6 +161,7 @@ class Committer {
   size_t submitted_ = 0;          // so many of them have entered the second stage
   uint32_t syncing_ = 0;          // groups in the first stage
   uint32_t committing_ = 0;       // in the second
+  bool committing_chains_ = false;  // one of these transactions has records of chains
   std::vector<Group*> retrying_;  // first ones of batches that wait for room in the KV store
   engine::Time no_space_since_ = engine::kNever;
   bool full_ = false;

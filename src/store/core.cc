@@ -23,7 +23,9 @@ Core::Core(engine::Loop& its_loop, engine::Disk& its_disk, engine::Kv& its_kv,
       reader(*this),
       updater(*this),
       sweeps(*this),
-      defragmenter(*this) {
+      defragmenter(*this),
+      chain_updates(*this),
+      chains(*this) {
   ready_op_.owner = this;
   ready_op_.completion = [](engine::Op& op) { op.owner_as<Core>().run_ready(); };
 }
@@ -68,12 +70,16 @@ void Core::resume(Request& request) {
     case RequestKind::move:
       defragmenter.step(request);
       return;
+    case RequestKind::chain:
+      chain_updates.step(request);
+      return;
   }
 }
 
 void Core::on_io(Io& io) {
   ASSERT(io.request->ios > 0);
   io.request->in_submit = false;
+  if (io.request->kind == RequestKind::chain) return chain_updates.on_io(io);
   switch (io.step) {
     case IoStep::read:
     case IoStep::reread:
@@ -104,14 +110,17 @@ bool Core::take_arrays(Request& request) {
   return true;
 }
 
+void Core::give_arrays(Request& request) {
+  if (request.large == nullptr) return;
+  large.give(*std::exchange(request.large, nullptr));
+  if (Request* waiter = large_waiters.pop_front()) resume_later(*waiter);
+}
+
 void Core::finish(Request& request) {
   ASSERT(request.ios == 0 && request.maps_held == 0);
   ASSERT(!request.has_space && !request.lock.held && !request.linked());
   ASSERT(request.log_step == LogStep::none || request.log_step == LogStep::joined);
-  if (request.large != nullptr) {
-    large.give(*std::exchange(request.large, nullptr));
-    if (Request* waiter = large_waiters.pop_front()) resume_later(*waiter);
-  }
+  give_arrays(request);
   engine::Op& op = *request.op;
   const Status status = request.status;
   const bool in_submit = request.in_submit;
@@ -176,6 +185,8 @@ void set_range(Request& request, uint32_t begin, uint32_t end) {
   request.route = engine::Route::none;
   request.status = Code::ok;
   request.in_submit = true;
+  request.chain_task = nullptr;
+  request.pending = nullptr;
 }
 
 }  // namespace penstock::store

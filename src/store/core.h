@@ -2,6 +2,8 @@
 // through here; all of it belongs to the thread of one loop.
 #pragma once
 
+#include "chain_updates.h"
+#include "chains.h"
 #include "committer.h"
 #include "data_files.h"
 #include "defragmenter.h"
@@ -78,6 +80,8 @@ struct Core {
   Updater updater;
   Sweeps sweeps;
   Defragmenter defragmenter;
+  ChainUpdates chain_updates;
+  Chains chains;
 
   // What an update is answered once the target has failed.
   Status refusal() const {
@@ -99,6 +103,7 @@ struct Core {
   void resume_later(Request& request);
   // Gives a large request its arrays; false if it waits for them.
   bool take_arrays(Request& request);
+  void give_arrays(Request& request);
   // Ends the request: completes its operation and takes the context back.
   void finish(Request& request);
   void on_io(Io& io);

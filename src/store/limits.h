@@ -65,6 +65,8 @@ inline constexpr uint32_t kLoads = 32;
 inline constexpr uint32_t kGroupMapsStart = 1024;
 inline constexpr uint32_t kGroupMapsMax = 6144;
 inline constexpr std::chrono::milliseconds kCommitDelay{200};
+// So does one with so many bytes of records of chains. The record of one update is less.
+inline constexpr uint64_t kGroupChainBytes = 2 * penstock::kMiB;
 // Groups in all, and those that sync at a time: one, unless the next has so many blocks that it is
 // worth a sync of its own. A few keep the disk busy with data while others wait for their syncs.
 inline constexpr uint32_t kGroups = 12;
@@ -134,6 +136,15 @@ inline constexpr uint32_t kScatterShare = 256;
 // nothing.
 inline constexpr int kPassPause = 1;
 inline constexpr std::chrono::nanoseconds kDefragmentWaitMax = std::chrono::minutes(10);
+
+// Parts of one update of a chain: many times what a head joins, and little beside its blocks.
+inline constexpr uint32_t kUpdateParts = 1024;
+// Chunks of a chain that one list names.
+inline constexpr size_t kListChunks = 4096;
+// Chunk records at hand beyond those in use, some 200 bytes each.
+inline constexpr size_t kChainChunksIdle = 1 << 16;
+// Reads of block maps of an update that is committed, before the target gives up.
+inline constexpr int kApplyAttemptsMax = 8;
 
 // Maps in use beyond the cache's bound, which only evicts what no request or group uses.
 inline constexpr uint32_t kMapsInUseMax = 1 << 17;

@@ -57,6 +57,17 @@ bool Maps::hold(Request& request, bool create) {
   return true;
 }
 
+CachedMap& Maps::make(Request& request, uint32_t i) {
+  ASSERT(i < request.maps_held && request.maps[i] == nullptr);
+  const MapKey key = request.map_key(i);
+  CachedMap* map = core_.index.find(key);
+  if (map == nullptr) map = &core_.index.insert(key);
+  ASSERT(map->load == nullptr);
+  ++map->pins;
+  request.maps[i] = map;
+  return *map;
+}
+
 void Maps::let_go(Request& request) {
   while (request.maps_held > 0) {
     CachedMap* map = request.maps[--request.maps_held];

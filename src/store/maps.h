@@ -29,6 +29,8 @@ class Maps {
   // if `create`. False: the request waits and is resumed to call again; or request.status says why
   // it cannot be.
   bool hold(Request& request, bool create);
+  // The i-th of the request's maps, which it holds and which does not exist yet.
+  CachedMap& make(Request& request, uint32_t i);
   // Unpins them.
   void let_go(Request& request);
   // The content of these maps is no longer what is committed, and never will be: the next hold()

@@ -202,7 +202,8 @@ Outcome<bool> check_kinds(Core& core) {
     std::string_view key;
     bool many;
   };
-  constexpr Kind kKinds[] = {{"B", true}, {kLogKey, false}, {kIdentityKey, false}};
+  constexpr Kind kKinds[] = {{"B", true},       {"C", true}, {kLogKey, false},
+                             {"P", true},       {"S", true}, {kIdentityKey, false}};
   std::string unknown;
   const Status status = core.kv.run(KvMode::read, [&](KvTransaction& transaction) -> Status {
     unknown.clear();
@@ -267,6 +268,22 @@ Outcome<bool> load_maps(Core& core, uint32_t format) {
   return true;
 }
 
+// Pending updates use blocks; slots are in memory.
+Outcome<bool> load_chains(Core& core) {
+  std::string bad;
+  const Status status = core.chains.load(bad);
+  if (status.ok()) return true;
+  if (status.code() == Code::wrong_version) {
+    return failure(core, status,
+                   fmt::format("{} was written by another version of this program, most likely a "
+                               "newer one (use that one)",
+                               bad));
+  }
+  return failure(core, status,
+                 fmt::format("its database is damaged: {}: {} (restore it from a backup)", bad,
+                             status.name()));
+}
+
 }  // namespace
 
 Outcome<bool> open_target(Core& core) {
@@ -312,6 +329,8 @@ Outcome<bool> open_target(Core& core) {
   if (database.log) TRY(replay_log(core, *database.log, formats.database, *names));
   TRY(core.files.open(*names));
   TRY(check_kinds(core));
+  // Before the maps: once these are known the defragmenter may look for room.
+  TRY(load_chains(core));
   TRY(load_maps(core, formats.database));
   if (!database.log && has(kLogFileName)) remove_unfinished_log(core);
   if (formats.database == kFormatVersion) return true;

@@ -45,7 +45,7 @@ void Reader::step(Request& request) {
       request.step = RequestStep::maps;
       [[fallthrough]];
     case RequestStep::maps:
-      if (!core_.maps.hold(request, false)) return;
+      if (request.pending == nullptr && !core_.maps.hold(request, false)) return;
       if (!core_.lost.empty() && loses(request)) {
         request.status = Code::io_error;
         step(request);
@@ -70,6 +70,19 @@ bool Reader::loses(const Request& request) const {
 
 // From here on the request needs no maps: the blocks stay as they are until it leaves its epoch.
 void Reader::snapshot(Request& request) {
+  if (request.pending != nullptr) {
+    core_.chains.snapshot_pending(request);
+  } else {
+    snapshot_maps(request);
+  }
+  request.epoch = core_.reclaim.enter();
+  for (uint32_t i = 0; request.checksums != nullptr && i < request.block_count; ++i) {
+    request.checksums[i] = checksum_of(request.blocks[i]);
+  }
+  if (request.chain_task != nullptr) core_.chains.on_snapshot(*request.chain_task);
+}
+
+void Reader::snapshot_maps(Request& request) {
   ASSERT(request.maps_held == request.map_count);
   uint32_t done = 0;
   for (uint32_t i = 0; i < request.map_count; ++i) {
@@ -84,10 +97,6 @@ void Reader::snapshot(Request& request) {
   }
   ASSERT(done == request.block_count);
   core_.maps.let_go(request);
-  request.epoch = core_.reclaim.enter();
-  for (uint32_t i = 0; request.checksums != nullptr && i < request.block_count; ++i) {
-    request.checksums[i] = checksum_of(request.blocks[i]);
-  }
 }
 
 void Reader::probe(Request& request) {

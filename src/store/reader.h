@@ -20,6 +20,7 @@ class Reader {
  private:
   bool loses(const Request& request) const;
   void snapshot(Request& request);
+  void snapshot_maps(Request& request);
   void probe(Request& request);
   void pump(Request& request);
   void end(Request& request);

@@ -10,6 +10,8 @@
 
 namespace penstock::store {
 
+struct ChainTask;
+struct PendingRecord;
 struct Request;
 
 enum class IoStep : uint8_t {
@@ -41,7 +43,7 @@ struct LargeArrays {
   LargeArrays* pool_next = nullptr;
 };
 
-enum class RequestKind : uint8_t { read, write, clear, verify, move };
+enum class RequestKind : uint8_t { read, write, clear, verify, move, chain };
 enum class RequestStep : uint8_t { arrays, lock, maps, space, transfer, apply };
 
 // Where a write is on its way into the log: it is to be logged, it waits to join, it is in a
@@ -85,6 +87,10 @@ struct Request : ListNode {
   engine::MemoryRef memory;
   uint32_t* checksums = nullptr;  // of a read that is verified further on
   uint64_t freed_blocks = 0;      // out, of a clear
+  // Of a part of an operation on a chain: an update of the kind `chain`, or a read.
+  ChainTask* chain_task = nullptr;
+  uint32_t new_blocks = 0;                 // of a `chain`
+  const PendingRecord* pending = nullptr;  // of a read: it reads these blocks, not those of maps
   // Snapshot of a read, new blocks of a write or of a clear's edges.
   BlockRef* blocks = nullptr;
   CachedMap** maps = nullptr;
@@ -105,7 +111,10 @@ struct Request : ListNode {
     return kind == RequestKind::clear ? edges[i] : first_block + i;
   }
   // How many of `blocks` are in use.
-  uint32_t io_blocks() const { return kind == RequestKind::clear ? edge_count : block_count; }
+  uint32_t io_blocks() const {
+    if (kind == RequestKind::chain) return new_blocks;
+    return kind == RequestKind::clear ? edge_count : block_count;
+  }
   bool whole(uint32_t block_of_chunk) const {
     const uint64_t at = uint64_t{block_of_chunk} * limits::kBlockBytes;
     return begin <= at && at + limits::kBlockBytes <= end;

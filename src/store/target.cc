@@ -13,7 +13,10 @@ class TargetImpl final : public Target {
   TargetImpl(engine::Loop& loop, engine::Disk& disk, engine::Kv& kv, TargetConfig config)
       : core_(loop, disk, kv, std::move(config)) {
     core_.owner = this;
-    core_.on_request_free = [](Core& core) { impl(core).admit(); };
+    core_.on_request_free = [](Core& core) {
+      impl(core).admit();
+      core.chains.admit();
+    };
     core_.on_idle = [](Core& core) { impl(core).try_close(); };
     core_.submit_clear = [](Core& core, ClearOp& op) { impl(core).submit(op); };
   }
@@ -87,6 +90,8 @@ class TargetImpl final : public Target {
   }
 
   void submit(ScrubOp& op) override { core_.sweeps.start(SweepKind::scrub, op); }
+
+  ChainStore& chains() override { return core_.chains; }
 
   TargetStatus status() const override {
     TargetStatus status;
@@ -196,6 +201,7 @@ class TargetImpl final : public Target {
         case RequestKind::clear:
         case RequestKind::verify:
         case RequestKind::move:
+        case RequestKind::chain:
           begin(*request, static_cast<ClearOp&>(op));
           break;
       }
@@ -207,7 +213,7 @@ class TargetImpl final : public Target {
   // Operations first, then one last durable commit, then nothing is in flight.
   void try_close() {
     if (closed_ == nullptr || core_.requests.taken() != 0 || !pending_.empty()) return;
-    if (!core_.sweeps.idle() || !core_.defragmenter.idle() || core_.files.growing()) return;
+    if (!core_.chains.idle() || !core_.sweeps.idle() || !core_.defragmenter.idle() || core_.files.growing()) return;
     if (!committing_last_) {
       committing_last_ = true;
       core_.committer.wait(final_);

@@ -28,6 +28,16 @@ class Updater {
   // Part of making a change visible: a block of a map becomes another block on disk, or a hole; the
   // old one is free after the commit.
   void replace(CachedMap& map, uint32_t block_of_map, BlockRef ref);
+  // What a map was before it was changed, and that it was.
+  struct Before {
+    bool empty;
+    uint32_t scattered;
+  };
+  Before before_change(const CachedMap& map) const;
+  void changed(CachedMap& map, const Before& before);
+  // Blocks for what the request writes; false if it waits for them, and is resumed.
+  bool wait_for_space(Request& request);
+  void give_space_back(Request& request);
 
  private:
   bool lock(Request& request);
@@ -35,8 +45,6 @@ class Updater {
   bool needs_rewrite(const Request& request, uint32_t block) const;
   BlockRef old_ref(const Request& request, uint32_t block) const;
   bool allocate(Request& request);
-  bool wait_for_space(Request& request);
-  void give_space_back(Request& request);
 
   void pump(Request& request);
   bool start_next(Request& request);
@@ -54,12 +62,6 @@ class Updater {
   void apply(Request& request);
   void apply_write(Request& request);
   void apply_clear(Request& request);
-  struct Before {
-    bool empty;
-    uint32_t scattered;
-  };
-  Before before_change(const CachedMap& map) const;
-  void changed(CachedMap& map, const Before& before);
   void end(Request& request);
 
   Core& core_;

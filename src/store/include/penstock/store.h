@@ -162,6 +162,8 @@ struct TargetStatus {
   bool failed = false;  // takes no updates until it is opened again
 };
 
+class ChainStore;
+
 class Target {
  public:
   // Opens or, on an empty database and directory, makes the target. `kv` holds this target's block
@@ -179,6 +181,9 @@ class Target {
   virtual void submit(SyncOp& op) = 0;
   virtual void submit(EndQueryOp& op) = 0;
   virtual void submit(ScrubOp& op) = 0;
+
+  // Its chunks as copies in chains (chain_store.h); lives as long as the target.
+  virtual ChainStore& chains() = 0;
 
   virtual TargetStatus status() const = 0;
 

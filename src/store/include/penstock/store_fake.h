@@ -116,6 +116,12 @@ class FakeTarget final : public Target {
     });
   }
   void submit(ScrubOp& op) override { loop_.complete(op, Code::ok); }
+  // For who needs one.
+  ChainStore* chain_store = nullptr;
+  ChainStore& chains() override {
+    ASSERT(chain_store != nullptr);
+    return *chain_store;
+  }
   TargetStatus status() const override { return {}; }
   void close(engine::Op& done) override { loop_.complete(done, Code::ok); }
 

@@ -1,0 +1,460 @@
+#include "chains.h"
+
+#include "core.h"
+
+#include <algorithm>
+
+namespace penstock::store {
+
+using engine::KvMode;
+using engine::KvTransaction;
+
+Status ChainLoad::body(KvTransaction& transaction) {
+  state.reset();
+  TRY_ASSIGN(const auto record, transaction.get(key));
+  if (!record) return Code::ok;
+  ChunkState decoded;
+  TRY(decode_chunk_record(key, *record, decoded));
+  state = decoded;
+  return Code::ok;
+}
+
+Chains::~Chains() {
+  while (idle_.pop_front() != nullptr) continue;
+  for (const auto& [address, task] : tasks_) {
+    if (task->durable.linked()) task->durable.unlink();
+    if (task->read.linked()) task->read.unlink();
+  }
+}
+
+Status Chains::load(std::string& bad) {
+  TRY(load_slots(bad));
+  return load_pending(bad);
+}
+
+Status Chains::load_slots(std::string& bad) {
+  Status status;
+  TRY(core_.kv.run(KvMode::read, [&](KvTransaction& transaction) -> Status {
+    slots_.clear();
+    slots_at_.clear();
+    status = Code::ok;
+    const std::string begin(1, kSlotKeyType);
+    const std::string end(1, kSlotKeyType + 1);
+    return transaction.scan(begin, end, [&](std::string_view key, std::string_view record) {
+      SlotRecord slot;
+      status = decode_slot(key, record, slot);
+      if (!status.ok()) {
+        bad = "a slot of a chain";
+        return false;
+      }
+      keep(slot);
+      return true;
+    });
+  }));
+  return status;
+}
+
+Status Chains::load_pending(std::string& bad) {
+  std::vector<std::pair<ChainChunk, PendingRecord>> found;
+  Status status;
+  TRY(core_.kv.run(KvMode::read, [&](KvTransaction& transaction) -> Status {
+    found.clear();
+    status = Code::ok;
+    const std::string begin(1, kPendingKeyType);
+    const std::string end(1, kPendingKeyType + 1);
+    return transaction.scan(begin, end, [&](std::string_view key, std::string_view record) {
+      const auto at = decode_chunk_key(kPendingKeyType, key);
+      PendingRecord pending;
+      status = at ? decode_pending(key, record, pending) : Status(Code::corrupt);
+      if (!status.ok()) {
+        bad = "a pending update";
+        return false;
+      }
+      found.emplace_back(*at, std::move(pending));
+      return true;
+    });
+  }));
+  TRY(status);
+  for (auto& [at, pending] : found) {
+    bad = fmt::format("what is pending of inode {} chunk {}", at.chunk.inode.value, at.chunk.index);
+    TRY(take_blocks(pending));
+    ChainEntry& its = entry(at);
+    its.load.key = encode_chunk_key(kChunkKeyType, at);
+    its.load.mode = KvMode::read;
+    TRY(core_.kv.run(its.load));
+    its.known = true;
+    its.recorded = its.load.state.has_value();
+    its.state = its.load.state.value_or(ChunkState{});
+    pending_[at] = {at, pending.name, pending.parts};
+    its.pending = std::make_shared<PendingRecord>(std::move(pending));
+  }
+  bad.clear();
+  return Code::ok;
+}
+
+Status Chains::take_blocks(const PendingRecord& pending) {
+  for (const PendingBlock& one : pending.blocks) {
+    if (!core_.allocator.take({one.ref.physical, 1})) return Code::corrupt;
+    ++core_.mapped_blocks;
+  }
+  return Code::ok;
+}
+
+ChainEntry& Chains::entry(const ChainChunk& at) {
+  std::unique_ptr<ChainEntry>& found = entries_[at];
+  if (found == nullptr) {
+    found = std::make_unique<ChainEntry>();
+    found->at = at;
+  } else if (found->linked()) {
+    found->unlink();
+    --idle_count_;
+  }
+  return *found;
+}
+
+// What nothing uses any more may go; some stay for a while.
+void Chains::settle(ChainEntry& entry) {
+  const bool used = !entry.waiting.empty() || entry.pending != nullptr || entry.reads > 0 ||
+                    entry.preparing || entry.exclusive || entry.unsaved > 0 || entry.loading;
+  if (used || entry.linked()) return;
+  if (!entry.known) {
+    entries_.erase(ChainChunk(entry.at));
+    return;
+  }
+  idle_.push_back(entry);
+  if (++idle_count_ <= limits::kChainChunksIdle) return;
+  --idle_count_;
+  entries_.erase(ChainChunk(idle_.pop_front()->at));
+}
+
+ChainTask& Chains::task(ChainTaskKind kind, const ChainChunk& at, engine::Op* op) {
+  auto made = std::make_unique<ChainTask>();
+  ChainTask& task = *made;
+  tasks_.emplace(&task, std::move(made));
+  task.kind = kind;
+  task.number = ++tasks_made_;
+  if (kind == ChainTaskKind::commit || kind == ChainTaskKind::forget) {
+    unfinished_.insert(task.number);
+  }
+  task.chains = this;
+  task.durable.owner = task.read.owner = &task;
+  task.durable.completion = [](engine::Op& done) {
+    ChainTask& its = done.owner_as<ChainTask>();
+    its.chains->on_durable(its);
+  };
+  task.read.completion = [](engine::Op& done) {
+    ChainTask& its = done.owner_as<ChainTask>();
+    its.chains->on_read(its);
+  };
+  task.op = op;
+  task.entry = &entry(at);
+  return task;
+}
+
+void Chains::enqueue(ChainTask& task) {
+  ChainEntry& entry = *task.entry;
+  entry.waiting.push_back(&task);
+  pump(entry);
+}
+
+void Chains::end(ChainTask& task, Status status) {
+  if (unfinished_.erase(task.number) > 0) note_finished(task.number);
+  if (task.op != nullptr) core_.loop.complete(*task.op, status);
+  ASSERT(task.request == nullptr);
+  tasks_.erase(&task);
+  core_.check_closed();
+}
+
+// Begins what may begin.
+void Chains::pump(ChainEntry& entry) {
+  if (!core_.failed.ok()) refuse_waiting(entry);
+  while (!entry.waiting.empty() && !entry.exclusive) {
+    if (!entry.known) {
+      start_load(entry);
+      return;
+    }
+    ChainTask& next = *entry.waiting.front();
+    const bool alone = next.kind == ChainTaskKind::commit || next.kind == ChainTaskKind::replace;
+    const bool waits_for_prepare =
+        next.kind != ChainTaskKind::look && next.kind != ChainTaskKind::read && entry.preparing;
+    if (waits_for_prepare || (alone && entry.reads > 0)) return;
+    entry.waiting.pop_front();
+    if (begin(next)) return;
+  }
+  settle(entry);
+}
+
+// True if the entry may be gone, or is somebody's who goes on with it.
+bool Chains::begin(ChainTask& task) {
+  ChainEntry& entry = *task.entry;
+  switch (task.kind) {
+    case ChainTaskKind::look:
+      static_cast<LookOp&>(*task.op).state = entry.state;
+      end(task, Code::ok);
+      return false;
+    case ChainTaskKind::read:
+      ++entry.reads;
+      with_request(task);
+      return false;
+    case ChainTaskKind::read_pending:
+      begin_pending_read(task);
+      return false;
+    case ChainTaskKind::prepare:
+      entry.preparing = true;
+      with_request(task);
+      return false;
+    case ChainTaskKind::forget:
+      forget_pending(task);
+      return false;
+    case ChainTaskKind::commit:
+      // Its prepare failed, if there is none: whoever commits it learns of that.
+      if (entry.pending == nullptr) {
+        end(task, Code::ok);
+        return false;
+      }
+      [[fallthrough]];
+    case ChainTaskKind::replace:
+      entry.exclusive = true;
+      with_request(task);
+      return true;
+  }
+  return false;
+}
+
+void Chains::refuse_waiting(ChainEntry& entry) {
+  for (ChainTask* task : std::exchange(entry.waiting, {})) end(*task, core_.refusal());
+}
+
+// Once the target has failed nobody may rely on what is in memory.
+void Chains::start_load(ChainEntry& entry) {
+  if (entry.loading) return;
+  entry.loading = true;
+  ++loads_;
+  entry.load.key = encode_chunk_key(kChunkKeyType, entry.at);
+  entry.load.mode = KvMode::read;
+  entry.load.home = &core_.loop;
+  entry.load.owner = this;
+  entry.load.completion = [](engine::Op& op) {
+    auto& load = static_cast<ChainLoad&>(op);
+    Chains& self = op.owner_as<Chains>();
+    const auto at = decode_chunk_key(kChunkKeyType, load.key);
+    self.on_loaded(*self.entries_.at(*at));
+  };
+  core_.kv.submit(entry.load);
+}
+
+void Chains::on_loaded(ChainEntry& entry) {
+  ASSERT(entry.loading && !entry.known && loads_ > 0);
+  entry.loading = false;
+  --loads_;
+  if (entry.load.status.ok()) {
+    entry.known = true;
+    entry.recorded = entry.load.state.has_value();
+    entry.state = entry.load.state.value_or(ChunkState{});
+  } else {
+    const Status status = entry.load.status;
+    for (ChainTask* task : std::exchange(entry.waiting, {})) on_failed(*task, status);
+  }
+  pump(entry);
+  core_.check_closed();
+}
+
+void Chains::with_request(ChainTask& task) {
+  Request* const request = without_request_.empty() ? core_.requests.take() : nullptr;
+  if (request != nullptr) return start(task, *request);
+  without_request_.push_back(&task);
+}
+
+void Chains::admit() {
+  // What ends at once calls this again; the loop below goes on.
+  if (admitting_) return;
+  admitting_ = true;
+  while (!without_request_.empty()) {
+    Request* const request = core_.requests.take();
+    if (request == nullptr) break;
+    ChainTask& next = *without_request_.front();
+    without_request_.pop_front();
+    start(next, *request);
+  }
+  admitting_ = false;
+}
+
+void Chains::start(ChainTask& task, Request& request) {
+  task.request = &request;
+  request.op = &task.read;
+  request.chain = task.entry->at.chain;
+  request.chunk = task.entry->at.chunk;
+  request.refuse_holes = request.probe = request.to_end = request.durable = false;
+  request.checksums = nullptr;
+  request.memory = {};
+  if (task.kind == ChainTaskKind::read || task.kind == ChainTaskKind::read_pending) {
+    start_read(task);
+  } else {
+    core_.chain_updates.start(task);
+  }
+}
+
+void Chains::submit(PrepareOp& op) {
+  const bool good = !op.parts.empty() && op.parts.size() <= limits::kUpdateParts &&
+                    std::all_of(op.parts.begin(), op.parts.end(), is_good) &&
+                    op.bytes.length == update_bytes(op.parts) &&
+                    op.bytes.kind == engine::MemoryKind::host;
+  if (!core_.failed.ok()) return core_.loop.complete(op, core_.refusal());
+  if (!good) return core_.loop.complete(op, Code::invalid_argument);
+  ASSERT(!pending_.contains(op.at));
+  ChainTask& made = task(ChainTaskKind::prepare, op.at, &op);
+  made.update = std::make_shared<PendingRecord>();
+  made.update->name = op.name;
+  made.update->parts.assign(op.parts.begin(), op.parts.end());
+  made.bytes = op.bytes;
+  pending_[op.at] = {op.at, op.name, made.update->parts};
+  enqueue(made);
+}
+
+void Chains::submit(ReplaceOp& op) {
+  if (!core_.failed.ok()) return core_.loop.complete(op, core_.refusal());
+  const bool good = op.bytes.length == op.state.length &&
+                    op.state.length <= limits::kChunkBytesMax &&
+                    (!op.state.removed || op.state.length == 0) &&
+                    (op.state.length == 0 || op.bytes.kind == engine::MemoryKind::host);
+  if (!good) return core_.loop.complete(op, Code::invalid_argument);
+  ChainTask& made = task(ChainTaskKind::replace, op.at, &op);
+  made.update = std::make_shared<PendingRecord>();
+  UpdatePart part;
+  part.kind = UpdateKind::remove;
+  made.update->parts.push_back(part);
+  if (op.state.length > 0) {
+    part.kind = UpdateKind::write;
+    part.end = op.state.length;
+    made.update->parts.push_back(part);
+  }
+  made.state = op.state;
+  made.slots.assign(op.slots.begin(), op.slots.end());
+  made.bytes = op.bytes;
+  pending_.erase(op.at);
+  enqueue(made);
+}
+
+void Chains::commit(const ChainChunk& at) {
+  if (!core_.failed.ok()) return;
+  ASSERT(pending_.contains(at));
+  pending_.erase(at);
+  enqueue(task(ChainTaskKind::commit, at, nullptr));
+}
+
+void Chains::forget(const ChainChunk& at) {
+  if (!core_.failed.ok()) return;
+  pending_.erase(at);
+  enqueue(task(ChainTaskKind::forget, at, nullptr));
+}
+
+void Chains::forget_pending(ChainTask& task) {
+  ChainEntry& entry = *task.entry;
+  if (entry.pending != nullptr) {
+    const auto pending = std::exchange(entry.pending, nullptr);
+    for (const PendingBlock& one : pending->blocks) {
+      core_.committer.add_freed({one.ref.physical, 1});
+    }
+    ASSERT(core_.mapped_blocks >= pending->blocks.size());
+    core_.mapped_blocks -= pending->blocks.size();
+    core_.committer.add_chain_records(entry.at,
+                                      {{encode_chunk_key(kPendingKeyType, entry.at), ""}});
+    note_unsaved(entry);
+  }
+  end(task, Code::ok);
+}
+
+void Chains::on_failed(ChainTask& task, Status status) {
+  ChainEntry& entry = *task.entry;
+  if (task.kind == ChainTaskKind::prepare) {
+    const auto its = pending_.find(entry.at);
+    if (its != pending_.end() && its->second.name == task.update->name) pending_.erase(its);
+    entry.preparing = false;
+  }
+  const bool alone = task.kind == ChainTaskKind::commit || task.kind == ChainTaskKind::replace;
+  if (alone) entry.exclusive = false;
+  end(task, status);
+}
+
+void Chains::on_pending(ChainTask& task) {
+  ChainEntry& entry = *task.entry;
+  ASSERT(entry.preparing && entry.pending == nullptr);
+  entry.preparing = false;
+  entry.pending = task.update;
+  note_unsaved(entry);
+  joined_.emplace(task.number, &task);
+  core_.committer.wait(task.durable);
+}
+
+// What waited for maps has happened after things that were asked later. These are not over before
+// its group is, too.
+void Chains::note_finished(uint64_t number) {
+  for (auto it = joined_.upper_bound(number); it != joined_.end(); ++it) it->second->again = true;
+  for (ChainTask* waiting : std::exchange(late_, {})) {
+    waiting->again = false;
+    core_.committer.wait(waiting->durable);
+  }
+}
+
+void Chains::on_durable(ChainTask& task) {
+  ChainEntry& entry = *task.entry;
+  if (task.durable.status.ok() && std::exchange(task.again, false)) {
+    core_.committer.wait(task.durable);
+    return;
+  }
+  if (task.durable.status.ok() && !unfinished_.empty() && *unfinished_.begin() < task.number) {
+    late_.push_back(&task);
+    return;
+  }
+  joined_.erase(task.number);
+  const Status status = task.durable.status;
+  const bool undo = !status.ok() && task.kind == ChainTaskKind::prepare && core_.failed.ok();
+  const auto its = pending_.find(entry.at);
+  // Without room it is as if it had not been; whoever committed or forgot it meanwhile has his way.
+  if (undo && its != pending_.end() && its->second.name == task.update->name) forget(entry.at);
+  end(task, status);
+}
+
+void Chains::on_changed(ChainTask& task, const ChunkState& state, bool recorded) {
+  ChainEntry& entry = *task.entry;
+  ASSERT(entry.exclusive);
+  entry.exclusive = false;
+  entry.pending = nullptr;
+  entry.state = state;
+  entry.recorded = recorded;
+  note_unsaved(entry);
+  if (task.kind == ChainTaskKind::commit) return end(task, Code::ok);
+  joined_.emplace(task.number, &task);
+  core_.committer.wait(task.durable);
+}
+
+void Chains::note_unsaved(ChainEntry& entry) {
+  ++entry.unsaved;
+  unsaved_.insert(entry.at);
+}
+
+void Chains::on_saved(const ChainChunk& at) {
+  ChainEntry& its = *entries_.at(at);
+  ASSERT(its.unsaved > 0);
+  if (--its.unsaved > 0) return;
+  unsaved_.erase(at);
+  settle(its);
+}
+
+bool Chains::keep(const SlotRecord& record) {
+  const SlotKey key = key_of(record);
+  const auto known = slots_.find(key);
+  if (known != slots_.end()) {
+    const RequestId& old = known->second.request;
+    const std::pair age(record.request.incarnation, record.request.sequence);
+    if (std::pair(old.incarnation, old.sequence) >= age) return false;
+    slots_at_.erase({known->second.at, key});
+  } else if (record.request.sequence == 0) {
+    return false;  // it is nobody's
+  }
+  slots_[key] = record;
+  slots_at_.emplace(record.at, key);
+  return true;
+}
+
+}  // namespace penstock::store

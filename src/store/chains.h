@@ -1,0 +1,190 @@
+// A target's chunks as copies in chains (penstock/chain_store.h, decision 0045): who waits for whom
+// on a chunk, what is pending, names and slots. How updates reach the disk is in chain_updates.h.
+//
+// What is asked of a chunk begins in the order in which it was asked. Reads and looks let a prepare
+// work beside them, since it changes nothing that they see. A commit waits until the reads before
+// it have their snapshot; what comes behind it waits for its instant, which is at once where the
+// maps are in memory.
+#pragma once
+
+#include "chain_records.h"
+#include "request.h"
+#include "update_effect.h"
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+
+namespace penstock::store {
+
+class Chains;
+struct ChainEntry;
+struct Core;
+
+enum class ChainTaskKind : uint8_t { look, read, read_pending, prepare, commit, forget, replace };
+
+// One operation on a chunk, from when it is asked until it has ended.
+struct ChainTask {
+  ChainTaskKind kind = ChainTaskKind::look;
+  Chains* chains = nullptr;
+  uint64_t number = 0;  // in the order in which they were asked
+  ChainEntry* entry = nullptr;
+  engine::Op* op = nullptr;    // the caller's; commits and forgetting have none
+  Request* request = nullptr;  // while there is one
+  // Of prepares and replacements, and of the pending update that is committed.
+  std::shared_ptr<PendingRecord> update;
+  engine::MemoryRef bytes;
+  std::optional<UpdateEffect> effect;
+  struct Write {
+    uint32_t block = 0;     // of the chunk
+    bool combines = false;  // with what the block was before
+  };
+  std::vector<Write> writes;
+  engine::Op durable;  // waits for the group
+  bool again = false;  // and for one more: something asked before it happened later
+  int attempts = 0;
+  // Of replacements.
+  ChunkState state;
+  std::vector<SlotRecord> slots;
+  // Of reads.
+  ReadOp read;
+  bool has_snapshot = false;
+  size_t part = 0;     // of a pending update, which one is being read
+  uint64_t taken = 0;  // bytes of those before
+  uint8_t epoch = 0;   // of Reclaim, while a pending update is read
+};
+
+// Reads one chunk record.
+struct ChainLoad final : engine::KvOp {
+  std::string key;
+  std::optional<ChunkState> state;  // out
+  Status body(engine::KvTransaction& transaction) override;
+};
+
+// A chunk that is in use, or was of late.
+struct ChainEntry : ListNode {
+  ChainChunk at;
+  bool known = false;     // the next two are
+  bool recorded = false;  // there is a chunk record
+  ChunkState state;
+  std::shared_ptr<PendingRecord> pending;
+  std::deque<ChainTask*> waiting;  // begin in this order
+  uint32_t reads = 0;              // have begun and have no snapshot yet
+  bool preparing = false;          // a prepare has begun and is not pending yet
+  bool exclusive = false;          // a commit or a replacement has begun; nothing else may
+  uint32_t unsaved = 0;            // groups that have records of it
+  bool loading = false;
+  ChainLoad load;
+};
+
+// Some chunk records of a chain.
+struct ChainList final : engine::KvOp {
+  ListOp* op = nullptr;
+  std::string begin, end;
+  size_t limit = 0;
+  std::vector<ListEntry> found;  // out
+  // What the database did not know of when this began; no name: the chunk has no record.
+  std::map<ChunkId, std::optional<ChunkState>> newer;
+  Status body(engine::KvTransaction& transaction) override;
+};
+
+class Chains final : public ChainStore {
+ public:
+  explicit Chains(Core& core) : core_(core) {}
+  ~Chains() override;
+
+  // Reads slots and pending updates, and takes the blocks of these. Blocking, before the loop runs.
+  // On an error `bad` says what could not be read.
+  Status load(std::string& bad);
+
+  void submit(PrepareOp& op) override;
+  void submit(LookOp& op) override;
+  void submit(CopyReadOp& op) override;
+  void submit(PendingReadOp& op) override;
+  void submit(ListOp& op) override;
+  void submit(ReplaceOp& op) override;
+  void commit(const ChainChunk& at) override;
+  void forget(const ChainChunk& at) override;
+  std::vector<PendingUpdate> pending(ChainId chain) const override;
+  std::optional<SlotRecord> slot(ChainId chain, NodeId node, uint32_t slot) const override;
+  std::vector<SlotRecord> slots_of(const ChainChunk& at) const override;
+
+  // Nothing that was asked is unfinished.
+  bool idle() const { return tasks_.empty() && lists_.empty() && loads_ == 0; }
+  // Contexts for requests have become free.
+  void admit();
+
+  // From the reader.
+  void on_snapshot(ChainTask& task);
+  void snapshot_pending(Request& request);
+
+  // From updates. Those that end their task say so with a status that its caller gets.
+  void goes_on(ChainEntry& entry) { pump(entry); }
+  void on_failed(ChainTask& task, Status status);
+  // The update is pending, and will be durable.
+  void on_pending(ChainTask& task);
+  // The commit or the replacement has happened, and the records say this of the chunk.
+  void on_changed(ChainTask& task, const ChunkState& state, bool recorded);
+  void end(ChainTask& task, Status status);
+  // Takes a slot's request if it is newer than what is known.
+  bool keep(const SlotRecord& record);
+  // From the committer: a group with records of it is on stable storage.
+  void on_saved(const ChainChunk& at);
+  // Something of it was added to the group that gathers.
+  void note_unsaved(ChainEntry& entry);
+
+ private:
+  using SlotKey = std::tuple<ChainId, uint32_t, uint32_t>;
+  static SlotKey key_of(const SlotRecord& record) {
+    return {record.at.chain, record.request.node, record.request.slot};
+  }
+
+  ChainEntry& entry(const ChainChunk& at);
+  ChainTask& task(ChainTaskKind kind, const ChainChunk& at, engine::Op* op);
+  void enqueue(ChainTask& task);
+  void pump(ChainEntry& entry);
+  bool begin(ChainTask& task);
+  void refuse_waiting(ChainEntry& entry);
+  void settle(ChainEntry& entry);
+  void start_load(ChainEntry& entry);
+  void on_loaded(ChainEntry& entry);
+  void with_request(ChainTask& task);
+  void start(ChainTask& task, Request& request);
+  void forget_pending(ChainTask& task);
+  void note_finished(uint64_t number);
+  void on_durable(ChainTask& task);
+  void start_read(ChainTask& task);
+  void begin_pending_read(ChainTask& task);
+  void next_pending_part(ChainTask& task);
+  void on_read(ChainTask& task);
+  void on_listed(ChainList& list);
+  Status load_slots(std::string& bad);
+  Status load_pending(std::string& bad);
+  Status take_blocks(const PendingRecord& pending);
+
+  Core& core_;
+  std::map<ChainChunk, std::unique_ptr<ChainEntry>> entries_;
+  std::set<ChainChunk> unsaved_;
+  IntrusiveList<ChainEntry> idle_;  // of entries_, what nothing uses; longest first
+  size_t idle_count_ = 0;
+  std::unordered_map<ChainTask*, std::unique_ptr<ChainTask>> tasks_;
+  uint64_t tasks_made_ = 0;
+  std::set<uint64_t> unfinished_;          // commits and what forgets, by number
+  std::map<uint64_t, ChainTask*> joined_;  // wait to be durable, by number
+  std::vector<ChainTask*> late_;           // are, but not all that was asked before them
+  std::deque<ChainTask*> without_request_;
+  bool admitting_ = false;
+  std::unordered_map<ChainList*, std::unique_ptr<ChainList>> lists_;
+  size_t loads_ = 0;
+  // What is pending once all that was asked has happened.
+  std::map<ChainChunk, PendingUpdate> pending_;
+  std::map<SlotKey, SlotRecord> slots_;
+  std::set<std::pair<ChainChunk, SlotKey>> slots_at_;
+};
+
+}  // namespace penstock::store

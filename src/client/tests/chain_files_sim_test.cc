@@ -2,6 +2,7 @@
 // and read.
 #include "cluster_parts.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 
 #include "penstock/testing_chains.h"
@@ -78,7 +79,8 @@ class ChainFilesStory {
   explicit ChainFilesStory(uint64_t seed) : world_(seed), network_(world_) {
     world_.set_time_limit(std::chrono::hours(2));
     for (uint32_t i = 1; i <= kStorageNodes; ++i) {
-      nodes_.push_back(std::make_unique<test::StorageNode>(world_, network_, i));
+      nodes_.push_back(std::make_unique<test::StorageNode>(
+          world_, network_, i, std::make_unique<test::MemoryStorage>(world_)));
     }
     table_ = std::make_unique<test::ChainTable>(world_, nodes_);
     mount_ = std::make_unique<MountedNode>(world_, network_, *table_);
@@ -177,6 +179,21 @@ class ChainFilesStory {
     }
   }
 
+  // Of chunks there is what the client itself keeps, at most.
+  bool is_bare(test::StorageNode& node) {
+    bool done = false;
+    store::ListOp list;
+    list.from = {test::kChain, {}};
+    list.limit = 1000;
+    list.owner = &done;
+    list.completion = [](engine::Op& ended) { ended.owner_as<bool>() = true; };
+    node.store().submit(list);
+    EXPECT_TRUE(world_.run_until([&] { return done; }, seconds(10))) << where();
+    return std::all_of(list.entries.begin(), list.entries.end(), [](const store::ListEntry& one) {
+      return one.chunk.inode == inodes::kRecordsInode || one.state.length == 0;
+    });
+  }
+
   // With the last name of a file its chunks go from all copies.
   void remove_all() {
     for (size_t i = 0; i < kPrograms; ++i) {
@@ -187,15 +204,11 @@ class ChainFilesStory {
           << where();
     }
     const auto is_empty = [this] {
-      for (const auto& node : nodes_) {
-        for (const auto& [at, chunk] : node->image().chunks()) {
-          // What the client itself keeps there.
-          if (at.chunk.inode != inodes::kRecordsInode && !chunk.bytes.empty()) return false;
-        }
-      }
-      return true;
+      return std::all_of(nodes_.begin(), nodes_.end(),
+                         [this](const auto& node) { return is_bare(*node); });
     };
-    EXPECT_TRUE(world_.run_until(is_empty, seconds(120))) << "chunks are left over" << where();
+    for (int left = 120; left > 0 && !is_empty(); --left) world_.run_for(seconds(1));
+    EXPECT_TRUE(is_empty()) << "chunks are left over" << where();
   }
 
   void stop() {

@@ -25,10 +25,7 @@ void StorageNode::start() {
   opening = world_.random().next() | 1;
   loop_ = std::make_unique<sim::SimLoop>(world_, sim::LoopDriver::world_when_called);
   net_ = std::make_unique<sim::SimNet>(network_, *loop_, NodeId{number_});
-  store_ = std::make_unique<store::FakeChainStore>(image_, *loop_);
-  store_->fault = [this] {
-    return world_.chance(store_fault_permille) ? Status(Code::io_error) : Status(Code::ok);
-  };
+  store_ = &storage_->begin(*loop_);
 }
 
 void StorageNode::open(controller::Incarnation incarnation) {
@@ -38,7 +35,7 @@ void StorageNode::open(controller::Incarnation incarnation) {
                             .incarnation = incarnation_.value,
                             .loop = loop_.get(),
                             .net = net_.get(),
-                            .store = store_.get(),
+                            .store = store_,
                             .report = [this](const chain::Report& report) { on_report(report); }});
   net_->serve(address(), host->service());
 }
@@ -69,8 +66,7 @@ std::vector<NodeId> StorageNode::accused() const {
 void StorageNode::die(bool power_cut) {
   world_.trace("node.dies", number_, power_cut ? 1 : 0);
   net_->kill();
-  store_->die();
-  if (power_cut) image_.power_cut(world_.random());
+  storage_->die(power_cut);
   host = nullptr;
   is_up_ = false;
   process = {};
@@ -84,6 +80,7 @@ void StorageNode::die(bool power_cut) {
   world_.run_for(std::chrono::seconds(2));
   net_ = nullptr;
   store_ = nullptr;
+  storage_->end();
 }
 
 }  // namespace penstock::test

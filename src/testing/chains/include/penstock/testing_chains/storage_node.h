@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "penstock/chain.h"
-#include "penstock/chain_store_fake.h"
 #include "penstock/controller.h"
 #include "penstock/sim.h"
+#include "penstock/testing_chains/storage.h"
 
 namespace penstock::test {
 
@@ -18,8 +18,9 @@ inline constexpr ChainId kChain{1};
 // A process with one target. It tells the controller how it is, over messages that take their time.
 class StorageNode {
  public:
-  StorageNode(sim::SimWorld& world, sim::SimNetwork& network, uint32_t number)
-      : world_(world), network_(network), number_(number) {}
+  StorageNode(sim::SimWorld& world, sim::SimNetwork& network, uint32_t number,
+              std::unique_ptr<Storage> storage)
+      : world_(world), network_(network), number_(number), storage_(std::move(storage)) {}
   ~StorageNode() { ASSERT(host == nullptr && net_ == nullptr); }
 
   // A process begins, which has nothing open.
@@ -36,11 +37,13 @@ class StorageNode {
   controller::Uuid uuid() const;
   // The incarnation that the target keeps.
   controller::Incarnation incarnation() const { return incarnation_; }
-  const store::FakeChainImage& image() const { return image_; }
+  store::ChainStore& store() { return *store_; }
+
+  // This share of its writes to the disk fails.
+  void fail_writes(uint32_t permille) { storage_->fail_writes(permille); }
+  bool failing = false;
 
   std::unique_ptr<chain::Host> host;
-  // Of the next prepares and replaces: this share fails.
-  uint32_t store_fault_permille = 0;
 
   // What it will say of itself next, and what it was told.
   controller::Uuid process;
@@ -69,10 +72,10 @@ class StorageNode {
   const uint32_t number_;
   bool is_up_ = false;
   controller::Incarnation incarnation_;
-  store::FakeChainImage image_;
+  const std::unique_ptr<Storage> storage_;
   std::unique_ptr<sim::SimLoop> loop_;
   std::unique_ptr<sim::SimNet> net_;
-  std::unique_ptr<store::FakeChainStore> store_;
+  store::ChainStore* store_ = nullptr;
 };
 
 }  // namespace penstock::test

@@ -1,9 +1,11 @@
 // Hostile bytes for everything that a target reads from its directory and its database: nothing may
 // crash, and what decodes must encode to the same bytes.
+#include "chain_records.h"
 #include "fuzz.h"
 #include "log_record.h"
 #include "old_formats.h"
 #include "superblock.h"
+#include "update_effect.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -15,10 +17,39 @@ using namespace penstock::store;  // NOLINT
 namespace {
 
 const LogIdentity kLogIdentity{{1, 2, 3}, 4, 5};
+const ChainChunk kChunkOfRecords{ChainId(2), {InodeId(7), 1}};
+const std::string kChunkKey = encode_chunk_key(kChunkKeyType, kChunkOfRecords);
+const std::string kPendingKey = encode_chunk_key(kPendingKeyType, kChunkOfRecords);
+const std::string kSlotKey = encode_slot_key(ChainId(2), 9, 5);
 
 }  // namespace
 
 namespace penstock::fuzz {
+namespace {
+
+// Without their checksums: the target adds them.
+void add_chain_seeds(std::vector<std::string>& out) {
+  const auto add = [&out](std::string record) {
+    record.resize(record.size() - sizeof(uint32_t));
+    out.push_back(std::move(record));
+  };
+  const UpdateName name{3, 4, {1, 2, 9, 5}};
+  add(encode_chunk_record(kChunkKey, {name, false, 12345}));
+  add(encode_chunk_record(kChunkKey, {name, true, 0}));
+  PendingRecord pending;
+  pending.name = name;
+  pending.parts.resize(3);
+  pending.parts[0].end = 5000;
+  pending.parts[1].kind = UpdateKind::clear;
+  pending.parts[1].end = kWholeChunk;
+  pending.parts[2].kind = UpdateKind::remove;
+  pending.blocks = {{0, {77, 1}}, {1, {12, 2}}};
+  add(encode_pending(kPendingKey, pending));
+  add(encode_slot(kSlotKey, {{1, 2, 9, 5}, kChunkOfRecords, name}));
+  out.push_back(kChunkKey);
+}
+
+}  // namespace
 
 // Records of maps without the checksum that ends them: the target adds it.
 std::vector<std::string> seeds() {
@@ -44,10 +75,11 @@ std::vector<std::string> seeds() {
   writer.use(reinterpret_cast<std::byte*>(log.data()), static_cast<uint32_t>(log.size()));
   const uint32_t of_block = crc32c(std::as_bytes(std::span(log)).first(4096));
   const BlockRef blocks[] = {{1000, of_block}, {1003, of_block}, {17, of_block}};
-  (void)writer.add({InodeId(7), 1}, 2, 4 * 4096 - 5, std::span(blocks).first(2));
-  (void)writer.add({InodeId(8), 0}, 0, 1, std::span(blocks).last(1));
+  (void)writer.add({ChainId(2), {InodeId(7), 1}}, 2, 4 * 4096 - 5, std::span(blocks).first(2));
+  (void)writer.add({ChainId(2), {InodeId(8), 0}}, 0, 1, std::span(blocks).last(1));
   log.resize(writer.seal(kLogIdentity));
   out.push_back(log);
+  add_chain_seeds(out);
   return out;
 }
 
@@ -74,6 +106,37 @@ void check_record(std::string_view input) {
     check(!map.empty());
     char again[kMapRecordBytesMax];
     check(std::string_view(again, encode_map(key, map, again)) == record);
+  }
+}
+
+std::string with_checksum(const std::string& key, std::string_view content) {
+  std::string record(content);
+  const uint32_t crc = map_checksum(key, content);
+  return record.append(reinterpret_cast<const char*>(&crc), sizeof(crc));
+}
+
+void check_chain_records(std::string_view input) {
+  ChunkState state;
+  const std::string chunk = with_checksum(kChunkKey, input);
+  if (decode_chunk_record(kChunkKey, chunk, state).ok()) {
+    check(encode_chunk_record(kChunkKey, state) == chunk);
+  }
+  PendingRecord pending;
+  const std::string update = with_checksum(kPendingKey, input);
+  if (decode_pending(kPendingKey, update, pending).ok()) {
+    check(encode_pending(kPendingKey, pending) == update);
+    // What is done with it at its commit.
+    const UpdateEffect effect(pending.parts, 1'000'000);
+    check(effect.length() <= store::limits::kChunkBytesMax);
+    for (const uint32_t block : {0u, 1u, store::limits::kChunkBlocksMax - 1})
+      (void)effect.block(block);
+    check(effect.valid_end(0, 5) <= store::limits::kMapBytes);
+  }
+  SlotRecord slot;
+  const std::string record = with_checksum(kSlotKey, input);
+  if (decode_slot(kSlotKey, record, slot).ok()) check(encode_slot(kSlotKey, slot) == record);
+  if (const auto at = decode_chunk_key(kChunkKeyType, input)) {
+    check(encode_chunk_key(kChunkKeyType, *at) == input);
   }
 }
 
@@ -111,6 +174,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   check_record(input);
   check_log_record(input);
+  check_chain_records(input);
   if (const auto mark = decode_log_mark(input)) check(encode_log_mark(*mark) == input);
   if (const auto key = decode_key(input)) check(as_view(encode_key(*key)) == input);
   if (const auto identity = decode_superblock(input)) {

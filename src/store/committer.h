@@ -157,12 +157,12 @@ class Committer {
   Core& core_;
   std::array<Group, limits::kGroups> groups_;
   Group* gathering_ = nullptr;
-  std::vector<Group*> queue_;     // under way, oldest first
-  size_t submitted_ = 0;          // so many of them have entered the second stage
-  uint32_t syncing_ = 0;          // groups in the first stage
-  uint32_t committing_ = 0;       // in the second
+  std::vector<Group*> queue_;       // under way, oldest first
+  size_t submitted_ = 0;            // so many of them have entered the second stage
+  uint32_t syncing_ = 0;            // groups in the first stage
+  uint32_t committing_ = 0;         // in the second
   bool committing_chains_ = false;  // one of these transactions has records of chains
-  std::vector<Group*> retrying_;  // first ones of batches that wait for room in the KV store
+  std::vector<Group*> retrying_;    // first ones of batches that wait for room in the KV store
   engine::Time no_space_since_ = engine::kNever;
   bool full_ = false;
   engine::Timer timer_;

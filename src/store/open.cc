@@ -202,8 +202,8 @@ Outcome<bool> check_kinds(Core& core) {
     std::string_view key;
     bool many;
   };
-  constexpr Kind kKinds[] = {{"B", true},       {"C", true}, {kLogKey, false},
-                             {"P", true},       {"S", true}, {kIdentityKey, false}};
+  constexpr Kind kKinds[] = {{"B", true}, {"C", true}, {kLogKey, false},
+                             {"P", true}, {"S", true}, {kIdentityKey, false}};
   std::string unknown;
   const Status status = core.kv.run(KvMode::read, [&](KvTransaction& transaction) -> Status {
     unknown.clear();

@@ -213,7 +213,9 @@ class TargetImpl final : public Target {
   // Operations first, then one last durable commit, then nothing is in flight.
   void try_close() {
     if (closed_ == nullptr || core_.requests.taken() != 0 || !pending_.empty()) return;
-    if (!core_.chains.idle() || !core_.sweeps.idle() || !core_.defragmenter.idle() || core_.files.growing()) return;
+    if (!core_.chains.idle() || !core_.sweeps.idle() || !core_.defragmenter.idle() ||
+        core_.files.growing())
+      return;
     if (!committing_last_) {
       committing_last_ = true;
       core_.committer.wait(final_);

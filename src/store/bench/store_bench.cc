@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <vector>
 
+#include "penstock/chain_store.h"
 #include "penstock/disk.h"
 #include "penstock/kv.h"
 #include "penstock/store.h"
@@ -182,6 +183,7 @@ class Load {
 using Reads = Load<ReadOp>;
 using Writes = Load<WriteOp>;
 using Raw = Load<DiskOp>;
+using Prepares = Load<PrepareOp>;
 
 void start_read(Reads& load, ReadOp& op) {
   const uint64_t at = load.random.below(load.blocks) * load.block;
@@ -198,6 +200,31 @@ void start_write(Writes& load, WriteOp& op) {
   op.source = load.buffer(op);
   op.durable = true;
   static_cast<Target*>(load.context)->submit(op);
+}
+
+// Updates of a chain, each committed before the next of its chunk begins.
+struct ChainWork {
+  ChainStore* store;
+  std::vector<UpdatePart> parts;  // one for each operation
+  uint64_t updates = 0;
+};
+
+void start_prepare(Prepares& load, PrepareOp& op) {
+  auto& work = *static_cast<ChainWork*>(load.context);
+  const auto index = static_cast<size_t>(&op - load.operations.data());
+  if (op.name != UpdateName{}) work.store->commit(op.at);
+  const uint64_t depth = load.operations.size();
+  const uint64_t chunks = load.blocks * load.block / kChunkBytes / depth;
+  const uint64_t chunk = load.random.below(chunks) * depth + index;
+  UpdatePart& part = work.parts[index];
+  part.request = {1, ++work.updates, 1, static_cast<uint32_t>(index)};
+  part.begin = static_cast<uint32_t>(load.random.below(kChunkBytes / load.block) * load.block);
+  part.end = part.begin + static_cast<uint32_t>(load.block);
+  op.at = {ChainId(1), {InodeId(1), static_cast<uint32_t>(chunk)}};
+  op.name = {1, work.updates, part.request};
+  op.parts = {&part, 1};
+  op.bytes = load.buffer(op);
+  work.store->submit(op);
 }
 
 struct RawFiles {
@@ -369,6 +396,24 @@ class RealBench {
             [&](double*) { return fio_writes(settings_, block, static_cast<int>(depth)); });
   }
 
+  // Updates of a chain beside plain durable writes. What is left pending is forgotten.
+  void prepares(uint64_t block, uint32_t depth) {
+    Writes writes(*loop_, depth, block, start_write);
+    writes.context = target_.get();
+    writes.blocks = settings_.gib * kGiB / block;
+    Prepares prepares(*loop_, depth, block, start_prepare);
+    ChainWork work{&target_->chains(), std::vector<UpdatePart>(depth)};
+    prepares.context = &work;
+    prepares.blocks = writes.blocks;
+    const auto ours = [&](double* ns) {
+      const double result = prepares.run(settings_.seconds, ns);
+      for (PrepareOp& op : prepares.operations) work.store->forget(op.at);
+      for (PrepareOp& op : prepares.operations) op.name = {};
+      return result;
+    };
+    compare(block, ours, [&](double* ns) { return writes.run(settings_.seconds, ns); });
+  }
+
  private:
   [[noreturn]] static void fail(const Failure& failure) {
     std::fprintf(stderr, "store_bench: %s\n", failure.message.c_str());
@@ -431,6 +476,9 @@ int run(int argc, char** argv) {
     if (name == "read4k") bench.reads(4096, 64);
     if (name == "read1m") bench.reads(kMiB, 8);
     if (name == "write4k") bench.writes(4096, 64);
+    if (name == "prepare4k1") bench.prepares(4096, 1);
+    if (name == "prepare4k") bench.prepares(4096, 64);
+    if (name == "prepare1m") bench.prepares(kMiB, 8);
     if (name == "write1m4") bench.writes(kMiB, 4);
     if (name == "write1m16") bench.writes(kMiB, 16);
   }

@@ -1,6 +1,6 @@
 // Random work on the chains of a target over simulated disk and database, with crashes and faults,
 // against a history of each chunk's states. PENSTOCK_SEED and PENSTOCK_SEEDS choose the runs.
-#include "chain_rig.h"
+#include "chain_history.h"
 
 #include <cstdlib>
 #include <map>
@@ -11,49 +11,11 @@ namespace {
 constexpr uint32_t kLength = 600 * kKiB;
 constexpr size_t kDepth = 6;
 
-struct State {
-  UpdateName committed;
-  bool removed = false;
-  std::string bytes;
-  std::optional<PendingUpdate> pending;
-  std::string pending_bytes;
-  std::vector<UpdatePart> done;  // of the update that was committed last
-};
-
-void perform(State& state, const UpdatePart& part, const std::string& bytes, size_t& taken) {
-  state.removed = part.kind == UpdateKind::remove;
-  if (state.removed) {
-    state.bytes.clear();
-  } else if (part.kind == UpdateKind::write) {
-    state.bytes.resize(std::max<size_t>(state.bytes.size(), part.end));
-    state.bytes.replace(part.begin, part.end - part.begin, bytes, taken, part.end - part.begin);
-    taken += part.end - part.begin;
-  } else if (part.end == kWholeChunk) {
-    state.bytes.resize(std::min<size_t>(state.bytes.size(), part.begin));
-  } else {
-    for (size_t i = part.begin; i < std::min<size_t>(part.end, state.bytes.size()); ++i) {
-      state.bytes[i] = '\0';
-    }
-  }
-}
-
-// What a chunk was, step by step, since the last crash.
-struct History {
-  ChainChunk at;
-  std::vector<State> states = {State{}};
-  size_t durable = 0;  // no crash goes behind this one
-  bool busy = false;   // a prepare or replacement is on its way
-  uint64_t counter = 0;
-
-  State& now() { return states.back(); }
-  State& next() { return states.emplace_back(states.back()); }
-};
-
 class ChainSimulation {
  public:
   explicit ChainSimulation(uint64_t seed) : random_(mix64(seed)), rig_(seed, options()) {
     for (uint32_t i = 0; i < 5; ++i) {
-      History& history = histories_.emplace_back();
+      ChainHistory& history = histories_.emplace_back();
       history.at = {ChainId(1 + i / 3), {InodeId(1 + i), i}};
     }
     rough_ = random_.chance(1, 3);
@@ -82,7 +44,7 @@ class ChainSimulation {
  private:
   struct Call {
     ChainSimulation* self = nullptr;
-    History* history = nullptr;
+    ChainHistory* history = nullptr;
     std::string bytes;
     std::vector<std::byte> memory;
     std::vector<UpdatePart> parts;
@@ -93,7 +55,7 @@ class ChainSimulation {
     CopyReadOp read;
     LookOp look;
     ListOp list;
-    State seen;
+    ChainState seen;
     bool dead = false;
   };
 
@@ -132,11 +94,12 @@ class ChainSimulation {
   std::vector<size_t> lengths() const {
     std::vector<size_t> all;
     // What is on its way is not done.
-    for (const History& one : histories_) all.push_back(one.states.size() - (one.busy ? 1 : 0));
+    for (const ChainHistory& one : histories_)
+      all.push_back(one.states.size() - (one.busy ? 1 : 0));
     return all;
   }
 
-  Call& call(History& history) {
+  Call& call(ChainHistory& history) {
     Call& made = *calls_.emplace_back(std::make_unique<Call>());
     made.self = this;
     made.history = &history;
@@ -199,12 +162,12 @@ class ChainSimulation {
     store().submit(op);
   }
 
-  void prepare(History& history) {
+  void prepare(ChainHistory& history) {
     Call& its = call(history);
     its.parts = some_parts();
     its.bytes = some_bytes(update_bytes(its.parts));
     const UpdateName name{5, ++history.counter, its.parts[0].request};
-    State& next = history.next();
+    ChainState& next = history.next();
     next.pending = PendingUpdate{history.at, name, its.parts};
     next.pending_bytes = its.bytes;
     its.step = history.states.size() - 1;
@@ -218,7 +181,7 @@ class ChainSimulation {
            [](Call& done, Status status) { done.self->on_prepared(done, status); });
   }
   void on_prepared(Call& done, Status status) {
-    History& history = *done.history;
+    ChainHistory& history = *done.history;
     history.busy = false;
     ++updates_;
     if (status.ok()) return note_durable(done.before);
@@ -226,13 +189,13 @@ class ChainSimulation {
     if (!rough_ && status.code() != Code::no_space) {
       complain(fmt::format("a prepare ended with {}", status.name()));
     }
-    State& next = history.next();
+    ChainState& next = history.next();
     next.pending.reset();
     next.pending_bytes.clear();
   }
 
-  void commit(History& history) {
-    State& next = history.next();
+  void commit(ChainHistory& history) {
+    ChainState& next = history.next();
     size_t taken = 0;
     const PendingUpdate update = *std::exchange(next.pending, std::nullopt);
     for (const UpdatePart& part : update.parts) {
@@ -243,17 +206,17 @@ class ChainSimulation {
     next.pending_bytes.clear();
     store().commit(history.at);
   }
-  void forget(History& history) {
-    State& next = history.next();
+  void forget(ChainHistory& history) {
+    ChainState& next = history.next();
     next.pending.reset();
     next.pending_bytes.clear();
     store().forget(history.at);
   }
 
-  void replace(History& history) {
+  void replace(ChainHistory& history) {
     Call& its = call(history);
-    State& next = history.next();
-    next = State{};
+    ChainState& next = history.next();
+    next = ChainState{};
     if (!random_.chance(1, 5)) {
       next.committed = {6, ++history.counter, {1, ++sequence_, 9, 50}};
       next.removed = random_.chance(1, 4);
@@ -280,7 +243,7 @@ class ChainSimulation {
     }
   }
 
-  void read(History& history) {
+  void read(ChainHistory& history) {
     Call& its = call(history);
     const auto begin = static_cast<uint32_t>(random_.below(kLength - 1));
     const uint64_t length = 1 + random_.below(std::min<uint64_t>(kLength - begin, 100'000));
@@ -302,7 +265,7 @@ class ChainSimulation {
     }
   }
 
-  void look(History& history) {
+  void look(ChainHistory& history) {
     Call& its = call(history);
     its.look.at = history.at;
     submit(its, its.look, [](Call& done, Status status) {
@@ -310,7 +273,7 @@ class ChainSimulation {
       done.self->compare(done.seen, done.look.state);
     });
   }
-  void compare(const State& expected, const ChunkState& seen) {
+  void compare(const ChainState& expected, const ChunkState& seen) {
     const bool same = seen.committed == expected.committed && seen.removed == expected.removed &&
                       seen.length == expected.bytes.size();
     if (!same) {
@@ -324,7 +287,7 @@ class ChainSimulation {
   }
 
   void step() {
-    History& history = histories_[random_.below(histories_.size())];
+    ChainHistory& history = histories_[random_.below(histories_.size())];
     if (history.busy) return;
     const bool pending = history.now().pending.has_value();
     switch (random_.below(12)) {
@@ -378,9 +341,9 @@ class ChainSimulation {
 
   // Each chunk is what it was after some step, and none that was durable is missing.
   void verify_all() {
-    for (History& history : histories_) verify(history);
+    for (ChainHistory& history : histories_) verify(history);
   }
-  void verify(History& history) {
+  void verify(ChainHistory& history) {
     LookOp look;
     look.at = history.at;
     if (!run_one(look).ok()) return complain("a look failed after a crash");
@@ -389,14 +352,14 @@ class ChainSimulation {
       if (one.at == history.at) pending = std::move(one);
     }
     for (size_t i = history.states.size(); i-- > history.durable;) {
-      const State& state = history.states[i];
+      const ChainState& state = history.states[i];
       const bool same_pending = state.pending.has_value() == pending.has_value() &&
                                 (!pending || pending->name == state.pending->name);
       if (!same_pending || state.committed != look.state.committed ||
           state.removed != look.state.removed || state.bytes.size() != look.state.length) {
         continue;
       }
-      const State found = state;
+      const ChainState found = state;
       verify_bytes(history, found);
       verify_slots(history, found);
       history.states = {found};
@@ -411,7 +374,7 @@ class ChainSimulation {
         pending ? pending->name.counter : 0, history.durable, history.states.size() - 1));
   }
   // The requests of an update last as it does, unless its slots have newer ones.
-  void verify_slots(const History& history, const State& state) {
+  void verify_slots(const ChainHistory& history, const ChainState& state) {
     for (const UpdatePart& part : state.done) {
       const auto slot = store().slot(history.at.chain, NodeId(9), part.request.slot);
       if (!slot || slot->request.sequence < part.request.sequence) {
@@ -423,7 +386,7 @@ class ChainSimulation {
       }
     }
   }
-  void verify_bytes(const History& history, const State& state) {
+  void verify_bytes(const ChainHistory& history, const ChainState& state) {
     std::vector<std::byte> bytes;
     CopyReadOp read;
     read.at = history.at;
@@ -442,7 +405,7 @@ class ChainSimulation {
     const std::string pending(reinterpret_cast<const char*>(op.destination.data),
                               op.destination.length);
     // Bytes that a later part hides may be anything: what counts is the effect.
-    State one = state, other = state;
+    ChainState one = state, other = state;
     size_t taken = 0, taken_too = 0;
     for (const UpdatePart& part : state.pending->parts) {
       perform(one, part, pending, taken);
@@ -475,7 +438,7 @@ class ChainSimulation {
       list.limit = 100;
       if (!run_one(list).ok()) return complain("a list failed");
       std::map<ChunkId, UpdateName> expected;
-      for (History& one : histories_) {
+      for (ChainHistory& one : histories_) {
         if (one.at.chain.value == chain && one.now().committed != UpdateName{}) {
           expected[one.at.chunk] = one.now().committed;
         }
@@ -491,7 +454,7 @@ class ChainSimulation {
   bool rough_ = false;
   bool breaking_ = false;
   bool slow_ = false;
-  std::deque<History> histories_;
+  std::deque<ChainHistory> histories_;
   std::vector<std::unique_ptr<Call>> calls_;
   std::map<engine::Op*, std::pair<Call*, void (*)(Call&, Status)>> completions_;
   size_t under_way_ = 0;

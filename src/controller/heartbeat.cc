@@ -8,6 +8,8 @@ namespace penstock::controller {
 void Stepper::on(const Heartbeat& heartbeat) {
   Node* node = known_sender(heartbeat.from, "heartbeat");
   if (node == nullptr) return;
+  // Heartbeats are many: choices, which look at all targets, are made by ticks.
+  choices_left_ = 0;
   if (heartbeat.applied > state_.version) {
     state_.behind = true;
     return refuse(Code::wrong_version,

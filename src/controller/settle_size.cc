@@ -53,6 +53,15 @@ void Stepper::demote(Chain& chain) {
   set_open(chain, true);
 }
 
+// The next tick goes on behind this chain: else those for which there is nothing to choose would
+// keep all others from it.
+TargetId Stepper::choose(const Chain& chain) {
+  ASSERT(choices_left_ > 0);
+  --choices_left_;
+  state_.next_open = ChainId(chain.id.value + 1);
+  return choose_target(state_, chain);
+}
+
 void Stepper::extend(Chain& chain) {
   if (count_of(chain, kServing) == 0) return;
   const uint32_t copies = state_.at(chain.table).copies;
@@ -70,8 +79,7 @@ void Stepper::extend(Chain& chain) {
   while (promising < copies && chain.members.size() < limits::kMembersMax) {
     set_open(chain, true);
     if (!may_add_members() || choices_left_ == 0) return;
-    --choices_left_;
-    const TargetId found = choose_target(state_, chain);
+    const TargetId found = choose(chain);
     if (found == TargetId()) return;
     add_member(chain, found);
     ++promising;
@@ -83,8 +91,7 @@ void Stepper::begin_empty(Chain& chain) {
   if (!chain.members.empty()) return;
   set_open(chain, true);
   if (choices_left_ == 0) return;
-  --choices_left_;
-  const TargetId found = choose_target(state_, chain);
+  const TargetId found = choose(chain);
   if (found == TargetId()) return;
   add_member(chain, found);
   set_state(chain, chain.members.back(), kServing);

@@ -43,6 +43,22 @@ Actions step(State& state, const Event& event, engine::Time now) {
   return Stepper(state, now).run(event);
 }
 
+Changes changed_since(const State& state, MapVersion applied) {
+  ASSERT(applied <= state.version);
+  Changes changes;
+  changes.root = applied < state.version;
+  const auto collect = [applied](const auto& records, auto& ids) {
+    for (const auto& record : records) {
+      if (record.changed > applied) ids.push_back(record.id);
+    }
+  };
+  collect(state.nodes, changes.nodes);
+  collect(state.targets, changes.targets);
+  collect(state.tables, changes.tables);
+  collect(state.chains, changes.chains);
+  return changes;
+}
+
 Stepper::Stepper(State& state, engine::Time now) : state_(state), now_(now) {
   ASSERT(now >= state.now);
   state_.now = now;

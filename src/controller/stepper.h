@@ -86,6 +86,7 @@ class Stepper {
   // settle_size.cc: rules by which a chain grows and shrinks
   void demote(Chain& chain);
   Member* worst_serving(Chain& chain) const;
+  TargetId choose(const Chain& chain);
   void extend(Chain& chain);
   void begin_empty(Chain& chain);
   void begin_syncing(Chain& chain);

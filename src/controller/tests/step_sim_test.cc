@@ -48,6 +48,7 @@ class Story {
 
   // Once nothing fails any more all chains are whole in bounded time, and take updates.
   void become_whole() {
+    healed_ = true;
     model_.heal();
     // What was said before arrives.
     world_.run_for(milliseconds(300));
@@ -132,6 +133,23 @@ class Story {
     if (a != b) model_.cut.insert(std::minmax(a, b));
   }
 
+  // A node that is to leave its chains does not hear of it, while others may be gone for a moment.
+  void leave_unheard(size_t node) {
+    const auto later = [this](uint64_t most) { return milliseconds(world_.random().below(most)); };
+    world_.after(later(400), "deaf", [this, node] {
+      if (!healed_) model_.deaf.insert(node);
+    });
+    if (world_.chance(500)) return;
+    for (size_t other = 0; other < model_.nodes(); ++other) {
+      if (other == node || world_.chance(200)) continue;
+      world_.after(milliseconds(400) + later(400), "blink", [this, other] {
+        if (healed_) return;
+        model_.kill(other);
+        model_.run(other);
+      });
+    }
+  }
+
   // At most one, so that enough nodes are left for all copies.
   void drain(size_t node) {
     const NodeId id = model_.node(node).id;
@@ -142,6 +160,7 @@ class Story {
     } else if (model_.nodes() > model_.state().tables.front().copies) {
       model_.order(Drain{id});
       draining_ = id;
+      if (world_.chance(400)) leave_unheard(node);
     }
   }
 
@@ -152,6 +171,10 @@ class Story {
     const TargetId from = chain.members[world_.random().below(chain.members.size())].target;
     const TargetId to = state.targets[world_.random().below(state.targets.size())].id;
     model_.order(Move{chain.id, from, to});
+    for (size_t node = 0; node < model_.nodes(); ++node) {
+      const bool leaves = model_.node(node).id == state.at(from).node;
+      if (leaves && world_.chance(400)) leave_unheard(node);
+    }
   }
 
   // One at most, and never by force. Enough are left for all copies.
@@ -172,6 +195,7 @@ class Story {
   ClusterModel model_;
   NodeId draining_;
   bool forgotten_ = false;
+  bool healed_ = false;
 };
 
 TEST(StepSim, acknowledged_updates_are_answered_whatever_fails) {

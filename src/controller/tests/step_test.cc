@@ -351,6 +351,41 @@ TEST(Orders, a_move_whose_destination_is_gone_is_given_up) {
   EXPECT_EQ(rig.members(), "1S 2S");
 }
 
+TEST(Chains, one_that_finds_no_target_does_not_keep_others_from_theirs) {
+  Rig rig(5);
+  for (const uint32_t disk : {3, 4, 5}) rig.state.at(TargetId(disk)).media = MediaClass::disk;
+  CreateTable many;
+  many.copies = 2;
+  many.chains.assign(3 * limits::kChoicesPerStep, {TargetId(1), TargetId(2)});
+  rig.say(many);
+  CreateTable one;
+  one.copies = 2;
+  one.media = MediaClass::disk;
+  one.chains = {{TargetId(3), TargetId(4)}};
+  rig.say(one);
+  const auto last = static_cast<uint32_t>(rig.state.chains.size());
+  rig.state.at(TargetId(5)).seen.full = true;
+  rig.say(Forget{TargetId(2)});
+  rig.say(Forget{TargetId(4)});
+  rig.pass(seconds(8));  // it says that it is not
+  EXPECT_EQ(rig.members(1), "1S");
+  EXPECT_EQ(rig.members(last), "3S 5y");
+}
+
+TEST(State, a_node_is_told_what_changed_since_its_map) {
+  Rig rig(3);
+  rig.make_chain({1, 2});
+  const MapVersion before = rig.state.version;
+  EXPECT_TRUE(changed_since(rig.state, before).empty());
+  rig.say(Drain{NodeId(1)});
+  const Changes changes = changed_since(rig.state, before);
+  EXPECT_TRUE(changes.root);
+  EXPECT_EQ(changes.nodes, std::vector<NodeId>{NodeId(1)});
+  EXPECT_EQ(changes.chains, std::vector<ChainId>{ChainId(1)});
+  EXPECT_TRUE(changes.targets.empty() && changes.tables.empty());
+  EXPECT_EQ(changed_since(rig.state, MapVersion()).targets.size(), 3U);
+}
+
 TEST(State, what_was_loaded_counts_all_leases_as_granted_now) {
   Rig rig(2);
   rig.make_chain({1, 2});

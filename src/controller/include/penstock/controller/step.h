@@ -166,6 +166,9 @@ struct Changes {
   }
 };
 
+// What was published since a map was applied: what a node has to be told to act by the present one.
+Changes changed_since(const State& state, MapVersion applied);
+
 struct Actions {
   Changes changes;
   bool published = false;       // State::version grew: nodes are to be told

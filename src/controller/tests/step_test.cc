@@ -386,6 +386,21 @@ TEST(State, a_node_is_told_what_changed_since_its_map) {
   EXPECT_EQ(changed_since(rig.state, MapVersion()).targets.size(), 3U);
 }
 
+TEST(State, the_controller_counts_a_lease_longer_than_the_slowest_clock_of_a_node) {
+  // Both may differ by a tenth, in opposite directions.
+  const Timing timing;
+  EXPECT_GE(timing.lease_counted() * 9, timing.lease * 11);
+  Rig rig(2);
+  rig.make_chain({1, 2});
+  rig.beat(2);
+  const engine::Time slowest = rig.now + timing.lease * 11 / 9;
+  while (rig.now < slowest) {
+    rig.beat(1);
+    EXPECT_EQ(rig.members(), "1S 2S");
+    rig.tick_after(milliseconds(50));
+  }
+}
+
 TEST(State, what_was_loaded_counts_all_leases_as_granted_now) {
   Rig rig(2);
   rig.make_chain({1, 2});

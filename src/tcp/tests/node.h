@@ -60,7 +60,7 @@ enum Method : uint16_t {
   kEcho = 1,
   kHold = 2,
   kPlace = 3,   // fills the first exposure with the request's first byte, and answers
-  kFetch = 4,   // answers with the sum of the bytes of the first exposure
+  kFetch = 4,   // answers with the CRC-32C of the first exposure's bytes
   kDirect = 5,  // answers with 1 when the first exposure has a copy here, else 0
 };
 

@@ -9,17 +9,57 @@ using engine::KvMode;
 using limits::kBlockBytes;
 
 Status ChainList::body(engine::KvTransaction& transaction) {
+  std::map<ChunkId, ChunkState> all;
+  TRY(add_recorded(transaction, all));
+  TRY(add_unnamed(transaction, all));
   found.clear();
+  for (const auto& [chunk, state] : all) {
+    if (found.size() < limit) found.push_back({chunk, state});
+  }
+  return Code::ok;
+}
+
+Status ChainList::add_recorded(engine::KvTransaction& transaction,
+                               std::map<ChunkId, ChunkState>& all) const {
+  const ChainId next(op->from.chain.value + 1);
+  const std::string begin = encode_chunk_key(kChunkKeyType, op->from);
+  const std::string end = next == ChainId{} ? std::string(1, kChunkKeyType + 1)
+                                            : encode_chunk_key(kChunkKeyType, {next, {}});
   Status bad;
   TRY(transaction.scan(begin, end, [&](std::string_view key, std::string_view record) {
     const auto at = decode_chunk_key(kChunkKeyType, key);
     ChunkState state;
     bad = at ? decode_chunk_record(key, record, state) : Status(Code::corrupt);
-    if (!bad.ok()) return false;
-    found.push_back({at->chunk, state});
-    return found.size() < limit;
+    if (bad.ok()) all[at->chunk] = state;
+    return bad.ok() && all.size() < limit;
   }));
   return bad;
+}
+
+// Chunks with maps and no record. One look at the database for each chunk: it may have many maps.
+Status ChainList::add_unnamed(engine::KvTransaction& transaction,
+                              std::map<ChunkId, ChunkState>& all) const {
+  const EncodedMapKey end = encode_key_after(op->from.chain, InodeId(UINT64_MAX));
+  EncodedMapKey begin = encode_key({op->from.chain, op->from.chunk, 0});
+  for (size_t seen = 0; seen < limit; ++seen) {
+    std::optional<MapKey> key;
+    Status bad;
+    TRY(transaction.scan(as_view(begin), as_view(end),
+                         [&](std::string_view text, std::string_view) {
+                           key = decode_key(text);
+                           bad = key ? Status() : Status(Code::corrupt);
+                           return false;
+                         }));
+    TRY(bad);
+    if (!key) return Code::ok;
+    if (!all.contains(key->chunk)) {
+      TRY_ASSIGN(const uint32_t length, length_by_maps(transaction, {key->chain, key->chunk}));
+      all[key->chunk] = {kUnnamed, false, length};
+    }
+    // An index one beyond the largest still sorts between this chunk and the next.
+    begin = encode_key({key->chain, key->chunk, limits::kChunkMapsMax});
+  }
+  return Code::ok;
 }
 
 void Chains::submit(LookOp& op) {
@@ -131,14 +171,11 @@ void Chains::submit(ListOp& op) {
   ChainList& list = *made;
   lists_.emplace(&list, std::move(made));
   list.op = &op;
-  list.begin = encode_chunk_key(kChunkKeyType, op.from);
-  const ChainId next(op.from.chain.value + 1);
-  list.end = next == ChainId{} ? std::string(1, kChunkKeyType + 1)
-                               : encode_chunk_key(kChunkKeyType, {next, {}});
   for (auto it = unsaved_.lower_bound(op.from); it != unsaved_.end(); ++it) {
     if (it->chain != op.from.chain) break;
     const ChainEntry& its = *entries_.at(*it);
-    list.newer[it->chunk] = its.recorded ? std::optional(its.state) : std::nullopt;
+    const bool is_there = its.state.committed != UpdateName{};
+    list.newer[it->chunk] = is_there ? std::optional(its.state) : std::nullopt;
   }
   // As many as may turn out to be gone are read beyond the limit.
   list.limit = op.limit + list.newer.size();
@@ -148,7 +185,15 @@ void Chains::submit(ListOp& op) {
   list.completion = [](engine::Op& done) {
     done.owner_as<Chains>().on_listed(static_cast<ChainList&>(done));
   };
-  core_.kv.submit(list);
+  list.flush.owner = &list;
+  list.flush.completion = [](engine::Op& done) {
+    auto& its = done.owner_as<ChainList>();
+    Chains& self = its.owner_as<Chains>();
+    if (done.status.ok()) return self.core_.kv.submit(its);
+    its.status = done.status;
+    self.on_listed(its);
+  };
+  core_.committer.wait(list.flush);
 }
 
 void Chains::on_listed(ChainList& list) {

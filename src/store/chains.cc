@@ -9,10 +9,33 @@ namespace penstock::store {
 using engine::KvMode;
 using engine::KvTransaction;
 
+Result<uint32_t> length_by_maps(KvTransaction& transaction, const ChainChunk& at) {
+  const EncodedMapKey begin = encode_key({at.chain, at.chunk, 0});
+  const EncodedMapKey end = encode_key({at.chain, at.chunk, limits::kChunkMapsMax});
+  uint32_t length = 0;
+  Status bad;
+  TRY(transaction.scan(as_view(begin), as_view(end), [&](std::string_view k, std::string_view v) {
+    const auto map_key = decode_key(k);
+    BlockMap map;
+    bad = map_key ? decode_map(*map_key, v, map) : Status(Code::corrupt);
+    if (bad.ok()) {
+      length = static_cast<uint32_t>(map_key->index * limits::kMapBytes) + map.valid_end;
+    }
+    return bad.ok();
+  }));
+  TRY(bad);
+  return length;
+}
+
 Status ChainLoad::body(KvTransaction& transaction) {
   state.reset();
+  length = 0;
+  const std::string key = encode_chunk_key(kChunkKeyType, at);
   TRY_ASSIGN(const auto record, transaction.get(key));
-  if (!record) return Code::ok;
+  if (!record) {
+    TRY_ASSIGN(length, length_by_maps(transaction, at));
+    return Code::ok;
+  }
   ChunkState decoded;
   TRY(decode_chunk_record(key, *record, decoded));
   state = decoded;
@@ -25,79 +48,12 @@ Chains::~Chains() {
     if (task->durable.linked()) task->durable.unlink();
     if (task->read.linked()) task->read.unlink();
   }
-}
-
-Status Chains::load(std::string& bad) {
-  TRY(load_slots(bad));
-  return load_pending(bad);
-}
-
-Status Chains::load_slots(std::string& bad) {
-  Status status;
-  TRY(core_.kv.run(KvMode::read, [&](KvTransaction& transaction) -> Status {
-    slots_.clear();
-    slots_at_.clear();
-    status = Code::ok;
-    const std::string begin(1, kSlotKeyType);
-    const std::string end(1, kSlotKeyType + 1);
-    return transaction.scan(begin, end, [&](std::string_view key, std::string_view record) {
-      SlotRecord slot;
-      status = decode_slot(key, record, slot);
-      if (!status.ok()) {
-        bad = "a slot of a chain";
-        return false;
-      }
-      keep(slot);
-      return true;
-    });
-  }));
-  return status;
-}
-
-Status Chains::load_pending(std::string& bad) {
-  std::vector<std::pair<ChainChunk, PendingRecord>> found;
-  Status status;
-  TRY(core_.kv.run(KvMode::read, [&](KvTransaction& transaction) -> Status {
-    found.clear();
-    status = Code::ok;
-    const std::string begin(1, kPendingKeyType);
-    const std::string end(1, kPendingKeyType + 1);
-    return transaction.scan(begin, end, [&](std::string_view key, std::string_view record) {
-      const auto at = decode_chunk_key(kPendingKeyType, key);
-      PendingRecord pending;
-      status = at ? decode_pending(key, record, pending) : Status(Code::corrupt);
-      if (!status.ok()) {
-        bad = "a pending update";
-        return false;
-      }
-      found.emplace_back(*at, std::move(pending));
-      return true;
-    });
-  }));
-  TRY(status);
-  for (auto& [at, pending] : found) {
-    bad = fmt::format("what is pending of inode {} chunk {}", at.chunk.inode.value, at.chunk.index);
-    TRY(take_blocks(pending));
-    ChainEntry& its = entry(at);
-    its.load.key = encode_chunk_key(kChunkKeyType, at);
-    its.load.mode = KvMode::read;
-    TRY(core_.kv.run(its.load));
-    its.known = true;
-    its.recorded = its.load.state.has_value();
-    its.state = its.load.state.value_or(ChunkState{});
-    pending_[at] = {at, pending.name, pending.parts};
-    its.pending = std::make_shared<PendingRecord>(std::move(pending));
+  for (const auto& [at, entry] : entries_) {
+    if (entry->load.flush.linked()) entry->load.flush.unlink();
   }
-  bad.clear();
-  return Code::ok;
-}
-
-Status Chains::take_blocks(const PendingRecord& pending) {
-  for (const PendingBlock& one : pending.blocks) {
-    if (!core_.allocator.take({one.ref.physical, 1})) return Code::corrupt;
-    ++core_.mapped_blocks;
+  for (const auto& [address, list] : lists_) {
+    if (list->flush.linked()) list->flush.unlink();
   }
-  return Code::ok;
 }
 
 ChainEntry& Chains::entry(const ChainChunk& at) {
@@ -225,32 +181,53 @@ void Chains::refuse_waiting(ChainEntry& entry) {
   for (ChainTask* task : std::exchange(entry.waiting, {})) end(*task, core_.refusal());
 }
 
-// Once the target has failed nobody may rely on what is in memory.
 void Chains::start_load(ChainEntry& entry) {
   if (entry.loading) return;
   entry.loading = true;
   ++loads_;
-  entry.load.key = encode_chunk_key(kChunkKeyType, entry.at);
+  entry.load.at = entry.at;
   entry.load.mode = KvMode::read;
   entry.load.home = &core_.loop;
+  entry.load.flushed = false;
   entry.load.owner = this;
   entry.load.completion = [](engine::Op& op) {
     auto& load = static_cast<ChainLoad&>(op);
     Chains& self = op.owner_as<Chains>();
-    const auto at = decode_chunk_key(kChunkKeyType, load.key);
-    self.on_loaded(*self.entries_.at(*at));
+    self.on_loaded(*self.entries_.at(load.at));
   };
   core_.kv.submit(entry.load);
 }
 
+void Chains::take_loaded(ChainEntry& entry) {
+  entry.known = true;
+  entry.recorded = entry.load.state.has_value();
+  entry.state = entry.load.state.value_or(ChunkState{});
+  if (!entry.recorded && entry.load.length > 0) {
+    entry.state = {kUnnamed, false, entry.load.length};
+  }
+}
+
 void Chains::on_loaded(ChainEntry& entry) {
   ASSERT(entry.loading && !entry.known && loads_ > 0);
+  ChainLoad& load = entry.load;
+  // Its maps may be newer in memory than in the database.
+  if (load.status.ok() && !load.state && !std::exchange(load.flushed, true) &&
+      core_.committer.holds(entry.at.chunk.inode)) {
+    load.flush.owner = &load;
+    load.flush.completion = [](engine::Op& op) {
+      auto& its = op.owner_as<ChainLoad>();
+      Chains& self = its.owner_as<Chains>();
+      if (op.status.ok()) return self.core_.kv.submit(its);
+      its.status = op.status;
+      self.on_loaded(*self.entries_.at(its.at));
+    };
+    core_.committer.wait(load.flush);
+    return;
+  }
   entry.loading = false;
   --loads_;
   if (entry.load.status.ok()) {
-    entry.known = true;
-    entry.recorded = entry.load.state.has_value();
-    entry.state = entry.load.state.value_or(ChunkState{});
+    take_loaded(entry);
   } else {
     const Status status = entry.load.status;
     for (ChainTask* task : std::exchange(entry.waiting, {})) on_failed(*task, status);
@@ -431,6 +408,15 @@ void Chains::on_changed(ChainTask& task, const ChunkState& state, bool recorded)
 void Chains::note_unsaved(ChainEntry& entry) {
   ++entry.unsaved;
   unsaved_.insert(entry.at);
+}
+
+// What is remembered of a chunk without a record may be wrong from now on.
+void Chains::on_plain_change(const ChainChunk& at) {
+  const auto found = entries_.find(at);
+  if (found == entries_.end() || found->second->recorded || !found->second->linked()) return;
+  found->second->unlink();
+  --idle_count_;
+  entries_.erase(found);
 }
 
 void Chains::on_saved(const ChainChunk& at) {

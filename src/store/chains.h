@@ -59,10 +59,20 @@ struct ChainTask {
   uint8_t epoch = 0;   // of Reclaim, while a pending update is read
 };
 
-// Reads one chunk record.
+// The name of a chunk of which a target has bytes, but no update of a chain: written while its
+// target was the only copy. No update has it.
+inline constexpr UpdateName kUnnamed{0, 1, {}};
+
+// Where a chunk's bytes end, by its block maps in the database.
+Result<uint32_t> length_by_maps(engine::KvTransaction& transaction, const ChainChunk& at);
+
+// Reads one chunk record, or where there is none, how far the block maps go.
 struct ChainLoad final : engine::KvOp {
-  std::string key;
+  ChainChunk at;
   std::optional<ChunkState> state;  // out
+  uint32_t length = 0;              // out, without a state; 0: there are no maps
+  engine::Op flush;                 // of maps that the database does not know yet
+  bool flushed = false;
   Status body(engine::KvTransaction& transaction) override;
 };
 
@@ -85,12 +95,16 @@ struct ChainEntry : ListNode {
 // Some chunk records of a chain.
 struct ChainList final : engine::KvOp {
   ListOp* op = nullptr;
-  std::string begin, end;
   size_t limit = 0;
+  engine::Op flush;
   std::vector<ListEntry> found;  // out
   // What the database did not know of when this began; no name: the chunk has no record.
   std::map<ChunkId, std::optional<ChunkState>> newer;
   Status body(engine::KvTransaction& transaction) override;
+
+ private:
+  Status add_recorded(engine::KvTransaction& transaction, std::map<ChunkId, ChunkState>& all) const;
+  Status add_unnamed(engine::KvTransaction& transaction, std::map<ChunkId, ChunkState>& all) const;
 };
 
 class Chains final : public ChainStore {
@@ -133,6 +147,8 @@ class Chains final : public ChainStore {
   void end(ChainTask& task, Status status);
   // Takes a slot's request if it is newer than what is known.
   bool keep(const SlotRecord& record);
+  // From the updater: an update that is none of a chain.
+  void on_plain_change(const ChainChunk& at);
   // From the committer: a group with records of it is on stable storage.
   void on_saved(const ChainChunk& at);
   // Something of it was added to the group that gathers.
@@ -152,6 +168,7 @@ class Chains final : public ChainStore {
   void refuse_waiting(ChainEntry& entry);
   void settle(ChainEntry& entry);
   void start_load(ChainEntry& entry);
+  void take_loaded(ChainEntry& entry);
   void on_loaded(ChainEntry& entry);
   void with_request(ChainTask& task);
   void start(ChainTask& task, Request& request);

@@ -361,6 +361,7 @@ void Updater::apply(Request& request) {
   }
   if (!joined) core_.committer.note_unlogged(request.chunk.inode);
   request.has_space = false;
+  core_.chains.on_plain_change(request.at());
   end(request);
 }
 

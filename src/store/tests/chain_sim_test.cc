@@ -33,7 +33,11 @@ class ChainSimulation {
       end_life(power);
       if (complaint_.empty()) verify_all();
     }
-    if (complaint_.empty()) come_to_rest();
+    if (complaint_.empty()) {
+      work(100);
+      rig_.world.run_until([&] { return under_way_ == 0; });
+      come_to_rest();
+    }
     rig_.crash(true);
     log::set_level(log::Level::warning);
     return complaint_;

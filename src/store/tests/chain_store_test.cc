@@ -191,6 +191,7 @@ TEST_P(AnyChainStore, commits_and_slots_last_once_a_later_prepare_has_ended) {
   update(other, 1, {write_part(0, 1)}, "b");
   rig().restart(true);
   EXPECT_EQ(rig().look(kAt).committed, name_of(1));
+  for (const PendingUpdate& one : store().pending(kAt.chain)) EXPECT_EQ(one.at, other);
   EXPECT_EQ(rig().read(kAt, 0, 100), std::string(100, 'a'));
   ASSERT_TRUE(store().slot(kAt.chain, NodeId(9), 2));
   EXPECT_EQ(store().slot(kAt.chain, NodeId(9), 2)->request, request_of(3, 2));

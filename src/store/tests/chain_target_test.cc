@@ -51,6 +51,35 @@ TEST(ChainsOfTarget, take_up_a_chunk_that_has_no_name) {
   op.chunk = kAt.chunk;
   op.source = {bytes.data(), bytes.size(), engine::kNoBuffer, engine::MemoryKind::host};
   ASSERT_TRUE(rig.run(op).ok());
+  EXPECT_EQ(chains.look(kAt).committed, kUnnamed);
+  EXPECT_EQ(chains.look(kAt).length, 300'000u);
+  op.offset = 400'000;
+  op.durable = false;
+  ASSERT_TRUE(rig.run(op).ok());
+  EXPECT_EQ(chains.look(kAt).length, 700'000u) << "the one before is not remembered";
+  ClearOp clear;
+  clear.chain = kAt.chain;
+  clear.chunk = kAt.chunk;
+  clear.begin = 300'000;
+  ASSERT_TRUE(rig.run(clear).ok());
+  EXPECT_EQ(chains.look(kAt).length, 300'000u);
+  const ChainChunk other{kAt.chain, {InodeId(5), 7}};
+  op.chunk = other.chunk;
+  ASSERT_TRUE(rig.run(op).ok());
+  ASSERT_TRUE(
+      chains.prepare({kAt.chain, {InodeId(5), 4}}, name_of(1), {write_part(0, 1)}, "x").ok());
+  chains.store().commit({kAt.chain, {InodeId(5), 4}});
+  for (const bool again : {false, true}) {
+    if (again) chains.restart(false);
+    const std::vector<ListEntry> all = chains.list({kAt.chain, {}}, 10);
+    ASSERT_EQ(all.size(), 3u);
+    EXPECT_EQ(all[0].chunk, kAt.chunk);
+    EXPECT_EQ(all[0].state.committed, kUnnamed);
+    EXPECT_EQ(all[1].state.committed, name_of(1));
+    EXPECT_EQ(all[2].chunk, other.chunk);
+    ASSERT_EQ(chains.list({kAt.chain, {InodeId(5), 3}}, 2).size(), 2u);
+    ASSERT_EQ(chains.list({kAt.chain, {InodeId(5), 3}}, 1).size(), 1u);
+  }
   ASSERT_TRUE(chains.prepare(kAt, name_of(1), {write_part(10, 12)}, "zz").ok());
   chains.store().commit(kAt);
   EXPECT_EQ(chains.look(kAt).length, 300'000u);

@@ -13,7 +13,8 @@ using std::chrono::seconds;
 
 constexpr size_t kClients = 4;
 
-// How a story goes: some are long, with time to recover; in others all that happens meets.
+// How a story goes: some are long, with time to recover; in others all that happens meets; and in
+// some the clients wait for new versions of the chain, and are at their quickest while these begin.
 struct Pace {
   int steps = 18;
   milliseconds between_steps{300};  // of a client, at most
@@ -21,6 +22,7 @@ struct Pace {
   uint64_t faults = 5;
   uint64_t chunks = 2;
   uint64_t registers = 2;
+  bool watchful = false;
 };
 constexpr Pace kCalm{};
 constexpr Pace kHasty{.steps = 50,
@@ -29,11 +31,23 @@ constexpr Pace kHasty{.steps = 50,
                       .faults = 10,
                       .chunks = 1,
                       .registers = 1};
+constexpr Pace kWatchful{.steps = 60,
+                         .between_steps = milliseconds(6),
+                         .between_faults = milliseconds(1200),
+                         .faults = 6,
+                         .chunks = 1,
+                         .registers = 1,
+                         .watchful = true};
+constexpr int kBurst = 6;
+
+const Pace& pace_of(uint64_t dice) {
+  return dice == 0 ? kCalm : dice == 1 ? kHasty : kWatchful;
+}
 
 class ChainStory {
  public:
   ChainStory(uint64_t seed, bool on_targets)
-      : world_(seed), network_(world_), pace_(world_.chance(500) ? kHasty : kCalm) {
+      : world_(seed), network_(world_), pace_(pace_of(world_.random().below(3))) {
     world_.set_time_limit(std::chrono::hours(2));
     const size_t count = 3 + world_.random().below(3);
     for (uint32_t i = 1; i <= count; ++i) {
@@ -81,12 +95,22 @@ class ChainStory {
     world_.run_for(milliseconds(world_.random().below(static_cast<uint64_t>(at_most.count()))));
   }
 
+  // Another version than this one, or half a second without.
+  void await_version(uint64_t& seen) {
+    for (int left = 100; left > 0 && table_->view().version == seen; --left) {
+      world_.run_for(milliseconds(5));
+    }
+    seen = table_->view().version;
+  }
+
   test::History::Register any_register() {
     return {world_.random().below(pace_.chunks), world_.random().below(pace_.registers)};
   }
 
   void work(test::RegisterClient& client, uint32_t writes_permille) {
+    uint64_t seen = 0;
     for (int step = 0; step < pace_.steps; ++step) {
+      if (pace_.watchful && step % kBurst == 0) await_version(seen);
       if (world_.chance(writes_permille)) {
         client.write(any_register());
       } else {

@@ -1,8 +1,8 @@
 #include "penstock/controller/records.h"
 
-#include "codec.h"
-
 #include <algorithm>
+
+#include "penstock/controller/codec.h"
 
 namespace penstock::controller {
 namespace {
@@ -117,20 +117,37 @@ Result<RootRecord> decode_root(std::string_view bytes) {
   return finished(reader, root);
 }
 
+void write(Writer& writer, const NodeFacts& facts) {
+  ASSERT(is_storable(facts));
+  writer.word(facts.features);
+  writer.word(facts.roles);
+  writer.string(facts.name);
+  writer.string(facts.rack);
+  writer.word(static_cast<uint8_t>(facts.cards.size()));
+  for (const CardAddress& card : facts.cards) write_card(writer, card);
+}
+
+NodeFacts read_facts(Reader& reader) {
+  NodeFacts facts;
+  facts.features = reader.word<uint64_t>();
+  facts.roles = reader.word<uint8_t>();
+  facts.name = reader.string();
+  facts.rack = reader.string();
+  const auto cards = reader.word<uint8_t>();
+  reader.require(cards <= limits::kCardsMax);
+  for (int i = 0; i < cards && reader.going(); ++i) facts.cards.push_back(read_card(reader));
+  reader.require(is_storable(facts));
+  return facts;
+}
+
 std::string encode(const Node& node) {
-  ASSERT(is_storable(node.facts));
   Writer writer(kRecordVersion);
   writer.uuid(node.uuid);
   writer.uuid(node.process);
   writer.word(node.incarnation.value);
   writer.word(node.changed.value);
   writer.word(static_cast<uint8_t>(node.standing));
-  writer.word(node.facts.features);
-  writer.word(node.facts.roles);
-  writer.string(node.facts.name);
-  writer.string(node.facts.rack);
-  writer.word(static_cast<uint8_t>(node.facts.cards.size()));
-  for (const CardAddress& card : node.facts.cards) write_card(writer, card);
+  write(writer, node.facts);
   return writer.take();
 }
 
@@ -143,14 +160,8 @@ Result<Node> decode_node(NodeId id, std::string_view bytes) {
   node.incarnation = NodeIncarnation(reader.word<uint64_t>());
   node.changed = MapVersion(reader.word<uint64_t>());
   node.standing = static_cast<Standing>(reader.choice(kStandings));
-  node.facts.features = reader.word<uint64_t>();
-  node.facts.roles = reader.word<uint8_t>();
-  node.facts.name = reader.string();
-  node.facts.rack = reader.string();
-  const auto cards = reader.word<uint8_t>();
-  reader.require(cards <= limits::kCardsMax && node.incarnation.value > 0);
-  for (int i = 0; i < cards && reader.going(); ++i) node.facts.cards.push_back(read_card(reader));
-  reader.require(is_storable(node.facts));
+  node.facts = read_facts(reader);
+  reader.require(node.incarnation.value > 0);
   return finished(reader, std::move(node));
 }
 

@@ -1,7 +1,8 @@
 // Any bytes as any record of a controller, also with the right checksum behind them.
 #include "../tests/sample_records.h"
-#include "codec.h"
 #include "fuzz.h"
+
+#include "penstock/controller/codec.h"
 
 namespace penstock::fuzz {
 

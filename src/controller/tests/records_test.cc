@@ -1,7 +1,8 @@
-#include "../codec.h"
 #include "sample_records.h"
 
 #include <gtest/gtest.h>
+
+#include "penstock/controller/codec.h"
 
 namespace penstock::controller {
 namespace {

@@ -2,6 +2,7 @@
 // threads, no network, no clock.
 #pragma once
 
+#include "penstock/controller/codec.h"
 #include "penstock/controller/keeper.h"
 #include "penstock/controller/limits.h"
 #include "penstock/controller/placement.h"

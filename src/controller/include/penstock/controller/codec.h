@@ -1,5 +1,5 @@
-// Records as bytes: little-endian words, strings with their length before them, a version in front
-// and a checksum behind.
+// Records, and messages that hold the same things, as bytes: little-endian words, strings with
+// their length before them, a version in front and a checksum behind.
 #pragma once
 
 #include <string>
@@ -31,6 +31,12 @@ class Writer {
   void string(std::string_view value) {
     ASSERT(value.size() <= UINT8_MAX);
     word(static_cast<uint8_t>(value.size()));
+    out_.append(value);
+  }
+  // At most 65,535 bytes.
+  void bytes(std::string_view value) {
+    ASSERT(value.size() <= UINT16_MAX);
+    word(static_cast<uint16_t>(value.size()));
     out_.append(value);
   }
   std::string take() {
@@ -85,16 +91,8 @@ class Reader {
     for (uint8_t& byte : uuid.bytes) byte = word<uint8_t>();
     return uuid;
   }
-  std::string string() {
-    const auto length = word<uint8_t>();
-    if (length > in_.size()) {
-      fail();
-      return {};
-    }
-    std::string value(in_.substr(0, length));
-    in_.remove_prefix(length);
-    return value;
-  }
+  std::string string() { return text(word<uint8_t>()); }
+  std::string bytes() { return text(word<uint16_t>()); }
   void require(bool holds) {
     if (!holds) fail();
   }
@@ -107,6 +105,15 @@ class Reader {
   }
 
  private:
+  std::string text(size_t length) {
+    if (length > in_.size()) {
+      fail();
+      return {};
+    }
+    std::string value(in_.substr(0, length));
+    in_.remove_prefix(length);
+    return value;
+  }
   void fail() {
     failed_ = true;
     in_ = {};
@@ -117,5 +124,9 @@ class Reader {
   bool is_later_ = false;
   bool failed_ = false;
 };
+
+// What a node tells of itself. Reading fails where is_storable() does.
+void write(Writer& writer, const NodeFacts& facts);
+NodeFacts read_facts(Reader& reader);
 
 }  // namespace penstock::controller

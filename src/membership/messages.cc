@@ -1,0 +1,306 @@
+#include "penstock/membership/messages.h"
+
+#include <algorithm>
+
+#include "penstock/controller.h"
+#include "penstock/wire.h"
+
+namespace penstock::membership {
+
+using controller::ChainReport;
+using controller::MediaClass;
+using controller::Reader;
+using controller::RecordKind;
+using controller::Writer;
+
+namespace {
+
+constexpr uint8_t kVersion = wire::kMembershipVersion;
+
+// Each message has a function that names its fields in order, for an Out or an In.
+class Out {
+ public:
+  explicit Out(Writer& writer) : writer_(writer) {}
+
+  template <class Word>
+  void word(Word value) {
+    writer_.word(value);
+  }
+  template <class Tag, class Word>
+  void id(const Id<Tag, Word>& id) {
+    writer_.word(id.value);
+  }
+  template <class Choice>
+  void choice(Choice value, uint8_t count) {
+    ASSERT(static_cast<uint8_t>(value) < count);
+    writer_.word(static_cast<uint8_t>(value));
+  }
+  void yes(bool value) { writer_.word(static_cast<uint8_t>(value)); }
+  void uuid(const controller::Uuid& uuid) { writer_.uuid(uuid); }
+  void facts(const controller::NodeFacts& facts) { controller::write(writer_, facts); }
+  void size(size_t value) {
+    ASSERT(value <= UINT32_MAX);
+    writer_.word(static_cast<uint32_t>(value));
+  }
+  void duration(engine::Duration value) {
+    ASSERT(value >= engine::Duration::zero());
+    writer_.word(static_cast<uint64_t>(value.count()));
+  }
+  void code(Code code) { writer_.word(static_cast<uint16_t>(code)); }
+  // What is too long is cut.
+  void text(const std::string& value, size_t max) {
+    writer_.bytes(std::string_view(value).substr(0, max));
+  }
+  void bytes(const std::string& value, size_t max) {
+    ASSERT(value.size() <= max);
+    writer_.bytes(value);
+  }
+  template <class T, class Fields>
+  void list(const std::vector<T>& list, size_t max, const Fields& fields) {
+    ASSERT(list.size() <= max);
+    writer_.word(static_cast<uint16_t>(list.size()));
+    for (const T& one : list) fields(one);
+  }
+  void require(bool holds) { ASSERT(holds); }
+
+ private:
+  Writer& writer_;
+};
+
+class In {
+ public:
+  explicit In(Reader& reader) : reader_(reader) {}
+
+  template <class Word>
+  void word(Word& value) {
+    value = reader_.word<Word>();
+  }
+  template <class Tag, class Word>
+  void id(Id<Tag, Word>& id) {
+    id.value = reader_.word<Word>();
+  }
+  template <class Choice>
+  void choice(Choice& value, uint8_t count) {
+    value = static_cast<Choice>(reader_.choice(count));
+  }
+  void yes(bool& value) { value = reader_.choice(2) == 1; }
+  void uuid(controller::Uuid& uuid) { uuid = reader_.uuid(); }
+  void facts(controller::NodeFacts& facts) { facts = controller::read_facts(reader_); }
+  void size(size_t& value) { value = reader_.word<uint32_t>(); }
+  void duration(engine::Duration& value) {
+    const auto count = reader_.word<uint64_t>();
+    reader_.require(count <= static_cast<uint64_t>(engine::Duration::max().count()) / 4);
+    if (reader_.going()) value = engine::Duration(static_cast<int64_t>(count));
+  }
+  void code(Code& code) {
+    // A later release may have codes that this one does not know.
+    code = static_cast<Code>(reader_.word<uint16_t>());
+  }
+  void text(std::string& value, size_t max) { bytes(value, max); }
+  void bytes(std::string& value, size_t max) {
+    value = reader_.bytes();
+    reader_.require(value.size() <= max);
+  }
+  template <class T, class Fields>
+  void list(std::vector<T>& list, size_t max, const Fields& fields) {
+    const auto count = reader_.word<uint16_t>();
+    reader_.require(count <= max);
+    for (size_t i = 0; i < count && reader_.going(); ++i) fields(list.emplace_back());
+  }
+  void require(bool holds) { reader_.require(holds); }
+
+ private:
+  Reader& reader_;
+};
+
+size_t place_of(RecordKind kind) {
+  return static_cast<size_t>(std::find(std::begin(kMapOrder), std::end(kMapOrder), kind) -
+                             std::begin(kMapOrder));
+}
+
+// `m` is const where it is written.
+void fields(auto& io, auto& sender, const controller::Sender&) {
+  io.id(sender.node);
+  io.id(sender.incarnation);
+  io.word(sender.sequence);
+}
+void fields(auto& io, auto& m, const controller::Join&) {
+  io.uuid(m.cluster);
+  io.uuid(m.node);
+  io.uuid(m.process);
+  io.facts(m.facts);
+}
+void fields(auto& io, auto& m, const controller::OpenTarget&) {
+  fields(io, m.from, m.from);
+  io.uuid(m.target);
+  io.id(m.held);
+  io.word(m.opening);
+  io.word(m.capacity_bytes);
+  io.choice(m.media, controller::kMediaClasses);
+}
+void fields(auto& io, auto& m, const controller::Heartbeat&) {
+  fields(io, m.from, m.from);
+  io.id(m.applied);
+  io.word(m.answered);
+  io.list(m.targets, limits::kTargetsPerNode, [&](auto& target) {
+    io.id(target.target);
+    io.id(target.incarnation);
+    io.yes(target.failing);
+    io.yes(target.full);
+  });
+  io.list(m.reports, limits::kReportsPerHeartbeat, [&](auto& report) {
+    io.choice(report.kind, 2);
+    io.id(report.chain);
+    io.id(report.version);
+    io.id(report.reporter);
+  });
+  io.list(m.accused, limits::kAccusedPerHeartbeat, [&](auto& node) { io.id(node); });
+}
+void fields(auto& io, auto& m, const controller::Leave&) {
+  fields(io, m.from, m.from);
+}
+void fields(auto& io, auto& m, const controller::TablePlan&) {
+  io.word(m.copies);
+  io.choice(m.media, controller::kMediaClasses);
+  io.yes(m.racks_apart);
+  io.word(m.chains);
+  io.require(m.copies >= 1 && m.copies <= controller::limits::kCopiesMax);
+  io.require(m.chains >= 1 && m.chains <= controller::limits::kChainsMax);
+}
+void fields(auto& io, auto& m, const controller::Move&) {
+  io.id(m.chain);
+  io.id(m.from);
+  io.id(m.to);
+}
+void fields(auto& io, auto& m, const controller::Drain&) {
+  io.id(m.node);
+  io.yes(m.on);
+}
+void fields(auto& io, auto& m, const controller::Remove&) {
+  io.id(m.node);
+  io.yes(m.force);
+}
+void fields(auto& io, auto& m, const controller::Forget&) {
+  io.id(m.target);
+  io.yes(m.force);
+}
+void fields(auto& io, auto& m, const controller::Trust&) {
+  io.id(m.target);
+}
+void fields(auto& io, auto& m, const MapPlace&) {
+  io.choice(m.kind, UINT8_MAX);
+  io.word(m.id);
+  io.require(place_of(m.kind) < std::size(kMapOrder));
+}
+void fields(auto& io, auto& m, const AskMap&) {
+  io.id(m.known);
+  fields(io, m.from, m.from);
+}
+void fields(auto&, auto&, const AskHealth&) {}
+
+void fields(auto& io, auto& m, const controller::Refused&) {
+  io.code(m.code);
+  io.text(m.reason, limits::kReasonBytesMax);
+  io.require(m.code != Code::ok);
+}
+void fields(auto& io, auto& m, const Admitted&) {
+  io.uuid(m.admission.process);
+  io.id(m.admission.node);
+  io.id(m.admission.incarnation);
+  io.duration(m.lease);
+  io.require(m.admission.node != NodeId() && m.lease > engine::Duration::zero());
+}
+void fields(auto& io, auto& m, const controller::Opened&) {
+  io.id(m.node);
+  io.id(m.node_incarnation);
+  io.word(m.opening);
+  io.id(m.target);
+  io.id(m.incarnation);
+  io.require(m.target != TargetId() && m.incarnation != controller::Incarnation());
+}
+void fields(auto& io, auto& m, const controller::Grant&) {
+  io.id(m.node);
+  io.id(m.node_incarnation);
+  io.word(m.sequence);
+  io.id(m.version);
+  io.yes(m.lease);
+  io.list(m.targets, limits::kTargetsPerNode, [&](auto& of) {
+    io.id(of.target);
+    io.id(of.incarnation);
+  });
+}
+void fields(auto& io, auto& m, const controller::Made&) {
+  io.id(m.table);
+}
+void fields(auto& io, auto& m, const MapPiece&) {
+  io.id(m.version);
+  io.yes(m.last);
+  io.list(m.records, UINT16_MAX, [&](auto& record) {
+    fields(io, record.at, record.at);
+    io.bytes(record.bytes, limits::kRecordBytesMax);
+    io.require(record.at.id != 0);
+  });
+  io.require(m.last || !m.records.empty());
+}
+void fields(auto& io, auto& m, const controller::Health&) {
+  io.size(m.nodes);
+  io.size(m.missing);
+  io.size(m.suspected);
+  io.size(m.chains);
+  io.size(m.whole);
+  io.size(m.partial);
+  io.size(m.unavailable);
+  io.size(m.syncing);
+}
+void fields(auto&, auto&, const Done&) {}
+
+template <class Variant>
+std::string encode_any(const Variant& message) {
+  Writer writer(kVersion);
+  writer.word(static_cast<uint8_t>(message.index()));
+  Out out(writer);
+  std::visit([&](const auto& one) { fields(out, one, one); }, message);
+  std::string bytes = writer.take();
+  ASSERT(bytes.size() <= wire::kMembershipBytesMax);
+  return bytes;
+}
+
+template <class Variant, size_t kAt = 0>
+void make(Variant& message, size_t index) {
+  ASSERT(index < std::variant_size_v<Variant>);
+  if constexpr (kAt < std::variant_size_v<Variant>) {
+    if (index != kAt) return make<Variant, kAt + 1>(message, index);
+    message.template emplace<kAt>();
+  }
+}
+
+template <class Variant>
+Result<Variant> decode_any(std::string_view bytes) {
+  if (bytes.size() > wire::kMembershipBytesMax) return Code::bad_message;
+  Reader reader(bytes, kVersion);
+  Variant message;
+  make(message, reader.choice(std::variant_size_v<Variant>));
+  In in(reader);
+  std::visit([&](auto& one) { fields(in, one, one); }, message);
+  const Status status = reader.end();
+  if (status == Code::wrong_version) return status;
+  if (!status.ok()) return Code::bad_message;
+  return message;
+}
+
+}  // namespace
+
+std::string encode(const Request& request) {
+  return encode_any(request);
+}
+std::string encode(const Answer& answer) {
+  return encode_any(answer);
+}
+Result<Request> decode_request(std::string_view bytes) {
+  return decode_any<Request>(bytes);
+}
+Result<Answer> decode_answer(std::string_view bytes) {
+  return decode_any<Answer>(bytes);
+}
+
+}  // namespace penstock::membership

@@ -1,0 +1,52 @@
+// One message of each kind.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "penstock/membership.h"
+
+namespace penstock::membership {
+
+inline std::vector<Request> sample_requests() {
+  using namespace controller;  // NOLINT: all of them are its words
+  Join join{.cluster = {{1}}, .node = {{2}}, .process = {{3}}};
+  join.facts = {"n1", "rack", {{"10.0.0.1", 7000, 1, 0}}, 5, kRoleStorage};
+  const Sender from{NodeId{1}, NodeIncarnation{2}, 3};
+  OpenTarget open{from, {{4}}, Incarnation{5}, 6, kGiB, MediaClass::disk};
+  Heartbeat heartbeat;
+  heartbeat.from = from;
+  heartbeat.applied = MapVersion{7};
+  heartbeat.answered = 2;
+  heartbeat.targets = {{TargetId{1}, Incarnation{8}, true, false}};
+  heartbeat.reports = {{ChainReport::Kind::failed, ChainId{1}, ChainVersion{9}, TargetId{1}}};
+  heartbeat.accused = {NodeId{2}};
+  return {join,
+          open,
+          heartbeat,
+          Leave{from},
+          TablePlan{3, MediaClass::flash, true, 8},
+          Move{ChainId{1}, TargetId{2}, TargetId{3}},
+          Drain{NodeId{1}, false},
+          Remove{NodeId{1}, true},
+          Forget{TargetId{1}, true},
+          Trust{TargetId{1}},
+          AskMap{MapVersion{4}, {RecordKind::target, 5}},
+          AskHealth{}};
+}
+
+inline std::vector<Answer> sample_answers() {
+  using namespace controller;  // NOLINT: all of them are its words
+  Grant grant{NodeId{1}, NodeIncarnation{2}, 3, MapVersion{4}, true, {}};
+  grant.targets = {{TargetId{1}, Incarnation{8}}};
+  return {Refused{Code::in_use, "why"},
+          Admitted{{{{3}}, NodeId{1}, NodeIncarnation{2}}, std::chrono::seconds(4)},
+          Opened{NodeId{1}, NodeIncarnation{2}, 6, TargetId{1}, Incarnation{8}},
+          grant,
+          Made{TableId{1}},
+          MapPiece{MapVersion{4}, false, {{{RecordKind::chain, 7}, "record"}}},
+          Health{3, 1, 0, 2, 1, 1, 0, 1},
+          Done{}};
+}
+
+}  // namespace penstock::membership

@@ -77,6 +77,17 @@ TEST(Messages, are_refused_when_they_say_what_cannot_be) {
   ask[10] = 'L';  // the lease is no part of the map
   EXPECT_EQ(decode_request(sealed(ask)).error(), Code::bad_message);
 
+  std::string beat = body_of(encode(Request(controller::Heartbeat{})));
+  const size_t targets_at = 2 + 4 + 8 + 8 + 8 + 8;  // how many, behind the fields before the list
+  const auto with_targets = [&](size_t count) {
+    std::string many = beat;
+    many[targets_at] = static_cast<char>(count);
+    many[targets_at + 1] = static_cast<char>(count >> 8);
+    return sealed(many.insert(targets_at + 2, count * 14, '\0'));
+  };
+  ASSERT_TRUE(decode_request(with_targets(limits::kTargetsPerNode)).has_value());
+  EXPECT_FALSE(decode_request(with_targets(limits::kTargetsPerNode + 1)).has_value());
+
   std::string later = body_of(encode(Request(AskHealth{})));
   later[0] = 2;
   EXPECT_EQ(decode_request(sealed(later)).error(), Code::wrong_version);

@@ -148,7 +148,7 @@ void ChainNetImpl::cancel(engine::CallOp& op) {
   if (op.linked()) return;  // ended, or refused in call()
   Exchange& exchange = **std::launder(reinterpret_cast<Exchange**>(op.transport.data()));
   // What was sent may be done at any moment: its end is waited for.
-  if (exchange.may_have_happened || exchange.cancelled) return;
+  if (exchange.may_have_happened || exchange.has_acted || exchange.cancelled) return;
   if (exchange.is_out) {
     if (exchange.is_update()) return;
     exchange.cancelled = true;
@@ -162,7 +162,8 @@ void ChainNetImpl::cancel(engine::CallOp& op) {
 }
 
 void ChainNetImpl::give_up(Exchange& exchange) {
-  finish(exchange, exchange.may_have_happened ? Status(Code::may_have_happened) : exchange.last);
+  const bool perhaps = exchange.may_have_happened || exchange.has_acted;
+  finish(exchange, perhaps ? Status(Code::may_have_happened) : exchange.last);
 }
 
 void ChainNetImpl::finish(Exchange& exchange, Status status, Bytes response) {
@@ -176,7 +177,8 @@ void ChainNetImpl::finish(Exchange& exchange, Status status, Bytes response) {
   caller.response_length = static_cast<uint32_t>(response.size());
   give_slot_back(exchange);
   exchange.tries = 0;
-  exchange.cancelled = exchange.may_have_happened = exchange.may_have_before = false;
+  exchange.cancelled = exchange.has_acted = false;
+  exchange.may_have_happened = exchange.may_have_before = false;
   exchange.last = {};
   exchange.entries.clear();
   exchange.next_entry = 0;

@@ -26,18 +26,21 @@ void ChainNetImpl::attempt(Exchange& exchange) {
   send(exchange, choose(exchange, *view), view->version);
 }
 
-// Updates and lists are the head's. Whoever is on this node reads there; all others share the work.
-const Member& ChainNetImpl::choose(const Exchange& exchange, const View& view) const {
+// Updates and lists are the head's. Whoever is on this node reads there first; all others share the
+// work. A further try asks the next one.
+const Member& ChainNetImpl::choose(Exchange& exchange, const View& view) {
   const bool head = exchange.is_update() || exchange.step == Exchange::Step::list;
   if (head) return view.members.front();
   const size_t serving = view.serving();
-  const size_t first = exchange.tries + turn_;
-  if (exchange.tries == 0) {
-    for (size_t i = 0; i < serving; ++i) {
-      if (view.members[i].address.node == config_.node) return view.members[i];
+  if (exchange.tries > 0) {
+    ++exchange.replica;
+  } else {
+    exchange.replica = turn_++;
+    for (uint32_t i = 0; i < serving; ++i) {
+      if (view.members[i].address.node == config_.node) exchange.replica = i;
     }
   }
-  return view.members[first % serving];
+  return view.members[exchange.replica % serving];
 }
 
 template <class T>
@@ -117,7 +120,6 @@ void ChainNetImpl::send(Exchange& exchange, const Member& to, uint64_t version) 
   };
   exchange.is_out = true;
   ++exchange.tries;
-  ++turn_;
   config_.net->call(inner);
 }
 
@@ -165,6 +167,7 @@ void ChainNetImpl::succeeded(Exchange& exchange) {
     case Exchange::Step::update:
       if (exchange.method == wire::ChunkMethod::remove) {
         exchange.tries = 0;
+        exchange.has_acted = true;
         ++exchange.next_entry;
         give_slot_back(exchange);
         return next_entry(exchange);
@@ -178,13 +181,27 @@ void ChainNetImpl::succeeded(Exchange& exchange) {
   }
 }
 
+// A replica is another node, and what it lists is removed: only chunks that were asked for.
+bool ChainNetImpl::is_good_list(const Exchange& exchange,
+                                const wire::ChainChunksResponse& response) {
+  if (response.count > exchange.entries.size() || response.next <= exchange.next_chunk)
+    return false;
+  uint64_t least = exchange.next_chunk;
+  for (const wire::ChunkEntry& entry : std::span(exchange.entries).first(response.count)) {
+    const bool in_order = entry.chunk >= least && entry.chunk < response.next;
+    if (!in_order || entry.length == 0 || entry.length > limits::kChunkBytesMax) return false;
+    least = uint64_t{entry.chunk} + 1;
+  }
+  return true;
+}
+
 void ChainNetImpl::listed(Exchange& exchange) {
   const auto response = wire::decode_chunk_response<wire::ChainChunksResponse>(
       Bytes(exchange.answer).first(exchange.inner.response_length));
-  // A replica is another node: what it says may be anything.
-  const bool good = response && response->count <= exchange.entries.size() &&
-                    response->next > exchange.next_chunk;
-  if (!good) return finish(exchange, Code::bad_message);
+  if (!response || !is_good_list(exchange, *response)) {
+    exchange.last = Code::bad_message;
+    return give_up(exchange);
+  }
   exchange.entries.resize(response->count);
   exchange.next_entry = 0;
   exchange.next_chunk = response->next;

@@ -35,11 +35,13 @@ struct Exchange : ListNode {
 
   std::optional<Slot> slot;
   uint32_t tries = 0;
+  uint32_t replica = 0;    // of those that serve: the one that is asked, and another at each try
   bool is_out = false;     // a call to a replica is under way
   bool has_timer = false;  // it waits
   bool cancelled = false;
   bool may_have_happened = false;  // an update that was sent, and of which no refusal is known
   bool may_have_before = false;    // the same, without the last try
+  bool has_acted = false;          // a part of it has happened: chunks that were removed
   Status last;                     // why the last try failed
 
   engine::CallOp inner;
@@ -83,12 +85,13 @@ class ChainNetImpl final : public ChainNet {
   void begin_update(Exchange& exchange);
   void attempt(Exchange& exchange);
   void send(Exchange& exchange, const Member& to, uint64_t version);
-  const Member& choose(const Exchange& exchange, const View& view) const;
+  const Member& choose(Exchange& exchange, const View& view);
   template <class T>
   void say(Exchange& exchange, wire::ChainMethod method, const T& words);
   void say_update(Exchange& exchange, const wire::ChainHeader& header);
   void answered(Exchange& exchange);
   void succeeded(Exchange& exchange);
+  static bool is_good_list(const Exchange& exchange, const wire::ChainChunksResponse& response);
   void listed(Exchange& exchange);
   void next_entry(Exchange& exchange);
   void again(Exchange& exchange);

@@ -6,12 +6,13 @@
 namespace penstock::chain {
 
 Updates::~Updates() {
+  // Those who ask go on with another replica.
   for (const auto& [at, chunk] : chunks_) {
-    for (const auto& request : chunk->waiting) request->call->reply(Code::closed, {});
+    for (const auto& request : chunk->waiting) request->call->reply(Code::peer_gone, {});
     if (chunk->pending == nullptr) continue;
-    if (chunk->pending->from != nullptr) chunk->pending->from->reply(Code::closed, {});
+    if (chunk->pending->from != nullptr) chunk->pending->from->reply(Code::peer_gone, {});
     for (engine::IncomingCall* call : chunk->pending->calls) {
-      if (call != nullptr) call->reply(Code::closed, {});
+      if (call != nullptr) call->reply(Code::peer_gone, {});
     }
   }
 }

@@ -26,11 +26,29 @@ class Oracle final : public engine::Service {
   void on_call(engine::IncomingCall& call) override {
     const Code now = answers.size() > calls ? answers[calls] : answers.back();
     ++calls;
+    if (call.method == static_cast<uint16_t>(wire::ChainMethod::chunks)) return list(call);
     call.reply(now, now == Code::ok ? wire::as_wire(response) : Bytes());
   }
   std::vector<Code> answers = {Code::ok};
   size_t calls = 0;
   wire::ChunkIoResponse response;
+  std::vector<wire::ChunkEntry> entries;  // that it lists, as the last ones
+  uint32_t next = wire::kChunkEnd;
+
+ private:
+  void list(engine::IncomingCall& call) {
+    transfer_.call = &call;
+    transfer_.local = {reinterpret_cast<std::byte*>(entries.data()),
+                       entries.size() * sizeof(wire::ChunkEntry)};
+    transfer_.owner = this;
+    transfer_.completion = [](engine::Op& done) {
+      auto& self = done.owner_as<Oracle>();
+      const wire::ChainChunksResponse words{static_cast<uint32_t>(self.entries.size()), self.next};
+      self.transfer_.call->reply(Code::ok, wire::as_wire(words));
+    };
+    call.place(transfer_);
+  }
+  engine::TransferOp transfer_;
 };
 
 class ChainNetTest : public testing::Test {
@@ -261,6 +279,38 @@ TEST_F(ChainNetTest, what_waits_is_cancelled_and_what_was_sent_is_not) {
   world_.run_for(milliseconds(100));
   chain_net_->cancel(reading);
   EXPECT_EQ(end(reading), Code::cancelled);
+}
+
+TEST_F(ChainNetTest, a_further_try_asks_another_replica) {
+  Oracle silent;
+  serve_oracle();
+  server_.serve({kServer, 1}, silent);
+  silent.answers = {Code::corrupt};
+  const Member second{TargetId{4}, 1, {kServer, 1}, Standing::serving};
+  chains_.learn({kOneChain, 2, {member(), second}});
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(run(read(0, 0, bytes_)), Code::ok);
+  EXPECT_EQ(oracle_.calls, 10U);
+  EXPECT_GT(silent.calls, 2U) << "they share the work";
+  oracle_.answers = {Code::corrupt};
+  EXPECT_EQ(run(read(0, 0, bytes_)), Code::corrupt) << "no copy is whole";
+}
+
+TEST_F(ChainNetTest, only_what_was_asked_for_is_removed) {
+  serve_oracle();
+  const auto remove = [&](std::vector<wire::ChunkEntry> entries, uint32_t next) {
+    oracle_.entries = std::move(entries);
+    oracle_.next = next;
+    oracle_.calls = 0;
+    return run(ask(ChunkMethod::remove, {.inode = kInode, .chunk = 5}, nullptr));
+  };
+  EXPECT_EQ(remove({{5, 1}, {7, 1}}, wire::kChunkEnd), Code::ok);
+  EXPECT_EQ(oracle_.calls, 3U);
+  EXPECT_EQ(remove({{4, 1}}, wire::kChunkEnd), Code::bad_message) << "before it";
+  EXPECT_EQ(remove({{7, 1}, {7, 1}}, wire::kChunkEnd), Code::bad_message) << "twice";
+  EXPECT_EQ(remove({{7, 1}}, 7), Code::bad_message) << "behind where the list ends";
+  EXPECT_EQ(remove({{7, 0}}, wire::kChunkEnd), Code::bad_message) << "nothing is there";
+  EXPECT_EQ(remove({}, 5), Code::bad_message) << "it would go on for ever";
+  EXPECT_EQ(oracle_.calls, 1U) << "nothing of it was removed";
 }
 
 TEST_F(ChainNetTest, other_addresses_are_the_other_nets) {

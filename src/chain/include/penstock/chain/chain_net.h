@@ -35,7 +35,8 @@ struct ChainNetConfig {
 // - read, probe: from any serving replica, the one of this node if there is one. Ends with
 //   timed_out, peer_gone or not_serving when no replica has answered by the deadline.
 // - write, clear, remove: always durable. Once it was sent to a replica it cannot be cancelled any
-//   more. Ends with may_have_happened when the outcome is not known by the deadline.
+//   more. Ends with may_have_happened when the outcome is not known by the deadline, or when only
+//   some chunks could be removed.
 // - sync has nothing to do: ok.
 // - end_query: `allocated_bytes` is where each chunk ends, in whole blocks.
 //

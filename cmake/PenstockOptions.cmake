@@ -7,6 +7,7 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
 set(PENSTOCK_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (for example address,undefined)")
 option(PENSTOCK_MAILBOX "Small cuFile reads by a kernel that lingers on the GPU (src/gpu/README.md)" ON)
+option(PENSTOCK_NEXT_PROTOCOL "Play the release after this one, whose nodes say more to one another (decision 0055)" OFF)
 option(PENSTOCK_FUZZERS "Build the libFuzzer targets (needs clang)" OFF)
 
 # Most of a compiler's work are the headers: twelve sources read them once. So names in the anonymous
@@ -18,6 +19,10 @@ set(CMAKE_UNITY_BUILD_BATCH_SIZE 12)
 find_program(CCACHE ccache)
 if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+if(PENSTOCK_NEXT_PROTOCOL)
+  add_compile_definitions(PENSTOCK_NEXT_PROTOCOL=1)
 endif()
 
 # Everything that all our targets share; linked privately by penstock_library() and friends.

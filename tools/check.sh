@@ -44,7 +44,7 @@ check source python3 tools/check_source.py
 check docs python3 tools/check_references.py
 check limits python3 tools/list_limits.py
 check tests python3 tools/check_tests.py
-check asserts python3 tools/count_assertions.py --least 12 ring arena kv store controller chunks chain meta inodes shards client resources \
+check asserts python3 tools/count_assertions.py --least 12 ring arena kv store controller chunks chain meta meta_text inodes shards client resources \
   node_cache serving sessions session_server membership agent route local
 check shell shellcheck -x dev .ci/run tools/*.sh tests/package/*.sh debian/penstock.p*
 check format tools/check_format.sh

@@ -26,10 +26,10 @@ LINES_WARN = 500
 BANNED_WORDS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 
 # The libraries that must run unchanged, in one thread, over the simulated seams.
-CORE = ("ring", "wire", "net", "store", "chunks", "chain", "meta", "inodes", "shards", "client")
+CORE = ("ring", "wire", "net", "store", "chunks", "chain", "meta", "meta_text", "inodes", "shards", "client")
 
 # Of these, the ones whose threads are fibers in a simulation.
-THREADED = ("arena", "net", "store", "chunks", "chain", "meta", "inodes", "shards", "client", "node_cache", "serving", "sessions")
+THREADED = ("arena", "net", "store", "chunks", "chain", "meta", "meta_text", "inodes", "shards", "client", "node_cache", "serving", "sessions")
 
 # System calls that no class of ours would name a method after: any call that no object stands before.
 _DECLARED = r"(?<![\w>&*]\s)(?<![\w>&*~.:])"

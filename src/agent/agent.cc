@@ -24,9 +24,18 @@ class LocalAgent final : public Agent {
   Outcome<void> start(const Config& config);
   void stop() override;
   client::FileSystem& files() override { return node_->files(); }
+  cluster::Participant* cluster() override { return node_->cluster(); }
   AgentStatus status() override;
   ScrubReport scrub(const ScrubProgress& progress) override { return scrub_node(*node_, progress); }
+  Outcome<void> take_disk_off(const std::string& path) override {
+    return node_->take_disk_off(path);
+  }
+  Outcome<void> checkpoint_meta() override { return node_->checkpoint_meta(); }
   void set_defragment(bool enabled) override { node_->set_defragment(enabled); }
+  Outcome<void> offer_table(const inodes::ChainTable& table,
+                            std::span<const engine::Address> addresses) override {
+    return node_->offer_table(table, addresses);
+  }
   Outcome<UniqueFd> connect_local() override { return server_->connect_local(); }
   Outcome<client::Allowance> allow_user(uint32_t uid, const AllowanceChange& change) override;
   Outcome<client::Allowance> allow_session(uint64_t session,
@@ -206,19 +215,9 @@ Outcome<std::vector<telemetry::Traced>> LocalAgent::trace(const std::function<vo
 
 ShardStatus LocalAgent::status_of(uint32_t shard, const store::TargetStatus* target) {
   ASSERT(shard < sessions_.shards.size() && shard < node_->shards().size());
-  ShardStatus status;
-  status.index = shard;
-  if (engine::Disk* const disk = node_->shards()[shard]->disk()) status.disk = disk->facts();
+  ShardStatus status = shard_status(*node_->shards()[shard], target);
   const telemetry::OperationFigures& figures = sessions_.shards[shard]->rings.routes().figures();
   status.ring_operations_in_flight = figures.in_flight();
-  if (target == nullptr) return status;
-  status.target_capacity_bytes = target->capacity_bytes;
-  status.target_used_bytes = target->used_bytes;
-  status.corrupt_blocks_seen = target->corrupt_blocks_seen;
-  status.scattered_bytes = target->scattered_bytes;
-  status.moved_bytes = target->moved_bytes;
-  status.full = target->full;
-  status.failed = target->failed;
   return status;
 }
 
@@ -257,6 +256,8 @@ AgentStatus LocalAgent::status() {
   status.mappings_limit = mappings_.by;
   status.allowances = allowances_.all();
   add_figures(&status);
+  if (node_->cluster() != nullptr) status.cluster = node_->cluster()->status();
+  status.disks = node_->disks();
   status.cache_bytes = cache_bytes_;
   if (cache_ == nullptr) return status;
   status.cache = cache_->status();

@@ -81,7 +81,7 @@ Outcome<void> Allowances::set(uint32_t uid, const client::Allowance& allowance) 
                                                        client::kWeightMax, allowance.weight)};
   }
   if (path_.empty()) return {};
-  const Status kept = write_file(path_, text(), 0600);
+  const Status kept = keep_file(path_, text(), 0600);
   if (kept.ok()) return {};
   (void)terms.set(before);
   return Failure{

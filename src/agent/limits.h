@@ -17,6 +17,18 @@ using namespace penstock::limits;  // NOLINT(google-build-using-namespace): one 
 inline constexpr size_t kMetaRecordsMin = 64 * 1024;
 inline constexpr size_t kMetaRecordsMax = 1024 * 1024;
 
+// How long a shard polls before it sleeps. With processors to spare, as long as the answer of a
+// neighbour or a quick disk takes.
+inline constexpr std::chrono::microseconds kSpinAlone{50};
+// With few, where each that polls keeps another from answering: what it takes to be woken, so that
+// no more is wasted than is saved; and nothing where there are no rings of applications, since all
+// else comes from the kernel, which wakes those that sleep (decision 0010).
+inline constexpr std::chrono::microseconds kSpin{10};
+// So many processors for each shard, and in all, are processors to spare: a small cluster on one
+// machine has a loop for each node, and a client.
+inline constexpr size_t kSpinProcessors = 4;
+inline constexpr size_t kSpinProcessorsMin = 8;
+
 // A stopping agent waits so long for descriptors to be closed before it leaves them to the kernel.
 inline constexpr std::chrono::milliseconds kClosePatience{2000};
 
@@ -27,5 +39,13 @@ inline constexpr size_t kLimitLinesMax = 65536;
 // logs of the databases to be written.
 inline constexpr uint64_t kFreeBytesToOpen = 8 * kMiB;
 inline constexpr uint64_t kFreeBytesToCreate = 64 * kMiB;
+
+// Disks that a node may list: as many as the largest machines have, twice over. Their stores have
+// numbers behind those of targets in the node's directory, of which there are 64 at most.
+inline constexpr uint32_t kDisksMax = 256;
+inline constexpr uint32_t kFirstDiskTarget = 512;
+// Of the path of a disk: what is kept of it fits a small file.
+inline constexpr size_t kDiskPathBytesMax = 2048;
+static_assert(kDiskPathBytesMax + 256 < kKeptFileBytesMax);
 
 }  // namespace penstock::agent::limits

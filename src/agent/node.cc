@@ -1,18 +1,89 @@
 #include "node.h"
 
 #include "limits.h"
+#include "store_contents.h"
+#include "store_lock.h"
 
 #include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+#include <thread>
+#include <unistd.h>
 
 namespace penstock::agent {
+namespace {
+
+// How long shards poll where nobody says: decision 0010.
+engine::Duration spin_of(size_t shards, bool has_rings) {
+  const size_t processors = std::thread::hardware_concurrency();
+  if (processors >= std::max(limits::kSpinProcessorsMin, shards * limits::kSpinProcessors)) {
+    return limits::kSpinAlone;
+  }
+  return has_rings ? limits::kSpin : engine::Duration::zero();
+}
+
+}  // namespace
 
 Outcome<std::unique_ptr<Node>> Node::start(const AgentConfig& config) {
+  return start(config, true);
+}
+
+Outcome<std::unique_ptr<Node>> Node::start_storage(const AgentConfig& config) {
+  return start(config, false);
+}
+
+namespace {
+
+// What the directory plays, or will if it is made; 0: it is alone.
+uint8_t roles_of(const AgentConfig& config, uint8_t kept) {
+  if (kept != 0 || !config.cluster) return kept;
+  if (config.cluster->roles != 0) return config.cluster->roles;
+  return config.cluster->invitation ? cluster::kStorageOnly : cluster::kAllRoles;
+}
+
+// The file system's own block, beside the names.
+class KeptRecords final : public inodes::RecordsFile {
+ public:
+  explicit KeptRecords(std::string path) : path_(std::move(path)) {}
+
+  Status read(std::span<std::byte> block) override {
+    ASSERT(block.size() <= kKeptFileBytesMax);
+    const Result<std::string> text = read_kept_file(path_);
+    if (!text) return text.error() == Code::not_found ? Status(Code::no_data) : text.error();
+    if (text->size() != block.size()) return Code::corrupt;
+    std::memcpy(block.data(), text->data(), block.size());
+    return Code::ok;
+  }
+  Status write(std::span<const std::byte> block) override {
+    ASSERT(block.size() <= kKeptFileBytesMax);
+    return keep_file(path_, {reinterpret_cast<const char*>(block.data()), block.size()},
+                     kOwnerOnly);
+  }
+
+ private:
+  const std::string path_;
+};
+
+}  // namespace
+
+Outcome<std::unique_ptr<Node>> Node::start(const AgentConfig& given, bool has_names) {
+  TRY_ASSIGN(const uint8_t kept, cluster::Participant::roles_of(given.directory));
+  const uint8_t roles = roles_of(given, kept);
+  if (roles != 0 && cluster::has_names(roles) != has_names) {
+    return Failure{
+        Code::invalid_argument,
+        fmt::format("{}: plays {} in its cluster, and has {}names of its own", given.directory,
+                    cluster::roles_text(roles), has_names ? "no " : "")};
+  }
+  AgentConfig config = given;
+  if (!config.disks.empty() || (roles != 0 && !cluster::has_storage(roles))) config.shards = 0;
   std::unique_ptr<Node> node(new Node);
-  TRY_ASSIGN(node->storage_, Storage::open(config));
+  TRY_ASSIGN(node->storage_, Storage::open(config, roles));
   node->directory_ = node->storage_->directory().path();
   node->secret_ = node->storage_->directory().secret();
-  Outcome<void> built = node->build(config);
-  if (built) built = node->storage_->finish_making();
+  Outcome<void> built = node->prepare_cluster(config, kept);
+  if (built) built = node->build(config, has_names);
+  if (built) built = node->finish_making();
   if (built) return node;
   node->stop();
   return built.error();
@@ -26,47 +97,216 @@ Outcome<std::unique_ptr<Node>> Node::start(const DisklessConfig& config) {
   return node;
 }
 
-Outcome<void> Node::build(const AgentConfig& config) {
-  for (uint32_t i = 0; i < storage_->shard_count(); ++i) {
-    TRY_ASSIGN(auto shard, NodeShard::with_disk(i, storage_->directory().data_path(i),
-                                                config.force_threads, config.spin));
-    shards_.push_back(std::move(shard));
-    NodeShard& made = *shards_.back();
-    TRY(storage_->add_target(made, config.defragment));
-    auto net = std::make_unique<net::LocalNet>(network_, made.loop());
-    net->serve(made.address(), storage_->service(i));
-    made.set_net(std::move(net));
-  }
-  TRY(storage_->open_meta(config.cache_bytes, [this] {
-    const engine::DiskSpace all = space();
-    return meta::Capacity{all.total_bytes, all.free_bytes};
-  }));
+Outcome<void> Node::build(const AgentConfig& config, bool has_names) {
+  TRY_ASSIGN(const std::vector<Disk> listed, read_disks(directory_));
+  const auto disks = static_cast<size_t>(std::count_if(
+      listed.begin(), listed.end(), [](const Disk& disk) { return !disk.is_taken_off; }));
+  const size_t shards = storage_->own_targets() + disks + config.disks.size();
+  spin_ = config.spin.value_or(spin_of(shards, has_names));
+  TRY(add_own_targets(config));
+  TRY(add_disks(config));
+  if (shards_.empty()) TRY(add_loop_alone(config));
+  if (has_names) TRY(open_names(config));
+  TRY(make_nets());
+  if (has_names) TRY(offer_own_chains());
   run_shards();
-  ASSERT(shards_.size() == storage_->shard_count());
+  if (participant_ != nullptr) TRY(participant_->open());
+  return has_names ? open_files() : Outcome<void>();
+}
+
+Outcome<void> Node::open_names(const AgentConfig& config) {
+  use_chains(config);
+  return storage_->open_meta(
+      config.cache_bytes,
+      [this] {
+        const engine::DiskSpace all = space();
+        return meta::Capacity{all.total_bytes, all.free_bytes};
+      },
+      [chains = chains_](const meta::Layout& layout) {
+        return inodes::Placement::is_good(layout, *chains);
+      });
+}
+
+engine::Address Node::own_address(const NodeShard& shard) const {
+  return {participant_ == nullptr ? NodeId{1} : participant_->self(), shard.index()};
+}
+
+// Of one copy: on which kind of disk is not known for certain.
+Outcome<void> Node::offer_own_chains() {
+  const uint32_t count = storage_->own_targets();
+  if (count == 0) return {};
+  std::vector<engine::Address> addresses;
+  for (uint32_t i = 0; i < count; ++i) addresses.push_back(own_address(*shards_[i]));
+  return offer_table({.chain_count = count}, addresses);
+}
+
+namespace {
+
+meta::Media media_of(controller::MediaClass media) {
+  switch (media) {
+    case controller::MediaClass::flash:
+      return meta::Media::flash;
+    case controller::MediaClass::disk:
+      return meta::Media::disk;
+    case controller::MediaClass::memory:
+      return meta::Media::memory;
+  }
+  return meta::Media::any;
+}
+
+std::string host_name() {
+  char name[controller::limits::kNameBytesMax] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
+
+}  // namespace
+
+// A store that is of a cluster takes part in it whether it is told or not.
+Outcome<void> Node::prepare_cluster(const AgentConfig& config, uint8_t kept) {
+  using cluster::Participant;
+  if (!config.cluster && kept == 0) {
+    if (storage_->own_targets() > 0) return {};
+    return Failure{Code::invalid_argument,
+                   directory_ + (config.disks.empty()
+                                     ? ": is of a cluster, and its file 'cluster' is missing "
+                                       "(restore it from a backup)"
+                                     : ": disks are for chains of a cluster (say --listen, such as "
+                                       "127.0.0.1:9180, to make one)")};
+  }
+  const uint8_t asked = config.cluster ? config.cluster->roles : uint8_t{0};
+  const bool is_plain = asked == 0 || asked == cluster::kAllRoles || asked == cluster::kStorageOnly;
+  if (kept == 0 && !storage_->directory().fresh() && !is_plain) {
+    return Failure{Code::invalid_argument,
+                   directory_ +
+                       ": is a store already; roles are settled when a directory is made "
+                       "(give an empty or a new directory)"};
+  }
+  const ClusterOptions options = config.cluster.value_or(ClusterOptions());
+  cluster::ParticipantConfig part;
+  part.directory = directory_;
+  const auto uuid = cluster::parse_uuid(storage_->directory().superblock().uuid);
+  if (!uuid) {
+    return Failure{Code::corrupt, directory_ +
+                                      ": penstock.store is damaged: its uuid is none "
+                                      "(restore the file from a backup)"};
+  }
+  part.node = *uuid;
+  part.listen = options.listen;
+  part.roles = options.roles;
+  part.name = host_name();
+  part.rack = options.rack;
+  part.invitation = options.invitation;
+  part.refused = options.refused;
+  part.table_known = [this](const controller::Table& table) { offer(table); };
+  TRY_ASSIGN(participant_, Participant::prepare(std::move(part)));
+  return {};
+}
+
+// A table of the cluster: its chains are reached by their own addresses (decision 0046).
+void Node::offer(const controller::Table& table) {
+  if (tables_ == nullptr) return;  // without names nobody chooses
+  std::vector<engine::Address> addresses;
+  for (uint32_t i = 0; i < table.chains; ++i) {
+    addresses.push_back(chain::address_of(ChainId(table.first.value + i)));
+  }
+  const auto offered = offer_table({.id = table.id.value,
+                                    .chain_first = table.first.value,
+                                    .chain_count = table.chains,
+                                    .copies = static_cast<uint8_t>(table.copies),
+                                    .media = media_of(table.media)},
+                                   addresses);
+  if (!offered) log::error("{}: {}", directory_, offered.error().message);
+}
+
+// Own chains of targets are served to this process only.
+Outcome<void> Node::make_nets() {
+  if (participant_ == nullptr) {
+    for (const auto& shard : shards_) {
+      auto net = std::make_unique<net::LocalNet>(network_, shard->loop());
+      net->serve(own_address(*shard), storage_->service(shard->index()));
+      shard->set_net(std::move(net));
+    }
+    return {};
+  }
+  std::vector<cluster::ParticipantShard> parts;
+  for (const auto& shard : shards_) {
+    store::Target* const target = storage_->target(shard->index());
+    parts.push_back({.loop = &shard->loop(),
+                     .parker = &shard->parker(),
+                     .target = target,
+                     .target_directory = storage_->target_directory(shard->index()),
+                     .capacity_bytes = target == nullptr ? 0 : target->status().capacity_bytes});
+  }
+  const bool leads = cluster::runs_controller(participant_->roles());
+  TRY(participant_->enter(std::move(parts), leads ? &storage_->meta_kv() : nullptr));
+  for (const auto& shard : shards_) {
+    if (tables_ != nullptr && shard->index() < storage_->own_targets()) {
+      participant_->local_net(shard->index())
+          .serve(own_address(*shard), storage_->service(shard->index()));
+    }
+    shard->borrow_net(participant_->net(shard->index()));
+  }
+  return {};
+}
+
+Outcome<void> Node::open_files() {
   client::FileSystemConfig files;
-  for (const auto& shard : shards_) files.targets.push_back(shard->address());
+  files.chains = chains_;
+  files.tables = tables_;
   for (const auto& shard : shards_) files.shards.push_back({&shard->loop(), &shard->net()});
   files.space = [this] { return space(); };
+  if (storage_->own_targets() == 0) {
+    files.records = std::make_shared<KeptRecords>(directory_ + "/" + kRecordsName);
+  }
   TRY_ASSIGN(files_, client::FileSystem::open(storage_->meta(), std::move(files)));
   return {};
 }
 
 Outcome<void> Node::build(const DisklessConfig& config) {
-  ASSERT(config.meta != nullptr && config.make_net && !config.targets.empty());
+  ASSERT(config.meta != nullptr && config.make_net && config.chains != nullptr);
   if (config.shards == 0) {
     return Failure{Code::invalid_argument, "a node without disks: it needs a shard at least"};
   }
   for (uint32_t i = 0; i < config.shards; ++i) {
-    shards_.push_back(NodeShard::diskless(i, config.spin));
+    shards_.push_back(NodeShard::diskless(i, config.spin.value_or(spin_of(config.shards, true))));
     shards_.back()->set_net(config.make_net(shards_.back()->loop()));
   }
   run_shards();
   client::FileSystemConfig files;
   for (const auto& shard : shards_) files.shards.push_back({&shard->loop(), &shard->net()});
-  files.targets = config.targets;
+  use_chains(config);
+  files.chains = chains_;
+  files.tables = tables_;
   files.space = config.space;
   TRY_ASSIGN(files_, client::FileSystem::open(*config.meta, std::move(files)));
   return {};
+}
+
+void Node::use_chains(const AgentOptions& options) {
+  chains_ = options.chains;
+  if (chains_ == nullptr) chains_ = std::make_shared<inodes::ChainAddresses>();
+  tables_ = options.tables;
+  if (tables_ == nullptr) tables_ = std::make_shared<inodes::ChainTables>();
+}
+
+Outcome<void> Node::offer_table(const inodes::ChainTable& table,
+                                std::span<const engine::Address> addresses) {
+  if (addresses.size() != table.chain_count) {
+    return Failure{Code::invalid_argument,
+                   fmt::format("table {} of chains: it has {} chains, and {} addresses", table.id,
+                               table.chain_count, addresses.size())};
+  }
+  // First what is needed to reach them.
+  Status status;
+  for (uint32_t i = 0; i < table.chain_count && status.ok(); ++i) {
+    status = chains_->learn(ChainId(table.chain_first + i), addresses[i]);
+  }
+  if (status.ok()) status = tables_->offer(table);
+  if (status.ok()) return {};
+  return Failure{status, fmt::format("table {} of chains cannot be offered: {} chains from {} on, "
+                                     "{} copies: {}",
+                                     table.id, table.chain_count, table.chain_first, table.copies,
+                                     status.name())};
 }
 
 void Node::run_shards() {
@@ -81,17 +321,25 @@ Node::~Node() {
 
 void Node::stop() {
   if (files_ != nullptr) files_->close();
+  if (participant_ != nullptr) participant_->leave();
   for (const auto& shard : shards_) {
     shard->stop([&](engine::Op& done) {
-      if (storage_ != nullptr) return storage_->target(shard->index()).close(done);
+      store::Target* const target =
+          storage_ != nullptr ? storage_->target(shard->index()) : nullptr;
+      if (target != nullptr) return target->close(done);
       shard->loop().complete(done, Code::ok);
     });
   }
   running_ = false;
   files_.reset();
   for (const auto& shard : shards_) shard->drop_net();
+  participant_.reset();
   storage_.reset();
   shards_.clear();
+  for (const Disk& disk : new_disks_) {
+    if (disk.is_made) undo_making_disk(disk.path);
+  }
+  new_disks_.clear();
 }
 
 void Node::serve_rings(uint32_t shard, engine::Poller& rings) {
@@ -119,24 +367,59 @@ std::vector<store::TargetStatus> Node::target_status() {
   for (size_t i = 0; i < shards_.size(); ++i) {
     NodeShard& shard = *shards_[i];
     (void)engine::thread_caller().call(shard.loop(), [&](engine::Op& done) {
-      all[i] = storage_->target(shard.index()).status();
+      if (const store::Target* const target = storage_->target(shard.index())) {
+        all[i] = target->status();
+      }
       shard.loop().complete(done, Code::ok);
     });
   }
   return all;
 }
 
+Outcome<void> Node::checkpoint_meta() {
+  if (storage_ != nullptr) return storage_->checkpoint_meta();
+  return Failure{Code::not_supported, "this node has no store of its own"};
+}
+
 void Node::set_defragment(bool enabled) {
   if (storage_ == nullptr) return;
   for (const auto& shard : shards_) {
     (void)engine::thread_caller().call(shard->loop(), [&](engine::Op& done) {
-      storage_->target(shard->index()).set_defragment(enabled);
+      store::Target* const target = storage_->target(shard->index());
+      if (target != nullptr) target->set_defragment(enabled);
       shard->loop().complete(done, Code::ok);
     });
   }
 }
 
+ShardStatus shard_status(NodeShard& shard, const store::TargetStatus* target) {
+  ShardStatus status;
+  status.index = shard.index();
+  if (engine::Disk* const disk = shard.disk()) status.disk = disk->facts();
+  if (target == nullptr) return status;
+  status.target_capacity_bytes = target->capacity_bytes;
+  status.target_used_bytes = target->used_bytes;
+  status.corrupt_blocks_seen = target->corrupt_blocks_seen;
+  status.scattered_bytes = target->scattered_bytes;
+  status.moved_bytes = target->moved_bytes;
+  status.full = target->full;
+  status.failed = target->failed;
+  return status;
+}
+
 engine::DiskSpace Node::space() {
+  if (participant_ == nullptr || !running_) return own_space();
+  const auto root = storage_->meta().attributes(meta::kRootInode);
+  const bool is_own = storage_->own_targets() > 0 && (!root || root->layout.table == 0);
+  if (is_own) return own_space();
+  engine::DiskSpace all = participant_->space();
+  const uint64_t copies = root ? std::max<uint64_t>(root->layout.copies, 1) : 1;
+  all.total_bytes /= copies;
+  all.free_bytes /= copies;
+  return all;
+}
+
+engine::DiskSpace Node::own_space() {
   engine::DiskSpace all;
   for (const store::TargetStatus& target : target_status()) {
     all.total_bytes += target.capacity_bytes;

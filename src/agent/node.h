@@ -2,17 +2,22 @@
 // are elsewhere.
 #pragma once
 
+#include "disks.h"
 #include "node_shard.h"
 #include "storage.h"
 
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "penstock/agent.h"
 #include "penstock/client.h"
+#include "penstock/cluster.h"
+#include "penstock/inodes.h"
 #include "penstock/net.h"
 
 namespace penstock::agent {
@@ -21,6 +26,8 @@ namespace penstock::agent {
 class Node {
  public:
   static Outcome<std::unique_ptr<Node>> start(const AgentConfig& config);
+  // Without names: its targets are the cluster's, or it has the controller.
+  static Outcome<std::unique_ptr<Node>> start_storage(const AgentConfig& config);
   static Outcome<std::unique_ptr<Node>> start(const DisklessConfig& config);
   ~Node();
   void stop();
@@ -32,20 +39,48 @@ class Node {
   // The key of reopen tokens.
   const std::array<uint64_t, 2>& secret() const { return secret_; }
   client::FileSystem& files() { return *files_; }
+  // Null: it is alone.
+  cluster::Participant* cluster() { return participant_.get(); }
   std::vector<std::unique_ptr<NodeShard>>& shards() { return shards_; }
+  std::vector<DiskStatus> disks() const;
+  // See Agent::take_disk_off().
+  Outcome<void> take_disk_off(const std::string& path);
   // The rings of shard i are served once the session part is told of it here.
   void serve_rings(uint32_t shard, engine::Poller& rings);
   void withdraw_rings(uint32_t shard, engine::Poller& rings);
   // Status of all targets of its own, gathered from their loops.
   std::vector<store::TargetStatus> target_status();
+  Outcome<void> checkpoint_meta();
   void set_defragment(bool enabled);
+  // See Agent::offer_table().
+  Outcome<void> offer_table(const inodes::ChainTable& table,
+                            std::span<const engine::Address> addresses);
 
  private:
   Node() = default;
-  Outcome<void> build(const AgentConfig& config);
+  static Outcome<std::unique_ptr<Node>> start(const AgentConfig& given, bool has_names);
+  Outcome<void> build(const AgentConfig& config, bool has_names);
+  Outcome<void> prepare_cluster(const AgentConfig& config, uint8_t kept);
+  Outcome<void> add_own_targets(const AgentConfig& config);
+  Outcome<std::vector<Disk>> find_disks(const AgentConfig& config);
+  Outcome<void> add_new_disk(const std::string& path, std::vector<Disk>& disks);
+  Outcome<void> add_disks(const AgentConfig& config);
+  Outcome<void> add_disk(const AgentConfig& config, const Disk& disk);
+  Outcome<void> add_loop_alone(const AgentConfig& config);
+  Outcome<void> finish_making();
+  Outcome<void> open_names(const AgentConfig& config);
+  Outcome<void> make_nets();
+  // Where the targets in its own directory are served, within the process.
+  engine::Address own_address(const NodeShard& shard) const;
+  Outcome<void> offer_own_chains();
+  void offer(const controller::Table& table);
+  Outcome<void> open_files();
   Outcome<void> build(const DisklessConfig& config);
+  void use_chains(const AgentOptions& options);
   void run_shards();
   // Of the targets of its own.
+  engine::DiskSpace own_space();
+  // For files of the root directory's layout: what its chains can hold, each byte counted once.
   engine::DiskSpace space();
 
   std::string directory_;
@@ -53,8 +88,18 @@ class Node {
   net::LocalNetwork network_;  // between its own shards
   std::vector<std::unique_ptr<NodeShard>> shards_;
   std::unique_ptr<Storage> storage_;
+  std::vector<Disk> new_disks_;     // that are not listed yet
+  mutable std::mutex disks_mutex_;  // of the list on disk, and of what follows
+  std::vector<DiskStatus> disk_status_;
+  std::unique_ptr<cluster::Participant> participant_;
+  std::shared_ptr<inodes::ChainAddresses> chains_;
+  std::shared_ptr<inodes::ChainTables> tables_;
   std::unique_ptr<client::FileSystem> files_;
+  engine::Duration spin_{};  // of its shards
   bool running_ = false;
 };
+
+// What a shard says of itself and of its target, where it has one, without its rings.
+ShardStatus shard_status(NodeShard& shard, const store::TargetStatus* target);
 
 }  // namespace penstock::agent

@@ -29,8 +29,14 @@ NodeShard::~NodeShard() {
 }
 
 void NodeShard::set_net(std::unique_ptr<engine::Net> net) {
-  ASSERT(net_ == nullptr && net != nullptr && !thread_.joinable());
-  net_ = std::move(net);
+  ASSERT(net != nullptr);
+  borrow_net(*net);
+  own_net_ = std::move(net);
+}
+
+void NodeShard::borrow_net(engine::Net& net) {
+  ASSERT(net_ == nullptr && !thread_.joinable());
+  net_ = &net;
 }
 
 void NodeShard::run() {

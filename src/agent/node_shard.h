@@ -25,20 +25,23 @@ class NodeShard {
 
   // Before run(), once.
   void set_net(std::unique_ptr<engine::Net> net);
+  // The same with one that belongs to somebody else, and is there until drop_net().
+  void borrow_net(engine::Net& net);
   void run();
   // Ends the thread, after `last` has completed in the loop; nothing without run(). No operation
   // may come any more.
   void stop(const std::function<void(engine::Op& done)>& last);
 
-  // What its target is called by: within the process, whose one node this is.
-  engine::Address address() const { return {NodeId{1}, index_}; }
   uint32_t index() const { return index_; }
   engine::Loop& loop() { return *loop_; }
   engine::Parker& parker() { return *parker_; }
   engine::Disk* disk() { return disk_; }  // null: it has none
   engine::Net& net() { return *net_; }
   // After stop(): calls end before what serves them.
-  void drop_net() { net_.reset(); }
+  void drop_net() {
+    net_ = nullptr;
+    own_net_.reset();
+  }
 
  private:
   explicit NodeShard(uint32_t index) : index_(index), random_(engine::system_seed()) {}
@@ -50,7 +53,8 @@ class NodeShard {
   engine::Parker* parker_ = nullptr;
   std::unique_ptr<engine::Loop> loop_;
   engine::Disk* disk_ = nullptr;
-  std::unique_ptr<engine::Net> net_;
+  std::unique_ptr<engine::Net> own_net_;
+  engine::Net* net_ = nullptr;
   std::thread thread_;
 };
 

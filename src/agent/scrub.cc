@@ -62,6 +62,7 @@ class ShardScrub {
  public:
   ShardScrub() {
     op_.on_damage = [this](const store::Damage& damage) {
+      if (damage.healed) return;
       bad_.push_back({"", damage.chunk.inode.value, damage.chunk.index, damage.block,
                       std::string(damage.status.name())});
     };
@@ -97,6 +98,7 @@ class ShardScrub {
   // Afterwards.
   void add_to(ScrubReport* report) const {
     report->verified_bytes += op_.verified_bytes;
+    report->healed_blocks += op_.healed_blocks;
     report->complete = report->complete && status_.ok();
     report->bad.insert(report->bad.end(), bad_.begin(), bad_.end());
   }
@@ -119,12 +121,16 @@ ScrubReport scrub_node(Node& node, const ScrubProgress& progress) {
   std::vector<std::unique_ptr<ShardScrub>> scrubs;
   std::mutex mutex;
   std::condition_variable ended;
-  size_t running = node.shards().size();
-  std::vector<std::thread> waiters;
+  std::vector<NodeShard*> homes;  // of targets
   for (const auto& shard : node.shards()) {
+    if (node.storage()->target(shard->index()) != nullptr) homes.push_back(shard.get());
+  }
+  size_t running = homes.size();
+  std::vector<std::thread> waiters;
+  for (NodeShard* const shard : homes) {
     ShardScrub& scrub = *scrubs.emplace_back(std::make_unique<ShardScrub>());
-    waiters.emplace_back([&, home = shard.get()] {
-      scrub.run(*home, node.storage()->target(home->index()));
+    waiters.emplace_back([&, home = shard] {
+      scrub.run(*home, *node.storage()->target(home->index()));
       const std::lock_guard lock(mutex);
       ASSERT(running > 0);
       --running;
@@ -148,8 +154,10 @@ ScrubReport scrub_node(Node& node, const ScrubProgress& progress) {
   for (const auto& scrub : scrubs) scrub->add_to(&report);
   std::set<uint64_t> damaged;
   for (const ScrubReport::Bad& bad : report.bad) damaged.insert(bad.inode);
-  if (damaged.empty()) return report;
-  std::map<uint64_t, std::string> paths = PathFinder(node.storage()->meta(), damaged).find();
+  std::map<uint64_t, std::string> paths;
+  if (!damaged.empty() && node.storage()->has_meta()) {
+    paths = PathFinder(node.storage()->meta(), damaged).find();
+  }
   for (ScrubReport::Bad& bad : report.bad) {
     const auto found = paths.find(bad.inode);
     bad.path = found != paths.end() ? found->second : fmt::format("inode {}", bad.inode);

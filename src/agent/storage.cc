@@ -1,61 +1,107 @@
 #include "storage.h"
 
 #include "limits.h"
+#include "store_contents.h"
 
 #include <algorithm>
 #include <bit>
+#include <filesystem>
 #include <unistd.h>
 
 #include "penstock/arena.h"
 #include "penstock/chunks.h"
+#include "penstock/cluster.h"
 
 namespace penstock::agent {
 
-Outcome<std::unique_ptr<Storage>> Storage::open(const AgentConfig& config) {
+Outcome<std::unique_ptr<Storage>> Storage::open(const AgentConfig& config, uint8_t roles) {
   std::unique_ptr<Storage> storage(new Storage);
   TRY_ASSIGN(storage->directory_, StoreDirectory::open(config));
   const StoreDirectory& directory = *storage->directory_;
-  TRY_ASSIGN(storage->meta_kv_,
-             kv::open_rocksdb({.path = directory.meta_path(), .create = directory.fresh()}));
-  return storage;
+  if (roles == 0 || cluster::has_names(roles) || cluster::runs_controller(roles)) {
+    TRY_ASSIGN(storage->meta_kv_,
+               kv::open_rocksdb({.path = directory.meta_path(), .create = directory.fresh()}));
+    return storage;
+  }
+  const auto names = names_in(directory.meta_path());
+  if (names && names->empty()) return storage;
+  return Failure{Code::not_empty, directory.path() +
+                                      ": is a store with names of its own; a node that joins "
+                                      "stores for others only (give an empty or a new directory)"};
 }
 
-Outcome<void> Storage::add_target(NodeShard& shard, bool defragment) {
-  ASSERT(shard.index() == targets_.size() && shard.index() < shard_count());
+TargetPlace place_of(const StoreDirectory& directory, uint32_t target) {
+  const Superblock& superblock = directory.superblock();
+  ASSERT(target < superblock.shards);
+  return {.id = TargetId(target),
+          .directory = directory.target_path(target),
+          .data = directory.data_path(target),
+          .kv = directory.kv_path(target),
+          .create = directory.fresh(),
+          .capacity_bytes = superblock.capacity_bytes / superblock.shards};
+}
+
+Outcome<StoredTarget> open_target(const TargetPlace& place, NodeShard& shard, bool defragment) {
   ASSERT(shard.disk() != nullptr);
-  const std::string data = directory_->data_path(shard.index());
-  Target made;
-  TRY_ASSIGN(made.kv, kv::open_rocksdb({.path = directory_->kv_path(shard.index()),
-                                        .create = directory_->fresh()}));
+  StoredTarget made;
+  TRY_ASSIGN(made.kv, kv::open_rocksdb({.path = place.kv, .create = place.create}));
   store::TargetConfig config;
-  config.directory = data;
-  config.id = TargetId(shard.index());
-  const ChainId chain = chunks::chain_of(config.id);
-  config.old_chain = chain;
-  config.capacity_bytes = directory_->superblock().capacity_bytes / shard_count();
+  config.directory = place.data;
+  config.id = place.id;
+  config.old_chain = chunks::chain_of(config.id);
+  config.capacity_bytes = place.capacity_bytes;
   config.defragment.enabled = defragment;
   TRY_ASSIGN(made.target, store::Target::open(shard.loop(), *shard.disk(), *made.kv, config));
-  made.service = chunks::make_service(*made.target, chain);
+  return made;
+}
+
+Outcome<void> Storage::add_target(NodeShard& shard, const TargetPlace& place, bool defragment) {
+  ASSERT(shard.index() == targets_.size());
+  Target made;
+  TRY_ASSIGN(static_cast<StoredTarget&>(made), open_target(place, shard, defragment));
+  made.service = chunks::make_service(*made.target, chunks::chain_of(place.id));
+  made.directory = place.directory;
   targets_.push_back(std::move(made));
   return {};
 }
 
-Outcome<void> Storage::open_meta(uint64_t cache_bytes, std::function<meta::Capacity()> capacity) {
+void Storage::add_no_target(const NodeShard& shard) {
+  ASSERT(shard.index() == targets_.size());
+  targets_.emplace_back();
+}
+
+Outcome<void> Storage::open_meta(uint64_t cache_bytes, std::function<meta::Capacity()> capacity,
+                                 std::function<bool(const meta::Layout&)> reaches) {
   ASSERT(meta_ == nullptr && meta_kv_ != nullptr);
   const Superblock& superblock = directory_->superblock();
   meta::MetaOptions options;
   options.default_layout.chunk_bytes_log2 =
       static_cast<uint32_t>(std::countr_zero(superblock.chunk_bytes));
-  options.default_layout.chain_count = superblock.shards;
+  // Without a target of its own no file can be made before a table is chosen.
+  options.default_layout.chain_count = std::max(superblock.shards, 1u);
   options.root_uid = ::geteuid();
   options.root_gid = ::getegid();
   options.capacity = std::move(capacity);
+  options.reaches = std::move(reaches);
   // The database is this process's alone.
   options.cached_records = static_cast<size_t>(std::clamp(cache_bytes / arena::kExtentBytes,
                                                           uint64_t{limits::kMetaRecordsMin},
                                                           uint64_t{limits::kMetaRecordsMax}));
   TRY_ASSIGN(meta_, meta::Meta::open(*meta_kv_, engine::system_clock(), options));
   return {};
+}
+
+Outcome<void> Storage::checkpoint_meta() {
+  ASSERT(meta_kv_ != nullptr);
+  const std::lock_guard lock(checkpoint_mutex_);
+  const std::string path = meta_copy_path(directory_->path());
+  std::error_code error;
+  std::filesystem::remove_all(path, error);
+  if (error) {
+    return Failure{Status::from_errno(error.value()),
+                   fmt::format("{}: cannot be removed: {}", path, error.message())};
+  }
+  return kv::make_checkpoint(*meta_kv_, path);
 }
 
 void Storage::close_meta() {
@@ -67,7 +113,7 @@ void Storage::close_meta() {
 
 Outcome<void> Storage::finish_making() {
   if (!directory_->fresh()) return {};
-  ASSERT(targets_.size() == shard_count() && meta_ != nullptr);
+  ASSERT(targets_.size() >= own_targets() && (meta_ == nullptr || meta_kv_ != nullptr));
   return directory_->finish_making();
 }
 

@@ -1,5 +1,6 @@
 #include "store_contents.h"
 
+#include "disks.h"
 #include "store_lock.h"
 
 #include <algorithm>
@@ -17,9 +18,10 @@ namespace penstock::agent {
 namespace {
 
 // In the order in which they are removed.
-constexpr std::array kMadeNames = {kMetaName,   "meta.creating",       kTargetsName,
-                                   kSecretName, "secret.new",          "penstock.store.new",
-                                   "LOCK.new",  "penstock.making.new", kMakingName};
+constexpr std::array kMadeNames = {
+    kMetaName,    "meta.creating", kTargetsName,          kSecretName,  "secret.new",
+    kClusterName, "cluster.new",   "penstock.store.new",  kRecordsName, "records.new",
+    kDisksName,   "LOCK.new",      "penstock.making.new", kMakingName};
 // The database's own lock, and the mark beside it (docs/formats/metadata-mark.md).
 constexpr const char* kDatabaseLockName = "LOCK";
 constexpr const char* kMarkName = "PENSTOCK";
@@ -94,29 +96,6 @@ Result<std::set<std::string>> names_in(const std::string& path) {
   return names;
 }
 
-Status write_file(const std::string& path, std::string_view content, mode_t mode) {
-  const std::string temporary = path + ".new";
-  {
-    const UniqueFd fd(
-        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode));
-    if (!fd) return Status::from_errno(errno);
-    const ssize_t length = ::write(fd.get(), content.data(), content.size());
-    if (length != static_cast<ssize_t>(content.size()) || ::fsync(fd.get()) != 0) {
-      const Status status = Status::from_errno(length >= 0 && errno == 0 ? ENOSPC : errno);
-      ::unlink(temporary.c_str());
-      return status;
-    }
-  }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) return Status::from_errno(errno);
-  return sync_directory(path.substr(0, path.rfind('/')));
-}
-
-Status sync_directory(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd || ::fsync(fd.get()) != 0) return Status::from_errno(errno);
-  return Code::ok;
-}
-
 std::string name_in_the_way(const std::set<std::string>& names) {
   // What was made is known by the sign that is made first and removed last. Before the sign itself
   // there is only its draft.
@@ -142,8 +121,10 @@ Status remove_made(const std::string& path) {
 Status close_to_others(const std::string& path, int lock) {
   const std::string meta = path + "/" + kMetaName;
   struct stat facts {};
-  if (::lstat(meta.c_str(), &facts) != 0) return Status::from_errno(errno);
-  if ((facts.st_mode & 0077) != 0) {
+  // Where it may be missing, whoever opened the directory has found that.
+  if (::lstat(meta.c_str(), &facts) != 0) {
+    if (errno != ENOENT) return Status::from_errno(errno);
+  } else if ((facts.st_mode & 0077) != 0) {
     if (::chmod(meta.c_str(), kOwnerOnlyDirectory) != 0) return Status::from_errno(errno);
     TRY_ASSIGN(const std::set<std::string> names, names_in(meta));
     for (const std::string& name : names) {

@@ -16,13 +16,20 @@ inline constexpr const char* kMakingName = "penstock.making";
 inline constexpr const char* kLockName = "LOCK";
 inline constexpr const char* kSecretName = "secret";
 inline constexpr const char* kMetaName = "meta";
+// Of a database beside its place: while one is loaded, and while RocksDB's files of one are made.
+inline constexpr const char* kLoadingSuffix = ".loading";
+inline constexpr const char* kCreatingSuffix = ".creating";
+// Of the copy of a running node's database that a command reads (penstock/meta_copy.h), and of the
+// file that is locked meanwhile.
+inline constexpr const char* kCopySuffix = ".checkpoint";
+inline constexpr const char* kCopyLockSuffix = ".lock";
 inline constexpr const char* kTargetsName = "targets";
 inline constexpr const char* kLimitsName = "limits";
+inline constexpr const char* kClusterName = "cluster";  // the cluster library's
+inline constexpr const char* kRecordsName =
+    "records";  // the file system's, where no target has them
 
 Result<std::set<std::string>> names_in(const std::string& path);
-Status sync_directory(const std::string& path);
-// Durable, and either whole or not there.
-Status write_file(const std::string& path, std::string_view content, mode_t mode);
 
 // The first name that keeps a store from being made in a directory with these; empty if none does.
 // The rests of a making that was cut short do not.
@@ -36,5 +43,12 @@ Status remove_made(const std::string& path);
 // itself, its files, and the locks that another user's process may hold there; and the secret and
 // the targets, however they came to be open. `lock` is the store's lock, which the caller holds.
 Status close_to_others(const std::string& path, int lock);
+
+// Where a running node makes a copy of its namespace's database.
+inline std::string meta_copy_path(const std::string& directory) {
+  return directory + "/" + kMetaName + kCopySuffix;
+}
+// Removes a copy that nobody reads, which a killed command has left.
+void remove_unused_meta_copy(const std::string& directory);
 
 }  // namespace penstock::agent

@@ -5,14 +5,12 @@
 #include "store_lock.h"
 
 #include <cerrno>
-#include <charconv>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
-#include <map>
 #include <set>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -21,18 +19,6 @@
 
 namespace penstock::agent {
 namespace {
-
-constexpr size_t kSuperblockBytesMax = 4096;
-
-Result<std::string> read_file(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (!fd) return Status::from_errno(errno);
-  std::string content(kSuperblockBytesMax, '\0');
-  const ssize_t length = ::read(fd.get(), content.data(), content.size());
-  if (length < 0) return Status::from_errno(errno);
-  content.resize(static_cast<size_t>(length));
-  return content;
-}
 
 std::string random_uuid() {
   std::array<uint64_t, 2> bits{engine::system_seed(), engine::system_seed()};
@@ -45,34 +31,16 @@ std::string to_text(const Superblock& superblock) {
                      superblock.capacity_bytes);
 }
 
-bool parse_number(const std::string& text, uint64_t* value) {
-  const char* end = text.data() + text.size();
-  const auto [last, error] = std::from_chars(text.data(), end, *value);
-  return error == std::errc() && last == end && !text.empty();
-}
-
-// Lines of a word and a value.
-std::map<std::string, std::string> words_of(const std::string& text) {
-  std::map<std::string, std::string> words;
-  size_t at = 0;
-  while (at < text.size()) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    const std::string line = text.substr(at, end - at);
-    const size_t space = line.find(' ');
-    if (space != std::string::npos) words[line.substr(0, space)] = line.substr(space + 1);
-    at = end + 1;
-  }
-  return words;
-}
-
 }  // namespace
 
 Failure StoreDirectory::failure(Status status, const std::string& why) const {
   return {status, path_ + ": " + why};
 }
 
-Outcome<std::unique_ptr<StoreDirectory>> StoreDirectory::open(const AgentConfig& config) {
+Outcome<std::unique_ptr<StoreDirectory>> StoreDirectory::open(const AgentConfig& config,
+                                                              bool needs_meta) {
   std::unique_ptr<StoreDirectory> store(new StoreDirectory);
+  store->needs_meta_ = needs_meta;
   store->path_ = config.directory;
   while (store->path_.size() > 1 && store->path_.ends_with('/')) store->path_.pop_back();
   Outcome<void> inspected = store->inspect(config);
@@ -140,6 +108,7 @@ Outcome<void> StoreDirectory::inspect(const AgentConfig& config) {
 // Prepares a store that is there for this process.
 Outcome<void> StoreDirectory::take_over(const std::set<std::string>& names) {
   TRY(read_secret());
+  remove_unused_meta_copy(path_);
   Status status = close_to_others(path_, lock_.get());
   // Its maker was killed after the last step but one. The sign must not be found when one day the
   // superblock is missing: that would be a store to restore, not one to make anew.
@@ -188,7 +157,7 @@ Outcome<void> StoreDirectory::lock() {
 
 Outcome<void> StoreDirectory::read_superblock() {
   const std::string path = path_ + "/" + kSuperblockName;
-  const Result<std::string> text = read_file(path);
+  const Result<std::string> text = read_kept_file(path);
   if (!text) return failure(text.error(), fmt::format("{} cannot be read", kSuperblockName));
   auto words = words_of(*text);
   uint64_t version = 0, shards = 0;
@@ -206,7 +175,7 @@ Outcome<void> StoreDirectory::read_superblock() {
   }
   superblock_.uuid = words["uuid"];
   const bool good = superblock_.uuid.size() == 32 && parse_number(words["shards"], &shards) &&
-                    shards >= 1 && shards <= 1024 &&
+                    shards <= 1024 &&
                     parse_number(words["chunk_bytes"], &superblock_.chunk_bytes) &&
                     is_power_of_two(superblock_.chunk_bytes) &&
                     superblock_.chunk_bytes >= limits::kChunkBytesMin &&
@@ -222,7 +191,11 @@ Outcome<void> StoreDirectory::read_superblock() {
     struct stat facts {};
     return ::stat(part.c_str(), &facts) != 0 || !S_ISDIR(facts.st_mode);
   };
-  if (missing(meta_path())) return failure(Code::corrupt, "the directory 'meta' is missing");
+  if (needs_meta_ && missing(meta_path())) {
+    return failure(Code::corrupt,
+                   "the directory 'meta' is missing: the names are lost (restore it from a backup, "
+                   "or load a dump with 'penstock metadata load')");
+  }
   for (uint32_t i = 0; i < superblock_.shards; ++i) {
     if (missing(kv_path(i)) || missing(data_path(i))) {
       return failure(Code::corrupt, fmt::format("the directory 'targets/{}' is incomplete", i));
@@ -232,7 +205,7 @@ Outcome<void> StoreDirectory::read_superblock() {
 }
 
 Outcome<void> StoreDirectory::read_secret() {
-  const Result<std::string> secret = read_file(path_ + "/" + kSecretName);
+  const Result<std::string> secret = read_kept_file(path_ + "/" + kSecretName);
   if (!secret || secret->size() != sizeof secret_) {
     return failure(Code::corrupt, fmt::format("the file '{}' is missing or damaged (restore it "
                                               "from a backup)",
@@ -243,18 +216,18 @@ Outcome<void> StoreDirectory::read_secret() {
 }
 
 Outcome<void> StoreDirectory::begin_making(const AgentConfig& config) {
-  if (config.shards < 1 || config.shards > 64 || !is_power_of_two(config.chunk_bytes) ||
+  if (config.shards > 64 || !is_power_of_two(config.chunk_bytes) ||
       config.chunk_bytes < limits::kChunkBytesMin || config.chunk_bytes > limits::kChunkBytesMax) {
     return failure(
         Code::invalid_argument,
-        "a store has 1 to 64 shards, and chunks of a power of two from 64 KiB to 64 MiB");
+        "a store has at most 64 shards, and chunks of a power of two from 64 KiB to 64 MiB");
   }
   fresh_ = true;
   superblock_ = {random_uuid(), config.shards, config.chunk_bytes, config.capacity_bytes};
   secret_ = {engine::system_seed(), engine::system_seed()};
   const std::string_view secret(reinterpret_cast<const char*>(secret_.data()), sizeof secret_);
-  Status status = write_file(path_ + "/" + kMakingName, to_text(superblock_), 0644);
-  if (status.ok()) status = write_file(path_ + "/" + kSecretName, secret, 0600);
+  Status status = keep_file(path_ + "/" + kMakingName, to_text(superblock_), 0644);
+  if (status.ok()) status = keep_file(path_ + "/" + kSecretName, secret, 0600);
   // The databases and chunks are for the process that serves them alone.
   const auto make = [&status](const std::string& path) {
     if (status.ok() && ::mkdir(path.c_str(), 0700) != 0) status = Status::from_errno(errno);
@@ -272,12 +245,12 @@ Outcome<void> StoreDirectory::begin_making(const AgentConfig& config) {
 
 Outcome<void> StoreDirectory::finish_making() {
   if (!fresh_) return {};
-  ASSERT(lock_ && superblock_.shards > 0);
+  ASSERT(lock_);
   Status status = sync_directory(path_ + "/targets");
   for (uint32_t i = 0; i < superblock_.shards && status.ok(); ++i) {
     status = sync_directory(target_path(i));
   }
-  if (status.ok()) status = write_file(path_ + "/" + kSuperblockName, to_text(superblock_), 0644);
+  if (status.ok()) status = keep_file(path_ + "/" + kSuperblockName, to_text(superblock_), 0644);
   if (status.ok() && ::unlink((path_ + "/" + kMakingName).c_str()) != 0) {
     status = Status::from_errno(errno);
   }

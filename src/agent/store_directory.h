@@ -7,7 +7,11 @@
 //   secret           the key of reopen tokens
 //   agent.sock       the socket of sessions
 //   meta/            the namespace's database
+//   meta.checkpoint/ a copy of it, while a command reads that (penstock/meta_copy.h)
+//   meta.loading/    another one, while a dump is loaded into it
 //   targets/N/data   chunks; targets/N/kv their block maps
+//   disks/N          where other targets lie (disks.h)
+//   records          the file system's own block, where there is no target here
 #pragma once
 
 #include <array>
@@ -35,7 +39,9 @@ class StoreDirectory {
   // prepares its superblock. Refuses, having changed nothing, with a message that names the
   // directory and says what to do: another version, in use, read-only, full, not empty and not a
   // store, damaged. What a making left that was cut short is removed, and the store made anew.
-  static Outcome<std::unique_ptr<StoreDirectory>> open(const AgentConfig& config);
+  // Without `needs_meta` the namespace's database may be missing.
+  static Outcome<std::unique_ptr<StoreDirectory>> open(const AgentConfig& config,
+                                                       bool needs_meta = true);
   ~StoreDirectory() = default;
 
   const std::string& path() const { return path_; }
@@ -44,6 +50,10 @@ class StoreDirectory {
   const Superblock& superblock() const { return superblock_; }
   const std::array<uint64_t, 2>& secret() const { return secret_; }
   std::string meta_path() const { return path_ + "/meta"; }
+  // Of a target, with what belongs to it.
+  std::string target_path(uint32_t target) const {
+    return path_ + "/targets/" + std::to_string(target);
+  }
   std::string data_path(uint32_t target) const { return target_path(target) + "/data"; }
   std::string kv_path(uint32_t target) const { return target_path(target) + "/kv"; }
   std::string socket_path() const { return path_ + "/" + wire::kSessionSocketName; }
@@ -55,9 +65,6 @@ class StoreDirectory {
   void undo_making();
 
  private:
-  std::string target_path(uint32_t target) const {
-    return path_ + "/targets/" + std::to_string(target);
-  }
   Outcome<void> inspect(const AgentConfig& config);
   Outcome<void> refuse_what_is_no_store(const AgentConfig& config,
                                         const std::set<std::string>& names) const;
@@ -69,6 +76,7 @@ class StoreDirectory {
   Failure failure(Status status, const std::string& why) const;
 
   std::string path_;
+  bool needs_meta_ = true;
   bool made_directory_ = false;
   bool fresh_ = false;
   Superblock superblock_;

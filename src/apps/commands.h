@@ -8,6 +8,7 @@
 
 #include "penstock/base.h"
 #include "penstock/bench.h"
+#include "penstock/cluster.h"
 
 namespace penstock::apps {
 
@@ -36,10 +37,37 @@ struct UpOptions {
   uint32_t shards = 1;
   uint64_t chunk_bytes = 0;  // 0: the default
   uint64_t capacity_bytes = 0;
-  uint32_t spin_microseconds = 50;
+  std::optional<uint32_t> spin_microseconds;
   std::optional<uint64_t> cache_bytes;  // not given: by the machine's memory
+  // Its part in a cluster.
+  std::vector<std::string> listen;  // each as cluster::parse_listen() takes it
+  std::vector<std::string> disks;
+  std::string roles;      // as cluster::parse_roles() takes it; empty: as it was made
+  bool insecure = false;  // although nobody has to prove who they are
+  std::string rack;
+  std::optional<cluster::Invitation> invitation;
 };
 int run_up(const UpOptions& options);
+
+struct JoinOptions {
+  std::string invitation;  // TOKEN@HOST:PORT
+  UpOptions up;
+};
+int run_join(const JoinOptions& options);
+
+struct ClusterOptions {
+  std::string directory;  // of any node of the cluster
+  uint32_t node = 0;      // drain, remove: of a whole node; 0: of a disk
+  std::string disk;       // drain, remove: a disk of that directory's node
+  bool undo = false;      // drain: it may stay after all
+  bool force = false;     // remove: although it has copies, the last ones perhaps
+  bool json = false;
+};
+int run_cluster(const ClusterOptions& options);
+int run_nodes(const ClusterOptions& options);
+int run_chains(const ClusterOptions& options);
+int run_drain(const ClusterOptions& options);
+int run_remove(const ClusterOptions& options);
 
 struct NodeOptions {
   std::string directory;
@@ -86,6 +114,35 @@ struct LimitOptions {
   bool json = false;
 };
 int run_limit(const LimitOptions& options);
+
+struct LayoutOptions {
+  std::vector<std::string> paths;
+  std::string store;
+  bool json = false;
+};
+int run_layout(const LayoutOptions& options);
+
+struct SetOptions {
+  std::string path;
+  std::string store;
+  // What is not given stays as it is.
+  std::optional<uint64_t> chunk_bytes;
+  std::optional<uint32_t> stripe;  // 0: all chains
+  std::optional<uint32_t> copies;
+  std::string media;
+  bool recursive = false;
+  bool json = false;
+};
+int run_set(const SetOptions& options);
+
+struct MetadataOptions {
+  std::string directory;
+  std::string file;  // empty: standard output; "-": standard input
+  bool json = false;
+  bool quiet = false;
+};
+int run_metadata_dump(const MetadataOptions& options);
+int run_metadata_load(const MetadataOptions& options);
 
 struct TreeOptions {
   std::string source;

@@ -1,53 +1,19 @@
 // The reference: fio on a plain file.
 
+#include "programs.h"
+
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
 #include <memory>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "penstock/bench.h"
 #include "penstock/engine.h"
 #include "penstock/json.h"
 
-extern char** environ;
-
 namespace penstock::bench {
 namespace {
-
-// Runs a program without a shell and returns what it printed; nullopt if it failed.
-std::optional<std::string> output_of(const std::vector<std::string>& arguments) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
-  UniqueFd read_end(ends[0]), write_end(ends[1]);
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, write_end.get(), STDOUT_FILENO);
-  ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  std::vector<char*> pointers;
-  for (const std::string& argument : arguments)
-    pointers.push_back(const_cast<char*>(argument.c_str()));
-  pointers.push_back(nullptr);
-  pid_t pid = 0;
-  const int spawned =
-      ::posix_spawnp(&pid, pointers[0], &actions, nullptr, pointers.data(), environ);
-  ::posix_spawn_file_actions_destroy(&actions);
-  if (spawned != 0) return std::nullopt;
-  write_end.reset();
-  std::string text;
-  char buffer[16384];
-  ssize_t n = 0;
-  while ((n = ::read(read_end.get(), buffer, sizeof buffer)) > 0 || (n < 0 && errno == EINTR)) {
-    if (n > 0) text.append(buffer, static_cast<size_t>(n));
-  }
-  int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) return std::nullopt;
-  return text;
-}
 
 // What describes one job, after its name.
 std::vector<std::string> job_arguments(const Workload& workload) {

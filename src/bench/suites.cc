@@ -1,5 +1,6 @@
 #include "aged_suite.h"
 #include "cache_suite.h"
+#include "cluster_suite.h"
 #include "durable_suite.h"
 #include "fair_suite.h"
 #include "gpu_suite.h"
@@ -51,6 +52,7 @@ constexpr NamedSuite kSuites[] = {
     {"load", load_suite},
     {"usrbio", usrbio_suite},
     {"metrics", metrics_suite},
+    {"cluster", cluster_suite},
     {kSmallImport, small_row<kSmallImport>},
     {kSmallReimport, small_row<kSmallReimport>},
     {kSmallVerify, small_row<kSmallVerify>},

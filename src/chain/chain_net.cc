@@ -176,7 +176,7 @@ void ChainNetImpl::finish(Exchange& exchange, Status status, Bytes response) {
   if (!response.empty()) std::memcpy(caller.response.data(), response.data(), response.size());
   caller.response_length = static_cast<uint32_t>(response.size());
   give_slot_back(exchange);
-  exchange.tries = 0;
+  exchange.tries = exchange.damaged = 0;
   exchange.cancelled = exchange.has_acted = false;
   exchange.may_have_happened = exchange.may_have_before = false;
   exchange.last = {};

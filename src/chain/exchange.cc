@@ -6,8 +6,9 @@
 namespace penstock::chain {
 namespace {
 
-wire::ChainHeader header_of(const Exchange& exchange, uint64_t version, uint32_t chunk) {
-  return {version, exchange.wanted.inode, exchange.chain.value, chunk};
+wire::Traffic traffic_of(const Exchange& exchange) {
+  const bool is_much = exchange.wanted.length >= limits::kThroughputBytes;
+  return is_much ? wire::Traffic::throughput : wire::Traffic::latency;
 }
 
 }  // namespace
@@ -26,21 +27,31 @@ void ChainNetImpl::attempt(Exchange& exchange) {
   send(exchange, choose(exchange, *view), view->version);
 }
 
-// Updates and lists are the head's. Whoever is on this node reads there first; all others share the
-// work. A further try asks the next one.
+// Updates and lists are the head's. A further try of a read asks the next one.
 const Member& ChainNetImpl::choose(Exchange& exchange, const View& view) {
   const bool head = exchange.is_update() || exchange.step == Exchange::Step::list;
   if (head) return view.members.front();
+  exchange.replica = exchange.tries > 0 ? exchange.replica + 1 : nearest(view);
+  return view.members[exchange.replica % view.serving()];
+}
+
+// Of those that are as near, the one to which the fewest calls are under way; those that are alike
+// in this, too, take turns.
+size_t ChainNetImpl::nearest(const View& view) {
+  const auto cost = [this](const Member& member) {
+    const bool same_rack = !config_.rack.empty() && member.rack == config_.rack;
+    const int distance = member.address.node == config_.node ? 0 : same_rack ? 1 : 2;
+    const auto load = load_.find(member.target);
+    return std::pair(distance, load == load_.end() ? 0 : load->second);
+  };
   const size_t serving = view.serving();
-  if (exchange.tries > 0) {
-    ++exchange.replica;
-  } else {
-    exchange.replica = turn_++;
-    for (uint32_t i = 0; i < serving; ++i) {
-      if (view.members[i].address.node == config_.node) exchange.replica = i;
-    }
+  const size_t first = turn_++ % serving;
+  size_t best = first;
+  for (size_t i = 1; i < serving; ++i) {
+    const size_t next = (first + i) % serving;
+    if (cost(view.members[next]) < cost(view.members[best])) best = next;
   }
-  return view.members[exchange.replica % serving];
+  return best;
 }
 
 template <class T>
@@ -76,12 +87,43 @@ void ChainNetImpl::say_update(Exchange& exchange, const wire::ChainHeader& heade
   say(exchange, wire::ChainMethod::update, request);
 }
 
+// Says what was said in the version that the replica speaks, and sends it.
+void ChainNetImpl::send_to(Exchange& exchange, const Member& to) {
+  engine::CallOp& inner = exchange.inner;
+  const MutableBytes said = MutableBytes(exchange.message).first(inner.request.size());
+  inner.request = said.first(wire::say_in(to.protocol, said));
+  inner.to = to.address;
+  inner.response = exchange.answer;
+  inner.owner = &exchange;
+  inner.completion = [](engine::Op& done) {
+    auto& self = done.owner_as<Exchange>();
+    self.is_out = false;
+    ASSERT(*self.load > 0);
+    --*self.load;
+    self.net->answered(self);
+  };
+  exchange.is_out = true;
+  exchange.load = &load_[to.target];
+  ++*exchange.load;
+  tries_.add();
+  if (exchange.tries > 0) retries_.add();
+  ++exchange.tries;
+  config_.net->call(inner);
+}
+
 void ChainNetImpl::send(Exchange& exchange, const Member& to, uint64_t version) {
   ASSERT(!exchange.is_out && !exchange.has_timer);
   const wire::ChunkRequest& wanted = exchange.wanted;
   engine::CallOp& inner = exchange.inner;
   inner.exposure_count = 0;
-  const wire::ChainHeader header = header_of(exchange, version, wanted.chunk);
+  const engine::Time now = config_.loop->now();
+  inner.deadline = std::min(exchange.deadline, now + limits::kTryTime);
+  wire::ChainHeader header(version, wanted.inode, exchange.chain.value, wanted.chunk);
+  header.traffic = traffic_of(exchange);
+  header.target = to.target.value;
+  next_release_.add_to(header, now);
+  header.deadline_us = static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(inner.deadline - now).count());
   switch (exchange.step) {
     case Exchange::Step::read:
       say(exchange, wire::ChainMethod::read,
@@ -100,27 +142,16 @@ void ChainNetImpl::send(Exchange& exchange, const Member& to, uint64_t version) 
       break;
     case Exchange::Step::list:
       exchange.entries.resize(limits::kChunksAtOnce);
+      header.chunk = exchange.next_chunk;
       say(exchange, wire::ChainMethod::chunks,
-          wire::ChainChunksRequest{header_of(exchange, version, exchange.next_chunk),
-                                   limits::kChunksAtOnce, 0});
+          wire::ChainChunksRequest{header, limits::kChunksAtOnce, 0});
       inner.exposures[0] = {{reinterpret_cast<std::byte*>(exchange.entries.data()),
                              exchange.entries.size() * sizeof(wire::ChunkEntry)},
                             engine::Access::place};
       inner.exposure_count = 1;
       break;
   }
-  inner.to = to.address;
-  inner.response = exchange.answer;
-  inner.deadline = std::min(exchange.deadline, config_.loop->now() + limits::kTryTime);
-  inner.owner = &exchange;
-  inner.completion = [](engine::Op& done) {
-    auto& self = done.owner_as<Exchange>();
-    self.is_out = false;
-    self.net->answered(self);
-  };
-  exchange.is_out = true;
-  ++exchange.tries;
-  config_.net->call(inner);
+  send_to(exchange, to);
 }
 
 void ChainNetImpl::answered(Exchange& exchange) {
@@ -140,12 +171,19 @@ void ChainNetImpl::answered(Exchange& exchange) {
     case Code::timed_out:
       config_.chains->refresh(exchange.chain);
       return again(exchange);
+    case Code::wrong_version:  // another process is there than when the table was read
+      refused();
+      config_.chains->refresh(exchange.chain);
+      return again(exchange);
     case Code::cancelled:  // the network brought it twice, and the second is being done
       return again(exchange);
     case Code::corrupt:
     case Code::io_error:
-      // Another copy may be whole.
-      if (!exchange.is_update() && exchange.tries <= view_of(exchange)->serving()) {
+      // Another copy may be whole; and where each is damaged somewhere they heal one another.
+      if (exchange.is_update()) return give_up(exchange);
+      ++exchange.damaged;
+      if (exchange.damaged < view_of(exchange)->serving()) return attempt(exchange);
+      if (exchange.damaged < view_of(exchange)->serving() + limits::kDamagedTries) {
         return again(exchange);
       }
       return give_up(exchange);
@@ -163,7 +201,7 @@ void ChainNetImpl::succeeded(Exchange& exchange) {
   switch (exchange.step) {
     case Exchange::Step::read:
     case Exchange::Step::probe:
-      return finish(exchange, Code::ok, answer);
+      return read_succeeded(exchange, answer);
     case Exchange::Step::update:
       if (exchange.method == wire::ChunkMethod::remove) {
         exchange.tries = 0;
@@ -179,6 +217,12 @@ void ChainNetImpl::succeeded(Exchange& exchange) {
     case Exchange::Step::list:
       return listed(exchange);
   }
+}
+
+void ChainNetImpl::read_succeeded(Exchange& exchange, Bytes answer) {
+  const auto response = wire::decode_chunk_response<wire::ChainIoResponse>(answer);
+  if (!response) return finish(exchange, Code::bad_message);
+  finish(exchange, Code::ok, wire::as_wire(response->io));
 }
 
 // A replica is another node, and what it lists is removed: only chunks that were asked for.

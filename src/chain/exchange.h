@@ -2,6 +2,7 @@
 #pragma once
 
 #include "limits.h"
+#include "next_release.h"
 
 #include <array>
 #include <map>
@@ -35,9 +36,11 @@ struct Exchange : ListNode {
 
   std::optional<Slot> slot;
   uint32_t tries = 0;
-  uint32_t replica = 0;    // of those that serve: the one that is asked, and another at each try
-  bool is_out = false;     // a call to a replica is under way
-  bool has_timer = false;  // it waits
+  uint32_t damaged = 0;      // so many of them ended with damage
+  size_t replica = 0;        // of those that serve: the one that is asked, and another at each try
+  uint32_t* load = nullptr;  // of the target that is asked
+  bool is_out = false;       // a call to a replica is under way
+  bool has_timer = false;    // it waits
   bool cancelled = false;
   bool may_have_happened = false;  // an update that was sent, and of which no refusal is known
   bool may_have_before = false;    // the same, without the last try
@@ -85,12 +88,15 @@ class ChainNetImpl final : public ChainNet {
   void begin_update(Exchange& exchange);
   void attempt(Exchange& exchange);
   void send(Exchange& exchange, const Member& to, uint64_t version);
+  void send_to(Exchange& exchange, const Member& to);
   const Member& choose(Exchange& exchange, const View& view);
+  size_t nearest(const View& view);
   template <class T>
   void say(Exchange& exchange, wire::ChainMethod method, const T& words);
   void say_update(Exchange& exchange, const wire::ChainHeader& header);
   void answered(Exchange& exchange);
   void succeeded(Exchange& exchange);
+  void read_succeeded(Exchange& exchange, Bytes answer);
   static bool is_good_list(const Exchange& exchange, const wire::ChainChunksResponse& response);
   void listed(Exchange& exchange);
   void next_entry(Exchange& exchange);
@@ -105,7 +111,12 @@ class ChainNetImpl final : public ChainNet {
   std::map<ChainId, Chain> chains_;
   std::vector<std::unique_ptr<Exchange>> idle_;
   size_t under_way_ = 0;
-  uint32_t turn_ = 0;  // which replica is asked next
+  // Calls that are under way to each target that was asked so far.
+  std::map<TargetId, uint32_t> load_;
+  size_t turn_ = 0;  // which is asked of replicas that are alike
+  NextRelease next_release_;
+  metrics::Counter tries_{"chain.tries"};
+  metrics::Counter retries_{"chain.retries"};  // those that were no first tries
 };
 
 }  // namespace penstock::chain

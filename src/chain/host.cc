@@ -3,14 +3,67 @@
 namespace penstock::chain {
 namespace {
 
+// A call that the host has, so that it is answered when the host is closed, whatever became of the
+// operations that were to answer it.
+class HeldCall final : public engine::IncomingCall, public ListNode {
+ public:
+  explicit HeldCall(std::vector<HeldCall*>& free) : free_(free) {}
+
+  void hold(engine::IncomingCall& call) {
+    call_ = &call;
+    method = call.method;
+    request = call.request;
+    exposure_count = call.exposure_count;
+    context = nullptr;
+  }
+  engine::Peer peer() const override { return call_->peer(); }
+  uint64_t exposure_length(uint32_t index) const override { return call_->exposure_length(index); }
+  engine::Access exposure_access(uint32_t index) const override {
+    return call_->exposure_access(index);
+  }
+  std::optional<engine::MemoryRef> direct(uint32_t index) override { return call_->direct(index); }
+  void place(engine::TransferOp& op) override {
+    op.call = call_;
+    call_->place(op);
+  }
+  void fetch(engine::TransferOp& op) override {
+    op.call = call_;
+    call_->fetch(op);
+  }
+  void reply(Status status, Bytes response) override {
+    engine::IncomingCall& call = *std::exchange(call_, nullptr);
+    unlink();
+    free_.push_back(this);
+    call.reply(status, response);
+  }
+
+ private:
+  std::vector<HeldCall*>& free_;
+  engine::IncomingCall* call_ = nullptr;
+};
+
 class HostImpl final : public Host, private engine::Service {
  public:
   explicit HostImpl(HostConfig config) : shared_(std::move(config)) {
     ASSERT(shared_.config.loop != nullptr && shared_.config.net != nullptr &&
            shared_.config.store != nullptr && shared_.config.incarnation != 0);
+    shared_.store().set_healer(
+        [this](const store::ChainChunk& at, uint32_t block, Healing::Ended ended) {
+          const auto found = replicas_.find(at.chain);
+          if (found == replicas_.end()) return ended(false);
+          found->second->heal(at, block, std::move(ended));
+        });
+  }
+  ~HostImpl() override {
+    if (!closing_) shared_.store().set_healer({});
+    shared_.under_way->none_left = {};
+    shared_.pools.close();
+    replicas_.clear();
+    while (!held_.empty()) held_.pop_front();
   }
 
   void adopt(const View& view) override {
+    if (closing_) return;
     std::unique_ptr<Replica>& replica = replicas_[view.chain];
     if (replica == nullptr) replica = std::make_unique<Replica>(shared_, view.chain);
     replica->adopt(view);
@@ -28,23 +81,57 @@ class HostImpl final : public Host, private engine::Service {
       status.pending += replica->pending();
       status.waiting += replica->waiting();
     }
+    status.passed_bytes = shared_.pools.held();
     return status;
+  }
+
+  void close(engine::Op& done) override {
+    ASSERT(!closing_);
+    closing_ = true;
+    shared_.store().set_healer({});
+    shared_.pools.close();
+    for (const auto& [chain, replica] : replicas_) replica->close();
+    for (engine::Timer* const timer : std::exchange(shared_.under_way->timers, {})) {
+      if (shared_.loop().cancel(*timer)) shared_.loop().complete(*timer, Code::cancelled);
+    }
+    // Transfers of a call end before the call does.
+    const auto finish = [this, &done] {
+      while (!held_.empty()) held_.first()->reply(Code::closed, {});
+      shared_.loop().complete(done, Code::ok);
+    };
+    if (shared_.under_way->count == 0) return finish();
+    shared_.under_way->none_left = finish;
   }
 
  private:
   void on_call(engine::IncomingCall& call) override {
-    if (call.request.size() < sizeof(wire::ChainHeader)) return call.reply(Code::bad_message, {});
-    wire::ChainHeader header;
-    std::memcpy(&header, call.request.data(), sizeof header);
-    const auto found = replicas_.find(header.chain_id());
+    if (closing_) return call.reply(Code::closed, {});
+    const ChainId chain = wire::chain_of_request(call.request);
+    if (chain == ChainId{}) return call.reply(Code::bad_message, {});
+    const auto found = replicas_.find(chain);
     if (found == replicas_.end()) {
       return call.reply(Code::moved, wire::as_wire(wire::ChainMovedResponse{}));
     }
-    found->second->on_call(call);
+    found->second->on_call(hold(call));
+  }
+
+  HeldCall& hold(engine::IncomingCall& call) {
+    if (free_.empty()) {
+      free_.push_back(calls_.emplace_back(std::make_unique<HeldCall>(free_)).get());
+    }
+    HeldCall& held = *free_.back();
+    free_.pop_back();
+    held.hold(call);
+    held_.push_back(held);
+    return held;
   }
 
   Shared shared_;
   std::map<ChainId, std::unique_ptr<Replica>> replicas_;
+  bool closing_ = false;
+  std::vector<std::unique_ptr<HeldCall>> calls_;  // all of them
+  std::vector<HeldCall*> free_;
+  IntrusiveList<HeldCall> held_;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 
 #include "penstock/chain/view.h"
 
@@ -31,10 +32,29 @@ class Part {
   bool is_head() const { return serves() && *index_ == 0; }
   bool is_commit_point() const { return serves() && *index_ + 1 == view_.serving(); }
 
+  // How many stand before it. For what serves or syncs.
+  size_t place() const {
+    ASSERT(serves() || syncs());
+    return *index_;
+  }
+
   // Null for the head, and for what neither serves nor syncs.
   const Member* predecessor() const {
     if (syncs()) return view_.serving() > 0 ? &view_.members[view_.serving() - 1] : nullptr;
     return serves() && *index_ > 0 ? &view_.members[*index_ - 1] : nullptr;
+  }
+  // One of those that serve before it; null if that target is none.
+  const Member* before(TargetId target) const {
+    if (!serves()) return nullptr;
+    for (size_t i = 0; i < *index_; ++i) {
+      if (view_.members[i].target == target) return &view_.members[i];
+    }
+    return nullptr;
+  }
+  // All of those, the head first.
+  std::span<const Member> all_before() const {
+    if (!serves()) return {};
+    return std::span(view_.members).first(*index_);
   }
   // The next that serves; null for the commit point.
   const Member* next() const {

@@ -26,14 +26,20 @@ void Replica::on_read(engine::IncomingCall& call, const wire::ChainReadRequest& 
       (!checksums || call.exposure_length(1) == wire::checksum_bytes(request.length));
   if (!exposed) return call.reply(Code::bad_message, {});
   when_shown(call, core_.at(request.header.chunk_id()),
-             [this, &call, request] { read_committed(call, request); });
+             [this, &call, request, latest = core_.latest(request.header)] {
+               if (core_.is_late(latest)) return call.reply(Code::timed_out, {});
+               read_committed(call, request);
+             });
 }
 
 void Replica::on_probe(engine::IncomingCall& call, const wire::ChainReadRequest& request) {
   if (!core_.may_serve()) return core_.refuse(call);
   if (call.exposure_count != 0 || request.flags != 0) return call.reply(Code::bad_message, {});
   when_shown(call, core_.at(request.header.chunk_id()),
-             [this, &call, request] { probe_committed(call, request); });
+             [this, &call, request, latest = core_.latest(request.header)] {
+               if (core_.is_late(latest)) return call.reply(Code::timed_out, {});
+               probe_committed(call, request);
+             });
 }
 
 // `then` runs once this replica shows whatever the commit point had committed at some moment after
@@ -86,9 +92,11 @@ std::vector<uint32_t> checksums_of(Bytes bytes) {
   return checksums;
 }
 
-void reply_moved_bytes(engine::IncomingCall& call, Status status, engine::Route route,
-                       uint32_t blocks) {
-  const wire::ChunkIoResponse response{.route = static_cast<uint8_t>(route), .bad_block = blocks};
+void reply_io(engine::IncomingCall& call, Status status, engine::Route route, uint32_t blocks,
+              const UpdateName& shown) {
+  const wire::ChainIoResponse response{
+      .io = {.route = static_cast<uint8_t>(route), .bad_block = blocks},
+      .chunk_version = shown.counter};
   call.reply(status, wire::as_wire(response));
 }
 
@@ -99,6 +107,7 @@ struct Replica::Reading {
   Budget::Share memory;
   std::vector<std::byte> bytes;
   std::vector<uint32_t> checksums;
+  UpdateName shown;
   bool may_answer = false;
 };
 
@@ -109,8 +118,14 @@ void Replica::read_committed(engine::IncomingCall& call, const wire::ChainReadRe
   reading->bytes.resize(request.length);
   auto& read =
       core_.task<store::CopyReadOp>([this, &call, request, reading](Task<store::CopyReadOp>& done) {
+        const bool damaged = done.status == Code::corrupt || done.status == Code::io_error;
+        if (damaged) healing_.found(done.at, blocks_of(request.begin, request.length));
         if (!reading->may_answer) return call.reply(Code::not_serving, {});
         if (!done.status.ok()) return call.reply(done.status, {});
+        reading->shown = done.state.committed;
+        if (reading->shown.counter < request.header.chunk_version) {
+          return call.reply(Code::stale, {});
+        }
         if ((request.flags & wire::kChunkChecksums) == 0) return place_bytes(call, reading);
         reading->checksums = checksums_of(reading->bytes);
         auto& place =
@@ -136,7 +151,7 @@ void Replica::read_committed(engine::IncomingCall& call, const wire::ChainReadRe
 void Replica::place_bytes(engine::IncomingCall& call, const std::shared_ptr<Reading>& reading) {
   auto& place = core_.task<engine::TransferOp>([&call, reading](Task<engine::TransferOp>& placed) {
     // Through memory of the replica.
-    reply_moved_bytes(call, placed.status, engine::Route::disk_staged, 0);
+    reply_io(call, placed.status, engine::Route::disk_staged, 0, reading->shown);
   });
   place.call = &call;
   place.local = {reading->bytes.data(), reading->bytes.size()};
@@ -149,14 +164,17 @@ void Replica::probe_committed(engine::IncomingCall& call, const wire::ChainReadR
   auto& look = core_.task<store::LookOp>([&call, request, may_answer](Task<store::LookOp>& done) {
     if (!*may_answer) return call.reply(Code::not_serving, {});
     if (!done.status.ok()) return call.reply(done.status, {});
+    if (done.state.committed.counter < request.header.chunk_version) {
+      return call.reply(Code::stale, {});
+    }
     const uint64_t first = request.begin / limits::kBlockBytes;
     const uint64_t end = align_up(uint64_t{request.begin} + request.length, limits::kBlockBytes) /
                          limits::kBlockBytes;
     const uint64_t filled = align_up(done.state.length, limits::kBlockBytes) / limits::kBlockBytes;
     const bool hole = first >= filled;
     const uint64_t alike = hole ? end - first : std::min(end, filled) - first;
-    reply_moved_bytes(call, Code::ok, hole ? engine::Route::hole : engine::Route::none,
-                      static_cast<uint32_t>(alike));
+    reply_io(call, Code::ok, hole ? engine::Route::hole : engine::Route::none,
+             static_cast<uint32_t>(alike), done.state.committed);
   });
   look.at = core_.at(request.header.chunk_id());
   core_.host.store().submit(look);

@@ -1,14 +1,10 @@
 #include "repair.h"
 
+#include "healing.h"
 #include "updates.h"
 
 namespace penstock::chain {
 namespace {
-
-store::ChainChunk after(store::ChainChunk at) {
-  if (++at.chunk.index == 0) ++at.chunk.inode.value;
-  return at;
-}
 
 // A peer says so, and the cursor goes by it.
 bool is_in_order(store::ChainChunk least, const std::vector<wire::ListedChunk>& listed) {
@@ -81,7 +77,7 @@ void Repair::list_there(std::vector<store::ListEntry> here) {
     }
     core_.retry([this] { next_list(); });
   });
-  wire::ChainListRequest request{.header = core_.header(cursor_.chunk),
+  wire::ChainListRequest request{.header = core_.header(cursor_.chunk, wire::Traffic::repair),
                                  .limit = limits::kRepairList};
   call.say(wire::ChainMethod::list, request);
   call.expose(std::vector<std::byte>(limits::kRepairList * sizeof(wire::ListedChunk)),
@@ -137,35 +133,54 @@ void Repair::compare(const store::ChainChunk& at, const UpdateName& here) {
   copy(at);
 }
 
-void Repair::copy(const store::ChainChunk& at) {
+void Repair::copy(const store::ChainChunk& at, bool was_healed) {
   auto& look = core_.task<store::LookOp>(
-      [this, at, version = core_.part.version()](Task<store::LookOp>& done) {
+      [this, at, was_healed, version = core_.part.version()](Task<store::LookOp>& done) {
         if (version != core_.part.version() || core_.failed) return;
         if (!done.status.ok()) return core_.fail();
-        if (done.state.length == 0) return send(at, done.state, {});
-        auto bytes = std::make_shared<std::vector<std::byte>>(done.state.length);
-        auto& read = core_.task<store::CopyReadOp>(
-            [this, at, version, bytes, state = done.state](Task<store::CopyReadOp>& had) {
-              if (version != core_.part.version() || core_.failed) return;
-              if (!had.status.ok()) return core_.fail();
-              send(at, state, std::move(*bytes));
-            });
-        read.at = at;
-        read.destination = {bytes->data(), bytes->size()};
-        core_.host.store().submit(read);
+        core_.hold(done.state.length, [this, at, state = done.state, was_healed](auto held) {
+          if (state.length == 0) return send(at, state, {}, {}, held);
+          read_copy(at, state, was_healed, held);
+        });
       });
   look.at = at;
   core_.host.store().submit(look);
 }
 
+// What is damaged here is healed first; what no replica has goes along as damaged.
+void Repair::read_copy(const store::ChainChunk& at, const store::ChunkState& state, bool was_healed,
+                       const Pools::Held& held) {
+  auto bytes = std::make_shared<std::vector<std::byte>>(state.length);
+  auto& read =
+      core_.task<store::CopyReadOp>([this, at, bytes, state, was_healed, held,
+                                     version = core_.part.version()](Task<store::CopyReadOp>& had) {
+        if (version != core_.part.version() || core_.failed) return;
+        if (!had.status.ok()) return core_.fail();
+        if (had.damaged.empty() || was_healed) {
+          return send(at, state, std::move(*bytes), had.damaged, held);
+        }
+        const BlockSpan blocks{had.damaged.front(), had.damaged.back() + 1};
+        core_.healing->heal_now(at, blocks, [this, at, version](bool) {
+          if (version == core_.part.version() && !core_.failed) copy(at, true);
+        });
+      });
+  read.at = at;
+  read.destination = {bytes->data(), bytes->size()};
+  read.list_damage = true;
+  core_.host.store().submit(read);
+}
+
 void Repair::send(const store::ChainChunk& at, const store::ChunkState& state,
-                  std::vector<std::byte> bytes) {
+                  std::vector<std::byte> bytes, const std::vector<uint32_t>& damaged,
+                  const Pools::Held& held) {
   const Member& to = *core_.part.follower();
   std::vector<wire::CopiedSlot> slots;
   for (const store::SlotRecord& slot : core_.host.store().slots_of(at)) {
     slots.push_back({slot.request, slot.name});
   }
-  auto& call = core_.peer_task(to, [this, at](Task<PeerCall>& done) {
+  core_.host.repaired.add();
+  core_.host.repaired_bytes.add(bytes.size());
+  auto& call = core_.peer_task(to, [this, at, held](Task<PeerCall>& done) {
     if (done.status.ok()) return chunk_done(at);
     // It has another name by now than it listed: what was under way in the last version, perhaps.
     if (done.status == Code::stale) return list_again(at);
@@ -173,15 +188,19 @@ void Repair::send(const store::ChainChunk& at, const store::ChunkState& state,
   });
   const auto listed = there_.find(at);
   wire::ChainReplaceRequest request{
-      .header = core_.header(at.chunk),
+      .header = core_.header(at.chunk, wire::Traffic::repair),
       .expected = listed == there_.end() ? UpdateName{} : listed->second,
       .committed = state.committed};
   request.length = state.length;
   request.removed = state.removed ? 1 : 0;
   request.slots = static_cast<uint32_t>(slots.size());
+  request.damaged = static_cast<uint32_t>(damaged.size());
   call.say(wire::ChainMethod::replace, request);
   call.expose(bytes_of(std::span<const wire::CopiedSlot>(slots)), engine::Access::fetch);
   if (!bytes.empty()) call.expose(std::move(bytes), engine::Access::fetch);
+  if (!damaged.empty()) {
+    call.expose(bytes_of(std::span<const uint32_t>(damaged)), engine::Access::fetch);
+  }
   core_.call(to, call);
 }
 

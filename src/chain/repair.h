@@ -31,9 +31,12 @@ class Repair {
              const std::vector<wire::ListedChunk>& there);
   void next_chunk();
   void compare(const store::ChainChunk& at, const UpdateName& here);
-  void copy(const store::ChainChunk& at);
+  void copy(const store::ChainChunk& at, bool was_healed = false);
+  void read_copy(const store::ChainChunk& at, const store::ChunkState& state, bool was_healed,
+                 const Pools::Held& held);
   void send(const store::ChainChunk& at, const store::ChunkState& state,
-            std::vector<std::byte> bytes);
+            std::vector<std::byte> bytes, const std::vector<uint32_t>& damaged,
+            const Pools::Held& held);
   void list_again(const store::ChainChunk& at);
   void chunk_done(const store::ChainChunk& at);
   void all_done();

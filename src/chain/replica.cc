@@ -3,13 +3,28 @@
 namespace penstock::chain {
 
 Replica::Replica(Shared& host, ChainId chain)
-    : core_(host, chain), updates_(core_), repair_(core_) {
+    : core_(host, chain),
+      updates_(core_),
+      repair_(core_),
+      healing_(core_),
+      credit_(core_),
+      tombstones_(core_) {
   core_.updates = &updates_;
   core_.repair = &repair_;
+  core_.healing = &healing_;
+  core_.credit = &credit_;
+  core_.tombstones = &tombstones_;
 }
 
 Replica::~Replica() {
   *core_.alive = false;
+}
+
+void Core::fail() {
+  if (failed) return;
+  failed = true;
+  keep_reporting(Report::Kind::failed);
+  healing->stop();
 }
 
 void Replica::adopt(const View& view) {
@@ -23,18 +38,47 @@ void Replica::adopt(const View& view) {
   if (!core_.part.serves()) core_.failed = false;
   // The controller did not count what was said of an older version.
   if (core_.failed) core_.keep_reporting(Report::Kind::failed);
+  core_.host.pools.forget(&core_);
+  credit_.part_changed();
   updates_.part_changed();
   repair_.part_changed();
+  healing_.part_changed();
+  tombstones_.part_changed();
   if (!core_.part.syncs()) repaired_since_ = 0;
   if (!has_place) return updates_.unload();
   if (!had_place && core_.part.serves()) updates_.load();
   if (core_.part.is_head()) activate(nullptr);
+  if (core_.part.predecessor() != nullptr) watch();
+}
+
+// Successors are looked for when they do not answer; who stands before says nothing while its disk
+// stalls. One that several chains have as their neighbour is asked once.
+void Replica::watch() {
+  core_.after(limits::kPeerDeadline, [this, version = core_.part.version()] {
+    if (version != core_.part.version() || core_.failed) return;
+    const Member& before = *core_.part.predecessor();
+    const engine::Time last = core_.host.looked[before.target];
+    if (core_.host.loop().now() - last >= limits::kPeerDeadline) core_.look_for(before);
+    watch();
+  });
+}
+
+void Replica::on_state(engine::IncomingCall& call, const wire::ChainStateRequest&) {
+  const wire::ChainStateResponse response{core_.host.oldest_us()};
+#if PENSTOCK_NEXT_PROTOCOL
+  if (static_cast<wire::ChainMethod>(call.method) == wire::ChainMethod::load) {
+    const wire::ChainLoadResponse load{response, core_.host.under_way->count};
+    return call.reply(Code::ok, wire::as_wire(load));
+  }
+#endif
+  call.reply(Code::ok, wire::as_wire(response));
 }
 
 // All that serve before this replica have adopted the version.
 void Replica::activate(const std::map<ChunkId, UpdateName>* before) {
   ASSERT(!core_.part.active);
   core_.part.active = true;
+  tombstones_.activated(updates_.list());
   updates_.activated(before);
   const Member* to = core_.part.next();
   if (to == nullptr) to = core_.part.follower();
@@ -109,10 +153,22 @@ void Replica::take_hello(engine::IncomingCall& call, const wire::ChainHelloReque
 template <class Request>
 void Replica::decode(engine::IncomingCall& call,
                      void (Replica::*take)(engine::IncomingCall&, const Request&)) {
-  const Result<Request> request = wire::decode_chain_request<Request>(call.request);
+  const wire::Protocol& speaks = core_.host.config.speaks;
+  const Result<Request> request = wire::decode_chain_request<Request>(call.request, speaks);
+  if (!request && request.error() == Code::wrong_version) {
+    const wire::ChainProtocolResponse spoken{static_cast<uint16_t>(speaks.lowest),
+                                             static_cast<uint16_t>(speaks.highest)};
+    return call.reply(Code::wrong_version, wire::as_wire(spoken));
+  }
   if (!request) return call.reply(request.error(), {});
+  const uint32_t meant = request->header.target;
+  if (meant != 0 && meant != core_.part.target().value) return core_.reply_moved(call);
   // Clients may know another version: what they ask for is judged by what this replica is.
   const auto method = static_cast<wire::ChainMethod>(call.method);
+  if (request->header.protocol < wire::first_version_of(method)) {
+    return call.reply(Code::bad_message, {});
+  }
+  core_.host.next_release.take(method, request->header);
   const bool is_client = method == wire::ChainMethod::read || method == wire::ChainMethod::probe ||
                          method == wire::ChainMethod::chunks;
   if (!is_client && request->header.chain_version != core_.part.version()) {
@@ -136,14 +192,24 @@ void Replica::on_call(engine::IncomingCall& call) {
     case wire::ChainMethod::forward:
       return decode(call, &Replica::on_forward);
     case wire::ChainMethod::durable:
+      return decode(call, &Replica::on_word);
     case wire::ChainMethod::committed:
-      return decode(call, &Replica::on_name);
+      return decode(call, &Replica::on_committed);
     case wire::ChainMethod::ask:
       return decode(call, &Replica::on_ask);
     case wire::ChainMethod::list:
       return decode(call, &Replica::on_list);
     case wire::ChainMethod::replace:
       return decode(call, &Replica::on_replace);
+    case wire::ChainMethod::copy:
+      return decode(call, &Replica::on_copy);
+    case wire::ChainMethod::state:
+#if PENSTOCK_NEXT_PROTOCOL
+    case wire::ChainMethod::load:
+#endif
+      return decode(call, &Replica::on_state);
+    case wire::ChainMethod::grant:
+      return decode(call, &Replica::on_grant);
   }
   call.reply(Code::bad_message, {});
 }
@@ -154,14 +220,22 @@ void Replica::on_update(engine::IncomingCall& call, const wire::ChainUpdateReque
 void Replica::on_forward(engine::IncomingCall& call, const wire::ChainForwardRequest& request) {
   updates_.on_forward(call, request);
 }
-void Replica::on_name(engine::IncomingCall& call, const wire::ChainNameRequest& request) {
-  if (static_cast<wire::ChainMethod>(call.method) == wire::ChainMethod::durable) {
-    return updates_.on_durable(call, request);
-  }
+void Replica::on_word(engine::IncomingCall& call, const wire::ChainWordRequest& request) {
+  updates_.on_durable(call, request);
+}
+void Replica::on_committed(engine::IncomingCall& call, const wire::ChainNameRequest& request) {
   updates_.on_committed(call, request);
 }
 void Replica::on_replace(engine::IncomingCall& call, const wire::ChainReplaceRequest& request) {
   updates_.on_replace(call, request);
+}
+
+void Replica::on_copy(engine::IncomingCall& call, const wire::ChainCopyRequest& request) {
+  healing_.on_copy(call, request);
+}
+
+void Replica::on_grant(engine::IncomingCall& call, const wire::ChainGrantRequest& request) {
+  credit_.on_grant(call, request);
 }
 
 void Replica::on_list(engine::IncomingCall& call, const wire::ChainListRequest& request) {

@@ -1,6 +1,9 @@
 // Operations that free themselves, with what comes after them.
 #pragma once
 
+#include "next_release.h"
+#include "payload.h"
+
 #include <functional>
 #include <memory>
 #include <vector>
@@ -29,7 +32,8 @@ struct Task : T {
 struct PeerCall : engine::CallOp {
   std::vector<std::byte> message;
   std::array<std::byte, 64> answer{};
-  std::vector<std::byte> exposed[2];
+  std::vector<std::byte> exposed[3];
+  Payload payload;
 
   // What goes out. The struct stays as it is until the call has ended.
   template <class T>
@@ -40,10 +44,32 @@ struct PeerCall : engine::CallOp {
     CallOp::request = message;
     response = answer;
   }
+  // Completes the header of what was said.
+  void address(TargetId target, uint64_t deadline_us, const NextRelease& next, engine::Time now) {
+    wire::ChainHeader header;
+    ASSERT(message.size() >= sizeof header);
+    std::memcpy(&header, message.data(), sizeof header);
+    header.target = target.value;
+    header.deadline_us = deadline_us;
+    next.add_to(header, now);
+    std::memcpy(message.data(), &header, sizeof header);
+  }
+  // Once all of it is said.
+  void say_in(uint16_t version) {
+    message.resize(wire::say_in(version, message));
+    CallOp::request = message;
+  }
   void expose(std::vector<std::byte> bytes, engine::Access access) {
+    ASSERT(exposure_count < std::size(exposed));
     std::vector<std::byte>& kept = exposed[exposure_count];
     kept = std::move(bytes);
     exposures[exposure_count++] = {{kept.data(), kept.size()}, access};
+  }
+  // At most once for each call.
+  void expose(Payload bytes) {
+    ASSERT(payload.empty() && !bytes.empty());
+    payload = std::move(bytes);
+    exposures[exposure_count++] = {{payload.data(), payload.size()}, engine::Access::fetch};
   }
 };
 

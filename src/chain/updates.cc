@@ -1,21 +1,13 @@
 // What all updates have in common: pending, passed on, committed.
 #include "updates.h"
 
+#include "healing.h"
 #include "repair.h"
+#include "tombstones.h"
+
+#include <algorithm>
 
 namespace penstock::chain {
-
-Updates::~Updates() {
-  // Those who ask go on with another replica.
-  for (const auto& [at, chunk] : chunks_) {
-    for (const auto& request : chunk->waiting) request->call->reply(Code::peer_gone, {});
-    if (chunk->pending == nullptr) continue;
-    if (chunk->pending->from != nullptr) chunk->pending->from->reply(Code::peer_gone, {});
-    for (engine::IncomingCall* call : chunk->pending->calls) {
-      if (call != nullptr) call->reply(Code::peer_gone, {});
-    }
-  }
-}
 
 Chunk& Updates::chunk(const store::ChainChunk& at) {
   std::unique_ptr<Chunk>& found = chunks_[at];
@@ -51,7 +43,7 @@ void Updates::tidy(const store::ChainChunk& at) {
   if (found == chunks_.end()) return;
   const Chunk& chunk = *found->second;
   const bool busy = chunk.pending != nullptr || chunk.arriving != UpdateName{} ||
-                    !chunk.waiting.empty() || chunk.locked || chunk.held ||
+                    !chunk.waiting.empty() || chunk.locked || chunk.held || !chunk.words.empty() ||
                     !chunk.when_quiet.empty() || !chunk.when_unlocked.empty() ||
                     !chunk.when_known.empty();
   if (!busy) chunks_.erase(found);
@@ -89,29 +81,96 @@ void Updates::begin(Chunk& chunk, std::unique_ptr<Pending> pending) {
   advance(chunk);
 }
 
-void Updates::prepare(Chunk& chunk) {
+void Updates::prepare(Chunk& chunk, bool keep_damage) {
   Pending& pending = *chunk.pending;
-  auto& op = core_.task<store::PrepareOp>(
-      [this, at = chunk.at, name = pending.name](Task<store::PrepareOp>& done) {
-        const auto found = chunks_.find(at);
-        const bool is_wanted = found != chunks_.end() && found->second->pending != nullptr &&
-                               found->second->pending->name == name;
-        if (!done.status.ok()) return core_.fail();
-        if (!is_wanted) return;
-        found->second->pending->durable = true;
-        advance(*found->second);
-      });
+  core_.host.updates.add();
+  auto& op = core_.task<store::PrepareOp>([this, at = chunk.at, name = pending.name, keep_damage,
+                                           bytes = pending.bytes](Task<store::PrepareOp>& done) {
+    const auto found = chunks_.find(at);
+    const bool is_wanted = found != chunks_.end() && found->second->pending != nullptr &&
+                           found->second->pending->name == name;
+    if (done.status == Code::corrupt && !done.keep_damage) {
+      if (is_wanted) heal_and_prepare(*found->second);
+      return;
+    }
+    if (done.status == Code::no_space) {
+      if (is_wanted && !core_.failed) wait_and_prepare(at, name, keep_damage);
+      return;
+    }
+    if (!done.status.ok()) return core_.fail();
+    if (!is_wanted) return;
+    core_.host.space.used(found->second->pending->space);
+    found->second->pending->reserved = nullptr;
+    found->second->pending->durable = true;
+    if (core_.part.syncs()) let_go(*found->second->pending);
+    advance(*found->second);
+  });
   op.at = chunk.at;
   op.name = pending.name;
   op.parts = pending.parts;
   op.bytes = {pending.bytes.data(), pending.bytes.size()};
+  op.keep_damage = keep_damage;
   core_.host.store().submit(op);
 }
 
-// An update of an earlier life: its bytes are wanted by the successor.
+// The syncing one passes nothing on, and may hear late that it is committed: it keeps no memory
+// until then.
+void Updates::let_go(Pending& pending) {
+  pending.has_bytes = pending.bytes.empty();
+  pending.bytes = {};
+  pending.held = nullptr;
+}
+
+// It has a number, so it may not be refused. Space that was promised may be late, as blocks become
+// free with commits; a target that has none for long leaves.
+void Updates::wait_and_prepare(const store::ChainChunk& at, const UpdateName& name,
+                               bool keep_damage) {
+  Pending& pending = *chunk(at).pending;
+  if (++pending.space_tries > limits::kSpaceTries) return core_.fail();
+  core_.after(limits::kPeerRetry, [this, at, name, keep_damage] {
+    const auto found = chunks_.find(at);
+    if (found == chunks_.end() || found->second->pending == nullptr || core_.failed) return;
+    if (found->second->pending->name == name) prepare(*found->second, keep_damage);
+  });
+}
+
+// A block of which the update changes a part is damaged. As long as the update is pending here no
+// other replica is beyond what it follows, so that this can be healed; what cannot is kept as it
+// is.
+void Updates::heal_and_prepare(Chunk& chunk) {
+  const Pending& pending = *chunk.pending;
+  ASSERT(!pending.durable);
+  BlockSpan blocks{UINT32_MAX, 0};
+  for (const store::UpdatePart& part : pending.parts) {
+    const bool to_end = part.kind != store::UpdateKind::write && part.end == store::kWholeChunk;
+    const uint32_t end = to_end || part.end <= part.begin ? part.begin + 1 : part.end;
+    if (end > limits::kChunkBytesMax) continue;  // nothing of it stays
+    const BlockSpan its = blocks_of(part.begin, end - part.begin);
+    blocks = {std::min(blocks.first, its.first), std::max(blocks.end, its.end)};
+  }
+  ASSERT(blocks.first < blocks.end);
+  core_.healing->heal_now(chunk.at, blocks, [this, at = chunk.at, name = pending.name](bool) {
+    const auto found = chunks_.find(at);
+    if (found == chunks_.end() || found->second->pending == nullptr || core_.failed) return;
+    if (found->second->pending->name == name) prepare(*found->second, true);
+  });
+}
+
+// An update of an earlier life, or of a time as the syncing one: its bytes are wanted by the
+// successor.
 void Updates::read_bytes(Chunk& chunk) {
+  const uint64_t bytes = limits::kPendingBytes + store::update_bytes(chunk.pending->parts);
+  core_.hold(bytes, [this, at = chunk.at, name = chunk.pending->name](const Pools::Held& held) {
+    const auto found = chunks_.find(at);
+    if (found == chunks_.end() || found->second->pending == nullptr) return;
+    if (found->second->pending->name == name) read_bytes(*found->second, held);
+  });
+}
+
+void Updates::read_bytes(Chunk& chunk, const Pools::Held& held) {
   Pending& pending = *chunk.pending;
-  auto bytes = std::make_shared<std::vector<std::byte>>(store::update_bytes(pending.parts));
+  pending.held = held;
+  const Payload bytes(store::update_bytes(pending.parts), held);
   auto& op = core_.task<store::PendingReadOp>(
       [this, at = chunk.at, name = pending.name, bytes](Task<store::PendingReadOp>& done) {
         const auto found = chunks_.find(at);
@@ -119,13 +178,13 @@ void Updates::read_bytes(Chunk& chunk) {
         Pending& wanted = *found->second->pending;
         if (wanted.name != name) return;
         if (!done.status.ok()) return core_.fail();
-        wanted.bytes = std::move(*bytes);
+        wanted.bytes = bytes;
         wanted.has_bytes = true;
         wanted.sending = false;
         advance(*found->second);
       });
   op.at = chunk.at;
-  op.destination = {bytes->data(), bytes->size()};
+  op.destination = {bytes.data(), bytes.size()};
   core_.host.store().submit(op);
 }
 
@@ -143,20 +202,24 @@ void Updates::advance(Chunk& chunk) {
     return;
   }
   const Member* const to = receiver(chunk);
-  const bool durable_here = pending.durable && pending.durable_before;
   if (to != nullptr && !pending.answered && core_.successor_ready) {
-    if (!pending.sending) {
-      send(chunk, *to);
-    } else if (durable_here && !pending.word_sent && core_.part.next() != nullptr) {
-      send_word(chunk, *to);
-    }
+    if (!pending.sending) send(chunk, *to);
+    if (pending.durable && !pending.word_sent && core_.part.next() != nullptr) send_word(chunk);
   }
   if (to != nullptr && !pending.answered) return;
   // It may have served until now, and must know first that it does not any more.
   if (core_.part.follower() != nullptr && !core_.successor_ready) return;
   // Also where the successor says that it has committed: it is a peer, and may be wrong.
-  if (!durable_here) return;
+  if (!pending.durable) return;
+  if (core_.part.is_commit_point() && !is_durable_before(chunk)) return;
   commit(chunk);
+}
+
+bool Updates::is_durable_before(const Chunk& chunk) const {
+  const std::span<const Member> all = core_.part.all_before();
+  return std::all_of(all.begin(), all.end(), [&chunk](const Member& member) {
+    return chunk.words.has(chunk.pending->name, member);
+  });
 }
 
 void Updates::send(Chunk& chunk, const Member& to) {
@@ -177,29 +240,33 @@ void Updates::send(Chunk& chunk, const Member& to) {
       const auto again = chunks_.find(at);
       if (again == chunks_.end() || again->second->pending == nullptr) return;
       if (again->second->pending->name != name) return;
-      again->second->pending->sending = again->second->pending->word_sent = false;
+      again->second->pending->sending = false;
       advance(*again->second);
     });
   });
   wire::ChainForwardRequest request{
       .header = core_.header(chunk.at.chunk), .name = pending.name, .base = *chunk.committed};
   request.parts = static_cast<uint32_t>(pending.parts.size());
-  if (pending.durable && pending.durable_before) {
+  if (pending.durable && to.target == core_.part.commit_point().target) {
     request.flags = wire::kForwardDurable;
     pending.word_sent = true;
   }
+  if (store::drops(pending.parts)) request.flags |= wire::kForwardDrop;
   call.say(wire::ChainMethod::forward, request);
   call.expose(bytes_of(std::span<const store::UpdatePart>(pending.parts)), engine::Access::fetch);
-  if (!pending.bytes.empty()) call.expose(pending.bytes, engine::Access::fetch);
+  if (!pending.bytes.empty()) call.expose(pending.bytes);
   core_.call(to, call);
 }
 
-void Updates::send_word(Chunk& chunk, const Member& to) {
+// The commit point hears of it from here, and answers when it has committed: so a head need not
+// wait until the answer has come back along the whole chain.
+void Updates::send_word(Chunk& chunk) {
   Pending& pending = *chunk.pending;
-  ASSERT(pending.durable && pending.durable_before && !pending.word_sent);
+  ASSERT(pending.durable && !pending.word_sent && !core_.part.is_commit_point());
   pending.word_sent = true;
+  const Member& to = core_.part.commit_point();
   auto& call = core_.peer_task(to, [this, at = chunk.at, name = pending.name](auto& done) {
-    if (done.status.ok()) return;
+    if (done.status.ok()) return learn_commit(at, name);
     core_.retry([this, at, name] {
       const auto again = chunks_.find(at);
       if (again == chunks_.end() || again->second->pending == nullptr) return;
@@ -209,7 +276,9 @@ void Updates::send_word(Chunk& chunk, const Member& to) {
     });
   });
   call.say(wire::ChainMethod::durable,
-           wire::ChainNameRequest{core_.header(chunk.at.chunk), pending.name});
+           wire::ChainWordRequest{.header = core_.header(chunk.at.chunk),
+                                  .name = pending.name,
+                                  .from = core_.part.target().value});
   core_.call(to, call);
 }
 
@@ -226,7 +295,8 @@ void Updates::commit(Chunk& chunk) {
   ASSERT(!chunk.committed.has_value() ||
          chunk.pending->name.counter == chunk.committed->counter + 1);
   core_.host.store().commit(chunk.at);
-  chunk.committed = chunk.pending->name;
+  if (store::drops(chunk.pending->parts)) core_.tombstones->note_dropped(chunk.at);
+  chunk.committed = store::name_after(chunk.pending->name, chunk.pending->parts);
   if (const Member* follower = core_.part.follower(); follower != nullptr) {
     if (chunk.pending->following) tell_committed(chunk.at, chunk.pending->name, *follower);
   }
@@ -239,8 +309,9 @@ void Updates::end_pending(Chunk& chunk) {
   ASSERT(done != nullptr && pending_count_ > 0);
   --pending_count_;
   if (done->from != nullptr) done->from->reply(Code::ok, {});
+  if (chunk.words.name() == done->name) end_words(chunk, Code::ok);
   for (engine::IncomingCall* call : done->calls) {
-    if (call != nullptr) call->reply(Code::ok, {});
+    if (call != nullptr) reply_done(*call, done->name);
   }
   const store::ChainChunk at = chunk.at;
   run_when_quiet(at);
@@ -264,7 +335,13 @@ void Updates::learn_commit(const store::ChainChunk& at, const UpdateName& name) 
 
 void Updates::lock(const store::ChainChunk& at, std::function<void(const UpdateName&)> then) {
   Chunk& locked = chunk(at);
-  ASSERT(!locked.locked);
+  if (locked.locked) {
+    locked.when_unlocked.push_back(
+        [this, at, version = core_.part.version(), then = std::move(then)] {
+          if (version == core_.part.version()) lock(at, then);
+        });
+    return;
+  }
   locked.locked = true;
   auto known = [this, at, then = std::move(then)] {
     with_committed(chunk(at), [this, at, then] {
@@ -293,6 +370,7 @@ void Updates::unload() {
     if (known.pending != nullptr) --pending_count_;
     known.pending = nullptr;
     known.committed.reset();
+    end_words(known, Code::moved);
     tidy(at);
   }
   ASSERT(pending_count_ == 0);

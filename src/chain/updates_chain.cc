@@ -1,5 +1,7 @@
 // What comes from the predecessor, and how a replica takes part in a new version.
+#include "credit.h"
 #include "repair.h"
+#include "tombstones.h"
 #include "updates.h"
 
 #include <algorithm>
@@ -14,6 +16,20 @@ bool are_good(const std::vector<store::UpdatePart>& parts, size_t bytes) {
            wire::is_good_part(static_cast<uint32_t>(part.kind), part.begin, part.end);
   };
   return std::all_of(parts.begin(), parts.end(), is_good) && store::update_bytes(parts) == bytes;
+}
+// The message has said whether it is one that drops the chunk's name.
+bool are_as_said(const std::vector<store::UpdatePart>& parts, bool drops) {
+  const auto is_drop = [](const store::UpdatePart& part) {
+    return part.kind == store::UpdateKind::drop;
+  };
+  return drops ? store::drops(parts) : std::none_of(parts.begin(), parts.end(), is_drop);
+}
+
+// What is brought with the call takes so much.
+uint64_t memory_for(const engine::IncomingCall& call) {
+  uint64_t bytes = limits::kPendingBytes;
+  for (uint32_t i = 0; i < call.exposure_count; ++i) bytes += call.exposure_length(i);
+  return bytes;
 }
 
 }  // namespace
@@ -38,19 +54,18 @@ void Updates::take_forward(engine::IncomingCall& call, const wire::ChainForwardR
   Chunk& known = chunk(at);
   ASSERT(known.committed.has_value());
   // Also one that came before what is committed here: a repetition that nobody waits for.
-  if (request.name.counter < known.committed->counter || *known.committed == request.name) {
-    return call.reply(Code::ok, {});
-  }
+  if (is_done(known, request)) return call.reply(Code::ok, {});
   if (known.pending != nullptr && known.pending->name == request.name) {
     Pending& pending = *known.pending;
     // Its caller has given up on the earlier one.
     if (pending.from != nullptr) pending.from->reply(Code::cancelled, {});
     pending.from = &call;
-    if ((request.flags & wire::kForwardDurable) != 0) pending.durable_before = true;
+    hear_in_forward(known, request);
     return advance(known);
   }
   // The predecessor would not have begun this one before that one was committed.
-  if (known.pending != nullptr && known.pending->name == request.base) {
+  if (known.pending != nullptr &&
+      store::name_after(known.pending->name, known.pending->parts) == request.base) {
     if (!known.pending->durable) return call.reply(Code::busy, {});
     commit(known);
     return on_forward(call, request);
@@ -62,7 +77,11 @@ void Updates::take_forward(engine::IncomingCall& call, const wire::ChainForwardR
     call.reply(Code::not_serving, {});
     return core_.fail();
   }
-  const bool full = pending_count_ >= limits::kPendingMax;
+  if (known.arrives != nullptr && known.arriving == request.name) {
+    hear_in_forward(known, request);
+    return repeat_arrival(known, call);
+  }
+  const bool full = pending_count_ + arriving_count_ >= limits::kPendingMax;
   if (known.arriving != UpdateName{} || full) return call.reply(Code::busy, {});
   if (known.locked) {
     known.when_unlocked.push_back([this, &call, request, version = core_.part.version()] {
@@ -71,40 +90,70 @@ void Updates::take_forward(engine::IncomingCall& call, const wire::ChainForwardR
     });
     return;
   }
-  fetch_forward(call, request);
+  begin_arrival(known, call, request.name);
+  hear_in_forward(known, request);
+  core_.hold(memory_for(call), [this, at, request](const Pools::Held& held) {
+    engine::IncomingCall& from = *std::exchange(chunk(at).arrives, nullptr);
+    fetch_forward(from, request, held);
+  });
+}
+
+// Its caller has given up on the earlier call, which waits for memory. Its turn is kept.
+void Updates::repeat_arrival(Chunk& known, engine::IncomingCall& call) {
+  const bool is_same = call.exposure_count == known.arrives->exposure_count &&
+                       memory_for(call) == memory_for(*known.arrives);
+  if (!is_same) return call.reply(Code::bad_message, {});
+  repeat(known.arrives, call);
+}
+
+void Updates::begin_arrival(Chunk& known, engine::IncomingCall& call, const UpdateName& name) {
+  ASSERT(known.arriving == UpdateName{} && known.arrives == nullptr);
+  known.arriving = name;
+  known.arrives = &call;
+  ++arriving_count_;
+}
+
+void Updates::end_arrival(Chunk& known) {
+  ASSERT(known.arriving != UpdateName{} && arriving_count_ > 0);
+  known.arriving = {};
+  --arriving_count_;
 }
 
 // Brings parts and bytes of an update that is new here.
-void Updates::fetch_forward(engine::IncomingCall& call, const wire::ChainForwardRequest& request) {
+void Updates::fetch_forward(engine::IncomingCall& call, const wire::ChainForwardRequest& request,
+                            const Pools::Held& held) {
   const store::ChainChunk at = core_.at(request.header.chunk_id());
-  Chunk& known = chunk(at);
-  known.arriving = request.name;
-  known.arriving_is_durable = (request.flags & wire::kForwardDurable) != 0;
   auto pending = std::make_shared<std::unique_ptr<Pending>>(std::make_unique<Pending>());
   (*pending)->name = request.name;
   (*pending)->parts.resize(request.parts);
+  (*pending)->held = held;
   const uint64_t version = core_.part.version();
-  auto end = [this, at, version, &call, pending](Status status) {
+  const bool drops = (request.flags & wire::kForwardDrop) != 0;
+  auto end = [this, at, version, &call, pending, drops](Status status) {
     Chunk& arrived = chunk(at);
-    const bool durable = std::exchange(arrived.arriving_is_durable, false);
-    arrived.arriving = {};
+    end_arrival(arrived);
     if (status.ok() && version != core_.part.version()) status = Code::moved;
     if (status.ok() && !are_good((*pending)->parts, (*pending)->bytes.size())) {
       status = Code::bad_message;
     }
+    if (status.ok() && !are_as_said((*pending)->parts, drops)) status = Code::bad_message;
     if (!status.ok()) {
       call.reply(status, {});
       run_when_quiet(at);
+      // A replica that has become head meanwhile has let clients wait for this.
+      begin_next(at);
       return tidy(at);
     }
     (*pending)->from = &call;
-    (*pending)->durable_before = durable;
     (*pending)->calls.resize((*pending)->parts.size());
+    for (const auto& part : (*pending)->parts) (*pending)->space += space_for(part);
+    core_.credit->arrived((*pending)->space);
+    (*pending)->reserved = core_.host.space.take((*pending)->space);
     begin(arrived, std::move(*pending));
   };
   auto fetch_bytes = [this, &call, pending, end](Task<engine::TransferOp>& done) {
     if (!done.status.ok() || call.exposure_count == 1) return end(done.status);
-    (*pending)->bytes.resize(call.exposure_length(1));
+    (*pending)->bytes = Payload(call.exposure_length(1), (*pending)->held);
     auto& fetch = core_.task<engine::TransferOp>([end](auto& last) { end(last.status); });
     fetch.call = &call;
     fetch.exposure = 1;
@@ -122,67 +171,88 @@ void Updates::fetch_forward(engine::IncomingCall& call, const wire::ChainForward
 void Updates::on_replace(engine::IncomingCall& call, const wire::ChainReplaceRequest& request) {
   if (!core_.part.syncs() || !core_.part.active || core_.failed) return core_.refuse(call);
   const uint64_t slots = uint64_t{request.slots} * sizeof(wire::CopiedSlot);
-  const uint32_t exposures = request.length > 0 ? 2 : 1;
+  const uint64_t damaged = uint64_t{request.damaged} * sizeof(uint32_t);
+  const uint32_t exposures = 1 + (request.length > 0 ? 1 : 0) + (request.damaged > 0 ? 1 : 0);
   const bool exposed = call.exposure_count == exposures && call.exposure_length(0) == slots &&
-                       (exposures == 1 || call.exposure_length(1) == request.length);
+                       (request.length == 0 || call.exposure_length(1) == request.length) &&
+                       (request.damaged == 0 || call.exposure_length(2) == damaged);
   if (!exposed) return call.reply(Code::bad_message, {});
   const store::ChainChunk at = core_.at(request.header.chunk_id());
   with_committed(chunk(at), [this, at, &call, request, version = core_.part.version()] {
     Chunk& known = chunk(at);
     if (version != core_.part.version()) return core_.reply_moved(call);
+    const bool is_none = request.committed == UpdateName{};
+    const UpdateName& name = is_none ? request.expected : request.committed;
+    if (known.arrives != nullptr && known.arriving == name) return repeat_arrival(known, call);
     if (known.arriving != UpdateName{}) return call.reply(Code::busy, {});
     if (*known.committed == request.committed) return call.reply(Code::ok, {});
+    // The name that it has is none again, as perhaps before the first delivery of this copy.
+    if (core_.tombstones->were_dropped(at)) return call.reply(Code::ok, {});
     if (known.pending != nullptr || *known.committed != request.expected) {
       return call.reply(Code::stale, {});
     }
-    known.arriving = request.committed == UpdateName{} ? request.expected : request.committed;
-    fetch_replacement(call, request);
+    begin_arrival(known, call, name);
+    core_.hold(memory_for(call), [this, at, request](const Pools::Held& held) {
+      engine::IncomingCall& from = *std::exchange(chunk(at).arrives, nullptr);
+      fetch_replacement(from, request, held);
+    });
   });
 }
 
 void Updates::fetch_replacement(engine::IncomingCall& call,
-                                const wire::ChainReplaceRequest& request) {
-  auto slots = std::make_shared<std::vector<std::byte>>(call.exposure_length(0));
-  auto bytes = std::make_shared<std::vector<std::byte>>(request.length);
-  auto fetched = [this, &call, request, slots, bytes](Status status) {
-    if (!status.ok()) return end_replacement(call, request, status);
-    replace(call, request, *slots, bytes);
-  };
-  auto& fetch =
-      core_.task<engine::TransferOp>([this, &call, bytes, fetched](Task<engine::TransferOp>& done) {
-        if (!done.status.ok() || bytes->empty()) return fetched(done.status);
-        auto& next =
-            core_.task<engine::TransferOp>([fetched](auto& last) { fetched(last.status); });
-        next.call = &call;
-        next.exposure = 1;
-        next.local = {bytes->data(), bytes->size()};
-        call.fetch(next);
+                                const wire::ChainReplaceRequest& request, const Pools::Held& held) {
+  auto memory = std::make_shared<Replacement>();
+  memory->held = held;
+  memory->parts[0] = std::make_shared<std::vector<std::byte>>(call.exposure_length(0));
+  memory->parts[1] = std::make_shared<std::vector<std::byte>>(request.length);
+  memory->parts[2] = std::make_shared<std::vector<std::byte>>(request.damaged * sizeof(uint32_t));
+  fetch_part(call, request, memory, 0);
+}
+
+// One exposure after the other.
+void Updates::fetch_part(engine::IncomingCall& call, const wire::ChainReplaceRequest& request,
+                         const std::shared_ptr<Replacement>& memory, uint32_t index) {
+  const auto& parts = memory->parts;
+  if (index == call.exposure_count) return replace(call, request, memory);
+  auto& fetch = core_.task<engine::TransferOp>(
+      [this, &call, request, memory, index](Task<engine::TransferOp>& done) {
+        if (!done.status.ok()) return end_replacement(call, request, done.status);
+        fetch_part(call, request, memory, index + 1);
       });
   fetch.call = &call;
-  fetch.local = {slots->data(), slots->size()};
+  fetch.exposure = index;
+  fetch.local = {parts[index]->data(), parts[index]->size()};
   call.fetch(fetch);
 }
 
 void Updates::replace(engine::IncomingCall& call, const wire::ChainReplaceRequest& request,
-                      Bytes slots, std::shared_ptr<std::vector<std::byte>> bytes) {
+                      const std::shared_ptr<Replacement>& memory) {
   const store::ChainChunk at = core_.at(request.header.chunk_id());
   if (request.header.chain_version != core_.part.version()) {
     return end_replacement(call, request, Code::moved);
   }
   auto records = std::make_shared<std::vector<store::SlotRecord>>();
-  for (const wire::CopiedSlot& slot : structs_of<wire::CopiedSlot>(slots)) {
+  for (const wire::CopiedSlot& slot : structs_of<wire::CopiedSlot>(*memory->parts[0])) {
     if (!wire::is_good(slot.request)) return end_replacement(call, request, Code::bad_message);
     records->push_back({slot.request, at, slot.name});
   }
+  const auto lost =
+      std::make_shared<std::vector<uint32_t>>(structs_of<uint32_t>(*memory->parts[2]));
+  const bool in_order =
+      std::adjacent_find(lost->begin(), lost->end(), std::greater_equal<>()) == lost->end();
+  if (!lost->empty() && (!in_order || lost->back() * limits::kBlockBytes >= request.length)) {
+    return end_replacement(call, request, Code::bad_message);
+  }
   auto& op = core_.task<store::ReplaceOp>(
-      [this, &call, request, records, bytes](Task<store::ReplaceOp>& done) {
+      [this, &call, request, records, memory, lost](Task<store::ReplaceOp>& done) {
         if (!done.status.ok()) core_.fail();
         end_replacement(call, request, done.status);
       });
   op.at = at;
   op.state = {request.committed, request.removed != 0, request.length};
-  op.bytes = {bytes->data(), bytes->size()};
+  op.bytes = {memory->parts[1]->data(), memory->parts[1]->size()};
   op.slots = *records;
+  op.damaged = *lost;
   core_.host.store().submit(op);
 }
 
@@ -190,27 +260,59 @@ void Updates::end_replacement(engine::IncomingCall& call, const wire::ChainRepla
                               Status status) {
   const store::ChainChunk at = core_.at(request.header.chunk_id());
   Chunk& known = chunk(at);
-  known.arriving = {};
+  end_arrival(known);
   known.committed.reset();
   call.reply(status, {});
+  begin_next(at);
   tidy(at);
 }
 
-void Updates::on_durable(engine::IncomingCall& call, const wire::ChainNameRequest& request) {
+// What the predecessor's own message says of the update that it brings.
+void Updates::hear_in_forward(Chunk& chunk, const wire::ChainForwardRequest& request) {
+  if ((request.flags & wire::kForwardDurable) == 0 || !core_.part.is_commit_point()) return;
+  hear(chunk, request.name, *core_.part.predecessor(), nullptr);
+}
+
+void Updates::hear(Chunk& chunk, const UpdateName& name, const Member& from,
+                   engine::IncomingCall* call) {
+  if (chunk.words.empty()) ++chunks_with_words_;
+  chunk.words.hear(name, from, call);
+}
+
+void Updates::end_words(Chunk& chunk, Status status) {
+  if (chunk.words.empty()) return;
+  ASSERT(chunks_with_words_ > 0);
+  --chunks_with_words_;
+  chunk.words.end(status);
+}
+
+void Updates::on_durable(engine::IncomingCall& call, const wire::ChainWordRequest& request) {
   if (!core_.part.active || core_.failed) return core_.refuse(call);
-  const auto found = chunks_.find(core_.at(request.header.chunk_id()));
-  if (found == chunks_.end()) return call.reply(Code::busy, {});
-  Chunk& known = *found->second;
-  if (known.arriving == request.name) {
-    known.arriving_is_durable = true;
+  const bool is_right =
+      core_.part.is_commit_point() && core_.part.before(TargetId{request.from}) != nullptr;
+  if (!is_right) return call.reply(Code::bad_message, {});
+  Chunk& known = chunk(core_.at(request.header.chunk_id()));
+  with_committed(known, [this, &call, request, version = core_.part.version()] {
+    if (version != core_.part.version()) return core_.reply_moved(call);
+    take_word(call, request);
+  });
+}
+
+// It may be here before the update itself, which comes along the chain.
+void Updates::take_word(engine::IncomingCall& call, const wire::ChainWordRequest& request) {
+  const store::ChainChunk at = core_.at(request.header.chunk_id());
+  Chunk& known = chunk(at);
+  ASSERT(known.committed.has_value());
+  const UpdateName& name = request.name;
+  // Also of one that came before: nobody waits for it any more.
+  if (came_before(name, *known.committed) || *known.committed == name) {
     return call.reply(Code::ok, {});
   }
-  if (known.pending == nullptr || known.pending->name != request.name) {
-    return call.reply(Code::busy, {});
-  }
-  call.reply(Code::ok, {});
-  known.pending->durable_before = true;
-  advance(known);
+  const bool is_other = known.pending != nullptr && known.pending->name != name;
+  const bool full = known.words.empty() && chunks_with_words_ >= limits::kWordsMax;
+  if (is_other || full) return call.reply(Code::busy, {});
+  hear(known, name, *core_.part.before(TargetId{request.from}), &call);
+  if (known.pending != nullptr) advance(known);
 }
 
 void Updates::on_committed(engine::IncomingCall& call, const wire::ChainNameRequest& request) {
@@ -242,6 +344,7 @@ void Updates::forget() {
 
 void Updates::part_changed() {
   full_.clear();
+  const bool has_place = core_.part.serves() || core_.part.syncs();
   std::vector<store::ChainChunk> all;
   for (const auto& [at, chunk] : chunks_) all.push_back(at);
   for (const store::ChainChunk& at : all) {
@@ -250,13 +353,24 @@ void Updates::part_changed() {
       core_.reply_moved(*request->call);
       --waiting_count_;
     }
+    if (known.arrives != nullptr) {
+      core_.reply_moved(*std::exchange(known.arrives, nullptr));
+      end_arrival(known);
+    }
     known.when_quiet.clear();
-    known.locked = known.queued = false;
+    // What was said of it stays true; of what has not arrived it will be said again.
+    for (engine::IncomingCall* call : known.words.take_calls()) core_.reply_moved(*call);
+    if (known.pending == nullptr || known.words.name() != known.pending->name) {
+      end_words(known, Code::moved);
+    }
+    known.locked = known.queued = known.wants_space = false;
     for (const auto& next : std::exchange(known.when_unlocked, {})) next();
     if (known.pending != nullptr) {
       Pending& pending = *known.pending;
       pending.sending = pending.word_sent = pending.answered = pending.following = false;
-      if (pending.durable && pending.durable_before) pending.may_be_shown = true;
+      if (pending.held != nullptr && has_place) pending.held->move_to(core_.part.place());
+      // All before it may have had it durable as well: only the commit point knew.
+      if (pending.durable) pending.may_be_shown = true;
       if (pending.from != nullptr) core_.reply_moved(*std::exchange(pending.from, nullptr));
       // Clients find the new head, and wait there.
       for (engine::IncomingCall*& call : pending.calls) {
@@ -280,7 +394,6 @@ void Updates::activated(const std::map<ChunkId, UpdateName>* before) {
     const bool committed = is_committed(*chunk);
     all.emplace_back(at, committed);
     if (committed) chunk->pending->may_be_shown = true;
-    if (before == nullptr) chunk->pending->durable_before = true;
   }
   for (const auto& [at, committed] : all) {
     with_committed(chunk(at),

@@ -1,4 +1,5 @@
 // What clients ask a head for: once each, one update of a chunk at a time, what waits joined.
+#include "credit.h"
 #include "updates.h"
 
 namespace penstock::chain {
@@ -6,7 +7,8 @@ namespace {
 
 static_assert(static_cast<uint32_t>(store::UpdateKind::write) == 1 &&
                   static_cast<uint32_t>(store::UpdateKind::clear) == 2 &&
-                  static_cast<uint32_t>(store::UpdateKind::remove) == 3,
+                  static_cast<uint32_t>(store::UpdateKind::remove) == 3 &&
+                  static_cast<uint32_t>(store::UpdateKind::drop) == wire::kDropPart,
               "kinds are the same in messages");
 static_assert(store::kWholeChunk == wire::kChunkEnd);
 
@@ -25,11 +27,19 @@ bool is_newer(const RequestId& request, const RequestId& other) {
 
 }  // namespace
 
+void reply_done(engine::IncomingCall& call, const UpdateName& name) {
+  const wire::ChainIoResponse response{
+      .io = {.route = static_cast<uint8_t>(engine::Route::disk_staged)},
+      .chunk_version = name.counter};
+  call.reply(Code::ok, wire::as_wire(response));
+}
+
 void Updates::on_update(engine::IncomingCall& call, const wire::ChainUpdateRequest& request) {
   if (!core_.part.is_head()) return core_.reply_moved(call);
   if (!core_.may_serve()) return core_.refuse(call);
   if (waiting_count_ + pending_count_ >= limits::kWaitingMax) return call.reply(Code::busy, {});
-  if (answer_repeated(call, request.request)) return;
+  const engine::Time latest = core_.latest(request.header);
+  if (answer_repeated(call, request.request, latest)) return;
   auto wanted = std::make_unique<Request>();
   wanted->part = {request.request, request.begin, request.end,
                   static_cast<store::UpdateKind>(request.kind)};
@@ -39,9 +49,10 @@ void Updates::on_update(engine::IncomingCall& call, const wire::ChainUpdateReque
   if (!exposed) return call.reply(Code::bad_message, {});
   wanted->memory = core_.host.budget.take(length);
   if (wanted->memory == nullptr) return call.reply(Code::busy, {});
-  wanted->bytes.resize(length);
+  wanted->bytes = Payload(length);
   const store::ChainChunk at = core_.at(request.header.chunk_id());
   wanted->call = &call;
+  wanted->latest = latest;
   if (length == 0) return take_request(at, std::move(wanted));
   auto held = std::make_shared<std::unique_ptr<Request>>(std::move(wanted));
   auto& fetch = core_.task<engine::TransferOp>(
@@ -51,7 +62,7 @@ void Updates::on_update(engine::IncomingCall& call, const wire::ChainUpdateReque
         if (version != core_.part.version()) return core_.reply_moved(from);
         if (!core_.may_serve()) return core_.refuse(from);
         // Another call for the same request may have been faster.
-        if (answer_repeated(from, (*held)->part.request)) return;
+        if (answer_repeated(from, (*held)->part.request, (*held)->latest)) return;
         take_request(at, std::move(*held));
       });
   fetch.call = &call;
@@ -60,19 +71,25 @@ void Updates::on_update(engine::IncomingCall& call, const wire::ChainUpdateReque
 }
 
 // True if the request was executed, is being executed, or must not be.
-bool Updates::answer_repeated(engine::IncomingCall& call, const RequestId& request) {
+bool Updates::answer_repeated(engine::IncomingCall& call, const RequestId& request,
+                              engine::Time latest) {
   for (const auto& [at, chunk] : chunks_) {
-    if (answer_waiting(call, request, *chunk)) return true;
+    if (answer_waiting(call, request, latest, *chunk)) return true;
   }
   const auto recorded = core_.host.store().slot(core_.chain, NodeId{request.node}, request.slot);
   if (!recorded.has_value() || is_newer(request, recorded->request)) return false;
-  call.reply(recorded->request == request ? Code::ok : Code::stale, {});
+  if (recorded->request != request) {
+    call.reply(Code::stale, {});
+  } else {
+    reply_done(call, recorded->name);
+  }
   return true;
 }
 
 // The same where it waits for its turn in this chunk, or is in what is pending; or a newer one
 // does.
-bool Updates::answer_waiting(engine::IncomingCall& call, const RequestId& request, Chunk& chunk) {
+bool Updates::answer_waiting(engine::IncomingCall& call, const RequestId& request,
+                             engine::Time latest, Chunk& chunk) {
   for (const auto& waiting : chunk.waiting) {
     const RequestId& other = waiting->part.request;
     if (!same_slot(request, other) || is_newer(request, other)) continue;
@@ -80,6 +97,7 @@ bool Updates::answer_waiting(engine::IncomingCall& call, const RequestId& reques
       call.reply(Code::stale, {});
     } else {
       repeat(waiting->call, call);
+      waiting->latest = latest;
     }
     return true;
   }
@@ -109,13 +127,25 @@ void Updates::take_request(const store::ChainChunk& at, std::unique_ptr<Request>
   chunk(at).waiting.push_back(std::move(request));
   ++waiting_count_;
   begin_next(at);
+  tidy(at);
+}
+
+// What is too late is not begun: so it never happens.
+void Updates::end_late(Chunk& chunk) {
+  std::erase_if(chunk.waiting, [this](const std::unique_ptr<Request>& one) {
+    if (!core_.is_late(one->latest)) return false;
+    one->call->reply(Code::timed_out, {});
+    ASSERT(waiting_count_ > 0);
+    --waiting_count_;
+    return true;
+  });
 }
 
 // Gives a number to what waits for this chunk, if nothing is pending there.
 void Updates::begin_next(const store::ChainChunk& at) {
   Chunk& next = chunk(at);
   if (next.pending != nullptr || next.locked || next.waiting.empty() || !core_.part.active ||
-      next.arriving != UpdateName{}) {
+      core_.failed || next.wants_space || next.arriving != UpdateName{}) {
     return;
   }
   if (pending_count_ >= limits::kPendingMax) {
@@ -125,14 +155,25 @@ void Updates::begin_next(const store::ChainChunk& at) {
   if (!next.committed.has_value()) {
     return with_committed(next, [this, at] { begin_next(at); });
   }
+  end_late(next);
+  if (next.waiting.empty()) return;
+  const uint64_t least = space_for(next.waiting.front()->part);
+  if (!core_.credit->take(least)) return wait_for_space(at);
   auto pending = std::make_unique<Pending>();
-  pending->durable_before = true;
+  pending->space = least;
+  std::vector<Payload> bytes;
+  size_t length = 0;
   while (!next.waiting.empty() && pending->parts.size() < wire::kUpdatePartsMax) {
     Request& one = *next.waiting.front();
-    const bool fits = pending->bytes.size() + one.bytes.size() <= limits::kJoinedBytes;
-    if (!pending->parts.empty() && !fits) break;
+    const bool fits = length + one.bytes.size() <= limits::kJoinedBytes;
+    if (!pending->parts.empty()) {
+      const uint64_t further = space_for(one.part);
+      if (!fits || !core_.credit->take(further, pending->space)) break;
+      pending->space += further;
+    }
     pending->parts.push_back(one.part);
-    pending->bytes.insert(pending->bytes.end(), one.bytes.begin(), one.bytes.end());
+    length += one.bytes.size();
+    bytes.push_back(std::move(one.bytes));
     pending->calls.push_back(one.call);
     pending->memory.push_back(std::move(one.memory));
     next.waiting.pop_front();
@@ -140,9 +181,33 @@ void Updates::begin_next(const store::ChainChunk& at) {
     --waiting_count_;
   }
   ASSERT(!pending->parts.empty());
+  pending->reserved = core_.host.space.take(pending->space);
+  pending->bytes = Payload::joined(bytes);
   pending->name = {core_.part.version(), next.committed->counter + 1,
                    pending->parts.front().request};
   begin(next, std::move(pending));
+}
+
+// Only the head refuses an update for want of space, and only before it has a number.
+void Updates::wait_for_space(const store::ChainChunk& at) {
+  Chunk& next = chunk(at);
+  next.wants_space = true;
+  const uint64_t bytes = space_for(next.waiting.front()->part);
+  core_.credit->ask(bytes, [this, at](bool worth) {
+    Chunk& known = chunk(at);
+    known.wants_space = false;
+    if (!worth) {
+      std::erase_if(known.waiting, [this](const std::unique_ptr<Request>& one) {
+        if (space_for(one->part) == 0) return false;
+        one->call->reply(Code::no_space, {});
+        ASSERT(waiting_count_ > 0);
+        --waiting_count_;
+        return true;
+      });
+    }
+    begin_next(at);
+    tidy(at);
+  });
 }
 
 // An update has ended: the next of those may begin that found too many pending.

@@ -31,10 +31,10 @@ void Collector::take_out(InodeId named) {
 
 // As in remove(): the targets have made it durable before the numbers are forgotten.
 Status Collector::try_discard(const Discarded& discarded) {
-  if (!discarded.files.empty()) {
-    TRY(remove_chunks(discarded.files));
-    TRY(core_.targets.sync_all());
-  }
+  std::vector<TargetCalls::Removed> files;
+  files.reserve(discarded.files.size());
+  for (const InodeId id : discarded.files) files.push_back(core_.targets.on_every_chain(id));
+  TRY(core_.targets.remove(files));
   if (discarded.held != InodeId{}) core_.written_ids.let_go(discarded.held);
   return Code::ok;
 }
@@ -73,14 +73,6 @@ Status Collector::discard_kept() {
   return status;
 }
 
-Status Collector::remove_chunks(std::span<const InodeId> files) {
-  for (size_t i = 0; i < files.size(); i += inodes::limits::kSweepBatch) {
-    const size_t count = std::min(inodes::limits::kSweepBatch, files.size() - i);
-    TRY(core_.targets.remove(files.subspan(i, count)));
-  }
-  return Code::ok;
-}
-
 // Up to `limit` removed files without users. They get none from now on, as there is no name, and
 // opening by inode refuses them. Goes on where it ended the last time, since what the database has
 // erased before is slow to be walked over, and begins again at the first while more are counted
@@ -111,6 +103,15 @@ Result<std::vector<InodeId>> Collector::find(size_t limit) {
   return free;
 }
 
+// Of a removed file that nobody uses. One whose record says that it is all there is, with nothing
+// beyond its end, has no chunks but those of its length; see decision 0047 for why that is so.
+std::vector<ChainId> Collector::chains_of(InodeId id, const Attributes& found) const {
+  const Placement placement(found.layout);
+  const Result<bool> unsettled = core_.meta.is_unsettled(id);
+  const bool tells_all = !found.sparse && unsettled && !*unsettled;
+  return placement.chains_within(tells_all ? found.length : placement.file_bytes_max());
+}
+
 Result<uint64_t> Collector::collect(size_t limit) {
   const std::lock_guard one_at_a_time(mutex_);
   closer_.give_back_dropped();
@@ -119,8 +120,8 @@ Result<uint64_t> Collector::collect(size_t limit) {
   TRY_ASSIGN(std::vector<InodeId> free, find(limit));
   const bool may_be_more = free.size() == limit;
   // A file without a name may have got one, and been closed, since it was found. Now that it has no
-  // user, it gets none any more.
-  std::vector<InodeId> with_chunks;
+  // user, it gets none any more, and nobody writes to it.
+  std::vector<TargetCalls::Removed> with_chunks;
   std::erase_if(free, [&](InodeId id) {
     const Result<Attributes> found = core_.meta.attributes(id);
     if (found && found->links != 0) {
@@ -128,7 +129,11 @@ Result<uint64_t> Collector::collect(size_t limit) {
       core_.drops->want_more();
       return true;
     }
-    if (!found || found->type == meta::FileType::regular) with_chunks.push_back(id);
+    const bool has_chunks = !found || found->type == meta::FileType::regular;
+    // Where they are is not known at this moment: it stays, for a later round.
+    if (found && has_chunks && !core_.is_good(found->layout)) return true;
+    if (!found) with_chunks.push_back(core_.targets.on_every_chain(id));
+    if (found && has_chunks) with_chunks.push_back({id, chains_of(id, *found)});
     return false;
   });
   TRY(remove(free, with_chunks));
@@ -140,10 +145,10 @@ Result<uint64_t> Collector::collect(size_t limit) {
 // The order matters at a power cut: meta has made the removal of the name durable before the
 // chunks go (orphans() says so), and the targets have made the removal of the chunks durable
 // before meta forgets the file. So no name ever leads to lost data, and no data to no name.
-Status Collector::remove(std::span<const InodeId> free, std::span<const InodeId> with_chunks) {
+Status Collector::remove(std::span<const InodeId> free,
+                         std::span<const TargetCalls::Removed> with_chunks) {
   ASSERT(with_chunks.size() <= free.size());
-  TRY(remove_chunks(with_chunks));
-  if (!with_chunks.empty()) TRY(core_.targets.sync_all());
+  TRY(core_.targets.remove(with_chunks));
   for (size_t i = 0; i < free.size(); i += limits::kForgetBatch) {
     const size_t count = std::min(limits::kForgetBatch, free.size() - i);
     for ([[maybe_unused]] const InodeId id : free.subspan(i, count)) {

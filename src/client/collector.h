@@ -42,9 +42,9 @@ class Collector {
   Status try_discard(const Discarded& discarded);
   void keep(Discarded discarded);
   Status discard_kept();
-  Status remove_chunks(std::span<const InodeId> files);
   Result<std::vector<InodeId>> find(size_t limit);
-  Status remove(std::span<const InodeId> free, std::span<const InodeId> with_chunks);
+  std::vector<ChainId> chains_of(InodeId id, const Attributes& found) const;
+  Status remove(std::span<const InodeId> free, std::span<const TargetCalls::Removed> with_chunks);
   void run();
   Status collect_all(std::vector<RoomRequest*>& asked);
 

@@ -43,8 +43,9 @@ struct Core {
 
   const engine::Clock& clock() const { return config.shards.front().loop->clock(); }
   meta::FileTime now() const { return clock().wall(); }
-  // Chains of a layout are numbers below this one.
-  size_t target_count() const { return config.targets.size(); }
+  bool is_good(const meta::Layout& layout) const {
+    return Placement::is_good(layout, *config.chains);
+  }
   Status check_open() const {
     return closed.load(std::memory_order_relaxed) ? Code::closed : Code::ok;
   }

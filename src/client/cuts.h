@@ -11,6 +11,8 @@ namespace penstock::client {
 // the recorded length counts and not the end of the data. Then the removal in the targets, before
 // any longer length can be recorded: bytes that were cut never come back. What is left behind by a
 // crash in between is removed when the file is next opened for writing (InodeLoader::know_tail).
+// Where chunks on other chains may go, the record says all the while that blocks may lie beyond the
+// end: if the file is removed after a crash in between, all its chains are asked (decision 0047).
 //
 // Thread safe for different inodes; has no data of its own. Wants the inode's control lock held,
 // closes its write gate meanwhile, and blocks on meta and the targets.
@@ -24,9 +26,19 @@ class Cuts {
                                 const meta::SetAttributes& changes);
 
  private:
+  struct Cut {
+    uint64_t length = 0;
+    uint64_t before = 0;
+    bool promised = false;  // something of the file may be on stable storage
+    bool spread = false;    // other chains than the first chunk's may have some of it
+    bool shrinks() const { return length < before; }
+  };
   Result<Attributes> record(Inode& inode, const Credentials&, const meta::SetAttributes& changes,
-                            bool careful);
-  Status remove_beyond(Inode& inode, uint64_t length, bool promised);
+                            const Cut& cut);
+  Status sync(Inode& inode);
+  bool knows_chunks(const Inode& inode);
+  Status remove_beyond(Inode& inode, const Cut& cut);
+  Status note_removed(Inode& inode, const Cut& cut, const Attributes& set);
 
   Core& core_;
   InodeLoader& loader_;

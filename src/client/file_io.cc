@@ -9,8 +9,14 @@ FileIo::FileIo(Core& core, LiveAttributes& live, Privileges& privileges, Collect
       privileges_(privileges),
       collector_(collector),
       notifier_(notifier),
-      plane_{core.config.targets, &core.lengths, &core.observers, &core.accesses,
-             &core.behind,        &company_,     &core.table,     core.drops} {
+      plane_{core.config.chains.get(),
+             &core.lengths,
+             &core.observers,
+             &core.accesses,
+             &core.behind,
+             &company_,
+             &core.table,
+             core.drops} {
   clients_.reserve(core.config.shards.size());
   for (const Shard& shard : core.config.shards) {
     clients_.push_back(shards::make_client(*shard.loop, *shard.net, plane_));
@@ -21,8 +27,8 @@ Status FileIo::run(IoOp& io) {
   TRY(core_.check_open());
   if (io.file == nullptr || io.file->closed()) return Code::bad_handle;
   const Placement& placement = io.file->inode().placement;
-  const size_t chain = placement.chain_of(placement.chunk_of(io.offset));
-  const size_t index = chain % clients_.size();
+  const ChainId chain = placement.chain_of(placement.chunk_of(io.offset));
+  const size_t index = chain.value % clients_.size();
   struct Waiting {
     engine::Loop* loop = nullptr;
     engine::Op* done = nullptr;
@@ -215,7 +221,10 @@ Status FileIo::punch(const FileRef& file, uint64_t offset, uint64_t length, Obse
   // them.
   const bool to_the_end = offset + length >= file_end;
   const uint64_t end = to_the_end ? align_up(file_end, limits::kBlockBytes) : offset + length;
+  inodes::Change change;
+  core_.observers.begin(change, inode, {offset, length});
   const Status status = clear_range(*file, offset, end, writer);
+  core_.observers.end(change);
   // Beyond the end there is nothing to clear, but the file was changed all the same.
   notifier_.written(inode, offset, offset < end ? end - offset : 0, self);
   return status;

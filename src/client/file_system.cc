@@ -3,8 +3,10 @@
 namespace penstock::client {
 
 Outcome<std::unique_ptr<FileSystem>> FileSystem::open(meta::Meta& meta, FileSystemConfig config) {
-  if (config.shards.empty() || config.targets.empty()) {
-    return Failure{Code::invalid_argument, "file system: it needs a shard and a target"};
+  if (config.shards.empty() || config.chains == nullptr ||
+      (config.records == nullptr && !config.chains->knows(config.records_chain))) {
+    return Failure{Code::invalid_argument,
+                   "file system: it needs a shard, and a place for its records"};
   }
   auto made = std::make_unique<FileSystemImpl>(meta, std::move(config));
   auto recovered = made->recover();
@@ -28,6 +30,7 @@ FileSystemImpl::FileSystemImpl(meta::Meta& to_meta, FileSystemConfig config)
       collector_(core_, closer_),
       privileges_(core_, closer_),
       names_(core_, live_, collector_, notifier_),
+      layouts_(core_, notifier_),
       attributes_(core_, loader_, live_, cuts_, privileges_, closer_, notifier_),
       opens_(core_, loader_, live_, cuts_, closer_, notifier_),
       new_files_(core_, loader_, closer_, collector_, names_, notifier_),
@@ -150,6 +153,7 @@ Status FileSystemImpl::set_xattr(const Credentials& credentials, InodeId inode,
                                  std::string_view name, std::string_view value,
                                  meta::XattrMode mode, Observer* self) {
   TRY(core_.check_open());
+  if (Layouts::is_one(name)) return layouts_.set_text(credentials, inode, name, value, self);
   return attributes_.set_xattr(credentials, inode, name, value, mode, self);
 }
 
@@ -157,6 +161,21 @@ Status FileSystemImpl::remove_xattr(const Credentials& credentials, InodeId inod
                                     std::string_view name, Observer* self) {
   TRY(core_.check_open());
   return attributes_.remove_xattr(credentials, inode, name, self);
+}
+
+Result<std::string> FileSystemImpl::get_xattr(const Credentials& credentials, InodeId inode,
+                                              std::string_view name) {
+  TRY(core_.check_open());
+  if (Layouts::is_one(name)) return layouts_.get_text(inode, name);
+  return core_.meta.get_xattr(credentials, inode, name);
+}
+
+Outcome<Attributes> FileSystemImpl::set_layout(const Credentials& credentials, InodeId directory,
+                                               const LayoutChange& change, Observer* self) {
+  if (const Status open = core_.check_open(); !open.ok()) {
+    return Failure{open, "the file system is closed"};
+  }
+  return layouts_.set(credentials, directory, change, self);
 }
 
 Result<FileSystem::PathEnd> FileSystemImpl::resolve_parent(const Credentials& credentials,

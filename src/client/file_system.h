@@ -5,6 +5,7 @@
 #include "all_files.h"
 #include "attribute_changes.h"
 #include "file_io.h"
+#include "layouts.h"
 #include "names.h"
 #include "new_files.h"
 #include "opens.h"
@@ -28,6 +29,9 @@ class FileSystemImpl final : public FileSystem {
   void remove_observer(Observer& observer) override { notifier_.remove(observer); }
   void watch(InodeId inode, Observer& observer) override { notifier_.watch(inode, observer); }
   void unwatch(InodeId inode, Observer& observer) override { notifier_.unwatch(inode, observer); }
+  std::vector<ByteRange> changes_under_way(const OpenFile& file) override {
+    return core_.observers.under_way(file.inode());
+  }
 
   Result<Attributes> lookup(const Credentials&, InodeId parent, std::string_view name) override;
   Result<Attributes> resolve(const Credentials&, std::string_view path, bool follow) override;
@@ -53,6 +57,10 @@ class FileSystemImpl final : public FileSystem {
                    meta::XattrMode mode, Observer* self) override;
   Status remove_xattr(const Credentials&, InodeId inode, std::string_view name,
                       Observer* self) override;
+  Result<std::string> get_xattr(const Credentials&, InodeId inode, std::string_view name) override;
+  Outcome<Attributes> set_layout(const Credentials&, InodeId directory, const LayoutChange& change,
+                                 Observer* self) override;
+  std::vector<ChainTable> tables() override { return layouts_.tables(); }
   Result<PathEnd> resolve_parent(const Credentials&, std::string_view path) override;
 
   Result<Attributes> set_attributes(const Credentials&, InodeId inode, const meta::SetAttributes&,
@@ -101,6 +109,7 @@ class FileSystemImpl final : public FileSystem {
   Collector collector_;
   Privileges privileges_;
   Names names_;
+  Layouts layouts_;
   AttributeChanges attributes_;
   Opens opens_;
   NewFiles new_files_;

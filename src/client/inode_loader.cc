@@ -42,18 +42,19 @@ Status InodeLoader::load(Inode& inode, const Attributes& attributes, bool unname
   TRY(check_regular(attributes.type));
   // An orphan without users may be in the collector's hands already.
   if (attributes.links == 0 && !unnamed) return Code::stale;
-  if (!Placement::is_good(attributes.layout, core_.target_count())) {
+  if (!core_.is_good(attributes.layout)) {
     log::error(
-        "inode {}: its layout (2^{} byte chunks on targets {} to {}) does not fit the {} targets "
-        "of this node",
-        inode.id.value, attributes.layout.chunk_bytes_log2, attributes.layout.chain_first,
-        uint64_t{attributes.layout.chain_first} + attributes.layout.chain_count,
-        core_.target_count());
-    return Code::corrupt;
+        "inode {}: its layout (2^{} byte chunks on {} chains from {} on, {} listed) names chains "
+        "that are not among the {} that this node knows",
+        inode.id.value, attributes.layout.chunk_bytes_log2, attributes.layout.chain_count,
+        attributes.layout.chain_first, attributes.layout.chains.size(),
+        core_.config.chains->size());
+    return Code::not_serving;
   }
   inode.placement = Placement(attributes.layout);
   inode.length.store(attributes.length, std::memory_order_relaxed);
   inode.settled_length = attributes.length;
+  inode.reach.store(inode.placement.reach_of(attributes.length), std::memory_order_relaxed);
   inode.spread.store(attributes.length > inode.placement.chunk_bytes(), std::memory_order_relaxed);
   inode.modified.store(attributes.modified, std::memory_order_relaxed);
   Attributes merged = attributes;
@@ -85,7 +86,7 @@ Status InodeLoader::know_tail(Inode& inode) {
   if (!end) {
     status = end.error();
   } else if (*end > length) {
-    status = core_.targets.clear_beyond(inode.id, inode.placement, length, true);
+    status = core_.targets.clear_beyond(inode.id, inode.placement, {length, *end}, true);
   }
   if (writers) inode.gate.open();
   inode.tail_known = status.ok();
@@ -98,7 +99,7 @@ void InodeLoader::know_density(Inode& inode) {
   const uint64_t length = inode.length.load(std::memory_order_relaxed);
   const Result<uint64_t> allocated = core_.targets.allocated(inode.id, inode.placement);
   const bool dense = allocated && *allocated == align_up(length, limits::kBlockBytes);
-  if (dense && !inode.stray.load(std::memory_order_relaxed)) {
+  if (dense && inode.tail_known && !inode.stray.load(std::memory_order_relaxed)) {
     inode.sparse.store(false, std::memory_order_relaxed);
   }
 }

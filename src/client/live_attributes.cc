@@ -21,7 +21,7 @@ void LiveAttributes::fill_allocated(Attributes& attributes) {
   const bool has_blocks =
       attributes.type == meta::FileType::regular || attributes.type == meta::FileType::directory;
   attributes.allocated = has_blocks ? align_up(attributes.length, limits::kBlockBytes) : 0;
-  if (!attributes.sparse || !Placement::is_good(attributes.layout, core_.target_count())) return;
+  if (!attributes.sparse || !core_.is_good(attributes.layout)) return;
   const Result<uint64_t> bytes =
       core_.targets.allocated(attributes.inode, Placement(attributes.layout));
   // A target that does not answer is no reason to know nothing of the file.

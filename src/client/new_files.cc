@@ -36,6 +36,8 @@ Status NewFiles::open(NewFile& file) {
     const std::lock_guard lock(inode->control);
     loaded = loader_.load(*inode, attributes, false);
     inode->tail_known = inode->fresh = inode->unnamed = true;
+    // If it never gets its name all chains are asked (WrittenIds::hold).
+    inode->reach.store(UINT64_MAX, std::memory_order_relaxed);
     inode->writers = 1;
     // It has none, as long as only its maker knows it.
     const uint32_t given = inode->privilege_changes.load(std::memory_order_relaxed);
@@ -191,7 +193,8 @@ Status NewFiles::make(const Credentials& credentials, std::span<NewFile> files, 
     inode.control.lock();
     one.changes = inode.changes.load(std::memory_order_acquire);
     one.complete = {std::move(one.file->place), one.file->mode,
-                    inode.length.load(std::memory_order_relaxed), one.file->changes};
+                    inode.length.load(std::memory_order_relaxed), one.file->changes,
+                    inode.sparse.load(std::memory_order_relaxed)};
   }
   const Status status = name_all(credentials, naming);
   bool all_known = true;
@@ -202,6 +205,9 @@ Status NewFiles::make(const Credentials& credentials, std::span<NewFile> files, 
     if (one.end == Naming::End::named) {
       inode.settled = one.changes;
       inode.settled_length = one.complete.length;
+      inode.settled_sparse = one.complete.sparse;
+      const uint64_t reach = inode.placement.reach_of(one.complete.length);
+      inode.reach.store(reach, std::memory_order_relaxed);
       loader_.load_accessed(inode, one.made->attributes);
       note_named(inode, one.made->attributes);
     } else if (one.end == Naming::End::refused) {

@@ -60,7 +60,7 @@ Status Opens::add_writer(Inode& inode, const Opening& opening) {
   const bool cut = opening.flags.truncate && inode.length.load(std::memory_order_relaxed) > 0;
   if (!cut) TRY(loader_.know_tail(inode));
   ++inode.writers;
-  if (opening.has_session) Lengths::note_session(inode);
+  if (opening.has_session) Lengths::note_first_session(inode);
   const Status begun = cut ? Code::ok : core_.lengths.begin_session(inode);
   if (!begun.ok()) {
     --inode.writers;
@@ -199,7 +199,7 @@ Result<FileRef> Opens::name_once(const NewName& wanted, const Opening& opening,
                core_.meta.lookup(opening.credentials, wanted.parent, wanted.name));
     return found(looked_up.inode, opening, attributes);
   }
-  if (wanted.layout && !Placement::is_good(*wanted.layout, core_.target_count())) {
+  if (wanted.layout && !core_.is_good(*wanted.layout)) {
     return Code::invalid_argument;
   }
   InodeId existing;

@@ -51,8 +51,11 @@ Status Recovery::settle(InodeId id) {
   if (!found) {
     return found.error() == Code::not_found ? core_.meta.end_write(id) : found.error();
   }
-  if (found->links == 0 || found->type != meta::FileType::regular) return core_.meta.end_write(id);
-  if (!Placement::is_good(found->layout, core_.target_count())) return Code::corrupt;
+  if (found->type != meta::FileType::regular) return core_.meta.end_write(id);
+  // What was removed is not looked at: its session tells the collector to ask all chains.
+  if (found->links == 0) return Code::ok;
+  // Its length is not known before its chains are.
+  if (!core_.is_good(found->layout)) return Code::not_serving;
   TRY_ASSIGN(const uint64_t end, core_.targets.end_of(id, Placement(found->layout)));
   const bool grows = end > found->length;
   if (!grows && found->sparse) return core_.meta.end_write(id);

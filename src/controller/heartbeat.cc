@@ -77,6 +77,7 @@ void Stepper::take_target(Node& node, const TargetReport& report) {
     changed(target, false);
   }
   Target::Seen& seen = target.seen;
+  seen.used_bytes = report.used_bytes;
   if (!seen.up || seen.failing != report.failing || seen.full != report.full) {
     seen.up = true;
     seen.down = seen.aged = false;

@@ -36,12 +36,12 @@ const State& Keeper::state() const {
 }
 
 bool Keeper::may_grant() const {
-  return leads_ && config_.clock->now() < granted_until_;
+  return leads_ && config_.clock->lease_now() < granted_until_;
 }
 
 // Its holder may not grant any more by any clock: it was seen unchanged for longer than it lasts.
 bool Keeper::is_over(const LeaseRecord& other, engine::Time now) const {
-  if (other.holder == Uuid()) return true;
+  if (other.holder == Uuid() || config_.alone) return true;
   const engine::Duration counted = config_.lease + config_.lease / limits::kLeaseGuardPart;
   return other == seen_ && seen_since_ != kLongAgo && now - counted >= seen_since_;
 }
@@ -67,6 +67,7 @@ void Keeper::watch(const LeaseRecord& other) {
 
 Outcome<void> Keeper::renew() {
   const engine::Time asked = config_.clock->now();
+  const engine::Time counted_from = config_.clock->lease_now();
   std::optional<LeaseRecord> found, written;
   const Status status = config_.kv->run(
       engine::KvMode::write_durable, [&](engine::KvTransaction& transaction) -> Status {
@@ -90,7 +91,7 @@ Outcome<void> Keeper::renew() {
   // Another may have led in between, or the state was given up.
   if (written->epoch != lease_.epoch) leads_ = false;
   lease_ = *written;
-  granted_until_ = asked + config_.lease;
+  granted_until_ = counted_from + config_.lease;
   if (leads_) return {};
   const Status loaded = load();
   if (loaded.ok()) return {};

@@ -15,14 +15,14 @@ bool parse_key(std::string_view key, RecordKind& kind, uint32_t& id) {
   return key == key_of(kind, id);
 }
 
-// Ids follow one another, as keys come in order.
+// Ids follow one another from the first on, as keys come in order.
 template <class Id, class Record>
-Status append(std::vector<Record>& records, uint32_t id, size_t most, std::string_view bytes,
+Status append(std::vector<Record>& records, Id id, Id first, size_t most, std::string_view bytes,
               Result<Record> (*decode)(Id, std::string_view)) {
-  if (id != records.size() + 1 || records.size() >= most) return Code::corrupt;
-  TRY_ASSIGN(Record record, decode(Id(id), bytes));
+  if (records.size() >= most || id.value != first.value + records.size()) return Code::corrupt;
+  TRY_ASSIGN(Record record, decode(id, bytes));
+  ASSERT(record.id == id);
   records.push_back(std::move(record));
-  ASSERT(records.size() == id);
   return Code::ok;
 }
 
@@ -47,13 +47,16 @@ Status StateLoader::add(RecordKind kind, uint32_t id, std::string_view bytes) {
       return Code::ok;
     }
     case RecordKind::node:
-      return append(state_.nodes, id, limits::kNodesMax, bytes, decode_node);
+      return append(state_.nodes, NodeId(id), NodeId(1), limits::kNodesMax, bytes, decode_node);
     case RecordKind::target:
-      return append(state_.targets, id, limits::kTargetsMax, bytes, decode_target);
+      return append(state_.targets, TargetId(id), TargetId(1), limits::kTargetsMax, bytes,
+                    decode_target);
     case RecordKind::table:
-      return append(state_.tables, id, limits::kTablesMax, bytes, decode_table);
+      return append(state_.tables, TableId(id), TableId(1), limits::kTablesMax, bytes,
+                    decode_table);
     case RecordKind::chain:
-      return append(state_.chains, id, limits::kChainsMax, bytes, decode_chain);
+      return append(state_.chains, ChainId(id), kFirstSharedChain, limits::kChainsMax, bytes,
+                    decode_chain);
   }
   return Code::corrupt;
 }

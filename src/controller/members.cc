@@ -29,14 +29,14 @@ bool Stepper::is_sound(const Member& member) const {
 }
 
 bool Stepper::is_wanted(const Member& member) const {
-  return is_sound(member) && !member.leaving && node_of(member).standing == Standing::joined;
+  return is_sound(member) && !member.leaving && is_to_stay(state_, target_of(member));
 }
 
 // It serves, or will without anybody's doing.
 bool Stepper::is_promising(const Member& member) const {
   const Target::Seen& seen = target_of(member).seen;
-  const bool will_be_back = !target_of(member).forgotten && !seen.failing && !seen.aged;
-  return will_be_back && !member.leaving && node_of(member).standing == Standing::joined;
+  const bool will_be_back = !seen.failing && !seen.aged;
+  return will_be_back && !member.leaving && is_to_stay(state_, target_of(member));
 }
 
 // The chain is better with it than without: a copy is missing.

@@ -16,6 +16,12 @@ void Stepper::on(const Join& join) {
     return refuse(Code::invalid_argument,
                   "join: names, or the number of network cards, are beyond the limits");
   }
+  if (const Node* const other = other_with_names(join)) {
+    return refuse(Code::not_permitted,
+                  "join: " + name_of(*other) +
+                      " has the names of this cluster; they are in one process (join with the "
+                      "role storage)");
+  }
   const Node* known = find_node(state_, join.node);
   if (known == nullptr) return add_node(join);
   Node& node = state_.at(known->id);
@@ -36,6 +42,16 @@ void Stepper::on(const Join& join) {
   actions_.admissions.push_back({node.process, node.id, node.incarnation});
 }
 
+// Names are in one process, so a second one with them would be another file system.
+const Node* Stepper::other_with_names(const Join& join) const {
+  if ((join.facts.roles & kRoleMeta) == 0) return nullptr;
+  for (const Node& node : state_.nodes) {
+    if (node.uuid == join.node || node.standing == Standing::removed) continue;
+    if ((node.facts.roles & kRoleMeta) != 0) return &node;
+  }
+  return nullptr;
+}
+
 void Stepper::let_in(Node& node, const Join& join) {
   set_node_down(node, now_);
   set_silent(node, false);
@@ -43,6 +59,7 @@ void Stepper::let_in(Node& node, const Join& join) {
   node.incarnation.value++;
   node.seen = {};
   node.seen.silent = false;
+  node.seen.let_in = now_;
   node.seen.heard = now_;
   node.seen.answered_at = now_;
   node.seen.lease_end = now_;

@@ -13,6 +13,7 @@ std::string Stepper::fault_in(const CreateTable& create, const std::vector<Targe
     const Node& node = state_.at(target.node);
     if (!target.seen.up || target.forgotten) return name_of(target) + " is not up";
     if (node.standing != Standing::joined) return name_of(node) + " is to go";
+    if (!is_to_stay(state_, target)) return name_of(target) + " is to go";
     if (target.media != create.media) return name_of(target) + " is of another kind";
     for (size_t j = 0; j < i; ++j) {
       const Node& other = state_.at(state_.at(chain[j]).node);
@@ -48,13 +49,14 @@ void Stepper::on(const CreateTable& create) {
   table.copies = create.copies;
   table.media = create.media;
   table.racks_apart = create.racks_apart;
-  table.first = ChainId(static_cast<uint32_t>(state_.chains.size() + 1));
+  table.first = state_.next_chain();
   table.chains = static_cast<uint32_t>(create.chains.size());
   state_.tables.push_back(table);
   actions_.changes.tables.push_back(table.id);
   for (const std::vector<TargetId>& targets : create.chains) {
+    const ChainId id = state_.next_chain();
     Chain& chain = state_.chains.emplace_back();
-    chain.id = ChainId(static_cast<uint32_t>(state_.chains.size()));
+    chain.id = id;
     chain.table = table.id;
     for (const TargetId target : targets) {
       add_member(chain, target);
@@ -77,9 +79,9 @@ std::string Stepper::fault_in(const Move& move) const {
   };
   if (!has(move.from)) return "the chain does not have the target, or is losing it already";
   if (chain.members.size() >= limits::kMembersMax) return "the chain has too many members";
-  const bool is_wanted = to.seen.up && !to.forgotten && !to.seen.failing && !to.seen.full &&
-                         state_.at(to.node).standing == Standing::joined;
+  const bool is_wanted = to.seen.up && is_to_stay(state_, to) && !to.seen.failing && !to.seen.full;
   if (!is_wanted) return name_of(to) + " can take nothing";
+  if (to.media != state_.at(chain.table).media) return name_of(to) + " is of another kind";
   for (const Member& member : chain.members) {
     if (node_of(member).id == to.node)
       return "the chain is on " + name_of(node_of(member)) + " already";
@@ -106,8 +108,27 @@ void Stepper::on(const Drain& drain) {
   const Standing standing = drain.on ? Standing::draining : Standing::joined;
   if (node.standing == standing) return;
   node.standing = standing;
+  count_drain(node);
   changed(node);
   queue(node);
+}
+
+// From now on, of what it has to hand over now.
+void Stepper::count_drain(Node& node) {
+  node.seen.drained_since = has_to_hand_over(state_, node) ? now_ : kLongAgo;
+  node.seen.drained = 0;
+}
+
+void Stepper::on(const DrainTarget& drain) {
+  if (!state_.has(drain.target) || state_.at(drain.target).forgotten) {
+    return refuse(Code::not_found, "drain: there is no such target");
+  }
+  Target& target = state_.at(drain.target);
+  if (target.draining == drain.on) return;
+  target.draining = drain.on;
+  count_drain(state_.at(target.node));
+  changed(target, true);
+  queue(target);
 }
 
 // Chains that would have no full copy any more without those targets. `gone` is sorted.
@@ -145,11 +166,21 @@ void Stepper::on(const Forget& forget) {
     return refuse(Code::not_found, "forget: there is no such target");
   }
   Target& target = state_.at(forget.target);
+  if (target.forgotten) return;
   const size_t lost = chains_lost_without({target.id});
   if (lost > 0 && !forget.force) {
     return refuse(Code::not_permitted,
                   "forget " + name_of(target) + ": it has the last full copy of " +
                       std::to_string(lost) + " chains; bring it back, or lose them by force");
+  }
+  if (target.seen.up && !target.chains.empty() && !forget.force) {
+    return refuse(Code::not_permitted,
+                  "forget " + name_of(target) + ": it serves, and has copies of " +
+                      std::to_string(target.chains.size()) + " chains; " +
+                      (target.draining ? "wait until it has handed them over"
+                                       : "drain it first, wait until it has handed them over") +
+                      ", or take it off by force: then these have a copy less until others are "
+                      "made");
   }
   forget_target(target);
 }
@@ -166,6 +197,18 @@ void Stepper::on(const Remove& remove) {
     return refuse(Code::not_permitted,
                   "remove " + name_of(node) + ": it has the last full copy of " +
                       std::to_string(lost) + " chains; drain it first, or lose them by force");
+  }
+  const size_t chains = chains_on(state_, node.id);
+  if (!node.seen.silent && chains > 0 && !remove.force) {
+    const std::string drain =
+        node.standing == Standing::draining
+            ? "wait until it has handed them over"
+            : "drain it first ('penstock drain'), wait until it has handed them over";
+    return refuse(Code::not_permitted,
+                  "remove " + name_of(node) + ": it runs, and has copies of " +
+                      std::to_string(chains) + " chains; " + drain +
+                      " ('penstock nodes'), or remove it by force: then these have a copy less "
+                      "until others are made");
   }
   for (const TargetId id : gone) forget_target(state_.at(id));
   if (node.seen.silent) --state_.missing;

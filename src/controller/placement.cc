@@ -9,17 +9,16 @@ namespace penstock::controller {
 
 bool can_take_copies(const State& state, const Target& target, MediaClass media) {
   const Node& node = state.at(target.node);
-  return target.seen.up && !target.forgotten && !target.seen.failing && !target.seen.full &&
-         target.media == media && node.standing == Standing::joined && !node.is_suspected() &&
-         target.capacity_bytes > 0;
+  return target.seen.up && is_to_stay(state, target) && !target.seen.failing && !target.seen.full &&
+         target.media == media && !node.is_suspected() && target.capacity_bytes > 0;
 }
-
-namespace {
 
 bool are_apart(const State& state, NodeId a, NodeId b, bool racks) {
   const std::string& rack = state.at(a).facts.rack;
   return a != b && !(racks && !rack.empty() && rack == state.at(b).facts.rack);
 }
+
+namespace {
 
 // Whether the target may have one more copy beside the members that stay.
 bool fits(const State& state, const Chain& chain, const Target& target) {
@@ -33,14 +32,9 @@ bool fits(const State& state, const Chain& chain, const Target& target) {
 
 using Wide = unsigned __int128;
 
-// Chains for each byte, compared without division: what `a` would have with `more` of them.
-bool has_less(const Target& a, size_t more, const Target& b) {
-  return Wide{a.chains.size() + more} * b.capacity_bytes < Wide{b.chains.size()} * a.capacity_bytes;
-}
-
-bool is_moving(const Chain& chain) {
-  return std::any_of(chain.members.begin(), chain.members.end(),
-                     [](const Member& member) { return member.leaving; });
+// Chains for each byte, compared without division.
+bool has_less(const Target& a, const Target& b) {
+  return Wide{a.chains.size()} * b.capacity_bytes < Wide{b.chains.size()} * a.capacity_bytes;
 }
 
 }  // namespace
@@ -50,34 +44,30 @@ TargetId choose_target(const State& state, const Chain& chain) {
   const Target* best = nullptr;
   for (const Target& target : state.targets) {
     if (!can_take_copies(state, target, media)) continue;
-    if (best != nullptr && !has_less(target, 0, *best)) continue;
+    if (best != nullptr && !has_less(target, *best)) continue;
     if (fits(state, chain, target)) best = &target;
   }
   return best == nullptr ? TargetId() : best->id;
 }
 
-std::optional<Move> plan_move(const State& state) {
-  if (std::any_of(state.chains.begin(), state.chains.end(), is_moving)) return std::nullopt;
-  std::vector<const Target*> targets;
-  for (const Target& target : state.targets) {
-    if (can_take_copies(state, target, target.media)) targets.push_back(&target);
-  }
-  const auto emptier = [](const Target* a, const Target* b) { return has_less(*a, 0, *b); };
-  std::stable_sort(targets.begin(), targets.end(), emptier);
-  // From the fullest to the emptiest, where the chains allow it.
-  for (size_t from = targets.size(); from-- > 0;) {
-    for (size_t to = 0; to < from; ++to) {
-      if (!has_less(*targets[to], 1, *targets[from])) break;
-      if (targets[to]->media != targets[from]->media) continue;
-      for (const ChainId id : targets[from]->chains) {
-        const Chain& chain = state.at(id);
-        const bool is_whole = count_of(chain, CopyState::serving) == chain.members.size();
-        if (!is_whole || chain.members.size() != state.at(chain.table).copies) continue;
-        if (fits(state, chain, *targets[to])) return Move{id, targets[from]->id, targets[to]->id};
-      }
+size_t chains_without_place(const State& state, NodeId node) {
+  size_t chains = 0;
+  const auto is_promising = [&](const Member& member) {
+    const Target& target = state.at(member.target);
+    return is_to_stay(state, target) && !target.seen.failing && !target.seen.aged &&
+           !member.leaving;
+  };
+  for (const TargetId target : state.at(node).targets) {
+    if (is_to_stay(state, state.at(target))) continue;
+    for (const ChainId id : state.at(target).chains) {
+      const Chain& chain = state.at(id);
+      const auto promising = static_cast<size_t>(
+          std::count_if(chain.members.begin(), chain.members.end(), is_promising));
+      if (promising >= state.at(chain.table).copies) continue;
+      if (choose_target(state, chain) == TargetId()) ++chains;
     }
   }
-  return std::nullopt;
+  return chains;
 }
 
 uint32_t PairLoads::bound() const {

@@ -1,6 +1,7 @@
 // Plans of tables: shares first, then chain by chain the nodes that share the fewest chains so far,
 // and swaps in the end where some share too many.
 #include "candidates.h"
+#include "shares.h"
 
 #include <algorithm>
 #include <map>
@@ -35,24 +36,8 @@ struct Place {
 
 // Deals out `total` by weights; nobody gets more than `most`. The sum is right if it can be.
 std::vector<uint32_t> deal(const std::vector<uint64_t>& weights, uint64_t total, uint64_t most) {
-  std::vector<double> shares(weights.size());
-  std::vector<bool> full(weights.size());
-  double rest = static_cast<double>(total);
-  for (bool again = true; again;) {
-    again = false;
-    double sum = 0;
-    for (size_t i = 0; i < weights.size(); ++i)
-      sum += full[i] ? 0 : static_cast<double>(weights[i]);
-    for (size_t i = 0; i < weights.size() && !again; ++i) {
-      if (full[i]) continue;
-      shares[i] = rest * static_cast<double>(weights[i]) / sum;
-      if (shares[i] <= static_cast<double>(most)) continue;
-      // What it cannot hold goes to the others.
-      shares[i] = static_cast<double>(most);
-      rest -= shares[i];
-      full[i] = again = true;
-    }
-  }
+  const std::vector<double> shares =
+      shares_by_weight(weights, static_cast<double>(total), static_cast<double>(most));
   std::vector<uint32_t> dealt(weights.size());
   std::vector<size_t> order(weights.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -85,7 +70,8 @@ class Planner {
       const std::string what = plan_.racks_apart ? "racks" : "nodes";
       return Failure{Code::invalid_argument,
                      "table: " + std::to_string(plan_.copies) + " copies need as many " + what +
-                         " with targets that are up; there are " + std::to_string(groups_.size())};
+                         " with targets that are up; there are " + std::to_string(groups_.size()) +
+                         " (let another join, or choose fewer copies)"};
     }
     deal_shares();
     for (uint32_t left = plan_.chains; left > 0; --left) place_chain(left);

@@ -10,6 +10,9 @@ namespace {
 // Bits of members.
 constexpr uint8_t kLeaving = 1;
 constexpr uint8_t kDoubtful = 2;
+// Bits of targets.
+constexpr uint8_t kForgotten = 1;
+constexpr uint8_t kDraining = 2;
 
 template <class Record>
 Result<Record> finished(const Reader& reader, Record record) {
@@ -176,7 +179,8 @@ std::string encode(const Target& target) {
   writer.word(target.capacity_bytes);
   writer.word(target.changed.value);
   writer.word(static_cast<uint8_t>(target.media));
-  writer.word(static_cast<uint8_t>(target.forgotten));
+  const int bits = (target.forgotten ? kForgotten : 0) | (target.draining ? kDraining : 0);
+  writer.word(static_cast<uint8_t>(bits));
   return writer.take();
 }
 
@@ -192,7 +196,10 @@ Result<Target> decode_target(TargetId id, std::string_view bytes) {
   target.capacity_bytes = reader.word<uint64_t>();
   target.changed = MapVersion(reader.word<uint64_t>());
   target.media = static_cast<MediaClass>(reader.choice(kMediaClasses));
-  target.forgotten = reader.choice(2) != 0;
+  const auto bits = reader.word<uint8_t>();
+  reader.require((bits & ~(kForgotten | kDraining)) == 0);
+  target.forgotten = (bits & kForgotten) != 0;
+  target.draining = (bits & kDraining) != 0;
   reader.require(target.held <= target.incarnation && target.node != NodeId());
   return finished(reader, std::move(target));
 }
@@ -220,7 +227,7 @@ Result<Table> decode_table(TableId id, std::string_view bytes) {
   table.chains = reader.word<uint32_t>();
   table.changed = MapVersion(reader.word<uint64_t>());
   reader.require(table.copies > 0 && table.copies <= limits::kCopiesMax && table.chains > 0 &&
-                 table.chains <= limits::kChainsMax && table.first != ChainId());
+                 table.chains <= limits::kChainsMax && table.first >= kFirstSharedChain);
   return finished(reader, table);
 }
 

@@ -141,7 +141,11 @@ void Stepper::end_syncing(Chain& chain) {
 void Stepper::trim(Chain& chain) {
   if (good_copies(chain) < state_.at(chain.table).copies) return;
   for (size_t i = chain.members.size(); i-- > 0;) {
-    if (!acts(chain.members[i])) erase_member(chain, i);
+    if (acts(chain.members[i])) continue;
+    if (chain.members[i].leaving && state_.balancing.goes_on) ++state_.balancing.done;
+    const Target& target = target_of(chain.members[i]);
+    if (!is_to_stay(state_, target)) ++state_.at(target.node).seen.drained;
+    erase_member(chain, i);
   }
 }
 

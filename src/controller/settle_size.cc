@@ -98,12 +98,19 @@ void Stepper::begin_empty(Chain& chain) {
   notice(name_of(chain) + ": begins anew, empty; what it held is lost");
 }
 
+// A few at a time, and fewer where no copy is missing.
+bool Stepper::has_room_to_sync(const Chain& chain, const Member& member) const {
+  const bool lacks_copies = count_of(chain, kServing) < state_.at(chain.table).copies;
+  const size_t room = lacks_copies ? state_.timing.repairs_per_target : limits::kMovesPerTarget;
+  return target_of(member).seen.syncing < room;
+}
+
 void Stepper::begin_syncing(Chain& chain) {
   if (count_of(chain, kServing) == 0 || count_of(chain, kSyncing) > 0) return;
   Member* first = nullptr;
   for (Member& member : chain.members) {
     if (member.state != kWaiting || !is_up(member) || !is_useful_syncing(chain, member)) continue;
-    if (now_ < target_of(member).seen.failed_until) {
+    if (now_ < target_of(member).seen.failed_until || !has_room_to_sync(chain, member)) {
       set_open(chain, true);
       continue;
     }

@@ -27,17 +27,20 @@ std::string find_broken_reference(const State& state) {
   for (size_t i = 0; i < state.tables.size(); ++i) {
     const Table& table = state.tables[i];
     if (table.id.value != i + 1) return "tables are not numbered one after the other";
-    if (table.first.value != chains + 1) return "a table's chains do not follow the others";
+    if (table.first.value != kFirstSharedChain.value + chains)
+      return "a table's chains do not follow the others";
     if (table.copies == 0 || table.copies > limits::kCopiesMax) return "a table's copies are wrong";
     chains += table.chains;
   }
   if (chains != state.chains.size()) return "there are chains without a table";
   for (size_t i = 0; i < state.chains.size(); ++i) {
     const Chain& chain = state.chains[i];
-    if (chain.id.value != i + 1) return "chains are not numbered one after the other";
+    if (chain.id.value != kFirstSharedChain.value + i)
+      return "chains are not numbered one after the other";
     if (!state.has(chain.table)) return "a chain is of a table that is not there";
     const Table& table = state.at(chain.table);
-    const bool is_of_it = i + 1 >= table.first.value && i + 1 - table.first.value < table.chains;
+    const bool is_of_it =
+        chain.id >= table.first && chain.id.value - table.first.value < table.chains;
     if (!is_of_it) return "a chain is of another table than its number says";
   }
   return {};
@@ -55,6 +58,8 @@ void begin(State& state, engine::Time now) {
   state.queue.clear();
   state.open.clear();
   state.next_open = ChainId();
+  state.balancing = {};
+  state.balancing.next_look = now + state.timing.balance;
   for (Node& node : state.nodes) {
     node.seen = {};
     node.targets.clear();
@@ -68,11 +73,18 @@ void begin(State& state, engine::Time now) {
     target.seen.lease_end = lease_end;
     state.at(target.node).targets.push_back(target.id);
   }
+  for (Node& node : state.nodes) {
+    if (has_to_hand_over(state, node)) node.seen.drained_since = now;
+  }
   for (Chain& chain : state.chains) {
     chain.seen = {};
     chain.seen.queued = true;
     state.queue.push_back(chain.id);
-    for (const Member& member : chain.members) state.at(member.target).chains.push_back(chain.id);
+    for (const Member& member : chain.members) {
+      Target& target = state.at(member.target);
+      target.chains.push_back(chain.id);
+      if (member.state == CopyState::syncing) ++target.seen.syncing;
+    }
   }
   ASSERT(state.queue.size() == state.chains.size());
 }
@@ -110,15 +122,58 @@ Health health(const State& state) {
       ++(serving >= state.at(chain.table).copies ? health.whole : health.partial);
     }
     if (count_of(chain, CopyState::syncing) > 0) ++health.syncing;
+    const bool leaves = std::any_of(chain.members.begin(), chain.members.end(),
+                                    [](const Member& member) { return member.leaving; });
+    if (leaves) ++health.moving;
+  }
+  const Balancing& balancing = state.balancing;
+  health.moves_left = std::max<size_t>(health.moving, balancing.left);
+  health.moves_wait = balancing.waits && balancing.goes_on;
+  if (balancing.goes_on && balancing.done > 0) {
+    ASSERT(balancing.since != kLongAgo);
+    const engine::Duration each = (state.now - balancing.since) / balancing.done;
+    health.moves_time = each * static_cast<int64_t>(health.moves_left);
   }
   ASSERT(health.whole + health.partial + health.unavailable == health.chains);
   return health;
+}
+
+bool is_to_stay(const State& state, const Target& target) {
+  return !target.forgotten && !target.draining &&
+         state.at(target.node).standing == Standing::joined;
+}
+
+namespace {
+
+bool has_to_hand_over(const State& state, const Target& target) {
+  return !target.forgotten &&
+         (target.draining || state.at(target.node).standing == Standing::draining);
+}
+
+}  // namespace
+
+bool has_to_hand_over(const State& state, const Node& node) {
+  if (node.standing == Standing::draining) return true;
+  return std::any_of(node.targets.begin(), node.targets.end(),
+                     [&](TargetId id) { return has_to_hand_over(state, state.at(id)); });
 }
 
 size_t chains_on(const State& state, NodeId node) {
   size_t chains = 0;
   for (const TargetId id : state.at(node).targets) chains += state.at(id).chains.size();
   return chains;
+}
+
+engine::Duration time_to_drain(const State& state, NodeId node) {
+  const Node::Seen& seen = state.at(node).seen;
+  if (seen.drained == 0 || seen.drained_since == kLongAgo) return engine::Duration(-1);
+  ASSERT(state.now >= seen.drained_since);
+  const engine::Duration each = (state.now - seen.drained_since) / seen.drained;
+  size_t left = 0;
+  for (const TargetId id : state.at(node).targets) {
+    if (has_to_hand_over(state, state.at(id))) left += state.at(id).chains.size();
+  }
+  return each * static_cast<int64_t>(left);
 }
 
 std::string find_fault(const State& state, const Chain& chain) {

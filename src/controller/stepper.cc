@@ -113,6 +113,10 @@ void Stepper::add_member(Chain& chain, TargetId target) {
 void Stepper::set_state(Chain& chain, Member& member, CopyState state) {
   if (member.state == state) return;
   edit(chain);
+  size_t& syncing = state_.at(member.target).seen.syncing;
+  ASSERT(member.state != kSyncing || syncing > 0);
+  if (member.state == kSyncing) --syncing;
+  if (state == kSyncing) ++syncing;
   member.state = state;
 }
 
@@ -122,6 +126,7 @@ void Stepper::erase_member(Chain& chain, size_t index) {
   std::vector<ChainId>& chains = state_.at(chain.members[index].target).chains;
   const auto found = std::find(chains.begin(), chains.end(), chain.id);
   ASSERT(found != chains.end());
+  ASSERT(chain.members[index].state != kSyncing);
   *found = chains.back();
   chains.pop_back();
   chain.members.erase(chain.members.begin() + static_cast<ptrdiff_t>(index));

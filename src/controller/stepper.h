@@ -31,6 +31,7 @@ class Stepper {
   Node* known_sender(const Sender& from, std::string_view what);
   void let_in(Node& node, const Join& join);
   void add_node(const Join& join);
+  const Node* other_with_names(const Join& join) const;
   void set_silent(Node& node, bool silent);
 
   // openings.cc: targets that are opened
@@ -55,13 +56,17 @@ class Stepper {
   void expire_nodes();
   void expire_targets();
   void end_suspicions();
+  bool may_suspect(const Node& node) const;
   void suspect_one();
   void queue_open_chains();
+  void balance();
 
   // orders.cc
   void on(const CreateTable& create);
   void on(const Move& move);
   void on(const Drain& drain);
+  void on(const DrainTarget& drain);
+  void count_drain(Node& node);
   void on(const Remove& remove);
   void on(const Forget& forget);
   void on(const Trust& trust);
@@ -89,6 +94,7 @@ class Stepper {
   TargetId choose(const Chain& chain);
   void extend(Chain& chain);
   void begin_empty(Chain& chain);
+  bool has_room_to_sync(const Chain& chain, const Member& member) const;
   void begin_syncing(Chain& chain);
 
   // members.cc: what the rules ask of members

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "penstock/controller/placement.h"
+
 namespace penstock::controller {
 
 void Stepper::on(const Tick&) {
@@ -12,6 +14,7 @@ void Stepper::on(const Tick&) {
   end_suspicions();
   suspect_one();
   queue_open_chains();
+  balance();
 }
 
 void Stepper::expire_nodes() {
@@ -41,9 +44,17 @@ void Stepper::end_suspicions() {
   for (Node& node : state_.nodes) {
     if (!node.is_suspected() || now_ < node.seen.suspected_until) continue;
     node.seen.suspected_until = kLongAgo;
+    node.seen.trusted_since = now_;
     queue(node);
     notice(name_of(node) + ": is tried again");
   }
+}
+
+// What others say of a node may be of its last process, until they have had time to notice.
+bool Stepper::may_suspect(const Node& node) const {
+  const engine::Time let_in = node.seen.let_in;
+  const bool is_new = let_in != kLongAgo && now_ < let_in + state_.timing.lease;
+  return !node.seen.silent && !node.is_suspected() && !is_new;
 }
 
 // Suspects the node that most others accuse. Of two that accuse each other it is the one that
@@ -67,11 +78,16 @@ void Stepper::suspect_one() {
     return std::tuple(accusers[node.id.value], node.seen.accuses.size(), node.id);
   };
   for (Node& node : state_.nodes) {
-    if (node.seen.silent || node.is_suspected() || accusers[node.id.value] == 0) continue;
+    if (!may_suspect(node) || accusers[node.id.value] == 0) continue;
     if (worst == nullptr || weight(node) > weight(*worst)) worst = &node;
   }
   if (worst == nullptr) return;
-  worst->seen.suspected_until = now_ + state_.timing.suspicion;
+  Node::Seen& seen = worst->seen;
+  const bool again =
+      seen.trusted_since != kLongAgo && now_ - limits::kSuspicionForgotten < seen.trusted_since;
+  seen.suspicion =
+      std::min(again ? 2 * seen.suspicion : state_.timing.suspicion_first, state_.timing.suspicion);
+  seen.suspected_until = now_ + seen.suspicion;
   ASSERT(worst->is_suspected());
   queue(*worst);
   notice(name_of(*worst) +
@@ -89,6 +105,31 @@ void Stepper::queue_open_chains() {
     ++at;
   }
   state_.next_open = at == state_.open.end() ? ChainId() : *at;
+}
+
+// Copies move to where they are to lie while nothing else is wrong.
+void Stepper::balance() {
+  Balancing& balancing = state_.balancing;
+  if (now_ < balancing.next_look) return;
+  balancing.next_look = now_ + state_.timing.balance;
+  const MovesPlan plan = plan_moves(state_, balancing.goes_on);
+  if (plan.goes_on && !balancing.goes_on) {
+    balancing.since = now_;
+    balancing.done = 0;
+    notice("copies of chains do not lie where disks have most room for them; about " +
+           std::to_string(plan.left) + " move, a few at a time");
+  }
+  if (!plan.goes_on && balancing.goes_on) {
+    notice("copies of chains lie as evenly as they can; " + std::to_string(balancing.done) +
+           " were moved");
+  }
+  balancing.goes_on = plan.goes_on;
+  balancing.waits = plan.waits;
+  balancing.left = plan.left;
+  for (const Move& move : plan.moves) {
+    ASSERT(fault_in(move).empty());
+    on(move);
+  }
 }
 
 }  // namespace penstock::controller

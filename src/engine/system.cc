@@ -19,6 +19,7 @@ int64_t read_clock(clockid_t id) {
 class SystemClock final : public Clock {
  public:
   Time now() const override { return Time(Duration(read_clock(CLOCK_MONOTONIC))); }
+  Time lease_now() const override { return Time(Duration(read_clock(CLOCK_BOOTTIME))); }
   WallTime wall() const override { return {read_clock(CLOCK_REALTIME)}; }
 };
 

@@ -68,6 +68,7 @@ void Lengths::serve() {
       entry.status = drop_privileges(inode, *drop_for);
     } else {
       entry.status = record(inode, false, false);
+      if (entry.status.ok() && entry.request->widen) entry.status = prepare_to_widen(inode);
       entry.recorded = recorded(inode);
       // What this sync promises is recorded; one without a name is recorded when it gets one.
       ASSERT(!entry.status.ok() || inode.unnamed || entry.request->synced_changes <= inode.settled);
@@ -89,6 +90,9 @@ void Lengths::note_durable(const Entry& entry) {
   Inode& inode = *request.inode;
   const std::lock_guard guard(inode.control);
   note_synced(inode, entry.recorded, request.synced_changes);
+  const bool as_recorded = recorded(inode).cuts == entry.recorded.cuts &&
+                           recorded(inode).session == entry.recorded.session;
+  if (request.widen && as_recorded) inode.reach.store(UINT64_MAX, std::memory_order_relaxed);
 }
 
 Status Lengths::record(Inode& inode, bool durable, bool end_session) {
@@ -99,6 +103,10 @@ Status Lengths::record(Inode& inode, bool durable, bool end_session) {
   ASSERT(inode.settled <= changes);
   end_session = end_session && inode.session;
   if (changes == inode.settled && !end_session && !durable) return Code::ok;
+  return put(inode, changes, durable, end_session);
+}
+
+Status Lengths::put(Inode& inode, uint64_t changes, bool durable, bool end_session) {
   const meta::Settled settled{
       .length = inode.length.load(std::memory_order_relaxed),
       .modified = inode.modified.load(std::memory_order_relaxed),
@@ -113,8 +121,18 @@ Status Lengths::record(Inode& inode, bool durable, bool end_session) {
   if (end_session) {
     inode.session = false;
     inode.session_durable.store(false, std::memory_order_relaxed);
+    inode.reach.store(inode.placement.reach_of(settled.length), std::memory_order_relaxed);
   }
   return Code::ok;
+}
+
+// Without a session, as after a cut that targets did not make, the record itself has to say that
+// blocks may lie beyond the end.
+Status Lengths::prepare_to_widen(Inode& inode) {
+  DASSERT(inode.control.is_held());
+  if (inode.session || inode.unnamed) return Code::ok;
+  inode.sparse.store(true, std::memory_order_relaxed);
+  return put(inode, inode.changes.load(std::memory_order_acquire), false, false);
 }
 
 Status Lengths::drop_privileges(Inode& inode, const meta::FileWriter& writer) {
@@ -152,6 +170,7 @@ void Lengths::note_synced(Inode& inode, const Recorded& recorded, uint64_t chang
   }
   if (inode.session && inode.session_number == recorded.session) {
     inode.session_durable.store(true, std::memory_order_relaxed);
+    inode.reach.store(UINT64_MAX, std::memory_order_relaxed);
   }
   ASSERT(changes <= inode.changes.load(std::memory_order_relaxed));
   const uint64_t known = inode.synced.load(std::memory_order_relaxed);

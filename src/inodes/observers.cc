@@ -9,6 +9,7 @@ uint32_t Observers::add(Observer& observer) {
   for (uint32_t i = 0; i < kObserversMax; ++i) {
     if (slots_[i] != nullptr) continue;
     slots_[i] = &observer;
+    if (observer.hears_beginnings()) hearing_.fetch_or(1u << i);
     return 1u << i;
   }
   ASSERT(false && "more than kObserversMax observers");
@@ -20,6 +21,7 @@ uint32_t Observers::remove(Observer& observer) {
   for (uint32_t i = 0; i < kObserversMax; ++i) {
     if (slots_[i] != &observer) continue;
     slots_[i] = nullptr;
+    hearing_.fetch_and(~(1u << i));
     return 1u << i;
   }
   return 0;
@@ -55,6 +57,54 @@ void Observers::data_changed(uint32_t watchers, const Observer* origin, InodeId 
     auto part = std::make_shared<std::shared_ptr<Gathering>>(gathering);
     observer->data_changed(inode, offset, length, [part] { part->reset(); });
   }
+}
+
+// Where nobody hears of it, it is only counted, in the cache line of the gate that its maker has
+// just entered. Whoever watches later, and then looks, finds it counted, on the list, or over.
+void Observers::begin(Change& change, Inode& inode, ByteRange range) {
+  ASSERT(change.inode == nullptr && !change.linked() && !change.is_announced);
+  change.inode = &inode;
+  change.range = range;
+  inode.unannounced.fetch_add(1, std::memory_order_seq_cst);
+  const uint32_t told = inode.watchers.load(std::memory_order_seq_cst) & hearing_.load();
+  if (told == 0) [[likely]]
+    return;
+  {
+    const std::lock_guard lock(changes_mutex_);
+    changes_.push_back(change);
+    change.is_announced = true;
+  }
+  const uint32_t counted = inode.unannounced.fetch_sub(1, std::memory_order_seq_cst);
+  ASSERT(counted > 0);
+  const std::shared_lock lock(mutex_);
+  for (uint32_t i = 0; i < kObserversMax; ++i) {
+    if ((told >> i & 1) != 0 && slots_[i] != nullptr) slots_[i]->data_changing(inode.id, range);
+  }
+}
+
+void Observers::end(Change& change) {
+  ASSERT(change.inode != nullptr && change.linked() == change.is_announced);
+  if (change.is_announced) {
+    // Others look at what is on the list.
+    const std::lock_guard lock(changes_mutex_);
+    change.unlink();
+    change.is_announced = false;
+  } else {
+    const uint32_t counted = change.inode->unannounced.fetch_sub(1, std::memory_order_seq_cst);
+    ASSERT(counted > 0);
+  }
+  change.inode = nullptr;
+}
+
+std::vector<ByteRange> Observers::under_way(const Inode& inode) {
+  // First the count: a change that leaves it is on the list by then.
+  if (inode.unannounced.load(std::memory_order_seq_cst) != 0) return {{0, UINT64_MAX}};
+  std::vector<ByteRange> ranges;
+  const std::lock_guard lock(changes_mutex_);
+  for (Change* one = changes_.first(); one != nullptr; one = changes_.next(*one)) {
+    if (one->inode == &inode) ranges.push_back(one->range);
+  }
+  return ranges;
 }
 
 void Observers::entry_changed(uint32_t watchers, const Observer* origin, InodeId parent,

@@ -1,5 +1,7 @@
 #include "penstock/inodes/target_calls.h"
 
+#include <set>
+
 #include "penstock/inodes/limits.h"
 
 namespace penstock::inodes {
@@ -7,7 +9,7 @@ namespace penstock::inodes {
 using wire::ChunkMethod;
 
 struct TargetCalls::Call : engine::CallOp {
-  uint32_t target = 0;
+  ChainId chain;
   ChunkMethod what = ChunkMethod::sync;
   wire::ChunkRequest message;
   union {
@@ -16,10 +18,10 @@ struct TargetCalls::Call : engine::CallOp {
     wire::ChunkEndResponse end{};
   };
 
-  Call(uint32_t to_target, ChunkMethod to_do, wire::ChunkRequest with)
-      : target(to_target), what(to_do), message(with) {}
+  Call(ChainId to_chain, ChunkMethod to_do, wire::ChunkRequest with)
+      : chain(to_chain), what(to_do), message(with) {}
   // Before the call runs; and after, of what it answered only `end`.
-  Call(Call&& other) noexcept : Call(other.target, other.what, other.message) {
+  Call(Call&& other) noexcept : Call(other.chain, other.what, other.message) {
     response_length = other.response_length;
     end = other.end;
   }
@@ -35,15 +37,14 @@ struct TargetCalls::Batch {
 // All at once: there are only as many as targets, or a bounded batch of them.
 Status TargetCalls::run(std::vector<Call>& calls) {
   if (calls.empty()) return Code::ok;
-  const Shard& shard = config_.shards[calls.front().target % config_.shards.size()];
+  const Shard& shard = config_.shards[calls.front().chain.value % config_.shards.size()];
   Batch batch;
   return engine::thread_caller().call(*shard.loop, [&](engine::Op& done) {
     batch.loop = shard.loop;
     batch.done = &done;
     batch.left = calls.size();
     for (Call& call : calls) {
-      ASSERT(call.target < config_.targets.size());
-      call.to = config_.targets[call.target];
+      call.to = config_.chains->at(call.chain);
       call.method = static_cast<uint16_t>(call.what);
       call.request = wire::as_wire(call.message);
       if (call.what == ChunkMethod::read || call.what == ChunkMethod::write ||
@@ -84,20 +85,20 @@ Status TargetCalls::clear(InodeId inode, const Placement& placement, uint32_t ch
   return run(calls);
 }
 
-Status TargetCalls::clear_beyond(InodeId inode, const Placement& placement, uint64_t length,
+Status TargetCalls::clear_beyond(InodeId inode, const Placement& placement, Beyond beyond,
                                  bool durable) {
-  uint32_t first_gone = placement.chunk_of(length);
-  if (const uint32_t within = placement.within(length); within != 0) {
+  uint32_t first_gone = placement.chunk_of(beyond.begin);
+  if (const uint32_t within = placement.within(beyond.begin); within != 0) {
     TRY(clear(inode, placement, first_gone, within, wire::kChunkEnd, durable));
     if (first_gone == UINT32_MAX) return Code::ok;
     ++first_gone;
-  } else if (length >= placement.file_bytes_max()) {
+  } else if (beyond.begin >= placement.file_bytes_max()) {
     return Code::ok;  // there is no chunk behind it
   }
   std::vector<Call> calls;
-  calls.reserve(placement.chain_count());
-  for (uint32_t i = 0; i < placement.chain_count(); ++i) {
-    calls.emplace_back(placement.chain_first() + i, ChunkMethod::remove,
+  for (const ChainId chain :
+       placement.chains_between(placement.offset_of(first_gone), beyond.end)) {
+    calls.emplace_back(chain, ChunkMethod::remove,
                        wire::ChunkRequest{.inode = inode.value,
                                           .chunk = first_gone,
                                           .flags = durable ? uint32_t{wire::kChunkDurable} : 0});
@@ -105,20 +106,33 @@ Status TargetCalls::clear_beyond(InodeId inode, const Placement& placement, uint
   return run(calls);
 }
 
-Status TargetCalls::remove(std::span<const InodeId> inodes) {
+Status TargetCalls::remove(std::span<const Removed> files) {
+  TRY(remove_unsynced(files));
+  std::set<ChainId> asked;
+  for (const Removed& file : files) asked.insert(file.chains.begin(), file.chains.end());
+  return sync(std::vector<ChainId>(asked.begin(), asked.end()));
+}
+
+Status TargetCalls::remove_unsynced(std::span<const Removed> files) {
   std::vector<Call> calls;
-  calls.reserve(config_.targets.size() * inodes.size());
-  for (const InodeId inode : inodes) {
-    for (uint32_t i = 0; i < config_.targets.size(); ++i) {
-      calls.emplace_back(i, ChunkMethod::remove, wire::ChunkRequest{.inode = inode.value});
+  for (const Removed& file : files) {
+    for (const ChainId chain : file.chains) {
+      if (calls.size() == limits::kRemoveBatch) {
+        TRY(run(calls));
+        calls.clear();
+      }
+      calls.emplace_back(chain, ChunkMethod::remove, wire::ChunkRequest{.inode = file.inode.value});
     }
   }
   return run(calls);
 }
 
 Status TargetCalls::read_record(engine::MemoryRef memory) {
+  if (config_.records != nullptr) {
+    return config_.records->read({static_cast<std::byte*>(memory.data), memory.length});
+  }
   std::vector<Call> calls;
-  calls.emplace_back(0, ChunkMethod::read,
+  calls.emplace_back(config_.records_chain, ChunkMethod::read,
                      wire::ChunkRequest{.inode = kRecordsInode.value,
                                         .length = static_cast<uint32_t>(memory.length),
                                         .flags = wire::kChunkRefuseHoles});
@@ -128,8 +142,11 @@ Status TargetCalls::read_record(engine::MemoryRef memory) {
 }
 
 Status TargetCalls::write_record(engine::MemoryRef memory) {
+  if (config_.records != nullptr) {
+    return config_.records->write({static_cast<const std::byte*>(memory.data), memory.length});
+  }
   std::vector<Call> calls;
-  calls.emplace_back(0, ChunkMethod::write,
+  calls.emplace_back(config_.records_chain, ChunkMethod::write,
                      wire::ChunkRequest{.inode = kRecordsInode.value,
                                         .length = static_cast<uint32_t>(memory.length),
                                         .flags = wire::kChunkDurable});
@@ -139,10 +156,14 @@ Status TargetCalls::write_record(engine::MemoryRef memory) {
 }
 
 Status TargetCalls::sync_all() {
+  return sync(config_.chains->all());
+}
+
+Status TargetCalls::sync(std::span<const ChainId> chains) {
   std::vector<Call> calls;
-  calls.reserve(config_.targets.size());
-  for (uint32_t i = 0; i < config_.targets.size(); ++i) {
-    calls.emplace_back(i, ChunkMethod::sync, wire::ChunkRequest{});
+  calls.reserve(chains.size());
+  for (const ChainId chain : chains) {
+    calls.emplace_back(chain, ChunkMethod::sync, wire::ChunkRequest{});
   }
   return run(calls);
 }
@@ -152,7 +173,7 @@ Result<std::vector<TargetCalls::Call>> TargetCalls::ask_ends(InodeId inode,
   std::vector<Call> calls;
   calls.reserve(placement.chain_count());
   for (uint32_t i = 0; i < placement.chain_count(); ++i) {
-    calls.emplace_back(placement.chain_first() + i, ChunkMethod::end_query,
+    calls.emplace_back(placement.chain(i), ChunkMethod::end_query,
                        wire::ChunkRequest{.inode = inode.value});
   }
   TRY(run(calls));

@@ -77,17 +77,17 @@ void WrittenIds::leave_to_next_life() {
 }
 
 Status WrittenIds::sweep(uint64_t base, uint64_t up_to) {
-  std::vector<InodeId> unknown;
+  std::vector<TargetCalls::Removed> unknown;
   for (uint64_t id = base + 1; id <= up_to; ++id) {
     const Result<Attributes> found = meta_.attributes(InodeId{id});
     if (found) continue;
     if (found.error() != Code::not_found) return found.error();
-    unknown.push_back(InodeId{id});
+    unknown.push_back(targets_.on_every_chain(InodeId{id}));
     if (unknown.size() < limits::kSweepBatch) continue;
-    TRY(targets_.remove(unknown));
+    TRY(targets_.remove_unsynced(unknown));
     unknown.clear();
   }
-  TRY(targets_.remove(unknown));
+  TRY(targets_.remove_unsynced(unknown));
   return targets_.sync_all();
 }
 

@@ -29,6 +29,7 @@ class RocksDbKv final : public engine::Kv {
   using engine::Kv::run;
   Status run(engine::KvOp& op) override;
   Status sync() override;
+  Outcome<void> checkpoint(const std::string& path);
 
  private:
   class Transaction;

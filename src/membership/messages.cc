@@ -15,12 +15,13 @@ using controller::Writer;
 
 namespace {
 
-constexpr uint8_t kVersion = wire::kMembershipVersion;
-
 // Each message has a function that names its fields in order, for an Out or an In.
 class Out {
  public:
-  explicit Out(Writer& writer) : writer_(writer) {}
+  Out(Writer& writer, uint32_t version) : writer_(writer), version_(version) {}
+
+  // What came with a later version is neither written nor read in an earlier one.
+  bool has(uint32_t version) const { return version_ >= version; }
 
   template <class Word>
   void word(Word value) {
@@ -46,6 +47,11 @@ class Out {
     ASSERT(value >= engine::Duration::zero());
     writer_.word(static_cast<uint64_t>(value.count()));
   }
+  // All ones for less than 0.
+  void age(engine::Duration value) {
+    writer_.word(value < engine::Duration::zero() ? UINT64_MAX
+                                                  : static_cast<uint64_t>(value.count()));
+  }
   void code(Code code) { writer_.word(static_cast<uint16_t>(code)); }
   // What is too long is cut.
   void text(const std::string& value, size_t max) {
@@ -65,11 +71,14 @@ class Out {
 
  private:
   Writer& writer_;
+  const uint32_t version_;
 };
 
 class In {
  public:
-  explicit In(Reader& reader) : reader_(reader) {}
+  In(Reader& reader, uint32_t version) : reader_(reader), version_(version) {}
+
+  bool has(uint32_t version) const { return version_ >= version; }
 
   template <class Word>
   void word(Word& value) {
@@ -92,6 +101,13 @@ class In {
     reader_.require(count <= static_cast<uint64_t>(engine::Duration::max().count()) / 4);
     if (reader_.going()) value = engine::Duration(static_cast<int64_t>(count));
   }
+  void age(engine::Duration& value) {
+    const auto count = reader_.word<uint64_t>();
+    const bool is_none = count == UINT64_MAX;
+    reader_.require(is_none || count <= static_cast<uint64_t>(engine::Duration::max().count()));
+    value = is_none || !reader_.going() ? engine::Duration(-1)
+                                        : engine::Duration(static_cast<int64_t>(count));
+  }
   void code(Code& code) {
     // A later release may have codes that this one does not know.
     code = static_cast<Code>(reader_.word<uint16_t>());
@@ -111,6 +127,7 @@ class In {
 
  private:
   Reader& reader_;
+  const uint32_t version_;
 };
 
 size_t place_of(RecordKind kind) {
@@ -147,6 +164,7 @@ void fields(auto& io, auto& m, const controller::Heartbeat&) {
     io.id(target.incarnation);
     io.yes(target.failing);
     io.yes(target.full);
+    io.word(target.used_bytes);
   });
   io.list(m.reports, limits::kReportsPerHeartbeat, [&](auto& report) {
     io.choice(report.kind, 2);
@@ -155,6 +173,9 @@ void fields(auto& io, auto& m, const controller::Heartbeat&) {
     io.id(report.reporter);
   });
   io.list(m.accused, limits::kAccusedPerHeartbeat, [&](auto& node) { io.id(node); });
+#if PENSTOCK_NEXT_PROTOCOL
+  if (io.has(2)) io.word(m.uptime_ms);
+#endif
 }
 void fields(auto& io, auto& m, const controller::Leave&) {
   fields(io, m.from, m.from);
@@ -187,6 +208,10 @@ void fields(auto& io, auto& m, const controller::Forget&) {
 void fields(auto& io, auto& m, const controller::Trust&) {
   io.id(m.target);
 }
+void fields(auto& io, auto& m, const controller::DrainTarget&) {
+  io.id(m.target);
+  io.yes(m.on);
+}
 void fields(auto& io, auto& m, const MapPlace&) {
   io.choice(m.kind, UINT8_MAX);
   io.word(m.id);
@@ -197,6 +222,9 @@ void fields(auto& io, auto& m, const AskMap&) {
   fields(io, m.from, m.from);
 }
 void fields(auto&, auto&, const AskHealth&) {}
+void fields(auto& io, auto& m, const AskNodes&) {
+  io.id(m.from);
+}
 
 void fields(auto& io, auto& m, const controller::Refused&) {
   io.code(m.code);
@@ -251,14 +279,44 @@ void fields(auto& io, auto& m, const controller::Health&) {
   io.size(m.partial);
   io.size(m.unavailable);
   io.size(m.syncing);
+  io.size(m.moving);
+  io.size(m.moves_left);
+  io.yes(m.moves_wait);
+  io.age(m.moves_time);
 }
 void fields(auto&, auto&, const Done&) {}
+void fields(auto& io, auto& m, const NodeSeen&) {
+  io.id(m.id);
+  io.yes(m.silent);
+  io.yes(m.suspected);
+  io.age(m.heard_ago);
+  io.id(m.applied);
+  io.word(m.chains_left);
+  io.word(m.chains_without_place);
+  io.age(m.drain_time);
+  io.list(m.targets, limits::kTargetsPerNode, [&](auto& target) {
+    io.id(target.id);
+    io.yes(target.up);
+    io.yes(target.down);
+    io.yes(target.failing);
+    io.yes(target.full);
+    io.word(target.used_bytes);
+  });
+  io.require(m.id != NodeId());
+}
+void fields(auto& io, auto& m, const NodesPiece&) {
+  io.id(m.version);
+  io.yes(m.last);
+  io.list(m.nodes, UINT16_MAX, [&](auto& node) { fields(io, node, node); });
+  io.require(m.last || !m.nodes.empty());
+}
 
 template <class Variant>
-std::string encode_any(const Variant& message) {
-  Writer writer(kVersion);
+std::string encode_any(const Variant& message, uint32_t version) {
+  ASSERT(version >= wire::kNodeVersionLeast && version <= wire::kNodeVersionMost);
+  Writer writer(static_cast<uint8_t>(version));
   writer.word(static_cast<uint8_t>(message.index()));
-  Out out(writer);
+  Out out(writer, version);
   std::visit([&](const auto& one) { fields(out, one, one); }, message);
   std::string bytes = writer.take();
   ASSERT(bytes.size() <= wire::kMembershipBytesMax);
@@ -275,12 +333,13 @@ void make(Variant& message, size_t index) {
 }
 
 template <class Variant>
-Result<Variant> decode_any(std::string_view bytes) {
+Result<Variant> decode_any(std::string_view bytes, uint32_t version) {
+  ASSERT(version >= wire::kNodeVersionLeast && version <= wire::kNodeVersionMost);
   if (bytes.size() > wire::kMembershipBytesMax) return Code::bad_message;
-  Reader reader(bytes, kVersion);
+  Reader reader(bytes, static_cast<uint8_t>(version));
   Variant message;
   make(message, reader.choice(std::variant_size_v<Variant>));
-  In in(reader);
+  In in(reader, version);
   std::visit([&](auto& one) { fields(in, one, one); }, message);
   const Status status = reader.end();
   if (status == Code::wrong_version) return status;
@@ -290,17 +349,17 @@ Result<Variant> decode_any(std::string_view bytes) {
 
 }  // namespace
 
-std::string encode(const Request& request) {
-  return encode_any(request);
+std::string encode(const Request& request, uint32_t version) {
+  return encode_any(request, version);
 }
-std::string encode(const Answer& answer) {
-  return encode_any(answer);
+std::string encode(const Answer& answer, uint32_t version) {
+  return encode_any(answer, version);
 }
-Result<Request> decode_request(std::string_view bytes) {
-  return decode_any<Request>(bytes);
+Result<Request> decode_request(std::string_view bytes, uint32_t version) {
+  return decode_any<Request>(bytes, version);
 }
-Result<Answer> decode_answer(std::string_view bytes) {
-  return decode_any<Answer>(bytes);
+Result<Answer> decode_answer(std::string_view bytes, uint32_t version) {
+  return decode_any<Answer>(bytes, version);
 }
 
 }  // namespace penstock::membership

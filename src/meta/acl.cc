@@ -1,9 +1,10 @@
 #include "acl.h"
 
-#include "limits.h"
 #include "permissions.h"
 
 #include <cstring>
+
+#include "penstock/meta/records/limits.h"
 
 namespace penstock::meta {
 namespace {

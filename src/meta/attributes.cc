@@ -1,10 +1,11 @@
 // chmod, chown, utimes, truncate, and the lengths that writers settle.
 #include "acl.h"
-#include "limits.h"
 #include "namespace.h"
 
 #include <algorithm>
 #include <sys/stat.h>
+
+#include "penstock/meta/records/limits.h"
 
 namespace penstock::meta {
 namespace {
@@ -90,8 +91,8 @@ void apply_changes(const Credentials& credentials, const SetAttributes& changes,
   if (changes.flags) attributes.flags = *changes.flags;
   if (changes.length) {
     // Nothing is left of what is cut to nothing; what grows gets a hole.
-    if (*changes.length > attributes.length) attributes.sparse = true;
     if (*changes.length == 0) attributes.sparse = false;
+    if (*changes.length > attributes.length || changes.leaves_blocks) attributes.sparse = true;
     attributes.length = *changes.length;
     attributes.modified = now;
     const bool keeps = changes.keeps_set_ids.value_or(credentials.uid == 0);
@@ -158,6 +159,28 @@ Result<Attributes> Namespace::set_attributes(const Credentials& credentials, Ino
     if (found.is_directory()) {
       view.put_times(inode, {attributes.modified, attributes.changed});
     }
+    return attributes;
+  });
+}
+
+Result<Attributes> Namespace::set_layout(const Credentials& credentials, InodeId directory,
+                                         const LayoutEdit& change) {
+  return transact(engine::KvMode::write, [&](View& view) -> Result<Attributes> {
+    TRY_ASSIGN(Inode found, view.inode(directory));
+    if (!found.is_directory()) return Code::not_directory;
+    TRY_ASSIGN(Attributes attributes, view.attributes(found));
+    TRY(require_mutable(attributes));
+    TRY(require_owner(credentials, attributes));
+    const Layout before = attributes.layout;
+    TRY(change(attributes.layout));
+    if (!layout_is_good(attributes.layout) || !attributes.layout.chains.empty()) {
+      return Code::invalid_argument;
+    }
+    if (attributes.layout == before) return attributes;
+    attributes.changed = clock_.wall();
+    found.attributes = attributes;
+    view.put(found);
+    view.put_times(directory, {attributes.modified, attributes.changed});
     return attributes;
   });
 }
@@ -250,6 +273,13 @@ Result<std::vector<InodeId>> Namespace::unsettled() {
       return true;
     }));
     return inodes;
+  });
+}
+
+Result<bool> Namespace::is_unsettled(InodeId inode) {
+  return transact(engine::KvMode::read, [&](View& view) -> Result<bool> {
+    TRY_ASSIGN(const std::optional<uint64_t> session, view.mark(view.keys().write_session(inode)));
+    return session.has_value();
   });
 }
 

@@ -1,7 +1,8 @@
 // Making inodes and entries.
 #include "acl.h"
-#include "limits.h"
 #include "namespace.h"
+
+#include "penstock/meta/records/limits.h"
 
 namespace penstock::meta {
 
@@ -50,7 +51,7 @@ Inode Namespace::build(const Credentials& credentials, const Inode& parent, uint
   made.device = what.device;
   made.accessed = made.modified = made.changed = made.created = clock_.wall();
   made.layout = what.layout.value_or(above.layout);
-  if (what.type == FileType::regular && made.layout.seed == 0) made.layout.seed = mix64(id);
+  if (what.type == FileType::regular) settle_layout(made.layout, made.inode);
   made.generation = 1;
   if (what.type == FileType::directory) {
     inode.parent = parent.id();
@@ -68,7 +69,7 @@ Result<Namespace::Made> Namespace::make(const Credentials& credentials, InodeId 
                                         bool existing_is_fine) {
   TRY(check_name(name));
   if (is_dots(name)) return existing_is_fine ? Code::is_directory : Code::already_exists;
-  if (what.layout) TRY(check_layout(*what.layout));
+  if (what.layout && !layout_is_good(*what.layout)) return Code::invalid_argument;
   uint64_t id = what.id.value;
   if (id == 0) {
     TRY_ASSIGN(id, counters_.new_id());
@@ -85,6 +86,7 @@ Result<Namespace::Made> Namespace::make(const Credentials& credentials, InodeId 
     }
     TRY(require_add(credentials, directory.attributes));
     const Inode inode = build(credentials, directory, id, what);
+    if (what.type == FileType::regular) TRY(check_reach(inode.attributes.layout));
     const FileTime now = inode.attributes.created;
     if (inode.is_directory()) {
       if (directory.attributes.links >= kLinksMax) return Code::too_many_links;
@@ -107,7 +109,7 @@ Result<Attributes> Namespace::create(const Credentials& credentials, InodeId par
                                      std::optional<Layout> layout, bool* created, Creation how) {
   NewInode what;
   what.mode = mode;
-  what.layout = layout;
+  what.layout = std::move(layout);
   what.id = how.id;
   if (how.begin_write) {
     TRY_ASSIGN(what.writer, counters_.new_id());
@@ -132,6 +134,7 @@ Result<Attributes> Namespace::create_unnamed(const Credentials& credentials, Ino
                TRY(require(credentials, directory.attributes, kAccessExecute));
                TRY(require_add(credentials, directory.attributes));
                Inode inode = build(credentials, directory, id.value, what);
+               TRY(check_reach(inode.attributes.layout));
                inode.attributes.links = 0;
                view.put(inode);
                view.put_mark(view.keys().orphan(inode.id()), kOrphanUnnamed);

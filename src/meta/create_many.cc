@@ -1,9 +1,10 @@
 // Making many files in one transaction.
-#include "limits.h"
 #include "namespace.h"
 #include "walk.h"
 
 #include <set>
+
+#include "penstock/meta/records/limits.h"
 
 namespace penstock::meta {
 namespace {
@@ -64,7 +65,8 @@ Result<std::vector<Result<NewFile>>> Namespace::place_files(
     if (!one) continue;
     TRY_ASSIGN(const uint64_t id, counters_.new_id());
     one->inode = InodeId(id);
-    if (one->layout.seed == 0) one->layout.seed = mix64(id);
+    settle_layout(one->layout, one->inode);
+    if (const Status reached = check_reach(one->layout); !reached.ok()) one = reached;
   }
   return all;
 }
@@ -87,6 +89,7 @@ Result<MadeFile> Namespace::make_complete(View& view, const Credentials& credent
   what.layout = place.layout;
   Inode inode = build(credentials, directory, place.inode.value, what);
   inode.attributes.length = file.length;
+  inode.attributes.sparse = file.sparse;
   TRY(change(credentials, file.changes, inode.attributes));
   ASSERT(inode.attributes.links == 1 && inode.attributes.type == FileType::regular);
   view.put_new(inode);

@@ -1,6 +1,7 @@
 // Listing directories.
-#include "limits.h"
 #include "namespace.h"
+
+#include "penstock/meta/records/limits.h"
 
 namespace penstock::meta {
 namespace {

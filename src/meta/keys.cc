@@ -1,4 +1,4 @@
-#include "keys.h"
+#include "penstock/meta/keys.h"
 
 #include <algorithm>
 #include <fmt/core.h>

@@ -1,10 +1,11 @@
 // Finding inodes by name and path.
 #include "cached_walk.h"
-#include "limits.h"
 #include "namespace.h"
 #include "walk.h"
 
 #include <algorithm>
+
+#include "penstock/meta/records/limits.h"
 
 namespace penstock::meta {
 

@@ -1,16 +1,9 @@
 // Opening, closing and counting.
 #include "namespace.h"
 
-#include "limits.h"
+#include "penstock/meta/records/limits.h"
 
 namespace penstock::meta {
-namespace {
-
-constexpr std::string_view kVersionName = "version";
-constexpr std::string_view kNextIdName = "next";
-constexpr std::string_view kInodesName = "inodes";  // there only after a clean close
-
-}  // namespace
 
 Result<uint64_t> Counters::new_id() {
   const std::lock_guard lock(mutex_);
@@ -62,11 +55,13 @@ uint64_t Counters::inodes() const {
 
 Outcome<std::unique_ptr<Meta>> Meta::open(engine::Kv& kv, const engine::Clock& clock,
                                           MetaOptions options) {
-  if (!check_layout(options.default_layout).ok()) {
+  if (!layout_is_good(options.default_layout)) {
     return Failure{
         Code::invalid_argument,
-        fmt::format("file system: chunk size 2^{} or chain count {} is out of range",
-                    options.default_layout.chunk_bytes_log2, options.default_layout.chain_count)};
+        fmt::format("file system: the layout of new files is out of range (chunk size 2^{}, {} "
+                    "chains, {} copies)",
+                    options.default_layout.chunk_bytes_log2, options.default_layout.chain_count,
+                    options.default_layout.copies)};
   }
   ASSERT(options.key_prefix.size() <= kKeyPrefixBytesMax);
   auto opened = std::make_unique<Namespace>(kv, clock, std::move(options));

@@ -1,7 +1,6 @@
 // The implementation of Meta, spread over files by what the operations do.
 #pragma once
 
-#include "keys.h"
 #include "permissions.h"
 #include "record_cache.h"
 #include "view.h"
@@ -9,6 +8,8 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+
+#include "penstock/meta/keys.h"
 
 namespace penstock::meta {
 
@@ -96,6 +97,8 @@ class Namespace final : public Meta {
   uint64_t newest_cookie() const override { return counters_.newest_id(); }
   Result<std::string> get_xattr(const Credentials& credentials, InodeId inode,
                                 std::string_view name) override;
+  Result<Attributes> set_layout(const Credentials& credentials, InodeId directory,
+                                const LayoutEdit& change) override;
   Status set_xattr(const Credentials& credentials, InodeId inode, std::string_view name,
                    std::string_view value, XattrMode mode) override;
   Result<std::vector<std::string>> list_xattrs(const Credentials& credentials,
@@ -106,6 +109,7 @@ class Namespace final : public Meta {
   Status settle(InodeId inode, const Settled& settled, bool durable) override;
   Status end_write(InodeId inode) override;
   Result<std::vector<InodeId>> unsettled() override;
+  Result<bool> is_unsettled(InodeId inode) override;
   Status sync() override;
   Result<std::vector<InodeId>> orphans(size_t limit, InodeId after) override;
   Status forget(InodeId inode) override { return forget_many({&inode, 1}); }
@@ -142,6 +146,11 @@ class Namespace final : public Meta {
                 Attributes& attributes) const;
   Inode build(const Credentials& credentials, const Inode& parent, uint64_t id,
               const NewInode& what) const;
+
+  // Whether a file can be made with it.
+  Status check_reach(const Layout& layout) const {
+    return options_.reaches && !options_.reaches(layout) ? Code::not_serving : Code::ok;
+  }
 
   // Takes one link from `inode`, which is an orphan when that was the last; puts the record.
   Removed drop_link(View& view, Inode& inode, FileTime now) const;

@@ -1,9 +1,10 @@
 #include "permissions.h"
 
 #include "acl.h"
-#include "limits.h"
 
 #include <algorithm>
+
+#include "penstock/meta/records/limits.h"
 
 namespace penstock::meta {
 
@@ -115,15 +116,6 @@ Status check_name(std::string_view name) {
 
 bool is_dots(std::string_view name) {
   return name == "." || name == "..";
-}
-
-Status check_layout(const Layout& layout) {
-  if (layout.chunk_bytes_log2 >= 64 || layout.chain_count == 0 ||
-      layout.chunk_bytes() < limits::kChunkBytesMin ||
-      layout.chunk_bytes() > limits::kChunkBytesMax) {
-    return Code::invalid_argument;
-  }
-  return {};
 }
 
 }  // namespace penstock::meta

@@ -40,6 +40,4 @@ bool privileged(const Credentials& credentials);
 Status check_name(std::string_view name);
 bool is_dots(std::string_view name);
 
-Status check_layout(const Layout& layout);
-
 }  // namespace penstock::meta

@@ -10,8 +10,6 @@
 // finds something odd asks the store.
 #pragma once
 
-#include "records.h"
-
 #include <array>
 #include <atomic>
 #include <memory>
@@ -19,6 +17,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "penstock/meta/records.h"
 
 namespace penstock::meta {
 

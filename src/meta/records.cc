@@ -1,10 +1,11 @@
-#include "records.h"
+#include "penstock/meta/records.h"
 
 #include "acl.h"
 #include "codec.h"
-#include "limits.h"
 
 #include <algorithm>
+
+#include "penstock/meta/records/limits.h"
 
 namespace penstock::meta {
 namespace {
@@ -58,27 +59,92 @@ uint8_t read_inode_version(Reader& reader) {
   return version;
 }
 
-void write_layout(Writer& writer, const Layout& layout) {
-  // What read_layout() demands.
-  ASSERT(layout.chunk_bytes_log2 < 64 && layout.chain_count > 0);
-  ASSERT(layout.chunk_bytes() >= limits::kChunkBytesMin);
-  ASSERT(layout.chunk_bytes() <= limits::kChunkBytesMax);
+bool layout_is_storable(const Layout& layout, FileType type) {
+  return layout_is_good(layout) &&
+         (type == FileType::directory ? layout.chains.empty() : layout.stripe == 0);
+}
+
+void write_range(Writer& writer, const Layout& layout) {
+  ASSERT(layout_is_good(layout));  // what decode_inode() demands
   writer.byte(static_cast<uint8_t>(layout.chunk_bytes_log2));
   writer.varint(layout.chain_first);
   writer.varint(layout.chain_count);
   writer.fixed64(layout.seed);
 }
 
-Layout read_layout(Reader& reader) {
+Layout read_range(Reader& reader) {
   Layout layout;
   layout.chunk_bytes_log2 = reader.byte();
   layout.chain_first = reader.varint32();
   layout.chain_count = reader.varint32();
   layout.seed = reader.fixed64();
-  reader.require(layout.chunk_bytes_log2 < 64 && layout.chain_count > 0 &&
-                 layout.chunk_bytes() >= limits::kChunkBytesMin &&
-                 layout.chunk_bytes() <= limits::kChunkBytesMax);
+  reader.require(layout_is_good(layout));
   return layout;
+}
+
+// What is behind the number of extensions: for each its kind and a string.
+constexpr uint64_t kLayoutExtension = 1;
+constexpr uint8_t kLayoutVersion = 1;
+// Five fields of a byte or a varint of 32 bits, and the list.
+constexpr size_t kLayoutBytesMax = 8 * 5 + 5 * kListedChainsMax;
+
+// Whether a range says all of it.
+bool is_plain(const Layout& layout) {
+  const Layout plain;
+  return layout.stripe == plain.stripe && layout.table == plain.table &&
+         layout.scheme == plain.scheme && layout.copies == plain.copies &&
+         layout.media == plain.media && layout.chains.empty();
+}
+
+std::string encode_rest(const Layout& layout) {
+  ASSERT(!is_plain(layout));
+  Writer writer;
+  writer.byte(kLayoutVersion);
+  writer.varint(layout.table);
+  writer.byte(static_cast<uint8_t>(layout.scheme));
+  writer.byte(layout.copies);
+  writer.byte(static_cast<uint8_t>(layout.media));
+  writer.varint(layout.stripe);
+  writer.varint(layout.chains.size());
+  for (const ChainId chain : layout.chains) writer.varint(chain.value);
+  return writer.take();
+}
+
+bool decode_rest(std::string_view bytes, FileType type, Layout& layout) {
+  Reader reader(bytes);
+  reader.require(reader.byte() == kLayoutVersion);
+  layout.table = reader.varint32();
+  layout.scheme = static_cast<Scheme>(reader.byte());
+  layout.copies = reader.byte();
+  layout.media = static_cast<Media>(reader.byte());
+  layout.stripe = reader.varint32();
+  const uint64_t chains = reader.varint();
+  if (chains > kListedChainsMax) return false;
+  layout.chains.reserve(chains);
+  for (uint64_t i = 0; i < chains; ++i) layout.chains.emplace_back(reader.varint32());
+  return reader.finished() && layout_is_storable(layout, type) && !is_plain(layout);
+}
+
+bool has_layout(FileType type) {
+  return type == FileType::regular || type == FileType::directory;
+}
+
+void write_extensions(Writer& writer, const Attributes& from) {
+  const bool layout = has_layout(from.type) && !is_plain(from.layout);
+  writer.varint(layout ? 1 : 0);
+  if (!layout) return;
+  writer.varint(kLayoutExtension);
+  const std::string rest = encode_rest(from.layout);
+  ASSERT(rest.size() <= kLayoutBytesMax);
+  writer.string(rest);
+}
+
+void read_extensions(Reader& reader, Attributes& to) {
+  const uint64_t extensions = reader.varint();
+  if (extensions == 0) return;
+  reader.require(extensions == 1 && has_layout(to.type));
+  reader.require(reader.varint() == kLayoutExtension);
+  reader.require(decode_rest(reader.string(kLayoutBytesMax), to.type, to.layout));
 }
 
 bool has_device(FileType type) {
@@ -90,26 +156,40 @@ bool name_is_storable(const std::string& name) {
          name.find_first_of(std::string_view("/\0", 2)) == std::string::npos;
 }
 
-// What decode_inode() demands of every record: one that breaks it could never be read again.
-void assert_storable(const Inode& inode) {
+// What decode_inode() demands of every record, but of its lists, whose look costs more.
+bool is_storable_but_lists(const Inode& inode) {
   const Attributes& from = inode.attributes;
-  ASSERT(inode.id() != InodeId());
-  ASSERT((from.mode & ~kModeBits) == 0 && (from.flags & ~kInodeFlags) == 0);
-  ASSERT(from.links <= kLinksMax);
-  ASSERT(inode.xattr_bytes <= kXattrListBytesMax);
-  ASSERT(from.type != FileType::regular || from.length <= limits::kFileBytesMax);
-  ASSERT(from.type != FileType::directory || inode.parent != InodeId());
-  ASSERT((from.type == FileType::symlink) == !inode.target.empty());
-  ASSERT(inode.target.size() <= limits::kPathBytesMax);
-  ASSERT(inode.default_acl.empty() || from.type == FileType::directory);
-  DASSERT(from.acl.empty() || acl_is_good(from.acl));
-  DASSERT(inode.default_acl.empty() || acl_is_good(inode.default_acl));
+  return inode.id() != InodeId() && (from.mode & ~kModeBits) == 0 &&
+         (from.flags & ~kInodeFlags) == 0 && from.links <= kLinksMax &&
+         inode.xattr_bytes <= kXattrListBytesMax &&
+         (from.type != FileType::regular || from.length <= limits::kFileBytesMax) &&
+         (!has_layout(from.type) || layout_is_storable(from.layout, from.type)) &&
+         (from.type != FileType::directory || inode.parent != InodeId()) &&
+         (from.type == FileType::symlink) == !inode.target.empty() &&
+         inode.target.size() <= limits::kPathBytesMax &&
+         (inode.default_acl.empty() || from.type == FileType::directory);
+}
+
+bool lists_are_storable(const Inode& inode) {
+  return (inode.attributes.acl.empty() || acl_is_good(inode.attributes.acl)) &&
+         (inode.default_acl.empty() || acl_is_good(inode.default_acl));
 }
 
 }  // namespace
 
+bool is_storable(const Inode& inode) {
+  return is_storable_but_lists(inode) && lists_are_storable(inode);
+}
+
+bool is_storable(const CookieEntry& entry) {
+  return entry.inode != InodeId() && name_is_storable(entry.name) &&
+         entry.name.size() <= limits::kNameBytesMax;
+}
+
 std::string encode(const Inode& inode) {
-  assert_storable(inode);
+  // One that it does not hold of could never be read again.
+  ASSERT(is_storable_but_lists(inode));
+  DASSERT(lists_are_storable(inode));
   constexpr size_t kUsualBytes = 96;
   const Attributes& from = inode.attributes;
   Writer writer(kUsualBytes);
@@ -131,15 +211,13 @@ std::string encode(const Inode& inode) {
     write_time(writer, from.changed);
   }
   if (from.type == FileType::regular) writer.varint(from.length);
-  if (from.type == FileType::regular || from.type == FileType::directory) {
-    write_layout(writer, from.layout);
-  }
+  if (has_layout(from.type)) write_range(writer, from.layout);
   if (from.type == FileType::directory) writer.varint(inode.parent.value);
   if (from.type == FileType::symlink) writer.string(inode.target);
   if (has_device(from.type)) writer.varint(from.device);
   if ((marks & kMarkAcl) != 0) writer.string(from.acl);
   if ((marks & kMarkDefaultAcl) != 0) writer.string(inode.default_acl);
-  writer.varint(0);  // extensions: none is known yet
+  write_extensions(writer, from);
   return writer.take();
 }
 
@@ -178,9 +256,7 @@ std::optional<Inode> decode_inode(InodeId id, std::string_view bytes) {
     to.length = reader.varint();
     reader.require(to.length <= limits::kFileBytesMax);
   }
-  if (to.type == FileType::regular || to.type == FileType::directory) {
-    to.layout = read_layout(reader);
-  }
+  if (has_layout(to.type)) to.layout = read_range(reader);
   if (to.type == FileType::directory) {
     inode.parent = InodeId(reader.varint());
     reader.require(inode.parent != InodeId());
@@ -194,7 +270,7 @@ std::optional<Inode> decode_inode(InodeId id, std::string_view bytes) {
   if (has_device(to.type)) to.device = reader.varint();
   if ((marks & kMarkAcl) != 0) to.acl = read_acl(reader);
   if ((marks & kMarkDefaultAcl) != 0) inode.default_acl = read_acl(reader);
-  if (version >= kInodeVersion) reader.require(reader.varint() == 0);
+  if (version >= kInodeVersion) read_extensions(reader, to);
   if (!reader.finished()) return std::nullopt;
   return inode;
 }
@@ -242,8 +318,7 @@ std::optional<Dentry> decode_dentry(std::string_view bytes) {
 }
 
 std::string encode(const CookieEntry& entry) {
-  ASSERT(entry.inode != InodeId() && name_is_storable(entry.name));
-  ASSERT(entry.name.size() <= limits::kNameBytesMax);
+  ASSERT(is_storable(entry));
   Writer writer;
   writer.byte(kRecordVersion);
   writer.varint(entry.inode.value);

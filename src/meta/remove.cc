@@ -1,6 +1,7 @@
 // Taking links away, and what becomes of inodes without any.
-#include "limits.h"
 #include "namespace.h"
+
+#include "penstock/meta/records/limits.h"
 
 namespace penstock::meta {
 

@@ -1,6 +1,7 @@
 // rename: one entry to another directory or name, perhaps replacing or exchanging what is there.
-#include "limits.h"
 #include "namespace.h"
+
+#include "penstock/meta/records/limits.h"
 
 namespace penstock::meta {
 namespace {

@@ -2,9 +2,7 @@
 // decode is logged with its key and ends the transaction with corrupt.
 #pragma once
 
-#include "keys.h"
 #include "record_cache.h"
-#include "records.h"
 
 #include <functional>
 #include <optional>
@@ -12,6 +10,8 @@
 #include <string_view>
 
 #include "penstock/meta.h"
+#include "penstock/meta/keys.h"
+#include "penstock/meta/records.h"
 
 namespace penstock::meta {
 

@@ -1,13 +1,14 @@
 // Following paths inside one transaction.
 #pragma once
 
-#include "limits.h"
 #include "permissions.h"
 #include "view.h"
 
 #include <algorithm>
 #include <string>
 #include <unordered_map>
+
+#include "penstock/meta/records/limits.h"
 
 namespace penstock::meta {
 

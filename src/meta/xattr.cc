@@ -1,7 +1,8 @@
 // Extended attributes.
 #include "acl.h"
-#include "limits.h"
 #include "namespace.h"
+
+#include "penstock/meta/records/limits.h"
 
 namespace penstock::meta {
 namespace {

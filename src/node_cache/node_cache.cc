@@ -207,14 +207,30 @@ Result<Segment::Start> NodeCache::start_fill(FillOp& op) {
       return start;
     }
     op.file = held->file;
-    if (held->checked == attribute_changes_.load()) return start;
+    const bool changing = is_changing(op);
+    if (!changing && held->checked == attribute_changes_.load()) return start;
     // A change of rights since they were looked at may have come before the fill began, which it
     // then could not poison: look again.
     op.file.reset();
     segment.abandon(op.slot);
     release(segment, op.extent.inode);
     tidy_later();
+    if (changing) return Segment::Start::crowded;
   }
+}
+
+// Whether the extent is being changed: a fill might read the old bytes now, while other readers
+// find the new ones already. A change behind it may move the end of the file.
+bool NodeCache::is_changing(const FillOp& op) const {
+  const uint64_t begins = uint64_t{op.extent.number} * kExtentBytes;
+  for (const client::ByteRange& range : files_.changes_under_way(*op.file)) {
+    if (range.offset >= begins + kExtentBytes) {
+      op.segment->invalidate(op.extent.inode, range.offset, range.length);
+    } else if (range.offset >= begins || range.length > begins - range.offset) {
+      return true;
+    }
+  }
+  return false;
 }
 
 // Growing comes before evicting.
@@ -352,6 +368,13 @@ void NodeCache::tidy_later() {
 }
 
 // ---- changes and slabs: any thread ----
+
+void NodeCache::data_changing(InodeId inode, client::ByteRange range) {
+  for (const auto& segment : arena_->segments()) {
+    segment->invalidate(inode, range.offset, range.length);
+  }
+  tidy_later();
+}
 
 void NodeCache::data_changed(InodeId inode, uint64_t offset, uint64_t length,
                              std::function<void()> done) {

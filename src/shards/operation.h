@@ -47,6 +47,7 @@ enum class Stage : uint8_t {
   queued,    // its turn has not come yet
   dropping,  // a write that waits for the file's set-id bits to be taken away
   gated,     // a write that waits for a cut of the file to end
+  widening,  // a write that waits for the file's record to tell of chains that it is about to use
   moving,    // pieces are under way
   room,      // a write that waits for removed files to be collected, as the disk is full
   settling,  // the length becomes durable
@@ -85,6 +86,7 @@ struct Operation : ListNode {
   std::array<Piece*, limits::kPiecesPerOp - 1> shared{};
   engine::Timer deadline;
   WriteGate::Waiter gate_waiter;
+  inodes::Change change;         // under way while a write is inside the gate and moves
   uint32_t privileges_seen = 0;  // of the inode, when a write asked for them to be taken away
   SettleRequest settle;
   FlushRequest flush;

@@ -55,6 +55,7 @@ ShardClient::ShardClient(engine::Loop& loop, engine::Net& net, const DataPlane& 
       auto& self = settled.owner_as<Operation>();
       self.error = settled.status;
       if (self.stage == Stage::dropping) return self.client->dropped_privileges(self);
+      if (self.stage == Stage::widening) return self.client->widened(self);
       if (self.kind == IoKind::sync) return self.client->finish(self, self.error);
       // Durable or not, the bytes have changed.
       self.client->tell(self);
@@ -224,8 +225,8 @@ void ShardClient::end_early(Operation& op, Status why) {
   } else if (op.stage == Stage::gated) {
     // If its turn has come already, begin_write() will see why it ends.
     if (op.inode->gate.cancel(op.gate_waiter)) end_outside(op, why);
-  } else if (op.stage == Stage::dropping) {
-    // What is asked of meta cannot be taken back: dropped_privileges() will see why it ends.
+  } else if (op.stage == Stage::dropping || op.stage == Stage::widening) {
+    // What is asked of meta cannot be taken back: what follows it will see why the write ends.
   } else if (op.stage == Stage::moving) {
     // What is under way must end first, as the caller may reuse the memory then.
     if (op.next < op.end) {

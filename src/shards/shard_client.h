@@ -29,6 +29,8 @@ class ShardClient final : public Client {
   void drop_privileges(Operation& op, const meta::FileWriter& writer);
   void dropped_privileges(Operation& op);
   void begin_write(Operation& op);
+  void widen(Operation& op);
+  void widened(Operation& op);
   static bool finds_bytes_again(const Inode& inode);
   bool waits_for_room(Operation& op);
   void got_room(Operation& op);

@@ -78,7 +78,6 @@ void ShardClient::fill_io(Operation& op, Piece& piece) {
   }
   piece.method = static_cast<uint16_t>(read ? wire::ChunkMethod::read : wire::ChunkMethod::write);
   ASSERT(piece.length > 0 && within + uint64_t{piece.length} <= placement.chunk_bytes());
-  ASSERT(placement.chain_of(chunk) < plane_.targets.size());
   piece.message = {
       .inode = op.inode->id.value,
       .chunk = chunk,
@@ -96,7 +95,7 @@ void ShardClient::fill_io(Operation& op, Piece& piece) {
     piece.exposure_count = 2;
   }
   piece.response = std::as_writable_bytes(std::span(&piece.answer, 1));
-  piece.to = plane_.targets[placement.chain_of(chunk)];
+  piece.to = plane_.chains->at(placement.chain_of(chunk));
 }
 
 void ShardClient::send(Operation& op, Piece& piece) {
@@ -110,7 +109,7 @@ void ShardClient::send(Operation& op, Piece& piece) {
     piece.message = {.inode = op.inode->id.value};
     piece.exposure_count = 0;
     piece.response = {};
-    piece.to = plane_.targets[op.inode->placement.chain_first() + op.next];
+    piece.to = plane_.chains->at(op.inode->placement.chain(static_cast<uint32_t>(op.next)));
   }
   piece.under_way.length = piece.length;
   scheduler_.sent(*op.io, *op.flow, op.io_class, op.next == op.begin, piece.under_way);

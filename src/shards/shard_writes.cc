@@ -43,6 +43,25 @@ void ShardClient::dropped_privileges(Operation& op) {
   tell(op);
 }
 
+// The write is about to use chains of which no record tells, should a power cut take back what is
+// not durable of meta: first the write session becomes durable.
+void ShardClient::widen(Operation& op) {
+  op.stage = Stage::widening;
+  op.settle.inode = op.inode;
+  op.settle.widen = true;
+  op.settle.synced_changes = 0;
+  plane_.lengths->settle_later(op.settle);
+}
+
+void ShardClient::widened(Operation& op) {
+  ASSERT(op.stage == Stage::widening);
+  op.settle.widen = false;
+  const Status status = std::exchange(op.error, Code::ok);
+  if (!op.ending.ok()) return end_outside(op, op.ending);
+  if (!status.ok()) return end_outside(op, status);
+  begin_write(op);
+}
+
 void ShardClient::begin_write(Operation& op) {
   const IoOp& io = *op.io;
   ASSERT(op.in_flight == 0 && op.shared_count == 0);
@@ -60,10 +79,19 @@ void ShardClient::begin_write(Operation& op) {
     op.inode->gate.leave();
     return drop_privileges(op, *writer);
   }
+  const uint64_t wanted = io.offset + io.memory.length;
+  if (wanted > op.inode->reach.load(std::memory_order_relaxed) && io.memory.length > 0)
+      [[unlikely]] {
+    op.inode->gate.leave();
+    return widen(op);
+  }
   op.begin = op.next = op.sent_end = io.offset;
   op.end = op.failed_at = io.offset + io.memory.length;
   op.changes = op.inode->changes.load(std::memory_order_acquire);
   op.stage = Stage::moving;
+  if (op.end > op.begin) {
+    plane_.observers->begin(op.change, *op.inode, {op.begin, op.end - op.begin});
+  }
   move(op);
 }
 
@@ -95,6 +123,8 @@ void ShardClient::wrote(Operation& op) {
     // A crash leaves the session, and with it the end of what is stored.
     if (in_session) raise(inode.durable_length, op.end);
   }
+  // The new bytes are what readers find from now on, and the new length.
+  plane_.observers->end(op.change);
   inode.gate.leave();
   if (op.error == Code::no_space && waits_for_room(op)) return;
   // What was behind is written durably for a sync, which comes next and settles all.

@@ -22,6 +22,7 @@ struct SimNetwork::Request {
   std::vector<std::byte> bytes;
   std::vector<engine::Exposure> exposures;
   bool taken_back = false;  // cancelled on its way: it never arrives
+  uint32_t deliveries = 0;
 };
 
 // A call as its caller's side knows it.
@@ -34,7 +35,9 @@ struct SimNetwork::Call {
   SimWorld::EventId detection = 0;
 };
 
-// One delivery of a call to its service.
+// One delivery of a call to its service. Only the first may place bytes, and answer a call that
+// exposes memory for them: transports take what comes again for a new connection's, to which the
+// caller's memory is closed.
 class SimNetwork::Incoming final : public engine::IncomingCall {
  public:
   Incoming(SimNetwork& network, uint64_t id, SimNet& server, std::shared_ptr<const Request> from)
@@ -43,7 +46,11 @@ class SimNetwork::Incoming final : public engine::IncomingCall {
         server_(&server),
         loop_(server.loop_),
         from_(std::move(from)),
-        exposures_(from_->exposures) {
+        exposures_(from_->exposures),
+        is_first_(from_->deliveries == 1),
+        places_(std::any_of(exposures_.begin(), exposures_.end(), [](const engine::Exposure& one) {
+          return one.access == Access::place;
+        })) {
     method = from_->method;
     request = from_->bytes;
     exposure_count = static_cast<uint32_t>(exposures_.size());
@@ -64,7 +71,7 @@ class SimNetwork::Incoming final : public engine::IncomingCall {
   void reply(Status status, Bytes response) override {
     std::vector<std::byte> copy(response.begin(), response.end());
     SimNetwork& network = network_;
-    if (server_ != nullptr) {
+    if (server_ != nullptr && (is_first_ || !places_)) {
       network.send(server_->node_, from_->from, from_->call, "net.response",
                    [&network, call = from_->call, status, copy = std::move(copy)] {
                      respond(network, call, status, copy);
@@ -109,10 +116,10 @@ class SimNetwork::Incoming final : public engine::IncomingCall {
   void transfer(TransferOp& op, Access access) {
     if (const Status status = check(op, access); !status.ok()) return loop_.complete(op, status);
     SimWorld& world = network_.world_;
-    const SimNetFaults& faults = network_.faults;
-    const bool lost = world.chance(faults.drop_permille);
+    const SimNetFaults& likely = network_.faults;
+    const bool lost = world.chance(likely.drop_permille);
     const Duration delay =
-        lost ? faults.detection : world.between(faults.delay_min, faults.delay_max);
+        lost ? likely.detection : world.between(likely.delay_min, likely.delay_max);
     const SimWorld::EventId event = world.after(delay, "net.transfer", [=, this, &op] {
       std::erase_if(transfers_, [&](const auto& one) { return one.first == &op; });
       loop_.complete(op, move_bytes(op, access, lost));
@@ -121,9 +128,12 @@ class SimNetwork::Incoming final : public engine::IncomingCall {
   }
 
   Status move_bytes(const TransferOp& op, Access access, bool lost) {
-    const bool reachable = server_ != nullptr && network_.connected(server_->node_, from_->from);
+    // What is asked for goes one way, the bytes or the word that they came the other.
+    const bool reachable = server_ != nullptr && network_.connected(server_->node_, from_->from) &&
+                           network_.connected(from_->from, server_->node_);
     // The memory is the caller's own again once its call has ended.
     if (!reachable || network_.find(from_->call) == nullptr) return Code::peer_gone;
+    if (access == Access::place && !is_first_) return Code::peer_gone;
     std::byte* exposed = exposures_[op.exposure].memory.data + op.exposure_offset;
     // Of what is lost a part may have come through.
     const uint64_t length =
@@ -144,6 +154,8 @@ class SimNetwork::Incoming final : public engine::IncomingCall {
   engine::Loop& loop_;
   const std::shared_ptr<const Request> from_;
   const std::vector<engine::Exposure>& exposures_;
+  const bool is_first_;
+  const bool places_;
   std::vector<std::pair<TransferOp*, SimWorld::EventId>> transfers_;  // under way
 };
 
@@ -162,8 +174,16 @@ void SimNetwork::set_partitioned(NodeId a, NodeId b, bool partitioned) {
   }
 }
 
-bool SimNetwork::connected(NodeId a, NodeId b) const {
-  return !partitioned_.contains(std::minmax(a, b));
+void SimNetwork::set_cut(NodeId from, NodeId to, bool cut) {
+  if (cut) {
+    cut_.emplace(from, to);
+  } else {
+    cut_.erase({from, to});
+  }
+}
+
+bool SimNetwork::connected(NodeId from, NodeId to) const {
+  return !partitioned_.contains(std::minmax(from, to)) && !cut_.contains({from, to});
 }
 
 SimNetwork::Call* SimNetwork::find(CallId id) {
@@ -195,8 +215,9 @@ void SimNetwork::send(NodeId from, NodeId to, CallId id, std::string_view label,
   }
 }
 
-void SimNetwork::deliver(const std::shared_ptr<const Request>& request) {
+void SimNetwork::deliver(const std::shared_ptr<Request>& request) {
   if (request->taken_back) return;
+  ++request->deliveries;
   if (Call* const call = find(request->call)) call->delivered = true;
   const auto found = served_.find(request->to);
   if (found == served_.end()) return end(request->call, Code::peer_gone);
@@ -277,9 +298,7 @@ void SimNet::call(CallOp& op) {
   }
   network.calls_.emplace(id, std::move(call));
   network.send(node_, op.to.node, id, "net.request",
-               [&network, request = std::shared_ptr<const SimNetwork::Request>(request)] {
-                 network.deliver(request);
-               });
+               [&network, request] { network.deliver(request); });
 }
 
 void SimNet::cancel(CallOp& op) {

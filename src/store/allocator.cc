@@ -47,31 +47,63 @@ std::optional<uint32_t> SummaryBitmap::first() const {
   return index;
 }
 
+BlockAllocator::Area& BlockAllocator::make_area(uint32_t area) {
+  if (areas_[area] == nullptr) {
+    areas_[area] = spare_ != nullptr ? std::move(spare_) : std::make_unique<Area>();
+    ++mixed_areas_;
+  }
+  return *areas_[area];
+}
+
+// It has become wholly free or wholly used.
+void BlockAllocator::drop_area(uint32_t area) {
+  if (areas_[area] == nullptr) return;
+  ASSERT(areas_[area]->all_runs == 0 && mixed_areas_ > 0);
+  spare_ = std::move(areas_[area]);
+  --mixed_areas_;
+}
+
 bool BlockAllocator::test(uint32_t area, uint32_t order, uint32_t index) const {
-  return (areas_[area]->bits[kFirstWord[order] + index / 64] >> (index % 64) & 1) != 0;
+  if (areas_[area] == nullptr) return order == kOrderMax && wholly_free(area);
+  return order < kOrderMax &&
+         (areas_[area]->bits[kFirstWord[order] + index / 64] >> (index % 64) & 1) != 0;
 }
 
 void BlockAllocator::mark(uint32_t area, uint32_t order, uint32_t index) {
-  Area& a = *areas_[area];
+  if (order == kOrderMax) {
+    ASSERT(!wholly_free(area));
+    drop_area(area);
+    areas_with_[order].set(area);
+    return;
+  }
+  Area& a = make_area(area);
   uint64_t& word = a.bits[kFirstWord[order] + index / 64];
   const uint64_t bit = uint64_t{1} << (index % 64);
   ASSERT((word & bit) == 0);
   word |= bit;
+  ++a.all_runs;
   if (a.runs[order]++ == 0) areas_with_[order].set(area);
 }
 
 void BlockAllocator::unmark(uint32_t area, uint32_t order, uint32_t index) {
+  if (order == kOrderMax) {
+    ASSERT(areas_[area] == nullptr);
+    areas_with_[order].clear(area);
+    return;
+  }
   Area& a = *areas_[area];
   uint64_t& word = a.bits[kFirstWord[order] + index / 64];
   const uint64_t bit = uint64_t{1} << (index % 64);
-  ASSERT((word & bit) != 0 && a.runs[order] > 0);
+  ASSERT((word & bit) != 0 && a.runs[order] > 0 && a.all_runs > 0);
   word &= ~bit;
+  --a.all_runs;
   if (--a.runs[order] == 0) areas_with_[order].clear(area);
 }
 
 std::optional<uint32_t> BlockAllocator::first_run(uint32_t area, uint32_t order) const {
+  if (order == kOrderMax) return wholly_free(area) ? std::optional<uint32_t>(0) : std::nullopt;
+  if (areas_[area] == nullptr || areas_[area]->runs[order] == 0) return std::nullopt;
   const Area& a = *areas_[area];
-  if (a.runs[order] == 0) return std::nullopt;
   for (uint32_t word = 0;; ++word) {
     ASSERT(word < internal::words_of(order));
     const uint64_t bits = a.bits[kFirstWord[order] + word];
@@ -79,17 +111,20 @@ std::optional<uint32_t> BlockAllocator::first_run(uint32_t area, uint32_t order)
   }
 }
 
-std::optional<uint32_t> BlockAllocator::order_of(uint32_t block) const {
-  const uint32_t area = block / kAreaBlocks;
-  const uint32_t within = block % kAreaBlocks;
-  if (area >= areas_.size()) return std::nullopt;
+std::optional<uint32_t> BlockAllocator::order_of(BlockNumber block) const {
+  if (block / kAreaBlocks >= areas_.size()) return std::nullopt;
+  const uint32_t area = area_of(block);
+  const auto within = static_cast<uint32_t>(block % kAreaBlocks);
+  if (areas_[area] == nullptr) {
+    return wholly_free(area) ? std::optional<uint32_t>(kOrderMax) : std::nullopt;
+  }
   for (uint32_t order = 0; order < kOrders; ++order) {
     if (test(area, order, within >> order)) return order;
   }
   return std::nullopt;
 }
 
-bool BlockAllocator::is_free(uint32_t block) const {
+bool BlockAllocator::is_free(BlockNumber block) const {
   return order_of(block).has_value();
 }
 
@@ -102,7 +137,7 @@ void BlockAllocator::for_each_run(BlockRun run, Visit visit) {
     const uint32_t by_place =
         first == 0 ? kOrderMax : static_cast<uint32_t>(std::countr_zero(first));
     const uint32_t order = std::min({by_length, by_place, kOrderMax});
-    visit(static_cast<uint32_t>(first), order);
+    visit(first, order);
     first += uint64_t{1} << order;
   }
 }
@@ -110,17 +145,17 @@ void BlockAllocator::for_each_run(BlockRun run, Visit visit) {
 void BlockAllocator::add(BlockRun run) {
   if (run.count == 0) return;
   const uint64_t end = uint64_t{run.first} + run.count;
-  ASSERT(end <= uint64_t{1} << 32);
-  const auto areas = static_cast<uint32_t>((end + kAreaBlocks - 1) / kAreaBlocks);
-  while (areas_.size() < areas) areas_.push_back(std::make_unique<Area>());
+  ASSERT(end <= limits::kTargetBlocksMax);
+  const auto areas = std::max(static_cast<uint32_t>(areas_.size()), area_of(end - 1) + 1);
+  areas_.resize(areas);
   for (auto& summary : areas_with_) summary.grow(areas);
   total_blocks_ += run.count;
   release(run);
 }
 
-void BlockAllocator::free_run(uint32_t first, uint32_t order) {
-  const uint32_t area = first / kAreaBlocks;
-  uint32_t index = (first % kAreaBlocks) >> order;
+void BlockAllocator::free_run(BlockNumber first, uint32_t order) {
+  const uint32_t area = area_of(first);
+  uint32_t index = static_cast<uint32_t>(first % kAreaBlocks) >> order;
   while (order < kOrderMax && test(area, order, index ^ 1)) {
     unmark(area, order, index ^ 1);
     index >>= 1;
@@ -131,7 +166,7 @@ void BlockAllocator::free_run(uint32_t first, uint32_t order) {
 
 void BlockAllocator::release(BlockRun run) {
   ASSERT(uint64_t{run.first} + run.count <= uint64_t{areas_.size()} * kAreaBlocks);
-  for_each_run(run, [this](uint32_t first, uint32_t order) {
+  for_each_run(run, [this](BlockNumber first, uint32_t order) {
     DASSERT(!is_free(first));
     free_run(first, order);
   });
@@ -148,22 +183,22 @@ void BlockAllocator::cut(uint32_t area, uint32_t order, uint32_t index, uint32_t
     --order;
     mark(area, order, (to_index >> (order - to_order)) ^ 1);
   }
+  if (areas_[area] != nullptr && areas_[area]->all_runs == 0) drop_area(area);
 }
 
 bool BlockAllocator::take(BlockRun run) {
   for (uint64_t block = run.first; block < uint64_t{run.first} + run.count;) {
-    if (block > UINT32_MAX) return false;
-    const auto order = order_of(static_cast<uint32_t>(block));
+    const auto order = order_of(block);
     if (!order) return false;
     block = align_down(block, uint64_t{1} << *order) + (uint64_t{1} << *order);
   }
-  for_each_run(run, [this](uint32_t first, uint32_t order) {
+  for_each_run(run, [this](BlockNumber first, uint32_t order) {
     // A run may span several smaller free ones: take it piece by piece.
     uint32_t done = 0;
     while (done < 1u << order) {
-      const uint32_t at = first + done;
-      const uint32_t area = at / kAreaBlocks;
-      const uint32_t within = at % kAreaBlocks;
+      const BlockNumber at = first + done;
+      const uint32_t area = area_of(at);
+      const auto within = static_cast<uint32_t>(at % kAreaBlocks);
       const uint32_t holder = *order_of(at);
       const uint32_t piece = std::min(holder, order);
       cut(area, holder, within >> holder, piece, within >> piece);
@@ -175,7 +210,7 @@ bool BlockAllocator::take(BlockRun run) {
   return true;
 }
 
-std::optional<uint32_t> BlockAllocator::take_run(uint32_t order) {
+std::optional<BlockNumber> BlockAllocator::take_run(uint32_t order) {
   for (uint32_t from = order; from < kOrders; ++from) {
     const auto area = areas_with_[from].first();
     if (!area) continue;
@@ -184,7 +219,7 @@ std::optional<uint32_t> BlockAllocator::take_run(uint32_t order) {
     cut(*area, from, index, order, to_index);
     ASSERT(free_blocks_ >= uint64_t{1} << order);
     free_blocks_ -= uint64_t{1} << order;
-    return *area * kAreaBlocks + (to_index << order);
+    return first_of(*area) + (to_index << order);
   }
   return std::nullopt;
 }
@@ -208,7 +243,14 @@ std::optional<BlockRun> BlockAllocator::allocate(uint32_t count) {
 
 bool BlockAllocator::consistent() const {
   uint64_t free = 0;
+  uint32_t mixed = 0;
   for (uint32_t area = 0; area < areas_.size(); ++area) {
+    if (areas_[area] == nullptr) {
+      free += wholly_free(area) ? kAreaBlocks : 0;
+      continue;
+    }
+    ++mixed;
+    if (areas_[area]->all_runs == 0 || wholly_free(area)) return false;
     std::vector<bool> seen(kAreaBlocks);
     for (uint32_t order = 0; order < kOrders; ++order) {
       uint32_t runs = 0;
@@ -226,7 +268,7 @@ bool BlockAllocator::consistent() const {
       if (runs != areas_[area]->runs[order]) return false;
     }
   }
-  return free == free_blocks_;
+  return free == free_blocks_ && mixed == mixed_areas_;
 }
 
 }  // namespace penstock::store

@@ -5,31 +5,53 @@
 namespace penstock::store {
 namespace {
 
-constexpr uint8_t kVersion = 2;
-constexpr uint64_t kPhysicalOfHole = UINT64_MAX;
-
-// The record before its entries. What is fixed has one value today; other values belong to versions
-// that copy chunks to other nodes, compress or encrypt, and are refused here.
-struct Header {
-  uint8_t version = kVersion;
-  uint8_t state = 0;           // committed; 1: pending, the other copies have not confirmed it
-  uint8_t checksum_kind = 1;   // CRC-32C
-  uint8_t codec = 0;           // blocks are stored as they are
-  uint32_t key_id = 0;         // not encrypted
-  uint64_t chunk_version = 0;  // not counted
-  uint32_t valid_end = 0;
-  uint8_t count = 0;
-  std::array<uint8_t, 3> reserved{};
-};
-static_assert(sizeof(Header) == 24 && offsetof(Header, key_id) == 4 &&
-              offsetof(Header, chunk_version) == 8 && offsetof(Header, valid_end) == 16 &&
-              offsetof(Header, count) == 20 && std::is_trivially_copyable_v<Header>);
-
-constexpr size_t kPhysicalBytes = 8;
-constexpr size_t kEntryBytes = kPhysicalBytes + 4;
+constexpr uint8_t kVersion = 3;
+constexpr uint8_t kQuarterVersion = 1;
 constexpr size_t kChecksumBytes = 4;
+
+// The record of a map before its runs. What is fixed has one value today; others belong to later
+// versions and are refused here.
+struct MapHeader {
+  uint8_t version = kVersion;
+  uint8_t state = 0;  // committed; 1: pending, the other copies have not confirmed it
+  uint8_t wide = 0;   // 1: the quarters say where blocks are
+  uint8_t runs = 0;
+  uint32_t valid_end = 0;
+};
+static_assert(sizeof(MapHeader) == 8 && offsetof(MapHeader, valid_end) == 4 &&
+              std::is_trivially_copyable_v<MapHeader>);
 static_assert(kMapRecordBytesMax ==
-              sizeof(Header) + limits::kMapBlocks * kEntryBytes + kChecksumBytes);
+              sizeof(MapHeader) + limits::kMapRunsNear * sizeof(uint64_t) + kChecksumBytes);
+
+// A run in a word: the place in 40 bits, the first block in 8, what follows it in 8.
+constexpr uint32_t kFirstShift = limits::kBlockNumberBits;
+constexpr uint32_t kMoreShift = kFirstShift + 8;
+static_assert(kMoreShift + 8 <= 64 && limits::kMapBlocks <= 256);
+
+uint64_t pack(const MapRun& run) {
+  return run.place | uint64_t{run.first} << kFirstShift | uint64_t{run.count - 1} << kMoreShift;
+}
+
+MapRun unpack(uint64_t word) {
+  return {static_cast<uint32_t>(word >> kFirstShift & 0xff),
+          static_cast<uint32_t>(word >> kMoreShift & 0xff) + 1, word & kHole};
+}
+
+// The record of a quarter before its blocks.
+struct QuarterHeader {
+  uint8_t version = kQuarterVersion;
+  uint8_t wide = 0;           // each block has its place before its checksum
+  uint8_t checksum_kind = 1;  // CRC-32C
+  uint8_t codec = 0;          // blocks are stored as they are
+  uint32_t key_id = 0;        // not encrypted
+  uint64_t mapped = 0;        // a bit for each block
+};
+static_assert(sizeof(QuarterHeader) == 16 && offsetof(QuarterHeader, mapped) == 8 &&
+              std::is_trivially_copyable_v<QuarterHeader>);
+constexpr size_t kPlaceBytes = limits::kBlockNumberBits / 8;
+static_assert(kQuarterRecordBytesMax ==
+              sizeof(QuarterHeader) + limits::kQuarterBlocks * (kPlaceBytes + sizeof(uint32_t)) +
+                  kChecksumBytes);
 
 template <class T>
 char* put_big(char* to, T value) {
@@ -64,13 +86,19 @@ T get(const char* from) {
   return value;
 }
 
-Status decode_entry(const char* from, BlockRef& block) {
-  const auto physical = get<uint64_t>(from);
-  const auto crc = get<uint32_t>(from + kPhysicalBytes);
-  if (physical == kPhysicalOfHole) return crc == 0 ? Code::ok : Code::corrupt;
-  if (physical >= kHole) return Code::wrong_version;
-  block = {static_cast<uint32_t>(physical), crc};
-  return Code::ok;
+// What of a record lies before its checksum, if that is right.
+std::optional<std::string_view> content_of(std::string_view key, std::string_view record) {
+  if (record.size() <= kChecksumBytes) return std::nullopt;
+  const std::string_view content = record.substr(0, record.size() - kChecksumBytes);
+  if (get<uint32_t>(record.data() + content.size()) != map_checksum(key, content)) {
+    return std::nullopt;
+  }
+  return content;
+}
+
+// Whether the updater can have made it: blocks that begin before the end.
+bool within_end(uint32_t last_block, uint32_t valid_end) {
+  return last_block * limits::kBlockBytes < valid_end;
 }
 
 }  // namespace
@@ -86,14 +114,55 @@ uint32_t BlockMap::mapped() const {
   return count;
 }
 
-EncodedMapKey encode_key(const MapKey& key) {
+uint64_t BlockMap::mapped_of(uint32_t quarter) const {
+  uint64_t bits = 0;
+  for (uint32_t i = 0; i < limits::kQuarterBlocks; ++i) {
+    const bool is_mapped = !blocks[quarter * limits::kQuarterBlocks + i].hole();
+    bits |= uint64_t{is_mapped ? 1u : 0u} << i;
+  }
+  return bits;
+}
+
+uint32_t count_runs(const BlockMap& map) {
+  uint32_t runs = 0;
+  for_each_run(map, [&runs](const MapRun&) { ++runs; });
+  return runs;
+}
+
+namespace {
+
+EncodedMapKey encode_indexed_key(char type, const ChainId& chain, const ChunkId& chunk,
+                                 uint32_t index) {
   EncodedMapKey encoded;
-  encoded[0] = kMapKeyType;
-  char* to = put_big(encoded.data() + 1, key.chain.value);
-  to = put_big(to, key.chunk.inode.value);
-  to = put_big(to, key.chunk.index);
-  put_big(to, static_cast<uint16_t>(key.index));
+  encoded[0] = type;
+  char* to = put_big(encoded.data() + 1, chain.value);
+  to = put_big(to, chunk.inode.value);
+  to = put_big(to, chunk.index);
+  put_big(to, static_cast<uint16_t>(index));
   return encoded;
+}
+
+std::optional<MapKey> decode_indexed_key(char type, std::string_view key) {
+  if (key.size() != kMapKeyBytes || key[0] != type) return std::nullopt;
+  MapKey decoded;
+  uint16_t index = 0;
+  const char* from = get_big(key.data() + 1, decoded.chain.value);
+  from = get_big(from, decoded.chunk.inode.value);
+  from = get_big(from, decoded.chunk.index);
+  get_big(from, index);
+  decoded.index = index;
+  return decoded;
+}
+
+}  // namespace
+
+EncodedMapKey encode_key(const MapKey& key) {
+  return encode_indexed_key(kMapKeyType, key.chain, key.chunk, key.index);
+}
+
+EncodedMapKey encode_quarter_key(const MapKey& key, uint32_t quarter) {
+  return encode_indexed_key(kQuarterKeyType, key.chain, key.chunk,
+                            key.index * limits::kMapQuarters + quarter);
 }
 
 EncodedMapKey encode_key_after(ChainId chain, InodeId inode) {
@@ -106,70 +175,149 @@ EncodedMapKey encode_key_after(ChainId chain, InodeId inode) {
 }
 
 std::optional<MapKey> decode_key(std::string_view key) {
-  if (key.size() != kMapKeyBytes || key[0] != kMapKeyType) return std::nullopt;
-  MapKey decoded;
-  uint16_t index = 0;
-  const char* from = get_big(key.data() + 1, decoded.chain.value);
-  from = get_big(from, decoded.chunk.inode.value);
-  from = get_big(from, decoded.chunk.index);
-  get_big(from, index);
-  decoded.index = index;
-  if (decoded.index >= limits::kChunkMapsMax) return std::nullopt;
+  auto decoded = decode_indexed_key(kMapKeyType, key);
+  if (decoded && decoded->index >= limits::kChunkMapsMax) return std::nullopt;
   return decoded;
 }
 
-size_t encode_map(std::string_view key, const BlockMap& map, char* to) {
-  ASSERT(!map.empty());
-  uint32_t count = limits::kMapBlocks;
-  while (count > 0 && map.blocks[count - 1].hole()) --count;
-  // What decode_map() demands.
-  ASSERT(map.valid_end <= limits::kMapBytes);
-  ASSERT(count == 0 || (count - 1) * limits::kBlockBytes < map.valid_end);
-  Header header;
-  header.valid_end = map.valid_end;
-  header.count = static_cast<uint8_t>(count);
-  char* const begin = to;
-  to = put(to, header);
-  for (uint32_t i = 0; i < count; ++i) {
-    const BlockRef& block = map.blocks[i];
-    to = put(to, block.hole() ? kPhysicalOfHole : uint64_t{block.physical});
-    to = put(to, block.crc);
+std::optional<QuarterKey> decode_quarter_key(std::string_view key) {
+  const auto decoded = decode_indexed_key(kQuarterKeyType, key);
+  if (!decoded || decoded->index >= limits::kChunkMapsMax * limits::kMapQuarters) {
+    return std::nullopt;
   }
+  return QuarterKey{{decoded->chain, decoded->chunk, decoded->index / limits::kMapQuarters},
+                    decoded->index % limits::kMapQuarters};
+}
+
+size_t encode_map(const MapKey& key, const BlockMap& map, char* to) {
+  ASSERT(!map.empty() && key.index < limits::kChunkMapsMax);
+  ASSERT(map.valid_end <= limits::kMapBytes);
+  MapHeader header;
+  header.valid_end = map.valid_end;
+  uint32_t runs = 0;
+  char* const begin = to;
+  to += sizeof(header);
+  for_each_run(map, [&](const MapRun& run) {
+    // What decode_map() demands.
+    ASSERT(within_end(run.first + run.count - 1, map.valid_end));
+    ASSERT(run.place + run.count <= limits::kTargetBlocksMax);
+    if (++runs <= limits::kMapRunsNear) to = put(to, pack(run));
+  });
+  header.wide = runs > limits::kMapRunsNear ? 1 : 0;
+  header.runs = header.wide != 0 ? 0 : static_cast<uint8_t>(runs);
+  if (header.wide != 0) to = begin + sizeof(header);
+  put(begin, header);
   const auto length = static_cast<size_t>(to - begin);
   ASSERT(length + kChecksumBytes <= kMapRecordBytesMax);
-  put(to, map_checksum(key, {begin, length}));
+  put(to, map_checksum(as_view(encode_key(key)), {begin, length}));
   return length + kChecksumBytes;
 }
 
-Status decode_map(std::string_view key, std::string_view record, BlockMap& map) {
-  map.reset();
-  if (record.size() < kChecksumBytes + 1) return Code::corrupt;
-  const std::string_view content = record.substr(0, record.size() - kChecksumBytes);
-  if (get<uint32_t>(record.data() + content.size()) != map_checksum(key, content)) {
-    return Code::corrupt;
-  }
+Status decode_places(const MapKey& key, std::string_view record, MapPlaces& places) {
+  const auto content = content_of(as_view(encode_key(key)), record);
+  if (!content) return Code::corrupt;
   if (static_cast<uint8_t>(record[0]) != kVersion) return Code::wrong_version;
-  if (content.size() < sizeof(Header)) return Code::corrupt;
-  const auto header = get<Header>(record.data());
-  const Header known;
-  if (header.state != known.state || header.checksum_kind != known.checksum_kind ||
-      header.codec != known.codec || header.key_id != known.key_id ||
-      header.chunk_version != known.chunk_version || header.reserved != known.reserved) {
+  if (content->size() < sizeof(MapHeader)) return Code::corrupt;
+  const auto header = get<MapHeader>(record.data());
+  if (header.state != 0 || header.wide > 1) return Code::wrong_version;
+  if (content->size() != sizeof(header) + header.runs * sizeof(uint64_t)) return Code::corrupt;
+  if (header.runs > (header.wide != 0 ? 0 : limits::kMapRunsNear)) return Code::corrupt;
+  if (header.valid_end == 0 || header.valid_end > limits::kMapBytes) return Code::corrupt;
+  uint32_t next = 0;              // the least block of the next run
+  BlockNumber continued = kHole;  // what would have been the same run
+  for (uint32_t i = 0; i < header.runs; ++i) {
+    const auto word = get<uint64_t>(record.data() + sizeof(header) + i * sizeof(uint64_t));
+    const MapRun run = unpack(word);
+    if (word >> (kMoreShift + 8) != 0 || run.place + run.count > limits::kTargetBlocksMax) {
+      return Code::wrong_version;
+    }
+    const uint32_t end = run.first + run.count;
+    const bool joined = run.first == next && run.place == continued;
+    if (run.first < next || joined || end > limits::kMapBlocks) return Code::corrupt;
+    if (!within_end(end - 1, header.valid_end)) return Code::corrupt;
+    places.runs[i] = run;
+    next = end;
+    continued = run.place + run.count;
+  }
+  places.valid_end = header.valid_end;
+  places.wide = header.wide != 0;
+  places.count = header.runs;
+  return Code::ok;
+}
+
+Status decode_map(const MapKey& key, std::string_view record, BlockMap& map, bool& wide) {
+  map.reset();
+  MapPlaces places;
+  TRY(decode_places(key, record, places));
+  map.valid_end = places.valid_end;
+  wide = places.wide;
+  for (uint32_t i = 0; i < places.count; ++i) {
+    const MapRun& run = places.runs[i];
+    for (uint32_t b = 0; b < run.count; ++b) map.blocks[run.first + b] = {run.place + b, 0};
+  }
+  return Code::ok;
+}
+
+size_t encode_quarter(const MapKey& key, uint32_t quarter, const BlockMap& map, bool wide,
+                      char* to) {
+  ASSERT(quarter < limits::kMapQuarters);
+  QuarterHeader header;
+  header.wide = wide ? 1 : 0;
+  header.mapped = map.mapped_of(quarter);
+  ASSERT(header.mapped != 0);
+  char* const begin = to;
+  to = put(to, header);
+  for (uint64_t left = header.mapped; left != 0; left &= left - 1) {
+    const auto i = static_cast<uint32_t>(std::countr_zero(left));
+    const BlockRef& block = map.blocks[quarter * limits::kQuarterBlocks + i];
+    const uint64_t place = block.physical;
+    if (wide) {
+      std::memcpy(to, &place, kPlaceBytes);
+      to += kPlaceBytes;
+    }
+    to = put(to, uint32_t{block.crc});
+  }
+  const auto length = static_cast<size_t>(to - begin);
+  ASSERT(length + kChecksumBytes <= kQuarterRecordBytesMax);
+  put(to, map_checksum(as_view(encode_quarter_key(key, quarter)), {begin, length}));
+  return length + kChecksumBytes;
+}
+
+Status decode_quarter(const MapKey& key, uint32_t quarter, std::string_view record, bool wide,
+                      BlockMap& map) {
+  ASSERT(quarter < limits::kMapQuarters);
+  const auto content = content_of(as_view(encode_quarter_key(key, quarter)), record);
+  if (!content) return Code::corrupt;
+  if (static_cast<uint8_t>(record[0]) != kQuarterVersion) return Code::wrong_version;
+  if (content->size() < sizeof(QuarterHeader)) return Code::corrupt;
+  const auto header = get<QuarterHeader>(record.data());
+  const QuarterHeader known;
+  if (header.wide > 1 || header.checksum_kind != known.checksum_kind ||
+      header.codec != known.codec || header.key_id != known.key_id) {
     return Code::wrong_version;
   }
-  const uint32_t count = header.count;
-  if (count > limits::kMapBlocks) return Code::corrupt;
-  if (content.size() != sizeof(Header) + count * kEntryBytes) return Code::corrupt;
-  if (header.valid_end == 0 || header.valid_end > limits::kMapBytes) return Code::corrupt;
-  if (count > 0 && (count - 1) * limits::kBlockBytes >= header.valid_end) return Code::corrupt;
-  BlockMap decoded;
-  decoded.valid_end = header.valid_end;
-  const char* entry = record.data() + sizeof(Header);
-  for (uint32_t i = 0; i < count; ++i, entry += kEntryBytes) {
-    TRY(decode_entry(entry, decoded.blocks[i]));
+  // One transaction wrote the map's record and this one.
+  if ((header.wide != 0) != wide || header.mapped == 0) return Code::corrupt;
+  const auto mapped = static_cast<size_t>(std::popcount(header.mapped));
+  const size_t each = sizeof(uint32_t) + (wide ? kPlaceBytes : 0);
+  if (content->size() != sizeof(header) + mapped * each) return Code::corrupt;
+  if (!wide && header.mapped != map.mapped_of(quarter)) return Code::corrupt;
+  const uint32_t begin = quarter * limits::kQuarterBlocks;
+  const auto last = begin + static_cast<uint32_t>(63 - std::countl_zero(header.mapped));
+  if (!within_end(last, map.valid_end)) return Code::corrupt;
+  const char* from = record.data() + sizeof(header);
+  for (uint64_t left = header.mapped; left != 0; left &= left - 1) {
+    BlockRef& block = map.blocks[begin + static_cast<uint32_t>(std::countr_zero(left))];
+    if (wide) {
+      uint64_t place = 0;
+      std::memcpy(&place, from, kPlaceBytes);
+      if (place >= limits::kTargetBlocksMax) return Code::wrong_version;
+      block.physical = place;
+      from += kPlaceBytes;
+    }
+    block.crc = get<uint32_t>(from);
+    from += sizeof(uint32_t);
   }
-  if (count > 0 && decoded.blocks[count - 1].hole()) return Code::corrupt;
-  map = decoded;
   return Code::ok;
 }
 

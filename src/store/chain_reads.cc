@@ -123,6 +123,11 @@ void Chains::start_read(ChainTask& task) {
   set_range(request, begin, end);
   if (task.kind == ChainTaskKind::read_pending) request.pending = task.update.get();
   request.chain_task = &task;
+  if (task.kind == ChainTaskKind::read) {
+    auto& op = static_cast<CopyReadOp&>(*task.op);
+    op.damaged.clear();
+    if (op.list_damage) request.damaged = &op.damaged;
+  }
   task.taken += end - begin;
   core_.reader.start(request);
 }
@@ -149,6 +154,9 @@ void Chains::on_read(ChainTask& task) {
   const Status status = task.read.status;
   task.request = nullptr;
   if (task.kind == ChainTaskKind::read) {
+    // Runs of blocks are read in any order.
+    auto& damaged = static_cast<CopyReadOp&>(*task.op).damaged;
+    std::sort(damaged.begin(), damaged.end());
     ChainEntry* const entry = task.has_snapshot ? nullptr : task.entry;
     end(task, status);
     if (entry != nullptr && --entry->reads == 0) pump(*entry);
@@ -218,6 +226,15 @@ void Chains::on_listed(ChainList& list) {
   core_.loop.complete(op, list.status);
   lists_.erase(&list);
   core_.check_closed();
+}
+
+uint64_t Chains::room() const {
+  // What is wrong with a target that has failed is said by prepares.
+  if (!core_.failed.ok()) return INT64_MAX;
+  if (core_.committer.full()) return 0;
+  const uint64_t free = core_.allocator.free_blocks();
+  const uint64_t kept = limits::kClearReserveBlocks;
+  return (free > kept ? free - kept : 0) * kBlockBytes + core_.files.growth_left_bytes();
 }
 
 std::vector<PendingUpdate> Chains::pending(ChainId chain) const {

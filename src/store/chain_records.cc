@@ -105,6 +105,7 @@ bool is_good(const UpdatePart& part) {
       return part.end == kWholeChunk ||
              (part.begin <= part.end && part.end <= limits::kChunkBytesMax);
     case UpdateKind::remove:
+    case UpdateKind::drop:
       return true;
   }
   return false;
@@ -162,6 +163,11 @@ Status decode_chunk_record(std::string_view key, std::string_view record, ChunkS
   return Code::ok;
 }
 
+size_t pending_bytes(const PendingRecord& pending, size_t blocks) {
+  return sizeof(PendingHeader) + pending.parts.size() * sizeof(UpdatePart) +
+         blocks * sizeof(StoredBlock) + sizeof(uint32_t);
+}
+
 std::string encode_pending(std::string_view key, const PendingRecord& pending) {
   ASSERT(!pending.parts.empty() && pending.parts.size() <= limits::kUpdateParts);
   ASSERT(pending.blocks.size() <= limits::kChunkBlocksMax);
@@ -201,8 +207,8 @@ Status decode_pending(std::string_view key, std::string_view record, PendingReco
     const auto stored = take_struct<StoredBlock>(record);
     if (stored.block >= limits::kChunkBlocksMax) return Code::corrupt;
     if (i > 0 && stored.block <= decoded.blocks.back().block) return Code::corrupt;
-    if (stored.place >= kHole) return Code::wrong_version;
-    decoded.blocks.push_back({stored.block, {static_cast<uint32_t>(stored.place), stored.crc}});
+    if (stored.place >= limits::kTargetBlocksMax) return Code::wrong_version;
+    decoded.blocks.push_back({stored.block, {stored.place, stored.crc}});
   }
   pending = std::move(decoded);
   return Code::ok;

@@ -44,9 +44,16 @@ std::string encode_chunk_record(std::string_view key, const ChunkState& state);
 Status decode_chunk_record(std::string_view key, std::string_view record, ChunkState& state);
 
 std::string encode_pending(std::string_view key, const PendingRecord& pending);
+// How long that is, with so many blocks.
+size_t pending_bytes(const PendingRecord& pending, size_t blocks);
 Status decode_pending(std::string_view key, std::string_view record, PendingRecord& pending);
 
 std::string encode_slot(std::string_view key, const SlotRecord& slot);
 Status decode_slot(std::string_view key, std::string_view record, SlotRecord& slot);
+// Whether a slot with `known` (no request, if nothing is known) is to have `record` from now on.
+inline bool is_newer(const SlotRecord& record, const SlotRecord& known) {
+  return std::pair(record.request.incarnation, record.request.sequence) >
+         std::pair(known.request.incarnation, known.request.sequence);
+}
 
 }  // namespace penstock::store

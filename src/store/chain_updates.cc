@@ -1,6 +1,7 @@
 #include "chain_updates.h"
 
 #include "core.h"
+#include "update_maps.h"
 
 #include <algorithm>
 #include <cstring>
@@ -32,16 +33,16 @@ void ChainUpdates::start(ChainTask& task) {
   // A chunk without a record may have any data: its maps say how long it is.
   const bool recorded = entry.recorded;
   const auto longest = static_cast<uint32_t>(kChunkBytesMax);
-  task.effect.emplace(task.update->parts, recorded ? entry.state.length : longest);
-  uint32_t begin = recorded ? task.effect->begin() : 0;
-  uint32_t end = longest;
-  if (recorded) {
-    end = std::min(task.effect->end(), std::max(entry.state.length, task.effect->length()));
-    begin = std::min(begin, longest - 1);
-    end = std::max(end, begin + 1);
+  UpdateEffect::Range range{0, longest};
+  if (task.kind == ChainTaskKind::heal) {
+    constexpr auto kBytes = static_cast<uint32_t>(kBlockBytes);
+    range = {task.blocks.front() * kBytes, (task.blocks.back() + 1) * kBytes};
+  } else {
+    task.effect.emplace(task.update->parts, recorded ? entry.state.length : longest);
+    if (recorded) range = task.effect->range(entry.state.length);
   }
   request.kind = RequestKind::chain;
-  set_range(request, begin, end);
+  set_range(request, range.begin, range.end);
   request.chain_task = &task;
   request.new_blocks = request.block_count;
   request.step = RequestStep::arrays;
@@ -80,6 +81,7 @@ void ChainUpdates::step(Request& request) {
     case RequestStep::space:
       if (!request.has_space && !core_.updater.wait_for_space(request)) return;
       request.step = RequestStep::transfer;
+      if (core_.write_log.take(request)) task.log_bytes.resize(request.new_blocks * kBlockBytes);
       return pump(request);
     default:
       instant(request);
@@ -99,6 +101,7 @@ uint32_t ChainUpdates::length_before(const Request& request) const {
 // What becomes of which block, now that it is known what is there.
 void ChainUpdates::plan(ChainTask& task) {
   Request& request = *task.request;
+  if (task.kind == ChainTaskKind::heal) return plan_heal(task);
   if (!task.entry->recorded) task.effect.emplace(task.update->parts, length_before(request));
   request.new_blocks = 0;
   task.writes.clear();
@@ -110,7 +113,21 @@ void ChainUpdates::plan(ChainTask& task) {
     const bool written =
         becomes == UpdateEffect::Block::written || becomes == UpdateEffect::Block::combined;
     if (!written && !(becomes == UpdateEffect::Block::trimmed && old)) continue;
-    task.writes.push_back({block, becomes != UpdateEffect::Block::written && old});
+    const bool whole = becomes == UpdateEffect::Block::written;
+    const bool lost = std::binary_search(task.blocks.begin(), task.blocks.end(), block);
+    task.writes.push_back({block, !whole && old, whole, lost});
+  }
+  request.new_blocks = static_cast<uint32_t>(task.writes.size());
+}
+
+// Only what is there can have been damaged.
+void ChainUpdates::plan_heal(ChainTask& task) {
+  Request& request = *task.request;
+  task.writes.clear();
+  for (uint32_t given = 0; given < task.blocks.size(); ++given) {
+    const uint32_t block = task.blocks[given];
+    if (old_ref(request, block).hole()) continue;
+    task.writes.push_back({.block = block, .whole = true, .given = given});
   }
   request.new_blocks = static_cast<uint32_t>(task.writes.size());
 }
@@ -125,12 +142,31 @@ void ChainUpdates::pump(Request& request) {
   while (request.next < request.new_blocks && request.status.ok()) {
     if (request.ios >= limits::kIosPerRequest || !start_next(request)) return;
   }
+  if (request.log_step == LogStep::held) {
+    if (request.status.ok()) return;
+    core_.write_log.leave(request);
+  }
+  if (request.log_step == LogStep::taken && !join_log(request)) return;
   if (request.ios > 0) return;
   if (!core_.failed.ok()) fail(request, core_.refusal());
   const bool commits = request.chain_task->kind == ChainTaskKind::commit;
   if (!request.status.ok()) return commits ? retry(request) : fail_task(request);
   request.step = RequestStep::apply;
   instant(request);
+}
+
+// False if that must wait: pump() is called again.
+bool ChainUpdates::join_log(Request& request) {
+  ChainTask& task = *request.chain_task;
+  if (!request.status.ok()) {
+    core_.write_log.leave(request);
+    return true;
+  }
+  if (request.old_reads > 0) return false;
+  if (task.record.empty()) encode(task);
+  if (!core_.write_log.join(request)) return false;
+  task.log_bytes = {};
+  return true;
 }
 
 // The next block that combines old and new bytes, or blocks without old ones that lie together on
@@ -154,12 +190,16 @@ bool ChainUpdates::start_next(Request& request) {
   request.next = first + count;
   if (combines) {
     io->step = IoStep::old;
+    ++request.old_reads;
     core_.transfers.start(*io, engine::DiskOpKind::read,
                           old_ref(request, task.writes[first].block).physical,
                           core_.transfers.stage_ref(*io, 0, 1));
     return true;
   }
-  std::memset(io->stage, 0, count * kBlockBytes);
+  for (uint32_t i = 0; i < count; ++i) {
+    if (task.writes[first + i].whole) continue;
+    std::memset(io->stage + i * kBlockBytes, 0, kBlockBytes);
+  }
   start_write(*io);
   return true;
 }
@@ -168,12 +208,21 @@ bool ChainUpdates::start_next(Request& request) {
 // knows the stage.
 void ChainUpdates::start_write(Io& io) {
   Request& request = *io.request;
-  const ChainTask& task = *request.chain_task;
+  ChainTask& task = *request.chain_task;
   ASSERT(request.has_space && io.stage != nullptr);
   for (uint32_t i = 0; i < io.count; ++i) {
     std::byte* const content = io.stage + i * kBlockBytes;
-    task.effect->apply(task.writes[io.first + i].block, task.bytes.bytes(), content);
-    request.blocks[io.first + i].crc = crc32c({content, kBlockBytes});
+    const ChainTask::Write& write = task.writes[io.first + i];
+    if (task.kind == ChainTaskKind::heal) {
+      std::memcpy(content, task.bytes.data + write.given * kBlockBytes, kBlockBytes);
+    } else {
+      task.effect->apply(write.block, task.bytes.bytes(), content);
+    }
+    const uint32_t crc = crc32c({content, kBlockBytes});
+    request.blocks[io.first + i].crc = write.lost ? ~crc : crc;
+  }
+  if (request.log_step == LogStep::taken) {
+    std::memcpy(task.log_bytes.data() + io.first * kBlockBytes, io.stage, io.count * kBlockBytes);
   }
   io.step = IoStep::write;
   core_.transfers.start(io, engine::DiskOpKind::write, request.blocks[io.first].physical,
@@ -196,7 +245,13 @@ void ChainUpdates::on_old(Io& io) {
   if (status.ok() && io.transferred != kBlockBytes) status = Code::io_error;
   if (status.ok() && !core_.failed.ok()) status = core_.refusal();
   const bool good = status.ok() && crc32c({io.stage, kBlockBytes}) == old.crc;
-  if (good) return start_write(io);
+  if (good) {
+    ASSERT(request.old_reads > 0);
+    --request.old_reads;
+    start_write(io);
+    if (request.log_step == LogStep::taken) pump(request);
+    return;
+  }
   if (status.ok() && io.step == IoStep::old) {
     core_.counters.repeated_reads.add();
     io.step = IoStep::old_reread;
@@ -204,13 +259,29 @@ void ChainUpdates::on_old(Io& io) {
                           core_.transfers.stage_ref(io, 0, 1));
     return;
   }
-  if (status.ok()) {
+  const bool unreadable = status.code() == Code::io_error;
+  if (status.ok() || unreadable) {
     status = Code::corrupt;
     core_.report_corrupt(request, block, old.physical);
+    if (request.chain_task->keep_damage) return write_lost(io);
   }
   fail(request, status);
+  --request.old_reads;
   core_.transfers.give(io);
   pump(request);
+}
+
+// What stays of the block is not known: the new bytes are written beside zeros, and it will not
+// verify. The log would bring it back as if it did.
+void ChainUpdates::write_lost(Io& io) {
+  Request& request = *io.request;
+  ASSERT(request.log_step == LogStep::none || request.log_step == LogStep::taken);
+  if (request.log_step == LogStep::taken) core_.write_log.leave(request);
+  request.chain_task->writes[io.first].lost = true;
+  std::memset(io.stage, 0, kBlockBytes);
+  ASSERT(request.old_reads > 0);
+  --request.old_reads;
+  start_write(io);
 }
 
 // All of it happens now, in one turn of the loop.
@@ -218,7 +289,9 @@ void ChainUpdates::instant(Request& request) {
   ChainTask& task = *request.chain_task;
   ASSERT(request.ios == 0 && request.next == request.new_blocks && request.status.ok());
   ASSERT(request.lock.held && request.maps_held == request.map_count);
-  if (!core_.committer.room()) return core_.committer.wait_for_room(request);
+  // What has joined the log must not wait: a group may wait for it.
+  const bool joined = request.log_step == LogStep::joined;
+  if (!joined && !core_.committer.room()) return core_.committer.wait_for_room(request);
   ChainEntry& entry = *task.entry;
   switch (task.kind) {
     case ChainTaskKind::prepare:
@@ -226,6 +299,9 @@ void ChainUpdates::instant(Request& request) {
       break;
     case ChainTaskKind::commit:
       commit(task);
+      break;
+    case ChainTaskKind::heal:
+      heal(task);
       break;
     default:
       replace(task);
@@ -235,24 +311,39 @@ void ChainUpdates::instant(Request& request) {
 }
 
 void ChainUpdates::list_blocks(ChainTask& task) {
-  Request& request = *task.request;
+  const Request& request = *task.request;
+  ASSERT(task.update->blocks.empty());
   for (uint32_t i = 0; i < request.new_blocks; ++i) {
     task.update->blocks.push_back({task.writes[i].block, request.blocks[i]});
   }
-  request.has_space = false;
+}
+
+// The pending record, once the checksums of all blocks are known.
+void ChainUpdates::encode(ChainTask& task) {
+  list_blocks(task);
+  task.record = encode_pending(encode_chunk_key(kPendingKeyType, task.entry->at), *task.update);
 }
 
 void ChainUpdates::become_pending(ChainTask& task) {
-  list_blocks(task);
+  Request& request = *task.request;
+  if (task.record.empty()) encode(task);
+  request.has_space = false;
   for (const PendingBlock& one : task.update->blocks) {
     core_.committer.add_block(one.ref.physical);
     ++core_.mapped_blocks;
   }
-  std::string key = encode_chunk_key(kPendingKeyType, task.entry->at);
-  std::string record = encode_pending(key, *task.update);
-  core_.committer.add_chain_records(task.entry->at, {{std::move(key), std::move(record)}});
-  release(*task.request);
-  core_.chains.on_pending(task);
+  const ChainChunk at = task.entry->at;
+  core_.committer.add_chain_records(
+      at, {{encode_chunk_key(kPendingKeyType, at), std::exchange(task.record, {})}});
+  std::optional<uint64_t> log_number;
+  if (request.log_step == LogStep::joined) {
+    log_number = request.log_number;
+    core_.write_log.resolve(request);
+  } else {
+    core_.committer.note_unlogged(at);
+  }
+  release(request);
+  core_.chains.on_pending(task, log_number);
 }
 
 void ChainUpdates::add_slot(const SlotRecord& slot, std::vector<ChainRecord>& records) {
@@ -269,18 +360,28 @@ void ChainUpdates::commit(ChainTask& task) {
   ASSERT(core_.mapped_blocks >= update.blocks.size());
   core_.mapped_blocks -= update.blocks.size();
   change_maps(task);
+  core_.committer.note_chain_commit(at.chunk.inode);
+  // An entry that follows this one would be taken for one that is in the database.
+  const bool counts_on = update.name.counter > task.entry->state.committed.counter;
+  const bool recorded = !drops(update.parts);
+  if (!counts_on || !recorded) core_.committer.note_unlogged(at);
   const ChunkState state{update.name, task.effect->removed(), task.effect->length()};
-  std::vector<ChainRecord> records = {erasure(kPendingKeyType, at), record_of(at, state)};
-  for (const UpdatePart& part : update.parts) add_slot({part.request, at, update.name}, records);
+  std::vector<ChainRecord> records = {erasure(kPendingKeyType, at),
+                                      recorded ? record_of(at, state) : erasure(kChunkKeyType, at)};
+  if (recorded) {
+    for (const UpdatePart& part : update.parts) add_slot({part.request, at, update.name}, records);
+  }
   core_.committer.add_chain_records(at, std::move(records));
   release(*task.request);
-  core_.chains.on_changed(task, state, true);
+  core_.chains.on_changed(task, recorded ? state : ChunkState{}, recorded);
 }
 
 void ChainUpdates::replace(ChainTask& task) {
   const ChainChunk at = task.entry->at;
   list_blocks(task);
+  task.request->has_space = false;
   change_maps(task);
+  core_.committer.note_unlogged(at);
   if (const auto pending = task.entry->pending) {
     for (const PendingBlock& one : pending->blocks) {
       core_.committer.add_freed({one.ref.physical, 1});
@@ -297,42 +398,45 @@ void ChainUpdates::replace(ChainTask& task) {
   core_.chains.on_changed(task, recorded ? task.state : ChunkState{}, recorded);
 }
 
+// Other blocks with the same bytes as the damaged ones had. Name, length and records stay.
+void ChainUpdates::heal(ChainTask& task) {
+  const Request& request = *task.request;
+  task.request->has_space = false;
+  for (uint32_t i = 0; i < request.map_count; ++i) {
+    if (request.maps[i] == nullptr) continue;
+    CachedMap& map = *request.maps[i];
+    const Updater::Before before = core_.updater.before_change(map);
+    bool any = false;
+    for (uint32_t w = 0; w < request.new_blocks; ++w) {
+      const uint32_t block = task.writes[w].block;
+      if (block / kMapBlocks != map.key.index) continue;
+      core_.updater.replace(map, block % kMapBlocks, request.blocks[w]);
+      any = true;
+    }
+    if (any) core_.updater.changed(map, before);
+  }
+  core_.committer.note_unlogged(task.entry->at);
+  release(*task.request);
+  core_.chains.on_healed(task);
+}
+
 void ChainUpdates::change_maps(ChainTask& task) {
   const Request& request = *task.request;
   for (uint32_t i = 0; i < request.map_count; ++i) change_map(task, i);
-  // No record of the log has this.
-  core_.committer.note_unlogged(request.chunk.inode);
 }
 
 void ChainUpdates::change_map(ChainTask& task, uint32_t i) {
   Request& request = *task.request;
   const std::vector<PendingBlock>& blocks = task.update->blocks;
+  const BlockRange range{request.first_block, request.first_block + request.block_count};
   const uint32_t index = request.first_map + i;
-  const uint32_t first = std::max(request.first_block, index * kMapBlocks);
-  const uint32_t end =
-      std::min(request.first_block + request.block_count, (index + 1) * kMapBlocks);
-  auto at = std::lower_bound(blocks.begin(), blocks.end(), first,
-                             [](const PendingBlock& one, uint32_t b) { return one.block < b; });
-  const bool has_new = at != blocks.end() && at->block < end;
+  const bool has_new = any_in(blocks, within_map(range, index));
   if (request.maps[i] == nullptr && !has_new) return;
   CachedMap& map = request.maps[i] != nullptr ? *request.maps[i] : core_.maps.make(request, i);
   const Updater::Before before = core_.updater.before_change(map);
-  bool any = false;
-  for (uint32_t block = first; block < end; ++block) {
-    const uint32_t within = block % kMapBlocks;
-    if (at != blocks.end() && at->block == block) {
-      core_.updater.replace(map, within, at->ref);
-      ++at;
-      any = true;
-    } else if (!map.blocks[within].hole() &&
-               task.effect->block(block) == UpdateEffect::Block::zeros) {
-      core_.updater.replace(map, within, BlockRef());
-      any = true;
-    }
-  }
-  const uint32_t valid_end = task.effect->valid_end(index, map.valid_end);
-  any |= valid_end != map.valid_end;
-  map.valid_end = valid_end;
+  const bool any = store::change_map(
+      *task.effect, blocks, range, index, map,
+      [&](uint32_t block, BlockRef ref) { core_.updater.replace(map, block, ref); });
   if (any) core_.updater.changed(map, before);
 }
 
@@ -356,6 +460,15 @@ void ChainUpdates::fail_task(Request& request) {
   ChainTask& task = *request.chain_task;
   ChainEntry& entry = *task.entry;
   const Status status = request.status;
+  if (request.log_step == LogStep::joined) {
+    // As in Updater::end(): a crash brings this back.
+    if (request.has_space) core_.updater.retire_space(request);
+    core_.committer.note_unlogged(request.at());
+    core_.write_log.resolve(request);
+    task.doomed = true;
+  } else if (request.log_step != LogStep::none) {
+    core_.write_log.leave(request);
+  }
   if (request.has_space) {
     core_.updater.give_space_back(request);
     core_.updater.space_changed();

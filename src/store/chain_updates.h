@@ -1,11 +1,12 @@
 // How updates of chains reach the disk (decision 0045).
 //
 // Prepare: new blocks are written beside the old ones, and then a pending record joins the group
-// that gathers. Commit: at one instant the block maps name the new blocks, and the records join the
-// group. Replacement: both at once.
+// that gathers; a small one is durable with an entry of the log already (decision 0049). Commit: at
+// one instant the block maps name the new blocks, and the records join the group. Replacement: both
+// at once.
 //
 //   arrays -> lock (the request holds the range) -> maps (at hand) -> space (blocks allocated)
-//          -> transfer (data on its way to the new blocks) -> apply (the instant)
+//          -> transfer (data on its way to the new blocks, and into the log) -> apply (the instant)
 #pragma once
 
 #include "request.h"
@@ -25,6 +26,8 @@ class ChainUpdates {
   void start(ChainTask& task);
   void step(Request& request);
   void on_io(Io& io);
+  // A prepare that waited to join the log goes on.
+  void on_log(Request& request) { pump(request); }
 
  private:
   void plan(ChainTask& task);
@@ -34,11 +37,16 @@ class ChainUpdates {
   bool start_next(Request& request);
   void start_write(Io& io);
   void on_old(Io& io);
+  void write_lost(Io& io);
+  bool join_log(Request& request);
   void instant(Request& request);
   void become_pending(ChainTask& task);
   void commit(ChainTask& task);
   void replace(ChainTask& task);
+  void heal(ChainTask& task);
+  void plan_heal(ChainTask& task);
   void list_blocks(ChainTask& task);
+  void encode(ChainTask& task);
   void change_maps(ChainTask& task);
   void change_map(ChainTask& task, uint32_t i);
   void add_slot(const SlotRecord& slot, std::vector<ChainRecord>& records);

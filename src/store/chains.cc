@@ -16,16 +16,26 @@ Result<uint32_t> length_by_maps(KvTransaction& transaction, const ChainChunk& at
   Status bad;
   TRY(transaction.scan(as_view(begin), as_view(end), [&](std::string_view k, std::string_view v) {
     const auto map_key = decode_key(k);
-    BlockMap map;
-    bad = map_key ? decode_map(*map_key, v, map) : Status(Code::corrupt);
+    MapPlaces places;
+    bad = map_key ? decode_places(*map_key, v, places) : Status(Code::corrupt);
     if (bad.ok()) {
-      length = static_cast<uint32_t>(map_key->index * limits::kMapBytes) + map.valid_end;
+      length = static_cast<uint32_t>(map_key->index * limits::kMapBytes) + places.valid_end;
     }
     return bad.ok();
   }));
   TRY(bad);
   return length;
 }
+
+namespace {
+
+// Numbers of blocks of a chunk, in order.
+bool are_blocks(std::span<const uint32_t> blocks) {
+  const auto in_order = std::adjacent_find(blocks.begin(), blocks.end(), std::greater_equal<>());
+  return in_order == blocks.end() && (blocks.empty() || blocks.back() < limits::kChunkBlocksMax);
+}
+
+}  // namespace
 
 Status ChainLoad::body(KvTransaction& transaction) {
   state.reset();
@@ -88,10 +98,6 @@ ChainTask& Chains::task(ChainTaskKind kind, const ChainChunk& at, engine::Op* op
   ChainTask& task = *made;
   tasks_.emplace(&task, std::move(made));
   task.kind = kind;
-  task.number = ++tasks_made_;
-  if (kind == ChainTaskKind::commit || kind == ChainTaskKind::forget) {
-    unfinished_.insert(task.number);
-  }
   task.chains = this;
   task.durable.owner = task.read.owner = &task;
   task.durable.completion = [](engine::Op& done) {
@@ -114,8 +120,11 @@ void Chains::enqueue(ChainTask& task) {
 }
 
 void Chains::end(ChainTask& task, Status status) {
-  if (unfinished_.erase(task.number) > 0) note_finished(task.number);
-  if (task.op != nullptr) core_.loop.complete(*task.op, status);
+  if (task.doomed && core_.failed.ok()) {
+    core_.committer.wait_for_mark(*task.op, status);
+  } else if (task.op != nullptr) {
+    core_.loop.complete(*task.op, status);
+  }
   ASSERT(task.request == nullptr);
   tasks_.erase(&task);
   core_.check_closed();
@@ -130,7 +139,7 @@ void Chains::pump(ChainEntry& entry) {
       return;
     }
     ChainTask& next = *entry.waiting.front();
-    const bool alone = next.kind == ChainTaskKind::commit || next.kind == ChainTaskKind::replace;
+    const bool alone = is_alone(next.kind);
     const bool waits_for_prepare =
         next.kind != ChainTaskKind::look && next.kind != ChainTaskKind::read && entry.preparing;
     if (waits_for_prepare || (alone && entry.reads > 0)) return;
@@ -149,6 +158,7 @@ bool Chains::begin(ChainTask& task) {
       end(task, Code::ok);
       return false;
     case ChainTaskKind::read:
+      static_cast<CopyReadOp&>(*task.op).state = entry.state;
       ++entry.reads;
       with_request(task);
       return false;
@@ -166,6 +176,12 @@ bool Chains::begin(ChainTask& task) {
       // Its prepare failed, if there is none: whoever commits it learns of that.
       if (entry.pending == nullptr) {
         end(task, Code::ok);
+        return false;
+      }
+      [[fallthrough]];
+    case ChainTaskKind::heal:
+      if (task.kind == ChainTaskKind::heal && task.state.committed != entry.state.committed) {
+        end(task, Code::stale);
         return false;
       }
       [[fallthrough]];
@@ -212,7 +228,7 @@ void Chains::on_loaded(ChainEntry& entry) {
   ChainLoad& load = entry.load;
   // Its maps may be newer in memory than in the database.
   if (load.status.ok() && !load.state && !std::exchange(load.flushed, true) &&
-      core_.committer.holds(entry.at.chunk.inode)) {
+      core_.committer.holds(entry.at)) {
     load.flush.owner = &load;
     load.flush.completion = [](engine::Op& op) {
       auto& its = op.owner_as<ChainLoad>();
@@ -272,8 +288,10 @@ void Chains::start(ChainTask& task, Request& request) {
 }
 
 void Chains::submit(PrepareOp& op) {
+  const auto drops_it = [](const UpdatePart& part) { return part.kind == UpdateKind::drop; };
   const bool good = !op.parts.empty() && op.parts.size() <= limits::kUpdateParts &&
                     std::all_of(op.parts.begin(), op.parts.end(), is_good) &&
+                    (drops(op.parts) || std::none_of(op.parts.begin(), op.parts.end(), drops_it)) &&
                     op.bytes.length == update_bytes(op.parts) &&
                     op.bytes.kind == engine::MemoryKind::host;
   if (!core_.failed.ok()) return core_.loop.complete(op, core_.refusal());
@@ -284,6 +302,7 @@ void Chains::submit(PrepareOp& op) {
   made.update->name = op.name;
   made.update->parts.assign(op.parts.begin(), op.parts.end());
   made.bytes = op.bytes;
+  made.keep_damage = op.keep_damage;
   pending_[op.at] = {op.at, op.name, made.update->parts};
   enqueue(made);
 }
@@ -292,7 +311,7 @@ void Chains::submit(ReplaceOp& op) {
   if (!core_.failed.ok()) return core_.loop.complete(op, core_.refusal());
   const bool good = op.bytes.length == op.state.length &&
                     op.state.length <= limits::kChunkBytesMax &&
-                    (!op.state.removed || op.state.length == 0) &&
+                    (!op.state.removed || op.state.length == 0) && are_blocks(op.damaged) &&
                     (op.state.length == 0 || op.bytes.kind == engine::MemoryKind::host);
   if (!good) return core_.loop.complete(op, Code::invalid_argument);
   ChainTask& made = task(ChainTaskKind::replace, op.at, &op);
@@ -307,8 +326,23 @@ void Chains::submit(ReplaceOp& op) {
   }
   made.state = op.state;
   made.slots.assign(op.slots.begin(), op.slots.end());
+  made.blocks.assign(op.damaged.begin(), op.damaged.end());
   made.bytes = op.bytes;
   pending_.erase(op.at);
+  enqueue(made);
+}
+
+void Chains::submit(HealOp& op) {
+  if (!core_.failed.ok()) return core_.loop.complete(op, core_.refusal());
+  const bool good = !op.blocks.empty() && are_blocks(op.blocks) &&
+                    op.bytes.length == op.blocks.size() * limits::kBlockBytes &&
+                    op.bytes.kind == engine::MemoryKind::host;
+  if (!good) return core_.loop.complete(op, Code::invalid_argument);
+  ChainTask& made = task(ChainTaskKind::heal, op.at, &op);
+  made.update = std::make_shared<PendingRecord>();
+  made.state.committed = op.committed;
+  made.blocks.assign(op.blocks.begin(), op.blocks.end());
+  made.bytes = op.bytes;
   enqueue(made);
 }
 
@@ -336,6 +370,7 @@ void Chains::forget_pending(ChainTask& task) {
     core_.mapped_blocks -= pending->blocks.size();
     core_.committer.add_chain_records(entry.at,
                                       {{encode_chunk_key(kPendingKeyType, entry.at), ""}});
+    core_.committer.note_chain_commit(entry.at.chunk.inode);
     note_unsaved(entry);
   }
   end(task, Code::ok);
@@ -348,42 +383,23 @@ void Chains::on_failed(ChainTask& task, Status status) {
     if (its != pending_.end() && its->second.name == task.update->name) pending_.erase(its);
     entry.preparing = false;
   }
-  const bool alone = task.kind == ChainTaskKind::commit || task.kind == ChainTaskKind::replace;
-  if (alone) entry.exclusive = false;
+  if (is_alone(task.kind)) entry.exclusive = false;
   end(task, status);
 }
 
-void Chains::on_pending(ChainTask& task) {
+void Chains::on_pending(ChainTask& task, std::optional<uint64_t> log_number) {
   ChainEntry& entry = *task.entry;
   ASSERT(entry.preparing && entry.pending == nullptr);
   entry.preparing = false;
   entry.pending = task.update;
   note_unsaved(entry);
-  joined_.emplace(task.number, &task);
+  if (log_number) return core_.write_log.wait(task.durable, *log_number);
   core_.committer.wait(task.durable);
-}
-
-// What waited for maps has happened after things that were asked later. These are not over before
-// its group is, too.
-void Chains::note_finished(uint64_t number) {
-  for (auto it = joined_.upper_bound(number); it != joined_.end(); ++it) it->second->again = true;
-  for (ChainTask* waiting : std::exchange(late_, {})) {
-    waiting->again = false;
-    core_.committer.wait(waiting->durable);
-  }
+  if (task.update->blocks.size() <= limits::kLogChainBlocks) core_.write_log.note_durable();
 }
 
 void Chains::on_durable(ChainTask& task) {
   ChainEntry& entry = *task.entry;
-  if (task.durable.status.ok() && std::exchange(task.again, false)) {
-    core_.committer.wait(task.durable);
-    return;
-  }
-  if (task.durable.status.ok() && !unfinished_.empty() && *unfinished_.begin() < task.number) {
-    late_.push_back(&task);
-    return;
-  }
-  joined_.erase(task.number);
   const Status status = task.durable.status;
   const bool undo = !status.ok() && task.kind == ChainTaskKind::prepare && core_.failed.ok();
   const auto its = pending_.find(entry.at);
@@ -401,8 +417,19 @@ void Chains::on_changed(ChainTask& task, const ChunkState& state, bool recorded)
   entry.recorded = recorded;
   note_unsaved(entry);
   if (task.kind == ChainTaskKind::commit) return end(task, Code::ok);
-  joined_.emplace(task.number, &task);
   core_.committer.wait(task.durable);
+}
+
+void Chains::on_healed(ChainTask& task) {
+  ASSERT(task.entry->exclusive && task.entry->state.committed == task.state.committed);
+  task.entry->exclusive = false;
+  core_.committer.wait(task.durable);
+}
+
+bool Chains::heal(const ChainChunk& at, uint32_t block, std::function<void(bool)> ended) {
+  if (!healer_) return false;
+  healer_(at, block, std::move(ended));
+  return true;
 }
 
 void Chains::note_unsaved(ChainEntry& entry) {
@@ -431,9 +458,7 @@ bool Chains::keep(const SlotRecord& record) {
   const SlotKey key = key_of(record);
   const auto known = slots_.find(key);
   if (known != slots_.end()) {
-    const RequestId& old = known->second.request;
-    const std::pair age(record.request.incarnation, record.request.sequence);
-    if (std::pair(old.incarnation, old.sequence) >= age) return false;
+    if (!is_newer(record, known->second)) return false;
     slots_at_.erase({known->second.at, key});
   } else if (record.request.sequence == 0) {
     return false;  // it is nobody's

@@ -26,13 +26,27 @@ class Chains;
 struct ChainEntry;
 struct Core;
 
-enum class ChainTaskKind : uint8_t { look, read, read_pending, prepare, commit, forget, replace };
+enum class ChainTaskKind : uint8_t {
+  look,
+  read,
+  read_pending,
+  prepare,
+  commit,
+  forget,
+  replace,
+  heal,
+};
+
+// Whether it begins when nothing else of its chunk is under way, and nothing else does meanwhile.
+constexpr bool is_alone(ChainTaskKind kind) {
+  return kind == ChainTaskKind::commit || kind == ChainTaskKind::replace ||
+         kind == ChainTaskKind::heal;
+}
 
 // One operation on a chunk, from when it is asked until it has ended.
 struct ChainTask {
   ChainTaskKind kind = ChainTaskKind::look;
   Chains* chains = nullptr;
-  uint64_t number = 0;  // in the order in which they were asked
   ChainEntry* entry = nullptr;
   engine::Op* op = nullptr;    // the caller's; commits and forgetting have none
   Request* request = nullptr;  // while there is one
@@ -43,14 +57,24 @@ struct ChainTask {
   struct Write {
     uint32_t block = 0;     // of the chunk
     bool combines = false;  // with what the block was before
+    bool whole = false;     // the update says what all of its bytes are
+    bool lost = false;      // not all of its bytes are known: it is not to verify
+    uint32_t given = 0;     // of a heal: which of its blocks
   };
   std::vector<Write> writes;
-  engine::Op durable;  // waits for the group
-  bool again = false;  // and for one more: something asked before it happened later
+  engine::Op durable;  // waits for the log or the group
   int attempts = 0;
+  // Of a prepare that the log may take: the bytes of its blocks until it has joined, and what the
+  // database is to have of it.
+  std::vector<std::byte> log_bytes;
+  std::string record;
+  bool doomed = false;  // it failed, and a crash may bring it back: it ends with a mark of the log
+  bool keep_damage = false;
   // Of replacements.
   ChunkState state;
   std::vector<SlotRecord> slots;
+  // Of replacements, those whose bytes are lost; of heals, those that are written anew. In order.
+  std::vector<uint32_t> blocks;
   // Of reads.
   ReadOp read;
   bool has_snapshot = false;
@@ -58,6 +82,13 @@ struct ChainTask {
   uint64_t taken = 0;  // bytes of those before
   uint8_t epoch = 0;   // of Reclaim, while a pending update is read
 };
+
+// Whether the log may take it, by its size; once it is known which blocks it writes. Not what takes
+// a chunk's name away: entries go by names that count on.
+inline bool is_small(const ChainTask& task) {
+  return task.kind == ChainTaskKind::prepare &&
+         task.request->new_blocks <= limits::kLogChainBlocks && !drops(task.update->parts);
+}
 
 // The name of a chunk of which a target has bytes, but no update of a chain: written while its
 // target was the only copy. No update has it.
@@ -86,7 +117,7 @@ struct ChainEntry : ListNode {
   std::deque<ChainTask*> waiting;  // begin in this order
   uint32_t reads = 0;              // have begun and have no snapshot yet
   bool preparing = false;          // a prepare has begun and is not pending yet
-  bool exclusive = false;          // a commit or a replacement has begun; nothing else may
+  bool exclusive = false;          // what is_alone() has begun; nothing else may
   uint32_t unsaved = 0;            // groups that have records of it
   bool loading = false;
   ChainLoad load;
@@ -122,6 +153,9 @@ class Chains final : public ChainStore {
   void submit(PendingReadOp& op) override;
   void submit(ListOp& op) override;
   void submit(ReplaceOp& op) override;
+  void submit(HealOp& op) override;
+  uint64_t room() const override;
+  void set_healer(Healer healer) override { healer_ = std::move(healer); }
   void commit(const ChainChunk& at) override;
   void forget(const ChainChunk& at) override;
   std::vector<PendingUpdate> pending(ChainId chain) const override;
@@ -140,11 +174,15 @@ class Chains final : public ChainStore {
   // From updates. Those that end their task say so with a status that its caller gets.
   void goes_on(ChainEntry& entry) { pump(entry); }
   void on_failed(ChainTask& task, Status status);
-  // The update is pending, and will be durable.
-  void on_pending(ChainTask& task);
+  // The update is pending, and will be durable, with that record of the log or with its group.
+  void on_pending(ChainTask& task, std::optional<uint64_t> log_number);
   // The commit or the replacement has happened, and the records say this of the chunk.
   void on_changed(ChainTask& task, const ChunkState& state, bool recorded);
+  // The blocks of a heal are others now.
+  void on_healed(ChainTask& task);
   void end(ChainTask& task, Status status);
+  // From scrubs: whether somebody sees to a damaged block, and says so to `ended`.
+  bool heal(const ChainChunk& at, uint32_t block, std::function<void(bool)> ended);
   // Takes a slot's request if it is newer than what is known.
   bool keep(const SlotRecord& record);
   // From the updater: an update that is none of a chain.
@@ -173,7 +211,6 @@ class Chains final : public ChainStore {
   void with_request(ChainTask& task);
   void start(ChainTask& task, Request& request);
   void forget_pending(ChainTask& task);
-  void note_finished(uint64_t number);
   void on_durable(ChainTask& task);
   void start_read(ChainTask& task);
   void begin_pending_read(ChainTask& task);
@@ -190,14 +227,11 @@ class Chains final : public ChainStore {
   IntrusiveList<ChainEntry> idle_;  // of entries_, what nothing uses; longest first
   size_t idle_count_ = 0;
   std::unordered_map<ChainTask*, std::unique_ptr<ChainTask>> tasks_;
-  uint64_t tasks_made_ = 0;
-  std::set<uint64_t> unfinished_;          // commits and what forgets, by number
-  std::map<uint64_t, ChainTask*> joined_;  // wait to be durable, by number
-  std::vector<ChainTask*> late_;           // are, but not all that was asked before them
   std::deque<ChainTask*> without_request_;
   bool admitting_ = false;
   std::unordered_map<ChainList*, std::unique_ptr<ChainList>> lists_;
   size_t loads_ = 0;
+  Healer healer_;
   // What is pending once all that was asked has happened.
   std::map<ChainChunk, PendingUpdate> pending_;
   std::map<SlotKey, SlotRecord> slots_;

@@ -5,40 +5,6 @@
 #include <algorithm>
 
 namespace penstock::store {
-namespace {
-
-constexpr size_t kSlotBytes = kMapKeyBytes + kMapRecordBytesMax;
-
-}  // namespace
-
-Status Group::body(engine::KvTransaction& transaction) {
-  for (const Group* group = this; group != nullptr; group = group->batch_next) {
-    group->write(transaction);
-  }
-  return Code::ok;
-}
-
-void Group::write(engine::KvTransaction& transaction) const {
-  for (size_t i = 0; i < lengths.size(); ++i) {
-    const char* slot = records.data() + i * kSlotBytes;
-    const std::string_view key(slot, kMapKeyBytes);
-    if (lengths[i] == 0) {
-      transaction.erase(key);
-    } else {
-      transaction.put(key, {slot + kMapKeyBytes, lengths[i]});
-    }
-  }
-  for (const ChainRecord& record : chain_records) {
-    if (record.value.empty()) {
-      transaction.erase(record.key);
-    } else {
-      transaction.put(record.key, record.value);
-    }
-  }
-  // The marks of earlier groups are written over by the last one's.
-  if (mark) transaction.put(kLogKey, encode_log_mark(*mark));
-}
-
 Committer::Committer(Core& core) : core_(core) {
   for (Group& group : groups_) {
     group.core = &core;
@@ -92,10 +58,14 @@ void Committer::add_chain_records(const ChainChunk& at, std::vector<ChainRecord>
   ASSERT(group.stage == Group::Stage::gathering && !records.empty());
   begin_group();
   for (ChainRecord& record : records) {
-    group.chain_bytes += record.key.size() + record.value.size();
-    group.chain_records.push_back(std::move(record));
+    group.chain_bytes += record.value.size();
+    const auto [known, is_new] = group.chain_records.try_emplace(std::move(record.key));
+    if (is_new) group.chain_bytes += known->first.size();
+    group.chain_bytes -= known->second.size();
+    known->second = std::move(record.value);
   }
   group.chain_chunks.push_back(at);
+  group.chain_bytes += sizeof(at);
 }
 
 void Committer::add(CachedMap& map) {
@@ -120,8 +90,8 @@ void Committer::add_freed(BlockRun run) {
   }
 }
 
-void Committer::add_block(uint32_t physical) {
-  const uint32_t file = physical / limits::kDataFileBlocks;
+void Committer::add_block(BlockNumber physical) {
+  const uint32_t file = DataFiles::index_of(physical);
   auto& files = gathering_->files;
   ++gathering_->new_blocks;
   // A handful at most: a group writes to one or two data files.
@@ -158,10 +128,34 @@ bool Committer::holds(InodeId inode) const {
   return false;
 }
 
+bool Committer::holds(const ChainChunk& at) const {
+  return std::any_of(groups_.begin(), groups_.end(), [&at](const Group& group) {
+    return std::any_of(group.maps.begin(), group.maps.end(), [&at](const CachedMap* map) {
+      return map->key.chain == at.chain && map->key.chunk == at.chunk;
+    });
+  });
+}
+
 bool Committer::holds_unlogged(InodeId inode) const {
   const size_t bit = bit_of(inode);
   return std::any_of(groups_.begin(), groups_.end(),
                      [bit](const Group& group) { return group.unlogged.test(bit); });
+}
+
+bool Committer::holds_unlogged(const ChainChunk& at) const {
+  const size_t bit = bit_of(at);
+  return std::any_of(groups_.begin(), groups_.end(),
+                     [bit](const Group& group) { return group.unlogged_chunks.test(bit); });
+}
+
+void Committer::note_unlogged(const ChainChunk& at) {
+  gathering_->unlogged.set(bit_of(at.chunk.inode));
+  gathering_->unlogged_chunks.set(bit_of(at));
+}
+
+size_t Committer::bit_of(const ChainChunk& at) {
+  const uint64_t place = uint64_t{at.chain.value} << 32 | at.chunk.index;
+  return mix64(mix64(at.chunk.inode.value) ^ place) % limits::kGroupInodes;
 }
 
 void Committer::wait_for_mark(engine::Op& op, Status status) {
@@ -229,17 +223,12 @@ bool Committer::nothing_to_commit() const {
 
 void Committer::encode(Group& group) {
   if (core_.write_log.in_use()) group.mark = core_.write_log.close();
-  group.records.resize(group.maps.size() * kSlotBytes);
-  group.lengths.resize(group.maps.size());
-  for (size_t i = 0; i < group.maps.size(); ++i) {
-    CachedMap& map = *group.maps[i];
-    ASSERT(map.gathered && map.pending > 0);
-    map.gathered = false;
-    char* slot = group.records.data() + i * kSlotBytes;
-    const EncodedMapKey key = encode_key(map.key);
-    std::copy(key.begin(), key.end(), slot);
-    group.lengths[i] =
-        map.empty() ? 0 : static_cast<uint16_t>(encode_map(map.key, map, slot + kMapKeyBytes));
+  group.records.clear();
+  group.lengths.clear();
+  for (CachedMap* map : group.maps) {
+    ASSERT(map->gathered && map->pending > 0);
+    map->gathered = false;
+    group.encode(*map);
   }
 }
 
@@ -430,6 +419,7 @@ void Committer::on_group_committed(Group& group) {
   group.chain_records.clear();
   group.chain_chunks.clear();
   group.unlogged.reset();
+  group.unlogged_chunks.reset();
   if (group.mark) core_.write_log.on_committed(*group.mark);
   group.stage = Group::Stage::committed;
   if (!group.freed.empty()) core_.reclaim.retire(group.freed);
@@ -471,6 +461,7 @@ void Committer::recycle(Group& group) {
   group.files.clear();
   group.lengths.clear();
   group.unlogged.reset();
+  group.unlogged_chunks.reset();
   group.mark.reset();
 }
 

@@ -31,6 +31,7 @@
 #include "request.h"
 
 #include <bitset>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -58,18 +59,20 @@ struct Group final : engine::KvOp {
   Group* batch_next = nullptr;  // committed in the same transaction, that of the first
   std::vector<CachedMap*> maps;
   std::vector<BlockRun> freed;
-  std::vector<ChainRecord> chain_records;  // in the order in which they are to happen
-  std::vector<ChainChunk> chain_chunks;    // whose records these are
+  std::map<std::string, std::string> chain_records;  // by key, the newest each
+  std::vector<ChainChunk> chain_chunks;              // whose changes these are
   uint64_t chain_bytes = 0;
   std::vector<uint32_t> files;
-  // Inodes with changes that are not in the log, by hash: their next changes are not either.
+  // Inodes and chunks with changes that are not in the log, by hash: the next plain writes of such
+  // inodes and the next prepares of such chunks are not either.
   std::bitset<limits::kGroupInodes> unlogged;
+  std::bitset<limits::kGroupInodes> unlogged_chunks;
   // Where the log begins once this is committed.
   std::optional<LogMark> mark;
   // Failed writes with their status, which end when the log does not hold them any more.
   IntrusiveList<engine::Op> doomed;
-  // The maps' keys and records as they are committed, in slots of equal size; an empty record
-  // means that the key goes.
+  // The maps' keys and records as they are committed, one behind the other, and how long each
+  // record is; an empty one means that the key goes.
   std::vector<char> records;
   std::vector<uint16_t> lengths;
   IntrusiveList<engine::Op> waiters;
@@ -80,6 +83,8 @@ struct Group final : engine::KvOp {
   bool has_changes() const { return !maps.empty() || !chain_records.empty(); }
   Status body(engine::KvTransaction& transaction) override;
   void write(engine::KvTransaction& transaction) const;
+  void encode(CachedMap& map);
+  void append(const EncodedMapKey& key, std::string_view record);
 };
 
 class Committer {
@@ -91,7 +96,7 @@ class Committer {
   // only while there is room().
   void add(CachedMap& map);
   void add_freed(BlockRun run);
-  void add_block(uint32_t physical);
+  void add_block(BlockNumber physical);
   void add_chain_records(const ChainChunk& at, std::vector<ChainRecord> records);
   bool room() const {
     return gathering_->maps.size() < limits::kGroupMapsMax &&
@@ -100,10 +105,13 @@ class Committer {
   // The update waits until there is room() and is resumed then.
   void wait_for_room(Request& request);
 
-  // The change that was just added is in no record of the log.
-  void note_unlogged(InodeId inode) { gathering_->unlogged.set(bit_of(inode)); }
-  // Whether the inode may have changes that are neither committed nor in the log.
+  // The change of this chunk that was just added is in no record of the log.
+  void note_unlogged(const ChainChunk& at);
+  // It is a commit of a chain, or something pending was forgotten: the next prepare says so itself.
+  void note_chain_commit(InodeId inode) { gathering_->unlogged.set(bit_of(inode)); }
+  // Whether the inode, or the chunk, may have changes that are neither committed nor in the log.
   bool holds_unlogged(InodeId inode) const;
+  bool holds_unlogged(const ChainChunk& at) const;
   // Commits find no room at this moment.
   bool lacks_space() const { return no_space_since_ != engine::kNever; }
   // Completes `op` with `status` when a mark behind all that is in the log now is committed.
@@ -111,8 +119,10 @@ class Committer {
 
   // Completes `op` when everything that was added so far is committed and on stable storage.
   void wait(engine::Op& op);
-  // Whether changes of the inode (InodeId{}: of any) are not committed yet.
+  // Whether changes of the inode (InodeId{}: of any), or of the chunk's maps, are not committed
+  // yet.
   bool holds(InodeId inode) const;
+  bool holds(const ChainChunk& at) const;
   // Whether replaced blocks wait for a commit.
   bool holds_freed() const;
   // Commits have found no room for a while, and wait for some.
@@ -127,6 +137,7 @@ class Committer {
 
  private:
   static size_t bit_of(InodeId inode) { return mix64(inode.value) % limits::kGroupInodes; }
+  static size_t bit_of(const ChainChunk& at);
   bool nothing_to_commit() const;
   void start();
   void next_syncs(Group& group);

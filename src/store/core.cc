@@ -11,7 +11,7 @@ Core::Core(engine::Loop& its_loop, engine::Disk& its_disk, engine::Kv& its_kv,
       disk(its_disk),
       kv(its_kv),
       config(std::move(its_config)),
-      index(config.map_cache_bytes / sizeof(CachedMap)),
+      index(config.map_cache_bytes),
       reclaim(allocator),
       files(*this),
       transfers(*this),
@@ -153,13 +153,12 @@ void Core::finish(Request& request) {
   on_request_free(*this);
 }
 
-void Core::report_corrupt(const Request& request, uint32_t block_of_chunk, uint32_t physical) {
+void Core::report_corrupt(const Request& request, uint32_t block_of_chunk, BlockNumber physical) {
   ++corrupt_blocks;
   counters.corrupt_blocks.add();
   log::error("store: {}: inode {} chunk {} block {} does not verify ({} at offset {})",
              config.directory, request.chunk.inode.value, request.chunk.index, block_of_chunk,
-             DataFiles::name(physical / limits::kDataFileBlocks),
-             uint64_t{physical % limits::kDataFileBlocks} * kBlockBytes);
+             DataFiles::name(DataFiles::index_of(physical)), DataFiles::offset_of(physical));
 }
 
 void set_range(Request& request, uint32_t begin, uint32_t end) {
@@ -187,6 +186,8 @@ void set_range(Request& request, uint32_t begin, uint32_t end) {
   request.in_submit = true;
   request.chain_task = nullptr;
   request.pending = nullptr;
+  request.damaged = nullptr;
+  ASSERT(request.late_maps == 0 && request.landed.empty());
 }
 
 }  // namespace penstock::store

@@ -108,7 +108,7 @@ struct Core {
   void finish(Request& request);
   void on_io(Io& io);
   // A block that does not verify, for operators.
-  void report_corrupt(const Request& request, uint32_t block_of_chunk, uint32_t physical);
+  void report_corrupt(const Request& request, uint32_t block_of_chunk, BlockNumber physical);
 
  private:
   void run_ready();

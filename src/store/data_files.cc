@@ -9,7 +9,6 @@ namespace penstock::store {
 
 using engine::DiskFile;
 using limits::kBlockBytes;
-using limits::kDataFileBlocks;
 
 DataFiles::DataFiles(Core& core) : core_(core) {
   grow_op_.owner = this;
@@ -53,7 +52,7 @@ Outcome<uint32_t> DataFiles::open_one(uint32_t index, bool create) {
     return Failure{size.error(), fmt::format("{}: {}", path(index), size.error().name())};
   }
   // An unfinished growth may have left a part of a block, or more than is used.
-  const uint64_t blocks = std::min<uint64_t>(*size / kBlockBytes, kDataFileBlocks);
+  const uint64_t blocks = std::min<uint64_t>(*size / kBlockBytes, blocks_max_of(index));
   return static_cast<uint32_t>(blocks);
 }
 
@@ -68,9 +67,7 @@ Outcome<uint32_t> DataFiles::open(const std::vector<std::string>& names) {
     TRY_ASSIGN(const uint32_t blocks, open_one(index, false));
     files_[index].blocks = blocks;
     blocks_ += blocks;
-    // The very last block number means a hole.
-    const bool last = index == limits::kDataFilesMax - 1 && blocks == kDataFileBlocks;
-    core_.allocator.add({index * kDataFileBlocks, last ? blocks - 1 : blocks});
+    core_.allocator.add({first_block_of(index), blocks});
   }
   return count;
 }
@@ -112,7 +109,9 @@ bool DataFiles::start_growth() {
   }
   if (grow_blocks_ == 0) return false;
   grow_file_ = 0;
-  while (grow_file_ < files_.size() && files_[grow_file_].blocks >= kDataFileBlocks) ++grow_file_;
+  while (grow_file_ < files_.size() && files_[grow_file_].blocks >= blocks_max_of(grow_file_)) {
+    ++grow_file_;
+  }
   if (grow_file_ == limits::kDataFilesMax) return false;
   if (grow_file_ == files_.size()) {
     const auto opened = open_one(grow_file_, true);
@@ -124,7 +123,7 @@ bool DataFiles::start_growth() {
     }
   }
   const File& file = files_[grow_file_];
-  grow_blocks_ = std::min(grow_blocks_, kDataFileBlocks - file.blocks);
+  grow_blocks_ = std::min(grow_blocks_, blocks_max_of(grow_file_) - file.blocks);
   grow_op_.file = file.file;
   grow_op_.offset = uint64_t{file.blocks} * kBlockBytes;
   grow_op_.length = uint64_t{grow_blocks_} * kBlockBytes;
@@ -138,13 +137,12 @@ void DataFiles::on_grown() {
   ASSERT(growing_ && grow_file_ < files_.size());
   growing_ = false;
   File& file = files_[grow_file_];
-  ASSERT(file.blocks + grow_blocks_ <= kDataFileBlocks);
+  ASSERT(file.blocks + grow_blocks_ <= blocks_max_of(grow_file_));
   if (grow_op_.status.ok()) {
-    const uint32_t first = grow_file_ * kDataFileBlocks + file.blocks;
+    const BlockNumber first = first_block_of(grow_file_) + file.blocks;
     file.blocks += grow_blocks_;
     blocks_ += grow_blocks_;
-    const bool last = first + (grow_blocks_ - 1) == kHole;
-    core_.allocator.add({first, last ? grow_blocks_ - 1 : grow_blocks_});
+    core_.allocator.add({first, grow_blocks_});
   } else {
     const Code code = grow_op_.status.code();
     if (code == Code::no_space && grow_blocks_ > limits::kGrowBlocksMin) {

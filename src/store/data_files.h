@@ -24,9 +24,32 @@ class DataFiles {
     engine::DiskFile file;
     uint64_t offset;
   };
-  Location locate(uint32_t block) const {
-    return {files_[block / limits::kDataFileBlocks].file,
-            uint64_t{block % limits::kDataFileBlocks} * limits::kBlockBytes};
+  Location locate(BlockNumber block) const {
+    return {files_[index_of(block)].file, offset_of(block)};
+  }
+  // In which data file a block is, and where there, in bytes.
+  static uint32_t index_of(BlockNumber block) {
+    ASSERT(block < limits::kTargetBlocksMax);
+    if (block < limits::kSmallFilesBlocks) [[likely]]
+      return static_cast<uint32_t>(block / limits::kDataFileBlocks);
+    return limits::kDataFilesSmall + static_cast<uint32_t>((block - limits::kSmallFilesBlocks) /
+                                                           limits::kDataFileBlocksLarge);
+  }
+  static uint64_t offset_of(BlockNumber block) {
+    const bool small = block < limits::kSmallFilesBlocks;
+    const uint64_t within =
+        small ? block % limits::kDataFileBlocks
+              : (block - limits::kSmallFilesBlocks) % limits::kDataFileBlocksLarge;
+    return within * limits::kBlockBytes;
+  }
+  // The first block of a file, and how many it may have.
+  static BlockNumber first_block_of(uint32_t index) {
+    if (index < limits::kDataFilesSmall) return BlockNumber{index} * limits::kDataFileBlocks;
+    return limits::kSmallFilesBlocks +
+           BlockNumber{index - limits::kDataFilesSmall} * limits::kDataFileBlocksLarge;
+  }
+  static uint32_t blocks_max_of(uint32_t index) {
+    return index < limits::kDataFilesSmall ? limits::kDataFileBlocks : limits::kDataFileBlocksLarge;
   }
   engine::DiskFile file(uint32_t index) const { return files_[index].file; }
   static std::string name(uint32_t index);

@@ -197,13 +197,20 @@ bool Defragmenter::undisturbed() const {
 void Defragmenter::pick_blocks() {
   count_ = 0;
   for (uint32_t i = 0; i < request_.map_count; ++i) {
-    const CachedMap* map = request_.maps[i];
-    if (map == nullptr || measure(*map) == 0) continue;
-    for (uint32_t b = 0; b < kMapBlocks; ++b) {
-      if (map->blocks[b].hole()) continue;
-      ASSERT(count_ < blocks_.size());
-      blocks_[count_++] = {i * kMapBlocks + b, map->blocks[b], 0, false};
+    for (uint32_t q = 0; request_.maps[i] != nullptr && q < limits::kMapQuarters; ++q) {
+      pick_quarter(i, q);
     }
+  }
+}
+
+void Defragmenter::pick_quarter(uint32_t i, uint32_t quarter) {
+  const CachedMap& map = *request_.maps[i];
+  if (scattered_blocks(map, quarter, core_.config.defragment.breaks_min) == 0) return;
+  const uint32_t begin = quarter * limits::kQuarterBlocks;
+  for (uint32_t b = begin; b < begin + limits::kQuarterBlocks; ++b) {
+    if (map.blocks[b].hole()) continue;
+    ASSERT(count_ < blocks_.size());
+    blocks_[count_++] = {i * kMapBlocks + b, map.blocks[b], 0, false};
   }
 }
 
@@ -254,7 +261,7 @@ void Defragmenter::begin_move() {
 }
 
 void Defragmenter::submit(engine::DiskOpKind kind, uint32_t first, uint32_t count,
-                          uint32_t physical) {
+                          BlockNumber physical) {
   ASSERT(idle_io_count_ > 0 && first + count <= count_);
   Io& io = *idle_ios_[--idle_io_count_];
   const DataFiles::Location at = core_.files.locate(physical);
@@ -273,9 +280,9 @@ void Defragmenter::submit(engine::DiskOpKind kind, uint32_t first, uint32_t coun
 void Defragmenter::read_more() {
   while (next_read_ < count_ && limits::kMoveReads - idle_io_count_ < reads_max_) {
     const uint32_t first = next_read_++;
-    const uint32_t physical = blocks_[first].from.physical;
+    const BlockNumber physical = blocks_[first].from.physical;
     while (next_read_ < count_) {
-      const uint32_t next = physical + (next_read_ - first);
+      const BlockNumber next = physical + (next_read_ - first);
       if (blocks_[next_read_].from.physical != next || next % limits::kDataFileBlocks == 0) break;
       ++next_read_;
     }
@@ -297,7 +304,7 @@ void Defragmenter::write() {
   stage_ = Stage::writing;
   written_ = true;
   for (uint32_t first = 0; first < count_;) {
-    const uint32_t physical = blocks_[first].to;
+    const BlockNumber physical = blocks_[first].to;
     uint32_t count = 1;
     while (first + count < count_ && blocks_[first + count].to == physical + count &&
            (physical + count) % limits::kDataFileBlocks != 0) {
@@ -333,7 +340,7 @@ void Defragmenter::verify(const Io& io) {
   }
 }
 
-void Defragmenter::give_back(uint32_t block) {
+void Defragmenter::give_back(BlockNumber block) {
   core_.allocator.release({block, 1});
 }
 

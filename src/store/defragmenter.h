@@ -43,7 +43,7 @@ class Defragmenter {
   struct Moved {
     uint32_t index = 0;  // of the request's blocks
     BlockRef from;
-    uint32_t to = 0;
+    BlockNumber to = 0;
     bool intact = false;  // what was read of it verifies
   };
   // Reads neighbouring old blocks, or writes neighbouring new ones.
@@ -69,17 +69,18 @@ class Defragmenter {
 
   bool undisturbed() const;
   void pick_blocks();
+  void pick_quarter(uint32_t i, uint32_t quarter);
   bool has_room(uint32_t count) const;
   bool allocate();
   bool grow();
   void begin_move();
   void read_more();
   void write();
-  void submit(engine::DiskOpKind kind, uint32_t first, uint32_t count, uint32_t physical);
+  void submit(engine::DiskOpKind kind, uint32_t first, uint32_t count, BlockNumber physical);
   void on_io(Io& io);
   void verify(const Io& io);
   void apply();
-  void give_back(uint32_t block);
+  void give_back(BlockNumber block);
   void end_move(bool apply_it);
 
   Core& core_;

@@ -13,20 +13,28 @@ constexpr Magic kMagic = {'P', 'S', 'T', 'K', 'L', 'O', 'G', '2'};
 // Of format 2, whose entries do not name a chain.
 constexpr Magic kMagic2 = {'P', 'S', 'T', 'K', 'L', 'O', 'G', '1'};
 
-// The first block: this, the entries, zeros. The bytes that the entries name follow in whole
-// blocks.
+// What a record has entries of.
+enum class LogKind : uint8_t { writes = 0, prepares = 1 };
+
+// At first: this, the entries, zeros up to the end of a block. The bytes that the entries name
+// follow in whole blocks. Entries of prepares are counted and summed apart: programs that do not
+// know them see an intact header that says what they refuse.
 struct LogHeader {
   Magic magic = kMagic;
   std::array<uint8_t, 16> uuid{};
   uint64_t epoch = 0;
   uint64_t number = 0;
-  uint32_t length = 0;  // of header and entries
+  uint32_t length = 0;  // of header and entries of writes
   uint32_t count = 0;   // of entries
   uint32_t crc = 0;     // of these `length` bytes, with zeros here
-  std::array<uint8_t, 12> reserved{};
+  LogKind kind = LogKind::writes;
+  std::array<uint8_t, 3> reserved{};
+  uint32_t prepares_length = 0;  // of entries of prepares, behind the header
+  uint32_t prepares_crc = 0;
 };
 static_assert(sizeof(LogHeader) == 64 && offsetof(LogHeader, length) == 40 &&
-              offsetof(LogHeader, crc) == 48 && std::is_trivially_copyable_v<LogHeader>);
+              offsetof(LogHeader, crc) == 48 && offsetof(LogHeader, prepares_crc) == 60 &&
+              std::has_unique_object_representations_v<LogHeader>);
 
 struct Entry {
   uint64_t inode = 0;
@@ -49,6 +57,22 @@ struct StoredRef {
   uint32_t crc = 0;
 };
 static_assert(sizeof(StoredRef) == 12 && std::is_trivially_copyable_v<StoredRef>);
+
+// An entry of a prepare; its pending record follows.
+struct PrepareEntry {
+  uint64_t inode = 0;
+  uint32_t chain = 0;
+  uint32_t chunk = 0;
+  UpdateName base;
+  uint32_t record_length = 0;
+  uint32_t reserved = 0;
+};
+static_assert(sizeof(PrepareEntry) == 64 && std::has_unique_object_representations_v<PrepareEntry>);
+
+// Blocks of header and entries of prepares.
+constexpr uint32_t prepare_blocks(size_t entries) {
+  return static_cast<uint32_t>((sizeof(LogHeader) + entries + kBlockBytes - 1) / kBlockBytes);
+}
 
 static_assert(sizeof(LogHeader) + kLogEntryBytes + limits::kLogBlocks * sizeof(StoredRef) <=
                   kBlockBytes,
@@ -97,8 +121,9 @@ Status take_write(Bytes& bytes, LoggedWrite& write) {
   write.blocks.reserve(entry.count);
   for (uint32_t i = 0; i < entry.count; ++i) {
     const auto ref = take<StoredRef>(bytes);
-    if (ref.high != 0 || ref.low == kHole) return Code::wrong_version;
-    write.blocks.push_back({ref.low, ref.crc});
+    const BlockNumber place = BlockNumber{ref.high} << 32 | ref.low;
+    if (place >= limits::kTargetBlocksMax) return Code::wrong_version;
+    write.blocks.push_back({place, ref.crc});
   }
   return Code::ok;
 }
@@ -146,10 +171,44 @@ void LogRecordWriter::use(std::byte* buffer, uint32_t bytes_max) {
 void LogRecordWriter::clear() {
   length_ = sizeof(LogHeader);
   count_ = blocks_ = 0;
+  prepares_.clear();
+}
+
+std::byte* LogRecordWriter::add_blocks(uint32_t count) {
+  std::byte* const bytes = buffer_ + (1 + blocks_) * kBlockBytes;
+  ++count_;
+  blocks_ += count;
+  return bytes;
+}
+
+bool fits_log_record(size_t record_bytes, uint32_t blocks, uint32_t bytes_max) {
+  const uint32_t first = prepare_blocks(sizeof(PrepareEntry) + record_bytes);
+  return first <= limits::kLogPrepareBlocks && (first + blocks) * kBlockBytes <= bytes_max;
+}
+
+bool LogRecordWriter::room_for_prepare(size_t record_bytes, uint32_t blocks) const {
+  const bool holds_writes = count_ > 0 && prepares_.empty();
+  return !holds_writes &&
+         fits_log_record(prepares_.size() + record_bytes, blocks_ + blocks, bytes_max_);
+}
+
+std::byte* LogRecordWriter::add_prepare(const ChainChunk& at, const UpdateName& base,
+                                        std::string_view record, uint32_t blocks) {
+  ASSERT(!record.empty() && room_for_prepare(record.size(), blocks));
+  const PrepareEntry entry{at.chunk.inode.value,
+                           at.chain.value,
+                           at.chunk.index,
+                           base,
+                           static_cast<uint32_t>(record.size()),
+                           0};
+  prepares_.append(reinterpret_cast<const char*>(&entry), sizeof(entry));
+  prepares_.append(record);
+  return add_blocks(blocks);
 }
 
 bool LogRecordWriter::room(uint32_t blocks) const {
-  return length_ + kLogEntryBytes + blocks * sizeof(StoredRef) <= kBlockBytes &&
+  return prepares_.empty() &&
+         length_ + kLogEntryBytes + blocks * sizeof(StoredRef) <= kBlockBytes &&
          (1 + blocks_ + blocks) * kBlockBytes <= bytes_max_;
 }
 
@@ -164,34 +223,119 @@ std::byte* LogRecordWriter::add(const ChainChunk& at, uint32_t first_block, uint
   std::memcpy(buffer_ + length_, &entry, sizeof(entry));
   length_ += sizeof(entry);
   for (const BlockRef& block : blocks) {
-    const StoredRef ref{block.physical, 0, block.crc};
+    ASSERT(block.physical < limits::kTargetBlocksMax);
+    const StoredRef ref{static_cast<uint32_t>(block.physical),
+                        static_cast<uint32_t>(block.physical >> 32), block.crc};
     std::memcpy(buffer_ + length_, &ref, sizeof(ref));
     length_ += sizeof(ref);
   }
-  ++count_;
-  std::byte* const bytes = buffer_ + (1 + blocks_) * kBlockBytes;
-  blocks_ += count;
-  return bytes;
+  return add_blocks(count);
 }
 
 uint32_t LogRecordWriter::seal(const LogIdentity& identity) {
   ASSERT(count_ > 0 && length_ <= kBlockBytes);
+  ASSERT(prepares_.empty() || length_ == sizeof(LogHeader));
   LogHeader header;
   header.uuid = identity.uuid;
   header.epoch = identity.epoch;
   header.number = identity.number;
   header.length = length_;
   header.count = count_;
+  if (!prepares_.empty()) {
+    header.kind = LogKind::prepares;
+    header.prepares_length = static_cast<uint32_t>(prepares_.size());
+    header.prepares_crc = crc32c(std::as_bytes(std::span(prepares_)));
+  }
   header.crc = checksum(
       header, {buffer_ + sizeof(LogHeader), static_cast<size_t>(length_ - sizeof(LogHeader))});
+  const uint32_t first = prepare_blocks(prepares_.size());
+  ASSERT(first == 1 || !prepares_.empty());
+  ASSERT((first + blocks_) * kBlockBytes <= bytes_max_);
+  if (first > 1) {
+    std::memmove(buffer_ + first * kBlockBytes, buffer_ + kBlockBytes, blocks_ * kBlockBytes);
+  }
   std::memcpy(buffer_, &header, sizeof(header));
-  std::memset(buffer_ + length_, 0, kBlockBytes - length_);
-  return static_cast<uint32_t>((1 + blocks_) * kBlockBytes);
+  std::memcpy(buffer_ + length_, prepares_.data(), prepares_.size());
+  const size_t end = length_ + prepares_.size();
+  std::memset(buffer_ + end, 0, first * kBlockBytes - end);
+  return static_cast<uint32_t>((first + blocks_) * kBlockBytes);
 }
 
 namespace {
 
+const BlockRef& ref_of(const BlockRef& block) {
+  return block;
+}
+const BlockRef& ref_of(const PendingBlock& block) {
+  return block.ref;
+}
+
+// Takes the blocks that an entry names from what follows the entries. not_found: they are torn.
+template <class Blocks>
+Status take_blocks(Bytes bytes, uint64_t& at, const Blocks& blocks, Bytes& taken) {
+  const uint64_t begin = at;
+  for (const auto& block : blocks) {
+    if (at + kBlockBytes > bytes.size()) return Code::not_found;
+    if (crc32c(bytes.subspan(at, kBlockBytes)) != ref_of(block).crc) return Code::not_found;
+    at += kBlockBytes;
+  }
+  taken = bytes.subspan(begin, at - begin);
+  return Code::ok;
+}
+
+Status take_prepare(Bytes& entries, LoggedPrepare& prepare) {
+  if (entries.size() < sizeof(PrepareEntry)) return Code::wrong_version;
+  const auto entry = take<PrepareEntry>(entries);
+  if (entry.reserved != 0 || entry.record_length > entries.size()) return Code::wrong_version;
+  prepare.at = {ChainId(entry.chain), {InodeId(entry.inode), entry.chunk}};
+  prepare.base = entry.base;
+  prepare.record.assign(reinterpret_cast<const char*>(entries.data()), entry.record_length);
+  entries = entries.subspan(entry.record_length);
+  const std::string key = encode_chunk_key(kPendingKeyType, prepare.at);
+  const Status status = decode_pending(key, prepare.record, prepare.update);
+  // The record of the log is intact.
+  if (!status.ok()) return Code::wrong_version;
+  return prepare.update.name.counter > prepare.base.counter ? Code::ok : Code::wrong_version;
+}
+
+// The entries of prepares, and their blocks.
+Result<LogRecord> decode_prepares(const LogHeader& header, Bytes bytes) {
+  if (header.length != sizeof(LogHeader)) return Code::wrong_version;
+  const uint64_t first = uint64_t{prepare_blocks(header.prepares_length)} * kBlockBytes;
+  if (first > limits::kLogPrepareBlocks * kBlockBytes) return Code::wrong_version;
+  if (first > bytes.size()) return Code::not_found;
+  Bytes entries = bytes.subspan(sizeof(LogHeader), header.prepares_length);
+  if (crc32c(entries) != header.prepares_crc) return Code::not_found;
+  LogRecord record;
+  uint64_t at = first;
+  while (!entries.empty()) {
+    LoggedPrepare& prepare = record.prepares.emplace_back();
+    TRY(take_prepare(entries, prepare));
+    TRY(take_blocks(bytes, at, prepare.update.blocks, prepare.bytes));
+  }
+  if (record.prepares.size() != header.count) return Code::wrong_version;
+  record.length = static_cast<uint32_t>(at);
+  return record;
+}
+
 // `chain`: of all entries, of a record of format 2; else each names its own.
+Result<LogRecord> decode_writes(const LogHeader& header, std::optional<ChainId> chain, Bytes rest,
+                                Bytes bytes) {
+  if (header.prepares_length != 0 || header.prepares_crc != 0) return Code::wrong_version;
+  LogRecord record;
+  uint64_t at = kBlockBytes;
+  while (!rest.empty()) {
+    LoggedWrite& write = record.writes.emplace_back();
+    if (!chain && rest.size() < sizeof(EntryChain)) return Code::wrong_version;
+    write.chain = chain ? *chain : ChainId(take<EntryChain>(rest).chain);
+    TRY(take_write(rest, write));
+    TRY(take_blocks(bytes, at, write.blocks, write.bytes));
+  }
+  if (record.writes.size() != header.count) return Code::wrong_version;
+  record.length = static_cast<uint32_t>(at);
+  return record;
+}
+
 Result<LogRecord> decode(const LogIdentity& identity, std::optional<ChainId> chain, Bytes bytes) {
   if (bytes.size() < kBlockBytes) return Code::not_found;
   Bytes rest = bytes;
@@ -203,28 +347,13 @@ Result<LogRecord> decode(const LogIdentity& identity, std::optional<ChainId> cha
   }
   rest = rest.first(header.length - sizeof(LogHeader));
   if (header.crc != checksum(header, rest)) return Code::not_found;
-  // From here on the entries are what a program of ours wrote. The blocks may be torn.
+  // From here on the header is what a program of ours wrote. What follows it may be torn.
   if (header.reserved != decltype(header.reserved){} || header.count == 0) {
     return Code::wrong_version;
   }
-  LogRecord record;
-  uint64_t at = kBlockBytes;
-  while (!rest.empty()) {
-    LoggedWrite& write = record.writes.emplace_back();
-    if (!chain && rest.size() < sizeof(EntryChain)) return Code::wrong_version;
-    write.chain = chain ? *chain : ChainId(take<EntryChain>(rest).chain);
-    TRY(take_write(rest, write));
-    for (const BlockRef& block : write.blocks) {
-      if (at + kBlockBytes > bytes.size()) return Code::not_found;
-      if (crc32c(bytes.subspan(at, kBlockBytes)) != block.crc) return Code::not_found;
-      at += kBlockBytes;
-    }
-    const uint64_t length = write.blocks.size() * kBlockBytes;
-    write.bytes = bytes.subspan(at - length, length);
-  }
-  if (record.writes.size() != header.count) return Code::wrong_version;
-  record.length = static_cast<uint32_t>(at);
-  return record;
+  if (header.kind == LogKind::prepares && !chain) return decode_prepares(header, bytes);
+  if (header.kind != LogKind::writes) return Code::wrong_version;
+  return decode_writes(header, chain, rest, bytes);
 }
 
 }  // namespace

@@ -3,10 +3,12 @@
 #pragma once
 
 #include "block_map.h"
+#include "chain_records.h"
 #include "superblock.h"
 
 #include <algorithm>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "penstock/store.h"
@@ -52,6 +54,15 @@ struct LoggedWrite {
   Bytes bytes;  // of all blocks; lie in what was decoded
 };
 
+// A small prepare of a chain (decision 0049), and what its chunk had committed before.
+struct LoggedPrepare {
+  ChainChunk at;
+  UpdateName base;
+  std::string record;  // as the database has it
+  PendingRecord update;
+  Bytes bytes;  // of its blocks, in their order; lie in what was decoded
+};
+
 // What a record must name to belong to this log and to be the one that is expected.
 struct LogIdentity {
   std::array<uint8_t, 16> uuid{};
@@ -59,34 +70,47 @@ struct LogIdentity {
   uint64_t number = 0;
 };
 
-// Gathers writes in a buffer: one block of entries, then the blocks that they name.
+// Gathers writes, or prepares, in a buffer: entries, then the blocks that they name. Those of
+// writes are in the first block; those of prepares may need some blocks more.
 class LogRecordWriter {
  public:
   // `buffer` has room for the longest record, of `bytes_max`.
   void use(std::byte* buffer, uint32_t bytes_max);
   void clear();
   bool empty() const { return count_ == 0; }
+  // For a write, or a prepare with a pending record of that length.
   bool room(uint32_t blocks) const;
-  // While there is room(). Returns where the bytes of the blocks go, which must be there before
+  bool room_for_prepare(size_t record_bytes, uint32_t blocks) const;
+  // While there is room. Return where the bytes of the blocks go, which must be there before
   // seal().
   std::byte* add(const ChainChunk& at, uint32_t first_block, uint32_t end,
                  std::span<const BlockRef> blocks);
+  std::byte* add_prepare(const ChainChunk& at, const UpdateName& base, std::string_view record,
+                         uint32_t blocks);
   // Completes the record; returns its length.
   uint32_t seal(const LogIdentity& identity);
   std::byte* bytes() const { return buffer_; }
 
  private:
+  std::byte* add_blocks(uint32_t count);
+
   std::byte* buffer_ = nullptr;
   uint32_t bytes_max_ = 0;
-  uint32_t length_ = 0;  // of header and entries
+  uint32_t length_ = 0;  // of header and entries of writes
   uint32_t count_ = 0;
-  uint32_t blocks_ = 0;  // behind the first
+  uint32_t blocks_ = 0;   // that entries name; they lie behind the first one until seal()
+  std::string prepares_;  // entries of prepares
 };
 
+// Has writes or prepares.
 struct LogRecord {
   uint32_t length = 0;  // in whole blocks
   std::vector<LoggedWrite> writes;
+  std::vector<LoggedPrepare> prepares;
 };
+
+// Whether a record of a log can be so long that it has this prepare; see `room_for_prepare()`.
+bool fits_log_record(size_t record_bytes, uint32_t blocks, uint32_t bytes_max);
 
 // The record at the beginning of `bytes`. not_found: there is none, the log ends before it.
 // wrong_version for an intact one with what only other versions of this program write.

@@ -12,16 +12,19 @@ uint32_t bounded(uint64_t maps_max) {
 
 }  // namespace
 
-MapIndex::MapIndex(uint64_t maps_max)
-    : maps_max_(bounded(maps_max)),
-      bucket_mask_(std::bit_ceil(size_t{maps_max_}) - 1),
+MapIndex::MapIndex(uint64_t bytes_max)
+    : bytes_max_(bytes_max),
+      capacity_(bounded(bytes_max / sizeof(CachedMap))),
+      bucket_mask_(std::bit_ceil(size_t{capacity_}) - 1),
       buckets_memory_((bucket_mask_ + 1) * sizeof(CachedMap*)),
       buckets_(reinterpret_cast<CachedMap**>(buckets_memory_.data())),
-      pool_(maps_max_ + limits::kMapsInUseMax) {}
+      pool_(capacity_ + limits::kMapsInUseMax),
+      runs_(bytes_max / 4 * limits::kRunsShareOf4) {}
 
 CachedMap& MapIndex::insert(const MapKey& key) {
   DASSERT(find(key) == nullptr);
-  if (size_ >= maps_max_) evict_one();
+  // Two, where places have taken of its share.
+  for (int i = 0; i < 2 && size_ >= maps_max(); ++i) evict_one();
   CachedMap* map = pool_.take();
   // What may be in use at a time is bounded below the pool's size (limits.h).
   ASSERT(map != nullptr);
@@ -35,6 +38,8 @@ CachedMap& MapIndex::insert(const MapKey& key) {
   map->committing = false;
   map->referenced = true;
   map->in_table = true;
+  map->dirty = map->stored = 0;
+  map->stored_wide = false;
   map->load = nullptr;
   CachedMap*& head = buckets_[bucket_of(key)];
   map->hash_next = std::exchange(head, map);
@@ -62,7 +67,8 @@ void MapIndex::release_if_unused(CachedMap& map) {
   ASSERT(!map.gathered && !map.committing);
   if (!map.in_table) {
     pool_.give(map);
-  } else if (complete_ && map.empty()) {
+  } else if (runs_.complete() && map.empty()) {
+    runs_.put(map.key, map);
     unlink(map);
     pool_.give(map);
   }
@@ -77,7 +83,8 @@ void MapIndex::evict_one() {
     if (!map.in_table || map.pins != 0 || map.pending != 0 || map.load != nullptr) continue;
     if (std::exchange(map.referenced, false)) continue;
     ASSERT(!map.gathered && !map.committing);
-    if (!map.empty()) complete_ = false;
+    ASSERT(map.dirty == 0);
+    runs_.put(map.key, map);
     unlink(map);
     pool_.give(map);
     return;

@@ -1,13 +1,16 @@
 // The block maps in memory: a hash table over a pool, bounded by evicting clean maps that nothing
-// uses, least recently used first (clock).
+// uses, least recently used first (clock). What is evicted leaves its places in a RunIndex, which
+// shares the bound: first come the places of all maps, as far as three quarters of it, then whole
+// maps.
 //
-// While every map of the target is in memory (`complete()`), a map that is not here does not exist;
-// afterwards absence means that the KV store must be asked, and maps that turned out not to exist
-// are kept as empty ones.
+// Of a map that is here the RunIndex may say what is not true any more: find() comes first.
 #pragma once
 
 #include "block_map.h"
 #include "pool.h"
+#include "run_index.h"
+
+#include <algorithm>
 
 #include "penstock/engine.h"
 
@@ -26,15 +29,31 @@ struct CachedMap : BlockMap {
   bool logged = false;      // the log has changes of it that are not committed
   bool referenced = false;  // used since the clock's hand passed
   bool in_table = false;
+  // Of its quarters: what was changed since it was last encoded for a commit; what has a record by
+  // then, and whether these say where the blocks are.
+  uint8_t dirty = 0;
+  uint8_t stored = 0;
+  bool stored_wide = false;
   MapLoad* load = nullptr;  // being read from the KV store; the content means nothing yet
   CachedMap* hash_next = nullptr;
   CachedMap* pool_next = nullptr;
+
+  // What was just read is what is stored.
+  void note_stored() {
+    stored = 0;
+    for (uint32_t quarter = 0; quarter < limits::kMapQuarters; ++quarter) {
+      if (mapped_of(quarter) != 0) stored |= static_cast<uint8_t>(1 << quarter);
+    }
+    stored_wide = is_scattered_wide(*this);
+  }
 };
 
 class MapIndex {
  public:
-  explicit MapIndex(uint64_t maps_max);
-  bool valid() const { return pool_.valid() && static_cast<bool>(buckets_memory_); }
+  explicit MapIndex(uint64_t bytes_max);
+  bool valid() const {
+    return pool_.valid() && static_cast<bool>(buckets_memory_) && runs_.valid();
+  }
 
   // A lookup misses the processor's caches twice. A caller with several to do calls these for all
   // of them first, one after the other, so that the misses are waited for together. The second ones
@@ -65,10 +84,16 @@ class MapIndex {
   // empty one of a complete index leaves.
   void release_if_unused(CachedMap& map);
 
+  // What is known of a map that find() does not find.
+  RunIndex::Known look(const MapKey& key) const { return runs_.look(key); }
+  RunIndex& runs() { return runs_; }
+
   uint32_t size() const { return size_; }
-  uint32_t maps_max() const { return maps_max_; }
-  bool complete() const { return complete_; }
-  void set_incomplete() { complete_ = false; }
+  uint32_t maps_max() const {
+    const uint64_t left = bytes_max_ - std::min(bytes_max_, runs_.bytes());
+    return static_cast<uint32_t>(
+        std::clamp<uint64_t>(left / sizeof(CachedMap), limits::kMapsCachedMin, capacity_));
+  }
 
  private:
   // A cache line of buckets, and a page of such lines.
@@ -88,14 +113,15 @@ class MapIndex {
   void unlink(CachedMap& map);
   void evict_one();
 
-  const uint32_t maps_max_;
+  const uint64_t bytes_max_;
+  const uint32_t capacity_;
   size_t bucket_mask_;
   MappedMemory buckets_memory_;
   CachedMap** buckets_;
   Pool<CachedMap> pool_;
   uint32_t hand_ = 0;
   uint32_t size_ = 0;
-  bool complete_ = true;
+  RunIndex runs_;
 };
 
 }  // namespace penstock::store

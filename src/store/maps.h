@@ -15,6 +15,7 @@ struct MapLoad final : engine::KvOp {
   std::array<CachedMap*, limits::kLoadMaps> missing{};  // null: was in memory already
   std::array<BlockMap, limits::kLoadMaps> found;        // empty: there is none
   IntrusiveList<Request> waiters;
+  IntrusiveList<Request::LateRead> reads;  // they have begun, and want the checksums
   MapLoad* pool_next = nullptr;
 
   Status body(engine::KvTransaction& transaction) override;
@@ -29,6 +30,11 @@ class Maps {
   // if `create`. False: the request waits and is resumed to call again; or request.status says why
   // it cannot be.
   bool hold(Request& request, bool create);
+  // For a read of a few maps of which some are not in memory: where the blocks are that it reads,
+  // as hold() and a snapshot would have it at this moment, if that is known of all. Then the maps
+  // are being read, and Reader::on_checksums() is called at the end if request.late_maps says that
+  // there are any; else false, and nothing has changed.
+  bool begin_with_places(Request& request);
   // The i-th of the request's maps, which it holds and which does not exist yet.
   CachedMap& make(Request& request, uint32_t i);
   // Unpins them.
@@ -44,6 +50,8 @@ class Maps {
 
  private:
   bool load(Request& request);
+  MapLoad* start_load(const MapKey& first, uint32_t count);
+  bool copy_places(Request& request, uint32_t i, MapLoad*& under_way, uint8_t& late);
   void on_loaded(MapLoad& load);
 
   Core& core_;

@@ -1,6 +1,7 @@
 #include "open.h"
 
 #include "convert.h"
+#include "load_maps.h"
 #include "replay.h"
 
 #include <algorithm>
@@ -11,8 +12,6 @@ using engine::KvMode;
 using engine::KvTransaction;
 
 namespace {
-
-constexpr size_t kLoadRecords = 4096;  // of one transaction
 
 Failure failure(const Core& core, Status status, const std::string& why) {
   return {status, fmt::format("{}: {}", core.config.directory, why)};
@@ -168,33 +167,6 @@ Outcome<Formats> check_identity(Core& core, const DatabaseState& database, bool 
   return formats;
 }
 
-// Takes the blocks of one committed map, and keeps the map in memory while there is room.
-Status adopt(Core& core, const MapKey& key, const BlockMap& map) {
-  for (uint32_t i = 0; i < limits::kMapBlocks;) {
-    if (map.blocks[i].hole()) {
-      ++i;
-      continue;
-    }
-    BlockRun run{map.blocks[i].physical, 1};
-    while (i + run.count < limits::kMapBlocks &&
-           map.blocks[i + run.count].physical == run.first + run.count &&
-           !map.blocks[i + run.count].hole()) {
-      ++run.count;
-    }
-    if (!core.allocator.take(run)) return Code::corrupt;
-    core.mapped_blocks += run.count;
-    i += run.count;
-  }
-  if (key.index == 0) ++core.chunks;
-  core.defragmenter.note(0, core.defragmenter.measure(map));
-  if (core.index.size() < core.index.maps_max()) {
-    static_cast<BlockMap&>(core.index.insert(key)) = map;
-  } else {
-    core.index.set_incomplete();
-  }
-  return Code::ok;
-}
-
 // Records of kinds that this program does not know are the work of another version.
 Outcome<bool> check_kinds(Core& core) {
   // In the order of keys. What has one record has this key; the others begin with it.
@@ -202,8 +174,8 @@ Outcome<bool> check_kinds(Core& core) {
     std::string_view key;
     bool many;
   };
-  constexpr Kind kKinds[] = {{"B", true}, {"C", true}, {kLogKey, false},
-                             {"P", true}, {"S", true}, {kIdentityKey, false}};
+  constexpr Kind kKinds[] = {{"B", true}, {"C", true}, {"K", true}, {kLogKey, false},
+                             {"M", true}, {"P", true}, {"S", true}, {kIdentityKey, false}};
   std::string unknown;
   const Status status = core.kv.run(KvMode::read, [&](KvTransaction& transaction) -> Status {
     unknown.clear();
@@ -236,52 +208,12 @@ Outcome<bool> check_kinds(Core& core) {
                              static_cast<unsigned char>(unknown[0])));
 }
 
-Outcome<bool> load_maps(Core& core, uint32_t format) {
-  MapBatch batch;
-  std::string begin;
-  do {
-    const Status status = core.kv.run(KvMode::read, [&](KvTransaction& transaction) -> Status {
-      return batch.read(transaction, begin, format, core.config.old_chain, kLoadRecords);
-    });
-    if (status.code() == Code::wrong_version) {
-      return failure(core, status,
-                     fmt::format("{} was written by another version of this program, most likely a "
-                                 "newer one (use that one)",
-                                 batch.bad));
-    }
-    if (!status.ok()) {
-      const std::string what = batch.bad.empty() ? std::string(status.name()) : batch.bad;
-      return failure(core, status,
-                     fmt::format("its database is damaged: {}: {} (restore it from a backup)", what,
-                                 status.name()));
-    }
-    for (const auto& [key, map, old_key] : batch.maps) {
-      if (adopt(core, key, map).ok()) continue;
-      return failure(core, Code::corrupt,
-                     fmt::format("the block map of inode {} chunk {} names blocks that are used "
-                                 "twice or lie beyond the data files (restore database and data "
-                                 "files from one backup)",
-                                 key.chunk.inode.value, key.chunk.index));
-    }
-    begin = batch.next;
-  } while (!begin.empty());
-  return true;
-}
-
 // Pending updates use blocks; slots are in memory.
 Outcome<bool> load_chains(Core& core) {
   std::string bad;
   const Status status = core.chains.load(bad);
   if (status.ok()) return true;
-  if (status.code() == Code::wrong_version) {
-    return failure(core, status,
-                   fmt::format("{} was written by another version of this program, most likely a "
-                               "newer one (use that one)",
-                               bad));
-  }
-  return failure(core, status,
-                 fmt::format("its database is damaged: {}: {} (restore it from a backup)", bad,
-                             status.name()));
+  return map_failure(core, status, bad);
 }
 
 }  // namespace
@@ -291,6 +223,13 @@ Outcome<bool> open_target(Core& core) {
   if (!is_power_of_two(alignment) || alignment > limits::kBlockBytes) {
     return failure(core, Code::not_supported,
                    fmt::format("the disk wants transfers aligned to {} bytes", alignment));
+  }
+  if (core.config.capacity_bytes > limits::kTargetBlocksMax * limits::kBlockBytes) {
+    return failure(
+        core, Code::invalid_argument,
+        fmt::format("is to hold {} bytes, and a target holds 1 PiB at most (make several "
+                    "targets of the disk)",
+                    core.config.capacity_bytes));
   }
   // This opening builds on what an earlier one committed, and writes to blocks that it freed: a
   // power cut must not take those commits back from now on.
@@ -331,10 +270,11 @@ Outcome<bool> open_target(Core& core) {
   TRY(check_kinds(core));
   // Before the maps: once these are known the defragmenter may look for room.
   TRY(load_chains(core));
-  TRY(load_maps(core, formats.database));
+  const bool is_old = formats.database != kFormatVersion;
+  TRY(load_maps(core));
+  TRY(is_old ? check_old_maps(core, formats.database) : expect_no_old_maps(core));
   if (!database.log && has(kLogFileName)) remove_unfinished_log(core);
-  if (formats.database == kFormatVersion) return true;
-  return convert_target(core, formats.database);
+  return is_old ? convert_target(core, formats.database) : Outcome<bool>(true);
 }
 
 }  // namespace penstock::store

@@ -45,13 +45,17 @@ void Reader::step(Request& request) {
       request.step = RequestStep::maps;
       [[fallthrough]];
     case RequestStep::maps:
-      if (request.pending == nullptr && !core_.maps.hold(request, false)) return;
-      if (!core_.lost.empty() && loses(request)) {
-        request.status = Code::io_error;
-        step(request);
-        return;
+      if (may_begin_early(request) && core_.maps.begin_with_places(request)) {
+        enter(request);
+      } else {
+        if (request.pending == nullptr && !core_.maps.hold(request, false)) return;
+        if (!core_.lost.empty() && loses(request)) {
+          request.status = Code::io_error;
+          step(request);
+          return;
+        }
+        snapshot(request);
       }
-      snapshot(request);
       request.step = RequestStep::transfer;
       if (request.probe) [[unlikely]]
         return probe(request);
@@ -75,11 +79,68 @@ void Reader::snapshot(Request& request) {
   } else {
     snapshot_maps(request);
   }
+  enter(request);
+}
+
+// The request knows where its blocks are.
+void Reader::enter(Request& request) {
   request.epoch = core_.reclaim.enter();
+  if (request.late_maps == 0) note_checksums(request);
+  if (request.chain_task != nullptr) core_.chains.on_snapshot(*request.chain_task);
+}
+
+void Reader::note_checksums(Request& request) const {
   for (uint32_t i = 0; request.checksums != nullptr && i < request.block_count; ++i) {
     request.checksums[i] = checksum_of(request.blocks[i]);
   }
-  if (request.chain_task != nullptr) core_.chains.on_snapshot(*request.chain_task);
+}
+
+// With the places of its blocks alone, while the checksums are fetched; not once it has begun to
+// wait for whole maps.
+bool Reader::may_begin_early(const Request& request) const {
+  return request.kind == RequestKind::read && request.pending == nullptr &&
+         request.maps_held == 0 && core_.lost.empty();
+}
+
+// The epoch keeps what the places name as it was: a map that still names a block names the same
+// bytes. No update can have changed a map that was being read; what differs is damage.
+Status Reader::take_checksums(Request& request, const MapLoad& load) const {
+  TRY(load.status);
+  for (uint32_t i = 0; i < request.block_count; ++i) {
+    const uint32_t block = request.first_block + i;
+    if ((request.late_maps >> (block / kMapBlocks - request.first_map) & 1) == 0) continue;
+    const uint32_t map = block / kMapBlocks - load.first.index;
+    ASSERT(block / kMapBlocks >= load.first.index && map < load.count);
+    const BlockRef& stored = load.found[map].blocks[block % kMapBlocks];
+    if (stored.physical != request.blocks[i].physical) return Code::corrupt;
+    request.blocks[i].crc = stored.crc;
+  }
+  return Code::ok;
+}
+
+void Reader::on_checksums(Request& request, const MapLoad& load) {
+  ASSERT(request.late_maps != 0 && request.step == RequestStep::transfer);
+  const Status status = take_checksums(request, load);
+  if (!status.ok()) {
+    fail(request, request.first_block, status);
+  } else {
+    note_checksums(request);
+  }
+  request.late_maps = 0;
+  request.in_submit = false;
+  // With the last of them the request may end.
+  bool more = !request.landed.empty();
+  if (!more && !request.linked()) pump(request);
+  while (more) {
+    Io& io = static_cast<Io&>(*request.landed.pop_front());
+    more = !request.landed.empty();
+    if (status.ok()) {
+      verify(io);
+    } else {
+      core_.transfers.give(io);
+      pump(request);
+    }
+  }
 }
 
 void Reader::snapshot_maps(Request& request) {
@@ -135,7 +196,7 @@ void Reader::pump(Request& request) {
     if (request.ios >= ios_max || !start_run(request)) break;
   }
   const bool over = request.next == request.block_count || !request.status.ok();
-  if (request.ios == 0 && over) end(request);
+  if (request.ios == 0 && over && request.late_maps == 0) end(request);
 }
 
 void Reader::zero_hole(Request& request) {
@@ -169,7 +230,7 @@ bool Reader::start_run(Request& request) {
   const uint32_t most = direct ? UINT32_MAX : limits::kStageBlocks;
   uint32_t count = 1;
   while (count < most && first + count < request.block_count) {
-    const uint32_t physical = refs[first + count].physical;
+    const BlockNumber physical = refs[first + count].physical;
     if (physical != refs[first].physical + count || physical == kHole) break;
     if (physical % limits::kDataFileBlocks == 0) break;
     if (direct && !request.whole(block + count)) break;
@@ -199,7 +260,7 @@ void Reader::on_io(Io& io) {
   // Shorter than it was when its blocks were committed: the file was truncated.
   if (status.ok() && io.transferred != uint64_t{io.count} * kBlockBytes) status = Code::io_error;
   if (!status.ok()) {
-    if (request.kind == RequestKind::verify && status.code() != Code::closed) {
+    if (goes_on(request, status)) {
       io.one_by_one = true;
       mismatch(io);
       return;
@@ -209,6 +270,10 @@ void Reader::on_io(Io& io) {
     pump(request);
     return;
   }
+  if (request.late_maps != 0) {
+    request.landed.push_back(io);
+    return;
+  }
   verify(io);
 }
 
@@ -216,6 +281,20 @@ void Reader::fail(Request& request, uint32_t block, Status status) {
   if (!request.status.ok()) return;
   request.status = status;
   request.bad_block = block;
+}
+
+// Whether a damaged block is not the end of it.
+bool Reader::goes_on(const Request& request, Status status) {
+  const bool lists = request.kind == RequestKind::verify || request.damaged != nullptr;
+  return lists && status.code() != Code::closed;
+}
+
+void Reader::note_damage(Request& request, uint32_t block, Status status) {
+  if (request.kind == RequestKind::verify) return core_.sweeps.on_damage(request, block, status);
+  const Request::Part part = request.part(block);
+  ASSERT(part.offset_in_memory + part.length <= request.memory.length);
+  std::memset(request.memory.data + part.offset_in_memory, 0, part.length);
+  request.damaged->push_back(block);
 }
 
 void Reader::verify(Io& io) {
@@ -275,8 +354,8 @@ void Reader::on_reread(Io& io) {
   }
   if (status.ok()) {
     deliver(io, block, staged);
-  } else if (request.kind == RequestKind::verify && status.code() != Code::closed) {
-    core_.sweeps.on_damage(request, block, status);
+  } else if (goes_on(request, status)) {
+    note_damage(request, block, status);
   } else {
     fail(request, block, status);
     core_.transfers.give(io);

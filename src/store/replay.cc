@@ -1,6 +1,7 @@
 #include "replay.h"
 
-#include "old_formats.h"
+#include "replay_prepares.h"
+#include "replayed.h"
 
 #include <algorithm>
 #include <cstring>
@@ -14,7 +15,6 @@ using engine::DiskOpKind;
 using engine::KvMode;
 using engine::KvTransaction;
 using limits::kBlockBytes;
-using limits::kDataFileBlocks;
 using limits::kMapBlocks;
 
 namespace {
@@ -31,7 +31,7 @@ constexpr const char* kOfAnotherVersion =
 class Replay {
  public:
   Replay(Core& core, const LogMark& mark, uint32_t format)
-      : core_(core), mark_(mark), old_(format < kFormatVersion) {}
+      : core_(core), mark_(mark), format_(format), replayed_(core.kv, format) {}
   ~Replay() {
     for (const auto& [index, file] : files_) core_.disk.close(file);
     if (log_) core_.disk.close(*log_);
@@ -51,13 +51,10 @@ class Replay {
   // The record of this number; not_found at the end of the log.
   Result<LogRecord> read(uint64_t number, uint64_t offset);
   Outcome<bool> apply(const LoggedWrite& write);
-  Outcome<bool> put_bytes(const LoggedWrite& write);
+  Outcome<bool> apply(const LoggedPrepare& prepare);
+  Outcome<bool> put_bytes(BlockNumber physical, Bytes block);
   Status put_maps(const LoggedWrite& write);
   Outcome<DiskFile> data_file(uint32_t index);
-  std::string name_of(const MapKey& key) const {
-    return old_ ? encode_old_key(key) : std::string(as_view(encode_key(key)));
-  }
-  Result<BlockMap*> map_of(const MapKey& key);
   Outcome<bool> commit(const LogMark* next);
   Failure failure(Status status, const std::string& what) const {
     return {status, fmt::format("{}: {}", core_.config.directory, what)};
@@ -65,11 +62,11 @@ class Replay {
 
   Core& core_;
   const LogMark mark_;
-  const bool old_;  // the target is of an old format, and is converted later
+  const uint32_t format_;  // an old one is converted later
   std::optional<DiskFile> log_;
   std::optional<MappedMemory> memory_;
   std::map<uint32_t, DiskFile> files_;
-  std::map<MapKey, BlockMap> maps_;  // changed since the last commit
+  Replayed replayed_;  // since the last commit
   uint64_t records_ = 0;
 };
 
@@ -131,8 +128,8 @@ Result<LogRecord> Replay::read(uint64_t number, uint64_t offset) {
     TRY(transfer(DiskOpKind::read, *log_, offset, memory_->data(), length, &transferred));
     const LogIdentity wanted{core_.identity.uuid, mark_.epoch, number};
     const Bytes bytes(memory_->data(), transferred);
-    record = old_ ? decode_log_record_2(wanted, core_.config.old_chain, bytes)
-                  : decode_log_record(wanted, bytes);
+    record = format_ < 3 ? decode_log_record_2(wanted, core_.config.old_chain, bytes)
+                         : decode_log_record(wanted, bytes);
     if (!record && record.error().code() != Code::not_found) break;
   }
   return record;
@@ -146,44 +143,28 @@ Outcome<DiskFile> Replay::data_file(uint32_t index) {
   return file;
 }
 
-Outcome<bool> Replay::put_bytes(const LoggedWrite& write) {
-  for (size_t i = 0; i < write.blocks.size(); ++i) {
-    const uint32_t physical = write.blocks[i].physical;
-    TRY_ASSIGN(const DiskFile file, data_file(physical / kDataFileBlocks));
-    const uint64_t offset = uint64_t{physical % kDataFileBlocks} * kBlockBytes;
-    const Result<uint64_t> size = core_.disk.size(file);
-    Status status = size ? Status() : size.error();
-    // The data file had grown, and a power cut took that back.
-    if (status.ok() && *size < offset + kBlockBytes) {
-      status = transfer(DiskOpKind::allocate, file, *size / kBlockBytes * kBlockBytes, nullptr,
-                        offset + kBlockBytes - *size / kBlockBytes * kBlockBytes);
-    }
-    if (status.ok()) {
-      std::byte* const bytes =
-          memory_->data() + (write.bytes.data() - memory_->data()) + i * kBlockBytes;
-      status = transfer(DiskOpKind::write, file, offset, bytes, kBlockBytes);
-    }
-    if (status.ok()) continue;
-    const char* advice = status.code() == Code::no_space ? " (make room and start again)" : "";
-    return failure(status, fmt::format("a write that its log '{}' holds cannot be brought to {}: "
-                                       "{}{}; nothing is lost",
-                                       kLogFileName, DataFiles::name(physical / kDataFileBlocks),
-                                       status.name(), advice));
+Outcome<bool> Replay::put_bytes(BlockNumber physical, Bytes block) {
+  ASSERT(block.size() == kBlockBytes);
+  const uint32_t index = DataFiles::index_of(physical);
+  TRY_ASSIGN(const DiskFile file, data_file(index));
+  const uint64_t offset = DataFiles::offset_of(physical);
+  const Result<uint64_t> size = core_.disk.size(file);
+  Status status = size ? Status() : size.error();
+  // The data file had grown, and a power cut took that back.
+  if (status.ok() && *size < offset + kBlockBytes) {
+    status = transfer(DiskOpKind::allocate, file, *size / kBlockBytes * kBlockBytes, nullptr,
+                      offset + kBlockBytes - *size / kBlockBytes * kBlockBytes);
   }
-  return true;
-}
-
-Result<BlockMap*> Replay::map_of(const MapKey& key) {
-  const auto found = maps_.find(key);
-  if (found != maps_.end()) return &found->second;
-  BlockMap map;
-  TRY(core_.kv.run(KvMode::read, [&](KvTransaction& transaction) -> Status {
-    map.reset();
-    const std::string name = name_of(key);
-    TRY_ASSIGN(const auto record, transaction.get(name));
-    return record ? decode_map(name, *record, map) : Status(Code::ok);
-  }));
-  return &maps_.emplace(key, map).first->second;
+  if (status.ok()) {
+    std::byte* const bytes = memory_->data() + (block.data() - memory_->data());
+    status = transfer(DiskOpKind::write, file, offset, bytes, kBlockBytes);
+  }
+  if (status.ok()) return true;
+  const char* advice = status.code() == Code::no_space ? " (make room and start again)" : "";
+  return failure(status,
+                 fmt::format("an update that its log '{}' holds cannot be brought to {}: {}{}; "
+                             "nothing is lost",
+                             kLogFileName, DataFiles::name(index), status.name(), advice));
 }
 
 // As the updater makes a write visible.
@@ -191,7 +172,7 @@ Status Replay::put_maps(const LoggedWrite& write) {
   for (uint32_t i = 0; i < write.blocks.size(); ++i) {
     const uint32_t block = write.first_block + i;
     const MapKey key{write.chain, write.chunk, block / kMapBlocks};
-    TRY_ASSIGN(BlockMap* const map, map_of(key));
+    TRY_ASSIGN(BlockMap* const map, replayed_.map_of(key));
     map->blocks[block % kMapBlocks] = write.blocks[i];
     const uint64_t map_begin = uint64_t{key.index} * limits::kMapBytes;
     const uint64_t end = std::min<uint64_t>(write.end - map_begin, limits::kMapBytes);
@@ -201,11 +182,31 @@ Status Replay::put_maps(const LoggedWrite& write) {
 }
 
 Outcome<bool> Replay::apply(const LoggedWrite& write) {
-  TRY(put_bytes(write));
+  for (size_t i = 0; i < write.blocks.size(); ++i) {
+    TRY(put_bytes(write.blocks[i].physical, write.bytes.subspan(i * kBlockBytes, kBlockBytes)));
+  }
   const Status status = put_maps(write);
   if (!status.ok()) {
     return failure(status, fmt::format("the block maps of inode {} chunk {} cannot be read: {}",
                                        write.chunk.inode.value, write.chunk.index, status.name()));
+  }
+  return true;
+}
+
+Outcome<bool> Replay::apply(const LoggedPrepare& prepare) {
+  const Result<bool> done = replay_prepare(replayed_, prepare);
+  if (!done) {
+    const ChunkId chunk = prepare.at.chunk;
+    return failure(done.error(),
+                   fmt::format("an update of inode {} chunk {} that its log '{}' holds cannot be "
+                               "brought back: {} (restore the database and the log from one "
+                               "backup)",
+                               chunk.inode.value, chunk.index, kLogFileName, done.error().name()));
+  }
+  if (!*done) return true;
+  const std::vector<PendingBlock>& blocks = prepare.update.blocks;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    TRY(put_bytes(blocks[i].ref.physical, prepare.bytes.subspan(i * kBlockBytes, kBlockBytes)));
   }
   return true;
 }
@@ -220,18 +221,14 @@ Outcome<bool> Replay::commit(const LogMark* next) {
   }
   const KvMode mode = next != nullptr ? KvMode::write_durable : KvMode::write;
   const Status status = core_.kv.run(mode, [&](KvTransaction& transaction) -> Status {
-    char record[kMapRecordBytesMax];
-    for (const auto& [key, map] : maps_) {
-      const std::string name = name_of(key);
-      transaction.put(name, {record, encode_map(name, map, record)});
-    }
+    replayed_.write(transaction);
     if (next != nullptr) transaction.put(kLogKey, encode_log_mark(*next));
     return Code::ok;
   });
   if (!status.ok()) {
     return failure(status, fmt::format("cannot write to the database: {}", status.name()));
   }
-  maps_.clear();
+  replayed_.clear();
   return true;
 }
 
@@ -249,10 +246,11 @@ Outcome<bool> Replay::run(const std::vector<std::string>& names, const LogMark& 
                                                  kLogFileName, offset, record.error().name()));
     }
     for (const LoggedWrite& write : record->writes) TRY(apply(write));
+    for (const LoggedPrepare& prepare : record->prepares) TRY(apply(prepare));
     ++records_;
     core_.counters.replayed.add();
     offset = next_record_at(offset + record->length, mark_.size);
-    if (maps_.size() >= limits::kReplayMaps) TRY(commit(nullptr));
+    if (replayed_.size() >= limits::kReplayMaps) TRY(commit(nullptr));
     // The file cannot hold more records.
     if (records_ > mark_.size / kBlockBytes) return failure(Code::corrupt, "its log has no end");
   }

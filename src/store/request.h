@@ -5,6 +5,7 @@
 #include "map_index.h"
 
 #include <array>
+#include <vector>
 
 #include "penstock/engine.h"
 
@@ -86,7 +87,9 @@ struct Request : ListNode {
   Status status;
   engine::MemoryRef memory;
   uint32_t* checksums = nullptr;  // of a read that is verified further on
-  uint64_t freed_blocks = 0;      // out, of a clear
+  // Of a read that goes on behind damaged blocks: these.
+  std::vector<uint32_t>* damaged = nullptr;
+  uint64_t freed_blocks = 0;  // out, of a clear
   // Of a part of an operation on a chain: an update of the kind `chain`, or a read.
   ChainTask* chain_task = nullptr;
   uint32_t new_blocks = 0;                 // of a `chain`
@@ -95,6 +98,13 @@ struct Request : ListNode {
   BlockRef* blocks = nullptr;
   CachedMap** maps = nullptr;
   LargeArrays* large = nullptr;
+  // Of a read that began with nothing but the places of its blocks: a bit for each of its maps
+  // whose checksums are being fetched, and what has landed meanwhile.
+  uint8_t late_maps = 0;
+  struct LateRead : ListNode {
+    Request* request = nullptr;
+  } late;
+  IntrusiveList<engine::Op> landed;
   // Of a write that is to be logged: its record, and what brings its bytes, until it has joined.
   uint64_t log_number = 0;
   std::array<Io*, limits::kLogBlocks> log_ios{};

@@ -7,8 +7,10 @@
 
 namespace penstock::store {
 
-// The blocks of the map if reading them in order needs at least `breaks_min` disk operations more
-// than it would if they lay together, else 0. Holes do not count.
+// The blocks of a quarter of the map if reading them in order needs at least `breaks_min` disk
+// operations more than it would if they lay together, else 0. Holes do not count.
+uint32_t scattered_blocks(const BlockMap& map, uint32_t quarter, uint32_t breaks_min);
+// Of all its quarters.
 uint32_t scattered_blocks(const BlockMap& map, uint32_t breaks_min);
 
 // Looks through some committed maps in the order of their keys.

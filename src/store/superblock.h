@@ -11,7 +11,7 @@
 
 namespace penstock::store {
 
-inline constexpr uint32_t kFormatVersion = 3;
+inline constexpr uint32_t kFormatVersion = 4;
 // From here on formats can be converted: superblock and identity differ in their version only.
 inline constexpr uint32_t kOldFormatVersion = 1;
 inline constexpr const char* kSuperblockName = "target";

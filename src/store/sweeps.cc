@@ -1,6 +1,7 @@
 #include "sweeps.h"
 
 #include "core.h"
+#include "map_records.h"
 
 #include <algorithm>
 
@@ -23,29 +24,26 @@ Status KeyScan::body(engine::KvTransaction& transaction) {
   const bool all = only == InodeId{};
   const EncodedMapKey to =
       encode_key_after(all ? ChainId(UINT32_MAX) : chain, all ? InodeId(UINT64_MAX) : only);
+  if (read_records) return read(transaction, as_view(from), as_view(to));
   Status bad;
-  TRY(transaction.scan(
-      as_view(from), as_view(to),
-      [&](std::string_view key, std::string_view record) { return visit(key, record, bad); }));
+  TRY(transaction.scan(as_view(from), as_view(to), [&](std::string_view text, std::string_view) {
+    const auto key = decode_key(text);
+    if (key) keys[count++] = *key;
+    bad = key ? Code::ok : Code::corrupt;
+    return bad.ok() && count < limits::kSweepKeys;
+  }));
   return bad;
 }
 
-bool KeyScan::visit(std::string_view text, std::string_view record, Status& bad) {
-  const auto key = decode_key(text);
-  if (!key) {
-    bad = Code::corrupt;
-    return false;
-  }
-  keys[count++] = *key;
-  if (read_records) {
-    BlockMap map;
-    bad = decode_map(*key, record, map);
-    if (!bad.ok()) return false;
-    mapped_blocks += map.mapped();
-    valid_end = map.valid_end;
-    last_valid = *key;
-  }
-  return count < limits::kSweepKeys;
+Status KeyScan::read(engine::KvTransaction& transaction, std::string_view from,
+                     std::string_view to) {
+  return scan_places(transaction, from, to, limits::kSweepKeys,
+                     [this](const MapKey& key, const BlockMap& map) {
+                       keys[count++] = key;
+                       mapped_blocks += map.mapped();
+                       valid_end = map.valid_end;
+                       last_valid = key;
+                     });
 }
 
 // While an operation waits here its status, which the caller reads after its completion only, holds
@@ -103,7 +101,7 @@ void Sweeps::begin(Sweep& sweep, SweepKind kind, engine::Op& op) {
     sweep.scan.begin = {query.chain, {query.inode, 0}, 0};
   } else {
     auto& scrub = static_cast<ScrubOp&>(op);
-    scrub.verified_bytes = scrub.damaged_blocks = 0;
+    scrub.verified_bytes = scrub.damaged_blocks = scrub.healed_blocks = 0;
   }
   // The KV store knows only what is committed.
   if (core_.committer.holds(sweep.scan.only)) {
@@ -214,13 +212,16 @@ void Sweeps::continue_scrub(Sweep& sweep) {
   if (sweep.pumping) return;  // a request that ended at once; the loop below goes on
   sweep.pumping = true;
   if (scrub.stop || core_.closing) sweep.status = Code::cancelled;
-  for (uint32_t slot = 0; slot < limits::kScrubDepth && sweep.status.ok(); ++slot) {
-    while (!sweep.busy[slot] && sweep.next_key < sweep.scan.count && sweep.status.ok()) {
+  const auto may_begin = [&sweep] {
+    return sweep.status.ok() && sweep.healing < limits::kScrubHealsMax;
+  };
+  for (uint32_t slot = 0; slot < limits::kScrubDepth; ++slot) {
+    while (!sweep.busy[slot] && sweep.next_key < sweep.scan.count && may_begin()) {
       verify(sweep, slot, sweep.scan.keys[sweep.next_key++]);
     }
   }
   sweep.pumping = false;
-  if (sweep.verifying > 0) return;
+  if (sweep.verifying > 0 || sweep.healing > 0) return;
   if (sweep.status.ok() && advance(sweep)) {
     scan(sweep);
   } else {
@@ -253,13 +254,29 @@ void Sweeps::on_block_verified(Request& request) {
 }
 
 void Sweeps::on_damage(Request& request, uint32_t block, Status status) {
-  report(request.op->owner_as<Sweep>(), request.at(), block, status);
+  heal(request.op->owner_as<Sweep>(), {request.chain, request.chunk, block, status});
 }
 
-void Sweeps::report(Sweep& sweep, const ChainChunk& at, uint32_t block, Status status) {
+void Sweeps::heal(Sweep& sweep, const Damage& damage) {
+  ++sweep.healing;
+  const auto ended = [this, &sweep, damage](bool healed) {
+    Damage known = damage;
+    known.healed = healed;
+    report(sweep, known);
+    ASSERT(sweep.healing > 0);
+    --sweep.healing;
+    continue_scrub(sweep);
+  };
+  if (core_.chains.heal({damage.chain, damage.chunk}, damage.block, ended)) return;
+  --sweep.healing;
+  report(sweep, damage);
+}
+
+void Sweeps::report(Sweep& sweep, const Damage& damage) {
   auto& scrub = static_cast<ScrubOp&>(*sweep.op);
   ++scrub.damaged_blocks;
-  if (scrub.on_damage) scrub.on_damage({at.chain, at.chunk, block, status});
+  if (damage.healed) ++scrub.healed_blocks;
+  if (scrub.on_damage) scrub.on_damage(damage);
 }
 
 void Sweeps::on_verified(Request& request) {
@@ -269,7 +286,7 @@ void Sweeps::on_verified(Request& request) {
     sweep.status = request.status;
   } else if (!request.status.ok()) {
     // The block map itself could not be read.
-    report(sweep, request.at(), request.first_block, request.status);
+    report(sweep, {request.chain, request.chunk, request.first_block, request.status});
   }
   const auto slot = static_cast<size_t>(&request - sweep.requests.data());
   ASSERT(slot < sweep.busy.size() && sweep.busy[slot] && sweep.verifying > 0);
@@ -280,7 +297,7 @@ void Sweeps::on_verified(Request& request) {
 }
 
 void Sweeps::end(Sweep& sweep) {
-  ASSERT(sweep.verifying == 0 && !sweep.pumping);
+  ASSERT(sweep.verifying == 0 && sweep.healing == 0 && !sweep.pumping);
   engine::Op& op = *sweep.op;
   const Status status = sweep.status;
   bool durable = false;

@@ -29,7 +29,7 @@ struct KeyScan final : engine::KvOp {
   uint32_t valid_end = 0;  // of last_valid; 0: no map had one
 
   Status body(engine::KvTransaction& transaction) override;
-  bool visit(std::string_view key, std::string_view record, Status& bad);
+  Status read(engine::KvTransaction& transaction, std::string_view from, std::string_view to);
 };
 
 struct Sweep : ListNode {
@@ -49,6 +49,7 @@ struct Sweep : ListNode {
   uint32_t verifying = 0;
   std::array<bool, limits::kScrubDepth> busy{};
   bool pumping = false;
+  uint32_t healing = 0;  // damaged blocks that somebody sees to
   Sweep* pool_next = nullptr;
 };
 
@@ -75,7 +76,8 @@ class Sweeps {
   void continue_end_query(Sweep& sweep);
   void continue_scrub(Sweep& sweep);
   void verify(Sweep& sweep, uint32_t slot, const MapKey& key);
-  void report(Sweep& sweep, const ChainChunk& at, uint32_t block, Status status);
+  void report(Sweep& sweep, const Damage& damage);
+  void heal(Sweep& sweep, const Damage& damage);
   void end(Sweep& sweep);
   // The first key behind the ones that were scanned; false if there are no more.
   bool advance(Sweep& sweep);

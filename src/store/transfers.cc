@@ -91,12 +91,12 @@ void Transfers::wake() {
   }
 }
 
-void Transfers::start(Io& io, engine::DiskOpKind kind, uint32_t physical,
+void Transfers::start(Io& io, engine::DiskOpKind kind, BlockNumber physical,
                       engine::MemoryRef memory) {
   const DataFiles::Location at = core_.files.locate(physical);
   // Whole blocks of one data file: blocks with consecutive numbers may be in two.
   ASSERT(memory.length > 0 && memory.length % kBlockBytes == 0);
-  ASSERT(at.offset + memory.length <= uint64_t{limits::kDataFileBlocks} * kBlockBytes);
+  ASSERT(at.offset + memory.length <= uint64_t{limits::kDataFileBlocksLarge} * kBlockBytes);
   io.kind = kind;
   io.file = at.file;
   io.offset = at.offset;
@@ -107,7 +107,7 @@ void Transfers::start(Io& io, engine::DiskOpKind kind, uint32_t physical,
   core_.disk.submit(io);
 }
 
-void Transfers::reread(Io& io, uint32_t physical) {
+void Transfers::reread(Io& io, BlockNumber physical) {
   ASSERT(io.checked < io.count);
   if (io.stage == nullptr) {
     io.stage = take_stage();
@@ -119,7 +119,7 @@ void Transfers::reread(Io& io, uint32_t physical) {
   start_reread(io, physical);
 }
 
-void Transfers::start_reread(Io& io, uint32_t physical) {
+void Transfers::start_reread(Io& io, BlockNumber physical) {
   const uint32_t at = io.staged ? io.checked : 0;
   start(io, engine::DiskOpKind::read, physical, stage_ref(io, at, 1));
 }

@@ -21,9 +21,9 @@ class Transfers {
   void give(Io& io);
   // Fills in offset, direction and memory and starts it. `memory` holds io.count blocks, which lie
   // in the data files from `physical` on.
-  void start(Io& io, engine::DiskOpKind kind, uint32_t physical, engine::MemoryRef memory);
+  void start(Io& io, engine::DiskOpKind kind, BlockNumber physical, engine::MemoryRef memory);
   // Reads one block again, through a stage if the Io has none; waits for one here if need be.
-  void reread(Io& io, uint32_t physical);
+  void reread(Io& io, BlockNumber physical);
 
   engine::MemoryRef stage_ref(const Io& io, uint32_t block, uint32_t blocks) const {
     return {io.stage + uint64_t{block} * limits::kBlockBytes,
@@ -37,7 +37,7 @@ class Transfers {
 
  private:
   std::byte* take_stage();
-  void start_reread(Io& io, uint32_t physical);
+  void start_reread(Io& io, BlockNumber physical);
 
   Core& core_;
   const uint64_t alignment_;

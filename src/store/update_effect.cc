@@ -13,15 +13,15 @@ UpdateEffect::UpdateEffect(std::span<const UpdatePart> parts, uint32_t length)
   segments_[0] = {0, static_cast<uint32_t>(kChunkBytesMax), Source::base, 0};
   uint64_t taken = 0;
   for (const UpdatePart& part : parts_) {
-    removed_ = part.kind == UpdateKind::remove;
+    removed_ = takes_all(part.kind);
     if (part.kind == UpdateKind::write) {
       set(part.begin, part.end, Source::bytes, taken);
       taken += part.end - part.begin;
       length_ = std::max(length_, part.end);
       continue;
     }
-    const bool to_end = part.kind == UpdateKind::remove || part.end == kWholeChunk;
-    const uint32_t begin = part.kind == UpdateKind::remove ? 0 : part.begin;
+    const bool to_end = takes_all(part.kind) || part.end == kWholeChunk;
+    const uint32_t begin = takes_all(part.kind) ? 0 : part.begin;
     set(begin, to_end ? static_cast<uint32_t>(kChunkBytesMax) : part.end, Source::zeros, 0);
     if (to_end) length_ = std::min(length_, begin);
   }
@@ -58,6 +58,12 @@ uint32_t UpdateEffect::end() const {
     if (it->second.source != Source::base) return it->second.end;
   }
   return 0;
+}
+
+UpdateEffect::Range UpdateEffect::range(uint32_t length_before) const {
+  const uint32_t first = std::min(begin(), static_cast<uint32_t>(kChunkBytesMax) - 1);
+  const uint32_t last = std::min(end(), std::max(length_before, length_));
+  return {first, std::max(last, first + 1)};
 }
 
 template <class Visit>
@@ -109,7 +115,7 @@ uint32_t UpdateEffect::valid_end(uint32_t map, uint32_t before) const {
       if (part.begin < end && part.end > begin) {
         valid = std::max(valid, std::min<uint64_t>(part.end, end));
       }
-    } else if (part.kind == UpdateKind::remove) {
+    } else if (takes_all(part.kind)) {
       valid = begin;
     } else if (part.end == kWholeChunk) {
       valid = std::max(begin, std::min<uint64_t>(valid, part.begin));

@@ -33,6 +33,13 @@ class UpdateEffect {
   uint32_t begin() const;
   uint32_t end() const;
 
+  // At least one byte in which all lies that has to be looked at, of a chunk of that length before.
+  struct Range {
+    uint32_t begin = 0;
+    uint32_t end = 0;
+  };
+  Range range(uint32_t length_before) const;
+
   // What becomes of a block of the chunk.
   enum class Block : uint8_t {
     stays,     // none of it changes

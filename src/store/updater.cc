@@ -251,7 +251,7 @@ void Updater::write_partial(Io& io) {
   start_write(io, ref.physical);
 }
 
-void Updater::start_write(Io& io, uint32_t physical) {
+void Updater::start_write(Io& io, BlockNumber physical) {
   Request& request = *io.request;
   io.step = IoStep::write;
   ASSERT(io.stage != nullptr && request.has_space);
@@ -359,7 +359,7 @@ void Updater::apply(Request& request) {
   } else {
     apply_clear(request);
   }
-  if (!joined) core_.committer.note_unlogged(request.chunk.inode);
+  if (!joined) core_.committer.note_unlogged(request.at());
   request.has_space = false;
   core_.chains.on_plain_change(request.at());
   end(request);
@@ -378,6 +378,7 @@ void Updater::replace(CachedMap& map, uint32_t block_of_map, BlockRef ref) {
     ++core_.mapped_blocks;
   }
   current = ref;
+  map.dirty |= static_cast<uint8_t>(1 << block_of_map / limits::kQuarterBlocks);
 }
 
 Updater::Before Updater::before_change(const CachedMap& map) const {
@@ -447,7 +448,7 @@ void Updater::end(Request& request) {
       // A crash brings this failed write back from the log. A later record with a block that both
       // touch, completed from the old bytes, would then leave half of it: so the inode's next
       // changes are not logged.
-      core_.committer.note_unlogged(request.chunk.inode);
+      core_.committer.note_unlogged(request.at());
     }
     core_.write_log.resolve(request);
   } else {

@@ -38,6 +38,8 @@ class Updater {
   // Blocks for what the request writes; false if it waits for them, and is resumed.
   bool wait_for_space(Request& request);
   void give_space_back(Request& request);
+  // The same where a record of the log names them: later, behind a mark.
+  void retire_space(Request& request);
 
  private:
   bool lock(Request& request);
@@ -51,11 +53,10 @@ class Updater {
   bool start_partial(Request& request);
   bool start_whole(Request& request);
   void write_partial(Io& io);
-  void start_write(Io& io, uint32_t physical);
+  void start_write(Io& io, BlockNumber physical);
   bool join_log(Request& request);
   void leave_log(Request& request);
   void give_ended(Request& request);
-  void retire_space(Request& request);
   void on_old(Io& io);
   void fail(Request& request, Status status);
 

@@ -57,16 +57,34 @@ bool WriteLog::room_in_file() const {
   return next_.written - freed_ + 2 * uint64_t{log_record_bytes(next_.size)} <= next_.size;
 }
 
+// Whether it is so small that a record can hold it.
+bool WriteLog::fits(const Request& request) const {
+  const uint32_t record_bytes = log_record_bytes(next_.size);
+  if (request.kind == RequestKind::chain) {
+    const ChainTask& task = *request.chain_task;
+    return is_small(task) && fits_log_record(pending_bytes(*task.update, request.new_blocks),
+                                             request.new_blocks, record_bytes);
+  }
+  return request.kind == RequestKind::write && request.durable &&
+         request.block_count <= limits::kLogBlocks &&
+         (request.block_count + 1) * kBlockBytes <= record_bytes;
+}
+
+// Whether all that was done before it, of its inode or its chunk, is in the log or committed, or
+// said by its entry.
+bool WriteLog::may_follow(const Request& request) const {
+  if (request.kind != RequestKind::chain) {
+    return !core_.committer.holds_unlogged(request.chunk.inode);
+  }
+  const ChainTask& task = *request.chain_task;
+  return !core_.committer.holds_unlogged(request.at()) &&
+         task.update->name.counter > task.entry->state.committed.counter;
+}
+
 bool WriteLog::take(Request& request) {
-  if (state_ != State::active || request.kind != RequestKind::write || !request.durable) {
-    return false;
-  }
-  if (request.block_count > limits::kLogBlocks ||
-      (request.block_count + 1) * kBlockBytes > log_record_bytes(next_.size)) {
-    return false;
-  }
+  if (state_ != State::active || !fits(request)) return false;
   if (taken_ == limits::kLogJoinedMax || core_.closing || !room_in_file() ||
-      core_.committer.lacks_space() || core_.committer.holds_unlogged(request.chunk.inode)) {
+      core_.committer.lacks_space() || !may_follow(request)) {
     return false;
   }
   ASSERT(request.log_step == LogStep::none);
@@ -98,7 +116,7 @@ bool WriteLog::join(Request& request) {
     return false;
   }
   Record* gathering = &record(next_.number);
-  if (gathering->stage == RecordStage::gathering && !gathering->writer.room(request.block_count)) {
+  if (gathering->stage == RecordStage::gathering && !room_in(*gathering, request)) {
     seal();
     schedule_flush();
     gathering = &record(next_.number);
@@ -116,13 +134,30 @@ bool WriteLog::join(Request& request) {
     gathering->writer.clear();
     schedule_flush();
   }
-  copy_bytes(request, gathering->writer.add(request.at(), request.first_block, request.end,
-                                            {request.blocks, request.block_count}));
+  add(*gathering, request);
   request.log_step = LogStep::joined;
   request.log_number = next_.number;
   ++unresolved_;
   core_.counters.logged.add();
   return true;
+}
+
+bool WriteLog::room_in(const Record& record, const Request& request) {
+  if (request.kind != RequestKind::chain) return record.writer.room(request.block_count);
+  return record.writer.room_for_prepare(request.chain_task->record.size(), request.new_blocks);
+}
+
+void WriteLog::add(Record& record, const Request& request) {
+  if (request.kind != RequestKind::chain) {
+    copy_bytes(request, record.writer.add(request.at(), request.first_block, request.end,
+                                          {request.blocks, request.block_count}));
+    return;
+  }
+  const ChainTask& task = *request.chain_task;
+  ASSERT(task.log_bytes.size() == request.new_blocks * kBlockBytes);
+  std::byte* const to = record.writer.add_prepare(request.at(), task.entry->state.committed,
+                                                  task.record, request.new_blocks);
+  if (!task.log_bytes.empty()) std::memcpy(to, task.log_bytes.data(), task.log_bytes.size());
 }
 
 // From the stages, which do not change while their data writes are under way.
@@ -160,7 +195,11 @@ void WriteLog::let_join() {
   for (Request* request : held) {
     ASSERT(request->log_step == LogStep::held);
     request->log_step = LogStep::taken;
-    core_.updater.on_log(*request);
+    if (request->kind == RequestKind::chain) {
+      core_.chain_updates.on_log(*request);
+    } else {
+      core_.updater.on_log(*request);
+    }
   }
 }
 

@@ -11,6 +11,9 @@
 // that a record names are not used for anything else before a mark behind it is committed, since
 // recovery writes to them.
 //
+// Small prepares of chains do the same, and become pending where a write becomes visible (decision
+// 0049). Commits are in no record: the next prepare of the chunk names what it follows.
+//
 // Nothing waits for room in the file: where there is none a write is not logged. Nor is a write of
 // an inode that has newer bytes than its maps and the log have, since a durable write implies that
 // those that completed before it are durable, too. After an error of a record's write the log is
@@ -40,16 +43,17 @@ class WriteLog {
   // Whether this update is to be logged, decided when its blocks are allocated; then it joins or
   // leaves.
   bool take(Request& request);
-  // A write whose data writes are all under way. False: it waits, and goes on by Updater::on_log().
-  // If the log takes no more records, the write leaves it and true is returned.
+  // An update whose data writes are all under way. False: it waits, and goes on by on_log() of
+  // Updater or ChainUpdates. If the log takes no more records, it leaves the log and true is
+  // returned.
   bool join(Request& request);
-  // The write is not logged, or failed before it joined.
+  // The update is not logged, or failed before it joined.
   void leave(Request& request);
   // What has joined is visible, or failed and will never be.
   void resolve(Request& request);
   // Completes `op` when the record and those before it are on the disk.
   void wait(engine::Op& op, uint64_t number);
-  // A durable write was not logged; enough of them are worth a log.
+  // A durable update that is small enough was not logged; enough of them are worth a log.
   void note_durable();
 
   // Whether groups carry marks.
@@ -81,6 +85,10 @@ class WriteLog {
 
   Record& record(uint64_t number) { return records_[number % limits::kLogRecords]; }
   bool room_in_file() const;
+  bool fits(const Request& request) const;
+  bool may_follow(const Request& request) const;
+  static bool room_in(const Record& record, const Request& request);
+  void add(Record& record, const Request& request);
   void hold(Request& request);
   void let_join();
   void copy_bytes(const Request& request, std::byte* to) const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <fmt/format.h>
 #include <type_traits>
 
 namespace penstock::tcp {
@@ -177,6 +178,19 @@ Status check_welcome(const Hello& hello, const Welcome& welcome) {
                            welcome.version <= hello.highest_version &&
                            (welcome.features & ~hello.features) == 0;
   return was_offered && welcome.node == hello.wanted ? Code::ok : Code::bad_message;
+}
+
+std::string no_common_version(const Identity& self, NodeId other, uint8_t lowest, uint8_t highest) {
+  const auto versions = [](uint8_t from, uint8_t to) {
+    return from == to ? fmt::format("version {}", to) : fmt::format("versions {} to {}", from, to);
+  };
+  const bool self_is_older = self.highest_version < lowest;
+  return fmt::format(
+      "no common version: node {} speaks {}, this node {} (upgrade {} to a release "
+      "that speaks version {})",
+      other.value, versions(lowest, highest), versions(self.lowest_version, self.highest_version),
+      self_is_older ? std::string("this node") : fmt::format("node {}", other.value),
+      self_is_older ? lowest : self.lowest_version);
 }
 
 std::string_view refusal_name(Refusal reason) {

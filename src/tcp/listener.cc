@@ -103,6 +103,8 @@ void Greeting::on_hello() {
       decode_hello(Bytes(bytes_).subspan(limits::kHeaderBytes, header_.message_bytes));
   if (!hello) return refuse(std::move(socket_), config.identity, Refusal::bad_greeting);
   std::optional<Refusal> reason = objection(config.identity, *hello);
+  const bool is_open = hello->node != kGuest || config.open_to_guests == hello->service;
+  if (!reason && !is_open) reason = Refusal::not_proven;
   Greeted greeted;
   if (!reason) {
     greeted = {.socket = std::move(socket_),
@@ -113,7 +115,11 @@ void Greeting::on_hello() {
     if (!reason) return;
     socket_ = std::move(greeted.socket);
   }
-  if (*reason != Refusal::no_service) {
+  if (*reason == Refusal::wrong_version) {
+    log::warning("tcp: refused node {}: {}", hello->node.value,
+                 no_common_version(config.identity, hello->node, hello->lowest_version,
+                                   hello->highest_version));
+  } else if (*reason != Refusal::no_service) {
     log::warning("tcp: refused node {}: {}", hello->node.value, refusal_name(*reason));
   }
   refuse(std::move(socket_), config.identity, *reason);

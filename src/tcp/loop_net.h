@@ -56,6 +56,7 @@ class Outgoing final : public SocketUser, public CallerSide::Watcher {
   bool ready_ = false;
   bool over_ = false;
   engine::Time deadline_;
+  engine::Time next_at_ = engine::kNever;  // when the address at hand has had its share of the time
   Incarnation incarnation_;
   std::string trouble_;
   Status end_ = Code::peer_gone;

@@ -44,6 +44,11 @@ void Outgoing::try_next() {
       continue;
     }
     connecting_ = true;
+    // A card that does not answer leaves time for those behind it.
+    const auto left = static_cast<int64_t>(
+        std::min<size_t>(addresses_.size(), limits::kAddressesMax) - (next_ - 1));
+    const engine::Time now = net_.sockets.loop.now();
+    next_at_ = now + (deadline_ - now) / left;
     net_.sockets.ring.connect(*this, 0, socket_.get(),
                               *static_cast<const sockaddr*>(address.data()), address.length());
     return;
@@ -68,7 +73,13 @@ void Outgoing::on_completion(uint32_t, int result, uint32_t) {
 }
 
 void Outgoing::look() {
-  if (ready_ || stopped_ || net_.sockets.loop.now() < deadline_) return;
+  if (ready_ || stopped_) return;
+  const engine::Time now = net_.sockets.loop.now();
+  if (connecting_ && now >= next_at_ && now < deadline_) {
+    next_at_ = engine::kNever;
+    return net_.sockets.ring.cancel(*this, 0);
+  }
+  if (now < deadline_) return;
   trouble_ = connecting_ ? "connecting takes too long" : "its greeting does not come";
   stop(Code::peer_gone);
 }
@@ -87,8 +98,11 @@ void Outgoing::on_welcome(const Welcome& welcome) {
 }
 
 void Outgoing::on_refusal(const Refused& refused) {
-  trouble_ = fmt::format("refused: {} (it speaks versions {} to {})", refusal_name(refused.reason),
-                         refused.lowest_version, refused.highest_version);
+  trouble_ = fmt::format("refused: {}", refusal_name(refused.reason));
+  if (refused.reason == Refusal::wrong_version) {
+    trouble_ = "refused: " + no_common_version(net_.board.config().identity, to_.node,
+                                               refused.lowest_version, refused.highest_version);
+  }
   // Nothing of an operator's: the service is not there yet, or not any more.
   if (refused.reason == Refusal::no_service) return;
   log::warning("tcp: node {}, service {}: {}", to_.node.value, to_.service, trouble_);

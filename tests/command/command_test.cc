@@ -186,6 +186,42 @@ TEST_F(CommandTest, warmup_says_how_much_is_resident) {
   EXPECT_THAT(none.err, HasSubstr("the node has no cache"));
 }
 
+TEST_F(CommandTest, set_says_what_new_files_get_and_what_is_possible) {
+  make_tree();
+  Node node(store_, {"--shards", "2"});
+  ASSERT_EQ(node.output.exit_code, 0) << node.output.err;
+  ASSERT_EQ(penstock({"import", source_, store_ + ":/tree", "-q"}).exit_code, 0);
+  const std::string deep = store_ + ":/tree/deep";
+  const Output set = penstock({"set", deep, "--chunk", "64K", "--stripe", "1"});
+  EXPECT_EQ(set.exit_code, 0) << set.err;
+  EXPECT_THAT(set.out,
+              HasSubstr("/tree/deep  new files  64.0 KiB       1       1  any        0  0-1"));
+  // What is there keeps what it has; what is made below gets it, by way of the directory below.
+  ASSERT_EQ(penstock({"import", source_ + "/deep", store_ + ":/tree/deep/new", "-q"}).exit_code, 0);
+  const Output shown = penstock({"layout", deep + "/large", deep + "/new/large"});
+  EXPECT_THAT(shown.out, HasSubstr("/tree/deep/large      file  4.00 MiB       -"));
+  EXPECT_THAT(shown.out, HasSubstr("/tree/deep/new/large  file  64.0 KiB       -"));
+  EXPECT_EQ(penstock({"verify", source_ + "/deep", deep + "/new", "-q"}).exit_code, 0);
+  const Output copies = penstock({"set", deep, "--copies", "3", "--chunk", "1M"});
+  EXPECT_EQ(copies.exit_code, 1);
+  EXPECT_THAT(copies.err, HasSubstr("penstock set: /tree/deep: no table of chains has 3 copies; "
+                                    "there is: 1 copy (2 chains)"));
+  EXPECT_THAT(penstock({"layout", deep}).out, HasSubstr("64.0 KiB")) << "nothing of it happened";
+  EXPECT_THAT(penstock({"set", deep + "/large", "--stripe", "1"}).err, HasSubstr("no directory"));
+  EXPECT_EQ(penstock({"set", deep, "--stripe", "0"}).exit_code, 2);
+  EXPECT_EQ(penstock({"set", deep, "--stripe", "65"}).exit_code, 2);
+  EXPECT_EQ(penstock({"set", deep, "--media", "tape"}).exit_code, 2);
+  EXPECT_EQ(penstock({"set", deep, "--chunk", "100k"}).exit_code, 2);
+  EXPECT_EQ(penstock({"set", deep, "--copies", "9"}).exit_code, 2);
+  EXPECT_EQ(penstock({"set", source_, "--stripe", "1"}).exit_code, 1);
+  EXPECT_EQ(penstock({"set", deep, "--stripe", "all", "--json"}).exit_code, 0);
+  const Output all = penstock({"set", "-R", store_ + ":/", "--chunk", "128K"});
+  EXPECT_THAT(all.out, HasSubstr(" directories below, too")) << all.err;
+  for (const char* path : {":/", ":/tree", ":/tree/deep", ":/tree/deep/new"}) {
+    EXPECT_THAT(penstock({"layout", store_ + path}).out, HasSubstr("new files  128 KiB"));
+  }
+}
+
 TEST_F(CommandTest, an_imported_tree_equals_its_source_also_after_a_kill) {
   make_tree();
   Node node(store_);

@@ -141,6 +141,17 @@ TEST_F(EveryCommand, of_help_does_what_it_says) {
        [&] {
          good({"warmup", store_ + ":/in"}, "2 files");
        }},
+      {"layout",
+       [&] {
+         good({"layout", store_ + ":/in"}, "4.00 MiB     all       1  any        0  0");
+         good({"layout", store_ + ":/in/large", "--json"}, "\"type\": \"file\"");
+         good({"layout", store_ + ":/nothing"}, "/nothing: not found", 1);
+       }},
+      {"set",
+       [&] {
+         good({"set", store_ + ":/in", "--chunk", "1M", "--stripe", "1"}, "1.00 MiB       1");
+         good({"set", store_ + ":/in"}, "penstock layout", 2);
+       }},
       {"scrub",
        [&] {
          good({"scrub", store_}, "0 bad blocks");
@@ -161,6 +172,30 @@ TEST_F(EveryCommand, of_help_does_what_it_says) {
        [&] {
          good({"unmount", source_}, "not a mount of Penstock", 1);
        }},
+      {"cluster",
+       [&] {
+         good({"cluster", store_}, "this node is alone", 1);
+       }},
+      {"nodes",
+       [&] {
+         good({"nodes", store_}, "this node is alone", 1);
+       }},
+      {"chains",
+       [&] {
+         good({"chains", store_}, "this node is alone", 1);
+       }},
+      {"drain",
+       [&] {
+         good({"drain", store_, "2"}, "this node is alone", 1);
+       }},
+      {"remove",
+       [&] {
+         good({"remove", store_, "2"}, "this node is alone", 1);
+       }},
+      {"join",
+       [&] {
+         good({"join", "nonsense", scratch_ / "joins"}, "is no invitation", 1);
+       }},
       {"load", [&] { ask_for_gpus("load"); }},
       {"save", [&] { ask_for_gpus("save"); }},
       {"bench",
@@ -176,6 +211,15 @@ TEST_F(EveryCommand, of_help_does_what_it_says) {
       {"down",
        [&] {
          good({"down", store_}, "penstock is down");
+       }},
+      {"metadata",
+       [&] {
+         good({"metadata", "dump", store_, scratch_ / "names.txt"}, "4 names");
+         EXPECT_THAT(read_file(scratch_ / "names.txt"), HasSubstr("name=small\n"));
+         fs::rename(store_ + "/meta", scratch_ / "lost");
+         good({"metadata", "load", scratch_ / "names.txt", store_}, "4 names");
+         good({"metadata", "load", scratch_ / "names.txt", store_}, "already", 1);
+         good({"metadata"}, "subcommand is required", 2);
        }},
   };
   std::set<std::string> told;

@@ -45,7 +45,9 @@ class Elsewhere {
     config.shards = 2;
     config.spin = std::chrono::microseconds(0);
     config.meta = meta.get();
-    for (uint32_t i = 0; i < homes_.size(); ++i) config.targets.push_back(address(i));
+    std::vector<engine::Address> addresses;
+    for (uint32_t i = 0; i < homes_.size(); ++i) addresses.push_back(address(i));
+    config.chains = inodes::ChainAddresses::dense(addresses);
     config.make_net = [this](engine::Loop& loop) {
       return std::make_unique<net::LocalNet>(network, loop);
     };

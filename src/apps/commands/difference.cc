@@ -74,6 +74,23 @@ Json sessions_between(const Json& before, const Json& after, double seconds) {
   return sessions;
 }
 
+// What the node's part in its cluster did; null where it has none.
+Json cluster_between(const Json& before, const Json& after, double seconds) {
+  const auto found = after.find("cluster");
+  if (found == after.end()) return {};
+  const Json then = before.value("cluster", Json::object()).value("traffic", Json::object());
+  Json rates = Json::object();
+  const Json traffic = found->value("traffic", Json::object());
+  for (const auto& [what, count] : traffic.items()) {
+    rates[what] = rate(number(then, what.c_str()), count.get<uint64_t>(), seconds);
+  }
+  return {{"node", number(*found, "node")},
+          {"lease_seconds_left", found->value("lease_seconds_left", 0.0)},
+          {"targets", found->value("targets", Json::array())},
+          {"peers", found->value("peers", Json::array())},
+          {"traffic_per_second", rates}};
+}
+
 std::string microseconds(const Json& one, const char* key) {
   const double us = static_cast<double>(number(one, key)) / 1e3;
   if (us < 1e3) return fmt::format("{:.3g} us", us);
@@ -128,6 +145,62 @@ std::string sessions_table(const Json& sessions) {
   return text;
 }
 
+std::string traffic_line(const Json& rates) {
+  const auto bytes = [&](const char* key) { return console::human_rate(rates.value(key, 0.0)); };
+  return fmt::format("reads {} {}, updates {} {}, repair {}, retries {}\n",
+                     per_second(rates, "reads"), bytes("read_bytes"), per_second(rates, "updates"),
+                     bytes("written_bytes"), bytes("repaired_bytes"), per_second(rates, "retries"));
+}
+
+std::string peers_table(const Json& peers) {
+  console::Table table({"to node", "service", "is", "why"}, {2, 3});
+  for (const Json& peer : peers) {
+    table.add({std::to_string(number(peer, "node")), std::to_string(number(peer, "service")),
+               peer.value("connected", false) ? "connected" : "not connected",
+               peer.value("trouble", "")});
+  }
+  return table.empty() ? "" : "\n" + table.text();
+}
+
+std::string cluster_text(const Json& cluster) {
+  std::string text = fmt::format("\nnode {} of its cluster{}\n", number(cluster, "node"),
+                                 cluster.value("lease_seconds_left", 0.0) > 0
+                                     ? ""
+                                     : ", without a lease: its targets serve no chains now");
+  text += traffic_line(cluster.value("traffic_per_second", Json::object()));
+  console::Table table({"target", "chains", "used", "of", "pending", "waiting", "in"}, {6});
+  for (const Json& target : cluster.value("targets", Json::array())) {
+    const std::string trouble = target.value("trouble", "");
+    table.add({std::to_string(number(target, "target")), std::to_string(number(target, "chains")),
+               console::human_bytes(target.value("used_bytes", 0.0)),
+               console::human_bytes(target.value("capacity_bytes", 0.0)),
+               std::to_string(number(target, "updates_pending")),
+               std::to_string(number(target, "calls_waiting")),
+               trouble.empty() ? target.value("directory", "") : "does not serve: " + trouble});
+  }
+  if (!table.empty()) text += "\n" + table.text();
+  return text + peers_table(cluster.value("peers", Json::array()));
+}
+
+// Of what only a node with names has.
+std::string names_text(const Json& difference) {
+  std::string out = fmt::format("{} in flight; waited for their turn {}, held back by limits {}\n",
+                                number(difference, "operations_in_flight"),
+                                per_second(difference, "waited_per_second"),
+                                per_second(difference, "slowed_per_second"));
+  const Json routes = difference.value("routes_per_second", Json::object());
+  if (!routes.empty()) {
+    out += "routes ";
+    for (const auto& [route, count] : routes.items()) {
+      out += fmt::format(" {} {}/s ", route, console::human_count(count.get<double>()));
+    }
+    out += "\n";
+  }
+  out += operations_table(difference.value("ring_operations", Json::array()), "rings", true);
+  out += operations_table(difference.value("mount_requests", Json::array()), "mounts", false);
+  return out + sessions_table(difference.value("sessions", Json::array()));
+}
+
 }  // namespace
 
 Json difference_of(const Json& before, const Json& after, double seconds) {
@@ -147,7 +220,7 @@ Json difference_of(const Json& before, const Json& after, double seconds) {
   uint64_t in_flight = 0;
   for (const Json& shard : list(after, "shards"))
     in_flight += number(shard, "operations_in_flight");
-  return {
+  Json difference = {
       {"directory", after.value("directory", "")},
       {"seconds", seconds},
       {"uptime_seconds", number(after, "uptime_seconds")},
@@ -163,6 +236,11 @@ Json difference_of(const Json& before, const Json& after, double seconds) {
       {"waited_per_second", gained("operations_waited")},
       {"slowed_per_second", gained("operations_slowed")},
       {"sessions", sessions_between(list(before, "sessions"), list(after, "sessions"), seconds)}};
+  const Json cluster = cluster_between(before, after, seconds);
+  if (!cluster.is_null()) difference["cluster"] = cluster;
+  // Only a node with names has mounts, and sessions.
+  difference["has_names"] = !cluster.is_object() || after.contains("mounts");
+  return difference;
 }
 
 std::string screen_of(const Json& difference) {
@@ -170,21 +248,9 @@ std::string screen_of(const Json& difference) {
                                 console::human_duration(difference.value("uptime_seconds", 0.0)),
                                 console::human_bytes(difference.value("free_bytes", 0.0)),
                                 console::human_bytes(difference.value("total_bytes", 0.0)));
-  out += fmt::format("{} in flight; waited for their turn {}, held back by limits {}\n",
-                     number(difference, "operations_in_flight"),
-                     per_second(difference, "waited_per_second"),
-                     per_second(difference, "slowed_per_second"));
-  const Json routes = difference.value("routes_per_second", Json::object());
-  if (!routes.empty()) {
-    out += "routes ";
-    for (const auto& [route, count] : routes.items()) {
-      out += fmt::format(" {} {}/s ", route, console::human_count(count.get<double>()));
-    }
-    out += "\n";
-  }
-  out += operations_table(difference.value("ring_operations", Json::array()), "rings", true);
-  out += operations_table(difference.value("mount_requests", Json::array()), "mounts", false);
-  return out + sessions_table(difference.value("sessions", Json::array()));
+  if (difference.value("has_names", true)) out += names_text(difference);
+  const auto cluster = difference.find("cluster");
+  return cluster == difference.end() ? out : out + cluster_text(*cluster);
 }
 
 }  // namespace penstock::apps

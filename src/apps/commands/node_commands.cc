@@ -88,11 +88,7 @@ void print_resources(const Json& status) {
   if (!of_users.empty()) std::printf("\n%s", of_users.text().c_str());
 }
 
-void print_status(const Json& status) {
-  std::printf("%s\n", status.value("directory", "").c_str());
-  std::printf("  process   %d, up for %s\n", status.value("pid", 0),
-              console::human_duration(status.value("uptime_seconds", 0.0)).c_str());
-  for (const std::string& line : facts_of(status).lines) std::printf("  %s\n", line.c_str());
+void print_files(const Json& status) {
   std::printf("  files     %s inodes, %s open",
               console::human_count(status.value("inodes", 0.0)).c_str(),
               console::human_count(status.value("open_files", 0.0)).c_str());
@@ -101,6 +97,15 @@ void print_status(const Json& status) {
                 console::human_count(status.value("removed_waiting", 0.0)).c_str());
   }
   std::printf("\n");
+}
+
+void print_status(const Json& status) {
+  std::printf("%s\n", status.value("directory", "").c_str());
+  std::printf("  process   %d, up for %s\n", status.value("pid", 0),
+              console::human_duration(status.value("uptime_seconds", 0.0)).c_str());
+  const AgentFacts facts = facts_of(status);
+  for (const std::string& line : facts.lines) std::printf("  %s\n", line.c_str());
+  if (facts.has_names) print_files(status);
   const Json routes = status.value("operations_by_route", Json::object());
   console::Table by_route({"route", "operations"});
   for (const auto& [route, count] : routes.items()) {
@@ -225,8 +230,13 @@ int run_scrub(const NodeOptions& options) {
       std::printf("%s: chunk %u, block %u: %s\n", b.value("path", "").c_str(), b.value("chunk", 0u),
                   b.value("block", 0u), b.value("reason", "").c_str());
     }
+    const auto healed = report->value("healed_blocks", uint64_t{0});
     std::printf("scrubbed %s: %s verified, %zu bad blocks\n", directory.c_str(),
                 console::human_bytes(report->value("verified_bytes", 0.0)).c_str(), bad.size());
+    if (healed > 0) {
+      std::printf("%llu damaged blocks were healed from other copies\n",
+                  static_cast<unsigned long long>(healed));
+    }
   }
   if (!report->value("complete", false)) {
     return fail("scrub",

@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "node/admin.h"
 #include "node/node_service.h"
+#include "node/storage_service.h"
 #include "node/supervisor.h"
 
 #include <algorithm>
@@ -47,12 +48,22 @@ void print_next_steps(const UpOptions& options, const AgentFacts& facts) {
   std::printf("penstock is up: %s\n", dir.c_str());
   for (const std::string& line : facts.lines) std::printf("  %s\n", line.c_str());
   std::vector<std::pair<std::string, const char*>> steps;
-  if (options.mount_point.empty()) {
-    steps.emplace_back("penstock mount " + dir + " MOUNTPOINT", "make it visible as a directory");
-  } else {
-    steps.emplace_back("ls " + options.mount_point, "see what it holds");
+  if (!facts.invitation.empty()) {
+    steps.emplace_back("penstock join " + facts.invitation + " DIR", "on another node: take part");
+    steps.emplace_back("penstock cluster " + dir, "see how the cluster is");
   }
-  steps.emplace_back("penstock import SRC " + dir + ":/NAME", "copy a directory tree into it");
+  if (facts.wants_copies) {
+    steps.emplace_back("penstock set " + dir + ":/ --copies 1",
+                       "once nodes with storage have joined: files go there (1 copy or more)");
+  }
+  if (facts.has_names) {
+    if (options.mount_point.empty()) {
+      steps.emplace_back("penstock mount " + dir + " MOUNTPOINT", "make it visible as a directory");
+    } else {
+      steps.emplace_back("ls " + options.mount_point, "see what it holds");
+    }
+    steps.emplace_back("penstock import SRC " + dir + ":/NAME", "copy a directory tree into it");
+  }
   steps.emplace_back("penstock status " + dir, "see what it does");
   steps.emplace_back("penstock down " + dir, "stop it");
   size_t width = 0;
@@ -94,6 +105,47 @@ bool make_directory_and_privacy(const std::string& directory) {
   return made;
 }
 
+// Until there are proofs of identity, whoever reaches the port is taken for what they say.
+Outcome<void> check_trust(const UpOptions& options) {
+  for (const std::string& listen : options.listen) {
+    const auto at = cluster::parse_listen(listen);
+    if (!at || cluster::is_loopback(at->address)) continue;
+    if (!options.insecure) {
+      return Failure{Code::access_denied,
+                     listen +
+                         ": can be reached by others, and nobody has to prove yet who "
+                         "they are: whoever reaches it can read and change everything "
+                         "(in a network that you trust, say --insecure)"};
+    }
+    log::warning(
+        "{}: nodes do not prove who they are; whoever reaches it can read and change "
+        "everything",
+        listen);
+  }
+  return {};
+}
+
+// What the process will play: as its directory was made, or as it is told. 0: it is alone.
+Outcome<uint8_t> roles_of(const UpOptions& options) {
+  TRY_ASSIGN(const uint8_t kept, cluster::Participant::roles_of(options.directory));
+  if (kept != 0) return kept;
+  if (!options.roles.empty()) return cluster::parse_roles(options.roles);
+  return options.invitation ? cluster::kStorageOnly : uint8_t{0};
+}
+
+// Names make the difference: with them come mounts and sessions.
+Outcome<std::unique_ptr<RunningNode>> start_node(const UpOptions& options, Guardian& guardian) {
+  TRY(check_trust(options));
+  TRY_ASSIGN(const uint8_t roles, roles_of(options));
+  std::unique_ptr<RunningNode> node;
+  if (roles != 0 && !cluster::has_names(roles)) {
+    TRY_ASSIGN(node, StorageService::start(options));
+  } else {
+    TRY_ASSIGN(node, NodeService::start(options, guardian));
+  }
+  return node;
+}
+
 int serve(const UpOptions& options, ReadyPipe* pipe) {
   const auto refuse = [&](const Failure& failure) {
     if (pipe == nullptr) return fail("up", failure);
@@ -105,7 +157,7 @@ int serve(const UpOptions& options, ReadyPipe* pipe) {
   const auto guardian = Guardian::start(options.directory);
   if (!guardian) return refuse(guardian.error());
   const bool made = make_directory_and_privacy(options.directory);
-  auto node = NodeService::start(options, **guardian);
+  auto node = start_node(options, **guardian);
   if (!node) {
     if (made) ::rmdir(options.directory.c_str());
     return refuse(node.error());
@@ -190,8 +242,16 @@ int run_up(const UpOptions& given) {
   if (options.metrics.find('/') != std::string::npos) {
     options.metrics = std::filesystem::absolute(options.metrics, error).lexically_normal();
   }
+  for (std::string& disk : options.disks) {
+    disk = std::filesystem::absolute(disk, error).lexically_normal();
+    while (disk.size() > 1 && disk.back() == '/') disk.pop_back();
+  }
   if (!options.mount_point.empty()) {
     options.mount_point = std::filesystem::absolute(options.mount_point, error).lexically_normal();
+  }
+  if (!options.roles.empty()) {
+    const auto roles = cluster::parse_roles(options.roles);
+    if (!roles) return fail("up", roles.error());
   }
   if (node_runs(options.directory)) {
     return fail("up", {Code::in_use, options.directory +

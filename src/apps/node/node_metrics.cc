@@ -67,11 +67,35 @@ constexpr CounterName kCounters[] = {
     {"kv.stopped", "penstock_databases_stopped", "Databases that take no changes now.", true},
     {"kv.commits", "penstock_kv_commits_total", "Transactions of names and block maps committed."},
     {"kv.conflicts", "penstock_kv_conflicts_total", "Transactions that were begun again."},
+    {"chain.tries", "penstock_chain_tries_total", "Calls of chains' clients that were tried."},
+    {"chain.retries", "penstock_chain_retries_total",
+     "Of these, those that were no first tries: something had failed, or changed."},
+    {"chain.updates", "penstock_chain_updates_total", "Updates of chains prepared here."},
+    {"chain.repaired", "penstock_chain_repaired_chunks_total",
+     "Chunks that were sent to copies that are brought up to date."},
+    {"chain.repaired.bytes", "penstock_chain_repaired_bytes_total", "The same in bytes."},
+    {"chain.dropped", "penstock_chain_dropped_names_total",
+     "Names of removed chunks that copies here need not keep any more."},
+    {"chain.healed", "penstock_chain_healed_blocks_total",
+     "Damaged blocks that were made good from other copies."},
+    {"chain.unhealed", "penstock_chain_unhealed_blocks_total",
+     "Damaged blocks of which no good copy was found when it was tried."},
     {"cache.fill.bytes", "penstock_cache_filled_bytes_total", "Bytes read into the node cache."},
     {"fuse.read.bytes", "penstock_mount_read_bytes_total", "Bytes read through mounts."},
     {"fuse.write.bytes", "penstock_mount_written_bytes_total", "Bytes written through mounts."},
     {"fuse.invalidations", "penstock_mount_invalidations_total",
      "Times that the kernel was told to drop what it knew."},
+#if PENSTOCK_NEXT_PROTOCOL
+    {"chain.next.older", "penstock_next_chain_older_total", "Calls in the version before."},
+    {"chain.next.with_field", "penstock_next_chain_with_field_total", "Calls with the new field."},
+    {"chain.next.without_field", "penstock_next_chain_without_field_total",
+     "Calls in the new version without its field."},
+    {"chain.next.loads", "penstock_next_chain_loads_total", "Calls of the new kind."},
+    {"membership.next.with_field", "penstock_next_heartbeats_with_field_total",
+     "Heartbeats with the new field."},
+    {"membership.next.without_field", "penstock_next_heartbeats_without_field_total",
+     "Heartbeats without it."},
+#endif
 };
 
 void add_counters(Exposition& out) {
@@ -260,6 +284,37 @@ void add_accounts(Exposition& out, const agent::AgentStatus& status) {
   }
 }
 
+void add_cluster(Exposition& out, const cluster::ParticipantStatus& status) {
+  out.gauge("penstock_cluster_node", "This node's number.");
+  out.sample(uint64_t{status.node.value});
+  out.gauge("penstock_cluster_map_version", "Of the map that all of its targets act by.");
+  out.sample(status.applied.value);
+  out.gauge("penstock_cluster_has_lease", "1: its targets may serve chains.");
+  out.sample(uint64_t{status.lease_left ? 1u : 0u});
+  out.gauge("penstock_controller_leads", "1: the controller is here, and leads.");
+  out.sample(uint64_t{status.leads ? 1u : 0u});
+  out.gauge("penstock_chain_updates_pending", "Updates of chains that are not committed yet.");
+  for (const auto& one : status.targets) {
+    out.sample({{"target", text(one.id.value)}}, uint64_t{one.pending});
+  }
+  out.gauge("penstock_chain_calls_waiting", "Calls that wait for their turn at a chunk.");
+  for (const auto& one : status.targets) {
+    out.sample({{"target", text(one.id.value)}}, uint64_t{one.waiting});
+  }
+  // Shards have connections of their own.
+  std::map<std::pair<uint32_t, uint32_t>, bool> connected;
+  for (const tcp::PeerFacts& peer : status.peers) {
+    bool& all =
+        connected.try_emplace({peer.address.node.value, peer.address.service}, true).first->second;
+    all = all && peer.connected;
+  }
+  out.gauge("penstock_peer_connected",
+            "Services of other nodes that were called: 1 while all shards' connections stand.");
+  for (const auto& [to, is_up] : connected) {
+    out.sample({{"node", text(to.first)}, {"service", text(to.second)}}, uint64_t{is_up ? 1u : 0u});
+  }
+}
+
 }  // namespace
 
 std::string metrics_without_node() {
@@ -282,6 +337,7 @@ std::string metrics_of(const agent::AgentStatus& status) {
   add_cache(out, status);
   add_sessions(out, status);
   add_accounts(out, status);
+  if (status.cluster) add_cluster(out, *status.cluster);
   return out.text();
 }
 
@@ -305,6 +361,11 @@ std::string ailments_of(const agent::AgentStatus& status) {
         "databases that take no changes, mostly for want of space: {} (see {}/agent.log)\n",
         status.databases_stopped, status.directory);
   }
+  if (status.cluster && !status.cluster->lease_left) {
+    out +=
+        "no lease of the cluster's controller: the targets do not serve chains (is its node up, "
+        "and reached?)\n";
+  }
   return out;
 }
 
@@ -318,10 +379,10 @@ Outcome<std::unique_ptr<NodeMetrics>> NodeMetrics::start(const std::string& addr
   return self;
 }
 
-void NodeMetrics::tell_of(agent::Agent* agent) {
+void NodeMetrics::tell_of(Status status) {
   const std::lock_guard lock(mutex_);
-  agent_ = agent;
-  was_up_ = was_up_ || agent != nullptr;
+  was_up_ = was_up_ || status;
+  status_ = std::move(status);
 }
 
 http::Response NodeMetrics::answer(const std::string& path) {
@@ -329,14 +390,14 @@ http::Response NodeMetrics::answer(const std::string& path) {
   if (path == "/healthz") return health();
   if (path == "/metrics") {
     return {.content_type = Exposition::kContentType,
-            .body = agent_ != nullptr ? metrics_of(agent_->status()) : metrics_without_node()};
+            .body = status_ ? metrics_of(status_()) : metrics_without_node()};
   }
   return {.status = 404, .body = "there are /metrics and /healthz\n"};
 }
 
 http::Response NodeMetrics::health() {
-  if (agent_ == nullptr) return {.status = 503, .body = was_up_ ? "stopping\n" : "starting\n"};
-  const std::string ailments = ailments_of(agent_->status());
+  if (!status_) return {.status = 503, .body = was_up_ ? "stopping\n" : "starting\n"};
+  const std::string ailments = ailments_of(status_());
   if (ailments.empty()) return {.body = "ok\n"};
   return {.status = 503, .body = ailments};
 }

@@ -1,6 +1,7 @@
 // What a node tells Prometheus, and monitors of its health: GET /metrics and GET /healthz.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -25,9 +26,10 @@ class NodeMetrics {
   // Answers from now on, with 503 for its health until there is a node.
   static Outcome<std::unique_ptr<NodeMetrics>> start(const std::string& address);
 
-  // Whose figures are told from now on; null: the node is stopping. Waits for an answer that is
+  // Whose figures are told from now on; empty: the node is stopping. Waits for an answer that is
   // being made.
-  void tell_of(agent::Agent* agent);
+  using Status = std::function<agent::AgentStatus()>;
+  void tell_of(Status status);
   std::string address() const { return server_->address(); }
 
  private:
@@ -35,7 +37,7 @@ class NodeMetrics {
   http::Response health();
 
   std::mutex mutex_;
-  agent::Agent* agent_ = nullptr;
+  Status status_;
   bool was_up_ = false;
   std::unique_ptr<http::Server> server_;
 };

@@ -1,12 +1,13 @@
 #include "node_service.h"
 
+#include "cluster_admin.h"
+#include "disk_orders.h"
+#include "layout_requests.h"
+#include "status_document.h"
+
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <poll.h>
-#include <sys/eventfd.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
@@ -17,76 +18,18 @@
 namespace penstock::apps {
 namespace {
 
-constexpr uint64_t kSlotBytes = 64 * kKiB;
+// Without chains of its own a node makes no files before its root directory was told which to take.
+bool wants_copies(client::FileSystem& files) {
+  const std::vector<client::ChainTable> tables = files.tables();
+  const bool has_own = std::any_of(tables.begin(), tables.end(),
+                                   [](const client::ChainTable& table) { return table.id == 0; });
+  if (has_own) return false;
+  const auto root = files.attributes(meta::kRootInode);
+  return root && root->layout.table == 0;
+}
+
 constexpr double kTraceSecondsMax = 60;
 constexpr auto kTraceStep = std::chrono::milliseconds(100);
-
-Json json_of(const client::Allowance& allowance) {
-  return {{"weight", allowance.weight},
-          {"bytes_per_second", allowance.bytes_per_second},
-          {"operations_per_second", allowance.operations_per_second},
-          {"operations_in_flight", allowance.operations_in_flight}};
-}
-
-Json json_of(const std::vector<agent::SessionStatus>& all) {
-  Json sessions = Json::array();
-  for (const agent::SessionStatus& session : all) {
-    sessions.push_back({{"session", session.id},
-                        {"pid", session.pid},
-                        {"uid", session.uid},
-                        {"regions", session.regions},
-                        {"region_bytes", session.region_bytes},
-                        {"rings", session.rings},
-                        {"open_files", session.open_files},
-                        {"operations", session.operations},
-                        {"limits", json_of(session.allowance)}});
-  }
-  return sessions;
-}
-
-Json json_of(const std::vector<agent::ResourceStatus>& all) {
-  Json resources = Json::object();
-  for (const agent::ResourceStatus& one : all) {
-    resources[std::string(one.what)] = {{"held", one.held},
-                                        {"all", one.all},
-                                        {"users", one.users},
-                                        {"user", one.user},
-                                        {"refused", one.refused}};
-  }
-  return resources;
-}
-
-Json json_of(const std::vector<agent::ShardStatus>& all) {
-  Json shards = Json::array();
-  for (const agent::ShardStatus& shard : all) {
-    shards.push_back({{"shard", shard.index},
-                      {"disk", shard.disk.backend},
-                      {"disk_reason", shard.disk.reason},
-                      {"direct", shard.disk.direct},
-                      {"direct_reason", shard.disk.direct_reason},
-                      {"fixed_buffers", shard.disk.fixed_buffers},
-                      {"capacity_bytes", shard.target_capacity_bytes},
-                      {"used_bytes", shard.target_used_bytes},
-                      {"corrupt_blocks_seen", shard.corrupt_blocks_seen},
-                      {"scattered_bytes", shard.scattered_bytes},
-                      {"moved_bytes", shard.moved_bytes},
-                      {"operations_in_flight", shard.ring_operations_in_flight},
-                      {"full", shard.full},
-                      {"failed", shard.failed}});
-  }
-  return shards;
-}
-
-Json json_of(const std::vector<telemetry::OperationSample>& all) {
-  Json operations = Json::array();
-  for (const telemetry::OperationSample& one : all) {
-    operations.push_back({{"operation", telemetry::kind_name(one.kind)},
-                          {"route", engine::route_name(static_cast<engine::Route>(one.route))},
-                          {"bytes", one.bytes},
-                          {"counts", one.latency.counts}});
-  }
-  return operations;
-}
 
 Json json_of(const telemetry::OperationTrace& one, size_t shard) {
   return {{"operation", telemetry::kind_name(one.kind)},
@@ -104,76 +47,7 @@ Json json_of(const telemetry::OperationTrace& one, size_t shard) {
           {"completed", one.completed.count()}};
 }
 
-Json mount_requests() {
-  Json requests = Json::array();
-  for (const auto& [name, latency] : fuse::requests_served().operations) {
-    requests.push_back({{"operation", name}, {"counts", latency.counts}});
-  }
-  return requests;
-}
-
-Json json_of(const std::vector<agent::CacheStatus>& all) {
-  Json cache = Json::array();
-  for (const agent::CacheStatus& one : all) {
-    cache.push_back({{"uid", one.uid},
-                     {"gid", one.gid},
-                     {"groups", one.groups},
-                     {"sessions", one.sessions},
-                     {"bytes", one.bytes},
-                     {"used_bytes", one.used_bytes},
-                     {"slots", one.used_bytes / kSlotBytes},
-                     {"hits", one.hits},
-                     {"fills", one.fills},
-                     {"evictions", one.evictions},
-                     {"dropped", one.dropped}});
-  }
-  return cache;
-}
-
-Json json_of(const agent::AgentStatus& status) {
-  Json users = Json::array();
-  for (const agent::UserStatus& user : status.users) {
-    Json shares = {{"uid", user.uid}};
-    for (const auto& share : user.shares) {
-      shares[std::string(share.what)] = {{"held", share.held}, {"most", share.most}};
-    }
-    users.push_back(std::move(shares));
-  }
-  Json limits = Json::array();
-  for (const auto& [uid, allowance] : status.allowances) {
-    Json one = json_of(allowance);
-    one["uid"] = uid;
-    limits.push_back(std::move(one));
-  }
-  Json routes = Json::object();
-  for (const auto& [route, count] : status.operations_by_route) routes[route] = count;
-  return {{"directory", status.directory},
-          {"uptime_seconds", status.uptime_seconds},
-          {"total_bytes", status.file_system.total_bytes},
-          {"free_bytes", status.file_system.free_bytes},
-          {"inodes", status.file_system.inodes},
-          {"open_files", status.file_system.open_files},
-          {"removed_waiting", status.file_system.removed_waiting},
-          {"shards", json_of(status.shards)},
-          {"sessions", json_of(status.sessions)},
-          {"resources", json_of(status.resources)},
-          {"users", users},
-          {"memory_bytes", status.memory_bytes},
-          {"memory_limit", status.memory_limit},
-          {"mappings", status.mappings},
-          {"mappings_limit", status.mappings_limit},
-          {"limits", limits},
-          {"operations_waited", status.operations_waited},
-          {"operations_slowed", status.operations_slowed},
-          {"ring_operations", json_of(status.ring_operations)},
-          {"mount_requests", mount_requests()},
-          {"memory_is_fenced", status.memory_is_fenced},
-          {"operations_by_route", routes},
-          {"databases_stopped", status.databases_stopped},
-          {"updates_without_space", status.updates_without_space},
-          {"cache_bytes", status.cache_bytes},
-          {"cache", json_of(status.cache)}};
-}
+}  // namespace
 
 agent::AgentConfig config_of(const UpOptions& options) {
   agent::AgentConfig config;
@@ -183,68 +57,36 @@ agent::AgentConfig config_of(const UpOptions& options) {
   config.capacity_bytes = options.capacity_bytes;
   config.force_threads = options.force_threads;
   config.defragment = options.defragment;
-  config.spin = std::chrono::microseconds(options.spin_microseconds);
+  if (const auto spin = options.spin_microseconds) config.spin = std::chrono::microseconds(*spin);
   config.cache_bytes = options.cache_bytes.value_or(agent::default_cache_bytes());
+  config.disks = options.disks;
+  const bool is_told = !options.listen.empty() || !options.rack.empty() || options.invitation ||
+                       !options.roles.empty();
+  if (!is_told) return config;
+  config.cluster = agent::ClusterOptions{
+      .listen = options.listen, .rack = options.rack, .invitation = options.invitation};
+  if (const auto roles = cluster::parse_roles(options.roles)) config.cluster->roles = *roles;
   return config;
 }
 
-}  // namespace
+Outcome<void> begin_log(const UpOptions& options) {
+  const std::string path = options.directory + "/agent.log";
+  if (options.background && !log::set_file(path)) {
+    return Failure{Code::io_error, path + ": cannot be written"};
+  }
+  // A log of an earlier release can be read by all users, and names files.
+  ::chmod(path.c_str(), 0600);
+  return {};
+}
 
-AgentFacts facts_of(const Json& status) {
-  AgentFacts facts;
-  const auto number = [&](const char* key) { return status.value(key, 0.0); };
-  facts.lines.push_back("space     " + console::human_bytes(number("free_bytes")) + " free of " +
-                        console::human_bytes(number("total_bytes")));
-  for (const Json& shard : status.value("shards", Json::array())) {
-    std::string line = "shard " + std::to_string(shard.value("shard", 0)) + "   " +
-                       shard.value("disk", "") +
-                       (shard.value("direct", false) ? ", O_DIRECT" : ", page cache") +
-                       (shard.value("fixed_buffers", false) ? ", registered buffers" : "");
-    for (const char* reason : {"disk_reason", "direct_reason"}) {
-      const std::string text = shard.value(reason, "");
-      if (!text.empty()) line += " (" + text + ")";
-    }
-    facts.lines.push_back(line);
-    if (shard.value("scattered_bytes", 0.0) > 0) {
-      facts.lines.push_back("          scattered over the disk: " +
-                            console::human_bytes(shard.value("scattered_bytes", 0.0)) +
-                            "; brought together since the start: " +
-                            console::human_bytes(shard.value("moved_bytes", 0.0)));
-    }
-    if (shard.value("full", false)) {
-      facts.lines.push_back(
-          "          the disk is full: writes end with ENOSPC until there is room (remove other "
-          "files)");
-    }
-    if (shard.value("failed", false)) {
-      facts.lines.push_back("          read-only since an error (see agent.log, then restart)");
-    }
+void log_what_is_missing(const agent::AgentStatus& status) {
+  for (const agent::DiskStatus& disk : status.disks) {
+    if (!disk.trouble.empty()) log::error("{} (the node runs without it)", disk.trouble);
   }
-  if (number("databases_stopped") > 0) {
-    facts.lines.push_back("metadata  databases that take no changes, mostly for want of space: " +
-                          std::to_string(status.value("databases_stopped", 0)) +
-                          " (see agent.log; the next change tries again)");
+  if (!status.cluster) return;
+  for (const auto& target : status.cluster->targets) {
+    if (!target.trouble.empty()) log::error("{} (the node runs without it)", target.trouble);
   }
-  if (number("cache_bytes") > 0) {
-    double used = 0;
-    for (const Json& one : status.value("cache", Json::array()))
-      used += one.value("used_bytes", 0.0);
-    facts.lines.push_back("cache     " + console::human_bytes(used) + " of " +
-                          console::human_bytes(number("cache_bytes")));
-  }
-  facts.lines.push_back("memory    " + console::human_bytes(number("memory_bytes")) + " by " +
-                        status.value("memory_limit", "") + ", " +
-                        std::to_string(status.value("mappings", uint64_t{0})) + " mappings by " +
-                        status.value("mappings_limit", ""));
-  if (status.contains("metrics")) {
-    const std::string address = status.value("metrics", "");
-    facts.lines.push_back("metrics   " +
-                          (address.starts_with('/') ? address : "http://" + address + "/metrics"));
-  }
-  for (const Json& mount : status.value("mounts", Json::array())) {
-    facts.lines.push_back("mount     " + mount.get<std::string>());
-  }
-  return facts;
 }
 
 Outcome<std::unique_ptr<NodeService>> NodeService::start(const UpOptions& options,
@@ -255,18 +97,15 @@ Outcome<std::unique_ptr<NodeService>> NodeService::start(const UpOptions& option
   if (!options.metrics.empty()) {
     TRY_ASSIGN(metrics, NodeMetrics::start(options.metrics));
   }
-  auto agent = agent::Agent::start(config_of(options));
-  if (!agent) return agent.error();
-  std::unique_ptr<NodeService> node(new NodeService(UniqueFd(::eventfd(0, EFD_CLOEXEC)), guardian));
-  node->agent_ = std::move(*agent);
-  node->metrics_ = std::move(metrics);
-  // From here on the store exists, so the log has a home.
-  const std::string log_path = options.directory + "/agent.log";
-  if (options.background && !log::set_file(log_path)) {
-    return Failure{Code::io_error, log_path + ": cannot be written"};
+  std::unique_ptr<NodeService> node(new NodeService(guardian));
+  agent::AgentConfig config = config_of(options);
+  if (config.cluster) {
+    config.cluster->refused = [end = &node->end_](const std::string&) { end->raise(); };
   }
-  // A log of an earlier release can be read by all users, and names files.
-  ::chmod(log_path.c_str(), 0600);
+  TRY_ASSIGN(node->agent_, agent::Agent::start(std::move(config)));
+  node->metrics_ = std::move(metrics);
+  TRY(begin_log(options));
+  log_what_is_missing(node->agent_->status());
   if (!options.mount_point.empty()) {
     auto mounted = node->mount(options.mount_point, options.mount_options);
     if (!mounted) return mounted.error();
@@ -278,7 +117,9 @@ Outcome<std::unique_ptr<NodeService>> NodeService::start(const UpOptions& option
                                   });
   if (!admin) return admin.error();
   node->admin_ = std::move(*admin);
-  if (node->metrics_ != nullptr) node->metrics_->tell_of(node->agent_.get());
+  if (node->metrics_ != nullptr) {
+    node->metrics_->tell_of([agent = node->agent_.get()] { return agent->status(); });
+  }
   log::info("node up: {}", options.directory);
   return node;
 }
@@ -287,22 +128,9 @@ NodeService::~NodeService() {
   stop();
 }
 
-void NodeService::wait(int signal_fd) {
-  while (true) {
-    pollfd wait[2] = {{signal_fd, POLLIN, 0}, {ended_.get(), POLLIN, 0}};
-    if (::poll(wait, 2, -1) < 0 && errno != EINTR) return;
-    if (wait[0].revents != 0) {
-      signalfd_siginfo info;
-      (void)!::read(signal_fd, &info, sizeof info);
-      return;
-    }
-    if (wait[1].revents != 0) return;
-  }
-}
-
 void NodeService::stop() {
   // Until the end it answers that the node is stopping.
-  if (metrics_ != nullptr) metrics_->tell_of(nullptr);
+  if (metrics_ != nullptr) metrics_->tell_of({});
   admin_.reset();
   {
     std::lock_guard lock(mounts_mutex_);
@@ -320,12 +148,19 @@ Json NodeService::handle(const Json& request, const AdminServer::Say& say) {
   };
   const std::string command = text("command");
   if (command == "status") return status();
-  if (command == "scrub") return scrub(say);
+  if (command == "scrub") {
+    return scrub_by([this](const auto& progress) { return agent_->scrub(progress); }, say);
+  }
   if (command == "trace") return trace(request, say);
   if (command == "limit") return limit(request);
+  if (command == "layout") return layout_of(agent_->files(), request);
+  if (command == "set layout") return set_layout(request);
+  if (command == "checkpoint") {
+    const auto made = agent_->checkpoint_meta();
+    return made ? Json::object() : Json{{"error", made.error().message}};
+  }
   if (command == "down") {
-    const uint64_t one = 1;
-    (void)!::write(ended_.get(), &one, sizeof one);
+    end_.raise();
     return {{"pid", ::getpid()}};
   }
   if (command == "mount") {
@@ -338,6 +173,11 @@ Json NodeService::handle(const Json& request, const AdminServer::Say& say) {
     if (!result) return {{"error", result.error().message}};
     return {{"path", *result}};
   }
+  const NodeWithDisks disks{
+      agent_->cluster(), agent_->status().disks,
+      [this](const std::string& path) { return agent_->take_disk_off(path); }};
+  if (const auto answer = answer_about_disk(disks, request)) return *answer;
+  if (const auto answer = answer_about_cluster(agent_->cluster(), request)) return *answer;
   return {{"error", "this node does not know the request '" + command + "'"}};
 }
 
@@ -351,7 +191,31 @@ Json NodeService::status() {
   }
   document["mounts"] = mounts;
   if (metrics_ != nullptr) document["metrics"] = metrics_->address();
+  if (agent_->cluster() != nullptr) document["wants_copies"] = wants_copies(agent_->files());
   return document;
+}
+
+// A cluster has tables of as many copies as were ever asked for, and gets a larger one when it has
+// grown so that some targets would have nothing of them.
+Json NodeService::set_layout(const Json& request) {
+  const auto wanted = request.find("copies");
+  cluster::Participant* const cluster = agent_->cluster();
+  if (cluster != nullptr && wanted != request.end() && wanted->is_number_unsigned()) {
+    const auto copies = wanted->get<uint64_t>();
+    const size_t targets = targets_that_stay(cluster->map());
+    const auto is_offered = [&] {
+      const std::vector<client::ChainTable> tables = agent_->files().tables();
+      return std::any_of(tables.begin(), tables.end(), [&](const client::ChainTable& table) {
+        const bool is_large_enough = table.id == 0 || table.chain_count >= targets;
+        return table.copies == copies && is_large_enough;
+      });
+    };
+    if (!is_offered() && copies <= controller::limits::kCopiesMax) {
+      const auto made = make_table(*cluster, static_cast<uint32_t>(copies), is_offered);
+      if (!made) return {{"error", made.error().message}};
+    }
+  }
+  return apps::set_layout(agent_->files(), request);
 }
 
 Json NodeService::limit(const Json& request) {
@@ -382,23 +246,8 @@ Json NodeService::limit(const Json& request) {
                             : agent_->allow_session(*session, change);
   if (!allowed) return {{"error", allowed.error().message}};
   log::info("limits of {} {}: {}", user ? "user" : "session", user ? *user : *session,
-            json_of(*allowed).dump());
-  return json_of(*allowed);
-}
-
-Json NodeService::scrub(const AdminServer::Say& say) {
-  const agent::ScrubReport report = agent_->scrub([&](uint64_t verified_bytes) {
-    return say({{"verified_bytes", verified_bytes}});
-  });
-  Json bad = Json::array();
-  for (const auto& damage : report.bad) {
-    bad.push_back({{"path", damage.path},
-                   {"inode", damage.inode},
-                   {"chunk", damage.chunk},
-                   {"block", damage.block},
-                   {"reason", damage.reason}});
-  }
-  return {{"verified_bytes", report.verified_bytes}, {"complete", report.complete}, {"bad", bad}};
+            allowance_json(*allowed).dump());
+  return allowance_json(*allowed);
 }
 
 Json NodeService::trace(const Json& request, const AdminServer::Say& say) {

@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "guardian.h"
 #include "node_metrics.h"
+#include "running_node.h"
 
 #include <atomic>
 #include <map>
@@ -18,34 +19,34 @@
 
 namespace penstock::apps {
 
-// What `up` and `status` print about a node, made from its status document.
-struct AgentFacts {
-  std::vector<std::string> lines;
-};
-AgentFacts facts_of(const Json& status);
+// As the options say it.
+agent::AgentConfig config_of(const UpOptions& options);
+// The store exists, so that the log of a node in the background has a home.
+Outcome<void> begin_log(const UpOptions& options);
+// What the node has started without: its log began later than it saw that.
+void log_what_is_missing(const agent::AgentStatus& status);
 // What root has set for users and sessions, for people; empty if nothing.
 std::string limits_table(const Json& status);
 // Absolute, as a node knows its directory.
 std::string absolute_path(const std::string& path);
 
-class NodeService {
+class NodeService final : public RunningNode {
  public:
   // The guardian outlives the service.
   static Outcome<std::unique_ptr<NodeService>> start(const UpOptions& options, Guardian& guardian);
-  ~NodeService();
+  ~NodeService() override;
 
-  // Returns when a signal arrives on `signal_fd` or an administrator asked for the end.
-  void wait(int signal_fd);
-  void stop();
-  AgentFacts facts() { return facts_of(status()); }
+  void wait(int signal_fd) override { end_.wait(signal_fd); }
+  void stop() override;
+  AgentFacts facts() override { return facts_of(status()); }
 
  private:
-  NodeService(UniqueFd ended, Guardian& guardian) : ended_(std::move(ended)), guardian_(guardian) {}
+  explicit NodeService(Guardian& guardian) : guardian_(guardian) {}
   Json handle(const Json& request, const AdminServer::Say& say);
   Json status();
-  Json scrub(const AdminServer::Say& say);
   Json trace(const Json& request, const AdminServer::Say& say);
   Json limit(const Json& request);
+  Json set_layout(const Json& request);
   // `options` as after -o. The options that the mount has then.
   Outcome<std::string> mount(const std::string& path, const std::string& options);
   fuse::Mount* mount_at(const std::string& path);
@@ -54,7 +55,7 @@ class NodeService {
   // With mounts_mutex_ held.
   void end(fuse::Mount& mount);
 
-  UniqueFd ended_;  // eventfd: "down" was asked
+  EndSignal end_;
   Guardian& guardian_;
   std::unique_ptr<NodeMetrics> metrics_;  // null: the options do not ask for them
   std::unique_ptr<agent::Agent> agent_;

@@ -63,6 +63,33 @@ TEST(Difference, a_quiet_node_and_one_that_began_anew_have_no_rates) {
               HasSubstr("no sessions"));
 }
 
+TEST(Difference, a_node_that_only_stores_has_targets_and_peers) {
+  const auto look = [](uint64_t reads) {
+    return Json{{"directory", "/srv/s"},
+                {"cluster",
+                 {{"node", 4},
+                  {"lease_seconds_left", 2.5},
+                  {"traffic", {{"reads", reads}, {"read_bytes", 4096 * reads}}},
+                  {"targets",
+                   {{{"target", 7}, {"chains", 3}, {"directory", "/mnt/a"}},
+                    {{"target", 0}, {"trouble", "refused"}}}},
+                  {"peers", {{{"node", 2}, {"connected", false}, {"trouble", "no route"}}}}}}};
+  };
+  const Json between = difference_of(look(100), look(300), 2);
+  EXPECT_EQ(between["cluster"]["traffic_per_second"]["reads"], 100.0);
+  EXPECT_EQ(between["cluster"]["traffic_per_second"]["read_bytes"], 409600.0);
+  EXPECT_FALSE(between.value("has_names", true));
+  const std::string screen = screen_of(between);
+  EXPECT_THAT(screen, HasSubstr("node 4 of its cluster\n"));
+  EXPECT_THAT(screen, HasSubstr("/mnt/a"));
+  EXPECT_THAT(screen, HasSubstr("does not serve: refused"));
+  EXPECT_THAT(screen, HasSubstr("no route"));
+  EXPECT_THAT(screen, Not(HasSubstr("sessions")));
+  Json cut = look(1);
+  cut["cluster"]["lease_seconds_left"] = 0.0;
+  EXPECT_THAT(screen_of(difference_of(cut, cut, 1)), HasSubstr("without a lease"));
+}
+
 TEST(Difference, many_sessions_are_cut_to_a_screen) {
   Json many = {{"sessions", Json::array()}};
   for (int i = 0; i < 100; ++i) many["sessions"].push_back({{"session", i}});

@@ -50,5 +50,27 @@ TEST(NodeMetrics, classes_of_one_user_that_look_alike_are_one_series) {
               HasSubstr("penstock_cache_hits_total{uid=\"7\",gid=\"0\",groups=\"2\"} 10\n"));
 }
 
+TEST(NodeMetrics, a_node_of_a_cluster_tells_of_its_lease_and_its_peers) {
+  agent::AgentStatus status = node_with_two_shards();
+  status.cluster.emplace();
+  status.cluster->node = NodeId(2);
+  status.cluster->targets.push_back(
+      {.id = TargetId(5), .directory = "", .trouble = "", .pending = 3});
+  // One of two shards has lost its connection.
+  status.cluster->peers.resize(2);
+  for (tcp::PeerFacts& peer : status.cluster->peers) peer.address = {NodeId(1), 9};
+  status.cluster->peers[0].connected = true;
+  EXPECT_THAT(ailments_of(status), HasSubstr("no lease"));
+  EXPECT_THAT(metrics_of(status), HasSubstr("\npenstock_cluster_has_lease 0\n"));
+  EXPECT_THAT(metrics_of(status), HasSubstr("penstock_chain_updates_pending{target=\"5\"} 3\n"));
+  EXPECT_THAT(metrics_of(status),
+              HasSubstr("penstock_peer_connected{node=\"1\",service=\"9\"} 0\n"));
+  status.cluster->peers[1].connected = true;
+  status.cluster->lease_left = std::chrono::seconds(2);
+  EXPECT_EQ(ailments_of(status), "");
+  EXPECT_THAT(metrics_of(status),
+              HasSubstr("penstock_peer_connected{node=\"1\",service=\"9\"} 1\n"));
+}
+
 }  // namespace
 }  // namespace penstock::apps

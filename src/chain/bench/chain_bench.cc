@@ -1,15 +1,25 @@
 // Chains of real targets over TCP loopback, beside durable writes to a plain file of the same disk.
 //
-//   chain_bench DIRECTORY [copies=3] [rounds=5] [milliseconds=1000]
+//   chain_bench DIRECTORY [copies=3] [rounds=5] [milliseconds=1000] [what]
+//
+// `what`: rows whose names have this in them, and all references. References for one update of 4
+// KiB at a time: what a durable write takes while as many are under way as there are copies, and
+// two trips of 4 KiB and back over TCP loopback between two threads that wait in read().
 //
 // All copies lie in DIRECTORY, which is made, and removed by nobody. Each has a process's worth of
 // parts and a thread of its own; there is no controller: one version of one chain lasts for ever.
 #include <algorithm>
+#include <arpa/inet.h>
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string_view>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -66,11 +76,11 @@ tcp::NetworkConfig config_of(NodeId node, const tcp::Resolver& resolver) {
   return config;
 }
 
-// A loop with sockets, and a disk.
+// A loop with sockets, and a disk. It does not spin, as those of nodes that only store.
 struct Process {
   Process(NodeId node, const std::string& directory, const tcp::Resolver& resolver)
       : driver(must(disk::DiskDriver::create({.root = directory}))),
-        loop(engine::system_clock(), random, driver->parker(), std::chrono::microseconds(50)),
+        loop(engine::system_clock(), random, driver->parker()),
         disk(driver->attach(loop)),
         network(config_of(node, resolver)),
         net(must(tcp::TcpNet::create(network, loop, driver->parker()))) {}
@@ -154,7 +164,18 @@ struct Runner {
 struct Figures {
   double rate = 0;  // per second
   double mean = 0;  // microseconds
+  double cpu = 0;   // microseconds of processors for each, of all copies and the client; 0: unknown
 };
+
+// What this process has used of processors, in seconds.
+double processor_seconds() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
 
 std::byte* memory_of(size_t bytes) {
   void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
@@ -168,6 +189,7 @@ Figures run_calls(Process& client, Runner runner, int depth) {
   runner.left = depth;
   runner.end = now() + std::chrono::milliseconds(milliseconds_each);
   const engine::Time start = now();
+  const double used = processor_seconds();
   for (int i = 0; i < depth; ++i) {
     Call& call = *calls.emplace_back(std::make_unique<Call>());
     call.memory = memory_of(runner.bytes);
@@ -200,7 +222,8 @@ Figures run_calls(Process& client, Runner runner, int depth) {
   while (runner.left != 0) client.loop.poll_or_park(engine::kNever);
   for (const auto& call : calls) ::munmap(call->memory, runner.bytes);
   const auto done = static_cast<double>(runner.done);
-  return {done / seconds_since(start), runner.seconds / done * 1e6};
+  return {done / seconds_since(start), runner.seconds / done * 1e6,
+          (processor_seconds() - used) / done * 1e6};
 }
 
 // As many threads as the depth says, each with a durable write at a time.
@@ -226,7 +249,66 @@ Figures plain_writes(const std::string& directory, uint32_t bytes, int depth) {
   }
   for (std::thread& thread : threads) thread.join();
   const auto count = static_cast<double>(done.load());
-  return {count / seconds_since(start), seconds_since(start) * depth / count * 1e6};
+  return {count / seconds_since(start), seconds_since(start) * depth / count * 1e6, 0};
+}
+
+int connected_to(const sockaddr_in& address) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  const auto* const to = reinterpret_cast<const sockaddr*>(&address);
+  if (fd < 0 || ::connect(fd, to, sizeof(address)) != 0) std::exit(1);
+  return fd;
+}
+
+// False when the other end is closed.
+bool transfer_all(int fd, bool out, std::byte* bytes, size_t length) {
+  for (size_t done = 0; done < length;) {
+    const ssize_t some = out ? ::send(fd, bytes + done, length - done, MSG_NOSIGNAL)
+                             : ::recv(fd, bytes + done, length - done, 0);
+    if (some <= 0) return false;
+    done += static_cast<size_t>(some);
+  }
+  return true;
+}
+
+// 4 KiB there and 64 bytes back, one at a time.
+Figures bare_trips() {
+  constexpr size_t kThere = 4096, kBack = 64;
+  const UniqueFd listener(::socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  auto* const as_any = reinterpret_cast<sockaddr*>(&address);
+  if (::bind(listener.get(), as_any, length) != 0 || ::listen(listener.get(), 1) != 0 ||
+      ::getsockname(listener.get(), as_any, &length) != 0) {
+    std::exit(1);
+  }
+  const UniqueFd here(connected_to(address));
+  const UniqueFd there(::accept(listener.get(), nullptr, nullptr));
+  const int one = 1;
+  for (const int fd : {here.get(), there.get()}) {
+    ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+  }
+  std::thread answers([&] {
+    std::array<std::byte, kThere> bytes{};
+    while (transfer_all(there.get(), false, bytes.data(), kThere) &&
+           transfer_all(there.get(), true, bytes.data(), kBack)) {
+      continue;
+    }
+  });
+  std::array<std::byte, kThere> bytes{};
+  uint64_t done = 0;
+  const engine::Time start = now();
+  const engine::Time end = start + std::chrono::milliseconds(milliseconds_each / 2);
+  while (now() < end) {
+    if (!transfer_all(here.get(), true, bytes.data(), kThere)) std::exit(1);
+    if (!transfer_all(here.get(), false, bytes.data(), kBack)) std::exit(1);
+    ++done;
+  }
+  const double seconds = seconds_since(start);
+  ::shutdown(here.get(), SHUT_WR);
+  answers.join();
+  return {static_cast<double>(done) / seconds, seconds / static_cast<double>(done) * 1e6, 0};
 }
 
 double median(std::vector<double> values) {
@@ -236,17 +318,60 @@ double median(std::vector<double> values) {
 
 struct Row {
   const char* name;
-  std::vector<double> rates, means;
+  std::vector<double> rates, means, cpus;
   void add(Figures figures) {
     rates.push_back(figures.rate);
     means.push_back(figures.mean);
+    cpus.push_back(figures.cpu);
   }
+  bool wanted(std::string_view what) const {
+    return std::string_view(name).find(what) != std::string_view::npos;
+  }
+  double rate() const { return median(rates); }
+  double mean() const { return median(means); }
   void print() const {
-    std::printf("%-44s %10.1f/s %10.1f us\n", name, median(rates), median(means));
+    if (rates.empty()) return;
+    std::printf("%-44s %10.1f/s %10.1f us", name, median(rates), median(means));
+    if (median(cpus) > 0) std::printf(" %10.1f us CPU", median(cpus));
+    std::printf("\n");
   }
 };
 
-int run(const std::string& directory, uint32_t copies, int rounds) {
+// In the order in which they are printed.
+struct Rows {
+  Row plain_large{"plain file, durable 1 MiB, 8 at once", {}, {}, {}};
+  Row large{"chain, durable 1 MiB, 8 at once", {}, {}, {}};
+  Row plain_small{"plain file, durable 4 KiB, one at a time", {}, {}, {}};
+  Row plain_copies{"plain file, durable 4 KiB, one for each copy", {}, {}, {}};
+  Row trips{"TCP loopback, 4 KiB there, 64 bytes back", {}, {}, {}};
+  Row one{"chain, durable 4 KiB, one at a time", {}, {}, {}};
+  Row joined{"chain, durable 4 KiB, 64 on one chunk", {}, {}, {}};
+  Row many{"chain, durable 4 KiB, 64 on all chunks", {}, {}, {}};
+  Row read_one{"chain, read 4 KiB, one at a time", {}, {}, {}};
+  Row read_many{"chain, read 4 KiB, 64 at once", {}, {}, {}};
+  Row read_large{"chain, read 1 MiB, 4 at once", {}, {}, {}};
+
+  void print(uint32_t copies) const {
+    for (const Row* row : {&plain_large, &large, &plain_small, &plain_copies, &trips, &one, &joined,
+                           &many, &read_one, &read_many, &read_large}) {
+      row->print();
+    }
+    if (!large.rates.empty()) {
+      std::printf("1 MiB: %.2f of the plain file's rate, shared among the copies\n",
+                  large.rate() / (plain_large.rate() / copies));
+    }
+    if (!one.rates.empty()) {
+      std::printf("4 KiB, one at a time: %.2f times one write for each copy and two trips\n",
+                  one.mean() / (plain_copies.mean() + 2 * trips.mean()));
+    }
+    if (!one.rates.empty() && !joined.rates.empty()) {
+      std::printf("4 KiB, 64 on one chunk: %.1f times the rate of one at a time\n",
+                  joined.rate() / one.rate());
+    }
+  }
+};
+
+int run(const std::string& directory, uint32_t copies, int rounds, std::string_view what) {
   Addresses addresses;
   std::vector<std::unique_ptr<Copy>> nodes;
   View view{kChain, 1, {}};
@@ -278,31 +403,28 @@ int run(const std::string& directory, uint32_t copies, int rounds) {
     runner.chunks = chunks;
     return runner;
   };
-  Row plain_small{"plain file, durable 4 KiB, one at a time", {}, {}};
-  Row one{"chain, durable 4 KiB, one at a time", {}, {}};
-  Row joined{"chain, durable 4 KiB, 64 on one chunk", {}, {}};
-  Row many{"chain, durable 4 KiB, 64 on all chunks", {}, {}};
-  Row plain_large{"plain file, durable 1 MiB, 8 at once", {}, {}};
-  Row large{"chain, durable 1 MiB, 8 at once", {}, {}};
-  Row read_one{"chain, read 4 KiB, one at a time", {}, {}};
-  Row read_many{"chain, read 4 KiB, 64 at once", {}, {}};
-  Row read_large{"chain, read 1 MiB, 4 at once", {}, {}};
+  Rows rows;
+  const auto measure = [&](Row& row, ChunkMethod method, uint32_t bytes, uint32_t chunks,
+                           int depth) {
+    if (row.wanted(what)) row.add(run_calls(client, with(method, bytes, chunks), depth));
+  };
+  // The targets make their logs, which small updates have to ask for.
+  (void)run_calls(client, with(ChunkMethod::write, 4096, kChunks), 16);
   for (int round = 0; round < rounds; ++round) {
-    plain_large.add(plain_writes(directory, kMiB, 8));
-    large.add(run_calls(client, with(ChunkMethod::write, kMiB, kChunks), 8));
-    plain_small.add(plain_writes(directory, 4096, 1));
-    one.add(run_calls(client, with(ChunkMethod::write, 4096, kChunks), 1));
-    joined.add(run_calls(client, with(ChunkMethod::write, 4096, 1), 64));
-    many.add(run_calls(client, with(ChunkMethod::write, 4096, kChunks), 64));
-    read_one.add(run_calls(client, with(ChunkMethod::read, 4096, kChunks), 1));
-    read_many.add(run_calls(client, with(ChunkMethod::read, 4096, kChunks), 64));
-    read_large.add(run_calls(client, with(ChunkMethod::read, kMiB, kChunks), 4));
+    rows.plain_large.add(plain_writes(directory, kMiB, 8));
+    measure(rows.large, ChunkMethod::write, kMiB, kChunks, 8);
+    rows.plain_small.add(plain_writes(directory, 4096, 1));
+    rows.plain_copies.add(plain_writes(directory, 4096, static_cast<int>(copies)));
+    rows.trips.add(bare_trips());
+    measure(rows.one, ChunkMethod::write, 4096, kChunks, 1);
+    measure(rows.joined, ChunkMethod::write, 4096, 1, 64);
+    measure(rows.many, ChunkMethod::write, 4096, kChunks, 64);
+    measure(rows.read_one, ChunkMethod::read, 4096, kChunks, 1);
+    measure(rows.read_many, ChunkMethod::read, 4096, kChunks, 64);
+    measure(rows.read_large, ChunkMethod::read, kMiB, kChunks, 4);
   }
   std::printf("%u copies in %s\n", copies, directory.c_str());
-  for (const Row* row : {&plain_large, &large, &plain_small, &one, &joined, &many, &read_one,
-                         &read_many, &read_large}) {
-    row->print();
-  }
+  rows.print(copies);
   // The processes end as if they were killed: there is nothing to be kept.
   std::fflush(stdout);
   std::_Exit(0);
@@ -313,12 +435,13 @@ int run(const std::string& directory, uint32_t copies, int rounds) {
 
 int main(int count, char** arguments) {
   if (count < 2) {
-    std::fprintf(stderr, "usage: chain_bench DIRECTORY [copies] [rounds] [milliseconds]\n");
+    std::fprintf(stderr, "usage: chain_bench DIRECTORY [copies] [rounds] [milliseconds] [what]\n");
     return 2;
   }
   const auto number = [&](int at, int otherwise) {
     return count > at ? std::max(1, std::atoi(arguments[at])) : otherwise;
   };
   penstock::chain::milliseconds_each = number(4, 1000);
-  return penstock::chain::run(arguments[1], static_cast<uint32_t>(number(2, 3)), number(3, 5));
+  return penstock::chain::run(arguments[1], static_cast<uint32_t>(number(2, 3)), number(3, 5),
+                              count > 5 ? arguments[5] : "");
 }

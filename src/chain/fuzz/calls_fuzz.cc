@@ -20,11 +20,12 @@ namespace {
 constexpr ChainId kChain{1};
 constexpr NodeId kReplica{2};
 constexpr NodeId kOther{3};
-constexpr std::array<wire::ChainMethod, 11> kMethods = {
+constexpr std::array<wire::ChainMethod, 14> kMethods = {
     wire::ChainMethod::read,    wire::ChainMethod::update,    wire::ChainMethod::probe,
     wire::ChainMethod::chunks,  wire::ChainMethod::hello,     wire::ChainMethod::forward,
     wire::ChainMethod::durable, wire::ChainMethod::committed, wire::ChainMethod::ask,
-    wire::ChainMethod::list,    wire::ChainMethod::replace};
+    wire::ChainMethod::list,    wire::ChainMethod::replace,   wire::ChainMethod::copy,
+    wire::ChainMethod::state,   wire::ChainMethod::grant};
 
 // Takes the input apart, from the front; zeros where it has ended.
 class Input {
@@ -63,6 +64,7 @@ size_t message_bytes(wire::ChainMethod method) {
     case wire::ChainMethod::forward:
       return sizeof(wire::ChainForwardRequest);
     case wire::ChainMethod::durable:
+      return sizeof(wire::ChainWordRequest);
     case wire::ChainMethod::committed:
       return sizeof(wire::ChainNameRequest);
     case wire::ChainMethod::ask:
@@ -71,6 +73,12 @@ size_t message_bytes(wire::ChainMethod method) {
       return sizeof(wire::ChainListRequest);
     case wire::ChainMethod::replace:
       return sizeof(wire::ChainReplaceRequest);
+    case wire::ChainMethod::copy:
+      return sizeof(wire::ChainCopyRequest);
+    case wire::ChainMethod::grant:
+      return sizeof(wire::ChainGrantRequest);
+    case wire::ChainMethod::state:
+      return sizeof(wire::ChainStateRequest);
   }
   return 0;
 }
@@ -78,7 +86,7 @@ size_t message_bytes(wire::ChainMethod method) {
 struct Asked : engine::CallOp {
   std::vector<std::byte> message;
   std::array<std::byte, 64> answer{};
-  std::vector<std::byte> memory[2];
+  std::vector<std::byte> memory[3];
   bool ended = false;
 };
 
@@ -126,13 +134,13 @@ class Rig {
       std::memcpy(asked.message.data(), &header, sizeof header);
     }
     const uint32_t count = shape >> 2 & 3;
-    for (uint32_t i = 0; i < std::min(count, 2U); ++i) {
+    for (uint32_t i = 0; i < count; ++i) {
       asked.memory[i] = input.take(size_t{input.byte()} * ((shape & 16) != 0 ? 8 : 40));
       asked.exposures[i] = {
           {asked.memory[i].data(), asked.memory[i].size()},
-          (shape >> (5 + i) & 1) != 0 ? engine::Access::place : engine::Access::fetch};
+          (shape >> (5 + i % 2) & 1) != 0 ? engine::Access::place : engine::Access::fetch};
     }
-    asked.exposure_count = std::min(count, 2U);
+    asked.exposure_count = count;
     send(asked, method);
     if ((input.byte() & 1) != 0) world_.run_for(std::chrono::milliseconds(2));
   }
@@ -208,11 +216,16 @@ std::vector<std::string> seeds() {
   replace.header = update.header;
   replace.committed = {1, 1, update.request};
   replace.length = 80;
+  const wire::ChainWordRequest word{.header = update.header, .name = forward.name, .from = 3};
   wire::ChainReadRequest read{update.header, 0, 80, 0, 0};
+  wire::ChainCopyRequest copy{.header = update.header, .committed = {1, 1, update.request}};
+  copy.blocks = 1;
   return {text(0, 1, 4, wire::as_wire(update), {std::string(80, 'a')}),
           text(1, 5, 8, wire::as_wire(forward), {part_text, std::string(80, 'a')}),
+          text(1, 6, 0, wire::as_wire(word), {}),
           text(2, 10, 8, wire::as_wire(replace), {"", std::string(80, 'a')}),
-          text(0, 0, 36, wire::as_wire(read), {std::string(80, 'a')})};
+          text(0, 0, 36, wire::as_wire(read), {std::string(80, 'a')}),
+          text(0, 11, 36, wire::as_wire(copy), {std::string(4080, 'a')})};
 }
 
 }  // namespace penstock::fuzz

@@ -26,12 +26,14 @@ class Oracle final : public engine::Service {
   void on_call(engine::IncomingCall& call) override {
     const Code now = answers.size() > calls ? answers[calls] : answers.back();
     ++calls;
+    std::memcpy(&said_in, call.request.data(), sizeof said_in);
     if (call.method == static_cast<uint16_t>(wire::ChainMethod::chunks)) return list(call);
     call.reply(now, now == Code::ok ? wire::as_wire(response) : Bytes());
   }
   std::vector<Code> answers = {Code::ok};
   size_t calls = 0;
-  wire::ChunkIoResponse response;
+  uint16_t said_in = 0;  // the version of the last one
+  wire::ChainIoResponse response;
   std::vector<wire::ChunkEntry> entries;  // that it lists, as the last ones
   uint32_t next = wire::kChunkEnd;
 
@@ -171,6 +173,34 @@ TEST_F(ChainNetTest, what_was_written_is_read_with_its_checksums) {
   }
 }
 
+TEST_F(ChainNetTest, speaks_to_each_replica_in_its_version) {
+  serve_oracle();
+  uint64_t version = 1;
+  for (const uint16_t protocol : {uint16_t{2}, uint16_t{1}, uint16_t{3}}) {
+    Member of_release = member();
+    of_release.protocol = protocol;
+    chains_.learn({kOneChain, ++version, {of_release}});
+    EXPECT_EQ(run(write(0, 0, bytes_)), Code::ok);
+    EXPECT_EQ(oracle_.said_in, protocol);
+    EXPECT_EQ(run(read(0, 0, bytes_)), Code::ok);
+    EXPECT_EQ(oracle_.said_in, protocol);
+  }
+}
+
+// The node was started as another release since the table was read.
+TEST_F(ChainNetTest, looks_for_the_table_where_its_version_is_not_spoken) {
+  serve_oracle();
+  oracle_.answers = {Code::wrong_version, Code::wrong_version, Code::ok};
+  EXPECT_EQ(run(write(0, 0, bytes_)), Code::ok);
+  EXPECT_EQ(oracle_.calls, 3U);
+  EXPECT_EQ(refreshed_, 2U);
+  // It surely was not done.
+  oracle_.answers = {Code::wrong_version};
+  Asked& refused = write(0, 0, bytes_);
+  refused.deadline = world_.now() + seconds(1);
+  EXPECT_EQ(run(refused), Code::wrong_version);
+}
+
 TEST_F(ChainNetTest, holes_are_seen_and_refused) {
   serve_replica();
   ASSERT_EQ(run(write(0, 0, bytes_)), Code::ok);
@@ -293,6 +323,59 @@ TEST_F(ChainNetTest, a_further_try_asks_another_replica) {
   EXPECT_GT(silent.calls, 2U) << "they share the work";
   oracle_.answers = {Code::corrupt};
   EXPECT_EQ(run(read(0, 0, bytes_)), Code::corrupt) << "no copy is whole";
+}
+
+// Answers when it is told to.
+class Patient final : public engine::Service {
+ public:
+  void on_call(engine::IncomingCall& call) override { calls.push_back(&call); }
+  void answer() {
+    for (engine::IncomingCall* call : std::exchange(calls, {})) {
+      call->reply(Code::ok, wire::as_wire(wire::ChainIoResponse{}));
+    }
+  }
+  std::vector<engine::IncomingCall*> calls;
+};
+
+TEST_F(ChainNetTest, reads_ask_the_nearest_and_of_those_the_one_that_has_least_to_do) {
+  ChainNetConfig config{.loop = &loop_, .net = &client_, .chains = &chains_, .node = kClient};
+  config.incarnation = 1;
+  config.rack = "here";
+  chain_net_ = ChainNet::make(config);
+  std::array<Patient, 3> replicas;
+  View view{kOneChain, 2, {}};
+  for (uint32_t i = 0; i < 3; ++i) {
+    server_.serve({kServer, 10 + i}, replicas[i]);
+    view.members.push_back({TargetId{10 + i}, 1, {kServer, 10 + i}, Standing::serving, "there"});
+  }
+  chains_.learn(view);
+  const auto ask_all = [&](int count) {
+    for (int i = 0; i < count; ++i) chain_net_->call(read(0, 0, bytes_));
+    world_.run_for(milliseconds(10));
+  };
+  const auto asked = [&] {
+    return std::array{replicas[0].calls.size(), replicas[1].calls.size(), replicas[2].calls.size()};
+  };
+  ask_all(6);
+  EXPECT_EQ(asked(), (std::array<size_t, 3>{2, 2, 2}));
+  replicas[1].answer();
+  world_.run_for(milliseconds(10));
+  ask_all(2);
+  EXPECT_EQ(asked(), (std::array<size_t, 3>{2, 2, 2})) << "it had the least to do";
+  view.version = 3;
+  view.members[2].rack = "here";
+  chains_.learn(view);
+  ask_all(3);
+  EXPECT_EQ(asked(), (std::array<size_t, 3>{2, 2, 5})) << "of this rack, though it has more to do";
+  view.version = 4;
+  view.members[0].address.node = kClient;
+  client_.serve({kClient, 10}, replicas[0]);
+  chains_.learn(view);
+  ask_all(2);
+  EXPECT_EQ(asked(), (std::array<size_t, 3>{4, 2, 5}))
+      << "of this node, though another is of its rack";
+  for (Patient& replica : replicas) replica.answer();
+  for (Asked& one : asked_) EXPECT_EQ(end(one), Code::ok);
 }
 
 TEST_F(ChainNetTest, only_what_was_asked_for_is_removed) {

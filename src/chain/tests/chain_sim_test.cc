@@ -1,5 +1,7 @@
 // Three to five targets of one chain, clients on all sides, and faults from a seed; afterwards what
 // the clients saw must be linearisable, all copies equal, and nothing left over.
+#include "pace.h"
+
 #include <gtest/gtest.h>
 
 #include "penstock/testing_chains.h"
@@ -13,41 +15,13 @@ using std::chrono::seconds;
 
 constexpr size_t kClients = 4;
 
-// How a story goes: some are long, with time to recover; in others all that happens meets; and in
-// some the clients wait for new versions of the chain, and are at their quickest while these begin.
-struct Pace {
-  int steps = 18;
-  milliseconds between_steps{300};  // of a client, at most
-  milliseconds between_faults{1500};
-  uint64_t faults = 5;
-  uint64_t chunks = 2;
-  uint64_t registers = 2;
-  bool watchful = false;
-};
-constexpr Pace kCalm{};
-constexpr Pace kHasty{.steps = 50,
-                      .between_steps = milliseconds(60),
-                      .between_faults = milliseconds(400),
-                      .faults = 10,
-                      .chunks = 1,
-                      .registers = 1};
-constexpr Pace kWatchful{.steps = 60,
-                         .between_steps = milliseconds(6),
-                         .between_faults = milliseconds(1200),
-                         .faults = 6,
-                         .chunks = 1,
-                         .registers = 1,
-                         .watchful = true};
-constexpr int kBurst = 6;
-
-const Pace& pace_of(uint64_t dice) {
-  return dice == 0 ? kCalm : dice == 1 ? kHasty : kWatchful;
-}
-
 class ChainStory {
  public:
-  ChainStory(uint64_t seed, bool on_targets)
-      : world_(seed), network_(world_), pace_(pace_of(world_.random().below(3))) {
+  ChainStory(uint64_t seed, bool on_targets, Kind kind = Kind::usual)
+      : world_(seed),
+        network_(world_),
+        pace_(pace_for(kind, kind == Kind::late ? 0 : world_.random().below(3))),
+        with_damage_(kind == Kind::damaged) {
     world_.set_time_limit(std::chrono::hours(2));
     const size_t count = 3 + world_.random().below(3);
     for (uint32_t i = 1; i <= count; ++i) {
@@ -59,6 +33,8 @@ class ChainStory {
       }
       nodes_.push_back(
           std::make_unique<test::StorageNode>(world_, network_, i, std::move(storage)));
+      if (pace_.late && world_.chance(300)) nodes_.back()->slow_down(milliseconds(4));
+      if (pace_.removals_permille > 0) nodes_.back()->tombstone_pause = milliseconds(20);
     }
     table_ = std::make_unique<test::ChainTable>(world_, nodes_);
     for (uint32_t i = 0; i < kClients; ++i) {
@@ -70,23 +46,81 @@ class ChainStory {
   uint64_t run() {
     for (const auto& node : nodes_) node->start();
     table_->start();
+    if (pace_.late) aim_at_promotions();
     std::vector<Thread> programs;
     // Some write hardly ever: these hear late of new versions.
     for (size_t i = 0; i < kClients; ++i) {
-      programs.emplace_back("client", [this, i] { work(*clients_[i], i % 2 == 0 ? 100 : 700); });
+      programs.emplace_back(
+          "client", [this, i] { work(*clients_[i], i % 2 == 0 ? (pace_.late ? 30 : 100) : 700); });
     }
     inject_faults();
     heal();
     for (Thread& program : programs) program.join();
     if (world_.chance(300)) lose_all_power();
     settle();
+    scrub_all();
+    // Names of removed chunks go in the background: copies are compared when they have gone.
+    if (pace_.removals_permille > 0) {
+      check_tombstones();
+    } else {
+      check_copies();
+    }
     read_all();
     EXPECT_EQ(history_.check(), "") << where();
     EXPECT_GT(history_.ended(), 0U);
-    check_copies();
+    for (const metrics::Sample& sample : metrics::snapshot()) {
+      if (sample.name == "chain.healed") healed_ = sample.value;
+    }
     stop();
     return world_.trace_hash();
   }
+
+  // The disk of one node stalls while clients work. They go on within 10 s, and once the disk
+  // answers again the chain is whole. Where all stall one is left, and the chain goes on when it
+  // answers.
+  void run_with_stall(bool of_all) {
+    for (const auto& node : nodes_) node->start();
+    table_->start();
+    for (const auto& client : clients_) EXPECT_TRUE(client->write({0, 0}) && client->read({0, 0}));
+    const size_t first = of_all ? 0 : world_.random().below(nodes_.size());
+    for (size_t i = first; i < (of_all ? nodes_.size() : first + 1); ++i) {
+      nodes_[i]->stall(of_all ? seconds(6) : std::chrono::minutes(2));
+    }
+    if (of_all) {
+      world_.after(seconds(10), "stall.ends", [this] {
+        for (const auto& node : nodes_) node->stall({});
+      });
+    }
+    const engine::Time begun = world_.now();
+    bool written = false;
+    // Clients have less patience than a stall takes.
+    while (!written && world_.now() - begun < seconds(120)) written = clients_[0]->write({0, 0});
+    const engine::Duration took = world_.now() - begun;
+    EXPECT_TRUE(written) << where();
+    if (!of_all) {
+      EXPECT_LT(took, seconds(10)) << where();
+      EXPECT_LT(table_->view().serving(), nodes_.size()) << where();
+      const engine::Time next = world_.now();
+      for (const auto& client : clients_) EXPECT_TRUE(client->read({0, 0})) << where();
+      EXPECT_LT(world_.now() - next, seconds(10)) << where();
+    }
+    EXPECT_GE(table_->view().serving(), 1U) << where();
+    for (const auto& node : nodes_) node->stall({});
+    // What was asked of it meanwhile ends when it would have.
+    world_.run_for(std::chrono::minutes(3));
+    settle();
+    check_copies();
+    read_all();
+    EXPECT_EQ(history_.check(), "") << where();
+    stop();
+  }
+
+  // Blocks that were healed by processes that lived to the end.
+  uint64_t healed() const { return healed_; }
+  // Names of removed chunks that went, at replicas that lived to the end.
+  uint64_t dropped() const { return dropped_; }
+  // Chunks with damage of which no good copy was left.
+  size_t lost() const { return lost_.size(); }
 
  private:
   std::string where() const { return "(seed " + std::to_string(world_.seed()) + ")"; }
@@ -95,23 +129,28 @@ class ChainStory {
     world_.run_for(milliseconds(world_.random().below(static_cast<uint64_t>(at_most.count()))));
   }
 
-  // Another version than this one, or half a second without.
-  void await_version(uint64_t& seen) {
+  // Another version than this one, or half a second without; of which the client may hear.
+  void await_version(test::RegisterClient& client, uint64_t& seen) {
     for (int left = 100; left > 0 && table_->view().version == seen; --left) {
       world_.run_for(milliseconds(5));
     }
     seen = table_->view().version;
+    if (pace_.late && world_.chance(700)) client.refresh();
   }
 
   test::History::Register any_register() {
+    // Most slots go on to the chunk that stays.
+    if (pace_.removals_permille > 0) return {world_.chance(200) ? 1 : 0, 0};
     return {world_.random().below(pace_.chunks), world_.random().below(pace_.registers)};
   }
 
   void work(test::RegisterClient& client, uint32_t writes_permille) {
     uint64_t seen = 0;
     for (int step = 0; step < pace_.steps; ++step) {
-      if (pace_.watchful && step % kBurst == 0) await_version(seen);
-      if (world_.chance(writes_permille)) {
+      if (pace_.watchful && step % pace_.burst == 0) await_version(client, seen);
+      if (pace_.removals_permille > 0 && world_.chance(pace_.removals_permille)) {
+        client.remove(1, {pace_.chunks, pace_.registers});
+      } else if (world_.chance(writes_permille)) {
         client.write(any_register());
       } else {
         client.read(any_register());
@@ -126,6 +165,13 @@ class ChainStory {
     network_.faults.duplicate_permille = world_.chance(500) ? 30 : 0;
     if (world_.chance(300)) network_.faults.delay_max = milliseconds(30);
     table_->lost_permille = world_.chance(500) ? 50 : 0;
+    if (pace_.late) {
+      network_.faults.drop_permille = 120;
+      network_.faults.detection = milliseconds(20);
+      for (const auto& node : nodes_) {
+        table_->hears_late[node->number()] = world_.between(milliseconds(0), milliseconds(250));
+      }
+    }
     for (const auto& node : nodes_) {
       if (!world_.chance(80)) continue;
       node->failing = true;
@@ -133,8 +179,37 @@ class ChainStory {
     }
     for (uint64_t left = 1 + world_.random().below(pace_.faults); left > 0; --left) {
       wait(pace_.between_faults);
+      // Always of the same disk: so there is a good copy, unless all others are lost at some time.
+      if (with_damage_ && world_.chance(600)) nodes_[world_.seed() % nodes_.size()]->damage();
       one_fault();
     }
+  }
+
+  void scrub_all() {
+    for (const auto& node : nodes_) node->scrub();
+  }
+  // As soon as one says that repair of another has ended, which therefore will serve, it does not
+  // hear that one any more for a while: what the other has it may not know to be there.
+  void aim_at_promotions() {
+    for (const auto& node : nodes_) {
+      node->speak = [this, speak = node->speak](test::StorageNode& speaks) {
+        const View view = table_->view();
+        const Member* const syncing = view.syncing();
+        const bool ends = !speaks.reports.empty() && syncing != nullptr &&
+                          speaks.reports.back().kind == controller::ChainReport::Kind::repaired;
+        if (ends && !calm_ && world_.chance(500)) {
+          cut_soon(syncing->address.node, NodeId{speaks.number()});
+        }
+        speak(speaks);
+      };
+    }
+  }
+  void cut_soon(NodeId from, NodeId to) {
+    const engine::Duration begin = world_.between(milliseconds(0), milliseconds(40));
+    const engine::Duration length = world_.between(milliseconds(50), milliseconds(300));
+    world_.after(begin, "story.cut", [this, from, to] { network_.set_cut(from, to, !calm_); });
+    world_.after(begin + length, "story.cut.ends",
+                 [this, from, to] { network_.set_cut(from, to, false); });
   }
 
   void one_fault() {
@@ -175,11 +250,13 @@ class ChainStory {
   }
 
   void heal() {
+    calm_ = true;
     network_.heal();
     network_.faults = {};
     network_.faults.detection = milliseconds(300);
     table_->cut_off.clear();
     table_->lost_permille = 0;
+    table_->hears_late.clear();
     // A disk that failed is believed again after a restart; until then the last copy of all may be
     // one that serves no more.
     for (const auto& node : nodes_) {
@@ -207,7 +284,7 @@ class ChainStory {
   void read_all() {
     for (uint64_t chunk = 0; chunk < pace_.chunks; ++chunk) {
       for (uint64_t part = 0; part < pace_.registers; ++part) {
-        EXPECT_TRUE(clients_[0]->read({chunk, part})) << where();
+        EXPECT_EQ(clients_[0]->read({chunk, part}), !lost_.contains(chunk)) << where();
       }
     }
   }
@@ -225,6 +302,7 @@ class ChainStory {
   struct Copy {
     UpdateName committed;
     std::string bytes;
+    std::vector<uint32_t> damaged;  // here, so everywhere: else it had been healed
     friend bool operator==(const Copy&, const Copy&) = default;
   };
   void read_copies(test::StorageNode& node, std::map<ChunkId, Copy>& copies) {
@@ -241,7 +319,11 @@ class ChainStory {
       store::CopyReadOp read;
       read.at = {test::kChain, entry.chunk};
       read.destination = {reinterpret_cast<std::byte*>(copy.bytes.data()), copy.bytes.size()};
+      read.list_damage = true;
       do_in(node, read);
+      copy.damaged = read.damaged;
+      EXPECT_TRUE(copy.damaged.empty() || with_damage_) << where();
+      if (!copy.damaged.empty()) lost_.insert(entry.chunk.index);
     }
     // A chunk of which nothing was ever committed is none.
     std::erase_if(copies, [](const auto& one) { return one.second.committed == UpdateName{}; });
@@ -254,6 +336,38 @@ class ChainStory {
       std::map<ChunkId, Copy> here;
       read_copies(*node, here);
       EXPECT_TRUE(here == first) << "node " << node->number() << " " << where();
+    }
+  }
+
+  // In a version that begins after all removals names of removed chunks go, but those that slots
+  // tell of.
+  void check_tombstones() {
+    std::vector<Thread> programs;
+    for (const auto& client : clients_) {
+      for (int of_each_slot = 0; of_each_slot < 2; ++of_each_slot) {
+        programs.emplace_back("client", [&client] { client->write({0, 0}); });
+      }
+    }
+    for (Thread& program : programs) program.join();
+    restart(*nodes_[world_.random().below(nodes_.size())]);
+    settle();
+    world_.run_for(seconds(5));
+    settle();
+    check_copies();
+    for (const auto& node : nodes_) {
+      store::ListOp list;
+      list.from = {test::kChain, {}};
+      list.limit = 100;
+      do_in(*node, list);
+      for (const store::ListEntry& entry : list.entries) {
+        const bool is_told_of = !node->store().slots_of({test::kChain, entry.chunk}).empty();
+        EXPECT_TRUE(!entry.state.removed || is_told_of)
+            << "the name of removed chunk " << entry.chunk.index << " is left on node "
+            << node->number() << " " << where();
+      }
+    }
+    for (const metrics::Sample& sample : metrics::snapshot()) {
+      if (sample.name == "chain.dropped") dropped_ = sample.value;
     }
   }
 
@@ -270,16 +384,21 @@ class ChainStory {
   sim::SimWorld world_;
   sim::SimNetwork network_;
   const Pace pace_;
+  const bool with_damage_;
+  uint64_t healed_ = 0;
+  uint64_t dropped_ = 0;
+  std::set<uint64_t> lost_;
+  bool calm_ = false;  // no fault comes any more
   std::vector<std::unique_ptr<test::StorageNode>> nodes_;
   std::unique_ptr<test::ChainTable> table_;
   test::History history_;
   std::vector<std::unique_ptr<test::RegisterClient>> clients_;
 };
 
-void run_stories(uint64_t usual_count, bool on_targets) {
+void run_stories(uint64_t usual_count, bool on_targets, Kind kind = Kind::usual) {
   const sim::SeedRange seeds = sim::seed_range(usual_count);
   for (uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
-    ChainStory(seed, on_targets).run();
+    ChainStory(seed, on_targets, kind).run();
     if (testing::Test::HasFailure()) return;
   }
 }
@@ -292,9 +411,86 @@ TEST(ChainSim, clients_see_one_chunk_on_targets_whatever_fails) {
   run_stories(60, true);
 }
 
+void run_damaged_stories(uint64_t usual_count, bool on_targets) {
+  const sim::SeedRange seeds = sim::seed_range(usual_count);
+  uint64_t healed = 0;
+  uint64_t lost = 0;
+  for (uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
+    ChainStory story(seed, on_targets, Kind::damaged);
+    story.run();
+    if (testing::Test::HasFailure()) return;
+    healed += story.healed();
+    lost += story.lost();
+  }
+  // One seed may have nothing to heal.
+  if (seeds.count < usual_count) return;
+  testing::Test::RecordProperty("healed", std::to_string(healed));
+  testing::Test::RecordProperty("lost", std::to_string(lost));
+  EXPECT_GT(healed, seeds.count / 4);
+  EXPECT_LT(lost, seeds.count / 4);
+}
+
+TEST(ChainSim, damaged_blocks_are_healed_whatever_fails) {
+  run_damaged_stories(200, false);
+}
+
+TEST(ChainSim, damaged_blocks_are_healed_on_targets_whatever_fails) {
+  run_damaged_stories(60, true);
+}
+
+TEST(ChainSim, a_disk_that_stalls_holds_nobody_up_for_long) {
+  const sim::SeedRange seeds = sim::seed_range(40);
+  for (uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
+    ChainStory(seed, seed % 2 == 0).run_with_stall(false);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(ChainSim, disks_that_stall_together_leave_the_chain_one) {
+  const sim::SeedRange seeds = sim::seed_range(20);
+  for (uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
+    ChainStory(seed, seed % 2 == 0).run_with_stall(true);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(ChainSim, clients_see_one_chunk_when_versions_come_late) {
+  run_stories(150, false, Kind::late);
+}
+
+void run_removing_stories(uint64_t usual_count, bool on_targets, Kind kind = Kind::removing) {
+  const sim::SeedRange seeds = sim::seed_range(usual_count);
+  uint64_t dropped = 0;
+  for (uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
+    ChainStory story(seed, on_targets, kind);
+    story.run();
+    if (testing::Test::HasFailure()) return;
+    dropped += story.dropped();
+  }
+  testing::Test::RecordProperty("dropped", std::to_string(dropped));
+  // One seed may have nothing to drop.
+  if (seeds.count == usual_count) {
+    EXPECT_GT(dropped, seeds.count / 4);
+  }
+}
+
+TEST(ChainSim, removed_chunks_leave_no_name_whatever_fails) {
+  run_removing_stories(200, false);
+}
+
+TEST(ChainSim, removed_chunks_leave_no_name_on_targets_whatever_fails) {
+  run_removing_stories(60, true);
+}
+
+TEST(ChainSim, removed_chunks_leave_no_name_when_versions_come_late) {
+  run_removing_stories(100, false, Kind::removing_late);
+}
+
 TEST(ChainSim, the_same_seed_leaves_the_same_trace) {
   for (const bool on_targets : {false, true}) {
     EXPECT_EQ(ChainStory(3, on_targets).run(), ChainStory(3, on_targets).run());
+    EXPECT_EQ(ChainStory(4, on_targets, Kind::damaged).run(),
+              ChainStory(4, on_targets, Kind::damaged).run());
   }
 }
 

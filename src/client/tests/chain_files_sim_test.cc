@@ -42,12 +42,16 @@ class MountedNode {
   Status start() {
     meta::MetaOptions options;
     options.default_layout.chunk_bytes_log2 = 16;
+    options.default_layout.chain_first = test::kChain.value;
     auto opened = meta::Meta::open(meta_kv_, world_.clock(), options);
     if (!opened) return opened.error().status;
     meta_ = std::move(*opened);
     FileSystemConfig config;
     config.shards.push_back({&loop_, chain_net_.get()});
-    config.targets = {chain::address_of(test::kChain)};
+    const auto chains = std::make_shared<inodes::ChainAddresses>();
+    TRY(chains->learn(test::kChain, chain::address_of(test::kChain)));
+    config.chains = chains;
+    config.records_chain = test::kChain;
     config.written_ids_step = 40;
     auto made = FileSystem::open(*meta_, std::move(config));
     if (!made) return made.error().status;

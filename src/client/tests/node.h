@@ -57,10 +57,17 @@ class Node {
     ASSERT_TRUE(opened.has_value()) << opened.error().message;
     meta = std::move(*opened);
     FileSystemConfig config;
+    std::vector<engine::Address> addresses;
     for (size_t i = 0; i < loops.size(); ++i) {
       config.shards.push_back({loops[i].get(), nets[i].get()});
-      config.targets.push_back({NodeId{1}, static_cast<uint32_t>(i)});
+      addresses.push_back({NodeId{1}, static_cast<uint32_t>(i)});
     }
+    chains = inodes::ChainAddresses::dense(addresses);
+    if (learn_more) learn_more(*chains);
+    config.chains = chains;
+    tables = std::make_shared<inodes::ChainTables>();
+    ASSERT_TRUE(tables->offer({.chain_count = static_cast<uint32_t>(loops.size())}).ok());
+    config.tables = tables;
     auto made = FileSystem::open(*meta, std::move(config));
     ASSERT_TRUE(made.has_value()) << made.error().message;
     files = std::move(*made);
@@ -128,6 +135,10 @@ class Node {
   std::vector<std::unique_ptr<net::LocalNet>> nets;
   std::vector<std::unique_ptr<store::FakeTarget>> targets;
   std::vector<std::unique_ptr<engine::Service>> services;
+  std::shared_ptr<inodes::ChainAddresses> chains;  // of this life
+  std::shared_ptr<inodes::ChainTables> tables;
+  // What the next life knows of chains from the start, beside those of the targets.
+  std::function<void(inodes::ChainAddresses&)> learn_more;
   std::unique_ptr<sim::SimKv> sim_kv;
   std::unique_ptr<InterruptedKv> kv;
   std::unique_ptr<meta::Meta> meta;

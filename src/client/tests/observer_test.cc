@@ -219,5 +219,114 @@ TEST_F(ObserverTest, hears_nothing_once_removed) {
   EXPECT_TRUE(mount.changes.empty());
 }
 
+// As the node cache is: its readers do not ask the file system.
+struct BeginningRecorder final : Observer {
+  std::vector<std::pair<InodeId, ByteRange>> beginnings;
+  bool hears_beginnings() const override { return true; }
+  void data_changing(InodeId inode, ByteRange range) override {
+    beginnings.emplace_back(inode, range);
+  }
+  void data_changed(InodeId, uint64_t, uint64_t, std::function<void()> done) override { done(); }
+  void entry_changed(InodeId, std::string_view) override {}
+};
+
+class BeginningTest : public ObserverTest {
+ protected:
+  BeginningTest() {
+    node.files->add_observer(cache);
+    EXPECT_TRUE(node.write(file, 0, std::string(1000, 'x')).has_value());
+    for (const auto& target : node.targets) target->hold = true;
+  }
+  ~BeginningTest() override { node.files->remove_observer(cache); }
+
+  // A write of ten bytes whose target has not begun with it, and ends it when asked to.
+  void begin_write() {
+    io.owner = &done;
+    io.file = file;
+    io.kind = IoKind::write;
+    io.offset = 7;
+    io.memory = Node::memory_of(bytes);
+    io.completion = [](engine::Op& op) { op.owner_as<bool>() = true; };
+    node.files->client(0).submit(io);
+    node.world.run_for(milliseconds(5));
+    ASSERT_FALSE(done);
+  }
+  void end_write() {
+    for (const auto& target : node.targets) target->release();
+    node.world.run_for(milliseconds(5));
+    ASSERT_TRUE(done);
+  }
+  void expect_under_way(std::vector<std::pair<uint64_t, uint64_t>> expected) {
+    std::vector<std::pair<uint64_t, uint64_t>> found;
+    for (const ByteRange& range : node.files->changes_under_way(*file)) {
+      found.emplace_back(range.offset, range.length);
+    }
+    EXPECT_EQ(found, expected);
+  }
+
+  BeginningRecorder cache;
+  const FileRef file = node.open("/a");
+  std::string bytes{"abcdefghij"};
+  IoOp io;
+  bool done = false;
+};
+
+TEST_F(BeginningTest, of_a_write_is_told_before_its_target_has_it) {
+  node.files->watch(inode_of(*file), cache);
+  begin_write();
+  ASSERT_EQ(cache.beginnings.size(), 1u);
+  EXPECT_EQ(cache.beginnings[0].first, inode_of(*file));
+  EXPECT_EQ(cache.beginnings[0].second.offset, 7u);
+  EXPECT_EQ(cache.beginnings[0].second.length, 10u);
+  expect_under_way({{7, 10}});
+  end_write();
+  expect_under_way({});
+  EXPECT_EQ(cache.beginnings.size(), 1u);
+}
+
+TEST_F(BeginningTest, of_a_write_that_came_before_the_watcher_is_found_by_looking) {
+  begin_write();
+  node.files->watch(inode_of(*file), cache);
+  EXPECT_TRUE(cache.beginnings.empty());
+  expect_under_way({{0, UINT64_MAX}});
+  end_write();
+  expect_under_way({});
+}
+
+TEST_F(BeginningTest, is_not_told_to_mounts) {
+  node.files->watch(inode_of(*file), mount);
+  begin_write();
+  expect_under_way({{0, UINT64_MAX}});
+  end_write();
+  EXPECT_EQ(mount.changes.size(), 1u);
+  expect_under_way({});
+}
+
+TEST_F(BeginningTest, of_a_write_that_fails_has_an_end) {
+  node.files->watch(inode_of(*file), cache);
+  for (const auto& target : node.targets) {
+    target->fault = [] { return Status(Code::corrupt); };
+  }
+  begin_write();
+  end_write();
+  EXPECT_FALSE(io.status.ok());
+  expect_under_way({});
+}
+
+TEST_F(BeginningTest, of_cuts_and_holes_is_told) {
+  for (const auto& target : node.targets) target->hold = false;
+  node.files->watch(inode_of(*file), cache);
+  EXPECT_TRUE(node.files->punch(file, 10, 20, nullptr, nullptr).ok());
+  EXPECT_TRUE(node.truncate(inode_of(*file), 100).ok());
+  EXPECT_TRUE(node.truncate(inode_of(*file), 200).ok());
+  ASSERT_EQ(cache.beginnings.size(), 3u);
+  EXPECT_EQ(cache.beginnings[0].second.offset, 10u);
+  EXPECT_EQ(cache.beginnings[0].second.length, 20u);
+  EXPECT_EQ(cache.beginnings[1].second.offset, 100u);
+  EXPECT_GE(cache.beginnings[1].second.length, 900u);
+  EXPECT_EQ(cache.beginnings[2].second.offset, 100u);
+  expect_under_way({});
+}
+
 }  // namespace
 }  // namespace penstock::client

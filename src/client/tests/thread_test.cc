@@ -111,5 +111,92 @@ TEST_F(ThreadTest, observers_may_answer_from_any_thread) {
   EXPECT_EQ(mount.answers.size(), 100U);
 }
 
+// The node cache in small: one number, kept for readers who do not ask the file system.
+class NumberCache final : public Observer {
+ public:
+  explicit NumberCache(FileSystem& files) : files_(files) { files_.add_observer(*this); }
+  ~NumberCache() override { files_.remove_observer(*this); }
+
+  bool hears_beginnings() const override { return true; }
+  void data_changing(InodeId, ByteRange) override { withdraw(); }
+  void data_changed(InodeId, uint64_t, uint64_t, std::function<void()> done) override {
+    withdraw();
+    done();
+  }
+  void entry_changed(InodeId, std::string_view) override {}
+
+  // By one thread.
+  void fill(const FileRef& file) {
+    files_.watch(inode_of(*file), *this);
+    {
+      const std::lock_guard lock(mutex_);
+      poisoned_ = false;
+    }
+    if (!files_.changes_under_way(*file).empty()) return;
+    uint64_t number = 0;
+    EXPECT_TRUE(
+        files_.read(file, 0, {reinterpret_cast<std::byte*>(&number), sizeof number}).has_value());
+    const std::lock_guard lock(mutex_);
+    if (poisoned_) return;
+    kept_ = number;
+  }
+  void forget(const FileRef& file) {
+    withdraw();
+    files_.unwatch(inode_of(*file), *this);
+  }
+  std::optional<uint64_t> look() const {
+    const std::lock_guard lock(mutex_);
+    return kept_;
+  }
+
+ private:
+  void withdraw() {
+    const std::lock_guard lock(mutex_);
+    poisoned_ = true;
+    kept_.reset();
+  }
+
+  FileSystem& files_;
+  mutable std::mutex mutex_;
+  bool poisoned_ = false;
+  std::optional<uint64_t> kept_;
+};
+
+TEST_F(ThreadTest, nobody_finds_less_in_a_cache_than_another_has_read) {
+  NumberCache cache(*files);
+  const FileRef file = open("/a");
+  const auto write = [&](uint64_t number) {
+    EXPECT_TRUE(files
+                    ->write(file, 0, {reinterpret_cast<std::byte*>(&number), sizeof number},
+                            number % 4 == 0, nullptr, nullptr)
+                    .has_value());
+  };
+  write(1);
+  std::atomic<bool> over{false};
+  on_threads(3, [&](int id) {
+    if (id == 0) {
+      for (uint64_t number = 2; number < 1000; ++number) write(number);
+      over = true;
+    } else if (id == 1) {
+      for (int i = 0; !over; ++i) {
+        cache.fill(file);
+        if (i % 8 == 0) cache.forget(file);
+      }
+    } else {
+      while (!over) {
+        uint64_t read = 0;
+        EXPECT_TRUE(files->read(file, 0, {reinterpret_cast<std::byte*>(&read), sizeof read}));
+        EXPECT_GE(cache.look().value_or(read), read);
+      }
+    }
+  });
+  // The time of an access may be told meanwhile.
+  EXPECT_TRUE(test::eventually([&] {
+    cache.fill(file);
+    return cache.look() == 999U;
+  }));
+  cache.forget(file);
+}
+
 }  // namespace
 }  // namespace penstock::client

@@ -33,6 +33,7 @@ class ThreadTest : public testing::Test {
 
   // `change`: of the configuration, before the file system is opened.
   explicit ThreadTest(const std::function<void(FileSystemConfig&)>& change = nullptr) {
+    std::vector<engine::Address> addresses;
     for (uint32_t i = 0; i < shards.size(); ++i) {
       Shard& shard = shards[i];
       shard.net = std::make_unique<net::LocalNet>(network, shard.loop);
@@ -44,8 +45,9 @@ class ThreadTest : public testing::Test {
       shard.service = chunks::make_service(*shard.target);
       shard.net->serve({NodeId{1}, i}, *shard.service);
       settings.shards.push_back({&shard.loop, shard.net.get()});
-      settings.targets.push_back({NodeId{1}, i});
+      addresses.push_back({NodeId{1}, i});
     }
+    settings.chains = inodes::ChainAddresses::dense(addresses);
     for (Shard& shard : shards) shard.thread = std::thread([&shard] { shard.loop.run(); });
     meta::MetaOptions options;
     options.default_layout.chunk_bytes_log2 = 16;

@@ -26,6 +26,7 @@ bool WholeNode::start() {
   dead_ = false;
   network_ = std::make_unique<net::LocalNetwork>();
   FileSystemConfig config;
+  std::vector<engine::Address> addresses;
   for (size_t i = 0; i < disks_.size(); ++i) {
     loops.push_back(std::make_unique<sim::SimLoop>(world));
     live_disks_.push_back(std::make_unique<sim::SimDisk>(*disks_[i], *loops[i]));
@@ -44,8 +45,9 @@ bool WholeNode::start() {
     nets_.push_back(std::make_unique<net::LocalNet>(*network_, *loops[i]));
     nets_[i]->serve({NodeId{1}, static_cast<uint32_t>(i)}, *services_[i]);
     config.shards.push_back({loops[i].get(), nets_[i].get()});
-    config.targets.push_back({NodeId{1}, static_cast<uint32_t>(i)});
+    addresses.push_back({NodeId{1}, static_cast<uint32_t>(i)});
   }
+  config.chains = inodes::ChainAddresses::dense(addresses);
   live_meta_kv_ = std::make_unique<sim::SimKv>(meta_image);
   meta_kv_ = std::make_unique<MortalKv>(*live_meta_kv_, [this] {
     if (moments_left_ > 0 && --moments_left_ == 0) die();

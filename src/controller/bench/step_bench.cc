@@ -76,6 +76,23 @@ class Bench {
       }
     });
   }
+  // A twentieth more: copies begin to move there, as many as may at a time.
+  void grow(const std::string& name) {
+    const uint32_t before = nodes_;
+    nodes_ += std::max(1U, nodes_ / 20);
+    sequence_.resize(nodes_ + 1);
+    for (uint32_t n = before + 1; n <= nodes_; ++n) start(n, 2 * nodes_ + n);
+    const auto pass = [&] {
+      for (int i = 0; i < 24; ++i) {
+        for (uint32_t n = 1; n <= nodes_; ++n) beat(n);
+        now_ += milliseconds(250);
+        run(Tick{});
+      }
+    };
+    measure(name, pass);
+    std::printf("%zu copies move, about %zu are left\n", health(state_).moving,
+                health(state_).moves_left);
+  }
   void drain(const std::string& name) {
     measure(name, [&] {
       run(Drain{NodeId(2)});
@@ -141,7 +158,7 @@ class Bench {
         now.unavailable);
   }
 
-  const uint32_t nodes_;
+  uint32_t nodes_;
   const uint32_t targets_;
   State state_;
   engine::Time now_{seconds(1)};
@@ -169,6 +186,7 @@ int run(int argc, char** argv) {
   Bench bench(nodes, targets);
   bench.make_table(chains);
   bench.beats("heartbeats");
+  bench.grow("nodes are added");
   bench.lose("one node is lost", false);
   bench.beats("it is back");
   bench.drain("another is drained");

@@ -25,7 +25,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   (void)decode_all(bytes);
   StateLoader loader;
   for (const char kind : {'L', 'R', 'N', 'T', 'B', 'C'}) {
-    (void)loader.add(key_of(static_cast<RecordKind>(kind), 1), bytes);
+    const uint32_t first = kind == 'C' ? penstock::kFirstSharedChain.value : 1;
+    (void)loader.add(key_of(static_cast<RecordKind>(kind), first), bytes);
   }
   (void)loader.finish();
   return 0;

@@ -24,7 +24,9 @@ ClusterModel::ClusterModel(sim::SimWorld& world, const ModelOptions& options)
   state_.timing = {.lease = milliseconds(1000),
                    .replace_after = milliseconds(6000),
                    .suspicion = milliseconds(3000),
-                   .retry_failed = milliseconds(500)};
+                   .suspicion_first = milliseconds(1500),
+                   .retry_failed = milliseconds(500),
+                   .repairs_per_target = 1 + world_.random().below(3)};
   state_.cluster = any_uuid();
   begin(state_, world_.now());
   for (size_t i = 0; i < options.nodes; ++i) {
@@ -46,15 +48,17 @@ Uuid ClusterModel::any_uuid() {
 }
 
 void ClusterModel::start() {
+  ASSERT(options_.late < nodes_.size());
+  const size_t early = nodes_.size() - options_.late;
   for (size_t i = 0; i < nodes_.size(); ++i) {
-    run(i);
+    if (i < early) run(i);
     beat(i);
   }
   tick();
   const bool all_up = world_.run_until(
-      [this] {
+      [this, early] {
         const auto is_up = [](const Target& target) { return target.seen.up; };
-        return state_.targets.size() == options_.nodes * options_.targets &&
+        return state_.targets.size() == early * options_.targets &&
                std::all_of(state_.targets.begin(), state_.targets.end(), is_up);
       },
       std::chrono::seconds(20));
@@ -64,7 +68,7 @@ void ClusterModel::start() {
   for (size_t i = 0; i < options_.chains; ++i) {
     std::vector<TargetId>& chain = create.chains.emplace_back();
     for (size_t j = 0; j < options_.copies; ++j) {
-      const ModelNode& node = *nodes_[(i + j) % nodes_.size()];
+      const ModelNode& node = *nodes_[(i + j) % early];
       chain.push_back(node.targets[i % options_.targets].id);
     }
   }
@@ -144,7 +148,40 @@ void ClusterModel::deliver(const Grant& grant) {
 void ClusterModel::check_step(const std::vector<Chain>& before) {
   const std::string fault = find_fault(state_);
   if (!fault.empty()) broken(fault);
-  for (const Chain& chain : before) check_chain(chain, state_.at(chain.id));
+  for (const Target& target : state_.targets) {
+    size_t syncing = 0;
+    for (const ChainId id : target.chains) {
+      for (const Member& member : state_.at(id).members) {
+        if (member.target == target.id && member.state == CopyState::syncing) ++syncing;
+      }
+    }
+    if (syncing != target.seen.syncing) broken("chains that sync are not counted");
+  }
+  for (const Chain& chain : before) {
+    check_chain(chain, state_.at(chain.id));
+    check_copies(chain, state_.at(chain.id));
+  }
+}
+
+// What moves elsewhere, or is too much, leaves no chain with fewer copies than it is to have.
+void ClusterModel::check_copies(const Chain& before, const Chain& after) {
+  const uint32_t copies = state_.at(after.table).copies;
+  if (count_of(after, CopyState::serving) >= copies) return;
+  for (const Member& member : before.members) {
+    if (member.state != CopyState::serving) continue;
+    const bool stays =
+        std::any_of(after.members.begin(), after.members.end(), [&](const Member& m) {
+          return m.target == member.target && m.state == CopyState::serving;
+        });
+    const Target& target = state_.at(member.target);
+    const bool is_good = target.seen.up && !target.forgotten && !target.seen.failing &&
+                         target.incarnation == member.incarnation &&
+                         world_.now() >= target.seen.failed_until &&
+                         !state_.at(target.node).is_suspected();
+    if (!stays && is_good) {
+      broken("chain " + std::to_string(after.id.value) + ": a good copy left too few behind");
+    }
+  }
 }
 
 void ClusterModel::check_chain(const Chain& before, const Chain& after) {

@@ -63,6 +63,7 @@ struct ModelOptions {
   size_t targets = 1;  // of each node
   size_t chains = 6;
   uint32_t copies = 3;
+  size_t late = 0;  // of the nodes, the last ones: they join after the table was made
 };
 
 class ClusterModel {
@@ -95,6 +96,8 @@ class ClusterModel {
   const ModelNode& node(size_t number) const { return *nodes_[number]; }
   size_t nodes() const { return nodes_.size(); }
   bool is_whole() const;
+  // Copies are where they are to lie, and nothing moves.
+  bool is_even() const;
   uint64_t acknowledged(ChainId chain) const;
   // For people: nodes, targets and chains.
   std::string describe() const;
@@ -107,6 +110,7 @@ class ClusterModel {
   void deliver(const Grant& grant);
   void check_step(const std::vector<Chain>& before);
   void check_chain(const Chain& before, const Chain& after);
+  void check_copies(const Chain& before, const Chain& after);
 
   // Nodes.
   void beat(size_t node);

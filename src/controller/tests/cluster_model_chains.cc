@@ -135,6 +135,18 @@ bool ClusterModel::is_whole() const {
   return all_fine && state_.open.empty() && state_.queue.empty();
 }
 
+// Targets are of one size: none has two chains more than another.
+bool ClusterModel::is_even() const {
+  if (health(state_).moves_left > 0) return false;
+  size_t least = SIZE_MAX, most = 0;
+  for (const Target& target : state_.targets) {
+    if (!is_to_stay(state_, target)) continue;
+    least = std::min(least, target.chains.size());
+    most = std::max(most, target.chains.size());
+  }
+  return most <= least + 1 || options_.targets > 1;
+}
+
 uint64_t ClusterModel::acknowledged(ChainId chain) const {
   const auto found = acknowledged_.find(chain);
   return found == acknowledged_.end() ? 0 : found->second;

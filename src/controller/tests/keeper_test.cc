@@ -11,9 +11,11 @@ namespace {
 class TestClock final : public engine::Clock {
  public:
   engine::Time now() const override { return time; }
+  engine::Time lease_now() const override { return time + suspended; }
   engine::WallTime wall() const override { return {}; }
 
   engine::Time time{seconds(1)};
+  engine::Duration suspended{};
 };
 
 class KeeperTest : public testing::Test {
@@ -51,6 +53,16 @@ class KeeperTest : public testing::Test {
   TestClock clock_;
   std::unique_ptr<engine::Kv> kv_ = kv::make_memory_kv();
 };
+
+TEST_F(KeeperTest, grants_nothing_after_its_machine_was_suspended) {
+  Keeper one = keeper(1);
+  ASSERT_TRUE(one.renew().has_value());
+  EXPECT_TRUE(one.may_grant());
+  clock_.suspended = seconds(60);
+  EXPECT_FALSE(one.may_grant()) << "another may lead by now";
+  ASSERT_TRUE(one.renew().has_value());
+  EXPECT_TRUE(one.may_grant());
+}
 
 TEST_F(KeeperTest, the_first_makes_a_cluster_and_commits_steps_before_it_returns) {
   Keeper first = keeper(1);
@@ -94,6 +106,21 @@ TEST_F(KeeperTest, a_lease_that_is_renewed_is_not_taken) {
   }
   EXPECT_TRUE(first.may_grant());
   EXPECT_FALSE(second.leads());
+}
+
+TEST_F(KeeperTest, one_that_is_alone_need_not_wait_for_the_lease_of_the_last) {
+  Keeper first = keeper(1);
+  ASSERT_TRUE(first.renew().has_value());
+  KeeperConfig config{.kv = kv_.get(),
+                      .clock = &clock_,
+                      .process = uuid_of(2),
+                      .cluster = uuid_of(99),
+                      .timing = {}};
+  config.alone = true;
+  Keeper second(config);
+  ASSERT_TRUE(second.renew().has_value());
+  EXPECT_TRUE(second.leads());
+  EXPECT_FALSE(first.handle(join(5)).has_value()) << "its epoch is over";
 }
 
 TEST_F(KeeperTest, one_that_ends_in_order_leaves_the_lease_to_the_next) {

@@ -121,27 +121,7 @@ void finish_moves(Rig& rig) {
   FAIL() << "moves do not end";
 }
 
-TEST(PlanMove, new_nodes_get_their_share_one_copy_at_a_time) {
-  Rig rig(8);
-  engine::SeededRandom random(3);
-  for (const uint32_t late : {7, 8}) rig.state.at(TargetId(late)).seen.up = false;
-  const auto table = plan_table(rig.state, {.copies = 3, .chains = 40}, random);
-  ASSERT_TRUE(table.has_value());
-  for (const uint32_t late : {7, 8}) rig.state.at(TargetId(late)).seen.up = true;
-  rig.say(*table);
-  ASSERT_TRUE(rig.state.at(TargetId(7)).chains.empty());
-  size_t moves = 0;
-  while (const auto move = plan_move(rig.state)) {
-    ASSERT_TRUE(rig.say(*move).refusals.empty());
-    EXPECT_FALSE(plan_move(rig.state).has_value()) << "one at a time";
-    finish_moves(rig);
-    ASSERT_LT(++moves, 100U);
-  }
-  for (const Target& target : rig.state.targets) EXPECT_EQ(target.chains.size(), 15U);
-  EXPECT_EQ(moves, 30U);
-}
-
-TEST(PlanMove, a_drained_node_hands_all_over_and_others_stay_even) {
+TEST(PlanTable, a_drained_node_hands_all_over_and_others_stay_even) {
   Rig rig(7);
   engine::SeededRandom random(3);
   const auto table = plan_table(rig.state, {.copies = 3, .chains = 42}, random);

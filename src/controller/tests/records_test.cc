@@ -18,7 +18,8 @@ std::string sealed(std::string bytes) {
 StateLoader loader_of(const State& state) {
   StateLoader loader;
   EXPECT_TRUE(loader.add(key_of(RecordKind::table, 1), encode(state.tables[0])).ok());
-  EXPECT_TRUE(loader.add(key_of(RecordKind::chain, 1), encode(state.chains[0])).ok());
+  EXPECT_TRUE(
+      loader.add(key_of(RecordKind::chain, kFirstSharedChain.value), encode(state.chains[0])).ok());
   EXPECT_TRUE(loader.add(key_of(RecordKind::node, 1), encode(state.nodes[0])).ok());
   EXPECT_TRUE(loader.add(key_of(RecordKind::target, 1), encode(state.targets[0])).ok());
   return loader;
@@ -41,7 +42,7 @@ TEST(Records, each_is_read_as_it_was_written) {
   EXPECT_EQ(node.facts, sample_node().facts);
   EXPECT_EQ(node.process, sample_node().process);
   EXPECT_EQ(node.standing, Standing::draining);
-  const Chain chain = decode_chain(ChainId(1), encode(sample_chain())).value();
+  const Chain chain = decode_chain(kFirstSharedChain, encode(sample_chain())).value();
   EXPECT_EQ(chain.members, sample_chain().members);
   EXPECT_EQ(chain.version, ChainVersion(12));
 }
@@ -73,13 +74,17 @@ TEST(Records, what_no_record_can_say_is_refused_though_the_checksum_is_right) {
     bytes[at] = value;
     return sealed(bytes);
   };
-  EXPECT_EQ(decode_chain(ChainId(1), with(sample_chain(), 0, 2)).error(), Code::wrong_version);
-  EXPECT_EQ(decode_chain(ChainId(1), with(sample_chain(), 0, 0)).error(), Code::corrupt);
-  EXPECT_EQ(decode_chain(ChainId(1), with(sample_chain(), 5, 0)).error(), Code::corrupt);
+  EXPECT_EQ(decode_chain(kFirstSharedChain, with(sample_chain(), 0, 2)).error(),
+            Code::wrong_version);
+  EXPECT_EQ(decode_chain(kFirstSharedChain, with(sample_chain(), 0, 0)).error(), Code::corrupt);
+  EXPECT_EQ(decode_chain(kFirstSharedChain, with(sample_chain(), 5, 0)).error(), Code::corrupt);
   const size_t member = 1 + 4 + 8 + 8 + 1;
-  EXPECT_EQ(decode_chain(ChainId(1), with(sample_chain(), member - 1, 17)).error(), Code::corrupt);
-  EXPECT_EQ(decode_chain(ChainId(1), with(sample_chain(), member + 12, 4)).error(), Code::corrupt);
-  EXPECT_EQ(decode_chain(ChainId(1), with(sample_chain(), member + 13, 4)).error(), Code::corrupt);
+  EXPECT_EQ(decode_chain(kFirstSharedChain, with(sample_chain(), member - 1, 17)).error(),
+            Code::corrupt);
+  EXPECT_EQ(decode_chain(kFirstSharedChain, with(sample_chain(), member + 12, 4)).error(),
+            Code::corrupt);
+  EXPECT_EQ(decode_chain(kFirstSharedChain, with(sample_chain(), member + 13, 4)).error(),
+            Code::corrupt);
   EXPECT_EQ(decode_table(TableId(1), with(sample_table(), 1, 7)).error(), Code::corrupt);
   EXPECT_EQ(decode_table(TableId(1), with(sample_table(), 2, 3)).error(), Code::corrupt);
   EXPECT_EQ(decode_target(TargetId(1), with(sample_target(), 17, 0)).error(), Code::corrupt);

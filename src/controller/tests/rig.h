@@ -105,7 +105,7 @@ class Rig {
   }
   Actions report(uint32_t node, ChainReport::Kind kind, ChainVersion version) {
     Heartbeat said = heartbeat(node);
-    said.reports.push_back({kind, ChainId(1), version, TargetId(node)});
+    said.reports.push_back({kind, kFirstSharedChain, version, TargetId(node)});
     return beat(said);
   }
   // The last serving copy of a chain says that the syncing one is complete.
@@ -124,7 +124,9 @@ class Rig {
     return say(create);
   }
 
-  const Chain& chain(uint32_t id = 1) const { return state.at(ChainId(id)); }
+  const Chain& chain(uint32_t id = 1) const {
+    return state.at(ChainId(kFirstSharedChain.value + id - 1));
+  }
   ChainVersion version() const { return chain().version; }
   // As "1S 2y 3w 4!": serving, syncing, waiting, last serving.
   std::string members(uint32_t id = 1) const {

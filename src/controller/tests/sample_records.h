@@ -32,17 +32,18 @@ inline Target sample_target() {
   target.opening = 77;
   target.capacity_bytes = kTiB;
   target.media = MediaClass::disk;
+  target.draining = true;
   target.changed = MapVersion(8);
   return target;
 }
 
 inline Table sample_table() {
-  return {TableId(1), 3, MediaClass::disk, true, ChainId(1), 1, MapVersion(6)};
+  return {TableId(1), 3, MediaClass::disk, true, kFirstSharedChain, 1, MapVersion(6)};
 }
 
 inline Chain sample_chain() {
   Chain chain;
-  chain.id = ChainId(1);
+  chain.id = kFirstSharedChain;
   chain.table = TableId(1);
   chain.version = ChainVersion(12);
   chain.changed = MapVersion(9);
@@ -70,7 +71,7 @@ inline int decode_all(std::string_view bytes) {
   look(decode_node(NodeId(1), bytes));
   look(decode_target(TargetId(1), bytes));
   look(decode_table(TableId(1), bytes));
-  look(decode_chain(ChainId(1), bytes));
+  look(decode_chain(kFirstSharedChain, bytes));
   return kinds;
 }
 

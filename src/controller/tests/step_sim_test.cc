@@ -43,6 +43,11 @@ class Story {
     options.targets = 1 + world_.random().below(2);
     options.copies = static_cast<uint32_t>(1 + world_.random().below(3));
     options.chains = 2 + world_.random().below(5);
+    if (world_.chance(400)) {
+      options.late = 1 + world_.random().below(2);
+      options.nodes += options.late;
+      options.chains *= 2;
+    }
     return options;
   }
 
@@ -53,7 +58,8 @@ class Story {
     // What was said before arrives.
     world_.run_for(milliseconds(300));
     const auto is_done = [this] {
-      return !model_.fault().empty() || (model_.is_whole() && drained());
+      const bool is_good = model_.is_whole() && drained() && model_.is_even();
+      return !model_.fault().empty() || is_good;
     };
     const bool done = world_.run_until(is_done, seconds(60));
     EXPECT_TRUE(done) << "no progress " << where() << model_.describe();
@@ -79,7 +85,7 @@ class Story {
     }
     world_.run_for(seconds(2));
     for (const Chain& chain : model_.state().chains) {
-      EXPECT_GT(model_.acknowledged(chain.id), before[chain.id.value - 1])
+      EXPECT_GT(model_.acknowledged(chain.id), before[chain.id.value - kFirstSharedChain.value])
           << "no updates " << where() << model_.describe();
     }
     EXPECT_EQ(model_.fault(), "") << where();
@@ -89,7 +95,7 @@ class Story {
 
   void one_fault() {
     const size_t node = any_node();
-    switch (world_.random().below(15)) {
+    switch (world_.random().below(17)) {
       case 0:
       case 1:
       case 2:
@@ -118,8 +124,18 @@ class Story {
         return drain(node);
       case 12:
         return forget();
+      case 13:
+      case 14:
+        return join();
       default:
         return move();
+    }
+  }
+
+  // Of the nodes that are to come later, if there are any.
+  void join() {
+    for (size_t node = 0; node < model_.nodes(); ++node) {
+      if (!model_.node(node).running) return model_.run(node);
     }
   }
 
@@ -157,10 +173,23 @@ class Story {
     if (draining_ != NodeId()) {
       model_.order(Drain{draining_, false});
       draining_ = NodeId();
+    } else if (draining_target_ != TargetId()) {
+      model_.order(DrainTarget{draining_target_, false});
+      draining_target_ = TargetId();
     } else if (model_.nodes() > model_.state().tables.front().copies) {
+      drain_all_or_one(id);
+      if (world_.chance(400)) leave_unheard(node);
+    }
+  }
+
+  void drain_all_or_one(NodeId id) {
+    const std::vector<TargetId>& targets = model_.state().at(id).targets;
+    if (targets.empty() || world_.chance(500)) {
       model_.order(Drain{id});
       draining_ = id;
-      if (world_.chance(400)) leave_unheard(node);
+    } else {
+      draining_target_ = targets[world_.random().below(targets.size())];
+      model_.order(DrainTarget{draining_target_});
     }
   }
 
@@ -177,23 +206,37 @@ class Story {
     }
   }
 
-  // One at most, and never by force. Enough are left for all copies.
+  // One at most, and none that has the last full copy of something. Enough are left for all copies.
   void forget() {
     const State& state = model_.state();
     const bool some_are_left = model_.nodes() > state.tables.front().copies + 1;
     if (forgotten_ || !some_are_left) return;
     const Target& target = state.targets[world_.random().below(state.targets.size())];
-    model_.order(Forget{target.id});
+    model_.order(Forget{target.id, has_no_last_copy(target)});
     forgotten_ = state.at(target.id).forgotten;
   }
 
+  bool has_no_last_copy(const Target& target) const {
+    const State& state = model_.state();
+    return std::all_of(target.chains.begin(), target.chains.end(), [&](ChainId id) {
+      const std::vector<Member>& members = state.at(id).members;
+      return std::any_of(members.begin(), members.end(), [&](const Member& member) {
+        return member.target != target.id && member.state == CopyState::serving &&
+               !state.at(member.target).forgotten;
+      });
+    });
+  }
+
   bool drained() const {
-    return draining_ == NodeId() || chains_on(model_.state(), draining_) == 0;
+    const State& state = model_.state();
+    const bool node = draining_ == NodeId() || chains_on(state, draining_) == 0;
+    return node && (draining_target_ == TargetId() || state.at(draining_target_).chains.empty());
   }
 
   sim::SimWorld world_;
   ClusterModel model_;
   NodeId draining_;
+  TargetId draining_target_;
   bool forgotten_ = false;
   bool healed_ = false;
 };

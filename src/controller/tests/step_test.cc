@@ -41,6 +41,25 @@ TEST(Membership, a_process_that_asks_again_is_the_same_one) {
   EXPECT_TRUE(again.changes.empty());
 }
 
+TEST(Membership, names_are_on_one_node_until_that_is_removed) {
+  Rig rig(2);
+  const auto join_with_names = [&](uint32_t node) {
+    Join join{rig.state.cluster, uuid_of(node), uuid_of(2000 + node), {}, true};
+    join.facts.roles = kRoleMeta | kRoleAgent;
+    return rig.say(join);
+  };
+  EXPECT_EQ(join_with_names(11).admissions.size(), 1U);
+  const Actions second = join_with_names(12);
+  EXPECT_TRUE(second.admissions.empty());
+  ASSERT_EQ(second.refusals.size(), 1U);
+  EXPECT_EQ(second.refusals.front().code, Code::not_permitted);
+  // A node that is there does not get them by a new start either, and the one that has them does.
+  EXPECT_TRUE(join_with_names(2).admissions.empty());
+  EXPECT_EQ(join_with_names(11).admissions.size(), 1U);
+  rig.say(Remove{NodeId(3), true});
+  EXPECT_EQ(join_with_names(12).admissions.size(), 1U);
+}
+
 TEST(Membership, what_comes_late_or_of_an_older_process_does_not_count) {
   Rig rig(1);
   const Heartbeat late = rig.heartbeat(1);
@@ -187,6 +206,52 @@ TEST(Chains, a_drained_copy_leaves_by_syncing_when_another_is_complete) {
   EXPECT_EQ(chains_on(rig.state, NodeId(1)), 0U);
 }
 
+// Repairs those that have a copy on its way now; says how many.
+size_t repair_those_that_sync(Rig& rig) {
+  std::vector<uint32_t> syncing;
+  for (uint32_t id = 1; id <= rig.state.chains.size(); ++id) {
+    if (count_of(rig.chain(id), CopyState::syncing) > 0) syncing.push_back(id);
+  }
+  for (const uint32_t id : syncing) rig.repaired(rig.chain(id));
+  return syncing.size();
+}
+
+TEST(Chains, a_target_that_is_back_is_repaired_a_few_chains_at_a_time) {
+  Rig rig(2);
+  for (int i = 0; i < 20; ++i) rig.make_chain({1, 2});
+  rig.beat_all();
+  rig.restart(2);
+  rig.pass(seconds(1));
+  EXPECT_EQ(rig.state.at(TargetId(2)).seen.syncing, limits::kRepairsPerTarget);
+  for (int left = 20; left > 0 && health(rig.state).whole < 20; --left) {
+    EXPECT_LE(repair_those_that_sync(rig), limits::kRepairsPerTarget);
+    rig.pass(milliseconds(500));
+  }
+  EXPECT_EQ(health(rig.state).whole, 20U);
+}
+
+TEST(Chains, a_drained_node_hands_over_a_few_chains_at_a_time_and_a_missing_copy_goes_first) {
+  Rig rig(3);
+  rig.state.balancing.next_look = rig.now + minutes(10);
+  for (int i = 0; i < 10; ++i) rig.make_chain({1, 2});
+  rig.make_chain({1, 3});
+  rig.beat_all();
+  rig.say(Drain{NodeId(2)});
+  rig.pass(milliseconds(500));
+  EXPECT_EQ(rig.state.at(TargetId(3)).seen.syncing, limits::kMovesPerTarget);
+  // Its own copy need not wait for those.
+  rig.restart(3);
+  rig.pass(milliseconds(500));
+  EXPECT_EQ(count_of(rig.chain(11), CopyState::syncing), 1U);
+  for (int left = 40; left > 0 && chains_on(rig.state, NodeId(2)) > 0; --left) {
+    repair_those_that_sync(rig);
+    rig.pass(milliseconds(500));
+    EXPECT_LE(rig.state.at(TargetId(3)).seen.syncing, limits::kMovesPerTarget + 1);
+    for (const Chain& chain : rig.state.chains) EXPECT_GE(count_of(chain, CopyState::serving), 1U);
+  }
+  EXPECT_EQ(chains_on(rig.state, NodeId(2)), 0U);
+}
+
 TEST(Chains, a_drain_waits_while_another_copy_is_down) {
   Rig rig(3);
   rig.make_chain({1, 2});
@@ -222,9 +287,10 @@ TEST(Chains, a_lost_copy_is_replaced_after_ten_minutes_unless_a_tenth_of_all_is_
   EXPECT_EQ(many.members(), "1S 2w");
 }
 
-TEST(Chains, the_most_accused_node_leaves_for_a_minute) {
+TEST(Chains, the_most_accused_node_leaves_for_a_while) {
   Rig rig(3);
   rig.make_chain({1, 2, 3});
+  rig.pass(limits::kLease);
   Heartbeat by_1 = rig.heartbeat(1), by_2 = rig.heartbeat(2), by_3 = rig.heartbeat(3);
   by_1.accused = {NodeId(3)};
   by_2.accused = {NodeId(3)};
@@ -234,15 +300,64 @@ TEST(Chains, the_most_accused_node_leaves_for_a_minute) {
   EXPECT_EQ(rig.members(), "1S 2S 3y");
   rig.beat(3);
   EXPECT_EQ(rig.members(), "1S 2S 3w");
-  rig.pass(seconds(58));
+  rig.pass(seconds(9));
   EXPECT_EQ(rig.members(), "1S 2S 3w");
-  rig.pass(seconds(3));
+  rig.pass(seconds(2));
   EXPECT_EQ(rig.members(), "1S 2S 3y");
+}
+
+TEST(Chains, a_node_that_is_accused_again_and_again_stays_away_for_longer) {
+  Rig rig(3);
+  rig.make_chain({1, 2, 3});
+  rig.pass(limits::kLease);
+  const auto accuse_until_suspected = [&rig] {
+    Heartbeat said = rig.heartbeat(1);
+    said.accused = {NodeId(3)};
+    rig.beat(said);
+    rig.tick_after(milliseconds(250));
+    ASSERT_TRUE(rig.state.at(NodeId(3)).is_suspected());
+  };
+  const auto seconds_away = [&rig] {
+    int quarters = 0;
+    while (rig.state.at(NodeId(3)).is_suspected() && quarters < 400) {
+      rig.pass(milliseconds(250));
+      ++quarters;
+    }
+    return quarters / 4;
+  };
+  for (const int away : {10, 20, 40, 60, 60}) {
+    accuse_until_suspected();
+    EXPECT_EQ(seconds_away(), away);
+  }
+  rig.pass(limits::kSuspicionForgotten);
+  accuse_until_suspected();
+  EXPECT_EQ(seconds_away(), 10) << "long ago";
+}
+
+TEST(Chains, a_new_process_does_not_answer_for_the_last_one) {
+  Rig rig(3);
+  rig.make_chain({1, 2, 3});
+  rig.restart(3);
+  Heartbeat said = rig.heartbeat(1);
+  said.accused = {NodeId(3)};
+  rig.beat(said);
+  rig.tick_after(milliseconds(250));
+  EXPECT_FALSE(rig.state.at(NodeId(3)).is_suspected()) << "the accuser has not noticed yet";
+  for (engine::Duration passed{}; passed < limits::kLease; passed += milliseconds(250)) {
+    Heartbeat again = rig.heartbeat(1);
+    again.accused = {NodeId(3)};
+    rig.beat(again);
+    rig.beat(2);
+    rig.beat(3);
+    rig.tick_after(milliseconds(250));
+  }
+  EXPECT_TRUE(rig.state.at(NodeId(3)).is_suspected()) << "it goes on";
 }
 
 TEST(Chains, the_last_copy_serves_on_whatever_is_said_of_its_node) {
   Rig rig(2);
   rig.make_chain({1});
+  rig.pass(limits::kLease);
   Heartbeat said = rig.heartbeat(2);
   said.accused = {NodeId(1)};
   rig.beat(said);
@@ -287,6 +402,7 @@ TEST(Chains, nobody_comes_back_before_the_syncing_one_knows_that_it_does_not_ser
 
 TEST(Chains, a_bad_copy_waits_until_the_one_that_leaves_before_it_knows) {
   Rig rig(4);
+  rig.pass(limits::kLease);
   rig.make_chain({1, 2, 3});
   rig.say(Drain{NodeId(1)});
   rig.report(3, kRepaired, rig.version());
@@ -299,6 +415,98 @@ TEST(Chains, a_bad_copy_waits_until_the_one_that_leaves_before_it_knows) {
   EXPECT_EQ(rig.members(), "2S 3S 4S 1y");
   rig.beat(1);
   EXPECT_EQ(rig.members(), "3S 4S 2y 1w");
+}
+
+TEST(Orders, a_node_that_runs_and_has_copies_is_removed_by_force_only) {
+  Rig rig(4);
+  rig.make_chain({1, 2, 3});
+  const Actions refused = rig.say(Remove{NodeId(3)});
+  EXPECT_EQ(refusal(refused), Code::not_permitted);
+  EXPECT_NE(refused.refusals.front().reason.find("drain it first"), std::string::npos);
+  EXPECT_EQ(rig.state.at(NodeId(3)).standing, Standing::joined);
+  EXPECT_TRUE(rig.say(Remove{NodeId(4)}).refusals.empty()) << "it has nothing";
+  rig.say(Drain{NodeId(3)});
+  EXPECT_NE(rig.say(Remove{NodeId(3)}).refusals.front().reason.find("wait until"),
+            std::string::npos);
+  // Once its lease is over it may go.
+  rig.pass(seconds(8), 3);
+  ASSERT_TRUE(rig.state.at(NodeId(3)).seen.silent);
+  EXPECT_TRUE(rig.say(Remove{NodeId(3)}).refusals.empty());
+}
+
+TEST(Orders, force_removes_a_node_that_runs) {
+  Rig rig(4);
+  rig.make_chain({1, 2, 3});
+  EXPECT_TRUE(rig.say(Remove{NodeId(3), true}).refusals.empty());
+  EXPECT_EQ(rig.state.at(NodeId(3)).standing, Standing::removed);
+}
+
+TEST(Orders, what_a_drain_cannot_place_is_known) {
+  Rig rig(3);
+  rig.make_chain({1, 2, 3});
+  rig.make_chain({1, 2});
+  EXPECT_EQ(chains_without_place(rig.state, NodeId(2)), 0U) << "it stays";
+  rig.say(Drain{NodeId(2)});
+  EXPECT_EQ(chains_on(rig.state, NodeId(2)), 2U);
+  EXPECT_EQ(chains_without_place(rig.state, NodeId(2)), 1U);
+  EXPECT_LT(time_to_drain(rig.state, NodeId(2)), engine::Duration::zero());
+  rig.pass(seconds(1));
+  rig.repaired(rig.chain(2));
+  rig.pass(seconds(1));
+  EXPECT_EQ(chains_on(rig.state, NodeId(2)), 1U);
+  EXPECT_EQ(time_to_drain(rig.state, NodeId(2)), seconds(2));
+  rig.say(Drain{NodeId(2), false});
+  EXPECT_EQ(chains_without_place(rig.state, NodeId(2)), 0U);
+}
+
+TEST(Orders, a_target_is_drained_and_its_node_stays) {
+  Rig rig(4);
+  rig.make_chain({1, 2, 3});
+  const Actions refused = rig.say(Forget{TargetId(3)});
+  ASSERT_EQ(refusal(refused), Code::not_permitted);
+  EXPECT_NE(refused.refusals.front().reason.find("drain it first"), std::string::npos);
+  EXPECT_FALSE(rig.state.at(TargetId(3)).forgotten);
+
+  rig.say(DrainTarget{TargetId(3)});
+  EXPECT_EQ(rig.state.at(NodeId(3)).standing, Standing::joined);
+  EXPECT_EQ(refusal(rig.make_chain({1, 2, 3})), Code::invalid_argument) << "it takes nothing new";
+  EXPECT_NE(rig.say(Forget{TargetId(3)}).refusals.front().reason.find("wait until"),
+            std::string::npos);
+  rig.pass(seconds(1));
+  ASSERT_EQ(rig.members(), "1S 2S 3S 4y") << "it serves until another does";
+  rig.repaired(rig.chain());
+  rig.pass(seconds(1));
+  EXPECT_EQ(rig.members(), "1S 2S 4S");
+
+  EXPECT_TRUE(rig.say(Forget{TargetId(3)}).refusals.empty());
+  EXPECT_TRUE(rig.state.at(TargetId(3)).forgotten);
+  EXPECT_TRUE(rig.say(Forget{TargetId(3)}).refusals.empty()) << "what is done is done";
+  EXPECT_EQ(refusal(rig.say(DrainTarget{TargetId(3)})), Code::not_found);
+}
+
+TEST(Orders, what_a_target_that_drains_cannot_hand_over_is_known) {
+  Rig rig(3);
+  rig.make_chain({1, 2, 3});
+  rig.make_chain({1, 2});
+  rig.say(DrainTarget{TargetId(2)});
+  EXPECT_EQ(chains_without_place(rig.state, NodeId(2)), 1U);
+  EXPECT_TRUE(has_to_hand_over(rig.state, rig.state.at(NodeId(2))));
+  rig.pass(seconds(1));
+  rig.repaired(rig.chain(2));
+  rig.pass(seconds(1));
+  EXPECT_EQ(time_to_drain(rig.state, NodeId(2)), seconds(2)) << "one in two seconds, and one left";
+  rig.say(DrainTarget{TargetId(2), false});
+  EXPECT_EQ(chains_without_place(rig.state, NodeId(2)), 0U);
+  EXPECT_LT(time_to_drain(rig.state, NodeId(2)), engine::Duration::zero());
+}
+
+TEST(Orders, a_target_that_is_down_is_taken_off_at_once) {
+  Rig rig(4);
+  rig.make_chain({1, 2, 3});
+  rig.pass(seconds(8), 3);
+  ASSERT_EQ(rig.members(), "1S 2S 3w");
+  EXPECT_TRUE(rig.say(Forget{TargetId(3)}).refusals.empty());
+  EXPECT_EQ(rig.members(), "1S 2S 4y") << "others need not wait ten minutes";
 }
 
 TEST(Orders, the_last_full_copy_is_given_up_by_force_only) {
@@ -343,8 +551,9 @@ TEST(Orders, tables_that_would_be_wrong_are_refused) {
 TEST(Orders, a_move_whose_destination_is_gone_is_given_up) {
   Rig rig(3);
   rig.make_chain({1, 2});
-  EXPECT_EQ(refusal(rig.say(Move{ChainId(1), TargetId(1), TargetId(2)})), Code::invalid_argument);
-  rig.say(Move{ChainId(1), TargetId(1), TargetId(3)});
+  EXPECT_EQ(refusal(rig.say(Move{kFirstSharedChain, TargetId(1), TargetId(2)})),
+            Code::invalid_argument);
+  rig.say(Move{kFirstSharedChain, TargetId(1), TargetId(3)});
   EXPECT_EQ(rig.members(), "1S 2S 3y");
   rig.say(Drain{NodeId(3)});
   rig.pass(seconds(1));
@@ -365,8 +574,8 @@ TEST(Chains, one_that_finds_no_target_does_not_keep_others_from_theirs) {
   rig.say(one);
   const auto last = static_cast<uint32_t>(rig.state.chains.size());
   rig.state.at(TargetId(5)).seen.full = true;
-  rig.say(Forget{TargetId(2)});
-  rig.say(Forget{TargetId(4)});
+  rig.say(Forget{TargetId(2), true});
+  rig.say(Forget{TargetId(4), true});
   rig.pass(seconds(8));  // it says that it is not
   EXPECT_EQ(rig.members(1), "1S");
   EXPECT_EQ(rig.members(last), "3S 5y");
@@ -381,7 +590,7 @@ TEST(State, a_node_is_told_what_changed_since_its_map) {
   const Changes changes = changed_since(rig.state, before);
   EXPECT_TRUE(changes.root);
   EXPECT_EQ(changes.nodes, std::vector<NodeId>{NodeId(1)});
-  EXPECT_EQ(changes.chains, std::vector<ChainId>{ChainId(1)});
+  EXPECT_EQ(changes.chains, std::vector<ChainId>{kFirstSharedChain});
   EXPECT_TRUE(changes.targets.empty() && changes.tables.empty());
   EXPECT_EQ(changed_since(rig.state, MapVersion()).targets.size(), 3U);
 }

@@ -128,7 +128,7 @@ void set_xattr(Call& call, fuse_ino_t inode, const char* name, const char* value
 void get_xattr(Call& call, fuse_ino_t inode, const char* name, size_t size) {
   if (is_virtual(inode)) return call.error(ENODATA);
   xattr_counter().add();
-  const auto value = call.front().files.meta().get_xattr(call.credentials(), InodeId{inode}, name);
+  const auto value = call.front().files.get_xattr(call.credentials(), InodeId{inode}, name);
   if (!value) return call.status(value.error());
   reply_xattr(call, *value, size);
 }

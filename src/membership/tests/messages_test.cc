@@ -14,7 +14,7 @@ void expect_the_same(const std::vector<Message>& messages, const Decode& decode)
   for (const Message& message : messages) {
     EXPECT_EQ(message.index(), kind);
     const std::string bytes = encode(message);
-    const Result<Message> read = decode(bytes);
+    const Result<Message> read = decode(bytes, wire::kNodeVersion);
     ASSERT_TRUE(read.has_value()) << kind;
     EXPECT_EQ(read->index(), kind);
     EXPECT_EQ(encode(*read), bytes) << kind;
@@ -83,7 +83,7 @@ TEST(Messages, are_refused_when_they_say_what_cannot_be) {
     std::string many = beat;
     many[targets_at] = static_cast<char>(count);
     many[targets_at + 1] = static_cast<char>(count >> 8);
-    return sealed(many.insert(targets_at + 2, count * 14, '\0'));
+    return sealed(many.insert(targets_at + 2, count * 22, '\0'));
   };
   ASSERT_TRUE(decode_request(with_targets(limits::kTargetsPerNode)).has_value());
   EXPECT_FALSE(decode_request(with_targets(limits::kTargetsPerNode + 1)).has_value());
@@ -119,20 +119,36 @@ TEST(MembershipCall, is_refused_when_a_length_or_the_version_cannot_be) {
   const auto asked = [](uint32_t version, uint32_t length) {
     return decode_membership_request(bytes_of(MembershipRequest{version, length})).error();
   };
-  const MembershipRequest good{kMembershipVersion, kMembershipBytesMax};
+  const MembershipRequest good{kNodeVersion, kMembershipBytesMax};
   EXPECT_EQ(decode_membership_request(bytes_of(good))->length, kMembershipBytesMax);
-  EXPECT_EQ(asked(2, 1), Code::wrong_version);
+  EXPECT_EQ(asked(kNodeVersion + 1, 1), Code::wrong_version);
+  EXPECT_EQ(asked(0, 1), Code::wrong_version);
   EXPECT_EQ(asked(1, 0), Code::bad_message);
   EXPECT_EQ(asked(1, kMembershipBytesMax + 1), Code::bad_message);
   EXPECT_EQ(decode_membership_request(bytes_of(good).first(7)).error(), Code::bad_message);
 
-  const auto answered = [](uint32_t length, uint32_t reserved) {
-    return decode_membership_response(bytes_of(MembershipResponse{length, reserved})).error();
+  const auto answered = [](const MembershipResponse& response, bool has_answer = true) {
+    const auto decoded = decode_membership_response(bytes_of(response), has_answer);
+    return decoded ? Code::ok : decoded.error().code();
   };
-  EXPECT_EQ(decode_membership_response(bytes_of(MembershipResponse{1, 0}))->length, 1U);
-  EXPECT_EQ(answered(0, 0), Code::bad_message);
-  EXPECT_EQ(answered(kMembershipBytesMax + 1, 0), Code::bad_message);
-  EXPECT_EQ(answered(1, 1), Code::bad_message);
+  EXPECT_EQ(answered({1, 1, 1}), Code::ok);
+  EXPECT_EQ(answered({1, 3, 900}), Code::ok) << "of a later release";
+  EXPECT_EQ(answered({0, 1, 1}), Code::bad_message);
+  EXPECT_EQ(answered({kMembershipBytesMax + 1, 1, 1}), Code::bad_message);
+  EXPECT_EQ(answered({1, 0, 1}), Code::bad_message);
+  EXPECT_EQ(answered({1, 2, 1}), Code::bad_message);
+  EXPECT_EQ(answered({0, 2, 3}, false), Code::ok);
+  EXPECT_EQ(answered({1, 2, 3}, false), Code::bad_message);
+}
+
+TEST(Membership, messages_say_in_which_version_they_are) {
+  const Request asked = AskMap{controller::MapVersion{5}, {}};
+  const std::string first = encode(asked, 1);
+  const std::string second = encode(asked, 2);
+  EXPECT_TRUE(decode_request(first, 1).has_value());
+  EXPECT_TRUE(decode_request(second, 2).has_value());
+  EXPECT_EQ(decode_request(second, 1).error(), Code::wrong_version);
+  EXPECT_EQ(decode_request(first, 2).error(), Code::bad_message) << "the call said 2";
 }
 
 }  // namespace

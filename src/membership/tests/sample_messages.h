@@ -19,34 +19,42 @@ inline std::vector<Request> sample_requests() {
   heartbeat.applied = MapVersion{7};
   heartbeat.answered = 2;
   heartbeat.targets = {{TargetId{1}, Incarnation{8}, true, false}};
-  heartbeat.reports = {{ChainReport::Kind::failed, ChainId{1}, ChainVersion{9}, TargetId{1}}};
+  heartbeat.reports = {
+      {ChainReport::Kind::failed, kFirstSharedChain, ChainVersion{9}, TargetId{1}}};
   heartbeat.accused = {NodeId{2}};
   return {join,
           open,
           heartbeat,
           Leave{from},
           TablePlan{3, MediaClass::flash, true, 8},
-          Move{ChainId{1}, TargetId{2}, TargetId{3}},
+          Move{kFirstSharedChain, TargetId{2}, TargetId{3}},
           Drain{NodeId{1}, false},
           Remove{NodeId{1}, true},
           Forget{TargetId{1}, true},
           Trust{TargetId{1}},
           AskMap{MapVersion{4}, {RecordKind::target, 5}},
-          AskHealth{}};
+          AskHealth{},
+          AskNodes{NodeId{3}},
+          DrainTarget{TargetId{2}, false}};
 }
 
 inline std::vector<Answer> sample_answers() {
   using namespace controller;  // NOLINT: all of them are its words
   Grant grant{NodeId{1}, NodeIncarnation{2}, 3, MapVersion{4}, true, {}};
   grant.targets = {{TargetId{1}, Incarnation{8}}};
+  NodeSeen seen{
+      NodeId{1}, false, true, std::chrono::seconds(1), MapVersion{4}, 3, 2, std::chrono::seconds(9),
+      {}};
+  seen.targets = {{TargetId{1}, true, false, false, true}};
   return {Refused{Code::in_use, "why"},
           Admitted{{{{3}}, NodeId{1}, NodeIncarnation{2}}, std::chrono::seconds(4)},
           Opened{NodeId{1}, NodeIncarnation{2}, 6, TargetId{1}, Incarnation{8}},
           grant,
           Made{TableId{1}},
           MapPiece{MapVersion{4}, false, {{{RecordKind::chain, 7}, "record"}}},
-          Health{3, 1, 0, 2, 1, 1, 0, 1},
-          Done{}};
+          Health{3, 1, 0, 2, 1, 1, 0, 1, 1, 4, true, std::chrono::seconds(7)},
+          Done{},
+          NodesPiece{MapVersion{4}, false, {seen, NodeSeen{.id = NodeId{2}}}}};
 }
 
 }  // namespace penstock::membership

@@ -17,7 +17,15 @@ std::vector<std::string> seeds() {
   Inode directory = file;
   directory.attributes.type = FileType::directory;
   directory.parent = InodeId(1);
+  Inode listed = file;
+  listed.attributes.layout.chain_count = 9;
+  listed.attributes.layout.chains = {ChainId(8), ChainId(300)};
+  Inode striped = directory;
+  striped.attributes.layout.chain_count = 9;
+  striped.attributes.layout.stripe = 4;
   return {encode(file),
+          encode(listed),
+          encode(striped),
           encode(link),
           encode(directory),
           encode(DirectoryTimes{}),

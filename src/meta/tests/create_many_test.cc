@@ -20,7 +20,7 @@ class CreateMany : public MetaTest {
     for (size_t i = 0; places && i < paths.size(); ++i) {
       const Result<NewFile>& one = (*places)[i];
       EXPECT_TRUE(one.has_value()) << paths[i] << ": " << (one ? "" : one.error().name());
-      files.push_back({one ? *one : NewFile{}, 0666, kLength, {}});
+      files.push_back({one ? *one : NewFile{}, 0666, kLength, {}, false});
     }
     return files;
   }

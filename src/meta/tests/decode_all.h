@@ -1,10 +1,10 @@
 // Feeds bytes to every decoder; for the tests and the fuzzer.
 #pragma once
 
-#include "../records.h"
-
 #include <string>
 #include <string_view>
+
+#include "penstock/meta/records.h"
 
 namespace penstock::meta {
 

@@ -42,6 +42,96 @@ TEST_F(MetaTest, new_file_has_the_attributes_asked_for) {
             Code::invalid_argument);
 }
 
+TEST_F(MetaTest, new_files_have_the_stripe_of_their_directory) {
+  MetaOptions options;
+  options.default_layout.chain_first = 3;
+  options.default_layout.chain_count = 9;
+  options.default_layout.stripe = 4;
+  const auto storage = make_storage("memory");
+  const auto meta = open_meta(storage->kv(), clock_, options);
+  const auto below = meta->make_directory(root_, kRootInode, "d", 0755);
+  ASSERT_TRUE(below.has_value());
+  EXPECT_EQ(below->layout, options.default_layout) << "directories pass it on as it is";
+  const auto file = meta->create(root_, below->inode, "f", 0644, true);
+  ASSERT_TRUE(file.has_value());
+  EXPECT_EQ(file->layout.chains.size(), 4u);
+  EXPECT_EQ(file->layout.stripe, 0u);
+  EXPECT_EQ(meta->attributes(file->inode)->layout, file->layout) << "as it was stored";
+  const auto places = meta->place_files(root_, {{"/d/g", false}});
+  ASSERT_TRUE(places.has_value() && places->front().has_value());
+  const NewFile& place = *places->front();
+  EXPECT_EQ(place.layout.chains.size(), 4u) << "its bytes come before its name";
+  std::vector<Result<MadeFile>> made;
+  EXPECT_TRUE(
+      meta->create_files(root_, {{.place = place, .mode = 0644, .changes = {}}}, &made).ok());
+  EXPECT_EQ(meta->attributes(place.inode)->layout, place.layout);
+}
+
+TEST_F(MetaTest, layouts_of_directories_change_as_a_whole_or_not_at_all) {
+  const auto directory = meta_->make_directory(root_, kRootInode, "d", 0755);
+  ASSERT_TRUE(directory.has_value());
+  const auto wider = [](Layout& layout) {
+    layout.chunk_bytes_log2 = 20;
+    layout.copies = 3;
+    return Status();
+  };
+  const auto set = meta_->set_layout(root_, directory->inode, wider);
+  ASSERT_TRUE(set.has_value());
+  EXPECT_EQ(set->layout.copies, 3);
+  EXPECT_GE(set->changed, directory->changed);
+  EXPECT_EQ(meta_->attributes(directory->inode)->layout, set->layout) << "as it was stored";
+  const auto refused = [](Layout& layout) {
+    layout.copies = 1;
+    return Status(Code::not_supported);
+  };
+  EXPECT_EQ(meta_->set_layout(root_, directory->inode, refused).error(), Code::not_supported);
+  const auto bad = [](Layout& layout) {
+    layout.copies = 0;
+    return Status();
+  };
+  EXPECT_EQ(meta_->set_layout(root_, directory->inode, bad).error(), Code::invalid_argument);
+  const auto listing = [](Layout& layout) {
+    layout.chains = {ChainId(0)};
+    return Status();
+  };
+  EXPECT_EQ(meta_->set_layout(root_, directory->inode, listing).error(), Code::invalid_argument);
+  EXPECT_EQ(meta_->attributes(directory->inode)->layout, set->layout);
+  const auto file = meta_->create(root_, directory->inode, "f", 0644, true);
+  EXPECT_EQ(file->layout.copies, 3);
+  EXPECT_EQ(meta_->set_layout(root_, file->inode, wider).error(), Code::not_directory);
+  EXPECT_EQ(meta_->set_layout({1000, 1000, {}, true}, directory->inode, wider).error(),
+            Code::not_permitted);
+}
+
+// The directory says so, and its table is not there yet.
+TEST_F(MetaTest, no_file_is_made_on_chains_that_cannot_be_reached) {
+  bool there = false;
+  MetaOptions options;
+  options.reaches = [&](const Layout& layout) { return there || layout.table == 0; };
+  const auto storage = make_storage("memory");
+  const auto meta = open_meta(storage->kv(), clock_, options);
+  const auto directory = meta->make_directory(root_, kRootInode, "d", 0755);
+  ASSERT_TRUE(meta->set_layout(root_, directory->inode,
+                               [](Layout& layout) {
+                                 layout.table = 7;
+                                 return Status();
+                               })
+                  .has_value());
+  EXPECT_EQ(meta->create(root_, directory->inode, "f", 0644, true).error(), Code::not_serving);
+  EXPECT_EQ(meta->create_unnamed(root_, directory->inode, 0644, *meta->unused_id()).error(),
+            Code::not_serving);
+  EXPECT_EQ(meta->make_node(root_, directory->inode, "f", FileType::regular, 0644, 0).error(),
+            Code::not_serving);
+  const auto places = meta->place_files(root_, {{"/d/f", false}, {"/f", false}});
+  ASSERT_TRUE(places.has_value());
+  EXPECT_EQ(places->front().error(), Code::not_serving);
+  EXPECT_TRUE(places->back().has_value());
+  EXPECT_EQ(meta->lookup(root_, directory->inode, "f").error(), Code::not_found);
+  EXPECT_TRUE(meta->make_directory(root_, directory->inode, "below", 0755).has_value());
+  there = true;
+  EXPECT_TRUE(meta->create(root_, directory->inode, "f", 0644, true).has_value());
+}
+
 TEST_F(MetaTest, bad_names_end_with_the_right_code) {
   const std::string longest(255, 'n');
   const std::string too_long(256, 'n');

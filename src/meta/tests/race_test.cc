@@ -105,7 +105,7 @@ void make_list(Meta& meta, const std::vector<std::string>& paths, bool replace,
   ASSERT_TRUE(places.has_value());
   std::vector<CompleteFile> files;
   for (const auto& place : *places) {
-    if (place) files.push_back({*place, 0644, 1, {}});
+    if (place) files.push_back({*place, 0644, 1, {}, false});
   }
   ASSERT_TRUE(meta.create_files({}, files, made).ok());
 }

@@ -179,7 +179,7 @@ TEST_F(CachedMeta, what_lists_make_and_replace_is_seen_at_once) {
     const auto places = meta_->place_files({}, {{"/d/n", replace}});
     EXPECT_TRUE(places && places->front());
     std::vector<Result<MadeFile>> made;
-    EXPECT_TRUE(meta_->create_files({}, {{*places->front(), 0644, 0, {}}}, &made).ok());
+    EXPECT_TRUE(meta_->create_files({}, {{*places->front(), 0644, 0, {}, false}}, &made).ok());
     EXPECT_TRUE(made.front().has_value());
     return made.front()->attributes.inode;
   };

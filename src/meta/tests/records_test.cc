@@ -1,5 +1,5 @@
 // Decoders face whatever a damaged database holds.
-#include "records.h"
+#include "penstock/meta/records.h"
 
 #include "../codec.h"
 #include "decode_all.h"
@@ -42,8 +42,24 @@ Inode sample(FileType type) {
   return inode;
 }
 
+// A file whose layout needs its extension, and a directory.
+Inode striped(FileType type) {
+  Inode inode = sample(type);
+  Layout& layout = inode.attributes.layout;
+  layout.chain_first = 2;
+  layout.chain_count = 300;
+  layout.table = UINT32_MAX;
+  layout.copies = kCopiesMax;
+  layout.media = Media::memory;
+  if (type == FileType::directory) layout.stripe = 7;
+  if (type == FileType::regular) layout.chains = {ChainId(UINT32_MAX), ChainId(0), ChainId(128)};
+  return inode;
+}
+
 std::vector<std::string> samples() {
   std::vector<std::string> encoded;
+  encoded.push_back(encode(striped(FileType::regular)));
+  encoded.push_back(encode(striped(FileType::directory)));
   for (int type = 0; type < 7; ++type) encoded.push_back(encode(sample(FileType(type))));
   encoded.push_back(encode(DirectoryTimes{engine::WallTime{1}, engine::WallTime{2}}));
   encoded.push_back(encode(Dentry{InodeId(7), FileType::fifo, kCookieMin}));
@@ -68,6 +84,69 @@ TEST(Records, decode_to_what_was_encoded) {
   std::string dots = encode(CookieEntry{"ab", InodeId(7), FileType::block});
   dots.replace(dots.size() - 2, 2, "..");
   EXPECT_EQ(decode_cookie_entry(dots), std::nullopt);
+}
+
+TEST(Records, of_layouts_keep_every_field) {
+  for (const FileType type : {FileType::regular, FileType::directory}) {
+    const Inode inode = striped(type);
+    const auto decoded = decode_inode(InodeId(5), encode(inode));
+    ASSERT_TRUE(decoded.has_value());
+    EXPECT_EQ(decoded->attributes.layout, inode.attributes.layout);
+  }
+  Inode full = striped(FileType::regular);
+  full.attributes.layout.chains.clear();
+  for (uint32_t i = 0; i < kListedChainsMax; ++i) {
+    full.attributes.layout.chains.emplace_back(UINT32_MAX - i);
+  }
+  const auto decoded = decode_inode(InodeId(5), encode(full));
+  ASSERT_TRUE(decoded.has_value()) << "the longest there is";
+  EXPECT_EQ(decoded->attributes.layout, full.attributes.layout);
+}
+
+// A range alone is as it ever was: what is behind it, in a regular file, is one byte.
+TEST(Records, of_a_plain_layout_end_with_no_extension) {
+  Inode inode = sample(FileType::regular);
+  inode.attributes.layout.seed = 0x0807060504030201;
+  const std::string encoded = encode(inode);
+  EXPECT_EQ(encoded.substr(encoded.size() - 12),
+            std::string("\x16\x00\x01\x01\x02\x03\x04\x05\x06\x07\x08\x00", 12));
+}
+
+TEST(Records, with_a_layout_that_cannot_be_are_refused) {
+  const auto body = [](uint8_t version, uint8_t scheme, uint8_t copies, uint8_t media,
+                       uint8_t stripe, std::initializer_list<uint8_t> chains) {
+    std::string bytes{static_cast<char>(version),      '\0',
+                      static_cast<char>(scheme),       static_cast<char>(copies),
+                      static_cast<char>(media),        static_cast<char>(stripe),
+                      static_cast<char>(chains.size())};
+    for (const uint8_t chain : chains) bytes.push_back(static_cast<char>(chain));
+    return bytes;
+  };
+  const auto taken = [](FileType type, uint8_t kind, const std::string& extension) {
+    Inode inode = sample(type);
+    inode.attributes.layout.chain_count = 300;
+    std::string record = encode(inode);
+    // A file's extensions come last; so do a directory's, behind its list.
+    record.back() = 1;
+    record.push_back(static_cast<char>(kind));
+    record.push_back(static_cast<char>(extension.size()));
+    return decode_inode(InodeId(5), record + extension).has_value();
+  };
+  const FileType file = FileType::regular;
+  EXPECT_TRUE(taken(file, 1, body(1, 0, 2, 0, 0, {4, 5})));
+  EXPECT_FALSE(taken(file, 2, body(1, 0, 2, 0, 0, {4, 5}))) << "another extension";
+  EXPECT_FALSE(taken(file, 1, body(2, 0, 2, 0, 0, {4, 5}))) << "another version";
+  EXPECT_FALSE(taken(file, 1, body(1, 1, 2, 0, 0, {4, 5}))) << "another scheme";
+  EXPECT_FALSE(taken(file, 1, body(1, 0, 0, 0, 0, {4, 5}))) << "no copy";
+  EXPECT_FALSE(taken(file, 1, body(1, 0, 2, 4, 0, {4, 5}))) << "unknown media";
+  EXPECT_FALSE(taken(file, 1, body(1, 0, 2, 0, 9, {4, 5}))) << "a file has no stripe";
+  EXPECT_FALSE(taken(file, 1, body(1, 0, 2, 0, 0, {4, 4}))) << "a chain twice";
+  EXPECT_FALSE(taken(file, 1, body(1, 0, 1, 0, 0, {}))) << "as without the extension";
+  EXPECT_FALSE(taken(file, 1, body(1, 0, 2, 0, 0, {4, 5}) + "x")) << "something behind it";
+  EXPECT_TRUE(taken(FileType::directory, 1, body(1, 0, 1, 0, 9, {})));
+  EXPECT_FALSE(taken(FileType::directory, 1, body(1, 0, 1, 0, 9, {4}))) << "directories list none";
+  EXPECT_FALSE(taken(FileType::directory, 1, body(1, 0, 1, 0, 65, {}))) << "wider than a list";
+  EXPECT_FALSE(taken(FileType::fifo, 1, body(1, 0, 2, 0, 0, {4, 5}))) << "it has no layout";
 }
 
 // A record as version 1 wrote it: times are nanoseconds since 1970 in 64 bits.

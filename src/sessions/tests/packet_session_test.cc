@@ -21,7 +21,7 @@ class PacketSessions : public testing::Test {
     meta = std::move(*meta::Meta::open(kv, world.clock(), options));
     client::FileSystemConfig config;
     config.shards.push_back({&loop, &net});
-    config.targets.push_back({NodeId{1}, 0});
+    config.chains = inodes::ChainAddresses::dense({{engine::Address{NodeId{1}, 0}}});
     files = std::move(*client::FileSystem::open(*meta, std::move(config)));
     sessions = std::make_unique<SimSessions>(loop, *files);
   }

@@ -83,6 +83,7 @@ class SimApplication {
   // Submits to the ring; and waits for the next completion: bytes or a negative error number.
   void submit(const ring::Submission& entry);
   ring::Completion next();
+  bool is_answered() const { return lane_.ready() > 0; }
   int64_t wait() { return next().result; }
   int64_t run(const ring::Submission& entry) {
     submit(entry);

@@ -126,6 +126,9 @@ TEST_F(SimNetTest, repeated_messages_reach_the_service_twice_and_the_caller_once
   EXPECT_EQ(service_.calls, 2);
   EXPECT_EQ(call.completions, 1);
   EXPECT_EQ(call.memory[15], std::byte{1});
+  ASSERT_EQ(service_.transfers.size(), 2u);
+  EXPECT_EQ(service_.transfers[0], Status(Code::ok));
+  EXPECT_EQ(service_.transfers[1], Status(Code::peer_gone)) << "the memory is the first one's";
 }
 
 TEST_F(SimNetTest, partitioned_nodes_hear_nothing_until_they_are_healed) {
@@ -135,6 +138,24 @@ TEST_F(SimNetTest, partitioned_nodes_hear_nothing_until_they_are_healed) {
   EXPECT_EQ(finish(call), Status(Code::peer_gone));
   EXPECT_EQ(service_.calls, 0);
   network_.heal();
+  Call again;
+  near_->call(again);
+  EXPECT_TRUE(finish(again).ok());
+}
+
+TEST_F(SimNetTest, a_cut_loses_what_goes_its_way_alone) {
+  network_.set_cut(NodeId{2}, NodeId{1}, true);
+  Call unanswered;
+  near_->call(unanswered);
+  EXPECT_EQ(finish(unanswered), Status(Code::peer_gone));
+  EXPECT_EQ(service_.calls, 1) << "it heard the question";
+  network_.heal();
+  network_.set_cut(NodeId{1}, NodeId{2}, true);
+  Call unheard;
+  near_->call(unheard);
+  EXPECT_EQ(finish(unheard), Status(Code::peer_gone));
+  EXPECT_EQ(service_.calls, 1);
+  network_.set_cut(NodeId{1}, NodeId{2}, false);
   Call again;
   near_->call(again);
   EXPECT_TRUE(finish(again).ok());

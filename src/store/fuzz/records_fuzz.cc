@@ -7,6 +7,7 @@
 #include "superblock.h"
 #include "update_effect.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -57,13 +58,20 @@ std::vector<std::string> seeds() {
   std::vector<std::string> out = {std::string(as_view(encode_key(key)))};
   BlockMap map;
   for (const size_t mapped : {size_t{1}, size_t{17}, map.blocks.size()}) {
-    for (size_t i = 0; i < mapped; ++i) map.blocks[i] = {static_cast<uint32_t>(1000 + i * i), 7};
+    for (size_t i = 0; i < mapped; ++i) map.blocks[i] = {1000 + i * i, 7};
     map.valid_end = static_cast<uint32_t>(mapped * 4096 - 5);
-    char record[kMapRecordBytesMax];
-    const size_t length = encode_map(key, map, record);
+    char record[std::max(kMapRecordBytesMax, kQuarterRecordBytesMax)];
+    size_t length = encode_map(key, map, record);
     out.emplace_back(record, length);
     out.emplace_back(record, length - sizeof(uint32_t));
+    length = encode_quarter(key, 0, map, is_scattered_wide(map), record);
+    out.emplace_back(record, length - sizeof(uint32_t));
   }
+  OldMap old;
+  for (size_t i = 0; i < 9; ++i) old.blocks[i] = {1000 + i * i, 7};
+  old.valid_end = 9 * 4096 - 5;
+  const std::string old_record = encode_old_map(as_view(encode_key(key)), old);
+  out.push_back(old_record.substr(0, old_record.size() - sizeof(uint32_t)));
   const Identity identity{TargetId(3), {1, 2, 3}};
   for (const uint32_t version : {kOldFormatVersion, kFormatVersion}) {
     out.push_back(encode_superblock(identity, version));
@@ -77,6 +85,26 @@ std::vector<std::string> seeds() {
   const BlockRef blocks[] = {{1000, of_block}, {1003, of_block}, {17, of_block}};
   (void)writer.add({ChainId(2), {InodeId(7), 1}}, 2, 4 * 4096 - 5, std::span(blocks).first(2));
   (void)writer.add({ChainId(2), {InodeId(8), 0}}, 0, 1, std::span(blocks).last(1));
+  log.resize(writer.seal(kLogIdentity));
+  out.push_back(log);
+  log.assign(4 * 4096, 'x');
+  writer.use(reinterpret_cast<std::byte*>(log.data()), static_cast<uint32_t>(log.size()));
+  const ChainChunk at{ChainId(2), {InodeId(7), 1}};
+  PendingRecord update;
+  update.name = {3, 5, {1, 2, 3, 4}};
+  update.parts.resize(1);
+  update.parts[0].end = 8192;
+  update.blocks = {{0, {1000, of_block}}, {1, {1001, of_block}}};
+  const std::string record = encode_pending(encode_chunk_key(kPendingKeyType, at), update);
+  (void)writer.add_prepare(at, {3, 4, {1, 1, 3, 4}}, record, 2);
+  log.resize(writer.seal(kLogIdentity));
+  out.push_back(log);
+  log.assign(4096, 'x');
+  writer.use(reinterpret_cast<std::byte*>(log.data()), static_cast<uint32_t>(log.size()));
+  update.parts[0].kind = UpdateKind::remove;
+  update.blocks.clear();
+  const std::string removal = encode_pending(encode_chunk_key(kPendingKeyType, at), update);
+  (void)writer.add_prepare(at, {3, 4, {1, 1, 3, 4}}, removal, 0);
   log.resize(writer.seal(kLogIdentity));
   out.push_back(log);
   add_chain_seeds(out);
@@ -101,11 +129,40 @@ void check_record(std::string_view input) {
   const uint32_t crc = crc32c(std::as_bytes(std::span(input)), of_key);
   sealed.append(reinterpret_cast<const char*>(&crc), sizeof(crc));
   for (const std::string_view record : {input, std::string_view(sealed)}) {
-    if (decode_map_1(as_view(encoded_key), record, map).ok()) check(!map.empty());
-    if (!decode_map(key, record, map).ok()) continue;
-    check(!map.empty());
+    OldMap old;
+    if (decode_old_map_1(as_view(encoded_key), record, old).ok()) check(!old.empty());
+    if (decode_old_map(as_view(encoded_key), record, old).ok()) {
+      check(encode_old_map(as_view(encoded_key), old) == record);
+    }
+    bool wide = false;
+    if (!decode_map(key, record, map, wide).ok()) continue;
+    check(!map.empty() && (!wide || map.mapped() == 0));
     char again[kMapRecordBytesMax];
-    check(std::string_view(again, encode_map(key, map, again)) == record);
+    if (!wide) check(std::string_view(again, encode_map(key, map, again)) == record);
+  }
+}
+
+// Of a map that has the blocks that the input says, and of one that says nothing of them.
+void check_quarter(std::string_view input) {
+  const MapKey key{ChainId{}, {InodeId(7), 1}, 2};
+  std::string sealed(input);
+  const uint32_t crc = map_checksum(as_view(encode_quarter_key(key, 0)), input);
+  sealed.append(reinterpret_cast<const char*>(&crc), sizeof(crc));
+  BlockMap map;
+  map.valid_end = store::limits::kMapBytes;
+  uint64_t mapped = 0;
+  if (input.size() >= 16) std::memcpy(&mapped, input.data() + 8, sizeof(mapped));
+  for (uint32_t i = 0; i < 64; ++i) {
+    if ((mapped >> i & 1) != 0) map.blocks[i] = {i, 0};
+  }
+  BlockMap none;
+  none.valid_end = store::limits::kMapBytes;
+  char again[kQuarterRecordBytesMax];
+  if (decode_quarter(key, 0, sealed, false, map).ok()) {
+    check(std::string_view(again, encode_quarter(key, 0, map, false, again)) == sealed);
+  }
+  if (decode_quarter(key, 0, sealed, true, none).ok()) {
+    check(std::string_view(again, encode_quarter(key, 0, none, true, again)) == sealed);
   }
 }
 
@@ -140,6 +197,19 @@ void check_chain_records(std::string_view input) {
   }
 }
 
+// Gives an entry of a prepare the length that it has, and its record the right checksum.
+void seal_prepare(std::span<std::byte> entry) {
+  const auto length = static_cast<uint32_t>(entry.size() - 64);
+  std::memcpy(entry.data() + 56, &length, 4);
+  ChainChunk at;
+  std::memcpy(&at.chunk.inode.value, entry.data(), 8);
+  std::memcpy(&at.chain.value, entry.data() + 8, 4);
+  std::memcpy(&at.chunk.index, entry.data() + 12, 4);
+  const std::string_view record(reinterpret_cast<const char*>(entry.data()) + 64, length - 4);
+  const uint32_t crc = map_checksum(encode_chunk_key(kPendingKeyType, at), record);
+  std::memcpy(entry.data() + 64 + record.size(), &crc, 4);
+}
+
 // A record of the log: as it is, and with its checksums made right.
 void check_log_record(std::string_view input) {
   std::vector<std::byte> bytes(std::max<size_t>(input.size(), 4096));
@@ -155,6 +225,16 @@ void check_log_record(std::string_view input) {
   std::memcpy(&length, bytes.data() + 40, 4);
   length %= 4097;
   std::memcpy(bytes.data() + 40, &length, 4);
+  uint32_t prepares = 0;
+  std::memcpy(&prepares, bytes.data() + 56, 4);
+  if (bytes[52] == std::byte{1}) {
+    // As the pending record of an only entry, with its checksum made right, too.
+    prepares %= static_cast<uint32_t>(bytes.size() - 64);
+    std::memcpy(bytes.data() + 56, &prepares, 4);
+    if (prepares > 64 + 4) seal_prepare(std::span(bytes).subspan(64, prepares));
+    const uint32_t of_prepares = crc32c({bytes.data() + 64, prepares});
+    std::memcpy(bytes.data() + 60, &of_prepares, 4);
+  }
   std::memcpy(bytes.data() + 48, &crc, 4);
   crc = crc32c({bytes.data(), length});
   std::memcpy(bytes.data() + 48, &crc, 4);
@@ -166,6 +246,13 @@ void check_log_record(std::string_view input) {
     check(write.bytes.data() + write.bytes.size() <= bytes.data() + bytes.size());
     check(write.first_block + write.blocks.size() <= store::limits::kChunkBlocksMax);
   }
+  for (const LoggedPrepare& prepare : record->prepares) {
+    check(prepare.bytes.size() == prepare.update.blocks.size() * 4096);
+    check(prepare.bytes.data() + prepare.bytes.size() <= bytes.data() + bytes.size());
+    check(prepare.update.name.counter > prepare.base.counter);
+    check(prepare.record ==
+          encode_pending(encode_chunk_key(kPendingKeyType, prepare.at), prepare.update));
+  }
 }
 
 }  // namespace
@@ -173,10 +260,14 @@ void check_log_record(std::string_view input) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   check_record(input);
+  check_quarter(input);
   check_log_record(input);
   check_chain_records(input);
   if (const auto mark = decode_log_mark(input)) check(encode_log_mark(*mark) == input);
   if (const auto key = decode_key(input)) check(as_view(encode_key(*key)) == input);
+  if (const auto key = decode_quarter_key(input)) {
+    check(as_view(encode_quarter_key(key->map, key->quarter)) == input);
+  }
   if (const auto identity = decode_superblock(input)) {
     check(encode_superblock(*identity) == input);
   }

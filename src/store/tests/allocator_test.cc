@@ -55,13 +55,35 @@ TEST(BlockAllocator, refuses_to_take_what_is_not_free_and_changes_nothing) {
 
 TEST(BlockAllocator, works_at_the_end_of_the_number_space) {
   BlockAllocator allocator;
-  const uint32_t last_area = UINT32_MAX - kArea + 1;
-  allocator.add({last_area, kArea - 1});
+  const BlockNumber last_area = limits::kTargetBlocksMax - kArea;
+  allocator.add({last_area, kArea});
   const auto run = allocator.allocate(kArea / 2);
   ASSERT_TRUE(run);
   EXPECT_EQ(run->first, last_area);
   allocator.release(*run);
-  EXPECT_FALSE(allocator.is_free(UINT32_MAX));
+  EXPECT_TRUE(allocator.is_free(limits::kTargetBlocksMax - 1));
+  EXPECT_FALSE(allocator.is_free(limits::kTargetBlocksMax));
+  EXPECT_FALSE(allocator.take({limits::kTargetBlocksMax - 1, 2}));
+}
+
+TEST(BlockAllocator, keeps_bitmaps_of_areas_that_are_free_in_part_and_of_no_others) {
+  BlockAllocator allocator;
+  constexpr uint32_t kAreas = 100;
+  for (uint32_t area = 0; area < kAreas; ++area) allocator.add({area * uint64_t{kArea}, kArea});
+  EXPECT_EQ(allocator.mixed_areas(), 0u) << "all is free";
+  const auto first = allocator.allocate(100);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(allocator.mixed_areas(), 1u);
+  while (allocator.allocate(kArea / 2)) continue;
+  EXPECT_EQ(allocator.free_blocks(), 0u);
+  EXPECT_EQ(allocator.mixed_areas(), 0u) << "all is in use";
+  allocator.release({50 * uint64_t{kArea} + 7, 1});
+  EXPECT_EQ(allocator.mixed_areas(), 1u);
+  EXPECT_EQ(allocator.allocate(64), (BlockRun{50 * uint64_t{kArea} + 7, 1}));
+  allocator.release({50 * uint64_t{kArea}, kArea});
+  EXPECT_EQ(allocator.mixed_areas(), 0u) << "one is free again";
+  EXPECT_EQ(allocator.allocate(kArea), (BlockRun{50 * uint64_t{kArea}, kArea}));
+  EXPECT_TRUE(allocator.consistent());
 }
 
 // Random requests against a plain set of free numbers.

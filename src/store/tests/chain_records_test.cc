@@ -10,7 +10,7 @@ PendingRecord some_pending() {
   pending.name = name_of(7);
   pending.parts = {write_part(0, 5000, request_of(1)), clear_part(9000, kWholeChunk),
                    remove_part(request_of(3, 3))};
-  pending.blocks = {{0, {77, 1}}, {1, {12, 2}}, {16383, {kHole - 1, 3}}};
+  pending.blocks = {{0, {77, 1}}, {1, {12, 2}}, {16383, {limits::kTargetBlocksMax - 1, 3}}};
   return pending;
 }
 
@@ -101,8 +101,8 @@ TEST(PendingRecordOf, is_what_was_encoded) {
   constexpr size_t kBlocks = 56 + 3 * 40;
   EXPECT_EQ(decode(key, sealed(key, record, kBlocks, 1)).code(), Code::corrupt) << "order";
   EXPECT_EQ(decode(key, sealed(key, record, kBlocks + 2, 1)).code(), Code::corrupt) << "order";
-  EXPECT_EQ(decode(key, sealed(key, record, kBlocks + 12, 1)).code(), Code::wrong_version)
-      << "a place beyond 32 bits";
+  EXPECT_EQ(decode(key, sealed(key, record, kBlocks + 12, 0x40)).code(), Code::wrong_version)
+      << "a place beyond 1 PiB";
 }
 
 TEST(SlotRecordOf, is_what_was_encoded) {

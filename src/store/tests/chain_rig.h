@@ -44,6 +44,12 @@ inline UpdatePart remove_part(RequestId request = {}) {
   return part;
 }
 
+inline UpdatePart drop_part(RequestId request = {}) {
+  UpdatePart part = remove_part(request);
+  part.kind = UpdateKind::drop;
+  return part;
+}
+
 class ChainRig {
  public:
   virtual ~ChainRig() = default;
@@ -51,6 +57,8 @@ class ChainRig {
   virtual sim::SimWorld& world() = 0;
   // The process ends, perhaps with the power, and begins again.
   virtual void restart(bool power_cut) = 0;
+  // A committed block changes on the disk, silently.
+  virtual void damage(const ChainChunk& at, uint32_t block) = 0;
 
   template <class Operation>
   Status run(Operation& op) {
@@ -63,12 +71,13 @@ class ChainRig {
     return op.status;
   }
   Status prepare(const ChainChunk& at, const UpdateName& name, std::vector<UpdatePart> parts,
-                 std::string bytes) {
+                 std::string bytes, bool keep_damage = false) {
     PrepareOp op;
     op.at = at;
     op.name = name;
     op.parts = parts;
     op.bytes = memory_of(bytes);
+    op.keep_damage = keep_damage;
     return run(op);
   }
   ChunkState look(const ChainChunk& at) {
@@ -86,6 +95,29 @@ class ChainRig {
     EXPECT_TRUE(run(op).ok()) << op.status.name();
     return bytes;
   }
+  // Of blocks from `first` on, which are damaged.
+  std::vector<uint32_t> damaged(const ChainChunk& at, uint32_t first, uint32_t count,
+                                std::string* content = nullptr) {
+    std::string bytes(count * limits::kBlockBytes, '?');
+    CopyReadOp op;
+    op.at = at;
+    op.begin = static_cast<uint32_t>(first * limits::kBlockBytes);
+    op.destination = memory_of(bytes);
+    op.list_damage = true;
+    EXPECT_TRUE(run(op).ok()) << op.status.name();
+    EXPECT_EQ(op.state.committed, look(at).committed);
+    if (content != nullptr) *content = bytes;
+    return op.damaged;
+  }
+  Status heal(const ChainChunk& at, const UpdateName& committed, std::vector<uint32_t> blocks,
+              std::string bytes) {
+    HealOp op;
+    op.at = at;
+    op.committed = committed;
+    op.blocks = blocks;
+    op.bytes = memory_of(bytes);
+    return run(op);
+  }
   std::string read_pending(const ChainChunk& at, size_t length) {
     std::string bytes(length, '?');
     PendingReadOp op;
@@ -102,12 +134,13 @@ class ChainRig {
     return op.entries;
   }
   Status replace(const ChainChunk& at, const ChunkState& state, std::string bytes,
-                 std::vector<SlotRecord> slots = {}) {
+                 std::vector<SlotRecord> slots = {}, std::vector<uint32_t> damaged = {}) {
     ReplaceOp op;
     op.at = at;
     op.state = state;
     op.bytes = memory_of(bytes);
     op.slots = slots;
+    op.damaged = damaged;
     return run(op);
   }
 };
@@ -124,6 +157,7 @@ class FakeChainRig final : public ChainRig {
     world_.run_for(std::chrono::milliseconds(10));
     begin();
   }
+  void damage(const ChainChunk& at, uint32_t block) override { image_.damage(at, block); }
 
  private:
   void begin() {
@@ -137,9 +171,13 @@ class FakeChainRig final : public ChainRig {
   std::unique_ptr<FakeChainStore> store_;
 };
 
+// With RigOptions that say so, of a target that has a log.
 class TargetChainRig final : public ChainRig {
  public:
-  TargetChainRig() { EXPECT_TRUE(rig_.begin()) << rig_.refusal.message; }
+  explicit TargetChainRig(const RigOptions& options = {}) : rig_(1, options) {
+    EXPECT_TRUE(rig_.begin()) << rig_.refusal.message;
+    if (options.log_bytes > 0) make_log();
+  }
   ChainStore& store() override { return rig_.target().chains(); }
   sim::SimWorld& world() override { return rig_.world; }
   void restart(bool power_cut) override {
@@ -147,8 +185,26 @@ class TargetChainRig final : public ChainRig {
     EXPECT_TRUE(rig_.begin()) << rig_.refusal.message;
   }
   Rig& rig() { return rig_; }
+  void damage(const ChainChunk& at, uint32_t block) override {
+    const MapKey key{at.chain, at.chunk, block / limits::kMapBlocks};
+    const CachedMap* const map = rig_.core().index.find(key);
+    ASSERT_NE(map, nullptr);
+    const BlockRef ref = map->blocks[block % limits::kMapBlocks];
+    ASSERT_FALSE(ref.hole());
+    rig_.platter.flip_bit("/target/data-0000", ref.physical * limits::kBlockBytes + 77, 3);
+  }
 
  private:
+  // A first small durable write is worth one.
+  void make_log() {
+    auto bytes = test::content(4096, 99);
+    EXPECT_TRUE(rig_.write({InodeId(1'000), 0}, 0, bytes).ok());
+    const WriteLog& log = rig_.core().write_log;
+    EXPECT_TRUE(rig_.world.run_until([&] { return log.in_use() && !log.wants_commit(); },
+                                     std::chrono::seconds(5)));
+    EXPECT_TRUE(rig_.sync().ok());
+  }
+
   Rig rig_;
 };
 

@@ -1,6 +1,7 @@
 // Random work on the chains of a target over simulated disk and database, with crashes and faults,
 // against a history of each chunk's states. PENSTOCK_SEED and PENSTOCK_SEEDS choose the runs.
 #include "chain_history.h"
+#include "plain_writes.h"
 
 #include <cstdlib>
 #include <map>
@@ -21,6 +22,7 @@ class ChainSimulation {
     rough_ = random_.chance(1, 3);
     breaking_ = rough_ && random_.chance(1, 3);
     slow_ = random_.chance(1, 3);
+    mixed_ = random_.chance(1, 2);
   }
 
   std::string run() {
@@ -35,8 +37,9 @@ class ChainSimulation {
     }
     if (complaint_.empty()) {
       work(100);
-      rig_.world.run_until([&] { return under_way_ == 0; });
+      rig_.world.run_until([&] { return under_way_ == 0 && plain_.idle(); });
       come_to_rest();
+      note_log();
     }
     rig_.crash(true);
     log::set_level(log::Level::warning);
@@ -44,6 +47,9 @@ class ChainSimulation {
   }
   uint64_t trace_hash() const { return rig_.world.trace_hash(); }
   uint64_t updates() const { return updates_; }
+  // Prepares and plain writes that went to the log, and records that openings brought back.
+  uint64_t logged() const { return logged_; }
+  uint64_t replayed() const { return replayed_; }
 
  private:
   struct Call {
@@ -52,8 +58,7 @@ class ChainSimulation {
     std::string bytes;
     std::vector<std::byte> memory;
     std::vector<UpdatePart> parts;
-    std::vector<size_t> before;  // of all chunks, how many states there were
-    size_t step = 0;             // of the chunk, which state this leads to
+    size_t step = 0;  // of the chunk, which state this leads to
     PrepareOp prepare;
     ReplaceOp replace;
     CopyReadOp read;
@@ -65,9 +70,11 @@ class ChainSimulation {
 
   RigOptions options() {
     RigOptions options;
-    options.map_cache_bytes = random_.chance(1, 2) ? kMiB : 1;
+    options.map_cache_bytes = random_.chance(1, 3) ? kMiB : random_.chance(1, 2) ? 32 * kKiB : 1;
     options.capacity_bytes = random_.chance(1, 4) ? 6 * kMiB : 64 * kMiB;
-    options.log_bytes = random_.chance(1, 2) ? 256 * kKiB : 0;
+    constexpr uint64_t kLogs[] = {0, 64 * kKiB, 256 * kKiB, kMiB};
+    options.log_bytes = kLogs[random_.below(std::size(kLogs))];
+    options.log_after = random_.chance(1, 2) ? 1 : 8;
     options.defragment.enabled = random_.chance(1, 2);
     options.defragment.wait = std::chrono::milliseconds(1);
     return options;
@@ -89,25 +96,15 @@ class ChainSimulation {
     if (complaint_.empty()) complaint_ = what;
   }
 
-  // Whatever began before is done, and cannot be taken back by a crash any more.
-  void note_durable(const std::vector<size_t>& before) {
-    for (size_t i = 0; i < histories_.size(); ++i) {
-      histories_[i].durable = std::max(histories_[i].durable, before[i] - 1);
-    }
-  }
-  std::vector<size_t> lengths() const {
-    std::vector<size_t> all;
-    // What is on its way is not done.
-    for (const ChainHistory& one : histories_)
-      all.push_back(one.states.size() - (one.busy ? 1 : 0));
-    return all;
+  // What it leads to, and all of its chunk before that, cannot be taken back by a crash any more.
+  static void note_durable(const Call& done) {
+    done.history->durable = std::max(done.history->durable, done.step);
   }
 
   Call& call(ChainHistory& history) {
     Call& made = *calls_.emplace_back(std::make_unique<Call>());
     made.self = this;
     made.history = &history;
-    made.before = lengths();
     ++under_way_;
     return made;
   }
@@ -168,14 +165,14 @@ class ChainSimulation {
 
   void prepare(ChainHistory& history) {
     Call& its = call(history);
-    its.parts = some_parts();
+    const bool drops_it = history.now().removed && random_.chance(1, 2);
+    its.parts = drops_it ? std::vector{drop_part({1, ++sequence_, 9, 51})} : some_parts();
     its.bytes = some_bytes(update_bytes(its.parts));
     const UpdateName name{5, ++history.counter, its.parts[0].request};
     ChainState& next = history.next();
     next.pending = PendingUpdate{history.at, name, its.parts};
     next.pending_bytes = its.bytes;
     its.step = history.states.size() - 1;
-    its.before = lengths();
     history.busy = true;
     its.prepare.at = history.at;
     its.prepare.name = name;
@@ -188,7 +185,7 @@ class ChainSimulation {
     ChainHistory& history = *done.history;
     history.busy = false;
     ++updates_;
-    if (status.ok()) return note_durable(done.before);
+    if (status.ok()) return note_durable(done);
     if (rig_.target().status().failed) return;
     if (!rough_ && status.code() != Code::no_space) {
       complain(fmt::format("a prepare ended with {}", status.name()));
@@ -208,6 +205,10 @@ class ChainSimulation {
     next.done = update.parts;
     next.committed = update.name;
     next.pending_bytes.clear();
+    if (drops(update.parts)) {
+      next = ChainState{};
+      history.counter = 0;
+    }
     store().commit(history.at);
   }
   void forget(ChainHistory& history) {
@@ -228,7 +229,6 @@ class ChainSimulation {
     }
     its.bytes = next.bytes;
     its.step = history.states.size() - 1;
-    its.before = lengths();
     history.busy = true;
     its.replace.at = history.at;
     its.replace.state = {next.committed, next.removed, static_cast<uint32_t>(next.bytes.size())};
@@ -240,7 +240,7 @@ class ChainSimulation {
   void on_replaced(Call& done, Status status) {
     if (status.ok()) {
       done.history->busy = false;
-      return note_durable(done.before);
+      return note_durable(done);
     }
     if (!rough_ && status.code() != Code::no_space && !rig_.target().status().failed) {
       complain(fmt::format("a replacement ended with {}", status.name()));
@@ -291,6 +291,7 @@ class ChainSimulation {
   }
 
   void step() {
+    if (mixed_ && random_.chance(1, 4)) return plain_.step(rig_.target(), random_);
     ChainHistory& history = histories_[random_.below(histories_.size())];
     if (history.busy) return;
     const bool pending = history.now().pending.has_value();
@@ -322,7 +323,9 @@ class ChainSimulation {
   void end_life(bool power) {
     for (const auto& its : calls_) its->dead = true;
     set_faults(false);
+    note_log();
     rig_.crash(power);
+    plain_.crashed();
     calls_.clear();
     completions_.clear();
     under_way_ = 0;
@@ -331,6 +334,11 @@ class ChainSimulation {
       if (random_.chance(1, 2) && rig_.begin_or_crash(most, power)) return;
     }
     if (!rig_.begin()) complain(rig_.refusal.message);
+  }
+
+  void note_log() {
+    logged_ += rig_.core().counters.logged.value();
+    replayed_ += rig_.core().counters.replayed.value();
   }
 
   template <class Operation>
@@ -346,6 +354,7 @@ class ChainSimulation {
   // Each chunk is what it was after some step, and none that was durable is missing.
   void verify_all() {
     for (ChainHistory& history : histories_) verify(history);
+    if (const std::string wrong = plain_.verify(rig_); !wrong.empty()) complain(wrong);
   }
   void verify(ChainHistory& history) {
     LookOp look;
@@ -458,12 +467,16 @@ class ChainSimulation {
   bool rough_ = false;
   bool breaking_ = false;
   bool slow_ = false;
+  bool mixed_ = false;  // with plain writes
+  PlainWrites plain_{3};
   std::deque<ChainHistory> histories_;
   std::vector<std::unique_ptr<Call>> calls_;
   std::map<engine::Op*, std::pair<Call*, void (*)(Call&, Status)>> completions_;
   size_t under_way_ = 0;
   uint64_t sequence_ = 0;
   uint64_t updates_ = 0;
+  uint64_t logged_ = 0;
+  uint64_t replayed_ = 0;
   std::string complaint_;
 };
 
@@ -475,14 +488,19 @@ uint64_t number_from(const char* name, uint64_t otherwise) {
 TEST(ChainSim, shows_whole_updates_whatever_happens) {
   const uint64_t first = number_from("PENSTOCK_SEED", 1);
   const uint64_t count = number_from("PENSTOCK_SEEDS", 60);
-  uint64_t updates = 0;
+  uint64_t updates = 0, logged = 0, replayed = 0;
   for (uint64_t seed = first; seed < first + count; ++seed) {
     ChainSimulation simulation(seed);
     EXPECT_EQ(simulation.run(), "") << "PENSTOCK_SEED=" << seed << " PENSTOCK_SEEDS=1";
     updates += simulation.updates();
+    logged += simulation.logged();
+    replayed += simulation.replayed();
     if (testing::Test::HasFailure()) return;
   }
   EXPECT_GT(updates, count * 20) << "prepares that ended";
+  if (count < 20) return;
+  EXPECT_GT(logged, count * 20);
+  EXPECT_GT(replayed, count * 5);
 }
 
 TEST(ChainSim, is_the_same_for_the_same_seed) {

@@ -42,6 +42,55 @@ TEST(ChainsOfTarget, keep_no_block_that_nothing_names) {
   EXPECT_EQ(records.count(encode_chunk_key(kPendingKeyType, kAt)), 0u);
 }
 
+TEST(ChainsOfTarget, a_scrub_waits_for_those_who_heal) {
+  TargetChainRig chains;
+  Rig& rig = chains.rig();
+  const std::string bytes(100 * limits::kBlockBytes, 'a');
+  ASSERT_TRUE(
+      chains.prepare(kAt, name_of(1), {write_part(0, 100 * limits::kBlockBytes)}, bytes).ok());
+  chains.store().commit(kAt);
+  ASSERT_TRUE(rig.sync().ok());
+  for (const uint32_t block : {3, 70}) chains.damage(kAt, block);
+  ScrubOp scrub;
+  std::map<uint32_t, bool> seen;
+  scrub.on_damage = [&](const Damage& damage) { seen[damage.block] = damage.healed; };
+  ASSERT_TRUE(rig.run(scrub).ok());
+  EXPECT_EQ(seen, (std::map<uint32_t, bool>{{3, false}, {70, false}})) << "nobody heals";
+  // One that heals one of the two, some time later.
+  chains.store().set_healer(
+      [&](const ChainChunk& at, uint32_t block, std::function<void(bool)> ended) {
+        EXPECT_EQ(at, kAt);
+        rig.world.after(std::chrono::seconds(1), "heal", [&chains, block, ended] {
+          if (block == 70) return ended(false);
+          HealOp* const op = new HealOp;
+          auto* const content = new std::string(limits::kBlockBytes, 'a');
+          static constexpr uint32_t kBlocks[] = {3};
+          op->at = kAt;
+          op->committed = name_of(1);
+          op->blocks = kBlocks;
+          op->bytes = memory_of(*content);
+          op->owner = new std::function<void(bool)>([content, ended](bool healed) {
+            delete content;
+            ended(healed);
+          });
+          op->completion = [](engine::Op& done) {
+            const std::unique_ptr<std::function<void(bool)>> then(
+                &done.owner_as<std::function<void(bool)>>());
+            const bool healed = done.status.ok();
+            delete static_cast<HealOp*>(&done);
+            (*then)(healed);
+          };
+          chains.store().submit(*op);
+        });
+      });
+  seen.clear();
+  ASSERT_TRUE(rig.run(scrub).ok());
+  EXPECT_EQ(seen, (std::map<uint32_t, bool>{{3, true}, {70, false}}));
+  EXPECT_EQ(scrub.damaged_blocks, 2U);
+  EXPECT_EQ(scrub.healed_blocks, 1U);
+  chains.store().set_healer({});
+}
+
 TEST(ChainsOfTarget, take_up_a_chunk_that_has_no_name) {
   TargetChainRig chains;
   Rig& rig = chains.rig();

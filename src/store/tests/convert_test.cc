@@ -1,6 +1,5 @@
 // Targets of old formats become targets of this one, with the process dying at any step of it.
-#include "old_format.h"
-#include "rig.h"
+#include "old_target.h"
 
 #include <gmock/gmock.h>
 
@@ -19,16 +18,6 @@ std::vector<std::byte> content() {
   return bytes;
 }
 
-void set_superblock(Rig& rig, const std::string& text) {
-  sim::SimLoop loop(rig.world);
-  sim::SimDisk disk(rig.platter, loop);
-  ASSERT_TRUE(disk.replace_file("/target/target", text).ok());
-}
-
-std::string encode_old_map(std::string_view key, const BlockMap& map, uint32_t format) {
-  return format == 1 ? encode_map_1(key, map) : encode_map_2(key, map);
-}
-
 // A target with some files, then everything as an old format would have written it. Returns its
 // identity. Among the maps are some of no content that matters, so that there are several batches.
 Identity make_old(Rig& rig, uint32_t format, uint32_t more_maps) {
@@ -40,46 +29,26 @@ Identity make_old(Rig& rig, uint32_t format, uint32_t more_maps) {
   EXPECT_TRUE(rig.write(kFarChunk, 12345, few).ok());
   const Identity identity = rig.core().identity;
   EXPECT_TRUE(rig.close().ok());
-  set_superblock(rig, encode_superblock(identity, format));
-  const auto records = rig.records.content();
-  sim::SimKv kv(rig.records);
-  EXPECT_TRUE(kv.run(KvMode::write_durable, [&](engine::KvTransaction& t) -> Status {
-                  for (const auto& [name, record] : records) {
-                    const auto key = decode_key(name);
-                    BlockMap map;
-                    if (key && decode_map(*key, record, map).ok()) {
-                      const std::string old = encode_old_key(*key);
-                      t.erase(name);
-                      t.put(old, encode_old_map(old, map, format));
-                    }
-                  }
-                  BlockMap holes;
-                  holes.valid_end = 99;
-                  for (uint32_t i = 0; i < more_maps; ++i) {
-                    const std::string key = encode_old_key({ChainId{}, {InodeId(100), i}, 0});
-                    t.put(key, encode_old_map(key, holes, format));
-                  }
-                  t.put(kIdentityKey, encode_identity(identity, format));
-                  return Code::ok;
-                }).ok());
+  write_as_old(rig, identity, format, more_maps);
   return identity;
 }
 
 void expect_converted(Rig& rig, const Identity& identity, size_t maps) {
   EXPECT_EQ(superblock_text(rig), encode_superblock(identity));
-  size_t seen = 0;
   for (const auto& [name, record] : rig.records.content()) {
     if (name == kIdentityKey) {
       EXPECT_EQ(record, encode_identity(identity));
-      continue;
+    } else {
+      ASSERT_TRUE(decode_key(name) || decode_quarter_key(name));
     }
-    BlockMap map;
-    ASSERT_TRUE(decode_key(name));
-    ASSERT_TRUE(decode_map(*decode_key(name), record, map).ok());
-    ++seen;
   }
-  EXPECT_EQ(seen, maps);
+  const auto stored = stored_maps(rig.records.content());
+  ASSERT_TRUE(stored);
+  EXPECT_EQ(stored->size(), maps);
 }
+
+// 3 MiB of one chunk, and one block of another.
+constexpr size_t kMaps = 4;
 
 void expect_content(Rig& rig) {
   EXPECT_EQ(rig.read(kChunk, 0, kFile), content());
@@ -90,14 +59,13 @@ void expect_content(Rig& rig) {
 }
 
 class Conversion : public testing::TestWithParam<uint32_t> {};
-INSTANTIATE_TEST_SUITE_P(From, Conversion, testing::Values(1, 2));
+INSTANTIATE_TEST_SUITE_P(From, Conversion, testing::Values(1, 2, 3));
 
 TEST_P(Conversion, keeps_everything) {
   Rig rig;
   const Identity identity = make_old(rig, GetParam(), 0);
-  const size_t maps = rig.records.content().size() - 1;
   ASSERT_TRUE(rig.begin()) << rig.refusal.message;
-  expect_converted(rig, identity, maps);
+  expect_converted(rig, identity, kMaps);
   expect_content(rig);
   auto more = test::content(50'000, 3);
   ASSERT_TRUE(rig.write(kChunk, 4096, more).ok());
@@ -189,7 +157,6 @@ void survives_deaths(uint32_t format, bool power) {
   for (int steps = 0; !to_the_end; ++steps) {
     Rig rig(static_cast<uint64_t>(1 + steps));
     const Identity identity = make_old(rig, format, kMore);
-    const size_t maps = rig.records.content().size() - 1;
     Bomb bomb(rig, steps, power);
     Failure refusal;
     to_the_end = open_with(rig, bomb, refusal);
@@ -200,7 +167,7 @@ void survives_deaths(uint32_t format, bool power) {
       (void)open_with(rig, second, refusal);
     }
     ASSERT_TRUE(rig.begin()) << "after " << steps << " steps: " << rig.refusal.message;
-    expect_converted(rig, identity, maps);
+    expect_converted(rig, identity, kMaps + kMore);
     expect_content(rig);
     ASSERT_TRUE(rig.close().ok());
   }
@@ -218,7 +185,7 @@ TEST_P(Conversion, survives_kills_at_every_step) {
 TEST_P(Conversion, changes_nothing_when_the_old_target_is_damaged) {
   Rig rig;
   make_old(rig, GetParam(), 0);
-  const std::string name = encode_old_key({ChainId{}, kChunk, 0});
+  const std::string name = encode_old_key({ChainId{}, kChunk, 0}, GetParam());
   {
     std::string record = rig.records.content().at(name);
     record[10] = static_cast<char>(record[10] ^ 1);
@@ -243,13 +210,13 @@ TEST_P(Conversion, is_not_expected_of_a_finished_target) {
   ASSERT_TRUE(rig.begin());
   ASSERT_TRUE(rig.close().ok());
   // A record of the old format in it is no leftover of a conversion.
-  BlockMap map;
+  OldMap map;
   map.valid_end = 1;
-  const std::string key = encode_old_key({ChainId{}, {InodeId(1), 1}, 1});
+  const std::string key = encode_old_key({ChainId{}, {InodeId(1), 1}, 1}, GetParam());
   {
     sim::SimKv kv(rig.records);
     ASSERT_TRUE(kv.run(KvMode::write_durable, [&](engine::KvTransaction& t) -> Status {
-                    t.put(key, encode_old_map(key, map, GetParam()));
+                    t.put(key, encode_as(GetParam(), key, map));
                     return Code::ok;
                   }).ok());
   }
@@ -291,6 +258,36 @@ TEST(ConversionOfLog, keeps_what_only_the_log_has) {
   auto all = content();
   EXPECT_EQ(rig.read(kChunk, 3 * 4096, 4096),
             std::vector<std::byte>(all.begin() + 3 * 4096, all.begin() + 4 * 4096));
+}
+
+// Its records of writes say places as today's do.
+TEST(ConversionOfLog, of_format_3_keeps_what_only_the_log_has) {
+  RigOptions options;
+  options.log_bytes = kMiB;
+  options.log_after = 1;
+  Rig rig(1, options);
+  ASSERT_TRUE(rig.begin());
+  auto bytes = content();
+  ASSERT_TRUE(rig.write(kChunk, 0, bytes).ok());
+  for (uint64_t n = 0; n < 3; ++n) {
+    auto few = test::content(4096, n);
+    ASSERT_TRUE(rig.write(kFarChunk, 0, few).ok());
+  }
+  ASSERT_TRUE(rig.sync().ok());
+  rig.records.faults.delay_min = rig.records.faults.delay_max = std::chrono::seconds(1);
+  const uint64_t logged = rig.core().counters.logged.value();
+  auto last = test::content(10'000, 9);
+  ASSERT_TRUE(rig.write(kChunk, kMiB - 5000, last).ok());
+  ASSERT_EQ(rig.core().counters.logged.value(), logged + 1);
+  std::copy(last.begin(), last.end(), bytes.begin() + kMiB - 5000);
+  const Identity identity = rig.core().identity;
+  rig.kill();
+  rig.records.faults = {};
+  write_as_old(rig, identity, 3, 0);
+  ASSERT_TRUE(rig.begin()) << rig.refusal.message;
+  EXPECT_EQ(rig.core().counters.replayed.value(), 1u);
+  EXPECT_EQ(rig.read(kChunk, 0, kFile), bytes);
+  EXPECT_EQ(superblock_text(rig), encode_superblock(identity));
 }
 
 }  // namespace

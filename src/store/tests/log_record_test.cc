@@ -26,7 +26,7 @@ class LogRecordTest : public testing::Test {
     std::vector<std::byte> bytes(count * kBlockBytes);
     for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.next());
     for (uint32_t i = 0; i < count; ++i) {
-      write.blocks.push_back({static_cast<uint32_t>(random.below(kHole)),
+      write.blocks.push_back({random.below(limits::kTargetBlocksMax),
                               crc32c({bytes.data() + i * kBlockBytes, kBlockBytes})});
     }
     std::byte* to =
@@ -142,8 +142,8 @@ TEST_F(LogRecordTest, of_another_version_is_refused) {
   EXPECT_EQ(with(64 + 24, 0), Code::wrong_version) << "count";
   EXPECT_EQ(with(64 + 24, 2), Code::wrong_version) << "count";
   EXPECT_EQ(with(64 + 24, UINT32_MAX), Code::wrong_version) << "count";
-  EXPECT_EQ(with(64 + 28, kHole), Code::wrong_version) << "place";
-  EXPECT_EQ(with(64 + 32, 1), Code::wrong_version) << "place beyond 32 bits";
+  EXPECT_EQ(with(64 + 32, limits::kTargetBlocksMax >> 32), Code::wrong_version) << "place";
+  EXPECT_EQ(with(64 + 32, (limits::kTargetBlocksMax >> 32) - 1), Code::ok) << "place";
 }
 
 TEST(LogMark, decodes_to_what_was_encoded) {
@@ -182,6 +182,143 @@ TEST(LogPlace, no_record_spans_the_end_of_the_file) {
     EXPECT_LE(next + log_record_bytes(kSize), kSize);
     EXPECT_TRUE(next == end || next == 0);
   }
+}
+
+class PrepareRecordTest : public LogRecordTest {
+ protected:
+  // Of `blocks` blocks of random bytes; what it expects to find again.
+  LoggedPrepare add_prepare(uint32_t blocks, uint32_t parts = 1) {
+    LoggedPrepare prepare;
+    prepare.at = {ChainId(static_cast<uint32_t>(random.next())),
+                  {InodeId(random.next()), static_cast<uint32_t>(random.next())}};
+    prepare.base = {random.next(), 4, {1, random.next(), 3, 4}};
+    prepare.update.name = {random.next(), 5 + random.below(1000), {2, 3, 4, 5}};
+    prepare.update.parts.resize(parts);
+    for (uint32_t i = 0; i < parts; ++i) {
+      prepare.update.parts[i] = {{1, random.next(), 3, i}, i * 4096, i * 4096 + 1};
+    }
+    std::vector<std::byte> bytes(blocks * kBlockBytes);
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.next());
+    for (uint32_t i = 0; i < blocks; ++i) {
+      prepare.update.blocks.push_back({i * 2,
+                                       {random.below(limits::kTargetBlocksMax),
+                                        crc32c({bytes.data() + i * kBlockBytes, kBlockBytes})}});
+    }
+    prepare.record = encode_pending(encode_chunk_key(kPendingKeyType, prepare.at), prepare.update);
+    EXPECT_EQ(prepare.record.size(), pending_bytes(prepare.update, blocks));
+    EXPECT_TRUE(writer.room_for_prepare(prepare.record.size(), blocks));
+    std::byte* const to = writer.add_prepare(prepare.at, prepare.base, prepare.record, blocks);
+    std::copy(bytes.begin(), bytes.end(), to);
+    contents.push_back(std::move(bytes));
+    return prepare;
+  }
+};
+
+TEST_F(PrepareRecordTest, decodes_to_what_was_added) {
+  for (int round = 0; round < 30; ++round) {
+    writer.clear();
+    contents.clear();
+    std::vector<LoggedPrepare> prepares;
+    uint32_t blocks = 0;
+    size_t entries = 0;
+    while (true) {
+      const auto count = static_cast<uint32_t>(random.below(round % 2 == 0 ? 3 : 64));
+      const auto parts = static_cast<uint32_t>(1 + random.below(round % 3 == 0 ? 64 : 2));
+      PendingRecord like;
+      like.parts.resize(parts);
+      if (!writer.room_for_prepare(pending_bytes(like, count), count)) break;
+      prepares.push_back(add_prepare(count, parts));
+      blocks += count;
+      entries += 64 + prepares.back().record.size();
+    }
+    const Bytes bytes = sealed();
+    EXPECT_EQ(bytes.size(), align_up(64 + entries, kBlockBytes) + blocks * kBlockBytes);
+    const auto record = decode_log_record(kIdentity, buffer);
+    ASSERT_TRUE(record);
+    EXPECT_EQ(record->length, bytes.size());
+    EXPECT_TRUE(record->writes.empty());
+    ASSERT_EQ(record->prepares.size(), prepares.size());
+    for (size_t i = 0; i < prepares.size(); ++i) {
+      const LoggedPrepare& found = record->prepares[i];
+      EXPECT_EQ(found.at, prepares[i].at);
+      EXPECT_EQ(found.base, prepares[i].base);
+      EXPECT_EQ(found.record, prepares[i].record);
+      EXPECT_EQ(found.update.name, prepares[i].update.name);
+      EXPECT_EQ(found.update.blocks, prepares[i].update.blocks);
+      EXPECT_TRUE(std::equal(contents[i].begin(), contents[i].end(), found.bytes.begin(),
+                             found.bytes.end()));
+    }
+  }
+}
+
+TEST_F(PrepareRecordTest, is_none_when_any_of_it_is_torn_or_changed) {
+  for (int i = 0; i < 30; ++i) add_prepare(1);
+  const size_t entries = 30 * (64 + 56 + 40 + 16 + 4);
+  const Bytes bytes = sealed();
+  ASSERT_EQ(bytes.size(), 32 * kBlockBytes);
+  std::vector<std::byte> copy(bytes.begin(), bytes.end());
+  for (int i = 0; i < 4000; ++i) {
+    const uint64_t bit = random.below(i % 2 == 0 ? (64 + entries) * 8 : copy.size() * 8);
+    // The rest of the blocks of entries is zeros that nobody reads.
+    if (bit / 8 >= 64 + entries && bit / 8 < 2 * kBlockBytes) continue;
+    copy[bit / 8] ^= std::byte{1} << (bit % 8);
+    const auto record = decode_log_record(kIdentity, copy);
+    ASSERT_FALSE(record);
+    EXPECT_EQ(record.error().code(), Code::not_found) << bit / 8;
+    copy[bit / 8] ^= std::byte{1} << (bit % 8);
+  }
+  for (uint64_t length = 0; length < bytes.size(); length += 512) {
+    EXPECT_EQ(decode_log_record(kIdentity, bytes.first(length)).error().code(), Code::not_found);
+  }
+  EXPECT_TRUE(decode_log_record(kIdentity, copy));
+}
+
+TEST_F(PrepareRecordTest, holds_prepares_or_writes) {
+  add(3, 2);
+  EXPECT_FALSE(writer.room_for_prepare(200, 1));
+  writer.clear();
+  add_prepare(1);
+  EXPECT_FALSE(writer.room(1));
+  writer.clear();
+  EXPECT_TRUE(writer.room(1));
+}
+
+TEST_F(PrepareRecordTest, a_whole_one_that_says_what_we_do_not_write_is_of_another_version) {
+  add_prepare(1);
+  const Bytes bytes = sealed();
+  const auto with = [&](size_t at, std::byte flip, Code code) {
+    std::vector<std::byte> copy(bytes.begin(), bytes.end());
+    copy[at] ^= flip;
+    uint32_t length = 0;
+    std::memcpy(&length, copy.data() + 56, 4);
+    if (at >= 64 && 64 + length <= copy.size()) {
+      const uint32_t entries = crc32c({copy.data() + 64, length});
+      std::memcpy(copy.data() + 60, &entries, 4);
+    }
+    std::memset(copy.data() + 48, 0, 4);
+    const uint32_t crc = crc32c({copy.data(), 64});
+    std::memcpy(copy.data() + 48, &crc, 4);
+    const auto record = decode_log_record(kIdentity, copy);
+    ASSERT_FALSE(record) << at;
+    EXPECT_EQ(record.error().code(), code) << at;
+  };
+  with(44, std::byte{2}, Code::wrong_version);           // the count
+  with(52, std::byte{3}, Code::wrong_version);           // the kind
+  with(53, std::byte{1}, Code::wrong_version);           // zeros
+  with(58, std::byte{1}, Code::wrong_version);           // more entries than a record has
+  with(56, std::byte{64}, Code::not_found);              // entries that are not summed
+  with(64 + 60, std::byte{1}, Code::wrong_version);      // zeros of an entry
+  with(64 + 56, std::byte{8}, Code::wrong_version);      // its record's length
+  with(64 + 24 + 7, std::byte{1}, Code::wrong_version);  // a base beyond the name
+  with(64 + 64, std::byte{2}, Code::wrong_version);      // the pending record
+  EXPECT_EQ(decode_log_record_2(kIdentity, ChainId(1), bytes).error().code(), Code::not_found);
+  std::vector<std::byte> old(bytes.begin(), bytes.end());
+  old[7] = std::byte{'1'};
+  std::memset(old.data() + 48, 0, 4);
+  const uint32_t crc = crc32c({old.data(), 64});
+  std::memcpy(old.data() + 48, &crc, 4);
+  EXPECT_EQ(decode_log_record_2(kIdentity, ChainId(1), old).error().code(), Code::wrong_version)
+      << "targets of format 2 have no chains";
 }
 
 }  // namespace

@@ -9,24 +9,20 @@
 
 namespace penstock::store {
 
-inline std::string encode_map_1(std::string_view key, const BlockMap& map) {
-  uint32_t count = limits::kMapBlocks;
+inline std::string encode_old_map_1(std::string_view key, const OldMap& map) {
+  uint32_t count = kOldMapBlocks;
   while (count > 0 && map.blocks[count - 1].hole()) --count;
   std::string record{1, 0, static_cast<char>(count)};
   record.append(reinterpret_cast<const char*>(&map.valid_end), 4);
   for (uint32_t i = 0; i < count; ++i) {
-    record.append(reinterpret_cast<const char*>(&map.blocks[i].physical), 4);
-    record.append(reinterpret_cast<const char*>(&map.blocks[i].crc), 4);
+    // The low half of the number of a hole is what format 1 has for one.
+    const auto place = static_cast<uint32_t>(map.blocks[i].physical);
+    const uint32_t crc = map.blocks[i].crc;
+    record.append(reinterpret_cast<const char*>(&place), 4);
+    record.append(reinterpret_cast<const char*>(&crc), 4);
   }
   const uint32_t crc = map_checksum(key, record);
   return record.append(reinterpret_cast<const char*>(&crc), 4);
-}
-
-// A map of format 2, under its key.
-inline std::string encode_map_2(std::string_view key, const BlockMap& map) {
-  std::string record(kMapRecordBytesMax, '\0');
-  record.resize(encode_map(key, map, record.data()));
-  return record;
 }
 
 // The first record of a log of format 2: one block of a chunk. `to` is zeros.
@@ -47,8 +43,8 @@ inline void encode_log_record_2(const LogIdentity& identity, ChunkId chunk, uint
   put(76, block);
   put(80, static_cast<uint32_t>((block + 1) * limits::kBlockBytes));
   put(84, uint32_t{1});
-  put(88, place.physical);
-  put(96, place.crc);
+  put(88, uint64_t{place.physical});
+  put(96, uint32_t{place.crc});
   put(48, crc32c({to.data(), kLength}));
   std::memcpy(to.data() + limits::kBlockBytes, bytes.data(), bytes.size());
 }

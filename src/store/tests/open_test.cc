@@ -1,4 +1,5 @@
 #include "rig.h"
+#include "stored_maps.h"
 
 #include <gmock/gmock.h>
 
@@ -56,9 +57,18 @@ TEST(TargetOpen, refuses_another_version) {
   Rig rig;
   fill(rig);
   std::string text = superblock_text(rig);
-  text.replace(text.find("version 3"), 9, "version 4");
+  text.replace(text.find("version 4"), 9, "version 5");
   set_file(rig, "/target/target", text);
-  expect_refusal(rig, Code::wrong_version, "format 4");
+  expect_refusal(rig, Code::wrong_version, "format 5");
+}
+
+TEST(TargetOpen, refuses_to_hold_more_than_it_can_number) {
+  Rig rig(1, {.capacity_bytes = (kTiB * 1024) + 1});
+  ASSERT_FALSE(rig.begin());
+  EXPECT_EQ(rig.refusal.status.code(), Code::invalid_argument);
+  EXPECT_THAT(rig.refusal.message, HasSubstr("1 PiB"));
+  Rig largest(1, {.capacity_bytes = (kTiB * 1024)});
+  ASSERT_TRUE(largest.begin()) << largest.refusal.message;
 }
 
 TEST(TargetOpen, refuses_a_damaged_superblock) {
@@ -189,12 +199,7 @@ TEST(TargetOpen, refuses_the_key_of_a_map_that_no_target_has) {
 TEST(TargetOpen, refuses_blocks_that_are_used_twice) {
   Rig rig;
   fill(rig);
-  BlockMap map;
-  ASSERT_TRUE(
-      decode_map({ChainId{}, kChunk, 0},
-                 rig.records.content().at(std::string(as_view(encode_key({ChainId{}, kChunk, 0})))),
-                 map)
-          .ok());
+  const BlockMap map = stored_maps(rig.records.content())->at({ChainId{}, kChunk, 0});
   const MapKey other{ChainId{}, {InodeId(6), 0}, 0};
   std::string record(kMapRecordBytesMax, '\0');
   record.resize(encode_map(other, map, record.data()));

@@ -25,7 +25,7 @@ RunResult simulate(uint64_t seed) {
   RigOptions options;
   options.capacity_bytes = weather == Weather::tight ? kMiB + random.below(3 * kMiB) : 32 * kMiB;
   // From "everything fits" to "nothing stays".
-  options.map_cache_bytes = random.chance(1, 2) ? kMiB : 1;
+  options.map_cache_bytes = random.chance(1, 3) ? kMiB : random.chance(1, 2) ? 32 * kKiB : 1;
   options.direct = !random.chance(1, 6);
   options.alignment = random.chance(1, 2) ? 4096 : 512;
   // Mostly on, as soon as anything is scattered, and now and then in the midst of the work.

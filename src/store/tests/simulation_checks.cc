@@ -1,5 +1,6 @@
 // What operations answered, and what a crash left, held against the histories.
 #include "simulation.h"
+#include "stored_maps.h"
 
 #include <algorithm>
 #include <set>
@@ -81,11 +82,9 @@ void Simulation::verify_space() {
   Core& core = rig_.core();
   std::set<uint32_t> used;
   uint64_t scattered = 0;
-  for (const auto& [key, record] : rig_.records.content()) {
-    const auto map_key = decode_key(key);
-    if (!map_key) continue;
-    BlockMap map;
-    if (!decode_map(*map_key, record, map).ok()) return complain("a record does not decode");
+  const auto maps = stored_maps(rig_.records.content());
+  if (!maps) return complain("a record does not decode");
+  for (const auto& [key, map] : *maps) {
     scattered += core.defragmenter.measure(map);
     for (const BlockRef& ref : map.blocks) {
       if (ref.hole()) continue;

@@ -163,6 +163,17 @@ TEST(Greeting, nodes_that_must_not_talk_are_told_why) {
   EXPECT_EQ(objection(server(), hello), Refusal::wrong_node);
 }
 
+TEST(Greeting, of_releases_too_far_apart_says_which_node_to_upgrade) {
+  const std::string newer = no_common_version(server(), NodeId{7}, 6, 7);
+  EXPECT_EQ(newer,
+            "no common version: node 7 speaks versions 6 to 7, this node versions 3 to 5 (upgrade "
+            "this node to a release that speaks version 6)");
+  const std::string older = no_common_version(server(), NodeId{7}, 2, 2);
+  EXPECT_EQ(older,
+            "no common version: node 7 speaks version 2, this node versions 3 to 5 (upgrade node 7 "
+            "to a release that speaks version 3)");
+}
+
 TEST(Greeting, a_welcome_that_was_not_offered_is_a_bad_message) {
   const Hello hello = good_hello();
   const Welcome good = agree(server(), hello, 64);

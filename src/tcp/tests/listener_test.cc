@@ -64,6 +64,26 @@ TEST_F(TcpDoor, refuses_with_the_reason) {
   EXPECT_EQ(refused(hello_of(kNear, {kFar, 8})), Refusal::no_service);
 }
 
+TEST_F(TcpDoor, lets_guests_call_what_is_open_to_them_only) {
+  EXPECT_EQ(refused(hello_of(kGuest, kService)), Refusal::not_proven);
+  NetworkConfig config = config_of(NodeId{3}, table_);
+  config.open_to_guests = kService.service;
+  Node open(config);
+  open.net().serve({NodeId{3}, kService.service}, service_);
+  open.net().serve({NodeId{3}, kService.service + 1}, service_);
+  RawPeer peer = RawPeer::connect(open.listen());
+  peer.send_hello(hello_of(kGuest, {NodeId{3}, kService.service}), {&open.loop()});
+  const auto welcome = peer.receive({&open.loop()});
+  EXPECT_TRUE(welcome && welcome->header.kind == FrameKind::welcome);
+  RawPeer other = RawPeer::connect(open.listen());
+  other.send_hello(hello_of(kGuest, {NodeId{3}, kService.service + 1}), {&open.loop()});
+  const auto refusal = other.receive({&open.loop()});
+  EXPECT_TRUE(refusal && refusal->header.kind == FrameKind::refusal);
+  for (const uint32_t service : {kService.service, kService.service + 1}) {
+    open.net().withdraw({NodeId{3}, service});
+  }
+}
+
 TEST_F(TcpDoor, the_caller_keeps_the_reason) {
   NetworkConfig config = config_of(kNear, table_);
   config.identity.cluster[0] = std::byte{1};

@@ -5,6 +5,8 @@
 
 #include <cstring>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 namespace penstock::tcp {
 namespace {
@@ -40,14 +42,26 @@ class TcpCaller : public testing::Test {
   // The next frame that is no ping.
   RawPeer::Frame next(RawPeer& peer) {
     while (true) {
-      auto frame = peer.receive({loop()});
-      EXPECT_TRUE(frame);
-      if (!frame || frame->header.kind != FrameKind::ping) return frame.value_or(RawPeer::Frame());
+      const RawPeer::Frame frame = next_of_any_kind(peer);
+      if (frame.header.kind != FrameKind::ping) return frame;
       peer.send({.kind = FrameKind::pong}, {}, {}, {loop()});
+    }
+  }
+  // The same while the peer is in the middle of a payload, of which a pong would become a part.
+  RawPeer::Frame next_within_payload(RawPeer& peer) {
+    while (true) {
+      const RawPeer::Frame frame = next_of_any_kind(peer);
+      if (frame.header.kind != FrameKind::ping) return frame;
     }
   }
   void respond(RawPeer& peer, uint64_t call) {
     peer.send({.kind = FrameKind::response, .call = call}, {}, {}, {loop()});
+  }
+
+  RawPeer::Frame next_of_any_kind(RawPeer& peer) {
+    const auto frame = peer.receive({loop()});
+    EXPECT_TRUE(frame);
+    return frame.value_or(RawPeer::Frame());
   }
 
   Table table_;
@@ -72,6 +86,39 @@ TEST_F(TcpCaller, ends_a_call_when_its_peer_dies_in_the_middle_of_a_payload) {
   EXPECT_TRUE(all_are(Bytes(memory).subspan(kMiB / 2), 1)) << "bytes that never came";
 }
 
+// Takes no connection, and refuses none: its queue is full, and what comes is dropped.
+class DeafPort {
+ public:
+  DeafPort() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const SocketAddress any = *SocketAddress::parse("127.0.0.1:0");
+    const auto* const at = static_cast<const sockaddr*>(any.data());
+    EXPECT_EQ(::bind(socket_.get(), at, any.length()), 0);
+    EXPECT_EQ(::listen(socket_.get(), 0), 0);
+    address_ = *SocketAddress::of_socket(socket_.get());
+    for (UniqueFd& one : waiting_) {
+      one = UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      (void)::connect(one.get(), static_cast<const sockaddr*>(address_.data()), address_.length());
+    }
+  }
+  const SocketAddress& address() const { return address_; }
+
+ private:
+  UniqueFd socket_;
+  SocketAddress address_;
+  std::array<UniqueFd, 3> waiting_;
+};
+
+TEST_F(TcpCaller, goes_on_to_the_next_address_when_one_does_not_answer) {
+  const DeafPort deaf;
+  table_.nodes[kFar].insert(table_.nodes[kFar].begin(), deaf.address());
+  TestCall call(kEcho);
+  near_->net().call(call);
+  RawPeer peer = server_.welcome({loop()});
+  respond(peer, next(peer).header.call);
+  finish(call);
+  EXPECT_TRUE(call.status.ok()) << call.status.name();
+}
+
 TEST_F(TcpCaller, leaves_memory_alone_once_a_call_timed_out_while_it_was_received) {
   std::vector<std::byte> memory = filled(kMiB, 1);
   TestCall call(kPlace);
@@ -87,7 +134,7 @@ TEST_F(TcpCaller, leaves_memory_alone_once_a_call_timed_out_while_it_was_receive
             filled(kMiB / 2, 2), {loop()});
   finish(call);
   EXPECT_EQ(call.status, Status(Code::timed_out));
-  EXPECT_EQ(next(peer).header.kind, FrameKind::abandon);
+  EXPECT_EQ(next_within_payload(peer).header.kind, FrameKind::abandon);
 
   // The memory is the caller's again.
   memory = filled(kMiB, 3);

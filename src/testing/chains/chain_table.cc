@@ -139,10 +139,13 @@ controller::Actions ChainTable::handle(const controller::Event& event) {
 // A message to a node, if it is not lost on its way or finds nobody.
 void ChainTable::send(uint32_t number, const std::function<void(StorageNode&)>& message) {
   if (!hears(number)) return;
-  world_.after(world_.between(milliseconds(0), kDelayMax), "table.answer", [this, number, message] {
-    StorageNode& node = *nodes_[number - 1];
-    if (node.is_up()) message(node);
-  });
+  const auto late = hears_late.find(number);
+  const engine::Duration later = late == hears_late.end() ? engine::Duration() : late->second;
+  world_.after(later + world_.between(milliseconds(0), kDelayMax), "table.answer",
+               [this, number, message] {
+                 StorageNode& node = *nodes_[number - 1];
+                 if (node.is_up()) message(node);
+               });
 }
 
 void ChainTable::send(const controller::Actions& actions) {

@@ -10,18 +10,25 @@ constexpr uint64_t kInode = 7;
 
 }  // namespace
 
-RegisterClient::RegisterClient(sim::SimWorld& world, sim::SimNetwork& network, ChainTable& table,
-                               History& history, uint32_t number)
+Registers::Registers(sim::SimWorld& world, engine::Loop& loop, engine::Net& chain_net,
+                     History& history, uint32_t number, uint32_t chains)
     : world_(world),
-      table_(table),
+      loop_(loop),
+      chain_net_(chain_net),
       history_(history),
       number_(number),
-      loop_(world, sim::LoopDriver::world_when_called),
+      chains_(chains) {
+  ASSERT(chains_ > 0);
+}
+
+RegisterClient::RegisterClient(sim::SimWorld& world, sim::SimNetwork& network, ChainTable& table,
+                               History& history, uint32_t number)
+    : loop_(world, sim::LoopDriver::world_when_called),
       net_(network, loop_, NodeId{number}),
-      chains_([this](ChainId) {
+      chains_([this, &world, &table](ChainId) {
         // What it hears then is a little old again.
-        world_.after(world_.between(std::chrono::milliseconds(0), std::chrono::milliseconds(50)),
-                     "client.refresh", [this, view = table_.view()] { chains_.learn(view); });
+        world.after(world.between(std::chrono::milliseconds(0), std::chrono::milliseconds(50)),
+                    "client.refresh", [this, view = table.view()] { chains_.learn(view); });
       }) {
   chain_net_ = chain::ChainNet::make({.loop = &loop_,
                                       .net = &net_,
@@ -30,22 +37,28 @@ RegisterClient::RegisterClient(sim::SimWorld& world, sim::SimNetwork& network, C
                                       .incarnation = 1,
                                       .first_slot = 0,
                                       .slots = 2});
+  registers_ = std::make_unique<Registers>(world, loop_, *chain_net_, history, number);
 }
 
-Status RegisterClient::call(wire::ChunkMethod method, History::Register which,
-                            engine::Exposure memory) {
-  const wire::ChunkRequest request{.inode = kInode,
-                                   .chunk = static_cast<uint32_t>(which.first),
-                                   .begin = static_cast<uint32_t>(which.second) * kRegisterBytes,
-                                   .length = kRegisterBytes};
+Status Registers::call(wire::ChunkMethod method, History::Register which, engine::Exposure memory) {
+  return call(method,
+              {.inode = kInode,
+               .chunk = static_cast<uint32_t>(which.first),
+               .begin = static_cast<uint32_t>(which.second) * kRegisterBytes,
+               .length = kRegisterBytes},
+              memory);
+}
+
+Status Registers::call(wire::ChunkMethod method, const wire::ChunkRequest& request,
+                       engine::Exposure memory) {
   wire::ChunkIoResponse response;
   engine::CallOp op;
-  op.to = chain::address_of(kChain);
+  op.to = chain::address_of(ChainId(kChain.value + request.chunk % chains_));
   op.method = static_cast<uint16_t>(method);
   op.request = wire::as_wire(request);
   op.response = std::as_writable_bytes(std::span(&response, 1));
   op.exposures[0] = memory;
-  op.exposure_count = 1;
+  op.exposure_count = memory.memory.length > 0 ? 1 : 0;
   // Some clients have little patience.
   const auto patience = std::chrono::milliseconds(world_.chance(200) ? 300 : 8000);
   struct Waiter {
@@ -60,11 +73,11 @@ Status RegisterClient::call(wire::ChunkMethod method, History::Register which,
       self.loop->complete(*self.done, ended.status);
     };
     op.deadline = loop_.now() + patience;
-    chain_net_->call(op);
+    chain_net_.call(op);
   });
 }
 
-bool RegisterClient::write(History::Register which) {
+bool Registers::write(History::Register which) {
   const uint64_t value = uint64_t{number_} << 32 | ++values_;
   std::array<uint64_t, kRegisterBytes / 8> bytes;
   bytes.fill(value);
@@ -80,7 +93,21 @@ bool RegisterClient::write(History::Register which) {
   return status.ok();
 }
 
-bool RegisterClient::read(History::Register which) {
+// What is removed reads as zeros. Where it is known to have failed nothing is said of it: what it
+// has done may be a part.
+bool Registers::remove(uint64_t chunk, History::Register end) {
+  std::vector<History::Operation> all;
+  for (uint64_t c = chunk; c < end.first; ++c) {
+    for (uint64_t r = 0; r < end.second; ++r) all.push_back(history_.begin_write({c, r}, 0));
+  }
+  const wire::ChunkRequest request{.inode = kInode, .chunk = static_cast<uint32_t>(chunk)};
+  const Status status = call(wire::ChunkMethod::remove, request, {});
+  if (!status.ok()) return false;
+  for (const History::Operation one : all) history_.end_write(one);
+  return true;
+}
+
+bool Registers::read(History::Register which) {
   const History::Operation operation = history_.begin_read(which);
   std::array<uint64_t, kRegisterBytes / 8> bytes{};
   const Status status =

@@ -36,6 +36,7 @@ void StorageNode::open(controller::Incarnation incarnation) {
                             .loop = loop_.get(),
                             .net = net_.get(),
                             .store = store_,
+                            .tombstone_pause = tombstone_pause,
                             .report = [this](const chain::Report& report) { on_report(report); }});
   net_->serve(address(), host->service());
 }

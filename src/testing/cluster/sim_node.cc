@@ -46,7 +46,7 @@ Status SimNode::start_mount() {
   meta_ = std::move(*opened);
   client::FileSystemConfig config;
   config.shards.push_back({loop_.get(), net_.get()});
-  config.targets = targets_;
+  config.chains = inodes::ChainAddresses::dense(targets_);
   // A look at many of them over wires that lose would hardly ever come to its end.
   config.written_ids_step = 40;
   auto made = client::FileSystem::open(*meta_, std::move(config));

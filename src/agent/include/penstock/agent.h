@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "penstock/client.h"
+#include "penstock/cluster.h"
 #include "penstock/engine.h"
 #include "penstock/meta.h"
 #include "penstock/node_cache.h"
@@ -32,12 +33,31 @@ using sessions::SessionStatus;
 struct AgentOptions {
   // Listens on <directory>/agent.sock when true; embedded nodes do not.
   bool listen = true;
-  // How long a shard polls after its last work before it sleeps.
-  engine::Duration spin = std::chrono::microseconds(50);
+  // How long a shard polls after its last work before it sleeps. Not given: by how many processors
+  // there are for each shard, and whether applications have rings (decision 0010).
+  std::optional<engine::Duration> spin;
   // DRAM of the node cache, over all classes of readers; 0: there is none.
   uint64_t cache_bytes = 0;
   // How long an application may leave its replies unread before its session ends.
   std::chrono::milliseconds reply_timeout{1000};
+  // Where chains are served that are not the node's own, and the tables that directories may choose
+  // from; null: none. Everything that files lie on has to be in there before the start, since the
+  // lengths of files that were being written are looked for then; more may come at any time. The
+  // agent adds what offer_table() brings, and its own chains.
+  std::shared_ptr<inodes::ChainAddresses> chains;
+  std::shared_ptr<inodes::ChainTables> tables;
+};
+
+// A node's part in a cluster. What is empty is as it was last.
+struct ClusterOptions {
+  // Where other nodes reach it, each as cluster::parse_listen() takes it.
+  std::vector<std::string> listen = {};
+  std::string rack;
+  uint8_t roles = 0;  // bits of controller::Role; settled when the directory is made
+  std::optional<cluster::Invitation> invitation;  // of a node that joins for the first time
+  // The cluster does not have this node any more, for a reason that is for people: it is of no use
+  // then, and its process should end. Any thread.
+  std::function<void(const std::string& reason)> refused = {};
 };
 
 // A node with a store of its own.
@@ -45,16 +65,22 @@ struct AgentConfig : AgentOptions {
   // The store directory. Made if missing or empty; anything else that is not a store is refused.
   std::string directory;
   bool create = true;  // false: refuse a directory that is not a store yet
-  // Applies when the store is made: number of targets (one per shard), chunk size of new files,
-  // capacity (0: what the file system has).
+  // Applies when the store is made: number of targets in the directory (one per shard; none where
+  // it is made with disks, or without the role), chunk size of new files, capacity (0: what the
+  // file system has).
   uint32_t shards = 1;
   uint64_t chunk_bytes = limits::kChunkBytesDefault;
   uint64_t capacity_bytes = 0;
   bool force_threads = false;  // do not try io_uring
   bool defragment = true;      // move scattered blocks together in the background
+  // A store that is of a cluster takes part in it in any case.
+  std::optional<ClusterOptions> cluster = {};
+  // Directories of disks for a target each, absolute, beside those that it was given before. Of a
+  // node of a cluster only.
+  std::vector<std::string> disks = {};
 };
 
-// A node without disks, a client of names and chunks that are elsewhere.
+// A node without disks, a client of names and chunks that are elsewhere: it is given `chains`.
 struct DisklessConfig : AgentOptions {
   // Where its socket and its files about sessions are: a directory that is there, and this agent's
   // alone. Empty: it keeps no files, and `listen` must be false.
@@ -62,8 +88,6 @@ struct DisklessConfig : AgentOptions {
   uint32_t shards = 1;
   // The namespace. Outlives the agent.
   meta::Meta* meta = nullptr;
-  // Where the targets are served, in the order of their numbers: chain i of a layout is targets[i].
-  std::vector<engine::Address> targets;
   // The way there: one Net for each shard, made by the thread that starts the agent, for the loop
   // that owns it then. What it stands on outlives the agent.
   std::function<std::unique_ptr<engine::Net>(engine::Loop&)> make_net;
@@ -84,6 +108,14 @@ struct ShardStatus {
   bool full = false;             // no room for the metadata of writes; goes on by itself
   bool failed = false;           // takes no updates until the next start
   uint64_t ring_operations_in_flight = 0;
+};
+
+// A disk of a node, as disks.h has them.
+struct DiskStatus {
+  std::string path;
+  std::string trouble;        // why the node runs without it; empty: it has it
+  controller::Uuid target{};  // by which the cluster knows it
+  bool is_taken_off = false;  // this process has it open still, the next one will not
 };
 
 struct AgentStatus {
@@ -116,6 +148,8 @@ struct AgentStatus {
   uint64_t updates_without_space = 0;
   uint64_t cache_bytes = 0;  // at most; 0: there is no node cache
   std::vector<CacheStatus> cache;
+  std::optional<cluster::ParticipantStatus> cluster;  // none: the node is alone
+  std::vector<DiskStatus> disks;
 };
 
 // For a node cache where the operator gave no size: an eighth of the memory that this process may
@@ -124,7 +158,8 @@ uint64_t default_cache_bytes();
 
 struct ScrubReport {
   uint64_t verified_bytes = 0;
-  bool complete = false;  // false: ended early, or a target could not be gone through
+  uint64_t healed_blocks = 0;  // damaged, and made good from other copies of their chains
+  bool complete = false;       // false: ended early, or a target could not be gone through
   struct Bad {
     std::string path;  // or "inode N" when no name leads there
     uint64_t inode = 0;
@@ -132,7 +167,7 @@ struct ScrubReport {
     uint32_t block = 0;
     std::string reason;
   };
-  std::vector<Bad> bad;
+  std::vector<Bad> bad;  // what could not be healed
 };
 
 // Told how far a scrub is, in the thread that called it and about five times a second; false ends
@@ -149,10 +184,20 @@ class Agent {
   virtual void stop() = 0;
 
   virtual client::FileSystem& files() = 0;
+  // Null: the node is alone.
+  virtual cluster::Participant* cluster() = 0;
   virtual AgentStatus status() = 0;
   // Reads and verifies everything that its own store has, beside other operations; blocks until
   // that is done.
   virtual ScrubReport scrub(const ScrubProgress& progress) = 0;
+  // The disk at that path, which is listed, is not opened by later starts, and is not taken again.
+  // Durable when it returns. not_found: none is listed there.
+  virtual Outcome<void> take_disk_off(const std::string& path) = 0;
+
+  // Makes a copy of its store's namespace database, of this moment, for a command that reads it:
+  // that has a MetaCopy (meta_copy.h), which says where it is, and removes it. not_supported
+  // without a store.
+  virtual Outcome<void> checkpoint_meta() = 0;
 
   // Whether scattered blocks are brought together from now on.
   virtual void set_defragment(bool enabled) = 0;
@@ -163,6 +208,14 @@ class Agent {
   virtual Outcome<client::Allowance> allow_user(uint32_t uid, const AllowanceChange& change) = 0;
   virtual Outcome<client::Allowance> allow_session(uint64_t session,
                                                    const AllowanceChange& change) = 0;
+
+  // A table of chains is there, or has grown: from now on directories may choose it for their new
+  // files. addresses[i] is where the shards' Nets reach chain table.chain_first + i. What uses the
+  // table already keeps its chains, which are reached there from now on. A node with a store has
+  // offered its own chains as table 0. invalid_argument, too_large: see ChainTables,
+  // ChainAddresses.
+  virtual Outcome<void> offer_table(const inodes::ChainTable& table,
+                                    std::span<const engine::Address> addresses) = 0;
 
   // What the operations of rings did, shard by shard, while `meanwhile` ran. busy: another trace is
   // under way.
@@ -181,6 +234,27 @@ class Agent {
   using MakeRegionLinks = std::function<std::shared_ptr<sessions::RegionLinks>(
       std::shared_ptr<resources::Accounts> accounts)>;
   virtual std::shared_ptr<sessions::RegionLinks> region_links(const MakeRegionLinks& make) = 0;
+};
+
+// A node without names, mounts and sessions: its targets are the cluster's, or it has the
+// controller.
+//
+// Start and stop from one thread; the rest is thread safe.
+class StorageAgent {
+ public:
+  // With an invitation, or a directory that joined before. Of `config` what is about sessions and
+  // caches does not matter.
+  static Outcome<std::unique_ptr<StorageAgent>> start(AgentConfig config);
+  virtual ~StorageAgent() = default;
+  // Hands over what can be handed over, commits everything, releases the directory. Idempotent.
+  virtual void stop() = 0;
+
+  virtual cluster::Participant& cluster() = 0;
+  // Of its shards and targets; what is about files and sessions is empty.
+  virtual AgentStatus status() = 0;
+  // As of an Agent.
+  virtual ScrubReport scrub(const ScrubProgress& progress) = 0;
+  virtual Outcome<void> take_disk_off(const std::string& path) = 0;
 };
 
 }  // namespace penstock::agent

@@ -8,6 +8,7 @@
 #include "penstock/base/histogram.h"
 #include "penstock/base/id.h"
 #include "penstock/base/intrusive_list.h"
+#include "penstock/base/kept_file.h"
 #include "penstock/base/limits.h"
 #include "penstock/base/log.h"
 #include "penstock/base/metrics.h"

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "penstock/client/layout.h"
 #include "penstock/engine.h"
 #include "penstock/meta.h"
 #include "penstock/open_files.h"
@@ -26,6 +27,8 @@ using meta::FileWriter;
 
 // Of the libraries below, what everybody who has a file system handles.
 using inodes::AccessTimes;
+using inodes::ByteRange;
+using inodes::ChainTable;
 using inodes::FileRef;
 using inodes::kObserversMax;
 using inodes::kRecordsInode;
@@ -191,6 +194,16 @@ class FileSystem {
                            std::string_view value, meta::XattrMode mode, Observer*) = 0;
   virtual Status remove_xattr(const Credentials&, InodeId inode, std::string_view name,
                               Observer*) = 0;
+  // Those of meta, and kLayoutXattr and kTablesXattr; the first of these can be set, too.
+  virtual Result<std::string> get_xattr(const Credentials&, InodeId inode,
+                                        std::string_view name) = 0;
+
+  // What new files in the directory get from now on, and new directories pass on; for its owner.
+  // The failure says what is possible: not_supported if no table of chains is as wanted.
+  virtual Outcome<Attributes> set_layout(const Credentials&, InodeId directory,
+                                         const LayoutChange& change, Observer*) = 0;
+  // Which tables there are to choose from at this moment.
+  virtual std::vector<ChainTable> tables() = 0;
 
   // The parent directory and last component of a path; for path-based calls that create or remove.
   struct PathEnd {
@@ -215,6 +228,10 @@ class FileSystem {
   // the first lookup to the kernel's FORGET. Nothing is paid for inodes that no observer watches.
   virtual void watch(InodeId inode, Observer& observer) = 0;
   virtual void unwatch(InodeId inode, Observer& observer) = 0;
+  // For an observer that hears of beginnings, watches the file, and is about to read bytes that
+  // others will find without asking: what is being changed at this moment. What begins later it is
+  // told of. Does not block.
+  virtual std::vector<ByteRange> changes_under_way(const OpenFile& file) = 0;
 };
 
 }  // namespace penstock::client

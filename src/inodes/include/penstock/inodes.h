@@ -3,6 +3,8 @@
 #pragma once
 
 #include "penstock/inodes/access_times.h"
+#include "penstock/inodes/chain_addresses.h"
+#include "penstock/inodes/chain_tables.h"
 #include "penstock/inodes/drop_queue.h"
 #include "penstock/inodes/gate.h"
 #include "penstock/inodes/inode.h"

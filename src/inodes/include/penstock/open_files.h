@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "penstock/engine.h"
+#include "penstock/inodes/chain_addresses.h"
+#include "penstock/inodes/chain_tables.h"
 #include "penstock/meta.h"
 
 namespace penstock::inodes {
@@ -48,6 +50,12 @@ uint64_t length_of(const OpenFile& file);  // with every completed write, wherev
 bool may_lose_privileges(const OpenFile& file, bool keeps_set_ids);
 uint32_t privileges_taken(const OpenFile& file);
 
+// Bytes [offset, offset + length) of a file.
+struct ByteRange {
+  uint64_t offset = 0;
+  uint64_t length = 0;
+};
+
 // Must hear of changes that it did not make itself: a mount, whose kernel keeps attributes,
 // entries and pages. It is told only about what it watches, see FileSystem::watch(). Called from
 // any thread; must not block.
@@ -59,6 +67,14 @@ class Observer {
   virtual void data_changed(InodeId inode, uint64_t offset, uint64_t length,
                             std::function<void()> done) = 0;
   virtual void entry_changed(InodeId parent, std::string_view name) = 0;
+
+  // Whether it is to hear of changes of bytes before they begin. That is for those whose readers do
+  // not ask the file system: what it keeps of the range has to go before a reader who does ask can
+  // find the new bytes. Constant.
+  virtual bool hears_beginnings() const { return false; }
+  // From when this returns until the change has ended (FileSystem::changes_under_way()), readers
+  // may find the old bytes or the new ones.
+  virtual void data_changing(InodeId, ByteRange) {}
 };
 
 inline constexpr uint32_t kObserversMax = 32;
@@ -69,11 +85,28 @@ struct Shard {
   engine::Net* net = nullptr;
 };
 
+// Keeps the one block that the file system has for itself, where no chain does. Thread safe; may
+// block.
+class RecordsFile {
+ public:
+  virtual ~RecordsFile() = default;
+  // no_data if it never was written.
+  virtual Status read(std::span<std::byte> block) = 0;
+  // Durable, and whole or as before, when it returns.
+  virtual Status write(std::span<const std::byte> block) = 0;
+};
+
 // What a file system is built on, and its bounds.
 struct Config {
   std::vector<Shard> shards;
-  // Where the targets are served: chain i of a layout is targets[i] on one node.
-  std::vector<engine::Address> targets;
+  // Where the chains of layouts are served. More may become known at any time.
+  std::shared_ptr<const ChainAddresses> chains;
+  // What directories may choose from. More may be offered at any time. Null: nothing.
+  std::shared_ptr<const ChainTables> tables;
+  // Has the chunk of kRecordsInode; known from the start, and the same for ever. Not used where
+  // there is `records`.
+  ChainId records_chain{0};
+  std::shared_ptr<RecordsFile> records;
   // Free and total bytes of all targets, for statfs and no_space decisions.
   std::function<engine::DiskSpace()> space;
   // For what FileSystem::write_soon() takes: memory, and how long it waits there.
@@ -84,8 +117,8 @@ struct Config {
   uint32_t written_ids_step = 4096;
 };
 
-// What the file system itself keeps in the first target, in chunks of this inode; no file has its
-// number.
+// What the file system itself keeps, in chunks of this inode on Config::records_chain, or else by
+// Config::records; no file has its number.
 inline constexpr InodeId kRecordsInode{UINT64_MAX - 1};
 
 }  // namespace penstock::inodes

@@ -25,6 +25,14 @@ struct RocksDbOptions {
 // submitting; operations still queued then end with closed.
 Outcome<std::unique_ptr<engine::Kv>> open_rocksdb(RocksDbOptions options);
 
+// Makes a copy of an open database, as it is now, in the directory `path`, which does not exist:
+// all that was committed before the call is in it. It is there whole or not at all, for its owner
+// alone, and is opened like any other. Tables are links to those of the database, so that both are
+// on one file system, and the copy keeps them; the log is copied. `kv` goes on meanwhile. Thread
+// safe; blocks. Nothing keeps the copy over a power cut. not_supported if `kv` is not
+// open_rocksdb()'s; what the database itself says if it takes no commits at the moment.
+Outcome<void> make_checkpoint(engine::Kv& kv, const std::string& path);
+
 // For tests, benchmarks and throw-away nodes. submit() runs on one worker thread.
 std::unique_ptr<engine::Kv> make_memory_kv();
 

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "penstock/engine.h"
+#include "penstock/meta/layout.h"
 
 namespace penstock::meta {
 
@@ -39,17 +40,6 @@ struct Credentials {
 enum class FileType : uint8_t { regular, directory, symlink, fifo, socket, character, block };
 // The same as the S_IFMT bits of st_mode.
 mode_t type_bits(FileType type);
-
-// How a file's chunks map to chains: computed by the client from these, never stored per chunk.
-struct Layout {
-  uint32_t chunk_bytes_log2 = 22;
-  uint32_t chain_first = 0;
-  uint32_t chain_count = 1;
-  uint64_t seed = 0;  // in a request: 0 lets create() choose one from the inode id
-
-  uint64_t chunk_bytes() const { return uint64_t{1} << chunk_bytes_log2; }
-  friend bool operator==(const Layout&, const Layout&) = default;
-};
 
 // A time of a file, to the nanosecond, in the range that ext4 has for it: from 1901-12-13 to
 // 2446-05-10. What is set outside of it becomes the nearest whole second within, as there. Eight
@@ -148,6 +138,8 @@ struct SetAttributes {
   // chown() without a new owner, (-1, -1): for every user where no set-id bit goes by it, else the
   // owner.
   bool chown_to_nobody = false;
+  // With a length: blocks may lie beyond it for now, so the file counts as sparse.
+  bool leaves_blocks = false;
 };
 
 // Cookies are stable for the life of the entry, at least kCookieMin and below 2^63. Smaller values
@@ -215,6 +207,7 @@ struct CompleteFile {
   uint32_t mode = 0;  // umask applied
   uint64_t length = 0;
   SetAttributes changes;  // no length; as if made afterwards, by the same user
+  bool sparse = false;
 };
 struct MadeFile {
   Attributes attributes;
@@ -245,6 +238,9 @@ struct MetaOptions {
   uint32_t root_uid = 0;
   uint32_t root_gid = 0;
   uint32_t root_mode = 0755;
+  // Whether the chains of a layout can be reached; where it says no, no file is made with it: the
+  // call ends with not_serving. From any thread, without blocking. Empty: all can.
+  std::function<bool(const Layout&)> reaches;
   // So many inodes and entries that were read are kept, so that finding them again reads nothing.
   // Only where no other changes the store: no other Meta, here or elsewhere.
   size_t cached_records = 0;
@@ -308,6 +304,13 @@ class Meta {
   // is only recorded: the caller truncates the chunks, before if it shrinks.
   virtual Result<Attributes> set_attributes(const Credentials& credentials, InodeId inode,
                                             const SetAttributes& changes) = 0;
+
+  // What files that are made in a directory get from now on, by its owner. `change` sees what they
+  // have got so far, perhaps several times, and may refuse. not_directory, invalid_argument if the
+  // layout is not good then.
+  using LayoutEdit = std::function<Status(Layout&)>;
+  virtual Result<Attributes> set_layout(const Credentials& credentials, InodeId directory,
+                                        const LayoutEdit& change) = 0;
 
   // What a write takes from a regular file before its bytes change: security.capability, and from
   // a writer that does not keep them the set-id bits, as chown does.
@@ -407,6 +410,8 @@ class Meta {
   // Files with a write session: called at start, before any begin_write(), these are what a dead
   // process left behind. The caller finds their lengths in the store, settles and ends them.
   virtual Result<std::vector<InodeId>> unsettled() = 0;
+  // Whether this one is among them.
+  virtual Result<bool> is_unsettled(InodeId inode) = 0;
 
   // Everything returned before is on stable storage.
   virtual Status sync() = 0;

@@ -85,7 +85,7 @@ inline constexpr uint32_t kIoOpsMax = 4096;
 
 // What all clients of a node share; outlives them.
 struct DataPlane {
-  std::vector<engine::Address> targets;
+  const inodes::ChainAddresses* chains = nullptr;
   inodes::Lengths* lengths = nullptr;
   inodes::Observers* observers = nullptr;
   inodes::AccessTimesNoted* accesses = nullptr;

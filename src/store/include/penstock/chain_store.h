@@ -1,8 +1,10 @@
 // The chunks of one target as copies in chains (decision 0044): updates that are pending before
 // they are committed, names, slots of requests, and whole chunks for repair.
 //
-// A chunk has at most one pending update. What is durable becomes so in order: once a prepare has
-// completed, everything that was done before it on this target is on stable storage.
+// A chunk has at most one pending update. What is done to a chunk becomes durable in order: once a
+// prepare or a replacement has completed, everything that was done to its chunk before it is on
+// stable storage. Of other chunks that says nothing: a crash may leave pending what was committed
+// there a moment before.
 //
 // Owned by one loop: everything is called from its thread, and operations complete there.
 #pragma once
@@ -19,7 +21,8 @@ enum class UpdateKind : uint8_t {
   write = 1,
   clear =
       2,  // bytes [begin, end) become zeros; `end` kWholeChunk also forgets the end beyond begin
-  remove = 3,  // nothing of the chunk is left; no bytes [begin, end)
+  remove = 3,  // nothing of the chunk is left but its name; no bytes [begin, end)
+  drop = 4,    // of a removed chunk, and alone: its name goes, too, as if there had never been any
 };
 
 // What one request wants of a chunk. An update has one or several, which happen in their order.
@@ -41,12 +44,27 @@ inline uint64_t update_bytes(std::span<const UpdatePart> parts) {
   return bytes;
 }
 
-// Makes an update durable as pending, or fails and changes nothing. The chunk has none.
+// Whether it leaves nothing of the chunk, and whether not even a name.
+inline bool drops(std::span<const UpdatePart> parts) {
+  return parts.size() == 1 && parts.front().kind == UpdateKind::drop;
+}
+inline bool takes_all(UpdateKind kind) {
+  return kind == UpdateKind::remove || kind == UpdateKind::drop;
+}
+// What a chunk has committed after this update.
+inline UpdateName name_after(const UpdateName& update, std::span<const UpdatePart> parts) {
+  return drops(parts) ? UpdateName{} : update;
+}
+
+// Makes an update durable as pending, or fails and changes nothing. The chunk has none. Where a
+// part of a block stays as it was, and that block is damaged, it ends with corrupt.
 struct PrepareOp : engine::Op {
   ChainChunk at;
   UpdateName name;
   std::span<const UpdatePart> parts;
   engine::MemoryRef bytes;  // of update_bytes() length; unchanged until it has completed
+  // Such a block stays damaged instead: whoever reads it hears so, until all of it is written anew.
+  bool keep_damage = false;
 };
 
 // What a chunk is at this moment.
@@ -61,12 +79,25 @@ struct LookOp : engine::Op {
 };
 
 // Committed bytes, as of the moment of submission; zeros where there are none, or no_data if holes
-// are refused.
+// are refused. Damage ends it with corrupt or io_error, or is listed if that is asked for.
 struct CopyReadOp : engine::Op {
   ChainChunk at;
   uint32_t begin = 0;
   engine::MemoryRef destination;
   bool refuse_holes = false;
+  bool list_damage = false;       // damaged blocks read as zeros
+  ChunkState state;               // out: what the chunk was at that moment
+  std::vector<uint32_t> damaged;  // out: these blocks, by their numbers in the chunk, in order
+};
+
+// Writes damaged blocks anew, as another copy has them, durably. Nothing else of the chunk changes,
+// nor what is pending. stale, and nothing changes, when another update is committed by now; blocks
+// that the chunk does not have are passed over.
+struct HealOp : engine::Op {
+  ChainChunk at;
+  UpdateName committed;
+  std::span<const uint32_t> blocks;  // by their numbers in the chunk, in order
+  engine::MemoryRef bytes;           // kBlockBytes for each; unchanged until it has completed
 };
 
 struct PendingUpdate {
@@ -105,6 +136,9 @@ struct ReplaceOp : engine::Op {
   ChunkState state;
   engine::MemoryRef bytes;            // the first `state.length`
   std::span<const SlotRecord> slots;  // kept where they are newer than what is known
+  // Blocks of which no copy is left, by their numbers in the chunk, in order: whoever reads them
+  // hears that they are damaged.
+  std::span<const uint32_t> damaged;
 };
 
 class ChainStore {
@@ -117,9 +151,19 @@ class ChainStore {
   virtual void submit(PendingReadOp& op) = 0;
   virtual void submit(ListOp& op) = 0;
   virtual void submit(ReplaceOp& op) = 0;
+  virtual void submit(HealOp& op) = 0;
+
+  // Bytes of new blocks that prepares find room for at this moment; more when commits free others.
+  virtual uint64_t room() const = 0;
+
+  // Asked, in the loop, about each damaged block of a chain's chunk that a scrub has found, who
+  // then waits for `ended`. An empty one takes it back.
+  using Healer = std::function<void(const ChainChunk& at, uint32_t block,
+                                    std::function<void(bool healed)> ended)>;
+  virtual void set_healer(Healer healer) = 0;
 
   // The pending update becomes what reads see that are submitted from now on. Durable with the next
-  // prepare or replace, or a moment later by itself.
+  // prepare or replacement of the chunk, or a moment later by itself.
   virtual void commit(const ChainChunk& at) = 0;
 
   // The pending update is none any more.

@@ -105,7 +105,8 @@ struct Damage {
   ChainId chain;
   ChunkId chunk;
   uint32_t block = 0;
-  Status status;  // corrupt, or what the disk said
+  Status status;        // corrupt, or what the disk said
+  bool healed = false;  // from another copy of its chain: it is damaged no more
 };
 
 // Reads and verifies everything that is stored, in the background of other operations.
@@ -116,6 +117,7 @@ struct ScrubOp : engine::Op {
   bool stop = false;            // set it to end early with cancelled
   uint64_t verified_bytes = 0;  // out
   uint64_t damaged_blocks = 0;  // out
+  uint64_t healed_blocks = 0;   // out: of these
 };
 
 // An eighth of the file system, within bounds.
@@ -138,14 +140,16 @@ struct TargetConfig {
   TargetId id;
   // In which the chunks of a target are that was written when there were no chains.
   ChainId old_chain;
-  uint64_t capacity_bytes = 0;  // 0: as long as the file system has room
+  uint64_t capacity_bytes = 0;  // up to 1 PiB; 0: as long as the file system has room
   // Left free on the file system below, for databases.
   uint64_t reserve_bytes = kReserveByNeed;
   // Of the log of small durable writes, made when there are enough of them; 0: none is made. Less
   // on a small file system.
   uint64_t log_bytes = kLogByNeed;
   uint32_t log_after = 32;  // durable writes of a life without one
-  // Bound of the block maps kept in memory; each MiB of them covers about 400 MiB of data.
+  // Bound of what is kept in memory of block maps. A MiB of it tells where 28 to 110 GiB of data
+  // lie that was written in large pieces, or all of 440 MiB, with checksums. At least so much is
+  // taken for a few maps in any case.
   uint64_t map_cache_bytes = kGiB;
   DefragmentConfig defragment = {};
 };
@@ -195,5 +199,10 @@ class Target {
   // KV have nothing in flight for it.
   virtual void close(engine::Op& done) = 0;
 };
+
+// The greatest inode below `below` of which a target's database names a chunk, also one that was
+// removed; InodeId{} if there is none. What the target's log holds is in the database once the
+// target was opened. Blocks.
+Result<InodeId> newest_inode(engine::Kv& kv, InodeId below);
 
 }  // namespace penstock::store

@@ -5,4 +5,5 @@
 #include "penstock/wire/chain_io.h"
 #include "penstock/wire/chunk_io.h"
 #include "penstock/wire/membership_io.h"
+#include "penstock/wire/node_version.h"
 #include "penstock/wire/session.h"

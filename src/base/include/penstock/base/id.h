@@ -20,11 +20,14 @@ struct Id {
 using InodeId = Id<struct InodeIdTag, uint64_t>;      // never reused; 0 is no inode, 1 the root
 using NodeId = Id<struct NodeIdTag, uint32_t>;        // a machine of the cluster; 0 is none
 using TargetId = Id<struct TargetIdTag, uint32_t>;    // one chunk store on one disk
-using NodeId = Id<struct NodeIdTag, uint32_t>;        // a process of the cluster; 0 is none
 using ChainId = Id<struct ChainIdTag, uint32_t>;      // an ordered list of targets
 using SessionId = Id<struct SessionIdTag, uint64_t>;  // unique in the life of an agent
 using RegionId = Id<struct RegionIdTag, uint32_t>;    // unique in the life of a session
 using HandleId = Id<struct HandleIdTag, uint32_t>;    // an open file of a session
+
+// Chains with lower ids are targets' own, of one copy each (chunks::chain_of()); from here on a
+// controller makes them.
+inline constexpr ChainId kFirstSharedChain{1024};
 
 // One chunk of one file. Chunks are numbered from 0 in file order.
 struct ChunkId {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "penstock/chain/known_chains.h"
 
@@ -23,6 +24,7 @@ struct ChainNetConfig {
   // Of request ids: this node, and the incarnation that the controller gave its process.
   NodeId node;
   uint64_t incarnation = 0;
+  std::string rack{};  // of this node; empty: of none
   // Requests that may be under way in each chain, and the number of the first: a chain remembers 64
   // of a node, which the ChainNets of its loops share out.
   uint32_t first_slot = 0;
@@ -32,8 +34,9 @@ struct ChainNetConfig {
 // Owner thread of its loop only. What the config points to outlives it; its calls have ended when
 // it goes. Beside what Net says:
 //
-// - read, probe: from any serving replica, the one of this node if there is one. Ends with
-//   timed_out, peer_gone or not_serving when no replica has answered by the deadline.
+// - read, probe: from the nearest serving replica: on this node, else in its rack, else any; among
+//   those that are as near from the one of which least is asked. Ends with timed_out, peer_gone or
+//   not_serving when no replica has answered by the deadline.
 // - write, clear, remove: always durable. Once it was sent to a replica it cannot be cancelled any
 //   more. Ends with may_have_happened when the outcome is not known by the deadline, or when only
 //   some chunks could be removed.

@@ -31,13 +31,20 @@ struct HostConfig {
   store::ChainStore* store = nullptr;
   // Of memory for bytes of clients' requests; more end with busy. 0: a good number.
   uint64_t held_bytes_max = 0;
+  // Of memory for what comes from other replicas, at each place that the target has in chains; more
+  // waits for its turn. 0: a good number.
+  uint64_t passed_bytes_max = 0;
+  // Between two looks for records of removed chunks that may go, in each chain that it leads.
+  engine::Duration tombstone_pause = std::chrono::seconds(1);
+  // Versions of the messages; others than those are told so.
+  wire::Protocol speaks = wire::kNodeProtocol;
   // Called in the loop; tells the controller sooner or later, or never.
   std::function<void(const Report&)> report = [](const Report&) {};
 };
 
 // Owned by one loop: everything is called from its thread. What the config points to outlives it.
-// Destroying it is as a crash: what is under way ends without effect, and some callers get no
-// answer.
+// Destroying it is as a crash, unless it was closed: what is under way ends without effect, and
+// some callers get no answer.
 class Host {
  public:
   static std::unique_ptr<Host> make(HostConfig config);
@@ -45,19 +52,26 @@ class Host {
 
   // A version of a chain in which the target has a part, or had one. Older ones are ignored.
   virtual void adopt(const View& view) = 0;
-  // The target may serve until then, on the clock of the loop. An earlier end than before changes
-  // nothing.
+  // The target may serve until then, on the loop's clock of leases. An earlier end than before
+  // changes nothing.
   virtual void lease(engine::Time until) = 0;
 
   // Answers clients and neighbours (wire::ChainMethod), to be given to Net::serve().
   virtual engine::Service& service() = 0;
 
-  // Updates that are pending, and calls that wait, in all chains.
+  // Updates that are pending, calls that wait, and what they hold, in all chains.
   struct Status {
     size_t pending = 0;
     size_t waiting = 0;
+    uint64_t passed_bytes = 0;  // of memory for what comes from other replicas
   };
   virtual Status status() const = 0;
+
+  // In order: what it is asked ends with closed, also what waits by now, and what is under way ends
+  // without effect. `done` completes with ok when nothing of it is left in the loop, the Net and
+  // the store. Once, after its service was withdrawn. Calls to neighbours end sooner where the Net
+  // is closed meanwhile.
+  virtual void close(engine::Op& done) = 0;
 };
 
 }  // namespace penstock::chain

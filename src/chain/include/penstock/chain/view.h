@@ -1,9 +1,11 @@
 // One version of a chain, as the controller's table has it.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "penstock/engine.h"
+#include "penstock/wire.h"
 
 namespace penstock::chain {
 
@@ -20,6 +22,10 @@ struct Member {
   uint64_t incarnation = 0;  // of the target: of this opening
   engine::Address address;
   Standing standing = Standing::offline;
+  std::string rack{};  // of its node; empty: of none
+  // In which messages are said to it: the highest that it and this node speak. A version of a chain
+  // holds for processes that do not change theirs (decision 0055).
+  uint16_t protocol = wire::kNodeVersionLeast;
 };
 
 // Serving members come first, the head at the front; then the syncing one, then all others.

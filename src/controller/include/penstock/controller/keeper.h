@@ -13,6 +13,8 @@ struct KeeperConfig {
   Uuid process;  // random, of this process: not all zeros
   Uuid cluster;  // of the cluster that is made where there is none
   engine::Duration lease = limits::kControllerLease;
+  // Only this process can have the Kv open: whoever held the lease before has ended.
+  bool alone = false;
   Timing timing;
 };
 
@@ -39,6 +41,8 @@ class Keeper {
 
   // The lease of this process has not run out.
   bool may_grant() const;
+  // By this moment, whatever else happens, may_grant() is over if the lease is not renewed.
+  engine::Time grants_until() const { return granted_until_; }
 
   // In order, so that the next one need not wait: the lease is given back.
   Status close();

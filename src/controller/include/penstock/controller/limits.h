@@ -22,8 +22,13 @@ inline constexpr int kLeaseGuardPart = 4;
 inline constexpr engine::Duration kTickInterval = std::chrono::milliseconds(250);
 // A target that is down for so long is replaced: most restarts and repairs by hand are shorter.
 inline constexpr engine::Duration kReplaceAfter = std::chrono::minutes(10);
-// How long an accused node stays out of its chains: long enough not to flap.
+// How long an accused node stays out of its chains, which have a copy less meanwhile: the first
+// time not longer than most troubles of a network last, and twice as long each time that it is
+// accused again, so that it does not flap.
+inline constexpr engine::Duration kSuspicionFirst = std::chrono::seconds(10);
 inline constexpr engine::Duration kSuspicion = std::chrono::minutes(1);
+// After so long without being accused it counts as the first time.
+inline constexpr engine::Duration kSuspicionForgotten = std::chrono::minutes(10);
 // A target that could not do its part in a chain is repaired no sooner than after this time: each
 // try makes two versions, and each version pauses the chain for some messages.
 inline constexpr engine::Duration kRetryFailed = std::chrono::seconds(2);
@@ -32,7 +37,8 @@ static_assert(kLease + kLease / kLeaseGuardPart + kTickInterval + kHeartbeatInte
                   std::chrono::seconds(10),
               "chains go on within 10 s of a loss");
 static_assert(kTickInterval < kHeartbeatInterval);
-static_assert(kLease * 2 < kSuspicion && kSuspicion < kReplaceAfter);
+static_assert(kLease * 2 < kSuspicionFirst && kSuspicionFirst < kSuspicion);
+static_assert(kSuspicion < kReplaceAfter && kSuspicion < kSuspicionForgotten);
 
 // How long a controller may grant and commit after it asked for its lease. Its successor waits for
 // a quarter more, and then for the leases of nodes: both together let names go on within 20 s.
@@ -45,6 +51,28 @@ static_assert(kControllerLease + kControllerLease / kLeaseGuardPart + kLease +
                   std::chrono::seconds(20),
               "chains go on within 20 s when the controller is lost with a node");
 static_assert(kRenewInterval * 4 < kControllerLease, "a lease outlives several lost renewals");
+
+// The step looks that often for copies that lie unevenly: a move takes longer than that.
+inline constexpr engine::Duration kBalanceInterval = std::chrono::seconds(1);
+// Moves begin when a target has more chains beyond its share than another, by this and a part of
+// its share: sizes of disks that differ from start to start by as much move nothing.
+inline constexpr double kWorthMoving = 1.25;
+inline constexpr int kUnevenPart = 20;
+static_assert(kWorthMoving > 1, "a move makes shares more even, or it would be moved back");
+// Chains of one target of which a copy is being made, up to which moves begin: one is sent while
+// the other begins or ends, and more would only share the same disk.
+inline constexpr size_t kMovesPerTarget = 2;
+// Chains that are repaired onto one target at a time, where a copy is missing; moves and drains
+// leave it room. The first are whole early, and there is always another whose next chunk is on its
+// way.
+inline constexpr size_t kRepairsPerTarget = 8;
+static_assert(kRepairsPerTarget > kMovesPerTarget, "a copy that is missing is never kept waiting");
+// And of all: each makes four versions of a map of which all nodes are told.
+inline constexpr size_t kMovesAtOnce = 64;
+// Moves that one step begins, and pairs of targets, or of chains, that it looks at for them: it
+// takes some milliseconds at most.
+inline constexpr size_t kMovesPerLook = 16;
+inline constexpr size_t kMovesTriedPerLook = 4096;
 
 // When more than this part of all nodes is missing, but at least one, something else is wrong than
 // some nodes: copying their chains to the rest would make it worse. As many may be suspected.

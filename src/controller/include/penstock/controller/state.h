@@ -26,6 +26,7 @@ struct Node {
   MapVersion changed;  // when what is published of it changed last
 
   struct Seen {
+    engine::Time let_in = kLongAgo;       // when its process was, if this controller did it
     engine::Time heard = kLongAgo;        // when its last heartbeat arrived that counted
     engine::Time lease_end = kLongAgo;    // of its last lease, with the guard
     bool silent = true;                   // its lease is over, and nothing was heard
@@ -35,6 +36,10 @@ struct Node {
     MapVersion applied;
     std::vector<NodeId> accuses;
     engine::Time suspected_until = kLongAgo;  // while it is suspected
+    engine::Duration suspicion{};             // how long the last suspicion lasts, or lasted,
+    engine::Time trusted_since = kLongAgo;    // and when it ended
+    engine::Time drained_since = kLongAgo;    // while it has to hand over, and how many chains
+    uint32_t drained = 0;                     // it has handed over since then
   } seen;
   std::vector<TargetId> targets;  // derived
 
@@ -50,6 +55,7 @@ struct Target {
   uint64_t opening = 0;     // random, of the opening that `incarnation` was given to
   uint64_t capacity_bytes = 0;
   MediaClass media = MediaClass::flash;
+  bool draining = false;   // it serves until others have what it has
   bool forgotten = false;  // never let in again
   MapVersion changed;
 
@@ -61,8 +67,10 @@ struct Target {
     bool aged = false;                   // it has been down for long enough to be replaced
     bool failing = false;
     bool full = false;
+    uint64_t used_bytes = 0;               // as its node said last
     engine::Time failed_until = kLongAgo;  // it is not repaired before
     bool fresh = true;                     // chains may still count on an older incarnation of it
+    size_t syncing = 0;                    // derived: chains in which it is syncing
   } seen;
   std::vector<ChainId> chains;  // derived: those that have it as a member, in no order
 };
@@ -96,18 +104,32 @@ struct Chain {
   } seen;
 };
 
-// Intervals that a cluster lives by.
+// Intervals that a cluster lives by, and how much it repairs at once.
 struct Timing {
   engine::Duration lease = limits::kLease;
   engine::Duration replace_after = limits::kReplaceAfter;
-  engine::Duration suspicion = limits::kSuspicion;
+  engine::Duration suspicion = limits::kSuspicion;  // the longest one
+  engine::Duration suspicion_first = limits::kSuspicionFirst;
   engine::Duration retry_failed = limits::kRetryFailed;
+  engine::Duration balance = limits::kBalanceInterval;
+  size_t repairs_per_target = limits::kRepairsPerTarget;
 
   // How long a lease counts for the controller, from when it handled the heartbeat.
   engine::Duration lease_counted() const { return lease + lease / limits::kLeaseGuardPart; }
 };
 
-// Ids are places in the vectors, counted from 1; nothing is ever taken out.
+// Moves that even out where copies lie (placement.h), since they began.
+struct Balancing {
+  engine::Time next_look = kLongAgo;
+  bool goes_on = false;
+  bool waits = false;
+  uint32_t left = 0;
+  uint32_t done = 0;
+  engine::Time since = kLongAgo;
+};
+
+// Ids are places in the vectors, counted from 1, and of chains from kFirstSharedChain; nothing is
+// ever taken out.
 struct State {
   Uuid cluster;
   MapVersion version;
@@ -125,6 +147,7 @@ struct State {
   std::deque<ChainId> queue;  // chains that are to be looked at
   std::set<ChainId> open;     // chains that wait for something
   ChainId next_open;          // where the next tick goes on with them
+  Balancing balancing;
 
   Node& at(NodeId id) { return nodes[place(id.value, nodes.size())]; }
   const Node& at(NodeId id) const { return nodes[place(id.value, nodes.size())]; }
@@ -132,18 +155,28 @@ struct State {
   const Target& at(TargetId id) const { return targets[place(id.value, targets.size())]; }
   Table& at(TableId id) { return tables[place(id.value, tables.size())]; }
   const Table& at(TableId id) const { return tables[place(id.value, tables.size())]; }
-  Chain& at(ChainId id) { return chains[place(id.value, chains.size())]; }
-  const Chain& at(ChainId id) const { return chains[place(id.value, chains.size())]; }
+  Chain& at(ChainId id) { return chains[place(id)]; }
+  const Chain& at(ChainId id) const { return chains[place(id)]; }
 
   bool has(NodeId id) const { return id.value >= 1 && id.value <= nodes.size(); }
   bool has(TargetId id) const { return id.value >= 1 && id.value <= targets.size(); }
   bool has(TableId id) const { return id.value >= 1 && id.value <= tables.size(); }
-  bool has(ChainId id) const { return id.value >= 1 && id.value <= chains.size(); }
+  bool has(ChainId id) const {
+    return id >= kFirstSharedChain && id.value - kFirstSharedChain.value < chains.size();
+  }
+  // Of the next one that is made.
+  ChainId next_chain() const {
+    return ChainId(kFirstSharedChain.value + static_cast<uint32_t>(chains.size()));
+  }
 
  private:
   static size_t place(uint32_t id, size_t size) {
     ASSERT(id >= 1 && id <= size);
     return id - 1;
+  }
+  size_t place(ChainId id) const {
+    ASSERT(has(id));
+    return id.value - kFirstSharedChain.value;
   }
 };
 
@@ -174,14 +207,25 @@ struct Health {
   size_t missing = 0;    // silent ones among them
   size_t suspected = 0;  // accused by their neighbours
   size_t chains = 0;
-  size_t whole = 0;        // chains with all copies serving
-  size_t partial = 0;      // with some
-  size_t unavailable = 0;  // with none
-  size_t syncing = 0;      // chains in which a copy is being brought up to date
+  size_t whole = 0;         // chains with all copies serving
+  size_t partial = 0;       // with some
+  size_t unavailable = 0;   // with none
+  size_t syncing = 0;       // chains in which a copy is being brought up to date
+  size_t moving = 0;        // chains that get a copy elsewhere for one that leaves
+  size_t moves_left = 0;    // about how many copies have still to move, with these
+  bool moves_wait = false;  // until no chain lacks a copy
+  // About how long they still take; less than 0: that is not known.
+  engine::Duration moves_time{-1};
 };
 Health health(const State& state);
+// As far as persons have said, copies may stay on the target, and come to it.
+bool is_to_stay(const State& state, const Target& target);
+// Whether it drains, or one of its targets does.
+bool has_to_hand_over(const State& state, const Node& node);
 // Chains that a node still has to hand over before it may be removed.
 size_t chains_on(const State& state, NodeId node);
+// About how long it takes until what drains of the node is empty; less than 0: that is not known.
+engine::Duration time_to_drain(const State& state, NodeId node);
 
 // What must hold of a chain after every step, and of all records; empty if it does, else what is
 // wrong, for people.

@@ -42,6 +42,7 @@ struct TargetReport {
   Incarnation incarnation;
   bool failing = false;  // it cannot take updates any more
   bool full = false;
+  uint64_t used_bytes = 0;
 };
 
 // What `reporter`, a target of the sender, says of a version of a chain.
@@ -65,6 +66,9 @@ struct Heartbeat {
   std::vector<TargetReport> targets;
   std::vector<ChainReport> reports;
   std::vector<NodeId> accused;  // neighbours that it does not reach, or that are far too slow
+#if PENSTOCK_NEXT_PROTOCOL
+  uint64_t uptime_ms = 0;  // since the process began to speak; 0: it does not say
+#endif
 };
 
 // The process ends in order; it serves nothing any more.
@@ -96,13 +100,19 @@ struct Drain {
   NodeId node;
   bool on = true;  // false: it may stay after all
 };
+// The same of one target; the node's others stay.
+struct DrainTarget {
+  TargetId target;
+  bool on = true;
+};
 struct Remove {
   NodeId node;
   bool force = false;  // although chains lose their last full copy
 };
+// The cluster will have nothing of the target any more.
 struct Forget {
   TargetId target;
-  bool force = false;
+  bool force = false;  // although it serves, or chains lose their last full copy
 };
 // A target that came from another node has everything that was acknowledged: a person says so.
 struct Trust {
@@ -110,7 +120,7 @@ struct Trust {
 };
 
 using Event = std::variant<Join, OpenTarget, Heartbeat, Leave, Tick, CreateTable, Move, Drain,
-                           Remove, Forget, Trust>;
+                           Remove, Forget, Trust, DrainTarget>;
 
 // The answer to a join.
 struct Admission {

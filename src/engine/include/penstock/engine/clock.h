@@ -31,6 +31,9 @@ class Clock {
  public:
   virtual ~Clock() = default;
   virtual Time now() const = 0;
+  // What leases count on: it goes on while the machine is suspended, as those who wait for the end
+  // of a lease do. CLOCK_BOOTTIME on a real machine. Not to be compared with now().
+  virtual Time lease_now() const { return now(); }
   virtual WallTime wall() const = 0;
 };
 

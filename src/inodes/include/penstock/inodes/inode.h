@@ -108,6 +108,10 @@ struct Inode {
   }
 
   alignas(64) WriteGate gate;
+  // Changes of bytes under way of whose beginning no observer has heard. Sequentially consistent
+  // with `watchers`: either the maker of a change sees the watcher, or the watcher, looking after
+  // it was added, sees the change. See Observers::begin().
+  std::atomic<uint32_t> unannounced{0};
   // Counts changes of bytes, length and times; incremented after they happened. Starts at 1, with
   // `synced` behind it: what another life of the process left is not known to be durable.
   std::atomic<uint64_t> changes{1};
@@ -128,6 +132,11 @@ struct Inode {
   // so that a durable write has no length to record. Changes only while no writer is inside the
   // gate, or from false to true. Relaxed: one write too many that records its length does no harm.
   std::atomic<bool> session_durable{false};
+  // A write may go so far: even if a power cut takes back what is not durable of meta, the file's
+  // record tells which chains may have chunks of it (decision 0047, "What a removal asks"). It
+  // grows at any time, and becomes less only while no writer is inside the gate. Relaxed: what it
+  // grew after was durable then.
+  std::atomic<uint64_t> reach{0};
   // A read will change the time of access although its file is opened for relative times only. Also
   // false when it never is to change (kInodeNoAtime). Relaxed, as `accessed`: times order nothing.
   std::atomic<bool> access_due{false};

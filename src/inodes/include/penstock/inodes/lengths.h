@@ -14,6 +14,7 @@ struct SettleRequest : engine::Op {
   engine::Loop* loop = nullptr;
   Inode* inode = nullptr;                      // kept alive by the caller
   const meta::FileWriter* drop_for = nullptr;  // set: only Lengths::drop_privileges() is asked for
+  bool widen = false;                          // Inode::reach is to have no bound
   uint64_t synced_changes = 0;  // the targets hold everything up to here durably; 0: not known
 };
 
@@ -36,11 +37,13 @@ class Lengths {
   // Begins a write session if there is none: to be called while the targets would tell the truth
   // about the length after a crash.
   Status begin_session(Inode& inode);
-  // Meta has begun one, as it made the file.
-  static void note_session(Inode& inode) {
-    inode.session = true;
-    ++inode.session_number;
+  // Meta has begun one, as it made the file: no power cut leaves the file without it.
+  static void note_first_session(Inode& inode) {
+    note_session(inode);
+    inode.reach.store(UINT64_MAX, std::memory_order_relaxed);
   }
+  // Before a sync of meta after which the file may be written as far as one likes.
+  Status prepare_to_widen(Inode& inode);
   // Takes away what a write by these must not leave; see Inode::privilege_changes.
   Status drop_privileges(Inode& inode, const meta::FileWriter& writer);
   // What is known of an inode before meta is synced, and becomes true of stable storage after it.
@@ -54,6 +57,11 @@ class Lengths {
   static void note_synced(Inode& inode, const Recorded& recorded, uint64_t changes);
 
  private:
+  static void note_session(Inode& inode) {
+    inode.session = true;
+    ++inode.session_number;
+  }
+
   struct Entry {
     SettleRequest* request = nullptr;
     Recorded recorded;
@@ -62,6 +70,7 @@ class Lengths {
 
   void run();
   void serve();
+  Status put(Inode& inode, uint64_t changes, bool durable, bool end_session);
   static void note_durable(const Entry& entry);
 
   meta::Meta& meta_;

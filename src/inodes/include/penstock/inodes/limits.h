@@ -11,6 +11,10 @@ namespace penstock::inodes::limits {
 
 using namespace penstock::limits;  // NOLINT(google-build-using-namespace): one name for all bounds
 
+// A table that is larger than the one that a directory has by this factor takes its place when the
+// directory is set anew: the cluster has grown, and files are to lie on all of it.
+inline constexpr uint32_t kMuchLarger = 2;
+
 // Lengths that wait to become durable. As many as all operations of a few shards.
 inline constexpr uint32_t kSettleQueueMax = 65536;
 // Settled together, then made durable by one sync.
@@ -41,6 +45,13 @@ inline constexpr size_t kAccessesMax = 262'144;
 // Recorded in one transaction.
 inline constexpr size_t kAccessBatch = 1024;
 
+// Chains have numbers below this: a large cluster has 20,000, and tables that replaced others leave
+// theirs behind. 8 KiB of memory for every 1,024 numbers of which one is in use.
+inline constexpr uint32_t kChainsMax = uint32_t{1} << 20;
+
+// Tables to choose from: a few for each kind of disk and number of copies.
+inline constexpr size_t kTablesMax = 64;
+
 // Chunks that are asked at a time where holes begin and end.
 inline constexpr size_t kProbeBatch = 64;
 
@@ -55,5 +66,8 @@ inline constexpr auto kCollectCompany = std::chrono::milliseconds(100);
 inline constexpr auto kCollectedLately = std::chrono::seconds(1);
 // Numbers of lost files whose chunks are removed at a time after a crash.
 inline constexpr size_t kSweepBatch = 64;
+// Removals that targets are asked for at a time: less than what one client of chains may have under
+// way, half a megabyte of memory.
+inline constexpr size_t kRemoveBatch = 512;
 
 }  // namespace penstock::inodes::limits

@@ -1,12 +1,22 @@
-// The observers of a node: mounts that are told of changes.
+// The observers of a node, which are told of changes: mounts and the node cache.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <functional>
+#include <vector>
 
-#include "penstock/open_files.h"
+#include "penstock/inodes/inode.h"
 
 namespace penstock::inodes {
+
+// A change of a file's bytes, from before a reader can find any of the new ones until no reader can
+// find any of the old ones. Its maker owns it and keeps it in place meanwhile.
+struct Change : ListNode {
+  ByteRange range;
+  Inode* inode = nullptr;  // null: it is not under way
+  bool is_announced = false;
+};
 
 // Thread safe. Observers are known by the bit of their slot. They are called under a shared lock,
 // which is what makes remove() wait for calls in progress.
@@ -25,12 +35,25 @@ class Observers {
   void entry_changed(uint32_t watchers, const Observer* origin, InodeId parent,
                      std::string_view name);
 
+  // Before the change, and when it is over. Those watchers that hear of beginnings are told when it
+  // begins, if there are any.
+  void begin(Change& change, Inode& inode, ByteRange range);
+  void end(Change& change);
+  // For an observer that hears of beginnings and has begun to watch the inode: what is being
+  // changed in it, where it was not told or may have been told too early. The whole file where
+  // nobody was told. What begins later it is told of.
+  std::vector<ByteRange> under_way(const Inode& inode);
+
   // Whether another than `origin` is among `watchers`.
   bool concerns(uint32_t watchers, const Observer* origin) const;
 
  private:
   mutable engine::SharedMutex mutex_;
   std::array<Observer*, kObserversMax> slots_{};
+  // Those that hear of beginnings; changes under mutex_.
+  std::atomic<uint32_t> hearing_{0};
+  engine::Mutex changes_mutex_;
+  IntrusiveList<Change> changes_;  // that are announced
 };
 
 }  // namespace penstock::inodes

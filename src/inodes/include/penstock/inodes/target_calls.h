@@ -17,11 +17,24 @@ class TargetCalls {
   // Bytes [begin, end) of one chunk; `end` may be wire::kChunkEnd.
   Status clear(InodeId inode, const Placement& placement, uint32_t chunk, uint32_t begin,
                uint32_t end, bool durable);
-  // All bytes at and beyond `length`.
-  Status clear_beyond(InodeId inode, const Placement& placement, uint64_t length, bool durable);
-  // All chunks of the inodes, on every target.
-  Status remove(std::span<const InodeId> inodes);
-  // What completed before on any target is durable; of one inode, or InodeId{}: of all.
+  // All bytes from `begin` on, of which none lies in a chunk that begins at or beyond `end`.
+  struct Beyond {
+    uint64_t begin = 0;
+    uint64_t end = 0;
+  };
+  Status clear_beyond(InodeId inode, const Placement& placement, Beyond beyond, bool durable);
+  // A removed file, and the chains that may have chunks of it.
+  struct Removed {
+    InodeId inode;
+    std::vector<ChainId> chains;
+  };
+  // All their chunks; they are gone from stable storage on return.
+  Status remove(std::span<const Removed> files);
+  // The same, but they may be back after a power cut until the chains are synced.
+  Status remove_unsynced(std::span<const Removed> files);
+  // Of a file about which nothing is known: every chain is asked.
+  Removed on_every_chain(InodeId inode) const { return {inode, config_.chains->all()}; }
+  // What completed before on any chain is durable; of one inode, or InodeId{}: of all.
   Status sync_all();
   // Where the data of the inode ends; 0 if there is none.
   Result<uint64_t> end_of(InodeId inode, const Placement& placement);
@@ -36,7 +49,7 @@ class TargetCalls {
   Result<uint64_t> seek_stored(InodeId inode, const Placement& placement, uint64_t from,
                                uint64_t end, bool hole);
 
-  // One block of kRecordsInode on the first target; durable when written, no_data if it never was.
+  // One block of kRecordsInode, wherever it is kept; durable when written, no_data if it never was.
   Status read_record(engine::MemoryRef memory);
   Status write_record(engine::MemoryRef memory);
 
@@ -46,6 +59,7 @@ class TargetCalls {
  private:
   struct Call;
   struct Batch;
+  Status sync(std::span<const ChainId> chains);
   Status run(std::vector<Call>& calls);
   Result<std::vector<Call>> ask_ends(InodeId inode, const Placement& placement);
 

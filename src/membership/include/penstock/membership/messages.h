@@ -9,6 +9,7 @@
 
 #include "penstock/controller.h"
 #include "penstock/membership/limits.h"
+#include "penstock/wire.h"
 
 namespace penstock::membership {
 
@@ -32,12 +33,18 @@ struct AskMap {
   MapPlace from;
 };
 struct AskHealth {};
+// How nodes and targets are, from the node of that number on.
+struct AskNodes {
+  NodeId from;
+};
 
-// A process cannot claim in a Join that its predecessor has ended: that takes a proof.
+// The place in the list is the kind in a message. A process cannot claim in a Join that its
+// predecessor has ended: that takes a proof.
 using Request =
     std::variant<controller::Join, controller::OpenTarget, controller::Heartbeat, controller::Leave,
                  controller::TablePlan, controller::Move, controller::Drain, controller::Remove,
-                 controller::Forget, controller::Trust, AskMap, AskHealth>;
+                 controller::Forget, controller::Trust, AskMap, AskHealth, AskNodes,
+                 controller::DrainTarget>;
 
 struct Admitted {
   controller::Admission admission;
@@ -58,16 +65,48 @@ struct MapPiece {
 };
 struct Done {};
 
+// What the map does not say of a node: what the controller has seen.
+struct NodeSeen {
+  NodeId id;
+  bool silent = true;  // its lease is over, and nothing was heard
+  bool suspected = false;
+  // Since its last heartbeat; less than 0: none was heard by this controller.
+  engine::Duration heard_ago{-1};
+  controller::MapVersion applied{};
+  uint32_t chains_left = 0;  // that it has to hand over before it may be removed,
+  // While it drains, or a target of it does: chains that have to go and that nobody can take now,
+  uint32_t chains_without_place = 0;
+  // and about how long that takes; less than 0: that is not known.
+  engine::Duration drain_time{-1};
+  struct OfTarget {
+    TargetId id;
+    bool up = false;
+    bool down = false;  // surely not serving; neither, while a lease may still run
+    bool failing = false;
+    bool full = false;
+    uint64_t used_bytes = 0;
+  };
+  std::vector<OfTarget> targets{};  // limits::kTargetsPerNode at most
+};
+struct NodesPiece {
+  controller::MapVersion version;
+  bool last = true;
+  std::vector<NodeSeen> nodes;  // in order; the next piece begins behind
+};
+
 using Answer = std::variant<controller::Refused, Admitted, controller::Opened, controller::Grant,
-                            controller::Made, MapPiece, controller::Health, Done>;
+                            controller::Made, MapPiece, controller::Health, Done, NodesPiece>;
 
 // At most kMembershipBytesMax: who makes a piece of a map sees to that. The lists of a request keep
 // to limits.h; too long a reason is cut.
-std::string encode(const Request& request);
-std::string encode(const Answer& answer);
+//
+// `version` is one that both sides speak. A field of a later one is left out, and is then what it
+// is by itself; a kind that a version does not have may not be said in it.
+std::string encode(const Request& request, uint32_t version = wire::kNodeVersion);
+std::string encode(const Answer& answer, uint32_t version = wire::kNodeVersion);
 // Foreign input: bad_message for all that encode() does not make, to the last byte; wrong_version
 // for a later version. The bytes of records are their own (decode_node() and so on).
-Result<Request> decode_request(std::string_view bytes);
-Result<Answer> decode_answer(std::string_view bytes);
+Result<Request> decode_request(std::string_view bytes, uint32_t version = wire::kNodeVersion);
+Result<Answer> decode_answer(std::string_view bytes, uint32_t version = wire::kNodeVersion);
 
 }  // namespace penstock::membership

@@ -12,6 +12,12 @@
 // failed is reported as one that is complete, since its bytes may be stored; this relies on its
 // target being through with it by then (engine::Net::cancel()).
 //
+// Nor does a reader go back. A change may be seen by readers who ask long before it is complete: a
+// durable write while it waits for its commit. So it is told to us when it begins, data_changing(),
+// before any reader can have found the new bytes: then what was published is withdrawn, what is
+// being filled is poisoned, and until the change has ended no fill of its range begins. A fill that
+// begins looks for such changes after it can be poisoned, and so misses none.
+//
 // No application sees what its user may not. A fill begins only while the mode bits let the
 // segment's class read the file; they are looked at after the file is watched, and every change of
 // attributes (it may be one of rights) takes the whole file out of all segments before it is
@@ -86,6 +92,8 @@ class NodeCache final : public client::Observer, public arena::SlabHost {
   void data_changed(InodeId inode, uint64_t offset, uint64_t length,
                     std::function<void()> done) override;
   void entry_changed(InodeId, std::string_view) override {}
+  bool hears_beginnings() const override { return true; }
+  void data_changing(InodeId inode, client::ByteRange range) override;
 
   // arena::SlabHost
   uint32_t slab_made(MutableBytes memory) override;
@@ -107,6 +115,7 @@ class NodeCache final : public client::Observer, public arena::SlabHost {
   void take_slot(FillOp& op);
   Result<arena::Segment::Start> start_fill(FillOp& op);
   arena::Segment::Start take_slot_for(FillOp& op);
+  bool is_changing(const FillOp& op) const;
   void publish(FillOp& op);
   void wake_those_behind(const FillOp& ended);
   Result<Held*> hold(const arena::Segment& segment, InodeId inode);

@@ -17,8 +17,9 @@ struct SimNetFaults {
   Duration delay_max = std::chrono::microseconds(100);
 
   uint32_t drop_permille = 0;
-  uint32_t duplicate_permille = 0;  // the service sees the call twice, perhaps after its end; the
-                                    // caller sees one end
+  // The service sees the call twice, perhaps after its end, and places bytes the first time only;
+  // the caller sees one end.
+  uint32_t duplicate_permille = 0;
 
   // When a message is lost, the link is found broken after this time, and the call ends with
   // peer_gone unless its deadline comes first.
@@ -39,7 +40,12 @@ class SimNetwork {
 
   // While cut off, everything between the two nodes is lost, also what is on its way.
   void set_partitioned(NodeId a, NodeId b, bool partitioned);
-  void heal() { partitioned_.clear(); }
+  // The same for one direction: what goes from one to the other is lost.
+  void set_cut(NodeId from, NodeId to, bool cut);
+  void heal() {
+    partitioned_.clear();
+    cut_.clear();
+  }
 
   uint64_t messages() const { return messages_; }
 
@@ -50,16 +56,17 @@ class SimNetwork {
   class Incoming;
   using CallId = uint64_t;
 
-  bool connected(NodeId a, NodeId b) const;
+  bool connected(NodeId from, NodeId to) const;
   void send(NodeId from, NodeId to, CallId call, std::string_view label,
             std::function<void()> arrive);
   void lose(CallId id);
-  void deliver(const std::shared_ptr<const Request>& request);
+  void deliver(const std::shared_ptr<Request>& request);
   void end(CallId id, Status status);
   Call* find(CallId id);
 
   SimWorld& world_;
   std::set<std::pair<NodeId, NodeId>> partitioned_;
+  std::set<std::pair<NodeId, NodeId>> cut_;  // from, to
   std::map<engine::Address, std::pair<SimNet*, engine::Service*>> served_;
   std::map<CallId, std::unique_ptr<Call>> calls_;           // whose caller waits
   std::map<uint64_t, std::unique_ptr<Incoming>> incoming_;  // whose service has not replied

@@ -18,6 +18,7 @@ using engine::Time;
 class SimClock final : public engine::Clock {
  public:
   Time now() const override;
+  Time lease_now() const override { return now() + asleep_; }
   // Runs at the pace of now(), from 2025-01-01.
   engine::WallTime wall() const override;
 
@@ -28,6 +29,7 @@ class SimClock final : public engine::Clock {
 
   uint64_t seed_;
   Time now_{std::chrono::seconds(1)};
+  Duration asleep_{};
   // Every turn of a loop asks for the time: so many turns without progress are a livelock.
   mutable uint64_t asked_since_advance_ = 0;
 };
@@ -48,6 +50,8 @@ class SimWorld {
   uint64_t seed() const { return seed_; }
   const SimClock& clock() const { return clock_; }
   Time now() const { return clock_.now_; }
+  // All machines are suspended for so long: only what leases count on goes on.
+  void suspend(Duration time) { clock_.asleep_ += time; }
   engine::Random& random() { return random_; }
   // A random decision that is part of the trace.
   bool chance(uint32_t permille) { return permille != 0 && random_.chance(permille, 1000); }

@@ -9,6 +9,7 @@
 #include <array>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "penstock/base.h"
@@ -25,7 +26,12 @@ using Incarnation = Id<struct IncarnationTag, uint64_t>;
 // Optional parts of the protocol, one bit each. There is none yet.
 inline constexpr uint64_t kFeatures = 0;
 
+// The number of a process that has no number in the cluster yet. Any number of them may call, and
+// only what is open to them.
+inline constexpr NodeId kGuest{UINT32_MAX};
+
 struct Hello {
+  // Of all that nodes say to one another (wire/node_version.h). Frames are the same in all of them.
   uint8_t lowest_version = 0;
   uint8_t highest_version = 0;
   uint64_t features = 0;
@@ -97,6 +103,9 @@ Welcome agree(const Identity& server, const Hello& hello, uint32_t calls_max);
 // Whether the welcome answers that hello: its version and features were offered, it allows a call,
 // and the node is the one that was wanted. bad_message where not.
 Status check_welcome(const Hello& hello, const Welcome& welcome);
+
+// Why the two have no version in common, and what to do, for people.
+std::string no_common_version(const Identity& self, NodeId other, uint8_t lowest, uint8_t highest);
 
 // "another cluster", for logs and messages.
 std::string_view refusal_name(Refusal reason);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,6 +55,8 @@ struct NetworkConfig {
   Identity identity;
   const Resolver* resolver = nullptr;      // outlives the network
   uint32_t calls_max = limits::kCallsMax;  // in progress on a connection to this node
+  // The one service that guests may call: how they join. Others tell them not_proven.
+  std::optional<uint32_t> open_to_guests{};
   Patience patience;
 };
 

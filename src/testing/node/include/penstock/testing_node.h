@@ -4,3 +4,4 @@
 #include "penstock/testing_node/agent_process.h"
 #include "penstock/testing_node/command.h"
 #include "penstock/testing_node/node_process.h"
+#include "penstock/testing_node/ports.h"

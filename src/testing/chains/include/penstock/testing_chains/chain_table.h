@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <vector>
@@ -26,6 +27,8 @@ class ChainTable {
   // Nodes that do not reach the controller.
   std::set<uint32_t> cut_off;
   uint32_t lost_permille = 0;
+  // Nodes that hear late of everything, so much later than others.
+  std::map<uint32_t, engine::Duration> hears_late;
 
  private:
   void tick();

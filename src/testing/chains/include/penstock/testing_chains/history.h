@@ -11,9 +11,9 @@
 
 namespace penstock::test {
 
-// Values of writes are unique. A write whose end is unknown may have happened at any later moment,
-// or never; a read whose end is unknown says nothing. Beginnings and ends are told in the order in
-// which they happen.
+// Values of writes are unique, but for 0, which registers have at first and may get again. A write
+// whose end is unknown may have happened at any later moment, or never; a read whose end is unknown
+// says nothing. Beginnings and ends are told in the order in which they happen.
 class History {
  public:
   using Register = std::pair<uint64_t, uint64_t>;  // chunk, and which of its registers

@@ -1,4 +1,4 @@
-// A client of a simulated chain.
+// Clients of simulated chains.
 #pragma once
 
 #include <memory>
@@ -9,30 +9,53 @@
 
 namespace penstock::test {
 
-// A client: registers of chunks, read and written until it knows the end or gives up.
+// Registers in chunks of chains, read and written until the end is known or given up. All that is
+// asked and heard is in the history. What it is given outlives it.
+class Registers {
+ public:
+  // Chunks are dealt out over so many chains, kChain first. `number` names the writer in values.
+  Registers(sim::SimWorld& world, engine::Loop& loop, engine::Net& chain_net, History& history,
+            uint32_t number, uint32_t chains = 1);
+
+  // Both block the calling thread of the simulation; false if the end is unknown.
+  bool write(History::Register which);
+  bool read(History::Register which);
+  // All registers of this chunk and of those behind it, up to these.
+  bool remove(uint64_t chunk, History::Register end);
+
+ private:
+  Status call(wire::ChunkMethod method, History::Register which, engine::Exposure memory);
+  Status call(wire::ChunkMethod method, const wire::ChunkRequest& request, engine::Exposure memory);
+
+  sim::SimWorld& world_;
+  engine::Loop& loop_;
+  engine::Net& chain_net_;
+  History& history_;
+  const uint32_t number_;
+  const uint32_t chains_;
+  uint64_t values_ = 0;
+};
+
+// A client of the one chain of a ChainTable.
 class RegisterClient {
  public:
   RegisterClient(sim::SimWorld& world, sim::SimNetwork& network, ChainTable& table,
                  History& history, uint32_t number);
 
-  // Both block the calling thread of the simulation; false if the end is unknown.
-  bool write(History::Register which);
-  bool read(History::Register which);
+  bool write(History::Register which) { return registers_->write(which); }
+  bool read(History::Register which) { return registers_->read(which); }
+  bool remove(uint64_t chunk, History::Register end) { return registers_->remove(chunk, end); }
+  // It asks for the newest version of the chain.
+  void refresh() { chains_.refresh(kChain); }
   // Its process ends. Nothing is under way.
   void close() { net_.kill(); }
 
  private:
-  Status call(wire::ChunkMethod method, History::Register which, engine::Exposure memory);
-
-  sim::SimWorld& world_;
-  ChainTable& table_;
-  History& history_;
-  const uint32_t number_;
   sim::SimLoop loop_;
   sim::SimNet net_;
   chain::KnownChains chains_;
   std::unique_ptr<chain::ChainNet> chain_net_;
-  uint64_t values_ = 0;
+  std::unique_ptr<Registers> registers_;
 };
 
 }  // namespace penstock::test

@@ -13,7 +13,7 @@
 
 namespace penstock::test {
 
-inline constexpr ChainId kChain{1};
+inline constexpr ChainId kChain = kFirstSharedChain;
 
 // A process with one target. It tells the controller how it is, over messages that take their time.
 class StorageNode {
@@ -42,6 +42,17 @@ class StorageNode {
   // This share of its writes to the disk fails.
   void fail_writes(uint32_t permille) { storage_->fail_writes(permille); }
   bool failing = false;
+  // What is asked of its disk from now on takes so much longer.
+  void stall(engine::Duration duration) { storage_->stall(duration); }
+  // Some of what is on it changes, silently.
+  void damage() { storage_->damage(); }
+  // Finds and heals that. Blocks the calling thread.
+  void scrub() { storage_->scrub(); }
+  // From its next life on.
+  void slow_down(engine::Duration delay_max) { storage_->slow_down(delay_max); }
+
+  // Of its host from its next life on.
+  engine::Duration tombstone_pause = std::chrono::seconds(1);
 
   std::unique_ptr<chain::Host> host;
 

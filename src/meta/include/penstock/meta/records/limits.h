@@ -1,4 +1,5 @@
-// Bounds of this library. Lengths of names and paths are in penstock/base/limits.h.
+// Bounds of records and of what is done with them. Lengths of names and paths are in
+// penstock/base/limits.h.
 #pragma once
 
 #include <cstddef>

@@ -15,6 +15,10 @@ inline constexpr uint8_t kRecordVersion = 1;
 inline constexpr uint8_t kInodeVersion = 2;
 inline constexpr uint64_t kFormatVersion = 2;
 inline constexpr uint64_t kFormatVersionMin = 1;
+// Names of 'S' records.
+inline constexpr std::string_view kVersionName = "version";
+inline constexpr std::string_view kNextIdName = "next";
+inline constexpr std::string_view kInodesName = "inodes";  // there only after a clean close
 
 // 'I': an inode. Of directories, `modified` and `changed` are not part of it: see DirectoryTimes.
 struct Inode {
@@ -50,6 +54,11 @@ struct CookieEntry {
   FileType type = FileType::regular;
 };
 
+// What an encoder takes; one that gets another ends the process. For what comes from elsewhere than
+// a record or an operation.
+bool is_storable(const Inode& inode);
+bool is_storable(const CookieEntry& entry);
+
 // Decoders return nullopt for anything but what the encoder makes. decode_inode() sets `id`.
 std::string encode(const Inode& inode);
 std::optional<Inode> decode_inode(InodeId id, std::string_view bytes);
@@ -59,6 +68,7 @@ std::string encode(const Dentry& dentry);
 std::optional<Dentry> decode_dentry(std::string_view bytes);
 std::string encode(const CookieEntry& entry);
 std::optional<CookieEntry> decode_cookie_entry(std::string_view bytes);
+
 // 'O' says whether the inode may get a name: only if it was made without one.
 inline constexpr uint64_t kOrphanRemoved = 0;
 inline constexpr uint64_t kOrphanUnnamed = 1;

@@ -1,0 +1,159 @@
+#include "command_line.h"
+
+#include "describe.h"
+#include "penstock.h"
+#include "sizes.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "penstock/console.h"
+
+namespace penstock::apps {
+namespace {
+
+std::string default_store() {
+  const char* store = std::getenv("PENSTOCK_STORE");
+  return store != nullptr ? store : "";
+}
+
+}  // namespace
+
+CommandLine::CommandLine() {
+  app_.require_subcommand(1);
+  app_.set_version_flag("--version", [] { return std::string("penstock ") + penstock_version(); });
+  app_.get_formatter()->column_width(34);
+  app_.footer(
+      "Sizes are bytes or 4k, 64MiB, 10G. Exit codes: 0 done, 1 failed, 2 wrong usage, "
+      "3 damage or differences found.");
+  for (std::string* const store :
+       {&tree_.store, &warm_.store, &load_.store, &save_.store, &layout_.store, &set_.store}) {
+    *store = default_store();
+  }
+  add_node_commands();
+  add_cluster_commands();
+  add_data_commands();
+  add_model_commands();
+  add_other_commands();
+}
+
+int CommandLine::run(int argc, char** argv) {
+  const int result = parse_and_run(argc, argv);
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return result;
+  std::fprintf(stderr, "penstock: the output cannot be written\n");
+  return result == kExitOk ? kExitFailed : result;
+}
+
+bool CommandLine::has_command(const std::string& name) const {
+  const auto names = names_of_commands();
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+std::vector<std::string> CommandLine::names_of_commands() const {
+  std::vector<std::string> names;
+  for (const CLI::App* each : app_.get_subcommands(nullptr)) {
+    names.push_back(each->get_name());
+    for (const std::string& other : each->get_aliases()) names.push_back(other);
+  }
+  return names;
+}
+
+int CommandLine::refuse(const std::string& name) const {
+  const std::string near = console::nearest_word(name, names_of_commands());
+  const std::string meant = near.empty() ? "" : "did you mean '" + near + "'? ";
+  std::fprintf(stderr, "penstock: no command is called '%s' (%spenstock help lists them)\n",
+               name.c_str(), meant.c_str());
+  return kExitUsage;
+}
+
+int CommandLine::parse_and_run(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (words == std::vector<std::string>{"help", "--json"}) {
+    std::printf("%s\n", describe(app_).dump(2).c_str());
+    return kExitOk;
+  }
+  // Help on a command is what it says itself.
+  if (!words.empty() && words[0] == "help") {
+    words.erase(words.begin());
+    words.emplace_back("--help");
+  }
+  if (!words.empty() && !words[0].starts_with('-') && !has_command(words[0])) {
+    return refuse(words[0]);
+  }
+  try {
+    std::reverse(words.begin(), words.end());  // as the library wants them
+    app_.parse(std::move(words));
+  } catch (const CLI::ParseError& error) {
+    return app_.exit(error) == 0 ? kExitOk : kExitUsage;
+  }
+  return action_();
+}
+
+CLI::App* CommandLine::command(const char* name, const char* group, const char* description,
+                               std::function<int()> action) {
+  CLI::App* sub = app_.add_subcommand(name, description);
+  sub->group(group);
+  sub->callback([this, action] { action_ = action; });
+  return sub;
+}
+
+void CommandLine::add_other_commands() {
+  const char* group = "Other";
+  CLI::App* bench = command("bench", group, "Measure this machine side by side with fio",
+                            [this] { return run_bench(bench_); });
+  bench
+      ->add_option("NAME", bench_.suites,
+                   "ring, cache, mount, store (default: these), small, aged, durable, fair, gpu, "
+                   "load, usrbio, metrics, cluster; one row of small: small.import.4k, "
+                   "small.reimport.4k, small.verify.4k, small.read.cold, small.read.warm.4k, "
+                   "small.read.warm.mixed")
+      ->check(CLI::IsMember(bench::suite_names()));
+  bench->add_option("--dir", bench_.how.directory, "Scratch space on the disk to measure");
+  bench->add_option("--json", bench_.json_file, "Also write the results to this file");
+  bench->add_option("--size", bench_.how.file_bytes, "Size of the test file")
+      ->transform(byte_size());
+  bench->add_option("--rounds", bench_.how.rounds, "Interleaved rounds (default 5)")
+      ->check(CLI::Range(1, 100));
+  bench->add_option("--seconds", bench_.how.seconds, "Length of one measurement")
+      ->check(CLI::Range(0.1, 600.0));
+  bench->add_option("--depth", bench_.how.depth, "Operations in flight of small requests")
+      ->check(CLI::Range(1, 4096));
+  bench->add_option("--threads", bench_.how.threads, "Submitting threads")
+      ->check(CLI::Range(1, 64));
+  bench->add_option("--passthrough", bench_.how.passthrough,
+                    "libfuse's passthrough_ll, the reference of the mount");
+  bench->add_flag("--quick", bench_.how.quick, "Shorter: for a first look");
+  bench->add_flag("--full", bench_.how.full,
+                  "Every size from 4 KiB to 4 MiB, random and sequential");
+
+  CLI::App* check =
+      command("check", group,
+              "What of this machine keeps Penstock from working, and the command that mends it",
+              [this] { return run_check(check_); });
+  check->alias("doctor");
+  // Runs after that of a subcommand, whose action stays.
+  check->callback([this, check] {
+    if (check->get_subcommands().empty()) action_ = [this] { return run_check(check_); };
+  });
+  check->require_subcommand(0, 1);
+  check->add_option("--dir", check_.directory, "A directory on the disk to look at");
+  check->add_flag("--json", check_.json, "For machines");
+  check->footer("Ends with 3 when something is bad; notes are about speed and comfort.");
+  CLI::App* gpus = check->add_subcommand(
+      "gpu", "Every way to and from every GPU: its bandwidth, or why it cannot be taken");
+  gpus->callback([this] { action_ = [this] { return run_check_gpu(check_); }; });
+  gpus->add_option("--dir", check_.directory, "Scratch space on the disk to measure");
+  gpus->add_flag("--json", check_.json, "For machines");
+
+  CLI::App* help =
+      command("help", group, "What a command does, and its options", [] { return kExitOk; });
+  help->add_option("COMMAND", "Without it: all commands");
+  help->add_flag("--json")->description("All commands with their options, for machines");
+  command("version", group, "Print the version", [] {
+    std::printf("penstock %s\n", penstock_version());
+    return kExitOk;
+  });
+}
+
+}  // namespace penstock::apps

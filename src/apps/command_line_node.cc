@@ -1,0 +1,205 @@
+// Commands about nodes and clusters.
+#include "command_line.h"
+#include "sizes.h"
+
+#include "penstock/client.h"
+#include "penstock/fuse.h"
+#include "penstock/http.h"
+
+namespace penstock::apps {
+namespace {
+
+// What follows -o.
+CLI::Validator mount_option_list() {
+  return CLI::Validator(
+      [](std::string& text) {
+        const auto parsed = fuse::parse_mount_options(text, {});
+        return parsed ? std::string() : parsed.error().message;
+      },
+      "OPTIONS");
+}
+
+CLI::Validator metrics_address() {
+  return CLI::Validator(
+      [](std::string& text) {
+        const auto address = http::parse_address(text);
+        return address ? std::string() : address.error().message;
+      },
+      "ADDRESS");
+}
+
+void add_option_to(std::string* list, const char* word) {
+  if (!list->empty()) *list += ",";
+  *list += word;
+}
+
+}  // namespace
+
+void CommandLine::add_node_commands() {
+  const char* group = "Running a node";
+  add_up_command(group);
+
+  CLI::App* down = command("down", group, "Stop a node", [this] { return run_down(node_); });
+  down->add_option("DIR", node_.directory, "The store directory")->required();
+
+  CLI::App* status =
+      command("status", group, "What a node is and does", [this] { return run_status(node_); });
+  status->add_option("DIR", node_.directory, "The store directory")->required();
+  status->add_flag("--json", node_.json, "For machines");
+
+  CLI::App* top = command("top", group, "What a node does right now: rates, latencies, sessions",
+                          [this] { return run_top(top_); });
+  top->add_option("DIR", top_.directory, "The store directory")->required();
+  top->add_option("--seconds", top_.seconds, "Between two looks (default 2)")
+      ->check(CLI::Range(0.1, 3600.0));
+  top->add_flag("--once", top_.once, "One screen; so it is where standard output is no terminal");
+  top->add_flag("--json", top_.json, "One document, for machines");
+
+  CLI::App* trace = command("trace", group, "Operations of rings with their steps and times",
+                            [this] { return run_trace(trace_); });
+  trace->add_option("DIR", trace_.directory, "The store directory")->required();
+  trace->add_option("SECONDS", trace_.seconds, "For how long (default 1)")
+      ->check(CLI::Range(0.01, 60.0));
+  trace->add_flag("--json", trace_.json, "Trace events, for chrome://tracing and Perfetto");
+  trace->add_option("-o,--output", trace_.file, "Write trace events to this file");
+  trace->footer("At most 4096 operations of each shard are kept, spread over the time.");
+
+  add_limit_command(group);
+
+  CLI::App* mount =
+      command("mount", group, "Mount a running node", [this] { return run_mount(node_); });
+  mount->add_option("DIR", node_.directory, "The store directory")->required();
+  mount->add_option("MOUNTPOINT", node_.mount_point, "An empty directory")->required();
+  mount
+      ->add_option("-o,--options", node_.mount_options,
+                   "As for mount -o: ro,noatime,remount,... (docs/mounting.md)")
+      ->check(mount_option_list());
+  mount->add_flag_callback(
+      "--allow-other", [this] { add_option_to(&node_.mount_options, "allow_other"); },
+      "Other users may use the mount");
+
+  CLI::App* unmount =
+      command("unmount", group, "Remove a mount", [this] { return run_unmount(node_); });
+  unmount->add_option("MOUNTPOINT", node_.mount_point)->required();
+}
+
+void CommandLine::add_limit_command(const char* group) {
+  CLI::App* limit = command("limit", group, "Say what share a user or a session of a node gets",
+                            [this] { return run_limit(limit_); });
+  limit->add_option("DIR", limit_.directory, "The store directory")->required();
+  auto* user = limit->add_option("--user", limit_.user,
+                                 "A user's id: all its sessions together, kept for restarts");
+  limit->add_option("--session", limit_.session, "A session's number, for as long as it lives")
+      ->excludes(user);
+  limit
+      ->add_option("--weight", limit_.weight, "Its share beside others who wait, too (default 100)")
+      ->check(CLI::Range(1u, client::kWeightMax));
+  limit->add_option("--bytes-per-second", limit_.bytes_per_second, "At most; 0: no limit")
+      ->transform(byte_size());
+  limit->add_option("--operations-per-second", limit_.operations_per_second,
+                    "At most; 0: no limit");
+  limit->add_option("--in-flight", limit_.in_flight,
+                    "Operations under way on each shard, at most; 0: no limit");
+  limit->add_flag("--clear", limit_.clear, "Without any limit but those given here");
+  limit->add_flag("--json", limit_.json, "For machines");
+  limit->footer("Without --user and --session: prints what is set. Mounts are not limited.");
+}
+
+void CommandLine::add_up_command(const char* group) {
+  CLI::App* up = command("up", group, "Start a node on a store directory (made if missing)",
+                         [this] { return run_up(up_); });
+  up->add_option("DIR", up_.directory, "The store directory")->required();
+  up->add_option("--mount", up_.mount_point, "Also mount the file system there");
+  up->add_option("--mount-options", up_.mount_options,
+                 "Options of the mount as after mount -o: ro,noatime,... (docs/mounting.md)")
+      ->check(mount_option_list());
+  up->add_flag_callback(
+      "--allow-other", [this] { add_option_to(&up_.mount_options, "allow_other"); },
+      "Other users may use the mount");
+  up->add_option("--chunk-size", up_.chunk_bytes, "A new store: chunk size of its files")
+      ->transform(chunk_size());
+  up->add_option("--cache", up_.cache_bytes,
+                 "Memory for the node cache, 0 for none (default: an eighth, at most 16GiB)")
+      ->transform(byte_size());
+  up->add_option("--listen", up_.listen,
+                 "HOST:PORT: other nodes may join, and reach it there (kept for later starts); "
+                 "with ,rail=N and ,numa=N behind it; once for each network card")
+      ->allow_extra_args(false);
+  add_start_options(up, &up_);
+}
+
+void CommandLine::add_start_options(CLI::App* sub, UpOptions* to) {
+  sub->add_flag("-b,--background", to->background, "Return once the node is ready");
+  sub->add_option("--shards", to->shards, "A new store: polling threads, each with a target")
+      ->check(CLI::Range(1, 64));
+  sub->add_option("--capacity", to->capacity_bytes, "A new store: at most so many bytes")
+      ->transform(byte_size());
+  sub->add_option("--spin-us", to->spin_microseconds,
+                  "How long a shard polls after work before it sleeps, at most")
+      ->check(CLI::Range(0, 1'000'000));
+  sub->add_option("--log-format", to->log_format,
+                  "Lines of the log as text, or each as a JSON object (or PENSTOCK_LOG_FORMAT)")
+      ->check(CLI::IsMember({"text", "json"}));
+  sub->add_flag("--no-io-uring", to->force_threads, "Use a thread pool for disk I/O");
+  sub->add_flag_callback(
+      "--no-defragment", [to] { to->defragment = false; },
+      "Leave blocks that overwriting scattered over the disk where they are");
+  sub->add_flag("--json", to->json, "With --background: print the status as JSON");
+  sub->add_flag("--insecure", to->insecure,
+                "Listen beyond this machine, although nobody has to prove who they are");
+  sub->add_option("--metrics", to->metrics,
+                  "Serve Prometheus' figures and /healthz there over HTTP: PORT (of this machine "
+                  "only), HOST:PORT, or a path with a slash (docs/metrics.md)")
+      ->check(metrics_address());
+  sub->add_option("--rack", to->rack, "What it shares with nodes that fail together with it");
+  sub->add_option("--disk", to->disks,
+                  "A directory of a disk, for a target of the cluster; once for each (kept for "
+                  "later starts)")
+      ->allow_extra_args(false);
+  sub->add_option("--roles", to->roles,
+                  "A new node of a cluster: what it plays, of controller,meta,storage,agent "
+                  "(default: all; of a node that joins storage)");
+}
+
+void CommandLine::add_cluster_commands() {
+  const char* group = "Clusters";
+  CLI::App* join = command("join", group, "Start a node that gives its disk to a cluster",
+                           [this] { return run_join(join_); });
+  join->add_option("INVITATION", join_.invitation, "TOKEN@HOST:PORT, as the first node prints it")
+      ->required();
+  join->add_option("DIR", join_.up.directory, "The store directory (made if missing)")->required();
+  join->add_option("--listen", join_.up.listen,
+                   "HOST:PORT where others reach it (default: chosen, and kept); with ,rail=N "
+                   "and ,numa=N behind it; once for each network card")
+      ->allow_extra_args(false);
+  add_start_options(join, &join_.up);
+
+  const auto look = [&](const char* name, const char* what, int (*act)(const ClusterOptions&)) {
+    CLI::App* sub = command(name, group, what, [this, act] { return act(cluster_); });
+    sub->add_option("DIR", cluster_.directory, "The store directory of any of its nodes")
+        ->required();
+    sub->add_flag("--json", cluster_.json, "For machines");
+    return sub;
+  };
+  look("cluster", "What a cluster has, and how it is", run_cluster);
+  look("nodes", "The nodes and targets of a cluster", run_nodes);
+  look("chains", "The chains of a cluster: who has copies, and how they are", run_chains);
+  CLI::App* drain =
+      look("drain", "Move what a node or a disk has to others, while it serves", run_drain);
+  add_what_goes(drain);
+  drain->add_flag("--undo", cluster_.undo, "It may stay after all");
+  CLI::App* remove = look("remove", "Have a node or a disk in the cluster no more", run_remove);
+  add_what_goes(remove);
+  remove->add_flag("--force", cluster_.force,
+                   "Although it has copies, the last one of something perhaps");
+}
+
+void CommandLine::add_what_goes(CLI::App* sub) {
+  CLI::Option* node = sub->add_option("NODE", cluster_.node, "The number of a node");
+  node->check(CLI::Range(1u, UINT32_MAX));
+  CLI::Option* disk = sub->add_option("--disk", cluster_.disk,
+                                      "Instead: a disk of the node in DIR, as it was given to it");
+  node->excludes(disk);
+}
+
+}  // namespace penstock::apps

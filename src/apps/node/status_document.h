@@ -1,0 +1,21 @@
+// The status of a node as a document, and what people are told of it.
+#pragma once
+
+#include "admin.h"
+#include "running_node.h"
+
+#include <functional>
+
+#include "penstock/agent.h"
+#include "penstock/json.h"
+
+namespace penstock::apps {
+
+Json allowance_json(const client::Allowance& allowance);
+Json json_of(const agent::AgentStatus& status);
+
+// Has a scrub done, tells meanwhile how far it is, and says what it found.
+Json scrub_by(const std::function<agent::ScrubReport(const agent::ScrubProgress&)>& scrub,
+              const AdminServer::Say& say);
+
+}  // namespace penstock::apps

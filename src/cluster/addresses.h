@@ -1,0 +1,55 @@
+// Where the nodes of the cluster are, as TCP asks for it.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "penstock/membership.h"
+#include "penstock/tcp.h"
+
+namespace penstock::cluster {
+
+// Thread safe.
+class Addresses final : public tcp::Resolver {
+ public:
+  // Of this node's own cards. Before others ask.
+  void set_rails(std::set<uint16_t> rails) { rails_ = std::move(rails); }
+
+  std::vector<tcp::SocketAddress> addresses_of(NodeId node) const override {
+    const std::lock_guard lock(mutex_);
+    const auto found = known_.find(node);
+    return found == known_.end() ? std::vector<tcp::SocketAddress>() : found->second;
+  }
+
+  void set(NodeId node, std::vector<tcp::SocketAddress> addresses) {
+    const std::lock_guard lock(mutex_);
+    known_[node] = std::move(addresses);
+  }
+  // Cards on a rail that this node has come first, otherwise in the node's own order. Cards whose
+  // host is no numeric address are left out: nothing here looks up names.
+  void learn(const controller::Node& node) {
+    std::vector<controller::CardAddress> cards = node.facts.cards;
+    std::stable_partition(cards.begin(), cards.end(), [this](const controller::CardAddress& card) {
+      return rails_.contains(card.rail);
+    });
+    std::vector<tcp::SocketAddress> addresses;
+    for (const controller::CardAddress& card : cards) {
+      const bool is_six = card.host.find(':') != std::string::npos;
+      const std::string host = is_six ? "[" + card.host + "]" : card.host;
+      const auto address = tcp::SocketAddress::parse(host + ":" + std::to_string(card.port));
+      if (address) addresses.push_back(*address);
+    }
+    // A removed node is not called any more.
+    if (node.standing == controller::Standing::removed) addresses.clear();
+    set(node.id, std::move(addresses));
+  }
+
+ private:
+  std::set<uint16_t> rails_;
+  mutable engine::Mutex mutex_;
+  std::map<NodeId, std::vector<tcp::SocketAddress>> known_;
+};
+
+}  // namespace penstock::cluster

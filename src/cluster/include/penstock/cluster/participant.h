@@ -1,0 +1,124 @@
+// A process's part in a cluster: how it was let in, its sockets, the replicas of its targets, the
+// chains that it calls, and on one node the controller.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "penstock/cluster/invitation.h"
+#include "penstock/cluster/roles.h"
+#include "penstock/membership.h"
+#include "penstock/net.h"
+#include "penstock/store.h"
+
+namespace penstock::cluster {
+
+struct ParticipantConfig {
+  // What it keeps of itself is in the file `cluster` there.
+  std::string directory;
+  controller::Uuid node;  // of the directory
+  // Where it is reached, each as parse_listen() takes it; the first is in invitations. Empty: as it
+  // was last.
+  std::vector<std::string> listen = {};
+  // What it plays; 0: as it was made, and a new one everything, or storage where it is invited.
+  uint8_t roles = 0;
+  std::string name;  // for people
+  std::string rack;  // nodes of one rack fail together; empty: as it was last
+  // Of a node that joins, and whoever has none is the first of a new cluster. Nodes that were let
+  // in before need none, and are refused another.
+  std::optional<Invitation> invitation;
+  // The cluster will have nothing of this process any more: a reason for people. Any thread; the
+  // process ends soon then, as it can do nothing.
+  std::function<void(const std::string& reason)> refused = {};
+  // A table of chains is new, or has grown. In the first loop; those that there are when open()
+  // begins, before it ends.
+  std::function<void(const controller::Table&)> table_known = {};
+};
+
+// Loops of one process: they share out the requests that a chain remembers of a node.
+inline constexpr size_t kShardsMax = 64;
+
+// One loop with what belongs to it. All outlives the participant.
+struct ParticipantShard {
+  engine::Loop* loop = nullptr;
+  engine::Parker* parker = nullptr;  // one that can watch
+  store::Target* target = nullptr;   // null: it has none, and only calls others
+  std::string target_directory;      // the file `identity` is kept there
+  uint64_t capacity_bytes = 0;
+};
+
+struct ParticipantStatus {
+  NodeId node;
+  uint8_t roles = 0;
+  bool leads = false;
+  std::string listen;                          // all places, with spaces between them
+  Invitation invitation;                       // for others
+  controller::MapVersion applied;              // by all targets
+  std::optional<engine::Duration> lease_left;  // none: it may not act
+  struct Target {
+    TargetId id;  // 0: the cluster did not take it
+    std::string directory;
+    std::string trouble;  // why it does not serve; empty while all is well
+    size_t pending = 0;   // updates that are not committed
+    size_t waiting = 0;   // calls that wait
+    size_t chains = 0;    // that have a copy there
+    uint64_t capacity_bytes = 0;
+    uint64_t used_bytes = 0;
+  };
+  std::vector<Target> targets;
+  std::vector<tcp::PeerFacts> peers;  // connections that it made
+};
+
+// Called in this order by the thread that starts the process, but for what says otherwise:
+// prepare(); enter() and the nets, while the loops do not run yet; open() and then everything else
+// while they run; leave(); and when the loops have stopped, its end.
+class Participant {
+ public:
+  // What the process of that directory plays; 0: it has been of no cluster.
+  static Outcome<uint8_t> roles_of(const std::string& directory);
+  // Reads what was kept. Fails if that does not go together with the config, or nothing can listen
+  // where it is to. Writes nothing: a first start that fails before open() has succeeded leaves
+  // the directory of no cluster, or, once a cluster has given it a number, of that one.
+  static Outcome<std::unique_ptr<Participant>> prepare(ParticipantConfig config);
+  virtual ~Participant() = default;
+
+  virtual uint8_t roles() const = 0;
+  // Of the target whose file `identity` is in the directory; none: there is no such file. Fails if
+  // it is of another cluster or node.
+  virtual Outcome<std::optional<controller::Uuid>> target_at(
+      const std::string& target_directory) const = 0;
+
+  // Until the cluster has let this process in; of the first node the controller begins here, and
+  // its state is in `kv`, which outlives it. Null elsewhere. One
+  // shard at least, and at most kShardsMax.
+  virtual Outcome<void> enter(std::vector<ParticipantShard> shards, engine::Kv* kv) = 0;
+  virtual NodeId self() const = 0;
+  // Of that shard, for its clients: to services of this process, and to chains by their address
+  // (chain::address_of()). As long as the participant.
+  virtual engine::Net& net(size_t shard) = 0;
+  // Below it: what is served here is for this process only.
+  virtual engine::Net& local_net(size_t shard) = 0;
+
+  // Opens the door for others and the targets for the cluster. Fails if none of several targets
+  // could be opened; of those that could not beside others, status() tells.
+  virtual Outcome<void> open() = 0;
+  // Ends all that, in order. Nobody uses the nets any more. Idempotent.
+  virtual void leave() = 0;
+
+  // Thread safe, and may block, between open() and leave().
+  //
+  // Asks the controller, wherever that is. An order that ends with a failure may have happened.
+  virtual Outcome<membership::Answer> ask(membership::Request request) = 0;
+  // What this node knows.
+  virtual membership::ClusterMap map() = 0;
+  // Of all targets that serve now, each byte counted where it lies: so many times as there are
+  // copies. As the controller knew it some seconds ago, or when it was last reached; may block for
+  // a second.
+  virtual engine::DiskSpace space() = 0;
+  virtual ParticipantStatus status() = 0;
+};
+
+}  // namespace penstock::cluster

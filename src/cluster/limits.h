@@ -1,0 +1,31 @@
+// Bounds of this library, each with its reason.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace penstock::cluster::limits {
+
+// How long a process that starts asks to be let in: several leases, as the last life of its node
+// may have had one, and so may another controller.
+inline constexpr auto kEnterTime = std::chrono::seconds(60);
+// The first time, when a person waits: several tries to connect.
+inline constexpr auto kFirstEnterTime = std::chrono::seconds(15);
+inline constexpr auto kEnterPause = std::chrono::milliseconds(100);
+// How often it looks whether a target was let in, which takes a commit or two.
+inline constexpr auto kOpenLook = std::chrono::milliseconds(5);
+// What persons ask the controller: as long as data may take to go on after a loss.
+inline constexpr auto kAskTime = std::chrono::seconds(10);
+// Requests of one node that a chain remembers (decision 0044), which its shards share out.
+inline constexpr uint32_t kSlots = 64;
+
+// How often a target's condition and space are looked at: what is full or failing is known to the
+// controller in a moment, and one look costs a turn of a loop.
+inline constexpr auto kLookAtTargets = std::chrono::seconds(1);
+// What is known of the cluster's space is no older, where the controller answers: programs ask
+// often, and it changes slowly. Those who ask wait for it no longer than a moment.
+inline constexpr auto kSpaceAge = std::chrono::seconds(5);
+inline constexpr auto kSpaceAskTime = std::chrono::seconds(1);
+static_assert(kSpaceAskTime < kSpaceAge);
+
+}  // namespace penstock::cluster::limits

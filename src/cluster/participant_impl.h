@@ -1,0 +1,139 @@
+// A Participant, in two parts: entering.cc until it is let in, participant.cc from then on.
+#pragma once
+
+#include "addresses.h"
+#include "kept.h"
+#include "limits.h"
+#include "waiting.h"
+
+#include "penstock/cluster/listening.h"
+#include "penstock/cluster/participant.h"
+
+namespace penstock::cluster {
+
+inline constexpr NodeId kFirstNode{1};
+
+// One shard of the process, with what the cluster adds to it.
+struct Part {
+  ParticipantShard shard;
+  std::unique_ptr<net::LocalNet> local;
+  std::unique_ptr<tcp::TcpNet> tcp;
+  std::unique_ptr<chain::ChainNet> chains;
+  KeptTarget kept;
+  TargetId target;                    // the member's loop's; 0 before the target is open
+  std::string trouble;                // why it is not; written before open() has ended
+  bool is_new = false;                // its identity was made by this process
+  std::unique_ptr<chain::Host> host;  // the shard's loop's
+};
+
+// Asks a target in its loop how it is, and tells the member in that one's.
+struct Look : engine::Op {
+  Part* part = nullptr;
+  membership::Member::Condition condition;
+  bool is_back = false;  // on the way to the member's loop
+};
+
+// A target's orders on their way to its loop; frees itself.
+struct Delivery : engine::Op {
+  Part* part = nullptr;
+  membership::Orders orders;
+  engine::Loop* home = nullptr;
+  engine::Op* done = nullptr;
+};
+
+class ParticipantImpl final : public Participant, private membership::LocalNode {
+ public:
+  ParticipantImpl(ParticipantConfig config, KeptNode kept, bool is_new)
+      : config_(std::move(config)),
+        kept_(std::move(kept)),
+        chains_([this](ChainId) { refresh(); }),
+        is_new_(is_new) {}
+  ~ParticipantImpl() override;
+
+  uint8_t roles() const override { return kept_.roles; }
+  Outcome<std::optional<controller::Uuid>> target_at(
+      const std::string& target_directory) const override;
+  Outcome<void> enter(std::vector<ParticipantShard> shards, engine::Kv* kv) override;
+  NodeId self() const override { return kept_.node; }
+  engine::Net& net(size_t shard) override { return *parts_.at(shard)->chains; }
+  engine::Net& local_net(size_t shard) override { return *parts_.at(shard)->local; }
+  Outcome<void> open() override;
+  void leave() override;
+  Outcome<membership::Answer> ask(membership::Request request) override;
+  membership::ClusterMap map() override;
+  ParticipantStatus status() override;
+  engine::DiskSpace space() override;
+
+ private:
+  // Of LocalNode, in the first loop.
+  void map_changed(const membership::ClusterMap& map,
+                   const membership::MapChanges& changes) override;
+  void give(TargetId target, membership::Orders orders, engine::Op& done) override;
+  void refused(Code code, const std::string& reason) override;
+
+  engine::Loop& loop() { return *parts_.front()->shard.loop; }
+  engine::BlockingCaller& caller() {
+    return opened_ ? engine::thread_caller() : static_cast<engine::BlockingCaller&>(polling_);
+  }
+  membership::AskConfig asks() {
+    return {&loop(), parts_.front()->tcp.get(), {kFirstNode, wire::kControllerService}};
+  }
+  bool is_first() const { return runs_controller(kept_.roles); }
+  tcp::SocketAddress listen_address(size_t i) const {
+    return parse_listen(kept_.listen[i])->address;
+  }
+  Outcome<std::optional<KeptTarget>> read_own_target(const std::string& directory) const;
+  controller::Join join_request() const;
+  tcp::NetworkConfig network_config(NodeId node) const;
+  Outcome<void> read_targets();
+  void undo();
+  Outcome<void> make_nets();
+  Outcome<void> begin_controller(engine::Kv* kv);
+  Outcome<void> join_as_guest();
+  // What a person does where no controller is found, for the end of a message.
+  std::string where_it_may_be() const;
+  void make_clients();
+  Outcome<membership::TargetIdentity> ask_for_identity(const Part& part);
+  Outcome<void> open_doors();
+  Outcome<void> open_targets();
+  Outcome<void> open_target(Part& part);
+  Outcome<void> await_map();
+  void look_at_targets();
+  void on_look(Look& look);
+  void stop_looking();
+  Outcome<membership::Answer> ask(membership::Request request, engine::Duration time);
+  Outcome<engine::DiskSpace> ask_for_space();
+  void close_part(Part& part);
+  static ParticipantStatus::Target status_of(const Part& part);
+  void refresh();
+
+  const ParticipantConfig config_;
+  KeptNode kept_;
+  const controller::Uuid process_ = random_uuid();
+  engine::PollingCaller polling_;
+  Addresses addresses_;
+  chain::KnownChains chains_;
+  std::unique_ptr<tcp::TcpNetwork> network_;
+  std::unique_ptr<net::LocalNetwork> local_network_;
+  std::vector<std::unique_ptr<Part>> parts_;
+  membership::Admitted admitted_;
+  engine::Kv* kv_ = nullptr;  // of the controller
+  bool is_new_ = false;       // nothing was kept before, and nobody counts on it yet
+  bool opened_ = false;       // the loops run
+  bool left_ = false;
+  // In the first loop.
+  std::unique_ptr<membership::ControllerService> service_;
+  bool service_runs_ = false;
+  std::vector<std::unique_ptr<tcp::TcpListener>> doors_;
+  engine::Timer look_timer_;
+  bool looks_ = false;
+  std::vector<std::unique_ptr<Look>> looks_free_;
+  size_t looks_under_way_ = 0;
+  engine::Mutex member_mutex_;  // of the pointer
+  std::unique_ptr<membership::Member> member_;
+  engine::Mutex space_mutex_;
+  engine::DiskSpace space_;
+  std::optional<engine::Time> space_asked_;  // when it was asked for last
+};
+
+}  // namespace penstock::cluster

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Runs clang-tidy over the sources of src/, several at once, and remembers what was clean.
 
-A file that was clean is looked at again only when it, a header of ours that it reaches, its compile
-command or .clang-tidy has changed. Tests, fuzz targets and bench/ are looked at with --all only: they are
-many and GoogleTest makes most slow.
+It reads what the compiler reads: one source, or a dozen that the build compiles together (decision 0041),
+which takes little more time than one. What was clean is looked at again only when a source of it, a header
+of ours that it reaches, its compile command or .clang-tidy has changed. Tests, fuzz targets and bench/ are
+looked at with --all only: they are many and GoogleTest makes most slow.
 """
 
 import argparse
@@ -58,13 +59,30 @@ def key(root, reach, entry):
     return digest.hexdigest()
 
 
-def wanted(root, entry, everything):
-    """Whether clang-tidy looks at this file: ours, not generated, and no test unless asked."""
+def sources(entry):
+    """The sources that this entry of compile_commands.json compiles: those together, or the one."""
     path = pathlib.Path(entry["file"])
+    if path.parent.name != "Unity":
+        return (path,)
+    return tuple(pathlib.Path(name) for name in INCLUDE.findall(path.read_text()))
+
+
+def wanted_source(root, path, everything):
+    """Whether clang-tidy looks at this file: ours, not generated, and no test unless asked."""
     if not path.is_relative_to(root) or path.is_relative_to(root / "build"):
         return False
     parts = path.relative_to(root).parts
     return everything or (parts[0] == "src" and not {"tests", "fuzz"} & set(parts))
+
+
+def wanted(root, commands, everything):
+    """The entries to look at, by their wanted sources; what two targets compile alike is looked at once."""
+    chosen = {}
+    for entry in commands:
+        ours = tuple(path for path in sources(entry) if wanted_source(root, path, everything))
+        if ours:
+            chosen[ours] = entry
+    return chosen
 
 
 def tidy(program, commands, entry):
@@ -90,9 +108,9 @@ def main():
     commands = re.sub(r" -W[\w-]+", "", (args.build / "compile_commands.json").read_text())
     (clean / "compile_commands.json").write_text(commands)
     commands = json.loads(commands)
-    entries = {e["file"]: e for e in commands if wanted(root, e, args.all)}.values()
+    chosen = wanted(root, commands, args.all)
     reach = Reach(root)
-    todo = [(e, clean / key(root, reach, e)) for e in entries]
+    todo = [(e, clean / key(root, reach, e)) for e in chosen.values()]
     todo = [(e, stamp) for e, stamp in todo if not stamp.exists()]
     started = time.monotonic()
     failed = 0
@@ -103,7 +121,11 @@ def main():
             else:
                 failed += 1
                 print(output.strip().replace(f"{root}/", ""))
-    print(f"clang-tidy: {len(todo)} of {len(entries)} files in {time.monotonic() - started:.0f} s, {failed} with faults")
+    files = len({path for ours in chosen for path in ours})
+    print(
+        f"clang-tidy: {files} files, {len(todo)} of {len(chosen)} translation units read "
+        f"in {time.monotonic() - started:.0f} s, {failed} with faults"
+    )
     return 1 if failed else 0
 
 

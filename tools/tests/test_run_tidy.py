@@ -50,14 +50,35 @@ class RunTidy(unittest.TestCase):
 
     def test_looks_at_sources_and_at_tests_when_asked(self):
         def wanted(name, everything):
-            return run_tidy.wanted(self.root, {"file": str(self.root / name)}, everything)
+            return run_tidy.wanted(self.root, [{"file": str(self.root / name)}], everything)
 
         self.assertTrue(wanted("src/base/a.cc", False))
         self.assertFalse(wanted("src/base/tests/a_test.cc", False))
         self.assertTrue(wanted("src/base/tests/a_test.cc", True))
         self.assertFalse(wanted("bench/a.cc", False))
         self.assertFalse(wanted("build/dev/src/wire/a.pb.cc", True))
-        self.assertFalse(run_tidy.wanted(self.root, {"file": "/usr/include/a.cc"}, True))
+        self.assertFalse(run_tidy.wanted(self.root, [{"file": "/usr/include/a.cc"}], True))
+
+    def together(self, target, *names):
+        name = f"build/dev/src/CMakeFiles/{target}.dir/Unity/unity_0_cxx.cxx"
+        self.write(name, "".join(f'#include "{self.root / source}"\n' for source in names))
+        return {"file": str(self.root / name), "command": f"g++ -c {name}"}
+
+    def test_sources_compiled_together_are_looked_at_together_and_once(self):
+        self.write("src/fronts/fuse/b.cc", "")
+        entry = self.together("fuse", "src/fronts/fuse/a.cc", "src/fronts/fuse/b.cc")
+        alike = self.together("shared", "src/fronts/fuse/a.cc", "src/fronts/fuse/b.cc")
+        tests = self.together("tests", "src/fronts/fuse/tests/a_test.cc")
+        chosen = run_tidy.wanted(self.root, [entry, alike, tests], False)
+        names = [[path.name for path in ours] for ours in chosen]
+        self.assertEqual(names, [["a.cc", "b.cc"]])
+
+    def test_looks_again_when_one_of_those_together_changed(self):
+        self.write("src/fronts/fuse/b.cc", "")
+        self.entry = self.together("fuse", "src/fronts/fuse/a.cc", "src/fronts/fuse/b.cc")
+        before = self.key()
+        self.write("src/fronts/fuse/b.cc", "int changed;\n")
+        self.assertNotEqual(self.key(), before)
 
 
 if __name__ == "__main__":

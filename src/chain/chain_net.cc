@@ -68,6 +68,9 @@ void ChainNetImpl::begin(Exchange& exchange) {
       exchange.step = Exchange::Step::list;
       exchange.next_chunk = exchange.wanted.chunk;
       return attempt(exchange);
+    case wire::ChunkMethod::inodes:
+      exchange.step = Exchange::Step::inodes;
+      return attempt(exchange);
     case wire::ChunkMethod::sync:
       return finish(exchange, Code::ok);
   }

@@ -29,7 +29,8 @@ void ChainNetImpl::attempt(Exchange& exchange) {
 
 // Updates and lists are the head's. A further try of a read asks the next one.
 const Member& ChainNetImpl::choose(Exchange& exchange, const View& view) {
-  const bool head = exchange.is_update() || exchange.step == Exchange::Step::list;
+  const bool head = exchange.is_update() || exchange.step == Exchange::Step::list ||
+                    exchange.step == Exchange::Step::inodes;
   if (head) return view.members.front();
   exchange.replica = exchange.tries > 0 ? exchange.replica + 1 : nearest(view);
   return view.members[exchange.replica % view.serving()];
@@ -150,6 +151,11 @@ void ChainNetImpl::send(Exchange& exchange, const Member& to, uint64_t version) 
                             engine::Access::place};
       inner.exposure_count = 1;
       break;
+    case Exchange::Step::inodes:
+      say(exchange, wire::ChainMethod::inodes, wire::ChainInodesRequest{header, wanted.length, 0});
+      inner.exposures = exchange.caller->exposures;
+      inner.exposure_count = exchange.caller->exposure_count;
+      break;
   }
   send_to(exchange, to);
 }
@@ -216,6 +222,8 @@ void ChainNetImpl::succeeded(Exchange& exchange) {
                         .route = static_cast<uint8_t>(engine::Route::disk_staged)}));
     case Exchange::Step::list:
       return listed(exchange);
+    case Exchange::Step::inodes:
+      return finish(exchange, Code::ok, answer);
   }
 }
 

@@ -24,7 +24,7 @@ struct Slot {
 
 struct Exchange : ListNode {
   // What it asks a replica for next.
-  enum class Step : uint8_t { read, probe, update, list };
+  enum class Step : uint8_t { read, probe, update, list, inodes };
 
   ChainNetImpl* net = nullptr;
   engine::CallOp* caller = nullptr;

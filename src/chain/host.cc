@@ -80,6 +80,7 @@ class HostImpl final : public Host, private engine::Service {
     for (const auto& [chain, replica] : replicas_) {
       status.pending += replica->pending();
       status.waiting += replica->waiting();
+      if (replica->is_ungreeted()) ++status.ungreeted;
     }
     status.passed_bytes = shared_.pools.held();
     return status;

@@ -64,6 +64,9 @@ inline constexpr size_t kExchangesMax = wire::kCallsOfClientMax;
 // Chunks of which a client is told at a time.
 inline constexpr uint32_t kChunksAtOnce = 512;
 
+// And chunks among which a head looks for inodes.
+inline constexpr uint32_t kInodesList = 2048;
+
 // Space that a head asks its successors for at a time, where there is enough; each grants at most a
 // share of what it has left, as it is in other chains, too.
 inline constexpr uint64_t kCreditStep = 16 * kMiB;

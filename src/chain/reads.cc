@@ -2,6 +2,7 @@
 #include "replica.h"
 
 #include <algorithm>
+#include <set>
 
 namespace penstock::chain {
 
@@ -217,6 +218,71 @@ void Replica::on_chunks(engine::IncomingCall& call, const wire::ChainChunksReque
       });
   list.from = core_.at(request.header.chunk_id());
   list.limit = request.limit;
+  core_.host.store().submit(list);
+  *may_answer = core_.may_serve();
+}
+
+namespace {
+
+// Numbers in order, to be placed where the caller wants them.
+struct Inodes {
+  std::vector<uint64_t> found;
+  uint64_t next = 0;
+};
+
+// Of what a list of chunks, which is `full` or all there is, and what is pending tell of.
+Inodes inodes_of(const std::vector<store::ListEntry>& entries, bool full,
+                 const std::vector<InodeId>& pending, uint32_t limit) {
+  std::set<uint64_t> all;
+  for (const store::ListEntry& entry : entries) {
+    if (entry.state.length > 0) all.insert(entry.chunk.inode.value);
+  }
+  Inodes inodes;
+  if (full) inodes.next = entries.back().chunk.inode.value + 1;
+  for (const InodeId inode : pending) {
+    if (inodes.next == 0 || inode.value < inodes.next) all.insert(inode.value);
+  }
+  for (const uint64_t inode : all) {
+    if (inodes.found.size() == limit) {
+      inodes.next = inode;
+      break;
+    }
+    inodes.found.push_back(inode);
+  }
+  return inodes;
+}
+
+}  // namespace
+
+// Also those of which something is pending, at the head, which has all of that: before it is listed
+// what is committed, so that an update that commits meanwhile is in one of the two.
+void Replica::on_inodes(engine::IncomingCall& call, const wire::ChainInodesRequest& request) {
+  if (!core_.part.is_head()) return core_.reply_moved(call);
+  if (!core_.may_serve()) return core_.refuse(call);
+  const bool exposed =
+      call.exposure_count == 1 && call.exposure_length(0) == request.limit * sizeof(InodeId);
+  if (!exposed) return call.reply(Code::bad_message, {});
+  const auto may_answer = std::make_shared<bool>(false);
+  auto& list = core_.task<store::ListOp>([this, &call, request, may_answer,
+                                          pending = updates_.inodes(InodeId{request.header.inode})](
+                                             Task<store::ListOp>& done) {
+    if (!*may_answer) return call.reply(Code::not_serving, {});
+    if (!done.status.ok()) return call.reply(done.status, {});
+    const bool full = done.entries.size() == done.limit;
+    const auto inodes =
+        std::make_shared<Inodes>(inodes_of(done.entries, full, pending, request.limit));
+    auto& place = core_.task<engine::TransferOp>([&call, inodes](Task<engine::TransferOp>& placed) {
+      const wire::ChunkInodesResponse response{
+          .next = inodes->next, .count = static_cast<uint32_t>(inodes->found.size())};
+      call.reply(placed.status, wire::as_wire(response));
+    });
+    place.call = &call;
+    place.local = {reinterpret_cast<std::byte*>(inodes->found.data()),
+                   inodes->found.size() * sizeof(uint64_t)};
+    call.place(place);
+  });
+  list.from = core_.at(request.header.chunk_id());
+  list.limit = limits::kInodesList;
   core_.host.store().submit(list);
   *may_answer = core_.may_serve();
 }

@@ -140,14 +140,21 @@ void Replica::take_hello(engine::IncomingCall& call, const wire::ChainHelloReque
   for (const wire::PendingEntry& entry : structs_of<wire::PendingEntry>(entries)) {
     before[{InodeId{entry.inode}, entry.chunk}] = entry.name;
   }
-  if (core_.part.syncs()) {
-    const bool begins = request.repair == core_.part.version();
-    if (!begins && request.repair != repaired_since_) return call.reply(Code::stale, {});
-    repaired_since_ = request.repair;
-    if (begins) updates_.forget();
+  if (!core_.part.syncs()) {
+    activate(&before);
+    return call.reply(Code::ok, {});
   }
-  activate(&before);
-  call.reply(Code::ok, {});
+  const bool begins = request.repair == core_.part.version();
+  if (!begins && request.repair != repaired_since_) return call.reply(Code::stale, {});
+  const auto take = [this, &call, request, before] {
+    if (request.header.chain_version != core_.part.version()) return core_.reply_moved(call);
+    if (core_.failed) return core_.refuse(call);
+    repaired_since_ = request.repair;
+    if (!core_.part.active) activate(&before);
+    call.reply(Code::ok, {});
+  };
+  if (begins) return updates_.forget(take);
+  take();
 }
 
 template <class Request>
@@ -170,7 +177,7 @@ void Replica::decode(engine::IncomingCall& call,
   }
   core_.host.next_release.take(method, request->header);
   const bool is_client = method == wire::ChainMethod::read || method == wire::ChainMethod::probe ||
-                         method == wire::ChainMethod::chunks;
+                         method == wire::ChainMethod::chunks || method == wire::ChainMethod::inodes;
   if (!is_client && request->header.chain_version != core_.part.version()) {
     return core_.reply_moved(call);
   }
@@ -187,6 +194,8 @@ void Replica::on_call(engine::IncomingCall& call) {
       return decode(call, &Replica::on_probe);
     case wire::ChainMethod::chunks:
       return decode(call, &Replica::on_chunks);
+    case wire::ChainMethod::inodes:
+      return decode(call, &Replica::on_inodes);
     case wire::ChainMethod::hello:
       return decode(call, &Replica::on_hello);
     case wire::ChainMethod::forward:

@@ -31,6 +31,7 @@ class Replica {
 
   size_t pending() const { return updates_.pending_count(); }
   size_t waiting() const { return updates_.waiting_count(); }
+  bool is_ungreeted() const { return core_.part.serves() && !core_.part.active; }
 
  private:
   template <class Request>
@@ -49,6 +50,7 @@ class Replica {
   void on_probe(engine::IncomingCall& call, const wire::ChainReadRequest& request);
   void probe_committed(engine::IncomingCall& call, const wire::ChainReadRequest& request);
   void on_chunks(engine::IncomingCall& call, const wire::ChainChunksRequest& request);
+  void on_inodes(engine::IncomingCall& call, const wire::ChainInodesRequest& request);
 
   void on_update(engine::IncomingCall& call, const wire::ChainUpdateRequest& request);
   void on_forward(engine::IncomingCall& call, const wire::ChainForwardRequest& request);

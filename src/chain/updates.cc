@@ -63,6 +63,16 @@ bool Updates::has_pending(InodeId inode) const {
   return false;
 }
 
+std::vector<InodeId> Updates::inodes(InodeId first) const {
+  std::vector<InodeId> found;
+  for (auto at = chunks_.lower_bound({core_.chain, {first, 0}}); at != chunks_.end(); ++at) {
+    const bool is_pending = at->second->pending != nullptr || !at->second->waiting.empty();
+    const InodeId inode = at->first.chunk.inode;
+    if (is_pending && (found.empty() || found.back() != inode)) found.push_back(inode);
+  }
+  return found;
+}
+
 // To whom an update of this chunk goes from here, if to anybody.
 const Member* Updates::receiver(const Chunk& chunk) const {
   if (const Member* next = core_.part.next()) return next;

@@ -79,8 +79,8 @@ class Updates {
 
   // Brings into memory what an earlier life left pending.
   void load();
-  // Forgets all that is pending, here and in the store: repair brings what counts.
-  void forget();
+  // Forgets all that is pending, here and, durably, in the store: repair brings what counts.
+  void forget(std::function<void()> then);
   // A new version was adopted: nothing is under way in it, and clients look for its head.
   void part_changed();
   // The replica is active: what it has pending goes its way. `before` is what the predecessor has
@@ -96,6 +96,8 @@ class Updates {
   const Pending* pending(const store::ChainChunk& at) const;
   // Of any chunk of the inode, or about to be.
   bool has_pending(InodeId inode) const;
+  // Those from `first` on that have something pending, in order.
+  std::vector<InodeId> inodes(InodeId first) const;
   // The commit point has committed this one, which is pending here.
   void learn_commit(const store::ChainChunk& at, const UpdateName& name);
   // `then` runs when the committed name of the chunk is known, none is pending, and nobody else has
@@ -168,6 +170,7 @@ class Updates {
   void commit(Chunk& chunk);
   void end_pending(Chunk& chunk);
   const Member* receiver(const Chunk& chunk) const;
+  void forgotten();
 
   Core& core_;
   std::map<store::ChainChunk, std::unique_ptr<Chunk>> chunks_;
@@ -175,6 +178,9 @@ class Updates {
   size_t waiting_count_ = 0;
   size_t chunks_with_words_ = 0;
   size_t arriving_count_ = 0;
+  // What was pending before a repair is being forgotten, and who waits for that.
+  size_t forgetting_ = 0;
+  std::vector<std::function<void()>> when_forgotten_;
   // Chunks whose next update waits for there to be fewer pending ones in the chain.
   std::deque<store::ChainChunk> full_;
 };

@@ -335,11 +335,24 @@ void Updates::load() {
   }
 }
 
-void Updates::forget() {
-  for (const store::PendingUpdate& left : core_.host.store().pending(core_.chain)) {
-    core_.host.store().forget(left.at);
-  }
+// `then` runs once a power cut brings nothing of it back, also of what was forgotten before: of a
+// chunk whose name went meanwhile nothing else would say that it is old.
+void Updates::forget(std::function<void()> then) {
   unload();
+  when_forgotten_.push_back(std::move(then));
+  for (const store::PendingUpdate& old : core_.host.store().pending(core_.chain)) {
+    ++forgetting_;
+    auto& durable = core_.task<engine::Op>([this](Task<engine::Op>& done) {
+      if (!done.status.ok()) core_.fail();
+      if (--forgetting_ == 0) forgotten();
+    });
+    core_.host.store().forget(old.at, &durable);
+  }
+  if (forgetting_ == 0) forgotten();
+}
+
+void Updates::forgotten() {
+  for (const auto& then : std::exchange(when_forgotten_, {})) then();
 }
 
 void Updates::part_changed() {

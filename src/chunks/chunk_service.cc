@@ -35,7 +35,7 @@ struct Context : ListNode {
   Context* next_free = nullptr;
   wire::ChunkRequest request;
   std::variant<std::monostate, store::ReadOp, store::WriteOp, store::ClearOp, store::RemoveOp,
-               store::SyncOp, store::EndQueryOp>
+               store::SyncOp, store::EndQueryOp, store::InodesOp>
       op;
 
   // For callers whose memory the target cannot reach.
@@ -57,6 +57,8 @@ class ChunkService final : public engine::Service {
   void run_read(Context& context, MemoryRef memory, uint32_t at);
   void run_write(Context& context, MemoryRef memory, uint32_t at);
   void run_control(Context& context, ChunkMethod method);
+  void run_inodes(Context& context);
+  void finish_inodes(Context& context);
   void begin_staged(Context& context);
   void stage_next(Context& context);
   void on_staged_io(Context& context, Status status);
@@ -114,6 +116,12 @@ ChunkService::~ChunkService() {
 
 Status ChunkService::check_exposure(IncomingCall& call, ChunkMethod method,
                                     const wire::ChunkRequest& request) {
+  if (method == ChunkMethod::inodes) {
+    const bool fits = call.exposure_count == 1 &&
+                      call.exposure_length(0) == request.length * sizeof(InodeId) &&
+                      call.exposure_access(0) == Access::place;
+    return fits ? Code::ok : Code::bad_message;
+  }
   const bool read = method == ChunkMethod::read;
   if (!read && method != ChunkMethod::write) {
     return call.exposure_count == 0 ? Code::ok : Code::bad_message;
@@ -247,6 +255,8 @@ void ChunkService::run_control(Context& context, ChunkMethod method) {
     auto& op = prepare<store::SyncOp>(context, plain);
     op.inode = InodeId{request.inode};
     target_.submit(op);
+  } else if (method == ChunkMethod::inodes) {
+    run_inodes(context);
   } else {
     auto& op = prepare<store::EndQueryOp>(context, [](Op& done) {
       auto& self = done.owner_as<Context>();
@@ -261,6 +271,37 @@ void ChunkService::run_control(Context& context, ChunkMethod method) {
     op.inode = InodeId{request.inode};
     target_.submit(op);
   }
+}
+
+void ChunkService::run_inodes(Context& context) {
+  auto& op = prepare<store::InodesOp>(context, [](Op& done) {
+    auto& self = done.owner_as<Context>();
+    auto& inodes = static_cast<store::InodesOp&>(done);
+    if (!inodes.status.ok() || inodes.found.empty()) return self.service->finish_inodes(self);
+    self.transfer.call = self.call;
+    self.transfer.exposure = 0;
+    self.transfer.exposure_offset = 0;
+    self.transfer.local = {reinterpret_cast<std::byte*>(inodes.found.data()),
+                           inodes.found.size() * sizeof(InodeId)};
+    self.transfer.owner = &self;
+    self.transfer.completion = [](Op& placed) {
+      auto& its = placed.owner_as<Context>();
+      std::get<store::InodesOp>(its.op).status = placed.status;
+      its.service->finish_inodes(its);
+    };
+    self.call->place(self.transfer);
+  });
+  op.chain = chain_;
+  op.first = InodeId{context.request.inode};
+  op.limit = context.request.length;
+  target_.submit(op);
+}
+
+void ChunkService::finish_inodes(Context& context) {
+  const auto& inodes = std::get<store::InodesOp>(context.op);
+  const wire::ChunkInodesResponse response{.next = inodes.next.value,
+                                           .count = static_cast<uint32_t>(inodes.found.size())};
+  finish(context, inodes.status, wire::as_wire(response));
 }
 
 StageBuffer* ChunkService::take_stage() {

@@ -69,9 +69,10 @@ Status Cuts::remove_beyond(Inode& inode, const Cut& cut) {
   // Bytes behind the former end are on no chain that has none before it.
   const uint64_t end = knows_chunks(inode) ? cut.before : inode.placement.file_bytes_max();
   // Targets that may have nothing any more are not asked later: see Inode::spread.
-  Status status = core_.targets.clear_beyond(inode.id, inode.placement, {cut.length, end},
-                                             cut.promised || cut.spread);
-  inode.tail_known = status.ok();
+  const bool durable = cut.promised || cut.spread;
+  Status status = core_.targets.clear_beyond(inode.id, inode.placement, {cut.length, end}, durable);
+  // A target of another process may die alone, and take back what is not durable.
+  inode.tail_known = status.ok() && durable;
   if (!status.ok()) inode.sparse.store(true, std::memory_order_relaxed);
   if (status.ok() && inode.writers > 0) status = core_.lengths.begin_session(inode);
   return status;

@@ -1,5 +1,6 @@
 #include "penstock/inodes/target_calls.h"
 
+#include <array>
 #include <set>
 
 #include "penstock/inodes/limits.h"
@@ -15,6 +16,7 @@ struct TargetCalls::Call : engine::CallOp {
   union {
     wire::ChunkIoResponse io;
     wire::ChunkRemoveResponse removed;
+    wire::ChunkInodesResponse inodes;
     wire::ChunkEndResponse end{};
   };
 
@@ -54,6 +56,8 @@ Status TargetCalls::run(std::vector<Call>& calls) {
         call.response = std::as_writable_bytes(std::span(&call.removed, 1));
       } else if (call.what == ChunkMethod::end_query) {
         call.response = std::as_writable_bytes(std::span(&call.end, 1));
+      } else if (call.what == ChunkMethod::inodes) {
+        call.response = std::as_writable_bytes(std::span(&call.inodes, 1));
       }
       call.deadline = shard.loop->clock().now() + limits::kStoreCallTimeout;
       call.owner = &batch;
@@ -107,16 +111,11 @@ Status TargetCalls::clear_beyond(InodeId inode, const Placement& placement, Beyo
 }
 
 Status TargetCalls::remove(std::span<const Removed> files) {
-  TRY(remove_unsynced(files));
-  std::set<ChainId> asked;
-  for (const Removed& file : files) asked.insert(file.chains.begin(), file.chains.end());
-  return sync(std::vector<ChainId>(asked.begin(), asked.end()));
-}
-
-Status TargetCalls::remove_unsynced(std::span<const Removed> files) {
   std::vector<Call> calls;
+  std::set<ChainId> asked;
   for (const Removed& file : files) {
     for (const ChainId chain : file.chains) {
+      asked.insert(chain);
       if (calls.size() == limits::kRemoveBatch) {
         TRY(run(calls));
         calls.clear();
@@ -124,7 +123,58 @@ Status TargetCalls::remove_unsynced(std::span<const Removed> files) {
       calls.emplace_back(chain, ChunkMethod::remove, wire::ChunkRequest{.inode = file.inode.value});
     }
   }
-  return run(calls);
+  TRY(run(calls));
+  return sync(std::vector<ChainId>(asked.begin(), asked.end()));
+}
+
+// What a chain of another node says is not believed to be in order.
+Status TargetCalls::take_inodes(const Call& call, InodeId to, ByInode& files, InodeId& next) {
+  const InodeId from{call.message.inode};
+  const InodeId its_next{call.inodes.next};
+  const bool all = its_next == InodeId{};
+  const bool is_good = call.response_length == sizeof call.inodes &&
+                       call.inodes.count <= call.message.length && (all || its_next > from);
+  if (!is_good) return Code::bad_message;
+  const auto* const first = reinterpret_cast<const InodeId*>(call.exposures[0].memory.data);
+  std::optional<InodeId> last;
+  for (const InodeId inode : std::span(first, call.inodes.count)) {
+    if (inode < from || (!all && inode >= its_next) || (last && inode <= *last)) {
+      return Code::bad_message;
+    }
+    last = inode;
+    if (inode <= to) files[inode].push_back(call.chain);
+  }
+  if (!all && its_next <= to && (next == InodeId{} || its_next < next)) next = its_next;
+  return Code::ok;
+}
+
+// All chains have told of what is below the least number from which one has to be asked on.
+Result<TargetCalls::Listed> TargetCalls::with_chunks(InodeId from, InodeId to) {
+  ASSERT(from != InodeId{});
+  const std::vector<ChainId> chains = config_.chains->all();
+  using Numbers = std::array<InodeId, wire::kInodesMax>;
+  std::vector<Numbers> memory(std::min(chains.size(), limits::kListBatch));
+  ByInode files;
+  InodeId next;
+  for (size_t at = 0; at < chains.size(); at += memory.size()) {
+    const size_t count = std::min(memory.size(), chains.size() - at);
+    std::vector<Call> calls;
+    calls.reserve(count);  // exposures do not move
+    for (size_t i = 0; i < count; ++i) {
+      const wire::ChunkRequest request{.inode = from.value, .length = wire::kInodesMax};
+      Call& call = calls.emplace_back(chains[at + i], ChunkMethod::inodes, request);
+      std::byte* const numbers = reinterpret_cast<std::byte*>(memory[i].data());
+      call.exposures[0] = {{numbers, sizeof(Numbers)}, engine::Access::place};
+      call.exposure_count = 1;
+    }
+    TRY(run(calls));
+    for (const Call& call : calls) TRY(take_inodes(call, to, files, next));
+    if (next != InodeId{}) files.erase(files.lower_bound(next), files.end());
+  }
+  Listed listed;
+  for (auto& [inode, its_chains] : files) listed.files.push_back({inode, std::move(its_chains)});
+  listed.next = next;
+  return listed;
 }
 
 Status TargetCalls::read_record(engine::MemoryRef memory) {

@@ -27,20 +27,20 @@ Status WrittenIds::recover() {
   static_assert(sizeof(Record) == 32 && std::is_trivially_copyable_v<Record>);
   const Status read = targets_.read_record({block, sizeof block});
   if (read == Code::no_data) return Code::ok;  // a new store
+  if (read != Code::corrupt) TRY(read);
   Record record;
   std::memcpy(&record, block, sizeof record);
   const bool damaged = read == Code::corrupt || record.magic != kMagic || record.clean > 1 ||
-                       record.base > record.up_to;
+                       record.base > record.up_to || record.up_to >= kRecordsInode.value;
   if (damaged) {
     log::error(
         "file system: the record of written files on the first target is damaged: if this follows "
         "a power cut, some space may stay taken by files that were lost in it");
     return Code::ok;
   }
-  TRY(read);
   if (record.version != kVersion) return Code::wrong_version;
   if (record.clean == 1) return Code::ok;
-  TRY(sweep(record.base, record.up_to));
+  TRY(sweep(InodeId{record.base + 1}, InodeId{record.up_to}));
   // It stays true: the next life looks there again, and further if this one goes further.
   recorded_ = true;
   base_ = record.base;
@@ -76,19 +76,23 @@ void WrittenIds::leave_to_next_life() {
   left_some_ = true;
 }
 
-Status WrittenIds::sweep(uint64_t base, uint64_t up_to) {
-  std::vector<TargetCalls::Removed> unknown;
-  for (uint64_t id = base + 1; id <= up_to; ++id) {
-    const Result<Attributes> found = meta_.attributes(InodeId{id});
-    if (found) continue;
-    if (found.error() != Code::not_found) return found.error();
-    unknown.push_back(targets_.on_every_chain(InodeId{id}));
-    if (unknown.size() < limits::kSweepBatch) continue;
-    TRY(targets_.remove_unsynced(unknown));
-    unknown.clear();
+// Each chain says which of them it has: numbers are many, and chains, and hardly any of one has
+// chunks on the other.
+Status WrittenIds::sweep(InodeId from, InodeId up_to) {
+  while (from <= up_to) {
+    TRY_ASSIGN(TargetCalls::Listed listed, targets_.with_chunks(from, up_to));
+    std::vector<TargetCalls::Removed> unknown;
+    for (TargetCalls::Removed& file : listed.files) {
+      const Result<Attributes> found = meta_.attributes(file.inode);
+      if (found) continue;
+      if (found.error() != Code::not_found) return found.error();
+      unknown.push_back(std::move(file));
+    }
+    TRY(targets_.remove(unknown));
+    if (listed.next == InodeId{}) break;
+    from = listed.next;
   }
-  TRY(targets_.remove_unsynced(unknown));
-  return targets_.sync_all();
+  return Code::ok;
 }
 
 Status WrittenIds::extend(InodeId inode) {

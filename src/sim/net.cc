@@ -35,9 +35,9 @@ struct SimNetwork::Call {
   SimWorld::EventId detection = 0;
 };
 
-// One delivery of a call to its service. Only the first may place bytes, and answer a call that
-// exposes memory for them: transports take what comes again for a new connection's, to which the
-// caller's memory is closed.
+// One delivery of a call to its service. Only the first may place bytes, and answer: transports
+// take what comes again for a new connection's, on which nobody waits, and to which the caller's
+// memory is closed.
 class SimNetwork::Incoming final : public engine::IncomingCall {
  public:
   Incoming(SimNetwork& network, uint64_t id, SimNet& server, std::shared_ptr<const Request> from)
@@ -47,10 +47,7 @@ class SimNetwork::Incoming final : public engine::IncomingCall {
         loop_(server.loop_),
         from_(std::move(from)),
         exposures_(from_->exposures),
-        is_first_(from_->deliveries == 1),
-        places_(std::any_of(exposures_.begin(), exposures_.end(), [](const engine::Exposure& one) {
-          return one.access == Access::place;
-        })) {
+        is_first_(from_->deliveries == 1) {
     method = from_->method;
     request = from_->bytes;
     exposure_count = static_cast<uint32_t>(exposures_.size());
@@ -71,7 +68,7 @@ class SimNetwork::Incoming final : public engine::IncomingCall {
   void reply(Status status, Bytes response) override {
     std::vector<std::byte> copy(response.begin(), response.end());
     SimNetwork& network = network_;
-    if (server_ != nullptr && (is_first_ || !places_)) {
+    if (server_ != nullptr && is_first_) {
       network.send(server_->node_, from_->from, from_->call, "net.response",
                    [&network, call = from_->call, status, copy = std::move(copy)] {
                      respond(network, call, status, copy);
@@ -155,7 +152,6 @@ class SimNetwork::Incoming final : public engine::IncomingCall {
   const std::shared_ptr<const Request> from_;
   const std::vector<engine::Exposure>& exposures_;
   const bool is_first_;
-  const bool places_;
   std::vector<std::pair<TransferOp*, SimWorld::EventId>> transfers_;  // under way
 };
 

@@ -353,10 +353,13 @@ void Chains::commit(const ChainChunk& at) {
   enqueue(task(ChainTaskKind::commit, at, nullptr));
 }
 
-void Chains::forget(const ChainChunk& at) {
-  if (!core_.failed.ok()) return;
+void Chains::forget(const ChainChunk& at, engine::Op* durable) {
+  if (!core_.failed.ok()) {
+    if (durable != nullptr) core_.loop.complete(*durable, core_.refusal());
+    return;
+  }
   pending_.erase(at);
-  enqueue(task(ChainTaskKind::forget, at, nullptr));
+  enqueue(task(ChainTaskKind::forget, at, durable));
 }
 
 void Chains::forget_pending(ChainTask& task) {
@@ -372,6 +375,7 @@ void Chains::forget_pending(ChainTask& task) {
                                       {{encode_chunk_key(kPendingKeyType, entry.at), ""}});
     core_.committer.note_chain_commit(entry.at.chunk.inode);
     note_unsaved(entry);
+    if (task.op != nullptr) return core_.committer.wait(task.durable);
   }
   end(task, Code::ok);
 }

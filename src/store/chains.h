@@ -48,7 +48,7 @@ struct ChainTask {
   ChainTaskKind kind = ChainTaskKind::look;
   Chains* chains = nullptr;
   ChainEntry* entry = nullptr;
-  engine::Op* op = nullptr;    // the caller's; commits and forgetting have none
+  engine::Op* op = nullptr;    // the caller's; commits have none
   Request* request = nullptr;  // while there is one
   // Of prepares and replacements, and of the pending update that is committed.
   std::shared_ptr<PendingRecord> update;
@@ -157,7 +157,7 @@ class Chains final : public ChainStore {
   uint64_t room() const override;
   void set_healer(Healer healer) override { healer_ = std::move(healer); }
   void commit(const ChainChunk& at) override;
-  void forget(const ChainChunk& at) override;
+  void forget(const ChainChunk& at, engine::Op* durable = nullptr) override;
   std::vector<PendingUpdate> pending(ChainId chain) const override;
   std::optional<SlotRecord> slot(ChainId chain, NodeId node, uint32_t slot) const override;
   std::vector<SlotRecord> slots_of(const ChainChunk& at) const override;

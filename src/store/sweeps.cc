@@ -22,8 +22,7 @@ Status KeyScan::body(engine::KvTransaction& transaction) {
   valid_end = 0;
   const EncodedMapKey from = encode_key(begin);
   const bool all = only == InodeId{};
-  const EncodedMapKey to =
-      encode_key_after(all ? ChainId(UINT32_MAX) : chain, all ? InodeId(UINT64_MAX) : only);
+  const EncodedMapKey to = encode_key_after(chain, all ? InodeId(UINT64_MAX) : only);
   if (read_records) return read(transaction, as_view(from), as_view(to));
   Status bad;
   TRY(transaction.scan(as_view(from), as_view(to), [&](std::string_view text, std::string_view) {
@@ -99,7 +98,12 @@ void Sweeps::begin(Sweep& sweep, SweepKind kind, engine::Op& op) {
     sweep.scan.chain = query.chain;
     sweep.scan.only = query.inode;
     sweep.scan.begin = {query.chain, {query.inode, 0}, 0};
+  } else if (kind == SweepKind::inodes) {
+    const auto& inodes = static_cast<InodesOp&>(op);
+    sweep.scan.chain = inodes.chain;
+    sweep.scan.begin = {inodes.chain, {inodes.first, 0}, 0};
   } else {
+    sweep.scan.chain = ChainId(UINT32_MAX);
     auto& scrub = static_cast<ScrubOp&>(op);
     scrub.verified_bytes = scrub.damaged_blocks = scrub.healed_blocks = 0;
   }
@@ -143,6 +147,9 @@ void Sweeps::on_scanned(Sweep& sweep) {
       return;
     case SweepKind::end_query:
       continue_end_query(sweep);
+      return;
+    case SweepKind::inodes:
+      continue_inodes(sweep);
       return;
     case SweepKind::scrub:
       continue_scrub(sweep);
@@ -205,6 +212,25 @@ void Sweeps::continue_end_query(Sweep& sweep) {
   } else {
     end(sweep);
   }
+}
+
+// What one scan has found is enough: who asks goes on from there.
+void Sweeps::continue_inodes(Sweep& sweep) {
+  auto& inodes = static_cast<InodesOp&>(*sweep.op);
+  const std::span keys = std::span(sweep.scan.keys).first(sweep.scan.count);
+  for (const MapKey& key : keys) {
+    const InodeId inode = key.chunk.inode;
+    if (!inodes.found.empty() && inodes.found.back() == inode) continue;
+    if (inodes.found.size() == inodes.limit) {
+      inodes.next = inode;
+      return end(sweep);
+    }
+    inodes.found.push_back(inode);
+  }
+  if (sweep.scan.count == limits::kSweepKeys) {
+    inodes.next = InodeId(keys.back().chunk.inode.value + 1);
+  }
+  end(sweep);
 }
 
 void Sweeps::continue_scrub(Sweep& sweep) {

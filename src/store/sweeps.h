@@ -1,4 +1,4 @@
-// Operations that go through many block maps in bounded steps: removal, end queries and scrub. They
+// Operations that go through many block maps in bounded steps: removal, queries and scrub. They
 // find their way by scanning keys in the KV store; what they do to chunks goes the way of ordinary
 // clears and reads, so nothing of it conflicts with others.
 #pragma once
@@ -14,13 +14,13 @@ namespace penstock::store {
 struct Core;
 struct Sweep;
 
-enum class SweepKind : uint8_t { remove, end_query, scrub };
+enum class SweepKind : uint8_t { remove, end_query, inodes, scrub };
 
 // Some keys in order, and for end queries what their records say.
 struct KeyScan final : engine::KvOp {
   MapKey begin;
-  ChainId chain;  // of what is wanted of one inode
-  InodeId only;   // InodeId{}: all inodes of all chains
+  ChainId chain;  // the last that is looked at
+  InodeId only;   // InodeId{}: all inodes
   bool read_records = false;
   uint32_t count = 0;
   std::array<MapKey, limits::kSweepKeys> keys;
@@ -74,6 +74,7 @@ class Sweeps {
   void continue_remove(Sweep& sweep);
   void on_cleared(Sweep& sweep);
   void continue_end_query(Sweep& sweep);
+  void continue_inodes(Sweep& sweep);
   void continue_scrub(Sweep& sweep);
   void verify(Sweep& sweep, uint32_t slot, const MapKey& key);
   void report(Sweep& sweep, const Damage& damage);

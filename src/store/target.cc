@@ -89,6 +89,16 @@ class TargetImpl final : public Target {
     core_.sweeps.start(SweepKind::end_query, op);
   }
 
+  void submit(InodesOp& op) override {
+    op.found.clear();
+    op.next = {};
+    if (op.first == InodeId{} || op.limit == 0) {
+      core_.loop.complete(op, Code::invalid_argument);
+      return;
+    }
+    core_.sweeps.start(SweepKind::inodes, op);
+  }
+
   void submit(ScrubOp& op) override { core_.sweeps.start(SweepKind::scrub, op); }
 
   ChainStore& chains() override { return core_.chains; }

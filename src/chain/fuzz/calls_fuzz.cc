@@ -20,12 +20,12 @@ namespace {
 constexpr ChainId kChain{1};
 constexpr NodeId kReplica{2};
 constexpr NodeId kOther{3};
-constexpr std::array<wire::ChainMethod, 14> kMethods = {
+constexpr std::array<wire::ChainMethod, 15> kMethods = {
     wire::ChainMethod::read,    wire::ChainMethod::update,    wire::ChainMethod::probe,
     wire::ChainMethod::chunks,  wire::ChainMethod::hello,     wire::ChainMethod::forward,
     wire::ChainMethod::durable, wire::ChainMethod::committed, wire::ChainMethod::ask,
     wire::ChainMethod::list,    wire::ChainMethod::replace,   wire::ChainMethod::copy,
-    wire::ChainMethod::state,   wire::ChainMethod::grant};
+    wire::ChainMethod::state,   wire::ChainMethod::grant,     wire::ChainMethod::inodes};
 
 // Takes the input apart, from the front; zeros where it has ended.
 class Input {
@@ -59,6 +59,8 @@ size_t message_bytes(wire::ChainMethod method) {
       return sizeof(wire::ChainUpdateRequest);
     case wire::ChainMethod::chunks:
       return sizeof(wire::ChainChunksRequest);
+    case wire::ChainMethod::inodes:
+      return sizeof(wire::ChainInodesRequest);
     case wire::ChainMethod::hello:
       return sizeof(wire::ChainHelloRequest);
     case wire::ChainMethod::forward:

@@ -246,6 +246,45 @@ TEST_F(ChainNetTest, ends_are_found_and_chunks_removed) {
   EXPECT_EQ(run(ask(ChunkMethod::sync, {}, nullptr)), Code::ok);
 }
 
+TEST_F(ChainNetTest, the_head_tells_which_inodes_have_chunks) {
+  serve_replica();
+  const auto write_to = [&](uint64_t inode, uint32_t chunk) -> Asked& {
+    return ask(ChunkMethod::write, {.inode = inode, .chunk = chunk, .length = 8192}, &bytes_);
+  };
+  constexpr uint32_t kMany = wire::kInodesMax + 3;
+  for (uint64_t inode = 1; inode <= kMany; ++inode) {
+    ASSERT_EQ(run(write_to(2 * inode, 0)), Code::ok);
+  }
+  ASSERT_EQ(run(write_to(8, 1)), Code::ok);
+  ASSERT_EQ(run(ask(ChunkMethod::remove, {.inode = 6}, nullptr)), Code::ok);
+  std::vector<uint64_t> numbers(wire::kInodesMax);
+  const auto inodes_from = [&](uint64_t first) {
+    Asked& asked = ask(ChunkMethod::inodes, {.inode = first, .length = wire::kInodesMax}, nullptr);
+    const auto memory = std::as_writable_bytes(std::span(numbers));
+    asked.exposures[0] = {{memory.data(), memory.size()}, engine::Access::place};
+    asked.exposure_count = 1;
+    EXPECT_EQ(run(asked), Code::ok);
+    const auto said = asked.said<wire::ChunkInodesResponse>();
+    return std::pair(std::vector(numbers.begin(), numbers.begin() + said.count), said.next);
+  };
+  std::vector<uint64_t> all;
+  for (uint64_t inode = 1; inode <= kMany; ++inode) {
+    if (inode != 3) all.push_back(2 * inode);
+  }
+  const auto [first, next] = inodes_from(1);
+  EXPECT_EQ(first, std::vector(all.begin(), all.begin() + wire::kInodesMax));
+  EXPECT_EQ(next, all[wire::kInodesMax]);
+  const auto [rest, none] = inodes_from(next);
+  EXPECT_EQ(rest, std::vector(all.begin() + wire::kInodesMax, all.end()));
+  EXPECT_EQ(none, 0U);
+  // Also what is not committed yet: here it waits for the store.
+  Asked& pending = write_to(2 * kMany + 1, 0);
+  chain_net_->call(pending);
+  EXPECT_TRUE(world_.run_until([&] { return host_->status().pending == 1; }, seconds(1)));
+  EXPECT_EQ(inodes_from(2 * kMany + 1).first, std::vector<uint64_t>{2 * kMany + 1});
+  EXPECT_EQ(end(pending), Code::ok);
+}
+
 TEST_F(ChainNetTest, busy_moved_and_not_serving_are_tried_again) {
   oracle_.answers = {Code::busy, Code::not_serving, Code::moved, Code::cancelled, Code::ok};
   serve_oracle();

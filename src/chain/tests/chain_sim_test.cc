@@ -273,7 +273,7 @@ class ChainStory {
           for (const auto& node : nodes_) {
             if (node->host == nullptr) return false;
             const Host::Status status = node->host->status();
-            if (status.pending + status.waiting > 0) return false;
+            if (status.pending + status.waiting + status.ungreeted > 0) return false;
           }
           return true;
         },

@@ -302,6 +302,28 @@ TEST_F(ReplicaTest, a_hello_that_names_another_update_of_a_chunk_commits_the_one
   EXPECT_EQ(read(), 5) << "another: it has ended with the predecessor";
 }
 
+// Else a power cut brings it back to a chunk of which nothing else may be left, as the newest.
+TEST_F(ReplicaTest, takes_part_in_a_repair_once_what_it_had_pending_is_gone_for_good) {
+  be_second();
+  wire::ChainForwardRequest request{.header = header(0), .name = {1, 1, kRequest}, .base = {}};
+  request.parts = 1;
+  Asked& sent = ask(wire::ChainMethod::forward, request);
+  const store::UpdatePart part{kRequest, 0, 1, store::UpdateKind::write};
+  expose(sent, std::as_bytes(std::span(&part, 1)), engine::Access::fetch);
+  expose(sent, std::array{std::byte{5}}, engine::Access::fetch);
+  other_.call(sent);
+  world_.run_for(std::chrono::milliseconds(10));
+  ASSERT_EQ(store_.pending(kChain).size(), 1U);
+  store_.stall = std::chrono::seconds(1);
+  repair_ = version_ = 2;
+  adopt_behind(Standing::syncing);
+  const engine::Time begun = world_.now();
+  hear_hello({});
+  EXPECT_GE(world_.now() - begun, store_.stall);
+  image_.power_cut(world_.random());
+  EXPECT_FALSE(image_.chunks().begin()->second.pending.has_value());
+}
+
 TEST_F(ReplicaTest, a_late_copy_of_a_chunk_replaces_nothing_that_came_after_it) {
   repair_ = version_;
   adopt_behind(Standing::syncing);

@@ -218,7 +218,7 @@ class RingStory {
     const auto is_quiet = [this] {
       const auto is_empty = [](const auto& target) {
         const Host::Status status = target->host->status();
-        return status.pending + status.waiting + status.passed_bytes == 0;
+        return status.pending + status.waiting + status.ungreeted + status.passed_bytes == 0;
       };
       const auto is_whole = [](const View& view) { return view.serving() == kTargets; };
       return std::all_of(targets_.begin(), targets_.end(), is_empty) &&

@@ -29,7 +29,7 @@ struct FakeCall final : engine::IncomingCall {
       : loop(&on), message(with), memory(std::move(bytes)) {
     method = static_cast<uint16_t>(what);
     request = wire::as_wire(message);
-    if (what == ChunkMethod::read || what == ChunkMethod::write) exposure_count = 1;
+    if (!memory.empty() || what == ChunkMethod::read) exposure_count = 1;
     if (what == ChunkMethod::write) access = engine::Access::fetch;
     declared_length = memory.size();
   }
@@ -224,6 +224,34 @@ TEST_F(ChunkServiceTest, answers_control_calls) {
   EXPECT_TRUE(answer(remove).ok());
   EXPECT_EQ(remove.response.size(), sizeof(wire::ChunkRemoveResponse));
   EXPECT_TRUE(target.chunks.empty());
+}
+
+TEST_F(ChunkServiceTest, tells_which_inodes_have_chunks) {
+  for (const uint64_t inode : {3, 5, 5, 8, 9}) {
+    static uint32_t chunk = 0;
+    FakeCall write(loop, ChunkMethod::write, {.inode = inode, .chunk = ++chunk, .length = 4},
+                   "1234");
+    EXPECT_TRUE(answer(write).ok());
+  }
+  const auto ask = [this](uint64_t first, uint32_t limit) {
+    FakeCall call(loop, ChunkMethod::inodes, {.inode = first, .length = limit},
+                  std::string(limit * sizeof(uint64_t), '\0'));
+    EXPECT_TRUE(answer(call).ok());
+    wire::ChunkInodesResponse response;
+    EXPECT_EQ(call.response.size(), sizeof response);
+    std::memcpy(&response, call.response.data(), sizeof response);
+    std::vector<uint64_t> found(response.count);
+    std::memcpy(found.data(), call.memory.data(), response.count * sizeof(uint64_t));
+    return std::pair(found, response.next);
+  };
+  EXPECT_EQ(ask(4, 2), std::pair(std::vector<uint64_t>({5, 8}), uint64_t{9}));
+  EXPECT_EQ(ask(9, 2), std::pair(std::vector<uint64_t>({9}), uint64_t{0}));
+  EXPECT_EQ(ask(10, 2), std::pair(std::vector<uint64_t>(), uint64_t{0}));
+  FakeCall small(loop, ChunkMethod::inodes, {.inode = 1, .length = 2}, std::string(15, '\0'));
+  EXPECT_EQ(answer(small), Status(Code::bad_message));
+  FakeCall much(loop, ChunkMethod::inodes, {.inode = 1, .length = wire::kInodesMax + 1},
+                std::string((wire::kInodesMax + 1) * sizeof(uint64_t), '\0'));
+  EXPECT_EQ(answer(much), Status(Code::bad_message));
 }
 
 }  // namespace

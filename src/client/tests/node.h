@@ -48,13 +48,17 @@ class Node {
   ~Node() { stop(); }
 
   void start() {
+    const Outcome<void> started = try_start();
+    ASSERT_TRUE(started.has_value()) << started.error().message;
+  }
+  Outcome<void> try_start() {
     sim_kv = std::make_unique<sim::SimKv>(kv_image);
     kv = std::make_unique<InterruptedKv>(*sim_kv);
     meta::MetaOptions options;
     options.default_layout.chunk_bytes_log2 = 16;
     options.default_layout.chain_count = static_cast<uint32_t>(targets.size());
     auto opened = meta::Meta::open(*kv, world.clock(), options);
-    ASSERT_TRUE(opened.has_value()) << opened.error().message;
+    if (!opened) return opened.error();
     meta = std::move(*opened);
     FileSystemConfig config;
     std::vector<engine::Address> addresses;
@@ -66,11 +70,12 @@ class Node {
     if (learn_more) learn_more(*chains);
     config.chains = chains;
     tables = std::make_shared<inodes::ChainTables>();
-    ASSERT_TRUE(tables->offer({.chain_count = static_cast<uint32_t>(loops.size())}).ok());
+    EXPECT_TRUE(tables->offer({.chain_count = static_cast<uint32_t>(loops.size())}).ok());
     config.tables = tables;
     auto made = FileSystem::open(*meta, std::move(config));
-    ASSERT_TRUE(made.has_value()) << made.error().message;
+    if (!made) return made.error();
     files = std::move(*made);
+    return {};
   }
   void stop() {
     if (files != nullptr) files->close();

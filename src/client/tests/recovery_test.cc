@@ -71,5 +71,19 @@ TEST(RecoveryTest, removes_chunks_of_files_whose_creation_was_lost) {
   EXPECT_EQ(node.read(node.open("/first", {}), 0, 200'000), std::string(100'000, 'x'));
 }
 
+TEST(RecoveryTest, does_not_begin_while_nobody_says_what_was_written) {
+  Node node(1, 2);
+  const FileRef file = node.open("/a");
+  EXPECT_TRUE(node.write(file, 0, std::string(100'000, 'x')).has_value());
+  node.crash();
+  node.targets[0]->fault = [] { return Code::peer_gone; };
+  const Outcome<void> started = node.try_start();
+  ASSERT_FALSE(started.has_value()) << "chunks of lost files would stay for ever";
+  EXPECT_EQ(started.error().status.code(), Code::peer_gone);
+  node.crash();
+  node.targets[0]->fault = [] { return Code::ok; };
+  node.start();
+}
+
 }  // namespace
 }  // namespace penstock::client

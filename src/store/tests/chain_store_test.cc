@@ -76,6 +76,21 @@ TEST_P(AnyChainStore, does_the_parts_of_an_update_one_after_the_other) {
   }
 }
 
+TEST_P(AnyChainStore, what_was_forgotten_durably_does_not_come_back) {
+  ASSERT_TRUE(rig().prepare(kAt, name_of(1), {write_part(0, 5'000)}, std::string(5'000, 'a')).ok());
+  engine::Op durable;
+  bool done = false;
+  durable.owner = &done;
+  durable.completion = [](engine::Op& ended) { ended.owner_as<bool>() = true; };
+  store().forget(kAt, &durable);
+  EXPECT_TRUE(store().pending(kAt.chain).empty());
+  rig().world().run_until([&] { return done; });
+  ASSERT_TRUE(done);
+  EXPECT_TRUE(durable.status.ok());
+  rig().restart(true);
+  EXPECT_TRUE(store().pending(kAt.chain).empty());
+}
+
 TEST_P(AnyChainStore, forgets_what_is_pending) {
   update(kAt, 1, {write_part(0, 5'000)}, std::string(5'000, 'a'));
   ASSERT_TRUE(rig().prepare(kAt, name_of(2), {write_part(0, 9'000)}, std::string(9'000, 'b')).ok());

@@ -191,6 +191,41 @@ TEST(Target, finds_the_end_of_an_inode) {
   EXPECT_EQ(query.allocated_bytes, 2 * kBlockBytes);
 }
 
+TEST(Target, tells_which_inodes_have_chunks_of_a_chain) {
+  Rig rig;
+  ASSERT_TRUE(rig.begin());
+  const auto ask = [&](uint64_t first, uint32_t limit) {
+    InodesOp op;
+    op.first = InodeId(first);
+    op.limit = limit;
+    EXPECT_TRUE(rig.run(op).ok());
+    return std::pair(op.found, op.next);
+  };
+  using Found = std::pair<std::vector<InodeId>, InodeId>;
+  EXPECT_EQ(ask(1, 10), Found());
+  auto bytes = test::content(10, 1);
+  for (const uint64_t inode : {3, 7, 8, 12}) {
+    ASSERT_TRUE(rig.write({InodeId(inode), 2}, 0, bytes, false).ok());
+  }
+  // Of one more maps than are looked at in one go.
+  for (uint32_t i = 0; i <= limits::kSweepKeys; ++i) {
+    ASSERT_TRUE(rig.write({InodeId(9), i}, 0, bytes, false).ok());
+  }
+  WriteOp other;
+  other.chain = ChainId(5);
+  other.chunk = {InodeId(10), 0};
+  other.source = {bytes.data(), bytes.size()};
+  ASSERT_TRUE(rig.run(other).ok());
+  EXPECT_EQ(ask(4, 2), Found({InodeId(7), InodeId(8)}, InodeId(9)));
+  EXPECT_EQ(ask(8, 10), Found({InodeId(8), InodeId(9)}, InodeId(10)));
+  EXPECT_EQ(ask(10, 10), Found({InodeId(12)}, InodeId()));
+  ASSERT_TRUE(rig.clear({InodeId(12), 2}, 0, kWholeChunk).ok());
+  EXPECT_EQ(ask(10, 10), Found());
+  InodesOp none;
+  none.limit = 1;
+  EXPECT_EQ(rig.run(none).code(), Code::invalid_argument);
+}
+
 TEST(Target, removes_an_inode_from_a_chunk_on) {
   Rig rig(1, {.capacity_bytes = 64 * kMiB, .map_cache_bytes = 1});
   ASSERT_TRUE(rig.begin());

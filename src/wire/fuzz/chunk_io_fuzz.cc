@@ -31,6 +31,9 @@ void check_request(ChunkMethod method, const ChunkRequest& request) {
     case ChunkMethod::end_query:
       check(request.inode != 0);
       return;
+    case ChunkMethod::inodes:
+      check(request.inode != 0 && request.length > 0 && request.length <= kInodesMax);
+      return;
     case ChunkMethod::sync:
       return;
   }
@@ -48,6 +51,7 @@ std::vector<std::string> seeds() {
           message(ChunkMethod::write, {5, 1, 100, 17, kChunkDurable}),
           message(ChunkMethod::clear, {5, 1, 100, kChunkEnd, 0}),
           message(ChunkMethod::remove, {5, 1, 0, 0, kChunkDurable}),
+          message(ChunkMethod::inodes, {5, 0, 0, kInodesMax, 0}),
           message(ChunkMethod::sync, {}),
           message(ChunkMethod::end_query, {5, 0, 0, 0, 0}),
           message(ChunkMethod::probe, {5, 1, 0, 4096, 0})};

@@ -166,8 +166,9 @@ class ChainStore {
   // prepare or replacement of the chunk, or a moment later by itself.
   virtual void commit(const ChainChunk& at) = 0;
 
-  // The pending update is none any more.
-  virtual void forget(const ChainChunk& at) = 0;
+  // The pending update is none any more. A power cut may bring it back until `durable` has
+  // completed, if there is one, or the next prepare or replacement of the chunk.
+  virtual void forget(const ChainChunk& at, engine::Op* durable = nullptr) = 0;
 
   // What was pending when this life began, or was left so since.
   virtual std::vector<PendingUpdate> pending(ChainId chain) const = 0;

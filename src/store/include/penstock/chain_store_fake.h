@@ -283,12 +283,16 @@ class FakeChainStore final : public ChainStore {
     });
   }
 
-  void forget(const ChainChunk& at) override {
-    if (dead_) return;
-    image_.apply(at, [at](FakeChainImage::Content& content) {
+  void forget(const ChainChunk& at, engine::Op* durable = nullptr) override {
+    const auto step = [at](FakeChainImage::Content& content) {
       content.chunks[at].pending.reset();
       content.chunks[at].pending_bytes.clear();
-    });
+    };
+    if (durable != nullptr) {
+      if (dead_) return loop_.complete(*durable, Code::closed);
+      return change(*durable, at, step);
+    }
+    if (!dead_) image_.apply(at, step);
   }
 
   std::vector<PendingUpdate> pending(ChainId chain) const override {

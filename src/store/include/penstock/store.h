@@ -101,6 +101,15 @@ struct EndQueryOp : engine::Op {
   uint64_t allocated_bytes = 0;  // of all its chunks, in whole blocks
 };
 
+// Inodes that have chunks of a chain, in order from one on: as many as a bounded search finds.
+struct InodesOp : engine::Op {
+  ChainId chain;
+  InodeId first;               // not InodeId{}
+  uint32_t limit = 0;          // not 0
+  std::vector<InodeId> found;  // out
+  InodeId next;                // out: from where to ask on; InodeId{}: there are no more
+};
+
 struct Damage {
   ChainId chain;
   ChunkId chunk;
@@ -184,6 +193,7 @@ class Target {
   virtual void submit(RemoveOp& op) = 0;
   virtual void submit(SyncOp& op) = 0;
   virtual void submit(EndQueryOp& op) = 0;
+  virtual void submit(InodesOp& op) = 0;
   virtual void submit(ScrubOp& op) = 0;
 
   // Its chunks as copies in chains (chain_store.h); lives as long as the target.

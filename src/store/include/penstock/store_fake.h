@@ -115,6 +115,22 @@ class FakeTarget final : public Target {
       return Status(Code::ok);
     });
   }
+  void submit(InodesOp& op) override {
+    run(op, [this, &op] {
+      op.found.clear();
+      op.next = {};
+      for (auto at = chunks.lower_bound({op.first, 0}); at != chunks.end(); ++at) {
+        const InodeId inode = at->first.inode;
+        if (!op.found.empty() && op.found.back() == inode) continue;
+        if (op.found.size() == op.limit) {
+          op.next = inode;
+          break;
+        }
+        op.found.push_back(inode);
+      }
+      return Status(Code::ok);
+    });
+  }
   void submit(ScrubOp& op) override { loop_.complete(op, Code::ok); }
   // For who needs one.
   ChainStore* chain_store = nullptr;

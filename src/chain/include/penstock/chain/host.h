@@ -63,6 +63,7 @@ class Host {
   struct Status {
     size_t pending = 0;
     size_t waiting = 0;
+    size_t ungreeted = 0;       // replicas that serve, but have not heard from those before them
     uint64_t passed_bytes = 0;  // of memory for what comes from other replicas
   };
   virtual Status status() const = 0;

@@ -64,8 +64,8 @@ inline constexpr auto kStoreCallTimeout = std::chrono::minutes(5);
 inline constexpr auto kCollectCompany = std::chrono::milliseconds(100);
 // A write that met a full disk is tried again if removed files were collected so lately.
 inline constexpr auto kCollectedLately = std::chrono::seconds(1);
-// Numbers of lost files whose chunks are removed at a time after a crash.
-inline constexpr size_t kSweepBatch = 64;
+// Chains that are asked at a time which files they have: two megabytes of numbers.
+inline constexpr size_t kListBatch = 512;
 // Removals that targets are asked for at a time: less than what one client of chains may have under
 // way, half a megabyte of memory.
 inline constexpr size_t kRemoveBatch = 512;

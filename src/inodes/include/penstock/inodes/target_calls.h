@@ -1,6 +1,7 @@
 // Calls to targets from threads that may block: removing, clearing, syncing, asking for the end.
 #pragma once
 
+#include <map>
 #include <span>
 #include <vector>
 
@@ -30,10 +31,15 @@ class TargetCalls {
   };
   // All their chunks; they are gone from stable storage on return.
   Status remove(std::span<const Removed> files);
-  // The same, but they may be back after a power cut until the chains are synced.
-  Status remove_unsynced(std::span<const Removed> files);
   // Of a file about which nothing is known: every chain is asked.
   Removed on_every_chain(InodeId inode) const { return {inode, config_.chains->all()}; }
+  // The numbers in [from, to] that have chunks, each with the chains that have some, as many as one
+  // question to each chain tells. `from` is not InodeId{}.
+  struct Listed {
+    std::vector<Removed> files;
+    InodeId next;  // from where to ask on; InodeId{}: there are no more
+  };
+  Result<Listed> with_chunks(InodeId from, InodeId to);
   // What completed before on any chain is durable; of one inode, or InodeId{}: of all.
   Status sync_all();
   // Where the data of the inode ends; 0 if there is none.
@@ -59,9 +65,11 @@ class TargetCalls {
  private:
   struct Call;
   struct Batch;
+  using ByInode = std::map<InodeId, std::vector<ChainId>>;
   Status sync(std::span<const ChainId> chains);
   Status run(std::vector<Call>& calls);
   Result<std::vector<Call>> ask_ends(InodeId inode, const Placement& placement);
+  static Status take_inodes(const Call& call, InodeId to, ByInode& files, InodeId& next);
 
   const Config& config_;
 };

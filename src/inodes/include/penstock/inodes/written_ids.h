@@ -40,7 +40,7 @@ class WrittenIds {
   struct Record;
   Status extend(InodeId inode);
   Status put(const Record& record);
-  Status sweep(uint64_t base, uint64_t up_to);
+  Status sweep(InodeId from, InodeId up_to);
 
   meta::Meta& meta_;
   TargetCalls& targets_;

@@ -17,8 +17,8 @@ struct SimNetFaults {
   Duration delay_max = std::chrono::microseconds(100);
 
   uint32_t drop_permille = 0;
-  // The service sees the call twice, perhaps after its end, and places bytes the first time only;
-  // the caller sees one end.
+  // The service sees the call twice, perhaps after its end; the first time only it places bytes,
+  // and its answer comes to the caller.
   uint32_t duplicate_permille = 0;
 
   // When a message is lost, the link is found broken after this time, and the call ends with

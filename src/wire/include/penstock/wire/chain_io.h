@@ -23,6 +23,7 @@ enum class ChainMethod : uint16_t {
   update = 33,  // to the head: exposure 0, access fetch: the bytes of a write
   probe = 34,   // where the bytes of a chunk end
   chunks = 35,  // to the head: exposure 0, access place: ChunkEntry of an inode's chunks
+  inodes = 36,  // to the head: exposure 0, access place: u64 of inodes that have chunks
   // Of replicas, each to its neighbour.
   hello = 40,    // to the successor: exposure 0, access fetch: PendingEntry of what is pending
   forward = 41,  // to the successor: exposure 0, fetch: its parts; 1, if any: their bytes
@@ -132,6 +133,13 @@ struct ChainChunksResponse {
 struct ChunkEntry {
   uint32_t chunk = 0;
   uint32_t length = 0;  // where its bytes end, not 0
+};
+
+// Inodes from the header's on; the answer is ChunkInodesResponse.
+struct ChainInodesRequest {
+  ChainHeader header;
+  uint32_t limit = 0;  // numbers in the exposure
+  uint32_t reserved = 0;
 };
 
 struct ChainUpdateRequest {
@@ -273,16 +281,17 @@ struct ChainMovedResponse {
 #if !PENSTOCK_NEXT_PROTOCOL
 static_assert(sizeof(ChainHeader) == 72 && sizeof(ChainReadRequest) == 88 &&
               sizeof(ChainChunksRequest) == 80 && sizeof(ChainChunksResponse) == 8 &&
-              sizeof(ChunkEntry) == 8 && sizeof(ChainUpdateRequest) == 112 &&
-              sizeof(ChainHelloRequest) == 104 && sizeof(PendingEntry) == 56 &&
-              sizeof(ChainForwardRequest) == 160 && sizeof(ChainNameRequest) == 112 &&
-              sizeof(ChainWordRequest) == 120 && sizeof(ChainAskRequest) == 72 &&
-              sizeof(ChainListRequest) == 80 && sizeof(ChainReplaceRequest) == 168 &&
-              sizeof(ListedChunk) == 56 && sizeof(CopiedSlot) == 64 &&
-              sizeof(ChainCopyRequest) == 120 && sizeof(ChainCopyResponse) == 8 &&
-              sizeof(ChainStateRequest) == 72 && sizeof(ChainStateResponse) == 8 &&
-              sizeof(ChainIoResponse) == 16 && sizeof(ChainProtocolResponse) == 8 &&
-              sizeof(ChainGrantRequest) == 96 && sizeof(ChainGrantResponse) == 16);
+              sizeof(ChainInodesRequest) == 80 && sizeof(ChunkEntry) == 8 &&
+              sizeof(ChainUpdateRequest) == 112 && sizeof(ChainHelloRequest) == 104 &&
+              sizeof(PendingEntry) == 56 && sizeof(ChainForwardRequest) == 160 &&
+              sizeof(ChainNameRequest) == 112 && sizeof(ChainWordRequest) == 120 &&
+              sizeof(ChainAskRequest) == 72 && sizeof(ChainListRequest) == 80 &&
+              sizeof(ChainReplaceRequest) == 168 && sizeof(ListedChunk) == 56 &&
+              sizeof(CopiedSlot) == 64 && sizeof(ChainCopyRequest) == 120 &&
+              sizeof(ChainCopyResponse) == 8 && sizeof(ChainStateRequest) == 72 &&
+              sizeof(ChainStateResponse) == 8 && sizeof(ChainIoResponse) == 16 &&
+              sizeof(ChainProtocolResponse) == 8 && sizeof(ChainGrantRequest) == 96 &&
+              sizeof(ChainGrantResponse) == 16);
 #endif
 static_assert(chain_header_bytes(kNodeVersion) == sizeof(ChainHeader));
 static_assert(offsetof(ChainHeader, chain) == 32, "the same in all versions");
@@ -329,6 +338,10 @@ constexpr bool is_good(const ChainReadRequest& r) {
 constexpr bool is_good(const ChainChunksRequest& r) {
   return is_unconditional(r.header) && r.header.inode != 0 && r.limit > 0 &&
          r.limit <= kChainListMax && r.reserved == 0;
+}
+constexpr bool is_good(const ChainInodesRequest& r) {
+  return is_unconditional(r.header) && r.header.inode != 0 && r.header.chunk == 0 && r.limit > 0 &&
+         r.limit <= kInodesMax && r.reserved == 0;
 }
 constexpr bool is_good(const ChainUpdateRequest& r) {
   return is_unconditional(r.header) && r.header.inode != 0 && wire::is_good(r.request) &&

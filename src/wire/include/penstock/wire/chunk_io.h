@@ -26,6 +26,7 @@ enum class ChunkMethod : uint16_t {
   sync = 5,       // an inode's updates, or everything, become durable
   end_query = 6,  // where an inode's data ends
   probe = 7,      // where holes of one chunk begin and end
+  inodes = 8,     // exposure 0, access place: u64 of inodes that have chunks, from one on
 };
 
 enum ChunkFlags : uint32_t {
@@ -44,6 +45,9 @@ constexpr uint64_t checksum_bytes(uint64_t length) {
 // clients; a client keeps within it.
 inline constexpr uint32_t kCallsOfClientMax = 8192;
 
+// Inodes that are asked for at a time, at most.
+inline constexpr uint32_t kInodesMax = 512;
+
 // In `end` of a clear: to the end of the chunk, and its valid length is forgotten beyond `begin`.
 inline constexpr uint32_t kChunkEnd = UINT32_MAX;
 
@@ -54,6 +58,7 @@ inline constexpr uint32_t kChunkEnd = UINT32_MAX;
 // remove: chunks with index >= chunk; begin and length are 0.
 // probe: bytes [begin, begin + length) of a chunk, of which nothing is read.
 // sync, end_query: only the inode; 0 with sync means everything.
+// inodes: the first that is wanted; `length` is how many the exposure has room for.
 struct ChunkRequest {
   uint64_t inode = 0;
   uint32_t chunk = 0;
@@ -84,6 +89,14 @@ struct ChunkEndResponse {
   uint32_t reserved = 0;
 };
 
+// Each inode that has chunks and is not smaller than the one that was asked for, nor as large as
+// `next`, is among the `count`, in order.
+struct ChunkInodesResponse {
+  uint64_t next = 0;  // from where to ask on; 0: there are no more
+  uint32_t count = 0;
+  uint32_t reserved = 0;
+};
+
 static_assert(sizeof(ChunkRequest) == 24 && std::is_trivially_copyable_v<ChunkRequest>);
 static_assert(offsetof(ChunkRequest, chunk) == 8 && offsetof(ChunkRequest, begin) == 12 &&
               offsetof(ChunkRequest, length) == 16 && offsetof(ChunkRequest, flags) == 20);
@@ -94,9 +107,11 @@ static_assert(sizeof(ChunkEndResponse) == 24 && std::is_trivially_copyable_v<Chu
 static_assert(offsetof(ChunkEndResponse, last_chunk) == 8 &&
               offsetof(ChunkEndResponse, end_in_chunk) == 12 &&
               offsetof(ChunkEndResponse, any) == 16);
+static_assert(sizeof(ChunkInodesResponse) == 16 && offsetof(ChunkInodesResponse, count) == 8);
 static_assert(std::has_unique_object_representations_v<ChunkRequest> &&
                   std::has_unique_object_representations_v<ChunkIoResponse> &&
-                  std::has_unique_object_representations_v<ChunkEndResponse>,
+                  std::has_unique_object_representations_v<ChunkEndResponse> &&
+                  std::has_unique_object_representations_v<ChunkInodesResponse>,
               "no padding");
 
 // The bytes of a struct as they go out. Valid as long as `value`.
@@ -136,6 +151,9 @@ constexpr bool is_good(ChunkMethod method, const ChunkRequest& r) {
       return only_inode;
     case ChunkMethod::end_query:
       return r.inode != 0 && only_inode;
+    case ChunkMethod::inodes:
+      return r.inode != 0 && r.chunk == 0 && r.begin == 0 && r.flags == 0 && r.length > 0 &&
+             r.length <= kInodesMax;
   }
   return false;
 }

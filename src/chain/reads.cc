@@ -238,7 +238,12 @@ Inodes inodes_of(const std::vector<store::ListEntry>& entries, bool full,
     if (entry.state.length > 0) all.insert(entry.chunk.inode.value);
   }
   Inodes inodes;
-  if (full) inodes.next = entries.back().chunk.inode.value + 1;
+  if (full) {
+    // Of the last one there may be more: it counts, also if nothing of it was left so far.
+    const uint64_t last = entries.back().chunk.inode.value;
+    all.insert(last);
+    inodes.next = last + 1;
+  }
   for (const InodeId inode : pending) {
     if (inodes.next == 0 || inode.value < inodes.next) all.insert(inode.value);
   }

@@ -27,10 +27,11 @@ Status WrittenIds::recover() {
   static_assert(sizeof(Record) == 32 && std::is_trivially_copyable_v<Record>);
   const Status read = targets_.read_record({block, sizeof block});
   if (read == Code::no_data) return Code::ok;  // a new store
-  if (read != Code::corrupt) TRY(read);
+  const bool lost = read == Code::corrupt || read == Code::io_error;
+  if (!lost) TRY(read);
   Record record;
   std::memcpy(&record, block, sizeof record);
-  const bool damaged = read == Code::corrupt || record.magic != kMagic || record.clean > 1 ||
+  const bool damaged = lost || record.magic != kMagic || record.clean > 1 ||
                        record.base > record.up_to || record.up_to >= kRecordsInode.value;
   if (damaged) {
     log::error(

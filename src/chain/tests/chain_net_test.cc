@@ -285,6 +285,26 @@ TEST_F(ChainNetTest, the_head_tells_which_inodes_have_chunks) {
   EXPECT_EQ(end(pending), Code::ok);
 }
 
+// Behind as many names of removed chunks as the head looks at in one go.
+TEST_F(ChainNetTest, an_inode_has_chunks_behind_those_that_were_removed) {
+  serve_replica();
+  constexpr uint32_t kRemoved = 2048;
+  bytes_.resize(1);
+  for (uint32_t i = 0; i < kRemoved; ++i) ASSERT_EQ(run(write(i, 0, bytes_)), Code::ok);
+  Asked& remove = ask(ChunkMethod::remove, {.inode = kInode}, nullptr);
+  remove.deadline = world_.now() + seconds(60);
+  ASSERT_EQ(run(remove), Code::ok);
+  ASSERT_EQ(run(write(kRemoved, 0, bytes_)), Code::ok);
+  uint64_t number = 0;
+  Asked& asked = ask(ChunkMethod::inodes, {.inode = 1, .length = 1}, nullptr);
+  asked.exposures[0] = {{reinterpret_cast<std::byte*>(&number), sizeof number},
+                        engine::Access::place};
+  asked.exposure_count = 1;
+  ASSERT_EQ(run(asked), Code::ok);
+  EXPECT_EQ(asked.said<wire::ChunkInodesResponse>().count, 1U);
+  EXPECT_EQ(number, kInode);
+}
+
 TEST_F(ChainNetTest, busy_moved_and_not_serving_are_tried_again) {
   oracle_.answers = {Code::busy, Code::not_serving, Code::moved, Code::cancelled, Code::ok};
   serve_oracle();

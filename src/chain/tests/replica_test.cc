@@ -117,6 +117,17 @@ class ReplicaTest : public testing::Test {
     if (bytes > 0) expose(asked, std::vector<std::byte>(bytes), engine::Access::fetch);
     return wait(asked);
   }
+  // One that nobody says to be durable at the predecessor: it stays pending.
+  void leave_pending(const UpdateName& name) {
+    wire::ChainForwardRequest request{.header = header(0), .name = name, .base = {}};
+    request.parts = 1;
+    Asked& sent = ask(wire::ChainMethod::forward, request);
+    const store::UpdatePart part{name.request, 0, 1, store::UpdateKind::write};
+    expose(sent, std::as_bytes(std::span(&part, 1)), engine::Access::fetch);
+    expose(sent, std::array{std::byte{5}}, engine::Access::fetch);
+    other_.call(sent);
+    world_.run_for(std::chrono::milliseconds(10));
+  }
   // A whole chunk with a byte, from repair, which expects this name there.
   Status replace(const UpdateName& expected, const UpdateName& committed, std::byte byte) {
     wire::ChainReplaceRequest request{
@@ -283,14 +294,7 @@ TEST_F(ReplicaTest, does_nothing_in_a_version_before_its_predecessor_says_hello)
 TEST_F(ReplicaTest, a_hello_that_names_another_update_of_a_chunk_commits_the_one_before) {
   be_second();
   const UpdateName first{1, 1, kRequest};
-  wire::ChainForwardRequest request{.header = header(0), .name = first, .base = {}};
-  request.parts = 1;
-  Asked& sent = ask(wire::ChainMethod::forward, request);
-  const store::UpdatePart part{kRequest, 0, 1, store::UpdateKind::write};
-  expose(sent, std::as_bytes(std::span(&part, 1)), engine::Access::fetch);
-  expose(sent, std::array{std::byte{5}}, engine::Access::fetch);
-  other_.call(sent);
-  world_.run_for(std::chrono::milliseconds(10));
+  leave_pending(first);
   EXPECT_EQ(read(), 0) << "nobody said that it is durable at the predecessor";
   version_ = 2;
   adopt_behind(Standing::serving);
@@ -305,14 +309,7 @@ TEST_F(ReplicaTest, a_hello_that_names_another_update_of_a_chunk_commits_the_one
 // Else a power cut brings it back to a chunk of which nothing else may be left, as the newest.
 TEST_F(ReplicaTest, takes_part_in_a_repair_once_what_it_had_pending_is_gone_for_good) {
   be_second();
-  wire::ChainForwardRequest request{.header = header(0), .name = {1, 1, kRequest}, .base = {}};
-  request.parts = 1;
-  Asked& sent = ask(wire::ChainMethod::forward, request);
-  const store::UpdatePart part{kRequest, 0, 1, store::UpdateKind::write};
-  expose(sent, std::as_bytes(std::span(&part, 1)), engine::Access::fetch);
-  expose(sent, std::array{std::byte{5}}, engine::Access::fetch);
-  other_.call(sent);
-  world_.run_for(std::chrono::milliseconds(10));
+  leave_pending({1, 1, kRequest});
   ASSERT_EQ(store_.pending(kChain).size(), 1U);
   store_.stall = std::chrono::seconds(1);
   repair_ = version_ = 2;

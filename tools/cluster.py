@@ -12,8 +12,14 @@ there are faults of processes only. Faults:
   pause     the process, for longer than its lease         full-first  the first node's disk has none
   cut       a node from all others                         full-all    no disk has any, and a program on a mount is
   deaf      a node receives nothing                                    told so, and goes on when there is room
-  mute      a node sends nothing                           drain       moves all of a node elsewhere, and back (with
-  apart     two nodes from each other                                  four nodes)
+  mute      a node sends nothing                           slow-disk   each operation of a disk takes 2 to 50 ms longer
+  apart     two nodes from each other                      stall       no operation of a disk ends
+  storm     10,000 connections of another machine, which   drain       moves all of a node elsewhere, and back (with
+            say nothing, or anything, or ask and never                 four nodes)
+            read
+
+Beside imports and verifications four programs read and write blocks of one file at once, durably: all that they see must have
+been possible one after the other.
 
 --grow has no faults: three nodes become six and then three others, while programs go on.
 """
@@ -35,7 +41,7 @@ from cluster_faults import ALL, FAULT_SECONDS, PAUSE_SECONDS, PAUSE_SECONDS_FIRS
 from cluster_mixed import FIRST_RELEASES, MixedCluster
 from cluster_nodes import Cluster, Disks, Network
 from cluster_repair import measure_repair
-from cluster_work import AGAIN_SECONDS, MIB, Files, Work, verify
+from cluster_work import AGAIN_SECONDS, MIB, Files, Registers, Work, verify
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COPIES = 3
@@ -47,6 +53,8 @@ WHOLE_SECONDS = 90
 CALM_SECONDS = 60
 # And how long something that ends by itself may.
 CHANGE_SECONDS = 120
+# What operations that are under way may take to end: two deadlines of a client's calls.
+REGISTERS_SECONDS = 60
 
 
 class Stopped(RuntimeError):
@@ -59,6 +67,7 @@ class Story:
         self.kinds = kinds
         self.options = options
         self.works = []
+        self.registers = None
         self.files = None
         self.random = random.Random(f"{options.seed} faults")
         self.begun = time.monotonic()
@@ -191,6 +200,8 @@ class Story:
         for work in self.works:
             if work.error:
                 raise Stopped(work.error)
+        if self.registers is not None:
+            self.registers.check()
 
     def look(self, done_before):
         self.cluster.watch()
@@ -253,7 +264,7 @@ def choose_kinds(options, network, disks):
     elif shutil.which("nft") is None or shutil.which("tc") is None:
         missing["network"] = "nft or tc is not installed (apt-get install nftables iproute2)"
     if not disks.mounted:
-        missing["disk"] = f"no disks of their own: {disks.why or 'as asked'}"
+        missing["disk"] = missing["slow disk"] = f"no disks of their own: {disks.why or 'as asked'}"
     if options.nodes <= COPIES:
         missing["nodes"] = "it needs --nodes 4"
     kinds = [kind for kind in wanted if ALL[kind].needs not in missing]
@@ -285,6 +296,20 @@ def begin(cluster, options):
     cluster.run("import", str(cluster.empty), f"{first}:/files", "-q")
 
 
+def hurt(story):
+    """All faults, beside all that programs do."""
+    story.begun = time.monotonic()
+    for work in story.works:
+        work.thread.start()
+    try:
+        story.run()
+    finally:
+        if story.fault is not None and story.fault_ended is None:
+            story.fault.abandon()
+        for work in story.works:
+            work.stopping = True
+
+
 def tell(cluster, scratch, options):
     kinds = [] if options.grow else choose_kinds(options, cluster.network, cluster.disks)
     begin(cluster, options)
@@ -296,19 +321,15 @@ def tell(cluster, scratch, options):
     for file in files.all:
         imports.one(file)
     print(f"imported {options.files} files, {files.bytes() / MIB:.0f} MiB, in three copies; now: {' '.join(kinds) or 'growing'}")
-    story.begun = time.monotonic()
-    for work in story.works:
-        work.thread.start()
-    try:
-        story.run()
-    finally:
+    with Registers(cluster, options.helpers / "cluster_registers", options.seed) as registers:
+        story.registers = registers
+        hurt(story)
         for work in story.works:
-            work.stopping = True
-    for work in story.works:
-        work.thread.join(PAUSE_SECONDS_FIRST * options.patience)
-        if work.thread.is_alive():
-            raise Stopped(f"{work.kind} does not end")
-    story.check()
+            work.thread.join(PAUSE_SECONDS_FIRST * options.patience)
+            if work.thread.is_alive():
+                raise Stopped(f"{work.kind} does not end")
+        story.check()
+        seen = registers.stop(REGISTERS_SECONDS * options.patience)
     for file in files.all:
         verify(verifies, file)
     story.table()
@@ -317,6 +338,7 @@ def tell(cluster, scratch, options):
           f"verifications, {(imports.bytes + verifies.bytes) / MIB:.0f} MiB; every byte is equal; the longest import took "
           f"{imports.longest:.1f} s, the longest verification {verifies.longest:.1f} s, the longest operation without any fault "
           f"{story.calm_longest:.1f} s")
+    print(seen)
 
 
 def parse():
@@ -342,6 +364,7 @@ def parse():
                         help="two nodes of this release and two of one that plays the next; each process that is "
                         "killed comes back as the one or the other")
     parser.add_argument("--program", default=ROOT / "build/release/bin/penstock", help=argparse.SUPPRESS)
+    parser.add_argument("--helpers", type=pathlib.Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.minutes is not None:
         options.seconds = int(options.minutes * 60)
@@ -351,6 +374,8 @@ def parse():
         options.nodes = COPIES
     if options.mixed:
         options.nodes = len(FIRST_RELEASES)
+    if options.helpers is None:
+        options.helpers = ROOT / "build" / ("dev" if options.mixed else "release") / "tests/cluster"
     return options
 
 
@@ -362,8 +387,11 @@ def main():
     places = list(range(1, 7)) if options.grow else nodes
     scratch = pathlib.Path(tempfile.mkdtemp(prefix="penstock-cluster-"))
     network = Network(places, not options.loopback)
-    wants_disks = os.geteuid() == 0 and ("full" in options.faults or options.faults == "all")
-    disks = Disks(scratch, nodes, wants_disks and not options.repair)
+    kinds = set(ALL) if options.faults == "all" else set(options.faults.split(","))
+    has_disks = os.geteuid() == 0 and not options.repair
+    is_slow = bool(kinds & {kind for kind in ALL if ALL[kind].needs == "slow disk"})
+    wants_disks = is_slow or bool(kinds & {kind for kind in ALL if ALL[kind].needs == "disk"})
+    disks = Disks(scratch, nodes, has_disks and wants_disks, options.helpers / "slow_disk" if is_slow else None)
     if options.mixed:
         cluster = MixedCluster(scratch, network, disks, nodes, options.seed)
     else:

@@ -3,7 +3,10 @@
 import contextlib
 import errno
 import os
+import pathlib
+import signal
 import subprocess
+import sys
 import threading
 import time
 
@@ -17,6 +20,10 @@ LARGE_BYTES = 256 << 20
 BLOCK_BYTES = 1 << 20
 # All of it, on a disk that others use, too.
 LARGE_SECONDS = 120
+STORM = pathlib.Path(__file__).resolve().parent / "cluster_storm.py"
+STORM_CONNECTIONS = 10_000
+# Buffers, batches and tables of all loops that connections can fill.
+STORM_BYTES = 256 << 20
 # How long programs may wait after a fault begins; where the first node was hit, after it has ended, as programs run there.
 PAUSE_SECONDS = 10
 PAUSE_SECONDS_FIRST = 20
@@ -79,6 +86,9 @@ class Fault:
 
     def may_end(self):
         return True
+
+    def abandon(self):
+        """Ends what runs for it, when something else has failed."""
 
     def refuses(self, failure):
         """Whether an operation may fail like that while this lasts, and until all is well again."""
@@ -208,6 +218,75 @@ class Slow(Fault):
 
     def end(self):
         self.cluster.network.speed_up(self.node)
+
+
+class Storm(Fault):
+    """Another machine opens thousands of connections, and says anything on them. The node's memory is bounded, and it serves."""
+
+    name = "storm"
+    attacker = None
+
+    def hits_first(self):
+        return False
+
+    def begin(self):
+        cluster = self.cluster
+        token, address = cluster.ask("cluster", cluster.store(cluster.first))["invitation"].split("@")
+        host, port = address.rsplit(":", 1) if self.node == cluster.first else cluster.network.listen(self.node).split(":")
+        self.before = resident_bytes(cluster.pids[self.node])
+        self.attacker = subprocess.Popen(
+            [*cluster.network.prefix(self.other), sys.executable, str(STORM), host, port, token, str(self.node), str(STORM_CONNECTIONS)],
+            stdout=subprocess.PIPE, text=True)
+
+    def end(self):
+        took = resident_bytes(self.cluster.pids[self.node]) - self.before
+        self.attacker.send_signal(signal.SIGTERM)
+        told, _ = self.attacker.communicate(timeout=PAUSE_SECONDS)
+        if self.attacker.returncode != 0:
+            raise RuntimeError(f"{STORM} failed")
+        self.said = f"{told.strip()}; the node's memory grew by {max(0, took) >> 20} MiB"
+        if took > STORM_BYTES:
+            raise RuntimeError(f"node {self.node}: {self.said}")
+
+    def abandon(self):
+        if self.attacker is not None:
+            self.attacker.kill()
+
+
+def resident_bytes(pid):
+    pages = pathlib.Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+class SlowDisk(Fault):
+    """Each read, write and sync of a node's disk takes longer."""
+
+    name = "slow-disk"
+    needs = "slow disk"
+
+    def choose(self, chance):
+        self.milliseconds = chance.choice([2, 10, 50])
+
+    def text(self):
+        return f"slow disk of node {self.node}: {self.milliseconds} ms"
+
+    def begin(self):
+        self.cluster.disks.delay(self.node, self.milliseconds)
+
+    def end(self):
+        self.cluster.disks.delay(self.node, 0)
+
+
+class Stall(SlowDisk):
+    """Nothing that a node asks of its disk ends."""
+
+    name = "stall"
+
+    def choose(self, chance):
+        self.milliseconds = 1_000_000
+
+    def text(self):
+        return f"stalled disk of node {self.node}"
 
 
 class Full(Fault):
@@ -366,5 +445,7 @@ class Drain(Fault):
 
 ALL = {
     fault.name: fault
-    for fault in (Kill, KillAll, Pause, Cut, Deaf, Mute, Apart, Lossy, Slow, Full, FullFirst, FullAll, Drain)
+    for fault in (
+        Kill, KillAll, Pause, Cut, Deaf, Mute, Apart, Lossy, Slow, Storm, SlowDisk, Stall, Full, FullFirst, FullAll, Drain,
+    )
 }

@@ -107,11 +107,14 @@ class Network:
 
 
 class Disks:
-    """A small file system for each node, so that one can become full. Made where that is possible."""
+    """A small file system for each node, so that one can become full. Made where that is possible. With `slow_disk`, a
+    program, they are seen through a file system that can be made slow."""
 
-    def __init__(self, scratch, nodes, wanted):
+    def __init__(self, scratch, nodes, wanted, slow_disk=None):
         self.scratch = scratch
         self.mounted = []
+        self.slow_disk = slow_disk
+        self.slow = []
         self.why = ""
         if not wanted:
             return
@@ -132,33 +135,50 @@ class Disks:
         folder.mkdir()
         subprocess.run(["mount", "-o", "loop", str(image), str(folder)], check=True, capture_output=True)
         self.mounted.append(folder)
+        if self.slow_disk is None:
+            return
+        seen = self.scratch / f"seen-disk{node}"
+        seen.mkdir()
+        subprocess.run([str(self.slow_disk), str(folder), str(seen), str(self.delay_file(node))], check=True, capture_output=True)
+        self.slow.append(seen)
 
     def folder(self, node):
-        folder = self.scratch / f"on-disk{node}"
-        return folder if folder in self.mounted else None
+        """Where the node sees it."""
+        for folder in (self.scratch / f"seen-disk{node}", self.scratch / f"on-disk{node}"):
+            if folder in self.slow or folder in self.mounted:
+                return folder
+        return None
+
+    def delay_file(self, node):
+        return self.scratch / f"delay{node}"
+
+    def delay(self, node, milliseconds):
+        """Takes as long as the file system takes to see it."""
+        self.delay_file(node).write_text(f"{milliseconds}\n", encoding="ascii")
 
     def fill(self, node):
         """Leaves nothing."""
-        with open(self.folder(node) / "filler", "wb") as file:
+        folder = self.scratch / f"on-disk{node}"
+        with open(folder / "filler", "wb") as file:
             while True:
-                stat = os.statvfs(self.folder(node))
+                stat = os.statvfs(folder)
                 free = stat.f_bavail * stat.f_frsize
                 if free < (64 << 10):
                     return
                 with contextlib.suppress(OSError):
                     os.posix_fallocate(file.fileno(), file.seek(0, os.SEEK_END), free)
                 file.seek(0, os.SEEK_END)
-                if os.statvfs(self.folder(node)).f_bavail * stat.f_frsize >= free:
+                if os.statvfs(folder).f_bavail * stat.f_frsize >= free:
                     return
 
     def free(self, node):
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(self.folder(node) / "filler")
+            os.unlink(self.scratch / f"on-disk{node}" / "filler")
 
     def remove(self):
-        for folder in self.mounted:
+        for folder in [*self.slow, *self.mounted]:
             subprocess.run(["umount", "-l", str(folder)], capture_output=True, check=False)
-        self.mounted = []
+        self.slow, self.mounted = [], []
 
 
 class Failed(RuntimeError):

@@ -1,6 +1,8 @@
 """What is done with a cluster while it is hurt: files are imported anew, each time with other bytes, and verified."""
 
 import random
+import signal
+import subprocess
 import threading
 import time
 
@@ -158,6 +160,39 @@ class Work:
 
     def waits_since(self):
         return self.begun
+
+
+class Registers:
+    """Programs that read and write blocks of one file at once, durably, and check that all they saw could have happened one
+    after the other: a process of its own (tests/cluster/registers.cc)."""
+
+    def __init__(self, cluster, program, seed):
+        words = [str(program), cluster.store(cluster.first), "/files/registers", str(seed)]
+        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
+
+    def check(self):
+        if self.process.poll() is not None:
+            raise RuntimeError(f"registers: {self.process.communicate()[0].strip()}")
+
+    def stop(self, seconds):
+        """What they say of all that they did."""
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            said, _ = self.process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired as late:
+            self.process.kill()
+            raise RuntimeError(f"registers: an operation does not end within {seconds} s") from late
+        if self.process.returncode != 0:
+            raise RuntimeError(f"registers: {said.strip()}")
+        return said.strip()
 
 
 def could_not_compare(failure):

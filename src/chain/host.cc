@@ -9,8 +9,9 @@ class HeldCall final : public engine::IncomingCall, public ListNode {
  public:
   explicit HeldCall(std::vector<HeldCall*>& free) : free_(free) {}
 
-  void hold(engine::IncomingCall& call) {
+  void hold(engine::IncomingCall& call, std::unique_ptr<RepairPace::Request> of_client) {
     call_ = &call;
+    of_client_ = std::move(of_client);
     method = call.method;
     request = call.request;
     exposure_count = call.exposure_count;
@@ -32,6 +33,7 @@ class HeldCall final : public engine::IncomingCall, public ListNode {
   }
   void reply(Status status, Bytes response) override {
     engine::IncomingCall& call = *std::exchange(call_, nullptr);
+    of_client_ = nullptr;
     unlink();
     free_.push_back(this);
     call.reply(status, response);
@@ -40,7 +42,21 @@ class HeldCall final : public engine::IncomingCall, public ListNode {
  private:
   std::vector<HeldCall*>& free_;
   engine::IncomingCall* call_ = nullptr;
+  std::unique_ptr<RepairPace::Request> of_client_;
 };
+
+// What a client waits for, also where it comes by way of a predecessor: so many bytes, and a block
+// for all that it takes besides. 0: it is not of a client.
+uint64_t bytes_of_client(const engine::IncomingCall& call) {
+  const auto method = static_cast<wire::ChainMethod>(call.method);
+  const bool is_of_client = method == wire::ChainMethod::read ||
+                            method == wire::ChainMethod::update ||
+                            method == wire::ChainMethod::forward;
+  if (!is_of_client || wire::traffic_of_request(call.request) == wire::Traffic::repair) return 0;
+  uint64_t bytes = limits::kBlockBytes;
+  for (uint32_t i = 0; i < call.exposure_count; ++i) bytes += call.exposure_length(i);
+  return bytes;
+}
 
 class HostImpl final : public Host, private engine::Service {
  public:
@@ -122,7 +138,8 @@ class HostImpl final : public Host, private engine::Service {
     }
     HeldCall& held = *free_.back();
     free_.pop_back();
-    held.hold(call);
+    const uint64_t of_client = bytes_of_client(call);
+    held.hold(call, of_client > 0 ? shared_.pace.client_asks(of_client) : nullptr);
     held_.push_back(held);
     return held;
   }

@@ -104,6 +104,16 @@ inline constexpr uint32_t kDamagedTries = 6;
 // Chunks of which repair asks for the names at a time.
 inline constexpr uint32_t kRepairList = 256;
 
+// Clients that ask for nothing for so long are not at work, and repair need not wait for them:
+// longer than a durable write of a busy disk, as of a client that asks for one thing after the
+// other.
+inline constexpr auto kClientsRest = std::chrono::milliseconds(100);
+// Repair rests for as long as a chunk took, and no longer than that: a disk that stalls is
+// reported.
+inline constexpr auto kRestMost = std::chrono::seconds(1);
+// Before repair asks again for its turn: a fraction of what a chunk takes.
+inline constexpr auto kTurnPause = std::chrono::milliseconds(2);
+
 // Records of removed chunks go in the background: so many chunks of a chain are looked at, then
 // nothing for HostConfig::tombstone_pause; and so many go at a time. A million chunks take an hour,
 // and hardly anything of a disk.

@@ -4,7 +4,6 @@
 #include "shared.h"
 
 #include <map>
-#include <set>
 
 namespace penstock::chain {
 
@@ -30,6 +29,9 @@ class Repair {
   void merge(const std::vector<store::ListEntry>& here,
              const std::vector<wire::ListedChunk>& there);
   void next_chunk();
+  // `then` has its turn to copy a chunk, which may take a while.
+  void await_turn(uint64_t bytes, std::function<void(RepairPace::Turn)> then);
+  void lock(const store::ChainChunk& at, RepairPace::Turn turn);
   void compare(const store::ChainChunk& at, const UpdateName& here);
   void copy(const store::ChainChunk& at, bool was_healed = false);
   void read_copy(const store::ChainChunk& at, const store::ChunkState& state, bool was_healed,
@@ -49,8 +51,14 @@ class Repair {
   uint64_t follower_incarnation_ = 0;
   // Chunks below it are the same there, and get every update.
   store::ChainChunk cursor_;
-  // To be compared; and the names that the other has, up to `horizon_`.
-  std::set<store::ChainChunk> to_do_;
+  // To be compared, with what was listed here: nothing, where an update has begun since. And the
+  // names that the other has, up to `horizon_`.
+  struct Listed {
+    UpdateName committed;
+    uint64_t bytes = 0;
+  };
+  std::map<store::ChainChunk, Listed> to_do_;
+  RepairPace::Turn turn_;  // of the chunk that is looked at
   std::map<store::ChainChunk, UpdateName> there_;
   std::optional<store::ChainChunk> horizon_;  // none: the other has nothing beyond
 };

@@ -4,6 +4,7 @@
 #include "limits.h"
 #include "part.h"
 #include "pools.h"
+#include "repair_pace.h"
 #include "task.h"
 
 #include <algorithm>
@@ -95,11 +96,13 @@ struct Shared {
   explicit Shared(HostConfig its_config)
       : config(std::move(its_config)),
         budget(config.held_bytes_max > 0 ? config.held_bytes_max : limits::kHeldBytesMax),
-        pools(config.passed_bytes_max > 0 ? config.passed_bytes_max : limits::kPassedBytesMax) {}
+        pools(config.passed_bytes_max > 0 ? config.passed_bytes_max : limits::kPassedBytesMax),
+        pace(*config.loop) {}
 
   HostConfig config;
   Budget budget;
   Pools pools;
+  RepairPace pace;
   Space space;
   engine::Time lease_until{};
   std::map<TargetId, engine::Time> looked;  // when it was last asked how it is

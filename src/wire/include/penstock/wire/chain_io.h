@@ -400,6 +400,15 @@ inline ChainId chain_of_request(Bytes message) {
   return chain;
 }
 
+// How somebody waits for it, by its header: of a request that may be malformed.
+inline Traffic traffic_of_request(Bytes message) {
+  Traffic traffic{};
+  constexpr size_t kAt = offsetof(ChainHeader, traffic);
+  if (message.size() < kAt + sizeof traffic) return {};
+  std::memcpy(&traffic, message.data() + kAt, sizeof traffic);
+  return traffic;
+}
+
 // Says a request, which has the header of this release, in that version, and returns its length in
 // it. What an older header does not have is left out: a field may be added only if 0, which is then
 // read, means what not saying it did.

@@ -1,0 +1,83 @@
+#include "../repair_pace.h"
+
+#include "../limits.h"
+
+#include <gtest/gtest.h>
+
+#include "penstock/sim.h"
+
+namespace penstock::chain {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr uint64_t kChunk = 4 * kMiB;
+
+class RepairPaceTest : public testing::Test {
+ protected:
+  RepairPace::Turn take(uint64_t bytes) { return pace_.ask(bytes).turn; }
+  engine::Duration wait_for(uint64_t bytes) { return pace_.ask(bytes).wait; }
+  void pass(engine::Duration time) {
+    world_.run_for(time);
+    loop_.poll();
+  }
+
+  sim::SimWorld world_{1};
+  sim::SimLoop loop_{world_, sim::LoopDriver::world_when_called};
+  RepairPace pace_{loop_};
+};
+
+TEST_F(RepairPaceTest, nobody_waits_where_clients_ask_for_nothing) {
+  std::vector<RepairPace::Turn> turns;
+  for (int i = 0; i < 8; ++i) {
+    turns.push_back(take(kChunk));
+    ASSERT_NE(turns.back(), nullptr);
+  }
+  pass(milliseconds(10));
+  turns.clear();
+  EXPECT_NE(take(kChunk), nullptr) << "no rest either";
+}
+
+TEST_F(RepairPaceTest, as_much_is_copied_as_clients_have_under_way) {
+  const auto requests = pace_.client_asks(2 * kChunk);
+  const RepairPace::Turn first = take(kChunk);
+  const RepairPace::Turn second = take(kChunk);
+  EXPECT_NE(first, nullptr);
+  EXPECT_NE(second, nullptr);
+  EXPECT_EQ(take(kChunk), nullptr);
+  EXPECT_GT(wait_for(kChunk), engine::Duration::zero());
+  const auto more = pace_.client_asks(kChunk);
+  EXPECT_NE(take(kChunk), nullptr);
+}
+
+TEST_F(RepairPaceTest, a_chunk_that_is_more_than_that_is_alone_and_then_there_is_a_rest) {
+  const auto request = pace_.client_asks(limits::kBlockBytes);
+  RepairPace::Turn turn = take(kChunk);
+  ASSERT_NE(turn, nullptr) << "repair goes on, whatever clients do";
+  EXPECT_EQ(take(limits::kBlockBytes), nullptr);
+  pass(milliseconds(30));
+  turn = nullptr;
+  EXPECT_EQ(wait_for(kChunk), milliseconds(30));
+  pass(milliseconds(30));
+  EXPECT_NE(take(kChunk), nullptr);
+}
+
+TEST_F(RepairPaceTest, a_rest_is_no_longer_than_its_bound) {
+  const auto request = pace_.client_asks(limits::kBlockBytes);
+  RepairPace::Turn turn = take(kChunk);
+  pass(std::chrono::seconds(20));
+  turn = nullptr;
+  EXPECT_EQ(wait_for(kChunk), limits::kRestMost);
+}
+
+TEST_F(RepairPaceTest, a_client_is_at_work_between_two_requests) {
+  pace_.client_asks(limits::kBlockBytes).reset();
+  pass(limits::kClientsRest / 2);
+  const RepairPace::Turn turn = take(kChunk);
+  EXPECT_EQ(take(kChunk), nullptr);
+  pass(limits::kClientsRest / 2);
+  EXPECT_NE(take(kChunk), nullptr) << "it asks for nothing any more";
+}
+
+}  // namespace
+}  // namespace penstock::chain

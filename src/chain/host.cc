@@ -3,15 +3,29 @@
 namespace penstock::chain {
 namespace {
 
+// What a client waits for, also where it comes by way of a predecessor: so many bytes, and a block
+// for all that it takes besides. 0: it is not of a client.
+uint64_t bytes_of_client(const engine::IncomingCall& call) {
+  const auto method = static_cast<wire::ChainMethod>(call.method);
+  const bool is_of_client = method == wire::ChainMethod::read ||
+                            method == wire::ChainMethod::update ||
+                            method == wire::ChainMethod::forward;
+  if (!is_of_client || wire::traffic_of_request(call.request) == wire::Traffic::repair) return 0;
+  uint64_t bytes = limits::kBlockBytes;
+  for (uint32_t i = 0; i < call.exposure_count; ++i) bytes += call.exposure_length(i);
+  return bytes;
+}
+
 // A call that the host has, so that it is answered when the host is closed, whatever became of the
 // operations that were to answer it.
 class HeldCall final : public engine::IncomingCall, public ListNode {
  public:
-  explicit HeldCall(std::vector<HeldCall*>& free) : free_(free) {}
+  HeldCall(std::vector<HeldCall*>& free, RepairPace& pace) : free_(free), pace_(pace) {}
 
-  void hold(engine::IncomingCall& call, std::unique_ptr<RepairPace::Request> of_client) {
+  void hold(engine::IncomingCall& call) {
     call_ = &call;
-    of_client_ = std::move(of_client);
+    of_client_ = bytes_of_client(call);
+    if (of_client_ > 0) pace_.begin_request(of_client_);
     method = call.method;
     request = call.request;
     exposure_count = call.exposure_count;
@@ -33,7 +47,7 @@ class HeldCall final : public engine::IncomingCall, public ListNode {
   }
   void reply(Status status, Bytes response) override {
     engine::IncomingCall& call = *std::exchange(call_, nullptr);
-    of_client_ = nullptr;
+    if (of_client_ > 0) pace_.end_request(of_client_);
     unlink();
     free_.push_back(this);
     call.reply(status, response);
@@ -41,22 +55,10 @@ class HeldCall final : public engine::IncomingCall, public ListNode {
 
  private:
   std::vector<HeldCall*>& free_;
+  RepairPace& pace_;
   engine::IncomingCall* call_ = nullptr;
-  std::unique_ptr<RepairPace::Request> of_client_;
+  uint64_t of_client_ = 0;  // bytes that a client waits for
 };
-
-// What a client waits for, also where it comes by way of a predecessor: so many bytes, and a block
-// for all that it takes besides. 0: it is not of a client.
-uint64_t bytes_of_client(const engine::IncomingCall& call) {
-  const auto method = static_cast<wire::ChainMethod>(call.method);
-  const bool is_of_client = method == wire::ChainMethod::read ||
-                            method == wire::ChainMethod::update ||
-                            method == wire::ChainMethod::forward;
-  if (!is_of_client || wire::traffic_of_request(call.request) == wire::Traffic::repair) return 0;
-  uint64_t bytes = limits::kBlockBytes;
-  for (uint32_t i = 0; i < call.exposure_count; ++i) bytes += call.exposure_length(i);
-  return bytes;
-}
 
 class HostImpl final : public Host, private engine::Service {
  public:
@@ -134,12 +136,11 @@ class HostImpl final : public Host, private engine::Service {
 
   HeldCall& hold(engine::IncomingCall& call) {
     if (free_.empty()) {
-      free_.push_back(calls_.emplace_back(std::make_unique<HeldCall>(free_)).get());
+      free_.push_back(calls_.emplace_back(std::make_unique<HeldCall>(free_, shared_.pace)).get());
     }
     HeldCall& held = *free_.back();
     free_.pop_back();
-    const uint64_t of_client = bytes_of_client(call);
-    held.hold(call, of_client > 0 ? shared_.pace.client_asks(of_client) : nullptr);
+    held.hold(call);
     held_.push_back(held);
     return held;
   }

@@ -2,52 +2,38 @@
 // these keep half of it.
 #pragma once
 
-#include <deque>
-#include <functional>
 #include <memory>
+#include <optional>
 
 #include "penstock/engine.h"
 
 namespace penstock::chain {
 
+// Of one target, for all its chains. It outlives its turns, and the loop outlives it.
 class RepairPace {
-  struct State;
-
  public:
-  // What clients ask for, for as long as it is under way: requests of their own, and updates of
-  // theirs that a predecessor sends on.
-  class Request {
-   public:
-    Request(std::shared_ptr<State> state, uint64_t bytes);
-    ~Request();
-    Request(const Request&) = delete;
-    Request& operator=(const Request&) = delete;
-
-   private:
-    const std::shared_ptr<State> state_;
-    const uint64_t bytes_;
-  };
-  // A chunk that is being copied.
+  // A chunk that is being copied, as long as it is there.
   class Copy {
    public:
-    Copy(std::shared_ptr<State> state, uint64_t bytes);
+    Copy(RepairPace& pace, uint64_t bytes);
     ~Copy();
     Copy(const Copy&) = delete;
     Copy& operator=(const Copy&) = delete;
 
    private:
-    const std::shared_ptr<State> state_;
+    RepairPace& pace_;
     const uint64_t bytes_;
     const engine::Time begun_;
-    // More than clients had under way.
-    const bool is_more_;
+    const bool is_more_;  // than clients had under way
   };
-  using Turn = std::shared_ptr<Copy>;
+  using Turn = std::unique_ptr<Copy>;
 
-  // `loop` outlives all turns and requests.
-  explicit RepairPace(engine::Loop& loop);
+  explicit RepairPace(engine::Loop& loop) : loop_(loop) {}
 
-  std::unique_ptr<Request> client_asks(uint64_t bytes) const;
+  // A client's request is under way, its own or an update of its that a predecessor sends on; and
+  // has ended.
+  void begin_request(uint64_t bytes) { of_clients_ += bytes; }
+  void end_request(uint64_t bytes);
 
   // The turn of a chunk of so many bytes, or how long to wait before it is asked for again. While
   // clients are at work it comes when no more is copied than they have under way, or nothing at
@@ -56,10 +42,16 @@ class RepairPace {
     Turn turn{};
     engine::Duration wait{};
   };
-  Answer ask(uint64_t bytes) const;
+  Answer ask(uint64_t bytes);
 
  private:
-  const std::shared_ptr<State> state_;
+  bool are_clients_at_work() const;
+
+  engine::Loop& loop_;
+  uint64_t of_clients_ = 0;  // bytes under way, and
+  uint64_t copied_ = 0;      // of chunks that are being copied
+  std::optional<engine::Time> last_client_;
+  engine::Time rest_until_{};
 };
 
 }  // namespace penstock::chain

@@ -39,19 +39,19 @@ TEST_F(RepairPaceTest, nobody_waits_where_clients_ask_for_nothing) {
 }
 
 TEST_F(RepairPaceTest, as_much_is_copied_as_clients_have_under_way) {
-  const auto requests = pace_.client_asks(2 * kChunk);
+  pace_.begin_request(2 * kChunk);
   const RepairPace::Turn first = take(kChunk);
   const RepairPace::Turn second = take(kChunk);
   EXPECT_NE(first, nullptr);
   EXPECT_NE(second, nullptr);
   EXPECT_EQ(take(kChunk), nullptr);
   EXPECT_GT(wait_for(kChunk), engine::Duration::zero());
-  const auto more = pace_.client_asks(kChunk);
+  pace_.begin_request(kChunk);
   EXPECT_NE(take(kChunk), nullptr);
 }
 
 TEST_F(RepairPaceTest, a_chunk_that_is_more_than_that_is_alone_and_then_there_is_a_rest) {
-  const auto request = pace_.client_asks(limits::kBlockBytes);
+  pace_.begin_request(limits::kBlockBytes);
   RepairPace::Turn turn = take(kChunk);
   ASSERT_NE(turn, nullptr) << "repair goes on, whatever clients do";
   EXPECT_EQ(take(limits::kBlockBytes), nullptr);
@@ -63,7 +63,7 @@ TEST_F(RepairPaceTest, a_chunk_that_is_more_than_that_is_alone_and_then_there_is
 }
 
 TEST_F(RepairPaceTest, a_rest_is_no_longer_than_its_bound) {
-  const auto request = pace_.client_asks(limits::kBlockBytes);
+  pace_.begin_request(limits::kBlockBytes);
   RepairPace::Turn turn = take(kChunk);
   pass(std::chrono::seconds(20));
   turn = nullptr;
@@ -71,7 +71,8 @@ TEST_F(RepairPaceTest, a_rest_is_no_longer_than_its_bound) {
 }
 
 TEST_F(RepairPaceTest, a_client_is_at_work_between_two_requests) {
-  pace_.client_asks(limits::kBlockBytes).reset();
+  pace_.begin_request(limits::kBlockBytes);
+  pace_.end_request(limits::kBlockBytes);
   pass(limits::kClientsRest / 2);
   const RepairPace::Turn turn = take(kChunk);
   EXPECT_EQ(take(kChunk), nullptr);

@@ -1,0 +1,101 @@
+// Records of TLS 1.3 with AES-128-GCM (RFC 8446, 5), sealed from where bytes lie and opened into
+// where they belong: one pass over them, which is also their copy. Keys come from a handshake
+// (handshake.h).
+#pragma once
+
+#include <array>
+#include <memory>
+#include <span>
+
+#include "penstock/base.h"
+#include "penstock/tls/limits.h"
+
+struct evp_cipher_ctx_st;
+
+namespace penstock::tls {
+
+// What is in a record (RFC 8446, B.1).
+enum class Content : uint8_t { alert = 21, handshake = 22, bytes = 23 };
+
+// The secret of one direction (RFC 8446, 7.1), of which keys are made.
+class TrafficSecret {
+ public:
+  static constexpr size_t kBytes = 32;
+
+  TrafficSecret() = default;
+  explicit TrafficSecret(std::span<const std::byte, kBytes> bytes);
+  ~TrafficSecret();  // leaves nothing in memory
+  TrafficSecret(const TrafficSecret&) = default;
+  TrafficSecret& operator=(const TrafficSecret&) = default;
+
+  Bytes bytes() const { return bytes_; }
+  // Of the keys after these (RFC 8446, 7.2).
+  TrafficSecret next() const;
+
+ private:
+  std::array<std::byte, kBytes> bytes_{};
+};
+
+// The key and the nonces of one direction (RFC 8446, 5.3 and 7.3), for records one after the other.
+class RecordKey {
+ public:
+  enum class Use : uint8_t { seal, open };
+  // `sequence`: of the next record, where others have gone with this secret before.
+  RecordKey(Use use, const TrafficSecret& secret, uint64_t sequence);
+  ~RecordKey();
+  RecordKey(const RecordKey&) = delete;
+  RecordKey& operator=(const RecordKey&) = delete;
+
+  // Records since the secret is used. The owner renews it at limits::kRecordsOfKey.
+  uint64_t records() const { return sequence_; }
+  // Goes on with the secret after this one.
+  void renew();
+
+ protected:
+  // The next record's nonce and header are taken; its bytes follow.
+  void begin(Bytes header);
+  // Of the record, in any parts. `to` may be where `from` is.
+  void pass(Bytes from, std::byte* to);
+
+  evp_cipher_ctx_st* context() const { return context_.get(); }
+
+ private:
+  struct Free {
+    void operator()(evp_cipher_ctx_st* context) const;
+  };
+  void use_secret();
+
+  const Use use_;
+  TrafficSecret secret_;
+  std::array<std::byte, 12> nonce_{};
+  uint64_t sequence_ = 0;
+  std::unique_ptr<evp_cipher_ctx_st, Free> context_;
+};
+
+// One thread at a time.
+class Sealer : public RecordKey {
+ public:
+  explicit Sealer(const TrafficSecret& secret, uint64_t sequence = 0)
+      : RecordKey(Use::seal, secret, sequence) {}
+
+  // One record of all pieces, 1 byte to limits::kContentMax together, into `to`, which has room for
+  // limits::kRecordExtraBytes more. Returns its length.
+  size_t seal(Content content, std::span<const Bytes> pieces, MutableBytes to);
+};
+
+// One thread at a time. Of a record header, content and trailer are given, in that order, the
+// content in parts as they come.
+class Opener : public RecordKey {
+ public:
+  explicit Opener(const TrafficSecret& secret, uint64_t sequence = 0)
+      : RecordKey(Use::open, secret, sequence) {}
+
+  // How long the content is that follows; bad_message for what is no record that a Sealer makes.
+  Result<uint32_t> begin(std::span<const std::byte, limits::kRecordHeaderBytes> header);
+  // What is there is not to be believed before the record has ended. `to` may be where `part` is.
+  void open(Bytes part, std::byte* to) { pass(part, to); }
+  // corrupt: something has changed the record, or it is not the next one of that sender.
+  Result<Content> end(std::span<const std::byte, limits::kTrailerBytes> trailer);
+};
+
+}  // namespace penstock::tls

@@ -50,6 +50,11 @@ msghdr* Batch::unsent() {
   return &message_;
 }
 
+Bytes Batch::next() const {
+  if (first_ == count_) return {};
+  return {static_cast<const std::byte*>(pieces_[first_].iov_base), pieces_[first_].iov_len};
+}
+
 bool Batch::advance(size_t count) {
   while (first_ < count_) {
     iovec& piece = pieces_[first_];

@@ -29,6 +29,8 @@ class Batch {
 
   // What is still to be sent; valid until the batch changes.
   msghdr* unsent();
+  // The first piece of that; empty: nothing is left.
+  Bytes next() const;
   // So many bytes of that have gone. True when none is left.
   bool advance(size_t count);
   // Calls `done` for the owner of each payload, and is empty again.

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "penstock/tcp/limits.h"
+#include "penstock/tls.h"
 
 namespace penstock::tcp::limits {
 
@@ -31,6 +32,13 @@ inline constexpr uint32_t kStagedBytesShort = 4 * kKiB;
 inline constexpr uint32_t kBatchBytes = 64 * kKiB;
 inline constexpr uint32_t kBatchPieces = 64;
 inline constexpr uint64_t kBatchPayloadMax = kMiB;
+
+// Records that are sent at a time by a connection that is sealed: what one send takes, and 16 of the largest.
+inline constexpr uint32_t kSealedBytes =
+    16 * (tls::limits::kContentMax + tls::limits::kRecordExtraBytes);
+
+// Of a loop: 64 MiB. A connection holds one while it sends.
+inline constexpr uint32_t kSealedMax = 256;
 
 // Batches of a loop: 64 MiB. A connection holds two at most, and none while it has nothing to send;
 // who finds none waits for its turn.

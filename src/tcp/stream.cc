@@ -35,9 +35,10 @@ void Stream::start(Side& side, std::string name, engine::Duration idle) {
   sockets_.others.push_back(*this);
 }
 
-void Stream::attach(UniqueFd socket) {
+void Stream::attach(UniqueFd socket, std::unique_ptr<Seal> seal) {
   ASSERT(!socket_ && socket && side_ != nullptr);
   socket_ = std::move(socket);
+  seal_ = std::move(seal);
   if (failed_) return;
   // Frames are gathered here; the kernel need not wait for more.
   const int on = 1;
@@ -59,6 +60,10 @@ Batch* Stream::batch() {
   return filling_;
 }
 
+bool Stream::has_to_send() const {
+  return side_->has_to_send() || (seal_ != nullptr && seal_->has_to_send());
+}
+
 bool Stream::flush() {
   if (failed_) {
     end_if_quiet();
@@ -66,7 +71,7 @@ bool Stream::flush() {
   }
   if (!socket_ || sending_) return true;
   ASSERT(flying_ == nullptr);
-  if (side_->has_to_send()) {
+  if (has_to_send()) {
     if (batch() == nullptr) return false;
     side_->fill(*filling_);
   }
@@ -76,9 +81,12 @@ bool Stream::flush() {
     if (goodbye_) filling_->append({.kind = FrameKind::goodbye});
   }
   if (filling_ == nullptr) return true;
-  if (filling_->empty()) {
+  if (filling_->empty() && !has_to_send()) {
     sockets_.batches.give_back(*std::exchange(filling_, nullptr));
     return true;
+  }
+  if (seal_ != nullptr && records_ == nullptr && (records_ = sockets_.sealed.take()) == nullptr) {
+    return false;
   }
   flying_ = std::exchange(filling_, nullptr);
   progress_ = sockets_.loop.now();
@@ -88,20 +96,39 @@ bool Stream::flush() {
 
 void Stream::send_rest() {
   ASSERT(!sending_ && flying_ != nullptr);
-  sockets_.ring.send(*this, kSent, socket_.get(), *flying_->unsent());
   sending_ = true;
+  if (seal_ == nullptr) {
+    return sockets_.ring.send(*this, kSent, socket_.get(), *flying_->unsent());
+  }
+  if (records_sent_ == records_bytes_) {
+    records_bytes_ = seal_->seal(*flying_, {records_.get(), limits::kSealedBytes});
+    records_sent_ = 0;
+  }
+  ASSERT(records_sent_ < records_bytes_);
+  records_piece_ = {records_.get() + records_sent_, records_bytes_ - records_sent_};
+  records_message_ = {};
+  records_message_.msg_iov = &records_piece_;
+  records_message_.msg_iovlen = 1;
+  sockets_.ring.send(*this, kSent, socket_.get(), records_message_);
+}
+
+// True when nothing is left of what flies.
+bool Stream::advance(size_t sent) {
+  if (seal_ == nullptr) return flying_->advance(sent);
+  records_sent_ += sent;
+  return records_sent_ == records_bytes_ && flying_->next().empty();
 }
 
 void Stream::receive() {
   ASSERT(!receiving_ && !failed_);
   receiving_ = true;
   const MutableBytes place = reader_->place();
-  placing_ = place.size() >= limits::kDirectBytesMin;
+  placing_ = seal_ == nullptr && place.size() >= limits::kDirectBytesMin;
   if (placing_) {
     large_ = true;
     sockets_.ring.receive(*this, kPlaced, socket_.get(), place);
   } else {
-    asked_ = large_ ? limits::kStagedBytesShort : limits::kStagedBytes;
+    asked_ = large_ && seal_ == nullptr ? limits::kStagedBytesShort : limits::kStagedBytes;
     sockets_.ring.receive_staged(*this, kStaged, socket_.get(), asked_);
   }
 }
@@ -133,8 +160,7 @@ void Stream::on_staged(int result, uint32_t flags) {
   const bool has_buffer = (flags & IORING_CQE_F_BUFFER) != 0;
   if (result > 0 && !failed_) {
     heard_ = sockets_.loop.now();
-    const Status status = reader_->take(sockets_.ring.staged(result, flags));
-    if (!status.ok()) fail(status, "it broke the protocol");
+    take(sockets_.ring.staged(result, flags));
     // Short receives pay only in front of large payloads.
     const bool full = static_cast<uint32_t>(result) == asked_;
     if (full && reader_->place().size() < limits::kDirectBytesMin) large_ = false;
@@ -142,6 +168,20 @@ void Stream::on_staged(int result, uint32_t flags) {
     lost(-result);
   }
   if (has_buffer) sockets_.ring.give_back(flags);
+}
+
+void Stream::take(Bytes bytes) {
+  if (seal_ == nullptr) {
+    const Status status = reader_->take(bytes);
+    if (!status.ok()) fail(status, "it broke the protocol");
+    return;
+  }
+  const Status status = seal_->take(bytes, *reader_);
+  if (status == Code::peer_gone) return fail(status, "");
+  if (status == Code::access_denied) return fail(status, "it does not accept who this node is");
+  if (status == Code::corrupt) return fail(status, "what it sent was changed on its way");
+  if (!status.ok()) return fail(status, "it broke the protocol");
+  if (seal_->has_to_send()) send_soon();
 }
 
 void Stream::on_placed(int result) {
@@ -162,7 +202,7 @@ void Stream::on_send_end(int result) {
   bool done = false;
   if (result > 0) {
     progress_ = sockets_.loop.now();
-    done = flying_->advance(static_cast<size_t>(result));
+    done = advance(static_cast<size_t>(result));
   } else {
     lost(result == 0 ? EPIPE : -result);
   }
@@ -182,8 +222,9 @@ void Stream::end_flight() {
   Batch& batch = *std::exchange(flying_, nullptr);
   batch.end([this](Op& owner) { side_->on_sent(owner); });
   sockets_.batches.give_back(batch);
+  if (records_ != nullptr) sockets_.sealed.give_back(std::move(records_));
   if (failed_) return;
-  if (side_->has_to_send() || filling_ != nullptr || (finishing_ && !goodbye_)) {
+  if (has_to_send() || filling_ != nullptr || (finishing_ && !goodbye_)) {
     send_soon();
   } else if (goodbye_) {
     fail(Code::peer_gone, "");
@@ -231,7 +272,8 @@ bool Stream::divert() {
 
 bool Stream::release(Op& owner) {
   ASSERT(flying_ != nullptr && sending_);
-  if (!flying_->has(owner)) {
+  // Of what is sealed the kernel has the records.
+  if (seal_ != nullptr || !flying_->has(owner)) {
     flying_->replace(owner);
     return true;
   }
@@ -251,6 +293,7 @@ void Stream::end_if_quiet() {
     (*batch)->end([](Op&) {});
     sockets_.batches.give_back(*std::exchange(*batch, nullptr));
   }
+  if (records_ != nullptr) sockets_.sealed.give_back(std::move(records_));
   socket_.reset();
   side_->on_end(status_);
 }

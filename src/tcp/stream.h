@@ -1,6 +1,7 @@
 // One connected socket: receives its bytes for a side, and sends that side's batches.
 #pragma once
 
+#include "seal.h"
 #include "side.h"
 #include "socket_ring.h"
 
@@ -20,6 +21,7 @@ struct Sockets {
   engine::Loop& loop;
   const Patience patience;
   BatchPool batches;
+  SealedPool sealed;
   SocketRing ring;
   IntrusiveList<Stream> to_flush;  // with something to send, or waiting for a batch
   IntrusiveList<Stream> others;
@@ -34,8 +36,8 @@ class Stream final : public Pipe, public SocketUser, public ListNode {
 
   // Once, before anything else. `name` is for messages. What nobody uses for `idle` may go.
   void start(Side& side, std::string name, engine::Duration idle);
-  // Once, when it is connected.
-  void attach(UniqueFd socket);
+  // Once, when it is connected; with what seals it, where that is done here.
+  void attach(UniqueFd socket, std::unique_ptr<Seal> seal = nullptr);
   // Sends what is to be sent; false when there is no batch to be had.
   bool flush();
   // It takes nothing more, and ends soon.
@@ -61,6 +63,9 @@ class Stream final : public Pipe, public SocketUser, public ListNode {
   void on_send_end(int result);
   void end_flight();
   void send_rest();
+  bool advance(size_t sent);
+  bool has_to_send() const;
+  void take(Bytes bytes);
   void lost(int error);
   void end_if_quiet();
   void look_at_silence();
@@ -70,6 +75,7 @@ class Stream final : public Pipe, public SocketUser, public ListNode {
   UniqueFd socket_;
   Side* side_ = nullptr;
   std::optional<FrameReader> reader_;
+  std::unique_ptr<Seal> seal_;  // null: bytes travel as they are
   std::string name_;
   engine::Duration idle_{};
 
@@ -81,6 +87,11 @@ class Stream final : public Pipe, public SocketUser, public ListNode {
   bool sending_ = false;
   Batch* filling_ = nullptr;
   Batch* flying_ = nullptr;
+  SealedPool::Buffer records_;  // of the batch that is being sent
+  size_t records_sent_ = 0;     // of so many bytes
+  size_t records_bytes_ = 0;
+  iovec records_piece_{};
+  msghdr records_message_{};
   std::vector<engine::Op*> releasing_;
   bool failed_ = false;
   bool finishing_ = false;  // to end when all is sent

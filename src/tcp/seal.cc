@@ -1,0 +1,151 @@
+#include "seal.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace penstock::tcp {
+namespace {
+
+using tls::Content;
+using tls::limits::kContentMax;
+using tls::limits::kRecordExtraBytes;
+using tls::limits::kRecordHeaderBytes;
+using tls::limits::kTrailerBytes;
+
+// KeyUpdate (RFC 8446, 4.6.3): its kind, its length, and whether the other side is to do the same.
+constexpr size_t kUpdateBytes = 5;
+// What is so short may be no payload, which is known at its end; and is as well copied.
+constexpr uint32_t kPlacedBytesMin = 512;
+constexpr std::byte kUpdateKind{24};
+constexpr std::byte kNotAsked{0};
+constexpr std::byte kAsked{1};
+constexpr std::array<std::byte, kUpdateBytes> kUpdate{kUpdateKind, {}, {}, std::byte{1}, kNotAsked};
+// An alert that the stream has ended well (RFC 8446, 6.1).
+constexpr std::byte kCloseNotify{0};
+
+}  // namespace
+
+Status Seal::take(Bytes bytes, FrameReader& reader) {
+  while (!bytes.empty()) {
+    if (!in_record_) {
+      TRY(take_header(bytes));
+    } else if (left_ > 0) {
+      take_content(bytes, reader);
+    } else {
+      TRY(take_trailer(bytes, reader));
+    }
+  }
+  return Code::ok;
+}
+
+Status Seal::take_header(Bytes& bytes) {
+  const size_t count = std::min<size_t>(bytes.size(), kRecordHeaderBytes - kept_);
+  std::memcpy(ends_.data() + kept_, bytes.data(), count);
+  bytes = bytes.subspan(count);
+  kept_ += static_cast<uint32_t>(count);
+  if (kept_ < kRecordHeaderBytes) return Code::ok;
+  TRY_ASSIGN(left_, opener_.begin(std::span(ends_).first<kRecordHeaderBytes>()));
+  in_record_ = true;
+  is_long_ = left_ >= kPlacedBytesMin;
+  kept_ = 0;
+  return Code::ok;
+}
+
+void Seal::take_content(Bytes& bytes, FrameReader& reader) {
+  size_t count = std::min<size_t>(bytes.size(), left_);
+  // What does not belong to the payload stands behind it.
+  const bool may_be_placed = is_long_ && opened_bytes_ == 0;
+  const MutableBytes place = may_be_placed ? reader.place() : MutableBytes();
+  if (place.size() > placed_) {
+    count = std::min(count, place.size() - placed_);
+    opener_.open(bytes.first(count), place.data() + placed_);
+    placed_ += count;
+  } else {
+    if (opened_ == nullptr) opened_ = std::make_unique_for_overwrite<std::byte[]>(kContentMax);
+    opener_.open(bytes.first(count), opened_.get() + opened_bytes_);
+    opened_bytes_ += static_cast<uint32_t>(count);
+  }
+  bytes = bytes.subspan(count);
+  left_ -= static_cast<uint32_t>(count);
+}
+
+Status Seal::take_trailer(Bytes& bytes, FrameReader& reader) {
+  const size_t count = std::min<size_t>(bytes.size(), kTrailerBytes - kept_);
+  std::memcpy(ends_.data() + kept_, bytes.data(), count);
+  bytes = bytes.subspan(count);
+  kept_ += static_cast<uint32_t>(count);
+  if (kept_ < kTrailerBytes) return Code::ok;
+  kept_ = 0;
+  in_record_ = false;
+  TRY_ASSIGN(const Content content, opener_.end(ends_));
+  Status status = Code::ok;
+  if (content == Content::bytes) {
+    status = tell(reader);
+  } else if (placed_ > 0) {
+    // Alerts and new keys are short.
+    status = Code::bad_message;
+  } else {
+    status = content == Content::alert ? take_alert() : take_handshake();
+  }
+  placed_ = 0;
+  opened_bytes_ = 0;
+  return status;
+}
+
+Status Seal::tell(FrameReader& reader) {
+  if (placed_ > 0) TRY(reader.placed(placed_));
+  return reader.take(opened());
+}
+
+Status Seal::take_alert() const {
+  const bool is_end = opened_bytes_ == 2 && opened_[1] == kCloseNotify;
+  return is_end ? Code::peer_gone : Code::access_denied;
+}
+
+Status Seal::take_handshake() {
+  const bool is_update = opened_bytes_ == kUpdateBytes &&
+                         std::equal(kUpdate.begin(), kUpdate.end() - 1, opened_.get()) &&
+                         (opened_[kUpdateBytes - 1] == kAsked || opened_[kUpdateBytes - 1] == kNotAsked);
+  if (!is_update) return Code::bad_message;
+  opener_.renew();
+  if (opened_[kUpdateBytes - 1] == kAsked) update_asked_ = true;
+  return Code::ok;
+}
+
+size_t Seal::seal(Batch& batch, MutableBytes to) {
+  size_t length = 0;
+  if (update_asked_ || sealer_.records() >= tls::limits::kRecordsOfKey) {
+    const Bytes update = kUpdate;
+    ASSERT(to.size() >= kUpdateBytes + kRecordExtraBytes);
+    length += sealer_.seal(Content::handshake, {&update, 1}, to);
+    sealer_.renew();
+    update_asked_ = false;
+  }
+  // A piece is small frames or a payload: so the latter begins a record of its own.
+  for (Bytes piece = batch.next(); !piece.empty(); piece = batch.next()) {
+    const size_t room = to.size() - length;
+    if (room <= kRecordExtraBytes) break;
+    const size_t count = std::min({piece.size(), size_t{kContentMax}, room - kRecordExtraBytes});
+    const Bytes part = piece.first(count);
+    length += sealer_.seal(Content::bytes, {&part, 1}, to.subspan(length));
+    (void)batch.advance(count);
+  }
+  return length;
+}
+
+SealedPool::Buffer SealedPool::take() {
+  if (!free_.empty()) {
+    Buffer buffer = std::move(free_.back());
+    free_.pop_back();
+    return buffer;
+  }
+  if (made_ == limits::kSealedMax) return nullptr;
+  ++made_;
+  return std::make_unique_for_overwrite<std::byte[]>(limits::kSealedBytes);
+}
+
+void SealedPool::give_back(Buffer buffer) {
+  free_.push_back(std::move(buffer));
+}
+
+}  // namespace penstock::tcp

@@ -1,0 +1,69 @@
+// Makes records of what a connection sends, and bytes of the records that come (decision 0057).
+#pragma once
+
+#include "batch.h"
+#include "frame_reader.h"
+
+#include <memory>
+#include <vector>
+
+#include "penstock/tls.h"
+
+namespace penstock::tcp {
+
+// Owner thread only.
+class Seal {
+ public:
+  explicit Seal(const tls::Secured& secured)
+      : sealer_(secured.sends, secured.sent), opener_(secured.receives, secured.received) {}
+
+  // The next bytes of the connection, however it was cut. Payload is opened into its place, and told to the reader when
+  // its record has proved to be true; all else is opened into memory of its own. corrupt: something has changed the
+  // stream; peer_gone: the other side ends it.
+  Status take(Bytes bytes, FrameReader& reader);
+
+  // Records of what is left of the batch, as much as there is room for; returns their length. 0: all has been sealed.
+  size_t seal(Batch& batch, MutableBytes to);
+  // Something is to be sealed though no frame is to be sent: new keys that the other side asked for.
+  bool has_to_send() const { return update_asked_; }
+
+ private:
+  Status take_header(Bytes& bytes);
+  void take_content(Bytes& bytes, FrameReader& reader);
+  Status take_trailer(Bytes& bytes, FrameReader& reader);
+  Status tell(FrameReader& reader);
+  Status take_handshake();
+  Status take_alert() const;
+  Bytes opened() const { return {opened_.get(), opened_bytes_}; }
+
+  tls::Sealer sealer_;
+  tls::Opener opener_;
+  bool update_asked_ = false;
+
+  // Of the record that is coming: its ends, until they are whole,
+  uint32_t kept_ = 0;
+  std::array<std::byte, tls::limits::kTrailerBytes> ends_{};
+  // how much content is still to come,
+  bool in_record_ = false;
+  bool is_long_ = false;
+  uint32_t left_ = 0;
+  // how much was opened into the payload's place, and what came behind that.
+  size_t placed_ = 0;
+  uint32_t opened_bytes_ = 0;
+  std::unique_ptr<std::byte[]> opened_;
+};
+
+// Memory for records that are being sent, of one loop. Made when it is needed, up to a limit, and kept.
+class SealedPool {
+ public:
+  using Buffer = std::unique_ptr<std::byte[]>;  // of limits::kSealedBytes
+
+  Buffer take();  // null: all are taken
+  void give_back(Buffer buffer);
+
+ private:
+  std::vector<Buffer> free_;
+  uint32_t made_ = 0;
+};
+
+}  // namespace penstock::tcp

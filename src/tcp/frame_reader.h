@@ -30,8 +30,8 @@ class FrameReader {
   // What is left of the payload under way, at its place: the next bytes of the stream may also be
   // received right into it. Empty while there is none, or where it goes nowhere.
   MutableBytes place() const;
-  // So many bytes of the stream were received into the beginning of place(), or of what that was before the payload was
-  // diverted.
+  // So many bytes of the stream were received into the beginning of place(), or of what that was
+  // before the payload was diverted.
   Status placed(size_t count);
   // The rest of the payload under way goes nowhere: its place is touched no more.
   void divert();

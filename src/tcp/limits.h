@@ -33,7 +33,8 @@ inline constexpr uint32_t kBatchBytes = 64 * kKiB;
 inline constexpr uint32_t kBatchPieces = 64;
 inline constexpr uint64_t kBatchPayloadMax = kMiB;
 
-// Records that are sent at a time by a connection that is sealed: what one send takes, and 16 of the largest.
+// Records that are sent at a time by a connection that is sealed: what one send takes, and 16 of
+// the largest.
 inline constexpr uint32_t kSealedBytes =
     16 * (tls::limits::kContentMax + tls::limits::kRecordExtraBytes);
 
@@ -60,6 +61,10 @@ inline constexpr uint32_t kInlineBuffersMax = 512;
 // latter the oldest goes when another comes: who greets at once gets through whoever else does not.
 inline constexpr uint32_t kConnectionsMax = 16384;
 inline constexpr uint32_t kGreetingsMax = 1024;
+
+// Handshakes that go on at a time in a process: each may hold some 50 KiB of OpenSSL's. More wait
+// for their turn, for as long as a greeting may take.
+inline constexpr size_t kHandshakesMax = 256;
 
 // Connections that the kernel keeps until they are accepted.
 inline constexpr int kBacklog = 4096;

@@ -10,12 +10,12 @@ namespace penstock::tcp {
 namespace internal {
 
 // A connection that has not greeted yet.
-class Greeting final : public SocketUser, public ListNode {
+class Greeting final : public SocketUser, public ListNode, private FrameReader::Sink {
  public:
   Greeting(Door& door, UniqueFd socket, engine::Time deadline)
       : door_(door), socket_(std::move(socket)), deadline_(deadline) {}
 
-  void receive_header();
+  void begin();
   void on_completion(uint32_t what, int result, uint32_t flags) override;
   // Asks for its end; it comes as a completion.
   void stop();
@@ -23,17 +23,34 @@ class Greeting final : public SocketUser, public ListNode {
   bool stopped() const { return stopped_; }
 
  private:
+  // In the clear a frame's header, then its message; else those of a record, and a frame in it.
   enum What : uint32_t { kHeader, kMessage };
+  void on_secured();
+  void receive(What what, uint32_t bytes);
   bool on_header();
-  void on_hello();
+  bool on_record_header();
+  void on_record();
+  void on_hello(Bytes message);
+  bool is_proven(const Hello& hello) const;
+  void refuse(Refusal reason);
+
+  Result<MutableBytes> on_frame(const Header& header, Bytes message) override;
+  Status on_payload(const Header&) override { return Code::bad_message; }
 
   Door& door_;
   UniqueFd socket_;
   const engine::Time deadline_;
   bool stopped_ = false;
+  bool shaking_hands_ = false;
+  HandshakeOp handshake_;  // has the socket then
+  std::unique_ptr<Seal> seal_;
+  FrameReader reader_{*this};
+  std::optional<Bytes> hello_;
   What waiting_ = kHeader;
-  Header header_;
-  std::array<std::byte, limits::kHeaderBytes + limits::kMessageBytesMax> bytes_;
+  uint32_t wanted_ = 0;  // bytes that are waited for
+  std::array<std::byte,
+             limits::kHeaderBytes + limits::kMessageBytesMax + tls::limits::kRecordExtraBytes>
+      bytes_;
 };
 
 class Door final : public SocketUser {
@@ -58,62 +75,120 @@ class Door final : public SocketUser {
   bool accepting_ = false;
   bool closing_ = false;
   uint32_t count_ = 0;
+  uint32_t handshakes_ = 0;            // of greetings, under way
   IntrusiveList<Greeting> greetings_;  // the oldest first
 };
 
-void Greeting::receive_header() {
-  door_.net_.sockets.ring.receive(*this, kHeader, socket_.get(),
-                                  MutableBytes(bytes_).first(limits::kHeaderBytes));
+void Greeting::begin() {
+  Handshaker* const handshaker = door_.board_.handshaker();
+  if (handshaker == nullptr) return receive(kHeader, limits::kHeaderBytes);
+  shaking_hands_ = true;
+  ++door_.handshakes_;
+  handshake_.socket = std::move(socket_);
+  handshake_.part = tls::Part::server;
+  handshake_.deadline = deadline_;
+  handshake_.loop = &door_.net_.sockets.loop;
+  handshake_.owner = this;
+  handshake_.completion = [](engine::Op& done) { done.owner_as<Greeting>().on_secured(); };
+  handshaker->begin(handshake_);
+}
+
+void Greeting::on_secured() {
+  shaking_hands_ = false;
+  --door_.handshakes_;
+  socket_ = std::move(handshake_.socket);
+  if (!stopped_ && handshake_.status.ok()) {
+    seal_ = std::make_unique<Seal>(handshake_.secured);
+    return receive(kHeader, tls::limits::kRecordHeaderBytes);
+  }
+  const bool is_told = !stopped_ && handshake_.status != Code::peer_gone;
+  if (is_told) log::warning("tcp: a caller is not let in: {}", handshake_.trouble);
+  door_.end(*this);
+}
+
+void Greeting::receive(What what, uint32_t bytes) {
+  waiting_ = what;
+  wanted_ = bytes;
+  door_.net_.sockets.ring.receive(*this, what, socket_.get(), MutableBytes(bytes_).first(bytes));
 }
 
 void Greeting::stop() {
   if (std::exchange(stopped_, true)) return;
+  if (shaking_hands_) return door_.board_.handshaker()->stop(handshake_);
   (void)::shutdown(socket_.get(), SHUT_RDWR);
   door_.net_.sockets.ring.cancel(*this, waiting_);
 }
 
 void Greeting::on_completion(uint32_t what, int result, uint32_t) {
-  const size_t wanted = what == kHeader ? limits::kHeaderBytes : header_.message_bytes;
-  if (!stopped_ && result > 0 && static_cast<size_t>(result) == wanted) {
-    if (what == kHeader && on_header()) return;
-    if (what == kMessage) on_hello();
+  if (!stopped_ && result > 0 && static_cast<uint32_t>(result) == wanted_) {
+    if (what == kHeader && (seal_ == nullptr ? on_header() : on_record_header())) return;
+    if (what == kMessage && seal_ == nullptr) on_hello(Bytes(bytes_).first(wanted_));
+    if (what == kMessage && seal_ != nullptr) on_record();
   }
   door_.end(*this);
 }
 
-// False when it is not the header of a hello.
-bool Greeting::on_header() {
-  const Identity& self = door_.board_.config().identity;
-  const auto header = decode_header(Bytes(bytes_).first(limits::kHeaderBytes));
-  if (!header || header->kind != FrameKind::hello || header->message_bytes == 0) {
-    refuse(std::move(socket_), self, Refusal::bad_greeting);
+// False when no hello can be in it.
+bool Greeting::on_record_header() {
+  const auto header = Bytes(bytes_).first<tls::limits::kRecordHeaderBytes>();
+  const uint32_t behind = tls::bytes_behind(header);
+  if (behind > bytes_.size() || !seal_->take(header, reader_).ok()) {
+    refuse(Refusal::bad_greeting);
     return false;
   }
-  header_ = *header;
-  waiting_ = kMessage;
-  door_.net_.sockets.ring.receive(
-      *this, kMessage, socket_.get(),
-      MutableBytes(bytes_).subspan(limits::kHeaderBytes, header_.message_bytes));
+  receive(kMessage, behind);
   return true;
 }
 
-void Greeting::on_hello() {
+void Greeting::on_record() {
+  const Status status = seal_->take(Bytes(bytes_).first(wanted_), reader_);
+  if (!status.ok() || !hello_) return refuse(Refusal::bad_greeting);
+  on_hello(*hello_);
+}
+
+// Of the frame in the record.
+Result<MutableBytes> Greeting::on_frame(const Header& header, Bytes message) {
+  if (header.kind != FrameKind::hello || header.payload_bytes != 0 || hello_) {
+    return Code::bad_message;
+  }
+  hello_ = message;  // until something else is opened
+  return MutableBytes();
+}
+
+void Greeting::refuse(Refusal reason) {
+  internal::refuse(std::move(socket_), seal_.get(), door_.board_.config().identity, reason);
+}
+
+// False when it is not the header of a hello.
+bool Greeting::on_header() {
+  const auto header = decode_header(Bytes(bytes_).first(limits::kHeaderBytes));
+  if (!header || header->kind != FrameKind::hello || header->message_bytes == 0) {
+    refuse(Refusal::bad_greeting);
+    return false;
+  }
+  receive(kMessage, header->message_bytes);
+  return true;
+}
+
+void Greeting::on_hello(Bytes message) {
   const NetworkConfig& config = door_.board_.config();
-  const auto hello =
-      decode_hello(Bytes(bytes_).subspan(limits::kHeaderBytes, header_.message_bytes));
-  if (!hello) return refuse(std::move(socket_), config.identity, Refusal::bad_greeting);
+  const auto hello = decode_hello(message);
+  if (!hello) return refuse(Refusal::bad_greeting);
   std::optional<Refusal> reason = objection(config.identity, *hello);
   const bool is_open = hello->node != kGuest || config.open_to_guests == hello->service;
   if (!reason && !is_open) reason = Refusal::not_proven;
+  if (!reason && seal_ != nullptr && !is_proven(*hello)) reason = Refusal::not_proven;
   Greeted greeted;
   if (!reason) {
     greeted = {.socket = std::move(socket_),
                .service = hello->service,
                .peer = {hello->node},
-               .welcome = agree(config.identity, *hello, config.calls_max)};
+               .welcome = agree(config.identity, *hello, config.calls_max),
+               .seal = std::move(seal_)};
     reason = door_.board_.hand_over(greeted);
     if (!reason) return;
     socket_ = std::move(greeted.socket);
+    seal_ = std::move(greeted.seal);
   }
   if (*reason == Refusal::wrong_version) {
     log::warning("tcp: refused node {}: {}", hello->node.value,
@@ -122,7 +197,14 @@ void Greeting::on_hello() {
   } else if (*reason != Refusal::no_service) {
     log::warning("tcp: refused node {}: {}", hello->node.value, refusal_name(*reason));
   }
-  refuse(std::move(socket_), config.identity, *reason);
+  refuse(*reason);
+}
+
+// A node is who its certificate names, in this cluster; a guest has none.
+bool Greeting::is_proven(const Hello& hello) const {
+  const std::optional<tls::NodeName>& name = handshake_.secured.peer;
+  if (!name) return hello.node == kGuest;
+  return name->node == hello.node && name->cluster == hello.cluster;
 }
 
 Door::~Door() {
@@ -130,6 +212,7 @@ Door::~Door() {
   net_.set_looker({});
   if (accepting_) net_.sockets.ring.cancel(*this, 0);
   for (Greeting* one = greetings_.first(); one != nullptr; one = greetings_.next(*one)) one->stop();
+  net_.await(handshakes_);
   while (accepting_ || !greetings_.empty()) (void)net_.sockets.ring.wait();
 }
 
@@ -168,7 +251,7 @@ void Door::on_completion(uint32_t, int result, uint32_t) {
     auto* const greeting = new Greeting(*this, std::move(socket), deadline);
     ++count_;
     greetings_.push_back(*greeting);
-    greeting->receive_header();
+    greeting->begin();
   } else if (result == -EMFILE || result == -ENFILE || result == -ENOMEM || result == -ENOBUFS) {
     // look() tries again.
     log::warning("tcp: {}: accept: {}", address_.text(), std::strerror(-result));

@@ -1,6 +1,7 @@
 #include "loop_net.h"
 
 #include <algorithm>
+#include <thread>
 
 namespace penstock::tcp::internal {
 
@@ -45,6 +46,7 @@ void LoopNet::close() {
   for (const auto& accepted : accepted_) accepted->stop(Code::closed);
   (void)flush();
   sockets.ring.drain();
+  await(handshakes);
   (void)flush();
   reap();
   (void)sockets.loop.cancel(timer_);
@@ -53,6 +55,12 @@ void LoopNet::close() {
   contacts_.clear();
   ASSERT(accepted_.empty() && ending_.empty());
   ASSERT(sockets.others.empty() && sockets.to_flush.empty());
+}
+
+void LoopNet::await(const uint32_t& handshakes_left) const {
+  while (handshakes_left > 0) {
+    if (!sockets.loop.poll()) std::this_thread::yield();
+  }
 }
 
 bool LoopNet::flush() {
@@ -196,11 +204,12 @@ void LoopNet::adopt(Greeted greeted) {
   const auto found = services_.find(greeted.service);
   if (found == services_.end()) {
     inbox_->connections.fetch_sub(1, std::memory_order_relaxed);
-    return refuse(std::move(greeted.socket), board.config().identity, Refusal::no_service);
+    return refuse(std::move(greeted.socket), greeted.seal.get(), board.config().identity,
+                  Refusal::no_service);
   }
   auto& accepted = accepted_.emplace_back(std::make_unique<Accepted>(
       *this, greeted.service, *found->second, greeted.peer, greeted.welcome));
-  accepted->start(std::move(greeted.socket));
+  accepted->start(std::move(greeted.socket), std::move(greeted.seal));
 }
 
 std::vector<PeerFacts> LoopNet::peers() const {

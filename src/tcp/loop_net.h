@@ -36,7 +36,7 @@ class Outgoing final : public SocketUser, public CallerSide::Watcher {
   void look();
   void stop(Status status);
   // Calls have ended, and nothing is under way.
-  bool over() const { return over_ && !connecting_; }
+  bool over() const { return over_ && !connecting_ && !shaking_hands_; }
 
   void on_completion(uint32_t what, int result, uint32_t flags) override;
   void on_welcome(const Welcome& welcome) override;
@@ -45,6 +45,8 @@ class Outgoing final : public SocketUser, public CallerSide::Watcher {
 
  private:
   void try_next();
+  void connected();
+  void on_secured();
 
   LoopNet& net_;
   const engine::Address to_;
@@ -52,6 +54,8 @@ class Outgoing final : public SocketUser, public CallerSide::Watcher {
   size_t next_ = 0;  // of the addresses
   UniqueFd socket_;  // while it is being connected
   bool connecting_ = false;
+  bool shaking_hands_ = false;
+  HandshakeOp handshake_;  // has the socket then
   bool stopped_ = false;
   bool ready_ = false;
   bool over_ = false;
@@ -70,7 +74,7 @@ class Accepted final : public ServerSide::Watcher {
   Accepted(LoopNet& net, uint32_t service_number, engine::Service& service, engine::Peer peer,
            const Welcome& welcome);
 
-  void start(UniqueFd socket);
+  void start(UniqueFd socket, std::unique_ptr<Seal> seal);
   uint32_t service() const { return service_; }
   ServerSide& side() { return side_; }
   void stop(Status status) { stream_.fail(status, ""); }
@@ -111,8 +115,12 @@ class LoopNet final : public engine::Poller {
   // Called now and then, for the listener.
   void set_looker(std::function<void()> look) { look_ = std::move(look); }
 
+  // Turns of the loop until so many handshakes, all of which were stopped, have ended.
+  void await(const uint32_t& handshakes_left) const;
+
   Switchboard& board;
   Sockets sockets;
+  uint32_t handshakes = 0;  // of connections that this loop makes
   IncomingPool pool;
 
  private:

@@ -35,7 +35,7 @@ void Outgoing::start() {
 }
 
 void Outgoing::try_next() {
-  ASSERT(!connecting_ && !ready_);
+  ASSERT(!connecting_ && !shaking_hands_ && !ready_);
   while (!stopped_ && next_ < std::min<size_t>(addresses_.size(), limits::kAddressesMax)) {
     const SocketAddress& address = addresses_[next_++];
     socket_ = UniqueFd(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -65,10 +65,45 @@ void Outgoing::on_completion(uint32_t, int result, uint32_t) {
     if (over_) net_.retire();
     return;
   }
-  if (result == 0) return stream_.attach(std::move(socket_));
+  if (result == 0) return connected();
   ASSERT(next_ > 0);
   trouble_ = fmt::format("{}: {}", addresses_[next_ - 1].text(), std::strerror(-result));
   socket_.reset();
+  try_next();
+}
+
+void Outgoing::connected() {
+  Handshaker* const handshaker = net_.board.handshaker();
+  if (handshaker == nullptr) return stream_.attach(std::move(socket_));
+  shaking_hands_ = true;
+  ++net_.handshakes;
+  handshake_.socket = std::move(socket_);
+  handshake_.part = tls::Part::caller;
+  handshake_.deadline = deadline_;
+  handshake_.loop = &net_.sockets.loop;
+  handshake_.owner = this;
+  handshake_.completion = [](engine::Op& done) { done.owner_as<Outgoing>().on_secured(); };
+  handshaker->begin(handshake_);
+}
+
+void Outgoing::on_secured() {
+  shaking_hands_ = false;
+  --net_.handshakes;
+  UniqueFd socket = std::move(handshake_.socket);
+  if (stopped_) {
+    if (over_) net_.retire();
+    return;
+  }
+  const tls::Secured& secured = handshake_.secured;
+  if (handshake_.status.ok() && secured.peer && secured.peer->node == to_.node) {
+    return stream_.attach(std::move(socket), std::make_unique<Seal>(secured));
+  }
+  if (handshake_.status.ok()) {
+    handshake_.trouble =
+        fmt::format("its certificate is of node {}", secured.peer ? secured.peer->node.value : 0);
+  }
+  trouble_ = fmt::format("{}: {}", addresses_[next_ - 1].text(), handshake_.trouble);
+  log::warning("tcp: node {}, service {}: {}", to_.node.value, to_.service, trouble_);
   try_next();
 }
 
@@ -80,7 +115,9 @@ void Outgoing::look() {
     return net_.sockets.ring.cancel(*this, 0);
   }
   if (now < deadline_) return;
-  trouble_ = connecting_ ? "connecting takes too long" : "its greeting does not come";
+  trouble_ = connecting_      ? "connecting takes too long"
+             : shaking_hands_ ? "its handshake does not come to an end"
+                              : "its greeting does not come";
   stop(Code::peer_gone);
 }
 
@@ -88,6 +125,7 @@ void Outgoing::stop(Status status) {
   if (stopped_) return;
   stopped_ = true;
   if (connecting_) net_.sockets.ring.cancel(*this, 0);
+  if (shaking_hands_) net_.board.handshaker()->stop(handshake_);
   stream_.fail(status, "");
 }
 
@@ -123,10 +161,10 @@ Accepted::Accepted(LoopNet& net, uint32_t service_number, engine::Service& servi
       stream_(net.sockets),
       side_(net.sockets.loop, stream_, *this, net.pool, service, peer, welcome) {}
 
-void Accepted::start(UniqueFd socket) {
+void Accepted::start(UniqueFd socket, std::unique_ptr<Seal> seal) {
   stream_.start(side_, fmt::format("caller {} of service {}", peer_.node.value, service_),
                 2 * net_.sockets.patience.idle);
-  stream_.attach(std::move(socket));
+  stream_.attach(std::move(socket), std::move(seal));
 }
 
 void Accepted::on_server_end() {

@@ -103,9 +103,10 @@ Status Seal::take_alert() const {
 }
 
 Status Seal::take_handshake() {
-  const bool is_update = opened_bytes_ == kUpdateBytes &&
-                         std::equal(kUpdate.begin(), kUpdate.end() - 1, opened_.get()) &&
-                         (opened_[kUpdateBytes - 1] == kAsked || opened_[kUpdateBytes - 1] == kNotAsked);
+  const bool is_update =
+      opened_bytes_ == kUpdateBytes &&
+      std::equal(kUpdate.begin(), kUpdate.end() - 1, opened_.get()) &&
+      (opened_[kUpdateBytes - 1] == kAsked || opened_[kUpdateBytes - 1] == kNotAsked);
   if (!is_update) return Code::bad_message;
   opener_.renew();
   if (opened_[kUpdateBytes - 1] == kAsked) update_asked_ = true;

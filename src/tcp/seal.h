@@ -17,14 +17,20 @@ class Seal {
   explicit Seal(const tls::Secured& secured)
       : sealer_(secured.sends, secured.sent), opener_(secured.receives, secured.received) {}
 
-  // The next bytes of the connection, however it was cut. Payload is opened into its place, and told to the reader when
-  // its record has proved to be true; all else is opened into memory of its own. corrupt: something has changed the
-  // stream; peer_gone: the other side ends it.
+  // The next bytes of the connection, however it was cut. Payload is opened into its place, and
+  // told to the reader when its record has proved to be true; all else is opened into memory of its
+  // own. corrupt: something has changed the stream; peer_gone: the other side ends it.
   Status take(Bytes bytes, FrameReader& reader);
 
-  // Records of what is left of the batch, as much as there is room for; returns their length. 0: all has been sealed.
+  // Records of what is left of the batch, as much as there is room for; returns their length. 0:
+  // all has been sealed.
   size_t seal(Batch& batch, MutableBytes to);
-  // Something is to be sealed though no frame is to be sent: new keys that the other side asked for.
+  // One record of so many bytes, which one may have.
+  size_t seal(Bytes bytes, MutableBytes to) {
+    return sealer_.seal(tls::Content::bytes, {&bytes, 1}, to);
+  }
+  // Something is to be sealed though no frame is to be sent: new keys that the other side asked
+  // for.
   bool has_to_send() const { return update_asked_; }
 
  private:
@@ -53,7 +59,8 @@ class Seal {
   std::unique_ptr<std::byte[]> opened_;
 };
 
-// Memory for records that are being sent, of one loop. Made when it is needed, up to a limit, and kept.
+// Memory for records that are being sent, of one loop. Made when it is needed, up to a limit, and
+// kept.
 class SealedPool {
  public:
   using Buffer = std::unique_ptr<std::byte[]>;  // of limits::kSealedBytes

@@ -17,6 +17,11 @@ struct Handover final : engine::Op {
 
 }  // namespace
 
+Switchboard::Switchboard(const NetworkConfig& config)
+    : config_(config),
+      handshaker_(config.credentials != nullptr ? std::make_unique<Handshaker>(config.credentials)
+                                                : nullptr) {}
+
 Switchboard::~Switchboard() {
   ASSERT(served_.empty());
 }
@@ -53,7 +58,7 @@ std::optional<Refusal> Switchboard::hand_over(Greeted& greeted) {
   return std::nullopt;
 }
 
-void refuse(UniqueFd socket, const Identity& self, Refusal reason) {
+void refuse(UniqueFd socket, Seal* seal, const Identity& self, Refusal reason) {
   std::array<std::byte, limits::kHeaderBytes + limits::kMessageBytesMax> frame;
   const auto message = std::span(frame).subspan<limits::kHeaderBytes>();
   const uint32_t length = encode_refused(
@@ -61,8 +66,11 @@ void refuse(UniqueFd socket, const Identity& self, Refusal reason) {
   const HeaderBytes header =
       encode_header({.version = 0, .kind = FrameKind::refusal, .message_bytes = length});
   std::memcpy(frame.data(), header.data(), header.size());
+  const Bytes plain = Bytes(frame).first(header.size() + length);
+  std::array<std::byte, frame.size() + tls::limits::kRecordExtraBytes> record;
+  const Bytes said = seal == nullptr ? plain : Bytes(record).first(seal->seal(plain, record));
   // Where the caller has gone meanwhile, nobody needs to know.
-  (void)!::send(socket.get(), frame.data(), header.size() + length, MSG_DONTWAIT | MSG_NOSIGNAL);
+  (void)!::send(socket.get(), said.data(), said.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 }  // namespace penstock::tcp::internal

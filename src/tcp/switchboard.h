@@ -1,6 +1,8 @@
 // Which loop of the process serves which service of this node to others.
 #pragma once
 
+#include "handshaker.h"
+
 #include <atomic>
 #include <map>
 #include <memory>
@@ -26,15 +28,18 @@ struct Greeted {
   uint32_t service = 0;
   engine::Peer peer;
   Welcome welcome;
+  std::unique_ptr<Seal> seal;  // null: it travels in the clear
 };
 
 // Thread safe.
 class Switchboard {
  public:
-  explicit Switchboard(const NetworkConfig& config) : config_(config) {}
+  explicit Switchboard(const NetworkConfig& config);
   ~Switchboard();
 
   const NetworkConfig& config() const { return config_; }
+  // Null where all travels in the clear.
+  Handshaker* handshaker() { return handshaker_.get(); }
 
   void serve(uint32_t service, const std::shared_ptr<Inbox>& inbox);
   void withdraw(uint32_t service);
@@ -44,11 +49,12 @@ class Switchboard {
 
  private:
   const NetworkConfig config_;
+  const std::unique_ptr<Handshaker> handshaker_;
   engine::Mutex mutex_;
   std::map<uint32_t, std::shared_ptr<Inbox>> served_;
 };
 
 // Says why, and closes. The socket has sent nothing yet, so that this cannot block.
-void refuse(UniqueFd socket, const Identity& self, Refusal reason);
+void refuse(UniqueFd socket, Seal* seal, const Identity& self, Refusal reason);
 
 }  // namespace penstock::tcp::internal

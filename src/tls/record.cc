@@ -143,8 +143,7 @@ size_t Sealer::seal(Content content, std::span<const Bytes> pieces, MutableBytes
 Result<uint32_t> Opener::begin(std::span<const std::byte, limits::kRecordHeaderBytes> header) {
   const bool is_sealed =
       header[0] == kApplicationData && header[1] == kLegacyVersion && header[2] == kLegacyVersion;
-  const uint32_t behind =
-      std::to_integer<uint32_t>(header[3]) << 8 | std::to_integer<uint32_t>(header[4]);
+  const uint32_t behind = bytes_behind(header);
   const bool is_right = is_sealed && behind > limits::kTrailerBytes &&
                         behind <= limits::kContentMax + limits::kTrailerBytes;
   if (!is_right) return Code::bad_message;

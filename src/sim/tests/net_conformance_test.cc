@@ -11,6 +11,7 @@
 #include "penstock/sim.h"
 #include "penstock/tcp.h"
 #include "penstock/testing.h"
+#include "penstock/testing_wires.h"
 
 namespace penstock::sim {
 namespace {
@@ -204,8 +205,8 @@ class Simulated final : public Wires {
 // A node whose one loop calls and serves over sockets.
 class TcpNode {
  public:
-  TcpNode(NodeId node, const tcp::Resolver& resolver)
-      : network_(configure(node, resolver)),
+  TcpNode(NodeId node, const tcp::Resolver& resolver, bool sealed)
+      : network_(configure(node, resolver, sealed)),
         net_(std::move(*tcp::TcpNet::create(network_, loop_, driver_->parker()))) {}
   ~TcpNode() {
     listener_.reset();
@@ -225,11 +226,12 @@ class TcpNode {
   engine::Net& net() { return *net_; }
 
  private:
-  static tcp::NetworkConfig configure(NodeId node, const tcp::Resolver& resolver) {
+  static tcp::NetworkConfig configure(NodeId node, const tcp::Resolver& resolver, bool sealed) {
     tcp::NetworkConfig config;
     config.identity.node = node;
     config.identity.lowest_version = config.identity.highest_version = tcp::kVersion;
     config.resolver = &resolver;
+    if (sealed) config.credentials = test::credentials_of(node);
     return config;
   }
 
@@ -252,7 +254,8 @@ class OneAddress final : public tcp::Resolver {
 
 class Tcp final : public Wires {
  public:
-  Tcp() {
+  explicit Tcp(bool sealed)
+      : near_(NodeId{1}, resolver_, sealed), far_(NodeId{2}, resolver_, sealed) {
     far_.net().serve(kService, service_);
     resolver_.address = far_.listen();
     thread_ = std::thread([this] { far_.loop().run(); });
@@ -273,8 +276,8 @@ class Tcp final : public Wires {
 
  private:
   OneAddress resolver_;
-  TcpNode near_{NodeId{1}, resolver_};
-  TcpNode far_{NodeId{2}, resolver_};
+  TcpNode near_;
+  TcpNode far_;
   std::thread thread_;
 };
 
@@ -473,7 +476,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Kind{"one_loop", [] { return std::make_unique<OneLoop>(); }},
                     Kind{"two_threads", [] { return std::make_unique<TwoThreads>(); }},
                     Kind{"simulated", [] { return std::make_unique<Simulated>(); }},
-                    Kind{"tcp", [] { return std::make_unique<Tcp>(); }}),
+                    Kind{"tcp", [] { return std::make_unique<Tcp>(false); }},
+                    Kind{"tcp_sealed", [] { return std::make_unique<Tcp>(true); }}),
     [](const auto& kind) { return kind.param.name; });
 
 }  // namespace

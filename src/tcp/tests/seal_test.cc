@@ -53,7 +53,8 @@ class SealTest : public testing::Test {
   std::vector<std::byte> sealed_frames() {
     const std::string message(100, 'x');
     const auto batch = std::make_unique<Batch>();
-    batch->append({.kind = FrameKind::response, .call = 1, .message_bytes = 100}, std::as_bytes(std::span(message)));
+    batch->append({.kind = FrameKind::response, .call = 1, .message_bytes = 100},
+                  std::as_bytes(std::span(message)));
     batch->append({.kind = FrameKind::ping, .call = 2});
     batch->append({.kind = FrameKind::data, .call = 3, .payload_bytes = kPayload});
     batch->append_payload(payload_, owner_);
@@ -70,8 +71,9 @@ class SealTest : public testing::Test {
     return stream;
   }
   void expect_frames() {
-    const std::vector<std::string> expected = {"frame 1, 100 bytes", "frame 2, 0 bytes", "frame 3, 0 bytes",
-                                               "payload of 3", "frame 4, 0 bytes"};
+    const std::vector<std::string> expected = {"frame 1, 100 bytes", "frame 2, 0 bytes",
+                                               "frame 3, 0 bytes", "payload of 3",
+                                               "frame 4, 0 bytes"};
     EXPECT_EQ(notes_.lines, expected);
     EXPECT_EQ(notes_.place, payload_);
   }
@@ -131,7 +133,8 @@ TEST_F(SealTest, a_diverted_payload_touches_its_place_no_more) {
 }
 
 TEST_F(SealTest, both_go_on_with_new_keys) {
-  // The other side's own keys are new from the record on in which it says so, and it asks for new ones of ours.
+  // The other side's own keys are new from the record on in which it says so, and it asks for new
+  // ones of ours.
   tls::Sealer other(some_secret(1));
   const std::array<std::byte, 5> update{std::byte{24}, {}, {}, std::byte{1}, std::byte{1}};
   const Bytes content = update;
@@ -164,7 +167,8 @@ TEST_F(SealTest, new_keys_may_come_between_the_records_of_a_payload) {
     EXPECT_EQ(other.seal(kind, {&content, 1}, record), record.size());
     return receiver_.take(record, reader_);
   };
-  const HeaderBytes header = encode_header({.kind = FrameKind::data, .call = 3, .payload_bytes = 2000});
+  const HeaderBytes header =
+      encode_header({.kind = FrameKind::data, .call = 3, .payload_bytes = 2000});
   const std::array<std::byte, 5> update{std::byte{24}, {}, {}, std::byte{1}, {}};
   ASSERT_TRUE(send(tls::Content::bytes, header).ok());
   ASSERT_TRUE(send(tls::Content::bytes, Bytes(payload_).first(1000)).ok());
@@ -187,7 +191,8 @@ TEST_F(SealTest, what_is_no_record_or_no_message_of_tls_ends_it) {
     return receiver.take(record, reader);
   };
   EXPECT_EQ(take(tls::Content::alert, {1, 0}), Code::peer_gone);
-  EXPECT_EQ(take(tls::Content::alert, {2, 42}), Code::access_denied) << "its certificate was refused";
+  EXPECT_EQ(take(tls::Content::alert, {2, 42}), Code::access_denied)
+      << "its certificate was refused";
   EXPECT_EQ(take(tls::Content::handshake, {4, 0, 0, 1, 0}), Code::bad_message);
   EXPECT_EQ(take(tls::Content::handshake, {24, 0, 0, 1, 2}), Code::bad_message);
   EXPECT_EQ(take(tls::Content::handshake, std::vector<uint8_t>(600, 24)), Code::bad_message);

@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 #include <thread>
 
+#include "penstock/testing_wires.h"
+
 namespace penstock::tcp {
 namespace {
 
@@ -124,16 +126,21 @@ class Storm {
   int running_ = 0;
 };
 
-TEST(TcpStorm, ended_calls_are_over) {
+class TcpStorm : public testing::TestWithParam<bool> {};
+
+TEST_P(TcpStorm, ended_calls_are_over) {
   for (const uint64_t seed : {1, 2, 3}) {
     Table table;
     TestService service;
     NetworkConfig config = config_of(kFar, table);
     config.calls_max = 6;
+    if (GetParam()) config.credentials = test::credentials_of(kFar);
     Node far(config);
     far.net().serve(kService, service);
     table.nodes[kFar] = {far.listen()};
-    Node near(config_of(kNear, table));
+    NetworkConfig near_config = config_of(kNear, table);
+    if (GetParam()) near_config.credentials = test::credentials_of(kNear);
+    Node near(near_config);
     std::thread server([&] { far.loop().run(); });
     Storm storm(near, seed);
     storm.run(1000, 10);
@@ -149,6 +156,10 @@ TEST(TcpStorm, ended_calls_are_over) {
                 storm.timed_out, storm.cancelled);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(All, TcpStorm, testing::Bool(), [](const auto& sealed) {
+  return sealed.param ? "sealed" : "in_the_clear";
+});
 
 }  // namespace
 }  // namespace penstock::tcp

@@ -10,6 +10,7 @@
 
 #include "penstock/engine.h"
 #include "penstock/tcp/greeting.h"
+#include "penstock/tls.h"
 
 namespace penstock::tcp {
 
@@ -57,10 +58,14 @@ struct NetworkConfig {
   uint32_t calls_max = limits::kCallsMax;  // in progress on a connection to this node
   // The one service that guests may call: how they join. Others tell them not_proven.
   std::optional<uint32_t> open_to_guests{};
+  // By which this node proves who it is, and believes others; null: all travels in the clear, and
+  // nothing is proven.
+  std::shared_ptr<const tls::Credentials> credentials{};
   Patience patience;
 };
 
 namespace internal {
+class Handshaker;
 class Switchboard;
 }  // namespace internal
 

@@ -83,6 +83,11 @@ class Sealer : public RecordKey {
   size_t seal(Content content, std::span<const Bytes> pieces, MutableBytes to);
 };
 
+// How many bytes follow a record's header, as it says.
+inline uint32_t bytes_behind(std::span<const std::byte, limits::kRecordHeaderBytes> header) {
+  return std::to_integer<uint32_t>(header[3]) << 8 | std::to_integer<uint32_t>(header[4]);
+}
+
 // One thread at a time. Of a record header, content and trailer are given, in that order, the
 // content in parts as they come.
 class Opener : public RecordKey {

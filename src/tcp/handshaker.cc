@@ -1,0 +1,123 @@
+#include "handshaker.h"
+
+#include <algorithm>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+namespace penstock::tcp::internal {
+
+using Step = tls::Handshake::Step;
+
+Handshaker::Handshaker(std::shared_ptr<const tls::Credentials> credentials)
+    : credentials_(std::move(credentials)), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  ASSERT(credentials_ != nullptr && wake_);
+  thread_ = engine::Thread("handshakes", [this] { run(); });
+}
+
+Handshaker::~Handshaker() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake();
+  thread_.join();
+}
+
+void Handshaker::begin(HandshakeOp& op) {
+  {
+    const std::lock_guard lock(mutex_);
+    new_.push_back(&op);
+  }
+  wake();
+}
+
+void Handshaker::stop(HandshakeOp& op) {
+  op.stopped.store(true, std::memory_order_relaxed);
+  wake();
+}
+
+void Handshaker::wake() {
+  (void)::eventfd_write(wake_.get(), 1);
+}
+
+void Handshaker::run() {
+  while (take_new()) {
+    wait();
+    const engine::Time now = engine::system_clock().now();
+    for (Active& one : active_) {
+      if (one.op->stopped.load(std::memory_order_relaxed)) {
+        end(one, Code::cancelled, "");
+      } else if (one.op->deadline <= now) {
+        end(one, Code::timed_out, "its handshake does not come to an end");
+      } else if (one.waits_for == 0) {
+        step(one);
+      }
+    }
+    std::erase_if(active_, [](const Active& one) { return one.op == nullptr; });
+  }
+  for (Active& one : active_) end(one, Code::closed, "");
+  const std::lock_guard lock(mutex_);
+  for (HandshakeOp* const op : new_) op->loop->complete_remote(*op, Code::closed);
+}
+
+// False: it is over. So many go on at a time; others wait for their turn.
+bool Handshaker::take_new() {
+  const std::lock_guard lock(mutex_);
+  const auto is_stopped = [](HandshakeOp* op) {
+    if (!op->stopped.load(std::memory_order_relaxed)) return false;
+    op->loop->complete_remote(*op, Code::cancelled);
+    return true;
+  };
+  std::erase_if(new_, is_stopped);
+  while (!new_.empty() && active_.size() < limits::kHandshakesMax) {
+    HandshakeOp* const op = new_.front();
+    new_.pop_front();
+    active_.push_back(
+        {op, std::make_unique<tls::Handshake>(credentials_, op->part, op->socket.get())});
+  }
+  return !stopping_;
+}
+
+// Until one of the sockets has what is waited for, something new has come, or a while has passed.
+void Handshaker::wait() {
+  std::vector<pollfd> all{{wake_.get(), POLLIN, 0}};
+  bool is_ready = false;
+  for (const Active& one : active_) {
+    all.push_back({one.op->socket.get(), one.waits_for, 0});
+    is_ready |= one.waits_for == 0;
+  }
+  constexpr std::chrono::milliseconds kLook = limits::kLookEvery;
+  const int most = is_ready ? 0 : active_.empty() ? -1 : static_cast<int>(kLook.count());
+  if (::poll(all.data(), all.size(), most) <= 0) return;
+  eventfd_t count = 0;
+  if (all[0].revents != 0) (void)::eventfd_read(wake_.get(), &count);
+  for (size_t i = 0; i < active_.size(); ++i) {
+    if (all[i + 1].revents != 0) active_[i].waits_for = 0;
+  }
+}
+
+void Handshaker::step(Active& one) {
+  switch (one.handshake->step()) {
+    case Step::wants_to_read:
+      one.waits_for = POLLIN;
+      return;
+    case Step::wants_to_write:
+      one.waits_for = POLLOUT;
+      return;
+    case Step::failed:
+      return end(one, one.handshake->failure().status, one.handshake->failure().message);
+    case Step::done:
+      one.op->secured = std::move(one.handshake->secured());
+      return end(one, Code::ok, "");
+  }
+}
+
+void Handshaker::end(Active& one, Status status, std::string trouble) {
+  one.handshake = nullptr;
+  HandshakeOp& op = *std::exchange(one.op, nullptr);
+  op.trouble = std::move(trouble);
+  op.loop->complete_remote(op, status);
+}
+
+}  // namespace penstock::tcp::internal

@@ -1,0 +1,64 @@
+// Handshakes of all connections of a process, in a thread of its own: half a millisecond or more of
+// a processor each, which no loop has.
+#pragma once
+
+#include "seal.h"
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "penstock/tls.h"
+
+namespace penstock::tcp::internal {
+
+// Completes in its owner's loop, with the failure's code; it stays where it is until then.
+struct HandshakeOp : engine::Op {
+  UniqueFd socket;  // connected; given back
+  tls::Part part = tls::Part::caller;
+  engine::Time deadline = engine::kNever;
+  engine::Loop* loop = nullptr;
+  std::atomic<bool> stopped{false};  // by Handshaker::stop()
+
+  tls::Secured secured;  // of one that went well
+  std::string trouble;   // of another, for people
+};
+
+// Thread safe.
+class Handshaker {
+ public:
+  explicit Handshaker(std::shared_ptr<const tls::Credentials> credentials);
+  // All that was begun has completed by then, or completes with closed.
+  ~Handshaker();
+  Handshaker(const Handshaker&) = delete;
+  Handshaker& operator=(const Handshaker&) = delete;
+
+  void begin(HandshakeOp& op);
+  // It completes soon, with cancelled or as it would have.
+  void stop(HandshakeOp& op);
+
+ private:
+  struct Active {
+    HandshakeOp* op = nullptr;
+    std::unique_ptr<tls::Handshake> handshake;
+    short waits_for = 0;  // of poll(2)
+  };
+  void run();
+  bool take_new();
+  void wake();
+  void wait();
+  void step(Active& one);
+  void end(Active& one, Status status, std::string trouble);
+
+  const std::shared_ptr<const tls::Credentials> credentials_;
+  const UniqueFd wake_;
+  engine::Mutex mutex_;
+  std::deque<HandshakeOp*> new_;
+  bool stopping_ = false;
+  std::vector<Active> active_;  // of the thread
+  engine::Thread thread_;
+};
+
+}  // namespace penstock::tcp::internal

@@ -1,0 +1,157 @@
+// Nodes that prove who they are: who gets through, and what both hear who do not.
+#include "tests/node.h"
+
+#include <cstring>
+#include <gtest/gtest.h>
+
+#include "penstock/testing_wires.h"
+
+namespace penstock::tcp {
+namespace {
+
+using engine::Access;
+using engine::Loop;
+
+class TcpSealed : public testing::Test {
+ protected:
+  void make_server(std::shared_ptr<const tls::Credentials> credentials) {
+    NetworkConfig config = config_of(kFar, table_);
+    config.credentials = std::move(credentials);
+    config.open_to_guests = kService.service;
+    far_.emplace(config);
+    far_->net().serve(kService, service_);
+    table_.nodes[kFar] = {far_->listen()};
+  }
+  void make_caller(std::shared_ptr<const tls::Credentials> credentials, NodeId node = kNear) {
+    NetworkConfig config = config_of(node, table_);
+    config.credentials = std::move(credentials);
+    near_.emplace(config);
+  }
+  Status call() {
+    TestCall op(kEcho);
+    near_->net().call(op);
+    run_until({&near_->loop(), &far_->loop()}, [&] { return op.done(); });
+    return op.status;
+  }
+  std::string trouble() {
+    for (const PeerFacts& peer : near_->net().peers()) return peer.trouble;
+    return "";
+  }
+  ~TcpSealed() override {
+    near_.reset();
+    if (far_) far_->net().withdraw(kService);
+  }
+
+  Table table_;
+  TestService service_;
+  std::optional<Node> far_;
+  std::optional<Node> near_;
+};
+
+TEST_F(TcpSealed, nodes_of_one_cluster_call_one_another) {
+  make_server(test::credentials_of(kFar));
+  make_caller(test::credentials_of(kNear));
+  EXPECT_EQ(call(), Code::ok) << trouble();
+  EXPECT_EQ(service_.calls, 1);
+}
+
+TEST_F(TcpSealed, large_payload_comes_as_it_was_sent) {
+  make_server(test::credentials_of(kFar));
+  make_caller(test::credentials_of(kNear));
+  std::vector<std::byte> memory(3 * kMiB + 17);
+  for (size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<std::byte>(mix64(i));
+  TestCall fetch(kFetch);
+  fetch.expose(memory, Access::fetch);
+  near_->net().call(fetch);
+  run_until({&near_->loop(), &far_->loop()}, [&] { return fetch.done(); });
+  ASSERT_EQ(fetch.status, Code::ok);
+  uint32_t checksum = 0;
+  std::memcpy(&checksum, fetch.response_bytes.data(), sizeof checksum);
+  EXPECT_EQ(checksum, crc32c(memory));
+  TestCall place(kPlace);
+  place.request_bytes[0] = std::byte{0x5c};
+  place.expose(memory, Access::place);
+  near_->net().call(place);
+  run_until({&near_->loop(), &far_->loop()}, [&] { return place.done(); });
+  ASSERT_EQ(place.status, Code::ok);
+  for (const std::byte byte : memory) ASSERT_EQ(byte, std::byte{0x5c});
+}
+
+TEST_F(TcpSealed, a_node_of_another_cluster_is_not_let_in) {
+  make_server(test::credentials_of(kFar));
+  make_caller(test::foreign_credentials_of(kNear));
+  EXPECT_EQ(call(), Code::peer_gone);
+  EXPECT_NE(trouble().find("certificate"), std::string::npos) << trouble();
+  EXPECT_EQ(service_.calls, 0);
+}
+
+TEST_F(TcpSealed, a_node_is_the_one_of_its_certificate) {
+  make_server(test::credentials_of(kFar));
+  make_caller(test::credentials_of(NodeId{77}));
+  EXPECT_EQ(call(), Code::peer_gone);
+  EXPECT_NE(trouble().find("refused"), std::string::npos) << trouble();
+  EXPECT_EQ(service_.calls, 0);
+}
+
+TEST_F(TcpSealed, and_so_is_whoever_is_called) {
+  make_server(test::credentials_of(NodeId{77}));
+  make_caller(test::credentials_of(kNear));
+  EXPECT_EQ(call(), Code::peer_gone);
+  EXPECT_NE(trouble().find("its certificate is of node 77"), std::string::npos) << trouble();
+  EXPECT_EQ(service_.calls, 0);
+}
+
+TEST_F(TcpSealed, guests_call_what_is_open_to_them) {
+  make_server(test::credentials_of(kFar));
+  make_caller(test::credentials_of_guest(), kGuest);
+  EXPECT_EQ(call(), Code::ok) << trouble();
+}
+
+TEST_F(TcpSealed, a_guest_is_no_node) {
+  make_server(test::credentials_of(kFar));
+  make_caller(test::credentials_of_guest(), kNear);
+  EXPECT_EQ(call(), Code::peer_gone);
+  EXPECT_EQ(service_.calls, 0);
+}
+
+TEST_F(TcpSealed, a_caller_in_the_clear_is_not_let_in) {
+  make_server(test::credentials_of(kFar));
+  make_caller(nullptr);
+  EXPECT_EQ(call(), Code::peer_gone);
+  EXPECT_EQ(service_.calls, 0);
+}
+
+TEST_F(TcpSealed, nor_does_a_sealed_one_call_in_the_clear) {
+  make_server(nullptr);
+  make_caller(test::credentials_of(kNear));
+  EXPECT_EQ(call(), Code::peer_gone);
+  EXPECT_NE(trouble().find("--insecure"), std::string::npos) << trouble();
+  EXPECT_EQ(service_.calls, 0);
+}
+
+TEST_F(TcpSealed, who_begins_a_handshake_and_says_nothing_more_is_put_out) {
+  NetworkConfig config = config_of(kFar, table_);
+  config.credentials = test::credentials_of(kFar);
+  config.patience.greeting = std::chrono::milliseconds(100);
+  far_.emplace(config);
+  far_->net().serve(kService, service_);
+  RawPeer peer = RawPeer::connect(far_->listen());
+  EXPECT_TRUE(peer.closed({&far_->loop()}));
+}
+
+TEST_F(TcpSealed, a_node_that_goes_away_takes_its_handshakes_along) {
+  make_server(test::credentials_of(kFar));
+  make_caller(test::credentials_of(kNear));
+  std::vector<RawPeer> silent;
+  for (int i = 0; i < 300; ++i) silent.push_back(RawPeer::connect(table_.nodes[kFar][0]));
+  TestCall op(kEcho);
+  near_->net().call(op);
+  near_->loop().poll();
+  far_->loop().poll();
+  near_.reset();
+  EXPECT_TRUE(op.done());
+  EXPECT_EQ(op.status, Code::closed);
+}
+
+}  // namespace
+}  // namespace penstock::tcp

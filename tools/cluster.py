@@ -53,7 +53,7 @@ WHOLE_SECONDS = 90
 CALM_SECONDS = 60
 # And how long something that ends by itself may.
 CHANGE_SECONDS = 120
-# What operations that are under way may take to end: two deadlines of a client's calls.
+# How long a read or write of a block may take, while the first node is hurt, too: two deadlines of a client's calls.
 REGISTERS_SECONDS = 60
 
 
@@ -264,7 +264,9 @@ def choose_kinds(options, network, disks):
     elif shutil.which("nft") is None or shutil.which("tc") is None:
         missing["network"] = "nft or tc is not installed (apt-get install nftables iproute2)"
     if not disks.mounted:
-        missing["disk"] = missing["slow disk"] = f"no disks of their own: {disks.why or 'as asked'}"
+        missing["disk"] = f"no disks of their own: {disks.why or 'they need the rights of root'}"
+    if not disks.slow:
+        missing["slow disk"] = f"no disks that can be slow: {disks.why or 'they need the rights of root'}"
     if options.nodes <= COPIES:
         missing["nodes"] = "it needs --nodes 4"
     kinds = [kind for kind in wanted if ALL[kind].needs not in missing]
@@ -321,7 +323,8 @@ def tell(cluster, scratch, options):
     for file in files.all:
         imports.one(file)
     print(f"imported {options.files} files, {files.bytes() / MIB:.0f} MiB, in three copies; now: {' '.join(kinds) or 'growing'}")
-    with Registers(cluster, options.helpers / "cluster_registers", options.seed) as registers:
+    most = REGISTERS_SECONDS * options.patience
+    with Registers(cluster, options.helpers / "cluster_registers", options.seed, most) as registers:
         story.registers = registers
         hurt(story)
         for work in story.works:
@@ -329,7 +332,7 @@ def tell(cluster, scratch, options):
             if work.thread.is_alive():
                 raise Stopped(f"{work.kind} does not end")
         story.check()
-        seen = registers.stop(REGISTERS_SECONDS * options.patience)
+        seen = registers.stop(2 * most)
     for file in files.all:
         verify(verifies, file)
     story.table()
@@ -386,12 +389,12 @@ def main():
     nodes = list(range(1, options.nodes + 1))
     places = list(range(1, 7)) if options.grow else nodes
     scratch = pathlib.Path(tempfile.mkdtemp(prefix="penstock-cluster-"))
-    network = Network(places, not options.loopback)
+    network = Network(places)
     kinds = set(ALL) if options.faults == "all" else set(options.faults.split(","))
     has_disks = os.geteuid() == 0 and not options.repair
     is_slow = bool(kinds & {kind for kind in ALL if ALL[kind].needs == "slow disk"})
     wants_disks = is_slow or bool(kinds & {kind for kind in ALL if ALL[kind].needs == "disk"})
-    disks = Disks(scratch, nodes, has_disks and wants_disks, options.helpers / "slow_disk" if is_slow else None)
+    disks = Disks(scratch, options.helpers / "slow_disk" if is_slow else None)
     if options.mixed:
         cluster = MixedCluster(scratch, network, disks, nodes, options.seed)
     else:
@@ -399,6 +402,10 @@ def main():
     cluster.empty = scratch / "empty"
     cluster.empty.mkdir()
     try:
+        if not options.loopback:
+            network.make_if_possible()
+        if has_disks and wants_disks:
+            disks.make_if_possible(nodes)
         if options.repair:
             begin(cluster, options)
             measure_repair(cluster, scratch, options)

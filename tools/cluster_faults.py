@@ -233,15 +233,25 @@ class Storm(Fault):
         cluster = self.cluster
         token, address = cluster.ask("cluster", cluster.store(cluster.first))["invitation"].split("@")
         host, port = address.rsplit(":", 1) if self.node == cluster.first else cluster.network.listen(self.node).split(":")
-        self.before = resident_bytes(cluster.pids[self.node])
+        self.before = self.most = resident_bytes(cluster.pids[self.node])
+        target = self.target()
         self.attacker = subprocess.Popen(
-            [*cluster.network.prefix(self.other), sys.executable, str(STORM), host, port, token, str(self.node), str(STORM_CONNECTIONS)],
+            [*cluster.network.prefix(self.other), sys.executable, str(STORM), host, port, token, str(self.node), str(target), str(STORM_CONNECTIONS)],
             stdout=subprocess.PIPE, text=True)
 
+    def target(self):
+        nodes = self.cluster.ask("nodes", self.cluster.store(self.cluster.first))["nodes"]
+        return next(node["targets"][0]["target"] for node in nodes if node["node"] == self.node)
+
+    def may_end(self):
+        self.most = max(self.most, resident_bytes(self.cluster.pids[self.node]))
+        return True
+
     def end(self):
-        took = resident_bytes(self.cluster.pids[self.node]) - self.before
+        self.may_end()
+        took = self.most - self.before
         self.attacker.send_signal(signal.SIGTERM)
-        told, _ = self.attacker.communicate(timeout=PAUSE_SECONDS)
+        told, _ = self.attacker.communicate(timeout=LARGE_SECONDS)
         if self.attacker.returncode != 0:
             raise RuntimeError(f"{STORM} failed")
         self.said = f"{told.strip()}; the node's memory grew by {max(0, took) >> 20} MiB"
@@ -251,6 +261,7 @@ class Storm(Fault):
     def abandon(self):
         if self.attacker is not None:
             self.attacker.kill()
+            self.attacker.wait()
 
 
 def resident_bytes(pid):
@@ -265,6 +276,7 @@ class SlowDisk(Fault):
     needs = "slow disk"
 
     def choose(self, chance):
+        self.node = chance.choice([node for node in self.cluster.nodes if self.cluster.disks.can_be_slow(node)])
         self.milliseconds = chance.choice([2, 10, 50])
 
     def text(self):
@@ -276,6 +288,9 @@ class SlowDisk(Fault):
     def end(self):
         self.cluster.disks.delay(self.node, 0)
 
+    def abandon(self):
+        self.end()
+
 
 class Stall(SlowDisk):
     """Nothing that a node asks of its disk ends."""
@@ -283,6 +298,7 @@ class Stall(SlowDisk):
     name = "stall"
 
     def choose(self, chance):
+        super().choose(chance)
         self.milliseconds = 1_000_000
 
     def text(self):

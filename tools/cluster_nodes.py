@@ -14,6 +14,11 @@ ASK_SECONDS = 10
 DISK_BYTES = 2 << 30
 
 
+def why_not(error):
+    output = getattr(error, "stderr", b"") or b""
+    return output.decode(errors="replace").strip() or str(error)
+
+
 def free_port():
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
@@ -23,20 +28,20 @@ def free_port():
 class Network:
     """Where each node listens, and what its commands are run by: with root's rights a network namespace each."""
 
-    def __init__(self, nodes, want_namespaces):
+    def __init__(self, nodes):
         self.tag = f"pnst{os.getpid() % 100000}"
         self.nodes = nodes
         self.made = False
         self.ports = {node: free_port() for node in nodes}  # on loopback
         self.why = ""
-        if want_namespaces:
-            try:
-                self.make()
-                self.made = True
-            except (OSError, subprocess.CalledProcessError) as error:
-                self.remove()
-                output = getattr(error, "stderr", b"") or b""
-                self.why = output.decode(errors="replace").strip() or str(error)
+
+    def make_if_possible(self):
+        try:
+            self.make()
+            self.made = True
+        except (OSError, subprocess.CalledProcessError) as error:
+            self.remove()
+            self.why = why_not(error)
 
     def make(self):
         if os.geteuid() != 0:
@@ -110,21 +115,28 @@ class Disks:
     """A small file system for each node, so that one can become full. Made where that is possible. With `slow_disk`, a
     program, they are seen through a file system that can be made slow."""
 
-    def __init__(self, scratch, nodes, wanted, slow_disk=None):
+    def __init__(self, scratch, slow_disk=None):
         self.scratch = scratch
         self.mounted = []
         self.slow_disk = slow_disk
         self.slow = []
         self.why = ""
-        if not wanted:
-            return
+
+    def make_if_possible(self, nodes):
         try:
             for node in nodes:
                 self.make(node)
         except (OSError, subprocess.CalledProcessError) as error:
-            output = getattr(error, "stderr", b"") or b""
-            self.why = output.decode(errors="replace").strip() or str(error)
-            self.remove()
+            self.why = why_not(error)
+            return self.remove()
+        try:
+            # The last one stays as it is, so that there is one that nothing stands before.
+            for node in nodes[:-1] if self.slow_disk is not None else []:
+                self.make_slow(node)
+        except (OSError, subprocess.CalledProcessError) as error:
+            self.why = why_not(error)
+            self.remove_slow()
+        return None
 
     def make(self, node):
         image, folder = self.scratch / f"disk{node}", self.scratch / f"on-disk{node}"
@@ -135,12 +147,15 @@ class Disks:
         folder.mkdir()
         subprocess.run(["mount", "-o", "loop", str(image), str(folder)], check=True, capture_output=True)
         self.mounted.append(folder)
-        if self.slow_disk is None:
-            return
-        seen = self.scratch / f"seen-disk{node}"
+
+    def make_slow(self, node):
+        folder, seen = self.scratch / f"on-disk{node}", self.scratch / f"seen-disk{node}"
         seen.mkdir()
         subprocess.run([str(self.slow_disk), str(folder), str(seen), str(self.delay_file(node))], check=True, capture_output=True)
         self.slow.append(seen)
+
+    def can_be_slow(self, node):
+        return self.scratch / f"seen-disk{node}" in self.slow
 
     def folder(self, node):
         """Where the node sees it."""
@@ -154,7 +169,9 @@ class Disks:
 
     def delay(self, node, milliseconds):
         """Takes as long as the file system takes to see it."""
-        self.delay_file(node).write_text(f"{milliseconds}\n", encoding="ascii")
+        new = self.scratch / f"delay{node}.new"
+        new.write_text(f"{milliseconds}\n", encoding="ascii")
+        new.rename(self.delay_file(node))
 
     def fill(self, node):
         """Leaves nothing."""
@@ -176,9 +193,15 @@ class Disks:
             os.unlink(self.scratch / f"on-disk{node}" / "filler")
 
     def remove(self):
-        for folder in [*self.slow, *self.mounted]:
+        self.remove_slow()
+        for folder in self.mounted:
             subprocess.run(["umount", "-l", str(folder)], capture_output=True, check=False)
-        self.slow, self.mounted = [], []
+        self.mounted = []
+
+    def remove_slow(self):
+        for seen in self.slow:
+            subprocess.run(["umount", "-l", str(seen)], capture_output=True, check=False)
+        self.slow = []
 
 
 class Failed(RuntimeError):

@@ -2,7 +2,7 @@
 """What a hostile or broken machine does to a node's port, until it is ended: thousands of connections that say nothing, a
 part of a greeting, or anything at all, and some that greet as docs/formats/tcp.md says, ask for ever, and read no answer.
 
-usage: cluster_storm.py HOST PORT CLUSTER NODE COUNT
+usage: cluster_storm.py HOST PORT CLUSTER NODE TARGET COUNT
 Prints a line with counts when it is ended by SIGTERM."""
 
 import random
@@ -13,13 +13,15 @@ import struct
 import sys
 import time
 
-HEADER_BYTES = 48
 HELLO = 1
+WELCOME = 2
 REQUEST = 4
 PLACED_BYTES = 1 << 20
-METHODS = 16
-# Services: the controller's, and the first of replicas.
-SERVICES = (0xFFFFFFFF, 1 << 30)
+# Of replicas, and the controller's (docs/formats).
+METHODS = (*range(32, 37), *range(40, 51), 64)
+CONTROLLER = 0xFFFFFFFF
+FIRST_REPLICA = 1 << 30
+REQUESTS_AT_ONCE = 64
 GARBAGE_BYTES = 64 << 10
 # Of those that were ended by the node so many are made anew at a time.
 AT_ONCE = 200
@@ -50,32 +52,46 @@ def frame(version, kind, message, method=0, call=0, exposures=0):
     return header + struct.pack("<I", crc32c(header)) + message
 
 
-def hello(cluster, node, chance):
+def hello(cluster, node, target, chance):
     who = chance.randrange(1000, 1 << 31)
-    return frame(0, HELLO, struct.pack("<BBHIQ16sIIQ", 1, 1, 0, chance.choice(SERVICES), 0, cluster, who, node,
-                                       chance.randrange(1, 1 << 60)))
+    service = chance.choice((CONTROLLER, FIRST_REPLICA + target))
+    return frame(0, HELLO, struct.pack("<BBHIQ16sIIQ", 1, 1, 0, service, 0, cluster, who, node, chance.randrange(1, 1 << 60)))
+
+
+def chain_header(chance):
+    """Of a chain and a chunk that may be there, mostly right."""
+    chain = 1024 + chance.randrange(16)
+    return struct.pack("<HHB3xQQQIIQQIIQ", 1, 72, chance.randrange(3), chance.randrange(64), 0, chance.randrange(64), chain,
+                       chance.randrange(4), 0, 0, 0, 0, chance.choice((0, 1_000_000)))
 
 
 def request(call, chance):
-    exposure = struct.pack("<QBB6x", PLACED_BYTES, 0, 0)
-    return frame(1, REQUEST, exposure + chance.randbytes(chance.randrange(0, 256)), chance.randrange(METHODS), call, 1)
+    exposures = chance.randrange(1, 3)
+    said = b"".join(struct.pack("<QBB6x", PLACED_BYTES, chance.randrange(2), 0) for _ in range(exposures))
+    said += (chain_header(chance) if chance.randrange(4) else b"") + chance.randbytes(chance.randrange(0, 128))
+    return frame(1, REQUEST, said, chance.choice(METHODS), call, exposures)
 
 
 class Attacker:
     """One connection after the other, each of another kind."""
 
-    def __init__(self, address, cluster, node, chance):
+    def __init__(self, address, cluster, node, target, chance):
         self.address = address
         self.cluster = cluster
         self.node = node
+        self.target = target
         self.chance = chance
         self.socket = None
         self.left = b""
+        self.calls = None  # how many it has asked; none: it does not
+        self.welcome = False
 
     def connect(self):
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self.socket.setblocking(False)
         self.socket.connect_ex(self.address)
+        self.calls = None
+        self.welcome = False
         self.left = self.what_to_say()
 
     def what_to_say(self):
@@ -84,22 +100,28 @@ class Attacker:
             return b""
         if kind == 1:
             return self.chance.randbytes(GARBAGE_BYTES)
-        greeting = hello(self.cluster, self.node, self.chance)
+        greeting = hello(self.cluster, self.node, self.target, self.chance)
         if kind == 2:
             return greeting[: self.chance.randrange(1, len(greeting))]
-        return greeting + b"".join(request(call, self.chance) for call in range(64))
+        self.calls = 0
+        return greeting
 
     def say(self):
         """Whether the node keeps the connection."""
         try:
+            if self.welcome and len(self.left) < GARBAGE_BYTES:
+                self.left += b"".join(request(self.calls + i, self.chance) for i in range(REQUESTS_AT_ONCE))
+                self.calls += REQUESTS_AT_ONCE
             if self.left:
                 self.left = self.left[self.socket.send(self.left) :]
-            # Only whether it was ended: what is there stays.
-            return self.socket.recv(1, socket.MSG_PEEK) != b""
+            # What is there stays: this one reads no answer.
+            said = self.socket.recv(6, socket.MSG_PEEK)
+            self.welcome = self.calls is not None and said[:4] == b"PNST" and said[5:] == bytes([WELCOME])
+            return said != b""
         except BlockingIOError:
             return True
-        except OSError as error:
-            return isinstance(error, BlockingIOError)
+        except OSError:
+            return False
 
     def close(self):
         self.socket.close()
@@ -107,14 +129,15 @@ class Attacker:
 
 
 def main():
-    host, port, cluster, node, count = sys.argv[1:6]
-    count = int(count)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (count + 100, max(count + 100, resource.getrlimit(resource.RLIMIT_NOFILE)[1])))
+    host, port, cluster, node, target, count = sys.argv[1:7]
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    count = int(count) if hard == resource.RLIM_INFINITY else min(int(count), hard - 100)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count + 100, hard))
     ended = []
     signal.signal(signal.SIGTERM, lambda *_: ended.append(True))
     chance = random.Random(int(cluster, 16) + int(node))
-    attackers = [Attacker((host, int(port)), bytes.fromhex(cluster), int(node), chance) for _ in range(count)]
-    made = ended_by_node = most = at = 0
+    attackers = [Attacker((host, int(port)), bytes.fromhex(cluster), int(node), int(target), chance) for _ in range(count)]
+    made = ended_by_node = most = at = welcomes = asked = 0
     while not ended:
         for _ in range(AT_ONCE):
             one = attackers[at]
@@ -122,12 +145,19 @@ def main():
             if one.socket is None:
                 one.connect()
                 made += 1
-            elif not one.say():
+                continue
+            was_welcome = one.welcome
+            before = one.calls or 0
+            if not one.say():
                 one.close()
                 ended_by_node += 1
+            welcomes += one.welcome and not was_welcome
+            asked += max(0, (one.calls or 0) - before)
         most = max(most, made - ended_by_node)
         time.sleep(PAUSE_SECONDS)
-    print(f"{made} hostile connections, {most} at a time, {ended_by_node} ended by the node")
+    if welcomes == 0:
+        sys.exit("no connection was welcome")
+    print(f"{made} hostile connections, {most} at a time, {ended_by_node} ended by the node, {welcomes} welcome with {asked} calls")
 
 
 if __name__ == "__main__":

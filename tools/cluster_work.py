@@ -166,8 +166,9 @@ class Registers:
     """Programs that read and write blocks of one file at once, durably, and check that all they saw could have happened one
     after the other: a process of its own (tests/cluster/registers.cc)."""
 
-    def __init__(self, cluster, program, seed):
-        words = [str(program), cluster.store(cluster.first), "/files/registers", str(seed)]
+    def __init__(self, cluster, program, seed, seconds):
+        """No operation may take longer than `seconds`."""
+        words = [str(program), cluster.store(cluster.first), "/files/registers", str(seed), str(seconds)]
         self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def __enter__(self):

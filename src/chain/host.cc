@@ -1,3 +1,4 @@
+#include "remains.h"
 #include "replica.h"
 
 namespace penstock::chain {
@@ -82,9 +83,19 @@ class HostImpl final : public Host, private engine::Service {
 
   void adopt(const View& view) override {
     if (closing_) return;
-    std::unique_ptr<Replica>& replica = replicas_[view.chain];
-    if (replica == nullptr) replica = std::make_unique<Replica>(shared_, view.chain);
-    replica->adopt(view);
+    if (const auto late = late_.find(view.chain); late != late_.end()) {
+      if (view.version > late->second.version) late->second = view;
+      return;
+    }
+    // What is on its way out must not meet repair.
+    late_[view.chain] = view;
+    remains_.stop(view.chain, [this, chain = view.chain] {
+      if (!closing_) take(late_.extract(chain).mapped());
+    });
+  }
+
+  void leave(ChainId chain) override {
+    if (!closing_ && !replicas_.contains(chain) && !late_.contains(chain)) remains_.clear(chain);
   }
 
   void lease(engine::Time until) override {
@@ -109,6 +120,7 @@ class HostImpl final : public Host, private engine::Service {
     closing_ = true;
     shared_.store().set_healer({});
     shared_.pools.close();
+    remains_.close();
     for (const auto& [chain, replica] : replicas_) replica->close();
     for (engine::Timer* const timer : std::exchange(shared_.under_way->timers, {})) {
       if (shared_.loop().cancel(*timer)) shared_.loop().complete(*timer, Code::cancelled);
@@ -123,6 +135,18 @@ class HostImpl final : public Host, private engine::Service {
   }
 
  private:
+  void take(const View& view) {
+    const auto is_this = [this](const Member& one) { return one.target == shared_.config.target; };
+    const bool has_part = std::any_of(view.members.begin(), view.members.end(), is_this);
+    if (has_part || replicas_.contains(view.chain)) {
+      std::unique_ptr<Replica>& replica = replicas_[view.chain];
+      if (replica == nullptr) replica = std::make_unique<Replica>(shared_, view.chain);
+      replica->adopt(view);
+      if (view.version < replica->version()) return;
+    }
+    if (!has_part) remains_.clear(view.chain);
+  }
+
   void on_call(engine::IncomingCall& call) override {
     if (closing_) return call.reply(Code::closed, {});
     const ChainId chain = wire::chain_of_request(call.request);
@@ -146,7 +170,9 @@ class HostImpl final : public Host, private engine::Service {
   }
 
   Shared shared_;
+  Remains remains_{shared_};
   std::map<ChainId, std::unique_ptr<Replica>> replicas_;
+  std::map<ChainId, View> late_;  // versions that wait until nothing is on its way out
   bool closing_ = false;
   std::vector<std::unique_ptr<HeldCall>> calls_;  // all of them
   std::vector<HeldCall*> free_;

@@ -104,6 +104,9 @@ inline constexpr uint32_t kDamagedTries = 6;
 // Chunks of which repair asks for the names at a time.
 inline constexpr uint32_t kRepairList = 256;
 
+// Chunks of a chain in which a target has no part any more are looked at, and go, in such lists.
+inline constexpr uint32_t kRemainsList = 256;
+
 // Clients that ask for nothing for so long are not at work, and repair need not wait for them:
 // longer than a durable write of a busy disk, as of a client that asks for one thing after the
 // other.

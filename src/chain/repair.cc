@@ -22,7 +22,7 @@ void Repair::part_changed() {
   const Member* const follower = core_.part.follower();
   to_do_.clear();
   there_.clear();
-  turn_ = nullptr;
+  stop();
   const bool goes_on = began_ != 0 && follower != nullptr && follower->target == follower_ &&
                        follower->incarnation == follower_incarnation_;
   if (goes_on) return;
@@ -30,6 +30,11 @@ void Repair::part_changed() {
   follower_incarnation_ = follower != nullptr ? follower->incarnation : 0;
   began_ = 0;
   if (follower != nullptr) begin_anew();
+}
+
+void Repair::stop() {
+  turn_ = nullptr;
+  core_.host.pace.forget(this);
 }
 
 void Repair::begin_anew() {
@@ -47,7 +52,7 @@ void Repair::start() {
 bool Repair::begin(const store::ChainChunk& at) {
   if (finished_ || at < cursor_) return true;
   // It may be in no list: one was made before it began.
-  to_do_.try_emplace(at);
+  to_do_.insert(at);
   return false;
 }
 
@@ -100,50 +105,50 @@ void Repair::merge(const std::vector<store::ListEntry>& here,
     return !horizon_.has_value() || at < *horizon_;
   };
   for (const store::ListEntry& entry : here) {
-    if (!within(core_.at(entry.chunk))) continue;
-    to_do_[core_.at(entry.chunk)] = {entry.state.committed, entry.state.length};
+    if (within(core_.at(entry.chunk))) to_do_.insert(core_.at(entry.chunk));
   }
   for (const wire::ListedChunk& listed : there) {
     const store::ChainChunk at = core_.at({InodeId{listed.inode}, listed.chunk});
     if (!within(at)) continue;
     there_[at] = listed.committed;
-    to_do_.try_emplace(at);
+    to_do_.insert(at);
   }
   next_chunk();
 }
 
 void Repair::next_chunk() {
-  const bool has_next =
-      !to_do_.empty() && (!horizon_.has_value() || to_do_.begin()->first < *horizon_);
+  const bool has_next = !to_do_.empty() && (!horizon_.has_value() || *to_do_.begin() < *horizon_);
   if (has_next) {
-    const auto& [at, listed] = *to_do_.begin();
+    const store::ChainChunk at = *to_do_.begin();
     ASSERT(!(at < cursor_));
     cursor_ = at;
-    // What seems to be the same is only looked at. A turn is waited for without the chunk's lock.
-    const auto there = there_.find(at);
-    const UpdateName& name_there = there == there_.end() ? UpdateName{} : there->second;
-    if (listed.committed == name_there) return lock(at, nullptr);
-    return await_turn(listed.bytes,
-                      [this, at](RepairPace::Turn turn) { lock(at, std::move(turn)); });
+    return core_.updates->lock(
+        at, [this, at, version = core_.part.version()](const UpdateName& committed) {
+          if (version == core_.part.version() && !core_.failed) compare(at, committed);
+        });
   }
   if (!horizon_.has_value()) return all_done();
   cursor_ = *horizon_;
   next_list();
 }
 
-void Repair::await_turn(uint64_t bytes, std::function<void(RepairPace::Turn)> then) {
-  RepairPace::Answer answer = core_.host.pace.ask(bytes);
-  if (answer.turn != nullptr) return then(std::move(answer.turn));
-  core_.after(answer.wait, [this, bytes, then = std::move(then), version = core_.part.version()] {
-    if (version == core_.part.version() && !core_.failed) await_turn(bytes, then);
+// Whether so much may be copied now. Where not, the chunk is unlocked meanwhile, and looked at
+// anew: clients write to it.
+bool Repair::has_turn(const store::ChainChunk& at, uint64_t bytes) {
+  if (turn_ != nullptr) return true;
+  RepairPace::Answer answer = core_.host.pace.ask(this, bytes);
+  turn_ = std::move(answer.turn);
+  if (turn_ != nullptr) return true;
+  leave(at);
+  core_.after(answer.wait, [this, version = core_.part.version()] {
+    if (version == core_.part.version() && !core_.failed) next_chunk();
   });
+  return false;
 }
 
-void Repair::lock(const store::ChainChunk& at, RepairPace::Turn turn) {
-  turn_ = std::move(turn);
-  core_.updates->lock(at, [this, at, version = core_.part.version()](const UpdateName& committed) {
-    if (version == core_.part.version() && !core_.failed) compare(at, committed);
-  });
+void Repair::leave(const store::ChainChunk& at) {
+  turn_ = nullptr;
+  core_.updates->unlock(at);
 }
 
 void Repair::compare(const store::ChainChunk& at, const UpdateName& here) {
@@ -158,6 +163,7 @@ void Repair::copy(const store::ChainChunk& at, bool was_healed) {
       [this, at, was_healed, version = core_.part.version()](Task<store::LookOp>& done) {
         if (version != core_.part.version() || core_.failed) return;
         if (!done.status.ok()) return core_.fail();
+        if (!has_turn(at, done.state.length)) return;
         core_.hold(done.state.length, [this, at, state = done.state, was_healed](auto held) {
           if (state.length == 0) return send(at, state, {}, {}, held);
           read_copy(at, state, was_healed, held);
@@ -202,10 +208,10 @@ void Repair::send(const store::ChainChunk& at, const store::ChunkState& state,
   core_.host.repaired_bytes.add(bytes.size());
   auto& call = core_.peer_task(to, [this, at, held](Task<PeerCall>& done) {
     if (done.status.ok()) return chunk_done(at);
-    turn_ = nullptr;
+    leave(at);
     // It has another name by now than it listed: what was under way in the last version, perhaps.
-    if (done.status == Code::stale) return list_again(at);
-    core_.retry([this, at] { copy(at); });
+    if (done.status == Code::stale) return list_again();
+    core_.retry([this] { next_chunk(); });
   });
   const auto listed = there_.find(at);
   wire::ChainReplaceRequest request{
@@ -225,9 +231,8 @@ void Repair::send(const store::ChainChunk& at, const store::ChunkState& state,
   core_.call(to, call);
 }
 
-void Repair::list_again(const store::ChainChunk& at) {
+void Repair::list_again() {
   there_.clear();
-  core_.updates->unlock(at);
   core_.retry([this] { next_list(); });
 }
 
@@ -235,8 +240,7 @@ void Repair::chunk_done(const store::ChainChunk& at) {
   cursor_ = after(at);
   to_do_.erase(at);
   there_.erase(at);
-  turn_ = nullptr;
-  core_.updates->unlock(at);
+  leave(at);
   next_chunk();
 }
 

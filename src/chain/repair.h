@@ -4,12 +4,14 @@
 #include "shared.h"
 
 #include <map>
+#include <set>
 
 namespace penstock::chain {
 
 class Repair {
  public:
   explicit Repair(Core& core) : core_(core) {}
+  ~Repair() { stop(); }
 
   void part_changed();
   // The version in which it began; 0: there is nobody to be repaired.
@@ -18,6 +20,9 @@ class Repair {
   void begin_anew();
   // The syncing one has adopted this version.
   void start();
+
+  // The replica has failed, or goes: nothing is copied any more.
+  void stop();
 
   // An update of this chunk begins: whether it goes to the syncing one, too. What does not is
   // looked at when its turn comes.
@@ -29,17 +34,16 @@ class Repair {
   void merge(const std::vector<store::ListEntry>& here,
              const std::vector<wire::ListedChunk>& there);
   void next_chunk();
-  // `then` has its turn to copy a chunk, which may take a while.
-  void await_turn(uint64_t bytes, std::function<void(RepairPace::Turn)> then);
-  void lock(const store::ChainChunk& at, RepairPace::Turn turn);
   void compare(const store::ChainChunk& at, const UpdateName& here);
   void copy(const store::ChainChunk& at, bool was_healed = false);
+  bool has_turn(const store::ChainChunk& at, uint64_t bytes);
+  void leave(const store::ChainChunk& at);
   void read_copy(const store::ChainChunk& at, const store::ChunkState& state, bool was_healed,
                  const Pools::Held& held);
   void send(const store::ChainChunk& at, const store::ChunkState& state,
             std::vector<std::byte> bytes, const std::vector<uint32_t>& damaged,
             const Pools::Held& held);
-  void list_again(const store::ChainChunk& at);
+  void list_again();
   void chunk_done(const store::ChainChunk& at);
   void all_done();
 
@@ -51,14 +55,9 @@ class Repair {
   uint64_t follower_incarnation_ = 0;
   // Chunks below it are the same there, and get every update.
   store::ChainChunk cursor_;
-  // To be compared, with what was listed here: nothing, where an update has begun since. And the
-  // names that the other has, up to `horizon_`.
-  struct Listed {
-    UpdateName committed;
-    uint64_t bytes = 0;
-  };
-  std::map<store::ChainChunk, Listed> to_do_;
-  RepairPace::Turn turn_;  // of the chunk that is looked at
+  // To be compared; and the names that the other has, up to `horizon_`.
+  std::set<store::ChainChunk> to_do_;
+  RepairPace::Turn turn_;  // while a chunk is copied
   std::map<store::ChainChunk, UpdateName> there_;
   std::optional<store::ChainChunk> horizon_;  // none: the other has nothing beyond
 };

@@ -2,6 +2,7 @@
 // these keep half of it.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <optional>
 
@@ -24,7 +25,7 @@ class RepairPace {
     RepairPace& pace_;
     const uint64_t bytes_;
     const engine::Time begun_;
-    const bool is_more_;  // than clients had under way
+    const bool is_more_than_clients_;  // have under way
   };
   using Turn = std::unique_ptr<Copy>;
 
@@ -35,23 +36,29 @@ class RepairPace {
   void begin_request(uint64_t bytes) { of_clients_ += bytes; }
   void end_request(uint64_t bytes);
 
-  // The turn of a chunk of so many bytes, or how long to wait before it is asked for again. While
-  // clients are at work it comes when no more is copied than they have under way, or nothing at
-  // all; after one that was more than that there is a rest for as long as it took.
+  // The turn of a chunk of so many bytes, or how long to wait before `who` asks for one again.
+  // While clients are at work it comes, in the order of asking, when no more is copied than they
+  // have under way, or nothing at all; after one that was more than that there is a rest for as
+  // long as it took.
   struct Answer {
     Turn turn{};
     engine::Duration wait{};
   };
-  Answer ask(uint64_t bytes);
+  Answer ask(const void* who, uint64_t bytes);
+  // It asks no more.
+  void forget(const void* who) { std::erase(waiting_, who); }
 
  private:
   bool are_clients_at_work() const;
+  // How long a chunk of so many bytes has to wait, were nobody before it; nothing: not at all.
+  engine::Duration wait_for(uint64_t bytes) const;
 
   engine::Loop& loop_;
   uint64_t of_clients_ = 0;  // bytes under way, and
   uint64_t copied_ = 0;      // of chunks that are being copied
   std::optional<engine::Time> last_client_;
   engine::Time rest_until_{};
+  std::deque<const void*> waiting_;
 };
 
 }  // namespace penstock::chain

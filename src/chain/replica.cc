@@ -25,6 +25,7 @@ void Core::fail() {
   failed = true;
   keep_reporting(Report::Kind::failed);
   healing->stop();
+  repair->stop();
 }
 
 void Replica::adopt(const View& view) {

@@ -29,6 +29,7 @@ class Replica {
     healing_.found(at, {block, block + 1}, std::move(ended));
   }
 
+  uint64_t version() const { return core_.part.version(); }
   size_t pending() const { return updates_.pending_count(); }
   size_t waiting() const { return updates_.waiting_count(); }
   bool is_ungreeted() const { return core_.part.serves() && !core_.part.active; }

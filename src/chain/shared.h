@@ -111,6 +111,7 @@ struct Shared {
   metrics::Counter repaired{"chain.repaired"};  // chunks that were sent to a syncing one
   metrics::Counter repaired_bytes{"chain.repaired.bytes"};
   metrics::Counter dropped{"chain.dropped"};    // records of removed chunks that went
+  metrics::Counter cleared{"chain.cleared"};    // chunks of chains in which it has no part any more
   metrics::Counter healed{"chain.healed"};      // damaged blocks that are right again
   metrics::Counter unhealed{"chain.unhealed"};  // of which no good copy was found when it was tried
   NextRelease next_release;

@@ -254,8 +254,11 @@ void Updates::send(Chunk& chunk, const Member& to) {
       advance(*again->second);
     });
   });
-  wire::ChainForwardRequest request{
-      .header = core_.header(chunk.at.chunk), .name = pending.name, .base = *chunk.committed};
+  // Nobody waits for what goes in the background.
+  const auto traffic = store::drops(pending.parts) ? wire::Traffic::repair : wire::Traffic::latency;
+  wire::ChainForwardRequest request{.header = core_.header(chunk.at.chunk, traffic),
+                                    .name = pending.name,
+                                    .base = *chunk.committed};
   request.parts = static_cast<uint32_t>(pending.parts.size());
   if (pending.durable && to.target == core_.part.commit_point().target) {
     request.flags = wire::kForwardDurable;

@@ -260,6 +260,7 @@ void ParticipantImpl::give(TargetId target, membership::Orders orders, engine::O
     const std::unique_ptr<Delivery> self(&static_cast<Delivery&>(op));
     if (chain::Host* const host = self->part->host.get()) {
       for (const chain::View& view : self->orders.views) host->adopt(view);
+      for (const ChainId chain : self->orders.others) host->leave(chain);
       if (self->orders.lease_until) host->lease(*self->orders.lease_until);
     }
     self->home->complete_remote(*self->done, Code::ok);

@@ -190,6 +190,20 @@ void Stepper::on(const Remove& remove) {
     return refuse(Code::not_found, "remove: there is no such node");
   }
   Node& node = state_.at(remove.node);
+  if ((node.facts.roles & kRoleController) != 0) {
+    return refuse(
+        Code::not_permitted,
+        "remove " + name_of(node) +
+            ": it has the controller, without which there is no cluster; its disks can be "
+            "taken off ('penstock drain DIR --disk'), and the node itself stays");
+  }
+  if ((node.facts.roles & kRoleMeta) != 0 && !remove.force) {
+    return refuse(
+        Code::not_permitted,
+        "remove " + name_of(node) +
+            ": it has the names of all files; if they are lost with its disk, remove it by "
+            "force, and load a dump of them on another node (docs/cluster.md)");
+  }
   std::vector<TargetId> gone = node.targets;
   std::sort(gone.begin(), gone.end());
   const size_t lost = chains_lost_without(gone);

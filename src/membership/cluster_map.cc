@@ -204,12 +204,27 @@ std::optional<chain::View> ClusterMap::view_of(ChainId id) const {
   return view;
 }
 
+namespace {
+
+bool has(const Chain& chain, TargetId target) {
+  return std::any_of(chain.members.begin(), chain.members.end(),
+                     [target](const controller::Member& m) { return m.target == target; });
+}
+
+}  // namespace
+
 std::vector<ChainId> ClusterMap::chains_of(TargetId target) const {
   std::vector<ChainId> chains;
   for (const auto& [id, chain] : chains_) {
-    const bool is_member = std::any_of(chain.members.begin(), chain.members.end(),
-                                       [&](const auto& m) { return m.target == target; });
-    if (is_member) chains.push_back(id);
+    if (has(chain, target)) chains.push_back(id);
+  }
+  return chains;
+}
+
+std::vector<ChainId> ClusterMap::chains_without(TargetId target) const {
+  std::vector<ChainId> chains;
+  for (const auto& [id, chain] : chains_) {
+    if (!has(chain, target)) chains.push_back(id);
   }
   return chains;
 }

@@ -96,6 +96,10 @@ void Feeds::give(TargetId target, Feed& feed) {
   }
   const bool is_whole = feed.untold.empty();
   if (is_whole && feed.lease > feed.given_lease) orders.lease_until = feed.given_lease = feed.lease;
+  if (orders.lease_until && !feed.knows_others) {
+    orders.others = map_.chains_without(target);
+    feed.knows_others = true;
+  }
   if (orders.views.empty() && !orders.lease_until) return;
   feed.is_under_way = true;
   const MapVersion version = is_whole ? map_.version() : feed.applied;

@@ -47,6 +47,7 @@ class Feeds {
     Member::Condition condition;
     bool is_reported = false;
     bool is_under_way = false;  // it is being told something
+    bool knows_others = false;  // chains that have nothing of it
     std::set<ChainId> untold;   // chains of which it does not know the newest version
     controller::MapVersion applied;
     engine::Time lease{};        // that it shall have,

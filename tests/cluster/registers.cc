@@ -17,6 +17,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -38,7 +40,10 @@ constexpr int kPrograms = 4;
 constexpr size_t kInUse = 4;
 // Then another takes its place: the search through a history takes time that grows with it.
 constexpr size_t kOperationsOfOne = 60;
-constexpr uint64_t kChunkBytes = kMiB;
+// Old ones are read again and again, as what a later fault loses was written before it; and all of
+// them at the end.
+constexpr size_t kOperationsMost = 160;
+constexpr uint64_t kChunkBytes = limits::kChunkBytesDefault;
 constexpr uint64_t kBlocksOfChunk = kChunkBytes / kBlockBytes;
 constexpr milliseconds kPauseMost{20};
 constexpr milliseconds kAgain{200};
@@ -64,31 +69,33 @@ class Seen {
 
   Operation begin(engine::Random& random) {
     const std::lock_guard lock(mutex_);
+    const uint64_t old = random.below(next_register_);
+    if (random.chance(1, 4) && is_old(old)) return begin_read(old);
     const uint64_t number = in_use_[random.below(kInUse)];
-    Register& one = registers_[number];
-    Operation operation{.number = number, .begun = Clock::now()};
     // The first ones write, so that there is something.
-    if (one.operations == 0 || random.chance(1, 2)) {
-      operation.value = ++last_value_;
-      operation.within = one.history.begin_write({0, number}, operation.value);
-    } else {
-      operation.within = one.history.begin_read({0, number});
-    }
-    ++one.under_way;
-    if (++one.operations == kOperationsOfOne) {
+    const bool writes = registers_[number].operations == 0 || random.chance(1, 2);
+    const Operation operation = writes ? begin_write(number) : begin_read(number);
+    if (registers_[number].operations == kOperationsOfOne) {
       std::replace(in_use_.begin(), in_use_.end(), number, next_register_);
       ++next_register_;
     }
     return operation;
   }
 
+  // Each of all registers once, when the programs have ended; nothing: that was the last.
+  std::optional<Operation> begin_last() {
+    const std::lock_guard lock(mutex_);
+    if (last_read_ == next_register_) return std::nullopt;
+    return begin_read(last_read_++);
+  }
+
   // `value`: what was read. `known`: how it ended, else it may happen at any later moment.
   void end(const Operation& operation, bool known, uint64_t value) {
+    const Clock::time_point now = Clock::now();
     const std::lock_guard lock(mutex_);
     Register& one = registers_[operation.number];
-    --one.under_way;
-    ++ended_;
-    longest_ = std::max(longest_, Clock::now() - operation.begun);
+    begun_.erase(begun_.find(operation.begun));
+    longest_ = std::max(longest_, now - operation.begun);
     if (!known) {
       ++unknown_;
     } else if (operation.value != 0) {
@@ -96,7 +103,13 @@ class Seen {
     } else {
       one.history.end_read(operation.within, value);
     }
-    if (one.operations == kOperationsOfOne && one.under_way == 0) conclude(operation.number);
+    if (known) ++ended_;
+  }
+
+  // How long the oldest operation has been under way.
+  Clock::duration oldest() {
+    const std::lock_guard lock(mutex_);
+    return begun_.empty() ? Clock::duration{} : Clock::now() - *begun_.begin();
   }
 
   void is_wrong(const std::string& what) {
@@ -107,7 +120,11 @@ class Seen {
 
   int tell() {
     const std::lock_guard lock(mutex_);
-    while (!registers_.empty()) conclude(registers_.begin()->first);
+    for (const auto& [number, one] : registers_) {
+      const std::string wrong = one.history.check();
+      if (wrong_.empty() && !wrong.empty()) wrong_ = "NOT LINEARISABLE: " + wrong;
+    }
+    if (wrong_.empty() && ended_ == 0) wrong_ = "no operation has ended well";
     if (!wrong_.empty()) {
       std::printf("%s\n", wrong_.c_str());
       return 3;
@@ -116,7 +133,7 @@ class Seen {
         "%llu reads and durable writes of %llu blocks by %d programs at once, %llu whose end "
         "nobody knows; "
         "linearisable; the longest took %.1f s\n",
-        static_cast<unsigned long long>(ended_), static_cast<unsigned long long>(checked_),
+        static_cast<unsigned long long>(ended_), static_cast<unsigned long long>(registers_.size()),
         kPrograms, static_cast<unsigned long long>(unknown_), Seconds(longest_).count());
     return 0;
   }
@@ -125,25 +142,38 @@ class Seen {
   struct Register {
     History history;
     size_t operations = 0;
-    size_t under_way = 0;
   };
 
-  void conclude(uint64_t number) {
-    const std::string wrong = registers_[number].history.check();
-    registers_.erase(number);
-    ++checked_;
-    if (wrong.empty()) return;
-    if (wrong_.empty()) wrong_ = "NOT LINEARISABLE: " + wrong;
-    ending = true;
+  bool is_old(uint64_t number) {
+    const size_t operations = registers_[number].operations;
+    return operations >= kOperationsOfOne && operations < kOperationsMost;
+  }
+  Operation begin_write(uint64_t number) {
+    Operation operation = begin_any(number);
+    operation.value = ++last_value_;
+    operation.within = registers_[number].history.begin_write({0, number}, operation.value);
+    return operation;
+  }
+  Operation begin_read(uint64_t number) {
+    Operation operation = begin_any(number);
+    operation.within = registers_[number].history.begin_read({0, number});
+    return operation;
+  }
+  Operation begin_any(uint64_t number) {
+    ++registers_[number].operations;
+    const Operation operation{.number = number, .begun = Clock::now()};
+    begun_.insert(operation.begun);
+    return operation;
   }
 
   std::mutex mutex_;
   std::map<uint64_t, Register> registers_;
   std::array<uint64_t, kInUse> in_use_{0, 1, 2, 3};
   uint64_t next_register_ = kInUse;
+  uint64_t last_read_ = 0;  // in the end
   uint64_t last_value_ = 0;
+  std::multiset<Clock::time_point> begun_;  // of what is under way
   uint64_t ended_ = 0;
-  uint64_t checked_ = 0;
   uint64_t unknown_ = 0;
   Clock::duration longest_{};
   std::string wrong_;
@@ -211,6 +241,23 @@ class Program {
   penstock_file file_ = -1;
 };
 
+// Runs it, and says what became of it. Where nobody knows, the session is given up.
+void run(Seen& seen, Program& program, const Seen::Operation& operation) {
+  constexpr auto kWhole = static_cast<int64_t>(kBlockBytes);
+  const int64_t result = program.run(operation);
+  const bool is_read = operation.value == 0;
+  if (is_read && result == kWhole && !program.is_whole()) {
+    seen.is_wrong(fmt::format("TORN: block {} has parts of several writes", operation.number));
+  }
+  if (is_read && result > 0 && result != kWhole) {
+    seen.is_wrong(fmt::format("SHORT: of block {} {} bytes are read", operation.number, result));
+  }
+  // A read behind the file's end finds nothing, as a hole does.
+  const bool known = is_read ? result >= 0 : result == kWhole;
+  seen.end(operation, known, is_read && result == kWhole ? program.value() : 0);
+  if (!known) program.close();
+}
+
 void work(Seen& seen, const std::string& store, const std::string& path, uint64_t seed) {
   engine::SeededRandom random(seed);
   Program program(store, path);
@@ -219,22 +266,35 @@ void work(Seen& seen, const std::string& store, const std::string& path, uint64_
       std::this_thread::sleep_for(kAgain);
       continue;
     }
-    const Seen::Operation operation = seen.begin(random);
-    const int64_t result = program.run(operation);
-    const bool is_read = operation.value == 0;
-    if (is_read && result == static_cast<int64_t>(kBlockBytes) && !program.is_whole()) {
-      seen.is_wrong(fmt::format("TORN: block {} has parts of several writes", operation.number));
-    }
-    // A read behind the file's end finds nothing, as a hole does.
-    const bool known = is_read ? result >= 0 : result == static_cast<int64_t>(kBlockBytes);
-    seen.end(operation, known,
-             is_read && result == static_cast<int64_t>(kBlockBytes) ? program.value() : 0);
-    if (!known) program.close();
+    run(seen, program, seen.begin(random));
     std::this_thread::sleep_for(milliseconds(random.below(kPauseMost.count())));
   }
 }
 
-int run(const std::string& store, const std::string& path, uint64_t seed) {
+// What is there in the end, of all that was ever written.
+void read_all(Seen& seen, const std::string& store, const std::string& path) {
+  Program program(store, path);
+  while (const auto operation = seen.begin_last()) {
+    if (!program.is_open() && !program.open()) {
+      return seen.is_wrong("no session can be had to read it all at the end");
+    }
+    run(seen, program, *operation);
+  }
+}
+
+// Threads that wait in a call cannot be ended but with the process.
+void watch(Seen& seen, std::chrono::seconds most) {
+  while (!ending) {
+    std::this_thread::sleep_for(kAgain);
+    if (seen.oldest() < most) continue;
+    std::printf("an operation has not ended after %lld s\n", static_cast<long long>(most.count()));
+    std::fflush(stdout);
+    std::_Exit(3);
+  }
+}
+
+int run(const std::string& store, const std::string& path, uint64_t seed,
+        std::chrono::seconds most) {
   struct sigaction action {};
   action.sa_handler = [](int) { ending = true; };
   ::sigaction(SIGTERM, &action, nullptr);
@@ -243,7 +303,9 @@ int run(const std::string& store, const std::string& path, uint64_t seed) {
   for (int i = 0; i < kPrograms; ++i) {
     programs.emplace_back([&, i] { work(seen, store, path, mix64(seed + i)); });
   }
+  watch(seen, most);
   for (std::thread& program : programs) program.join();
+  read_all(seen, store, path);
   return seen.tell();
 }
 
@@ -251,9 +313,10 @@ int run(const std::string& store, const std::string& path, uint64_t seed) {
 }  // namespace penstock::test
 
 int main(int count, char** words) {
-  if (count != 4) {
-    std::fprintf(stderr, "usage: cluster_registers STORE PATH SEED\n");
+  if (count != 5) {
+    std::fprintf(stderr, "usage: cluster_registers STORE PATH SEED SECONDS_OF_ONE\n");
     return 2;
   }
-  return penstock::test::run(words[1], words[2], std::strtoull(words[3], nullptr, 10));
+  return penstock::test::run(words[1], words[2], std::strtoull(words[3], nullptr, 10),
+                             std::chrono::seconds(std::strtoull(words[4], nullptr, 10)));
 }

@@ -70,6 +70,7 @@ void* init(fuse_conn_info* connection, fuse_config* config) {
   config->nullpath_ok = 1;
   config->hard_remove = 1;
   connection->max_write = 1 << 20;
+  connection->max_background = 1000;
   // A thread would not live through the fork of a daemon.
   std::thread(watch_delay).detach();
   return nullptr;
@@ -138,7 +139,10 @@ int list(const char*, void* buffer, fuse_fill_dir_t fill, off_t, fuse_file_info*
   const int fd = ::openat(descriptor(info), ".", O_RDONLY | O_DIRECTORY);
   if (fd < 0) return -errno;
   DIR* const directory = ::fdopendir(fd);
-  if (directory == nullptr) return -errno;
+  if (directory == nullptr) {
+    ::close(fd);
+    return -ENOMEM;
+  }
   while (const dirent* const entry = ::readdir(directory)) {
     struct stat st {};
     st.st_ino = entry->d_ino;
@@ -226,7 +230,8 @@ int main(int count, char** words) {
   delay_file = words[3];
   const fuse_operations all = operations();
   // Threads as many as there are requests: one that is delayed holds up no other.
-  std::string options = "fsname=slow_disk,default_permissions,allow_other,max_idle_threads=64";
+  std::string options =
+      "fsname=slow_disk,default_permissions,allow_other,max_threads=1000,max_idle_threads=64";
   char* arguments[] = {words[0], words[2], const_cast<char*>("-o"), options.data(), nullptr};
   return fuse_main(4, arguments, &all, nullptr);
 }

@@ -3,6 +3,7 @@
 #include "node/admin.h"
 #include "node/node_service.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <optional>
 
@@ -48,6 +49,15 @@ void show_nowhere(const Json& of) {
 void show_drain(const Json& node) {
   const auto left = node.value("chains_left", uint64_t{0});
   const std::string name = "node " + number_text(node, "node");
+  const Json roles = node.value("roles", Json::array());
+  const auto plays = [&roles](const char* role) {
+    return std::find(roles.begin(), roles.end(), role) != roles.end();
+  };
+  if (left == 0 && (plays("controller") || plays("meta"))) {
+    std::printf("%s has handed over all chains; it still has %s, and must stay\n", name.c_str(),
+                plays("controller") ? "the controller" : "the names");
+    return;
+  }
   if (left == 0) {
     std::printf(
         "%s has handed over all chains: end it ('penstock down' there), then 'penstock "

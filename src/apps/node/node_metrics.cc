@@ -76,6 +76,8 @@ constexpr CounterName kCounters[] = {
     {"chain.repaired.bytes", "penstock_chain_repaired_bytes_total", "The same in bytes."},
     {"chain.dropped", "penstock_chain_dropped_names_total",
      "Names of removed chunks that copies here need not keep any more."},
+    {"chain.cleared", "penstock_chain_cleared_chunks_total",
+     "Chunks that went because their chain has its copies elsewhere now."},
     {"chain.healed", "penstock_chain_healed_blocks_total",
      "Damaged blocks that were made good from other copies."},
     {"chain.unhealed", "penstock_chain_unhealed_blocks_total",

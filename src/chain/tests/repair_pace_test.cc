@@ -15,8 +15,17 @@ constexpr uint64_t kChunk = 4 * kMiB;
 
 class RepairPaceTest : public testing::Test {
  protected:
-  RepairPace::Turn take(uint64_t bytes) { return pace_.ask(bytes).turn; }
-  engine::Duration wait_for(uint64_t bytes) { return pace_.ask(bytes).wait; }
+  // Asks once, and is not remembered.
+  RepairPace::Turn take(uint64_t bytes) {
+    RepairPace::Turn turn = pace_.ask(this, bytes).turn;
+    pace_.forget(this);
+    return turn;
+  }
+  engine::Duration wait_for(uint64_t bytes) {
+    const engine::Duration wait = pace_.ask(this, bytes).wait;
+    pace_.forget(this);
+    return wait;
+  }
   void pass(engine::Duration time) {
     world_.run_for(time);
     loop_.poll();
@@ -78,6 +87,28 @@ TEST_F(RepairPaceTest, a_client_is_at_work_between_two_requests) {
   EXPECT_EQ(take(kChunk), nullptr);
   pass(limits::kClientsRest / 2);
   EXPECT_NE(take(kChunk), nullptr) << "it asks for nothing any more";
+}
+
+TEST_F(RepairPaceTest, turns_come_in_the_order_of_asking) {
+  pace_.begin_request(limits::kBlockBytes);
+  const int who[3] = {};
+  RepairPace::Turn turn = take(kChunk);
+  EXPECT_EQ(pace_.ask(&who[0], kChunk).turn, nullptr);
+  EXPECT_EQ(pace_.ask(&who[1], limits::kBlockBytes).turn, nullptr);
+  turn = nullptr;
+  EXPECT_EQ(pace_.ask(&who[1], limits::kBlockBytes).turn, nullptr)
+      << "a small one is not before its turn";
+  EXPECT_EQ(pace_.ask(&who[2], limits::kBlockBytes).turn, nullptr);
+  EXPECT_NE(pace_.ask(&who[0], kChunk).turn, nullptr);
+  pace_.forget(&who[1]);
+  EXPECT_NE(pace_.ask(&who[2], limits::kBlockBytes).turn, nullptr)
+      << "who asks no more is in nobody's way";
+}
+
+TEST_F(RepairPaceTest, what_is_empty_never_waits) {
+  pace_.begin_request(limits::kBlockBytes);
+  const RepairPace::Turn turn = take(kChunk);
+  EXPECT_NE(take(0), nullptr);
 }
 
 }  // namespace

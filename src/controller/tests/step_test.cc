@@ -434,6 +434,22 @@ TEST(Orders, a_node_that_runs_and_has_copies_is_removed_by_force_only) {
   EXPECT_TRUE(rig.say(Remove{NodeId(3)}).refusals.empty());
 }
 
+TEST(Orders, a_node_with_the_controller_stays_and_one_with_the_names_goes_by_force_only) {
+  Rig rig(1);
+  const auto join = [&](uint32_t tag, uint8_t roles) {
+    Join newcomer{rig.state.cluster, uuid_of(tag), uuid_of(2000 + tag), {}, true};
+    newcomer.facts.roles = roles;
+    return rig.say(newcomer).admissions.front().node;
+  };
+  const NodeId controller = join(50, kRoleController);
+  const NodeId names = join(51, kRoleMeta | kRoleAgent);
+  for (const bool force : {false, true}) {
+    EXPECT_EQ(refusal(rig.say(Remove{controller, force})), Code::not_permitted);
+  }
+  EXPECT_EQ(refusal(rig.say(Remove{names})), Code::not_permitted);
+  EXPECT_TRUE(rig.say(Remove{names, true}).refusals.empty());
+}
+
 TEST(Orders, force_removes_a_node_that_runs) {
   Rig rig(4);
   rig.make_chain({1, 2, 3});

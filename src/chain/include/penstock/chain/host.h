@@ -52,6 +52,10 @@ class Host {
 
   // A version of a chain in which the target has a part, or had one. Older ones are ignored.
   virtual void adopt(const View& view) = 0;
+  // By the newest map the target has no part in that chain: what it still has of it goes, in the
+  // background. A later version in which it has one ends that. Adopting one in which it has none
+  // does the same.
+  virtual void leave(ChainId chain) = 0;
   // The target may serve until then, on the loop's clock of leases. An earlier end than before
   // changes nothing.
   virtual void lease(engine::Time until) = 0;

@@ -66,6 +66,8 @@ class ClusterMap {
   std::optional<chain::View> view_of(ChainId chain) const;
   // Those that have the target as a member. Looks at all chains.
   std::vector<ChainId> chains_of(TargetId target) const;
+  // All others.
+  std::vector<ChainId> chains_without(TargetId target) const;
 
  private:
   template <class IdOf, class Record>

@@ -152,8 +152,10 @@ controller::CardAddress card_of(const ListenAt& at) {
 Outcome<void> check_free(const tcp::SocketAddress& address) {
   const auto free = try_port(address);
   if (free) return {};
-  return Failure{free.error(), fmt::format("{}: cannot listen there: {} (does another process?)",
-                                           address.text(), free.error().name())};
+  const bool is_taken = free.error().detail() == EADDRINUSE;
+  return Failure{free.error(),
+                 fmt::format("{}: cannot listen there: {}", address.text(),
+                             is_taken ? "another process does" : free.error().name())};
 }
 
 }  // namespace penstock::cluster

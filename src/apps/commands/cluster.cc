@@ -134,9 +134,10 @@ void show_cluster(const Json& cluster) {
         number_text(table, "copies").c_str());
   }
   std::printf(
-      "  names     on one node only, and the controller's records on the first: if that disk is\n"
-      "            lost, so are all names, and copies of bytes elsewhere do not help (keep a copy\n"
-      "            of its directory 'meta')\n");
+      "  names     on one node only, and the controller's records on one: if the disk of the "
+      "names\n"
+      "            is lost, so are all files, whatever copies of bytes there are (keep a dump of\n"
+      "            them elsewhere: 'penstock metadata dump')\n");
   std::printf("\nOther nodes join by:\n  penstock join %s DIR\n",
               cluster.value("invitation", "").c_str());
 }

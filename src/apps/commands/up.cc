@@ -14,10 +14,13 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <poll.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -34,6 +37,7 @@ class ReadyPipe {
   explicit ReadyPipe(UniqueFd write_end) : fd_(std::move(write_end)) {}
   void ready() { say("ok"); }
   void failed(const std::string& message) { say(message); }
+  int descriptor() const { return fd_.get(); }
 
  private:
   void say(const std::string& text) {
@@ -42,6 +46,11 @@ class ReadyPipe {
   }
   UniqueFd fd_;
 };
+
+// By what people know it.
+const char* command_of(const UpOptions& options) {
+  return options.invitation ? "join" : "up";
+}
 
 void print_next_steps(const UpOptions& options, const AgentFacts& facts) {
   const std::string& dir = options.directory;
@@ -110,20 +119,53 @@ Outcome<void> check_trust(const UpOptions& options) {
   for (const std::string& listen : options.listen) {
     const auto at = cluster::parse_listen(listen);
     if (!at || cluster::is_loopback(at->address)) continue;
-    if (!options.insecure) {
-      return Failure{Code::access_denied,
-                     listen +
-                         ": can be reached by others, and nobody has to prove yet who "
-                         "they are: whoever reaches it can read and change everything "
-                         "(in a network that you trust, say --insecure)"};
-    }
-    log::warning(
-        "{}: nodes do not prove who they are; whoever reaches it can read and change "
-        "everything",
-        listen);
+    if (options.insecure) continue;
+    return Failure{Code::access_denied,
+                   listen +
+                       ": can be reached by others, and nobody has to prove yet who "
+                       "they are: whoever reaches it can read and change everything "
+                       "(in a network that you trust, say --insecure)"};
   }
   return {};
 }
+
+// Before it goes to the background, where nobody would see it.
+void warn_of_trust(const UpOptions& options) {
+  if (!options.insecure) return;
+  std::fprintf(stderr,
+               "penstock %s: warning: --insecure: nodes do not prove who they are; whoever reaches "
+               "this one can read and change everything\n",
+               command_of(options));
+}
+
+// A start may wait for a minute, for the controller or the lease of an earlier process: who does
+// not want that may end it by a signal. As with kill -9 nothing is lost by it.
+class Impatience {
+ public:
+  Impatience(int signals, ReadyPipe* pipe) : over_(::eventfd(0, EFD_CLOEXEC)) {
+    thread_ = std::thread([this, signals, pipe] {
+      // The one that waits for the verdict has ended: nobody wants this start any more.
+      const int verdict = pipe != nullptr ? pipe->descriptor() : -1;
+      pollfd all[] = {{signals, POLLIN, 0}, {over_.get(), POLLIN, 0}, {verdict, 0, 0}};
+      while (::poll(all, std::size(all), -1) < 0) {
+      }
+      if (all[1].revents != 0) return;
+      if (pipe != nullptr) pipe->failed("ended by a signal while it was starting");
+      std::fprintf(stderr, "penstock: ended by a signal while starting\n");
+      std::_Exit(kExitFailed);
+    });
+  }
+  ~Impatience() {
+    (void)::eventfd_write(over_.get(), 1);
+    thread_.join();
+  }
+  Impatience(const Impatience&) = delete;
+  Impatience& operator=(const Impatience&) = delete;
+
+ private:
+  UniqueFd over_;
+  std::thread thread_;
+};
 
 // What the process will play: as its directory was made, or as it is told. 0: it is alone.
 Outcome<uint8_t> roles_of(const UpOptions& options) {
@@ -148,7 +190,7 @@ Outcome<std::unique_ptr<RunningNode>> start_node(const UpOptions& options, Guard
 
 int serve(const UpOptions& options, ReadyPipe* pipe) {
   const auto refuse = [&](const Failure& failure) {
-    if (pipe == nullptr) return fail("up", failure);
+    if (pipe == nullptr) return fail(command_of(options), failure);
     pipe->failed(failure.message);
     return kExitFailed;
   };
@@ -157,7 +199,10 @@ int serve(const UpOptions& options, ReadyPipe* pipe) {
   const auto guardian = Guardian::start(options.directory);
   if (!guardian) return refuse(guardian.error());
   const bool made = make_directory_and_privacy(options.directory);
-  auto node = start_node(options, **guardian);
+  auto node = [&] {
+    const Impatience impatience(signals.get(), pipe);
+    return start_node(options, **guardian);
+  }();
   if (!node) {
     if (made) ::rmdir(options.directory.c_str());
     return refuse(node.error());
@@ -183,18 +228,27 @@ int await_child(const UpOptions& options, UniqueFd read_end) {
   std::string verdict;
   char buffer[1024];
   ssize_t n = 0;
+  pollfd verdict_comes{read_end.get(), POLLIN, 0};
+  constexpr int kPatience = 3000;  // milliseconds: a start takes a fraction of a second
+  if (::poll(&verdict_comes, 1, kPatience) == 0) {
+    std::fprintf(
+        stderr,
+        "penstock %s: %s is still starting; it may wait up to a minute for the controller, or "
+        "until the lease of an earlier process is over\n",
+        command_of(options), options.directory.c_str());
+  }
   while ((n = ::read(read_end.get(), buffer, sizeof buffer)) > 0 || (n < 0 && errno == EINTR)) {
     if (n > 0) verdict.append(buffer, static_cast<size_t>(n));
   }
   if (verdict != "ok") {
-    return fail("up",
+    return fail(command_of(options),
                 {Code::io_error, verdict.empty()
                                      ? options.directory + ": the node ended while starting; see " +
                                            options.directory + "/agent.log"
                                      : verdict});
   }
   auto status = ask_node(options.directory, {{"command", "status"}});
-  if (!status) return fail("up", status.error());
+  if (!status) return fail(command_of(options), status.error());
   if (options.json) {
     std::printf("%s\n", status->dump(2).c_str());
   } else if (!options.quiet) {
@@ -206,12 +260,14 @@ int await_child(const UpOptions& options, UniqueFd read_end) {
 int go_to_background(const UpOptions& options) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) {
-    return fail("up", {Status::from_errno(errno), std::string("pipe: ") + std::strerror(errno)});
+    return fail(command_of(options),
+                {Status::from_errno(errno), std::string("pipe: ") + std::strerror(errno)});
   }
   UniqueFd read_end(ends[0]), write_end(ends[1]);
   const pid_t child = ::fork();
   if (child < 0) {
-    return fail("up", {Status::from_errno(errno), std::string("fork: ") + std::strerror(errno)});
+    return fail(command_of(options),
+                {Status::from_errno(errno), std::string("fork: ") + std::strerror(errno)});
   }
   if (child > 0) {
     write_end.reset();
@@ -251,14 +307,15 @@ int run_up(const UpOptions& given) {
   }
   if (!options.roles.empty()) {
     const auto roles = cluster::parse_roles(options.roles);
-    if (!roles) return fail("up", roles.error());
+    if (!roles) return fail(command_of(options), roles.error());
   }
   if (node_runs(options.directory)) {
-    return fail("up", {Code::in_use, options.directory +
-                                         ": a node is already running there (see "
-                                         "'penstock status " +
-                                         options.directory + "')"});
+    return fail(command_of(options), {Code::in_use, options.directory +
+                                                        ": a node is already running there (see "
+                                                        "'penstock status " +
+                                                        options.directory + "')"});
   }
+  warn_of_trust(options);
   return options.background ? go_to_background(options) : serve(options, nullptr);
 }
 

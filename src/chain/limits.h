@@ -111,7 +111,7 @@ inline constexpr uint32_t kRemainsList = 256;
 // longer than a durable write of a busy disk, as of a client that asks for one thing after the
 // other.
 inline constexpr auto kClientsRest = std::chrono::milliseconds(100);
-// Repair rests for as long as a chunk took, and no longer than that: a disk that stalls is
+// Repair rests for half as long as a chunk took, and no longer than that: a disk that stalls is
 // reported.
 inline constexpr auto kRestMost = std::chrono::seconds(1);
 // Before repair asks again for its turn: a fraction of what a chunk takes.

@@ -18,7 +18,7 @@ RepairPace::Copy::~Copy() {
   pace_.copied_ -= bytes_;
   if (!is_more_than_clients_ || !pace_.are_clients_at_work()) return;
   const engine::Time now = pace_.loop_.now();
-  const engine::Duration rest = std::min<engine::Duration>(now - begun_, limits::kRestMost);
+  const engine::Duration rest = std::min<engine::Duration>((now - begun_) / 2, limits::kRestMost);
   pace_.rest_until_ = std::max(pace_.rest_until_, now + rest);
 }
 

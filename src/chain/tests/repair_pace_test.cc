@@ -66,8 +66,8 @@ TEST_F(RepairPaceTest, a_chunk_that_is_more_than_that_is_alone_and_then_there_is
   EXPECT_EQ(take(limits::kBlockBytes), nullptr);
   pass(milliseconds(30));
   turn = nullptr;
-  EXPECT_EQ(wait_for(kChunk), milliseconds(30));
-  pass(milliseconds(30));
+  EXPECT_EQ(wait_for(kChunk), milliseconds(15));
+  pass(milliseconds(15));
   EXPECT_NE(take(kChunk), nullptr);
 }
 

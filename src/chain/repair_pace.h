@@ -38,8 +38,8 @@ class RepairPace {
 
   // The turn of a chunk of so many bytes, or how long to wait before `who` asks for one again.
   // While clients are at work it comes, in the order of asking, when no more is copied than they
-  // have under way, or nothing at all; after one that was more than that there is a rest for as
-  // long as it took.
+  // have under way, or nothing at all; after one that was more than that there is a rest, half
+  // as long as it took.
   struct Answer {
     Turn turn{};
     engine::Duration wait{};

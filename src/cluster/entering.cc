@@ -323,6 +323,11 @@ Outcome<uint8_t> Participant::roles_of(const std::string& directory) {
   return kept ? kept->roles : uint8_t{0};
 }
 
+Outcome<bool> Participant::was_let_in(const std::string& directory) {
+  TRY_ASSIGN(const auto kept, read_kept_node(directory));
+  return kept && kept->node != NodeId();
+}
+
 Outcome<std::unique_ptr<Participant>> Participant::prepare(ParticipantConfig config) {
   ASSERT(config.node != controller::Uuid());
   TRY_ASSIGN(auto kept, read_kept_node(config.directory));

@@ -44,11 +44,10 @@ void Handshaker::wake() {
 void Handshaker::run() {
   while (take_new()) {
     wait();
-    const engine::Time now = engine::system_clock().now();
     for (Active& one : active_) {
       if (one.op->stopped.load(std::memory_order_relaxed)) {
         end(one, Code::cancelled, "");
-      } else if (one.op->deadline <= now) {
+      } else if (one.op->deadline <= one.op->loop->clock().now()) {
         end(one, Code::timed_out, "its handshake does not come to an end");
       } else if (one.waits_for == 0) {
         step(one);

@@ -153,8 +153,6 @@ Outcome<void> Credentials::prepare() {
     }
     return holds;
   });
-  X509_VERIFY_PARAM* const rules = SSL_CTX_get0_param(context);
-  X509_VERIFY_PARAM_set_time(rules, seconds_of(config_.clock->wall()));
   if (config_.expected) SSL_CTX_set_cert_verify_callback(context, verify_by_fingerprint, this);
   for (const Certificate& authority : config_.authorities) {
     ASSERT(X509_STORE_add_cert(SSL_CTX_get_cert_store(context), authority.handle()) == 1);
@@ -276,8 +274,6 @@ Handshake::Step Handshake::finish() {
   X509* const shown = SSL_get0_peer_certificate(ssl_.get());
   if (shown == nullptr) return Step::done;  // a guest, who was let in
   secured_.certificate = Certificate::share(shown);
-  const STACK_OF(X509)* const chain = SSL_get0_verified_chain(ssl_.get());
-  secured_.authority = Certificate::share(sk_X509_value(chain, sk_X509_num(chain) - 1));
   auto name = secured_.certificate->name();
   if (!name) return fail(name.error().status.code(), name.error().message);
   secured_.peer = std::move(*name);

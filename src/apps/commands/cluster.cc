@@ -239,7 +239,10 @@ int run_join(const JoinOptions& given) {
   options.up.invitation = *invitation;
   auto roles = cluster::Participant::roles_of(absolute_path(options.up.directory));
   if (!roles) return fail("join", roles.error());
-  if (options.up.listen.empty() && *roles == 0) {
+  // What an earlier try has left, that was ended before the cluster let it in, does not count.
+  auto was_let_in = cluster::Participant::was_let_in(absolute_path(options.up.directory));
+  if (!was_let_in) return fail("join", was_let_in.error());
+  if (options.up.listen.empty() && (*roles == 0 || !*was_let_in)) {
     auto listen = cluster::choose_listen(invitation->controller);
     if (!listen) return fail("join", listen.error());
     options.up.listen = {*listen};

@@ -126,6 +126,7 @@ class BesideOpenSsl : public testing::Test {
     Credentials::Config config = cluster_.node(1);
     credentials_ = Cluster::use(std::move(config));
     other_ = SSL_new(credentials_->context());
+    X509_VERIFY_PARAM_set_time(SSL_get0_param(other_), kToday / kSecond);
     SSL_set_fd(other_, sockets_.server.get());
     ours_.emplace(Cluster::use(cluster_.node(7)), Part::caller, sockets_.caller.get());
     for (int i = 0; i < 10; ++i) {

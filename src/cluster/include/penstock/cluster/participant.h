@@ -79,6 +79,8 @@ class Participant {
  public:
   // What the process of that directory plays; 0: it has been of no cluster.
   static Outcome<uint8_t> roles_of(const std::string& directory);
+  // Whether the cluster has given it a number.
+  static Outcome<bool> was_let_in(const std::string& directory);
   // Reads what was kept. Fails if that does not go together with the config, or nothing can listen
   // where it is to. Writes nothing: a first start that fails before open() has succeeded leaves
   // the directory of no cluster, or, once a cluster has given it a number, of that one.

@@ -61,7 +61,6 @@ struct Secured {
   uint64_t received = 0;
   std::optional<NodeName> peer;            // none: a guest
   std::optional<Certificate> certificate;  // the peer's
-  std::optional<Certificate> authority;    // of a peer that has a certificate: who signed it
 };
 
 // One thread at a time. `socket` is connected and outlives it; nobody else uses it meanwhile.

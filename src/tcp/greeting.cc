@@ -207,6 +207,8 @@ std::string_view refusal_name(Refusal reason) {
       return "too many connections";
     case Refusal::not_proven:
       return "identity not proven";
+    case Refusal::not_sealed:
+      return "it speaks TLS, and this process was started with --insecure";
     case Refusal::bad_greeting:
       return "unreadable greeting";
   }

@@ -62,9 +62,13 @@ inline constexpr uint32_t kInlineBuffersMax = 512;
 inline constexpr uint32_t kConnectionsMax = 16384;
 inline constexpr uint32_t kGreetingsMax = 1024;
 
-// Handshakes that go on at a time in a process: each may hold some 50 KiB of OpenSSL's. More wait
-// for their turn, for as long as a greeting may take.
+// Handshakes of callers that go on at a time in a process: each may hold some 50 KiB of OpenSSL's.
+// Who has said nothing yet does not count.
 inline constexpr size_t kHandshakesMax = 256;
+
+// A cause for which callers are refused is logged once in so long; and so many are told apart.
+inline constexpr std::chrono::minutes kSameCausePause{1};
+inline constexpr size_t kCausesMax = 64;
 
 // Connections that the kernel keeps until they are accepted.
 inline constexpr int kBacklog = 4096;

@@ -201,15 +201,27 @@ void LoopNet::withdraw(Address address) {
 }
 
 void LoopNet::adopt(Greeted greeted) {
+  // It may have been removed while this was on its way here.
+  const NodeId caller = greeted.peer.node;
+  const bool is_late = caller != kGuest && board.config().resolver->was_removed(caller);
   const auto found = services_.find(greeted.service);
-  if (found == services_.end()) {
+  if (is_late || found == services_.end()) {
     inbox_->connections.fetch_sub(1, std::memory_order_relaxed);
     return refuse(std::move(greeted.socket), greeted.seal.get(), board.config().identity,
-                  Refusal::no_service);
+                  is_late ? Refusal::not_proven : Refusal::no_service);
   }
   auto& accepted = accepted_.emplace_back(std::make_unique<Accepted>(
       *this, greeted.service, *found->second, greeted.peer, greeted.welcome));
   accepted->start(std::move(greeted.socket), std::move(greeted.seal));
+}
+
+void LoopNet::expel(NodeId node) {
+  for (const auto& accepted : accepted_) {
+    if (accepted->caller() == node && !accepted->over()) accepted->stop(Code::not_permitted);
+  }
+  for (auto& [address, contact] : contacts_) {
+    if (address.node == node && contact.current != nullptr) contact.current->stop(Code::peer_gone);
+  }
 }
 
 std::vector<PeerFacts> LoopNet::peers() const {
@@ -260,6 +272,9 @@ void TcpNet::serve(engine::Address address, engine::Service& service) {
 }
 void TcpNet::withdraw(engine::Address address) {
   net_->withdraw(address);
+}
+void TcpNet::expel(NodeId node) {
+  net_->expel(node);
 }
 std::vector<PeerFacts> TcpNet::peers() const {
   return net_->peers();

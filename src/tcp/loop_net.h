@@ -47,6 +47,8 @@ class Outgoing final : public SocketUser, public CallerSide::Watcher {
   void try_next();
   void connected();
   void on_secured();
+  std::string unproven() const;
+  void complain(std::string_view cause) const;
 
   LoopNet& net_;
   const engine::Address to_;
@@ -76,6 +78,7 @@ class Accepted final : public ServerSide::Watcher {
 
   void start(UniqueFd socket, std::unique_ptr<Seal> seal);
   uint32_t service() const { return service_; }
+  NodeId caller() const { return peer_.node; }
   ServerSide& side() { return side_; }
   void stop(Status status) { stream_.fail(status, ""); }
   bool over() const { return over_; }
@@ -107,6 +110,7 @@ class LoopNet final : public engine::Poller {
   void serve(engine::Address address, engine::Service& service);
   void withdraw(engine::Address address);
   void adopt(Greeted greeted);
+  void expel(NodeId node);
   std::vector<PeerFacts> peers() const;
 
   // For its connections: one of them is over, and is destroyed at the end of the turn.

@@ -77,13 +77,10 @@ void Outgoing::connected() {
   if (handshaker == nullptr) return stream_.attach(std::move(socket_));
   shaking_hands_ = true;
   ++net_.handshakes;
-  handshake_.socket = std::move(socket_);
-  handshake_.part = tls::Part::caller;
-  handshake_.deadline = deadline_;
-  handshake_.loop = &net_.sockets.loop;
   handshake_.owner = this;
   handshake_.completion = [](engine::Op& done) { done.owner_as<Outgoing>().on_secured(); };
-  handshaker->begin(handshake_);
+  handshaker->begin(handshake_, tls::Part::caller, std::move(socket_), net_.sockets.loop,
+                    deadline_);
 }
 
 void Outgoing::on_secured() {
@@ -94,17 +91,28 @@ void Outgoing::on_secured() {
     if (over_) net_.retire();
     return;
   }
-  const tls::Secured& secured = handshake_.secured;
-  if (handshake_.status.ok() && secured.peer && secured.peer->node == to_.node) {
-    return stream_.attach(std::move(socket), std::make_unique<Seal>(secured));
-  }
-  if (handshake_.status.ok()) {
-    handshake_.trouble =
-        fmt::format("its certificate is of node {}", secured.peer ? secured.peer->node.value : 0);
+  if (handshake_.status.ok()) handshake_.trouble = unproven();
+  if (handshake_.trouble.empty()) {
+    return stream_.attach(std::move(socket), std::make_unique<Seal>(handshake_.secured));
   }
   trouble_ = fmt::format("{}: {}", addresses_[next_ - 1].text(), handshake_.trouble);
-  log::warning("tcp: node {}, service {}: {}", to_.node.value, to_.service, trouble_);
+  complain(handshake_.trouble);
   try_next();
+}
+
+// Empty: whoever was reached has the certificate of the node that is called, with the role for it.
+std::string Outgoing::unproven() const {
+  const NetworkConfig& config = net_.board.config();
+  const std::optional<tls::NodeName>& name = handshake_.secured.peer;
+  if (!name) return "it shows no certificate";
+  if (name->cluster != config.identity.cluster) return "its certificate is of another cluster";
+  if (name->node != to_.node) {
+    return fmt::format("its certificate is of node {}", name->node.value);
+  }
+  const uint8_t role = config.role_to_serve != nullptr ? config.role_to_serve(to_.service) : 0;
+  if (role == 0 || (engine::known_roles(name->roles) & role) != 0) return "";
+  return fmt::format("its certificate is of the roles '{}', without {}", name->roles,
+                     engine::roles_text(role));
 }
 
 void Outgoing::look() {
@@ -142,13 +150,19 @@ void Outgoing::on_refusal(const Refused& refused) {
                                                refused.lowest_version, refused.highest_version);
   }
   // Nothing of an operator's: the service is not there yet, or not any more.
-  if (refused.reason == Refusal::no_service) return;
-  log::warning("tcp: node {}, service {}: {}", to_.node.value, to_.service, trouble_);
+  if (refused.reason != Refusal::no_service) complain(refusal_name(refused.reason));
+}
+
+void Outgoing::complain(std::string_view cause) const {
+  net_.board.unreached().note(
+      cause, fmt::format("node {}, service {}: {}", to_.node.value, to_.service, trouble_),
+      net_.sockets.loop.now());
 }
 
 void Outgoing::on_caller_end(Status status) {
   over_ = stopped_ = true;
   end_ = status;
+  if (trouble_.empty()) trouble_ = stream_.why();
   if (trouble_.empty()) trouble_ = fmt::format("connection ended: {}", status.name());
   net_.retire();
 }

@@ -11,6 +11,15 @@
 
 namespace penstock::tcp {
 
+// What a process in the clear hears of one that is not.
+inline constexpr std::string_view kOnlyOneInsecure =
+    "it speaks TLS, and this process was started with --insecure";
+// Whether bytes that should begin a frame begin a handshake of TLS, or an alert.
+inline bool begins_like_tls(Bytes bytes) {
+  return !bytes.empty() && (bytes[0] == static_cast<std::byte>(tls::Content::handshake) ||
+                            bytes[0] == static_cast<std::byte>(tls::Content::alert));
+}
+
 // Owner thread only.
 class Seal {
  public:

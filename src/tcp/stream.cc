@@ -172,6 +172,9 @@ void Stream::on_staged(int result, uint32_t flags) {
 
 void Stream::take(Bytes bytes) {
   if (seal_ == nullptr) {
+    if (!std::exchange(began_, true) && begins_like_tls(bytes)) {
+      return fail(Code::peer_gone, kOnlyOneInsecure);
+    }
     const Status status = reader_->take(bytes);
     if (!status.ok()) fail(status, "it broke the protocol");
     return;
@@ -247,6 +250,7 @@ void Stream::fail(Status status, std::string_view why) {
   if (failed_) return;
   failed_ = true;
   status_ = status;
+  why_ = why;
   if (!why.empty()) log::warning("tcp: {}: {}", name_, why);
   if (socket_) (void)::shutdown(socket_.get(), SHUT_RDWR);
   if (receiving_) sockets_.ring.cancel(*this, placing_ ? kPlaced : kStaged);

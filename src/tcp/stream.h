@@ -42,6 +42,8 @@ class Stream final : public Pipe, public SocketUser, public ListNode {
   bool flush();
   // It takes nothing more, and ends soon.
   bool failed() const { return failed_; }
+  // Why it has failed, for people, where that is known.
+  const std::string& why() const { return why_; }
   // Looks whether the other side is still there.
   void look();
 
@@ -97,7 +99,9 @@ class Stream final : public Pipe, public SocketUser, public ListNode {
   bool finishing_ = false;  // to end when all is sent
   bool goodbye_ = false;    // said
   bool over_ = false;
+  bool began_ = false;  // something has come
   Status status_ = Code::peer_gone;
+  std::string why_;
 
   engine::Time heard_;     // when something came
   engine::Time asked_at_;  // when it was last asked whether it is there

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "handshaker.h"
+#include "refusals.h"
 
 #include <atomic>
 #include <map>
@@ -40,6 +41,8 @@ class Switchboard {
   const NetworkConfig& config() const { return config_; }
   // Null where all travels in the clear.
   Handshaker* handshaker() { return handshaker_.get(); }
+  Refusals& refusals() { return refusals_; }
+  Refusals& unreached() { return unreached_; }
 
   void serve(uint32_t service, const std::shared_ptr<Inbox>& inbox);
   void withdraw(uint32_t service);
@@ -50,6 +53,8 @@ class Switchboard {
  private:
   const NetworkConfig config_;
   const std::unique_ptr<Handshaker> handshaker_;
+  Refusals refusals_{"a caller is not let in", "tcp.callers_refused"};
+  Refusals unreached_{"a node is not reached", "tcp.calls_refused"};
   engine::Mutex mutex_;
   std::map<uint32_t, std::shared_ptr<Inbox>> served_;
 };

@@ -245,7 +245,7 @@ Handshake::Step Handshake::after(int result) {
     return fail(Code::not_permitted, "it shows no certificate");
   }
   if (reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_HTTP_REQUEST) {
-    return fail(Code::bad_message,
+    return fail(Code::wrong_version,
                 "it does not speak TLS: is one of the two started with --insecure?");
   }
   return fail(Code::bad_message, trouble);

@@ -11,11 +11,12 @@ engine::WallTime hours_from_now(int64_t hours) {
   return {engine::system_clock().wall().nanoseconds + hours * kHour};
 }
 
-std::shared_ptr<const tls::Credentials> make(const tls::Authority& authority, NodeId node) {
+std::shared_ptr<const tls::Credentials> make(const tls::Authority& authority, NodeId node,
+                                             const std::string& roles = "storage") {
   static std::atomic<uint64_t> serials{1};
   tls::Credentials::Config config;
   config.key = tls::PrivateKey::make();
-  auto certificate = authority.sign(config.key->request(), {.node = node, .roles = "storage"},
+  auto certificate = authority.sign(config.key->request(), {.node = node, .roles = roles},
                                     ++serials, hours_from_now(-1), hours_from_now(1));
   ASSERT(certificate);
   config.certificate = *certificate;
@@ -34,8 +35,8 @@ const tls::Authority& authority() {
 
 }  // namespace
 
-std::shared_ptr<const tls::Credentials> credentials_of(NodeId node) {
-  return make(authority(), node);
+std::shared_ptr<const tls::Credentials> credentials_of(NodeId node, const std::string& roles) {
+  return make(authority(), node, roles);
 }
 
 std::shared_ptr<const tls::Credentials> credentials_of_guest() {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "penstock/base.h"
+#include "penstock/engine.h"
 
 namespace penstock::controller {
 
@@ -42,14 +43,13 @@ inline constexpr uint8_t kCopyStates = 4;
 enum class MediaClass : uint8_t { flash = 0, disk = 1, memory = 2 };
 inline constexpr uint8_t kMediaClasses = 3;
 
-// Bits of what a process plays.
-enum Role : uint8_t {
-  kRoleController = 1,
-  kRoleMeta = 2,
-  kRoleStorage = 4,
-  kRoleAgent = 8,
-};
-inline constexpr uint8_t kRoles = 15;
+// Bits of what a process plays. The numbers are part of formats.
+using engine::kRoleAdmin;
+using engine::kRoleAgent;
+using engine::kRoleController;
+using engine::kRoleMeta;
+using engine::kRoleStorage;
+inline constexpr uint8_t kRoles = engine::kEveryRole;
 
 // One network card of a node.
 struct CardAddress {
@@ -67,7 +67,7 @@ struct NodeFacts {
   std::string rack;  // nodes of one rack fail together; empty: of none
   std::vector<CardAddress> cards;
   uint64_t features = 0;  // bits of what this release can do
-  uint8_t roles = 0;      // Role
+  uint8_t roles = 0;      // engine::Role
 
   friend bool operator==(const NodeFacts&, const NodeFacts&) = default;
 };

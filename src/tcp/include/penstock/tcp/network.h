@@ -40,6 +40,8 @@ class Resolver {
   virtual ~Resolver() = default;
   // Where to try, the best first; empty: there is no such node now.
   virtual std::vector<SocketAddress> addresses_of(NodeId node) const = 0;
+  // Whether the node was removed for good: its certificate counts no more.
+  virtual bool was_removed(NodeId) const { return false; }
 };
 
 // For how long to wait, and for what.
@@ -61,6 +63,9 @@ struct NetworkConfig {
   // By which this node proves who it is, and believes others; null: all travels in the clear, and
   // nothing is proven.
   std::shared_ptr<const tls::Credentials> credentials{};
+  // The role that a node must have to serve that, a bit of engine::Role; 0: any. Null: any for all.
+  // Nobody is called who could not prove it.
+  uint8_t (*role_to_serve)(uint32_t service) = nullptr;
   Patience patience;
 };
 
@@ -76,6 +81,9 @@ class TcpNetwork {
   ~TcpNetwork();
   TcpNetwork(const TcpNetwork&) = delete;
   TcpNetwork& operator=(const TcpNetwork&) = delete;
+
+  // For handshakes from now on. There were some before: a process is sealed as it began, or not.
+  void renew(std::shared_ptr<const tls::Credentials> credentials);
 
   internal::Switchboard& switchboard() { return *board_; }
 

@@ -79,7 +79,7 @@ class Handshake {
   Secured& secured() { return secured_; }
   // Why it has failed, for people; and what a caller reacts to: not_permitted (the peer's
   // certificate does not hold, or its roles), access_denied (the peer does not accept ours),
-  // peer_gone, bad_message.
+  // wrong_version (it does not speak TLS), peer_gone, bad_message.
   const Failure& failure() const { return failure_; }
 
  private:

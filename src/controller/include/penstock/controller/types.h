@@ -30,6 +30,21 @@ using ChainVersion = Id<struct ChainVersionTag, uint64_t>;
 // each step that changes any of it.
 using MapVersion = Id<struct MapVersionTag, uint64_t>;
 using TableId = Id<struct TableIdTag, uint32_t>;
+// Of tokens, by which nodes are let in.
+using TokenId = Id<struct TokenIdTag, uint32_t>;
+
+// Half of SHA-256 of a node's public key; zeros: it has none.
+struct KeyPrint {
+  std::array<uint8_t, 16> bytes{};
+
+  friend auto operator<=>(const KeyPrint&, const KeyPrint&) = default;
+};
+// SHA-256 of a token's secret.
+struct TokenHash {
+  std::array<uint8_t, 32> bytes{};
+
+  friend auto operator<=>(const TokenHash&, const TokenHash&) = default;
+};
 
 // What a member of a chain may do (decision 0043). The numbers are part of formats.
 enum class CopyState : uint8_t {

@@ -29,7 +29,7 @@ bool is_order(const Request& request) {
                    controller::Forget, controller::Trust, controller::DrainTarget>(request);
 }
 
-// Of itself, and of its own targets, a node may say that they are to go in order.
+// Of itself, and of its own targets, a node may say that they are to go: it has them in its hands.
 bool is_of_own(const Request& request, const controller::State& state, NodeId node) {
   const auto has = [&](TargetId target) {
     return state.has(target) && state.at(target).node == node;
@@ -39,7 +39,7 @@ bool is_of_own(const Request& request, const controller::State& state, NodeId no
     return has(drain->target);
   }
   const auto* forget = std::get_if<controller::Forget>(&request);
-  return forget != nullptr && !forget->force && has(forget->target);
+  return forget != nullptr && has(forget->target);
 }
 
 // A node that has proven who it is says which directory's it is.
@@ -79,8 +79,9 @@ std::optional<Refused> why_not(const KeeperJob& job, const controller::State& st
   }
   if (from == home) return std::nullopt;
   if (is_of_tokens(request)) {
-    return Refused{Code::not_permitted, "token: this is for the node with the controller, node " +
-                                            std::to_string(home.value)};
+    return Refused{Code::not_permitted,
+                   "tokens are made, shown and revoked on the node with the controller, node " +
+                       std::to_string(home.value)};
   }
   uint8_t may = kRoleAdmin | kRoleController;
   if (is_one_of<controller::TablePlan>(request)) may |= kRoleMeta;

@@ -209,6 +209,8 @@ std::string_view refusal_name(Refusal reason) {
       return "identity not proven";
     case Refusal::not_sealed:
       return "it speaks TLS, and this process was started with --insecure";
+    case Refusal::removed:
+      return "the node was removed from the cluster";
     case Refusal::bad_greeting:
       return "unreadable greeting";
   }

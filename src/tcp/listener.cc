@@ -203,7 +203,8 @@ void Greeting::on_hello(Bytes message) {
                   .service = hello->service,
                   .peer = peer,
                   .welcome = agree(config.identity, *hello, config.calls_max),
-                  .seal = std::move(seal_)};
+                  .seal = std::move(seal_),
+                  .ends = end_of(handshake_.secured)};
   const auto reason = door_.board_.hand_over(greeted);
   if (!reason) return;
   socket_ = std::move(greeted.socket);
@@ -224,23 +225,25 @@ std::optional<Refusal> Greeting::why_not(const Hello& hello) {
                                                   refusal_name(*reason), hello.node.value));
     return reason;
   }
+  if (is_removed(config, hello.node, hello.service)) {
+    note(refusal_name(Refusal::removed),
+         fmt::format("node {} was removed from the cluster", hello.node.value));
+    return Refusal::removed;
+  }
   const std::string unproven_of = unproven(hello);
   if (unproven_of.empty()) return std::nullopt;
   note(refusal_name(Refusal::not_proven), unproven_of);
   return Refusal::not_proven;
 }
 
-// Empty: a node is who its certificate names, in this cluster, which has not removed it; a guest
-// has no certificate, and wants what is open to guests.
+// Empty: a node is who its certificate names, in this cluster; a guest has no certificate, and
+// wants what is open to guests.
 std::string Greeting::unproven(const Hello& hello) const {
   const NetworkConfig& config = door_.board_.config();
   const std::optional<tls::NodeName>& name = handshake_.secured.peer;
   if (hello.node == kGuest) {
     if (name) return fmt::format("node {} calls as a guest", name->node.value);
     return config.open_to_guests == hello.service ? "" : "a guest wants what is for nodes";
-  }
-  if (config.resolver->was_removed(hello.node)) {
-    return fmt::format("node {} was removed from the cluster", hello.node.value);
   }
   if (seal_ == nullptr) return "";
   if (!name)

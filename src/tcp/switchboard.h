@@ -14,6 +14,11 @@ namespace penstock::tcp::internal {
 
 class LoopNet;
 
+inline constexpr engine::WallTime kWithoutEnd{INT64_MAX};
+inline engine::WallTime end_of(const tls::Secured& secured) {
+  return secured.certificate ? secured.certificate->ends() : kWithoutEnd;
+}
+
 // Where connections for one loop are handed in. It outlives the loop's net, as some may be on their
 // way.
 struct Inbox {
@@ -29,7 +34,8 @@ struct Greeted {
   uint32_t service = 0;
   engine::Peer peer;
   Welcome welcome;
-  std::unique_ptr<Seal> seal;  // null: it travels in the clear
+  std::unique_ptr<Seal> seal;           // null: it travels in the clear
+  engine::WallTime ends = kWithoutEnd;  // with the caller's certificate
 };
 
 // Thread safe.

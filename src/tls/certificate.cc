@@ -7,6 +7,7 @@
 #include <openssl/ec.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
+#include <openssl/rand.h>
 #include <openssl/sha.h>
 #include <openssl/x509v3.h>
 
@@ -18,7 +19,8 @@ namespace {
 constexpr std::string_view kScheme = "penstock://";
 constexpr std::string_view kNode = "/node/";
 constexpr std::string_view kRoles = "?roles=";
-constexpr int64_t kYears = int64_t{10} * 365 * 24 * 3600;
+constexpr int64_t kDay = int64_t{24} * 3600;
+constexpr int64_t kYears = 10 * 365 * kDay;
 
 using internal::Handle;
 using internal::kSecond;
@@ -107,6 +109,39 @@ std::optional<std::array<std::byte, 16>> parse_hex(std::string_view text) {
   return bytes;
 }
 
+Fingerprint print_of(EVP_PKEY* key) {
+  unsigned char* bytes = nullptr;
+  const int length = i2d_PUBKEY(key, &bytes);
+  ASSERT(length > 0);
+  const auto digest =
+      digest_of({reinterpret_cast<const std::byte*>(bytes), static_cast<size_t>(length)});
+  OPENSSL_free(bytes);
+  Fingerprint half{};
+  std::memcpy(half.data(), digest.data(), half.size());
+  return half;
+}
+
+// A request that its own key has signed, and that key, which is a part of it.
+struct Asked {
+  Handle<X509_REQ, X509_REQ_free> request;
+  EVP_PKEY* key = nullptr;
+};
+Outcome<Asked> read_request(std::string_view text) {
+  if (text.size() > limits::kRequestBytesMax)
+    return Failure{Code::bad_message, "the request is too long"};
+  Asked asked;
+  asked.request.reset(PEM_read_bio_X509_REQ(reader(text).get(), nullptr, no_passphrase, nullptr));
+  if (asked.request == nullptr)
+    return Failure{Code::bad_message, "this is no request for a certificate"};
+  asked.key = X509_REQ_get0_pubkey(asked.request.get());
+  if (!is_p256(asked.key))
+    return Failure{Code::not_supported, "the key is of another kind than P-256"};
+  if (X509_REQ_verify(asked.request.get(), asked.key) != 1) {
+    return Failure{Code::not_permitted, "the request is not signed with its key"};
+  }
+  return asked;
+}
+
 bool are_roles(std::string_view text) {
   return text.find_first_not_of("abcdefghijklmnopqrstuvwxyz,") == std::string_view::npos;
 }
@@ -176,6 +211,32 @@ std::string PrivateKey::request() const {
   return written([&made](BIO* to) { return PEM_write_bio_X509_REQ(to, made.get()); });
 }
 
+Fingerprint PrivateKey::fingerprint() const {
+  return print_of(key_.get());
+}
+
+Outcome<Fingerprint> key_of_request(std::string_view request) {
+  TRY_ASSIGN(const Asked asked, read_request(request));
+  return print_of(asked.key);
+}
+
+std::array<std::byte, 32> digest_of(Bytes bytes) {
+  std::array<std::byte, 32> digest{};
+  static_assert(sizeof digest == SHA256_DIGEST_LENGTH);
+  const int done =
+      EVP_Digest(bytes.data(), bytes.size(), reinterpret_cast<unsigned char*>(digest.data()),
+                 nullptr, EVP_sha256(), nullptr);
+  ASSERT(done == 1);
+  return digest;
+}
+
+std::array<std::byte, 16> random_secret() {
+  std::array<std::byte, 16> secret{};
+  const int done = RAND_priv_bytes(reinterpret_cast<unsigned char*>(secret.data()), sizeof secret);
+  ASSERT(done == 1);
+  return secret;
+}
+
 Certificate::Certificate(x509_st* certificate) : certificate_(certificate, X509_free) {}
 
 Outcome<Certificate> Certificate::parse(std::string_view pem) {
@@ -224,30 +285,21 @@ engine::WallTime Certificate::ends() const {
 }
 
 Fingerprint Certificate::fingerprint() const {
-  unsigned char* bytes = nullptr;
-  const int length = i2d_X509_PUBKEY(X509_get_X509_PUBKEY(certificate_.get()), &bytes);
-  ASSERT(length > 0);
-  std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
-  const int done =
-      EVP_Digest(bytes, static_cast<size_t>(length), digest.data(), nullptr, EVP_sha256(), nullptr);
-  OPENSSL_free(bytes);
-  ASSERT(done == 1);
-  Fingerprint half{};
-  std::memcpy(half.data(), digest.data(), half.size());
-  return half;
+  return print_of(X509_get0_pubkey(certificate_.get()));
 }
 
 Authority Authority::make(const std::array<std::byte, 16>& cluster, engine::WallTime now) {
   PrivateKey key = PrivateKey::make();
   const engine::WallTime ends{now.nanoseconds + kYears * kSecond};
-  auto made = make_certificate(1, key.handle(), now, ends);
+  const engine::WallTime begins{now.nanoseconds - kDay * kSecond};
+  auto made = make_certificate(1, key.handle(), begins, ends);
   X509_NAME* const name = X509_get_subject_name(made.get());
   set_common_name(name, "Penstock cluster " + hex(cluster));
   ASSERT(X509_set_issuer_name(made.get(), name) == 1);
   X509V3_CTX context;
   X509V3_set_ctx(&context, made.get(), made.get(), nullptr, nullptr, 0);
-  // It signs nodes, and no authorities.
-  add_extension(made.get(), context, NID_basic_constraints, "critical,CA:TRUE,pathlen:0");
+  // It signs nodes, and perhaps the authority that follows it.
+  add_extension(made.get(), context, NID_basic_constraints, "critical,CA:TRUE,pathlen:1");
   add_extension(made.get(), context, NID_key_usage, "critical,keyCertSign");
   add_extension(made.get(), context, NID_subject_key_identifier, "hash");
   ASSERT(X509_sign(made.get(), key.handle(), EVP_sha256()) > 0);
@@ -267,17 +319,8 @@ Outcome<Authority> Authority::open(PrivateKey key, Certificate certificate) {
 Outcome<Certificate> Authority::sign(std::string_view request, const NodeName& name,
                                      uint64_t serial, engine::WallTime begins,
                                      engine::WallTime ends) const {
-  if (request.size() > limits::kRequestBytesMax)
-    return Failure{Code::bad_message, "the request is too long"};
-  const Handle<X509_REQ, X509_REQ_free> asked(
-      PEM_read_bio_X509_REQ(reader(request).get(), nullptr, no_passphrase, nullptr));
-  if (asked == nullptr) return Failure{Code::bad_message, "this is no request for a certificate"};
-  EVP_PKEY* const key = X509_REQ_get0_pubkey(asked.get());
-  if (!is_p256(key)) return Failure{Code::not_supported, "the key is of another kind than P-256"};
-  if (X509_REQ_verify(asked.get(), key) != 1) {
-    return Failure{Code::not_permitted, "the request is not signed with its key"};
-  }
-  auto made = make_certificate(serial, key, begins, ends);
+  TRY_ASSIGN(const Asked asked, read_request(request));
+  auto made = make_certificate(serial, asked.key, begins, ends);
   set_common_name(X509_get_subject_name(made.get()), fmt::format("node {}", name.node.value));
   ASSERT(X509_set_issuer_name(made.get(), X509_get_subject_name(certificate_.handle())) == 1);
   X509V3_CTX context;

@@ -189,6 +189,24 @@ TEST_F(TcpSealed, a_node_that_was_removed_is_called_no_more) {
   service_.release();
 }
 
+TEST_F(TcpSealed, connections_end_with_the_certificates_of_either_side) {
+  for (const bool is_caller : {false, true}) {
+    // Times in certificates are whole seconds.
+    const auto ends_soon =
+        test::short_credentials_of(is_caller ? kNear : kFar, std::chrono::seconds(2));
+    make_server(is_caller ? test::credentials_of(kFar) : ends_soon);
+    make_caller(is_caller ? ends_soon : test::credentials_of(kNear));
+    ASSERT_EQ(call(), Code::ok) << trouble();
+    TestCall held(kHold);
+    near_->net().call(held);
+    run_until({&near_->loop(), &far_->loop()}, [&] { return held.done(); });
+    EXPECT_EQ(held.status, Code::peer_gone);
+    service_.release();
+    near_.reset();
+    far_->net().withdraw(kService);
+  }
+}
+
 TEST_F(TcpSealed, new_credentials_count_for_connections_from_then_on) {
   make_server(test::foreign_credentials_of(kFar));
   make_caller(test::credentials_of(kNear));

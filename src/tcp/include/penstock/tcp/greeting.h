@@ -61,6 +61,7 @@ enum class Refusal : uint16_t {
   not_proven = 6,    // the proof of identity does not hold
   bad_greeting = 7,  // it could not be read
   not_sealed = 8,    // it came in the clear, and the server speaks TLS
+  removed = 9,       // the cluster has removed the caller's node
 };
 
 struct Refused {

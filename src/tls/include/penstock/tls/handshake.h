@@ -26,7 +26,8 @@ class Credentials {
     // Whose signatures count: the cluster's, and a second one while it changes. The first goes
     // along with the own certificate, so that newcomers see it.
     std::vector<Certificate> authorities;
-    // A guest knows none yet: the authority of whoever it calls has to have this fingerprint.
+    // A guest knows none yet: the authority of whoever it calls has to have this fingerprint. Times
+    // are not looked at then: its clock may be wrong, and whoever it calls will say so.
     std::optional<Fingerprint> expected;
     // Whether those without a certificate may call: what they may do is for services to decide.
     bool admit_guests = false;

@@ -1,12 +1,17 @@
-// What the sources here share: things that OpenSSL gives to be freed, and its times.
+// What the sources here share: OpenSSL's library, things that it gives to be freed, and its times.
 #pragma once
 
 #include <ctime>
 #include <memory>
+#include <openssl/types.h>
 
 #include "penstock/engine.h"
 
 namespace penstock::tls::internal {
+
+// OpenSSL's algorithms for all that is done here, of its own providers: what an openssl.cnf of the
+// machine says about providers does not matter. Never freed. Any thread.
+OSSL_LIB_CTX* library();
 
 template <auto kFree>
 struct Free {

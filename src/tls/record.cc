@@ -1,5 +1,7 @@
 #include "penstock/tls/record.h"
 
+#include "internal.h"
+
 #include <algorithm>
 #include <cstring>
 #include <openssl/core_names.h>
@@ -24,7 +26,7 @@ unsigned char* chars(std::byte* bytes) {
 
 // HKDF-Expand-Label(secret, label, "", length of `to`) with SHA-256 (RFC 8446, 7.1).
 void expand(Bytes secret, std::string_view label, MutableBytes to) {
-  static EVP_KDF* const kKdf = EVP_KDF_fetch(nullptr, "TLS13-KDF", nullptr);
+  static EVP_KDF* const kKdf = EVP_KDF_fetch(internal::library(), "TLS13-KDF", nullptr);
   ASSERT(kKdf != nullptr);
   EVP_KDF_CTX* const context = EVP_KDF_CTX_new(kKdf);
   ASSERT(context != nullptr);
@@ -43,6 +45,14 @@ void expand(Bytes secret, std::string_view label, MutableBytes to) {
   const int done = EVP_KDF_derive(context, chars(to.data()), to.size(), parameters);
   EVP_KDF_CTX_free(context);
   ASSERT(done == 1);
+}
+
+// Looked up once, as that takes as long as some records do. Never freed.
+const EVP_CIPHER* cipher() {
+  static const EVP_CIPHER* const kCipher =
+      EVP_CIPHER_fetch(internal::library(), "AES-128-GCM", nullptr);
+  ASSERT(kCipher != nullptr);
+  return kCipher;
 }
 
 }  // namespace
@@ -79,7 +89,7 @@ void RecordKey::use_secret() {
   std::array<std::byte, 16> key{};
   expand(secret_.bytes(), "key", key);
   expand(secret_.bytes(), "iv", nonce_);
-  const int done = EVP_CipherInit_ex2(context_.get(), EVP_aes_128_gcm(), chars(key.data()), nullptr,
+  const int done = EVP_CipherInit_ex2(context_.get(), cipher(), chars(key.data()), nullptr,
                                       use_ == Use::seal ? 1 : 0, nullptr);
   OPENSSL_cleanse(key.data(), key.size());
   ASSERT(done == 1);

@@ -33,13 +33,18 @@ inline constexpr uint32_t kBatchBytes = 64 * kKiB;
 inline constexpr uint32_t kBatchPieces = 64;
 inline constexpr uint64_t kBatchPayloadMax = kMiB;
 
-// Records that are sent at a time by a connection that is sealed: what one send takes, and 16 of
-// the largest.
+// Records that a sealed connection sends at a time, or receives of a large payload: 8 of the
+// largest. Of more a processor's own cache does not hold both ends of the copy; of less, system
+// calls and acknowledgements count.
 inline constexpr uint32_t kSealedBytes =
-    16 * (tls::limits::kContentMax + tls::limits::kRecordExtraBytes);
+    8 * (tls::limits::kContentMax + tls::limits::kRecordExtraBytes);
 
-// Of a loop: 64 MiB. A connection holds one while it sends.
+// Of a loop: 32 MiB. A connection holds one while it sends.
 inline constexpr uint32_t kSealedMax = 256;
+
+// As large, for records of large payloads that come: 8 MiB of a loop. A connection holds one until
+// its payload is whole; who finds none receives into staging memory as before.
+inline constexpr uint32_t kOpenedMax = 64;
 
 // Batches of a loop: 64 MiB. A connection holds two at most, and none while it has nothing to send;
 // who finds none waits for its turn.

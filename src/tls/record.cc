@@ -156,7 +156,7 @@ Result<uint32_t> Opener::begin(std::span<const std::byte, limits::kRecordHeaderB
   const uint32_t behind = bytes_behind(header);
   const bool is_right = is_sealed && behind > limits::kTrailerBytes &&
                         behind <= limits::kContentMax + limits::kTrailerBytes;
-  if (!is_right) return Code::bad_message;
+  if (!is_right || records() >= limits::kRecordsOfKeyMax) return Code::bad_message;
   RecordKey::begin(header);
   return behind - limits::kTrailerBytes;
 }
@@ -164,12 +164,21 @@ Result<uint32_t> Opener::begin(std::span<const std::byte, limits::kRecordHeaderB
 Result<Content> Opener::end(std::span<const std::byte, limits::kTrailerBytes> trailer) {
   std::byte type{};
   pass(trailer.first<1>(), &type);
-  std::array<std::byte, limits::kTagBytes> tag{};
-  std::copy(trailer.begin() + 1, trailer.end(), tag.begin());
+  return end(type, trailer.last<limits::kTagBytes>());
+}
+
+std::byte Opener::open_with_type(Bytes part_and_type, std::byte* to) {
+  pass(part_and_type, to);
+  return to[part_and_type.size() - 1];
+}
+
+Result<Content> Opener::end(std::byte type, std::span<const std::byte, limits::kTagBytes> tag) {
+  // OpenSSL copies it.
+  auto* const wanted = const_cast<std::byte*>(tag.data());
   std::byte nothing{};
   int none = 0;
   const bool is_true =
-      EVP_CIPHER_CTX_ctrl(context(), EVP_CTRL_AEAD_SET_TAG, limits::kTagBytes, tag.data()) == 1 &&
+      EVP_CIPHER_CTX_ctrl(context(), EVP_CTRL_AEAD_SET_TAG, limits::kTagBytes, wanted) == 1 &&
       EVP_CipherFinal_ex(context(), chars(&nothing), &none) == 1;
   if (!is_true) return Code::corrupt;
   const auto content = static_cast<Content>(type);

@@ -33,16 +33,16 @@ inline constexpr uint32_t kBatchBytes = 64 * kKiB;
 inline constexpr uint32_t kBatchPieces = 64;
 inline constexpr uint64_t kBatchPayloadMax = kMiB;
 
-// Records that a sealed connection sends at a time, or receives of a large payload: 8 of the
-// largest. Of more a processor's own cache does not hold both ends of the copy; of less, system
-// calls and acknowledgements count.
+// Records that a sealed connection sends at a time, or receives of a large payload: 16 of the
+// largest. With fewer, system calls and acknowledgements count; with more, who opens the records of
+// a single read waits for who seals them.
 inline constexpr uint32_t kSealedBytes =
-    8 * (tls::limits::kContentMax + tls::limits::kRecordExtraBytes);
+    16 * (tls::limits::kContentMax + tls::limits::kRecordExtraBytes);
 
-// Of a loop: 32 MiB. A connection holds one while it sends.
+// Of a loop: 64 MiB. A connection holds one while it sends.
 inline constexpr uint32_t kSealedMax = 256;
 
-// As large, for records of large payloads that come: 8 MiB of a loop. A connection holds one until
+// As large, for records of large payloads that come: 16 MiB of a loop. A connection holds one until
 // its payload is whole; who finds none receives into staging memory as before.
 inline constexpr uint32_t kOpenedMax = 64;
 

@@ -119,6 +119,7 @@ Credentials::Credentials(Config config)
 Credentials::~Credentials() = default;
 
 Outcome<std::shared_ptr<Credentials>> Credentials::make(Config config) {
+  const internal::UseLibrary use;
   std::shared_ptr<Credentials> made(new Credentials(std::move(config)));
   TRY(made->prepare());
   return made;
@@ -220,6 +221,7 @@ void Handshake::note_secret(std::string_view line) {
 }
 
 Handshake::Step Handshake::step() {
+  const internal::UseLibrary use;
   if (step_ == Step::done || step_ == Step::failed) return step_;
   ERR_clear_error();
   errno = 0;

@@ -33,13 +33,18 @@ inline constexpr uint32_t kBatchBytes = 64 * kKiB;
 inline constexpr uint32_t kBatchPieces = 64;
 inline constexpr uint64_t kBatchPayloadMax = kMiB;
 
-// Records that are sent at a time by a connection that is sealed: what one send takes, and 16 of
-// the largest.
+// Records that a sealed connection sends at a time, or receives of a large payload: 16 of the
+// largest. With fewer, system calls and acknowledgements count; with more, who opens the records of
+// a single read waits for who seals them.
 inline constexpr uint32_t kSealedBytes =
     16 * (tls::limits::kContentMax + tls::limits::kRecordExtraBytes);
 
 // Of a loop: 64 MiB. A connection holds one while it sends.
 inline constexpr uint32_t kSealedMax = 256;
+
+// As large, for records of large payloads that come: 16 MiB of a loop. A connection holds one until
+// its payload is whole; who finds none receives into staging memory as before.
+inline constexpr uint32_t kOpenedMax = 64;
 
 // Batches of a loop: 64 MiB. A connection holds two at most, and none while it has nothing to send;
 // who finds none waits for its turn.

@@ -20,6 +20,9 @@ using internal::seconds_of;
 // What both sides must speak, by ALPN (RFC 7301): its length and its text.
 constexpr unsigned char kProtocol[] = {10, 'p', 'e', 'n', 's', 't', 'o', 'c', 'k', '/', '1'};
 
+// At least 112 bits (SSL_CTX_set_security_level(3)): P-256 and SHA-256 have 128.
+constexpr int kSecurityLevel = 2;
+
 std::string text_of(engine::WallTime time) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(seconds_of(time)));
 }
@@ -110,13 +113,15 @@ int verify_by_fingerprint(X509_STORE_CTX* store, void* of_credentials) {
 }  // namespace
 
 Credentials::Credentials(Config config)
-    : config_(std::move(config)), context_(SSL_CTX_new(TLS_method()), SSL_CTX_free) {
+    : config_(std::move(config)),
+      context_(SSL_CTX_new_ex(internal::library(), nullptr, TLS_method()), SSL_CTX_free) {
   ASSERT(context_ != nullptr && config_.clock != nullptr);
 }
 
 Credentials::~Credentials() = default;
 
 Outcome<std::shared_ptr<Credentials>> Credentials::make(Config config) {
+  const internal::UseLibrary use;
   std::shared_ptr<Credentials> made(new Credentials(std::move(config)));
   TRY(made->prepare());
   return made;
@@ -134,6 +139,10 @@ Outcome<void> Credentials::prepare() {
       // Keys are taken out after the handshake, so nothing of OpenSSL's may come later.
       SSL_CTX_set_num_tickets(context, 0) == 1;
   ASSERT(done);
+  // What an openssl.cnf of the machine says of all programs is not for this one.
+  SSL_CTX_set_security_level(context, kSecurityLevel);
+  SSL_CTX_clear_options(context, SSL_CTX_get_options(context));
+  SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_ENABLE_MIDDLEBOX_COMPAT);
   SSL_CTX_set_alpn_select_cb(context, choose_protocol, nullptr);
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   // A record header first, then the record: never a byte of what follows the handshake.
@@ -214,6 +223,7 @@ void Handshake::note_secret(std::string_view line) {
 }
 
 Handshake::Step Handshake::step() {
+  const internal::UseLibrary use;
   if (step_ == Step::done || step_ == Step::failed) return step_;
   ERR_clear_error();
   errno = 0;

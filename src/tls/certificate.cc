@@ -110,6 +110,7 @@ std::optional<std::array<std::byte, 16>> parse_hex(std::string_view text) {
 }
 
 Fingerprint print_of(EVP_PKEY* key) {
+  const internal::UseLibrary use;
   unsigned char* bytes = nullptr;
   const int length = i2d_PUBKEY(key, &bytes);
   ASSERT(length > 0);
@@ -127,6 +128,7 @@ struct Asked {
   EVP_PKEY* key = nullptr;
 };
 Outcome<Asked> read_request(std::string_view text) {
+  const internal::UseLibrary use;
   if (text.size() > limits::kRequestBytesMax)
     return Failure{Code::bad_message, "the request is too long"};
   Asked asked;
@@ -182,12 +184,14 @@ std::optional<NodeName> parse_uri(std::string_view uri) {
 PrivateKey::PrivateKey(evp_pkey_st* key) : key_(key, EVP_PKEY_free) {}
 
 PrivateKey PrivateKey::make() {
+  const internal::UseLibrary use;
   EVP_PKEY* const key = EVP_EC_gen(SN_X9_62_prime256v1);
   ASSERT(key != nullptr);
   return PrivateKey(key);
 }
 
 Outcome<PrivateKey> PrivateKey::parse(std::string_view pem) {
+  const internal::UseLibrary use;
   EVP_PKEY* const key = PEM_read_bio_PrivateKey(reader(pem).get(), nullptr, no_passphrase, nullptr);
   if (key == nullptr) return Failure{Code::corrupt, "this is no private key (PEM)"};
   PrivateKey parsed(key);
@@ -196,12 +200,14 @@ Outcome<PrivateKey> PrivateKey::parse(std::string_view pem) {
 }
 
 std::string PrivateKey::pem() const {
+  const internal::UseLibrary use;
   return written([this](BIO* to) {
     return PEM_write_bio_PrivateKey(to, key_.get(), nullptr, nullptr, 0, nullptr, nullptr);
   });
 }
 
 std::string PrivateKey::request() const {
+  const internal::UseLibrary use;
   const Handle<X509_REQ, X509_REQ_free> made(X509_REQ_new());
   ASSERT(made != nullptr);
   const bool done = X509_REQ_set_version(made.get(), X509_REQ_VERSION_1) == 1 &&
@@ -221,6 +227,7 @@ Outcome<Fingerprint> key_of_request(std::string_view request) {
 }
 
 std::array<std::byte, 32> digest_of(Bytes bytes) {
+  const internal::UseLibrary use;
   std::array<std::byte, 32> digest{};
   static_assert(sizeof digest == SHA256_DIGEST_LENGTH);
   const int done =
@@ -231,6 +238,7 @@ std::array<std::byte, 32> digest_of(Bytes bytes) {
 }
 
 std::array<std::byte, 16> random_secret() {
+  const internal::UseLibrary use;
   std::array<std::byte, 16> secret{};
   const int done = RAND_priv_bytes(reinterpret_cast<unsigned char*>(secret.data()), sizeof secret);
   ASSERT(done == 1);
@@ -240,6 +248,7 @@ std::array<std::byte, 16> random_secret() {
 Certificate::Certificate(x509_st* certificate) : certificate_(certificate, X509_free) {}
 
 Outcome<Certificate> Certificate::parse(std::string_view pem) {
+  const internal::UseLibrary use;
   X509* const read = PEM_read_bio_X509(reader(pem).get(), nullptr, no_passphrase, nullptr);
   if (read == nullptr) return Failure{Code::corrupt, "this is no certificate (PEM)"};
   return Certificate(read);
@@ -289,6 +298,7 @@ Fingerprint Certificate::fingerprint() const {
 }
 
 Authority Authority::make(const std::array<std::byte, 16>& cluster, engine::WallTime now) {
+  const internal::UseLibrary use;
   PrivateKey key = PrivateKey::make();
   const engine::WallTime ends{now.nanoseconds + kYears * kSecond};
   const engine::WallTime begins{now.nanoseconds - kDay * kSecond};
@@ -307,6 +317,7 @@ Authority Authority::make(const std::array<std::byte, 16>& cluster, engine::Wall
 }
 
 Outcome<Authority> Authority::open(PrivateKey key, Certificate certificate) {
+  const internal::UseLibrary use;
   if (X509_check_private_key(certificate.handle(), key.handle()) != 1) {
     return Failure{Code::corrupt, "the key and the certificate do not belong together"};
   }
@@ -319,6 +330,7 @@ Outcome<Authority> Authority::open(PrivateKey key, Certificate certificate) {
 Outcome<Certificate> Authority::sign(std::string_view request, const NodeName& name,
                                      uint64_t serial, engine::WallTime begins,
                                      engine::WallTime ends) const {
+  const internal::UseLibrary use;
   TRY_ASSIGN(const Asked asked, read_request(request));
   auto made = make_certificate(serial, asked.key, begins, ends);
   set_common_name(X509_get_subject_name(made.get()), fmt::format("node {}", name.node.value));

@@ -28,7 +28,7 @@ TEST(Machine, may_have_no_algorithms) {
                         "[all]\nproviders = some\n"
                         "[some]\nnull = one\n"
                         "[one]\nactivate = 1\n",
-                        "Records.*"),
+                        "-Machine.*"),
             0);
 }
 

@@ -1,6 +1,8 @@
 // Who may ask the controller what.
 #include "keeper_thread.h"
 
+#include <cstring>
+
 namespace penstock::membership {
 
 using controller::Refused;
@@ -47,6 +49,14 @@ bool is_own_directory(const controller::Join& join, const controller::State& sta
   return state.has(node) && state.at(node).uuid == join.node;
 }
 
+// A certificate of a key that the node had once.
+bool has_other_key(const engine::Peer& peer, const controller::State& state) {
+  if (!state.has(peer.node) || peer.key == engine::Peer().key) return false;
+  const controller::KeyPrint& known = state.at(peer.node).key;
+  return known != controller::KeyPrint() &&
+         std::memcmp(known.bytes.data(), peer.key.data(), sizeof known.bytes) != 0;
+}
+
 }  // namespace
 
 std::optional<Refused> why_not(const KeeperJob& job, const controller::State& state, NodeId home,
@@ -54,6 +64,11 @@ std::optional<Refused> why_not(const KeeperJob& job, const controller::State& st
   const Request& request = job.request;
   const NodeId from = job.from.node;
   if (job.is_at_home) return std::nullopt;
+  if (has_other_key(job.from, state)) {
+    return Refused{Code::access_denied,
+                   "node " + std::to_string(from.value) +
+                       " has another key now than the one of this certificate"};
+  }
   if (is_one_of<AskToEnroll, AskCertificate>(request)) {
     if (proves) return std::nullopt;
     return Refused{Code::not_supported,

@@ -199,6 +199,7 @@ void Greeting::on_hello(Bytes message) {
   const std::optional<tls::NodeName>& name = handshake_.secured.peer;
   engine::Peer peer{hello->node};
   if (seal_ != nullptr) peer.roles = name ? engine::known_roles(name->roles) : uint8_t{0};
+  if (name) peer.key = handshake_.secured.certificate->fingerprint();
   Greeted greeted{.socket = std::move(socket_),
                   .service = hello->service,
                   .peer = peer,

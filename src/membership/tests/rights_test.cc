@@ -90,6 +90,18 @@ TEST_F(Rights, tokens_are_the_business_of_the_controllers_node) {
   }
 }
 
+TEST_F(Rights, a_key_that_a_node_had_once_is_worth_nothing) {
+  state_.nodes[1].key = {{7}};
+  KeeperJob job;
+  job.request = AskHealth{};
+  job.from = {NodeId(2), kRoleStorage, {std::byte{7}}};
+  EXPECT_FALSE(why_not(job, state_, kHome, true));
+  job.from.key = {std::byte{8}};
+  EXPECT_TRUE(why_not(job, state_, kHome, true));
+  job.request = AskCertificate{};
+  EXPECT_TRUE(why_not(job, state_, kHome, true)) << "nor a way to a new certificate";
+}
+
 TEST_F(Rights, who_joins_has_proven_which_directory_is_his) {
   const controller::Join of_second{.cluster = {}, .node = {{2}}, .process = {}};
   EXPECT_EQ(asked(of_second, NodeId(2), kRoleStorage), Code::ok);

@@ -25,6 +25,8 @@ struct Address {
 struct Peer {
   NodeId node;
   uint8_t roles = kEveryRole;  // bits of Role, as its certificate names them; a guest has none
+  // Half of SHA-256 of the key that it has proven to have; zeros: it proved nothing.
+  std::array<std::byte, 16> key{};
 };
 
 enum class Access : uint8_t {

@@ -167,7 +167,7 @@ add_program() {
 
 # start_guest NODE: in the background; its output in $work/NODE.log, its status in $work/NODE.status.
 start_guest() {
-  local node=$1 wire="user,id=wire,restrict=on"
+  local node=$1 wire="user,id=wire,restrict=on,ipv6=off"
   if ((nodes == 2)); then
     wire="stream,id=wire,addr.type=unix,addr.path=$work/wire"
     if ((node == 1)); then wire+=",server=on"; else wire+=",server=off"; fi

@@ -28,16 +28,26 @@ int numa_node_of(const ibv_device& device) {
   return node;
 }
 
-// RoCE version 2 where there is any, and the last of these: that of an IPv4 address.
+bool is_ipv4(const ibv_gid& gid) {
+  constexpr std::array<uint8_t, 12> kMapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  return std::memcmp(gid.raw, kMapped.data(), kMapped.size()) == 0;
+}
+
+// RoCE version 2 where there is any, of these an IPv4 address, as others come and go by themselves.
 int choose_gid(ibv_context* context, const DeviceChoice& choice, int table_length) {
   if (choice.gid >= 0) return choice.gid;
   int chosen = 0;
+  int rank = 0;
   for (int index = 0; index < std::min(table_length, 256); ++index) {
     ibv_gid_entry entry{};
     if (ibv_query_gid_ex(context, choice.port, static_cast<uint32_t>(index), &entry, 0) != 0) {
       continue;
     }
-    if (entry.gid_type == IBV_GID_TYPE_ROCE_V2) chosen = index;
+    if (entry.gid_type != IBV_GID_TYPE_ROCE_V2) continue;
+    const int its = is_ipv4(entry.gid) ? 2 : 1;
+    if (its <= rank) continue;
+    rank = its;
+    chosen = index;
   }
   return chosen;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <thread>
 
+#include "penstock/base.h"
+
 namespace penstock::verbs::internal {
 
 using engine::Address;
@@ -115,7 +117,11 @@ void LoopNet::retire(Link& link) {
   link.end();
   reap_ = true;
   pairs_.erase(link.pair().value);
-  if (link.end_status().code() != Code::closed) ++counted.links_lost;
+  if (link.joined() && link.end_status().code() != Code::closed) {
+    ++counted.links_lost;
+    log::warning("verbs: {}: the connection with node {} ended: {}", provider.facts().name,
+                 link.other().value, link.trouble());
+  }
   auto* const caller = dynamic_cast<CallerLink*>(&link);
   if (caller == nullptr) return;
   Contact& contact = contacts_[caller->to()];

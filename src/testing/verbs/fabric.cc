@@ -150,7 +150,15 @@ bool SimFabric::take_send(Pair& pair, const Packet& packet) {
   if (device.receives_.empty()) return false;
   const SimDevice::Receive receive = device.receives_.front();
   device.receives_.pop_front();
-  ASSERT(packet.bytes.size() <= receive.buffer.size());
+  if (packet.bytes.size() > receive.buffer.size()) {
+    // The buffer comes back with an error.
+    device.late_.push_back({.id = receive.id,
+                            .is_receive = true,
+                            .queue_pair = verbs::QueuePairId{pair.number},
+                            .status = Code::io_error});
+    refuse(pair, packet);
+    return true;
+  }
   std::memcpy(receive.buffer.data(), packet.bytes.data(), packet.bytes.size());
   device.late_.push_back({.id = receive.id,
                           .is_receive = true,

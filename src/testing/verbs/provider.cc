@@ -177,7 +177,7 @@ size_t SimDevice::poll(std::span<verbs::Completion> completions) {
   for (uint64_t left = fabric_.random.below(steps_each_poll + 1); left > 0; --left) {
     if (!fabric_.step()) break;
   }
-  const size_t count = gone_ ? 0 : std::min(completions.size(), ready_.size());
+  const size_t count = gone_ || stopped ? 0 : std::min(completions.size(), ready_.size());
   std::copy_n(ready_.begin(), count, completions.begin());
   ready_.erase(ready_.begin(), ready_.begin() + static_cast<std::ptrdiff_t>(count));
   return count;

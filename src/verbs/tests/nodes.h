@@ -22,6 +22,7 @@ class DirectIntroducer final : public Introducer {
  public:
   void introduce(Introduction& introduction) override {
     ++asked;
+    if (instead != nullptr) return instead->introduce(introduction);
     Status status = Code::peer_gone;
     if (other != nullptr) {
       const auto answer = other->accept({self}, introduction.to.service, introduction.ours);
@@ -37,6 +38,7 @@ class DirectIntroducer final : public Introducer {
 
   engine::Loop* loop = nullptr;
   VerbsNet* other = nullptr;
+  Introducer* instead = nullptr;  // who answers in its place
   NodeId self;
   uint32_t asked = 0;
 };

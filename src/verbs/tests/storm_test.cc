@@ -122,6 +122,8 @@ class Storm {
 
   explicit Storm(uint64_t calls, NetConfig config = {}, uint64_t number = seed())
       : nodes(number, config), service(nodes, owners), left(calls) {
+    // Connections are lost by the thousand here.
+    log::set_level(log::Level::error);
     nodes.far->serve(kService, service);
     nodes.fabric.on_write = [this](MutableBytes bytes) { owners.written(bytes); };
     for (uint32_t i = 0; i < kCallers; ++i) {

@@ -84,6 +84,8 @@ class SimDevice final : public verbs::Provider {
 
   // It is gone, as by a reset: nothing of it completes any more.
   void lose();
+  // Its user is told of no completion, as if it had been stopped; the device itself goes on.
+  bool stopped = false;
   // Steps of the fabric at each poll, at most.
   uint32_t steps_each_poll = 16;
 

@@ -10,9 +10,9 @@
 namespace penstock::verbs {
 
 struct DeviceChoice {
-  std::string name;     // empty: the first that can be used
-  uint8_t port = 1;     // from 1
-  int gid = -1;         // index in the port's table; -1: the last that says RoCE version 2, else 0
+  std::string name;  // empty: the first that can be used
+  uint8_t port = 1;  // from 1
+  int gid = -1;      // index in the port's table; -1: RoCE version 2 with an IPv4 address, if any
   uint8_t mtu_max = 5;  // 128 << mtu
 };
 

@@ -52,10 +52,11 @@ int choose_gid(ibv_context* context, const DeviceChoice& choice, int table_lengt
   return chosen;
 }
 
+// What the kernel's own devices say, which are no hardware.
+constexpr uint32_t kSoftwareVendor = 0xffffff;
+
 // What the device lacks; empty: nothing.
-std::string lack_of(ibv_context* context) {
-  ibv_device_attr attributes{};
-  if (ibv_query_device(context, &attributes) != 0) return "it does not answer";
+std::string lack_of(const ibv_device_attr& attributes) {
   if ((attributes.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B) == 0 ||
       (attributes.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS) == 0) {
     return "it has no memory windows of type 2B";
@@ -82,7 +83,9 @@ Outcome<std::unique_ptr<Provider>> open_one(ibv_device& device, const DeviceChoi
     (void)ibv_close_device(context);
     return failure(Code::not_found, "there is no such port");
   }
-  std::string lack = lack_of(context);
+  ibv_device_attr attributes{};
+  std::string lack = "it does not answer";
+  if (ibv_query_device(context, &attributes) == 0) lack = lack_of(attributes);
   if (lack.empty() && port.state != IBV_PORT_ACTIVE) lack = "the port is not active";
   PortFacts facts;
   facts.number = choice.port;
@@ -98,8 +101,9 @@ Outcome<std::unique_ptr<Provider>> open_one(ibv_device& device, const DeviceChoi
     (void)ibv_close_device(context);
     return failure(Code::not_supported, lack);
   }
-  auto provider =
-      std::make_unique<IbvProvider>(context, facts, DeviceFacts{name, numa_node_of(device)});
+  const bool closes_at_once = attributes.vendor_id != kSoftwareVendor;
+  auto provider = std::make_unique<IbvProvider>(
+      context, facts, DeviceFacts{name, numa_node_of(device), closes_at_once});
   if (const Status status = provider->create(); !status.ok()) {
     return failure(status.code(), fmt::format("its queues could not be made: {} (is the limit of "
                                               "locked memory high enough? ulimit -l)",

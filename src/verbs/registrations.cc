@@ -40,7 +40,8 @@ void Registrations::remove(Entry& entry) {
 
 Result<Registrations::Entry*> Registrations::take(MutableBytes bytes, bool writable) {
   ASSERT(!bytes.empty());
-  if (Entry* const known = announced_around(bytes)) {
+  Entry* const known = provider_.facts().closes_at_once ? announced_around(bytes) : nullptr;
+  if (known != nullptr) {
     if (!known->registered) TRY(add(*known, true));
     if (known->linked()) known->unlink();
     ++known->uses;

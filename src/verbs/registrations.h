@@ -1,5 +1,6 @@
 // Memory that the device knows. What was announced stays registered as far as there is room; the
-// rest is registered while somebody uses it.
+// rest is registered while somebody uses it. On devices whose windows do not close at once, all is:
+// there the deregistration is what ends a use.
 #pragma once
 
 #include <map>

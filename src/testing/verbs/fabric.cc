@@ -11,9 +11,10 @@ using verbs::WorkRequest;
 
 namespace {
 
-constexpr uint32_t kActions = 4;   // of a queue pair
-constexpr size_t kFlyingMax = 16;  // work requests
-constexpr uint64_t kRetries = 64;  // steps on average until nobody is taken for there
+constexpr uint32_t kActions = 4;    // of a queue pair
+constexpr size_t kFlyingMax = 16;   // work requests
+constexpr uint64_t kRetries = 64;   // steps on average until nobody is taken for there
+constexpr uint64_t kCopySteps = 8;  // on average, of a slow copy
 constexpr uint64_t kMillion = 1'000'000;
 
 }  // namespace
@@ -127,6 +128,10 @@ void SimFabric::emit(Pair& pair) {
 }
 
 bool SimFabric::serve(Pair& pair) {
+  if (pair.copied) {
+    if (random.chance(1, kCopySteps)) copy(pair);
+    return true;
+  }
   if (pair.requests.empty()) return false;
   Packet& packet = pair.requests.front();
   switch (packet.verb) {
@@ -172,9 +177,25 @@ void SimFabric::take_write(Pair& pair, const Packet& packet) {
   std::byte* const to = pair.owner->reach(pair.number, packet.key, packet.address,
                                           packet.bytes.size(), Access::place);
   if (to == nullptr) return refuse(pair, packet);
+  pair.copied = packet;
+  pair.copied_to = to;
+  pair.copied_memory = pair.owner->windows_.at(packet.key >> 8).memory;
+  if (!faults.slow_copies) copy(pair);
+}
+
+void SimFabric::copy(Pair& pair) {
+  const Packet packet = std::move(*pair.copied);
+  pair.copied.reset();
   ++counts.packets_written;
-  write({to, packet.bytes.size()}, packet.bytes);
+  write({pair.copied_to, packet.bytes.size()}, packet.bytes);
   if (packet.last) answer(pair, packet, Verb::write, Code::ok);
+}
+
+// Whoever waits for copies to end.
+void SimFabric::finish_copies(const SimDevice& device, verbs::MemoryId memory) {
+  for (const auto& [number, pair] : pairs_) {
+    if (pair->owner == &device && pair->copied && pair->copied_memory == memory) copy(*pair);
+  }
 }
 
 // A packet of the answer; true when that was the last.

@@ -1,6 +1,8 @@
 // The parts of a simulated fabric.
 #pragma once
 
+#include <optional>
+
 #include "penstock/testing_verbs.h"
 
 namespace penstock::test {
@@ -42,6 +44,10 @@ struct SimFabric::Pair {
   std::deque<Flight> flying;
   std::deque<Packet> requests;  // from the other one
   std::deque<Packet> answers;
+  // A packet whose key was good, that is being copied to there.
+  std::optional<Packet> copied{};
+  std::byte* copied_to = nullptr;
+  verbs::MemoryId copied_memory;
 };
 
 }  // namespace penstock::test

@@ -61,11 +61,12 @@ void SimDevice::break_queue_pair(QueuePairId id) {
 }
 
 void SimDevice::destroy_queue_pair(QueuePairId id) {
-  const SimFabric::Pair& pair = *fabric_.pairs_.at(id.value);
+  SimFabric::Pair& pair = *fabric_.pairs_.at(id.value);
   ASSERT(pair.owner == this && pair.state == SimFabric::Pair::State::broken);
   if (!fabric_.faults.windows_stay_open) {
     for (const auto& [number, opening] : windows_) ASSERT(opening.pair != id.value);
   }
+  if (pair.copied) fabric_.copy(pair);
   fabric_.pairs_.erase(id.value);
 }
 
@@ -81,6 +82,7 @@ void SimDevice::deregister_memory(MemoryId id) {
   const auto found = memories_.find(id.value);
   ASSERT(found != memories_.end());
   ASSERT(found->second.windows == 0 || fabric_.faults.windows_stay_open);
+  fabric_.finish_copies(*this, id);
   memories_.erase(found);
 }
 

@@ -130,6 +130,8 @@ class Storm {
       auto& caller = *callers.emplace_back(std::make_unique<Caller>());
       caller.storm = this;
       caller.memory.resize(kBytes);
+      // The others' is registered for each call.
+      if (i % 2 == 0) nodes.near->announce(caller.memory);
       caller.pause.owner = caller.op.owner = &caller;
       caller.pause.completion = [](Op& op) { op.owner_as<Caller>().start(); };
       caller.op.completion = [](Op& op) { op.owner_as<Caller>().ended(); };
@@ -261,6 +263,33 @@ TEST(Storm, no_late_write_lands_when_windows_are_closed_by_force) {
   EXPECT_GT(near.counts().forced, 0u);
   EXPECT_GT(storm.nodes.fabric.counts.refused, 0u);
   EXPECT_GT(storm.nodes.fabric.counts.cut, 0u);
+  storm.nodes.far->withdraw(kService);
+  storm.nodes.turns(2'000);
+}
+
+// Soft-RoCE: what was looked up before an invalidation is copied after it.
+TEST(Storm, no_late_write_lands_where_windows_do_not_close_at_once) {
+  Storm storm(wanted_calls(), forced_at_once());
+  const VerbsNet& near = *storm.nodes.near;
+  storm.nodes.fabric.packet_bytes = 512;
+  storm.nodes.fabric.faults.slow_copies = true;
+  storm.nodes.near_device.set_closes_at_once(false);
+  for (const auto& caller : storm.callers) caller->start();
+  while (storm.running()) storm.nodes.turn();
+  report(storm, near);
+  EXPECT_EQ(storm.owners.late, 0u);
+  EXPECT_GT(near.counts().forced, 0u);
+  storm.nodes.far->withdraw(kService);
+  storm.nodes.turns(2'000);
+}
+
+TEST(Storm, the_test_sees_late_copies_when_the_device_is_believed) {
+  Storm storm(20'000, forced_at_once());
+  storm.nodes.fabric.packet_bytes = 512;
+  storm.nodes.fabric.faults.slow_copies = true;
+  for (const auto& caller : storm.callers) caller->start();
+  while (storm.running()) storm.nodes.turn();
+  EXPECT_GT(storm.owners.late, 0u);
   storm.nodes.far->withdraw(kService);
   storm.nodes.turns(2'000);
 }

@@ -23,6 +23,9 @@ struct FabricFaults {
   uint32_t breaks = 0;
   // Invalidations complete and close nothing: what a test of late writes has to notice.
   bool windows_stay_open = false;
+  // A packet is copied a while after its key was looked up, whatever becomes of the window
+  // meanwhile; as soft-RoCE does, whose windows do not close at once.
+  bool slow_copies = false;
 };
 
 struct FabricCounts {
@@ -62,6 +65,8 @@ class SimFabric {
   bool serve(Pair& pair);
   bool take_send(Pair& pair, const Packet& packet);
   void take_write(Pair& pair, const Packet& packet);
+  void copy(Pair& pair);
+  void finish_copies(const SimDevice& device, verbs::MemoryId memory);
   bool answer_read(Pair& pair, Packet& packet);
   bool take_answer(Pair& pair);
   bool complete(Pair& pair);
@@ -86,6 +91,7 @@ class SimDevice final : public verbs::Provider {
   void lose();
   // Its user is told of no completion, as if it had been stopped; the device itself goes on.
   bool stopped = false;
+  void set_closes_at_once(bool closes) { facts_.closes_at_once = closes; }
   // Steps of the fabric at each poll, at most.
   uint32_t steps_each_poll = 16;
 

@@ -75,8 +75,9 @@ inline constexpr uint64_t kPinnedBytesMax = 64 * kGiB;
 // size takes a millisecond at 1 GB/s.
 inline constexpr std::chrono::milliseconds kReleaseTime{50};
 
-// A call that has ended but for its windows' invalidation ends its connection after so long.
-inline constexpr std::chrono::seconds kInvalidateTime{1};
+// A call that has ended but for its windows' invalidation ends its connection after so long. It
+// completes behind requests that were sent before, and these when they were acknowledged.
+inline constexpr std::chrono::seconds kInvalidateTime{3};
 
 // Nothing came for so long: the other side is asked whether it is there, and taken for lost when
 // nothing comes still. The transport's own retries are no detector of that (decision 0058).

@@ -34,6 +34,9 @@ struct Endpoint {
 struct DeviceFacts {
   std::string name;
   int numa_node = -1;  // -1: unknown
+  // When an invalidation has completed, nothing is under way any more through that window. Else a
+  // packet may still be copied, and only deregistering the memory below waits for that: soft-RoCE.
+  bool closes_at_once = true;
 };
 
 enum class Verb : uint8_t { send, write, read, bind, invalidate };
@@ -103,7 +106,8 @@ class Provider {
   // For local use, and for windows. Of memory that may be written to, or only read. no_memory,
   // access_denied, io_error (with errno).
   virtual Result<MemoryId> register_memory(MutableBytes bytes, bool writable) = 0;
-  // No window is bound to it, and nothing posted uses it.
+  // No window is bound to it, and nothing posted uses it. What is being copied through a window
+  // that was, has been copied when this returns.
   virtual void deregister_memory(MemoryId memory) = 0;
 
   virtual Result<Window> create_window() = 0;

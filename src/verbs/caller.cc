@@ -211,8 +211,7 @@ void CallerLink::on_response(const Message& message, Slot& slot) {
 
 bool CallerLink::may_request(const CallOp& op) const {
   const uint32_t calls_max = std::min(their_calls(), net_.config.calls_max);
-  return used_slots_ < calls_max && can_send(op.exposure_count) &&
-         net_.windows.available() >= op.exposure_count;
+  return used_slots_ < calls_max && can_send(op.exposure_count);
 }
 
 Status CallerLink::pin(CallOp& op) {

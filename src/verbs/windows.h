@@ -18,7 +18,7 @@ class Windows {
     for (const Window& window : free_) provider_.destroy_window(window.id);
   }
 
-  // busy: all there may be are taken.
+  // busy: all there may be are taken; or what the device has against another.
   Result<Window> take() {
     if (free_.empty()) {
       if (made_ == limits::kWindowsMax) return Code::busy;
@@ -30,9 +30,6 @@ class Windows {
     free_.pop_back();
     window.key = next_key(window.key);
     return window;
-  }
-  uint32_t available() const {
-    return static_cast<uint32_t>(free_.size()) + limits::kWindowsMax - made_;
   }
   // It is not bound.
   void give_back(const Window& window) { free_.push_back(window); }

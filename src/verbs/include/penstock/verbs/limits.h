@@ -51,19 +51,20 @@ inline constexpr uint32_t kCallsMax = 256;
 // "busy".
 inline constexpr uint32_t kIncomingMax = 4096;
 
-// Windows of a loop. A call whose exposures find none waits.
-inline constexpr uint32_t kWindowsMax = 4096;
+// Windows of a loop: as many as all its connections can have taken, so that a server that never
+// answers what was given up takes none from others. They are made when they are needed.
+inline constexpr uint32_t kWindowsMax = kLinksMax * kCallsMax * engine::kNetExposuresMax;
 
 // One RDMA write or read: what a small transfer waits for behind a large one. Devices move at least
 // 8 MiB by one.
 inline constexpr uint32_t kPieceBytesMax = kMiB;
 
 // Pieces of one transfer that are under way, so that it leaves work requests to others.
-inline constexpr uint32_t kPiecesMax = 8;
+inline constexpr uint32_t kPiecesMax = 4;
 
-// Bytes of a connection's transfers that are under way. A ping waits behind them: at 5 MB/s, of an
-// emulated network, that is 3 s.
-inline constexpr uint64_t kFlyingBytesMax = 16 * kMiB;
+// Bytes of a connection's transfers that are under way: more than any link holds at a time (400
+// Gbit/s for 40 us are 2 MB). Messages, and the end of a call, wait behind them.
+inline constexpr uint64_t kFlyingBytesMax = 4 * kMiB;
 
 // RDMA reads of a queue pair that a device has under way.
 inline constexpr uint8_t kReadsMax = 16;

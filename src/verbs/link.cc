@@ -111,7 +111,6 @@ void Link::on_completion(uint32_t index, Status status) {
                                      ? "a transfer met a window that was closed"
                                      : "the queue pair broke");
   }
-  if (work.kind == Work::Kind::piece) heard_ = net_.loop.now();
   on_work(work);
   mark();
 }

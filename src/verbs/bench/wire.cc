@@ -52,6 +52,11 @@ Result<Offer> ask(const sockaddr_in& address, const Offer& ours) {
 
 }  // namespace
 
+engine::Duration spin() {
+  const char* const text = std::getenv("PENSTOCK_SPIN_US");
+  return std::chrono::microseconds(text != nullptr ? std::atoi(text) : 0);
+}
+
 Node::Node(NodeId id, Introducer& introducer, Patience patience) {
   auto opened = open_device({});
   if (!opened) give_up(opened.error().message);

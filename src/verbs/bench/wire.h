@@ -14,6 +14,9 @@ inline constexpr NodeId kCaller{1};
 inline constexpr NodeId kServer{2};
 inline constexpr engine::Address kService{kServer, 1};
 
+// For how long loops poll before they sleep: PENSTOCK_SPIN_US, or not at all.
+engine::Duration spin();
+
 // A loop that sleeps in an io_uring, and a Net over the first device.
 struct Node {
   Node(NodeId id, Introducer& introducer, Patience patience);
@@ -21,7 +24,7 @@ struct Node {
 
   engine::SeededRandom random{1};
   std::unique_ptr<disk::DiskDriver> driver = std::move(*disk::DiskDriver::create({.root = "/tmp"}));
-  engine::Loop loop{engine::system_clock(), random, driver->parker()};
+  engine::Loop loop{engine::system_clock(), random, driver->parker(), spin()};
   engine::Disk& disk = driver->attach(loop);
   std::unique_ptr<Provider> device;
   std::unique_ptr<VerbsNet> net;

@@ -155,6 +155,25 @@ TEST_F(NetTest, a_late_call_ends_when_its_server_has_stopped_and_the_link_stays)
   EXPECT_EQ(nodes_.near->counts().links_lost, 0u);
 }
 
+TEST_F(NetTest, a_server_stops_in_the_middle_of_what_was_given_up) {
+  std::vector<std::byte> memory(16 * kMiB);
+  auto local = bytes(memory.size());
+  Call call;
+  call.expose(memory, Access::place);
+  call.deadline = nodes_.clock.now() + milliseconds(5);
+  IncomingCall& incoming = arrive(call);
+  Transfer place(incoming, 0, 0, local);
+  incoming.place(place);
+  nodes_.turns(50);
+  nodes_.clock.advance(milliseconds(5));
+  ASSERT_TRUE(until([&] { return call.ends == 1; }));
+  EXPECT_EQ(place.status, Status(Code::peer_gone));
+  EXPECT_EQ(nodes_.near->counts().forced, 0u);
+  EXPECT_EQ(nodes_.fabric.counts.refused, 0u);
+  EXPECT_LE(nodes_.fabric.counts.packets_written * nodes_.fabric.packet_bytes,
+            2 * limits::kFlyingBytesMax);
+}
+
 TEST_F(NetTest, windows_are_closed_by_force_when_the_server_does_not_stop) {
   std::vector<std::byte> memory(4096);
   auto local = bytes(4096);
@@ -230,9 +249,11 @@ TEST_F(NetTest, a_side_that_says_nothing_is_taken_for_lost) {
   // It has answered the ping: the silence begins anew.
   pass(limits::kSilenceMax - limits::kPingAfter);
   EXPECT_EQ(call.ends, 0);
-  nodes_.far_device.lose();
-  service_.reply_all();
-  nodes_.clock.advance(limits::kSilenceMax + limits::kLookEvery);
+  // Its device acknowledges all the same.
+  nodes_.far_device.stopped = true;
+  pass(limits::kPingAfter);
+  EXPECT_EQ(call.ends, 0);
+  pass(limits::kSilenceMax);
   ASSERT_TRUE(until([&] { return call.ends == 1; }));
   EXPECT_EQ(call.status, Status(Code::peer_gone));
 }

@@ -313,6 +313,23 @@ TEST_F(NetTest, the_end_of_the_proven_connection_ends_this_one) {
   EXPECT_EQ(call.status, Status(Code::peer_gone));
 }
 
+TEST_F(NetTest, calls_may_end_while_the_other_side_has_not_answered_yet) {
+  struct Slow final : Introducer {
+    void introduce(Introduction& introduction) override { asked = &introduction; }
+    Introduction* asked = nullptr;
+  } slow;
+  nodes_.to_far.instead = &slow;
+  Call call;
+  nodes_.near->call(call);
+  nodes_.near->lose(kFar);
+  ASSERT_TRUE(until([&] { return call.ends == 1; }));
+  EXPECT_EQ(call.status, Status(Code::peer_gone));
+  ASSERT_NE(slow.asked, nullptr);
+  EXPECT_EQ(slow.asked->to, kService) << "it must be there until it is answered";
+  nodes_.loop.complete(*std::exchange(slow.asked, nullptr), Code::peer_gone);
+  nodes_.turns(10);
+}
+
 TEST_F(NetTest, announced_memory_is_registered_once) {
   std::vector<std::byte> memory(kMiB);
   nodes_.near->announce(memory);

@@ -83,9 +83,6 @@ class Network:
     def prefix(self, node):
         return ["ip", "netns", "exec", f"{self.tag}n{node}"] if self.made else []
 
-    def trust(self):
-        return ["--insecure"] if self.made else []
-
     # Faults. Each is undone by its opposite, and by remove().
 
     def drop(self, node, rules):
@@ -260,16 +257,15 @@ class Cluster:
         return json.loads(self.run(*words, "--json", timeout=ASK_SECONDS))
 
     def start(self):
-        listen = ["--listen", self.network.listen(self.first), *self.network.trust()]
+        listen = ["--listen", self.network.listen(self.first)]
         self.run("up", self.store(self.first), *listen, "-b", "--cache", "0", *self.options_of(self.first), node=self.first)
         self.pids[self.first] = self.ask("status", self.store(self.first))["pid"]
         for node in self.nodes[1:]:
             self.join(node)
 
     def join(self, node):
-        invitation = self.ask("cluster", self.store(self.first))["invitation"]
-        listen = ["--listen", self.network.listen(node), *self.network.trust()]
-        self.run("join", invitation, self.store(node), *listen, "-b", *self.options_of(node), node=node)
+        invitation = self.ask("token", "create", self.store(self.first))["invitation"]
+        self.run("join", invitation, self.store(node), "--listen", self.network.listen(node), "-b", *self.options_of(node), node=node)
         self.pids[node] = self.ask("status", self.store(node))["pid"]
 
     def kill(self, node):
@@ -305,7 +301,7 @@ class Cluster:
 
     def restart(self, node):
         cache = ["--cache", "0"] if node == self.first else []
-        self.run("up", self.store(node), "-b", *cache, *self.network.trust(), *self.options_of(node), node=node)
+        self.run("up", self.store(node), "-b", *cache, *self.options_of(node), node=node)
         self.pids[node] = self.ask("status", self.store(node))["pid"]
 
     def stop_process(self, node):

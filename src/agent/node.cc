@@ -196,6 +196,8 @@ Outcome<void> Node::prepare_cluster(const AgentConfig& config, uint8_t kept) {
   part.name = host_name();
   part.rack = options.rack;
   part.invitation = options.invitation;
+  part.insecure = options.insecure;
+  part.certificate_time = options.certificate_time;
   part.refused = options.refused;
   part.table_known = [this](const controller::Table& table) { offer(table); };
   TRY_ASSIGN(participant_, Participant::prepare(std::move(part)));

@@ -17,6 +17,9 @@
 namespace penstock::agent {
 namespace {
 
+// Of a node that asked to join: the key by which it comes again (src/cluster).
+constexpr const char* kIdentityName = "identity";
+
 // In the order in which they are removed.
 constexpr std::array kMadeNames = {
     kMetaName,    "meta.creating", kTargetsName,          kSecretName,  "secret.new",
@@ -30,8 +33,8 @@ constexpr size_t kMarkBytesMax = 4096;
 // Names that do not make a directory a used one: of the file system, and of commands that may have
 // prepared to run a node.
 bool is_harmless(const std::string& name) {
-  return name == "lost+found" || name == kLockName || name.ends_with(".sock") ||
-         name.ends_with(".log") || name.ends_with(".pid");
+  return name == "lost+found" || name == kLockName || name == kIdentityName ||
+         name.ends_with(".sock") || name.ends_with(".log") || name.ends_with(".pid");
 }
 
 // True when a process that serves no store has the database's lock (fcntl, by RocksDB).

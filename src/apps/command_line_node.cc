@@ -125,6 +125,10 @@ void CommandLine::add_up_command(const char* group) {
                  "HOST:PORT: other nodes may join, and reach it there (kept for later starts); "
                  "with ,rail=N and ,numa=N behind it; once for each network card")
       ->allow_extra_args(false);
+  up->add_option("--certificate-time", up_.certificate_seconds,
+                 "Of the first node: how long certificates last that it signs (default: 30d; they "
+                 "are renewed in the last third)")
+      ->transform(duration());
   add_start_options(up, &up_);
 }
 
@@ -146,7 +150,8 @@ void CommandLine::add_start_options(CLI::App* sub, UpOptions* to) {
       "Leave blocks that overwriting scattered over the disk where they are");
   sub->add_flag("--json", to->json, "With --background: print the status as JSON");
   sub->add_flag("--insecure", to->insecure,
-                "Listen beyond this machine, although nobody has to prove who they are");
+                "Without TLS: whoever reaches this node can read and change everything (all nodes "
+                "of a cluster, or none)");
   sub->add_option("--metrics", to->metrics,
                   "Serve Prometheus' figures and /healthz there over HTTP: PORT (of this machine "
                   "only), HOST:PORT, or a path with a slash (docs/metrics.md)")
@@ -157,15 +162,18 @@ void CommandLine::add_start_options(CLI::App* sub, UpOptions* to) {
                   "later starts)")
       ->allow_extra_args(false);
   sub->add_option("--roles", to->roles,
-                  "A new node of a cluster: what it plays, of controller,meta,storage,agent "
-                  "(default: all; of a node that joins storage)");
+                  "A new node of a cluster: what it plays, of controller,meta,storage,agent,admin "
+                  "(default: all but admin; of a node that joins storage)");
 }
 
 void CommandLine::add_cluster_commands() {
   const char* group = "Clusters";
   CLI::App* join = command("join", group, "Start a node that gives its disk to a cluster",
                            [this] { return run_join(join_); });
-  join->add_option("INVITATION", join_.invitation, "TOKEN@HOST:PORT, as the first node prints it")
+  join->add_option(
+          "INVITATION", join_.invitation,
+          "TOKEN@HOST:PORT, as 'penstock token create' prints it on the first node; - reads "
+          "it from standard input")
       ->required();
   join->add_option("DIR", join_.up.directory, "The store directory (made if missing)")->required();
   join->add_option("--listen", join_.up.listen,
@@ -192,6 +200,43 @@ void CommandLine::add_cluster_commands() {
   add_what_goes(remove);
   remove->add_flag("--force", cluster_.force,
                    "Although it has copies, the last one of something perhaps");
+  add_identity_commands(group);
+}
+
+void CommandLine::add_identity_commands(const char* group) {
+  CLI::App* token = command("token", group, "Let others join: on the first node of a cluster",
+                            [] { return kExitOk; });
+  CLI::App* identity = command("identity", group, "By what nodes of a cluster know one another",
+                               [] { return kExitOk; });
+  for (CLI::App* parent : {token, identity}) {
+    parent->require_subcommand(1);
+    // Runs after that of the subcommand.
+    parent->callback([this] { action_ = [this] { return token_action_(token_); }; });
+  }
+  const auto add = [&](CLI::App* parent, const char* name, const char* description,
+                       int (*action)(const TokenOptions&)) {
+    CLI::App* sub = parent->add_subcommand(name, description);
+    sub->callback([this, action] { token_action_ = action; });
+    sub->add_option("DIR", token_.directory, "The store directory of the first node")->required();
+    return sub;
+  };
+  CLI::App* create =
+      add(token, "create", "Print a line by which another node joins", run_token_create);
+  create->add_option("--roles", token_.roles,
+                     "What it may play, of meta,storage,agent,admin (default: storage)");
+  create->add_option("--uses", token_.uses, "How many nodes it lets in (default: 1)")
+      ->check(CLI::Range(1, 1024));
+  create->add_option("--for", token_.seconds, "How long it is good (default: 1h)")
+      ->transform(duration());
+  create->add_option("--node", token_.node,
+                     "Only for the node of that number, whose key was lost, or which has none yet");
+  CLI::App* list = add(token, "list", "Show tokens, and what became of them", run_token_list);
+  CLI::App* revoke = add(token, "revoke", "Have a token let nobody in any more", run_token_revoke);
+  revoke->add_option("TOKEN", token_.token, "Its number, as 'penstock token list' shows it")
+      ->required();
+  for (CLI::App* sub : {create, list, revoke}) sub->add_flag("--json", token_.json, "For machines");
+  add(identity, "begin", "Have a cluster that was begun with --insecure prove who its nodes are",
+      run_identity_begin);
 }
 
 void CommandLine::add_what_goes(CLI::App* sub) {

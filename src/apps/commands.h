@@ -42,8 +42,9 @@ struct UpOptions {
   // Its part in a cluster.
   std::vector<std::string> listen;  // each as cluster::parse_listen() takes it
   std::vector<std::string> disks;
-  std::string roles;      // as cluster::parse_roles() takes it; empty: as it was made
-  bool insecure = false;  // although nobody has to prove who they are
+  std::string roles;                 // as cluster::parse_roles() takes it; empty: as it was made
+  bool insecure = false;             // without TLS: nobody proves who they are
+  uint64_t certificate_seconds = 0;  // of certificates that this node signs; 0: the default
   std::string rack;
   std::optional<cluster::Invitation> invitation;
 };
@@ -67,6 +68,20 @@ int run_cluster(const ClusterOptions& options);
 int run_nodes(const ClusterOptions& options);
 int run_chains(const ClusterOptions& options);
 int run_drain(const ClusterOptions& options);
+
+struct TokenOptions {
+  std::string directory;  // of the node with the controller
+  std::string roles = "storage";
+  uint32_t uses = 1;
+  uint64_t seconds = 3600;
+  uint32_t node = 0;   // only for this one
+  uint32_t token = 0;  // revoke
+  bool json = false;
+};
+int run_token_create(const TokenOptions& options);
+int run_token_list(const TokenOptions& options);
+int run_token_revoke(const TokenOptions& options);
+int run_identity_begin(const TokenOptions& options);
 int run_remove(const ClusterOptions& options);
 
 struct NodeOptions {

@@ -31,7 +31,38 @@ bool convert(std::string* text) {
   }
 }
 
+struct Unit {
+  char letter;
+  uint64_t seconds;
+};
+constexpr Unit kUnits[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86'400}, {'w', 604'800}};
+constexpr uint64_t kYear = 366 * uint64_t{86'400};
+
+// Seconds; 0 if the text is no time.
+uint64_t seconds_of(const std::string& text) {
+  uint64_t number = 0;
+  const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  if (!parse_number(text.substr(0, digits), &number) || digits + 1 < text.size()) return 0;
+  uint64_t unit = digits == text.size() ? 1 : 0;
+  for (const Unit& one : kUnits) {
+    if (digits < text.size() && text[digits] == one.letter) unit = one.seconds;
+  }
+  return unit == 0 || number > kYear / unit ? 0 : number * unit;
+}
+
 }  // namespace
+
+CLI::Validator duration() {
+  return CLI::Validator(
+      [](std::string& text) {
+        const uint64_t seconds = seconds_of(text);
+        if (seconds == 0)
+          return "not a time of up to a year: " + text + " (write 90s, 30m, 12h, 7d)";
+        text = std::to_string(seconds);
+        return std::string();
+      },
+      "TIME");
+}
 
 CLI::Validator byte_size() {
   return CLI::Validator(

@@ -1,4 +1,4 @@
-// Sizes on a command line: 4096, 64MiB, 10G, ...
+// Sizes and times on a command line: 4096, 64MiB, 10G; 90s, 30m, 12h, 7d.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,5 +10,8 @@ CLI::Validator byte_size();
 
 // The same, of what may be a file's chunk size.
 CLI::Validator chunk_size();
+
+// Turns a time into seconds, 1 to a year.
+CLI::Validator duration();
 
 }  // namespace penstock::apps

@@ -69,10 +69,10 @@ Outcome<ClusterNodes> ClusterNodes::start(const std::string& directory, uint32_t
   auto first = add(directory_of(1), {"up", directory_of(1), "--listen", address, "--cache", "0"});
   if (!first) return not_started(directory_of(1));
   cluster.nodes_.push_back(std::move(*first));
-  TRY_ASSIGN(const Json known, cluster.ask("cluster", {}));
-  const Json* const invitation = member(known, "invitation");
-  if (invitation == nullptr || !invitation->is_string()) return not_started(directory_of(1));
   for (uint32_t node = 2; node <= count; ++node) {
+    TRY_ASSIGN(const Json made, cluster.ask("token", {"create", directory_of(1)}));
+    const Json* const invitation = member(made, "invitation");
+    if (invitation == nullptr || !invitation->is_string()) return not_started(directory_of(1));
     auto other =
         add(directory_of(node), {"join", invitation->get<std::string>(), directory_of(node)});
     if (!other) return not_started(directory_of(node));

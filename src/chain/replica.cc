@@ -1,5 +1,7 @@
 #include "replica.h"
 
+#include "callers.h"
+
 namespace penstock::chain {
 
 Replica::Replica(Shared& host, ChainId chain)
@@ -181,6 +183,18 @@ void Replica::decode(engine::IncomingCall& call,
                          method == wire::ChainMethod::chunks || method == wire::ChainMethod::inodes;
   if (!is_client && request->header.chain_version != core_.part.version()) {
     return core_.reply_moved(call);
+  }
+  bool may = may_call(method, call.peer(), core_.part);
+  if constexpr (std::is_same_v<Request, wire::ChainUpdateRequest>) {
+    may = may && is_own(request->request, call.peer());
+  } else if constexpr (std::is_same_v<Request, wire::ChainWordRequest>) {
+    const Member* const from = core_.part.before(TargetId{request->from});
+    may = may && (from == nullptr || is_of(from, call.peer().node));
+  }
+  if (!may) {
+    static metrics::Counter refused("chain.callers_refused");
+    refused.add();
+    return call.reply(Code::access_denied, {});
   }
   (this->*take)(call, *request);
 }

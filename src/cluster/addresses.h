@@ -23,6 +23,11 @@ class Addresses final : public tcp::Resolver {
     return found == known_.end() ? std::vector<tcp::SocketAddress>() : found->second;
   }
 
+  bool was_removed(NodeId node) const override {
+    const std::lock_guard lock(mutex_);
+    return removed_.contains(node);
+  }
+
   void set(NodeId node, std::vector<tcp::SocketAddress> addresses) {
     const std::lock_guard lock(mutex_);
     known_[node] = std::move(addresses);
@@ -42,7 +47,11 @@ class Addresses final : public tcp::Resolver {
       if (address) addresses.push_back(*address);
     }
     // A removed node is not called any more.
-    if (node.standing == controller::Standing::removed) addresses.clear();
+    if (node.standing == controller::Standing::removed) {
+      addresses.clear();
+      const std::lock_guard lock(mutex_);
+      removed_.insert(node.id);
+    }
     set(node.id, std::move(addresses));
   }
 
@@ -50,6 +59,7 @@ class Addresses final : public tcp::Resolver {
   std::set<uint16_t> rails_;
   mutable engine::Mutex mutex_;
   std::map<NodeId, std::vector<tcp::SocketAddress>> known_;
+  std::set<NodeId> removed_;
 };
 
 }  // namespace penstock::cluster

@@ -11,7 +11,18 @@ namespace penstock::cluster {
 using membership::Admitted;
 using membership::Answer;
 
-tcp::NetworkConfig ParticipantImpl::network_config(NodeId node) const {
+namespace {
+
+// What whoever serves that has to prove.
+uint8_t role_to_serve(uint32_t service) {
+  const bool is_controllers = service == wire::kControllerService || service == wire::kGuestService;
+  return is_controllers ? engine::kRoleController : engine::kRoleStorage;
+}
+
+}  // namespace
+
+tcp::NetworkConfig ParticipantImpl::network_config(
+    NodeId node, std::shared_ptr<const tls::Credentials> credentials) const {
   tcp::NetworkConfig config;
   static_assert(sizeof config.identity.cluster == sizeof kept_.cluster.bytes);
   std::memcpy(config.identity.cluster.data(), kept_.cluster.bytes.data(),
@@ -24,7 +35,10 @@ tcp::NetworkConfig ParticipantImpl::network_config(NodeId node) const {
   config.identity.highest_version = wire::kNodeProtocol.highest;
   config.identity.features = tcp::kFeatures;
   config.resolver = &addresses_;
-  config.open_to_guests = wire::kControllerService;
+  config.open_to_guests = wire::kGuestService;
+  config.open_to_removed = wire::kControllerService;
+  config.credentials = std::move(credentials);
+  config.role_to_serve = role_to_serve;
   return config;
 }
 
@@ -61,8 +75,13 @@ Outcome<void> ParticipantImpl::enter(std::vector<ParticipantShard> shards, engin
   for (const std::string& text : kept_.listen) rails.insert(parse_listen(text)->rail);
   addresses_.set_rails(std::move(rails));
   addresses_.set(kFirstNode, {*tcp::SocketAddress::parse(kept_.controller)});
-  if (!is_first()) TRY(join_as_guest());
-  network_ = std::make_unique<tcp::TcpNetwork>(network_config(kept_.node));
+  TRY(prove());
+  if (!is_first()) TRY(join());
+  std::shared_ptr<const tls::Credentials> credentials;
+  if (identity_) {
+    TRY_ASSIGN(credentials, identity().credentials());
+  }
+  network_ = std::make_unique<tcp::TcpNetwork>(network_config(kept_.node, std::move(credentials)));
   local_network_ = std::make_unique<net::LocalNetwork>(kept_.node);
   TRY(make_nets());
   if (is_first()) TRY(begin_controller(kv));
@@ -75,6 +94,8 @@ Outcome<void> ParticipantImpl::enter(std::vector<ParticipantShard> shards, engin
 void ParticipantImpl::undo() {
   if (!is_new_ || parts_.empty() || (!is_first() && kept_.node != NodeId())) return;
   ::unlink((config_.directory + "/" + kKeptNodeName).c_str());
+  // The key of a node that asked to join stays: perhaps it was let in, and did not hear of it.
+  if (is_first()) forget_identity(config_.directory);
   for (const auto& part : parts_) {
     if (part->is_new) ::unlink((part->shard.target_directory + "/" + kKeptTargetName).c_str());
   }
@@ -152,6 +173,7 @@ Outcome<void> ParticipantImpl::begin_controller(engine::Kv* kv) {
   // The directory's lock is this process's, and with it the database.
   config.keeper.alone = true;
   config.seed = engine::system_seed();
+  config.signer = signer_.get();
   service_ = membership::ControllerService::make(config);
   service_->start();
   service_runs_ = true;
@@ -193,33 +215,55 @@ std::string ParticipantImpl::where_it_may_be() const {
       config_.directory);
 }
 
-// As long as this process has no number it calls as a guest, with a net that ends with this.
-Outcome<void> ParticipantImpl::join_as_guest() {
+struct ParticipantImpl::Joined {
+  Admitted admitted;
+  membership::Papers papers;
+};
+
+// With a net that ends with this, as the process has no number yet, or no loops that run.
+Outcome<ParticipantImpl::Joined> ParticipantImpl::ask_to_join(
+    NodeId as, std::shared_ptr<const tls::Credentials> credentials,
+    std::optional<membership::AskToEnroll> enroll) {
   const Part& first = *parts_.front();
-  tcp::TcpNetwork network(network_config(tcp::kGuest));
+  tcp::NetworkConfig network_of = network_config(as, std::move(credentials));
+  network_of.tells_refusals = true;
+  tcp::TcpNetwork network(network_of);
   TRY_ASSIGN(const auto net, tcp::TcpNet::create(network, loop(), *first.shard.parker, nullptr));
   membership::JoinOp op;
-  op.config = {&loop(), net.get(), {kFirstNode, wire::kControllerService}};
+  const uint32_t service = as == tcp::kGuest ? wire::kGuestService : wire::kControllerService;
+  op.config = {&loop(), net.get(), {kFirstNode, service}};
   op.join = join_request();
-  const bool is_first = kept_.node == NodeId();
+  op.enroll = std::move(enroll);
+  const bool is_first_time = kept_.node == NodeId();
   op.deadline =
-      engine::system_clock().now() + (is_first ? limits::kFirstEnterTime : limits::kEnterTime);
+      engine::system_clock().now() + (is_first_time ? limits::kFirstEnterTime : limits::kEnterTime);
   const Status status = run_and_wait(polling_, loop(), op, membership::join);
   std::string trouble;
   for (const tcp::PeerFacts& peer : net->peers()) trouble = peer.trouble;
   net->close();
   while (loop().poll()) {
   }
-  if (!status.ok()) {
-    std::string why = op.refusal;
-    if (why.empty()) why = status.name();
-    const bool is_heard = status != Code::timed_out && status != Code::peer_gone;
-    if (!is_heard && !trouble.empty()) why += " (" + trouble + ")";
-    if (!is_heard) why += "; " + where_it_may_be();
-    return Failure{status, fmt::format("{}: the controller at {} did not let this node in: {}",
-                                       config_.directory, kept_.controller, why)};
+  if (status.ok()) return Joined{op.admitted, std::move(op.papers)};
+  std::string why = op.refusal;
+  if (why.empty()) why = status.name();
+  const bool is_heard = status != Code::timed_out && status != Code::peer_gone;
+  if (!trouble.empty()) why += " (" + trouble + ")";
+  if (!is_heard) why += "; " + where_it_may_be();
+  return Failure{status, fmt::format("{}: the controller at {} did not let this node in: {}",
+                                     config_.directory, kept_.controller, why)};
+}
+
+Outcome<void> ParticipantImpl::join() {
+  if (!identity_) {
+    TRY_ASSIGN(const Joined joined, ask_to_join(tcp::kGuest, nullptr, std::nullopt));
+    admitted_ = joined.admitted;
+  } else if (!identity_->certificate) {
+    return enroll();
+  } else {
+    TRY_ASSIGN(auto credentials, identity_->credentials());
+    TRY_ASSIGN(const Joined joined, ask_to_join(kept_.node, std::move(credentials), std::nullopt));
+    admitted_ = joined.admitted;
   }
-  admitted_ = op.admitted;
   const NodeId number = admitted_.admission.node;
   if (kept_.node != NodeId() && kept_.node != number) {
     return Failure{Code::corrupt, fmt::format("{}: was node {}, and the controller says {}",

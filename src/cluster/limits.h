@@ -19,6 +19,17 @@ inline constexpr auto kAskTime = std::chrono::seconds(10);
 // Requests of one node that a chain remembers (decision 0044), which its shards share out.
 inline constexpr uint32_t kSlots = 64;
 
+// How long a certificate lasts where nobody says otherwise, how much it is dated back, as clocks
+// differ, and how often a node looks whether its own is to be renewed, at most and at least.
+inline constexpr auto kCertificateTime = std::chrono::hours(24 * 30);
+inline constexpr auto kCertificateBackdate = std::chrono::hours(24);
+inline constexpr auto kCertificateLook = std::chrono::minutes(1);
+inline constexpr auto kCertificateLookLeast = std::chrono::milliseconds(500);
+// One that could not be renewed is asked for again after so long.
+inline constexpr auto kRenewAgain = std::chrono::seconds(10);
+// A process that ends waits no longer for one that it asks for.
+inline constexpr auto kRenewAskTime = std::chrono::seconds(2);
+
 // How often a target's condition and space are looked at: what is full or failing is known to the
 // controller in a moment, and one look costs a turn of a loop.
 inline constexpr auto kLookAtTargets = std::chrono::seconds(1);

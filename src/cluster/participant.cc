@@ -31,6 +31,7 @@ Outcome<void> ParticipantImpl::open() {
     loop().complete(done, Code::ok);
   });
   is_new_ = false;
+  if (identity_) start_renewing();
   return {};
 }
 
@@ -195,6 +196,7 @@ void ParticipantImpl::stop_looking() {
 
 void ParticipantImpl::leave() {
   if (parts_.empty() || std::exchange(left_, true)) return;
+  stop_renewing();
   stop_looking();
   if (member_ != nullptr) {
     (void)caller().call(loop(), [this](engine::Op& done) { member_->leave(done); });
@@ -239,7 +241,10 @@ void ParticipantImpl::refresh() {
 void ParticipantImpl::map_changed(const membership::ClusterMap& map,
                                   const membership::MapChanges& changes) {
   for (const NodeId id : changes.nodes) {
-    if (const controller::Node* const node = map.find(id)) addresses_.learn(*node);
+    const controller::Node* const node = map.find(id);
+    if (node == nullptr) continue;
+    addresses_.learn(*node);
+    if (node->standing == controller::Standing::removed) expel(id);
   }
   for (const controller::TableId id : changes.tables) {
     const controller::Table* const table = map.find(id);
@@ -363,6 +368,8 @@ ParticipantStatus ParticipantImpl::status() {
   status.node = kept_.node;
   status.roles = kept_.roles;
   status.listen = fmt::format("{}", fmt::join(kept_.listen, " "));
+  status.insecure = config_.insecure;
+  if (!status.insecure) status.certificate_ends = identity().certificate->ends();
   status.invitation = {kept_.cluster, *tcp::SocketAddress::parse(kept_.controller)};
   (void)caller().call(loop(), [&](engine::Op& done) {
     status.applied = member_->applied();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "addresses.h"
+#include "identity.h"
 #include "kept.h"
 #include "limits.h"
 #include "waiting.h"
@@ -62,6 +63,8 @@ class ParticipantImpl final : public Participant, private membership::LocalNode 
   Outcome<membership::Answer> ask(membership::Request request) override;
   membership::ClusterMap map() override;
   ParticipantStatus status() override;
+  Outcome<Invitation> make_token(uint8_t roles, uint32_t uses, NodeId node,
+                                 engine::Duration lasts) override;
   engine::DiskSpace space() override;
 
  private:
@@ -84,12 +87,33 @@ class ParticipantImpl final : public Participant, private membership::LocalNode 
   }
   Outcome<std::optional<KeptTarget>> read_own_target(const std::string& directory) const;
   controller::Join join_request() const;
-  tcp::NetworkConfig network_config(NodeId node) const;
+  tcp::NetworkConfig network_config(NodeId node,
+                                    std::shared_ptr<const tls::Credentials> credentials) const;
   Outcome<void> read_targets();
   void undo();
   Outcome<void> make_nets();
   Outcome<void> begin_controller(engine::Kv* kv);
-  Outcome<void> join_as_guest();
+  Outcome<void> join();
+  struct Joined;
+  Outcome<Joined> ask_to_join(NodeId as, std::shared_ptr<const tls::Credentials> credentials,
+                              std::optional<membership::AskToEnroll> enroll);
+
+  // proving.cc
+  Outcome<void> prove();
+  Outcome<void> begin_authority();
+  Outcome<void> enroll();
+  Outcome<void> renew_as_guest();
+  Outcome<void> take_papers(const membership::Papers& papers);
+  Outcome<void> sign_own();
+  Outcome<std::shared_ptr<const tls::Credentials>> guest_credentials(
+      const tls::Fingerprint& authority) const;
+  void start_renewing();
+  void stop_renewing();
+  void renew_until_stopped();
+  Outcome<void> renew();
+  void expel(NodeId node);
+  Identity identity();
+
   // What a person does where no controller is found, for the end of a message.
   std::string where_it_may_be() const;
   void make_clients();
@@ -129,6 +153,14 @@ class ParticipantImpl final : public Participant, private membership::LocalNode 
   bool looks_ = false;
   std::vector<std::unique_ptr<Look>> looks_free_;
   size_t looks_under_way_ = 0;
+  // What it proves itself by; none in a cluster without TLS.
+  engine::Mutex identity_mutex_;
+  std::optional<Identity> identity_;
+  std::unique_ptr<ClusterSigner> signer_;  // on the node with the controller, with the key
+  engine::Mutex renewing_mutex_;
+  engine::Condition renewing_wake_;
+  bool renewing_ = false;
+  engine::Thread renewing_thread_;
   engine::Mutex member_mutex_;  // of the pointer
   std::unique_ptr<membership::Member> member_;
   engine::Mutex space_mutex_;

@@ -154,6 +154,15 @@ Status Keeper::put_records(engine::KvTransaction& transaction, const Changes& ch
   put(RecordKind::target, changes.targets);
   put(RecordKind::table, changes.tables);
   put(RecordKind::chain, changes.chains);
+  for (const NodeId id : changes.keys) {
+    transaction.put(key_of(RecordKind::key, id.value), encode(state_.at(id).key));
+  }
+  for (const TokenId id : changes.tokens) {
+    const auto found = state_.tokens.find(id);
+    const std::string key = key_of(RecordKind::token, id.value);
+    found == state_.tokens.end() ? transaction.erase(key)
+                                 : transaction.put(key, encode(found->second));
+  }
   return Code::ok;
 }
 

@@ -57,12 +57,26 @@ Status StateLoader::add(RecordKind kind, uint32_t id, std::string_view bytes) {
     case RecordKind::chain:
       return append(state_.chains, ChainId(id), kFirstSharedChain, limits::kChainsMax, bytes,
                     decode_chain);
+    case RecordKind::key: {
+      TRY_ASSIGN(keys_[NodeId(id)], decode_key(bytes));
+      return Code::ok;
+    }
+    case RecordKind::token: {
+      if (state_.tokens.size() >= limits::kTokensMax) return Code::corrupt;
+      TRY_ASSIGN(state_.tokens[TokenId(id)], decode_token(TokenId(id), bytes));
+      return Code::ok;
+    }
   }
   return Code::corrupt;
 }
 
 Result<State> StateLoader::finish() {
   if (!has_root_) return Code::corrupt;
+  // Keys come before nodes.
+  for (const auto& [node, key] : keys_) {
+    if (!state_.has(node)) return Code::corrupt;
+    state_.at(node).key = key;
+  }
   state_.cluster = root_.cluster;
   state_.version = root_.version;
   if (root_of(state_) != root_ || !find_fault(state_).empty()) return Code::corrupt;

@@ -1,18 +1,44 @@
 // Processes that come and go.
 #include "stepper.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "penstock/controller/records.h"
 
 namespace penstock::controller {
+namespace {
+
+// Names go into logs.
+bool is_for_people(const NodeFacts& facts) {
+  const auto is_good = [](const std::string& text) {
+    return std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c != 127; });
+  };
+  return is_good(facts.name) && is_good(facts.rack) &&
+         std::all_of(facts.cards.begin(), facts.cards.end(),
+                     [&](const CardAddress& card) { return is_good(card.host); });
+}
+
+}  // namespace
+
+// Roles that were proven once stay as they are.
+void Stepper::on(const Join& join) {
+  const Node* const known = find_node(state_, join.node);
+  const bool is_proven = known != nullptr && known->key != KeyPrint();
+  if (is_proven && join.facts.roles != known->facts.roles) {
+    return refuse(Code::not_permitted, "join: " + name_of(*known) + " has the roles " +
+                                           engine::roles_text(known->facts.roles) +
+                                           "; for others make a token that names it");
+  }
+  admit(join);
+}
 
 // A process is let in when no other of its directory can be acting any more.
-void Stepper::on(const Join& join) {
+void Stepper::admit(const Join& join) {
   if (join.cluster != state_.cluster) {
     return refuse(Code::access_denied, "join: " + join.facts.name + " belongs to another cluster");
   }
-  if (!is_storable(join.facts)) {
+  if (!is_storable(join.facts) || !is_for_people(join.facts)) {
     return refuse(Code::invalid_argument,
                   "join: names, or the number of network cards, are beyond the limits");
   }

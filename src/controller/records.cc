@@ -261,4 +261,53 @@ Result<Chain> decode_chain(ChainId id, std::string_view bytes) {
   return finished(reader, std::move(chain));
 }
 
+std::string encode(const KeyPrint& key) {
+  ASSERT(key != KeyPrint());
+  Writer writer(kRecordVersion);
+  writer.array(key.bytes);
+  return writer.take();
+}
+
+Result<KeyPrint> decode_key(std::string_view bytes) {
+  Reader reader(bytes, kRecordVersion);
+  KeyPrint key;
+  reader.array(key.bytes);
+  reader.require(key != KeyPrint());
+  return finished(reader, key);
+}
+
+std::string encode(const Token& token) {
+  ASSERT(token.uses > 0 && token.uses <= limits::kTokenUsesMax);
+  ASSERT(token.used_by.size() <= token.uses);
+  Writer writer(kRecordVersion);
+  writer.array(token.hash.bytes);
+  writer.word(token.roles);
+  writer.word(token.node.value);
+  writer.word(token.uses);
+  writer.word(static_cast<uint64_t>(token.made.nanoseconds));
+  writer.word(static_cast<uint64_t>(token.ends.nanoseconds));
+  writer.word(static_cast<uint32_t>(token.used_by.size()));
+  for (const KeyPrint& key : token.used_by) writer.array(key.bytes);
+  return writer.take();
+}
+
+Result<Token> decode_token(TokenId id, std::string_view bytes) {
+  Reader reader(bytes, kRecordVersion);
+  Token token;
+  token.id = id;
+  reader.array(token.hash.bytes);
+  token.roles = reader.word<uint8_t>();
+  token.node = NodeId(reader.word<uint32_t>());
+  token.uses = reader.word<uint32_t>();
+  token.made.nanoseconds = static_cast<int64_t>(reader.word<uint64_t>());
+  token.ends.nanoseconds = static_cast<int64_t>(reader.word<uint64_t>());
+  const auto used = reader.word<uint32_t>();
+  reader.require(id != TokenId() && (token.roles & ~kRoles) == 0 && token.uses > 0 &&
+                 token.uses <= limits::kTokenUsesMax && used <= token.uses);
+  for (uint32_t i = 0; i < used && reader.going(); ++i) {
+    reader.array(token.used_by.emplace_back().bytes);
+  }
+  return finished(reader, std::move(token));
+}
+
 }  // namespace penstock::controller

@@ -208,6 +208,8 @@ void Stepper::publish() {
   sort_unique(changes.nodes);
   sort_unique(changes.targets);
   sort_unique(changes.tables);
+  sort_unique(changes.keys);
+  sort_unique(changes.tokens);
   ASSERT(std::is_sorted(changes.chains.begin(), changes.chains.end()));
   actions_.published = !changes.nodes.empty() || !published_targets_.empty() ||
                        !changes.tables.empty() || !published_chains_.empty();

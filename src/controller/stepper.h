@@ -29,10 +29,19 @@ class Stepper {
   void on(const Join& join);
   void on(const Leave& leave);
   Node* known_sender(const Sender& from, std::string_view what);
+  void admit(const Join& join);
   void let_in(Node& node, const Join& join);
   void add_node(const Join& join);
   const Node* other_with_names(const Join& join) const;
   void set_silent(Node& node, bool silent);
+
+  // tokens.cc: nodes that prove who they are
+  void on(const Enroll& enroll);
+  void on(const MakeToken& make);
+  void on(const RevokeToken& revoke);
+  Token* token_for(const Enroll& enroll);
+  std::string fault_in(const MakeToken& make) const;
+  void drop_tokens(engine::WallTime now);
 
   // openings.cc: targets that are opened
   void on(const OpenTarget& open);

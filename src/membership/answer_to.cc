@@ -51,6 +51,7 @@ Answer answer_of(const controller::Heartbeat& heartbeat, const Actions& actions,
 Answer answer_of_order(const Actions& actions) {
   if (!actions.refusals.empty()) return actions.refusals.front();
   if (!actions.made.empty()) return actions.made.front();
+  if (!actions.made_tokens.empty()) return actions.made_tokens.front();
   return Done{};
 }
 
@@ -60,6 +61,9 @@ Answer answer_to(const Request& request, const Actions& actions, const controlle
                  bool may_grant) {
   if (const auto* join = std::get_if<controller::Join>(&request)) {
     return answer_of(*join, actions, state);
+  }
+  if (const auto* ask = std::get_if<AskToEnroll>(&request)) {
+    return answer_of(ask->join, actions, state);
   }
   if (const auto* open = std::get_if<controller::OpenTarget>(&request)) {
     return answer_of(*open, actions);

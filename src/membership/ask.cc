@@ -117,8 +117,15 @@ struct Joining {
     if (const auto* refused = std::get_if<controller::Refused>(&ask.answer)) {
       op.refusal = refused->reason;
       if (status.ok()) status = refused->code;
-    } else if (const auto* admitted = std::get_if<Admitted>(&ask.answer); status.ok()) {
-      const bool is_mine = admitted != nullptr && admitted->admission.process == op.join.process;
+    } else if (status.ok()) {
+      const auto* admitted = std::get_if<Admitted>(&ask.answer);
+      auto* const enrolled = std::get_if<Enrolled>(&ask.answer);
+      if (op.enroll && enrolled != nullptr) {
+        admitted = &enrolled->admitted;
+        op.papers = std::move(enrolled->papers);
+      }
+      const controller::Join& asked = op.enroll ? op.enroll->join : op.join;
+      const bool is_mine = admitted != nullptr && admitted->admission.process == asked.process;
       if (is_mine) {
         op.admitted = *admitted;
       } else {
@@ -144,7 +151,7 @@ void ask(AskOp& op) {
 void join(JoinOp& op) {
   auto* joining = new Joining(op);  // until end()
   joining->ask.config = op.config;
-  joining->ask.request = op.join;
+  joining->ask.request = op.enroll ? Request(*op.enroll) : Request(op.join);
   joining->ask.deadline = op.deadline;
   joining->ask.owner = joining;
   joining->ask.completion = [](engine::Op& asked) { asked.owner_as<Joining>().end(); };

@@ -84,6 +84,8 @@ Status decode(const MapRecord& record, Decoded& to) {
     }
     case RecordKind::lease:
     case RecordKind::root:
+    case RecordKind::key:
+    case RecordKind::token:
       break;
   }
   return Code::bad_message;

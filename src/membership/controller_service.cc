@@ -22,6 +22,7 @@ struct Asked : ListNode {
   KeeperJob job;
   engine::Timer timer;
   bool is_held = false;
+  bool is_guest = false;
 };
 
 engine::MemoryRef memory_of(const std::string& bytes) {
@@ -51,9 +52,9 @@ class Service final : public ControllerService, private engine::Service {
 
   void start() override {
     ASSERT(keeper_ == nullptr && !stopping_);
-    keeper_ = std::make_unique<KeeperThread>(config_.keeper, config_.seed, *config_.loop,
-                                             [this](const auto& news) { on_news(news); });
+    keeper_ = std::make_unique<KeeperThread>(config_, [this](const auto& news) { on_news(news); });
     config_.net->serve(address(), *this);
+    config_.net->serve(guests_address(), door_);
   }
 
   void stop(engine::Op& done) override {
@@ -61,6 +62,7 @@ class Service final : public ControllerService, private engine::Service {
     stopping_ = true;
     done_ = &done;
     config_.net->withdraw(address());
+    config_.net->withdraw(guests_address());
     let_go();
     stopped_.owner = this;
     stopped_.completion = [](engine::Op& op) {
@@ -88,23 +90,11 @@ class Service final : public ControllerService, private engine::Service {
  private:
   engine::Address address() const { return {config_.node, wire::kControllerService}; }
 
+  engine::Address guests_address() const { return {config_.node, wire::kGuestService}; }
+
   void on_call(engine::IncomingCall& call) override {
-    if (stopping_) return call.reply(Code::peer_gone, {});
-    if (call.method != static_cast<uint16_t>(wire::MembershipMethod::ask)) {
-      return call.reply(Code::bad_message, {});
-    }
-    const Result<wire::MembershipRequest> words =
-        wire::decode_membership_request(call.request, config_.speaks);
-    if (!words && words.error() == Code::wrong_version) {
-      const wire::MembershipResponse spoken = response(0);
-      return call.reply(Code::wrong_version, std::as_bytes(std::span(&spoken, 1)));
-    }
-    if (!words) return call.reply(words.error(), {});
-    const bool is_good = call.exposure_count == 2 &&
-                         call.exposure_access(0) == engine::Access::fetch &&
-                         call.exposure_access(1) == engine::Access::place &&
-                         call.exposure_length(0) >= words->length && call.exposure_length(1) > 0;
-    if (!is_good) return call.reply(Code::bad_message, {});
+    const auto words = words_of(call);
+    if (!words) return;
     const bool has_room =
         open_ < config_.calls_max && asked_bytes_ + words->length <= limits::kAskedBytesMax;
     if (!has_room) {
@@ -112,6 +102,55 @@ class Service final : public ControllerService, private engine::Service {
       return call.reply(Code::busy, {});
     }
     fetch(begin(), call, *words);
+  }
+
+  // Guests are strangers: what they ask has come with the call, or it is not looked at.
+  void on_guest_call(engine::IncomingCall& call) {
+    const auto words = words_of(call);
+    if (!words) return;
+    if (words->length > wire::kGuestBytesMax) return call.reply(Code::bad_message, {});
+    const auto bytes = call.direct(0);
+    if (!bytes || guests_ >= limits::kGuestCallsMax) return call.reply(Code::busy, {});
+    const std::string_view asked_bytes(reinterpret_cast<const char*>(bytes->data), words->length);
+    Result<Request> request = decode_request(asked_bytes, words->version);
+    if (!request) return call.reply(request.error(), {});
+    Asked& asked = begin();
+    asked.call = &call;
+    asked.job.version = words->version;
+    asked.is_guest = true;
+    ++guests_;
+    asked.job.request = std::move(*request);
+    asked.job.from = call.peer();
+    const bool is_for_guests = std::holds_alternative<AskToEnroll>(asked.job.request) ||
+                               std::holds_alternative<AskCertificate>(asked.job.request) ||
+                               std::holds_alternative<controller::Join>(asked.job.request);
+    if (!is_for_guests) return reply(asked, Code::access_denied);
+    submit(asked);
+  }
+
+  // None, and the call has its answer, where it cannot be a question.
+  std::optional<wire::MembershipRequest> words_of(engine::IncomingCall& call) const {
+    const auto refuse = [&](penstock::Status status, Bytes response = {}) {
+      call.reply(status, response);
+      return std::nullopt;
+    };
+    if (stopping_) return refuse(Code::peer_gone);
+    if (call.method != static_cast<uint16_t>(wire::MembershipMethod::ask)) {
+      return refuse(Code::bad_message);
+    }
+    const Result<wire::MembershipRequest> words =
+        wire::decode_membership_request(call.request, config_.speaks);
+    if (!words && words.error() == Code::wrong_version) {
+      const wire::MembershipResponse spoken = response(0);
+      return refuse(Code::wrong_version, std::as_bytes(std::span(&spoken, 1)));
+    }
+    if (!words) return refuse(words.error());
+    const bool is_good = call.exposure_count == 2 &&
+                         call.exposure_access(0) == engine::Access::fetch &&
+                         call.exposure_access(1) == engine::Access::place &&
+                         call.exposure_length(0) >= words->length && call.exposure_length(1) > 0;
+    if (!is_good) return refuse(Code::bad_message);
+    return *words;
   }
   wire::MembershipResponse response(uint32_t length) const {
     return {length, static_cast<uint16_t>(config_.speaks.lowest),
@@ -131,6 +170,7 @@ class Service final : public ControllerService, private engine::Service {
     const std::unique_ptr<Asked> self(&asked);
     ASSERT(open_ > 0 && asked_bytes_ >= asked.length && !asked.is_held);
     --open_;
+    if (asked.is_guest) --guests_;
     asked_bytes_ -= asked.length;
     end_if_stopped();
   }
@@ -162,14 +202,14 @@ class Service final : public ControllerService, private engine::Service {
     asked.asked = {};
     if (!request) return reply(asked, request.error());
     asked.job.request = std::move(*request);
-    asked.job.from = asked.call->peer().node;
+    asked.job.from = asked.call->peer();
 #if PENSTOCK_NEXT_PROTOCOL
     if (const auto* beat = std::get_if<controller::Heartbeat>(&asked.job.request)) {
       (beat->uptime_ms != 0 ? with_field_ : without_field_).add();
     }
 #endif
     const controller::Sender* sender = sender_of(asked.job.request);
-    if (sender != nullptr && sender->node != asked.job.from) {
+    if (sender != nullptr && sender->node != asked.job.from.node) {
       return reply(asked, Code::access_denied);
     }
     if (may_wait(asked)) return hold(asked);
@@ -219,6 +259,13 @@ class Service final : public ControllerService, private engine::Service {
   // What waits is not answered any more.
   void let_go() {
     while (!held_calls_.empty()) reply(release_first(), Code::peer_gone);
+    while (!told_late_.empty()) {
+      Asked& asked = told_late_.front();
+      const bool was_waiting = config_.loop->cancel(asked.timer);
+      ASSERT(was_waiting);
+      no_more_late(asked);
+      reply(asked, Code::peer_gone);
+    }
   }
 
   static void on_job(Asked& asked) {
@@ -231,7 +278,34 @@ class Service final : public ControllerService, private engine::Service {
       asked.then(asked.job.answer);
       return self.end(asked);
     }
+    if (self.is_wrong_token(asked)) return self.let_wait(asked);
     self.place(asked);
+  }
+
+  // Who guesses tokens waits for each answer; who knows one waits for nobody.
+  bool is_wrong_token(const Asked& asked) const {
+    const auto* refused = std::get_if<controller::Refused>(&asked.job.answer);
+    return asked.is_guest && std::holds_alternative<AskToEnroll>(asked.job.request) &&
+           refused != nullptr && refused->code == Code::access_denied;
+  }
+  void let_wait(Asked& asked) {
+    if (wrong_tokens_ >= limits::kWrongTokensMax) return place(asked);
+    asked.is_guest = false;
+    --guests_;
+    ++wrong_tokens_;
+    told_late_.push_back(asked);
+    asked.timer.completion = [](engine::Op& op) {
+      auto& self = op.owner_as<Asked>();
+      self.service->no_more_late(self);
+      self.service->place(self);
+    };
+    config_.loop->start(asked.timer, config_.loop->now() + limits::kWrongTokenPause);
+  }
+
+  void no_more_late(Asked& asked) {
+    ASSERT(wrong_tokens_ > 0);
+    asked.unlink();
+    --wrong_tokens_;
   }
 
   void place(Asked& asked) {
@@ -265,7 +339,15 @@ class Service final : public ControllerService, private engine::Service {
     config_.loop->complete(*done_, Code::ok);
   }
 
+  using Owner = Service;
+  struct Door final : engine::Service {
+    explicit Door(Owner& its_owner) : owner(its_owner) {}
+    void on_call(engine::IncomingCall& call) override { owner.on_guest_call(call); }
+    Owner& owner;
+  };
+
   const ControllerServiceConfig config_;
+  Door door_{*this};
 #if PENSTOCK_NEXT_PROTOCOL
   metrics::Counter with_field_{"membership.next.with_field"};
   metrics::Counter without_field_{"membership.next.without_field"};
@@ -276,6 +358,9 @@ class Service final : public ControllerService, private engine::Service {
   size_t held_ = 0;
   size_t waiting_ = 0;
   size_t asked_bytes_ = 0;
+  size_t guests_ = 0;               // calls of these
+  IntrusiveList<Asked> told_late_;  // of wrong tokens, so many
+  size_t wrong_tokens_ = 0;
   uint64_t answered_ = 0;
   uint64_t busy_ = 0;
   bool stopping_ = false;

@@ -11,20 +11,14 @@ using controller::Actions;
 using controller::Refused;
 namespace bounds = controller::limits;
 
-namespace {
-
-// What a node says of itself: the step looks at the sender.
-bool is_of_sender(const Request& request) {
-  return std::holds_alternative<controller::OpenTarget>(request) ||
-         std::holds_alternative<controller::Heartbeat>(request) ||
-         std::holds_alternative<controller::Leave>(request);
-}
-
-}  // namespace
-
-KeeperThread::KeeperThread(const controller::KeeperConfig& config, uint64_t seed,
-                           engine::Loop& loop, std::function<void(const News&)> news)
-    : config_(config), loop_(loop), on_news_(std::move(news)), keeper_(config) {
+KeeperThread::KeeperThread(const ControllerServiceConfig& config,
+                           std::function<void(const News&)> news)
+    : config_(config.keeper),
+      home_(config.node),
+      signer_(config.signer),
+      loop_(*config.loop),
+      on_news_(std::move(news)),
+      keeper_(config.keeper) {
   news_op_.thread = this;
   news_op_.completion = [](engine::Op& op) {
     KeeperThread& self = *static_cast<NewsOp&>(op).thread;
@@ -36,7 +30,7 @@ KeeperThread::KeeperThread(const controller::KeeperConfig& config, uint64_t seed
     }
     self.on_news_(news_now);
   };
-  planner_ = std::make_unique<Planner>(seed, [this](KeeperJob& job) { push(job); });
+  planner_ = std::make_unique<Planner>(config.seed, [this](KeeperJob& job) { push(job); });
   next_renew_ = next_tick_ = now();
   thread_ = engine::Thread("controller", [this] { run(); });
 }
@@ -156,7 +150,7 @@ void KeeperThread::handle(KeeperJob& job) {
   if (!keeper_.leads()) {
     return refuse(job, Code::not_serving, "this controller does not lead; ask again");
   }
-  if (auto refused = why_not(job)) {
+  if (auto refused = why_not(job, keeper_.state(), home_, signer_ != nullptr)) {
     job.answer = std::move(*refused);
     return end(job);
   }
@@ -174,6 +168,17 @@ void KeeperThread::answer(KeeperJob& job) {
     return end(job);
   }
   if (std::holds_alternative<controller::TablePlan>(job.request)) return answer_plan(job);
+  if (const auto* ask = std::get_if<AskToEnroll>(&job.request)) return answer_enroll(job, *ask);
+  if (const auto* ask = std::get_if<AskCertificate>(&job.request)) {
+    return answer_certificate(job, *ask);
+  }
+  if (const auto* ask = std::get_if<AskTokens>(&job.request)) return answer_tokens(job, *ask);
+  if (auto* make = std::get_if<controller::MakeToken>(&job.request)) {
+    // By the controller's time, whatever the asker's is: it lasts as long as was asked for.
+    const int64_t lasts = make->ends.nanoseconds - make->made.nanoseconds;
+    make->made = config_.clock->wall();
+    make->ends = {make->made.nanoseconds + lasts};
+  }
   std::visit(
       [&](const auto& event) {
         if constexpr (std::is_convertible_v<decltype(event), controller::Event>) {
@@ -181,20 +186,6 @@ void KeeperThread::answer(KeeperJob& job) {
         }
       },
       job.request);
-}
-
-// A process is let in, or the step refuses it itself; all else is for nodes of the cluster.
-std::optional<Refused> KeeperThread::why_not(const KeeperJob& job) const {
-  if (job.is_at_home || std::holds_alternative<controller::Join>(job.request)) return std::nullopt;
-  if (is_of_sender(job.request)) return std::nullopt;
-  const controller::State& state = keeper_.state();
-  if (!state.has(job.from)) {
-    return Refused{Code::access_denied, "only nodes of the cluster may ask this; join it first"};
-  }
-  if (state.at(job.from).standing == controller::Standing::removed) {
-    return Refused{Code::not_permitted, "the node that asks was removed from the cluster"};
-  }
-  return std::nullopt;
 }
 
 void KeeperThread::answer_event(KeeperJob& job, const controller::Event& event) {
@@ -206,6 +197,10 @@ void KeeperThread::answer_event(KeeperJob& job, const controller::Event& event) 
                       (is_unknown ? "), or was; look before it is ordered again" : "); ask again"));
   }
   job.answer = answer_to(job.request, *actions, keeper_.state(), keeper_.may_grant());
+  if (const auto* ask = std::get_if<AskToEnroll>(&job.request)) {
+    const auto* admitted = std::get_if<Admitted>(&job.answer);
+    return admitted == nullptr ? end(job) : sign(job, ask->request, admitted->admission.node);
+  }
   const auto* grant = std::get_if<controller::Grant>(&job.answer);
   if (grant != nullptr && grant->lease) job.grants_until = keeper_.grants_until();
   end(job);

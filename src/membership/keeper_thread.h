@@ -10,6 +10,8 @@
 #include <string>
 #include <tuple>
 
+#include "penstock/membership/controller_service.h"
+
 namespace penstock::membership {
 
 // What an action list says to whoever asked. Pure; `may_grant` is the keeper's.
@@ -19,8 +21,8 @@ Answer answer_to(const Request& request, const controller::Actions& actions,
 // One question on its way through the keeper's thread. It completes in the loop with ok.
 struct KeeperJob : engine::Op {
   Request request;
-  NodeId from;                            // by the transport's word
-  bool is_at_home = false;                // of the controller's own process
+  engine::Peer from;                      // by the transport's word
+  bool is_at_home = false;                // of the controller's own process, to be let in
   uint32_t version = wire::kNodeVersion;  // of the question, and of its answer
   // Out. Long answers, that many ask for, are shared as bytes.
   Answer answer;
@@ -32,6 +34,11 @@ struct KeeperJob : engine::Op {
   friend class Planner;
   std::optional<Outcome<controller::CreateTable>> plan;  // once it is made
 };
+
+// Why the controller does not answer that to whoever asks; none if it does. `home` is its node;
+// `proves`: nodes have certificates.
+std::optional<controller::Refused> why_not(const KeeperJob& job, const controller::State& state,
+                                           NodeId home, bool proves);
 
 // Makes one plan at a time.
 class Planner {
@@ -65,8 +72,7 @@ class KeeperThread {
     controller::MapVersion version;
   };
   // `news` is called in the loop, some time after something has changed.
-  KeeperThread(const controller::KeeperConfig& config, uint64_t seed, engine::Loop& loop,
-               std::function<void(const News&)> news);
+  KeeperThread(const ControllerServiceConfig& config, std::function<void(const News&)> news);
   ~KeeperThread();  // stop() has completed
 
   // Both in the loop's thread. The queue is as long as what its owner lets in.
@@ -90,7 +96,12 @@ class KeeperThread {
   void answer_event(KeeperJob& job, const controller::Event& event);
   void answer_map(KeeperJob& job, const AskMap& ask);
   void answer_plan(KeeperJob& job);
-  std::optional<controller::Refused> why_not(const KeeperJob& job) const;
+  // proofs.cc
+  void answer_enroll(KeeperJob& job, const AskToEnroll& ask);
+  void answer_certificate(KeeperJob& job, const AskCertificate& ask);
+  void answer_tokens(KeeperJob& job, const AskTokens& ask);
+  std::optional<controller::Refused> why_not_sign(engine::WallTime asker) const;
+  void sign(KeeperJob& job, const std::string& request, NodeId node);
   Result<controller::Actions> step(const controller::Event& event);
   void refuse(KeeperJob& job, Code code, std::string why);
   void end(KeeperJob& job);
@@ -98,6 +109,8 @@ class KeeperThread {
   engine::Time now() const { return config_.clock->now(); }
 
   const controller::KeeperConfig config_;
+  const NodeId home_;
+  Signer* const signer_;
   engine::Loop& loop_;
   const std::function<void(const News&)> on_news_;
 

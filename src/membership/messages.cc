@@ -61,6 +61,11 @@ class Out {
     ASSERT(value.size() <= max);
     writer_.bytes(value);
   }
+  void wall(const engine::WallTime& time) { writer_.word(static_cast<uint64_t>(time.nanoseconds)); }
+  template <size_t kBytes>
+  void array(const std::array<uint8_t, kBytes>& bytes) {
+    writer_.array(bytes);
+  }
   template <class T, class Fields>
   void list(const std::vector<T>& list, size_t max, const Fields& fields) {
     ASSERT(list.size() <= max);
@@ -116,6 +121,13 @@ class In {
   void bytes(std::string& value, size_t max) {
     value = reader_.bytes();
     reader_.require(value.size() <= max);
+  }
+  void wall(engine::WallTime& time) {
+    time.nanoseconds = static_cast<int64_t>(reader_.word<uint64_t>());
+  }
+  template <size_t kBytes>
+  void array(std::array<uint8_t, kBytes>& bytes) {
+    reader_.array(bytes);
   }
   template <class T, class Fields>
   void list(std::vector<T>& list, size_t max, const Fields& fields) {
@@ -226,6 +238,33 @@ void fields(auto& io, auto& m, const AskNodes&) {
   io.id(m.from);
 }
 
+void fields(auto& io, auto& m, const AskToEnroll&) {
+  fields(io, m.join, m.join);
+  io.bytes(m.secret, limits::kSecretBytes);
+  io.bytes(m.request, limits::kRequestBytesMax);
+  io.wall(m.at);
+  io.require(m.secret.size() == limits::kSecretBytes);
+}
+void fields(auto& io, auto& m, const AskCertificate&) {
+  io.uuid(m.node);
+  io.bytes(m.request, limits::kRequestBytesMax);
+  io.wall(m.at);
+}
+void fields(auto& io, auto& m, const controller::MakeToken&) {
+  io.array(m.hash.bytes);
+  io.word(m.roles);
+  io.id(m.node);
+  io.word(m.uses);
+  io.wall(m.made);
+  io.wall(m.ends);
+}
+void fields(auto& io, auto& m, const controller::RevokeToken&) {
+  io.id(m.token);
+}
+void fields(auto& io, auto& m, const AskTokens&) {
+  io.id(m.from);
+}
+
 void fields(auto& io, auto& m, const controller::Refused&) {
   io.code(m.code);
   io.text(m.reason, limits::kReasonBytesMax);
@@ -309,6 +348,34 @@ void fields(auto& io, auto& m, const NodesPiece&) {
   io.yes(m.last);
   io.list(m.nodes, UINT16_MAX, [&](auto& node) { fields(io, node, node); });
   io.require(m.last || !m.nodes.empty());
+}
+
+void fields(auto& io, auto& m, const Papers&) {
+  io.bytes(m.certificate, limits::kCertificateBytesMax);
+  io.list(m.authorities, limits::kAuthoritiesMax,
+          [&](auto& one) { io.bytes(one, limits::kCertificateBytesMax); });
+  io.require(!m.certificate.empty() && !m.authorities.empty());
+}
+void fields(auto& io, auto& m, const Enrolled&) {
+  fields(io, m.admitted, m.admitted);
+  fields(io, m.papers, m.papers);
+}
+void fields(auto& io, auto& m, const controller::MadeToken&) {
+  io.id(m.token);
+}
+void fields(auto& io, auto& m, const TokensPiece&) {
+  io.yes(m.last);
+  io.list(m.tokens, controller::limits::kTokensMax, [&](auto& token) {
+    io.id(token.id);
+    io.word(token.roles);
+    io.id(token.node);
+    io.word(token.uses);
+    io.wall(token.made);
+    io.wall(token.ends);
+    io.list(token.used_by, controller::limits::kTokenUsesMax,
+            [&](auto& key) { io.array(key.bytes); });
+  });
+  io.require(m.last || !m.tokens.empty());
 }
 
 template <class Variant>

@@ -153,7 +153,11 @@ Status CallerSide::greet(const Header& header, Bytes message) {
     TRY_ASSIGN(const Refused refused, decode_refused(message));
     stage_ = Stage::leaving;
     watcher_.on_refusal(refused);
-    pipe_.fail(refused.reason == Refusal::too_many ? Code::busy : Code::peer_gone, "");
+    const bool is_passing = refused.reason == Refusal::no_service;
+    pipe_.fail(refused.reason == Refusal::too_many ? Code::busy
+               : is_passing                        ? Code::peer_gone
+                                                   : Code::access_denied,
+               "");
     return Code::closed;
   }
   if (header.kind != FrameKind::welcome) return Code::bad_message;
@@ -393,6 +397,7 @@ void CallerSide::on_idle() {
 void CallerSide::on_end(Status status) {
   stage_ = Stage::over;
   receiving_ = diverting_ = nullptr;
+  const Status of_calls = watcher_.status_of_calls(status);
   for (IntrusiveList<CallOp>* const list : {&waiting_, &unsent_}) {
     while (!list->empty()) {
       CallOp& op = list->front();
@@ -402,7 +407,7 @@ void CallerSide::on_end(Status status) {
       if (call.ending) {
         settle(op);
       } else {
-        end(op, status);
+        end(op, of_calls);
       }
     }
   }

@@ -20,6 +20,8 @@ class CallerSide final : public Side {
    public:
     virtual void on_welcome(const Welcome& welcome) = 0;
     virtual void on_refusal(const Refused& refused) = 0;
+    // What calls end with that the end of their connection has caught.
+    virtual Status status_of_calls(Status end) { return end; }
     // After on_end(): no call is left.
     virtual void on_caller_end(Status status) = 0;
 

@@ -207,6 +207,10 @@ std::string_view refusal_name(Refusal reason) {
       return "too many connections";
     case Refusal::not_proven:
       return "identity not proven";
+    case Refusal::not_sealed:
+      return "it speaks TLS, and this process was started with --insecure";
+    case Refusal::removed:
+      return "the node was removed from the cluster";
     case Refusal::bad_greeting:
       return "unreadable greeting";
   }

@@ -10,7 +10,7 @@ namespace penstock::tcp::internal {
 using Step = tls::Handshake::Step;
 
 Handshaker::Handshaker(std::shared_ptr<const tls::Credentials> credentials)
-    : credentials_(std::move(credentials)), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    : wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), credentials_(std::move(credentials)) {
   ASSERT(credentials_ != nullptr && wake_);
   thread_ = engine::Thread("handshakes", [this] { run(); });
 }
@@ -24,7 +24,18 @@ Handshaker::~Handshaker() {
   thread_.join();
 }
 
-void Handshaker::begin(HandshakeOp& op) {
+void Handshaker::renew(std::shared_ptr<const tls::Credentials> credentials) {
+  ASSERT(credentials != nullptr);
+  const std::lock_guard lock(mutex_);
+  credentials_ = std::move(credentials);
+}
+
+void Handshaker::begin(HandshakeOp& op, tls::Part part, UniqueFd socket, engine::Loop& loop,
+                       engine::Time deadline) {
+  op.socket = std::move(socket);
+  op.part = part;
+  op.deadline = deadline;
+  op.loop = &loop;
   {
     const std::lock_guard lock(mutex_);
     new_.push_back(&op);
@@ -45,6 +56,7 @@ void Handshaker::run() {
   while (take_new()) {
     wait();
     for (Active& one : active_) {
+      if (one.op == nullptr) continue;
       if (one.op->stopped.load(std::memory_order_relaxed)) {
         end(one, Code::cancelled, "");
       } else if (one.op->deadline <= one.op->loop->clock().now()) {
@@ -60,7 +72,7 @@ void Handshaker::run() {
   for (HandshakeOp* const op : new_) op->loop->complete_remote(*op, Code::closed);
 }
 
-// False: it is over. So many go on at a time; others wait for their turn.
+// False: it is over.
 bool Handshaker::take_new() {
   const std::lock_guard lock(mutex_);
   const auto is_stopped = [](HandshakeOp* op) {
@@ -69,11 +81,10 @@ bool Handshaker::take_new() {
     return true;
   };
   std::erase_if(new_, is_stopped);
-  while (!new_.empty() && active_.size() < limits::kHandshakesMax) {
-    HandshakeOp* const op = new_.front();
-    new_.pop_front();
-    active_.push_back(
-        {op, std::make_unique<tls::Handshake>(credentials_, op->part, op->socket.get())});
+  for (HandshakeOp* const op : std::exchange(new_, {})) {
+    Active& one = active_.emplace_back();
+    one.op = op;
+    one.waits_for = op->part == tls::Part::server ? POLLIN : short{0};
   }
   return !stopping_;
 }
@@ -96,7 +107,27 @@ void Handshaker::wait() {
   }
 }
 
+// Of those who call this process so many go on at a time: the oldest of them gives way. Calls of
+// its own wait for nobody.
+void Handshaker::start(Active& one) {
+  if (one.op->part == tls::Part::server && served_ == limits::kHandshakesMax) {
+    Active* oldest = nullptr;
+    for (Active& other : active_) {
+      const bool is_served = other.handshake != nullptr && other.op->part == tls::Part::server;
+      if (is_served && (oldest == nullptr || other.begun < oldest->begun)) oldest = &other;
+    }
+    ASSERT(oldest != nullptr);
+    end(*oldest, Code::timed_out, "its handshake gives way to others");
+  }
+  if (one.op->part == tls::Part::server) ++served_;
+  one.begun = ++count_;
+  const std::lock_guard lock(mutex_);
+  one.handshake =
+      std::make_unique<tls::Handshake>(credentials_, one.op->part, one.op->socket.get());
+}
+
 void Handshaker::step(Active& one) {
+  if (one.handshake == nullptr) start(one);
   switch (one.handshake->step()) {
     case Step::wants_to_read:
       one.waits_for = POLLIN;
@@ -113,8 +144,11 @@ void Handshaker::step(Active& one) {
 }
 
 void Handshaker::end(Active& one, Status status, std::string trouble) {
-  one.handshake = nullptr;
   HandshakeOp& op = *std::exchange(one.op, nullptr);
+  if (std::exchange(one.handshake, nullptr) != nullptr && op.part == tls::Part::server) {
+    ASSERT(served_ > 0);
+    --served_;
+  }
   op.trouble = std::move(trouble);
   op.loop->complete_remote(op, status);
 }

@@ -35,29 +35,40 @@ class Handshaker {
   Handshaker(const Handshaker&) = delete;
   Handshaker& operator=(const Handshaker&) = delete;
 
-  void begin(HandshakeOp& op);
+  // Those that begin later have these.
+  void renew(std::shared_ptr<const tls::Credentials> credentials);
+
+  // `socket` is connected. `op` has its owner and its completion; the rest is told here.
+  void begin(HandshakeOp& op, tls::Part part, UniqueFd socket, engine::Loop& loop,
+             engine::Time deadline);
   // It completes soon, with cancelled or as it would have.
   void stop(HandshakeOp& op);
 
  private:
+  // Who calls this process has to say something before it costs more than a descriptor.
   struct Active {
     HandshakeOp* op = nullptr;
-    std::unique_ptr<tls::Handshake> handshake;
-    short waits_for = 0;  // of poll(2)
+    std::unique_ptr<tls::Handshake> handshake;  // null: it has not begun
+    short waits_for = 0;                        // of poll(2)
+    uint64_t begun = 0;                         // in which order
   };
   void run();
   bool take_new();
   void wake();
   void wait();
   void step(Active& one);
+  void start(Active& one);
   void end(Active& one, Status status, std::string trouble);
 
-  const std::shared_ptr<const tls::Credentials> credentials_;
   const UniqueFd wake_;
   engine::Mutex mutex_;
+  std::shared_ptr<const tls::Credentials> credentials_;
   std::deque<HandshakeOp*> new_;
   bool stopping_ = false;
-  std::vector<Active> active_;  // of the thread
+  // Of the thread.
+  std::vector<Active> active_;
+  size_t served_ = 0;  // begun ones of those who call this process
+  uint64_t count_ = 0;
   engine::Thread thread_;
 };
 

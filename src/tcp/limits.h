@@ -33,13 +33,18 @@ inline constexpr uint32_t kBatchBytes = 64 * kKiB;
 inline constexpr uint32_t kBatchPieces = 64;
 inline constexpr uint64_t kBatchPayloadMax = kMiB;
 
-// Records that are sent at a time by a connection that is sealed: what one send takes, and 16 of
-// the largest.
+// Records that a sealed connection sends at a time, or receives of a large payload: 16 of the
+// largest. With fewer, system calls and acknowledgements count; with more, who opens the records of
+// a single read waits for who seals them.
 inline constexpr uint32_t kSealedBytes =
     16 * (tls::limits::kContentMax + tls::limits::kRecordExtraBytes);
 
 // Of a loop: 64 MiB. A connection holds one while it sends.
 inline constexpr uint32_t kSealedMax = 256;
+
+// As large, for records of large payloads that come: 16 MiB of a loop. A connection holds one until
+// its payload is whole; who finds none receives into staging memory as before.
+inline constexpr uint32_t kOpenedMax = 64;
 
 // Batches of a loop: 64 MiB. A connection holds two at most, and none while it has nothing to send;
 // who finds none waits for its turn.
@@ -62,9 +67,13 @@ inline constexpr uint32_t kInlineBuffersMax = 512;
 inline constexpr uint32_t kConnectionsMax = 16384;
 inline constexpr uint32_t kGreetingsMax = 1024;
 
-// Handshakes that go on at a time in a process: each may hold some 50 KiB of OpenSSL's. More wait
-// for their turn, for as long as a greeting may take.
+// Handshakes of callers that go on at a time in a process: each may hold some 50 KiB of OpenSSL's.
+// Who has said nothing yet does not count.
 inline constexpr size_t kHandshakesMax = 256;
+
+// A cause for which callers are refused is logged once in so long; and so many are told apart.
+inline constexpr std::chrono::minutes kSameCausePause{1};
+inline constexpr size_t kCausesMax = 64;
 
 // Connections that the kernel keeps until they are accepted.
 inline constexpr int kBacklog = 4096;

@@ -9,6 +9,17 @@
 namespace penstock::tcp {
 namespace internal {
 
+namespace {
+
+// What was not read would take along what is said last.
+void drain(int socket) {
+  std::array<std::byte, 4096> scrap;
+  while (::recv(socket, scrap.data(), scrap.size(), MSG_DONTWAIT) > 0) {
+  }
+}
+
+}  // namespace
+
 // A connection that has not greeted yet.
 class Greeting final : public SocketUser, public ListNode, private FrameReader::Sink {
  public:
@@ -31,8 +42,10 @@ class Greeting final : public SocketUser, public ListNode, private FrameReader::
   bool on_record_header();
   void on_record();
   void on_hello(Bytes message);
-  bool is_proven(const Hello& hello) const;
+  std::string unproven(const Hello& hello) const;
+  std::optional<Refusal> why_not(const Hello& hello);
   void refuse(Refusal reason);
+  void note(std::string_view cause, std::string_view text);
 
   Result<MutableBytes> on_frame(const Header& header, Bytes message) override;
   Status on_payload(const Header&) override { return Code::bad_message; }
@@ -84,13 +97,10 @@ void Greeting::begin() {
   if (handshaker == nullptr) return receive(kHeader, limits::kHeaderBytes);
   shaking_hands_ = true;
   ++door_.handshakes_;
-  handshake_.socket = std::move(socket_);
-  handshake_.part = tls::Part::server;
-  handshake_.deadline = deadline_;
-  handshake_.loop = &door_.net_.sockets.loop;
   handshake_.owner = this;
   handshake_.completion = [](engine::Op& done) { done.owner_as<Greeting>().on_secured(); };
-  handshaker->begin(handshake_);
+  handshaker->begin(handshake_, tls::Part::server, std::move(socket_), door_.net_.sockets.loop,
+                    deadline_);
 }
 
 void Greeting::on_secured() {
@@ -101,9 +111,19 @@ void Greeting::on_secured() {
     seal_ = std::make_unique<Seal>(handshake_.secured);
     return receive(kHeader, tls::limits::kRecordHeaderBytes);
   }
-  const bool is_told = !stopped_ && handshake_.status != Code::peer_gone;
-  if (is_told) log::warning("tcp: a caller is not let in: {}", handshake_.trouble);
+  if (!stopped_ && handshake_.status != Code::peer_gone) {
+    const std::string& trouble = handshake_.trouble;
+    note(std::string_view(trouble).substr(0, trouble.find(": ")), trouble);
+    if (handshake_.status == Code::wrong_version) {
+      drain(socket_.get());
+      refuse(Refusal::not_sealed);
+    }
+  }
   door_.end(*this);
+}
+
+void Greeting::note(std::string_view cause, std::string_view text) {
+  door_.board_.refusals().note(cause, text, door_.net_.sockets.loop.now());
 }
 
 void Greeting::receive(What what, uint32_t bytes) {
@@ -163,6 +183,7 @@ void Greeting::refuse(Refusal reason) {
 bool Greeting::on_header() {
   const auto header = decode_header(Bytes(bytes_).first(limits::kHeaderBytes));
   if (!header || header->kind != FrameKind::hello || header->message_bytes == 0) {
+    if (begins_like_tls(Bytes(bytes_))) note("it speaks TLS", kOnlyOneInsecure);
     refuse(Refusal::bad_greeting);
     return false;
   }
@@ -174,37 +195,63 @@ void Greeting::on_hello(Bytes message) {
   const NetworkConfig& config = door_.board_.config();
   const auto hello = decode_hello(message);
   if (!hello) return refuse(Refusal::bad_greeting);
-  std::optional<Refusal> reason = objection(config.identity, *hello);
-  const bool is_open = hello->node != kGuest || config.open_to_guests == hello->service;
-  if (!reason && !is_open) reason = Refusal::not_proven;
-  if (!reason && seal_ != nullptr && !is_proven(*hello)) reason = Refusal::not_proven;
-  Greeted greeted;
-  if (!reason) {
-    greeted = {.socket = std::move(socket_),
-               .service = hello->service,
-               .peer = {hello->node},
-               .welcome = agree(config.identity, *hello, config.calls_max),
-               .seal = std::move(seal_)};
-    reason = door_.board_.hand_over(greeted);
-    if (!reason) return;
-    socket_ = std::move(greeted.socket);
-    seal_ = std::move(greeted.seal);
-  }
-  if (*reason == Refusal::wrong_version) {
-    log::warning("tcp: refused node {}: {}", hello->node.value,
-                 no_common_version(config.identity, hello->node, hello->lowest_version,
-                                   hello->highest_version));
-  } else if (*reason != Refusal::no_service) {
-    log::warning("tcp: refused node {}: {}", hello->node.value, refusal_name(*reason));
-  }
+  if (const auto reason = why_not(*hello)) return refuse(*reason);
+  const std::optional<tls::NodeName>& name = handshake_.secured.peer;
+  engine::Peer peer{hello->node};
+  if (seal_ != nullptr) peer.roles = name ? engine::known_roles(name->roles) : uint8_t{0};
+  Greeted greeted{.socket = std::move(socket_),
+                  .service = hello->service,
+                  .peer = peer,
+                  .welcome = agree(config.identity, *hello, config.calls_max),
+                  .seal = std::move(seal_),
+                  .ends = end_of(handshake_.secured)};
+  const auto reason = door_.board_.hand_over(greeted);
+  if (!reason) return;
+  socket_ = std::move(greeted.socket);
+  seal_ = std::move(greeted.seal);
+  if (*reason != Refusal::no_service) note(refusal_name(*reason), refusal_name(*reason));
   refuse(*reason);
 }
 
-// A node is who its certificate names, in this cluster; a guest has none.
-bool Greeting::is_proven(const Hello& hello) const {
+// What speaks against the caller, which is logged then.
+std::optional<Refusal> Greeting::why_not(const Hello& hello) {
+  const NetworkConfig& config = door_.board_.config();
+  if (const auto reason = objection(config.identity, hello)) {
+    const bool is_version = *reason == Refusal::wrong_version;
+    note(refusal_name(*reason), is_version
+                                    ? no_common_version(config.identity, hello.node,
+                                                        hello.lowest_version, hello.highest_version)
+                                    : fmt::format("{} (it says that it is node {})",
+                                                  refusal_name(*reason), hello.node.value));
+    return reason;
+  }
+  if (is_removed(config, hello.node, hello.service)) {
+    note(refusal_name(Refusal::removed),
+         fmt::format("node {} was removed from the cluster", hello.node.value));
+    return Refusal::removed;
+  }
+  const std::string unproven_of = unproven(hello);
+  if (unproven_of.empty()) return std::nullopt;
+  note(refusal_name(Refusal::not_proven), unproven_of);
+  return Refusal::not_proven;
+}
+
+// Empty: a node is who its certificate names, in this cluster; a guest has no certificate, and
+// wants what is open to guests.
+std::string Greeting::unproven(const Hello& hello) const {
+  const NetworkConfig& config = door_.board_.config();
   const std::optional<tls::NodeName>& name = handshake_.secured.peer;
-  if (!name) return hello.node == kGuest;
-  return name->node == hello.node && name->cluster == hello.cluster;
+  if (hello.node == kGuest) {
+    if (name) return fmt::format("node {} calls as a guest", name->node.value);
+    return config.open_to_guests == hello.service ? "" : "a guest wants what is for nodes";
+  }
+  if (seal_ == nullptr) return "";
+  if (!name)
+    return fmt::format("it says that it is node {}, without a certificate", hello.node.value);
+  if (name->cluster != hello.cluster) return "its certificate is of another cluster";
+  if (name->node == hello.node) return "";
+  return fmt::format("it says that it is node {}, and its certificate is of node {}",
+                     hello.node.value, name->node.value);
 }
 
 Door::~Door() {

@@ -123,6 +123,8 @@ void LoopNet::note_end(Contact& contact) {
 }
 
 void LoopNet::look() {
+  const engine::WallTime now = sockets.loop.clock().wall();
+  for (const auto& accepted : accepted_) accepted->look(now);
   for (auto& [address, contact] : contacts_) {
     if (contact.current != nullptr) contact.current->look();
   }
@@ -201,15 +203,29 @@ void LoopNet::withdraw(Address address) {
 }
 
 void LoopNet::adopt(Greeted greeted) {
+  // It may have been removed while this was on its way here.
+  const bool is_late = is_removed(board.config(), greeted.peer.node, greeted.service);
   const auto found = services_.find(greeted.service);
-  if (found == services_.end()) {
+  if (is_late || found == services_.end()) {
     inbox_->connections.fetch_sub(1, std::memory_order_relaxed);
     return refuse(std::move(greeted.socket), greeted.seal.get(), board.config().identity,
-                  Refusal::no_service);
+                  is_late ? Refusal::removed : Refusal::no_service);
   }
   auto& accepted = accepted_.emplace_back(std::make_unique<Accepted>(
-      *this, greeted.service, *found->second, greeted.peer, greeted.welcome));
+      *this, greeted.service, *found->second, greeted.peer, greeted.welcome, greeted.ends));
   accepted->start(std::move(greeted.socket), std::move(greeted.seal));
+}
+
+void LoopNet::expel(NodeId node) {
+  for (const auto& accepted : accepted_) {
+    const bool is_its = accepted->caller() == node && !accepted->over();
+    if (is_its && is_removed(board.config(), node, accepted->service())) {
+      accepted->stop(Code::not_permitted);
+    }
+  }
+  for (auto& [address, contact] : contacts_) {
+    if (address.node == node && contact.current != nullptr) contact.current->stop(Code::peer_gone);
+  }
 }
 
 std::vector<PeerFacts> LoopNet::peers() const {
@@ -260,6 +276,9 @@ void TcpNet::serve(engine::Address address, engine::Service& service) {
 }
 void TcpNet::withdraw(engine::Address address) {
   net_->withdraw(address);
+}
+void TcpNet::expel(NodeId node) {
+  net_->expel(node);
 }
 std::vector<PeerFacts> TcpNet::peers() const {
   return net_->peers();

@@ -19,6 +19,12 @@ namespace penstock::tcp::internal {
 
 class LoopNet;
 
+// Whether that caller is to hear no more than that it was removed.
+inline bool is_removed(const NetworkConfig& config, NodeId caller, uint32_t service) {
+  return caller != kGuest && service != config.open_to_removed &&
+         config.resolver->was_removed(caller);
+}
+
 // A connection to one service of another node, from the attempt to connect to its end.
 class Outgoing final : public SocketUser, public CallerSide::Watcher {
  public:
@@ -41,12 +47,15 @@ class Outgoing final : public SocketUser, public CallerSide::Watcher {
   void on_completion(uint32_t what, int result, uint32_t flags) override;
   void on_welcome(const Welcome& welcome) override;
   void on_refusal(const Refused& refused) override;
+  Status status_of_calls(Status end) override;
   void on_caller_end(Status status) override;
 
  private:
   void try_next();
   void connected();
   void on_secured();
+  std::string unproven() const;
+  void complain(std::string_view cause) const;
 
   LoopNet& net_;
   const engine::Address to_;
@@ -59,7 +68,9 @@ class Outgoing final : public SocketUser, public CallerSide::Watcher {
   bool stopped_ = false;
   bool ready_ = false;
   bool over_ = false;
+  bool refused_ = false;  // by somebody who was reached, or by this side
   engine::Time deadline_;
+  engine::WallTime ends_ = kWithoutEnd;    // with the certificate of whoever is called
   engine::Time next_at_ = engine::kNever;  // when the address at hand has had its share of the time
   Incarnation incarnation_;
   std::string trouble_;
@@ -72,12 +83,14 @@ class Outgoing final : public SocketUser, public CallerSide::Watcher {
 class Accepted final : public ServerSide::Watcher {
  public:
   Accepted(LoopNet& net, uint32_t service_number, engine::Service& service, engine::Peer peer,
-           const Welcome& welcome);
+           const Welcome& welcome, engine::WallTime ends);
 
   void start(UniqueFd socket, std::unique_ptr<Seal> seal);
   uint32_t service() const { return service_; }
+  NodeId caller() const { return peer_.node; }
   ServerSide& side() { return side_; }
   void stop(Status status) { stream_.fail(status, ""); }
+  void look(engine::WallTime now);
   bool over() const { return over_; }
   void on_server_end() override;
 
@@ -85,6 +98,7 @@ class Accepted final : public ServerSide::Watcher {
   LoopNet& net_;
   const uint32_t service_;
   const engine::Peer peer_;
+  const engine::WallTime ends_;
   bool over_ = false;
   Stream stream_;
   ServerSide side_;
@@ -107,6 +121,7 @@ class LoopNet final : public engine::Poller {
   void serve(engine::Address address, engine::Service& service);
   void withdraw(engine::Address address);
   void adopt(Greeted greeted);
+  void expel(NodeId node);
   std::vector<PeerFacts> peers() const;
 
   // For its connections: one of them is over, and is destroyed at the end of the turn.

@@ -54,7 +54,7 @@ void Outgoing::try_next() {
     return;
   }
   if (trouble_.empty()) trouble_ = "no address is known";
-  stop(Code::peer_gone);
+  stop(refused_ ? Code::access_denied : Code::peer_gone);
 }
 
 void Outgoing::on_completion(uint32_t, int result, uint32_t) {
@@ -77,13 +77,10 @@ void Outgoing::connected() {
   if (handshaker == nullptr) return stream_.attach(std::move(socket_));
   shaking_hands_ = true;
   ++net_.handshakes;
-  handshake_.socket = std::move(socket_);
-  handshake_.part = tls::Part::caller;
-  handshake_.deadline = deadline_;
-  handshake_.loop = &net_.sockets.loop;
   handshake_.owner = this;
   handshake_.completion = [](engine::Op& done) { done.owner_as<Outgoing>().on_secured(); };
-  handshaker->begin(handshake_);
+  handshaker->begin(handshake_, tls::Part::caller, std::move(socket_), net_.sockets.loop,
+                    deadline_);
 }
 
 void Outgoing::on_secured() {
@@ -94,20 +91,40 @@ void Outgoing::on_secured() {
     if (over_) net_.retire();
     return;
   }
-  const tls::Secured& secured = handshake_.secured;
-  if (handshake_.status.ok() && secured.peer && secured.peer->node == to_.node) {
-    return stream_.attach(std::move(socket), std::make_unique<Seal>(secured));
-  }
-  if (handshake_.status.ok()) {
-    handshake_.trouble =
-        fmt::format("its certificate is of node {}", secured.peer ? secured.peer->node.value : 0);
+  if (handshake_.status.ok()) handshake_.trouble = unproven();
+  if (handshake_.trouble.empty()) {
+    ends_ = end_of(handshake_.secured);
+    return stream_.attach(std::move(socket), std::make_unique<Seal>(handshake_.secured));
   }
   trouble_ = fmt::format("{}: {}", addresses_[next_ - 1].text(), handshake_.trouble);
-  log::warning("tcp: node {}, service {}: {}", to_.node.value, to_.service, trouble_);
+  complain(handshake_.trouble);
+  const Status status = handshake_.status;
+  const bool is_refusal = status.ok() || status == Code::not_permitted ||
+                          status == Code::access_denied || status == Code::wrong_version;
+  refused_ = refused_ || is_refusal;
   try_next();
 }
 
+// Empty: whoever was reached has the certificate of the node that is called, with the role for it.
+std::string Outgoing::unproven() const {
+  const NetworkConfig& config = net_.board.config();
+  const std::optional<tls::NodeName>& name = handshake_.secured.peer;
+  if (!name) return "it shows no certificate";
+  if (name->cluster != config.identity.cluster) return "its certificate is of another cluster";
+  if (name->node != to_.node) {
+    return fmt::format("its certificate is of node {}", name->node.value);
+  }
+  const uint8_t role = config.role_to_serve != nullptr ? config.role_to_serve(to_.service) : 0;
+  if (role == 0 || (engine::known_roles(name->roles) & role) != 0) return "";
+  return fmt::format("its certificate is of the roles '{}', without {}", name->roles,
+                     engine::roles_text(role));
+}
+
 void Outgoing::look() {
+  if (ready_ && !stopped_ && net_.sockets.loop.clock().wall() >= ends_) {
+    trouble_ = "its certificate has ended";
+    return stop(Code::peer_gone);
+  }
   if (ready_ || stopped_) return;
   const engine::Time now = net_.sockets.loop.now();
   if (connecting_ && now >= next_at_ && now < deadline_) {
@@ -142,22 +159,35 @@ void Outgoing::on_refusal(const Refused& refused) {
                                                refused.lowest_version, refused.highest_version);
   }
   // Nothing of an operator's: the service is not there yet, or not any more.
-  if (refused.reason == Refusal::no_service) return;
-  log::warning("tcp: node {}, service {}: {}", to_.node.value, to_.service, trouble_);
+  if (refused.reason != Refusal::no_service) complain(refusal_name(refused.reason));
+}
+
+// What is refused now may be let in later, by whoever waits for that.
+Status Outgoing::status_of_calls(Status end) {
+  const bool is_told = net_.board.config().tells_refusals;
+  return end == Code::access_denied && !is_told ? Status(Code::peer_gone) : end;
+}
+
+void Outgoing::complain(std::string_view cause) const {
+  net_.board.unreached().note(
+      cause, fmt::format("node {}, service {}: {}", to_.node.value, to_.service, trouble_),
+      net_.sockets.loop.now());
 }
 
 void Outgoing::on_caller_end(Status status) {
   over_ = stopped_ = true;
-  end_ = status;
+  end_ = status_of_calls(status);
+  if (trouble_.empty()) trouble_ = stream_.why();
   if (trouble_.empty()) trouble_ = fmt::format("connection ended: {}", status.name());
   net_.retire();
 }
 
 Accepted::Accepted(LoopNet& net, uint32_t service_number, engine::Service& service,
-                   engine::Peer peer, const Welcome& welcome)
+                   engine::Peer peer, const Welcome& welcome, engine::WallTime ends)
     : net_(net),
       service_(service_number),
       peer_(peer),
+      ends_(ends),
       stream_(net.sockets),
       side_(net.sockets.loop, stream_, *this, net.pool, service, peer, welcome) {}
 
@@ -165,6 +195,10 @@ void Accepted::start(UniqueFd socket, std::unique_ptr<Seal> seal) {
   stream_.start(side_, fmt::format("caller {} of service {}", peer_.node.value, service_),
                 2 * net_.sockets.patience.idle);
   stream_.attach(std::move(socket), std::move(seal));
+}
+
+void Accepted::look(engine::WallTime now) {
+  if (now >= ends_ && !over_) stream_.fail(Code::peer_gone, "the caller's certificate has ended");
 }
 
 void Accepted::on_server_end() {

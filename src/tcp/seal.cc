@@ -57,16 +57,30 @@ void Seal::take_content(Bytes& bytes, FrameReader& reader) {
   const bool may_be_placed = is_long_ && opened_bytes_ == 0;
   const MutableBytes place = may_be_placed ? reader.place() : MutableBytes();
   if (place.size() > placed_) {
-    count = std::min(count, place.size() - placed_);
-    opener_.open(bytes.first(count), place.data() + placed_);
+    const MutableBytes to = place.subspan(placed_);
+    count = std::min(count, to.size());
+    // Where more of the payload is to come, the type stands where that will.
+    open(bytes, count, to);
     placed_ += count;
   } else {
-    if (opened_ == nullptr) opened_ = std::make_unique_for_overwrite<std::byte[]>(kContentMax);
-    opener_.open(bytes.first(count), opened_.get() + opened_bytes_);
+    constexpr size_t kRoom = size_t{kContentMax} + 1;
+    if (opened_ == nullptr) opened_ = std::make_unique_for_overwrite<std::byte[]>(kRoom);
+    open(bytes, count, MutableBytes(opened_.get(), kRoom).subspan(opened_bytes_));
     opened_bytes_ += static_cast<uint32_t>(count);
   }
-  bytes = bytes.subspan(count);
+}
+
+// So many bytes of the content, and the type with them where it is there and has room.
+void Seal::open(Bytes& bytes, size_t count, MutableBytes to) {
   left_ -= static_cast<uint32_t>(count);
+  has_type_ = left_ == 0 && bytes.size() > count && to.size() > count;
+  if (has_type_) {
+    ends_[0] = opener_.open_with_type(bytes.first(count + 1), to.data());
+    kept_ = 1;
+  } else {
+    opener_.open(bytes.first(count), to.data());
+  }
+  bytes = bytes.subspan(count + kept_);
 }
 
 Status Seal::take_trailer(Bytes& bytes, FrameReader& reader) {
@@ -77,9 +91,13 @@ Status Seal::take_trailer(Bytes& bytes, FrameReader& reader) {
   if (kept_ < kTrailerBytes) return Code::ok;
   kept_ = 0;
   in_record_ = false;
-  TRY_ASSIGN(const Content content, opener_.end(ends_));
+  const std::span<const std::byte, kTrailerBytes> ends(ends_);
+  const auto ended =
+      has_type_ ? opener_.end(ends[0], ends.last<tls::limits::kTagBytes>()) : opener_.end(ends);
+  TRY_ASSIGN(const Content content, ended);
   Status status = Code::ok;
   if (content == Content::bytes) {
+    updated_ = false;
     status = tell(reader);
   } else if (placed_ > 0) {
     // Alerts and new keys are short.
@@ -107,14 +125,30 @@ Status Seal::take_handshake() {
       opened_bytes_ == kUpdateBytes &&
       std::equal(kUpdate.begin(), kUpdate.end() - 1, opened_.get()) &&
       (opened_[kUpdateBytes - 1] == kAsked || opened_[kUpdateBytes - 1] == kNotAsked);
-  if (!is_update) return Code::bad_message;
+  if (!is_update || updated_) return Code::bad_message;
+  updated_ = true;
   opener_.renew();
   if (opened_[kUpdateBytes - 1] == kAsked) update_asked_ = true;
   return Code::ok;
 }
 
+// No record holds more than kContentMax, and each adds kRecordExtraBytes: so a sender of smaller
+// ones sends more than that, and never less.
+size_t Seal::expected(const FrameReader& reader) const {
+  const size_t here = placed_ + opened_bytes_;
+  const size_t place = reader.place().size();
+  if (place <= here) return 0;
+  const size_t content = place - here;
+  const size_t of_this = in_record_ ? std::min<size_t>(content, left_) : 0;
+  const size_t more = content - of_this;
+  const size_t records = (more + kContentMax - 1) / kContentMax;
+  const size_t end = in_record_ ? kTrailerBytes : 0;
+  return of_this + end - kept_ + more + records * kRecordExtraBytes;
+}
+
 size_t Seal::seal(Batch& batch, MutableBytes to) {
   size_t length = 0;
+  if (batch.next().empty()) return 0;
   if (update_asked_ || sealer_.records() >= tls::limits::kRecordsOfKey) {
     const Bytes update = kUpdate;
     ASSERT(to.size() >= kUpdateBytes + kRecordExtraBytes);
@@ -140,7 +174,7 @@ SealedPool::Buffer SealedPool::take() {
     free_.pop_back();
     return buffer;
   }
-  if (made_ == limits::kSealedMax) return nullptr;
+  if (made_ == most_) return nullptr;
   ++made_;
   return std::make_unique_for_overwrite<std::byte[]>(limits::kSealedBytes);
 }

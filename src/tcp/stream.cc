@@ -1,5 +1,6 @@
 #include "stream.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <linux/tcp.h>
@@ -60,10 +61,6 @@ Batch* Stream::batch() {
   return filling_;
 }
 
-bool Stream::has_to_send() const {
-  return side_->has_to_send() || (seal_ != nullptr && seal_->has_to_send());
-}
-
 bool Stream::flush() {
   if (failed_) {
     end_if_quiet();
@@ -71,7 +68,7 @@ bool Stream::flush() {
   }
   if (!socket_ || sending_) return true;
   ASSERT(flying_ == nullptr);
-  if (has_to_send()) {
+  if (side_->has_to_send()) {
     if (batch() == nullptr) return false;
     side_->fill(*filling_);
   }
@@ -81,7 +78,7 @@ bool Stream::flush() {
     if (goodbye_) filling_->append({.kind = FrameKind::goodbye});
   }
   if (filling_ == nullptr) return true;
-  if (filling_->empty() && !has_to_send()) {
+  if (filling_->empty()) {
     sockets_.batches.give_back(*std::exchange(filling_, nullptr));
     return true;
   }
@@ -122,15 +119,34 @@ bool Stream::advance(size_t sent) {
 void Stream::receive() {
   ASSERT(!receiving_ && !failed_);
   receiving_ = true;
+  if (seal_ != nullptr && receive_records()) return;
   const MutableBytes place = reader_->place();
-  placing_ = seal_ == nullptr && place.size() >= limits::kDirectBytesMin;
-  if (placing_) {
+  if (seal_ == nullptr && place.size() >= limits::kDirectBytesMin) {
     large_ = true;
+    into_ = kPlaced;
     sockets_.ring.receive(*this, kPlaced, socket_.get(), place);
   } else {
-    asked_ = large_ && seal_ == nullptr ? limits::kStagedBytesShort : limits::kStagedBytes;
+    into_ = kStaged;
+    asked_ = large_ ? limits::kStagedBytesShort : limits::kStagedBytes;
     sockets_.ring.receive_staged(*this, kStaged, socket_.get(), asked_);
   }
+}
+
+// Many records of a large payload at a time, into memory that is used again at once: few system
+// calls and acknowledgements, and what is opened is still in the processor's cache.
+bool Stream::receive_records() {
+  const size_t expected = seal_->expected(*reader_);
+  const bool is_large = expected >= limits::kDirectBytesMin;
+  if (is_large && opening_ == nullptr) opening_ = sockets_.opened.take();
+  if (is_large && opening_ != nullptr) {
+    large_ = true;
+    into_ = kRecords;
+    const MutableBytes to(opening_.get(), std::min<size_t>(expected, limits::kSealedBytes));
+    sockets_.ring.receive(*this, kRecords, socket_.get(), to);
+    return true;
+  }
+  if (opening_ != nullptr) sockets_.opened.give_back(std::move(opening_));
+  return false;
 }
 
 void Stream::on_completion(uint32_t what, int result, uint32_t flags) {
@@ -140,8 +156,12 @@ void Stream::on_completion(uint32_t what, int result, uint32_t flags) {
       on_staged(result, flags);
       break;
     case kPlaced:
-      receiving_ = placing_ = false;
+      receiving_ = false;
       on_placed(result);
+      break;
+    case kRecords:
+      receiving_ = false;
+      on_records(result);
       break;
     default:
       ASSERT(what == kSent);
@@ -172,6 +192,9 @@ void Stream::on_staged(int result, uint32_t flags) {
 
 void Stream::take(Bytes bytes) {
   if (seal_ == nullptr) {
+    if (!std::exchange(began_, true) && begins_like_tls(bytes)) {
+      return fail(Code::peer_gone, kOnlyOneInsecure);
+    }
     const Status status = reader_->take(bytes);
     if (!status.ok()) fail(status, "it broke the protocol");
     return;
@@ -181,7 +204,6 @@ void Stream::take(Bytes bytes) {
   if (status == Code::access_denied) return fail(status, "it does not accept who this node is");
   if (status == Code::corrupt) return fail(status, "what it sent was changed on its way");
   if (!status.ok()) return fail(status, "it broke the protocol");
-  if (seal_->has_to_send()) send_soon();
 }
 
 void Stream::on_placed(int result) {
@@ -196,6 +218,15 @@ void Stream::on_placed(int result) {
     side_->on_diverted();
   }
   if (result <= 0) lost(-result);
+}
+
+void Stream::on_records(int result) {
+  if (result > 0 && !failed_) {
+    heard_ = sockets_.loop.now();
+    take({opening_.get(), static_cast<size_t>(result)});
+  } else if (result <= 0) {
+    lost(-result);
+  }
 }
 
 void Stream::on_send_end(int result) {
@@ -224,7 +255,7 @@ void Stream::end_flight() {
   sockets_.batches.give_back(batch);
   if (records_ != nullptr) sockets_.sealed.give_back(std::move(records_));
   if (failed_) return;
-  if (has_to_send() || filling_ != nullptr || (finishing_ && !goodbye_)) {
+  if (side_->has_to_send() || filling_ != nullptr || (finishing_ && !goodbye_)) {
     send_soon();
   } else if (goodbye_) {
     fail(Code::peer_gone, "");
@@ -247,9 +278,10 @@ void Stream::fail(Status status, std::string_view why) {
   if (failed_) return;
   failed_ = true;
   status_ = status;
+  why_ = why;
   if (!why.empty()) log::warning("tcp: {}: {}", name_, why);
   if (socket_) (void)::shutdown(socket_.get(), SHUT_RDWR);
-  if (receiving_) sockets_.ring.cancel(*this, placing_ ? kPlaced : kStaged);
+  if (receiving_) sockets_.ring.cancel(*this, into_);
   if (sending_) sockets_.ring.cancel(*this, kSent);
   send_soon();
 }
@@ -260,7 +292,7 @@ void Stream::finish() {
 }
 
 bool Stream::divert() {
-  if (!placing_) {
+  if (!receiving_ || into_ != kPlaced) {
     reader_->divert();
     return true;
   }
@@ -294,6 +326,7 @@ void Stream::end_if_quiet() {
     sockets_.batches.give_back(*std::exchange(*batch, nullptr));
   }
   if (records_ != nullptr) sockets_.sealed.give_back(std::move(records_));
+  if (opening_ != nullptr) sockets_.opened.give_back(std::move(opening_));
   socket_.reset();
   side_->on_end(status_);
 }

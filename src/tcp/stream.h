@@ -21,7 +21,8 @@ struct Sockets {
   engine::Loop& loop;
   const Patience patience;
   BatchPool batches;
-  SealedPool sealed;
+  SealedPool sealed{limits::kSealedMax};
+  SealedPool opened{limits::kOpenedMax};
   SocketRing ring;
   IntrusiveList<Stream> to_flush;  // with something to send, or waiting for a batch
   IntrusiveList<Stream> others;
@@ -42,6 +43,8 @@ class Stream final : public Pipe, public SocketUser, public ListNode {
   bool flush();
   // It takes nothing more, and ends soon.
   bool failed() const { return failed_; }
+  // Why it has failed, for people, where that is known.
+  const std::string& why() const { return why_; }
   // Looks whether the other side is still there.
   void look();
 
@@ -55,16 +58,17 @@ class Stream final : public Pipe, public SocketUser, public ListNode {
   void on_completion(uint32_t what, int result, uint32_t flags) override;
 
  private:
-  enum What : uint32_t { kStaged, kPlaced, kSent };
+  enum What : uint32_t { kStaged, kPlaced, kRecords, kSent };
 
   void receive();
   void on_staged(int result, uint32_t flags);
   void on_placed(int result);
+  void on_records(int result);
+  bool receive_records();
   void on_send_end(int result);
   void end_flight();
   void send_rest();
   bool advance(size_t sent);
-  bool has_to_send() const;
   void take(Bytes bytes);
   void lost(int error);
   void end_if_quiet();
@@ -80,13 +84,14 @@ class Stream final : public Pipe, public SocketUser, public ListNode {
   engine::Duration idle_{};
 
   bool receiving_ = false;
-  bool placing_ = false;    // the receive under way goes to a payload's place
-  bool diverting_ = false;  // and is to end, as that is touched no more
+  What into_ = kStaged;     // what it fills: staging memory, a payload's place or records
+  bool diverting_ = false;  // it is to end, as the place is touched no more
   bool large_ = false;      // the last payload was large: so may be the next
   uint32_t asked_ = 0;      // bytes that the receive under way may bring
   bool sending_ = false;
   Batch* filling_ = nullptr;
   Batch* flying_ = nullptr;
+  SealedPool::Buffer opening_;  // records of the payload that is coming
   SealedPool::Buffer records_;  // of the batch that is being sent
   size_t records_sent_ = 0;     // of so many bytes
   size_t records_bytes_ = 0;
@@ -97,7 +102,9 @@ class Stream final : public Pipe, public SocketUser, public ListNode {
   bool finishing_ = false;  // to end when all is sent
   bool goodbye_ = false;    // said
   bool over_ = false;
+  bool began_ = false;  // something has come
   Status status_ = Code::peer_gone;
+  std::string why_;
 
   engine::Time heard_;     // when something came
   engine::Time asked_at_;  // when it was last asked whether it is there

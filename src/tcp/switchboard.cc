@@ -85,4 +85,10 @@ TcpNetwork::TcpNetwork(const NetworkConfig& config)
 
 TcpNetwork::~TcpNetwork() = default;
 
+void TcpNetwork::renew(std::shared_ptr<const tls::Credentials> credentials) {
+  internal::Handshaker* const handshaker = board_->handshaker();
+  ASSERT(handshaker != nullptr);
+  handshaker->renew(std::move(credentials));
+}
+
 }  // namespace penstock::tcp

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "handshaker.h"
+#include "refusals.h"
 
 #include <atomic>
 #include <map>
@@ -12,6 +13,11 @@
 namespace penstock::tcp::internal {
 
 class LoopNet;
+
+inline constexpr engine::WallTime kWithoutEnd{INT64_MAX};
+inline engine::WallTime end_of(const tls::Secured& secured) {
+  return secured.certificate ? secured.certificate->ends() : kWithoutEnd;
+}
 
 // Where connections for one loop are handed in. It outlives the loop's net, as some may be on their
 // way.
@@ -28,7 +34,8 @@ struct Greeted {
   uint32_t service = 0;
   engine::Peer peer;
   Welcome welcome;
-  std::unique_ptr<Seal> seal;  // null: it travels in the clear
+  std::unique_ptr<Seal> seal;           // null: it travels in the clear
+  engine::WallTime ends = kWithoutEnd;  // with the caller's certificate
 };
 
 // Thread safe.
@@ -40,6 +47,8 @@ class Switchboard {
   const NetworkConfig& config() const { return config_; }
   // Null where all travels in the clear.
   Handshaker* handshaker() { return handshaker_.get(); }
+  Refusals& refusals() { return refusals_; }
+  Refusals& unreached() { return unreached_; }
 
   void serve(uint32_t service, const std::shared_ptr<Inbox>& inbox);
   void withdraw(uint32_t service);
@@ -50,6 +59,8 @@ class Switchboard {
  private:
   const NetworkConfig config_;
   const std::unique_ptr<Handshaker> handshaker_;
+  Refusals refusals_{"a caller is not let in", "tcp.callers_refused"};
+  Refusals unreached_{"a node is not reached", "tcp.calls_refused"};
   engine::Mutex mutex_;
   std::map<uint32_t, std::shared_ptr<Inbox>> served_;
 };

@@ -7,6 +7,7 @@
 #include <openssl/ec.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
+#include <openssl/rand.h>
 #include <openssl/sha.h>
 #include <openssl/x509v3.h>
 
@@ -18,7 +19,8 @@ namespace {
 constexpr std::string_view kScheme = "penstock://";
 constexpr std::string_view kNode = "/node/";
 constexpr std::string_view kRoles = "?roles=";
-constexpr int64_t kYears = int64_t{10} * 365 * 24 * 3600;
+constexpr int64_t kDay = int64_t{24} * 3600;
+constexpr int64_t kYears = 10 * 365 * kDay;
 
 using internal::Handle;
 using internal::kSecond;
@@ -107,6 +109,41 @@ std::optional<std::array<std::byte, 16>> parse_hex(std::string_view text) {
   return bytes;
 }
 
+Fingerprint print_of(EVP_PKEY* key) {
+  const internal::UseLibrary use;
+  unsigned char* bytes = nullptr;
+  const int length = i2d_PUBKEY(key, &bytes);
+  ASSERT(length > 0);
+  const auto digest =
+      digest_of({reinterpret_cast<const std::byte*>(bytes), static_cast<size_t>(length)});
+  OPENSSL_free(bytes);
+  Fingerprint half{};
+  std::memcpy(half.data(), digest.data(), half.size());
+  return half;
+}
+
+// A request that its own key has signed, and that key, which is a part of it.
+struct Asked {
+  Handle<X509_REQ, X509_REQ_free> request;
+  EVP_PKEY* key = nullptr;
+};
+Outcome<Asked> read_request(std::string_view text) {
+  const internal::UseLibrary use;
+  if (text.size() > limits::kRequestBytesMax)
+    return Failure{Code::bad_message, "the request is too long"};
+  Asked asked;
+  asked.request.reset(PEM_read_bio_X509_REQ(reader(text).get(), nullptr, no_passphrase, nullptr));
+  if (asked.request == nullptr)
+    return Failure{Code::bad_message, "this is no request for a certificate"};
+  asked.key = X509_REQ_get0_pubkey(asked.request.get());
+  if (!is_p256(asked.key))
+    return Failure{Code::not_supported, "the key is of another kind than P-256"};
+  if (X509_REQ_verify(asked.request.get(), asked.key) != 1) {
+    return Failure{Code::not_permitted, "the request is not signed with its key"};
+  }
+  return asked;
+}
+
 bool are_roles(std::string_view text) {
   return text.find_first_not_of("abcdefghijklmnopqrstuvwxyz,") == std::string_view::npos;
 }
@@ -147,12 +184,14 @@ std::optional<NodeName> parse_uri(std::string_view uri) {
 PrivateKey::PrivateKey(evp_pkey_st* key) : key_(key, EVP_PKEY_free) {}
 
 PrivateKey PrivateKey::make() {
+  const internal::UseLibrary use;
   EVP_PKEY* const key = EVP_EC_gen(SN_X9_62_prime256v1);
   ASSERT(key != nullptr);
   return PrivateKey(key);
 }
 
 Outcome<PrivateKey> PrivateKey::parse(std::string_view pem) {
+  const internal::UseLibrary use;
   EVP_PKEY* const key = PEM_read_bio_PrivateKey(reader(pem).get(), nullptr, no_passphrase, nullptr);
   if (key == nullptr) return Failure{Code::corrupt, "this is no private key (PEM)"};
   PrivateKey parsed(key);
@@ -161,12 +200,14 @@ Outcome<PrivateKey> PrivateKey::parse(std::string_view pem) {
 }
 
 std::string PrivateKey::pem() const {
+  const internal::UseLibrary use;
   return written([this](BIO* to) {
     return PEM_write_bio_PrivateKey(to, key_.get(), nullptr, nullptr, 0, nullptr, nullptr);
   });
 }
 
 std::string PrivateKey::request() const {
+  const internal::UseLibrary use;
   const Handle<X509_REQ, X509_REQ_free> made(X509_REQ_new());
   ASSERT(made != nullptr);
   const bool done = X509_REQ_set_version(made.get(), X509_REQ_VERSION_1) == 1 &&
@@ -176,9 +217,38 @@ std::string PrivateKey::request() const {
   return written([&made](BIO* to) { return PEM_write_bio_X509_REQ(to, made.get()); });
 }
 
+Fingerprint PrivateKey::fingerprint() const {
+  return print_of(key_.get());
+}
+
+Outcome<Fingerprint> key_of_request(std::string_view request) {
+  TRY_ASSIGN(const Asked asked, read_request(request));
+  return print_of(asked.key);
+}
+
+std::array<std::byte, 32> digest_of(Bytes bytes) {
+  const internal::UseLibrary use;
+  std::array<std::byte, 32> digest{};
+  static_assert(sizeof digest == SHA256_DIGEST_LENGTH);
+  const int done =
+      EVP_Digest(bytes.data(), bytes.size(), reinterpret_cast<unsigned char*>(digest.data()),
+                 nullptr, EVP_sha256(), nullptr);
+  ASSERT(done == 1);
+  return digest;
+}
+
+std::array<std::byte, 16> random_secret() {
+  const internal::UseLibrary use;
+  std::array<std::byte, 16> secret{};
+  const int done = RAND_priv_bytes(reinterpret_cast<unsigned char*>(secret.data()), sizeof secret);
+  ASSERT(done == 1);
+  return secret;
+}
+
 Certificate::Certificate(x509_st* certificate) : certificate_(certificate, X509_free) {}
 
 Outcome<Certificate> Certificate::parse(std::string_view pem) {
+  const internal::UseLibrary use;
   X509* const read = PEM_read_bio_X509(reader(pem).get(), nullptr, no_passphrase, nullptr);
   if (read == nullptr) return Failure{Code::corrupt, "this is no certificate (PEM)"};
   return Certificate(read);
@@ -224,30 +294,22 @@ engine::WallTime Certificate::ends() const {
 }
 
 Fingerprint Certificate::fingerprint() const {
-  unsigned char* bytes = nullptr;
-  const int length = i2d_X509_PUBKEY(X509_get_X509_PUBKEY(certificate_.get()), &bytes);
-  ASSERT(length > 0);
-  std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
-  const int done =
-      EVP_Digest(bytes, static_cast<size_t>(length), digest.data(), nullptr, EVP_sha256(), nullptr);
-  OPENSSL_free(bytes);
-  ASSERT(done == 1);
-  Fingerprint half{};
-  std::memcpy(half.data(), digest.data(), half.size());
-  return half;
+  return print_of(X509_get0_pubkey(certificate_.get()));
 }
 
 Authority Authority::make(const std::array<std::byte, 16>& cluster, engine::WallTime now) {
+  const internal::UseLibrary use;
   PrivateKey key = PrivateKey::make();
   const engine::WallTime ends{now.nanoseconds + kYears * kSecond};
-  auto made = make_certificate(1, key.handle(), now, ends);
+  const engine::WallTime begins{now.nanoseconds - kDay * kSecond};
+  auto made = make_certificate(1, key.handle(), begins, ends);
   X509_NAME* const name = X509_get_subject_name(made.get());
   set_common_name(name, "Penstock cluster " + hex(cluster));
   ASSERT(X509_set_issuer_name(made.get(), name) == 1);
   X509V3_CTX context;
   X509V3_set_ctx(&context, made.get(), made.get(), nullptr, nullptr, 0);
-  // It signs nodes, and no authorities.
-  add_extension(made.get(), context, NID_basic_constraints, "critical,CA:TRUE,pathlen:0");
+  // It signs nodes, and perhaps the authority that follows it.
+  add_extension(made.get(), context, NID_basic_constraints, "critical,CA:TRUE,pathlen:1");
   add_extension(made.get(), context, NID_key_usage, "critical,keyCertSign");
   add_extension(made.get(), context, NID_subject_key_identifier, "hash");
   ASSERT(X509_sign(made.get(), key.handle(), EVP_sha256()) > 0);
@@ -255,6 +317,7 @@ Authority Authority::make(const std::array<std::byte, 16>& cluster, engine::Wall
 }
 
 Outcome<Authority> Authority::open(PrivateKey key, Certificate certificate) {
+  const internal::UseLibrary use;
   if (X509_check_private_key(certificate.handle(), key.handle()) != 1) {
     return Failure{Code::corrupt, "the key and the certificate do not belong together"};
   }
@@ -267,17 +330,9 @@ Outcome<Authority> Authority::open(PrivateKey key, Certificate certificate) {
 Outcome<Certificate> Authority::sign(std::string_view request, const NodeName& name,
                                      uint64_t serial, engine::WallTime begins,
                                      engine::WallTime ends) const {
-  if (request.size() > limits::kRequestBytesMax)
-    return Failure{Code::bad_message, "the request is too long"};
-  const Handle<X509_REQ, X509_REQ_free> asked(
-      PEM_read_bio_X509_REQ(reader(request).get(), nullptr, no_passphrase, nullptr));
-  if (asked == nullptr) return Failure{Code::bad_message, "this is no request for a certificate"};
-  EVP_PKEY* const key = X509_REQ_get0_pubkey(asked.get());
-  if (!is_p256(key)) return Failure{Code::not_supported, "the key is of another kind than P-256"};
-  if (X509_REQ_verify(asked.get(), key) != 1) {
-    return Failure{Code::not_permitted, "the request is not signed with its key"};
-  }
-  auto made = make_certificate(serial, key, begins, ends);
+  const internal::UseLibrary use;
+  TRY_ASSIGN(const Asked asked, read_request(request));
+  auto made = make_certificate(serial, asked.key, begins, ends);
   set_common_name(X509_get_subject_name(made.get()), fmt::format("node {}", name.node.value));
   ASSERT(X509_set_issuer_name(made.get(), X509_get_subject_name(certificate_.handle())) == 1);
   X509V3_CTX context;

@@ -20,6 +20,9 @@ using internal::seconds_of;
 // What both sides must speak, by ALPN (RFC 7301): its length and its text.
 constexpr unsigned char kProtocol[] = {10, 'p', 'e', 'n', 's', 't', 'o', 'c', 'k', '/', '1'};
 
+// At least 112 bits (SSL_CTX_set_security_level(3)): P-256 and SHA-256 have 128.
+constexpr int kSecurityLevel = 2;
+
 std::string text_of(engine::WallTime time) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(seconds_of(time)));
 }
@@ -102,19 +105,23 @@ int verify_by_fingerprint(X509_STORE_CTX* store, void* of_credentials) {
     if (is_it) sk_X509_push(trusted.get(), one);
   }
   X509_STORE_CTX_set0_trusted_stack(store, trusted.get());
+  // Its own clock may be wrong, which it will hear then.
+  X509_VERIFY_PARAM_set_flags(X509_STORE_CTX_get0_param(store), X509_V_FLAG_NO_CHECK_TIME);
   return X509_verify_cert(store);
 }
 
 }  // namespace
 
 Credentials::Credentials(Config config)
-    : config_(std::move(config)), context_(SSL_CTX_new(TLS_method()), SSL_CTX_free) {
+    : config_(std::move(config)),
+      context_(SSL_CTX_new_ex(internal::library(), nullptr, TLS_method()), SSL_CTX_free) {
   ASSERT(context_ != nullptr && config_.clock != nullptr);
 }
 
 Credentials::~Credentials() = default;
 
 Outcome<std::shared_ptr<Credentials>> Credentials::make(Config config) {
+  const internal::UseLibrary use;
   std::shared_ptr<Credentials> made(new Credentials(std::move(config)));
   TRY(made->prepare());
   return made;
@@ -132,6 +139,10 @@ Outcome<void> Credentials::prepare() {
       // Keys are taken out after the handshake, so nothing of OpenSSL's may come later.
       SSL_CTX_set_num_tickets(context, 0) == 1;
   ASSERT(done);
+  // What an openssl.cnf of the machine says of all programs is not for this one.
+  SSL_CTX_set_security_level(context, kSecurityLevel);
+  SSL_CTX_clear_options(context, SSL_CTX_get_options(context));
+  SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_ENABLE_MIDDLEBOX_COMPAT);
   SSL_CTX_set_alpn_select_cb(context, choose_protocol, nullptr);
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   // A record header first, then the record: never a byte of what follows the handshake.
@@ -212,6 +223,7 @@ void Handshake::note_secret(std::string_view line) {
 }
 
 Handshake::Step Handshake::step() {
+  const internal::UseLibrary use;
   if (step_ == Step::done || step_ == Step::failed) return step_;
   ERR_clear_error();
   errno = 0;
@@ -245,7 +257,7 @@ Handshake::Step Handshake::after(int result) {
     return fail(Code::not_permitted, "it shows no certificate");
   }
   if (reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_HTTP_REQUEST) {
-    return fail(Code::bad_message,
+    return fail(Code::wrong_version,
                 "it does not speak TLS: is one of the two started with --insecure?");
   }
   return fail(Code::bad_message, trouble);

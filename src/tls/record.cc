@@ -1,5 +1,7 @@
 #include "penstock/tls/record.h"
 
+#include "internal.h"
+
 #include <algorithm>
 #include <cstring>
 #include <openssl/core_names.h>
@@ -24,7 +26,7 @@ unsigned char* chars(std::byte* bytes) {
 
 // HKDF-Expand-Label(secret, label, "", length of `to`) with SHA-256 (RFC 8446, 7.1).
 void expand(Bytes secret, std::string_view label, MutableBytes to) {
-  static EVP_KDF* const kKdf = EVP_KDF_fetch(nullptr, "TLS13-KDF", nullptr);
+  static EVP_KDF* const kKdf = EVP_KDF_fetch(internal::library(), "TLS13-KDF", nullptr);
   ASSERT(kKdf != nullptr);
   EVP_KDF_CTX* const context = EVP_KDF_CTX_new(kKdf);
   ASSERT(context != nullptr);
@@ -43,6 +45,14 @@ void expand(Bytes secret, std::string_view label, MutableBytes to) {
   const int done = EVP_KDF_derive(context, chars(to.data()), to.size(), parameters);
   EVP_KDF_CTX_free(context);
   ASSERT(done == 1);
+}
+
+// Looked up once, as that takes as long as some records do. Never freed.
+const EVP_CIPHER* cipher() {
+  static const EVP_CIPHER* const kCipher =
+      EVP_CIPHER_fetch(internal::library(), "AES-128-GCM", nullptr);
+  ASSERT(kCipher != nullptr);
+  return kCipher;
 }
 
 }  // namespace
@@ -79,7 +89,7 @@ void RecordKey::use_secret() {
   std::array<std::byte, 16> key{};
   expand(secret_.bytes(), "key", key);
   expand(secret_.bytes(), "iv", nonce_);
-  const int done = EVP_CipherInit_ex2(context_.get(), EVP_aes_128_gcm(), chars(key.data()), nullptr,
+  const int done = EVP_CipherInit_ex2(context_.get(), cipher(), chars(key.data()), nullptr,
                                       use_ == Use::seal ? 1 : 0, nullptr);
   OPENSSL_cleanse(key.data(), key.size());
   ASSERT(done == 1);
@@ -146,7 +156,7 @@ Result<uint32_t> Opener::begin(std::span<const std::byte, limits::kRecordHeaderB
   const uint32_t behind = bytes_behind(header);
   const bool is_right = is_sealed && behind > limits::kTrailerBytes &&
                         behind <= limits::kContentMax + limits::kTrailerBytes;
-  if (!is_right) return Code::bad_message;
+  if (!is_right || records() >= limits::kRecordsOfKeyMax) return Code::bad_message;
   RecordKey::begin(header);
   return behind - limits::kTrailerBytes;
 }
@@ -154,12 +164,21 @@ Result<uint32_t> Opener::begin(std::span<const std::byte, limits::kRecordHeaderB
 Result<Content> Opener::end(std::span<const std::byte, limits::kTrailerBytes> trailer) {
   std::byte type{};
   pass(trailer.first<1>(), &type);
-  std::array<std::byte, limits::kTagBytes> tag{};
-  std::copy(trailer.begin() + 1, trailer.end(), tag.begin());
+  return end(type, trailer.last<limits::kTagBytes>());
+}
+
+std::byte Opener::open_with_type(Bytes part_and_type, std::byte* to) {
+  pass(part_and_type, to);
+  return to[part_and_type.size() - 1];
+}
+
+Result<Content> Opener::end(std::byte type, std::span<const std::byte, limits::kTagBytes> tag) {
+  // OpenSSL copies it.
+  auto* const wanted = const_cast<std::byte*>(tag.data());
   std::byte nothing{};
   int none = 0;
   const bool is_true =
-      EVP_CIPHER_CTX_ctrl(context(), EVP_CTRL_AEAD_SET_TAG, limits::kTagBytes, tag.data()) == 1 &&
+      EVP_CIPHER_CTX_ctrl(context(), EVP_CTRL_AEAD_SET_TAG, limits::kTagBytes, wanted) == 1 &&
       EVP_CipherFinal_ex(context(), chars(&nothing), &none) == 1;
   if (!is_true) return Code::corrupt;
   const auto content = static_cast<Content>(type);

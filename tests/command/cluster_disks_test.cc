@@ -138,9 +138,10 @@ TEST_F(ClusterDisks, the_first_node_has_another_address_and_the_others_are_told)
   join("second");
   good({"set", place("first") + ":/", "--copies", "2"});
   import("first", "files");
+  const std::string late = token();
   down("second");
   down("first");
-  refused({"join", invitation_, place("other"), "-b"}, "'penstock join TOKEN@HOST:PORT");
+  refused({"join", late, place("other"), "-b"}, "'penstock join TOKEN@HOST:PORT");
   good({"up", place("first"), "-b", "--cache", "0", "--listen", free_address()});
   const std::string before =
       std::exchange(invitation_, ask("cluster", "first").value("invitation", ""));

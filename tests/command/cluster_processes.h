@@ -1,6 +1,7 @@
 // Processes of a cluster on loopback, each with a directory by its name.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <filesystem>
@@ -48,10 +49,20 @@ class ClusterProcesses : public testing::Test {
     options.insert(options.begin(), {"up", place(name), "-b", "--cache", "0"});
     good(options);
     started_.push_back(name);
-    if (invitation_.empty()) invitation_ = ask("cluster", name).value("invitation", "");
+    if (!invitation_.empty()) return;
+    invitation_ = ask("cluster", name).value("invitation", "");
+    first_ = name;
+  }
+  // A line that lets one node in, with the roles that these options say.
+  std::string token(const std::vector<std::string>& options = {}) const {
+    std::vector<std::string> words = {"token", "create", place(first_), "--json"};
+    const auto roles = std::find(options.begin(), options.end(), "--roles");
+    if (roles != options.end()) words.insert(words.end(), roles, roles + 2);
+    const Json made = Json::parse(good(words).out, nullptr, false);
+    return made.is_object() ? made.value("invitation", "") : "";
   }
   void join(const std::string& name, std::vector<std::string> options = {}) {
-    options.insert(options.begin(), {"join", invitation_, place(name), "-b"});
+    options.insert(options.begin(), {"join", token(options), place(name), "-b"});
     good(options);
     started_.push_back(name);
   }
@@ -116,7 +127,8 @@ class ClusterProcesses : public testing::Test {
 
   const ScratchDirectory scratch_;
   const std::string source_ = scratch_ / "source";
-  std::string invitation_;
+  std::string invitation_;  // for nodes that were let in before
+  std::string first_;       // the node with the controller
   std::vector<std::string> started_;
 };
 

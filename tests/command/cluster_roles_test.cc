@@ -47,7 +47,8 @@ TEST_F(ClusterRoles, the_controller_dies_and_comes_back) {
   up("controller", {"--listen", free_address(), "--roles", "controller"});
   join("names", {"--roles", "agent,meta"});
   for (const char* name : {"storage1", "storage2"}) join(name, {"--capacity", "6G"});
-  refused({"join", invitation_, place("other"), "-b", "--roles", "meta,agent"}, "has the names");
+  const std::vector<std::string> names{"--roles", "meta,agent"};
+  refused({"join", token(names), place("other"), "-b", names[0], names[1]}, "has the names");
   good({"set", place("names") + ":/", "--copies", "2"});
   // Two targets of 6 GiB, and two copies.
   EXPECT_TRUE(eventually([&] {
@@ -147,7 +148,7 @@ TEST_F(ClusterRoles, a_disk_of_others_is_refused) {
   invitation_.clear();
   up("other", {"--listen", free_address()});
   down("first");
-  refused({"join", invitation_, place("third"), "-b", "--disk", place("disk1")},
+  refused({"join", token(), place("third"), "-b", "--disk", place("disk1")},
           "belong to another cluster");
   EXPECT_FALSE(fs::exists(place("third")));
   start_again("first");
@@ -195,8 +196,8 @@ TEST_F(ClusterRoles, a_node_is_reached_by_any_of_its_cards) {
   import("first", "files");
   verify("first", "files");
   // By the second address of the first node's it is let in as well.
-  const std::string token = invitation_.substr(0, invitation_.find('@') + 1);
-  good({"join", token + second, place("third"), "-b", "--listen",
+  const std::string line = token();
+  good({"join", line.substr(0, line.find('@') + 1) + second, place("third"), "-b", "--listen",
         "[::1]" + free_address().substr(9)});
   started_.push_back("third");
 }

@@ -135,12 +135,12 @@ TEST_F(ClusterCommand, says_why_a_node_does_not_get_in) {
   refused({"up", store(2), "--mount", other, "-b"}, "has no mounts yet");
   start_again(2);
 
-  refused({"up", other, "--listen", "192.0.2.1:9180", "-b"}, "--insecure");
-  refused({"up", other, "--listen", "0.0.0.0:9180", "--insecure", "-b"}, "others cannot reach");
+  refused({"up", other, "--listen", "192.0.2.1:9180", "-b"}, "cannot listen there");
+  refused({"up", other, "--listen", "0.0.0.0:9180", "-b"}, "others cannot reach");
   refused({"up", other, "--listen", "somewhere", "-b"}, "is no address to listen at");
   good({"up", other, "-b"});
   good({"down", other});
-  refused({"join", invitation_, other, "-b"}, "is a store with names of its own");
+  refused({"join", token(), other, "-b"}, "is a store with names of its own");
   refused({"remove", store(1), "9"}, "no");
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iostream>
 #include <optional>
 
 #include "penstock/console.h"
@@ -138,8 +139,17 @@ void show_cluster(const Json& cluster) {
       "names\n"
       "            is lost, so are all files, whatever copies of bytes there are (keep a dump of\n"
       "            them elsewhere: 'penstock metadata dump')\n");
-  std::printf("\nOther nodes join by:\n  penstock join %s DIR\n",
-              cluster.value("invitation", "").c_str());
+  if (cluster.value("insecure", false)) {
+    std::printf(
+        "  INSECURE  nobody proves who they are, and bytes travel in the clear (--insecure)\n"
+        "\nOther nodes join by:\n  penstock join %s DIR --insecure\n",
+        cluster.value("invitation", "").c_str());
+    return;
+  }
+  std::printf(
+      "\nOther nodes join by the line that 'penstock token create DIR' prints on the first node;\n"
+      "those that were of the cluster find it by\n  penstock join %s DIR\n",
+      cluster.value("invitation", "").c_str());
 }
 
 std::string address_text(const Json& node) {
@@ -234,6 +244,12 @@ std::optional<Json> request_of(const char* command, const ClusterOptions& option
 
 int run_join(const JoinOptions& given) {
   JoinOptions options = given;
+  if (options.invitation == "-") {
+    // A token need not be seen by all who list processes.
+    std::string line;
+    std::getline(std::cin, line);
+    options.invitation = line;
+  }
   auto invitation = cluster::parse_invitation(options.invitation);
   if (!invitation) return fail("join", invitation.error());
   options.up.invitation = *invitation;

@@ -58,7 +58,12 @@ void print_next_steps(const UpOptions& options, const AgentFacts& facts) {
   for (const std::string& line : facts.lines) std::printf("  %s\n", line.c_str());
   std::vector<std::pair<std::string, const char*>> steps;
   if (!facts.invitation.empty()) {
-    steps.emplace_back("penstock join " + facts.invitation + " DIR", "on another node: take part");
+    if (facts.insecure) {
+      steps.emplace_back("penstock join " + facts.invitation + " DIR --insecure",
+                         "on another node: take part");
+    } else if (facts.has_controller) {
+      steps.emplace_back("penstock token create " + dir, "let another node take part");
+    }
     steps.emplace_back("penstock cluster " + dir, "see how the cluster is");
   }
   if (facts.wants_copies) {
@@ -114,21 +119,6 @@ bool make_directory_and_privacy(const std::string& directory) {
   return made;
 }
 
-// Until there are proofs of identity, whoever reaches the port is taken for what they say.
-Outcome<void> check_trust(const UpOptions& options) {
-  for (const std::string& listen : options.listen) {
-    const auto at = cluster::parse_listen(listen);
-    if (!at || cluster::is_loopback(at->address)) continue;
-    if (options.insecure) continue;
-    return Failure{Code::access_denied,
-                   listen +
-                       ": can be reached by others, and nobody has to prove yet who "
-                       "they are: whoever reaches it can read and change everything "
-                       "(in a network that you trust, say --insecure)"};
-  }
-  return {};
-}
-
 // Before it goes to the background, where nobody would see it.
 void warn_of_trust(const UpOptions& options) {
   if (!options.insecure) return;
@@ -177,7 +167,6 @@ Outcome<uint8_t> roles_of(const UpOptions& options) {
 
 // Names make the difference: with them come mounts and sessions.
 Outcome<std::unique_ptr<RunningNode>> start_node(const UpOptions& options, Guardian& guardian) {
-  TRY(check_trust(options));
   TRY_ASSIGN(const uint8_t roles, roles_of(options));
   std::unique_ptr<RunningNode> node;
   if (roles != 0 && !cluster::has_names(roles)) {

@@ -36,6 +36,7 @@ constexpr auto kOfferTime = std::chrono::seconds(10);
 constexpr auto kOfferLook = std::chrono::milliseconds(10);
 
 constexpr engine::Duration kNotKnown{-1};
+constexpr int64_t kSecond = 1'000'000'000;
 
 double seconds_of(engine::Duration duration) {
   return std::chrono::duration<double>(duration).count();
@@ -92,6 +93,7 @@ Json cluster_json(Participant& participant) {
   return {{"cluster", cluster::text_of(status.invitation.cluster)},
           {"node", status.node.value},
           {"invitation", cluster::text_of(status.invitation)},
+          {"insecure", status.insecure},
           {"nodes", health->nodes},
           {"missing", health->missing},
           {"suspected", health->suspected},
@@ -262,6 +264,46 @@ Json traffic() {
   return words;
 }
 
+// 0 where it says none, or something else.
+uint32_t number_in(const Json& request, const char* key) {
+  const auto found = request.find(key);
+  if (found == request.end() || !found->is_number_unsigned()) return 0;
+  return static_cast<uint32_t>(std::min(found->get<uint64_t>(), uint64_t{UINT32_MAX}));
+}
+
+Json create_token(Participant& participant, const Json& request) {
+  const auto invitation = participant.make_token(
+      static_cast<uint8_t>(number_in(request, "roles")), number_in(request, "uses"),
+      NodeId(number_in(request, "node")), std::chrono::seconds(number_in(request, "seconds")));
+  if (!invitation) return error_of(invitation.error());
+  return {{"invitation", cluster::text_of(*invitation)}};
+}
+
+Json list_tokens(Participant& participant) {
+  Json tokens = Json::array();
+  const int64_t now = engine::system_clock().wall().nanoseconds;
+  membership::AskTokens from;
+  for (int i = 0; i < kPiecesMax; ++i) {
+    const auto answer = participant.ask(from);
+    if (!answer) return error_of(answer.error());
+    const auto* piece = std::get_if<membership::TokensPiece>(&*answer);
+    if (piece == nullptr) return {{"error", "the controller answers otherwise"}};
+    for (const controller::Token& token : piece->tokens) {
+      tokens.push_back({{"token", token.id.value},
+                        {"roles", cluster::roles_text(token.roles)},
+                        {"node", token.node.value},
+                        {"uses", token.uses},
+                        {"used", token.used_by.size()},
+                        {"made", token.made.nanoseconds / kSecond},
+                        {"ends", token.ends.nanoseconds / kSecond},
+                        {"ended", token.ends.nanoseconds <= now}});
+    }
+    if (piece->last || piece->tokens.empty()) break;
+    from.from = controller::TokenId(piece->tokens.back().id.value + 1);
+  }
+  return {{"tokens", tokens}};
+}
+
 }  // namespace
 
 std::string command_of(const Json& request) {
@@ -304,6 +346,8 @@ Json json_of(const cluster::ParticipantStatus& status) {
           {"roles", roles_json(status.roles)},
           {"leads", status.leads},
           {"invitation", cluster::text_of(status.invitation)},
+          {"insecure", status.insecure},
+          {"certificate_ends", status.certificate_ends.nanoseconds / kSecond},
           {"map_version", status.applied.value},
           {"lease_seconds_left", status.lease_left ? seconds_of(*status.lease_left) : 0.0},
           {"targets", targets},
@@ -314,7 +358,8 @@ Json json_of(const cluster::ParticipantStatus& status) {
 std::optional<Json> answer_about_cluster(Participant* participant, const Json& request) {
   const std::string command = command_of(request);
   const bool is_ours = command == "cluster" || command == "nodes" || command == "chains" ||
-                       command == "drain" || command == "remove";
+                       command == "drain" || command == "remove" || command == "token create" ||
+                       command == "token list" || command == "token revoke";
   if (!is_ours) return std::nullopt;
   if (participant == nullptr) {
     return Json{
@@ -323,6 +368,12 @@ std::optional<Json> answer_about_cluster(Participant* participant, const Json& r
   if (command == "cluster") return cluster_json(*participant);
   if (command == "nodes") return nodes_json(*participant);
   if (command == "chains") return chains_json(*participant);
+  if (command == "token create") return create_token(*participant, request);
+  if (command == "token list") return list_tokens(*participant);
+  if (command == "token revoke") {
+    const controller::TokenId token(number_in(request, "token"));
+    return order(*participant, controller::RevokeToken{token});
+  }
   const auto found = request.find("node");
   if (found == request.end() || !found->is_number_unsigned()) {
     return Json{{"error", command + ": name a node"}};

@@ -60,11 +60,18 @@ agent::AgentConfig config_of(const UpOptions& options) {
   if (const auto spin = options.spin_microseconds) config.spin = std::chrono::microseconds(*spin);
   config.cache_bytes = options.cache_bytes.value_or(agent::default_cache_bytes());
   config.disks = options.disks;
+  const auto kept = cluster::Participant::roles_of(options.directory);
+  const bool is_of_cluster = kept && *kept != 0;
   const bool is_told = !options.listen.empty() || !options.rack.empty() || options.invitation ||
-                       !options.roles.empty();
+                       !options.roles.empty() || (is_of_cluster && options.insecure) ||
+                       options.certificate_seconds != 0;
   if (!is_told) return config;
-  config.cluster = agent::ClusterOptions{
-      .listen = options.listen, .rack = options.rack, .invitation = options.invitation};
+  config.cluster =
+      agent::ClusterOptions{.listen = options.listen,
+                            .rack = options.rack,
+                            .invitation = options.invitation,
+                            .insecure = options.insecure,
+                            .certificate_time = std::chrono::seconds(options.certificate_seconds)};
   if (const auto roles = cluster::parse_roles(options.roles)) config.cluster->roles = *roles;
   return config;
 }

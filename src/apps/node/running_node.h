@@ -12,7 +12,9 @@ namespace penstock::apps {
 // What `up` and `status` print about a node, made from its status document.
 struct AgentFacts {
   std::vector<std::string> lines;
-  std::string invitation;     // for others to join; empty: it is of no cluster
+  std::string invitation;  // for others to join; empty: it is of no cluster
+  bool insecure = false;   // its cluster has no proofs of identity
+  bool has_controller = false;
   bool has_names = true;      // else it only stores, or has the controller
   bool wants_copies = false;  // it has no storage of its own, and files need a table of copies
 };

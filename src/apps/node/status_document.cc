@@ -198,6 +198,16 @@ void add_target(const Json& target, AgentFacts& facts) {
                         console::human_bytes(target.value("capacity_bytes", 0.0)));
 }
 
+std::string day_of(int64_t seconds) {
+  const time_t at = seconds;
+  std::tm parts{};
+  char text[32] = "?";
+  if (::gmtime_r(&at, &parts) != nullptr) {
+    (void)std::strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &parts);
+  }
+  return text;
+}
+
 std::string peers_text(const Json& part) {
   size_t up = 0;
   const Json peers = part.value("peers", Json::array());
@@ -209,6 +219,8 @@ void add_cluster(const Json& status, AgentFacts& facts) {
   const Json& part = status["cluster"];
   facts.has_names = status.contains("mounts");
   facts.invitation = part.value("invitation", "");
+  facts.insecure = part.value("insecure", false);
+  facts.has_controller = part.value("controller", false);
   for (const Json& disk : status.value("disks", Json::array())) {
     const std::string trouble = disk.value("trouble", "");
     const bool is_taken_off = disk.value("is_taken_off", false);
@@ -229,6 +241,11 @@ void add_cluster(const Json& status, AgentFacts& facts) {
                         (part.value("lease_seconds_left", 0.0) > 0
                              ? ""
                              : "; without a lease: its targets do not serve chains now"));
+  facts.lines.push_back(
+      facts.insecure
+          ? "INSECURE  nobody proves who they are, and bytes travel in the clear (--insecure)"
+          : "identity  certificate good until " +
+                day_of(part.value("certificate_ends", int64_t{0})));
   facts.lines.push_back("peers     " + peers_text(part));
 }
 

@@ -1,6 +1,7 @@
 // Three replicas over stores in memory, without a controller, and a client.
 #pragma once
 
+#include <deque>
 #include <gtest/gtest.h>
 
 #include "penstock/chain.h"
@@ -129,6 +130,37 @@ class ThreeReplicas : public testing::Test {
     call.completion = [](engine::Op& done) { static_cast<Call&>(done).ended = true; };
     chain_net_->call(call);
   }
+  // What somebody says to a replica, with this memory exposed.
+  struct Said : engine::CallOp {
+    std::vector<std::byte> message;
+    std::vector<std::string> memory;
+    std::array<std::byte, 64> answer{};
+    bool ended = false;
+  };
+  template <class Words>
+  Said& begin_to_say(engine::Net& from, uint32_t to, wire::ChainMethod what, const Words& words,
+                     std::vector<std::string> memory = {}) {
+    Said& said = said_.emplace_back();
+    const Bytes bytes = wire::as_wire(words);
+    said.message.assign(bytes.begin(), bytes.end());
+    said.memory = std::move(memory);
+    said.to = {NodeId{to}, 0};
+    said.method = static_cast<uint16_t>(what);
+    said.request = said.message;
+    said.response = said.answer;
+    said.deadline = world_.now() + std::chrono::seconds(5);
+    for (std::string& part : said.memory) {
+      said.exposures[said.exposure_count++] = {
+          {reinterpret_cast<std::byte*>(part.data()), part.size()}, engine::Access::fetch};
+    }
+    said.completion = [](engine::Op& done) { static_cast<Said&>(done).ended = true; };
+    from.call(said);
+    return said;
+  }
+  Status end_of(Said& said) {
+    EXPECT_TRUE(world_.run_until([&said] { return said.ended; }, std::chrono::seconds(60)));
+    return said.status;
+  }
   Status write(uint32_t chunk, uint32_t begin, std::string content) {
     return call(wire::ChunkMethod::write, chunk, begin, content);
   }
@@ -156,6 +188,7 @@ class ThreeReplicas : public testing::Test {
   KnownChains chains_{[](ChainId) {}};
   std::unique_ptr<ChainNet> chain_net_;
   uint64_t version_ = 0;
+  std::deque<Said> said_;
 };
 
 }  // namespace penstock::chain

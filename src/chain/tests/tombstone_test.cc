@@ -2,8 +2,6 @@
 #include "../limits.h"
 #include "three_replicas.h"
 
-#include <deque>
-
 namespace penstock::chain {
 namespace {
 
@@ -45,49 +43,18 @@ class TombstoneTest : public ThreeReplicas {
     return false;
   }
 
-  // What another replica says to one of chunk 5, with this memory exposed.
-  struct Said : engine::CallOp {
-    std::vector<std::byte> message;
-    std::vector<std::string> memory;
-    std::array<std::byte, 64> answer{};
-    bool ended = false;
-  };
   template <class Words>
-  Said& begin_to_say(uint32_t to, wire::ChainMethod what, const Words& words,
-                     std::vector<std::string> memory = {}) {
-    Said& said = said_.emplace_back();
-    const Bytes bytes = wire::as_wire(words);
-    said.message.assign(bytes.begin(), bytes.end());
-    said.memory = std::move(memory);
-    said.to = {NodeId{to}, 0};
-    said.method = static_cast<uint16_t>(what);
-    said.request = said.message;
-    said.response = said.answer;
-    said.deadline = world_.now() + seconds(5);
-    for (std::string& part : said.memory) {
-      said.exposures[said.exposure_count++] = {
-          {reinterpret_cast<std::byte*>(part.data()), part.size()}, engine::Access::fetch};
-    }
-    said.completion = [](engine::Op& done) { static_cast<Said&>(done).ended = true; };
-    client_.call(said);
-    return said;
-  }
-  Status end_of(Said& said) {
-    EXPECT_TRUE(world_.run_until([&said] { return said.ended; }, seconds(60)));
-    return said.status;
-  }
-  template <class Words>
-  Status say(uint32_t to, wire::ChainMethod what, const Words& words,
+  Status say(uint32_t from, uint32_t to, wire::ChainMethod what, const Words& words,
              std::vector<std::string> memory) {
-    return end_of(begin_to_say(to, what, words, std::move(memory)));
+    return end_of(begin_to_say(replica(from).net, to, what, words, std::move(memory)));
   }
   // The word of one before the commit point, which is answered with the commit.
   Said& tell_durable(uint32_t to, const UpdateName& name, uint32_t from = 1) {
-    return begin_to_say(to, wire::ChainMethod::durable,
+    return begin_to_say(replica(from).net, to, wire::ChainMethod::durable,
                         wire::ChainWordRequest{.header = header(), .name = name, .from = from});
   }
   wire::ChainHeader header() const { return {version_, kFile, kFirstChain.value, 5}; }
-  // An update with one part.
+  // From the predecessor, an update with one part.
   Said& begin_to_forward(uint32_t to, const UpdateName& name, const UpdateName& base,
                          const store::UpdatePart& part, uint32_t flags,
                          const std::string& content = "") {
@@ -96,15 +63,13 @@ class TombstoneTest : public ThreeReplicas {
     request.flags = flags;
     std::vector<std::string> memory{{reinterpret_cast<const char*>(&part), sizeof part}};
     if (!content.empty()) memory.push_back(content);
-    return begin_to_say(to, wire::ChainMethod::forward, request, std::move(memory));
+    return begin_to_say(replica(to - 1).net, to, wire::ChainMethod::forward, request,
+                        std::move(memory));
   }
   Status forward(uint32_t to, const UpdateName& name, const UpdateName& base,
                  const store::UpdatePart& part, uint32_t flags, const std::string& content = "") {
     return end_of(begin_to_forward(to, name, base, part, flags, content));
   }
-
- private:
-  std::deque<Said> said_;
 };
 
 constexpr RequestId kOf{1, 77, 8, 0};
@@ -244,23 +209,23 @@ TEST_F(TombstoneTest, a_late_copy_of_repair_does_not_bring_a_name_back) {
   const UpdateName drop{version_ - 1, 3, removed.request};
   EXPECT_EQ(forward(3, drop, removed, part_of(store::UpdateKind::drop), wire::kForwardDrop),
             Code::ok);
-  EXPECT_EQ(say(3, wire::ChainMethod::committed, wire::ChainNameRequest{header(), drop}, {}),
+  EXPECT_EQ(say(2, 3, wire::ChainMethod::committed, wire::ChainNameRequest{header(), drop}, {}),
             Code::ok);
   EXPECT_EQ(names(), 2u);
   wire::ChainReplaceRequest copy{.header = header(), .expected = {}, .committed = removed};
   copy.removed = 1;
-  EXPECT_EQ(say(3, wire::ChainMethod::replace, copy, {""}), Code::ok);
+  EXPECT_EQ(say(2, 3, wire::ChainMethod::replace, copy, {""}), Code::ok);
   EXPECT_EQ(names(), 2u);
   expect_nobody_left();
 }
 
 TEST_F(TombstoneTest, no_client_may_ask_for_it) {
   leave_tombstone();
-  wire::ChainUpdateRequest request{.header = header(), .request = kOf};
+  wire::ChainUpdateRequest request{.header = header(), .request = {1, 77, 1, 0}};
   request.kind = wire::kDropPart;
-  EXPECT_EQ(say(1, wire::ChainMethod::update, request, {}), Code::bad_message);
+  EXPECT_EQ(say(1, 1, wire::ChainMethod::update, request, {}), Code::bad_message);
   request.kind = static_cast<uint8_t>(store::UpdateKind::remove);
-  EXPECT_EQ(say(1, wire::ChainMethod::update, request, {}), Code::ok) << "but for this";
+  EXPECT_EQ(say(1, 1, wire::ChainMethod::update, request, {}), Code::ok) << "but for this";
 }
 
 TEST_F(TombstoneTest, a_drop_is_what_the_message_says_it_is) {

@@ -51,11 +51,17 @@ inline Chain sample_chain() {
   return chain;
 }
 
+inline Token sample_token() {
+  return {TokenId(1), {{1, 2, 3}}, kRoleStorage, NodeId(1),
+          3,          {1'000},     {2'000},      {{{1, 2}}, {{3, 4}}}};
+}
+
 inline std::vector<std::string> sample_records() {
   const LeaseRecord lease{3, {{1}}, 4};
   const RootRecord root{{{1}}, MapVersion(9), 1, 1, 1, 1};
   return {encode(lease),           encode(root),           encode(sample_node()),
-          encode(sample_target()), encode(sample_table()), encode(sample_chain())};
+          encode(sample_target()), encode(sample_table()), encode(sample_chain()),
+          encode(KeyPrint{{5}}),   encode(sample_token())};
 }
 
 // How many kinds of record the bytes are. What decodes must encode to the same bytes.
@@ -72,6 +78,8 @@ inline int decode_all(std::string_view bytes) {
   look(decode_target(TargetId(1), bytes));
   look(decode_table(TableId(1), bytes));
   look(decode_chain(kFirstSharedChain, bytes));
+  look(decode_key(bytes));
+  look(decode_token(TokenId(1), bytes));
   return kinds;
 }
 

@@ -35,7 +35,12 @@ inline std::vector<Request> sample_requests() {
           AskMap{MapVersion{4}, {RecordKind::target, 5}},
           AskHealth{},
           AskNodes{NodeId{3}},
-          DrainTarget{TargetId{2}, false}};
+          DrainTarget{TargetId{2}, false},
+          AskToEnroll{join, std::string(limits::kSecretBytes, 's'), "request", {77}},
+          AskCertificate{{{2}}, "request", {78}},
+          MakeToken{{{1, 2}}, kRoleStorage, NodeId{3}, 4, {5}, {6}},
+          RevokeToken{TokenId{7}},
+          AskTokens{TokenId{8}}};
 }
 
 inline std::vector<Answer> sample_answers() {
@@ -54,7 +59,12 @@ inline std::vector<Answer> sample_answers() {
           MapPiece{MapVersion{4}, false, {{{RecordKind::chain, 7}, "record"}}},
           Health{3, 1, 0, 2, 1, 1, 0, 1, 1, 4, true, std::chrono::seconds(7)},
           Done{},
-          NodesPiece{MapVersion{4}, false, {seen, NodeSeen{.id = NodeId{2}}}}};
+          NodesPiece{MapVersion{4}, false, {seen, NodeSeen{.id = NodeId{2}}}},
+          Enrolled{{{{{3}}, NodeId{1}, NodeIncarnation{2}}, std::chrono::seconds(4)},
+                   {"certificate", {"authority"}}},
+          Papers{"certificate", {"one", "two"}},
+          MadeToken{TokenId{7}},
+          TokensPiece{false, {{TokenId{7}, {}, kRoleStorage, NodeId{3}, 4, {5}, {6}, {{{9}}}}}}};
 }
 
 }  // namespace penstock::membership

@@ -76,6 +76,7 @@ TestService::~TestService() {
 
 void TestService::on_call(IncomingCall& call) {
   ++calls;
+  last = call.peer();
   switch (call.method) {
     case kEcho:
       return call.reply(Code::ok, call.request);

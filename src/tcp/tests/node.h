@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,9 @@ inline constexpr engine::Address kService{kFar, 7};
 class Table final : public Resolver {
  public:
   std::vector<SocketAddress> addresses_of(NodeId node) const override;
+  bool was_removed(NodeId node) const override { return removed.contains(node); }
   std::map<NodeId, std::vector<SocketAddress>> nodes;
+  std::set<NodeId> removed;
 };
 
 NetworkConfig config_of(NodeId node, const Resolver& resolver);
@@ -74,6 +77,7 @@ class TestService final : public engine::Service {
   int transfers_under_way = 0;
   int transfers_failed = 0;
   std::vector<engine::IncomingCall*> held;
+  engine::Peer last;  // of the last call
 
  private:
   struct Transfer;

@@ -32,15 +32,21 @@ class SealedNotes final : public FrameReader::Sink {
   Result<MutableBytes> on_frame(const Header& header, Bytes message) override {
     lines.push_back(fmt::format("frame {}, {} bytes", header.call, message.size()));
     if (header.payload_bytes == 0) return MutableBytes();
-    place.assign(header.payload_bytes, std::byte{0});
-    return MutableBytes(place);
+    memory.assign(header.payload_bytes + 1, kBehind);
+    place = MutableBytes(memory).first(header.payload_bytes);
+    return place;
   }
   Status on_payload(const Header& header) override {
     lines.push_back(fmt::format("payload of {}", header.call));
+    EXPECT_EQ(memory.back(), kBehind) << "somebody else's memory was written to";
     return Code::ok;
   }
+  std::vector<std::byte> placed() const { return {place.begin(), place.end()}; }
+
+  static constexpr std::byte kBehind{0x77};
   std::vector<std::string> lines;
-  std::vector<std::byte> place;
+  std::vector<std::byte> memory;
+  MutableBytes place;
 };
 
 class SealTest : public testing::Test {
@@ -75,7 +81,7 @@ class SealTest : public testing::Test {
                                                "frame 3, 0 bytes", "payload of 3",
                                                "frame 4, 0 bytes"};
     EXPECT_EQ(notes_.lines, expected);
-    EXPECT_EQ(notes_.place, payload_);
+    EXPECT_EQ(notes_.placed(), payload_);
   }
 
   std::vector<std::byte> payload_;
@@ -141,7 +147,6 @@ TEST_F(SealTest, both_go_on_with_new_keys) {
   std::array<std::byte, 5 + kRecordExtraBytes> record{};
   ASSERT_EQ(other.seal(tls::Content::handshake, {&content, 1}, record), record.size());
   ASSERT_TRUE(receiver_.take(record, reader_).ok());
-  EXPECT_TRUE(receiver_.has_to_send());
   other.renew();
   const HeaderBytes header = encode_header({.kind = FrameKind::ping, .call = 9});
   const Bytes frame = header;
@@ -151,13 +156,71 @@ TEST_F(SealTest, both_go_on_with_new_keys) {
   EXPECT_EQ(notes_.lines, std::vector<std::string>{"frame 9, 0 bytes"});
   // Ours are new, too, and said to be.
   const auto batch = std::make_unique<Batch>();
-  batch->append({.kind = FrameKind::ping, .call = 10});
   std::vector<std::byte> to(1000);
+  EXPECT_EQ(receiver_.seal(*batch, to), 0U) << "new keys of which nothing is said";
+  batch->append({.kind = FrameKind::ping, .call = 10});
   const size_t length = receiver_.seal(*batch, to);
   batch->end([](engine::Op&) {});
-  EXPECT_FALSE(receiver_.has_to_send());
   ASSERT_TRUE(sender_.take(Bytes(to).first(length), reader_).ok());
   EXPECT_EQ(notes_.lines.back(), "frame 10, 0 bytes");
+}
+
+TEST_F(SealTest, new_keys_with_which_nothing_was_said_are_not_renewed_again) {
+  tls::Sealer other(some_secret(1));
+  const auto send = [&](tls::Content kind, Bytes content) {
+    std::vector<std::byte> record(content.size() + kRecordExtraBytes);
+    EXPECT_EQ(other.seal(kind, {&content, 1}, record), record.size());
+    if (kind == tls::Content::handshake) other.renew();
+    return receiver_.take(record, reader_);
+  };
+  const std::array<std::byte, 5> update{std::byte{24}, {}, {}, std::byte{1}, {}};
+  const HeaderBytes header = encode_header({.kind = FrameKind::ping, .call = 9});
+  ASSERT_TRUE(send(tls::Content::handshake, update).ok());
+  ASSERT_TRUE(send(tls::Content::bytes, header).ok());
+  ASSERT_TRUE(send(tls::Content::handshake, update).ok());
+  EXPECT_EQ(send(tls::Content::handshake, update), Code::bad_message);
+}
+
+TEST_F(SealTest, what_is_waited_for_comes_until_the_payload_is_whole) {
+  const std::vector<std::byte> stream = sealed_frames();
+  const size_t end = stream.size() - sizeof(HeaderBytes) - kRecordExtraBytes;
+  size_t told = 0;
+  EXPECT_EQ(receiver_.expected(reader_), 0U);
+  for (size_t at = 0; at < stream.size();) {
+    const size_t piece = std::min<size_t>(1 + mix64(at) % 3, stream.size() - at);
+    ASSERT_TRUE(receiver_.take(Bytes(stream).subspan(at, piece), reader_).ok());
+    at += piece;
+    const size_t expected = receiver_.expected(reader_);
+    if (expected == 0) continue;
+    ++told;
+    ASSERT_EQ(at + expected, end);
+  }
+  EXPECT_GT(told, kPayload / 4);
+  expect_frames();
+}
+
+TEST_F(SealTest, no_more_is_waited_for_than_small_records_bring) {
+  tls::Sealer other(some_secret(1));
+  std::vector<std::byte> stream;
+  const auto send = [&](Bytes content) {
+    const size_t at = stream.size();
+    stream.resize(at + content.size() + kRecordExtraBytes);
+    other.seal(tls::Content::bytes, {&content, 1}, MutableBytes(stream).subspan(at));
+  };
+  const HeaderBytes header =
+      encode_header({.kind = FrameKind::data, .call = 3, .payload_bytes = kPayload});
+  send(header);
+  for (Bytes rest = payload_; !rest.empty();) {
+    // Of which some are not opened into their place.
+    const size_t count = std::min<size_t>(1 + mix64(rest.size()) % 2000, rest.size());
+    send(rest.first(count));
+    rest = rest.subspan(count);
+  }
+  for (size_t at = 0; at < stream.size(); ++at) {
+    ASSERT_LE(at + receiver_.expected(reader_), stream.size());
+    ASSERT_TRUE(receiver_.take(Bytes(stream).subspan(at, 1), reader_).ok());
+  }
+  EXPECT_EQ(notes_.placed(), payload_);
 }
 
 TEST_F(SealTest, new_keys_may_come_between_the_records_of_a_payload) {

@@ -24,6 +24,7 @@ class TcpSealed : public testing::Test {
   }
   void make_caller(std::shared_ptr<const tls::Credentials> credentials, NodeId node = kNear) {
     NetworkConfig config = config_of(node, table_);
+    config.role_to_serve = [](uint32_t) -> uint8_t { return engine::kRoleStorage; };
     config.credentials = std::move(credentials);
     near_.emplace(config);
   }
@@ -118,6 +119,7 @@ TEST_F(TcpSealed, a_caller_in_the_clear_is_not_let_in) {
   make_server(test::credentials_of(kFar));
   make_caller(nullptr);
   EXPECT_EQ(call(), Code::peer_gone);
+  EXPECT_NE(trouble().find("--insecure"), std::string::npos) << trouble();
   EXPECT_EQ(service_.calls, 0);
 }
 
@@ -129,6 +131,91 @@ TEST_F(TcpSealed, nor_does_a_sealed_one_call_in_the_clear) {
   EXPECT_EQ(service_.calls, 0);
 }
 
+TEST_F(TcpSealed, a_service_knows_the_roles_of_its_callers) {
+  make_server(test::credentials_of(kFar));
+  make_caller(test::credentials_of(kNear, "meta,agent,later"));
+  ASSERT_EQ(call(), Code::ok) << trouble();
+  EXPECT_EQ(service_.last.node, kNear);
+  EXPECT_EQ(service_.last.roles, engine::kRoleMeta | engine::kRoleAgent);
+}
+
+TEST_F(TcpSealed, a_guest_has_no_roles_and_who_speaks_in_the_clear_may_have_all) {
+  make_server(test::credentials_of(kFar));
+  make_caller(test::credentials_of_guest(), kGuest);
+  ASSERT_EQ(call(), Code::ok) << trouble();
+  EXPECT_EQ(service_.last.roles, 0);
+  near_.reset();
+  far_->net().withdraw(kService);
+  make_server(nullptr);
+  make_caller(nullptr);
+  ASSERT_EQ(call(), Code::ok) << trouble();
+  EXPECT_EQ(service_.last.roles, engine::kEveryRole);
+}
+
+TEST_F(TcpSealed, nobody_is_called_without_the_role_for_it) {
+  make_server(test::credentials_of(kFar, "agent"));
+  make_caller(test::credentials_of(kNear));
+  EXPECT_EQ(call(), Code::peer_gone);
+  EXPECT_NE(trouble().find("without storage"), std::string::npos) << trouble();
+  EXPECT_EQ(service_.calls, 0);
+}
+
+TEST_F(TcpSealed, a_node_that_was_removed_loses_its_connections_and_gets_no_others) {
+  make_server(test::credentials_of(kFar));
+  make_caller(test::credentials_of(kNear));
+  ASSERT_EQ(call(), Code::ok) << trouble();
+  TestCall held(kHold);
+  near_->net().call(held);
+  run_until({&near_->loop(), &far_->loop()}, [&] { return service_.calls == 2; });
+  table_.removed.insert(kNear);
+  far_->net().expel(kNear);
+  service_.release();
+  run_until({&near_->loop(), &far_->loop()}, [&] { return held.done(); });
+  EXPECT_EQ(held.status, Code::peer_gone);
+  EXPECT_EQ(call(), Code::peer_gone);
+  EXPECT_NE(trouble().find("refused"), std::string::npos) << trouble();
+  EXPECT_EQ(service_.calls, 2);
+}
+
+TEST_F(TcpSealed, a_node_that_was_removed_is_called_no_more) {
+  make_server(test::credentials_of(kFar));
+  make_caller(test::credentials_of(kNear));
+  TestCall held(kHold);
+  near_->net().call(held);
+  run_until({&near_->loop(), &far_->loop()}, [&] { return service_.calls == 1; });
+  near_->net().expel(kFar);
+  run_until({&near_->loop(), &far_->loop()}, [&] { return held.done(); });
+  EXPECT_EQ(held.status, Code::peer_gone);
+  service_.release();
+}
+
+TEST_F(TcpSealed, connections_end_with_the_certificates_of_either_side) {
+  for (const bool is_caller : {false, true}) {
+    // Times in certificates are whole seconds.
+    const auto ends_soon =
+        test::short_credentials_of(is_caller ? kNear : kFar, std::chrono::seconds(2));
+    make_server(is_caller ? test::credentials_of(kFar) : ends_soon);
+    make_caller(is_caller ? ends_soon : test::credentials_of(kNear));
+    ASSERT_EQ(call(), Code::ok) << trouble();
+    TestCall held(kHold);
+    near_->net().call(held);
+    run_until({&near_->loop(), &far_->loop()}, [&] { return held.done(); });
+    EXPECT_EQ(held.status, Code::peer_gone);
+    service_.release();
+    near_.reset();
+    far_->net().withdraw(kService);
+  }
+}
+
+TEST_F(TcpSealed, new_credentials_count_for_connections_from_then_on) {
+  make_server(test::foreign_credentials_of(kFar));
+  make_caller(test::credentials_of(kNear));
+  EXPECT_EQ(call(), Code::peer_gone);
+  far_->network().renew(test::credentials_of(kFar));
+  const bool came = test::eventually([&] { return call().ok(); }, test::kPatience);
+  EXPECT_TRUE(came) << trouble();
+}
+
 TEST_F(TcpSealed, who_begins_a_handshake_and_says_nothing_more_is_put_out) {
   NetworkConfig config = config_of(kFar, table_);
   config.credentials = test::credentials_of(kFar);
@@ -137,6 +224,21 @@ TEST_F(TcpSealed, who_begins_a_handshake_and_says_nothing_more_is_put_out) {
   far_->net().serve(kService, service_);
   RawPeer peer = RawPeer::connect(far_->listen());
   EXPECT_TRUE(peer.closed({&far_->loop()}));
+}
+
+TEST_F(TcpSealed, callers_that_say_nothing_or_little_hold_back_nobody) {
+  make_server(test::credentials_of(kFar));
+  make_caller(test::credentials_of(kNear));
+  std::vector<RawPeer> others;
+  for (int i = 0; i < 600; ++i) {
+    others.push_back(RawPeer::connect(table_.nodes[kFar][0]));
+    // A record of a handshake that does not go on.
+    const std::array<std::byte, 3> begun{std::byte{22}, std::byte{3}, std::byte{1}};
+    if (i % 2 == 0) others.back().send(begun, {&far_->loop()});
+  }
+  const engine::Time began = engine::system_clock().now();
+  EXPECT_EQ(call(), Code::ok) << trouble();
+  EXPECT_LT(engine::system_clock().now() - began, limits::kConnectTime / 2);
 }
 
 TEST_F(TcpSealed, a_node_that_goes_away_takes_its_handshakes_along) {

@@ -5,18 +5,18 @@
 namespace penstock::test {
 namespace {
 
-constexpr int64_t kHour = int64_t{3600} * 1'000'000'000;
-
-engine::WallTime hours_from_now(int64_t hours) {
-  return {engine::system_clock().wall().nanoseconds + hours * kHour};
+engine::WallTime from_now(engine::Duration duration) {
+  return {engine::system_clock().wall().nanoseconds + duration.count()};
 }
 
-std::shared_ptr<const tls::Credentials> make(const tls::Authority& authority, NodeId node) {
+std::shared_ptr<const tls::Credentials> make(const tls::Authority& authority, NodeId node,
+                                             const std::string& roles = "storage",
+                                             engine::Duration lasts = std::chrono::hours(1)) {
   static std::atomic<uint64_t> serials{1};
   tls::Credentials::Config config;
   config.key = tls::PrivateKey::make();
-  auto certificate = authority.sign(config.key->request(), {.node = node, .roles = "storage"},
-                                    ++serials, hours_from_now(-1), hours_from_now(1));
+  auto certificate = authority.sign(config.key->request(), {.node = node, .roles = roles},
+                                    ++serials, from_now(std::chrono::hours(-1)), from_now(lasts));
   ASSERT(certificate);
   config.certificate = *certificate;
   config.authorities = {authority.certificate()};
@@ -28,14 +28,19 @@ std::shared_ptr<const tls::Credentials> make(const tls::Authority& authority, No
 }
 
 const tls::Authority& authority() {
-  static const tls::Authority kAuthority = tls::Authority::make({}, hours_from_now(-1));
+  static const tls::Authority kAuthority =
+      tls::Authority::make({}, from_now(std::chrono::hours(-1)));
   return kAuthority;
 }
 
 }  // namespace
 
-std::shared_ptr<const tls::Credentials> credentials_of(NodeId node) {
-  return make(authority(), node);
+std::shared_ptr<const tls::Credentials> credentials_of(NodeId node, const std::string& roles) {
+  return make(authority(), node, roles);
+}
+
+std::shared_ptr<const tls::Credentials> short_credentials_of(NodeId node, engine::Duration lasts) {
+  return make(authority(), node, "storage", lasts);
 }
 
 std::shared_ptr<const tls::Credentials> credentials_of_guest() {
@@ -48,7 +53,7 @@ std::shared_ptr<const tls::Credentials> credentials_of_guest() {
 }
 
 std::shared_ptr<const tls::Credentials> foreign_credentials_of(NodeId node) {
-  return make(tls::Authority::make({}, hours_from_now(-1)), node);
+  return make(tls::Authority::make({}, from_now(std::chrono::hours(-1))), node);
 }
 
 }  // namespace penstock::test

@@ -111,7 +111,7 @@ TEST_F(HandshakeTest, what_is_not_tls_is_told_in_words) {
   const std::string plain(200, 'P');
   ASSERT_EQ(::write(sockets_.caller.get(), plain.data(), plain.size()), 200);
   EXPECT_EQ(server_->step(), Step::failed);
-  EXPECT_EQ(server_->failure().status, Code::bad_message);
+  EXPECT_EQ(server_->failure().status, Code::wrong_version);
   EXPECT_NE(server_->failure().message.find("--insecure"), std::string::npos)
       << server_->failure().message;
 }

@@ -104,6 +104,41 @@ TEST(Records, go_on_with_the_next_secret) {
   EXPECT_FALSE(open(opener, seal(sealer, some_bytes(10, 3)), opened));
 }
 
+TEST(Records, under_a_key_that_is_not_renewed_are_refused_in_time) {
+  Sealer sealer(some_secret(1), limits::kRecordsOfKeyMax - 1);
+  Opener opener(some_secret(1), limits::kRecordsOfKeyMax - 1);
+  std::vector<std::byte> opened;
+  EXPECT_TRUE(open(opener, seal(sealer, some_bytes(10, 1)), opened));
+  const auto refused = open(opener, seal(sealer, some_bytes(10, 2)), opened);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error(), Code::bad_message);
+  sealer.renew();
+  opener.renew();
+  EXPECT_TRUE(open(opener, seal(sealer, some_bytes(10, 3)), opened));
+}
+
+TEST(Records, are_the_same_whether_their_type_comes_with_the_content) {
+  Sealer sealer(some_secret(1));
+  Opener opener(some_secret(1));
+  const auto content = some_bytes(1000, 1);
+  for (const bool is_changed : {false, true}) {
+    auto record = seal(sealer, content);
+    if (is_changed) record[1005] ^= std::byte{1};
+    ASSERT_TRUE(opener.begin(Bytes(record).first<kRecordHeaderBytes>()));
+    std::vector<std::byte> opened(1001);
+    opener.open(Bytes(record).subspan(kRecordHeaderBytes, 600), opened.data());
+    const std::byte type = opener.open_with_type(
+        Bytes(record).subspan(kRecordHeaderBytes + 600, 401), opened.data() + 600);
+    const auto kind = opener.end(type, Bytes(record).last<limits::kTagBytes>());
+    ASSERT_EQ(kind.has_value(), !is_changed);
+    if (kind) {
+      EXPECT_EQ(*kind, Content::bytes);
+    }
+    opened.pop_back();
+    EXPECT_EQ(opened, content);
+  }
+}
+
 TEST(Records, of_other_kinds_and_lengths_are_refused) {
   Opener opener(some_secret(1));
   const auto begin = [&opener](std::array<int, 5> values) {

@@ -53,8 +53,10 @@ struct ClusterOptions {
   // Where other nodes reach it, each as cluster::parse_listen() takes it.
   std::vector<std::string> listen = {};
   std::string rack;
-  uint8_t roles = 0;  // bits of controller::Role; settled when the directory is made
+  uint8_t roles = 0;  // bits of engine::Role; settled when the directory is made
   std::optional<cluster::Invitation> invitation;  // of a node that joins for the first time
+  bool insecure = false;                          // as cluster::ParticipantConfig has it
+  engine::Duration certificate_time{};
   // The cluster does not have this node any more, for a reason that is for people: it is of no use
   // then, and its process should end. Any thread.
   std::function<void(const std::string& reason)> refused = {};

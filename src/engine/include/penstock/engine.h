@@ -13,5 +13,6 @@
 #include "penstock/engine/net.h"
 #include "penstock/engine/op.h"
 #include "penstock/engine/random.h"
+#include "penstock/engine/roles.h"
 #include "penstock/engine/threads.h"
 #include "penstock/engine/worker_pool.h"

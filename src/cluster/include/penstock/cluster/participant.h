@@ -30,6 +30,10 @@ struct ParticipantConfig {
   // Of a node that joins, and whoever has none is the first of a new cluster. Nodes that were let
   // in before need none, and are refused another.
   std::optional<Invitation> invitation;
+  // Nobody proves who they are, and all travels in the clear: of all nodes of the cluster, or none.
+  bool insecure = false;
+  // Of certificates that this node signs, if it has the controller; 0: the default.
+  engine::Duration certificate_time{};
   // The cluster will have nothing of this process any more: a reason for people. Any thread; the
   // process ends soon then, as it can do nothing.
   std::function<void(const std::string& reason)> refused = {};
@@ -54,8 +58,10 @@ struct ParticipantStatus {
   NodeId node;
   uint8_t roles = 0;
   bool leads = false;
-  std::string listen;                          // all places, with spaces between them
-  Invitation invitation;                       // for others
+  std::string listen;     // all places, with spaces between them
+  Invitation invitation;  // for others; without a token
+  bool insecure = false;
+  engine::WallTime certificate_ends{};         // where there is one
   controller::MapVersion applied;              // by all targets
   std::optional<engine::Duration> lease_left;  // none: it may not act
   struct Target {
@@ -81,6 +87,8 @@ class Participant {
   static Outcome<uint8_t> roles_of(const std::string& directory);
   // Whether the cluster has given it a number.
   static Outcome<bool> was_let_in(const std::string& directory);
+  // Of a first node that does not run, whose cluster was begun without TLS: makes the authority.
+  static Outcome<void> begin_identity(const std::string& directory);
   // Reads what was kept. Fails if that does not go together with the config, or nothing can listen
   // where it is to. Writes nothing: a first start that fails before open() has succeeded leaves
   // the directory of no cluster, or, once a cluster has given it a number, of that one.
@@ -114,6 +122,10 @@ class Participant {
   //
   // Asks the controller, wherever that is. An order that ends with a failure may have happened.
   virtual Outcome<membership::Answer> ask(membership::Request request) = 0;
+  // A token that lets others join, of this cluster's authority; `roles`, `uses`, `node` as in
+  // controller::MakeToken. On the node with the controller only.
+  virtual Outcome<Invitation> make_token(uint8_t roles, uint32_t uses, NodeId node,
+                                         engine::Duration lasts) = 0;
   // What this node knows.
   virtual membership::ClusterMap map() = 0;
   // Of all targets that serve now, each byte counted where it lies: so many times as there are

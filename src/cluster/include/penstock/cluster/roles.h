@@ -1,4 +1,4 @@
-// What a process of a cluster plays (decision 0054): bits of controller::Role.
+// What a process of a cluster plays (decision 0054): bits of engine::Role.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@
 
 namespace penstock::cluster {
 
-inline constexpr uint8_t kAllRoles = controller::kRoles;
+// What a first node plays by itself: it needs no right to give orders beside them.
+inline constexpr uint8_t kAllRoles = controller::kRoles & ~controller::kRoleAdmin;
 inline constexpr uint8_t kStorageOnly = controller::kRoleStorage;
 
 inline bool has_names(uint8_t roles) {
@@ -22,8 +23,7 @@ inline bool has_storage(uint8_t roles) {
   return (roles & controller::kRoleStorage) != 0;
 }
 
-// "controller,meta,storage,agent", in this order, or a part of it.
-std::string roles_text(uint8_t roles);
+using engine::roles_text;
 // In any order, each once. Fails, with a reason for people, for what no process can play.
 Outcome<uint8_t> parse_roles(std::string_view text);
 

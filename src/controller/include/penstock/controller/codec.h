@@ -27,6 +27,10 @@ class Writer {
   void uuid(const Uuid& uuid) {
     for (const uint8_t byte : uuid.bytes) word(byte);
   }
+  template <size_t kBytes>
+  void array(const std::array<uint8_t, kBytes>& bytes) {
+    for (const uint8_t byte : bytes) word(byte);
+  }
   // At most 255 bytes.
   void string(std::string_view value) {
     ASSERT(value.size() <= UINT8_MAX);
@@ -90,6 +94,10 @@ class Reader {
     Uuid uuid;
     for (uint8_t& byte : uuid.bytes) byte = word<uint8_t>();
     return uuid;
+  }
+  template <size_t kBytes>
+  void array(std::array<uint8_t, kBytes>& bytes) {
+    for (uint8_t& byte : bytes) byte = word<uint8_t>();
   }
   std::string string() { return text(word<uint8_t>()); }
   std::string bytes() { return text(word<uint16_t>()); }

@@ -93,6 +93,12 @@ inline constexpr size_t kTablesMax = 4096;
 inline constexpr size_t kNameBytesMax = 255;
 inline constexpr size_t kCardsMax = 32;
 
+// Tokens at a time, and nodes that one lets in: more than a person hands out.
+inline constexpr size_t kTokensMax = 1024;
+inline constexpr uint32_t kTokenUsesMax = 1024;
+// How long a token is shown after its end.
+inline constexpr std::chrono::hours kTokenShown{24};
+
 // Chains that one step looks at; the rest has to wait for the next, which follows at once. It
 // bounds a step to a few milliseconds when many nodes are lost together.
 inline constexpr size_t kSettledPerStep = 2048;

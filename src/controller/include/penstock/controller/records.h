@@ -21,6 +21,8 @@ enum class RecordKind : char {
   target = 'T',
   table = 'B',
   chain = 'C',
+  key = 'I',    // of a node
+  token = 'K',  // numbers of those that have gone are missing
 };
 
 // `id` is 0 for the lease and the root, of which there is one each.
@@ -57,6 +59,8 @@ std::string encode(const Node& node);
 std::string encode(const Target& target);
 std::string encode(const Table& table);
 std::string encode(const Chain& chain);
+std::string encode(const KeyPrint& key);
+std::string encode(const Token& token);
 
 // wrong_version for a record of a later version, corrupt for anything else that encode() does not
 // make, to the last byte. The id of a record is in its key.
@@ -66,6 +70,8 @@ Result<Node> decode_node(NodeId id, std::string_view bytes);
 Result<Target> decode_target(TargetId id, std::string_view bytes);
 Result<Table> decode_table(TableId id, std::string_view bytes);
 Result<Chain> decode_chain(ChainId id, std::string_view bytes);
+Result<KeyPrint> decode_key(std::string_view bytes);
+Result<Token> decode_token(TokenId id, std::string_view bytes);
 
 // All records of a controller in the order of their keys, put together to a state. `begin()` comes
 // after finish().
@@ -79,6 +85,7 @@ class StateLoader {
  private:
   Status add(RecordKind kind, uint32_t id, std::string_view bytes);
 
+  std::map<NodeId, KeyPrint> keys_;
   State state_;
   RootRecord root_;
   bool has_root_ = false;

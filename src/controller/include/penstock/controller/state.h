@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -24,6 +25,8 @@ struct Node {
   Standing standing = Standing::joined;
   NodeFacts facts;
   MapVersion changed;  // when what is published of it changed last
+  // Of the key by which it proves who it is; in a record of its own, and never published.
+  KeyPrint key{};
 
   struct Seen {
     engine::Time let_in = kLongAgo;       // when its process was, if this controller did it
@@ -86,6 +89,20 @@ struct Table {
   MapVersion changed;
 };
 
+// Lets nodes in that know its secret, each key once, as long as it lasts.
+struct Token {
+  TokenId id;
+  TokenHash hash;
+  uint8_t roles = 0;  // that they may have
+  NodeId node;        // only this one, which may have another key then; 0: any
+  uint32_t uses = 1;  // how many it lets in
+  engine::WallTime made;
+  engine::WallTime ends;
+  std::vector<KeyPrint> used_by{};
+
+  friend bool operator==(const Token&, const Token&) = default;
+};
+
 // Members stand in this order: serving ones, the head first; then the syncing one, if there is one;
 // then the rest, of whom the ones that left later stand first.
 struct Chain {
@@ -137,6 +154,7 @@ struct State {
   std::vector<Target> targets;
   std::vector<Table> tables;
   std::vector<Chain> chains;
+  std::map<TokenId, Token> tokens;  // some time after their end they go
   Timing timing;
 
   // What follows is not kept. begin() makes it.

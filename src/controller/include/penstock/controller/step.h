@@ -19,6 +19,27 @@ struct Join {
   bool predecessor_ended = false;
 };
 
+// The same with a token's secret, by a process that has a key and no certificate yet. Who comes
+// again with a key that the token let in is let in again. Roles are settled by it: a node that has
+// a key keeps them until another token says otherwise.
+struct Enroll {
+  Join join;
+  TokenHash token{};
+  KeyPrint key;
+  engine::WallTime at{};  // the controller's time
+};
+struct MakeToken {
+  TokenHash hash{};
+  uint8_t roles = 0;
+  NodeId node{};
+  uint32_t uses = 1;
+  engine::WallTime made{};
+  engine::WallTime ends{};
+};
+struct RevokeToken {
+  TokenId token;
+};
+
 // What names the sender of a node's message. `sequence` grows with each message of an incarnation.
 struct Sender {
   NodeId node;
@@ -120,7 +141,7 @@ struct Trust {
 };
 
 using Event = std::variant<Join, OpenTarget, Heartbeat, Leave, Tick, CreateTable, Move, Drain,
-                           Remove, Forget, Trust, DrainTarget>;
+                           Remove, Forget, Trust, DrainTarget, Enroll, MakeToken, RevokeToken>;
 
 // The answer to a join.
 struct Admission {
@@ -158,6 +179,9 @@ struct Refused {
 struct Made {
   TableId table;
 };
+struct MadeToken {
+  TokenId token;
+};
 // For people and the log.
 struct Notice {
   std::string text;
@@ -170,9 +194,12 @@ struct Changes {
   std::vector<TargetId> targets;
   std::vector<TableId> tables;
   std::vector<ChainId> chains;
+  std::vector<NodeId> keys;     // of nodes
+  std::vector<TokenId> tokens;  // made or changed; what is not in the state any more goes
 
   bool empty() const {
-    return !root && nodes.empty() && targets.empty() && tables.empty() && chains.empty();
+    return !root && nodes.empty() && targets.empty() && tables.empty() && chains.empty() &&
+           keys.empty() && tokens.empty();
   }
 };
 
@@ -189,6 +216,7 @@ struct Actions {
   std::vector<Grant> grants;
   std::vector<Refused> refusals;
   std::vector<Made> made;
+  std::vector<MadeToken> made_tokens;
   std::vector<Notice> notices;
 };
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "penstock/base.h"
+#include "penstock/engine.h"
 
 namespace penstock::controller {
 
@@ -29,6 +30,21 @@ using ChainVersion = Id<struct ChainVersionTag, uint64_t>;
 // each step that changes any of it.
 using MapVersion = Id<struct MapVersionTag, uint64_t>;
 using TableId = Id<struct TableIdTag, uint32_t>;
+// Of tokens, by which nodes are let in.
+using TokenId = Id<struct TokenIdTag, uint32_t>;
+
+// Half of SHA-256 of a node's public key; zeros: it has none.
+struct KeyPrint {
+  std::array<uint8_t, 16> bytes{};
+
+  friend auto operator<=>(const KeyPrint&, const KeyPrint&) = default;
+};
+// SHA-256 of a token's secret.
+struct TokenHash {
+  std::array<uint8_t, 32> bytes{};
+
+  friend auto operator<=>(const TokenHash&, const TokenHash&) = default;
+};
 
 // What a member of a chain may do (decision 0043). The numbers are part of formats.
 enum class CopyState : uint8_t {
@@ -42,14 +58,13 @@ inline constexpr uint8_t kCopyStates = 4;
 enum class MediaClass : uint8_t { flash = 0, disk = 1, memory = 2 };
 inline constexpr uint8_t kMediaClasses = 3;
 
-// Bits of what a process plays.
-enum Role : uint8_t {
-  kRoleController = 1,
-  kRoleMeta = 2,
-  kRoleStorage = 4,
-  kRoleAgent = 8,
-};
-inline constexpr uint8_t kRoles = 15;
+// Bits of what a process plays. The numbers are part of formats.
+using engine::kRoleAdmin;
+using engine::kRoleAgent;
+using engine::kRoleController;
+using engine::kRoleMeta;
+using engine::kRoleStorage;
+inline constexpr uint8_t kRoles = engine::kEveryRole;
 
 // One network card of a node.
 struct CardAddress {
@@ -67,7 +82,7 @@ struct NodeFacts {
   std::string rack;  // nodes of one rack fail together; empty: of none
   std::vector<CardAddress> cards;
   uint64_t features = 0;  // bits of what this release can do
-  uint8_t roles = 0;      // Role
+  uint8_t roles = 0;      // engine::Role
 
   friend bool operator==(const NodeFacts&, const NodeFacts&) = default;
 };

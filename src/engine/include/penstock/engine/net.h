@@ -10,6 +10,7 @@
 
 #include "penstock/engine/loop.h"
 #include "penstock/engine/memory.h"
+#include "penstock/engine/roles.h"
 
 namespace penstock::engine {
 
@@ -23,6 +24,7 @@ struct Address {
 // Who called, as the transport knows it: never a word of the message itself.
 struct Peer {
   NodeId node;
+  uint8_t roles = kEveryRole;  // bits of Role, as its certificate names them; a guest has none
 };
 
 enum class Access : uint8_t {

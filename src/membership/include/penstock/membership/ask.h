@@ -1,6 +1,7 @@
 // Questions to the controller: one at a time, or until there is an answer.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "penstock/membership/messages.h"
@@ -36,8 +37,10 @@ void ask(AskOp& op);
 struct JoinOp : engine::Op {
   AskConfig config;
   controller::Join join;
+  std::optional<AskToEnroll> enroll{};  // instead of `join`: by a token
   engine::Time deadline = engine::kNever;
   Admitted admitted;    // out
+  Papers papers;        // out, of one with a token
   std::string refusal;  // out
 };
 void join(JoinOp& op);

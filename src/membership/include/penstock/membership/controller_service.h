@@ -8,6 +8,17 @@
 
 namespace penstock::membership {
 
+// Signs for the cluster: whoever has its authority's key. Called in the keeper's thread.
+class Signer {
+ public:
+  virtual ~Signer() = default;
+  // Of the key that the request for a certificate proves to have; foreign bytes.
+  virtual Outcome<controller::KeyPrint> key_of(const std::string& request) const = 0;
+  virtual controller::TokenHash hash_of(const std::string& secret) const = 0;
+  // Of a request that key_of() has taken.
+  virtual Outcome<Papers> sign(const std::string& request, NodeId node, uint8_t roles) = 0;
+};
+
 struct ControllerServiceConfig {
   engine::Loop* loop = nullptr;
   engine::Net* net = nullptr;  // of that loop
@@ -17,6 +28,8 @@ struct ControllerServiceConfig {
   // How long a question for the map waits for news: half of a lease.
   engine::Duration map_wait = controller::limits::kLease / 2;
   size_t calls_max = limits::kCallsMax;  // at a time; more end with busy
+  // Null: nobody has to prove who they are, and whoever joins is let in.
+  Signer* signer = nullptr;
   wire::Protocol speaks = wire::kNodeProtocol;
 };
 
@@ -26,8 +39,10 @@ struct ControllerServiceConfig {
 // itself. What cannot wait any more in its queue ends with busy; while this controller does not
 // lead, everything is refused as not_serving.
 //
-// Who may ask what: a caller that is no node of the cluster may only ask to be let in; a node's own
-// messages must come from that node, by the transport's word.
+// Who may ask what (rights.cc): a caller that is no node of the cluster may only ask to be let in;
+// a node's own messages must come from that node, by the transport's word; orders from the
+// controller's node, or from one with the role for it. Guests have a service of their own, of which
+// nothing waits for what they do.
 //
 // Owner thread of the loop. What the config points to outlives it. The Kv may block its threads and
 // never blocks the loop.

@@ -26,6 +26,21 @@ static_assert(controller::limits::kCardsMax * (controller::limits::kNameBytesMax
               "the largest record fits");
 static_assert(kRecordBytesMax < wire::kMembershipBytesMax, "a piece holds a record at least");
 
+// A token's secret: 128 random bits. A request for a certificate, and a certificate, as PEM: with
+// P-256 they take 500 and 900 bytes.
+inline constexpr size_t kSecretBytes = 16;
+inline constexpr size_t kRequestBytesMax = 2 * kKiB;
+inline constexpr size_t kCertificateBytesMax = 4 * kKiB;
+inline constexpr size_t kAuthoritiesMax = 2;
+// Guests' calls at a time, and how long a wrong token waits for its answer; of so many, more are
+// told at once. Nothing is waited for of a guest, so that each takes a step of the controller.
+inline constexpr size_t kGuestCallsMax = 64;
+inline constexpr engine::Duration kWrongTokenPause = std::chrono::seconds(1);
+inline constexpr size_t kWrongTokensMax = 256;
+// Who is let in has a clock that differs by no more from the controller's: certificates and tokens
+// end by it.
+inline constexpr std::chrono::minutes kClocksApartMax{10};
+
 // Calls that a controller has at a time: of each node some heartbeats and its question for the map.
 inline constexpr size_t kCallsMax = 4 * controller::limits::kNodesMax;
 // And the bytes of what these ask: a question of the longest kind from each of a thousand at once.

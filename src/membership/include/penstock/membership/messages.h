@@ -38,13 +38,33 @@ struct AskNodes {
   NodeId from;
 };
 
+// A process without a certificate asks for one, with a token's secret: it is a Join besides.
+struct AskToEnroll {
+  controller::Join join;
+  std::string secret;   // limits::kSecretBytes
+  std::string request;  // PKCS #10, PEM: proves that it has the key
+  engine::WallTime at;  // its own time
+};
+// A node asks for a new certificate: under the old one, or, where that has ended, as a guest that
+// has the key which the controller knows.
+struct AskCertificate {
+  controller::Uuid node;  // of its directory
+  std::string request;
+  engine::WallTime at;
+};
+// Tokens, from that number on.
+struct AskTokens {
+  controller::TokenId from;
+};
+
 // The place in the list is the kind in a message. A process cannot claim in a Join that its
 // predecessor has ended: that takes a proof.
 using Request =
     std::variant<controller::Join, controller::OpenTarget, controller::Heartbeat, controller::Leave,
                  controller::TablePlan, controller::Move, controller::Drain, controller::Remove,
                  controller::Forget, controller::Trust, AskMap, AskHealth, AskNodes,
-                 controller::DrainTarget>;
+                 controller::DrainTarget, AskToEnroll, AskCertificate, controller::MakeToken,
+                 controller::RevokeToken, AskTokens>;
 
 struct Admitted {
   controller::Admission admission;
@@ -64,6 +84,19 @@ struct MapPiece {
   std::vector<MapRecord> records;  // in order; the next piece begins behind
 };
 struct Done {};
+// What a node proves who it is by, and by whom it believes others; PEM.
+struct Papers {
+  std::string certificate;
+  std::vector<std::string> authorities;  // 1 or 2; the first has signed the certificate
+};
+struct Enrolled {
+  Admitted admitted;
+  Papers papers;
+};
+struct TokensPiece {
+  bool last = true;
+  std::vector<controller::Token> tokens;  // in order; without their hashes
+};
 
 // What the map does not say of a node: what the controller has seen.
 struct NodeSeen {
@@ -95,7 +128,8 @@ struct NodesPiece {
 };
 
 using Answer = std::variant<controller::Refused, Admitted, controller::Opened, controller::Grant,
-                            controller::Made, MapPiece, controller::Health, Done, NodesPiece>;
+                            controller::Made, MapPiece, controller::Health, Done, NodesPiece,
+                            Enrolled, Papers, controller::MadeToken, TokensPiece>;
 
 // At most kMembershipBytesMax: who makes a piece of a map sees to that. The lists of a request keep
 // to limits.h; too long a reason is cut.

@@ -60,6 +60,8 @@ enum class Refusal : uint16_t {
   too_many = 5,      // too many connections at this moment
   not_proven = 6,    // the proof of identity does not hold
   bad_greeting = 7,  // it could not be read
+  not_sealed = 8,    // it came in the clear, and the server speaks TLS
+  removed = 9,       // the cluster has removed the caller's node
 };
 
 struct Refused {

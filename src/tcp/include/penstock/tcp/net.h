@@ -55,6 +55,9 @@ class TcpNet final : public engine::Net {
   void serve(engine::Address address, engine::Service& service) override;
   void withdraw(engine::Address address) override;
 
+  // Ends all connections with that node, which was removed: its calls, and calls to it.
+  void expel(NodeId node);
+
   std::vector<PeerFacts> peers() const;
   // System calls of the loop's sockets so far.
   uint64_t system_calls() const;

@@ -40,6 +40,8 @@ class Resolver {
   virtual ~Resolver() = default;
   // Where to try, the best first; empty: there is no such node now.
   virtual std::vector<SocketAddress> addresses_of(NodeId node) const = 0;
+  // Whether the node was removed for good: its certificate counts no more.
+  virtual bool was_removed(NodeId) const { return false; }
 };
 
 // For how long to wait, and for what.
@@ -58,9 +60,17 @@ struct NetworkConfig {
   uint32_t calls_max = limits::kCallsMax;  // in progress on a connection to this node
   // The one service that guests may call: how they join. Others tell them not_proven.
   std::optional<uint32_t> open_to_guests{};
+  // The one that nodes may call that were removed: there they hear of it.
+  std::optional<uint32_t> open_to_removed{};
   // By which this node proves who it is, and believes others; null: all travels in the clear, and
   // nothing is proven.
   std::shared_ptr<const tls::Credentials> credentials{};
+  // The role that a node must have to serve that, a bit of engine::Role; 0: any. Null: any for all.
+  // Nobody is called who could not prove it.
+  uint8_t (*role_to_serve)(uint32_t service) = nullptr;
+  // A call to whoever refuses this node, or proves to be somebody else, ends with access_denied: as
+  // it would again. False: with peer_gone, as that may be another in a moment.
+  bool tells_refusals = false;
   Patience patience;
 };
 
@@ -76,6 +86,9 @@ class TcpNetwork {
   ~TcpNetwork();
   TcpNetwork(const TcpNetwork&) = delete;
   TcpNetwork& operator=(const TcpNetwork&) = delete;
+
+  // For handshakes from now on. There were some before: a process is sealed as it began, or not.
+  void renew(std::shared_ptr<const tls::Credentials> credentials);
 
   internal::Switchboard& switchboard() { return *board_; }
 

@@ -41,12 +41,21 @@ class PrivateKey {
   // A PKCS #10 request that proves that its sender has this key. It asks for no name: who signs
   // decides.
   std::string request() const;
+  Fingerprint fingerprint() const;
   evp_pkey_st* handle() const { return key_.get(); }
 
  private:
   explicit PrivateKey(evp_pkey_st* key);
   std::shared_ptr<evp_pkey_st> key_;
 };
+
+// Of the key that a request proves to have. Foreign bytes, as for Authority::sign().
+Outcome<Fingerprint> key_of_request(std::string_view request);
+
+// SHA-256.
+std::array<std::byte, 32> digest_of(Bytes bytes);
+// That nobody can guess.
+std::array<std::byte, 16> random_secret();
 
 class Certificate {
  public:
@@ -71,7 +80,7 @@ class Certificate {
 // Signs for a cluster. Any thread.
 class Authority {
  public:
-  // Valid for ten years from `now`.
+  // Valid for ten years from `now`, and for a day before that: clocks differ.
   static Authority make(const std::array<std::byte, 16>& cluster, engine::WallTime now);
   // Fails if they do not belong together, or if the certificate is no authority's.
   static Outcome<Authority> open(PrivateKey key, Certificate certificate);

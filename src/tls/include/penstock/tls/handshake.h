@@ -26,7 +26,8 @@ class Credentials {
     // Whose signatures count: the cluster's, and a second one while it changes. The first goes
     // along with the own certificate, so that newcomers see it.
     std::vector<Certificate> authorities;
-    // A guest knows none yet: the authority of whoever it calls has to have this fingerprint.
+    // A guest knows none yet: the authority of whoever it calls has to have this fingerprint. Times
+    // are not looked at then: its clock may be wrong, and whoever it calls will say so.
     std::optional<Fingerprint> expected;
     // Whether those without a certificate may call: what they may do is for services to decide.
     bool admit_guests = false;
@@ -79,7 +80,7 @@ class Handshake {
   Secured& secured() { return secured_; }
   // Why it has failed, for people; and what a caller reacts to: not_permitted (the peer's
   // certificate does not hold, or its roles), access_denied (the peer does not accept ours),
-  // peer_gone, bad_message.
+  // wrong_version (it does not speak TLS), peer_gone, bad_message.
   const Failure& failure() const { return failure_; }
 
  private:

@@ -18,6 +18,9 @@ inline constexpr uint32_t kTrailerBytes = 1 + kTagBytes;
 inline constexpr uint32_t kRecordExtraBytes = kRecordHeaderBytes + kTrailerBytes;
 // Records under one key: half of what AES-GCM bears (RFC 8446, 5.5).
 inline constexpr uint64_t kRecordsOfKey = uint64_t{1} << 23;
+// Of a peer that does not renew its key so many are taken, and no more.
+inline constexpr uint64_t kRecordsOfKeyMax = 2 * kRecordsOfKey;
+static_assert(kRecordsOfKeyMax <= 23'726'566, "2^24.5, which AES-GCM bears");
 
 // What names a node in its certificate: a cluster, a number, and all roles.
 inline constexpr size_t kUriBytesMax = 256;

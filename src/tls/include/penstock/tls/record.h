@@ -95,12 +95,18 @@ class Opener : public RecordKey {
   explicit Opener(const TrafficSecret& secret, uint64_t sequence = 0)
       : RecordKey(Use::open, secret, sequence) {}
 
-  // How long the content is that follows; bad_message for what is no record that a Sealer makes.
+  // How long the content is that follows; bad_message for what is no record that a Sealer makes,
+  // and for one that comes after limits::kRecordsOfKeyMax of the same key.
   Result<uint32_t> begin(std::span<const std::byte, limits::kRecordHeaderBytes> header);
   // What is there is not to be believed before the record has ended. `to` may be where `part` is.
   void open(Bytes part, std::byte* to) { pass(part, to); }
+  // The last part of the content with the type behind it, where `to` has room for that, too. Spares
+  // a call for one byte. Returns the type, which is no more to be believed than the rest.
+  std::byte open_with_type(Bytes part_and_type, std::byte* to);
   // corrupt: something has changed the record, or it is not the next one of that sender.
   Result<Content> end(std::span<const std::byte, limits::kTrailerBytes> trailer);
+  // The same after open_with_type().
+  Result<Content> end(std::byte type, std::span<const std::byte, limits::kTagBytes> tag);
 };
 
 }  // namespace penstock::tls

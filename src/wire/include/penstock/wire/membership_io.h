@@ -20,6 +20,10 @@ inline constexpr uint32_t kMembershipBytesMax = 64 * kKiB;
 // The service that every controller's node has. Services of a node's own targets are their places
 // there, from 0 on; those of replicas are this and the number that the controller gave the target.
 inline constexpr uint32_t kControllerService = UINT32_MAX;
+// At the same node, for those who are no node yet: what they ask comes along with the call, and is
+// short.
+inline constexpr uint32_t kGuestService = UINT32_MAX - 1;
+inline constexpr uint32_t kGuestBytesMax = 14 * kKiB;
 inline constexpr uint32_t kFirstReplicaService = 1U << 30;
 
 struct MembershipRequest {

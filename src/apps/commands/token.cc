@@ -1,0 +1,128 @@
+// Commands about who may join: token create, list, revoke; identity begin.
+#include "commands.h"
+#include "node/admin.h"
+#include "node/node_service.h"
+
+#include <cstdio>
+#include <ctime>
+
+#include "penstock/console.h"
+
+namespace penstock::apps {
+namespace {
+
+Outcome<Json> ask(const char* command, const TokenOptions& options, Json request) {
+  request["command"] = command;
+  TRY_ASSIGN(Json answer, ask_node(absolute_path(options.directory), request));
+  answer.erase("done");
+  return answer;
+}
+
+std::string time_text(int64_t seconds) {
+  const time_t at = seconds;
+  std::tm parts{};
+  char text[32] = "?";
+  if (::gmtime_r(&at, &parts) != nullptr) {
+    (void)std::strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &parts);
+  }
+  return text;
+}
+
+std::string state_of(const Json& token) {
+  const auto used = token.value("used", uint64_t{0}), uses = token.value("uses", uint64_t{0});
+  if (token.value("ended", false)) return "ended";
+  return used >= uses ? "used up" : "good";
+}
+
+void show_tokens(const Json& tokens) {
+  if (tokens.empty()) {
+    std::printf("there are no tokens ('penstock token create DIR' makes one)\n");
+    return;
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const Json& token : tokens) {
+    const auto node = token.value("node", uint64_t{0});
+    rows.push_back({std::to_string(token.value("token", uint64_t{0})), state_of(token),
+                    std::to_string(token.value("used", uint64_t{0})) + " of " +
+                        std::to_string(token.value("uses", uint64_t{0})),
+                    token.value("roles", ""), node == 0 ? "any" : std::to_string(node),
+                    time_text(token.value("ends", int64_t{0}))});
+  }
+  const std::vector<std::string> heads = {"token", "is", "used", "roles", "node", "ends"};
+  std::vector<size_t> widths;
+  for (size_t i = 0; i < heads.size(); ++i) {
+    size_t width = heads[i].size();
+    for (const auto& row : rows) width = std::max(width, row[i].size());
+    widths.push_back(width);
+  }
+  const auto print = [&](const std::vector<std::string>& row) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      line += row[i];
+      if (i + 1 < row.size()) line += std::string(widths[i] - row[i].size() + 2, ' ');
+    }
+    std::printf("%s\n", line.c_str());
+  };
+  print(heads);
+  for (const auto& row : rows) print(row);
+}
+
+}  // namespace
+
+int run_token_create(const TokenOptions& options) {
+  const auto roles = cluster::parse_roles(options.roles);
+  if (!roles) return fail("token create", roles.error());
+  auto answer = ask("token create", options,
+                    {{"roles", *roles},
+                     {"uses", options.uses},
+                     {"seconds", options.seconds},
+                     {"node", options.node}});
+  if (!answer) return fail("token create", answer.error());
+  if (options.json) {
+    std::printf("%s\n", answer->dump(2).c_str());
+    return kExitOk;
+  }
+  const std::string what = options.node != 0   ? "node " + std::to_string(options.node) + " joins"
+                           : options.uses == 1 ? "one node joins"
+                                               : std::to_string(options.uses) + " nodes join";
+  const bool is_default = *roles == cluster::kStorageOnly;
+  std::printf("within %s %s by\n  penstock join %s DIR%s\n",
+              console::human_duration(static_cast<double>(options.seconds)).c_str(), what.c_str(),
+              answer->value("invitation", "").c_str(),
+              is_default ? "" : (" --roles " + options.roles).c_str());
+  return kExitOk;
+}
+
+int run_token_list(const TokenOptions& options) {
+  auto answer = ask("token list", options, Json::object());
+  if (!answer) return fail("token list", answer.error());
+  if (options.json) {
+    std::printf("%s\n", answer->dump(2).c_str());
+  } else {
+    show_tokens((*answer)["tokens"]);
+  }
+  return kExitOk;
+}
+
+int run_token_revoke(const TokenOptions& options) {
+  auto answer = ask("token revoke", options, {{"token", options.token}});
+  if (!answer) return fail("token revoke", answer.error());
+  if (options.json) {
+    std::printf("%s\n", answer->dump(2).c_str());
+  } else {
+    std::printf("token %u lets nobody in any more; nodes that it has let in stay\n", options.token);
+  }
+  return kExitOk;
+}
+
+int run_identity_begin(const TokenOptions& options) {
+  const auto begun = cluster::Participant::begin_identity(absolute_path(options.directory));
+  if (!begun) return fail("identity begin", begun.error());
+  std::printf(
+      "the cluster has an authority now: start this node without --insecure, make a token for "
+      "each\n"
+      "other node ('penstock token create DIR --node N'), and let it join by that\n");
+  return kExitOk;
+}
+
+}  // namespace penstock::apps

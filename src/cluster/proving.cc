@@ -1,0 +1,290 @@
+// How a process proves who it is, and goes on to (decision 0057).
+#include "participant_impl.h"
+
+#include <cstring>
+#include <fmt/format.h>
+
+namespace penstock::cluster {
+
+using membership::Answer;
+
+namespace {
+
+engine::WallTime now_on_the_wall() {
+  return engine::system_clock().wall();
+}
+
+}  // namespace
+
+Identity ParticipantImpl::identity() {
+  const std::lock_guard lock(identity_mutex_);
+  ASSERT(identity_);
+  return *identity_;
+}
+
+// What this process proves itself by, as far as it has that before it asks anybody.
+Outcome<void> ParticipantImpl::prove() {
+  const auto refused = [this](const std::string& why) {
+    return Failure{Code::not_permitted, config_.directory + ": " + why};
+  };
+  TRY_ASSIGN(identity_, read_identity(config_.directory));
+  const bool had_certificate = identity_ && identity_->certificate;
+  if (had_certificate) {
+    const auto name = identity_->certificate->name();
+    if (!name || name->cluster != bytes_of(kept_.cluster)) {
+      return refused("identity/node.pem in it is of another cluster (remove it, and join anew)");
+    }
+  }
+  if (config_.insecure) {
+    identity_.reset();
+    if (config_.invitation && config_.invitation->token) {
+      return refused("the token is of a cluster with proofs of identity: leave out --insecure");
+    }
+    if (!had_certificate) return {};
+    return refused(
+        "its cluster proves who its nodes are, and --insecure would be believed by nobody (start "
+        "it without)");
+  }
+  if (is_first() && !is_new_ && !had_certificate) {
+    TRY_ASSIGN(const auto authority, read_authority(config_.directory));
+    if (!authority) {
+      return refused(
+          "its cluster was begun without proofs of identity: start all nodes with --insecure, or "
+          "have it make them now ('penstock identity begin', while all its nodes are down)");
+    }
+  }
+  if (!identity_) identity_ = Identity();
+  if (is_first()) return begin_authority();
+  if (had_certificate && identity_->certificate->ends() <= now_on_the_wall()) {
+    return renew_as_guest();
+  }
+  if (had_certificate || (config_.invitation && config_.invitation->token)) return {};
+  return refused(
+      "has no certificate of its cluster: make a token there ('penstock token create DIR' on the "
+      "first node), and 'penstock join' with it (or --insecure, if all nodes have that)");
+}
+
+Outcome<void> Participant::begin_identity(const std::string& directory) {
+  TRY_ASSIGN(const auto kept, read_kept_node(directory));
+  const auto refused = [&](const char* why) {
+    return Failure{Code::not_permitted, directory + ": " + why};
+  };
+  if (!kept) return refused("is of no cluster; a new one proves who its nodes are in any case");
+  if (!runs_controller(kept->roles)) return refused("is not the first node of its cluster");
+  TRY_ASSIGN(const auto authority, read_authority(directory));
+  if (authority) return refused("has an authority already");
+  return keep(directory, tls::Authority::make(bytes_of(kept->cluster), now_on_the_wall()));
+}
+
+// The first node signs for all, and for itself.
+Outcome<void> ParticipantImpl::begin_authority() {
+  TRY_ASSIGN(auto authority, read_authority(config_.directory));
+  const bool has_certificate = identity_->certificate.has_value();
+  if (!authority && has_certificate) {
+    log::warning(
+        "{}: the key of the cluster's authority is not there (identity/ca.key): no node can join, "
+        "and no certificate be renewed; restore it from a backup, or make a new authority "
+        "(docs/cluster.md)",
+        config_.directory);
+    return {};
+  }
+  if (!authority) {
+    authority = tls::Authority::make(bytes_of(kept_.cluster), now_on_the_wall());
+    TRY(keep(config_.directory, *authority));
+  }
+  const engine::Duration lasts = config_.certificate_time != engine::Duration::zero()
+                                     ? config_.certificate_time
+                                     : engine::Duration(limits::kCertificateTime);
+  signer_ = std::make_unique<ClusterSigner>(*authority, kept_.cluster, lasts);
+  const bool is_good = has_certificate && !is_due(*identity_->certificate, now_on_the_wall());
+  return is_good ? Outcome<void>() : sign_own();
+}
+
+Outcome<void> ParticipantImpl::sign_own() {
+  ASSERT(signer_ != nullptr && kept_.node != NodeId());
+  TRY_ASSIGN(const auto papers, signer_->sign(identity().key.request(), kept_.node, kept_.roles));
+  return take_papers(papers);
+}
+
+Outcome<void> ParticipantImpl::take_papers(const membership::Papers& papers) {
+  TRY_ASSIGN(Identity with, with_papers(identity(), papers, kept_.cluster, kept_.node));
+  TRY(keep(config_.directory, with));
+  const std::lock_guard lock(identity_mutex_);
+  identity_ = std::move(with);
+  return {};
+}
+
+Outcome<std::shared_ptr<const tls::Credentials>> ParticipantImpl::guest_credentials(
+    const tls::Fingerprint& authority) const {
+  tls::Credentials::Config config;
+  config.expected = authority;
+  config.clock = &engine::system_clock();
+  TRY_ASSIGN(auto made, tls::Credentials::make(std::move(config)));
+  return std::shared_ptr<const tls::Credentials>(std::move(made));
+}
+
+// For the first time: with a token, which is said only to whom its fingerprint names.
+Outcome<void> ParticipantImpl::enroll() {
+  ASSERT(config_.invitation && config_.invitation->token);
+  const TokenSecret& token = *config_.invitation->token;
+  // Before anybody hears of it: who was let in, and did not hear that, comes again with this key.
+  TRY(keep(config_.directory, *identity_));
+  TRY_ASSIGN(auto credentials, guest_credentials(token.authority));
+  membership::AskToEnroll ask;
+  ask.join = join_request();
+  ask.secret.assign(token.secret.begin(), token.secret.end());
+  ask.request = identity_->key.request();
+  ask.at = now_on_the_wall();
+  TRY_ASSIGN(const Joined joined, ask_to_join(tcp::kGuest, std::move(credentials), std::move(ask)));
+  admitted_ = joined.admitted;
+  const NodeId number = admitted_.admission.node;
+  if (kept_.node != NodeId() && kept_.node != number) {
+    return Failure{Code::corrupt, fmt::format("{}: was node {}, and the controller says {}",
+                                              config_.directory, kept_.node.value, number.value)};
+  }
+  kept_.node = number;
+  TRY(take_papers(joined.papers));
+  return keep(config_.directory, kept_);
+}
+
+// Its certificate has ended, while it was off perhaps: the controller knows its key.
+Outcome<void> ParticipantImpl::renew_as_guest() {
+  ASSERT(!identity_->authorities.empty());
+  TRY_ASSIGN(auto credentials, guest_credentials(identity_->authorities.front().fingerprint()));
+  tcp::TcpNetwork network(network_config(tcp::kGuest, std::move(credentials)));
+  TRY_ASSIGN(const auto net,
+             tcp::TcpNet::create(network, loop(), *parts_.front()->shard.parker, nullptr));
+  membership::AskOp op;
+  op.config = {&loop(), net.get(), {kFirstNode, wire::kGuestService}};
+  op.request =
+      membership::AskCertificate{config_.node, identity_->key.request(), now_on_the_wall()};
+  op.deadline = engine::system_clock().now() + limits::kEnterTime;
+  const Status status = run_and_wait(polling_, loop(), op, membership::ask);
+  net->close();
+  while (loop().poll()) {
+  }
+  const auto* papers = std::get_if<membership::Papers>(&op.answer);
+  if (status.ok() && papers != nullptr) return take_papers(*papers);
+  const auto* refused = std::get_if<controller::Refused>(&op.answer);
+  return Failure{status.ok() && refused != nullptr ? Status(refused->code) : status,
+                 fmt::format("{}: its certificate has ended, and the controller at {} gives it no "
+                             "other: {}",
+                             config_.directory, kept_.controller,
+                             refused != nullptr ? refused->reason : std::string(status.name()))};
+}
+
+Outcome<Invitation> ParticipantImpl::make_token(uint8_t roles, uint32_t uses, NodeId node,
+                                                engine::Duration lasts) {
+  if (!is_first()) {
+    return Failure{
+        Code::not_permitted,
+        fmt::format("tokens are made on the node with the controller, at {}", kept_.controller)};
+  }
+  if (signer_ == nullptr) {
+    const char* const why = config_.insecure
+                                ? "this cluster was started with --insecure, and needs no tokens: "
+                                  "'penstock cluster' prints how to join"
+                                : "the key of the cluster's authority is not there";
+    return Failure{Code::not_supported, why};
+  }
+  const auto secret = tls::random_secret();
+  TokenSecret token;
+  std::memcpy(token.secret.data(), secret.data(), sizeof token.secret);
+  token.authority = identity().authorities.front().fingerprint();
+  controller::MakeToken make{.hash = signer_->hash_of({token.secret.begin(), token.secret.end()}),
+                             .roles = roles,
+                             .node = node,
+                             .uses = uses};
+  make.ends = {lasts.count()};
+  TRY_ASSIGN(const Answer answer, ask(make));
+  if (!std::holds_alternative<controller::MadeToken>(answer)) {
+    return Failure{Code::bad_message, "the controller answers otherwise"};
+  }
+  return Invitation{kept_.cluster, *tcp::SocketAddress::parse(kept_.controller), token};
+}
+
+void ParticipantImpl::start_renewing() {
+  renewing_ = true;
+  renewing_thread_ = engine::Thread("certificate", [this] { renew_until_stopped(); });
+}
+
+void ParticipantImpl::stop_renewing() {
+  {
+    const std::lock_guard lock(renewing_mutex_);
+    if (!std::exchange(renewing_, false)) return;
+  }
+  renewing_wake_.notify_one();
+  renewing_thread_.join();
+}
+
+void ParticipantImpl::renew_until_stopped() {
+  bool has_failed = false;
+  std::unique_lock lock(renewing_mutex_);
+  while (renewing_) {
+    // A short time is looked at often.
+    const tls::Certificate certificate = *identity().certificate;
+    const int64_t left = certificate.ends().nanoseconds - now_on_the_wall().nanoseconds;
+    const engine::Duration pause = std::clamp<engine::Duration>(
+        engine::Duration(left / 12), limits::kCertificateLookLeast, limits::kCertificateLook);
+    renewing_wake_.wait_for(lock, has_failed ? engine::Duration(limits::kRenewAgain) : pause,
+                            [this] { return !renewing_; });
+    if (!renewing_ || !is_due(certificate, now_on_the_wall())) continue;
+    lock.unlock();
+    const Outcome<void> renewed = renew();
+    if (renewed && has_failed) log::info("{}: has a new certificate", config_.directory);
+    if (!renewed && !has_failed) {
+      log::warning("{}: its certificate could not be renewed (it is tried again): {}",
+                   config_.directory, renewed.error().message);
+    }
+    has_failed = !renewed;
+    lock.lock();
+  }
+}
+
+Outcome<void> ParticipantImpl::renew() {
+  if (is_first()) {
+    if (signer_ == nullptr) {
+      return Failure{Code::not_supported, "the key of the cluster's authority is not there"};
+    }
+    TRY(sign_own());
+  } else {
+    TRY_ASSIGN(
+        const Answer answer,
+        ask(membership::AskCertificate{config_.node, identity().key.request(), now_on_the_wall()},
+            limits::kRenewAskTime));
+    const auto* papers = std::get_if<membership::Papers>(&answer);
+    if (papers == nullptr) {
+      return Failure{Code::bad_message, "the controller answers otherwise"};
+    }
+    TRY(take_papers(*papers));
+  }
+  TRY_ASSIGN(auto credentials, identity().credentials());
+  network_->renew(std::move(credentials));
+  return {};
+}
+
+namespace {
+
+// On its way to a loop; frees itself.
+struct Expulsion : engine::Op {
+  tcp::TcpNet* net = nullptr;
+  NodeId node;
+};
+
+}  // namespace
+
+// In the first loop, as the map says it; all loops outlive what is on its way to them.
+void ParticipantImpl::expel(NodeId node) {
+  for (const auto& part : parts_) {
+    auto expulsion = std::make_unique<Expulsion>();
+    expulsion->net = part->tcp.get();
+    expulsion->node = node;
+    expulsion->completion = [](engine::Op& op) {
+      const std::unique_ptr<Expulsion> self(&static_cast<Expulsion&>(op));
+      self->net->expel(self->node);
+    };
+    part->shard.loop->complete_remote(*expulsion.release(), Code::ok);
+  }
+}
+
+}  // namespace penstock::cluster

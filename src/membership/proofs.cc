@@ -1,0 +1,102 @@
+// Certificates and tokens, as the keeper's thread answers for them (decision 0057).
+#include "keeper_thread.h"
+
+#include <ctime>
+
+namespace penstock::membership {
+
+using controller::Refused;
+
+namespace {
+
+constexpr int64_t kSecond = 1'000'000'000;
+// A piece's tokens, without those that let in hundreds.
+constexpr size_t kTokensOfPiece = 64;
+constexpr size_t kKeysOfPiece = 2 * controller::limits::kTokenUsesMax;
+
+std::string text_of(engine::WallTime time) {
+  const time_t seconds = time.nanoseconds / kSecond;
+  std::tm parts{};
+  char text[32] = "?";
+  if (::gmtime_r(&seconds, &parts) != nullptr) {
+    (void)std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &parts);
+  }
+  return text;
+}
+
+}  // namespace
+
+// A clock that is wrong is told before anything else fails for it.
+std::optional<Refused> KeeperThread::why_not_sign(engine::WallTime asker) const {
+  const engine::WallTime here = config_.clock->wall();
+  const int64_t apart = std::abs(here.nanoseconds - asker.nanoseconds);
+  if (apart <= std::chrono::nanoseconds(limits::kClocksApartMax).count()) return std::nullopt;
+  return Refused{Code::invalid_argument,
+                 "join: the clocks differ: at the controller it is " + text_of(here) +
+                     ", at this node " + text_of(asker) +
+                     "; certificates and leases count on time (set the clock, by chrony or ntp)"};
+}
+
+void KeeperThread::answer_enroll(KeeperJob& job, const AskToEnroll& ask) {
+  if (auto refused = why_not_sign(ask.at)) {
+    job.answer = std::move(*refused);
+    return end(job);
+  }
+  const auto key = signer_->key_of(ask.request);
+  if (!key) return refuse(job, Code::invalid_argument, "join: " + key.error().message);
+  const controller::Enroll enroll{.join = ask.join,
+                                  .token = signer_->hash_of(ask.secret),
+                                  .key = *key,
+                                  .at = config_.clock->wall()};
+  answer_event(job, enroll);
+}
+
+void KeeperThread::answer_certificate(KeeperJob& job, const AskCertificate& ask) {
+  if (auto refused = why_not_sign(ask.at)) {
+    job.answer = std::move(*refused);
+    return end(job);
+  }
+  const auto key = signer_->key_of(ask.request);
+  if (!key) return refuse(job, Code::invalid_argument, "certificate: " + key.error().message);
+  const controller::Node* const node = controller::find_node(keeper_.state(), ask.node);
+  if (node == nullptr || node->key != *key) {
+    return refuse(job, Code::access_denied,
+                  "certificate: the cluster knows this node by another key, or not at all; join "
+                  "with a token ('penstock token create --node N' on the first node)");
+  }
+  if (node->standing == controller::Standing::removed) {
+    return refuse(job, Code::not_permitted,
+                  "certificate: node " + std::to_string(node->id.value) +
+                      " was removed; let it join with a new directory");
+  }
+  sign(job, ask.request, node->id);
+}
+
+// Into the answer: papers, or beside the admission that is there.
+void KeeperThread::sign(KeeperJob& job, const std::string& request, NodeId node) {
+  auto papers = signer_->sign(request, node, keeper_.state().at(node).facts.roles);
+  if (!papers) return refuse(job, papers.error().status.code(), papers.error().message);
+  if (const auto* admitted = std::get_if<Admitted>(&job.answer)) {
+    job.answer = Enrolled{*admitted, std::move(*papers)};
+  } else {
+    job.answer = std::move(*papers);
+  }
+  end(job);
+}
+
+void KeeperThread::answer_tokens(KeeperJob& job, const AskTokens& ask) {
+  TokensPiece piece;
+  size_t keys = 0;
+  const auto& tokens = keeper_.state().tokens;
+  for (auto next = tokens.lower_bound(ask.from); next != tokens.end(); ++next) {
+    keys += next->second.used_by.size();
+    piece.last = piece.tokens.size() < kTokensOfPiece && keys <= kKeysOfPiece;
+    if (!piece.last) break;
+    piece.tokens.push_back(next->second);
+    piece.tokens.back().hash = {};
+  }
+  job.answer = std::move(piece);
+  end(job);
+}
+
+}  // namespace penstock::membership

@@ -1,5 +1,5 @@
-// The contract of engine::Net, held by the network within a process, by the simulated one and by
-// TCP alike.
+// The contract of engine::Net, held by the network within a process, by the simulated one, by TCP
+// and by verbs alike; by these on a simulated fabric, and where there is one on a real device.
 #include <atomic>
 #include <cstring>
 #include <functional>
@@ -11,7 +11,9 @@
 #include "penstock/sim.h"
 #include "penstock/tcp.h"
 #include "penstock/testing.h"
+#include "penstock/testing_verbs.h"
 #include "penstock/testing_wires.h"
+#include "penstock/verbs.h"
 
 namespace penstock::sim {
 namespace {
@@ -281,6 +283,116 @@ class Tcp final : public Wires {
   std::thread thread_;
 };
 
+// Verbs on a simulated fabric, which is one thread's: both nodes are in one loop.
+class VerbsFabric final : public Wires, private verbs::Introducer {
+ public:
+  VerbsFabric() { far_->serve(kService, service_); }
+  ~VerbsFabric() override {
+    near_->close();
+    far_->withdraw(kService);
+    far_->close();
+    while (loop_.poll()) {
+    }
+  }
+  NodeId caller() override { return NodeId{1}; }
+  Loop& loop() override { return loop_; }
+  engine::Net& net() override { return *near_; }
+  void at_service(const std::function<void(engine::Net&)>& action) override { action(*far_); }
+
+ private:
+  void introduce(verbs::Introduction& introduction) override {
+    const auto answer = far_->accept({caller()}, introduction.to.service, introduction.ours);
+    if (answer) introduction.theirs = *answer;
+    loop_.complete(introduction, answer ? Status() : answer.error());
+  }
+  std::unique_ptr<verbs::VerbsNet> make(NodeId node, verbs::Provider& device) {
+    verbs::NetConfig config;
+    config.self = node;
+    config.introducer = this;
+    return std::move(*verbs::VerbsNet::create(config, device, loop_, nullptr));
+  }
+
+  engine::SeededRandom random_{1};
+  engine::FutexParker parker_{engine::system_clock()};
+  Loop loop_{engine::system_clock(), random_, parker_};
+  test::SimFabric fabric_{1};
+  test::SimDevice near_device_{fabric_};
+  test::SimDevice far_device_{fabric_};
+  std::unique_ptr<verbs::VerbsNet> near_ = make(NodeId{1}, near_device_);
+  std::unique_ptr<verbs::VerbsNet> far_ = make(NodeId{2}, far_device_);
+};
+
+// Verbs on the first device of this machine, between two threads.
+class VerbsDevice final : public Wires, private verbs::Introducer {
+ public:
+  VerbsDevice() {
+    far_.net->serve(kService, service_);
+    thread_ = std::thread([this] { far_.loop.run(); });
+  }
+  ~VerbsDevice() override {
+    near_.net->close();
+    at_service([](engine::Net& net) { static_cast<verbs::VerbsNet&>(net).close(); });
+    far_.loop.stop();
+    thread_.join();
+  }
+  NodeId caller() override { return NodeId{1}; }
+  Loop& loop() override { return near_.loop; }
+  engine::Net& net() override { return *near_.net; }
+  void at_service(const std::function<void(engine::Net&)>& action) override {
+    (void)engine::thread_caller().call(far_.loop, [&](Op& done) {
+      action(*far_.net);
+      far_.loop.complete(done, Code::ok);
+    });
+  }
+
+ private:
+  struct Node {
+    Node(NodeId node, verbs::Introducer& introducer) {
+      verbs::NetConfig config;
+      config.self = node;
+      config.introducer = &introducer;
+      net = std::move(*verbs::VerbsNet::create(config, *device, loop, &driver->parker()));
+    }
+    ~Node() {
+      net.reset();
+      while (loop.poll()) {
+      }
+      loop.remove(disk);
+    }
+    test::ScratchDirectory directory;
+    engine::SeededRandom random{1};
+    std::unique_ptr<disk::DiskDriver> driver =
+        std::move(*disk::DiskDriver::create({.root = directory.path()}));
+    Loop loop{engine::system_clock(), random, driver->parker()};
+    engine::Disk& disk{driver->attach(loop)};
+    std::unique_ptr<verbs::Provider> device = std::move(*verbs::open_device({}));
+    std::unique_ptr<verbs::VerbsNet> net;
+  };
+
+  void introduce(verbs::Introduction& introduction) override {
+    struct Question : Op {
+      VerbsDevice* self = nullptr;
+      verbs::Introduction* introduction = nullptr;
+    };
+    auto* const question = new Question;
+    question->self = this;
+    question->introduction = &introduction;
+    question->completion = [](Op& op) {
+      const std::unique_ptr<Question> asked(static_cast<Question*>(&op));
+      verbs::Introduction& wanted = *asked->introduction;
+      const auto answer =
+          asked->self->far_.net->accept({NodeId{1}}, wanted.to.service, wanted.ours);
+      if (answer) wanted.theirs = *answer;
+      asked->self->near_.loop.complete_remote(wanted, answer ? Status() : answer.error());
+    };
+    far_.loop.complete_remote(*question, Code::ok);
+  }
+
+  Node near_{NodeId{1}, *this};
+  Node far_{NodeId{2}, *this};
+  std::thread thread_;
+};
+
 struct Call : CallOp {
   std::array<std::byte, 64> request_bytes{};
   std::array<std::byte, 64> response_bytes{};
@@ -471,14 +583,22 @@ TEST_P(NetConformance, many_calls_at_once_each_get_their_own_answer) {
   for (const auto& stream : streams) EXPECT_EQ(stream->bad, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, NetConformance,
-    testing::Values(Kind{"one_loop", [] { return std::make_unique<OneLoop>(); }},
-                    Kind{"two_threads", [] { return std::make_unique<TwoThreads>(); }},
-                    Kind{"simulated", [] { return std::make_unique<Simulated>(); }},
-                    Kind{"tcp", [] { return std::make_unique<Tcp>(false); }},
-                    Kind{"tcp_sealed", [] { return std::make_unique<Tcp>(true); }}),
-    [](const auto& kind) { return kind.param.name; });
+std::vector<Kind> kinds() {
+  std::vector<Kind> all{{"one_loop", [] { return std::make_unique<OneLoop>(); }},
+                        {"two_threads", [] { return std::make_unique<TwoThreads>(); }},
+                        {"simulated", [] { return std::make_unique<Simulated>(); }},
+                        {"tcp", [] { return std::make_unique<Tcp>(false); }},
+                        {"tcp_sealed", [] { return std::make_unique<Tcp>(true); }},
+                        {"verbs_fabric", [] { return std::make_unique<VerbsFabric>(); }}};
+  // tools/verbs_guest.sh has one.
+  if (!verbs::device_names().empty()) {
+    all.push_back({"verbs_device", [] { return std::make_unique<VerbsDevice>(); }});
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, NetConformance, testing::ValuesIn(kinds()),
+                         [](const auto& kind) { return kind.param.name; });
 
 }  // namespace
 }  // namespace penstock::sim

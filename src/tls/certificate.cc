@@ -112,8 +112,8 @@ std::optional<std::array<std::byte, 16>> parse_hex(std::string_view text) {
 Fingerprint print_of(EVP_PKEY* key) {
   const internal::UseLibrary use;
   unsigned char* bytes = nullptr;
-  const int length = i2d_PUBKEY(key, &bytes);
-  ASSERT(length > 0);
+  const int length = key != nullptr ? i2d_PUBKEY(key, &bytes) : 0;
+  if (length <= 0) return {};
   const auto digest =
       digest_of({reinterpret_cast<const std::byte*>(bytes), static_cast<size_t>(length)});
   OPENSSL_free(bytes);

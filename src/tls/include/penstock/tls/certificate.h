@@ -69,6 +69,7 @@ class Certificate {
   uint64_t serial() const;
   engine::WallTime begins() const;
   engine::WallTime ends() const;
+  // Of its key; zeros where it has none that can be read, and so proves nothing.
   Fingerprint fingerprint() const;
   x509_st* handle() const { return certificate_.get(); }
 

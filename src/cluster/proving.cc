@@ -147,21 +147,31 @@ Outcome<void> ParticipantImpl::enroll() {
   return keep(config_.directory, kept_);
 }
 
-// Its certificate has ended, while it was off perhaps: the controller knows its key.
+// Its certificate has ended, while it was off, or stood still: the controller knows its key. With a
+// net that ends with this.
 Outcome<void> ParticipantImpl::renew_as_guest() {
-  ASSERT(!identity_->authorities.empty());
-  TRY_ASSIGN(auto credentials, guest_credentials(identity_->authorities.front().fingerprint()));
+  TRY_ASSIGN(auto credentials, guest_credentials(identity().authorities.front().fingerprint()));
   tcp::TcpNetwork network(network_config(tcp::kGuest, std::move(credentials)));
-  TRY_ASSIGN(const auto net,
-             tcp::TcpNet::create(network, loop(), *parts_.front()->shard.parker, nullptr));
+  Outcome<std::unique_ptr<tcp::TcpNet>> net = Failure{Code::closed, ""};
+  (void)caller().call(loop(), [&](engine::Op& done) {
+    net = tcp::TcpNet::create(network, loop(), *parts_.front()->shard.parker, nullptr);
+    loop().complete(done, Code::ok);
+  });
+  if (!net) return net.error();
   membership::AskOp op;
-  op.config = {&loop(), net.get(), {kFirstNode, wire::kGuestService}};
+  op.config = {&loop(), net->get(), {kFirstNode, wire::kGuestService}};
   op.request =
-      membership::AskCertificate{config_.node, identity_->key.request(), now_on_the_wall()};
-  op.deadline = engine::system_clock().now() + limits::kEnterTime;
-  const Status status = run_and_wait(polling_, loop(), op, membership::ask);
-  net->close();
-  while (loop().poll()) {
+      membership::AskCertificate{config_.node, identity().key.request(), now_on_the_wall()};
+  op.deadline =
+      engine::system_clock().now() +
+      (opened_ ? engine::Duration(limits::kRenewAskTime) : engine::Duration(limits::kEnterTime));
+  const Status status = run_and_wait(caller(), loop(), op, membership::ask);
+  for (const bool is_closing : {true, false}) {
+    // And a turn for what ends with it.
+    (void)caller().call(loop(), [&](engine::Op& done) {
+      if (is_closing) (*net)->close();
+      loop().complete(done, Code::ok);
+    });
   }
   const auto* papers = std::get_if<membership::Papers>(&op.answer);
   if (status.ok() && papers != nullptr) return take_papers(*papers);
@@ -247,6 +257,8 @@ Outcome<void> ParticipantImpl::renew() {
       return Failure{Code::not_supported, "the key of the cluster's authority is not there"};
     }
     TRY(sign_own());
+  } else if (identity().certificate->ends() <= now_on_the_wall()) {
+    TRY(renew_as_guest());
   } else {
     TRY_ASSIGN(
         const Answer answer,

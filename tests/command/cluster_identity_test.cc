@@ -79,9 +79,19 @@ TEST_F(ClusterIdentity, certificates_are_renewed_while_nodes_run_and_after_they_
     return certificate_end("first") > first + 6 && certificate_end("second") > second + 6;
   }));
   EXPECT_TRUE(eventually([&] { return is_connected("second"); }));
-  // It comes back after its end.
+  // A process that stood still comes back after its end, as it runs,
+  const pid_t pid = ask("status", "second").value("pid", 0);
+  ASSERT_EQ(::kill(pid, SIGSTOP), 0);
+  const int64_t late = ::time(nullptr) + 8;
+  EXPECT_TRUE(eventually([&] { return ::time(nullptr) > late; }));
+  ASSERT_EQ(::kill(pid, SIGCONT), 0);
+  EXPECT_TRUE(eventually([&] {
+    return certificate_end("second") > late && is_connected("second") &&
+           ask("cluster", "first").value("missing", 9U) == 0;
+  }));
+  // and so does one that was off.
   down("second");
-  const int64_t ended = second + 14;
+  const int64_t ended = ::time(nullptr) + 8;
   EXPECT_TRUE(eventually([&] { return ::time(nullptr) > ended; }));
   start_again("second");
   EXPECT_GT(certificate_end("second"), ended);

@@ -162,9 +162,8 @@ Outcome<void> ParticipantImpl::renew_as_guest() {
   op.config = {&loop(), net->get(), {kFirstNode, wire::kGuestService}};
   op.request =
       membership::AskCertificate{config_.node, identity().key.request(), now_on_the_wall()};
-  op.deadline =
-      engine::system_clock().now() +
-      (opened_ ? engine::Duration(limits::kRenewAskTime) : engine::Duration(limits::kEnterTime));
+  op.deadline = engine::system_clock().now() + (opened_ ? engine::Duration(limits::kRenewAskTime)
+                                                        : engine::Duration(limits::kEnterTime));
   const Status status = run_and_wait(caller(), loop(), op, membership::ask);
   for (const bool is_closing : {true, false}) {
     // And a turn for what ends with it.

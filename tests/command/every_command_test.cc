@@ -196,6 +196,20 @@ TEST_F(EveryCommand, of_help_does_what_it_says) {
        [&] {
          good({"join", "nonsense", scratch_ / "joins"}, "is no invitation", 1);
        }},
+      {"token",
+       [&] {
+         for (const char* what : {"create", "list"}) {
+           good({"token", what, store_}, "this node is alone", 1);
+         }
+         good({"token", "revoke", store_, "1"}, "this node is alone", 1);
+         good({"token", "create", store_, "--for", "soon"}, "not a time", 2);
+         good({"token"}, "subcommand is required", 2);
+       }},
+      {"identity",
+       [&] {
+         good({"identity", "begin", store_}, "is of no cluster", 1);
+         good({"identity"}, "subcommand is required", 2);
+       }},
       {"load", [&] { ask_for_gpus("load"); }},
       {"save", [&] { ask_for_gpus("save"); }},
       {"bench",

@@ -72,29 +72,54 @@ void print_ratio(const char* what, double ours, double theirs) {
   std::printf("%-60s %.2f\n", what, ours / theirs);
 }
 
+// In the order of the rows.
+enum : size_t {
+  kChecked,
+  kBareChecked,
+  kBareOne,
+  kBareMany,
+  kPlainLargeOne,
+  kPlainLarge,
+  kPlainOne,
+  kPlainMany,
+  kSealedLargeOne,
+  kSealedLarge,
+  kSealedOne,
+  kSealedMany,
+  kBareSealed,
+  kSealing,
+  kOpening,
+  kBoth,
+};
+
+void print_ratios(const std::vector<Row>& rows) {
+  std::printf("\n");
+  const auto rate = [&rows](size_t which) { return rows[which].rate(); };
+  print_ratio("plain 1 MiB, 4 at once, checked, of a bare stream", rate(kChecked),
+              rate(kBareChecked));
+  print_ratio("plain 4 KiB, one at a time, of bare sockets", rate(kPlainOne), rate(kBareOne));
+  print_ratio("plain 4 KiB, 64 at once, of bare sockets", rate(kPlainMany), rate(kBareMany));
+  print_ratio("sealed 1 MiB, one at a time, of plain", rate(kSealedLargeOne), rate(kPlainLargeOne));
+  print_ratio("sealed 1 MiB, one at a time, of OpenSSL opening", rate(kSealedLargeOne),
+              rate(kOpening));
+  print_ratio("sealed 1 MiB, 8 at once, of plain", rate(kSealedLarge), rate(kPlainLarge));
+  print_ratio("sealed 1 MiB, 8 at once, of OpenSSL's bare stream", rate(kSealedLarge),
+              rate(kBareSealed));
+  print_ratio("sealed 1 MiB, 8 at once, of OpenSSL opening (wanted: 0.85)", rate(kSealedLarge),
+              rate(kOpening));
+  print_ratio("sealed 1 MiB, 8 at once, of OpenSSL sealing", rate(kSealedLarge), rate(kSealing));
+  print_ratio("sealed 1 MiB, 8 at once, of OpenSSL sealing and opening at once", rate(kSealedLarge),
+              rate(kBoth));
+  print_ratio("sealed 4 KiB, one at a time, of plain", rate(kSealedOne), rate(kPlainOne));
+  print_ratio("sealed 4 KiB, 64 at once, of plain (wanted: 0.7)", rate(kSealedMany),
+              rate(kPlainMany));
+}
+
 int run(int rounds, std::chrono::milliseconds each, const std::string& only) {
   Nodes plain(Wire::plain);
   Nodes sealed(Wire::sealed);
   const auto reads = [each](Nodes& nodes, Nodes::Reads what) {
     return [&nodes, each, what] { return nodes.read(what, each); };
-  };
-  enum : size_t {
-    kChecked,
-    kBareChecked,
-    kBareOne,
-    kBareMany,
-    kPlainLargeOne,
-    kPlainLarge,
-    kPlainOne,
-    kPlainMany,
-    kSealedLargeOne,
-    kSealedLarge,
-    kSealedOne,
-    kSealedMany,
-    kBareSealed,
-    kSealing,
-    kOpening,
-    kBoth,
   };
   std::vector<Row> rows = {
       {"plain 1 MiB, 4 at once, checked", reads(plain, {kMiB, 4, true})},
@@ -122,26 +147,7 @@ int run(int rounds, std::chrono::milliseconds each, const std::string& only) {
   }
   for (const Row& row : rows) row.print();
   if (!only.empty()) return 0;
-  std::printf("\n");
-  const auto rate = [&rows](size_t which) { return rows[which].rate(); };
-  print_ratio("plain 1 MiB, 4 at once, checked, of a bare stream", rate(kChecked),
-              rate(kBareChecked));
-  print_ratio("plain 4 KiB, one at a time, of bare sockets", rate(kPlainOne), rate(kBareOne));
-  print_ratio("plain 4 KiB, 64 at once, of bare sockets", rate(kPlainMany), rate(kBareMany));
-  print_ratio("sealed 1 MiB, one at a time, of plain", rate(kSealedLargeOne), rate(kPlainLargeOne));
-  print_ratio("sealed 1 MiB, one at a time, of OpenSSL opening", rate(kSealedLargeOne),
-              rate(kOpening));
-  print_ratio("sealed 1 MiB, 8 at once, of plain", rate(kSealedLarge), rate(kPlainLarge));
-  print_ratio("sealed 1 MiB, 8 at once, of OpenSSL's bare stream", rate(kSealedLarge),
-              rate(kBareSealed));
-  print_ratio("sealed 1 MiB, 8 at once, of OpenSSL opening (wanted: 0.85)", rate(kSealedLarge),
-              rate(kOpening));
-  print_ratio("sealed 1 MiB, 8 at once, of OpenSSL sealing", rate(kSealedLarge), rate(kSealing));
-  print_ratio("sealed 1 MiB, 8 at once, of OpenSSL sealing and opening at once", rate(kSealedLarge),
-              rate(kBoth));
-  print_ratio("sealed 4 KiB, one at a time, of plain", rate(kSealedOne), rate(kPlainOne));
-  print_ratio("sealed 4 KiB, 64 at once, of plain (wanted: 0.7)", rate(kSealedMany),
-              rate(kPlainMany));
+  print_ratios(rows);
   return 0;
 }
 

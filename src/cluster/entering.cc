@@ -256,21 +256,27 @@ Outcome<ParticipantImpl::Joined> ParticipantImpl::ask_to_join(
 Outcome<void> ParticipantImpl::join() {
   if (!identity_) {
     TRY_ASSIGN(const Joined joined, ask_to_join(tcp::kGuest, nullptr, std::nullopt));
-    admitted_ = joined.admitted;
+    TRY(take(joined.admitted));
   } else if (!identity_->certificate) {
     return enroll();
   } else {
     TRY_ASSIGN(auto credentials, identity_->credentials());
     TRY_ASSIGN(const Joined joined, ask_to_join(kept_.node, std::move(credentials), std::nullopt));
-    admitted_ = joined.admitted;
+    TRY(take(joined.admitted));
   }
-  const NodeId number = admitted_.admission.node;
+  return keep(config_.directory, kept_);
+}
+
+// What the controller has let this process in as: always the same node.
+Outcome<void> ParticipantImpl::take(const Admitted& admitted) {
+  const NodeId number = admitted.admission.node;
   if (kept_.node != NodeId() && kept_.node != number) {
     return Failure{Code::corrupt, fmt::format("{}: was node {}, and the controller says {}",
                                               config_.directory, kept_.node.value, number.value)};
   }
+  admitted_ = admitted;
   kept_.node = number;
-  return keep(config_.directory, kept_);
+  return {};
 }
 
 void ParticipantImpl::make_clients() {

@@ -53,8 +53,10 @@ Outcome<std::optional<std::string>> read(const std::string& directory, const cha
 }
 
 Outcome<void> write(const std::string& directory, const char* file, const std::string& text) {
-  ASSERT(text.size() < kKeptFileBytesMax);
   const std::string home = directory + "/" + kIdentityName;
+  if (text.size() >= kKeptFileBytesMax) {
+    return Failure{Code::bad_message, home + ": certificates are too long to be kept"};
+  }
   if (::mkdir(home.c_str(), 0700) == 0) {
     (void)sync_directory(directory);
   } else if (errno != EEXIST) {

@@ -84,11 +84,6 @@ uint16_t numa_of(const tcp::SocketAddress& address) {
 
 }  // namespace
 
-bool is_loopback(const tcp::SocketAddress& address) {
-  const std::string host = host_of(address);
-  return host.starts_with("127.") || host == "[::1]";
-}
-
 Outcome<std::string> choose_listen(const tcp::SocketAddress& controller) {
   TRY_ASSIGN(const std::string host, host_towards(controller));
   const std::string text = controller.text();

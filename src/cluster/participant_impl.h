@@ -94,6 +94,7 @@ class ParticipantImpl final : public Participant, private membership::LocalNode 
   Outcome<void> make_nets();
   Outcome<void> begin_controller(engine::Kv* kv);
   Outcome<void> join();
+  Outcome<void> take(const membership::Admitted& admitted);
   struct Joined;
   Outcome<Joined> ask_to_join(NodeId as, std::shared_ptr<const tls::Credentials> credentials,
                               std::optional<membership::AskToEnroll> enroll);

@@ -136,13 +136,7 @@ Outcome<void> ParticipantImpl::enroll() {
   ask.request = identity_->key.request();
   ask.at = now_on_the_wall();
   TRY_ASSIGN(const Joined joined, ask_to_join(tcp::kGuest, std::move(credentials), std::move(ask)));
-  admitted_ = joined.admitted;
-  const NodeId number = admitted_.admission.node;
-  if (kept_.node != NodeId() && kept_.node != number) {
-    return Failure{Code::corrupt, fmt::format("{}: was node {}, and the controller says {}",
-                                              config_.directory, kept_.node.value, number.value)};
-  }
-  kept_.node = number;
+  TRY(take(joined.admitted));
   TRY(take_papers(joined.papers));
   return keep(config_.directory, kept_);
 }

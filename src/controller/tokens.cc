@@ -2,22 +2,9 @@
 #include "stepper.h"
 
 #include <algorithm>
-#include <ctime>
 
 namespace penstock::controller {
 namespace {
-
-constexpr int64_t kSecond = 1'000'000'000;
-
-std::string text_of(engine::WallTime time) {
-  const time_t seconds = time.nanoseconds / kSecond;
-  std::tm parts{};
-  char text[32] = "?";
-  if (::gmtime_r(&seconds, &parts) != nullptr) {
-    (void)std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &parts);
-  }
-  return text;
-}
 
 bool has_let_in(const Token& token, const KeyPrint& key) {
   return std::find(token.used_by.begin(), token.used_by.end(), key) != token.used_by.end();

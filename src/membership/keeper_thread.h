@@ -100,7 +100,8 @@ class KeeperThread {
   void answer_enroll(KeeperJob& job, const AskToEnroll& ask);
   void answer_certificate(KeeperJob& job, const AskCertificate& ask);
   void answer_tokens(KeeperJob& job, const AskTokens& ask);
-  std::optional<controller::Refused> why_not_sign(engine::WallTime asker) const;
+  std::optional<controller::KeyPrint> key_of(KeeperJob& job, const std::string& request,
+                                             engine::WallTime asker);
   void sign(KeeperJob& job, const std::string& request, NodeId node);
   Result<controller::Actions> step(const controller::Event& event);
   void refuse(KeeperJob& job, Code code, std::string why);

@@ -257,6 +257,7 @@ void fields(auto& io, auto& m, const controller::MakeToken&) {
   io.word(m.uses);
   io.wall(m.made);
   io.wall(m.ends);
+  io.require((m.roles & ~controller::kRoles) == 0);
 }
 void fields(auto& io, auto& m, const controller::RevokeToken&) {
   io.id(m.token);
@@ -372,6 +373,7 @@ void fields(auto& io, auto& m, const TokensPiece&) {
     io.word(token.uses);
     io.wall(token.made);
     io.wall(token.ends);
+    io.require((token.roles & ~controller::kRoles) == 0);
     io.list(token.used_by, controller::limits::kTokenUsesMax,
             [&](auto& key) { io.array(key.bytes); });
   });

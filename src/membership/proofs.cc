@@ -1,49 +1,39 @@
 // Certificates and tokens, as the keeper's thread answers for them (decision 0057).
 #include "keeper_thread.h"
 
-#include <ctime>
-
 namespace penstock::membership {
-
-using controller::Refused;
 
 namespace {
 
-constexpr int64_t kSecond = 1'000'000'000;
 // A piece's tokens, without those that let in hundreds.
 constexpr size_t kTokensOfPiece = 64;
 constexpr size_t kKeysOfPiece = 2 * controller::limits::kTokenUsesMax;
 
-std::string text_of(engine::WallTime time) {
-  const time_t seconds = time.nanoseconds / kSecond;
-  std::tm parts{};
-  char text[32] = "?";
-  if (::gmtime_r(&seconds, &parts) != nullptr) {
-    (void)std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &parts);
-  }
-  return text;
-}
-
 }  // namespace
 
-// A clock that is wrong is told before anything else fails for it.
-std::optional<Refused> KeeperThread::why_not_sign(engine::WallTime asker) const {
+// The key of whoever asks for a certificate; none, and the job is refused, where a clock is wrong,
+// which is told before anything else fails for it, or where the request proves no key.
+std::optional<controller::KeyPrint> KeeperThread::key_of(KeeperJob& job, const std::string& request,
+                                                         engine::WallTime asker) {
+  constexpr int64_t kApart = std::chrono::nanoseconds(limits::kClocksApartMax).count();
   const engine::WallTime here = config_.clock->wall();
-  const int64_t apart = std::abs(here.nanoseconds - asker.nanoseconds);
-  if (apart <= std::chrono::nanoseconds(limits::kClocksApartMax).count()) return std::nullopt;
-  return Refused{Code::invalid_argument,
-                 "join: the clocks differ: at the controller it is " + text_of(here) +
-                     ", at this node " + text_of(asker) +
-                     "; certificates and leases count on time (set the clock, by chrony or ntp)"};
+  if (asker.nanoseconds < here.nanoseconds - kApart ||
+      asker.nanoseconds > here.nanoseconds + kApart) {
+    refuse(job, Code::invalid_argument,
+           "join: the clocks differ: at the controller it is " + engine::text_of(here) +
+               ", at this node " + engine::text_of(asker) +
+               "; certificates and leases count on time (set the clock, by chrony or ntp)");
+    return std::nullopt;
+  }
+  auto key = signer_->key_of(request);
+  if (key) return *key;
+  refuse(job, Code::invalid_argument, "join: " + key.error().message);
+  return std::nullopt;
 }
 
 void KeeperThread::answer_enroll(KeeperJob& job, const AskToEnroll& ask) {
-  if (auto refused = why_not_sign(ask.at)) {
-    job.answer = std::move(*refused);
-    return end(job);
-  }
-  const auto key = signer_->key_of(ask.request);
-  if (!key) return refuse(job, Code::invalid_argument, "join: " + key.error().message);
+  const auto key = key_of(job, ask.request, ask.at);
+  if (!key) return;
   const controller::Enroll enroll{.join = ask.join,
                                   .token = signer_->hash_of(ask.secret),
                                   .key = *key,
@@ -52,12 +42,8 @@ void KeeperThread::answer_enroll(KeeperJob& job, const AskToEnroll& ask) {
 }
 
 void KeeperThread::answer_certificate(KeeperJob& job, const AskCertificate& ask) {
-  if (auto refused = why_not_sign(ask.at)) {
-    job.answer = std::move(*refused);
-    return end(job);
-  }
-  const auto key = signer_->key_of(ask.request);
-  if (!key) return refuse(job, Code::invalid_argument, "certificate: " + key.error().message);
+  const auto key = key_of(job, ask.request, ask.at);
+  if (!key) return;
   const controller::Node* const node = controller::find_node(keeper_.state(), ask.node);
   if (node == nullptr || node->key != *key) {
     return refuse(job, Code::access_denied,

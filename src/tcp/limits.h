@@ -67,6 +67,9 @@ inline constexpr uint32_t kInlineBuffersMax = 512;
 inline constexpr uint32_t kConnectionsMax = 16384;
 inline constexpr uint32_t kGreetingsMax = 1024;
 
+// Of these connections so many are guests', who are strangers: when another comes, the oldest goes.
+inline constexpr uint32_t kGuestsMax = 64;
+
 // Handshakes of callers that go on at a time in a process: each may hold some 50 KiB of OpenSSL's.
 // Who has said nothing yet does not count.
 inline constexpr size_t kHandshakesMax = 256;

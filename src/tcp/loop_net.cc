@@ -202,6 +202,18 @@ void LoopNet::withdraw(Address address) {
   }
 }
 
+// Nodes' connections do not depend on how many strangers there are.
+void LoopNet::make_room_for_guest() {
+  uint32_t guests = 0;
+  Accepted* oldest = nullptr;
+  for (const auto& accepted : accepted_) {
+    if (accepted->caller() != kGuest || accepted->stopped()) continue;
+    ++guests;
+    if (oldest == nullptr) oldest = accepted.get();
+  }
+  if (guests >= limits::kGuestsMax) oldest->stop(Code::busy);
+}
+
 void LoopNet::adopt(Greeted greeted) {
   // It may have been removed while this was on its way here.
   const bool is_late = is_removed(board.config(), greeted.peer.node, greeted.service);
@@ -211,6 +223,7 @@ void LoopNet::adopt(Greeted greeted) {
     return refuse(std::move(greeted.socket), greeted.seal.get(), board.config().identity,
                   is_late ? Refusal::removed : Refusal::no_service);
   }
+  if (greeted.peer.node == kGuest) make_room_for_guest();
   auto& accepted = accepted_.emplace_back(std::make_unique<Accepted>(
       *this, greeted.service, *found->second, greeted.peer, greeted.welcome, greeted.ends));
   accepted->start(std::move(greeted.socket), std::move(greeted.seal));

@@ -91,6 +91,7 @@ class Accepted final : public ServerSide::Watcher {
   ServerSide& side() { return side_; }
   void stop(Status status) { stream_.fail(status, ""); }
   void look(engine::WallTime now);
+  bool stopped() const { return over_ || stream_.failed(); }
   bool over() const { return over_; }
   void on_server_end() override;
 
@@ -147,6 +148,7 @@ class LoopNet final : public engine::Poller {
     std::string trouble;
   };
 
+  void make_room_for_guest();
   CallerSide* side_to(engine::Address address, Status& refused);
   bool flush();
   void reap();

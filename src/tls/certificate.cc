@@ -2,6 +2,7 @@
 
 #include "internal.h"
 
+#include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
 #include <openssl/ec.h>
@@ -63,7 +64,9 @@ void set_time(ASN1_TIME* to, engine::WallTime time) {
 engine::WallTime time_of(const ASN1_TIME* time) {
   std::tm parts{};
   if (time == nullptr || ASN1_TIME_to_tm(time, &parts) != 1) return {};
-  return {static_cast<int64_t>(::timegm(&parts)) * kSecond};
+  // Certificates may end in the year 9999, and nanoseconds in 2262.
+  constexpr int64_t kMost = INT64_MAX / kSecond;
+  return {std::clamp<int64_t>(::timegm(&parts), -kMost, kMost) * kSecond};
 }
 
 void add_extension(X509* to, const X509V3_CTX& context, int what, const std::string& value) {

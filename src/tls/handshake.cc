@@ -4,7 +4,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -22,10 +21,6 @@ constexpr unsigned char kProtocol[] = {10, 'p', 'e', 'n', 's', 't', 'o', 'c', 'k
 
 // At least 112 bits (SSL_CTX_set_security_level(3)): P-256 and SHA-256 have 128.
 constexpr int kSecurityLevel = 2;
-
-std::string text_of(engine::WallTime time) {
-  return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(seconds_of(time)));
-}
 
 // Of this thread, which is left without any.
 std::string openssl_trouble() {

@@ -4,28 +4,19 @@
 #include "node/node_service.h"
 
 #include <cstdio>
-#include <ctime>
 
 #include "penstock/console.h"
 
 namespace penstock::apps {
 namespace {
 
+constexpr int64_t kSecond = 1'000'000'000;
+
 Outcome<Json> ask(const char* command, const TokenOptions& options, Json request) {
   request["command"] = command;
   TRY_ASSIGN(Json answer, ask_node(absolute_path(options.directory), request));
   answer.erase("done");
   return answer;
-}
-
-std::string time_text(int64_t seconds) {
-  const time_t at = seconds;
-  std::tm parts{};
-  char text[32] = "?";
-  if (::gmtime_r(&at, &parts) != nullptr) {
-    (void)std::strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &parts);
-  }
-  return text;
 }
 
 std::string state_of(const Json& token) {
@@ -39,32 +30,16 @@ void show_tokens(const Json& tokens) {
     std::printf("there are no tokens ('penstock token create DIR' makes one)\n");
     return;
   }
-  std::vector<std::vector<std::string>> rows;
+  console::Table table({"token", "is", "used", "roles", "node", "ends"}, {1, 2, 3, 5});
   for (const Json& token : tokens) {
     const auto node = token.value("node", uint64_t{0});
-    rows.push_back({std::to_string(token.value("token", uint64_t{0})), state_of(token),
-                    std::to_string(token.value("used", uint64_t{0})) + " of " +
-                        std::to_string(token.value("uses", uint64_t{0})),
-                    token.value("roles", ""), node == 0 ? "any" : std::to_string(node),
-                    time_text(token.value("ends", int64_t{0}))});
+    table.add({std::to_string(token.value("token", uint64_t{0})), state_of(token),
+               std::to_string(token.value("used", uint64_t{0})) + " of " +
+                   std::to_string(token.value("uses", uint64_t{0})),
+               token.value("roles", ""), node == 0 ? "any" : std::to_string(node),
+               engine::text_of({token.value("ends", int64_t{0}) * kSecond})});
   }
-  const std::vector<std::string> heads = {"token", "is", "used", "roles", "node", "ends"};
-  std::vector<size_t> widths;
-  for (size_t i = 0; i < heads.size(); ++i) {
-    size_t width = heads[i].size();
-    for (const auto& row : rows) width = std::max(width, row[i].size());
-    widths.push_back(width);
-  }
-  const auto print = [&](const std::vector<std::string>& row) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) {
-      line += row[i];
-      if (i + 1 < row.size()) line += std::string(widths[i] - row[i].size() + 2, ' ');
-    }
-    std::printf("%s\n", line.c_str());
-  };
-  print(heads);
-  for (const auto& row : rows) print(row);
+  std::printf("%s", table.text().c_str());
 }
 
 }  // namespace

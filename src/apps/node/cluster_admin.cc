@@ -273,8 +273,9 @@ uint32_t number_in(const Json& request, const char* key) {
 
 Json create_token(Participant& participant, const Json& request) {
   const auto invitation = participant.make_token(
-      static_cast<uint8_t>(number_in(request, "roles")), number_in(request, "uses"),
-      NodeId(number_in(request, "node")), std::chrono::seconds(number_in(request, "seconds")));
+      static_cast<uint8_t>(std::min<uint32_t>(number_in(request, "roles"), UINT8_MAX)),
+      number_in(request, "uses"), NodeId(number_in(request, "node")),
+      std::chrono::seconds(number_in(request, "seconds")));
   if (!invitation) return error_of(invitation.error());
   return {{"invitation", cluster::text_of(*invitation)}};
 }

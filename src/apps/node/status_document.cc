@@ -198,16 +198,6 @@ void add_target(const Json& target, AgentFacts& facts) {
                         console::human_bytes(target.value("capacity_bytes", 0.0)));
 }
 
-std::string day_of(int64_t seconds) {
-  const time_t at = seconds;
-  std::tm parts{};
-  char text[32] = "?";
-  if (::gmtime_r(&at, &parts) != nullptr) {
-    (void)std::strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &parts);
-  }
-  return text;
-}
-
 std::string peers_text(const Json& part) {
   size_t up = 0;
   const Json peers = part.value("peers", Json::array());
@@ -245,7 +235,7 @@ void add_cluster(const Json& status, AgentFacts& facts) {
       facts.insecure
           ? "INSECURE  nobody proves who they are, and bytes travel in the clear (--insecure)"
           : "identity  certificate good until " +
-                day_of(part.value("certificate_ends", int64_t{0})));
+                engine::text_of({part.value("certificate_ends", int64_t{0}) * 1'000'000'000}));
   facts.lines.push_back("peers     " + peers_text(part));
 }
 

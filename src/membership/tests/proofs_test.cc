@@ -86,6 +86,10 @@ TEST_F(Proofs, clocks_that_differ_are_told_before_a_token_is_used) {
   late.at.nanoseconds -= nanoseconds(hours(24)).count();
   const std::string told = papers_of(ask_as(guest_, late));
   EXPECT_NE(told.find("the clocks differ"), std::string::npos) << told;
+  for (const int64_t nonsense : {INT64_MIN, INT64_MAX}) {
+    late.at.nanoseconds = nonsense;
+    EXPECT_NE(papers_of(ask_as(guest_, late)).find("the clocks differ"), std::string::npos);
+  }
   EXPECT_EQ(papers_of(ask_as(guest_, enroll_of(2, "key"))), "key is node 2, storage");
 }
 

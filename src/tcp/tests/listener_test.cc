@@ -1,4 +1,5 @@
 // The door: who comes in, who is told why not, and who is put out.
+#include "../limits.h"
 #include "tests/node.h"
 
 #include <algorithm>
@@ -82,6 +83,37 @@ TEST_F(TcpDoor, lets_guests_call_what_is_open_to_them_only) {
   for (const uint32_t service : {kService.service, kService.service + 1}) {
     open.net().withdraw({NodeId{3}, service});
   }
+}
+
+TEST_F(TcpDoor, the_oldest_of_many_guests_goes_and_no_node_does) {
+  Table table;
+  NetworkConfig config = config_of(kFar, table);
+  config.open_to_guests = kService.service;
+  Node host(config);
+  TestService service;
+  host.net().serve(kService, service);
+  const SocketAddress address = host.listen();
+  const auto enter = [&](NodeId node) {
+    RawPeer peer = RawPeer::connect(address);
+    peer.send_hello(hello_of(node, kService), {&host.loop()});
+    const auto frame = peer.receive({&host.loop()});
+    EXPECT_TRUE(frame && frame->header.kind == FrameKind::welcome);
+    return peer;
+  };
+  const auto is_served = [&](RawPeer& peer) {
+    peer.send({.kind = FrameKind::request, .method = kEcho, .call = 1}, {}, {}, {&host.loop()});
+    const auto frame = peer.receive({&host.loop()});
+    return frame && frame->header.kind == FrameKind::response;
+  };
+  RawPeer node = enter(kNear);
+  std::vector<RawPeer> guests;
+  for (uint32_t i = 0; i < limits::kGuestsMax + 2; ++i) guests.push_back(enter(kGuest));
+  EXPECT_TRUE(guests[0].closed({&host.loop()}));
+  EXPECT_TRUE(guests[1].closed({&host.loop()}));
+  EXPECT_TRUE(is_served(guests[2]));
+  EXPECT_TRUE(is_served(guests.back()));
+  EXPECT_TRUE(is_served(node));
+  host.net().withdraw(kService);
 }
 
 TEST_F(TcpDoor, the_caller_keeps_the_reason) {

@@ -15,4 +15,5 @@
 #include "penstock/engine/random.h"
 #include "penstock/engine/roles.h"
 #include "penstock/engine/threads.h"
+#include "penstock/engine/wall_text.h"
 #include "penstock/engine/worker_pool.h"

@@ -10,8 +10,6 @@
 
 namespace penstock::cluster {
 
-bool is_loopback(const tcp::SocketAddress& address);
-
 // For a node that was not told: its own address on the way to the controller, and the controller's
 // port, or any that is free where that one is not. HOST:PORT. Fails if there is no way there.
 Outcome<std::string> choose_listen(const tcp::SocketAddress& controller);

@@ -34,6 +34,8 @@ enum class Access : uint8_t {
   fetch,  // the serving side may read from it
 };
 
+class Net;
+
 struct Exposure {
   MemoryRef memory;
   Access access = Access::place;
@@ -55,6 +57,8 @@ struct CallOp : Op {
   uint32_t exposure_count = 0;
   Time deadline = kNever;
 
+  // Which one has the call, where a Net is made of several.
+  Net* carrier = nullptr;
   // The transport's own state for this call, so that a call allocates nothing.
   alignas(64) std::array<std::byte, 192> transport;
 };

@@ -128,7 +128,10 @@ void LoopNet::retire(Link& link) {
   if (contact.link == caller) contact.link = nullptr;
   contact.last = link.end_status();
   contact.trouble = link.trouble();
-  contact.pause = link.joined() ? engine::Duration() : next_pause(contact.pause);
+  const bool is_short =
+      config.otherwise != nullptr && loop.now() - link.joined_at() < limits::kProvenAfter;
+  const bool was_well = link.joined() && !is_short;
+  contact.pause = was_well ? engine::Duration() : next_pause(contact.pause);
   contact.not_before = loop.now() + contact.pause;
 }
 

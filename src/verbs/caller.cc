@@ -71,7 +71,25 @@ void CallerLink::on_introduced(Status status) {
     status = join(introduction_.theirs);
     trouble = "the queue pairs could not be joined";
   }
-  if (!status.ok()) doom(status, trouble);
+  if (!status.ok()) return doom(status, trouble);
+  if (net_.config.otherwise != nullptr) begin_trial();
+}
+
+void CallerLink::begin_trial() {
+  trial_ = std::make_unique<Trial>();
+  trial_->deadline = net_.loop.now() + limits::kTrialTime;
+  trial_->owner = this;
+  trial_->completion = [](Op& op) { op.owner_as<CallerLink>().on_trial_end(); };
+  call(*trial_);
+}
+
+void CallerLink::on_trial_end() {
+  const std::unique_ptr<Trial> trial = std::move(trial_);
+  if (over()) return net_.reap();
+  if (trial->status.ok() && trial->holds()) return;
+  doom(Code::peer_gone,
+       "large packets do not get through (is the MTU of all switches between large enough, and the "
+       "limit of locked memory there?)");
 }
 
 void CallerLink::call(CallOp& op) {
@@ -366,6 +384,7 @@ void CallerLink::refuse(CallOp& op, Status status) {
   unpin(op);
   state(op).link = nullptr;
   op.unlink();
+  if (&op == trial_.get()) return net_.loop.complete(op, status);
   net_.refuse(op, status);
 }
 

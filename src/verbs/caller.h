@@ -4,6 +4,7 @@
 
 #include "link.h"
 #include "registrations.h"
+#include "trial.h"
 
 #include <vector>
 
@@ -20,7 +21,9 @@ class CallerLink final : public Link {
   // Makes a queue pair and asks for one at the other side.
   void start();
   engine::Address to() const { return to_; }
-  bool may_go() const override { return !introducing_; }
+  bool may_go() const override { return !introducing_ && trial_ == nullptr; }
+  // It stands, and has been tried out where calls have another way meanwhile.
+  bool is_ready() const { return joined() && trial_ == nullptr && !doomed() && !over(); }
 
   // Of an operation that keeps the limits, while it is not doomed.
   void call(engine::CallOp& op);
@@ -54,6 +57,8 @@ class CallerLink final : public Link {
   void on_broken() override;
   void on_end(Status status) override;
   void on_introduced(Status status);
+  void begin_trial();
+  void on_trial_end();
 
   bool may_request(const engine::CallOp& op) const;
   void request(engine::CallOp& op);
@@ -73,6 +78,7 @@ class CallerLink final : public Link {
   const engine::Address to_;
   Introduction introduction_;
   bool introducing_ = false;
+  std::unique_ptr<Trial> trial_;           // while it is under way
   IntrusiveList<engine::CallOp> unsent_;   // in the order of call()
   IntrusiveList<engine::CallOp> waiting_;  // requested, releasing, or with all its closes posted
   IntrusiveList<engine::CallOp> closing_;  // with windows whose invalidation has not been posted

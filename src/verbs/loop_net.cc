@@ -228,7 +228,7 @@ void LoopNet::call(CallOp& op) {
   Status refused = Code::peer_gone;
   CallerLink* const link = link_to(op.to, refused);
   const bool must_stand = config.otherwise != nullptr;
-  if (link == nullptr || (must_stand && !link->joined())) return refuse(op, refused);
+  if (link == nullptr || (must_stand && !link->is_ready())) return refuse(op, refused);
   link->call(op);
 }
 
@@ -298,7 +298,7 @@ std::vector<NodeId> LoopNet::callers() const {
 std::vector<LinkFacts> LoopNet::links() const {
   std::vector<LinkFacts> facts;
   for (const auto& [address, contact] : contacts_) {
-    const bool joined = contact.link != nullptr && contact.link->joined();
+    const bool joined = contact.link != nullptr && contact.link->is_ready();
     facts.push_back({address, joined, joined ? "" : contact.trouble});
   }
   return facts;

@@ -52,6 +52,7 @@ class LoopNet final : public engine::Poller {
   Registrations registrations;
   Windows windows;
   IncomingPool pool;
+  TrialService trials;
   IntrusiveList<Link> dirty;  // with something to post, or to end
   NetCounts counted;
 

@@ -65,6 +65,7 @@ void ServerLink::on_request(const Message& message) {
   }
   incoming->request = Bytes(incoming->message_).first(message.bytes.size());
   serving_.push_back(*incoming);
+  if (incoming->method == kTrialMethod) return net_.trials.on_call(*incoming);
   service_->on_call(*incoming);
 }
 
@@ -95,7 +96,11 @@ void ServerLink::on_abandon(uint64_t number) {
 void ServerLink::transfer(Incoming& incoming, TransferOp& op, Access access) {
   const Result<Registrations::Entry*> pin =
       net_.registrations.take(op.local.bytes(), access == Access::fetch);
-  if (!pin) return net_.loop.complete(op, pin.error());
+  if (!pin) {
+    // By TCP it may go: so whoever called is to find this connection gone.
+    doom(pin.error(), "memory for a transfer could not be registered");
+    return net_.loop.complete(op, Code::peer_gone);
+  }
   new (op.transport.data()) Progress{.pin = *pin, .access = access};
   ++incoming.transfers_;
   moving_.push_back(op);

@@ -193,6 +193,23 @@ TEST_F(RailNetTest, memory_without_room_goes_by_the_proven_way) {
   EXPECT_EQ(nodes_.wire.calls_to(kService), before + 1);
 }
 
+TEST_F(RailNetTest, where_large_packets_are_lost_nothing_goes_by_rdma) {
+  nodes_.fabric.faults.packet_max = 1500;
+  begin();
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_TRUE(outcome().ok());
+    nodes_.pass(milliseconds(100));
+    EXPECT_FALSE(joined());
+  }
+  EXPECT_EQ(nodes_.wire.calls_to(kService), 100u);
+  const auto facts = nodes_.near.rails->facts();
+  ASSERT_EQ(facts.size(), 1u);
+  EXPECT_NE(facts[0].reason.find("large packets"), std::string::npos) << facts[0].reason;
+  nodes_.fabric.faults.packet_max = UINT32_MAX;
+  nodes_.pass(verbs::limits::kRetryMax);
+  join();
+}
+
 TEST_F(RailNetTest, a_call_may_be_cancelled_on_either_way) {
   begin();
   Call slow;

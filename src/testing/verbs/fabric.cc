@@ -121,6 +121,7 @@ void SimFabric::emit(Pair& pair) {
     flight.emitted += length;
     flight.all_emitted = packet.last = flight.emitted == request.local.size();
   }
+  if (packet.bytes.size() > faults.packet_max) return;
   Pair* const other = find(pair.other);
   if (other == nullptr || other->state != Pair::State::joined || other->other != pair.number)
     return;
@@ -216,6 +217,7 @@ bool SimFabric::answer_read(Pair& pair, Packet& packet) {
   data.verb = Verb::read;
   data.flight = packet.flight;
   Pair* const other = find(packet.from);
+  if (data.bytes.size() > faults.packet_max) return packet.done == packet.length;
   if (other != nullptr && other->other == pair.number) other->answers.push_back(std::move(data));
   return packet.done == packet.length;
 }

@@ -23,6 +23,8 @@ struct FabricFaults {
   uint32_t breaks = 0;
   // Invalidations complete and close nothing: what a test of late writes has to notice.
   bool windows_stay_open = false;
+  // Packets with more bytes are lost, as where a switch has a smaller MTU.
+  uint32_t packet_max = UINT32_MAX;
   // A packet is copied a while after its key was looked up, whatever becomes of the window
   // meanwhile; as soft-RoCE does, whose windows do not close at once.
   bool slow_copies = false;

@@ -94,6 +94,11 @@ inline constexpr std::chrono::milliseconds kRetryAfter{100};
 // without RDMA is asked now and then, as it may have been given some.
 inline constexpr std::chrono::seconds kRetryMax{30};
 
+// What the first call of a connection sends and gets back: two packets of the largest size. And how
+// long it may take.
+inline constexpr uint32_t kTrialBytes = 8 * kKiB;
+inline constexpr std::chrono::seconds kTrialTime{3};
+
 // A connection that ends sooner counts as one that did not come about: small messages may get
 // through where large transfers do not, as with a switch whose MTU is too small.
 inline constexpr std::chrono::seconds kProvenAfter{60};

@@ -41,10 +41,10 @@ struct Patience {
 struct NetConfig {
   NodeId self;
   Introducer* introducer = nullptr;  // outlives the net
-  // Takes the calls that cannot go here, of which nothing was sent: where no connection stands
-  // (yet, or any more), what is not the host's memory, what finds no room to be registered. Null:
-  // calls wait for their connection, and end with the reason where there is none. Outlives the net,
-  // but may be closed before it.
+  // Takes the calls that cannot go here, of which nothing was sent: where no connection stands that
+  // was tried out (yet, or any more), what is not the host's memory, what finds no room to be
+  // registered. Null: calls wait for their connection, and end with the reason where there is none.
+  // Outlives the net, but may be closed before it.
   engine::Net* otherwise = nullptr;
   uint32_t calls_max = limits::kCallsMax;
   uint64_t pinned_bytes_max = limits::kPinnedBytesMax;

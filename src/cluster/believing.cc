@@ -116,6 +116,13 @@ Outcome<void> ParticipantImpl::put_own_in_line() {
                          "certificate ('penstock identity begin --again')"};
     }
   }
+  const AuthorityStatus status = signer_->status();
+  if (status.ends_soon && !status.next) {
+    log::warning(
+        "{}: the cluster's authority ends at {}: have another one follow it ('penstock "
+        "identity renew'), which takes some minutes while nodes serve",
+        config_.directory, text_of(status.authority.ends));
+  }
   TRY(believe(told));
   const std::lock_guard lock(identity_mutex_);
   identity_->shown = signer_->shown();
@@ -205,6 +212,12 @@ Outcome<AuthorityStatus> ParticipantImpl::renew_authority(bool force) {
   TRY(check_leads_authority());
   // Before and after: who is there is known by what the controller has just seen.
   (void)look_at_papers();
+  if (identity().certificate->ends() <= now_on_the_wall()) {
+    return Failure{Code::not_permitted,
+                   "the certificate of this node has ended, so that no other one believes what it "
+                   "says of another authority (stop it, 'penstock identity begin --again', and "
+                   "have the others join by tokens)"};
+  }
   TRY(force ? signer_->leave_behind() : signer_->begin_change(now_on_the_wall()));
   return authority();
 }

@@ -28,6 +28,8 @@ inline constexpr auto kCertificateLookLeast = std::chrono::milliseconds(500);
 // While an authority follows another, nodes ask more often how far that is, each in the time that a
 // person waits for an answer.
 inline constexpr auto kChangeLook = std::chrono::seconds(5);
+// An authority that ends so soon is told of: another can follow it at leisure.
+inline constexpr auto kAuthorityEndsSoon = std::chrono::hours(24 * 365);
 // What one look leads to is said at once, and may lead to more: to believe, to be signed anew, and
 // that both are over.
 inline constexpr int kBelieveTurns = 4;

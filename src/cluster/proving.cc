@@ -138,12 +138,14 @@ Outcome<void> ParticipantImpl::renew_as_guest() {
   const auto* papers = std::get_if<membership::Papers>(&op.answer);
   if (status.ok() && papers != nullptr) return take_papers(*papers);
   const auto* refused = std::get_if<controller::Refused>(&op.answer);
-  return Failure{status.ok() && refused != nullptr ? Status(refused->code) : status,
-                 fmt::format("{}: its certificate counts no more, and the controller at {} gives "
-                             "it no other: {}{}",
-                             config_.directory, kept_.controller,
-                             refused != nullptr ? refused->reason : std::string(status.name()),
-                             trouble.empty() ? "" : " (" + trouble + ")" + what_if_followed())};
+  if (!trouble.empty()) trouble = " (" + trouble + ")";
+  if (!trouble.empty() && status == Code::access_denied) trouble += what_if_followed();
+  return Failure{
+      status.ok() && refused != nullptr ? Status(refused->code) : status,
+      fmt::format("{}: its certificate counts no more, and the controller at {} gives "
+                  "it no other: {}{}",
+                  config_.directory, kept_.controller,
+                  refused != nullptr ? refused->reason : std::string(status.name()), trouble)};
 }
 
 Outcome<Invitation> ParticipantImpl::make_token(uint8_t roles, uint32_t uses, NodeId node,

@@ -11,6 +11,10 @@
 namespace penstock::cluster {
 namespace {
 
+constexpr const char* kLost =
+    "the key of the cluster's authority is lost: have another authority follow it ('penstock "
+    "identity renew' on the first node)";
+
 AuthorityStatus::One told(const tls::Certificate& authority) {
   return {text_of(controller::Uuid{print_of(authority).bytes}), authority.ends()};
 }
@@ -31,7 +35,12 @@ ClusterSigner::ClusterSigner(Config config)
   ASSERT(files_.root);
 }
 
+// Nobody is let in, or waited for, who would get no certificate.
 Outcome<controller::KeyPrint> ClusterSigner::key_of(const std::string& request) const {
+  {
+    const std::lock_guard lock(mutex_);
+    if (signing() == nullptr) return Failure{Code::not_supported, kLost};
+  }
   TRY_ASSIGN(const tls::Fingerprint print, tls::key_of_request(request));
   return print_of(print);
 }
@@ -73,9 +82,7 @@ Outcome<membership::Papers> ClusterSigner::sign(const std::string& request, Node
   const std::lock_guard lock(mutex_);
   const tls::Authority* const authority = signing();
   if (authority == nullptr) {
-    return Failure{Code::not_supported,
-                   "the key of the cluster's authority is lost: have another authority follow it "
-                   "('penstock identity renew' on the first node)"};
+    return Failure{Code::not_supported, kLost};
   }
   TRY_ASSIGN(const tls::Certificate certificate,
              authority->sign(
@@ -226,6 +233,9 @@ AuthorityStatus ClusterSigner::status() const {
   const std::lock_guard lock(mutex_);
   AuthorityStatus status;
   status.authority = told(files_.change ? files_.change->before : *files_.root);
+  const int64_t left =
+      status.authority.ends.nanoseconds - engine::system_clock().wall().nanoseconds;
+  status.ends_soon = left < std::chrono::nanoseconds(limits::kAuthorityEndsSoon).count();
   status.lost = files_.lost;
   if (!files_.change) return status;
   status.next = told(files_.change->next.certificate());

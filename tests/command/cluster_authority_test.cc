@@ -12,6 +12,22 @@ using testing::HasSubstr;
 // outlives a story.
 constexpr const char* kLong = "200s";
 
+// A process that does nothing while this lives.
+class StoodStill {
+ public:
+  explicit StoodStill(pid_t pid) : pid_(pid) {
+    EXPECT_TRUE(pid_ > 0 && ::kill(pid_, SIGSTOP) == 0);
+  }
+  ~StoodStill() {
+    if (pid_ > 0) ::kill(pid_, SIGCONT);
+  }
+  StoodStill(const StoodStill&) = delete;
+  StoodStill& operator=(const StoodStill&) = delete;
+
+ private:
+  const pid_t pid_;
+};
+
 class ClusterAuthority : public ClusterProcesses {
  protected:
   void begin(const std::string& lasts, bool has_third = true) {
@@ -175,6 +191,42 @@ TEST_F(ClusterAuthority, is_known_to_a_node_that_was_off_for_all_of_it) {
   refused({"up", place("third"), "-b"}, "was removed");
 }
 
+TEST_F(ClusterAuthority, waits_for_a_node_that_stands_still_and_is_heard_of_by_it) {
+  begin(kLong);
+  import("first", "before");
+  const std::string made_before = token();
+  down("second");
+  renew();
+  await_waiting_for({2});
+  {
+    // It believes both, and gets no certificate: the next one signs, and the old one stays.
+    const StoodStill third(ask("status", "third").value("pid", 0));
+    start_again("second");
+    EXPECT_TRUE(in_time([&] { return stage() == "signs"; })) << identity().dump();
+    await_waiting_for({3});
+    good({"join", made_before, place("fourth"), "-b"});
+    started_.push_back("fourth");
+    kill("first");
+    start_first_again();
+    EXPECT_EQ(stage(), "signs");
+    await_waiting_for({3});
+  }
+  await_end();
+  await_only_the_authority({"first", "second", "third", "fourth"});
+  {
+    // And now for all of it.
+    const StoodStill third(ask("status", "third").value("pid", 0));
+    renew();
+    await_waiting_for({3});
+    leave_behind();
+    await_end();
+  }
+  await_only_the_authority({"third"});
+  EXPECT_TRUE(in_time([&] { return are_all_there(4); }));
+  await_whole("first");
+  verify("first", "before");
+}
+
 TEST_F(ClusterAuthority, is_followed_although_its_key_is_lost) {
   begin(kLong);
   import("first", "before");
@@ -212,6 +264,9 @@ TEST_F(ClusterAuthority, begins_again_where_nobody_has_a_certificate_that_holds)
   fs::remove(file_of("first", "ca.key"));
   const time_t now = ::time(nullptr);
   EXPECT_TRUE(in_time([&] { return ::time(nullptr) > now + 7; }));
+  start_first_again();
+  refused({"identity", "renew", place("first")}, "no other one believes");
+  down("first");
   refused({"identity", "begin", place("first")}, "the key of its authority is lost");
   good({"identity", "begin", place("first"), "--again"});
   start_first_again();

@@ -38,7 +38,12 @@ void show(const Json& status) {
   if (const std::string lost = status.value("lost", ""); !lost.empty()) {
     std::printf("           its key is LOST: %s\n", lost.c_str());
   }
-  if (!status.contains("next")) return;
+  if (!status.contains("next")) {
+    if (status.value("ends_soon", false)) {
+      std::printf("           it ends SOON: have another one follow ('penstock identity renew')\n");
+    }
+    return;
+  }
   const bool signs = status.value("stage", "") == "signs";
   const bool is_crossed = status["next"].value("signed_by_the_one_before", false);
   std::printf("next       %s\n", text_of(status["next"]).c_str());

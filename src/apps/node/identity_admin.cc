@@ -20,6 +20,7 @@ Json numbers_of(const std::vector<NodeId>& nodes) {
 Json json_of(const AuthorityStatus& status) {
   Json answer = {{"stage", !status.next ? "one" : (status.signs ? "signs" : "trusted")},
                  {"authority", json_of(status.authority)},
+                 {"ends_soon", status.ends_soon},
                  {"lost", status.lost},
                  {"waiting", numbers_of(status.waiting)},
                  {"left", numbers_of(status.left)}};

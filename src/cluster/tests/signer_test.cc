@@ -196,6 +196,7 @@ TEST_F(Signer, goes_over_although_its_key_is_lost) {
   fs::remove(path_of_private(scratch_.path(), kAuthorityKeyFile));
   start();
   EXPECT_EQ(signs(), KeyPrint());
+  EXPECT_FALSE(signer_->key_of(key_.request())) << "nor is a token used up for nothing";
   EXPECT_EQ(signer_->authorities().signs, KeyPrint()) << "members do not ask for certificates";
   EXPECT_THAT(signer_->fingerprint().error().message, HasSubstr("ca.key: is not there"));
   renew();
@@ -203,6 +204,7 @@ TEST_F(Signer, goes_over_although_its_key_is_lost) {
   EXPECT_EQ(signs(), KeyPrint());
   for (const NodeId node : {kFirst, kSecond, kThird}) says_that_it_believes_both(node);
   EXPECT_EQ(signs(), next_);
+  EXPECT_TRUE(signer_->key_of(key_.request()));
   EXPECT_TRUE(signer_->fingerprint());
   for (const NodeId node : {kFirst, kSecond, kThird}) says_that_it_has_the_next(node);
   signer_->finish();

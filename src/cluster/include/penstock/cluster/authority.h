@@ -16,6 +16,7 @@ struct AuthorityStatus {
     engine::WallTime ends{};
   };
   One authority;
+  bool ends_soon = false;   // within a year
   std::string lost;         // why its key is not there; empty: it is
   std::optional<One> next;  // while another follows it:
   bool signs = false;       // the next one does; else members learn to believe it

@@ -174,7 +174,7 @@ TEST_F(Proofs, members_say_whom_they_believe_and_hear_whom_to_believe) {
 
 TEST_F(Proofs, tokens_of_an_authority_that_was_followed_end_before_it_does) {
   admit_first();
-  make_token();
+  make_token({.uses = 9});
   world_.run_for(std::chrono::seconds(2));
   const engine::WallTime between = wall();
   world_.run_for(std::chrono::seconds(2));

@@ -227,6 +227,34 @@ TEST_F(ClusterAuthority, waits_for_a_node_that_stands_still_and_is_heard_of_by_i
   verify("first", "before");
 }
 
+TEST_F(ClusterAuthority, goes_back_to_the_one_before_when_the_next_one_is_lost) {
+  begin(kLong);
+  import("first", "before");
+  const std::string root = parts_of(read_file(file_of("first", "ca.pem"))).at(0);
+  down("second");
+  renew();
+  await_waiting_for({2});
+  {
+    const StoodStill third(ask("status", "third").value("pid", 0));
+    start_again("second");
+    EXPECT_TRUE(in_time([&] { return stage() == "signs"; })) << identity().dump();
+    await_waiting_for({3});
+    kill("first");
+    write_file(file_of("first", "ca.next"), "nonsense");
+    refused({"up", place("first"), "-b", "--cache", "0"}, "ca.next: is damaged");
+    fs::remove(file_of("first", "ca.next"));
+    start_first_again();
+  }
+  // Also the second, which has a certificate by one that nobody has any more.
+  EXPECT_EQ(parts_of(read_file(file_of("first", "ca.pem"))).at(0), root);
+  await_only_the_authority({"first", "second", "third"});
+  EXPECT_TRUE(in_time([&] { return are_all_there(3); }));
+  await_whole("first");
+  verify("first", "before");
+  renew();
+  await_end();
+}
+
 TEST_F(ClusterAuthority, is_followed_although_its_key_is_lost) {
   begin(kLong);
   import("first", "before");

@@ -33,6 +33,7 @@ class CommandLine {
   void add_limit_command(const char* group);
   void add_cluster_commands();
   void add_what_goes(CLI::App* sub);
+  void add_token_commands(const char* group);
   void add_identity_commands(const char* group);
   // Of `up`, and of `join`, which starts a node, too.
   static void add_start_options(CLI::App* sub, UpOptions* to);
@@ -64,6 +65,8 @@ class CommandLine {
   ClusterOptions cluster_;
   TokenOptions token_;
   int (*token_action_)(const TokenOptions&) = nullptr;
+  IdentityOptions identity_;
+  int (*identity_action_)(const IdentityOptions&) = nullptr;
   std::function<int()> action_;
 };
 

@@ -205,28 +205,24 @@ void CommandLine::add_cluster_commands() {
   add_what_goes(remove);
   remove->add_flag("--force", cluster_.force,
                    "Although it has copies, the last one of something perhaps");
+  add_token_commands(group);
   add_identity_commands(group);
 }
 
-void CommandLine::add_identity_commands(const char* group) {
+void CommandLine::add_token_commands(const char* group) {
   CLI::App* token = command("token", group, "Let others join: on the first node of a cluster",
                             [] { return kExitOk; });
-  CLI::App* identity = command("identity", group, "By what nodes of a cluster know one another",
-                               [] { return kExitOk; });
-  for (CLI::App* parent : {token, identity}) {
-    parent->require_subcommand(1);
-    // Runs after that of the subcommand.
-    parent->callback([this] { action_ = [this] { return token_action_(token_); }; });
-  }
-  const auto add = [&](CLI::App* parent, const char* name, const char* description,
+  token->require_subcommand(1);
+  // Runs after that of the subcommand.
+  token->callback([this] { action_ = [this] { return token_action_(token_); }; });
+  const auto add = [&](const char* name, const char* description,
                        int (*action)(const TokenOptions&)) {
-    CLI::App* sub = parent->add_subcommand(name, description);
+    CLI::App* sub = token->add_subcommand(name, description);
     sub->callback([this, action] { token_action_ = action; });
     sub->add_option("DIR", token_.directory, "The store directory of the first node")->required();
     return sub;
   };
-  CLI::App* create =
-      add(token, "create", "Print a line by which another node joins", run_token_create);
+  CLI::App* create = add("create", "Print a line by which another node joins", run_token_create);
   create->add_option("--roles", token_.roles,
                      "What it may play, of meta,storage,agent,admin (default: storage)");
   create->add_option("--uses", token_.uses, "How many nodes it lets in (default: 1)")
@@ -235,13 +231,41 @@ void CommandLine::add_identity_commands(const char* group) {
       ->transform(duration());
   create->add_option("--node", token_.node,
                      "Only for the node of that number, whose key was lost, or which has none yet");
-  CLI::App* list = add(token, "list", "Show tokens, and what became of them", run_token_list);
-  CLI::App* revoke = add(token, "revoke", "Have a token let nobody in any more", run_token_revoke);
+  CLI::App* list = add("list", "Show tokens, and what became of them", run_token_list);
+  CLI::App* revoke = add("revoke", "Have a token let nobody in any more", run_token_revoke);
   revoke->add_option("TOKEN", token_.token, "Its number, as 'penstock token list' shows it")
       ->required();
   for (CLI::App* sub : {create, list, revoke}) sub->add_flag("--json", token_.json, "For machines");
-  add(identity, "begin", "Have a cluster that was begun with --insecure prove who its nodes are",
-      run_identity_begin);
+}
+
+void CommandLine::add_identity_commands(const char* group) {
+  CLI::App* identity = command("identity", group, "By what nodes of a cluster know one another",
+                               [] { return kExitOk; });
+  identity->require_subcommand(1);
+  identity->callback([this] { action_ = [this] { return identity_action_(identity_); }; });
+  const auto add = [&](const char* name, const char* description,
+                       int (*action)(const IdentityOptions&)) {
+    CLI::App* sub = identity->add_subcommand(name, description);
+    sub->callback([this, action] { identity_action_ = action; });
+    sub->add_option("DIR", identity_.directory, "The store directory of the first node")
+        ->required();
+    return sub;
+  };
+  CLI::App* begin =
+      add("begin", "Have a cluster that was begun with --insecure prove who its nodes are",
+          run_identity_begin);
+  begin->add_flag("--again", identity_.again,
+                  "Of one whose authority has lost its key, when certificates have ended: all "
+                  "other nodes join anew then");
+  CLI::App* renew =
+      add("renew", "Have another authority follow the one that signs, while nodes serve",
+          run_identity_renew);
+  renew->add_flag("--force", identity_.force,
+                  "Leave behind nodes that are down and have not heard of it");
+  CLI::App* status =
+      add("status", "Show the authority, and how far the next one is, if one follows",
+          run_identity_status);
+  for (CLI::App* sub : {renew, status}) sub->add_flag("--json", identity_.json, "For machines");
 }
 
 void CommandLine::add_what_goes(CLI::App* sub) {

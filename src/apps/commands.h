@@ -69,6 +69,7 @@ int run_cluster(const ClusterOptions& options);
 int run_nodes(const ClusterOptions& options);
 int run_chains(const ClusterOptions& options);
 int run_drain(const ClusterOptions& options);
+int run_remove(const ClusterOptions& options);
 
 struct TokenOptions {
   std::string directory;  // of the node with the controller
@@ -82,8 +83,16 @@ struct TokenOptions {
 int run_token_create(const TokenOptions& options);
 int run_token_list(const TokenOptions& options);
 int run_token_revoke(const TokenOptions& options);
-int run_identity_begin(const TokenOptions& options);
-int run_remove(const ClusterOptions& options);
+
+struct IdentityOptions {
+  std::string directory;  // of the node with the controller
+  bool again = false;     // begin: in the place of one whose key is lost
+  bool force = false;     // renew: leaves nodes behind that are down
+  bool json = false;
+};
+int run_identity_begin(const IdentityOptions& options);
+int run_identity_renew(const IdentityOptions& options);
+int run_identity_status(const IdentityOptions& options);
 
 struct NodeOptions {
   std::string directory;

@@ -244,6 +244,17 @@ std::string ParticipantImpl::where_it_may_be() const {
       config_.directory);
 }
 
+std::string ParticipantImpl::what_if_followed() const {
+  if (kept_.node == NodeId()) {
+    return "; is the token of another cluster, or from before the cluster got another authority? "
+           "make another ('penstock token create' on the first node)";
+  }
+  return fmt::format(
+      "; if the cluster got another authority while this node was off, let it join by a token that "
+      "names it ('penstock token create --node {}' on the first node)",
+      kept_.node.value);
+}
+
 struct ParticipantImpl::Joined {
   Admitted admitted;
   membership::Papers papers;
@@ -277,23 +288,41 @@ Outcome<ParticipantImpl::Joined> ParticipantImpl::ask_to_join(
   if (why.empty()) why = status.name();
   const bool is_heard = status != Code::timed_out && status != Code::peer_gone;
   if (!trouble.empty()) why += " (" + trouble + ")";
+  // One of both does not believe the other: nothing that the controller itself has said.
+  const bool is_unproven = identity_ && !trouble.empty() && status == Code::access_denied;
+  if (is_unproven) why += what_if_followed();
   if (!is_heard) why += "; " + where_it_may_be();
-  return Failure{status, fmt::format("{}: the controller at {} did not let this node in: {}",
-                                     config_.directory, kept_.controller, why)};
+  return Failure{is_unproven ? Status(Code::stale) : status,
+                 fmt::format("{}: the controller at {} did not let this node in: {}",
+                             config_.directory, kept_.controller, why)};
 }
 
 Outcome<void> ParticipantImpl::join() {
   if (!identity_) {
     TRY_ASSIGN(const Joined joined, ask_to_join(tcp::kGuest, nullptr, std::nullopt));
     TRY(take(joined.admitted));
-  } else if (!identity_->certificate) {
+  } else if (!identity_->certificate || has_token_of_another()) {
     return enroll();
   } else {
-    TRY_ASSIGN(auto credentials, identity_->credentials());
-    TRY_ASSIGN(const Joined joined, ask_to_join(kept_.node, std::move(credentials), std::nullopt));
+    TRY_ASSIGN(const Joined joined, join_by_certificate());
     TRY(take(joined.admitted));
   }
   return keep(config_.directory, kept_);
+}
+
+// One that counts no more, as another authority has followed while this node was off, is changed
+// for one that does.
+Outcome<ParticipantImpl::Joined> ParticipantImpl::join_by_certificate() {
+  const auto ask = [this]() -> Outcome<Joined> {
+    TRY_ASSIGN(auto credentials, identity_->credentials());
+    return ask_to_join(kept_.node, std::move(credentials), std::nullopt);
+  };
+  auto joined = ask();
+  if (joined || joined.error().status != Code::stale) return joined;
+  TRY(renew_as_guest());
+  log::info("{}: has a certificate by the authority that followed the one that it knew",
+            config_.directory);
+  return ask();
 }
 
 // What the controller has let this process in as: always the same node.

@@ -25,6 +25,14 @@ inline constexpr auto kCertificateTime = std::chrono::hours(24 * 30);
 inline constexpr auto kCertificateBackdate = std::chrono::hours(24);
 inline constexpr auto kCertificateLook = std::chrono::minutes(1);
 inline constexpr auto kCertificateLookLeast = std::chrono::milliseconds(500);
+// While an authority follows another, nodes ask more often how far that is, each in the time that a
+// person waits for an answer.
+inline constexpr auto kChangeLook = std::chrono::seconds(5);
+// An authority that ends so soon is told of: another can follow it at leisure.
+inline constexpr auto kAuthorityEndsSoon = std::chrono::hours(24 * 365);
+// What one look leads to is said at once, and may lead to more: to believe, to be signed anew, and
+// that both are over.
+inline constexpr int kBelieveTurns = 4;
 // One that could not be renewed is asked for again after so long.
 inline constexpr auto kRenewAgain = std::chrono::seconds(10);
 // A process that ends waits no longer for one that it asks for.

@@ -5,6 +5,7 @@
 #include "identity.h"
 #include "kept.h"
 #include "limits.h"
+#include "signer.h"
 #include "waiting.h"
 
 #include "penstock/cluster/listening.h"
@@ -13,6 +14,10 @@
 namespace penstock::cluster {
 
 inline constexpr NodeId kFirstNode{1};
+
+inline engine::WallTime now_on_the_wall() {
+  return engine::system_clock().wall();
+}
 
 // One shard of the process, with what the cluster adds to it.
 struct Part {
@@ -66,6 +71,8 @@ class ParticipantImpl final : public Participant, private membership::LocalNode 
   ParticipantStatus status() override;
   Outcome<Invitation> make_token(uint8_t roles, uint32_t uses, NodeId node,
                                  engine::Duration lasts) override;
+  Outcome<AuthorityStatus> authority() override;
+  Outcome<AuthorityStatus> renew_authority(bool force) override;
   engine::DiskSpace space() override;
 
  private:
@@ -99,6 +106,7 @@ class ParticipantImpl final : public Participant, private membership::LocalNode 
   Outcome<void> join();
   Outcome<void> take(const membership::Admitted& admitted);
   struct Joined;
+  Outcome<Joined> join_by_certificate();
   Outcome<Joined> ask_to_join(NodeId as, std::shared_ptr<const tls::Credentials> credentials,
                               std::optional<membership::AskToEnroll> enroll);
 
@@ -108,18 +116,32 @@ class ParticipantImpl final : public Participant, private membership::LocalNode 
   Outcome<void> enroll();
   Outcome<void> renew_as_guest();
   Outcome<void> take_papers(const membership::Papers& papers);
+  Outcome<void> take_identity(Identity with);
   Outcome<void> sign_own();
   Outcome<std::shared_ptr<const tls::Credentials>> guest_credentials(
-      const tls::Fingerprint& authority) const;
+      const tls::Fingerprint& authority, const std::vector<tls::Certificate>& known) const;
   void start_renewing();
   void stop_renewing();
   void renew_until_stopped();
+  bool wait_to_look(engine::Duration pause);
+  bool is_renewing();
   Outcome<void> renew();
+  void use_identity();
   void expel(NodeId node);
   Identity identity();
 
+  // believing.cc
+  bool has_token_of_another() const;
+  Outcome<void> put_own_in_line();
+  Outcome<bool> believe(const membership::Authorities& told);
+  Outcome<bool> ask_whom_to_believe();
+  Outcome<void> look_at_papers();
+  Outcome<void> check_leads_authority() const;
+
   // What a person does where no controller is found, for the end of a message.
   std::string where_it_may_be() const;
+  // And where one is found that does not believe this node, or that it does not believe.
+  std::string what_if_followed() const;
   void make_clients();
   Outcome<membership::TargetIdentity> ask_for_identity(const Part& part);
   Outcome<void> open_doors();
@@ -164,7 +186,8 @@ class ParticipantImpl final : public Participant, private membership::LocalNode 
   // What it proves itself by; none in a cluster without TLS.
   engine::Mutex identity_mutex_;
   std::optional<Identity> identity_;
-  std::unique_ptr<ClusterSigner> signer_;  // on the node with the controller, with the key
+  std::unique_ptr<ClusterSigner> signer_;  // on the node with the controller
+  engine::Mutex looking_mutex_;            // of looks at papers: one at a time
   engine::Mutex renewing_mutex_;
   engine::Condition renewing_wake_;
   bool renewing_ = false;

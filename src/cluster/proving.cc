@@ -8,14 +8,6 @@ namespace penstock::cluster {
 
 using membership::Answer;
 
-namespace {
-
-engine::WallTime now_on_the_wall() {
-  return engine::system_clock().wall();
-}
-
-}  // namespace
-
 Identity ParticipantImpl::identity() {
   const std::lock_guard lock(identity_mutex_);
   ASSERT(identity_);
@@ -46,8 +38,8 @@ Outcome<void> ParticipantImpl::prove() {
         "it without)");
   }
   if (is_first() && !is_new_ && !had_certificate) {
-    TRY_ASSIGN(const auto authority, read_authority(config_.directory));
-    if (!authority) {
+    TRY_ASSIGN(const AuthorityFiles files, open_authorities(config_.directory));
+    if (!files.root) {
       return refused(
           "its cluster was begun without proofs of identity: start all nodes with --insecure, or "
           "have it make them now ('penstock identity begin', while all its nodes are down)");
@@ -55,6 +47,7 @@ Outcome<void> ParticipantImpl::prove() {
   }
   if (!identity_) identity_ = Identity();
   if (is_first()) return begin_authority();
+  if (had_certificate && has_token_of_another()) return {};
   if (had_certificate && identity_->certificate->ends() <= now_on_the_wall()) {
     return renew_as_guest();
   }
@@ -62,42 +55,6 @@ Outcome<void> ParticipantImpl::prove() {
   return refused(
       "has no certificate of its cluster: make a token there ('penstock token create DIR' on the "
       "first node), and 'penstock join' with it (or --insecure, if all nodes have that)");
-}
-
-Outcome<void> Participant::begin_identity(const std::string& directory) {
-  TRY_ASSIGN(const auto kept, read_kept_node(directory));
-  const auto refused = [&](const char* why) {
-    return Failure{Code::not_permitted, directory + ": " + why};
-  };
-  if (!kept) return refused("is of no cluster; a new one proves who its nodes are in any case");
-  if (!runs_controller(kept->roles)) return refused("is not the first node of its cluster");
-  TRY_ASSIGN(const auto authority, read_authority(directory));
-  if (authority) return refused("has an authority already");
-  return keep(directory, tls::Authority::make(bytes_of(kept->cluster), now_on_the_wall()));
-}
-
-// The first node signs for all, and for itself.
-Outcome<void> ParticipantImpl::begin_authority() {
-  TRY_ASSIGN(auto authority, read_authority(config_.directory));
-  const bool has_certificate = identity_->certificate.has_value();
-  if (!authority && has_certificate) {
-    log::warning(
-        "{}: the key of the cluster's authority is not there (identity/ca.key): no node can join, "
-        "and no certificate be renewed; restore it from a backup, or make a new authority "
-        "(docs/cluster.md)",
-        config_.directory);
-    return {};
-  }
-  if (!authority) {
-    authority = tls::Authority::make(bytes_of(kept_.cluster), now_on_the_wall());
-    TRY(keep(config_.directory, *authority));
-  }
-  const engine::Duration lasts = config_.certificate_time != engine::Duration::zero()
-                                     ? config_.certificate_time
-                                     : engine::Duration(limits::kCertificateTime);
-  signer_ = std::make_unique<ClusterSigner>(*authority, kept_.cluster, lasts);
-  const bool is_good = has_certificate && !is_due(*identity_->certificate, now_on_the_wall());
-  return is_good ? Outcome<void>() : sign_own();
 }
 
 Outcome<void> ParticipantImpl::sign_own() {
@@ -108,6 +65,12 @@ Outcome<void> ParticipantImpl::sign_own() {
 
 Outcome<void> ParticipantImpl::take_papers(const membership::Papers& papers) {
   TRY_ASSIGN(Identity with, with_papers(identity(), papers, kept_.cluster, kept_.node));
+  return take_identity(std::move(with));
+}
+
+// Durable when it returns.
+Outcome<void> ParticipantImpl::take_identity(Identity with) {
+  if (signer_ != nullptr) with.shown = signer_->shown();
   TRY(keep(config_.directory, with));
   const std::lock_guard lock(identity_mutex_);
   identity_ = std::move(with);
@@ -115,9 +78,10 @@ Outcome<void> ParticipantImpl::take_papers(const membership::Papers& papers) {
 }
 
 Outcome<std::shared_ptr<const tls::Credentials>> ParticipantImpl::guest_credentials(
-    const tls::Fingerprint& authority) const {
+    const tls::Fingerprint& authority, const std::vector<tls::Certificate>& known) const {
   tls::Credentials::Config config;
   config.expected = authority;
+  config.authorities = known;
   config.clock = &engine::system_clock();
   TRY_ASSIGN(auto made, tls::Credentials::make(std::move(config)));
   return std::shared_ptr<const tls::Credentials>(std::move(made));
@@ -128,8 +92,8 @@ Outcome<void> ParticipantImpl::enroll() {
   ASSERT(config_.invitation && config_.invitation->token);
   const TokenSecret& token = *config_.invitation->token;
   // Before anybody hears of it: who was let in, and did not hear that, comes again with this key.
-  TRY(keep(config_.directory, *identity_));
-  TRY_ASSIGN(auto credentials, guest_credentials(token.authority));
+  if (!identity_->certificate) TRY(keep(config_.directory, *identity_));
+  TRY_ASSIGN(auto credentials, guest_credentials(token.authority, {}));
   membership::AskToEnroll ask;
   ask.join = join_request();
   ask.secret.assign(token.secret.begin(), token.secret.end());
@@ -141,11 +105,14 @@ Outcome<void> ParticipantImpl::enroll() {
   return keep(config_.directory, kept_);
 }
 
-// Its certificate has ended, while it was off, or stood still: the controller knows its key. With a
-// net that ends with this.
+// Its certificate counts no more, as it has ended, or its authority has been followed by another,
+// while it was off, or stood still: the controller knows its key. With a net that ends with this.
 Outcome<void> ParticipantImpl::renew_as_guest() {
-  TRY_ASSIGN(auto credentials, guest_credentials(identity().authorities.front().fingerprint()));
-  tcp::TcpNetwork network(network_config(tcp::kGuest, std::move(credentials)));
+  const std::vector<tls::Certificate> known = identity().authorities;
+  TRY_ASSIGN(auto credentials, guest_credentials(known.front().fingerprint(), known));
+  tcp::NetworkConfig network_of = network_config(tcp::kGuest, std::move(credentials));
+  network_of.tells_refusals = true;
+  tcp::TcpNetwork network(network_of);
   Outcome<std::unique_ptr<tcp::TcpNet>> net = Failure{Code::closed, ""};
   (void)caller().call(loop(), [&](engine::Op& done) {
     net = tcp::TcpNet::create(network, loop(), *parts_.front()->shard.parker, nullptr);
@@ -159,9 +126,11 @@ Outcome<void> ParticipantImpl::renew_as_guest() {
   op.deadline = engine::system_clock().now() + (opened_ ? engine::Duration(limits::kRenewAskTime)
                                                         : engine::Duration(limits::kEnterTime));
   const Status status = run_and_wait(caller(), loop(), op, membership::ask);
+  std::string trouble;
   for (const bool is_closing : {true, false}) {
     // And a turn for what ends with it.
     (void)caller().call(loop(), [&](engine::Op& done) {
+      for (const tcp::PeerFacts& peer : (*net)->peers()) trouble = peer.trouble;
       if (is_closing) (*net)->close();
       loop().complete(done, Code::ok);
     });
@@ -169,11 +138,14 @@ Outcome<void> ParticipantImpl::renew_as_guest() {
   const auto* papers = std::get_if<membership::Papers>(&op.answer);
   if (status.ok() && papers != nullptr) return take_papers(*papers);
   const auto* refused = std::get_if<controller::Refused>(&op.answer);
-  return Failure{status.ok() && refused != nullptr ? Status(refused->code) : status,
-                 fmt::format("{}: its certificate has ended, and the controller at {} gives it no "
-                             "other: {}",
-                             config_.directory, kept_.controller,
-                             refused != nullptr ? refused->reason : std::string(status.name()))};
+  if (!trouble.empty()) trouble = " (" + trouble + ")";
+  if (!trouble.empty() && status == Code::access_denied) trouble += what_if_followed();
+  return Failure{
+      status.ok() && refused != nullptr ? Status(refused->code) : status,
+      fmt::format("{}: its certificate counts no more, and the controller at {} gives "
+                  "it no other: {}{}",
+                  config_.directory, kept_.controller,
+                  refused != nullptr ? refused->reason : std::string(status.name()), trouble)};
 }
 
 Outcome<Invitation> ParticipantImpl::make_token(uint8_t roles, uint32_t uses, NodeId node,
@@ -184,16 +156,15 @@ Outcome<Invitation> ParticipantImpl::make_token(uint8_t roles, uint32_t uses, No
         fmt::format("tokens are made on the node with the controller, at {}", kept_.controller)};
   }
   if (signer_ == nullptr) {
-    const char* const why = config_.insecure
-                                ? "this cluster was started with --insecure, and needs no tokens: "
-                                  "'penstock cluster' prints how to join"
-                                : "the key of the cluster's authority is not there";
-    return Failure{Code::not_supported, why};
+    return Failure{Code::not_supported,
+                   "this cluster was started with --insecure, and needs no tokens: 'penstock "
+                   "cluster' prints how to join"};
   }
+  TRY_ASSIGN(const tls::Fingerprint authority, signer_->fingerprint());
   const auto secret = tls::random_secret();
   TokenSecret token;
   std::memcpy(token.secret.data(), secret.data(), sizeof token.secret);
-  token.authority = identity().authorities.front().fingerprint();
+  token.authority = authority;
   controller::MakeToken make{.hash = signer_->hash_of({token.secret.begin(), token.secret.end()}),
                              .roles = roles,
                              .node = node,
@@ -220,35 +191,50 @@ void ParticipantImpl::stop_renewing() {
   renewing_thread_.join();
 }
 
+bool ParticipantImpl::is_renewing() {
+  const std::lock_guard lock(renewing_mutex_);
+  return renewing_;
+}
+
+// False: it is to stop.
+bool ParticipantImpl::wait_to_look(engine::Duration pause) {
+  std::unique_lock lock(renewing_mutex_);
+  renewing_wake_.wait_for(lock, pause, [this] { return !renewing_; });
+  return renewing_;
+}
+
+namespace {
+
+// A short time is looked at often, and so is what changes.
+engine::Duration pause_of(const Identity& identity) {
+  const int64_t left = identity.certificate->ends().nanoseconds - now_on_the_wall().nanoseconds;
+  const engine::Duration most = identity.authorities.size() > 1
+                                    ? engine::Duration(limits::kChangeLook)
+                                    : engine::Duration(limits::kCertificateLook);
+  return std::clamp<engine::Duration>(engine::Duration(left / 12), limits::kCertificateLookLeast,
+                                      most);
+}
+
+}  // namespace
+
+// The first look is at once: whoever was off may have missed something.
 void ParticipantImpl::renew_until_stopped() {
   bool has_failed = false;
-  std::unique_lock lock(renewing_mutex_);
-  while (renewing_) {
-    // A short time is looked at often.
-    const tls::Certificate certificate = *identity().certificate;
-    const int64_t left = certificate.ends().nanoseconds - now_on_the_wall().nanoseconds;
-    const engine::Duration pause = std::clamp<engine::Duration>(
-        engine::Duration(left / 12), limits::kCertificateLookLeast, limits::kCertificateLook);
-    renewing_wake_.wait_for(lock, has_failed ? engine::Duration(limits::kRenewAgain) : pause,
-                            [this] { return !renewing_; });
-    if (!renewing_ || !is_due(certificate, now_on_the_wall())) continue;
-    lock.unlock();
-    const Outcome<void> renewed = renew();
-    if (renewed && has_failed) log::info("{}: has a new certificate", config_.directory);
-    if (!renewed && !has_failed) {
+  engine::Duration pause{};
+  while (wait_to_look(pause)) {
+    const Outcome<void> looked = look_at_papers();
+    if (looked && has_failed) log::info("{}: has a new certificate", config_.directory);
+    if (!looked && !has_failed) {
       log::warning("{}: its certificate could not be renewed (it is tried again): {}",
-                   config_.directory, renewed.error().message);
+                   config_.directory, looked.error().message);
     }
-    has_failed = !renewed;
-    lock.lock();
+    has_failed = !looked;
+    pause = has_failed ? engine::Duration(limits::kRenewAgain) : pause_of(identity());
   }
 }
 
 Outcome<void> ParticipantImpl::renew() {
   if (is_first()) {
-    if (signer_ == nullptr) {
-      return Failure{Code::not_supported, "the key of the cluster's authority is not there"};
-    }
     TRY(sign_own());
   } else if (identity().certificate->ends() <= now_on_the_wall()) {
     TRY(renew_as_guest());
@@ -263,9 +249,15 @@ Outcome<void> ParticipantImpl::renew() {
     }
     TRY(take_papers(*papers));
   }
-  TRY_ASSIGN(auto credentials, identity().credentials());
-  network_->renew(std::move(credentials));
+  use_identity();
   return {};
+}
+
+// For handshakes from now on. It was looked at when it was taken.
+void ParticipantImpl::use_identity() {
+  auto credentials = identity().credentials();
+  ASSERT(credentials);
+  network_->renew(std::move(*credentials));
 }
 
 namespace {

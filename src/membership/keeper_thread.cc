@@ -173,6 +173,9 @@ void KeeperThread::answer(KeeperJob& job) {
     return answer_certificate(job, *ask);
   }
   if (const auto* ask = std::get_if<AskTokens>(&job.request)) return answer_tokens(job, *ask);
+  if (const auto* ask = std::get_if<AskAuthorities>(&job.request)) {
+    return answer_authorities(job, *ask);
+  }
   if (auto* make = std::get_if<controller::MakeToken>(&job.request)) {
     // By the controller's time, whatever the asker's is: it lasts as long as was asked for.
     const int64_t lasts = make->ends.nanoseconds - make->made.nanoseconds;

@@ -100,6 +100,9 @@ class KeeperThread {
   void answer_enroll(KeeperJob& job, const AskToEnroll& ask);
   void answer_certificate(KeeperJob& job, const AskCertificate& ask);
   void answer_tokens(KeeperJob& job, const AskTokens& ask);
+  void answer_authorities(KeeperJob& job, const AskAuthorities& ask);
+  std::vector<MemberSeen> members() const;
+  bool revoke_tokens_before(engine::WallTime time);
   std::optional<controller::KeyPrint> key_of(KeeperJob& job, const std::string& request,
                                              engine::WallTime asker);
   void sign(KeeperJob& job, const std::string& request, NodeId node);

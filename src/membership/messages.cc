@@ -265,6 +265,11 @@ void fields(auto& io, auto& m, const controller::RevokeToken&) {
 void fields(auto& io, auto& m, const AskTokens&) {
   io.id(m.from);
 }
+void fields(auto& io, auto& m, const AskAuthorities&) {
+  io.list(m.believed, limits::kAuthoritiesMax, [&](auto& one) { io.array(one.bytes); });
+  io.array(m.signed_by.bytes);
+  io.require(!m.believed.empty());
+}
 
 void fields(auto& io, auto& m, const controller::Refused&) {
   io.code(m.code);
@@ -356,6 +361,12 @@ void fields(auto& io, auto& m, const Papers&) {
   io.list(m.authorities, limits::kAuthoritiesMax,
           [&](auto& one) { io.bytes(one, limits::kCertificateBytesMax); });
   io.require(!m.certificate.empty() && !m.authorities.empty());
+}
+void fields(auto& io, auto& m, const Authorities&) {
+  io.list(m.certificates, limits::kAuthoritiesMax,
+          [&](auto& one) { io.bytes(one, limits::kCertificateBytesMax); });
+  io.array(m.signs.bytes);
+  io.require(!m.certificates.empty());
 }
 void fields(auto& io, auto& m, const Enrolled&) {
   fields(io, m.admitted, m.admitted);

@@ -85,4 +85,39 @@ void KeeperThread::answer_tokens(KeeperJob& job, const AskTokens& ask) {
   end(job);
 }
 
+std::vector<MemberSeen> KeeperThread::members() const {
+  std::vector<MemberSeen> members;
+  for (const controller::Node& node : keeper_.state().nodes) {
+    if (node.standing == controller::Standing::removed) continue;
+    // The controller's own process is there, whatever its lease is.
+    members.push_back({node.id, node.seen.silent && node.id != home_});
+  }
+  return members;
+}
+
+// False: not all of them, and some may be there after all.
+bool KeeperThread::revoke_tokens_before(engine::WallTime time) {
+  std::vector<controller::TokenId> old;
+  for (const auto& [id, token] : keeper_.state().tokens) {
+    if (token.made < time) old.push_back(id);
+  }
+  for (const controller::TokenId id : old) {
+    if (!keeper_.leads() || !step(controller::RevokeToken{id})) return false;
+  }
+  return true;
+}
+
+// Tokens of the authority before end first: a controller that dies in between does it again.
+void KeeperThread::answer_authorities(KeeperJob& job, const AskAuthorities& ask) {
+  signer_->hear(job.from.node, ask, members());
+  if (const auto time = signer_->tokens_end()) {
+    if (!revoke_tokens_before(*time)) {
+      return refuse(job, Code::not_serving, "authorities: it could not be committed; ask again");
+    }
+    signer_->finish();
+  }
+  job.answer = signer_->authorities();
+  end(job);
+}
+
 }  // namespace penstock::membership

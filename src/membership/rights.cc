@@ -92,6 +92,9 @@ std::optional<Refused> why_not(const KeeperJob& job, const controller::State& st
   if (state.at(from).standing == controller::Standing::removed) {
     return Refused{Code::not_permitted, "the node that asks was removed from the cluster"};
   }
+  if (is_one_of<AskAuthorities>(request) && !proves) {
+    return Refused{Code::not_supported, "this cluster was begun with --insecure: it has none"};
+  }
   if (from == home) return std::nullopt;
   if (is_of_tokens(request)) {
     return Refused{Code::not_permitted,

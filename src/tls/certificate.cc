@@ -300,14 +300,18 @@ Fingerprint Certificate::fingerprint() const {
   return print_of(X509_get0_pubkey(certificate_.get()));
 }
 
-Authority Authority::make(const std::array<std::byte, 16>& cluster, engine::WallTime now) {
+Authority Authority::make(const std::array<std::byte, 16>& cluster, engine::WallTime now,
+                          uint64_t number) {
   const internal::UseLibrary use;
+  ASSERT(number > 0);
   PrivateKey key = PrivateKey::make();
   const engine::WallTime ends{now.nanoseconds + kYears * kSecond};
   const engine::WallTime begins{now.nanoseconds - kDay * kSecond};
-  auto made = make_certificate(1, key.handle(), begins, ends);
+  auto made = make_certificate(number, key.handle(), begins, ends);
   X509_NAME* const name = X509_get_subject_name(made.get());
-  set_common_name(name, "Penstock cluster " + hex(cluster));
+  // Two of one name would be taken for one another where chains are put together.
+  const std::string which = number == 1 ? "" : fmt::format(", authority {}", number);
+  set_common_name(name, "Penstock cluster " + hex(cluster) + which);
   ASSERT(X509_set_issuer_name(made.get(), name) == 1);
   X509V3_CTX context;
   X509V3_set_ctx(&context, made.get(), made.get(), nullptr, nullptr, 0);
@@ -317,6 +321,23 @@ Authority Authority::make(const std::array<std::byte, 16>& cluster, engine::Wall
   add_extension(made.get(), context, NID_subject_key_identifier, "hash");
   ASSERT(X509_sign(made.get(), key.handle(), EVP_sha256()) > 0);
   return {std::move(key), Certificate::share(made.get())};
+}
+
+Certificate Authority::cross_sign(const Certificate& next) const {
+  const internal::UseLibrary use;
+  auto made = make_certificate(next.serial(), X509_get0_pubkey(next.handle()),
+                               std::max(next.begins(), certificate_.begins()),
+                               std::min(next.ends(), certificate_.ends()));
+  ASSERT(X509_set_subject_name(made.get(), X509_get_subject_name(next.handle())) == 1);
+  ASSERT(X509_set_issuer_name(made.get(), X509_get_subject_name(certificate_.handle())) == 1);
+  X509V3_CTX context;
+  X509V3_set_ctx(&context, certificate_.handle(), made.get(), nullptr, nullptr, 0);
+  add_extension(made.get(), context, NID_basic_constraints, "critical,CA:TRUE,pathlen:0");
+  add_extension(made.get(), context, NID_key_usage, "critical,keyCertSign");
+  add_extension(made.get(), context, NID_subject_key_identifier, "hash");
+  add_extension(made.get(), context, NID_authority_key_identifier, "keyid");
+  ASSERT(X509_sign(made.get(), key_.handle(), EVP_sha256()) > 0);
+  return Certificate::share(made.get());
 }
 
 Outcome<Authority> Authority::open(PrivateKey key, Certificate certificate) {

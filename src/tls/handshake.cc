@@ -87,7 +87,8 @@ BIO* bio_of(int socket) {
   return bio;
 }
 
-// A guest knows no authority but by its fingerprint: it is among what the server has shown.
+// A guest knows an authority by its fingerprint: it is among what the server has shown. The key
+// counts, in whatever certificate it is: in one by the authority before, too.
 int verify_by_fingerprint(X509_STORE_CTX* store, void* of_credentials) {
   const auto& config = static_cast<const Credentials*>(of_credentials)->config();
   STACK_OF(X509)* const shown = X509_STORE_CTX_get0_untrusted(store);
@@ -99,9 +100,11 @@ int verify_by_fingerprint(X509_STORE_CTX* store, void* of_credentials) {
         X509_check_ca(one) == 1 && Certificate::share(one).fingerprint() == *config.expected;
     if (is_it) sk_X509_push(trusted.get(), one);
   }
+  for (const Certificate& known : config.authorities) sk_X509_push(trusted.get(), known.handle());
   X509_STORE_CTX_set0_trusted_stack(store, trusted.get());
   // Its own clock may be wrong, which it will hear then.
-  X509_VERIFY_PARAM_set_flags(X509_STORE_CTX_get0_param(store), X509_V_FLAG_NO_CHECK_TIME);
+  X509_VERIFY_PARAM_set_flags(X509_STORE_CTX_get0_param(store),
+                              X509_V_FLAG_NO_CHECK_TIME | X509_V_FLAG_PARTIAL_CHAIN);
   return X509_verify_cert(store);
 }
 
@@ -171,9 +174,12 @@ Outcome<void> Credentials::prepare() {
   if (config_.authorities.empty()) {
     return Failure{Code::invalid_argument, "there is no authority to be believed"};
   }
-  const bool used = SSL_CTX_use_certificate(context, config_.certificate->handle()) == 1 &&
-                    SSL_CTX_use_PrivateKey(context, config_.key->handle()) == 1 &&
-                    SSL_CTX_add1_chain_cert(context, config_.authorities.front().handle()) == 1;
+  bool used = SSL_CTX_use_certificate(context, config_.certificate->handle()) == 1 &&
+              SSL_CTX_use_PrivateKey(context, config_.key->handle()) == 1;
+  const std::vector<Certificate> first = {config_.authorities.front()};
+  for (const Certificate& one : config_.shown.empty() ? first : config_.shown) {
+    used = used && SSL_CTX_add1_chain_cert(context, one.handle()) == 1;
+  }
   if (!used)
     return Failure{Code::not_supported, "the certificate cannot be used: " + openssl_trouble()};
   return {};
@@ -261,6 +267,9 @@ Handshake::Step Handshake::after(int result) {
 std::string Handshake::why_not_verified() const {
   const long result = SSL_get_verify_result(ssl_.get());
   std::string why = X509_verify_cert_error_string(result);
+  const bool is_unknown = result == X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY ||
+                          result == X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN;
+  if (is_unknown) return why + ": its certificate is by an authority that is not believed here";
   const bool is_time =
       result == X509_V_ERR_CERT_NOT_YET_VALID || result == X509_V_ERR_CERT_HAS_EXPIRED;
   if (!is_time || !refused_) return why;

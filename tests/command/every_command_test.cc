@@ -208,6 +208,8 @@ TEST_F(EveryCommand, of_help_does_what_it_says) {
       {"identity",
        [&] {
          good({"identity", "begin", store_}, "is of no cluster", 1);
+         good({"identity", "renew", store_}, "this node is alone", 1);
+         good({"identity", "status", store_}, "this node is alone", 1);
          good({"identity"}, "subcommand is required", 2);
        }},
       {"load", [&] { ask_for_gpus("load"); }},

@@ -1,4 +1,4 @@
-// Commands about who may join: token create, list, revoke; identity begin.
+// Commands about who may join: token create, list, revoke.
 #include "commands.h"
 #include "node/admin.h"
 #include "node/node_service.h"
@@ -87,16 +87,6 @@ int run_token_revoke(const TokenOptions& options) {
   } else {
     std::printf("token %u lets nobody in any more; nodes that it has let in stay\n", options.token);
   }
-  return kExitOk;
-}
-
-int run_identity_begin(const TokenOptions& options) {
-  const auto begun = cluster::Participant::begin_identity(absolute_path(options.directory));
-  if (!begun) return fail("identity begin", begun.error());
-  std::printf(
-      "the cluster has an authority now: start this node without --insecure, make a token for "
-      "each\n"
-      "other node ('penstock token create DIR --node N'), and let it join by that\n");
   return kExitOk;
 }
 

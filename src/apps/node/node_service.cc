@@ -2,6 +2,7 @@
 
 #include "cluster_admin.h"
 #include "disk_orders.h"
+#include "identity_admin.h"
 #include "layout_requests.h"
 #include "status_document.h"
 
@@ -191,6 +192,7 @@ Json NodeService::handle(const Json& request, const AdminServer::Say& say) {
       agent_->cluster(), agent_->status().disks,
       [this](const std::string& path) { return agent_->take_disk_off(path); }};
   if (const auto answer = answer_about_disk(disks, request)) return *answer;
+  if (const auto answer = answer_about_identity(agent_->cluster(), request)) return *answer;
   if (const auto answer = answer_about_cluster(agent_->cluster(), request)) return *answer;
   return {{"error", "this node does not know the request '" + command + "'"}};
 }

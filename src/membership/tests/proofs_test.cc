@@ -1,6 +1,8 @@
 // Certificates and tokens, over the whole of a controller's service.
 #include "tests/service_rig.h"
 
+#include <fmt/format.h>
+
 namespace penstock::membership {
 namespace {
 
@@ -23,6 +25,21 @@ class FakeSigner final : public Signer {
         request + " is node " + std::to_string(node.value) + ", " + engine::roles_text(roles),
         {"authority"}};
   }
+
+  void hear(NodeId from, const AskAuthorities& said,
+            const std::vector<MemberSeen>& members) override {
+    has_heard = fmt::format("{} believes {}; of", from.value, said.believed.size());
+    for (const MemberSeen& one : members) {
+      has_heard += fmt::format(" {}{}", one.node.value, one.silent ? "?" : "");
+    }
+  }
+  std::optional<engine::WallTime> tokens_end() const override { return end_of_tokens; }
+  void finish() override { ++finished; }
+  Authorities authorities() const override { return {{"authority"}, {{7}}}; }
+
+  std::string has_heard;
+  std::optional<engine::WallTime> end_of_tokens;
+  int finished = 0;
 };
 
 class Proofs : public ServiceTest {
@@ -132,6 +149,48 @@ TEST_F(Proofs, tokens_are_listed_without_what_they_are_known_by) {
             nanoseconds(hours(1)).count());
   ASSERT_EQ(code_of(ask_as(net_, controller::RevokeToken{controller::TokenId(1)})), Code::ok);
   EXPECT_EQ(code_of(ask_as(guest_, enroll_of(3, "other"))), Code::access_denied);
+}
+
+TEST_F(Proofs, members_say_whom_they_believe_and_hear_whom_to_believe) {
+  admit_first();
+  make_token({.uses = 2});
+  ASSERT_EQ(papers_of(ask_as(guest_, enroll_of(2, "key"))), "key is node 2, storage");
+  ASSERT_EQ(papers_of(ask_as(guest_, enroll_of(3, "other"))), "other is node 3, storage");
+  const AskAuthorities say{{{{1}}, {{2}}}, {{1}}};
+  const auto answer = ask_as(peer_, say);
+  ASSERT_TRUE(answer && std::holds_alternative<Authorities>(*answer));
+  EXPECT_EQ(std::get<Authorities>(*answer).signs, controller::KeyPrint{{7}});
+  EXPECT_EQ(fake_.has_heard, "2 believes 2; of 1 2 3");
+  // Who was removed is waited for by nobody, and hears nothing; nor do strangers.
+  ASSERT_EQ(code_of(ask_as(net_, controller::Remove{NodeId(3), true})), Code::ok);
+  ASSERT_EQ(code_of(ask_as(net_, say)), Code::ok);
+  EXPECT_EQ(fake_.has_heard, "1 believes 2; of 1 2");
+  EXPECT_EQ(code_of(ask_as(guest_, say)), Code::access_denied);
+  // Who is not there is known by its lease.
+  world_.run_for(std::chrono::seconds(10));
+  ASSERT_EQ(code_of(ask_as(net_, say)), Code::ok);
+  EXPECT_EQ(fake_.has_heard, "1 believes 2; of 1 2?");
+}
+
+TEST_F(Proofs, tokens_of_an_authority_that_was_followed_end_before_it_does) {
+  admit_first();
+  make_token({.uses = 9});
+  world_.run_for(std::chrono::seconds(2));
+  const engine::WallTime between = wall();
+  world_.run_for(std::chrono::seconds(2));
+  ASSERT_EQ(code_of(ask_as(net_, controller::MakeToken{.hash = {{'t'}},
+                                                       .roles = engine::kRoleStorage,
+                                                       .ends = {nanoseconds(hours(1)).count()}})),
+            Code::ok);
+  const AskAuthorities say{{{{1}}}, {{1}}};
+  ASSERT_EQ(code_of(ask_as(net_, say)), Code::ok);
+  EXPECT_EQ(fake_.finished, 0);
+  EXPECT_EQ(code_of(ask_as(guest_, enroll_of(2, "key", 's'))), Code::ok);
+  fake_.end_of_tokens = between;
+  ASSERT_EQ(code_of(ask_as(net_, say)), Code::ok);
+  EXPECT_EQ(fake_.finished, 1);
+  EXPECT_EQ(code_of(ask_as(guest_, enroll_of(3, "third", 's'))), Code::access_denied);
+  EXPECT_EQ(code_of(ask_as(guest_, enroll_of(3, "third", 't'))), Code::ok);
 }
 
 TEST_F(Proofs, keys_and_tokens_outlive_the_controller) {

@@ -74,10 +74,18 @@ TEST_F(Rights, tables_are_made_for_names_and_targets_are_of_storage) {
 }
 
 TEST_F(Rights, all_nodes_may_look) {
-  for (const Request& look : {Request(AskMap{}), Request(AskHealth{}), Request(AskNodes{})}) {
+  for (const Request& look :
+       {Request(AskMap{}), Request(AskHealth{}), Request(AskNodes{}), Request(AskAuthorities{})}) {
     EXPECT_EQ(asked(look, NodeId(2), kRoleStorage), Code::ok) << look.index();
     EXPECT_EQ(asked(look, kStranger, 0), Code::access_denied) << look.index();
   }
+}
+
+TEST_F(Rights, who_is_believed_is_asked_by_members_where_nodes_prove_something) {
+  EXPECT_EQ(asked(AskAuthorities{}, NodeId(3), kRoleStorage), Code::not_permitted)
+      << "it was removed";
+  EXPECT_EQ(asked(AskAuthorities{}, NodeId(2), kRoleStorage, false), Code::not_supported);
+  EXPECT_EQ(asked(AskAuthorities{}, kHome, kRoleController, false), Code::not_supported);
 }
 
 TEST_F(Rights, tokens_are_the_business_of_the_controllers_node) {

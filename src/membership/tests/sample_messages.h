@@ -40,7 +40,8 @@ inline std::vector<Request> sample_requests() {
           AskCertificate{{{2}}, "request", {78}},
           MakeToken{{{1, 2}}, kRoleStorage, NodeId{3}, 4, {5}, {6}},
           RevokeToken{TokenId{7}},
-          AskTokens{TokenId{8}}};
+          AskTokens{TokenId{8}},
+          AskAuthorities{{{{1}}, {{2}}}, {{1}}}};
 }
 
 inline std::vector<Answer> sample_answers() {
@@ -64,7 +65,8 @@ inline std::vector<Answer> sample_answers() {
                    {"certificate", {"authority"}}},
           Papers{"certificate", {"one", "two"}},
           MadeToken{TokenId{7}},
-          TokensPiece{false, {{TokenId{7}, {}, kRoleStorage, NodeId{3}, 4, {5}, {6}, {{{9}}}}}}};
+          TokensPiece{false, {{TokenId{7}, {}, kRoleStorage, NodeId{3}, 4, {5}, {6}, {{{9}}}}}},
+          Authorities{{"one", "two"}, {{2}}}};
 }
 
 }  // namespace penstock::membership

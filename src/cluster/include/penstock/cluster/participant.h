@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "penstock/cluster/authority.h"
 #include "penstock/cluster/invitation.h"
 #include "penstock/cluster/roles.h"
 #include "penstock/membership.h"
@@ -100,7 +101,9 @@ class Participant {
   // Whether the cluster has given it a number.
   static Outcome<bool> was_let_in(const std::string& directory);
   // Of a first node that does not run, whose cluster was begun without TLS: makes the authority.
-  static Outcome<void> begin_identity(const std::string& directory);
+  // `again`: of one whose authority has lost its key, and of which no other can follow any more;
+  // all other nodes have to join anew.
+  static Outcome<void> begin_identity(const std::string& directory, bool again = false);
   // Reads what was kept. Fails if that does not go together with the config, or nothing can listen
   // where it is to. Writes nothing: a first start that fails before open() has succeeded leaves
   // the directory of no cluster, or, once a cluster has given it a number, of that one.
@@ -138,6 +141,10 @@ class Participant {
   // controller::MakeToken. On the node with the controller only.
   virtual Outcome<Invitation> make_token(uint8_t roles, uint32_t uses, NodeId node,
                                          engine::Duration lasts) = 0;
+  // Both on the node with the controller only. Has another authority follow the one that there is;
+  // `force`: leaves members behind that are down and have not heard of it.
+  virtual Outcome<AuthorityStatus> authority() = 0;
+  virtual Outcome<AuthorityStatus> renew_authority(bool force) = 0;
   // What this node knows.
   virtual membership::ClusterMap map() = 0;
   // Of all targets that serve now, each byte counted where it lies: so many times as there are

@@ -3,10 +3,19 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "penstock/membership/messages.h"
 
 namespace penstock::membership {
+
+// A node that was not removed, as a signer is told of it.
+struct MemberSeen {
+  NodeId node;
+  bool silent = false;  // its lease is over, and nothing was heard
+};
 
 // Signs for the cluster: whoever has its authority's key. Called in the keeper's thread.
 class Signer {
@@ -17,6 +26,16 @@ class Signer {
   virtual controller::TokenHash hash_of(const std::string& secret) const = 0;
   // Of a request that key_of() has taken.
   virtual Outcome<Papers> sign(const std::string& request, NodeId node, uint8_t roles) = 0;
+
+  // While an authority follows another: a member has said whom it believes. These are all members.
+  virtual void hear(NodeId from, const AskAuthorities& said,
+                    const std::vector<MemberSeen>& members) = 0;
+  // All members have gone over: tokens that were made before that time name the authority before,
+  // and are to be revoked before finish(). None: not so far, or nothing is under way.
+  virtual std::optional<engine::WallTime> tokens_end() const = 0;
+  // The authority before is believed no more.
+  virtual void finish() = 0;
+  virtual Authorities authorities() const = 0;
 };
 
 struct ControllerServiceConfig {

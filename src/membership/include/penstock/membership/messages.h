@@ -56,6 +56,12 @@ struct AskCertificate {
 struct AskTokens {
   controller::TokenId from;
 };
+// A node says which authorities it believes, durably, and which of them has signed its certificate:
+// half of SHA-256 of their keys. It is told which there are.
+struct AskAuthorities {
+  std::vector<controller::KeyPrint> believed;  // 1 to limits::kAuthoritiesMax
+  controller::KeyPrint signed_by;
+};
 
 // The place in the list is the kind in a message. A process cannot claim in a Join that its
 // predecessor has ended: that takes a proof.
@@ -64,7 +70,7 @@ using Request =
                  controller::TablePlan, controller::Move, controller::Drain, controller::Remove,
                  controller::Forget, controller::Trust, AskMap, AskHealth, AskNodes,
                  controller::DrainTarget, AskToEnroll, AskCertificate, controller::MakeToken,
-                 controller::RevokeToken, AskTokens>;
+                 controller::RevokeToken, AskTokens, AskAuthorities>;
 
 struct Admitted {
   controller::Admission admission;
@@ -88,6 +94,12 @@ struct Done {};
 struct Papers {
   std::string certificate;
   std::vector<std::string> authorities;  // 1 or 2; the first has signed the certificate
+};
+// Whom nodes believe now: the authority of the cluster, and while another follows it, both.
+struct Authorities {
+  std::vector<std::string> certificates;  // 1 or 2; PEM
+  // Which signs: who has a certificate by another asks for a new one. Zeros: none can.
+  controller::KeyPrint signs;
 };
 struct Enrolled {
   Admitted admitted;
@@ -129,7 +141,7 @@ struct NodesPiece {
 
 using Answer = std::variant<controller::Refused, Admitted, controller::Opened, controller::Grant,
                             controller::Made, MapPiece, controller::Health, Done, NodesPiece,
-                            Enrolled, Papers, controller::MadeToken, TokensPiece>;
+                            Enrolled, Papers, controller::MadeToken, TokensPiece, Authorities>;
 
 // At most kMembershipBytesMax: who makes a piece of a map sees to that. The lists of a request keep
 // to limits.h; too long a reason is cut.

@@ -81,8 +81,10 @@ class Certificate {
 // Signs for a cluster. Any thread.
 class Authority {
  public:
-  // Valid for ten years from `now`, and for a day before that: clocks differ.
-  static Authority make(const std::array<std::byte, 16>& cluster, engine::WallTime now);
+  // Valid for ten years from `now`, and for a day before that: clocks differ. `number` counts a
+  // cluster's authorities, each of which follows the one before; it is the certificate's serial.
+  static Authority make(const std::array<std::byte, 16>& cluster, engine::WallTime now,
+                        uint64_t number = 1);
   // Fails if they do not belong together, or if the certificate is no authority's.
   static Outcome<Authority> open(PrivateKey key, Certificate certificate);
 
@@ -93,6 +95,10 @@ class Authority {
   // with the reason. `serial` is never 0, and never the same for two.
   Outcome<Certificate> sign(std::string_view request, const NodeName& name, uint64_t serial,
                             engine::WallTime begins, engine::WallTime ends) const;
+  // Of the authority that follows this one, with the same key and name as its own certificate: who
+  // believes this one alone believes that one by it, as long as both last. It may sign nodes, and
+  // no authority after it.
+  Certificate cross_sign(const Certificate& next) const;
 
  private:
   Authority(PrivateKey key, Certificate certificate)

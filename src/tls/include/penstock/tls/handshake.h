@@ -23,11 +23,15 @@ class Credentials {
     // Its own; none: a guest, which can only call.
     std::optional<PrivateKey> key;
     std::optional<Certificate> certificate;
-    // Whose signatures count: the cluster's, and a second one while it changes. The first goes
-    // along with the own certificate, so that newcomers see it.
+    // Whose signatures count: the cluster's, and a second one while it changes. The first has
+    // signed the own certificate.
     std::vector<Certificate> authorities;
-    // A guest knows none yet: the authority of whoever it calls has to have this fingerprint. Times
-    // are not looked at then: its clock may be wrong, and whoever it calls will say so.
+    // What goes along with the own certificate, so that newcomers, and those who know only an
+    // authority before, see it; empty: the first of the authorities.
+    std::vector<Certificate> shown{};
+    // A guest knows none yet: the authority of whoever it calls has to have this fingerprint, or be
+    // one of the above, if it does know some. Times are not looked at then: its clock may be wrong,
+    // and whoever it calls will say so.
     std::optional<Fingerprint> expected;
     // Whether those without a certificate may call: what they may do is for services to decide.
     bool admit_guests = false;

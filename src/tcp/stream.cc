@@ -1,5 +1,7 @@
 #include "stream.h"
 
+#include "connection_facts.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -54,6 +56,11 @@ void Stream::send_soon() {
   if (over_ || (sending_ && !failed_)) return;
   unlink();
   sockets_.to_flush.push_back(*this);
+}
+
+std::optional<ConnectionFacts> Stream::facts() const {
+  if (!socket_ || failed_) return std::nullopt;
+  return facts_of(socket_.get(), seal_ != nullptr);
 }
 
 Batch* Stream::batch() {

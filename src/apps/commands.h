@@ -209,6 +209,14 @@ struct CheckOptions {
 int run_check(const CheckOptions& options);
 int run_check_gpu(const CheckOptions& options);
 
+struct NetCheckOptions {
+  std::string store;   // of a node that runs; empty: only this machine is looked at
+  std::string node;    // only to and from this one, by its number or name; empty: all pairs
+  double seconds = 1;  // for each way
+  bool json = false;
+};
+int run_check_net(const NetCheckOptions& options);
+
 struct BenchOptions {
   std::vector<std::string> suites;  // empty: the default ones
   std::string json_file;

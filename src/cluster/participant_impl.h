@@ -5,6 +5,7 @@
 #include "identity.h"
 #include "kept.h"
 #include "limits.h"
+#include "net_checker.h"
 #include "waiting.h"
 
 #include "penstock/cluster/listening.h"
@@ -66,6 +67,10 @@ class ParticipantImpl final : public Participant, private membership::LocalNode 
   Outcome<Invitation> make_token(uint8_t roles, uint32_t uses, NodeId node,
                                  engine::Duration lasts) override;
   engine::DiskSpace space() override;
+  Outcome<NetReport> check_net(const NetQuestion& question,
+                               const std::function<bool()>& goes_on) override;
+  Outcome<std::vector<probe::MeasuredWay>> measure_net(
+      NodeId to, std::vector<probe::Workload> plan, const std::function<bool()>& goes_on) override;
 
  private:
   // Of LocalNode, in the first loop.
@@ -123,6 +128,10 @@ class ParticipantImpl final : public Participant, private membership::LocalNode 
   Outcome<void> open_targets();
   Outcome<void> open_target(Part& part);
   Outcome<void> await_map();
+  // checking.cc
+  void begin_checks();
+  void stop_checks();
+  void end_checks();
   void look_at_targets();
   void on_look(Look& look);
   void stop_looking();
@@ -150,6 +159,7 @@ class ParticipantImpl final : public Participant, private membership::LocalNode 
   std::unique_ptr<membership::ControllerService> service_;
   bool service_runs_ = false;
   std::vector<std::unique_ptr<tcp::TcpListener>> doors_;
+  std::unique_ptr<NetChecker> net_checker_;
   engine::Timer look_timer_;
   bool looks_ = false;
   std::vector<std::unique_ptr<Look>> looks_free_;

@@ -3,6 +3,7 @@
 #include "cluster_admin.h"
 #include "disk_orders.h"
 #include "layout_requests.h"
+#include "network_admin.h"
 #include "status_document.h"
 
 #include <algorithm>
@@ -185,6 +186,7 @@ Json NodeService::handle(const Json& request, const AdminServer::Say& say) {
       [this](const std::string& path) { return agent_->take_disk_off(path); }};
   if (const auto answer = answer_about_disk(disks, request)) return *answer;
   if (const auto answer = answer_about_cluster(agent_->cluster(), request)) return *answer;
+  if (const auto answer = answer_about_network(agent_->cluster(), request, say)) return *answer;
   return {{"error", "this node does not know the request '" + command + "'"}};
 }
 

@@ -27,22 +27,22 @@ void check_calls(Bytes input) {
     check(method >= 96 && method <= 100);
     const bool measures = method == static_cast<uint16_t>(Method::measure);
     check((request->node != 0) == measures);
-    check(request->milliseconds <= static_cast<uint64_t>(limits::kTimeMax.count()));
+    check(request->milliseconds <= static_cast<uint64_t>(probe::limits::kTimeMax.count()));
   }
   for (const Method method : {Method::echo, Method::tell}) {
     const auto response = decode_response(method, input);
-    if (response) check(response->length <= limits::kDocumentMax);
+    if (response) check(response->length <= probe::limits::kDocumentMax);
   }
 }
 
 void check_documents(Bytes input) {
   if (const auto ways = decode_ways(input)) {
-    check(ways->size() <= limits::kWaysMax);
+    check(ways->size() <= probe::limits::kWaysMax);
     const auto again = decode_ways(bytes_in(encode(*ways)));
     check(again && *again == *ways);
   }
   if (const auto machine = decode_machine(input)) {
-    check(machine->cards.size() <= limits::kCardsMax);
+    check(machine->cards.size() <= probe::limits::kCardsMax);
     const auto again = decode_machine(bytes_in(encode(*machine)));
     check(again && *again == *machine);
   }

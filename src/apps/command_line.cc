@@ -28,7 +28,7 @@ CommandLine::CommandLine() {
       "Sizes are bytes or 4k, 64MiB, 10G. Exit codes: 0 done, 1 failed, 2 wrong usage, "
       "3 damage or differences found.");
   for (std::string* const store : {&tree_.store, &warm_.store, &load_.store, &save_.store,
-                                   &layout_.store, &set_.store, &net_check_.store}) {
+                                   &layout_.store, &set_.store, &net_check_.store, &bench_.store}) {
     *store = default_store();
   }
   add_node_commands();
@@ -121,7 +121,7 @@ void CommandLine::add_other_commands() {
   bench
       ->add_option("NAME", bench_.suites,
                    "ring, cache, mount, store (default: these), small, aged, durable, fair, gpu, "
-                   "load, usrbio, metrics, cluster; one row of small: small.import.4k, "
+                   "load, usrbio, metrics, cluster, net; one row of small: small.import.4k, "
                    "small.reimport.4k, small.verify.4k, small.read.cold, small.read.warm.4k, "
                    "small.read.warm.mixed")
       ->check(CLI::IsMember(bench::suite_names()));
@@ -139,6 +139,11 @@ void CommandLine::add_other_commands() {
       ->check(CLI::Range(1, 64));
   bench->add_option("--passthrough", bench_.how.passthrough,
                     "libfuse's passthrough_ll, the reference of the mount");
+  bench->add_option("--to", bench_.to,
+                    "net: measure to this node of a running cluster, by its number or name");
+  bench->add_option("--store", bench_.store,
+                    "net, with --to: the store directory of the node that measures (or "
+                    "PENSTOCK_STORE)");
   bench->add_flag("--quick", bench_.how.quick, "Shorter: for a first look");
   bench->add_flag("--full", bench_.how.full,
                   "Every size from 4 KiB to 4 MiB, random and sequential");

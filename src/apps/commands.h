@@ -220,6 +220,8 @@ int run_check_net(const NetCheckOptions& options);
 struct BenchOptions {
   std::vector<std::string> suites;  // empty: the default ones
   std::string json_file;
+  std::string to;     // net: to this node of a running cluster; empty: over loopback
+  std::string store;  // net, with `to`: of the node that measures
   bench::BenchOptions how;
 };
 int run_bench(const BenchOptions& options);

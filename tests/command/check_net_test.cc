@@ -1,4 +1,4 @@
-// `penstock check net`, as a person runs it on a cluster of three nodes.
+// `penstock check net` and `penstock bench net`, as a person runs them on a cluster of three nodes.
 #include "cluster_processes.h"
 
 #include <map>
@@ -159,6 +159,32 @@ TEST_F(CheckNet, ends_with_its_node) {
   down("first");
   asker.join();
   EXPECT_EQ(told.exit_code, 1) << told.out;
+}
+
+TEST_F(CheckNet, bench_measures_over_loopback_and_to_a_node) {
+  const Output told =
+      penstock({"bench", "net", "--quick", "--seconds", "0.1", "--json", scratch_ / "bench.json"});
+  EXPECT_EQ(told.exit_code, 0) << told.err;
+  EXPECT_THAT(told.out, HasSubstr("tls: 1 MiB placed, 8 at once"));
+  const Json lines = Json::parse(read_file(scratch_ / "bench.json"), nullptr, false);
+  ASSERT_TRUE(lines.is_array());
+  EXPECT_EQ(lines.size(), 24U);
+  for (const Json& line : lines) {
+    EXPECT_GT(line.value("value", 0.0), 0) << line.dump();
+    EXPECT_GT(line.value("reference", 0.0), 0) << line.dump();
+  }
+  up("first", {"--listen", free_address()});
+  join("second");
+  const Output to = penstock({"bench", "net", "--to", "2", "--store", place("first"), "--seconds",
+                              "0.1", "--json", scratch_ / "to.json"});
+  EXPECT_EQ(to.exit_code, 0) << to.err;
+  EXPECT_THAT(to.out, HasSubstr("over tcp, TLS: user space"));
+  const Json rows = Json::parse(read_file(scratch_ / "to.json"), nullptr, false);
+  ASSERT_TRUE(rows.is_array());
+  EXPECT_EQ(rows.size(), 11U);
+  for (const Json& line : rows) EXPECT_GT(line.value("value", 0.0), 0) << line.dump();
+  refused({"bench", "net", "--to", "9", "--store", place("first")}, "the cluster has no node '9'");
+  EXPECT_EQ(penstock({"bench", "ring", "--to", "2"}).exit_code, 2);
 }
 
 }  // namespace

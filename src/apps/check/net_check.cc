@@ -147,8 +147,28 @@ std::string direction(const NetDocument::Pair& pair) {
   return fmt::format("node {} to node {}", pair.from, pair.to);
 }
 
+// Small packets pass and large ones do not: somebody on the way drops what is too large for it, and
+// the kernel does not hear of that.
+Finding of_large_packets(const NetDocument::Pair& pair, const WayFacts& way) {
+  const bool is_towards = way.place_bytes_per_second == 0;
+  const uint64_t sender = is_towards ? pair.to : pair.from;
+  const uint64_t headers = way.to.starts_with('[') ? 48 : 28;
+  return {
+      "between nodes", direction(pair), Verdict::bad,
+      fmt::format("{}: small calls pass, and 1 MiB from node {} does not: {}", way.to, sender,
+                  way.trouble),
+      fmt::format("ping -M do -s {} {} on node {} shows whether large packets pass; if not, let "
+                  "what is in between pass them, or on both nodes: ip link set {} mtu 1500",
+                  std::max(way.card_mtu, headers) - headers,
+                  host_part(is_towards ? way.from : way.to), sender, way.card)};
+}
+
 void add_reach(const NetDocument::Pair& pair, const WayFacts& way, std::vector<Finding>& out) {
   if (way.trouble.empty()) return;
+  if (way.latency_median_ns > 0 && !way.from.empty()) {
+    out.push_back(of_large_packets(pair, way));
+    return;
+  }
   // Who could not connect says to where.
   const bool names_it = way.trouble.starts_with(way.to + ": ");
   const std::string why = names_it ? way.trouble.substr(way.to.size() + 2) : way.trouble;

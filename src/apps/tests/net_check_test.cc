@@ -111,6 +111,22 @@ TEST(NetCheck, names_a_node_that_is_not_reached) {
   EXPECT_FALSE(is_well(findings_of(document)));
 }
 
+TEST(NetCheck, tells_of_large_packets_that_are_lost_where_small_ones_pass) {
+  NetDocument document = two_nodes();
+  WayFacts& way = document.pairs[0].ways[0];
+  way.trouble = "timed out";
+  way.fetch_bytes_per_second = 0;
+  const Finding away = bad_one(document);
+  EXPECT_EQ(away.found,
+            "10.0.0.2:9180: small calls pass, and 1 MiB from node 1 does not: timed out");
+  EXPECT_THAT(away.mend, HasSubstr("ping -M do -s 8972 10.0.0.2 on node 1"));
+  EXPECT_THAT(away.mend, HasSubstr("ip link set eth0 mtu 1500"));
+  way.place_bytes_per_second = 0;
+  const Finding towards = bad_one(document);
+  EXPECT_THAT(towards.found, HasSubstr("1 MiB from node 2 does not"));
+  EXPECT_THAT(towards.mend, HasSubstr("ping -M do -s 8972 10.0.0.1 on node 2"));
+}
+
 TEST(NetCheck, names_a_node_that_does_not_answer) {
   NetDocument document = two_nodes();
   document.nodes[1].machine.reset();

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Runs a program where there is RDMA: in emulated machines with Debian's kernel and its soft-RoCE.
 #
-#   tools/verbs_guest.sh [--nodes 1|2] [--seconds N] [--add FILE]... PROGRAM [ARGUMENT...]
+#   tools/verbs_guest.sh [--nodes 1|2|3] [--seconds N] [--add FILE]... PROGRAM [ARGUMENT...]
 #
 # PROGRAM goes into each guest with the shared libraries that it needs. It finds there:
 #   - the device rxe0 on the interface eth0, address 10.77.0.NODE (its GID with index 1), MTU 4200;
-#   - PENSTOCK_NODE (1, 2) and PENSTOCK_NODES in its environment, and with two nodes the other one's address by
-#     that rule: the two are joined by a cable of their own;
+#   - PENSTOCK_NODE (1, 2, 3) and PENSTOCK_NODES in its environment, and others' addresses by that rule: two are
+#     joined by a cable of their own, three by a hub, which is at the first;
 #   - busybox's commands, ip, rdma, and perftest's ib_* in PATH. A PROGRAM without a slash is one of these.
-# What it prints is printed, with two nodes behind "1| " and "2| ". The exit status is that of the first node
+# What it prints is printed, with several nodes behind "1| ", "2| " and "3| ". The exit status is that of the first node
 # that had another than 0; the guests end with it. 77: skipped, as something is missing here that the last line
 # names. 124: not done after N seconds (300).
 #
@@ -28,7 +28,8 @@ readonly PACKAGES=(libibverbs1 ibverbs-providers ibverbs-utils librdmacm1 perfte
 readonly COMMANDS=(usr/bin/ibv_devinfo usr/bin/ib_write_bw usr/bin/ib_read_bw usr/bin/ib_send_lat usr/bin/ib_write_lat
   usr/bin/ib_read_lat usr/bin/rdma bin/ip)
 # Those that others need first: modprobe finds them.
-readonly MODULES=(crc32c_generic crc32_generic virtio_pci virtio_net ib_uverbs rdma_rxe)
+readonly MODULES=(crc32c_generic crc32_generic virtio_pci virtio_net ib_uverbs rdma_rxe tls
+  aesni_intel gcm ctr ghash-generic)
 
 skip() {
   echo "verbs_guest: skipped: $*" >&2
@@ -167,15 +168,22 @@ add_program() {
 
 # start_guest NODE: in the background; its output in $work/NODE.log, its status in $work/NODE.status.
 start_guest() {
-  local node=$1 wire="user,id=wire,restrict=on,ipv6=off"
-  if ((nodes == 2)); then
-    wire="stream,id=wire,addr.type=unix,addr.path=$work/wire"
-    if ((node == 1)); then wire+=",server=on"; else wire+=",server=off"; fi
+  local node=$1 wires=() other
+  if ((nodes == 1)); then
+    wires=(-netdev "user,id=wire,restrict=on,ipv6=off")
+  elif ((node > 1)); then
+    wires=(-netdev "stream,id=wire,addr.type=unix,addr.path=$work/wire$node,server=off")
+  else
+    wires=(-netdev "hubport,id=wire,hubid=0")
+    for ((other = 2; other <= nodes; ++other)); do
+      wires+=(-netdev "stream,id=cable$other,addr.type=unix,addr.path=$work/wire$other,server=on"
+        -netdev "hubport,id=port$other,hubid=0,netdev=cable$other")
+    done
   fi
   qemu-system-x86_64 -accel tcg,thread=multi -machine q35 -cpu max -smp 2 -m "${PENSTOCK_GUEST_MIB:-768}" \
     -nodefaults -display none -no-reboot -kernel "$cache/vmlinux" -initrd "$work/initrd" \
     -append "console=ttyS0 quiet panic=-1 mitigations=off penstock.node=$node penstock.nodes=$nodes" \
-    -netdev "$wire" -device "virtio-net-pci,netdev=wire,romfile=,host_mtu=4200,mac=52:54:00:00:77:0$node" \
+    "${wires[@]}" -device "virtio-net-pci,netdev=wire,romfile=,host_mtu=4200,mac=52:54:00:00:77:0$node" \
     -serial stdio -serial "file:$work/$node.status" </dev/null \
     > >(tr --delete "\r" | sed --unbuffered "/reboot: Power down$/d; $( ((nodes == 1)) || echo "s/^/$node| /")") 2>&1 &
   guests+=($!)
@@ -224,7 +232,7 @@ while (($#)); do
   esac
 done
 (($#)) || usage "which program?"
-[[ $nodes == [12] ]] || usage "--nodes is 1 or 2"
+[[ $nodes == [123] ]] || usage "--nodes is 1, 2 or 3"
 need_host
 mkdir -p "${PENSTOCK_GUEST_CACHE:-build/guest}"
 cache=$(cd "${PENSTOCK_GUEST_CACHE:-build/guest}" && pwd)
@@ -236,7 +244,7 @@ add_program "$@"
 for ((node = 1; node <= nodes; ++node)); do
   start_guest "$node"
   # The one that listens first.
-  ((nodes == 1)) || while ((node == 1)) && [[ ! -S $work/wire ]]; do sleep 0.1; done
+  ((nodes == 1)) || while ((node == 1)) && [[ ! -S $work/wire$nodes ]]; do sleep 0.1; done
 done
 rc=0
 wait_for_guests || rc=$?

@@ -152,6 +152,11 @@ void CommandLine::add_start_options(CLI::App* sub, UpOptions* to) {
   sub->add_flag("--insecure", to->insecure,
                 "Without TLS: whoever reaches this node can read and change everything (all nodes "
                 "of a cluster, or none)");
+  sub->add_option(
+         "--rdma", to->rdma,
+         "Move bytes between nodes by RDMA: auto (with --insecure, as it does not encrypt), "
+         "trusted (nobody else can send into its fabric) or off")
+      ->check(CLI::IsMember({"auto", "trusted", "off"}));
   sub->add_option("--metrics", to->metrics,
                   "Serve Prometheus' figures and /healthz there over HTTP: PORT (of this machine "
                   "only), HOST:PORT, or a path with a slash (docs/metrics.md)")

@@ -44,6 +44,7 @@ struct UpOptions {
   std::vector<std::string> disks;
   std::string roles;                 // as cluster::parse_roles() takes it; empty: as it was made
   bool insecure = false;             // without TLS: nobody proves who they are
+  std::string rdma;                  // "auto", "trusted" or "off"; empty: auto
   uint64_t certificate_seconds = 0;  // of certificates that this node signs; 0: the default
   std::string rack;
   std::optional<cluster::Invitation> invitation;

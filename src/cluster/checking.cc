@@ -12,7 +12,8 @@ void ParticipantImpl::begin_checks() {
                          TRY_ASSIGN(credentials, identity().credentials());
                        }
                        return network_config(kept_.node, std::move(credentials));
-                     }};
+                     },
+                     without_rdma_};
   config.net = parts_.front()->tcp.get();
   config.self = kept_.node;
   config.insecure = config_.insecure;

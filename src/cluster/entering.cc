@@ -20,6 +20,11 @@ uint8_t role_to_serve(uint32_t service) {
   return is_controllers ? engine::kRoleController : engine::kRoleStorage;
 }
 
+// Calls to a controller are few, and those of guests prove nothing.
+bool may_go_by_rdma(uint32_t service) {
+  return service >= wire::kFirstReplicaService && service < rails::kIntroductionService;
+}
+
 }  // namespace
 
 tcp::NetworkConfig ParticipantImpl::network_config(
@@ -152,13 +157,37 @@ Outcome<void> ParticipantImpl::read_targets() {
 }
 
 Outcome<void> ParticipantImpl::make_nets() {
-  for (const auto& part : parts_) {
-    const ParticipantShard& shard = part->shard;
-    part->local = std::make_unique<net::LocalNet>(*local_network_, *shard.loop);
-    TRY_ASSIGN(part->tcp,
-               tcp::TcpNet::create(*network_, *shard.loop, *shard.parker, part->local.get()));
+  find_devices();
+  introductions_ = std::make_unique<rails::Introductions>(loop());
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    Part& part = *parts_[i];
+    const ParticipantShard& shard = part.shard;
+    part.local = std::make_unique<net::LocalNet>(*local_network_, *shard.loop);
+    TRY_ASSIGN(part.tcp,
+               tcp::TcpNet::create(*network_, *shard.loop, *shard.parker, part.local.get()));
+    part.rails = rails::RailNet::make({.self = kept_.node,
+                                       .tcp = part.tcp.get(),
+                                       .introductions = introductions_.get(),
+                                       .devices = devices_.get(),
+                                       .without = without_rdma_,
+                                       .loop_index = i,
+                                       .may_go = may_go_by_rdma},
+                                      *shard.loop, shard.parker);
   }
   return {};
+}
+
+void ParticipantImpl::find_devices() {
+  if (config_.rdma == Rdma::off) {
+    without_rdma_ = "it was told to use no RDMA (--rdma off)";
+  } else if (without_rdma_ = rails::why_none(); !without_rdma_.empty()) {
+    return;
+  } else if (config_.rdma == Rdma::automatic && !config_.insecure) {
+    without_rdma_ =
+        "RDMA does not encrypt: where nobody else can send into its fabric, say --rdma trusted";
+  } else {
+    devices_ = rails::machine_devices();
+  }
 }
 
 // The first node lets itself in.
@@ -287,7 +316,7 @@ void ParticipantImpl::make_clients() {
   for (uint32_t i = 0; i < shards; ++i) {
     Part& part = *parts_[i];
     part.chains = chain::ChainNet::make({.loop = part.shard.loop,
-                                         .net = part.tcp.get(),
+                                         .net = part.rails.get(),
                                          .chains = &chains_,
                                          .node = kept_.node,
                                          .incarnation = admitted_.admission.incarnation.value,

@@ -4,8 +4,6 @@
 #include <utility>
 
 #include "penstock/cluster/listening.h"
-#include "penstock/verbs.h"
-
 namespace penstock::cluster {
 
 using probe::MeasuredWay;
@@ -17,28 +15,16 @@ std::string bare_host_of(const tcp::SocketAddress& address) {
   return card_of({address, 0, uint16_t{0}}).host;
 }
 
-// Why calls to another node are sealed in this process, where a kernel could do it.
-std::string why_not_kernel_tls() {
-  const probe::KernelTls has = probe::look_at_machine({}).kernel_tls;
-  const char* const kernel = has == probe::KernelTls::loaded     ? "this kernel has it"
-                             : has == probe::KernelTls::loadable ? "its module tls is not loaded"
-                                                                 : "this kernel has no module tls";
-  return fmt::format("TLS in user space: this release has none in the kernel ({})", kernel);
-}
-
-// A second transport says here, or in its own ways, why calls do not go by it.
-std::string why_not_rdma() {
-  const std::vector<std::string> devices = verbs::device_names();
-  if (devices.empty()) return "no RDMA device on this machine";
-  return fmt::format("RDMA device {} is there, and not used between nodes by this release",
-                     devices.front());
-}
-
-std::vector<std::string> reasons_of_tcp(bool has_tls, bool sealed) {
+// `without_rdma`: why no call goes by it; empty: those between targets and clients do.
+std::vector<std::string> reasons_of_tcp(bool has_tls, const tcp::ConnectionFacts* connection,
+                                        const std::string& without_rdma) {
   std::vector<std::string> reasons;
   if (!has_tls) reasons.emplace_back("no TLS: the cluster is insecure (--insecure)");
-  if (sealed) reasons.push_back(why_not_kernel_tls());
-  reasons.push_back(why_not_rdma());
+  if (connection != nullptr && connection->sealed && !connection->by_kernel) {
+    const auto why = tls::why_no_kernel_tls();
+    reasons.push_back("TLS in user space: " + why.value_or("this connection was made before"));
+  }
+  if (!without_rdma.empty()) reasons.push_back(without_rdma);
   return reasons;
 }
 
@@ -169,13 +155,16 @@ void NetMeasurer::add_facts(MeasuredWay& measured) const {
     if (facts.trouble.empty()) facts.trouble = status.name();
   }
   const auto connection = way_->net->connection(way_->op.to);
-  facts.reasons = reasons_of_tcp(way_->has_tls, connection && connection->sealed);
+  facts.reasons =
+      reasons_of_tcp(way_->has_tls, connection ? &*connection : nullptr, config_.without_rdma);
   if (!connection) return;
   facts.from = connection->local.text();
   const probe::CardFacts card = probe::card_at(bare_host_of(connection->local));
   facts.card = card.name;
   facts.card_mtu = card.mtu;
-  facts.protection = connection->sealed ? probe::Protection::user_space : probe::Protection::none;
+  facts.protection = !connection->sealed     ? probe::Protection::none
+                     : connection->by_kernel ? probe::Protection::kernel
+                                             : probe::Protection::user_space;
   facts.path_mtu = connection->path_mtu;
   facts.segment_bytes = connection->segment_bytes;
   facts.segments = connection->segments;

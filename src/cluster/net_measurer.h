@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "penstock/probe.h"
@@ -21,6 +22,7 @@ class NetMeasurer final : public probe::Measurer {
     const Addresses* addresses = nullptr;
     // As other connections of this process are made at the moment.
     std::function<Outcome<tcp::NetworkConfig>()> network;
+    std::string without_rdma;  // why no call goes by RDMA; empty: some do
   };
   explicit NetMeasurer(Config config);
   ~NetMeasurer();

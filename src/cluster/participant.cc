@@ -39,6 +39,8 @@ Outcome<void> ParticipantImpl::open() {
 Outcome<void> ParticipantImpl::open_doors() {
   Outcome<void> listening;
   (void)caller().call(loop(), [&](engine::Op& done) {
+    parts_.front()->tcp->serve(introduction_address(), introductions_->service());
+    introduces_ = true;
     for (size_t i = 0; i < kept_.listen.size() && listening; ++i) {
       auto door = tcp::TcpListener::listen(*network_, *parts_.front()->tcp, listen_address(i));
       if (door) {
@@ -129,13 +131,13 @@ Outcome<void> ParticipantImpl::open_target(Part& part) {
     part.host = chain::Host::make({.target = identity.id,
                                    .incarnation = identity.incarnation.value,
                                    .loop = &its,
-                                   .net = part.tcp.get(),
+                                   .net = part.rails.get(),
                                    .store = &part.shard.target->chains(),
                                    .report = [this, id = identity.id](const chain::Report& report) {
                                      const std::lock_guard lock(member_mutex_);
                                      if (member_ != nullptr) member_->report(id, report);
                                    }});
-    part.tcp->serve(membership::replica_address(kept_.node, identity.id), part.host->service());
+    part.rails->serve(membership::replica_address(kept_.node, identity.id), part.host->service());
     its.complete(done, Code::ok);
   });
   (void)caller().call(loop(), [&](engine::Op& done) {
@@ -212,6 +214,12 @@ void ParticipantImpl::leave() {
   if (std::exchange(service_runs_, false)) {
     (void)caller().call(loop(), [this](engine::Op& done) { service_->stop(done); });
   }
+  if (std::exchange(introduces_, false)) {
+    (void)caller().call(loop(), [this](engine::Op& done) {
+      parts_.front()->tcp->withdraw(introduction_address());
+      introductions_->stop(done);
+    });
+  }
   // The first one last: others may have something on the way to it.
   for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) close_part(**part);
   end_checks();
@@ -224,11 +232,13 @@ void ParticipantImpl::close_part(Part& part) {
     if (part.tcp == nullptr) return its.complete(done, Code::ok);
     if (part.host == nullptr) {
       part.tcp->close();
+      part.rails->close();
       return its.complete(done, Code::ok);
     }
-    part.tcp->withdraw(membership::replica_address(kept_.node, part.target));
+    part.rails->withdraw(membership::replica_address(kept_.node, part.target));
     part.host->close(done);
     part.tcp->close();
+    part.rails->close();
   });
   (void)caller().call(its, [&](engine::Op& done) {
     part.host.reset();
@@ -372,6 +382,7 @@ ParticipantStatus ParticipantImpl::status() {
   status.roles = kept_.roles;
   status.listen = fmt::format("{}", fmt::join(kept_.listen, " "));
   status.insecure = config_.insecure;
+  status.without_rdma = without_rdma_;
   if (!status.insecure) status.certificate_ends = identity().certificate->ends();
   status.invitation = {kept_.cluster, *tcp::SocketAddress::parse(kept_.controller)};
   (void)caller().call(loop(), [&](engine::Op& done) {
@@ -386,6 +397,7 @@ ParticipantStatus ParticipantImpl::status() {
     (void)caller().call(its, [&](engine::Op& done) {
       if (part->shard.target != nullptr) status.targets.push_back(status_of(*part));
       for (tcp::PeerFacts& peer : part->tcp->peers()) status.peers.push_back(std::move(peer));
+      for (rails::RailFacts& rail : part->rails->facts()) status.rails.push_back(std::move(rail));
       its.complete(done, Code::ok);
     });
   }

@@ -20,6 +20,7 @@ struct Part {
   ParticipantShard shard;
   std::unique_ptr<net::LocalNet> local;
   std::unique_ptr<tcp::TcpNet> tcp;
+  std::unique_ptr<rails::RailNet> rails;  // of calls to targets; all others go by tcp
   std::unique_ptr<chain::ChainNet> chains;
   KeptTarget kept;
   TargetId target;                    // the member's loop's; 0 before the target is open
@@ -87,6 +88,7 @@ class ParticipantImpl final : public Participant, private membership::LocalNode 
     return {&loop(), parts_.front()->tcp.get(), {kFirstNode, wire::kControllerService}};
   }
   bool is_first() const { return runs_controller(kept_.roles); }
+  engine::Address introduction_address() const { return {kept_.node, rails::kIntroductionService}; }
   tcp::SocketAddress listen_address(size_t i) const {
     return parse_listen(kept_.listen[i])->address;
   }
@@ -97,6 +99,7 @@ class ParticipantImpl final : public Participant, private membership::LocalNode 
   Outcome<void> read_targets();
   void undo();
   Outcome<void> make_nets();
+  void find_devices();
   Outcome<void> begin_controller(engine::Kv* kv);
   Outcome<void> join();
   Outcome<void> take(const membership::Admitted& admitted);
@@ -149,6 +152,9 @@ class ParticipantImpl final : public Participant, private membership::LocalNode 
   chain::KnownChains chains_;
   std::unique_ptr<tcp::TcpNetwork> network_;
   std::unique_ptr<net::LocalNetwork> local_network_;
+  std::unique_ptr<rails::Devices> devices_;  // none: for the reason that without_rdma_ says
+  std::string without_rdma_;
+  std::unique_ptr<rails::Introductions> introductions_;
   std::vector<std::unique_ptr<Part>> parts_;
   membership::Admitted admitted_;
   engine::Kv* kv_ = nullptr;  // of the controller
@@ -158,6 +164,7 @@ class ParticipantImpl final : public Participant, private membership::LocalNode 
   // In the first loop.
   std::unique_ptr<membership::ControllerService> service_;
   bool service_runs_ = false;
+  bool introduces_ = false;
   std::vector<std::unique_ptr<tcp::TcpListener>> doors_;
   std::unique_ptr<NetChecker> net_checker_;
   engine::Timer look_timer_;

@@ -272,7 +272,7 @@ namespace {
 
 // On its way to a loop; frees itself.
 struct Expulsion : engine::Op {
-  tcp::TcpNet* net = nullptr;
+  const Part* part = nullptr;
   NodeId node;
 };
 
@@ -282,11 +282,12 @@ struct Expulsion : engine::Op {
 void ParticipantImpl::expel(NodeId node) {
   for (const auto& part : parts_) {
     auto expulsion = std::make_unique<Expulsion>();
-    expulsion->net = part->tcp.get();
+    expulsion->part = part.get();
     expulsion->node = node;
     expulsion->completion = [](engine::Op& op) {
       const std::unique_ptr<Expulsion> self(&static_cast<Expulsion&>(op));
-      self->net->expel(self->node);
+      self->part->tcp->expel(self->node);
+      self->part->rails->lose(self->node);
     };
     part->shard.loop->complete_remote(*expulsion.release(), Code::ok);
   }

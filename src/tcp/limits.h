@@ -33,6 +33,10 @@ inline constexpr uint32_t kBatchBytes = 64 * kKiB;
 inline constexpr uint32_t kBatchPieces = 64;
 inline constexpr uint64_t kBatchPayloadMax = kMiB;
 
+// A connection whose records the kernel makes goes after so many, as it does not renew their keys;
+// this is looked at every kLookEvery, in which no processor makes a million.
+inline constexpr uint64_t kRecordsOfKernel = tls::limits::kRecordsOfKey - kMiB;
+
 // Records that a sealed connection sends at a time, or receives of a large payload: 16 of the
 // largest. With fewer, system calls and acknowledgements count; with more, who opens the records of
 // a single read waits for who seals them.

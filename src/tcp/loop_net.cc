@@ -12,7 +12,7 @@ using engine::Service;
 LoopNet::LoopNet(Switchboard& switchboard, engine::Loop& loop, engine::Parker& parker,
                  engine::Net* local)
     : board(switchboard),
-      sockets(loop, switchboard.config().patience),
+      sockets(loop, switchboard.config().patience, switchboard.kernel_tls()),
       parker_(parker),
       local_(local) {
   inbox_->loop = &loop;
@@ -128,6 +128,7 @@ void LoopNet::look() {
   for (auto& [address, contact] : contacts_) {
     if (contact.current != nullptr) contact.current->look();
   }
+  for (const auto& ended : ending_) ended->look();
   for (IntrusiveList<Stream>* const list : {&sockets.others, &sockets.to_flush}) {
     std::vector<Stream*> streams;
     for (Stream* one = list->first(); one != nullptr; one = list->next(*one)) {

@@ -33,7 +33,9 @@ class Outgoing final : public SocketUser, public CallerSide::Watcher {
 
   void start();
   CallerSide& side() { return side_; }
-  bool takes_calls() const { return !stopped_ && !stream_.failed() && side_.takes_calls(); }
+  bool takes_calls() const {
+    return !stopped_ && !stream_.failed() && !stream_.is_worn() && side_.takes_calls();
+  }
   engine::Address to() const { return to_; }
   bool ready() const { return ready_; }
   Incarnation incarnation() const { return incarnation_; }
@@ -103,6 +105,7 @@ class Accepted final : public ServerSide::Watcher {
   const engine::Peer peer_;
   const engine::WallTime ends_;
   bool over_ = false;
+  bool leaving_ = false;
   Stream stream_;
   ServerSide side_;
 };

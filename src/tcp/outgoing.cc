@@ -125,6 +125,8 @@ void Outgoing::look() {
     trouble_ = "its certificate has ended";
     return stop(Code::peer_gone);
   }
+  // Another takes new calls; this one goes with its last.
+  if (stream_.is_worn()) side_.on_idle();
   if (ready_ || stopped_) return;
   const engine::Time now = net_.sockets.loop.now();
   if (connecting_ && now >= next_at_ && now < deadline_) {
@@ -198,6 +200,7 @@ void Accepted::start(UniqueFd socket, std::unique_ptr<Seal> seal) {
 }
 
 void Accepted::look(engine::WallTime now) {
+  if (stream_.is_worn() && !std::exchange(leaving_, true)) side_.withdraw();
   if (now >= ends_ && !over_) stream_.fail(Code::peer_gone, "the caller's certificate has ended");
 }
 

@@ -26,6 +26,13 @@ class Seal {
   explicit Seal(const tls::Secured& secured)
       : sealer_(secured.sends, secured.sent), opener_(secured.receives, secured.received) {}
 
+  // From now on the kernel does it on that socket, which nothing of this was received from in
+  // part; as KernelTls::take().
+  Status hand_over(tls::KernelTls& kernel, int socket, engine::Time now) const {
+    ASSERT(kept_ == 0 && !in_record_ && !update_asked_);
+    return kernel.take(socket, sealer_, opener_, now);
+  }
+
   // The next bytes of the connection, however it was cut. Payload is opened into its place, and
   // told to the reader when its record has proved to be true; all else is opened into memory of its
   // own. corrupt: something has changed the stream; peer_gone: the other side ends it; bad_message:

@@ -91,8 +91,10 @@ void SocketRing::receive(SocketUser& user, uint32_t what, int socket, MutableByt
   io_uring_prep_recv(&next_entry(user, what), socket, place.data(), place.size(), MSG_WAITALL);
 }
 
-void SocketRing::send(SocketUser& user, uint32_t what, int socket, const msghdr& message) {
-  io_uring_prep_sendmsg(&next_entry(user, what), socket, &message, MSG_NOSIGNAL | MSG_WAITALL);
+void SocketRing::send(SocketUser& user, uint32_t what, int socket, const msghdr& message,
+                      Sending sending) {
+  const unsigned all = sending == Sending::all ? MSG_WAITALL : 0;
+  io_uring_prep_sendmsg(&next_entry(user, what), socket, &message, MSG_NOSIGNAL | all);
 }
 
 void SocketRing::accept(SocketUser& user, uint32_t what, int socket) {

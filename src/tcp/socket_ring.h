@@ -39,8 +39,9 @@ class SocketRing {
   void receive_staged(SocketUser& user, uint32_t what, int socket, uint32_t most);
   // Until all of `place` is full, or the stream ends.
   void receive(SocketUser& user, uint32_t what, int socket, MutableBytes place);
-  // Until all is sent. The message and what it names stay as they are meanwhile.
-  void send(SocketUser& user, uint32_t what, int socket, const msghdr& message);
+  // Until all is sent, or a part of it. The message and what it names stay as they are meanwhile.
+  enum class Sending : uint8_t { all, part };  // the kernel's TLS refuses to be told to send all
+  void send(SocketUser& user, uint32_t what, int socket, const msghdr& message, Sending sending);
   void accept(SocketUser& user, uint32_t what, int socket);
   void connect(SocketUser& user, uint32_t what, int socket, const sockaddr& to, socklen_t length);
   // Asks for the early end of an operation that is under way.

@@ -43,12 +43,24 @@ void Stream::attach(UniqueFd socket, std::unique_ptr<Seal> seal) {
   socket_ = std::move(socket);
   seal_ = std::move(seal);
   if (failed_) return;
+  if (seal_ != nullptr) let_kernel_seal();
+  if (failed_) return;
   // Frames are gathered here; the kernel need not wait for more.
   const int on = 1;
   (void)::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   heard_ = sockets_.loop.now();
   receive();
   if (side_->has_to_send()) send_soon();
+}
+
+// Where the kernel can.
+void Stream::let_kernel_seal() {
+  if (sockets_.kernel_tls == nullptr) return;
+  const Status status = seal_->hand_over(*sockets_.kernel_tls, socket_.get(), sockets_.loop.now());
+  if (status == Code::not_supported) return;
+  if (!status.ok()) return fail(Code::peer_gone, "the kernel took keys for one direction only");
+  seal_.reset();
+  by_kernel_ = true;
 }
 
 void Stream::send_soon() {
@@ -60,7 +72,9 @@ void Stream::send_soon() {
 
 std::optional<ConnectionFacts> Stream::facts() const {
   if (!socket_ || failed_) return std::nullopt;
-  return facts_of(socket_.get(), seal_ != nullptr);
+  ConnectionFacts facts = facts_of(socket_.get(), sealed() != Sealed::no);
+  facts.by_kernel = sealed() == Sealed::by_kernel;
+  return facts;
 }
 
 Batch* Stream::batch() {
@@ -102,7 +116,8 @@ void Stream::send_rest() {
   ASSERT(!sending_ && flying_ != nullptr);
   sending_ = true;
   if (seal_ == nullptr) {
-    return sockets_.ring.send(*this, kSent, socket_.get(), *flying_->unsent());
+    const auto sending = by_kernel_ ? SocketRing::Sending::part : SocketRing::Sending::all;
+    return sockets_.ring.send(*this, kSent, socket_.get(), *flying_->unsent(), sending);
   }
   if (records_sent_ == records_bytes_) {
     records_bytes_ = seal_->seal(*flying_, {records_.get(), limits::kSealedBytes});
@@ -113,7 +128,7 @@ void Stream::send_rest() {
   records_message_ = {};
   records_message_.msg_iov = &records_piece_;
   records_message_.msg_iovlen = 1;
-  sockets_.ring.send(*this, kSent, socket_.get(), records_message_);
+  sockets_.ring.send(*this, kSent, socket_.get(), records_message_, SocketRing::Sending::all);
 }
 
 // True when nothing is left of what flies.
@@ -199,7 +214,7 @@ void Stream::on_staged(int result, uint32_t flags) {
 
 void Stream::take(Bytes bytes) {
   if (seal_ == nullptr) {
-    if (!std::exchange(began_, true) && begins_like_tls(bytes)) {
+    if (!std::exchange(began_, true) && !by_kernel_ && begins_like_tls(bytes)) {
       return fail(Code::peer_gone, kOnlyOneInsecure);
     }
     const Status status = reader_->take(bytes);
@@ -277,8 +292,15 @@ void Stream::lost(int error) {
   if (error == 0) {
     fail(Code::peer_gone, side_->is_busy() ? "the other side closed the connection" : "");
   } else {
-    fail(Status(Code::peer_gone, static_cast<uint32_t>(error)), std::strerror(error));
+    fail(Status(Code::peer_gone, static_cast<uint32_t>(error)), why_lost(error));
   }
+}
+
+std::string_view Stream::why_lost(int error) const {
+  // What the kernel says of records that it does not take.
+  if (by_kernel_ && error == EBADMSG) return "what it sent was changed on its way";
+  if (by_kernel_ && error == EIO) return "it ended its TLS, or renewed keys that the kernel has";
+  return std::strerror(error);
 }
 
 void Stream::fail(Status status, std::string_view why) {
@@ -341,6 +363,7 @@ void Stream::end_if_quiet() {
 void Stream::look() {
   if (failed_ || !socket_) return;
   const engine::Time now = sockets_.loop.now();
+  if (by_kernel_) worn_ = tls::records_of_kernel(socket_.get()) >= limits::kRecordsOfKernel;
   if (sending_) look_at_sending();
   if (side_->is_busy()) {
     used_ = now;

@@ -16,10 +16,12 @@ class Stream;
 
 // What the streams of one loop share.
 struct Sockets {
-  explicit Sockets(engine::Loop& owner, const Patience& limits) : loop(owner), patience(limits) {}
+  Sockets(engine::Loop& owner, const Patience& limits, tls::KernelTls* tls_of_kernel)
+      : loop(owner), patience(limits), kernel_tls(tls_of_kernel) {}
 
   engine::Loop& loop;
   const Patience patience;
+  tls::KernelTls* const kernel_tls;  // null: records are made and opened here
   BatchPool batches;
   SealedPool sealed{limits::kSealedMax};
   SealedPool opened{limits::kOpenedMax};
@@ -49,6 +51,13 @@ class Stream final : public Pipe, public SocketUser, public ListNode {
   std::optional<ConnectionFacts> facts() const;
   // Looks whether the other side is still there.
   void look();
+  // Its keys, which the kernel has and does not renew, are soon used up: another connection should
+  // follow it.
+  bool is_worn() const { return worn_; }
+  enum class Sealed : uint8_t { no, here, by_kernel };
+  Sealed sealed() const {
+    return by_kernel_ ? Sealed::by_kernel : seal_ != nullptr ? Sealed::here : Sealed::no;
+  }
 
   void send_soon() override;
   Batch* batch() override;
@@ -62,6 +71,7 @@ class Stream final : public Pipe, public SocketUser, public ListNode {
  private:
   enum What : uint32_t { kStaged, kPlaced, kRecords, kSent };
 
+  void let_kernel_seal();
   void receive();
   void on_staged(int result, uint32_t flags);
   void on_placed(int result);
@@ -73,6 +83,7 @@ class Stream final : public Pipe, public SocketUser, public ListNode {
   bool advance(size_t sent);
   void take(Bytes bytes);
   void lost(int error);
+  std::string_view why_lost(int error) const;
   void end_if_quiet();
   void look_at_silence();
   void look_at_sending();
@@ -81,7 +92,9 @@ class Stream final : public Pipe, public SocketUser, public ListNode {
   UniqueFd socket_;
   Side* side_ = nullptr;
   std::optional<FrameReader> reader_;
-  std::unique_ptr<Seal> seal_;  // null: bytes travel as they are
+  std::unique_ptr<Seal> seal_;  // null: bytes travel as they are, or the kernel seals them
+  bool by_kernel_ = false;
+  bool worn_ = false;
   std::string name_;
   engine::Duration idle_{};
 

@@ -47,6 +47,10 @@ class Switchboard {
   const NetworkConfig& config() const { return config_; }
   // Null where all travels in the clear.
   Handshaker* handshaker() { return handshaker_.get(); }
+  // Null where records are made by the process itself, or none are.
+  tls::KernelTls* kernel_tls() {
+    return handshaker_ != nullptr && config_.kernel_tls ? &kernel_tls_ : nullptr;
+  }
   Refusals& refusals() { return refusals_; }
   Refusals& unreached() { return unreached_; }
 
@@ -59,6 +63,7 @@ class Switchboard {
  private:
   const NetworkConfig config_;
   const std::unique_ptr<Handshaker> handshaker_;
+  tls::KernelTls kernel_tls_;
   Refusals refusals_{"a caller is not let in", "tcp.callers_refused"};
   Refusals unreached_{"a node is not reached", "tcp.calls_refused"};
   engine::Mutex mutex_;

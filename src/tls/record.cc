@@ -85,13 +85,19 @@ RecordKey::~RecordKey() {
   OPENSSL_cleanse(nonce_.data(), nonce_.size());
 }
 
+RecordKey::Raw RecordKey::raw() const {
+  Raw raw{};
+  expand(secret_.bytes(), "key", raw.key);
+  expand(secret_.bytes(), "iv", raw.nonce);
+  return raw;
+}
+
 void RecordKey::use_secret() {
-  std::array<std::byte, 16> key{};
-  expand(secret_.bytes(), "key", key);
-  expand(secret_.bytes(), "iv", nonce_);
-  const int done = EVP_CipherInit_ex2(context_.get(), cipher(), chars(key.data()), nullptr,
+  Raw raw = this->raw();
+  nonce_ = raw.nonce;
+  const int done = EVP_CipherInit_ex2(context_.get(), cipher(), chars(raw.key.data()), nullptr,
                                       use_ == Use::seal ? 1 : 0, nullptr);
-  OPENSSL_cleanse(key.data(), key.size());
+  OPENSSL_cleanse(&raw, sizeof raw);
   ASSERT(done == 1);
 }
 

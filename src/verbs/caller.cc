@@ -65,8 +65,13 @@ void CallerLink::on_introduced(Status status) {
   // It may have ended meanwhile.
   if (over()) return net_.reap();
   if (doomed()) return;
-  if (status.ok()) status = join(introduction_.theirs);
-  if (!status.ok()) doom(status, "the other side did not answer with a queue pair");
+  std::string& trouble = introduction_.trouble;
+  if (!status.ok() && trouble.empty()) trouble = "the other side did not answer with a queue pair";
+  if (status.ok()) {
+    status = join(introduction_.theirs);
+    trouble = "the queue pairs could not be joined";
+  }
+  if (!status.ok()) doom(status, trouble);
 }
 
 void CallerLink::call(CallOp& op) {
@@ -233,8 +238,8 @@ void CallerLink::unpin(CallOp& op) {
 void CallerLink::request(CallOp& op) {
   Call& call = state(op);
   if (const Status status = pin(op); !status.ok()) {
-    call.end = status;
-    return finish(op);
+    ++net_.counted.elsewhere;
+    return refuse(op, status);
   }
   const uint32_t index = take_slot();
   Slot& slot = slots_[index];
@@ -343,17 +348,25 @@ void CallerLink::on_broken() {
 }
 
 void CallerLink::on_end(Status status) {
-  for (IntrusiveList<CallOp>* const list : {&waiting_, &closing_, &unsent_}) {
+  for (IntrusiveList<CallOp>* const list : {&waiting_, &closing_}) {
     while (!list->empty()) {
       CallOp& op = list->front();
       Call& call = state(op);
-      if (call.stage == Call::Stage::unsent || call.stage == Call::Stage::requested) {
-        call.end = status;
-      }
+      if (call.stage == Call::Stage::requested) call.end = status;
       call.number = 0;
       finish(op);
     }
   }
+  while (!unsent_.empty()) refuse(unsent_.front(), status);
+}
+
+// Nothing of it was sent.
+void CallerLink::refuse(CallOp& op, Status status) {
+  (void)net_.loop.cancel(state(op).timer);
+  unpin(op);
+  state(op).link = nullptr;
+  op.unlink();
+  net_.refuse(op, status);
 }
 
 }  // namespace penstock::verbs::internal

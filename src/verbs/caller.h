@@ -66,6 +66,7 @@ class CallerLink final : public Link {
   void give_up(engine::CallOp& op, Status status);
   void close(engine::CallOp& op);
   void finish(engine::CallOp& op);
+  void refuse(engine::CallOp& op, Status status);
   void free(Slot& slot);
   uint32_t take_slot();
 

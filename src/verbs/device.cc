@@ -71,45 +71,97 @@ std::string lack_of(const ibv_device_attr& attributes) {
   return {};
 }
 
+// Closed with it, unless a provider takes it.
+struct Context {
+  explicit Context(ibv_device& its) : device(ibv_open_device(&its)) {}
+  ~Context() {
+    if (device != nullptr) (void)ibv_close_device(device);
+  }
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  ibv_context* device;
+};
+
+// One port, with the address that `choice` names or that is the best one there.
+struct Port {
+  PortFacts facts;
+  bool is_ethernet = false;
+  bool is_active = false;
+  bool closes_at_once = true;
+  std::string lack;  // empty: it can be used when it is active
+};
+
+Port look_at(ibv_context* context, const DeviceChoice& choice) {
+  Port port;
+  port.facts.number = choice.port;
+  ibv_device_attr device{};
+  ibv_port_attr found{};
+  if (ibv_query_device(context, &device) != 0) {
+    port.lack = "it does not answer";
+    return port;
+  }
+  if (ibv_query_port(context, choice.port, &found) != 0) {
+    port.lack = "there is no such port";
+    return port;
+  }
+  port.is_ethernet = found.link_layer == IBV_LINK_LAYER_ETHERNET;
+  port.closes_at_once = device.vendor_id != kSoftwareVendor;
+  port.lack = lack_of(device);
+  port.is_active = found.state == IBV_PORT_ACTIVE;
+  port.facts.gid_index = static_cast<uint8_t>(choose_gid(context, choice, found.gid_tbl_len));
+  port.facts.lid = found.lid;
+  port.facts.mtu = std::min(choice.mtu_max, static_cast<uint8_t>(found.active_mtu));
+  ibv_gid gid{};
+  if (ibv_query_gid(context, choice.port, port.facts.gid_index, &gid) != 0) {
+    port.lack = "the port has no such address";
+  }
+  std::memcpy(port.facts.gid.data(), gid.raw, port.facts.gid.size());
+  return port;
+}
+
 Outcome<std::unique_ptr<Provider>> open_one(ibv_device& device, const DeviceChoice& choice) {
   const std::string name = ibv_get_device_name(&device);
   const auto failure = [&](Code code, std::string_view why) {
     return Failure{code, fmt::format("verbs: device {}, port {}: {}", name, choice.port, why)};
   };
-  ibv_context* const context = ibv_open_device(&device);
-  if (context == nullptr) return failure(Code::not_supported, std::strerror(errno));
-  ibv_port_attr port{};
-  if (ibv_query_port(context, choice.port, &port) != 0) {
-    (void)ibv_close_device(context);
-    return failure(Code::not_found, "there is no such port");
-  }
-  ibv_device_attr attributes{};
-  std::string lack = "it does not answer";
-  if (ibv_query_device(context, &attributes) == 0) lack = lack_of(attributes);
-  if (lack.empty() && port.state != IBV_PORT_ACTIVE) lack = "the port is not active";
-  PortFacts facts;
-  facts.number = choice.port;
-  facts.gid_index = static_cast<uint8_t>(choose_gid(context, choice, port.gid_tbl_len));
-  facts.lid = port.lid;
-  facts.mtu = std::min(choice.mtu_max, static_cast<uint8_t>(port.active_mtu));
-  ibv_gid gid{};
-  if (ibv_query_gid(context, choice.port, facts.gid_index, &gid) != 0) {
-    lack = "the port has no such address";
-  }
-  std::memcpy(facts.gid.data(), gid.raw, facts.gid.size());
-  if (!lack.empty()) {
-    (void)ibv_close_device(context);
-    return failure(Code::not_supported, lack);
-  }
-  const bool closes_at_once = attributes.vendor_id != kSoftwareVendor;
-  auto provider = std::make_unique<IbvProvider>(
-      context, facts, DeviceFacts{name, numa_node_of(device), closes_at_once});
+  Context context(device);
+  if (context.device == nullptr) return failure(Code::not_supported, std::strerror(errno));
+  const Port port = look_at(context.device, choice);
+  if (!port.lack.empty()) return failure(Code::not_supported, port.lack);
+  if (!port.is_active) return failure(Code::not_supported, "the port is not active");
+  auto provider =
+      std::make_unique<IbvProvider>(std::exchange(context.device, nullptr), port.facts,
+                                    DeviceFacts{name, numa_node_of(device), port.closes_at_once});
   if (const Status status = provider->create(); !status.ok()) {
     return failure(status.code(), fmt::format("its queues could not be made: {} (is the limit of "
                                               "locked memory high enough? ulimit -l)",
                                               status.name()));
   }
   return std::unique_ptr<Provider>(std::move(provider));
+}
+
+void add_ports(ibv_device& device, std::vector<PortFound>& to) {
+  PortFound found;
+  found.device = ibv_get_device_name(&device);
+  found.numa_node = numa_node_of(device);
+  const Context context(device);
+  ibv_device_attr attributes{};
+  if (context.device == nullptr || ibv_query_device(context.device, &attributes) != 0) {
+    found.lack = std::string("it cannot be opened: ") + std::strerror(errno);
+    to.push_back(std::move(found));
+    return;
+  }
+  for (uint8_t number = 1; number <= attributes.phys_port_cnt; ++number) {
+    const Port port = look_at(context.device, {.name = found.device, .port = number});
+    found.port = number;
+    found.is_ethernet = port.is_ethernet;
+    found.gid = port.facts.gid;
+    found.mtu = port.facts.mtu;
+    found.is_active = port.is_active;
+    found.lack = port.lack;
+    to.push_back(found);
+  }
 }
 
 }  // namespace
@@ -119,6 +171,13 @@ std::vector<std::string> device_names() {
   std::vector<std::string> names;
   for (int i = 0; i < devices.count; ++i) names.emplace_back(ibv_get_device_name(devices.list[i]));
   return names;
+}
+
+std::vector<PortFound> find_ports() {
+  const Devices devices;
+  std::vector<PortFound> ports;
+  for (int i = 0; i < devices.count; ++i) add_ports(*devices.list[i], ports);
+  return ports;
 }
 
 Outcome<std::unique_ptr<Provider>> open_device(const DeviceChoice& choice) {

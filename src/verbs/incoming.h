@@ -21,6 +21,7 @@ class IncomingPool {
   // Null: none may be had.
   Incoming* take();
   void give_back(Incoming& incoming);
+  size_t taken() const { return all_.size() - free_.size(); }
 
  private:
   std::vector<std::unique_ptr<Incoming>> all_;

@@ -34,7 +34,7 @@ Status Link::join(const Offer& theirs) {
   TRY(net_.provider.connect(pair_, theirs.endpoint));
   theirs_ = theirs;
   joined_ = true;
-  heard_ = net_.loop.now();
+  heard_ = joined_at_ = net_.loop.now();
   mark();
   return Code::ok;
 }

@@ -35,6 +35,7 @@ class Link : public ListNode {
   QueuePairId pair() const { return pair_; }
   NodeId other() const { return other_; }
   bool joined() const { return joined_; }
+  engine::Time joined_at() const { return joined_at_; }
   bool doomed() const { return doomed_; }
   bool over() const { return over_; }
   // False: something outside still leads here.
@@ -84,6 +85,7 @@ class Link : public ListNode {
   QueuePairId pair_;
   bool opened_ = false;
   bool joined_ = false;
+  engine::Time joined_at_{};
   bool doomed_ = false;
   bool over_ = false;
   Status end_ = Code::peer_gone;

@@ -127,7 +127,18 @@ void LoopNet::retire(Link& link) {
   Contact& contact = contacts_[caller->to()];
   if (contact.link == caller) contact.link = nullptr;
   contact.last = link.end_status();
-  if (!link.joined()) contact.not_before = loop.now() + limits::kRetryAfter;
+  contact.trouble = link.trouble();
+  const bool is_short =
+      config.otherwise != nullptr && loop.now() - link.joined_at() < limits::kProvenAfter;
+  const bool was_well = link.joined() && !is_short;
+  contact.pause = was_well ? engine::Duration() : next_pause(contact.pause);
+  contact.not_before = loop.now() + contact.pause;
+}
+
+// Where calls go another way meanwhile, nobody waits for the next attempt.
+engine::Duration LoopNet::next_pause(engine::Duration last) const {
+  if (config.otherwise == nullptr) return limits::kRetryAfter;
+  return std::clamp<engine::Duration>(2 * last, limits::kRetryAfter, limits::kRetryMax);
 }
 
 MutableBytes LoopNet::receive_buffer(uint64_t id) const {
@@ -191,10 +202,19 @@ CallerLink* LoopNet::link_to(Address address, Status& refused) {
   return &made;
 }
 
+void LoopNet::refuse(CallOp& op, Status status) {
+  if (config.otherwise == nullptr) {
+    CallerLink::mark_refused(op);
+    return loop.complete(op, status);
+  }
+  op.carrier = config.otherwise;
+  config.otherwise->call(op);
+}
+
 void LoopNet::call(CallOp& op) {
   op.response_length = 0;
   CallerLink::mark_refused(op);
-  if (closed_) return loop.complete(op, Code::closed);
+  if (closed_) return refuse(op, Code::closed);
   if (op.request.size() > engine::kNetMessageMax || op.response.size() > engine::kNetMessageMax ||
       op.exposure_count > engine::kNetExposuresMax) {
     return loop.complete(op, Code::invalid_argument);
@@ -202,16 +222,18 @@ void LoopNet::call(CallOp& op) {
   for (uint32_t i = 0; i < op.exposure_count; ++i) {
     const engine::MemoryRef& memory = op.exposures[i].memory;
     if (memory.length > limits::kSpanBytesMax) return loop.complete(op, Code::invalid_argument);
-    if (memory.kind != engine::MemoryKind::host) return loop.complete(op, Code::not_supported);
+    if (memory.kind != engine::MemoryKind::host) return refuse(op, Code::not_supported);
   }
   if (op.deadline <= loop.clock().now()) return loop.complete(op, Code::timed_out);
   Status refused = Code::peer_gone;
   CallerLink* const link = link_to(op.to, refused);
-  if (link == nullptr) return loop.complete(op, refused);
+  const bool must_stand = config.otherwise != nullptr;
+  if (link == nullptr || (must_stand && !link->joined())) return refuse(op, refused);
   link->call(op);
 }
 
 void LoopNet::cancel(CallOp& op) {
+  if (op.carrier != nullptr && op.carrier == config.otherwise) return op.carrier->cancel(op);
   if (CallerLink* const link = CallerLink::link_of(op)) link->cancel(op);
 }
 
@@ -253,6 +275,37 @@ void LoopNet::lose(NodeId node) {
   for (const auto& [number, link] : links_) {
     if (link->other() == node) link->doom(Code::peer_gone, "its proven connection ended");
   }
+}
+
+bool LoopNet::reaches(NodeId node) const {
+  return std::ranges::any_of(contacts_, [&](const auto& entry) {
+    return entry.first.node == node && entry.second.link != nullptr;
+  });
+}
+
+std::vector<NodeId> LoopNet::callers() const {
+  std::vector<NodeId> nodes;
+  for (const auto& [number, link] : links_) {
+    const bool is_server = dynamic_cast<const ServerLink*>(link.get()) != nullptr;
+    if (is_server && !link->over()) nodes.push_back(link->other());
+  }
+  std::ranges::sort(nodes);
+  const auto [begin, end] = std::ranges::unique(nodes);
+  nodes.erase(begin, end);
+  return nodes;
+}
+
+std::vector<LinkFacts> LoopNet::links() const {
+  std::vector<LinkFacts> facts;
+  for (const auto& [address, contact] : contacts_) {
+    const bool joined = contact.link != nullptr && contact.link->joined();
+    facts.push_back({address, joined, joined ? "" : contact.trouble});
+  }
+  return facts;
+}
+
+bool LoopNet::is_quiet() const {
+  return links_.empty() && pool.taken() == 0;
 }
 
 void LoopNet::look() {

@@ -35,6 +35,12 @@ class LoopNet final : public engine::Poller {
   void withdraw(engine::Address address);
   Result<Offer> accept(engine::Peer peer, uint32_t service, const Offer& theirs);
   void lose(NodeId node);
+  std::vector<NodeId> callers() const;
+  bool reaches(NodeId node) const;
+  std::vector<LinkFacts> links() const;
+  bool is_quiet() const;
+  // For a call of which nothing was sent: another Net has it from now on, where there is one.
+  void refuse(engine::CallOp& op, Status status);
   // A link that is over waited for something, which has come.
   void reap() { reap_ = true; }
   NetCounts counts() const;
@@ -52,8 +58,10 @@ class LoopNet final : public engine::Poller {
  private:
   struct Contact {
     CallerLink* link = nullptr;
+    engine::Duration pause{};  // after the next failure
     engine::Time not_before{};
     Status last = Code::peer_gone;
+    std::string trouble;
   };
   // Receive buffers that came with one connection.
   struct Slab {
@@ -66,6 +74,7 @@ class LoopNet final : public engine::Poller {
   bool flush();
   void adopt(std::unique_ptr<Link> link);
   void retire(Link& link);
+  engine::Duration next_pause(engine::Duration last) const;
   Status add_slab();
   void top_up();
   MutableBytes receive_buffer(uint64_t id) const;

@@ -24,6 +24,7 @@ void VerbsNet::close() {
   net_->close();
 }
 void VerbsNet::call(engine::CallOp& op) {
+  op.carrier = this;
   net_->call(op);
 }
 void VerbsNet::cancel(engine::CallOp& op) {
@@ -40,6 +41,18 @@ Result<Offer> VerbsNet::accept(engine::Peer peer, uint32_t service, const Offer&
 }
 void VerbsNet::lose(NodeId node) {
   net_->lose(node);
+}
+std::vector<NodeId> VerbsNet::callers() const {
+  return net_->callers();
+}
+bool VerbsNet::reaches(NodeId node) const {
+  return net_->reaches(node);
+}
+std::vector<LinkFacts> VerbsNet::links() const {
+  return net_->links();
+}
+bool VerbsNet::is_quiet() const {
+  return net_->is_quiet();
 }
 void VerbsNet::announce(MutableBytes region) {
   net_->registrations.announce(region);

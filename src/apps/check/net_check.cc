@@ -138,9 +138,8 @@ Finding of_kernel_tls(const MachineFacts& machine, const std::string& area) {
   const char* const found = machine.kernel_tls == probe::KernelTls::loaded ? "module tls is loaded"
                             : machine.kernel_tls == probe::KernelTls::loadable
                                 ? "module tls is there, and not loaded (modprobe tls)"
-                                : "this kernel has no module tls";
-  return {area, "TLS in the kernel", Verdict::good,
-          fmt::format("{}; this release seals in user space", found), ""};
+                                : "this kernel has no module tls: records are made in user space";
+  return {area, "TLS in the kernel", Verdict::good, found, ""};
 }
 
 std::string direction(const NetDocument::Pair& pair) {

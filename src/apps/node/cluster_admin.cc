@@ -341,6 +341,13 @@ Json json_of(const cluster::ParticipantStatus& status) {
                      {"connected", peer.connected},
                      {"trouble", peer.trouble}});
   }
+  Json rails = Json::array();
+  for (const rails::RailFacts& rail : status.rails) {
+    rails.push_back({{"node", rail.address.node.value},
+                     {"service", rail.address.service},
+                     {"device", rail.device},
+                     {"reason", rail.reason}});
+  }
   return {{"node", status.node.value},
           {"listen", status.listen},
           {"controller", cluster::runs_controller(status.roles)},
@@ -353,6 +360,8 @@ Json json_of(const cluster::ParticipantStatus& status) {
           {"lease_seconds_left", status.lease_left ? seconds_of(*status.lease_left) : 0.0},
           {"targets", targets},
           {"peers", peers},
+          {"rails", rails},
+          {"without_rdma", status.without_rdma},
           {"traffic", traffic()}};
 }
 

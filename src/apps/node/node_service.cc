@@ -29,6 +29,12 @@ bool wants_copies(client::FileSystem& files) {
   return root && root->layout.table == 0;
 }
 
+// Of a word that the command line has checked.
+cluster::Rdma rdma_of(const std::string& word) {
+  if (word == "trusted") return cluster::Rdma::trusted;
+  return word == "off" ? cluster::Rdma::off : cluster::Rdma::automatic;
+}
+
 constexpr double kTraceSecondsMax = 60;
 constexpr auto kTraceStep = std::chrono::milliseconds(100);
 
@@ -65,13 +71,14 @@ agent::AgentConfig config_of(const UpOptions& options) {
   const bool is_of_cluster = kept && *kept != 0;
   const bool is_told = !options.listen.empty() || !options.rack.empty() || options.invitation ||
                        !options.roles.empty() || (is_of_cluster && options.insecure) ||
-                       options.certificate_seconds != 0;
+                       (is_of_cluster && !options.rdma.empty()) || options.certificate_seconds != 0;
   if (!is_told) return config;
   config.cluster =
       agent::ClusterOptions{.listen = options.listen,
                             .rack = options.rack,
                             .invitation = options.invitation,
                             .insecure = options.insecure,
+                            .rdma = rdma_of(options.rdma),
                             .certificate_time = std::chrono::seconds(options.certificate_seconds)};
   if (const auto roles = cluster::parse_roles(options.roles)) config.cluster->roles = *roles;
   return config;

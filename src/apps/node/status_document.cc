@@ -205,6 +205,24 @@ std::string peers_text(const Json& part) {
   return std::to_string(up) + " of " + std::to_string(peers.size()) + " connections stand";
 }
 
+// The first reason stands for all: mostly they have the same one.
+std::string rdma_text(const Json& part) {
+  const std::string without = part.value("without_rdma", "");
+  if (!without.empty()) return "not used: " + without;
+  size_t by_rdma = 0;
+  std::string reason;
+  const Json rails = part.value("rails", Json::array());
+  for (const Json& rail : rails) {
+    if (!rail.value("device", "").empty()) {
+      ++by_rdma;
+    } else if (reason.empty()) {
+      reason = "; node " + std::to_string(rail.value("node", 0)) + ": " + rail.value("reason", "");
+    }
+  }
+  return std::to_string(by_rdma) + " of " + std::to_string(rails.size()) +
+         " ways to targets go by it" + reason;
+}
+
 void add_cluster(const Json& status, AgentFacts& facts) {
   const Json& part = status["cluster"];
   facts.has_names = status.contains("mounts");
@@ -237,6 +255,7 @@ void add_cluster(const Json& status, AgentFacts& facts) {
           : "identity  certificate good until " +
                 engine::text_of({part.value("certificate_ends", int64_t{0}) * 1'000'000'000}));
   facts.lines.push_back("peers     " + peers_text(part));
+  facts.lines.push_back("rdma      " + rdma_text(part));
 }
 
 }  // namespace

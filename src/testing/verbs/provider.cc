@@ -73,6 +73,8 @@ void SimDevice::destroy_queue_pair(QueuePairId id) {
 Result<MemoryId> SimDevice::register_memory(MutableBytes bytes, bool writable) {
   ASSERT(!bytes.empty());
   if (gone_) return Code::io_error;
+  if (registered_bytes_ + bytes.size() > registered_bytes_max) return Code::no_memory;
+  registered_bytes_ += bytes.size();
   const MemoryId id{++last_id_};
   memories_[id.value] = {bytes, writable};
   return id;
@@ -83,6 +85,7 @@ void SimDevice::deregister_memory(MemoryId id) {
   ASSERT(found != memories_.end());
   ASSERT(found->second.windows == 0 || fabric_.faults.windows_stay_open);
   fabric_.finish_copies(*this, id);
+  registered_bytes_ -= found->second.bytes.size();
   memories_.erase(found);
 }
 

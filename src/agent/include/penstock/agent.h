@@ -56,6 +56,7 @@ struct ClusterOptions {
   uint8_t roles = 0;  // bits of engine::Role; settled when the directory is made
   std::optional<cluster::Invitation> invitation;  // of a node that joins for the first time
   bool insecure = false;                          // as cluster::ParticipantConfig has it
+  cluster::Rdma rdma = cluster::Rdma::automatic;
   engine::Duration certificate_time{};
   // The cluster does not have this node any more, for a reason that is for people: it is of no use
   // then, and its process should end. Any thread.

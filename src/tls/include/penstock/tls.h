@@ -4,4 +4,5 @@
 
 #include "penstock/tls/certificate.h"
 #include "penstock/tls/handshake.h"
+#include "penstock/tls/kernel.h"
 #include "penstock/tls/record.h"

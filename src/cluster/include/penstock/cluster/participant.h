@@ -13,9 +13,18 @@
 #include "penstock/membership.h"
 #include "penstock/net.h"
 #include "penstock/probe.h"
+#include "penstock/rails.h"
 #include "penstock/store.h"
 
 namespace penstock::cluster {
+
+// Whether calls between targets and clients go by RDMA where both nodes have it. RDMA does not
+// encrypt: with proofs of identity, somebody has to say that nobody else can send into the fabric.
+enum class Rdma : uint8_t {
+  automatic,  // where bytes travel in the clear anyway
+  trusted,    // always
+  off,
+};
 
 struct ParticipantConfig {
   // What it keeps of itself is in the file `cluster` there.
@@ -33,6 +42,7 @@ struct ParticipantConfig {
   std::optional<Invitation> invitation;
   // Nobody proves who they are, and all travels in the clear: of all nodes of the cluster, or none.
   bool insecure = false;
+  Rdma rdma = Rdma::automatic;
   // Of certificates that this node signs, if it has the controller; 0: the default.
   engine::Duration certificate_time{};
   // The cluster will have nothing of this process any more: a reason for people. Any thread; the
@@ -76,7 +86,9 @@ struct ParticipantStatus {
     uint64_t used_bytes = 0;
   };
   std::vector<Target> targets;
-  std::vector<tcp::PeerFacts> peers;  // connections that it made
+  std::vector<tcp::PeerFacts> peers;    // connections that it made
+  std::vector<rails::RailFacts> rails;  // by which card calls go where RDMA was tried
+  std::string without_rdma;             // why it is not; empty: it is, where others have it
 };
 
 // How well nodes reach one another, as a person asks it.

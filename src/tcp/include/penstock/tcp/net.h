@@ -26,7 +26,8 @@ struct PeerFacts {
 // One connection that this node made, as the kernel knows it at this moment.
 struct ConnectionFacts {
   SocketAddress local, remote;
-  bool sealed = false;         // by records of TLS that this process makes; else in the clear
+  bool sealed = false;         // by records of TLS; else in the clear
+  bool by_kernel = false;      // which the kernel makes, and not this process
   uint64_t path_mtu = 0;       // the largest packet that the kernel knows to reach the other side
   uint64_t segment_bytes = 0;  // of payload in a packet
   uint64_t segments = 0;       // sent

@@ -71,6 +71,8 @@ struct NetworkConfig {
   // By which this node proves who it is, and believes others; null: all travels in the clear, and
   // nothing is proven.
   std::shared_ptr<const tls::Credentials> credentials{};
+  // Records are made by the kernel where it can, else by the process.
+  bool kernel_tls = true;
   // The role that a node must have to serve that, a bit of engine::Role; 0: any. Null: any for all.
   // Nobody is called who could not prove it.
   uint8_t (*role_to_serve)(uint32_t service) = nullptr;

@@ -92,6 +92,8 @@ class SimDevice final : public verbs::Provider {
   // Its user is told of no completion, as if it had been stopped; the device itself goes on.
   bool stopped = false;
   void set_closes_at_once(bool closes) { facts_.closes_at_once = closes; }
+  // More memory than this cannot be registered, as by a limit of locked memory.
+  uint64_t registered_bytes_max = UINT64_MAX;
   // Steps of the fabric at each poll, at most.
   uint32_t steps_each_poll = 16;
 
@@ -144,6 +146,7 @@ class SimDevice final : public verbs::Provider {
   verbs::DeviceFacts facts_;
   bool gone_ = false;
   uint32_t last_id_ = 0;
+  uint64_t registered_bytes_ = 0;
   std::map<uint32_t, Memory> memories_;
   std::map<uint32_t, Opening> windows_;  // by number, which is also that of their keys
   std::deque<Receive> receives_;

@@ -90,6 +90,13 @@ inline constexpr std::chrono::milliseconds kLookEvery{250};
 
 // Calls to a node with which no connection came about end at once for so long.
 inline constexpr std::chrono::milliseconds kRetryAfter{100};
+// And twice as long after each failure, up to this, where calls go another way meanwhile: a node
+// without RDMA is asked now and then, as it may have been given some.
+inline constexpr std::chrono::seconds kRetryMax{30};
+
+// A connection that ends sooner counts as one that did not come about: small messages may get
+// through where large transfers do not, as with a switch whose MTU is too small.
+inline constexpr std::chrono::seconds kProvenAfter{60};
 
 // Completions that are taken from the device at a time.
 inline constexpr uint32_t kPollMax = 64;

@@ -15,7 +15,8 @@ namespace penstock::verbs {
 struct Introduction : engine::Op {
   engine::Address to;
   Offer ours;
-  Offer theirs;  // out
+  Offer theirs;         // out
+  std::string trouble;  // out: why there is none, for people; may be empty
 };
 
 // The seam to set-up: a connection over which the two nodes have proven who they are. There
@@ -40,6 +41,11 @@ struct Patience {
 struct NetConfig {
   NodeId self;
   Introducer* introducer = nullptr;  // outlives the net
+  // Takes the calls that cannot go here, of which nothing was sent: where no connection stands
+  // (yet, or any more), what is not the host's memory, what finds no room to be registered. Null:
+  // calls wait for their connection, and end with the reason where there is none. Outlives the net,
+  // but may be closed before it.
+  engine::Net* otherwise = nullptr;
   uint32_t calls_max = limits::kCallsMax;
   uint64_t pinned_bytes_max = limits::kPinnedBytesMax;
   Patience patience;
@@ -47,11 +53,19 @@ struct NetConfig {
 
 struct NetCounts {
   uint64_t calls = 0;
+  uint64_t elsewhere = 0;  // of these to addresses with a connection: taken by `otherwise`
   uint64_t windows_bound = 0;
   uint64_t forced = 0;      // windows closed before the server had stopped
   uint64_t links_lost = 0;  // connections that ended for any reason but close()
   uint64_t temporary_registrations = 0;
   uint64_t pinned_bytes = 0;  // now
+};
+
+// A connection that the loop has made, or tried to make.
+struct LinkFacts {
+  engine::Address address;
+  bool joined = false;
+  std::string trouble;  // why the last one ended, or did not come about; empty while all is well
 };
 
 namespace internal {
@@ -90,6 +104,13 @@ class VerbsNet final : public engine::Net {
   Result<Offer> accept(engine::Peer peer, uint32_t service, const Offer& theirs);
   // The connection over which that was said has ended; connections from and to this node end, too.
   void lose(NodeId node);
+  // Nodes that have a connection to this one; each once.
+  std::vector<NodeId> callers() const;
+  // Whether this one has any to it.
+  bool reaches(NodeId node) const;
+  std::vector<LinkFacts> links() const;
+  // No connection is left, and no service has a call of it: it may be closed and destroyed.
+  bool is_quiet() const;
 
   // Memory that calls will use often: it is registered as a whole, and stays so as far as there is
   // room. It does not overlap what was announced.

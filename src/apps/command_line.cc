@@ -27,8 +27,8 @@ CommandLine::CommandLine() {
   app_.footer(
       "Sizes are bytes or 4k, 64MiB, 10G. Exit codes: 0 done, 1 failed, 2 wrong usage, "
       "3 damage or differences found.");
-  for (std::string* const store :
-       {&tree_.store, &warm_.store, &load_.store, &save_.store, &layout_.store, &set_.store}) {
+  for (std::string* const store : {&tree_.store, &warm_.store, &load_.store, &save_.store,
+                                   &layout_.store, &set_.store, &net_check_.store, &bench_.store}) {
     *store = default_store();
   }
   add_node_commands();
@@ -98,6 +98,22 @@ CLI::App* CommandLine::command(const char* name, const char* group, const char* 
   return sub;
 }
 
+void CommandLine::add_check_net(CLI::App* check) {
+  CLI::App* net = check->add_subcommand(
+      "net", "How well the nodes of a cluster reach one another, and why not better");
+  net->callback([this] { action_ = [this] { return run_check_net(net_check_); }; });
+  net->add_option("NODE", net_check_.node,
+                  "Only to and from this node, by its number or name (default: all pairs)");
+  net->add_option("--store", net_check_.store,
+                  "The store directory of any node of the cluster, which asks the others (or "
+                  "PENSTOCK_STORE); without it, only this machine is looked at");
+  net->add_option("--seconds", net_check_.seconds, "How long each way is measured (default 1)")
+      ->check(CLI::Range(0.05, 10.0));
+  net->add_flag("--json", net_check_.json, "For machines");
+  net->footer(
+      "Ends with 3 when something is bad: a node that is not reached, a card that is down.");
+}
+
 void CommandLine::add_other_commands() {
   const char* group = "Other";
   CLI::App* bench = command("bench", group, "Measure this machine side by side with fio",
@@ -105,7 +121,7 @@ void CommandLine::add_other_commands() {
   bench
       ->add_option("NAME", bench_.suites,
                    "ring, cache, mount, store (default: these), small, aged, durable, fair, gpu, "
-                   "load, usrbio, metrics, cluster; one row of small: small.import.4k, "
+                   "load, usrbio, metrics, cluster, net; one row of small: small.import.4k, "
                    "small.reimport.4k, small.verify.4k, small.read.cold, small.read.warm.4k, "
                    "small.read.warm.mixed")
       ->check(CLI::IsMember(bench::suite_names()));
@@ -123,6 +139,11 @@ void CommandLine::add_other_commands() {
       ->check(CLI::Range(1, 64));
   bench->add_option("--passthrough", bench_.how.passthrough,
                     "libfuse's passthrough_ll, the reference of the mount");
+  bench->add_option("--to", bench_.to,
+                    "net: measure to this node of a running cluster, by its number or name");
+  bench->add_option("--store", bench_.store,
+                    "net, with --to: the store directory of the node that measures (or "
+                    "PENSTOCK_STORE)");
   bench->add_flag("--quick", bench_.how.quick, "Shorter: for a first look");
   bench->add_flag("--full", bench_.how.full,
                   "Every size from 4 KiB to 4 MiB, random and sequential");
@@ -145,6 +166,7 @@ void CommandLine::add_other_commands() {
   gpus->callback([this] { action_ = [this] { return run_check_gpu(check_); }; });
   gpus->add_option("--dir", check_.directory, "Scratch space on the disk to measure");
   gpus->add_flag("--json", check_.json, "For machines");
+  add_check_net(check);
 
   CLI::App* help =
       command("help", group, "What a command does, and its options", [] { return kExitOk; });

@@ -26,6 +26,7 @@ class CommandLine {
   CLI::App* command(const char* name, const char* group, const char* description,
                     std::function<int()> action);
   void add_other_commands();
+  void add_check_net(CLI::App* check);
 
   // command_line_node.cc: nodes and clusters
   void add_node_commands();
@@ -53,6 +54,7 @@ class CommandLine {
   LoadOptions load_;
   SaveOptions save_;
   CheckOptions check_;
+  NetCheckOptions net_check_;
   MetadataOptions metadata_;
   int (*metadata_action_)(const MetadataOptions&) = nullptr;
   BenchOptions bench_;

@@ -219,9 +219,19 @@ struct CheckOptions {
 int run_check(const CheckOptions& options);
 int run_check_gpu(const CheckOptions& options);
 
+struct NetCheckOptions {
+  std::string store;   // of a node that runs; empty: only this machine is looked at
+  std::string node;    // only to and from this one, by its number or name; empty: all pairs
+  double seconds = 1;  // for each way
+  bool json = false;
+};
+int run_check_net(const NetCheckOptions& options);
+
 struct BenchOptions {
   std::vector<std::string> suites;  // empty: the default ones
   std::string json_file;
+  std::string to;     // net: to this node of a running cluster; empty: over loopback
+  std::string store;  // net, with `to`: of the node that measures
   bench::BenchOptions how;
 };
 int run_bench(const BenchOptions& options);

@@ -7,6 +7,7 @@
 #include "load_suite.h"
 #include "metrics_suite.h"
 #include "mount_suite.h"
+#include "net_suite.h"
 #include "ring_suite.h"
 #include "small_suite.h"
 #include "usrbio_suite.h"
@@ -53,6 +54,7 @@ constexpr NamedSuite kSuites[] = {
     {"usrbio", usrbio_suite},
     {"metrics", metrics_suite},
     {"cluster", cluster_suite},
+    {"net", net_suite},
     {kSmallImport, small_row<kSmallImport>},
     {kSmallReimport, small_row<kSmallReimport>},
     {kSmallVerify, small_row<kSmallVerify>},

@@ -15,6 +15,7 @@ namespace {
 
 // What whoever serves that has to prove.
 uint8_t role_to_serve(uint32_t service) {
+  if (service == probe::kService) return 0;  // every node's
   const bool is_controllers = service == wire::kControllerService || service == wire::kGuestService;
   return is_controllers ? engine::kRoleController : engine::kRoleStorage;
 }

@@ -38,6 +38,10 @@ inline constexpr auto kRenewAgain = std::chrono::seconds(10);
 // A process that ends waits no longer for one that it asks for.
 inline constexpr auto kRenewAskTime = std::chrono::seconds(2);
 
+// How often it is looked whether a check of the network has ended, and whether whoever has asked
+// for it is still there.
+inline constexpr auto kCheckLook = std::chrono::milliseconds(50);
+
 // How often a target's condition and space are looked at: what is full or failing is known to the
 // controller in a moment, and one look costs a turn of a loop.
 inline constexpr auto kLookAtTargets = std::chrono::seconds(1);

@@ -12,6 +12,7 @@ using membership::Answer;
 Outcome<void> ParticipantImpl::open() {
   ASSERT(!opened_ && !parts_.empty());
   opened_ = true;
+  begin_checks();
   TRY(open_doors());
   (void)caller().call(loop(), [&](engine::Op& done) {
     const std::lock_guard lock(member_mutex_);
@@ -200,6 +201,7 @@ void ParticipantImpl::leave() {
   if (parts_.empty() || std::exchange(left_, true)) return;
   stop_renewing();
   stop_looking();
+  stop_checks();
   if (member_ != nullptr) {
     (void)caller().call(loop(), [this](engine::Op& done) { member_->leave(done); });
   }
@@ -220,6 +222,7 @@ void ParticipantImpl::leave() {
   }
   // The first one last: others may have something on the way to it.
   for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) close_part(**part);
+  end_checks();
   // Their loops may still be on the way out of what has just ended; who owns them ends them now.
 }
 

@@ -5,6 +5,7 @@
 #include "identity.h"
 #include "kept.h"
 #include "limits.h"
+#include "net_checker.h"
 #include "signer.h"
 #include "waiting.h"
 
@@ -74,6 +75,10 @@ class ParticipantImpl final : public Participant, private membership::LocalNode 
   Outcome<AuthorityStatus> authority() override;
   Outcome<AuthorityStatus> renew_authority(bool force) override;
   engine::DiskSpace space() override;
+  Outcome<NetReport> check_net(const NetQuestion& question,
+                               const std::function<bool()>& goes_on) override;
+  Outcome<std::vector<probe::MeasuredWay>> measure_net(
+      NodeId to, std::vector<probe::Workload> plan, const std::function<bool()>& goes_on) override;
 
  private:
   // Of LocalNode, in the first loop.
@@ -148,6 +153,10 @@ class ParticipantImpl final : public Participant, private membership::LocalNode 
   Outcome<void> open_targets();
   Outcome<void> open_target(Part& part);
   Outcome<void> await_map();
+  // checking.cc
+  void begin_checks();
+  void stop_checks();
+  void end_checks();
   void look_at_targets();
   void on_look(Look& look);
   void stop_looking();
@@ -179,6 +188,7 @@ class ParticipantImpl final : public Participant, private membership::LocalNode 
   bool service_runs_ = false;
   bool introduces_ = false;
   std::vector<std::unique_ptr<tcp::TcpListener>> doors_;
+  std::unique_ptr<NetChecker> net_checker_;
   engine::Timer look_timer_;
   bool looks_ = false;
   std::vector<std::unique_ptr<Look>> looks_free_;

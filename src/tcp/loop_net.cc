@@ -251,11 +251,20 @@ std::vector<PeerFacts> LoopNet::peers() const {
     if (contact.current != nullptr) {
       one.connected = contact.current->ready() && contact.current->takes_calls();
       one.incarnation = contact.current->incarnation();
-      if (one.connected) one.trouble.clear();
+      // Of an attempt that has failed in this turn, too.
+      const std::string& trouble = contact.current->trouble();
+      if (one.connected || !trouble.empty()) one.trouble = trouble;
     }
     facts.push_back(std::move(one));
   }
   return facts;
+}
+
+std::optional<ConnectionFacts> LoopNet::connection(Address address) const {
+  const auto found = contacts_.find(address);
+  const bool has_one = found != contacts_.end() && found->second.current != nullptr &&
+                       found->second.current->ready();
+  return has_one ? found->second.current->facts() : std::nullopt;
 }
 
 }  // namespace penstock::tcp::internal
@@ -296,6 +305,9 @@ void TcpNet::expel(NodeId node) {
 }
 std::vector<PeerFacts> TcpNet::peers() const {
   return net_->peers();
+}
+std::optional<ConnectionFacts> TcpNet::connection(engine::Address address) const {
+  return net_->connection(address);
 }
 uint64_t TcpNet::system_calls() const {
   return net_->sockets.ring.enters();

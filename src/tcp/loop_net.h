@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,7 @@ class Outgoing final : public SocketUser, public CallerSide::Watcher {
   bool ready() const { return ready_; }
   Incarnation incarnation() const { return incarnation_; }
   const std::string& trouble() const { return trouble_; }
+  std::optional<ConnectionFacts> facts() const { return stream_.facts(); }
   Status end() const { return end_; }
   // Ends an attempt that takes too long.
   void look();
@@ -127,6 +129,7 @@ class LoopNet final : public engine::Poller {
   void adopt(Greeted greeted);
   void expel(NodeId node);
   std::vector<PeerFacts> peers() const;
+  std::optional<ConnectionFacts> connection(engine::Address address) const;
 
   // For its connections: one of them is over, and is destroyed at the end of the turn.
   void retire() { any_over_ = true; }

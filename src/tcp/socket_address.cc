@@ -53,15 +53,23 @@ Result<SocketAddress> SocketAddress::parse(std::string_view text) {
   return result;
 }
 
-Result<SocketAddress> SocketAddress::of_socket(int socket) {
+Result<SocketAddress> SocketAddress::told_by(int (*ask)(int, sockaddr*, socklen_t*), int socket) {
   SocketAddress result;
   socklen_t length = sizeof result.bytes_;
-  if (::getsockname(socket, reinterpret_cast<sockaddr*>(result.bytes_.data()), &length) != 0) {
+  if (ask(socket, reinterpret_cast<sockaddr*>(result.bytes_.data()), &length) != 0) {
     return Status::from_errno(errno);
   }
   if (length > result.bytes_.size()) return Code::invalid_argument;
   result.length_ = length;
   return result;
+}
+
+Result<SocketAddress> SocketAddress::of_socket(int socket) {
+  return told_by(::getsockname, socket);
+}
+
+Result<SocketAddress> SocketAddress::of_peer(int socket) {
+  return told_by(::getpeername, socket);
 }
 
 int SocketAddress::family() const {

@@ -1,5 +1,7 @@
 #include "stream.h"
 
+#include "connection_facts.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -66,6 +68,13 @@ void Stream::send_soon() {
   if (over_ || (sending_ && !failed_)) return;
   unlink();
   sockets_.to_flush.push_back(*this);
+}
+
+std::optional<ConnectionFacts> Stream::facts() const {
+  if (!socket_ || failed_) return std::nullopt;
+  ConnectionFacts facts = facts_of(socket_.get(), sealed() != Sealed::no);
+  facts.by_kernel = sealed() == Sealed::by_kernel;
+  return facts;
 }
 
 Batch* Stream::batch() {

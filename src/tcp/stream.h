@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "penstock/tcp/network.h"
+#include "penstock/tcp/net.h"
 
 namespace penstock::tcp {
 
@@ -47,6 +47,8 @@ class Stream final : public Pipe, public SocketUser, public ListNode {
   bool failed() const { return failed_; }
   // Why it has failed, for people, where that is known.
   const std::string& why() const { return why_; }
+  // What the kernel knows of it. Nothing: it is not connected.
+  std::optional<ConnectionFacts> facts() const;
   // Looks whether the other side is still there.
   void look();
   // Its keys, which the kernel has and does not renew, are soon used up: another connection should

@@ -119,6 +119,7 @@ TEST_F(EveryCommand, of_help_does_what_it_says) {
          EXPECT_THAT(penstock({"check", "--json", "--dir", scratch_.path()}).out,
                      HasSubstr("\"findings\": ["));
          EXPECT_EQ(penstock({"check", "--dir", scratch_ / "nowhere"}).exit_code, 3);
+         EXPECT_THAT(penstock({"check", "net"}).out, HasSubstr("only this machine was looked at"));
        }},
       {"up",
        [&] {
@@ -175,6 +176,8 @@ TEST_F(EveryCommand, of_help_does_what_it_says) {
       {"cluster",
        [&] {
          good({"cluster", store_}, "this node is alone", 1);
+         EXPECT_THAT(penstock({"check", "net", "--store", store_}).out,
+                     HasSubstr("this node is alone"));
        }},
       {"nodes",
        [&] {

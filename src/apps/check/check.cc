@@ -1,7 +1,10 @@
 // `penstock check`: what this machine can do, and why not more.
 #include "check/host_check.h"
+#include "check/net_check.h"
 #include "commands.h"
 #include "gpu_check.h"
+#include "node/admin.h"
+#include "node/node_service.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -61,6 +64,59 @@ Json json_of(engine::DeviceMemory& devices, const std::vector<GpuWay>& ways) {
   return json;
 }
 
+// Why no node is asked, for people; empty: one is.
+std::string why_this_machine_only(const NetCheckOptions& options) {
+  if (options.store.empty()) {
+    return "no node was named (--store DIR of one that runs, or PENSTOCK_STORE)";
+  }
+  if (node_runs(absolute_path(options.store))) return "";
+  return fmt::format("no node runs in {} ('penstock up {}' starts it)", options.store,
+                     options.store);
+}
+
+int print_findings(const std::vector<Finding>& findings) {
+  std::printf("%s", text_of(findings).c_str());
+  return is_well(findings) ? kExitOk : kExitDifferent;
+}
+
+int check_this_machine(const NetCheckOptions& options, const std::string& why) {
+  if (!options.node.empty()) {
+    return fail("check net", {Code::not_found, why + ": node '" + options.node +
+                                                   "' can be reached from a running node only"});
+  }
+  const probe::MachineFacts machine = probe::look_at_machine({});
+  const std::vector<Finding> findings = findings_of(machine, "this machine");
+  if (options.json) {
+    Json json = json_of(findings);
+    json["only_this_machine"] = why;
+    json["machine"] = probe::json_of(machine);
+    std::printf("%s\n", json.dump(2).c_str());
+    return is_well(findings) ? kExitOk : kExitDifferent;
+  }
+  std::printf("only this machine was looked at: %s\n\n", why.c_str());
+  return print_findings(findings);
+}
+
+int print_net(const NetCheckOptions& options, Json answer) {
+  const NetDocument document = read_net_document(answer);
+  const std::vector<Finding> findings = findings_of(document);
+  if (options.json) {
+    answer.erase("done");
+    answer.update(json_of(findings));
+    std::printf("%s\n", answer.dump(2).c_str());
+    return is_well(findings) ? kExitOk : kExitDifferent;
+  }
+  const std::string table = table_of(document);
+  if (!table.empty()) {
+    std::printf(
+        "%s\n1 MiB at a time, 8 at once: towards the node under 'from', and away from it\n\n",
+        table.c_str());
+  }
+  const std::string reasons = reasons_of(document);
+  if (!reasons.empty()) std::printf("why no better way is taken\n%s\n", reasons.c_str());
+  return print_findings(findings);
+}
+
 // On the disk that is to be looked at.
 std::string scratch_directory(const CheckOptions& options) {
   if (!options.directory.empty()) return options.directory;
@@ -96,6 +152,20 @@ int run_check_gpu(const CheckOptions& options) {
     print_ways(**devices, *ways);
   }
   return kExitOk;
+}
+
+int run_check_net(const NetCheckOptions& options) {
+  const std::string why = why_this_machine_only(options);
+  if (!why.empty()) return check_this_machine(options, why);
+  const auto milliseconds = static_cast<uint64_t>(options.seconds * 1000);
+  const auto answer =
+      ask_node(absolute_path(options.store),
+               {{"command", "check net"}, {"node", options.node}, {"milliseconds", milliseconds}});
+  if (!answer) return fail("check net", answer.error());
+  if (answer->value("alone", false)) {
+    return check_this_machine(options, options.store + ": this node is alone, of no cluster");
+  }
+  return print_net(options, *answer);
 }
 
 }  // namespace penstock::apps

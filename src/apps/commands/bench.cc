@@ -2,14 +2,93 @@
 #include "penstock/bench.h"
 
 #include "commands.h"
+#include "node/admin.h"
+#include "node/network_admin.h"
+#include "node/node_service.h"
 
 #include <cstdio>
+#include <fmt/format.h>
 #include <fstream>
 
 namespace penstock::apps {
+namespace {
+
+// What a node answers of one row, in all rounds.
+std::vector<probe::Figures> figures_of(const Json& figures, size_t row, size_t rows) {
+  std::vector<probe::Figures> all;
+  for (size_t i = row; i < figures.size(); i += rows) {
+    const Json& one = figures[i];
+    if (!one.is_object()) continue;
+    const double rate = one.value("calls_per_second", 0.0);
+    probe::Figures of;
+    of.calls = rate > 0 ? 1 : 0;
+    of.seconds = rate > 0 ? 1 / rate : 0;
+    of.median = engine::Duration(one.value("median_ns", int64_t{0}));
+    of.p99 = engine::Duration(one.value("p99_ns", int64_t{0}));
+    all.push_back(of);
+  }
+  return all;
+}
+
+// The way that calls take, of all that were measured.
+Outcome<Json> used_way(const Json& answer) {
+  std::string trouble = "no way leads there";
+  for (const Json& way : answer.value("ways", Json::array())) {
+    if (way.value("used", false)) return way;
+    trouble = way.value("to", "") + ": " + way.value("trouble", "");
+  }
+  return Failure{Code::peer_gone, trouble};
+}
+
+// The rows of `bench net`, from a running node to another one. Its own processor and its other work
+// are in them, and nothing to compare them with: that is `bench net` without --to, on each machine.
+Outcome<void> bench_to_node(const BenchOptions& given, const bench::BenchOptions& options,
+                            std::vector<bench::BenchLine>* lines) {
+  if (given.store.empty()) {
+    return Failure{Code::invalid_argument,
+                   "name the node that measures: --store DIR of one that runs, or PENSTOCK_STORE"};
+  }
+  const std::vector<bench::NetRow> rows = bench::net_rows(bench::net_time(options.seconds));
+  std::vector<probe::Workload> plan;
+  for (uint32_t round = 0; round < bench::kNetRoundsLeast; ++round) {
+    for (const bench::NetRow& row : rows) plan.push_back(row.workload);
+  }
+  TRY_ASSIGN(const Json answer,
+             ask_node(absolute_path(given.store), {{"command", "measure net"},
+                                                   {"node", given.to},
+                                                   {"workloads", workloads_json(plan)}}));
+  if (answer.value("alone", false)) {
+    return Failure{Code::not_found, given.store + ": this node is alone, of no cluster"};
+  }
+  TRY_ASSIGN(const Json way, used_way(answer));
+  const Json figures = way.value("figures", Json::array());
+  if (figures.size() != plan.size()) {
+    return Failure{Code::peer_gone,
+                   fmt::format("{}: {}", way.value("to", ""), "the measurement has ended early")};
+  }
+  std::printf("node %s at %s, over %s, TLS: %s\n\n", given.to.c_str(), way.value("to", "").c_str(),
+              way.value("transport", "").c_str(), way.value("protection", "").c_str());
+  for (size_t row = 0; row < rows.size(); ++row) {
+    lines->push_back(bench::net_line(rows[row], way.value("transport", "") + ".to",
+                                     figures_of(figures, row, rows.size()), {}));
+  }
+  return {};
+}
+
+Outcome<void> run_suite(const std::string& suite, const BenchOptions& given,
+                        const bench::BenchOptions& options, std::vector<bench::BenchLine>* lines) {
+  if (given.to.empty()) return bench::run_suite(suite, options, lines);
+  return bench_to_node(given, options, lines);
+}
+
+}  // namespace
 
 int run_bench(const BenchOptions& given) {
   const bench::BenchOptions options = bench::with_defaults(given.how);
+  if (!given.to.empty() && given.suites != std::vector<std::string>{"net"}) {
+    std::fprintf(stderr, "penstock bench: --to goes with 'penstock bench net' alone\n");
+    return kExitUsage;
+  }
   // Now, and not when all was measured.
   if (!given.json_file.empty() && !std::ofstream(given.json_file, std::ios::app)) {
     return fail("bench", {Code::io_error, given.json_file + ": cannot be written"});
@@ -24,7 +103,7 @@ int run_bench(const BenchOptions& given) {
   int exit_code = kExitOk;
   for (const std::string& suite :
        given.suites.empty() ? bench::default_suite_names() : given.suites) {
-    const Outcome<void> result = bench::run_suite(suite, options, &lines);
+    const Outcome<void> result = run_suite(suite, given, options, &lines);
     // What was measured before is worth telling.
     if (!result) exit_code = fail("bench", result.error());
   }

@@ -4,6 +4,7 @@
 #include "disk_orders.h"
 #include "identity_admin.h"
 #include "layout_requests.h"
+#include "network_admin.h"
 #include "status_document.h"
 
 #include <algorithm>
@@ -194,6 +195,7 @@ Json NodeService::handle(const Json& request, const AdminServer::Say& say) {
   if (const auto answer = answer_about_disk(disks, request)) return *answer;
   if (const auto answer = answer_about_identity(agent_->cluster(), request)) return *answer;
   if (const auto answer = answer_about_cluster(agent_->cluster(), request)) return *answer;
+  if (const auto answer = answer_about_network(agent_->cluster(), request, say)) return *answer;
   return {{"error", "this node does not know the request '" + command + "'"}};
 }
 

@@ -3,6 +3,7 @@
 #include "cluster_admin.h"
 #include "disk_orders.h"
 #include "identity_admin.h"
+#include "network_admin.h"
 #include "node_service.h"
 #include "status_document.h"
 
@@ -67,6 +68,7 @@ Json StorageService::handle(const Json& request, const AdminServer::Say& say) {
   if (const auto answer = answer_about_disk(disks, request)) return *answer;
   if (const auto answer = answer_about_identity(&agent_->cluster(), request)) return *answer;
   if (const auto answer = answer_about_cluster(&agent_->cluster(), request)) return *answer;
+  if (const auto answer = answer_about_network(&agent_->cluster(), request, say)) return *answer;
   return {{"error", "this node has no names: '" + command +
                         "' is for the node of its cluster that has them"}};
 }

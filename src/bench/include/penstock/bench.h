@@ -4,6 +4,7 @@
 
 #include "penstock/bench/gpu_node.h"
 #include "penstock/bench/measure.h"
+#include "penstock/bench/net.h"
 #include "penstock/bench/report.h"
 #include "penstock/bench/scratch.h"
 #include "penstock/bench/suites.h"

@@ -13,6 +13,7 @@
 #include "penstock/cluster/roles.h"
 #include "penstock/membership.h"
 #include "penstock/net.h"
+#include "penstock/probe.h"
 #include "penstock/rails.h"
 #include "penstock/store.h"
 
@@ -91,6 +92,17 @@ struct ParticipantStatus {
   std::string without_rdma;             // why it is not; empty: it is, where others have it
 };
 
+// How well nodes reach one another, as a person asks it.
+struct NetQuestion {
+  NodeId only;              // this node and the own one, both ways; 0: all pairs
+  engine::Duration time{};  // of each way, as probe::limits allows it
+};
+struct NetReport {
+  NodeId self;
+  std::vector<probe::NodeFacts> machines;
+  std::vector<probe::PairFacts> pairs;
+};
+
 // Called in this order by the thread that starts the process, but for what says otherwise:
 // prepare(); enter() and the nets, while the loops do not run yet; open() and then everything else
 // while they run; leave(); and when the loops have stopped, its end.
@@ -152,6 +164,14 @@ class Participant {
   // a second.
   virtual engine::DiskSpace space() = 0;
   virtual ParticipantStatus status() = 0;
+  // Has all nodes measure, and blocks for as long as that takes; what is wrong with some of them is
+  // in the report. Fails with busy where somebody else asks already, and with cancelled soon after
+  // `goes_on` has said no.
+  virtual Outcome<NetReport> check_net(const NetQuestion& question,
+                                       const std::function<bool()>& goes_on) = 0;
+  // The ways from here to a node, by any plan; fails in the same way.
+  virtual Outcome<std::vector<probe::MeasuredWay>> measure_net(
+      NodeId to, std::vector<probe::Workload> plan, const std::function<bool()>& goes_on) = 0;
 };
 
 }  // namespace penstock::cluster

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,18 @@ struct PeerFacts {
   bool connected = false;  // it has welcomed this node
   Incarnation incarnation;
   std::string trouble;  // why the last attempt or connection ended; empty while all is well
+};
+
+// One connection that this node made, as the kernel knows it at this moment.
+struct ConnectionFacts {
+  SocketAddress local, remote;
+  bool sealed = false;         // by records of TLS; else in the clear
+  bool by_kernel = false;      // which the kernel makes, and not this process
+  uint64_t path_mtu = 0;       // the largest packet that the kernel knows to reach the other side
+  uint64_t segment_bytes = 0;  // of payload in a packet
+  uint64_t segments = 0;       // sent
+  uint64_t retransmissions = 0;
+  std::string congestion;  // how the kernel chooses its pace: "cubic"
 };
 
 // The Net of one loop; owner thread only. One connection for each address that the loop calls; it
@@ -59,6 +72,8 @@ class TcpNet final : public engine::Net {
   void expel(NodeId node);
 
   std::vector<PeerFacts> peers() const;
+  // Some system calls. Nothing: there is no connection to that address now.
+  std::optional<ConnectionFacts> connection(engine::Address address) const;
   // System calls of the loop's sockets so far.
   uint64_t system_calls() const;
 

@@ -12,6 +12,8 @@
 #include "penstock/tcp/greeting.h"
 #include "penstock/tls.h"
 
+struct sockaddr;
+
 namespace penstock::tcp {
 
 // Where a node can be reached: a numeric IPv4 or IPv6 address and a port.
@@ -21,6 +23,8 @@ class SocketAddress {
   static Result<SocketAddress> parse(std::string_view text);
   // Of a socket of this process.
   static Result<SocketAddress> of_socket(int socket);
+  // Of the other side of one that is connected.
+  static Result<SocketAddress> of_peer(int socket);
 
   std::string text() const;
   int family() const;
@@ -29,6 +33,8 @@ class SocketAddress {
   uint32_t length() const { return length_; }
 
  private:
+  static Result<SocketAddress> told_by(int (*ask)(int, sockaddr*, uint32_t*), int socket);
+
   alignas(8) std::array<std::byte, 28> bytes_{};  // of a sockaddr_in6, the larger one
   uint32_t length_ = 0;
 };

@@ -1,15 +1,22 @@
-#include "bench/bare.h"
+#include "penstock/loopback/bare.h"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <openssl_cipher.h>
 #include <sys/socket.h>
+#include <thread>
+#include <vector>
 
-namespace penstock::tcp::bench {
+#include "penstock/tcp.h"
+
+namespace penstock::loopback {
 namespace {
 
+using tcp::SocketAddress;
 using tls::RecordKey;
 using tls::bench::OpensslRecords;
 using tls::limits::kContentMax;
@@ -97,17 +104,27 @@ void seal_until_closed(int socket) {
            static_cast<ssize_t>(sealed.size()));
 }
 
+// Counted in pieces of 1 MiB, as the others.
+Figures cipher(RecordKey::Use use, std::chrono::milliseconds each) {
+  const double before = processor_time(::pthread_self());
+  const engine::Time start = now();
+  const double rate = tls::bench::openssl_speed(use, each) / kMiB;
+  const double done = rate * seconds_since(start);
+  return {.rate = rate, .near_us = (processor_time(::pthread_self()) - before) / done * 1e6};
+}
+
 }  // namespace
 
-Figures bare_stream(std::chrono::milliseconds duration) {
+Figures bare_stream(size_t bytes, bool checked, std::chrono::milliseconds duration) {
   Pair pair;
   std::thread sender([&] {
-    std::vector<std::byte> bytes(kMiB, std::byte{7});
-    send_until_closed(pair.far.get(), bytes);
+    std::vector<std::byte> sent(bytes, std::byte{7});
+    send_until_closed(pair.far.get(), sent);
   });
-  std::vector<std::byte> memory(kMiB);
+  std::vector<std::byte> memory(bytes);
   const Figures figures = take_for(duration, sender, 1, [&] {
-    if (!receive_all(pair.near.get(), memory) || crc32c(memory) == 0) std::abort();
+    if (!receive_all(pair.near.get(), memory)) std::abort();
+    if (checked && crc32c(memory) == 0) std::abort();
   });
   (void)::shutdown(pair.near.get(), SHUT_RDWR);
   pair.near.reset();
@@ -139,24 +156,42 @@ Figures bare_sealed_stream(std::chrono::milliseconds duration) {
   return figures;
 }
 
-Figures bare_ping_pong(int depth, std::chrono::milliseconds duration) {
+Figures bare_exchange(const Exchange& exchange, std::chrono::milliseconds duration) {
   Pair pair;
   std::thread server([&] {
-    std::array<std::byte, 64> request;
-    const std::vector<std::byte> answer(4096, std::byte{7});
+    std::vector<std::byte> request(exchange.request);
+    const std::vector<std::byte> answer(exchange.answer, std::byte{7});
     while (receive_all(pair.far.get(), request)) send_all(pair.far.get(), answer);
   });
-  const std::array<std::byte, 64> request{};
-  std::vector<std::byte> answer(4096);
-  for (int i = 0; i < depth; ++i) send_all(pair.near.get(), request);
+  const std::vector<std::byte> request(exchange.request, std::byte{7});
+  std::vector<std::byte> answer(exchange.answer);
+  for (int i = 0; i < exchange.depth; ++i) send_all(pair.near.get(), request);
   const Figures figures = take_for(duration, server, 2, [&] {
     if (!receive_all(pair.near.get(), answer)) std::abort();
     send_all(pair.near.get(), request);
   });
-  for (int i = 0; i < depth; ++i) (void)receive_all(pair.near.get(), answer);
+  for (int i = 0; i < exchange.depth; ++i) (void)receive_all(pair.near.get(), answer);
   (void)::shutdown(pair.near.get(), SHUT_RDWR);
   server.join();
   return figures;
 }
 
-}  // namespace penstock::tcp::bench
+Figures openssl_seals(std::chrono::milliseconds duration) {
+  return cipher(RecordKey::Use::seal, duration);
+}
+
+Figures openssl_opens(std::chrono::milliseconds duration) {
+  return cipher(RecordKey::Use::open, duration);
+}
+
+Figures openssl_seals_and_opens(std::chrono::milliseconds duration) {
+  Figures sealing;
+  std::thread other([&] { sealing = openssl_seals(duration); });
+  Figures opening = openssl_opens(duration);
+  other.join();
+  opening.rate = std::min(opening.rate, sealing.rate);
+  opening.far_us = sealing.near_us;
+  return opening;
+}
+
+}  // namespace penstock::loopback

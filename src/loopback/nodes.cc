@@ -1,11 +1,12 @@
-#include "bench/nodes.h"
+#include "penstock/loopback/nodes.h"
 
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <fmt/format.h>
 #include <pthread.h>
 
-namespace penstock::tcp::bench {
+namespace penstock::loopback {
 namespace {
 
 using engine::Access;
@@ -14,6 +15,7 @@ using engine::Op;
 constexpr NodeId kNear{1};
 constexpr NodeId kFar{2};
 constexpr engine::Address kService{kFar, 1};
+constexpr engine::Address kProbes{kFar, probe::kService};
 
 std::shared_ptr<const tls::Credentials> credentials_of(NodeId node) {
   constexpr int64_t kHour = int64_t{3600} * 1'000'000'000;
@@ -30,10 +32,10 @@ std::shared_ptr<const tls::Credentials> credentials_of(NodeId node) {
   return *tls::Credentials::make(std::move(config));
 }
 
-NetworkConfig config_of(NodeId node, Wire wire, const Resolver& resolver) {
-  NetworkConfig config;
+tcp::NetworkConfig config_of(NodeId node, Wire wire, const tcp::Resolver& resolver) {
+  tcp::NetworkConfig config;
   config.identity.node = node;
-  config.identity.lowest_version = config.identity.highest_version = kVersion;
+  config.identity.lowest_version = config.identity.highest_version = tcp::kVersion;
   config.resolver = &resolver;
   if (wire == Wire::sealed) config.credentials = credentials_of(node);
   return config;
@@ -106,27 +108,75 @@ void Source::on_call(engine::IncomingCall& call) {
   call.place(*transfer);
 }
 
+Outcome<void> Node::start() {
+  TRY_ASSIGN(driver, disk::DiskDriver::create({.root = "/tmp"}));
+  loop = std::make_unique<engine::Loop>(engine::system_clock(), random, driver->parker());
+  disk = &driver->attach(*loop);
+  TRY_ASSIGN(net, tcp::TcpNet::create(network, *loop, driver->parker()));
+  return {};
+}
+
+void Node::close() {
+  if (net != nullptr) {
+    net->close();
+    while (loop->poll()) {
+    }
+    net.reset();
+  }
+  if (disk != nullptr) loop->remove(*disk);
+  disk = nullptr;
+}
+
 Nodes::Nodes(Wire wire)
-    : near_(config_of(kNear, wire, resolver_)), far_(config_of(kFar, wire, resolver_)) {
-  far_.net->serve(kService, source_);
-  listener_ = std::move(
-      *TcpListener::listen(far_.network, *far_.net, *SocketAddress::parse("127.0.0.1:0")));
+    : near_(config_of(kNear, wire, resolver_)), far_(config_of(kFar, wire, resolver_)) {}
+
+Outcome<std::unique_ptr<Nodes>> Nodes::start(Wire wire) {
+  std::unique_ptr<Nodes> nodes(new Nodes(wire));
+  TRY(nodes->begin());
+  return nodes;
+}
+
+Outcome<void> Nodes::begin() {
+  TRY(near_.start());
+  TRY(far_.start());
+  const auto any = tcp::SocketAddress::parse("127.0.0.1:0");
+  ASSERT(any);
+  TRY_ASSIGN(listener_, tcp::TcpListener::listen(far_.network, *far_.net, *any));
   resolver_.address = listener_->address();
-  server_ = std::thread([this] { far_.loop.run(); });
+  probes_ = std::make_unique<probe::Service>(
+      probe::Service::Config{far_.loop.get(), nullptr, [] { return probe::MachineFacts(); }});
+  far_.net->serve(kService, source_);
+  far_.net->serve(kProbes, *probes_);
+  server_ = std::thread([this] { far_.loop->run(); });
+  return {};
 }
 
 Nodes::~Nodes() {
-  far_.loop.stop();
-  server_.join();
-  listener_.reset();
-  far_.net->withdraw(kService);
-  for (Node* const node : {&near_, &far_}) {
-    node->net->close();
-    while (node->loop.poll()) {
-    }
-    node->net.reset();
-    node->loop.remove(node->disk);
+  if (server_.joinable()) {
+    far_.loop->stop();
+    server_.join();
+    far_.net->withdraw(kService);
+    far_.net->withdraw(kProbes);
   }
+  listener_.reset();
+  near_.close();
+  far_.close();
+}
+
+Outcome<probe::Figures> Nodes::probe(const probe::Workload& workload) {
+  struct Probe : probe::ProbeOp {
+    bool is_over = false;
+  } op;
+  op.net = near_.net.get();
+  op.to = kProbes;
+  op.plan = {workload};
+  op.completion = [](Op& done) { static_cast<Probe&>(done).is_over = true; };
+  probe::probe(*near_.loop, op);
+  while (!op.is_over) near_.loop->poll_or_park(engine::kNever);
+  if (!op.status.ok()) {
+    return Failure{op.status, fmt::format("calls over loopback fail: {}", op.status.name())};
+  }
+  return op.figures.front();
 }
 
 Figures Nodes::read(const Reads& asked, std::chrono::milliseconds duration) {
@@ -149,7 +199,7 @@ Figures Nodes::read(const Reads& asked, std::chrono::milliseconds duration) {
     read.completion = on_read;
     near_.net->call(read);
   }
-  while (runner.left != 0) near_.loop.poll_or_park(engine::kNever);
+  while (runner.left != 0) near_.loop->poll_or_park(engine::kNever);
   const double seconds = seconds_since(start);
   const auto done = static_cast<double>(runner.done);
   return {.rate = done / seconds,
@@ -158,4 +208,4 @@ Figures Nodes::read(const Reads& asked, std::chrono::milliseconds duration) {
           .far_us = (processor_time(server_.native_handle()) - far_before) / done * 1e6};
 }
 
-}  // namespace penstock::tcp::bench
+}  // namespace penstock::loopback

@@ -10,20 +10,16 @@
 // aes-128-gcm -bytes 16384` counts it, alone and with another one that does the same. Prints
 // medians of all rounds, ratios of medians, and the time of processors for each read of the side
 // that asks and of the one that serves. ROWS: only those whose names begin so, without ratios.
-#include "bench/bare.h"
-#include "bench/nodes.h"
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
-#include <openssl_cipher.h>
 #include <string>
 
-namespace penstock::tcp::bench {
-namespace {
+#include "penstock/loopback.h"
 
-using tls::RecordKey;
+namespace penstock::loopback {
+namespace {
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -46,27 +42,6 @@ struct Row {
                 of(&Figures::near_us), of(&Figures::far_us), of(&Figures::calls));
   }
 };
-
-// Counted in pieces of 1 MiB, as the others.
-Figures cipher(RecordKey::Use use, std::chrono::milliseconds each) {
-  const double before = processor_time(::pthread_self());
-  const engine::Time start = now();
-  const double rate = tls::bench::openssl_speed(use, each) / kMiB;
-  const double done = rate * seconds_since(start);
-  return {.rate = rate, .near_us = (processor_time(::pthread_self()) - before) / done * 1e6};
-}
-
-// One thread seals while this one opens, as the two sides of a connection do: processors of a
-// virtual machine may share what they compute with.
-Figures cipher_on_both(std::chrono::milliseconds each) {
-  Figures sealing;
-  std::thread other([&] { sealing = cipher(RecordKey::Use::seal, each); });
-  Figures opening = cipher(RecordKey::Use::open, each);
-  other.join();
-  opening.rate = std::min(opening.rate, sealing.rate);
-  opening.far_us = sealing.near_us;
-  return opening;
-}
 
 void print_ratio(const char* what, double ours, double theirs) {
   std::printf("%-60s %.2f\n", what, ours / theirs);
@@ -116,16 +91,29 @@ void print_ratios(const std::vector<Row>& rows) {
 }
 
 int run(int rounds, std::chrono::milliseconds each, const std::string& only) {
-  Nodes plain(Wire::plain);
-  Nodes sealed(Wire::sealed);
+  const auto plain_nodes = Nodes::start(Wire::plain);
+  const auto sealed_nodes = Nodes::start(Wire::sealed);
+  for (const auto* nodes : {&plain_nodes, &sealed_nodes}) {
+    if (*nodes) continue;
+    std::fprintf(stderr, "tcp_bench: %s\n", nodes->error().message.c_str());
+    return 1;
+  }
+  Nodes& plain = **plain_nodes;
+  Nodes& sealed = **sealed_nodes;
   const auto reads = [each](Nodes& nodes, Nodes::Reads what) {
     return [&nodes, each, what] { return nodes.read(what, each); };
   };
   std::vector<Row> rows = {
       {"plain 1 MiB, 4 at once, checked", reads(plain, {kMiB, 4, true})},
-      {"bare stream, 1 MiB, checked", [each] { return bare_stream(each); }},
-      {"bare sockets, 4 KiB, one at a time", [each] { return bare_ping_pong(1, each); }},
-      {"bare sockets, 4 KiB, 64 at once", [each] { return bare_ping_pong(64, each); }},
+      {"bare stream, 1 MiB, checked", [each] { return bare_stream(kMiB, true, each); }},
+      {"bare sockets, 4 KiB, one at a time",
+       [each] {
+         return bare_exchange({64, 4096, 1}, each);
+       }},
+      {"bare sockets, 4 KiB, 64 at once",
+       [each] {
+         return bare_exchange({64, 4096, 64}, each);
+       }},
       {"plain 1 MiB, one at a time", reads(plain, {kMiB, 1})},
       {"plain 1 MiB, 8 at once", reads(plain, {kMiB, 8})},
       {"plain 4 KiB, one at a time", reads(plain, {4096, 1})},
@@ -135,9 +123,9 @@ int run(int rounds, std::chrono::milliseconds each, const std::string& only) {
       {"sealed 4 KiB, one at a time", reads(sealed, {4096, 1})},
       {"sealed 4 KiB, 64 at once", reads(sealed, {4096, 64})},
       {"bare stream of OpenSSL's, 1 MiB", [each] { return bare_sealed_stream(each); }},
-      {"OpenSSL seals 1 MiB, one processor", [each] { return cipher(RecordKey::Use::seal, each); }},
-      {"OpenSSL opens 1 MiB, one processor", [each] { return cipher(RecordKey::Use::open, each); }},
-      {"OpenSSL seals and opens, two of them", [each] { return cipher_on_both(each); }},
+      {"OpenSSL seals 1 MiB, one processor", [each] { return openssl_seals(each); }},
+      {"OpenSSL opens 1 MiB, one processor", [each] { return openssl_opens(each); }},
+      {"OpenSSL seals and opens, two of them", [each] { return openssl_seals_and_opens(each); }},
   };
   if (!only.empty())
     std::erase_if(rows,
@@ -152,11 +140,11 @@ int run(int rounds, std::chrono::milliseconds each, const std::string& only) {
 }
 
 }  // namespace
-}  // namespace penstock::tcp::bench
+}  // namespace penstock::loopback
 
 int main(int count, char** arguments) {
   const int rounds = count > 1 ? std::atoi(arguments[1]) : 5;
   const int each = count > 2 ? std::atoi(arguments[2]) : 1000;
-  return penstock::tcp::bench::run(std::max(1, rounds), std::chrono::milliseconds(each),
-                                   count > 3 ? arguments[3] : "");
+  return penstock::loopback::run(std::max(1, rounds), std::chrono::milliseconds(each),
+                                 count > 3 ? arguments[3] : "");
 }

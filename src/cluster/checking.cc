@@ -5,7 +5,9 @@ namespace penstock::cluster {
 
 void ParticipantImpl::begin_checks() {
   NetChecker::Config config;
-  config.measurer = {&loop(), parts_.front()->shard.parker, &addresses_,
+  config.measurer = {&loop(),
+                     parts_.front()->shard.parker,
+                     &addresses_,
                      [this]() -> Outcome<tcp::NetworkConfig> {
                        std::shared_ptr<const tls::Credentials> credentials;
                        if (!config_.insecure) {
@@ -13,8 +15,9 @@ void ParticipantImpl::begin_checks() {
                        }
                        return network_config(kept_.node, std::move(credentials));
                      },
+                     parts_.front()->rails.get(),
                      without_rdma_};
-  config.net = parts_.front()->tcp.get();
+  config.net = parts_.front()->rails.get();
   config.self = kept_.node;
   config.insecure = config_.insecure;
   for (const std::string& text : kept_.listen) {

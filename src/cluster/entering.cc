@@ -22,7 +22,9 @@ uint8_t role_to_serve(uint32_t service) {
 
 // Calls to a controller are few, and those of guests prove nothing.
 bool may_go_by_rdma(uint32_t service) {
-  return service >= wire::kFirstReplicaService && service < rails::kIntroductionService;
+  const bool is_replica =
+      service >= wire::kFirstReplicaService && service < rails::kIntroductionService;
+  return is_replica || service == probe::kService;
 }
 
 }  // namespace
@@ -255,11 +257,6 @@ std::string ParticipantImpl::what_if_followed() const {
       "names it ('penstock token create --node {}' on the first node)",
       kept_.node.value);
 }
-
-struct ParticipantImpl::Joined {
-  Admitted admitted;
-  membership::Papers papers;
-};
 
 // With a net that ends with this, as the process has no number yet, or no loops that run.
 Outcome<ParticipantImpl::Joined> ParticipantImpl::ask_to_join(

@@ -38,6 +38,9 @@ inline constexpr auto kRenewAgain = std::chrono::seconds(10);
 // A process that ends waits no longer for one that it asks for.
 inline constexpr auto kRenewAskTime = std::chrono::seconds(2);
 
+// For so long a check waits for a connection by RDMA: set-up and trial.
+inline constexpr auto kRdmaPrepareTime = std::chrono::seconds(5);
+
 // How often it is looked whether a check of the network has ended, and whether whoever has asked
 // for it is still there.
 inline constexpr auto kCheckLook = std::chrono::milliseconds(50);

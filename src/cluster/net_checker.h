@@ -16,7 +16,7 @@ class NetChecker {
  public:
   struct Config {
     NetMeasurer::Config measurer;
-    tcp::TcpNet* net = nullptr;
+    engine::Net* net = nullptr;  // where it answers, and asks others
     NodeId self;
     std::vector<probe::OwnAddress> own;  // where it listens
     bool insecure = false;

@@ -1,5 +1,8 @@
 #include "net_measurer.h"
 
+#include "limits.h"
+
+#include <algorithm>
 #include <fmt/format.h>
 #include <utility>
 
@@ -83,6 +86,13 @@ struct NetMeasurer::Way {
   probe::ProbeOp op;
 };
 
+// The way by RDMA while it is prepared and measured.
+struct NetMeasurer::Rdma {
+  engine::Timer look;
+  engine::Time until{};  // a connection stands by then, or never
+  probe::ProbeOp op;
+};
+
 NetMeasurer::NetMeasurer(Config config) : config_(std::move(config)) {}
 
 NetMeasurer::~NetMeasurer() {
@@ -96,7 +106,8 @@ void NetMeasurer::measure(probe::MeasureOp& op) {
   stopped_ = false;
   next_ = 0;
   addresses_ = config_.addresses->addresses_of(op.to);
-  if (addresses_.size() > probe::limits::kWaysMax) addresses_.resize(probe::limits::kWaysMax);
+  constexpr size_t kMost = probe::limits::kWaysMax - 1;  // and RDMA
+  if (addresses_.size() > kMost) addresses_.erase(addresses_.begin() + kMost, addresses_.end());
   if (addresses_.empty()) return finish(Code::not_found);
   try_next();
 }
@@ -117,6 +128,58 @@ void NetMeasurer::try_next() {
     failed.facts.trouble = begun.error().message;
     way_.reset();
   }
+  if (!stopped_ && config_.without_rdma.empty()) return try_rdma();
+  finish(Code::ok);
+}
+
+void NetMeasurer::try_rdma() {
+  rdma_ = std::make_unique<Rdma>();
+  rdma_->until = config_.loop->now() + limits::kRdmaPrepareTime;
+  rdma_->look.owner = this;
+  rdma_->look.completion = [](engine::Op& op) { op.owner_as<NetMeasurer>().on_rdma_look(); };
+  rdma_->op.net = config_.rails;
+  rdma_->op.to = {op_->to, probe::kService};
+  rdma_->op.plan = op_->plan;
+  rdma_->op.owner = this;
+  rdma_->op.completion = [](engine::Op& op) { op.owner_as<NetMeasurer>().on_rdma_probed(); };
+  on_rdma_look();
+}
+
+// Until then the same calls would go by TCP.
+void NetMeasurer::on_rdma_look() {
+  if (!stopped_ && config_.rails->prepare(rdma_->op.to)) {
+    return probe::probe(*config_.loop, rdma_->op);
+  }
+  if (stopped_ || config_.loop->now() >= rdma_->until) return add_rdma(false);
+  config_.loop->start(rdma_->look, config_.loop->now() + limits::kOpenLook);
+}
+
+void NetMeasurer::on_rdma_probed() {
+  add_rdma(true);
+}
+
+// Where there is none, the other ways say why.
+void NetMeasurer::add_rdma(bool has_measured) {
+  const std::unique_ptr<Rdma> rdma = std::move(rdma_);
+  std::string device;
+  std::string reason;
+  for (const rails::RailFacts& rail : config_.rails->facts()) {
+    if (rail.address != rdma->op.to) continue;
+    device = rail.device;
+    reason = rail.reason;
+  }
+  if (has_measured && rdma->op.status.ok()) {
+    MeasuredWay& measured = op_->ways.emplace_back();
+    measured.facts.transport = "rdma";
+    measured.facts.to = device;
+    measured.figures = std::move(rdma->op.figures);
+    add_figures(*op_, measured);
+    return finish(Code::ok);
+  }
+  if (has_measured) reason = rdma->op.status.name();
+  if (reason.empty()) reason = config_.rails->trouble();
+  if (reason.empty()) reason = "no connection came about in time";
+  for (MeasuredWay& way : op_->ways) way.facts.reasons.push_back("no RDMA: " + reason);
   finish(Code::ok);
 }
 
@@ -173,11 +236,14 @@ void NetMeasurer::add_facts(MeasuredWay& measured) const {
 }
 
 void NetMeasurer::finish(Status status) {
-  // Calls take the first address at which the node is reached.
-  for (MeasuredWay& way : op_->ways) {
-    way.facts.used = way.facts.trouble.empty();
-    if (way.facts.used) break;
-  }
+  // Calls take RDMA where it is there, else the first address at which the node is reached.
+  const auto is_there = [](const MeasuredWay& way) { return way.facts.trouble.empty(); };
+  const auto by_rdma = std::ranges::find_if(op_->ways, [&](const MeasuredWay& way) {
+    return way.facts.transport == "rdma" && is_there(way);
+  });
+  const auto first =
+      by_rdma != op_->ways.end() ? by_rdma : std::ranges::find_if(op_->ways, is_there);
+  if (first != op_->ways.end()) first->facts.used = true;
   config_.loop->complete(*std::exchange(op_, nullptr), stopped_ ? Status(Code::cancelled) : status);
 }
 

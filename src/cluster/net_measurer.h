@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "penstock/probe.h"
+#include "penstock/rails.h"
 
 namespace penstock::cluster {
 
@@ -22,7 +23,8 @@ class NetMeasurer final : public probe::Measurer {
     const Addresses* addresses = nullptr;
     // As other connections of this process are made at the moment.
     std::function<Outcome<tcp::NetworkConfig>()> network;
-    std::string without_rdma;  // why no call goes by RDMA; empty: some do
+    rails::RailNet* rails = nullptr;  // by which calls go that may go by RDMA
+    std::string without_rdma;         // why none does; empty: some do
   };
   explicit NetMeasurer(Config config);
   ~NetMeasurer();
@@ -34,8 +36,13 @@ class NetMeasurer final : public probe::Measurer {
  private:
   class OneAddress;
   struct Way;
+  struct Rdma;
 
   void try_next();
+  void try_rdma();
+  void on_rdma_look();
+  void on_rdma_probed();
+  void add_rdma(bool has_measured);
   Outcome<void> begin(Way& way);
   void on_probed();
   void add_facts(probe::MeasuredWay& measured) const;
@@ -47,6 +54,7 @@ class NetMeasurer final : public probe::Measurer {
   std::vector<tcp::SocketAddress> addresses_;
   size_t next_ = 0;
   std::unique_ptr<Way> way_;
+  std::unique_ptr<Rdma> rdma_;
 };
 
 }  // namespace penstock::cluster

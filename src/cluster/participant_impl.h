@@ -110,7 +110,10 @@ class ParticipantImpl final : public Participant, private membership::LocalNode 
   Outcome<void> begin_controller(engine::Kv* kv);
   Outcome<void> join();
   Outcome<void> take(const membership::Admitted& admitted);
-  struct Joined;
+  struct Joined {
+    membership::Admitted admitted;
+    membership::Papers papers;
+  };
   Outcome<Joined> join_by_certificate();
   Outcome<Joined> ask_to_join(NodeId as, std::shared_ptr<const tls::Credentials> credentials,
                               std::optional<membership::AskToEnroll> enroll);

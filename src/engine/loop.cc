@@ -135,7 +135,8 @@ bool Loop::poll() {
   now_ = clock_.now();
   bool worked = take_remote();
   worked |= fire_timers();
-  for (Poller* poller : pollers_) worked |= poller->poll();
+  // What one of them begins may add another.
+  for (size_t asked = 0; asked < pollers_.size(); ++asked) worked |= pollers_[asked]->poll();
   worked |= run_ready();
   return worked;
 }

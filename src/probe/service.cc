@@ -151,8 +151,9 @@ void Service::end(Work& work, Status status) {
   --calls_;
   bytes_ -= work.bytes;
   // Who measures one call at a time has memory for the next one; nothing else is kept.
-  if (calls_ > 0 || memories_.empty()) memories_.push_back(std::move(work.memory));
-  if (calls_ == 0) memories_.resize(1);
+  const bool is_wanted = calls_ > 0 ? memories_.size() < limits::kCallsOfPeer : memories_.empty();
+  if (is_wanted && !work.memory.empty()) memories_.push_back(std::move(work.memory));
+  if (calls_ == 0 && memories_.size() > 1) memories_.resize(1);
   const Response response{.length = work.document};
   if (status.ok()) {
     work.transfer.call->reply(status, std::as_bytes(std::span(&response, 1)));

@@ -38,11 +38,10 @@ void Board::withdraw(uint32_t service) {
   served_.erase(service);
 }
 
-bool Board::vouches_for(NodeId node, engine::Time now) const {
+bool Board::vouches_for(const engine::Peer& peer, engine::Time now) const {
   const std::lock_guard lock(mutex_);
-  const auto found = vouchers_.find(node);
-  if (found == vouchers_.end()) return false;
-  return found->second.watches > 0 || now - found->second.last < limits::kUnwatchedMax;
+  const auto found = seen_.find(peer);
+  return found != seen_.end() && now - found->second < limits::kUnwatchedMax;
 }
 
 void Board::on_call(engine::IncomingCall& call) {
@@ -65,7 +64,7 @@ void Board::introduce(engine::IncomingCall& call) {
     const std::lock_guard lock(mutex_);
     const auto found = served_.find(wanted->service);
     if (found != served_.end()) ask->inbox = found->second;
-    vouchers_[call.peer().node].last = loop_.clock().now();
+    seen_[call.peer()] = loop_.clock().now();
   }
   if (ask->inbox == nullptr) return call.reply(Code::peer_gone, {});
   ask->board = this;
@@ -102,32 +101,29 @@ void Board::watch(engine::IncomingCall& call) {
   const engine::Time now = loop_.clock().now();
   {
     const std::lock_guard lock(mutex_);
-    Voucher& voucher = vouchers_[node];
-    voucher.last = now;
-    if (voucher.watches >= limits::kWatchesOfNode || watches_.size() >= limits::kWatchesMax) {
-      return call.reply(Code::busy, {});
-    }
-    ++voucher.watches;
+    seen_[call.peer()] = now;
   }
+  uint32_t& its = watches_of_[node];
+  if (its >= limits::kWatchesOfNode || watches_.size() >= limits::kWatchesMax) {
+    return call.reply(Code::busy, {});
+  }
+  ++its;
   watches_.push_back({&call, node, now + limits::kWatchTime});
   if (!std::exchange(timer_runs_, true)) loop_.start(timer_, loop_.now() + limits::kLookEvery);
-}
-
-void Board::end_watch(const Watch& watch, Status status) {
-  {
-    const std::lock_guard lock(mutex_);
-    Voucher& voucher = vouchers_[watch.node];
-    --voucher.watches;
-    voucher.last = loop_.clock().now();
-  }
-  watch.call->reply(status, {});
 }
 
 void Board::look() {
   const engine::Time now = loop_.clock().now();
   while (!watches_.empty() && watches_.front().until <= now) {
-    end_watch(watches_.front(), Code::ok);
+    const Watch& watch = watches_.front();
+    if (--watches_of_[watch.node] == 0) watches_of_.erase(watch.node);
+    watch.call->reply(Code::ok, {});
     watches_.pop_front();
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(seen_,
+                  [&](const auto& one) { return now - one.second >= limits::kUnwatchedMax; });
   }
   timer_runs_ = !watches_.empty();
   if (timer_runs_) loop_.start(timer_, loop_.now() + limits::kLookEvery);
@@ -138,7 +134,7 @@ void Board::stop(engine::Op& done) {
   stopped_ = true;
   done_ = &done;
   if (std::exchange(timer_runs_, false)) (void)loop_.cancel(timer_);
-  for (const Watch& watch : watches_) end_watch(watch, Code::closed);
+  for (const Watch& watch : watches_) watch.call->reply(Code::closed, {});
   watches_.clear();
   stop_if_done();
 }

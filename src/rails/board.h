@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 
 #include "penstock/engine.h"
 #include "penstock/rails/limits.h"
@@ -39,8 +40,9 @@ class Board final : public engine::Service {
   // Any thread.
   void serve(uint32_t service, std::shared_ptr<Inbox> inbox);
   void withdraw(uint32_t service);
-  // Whether a connection stands, or stood a moment ago, on which that node has proven itself.
-  bool vouches_for(NodeId node, engine::Time now) const;
+  // Whether a connection stands, or stood a moment ago, on which that peer has proven itself: its
+  // number, key and roles.
+  bool vouches_for(const engine::Peer& peer, engine::Time now) const;
 
   // In the service's loop.
   void on_call(engine::IncomingCall& call) override;
@@ -53,22 +55,22 @@ class Board final : public engine::Service {
     NodeId node;
     engine::Time until{};
   };
-  // What is known of a node that has asked.
-  struct Voucher {
-    uint32_t watches = 0;
-    engine::Time last{};  // when it asked, or its last watch ended
+  struct PeerOrder {
+    bool operator()(const engine::Peer& a, const engine::Peer& b) const {
+      return std::tie(a.node, a.roles, a.key) < std::tie(b.node, b.roles, b.key);
+    }
   };
 
   void introduce(engine::IncomingCall& call);
   void finish(Ask& ask);
   void watch(engine::IncomingCall& call);
-  void end_watch(const Watch& watch, Status status);
   void look();
   void stop_if_done();
 
   engine::Loop& loop_;
   // In the service's loop.
   std::list<Watch> watches_;  // the oldest first
+  std::map<NodeId, uint32_t> watches_of_;
   uint32_t asks_ = 0;
   engine::Timer timer_;
   bool timer_runs_ = false;
@@ -77,7 +79,8 @@ class Board final : public engine::Service {
 
   mutable engine::Mutex mutex_;
   std::map<uint32_t, std::shared_ptr<Inbox>> served_;
-  std::map<NodeId, Voucher> vouchers_;
+  // When each has asked or begun to watch last.
+  std::map<engine::Peer, engine::Time, PeerOrder> seen_;
 };
 
 }  // namespace penstock::rails::internal

@@ -35,7 +35,10 @@ void Rail::look() {
     trouble_ = net_->trouble();
     log::warning("rails: {}: calls go another way, until it is there again", trouble_);
   }
-  if (trouble_.empty() || !net_->is_quiet()) return;
+  // What has just ended may still be on its way to those who look at whose it was.
+  const bool was_quiet = std::exchange(is_quiet_, !trouble_.empty() && net_->is_quiet());
+  if (!was_quiet || !is_quiet_) return;
+  is_quiet_ = false;
   net_.reset();
   provider_.reset();
   not_before_ = parts_.loop.now() + limits::kReopenAfter;

@@ -46,6 +46,7 @@ class Rail {
   std::unique_ptr<verbs::Provider> provider_;  // outlives the net
   std::unique_ptr<verbs::VerbsNet> net_;
   std::string trouble_;
+  bool is_quiet_ = false;  // at the last look
   engine::Time not_before_{};
 };
 

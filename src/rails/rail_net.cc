@@ -34,12 +34,14 @@ class RailNet::Impl final : public verbs::Introducer, public internal::Host {
 
   void close();
   engine::Net& net_for(const Address& address);
+  bool prepare(const Address& address);
   void serve(Address address, engine::Service& service);
   void withdraw(Address address);
   void lose(NodeId node);
   void announce(MutableBytes region);
   Status take_back(MutableBytes region);
   std::vector<RailFacts> facts() const;
+  std::string trouble() const { return rails_.empty() ? "" : rails_.front()->trouble(); }
   void look();
 
   const RailConfig config;
@@ -58,6 +60,7 @@ class RailNet::Impl final : public verbs::Introducer, public internal::Host {
   };
 
   void introduce(verbs::Introduction& introduction) override;
+  void came_to_nothing(Address address) override;
   Result<verbs::Offer> accept(engine::Peer peer, const Wanted& wanted,
                               std::string& trouble) override;
   void on_answer(const Ask& ask);
@@ -65,8 +68,10 @@ class RailNet::Impl final : public verbs::Introducer, public internal::Host {
   void watch(NodeId node);
   void on_watch_end(Watch& watch);
   bool reaches(NodeId node) const;
+  std::vector<NodeId> unwatched() const;
   void find_devices();
   verbs::VerbsNet* open(Rail& rail);
+  verbs::VerbsNet* verbs_for(const Address& address);
   Rail* rail_towards(const std::array<std::byte, 16>& gid);
 
   const internal::RailParts parts_;
@@ -74,6 +79,7 @@ class RailNet::Impl final : public verbs::Introducer, public internal::Host {
   bool found_ = false;                        // which devices there are
   std::vector<std::unique_ptr<Rail>> rails_;  // the best for this loop first
   std::map<NodeId, size_t> chosen_;           // which one calls to a node go by; none: the first
+  std::map<NodeId, engine::Time> refused_until_;
   std::map<uint32_t, engine::Service*> services_;
   std::vector<MutableBytes> announced_;
   uint32_t asks_ = 0;
@@ -138,17 +144,28 @@ verbs::VerbsNet* RailNet::Impl::open(Rail& rail) {
 }
 
 engine::Net& RailNet::Impl::net_for(const Address& address) {
+  if (verbs::VerbsNet* const net = verbs_for(address)) return *net;
+  return *config.tcp;
+}
+
+bool RailNet::Impl::prepare(const Address& address) {
+  verbs::VerbsNet* const net = verbs_for(address);
+  return net != nullptr && net->prepare(address);
+}
+
+// Null: by TCP.
+verbs::VerbsNet* RailNet::Impl::verbs_for(const Address& address) {
   const bool may_go = config.devices != nullptr && !closed_ && address.node != config.self &&
                       config.may_go(address.service);
-  if (!may_go) return *config.tcp;
+  if (!may_go) return nullptr;
   find_devices();
   const auto chosen = chosen_.find(address.node);
   const size_t first = chosen == chosen_.end() ? 0 : chosen->second;
   for (size_t i = 0; i < rails_.size(); ++i) {
     verbs::VerbsNet* const net = open(*rails_[(first + i) % rails_.size()]);
-    if (net != nullptr) return *net;
+    if (net != nullptr) return net;
   }
-  return *config.tcp;
+  return nullptr;
 }
 
 void RailNet::Impl::serve(Address address, engine::Service& service) {
@@ -225,14 +242,14 @@ void RailNet::Impl::on_answer(const Ask& ask) {
   --asks_;
   const NodeId node = ask.to.node;
   const Status status = read_answer(ask);
-  if (status.ok()) {
-    watch(node);
-  } else if (!rails_.empty()) {
-    // Perhaps another card is better connected.
-    size_t& chosen = chosen_[node];
-    chosen = (chosen + 1) % rails_.size();
-  }
+  if (status.ok()) watch(node);
   loop.complete(*ask.introduction, status);
+}
+
+// Perhaps another card is better connected.
+void RailNet::Impl::came_to_nothing(Address address) {
+  size_t& chosen = chosen_[address.node];
+  chosen = (chosen + 1) % rails_.size();
 }
 
 // Of several the one in the caller's subnet; where there is none, routers may know a way.
@@ -258,8 +275,17 @@ Result<verbs::Offer> RailNet::Impl::accept(engine::Peer peer, const Wanted& want
     trouble = rails_.empty() ? "it has no RDMA device" : rails_.front()->trouble();
     return Code::not_supported;
   }
+  const engine::Time now = loop.now();
+  std::erase_if(refused_until_, [&](const auto& one) { return one.second <= now; });
+  if (refused_until_.contains(peer.node)) {
+    trouble = "no queue pair could be joined to one of it a moment ago";
+    return Code::busy;
+  }
   auto offer = rail->net()->accept(peer, wanted.service, wanted.offer);
-  if (!offer) trouble = "no queue pair could be made there: " + std::string(offer.error().name());
+  if (!offer) {
+    trouble = "no queue pair could be made there: " + std::string(offer.error().name());
+    if (offer.error() != Code::busy) refused_until_[peer.node] = now + limits::kRefuseTime;
+  }
   return offer;
 }
 
@@ -281,6 +307,8 @@ void RailNet::Impl::on_watch_end(Watch& watch) {
   const NodeId node = watch.node;
   const Status status = watch.status;
   watches_.erase(node);
+  // Too many watch there: this one is tried again at the next look, and others vouch meanwhile.
+  if (status == Code::busy) return;
   if (!status.ok()) return lose(node);
   if (reaches(node)) this->watch(node);
 }
@@ -291,15 +319,28 @@ bool RailNet::Impl::reaches(NodeId node) const {
   });
 }
 
+// Nodes that are called by RDMA, of which no watch is under way.
+std::vector<NodeId> RailNet::Impl::unwatched() const {
+  std::vector<NodeId> nodes;
+  for (const auto& rail : rails_) {
+    if (rail->net() == nullptr) continue;
+    for (const verbs::LinkFacts& link : rail->net()->links()) {
+      if (link.joined && !watches_.contains(link.address.node)) nodes.push_back(link.address.node);
+    }
+  }
+  return nodes;
+}
+
 void RailNet::Impl::look() {
   const engine::Time now = loop.clock().now();
   for (const auto& rail : rails_) {
     rail->look();
     if (rail->net() == nullptr) continue;
-    for (const NodeId caller : rail->net()->callers()) {
-      if (!config.introductions->board().vouches_for(caller, now)) rail->net()->lose(caller);
-    }
+    rail->net()->keep_callers([&](const engine::Peer& peer) {
+      return config.introductions->board().vouches_for(peer, now);
+    });
   }
+  for (const NodeId node : unwatched()) watch(node);
   loop.start(timer_, loop.now() + limits::kLookEvery);
 }
 
@@ -358,6 +399,12 @@ void RailNet::announce(MutableBytes region) {
 }
 Status RailNet::take_back(MutableBytes region) {
   return impl_->take_back(region);
+}
+bool RailNet::prepare(Address address) {
+  return impl_->prepare(address);
+}
+std::string RailNet::trouble() const {
+  return impl_->trouble();
 }
 std::vector<RailFacts> RailNet::facts() const {
   return impl_->facts();

@@ -43,6 +43,7 @@ void LoopNet::close() {
   for (auto& [address, contact] : contacts_) {
     if (contact.current != nullptr) contact.current->stop(Code::closed);
   }
+  for (const auto& ended : ending_) ended->stop(Code::closed);
   for (const auto& accepted : accepted_) accepted->stop(Code::closed);
   (void)flush();
   sockets.ring.drain();
@@ -239,6 +240,9 @@ void LoopNet::expel(NodeId node) {
   }
   for (auto& [address, contact] : contacts_) {
     if (address.node == node && contact.current != nullptr) contact.current->stop(Code::peer_gone);
+  }
+  for (const auto& ended : ending_) {
+    if (ended->to().node == node) ended->stop(Code::peer_gone);
   }
 }
 

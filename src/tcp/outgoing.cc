@@ -164,8 +164,11 @@ void Outgoing::on_refusal(const Refused& refused) {
   if (refused.reason != Refusal::no_service) complain(refusal_name(refused.reason));
 }
 
-// What is refused now may be let in later, by whoever waits for that.
+// What is refused now may be let in later, by whoever waits for that. Of what a connection carried
+// that ended because the other side, or somebody between, broke it, nothing is known: as with any
+// loss.
 Status Outgoing::status_of_calls(Status end) {
+  if (end == Code::bad_message || end == Code::corrupt) return Code::peer_gone;
   const bool is_told = net_.board.config().tells_refusals;
   return end == Code::access_denied && !is_told ? Status(Code::peer_gone) : end;
 }

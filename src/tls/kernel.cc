@@ -82,7 +82,8 @@ struct Pair {
 Status KernelTls::take(int socket, const Sealer& sealer, const Opener& opener, engine::Time now) {
   if (now < not_before_.load(std::memory_order_relaxed)) return Code::not_supported;
   if (::setsockopt(socket, IPPROTO_TCP, TCP_ULP, kName, sizeof kName) != 0) {
-    not_before_.store(now + kAskAgain, std::memory_order_relaxed);
+    // A socket whose other side has gone already tells nothing of the kernel.
+    if (errno != ENOTCONN) not_before_.store(now + kAskAgain, std::memory_order_relaxed);
     return Code::not_supported;
   }
   const Status status = give(socket, TLS_TX, sealer);
@@ -91,10 +92,9 @@ Status KernelTls::take(int socket, const Sealer& sealer, const Opener& opener, e
     not_before_.store(now + kAskAgain, std::memory_order_relaxed);
     return Code::not_supported;
   }
-  const Status received = give(socket, TLS_RX, opener);
-  if (!received.ok()) {
+  if (!give(socket, TLS_RX, opener).ok()) {
     not_before_.store(now + kAskAgain, std::memory_order_relaxed);
-    return received;
+    return Code::io_error;
   }
   // Ours pads nothing: then the kernel opens records where the reader wants them.
   const int on = 1;

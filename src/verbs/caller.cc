@@ -72,7 +72,8 @@ void CallerLink::on_introduced(Status status) {
     trouble = "the queue pairs could not be joined";
   }
   if (!status.ok()) return doom(status, trouble);
-  if (net_.config.otherwise != nullptr) begin_trial();
+  was_ready_ = net_.config.otherwise == nullptr;
+  if (!was_ready_) begin_trial();
 }
 
 void CallerLink::begin_trial() {
@@ -86,7 +87,8 @@ void CallerLink::begin_trial() {
 void CallerLink::on_trial_end() {
   const std::unique_ptr<Trial> trial = std::move(trial_);
   if (over()) return net_.reap();
-  if (trial->status.ok() && trial->holds()) return;
+  was_ready_ = trial->status.ok() && trial->holds();
+  if (was_ready_) return;
   doom(Code::peer_gone,
        "large packets do not get through (is the MTU of all switches between large enough, and the "
        "limit of locked memory there?)");
@@ -370,7 +372,9 @@ void CallerLink::on_end(Status status) {
     while (!list->empty()) {
       CallOp& op = list->front();
       Call& call = state(op);
-      if (call.stage == Call::Stage::requested) call.end = status;
+      // Nothing is known of what was sent, whatever has ended the connection.
+      const bool is_known = status == Code::closed;
+      if (call.stage == Call::Stage::requested) call.end = is_known ? status : Code::peer_gone;
       call.number = 0;
       finish(op);
     }

@@ -23,7 +23,8 @@ class CallerLink final : public Link {
   engine::Address to() const { return to_; }
   bool may_go() const override { return !introducing_ && trial_ == nullptr; }
   // It stands, and has been tried out where calls have another way meanwhile.
-  bool is_ready() const { return joined() && trial_ == nullptr && !doomed() && !over(); }
+  bool is_ready() const { return was_ready_ && !doomed() && !over(); }
+  bool was_ready() const { return was_ready_; }
 
   // Of an operation that keeps the limits, while it is not doomed.
   void call(engine::CallOp& op);
@@ -78,7 +79,8 @@ class CallerLink final : public Link {
   const engine::Address to_;
   Introduction introduction_;
   bool introducing_ = false;
-  std::unique_ptr<Trial> trial_;           // while it is under way
+  std::unique_ptr<Trial> trial_;  // while it is under way
+  bool was_ready_ = false;
   IntrusiveList<engine::CallOp> unsent_;   // in the order of call()
   IntrusiveList<engine::CallOp> waiting_;  // requested, releasing, or with all its closes posted
   IntrusiveList<engine::CallOp> closing_;  // with windows whose invalidation has not been posted

@@ -146,6 +146,8 @@ void IbvProvider::break_queue_pair(QueuePairId id) {
 void IbvProvider::destroy_queue_pair(QueuePairId id) {
   ibv_qp* const pair = pairs_.at(id.value).pair;
   const uint32_t number = pair->qp_num;
+  // Some devices take away with it what has completed and was not polled.
+  harvest();
   // A device that is gone may refuse; then there is nothing left that it could touch.
   (void)ibv_destroy_qp(pair);
   // The device may give the number to the next one.

@@ -122,7 +122,7 @@ Status Link::count(const Header& header) {
   sent_taken_ = header.taken;
   if (header.kind == MessageKind::credit) {
     // Others would fill the queue with them.
-    return newly >= theirs_.credits / 4 ? Code::ok : Code::bad_message;
+    return newly > 0 && newly >= theirs_.credits / 4 ? Code::ok : Code::bad_message;
   }
   ++taken_;
   return taken_ - told_ <= limits::kCredits ? Code::ok : Code::bad_message;

@@ -131,6 +131,7 @@ void LoopNet::retire(Link& link) {
   const bool is_short =
       config.otherwise != nullptr && loop.now() - link.joined_at() < limits::kProvenAfter;
   const bool was_well = link.joined() && !is_short;
+  if (!caller->was_ready()) config.introducer->came_to_nothing(caller->to());
   contact.pause = was_well ? engine::Duration() : next_pause(contact.pause);
   contact.not_before = loop.now() + contact.pause;
 }
@@ -254,7 +255,9 @@ void LoopNet::withdraw(Address address) {
 Result<Offer> LoopNet::accept(engine::Peer peer, uint32_t service, const Offer& theirs) {
   const auto found = services_.find(service);
   if (closed_ || !trouble_.empty() || found == services_.end()) return Code::peer_gone;
-  if (links_.size() >= limits::kLinksMax) return Code::busy;
+  const auto of_node = std::ranges::count_if(
+      links_, [&](const auto& entry) { return entry.second->other() == peer.node; });
+  if (links_.size() >= limits::kLinksMax || of_node >= limits::kLinksOfNode) return Code::busy;
   auto link = std::make_unique<ServerLink>(*this, ++last_link_, service, *found->second, peer);
   ServerLink& made = *link;
   TRY_ASSIGN(const Offer ours, made.open(config.calls_max));
@@ -277,22 +280,24 @@ void LoopNet::lose(NodeId node) {
   }
 }
 
+bool LoopNet::prepare(Address address) {
+  Status refused;
+  const CallerLink* const link = closed_ ? nullptr : link_to(address, refused);
+  return link != nullptr && link->is_ready();
+}
+
 bool LoopNet::reaches(NodeId node) const {
   return std::ranges::any_of(contacts_, [&](const auto& entry) {
     return entry.first.node == node && entry.second.link != nullptr;
   });
 }
 
-std::vector<NodeId> LoopNet::callers() const {
-  std::vector<NodeId> nodes;
+void LoopNet::keep_callers(const std::function<bool(const engine::Peer&)>& is_vouched_for) {
   for (const auto& [number, link] : links_) {
-    const bool is_server = dynamic_cast<const ServerLink*>(link.get()) != nullptr;
-    if (is_server && !link->over()) nodes.push_back(link->other());
+    auto* const server = dynamic_cast<ServerLink*>(link.get());
+    if (server == nullptr || link->over() || is_vouched_for(server->peer())) continue;
+    link->doom(Code::peer_gone, "nothing proves any more who calls");
   }
-  std::ranges::sort(nodes);
-  const auto [begin, end] = std::ranges::unique(nodes);
-  nodes.erase(begin, end);
-  return nodes;
 }
 
 std::vector<LinkFacts> LoopNet::links() const {

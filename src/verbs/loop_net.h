@@ -7,6 +7,7 @@
 #include "server.h"
 #include "windows.h"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -35,7 +36,8 @@ class LoopNet final : public engine::Poller {
   void withdraw(engine::Address address);
   Result<Offer> accept(engine::Peer peer, uint32_t service, const Offer& theirs);
   void lose(NodeId node);
-  std::vector<NodeId> callers() const;
+  bool prepare(engine::Address address);
+  void keep_callers(const std::function<bool(const engine::Peer&)>& is_vouched_for);
   bool reaches(NodeId node) const;
   std::vector<LinkFacts> links() const;
   bool is_quiet() const;

@@ -42,8 +42,11 @@ Result<Offer> VerbsNet::accept(engine::Peer peer, uint32_t service, const Offer&
 void VerbsNet::lose(NodeId node) {
   net_->lose(node);
 }
-std::vector<NodeId> VerbsNet::callers() const {
-  return net_->callers();
+bool VerbsNet::prepare(engine::Address address) {
+  return net_->prepare(address);
+}
+void VerbsNet::keep_callers(const std::function<bool(const engine::Peer&)>& is_vouched_for) {
+  net_->keep_callers(is_vouched_for);
 }
 bool VerbsNet::reaches(NodeId node) const {
   return net_->reaches(node);

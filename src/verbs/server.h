@@ -16,6 +16,7 @@ class ServerLink final : public Link {
   ~ServerLink() override;
 
   uint32_t service() const { return service_number_; }
+  const engine::Peer& peer() const { return peer_; }
   // From now on calls end with peer_gone.
   void withdraw() { service_ = nullptr; }
 

@@ -213,7 +213,7 @@ TEST_F(TcpCaller, loses_a_peer_that_breaks_the_protocol) {
     return call.status;
   };
   const std::vector<std::byte> bytes(4096);
-  const Status broken = Code::bad_message;
+  const Status broken = Code::peer_gone;
   EXPECT_EQ(attempt({.kind = FrameKind::data, .call = 1, .offset = 1}, bytes), broken);
   EXPECT_EQ(attempt({.kind = FrameKind::data, .call = 1, .exposure = 1}, bytes), broken);
   EXPECT_EQ(attempt({.kind = FrameKind::data, .call = 1, .transfer = 1}, bytes), broken);

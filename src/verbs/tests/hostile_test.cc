@@ -102,7 +102,7 @@ TEST_F(HostileTest, answers_to_calls_that_there_are_not) {
   peer_.send(answer);
   peer_.turns();
   EXPECT_EQ(ends_, 1);
-  EXPECT_EQ(op_.status, Status(Code::bad_message));
+  EXPECT_EQ(op_.status, Status(Code::peer_gone));
   EXPECT_EQ(lost(), 1u);
 }
 
@@ -132,7 +132,7 @@ TEST_F(HostileTest, a_request_to_the_calling_side) {
   peer_.send(request(5));
   peer_.turns();
   EXPECT_EQ(ends_, 1);
-  EXPECT_EQ(op_.status, Status(Code::bad_message));
+  EXPECT_EQ(op_.status, Status(Code::peer_gone));
 }
 
 TEST_F(HostileTest, messages_without_credit) {

@@ -28,7 +28,7 @@ inline constexpr size_t kTextBytesMax = 512;
 
 // Of one way, as whoever asks says it; a node that is asked measures no longer.
 inline constexpr std::chrono::milliseconds kTimeMin{10};
-inline constexpr std::chrono::milliseconds kTimeMax{60'000};
+inline constexpr std::chrono::milliseconds kTimeMax{10'000};
 
 // The first call has to find a connection: TCP gives an attempt 3 s, and says then why it failed.
 inline constexpr std::chrono::seconds kReachTime{5};

@@ -12,19 +12,24 @@ inline constexpr std::chrono::seconds kIntroduceTime{5};
 
 // A watch is answered after so long, and then another begins: so who calls has to prove itself
 // anew when its certificate has ended.
-inline constexpr std::chrono::seconds kWatchTime{30};
+inline constexpr std::chrono::seconds kWatchTime{10};
 // And its caller takes the other side for lost after so long.
-inline constexpr std::chrono::seconds kWatchMax{45};
+inline constexpr std::chrono::seconds kWatchMax{25};
 
-// A node that has queue pairs here and no watch for so long loses them: time for the next watch, or
-// the first, to come.
-inline constexpr std::chrono::seconds kUnwatchedMax{10};
+// Who has queue pairs here and has begun no watch for so long loses them: time for one watch, and
+// for the next to come.
+inline constexpr std::chrono::seconds kUnwatchedMax{20};
 
-// Watches of one node: one for each of its loops.
-inline constexpr uint32_t kWatchesOfNode = 64;
-// Of all nodes, and what is asked and not yet answered.
-inline constexpr uint32_t kWatchesMax = 8192;
+// Watches of one node: one for each of its loops, and those of connections that have just ended.
+inline constexpr uint32_t kWatchesOfNode = 256;
+// Of all nodes: they hold calls of the loop that serves them, which serves others, too.
+inline constexpr uint32_t kWatchesMax = 2048;
+// What is asked and not yet answered.
 inline constexpr uint32_t kAsksMax = 256;
+
+// A node whose queue pair could not be joined is refused for so long: joining may keep the loop for
+// as long as the kernel asks for an address.
+inline constexpr std::chrono::seconds kRefuseTime{30};
 
 // How often a loop looks after its devices and the nodes that call it.
 inline constexpr std::chrono::seconds kLookEvery{1};
@@ -35,6 +40,6 @@ inline constexpr std::chrono::seconds kReopenAfter{10};
 // Words of a refusal.
 inline constexpr uint32_t kReasonBytesMax = 240;
 
-static_assert(kWatchTime < kWatchMax && kUnwatchedMax < kWatchTime);
+static_assert(kWatchTime < kWatchMax && kWatchTime < kUnwatchedMax);
 
 }  // namespace penstock::rails::limits

@@ -65,7 +65,12 @@ class RailNet final : public engine::Net {
   void announce(MutableBytes region);
   Status take_back(MutableBytes region);
 
+  // Begins a connection to that service where there is none; whether the next call there goes by
+  // RDMA.
+  bool prepare(engine::Address address);
   std::vector<RailFacts> facts() const;
+  // Why the best device of this loop is not used; empty while it is, or was not needed.
+  std::string trouble() const;
 
  private:
   class Impl;

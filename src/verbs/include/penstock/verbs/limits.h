@@ -41,6 +41,8 @@ inline constexpr uint32_t kWorkMax = 128;
 // Connections of a loop, either way. Their work and receives must fit its completion queue, of
 // which soft-RoCE allows 32767 entries.
 inline constexpr uint32_t kLinksMax = 128;
+// Of these with one node, so that none keeps all others out.
+inline constexpr uint32_t kLinksOfNode = kLinksMax / 4;
 inline constexpr uint32_t kCompletionsMax = kLinksMax * (kWorkMax + kReceivesOfLink);
 
 // Calls of a connection that its server has not answered yet; those that were given up are among

@@ -1,6 +1,7 @@
 // engine::Net over queue pairs.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ class Introducer {
   // Completes in a turn of the Net's loop, after at most some seconds: also with peer_gone where
   // nobody serves the address, not_supported where there are no verbs at that side.
   virtual void introduce(Introduction& introduction) = 0;
+  // A connection to that address has ended before a call went by it.
+  virtual void came_to_nothing(engine::Address) {}
 };
 
 // For how long to wait, and for what (limits.h).
@@ -104,8 +107,10 @@ class VerbsNet final : public engine::Net {
   Result<Offer> accept(engine::Peer peer, uint32_t service, const Offer& theirs);
   // The connection over which that was said has ended; connections from and to this node end, too.
   void lose(NodeId node);
-  // Nodes that have a connection to this one; each once.
-  std::vector<NodeId> callers() const;
+  // Begins a connection where there is none and it is time for it; whether calls can go at once.
+  bool prepare(engine::Address address);
+  // Ends the connections of those who call and of whom this is not so any more.
+  void keep_callers(const std::function<bool(const engine::Peer&)>& is_vouched_for);
   // Whether this one has any to it.
   bool reaches(NodeId node) const;
   std::vector<LinkFacts> links() const;

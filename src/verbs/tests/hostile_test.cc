@@ -135,6 +135,27 @@ TEST_F(HostileTest, a_request_to_the_calling_side) {
   EXPECT_EQ(op_.status, Status(Code::peer_gone));
 }
 
+TEST_F(HostileTest, credits_that_return_nothing_from_who_has_few) {
+  peer_.credits = 2;
+  ASSERT_TRUE(peer_.call_on(*nodes_.near).ok());
+  peer_.send({.header = {.kind = MessageKind::credit}});
+  peer_.turns();
+  EXPECT_EQ(lost(), 1u);
+}
+
+TEST_F(HostileTest, one_node_has_no_more_than_its_share_of_connections) {
+  uint32_t made = 0;
+  Status status = Code::ok;
+  for (uint32_t i = 0; i <= limits::kLinksOfNode && status.ok(); ++i) {
+    const auto offer = nodes_.near->accept({kFar}, kService.service, {});
+    status = offer ? Status() : offer.error();
+    made += status.ok() ? 1 : 0;
+  }
+  EXPECT_EQ(made, limits::kLinksOfNode);
+  EXPECT_EQ(status.code(), Code::busy);
+  EXPECT_TRUE(nodes_.near->accept({NodeId{9}}, kService.service, {}));
+}
+
 TEST_F(HostileTest, messages_without_credit) {
   ASSERT_TRUE(peer_.call_on(*nodes_.near).ok());
   // While its user is stopped nothing is returned.

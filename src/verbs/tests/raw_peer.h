@@ -73,6 +73,7 @@ class RawPeer final : public Introducer {
   }
 
   std::vector<Message> received;
+  uint32_t credits = limits::kCredits;  // that it offers
 
  private:
   static constexpr uint32_t kBytes = 2048;
@@ -80,7 +81,7 @@ class RawPeer final : public Introducer {
   static constexpr uint32_t kSends = 64;
   static constexpr uint32_t kBuffers = kReceives + kSends;
 
-  Offer offer() const { return {device_.endpoint(pair_)}; }
+  Offer offer() const { return {device_.endpoint(pair_), credits}; }
   void join(const Offer& theirs) { (void)device_.connect(pair_, theirs.endpoint); }
   void receive(uint32_t index) {
     (void)device_.post_receive(index, buffer(index).first(limits::kMessageBytesMax), id_);

@@ -36,7 +36,7 @@ check "words after one with a value" is "$(tab penstock bench --size 1G --qu)" -
 check "choices" is "$(tab penstock up --log-format '')" "json text"
 check "choices after =" is "$(tab penstock up --log-format = j)" json
 check "choices of a place, repeatedly" is "$(tab penstock bench ring cac)" cache
-check "what stands below a command" is "$(tab penstock check '')" gpu
+check "what stands below a command" is "$(tab penstock check '')" "gpu net"
 check "its options" has "$(tab penstock doctor gpu --)" --dir
 check "directories" is "$(tab penstock up pl)" place
 check "directories, for an option" is "$(tab penstock up DIR --mount pl)" place

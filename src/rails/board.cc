@@ -66,6 +66,7 @@ void Board::introduce(engine::IncomingCall& call) {
     if (found != served_.end()) ask->inbox = found->second;
     seen_[call.peer()] = loop_.clock().now();
   }
+  look_later();
   if (ask->inbox == nullptr) return call.reply(Code::peer_gone, {});
   ask->board = this;
   ask->call = &call;
@@ -103,12 +104,16 @@ void Board::watch(engine::IncomingCall& call) {
     const std::lock_guard lock(mutex_);
     seen_[call.peer()] = now;
   }
+  look_later();
   uint32_t& its = watches_of_[node];
   if (its >= limits::kWatchesOfNode || watches_.size() >= limits::kWatchesMax) {
     return call.reply(Code::busy, {});
   }
   ++its;
   watches_.push_back({&call, node, now + limits::kWatchTime});
+}
+
+void Board::look_later() {
   if (!std::exchange(timer_runs_, true)) loop_.start(timer_, loop_.now() + limits::kLookEvery);
 }
 
@@ -120,13 +125,11 @@ void Board::look() {
     watch.call->reply(Code::ok, {});
     watches_.pop_front();
   }
-  {
-    const std::lock_guard lock(mutex_);
-    std::erase_if(seen_,
-                  [&](const auto& one) { return now - one.second >= limits::kUnwatchedMax; });
-  }
-  timer_runs_ = !watches_.empty();
-  if (timer_runs_) loop_.start(timer_, loop_.now() + limits::kLookEvery);
+  timer_runs_ = false;
+  const std::lock_guard lock(mutex_);
+  std::erase_if(seen_, [&](const auto& one) { return now - one.second >= limits::kUnwatchedMax; });
+  // Whoever watches was seen.
+  if (!seen_.empty()) look_later();
 }
 
 void Board::stop(engine::Op& done) {

@@ -65,6 +65,7 @@ class Board final : public engine::Service {
   void finish(Ask& ask);
   void watch(engine::IncomingCall& call);
   void look();
+  void look_later();
   void stop_if_done();
 
   engine::Loop& loop_;

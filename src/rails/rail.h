@@ -28,7 +28,7 @@ class Rail {
 
   const Device& device() const { return device_; }
   // Opens the device where it is not; null: that cannot be now, for the reason in trouble(). A new
-  // one knows no services and no memory.
+  // one knows no services.
   verbs::VerbsNet* open(bool* is_new);
   // Null where it is not open.
   verbs::VerbsNet* net() const { return net_.get(); }

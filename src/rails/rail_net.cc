@@ -38,8 +38,6 @@ class RailNet::Impl final : public verbs::Introducer, public internal::Host {
   void serve(Address address, engine::Service& service);
   void withdraw(Address address);
   void lose(NodeId node);
-  void announce(MutableBytes region);
-  Status take_back(MutableBytes region);
   std::vector<RailFacts> facts() const;
   std::string trouble() const { return rails_.empty() ? "" : rails_.front()->trouble(); }
   void look();
@@ -81,7 +79,6 @@ class RailNet::Impl final : public verbs::Introducer, public internal::Host {
   std::map<NodeId, size_t> chosen_;           // which one calls to a node go by; none: the first
   std::map<NodeId, engine::Time> refused_until_;
   std::map<uint32_t, engine::Service*> services_;
-  std::vector<MutableBytes> announced_;
   uint32_t asks_ = 0;
   std::map<NodeId, std::unique_ptr<Watch>> watches_;
   engine::Timer timer_;
@@ -139,7 +136,6 @@ verbs::VerbsNet* RailNet::Impl::open(Rail& rail) {
   verbs::VerbsNet* const net = rail.open(&is_new);
   if (!is_new) return net;
   for (const auto& [number, service] : services_) net->serve({config.self, number}, *service);
-  for (const MutableBytes region : announced_) net->announce(region);
   return net;
 }
 
@@ -192,21 +188,6 @@ void RailNet::Impl::lose(NodeId node) {
   for (const auto& rail : rails_) {
     if (rail->net() != nullptr) rail->net()->lose(node);
   }
-}
-
-void RailNet::Impl::announce(MutableBytes region) {
-  announced_.push_back(region);
-  for (const auto& rail : rails_) {
-    if (rail->net() != nullptr) rail->net()->announce(region);
-  }
-}
-
-Status RailNet::Impl::take_back(MutableBytes region) {
-  for (const auto& rail : rails_) {
-    if (rail->net() != nullptr) TRY(rail->net()->take_back(region));
-  }
-  std::erase_if(announced_, [&](MutableBytes one) { return one.data() == region.data(); });
-  return Code::ok;
 }
 
 void RailNet::Impl::introduce(verbs::Introduction& introduction) {
@@ -393,12 +374,6 @@ void RailNet::withdraw(Address address) {
 }
 void RailNet::lose(NodeId node) {
   impl_->lose(node);
-}
-void RailNet::announce(MutableBytes region) {
-  impl_->announce(region);
-}
-Status RailNet::take_back(MutableBytes region) {
-  return impl_->take_back(region);
 }
 bool RailNet::prepare(Address address) {
   return impl_->prepare(address);

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <array>
-#include <memory>
 
 #include "penstock/engine.h"
 #include "penstock/verbs/limits.h"

@@ -61,10 +61,6 @@ class RailNet final : public engine::Net {
   // That node was removed, or may be: its queue pairs end, and its calls.
   void lose(NodeId node);
 
-  // As in verbs::VerbsNet, for all devices.
-  void announce(MutableBytes region);
-  Status take_back(MutableBytes region);
-
   // Begins a connection to that service where there is none; whether the next call there goes by
   // RDMA.
   bool prepare(engine::Address address);

@@ -23,16 +23,6 @@ std::string text_in(const Json& object, const char* key, size_t most) {
   return plain(found->get_ref<const std::string&>(), most);
 }
 
-uint64_t number_in(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
-}
-
-bool flag_in(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_boolean() && found->get<bool>();
-}
-
 std::vector<std::string> texts_in(const Json& object, const char* key, size_t most, size_t bytes) {
   std::vector<std::string> texts;
   const auto found = object.find(key);
@@ -71,19 +61,19 @@ WayFacts way_of(const Json& json) {
   way.transport = word("transport");
   way.from = word("from");
   way.to = word("to");
-  way.used = flag_in(json, "used");
+  way.used = flag_at(json, "used");
   way.protection = word_in<Protection>(json, "protection", kProtections);
   way.card = word("card");
-  way.card_mtu = number_in(json, "card_mtu");
-  way.path_mtu = number_in(json, "path_mtu");
-  way.segment_bytes = number_in(json, "segment_bytes");
-  way.segments = number_in(json, "segments");
-  way.retransmissions = number_in(json, "retransmissions");
+  way.card_mtu = number_at(json, "card_mtu");
+  way.path_mtu = number_at(json, "path_mtu");
+  way.segment_bytes = number_at(json, "segment_bytes");
+  way.segments = number_at(json, "segments");
+  way.retransmissions = number_at(json, "retransmissions");
   way.congestion = word("congestion");
-  way.latency_median_ns = number_in(json, "latency_median_ns");
-  way.latency_p99_ns = number_in(json, "latency_p99_ns");
-  way.place_bytes_per_second = number_in(json, "place_bytes_per_second");
-  way.fetch_bytes_per_second = number_in(json, "fetch_bytes_per_second");
+  way.latency_median_ns = number_at(json, "latency_median_ns");
+  way.latency_p99_ns = number_at(json, "latency_p99_ns");
+  way.place_bytes_per_second = number_at(json, "place_bytes_per_second");
+  way.fetch_bytes_per_second = number_at(json, "fetch_bytes_per_second");
   way.reasons = texts_in(json, "reasons", limits::kReasonsMax, limits::kTextBytesMax);
   way.trouble = text_in(json, "trouble", limits::kTextBytesMax);
   return way;
@@ -93,10 +83,10 @@ CardFacts card_of(const Json& json) {
   CardFacts card;
   card.name = text_in(json, "name", limits::kWordBytesMax);
   card.address = text_in(json, "address", limits::kWordBytesMax);
-  card.rail = number_in(json, "rail");
-  card.mtu = number_in(json, "mtu");
-  card.is_up = flag_in(json, "up");
-  card.megabits = number_in(json, "megabits");
+  card.rail = number_at(json, "rail");
+  card.mtu = number_at(json, "mtu");
+  card.is_up = flag_at(json, "up");
+  card.megabits = number_at(json, "megabits");
   return card;
 }
 
@@ -224,9 +214,9 @@ Result<MachineFacts> decode_machine(Bytes document) {
   }
   machine.kernel_tls = word_in<KernelTls>(json, "kernel_tls", kKernelTls);
   machine.rdma_devices = texts_in(json, "rdma_devices", limits::kDevicesMax, limits::kWordBytesMax);
-  machine.rdma_without_library = flag_in(json, "rdma_without_library");
-  machine.memlock_bytes = number_in(json, "memlock_bytes");
-  machine.insecure = flag_in(json, "insecure");
+  machine.rdma_without_library = flag_at(json, "rdma_without_library");
+  machine.memlock_bytes = number_at(json, "memlock_bytes");
+  machine.insecure = flag_at(json, "insecure");
   return machine;
 }
 

@@ -101,7 +101,6 @@ int print_net(const NetCheckOptions& options, Json answer) {
   const NetDocument document = read_net_document(answer);
   const std::vector<Finding> findings = findings_of(document);
   if (options.json) {
-    answer.erase("done");
     answer.update(json_of(findings));
     std::printf("%s\n", answer.dump(2).c_str());
     return is_well(findings) ? kExitOk : kExitDifferent;

@@ -24,16 +24,6 @@ constexpr uint64_t kWireMtuMost = 16'000;
 // No packet of the internet's protocol is larger, whatever a card would take.
 constexpr uint64_t kPacketMost = 65'535;
 
-uint64_t number_at(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
-}
-
-std::string text_at(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
 Json list_at(const Json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_array() ? *found : Json::array();

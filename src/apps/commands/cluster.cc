@@ -19,7 +19,6 @@ int print_answer(const char* command, const ClusterOptions& options, Json reques
   request["command"] = command;
   auto answer = ask_node(absolute_path(options.directory), request);
   if (!answer) return fail(command, answer.error());
-  answer->erase("done");
   if (options.json) {
     std::printf("%s\n", answer->dump(2).c_str());
   } else {

@@ -67,9 +67,7 @@ void print_layouts(const std::vector<Json>& layouts) {
 Outcome<Json> ask_about(const std::string& place, const std::string& store, Json request) {
   TRY_ASSIGN(const console::Location location, console::parse_location(place, store));
   request["path"] = location.path;
-  TRY_ASSIGN(Json answer, ask_node(location.where, request));
-  answer.erase("done");
-  return answer;
+  return ask_node(location.where, request);
 }
 
 }  // namespace

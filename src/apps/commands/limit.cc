@@ -80,7 +80,6 @@ int run_limit(const LimitOptions& options) {
   if (options.in_flight) request["operations_in_flight"] = *options.in_flight;
   auto answer = ask_node(directory, request);
   if (!answer) return fail("limit", answer.error());
-  answer->erase("done");
   if (options.json) {
     std::printf("%s\n", answer->dump(2).c_str());
     return kExitOk;

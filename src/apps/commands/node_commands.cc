@@ -172,7 +172,6 @@ int run_down(const NodeOptions& options) {
 int run_status(const NodeOptions& options) {
   auto status = ask_node(absolute_path(options.directory), {{"command", "status"}});
   if (!status) return fail("status", status.error());
-  status->erase("done");
   if (options.json) {
     std::printf("%s\n", status->dump(2).c_str());
   } else {
@@ -221,7 +220,6 @@ int run_scrub(const NodeOptions& options) {
   });
   if (show) std::fprintf(stderr, "\r\033[K");
   if (!report) return fail("scrub", report.error());
-  report->erase("done");
   const Json bad = report->value("bad", Json::array());
   if (options.json) {
     std::printf("%s\n", report->dump(2).c_str());

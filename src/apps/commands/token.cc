@@ -14,9 +14,7 @@ constexpr int64_t kSecond = 1'000'000'000;
 
 Outcome<Json> ask(const char* command, const TokenOptions& options, Json request) {
   request["command"] = command;
-  TRY_ASSIGN(Json answer, ask_node(absolute_path(options.directory), request));
-  answer.erase("done");
-  return answer;
+  return ask_node(absolute_path(options.directory), request);
 }
 
 std::string state_of(const Json& token) {

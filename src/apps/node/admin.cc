@@ -219,7 +219,7 @@ Outcome<Json> ask_node(const std::string& directory, const Json& request,
     if (line.contains("error")) {
       return Failure{Code::invalid_argument, line["error"].get<std::string>()};
     }
-    if (line.contains("done")) return line;
+    if (line.erase("done") > 0) return line;
     if (on_line) on_line(line);
   }
   return gone;

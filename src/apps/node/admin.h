@@ -52,8 +52,8 @@ class AdminServer {
   std::thread thread_;
 };
 
-// Asks the node that serves `directory` and returns its last line; a line with "error" becomes a
-// Failure. `on_line` sees the lines before it.
+// Asks the node that serves `directory` and returns its last line, without "done"; a line with
+// "error" becomes a Failure. `on_line` sees the lines before it.
 Outcome<Json> ask_node(const std::string& directory, const Json& request,
                        const std::function<void(const Json&)>& on_line = {});
 

@@ -308,13 +308,11 @@ Json list_tokens(Participant& participant) {
 }  // namespace
 
 std::string command_of(const Json& request) {
-  const auto found = request.find("command");
-  return found != request.end() && found->is_string() ? found->get<std::string>() : std::string();
+  return text_at(request, "command");
 }
 
 bool flag(const Json& request, const char* key) {
-  const auto found = request.find(key);
-  return found != request.end() && found->is_boolean() && found->get<bool>();
+  return flag_at(request, key);
 }
 
 Outcome<uint32_t> chains_without_place(Participant& participant, NodeId node) {

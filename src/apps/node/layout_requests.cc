@@ -47,8 +47,7 @@ Json error_of(const std::string& path, std::string_view why) {
 }
 
 std::string path_of(const Json& request) {
-  const auto found = request.find("path");
-  return found != request.end() && found->is_string() ? found->get<std::string>() : std::string();
+  return text_at(request, "path");
 }
 
 std::optional<uint64_t> number(const Json& request, const char* key) {

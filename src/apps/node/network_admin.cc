@@ -18,16 +18,6 @@ Json net_error(const Failure& failure) {
   return {{"error", failure.message}};
 }
 
-uint64_t net_number(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
-}
-
-std::string net_text(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
 std::vector<const controller::Node*> joined_nodes(const ClusterMap& map) {
   std::vector<const controller::Node*> nodes;
   for (const auto& [id, node] : map.nodes()) {
@@ -65,7 +55,7 @@ Outcome<NodeId> find_node(const ClusterMap& map, const std::string& text) {
 
 // The node that is asked for; 0 where none is named.
 Outcome<NodeId> node_in(Participant& participant, const ClusterMap& map, const Json& request) {
-  const std::string named = net_text(request, "node");
+  const std::string named = text_at(request, "node");
   if (named.empty()) return NodeId();
   TRY_ASSIGN(const NodeId node, find_node(map, named));
   if (node != participant.self()) return node;
@@ -104,7 +94,7 @@ Json check_all(Participant& participant, const Json& request,
   const ClusterMap map = participant.map();
   const auto only = node_in(participant, map, request);
   if (!only) return net_error(only.error());
-  const std::chrono::milliseconds time(std::clamp<uint64_t>(net_number(request, "milliseconds"),
+  const std::chrono::milliseconds time(std::clamp<uint64_t>(number_at(request, "milliseconds"),
                                                             probe::limits::kTimeMin.count(),
                                                             probe::limits::kTimeMax.count()));
   const auto report = participant.check_net({*only, time}, goes_on);
@@ -162,10 +152,10 @@ Outcome<std::vector<Workload>> parse_workloads(const Json& json) {
   std::vector<Workload> workloads;
   for (const Json& one : json) {
     if (!one.is_object()) return wrong;
-    const auto kind = std::find(std::begin(kKinds), std::end(kKinds), net_text(one, "kind"));
-    const uint64_t bytes = net_number(one, "bytes");
-    const uint64_t depth = net_number(one, "depth");
-    const uint64_t milliseconds = net_number(one, "milliseconds");
+    const auto kind = std::find(std::begin(kKinds), std::end(kKinds), text_at(one, "kind"));
+    const uint64_t bytes = number_at(one, "bytes");
+    const uint64_t depth = number_at(one, "depth");
+    const uint64_t milliseconds = number_at(one, "milliseconds");
     const bool is_echo = kind == std::begin(kKinds);
     const bool is_good = kind != std::end(kKinds) && (bytes == 0) == is_echo &&
                          bytes <= probe::limits::kBytesMax && depth >= 1 &&

@@ -158,10 +158,7 @@ void NodeService::stop() {
 }
 
 Json NodeService::handle(const Json& request, const AdminServer::Say& say) {
-  const auto text = [&](const char* key) {
-    const auto found = request.find(key);
-    return found != request.end() && found->is_string() ? found->get<std::string>() : std::string();
-  };
+  const auto text = [&](const char* key) { return text_at(request, key); };
   const std::string command = text("command");
   if (command == "status") return status();
   if (command == "scrub") {

@@ -94,6 +94,11 @@ void LocalAgent::make_session_shards() {
       resources::bounds_within(memory_.amount, mappings_.amount), ::geteuid());
   sessions_.user_terms = [this](uint32_t uid) -> client::Terms& { return allowances_.of(uid); };
   sessions_.tokens = sessions::TokenMaker(node_->secret());
+  if (node_->cluster() != nullptr) sessions_.network = node_->cluster()->announcements();
+  // A feature of this node only where it has cards.
+  if (sessions_.network == nullptr) {
+    sessions_.protocol.features &= ~wire::kFeatureDeviceRegions;
+  }
   for (uint32_t i = 0; i < node_->shards().size(); ++i) {
     NodeShard& shard = *node_->shards()[i];
     auto session_shard = std::make_unique<sessions::SessionShard>();
@@ -117,6 +122,7 @@ Outcome<void> LocalAgent::start_cache(uint64_t bytes) {
   config.bytes = bytes;
   config.files = &node_->files();
   config.buffers = &sessions_.buffers;
+  config.network = sessions_.network;
   config.loop = &cache_loop_;
   for (const auto& shard : sessions_.shards) config.shards.push_back({shard->loop, shard->client});
   TRY_ASSIGN(cache_, node_cache::NodeCache::start(config));

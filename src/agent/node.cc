@@ -198,6 +198,7 @@ Outcome<void> Node::prepare_cluster(const AgentConfig& config, uint8_t kept) {
   part.invitation = options.invitation;
   part.insecure = options.insecure;
   part.rdma = options.rdma;
+  part.devices = options.devices;
   part.certificate_time = options.certificate_time;
   part.refused = options.refused;
   part.table_known = [this](const controller::Table& table) { offer(table); };

@@ -18,6 +18,7 @@ static_assert(PENSTOCK_ROUTE_DEVICE_PEER == static_cast<int>(engine::Route::devi
 static_assert(PENSTOCK_ROUTE_DEVICE_CACHE == static_cast<int>(engine::Route::device_cache));
 static_assert(PENSTOCK_ROUTE_DEVICE_GATHER == static_cast<int>(engine::Route::device_gather));
 static_assert(PENSTOCK_ROUTE_DEVICE_SLOTS == static_cast<int>(engine::Route::device_slots));
+static_assert(PENSTOCK_ROUTE_DEVICE_NETWORK == static_cast<int>(engine::Route::device_network));
 
 // Adds a region for memory that was found, allocated or imported. Memory that is `owned` goes back
 // when that fails.

@@ -175,6 +175,7 @@ Outcome<void> ParticipantImpl::make_nets() {
                                        .loop_index = i,
                                        .may_go = may_go_by_rdma},
                                       *shard.loop, shard.parker);
+    announcements_.add(*shard.loop, *part.rails);
   }
   return {};
 }
@@ -182,13 +183,13 @@ Outcome<void> ParticipantImpl::make_nets() {
 void ParticipantImpl::find_devices() {
   if (config_.rdma == Rdma::off) {
     without_rdma_ = "it was told to use no RDMA (--rdma off)";
-  } else if (without_rdma_ = rails::why_none(); !without_rdma_.empty()) {
+  } else if (config_.devices == nullptr && !(without_rdma_ = rails::why_none()).empty()) {
     return;
   } else if (config_.rdma == Rdma::automatic && !config_.insecure) {
     without_rdma_ =
         "RDMA does not encrypt: where nobody else can send into its fabric, say --rdma trusted";
   } else {
-    devices_ = rails::machine_devices();
+    devices_ = config_.devices != nullptr ? config_.devices : rails::machine_devices();
   }
 }
 

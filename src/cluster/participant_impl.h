@@ -65,6 +65,9 @@ class ParticipantImpl final : public Participant, private membership::LocalNode 
   NodeId self() const override { return kept_.node; }
   engine::Net& net(size_t shard) override { return *parts_.at(shard)->chains; }
   engine::Net& local_net(size_t shard) override { return *parts_.at(shard)->local; }
+  const rails::Announcements* announcements() const override {
+    return devices_ == nullptr ? nullptr : &announcements_;
+  }
   Outcome<void> open() override;
   void leave() override;
   Outcome<membership::Answer> ask(membership::Request request) override;
@@ -177,9 +180,10 @@ class ParticipantImpl final : public Participant, private membership::LocalNode 
   chain::KnownChains chains_;
   std::unique_ptr<tcp::TcpNetwork> network_;
   std::unique_ptr<net::LocalNetwork> local_network_;
-  std::unique_ptr<rails::Devices> devices_;  // none: for the reason that without_rdma_ says
+  std::shared_ptr<rails::Devices> devices_;  // none: for the reason that without_rdma_ says
   std::string without_rdma_;
   std::unique_ptr<rails::Introductions> introductions_;
+  rails::Announcements announcements_;
   std::vector<std::unique_ptr<Part>> parts_;
   membership::Admitted admitted_;
   engine::Kv* kv_ = nullptr;  // of the controller

@@ -104,12 +104,11 @@ Result<wire::Reply> receive_reply(int socket, int flags, UniqueFd* given) {
   return reply;
 }
 
-Status greeting_of(const wire::Reply& reply) {
+Result<wire::Agreement> greeting_of(const wire::Reply& reply) {
   ASSERT(reply.status.ok());
   const auto* const welcome = std::get_if<wire::Welcome>(&reply.body);
   if (welcome == nullptr) return Code::bad_message;
-  const Result<wire::Agreement> agreed = wire::agreed(wire::kProtocol, welcome->agreement());
-  return agreed ? Status() : agreed.error();
+  return wire::agreed(wire::kProtocol, welcome->agreement());
 }
 
 Result<wire::Reply> exchange(int socket, const wire::Request& request,

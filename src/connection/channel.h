@@ -24,9 +24,9 @@ Status send_request(int socket, const wire::Request& request, const std::vector<
 // any other is closed. Thread safe: each reply is received by one.
 Result<wire::Reply> receive_reply(int socket, int flags, UniqueFd* given);
 
-// Whether a reply to a hello, which is ok, is a welcome in a version that this library speaks;
-// wrong_version or bad_message.
-Status greeting_of(const wire::Reply& reply);
+// What a reply to a hello, which is ok, says was agreed on; wrong_version or bad_message where that
+// is nothing that this library speaks.
+Result<wire::Agreement> greeting_of(const wire::Reply& reply);
 
 // One request and its reply on a socket that no other thread uses; timed_out after `timeout_ms`.
 Result<wire::Reply> exchange(int socket, const wire::Request& request,

@@ -57,12 +57,13 @@ Outcome<void> Connection::begin(UniqueFd socket) {
                                       : "connect: the agent does not answer"};
   }
   if (!reply->status.ok()) return Failure{reply->status, "connect: " + reply->text};
-  const Status greeted = greeting_of(*reply);
-  if (!greeted.ok()) {
-    return Failure{greeted,
+  const Result<wire::Agreement> greeted = greeting_of(*reply);
+  if (!greeted) {
+    return Failure{greeted.error(),
                    "connect: the agent answers with a version of the session protocol that "
                    "this library does not speak"};
   }
+  features_.store(greeted->features, std::memory_order_relaxed);
   next_call_ = 2;
   socket_ = std::make_shared<Socket>(ParentsFd(std::move(socket)));
   connected_ = true;

@@ -190,7 +190,8 @@ Status Connection::set_up_again(int socket) {
     log::error("the node speaks no version of this library any more: {}", greeting.text);
   }
   TRY(greeting.status);
-  TRY(greeting_of(greeting));
+  TRY_ASSIGN(const wire::Agreement agreement, greeting_of(greeting));
+  features_.store(agreement.features, std::memory_order_relaxed);
   for (Follower* const follower : followers_) TRY(follower->set_up_again(ask));
   const std::lock_guard lock(mutex_);
   ASSERT(!connected_ && id > 1);

@@ -1,11 +1,22 @@
 #include "penstock/connection/regions.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/stat.h>
 
 namespace penstock::connection {
+
+namespace {
+
+// Of a region that has its memory by a descriptor; without its link, which is made once.
+wire::RequestBody registration_of(const Region& region) {
+  if (region.for_cards) return wire::RegisterDevice{region.id, region.offset, region.size};
+  return wire::RegisterRegion{region.id, region.offset, region.size};
+}
+
+}  // namespace
 
 Regions::Regions(Connection& connection)
     : connection_(connection), generations_(wire::kRegionsMax) {}
@@ -94,9 +105,11 @@ Outcome<Region*> Regions::add_region(std::unique_ptr<Region> region, const std::
     if (!raw->path.empty()) raw->fd = -1;
     regions_[id] = std::move(region);
   };
-  const std::string& path = link.empty() ? link : raw->path;
-  const Connection::Answer answer = connection_.establish(
-      wire::RegisterRegion{id, raw->offset, raw->size, link, path}, {raw->fd}, keep);
+  wire::RequestBody request = registration_of(*raw);
+  if (!link.empty()) {
+    request = wire::RegisterRegion{id, raw->offset, raw->size, link, raw->path};
+  }
+  const Connection::Answer answer = connection_.establish(std::move(request), {raw->fd}, keep);
   if (answer) return raw;
   give_number_back(id);
   return answer.error();
@@ -121,6 +134,47 @@ Outcome<Region*> Regions::add_device(const engine::DeviceSpan& span, engine::Dev
   return raw;
 }
 
+Outcome<void> Regions::show(Region& region, engine::DmaBuf memory) {
+  ASSERT(region.device.has_value());
+  if ((connection_.features() & wire::kFeatureDeviceRegions) == 0) {
+    return Failure{Code::not_supported, "the agent has no network card that would reach it"};
+  }
+  auto shown = std::make_unique<Region>();
+  shown->for_cards = true;
+  shown->base = region.base;
+  shown->size = region.size;
+  shown->offset = memory.offset;
+  shown->owned_fd = std::move(memory.fd);
+  shown->fd = shown->owned_fd.get();
+  TRY_ASSIGN(Region * known, add_region(std::move(shown)));
+  const std::lock_guard lock(mutex_);
+  region.shown = known;
+  shown_.emplace(known->base, known);
+  shown_count_.fetch_add(1, std::memory_order_relaxed);
+  return {};
+}
+
+Region* Regions::shown_around(const engine::DeviceSpan& span) const {
+  if (shown_count_.load(std::memory_order_relaxed) == 0) return nullptr;
+  const std::lock_guard lock(mutex_);
+  const auto after = shown_.upper_bound(span.data);
+  if (after == shown_.begin()) return nullptr;
+  Region* const found = std::prev(after)->second;
+  const auto offset = static_cast<uint64_t>(span.data - found->base);
+  return range_within(offset, span.length, found->size) ? found : nullptr;
+}
+
+// No operation finds it from now on. Null: cards were not shown it.
+Region* Regions::hide(Region& region) {
+  const std::lock_guard lock(mutex_);
+  Region* const shown = std::exchange(region.shown, nullptr);
+  if (shown == nullptr) return nullptr;
+  const auto [first, last] = shown_.equal_range(shown->base);
+  shown_.erase(std::find_if(first, last, [&](const auto& one) { return one.second == shown; }));
+  shown_count_.fetch_sub(1, std::memory_order_relaxed);
+  return shown;
+}
+
 Outcome<std::shared_ptr<Region>> Regions::take_out(Region* region) {
   const std::lock_guard lock(mutex_);
   const auto found = regions_.find(region->id);
@@ -143,9 +197,11 @@ Outcome<void> Regions::release(Region* region) {
   owned->released.store(true, std::memory_order_seq_cst);
   for (RegionUser* const user : users_) user->let_go_of(*owned);
   if (owned->device) {
+    Region* const shown = hide(*owned);
+    const Outcome<void> forgotten = shown != nullptr ? release(shown) : Outcome<void>();
     give_back_memory(*owned);
     give_number_back(owned->id);
-    return {};
+    return forgotten;
   }
   const Connection::Answer answer = connection_.call(wire::ReleaseRegion{owned->id}, true);
   give_number_back(owned->id);
@@ -193,12 +249,15 @@ Status Regions::set_up_again(const Ask& ask) {
     UniqueFd again;
     if (!region->path.empty()) again = open_again(*region);
     const int fd = region->path.empty() ? region->fd : again.get();
+    // Operations find this out, and go by way of host memory.
+    const bool has_cards = (connection_.features() & wire::kFeatureDeviceRegions) != 0;
+    if (region->for_cards && !has_cards) continue;
     if (fd < 0) {
       // Its operations end with EINVAL; nothing else suffers.
       log::warning("{}: not the memory of a region any more", region->path);
       continue;
     }
-    const Status known = ask(wire::RegisterRegion{id, region->offset, region->size}, {fd});
+    const Status known = ask(registration_of(*region), {fd});
     if (known == Code::peer_gone || known == Code::timed_out) return known;
     // Its operations end with EINVAL; the others are served.
     if (!known.ok()) log::warning("region {} cannot be made again: {}", id, known.name());

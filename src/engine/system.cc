@@ -104,6 +104,8 @@ const char* route_name(Route route) {
       return "device-mapped";
     case Route::device_slots:
       return "device-slots";
+    case Route::device_network:
+      return "device-network";
   }
   return "unknown";
 }

@@ -37,8 +37,14 @@ CUmemLocation location_of(uint32_t device) {
   return location;
 }
 
-CUmemAllocationProp properties_of(DeviceId device) {
+// Memory that network cards may be shown has to be made so.
+CUmemAllocationProp properties_of(const Driver& driver, DeviceId device) {
+  int for_cards = 0;
+  (void)driver.cuDeviceGetAttribute(&for_cards,
+                                    CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
+                                    static_cast<CUdevice>(device.value));
   CUmemAllocationProp properties{};
+  properties.allocFlags.gpuDirectRDMACapable = for_cards != 0 ? 1 : 0;
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   properties.location = location_of(device.value);
@@ -51,7 +57,7 @@ Outcome<DeviceSpan> CudaMemory::allocate(DeviceId device, uint64_t length) {
   TRY_ASSIGN(const Context context, this->context(device));
   const ContextScope scope(driver_, context.context);
   const auto what = [&] { return fmt::format("GPU {}: allocate {} bytes", device.value, length); };
-  const CUmemAllocationProp properties = properties_of(device);
+  const CUmemAllocationProp properties = properties_of(driver_, device);
   size_t step = 0;
   CUresult result =
       driver_.cuMemGetAllocationGranularity(&step, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
@@ -159,6 +165,39 @@ Outcome<DeviceHandle> CudaMemory::export_handle(const DeviceSpan& span) {
   std::memcpy(handle.bytes.data(), &bytes, sizeof bytes);
   handle.span = span;
   return handle;
+}
+
+// The driver exports whole pages. What it may be asked for beside the span is the program's own.
+Outcome<engine::DmaBuf> CudaMemory::export_dma_buf(const DeviceSpan& span) {
+  TRY_ASSIGN(const Context context, this->context(span.device));
+  const std::string what =
+      fmt::format("GPU {}: show {} bytes to network cards", span.device.value, span.length);
+  const std::string& reason = facts_[span.device.value].no_dma_buf;
+  if (!reason.empty()) return Failure{Code::not_supported, what + ": " + reason};
+  const ContextScope scope(driver_, context.context);
+  constexpr uint64_t kPage = 4096;
+  const auto address = reinterpret_cast<CUdeviceptr>(span.data);
+  const CUdeviceptr start = align_down(address, kPage);
+  engine::DmaBuf exported;
+  exported.offset = address - start;
+  int fd = -1;
+  const CUresult result = driver_.cuMemGetHandleForAddressRange(
+      &fd, start, align_up(exported.offset + span.length, kPage),
+      CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+  if (result != CUDA_SUCCESS) return failure_of(driver_, what, result);
+  exported.fd.reset(fd);
+  return exported;
+}
+
+Status CudaMemory::settle_writes(DeviceId device) {
+  ASSERT(device.value < keeps_order_.size());
+  if (keeps_order_[device.value]) return Code::ok;
+  const Outcome<Context> context = this->context(device);
+  if (!context) return context.error().status;
+  const ContextScope scope(driver_, context->context);
+  return status_of(
+      driver_.cuFlushGPUDirectRDMAWrites(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
+                                         CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER));
 }
 
 Result<DeviceId> CudaMemory::device_of(const CUuuid& uuid) const {

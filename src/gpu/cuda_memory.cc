@@ -61,6 +61,18 @@ Outcome<void> CudaMemory::look_at_devices() {
       if (reaches != 0 && other != device) facts.peers |= uint64_t{1} << other;
     }
     std::copy(std::begin(uuid.bytes), std::end(uuid.bytes), facts.uuid.begin());
+    const int ordering = attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING,
+                                   CU_GPU_DIRECT_RDMA_WRITES_ORDERING_NONE);
+    const int flushes = attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS, 0);
+    const bool keeps_order = ordering >= CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
+    if (attribute(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0) == 0) {
+      facts.no_dma_buf =
+          "its driver exports no dma-buf (that takes NVIDIA's open kernel modules, and a kernel of "
+          "5.12 or later)";
+    } else if (!keeps_order && (flushes & CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST) == 0) {
+      facts.no_dma_buf = "it does not tell when it has what network cards have written";
+    }
+    keeps_order_.push_back(keeps_order);
     facts_.push_back(std::move(facts));
     uuids_.push_back(uuid);
   }

@@ -44,6 +44,8 @@ class CudaMemory final : public engine::DeviceMemory {
   Status release(const engine::DeviceSpan& span) override;
   Outcome<engine::DeviceHandle> export_handle(const engine::DeviceSpan& span) override;
   Outcome<engine::DeviceSpan> import_handle(const engine::DeviceHandle& handle) override;
+  Outcome<engine::DmaBuf> export_dma_buf(const engine::DeviceSpan& span) override;
+  Status settle_writes(engine::DeviceId device) override;
   Outcome<void> pin(MutableBytes memory, bool read_only) override;
   void unpin(MutableBytes memory) override;
   Outcome<std::unique_ptr<engine::StreamGate>> make_gate() override;
@@ -94,6 +96,7 @@ class CudaMemory final : public engine::DeviceMemory {
   const Driver driver_;
   std::vector<engine::DeviceFacts> facts_;
   std::vector<CUuuid> uuids_;
+  std::vector<bool> keeps_order_;  // of what network cards write, without being asked for it
   std::mutex mutex_;
   CUlibrary library_ = nullptr;
   std::vector<Context> contexts_;                        // by device; no context yet: null

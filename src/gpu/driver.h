@@ -48,6 +48,8 @@ namespace penstock::gpu {
   CALL(cuMemRetainAllocationHandle)       \
   CALL(cuMemExportToShareableHandle)      \
   CALL(cuMemImportFromShareableHandle)    \
+  CALL(cuMemGetHandleForAddressRange)     \
+  CALL(cuFlushGPUDirectRDMAWrites)        \
   CALL(cuIpcGetMemHandle)                 \
   CALL(cuIpcOpenMemHandle)                \
   CALL(cuIpcCloseMemHandle)               \

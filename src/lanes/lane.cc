@@ -54,10 +54,10 @@ int Lane::take_slot(ring::Submission& entry, connection::Region* device_region, 
   return 0;
 }
 
-int Lane::prepare(const Io& io) {
+int Lane::prepare(const Io& io, const ChecksumPlace& place) {
   ring::Submission entry{};
   connection::Region* device_region = nullptr;
-  int error = check_io(session_, io, &entry, &device_region);
+  int error = check_io(session_, io, place, &entry, &device_region);
   if (error != 0) return error;
   if (device_region != nullptr) transfers_.find(session_.transfers(), submitting_);
   const std::lock_guard side(submitting_);
@@ -71,6 +71,7 @@ int Lane::prepare(const Io& io) {
     LaneSlot& own = slots_[slot];
     own.generation = io.region->generation;
     if (io.operation == ring::kOperationWrite) return 0;
+    if (io.region->for_cards) return 0;
     own.read_to = io.region->base + io.region_offset;
     const cache_view::CacheView* const view = cache_.known();
     if (view != nullptr) view->prefetch_entry(session_.files().inode_of(entry.file), entry.offset);

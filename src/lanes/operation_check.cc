@@ -32,8 +32,20 @@ int check_checksums(const Io& io, const connection::Region& region) {
   return connection::fail_with(EINVAL, "prepare: the region has no room for the checksums");
 }
 
-int check_region(const Session& session, const Io& io, ring::Submission* entry,
-                 connection::Region** device_region) {
+// Of memory that has no room for them, a transfer of this library says where they go.
+int place_checksums(const Io& io, const ChecksumPlace& place, ring::Submission* entry) {
+  ASSERT(io.operation == ring::kOperationRead && place.region != nullptr);
+  ASSERT((io.offset | io.length) % limits::kBlockBytes == 0);
+  ASSERT(place.offset % ring::kChecksumPageBytes == 0);
+  ASSERT(range_within(place.offset, wire::checksum_bytes(io.length), place.region->size));
+  static_assert(wire::kRegionsMax <= UINT16_MAX + 1);
+  entry->checksum_region = static_cast<uint16_t>(place.region->id);
+  entry->checksum_page = static_cast<uint32_t>(place.offset / ring::kChecksumPageBytes);
+  return 0;
+}
+
+int check_region(const Session& session, const Io& io, const ChecksumPlace& place,
+                 ring::Submission* entry, connection::Region** device_region) {
   connection::Region* const region = io.region;
   if (region == nullptr || region->table != &session.regions()) {
     return connection::fail_with(EINVAL, "prepare: the region is not of this session");
@@ -51,13 +63,14 @@ int check_region(const Session& session, const Io& io, ring::Submission* entry,
   if (io.route != static_cast<uint8_t>(engine::Route::none)) {
     return connection::fail_with(EINVAL, "prepare: a route can be chosen for GPU memory only");
   }
-  return (io.flags & ring::kFlagChecksums) != 0 ? check_checksums(io, *region) : 0;
+  if ((io.flags & ring::kFlagChecksums) == 0) return 0;
+  return region->for_cards ? place_checksums(io, place, entry) : check_checksums(io, *region);
 }
 
 }  // namespace
 
-int check_io(const Session& session, const Io& io, ring::Submission* entry,
-             connection::Region** device_region) {
+int check_io(const Session& session, const Io& io, const ChecksumPlace& place,
+             ring::Submission* entry, connection::Region** device_region) {
   if (io.operation < ring::kOperationRead || io.operation > ring::kOperationFill ||
       io.reserved != 0 || io.route >= engine::kRouteCount || !flags_fit(io.operation, io.flags)) {
     return connection::fail_with(EINVAL,
@@ -82,7 +95,7 @@ int check_io(const Session& session, const Io& io, ring::Submission* entry,
   entry->offset = io.offset;
   entry->length = io.length;
   if (io.operation == ring::kOperationFill) return 0;
-  return check_region(session, io, entry, device_region);
+  return check_region(session, io, place, entry, device_region);
 }
 
 int check_gather(const Session& session, const Gather& gather) {

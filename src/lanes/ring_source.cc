@@ -26,14 +26,17 @@ bool RingSource::start(route::HostIo& io) {
   entry.file = static_cast<int32_t>(io.file);
   entry.offset = io.offset;
   entry.length = io.memory.length;
-  ASSERT(io.memory.data >= slots_.base && io.memory.data < slots_.base + slots_.size);
-  entry.region = &slots_;
-  entry.region_offset = static_cast<uint64_t>(io.memory.data - slots_.base);
+  entry.region = &region_of(io.memory);
+  entry.region_offset = static_cast<uint64_t>(io.memory.data - entry.region->base);
   if (io.deadline != engine::kNever) {
     entry.deadline = static_cast<uint64_t>(io.deadline.time_since_epoch().count());
   }
   entry.user_data = reinterpret_cast<uint64_t>(&io);
-  const int error = lane_.prepare(entry);
+  ChecksumPlace place;
+  if (io.checksum_place != nullptr) {
+    place = {&slots_, static_cast<uint64_t>(io.checksum_place - slots_.base)};
+  }
+  const int error = lane_.prepare(entry, place);
   if (error == -EAGAIN) return false;
   if (error == 0) {
     prepared_ = true;
@@ -41,6 +44,30 @@ bool RingSource::start(route::HostIo& io) {
     loop_.complete(io, Status::from_errno(-error));
   }
   return true;
+}
+
+// That of a GPU is not released before the transfers that use it have ended.
+connection::Region& RingSource::region_of(const engine::MemoryRef& memory) {
+  if (memory.kind == engine::MemoryKind::device) {
+    connection::Region* const shown =
+        session_.regions().shown_around({{}, memory.data, memory.length, 0});
+    ASSERT(shown != nullptr);
+    return *shown;
+  }
+  ASSERT(memory.data >= slots_.base && memory.data < slots_.base + slots_.size);
+  return slots_;
+}
+
+std::optional<engine::MemoryRef> RingSource::reach(uint32_t file,
+                                                   const engine::DeviceSpan& memory) {
+  if (session_.regions().shown_around(memory) == nullptr) return std::nullopt;
+  const auto failed = not_by_cards_.find(file);
+  if (failed != not_by_cards_.end()) {
+    if (loop_.now() < failed->second) return std::nullopt;
+    not_by_cards_.erase(failed);
+  }
+  return engine::MemoryRef{memory.data, memory.length, engine::kNoBuffer,
+                           engine::MemoryKind::device};
 }
 
 bool RingSource::poll() {
@@ -55,8 +82,14 @@ bool RingSource::poll() {
     const int64_t result = completions[i].result;
     io.transferred = result > 0 ? static_cast<uint64_t>(result) : 0;
     io.route = static_cast<engine::Route>(completions[i].route);
+    if (result < 0 && io.memory.kind == engine::MemoryKind::device) {
+      if (not_by_cards_.size() >= limits::kFilesNotByCards) not_by_cards_.clear();
+      not_by_cards_[io.file] = loop_.now() + limits::kNotByCards;
+    }
     if (io.wants_checksums) {
-      io.checksums = reinterpret_cast<const uint32_t*>(io.memory.data + io.memory.length);
+      const std::byte* const behind = io.memory.data + io.memory.length;
+      io.checksums = reinterpret_cast<const uint32_t*>(
+          io.checksum_place != nullptr ? io.checksum_place : behind);
     }
     loop_.complete(io, result < 0 ? Status::from_errno(static_cast<int>(-result)) : Status());
   }

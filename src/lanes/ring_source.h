@@ -1,6 +1,8 @@
 // A session's files as a mover's source: reads and writes go through a ring of its own.
 #pragma once
 
+#include <unordered_map>
+
 #include "penstock/cache_view.h"
 #include "penstock/lanes/lane.h"
 #include "penstock/route.h"
@@ -9,10 +11,12 @@ namespace penstock::lanes {
 
 class RingSource final : public route::HostSource {
  public:
-  // All memory of HostIos lies in `slots`. `ring` has one lane, for this object alone.
+  // All host memory of HostIos lies in `slots`. `ring` has one lane, for this object alone.
   RingSource(engine::Loop& loop, Ring& ring, connection::Region& slots);
 
   void submit(route::HostIo& io) override;
+  // Where the agent's network cards do, and did not fail for this file a moment ago.
+  std::optional<engine::MemoryRef> reach(uint32_t file, const engine::DeviceSpan& memory) override;
   // In the node cache, where GPUs reach it.
   bool find(uint32_t file, uint64_t offset, uint64_t length, route::Resident* resident) override;
   void prefetch(uint32_t file, uint64_t offset) override;
@@ -25,11 +29,14 @@ class RingSource final : public route::HostSource {
 
  private:
   bool start(route::HostIo& io);
+  connection::Region& region_of(const engine::MemoryRef& memory);
 
   engine::Loop& loop_;
   connection::Region& slots_;
   Lane& lane_;
   IntrusiveList<route::HostIo> waiting_;  // while the lane is full
+  // Files whose bytes cards could not bring: not before then.
+  std::unordered_map<uint32_t, engine::Time> not_by_cards_;
   bool prepared_ = false;
   Session& session_;
   cache_view::ViewHold cache_;  // as long as copies out of it may be under way

@@ -90,7 +90,18 @@ Outcome<connection::Region*> TransferPool::add_region(engine::DeviceMemory& devi
   }
   ASSERT(first_ != nullptr);
   first_->learn_costs(span.device);
-  return session_.regions().add_device(span, owner);
+  TRY_ASSIGN(connection::Region * region, session_.regions().add_device(span, owner));
+  show_to_cards(devices, *region);
+  return region;
+}
+
+// Where that cannot be, transfers go by way of host memory.
+void TransferPool::show_to_cards(engine::DeviceMemory& devices, connection::Region& region) {
+  if ((session_.connection().features() & wire::kFeatureDeviceRegions) == 0) return;
+  Outcome<engine::DmaBuf> memory = devices.export_dma_buf(*region.device);
+  const Outcome<void> shown =
+      memory ? session_.regions().show(region, std::move(*memory)) : memory.error();
+  if (!shown) log::debug("network cards do not reach GPU memory: {}", shown.error().message);
 }
 
 void TransferPool::let_go_of(connection::Region& region) {

@@ -9,7 +9,10 @@ using arena::kExtentBytes;
 using arena::Segment;
 
 NodeCache::NodeCache(const NodeCacheConfig& config)
-    : files_(*config.files), buffers_(*config.buffers), loop_(*config.loop) {
+    : files_(*config.files),
+      buffers_(*config.buffers),
+      network_(config.network),
+      loop_(*config.loop) {
   tidy_op_.owner = this;
   tidy_op_.completion = [](engine::Op& op) { op.owner_as<NodeCache>().tidy(); };
   renewal_.owner = renew_op_.owner = this;
@@ -395,6 +398,7 @@ void NodeCache::data_changed(InodeId inode, uint64_t offset, uint64_t length,
 }
 
 uint32_t NodeCache::slab_made(MutableBytes memory) {
+  if (network_ != nullptr) network_->announce({memory});
   if (slab_buffers_.load(std::memory_order_relaxed) == limits::kSlabBuffersMax)
     return engine::kNoBuffer.value;
   const engine::BufferId id = buffers_.add(memory);
@@ -402,7 +406,8 @@ uint32_t NodeCache::slab_made(MutableBytes memory) {
   return id.value;
 }
 
-void NodeCache::slab_gone(uint32_t number, MutableBytes) {
+void NodeCache::slab_gone(uint32_t number, MutableBytes memory) {
+  if (network_ != nullptr) network_->take_back(memory);
   const engine::BufferId id(number);
   if (id != engine::kNoBuffer) {
     const uint32_t before = slab_buffers_.fetch_sub(1, std::memory_order_relaxed);

@@ -38,6 +38,8 @@ class RailNet::Impl final : public verbs::Introducer, public internal::Host {
   void serve(Address address, engine::Service& service);
   void withdraw(Address address);
   void lose(NodeId node);
+  void announce(const verbs::Region& region);
+  void take_back(MutableBytes region);
   std::vector<RailFacts> facts() const;
   std::string trouble() const { return rails_.empty() ? "" : rails_.front()->trouble(); }
   void look();
@@ -79,6 +81,7 @@ class RailNet::Impl final : public verbs::Introducer, public internal::Host {
   std::map<NodeId, size_t> chosen_;           // which one calls to a node go by; none: the first
   std::map<NodeId, engine::Time> refused_until_;
   std::map<uint32_t, engine::Service*> services_;
+  std::map<std::byte*, verbs::Region> regions_;  // announced
   uint32_t asks_ = 0;
   std::map<NodeId, std::unique_ptr<Watch>> watches_;
   engine::Timer timer_;
@@ -136,6 +139,7 @@ verbs::VerbsNet* RailNet::Impl::open(Rail& rail) {
   verbs::VerbsNet* const net = rail.open(&is_new);
   if (!is_new) return net;
   for (const auto& [number, service] : services_) net->serve({config.self, number}, *service);
+  for (const auto& [address, region] : regions_) net->announce(region);
   return net;
 }
 
@@ -187,6 +191,25 @@ void RailNet::Impl::withdraw(Address address) {
 void RailNet::Impl::lose(NodeId node) {
   for (const auto& rail : rails_) {
     if (rail->net() != nullptr) rail->net()->lose(node);
+  }
+}
+
+void RailNet::Impl::announce(const verbs::Region& region) {
+  const bool added = regions_.emplace(region.bytes.data(), region).second;
+  ASSERT(added);
+  for (const auto& rail : rails_) {
+    if (rail->net() != nullptr) rail->net()->announce(region);
+  }
+}
+
+void RailNet::Impl::take_back(MutableBytes region) {
+  const bool was_there = regions_.erase(region.data()) > 0;
+  ASSERT(was_there);
+  for (const auto& rail : rails_) {
+    if (rail->net() == nullptr) continue;
+    // In use: its owner would unmap what a card still writes to.
+    const Status status = rail->net()->take_back(region);
+    ASSERT(status.ok());
   }
 }
 
@@ -374,6 +397,12 @@ void RailNet::withdraw(Address address) {
 }
 void RailNet::lose(NodeId node) {
   impl_->lose(node);
+}
+void RailNet::announce(const verbs::Region& region) {
+  impl_->announce(region);
+}
+void RailNet::take_back(MutableBytes region) {
+  impl_->take_back(region);
 }
 bool RailNet::prepare(Address address) {
   return impl_->prepare(address);

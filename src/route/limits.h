@@ -18,6 +18,11 @@ using namespace penstock::limits;
 // whose bytes were replaced, and which wait for slots, do not use up those of the others.
 inline constexpr uint32_t kPiecesInMemoryMax = 8192;
 
+// Pieces that the source moves to or from GPU memory by itself, and bytes of each: with these a
+// card of 400 Gbit/s is busy, and what one asks for waits for little else.
+inline constexpr uint32_t kDirectPiecesMax = 64;
+inline constexpr uint64_t kDirectBytesMax = 4 * kMiB;
+
 // Operations that the mover looks at in one turn and that can start nothing; then it leaves the
 // others for the next turn.
 inline constexpr uint32_t kBlockedMax = 64;
@@ -26,6 +31,8 @@ inline constexpr uint32_t kBlockedMax = 64;
 inline constexpr uint64_t kSmallSlotBytes = 16 * kKiB;
 // The share of the slots' memory that is small ones: one part in so many.
 inline constexpr uint64_t kSmallShare = 16;
+// One has the checksums of a direct piece, and a byte that is copied to it.
+static_assert(kDirectBytesMax / kBlockBytes * sizeof(uint32_t) < kSmallSlotBytes);
 static_assert(kSlotBytes % kBlockBytes == 0 && kSmallSlotBytes % kBlockBytes == 0);
 // Behind each, for the checksums of its blocks: a whole page, so that the next one begins at one.
 inline constexpr uint64_t kSlotChecksumBytes = 4096;

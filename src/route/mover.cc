@@ -21,12 +21,6 @@ uint64_t round_up(uint64_t value) {
   return round_down(value + kBlockBytes - 1);
 }
 
-// What callers are told of a device that is lost: peer_gone would mean an agent or a server to
-// them.
-Status of_device(Status status) {
-  return status == Code::peer_gone ? Status(Code::io_error, status.detail()) : status;
-}
-
 }  // namespace
 
 // Long copies go by an engine however fast the kernel is: that takes nothing from the application's
@@ -41,6 +35,7 @@ uint64_t engine_bytes_min(const engine::CopyCosts& costs) {
 Mover::Mover(engine::Loop& loop, engine::DeviceMemory& devices, HostSource& source,
              MoverConfig config)
     : loop_(loop),
+      devices_(devices),
       source_(source),
       config_(config),
       lanes_(devices.make_lanes(loop)),
@@ -58,7 +53,7 @@ void Mover::set_costs(engine::DeviceId device, const engine::CopyCosts& costs) {
 Mover::~Mover() {
   ASSERT(idle());
   ASSERT(waiting_.empty() && on_host_.empty() && retries_.empty());
-  ASSERT(pieces_in_memory_ == 0);
+  ASSERT(pieces_in_memory_ == 0 && direct_pieces_ == 0);
   while (free_pieces_.pop_front() != nullptr) {
   }
 }
@@ -133,6 +128,7 @@ void Mover::give_back(Piece& piece) {
   ASSERT(!piece.in_memory || pieces_in_memory_ > 0);
   piece.op = nullptr;
   pieces_in_memory_ -= piece.in_memory ? 1 : 0;
+  direct_pieces_ -= std::exchange(piece.is_direct, false) ? 1 : 0;
   if (piece.resident.data != nullptr) source_.release(piece.resident);
   piece.resident = {};
   if (piece.slot.data != nullptr) slots_->give_back(piece.slot);
@@ -174,13 +170,21 @@ bool Mover::start_pieces() {
 // False when nothing can be started before something else ends.
 bool Mover::start_piece(TransferOp& op) {
   Resident resident;
-  const bool may_use = !op.write && op.only != Route::device_slots && !op.progress.only_slots;
+  const bool is_open = !op.progress.only_slots && op.only != Route::device_slots;
+  const bool may_use = is_open && !op.write && op.only != Route::device_network;
   const uint64_t left = op.memory.length - op.progress.next;
   const uint64_t wanted = std::min(left, limits::kEngineCopyBytesMax);
   if (may_use && source_.find(op.file, op.offset + op.progress.next, wanted, &resident)) {
     // The caller wants a checksum, which the host cannot take where only devices may read.
     if (resident.host_may_read || !op.without_kernels) return start_resident(op, resident);
     source_.release(resident);
+  }
+  if (is_open && !op.without_kernels &&
+      (op.only == Route::none || op.only == Route::device_network)) {
+    engine::DeviceSpan part = op.memory;
+    part.data += op.progress.next;
+    part.length = direct_length(op);
+    if (const auto memory = source_.reach(op.file, part)) return start_direct(op, *memory);
   }
   if (op.only != Route::none && op.only != Route::device_slots) {
     op.progress.stop = Code::not_supported;
@@ -264,6 +268,7 @@ void Mover::read_slot(Piece& piece) {
   io.offset = from;
   io.memory = piece.slot.sub(0, to - from);
   io.wants_checksums = config_.verify && !piece.host_verifies;
+  io.checksum_place = nullptr;
   submit_host(piece);
 }
 
@@ -272,6 +277,7 @@ void Mover::write_slot(Piece& piece) {
   HostIo& io = piece.host;
   io.write = true;
   io.wants_checksums = false;
+  io.checksum_place = nullptr;
   io.durable = piece.op->durable;
   io.file = piece.op->file;
   io.offset = piece.file_offset();
@@ -293,10 +299,11 @@ void Mover::submit_host(Piece& piece) {
 }
 
 void Mover::host_done(Piece& piece) {
-  ASSERT(piece.op != nullptr && piece.slot.data != nullptr);
+  ASSERT(piece.op != nullptr && (piece.slot.data != nullptr || piece.is_direct));
   static_cast<ListNode&>(piece).unlink();
   host_steps_.add();
   host_nanoseconds_.add(static_cast<uint64_t>((loop_.now() - piece.began).count()));
+  if (piece.is_direct) return direct_done(piece);
   const HostIo& io = piece.host;
   if (!io.status.ok() || piece.op->write) {
     return piece_done(piece, io.status, piece.op->write ? io.transferred : 0, Route::device_slots);
@@ -325,7 +332,7 @@ void Mover::copy_done(Piece& piece) {
   }
   if (status == Code::corrupt && may_be_the_disk(piece) && piece.op->progress.stop.ok()) {
     piece.host_verifies = true;
-    return read_slot(piece);
+    return piece.is_direct ? retry_by_slots(piece) : read_slot(piece);
   }
   uint64_t good = status.ok() ? piece.length : 0;
   if (status == Code::corrupt) {
@@ -342,17 +349,21 @@ void Mover::copy_done(Piece& piece) {
     good = 0;
   }
   const bool gathered = piece.copy.means == CopyMeans::kernel;
-  const Route route = gathered ? Route::device_gather : piece.resident.route;
-  piece_done(piece, status, good, resident ? route : Route::device_slots);
+  const Route in_memory = gathered ? Route::device_gather : piece.resident.route;
+  const Route by_host = piece.is_direct ? Route::device_network : Route::device_slots;
+  piece_done(piece, status, good, resident ? in_memory : by_host);
 }
 
-// What was copied had been replaced meanwhile: the bytes come through slots now, where that cannot
-// happen. The piece waits for slots, and is cut into pieces of their size.
+// What was copied had been replaced meanwhile, or the source does not reach the memory: the bytes
+// come through slots now, where that cannot happen. The piece waits for slots, and is cut into
+// pieces of their size.
 void Mover::retry_by_slots(Piece& piece) {
-  ASSERT(piece.resident.data != nullptr && piece.in_memory);
+  ASSERT(piece.in_memory != piece.is_direct);
   if (piece.op->only != Route::none) return piece_done(piece, Code::not_supported, 0, Route::none);
-  source_.release(piece.resident);
+  if (piece.resident.data != nullptr) source_.release(piece.resident);
   piece.resident = {};
+  if (piece.slot.data != nullptr) slots_->give_back(piece.slot);
+  piece.slot = {};
   retries_.push_back(piece);
 }
 

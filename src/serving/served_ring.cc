@@ -70,7 +70,7 @@ void ServedRing::start(uint32_t lane, const ring::Submission& entry) {
   RingOp& op = *free_.pop_front();
   ASSERT(!op.in_use && op.ring == this && op.trace == nullptr);
   op.in_use = true;
-  op.uses_region = false;
+  op.uses_region = op.uses_checksum_region = false;
   op.is_fill = false;
   op.figures_kind = telemetry::Kind::other;
   op.begun = share_.loop_.now();
@@ -89,6 +89,7 @@ void ServedRing::start(uint32_t lane, const ring::Submission& entry) {
   }
   ++share_.files_[op.file_id].in_flight;
   if (op.uses_region) ++share_.regions_[op.region_id].in_flight;
+  if (op.uses_checksum_region) ++share_.regions_[op.checksum_region_id].in_flight;
   if (share_.routes_.tracer().is_on()) [[unlikely]]
     begin_trace(op);
   begin(op);
@@ -125,7 +126,10 @@ void ServedRing::cancel(RingOp& op) {
 }
 
 int ServedRing::check(RingOp& op, const ring::Submission& entry) {
-  if (entry.reserved0 != 0 || entry.reserved1 != 0) return -EINVAL;
+  const bool has_checksum_place = entry.checksum_region != 0 || entry.checksum_page != 0;
+  const bool may_have_one =
+      entry.operation == ring::kOperationRead && (entry.flags & ring::kFlagChecksums) != 0;
+  if (has_checksum_place && !may_have_one) return -EINVAL;
   const bool durable = (entry.flags & ring::kFlagDurable) != 0;
   const bool refuse_holes = (entry.flags & ring::kFlagRefuseHoles) != 0;
   switch (entry.operation) {
@@ -200,21 +204,45 @@ int ServedRing::check_region(RingOp& op, const ring::Submission& entry) {
   if (error != 0) return error;
   const ServedRegion* const known = share_.region(entry.region);
   if (known == nullptr) return -EINVAL;
-  const ServedRegion& region = *known;
+  const ServedRegion region = *known;
   if (!range_within(entry.region_offset, entry.length, region.bytes.size())) return -EINVAL;
-  if (region.guard->broken()) return -EFAULT;
-  op.memory = {region.bytes.data() + entry.region_offset, entry.length, region.buffer,
-               engine::MemoryKind::host};
+  if (region.is_broken()) return -EFAULT;
+  op.memory = region.part(entry.region_offset, entry.length);
   if (op.kind == client::IoKind::read && (entry.flags & ring::kFlagChecksums) != 0) {
-    const uint64_t bytes = wire::checksum_bytes(entry.length);
-    const uint64_t at = entry.region_offset + entry.length;
-    const bool aligned =
-        (entry.offset | entry.length | entry.region_offset) % limits::kBlockBytes == 0;
-    if (!aligned || !range_within(at, bytes, region.bytes.size())) return -EINVAL;
-    op.checksums = {region.bytes.data() + at, bytes};
+    const bool is_host = region.kind == engine::MemoryKind::host;
+    const int refused =
+        is_host ? check_checksums_behind(op, entry, region) : check_checksums_elsewhere(op, entry);
+    if (refused != 0) return refused;
   }
   op.region_id = entry.region;
   op.uses_region = true;
+  return 0;
+}
+
+int ServedRing::check_checksums_behind(RingOp& op, const ring::Submission& entry,
+                                       const ServedRegion& region) {
+  const uint64_t bytes = wire::checksum_bytes(entry.length);
+  const uint64_t at = entry.region_offset + entry.length;
+  const bool aligned =
+      (entry.offset | entry.length | entry.region_offset) % limits::kBlockBytes == 0;
+  if (!aligned || !range_within(at, bytes, region.bytes.size())) return -EINVAL;
+  if (entry.checksum_region != 0 || entry.checksum_page != 0) return -EINVAL;
+  op.checksums = {region.bytes.data() + at, bytes};
+  return 0;
+}
+
+// A GPU's memory has no room for them.
+int ServedRing::check_checksums_elsewhere(RingOp& op, const ring::Submission& entry) {
+  if ((entry.offset | entry.length) % limits::kBlockBytes != 0) return -EINVAL;
+  const ServedRegion* const place = share_.region(entry.checksum_region);
+  if (place == nullptr || place->kind != engine::MemoryKind::host) return -EINVAL;
+  const uint64_t bytes = wire::checksum_bytes(entry.length);
+  const uint64_t at = uint64_t{entry.checksum_page} * ring::kChecksumPageBytes;
+  if (!range_within(at, bytes, place->bytes.size())) return -EINVAL;
+  if (place->is_broken()) return -EFAULT;
+  op.checksums = place->part(at, bytes);
+  op.checksum_region_id = entry.checksum_region;
+  op.uses_checksum_region = true;
   return 0;
 }
 
@@ -225,10 +253,15 @@ void ServedRing::finish(RingOp& op) {
     ASSERT(share_.regions_[op.region_id].in_flight > 0);
     // The bytes went to, or came from, memory that is no longer the application's; or the kernel
     // found no page there, which a disk reports like any failure.
-    const bool is_broken = share_.regions_[op.region_id].guard->broken();
-    const Bytes used(op.memory.data, op.memory.length);
-    if (is_broken || (result == -EIO && !resources::has_its_pages(used))) result = -EFAULT;
+    const bool is_host = op.memory.kind == engine::MemoryKind::host;
+    const auto has_its_pages = [&] { return resources::has_its_pages(op.memory.bytes()); };
+    const bool is_broken = share_.regions_[op.region_id].is_broken();
+    if (is_broken || (is_host && result == -EIO && !has_its_pages())) result = -EFAULT;
     share_.release_region(op.region_id);
+  }
+  if (op.uses_checksum_region) {
+    if (share_.regions_[op.checksum_region_id].is_broken()) result = -EFAULT;
+    share_.release_region(op.checksum_region_id);
   }
   if (share_.cache_ && !op.is_fill) {
     share_.cache_.fills->other_ended();
@@ -239,7 +272,8 @@ void ServedRing::finish(RingOp& op) {
   }
   op.file.reset();
   share_.release_file(op.file_id);
-  post(op, result, op.route);
+  const bool by_card = op.memory.kind == engine::MemoryKind::device && result > 0;
+  post(op, result, by_card ? engine::Route::device_network : op.route);
 }
 
 void ServedRing::post(RingOp& op, int64_t result, engine::Route route) {

@@ -24,6 +24,8 @@ struct RingOp : node_cache::FillRequest {
   uint32_t file_id = 0;
   uint32_t region_id = 0;
   bool uses_region = false;
+  uint32_t checksum_region_id = 0;
+  bool uses_checksum_region = false;
   bool is_fill = false;
   telemetry::Kind figures_kind = telemetry::Kind::other;
   engine::Time begun;  // the turn in which it was taken from its ring
@@ -94,6 +96,9 @@ class ServedRing {
   int check(RingOp& op, const ring::Submission& entry);
   int check_range(RingOp& op, const ring::Submission& entry);
   int check_region(RingOp& op, const ring::Submission& entry);
+  static int check_checksums_behind(RingOp& op, const ring::Submission& entry,
+                                    const ServedRegion& region);
+  int check_checksums_elsewhere(RingOp& op, const ring::Submission& entry);
   void begin(RingOp& op);
   // Of an operation that is traced: what it is, and how it ended.
   void begin_trace(RingOp& op);

@@ -31,13 +31,12 @@ bool ShardBatch::begin(FileOp& op) {
     op.status = Code::invalid_argument;
     return false;
   }
-  if (region.guard->broken()) {
+  if (region.is_broken()) {
     op.status = Status(Code::io_error, EFAULT);
     return false;
   }
   ++region.in_flight;
-  op.memory = {region.bytes.data() + op.region_offset, op.memory.length, region.buffer,
-               engine::MemoryKind::host};
+  op.memory = region.part(op.region_offset, op.memory.length);
   op.batch = this;
   op.flow = &share_.batches_;
   op.completion = [](engine::Op& done) {
@@ -68,7 +67,7 @@ bool ShardBatch::begin_fill(FileOp& op) {
 void ShardBatch::finish(FileOp& op) {
   share_.routes_.count(op.route);
   // The bytes went to, or came from, memory that is no longer the application's.
-  if (share_.regions_[op.region].guard->broken()) op.status = Status(Code::io_error, EFAULT);
+  if (share_.regions_[op.region].is_broken()) op.status = Status(Code::io_error, EFAULT);
   share_.release_region(op.region);
   if (share_.cache_) {
     share_.cache_.fills->other_ended();

@@ -78,7 +78,7 @@ void ShardShare::release_file(uint32_t id) {
 }
 
 void ShardShare::add_region(uint32_t id, const ServedRegion& region) {
-  ASSERT(id < wire::kRegionsMax && region.guard != nullptr);
+  ASSERT(id < wire::kRegionsMax);
   if (regions_.size() <= id) regions_.resize(TableRoom::entries_for(id));
   ASSERT(regions_[id].bytes.data() == nullptr);
   regions_[id] = region;

@@ -66,20 +66,52 @@ Answer Regions::make(uint32_t id, int fd, uint64_t offset, uint64_t size) {
   TRY(reserve(id, size));
   auto memory = ForeignMemory::map(context_.account, fd, offset, size, false);
   if (!memory) return give_up(id, size, memory.error().status, memory.error().message);
-  Region region{std::move(*memory), resources::Charge(), engine::kNoBuffer};
-  ASSERT(region.memory->bytes().size() == size);
+  Region region;
+  region.memory = std::move(*memory);
   pin(region);
+  return keep(id, std::move(region));
+}
+
+// The kernel, of which the cards ask what the descriptor leads to, takes no other for a dma-buf.
+Answer Regions::add_device(const wire::RegisterDevice& m, resources::ForeignFd dma_buf) {
+  if (context_.node.network == nullptr) {
+    return Failure{Code::not_supported,
+                   "register device region: this node has no network card that would reach it"};
+  }
+  if (!resources::is_named_file(dma_buf.get())) {
+    return Failure{Code::invalid_argument, "register device region: the descriptor is no dma-buf"};
+  }
+  TRY(reserve(m.region, m.size));
+  auto device = resources::DeviceAddresses::reserve(context_.account, m.offset, m.size);
+  if (!device) return give_up(m.region, m.size, device.error().status, device.error().message);
+  Region region;
+  region.device = std::move(*device);
+  region.dma_buf = std::move(dma_buf);
+  announce(region, {region.bytes(), region.dma_buf.get(), m.offset});
+  return keep(m.region, std::move(region));
+}
+
+Answer Regions::keep(uint32_t id, Region region) {
   const Shares::Hold hold = shares_.hold();
   shares_.announce(
       [&](serving::Announced& announced) { announced.add_region(id, region.served()); });
   const std::lock_guard lock(mutex_);
-  ASSERT(regions_.at(id).memory == nullptr);
+  ASSERT(!regions_.at(id).is_made() && region.is_made());
   regions_[id] = std::move(region);
   return wire::ReplyBody{};
 }
 
-// Spares the kernel looking the pages up at each operation, if all are there and the user may have
-// so many pinned.
+serving::ServedRegion Regions::Region::served() const {
+  serving::ServedRegion served;
+  served.bytes = bytes();
+  served.kind = device != nullptr ? engine::MemoryKind::device : engine::MemoryKind::host;
+  served.buffer = buffer;
+  if (memory != nullptr) served.guard = &memory->guard();
+  return served;
+}
+
+// Spares looking the pages up at each operation, for disks and for network cards, if all are there
+// and the user may have so many pinned.
 void Regions::pin(Region& region) {
   const ForeignMemory& memory = *region.memory;
   Result<resources::Charge> charge = resources::Charge::take(
@@ -87,14 +119,22 @@ void Regions::pin(Region& region) {
   if (!charge) return;
   if (!memory.is_fenced() && !resources::has_its_pages(memory.bytes())) return;
   region.buffer = context_.node.buffers.add(memory.bytes());
-  if (region.buffer != engine::kNoBuffer) region.pinned = std::move(*charge);
+  if (context_.node.network != nullptr) announce(region, {memory.bytes()});
+  const bool may_be_pinned = region.buffer != engine::kNoBuffer || region.announced;
+  if (may_be_pinned) region.pinned = std::move(*charge);
+}
+
+void Regions::announce(Region& region, const verbs::Region& as) {
+  context_.node.network->announce(as);
+  region.announced = true;
 }
 
 void Regions::unmap(uint32_t id, Region region) {
-  ASSERT(region.memory != nullptr);
-  const uint64_t size = region.memory->bytes().size();
+  ASSERT(region.is_made());
+  const uint64_t size = region.bytes().size();
+  if (region.announced) context_.node.network->take_back(region.bytes());
   context_.node.buffers.remove(region.buffer);
-  region.memory.reset();
+  region = {};
   const std::lock_guard lock(mutex_);
   ASSERT(bytes_ >= size);
   regions_.erase(id);
@@ -107,11 +147,11 @@ Answer Regions::release(const wire::ReleaseRegion& m) {
   {
     const std::lock_guard lock(mutex_);
     const auto found = regions_.find(m.region);
-    if (found == regions_.end() || found->second.memory == nullptr) {
+    if (found == regions_.end() || !found->second.is_made()) {
       return Failure{Code::bad_handle, "release region: there is none of this id"};
     }
     region = std::move(found->second);
-    ASSERT(found->second.memory == nullptr);
+    ASSERT(!found->second.is_made());
   }
   shares_.take(
       [&](serving::ShardShare& share) { return share.announced().take_region(m.region).present(); },
@@ -123,7 +163,7 @@ Answer Regions::release(const wire::ReleaseRegion& m) {
 void Regions::announce_all(serving::Announced& announced) {
   const std::lock_guard lock(mutex_);
   for (const auto& [id, region] : regions_) {
-    if (region.memory != nullptr) announced.add_region(id, region.served());
+    if (region.is_made()) announced.add_region(id, region.served());
   }
 }
 
@@ -141,7 +181,7 @@ void Regions::end() {
     regions_.clear();
   }
   for (auto& [id, region] : regions) {
-    if (region.memory != nullptr) unmap(id, std::move(region));
+    if (region.is_made()) unmap(id, std::move(region));
   }
   ASSERT(bytes_ == 0);
 }

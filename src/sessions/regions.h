@@ -20,6 +20,8 @@ class Regions {
   ~Regions() { ASSERT(regions_.empty()); }
 
   Answer add(const wire::RegisterRegion& m, int fd);
+  // Not where the node has no network cards.
+  Answer add_device(const wire::RegisterDevice& m, resources::ForeignFd dma_buf);
   Answer attach(const wire::AttachRegion& m);
   Answer release(const wire::ReleaseRegion& m);
 
@@ -30,14 +32,18 @@ class Regions {
   void end();
 
  private:
+  // Neither memory nor device while it is being made or released.
   struct Region {
-    std::unique_ptr<resources::ForeignMemory> memory;  // null while it is being made or released
+    std::unique_ptr<resources::ForeignMemory> memory;
+    std::unique_ptr<resources::DeviceAddresses> device;  // of a GPU's memory
+    resources::ForeignFd dma_buf;                        // the same
     resources::Charge pinned;
     engine::BufferId buffer = engine::kNoBuffer;
+    bool announced = false;  // to network cards
 
-    serving::ServedRegion served() const {
-      return {memory->bytes(), buffer, &memory->guard(), 0, nullptr};
-    }
+    bool is_made() const { return memory != nullptr || device != nullptr; }
+    MutableBytes bytes() const { return memory != nullptr ? memory->bytes() : device->bytes(); }
+    serving::ServedRegion served() const;
   };
 
   Answer make(uint32_t id, int fd, uint64_t offset, uint64_t size);
@@ -45,6 +51,8 @@ class Regions {
   Outcome<void> reserve(uint32_t id, uint64_t size);
   Failure give_up(uint32_t id, uint64_t size, Status status, const std::string& why);
   void pin(Region& region);
+  void announce(Region& region, const verbs::Region& as);
+  Answer keep(uint32_t id, Region region);
   void unmap(uint32_t id, Region region);
 
   const Context& context_;

@@ -58,6 +58,9 @@ struct Dispatch {
   Answer operator()(const wire::Hello&) { return Failure{Code::bad_message, "no request"}; }
 
   Answer operator()(const wire::RegisterRegion& m) { return parts.regions.add(m, fd()); }
+  Answer operator()(const wire::RegisterDevice& m) {
+    return parts.regions.add_device(m, std::move(descriptors[0]));
+  }
   Answer operator()(const wire::AttachRegion& m) { return parts.regions.attach(m); }
   Answer operator()(const wire::ReleaseRegion& m) { return parts.regions.release(m); }
 

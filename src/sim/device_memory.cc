@@ -248,6 +248,19 @@ Outcome<DeviceSpan> SimDeviceMemory::import_handle(const DeviceHandle& handle) {
   return Failure{Code::stale, "import: the device memory behind this handle is gone"};
 }
 
+Outcome<engine::DmaBuf> SimDeviceMemory::export_dma_buf(const DeviceSpan& span) {
+  const std::lock_guard lock(mutex_);
+  const Place place = place_of(span.data, span.length);
+  if (place.allocation == nullptr || place.allocation->id != span.allocation) {
+    return Failure{Code::invalid_argument, "export: no such device memory"};
+  }
+  if (!shareable) return Failure{Code::not_supported, "export: the memory cannot be shared"};
+  engine::DmaBuf exported;
+  exported.fd.reset(::fcntl(place.device->memory.get(), F_DUPFD_CLOEXEC, 0));
+  exported.offset = place.offset;
+  return exported;
+}
+
 Outcome<void> SimDeviceMemory::pin(MutableBytes memory, bool read_only) {
   const std::lock_guard lock(mutex_);
   if (reinterpret_cast<uintptr_t>(memory.data()) % kPage != 0 || memory.empty()) {

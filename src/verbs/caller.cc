@@ -244,7 +244,7 @@ Status CallerLink::pin(CallOp& op) {
     const engine::Exposure& exposure = op.exposures[i];
     if (exposure.memory.length == 0) continue;
     TRY_ASSIGN(state(op).pins[i],
-               net_.registrations.take(exposure.memory.bytes(), exposure.access == Access::place));
+               net_.registrations.take(exposure.memory, exposure.access == Access::place));
   }
   return Code::ok;
 }

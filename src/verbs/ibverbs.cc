@@ -29,6 +29,11 @@ Status status_of(ibv_wc_status status) {
   }
 }
 
+// Optional: a device, or a library, that does not know it leaves it out. What is written may come
+// in any order; that it has come is told by the completion of a later message, which stays behind
+// it.
+constexpr int kMemoryAccess = IBV_ACCESS_MW_BIND | IBV_ACCESS_RELAXED_ORDERING;
+
 void make_nonblocking(int descriptor) {
   (void)::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) | O_NONBLOCK);
 }
@@ -157,9 +162,24 @@ void IbvProvider::destroy_queue_pair(QueuePairId id) {
 }
 
 Result<MemoryId> IbvProvider::register_memory(MutableBytes bytes, bool writable) {
-  const int access = IBV_ACCESS_MW_BIND | (writable ? IBV_ACCESS_LOCAL_WRITE : 0);
+  const int access = kMemoryAccess | (writable ? IBV_ACCESS_LOCAL_WRITE : 0);
   ibv_mr* const memory = ibv_reg_mr(domain_, bytes.data(), bytes.size(), access);
   if (memory == nullptr) return last_error();
+  return keep(memory);
+}
+
+Result<MemoryId> IbvProvider::register_device_memory(const Region& region) {
+  ibv_mr* const memory = ibv_reg_dmabuf_mr(domain_, region.dma_buf_offset, region.bytes.size(),
+                                           reinterpret_cast<uintptr_t>(region.bytes.data()),
+                                           region.dma_buf, kMemoryAccess | IBV_ACCESS_LOCAL_WRITE);
+  if (memory != nullptr) return keep(memory);
+  const Status status = last_error();
+  // Each layer has its own word for it.
+  const bool cannot = errno == EOPNOTSUPP || errno == ENOSYS || errno == ENOTTY;
+  return cannot ? Status(Code::not_supported) : status;
+}
+
+MemoryId IbvProvider::keep(ibv_mr* memory) {
   const MemoryId id{++last_id_};
   memories_[id.value] = memory;
   return id;

@@ -35,6 +35,7 @@ class IbvProvider final : public Provider {
   void break_queue_pair(QueuePairId id) override;
   void destroy_queue_pair(QueuePairId id) override;
   Result<MemoryId> register_memory(MutableBytes bytes, bool writable) override;
+  Result<MemoryId> register_device_memory(const Region& region) override;
   void deregister_memory(MemoryId id) override;
   Result<Window> create_window() override;
   void destroy_window(WindowId id) override;
@@ -54,6 +55,7 @@ class IbvProvider final : public Provider {
   // In the id of a receive, so that it is known also where it failed.
   static constexpr uint64_t kReceive = uint64_t{1} << 63;
 
+  MemoryId keep(ibv_mr* memory);
   void harvest();
   Completion translate(const ibv_wc& taken) const;
 

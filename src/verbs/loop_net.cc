@@ -223,7 +223,6 @@ void LoopNet::call(CallOp& op) {
   for (uint32_t i = 0; i < op.exposure_count; ++i) {
     const engine::MemoryRef& memory = op.exposures[i].memory;
     if (memory.length > limits::kSpanBytesMax) return loop.complete(op, Code::invalid_argument);
-    if (memory.kind != engine::MemoryKind::host) return refuse(op, Code::not_supported);
   }
   if (op.deadline <= loop.clock().now()) return loop.complete(op, Code::timed_out);
   Status refused = Code::peer_gone;

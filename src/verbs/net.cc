@@ -57,7 +57,7 @@ std::vector<LinkFacts> VerbsNet::links() const {
 bool VerbsNet::is_quiet() const {
   return net_->is_quiet();
 }
-void VerbsNet::announce(MutableBytes region) {
+void VerbsNet::announce(const Region& region) {
   net_->registrations.announce(region);
 }
 Status VerbsNet::take_back(MutableBytes region) {

@@ -12,8 +12,9 @@ Registrations::Entry* Registrations::announced_around(MutableBytes bytes) {
   auto after = announced_.upper_bound(bytes.data());
   if (after == announced_.begin()) return nullptr;
   Entry& entry = *std::prev(after)->second;
-  const auto offset = static_cast<uint64_t>(bytes.data() - entry.bytes.data());
-  return range_within(offset, bytes.size(), entry.bytes.size()) ? &entry : nullptr;
+  const MutableBytes known = entry.region.bytes;
+  const auto offset = static_cast<uint64_t>(bytes.data() - known.data());
+  return range_within(offset, bytes.size(), known.size()) ? &entry : nullptr;
 }
 
 bool Registrations::make_room(uint64_t bytes) {
@@ -23,37 +24,52 @@ bool Registrations::make_room(uint64_t bytes) {
 }
 
 Status Registrations::add(Entry& entry, bool writable) {
-  if (!make_room(entry.bytes.size())) return Code::busy;
-  TRY_ASSIGN(entry.memory, provider_.register_memory(entry.bytes, writable));
+  const Region& region = entry.region;
+  if (!make_room(region.bytes.size())) return Code::busy;
+  TRY_ASSIGN(entry.memory, region.is_device() ? provider_.register_device_memory(region)
+                                              : provider_.register_memory(region.bytes, writable));
   entry.registered = true;
-  pinned_ += entry.bytes.size();
+  pinned_ += region.bytes.size();
   return Code::ok;
 }
 
 void Registrations::remove(Entry& entry) {
-  ASSERT(entry.registered && entry.uses == 0 && pinned_ >= entry.bytes.size());
+  ASSERT(entry.registered && entry.uses == 0 && pinned_ >= entry.region.bytes.size());
   if (entry.linked()) entry.unlink();
   provider_.deregister_memory(entry.memory);
   entry.registered = false;
-  pinned_ -= entry.bytes.size();
+  pinned_ -= entry.region.bytes.size();
 }
 
-Result<Registrations::Entry*> Registrations::take(MutableBytes bytes, bool writable) {
-  ASSERT(!bytes.empty());
-  Entry* const known = provider_.facts().closes_at_once ? announced_around(bytes) : nullptr;
-  if (known != nullptr) {
-    if (!known->registered) TRY(add(*known, true));
-    if (known->linked()) known->unlink();
-    ++known->uses;
-    return known;
+Result<Registrations::Entry*> Registrations::take(const engine::MemoryRef& memory, bool writable) {
+  ASSERT(memory.length > 0);
+  Entry* const known = announced_around(memory.bytes());
+  const bool is_device = memory.kind == engine::MemoryKind::device;
+  if (is_device && (known == nullptr || !known->region.is_device() || known->refused)) {
+    return Code::not_supported;
   }
+  if (known != nullptr && provider_.facts().closes_at_once) return take_known(*known);
   if (free_.empty()) free_.push_back(others_.emplace_back(std::make_unique<Entry>()).get());
   Entry& entry = *free_.back();
-  entry.bytes = bytes;
-  TRY(add(entry, writable));
+  entry.region = is_device ? known->region.part(memory.bytes()) : Region{memory.bytes()};
+  const Status added = add(entry, writable);
+  if (is_device) known->refused = added.code() == Code::not_supported;
+  TRY(added);
   free_.pop_back();
   ++temporary_;
   entry.uses = 1;
+  return &entry;
+}
+
+Result<Registrations::Entry*> Registrations::take_known(Entry& entry) {
+  if (!entry.registered) {
+    const Status added = add(entry, true);
+    // Calls would ask the kernel again and again.
+    entry.refused = added.code() == Code::not_supported;
+    TRY(added);
+  }
+  if (entry.linked()) entry.unlink();
+  ++entry.uses;
   return &entry;
 }
 
@@ -68,23 +84,24 @@ void Registrations::give_back(Entry& entry) {
   free_.push_back(&entry);
 }
 
-void Registrations::announce(MutableBytes region) {
-  ASSERT(!region.empty());
-  const auto after = announced_.upper_bound(region.data());
-  ASSERT(after == announced_.end() || region.data() + region.size() <= after->first);
+void Registrations::announce(const Region& region) {
+  const MutableBytes bytes = region.bytes;
+  ASSERT(!bytes.empty());
+  const auto after = announced_.upper_bound(bytes.data());
+  ASSERT(after == announced_.end() || bytes.data() + bytes.size() <= after->first);
   if (after != announced_.begin()) {
-    const MutableBytes before = std::prev(after)->second->bytes;
-    ASSERT(before.data() + before.size() <= region.data());
+    const MutableBytes before = std::prev(after)->second->region.bytes;
+    ASSERT(before.data() + before.size() <= bytes.data());
   }
   auto entry = std::make_unique<Entry>();
-  entry->bytes = region;
+  entry->region = region;
   entry->announced = true;
-  announced_.emplace(region.data(), std::move(entry));
+  announced_.emplace(bytes.data(), std::move(entry));
 }
 
 Status Registrations::take_back(MutableBytes region) {
   const auto found = announced_.find(region.data());
-  if (found == announced_.end() || found->second->bytes.size() != region.size()) {
+  if (found == announced_.end() || found->second->region.bytes.size() != region.size()) {
     return Code::not_found;
   }
   Entry& entry = *found->second;

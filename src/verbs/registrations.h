@@ -16,11 +16,12 @@ class Registrations {
  public:
   // One use of one registration, or of several: as many give_back() as take().
   struct Entry : ListNode {
-    MutableBytes bytes;
+    Region region;
     MemoryId memory;
     uint32_t uses = 0;
     bool announced = false;
     bool registered = false;
+    bool refused = false;  // of a GPU, which the device does not take
   };
 
   Registrations(Provider& provider, uint64_t bytes_max)
@@ -28,11 +29,12 @@ class Registrations {
   // Nothing is in use.
   ~Registrations();
 
-  // Of memory that is not empty. busy: there is no room; and whatever the provider has against it.
-  Result<Entry*> take(MutableBytes bytes, bool writable);
+  // Of memory that is not empty. busy: there is no room; not_supported: of a GPU, and it was not
+  // announced or the device does not take it; and whatever else the provider has against it.
+  Result<Entry*> take(const engine::MemoryRef& memory, bool writable);
   void give_back(Entry& entry);
 
-  void announce(MutableBytes region);
+  void announce(const Region& region);
   // in_use; not_found.
   Status take_back(MutableBytes region);
 
@@ -41,6 +43,7 @@ class Registrations {
 
  private:
   Entry* announced_around(MutableBytes bytes);
+  Result<Entry*> take_known(Entry& entry);
   Status add(Entry& entry, bool writable);
   void remove(Entry& entry);
   bool make_room(uint64_t bytes);

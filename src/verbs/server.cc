@@ -95,7 +95,7 @@ void ServerLink::on_abandon(uint64_t number) {
 
 void ServerLink::transfer(Incoming& incoming, TransferOp& op, Access access) {
   const Result<Registrations::Entry*> pin =
-      net_.registrations.take(op.local.bytes(), access == Access::fetch);
+      net_.registrations.take(op.local, access == Access::fetch);
   if (!pin) {
     // By TCP it may go: so whoever called is to find this connection gone.
     doom(pin.error(), "memory for a transfer could not be registered");

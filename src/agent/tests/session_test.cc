@@ -89,8 +89,8 @@ const BadEntry kBadEntries[] = {
        e.flags = ring::kFlagRefuseHoles;
      },
      -EINVAL},
-    {"reserved0", [](ring::Submission& e) { e.reserved0 = 1; }, -EINVAL},
-    {"reserved1", [](ring::Submission& e) { e.reserved1 = 1; }, -EINVAL},
+    {"a region for checksums", [](ring::Submission& e) { e.checksum_region = 1; }, -EINVAL},
+    {"a page for checksums", [](ring::Submission& e) { e.checksum_page = 1; }, -EINVAL},
     {"fill where there is no cache",
      [](ring::Submission& e) { e.operation = ring::kOperationFill; }, -EOPNOTSUPP},
     {"file not open", [](ring::Submission& e) { e.file = 2; }, -EBADF},

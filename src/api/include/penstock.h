@@ -306,10 +306,11 @@ enum {
 typedef uint8_t penstock_route;
 enum {
   PENSTOCK_ROUTE_ANY = 0,
-  PENSTOCK_ROUTE_DEVICE_PEER = 7,   /* another GPU holds the bytes */
-  PENSTOCK_ROUTE_DEVICE_CACHE = 8,  /* the node cache, by a copy engine */
-  PENSTOCK_ROUTE_DEVICE_GATHER = 9, /* the node cache, by the gather kernel */
-  PENSTOCK_ROUTE_DEVICE_SLOTS = 11, /* the disk, through pinned slots of host memory */
+  PENSTOCK_ROUTE_DEVICE_PEER = 7,     /* another GPU holds the bytes */
+  PENSTOCK_ROUTE_DEVICE_CACHE = 8,    /* the node cache, by a copy engine */
+  PENSTOCK_ROUTE_DEVICE_GATHER = 9,   /* the node cache, by the gather kernel */
+  PENSTOCK_ROUTE_DEVICE_SLOTS = 11,   /* the disk, through pinned slots of host memory */
+  PENSTOCK_ROUTE_DEVICE_NETWORK = 12, /* another node, by a network card that reaches the GPU */
 };
 PENSTOCK_API const char* penstock_route_name(penstock_route route);
 

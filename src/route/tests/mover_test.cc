@@ -133,6 +133,111 @@ TEST_F(MoverTest, cached_bytes_are_gathered_without_the_source) {
   EXPECT_EQ(source_.submitted, 0U);
 }
 
+TEST_F(MoverTest, source_that_reaches_the_memory_brings_the_bytes_itself) {
+  source_.reached = &devices_;
+  for (const auto& [offset, length] : std::vector<std::pair<uint64_t, uint64_t>>{
+           {0, 4096}, {1, 1}, {100, 7 * kMiB + 3}, {kMovedBytes - 1000, 5 * kMiB}}) {
+    EXPECT_TRUE(read(offset, length, 77).ok());
+    expect_bytes(offset, length, 77);
+    EXPECT_EQ(op_->route, Route::device_network);
+  }
+  EXPECT_TRUE(read(kMovedBytes, 4096, 0).ok());
+  EXPECT_EQ(op_->transferred, 0U);
+}
+
+TEST_F(MoverTest, what_the_source_brought_wrong_is_noticed_and_comes_through_slots) {
+  source_.reached = &devices_;
+  source_.flip_permille = 1000;
+  EXPECT_TRUE(read(4096, 2 * kMiB, 77).ok());
+  expect_bytes(4096, 2 * kMiB, 77);
+  EXPECT_EQ(op_->route, Route::device_slots);
+  EXPECT_EQ(read(4096, 4096, 0, Route::device_network), Status(Code::not_supported));
+}
+
+TEST_F(MoverTest, what_the_source_cannot_bring_itself_comes_through_slots) {
+  source_.reached = &devices_;
+  source_.out_of_reach_permille = 1000;
+  EXPECT_TRUE(read(999, 6 * kMiB, 5).ok());
+  expect_bytes(999, 6 * kMiB, 5);
+  EXPECT_EQ(op_->route, Route::device_slots);
+  source_.out_of_reach_permille = 500;
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_TRUE(read(999, kMovedBytes, 5).ok());
+    expect_bytes(999, kMovedBytes, 5);
+  }
+  EXPECT_GT(source_.reached_count, 20U);
+}
+
+TEST_F(MoverTest, only_the_network_is_only_the_network) {
+  EXPECT_EQ(read(0, 4096, 0, Route::device_network), Status(Code::not_supported));
+  source_.reached = &devices_;
+  keep_all();
+  EXPECT_TRUE(read(0, 3 * kMiB, 0, Route::device_network).ok());
+  expect_bytes(0, 3 * kMiB, 0);
+  EXPECT_EQ(op_->route, Route::device_network);
+  source_.out_of_reach_permille = 1000;
+  EXPECT_EQ(read(0, 4096, 0, Route::device_network), Status(Code::not_supported));
+}
+
+TEST_F(MoverTest, more_reads_than_the_source_takes_at_once_all_arrive) {
+  source_.reached = &devices_;
+  source_.out_of_reach_permille = 100;
+  std::deque<TransferOp> ops;
+  for (uint64_t i = 0; i < 300; ++i) {
+    TransferOp& op = ops.emplace_back();
+    op.file = 1;
+    op.offset = i * 1000;
+    op.memory = at(i * 65536, 65536);
+    start(op);
+  }
+  finish();
+  for (uint64_t i = 0; i < ops.size(); ++i) {
+    ASSERT_TRUE(ops[i].status.ok());
+    std::vector<std::byte> got(65536);
+    devices_.peek(ops[i].memory.data, got);
+    EXPECT_TRUE(std::equal(got.begin(), got.end(), &source_.file(1)[i * 1000])) << i;
+  }
+}
+
+TEST_F(MoverTest, writes_go_by_the_source_where_it_reaches_the_memory) {
+  source_.reached = &devices_;
+  std::vector<std::byte> bytes(5 * kMiB + 11);
+  test::fill(bytes, 3);
+  devices_.poke(span_.data + 13, bytes);
+  op_ = std::make_unique<TransferOp>();
+  op_->write = true;
+  op_->file = 2;
+  op_->offset = 777;
+  op_->memory = at(13, bytes.size());
+  start(*op_);
+  finish();
+  EXPECT_TRUE(op_->status.ok());
+  EXPECT_EQ(op_->transferred, bytes.size());
+  EXPECT_EQ(op_->route, Route::device_network);
+  EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), source_.file(2).begin() + 777));
+}
+
+TEST_F(MoverTest, reads_that_the_source_brings_itself_end_when_they_are_given_up) {
+  source_.reached = &devices_;
+  source_.faults.delay_min = std::chrono::milliseconds(5);
+  source_.faults.delay_max = std::chrono::milliseconds(6);
+  TransferOp op;
+  op.file = 1;
+  op.memory = at(0, 6 * kMiB);
+  start(op);
+  world_.run_for(std::chrono::microseconds(50));
+  mover_->cancel(op);
+  finish();
+  EXPECT_EQ(op.status, Status(Code::cancelled));
+  TransferOp late;
+  late.file = 1;
+  late.memory = at(0, 6 * kMiB);
+  late.deadline = loop_.now() + std::chrono::milliseconds(1);
+  start(late);
+  finish();
+  EXPECT_EQ(late.status, Status(Code::timed_out));
+}
+
 TEST_F(MoverTest, long_runs_of_cached_bytes_go_by_a_copy_engine) {
   make_mover({.slots = slots_,
               .costs = {.engine_bytes_per_second = 50e9,
@@ -404,6 +509,11 @@ TEST_P(MoverSimulation, random_operations_bring_the_files_bytes) {
   if (world_.buggify("replace", 500)) source_.faults.replace_permille = 300;
   if (world_.buggify("errors", 300)) source_.faults.error_permille = 10;
   source_.tells_checksums = !world_.buggify("verifies", 300);
+  if (world_.buggify("reaches", 500)) {
+    source_.reached = &devices_;
+    source_.out_of_reach_permille = 200;
+    source_.flip_permille = 100;
+  }
   for (int k = 0; k < 20; ++k) source_.wrong_bits[random.below(kMovedBytes)] = 1;
   if (world_.buggify("engine", 500)) {
     make_mover({.slots = slots_, .costs = {.engine_seconds_per_copy = 1e-7}});

@@ -89,6 +89,11 @@ class SimSource final : public HostSource {
     }
   }
 
+  std::optional<engine::MemoryRef> reach(uint32_t, const engine::DeviceSpan& memory) override {
+    if (reached == nullptr) return std::nullopt;
+    return engine::MemoryRef{memory.data, memory.length, engine::kNoBuffer,
+                             engine::MemoryKind::device};
+  }
   bool find(uint32_t id, uint64_t offset, uint64_t, Resident* resident) override {
     ++asked_count;
     const auto found = where_.find({id, offset / kExtent});
@@ -149,6 +154,11 @@ class SimSource final : public HostSource {
   }
 
   SimSourceFaults faults;
+  // Whose memory it reads into and writes from by itself; null: none's.
+  sim::SimDeviceMemory* reached = nullptr;
+  uint32_t out_of_reach_permille = 0;  // of such operations, that end with not_supported
+  uint64_t reached_count = 0;          // of them
+  uint32_t flip_permille = 0;          // of them that are checked: a bit lands wrong
   std::atomic<bool> sleeps_until_roused{false};
   // Whether reads leave verifying to the mover when it asks for that. Then bytes at these offsets
   // of every file arrive wrong, so many times; when they are verified here, that is found out.
@@ -173,6 +183,7 @@ class SimSource final : public HostSource {
     }
     auto& bytes = files_[io.file];
     io.route = engine::Route::disk_direct;
+    if (io.memory.kind == engine::MemoryKind::device) return perform_on_device(io);
     if (io.write) {
       if (bytes.size() < io.offset + io.memory.length) bytes.resize(io.offset + io.memory.length);
       std::memcpy(&bytes[io.offset], io.memory.data, io.memory.length);
@@ -180,16 +191,40 @@ class SimSource final : public HostSource {
     } else if (io.offset < bytes.size()) {
       io.transferred = std::min<uint64_t>(io.memory.length, bytes.size() - io.offset);
       std::memcpy(io.memory.data, &bytes[io.offset], io.transferred);
-      if (io.wants_checksums && tells_checksums) tell_checksums(io);
+      if (io.wants_checksums && tells_checksums) {
+        tell_checksums(io, {io.memory.data, io.memory.length});
+      }
       if (!spoil_read(io)) return Code::corrupt;
     }
     return Code::ok;
   }
-  static void tell_checksums(HostIo& io) {
+  Status perform_on_device(HostIo& io) {
+    ++reached_count;
+    if (random_.chance(out_of_reach_permille, 1000)) return Code::not_supported;
+    HostIo by_host;
+    by_host.write = io.write;
+    by_host.file = io.file;
+    by_host.offset = io.offset;
+    std::vector<std::byte> bytes(io.memory.length);
+    by_host.memory = {bytes.data(), bytes.size()};
+    if (io.write) reached->peek(io.memory.data, bytes);
+    const Status status = perform(by_host);
+    io.transferred = by_host.transferred;
+    if (io.wants_checksums && tells_checksums) {
+      tell_checksums(io, bytes);
+      const bool is_checked = io.transferred >= kBlockBytes;
+      if (is_checked && random_.chance(flip_permille, 1000)) bytes[0] ^= std::byte{1};
+    }
+    if (!io.write) reached->poke(io.memory.data, Bytes(bytes).first(io.transferred));
+    return status;
+  }
+  static void tell_checksums(HostIo& io, Bytes bytes) {
     ASSERT(io.offset % kBlockBytes == 0 && io.memory.length % kBlockBytes == 0);
-    auto* const checksums = reinterpret_cast<uint32_t*>(io.memory.data + io.memory.length);
+    std::byte* const behind = io.memory.data + io.memory.length;
+    std::byte* const place = io.checksum_place != nullptr ? io.checksum_place : behind;
+    auto* const checksums = reinterpret_cast<uint32_t*>(place);
     for (uint64_t at = 0; at < io.memory.length; at += kBlockBytes) {
-      checksums[at / kBlockBytes] = crc32c({io.memory.data + at, kBlockBytes});
+      checksums[at / kBlockBytes] = crc32c(bytes.subspan(at, kBlockBytes));
     }
     io.checksums = checksums;
   }

@@ -234,6 +234,29 @@ TEST_P(DeviceMemoryConformance, first_failed_check_is_named_when_bytes_are_wrong
   EXPECT_TRUE(memory_->release(span).ok());
 }
 
+// Of bytes that something else has brought there.
+TEST_P(DeviceMemoryConformance, checks_stand_behind_a_copy_of_one_byte_from_the_device) {
+  const DeviceSpan span = allocate(kMiB);
+  fill_host(kMiB);
+  ASSERT_TRUE(put(host_.data(), span.data, kMiB).ok());
+  ASSERT_TRUE(memory_->settle_writes(DeviceId(0)).ok());
+  std::vector<BlockCheck> checks;
+  for (uint64_t at = 0; at < kMiB; at += 4096) {
+    checks.push_back({span.data + at, 4096, crc32c({host_.data() + at, 4096})});
+  }
+  std::byte* const byte = host_.data() + kMiB;
+  *byte = ~host_[0];
+  const auto look = [&] {
+    return run(CopyDirection::from_device, {{span.data, byte, 1}}, checks, span.allocation);
+  };
+  EXPECT_TRUE(look().ok());
+  EXPECT_EQ(*byte, host_[0]);
+  checks[200].crc32c ^= 1;
+  EXPECT_EQ(look(), Code::corrupt);
+  EXPECT_EQ(first_bad_, 200u);
+  EXPECT_TRUE(memory_->release(span).ok());
+}
+
 TEST_P(DeviceMemoryConformance, pieces_that_are_checked_themselves_pass_or_are_named) {
   const DeviceSpan span = allocate(kMiB);
   fill_host(kMiB);
@@ -342,6 +365,24 @@ TEST_P(DeviceMemoryConformance, a_part_that_was_exported_is_imported_as_that_par
   EXPECT_EQ(std::memcmp(back, host_.data(), 64 * kKiB), 0);
   EXPECT_TRUE(memory_->release(*again).ok());
   EXPECT_TRUE(memory_->release(span).ok());
+}
+
+TEST_P(DeviceMemoryConformance, dma_buf_of_a_part_leads_to_that_part) {
+  const DeviceSpan span = allocate(3 * kMiB);
+  const Result<DeviceSpan> part = memory_->find(span.data + kMiB + 512, 64 * kKiB);
+  ASSERT_TRUE(part);
+  const Outcome<engine::DmaBuf> shown = memory_->export_dma_buf(*part);
+  if (const std::string& why = memory_->devices()[0].no_dma_buf; !why.empty()) {
+    ASSERT_FALSE(shown);
+    EXPECT_EQ(shown.error().status, Code::not_supported);
+    EXPECT_NE(shown.error().message.find(why), std::string::npos);
+    EXPECT_TRUE(memory_->release(span).ok());
+    GTEST_SKIP() << why;
+  }
+  ASSERT_TRUE(shown) << shown.error().message;
+  EXPECT_GE(shown->fd.get(), 0);
+  EXPECT_TRUE(memory_->release(span).ok());
+  EXPECT_FALSE(memory_->export_dma_buf(*part)) << "of memory that is not allocated any more";
 }
 
 TEST_P(DeviceMemoryConformance, pinning_twice_is_refused) {

@@ -1,6 +1,7 @@
 #include "fabric.h"
 
 #include <algorithm>
+#include <sys/mman.h>
 
 namespace penstock::test {
 
@@ -75,8 +76,24 @@ Result<MemoryId> SimDevice::register_memory(MutableBytes bytes, bool writable) {
   if (gone_) return Code::io_error;
   if (registered_bytes_ + bytes.size() > registered_bytes_max) return Code::no_memory;
   registered_bytes_ += bytes.size();
+  ++registrations;
   const MemoryId id{++last_id_};
   memories_[id.value] = {bytes, writable};
+  return id;
+}
+
+Result<MemoryId> SimDevice::register_device_memory(const verbs::Region& region) {
+  if (!takes_device_memory) return Code::not_supported;
+  TRY_ASSIGN(const MemoryId id, register_memory(region.bytes, true));
+  constexpr uint64_t kPage = 4096;
+  const uint64_t into_page = region.dma_buf_offset % kPage;
+  const uint64_t length = into_page + region.bytes.size();
+  void* const address = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, region.dma_buf,
+                               static_cast<off_t>(region.dma_buf_offset - into_page));
+  ASSERT(address != MAP_FAILED);
+  Memory& memory = memories_.at(id.value);
+  memory.mapped = {static_cast<std::byte*>(address), length};
+  memory.behind = memory.mapped.data() + into_page;
   return id;
 }
 
@@ -86,6 +103,8 @@ void SimDevice::deregister_memory(MemoryId id) {
   ASSERT(found->second.windows == 0 || fabric_.faults.windows_stay_open);
   fabric_.finish_copies(*this, id);
   registered_bytes_ -= found->second.bytes.size();
+  const MutableBytes mapped = found->second.mapped;
+  if (!mapped.empty()) ::munmap(mapped.data(), mapped.size());
   memories_.erase(found);
 }
 
@@ -154,7 +173,10 @@ std::byte* SimDevice::reach(uint32_t pair, uint32_t key, uint64_t address, uint6
   if (opening.key != key || opening.pair != pair || opening.access != access) return nullptr;
   const auto start = reinterpret_cast<uintptr_t>(opening.bytes.data());
   if (!range_within(address - start, length, opening.bytes.size())) return nullptr;
-  return opening.bytes.data() + (address - start);
+  std::byte* const at = opening.bytes.data() + (address - start);
+  const auto memory = memories_.find(opening.memory.value);
+  if (memory == memories_.end() || memory->second.behind == nullptr) return at;
+  return memory->second.behind + (at - memory->second.bytes.data());
 }
 
 Status SimDevice::post(QueuePairId id, const WorkRequest& request) {

@@ -31,7 +31,7 @@ double seconds_since(engine::Time start) {
 class Mover final : public engine::Service {
  public:
   explicit Mover(VerbsNet& net) : net_(net), bytes_(4 * kMiB, std::byte{7}) {
-    net_.announce(bytes_);
+    net_.announce({bytes_});
   }
   void on_call(engine::IncomingCall& call) override {
     if (call.method == kStop) std::exit(0);
@@ -98,7 +98,7 @@ struct Client {
 bool measure(Client& client, const char* what, Method method, Access access, uint64_t bytes,
              uint32_t depth, int ms) {
   std::vector<std::byte> memory(std::max<uint64_t>(bytes * depth, 1));
-  client.node.net->announce(memory);
+  client.node.net->announce({memory});
   std::vector<std::unique_ptr<Call>> calls;
   for (uint32_t i = 0; i < depth; ++i) {
     Call& call = *calls.emplace_back(std::make_unique<Call>());
@@ -176,7 +176,7 @@ int late(const std::string& address, int calls) {
     patience.release = release;
     Client client(address, patience);
     std::vector<std::byte> memory(256 * kKiB);
-    client.node.net->announce(memory);
+    client.node.net->announce({memory});
     engine::SeededRandom random(7);
     int64_t usual = 20'000'000;  // nanoseconds that a call takes
     for (int i = 0; i < calls / 2; ++i) {

@@ -332,7 +332,7 @@ TEST_F(NetTest, calls_may_end_while_the_other_side_has_not_answered_yet) {
 
 TEST_F(NetTest, announced_memory_is_registered_once) {
   std::vector<std::byte> memory(kMiB);
-  nodes_.near->announce(memory);
+  nodes_.near->announce({memory});
   for (int i = 0; i < 3; ++i) {
     Call call;
     call.expose(MutableBytes(memory).first(4096), Access::place);

@@ -14,6 +14,9 @@ class RegistrationsTest : public testing::Test {
   MutableBytes part(uint64_t offset, uint64_t length) {
     return MutableBytes(memory_).subspan(offset, length);
   }
+  Result<Registrations::Entry*> take(MutableBytes bytes, bool writable) {
+    return registrations_.take({bytes.data(), bytes.size()}, writable);
+  }
 
   std::vector<std::byte> memory_;
   test::SimFabric fabric_{1};
@@ -22,10 +25,10 @@ class RegistrationsTest : public testing::Test {
 };
 
 TEST_F(RegistrationsTest, what_was_announced_is_registered_once_and_stays) {
-  registrations_.announce(part(0, 16 * kKiB));
+  registrations_.announce({part(0, 16 * kKiB)});
   EXPECT_EQ(registrations_.pinned(), 0u);
-  auto* const first = *registrations_.take(part(100, 1000), true);
-  auto* const second = *registrations_.take(part(0, 16 * kKiB), false);
+  auto* const first = *take(part(100, 1000), true);
+  auto* const second = *take(part(0, 16 * kKiB), false);
   EXPECT_EQ(first, second);
   EXPECT_EQ(registrations_.pinned(), 16 * kKiB);
   registrations_.give_back(*first);
@@ -39,9 +42,9 @@ TEST_F(RegistrationsTest, what_was_announced_is_registered_once_and_stays) {
 }
 
 TEST_F(RegistrationsTest, what_nobody_announced_goes_with_its_use) {
-  registrations_.announce(part(0, 4 * kKiB));
+  registrations_.announce({part(0, 4 * kKiB)});
   // It begins in what was announced, and ends behind it.
-  auto* const entry = *registrations_.take(part(1000, 4 * kKiB), true);
+  auto* const entry = *take(part(1000, 4 * kKiB), true);
   EXPECT_EQ(registrations_.temporary(), 1u);
   EXPECT_EQ(registrations_.pinned(), 4 * kKiB);
   registrations_.give_back(*entry);
@@ -49,9 +52,9 @@ TEST_F(RegistrationsTest, what_nobody_announced_goes_with_its_use) {
 }
 
 TEST_F(RegistrationsTest, the_longest_unused_goes_for_another) {
-  for (uint64_t i = 0; i < 3; ++i) registrations_.announce(part(i * 16 * kKiB, 16 * kKiB));
+  for (uint64_t i = 0; i < 3; ++i) registrations_.announce({part(i * 16 * kKiB, 16 * kKiB)});
   const auto use = [&](uint64_t i) {
-    registrations_.give_back(**registrations_.take(part(i * 16 * kKiB, 1), true));
+    registrations_.give_back(**take(part(i * 16 * kKiB, 1), true));
   };
   use(0);
   use(1);
@@ -60,9 +63,9 @@ TEST_F(RegistrationsTest, the_longest_unused_goes_for_another) {
   use(2);
   EXPECT_EQ(registrations_.pinned(), 32 * kKiB);
   // 1 has gone; 0 is there still, and in use nothing goes.
-  auto* const zero = *registrations_.take(part(0, 1), true);
-  auto* const two = *registrations_.take(part(32 * kKiB, 1), true);
-  const auto refused = registrations_.take(part(16 * kKiB, 1), true);
+  auto* const zero = *take(part(0, 1), true);
+  auto* const two = *take(part(32 * kKiB, 1), true);
+  const auto refused = take(part(16 * kKiB, 1), true);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error(), Status(Code::busy));
   registrations_.give_back(*zero);
@@ -71,14 +74,14 @@ TEST_F(RegistrationsTest, the_longest_unused_goes_for_another) {
 }
 
 TEST_F(RegistrationsTest, more_than_there_may_be_is_busy) {
-  const auto refused = registrations_.take(part(0, 32 * kKiB + 1), true);
+  const auto refused = take(part(0, 32 * kKiB + 1), true);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error(), Status(Code::busy));
 }
 
 TEST_F(RegistrationsTest, what_the_device_has_against_it_is_told) {
   device_.lose();
-  const auto refused = registrations_.take(part(0, 1), true);
+  const auto refused = take(part(0, 1), true);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error(), Status(Code::io_error));
 }

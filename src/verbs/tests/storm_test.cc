@@ -131,7 +131,7 @@ class Storm {
       caller.storm = this;
       caller.memory.resize(kBytes);
       // The others' is registered for each call.
-      if (i % 2 == 0) nodes.near->announce(caller.memory);
+      if (i % 2 == 0) nodes.near->announce({caller.memory});
       caller.pause.owner = caller.op.owner = &caller;
       caller.pause.completion = [](Op& op) { op.owner_as<Caller>().start(); };
       caller.op.completion = [](Op& op) { op.owner_as<Caller>().ended(); };

@@ -49,7 +49,8 @@ std::vector<RequestBody> requests() {
           OpenDevice{{1, 2, 3}},
           ReadFiles{{{"/a", 0, 4096, 1, 8192, true}, {"/b", 1, 2, kNoRegion, 0, false}}},
           CreateFiles{{{"/n", 0600, 100, 1, 0, 7U, 8U, some_time(), some_time(), true}, {"/m"}}},
-          LookAtFiles{{"/a", "/b"}}};
+          LookAtFiles{{"/a", "/b"}},
+          RegisterDevice{3, 512, 65536}};
 }
 
 std::vector<ReplyBody> replies() {

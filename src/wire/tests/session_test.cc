@@ -42,6 +42,7 @@ TEST(SessionRequest, keeps_the_kind_of_every_message) {
     const auto one = []<size_t J>(std::integral_constant<size_t, J>) {
       RequestBody body(std::in_place_index<J + 1>);
       if (auto* m = std::get_if<RegisterRegion>(&body)) m->size = 1;
+      if (auto* m = std::get_if<RegisterDevice>(&body)) m->size = 1;
       if (auto* m = std::get_if<AttachRegion>(&body)) m->name = "x";
       if (auto* m = std::get_if<CreateRing>(&body)) m->size = 1;
       if (auto* m = std::get_if<PublishDevice>(&body)) m->handle = {"x", 1, {}, false};
@@ -65,6 +66,10 @@ TEST(SessionRequest, is_refused_outside_the_limits) {
   EXPECT_FALSE(round_trip(RegisterRegion{0, 0, kRegionBytesMax + 1}));
   EXPECT_FALSE(round_trip(RegisterRegion{0, UINT64_MAX, 4096}));
   EXPECT_TRUE(round_trip(RegisterRegion{kRegionsMax - 1, 0, 4096}));
+  EXPECT_FALSE(round_trip(RegisterDevice{kRegionsMax, 0, 4096}));
+  EXPECT_FALSE(round_trip(RegisterDevice{0, 0, 0}));
+  EXPECT_FALSE(round_trip(RegisterDevice{0, UINT64_MAX, 4096}));
+  EXPECT_TRUE(round_trip(RegisterDevice{kRegionsMax - 1, 512, kRegionBytesMax}));
   EXPECT_TRUE(round_trip(RegisterRegion{0, 0, 4096, "name", "/dev/shm/memory"}));
   EXPECT_FALSE(round_trip(RegisterRegion{0, 0, 4096, "name", ""}));
   EXPECT_FALSE(round_trip(RegisterRegion{0, 0, 4096, "", "/dev/shm/memory"}));

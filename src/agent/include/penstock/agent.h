@@ -57,6 +57,7 @@ struct ClusterOptions {
   std::optional<cluster::Invitation> invitation;  // of a node that joins for the first time
   bool insecure = false;                          // as cluster::ParticipantConfig has it
   cluster::Rdma rdma = cluster::Rdma::automatic;
+  std::shared_ptr<rails::Devices> devices = nullptr;  // in place of the machine's; for tests
   engine::Duration certificate_time{};
   // The cluster does not have this node any more, for a reason that is for people: it is of no use
   // then, and its process should end. Any thread.

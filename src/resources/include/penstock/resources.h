@@ -4,6 +4,7 @@
 
 #include "penstock/resources/accounts.h"
 #include "penstock/resources/bus_guard.h"
+#include "penstock/resources/device_addresses.h"
 #include "penstock/resources/foreign_fd.h"
 #include "penstock/resources/foreign_memory.h"
 #include "penstock/resources/page_fence.h"

@@ -7,3 +7,4 @@
 #include "penstock/verbs/message.h"
 #include "penstock/verbs/net.h"
 #include "penstock/verbs/provider.h"
+#include "penstock/verbs/region.h"

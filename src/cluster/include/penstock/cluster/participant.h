@@ -44,6 +44,8 @@ struct ParticipantConfig {
   // Nobody proves who they are, and all travels in the clear: of all nodes of the cluster, or none.
   bool insecure = false;
   Rdma rdma = Rdma::automatic;
+  // In place of the machine's; for tests.
+  std::shared_ptr<rails::Devices> devices = nullptr;
   // Of certificates that this node signs, if it has the controller; 0: the default.
   engine::Duration certificate_time{};
   // The cluster will have nothing of this process any more: a reason for people. Any thread; the
@@ -136,6 +138,9 @@ class Participant {
   // Of that shard, for its clients: to services of this process, and to chains by their address
   // (chain::address_of()). As long as the participant.
   virtual engine::Net& net(size_t shard) = 0;
+  // For memory that the clients' calls will expose often. Null: there is no network card that
+  // would know it.
+  virtual const rails::Announcements* announcements() const = 0;
   // Below it: what is served here is for this process only.
   virtual engine::Net& local_net(size_t shard) = 0;
 

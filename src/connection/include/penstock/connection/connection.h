@@ -65,6 +65,8 @@ class Connection {
   bool connected();
   // Changes whenever lanes have to look where they stand: at every new connection, and at death.
   uint64_t epoch() const { return epoch_.load(std::memory_order_acquire); }
+  // That the agent and this library have in common, as the last greeting said.
+  uint64_t features() const { return features_.load(std::memory_order_relaxed); }
   bool dead() const { return dead_.load(std::memory_order_acquire); }
 
   // One control call. A call whose connection is lost is made again if it is `repeatable`, else it
@@ -153,6 +155,9 @@ class Connection {
 
   std::atomic<uint64_t> epoch_{1};  // release by the monitor pairs with acquire in the lanes
   std::atomic<bool> dead_{false};   // set before the epoch changes; changed with mutex_ held
+
+  // Relaxed: an agent without one refuses what needs it.
+  std::atomic<uint64_t> features_{0};
 
   std::mutex mutex_;
   std::condition_variable changed_;  // connected_, dead_, closing_, or a call has ended

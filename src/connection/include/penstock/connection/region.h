@@ -44,6 +44,11 @@ struct Region : std::enable_shared_from_this<Region> {
   dev_t file_device = 0;
   ino_t file_inode = 0;
 
+  // What the agent's network cards reach of a GPU: beside the region of that memory, for operations
+  // of transfers alone. `base` is an address there, `owned_fd` the dma-buf.
+  bool for_cards = false;
+  Region* shown = nullptr;  // the one beside this; guarded by the table's mutex
+
   // GPU memory, which the agent does not know of; `base` is its address there then.
   std::optional<engine::DeviceSpan> device;
   engine::DeviceMemory* owner = nullptr;  // what allocated or imported it; null: the caller did

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -62,6 +63,12 @@ class Regions final : public Follower {
   Outcome<void> keep_descriptor(Region& region);
   // GPU memory. `owner` gives the memory back with the region; null: it is the caller's.
   Outcome<Region*> add_device(const engine::DeviceSpan& span, engine::DeviceMemory* owner);
+  // Lets the agent's network cards reach a region of GPU memory, too. not_supported where there are
+  // none.
+  Outcome<void> show(Region& region, engine::DmaBuf memory);
+  // The region for_cards that a span of GPU memory lies in; null: cards do not reach it. For
+  // operations of a region that is not released meanwhile.
+  Region* shown_around(const engine::DeviceSpan& span) const;
   // Waits until no operation uses it any more.
   Outcome<void> release(Region* region);
 
@@ -85,14 +92,17 @@ class Regions final : public Follower {
   Outcome<void> number(Region& region);
   void give_number_back(uint32_t id);
   Outcome<std::shared_ptr<Region>> take_out(Region* region);
+  Region* hide(Region& region);
   void release_publication(Region& region);
   Status publish_again(const Ask& ask);
   static void give_back_memory(const Region& region);
 
   Connection& connection_;
   std::vector<RegionUser*> users_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<uint32_t, std::shared_ptr<Region>> regions_;
+  std::multimap<const std::byte*, Region*> shown_;  // for_cards, by base
+  std::atomic<size_t> shown_count_{0};              // relaxed: to spare most operations the lock
   // Free again when a region is released, not while it is on its way.
   Numbers numbers_{wire::kRegionsMax};
   const ZeroedWords generations_;  // by number: releases

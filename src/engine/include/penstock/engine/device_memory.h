@@ -27,6 +27,7 @@ struct DeviceFacts {
   int32_t numa_node = -1;       // -1: not known
   uint64_t peers = 0;           // bit i: can copy to and from the memory of device i directly
   std::array<char, 16> uuid{};  // the same in every process; zeros: not known
+  std::string no_dma_buf = {};  // why export_dma_buf() cannot be had of it; empty: it can
 };
 
 // Device memory that was found behind an address. It names one allocation: memory that is freed and
@@ -164,6 +165,13 @@ struct DeviceHandle {
   DeviceSpan span;  // as the exporting process sees it
 };
 
+// Device memory as the kernel's dma-buf, which other devices of the machine reach without this
+// one's driver: network cards, for one.
+struct DmaBuf {
+  UniqueFd fd;
+  uint64_t offset = 0;  // of the span in it, bytes
+};
+
 // All may block for as long as the driver does; none may be called from a loop that others wait
 // for, but find(). Thread safe. Failures say which call on what, and what to do.
 class DeviceMemory {
@@ -185,6 +193,15 @@ class DeviceMemory {
   virtual Outcome<DeviceHandle> export_handle(const DeviceSpan& span) = 0;
   // Maps another process's memory; release() unmaps it.
   virtual Outcome<DeviceSpan> import_handle(const DeviceHandle& handle) = 0;
+
+  // The pages behind it stay as long as the descriptor, or what another driver has made of it, also
+  // when the memory is released meanwhile. not_supported, with what to do: driver, kernel or device
+  // cannot.
+  virtual Outcome<DmaBuf> export_dma_buf(const DeviceSpan& span) = 0;
+  // What network cards have written by a dma-buf of the device's memory, and said so before this
+  // call, is there for its copies and kernels when it returns. Takes microseconds, and mostly
+  // nothing.
+  virtual Status settle_writes(DeviceId device) = 0;
 
   // Makes host memory reachable for all devices: page aligned and mapped until unpin(). The pages
   // stay where they are until then. Uses a device that is in use, and only where there is none the

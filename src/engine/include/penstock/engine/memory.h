@@ -45,9 +45,13 @@ enum class Route : uint8_t {
   device_gather = 9,    // node cache and GPU memory, many small pieces by one kernel
   device_mapped = 10,   // a local file's pages, pinned, and GPU memory by a copy engine
   device_slots = 11,    // disk and GPU memory through pinned slots of host memory, overlapped
+  device_network = 12,  // a network card and GPU memory; better than slots
 };
-inline constexpr int kRouteCount = 12;
+inline constexpr int kRouteCount = 13;
 constexpr Route worse(Route a, Route b) {
+  // The one whose value is no rank: it came when others had theirs.
+  if (a == Route::device_network && b == Route::device_slots) return b;
+  if (b == Route::device_network && a == Route::device_slots) return a;
   return a > b ? a : b;
 }
 const char* route_name(Route route);

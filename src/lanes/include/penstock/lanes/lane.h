@@ -36,7 +36,7 @@ class Lane {
   uint32_t index() const { return index_; }
 
   // The submitting side's. 0 or a negative errno.
-  int prepare(const Io& io);
+  int prepare(const Io& io, const ChecksumPlace& place = {});
   int prepare(const Gather& gather);
   // Makes the oldest `count` of what was prepared visible, or all if there are fewer.
   int submit(uint32_t count);

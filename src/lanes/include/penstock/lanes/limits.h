@@ -34,6 +34,11 @@ inline constexpr uint32_t kGatherPiecesMax = 65536;
 inline constexpr uint64_t kTransferSlotsBytes = 64 * kMiB;
 inline constexpr uint32_t kTransferEntries = 1024;
 
+// Where network cards could not bring a file's bytes to GPU memory, as they lie on this node or
+// RDMA is not there (yet), it is tried again after so long. Of so many files that is remembered.
+inline constexpr std::chrono::seconds kNotByCards{1};
+inline constexpr size_t kFilesNotByCards = 4096;
+
 // Lanes with GPU memory that have transfers of their own, each with a thread and a loop; further
 // ones share. One loop does 2 million small reads a second, the link of a GPU carries 12. Their
 // pinned memory is for what the node cache does not hold: beside that of the first.

@@ -26,6 +26,13 @@ struct [[gnu::may_alias]] Io {
   uint64_t user_data = 0;      // comes back with the completion; names the operation for cancel
 };
 
+// Where checksums of what is read into a GPU's memory go, that is in a region for_cards: in a
+// region of host memory, from a page of ring::kChecksumPageBytes on.
+struct ChecksumPlace {
+  connection::Region* region = nullptr;
+  uint64_t offset = 0;  // bytes
+};
+
 // Many reads of one file into one region of GPU memory, as one operation.
 struct [[gnu::may_alias]] Gather {
   int32_t file = 0;

@@ -47,6 +47,7 @@ class TransferPool final : public connection::RegionUser {
   Outcome<std::unique_ptr<route::Transfers>> make(engine::DeviceMemory& devices,
                                                   uint64_t slots_bytes);
   void give_up(connection::Region* slots, Ring* ring);
+  void show_to_cards(engine::DeviceMemory& devices, connection::Region& region);
 
   Session& session_;
   std::mutex mutex_;  // while they are made

@@ -34,6 +34,7 @@
 #include "penstock/client.h"
 #include "penstock/engine.h"
 #include "penstock/node_cache/shard_fills.h"
+#include "penstock/rails.h"
 #include "penstock/resources.h"
 
 namespace penstock::node_cache {
@@ -57,6 +58,7 @@ struct NodeCacheConfig {
   uint64_t bytes = 0;  // of DRAM; less than a slab are refused
   client::FileSystem* files = nullptr;
   resources::RegisteredBuffers* buffers = nullptr;
+  const rails::Announcements* network = nullptr;  // null: there are no cards that know memory
   struct Shard {
     engine::Loop* loop = nullptr;
     client::Client* client = nullptr;
@@ -127,6 +129,7 @@ class NodeCache final : public client::Observer, public arena::SlabHost {
 
   client::FileSystem& files_;
   resources::RegisteredBuffers& buffers_;
+  const rails::Announcements* const network_;
   std::vector<std::unique_ptr<ShardFills>> shard_fills_;
   std::unique_ptr<arena::Arena> arena_;
 

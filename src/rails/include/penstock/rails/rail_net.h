@@ -64,6 +64,12 @@ class RailNet final : public engine::Net {
   // Begins a connection to that service where there is none; whether the next call there goes by
   // RDMA.
   bool prepare(engine::Address address);
+  // Memory that calls will expose often, as verbs::VerbsNet has it: for all devices of this loop,
+  // also those that are opened later.
+  void announce(const verbs::Region& region);
+  // No call exposes it any more. Before it is unmapped.
+  void take_back(MutableBytes region);
+
   std::vector<RailFacts> facts() const;
   // Why the best device of this loop is not used; empty while it is, or was not needed.
   std::string trouble() const;

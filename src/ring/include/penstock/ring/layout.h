@@ -35,25 +35,28 @@ enum Flag : uint8_t {
   kFlagRefuseHoles = 2,  // reads: a hole ends the operation with -ENODATA
   kFlagLook = 4,         // fills: bring nothing in, only say what is there
   // Reads of whole blocks to a multiple of 4096 in a region: the CRC-32C of each block comes behind
-  // the bytes, and the agent does not verify what is read in full.
+  // the bytes, and the agent does not verify what is read in full. Of a GPU's memory, which has no
+  // room for them, in another region.
   kFlagChecksums = 8,
 };
+
+inline constexpr uint32_t kChecksumPageBytes = 4096;
 
 // One operation, as the application asks for it. Foreign input for the agent.
 struct alignas(64) Submission {
   uint8_t operation;
   uint8_t flags;
-  uint16_t reserved0;      // 0
-  uint32_t file;           // handle of the session
-  uint64_t offset;         // in the file, bytes
-  uint64_t length;         // bytes
-  uint32_t region;         // id in the session
-  uint32_t slot;           // the application's name for this operation in flight; echoed
-  uint64_t region_offset;  // bytes
-  uint64_t deadline;       // nanoseconds on CLOCK_MONOTONIC; 0: none
-  uint64_t user_data;      // echoed
-  uint32_t sequence;       // distinguishes operations that use one slot in turn; echoed
-  uint32_t reserved1;      // 0
+  uint16_t checksum_region;  // of checksums of a GPU's memory: where they go; else 0
+  uint32_t file;             // handle of the session
+  uint64_t offset;           // in the file, bytes
+  uint64_t length;           // bytes
+  uint32_t region;           // id in the session
+  uint32_t slot;             // the application's name for this operation in flight; echoed
+  uint64_t region_offset;    // bytes
+  uint64_t deadline;         // nanoseconds on CLOCK_MONOTONIC; 0: none
+  uint64_t user_data;        // echoed
+  uint32_t sequence;         // distinguishes operations that use one slot in turn; echoed
+  uint32_t checksum_page;    // where there, in pages of kChecksumPageBytes; else 0
 };
 
 // How one operation ended.
@@ -107,7 +110,8 @@ static_assert(offsetof(Submission, file) == 4 && offsetof(Submission, offset) ==
 static_assert(offsetof(Submission, length) == 16 && offsetof(Submission, region) == 24);
 static_assert(offsetof(Submission, slot) == 28 && offsetof(Submission, region_offset) == 32);
 static_assert(offsetof(Submission, deadline) == 40 && offsetof(Submission, user_data) == 48);
-static_assert(offsetof(Submission, sequence) == 56);
+static_assert(offsetof(Submission, sequence) == 56 && offsetof(Submission, checksum_page) == 60);
+static_assert(offsetof(Submission, checksum_region) == 2);
 static_assert(sizeof(Completion) == 32);
 static_assert(offsetof(Completion, result) == 8 && offsetof(Completion, slot) == 16);
 static_assert(offsetof(Completion, sequence) == 20 && offsetof(Completion, route) == 24);

@@ -2,12 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "penstock/engine.h"
 
 namespace penstock::route {
 
-// One read or write between a file and host memory that devices reach.
+// One read or write between a file and host memory that devices reach, or what reach() has named.
 struct HostIo : engine::Op {
   bool write = false;
   bool durable = false;  // writes
@@ -15,8 +16,10 @@ struct HostIo : engine::Op {
   uint64_t offset = 0;   // in the file, bytes
   engine::MemoryRef memory;
   // Reads of whole blocks, whose bytes will be verified where they are going: the source need not
-  // verify them, if it tells their checksums instead. Behind the memory is room for those.
+  // verify them, if it tells their checksums instead. Behind the memory is room for those, or in
+  // host memory at `checksum_place`, at a page, where the memory is a GPU's.
   bool wants_checksums = false;
+  std::byte* checksum_place = nullptr;
   engine::Time deadline = engine::kNever;     // the source ends it then, or soon after
   uint64_t transferred = 0;                   // out; less than asked only at the end of the file
   engine::Route route = engine::Route::none;  // out
@@ -51,6 +54,14 @@ class HostSource : public engine::Poller {
   virtual void submit(HostIo& io) = 0;
   // Asks for an early end. A source whose operations end soon by themselves need not hear it.
   virtual void cancel(HostIo& io) { (void)io; }
+  // What a submitted operation may name in place of host memory, so that the bytes go between the
+  // file and this GPU memory with nothing in between; none: it has no way there. Such an operation
+  // may fail for that reason alone, and is made again by way of host memory then.
+  virtual std::optional<engine::MemoryRef> reach(uint32_t file, const engine::DeviceSpan& memory) {
+    (void)file;
+    (void)memory;
+    return std::nullopt;
+  }
   // What lies in memory from `offset` on, in pinned memory only, and how far, up to `length` bytes
   // or a little more; false when nothing does. What was found stays mapped and pinned, whatever
   // bytes come to lie there, until release().

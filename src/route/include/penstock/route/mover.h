@@ -43,7 +43,7 @@ struct TransferOp : engine::Op {
     uint64_t next = 0;        // bytes that pieces were made of
     uint64_t good_end = 0;    // bytes before the first that failed, or that the file does not have
     uint32_t pieces = 0;      // in progress
-    bool only_slots = false;  // nothing in memory was found at `next`: it waits for a slot
+    bool only_slots = false;  // there is no other way at `next`: it waits for a slot
     Status first_error;       // of the piece at good_end
     Status stop;              // not ok: no further pieces, and the end
     bool queued = false;
@@ -103,11 +103,15 @@ class Mover final : public engine::Poller {
   bool start_pieces();
   bool start_piece(TransferOp& op);
   bool start_resident(TransferOp& op, const Resident& resident);
+  uint64_t direct_length(const TransferOp& op) const;
+  bool start_direct(TransferOp& op, const engine::MemoryRef& memory);
   uint64_t start_slot(TransferOp& op, uint64_t at, uint64_t length);
   bool start_retries();
   void host_done(Piece& piece);
+  void direct_done(Piece& piece);
   void copy_done(Piece& piece);
   void copy_resident(Piece& piece);
+  void verify_direct(Piece& piece);
   void copy_slot(Piece& piece);
   template <class Each>
   static void for_each_block(const Piece& piece, const std::byte* source, const uint32_t* checksums,
@@ -129,6 +133,7 @@ class Mover final : public engine::Poller {
   static std::byte* device_address(const Piece& piece);
 
   engine::Loop& loop_;
+  engine::DeviceMemory& devices_;
   HostSource& source_;
   const MoverConfig config_;
   std::array<uint64_t, engine::kDevicesMax> engine_bytes_min_;  // by device
@@ -137,6 +142,7 @@ class Mover final : public engine::Poller {
   std::vector<std::unique_ptr<Piece>> pieces_;
   IntrusiveList<Piece> free_pieces_;
   uint32_t pieces_in_memory_ = 0;      // in progress, of what was found there
+  uint32_t direct_pieces_ = 0;         // in progress, of what the source reaches
   IntrusiveList<Piece> on_host_;       // a host read or write of theirs is in progress
   IntrusiveList<Piece> retries_;       // whose bytes must come through slots after all
   IntrusiveList<TransferOp> waiting_;  // of which not all pieces have been made; in turns

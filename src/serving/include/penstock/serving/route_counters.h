@@ -31,6 +31,7 @@ class RouteCounters {
       metrics::Counter("agent.route.device-gather"),
       metrics::Counter("agent.route.device-mapped"),
       metrics::Counter("agent.route.device-slots"),
+      metrics::Counter("agent.route.device-network"),
   };
   telemetry::OperationFigures figures_;
   telemetry::Tracer tracer_;

@@ -18,14 +18,20 @@ struct ServedFile {
   engine::Op* leaving = nullptr;  // completes when in_flight is 0: no new operations then
 };
 
-// A region, as a shard holds it. `guard` stays the session's.
+// A region, as a shard holds it. `guard` stays the session's; a GPU's memory has none.
 struct ServedRegion {
   MutableBytes bytes;
+  engine::MemoryKind kind = engine::MemoryKind::host;
   engine::BufferId buffer = engine::kNoBuffer;
   const resources::BusGuard* guard = nullptr;
   uint32_t in_flight = 0;
   engine::Op* leaving = nullptr;
 
+  engine::MemoryRef part(uint64_t offset, uint64_t length) const {
+    return engine::MemoryRef{bytes.data(), bytes.size(), buffer, kind}.sub(offset, length);
+  }
+  // It is not the application's any more.
+  bool is_broken() const { return guard != nullptr && guard->broken(); }
   bool present() const { return bytes.data() != nullptr && leaving == nullptr; }
 };
 

@@ -10,6 +10,7 @@
 #include "penstock/client.h"
 #include "penstock/engine.h"
 #include "penstock/node_cache.h"
+#include "penstock/rails.h"
 #include "penstock/resources.h"
 #include "penstock/serving.h"
 #include "penstock/sessions/handle_table.h"
@@ -35,6 +36,7 @@ struct SessionNode {
   client::FileSystem* files = nullptr;
   std::vector<std::unique_ptr<SessionShard>> shards;
   resources::RegisteredBuffers buffers;
+  const rails::Announcements* network = nullptr;  // null: there are no cards that know memory
   std::shared_ptr<resources::Accounts> accounts;
   node_cache::NodeCache* cache = nullptr;  // null: there is none
   // What a user's sessions may have together. What it returns outlives the sessions.

@@ -55,6 +55,9 @@ class SimDeviceMemory final : public engine::DeviceMemory {
   // Handles are known to this object only: within the process.
   Outcome<engine::DeviceHandle> export_handle(const engine::DeviceSpan& span) override;
   Outcome<engine::DeviceSpan> import_handle(const engine::DeviceHandle& handle) override;
+  // What simulated network cards map: the memory of the whole device.
+  Outcome<engine::DmaBuf> export_dma_buf(const engine::DeviceSpan& span) override;
+  Status settle_writes(engine::DeviceId) override { return Code::ok; }
   Outcome<void> pin(MutableBytes memory, bool read_only) override;
   void unpin(MutableBytes memory) override;
   Outcome<std::unique_ptr<engine::StreamGate>> make_gate() override;

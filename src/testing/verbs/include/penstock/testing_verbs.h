@@ -96,6 +96,9 @@ class SimDevice final : public verbs::Provider {
   void set_closes_at_once(bool closes) { facts_.closes_at_once = closes; }
   // More memory than this cannot be registered, as by a limit of locked memory.
   uint64_t registered_bytes_max = UINT64_MAX;
+  // As of a card, a driver or a kernel that knows no dma-buf.
+  bool takes_device_memory = true;
+  uint64_t registrations = 0;  // so far
   // Steps of the fabric at each poll, at most.
   uint32_t steps_each_poll = 16;
 
@@ -106,6 +109,8 @@ class SimDevice final : public verbs::Provider {
   void break_queue_pair(verbs::QueuePairId id) override;
   void destroy_queue_pair(verbs::QueuePairId id) override;
   Result<verbs::MemoryId> register_memory(MutableBytes bytes, bool writable) override;
+  // Maps what the descriptor leads to, as that of sim::SimDeviceMemory.
+  Result<verbs::MemoryId> register_device_memory(const verbs::Region& region) override;
   void deregister_memory(verbs::MemoryId id) override;
   Result<verbs::Window> create_window() override;
   void destroy_window(verbs::WindowId id) override;
@@ -123,6 +128,9 @@ class SimDevice final : public verbs::Provider {
     MutableBytes bytes;
     bool writable = false;
     uint32_t windows = 0;  // bound to it
+    // Of a GPU: where this process finds what `bytes` stand for.
+    std::byte* behind = nullptr;
+    MutableBytes mapped{};
   };
   struct Opening {
     uint32_t key = 0;

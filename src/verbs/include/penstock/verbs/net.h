@@ -81,8 +81,9 @@ class LoopNet;
 // A call that was sent ends with its response, with timed_out at its deadline (a little later,
 // where its server does not stop at once), or with peer_gone when its connection ends; in all cases
 // only when its windows are closed or the queue pair is dead: its memory is touched no more.
-// cancel() has an effect until the request is on its way. Exposed memory is the host's (else
-// not_supported). Services place and fetch memory of the host, too.
+// cancel() has an effect until the request is on its way. Exposed memory is the host's, or a GPU's
+// that was announced and that the device takes (else not_supported). Services place and fetch
+// memory of the host.
 class VerbsNet final : public engine::Net {
  public:
   // `parker` is the one that the loop sleeps in; null: the loop does not sleep while this lives.
@@ -119,7 +120,7 @@ class VerbsNet final : public engine::Net {
 
   // Memory that calls will use often: it is registered as a whole, and stays so as far as there is
   // room. It does not overlap what was announced.
-  void announce(MutableBytes region);
+  void announce(const Region& region);
   // Before it is unmapped. in_use: a call has it still.
   Status take_back(MutableBytes region);
 

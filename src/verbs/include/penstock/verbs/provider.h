@@ -12,6 +12,7 @@
 
 #include "penstock/engine.h"
 #include "penstock/verbs/limits.h"
+#include "penstock/verbs/region.h"
 
 namespace penstock::verbs {
 
@@ -106,6 +107,8 @@ class Provider {
   // For local use, and for windows. Of memory that may be written to, or only read. no_memory,
   // access_denied, io_error (with errno).
   virtual Result<MemoryId> register_memory(MutableBytes bytes, bool writable) = 0;
+  // The same of GPU memory, for windows only. not_supported: device, driver or kernel cannot.
+  virtual Result<MemoryId> register_device_memory(const Region& region) = 0;
   // No window is bound to it, and nothing posted uses it. What is being copied through a window
   // that was, has been copied when this returns.
   virtual void deregister_memory(MemoryId memory) = 0;

@@ -328,13 +328,29 @@ struct LookAtFiles {
   }
 };
 
+// Memory of a GPU, for the node's network cards: descriptor 0 is a dma-buf of it, in which the
+// region begins at `offset`. A region as all others for the ring, without checksums; released as
+// they are. Only with kFeatureDeviceRegions.
+struct RegisterDevice {
+  uint32_t region = 0;
+  uint64_t offset = 0;
+  uint64_t size = 0;
+
+  static constexpr Kind kKind{35, 1};
+  static constexpr auto fields(auto& m) {
+    return std::tuple(field<1>(m.region, below(kRegionsMax)), field<2>(m.offset),
+                      field<3>(m.size, between(1, kRegionBytesMax)));
+  }
+  bool fits() const { return offset <= INT64_MAX - size; }
+};
+
 using RequestBody =
     std::variant<std::monostate, Hello, RegisterRegion, AttachRegion, ReleaseRegion, CreateRing,
                  DestroyRing, CancelOperation, OpenPath, OpenDescriptor, Reopen, CloseFile,
                  FileAttributes, TruncateFile, SyncFile, PathAttributes, ChangeAttributes,
                  MakeDirectory, Remove, Rename, MakeLink, MakeSymlink, ReadSymlink, ListDirectory,
                  SyncAll, MapCache, MapSlab, KeepTouchLog, PublishDevice, WithdrawDevice,
-                 OpenDevice, ReadFiles, CreateFiles, LookAtFiles>;
+                 OpenDevice, ReadFiles, CreateFiles, LookAtFiles, RegisterDevice>;
 
 struct Request {
   uint64_t id = 0;

@@ -22,9 +22,12 @@ struct Protocol {
 
   friend bool operator==(const Protocol&, const Protocol&) = default;
 };
-// What this release speaks. There are no features yet.
+// An agent has it whose node's network cards may reach GPU memory.
+inline constexpr uint64_t kFeatureDeviceRegions = 1;
+
+// What this release speaks.
 inline constexpr uint32_t kSessionVersion = 3;
-inline constexpr Protocol kProtocol{kSessionVersion, kSessionVersion, 0};
+inline constexpr Protocol kProtocol{kSessionVersion, kSessionVersion, kFeatureDeviceRegions};
 
 // What two sides speak to each other.
 struct Agreement {

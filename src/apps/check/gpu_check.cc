@@ -1,5 +1,6 @@
 #include "gpu_check.h"
 
+#include "gpu_network.h"
 #include "local_ways.h"
 
 #include <filesystem>
@@ -10,12 +11,6 @@ namespace penstock::apps {
 namespace {
 
 using engine::DeviceId;
-
-bool has_entries(const char* directory) {
-  std::error_code error;
-  std::filesystem::directory_iterator entries(directory, error);
-  return !error && entries != std::filesystem::directory_iterator();
-}
 
 bool has_peer_memory() {
   std::error_code error;
@@ -31,13 +26,6 @@ std::string why_not_straight_from_disk() {
     return "straight from disk: not supported yet";
   }
   return "straight from disk: the kernel has neither nvidia-fs nor PCI peer-to-peer memory";
-}
-
-GpuWay straight_from_network(uint32_t gpu) {
-  const char* const why = has_entries("/sys/class/infiniband")
-                              ? "not supported yet"
-                              : "no RDMA device (/sys/class/infiniband is empty)";
-  return {gpu, "another node", "network card to GPU", {}, why};
 }
 
 // The library maps the node cache and pins it beside the reads, soon after the first that could use
@@ -206,6 +194,8 @@ Outcome<std::vector<GpuWay>> check_gpus(engine::DeviceMemory& devices,
   TRY(bench::make_ring_file(node->session(), "/written", options.file_bytes));
   TRY(bench::make_ring_file(node->session(), "/data", options.file_bytes));
   TRY(bench::warm_up(node->session(), "/data", options.file_bytes));
+  const std::unique_ptr<rails::Devices> cards = rails::machine_devices();
+  const std::string no_cards = rails::why_none();
   std::vector<GpuWay> all;
   const auto append = [&](std::vector<GpuWay> ways) {
     for (GpuWay& way : ways) all.push_back(std::move(way));
@@ -217,7 +207,7 @@ Outcome<std::vector<GpuWay>> check_gpus(engine::DeviceMemory& devices,
                local_ways(devices, DeviceId(gpu), plain, options.file_bytes, options.seconds));
     append(std::move(local));
     append(peer_ways(devices, DeviceId(gpu), options.seconds));
-    all.push_back(straight_from_network(gpu));
+    append(network_ways(devices, DeviceId(gpu), *cards, no_cards));
   }
   return all;
 }

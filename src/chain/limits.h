@@ -44,6 +44,10 @@ inline constexpr uint64_t kHeldBytesMax = 256 * kMiB;
 // nothing else is configured: what a fast disk and a fast link have under way together. One that is
 // larger is alone there. More waits where it is.
 inline constexpr uint64_t kPassedBytesMax = 64 * kMiB;
+// What buffers for all that keep for the next, beside those in use: as much as a fast disk and a
+// fast link have under way. Small ones lie together in memory that is mapped at once.
+inline constexpr uint64_t kIdleBufferBytesMax = 64 * kMiB;
+inline constexpr uint64_t kBufferSlabBytes = kMiB;
 // An update that is pending takes so much beside its bytes and its parts.
 inline constexpr uint64_t kPendingBytes = kKiB;
 

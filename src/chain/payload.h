@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "penstock/base.h"
+#include "penstock/chain/buffers.h"
 
 namespace penstock::chain {
 
@@ -16,21 +17,19 @@ class Payload {
   Payload() = default;
   // Its bytes may be anything at first: whoever makes it fills it, mostly from a socket. `held`, if
   // any, accounts for its memory, and is let go of with the last of its users.
-  explicit Payload(size_t length, std::shared_ptr<void> held = nullptr)
-      : length_(length),
-        held_(std::move(held)),
-        bytes_(length == 0 ? nullptr : std::make_shared_for_overwrite<std::byte[]>(length)) {}
+  Payload(Buffers& buffers, size_t length, std::shared_ptr<void> held = nullptr)
+      : length_(length), held_(std::move(held)), bytes_(buffers.take(length)) {}
 
   size_t size() const { return length_; }
   bool empty() const { return length_ == 0; }
   std::byte* data() const { return bytes_.get(); }
 
   // One after the other; a single one is shared.
-  static Payload joined(std::span<const Payload> parts) {
+  static Payload joined(Buffers& buffers, std::span<const Payload> parts) {
     if (parts.size() == 1) return parts[0];
     size_t length = 0;
     for (const Payload& part : parts) length += part.size();
-    Payload all(length);
+    Payload all(buffers, length);
     size_t at = 0;
     for (const Payload& part : parts) {
       if (!part.empty()) std::memcpy(all.data() + at, part.data(), part.size());
@@ -43,7 +42,7 @@ class Payload {
  private:
   size_t length_ = 0;
   std::shared_ptr<void> held_;
-  std::shared_ptr<std::byte[]> bytes_;
+  Buffers::Buffer bytes_;
 };
 
 }  // namespace penstock::chain

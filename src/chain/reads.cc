@@ -106,7 +106,7 @@ void reply_io(engine::IncomingCall& call, Status status, engine::Route route, ui
 // What a read has at hand until its answer has gone.
 struct Replica::Reading {
   Budget::Share memory;
-  std::vector<std::byte> bytes;
+  Payload bytes;
   std::vector<uint32_t> checksums;
   UpdateName shown;
   bool may_answer = false;
@@ -116,7 +116,7 @@ void Replica::read_committed(engine::IncomingCall& call, const wire::ChainReadRe
   const auto reading = std::make_shared<Reading>();
   reading->memory = core_.host.budget.take(request.length);
   if (reading->memory == nullptr) return call.reply(Code::busy, {});
-  reading->bytes.resize(request.length);
+  reading->bytes = Payload(*core_.host.buffers, request.length);
   auto& read =
       core_.task<store::CopyReadOp>([this, &call, request, reading](Task<store::CopyReadOp>& done) {
         const bool damaged = done.status == Code::corrupt || done.status == Code::io_error;
@@ -128,7 +128,7 @@ void Replica::read_committed(engine::IncomingCall& call, const wire::ChainReadRe
           return call.reply(Code::stale, {});
         }
         if ((request.flags & wire::kChunkChecksums) == 0) return place_bytes(call, reading);
-        reading->checksums = checksums_of(reading->bytes);
+        reading->checksums = checksums_of({reading->bytes.data(), reading->bytes.size()});
         auto& place =
             core_.task<engine::TransferOp>([this, &call, reading](Task<engine::TransferOp>& had) {
               if (!had.status.ok()) return call.reply(had.status, {});

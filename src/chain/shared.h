@@ -97,11 +97,13 @@ struct Shared {
       : config(std::move(its_config)),
         budget(config.held_bytes_max > 0 ? config.held_bytes_max : limits::kHeldBytesMax),
         pools(config.passed_bytes_max > 0 ? config.passed_bytes_max : limits::kPassedBytesMax),
+        buffers(config.buffers != nullptr ? config.buffers : Buffers::make()),
         pace(*config.loop) {}
 
   HostConfig config;
   Budget budget;
   Pools pools;
+  const std::shared_ptr<Buffers> buffers;
   RepairPace pace;
   Space space;
   engine::Time lease_until{};

@@ -180,7 +180,7 @@ void Updates::read_bytes(Chunk& chunk) {
 void Updates::read_bytes(Chunk& chunk, const Pools::Held& held) {
   Pending& pending = *chunk.pending;
   pending.held = held;
-  const Payload bytes(store::update_bytes(pending.parts), held);
+  const Payload bytes(*core_.host.buffers, store::update_bytes(pending.parts), held);
   auto& op = core_.task<store::PendingReadOp>(
       [this, at = chunk.at, name = pending.name, bytes](Task<store::PendingReadOp>& done) {
         const auto found = chunks_.find(at);

@@ -153,7 +153,7 @@ void Updates::fetch_forward(engine::IncomingCall& call, const wire::ChainForward
   };
   auto fetch_bytes = [this, &call, pending, end](Task<engine::TransferOp>& done) {
     if (!done.status.ok() || call.exposure_count == 1) return end(done.status);
-    (*pending)->bytes = Payload(call.exposure_length(1), (*pending)->held);
+    (*pending)->bytes = Payload(*core_.host.buffers, call.exposure_length(1), (*pending)->held);
     auto& fetch = core_.task<engine::TransferOp>([end](auto& last) { end(last.status); });
     fetch.call = &call;
     fetch.exposure = 1;

@@ -49,7 +49,7 @@ void Updates::on_update(engine::IncomingCall& call, const wire::ChainUpdateReque
   if (!exposed) return call.reply(Code::bad_message, {});
   wanted->memory = core_.host.budget.take(length);
   if (wanted->memory == nullptr) return call.reply(Code::busy, {});
-  wanted->bytes = Payload(length);
+  wanted->bytes = Payload(*core_.host.buffers, length);
   const store::ChainChunk at = core_.at(request.header.chunk_id());
   wanted->call = &call;
   wanted->latest = latest;
@@ -182,7 +182,7 @@ void Updates::begin_next(const store::ChainChunk& at) {
   }
   ASSERT(!pending->parts.empty());
   pending->reserved = core_.host.space.take(pending->space);
-  pending->bytes = Payload::joined(bytes);
+  pending->bytes = Payload::joined(*core_.host.buffers, bytes);
   pending->name = {core_.part.version(), next.committed->counter + 1,
                    pending->parts.front().request};
   begin(next, std::move(pending));

@@ -128,11 +128,14 @@ Outcome<void> ParticipantImpl::open_target(Part& part) {
   TRY(keep(part.shard.target_directory, part.kept));
   engine::Loop& its = *part.shard.loop;
   (void)caller().call(its, [&](engine::Op& done) {
+    part.buffers->tell([&part](MutableBytes memory) { part.rails->announce({memory}); },
+                       [&part](MutableBytes memory) { part.rails->take_back(memory); });
     part.host = chain::Host::make({.target = identity.id,
                                    .incarnation = identity.incarnation.value,
                                    .loop = &its,
                                    .net = part.rails.get(),
                                    .store = &part.shard.target->chains(),
+                                   .buffers = part.buffers,
                                    .report = [this, id = identity.id](const chain::Report& report) {
                                      const std::lock_guard lock(member_mutex_);
                                      if (member_ != nullptr) member_->report(id, report);
@@ -242,6 +245,7 @@ void ParticipantImpl::close_part(Part& part) {
   });
   (void)caller().call(its, [&](engine::Op& done) {
     part.host.reset();
+    part.buffers->tell_nobody();
     its.complete(done, Code::ok);
   });
 }

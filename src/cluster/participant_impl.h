@@ -25,6 +25,7 @@ struct Part {
   ParticipantShard shard;
   std::unique_ptr<net::LocalNet> local;
   std::unique_ptr<tcp::TcpNet> tcp;
+  std::shared_ptr<chain::Buffers> buffers = chain::Buffers::make();  // of its replicas
   std::unique_ptr<rails::RailNet> rails;  // of calls to targets; all others go by tcp
   std::unique_ptr<chain::ChainNet> chains;
   KeptTarget kept;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 
+#include "penstock/chain/buffers.h"
 #include "penstock/chain/view.h"
 #include "penstock/chain_store.h"
 #include "penstock/store.h"
@@ -34,6 +35,8 @@ struct HostConfig {
   // Of memory for what comes from other replicas, at each place that the target has in chains; more
   // waits for its turn. 0: a good number.
   uint64_t passed_bytes_max = 0;
+  // Where the bytes of both lie. Null: its own.
+  std::shared_ptr<Buffers> buffers = nullptr;
   // Between two looks for records of removed chunks that may go, in each chain that it leads.
   engine::Duration tombstone_pause = std::chrono::seconds(1);
   // Versions of the messages; others than those are told so.

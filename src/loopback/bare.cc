@@ -90,6 +90,41 @@ void send_until_closed(int socket, MutableBytes bytes) {
   }
 }
 
+// One way, from far to near.
+Figures stream(Pair& pair, size_t bytes, bool checked, std::chrono::milliseconds duration) {
+  std::thread sender([&] {
+    std::vector<std::byte> sent(bytes, std::byte{7});
+    send_until_closed(pair.far.get(), sent);
+  });
+  std::vector<std::byte> memory(bytes);
+  const Figures figures = take_for(duration, sender, 1, [&] {
+    if (!receive_all(pair.near.get(), memory)) std::abort();
+    if (checked && crc32c(memory) == 0) std::abort();
+  });
+  (void)::shutdown(pair.near.get(), SHUT_RDWR);
+  pair.near.reset();
+  sender.join();
+  return figures;
+}
+
+// On both sides, both ways.
+void let_kernel_seal(const Pair& pair) {
+  const auto secret_of = [](std::byte fill) {
+    std::array<std::byte, tls::TrafficSecret::kBytes> bytes{};
+    bytes.fill(fill);
+    return tls::TrafficSecret(bytes);
+  };
+  const tls::TrafficSecret to_near = secret_of(std::byte{1});
+  const tls::TrafficSecret to_far = secret_of(std::byte{2});
+  tls::KernelTls kernel;
+  for (const bool is_near : {true, false}) {
+    const tls::Sealer sealer(is_near ? to_far : to_near);
+    const tls::Opener opener(is_near ? to_near : to_far);
+    const int socket = is_near ? pair.near.get() : pair.far.get();
+    if (!kernel.take(socket, sealer, opener, now()).ok()) std::exit(1);
+  }
+}
+
 void seal_until_closed(int socket) {
   OpensslRecords records(RecordKey::Use::seal);
   const std::vector<std::byte> bytes(kMiB, std::byte{7});
@@ -117,19 +152,13 @@ Figures cipher(RecordKey::Use use, std::chrono::milliseconds each) {
 
 Figures bare_stream(size_t bytes, bool checked, std::chrono::milliseconds duration) {
   Pair pair;
-  std::thread sender([&] {
-    std::vector<std::byte> sent(bytes, std::byte{7});
-    send_until_closed(pair.far.get(), sent);
-  });
-  std::vector<std::byte> memory(bytes);
-  const Figures figures = take_for(duration, sender, 1, [&] {
-    if (!receive_all(pair.near.get(), memory)) std::abort();
-    if (checked && crc32c(memory) == 0) std::abort();
-  });
-  (void)::shutdown(pair.near.get(), SHUT_RDWR);
-  pair.near.reset();
-  sender.join();
-  return figures;
+  return stream(pair, bytes, checked, duration);
+}
+
+Figures bare_kernel_tls_stream(std::chrono::milliseconds duration) {
+  Pair pair;
+  let_kernel_seal(pair);
+  return stream(pair, kMiB, false, duration);
 }
 
 Figures bare_sealed_stream(std::chrono::milliseconds duration) {

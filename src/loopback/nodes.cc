@@ -17,30 +17,6 @@ constexpr NodeId kFar{2};
 constexpr engine::Address kService{kFar, 1};
 constexpr engine::Address kProbes{kFar, probe::kService};
 
-std::shared_ptr<const tls::Credentials> credentials_of(NodeId node) {
-  constexpr int64_t kHour = int64_t{3600} * 1'000'000'000;
-  const auto hours_from_now = [](int64_t hours) {
-    return engine::WallTime{engine::system_clock().wall().nanoseconds + hours * kHour};
-  };
-  static const tls::Authority kAuthority = tls::Authority::make({}, hours_from_now(-1));
-  tls::Credentials::Config config;
-  config.key = tls::PrivateKey::make();
-  config.certificate = *kAuthority.sign(config.key->request(), {.node = node, .roles = "storage"},
-                                        2 + node.value, hours_from_now(-1), hours_from_now(1));
-  config.authorities = {kAuthority.certificate()};
-  config.clock = &engine::system_clock();
-  return *tls::Credentials::make(std::move(config));
-}
-
-tcp::NetworkConfig config_of(NodeId node, Wire wire, const tcp::Resolver& resolver) {
-  tcp::NetworkConfig config;
-  config.identity.node = node;
-  config.identity.lowest_version = config.identity.highest_version = tcp::kVersion;
-  config.resolver = &resolver;
-  if (wire == Wire::sealed) config.credentials = credentials_of(node);
-  return config;
-}
-
 uint64_t enters() {
   uint64_t count = 0;
   for (const auto& sample : metrics::snapshot()) {
@@ -80,6 +56,30 @@ void on_read(Op& op) {
 }
 
 }  // namespace
+
+std::shared_ptr<const tls::Credentials> credentials_of(NodeId node) {
+  constexpr int64_t kHour = int64_t{3600} * 1'000'000'000;
+  const auto hours_from_now = [](int64_t hours) {
+    return engine::WallTime{engine::system_clock().wall().nanoseconds + hours * kHour};
+  };
+  static const tls::Authority kAuthority = tls::Authority::make({}, hours_from_now(-1));
+  tls::Credentials::Config config;
+  config.key = tls::PrivateKey::make();
+  config.certificate = *kAuthority.sign(config.key->request(), {.node = node, .roles = "storage"},
+                                        2 + node.value, hours_from_now(-1), hours_from_now(1));
+  config.authorities = {kAuthority.certificate()};
+  config.clock = &engine::system_clock();
+  return *tls::Credentials::make(std::move(config));
+}
+
+tcp::NetworkConfig config_of(NodeId node, Wire wire, const tcp::Resolver& resolver) {
+  tcp::NetworkConfig config;
+  config.identity.node = node;
+  config.identity.lowest_version = config.identity.highest_version = tcp::kVersion;
+  config.resolver = &resolver;
+  if (wire == Wire::sealed) config.credentials = credentials_of(node);
+  return config;
+}
 
 double processor_time(pthread_t thread) {
   clockid_t clock{};
@@ -127,6 +127,34 @@ void Node::close() {
   disk = nullptr;
 }
 
+Outcome<void> Server::listen() {
+  TRY(node_.start());
+  const auto any = tcp::SocketAddress::parse("127.0.0.1:0");
+  ASSERT(any);
+  TRY_ASSIGN(listener_, tcp::TcpListener::listen(node_.network, *node_.net, *any));
+  return {};
+}
+
+void Server::serve(engine::Address address, engine::Service& service) {
+  ASSERT(!thread_.joinable());
+  node_.net->serve(address, service);
+  served_.push_back(address);
+}
+
+void Server::run() {
+  thread_ = std::thread([this] { node_.loop->run(); });
+}
+
+Server::~Server() {
+  if (thread_.joinable()) {
+    node_.loop->stop();
+    thread_.join();
+  }
+  for (const engine::Address address : served_) node_.net->withdraw(address);
+  listener_.reset();
+  node_.close();
+}
+
 Nodes::Nodes(Wire wire)
     : near_(config_of(kNear, wire, resolver_)), far_(config_of(kFar, wire, resolver_)) {}
 
@@ -138,29 +166,18 @@ Outcome<std::unique_ptr<Nodes>> Nodes::start(Wire wire) {
 
 Outcome<void> Nodes::begin() {
   TRY(near_.start());
-  TRY(far_.start());
-  const auto any = tcp::SocketAddress::parse("127.0.0.1:0");
-  ASSERT(any);
-  TRY_ASSIGN(listener_, tcp::TcpListener::listen(far_.network, *far_.net, *any));
-  resolver_.address = listener_->address();
+  TRY(far_.listen());
+  resolver_.address = far_.address();
   probes_ = std::make_unique<probe::Service>(
-      probe::Service::Config{far_.loop.get(), nullptr, [] { return probe::MachineFacts(); }});
-  far_.net->serve(kService, source_);
-  far_.net->serve(kProbes, *probes_);
-  server_ = std::thread([this] { far_.loop->run(); });
+      probe::Service::Config{&far_.loop(), nullptr, [] { return probe::MachineFacts(); }});
+  far_.serve(kService, source_);
+  far_.serve(kProbes, *probes_);
+  far_.run();
   return {};
 }
 
 Nodes::~Nodes() {
-  if (server_.joinable()) {
-    far_.loop->stop();
-    server_.join();
-    far_.net->withdraw(kService);
-    far_.net->withdraw(kProbes);
-  }
-  listener_.reset();
   near_.close();
-  far_.close();
 }
 
 Outcome<probe::Figures> Nodes::probe(const probe::Workload& workload) {
@@ -180,11 +197,13 @@ Outcome<probe::Figures> Nodes::probe(const probe::Workload& workload) {
 }
 
 Figures Nodes::read(const Reads& asked, std::chrono::milliseconds duration) {
+  // The loop stood still since the last time: what it connects now has its whole time from now on.
+  (void)near_.loop->poll();
   Runner runner{near_.net.get(), asked.verify, now() + duration, 0, asked.depth};
   std::vector<std::unique_ptr<Read>> reads;
   const uint64_t calls = enters();
   const double near_before = processor_time(::pthread_self());
-  const double far_before = processor_time(server_.native_handle());
+  const double far_before = processor_time(far_.thread());
   const engine::Time start = now();
   for (int i = 0; i < asked.depth; ++i) {
     Read& read = *reads.emplace_back(std::make_unique<Read>());
@@ -205,7 +224,7 @@ Figures Nodes::read(const Reads& asked, std::chrono::milliseconds duration) {
   return {.rate = done / seconds,
           .calls = static_cast<double>(enters() - calls) / done,
           .near_us = (processor_time(::pthread_self()) - near_before) / done * 1e6,
-          .far_us = (processor_time(server_.native_handle()) - far_before) / done * 1e6};
+          .far_us = (processor_time(far_.thread()) - far_before) / done * 1e6};
 }
 
 }  // namespace penstock::loopback

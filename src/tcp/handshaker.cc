@@ -55,16 +55,8 @@ void Handshaker::wake() {
 void Handshaker::run() {
   while (take_new()) {
     wait();
-    for (Active& one : active_) {
-      if (one.op == nullptr) continue;
-      if (one.op->stopped.load(std::memory_order_relaxed)) {
-        end(one, Code::cancelled, "");
-      } else if (one.op->deadline <= one.op->loop->clock().now()) {
-        end(one, Code::timed_out, "its handshake does not come to an end");
-      } else if (one.waits_for == 0) {
-        step(one);
-      }
-    }
+    end_what_is_over();
+    go_on();
     std::erase_if(active_, [](const Active& one) { return one.op == nullptr; });
   }
   for (Active& one : active_) end(one, Code::closed, "");
@@ -89,13 +81,57 @@ bool Handshaker::take_new() {
   return !stopping_;
 }
 
+void Handshaker::end_what_is_over() {
+  for (Active& one : active_) {
+    if (one.op->stopped.load(std::memory_order_relaxed)) {
+      end(one, Code::cancelled, "");
+    } else if (one.op->deadline <= one.op->loop->clock().now()) {
+      end(one, Code::timed_out, "its handshake does not come to an end");
+    }
+  }
+}
+
+// What has begun goes before what has not, of which a few begin in each turn: when thousands come
+// at once, few are half done at a time.
+void Handshaker::go_on() {
+  for (Active& one : active_) {
+    if (one.can_go_on() && !one.is_new()) step(one);
+  }
+  waits_for_room_ = false;
+  size_t begun = 0;
+  for (Active& one : active_) {
+    if (begun == limits::kHandshakesBegun) return;
+    if (!one.can_go_on() || !one.is_new()) continue;
+    waits_for_room_ = !make_room(one.op->loop->clock().now());
+    if (waits_for_room_) return;
+    ++begun;
+    step(one);
+  }
+}
+
+// For one more of those who call this process, of whom so many go on at a time: the oldest gives
+// way when it has had time to answer. Calls of its own wait for nobody.
+bool Handshaker::make_room(engine::Time now) {
+  if (served_ < limits::kHandshakesMax) return true;
+  Active* oldest = nullptr;
+  for (Active& other : active_) {
+    const bool is_served = other.handshake != nullptr && other.op->part == tls::Part::server;
+    if (is_served && (oldest == nullptr || other.begun < oldest->begun)) oldest = &other;
+  }
+  ASSERT(oldest != nullptr);
+  if (now - oldest->begun < limits::kHandshakeAlone) return false;
+  end(*oldest, Code::timed_out, "its handshake gives way to others");
+  return true;
+}
+
 // Until one of the sockets has what is waited for, something new has come, or a while has passed.
 void Handshaker::wait() {
   std::vector<pollfd> all{{wake_.get(), POLLIN, 0}};
   bool is_ready = false;
   for (const Active& one : active_) {
-    all.push_back({one.op->socket.get(), one.waits_for, 0});
-    is_ready |= one.waits_for == 0;
+    const bool waits = one.waits_for != 0;
+    all.push_back({waits ? one.op->socket.get() : -1, one.waits_for, 0});
+    is_ready |= !waits && !(waits_for_room_ && one.is_new());
   }
   constexpr std::chrono::milliseconds kLook = limits::kLookEvery;
   const int most = is_ready ? 0 : active_.empty() ? -1 : static_cast<int>(kLook.count());
@@ -107,20 +143,9 @@ void Handshaker::wait() {
   }
 }
 
-// Of those who call this process so many go on at a time: the oldest of them gives way. Calls of
-// its own wait for nobody.
 void Handshaker::start(Active& one) {
-  if (one.op->part == tls::Part::server && served_ == limits::kHandshakesMax) {
-    Active* oldest = nullptr;
-    for (Active& other : active_) {
-      const bool is_served = other.handshake != nullptr && other.op->part == tls::Part::server;
-      if (is_served && (oldest == nullptr || other.begun < oldest->begun)) oldest = &other;
-    }
-    ASSERT(oldest != nullptr);
-    end(*oldest, Code::timed_out, "its handshake gives way to others");
-  }
   if (one.op->part == tls::Part::server) ++served_;
-  one.begun = ++count_;
+  one.begun = one.op->loop->clock().now();
   const std::lock_guard lock(mutex_);
   one.handshake =
       std::make_unique<tls::Handshake>(credentials_, one.op->part, one.op->socket.get());

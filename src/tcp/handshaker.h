@@ -50,12 +50,18 @@ class Handshaker {
     HandshakeOp* op = nullptr;
     std::unique_ptr<tls::Handshake> handshake;  // null: it has not begun
     short waits_for = 0;                        // of poll(2)
-    uint64_t begun = 0;                         // in which order
+    engine::Time begun;
+
+    bool can_go_on() const { return op != nullptr && waits_for == 0; }
+    bool is_new() const { return handshake == nullptr && op->part == tls::Part::server; }
   };
   void run();
   bool take_new();
   void wake();
   void wait();
+  void end_what_is_over();
+  void go_on();
+  bool make_room(engine::Time now);
   void step(Active& one);
   void start(Active& one);
   void end(Active& one, Status status, std::string trouble);
@@ -68,7 +74,7 @@ class Handshaker {
   // Of the thread.
   std::vector<Active> active_;
   size_t served_ = 0;  // begun ones of those who call this process
-  uint64_t count_ = 0;
+  bool waits_for_room_ = false;
   engine::Thread thread_;
 };
 

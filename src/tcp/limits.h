@@ -76,7 +76,17 @@ inline constexpr uint32_t kGuestsMax = 64;
 
 // Handshakes of callers that go on at a time in a process: each may hold some 50 KiB of OpenSSL's.
 // Who has said nothing yet does not count.
-inline constexpr size_t kHandshakesMax = 256;
+inline constexpr size_t kHandshakesMax = 512;
+
+// So many of them begin before those that have begun go on: 10 to 20 ms of the thread.
+inline constexpr size_t kHandshakesBegun = 16;
+static_assert(kHandshakesBegun < kHandshakesMax);
+
+// Where all these are taken, the oldest gives way when it has begun so long ago: whoever answers at
+// all, also beside hundreds of its own, has done so by then. Of kGreetingsMax that never do, the
+// last one is waited for no longer than that again, and less than limits::kConnectTime.
+inline constexpr std::chrono::seconds kHandshakeAlone{1};
+static_assert(kHandshakeAlone * kGreetingsMax / kHandshakesMax < kConnectTime);
 
 // A cause for which callers are refused is logged once in so long; and so many are told apart.
 inline constexpr std::chrono::minutes kSameCausePause{1};

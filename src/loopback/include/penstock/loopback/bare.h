@@ -22,6 +22,10 @@ Figures bare_exchange(const Exchange& exchange, std::chrono::milliseconds durati
 // Counted in pieces of 1 MiB.
 Figures bare_sealed_stream(std::chrono::milliseconds duration);
 
+// One way in pieces of 1 MiB, sealed and opened by the kernel, which has TLS
+// (tls::why_no_kernel_tls()).
+Figures bare_kernel_tls_stream(std::chrono::milliseconds duration);
+
 // AES-128-GCM of OpenSSL's on one processor, as `openssl speed -evp aes-128-gcm -bytes 16384`
 // counts it, in pieces of 1 MiB.
 Figures openssl_seals(std::chrono::milliseconds duration);

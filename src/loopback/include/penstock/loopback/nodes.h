@@ -51,6 +51,35 @@ struct Node {
 
 enum class Wire : uint8_t { plain, sealed };
 
+// Of a cluster that is made with its first node, and lasts as long as the process.
+std::shared_ptr<const tls::Credentials> credentials_of(NodeId node);
+tcp::NetworkConfig config_of(NodeId node, Wire wire, const tcp::Resolver& resolver);
+
+// A node that others reach, with a thread of its own.
+class Server {
+ public:
+  explicit Server(const tcp::NetworkConfig& config) : node_(config) {}
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  // Once; then services, which outlive it; then run().
+  Outcome<void> listen();
+  void serve(engine::Address address, engine::Service& service);
+  void run();
+
+  const tcp::SocketAddress& address() const { return listener_->address(); }
+  engine::Loop& loop() { return *node_.loop; }
+  // While it runs: of its loop.
+  pthread_t thread() { return thread_.native_handle(); }
+
+ private:
+  Node node_;
+  std::unique_ptr<tcp::TcpListener> listener_;
+  std::vector<engine::Address> served_;
+  std::thread thread_;
+};
+
 // The near side's loop is the thread's that starts them, the far one has a thread of its own.
 class Nodes {
  public:
@@ -74,12 +103,10 @@ class Nodes {
   Outcome<void> begin();
 
   OneAddress resolver_;
-  Node near_;
-  Node far_;
   Source source_;
   std::unique_ptr<probe::Service> probes_;
-  std::unique_ptr<tcp::TcpListener> listener_;
-  std::thread server_;
+  Node near_;
+  Server far_;
 };
 
 }  // namespace penstock::loopback

@@ -37,8 +37,9 @@ bool SimFabric::is_live(uint32_t number) {
 
 void SimFabric::send(const Pair& from, Pair& to, std::deque<Packet>& queue, Packet packet) {
   packet.from = from.number;
+  packet.sender = from.owner->node();
   if (clock != nullptr) {
-    const auto time = clock->travel(from.owner->node(), to.owner->node());
+    const auto time = clock->travel(packet.sender, to.owner->node());
     packet.lost = !time.has_value();
     packet.arrives = clock->now() + time.value_or(faults.resend);
     if (!queue.empty()) packet.arrives = std::max(packet.arrives, queue.back().arrives);
@@ -53,9 +54,7 @@ bool SimFabric::has_come(const Pair& pair, std::deque<Packet>& queue) {
   Packet& packet = queue.front();
   if (clock == nullptr) return true;
   if (packet.arrives > clock->now()) return false;
-  const Pair* const from = find(packet.from);
-  const bool connected =
-      from == nullptr || clock->connects(from->owner->node(), pair.owner->node());
+  const bool connected = clock->connects(packet.sender, pair.owner->node());
   if (connected && !packet.lost) return true;
   if (!is_live(packet.from)) {
     queue.clear();

@@ -12,6 +12,7 @@ namespace penstock::test {
 struct SimFabric::Packet {
   verbs::Verb verb = verbs::Verb::send;
   uint32_t from = 0;  // queue pair
+  NodeId sender;
   engine::Time arrives{};
   bool lost = false;    // and is sent again, if its queue pair lives still
   uint64_t flight = 0;  // that it belongs to

@@ -116,7 +116,7 @@ bool SimFabric::step() {
 void SimFabric::arrived(SimDevice& device) {
   device.ready_.push_back(device.late_.front());
   device.late_.pop_front();
-  if (device.wake) device.wake();
+  if (std::exchange(device.armed_, false) && device.wake) device.wake();
 }
 
 bool SimFabric::act(Pair& pair, uint32_t action) {

@@ -44,7 +44,6 @@ class Wires {
 
   // Of RDMA; zeros without.
   const FabricCounts& counts() const { return fabric_.counts; }
-  SimFabric& fabric() { return fabric_; }
 
   sim::SimNetwork network;
 

@@ -127,7 +127,7 @@ class SimDevice final : public verbs::Provider {
   ~SimDevice() override;
 
   NodeId node() const { return node_; }
-  // On a FabricClock: ends the sleep of who uses it, as there is something to poll.
+  // On a FabricClock: ends the sleep of who has armed it, as there is something to poll.
   std::function<void()> wake;
 
   // It is gone, as by a reset: nothing of it completes any more.
@@ -155,8 +155,8 @@ class SimDevice final : public verbs::Provider {
   Status post(verbs::QueuePairId id, const verbs::WorkRequest& request) override;
   Status post_receive(uint64_t id, MutableBytes buffer, verbs::MemoryId memory) override;
   size_t poll(std::span<verbs::Completion> completions) override;
-  bool arm() override { return fabric_.clock != nullptr && !has_news(); }
-  void disarm() override {}
+  bool arm() override { return armed_ = fabric_.clock != nullptr && !has_news(); }
+  void disarm() override { armed_ = false; }
   int wake_descriptor() const override { return -1; }
   std::optional<verbs::Event> next_event() override;
 
@@ -192,6 +192,7 @@ class SimDevice final : public verbs::Provider {
   const NodeId node_;
   verbs::DeviceFacts facts_;
   bool gone_ = false;
+  bool armed_ = false;
   uint32_t last_id_ = 0;
   uint64_t registered_bytes_ = 0;
   std::map<uint32_t, Memory> memories_;

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 SIMULATIONS = {
     "controller_sim_tests": "KeeperSim.one_*:StepSim.acknowledged_*",
     "chain_sim_tests": "ChainSim.clients_*:ChainSim.damaged_*:ChainSim.removed_*:RingSim.targets_*:RingSim.nor_*",
+    "chain_verbs_sim_tests": "VerbsSim.clients_*:VerbsSim.removed_*:VerbsSim.targets_*",
     "membership_sim_tests": "MembershipSim.clients_*",
     "store_chain_sim_tests": "*",
     "client_chain_sim_tests": "ChainFilesSim.programs_*",

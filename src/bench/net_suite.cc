@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "penstock/loopback.h"
+#include "penstock/rails.h"
 
 namespace penstock::bench {
 namespace {
@@ -35,8 +36,7 @@ NetRow row_of(NetKind kind, uint32_t bytes, uint32_t depth, engine::Duration eac
           {kind, bytes, depth, each}};
 }
 
-// What is measured in the same way over each transport. RDMA verbs would be a third one: a machine
-// needs two devices for that, or two machines (docs/cluster.md).
+// What is measured in the same way over each transport.
 struct Transport {
   std::string name;  // in the rows' names
   std::unique_ptr<loopback::Nodes> nodes;
@@ -75,14 +75,25 @@ Outcome<void> measure_round(std::vector<Transport>& transports, std::vector<Meas
   return {};
 }
 
-// A net over verbs cannot be measured over loopback.
-void tell_of_rdma() {
-  const std::vector<std::string> devices = probe::look_at_machine({}).rdma_devices;
-  if (devices.empty()) return;
-  std::printf(
-      "RDMA device %s is there: './dev test verbs' measures calls over verbs next to perftest "
-      "(src/verbs/bench/in_guest.sh)\n\n",
-      devices.front().c_str());
+// Those that this machine has.
+Outcome<std::vector<Transport>> start_transports() {
+  std::vector<Transport> transports;
+  for (const auto& [name, wire] :
+       {std::pair{"tcp", loopback::Wire::plain}, std::pair{"tls", loopback::Wire::sealed}}) {
+    TRY_ASSIGN(auto nodes, loopback::Nodes::start(wire));
+    transports.push_back({name, std::move(nodes)});
+  }
+  std::string lack = rails::why_none();
+  if (lack.empty()) {
+    auto nodes = loopback::Nodes::start(loopback::Wire::verbs);
+    if (nodes) {
+      transports.push_back({"verbs", std::move(*nodes)});
+    } else {
+      lack = nodes.error().message;
+    }
+  }
+  if (!lack.empty()) std::fprintf(stderr, "without verbs: %s\n", lack.c_str());
+  return transports;
 }
 
 // Sealed bytes beside the cipher alone, which no seal is faster than.
@@ -161,13 +172,7 @@ BenchLine net_line(const NetRow& row, const std::string& transport,
 }
 
 Outcome<void> net_suite(const BenchOptions& options, std::vector<BenchLine>* lines) {
-  tell_of_rdma();
-  std::vector<Transport> transports;
-  for (const auto& [name, wire] :
-       {std::pair{"tcp", loopback::Wire::plain}, std::pair{"tls", loopback::Wire::sealed}}) {
-    TRY_ASSIGN(auto nodes, loopback::Nodes::start(wire));
-    transports.push_back({name, std::move(nodes)});
-  }
+  TRY_ASSIGN(std::vector<Transport> transports, start_transports());
   const engine::Duration each = net_time(options.seconds);
   std::vector<Measured> rows;
   for (NetRow& row : net_rows(each)) rows.push_back({std::move(row), {}, {}});

@@ -7,8 +7,9 @@
 
 namespace penstock::bench {
 
-// Two nodes of this process, each with a loop and a thread, in the clear and with TLS, beside bare
-// sockets in turn; with TLS also beside OpenSSL's cipher on one processor.
+// Two nodes of this process, each with a loop and a thread, in the clear, with TLS, and by RDMA
+// where the machine has a device for it, beside bare sockets in turn; with TLS also beside
+// OpenSSL's cipher on one processor.
 Outcome<void> net_suite(const BenchOptions& options, std::vector<BenchLine>* lines);
 
 }  // namespace penstock::bench

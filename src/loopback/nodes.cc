@@ -17,6 +17,9 @@ constexpr NodeId kFar{2};
 constexpr engine::Address kService{kFar, 1};
 constexpr engine::Address kProbes{kFar, probe::kService};
 
+// For queue pairs to come about.
+constexpr std::chrono::seconds kJoinTime{10};
+
 uint64_t enters() {
   uint64_t count = 0;
   for (const auto& sample : metrics::snapshot()) {
@@ -26,11 +29,13 @@ uint64_t enters() {
 }
 
 struct Runner {
+  engine::Loop* loop = nullptr;
   engine::Net* net = nullptr;
   bool verify = false;
   engine::Time end;
   uint64_t done = 0;
   int left = 0;
+  Op* over = nullptr;  // completes with the last one
 };
 
 struct Read : engine::CallOp {
@@ -48,11 +53,8 @@ void on_read(Op& op) {
   }
   if (of.verify && crc32c(self.memory) == 0) std::abort();
   ++of.done;
-  if (now() >= of.end) {
-    --of.left;
-  } else {
-    of.net->call(self);
-  }
+  if (now() < of.end) return of.net->call(self);
+  if (--of.left == 0) of.loop->complete(*of.over, Code::ok);
 }
 
 }  // namespace
@@ -108,27 +110,51 @@ void Source::on_call(engine::IncomingCall& call) {
   call.place(*transfer);
 }
 
-Outcome<void> Node::start() {
+Outcome<void> Node::start(rails::Devices* devices) {
   TRY_ASSIGN(driver, disk::DiskDriver::create({.root = "/tmp"}));
   loop = std::make_unique<engine::Loop>(engine::system_clock(), random, driver->parker());
   disk = &driver->attach(*loop);
   TRY_ASSIGN(net, tcp::TcpNet::create(network, *loop, driver->parker()));
+  if (devices == nullptr) return {};
+  introductions = std::make_unique<rails::Introductions>(*loop);
+  net->serve({self, rails::kIntroductionService}, introductions->service());
+  rails = rails::RailNet::make(
+      {.self = self, .tcp = net.get(), .introductions = introductions.get(), .devices = devices},
+      *loop, &driver->parker());
   return {};
 }
 
+void Node::stop() {
+  if (!thread.joinable()) return;
+  loop->stop();
+  thread.join();
+}
+
 void Node::close() {
+  if (introductions != nullptr) {
+    net->withdraw({self, rails::kIntroductionService});
+    struct Stop : Op {
+      bool is_over = false;
+    } stop;
+    stop.completion = [](Op& done) { static_cast<Stop&>(done).is_over = true; };
+    introductions->stop(stop);
+    while (!stop.is_over) loop->poll();
+  }
   if (net != nullptr) {
     net->close();
+    if (rails != nullptr) rails->close();
     while (loop->poll()) {
     }
+    rails.reset();
+    introductions.reset();
     net.reset();
   }
   if (disk != nullptr) loop->remove(*disk);
   disk = nullptr;
 }
 
-Outcome<void> Server::listen() {
-  TRY(node_.start());
+Outcome<void> Server::listen(rails::Devices* devices) {
+  TRY(node_.start(devices));
   const auto any = tcp::SocketAddress::parse("127.0.0.1:0");
   ASSERT(any);
   TRY_ASSIGN(listener_, tcp::TcpListener::listen(node_.network, *node_.net, *any));
@@ -136,27 +162,22 @@ Outcome<void> Server::listen() {
 }
 
 void Server::serve(engine::Address address, engine::Service& service) {
-  ASSERT(!thread_.joinable());
-  node_.net->serve(address, service);
+  ASSERT(!node_.thread.joinable());
+  node_.calls().serve(address, service);
   served_.push_back(address);
 }
 
-void Server::run() {
-  thread_ = std::thread([this] { node_.loop->run(); });
-}
-
 Server::~Server() {
-  if (thread_.joinable()) {
-    node_.loop->stop();
-    thread_.join();
-  }
-  for (const engine::Address address : served_) node_.net->withdraw(address);
+  node_.stop();
+  for (const engine::Address address : served_) node_.calls().withdraw(address);
   listener_.reset();
   node_.close();
 }
 
 Nodes::Nodes(Wire wire)
-    : near_(config_of(kNear, wire, resolver_)), far_(config_of(kFar, wire, resolver_)) {}
+    : devices_(wire == Wire::verbs ? rails::machine_devices() : nullptr),
+      near_(config_of(kNear, wire, resolver_)),
+      far_(config_of(kFar, wire, resolver_)) {}
 
 Outcome<std::unique_ptr<Nodes>> Nodes::start(Wire wire) {
   std::unique_ptr<Nodes> nodes(new Nodes(wire));
@@ -165,44 +186,84 @@ Outcome<std::unique_ptr<Nodes>> Nodes::start(Wire wire) {
 }
 
 Outcome<void> Nodes::begin() {
-  TRY(near_.start());
-  TRY(far_.listen());
+  TRY(near_.start(devices_.get()));
+  TRY(far_.listen(devices_.get()));
   resolver_.address = far_.address();
   probes_ = std::make_unique<probe::Service>(
       probe::Service::Config{&far_.loop(), nullptr, [] { return probe::MachineFacts(); }});
   far_.serve(kService, source_);
   far_.serve(kProbes, *probes_);
+  near_.run();
   far_.run();
+  return devices_ == nullptr ? Outcome<void>() : await_queue_pairs();
+}
+
+// Begins queue pairs where there are none.
+bool Nodes::calls_go_by_rdma() {
+  const Status status = engine::thread_caller().call(*near_.loop, [this](Op& done) {
+    const bool reads = near_.rails->prepare(kService);
+    const bool probes = near_.rails->prepare(kProbes);
+    near_.loop->complete(done, reads && probes ? Code::ok : Code::peer_gone);
+  });
+  return status.ok();
+}
+
+Outcome<void> Nodes::await_queue_pairs() {
+  const engine::Time until = now() + kJoinTime;
+  while (!calls_go_by_rdma()) {
+    if (now() >= until) {
+      near_.stop();
+      std::string reason = near_.rails->trouble();
+      for (const rails::RailFacts& facts : near_.rails->facts()) {
+        if (reason.empty()) reason = facts.reason;
+      }
+      return Failure{Code::not_supported, "no queue pair comes about: " + reason};
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
   return {};
 }
 
 Nodes::~Nodes() {
+  near_.stop();
   near_.close();
 }
 
 Outcome<probe::Figures> Nodes::probe(const probe::Workload& workload) {
   struct Probe : probe::ProbeOp {
-    bool is_over = false;
+    engine::Loop* loop = nullptr;
+    Op* over = nullptr;
   } op;
-  op.net = near_.net.get();
+  op.loop = near_.loop.get();
+  op.net = &near_.calls();
   op.to = kProbes;
   op.plan = {workload};
-  op.completion = [](Op& done) { static_cast<Probe&>(done).is_over = true; };
-  probe::probe(*near_.loop, op);
-  while (!op.is_over) near_.loop->poll_or_park(engine::kNever);
-  if (!op.status.ok()) {
-    return Failure{op.status, fmt::format("calls over loopback fail: {}", op.status.name())};
+  op.completion = [](Op& ended) {
+    const auto& self = static_cast<Probe&>(ended);
+    self.loop->complete(*self.over, ended.status);
+  };
+  const Status status = engine::thread_caller().call(*near_.loop, [&](Op& done) {
+    op.over = &done;
+    probe::probe(*near_.loop, op);
+  });
+  if (!status.ok()) {
+    return Failure{status, fmt::format("calls over loopback fail: {}", status.name())};
+  }
+  if (devices_ != nullptr && !calls_go_by_rdma()) {
+    return Failure{Code::peer_gone, "the queue pair was lost while calls were measured"};
   }
   return op.figures.front();
 }
 
 Figures Nodes::read(const Reads& asked, std::chrono::milliseconds duration) {
-  // The loop stood still since the last time: what it connects now has its whole time from now on.
-  (void)near_.loop->poll();
-  Runner runner{near_.net.get(), asked.verify, now() + duration, 0, asked.depth};
+  Runner runner{.loop = near_.loop.get(),
+                .net = &near_.calls(),
+                .verify = asked.verify,
+                .end = now() + duration,
+                .left = asked.depth};
   std::vector<std::unique_ptr<Read>> reads;
   const uint64_t calls = enters();
-  const double near_before = processor_time(::pthread_self());
+  const double near_before = processor_time(near_.thread.native_handle());
   const double far_before = processor_time(far_.thread());
   const engine::Time start = now();
   for (int i = 0; i < asked.depth; ++i) {
@@ -216,14 +277,16 @@ Figures Nodes::read(const Reads& asked, std::chrono::milliseconds duration) {
         Access::place};
     read.exposure_count = 1;
     read.completion = on_read;
-    near_.net->call(read);
   }
-  while (runner.left != 0) near_.loop->poll_or_park(engine::kNever);
+  (void)engine::thread_caller().call(*near_.loop, [&](Op& done) {
+    runner.over = &done;
+    for (const auto& read : reads) runner.net->call(*read);
+  });
   const double seconds = seconds_since(start);
   const auto done = static_cast<double>(runner.done);
   return {.rate = done / seconds,
           .calls = static_cast<double>(enters() - calls) / done,
-          .near_us = (processor_time(::pthread_self()) - near_before) / done * 1e6,
+          .near_us = (processor_time(near_.thread.native_handle()) - near_before) / done * 1e6,
           .far_us = (processor_time(far_.thread()) - far_before) / done * 1e6};
 }
 

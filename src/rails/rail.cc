@@ -7,7 +7,7 @@ Rail::Rail(const RailParts& parts, Device device, verbs::Introducer& introducer)
 
 verbs::VerbsNet* Rail::open(bool* is_new) {
   *is_new = false;
-  if (net_ != nullptr) return trouble_.empty() ? net_.get() : nullptr;
+  if (net_ != nullptr) return has_failed() ? nullptr : net_.get();
   if (parts_.loop.now() < not_before_) return nullptr;
   not_before_ = parts_.loop.now() + limits::kReopenAfter;
   auto provider = parts_.devices->open(device_);
@@ -29,14 +29,19 @@ verbs::VerbsNet* Rail::open(bool* is_new) {
   return net_.get();
 }
 
-void Rail::look() {
-  if (net_ == nullptr) return;
+// Since it was opened.
+bool Rail::has_failed() {
   if (trouble_.empty() && !net_->trouble().empty()) {
     trouble_ = net_->trouble();
     log::warning("rails: {}: calls go another way, until it is there again", trouble_);
   }
+  return !trouble_.empty();
+}
+
+void Rail::look() {
+  if (net_ == nullptr) return;
   // What has just ended may still be on its way to those who look at whose it was.
-  const bool was_quiet = std::exchange(is_quiet_, !trouble_.empty() && net_->is_quiet());
+  const bool was_quiet = std::exchange(is_quiet_, has_failed() && net_->is_quiet());
   if (!was_quiet || !is_quiet_) return;
   is_quiet_ = false;
   net_.reset();

@@ -40,6 +40,8 @@ class Rail {
   void close();
 
  private:
+  bool has_failed();
+
   const RailParts& parts_;
   const Device device_;
   verbs::Introducer& introducer_;

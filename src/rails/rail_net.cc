@@ -285,10 +285,12 @@ Result<verbs::Offer> RailNet::Impl::accept(engine::Peer peer, const Wanted& want
     trouble = "no queue pair could be joined to one of it a moment ago";
     return Code::busy;
   }
+  const engine::Time begun = loop.clock().now();
   auto offer = rail->net()->accept(peer, wanted.service, wanted.offer);
   if (!offer) {
     trouble = "no queue pair could be made there: " + std::string(offer.error().name());
-    if (offer.error() != Code::busy) refused_until_[peer.node] = now + limits::kRefuseTime;
+    const bool kept_us = loop.clock().now() - begun > limits::kJoinTime;
+    if (kept_us) refused_until_[peer.node] = now + limits::kRefuseTime;
   }
   return offer;
 }

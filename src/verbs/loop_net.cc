@@ -69,12 +69,11 @@ bool LoopNet::poll() {
 }
 
 bool LoopNet::prepare_sleep() {
-  if (parker_ == nullptr) return false;
   return !flush() && provider.arm();
 }
 
 void LoopNet::woke() {
-  if (parker_ != nullptr) provider.disarm();
+  provider.disarm();
 }
 
 void LoopNet::dispatch(const Completion& completion) {

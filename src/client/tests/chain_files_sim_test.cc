@@ -21,16 +21,16 @@ constexpr size_t kPrograms = 3;
 // The node with the mount; it lives as long as the story.
 class MountedNode {
  public:
-  MountedNode(sim::SimWorld& world, sim::SimNetwork& network, test::ChainTable& table)
+  MountedNode(sim::SimWorld& world, test::Wires& wires, test::ChainTable& table)
       : world_(world),
         loop_(world, sim::LoopDriver::world_when_called),
-        net_(network, loop_, kMount),
+        net_(wires.plug(loop_, kMount)),
         chains_([this, &table](ChainId) {
           world_.after(world_.between(milliseconds(0), milliseconds(50)), "mount.refresh",
                        [this, view = table.view()] { chains_.learn(view); });
         }),
         chain_net_(chain::ChainNet::make({.loop = &loop_,
-                                          .net = &net_,
+                                          .net = net_.get(),
                                           .chains = &chains_,
                                           .node = kMount,
                                           .incarnation = 1,
@@ -62,14 +62,14 @@ class MountedNode {
     files_->close();
     files_ = nullptr;
     EXPECT_TRUE(meta_->close().ok());
-    net_.kill();
+    net_->kill();
   }
   const std::shared_ptr<FileSystem>& files() const { return files_; }
 
  private:
   sim::SimWorld& world_;
   sim::SimLoop loop_;
-  sim::SimNet net_;
+  std::unique_ptr<test::Plug> net_;
   chain::KnownChains chains_;
   std::unique_ptr<chain::ChainNet> chain_net_;
   sim::SimKvImage meta_image_;
@@ -80,14 +80,15 @@ class MountedNode {
 
 class ChainFilesStory {
  public:
-  explicit ChainFilesStory(uint64_t seed) : world_(seed), network_(world_) {
+  explicit ChainFilesStory(uint64_t seed, test::Wire wire = test::Wire::messages)
+      : world_(seed), wires_(world_, wire) {
     world_.set_time_limit(std::chrono::hours(2));
     for (uint32_t i = 1; i <= kStorageNodes; ++i) {
       nodes_.push_back(std::make_unique<test::StorageNode>(
-          world_, network_, i, std::make_unique<test::MemoryStorage>(world_)));
+          world_, wires_, i, std::make_unique<test::MemoryStorage>(world_)));
     }
     table_ = std::make_unique<test::ChainTable>(world_, nodes_);
-    mount_ = std::make_unique<MountedNode>(world_, network_, *table_);
+    mount_ = std::make_unique<MountedNode>(world_, wires_, *table_);
     for (size_t i = 0; i < kPrograms; ++i) {
       files_.emplace_back(world_, "/file" + std::to_string(i));
     }
@@ -110,6 +111,9 @@ class ChainFilesStory {
     stop();
     return world_.trace_hash();
   }
+
+  // What RDMA did, where there is some.
+  const test::FabricCounts& rdma() const { return wires_.counts(); }
 
  private:
   std::string where() const { return " (seed " + std::to_string(world_.seed()) + ")"; }
@@ -226,7 +230,8 @@ class ChainFilesStory {
   }
 
   sim::SimWorld world_;
-  sim::SimNetwork network_;
+  test::Wires wires_;
+  sim::SimNetwork& network_ = wires_.network;
   std::vector<std::unique_ptr<test::StorageNode>> nodes_;
   std::unique_ptr<test::ChainTable> table_;
   std::unique_ptr<MountedNode> mount_;
@@ -238,6 +243,17 @@ TEST(ChainFilesSim, programs_do_not_notice_the_loss_of_a_node) {
   const sim::SeedRange seeds = sim::seed_range(100);
   for (uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
     ChainFilesStory(seed).run();
+    if (HasFailure()) return;
+  }
+}
+
+TEST(ChainFilesSim, programs_do_not_notice_the_loss_of_a_node_over_rdma) {
+  log::set_level(log::Level::error);
+  const sim::SeedRange seeds = sim::seed_range(30);
+  for (uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
+    ChainFilesStory story(seed, test::Wire::verbs);
+    story.run();
+    EXPECT_GT(story.rdma().bound, 0U) << seed;
     if (HasFailure()) return;
   }
 }

@@ -136,6 +136,45 @@ TEST_F(RailNetTest, a_device_that_comes_back_is_used_again) {
   }));
 }
 
+TEST_F(RailNetTest, a_node_whose_queue_pairs_take_long_to_fail_is_refused_for_a_while) {
+  begin();
+  join();
+  int tries = 0;
+  nodes_.far.device->on_connect = [&] {
+    ++tries;
+    nodes_.clock.advance(seconds(1));
+    return Status(Code::io_error);
+  };
+  nodes_.near.rails->lose(kFar);
+  for (int i = 0; i < 40; ++i) {
+    nodes_.pass(milliseconds(500));
+    EXPECT_TRUE(outcome().ok());
+  }
+  EXPECT_EQ(tries, 1);
+  EXPECT_FALSE(joined());
+  nodes_.far.device->on_connect = [] { return Status(Code::ok); };
+  nodes_.pass(limits::kRefuseTime);
+  join();
+}
+
+// Who asks a node that has just lost its device is refused, but not for as long as one whose queue
+// pairs take long to fail.
+TEST_F(RailNetTest, a_device_that_is_back_is_found_soon_by_who_asked_while_it_was_lost) {
+  begin();
+  join();
+  nodes_.far.device->lose();
+  for (int i = 0; i < 30; ++i) {
+    nodes_.pass(milliseconds(50));
+    EXPECT_NE(outcome().code(), Code::timed_out);
+  }
+  const engine::Time until = nodes_.clock.now() + limits::kRefuseTime - seconds(2);
+  while (!joined() && nodes_.clock.now() < until) {
+    nodes_.pass(milliseconds(200));
+    EXPECT_TRUE(outcome().ok());
+  }
+  EXPECT_TRUE(joined());
+}
+
 TEST_F(RailNetTest, the_end_of_the_proven_way_ends_queue_pairs) {
   begin();
   join();

@@ -21,17 +21,17 @@ Registers::Registers(sim::SimWorld& world, engine::Loop& loop, engine::Net& chai
   ASSERT(chains_ > 0);
 }
 
-RegisterClient::RegisterClient(sim::SimWorld& world, sim::SimNetwork& network, ChainTable& table,
+RegisterClient::RegisterClient(sim::SimWorld& world, Wires& wires, ChainTable& table,
                                History& history, uint32_t number)
     : loop_(world, sim::LoopDriver::world_when_called),
-      net_(network, loop_, NodeId{number}),
+      net_(wires.plug(loop_, NodeId{number})),
       chains_([this, &world, &table](ChainId) {
         // What it hears then is a little old again.
         world.after(world.between(std::chrono::milliseconds(0), std::chrono::milliseconds(50)),
                     "client.refresh", [this, view = table.view()] { chains_.learn(view); });
       }) {
   chain_net_ = chain::ChainNet::make({.loop = &loop_,
-                                      .net = &net_,
+                                      .net = net_.get(),
                                       .chains = &chains_,
                                       .node = NodeId{number},
                                       .incarnation = 1,

@@ -24,7 +24,7 @@ void StorageNode::start() {
   for (uint8_t& byte : process.bytes) byte = static_cast<uint8_t>(world_.random().below(256));
   opening = world_.random().next() | 1;
   loop_ = std::make_unique<sim::SimLoop>(world_, sim::LoopDriver::world_when_called);
-  net_ = std::make_unique<sim::SimNet>(network_, *loop_, NodeId{number_});
+  net_ = wires_.plug(*loop_, NodeId{number_});
   store_ = &storage_->begin(*loop_);
 }
 

@@ -30,6 +30,57 @@ SimFabric::Pair* SimFabric::find(uint32_t number) {
   return found == pairs_.end() ? nullptr : found->second.get();
 }
 
+bool SimFabric::is_live(uint32_t number) {
+  const Pair* const pair = find(number);
+  return pair != nullptr && pair->state == Pair::State::joined && !pair->owner->gone_;
+}
+
+void SimFabric::send(const Pair& from, Pair& to, std::deque<Packet>& queue, Packet packet) {
+  packet.from = from.number;
+  packet.sender = from.owner->node();
+  if (clock != nullptr) {
+    const auto time = clock->travel(packet.sender, to.owner->node());
+    packet.lost = !time.has_value();
+    packet.arrives = clock->now() + time.value_or(faults.resend);
+    if (!queue.empty()) packet.arrives = std::max(packet.arrives, queue.back().arrives);
+  }
+  queue.push_back(std::move(packet));
+}
+
+// Whether the next packet to `pair` is there. What was lost comes later, unless nobody is left who
+// would send it again: then nothing behind it is taken either.
+bool SimFabric::has_come(const Pair& pair, std::deque<Packet>& queue) {
+  if (queue.empty()) return false;
+  Packet& packet = queue.front();
+  if (clock == nullptr) return true;
+  if (packet.arrives > clock->now()) return false;
+  const bool connected = clock->connects(packet.sender, pair.owner->node());
+  if (connected && !packet.lost) return true;
+  if (!is_live(packet.from)) {
+    queue.clear();
+    return false;
+  }
+  packet.lost = !connected;
+  if (!connected) packet.arrives = clock->now() + faults.resend;
+  return connected;
+}
+
+engine::Time SimFabric::next() const {
+  engine::Time next = engine::kNever;
+  if (clock == nullptr) return next;
+  for (const auto& [number, pair] : pairs_) {
+    if (pair->state != Pair::State::joined || pair->owner->gone_) continue;
+    for (const std::deque<Packet>* const queue : {&pair->requests, &pair->answers}) {
+      // What has come and is not taken waits for a receive buffer.
+      if (queue->empty() || queue->front().arrives <= clock->now()) continue;
+      next = std::min(next, queue->front().arrives);
+    }
+    const bool waits = !pair->flying.empty() && faults.give_up != engine::Duration::max();
+    if (waits) next = std::min(next, pair->since + faults.give_up);
+  }
+  return next;
+}
+
 bool SimFabric::step() {
   ++counts.steps;
   std::vector<Pair*> pairs;
@@ -55,11 +106,17 @@ bool SimFabric::step() {
     }
     SimDevice& device = *devices_[actor - pairs.size() * kActions];
     if (device.late_.empty()) continue;
-    device.ready_.push_back(device.late_.front());
-    device.late_.pop_front();
+    arrived(device);
     return true;
   }
   return false;
+}
+
+// Its next completion can be polled.
+void SimFabric::arrived(SimDevice& device) {
+  device.ready_.push_back(device.late_.front());
+  device.late_.pop_front();
+  if (std::exchange(device.armed_, false) && device.wake) device.wake();
 }
 
 bool SimFabric::act(Pair& pair, uint32_t action) {
@@ -90,9 +147,11 @@ bool SimFabric::begin(Pair& pair) {
   const WorkRequest& request = flight.request;
   if (request.verb == Verb::bind || request.verb == Verb::invalidate) {
     flight.all_emitted = flight.done = true;
-    const bool good = request.verb == Verb::bind ? pair.owner->bind(pair.number, request).ok()
-                                                 : pair.owner->invalidate(pair.number, request.key);
+    const bool binds = request.verb == Verb::bind;
+    const bool good = binds ? pair.owner->bind(pair.number, request).ok()
+                            : pair.owner->invalidate(pair.number, request.key);
     ASSERT(good);
+    if (binds) ++counts.bound;
     return true;
   }
   emit(pair);
@@ -103,9 +162,9 @@ void SimFabric::emit(Pair& pair) {
   Flight& flight = pair.flying.back();
   const WorkRequest& request = flight.request;
   ASSERT(pair.owner->holds(request.memory, request.local, request.verb == Verb::read));
+  if (clock != nullptr && pair.flying.size() == 1) pair.since = clock->now();
   Packet packet;
   packet.verb = request.verb;
-  packet.from = pair.number;
   packet.flight = flight.number;
   packet.key = request.key;
   packet.address = request.remote_address + flight.emitted;
@@ -125,7 +184,7 @@ void SimFabric::emit(Pair& pair) {
   Pair* const other = find(pair.other);
   if (other == nullptr || other->state != Pair::State::joined || other->other != pair.number)
     return;
-  other->requests.push_back(std::move(packet));
+  send(pair, *other, other->requests, std::move(packet));
 }
 
 bool SimFabric::serve(Pair& pair) {
@@ -133,7 +192,7 @@ bool SimFabric::serve(Pair& pair) {
     if (random.chance(1, kCopySteps)) copy(pair);
     return true;
   }
-  if (pair.requests.empty()) return false;
+  if (!has_come(pair, pair.requests)) return false;
   Packet& packet = pair.requests.front();
   switch (packet.verb) {
     case Verb::send:
@@ -218,7 +277,9 @@ bool SimFabric::answer_read(Pair& pair, Packet& packet) {
   data.flight = packet.flight;
   Pair* const other = find(packet.from);
   if (data.bytes.size() > faults.packet_max) return packet.done == packet.length;
-  if (other != nullptr && other->other == pair.number) other->answers.push_back(std::move(data));
+  if (other != nullptr && other->other == pair.number) {
+    send(pair, *other, other->answers, std::move(data));
+  }
   return packet.done == packet.length;
 }
 
@@ -229,7 +290,7 @@ void SimFabric::answer(const Pair& pair, const Packet& packet, Verb verb, Status
   answer.verb = verb;
   answer.flight = packet.flight;
   answer.status = status;
-  other->answers.push_back(std::move(answer));
+  send(pair, *other, other->answers, std::move(answer));
 }
 
 // Both queue pairs break.
@@ -248,7 +309,8 @@ void SimFabric::write(MutableBytes to, Bytes from) {
 }
 
 bool SimFabric::take_answer(Pair& pair) {
-  if (pair.answers.empty()) return false;
+  if (!has_come(pair, pair.answers)) return false;
+  if (clock != nullptr) pair.since = clock->now();
   const Packet answer = std::move(pair.answers.front());
   pair.answers.pop_front();
   const auto flight = std::ranges::find(pair.flying, answer.flight, &Flight::number);
@@ -272,14 +334,21 @@ bool SimFabric::complete(Pair& pair) {
   if (flight.done) {
     pair.owner->late_.push_back({.id = flight.request.id});
     pair.flying.pop_front();
+    if (clock != nullptr) pair.since = clock->now();
     return true;
   }
-  const Pair* const other = find(pair.other);
-  if (other != nullptr && other->state == Pair::State::joined && !other->owner->gone_) return false;
-  // Its answer may be on the way; else nobody is there.
-  if (!pair.answers.empty()) return false;
-  if (random.chance(1, kRetries)) break_pair(pair, Code::peer_gone);
+  if (!waits_in_vain(pair)) return false;
+  if (clock == nullptr && !random.chance(1, kRetries)) return true;
+  ++counts.given_up;
+  break_pair(pair, Code::peer_gone);
   return true;
+}
+
+// Of one that waits for an answer.
+bool SimFabric::waits_in_vain(const Pair& pair) {
+  if (clock != nullptr) return clock->now() - pair.since >= faults.give_up;
+  // Its answer may be on the way; else nobody is there.
+  return !is_live(pair.other) && pair.answers.empty();
 }
 
 void SimFabric::break_pair(Pair& pair, Status first) {
@@ -296,6 +365,7 @@ void SimFabric::break_pair(Pair& pair, Status first) {
   pair.posted.clear();
   pair.requests.clear();
   pair.answers.clear();
+  changed();
 }
 
 }  // namespace penstock::test

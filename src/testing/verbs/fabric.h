@@ -11,7 +11,10 @@ namespace penstock::test {
 // answers come back as the verb of what they answer.
 struct SimFabric::Packet {
   verbs::Verb verb = verbs::Verb::send;
-  uint32_t from = 0;    // queue pair
+  uint32_t from = 0;  // queue pair
+  NodeId sender;
+  engine::Time arrives{};
+  bool lost = false;    // and is sent again, if its queue pair lives still
   uint64_t flight = 0;  // that it belongs to
   uint64_t address = 0;
   uint32_t key = 0;
@@ -40,6 +43,7 @@ struct SimFabric::Pair {
   uint32_t first_packet = 0;
   State state = State::made;
   uint64_t flights = 0;  // so far
+  engine::Time since{};  // that the first of them waits for an answer
   std::deque<verbs::WorkRequest> posted;
   std::deque<Flight> flying;
   std::deque<Packet> requests;  // from the other one

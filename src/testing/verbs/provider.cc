@@ -13,7 +13,7 @@ using verbs::WindowId;
 using verbs::WorkRequest;
 namespace limits = verbs::limits;
 
-SimDevice::SimDevice(SimFabric& fabric) : fabric_(fabric) {
+SimDevice::SimDevice(SimFabric& fabric, NodeId node) : fabric_(fabric), node_(node) {
   facts_.name = "sim" + std::to_string(fabric_.devices_.size());
   fabric_.devices_.push_back(this);
 }
@@ -48,10 +48,12 @@ Endpoint SimDevice::endpoint(QueuePairId id) const {
 
 Status SimDevice::connect(QueuePairId id, const Endpoint& other) {
   if (gone_) return Code::io_error;
+  TRY(on_connect());
   SimFabric::Pair& pair = *fabric_.pairs_.at(id.value);
   ASSERT(pair.owner == this && pair.state == SimFabric::Pair::State::made);
   pair.other = other.queue_pair;
   pair.state = SimFabric::Pair::State::joined;
+  ++fabric_.counts.joined;
   return Code::ok;
 }
 
@@ -186,9 +188,10 @@ Status SimDevice::post(QueuePairId id, const WorkRequest& request) {
   ASSERT(pair.posted.size() + pair.flying.size() < limits::kWorkMax);
   if (pair.state == SimFabric::Pair::State::broken) {
     late_.push_back({.id = request.id, .status = Code::cancelled});
-    return Code::ok;
+  } else {
+    pair.posted.push_back(request);
   }
-  pair.posted.push_back(request);
+  fabric_.changed();
   return Code::ok;
 }
 
@@ -197,14 +200,17 @@ Status SimDevice::post_receive(uint64_t id, MutableBytes buffer, MemoryId memory
   ASSERT(holds(memory, buffer, true));
   ASSERT(receives_.size() < size_t{limits::kLinksMax} * limits::kReceivesOfLink);
   receives_.push_back({id, buffer});
+  fabric_.changed();
   return Code::ok;
 }
 
 size_t SimDevice::poll(std::span<verbs::Completion> completions) {
-  for (uint64_t left = fabric_.random.below(steps_each_poll + 1); left > 0; --left) {
-    if (!fabric_.step()) break;
+  if (fabric_.clock == nullptr) {
+    for (uint64_t left = fabric_.random.below(steps_each_poll + 1); left > 0; --left) {
+      if (!fabric_.step()) break;
+    }
   }
-  const size_t count = gone_ || stopped ? 0 : std::min(completions.size(), ready_.size());
+  const size_t count = has_news() ? std::min(completions.size(), ready_.size()) : 0;
   std::copy_n(ready_.begin(), count, completions.begin());
   ready_.erase(ready_.begin(), ready_.begin() + static_cast<std::ptrdiff_t>(count));
   return count;

@@ -27,9 +27,11 @@ inline constexpr uint32_t kWatchesMax = 2048;
 // What is asked and not yet answered.
 inline constexpr uint32_t kAsksMax = 256;
 
-// A node whose queue pair could not be joined is refused for so long: joining may keep the loop for
-// as long as the kernel asks for an address.
+// A node whose queue pair could not be joined is refused for so long, where trying took longer than
+// that: joining may keep the loop for as long as the kernel asks for an address. What fails at once
+// keeps nobody, and a device that has just gone is no fault of who asks.
 inline constexpr std::chrono::seconds kRefuseTime{30};
+inline constexpr std::chrono::milliseconds kJoinTime{10};
 
 // How often a loop looks after its devices and the nodes that call it.
 inline constexpr std::chrono::seconds kLookEvery{1};

@@ -22,7 +22,7 @@ struct RailConfig {
   Introductions* introductions = nullptr;
   // Null: calls go by TCP, for the reason that `without` says.
   Devices* devices = nullptr;
-  std::string without;
+  std::string without = {};
   // Which of the process's loops this is: they share out the devices of a NUMA node.
   size_t loop_index = 0;
   // Whether calls to that service may go by RDMA; others go by TCP.

@@ -47,6 +47,8 @@ class SimNetwork {
     cut_.clear();
   }
 
+  bool connected(NodeId from, NodeId to) const;
+
   uint64_t messages() const { return messages_; }
 
  private:
@@ -56,7 +58,6 @@ class SimNetwork {
   class Incoming;
   using CallId = uint64_t;
 
-  bool connected(NodeId from, NodeId to) const;
   void send(NodeId from, NodeId to, CallId call, std::string_view label,
             std::function<void()> arrive);
   void lose(CallId id);

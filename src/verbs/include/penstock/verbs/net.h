@@ -86,8 +86,8 @@ class LoopNet;
 // memory of the host.
 class VerbsNet final : public engine::Net {
  public:
-  // `parker` is the one that the loop sleeps in; null: the loop does not sleep while this lives.
-  // not_supported: that parker cannot watch. All outlive it.
+  // `parker` is the one that the loop sleeps in, and watches the device; not_supported: it cannot.
+  // Null: the loop sleeps when the provider lets it (arm()), which wakes it then. All outlive it.
   static Outcome<std::unique_ptr<VerbsNet>> create(const NetConfig& config, Provider& provider,
                                                    engine::Loop& loop, engine::Parker* parker);
   // close(), where that has not been called.

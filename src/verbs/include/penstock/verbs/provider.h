@@ -130,7 +130,8 @@ class Provider {
   virtual bool arm() = 0;
   // Takes back what made it readable.
   virtual void disarm() = 0;
-  // -1: there is none, and who uses it must not sleep.
+  // -1: there is none. Then arm() says no, or who was told that he may sleep is woken by the
+  // provider in a way of its own.
   virtual int wake_descriptor() const = 0;
   virtual std::optional<Event> next_event() = 0;
 };

@@ -39,8 +39,8 @@ class Registers {
 // A client of the one chain of a ChainTable.
 class RegisterClient {
  public:
-  RegisterClient(sim::SimWorld& world, sim::SimNetwork& network, ChainTable& table,
-                 History& history, uint32_t number);
+  RegisterClient(sim::SimWorld& world, Wires& wires, ChainTable& table, History& history,
+                 uint32_t number);
 
   bool write(History::Register which) { return registers_->write(which); }
   bool read(History::Register which) { return registers_->read(which); }
@@ -48,11 +48,11 @@ class RegisterClient {
   // It asks for the newest version of the chain.
   void refresh() { chains_.refresh(kChain); }
   // Its process ends. Nothing is under way.
-  void close() { net_.kill(); }
+  void close() { net_->kill(); }
 
  private:
   sim::SimLoop loop_;
-  sim::SimNet net_;
+  const std::unique_ptr<Plug> net_;
   chain::KnownChains chains_;
   std::unique_ptr<chain::ChainNet> chain_net_;
   std::unique_ptr<Registers> registers_;

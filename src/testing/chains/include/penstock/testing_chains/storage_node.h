@@ -8,8 +8,8 @@
 
 #include "penstock/chain.h"
 #include "penstock/controller.h"
-#include "penstock/sim.h"
 #include "penstock/testing_chains/storage.h"
+#include "penstock/testing_rails.h"
 
 namespace penstock::test {
 
@@ -18,9 +18,8 @@ inline constexpr ChainId kChain = kFirstSharedChain;
 // A process with one target. It tells the controller how it is, over messages that take their time.
 class StorageNode {
  public:
-  StorageNode(sim::SimWorld& world, sim::SimNetwork& network, uint32_t number,
-              std::unique_ptr<Storage> storage)
-      : world_(world), network_(network), number_(number), storage_(std::move(storage)) {}
+  StorageNode(sim::SimWorld& world, Wires& wires, uint32_t number, std::unique_ptr<Storage> storage)
+      : world_(world), wires_(wires), number_(number), storage_(std::move(storage)) {}
   ~StorageNode() { ASSERT(host == nullptr && net_ == nullptr); }
 
   // A process begins, which has nothing open.
@@ -79,13 +78,13 @@ class StorageNode {
   void on_report(const chain::Report& report);
 
   sim::SimWorld& world_;
-  sim::SimNetwork& network_;
+  Wires& wires_;
   const uint32_t number_;
   bool is_up_ = false;
   controller::Incarnation incarnation_;
   const std::unique_ptr<Storage> storage_;
   std::unique_ptr<sim::SimLoop> loop_;
-  std::unique_ptr<sim::SimNet> net_;
+  std::unique_ptr<Plug> net_;
   store::ChainStore* store_ = nullptr;
 };
 

@@ -82,8 +82,8 @@ Answer Regions::add_device(const wire::RegisterDevice& m, resources::ForeignFd d
     return Failure{Code::invalid_argument, "register device region: the descriptor is no dma-buf"};
   }
   TRY(reserve(m.region, m.size));
-  auto device = resources::DeviceAddresses::reserve(context_.account, m.offset, m.size);
-  if (!device) return give_up(m.region, m.size, device.error().status, device.error().message);
+  auto device = resources::DeviceAddresses::take(m.offset, m.size);
+  if (!device) return give_up(m.region, m.size, device.error(), "no addresses are left for it");
   Region region;
   region.device = std::move(*device);
   region.dma_buf = std::move(dma_buf);

@@ -7,7 +7,8 @@
 #include <fstream>
 #include <linux/pci_regs.h>
 #include <set>
-#include <sys/mman.h>
+
+#include "penstock/resources.h"
 
 namespace penstock::apps {
 namespace {
@@ -54,30 +55,12 @@ std::string pci_address_of(const std::string& root, const std::string& card) {
   return error ? "" : device.filename().string();
 }
 
-// Addresses that stand for a piece of GPU memory, as an agent's do.
-class StandIn {
- public:
-  explicit StandIn(uint64_t length)
-      : length_(length),
-        address_(::mmap(nullptr, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
-                        0)) {}
-  ~StandIn() {
-    if (address_ != MAP_FAILED) ::munmap(address_, length_);
-  }
-  StandIn(const StandIn&) = delete;
-  StandIn& operator=(const StandIn&) = delete;
-  MutableBytes bytes() const { return {static_cast<std::byte*>(address_), length_}; }
-
- private:
-  const uint64_t length_;
-  void* const address_;
-};
-
 // Empty: the card takes it.
 std::string why_not_taken(verbs::Provider& card, const engine::DmaBuf& memory) {
-  const StandIn addresses(kTriedBytes);
+  const auto addresses = resources::DeviceAddresses::take(memory.offset, kTriedBytes);
+  if (!addresses) return "no addresses are left for it";
   const auto taken =
-      card.register_device_memory({addresses.bytes(), memory.fd.get(), memory.offset});
+      card.register_device_memory({(*addresses)->bytes(), memory.fd.get(), memory.offset});
   if (taken) {
     card.deregister_memory(*taken);
     return {};

@@ -5,17 +5,17 @@
 #include <memory>
 
 #include "penstock/base.h"
-#include "penstock/resources/accounts.h"
 
 namespace penstock::resources {
 
-// Nobody else in this process has them. Touching them is SIGSEGV.
+// Nobody else in this process has them, and nothing is mapped there, nor will be: touching them is
+// SIGSEGV, or EFAULT in the kernel. They cost nothing, whatever their number.
 class DeviceAddresses {
  public:
-  // `size` bytes, as far into a page as `offset`, which is how cards want it. `account` pays for
-  // the mapping as long as they are reserved; busy where it has not enough.
-  static Outcome<std::unique_ptr<DeviceAddresses>> reserve(const std::shared_ptr<Account>& account,
-                                                           uint64_t offset, uint64_t size);
+  // `size` bytes, 1 TiB at most, as far into a page as `offset`, which is how cards want it. busy
+  // when none are left.
+  static Result<std::unique_ptr<DeviceAddresses>> take(uint64_t offset, uint64_t size);
+  // Others may have them from now on.
   ~DeviceAddresses();
   DeviceAddresses(const DeviceAddresses&) = delete;
   DeviceAddresses& operator=(const DeviceAddresses&) = delete;
@@ -23,11 +23,8 @@ class DeviceAddresses {
   MutableBytes bytes() const { return bytes_; }
 
  private:
-  DeviceAddresses(Charge mapping_charge, MutableBytes reserved, MutableBytes bytes)
-      : charge_(std::move(mapping_charge)), reserved_(reserved), bytes_(bytes) {}
+  explicit DeviceAddresses(MutableBytes bytes) : bytes_(bytes) {}
 
-  const Charge charge_;
-  const MutableBytes reserved_;
   const MutableBytes bytes_;
 };
 

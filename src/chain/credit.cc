@@ -173,20 +173,22 @@ void Credit::pass_on(engine::IncomingCall& call, const wire::ChainGrantRequest& 
     return call.reply(Code::busy, {});
   }
   const Member& to = *core_.part.next();
-  auto& asked = core_.task<PeerCall>(
-      [this, &call, before, scarce, version = core_.part.version()](Task<PeerCall>& done) {
-        if (version != core_.part.version()) return core_.reply_moved(call);
-        if (core_.failed) return core_.refuse(call);
-        wire::ChainGrantResponse response;
-        const bool granted = done.status.ok() && done.response_length == sizeof response;
-        if (!granted) {
-          set_given(std::max(used_, std::min(before, given_)));
-          return call.reply(done.status == Code::no_space ? Code::no_space : Code::busy, {});
-        }
-        std::memcpy(&response, done.answer.data(), sizeof response);
-        set_given(std::clamp(response.granted, used_, given_));
-        reply(call, scarce || response.scarce != 0);
-      });
+  auto& asked = core_.task<PeerCall>([this, &call, before, scarce, sequence = request.sequence,
+                                      version = core_.part.version()](Task<PeerCall>& done) {
+    if (version != core_.part.version()) return core_.reply_moved(call);
+    if (core_.failed) return core_.refuse(call);
+    // Nobody waits for this one any more, and what is given now is the later one's.
+    if (sequence != answered_) return call.reply(Code::stale, {});
+    wire::ChainGrantResponse response;
+    const bool granted = done.status.ok() && done.response_length == sizeof response;
+    if (!granted) {
+      set_given(std::max(used_, std::min(before, given_)));
+      return call.reply(done.status == Code::no_space ? Code::no_space : Code::busy, {});
+    }
+    std::memcpy(&response, done.answer.data(), sizeof response);
+    set_given(std::clamp(response.granted, used_, given_));
+    reply(call, scarce || response.scarce != 0);
+  });
   wire::ChainGrantRequest further = request;
   further.header = core_.header();
   further.most = given_;

@@ -77,7 +77,7 @@ Wires::Wires(sim::SimWorld& world, Wire wire)
   fabric_.clock = clock_.get();
   const std::array<Duration, 3> patience{milliseconds(300), seconds(3), Duration::max()};
   fabric_.faults.give_up = patience[world_.random().below(patience.size())];
-  fabric_.faults.breaks = world_.chance(500) ? 200 : 0;
+  fabric_.faults.breaks = world_.chance(500) ? 1000 : 0;
   closes_at_once_ = !world_.chance(300);
   fabric_.faults.slow_copies = !closes_at_once_;
 }

@@ -86,14 +86,6 @@ bool SimFabric::step() {
   std::vector<Pair*> pairs;
   pairs.reserve(pairs_.size());
   for (const auto& [number, pair] : pairs_) pairs.push_back(pair.get());
-  if (faults.breaks != 0 && !pairs.empty() && random.chance(faults.breaks, kMillion)) {
-    Pair& victim = *pairs[random.below(pairs.size())];
-    if (victim.state == Pair::State::joined) {
-      ++counts.broken;
-      break_pair(victim, Code::io_error);
-      return true;
-    }
-  }
   // Beginning at a random actor, the first that can do something does.
   const size_t actors = pairs.size() * kActions + devices_.size();
   if (actors == 0) return false;
@@ -101,8 +93,10 @@ bool SimFabric::step() {
   for (size_t i = 0; i < actors; ++i) {
     const size_t actor = (start + i) % actors;
     if (actor < pairs.size() * kActions) {
-      if (act(*pairs[actor / kActions], actor % kActions)) return true;
-      continue;
+      Pair& pair = *pairs[actor / kActions];
+      if (!act(pair, actor % kActions)) continue;
+      if (faults.breaks != 0 && random.chance(faults.breaks, kMillion)) break_by_itself(pair);
+      return true;
     }
     SimDevice& device = *devices_[actor - pairs.size() * kActions];
     if (device.late_.empty()) continue;
@@ -110,6 +104,12 @@ bool SimFabric::step() {
     return true;
   }
   return false;
+}
+
+void SimFabric::break_by_itself(Pair& pair) {
+  if (pair.state != Pair::State::joined) return;
+  ++counts.broken;
+  break_pair(pair, Code::io_error);
 }
 
 // Its next completion can be polled.

@@ -20,7 +20,7 @@ namespace penstock::test {
 class SimDevice;
 
 struct FabricFaults {
-  // A queue pair breaks by itself, in so many of a million steps.
+  // The queue pair that did something breaks by itself, in so many of a million steps.
   uint32_t breaks = 0;
   // Invalidations complete and close nothing: what a test of late writes has to notice.
   bool windows_stay_open = false;
@@ -112,6 +112,7 @@ class SimFabric {
   void refuse(Pair& pair, const Packet& packet);
   void answer(const Pair& pair, const Packet& packet, verbs::Verb verb, Status status);
   void write(MutableBytes to, Bytes from);
+  void break_by_itself(Pair& pair);
   // `first` is the end of what had begun first; all the rest is cancelled.
   void break_pair(Pair& pair, Status first);
 

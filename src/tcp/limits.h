@@ -50,6 +50,27 @@ inline constexpr uint32_t kSealedMax = 256;
 // its payload is whole; who finds none receives into staging memory as before.
 inline constexpr uint32_t kOpenedMax = 64;
 
+// From so many records of the largest size on, one after the other, threads that help share them:
+// what is gathered of small frames, or received into staging memory, has fewer.
+inline constexpr uint32_t kSharedRecordsMin = 8;
+
+// Threads of a process that help: three quarter what the cipher takes, so that the socket takes
+// more; and at most one for so many processors, as other loops and processes want some.
+inline constexpr uint32_t kHelpersMax = 3;
+inline constexpr uint32_t kProcessorsOfHelper = 4;
+
+// A helper looks for more to do for so long before it sleeps: in a large transfer the next records
+// are there by then.
+inline constexpr std::chrono::microseconds kHelperSpin{50};
+
+// A record takes a few microseconds. Whoever waits so much longer for the last one has had a helper
+// that lost its processor; and whoever is helped by none for so many times in a row had better not
+// have called. Then nobody is helped for a while, and longer if it comes again.
+inline constexpr std::chrono::microseconds kHelperWait{100};
+inline constexpr uint32_t kFruitlessMax = 8;
+inline constexpr std::chrono::milliseconds kRestMin{100};
+inline constexpr std::chrono::milliseconds kRestMax{2000};
+
 // Batches of a loop: 64 MiB. A connection holds two at most, and none while it has nothing to send;
 // who finds none waits for its turn.
 inline constexpr uint32_t kBatchesMax = 1024;
@@ -107,6 +128,8 @@ inline constexpr std::chrono::milliseconds kRetryMax{1000};
 inline constexpr uint32_t kAddressesMax = 8;
 
 static_assert(kDirectBytesMin <= kStagedBytes && kStagedBytesShort < kStagedBytes);
+static_assert(kBatchBytes / tls::limits::kContentMax < kSharedRecordsMin &&
+              kStagedBytes / tls::limits::kContentMax < kSharedRecordsMin);
 static_assert(kStagedBytesShort > kHeaderBytes + kMessageBytesMax);
 static_assert(kCopyBytesMax + kHeaderBytes <= kBatchBytes, "a small payload fits a batch");
 static_assert(kHeaderBytes + kMessageBytesMax + kInlineBytesMax <= kBatchBytes,

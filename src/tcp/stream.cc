@@ -45,6 +45,7 @@ void Stream::attach(UniqueFd socket, std::unique_ptr<Seal> seal) {
   if (failed_) return;
   if (seal_ != nullptr) let_kernel_seal();
   if (failed_) return;
+  if (seal_ != nullptr) seal_->share_with(sockets_.crew);
   // Frames are gathered here; the kernel need not wait for more.
   const int on = 1;
   (void)::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -163,7 +164,7 @@ bool Stream::receive_records() {
   if (is_large && opening_ != nullptr) {
     large_ = true;
     into_ = kRecords;
-    const MutableBytes to(opening_.get(), std::min<size_t>(expected, limits::kSealedBytes));
+    const MutableBytes to(opening_.get(), seal_->piece(expected, limits::kSealedBytes));
     sockets_.ring.receive(*this, kRecords, socket_.get(), to);
     return true;
   }

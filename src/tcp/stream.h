@@ -16,12 +16,13 @@ class Stream;
 
 // What the streams of one loop share.
 struct Sockets {
-  Sockets(engine::Loop& owner, const Patience& limits, tls::KernelTls* tls_of_kernel)
-      : loop(owner), patience(limits), kernel_tls(tls_of_kernel) {}
+  Sockets(engine::Loop& owner, const Patience& limits, tls::KernelTls* tls_of_kernel, Crew* helpers)
+      : loop(owner), patience(limits), kernel_tls(tls_of_kernel), crew(helpers) {}
 
   engine::Loop& loop;
   const Patience patience;
   tls::KernelTls* const kernel_tls;  // null: records are made and opened here
+  Crew* const crew;                  // null: by the loop alone
   BatchPool batches;
   SealedPool sealed{limits::kSealedMax};
   SealedPool opened{limits::kOpenedMax};

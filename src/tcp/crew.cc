@@ -36,9 +36,10 @@ Crew::~Crew() {
   for (engine::Thread& thread : threads_) thread.join();
 }
 
-void Crew::share(uint32_t parts, const Task& task) {
+void Crew::share(uint32_t parts, const Task& task, const Meanwhile& meanwhile) {
   const std::unique_lock using_it(used_, std::try_to_lock);
   if (!using_it || !may_help()) {
+    if (meanwhile) meanwhile();
     for (uint32_t part = 0; part < parts; ++part) task.call(task.work, part, 0);
     return;
   }
@@ -47,6 +48,7 @@ void Crew::share(uint32_t parts, const Task& task) {
   // Pairs with do_next() and, as all of these are in one order, with idle().
   parts_.store(uint64_t{parts} << kHalf, std::memory_order_seq_cst);
   if (sleeping_.load(std::memory_order_seq_cst) != 0) wake();
+  if (meanwhile) meanwhile();
   uint32_t own = 0;
   while (do_next(0)) ++own;
   const engine::Time since = now();

@@ -5,6 +5,7 @@
 #include "limits.h"
 
 #include <atomic>
+#include <functional>
 #include <vector>
 
 #include "penstock/engine.h"
@@ -27,13 +28,17 @@ class Crew {
   // Who may work at once: whoever shares is number 0.
   uint32_t hands() const { return helpers_ + 1; }
 
+  // What whoever shares does first, while the others have begun already; may be none.
+  using Meanwhile = std::function<void()>;
+
   // Calls work(part, hand) once for each part below `parts`, in any order and thread; a hand does
   // one at a time. Returns when all are done, and is never called from within.
   template <class Work>
-  void share(uint32_t parts, const Work& work) {
-    share(parts, {&work, [](const void* what, uint32_t part, uint32_t hand) {
-                    (*static_cast<const Work*>(what))(part, hand);
-                  }});
+  void share(uint32_t parts, const Work& work, const Meanwhile& meanwhile = {}) {
+    const Task task{&work, [](const void* what, uint32_t part, uint32_t hand) {
+                      (*static_cast<const Work*>(what))(part, hand);
+                    }};
+    share(parts, task, meanwhile);
   }
 
  private:
@@ -41,7 +46,7 @@ class Crew {
     const void* work = nullptr;
     void (*call)(const void* work, uint32_t part, uint32_t hand) = nullptr;
   };
-  void share(uint32_t parts, const Task& task);
+  void share(uint32_t parts, const Task& task, const Meanwhile& meanwhile);
   bool may_help();
   void wake();
   bool do_next(uint32_t hand);

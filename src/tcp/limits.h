@@ -38,16 +38,18 @@ inline constexpr uint64_t kBatchPayloadMax = kMiB;
 inline constexpr uint64_t kRecordsOfKernel = tls::limits::kRecordsOfKey - kMiB;
 
 // Records that a sealed connection sends at a time, or receives of a large payload: 16 of the
-// largest. With fewer, system calls and acknowledgements count; with more, who opens the records of
-// a single read waits for who seals them.
+// largest behind one of small frames. With fewer, system calls and acknowledgements count; with
+// more, who opens the records of a single read waits for who seals them.
 inline constexpr uint32_t kSealedBytes =
-    16 * (tls::limits::kContentMax + tls::limits::kRecordExtraBytes);
+    17 * (tls::limits::kContentMax + tls::limits::kRecordExtraBytes);
 
-// Of a loop: 64 MiB. A connection holds one while it sends.
+// Of a loop: 68 MiB. A connection holds one while it sends; and, with helpers, another one while
+// more than half are free.
 inline constexpr uint32_t kSealedMax = 256;
 
-// As large, for records of large payloads that come: 16 MiB of a loop. A connection holds one until
-// its payload is whole; who finds none receives into staging memory as before.
+// As large, for records of large payloads that come: 17 MiB of a loop. A connection holds one until
+// its payload is whole, and another one in the same way; who finds none receives into staging
+// memory as before.
 inline constexpr uint32_t kOpenedMax = 64;
 
 // From so many records of the largest size on, one after the other, threads that help share them:

@@ -60,14 +60,15 @@ Status Seal::take_run(Bytes& bytes, FrameReader& reader) {
   }
   const uint64_t first = opener_.share(crew_->hands(), count);
   std::atomic<Code> wrong{Code::ok};  // read when all parts are done
-  crew_->share(count, [&](uint32_t part, uint32_t hand) {
+  const auto open_one = [&](uint32_t part, uint32_t hand) {
     const auto content =
         opener_.open_shared(hand, first + part, bytes.subspan(part * kRecordMax, kRecordMax),
                             place.data() + size_t{part} * kContentMax);
     if (content && *content == Content::bytes) return;
     // Alerts and new keys are short.
     wrong.store(content ? Code::bad_message : content.error().code(), std::memory_order_relaxed);
-  });
+  };
+  crew_->share(count, open_one, meanwhile_);
   TRY(Status(wrong.load(std::memory_order_relaxed)));
   updated_ = false;
   bytes = bytes.subspan(count * kRecordMax);
@@ -198,10 +199,11 @@ size_t Seal::seal_run(Bytes from, MutableBytes to) {
       static_cast<uint32_t>(std::min(from.size() / kContentMax, to.size() / kRecordMax));
   if (count < limits::kSharedRecordsMin) return 0;
   const uint64_t first = sealer_.share(crew_->hands(), count);
-  crew_->share(count, [&](uint32_t part, uint32_t hand) {
+  const auto seal_one = [&](uint32_t part, uint32_t hand) {
     sealer_.seal_shared(hand, first + part, from.subspan(part * size_t{kContentMax}, kContentMax),
                         to.subspan(part * kRecordMax, kRecordMax));
-  });
+  };
+  crew_->share(count, seal_one, meanwhile_);
   return count * kRecordMax;
 }
 
@@ -223,28 +225,34 @@ size_t Seal::seal(Batch& batch, MutableBytes to) {
       (void)batch.advance(run / kRecordMax * kContentMax);
       continue;
     }
-    const size_t room = to.size() - length;
-    if (room <= kRecordExtraBytes) break;
-    const size_t count = std::min({piece.size(), size_t{kContentMax}, room - kRecordExtraBytes});
+    // Where no whole one has room, the next piece begins: so helpers find records of one size, here
+    // and on the other side.
+    const size_t count = std::min(piece.size(), size_t{kContentMax});
+    if (to.size() - length < count + kRecordExtraBytes) break;
     const Bytes part = piece.first(count);
     length += sealer_.seal(Content::bytes, {&part, 1}, to.subspan(length));
     (void)batch.advance(count);
   }
+  ASSERT(length > 0);
   return length;
 }
 
 SealedPool::Buffer SealedPool::take() {
-  if (!free_.empty()) {
-    Buffer buffer = std::move(free_.back());
-    free_.pop_back();
-    return buffer;
-  }
-  if (made_ == most_) return nullptr;
-  ++made_;
-  return std::make_unique_for_overwrite<std::byte[]>(limits::kSealedBytes);
+  if (taken_ == most_) return nullptr;
+  ++taken_;
+  if (free_.empty()) return std::make_unique_for_overwrite<std::byte[]>(limits::kSealedBytes);
+  Buffer buffer = std::move(free_.back());
+  free_.pop_back();
+  return buffer;
+}
+
+SealedPool::Buffer SealedPool::take_second() {
+  return taken_ < most_ / 2 ? take() : nullptr;
 }
 
 void SealedPool::give_back(Buffer buffer) {
+  ASSERT(taken_ > 0);
+  --taken_;
   free_.push_back(std::move(buffer));
 }
 

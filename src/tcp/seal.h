@@ -34,8 +34,13 @@ class Seal {
     return kernel.take(socket, sealer_, opener_, now);
   }
 
-  // From now on it helps with large payloads. It outlives this; null: nobody does.
-  void share_with(Crew* crew) { crew_ = crew; }
+  // From now on it helps with large payloads, and this thread does `meanwhile` each time that it
+  // has begun to. It outlives this; null: nobody helps.
+  void share_with(Crew* crew, Crew::Meanwhile meanwhile = {}) {
+    crew_ = crew;
+    meanwhile_ = std::move(meanwhile);
+  }
+  bool is_helped() const { return crew_ != nullptr; }
 
   // The next bytes of the connection, however it was cut. Payload is opened into its place, and
   // told to the reader when its record has proved to be true; all else is opened into memory of its
@@ -73,6 +78,7 @@ class Seal {
   tls::Sealer sealer_;
   tls::Opener opener_;
   Crew* crew_ = nullptr;
+  Crew::Meanwhile meanwhile_;
   bool update_asked_ = false;  // before the next bytes
   bool updated_ = false;       // by the other side, with nothing since
 
@@ -98,12 +104,14 @@ class SealedPool {
 
   explicit SealedPool(uint32_t most) : most_(most) {}
   Buffer take();  // null: all are taken
+  // One more for who has one already; null: half are taken, and the others are for who has none.
+  Buffer take_second();
   void give_back(Buffer buffer);
 
  private:
   const uint32_t most_;
   std::vector<Buffer> free_;
-  uint32_t made_ = 0;
+  uint32_t taken_ = 0;
 };
 
 }  // namespace penstock::tcp

@@ -39,6 +39,40 @@ TEST(Crew, every_part_is_done_once_by_one_hand_at_a_time) {
   for (const int total : done) EXPECT_EQ(total, kTasks * static_cast<int>(kParts));
 }
 
+TEST(Crew, what_is_done_meanwhile_is_done_once_by_who_shares) {
+  constexpr int kTasks = 200;
+  for (const uint32_t helpers : {0U, 2U}) {
+    Crew crew(helpers);
+    int meanwhile = 0;
+    std::atomic<int> done = 0;
+    for (int task = 0; task < kTasks; ++task) {
+      crew.share(
+          3, [&](uint32_t, uint32_t) { ++done; }, [&] { ++meanwhile; });
+    }
+    EXPECT_EQ(meanwhile, kTasks);
+    EXPECT_EQ(done, 3 * kTasks);
+  }
+}
+
+TEST(Crew, helpers_do_not_wait_for_what_is_done_meanwhile) {
+  Crew crew(1);
+  bool began = false;
+  for (int i = 0; i < 100 && !began; ++i) {
+    std::atomic<bool> helped = false;
+    const auto end = engine::system_clock().now() + std::chrono::milliseconds(20);
+    crew.share(
+        2,
+        [&](uint32_t, uint32_t hand) {
+          if (hand == 1) helped = true;
+        },
+        [&] {
+          while (!helped && engine::system_clock().now() < end) std::this_thread::yield();
+          began = helped;
+        });
+  }
+  EXPECT_TRUE(began);
+}
+
 TEST(Crew, helpers_that_sleep_are_called) {
   Crew crew(1);
   bool helped = false;
@@ -185,6 +219,36 @@ TEST_F(SharedRecords, of_a_key_that_is_used_up_are_not_taken) {
   Sink sink(payload_.size());
   FrameReader reader(sink);
   EXPECT_EQ(receiver.take(stream, reader), Code::bad_message);
+}
+
+// Also where small frames stand in front, and no whole number of them has room.
+TEST_F(SharedRecords, are_cut_by_nothing_but_their_payload) {
+  Seal sender(one_side(1, 2));
+  const auto batch = std::make_unique<Batch>();
+  batch->append({.kind = FrameKind::data, .call = 3, .payload_bytes = 10 * kContentMax + 7});
+  batch->append_payload(Bytes(payload_).first(10 * kContentMax + 7), owner_);
+  constexpr size_t kRecord = kContentMax + kRecordExtraBytes;
+  constexpr size_t kFrame = sizeof(HeaderBytes) + kRecordExtraBytes;
+  std::vector<std::byte> part(4 * kRecord);
+  EXPECT_EQ(sender.seal(*batch, part), kFrame + 3 * kRecord);
+  EXPECT_EQ(sender.seal(*batch, part), 4 * kRecord);
+  EXPECT_EQ(sender.seal(*batch, part), 3 * kRecord + 7 + kRecordExtraBytes);
+  EXPECT_EQ(sender.seal(*batch, part), 0U);
+  batch->end([](engine::Op&) {});
+}
+
+TEST(SealedPool, the_second_half_is_for_who_has_none) {
+  SealedPool pool(4);
+  std::vector<SealedPool::Buffer> taken;
+  for (int i = 0; i < 2; ++i) taken.push_back(pool.take_second());
+  EXPECT_TRUE(taken[0] != nullptr && taken[1] != nullptr);
+  EXPECT_EQ(pool.take_second(), nullptr);
+  for (int i = 0; i < 2; ++i) taken.push_back(pool.take());
+  EXPECT_TRUE(taken[2] != nullptr && taken[3] != nullptr);
+  EXPECT_EQ(pool.take(), nullptr);
+  pool.give_back(std::move(taken[0]));
+  EXPECT_EQ(pool.take_second(), nullptr);
+  EXPECT_NE(pool.take(), nullptr);
 }
 
 TEST_F(SharedRecords, what_is_received_ends_with_a_record) {

@@ -38,17 +38,40 @@ inline constexpr uint64_t kBatchPayloadMax = kMiB;
 inline constexpr uint64_t kRecordsOfKernel = tls::limits::kRecordsOfKey - kMiB;
 
 // Records that a sealed connection sends at a time, or receives of a large payload: 16 of the
-// largest. With fewer, system calls and acknowledgements count; with more, who opens the records of
-// a single read waits for who seals them.
+// largest behind one of small frames. With fewer, system calls and acknowledgements count; with
+// more, who opens the records of a single read waits for who seals them.
 inline constexpr uint32_t kSealedBytes =
-    16 * (tls::limits::kContentMax + tls::limits::kRecordExtraBytes);
+    17 * (tls::limits::kContentMax + tls::limits::kRecordExtraBytes);
 
-// Of a loop: 64 MiB. A connection holds one while it sends.
+// Of a loop: 68 MiB. A connection holds one while it sends; and, with helpers, another one while
+// more than half are free.
 inline constexpr uint32_t kSealedMax = 256;
 
-// As large, for records of large payloads that come: 16 MiB of a loop. A connection holds one until
-// its payload is whole; who finds none receives into staging memory as before.
+// As large, for records of large payloads that come: 17 MiB of a loop. A connection holds one until
+// its payload is whole, and another one in the same way; who finds none receives into staging
+// memory as before.
 inline constexpr uint32_t kOpenedMax = 64;
+
+// From so many records of the largest size on, one after the other, threads that help share them:
+// what is gathered of small frames, or received into staging memory, has fewer.
+inline constexpr uint32_t kSharedRecordsMin = 8;
+
+// Threads of a process that help: three quarter what the cipher takes, so that the socket takes
+// more; and at most one for so many processors, as other loops and processes want some.
+inline constexpr uint32_t kHelpersMax = 3;
+inline constexpr uint32_t kProcessorsOfHelper = 4;
+
+// A helper looks for more to do for so long before it sleeps: in a large transfer the next records
+// are there by then.
+inline constexpr std::chrono::microseconds kHelperSpin{50};
+
+// A record takes a few microseconds. Whoever waits so much longer for the last one has had a helper
+// that lost its processor; and whoever is helped by none for so many times in a row had better not
+// have called. Then nobody is helped for a while, and longer if it comes again.
+inline constexpr std::chrono::microseconds kHelperWait{100};
+inline constexpr uint32_t kFruitlessMax = 8;
+inline constexpr std::chrono::milliseconds kRestMin{100};
+inline constexpr std::chrono::milliseconds kRestMax{2000};
 
 // Batches of a loop: 64 MiB. A connection holds two at most, and none while it has nothing to send;
 // who finds none waits for its turn.
@@ -107,6 +130,8 @@ inline constexpr std::chrono::milliseconds kRetryMax{1000};
 inline constexpr uint32_t kAddressesMax = 8;
 
 static_assert(kDirectBytesMin <= kStagedBytes && kStagedBytesShort < kStagedBytes);
+static_assert(kBatchBytes / tls::limits::kContentMax < kSharedRecordsMin &&
+              kStagedBytes / tls::limits::kContentMax < kSharedRecordsMin);
 static_assert(kStagedBytesShort > kHeaderBytes + kMessageBytesMax);
 static_assert(kCopyBytesMax + kHeaderBytes <= kBatchBytes, "a small payload fits a batch");
 static_assert(kHeaderBytes + kMessageBytesMax + kInlineBytesMax <= kBatchBytes,

@@ -12,7 +12,7 @@ using engine::Service;
 LoopNet::LoopNet(Switchboard& switchboard, engine::Loop& loop, engine::Parker& parker,
                  engine::Net* local)
     : board(switchboard),
-      sockets(loop, switchboard.config().patience, switchboard.kernel_tls()),
+      sockets(loop, switchboard.config().patience, switchboard.kernel_tls(), switchboard.crew()),
       parker_(parker),
       local_(local) {
   inbox_->loop = &loop;

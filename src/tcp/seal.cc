@@ -1,6 +1,7 @@
 #include "seal.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 namespace penstock::tcp {
@@ -19,6 +20,7 @@ constexpr uint32_t kPlacedBytesMin = 512;
 constexpr std::byte kUpdateKind{24};
 constexpr std::byte kNotAsked{0};
 constexpr std::byte kAsked{1};
+constexpr size_t kRecordMax = size_t{kContentMax} + kRecordExtraBytes;
 constexpr std::array<std::byte, kUpdateBytes> kUpdate{kUpdateKind, {}, {}, std::byte{1}, kNotAsked};
 // An alert that the stream has ended well (RFC 8446, 6.1).
 constexpr std::byte kCloseNotify{0};
@@ -27,6 +29,8 @@ constexpr std::byte kCloseNotify{0};
 
 Status Seal::take(Bytes bytes, FrameReader& reader) {
   while (!bytes.empty()) {
+    if (!in_record_ && kept_ == 0 && crew_ != nullptr) TRY(take_run(bytes, reader));
+    if (bytes.empty()) break;
     if (!in_record_) {
       TRY(take_header(bytes));
     } else if (left_ > 0) {
@@ -36,6 +40,39 @@ Status Seal::take(Bytes bytes, FrameReader& reader) {
     }
   }
   return Code::ok;
+}
+
+// Records of the largest size that are whole and belong to the payload, where they are enough to
+// be shared.
+Status Seal::take_run(Bytes& bytes, FrameReader& reader) {
+  const MutableBytes place = reader.place();
+  const size_t most = std::min(bytes.size() / kRecordMax, place.size() / kContentMax);
+  if (most < limits::kSharedRecordsMin) return Code::ok;
+  uint32_t count = 0;
+  for (; count < most; ++count) {
+    const Bytes record = bytes.subspan(count * kRecordMax);
+    const auto content = tls::Opener::content_behind(record.first<kRecordHeaderBytes>());
+    if (!content || *content != kContentMax) break;
+  }
+  if (count < limits::kSharedRecordsMin ||
+      opener_.records() + count > tls::limits::kRecordsOfKeyMax) {
+    return Code::ok;
+  }
+  const uint64_t first = opener_.share(crew_->hands(), count);
+  std::atomic<Code> wrong{Code::ok};  // read when all parts are done
+  const auto open_one = [&](uint32_t part, uint32_t hand) {
+    const auto content =
+        opener_.open_shared(hand, first + part, bytes.subspan(part * kRecordMax, kRecordMax),
+                            place.data() + size_t{part} * kContentMax);
+    if (content && *content == Content::bytes) return;
+    // Alerts and new keys are short.
+    wrong.store(content ? Code::bad_message : content.error().code(), std::memory_order_relaxed);
+  };
+  crew_->share(count, open_one, meanwhile_);
+  TRY(Status(wrong.load(std::memory_order_relaxed)));
+  updated_ = false;
+  bytes = bytes.subspan(count * kRecordMax);
+  return reader.placed(size_t{count} * kContentMax);
 }
 
 Status Seal::take_header(Bytes& bytes) {
@@ -146,6 +183,30 @@ size_t Seal::expected(const FrameReader& reader) const {
   return of_this + end - kept_ + more + records * kRecordExtraBytes;
 }
 
+size_t Seal::piece(size_t expected, size_t most) const {
+  if (expected <= most) return expected;
+  const size_t of_this = in_record_  ? left_ + kTrailerBytes - kept_
+                         : kept_ > 0 ? kRecordMax - kept_
+                                     : 0;
+  ASSERT(of_this <= most);
+  return of_this + (most - of_this) / kRecordMax * kRecordMax;
+}
+
+// Records of the largest size of one piece, where they are enough to be shared: returns their
+// length.
+size_t Seal::seal_run(Bytes from, MutableBytes to) {
+  const auto count =
+      static_cast<uint32_t>(std::min(from.size() / kContentMax, to.size() / kRecordMax));
+  if (count < limits::kSharedRecordsMin) return 0;
+  const uint64_t first = sealer_.share(crew_->hands(), count);
+  const auto seal_one = [&](uint32_t part, uint32_t hand) {
+    sealer_.seal_shared(hand, first + part, from.subspan(part * size_t{kContentMax}, kContentMax),
+                        to.subspan(part * kRecordMax, kRecordMax));
+  };
+  crew_->share(count, seal_one, meanwhile_);
+  return count * kRecordMax;
+}
+
 size_t Seal::seal(Batch& batch, MutableBytes to) {
   size_t length = 0;
   if (batch.next().empty()) return 0;
@@ -158,28 +219,40 @@ size_t Seal::seal(Batch& batch, MutableBytes to) {
   }
   // A piece is small frames or a payload: so the latter begins a record of its own.
   for (Bytes piece = batch.next(); !piece.empty(); piece = batch.next()) {
-    const size_t room = to.size() - length;
-    if (room <= kRecordExtraBytes) break;
-    const size_t count = std::min({piece.size(), size_t{kContentMax}, room - kRecordExtraBytes});
+    const size_t run = crew_ != nullptr ? seal_run(piece, to.subspan(length)) : 0;
+    if (run > 0) {
+      length += run;
+      (void)batch.advance(run / kRecordMax * kContentMax);
+      continue;
+    }
+    // Where no whole one has room, the next piece begins: so helpers find records of one size, here
+    // and on the other side.
+    const size_t count = std::min(piece.size(), size_t{kContentMax});
+    if (to.size() - length < count + kRecordExtraBytes) break;
     const Bytes part = piece.first(count);
     length += sealer_.seal(Content::bytes, {&part, 1}, to.subspan(length));
     (void)batch.advance(count);
   }
+  ASSERT(length > 0);
   return length;
 }
 
 SealedPool::Buffer SealedPool::take() {
-  if (!free_.empty()) {
-    Buffer buffer = std::move(free_.back());
-    free_.pop_back();
-    return buffer;
-  }
-  if (made_ == most_) return nullptr;
-  ++made_;
-  return std::make_unique_for_overwrite<std::byte[]>(limits::kSealedBytes);
+  if (taken_ == most_) return nullptr;
+  ++taken_;
+  if (free_.empty()) return std::make_unique_for_overwrite<std::byte[]>(limits::kSealedBytes);
+  Buffer buffer = std::move(free_.back());
+  free_.pop_back();
+  return buffer;
+}
+
+SealedPool::Buffer SealedPool::take_second() {
+  return taken_ < most_ / 2 ? take() : nullptr;
 }
 
 void SealedPool::give_back(Buffer buffer) {
+  ASSERT(taken_ > 0);
+  --taken_;
   free_.push_back(std::move(buffer));
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "batch.h"
+#include "crew.h"
 #include "frame_reader.h"
 
 #include <memory>
@@ -33,6 +34,14 @@ class Seal {
     return kernel.take(socket, sealer_, opener_, now);
   }
 
+  // From now on it helps with large payloads, and this thread does `meanwhile` each time that it
+  // has begun to. It outlives this; null: nobody helps.
+  void share_with(Crew* crew, Crew::Meanwhile meanwhile = {}) {
+    crew_ = crew;
+    meanwhile_ = std::move(meanwhile);
+  }
+  bool is_helped() const { return crew_ != nullptr; }
+
   // The next bytes of the connection, however it was cut. Payload is opened into its place, and
   // told to the reader when its record has proved to be true; all else is opened into memory of its
   // own. corrupt: something has changed the stream; peer_gone: the other side ends it; bad_message:
@@ -50,8 +59,13 @@ class Seal {
   // So many bytes of the connection come at least until the payload is whole that is coming; 0:
   // none is, or it has no place.
   size_t expected(const FrameReader& reader) const;
+  // How much to receive at a time of what is expected: `most` at most, to the end of a record where
+  // these are of the largest size.
+  size_t piece(size_t expected, size_t most) const;
 
  private:
+  Status take_run(Bytes& bytes, FrameReader& reader);
+  size_t seal_run(Bytes from, MutableBytes to);
   Status take_header(Bytes& bytes);
   void take_content(Bytes& bytes, FrameReader& reader);
   void open(Bytes& bytes, size_t count, MutableBytes to);
@@ -63,6 +77,8 @@ class Seal {
 
   tls::Sealer sealer_;
   tls::Opener opener_;
+  Crew* crew_ = nullptr;
+  Crew::Meanwhile meanwhile_;
   bool update_asked_ = false;  // before the next bytes
   bool updated_ = false;       // by the other side, with nothing since
 
@@ -88,12 +104,14 @@ class SealedPool {
 
   explicit SealedPool(uint32_t most) : most_(most) {}
   Buffer take();  // null: all are taken
+  // One more for who has one already; null: half are taken, and the others are for who has none.
+  Buffer take_second();
   void give_back(Buffer buffer);
 
  private:
   const uint32_t most_;
   std::vector<Buffer> free_;
-  uint32_t made_ = 0;
+  uint32_t taken_ = 0;
 };
 
 }  // namespace penstock::tcp

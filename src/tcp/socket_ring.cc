@@ -141,6 +141,10 @@ bool SocketRing::wants_enter() const {
   return (flags & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)) != 0;
 }
 
+void SocketRing::submit() {
+  if (io_uring_sq_ready(&ring_) != 0) entered(io_uring_submit(&ring_));
+}
+
 bool SocketRing::poll() {
   if (io_uring_sq_ready(&ring_) != 0 || wants_enter()) {
     entered(io_uring_submit_and_get_events(&ring_));
@@ -166,7 +170,7 @@ bool SocketRing::harvest() {
 }
 
 bool SocketRing::prepare_sleep() {
-  if (io_uring_sq_ready(&ring_) != 0) entered(io_uring_submit(&ring_));
+  submit();
   (void)io_uring_cq_eventfd_toggle(&ring_, true);
   // Either the kernel sees the flag when it adds a completion, or that is seen here. A full fence,
   // by a name that the thread sanitizer takes, too.

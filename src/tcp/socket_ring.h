@@ -50,6 +50,8 @@ class SocketRing {
   Bytes staged(int result, uint32_t flags) const;
   void give_back(uint32_t flags);
 
+  // Gives the kernel what is prepared, and with it this thread, for what of it can be done at once.
+  void submit();
   // Gives the kernel what is prepared, and takes what has completed. True if there was anything.
   bool poll();
   // False when there is something to be taken.

@@ -45,6 +45,8 @@ void Stream::attach(UniqueFd socket, std::unique_ptr<Seal> seal) {
   if (failed_) return;
   if (seal_ != nullptr) let_kernel_seal();
   if (failed_) return;
+  // Helpers seal or open records while this thread copies others to or from the socket.
+  if (seal_ != nullptr) seal_->share_with(sockets_.crew, [this] { sockets_.ring.submit(); });
   // Frames are gathered here; the kernel need not wait for more.
   const int on = 1;
   (void)::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -120,7 +122,12 @@ void Stream::send_rest() {
     return sockets_.ring.send(*this, kSent, socket_.get(), *flying_->unsent(), sending);
   }
   if (records_sent_ == records_bytes_) {
-    records_bytes_ = seal_->seal(*flying_, {records_.get(), limits::kSealedBytes});
+    if (ahead_bytes_ == 0) {
+      records_bytes_ = seal_->seal(*flying_, {records_.get(), limits::kSealedBytes});
+    } else {
+      std::swap(records_, ahead_);
+      records_bytes_ = std::exchange(ahead_bytes_, 0);
+    }
     records_sent_ = 0;
   }
   ASSERT(records_sent_ < records_bytes_);
@@ -129,13 +136,23 @@ void Stream::send_rest() {
   records_message_.msg_iov = &records_piece_;
   records_message_.msg_iovlen = 1;
   sockets_.ring.send(*this, kSent, socket_.get(), records_message_, SocketRing::Sending::all);
+  seal_ahead();
+}
+
+// What is sent next, by helpers, while this thread gives the kernel what has been sealed.
+void Stream::seal_ahead() {
+  if (!seal_->is_helped() || ahead_bytes_ != 0) return;
+  if (flying_->next().size() < limits::kSharedRecordsMin * size_t{tls::limits::kContentMax}) return;
+  if (ahead_ == nullptr) ahead_ = sockets_.sealed.take_second();
+  if (ahead_ == nullptr) return;
+  ahead_bytes_ = seal_->seal(*flying_, {ahead_.get(), limits::kSealedBytes});
 }
 
 // True when nothing is left of what flies.
 bool Stream::advance(size_t sent) {
   if (seal_ == nullptr) return flying_->advance(sent);
   records_sent_ += sent;
-  return records_sent_ == records_bytes_ && flying_->next().empty();
+  return records_sent_ == records_bytes_ && ahead_bytes_ == 0 && flying_->next().empty();
 }
 
 void Stream::receive() {
@@ -162,13 +179,27 @@ bool Stream::receive_records() {
   if (is_large && opening_ == nullptr) opening_ = sockets_.opened.take();
   if (is_large && opening_ != nullptr) {
     large_ = true;
-    into_ = kRecords;
-    const MutableBytes to(opening_.get(), std::min<size_t>(expected, limits::kSealedBytes));
-    sockets_.ring.receive(*this, kRecords, socket_.get(), to);
+    receive_piece(expected, seal_->piece(expected, limits::kSealedBytes));
     return true;
   }
   if (opening_ != nullptr) sockets_.opened.give_back(std::move(opening_));
   return false;
+}
+
+// Of the same payload, while helpers open the records that came and are still in a buffer.
+void Stream::receive_ahead(size_t came) {
+  if (!seal_->is_helped() || came != asked_ || behind_ < limits::kDirectBytesMin) return;
+  opening_ = sockets_.opened.take_second();
+  if (opening_ == nullptr) return;
+  receiving_ = true;
+  receive_piece(behind_, std::min<size_t>(behind_, limits::kSealedBytes));
+}
+
+void Stream::receive_piece(size_t expected, size_t bytes) {
+  into_ = kRecords;
+  asked_ = static_cast<uint32_t>(bytes);
+  behind_ = expected - bytes;
+  sockets_.ring.receive(*this, kRecords, socket_.get(), {opening_.get(), bytes});
 }
 
 void Stream::on_completion(uint32_t what, int result, uint32_t flags) {
@@ -245,7 +276,15 @@ void Stream::on_placed(int result) {
 void Stream::on_records(int result) {
   if (result > 0 && !failed_) {
     heard_ = sockets_.loop.now();
-    take({opening_.get(), static_cast<size_t>(result)});
+    const auto count = static_cast<size_t>(result);
+    SealedPool::Buffer came = std::move(opening_);
+    receive_ahead(count);
+    take({came.get(), count});
+    if (opening_ == nullptr) {
+      opening_ = std::move(came);
+    } else {
+      sockets_.opened.give_back(std::move(came));
+    }
   } else if (result <= 0) {
     lost(-result);
   }
@@ -275,12 +314,19 @@ void Stream::end_flight() {
   Batch& batch = *std::exchange(flying_, nullptr);
   batch.end([this](Op& owner) { side_->on_sent(owner); });
   sockets_.batches.give_back(batch);
-  if (records_ != nullptr) sockets_.sealed.give_back(std::move(records_));
+  give_back_sealed();
   if (failed_) return;
   if (side_->has_to_send() || filling_ != nullptr || (finishing_ && !goodbye_)) {
     send_soon();
   } else if (goodbye_) {
     fail(Code::peer_gone, "");
+  }
+}
+
+void Stream::give_back_sealed() {
+  ahead_bytes_ = 0;
+  for (SealedPool::Buffer* const buffer : {&records_, &ahead_}) {
+    if (*buffer != nullptr) sockets_.sealed.give_back(std::move(*buffer));
   }
 }
 
@@ -354,7 +400,7 @@ void Stream::end_if_quiet() {
     (*batch)->end([](Op&) {});
     sockets_.batches.give_back(*std::exchange(*batch, nullptr));
   }
-  if (records_ != nullptr) sockets_.sealed.give_back(std::move(records_));
+  give_back_sealed();
   if (opening_ != nullptr) sockets_.opened.give_back(std::move(opening_));
   socket_.reset();
   side_->on_end(status_);

@@ -16,12 +16,13 @@ class Stream;
 
 // What the streams of one loop share.
 struct Sockets {
-  Sockets(engine::Loop& owner, const Patience& limits, tls::KernelTls* tls_of_kernel)
-      : loop(owner), patience(limits), kernel_tls(tls_of_kernel) {}
+  Sockets(engine::Loop& owner, const Patience& limits, tls::KernelTls* tls_of_kernel, Crew* helpers)
+      : loop(owner), patience(limits), kernel_tls(tls_of_kernel), crew(helpers) {}
 
   engine::Loop& loop;
   const Patience patience;
   tls::KernelTls* const kernel_tls;  // null: records are made and opened here
+  Crew* const crew;                  // null: by the loop alone
   BatchPool batches;
   SealedPool sealed{limits::kSealedMax};
   SealedPool opened{limits::kOpenedMax};
@@ -77,9 +78,13 @@ class Stream final : public Pipe, public SocketUser, public ListNode {
   void on_placed(int result);
   void on_records(int result);
   bool receive_records();
+  void receive_ahead(size_t came);
+  void receive_piece(size_t expected, size_t bytes);
   void on_send_end(int result);
   void end_flight();
+  void give_back_sealed();
   void send_rest();
+  void seal_ahead();
   bool advance(size_t sent);
   void take(Bytes bytes);
   void lost(int error);
@@ -103,6 +108,7 @@ class Stream final : public Pipe, public SocketUser, public ListNode {
   bool diverting_ = false;  // it is to end, as the place is touched no more
   bool large_ = false;      // the last payload was large: so may be the next
   uint32_t asked_ = 0;      // bytes that the receive under way may bring
+  size_t behind_ = 0;       // what comes of the same payload behind these records, at least
   bool sending_ = false;
   Batch* filling_ = nullptr;
   Batch* flying_ = nullptr;
@@ -110,6 +116,8 @@ class Stream final : public Pipe, public SocketUser, public ListNode {
   SealedPool::Buffer records_;  // of the batch that is being sent
   size_t records_sent_ = 0;     // of so many bytes
   size_t records_bytes_ = 0;
+  SealedPool::Buffer ahead_;  // records that are sent next
+  size_t ahead_bytes_ = 0;    // 0: none are sealed yet
   iovec records_piece_{};
   msghdr records_message_{};
   std::vector<engine::Op*> releasing_;

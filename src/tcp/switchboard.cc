@@ -15,12 +15,19 @@ struct Handover final : engine::Op {
   Greeted greeted;
 };
 
+std::unique_ptr<Crew> crew_of(const NetworkConfig& config) {
+  const uint32_t helpers = config.record_helpers.value_or(Crew::helpers_here());
+  if (config.credentials == nullptr || helpers == 0) return nullptr;
+  return std::make_unique<Crew>(helpers);
+}
+
 }  // namespace
 
 Switchboard::Switchboard(const NetworkConfig& config)
     : config_(config),
       handshaker_(config.credentials != nullptr ? std::make_unique<Handshaker>(config.credentials)
-                                                : nullptr) {}
+                                                : nullptr),
+      crew_(crew_of(config)) {}
 
 Switchboard::~Switchboard() {
   ASSERT(served_.empty());

@@ -51,6 +51,8 @@ class Switchboard {
   tls::KernelTls* kernel_tls() {
     return handshaker_ != nullptr && config_.kernel_tls ? &kernel_tls_ : nullptr;
   }
+  // Null where all travels in the clear, or there are too few processors.
+  Crew* crew() { return crew_.get(); }
   Refusals& refusals() { return refusals_; }
   Refusals& unreached() { return unreached_; }
 
@@ -64,6 +66,7 @@ class Switchboard {
   const NetworkConfig config_;
   const std::unique_ptr<Handshaker> handshaker_;
   tls::KernelTls kernel_tls_;
+  const std::unique_ptr<Crew> crew_;
   Refusals refusals_{"a caller is not let in", "tcp.callers_refused"};
   Refusals unreached_{"a node is not reached", "tcp.calls_refused"};
   engine::Mutex mutex_;

@@ -10,6 +10,7 @@
 #include <openssl/kdf.h>
 #include <openssl/params.h>
 #include <string_view>
+#include <utility>
 
 namespace penstock::tls {
 namespace {
@@ -76,8 +77,7 @@ void RecordKey::Free::operator()(evp_cipher_ctx_st* context) const {
 }
 
 RecordKey::RecordKey(Use use, const TrafficSecret& secret, uint64_t sequence)
-    : use_(use), secret_(secret), sequence_(sequence), context_(EVP_CIPHER_CTX_new()) {
-  ASSERT(context_ != nullptr);
+    : use_(use), secret_(secret), sequence_(sequence) {
   use_secret();
 }
 
@@ -93,12 +93,23 @@ RecordKey::Raw RecordKey::raw() const {
 }
 
 void RecordKey::use_secret() {
+  contexts_.clear();
+  nonce_ = raw().nonce;
+  use_key(1);
+}
+
+// By so many hands.
+void RecordKey::use_key(uint32_t hands) {
+  if (contexts_.size() >= hands) return;
   Raw raw = this->raw();
-  nonce_ = raw.nonce;
-  const int done = EVP_CipherInit_ex2(context_.get(), cipher(), chars(raw.key.data()), nullptr,
-                                      use_ == Use::seal ? 1 : 0, nullptr);
+  while (contexts_.size() < hands) {
+    Context const made = contexts_.emplace_back(EVP_CIPHER_CTX_new()).get();
+    const bool done =
+        made != nullptr && EVP_CipherInit_ex2(made, cipher(), chars(raw.key.data()), nullptr,
+                                              use_ == Use::seal ? 1 : 0, nullptr) == 1;
+    ASSERT(done);
+  }
   OPENSSL_cleanse(&raw, sizeof raw);
-  ASSERT(done == 1);
 }
 
 void RecordKey::renew() {
@@ -107,28 +118,33 @@ void RecordKey::renew() {
   use_secret();
 }
 
-void RecordKey::begin(Bytes header) {
+uint64_t RecordKey::share(uint32_t hands, uint64_t count) {
+  use_key(hands);
+  return std::exchange(sequence_, sequence_ + count);
+}
+
+void RecordKey::begin(Context context, uint64_t number, Bytes header) const {
   std::array<std::byte, 12> nonce = nonce_;
-  for (size_t i = 0; i < sizeof sequence_; ++i) {
-    nonce[nonce.size() - 1 - i] ^= static_cast<std::byte>(sequence_ >> (8 * i));
+  for (size_t i = 0; i < sizeof number; ++i) {
+    nonce[nonce.size() - 1 - i] ^= static_cast<std::byte>(number >> (8 * i));
   }
-  ++sequence_;
   int length = 0;
   const bool done =
-      EVP_CipherInit_ex2(context_.get(), nullptr, nullptr, chars(nonce.data()), -1, nullptr) == 1 &&
-      EVP_CipherUpdate(context_.get(), nullptr, &length, chars(header.data()),
+      EVP_CipherInit_ex2(context, nullptr, nullptr, chars(nonce.data()), -1, nullptr) == 1 &&
+      EVP_CipherUpdate(context, nullptr, &length, chars(header.data()),
                        static_cast<int>(header.size())) == 1;
   ASSERT(done);
 }
 
-void RecordKey::pass(Bytes from, std::byte* to) {
+void RecordKey::pass(Context context, Bytes from, std::byte* to) {
   int length = 0;
-  const int done = EVP_CipherUpdate(context_.get(), chars(to), &length, chars(from.data()),
+  const int done = EVP_CipherUpdate(context, chars(to), &length, chars(from.data()),
                                     static_cast<int>(from.size()));
   ASSERT(done == 1 && static_cast<size_t>(length) == from.size());
 }
 
-size_t Sealer::seal(Content content, std::span<const Bytes> pieces, MutableBytes to) {
+size_t Sealer::seal(Context context, uint64_t number, Content content,
+                    std::span<const Bytes> pieces, MutableBytes to) const {
   size_t length = 0;
   for (const Bytes piece : pieces) length += piece.size();
   ASSERT(length > 0 && length <= limits::kContentMax &&
@@ -139,53 +155,73 @@ size_t Sealer::seal(Content content, std::span<const Bytes> pieces, MutableBytes
   at[1] = at[2] = kLegacyVersion;
   at[3] = static_cast<std::byte>(behind >> 8);
   at[4] = static_cast<std::byte>(behind);
-  begin({at, limits::kRecordHeaderBytes});
+  begin(context, number, {at, limits::kRecordHeaderBytes});
   at += limits::kRecordHeaderBytes;
   for (const Bytes piece : pieces) {
-    pass(piece, at);
+    pass(context, piece, at);
     at += piece.size();
   }
   const auto type = static_cast<std::byte>(content);
-  pass({&type, 1}, at);
+  pass(context, {&type, 1}, at);
   ++at;
   int none = 0;
-  const bool done =
-      EVP_CipherFinal_ex(context(), chars(at), &none) == 1 &&
-      EVP_CIPHER_CTX_ctrl(context(), EVP_CTRL_AEAD_GET_TAG, limits::kTagBytes, at) == 1;
+  const bool done = EVP_CipherFinal_ex(context, chars(at), &none) == 1 &&
+                    EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, limits::kTagBytes, at) == 1;
   ASSERT(done);
   return length + limits::kRecordExtraBytes;
 }
 
-Result<uint32_t> Opener::begin(std::span<const std::byte, limits::kRecordHeaderBytes> header) {
+Result<uint32_t> Opener::content_behind(
+    std::span<const std::byte, limits::kRecordHeaderBytes> header) {
   const bool is_sealed =
       header[0] == kApplicationData && header[1] == kLegacyVersion && header[2] == kLegacyVersion;
   const uint32_t behind = bytes_behind(header);
   const bool is_right = is_sealed && behind > limits::kTrailerBytes &&
                         behind <= limits::kContentMax + limits::kTrailerBytes;
-  if (!is_right || records() >= limits::kRecordsOfKeyMax) return Code::bad_message;
-  RecordKey::begin(header);
+  if (!is_right) return Code::bad_message;
   return behind - limits::kTrailerBytes;
+}
+
+Result<uint32_t> Opener::begin(std::span<const std::byte, limits::kRecordHeaderBytes> header) {
+  TRY_ASSIGN(const uint32_t content, content_behind(header));
+  if (records() >= limits::kRecordsOfKeyMax) return Code::bad_message;
+  RecordKey::begin(context(), next(), header);
+  return content;
 }
 
 Result<Content> Opener::end(std::span<const std::byte, limits::kTrailerBytes> trailer) {
   std::byte type{};
-  pass(trailer.first<1>(), &type);
+  pass(context(), trailer.first<1>(), &type);
   return end(type, trailer.last<limits::kTagBytes>());
 }
 
 std::byte Opener::open_with_type(Bytes part_and_type, std::byte* to) {
-  pass(part_and_type, to);
+  pass(context(), part_and_type, to);
   return to[part_and_type.size() - 1];
 }
 
-Result<Content> Opener::end(std::byte type, std::span<const std::byte, limits::kTagBytes> tag) {
+Result<Content> Opener::open_shared(uint32_t hand, uint64_t number, Bytes record,
+                                    std::byte* to) const {
+  constexpr size_t kHeader = limits::kRecordHeaderBytes;
+  Context const own = context(hand);
+  const Bytes content = record.subspan(kHeader, record.size() - limits::kRecordExtraBytes);
+  const auto trailer = record.last<limits::kTrailerBytes>();
+  std::byte type{};
+  RecordKey::begin(own, number, record.first(kHeader));
+  pass(own, content, to);
+  pass(own, trailer.first<1>(), &type);
+  return end(own, type, trailer.last<limits::kTagBytes>());
+}
+
+Result<Content> Opener::end(Context context, std::byte type,
+                            std::span<const std::byte, limits::kTagBytes> tag) {
   // OpenSSL copies it.
   auto* const wanted = const_cast<std::byte*>(tag.data());
   std::byte nothing{};
   int none = 0;
   const bool is_true =
-      EVP_CIPHER_CTX_ctrl(context(), EVP_CTRL_AEAD_SET_TAG, limits::kTagBytes, wanted) == 1 &&
-      EVP_CipherFinal_ex(context(), chars(&nothing), &none) == 1;
+      EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, limits::kTagBytes, wanted) == 1 &&
+      EVP_CipherFinal_ex(context, chars(&nothing), &none) == 1;
   if (!is_true) return Code::corrupt;
   const auto content = static_cast<Content>(type);
   // Padding ends in a zero, and no sealer of ours pads.

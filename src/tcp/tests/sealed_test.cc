@@ -20,6 +20,7 @@ class TcpSealed : public testing::Test {
     NetworkConfig config = config_of(kFar, table_);
     config.credentials = std::move(credentials);
     config.open_to_guests = kService.service;
+    config.record_helpers = helpers_;
     far_.emplace(config);
     far_->net().serve(kService, service_);
     table_.nodes[kFar] = {far_->listen()};
@@ -28,6 +29,7 @@ class TcpSealed : public testing::Test {
     NetworkConfig config = config_of(node, table_);
     config.role_to_serve = [](uint32_t) -> uint8_t { return engine::kRoleStorage; };
     config.credentials = std::move(credentials);
+    config.record_helpers = helpers_;
     near_.emplace(config);
   }
   Status call() {
@@ -45,6 +47,7 @@ class TcpSealed : public testing::Test {
     if (far_) far_->net().withdraw(kService);
   }
 
+  std::optional<uint32_t> helpers_;
   Table table_;
   TestService service_;
   std::optional<Node> far_;
@@ -56,28 +59,6 @@ TEST_F(TcpSealed, nodes_of_one_cluster_call_one_another) {
   make_caller(test::credentials_of(kNear));
   EXPECT_EQ(call(), Code::ok) << trouble();
   EXPECT_EQ(service_.calls, 1);
-}
-
-TEST_F(TcpSealed, large_payload_comes_as_it_was_sent) {
-  make_server(test::credentials_of(kFar));
-  make_caller(test::credentials_of(kNear));
-  std::vector<std::byte> memory(3 * kMiB + 17);
-  for (size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<std::byte>(mix64(i));
-  TestCall fetch(kFetch);
-  fetch.expose(memory, Access::fetch);
-  near_->net().call(fetch);
-  run_until({&near_->loop(), &far_->loop()}, [&] { return fetch.done(); });
-  ASSERT_EQ(fetch.status, Code::ok);
-  uint32_t checksum = 0;
-  std::memcpy(&checksum, fetch.response_bytes.data(), sizeof checksum);
-  EXPECT_EQ(checksum, crc32c(memory));
-  TestCall place(kPlace);
-  place.request_bytes[0] = std::byte{0x5c};
-  place.expose(memory, Access::place);
-  near_->net().call(place);
-  run_until({&near_->loop(), &far_->loop()}, [&] { return place.done(); });
-  ASSERT_EQ(place.status, Code::ok);
-  for (const std::byte byte : memory) ASSERT_EQ(byte, std::byte{0x5c});
 }
 
 TEST_F(TcpSealed, a_node_of_another_cluster_is_not_let_in) {
@@ -282,6 +263,35 @@ TEST_F(TcpSealed, a_node_that_goes_away_takes_its_handshakes_along) {
   near_.reset();
   EXPECT_TRUE(op.done());
   EXPECT_EQ(op.status, Code::closed);
+}
+
+// Whether threads help with its records, or not.
+class TcpSealedLarge : public TcpSealed, public testing::WithParamInterface<uint32_t> {
+ protected:
+  TcpSealedLarge() { helpers_ = GetParam(); }
+};
+INSTANTIATE_TEST_SUITE_P(Helpers, TcpSealedLarge, testing::Values(0, 2));
+
+TEST_P(TcpSealedLarge, payload_comes_as_it_was_sent) {
+  make_server(test::credentials_of(kFar));
+  make_caller(test::credentials_of(kNear));
+  std::vector<std::byte> memory(3 * kMiB + 17);
+  for (size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<std::byte>(mix64(i));
+  TestCall fetch(kFetch);
+  fetch.expose(memory, Access::fetch);
+  near_->net().call(fetch);
+  run_until({&near_->loop(), &far_->loop()}, [&] { return fetch.done(); });
+  ASSERT_EQ(fetch.status, Code::ok);
+  uint32_t checksum = 0;
+  std::memcpy(&checksum, fetch.response_bytes.data(), sizeof checksum);
+  EXPECT_EQ(checksum, crc32c(memory));
+  TestCall place(kPlace);
+  place.request_bytes[0] = std::byte{0x5c};
+  place.expose(memory, Access::place);
+  near_->net().call(place);
+  run_until({&near_->loop(), &far_->loop()}, [&] { return place.done(); });
+  ASSERT_EQ(place.status, Code::ok);
+  for (const std::byte byte : memory) ASSERT_EQ(byte, std::byte{0x5c});
 }
 
 }  // namespace

@@ -135,11 +135,13 @@ TEST_P(TcpStorm, ended_calls_are_over) {
     NetworkConfig config = config_of(kFar, table);
     config.calls_max = 6;
     if (GetParam()) config.credentials = test::credentials_of(kFar);
+    config.record_helpers = 2;
     Node far(config);
     far.net().serve(kService, service);
     table.nodes[kFar] = {far.listen()};
     NetworkConfig near_config = config_of(kNear, table);
     if (GetParam()) near_config.credentials = test::credentials_of(kNear);
+    near_config.record_helpers = 2;
     Node near(near_config);
     std::thread server([&] { far.loop().run(); });
     Storm storm(near, seed);

@@ -73,6 +73,8 @@ struct NetworkConfig {
   std::shared_ptr<const tls::Credentials> credentials{};
   // Records are made by the kernel where it can, else by the process.
   bool kernel_tls = true;
+  // Threads that then help loops with large payloads; none: as many as the processors bear.
+  std::optional<uint32_t> record_helpers{};
   // The role that a node must have to serve that, a bit of engine::Role; 0: any. Null: any for all.
   // Nobody is called who could not prove it.
   uint8_t (*role_to_serve)(uint32_t service) = nullptr;

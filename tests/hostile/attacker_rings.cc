@@ -125,8 +125,8 @@ ring::Submission Attacker::wrong_submission() {
       if (entry.operation != ring::kOperationWrite) entry.offset = some_number();
       break;
     default:
-      entry.reserved0 = static_cast<uint16_t>(below(3));
-      entry.reserved1 = static_cast<uint32_t>(below(3));
+      entry.checksum_region = static_cast<uint16_t>(below(3));
+      entry.checksum_page = static_cast<uint32_t>(below(3));
   }
   return entry;
 }

@@ -68,13 +68,28 @@ void Buffers::give_back(std::byte* buffer) {
   Slab& slab = found->second;
   if (slab.free.empty()) with_room_[slab.size].push_back(&slab);
   slab.free.push_back(buffer);
+  slab.last_use = ++uses_;
   idle_ += slab.size;
-  if (idle_ > idle_max_ && slab.free.size() == slab.count()) unmap(found);
+  while (idle_ > idle_max_ && unmap_longest_idle()) {
+  }
+}
+
+// Of whatever size, so that those of one do not stay while others come and go. False: in each is
+// something in use.
+bool Buffers::unmap_longest_idle() {
+  auto oldest = slabs_.end();
+  for (auto slab = slabs_.begin(); slab != slabs_.end(); ++slab) {
+    const bool is_older = oldest == slabs_.end() || slab->second.last_use < oldest->second.last_use;
+    if (slab->second.is_idle() && is_older) oldest = slab;
+  }
+  if (oldest == slabs_.end()) return false;
+  unmap(oldest);
+  return true;
 }
 
 void Buffers::unmap(Slabs::iterator found) {
   const Slab& slab = found->second;
-  ASSERT(slab.free.size() == slab.count());
+  ASSERT(slab.is_idle());
   std::erase(with_room_[slab.size], &slab);
   mapped_ -= slab.memory.size();
   idle_ -= slab.memory.size();

@@ -144,33 +144,39 @@ Outcome<void> Regions::show(Region& region, engine::DmaBuf memory) {
   shown->base = region.base;
   shown->size = region.size;
   shown->offset = memory.offset;
-  shown->owned_fd = std::move(memory.fd);
-  shown->fd = shown->owned_fd.get();
+  shown->allocation = region.device->allocation;
+  shown->dma_buf = ParentsFd(std::move(memory.fd));
+  shown->fd = shown->dma_buf.get();
   TRY_ASSIGN(Region * known, add_region(std::move(shown)));
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(shown_mutex_);
   region.shown = known;
-  shown_.emplace(known->base, known);
+  shown_.emplace(known->base, known->shared_from_this());
   shown_count_.fetch_add(1, std::memory_order_relaxed);
   return {};
 }
 
-Region* Regions::shown_around(const engine::DeviceSpan& span) const {
+std::shared_ptr<Region> Regions::shown_around(const engine::DeviceSpan& span) const {
   if (shown_count_.load(std::memory_order_relaxed) == 0) return nullptr;
-  const std::lock_guard lock(mutex_);
-  const auto after = shown_.upper_bound(span.data);
-  if (after == shown_.begin()) return nullptr;
-  Region* const found = std::prev(after)->second;
-  const auto offset = static_cast<uint64_t>(span.data - found->base);
-  return range_within(offset, span.length, found->size) ? found : nullptr;
+  const std::lock_guard lock(shown_mutex_);
+  // Of several that begin there each may be of another allocation.
+  for (auto one = shown_.upper_bound(span.data); one != shown_.begin();) {
+    const std::shared_ptr<Region>& region = (--one)->second;
+    const auto offset = static_cast<uint64_t>(span.data - region->base);
+    const bool is_around = range_within(offset, span.length, region->size);
+    if (is_around && region->allocation == span.allocation) return region;
+    if (!is_around) break;
+  }
+  return nullptr;
 }
 
 // No operation finds it from now on. Null: cards were not shown it.
 Region* Regions::hide(Region& region) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(shown_mutex_);
   Region* const shown = std::exchange(region.shown, nullptr);
   if (shown == nullptr) return nullptr;
   const auto [first, last] = shown_.equal_range(shown->base);
-  shown_.erase(std::find_if(first, last, [&](const auto& one) { return one.second == shown; }));
+  shown_.erase(
+      std::find_if(first, last, [&](const auto& one) { return one.second.get() == shown; }));
   shown_count_.fetch_sub(1, std::memory_order_relaxed);
   return shown;
 }

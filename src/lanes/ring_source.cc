@@ -1,5 +1,7 @@
 #include "ring_source.h"
 
+#include <cerrno>
+
 #include "penstock/lanes/limits.h"
 #include "penstock/lanes/session.h"
 
@@ -26,7 +28,7 @@ bool RingSource::start(route::HostIo& io) {
   entry.file = static_cast<int32_t>(io.file);
   entry.offset = io.offset;
   entry.length = io.memory.length;
-  entry.region = &region_of(io.memory);
+  entry.region = &region_of(io);
   entry.region_offset = static_cast<uint64_t>(io.memory.data - entry.region->base);
   if (io.deadline != engine::kNever) {
     entry.deadline = static_cast<uint64_t>(io.deadline.time_since_epoch().count());
@@ -46,28 +48,33 @@ bool RingSource::start(route::HostIo& io) {
   return true;
 }
 
-// That of a GPU is not released before the transfers that use it have ended.
-connection::Region& RingSource::region_of(const engine::MemoryRef& memory) {
-  if (memory.kind == engine::MemoryKind::device) {
-    connection::Region* const shown =
-        session_.regions().shown_around({{}, memory.data, memory.length, 0});
-    ASSERT(shown != nullptr);
-    return *shown;
-  }
-  ASSERT(memory.data >= slots_.base && memory.data < slots_.base + slots_.size);
+connection::Region& RingSource::region_of(const route::HostIo& io) {
+  if (io.keeper != nullptr) return *static_cast<connection::Region*>(io.keeper.get());
+  ASSERT(io.memory.data >= slots_.base && io.memory.data < slots_.base + slots_.size);
   return slots_;
 }
 
-std::optional<engine::MemoryRef> RingSource::reach(uint32_t file,
-                                                   const engine::DeviceSpan& memory) {
-  if (session_.regions().shown_around(memory) == nullptr) return std::nullopt;
+std::optional<route::Reached> RingSource::reach(uint32_t file, const engine::DeviceSpan& memory) {
+  auto region = session_.regions().shown_around(memory);
+  if (region == nullptr) return std::nullopt;
   const auto failed = not_by_cards_.find(file);
   if (failed != not_by_cards_.end()) {
     if (loop_.now() < failed->second) return std::nullopt;
     not_by_cards_.erase(failed);
   }
-  return engine::MemoryRef{memory.data, memory.length, engine::kNoBuffer,
-                           engine::MemoryKind::device};
+  return route::Reached{{memory.data, memory.length, engine::kNoBuffer, engine::MemoryKind::device},
+                        std::move(region)};
+}
+
+void RingSource::note_failure(const route::HostIo& io, int64_t result) {
+  if (not_by_cards_.size() >= limits::kFilesNotByCards) not_by_cards_.clear();
+  not_by_cards_[io.file] = loop_.now() + limits::kNotByCards;
+  failures_.add();
+  // These two say that there is no way at the moment, which is nothing to be told of.
+  if (result == -EOPNOTSUPP || result == -EINVAL) return;
+  log::warning(
+      "bytes between a file and GPU memory go by way of host memory: by a network card: {}",
+      Status::from_errno(static_cast<int>(-result)).name());
 }
 
 bool RingSource::poll() {
@@ -82,10 +89,7 @@ bool RingSource::poll() {
     const int64_t result = completions[i].result;
     io.transferred = result > 0 ? static_cast<uint64_t>(result) : 0;
     io.route = static_cast<engine::Route>(completions[i].route);
-    if (result < 0 && io.memory.kind == engine::MemoryKind::device) {
-      if (not_by_cards_.size() >= limits::kFilesNotByCards) not_by_cards_.clear();
-      not_by_cards_[io.file] = loop_.now() + limits::kNotByCards;
-    }
+    if (result < 0 && io.keeper != nullptr) note_failure(io, result);
     if (io.wants_checksums) {
       const std::byte* const behind = io.memory.data + io.memory.length;
       io.checksums = reinterpret_cast<const uint32_t*>(

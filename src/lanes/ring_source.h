@@ -16,7 +16,7 @@ class RingSource final : public route::HostSource {
 
   void submit(route::HostIo& io) override;
   // Where the agent's network cards do, and did not fail for this file a moment ago.
-  std::optional<engine::MemoryRef> reach(uint32_t file, const engine::DeviceSpan& memory) override;
+  std::optional<route::Reached> reach(uint32_t file, const engine::DeviceSpan& memory) override;
   // In the node cache, where GPUs reach it.
   bool find(uint32_t file, uint64_t offset, uint64_t length, route::Resident* resident) override;
   void prefetch(uint32_t file, uint64_t offset) override;
@@ -29,7 +29,8 @@ class RingSource final : public route::HostSource {
 
  private:
   bool start(route::HostIo& io);
-  connection::Region& region_of(const engine::MemoryRef& memory);
+  void note_failure(const route::HostIo& io, int64_t result);
+  connection::Region& region_of(const route::HostIo& io);
 
   engine::Loop& loop_;
   connection::Region& slots_;
@@ -37,6 +38,7 @@ class RingSource final : public route::HostSource {
   IntrusiveList<route::HostIo> waiting_;  // while the lane is full
   // Files whose bytes cards could not bring: not before then.
   std::unordered_map<uint32_t, engine::Time> not_by_cards_;
+  metrics::Counter failures_{"lanes.not_by_cards"};
   bool prepared_ = false;
   Session& session_;
   cache_view::ViewHold cache_;  // as long as copies out of it may be under way

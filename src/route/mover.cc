@@ -120,6 +120,7 @@ Mover::Piece* Mover::take_piece(bool in_memory) {
   // As give_back() leaves them.
   ASSERT(piece->op == nullptr && piece->resident.data == nullptr && piece->slot.data == nullptr);
   piece->in_memory = in_memory;
+  piece->host_verifies = false;
   return piece;
 }
 
@@ -127,6 +128,7 @@ void Mover::give_back(Piece& piece) {
   ASSERT(piece.op != nullptr && !static_cast<const ListNode&>(piece).linked());
   ASSERT(!piece.in_memory || pieces_in_memory_ > 0);
   piece.op = nullptr;
+  piece.host.keeper = nullptr;
   pieces_in_memory_ -= piece.in_memory ? 1 : 0;
   direct_pieces_ -= std::exchange(piece.is_direct, false) ? 1 : 0;
   if (piece.resident.data != nullptr) source_.release(piece.resident);
@@ -184,7 +186,8 @@ bool Mover::start_piece(TransferOp& op) {
     engine::DeviceSpan part = op.memory;
     part.data += op.progress.next;
     part.length = direct_length(op);
-    if (const auto memory = source_.reach(op.file, part)) return start_direct(op, *memory);
+    auto reached = source_.reach(op.file, part);
+    if (reached && is_allocated(op)) return start_direct(op, std::move(*reached));
   }
   if (op.only != Route::none && op.only != Route::device_slots) {
     op.progress.stop = Code::not_supported;
@@ -328,11 +331,11 @@ void Mover::copy_done(Piece& piece) {
   const bool resident = piece.resident.data != nullptr;
   if (resident && (status.ok() || status == Code::corrupt) &&
       !source_.still_there(piece.resident)) {
-    return retry_by_slots(piece);
+    return retry_by_slots(piece, Code::not_supported);
   }
   if (status == Code::corrupt && may_be_the_disk(piece) && piece.op->progress.stop.ok()) {
     piece.host_verifies = true;
-    return piece.is_direct ? retry_by_slots(piece) : read_slot(piece);
+    return piece.is_direct ? retry_by_slots(piece, Code::corrupt) : read_slot(piece);
   }
   uint64_t good = status.ok() ? piece.length : 0;
   if (status == Code::corrupt) {
@@ -357,9 +360,9 @@ void Mover::copy_done(Piece& piece) {
 // What was copied had been replaced meanwhile, or the source does not reach the memory: the bytes
 // come through slots now, where that cannot happen. The piece waits for slots, and is cut into
 // pieces of their size.
-void Mover::retry_by_slots(Piece& piece) {
+void Mover::retry_by_slots(Piece& piece, Status why) {
   ASSERT(piece.in_memory != piece.is_direct);
-  if (piece.op->only != Route::none) return piece_done(piece, Code::not_supported, 0, Route::none);
+  if (piece.op->only != Route::none) return piece_done(piece, why, 0, Route::none);
   if (piece.resident.data != nullptr) source_.release(piece.resident);
   piece.resident = {};
   if (piece.slot.data != nullptr) slots_->give_back(piece.slot);

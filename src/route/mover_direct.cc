@@ -22,8 +22,17 @@ uint64_t Mover::direct_length(const TransferOp& op) const {
   return most >= kBlockBytes ? align_down(most, kBlockBytes) : most;
 }
 
+// The pages that a card knows stay when their memory is released, and its addresses become another
+// allocation's.
+bool Mover::is_allocated(const TransferOp& op) const {
+  if (op.memory.allocation == 0) return true;
+  const Result<engine::DeviceSpan> found = devices_.find(op.memory.data, 1);
+  return found && found->allocation == op.memory.allocation;
+}
+
 // False when others have to end first.
-bool Mover::start_direct(TransferOp& op, const engine::MemoryRef& memory) {
+bool Mover::start_direct(TransferOp& op, Reached reached) {
+  const engine::MemoryRef memory = reached.memory;
   if (direct_pieces_ == limits::kDirectPiecesMax) return false;
   const uint64_t from = op.offset + op.progress.next;
   const bool verifies = config_.verify && !op.write && (from | memory.length) % kBlockBytes == 0;
@@ -46,6 +55,7 @@ bool Mover::start_direct(TransferOp& op, const engine::MemoryRef& memory) {
   io.file = op.file;
   io.offset = from;
   io.memory = memory;
+  io.keeper = std::move(reached.keeper);
   io.wants_checksums = verifies;
   io.checksum_place = slot.data;
   submit_host(piece);
@@ -60,7 +70,7 @@ void Mover::direct_done(Piece& piece) {
     const bool was_ended = io.status == Code::cancelled || io.status == Code::timed_out;
     if (was_ended) return piece_done(piece, io.status, 0, Route::none);
     // The source may have had no way for just these bytes.
-    return retry_by_slots(piece);
+    return retry_by_slots(piece, io.status);
   }
   const uint64_t got = std::min(io.transferred, piece.length);
   if (got < piece.length) {
@@ -72,6 +82,7 @@ void Mover::direct_done(Piece& piece) {
     if (!settled.ok()) return piece_done(piece, settled, 0, Route::none);
   }
   if (io.checksums != nullptr && got >= kBlockBytes) return verify_direct(piece);
+  if (!is_allocated(*piece.op)) return piece_done(piece, Code::invalid_argument, 0, Route::none);
   piece_done(piece, Code::ok, got, Route::device_network);
 }
 

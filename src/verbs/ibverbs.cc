@@ -175,7 +175,8 @@ Result<MemoryId> IbvProvider::register_device_memory(const Region& region) {
   if (memory != nullptr) return keep(memory);
   const Status status = last_error();
   // Each layer has its own word for it.
-  const bool cannot = errno == EOPNOTSUPP || errno == ENOSYS || errno == ENOTTY;
+  const bool cannot =
+      errno == EOPNOTSUPP || errno == EPROTONOSUPPORT || errno == ENOSYS || errno == ENOTTY;
   return cannot ? Status(Code::not_supported) : status;
 }
 

@@ -1,6 +1,6 @@
-// Memory that the device knows. What was announced stays registered as far as there is room; the
-// rest is registered while somebody uses it. On devices whose windows do not close at once, all is:
-// there the deregistration is what ends a use.
+// Memory that the device knows. What was announced stays registered, in parts, as far as there is
+// room; the rest is registered while somebody uses it. On devices whose windows do not close at
+// once, all is: there the deregistration is what ends a use.
 #pragma once
 
 #include <map>
@@ -21,7 +21,7 @@ class Registrations {
     uint32_t uses = 0;
     bool announced = false;
     bool registered = false;
-    bool refused = false;  // of a GPU, which the device does not take
+    bool refused = false;  // the device does not take it as a whole
   };
 
   Registrations(Provider& provider, uint64_t bytes_max)
@@ -43,14 +43,16 @@ class Registrations {
 
  private:
   Entry* announced_around(MutableBytes bytes);
-  Result<Entry*> take_known(Entry& entry);
+  bool keeps(Entry& entry);
+  Result<Entry*> take_once(const Region& region, bool writable);
   Status add(Entry& entry, bool writable);
   void remove(Entry& entry);
   bool make_room(uint64_t bytes);
 
   Provider& provider_;
   const uint64_t bytes_max_;
-  uint64_t pinned_ = 0;     // bytes
+  uint64_t pinned_ = 0;  // bytes
+  uint64_t idle_bytes_ = 0;
   uint64_t temporary_ = 0;  // registrations so far
   std::map<std::byte*, std::unique_ptr<Entry>> announced_;
   IntrusiveList<Entry> idle_;  // announced and registered, the longest unused first

@@ -39,6 +39,17 @@ TEST(Buffers, what_is_idle_beyond_the_bound_goes) {
   EXPECT_EQ(buffers->idle_bytes(), buffers->mapped_bytes());
 }
 
+TEST(Buffers, those_of_one_size_do_not_stay_where_others_are_wanted) {
+  const auto buffers = Buffers::make(4 * kMiB);
+  {
+    std::vector<Buffers::Buffer> taken;
+    for (int i = 0; i < 8; ++i) taken.push_back(buffers->take(kMiB));
+  }
+  const void* const first = buffers->take(2 * kMiB).get();
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(buffers->take(2 * kMiB).get(), first);
+  EXPECT_LE(buffers->mapped_bytes(), 4 * kMiB);
+}
+
 TEST(Buffers, may_outlive_whoever_made_them) {
   auto buffers = Buffers::make();
   const auto buffer = buffers->take(100);

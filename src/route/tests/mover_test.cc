@@ -151,7 +151,22 @@ TEST_F(MoverTest, what_the_source_brought_wrong_is_noticed_and_comes_through_slo
   EXPECT_TRUE(read(4096, 2 * kMiB, 77).ok());
   expect_bytes(4096, 2 * kMiB, 77);
   EXPECT_EQ(op_->route, Route::device_slots);
-  EXPECT_EQ(read(4096, 4096, 0, Route::device_network), Status(Code::not_supported));
+  EXPECT_EQ(read(4096, 4096, 0, Route::device_network), Status(Code::corrupt));
+}
+
+// Its pages are still there for a card.
+TEST_F(MoverTest, memory_that_was_released_is_read_and_written_by_no_source) {
+  source_.reached = &devices_;
+  ASSERT_TRUE(devices_.release(span_).ok());
+  EXPECT_EQ(read(0, kMiB, 0), Status(Code::invalid_argument));
+  op_ = std::make_unique<TransferOp>();
+  op_->write = true;
+  op_->file = 2;
+  op_->memory = at(0, 4096);
+  start(*op_);
+  finish();
+  EXPECT_EQ(op_->status, Status(Code::invalid_argument));
+  EXPECT_EQ(source_.reached_count, 0u);
 }
 
 TEST_F(MoverTest, what_the_source_cannot_bring_itself_comes_through_slots) {

@@ -89,10 +89,10 @@ class SimSource final : public HostSource {
     }
   }
 
-  std::optional<engine::MemoryRef> reach(uint32_t, const engine::DeviceSpan& memory) override {
+  std::optional<Reached> reach(uint32_t, const engine::DeviceSpan& memory) override {
     if (reached == nullptr) return std::nullopt;
-    return engine::MemoryRef{memory.data, memory.length, engine::kNoBuffer,
-                             engine::MemoryKind::device};
+    return Reached{{memory.data, memory.length, engine::kNoBuffer, engine::MemoryKind::device},
+                   nullptr};
   }
   bool find(uint32_t id, uint64_t offset, uint64_t, Resident* resident) override {
     ++asked_count;

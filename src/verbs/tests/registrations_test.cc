@@ -73,10 +73,49 @@ TEST_F(RegistrationsTest, the_longest_unused_goes_for_another) {
   EXPECT_EQ(registrations_.pinned(), 32 * kKiB);
 }
 
-TEST_F(RegistrationsTest, more_than_there_may_be_is_busy) {
+TEST_F(RegistrationsTest, more_than_there_may_be_is_busy_and_throws_nobody_out) {
+  registrations_.announce({part(0, 16 * kKiB)});
+  registrations_.give_back(**take(part(0, 1), true));
   const auto refused = take(part(0, 32 * kKiB + 1), true);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error(), Status(Code::busy));
+  EXPECT_EQ(registrations_.pinned(), 16 * kKiB);
+}
+
+TEST_F(RegistrationsTest, what_the_device_does_not_take_as_a_whole_is_registered_for_its_use) {
+  device_.registered_bytes_max = 20 * kKiB;
+  registrations_.announce({part(0, 32 * kKiB)});
+  for (uint64_t i = 1; i <= 2; ++i) {
+    auto* const entry = *take(part(kKiB, 4 * kKiB), true);
+    EXPECT_EQ(registrations_.pinned(), 4 * kKiB);
+    registrations_.give_back(*entry);
+    EXPECT_EQ(registrations_.temporary(), i);
+  }
+  EXPECT_EQ(registrations_.take_back(part(0, 32 * kKiB)), Status(Code::ok));
+}
+
+TEST(Registrations, large_regions_are_registered_in_parts) {
+  const MutableBytes region(reinterpret_cast<std::byte*>(uint64_t{1} << 40), 150 * kMiB);
+  test::SimFabric fabric{1};
+  test::SimDevice device{fabric};
+  Registrations registrations{device, kGiB};
+  registrations.announce({region});
+  const auto use = [&](uint64_t offset, uint64_t length) {
+    auto* const entry = *registrations.take({region.data() + offset, length}, true);
+    EXPECT_EQ(registrations.take_back(region), Status(Code::in_use));
+    registrations.give_back(*entry);
+  };
+  use(10, kMiB);
+  EXPECT_EQ(registrations.pinned(), 64 * kMiB);
+  use(149 * kMiB, kMiB);
+  EXPECT_EQ(registrations.pinned(), (64 + 22) * kMiB);
+  EXPECT_EQ(registrations.temporary(), 0u);
+  auto* const between = *registrations.take({region.data() + 64 * kMiB - 1, 2}, true);
+  EXPECT_EQ(registrations.temporary(), 1u);
+  registrations.give_back(*between);
+  EXPECT_EQ(registrations.take_back(region.first(64 * kMiB + 1)), Status(Code::not_found));
+  EXPECT_EQ(registrations.take_back(region), Status(Code::ok));
+  EXPECT_EQ(registrations.pinned(), 0u);
 }
 
 TEST_F(RegistrationsTest, what_the_device_has_against_it_is_told) {

@@ -41,13 +41,16 @@ class Buffers : public std::enable_shared_from_this<Buffers> {
     MutableBytes memory;
     size_t size = 0;  // of a buffer
     std::vector<std::byte*> free;
+    uint64_t last_use = 0;
     size_t count() const { return memory.size() / size; }
+    bool is_idle() const { return free.size() == count(); }
   };
   using Slabs = std::map<const std::byte*, Slab>;  // by address
 
   explicit Buffers(uint64_t idle_bytes_max) : idle_max_(idle_bytes_max) {}
   Slab& make_slab(size_t size);
   void give_back(std::byte* buffer);
+  bool unmap_longest_idle();
   void unmap(Slabs::iterator slab);
 
   const uint64_t idle_max_;
@@ -55,6 +58,7 @@ class Buffers : public std::enable_shared_from_this<Buffers> {
   std::map<size_t, std::vector<Slab*>> with_room_;  // by size: those with a free buffer
   uint64_t mapped_ = 0;
   uint64_t idle_ = 0;  // of it in no use
+  uint64_t uses_ = 0;
   Told made_;
   Told gone_;
 };

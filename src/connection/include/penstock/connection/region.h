@@ -45,9 +45,11 @@ struct Region : std::enable_shared_from_this<Region> {
   ino_t file_inode = 0;
 
   // What the agent's network cards reach of a GPU: beside the region of that memory, for operations
-  // of transfers alone. `base` is an address there, `owned_fd` the dma-buf.
+  // of transfers alone. `base` is an address there.
   bool for_cards = false;
-  Region* shown = nullptr;  // the one beside this; guarded by the table's mutex
+  ParentsFd dma_buf;        // of it
+  uint64_t allocation = 0;  // that it was exported from
+  Region* shown = nullptr;  // the one beside this; guarded by the table's shown_mutex_
 
   // GPU memory, which the agent does not know of; `base` is its address there then.
   std::optional<engine::DeviceSpan> device;

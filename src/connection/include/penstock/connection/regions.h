@@ -66,9 +66,9 @@ class Regions final : public Follower {
   // Lets the agent's network cards reach a region of GPU memory, too. not_supported where there are
   // none.
   Outcome<void> show(Region& region, engine::DmaBuf memory);
-  // The region for_cards that a span of GPU memory lies in; null: cards do not reach it. For
-  // operations of a region that is not released meanwhile.
-  Region* shown_around(const engine::DeviceSpan& span) const;
+  // The region for_cards that a span of GPU memory lies in, of the same allocation; null: cards do
+  // not reach it. Operations that name one which was released end with EINVAL.
+  std::shared_ptr<Region> shown_around(const engine::DeviceSpan& span) const;
   // Waits until no operation uses it any more.
   Outcome<void> release(Region* region);
 
@@ -99,10 +99,11 @@ class Regions final : public Follower {
 
   Connection& connection_;
   std::vector<RegionUser*> users_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::map<uint32_t, std::shared_ptr<Region>> regions_;
-  std::multimap<const std::byte*, Region*> shown_;  // for_cards, by base
-  std::atomic<size_t> shown_count_{0};              // relaxed: to spare most operations the lock
+  mutable std::mutex shown_mutex_;  // never held while something blocks
+  std::multimap<const std::byte*, std::shared_ptr<Region>> shown_;  // for_cards, by base
+  std::atomic<size_t> shown_count_{0};  // relaxed: to spare most operations the lock
   // Free again when a region is released, not while it is on its way.
   Numbers numbers_{wire::kRegionsMax};
   const ZeroedWords generations_;  // by number: releases

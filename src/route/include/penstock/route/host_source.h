@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "penstock/engine.h"
@@ -15,6 +16,7 @@ struct HostIo : engine::Op {
   uint32_t file = 0;     // a handle of the source
   uint64_t offset = 0;   // in the file, bytes
   engine::MemoryRef memory;
+  std::shared_ptr<void> keeper;  // as reach() gave it; else null
   // Reads of whole blocks, whose bytes will be verified where they are going: the source need not
   // verify them, if it tells their checksums instead. Behind the memory is room for those, or in
   // host memory at `checksum_place`, at a page, where the memory is a GPU's.
@@ -26,6 +28,12 @@ struct HostIo : engine::Op {
   // Out, if they were wanted: the CRC-32C of each block that was read in full; null: not known, and
   // verified.
   const uint32_t* checksums = nullptr;
+};
+
+// GPU memory that the source reaches, and what it keeps of it for as long as an operation names it.
+struct Reached {
+  engine::MemoryRef memory;
+  std::shared_ptr<void> keeper;
 };
 
 // Bytes of a file that lie in memory already. They may be replaced at any time: after a copy the
@@ -56,8 +64,9 @@ class HostSource : public engine::Poller {
   virtual void cancel(HostIo& io) { (void)io; }
   // What a submitted operation may name in place of host memory, so that the bytes go between the
   // file and this GPU memory with nothing in between; none: it has no way there. Such an operation
-  // may fail for that reason alone, and is made again by way of host memory then.
-  virtual std::optional<engine::MemoryRef> reach(uint32_t file, const engine::DeviceSpan& memory) {
+  // may fail for that reason alone, and is made again by way of host memory then; so may a write of
+  // which nobody knows what became: it brings the same bytes to the same place.
+  virtual std::optional<Reached> reach(uint32_t file, const engine::DeviceSpan& memory) {
     (void)file;
     (void)memory;
     return std::nullopt;

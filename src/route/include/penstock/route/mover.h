@@ -104,7 +104,8 @@ class Mover final : public engine::Poller {
   bool start_piece(TransferOp& op);
   bool start_resident(TransferOp& op, const Resident& resident);
   uint64_t direct_length(const TransferOp& op) const;
-  bool start_direct(TransferOp& op, const engine::MemoryRef& memory);
+  bool start_direct(TransferOp& op, Reached reached);
+  bool is_allocated(const TransferOp& op) const;
   uint64_t start_slot(TransferOp& op, uint64_t at, uint64_t length);
   bool start_retries();
   void host_done(Piece& piece);
@@ -122,7 +123,7 @@ class Mover final : public engine::Poller {
   static uint32_t sum_up(TransferOp& op);
   void submit_host(Piece& piece);
   void submit_copy(Piece& piece);
-  void retry_by_slots(Piece& piece);
+  void retry_by_slots(Piece& piece, Status why);
   void read_slot(Piece& piece);
   void write_slot(Piece& piece);
   void piece_done(Piece& piece, Status status, uint64_t good, engine::Route route);

@@ -74,6 +74,10 @@ inline constexpr uint8_t kReadsMax = 16;
 // Memory that one loop's device holds: what was announced and used, and what calls need now.
 inline constexpr uint64_t kPinnedBytesMax = 64 * kGiB;
 
+// Of that, what was announced is registered at once: pinning its pages takes some milliseconds, for
+// which the loop stands still. What lies in two such parts is registered for its call.
+inline constexpr uint64_t kAnnouncedPartBytes = 64 * kMiB;
+
 // A call that was given up waits so long for its server to stop by itself. A piece of the largest
 // size takes a millisecond at 1 GB/s.
 inline constexpr std::chrono::milliseconds kReleaseTime{50};

@@ -70,6 +70,18 @@ class MoverTest : public testing::Test {
     return op_->status;
   }
 
+  // Into a file of its own.
+  Status write(uint64_t offset, uint64_t length, uint64_t from) {
+    op_ = std::make_unique<TransferOp>();
+    op_->write = true;
+    op_->file = 2;
+    op_->offset = offset;
+    op_->memory = at(from, length);
+    start(*op_);
+    finish();
+    return op_->status;
+  }
+
   // What a POSIX read of the file would have brought to that place, and nothing beside it.
   void expect_bytes(uint64_t offset, uint64_t length, uint64_t to) {
     const auto& bytes = source_.file(1);
@@ -159,13 +171,7 @@ TEST_F(MoverTest, memory_that_was_released_is_read_and_written_by_no_source) {
   source_.reached = &devices_;
   ASSERT_TRUE(devices_.release(span_).ok());
   EXPECT_EQ(read(0, kMiB, 0), Status(Code::invalid_argument));
-  op_ = std::make_unique<TransferOp>();
-  op_->write = true;
-  op_->file = 2;
-  op_->memory = at(0, 4096);
-  start(*op_);
-  finish();
-  EXPECT_EQ(op_->status, Status(Code::invalid_argument));
+  EXPECT_EQ(write(0, 4096, 0), Status(Code::invalid_argument));
   EXPECT_EQ(source_.reached_count, 0u);
 }
 
@@ -219,14 +225,7 @@ TEST_F(MoverTest, writes_go_by_the_source_where_it_reaches_the_memory) {
   std::vector<std::byte> bytes(5 * kMiB + 11);
   test::fill(bytes, 3);
   devices_.poke(span_.data + 13, bytes);
-  op_ = std::make_unique<TransferOp>();
-  op_->write = true;
-  op_->file = 2;
-  op_->offset = 777;
-  op_->memory = at(13, bytes.size());
-  start(*op_);
-  finish();
-  EXPECT_TRUE(op_->status.ok());
+  EXPECT_TRUE(write(777, bytes.size(), 13).ok());
   EXPECT_EQ(op_->transferred, bytes.size());
   EXPECT_EQ(op_->route, Route::device_network);
   EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), source_.file(2).begin() + 777));

@@ -329,8 +329,8 @@ struct LookAtFiles {
 };
 
 // Memory of a GPU, for the node's network cards: descriptor 0 is a dma-buf of it, in which the
-// region begins at `offset`. A region as all others for the ring, without checksums; released as
-// they are. Only with kFeatureDeviceRegions.
+// region begins at `offset`. A region as all others for the ring, but that checksums of what is
+// read go to another one; released as they are. Only with kFeatureDeviceRegions.
 struct RegisterDevice {
   uint32_t region = 0;
   uint64_t offset = 0;

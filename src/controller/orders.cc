@@ -171,7 +171,8 @@ void Stepper::on(const Forget& forget) {
   if (lost > 0 && !forget.force) {
     return refuse(Code::not_permitted,
                   "forget " + name_of(target) + ": it has the last full copy of " +
-                      std::to_string(lost) + " chains; bring it back, or lose them by force");
+                      std::to_string(lost) +
+                      " chains; bring it back, or lose them by force (--force)");
   }
   if (target.seen.up && !target.chains.empty() && !forget.force) {
     return refuse(Code::not_permitted,
@@ -179,8 +180,8 @@ void Stepper::on(const Forget& forget) {
                       std::to_string(target.chains.size()) + " chains; " +
                       (target.draining ? "wait until it has handed them over"
                                        : "drain it first, wait until it has handed them over") +
-                      ", or take it off by force: then these have a copy less until others are "
-                      "made");
+                      ", or take it off by force (--force): then these have a copy less until "
+                      "others are made");
   }
   forget_target(target);
 }
@@ -210,7 +211,8 @@ void Stepper::on(const Remove& remove) {
   if (lost > 0 && !remove.force) {
     return refuse(Code::not_permitted,
                   "remove " + name_of(node) + ": it has the last full copy of " +
-                      std::to_string(lost) + " chains; drain it first, or lose them by force");
+                      std::to_string(lost) +
+                      " chains; drain it first, or lose them by force (--force)");
   }
   const size_t chains = chains_on(state_, node.id);
   if (!node.seen.silent && chains > 0 && !remove.force) {
@@ -221,8 +223,8 @@ void Stepper::on(const Remove& remove) {
     return refuse(Code::not_permitted,
                   "remove " + name_of(node) + ": it runs, and has copies of " +
                       std::to_string(chains) + " chains; " + drain +
-                      " ('penstock nodes'), or remove it by force: then these have a copy less "
-                      "until others are made");
+                      " ('penstock nodes'), or remove it by force (--force): then these have a "
+                      "copy less until others are made");
   }
   for (const TargetId id : gone) forget_target(state_.at(id));
   if (node.seen.silent) --state_.missing;

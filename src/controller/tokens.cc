@@ -36,7 +36,7 @@ Token* Stepper::token_for(const Enroll& enroll) {
     return refused("the token is for the roles " + engine::roles_text(token.roles) +
                    ", and not for " +
                    engine::roles_text(static_cast<uint8_t>(roles & ~token.roles & kRoles)) +
-                   kMakeOne + " --roles");
+                   "; make another by 'penstock token create --roles'");
   }
   if (token.used_by.size() >= token.uses && !has_let_in(token, enroll.key)) {
     return refused(std::string("the token was used already") + kMakeOne);

@@ -1,0 +1,6 @@
+// Which agents may keep what of an inode, and change it: docs/decisions/0061.
+#pragma once
+
+#include "penstock/holds/limits.h"
+#include "penstock/holds/table.h"
+#include "penstock/holds/words.h"

@@ -198,7 +198,7 @@ end_guests() {
 
 # 0 when all guests have told a status; the first that is not 0 ends the waiting.
 wait_for_guests() {
-  local until=$((SECONDS + seconds)) node status told guest
+  local until=$((SECONDS + seconds)) node status told
   while ((SECONDS < until)); do
     told=0
     for ((node = 1; node <= nodes; ++node)); do
@@ -209,10 +209,10 @@ wait_for_guests() {
       ((status == 0)) || return "$status"
     done
     ((told < nodes)) || return 0
-    for guest in "${guests[@]}"; do
-      kill -0 "$guest" 2>/dev/null || {
+    for ((node = 1; node <= nodes; ++node)); do
+      kill -0 "${guests[node - 1]}" 2>/dev/null || {
         sleep 1
-        [[ -s $work/1.status ]] || { echo "verbs_guest: a guest ended without a word" >&2; return 125; }
+        [[ -s $work/$node.status ]] || { echo "verbs_guest: guest $node ended without a word" >&2; return 125; }
       }
     done
     sleep 0.2

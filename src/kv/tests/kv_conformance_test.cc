@@ -140,6 +140,36 @@ TEST_P(KvConformance, get_returns_what_was_put_last) {
   EXPECT_TRUE(kv().sync().ok());
 }
 
+TEST_P(KvConformance, get_many_returns_what_get_does_when_keys_are_missing_changed_and_the_same) {
+  put("a", "old");
+  put("c", "old");
+  put("d", "old");
+  for (const KvMode mode : {KvMode::read, KvMode::write}) {
+    const bool writing = mode == KvMode::write;
+    const Status status = kv().run(mode, [&](KvTransaction& transaction) -> Status {
+      if (writing) {
+        transaction.put("b", "new");
+        transaction.put("c", "new");
+        transaction.erase("d");
+      }
+      const std::vector<std::string> keys = {"d", "a", "x", "b", "a", "c", ""};
+      KvTransaction::Values expected;
+      for (const std::string& key : keys) {
+        TRY_ASSIGN(std::optional<std::string> value, transaction.get(key));
+        expected.push_back(std::move(value));
+      }
+      TRY_ASSIGN(const KvTransaction::Values values, transaction.get_many(keys));
+      EXPECT_EQ(values, expected);
+      EXPECT_EQ(values[1], "old");
+      EXPECT_EQ(values[5], writing ? "new" : "old");
+      TRY_ASSIGN(const KvTransaction::Values none, transaction.get_many({}));
+      EXPECT_TRUE(none.empty());
+      return {};
+    });
+    EXPECT_TRUE(status.ok());
+  }
+}
+
 TEST_P(KvConformance, nothing_happens_when_the_body_fails) {
   put("a", "1");
   const Status status = kv().run(KvMode::write, [](KvTransaction& transaction) -> Status {
@@ -323,18 +353,24 @@ TEST_P(KvConformance, reader_keeps_its_snapshot_when_others_commit) {
 
 TEST_P(KvConformance, writer_runs_again_when_what_it_read_changed) {
   if (!backend_->concurrent()) GTEST_SKIP() << "writers run one after the other";
+  enum class How { get, get_many, scan };
   put("read", "1");
   put("scanned", "1");
-  for (const bool scan : {false, true}) {
+  for (const How how : {How::get, How::get_many, How::scan}) {
     int attempts = 0;
-    const std::string key = scan ? "scanned" : "read";
+    const std::string key = how == How::scan ? "scanned" : "read";
     ASSERT_TRUE(kv().run(KvMode::write,
                          [&](KvTransaction& transaction) -> Status {
                            ++attempts;
-                           if (scan) {
-                             scan_all(transaction, "s", "t");
-                           } else {
-                             TRY(transaction.get(key));
+                           switch (how) {
+                             case How::get:
+                               TRY(transaction.get(key));
+                               break;
+                             case How::get_many:
+                               TRY(transaction.get_many({{"missing", key}}));
+                               break;
+                             case How::scan:
+                               scan_all(transaction, "s", "t");
                            }
                            if (attempts == 1) std::thread([&] { put(key, "2"); }).join();
                            transaction.put("result", "of " + std::to_string(attempts));
@@ -344,6 +380,22 @@ TEST_P(KvConformance, writer_runs_again_when_what_it_read_changed) {
     EXPECT_EQ(attempts, 2);
     EXPECT_EQ(get("result"), "of 2");
   }
+}
+
+TEST_P(KvConformance, writer_runs_again_when_a_key_appeared_that_it_did_not_find) {
+  if (!backend_->concurrent()) GTEST_SKIP() << "writers run one after the other";
+  int attempts = 0;
+  ASSERT_TRUE(kv().run(KvMode::write,
+                       [&](KvTransaction& transaction) -> Status {
+                         ++attempts;
+                         TRY_ASSIGN(const auto found, transaction.get("name"));
+                         if (attempts == 1) std::thread([&] { put("name", "theirs"); }).join();
+                         if (!found) transaction.put("name", "ours");
+                         return {};
+                       })
+                  .ok());
+  EXPECT_EQ(attempts, 2);
+  EXPECT_EQ(get("name"), "theirs");
 }
 
 // Submitted operations and the loop they complete on.

@@ -1,5 +1,6 @@
 // What every engine::Kv must do, asked of each of them.
 #include "../limits.h"
+#include "postgres_server.h"
 
 #include <atomic>
 #include <condition_variable>
@@ -51,6 +52,16 @@ class RocksDbBackend final : public Backend {
   std::unique_ptr<engine::Kv> kv_;
 };
 
+class PostgresBackend final : public Backend {
+ public:
+  explicit PostgresBackend(std::unique_ptr<engine::Kv> kv) : kv_(std::move(kv)) {}
+  engine::Kv& kv() override { return *kv_; }
+  bool concurrent() const override { return true; }
+
+ private:
+  std::unique_ptr<engine::Kv> kv_;
+};
+
 class SimBackend final : public Backend {
  public:
   SimBackend() {
@@ -69,6 +80,18 @@ class SimBackend final : public Backend {
 std::unique_ptr<Backend> make_backend(const std::string& name) {
   if (name == "memory") return std::make_unique<MemoryBackend>();
   if (name == "rocksdb") return std::make_unique<RocksDbBackend>();
+  if (name == "postgres") {
+    test::PostgresServer* const server = test::PostgresServer::shared();
+    if (server == nullptr) return nullptr;
+    auto opened = open_postgres(
+        {.url = server->url(server->new_database()), .cluster = "conformance", .create = true});
+    if (!opened && opened.error().status.code() == Code::not_supported) return nullptr;
+    if (!opened) {
+      ADD_FAILURE() << opened.error().message;
+      return nullptr;
+    }
+    return std::make_unique<PostgresBackend>(std::move(*opened));
+  }
   return std::make_unique<SimBackend>();
 }
 
@@ -89,6 +112,9 @@ Content scan_all(KvTransaction& transaction, std::string_view begin, std::string
 
 class KvConformance : public testing::TestWithParam<std::string> {
  protected:
+  void SetUp() override {
+    if (backend_ == nullptr) GTEST_SKIP() << test::PostgresServer::kMissing;
+  }
   engine::Kv& kv() { return backend_->kv(); }
 
   void put(const std::string& key, const std::string& value) {
@@ -482,9 +508,10 @@ TEST_P(KvSubmission, is_refused_with_busy_when_the_queue_is_full) {
   EXPECT_TRUE(submissions.front().status.ok());
 }
 
-INSTANTIATE_TEST_SUITE_P(all, KvConformance, testing::Values("memory", "rocksdb", "sim"),
+INSTANTIATE_TEST_SUITE_P(all, KvConformance,
+                         testing::Values("memory", "rocksdb", "postgres", "sim"),
                          [](const auto& tested) { return tested.param; });
-INSTANTIATE_TEST_SUITE_P(real, KvSubmission, testing::Values("memory", "rocksdb"),
+INSTANTIATE_TEST_SUITE_P(real, KvSubmission, testing::Values("memory", "rocksdb", "postgres"),
                          [](const auto& tested) { return tested.param; });
 
 }  // namespace

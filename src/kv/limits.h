@@ -65,9 +65,6 @@ inline constexpr std::chrono::seconds kPostgresLockTime{5};
 static_assert(kPostgresLockTime < kPostgresStatementTime);
 // To connect to one host, and all that is said before the first statement.
 inline constexpr std::chrono::seconds kPostgresConnectTime{5};
-// How long an operation waits for a connection, or runs again because it lost one; and how long a
-// commit is asked for whose answer was lost. A server that crashed replays its log meanwhile.
-inline constexpr std::chrono::seconds kPostgresPatience{30};
 // Between two attempts to connect, from the first to any later one: an operation goes on at most so
 // long after the server is back.
 inline constexpr std::chrono::milliseconds kPostgresPauseMin{50};

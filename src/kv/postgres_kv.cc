@@ -15,6 +15,7 @@ engine::Time in(engine::Duration time) {
 
 PostgresKv::PostgresKv(Address address, const PostgresOptions& options)
     : read_only_(options.read_only),
+      patience_(options.patience),
       pool_(std::move(address), options),
       workers_(options.worker_threads, [this](engine::KvOp& op) { return run(op); }) {}
 
@@ -27,12 +28,12 @@ PostgresKv::~PostgresKv() {
 Status PostgresKv::run(engine::KvOp& op) {
   const bool reads = op.mode == engine::KvMode::read;
   if (!reads && read_only_) return Code::read_only;
-  const engine::Time deadline = in(kPostgresPatience);
+  const engine::Time deadline = in(patience_);
   for (int conflicts = 0;;) {
     const bool alone = conflicts >= kPostgresSharedAttempts;
     const Way way = reads ? Way::read : alone ? Way::alone : Way::shared;
     const Ending ending = attempt(op, way, deadline);
-    if (!ending.again) return ending.status;
+    if (ending.what == Ending::What::ended) return ending.status;
     conflicts += ending.conflicted;
     if (conflicts >= engine::kKvAttemptsMax) return Code::busy;
     if (engine::system_clock().now() >= deadline) return ending.status;
@@ -42,7 +43,12 @@ Status PostgresKv::run(engine::KvOp& op) {
 PostgresKv::Ending PostgresKv::attempt(engine::KvOp& op, Way way, engine::Time deadline) {
   Result<Pool::Use> use = pool_.take(deadline);
   if (!use) return ended(use.error());
-  Pool::Place& place = **use;
+  Ending ending = attempt_on(**use, op, way);
+  if (ending.what == Ending::What::unknown) ending = resolve(**use);
+  return ending;
+}
+
+PostgresKv::Ending PostgresKv::attempt_on(Pool::Place& place, engine::KvOp& op, Way way) {
   Transaction transaction(*place.link, way);
   const Status status = op.body(transaction);
   if (transaction.fault()) return after(*transaction.fault());
@@ -59,7 +65,7 @@ PostgresKv::Ending PostgresKv::after(const Fault& fault) {
   const bool conflicted = fault.reach == Reach::attempt;
   if (conflicted) conflicts_.add();
   const bool by_others = fault.status.code() == Code::conflict;
-  return {true, conflicted, by_others ? Status(Code::busy) : fault.status};
+  return {Ending::What::again, conflicted, by_others ? Status(Code::busy) : fault.status};
 }
 
 PostgresKv::Ending PostgresKv::commit(Pool::Place& place, Transaction& transaction) {
@@ -67,7 +73,8 @@ PostgresKv::Ending PostgresKv::commit(Pool::Place& place, Transaction& transacti
   const uint64_t number = ++place.tried;
   const auto committed = transaction.commit({pool_.process(), place.number, number});
   if (!committed) {
-    return committed.error().reach == Reach::connection ? resolve(place) : after(committed.error());
+    if (committed.error().reach != Reach::connection) return after(committed.error());
+    return {Ending::What::unknown, false, committed.error().status};
   }
   place.known_at.store(engine::system_clock().now());
   place.known.store(number);
@@ -77,9 +84,9 @@ PostgresKv::Ending PostgresKv::commit(Pool::Place& place, Transaction& transacti
 
 PostgresKv::Ending PostgresKv::resolve(Pool::Place& place) {
   unknown_.add();
-  const Result<bool> happened = pool_.happened(place, in(kPostgresPatience));
+  const Result<bool> happened = pool_.happened(place, in(patience_));
   if (!happened) return ended(happened.error());
-  if (!*happened) return {true, false, Code::peer_gone};
+  if (!*happened) return {Ending::What::again, false, Code::peer_gone};
   commits_.add();
   return ended(Code::ok);
 }

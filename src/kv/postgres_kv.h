@@ -22,18 +22,25 @@ class PostgresKv final : public engine::Kv {
 
  private:
   struct Ending {
-    bool again = false;  // the body is to run again
+    enum class What : uint8_t {
+      ended,
+      again,    // the body is to run again
+      unknown,  // the connection was lost, and whether the commit happened is to be asked
+    };
+    What what = What::ended;
     bool conflicted = false;
     Status status;  // what the operation ends with, or would if it may not run again
   };
-  static Ending ended(Status status) { return {false, false, status}; }
+  static Ending ended(Status status) { return {Ending::What::ended, false, status}; }
 
   Ending attempt(engine::KvOp& op, Way way, engine::Time deadline);
+  Ending attempt_on(Pool::Place& place, engine::KvOp& op, Way way);
   Ending after(const Fault& fault);
   Ending commit(Pool::Place& place, Transaction& transaction);
   Ending resolve(Pool::Place& place);
 
   const bool read_only_;
+  const engine::Duration patience_;
   Pool pool_;
   metrics::Counter commits_{"kv.commits"};
   metrics::Counter conflicts_{"kv.conflicts"};

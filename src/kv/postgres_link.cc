@@ -66,6 +66,12 @@ Link::Outcome<bool> Link::shake_hands(engine::Time deadline) {
   return true;
 }
 
+bool Link::still_usable() {
+  pollfd looked{PQsocket(connection_.get()), POLLRDHUP, 0};
+  if (::poll(&looked, 1, 0) != 0) usable_ = false;
+  return usable_;
+}
+
 bool Link::wait(short events, engine::Time deadline) {
   while (true) {
     const engine::Duration left = deadline - engine::system_clock().now();

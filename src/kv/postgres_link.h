@@ -40,6 +40,8 @@ class Link {
 
   // False after a fault that reached the connection, and after a deadline.
   bool usable() const { return usable_; }
+  // Also looks whether the server has closed it meanwhile, as each has done that was started again.
+  bool still_usable();
 
   // Carries the steps out in one trip. After the first that fails the server skips the rest, and
   // its fault is returned. Without a BEGIN among them they are one transaction.

@@ -63,7 +63,7 @@ Outcome<void> check_locks(Link& link, Link& other, const std::string& name, engi
 Outcome<void> check(const Address& address, const PostgresOptions& options) {
   const std::string& name = address.name();
   TRY_ASSIGN(const std::unique_ptr<Link> link, connect(address));
-  const engine::Time deadline = engine::system_clock().now() + engine::Duration(kPostgresPatience);
+  const engine::Time deadline = engine::system_clock().now() + options.patience;
   TRY_ASSIGN(const Found found, look_at_server(*link, name, deadline));
   if (!found.writable && !options.read_only) {
     return failure(Code::read_only, name,

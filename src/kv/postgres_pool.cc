@@ -65,7 +65,7 @@ Result<Pool::Use> Pool::take(engine::Time deadline) {
   std::chrono::milliseconds length = kPostgresPauseMin;
   while (!lost_.load()) {
     TRY_ASSIGN(Place* const place, wait_for_free(deadline));
-    if (place->connected()) return Use(*this, *place);
+    if (place->connected() && place->link->still_usable()) return Use(*this, *place);
     const auto connected = connect(*place, deadline);
     if (connected) return Use(*this, *place);
     put_back(*place);
@@ -79,10 +79,11 @@ Result<Pool::Use> Pool::take(engine::Time deadline) {
 }
 
 Result<bool> Pool::happened(Place& place, engine::Time deadline) {
+  const uint64_t number = place.tried;
   std::chrono::milliseconds length = kPostgresPauseMin;
   do {
     const auto connected = connect(place, deadline);
-    if (connected) return place.known.load() >= place.tried;
+    if (connected) return place.known.load() >= number;
     not_reached(connected.error());
   } while (!lost_.load() && pause(length, deadline, Until::time));
   return Code::may_have_happened;
@@ -146,11 +147,13 @@ Link::Outcome<bool> Pool::greet(Place& place, Link& link, engine::Time deadline)
   }
   if (options_.read_only) return true;
   TRY(compare(known, answers[2]));
-  const std::optional<uint64_t> number =
-      answers[1].rows() == 1 ? answers[1].number(0, 0) : std::nullopt;
-  if (!number || *number > place.tried) {
+  const Answer& own = answers[1];
+  const std::optional<uint64_t> number = own.rows() == 1 ? own.number(0, 0) : std::nullopt;
+  const std::optional<uint64_t> fence = own.rows() == 1 ? own.number(0, 1) : std::nullopt;
+  if (!number || !fence || *number > place.tried || *fence < place.tried) {
     return Fault{Reach::operation, Code::corrupt, "penstock.connection has what nobody wrote"};
   }
+  place.tried = *fence;
   place.known.store(*number);
   place.known_at.store(now());
   return true;
@@ -190,8 +193,9 @@ void Pool::not_reached(const Fault& fault) {
   if (lost_.load() || std::exchange(told_, true)) return;
   stopped_.set(1);
   log::error(
-      "metadata database {}: cannot connect: {} (it is tried again; operations wait for {} s)",
-      address_.name(), fault.reason, kPostgresPatience.count());
+      "metadata database {}: cannot connect: {} (it is tried again; operations wait for {} ms)",
+      address_.name(), fault.reason,
+      std::chrono::duration_cast<std::chrono::milliseconds>(options_.patience).count());
 }
 
 void Pool::close() {

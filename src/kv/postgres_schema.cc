@@ -9,7 +9,11 @@ constexpr Statement kServer{"",
                             "SELECT current_setting('server_version_num')::integer, "
                             "(current_setting('transaction_read_only') = 'off')::integer, "
                             "(current_setting('fsync') <> 'off')::integer"};
-constexpr Statement kIsThere{"", "SELECT (to_regclass('penstock.about') IS NOT NULL)::integer"};
+// Read as a table: what a session knows of tables by itself may be older than a lock that it waited
+// for.
+constexpr Statement kIsThere{"",
+                             "SELECT count(*)::integer FROM pg_catalog.pg_tables "
+                             "WHERE schemaname = 'penstock' AND tablename = 'about'"};
 
 // A setting that a server does not know is left out. A server whose log is flushed later would lose
 // what was acknowledged when it crashes; stricter settings than `on` are the administrator's.

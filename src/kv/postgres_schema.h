@@ -40,7 +40,7 @@ inline constexpr Statement kFence{
     "fence",
     "INSERT INTO penstock.connection AS c (process, place, number, fence, used) "
     "VALUES ($1, $2, 0, $3, now()) ON CONFLICT (process, place) DO UPDATE "
-    "SET fence = greatest(c.fence, excluded.fence), used = now() RETURNING number"};
+    "SET fence = greatest(c.fence, excluded.fence), used = now() RETURNING number, fence"};
 inline constexpr Statement kPlaces{
     "places", "SELECT place, number FROM penstock.connection WHERE process = $1"};
 inline constexpr Statement kCollect{

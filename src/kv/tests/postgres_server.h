@@ -29,7 +29,6 @@ class PostgresServer {
   std::string url(const std::string& database, const std::string& socket = "") const;
   // Where the server's own socket is.
   std::string socket() const { return directory_.path() + "/.s.PGSQL.5432"; }
-  static constexpr const char* kSocketName = ".s.PGSQL.5432";
 
   // What psql answers, as it prints values. Fails the test if it fails.
   std::string sql(const std::string& database, const std::string& text) const;

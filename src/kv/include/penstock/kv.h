@@ -42,14 +42,17 @@ struct PostgresOptions {
   bool read_only = false;  // writing transactions end with Code::read_only
   int worker_threads = 8;  // they execute submit()ed operations
   int connections = 8;     // at most; an operation has one as long as it lasts
+  // How long an operation waits for a connection or runs again, and how long a commit is asked for
+  // whose answer was lost. A server that crashed replays its log meanwhile.
+  engine::Duration patience = std::chrono::seconds(30);
 };
 
-// Opens the names in a database of a PostgreSQL server. What is there is never changed by an
-// opening that is refused, and several processes of one cluster may have it open. An operation
-// waits up to 30 s for a server that is gone, then ends with peer_gone; for a connection likewise,
-// then with busy. Every commit is durable as the server understands it. Keys have at most 2,600
-// bytes, else the commit ends with too_large. not_supported in a program that was built without
-// libpq.
+// Opens the names in a database of a PostgreSQL server. What is there is never changed by an opening
+// that is refused, and several processes of one cluster may have it open. An operation has patience
+// with a server that is gone, then ends with peer_gone; with one that has no connection left
+// likewise, then with busy. Every commit is durable as the server understands it. Keys have at most
+// 2,600 bytes, else the commit ends with too_large. not_supported in a program that was built
+// without libpq.
 //
 // The returned Kv must be destroyed as that of open_rocksdb().
 Outcome<std::unique_ptr<engine::Kv>> open_postgres(PostgresOptions options);

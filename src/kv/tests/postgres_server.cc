@@ -138,13 +138,13 @@ std::string PostgresServer::new_database() {
 }
 
 std::string PostgresServer::sql(const std::string& database, const std::string& text) const {
-  const std::string output = directory_ / "answer";
-  std::filesystem::remove(output);
+  const std::string output = directory_ / ("answer" + std::to_string(++answers_));
   const bool done =
       run({programs_ + "/psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-d", url(database), "-c", text},
           output);
   std::string answer = read_file(output);
   EXPECT_TRUE(done) << text << ": " << answer;
+  fs::remove(output);
   while (answer.ends_with('\n')) answer.pop_back();
   return answer;
 }

@@ -1,6 +1,7 @@
 // A PostgreSQL server of a test's own, in a scratch directory, reached by a UNIX socket.
 #pragma once
 
+#include <atomic>
 #include <csignal>
 #include <memory>
 #include <string>
@@ -48,6 +49,7 @@ class PostgresServer {
   const ScratchDirectory directory_;
   pid_t pid_ = 0;
   int databases_ = 0;
+  mutable std::atomic<int> answers_{0};
 };
 
 }  // namespace penstock::test

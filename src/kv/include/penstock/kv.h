@@ -47,11 +47,11 @@ struct PostgresOptions {
   engine::Duration patience = std::chrono::seconds(30);
 };
 
-// Opens the names in a database of a PostgreSQL server. What is there is never changed by an opening
-// that is refused, and several processes of one cluster may have it open. An operation has patience
-// with a server that is gone, then ends with peer_gone; with one that has no connection left
-// likewise, then with busy. Every commit is durable as the server understands it. Keys have at most
-// 2,600 bytes, else the commit ends with too_large. not_supported in a program that was built
+// Opens the names in a database of a PostgreSQL server. What is there is never changed by an
+// opening that is refused, and several processes of one cluster may have it open. An operation has
+// patience with a server that is gone, then ends with peer_gone; with one that has no connection
+// left likewise, then with busy. Every commit is durable as the server understands it. Keys have at
+// most 2,600 bytes, else the commit ends with too_large. not_supported in a program that was built
 // without libpq.
 //
 // The returned Kv must be destroyed as that of open_rocksdb().

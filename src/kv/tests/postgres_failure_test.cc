@@ -126,6 +126,43 @@ TEST_F(PostgresFailureTest, nobody_waits_for_ever_when_others_hold_a_lock) {
   EXPECT_TRUE(put(*kv, "a", "2").ok());
 }
 
+TEST_F(PostgresFailureTest, operations_end_and_go_on_when_the_server_hangs) {
+  PostgresOptions wanted = options();
+  wanted.patience = seconds(1);
+  const auto kv = open(wanted);
+  ASSERT_TRUE(put(*kv, "a", "1").ok());
+  server_->pause();
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(get(*kv, "a").error().code(), Code::peer_gone);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(30));
+  server_->go_on();
+  EXPECT_TRUE(test::eventually([&] { return put(*kv, "a", "2").ok(); }, seconds(10)));
+}
+
+TEST_F(PostgresFailureTest, a_commit_is_not_acknowledged_when_its_wait_for_a_standby_was_ended) {
+  const auto kv = open(options());
+  ASSERT_TRUE(increment(*kv, "n").ok());
+  // A standby that never comes.
+  server_->sql("postgres", "ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+  server_->sql("postgres", "SELECT pg_reload_conf()");
+  const std::string waits = "FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+  std::atomic<bool> acknowledged{false};
+  std::thread client([&] {
+    EXPECT_TRUE(increment(*kv, "n").ok());
+    acknowledged.store(true);
+  });
+  const auto is_waiting = [&] { return sql("SELECT count(*) " + waits) == "1"; };
+  EXPECT_TRUE(test::eventually(is_waiting, test::kPatience, std::chrono::milliseconds(50)));
+  EXPECT_EQ(sql("SELECT pg_cancel_backend(pid) " + waits), "t");
+  // Then the question waits for the standby.
+  EXPECT_TRUE(test::eventually(is_waiting, test::kPatience, std::chrono::milliseconds(50)));
+  EXPECT_FALSE(acknowledged.load());
+  server_->sql("postgres", "ALTER SYSTEM RESET synchronous_standby_names");
+  server_->sql("postgres", "SELECT pg_reload_conf()");
+  client.join();
+  EXPECT_EQ(*get(*kv, "n"), "2");
+}
+
 TEST_F(PostgresFailureTest, nothing_happens_when_the_disk_is_full) {
   if (::geteuid() != 0) GTEST_SKIP() << "mounting needs root";
   const test::ScratchDirectory directory;

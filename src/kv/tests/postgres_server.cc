@@ -114,15 +114,24 @@ void PostgresServer::start(const std::vector<std::string>& options) {
   FAIL() << read_file(directory_ / "log");
 }
 
+std::vector<pid_t> PostgresServer::processes() const {
+  std::vector<pid_t> all = children_of(pid_);
+  all.insert(all.begin(), pid_);
+  return all;
+}
+
+void PostgresServer::signal_all(int signal) const {
+  for (const pid_t process : processes()) ::kill(process, signal);
+}
+
 void PostgresServer::kill() {
   if (pid_ == 0) return;
-  const std::vector<pid_t> children = children_of(pid_);
-  ::kill(pid_, SIGKILL);
-  for (const pid_t child : children) ::kill(child, SIGKILL);
+  const std::vector<pid_t> all = processes();
+  for (const pid_t process : all) ::kill(process, SIGKILL);
   EXPECT_EQ(::waitpid(pid_, nullptr, 0), pid_);
   pid_ = 0;
-  for (const pid_t child : children) {
-    EXPECT_TRUE(eventually([&] { return ::kill(child, 0) != 0; }));
+  for (const pid_t process : all) {
+    EXPECT_TRUE(eventually([&] { return ::kill(process, 0) != 0; }));
   }
 }
 

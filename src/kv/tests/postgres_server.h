@@ -34,6 +34,9 @@ class PostgresServer {
   // What psql answers, as it prints values. Fails the test if it fails.
   std::string sql(const std::string& database, const std::string& text) const;
 
+  // Its processes stand still, and go on. Who connects meanwhile is not answered.
+  void pause() { signal_all(SIGSTOP); }
+  void go_on() { signal_all(SIGCONT); }
   // Ends all processes of the server at once; returns when they are gone.
   void kill();
   // As kill() left it, with more options as "max_connections=5"; returns when it takes connections.
@@ -41,6 +44,8 @@ class PostgresServer {
 
  private:
   explicit PostgresServer(std::string programs);
+  std::vector<pid_t> processes() const;
+  void signal_all(int signal) const;
   pid_t spawn(const std::vector<std::string>& arguments, const std::string& output) const;
   bool run(const std::vector<std::string>& arguments, const std::string& output) const;
   bool answers() const;

@@ -88,6 +88,10 @@ static_assert(kPostgresSharedAttempts < engine::kKvAttemptsMax);
 // locks of each connection, of which a commit takes some for tables and indexes.
 inline constexpr size_t kPostgresLocksMax = 48;
 
+// Commits on one row of a connection. As long as somebody reads from an older snapshot, each commit
+// looks through the versions of its row that are left: 0.1 ms for a thousand.
+inline constexpr uint64_t kPostgresCommitsOfRow = 1000;
+
 // Keys of a scan that come in one trip, from the first to any later one: who wants to know whether
 // there is one gets few. With values of 64 KiB the largest is 16 MiB.
 inline constexpr uint64_t kPostgresScanRowsMin = 16;

@@ -4,6 +4,7 @@
 #include "postgres_schema.h"
 
 #include <algorithm>
+#include <map>
 
 namespace penstock::kv::postgres {
 namespace {
@@ -27,7 +28,7 @@ Pool::Pool(Address address, const PostgresOptions& options)
     : address_(std::move(address)), options_(options), process_(new_process()) {
   for (int i = 0; i < options.connections; ++i) {
     places_.push_back(std::make_unique<Place>());
-    places_.back()->number = static_cast<uint32_t>(i);
+    places_.back()->row.store(rows_++);
     free_.push_back(places_.back().get());
   }
 }
@@ -65,7 +66,9 @@ Result<Pool::Use> Pool::take(engine::Time deadline) {
   std::chrono::milliseconds length = kPostgresPauseMin;
   while (!lost_.load()) {
     TRY_ASSIGN(Place* const place, wait_for_free(deadline));
-    if (place->connected() && place->link->still_usable()) return Use(*this, *place);
+    if (place->connected() && place->link->still_usable() && renew(*place)) {
+      return Use(*this, *place);
+    }
     const auto connected = connect(*place, deadline);
     if (connected) return Use(*this, *place);
     put_back(*place);
@@ -125,13 +128,9 @@ Link::Outcome<bool> Pool::connect(Place& place, engine::Time deadline) {
 
 Link::Outcome<bool> Pool::greet(Place& place, Link& link, engine::Time deadline) {
   // Before the database is asked: what is acknowledged meanwhile may come too late for its answer.
-  std::vector<uint64_t> known;
-  for (const auto& each : places_) {
-    const bool kept = now() - each->known_at.load() < kRowsLast;
-    known.push_back(kept ? each->known.load() : 0);
-  }
+  const std::vector<Expectation> expected = expectations();
   Arguments row, process;
-  row.bytes(process_).int4(place.number).int8(place.tried);
+  row.bytes(process_).int4(place.row.load()).int8(place.tried);
   process.bytes(process_);
   std::vector<Step> steps = {{statement::kAbout, kNoArguments}};
   if (!options_.read_only) {
@@ -146,7 +145,7 @@ Link::Outcome<bool> Pool::greet(Place& place, Link& link, engine::Time deadline)
                  "its tables are of another version or cluster than when it was opened"};
   }
   if (options_.read_only) return true;
-  TRY(compare(known, answers[2]));
+  TRY(compare(expected, answers[2]));
   const Answer& own = answers[1];
   const std::optional<uint64_t> number = own.rows() == 1 ? own.number(0, 0) : std::nullopt;
   const std::optional<uint64_t> fence = own.rows() == 1 ? own.number(0, 1) : std::nullopt;
@@ -159,26 +158,50 @@ Link::Outcome<bool> Pool::greet(Place& place, Link& link, engine::Time deadline)
   return true;
 }
 
-Link::Outcome<bool> Pool::compare(const std::vector<uint64_t>& known, const Answer& places) {
-  std::vector<uint64_t> has(known.size());
-  for (int row = 0; row < places.rows(); ++row) {
-    const uint64_t number = places.number(row, 0).value_or(UINT64_MAX);
-    if (number < has.size()) has[number] = places.number(row, 1).value_or(0);
+std::vector<Pool::Expectation> Pool::expectations() const {
+  std::vector<Expectation> expected;
+  for (const auto& place : places_) {
+    const bool kept = now() - place->known_at.load() < kRowsLast;
+    const uint32_t row = place->row.load();
+    expected.push_back({row, kept ? place->known.load() : 0});
   }
-  for (size_t i = 0; i < known.size(); ++i) {
-    if (has[i] >= known[i]) continue;
+  return expected;
+}
+
+Link::Outcome<bool> Pool::compare(const std::vector<Expectation>& expected, const Answer& rows) {
+  std::map<uint64_t, uint64_t> has;
+  for (int i = 0; i < rows.rows(); ++i) {
+    const auto row = rows.number(i, 0), number = rows.number(i, 1);
+    if (row && number) has[*row] = *number;
+  }
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const auto [row, known] = expected[i];
+    if (has[row] >= known) continue;
+    if (places_[i]->row.load() != row) continue;  // removed by renew() meanwhile
     if (!lost_.exchange(true)) {
       log::error(
           "metadata database {}: connection {} has {} commits there, but {} were acknowledged: the "
           "server lost them, as by a fail-over to a standby that was behind (this node takes no "
           "more operations; see what is missing, start the node again, and have standbys replicate "
           "synchronously)",
-          address_.name(), i, has[i], known[i]);
+          address_.name(), i, has[row], known);
       stopped_.set(1);
     }
     return Fault{Reach::operation, Code::io_error, "commits that were acknowledged are missing"};
   }
   return true;
+}
+
+bool Pool::renew(Place& place) {
+  if (place.tried < kPostgresCommitsOfRow) return true;
+  Arguments before, after;
+  before.bytes(process_).int4(place.row.load());
+  place.known.store(0);
+  place.row.store(rows_++);
+  place.tried = 0;
+  after.bytes(process_).int4(place.row.load()).int8(0);
+  const Step steps[] = {{statement::kFence, after}, {statement::kForgetRow, before}};
+  return place.link->run(steps, now() + engine::Duration(kPostgresAnswerTime)).has_value();
 }
 
 void Pool::reached() {

@@ -20,9 +20,10 @@ namespace penstock::kv::postgres {
 class Pool {
  public:
   struct Place {
-    uint32_t number = 0;
     std::unique_ptr<Link> link;
-    // Of its commits: the last that was tried, and the last that the database said it has.
+    // Its row. Of the commits on it: the last that was tried, and the last that the database said
+    // it has. Whoever changes the row takes `known` back first: pairs with expectations().
+    std::atomic<uint32_t> row{0};
     uint64_t tried = 0;
     std::atomic<uint64_t> known{0};
     std::atomic<engine::Time> known_at{engine::Time{}};
@@ -71,8 +72,17 @@ class Pool {
   // One attempt.
   Link::Outcome<bool> connect(Place& place, engine::Time deadline);
   Link::Outcome<bool> greet(Place& place, Link& link, engine::Time deadline);
-  // Whether the database has what it said that it has, of each place.
-  Link::Outcome<bool> compare(const std::vector<uint64_t>& known, const Answer& places);
+  // What the database has of a place, as it said.
+  struct Expectation {
+    uint32_t row = 0;
+    uint64_t known = 0;
+  };
+  std::vector<Expectation> expectations() const;
+  Link::Outcome<bool> compare(const std::vector<Expectation>& expected, const Answer& rows);
+  // Gives a place another row when many versions of the one that it has may lie about: each commit
+  // leaves one, which the server keeps as long as anybody reads from an older snapshot. False if
+  // the connection did not do it.
+  bool renew(Place& place);
   // Tell people, once for each change.
   void reached();
   void not_reached(const Fault& fault);
@@ -83,7 +93,8 @@ class Pool {
   const Address address_;
   const PostgresOptions options_;
   const std::string process_;
-  std::atomic<size_t> host_{0};  // the one that answered last
+  std::atomic<uint32_t> rows_{0};  // that were given
+  std::atomic<size_t> host_{0};    // the one that answered last
   // Commits that were acknowledged are gone: only a new start works with what is there.
   std::atomic<bool> lost_{false};
   metrics::Counter stopped_{"kv.stopped"};

@@ -45,14 +45,16 @@ inline constexpr Statement kPlaces{
     "places", "SELECT place, number FROM penstock.connection WHERE process = $1"};
 inline constexpr Statement kCollect{
     "collect", "DELETE FROM penstock.connection WHERE used < now() - interval '7 days'"};
+inline constexpr Statement kForgetRow{
+    "forget_row", "DELETE FROM penstock.connection WHERE process = $1 AND place = $2"};
 inline constexpr Statement kForget{"forget", "DELETE FROM penstock.connection WHERE process = $1"};
 inline constexpr Statement kAbout{
     "about", "SELECT version, convert_to(cluster, 'UTF8') FROM penstock.about"};
 
 // What connections prepare. The others are said once.
-inline constexpr Statement kPrepared[] = {kBeginRead, kBegin,   kCommit, kRollback,
-                                          kGet,       kGetMany, kScan,   kScanBelow,
-                                          kLockAlone, kPut,     kForget};
+inline constexpr Statement kPrepared[] = {kBeginRead, kBegin,     kCommit,    kRollback,  kGet,
+                                          kGetMany,   kScan,      kScanBelow, kLockAlone, kPut,
+                                          kFence,     kForgetRow, kForget};
 
 }  // namespace statement
 

@@ -410,18 +410,29 @@ TEST_P(KvConformance, writer_runs_again_when_what_it_read_changed) {
 
 TEST_P(KvConformance, writer_runs_again_when_a_key_appeared_that_it_did_not_find) {
   if (!backend_->concurrent()) GTEST_SKIP() << "writers run one after the other";
-  int attempts = 0;
-  ASSERT_TRUE(kv().run(KvMode::write,
-                       [&](KvTransaction& transaction) -> Status {
-                         ++attempts;
-                         TRY_ASSIGN(const auto found, transaction.get("name"));
-                         if (attempts == 1) std::thread([&] { put("name", "theirs"); }).join();
-                         if (!found) transaction.put("name", "ours");
-                         return {};
-                       })
-                  .ok());
-  EXPECT_EQ(attempts, 2);
-  EXPECT_EQ(get("name"), "theirs");
+  for (const bool many : {false, true}) {
+    int attempts = 0;
+    const std::string name = many ? "many" : "one";
+    ASSERT_TRUE(kv().run(KvMode::write,
+                         [&](KvTransaction& transaction) -> Status {
+                           ++attempts;
+                           std::optional<std::string> found;
+                           if (many) {
+                             TRY_ASSIGN(auto values, transaction.get_many({{"other", name}}));
+                             found = std::move(values[1]);
+                           } else {
+                             TRY_ASSIGN(found, transaction.get(name));
+                           }
+                           if (attempts == 1) std::thread([&] { put(name, "theirs"); }).join();
+                           // Elsewhere: the name itself would be locked anyway.
+                           if (!found) transaction.put("of " + name, "ours");
+                           return {};
+                         })
+                    .ok());
+    EXPECT_EQ(attempts, 2);
+    EXPECT_EQ(get(name), "theirs");
+    EXPECT_EQ(get("of " + name), std::nullopt);
+  }
 }
 
 // Submitted operations and the loop they complete on.

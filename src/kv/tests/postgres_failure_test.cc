@@ -1,4 +1,5 @@
 // A server that is killed, full, or has no connections left.
+#include "../limits.h"
 #include "postgres_rig.h"
 
 #include <filesystem>
@@ -215,6 +216,16 @@ TEST_F(PostgresFailureTest, takes_no_more_operations_when_acknowledged_commits_a
   kv = open(wanted);
   EXPECT_EQ(*get(*kv, "a"), "2");
   EXPECT_TRUE(put(*kv, "a", "3").ok());
+}
+
+TEST_F(PostgresFailureTest, a_connection_takes_another_row_when_it_has_written_its_own_often) {
+  PostgresOptions wanted = options();
+  wanted.connections = 1;
+  const auto kv = open(wanted);
+  const int commits = 2 * static_cast<int>(kPostgresCommitsOfRow) + 10;
+  for (int i = 0; i < commits; ++i) ASSERT_TRUE(increment(*kv, "n").ok());
+  EXPECT_EQ(*get(*kv, "n"), std::to_string(commits));
+  EXPECT_EQ(sql("SELECT count(*), max(place), max(number) FROM penstock.connection"), "1|2|10");
 }
 
 TEST_F(PostgresFailureTest, a_connection_goes_on_above_its_fence) {

@@ -87,6 +87,16 @@ Status PollingCaller::call(Loop& loop, const std::function<void(Op&)>& start) {
   return call.status;
 }
 
+Result<KvTransaction::Values> KvTransaction::get_many(std::span<const std::string> keys) {
+  Values values;
+  values.reserve(keys.size());
+  for (const std::string& key : keys) {
+    TRY_ASSIGN(std::optional<std::string> value, get(key));
+    values.push_back(std::move(value));
+  }
+  return values;
+}
+
 Status Kv::run(KvMode mode, const std::function<Status(KvTransaction&)>& body) {
   struct FunctionOp final : KvOp {
     const std::function<Status(KvTransaction&)>* function = nullptr;

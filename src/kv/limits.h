@@ -52,4 +52,49 @@ inline constexpr int kReopenShare = 4;
 // largest logs takes.
 inline constexpr std::chrono::seconds kReopenPatience{5};
 
+// PostgreSQL. A connection of ours each takes some 10 MiB of the server, whose default is 100.
+inline constexpr int kPostgresConnectionsMax = 64;
+
+// What a statement may take in the server, and what is given to it here: an answer that has not
+// come then does not come.
+inline constexpr std::chrono::seconds kPostgresStatementTime{10};
+inline constexpr std::chrono::seconds kPostgresAnswerTime{15};
+static_assert(kPostgresStatementTime < kPostgresAnswerTime);
+// For a lock, which others hold for one flush of the server's log.
+inline constexpr std::chrono::seconds kPostgresLockTime{5};
+static_assert(kPostgresLockTime < kPostgresStatementTime);
+// To connect to one host, and all that is said before the first statement.
+inline constexpr std::chrono::seconds kPostgresConnectTime{5};
+// Between two attempts to connect, from the first to any later one: an operation goes on at most so
+// long after the server is back.
+inline constexpr std::chrono::milliseconds kPostgresPauseMin{50};
+inline constexpr std::chrono::milliseconds kPostgresPauseMax{1000};
+
+// What libpq is told unless the address says otherwise: when a silent peer counts as gone.
+struct PostgresConnectionWord {
+  const char* name;
+  const char* value;
+};
+inline constexpr PostgresConnectionWord kPostgresConnectionWords[] = {
+    {"application_name", "penstock"}, {"keepalives_idle", "5"},     {"keepalives_interval", "3"},
+    {"keepalives_count", "3"},        {"tcp_user_timeout", "5000"},
+};
+
+// Conflicts after which a transaction takes the gate and runs alone: a repetition here costs trips.
+inline constexpr int kPostgresSharedAttempts = 3;
+static_assert(kPostgresSharedAttempts < engine::kKvAttemptsMax);
+
+// Keys that a commit locks one by one; one of more takes the gate alone. A server has room for 64
+// locks of each connection, of which a commit takes some for tables and indexes.
+inline constexpr size_t kPostgresLocksMax = 48;
+
+// Commits on one row of a connection. As long as somebody reads from an older snapshot, each commit
+// looks through the versions of its row that are left: 0.1 ms for a thousand.
+inline constexpr uint64_t kPostgresCommitsOfRow = 1000;
+
+// Keys of a scan that come in one trip, from the first to any later one: who wants to know whether
+// there is one gets few. With values of 64 KiB the largest is 16 MiB.
+inline constexpr uint64_t kPostgresScanRowsMin = 16;
+inline constexpr uint64_t kPostgresScanRowsMax = 256;
+
 }  // namespace penstock::kv

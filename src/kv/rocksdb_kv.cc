@@ -66,6 +66,35 @@ class RocksDbKv::Transaction final : public engine::KvTransaction {
     return failed("read", status);
   }
 
+  Result<Values> get_many(std::span<const std::string> keys) override {
+    Values values(keys.size());
+    std::vector<size_t> asked;  // those that this transaction did not change
+    std::vector<rocksdb::Slice> names;
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (const auto* change = overlay_.find(keys[i])) {
+        values[i] = Overlay::value_of(*change);
+        continue;
+      }
+      if (writing_) footprint_.read(keys[i]);
+      asked.push_back(i);
+      names.push_back(slice(keys[i]));
+    }
+    if (asked.empty()) return values;
+    take_snapshot();
+    std::vector<rocksdb::PinnableSlice> found(asked.size());
+    std::vector<rocksdb::Status> statuses(asked.size());
+    db_.MultiGet(read_options_, db_.DefaultColumnFamily(), asked.size(), names.data(), found.data(),
+                 statuses.data());
+    for (size_t i = 0; i < asked.size(); ++i) {
+      if (statuses[i].ok()) {
+        values[asked[i]] = std::string(view(found[i]));
+      } else if (!statuses[i].IsNotFound()) {
+        return failed("read", statuses[i]);
+      }
+    }
+    return values;
+  }
+
   void put(std::string_view key, std::string_view value) override {
     ASSERT(writing_);
     footprint_.write(key);

@@ -1,5 +1,6 @@
 // What every engine::Kv must do, asked of each of them.
 #include "../limits.h"
+#include "postgres_server.h"
 
 #include <atomic>
 #include <condition_variable>
@@ -51,6 +52,16 @@ class RocksDbBackend final : public Backend {
   std::unique_ptr<engine::Kv> kv_;
 };
 
+class PostgresBackend final : public Backend {
+ public:
+  explicit PostgresBackend(std::unique_ptr<engine::Kv> kv) : kv_(std::move(kv)) {}
+  engine::Kv& kv() override { return *kv_; }
+  bool concurrent() const override { return true; }
+
+ private:
+  std::unique_ptr<engine::Kv> kv_;
+};
+
 class SimBackend final : public Backend {
  public:
   SimBackend() {
@@ -69,6 +80,18 @@ class SimBackend final : public Backend {
 std::unique_ptr<Backend> make_backend(const std::string& name) {
   if (name == "memory") return std::make_unique<MemoryBackend>();
   if (name == "rocksdb") return std::make_unique<RocksDbBackend>();
+  if (name == "postgres") {
+    test::PostgresServer* const server = test::PostgresServer::shared();
+    if (server == nullptr) return nullptr;
+    auto opened = open_postgres(
+        {.url = server->url(server->new_database()), .cluster = "conformance", .create = true});
+    if (!opened && opened.error().status.code() == Code::not_supported) return nullptr;
+    if (!opened) {
+      ADD_FAILURE() << opened.error().message;
+      return nullptr;
+    }
+    return std::make_unique<PostgresBackend>(std::move(*opened));
+  }
   return std::make_unique<SimBackend>();
 }
 
@@ -89,6 +112,9 @@ Content scan_all(KvTransaction& transaction, std::string_view begin, std::string
 
 class KvConformance : public testing::TestWithParam<std::string> {
  protected:
+  void SetUp() override {
+    if (backend_ == nullptr) GTEST_SKIP() << test::PostgresServer::kMissing;
+  }
   engine::Kv& kv() { return backend_->kv(); }
 
   void put(const std::string& key, const std::string& value) {
@@ -138,6 +164,36 @@ TEST_P(KvConformance, get_returns_what_was_put_last) {
                   .ok());
   EXPECT_EQ(get("a"), std::nullopt);
   EXPECT_TRUE(kv().sync().ok());
+}
+
+TEST_P(KvConformance, get_many_returns_what_get_does_when_keys_are_missing_changed_and_the_same) {
+  put("a", "old");
+  put("c", "old");
+  put("d", "old");
+  for (const KvMode mode : {KvMode::read, KvMode::write}) {
+    const bool writing = mode == KvMode::write;
+    const Status status = kv().run(mode, [&](KvTransaction& transaction) -> Status {
+      if (writing) {
+        transaction.put("b", "new");
+        transaction.put("c", "new");
+        transaction.erase("d");
+      }
+      const std::vector<std::string> keys = {"d", "a", "x", "b", "a", "c", ""};
+      KvTransaction::Values expected;
+      for (const std::string& key : keys) {
+        TRY_ASSIGN(std::optional<std::string> value, transaction.get(key));
+        expected.push_back(std::move(value));
+      }
+      TRY_ASSIGN(const KvTransaction::Values values, transaction.get_many(keys));
+      EXPECT_EQ(values, expected);
+      EXPECT_EQ(values[1], "old");
+      EXPECT_EQ(values[5], writing ? "new" : "old");
+      TRY_ASSIGN(const KvTransaction::Values none, transaction.get_many({}));
+      EXPECT_TRUE(none.empty());
+      return {};
+    });
+    EXPECT_TRUE(status.ok());
+  }
 }
 
 TEST_P(KvConformance, nothing_happens_when_the_body_fails) {
@@ -323,18 +379,24 @@ TEST_P(KvConformance, reader_keeps_its_snapshot_when_others_commit) {
 
 TEST_P(KvConformance, writer_runs_again_when_what_it_read_changed) {
   if (!backend_->concurrent()) GTEST_SKIP() << "writers run one after the other";
+  enum class How { get, get_many, scan };
   put("read", "1");
   put("scanned", "1");
-  for (const bool scan : {false, true}) {
+  for (const How how : {How::get, How::get_many, How::scan}) {
     int attempts = 0;
-    const std::string key = scan ? "scanned" : "read";
+    const std::string key = how == How::scan ? "scanned" : "read";
     ASSERT_TRUE(kv().run(KvMode::write,
                          [&](KvTransaction& transaction) -> Status {
                            ++attempts;
-                           if (scan) {
-                             scan_all(transaction, "s", "t");
-                           } else {
-                             TRY(transaction.get(key));
+                           switch (how) {
+                             case How::get:
+                               TRY(transaction.get(key));
+                               break;
+                             case How::get_many:
+                               TRY(transaction.get_many({{"missing", key}}));
+                               break;
+                             case How::scan:
+                               scan_all(transaction, "s", "t");
                            }
                            if (attempts == 1) std::thread([&] { put(key, "2"); }).join();
                            transaction.put("result", "of " + std::to_string(attempts));
@@ -343,6 +405,33 @@ TEST_P(KvConformance, writer_runs_again_when_what_it_read_changed) {
                     .ok());
     EXPECT_EQ(attempts, 2);
     EXPECT_EQ(get("result"), "of 2");
+  }
+}
+
+TEST_P(KvConformance, writer_runs_again_when_a_key_appeared_that_it_did_not_find) {
+  if (!backend_->concurrent()) GTEST_SKIP() << "writers run one after the other";
+  for (const bool many : {false, true}) {
+    int attempts = 0;
+    const std::string name = many ? "many" : "one";
+    ASSERT_TRUE(kv().run(KvMode::write,
+                         [&](KvTransaction& transaction) -> Status {
+                           ++attempts;
+                           std::optional<std::string> found;
+                           if (many) {
+                             TRY_ASSIGN(auto values, transaction.get_many({{"other", name}}));
+                             found = std::move(values[1]);
+                           } else {
+                             TRY_ASSIGN(found, transaction.get(name));
+                           }
+                           if (attempts == 1) std::thread([&] { put(name, "theirs"); }).join();
+                           // Elsewhere: the name itself would be locked anyway.
+                           if (!found) transaction.put("of " + name, "ours");
+                           return {};
+                         })
+                    .ok());
+    EXPECT_EQ(attempts, 2);
+    EXPECT_EQ(get(name), "theirs");
+    EXPECT_EQ(get("of " + name), std::nullopt);
   }
 }
 
@@ -430,9 +519,10 @@ TEST_P(KvSubmission, is_refused_with_busy_when_the_queue_is_full) {
   EXPECT_TRUE(submissions.front().status.ok());
 }
 
-INSTANTIATE_TEST_SUITE_P(all, KvConformance, testing::Values("memory", "rocksdb", "sim"),
+INSTANTIATE_TEST_SUITE_P(all, KvConformance,
+                         testing::Values("memory", "rocksdb", "postgres", "sim"),
                          [](const auto& tested) { return tested.param; });
-INSTANTIATE_TEST_SUITE_P(real, KvSubmission, testing::Values("memory", "rocksdb"),
+INSTANTIATE_TEST_SUITE_P(real, KvSubmission, testing::Values("memory", "rocksdb", "postgres"),
                          [](const auto& tested) { return tested.param; });
 
 }  // namespace

@@ -1,4 +1,4 @@
-// engine::Kv for real: RocksDB embedded in the process, and a map in memory.
+// engine::Kv for real: RocksDB embedded in the process, a PostgreSQL server, and a map in memory.
 #pragma once
 
 #include <memory>
@@ -32,6 +32,30 @@ Outcome<std::unique_ptr<engine::Kv>> open_rocksdb(RocksDbOptions options);
 // safe; blocks. Nothing keeps the copy over a power cut. not_supported if `kv` is not
 // open_rocksdb()'s; what the database itself says if it takes no commits at the moment.
 Outcome<void> make_checkpoint(engine::Kv& kv, const std::string& path);
+
+struct PostgresOptions {
+  // As libpq takes it: postgresql://USER@HOST:PORT/DATABASE, with all hosts that may be the
+  // primary, or "host=... dbname=...". Passwords and TLS are libpq's own (~/.pgpass, sslmode).
+  std::string url;
+  std::string cluster;     // whose names these are: a database has those of one
+  bool create = false;     // make the tables if there are none
+  bool read_only = false;  // writing transactions end with Code::read_only
+  int worker_threads = 8;  // they execute submit()ed operations
+  int connections = 8;     // at most; an operation has one as long as it lasts
+  // How long an operation waits for a connection or runs again, and how long a commit is asked for
+  // whose answer was lost. A server that crashed replays its log meanwhile.
+  engine::Duration patience = std::chrono::seconds(30);
+};
+
+// Opens the names in a database of a PostgreSQL server. What is there is never changed by an
+// opening that is refused, and several processes of one cluster may have it open. An operation has
+// patience with a server that is gone, then ends with peer_gone; with one that has no connection
+// left likewise, then with busy. Every commit is durable as the server understands it. Keys have at
+// most 2,600 bytes, else the commit ends with too_large. not_supported in a program that was built
+// without libpq.
+//
+// The returned Kv must be destroyed as that of open_rocksdb().
+Outcome<std::unique_ptr<engine::Kv>> open_postgres(PostgresOptions options);
 
 // For tests, benchmarks and throw-away nodes. submit() runs on one worker thread.
 std::unique_ptr<engine::Kv> make_memory_kv();

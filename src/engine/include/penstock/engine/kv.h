@@ -4,8 +4,10 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "penstock/engine/loop.h"
 
@@ -19,6 +21,10 @@ class KvTransaction {
   // The value, or nullopt if there is none. In a writing transaction the key joins the read set:
   // the commit fails with conflict if another transaction changed it meanwhile.
   virtual Result<std::optional<std::string>> get(std::string_view key) = 0;
+  // What get() says of each, in the order of `keys`; some may be the same. For keys that are known
+  // ahead: a backend behind a network asks for all of them at once. Here, one after the other.
+  using Values = std::vector<std::optional<std::string>>;
+  virtual Result<Values> get_many(std::span<const std::string> keys);
   virtual void put(std::string_view key, std::string_view value) = 0;
   virtual void erase(std::string_view key) = 0;
   // Visits keys in [begin, end) in order until `visit` returns false; an empty `end` means to the

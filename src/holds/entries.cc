@@ -134,7 +134,7 @@ void Table::recall(Holder& holder, Hold leave) {
   if (holder.session->state != Session::State::good) return;  // nobody hears it
   const AgentId agent = holder.session->id;
   recalled_.push_back({now_, agent, holder.inode, holder.recall});
-  actions_.push_back(Recall{agent, holder.inode, holder.recall, holder.grant, leave, {}});
+  actions_.push_back(Recall{agent, holder.inode, holder.recall, holder.grant, leave, false, {}});
 }
 
 void Table::tell(Holder& holder, const std::vector<std::string>& names) {
@@ -144,7 +144,7 @@ void Table::tell(Holder& holder, const std::vector<std::string>& names) {
   const AgentId agent = holder.session->id;
   recalled_.push_back({now_, agent, holder.inode, holder.told});
   actions_.push_back(
-      Recall{agent, holder.inode, holder.told, holder.grant, holder.hold, holder.names});
+      Recall{agent, holder.inode, holder.told, holder.grant, holder.hold, true, holder.names});
 }
 
 // What is at least as much as it asked for stays as it is, with its stamp.

@@ -114,11 +114,8 @@ void Table::lower(Entry& entry, Holder& holder, const Back& back) {
   holder.hold = std::min(holder.hold, back.left);
   holder.in_use = back.in_use;
   holder.grant = holder.recall;
-  holder.recall = Stamp{};
-  if (holder.hold == Hold::none) {
-    holder.told = Stamp{};
-    if (!holder.in_use) remove(entry, holder);
-  }
+  holder.recall = holder.told = Stamp{};  // what else it was told to do is done with that
+  if (holder.hold == Hold::none && !holder.in_use) remove(entry, holder);
 }
 
 void Table::give_up(AgentId agent, InodeId inode, Stamp grant, bool in_use, engine::Time now) {
@@ -158,10 +155,10 @@ std::vector<Recall> Table::recalls_of(AgentId agent) const {
   IntrusiveList<Holder>& holders = found->second->holders;
   for (Holder* one = holders.first(); one != nullptr; one = holders.next(*one)) {
     if (one->told != Stamp{}) {
-      all.push_back({agent, one->inode, one->told, one->grant, one->hold, one->names});
+      all.push_back({agent, one->inode, one->told, one->grant, one->hold, true, one->names});
     }
     if (one->recall != Stamp{}) {
-      all.push_back({agent, one->inode, one->recall, one->grant, one->leave, {}});
+      all.push_back({agent, one->inode, one->recall, one->grant, one->leave, false, {}});
     }
   }
   return all;

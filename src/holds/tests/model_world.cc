@@ -1,3 +1,5 @@
+#include "model_world.h"
+
 #include "model_agent.h"
 
 #include <algorithm>
@@ -22,7 +24,7 @@ ModelWorld::ModelWorld(sim::SimWorld& its_world, size_t count, Mutants its_mutan
 }
 
 ModelWorld::~ModelWorld() {
-  for (const auto& agent : agents) agent->stop();
+  for (const auto& agent : agents) agent->end();
 }
 
 void ModelWorld::send(NodeId between, std::string_view label, std::function<void()> deliver) {
@@ -188,28 +190,27 @@ void ModelWorld::on_begin(AgentId agent) {
   });
 }
 
-void ModelWorld::on_claims(AgentId agent, uint16_t life, const std::map<InodeId, Hold>& has) {
+void ModelWorld::on_claims(const Claim& claim, uint16_t life) {
   if (life != life_) return;
-  std::map<InodeId, Stamp> grants;
-  for (const auto& [inode, hold] : has) {
-    const Result<Stamp> claimed = table_->claim(agent, inode, hold, false);
-    // It was claimed already, where the answer was lost.
-    grants[inode] = claimed ? *claimed : table_->grant_of(agent, inode);
+  std::vector<std::pair<InodeId, Stamp>> grants;
+  for (const auto& [inode, hold] : claim.has) {
+    const Result<Stamp> claimed = table_->claim(claim.agent, inode, hold, false);
     if (!claimed && claimed.error() == Code::conflict) fault("two have had it");
+    // It was claimed already, where the answer was lost.
+    grants.emplace_back(inode, claimed ? *claimed : table_->grant_of(claim.agent, inode));
   }
-  table_->claimed(agent, world.now());
+  table_->claimed(claim.agent, world.now());
   act();
-  ModelAgent& to = *agents[agent.node.value - 1];
-  send(to.node(), "claimed", [&to, agent, life, grants] {
+  ModelAgent& to = *agents[claim.agent.node.value - 1];
+  send(to.node(), "claimed", [&to, agent = claim.agent, life, grants] {
     to.when_awake([&to, agent, life, grants] { to.on_claimed(agent, life, grants); });
   });
 }
 
 void ModelWorld::answer_name(AgentId maker, uint64_t operation, Version version, Stamp stamp) {
   ModelAgent& to = *agents[maker.node.value - 1];
-  send(to.node(), "name told", [&to, maker, operation, version, stamp] {
-    to.when_awake(
-        [&to, maker, operation, version, stamp] { to.on_name(maker, operation, version, stamp); });
+  send(to.node(), "name told", [&to, operation, version, stamp] {
+    to.when_awake([&to, operation, version, stamp] { to.on_name(operation, version, stamp); });
   });
 }
 

@@ -72,15 +72,16 @@ struct Given {
   Stamp stamp;
 };
 // To an agent: give back the hold with that stamp, down to `leave`, and answer with Back; what is
-// left has the recall's stamp then. Where `leave` is what it has: put what was written behind into
-// the targets and settle it; or where there are names, forget these. Said again until it is
-// answered.
+// left has the recall's stamp then. Or where it `keeps` the hold: forget what was kept of these
+// names; without names, put what was written behind into the targets and settle it. Said again
+// until it is answered.
 struct Recall {
   AgentId agent;
   InodeId inode;
   Stamp recall;
   Stamp grant;
   Hold leave = Hold::none;
+  bool keeps = false;
   std::vector<std::string> names;
 };
 // To an operation: nobody else has anything of its inodes, until Table::over(). What it reads of

@@ -1,0 +1,191 @@
+#include <gtest/gtest.h>
+
+#include "penstock/holds.h"
+
+namespace penstock::holds {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr AgentId kAgent{NodeId{1}, 1};
+constexpr InodeId kFile{7};
+constexpr uint16_t kLife = 1;
+
+Stamp stamp(uint64_t number, uint16_t life = kLife) {
+  return Stamp(uint64_t{life} << 48 | number);
+}
+
+class HoldsKeeper : public testing::Test {
+ protected:
+  HoldsKeeper() { keeper_.begun(kAgent, true, now_, kLife); }
+
+  // What it says next, which must be of that kind.
+  template <class Kind>
+  Kind next() {
+    for (KeeperAction& action : keeper_.take_actions()) said_.push_back(std::move(action));
+    EXPECT_FALSE(said_.empty());
+    if (said_.empty()) return Kind{};
+    const KeeperAction first = said_.front();
+    said_.erase(said_.begin());
+    EXPECT_TRUE(std::holds_alternative<Kind>(first)) << first.index();
+    return std::holds_alternative<Kind>(first) ? std::get<Kind>(first) : Kind{};
+  }
+  bool says_nothing() { return said_.empty() && keeper_.take_actions().empty(); }
+
+  RequestId ask(Hold hold) {
+    keeper_.wait(kFile, hold);
+    const Want want = next<Ask>().want;
+    EXPECT_EQ(want.hold, hold);
+    return want.request;
+  }
+  void give(RequestId request, Hold hold, Stamp at) {
+    keeper_.given({kAgent, request, kFile, hold, at});
+    EXPECT_EQ(next<Resume>().inode, kFile);
+  }
+  void have(Hold hold, Stamp at) {
+    give(ask(hold), hold, at);
+    keeper_.resumed(kFile);
+  }
+  Recall recall(Stamp at, Stamp grant, Hold leave = Hold::none) {
+    return {kAgent, kFile, at, grant, leave, false, {}};
+  }
+
+  engine::Time now_{seconds(100)};
+  Keeper keeper_{kAgent};
+  std::vector<KeeperAction> said_;
+};
+
+TEST_F(HoldsKeeper, an_operation_begins_under_a_hold_and_asks_for_it_before) {
+  EXPECT_FALSE(keeper_.enter(kFile, Hold::shared, now_));
+  have(Hold::shared, stamp(10));
+  EXPECT_TRUE(keeper_.enter(kFile, Hold::shared, now_));
+  EXPECT_FALSE(keeper_.enter(kFile, Hold::exclusive, now_));
+  EXPECT_TRUE(says_nothing());
+}
+
+TEST_F(HoldsKeeper, a_recall_is_answered_when_what_runs_has_ended_and_all_is_dropped) {
+  have(Hold::exclusive, stamp(10));
+  ASSERT_TRUE(keeper_.enter(kFile, Hold::exclusive, now_));
+  const uint64_t generation = keeper_.generation(kFile);
+  keeper_.recalled(recall(stamp(11), stamp(10), Hold::shared));
+  EXPECT_FALSE(keeper_.enter(kFile, Hold::shared, now_));
+  EXPECT_TRUE(says_nothing());
+  EXPECT_TRUE(keeper_.is_good(kFile, kAgent, generation, now_));
+  keeper_.leave(kFile, generation);
+  const Drop drop = next<Drop>();
+  EXPECT_EQ(drop.leave, Hold::shared);
+  keeper_.dropped(kFile, drop.recall);
+  const Back back = next<Answer>().back;
+  EXPECT_EQ(back.recall, stamp(11));
+  EXPECT_EQ(back.left, Hold::shared);
+  EXPECT_TRUE(keeper_.enter(kFile, Hold::shared, now_));
+  // It is said again, as the answer was lost.
+  next<Resume>();
+  keeper_.recalled(recall(stamp(11), stamp(10), Hold::shared));
+  EXPECT_EQ(next<Answer>().back.left, Hold::shared);
+}
+
+TEST_F(HoldsKeeper, what_was_recalled_before_it_came_is_used_for_one_turn) {
+  const RequestId request = ask(Hold::exclusive);
+  keeper_.recalled(recall(stamp(11), stamp(10)));
+  EXPECT_TRUE(says_nothing());
+  give(request, Hold::exclusive, stamp(10));
+  EXPECT_TRUE(keeper_.enter(kFile, Hold::exclusive, now_));
+  keeper_.resumed(kFile);
+  EXPECT_FALSE(keeper_.enter(kFile, Hold::exclusive, now_));
+  keeper_.leave(kFile, keeper_.generation(kFile));
+  EXPECT_EQ(next<Drop>().recall, stamp(11));
+}
+
+TEST_F(HoldsKeeper, a_recall_of_what_never_came_takes_what_was_there_before) {
+  have(Hold::shared, stamp(10));
+  keeper_.recalled(recall(stamp(21), stamp(20), Hold::shared));
+  EXPECT_EQ(next<Drop>().leave, Hold::none);
+  keeper_.dropped(kFile, stamp(21));
+  EXPECT_EQ(next<Answer>().back.left, Hold::none);
+  EXPECT_EQ(keeper_.hold_of(kFile), Hold::none);
+}
+
+TEST_F(HoldsKeeper, an_answer_that_a_recall_has_overtaken_gives_nothing) {
+  have(Hold::shared, stamp(10));
+  keeper_.recalled(recall(stamp(30), stamp(10)));
+  keeper_.dropped(kFile, next<Drop>().recall);
+  next<Answer>();
+  next<Resume>();
+  give(ask(Hold::shared), Hold::shared, stamp(29));
+  EXPECT_EQ(keeper_.hold_of(kFile), Hold::none);
+  EXPECT_FALSE(keeper_.enter(kFile, Hold::shared, now_));
+}
+
+TEST_F(HoldsKeeper, names_that_change_leave_the_hold_and_nothing_older_is_kept) {
+  have(Hold::shared, stamp(10));
+  EXPECT_FALSE(keeper_.may_keep(kFile, stamp(9), now_));
+  EXPECT_TRUE(keeper_.may_keep(kFile, stamp(15), now_));
+  Recall told = recall(stamp(20), stamp(10), Hold::shared);
+  told.keeps = true;
+  told.names = {"new"};
+  keeper_.recalled(told);
+  const Drop drop = next<Drop>();
+  EXPECT_EQ(drop.names, told.names);
+  EXPECT_TRUE(keeper_.enter(kFile, Hold::shared, now_));
+  keeper_.dropped(kFile, drop.recall);
+  EXPECT_EQ(next<Answer>().back.recall, stamp(20));
+  EXPECT_FALSE(keeper_.may_keep(kFile, stamp(19), now_));
+  EXPECT_TRUE(keeper_.may_keep(kFile, stamp(21), now_));
+}
+
+TEST_F(HoldsKeeper, nothing_is_its_own_after_its_lease) {
+  have(Hold::exclusive, stamp(10));
+  ASSERT_TRUE(keeper_.enter(kFile, Hold::exclusive, now_));
+  const uint64_t generation = keeper_.generation(kFile);
+  now_ += limits::kAgentLease;
+  EXPECT_FALSE(keeper_.enter(kFile, Hold::shared, now_));
+  EXPECT_FALSE(keeper_.is_good(kFile, kAgent, generation, now_));
+  keeper_.look(now_);
+  EXPECT_TRUE(next<DropAll>().is_lost);
+  keeper_.all_dropped();
+  const AgentId again = next<Begin>().agent;
+  EXPECT_EQ(again.session, kAgent.session + 1);
+  keeper_.begun(again, true, now_, kLife);
+  EXPECT_EQ(keeper_.hold_of(kFile), Hold::none);
+  keeper_.leave(kFile, generation);  // it ended without a hold
+  EXPECT_TRUE(says_nothing());
+}
+
+TEST_F(HoldsKeeper, another_life_is_told_of_what_is_exclusive_or_in_use) {
+  have(Hold::exclusive, stamp(10));
+  ASSERT_TRUE(keeper_.enter(kFile, Hold::exclusive, now_));
+  const uint64_t generation = keeper_.generation(kFile);
+  constexpr InodeId kRead{8}, kOpen{9};
+  keeper_.wait(kRead, Hold::shared);
+  keeper_.given({kAgent, next<Ask>().want.request, kRead, Hold::shared, stamp(12)});
+  next<Resume>();
+  keeper_.use(kOpen);
+  keeper_.renewed(kAgent, true, now_, 2);
+  EXPECT_FALSE(next<DropAll>().is_lost);
+  EXPECT_FALSE(keeper_.enter(kFile, Hold::shared, now_));
+  keeper_.all_dropped();
+  auto has = next<Claim>().has;
+  std::sort(has.begin(), has.end());
+  ASSERT_EQ(has.size(), 2U);
+  EXPECT_EQ(has[0], std::pair(kFile, Hold::exclusive));
+  EXPECT_EQ(has[1], std::pair(kOpen, Hold::none));
+  keeper_.claimed(kAgent, 2, {{kFile, stamp(1, 2)}});
+  EXPECT_EQ(keeper_.hold_of(kRead), Hold::none);
+  // What runs under what it has exclusive goes on.
+  EXPECT_TRUE(keeper_.is_good(kFile, kAgent, generation, now_));
+  keeper_.recalled(recall(stamp(2, 2), stamp(1, 2)));
+  keeper_.leave(kFile, generation);
+  EXPECT_EQ(next<Drop>().recall, stamp(2, 2));
+}
+
+TEST_F(HoldsKeeper, what_is_in_use_is_said_with_each_answer) {
+  have(Hold::shared, stamp(10));
+  keeper_.use(kFile);
+  keeper_.recalled(recall(stamp(11), stamp(10)));
+  keeper_.dropped(kFile, next<Drop>().recall);
+  EXPECT_TRUE(next<Answer>().back.in_use);
+}
+
+}  // namespace
+}  // namespace penstock::holds

@@ -136,5 +136,36 @@ TEST(MetaOnceSim, of_what_was_under_way_at_the_end_of_a_service_nothing_is_said)
   EXPECT_GT(unknown, 0) << "no seed has met what this is about";
 }
 
+TEST(MetaOnceSim, a_caller_that_dies_in_the_middle_leaves_nothing_open) {
+  const sim::SeedRange seeds = sim::seed_range(20);
+  int unknown = 0;
+  for (uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    OnceSim sim(seed);
+    int made = 0;
+    std::vector<engine::Thread> callers;
+    for (int thread = 0; thread < 3; ++thread) {
+      callers.emplace_back("caller", [&, thread] {
+        for (int i = 0; i < 20; ++i) {
+          const std::string name = std::to_string(thread) + "." + std::to_string(i);
+          const auto result = sim.remote_->create({}, meta::kRootInode, name, 0644, true);
+          if (result) ++made;
+          if (result) continue;
+          const Code code = result.error().code();
+          EXPECT_TRUE(code == Code::may_have_happened || code == Code::closed);
+          if (code == Code::may_have_happened) ++unknown;
+        }
+      });
+    }
+    sim.world_.run_for(std::chrono::milliseconds(500 + 50 * seed));
+    sim.host_->kill_agent();
+    for (engine::Thread& caller : callers) caller.join();
+    sim.world_.run_for(std::chrono::seconds(5));
+    EXPECT_EQ(sim.host_->service().figures().open, 0u);
+    EXPECT_GE(sim.meta_->counts()->inodes, static_cast<uint64_t>(made + 1));
+  }
+  EXPECT_GT(unknown, 0) << "no seed has met what this is about";
+}
+
 }  // namespace
 }  // namespace penstock::meta_net

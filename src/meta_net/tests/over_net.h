@@ -75,6 +75,8 @@ class SimHost {
   RemoteMetaConfig asking();
   MetaService& service() { return *service_; }
   sim::SimNetwork network;
+  // The process of the agent dies in the middle of what it asks.
+  void kill_agent() { asking_net_->kill(); }
   // The service's process ends, and another one begins.
   void stop();
   void start(meta::Meta& meta);

@@ -1,10 +1,10 @@
 #include "penstock/meta/records.h"
 
 #include "acl.h"
-#include "codec.h"
 
 #include <algorithm>
 
+#include "penstock/meta/codec.h"
 #include "penstock/meta/records/limits.h"
 
 namespace penstock::meta {

@@ -1,7 +1,6 @@
 // Bounds of what applications may hold, each with its reason.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 
 #include "penstock/base.h"
@@ -26,9 +25,6 @@ inline constexpr uint64_t kOwnMappings = 8192;
 // kernel lets a process map, as it is usually set up (vm.max_map_count, of which sessions have
 // shares, too).
 inline constexpr uint32_t kGuardsMax = 131072;
-// The same warning about clients is written once in so long, for so many causes at a time.
-inline constexpr std::chrono::minutes kLogEvery{1};
-inline constexpr size_t kLogCausesMax = 256;
 // Threads that close foreign descriptors, each of which may hang in a close for ever: of one user,
 // so that others find some, and of all. Those that have nothing to do stay up to a few.
 inline constexpr uint32_t kCloseThreadsPerUserMax = 16;

@@ -76,7 +76,7 @@ class VirtualDirectory {
 
   // Of all mounts of the agent.
   const std::shared_ptr<sessions::RegionLinks> region_links_;
-  resources::RepeatedLog log_;
+  engine::RepeatedLog log_;
   std::mutex mutex_;
   std::map<uint64_t, Link> links_;
   std::map<Key, uint64_t> numbers_;

@@ -1,13 +1,13 @@
 // A file system in memory and short ways to use it.
 #pragma once
 
-#include "harness.h"
-
 #include <algorithm>
 #include <gtest/gtest.h>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "penstock/testing_meta.h"
 
 namespace penstock::meta {
 

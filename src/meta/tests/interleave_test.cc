@@ -1,8 +1,8 @@
 // One operation commits between another's body and its commit: the pairs that would break the tree
 // if they did not conflict.
-#include "harness.h"
-
 #include <gtest/gtest.h>
+
+#include "penstock/testing_meta.h"
 
 namespace penstock::meta {
 namespace {

@@ -1,10 +1,10 @@
 // Threads against one another on RocksDB; afterwards the tree must be consistent.
-#include "harness.h"
-
 #include <gtest/gtest.h>
 #include <map>
 #include <set>
 #include <thread>
+
+#include "penstock/testing_meta.h"
 
 namespace penstock::meta {
 namespace {

@@ -1,10 +1,10 @@
 // Records that are kept in memory: nothing stale is ever found there.
 #include "../record_cache.h"
 
-#include "harness.h"
-
 #include <gtest/gtest.h>
 #include <thread>
+
+#include "penstock/testing_meta.h"
 
 namespace penstock::meta {
 namespace {

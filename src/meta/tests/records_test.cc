@@ -1,10 +1,11 @@
 // Decoders face whatever a damaged database holds.
 #include "penstock/meta/records.h"
 
-#include "../codec.h"
 #include "decode_all.h"
 
 #include <gtest/gtest.h>
+
+#include "penstock/meta/codec.h"
 
 namespace penstock::meta {
 namespace {

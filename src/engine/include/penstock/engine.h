@@ -13,6 +13,7 @@
 #include "penstock/engine/net.h"
 #include "penstock/engine/op.h"
 #include "penstock/engine/random.h"
+#include "penstock/engine/repeated_log.h"
 #include "penstock/engine/roles.h"
 #include "penstock/engine/threads.h"
 #include "penstock/engine/wall_text.h"

@@ -10,4 +10,3 @@
 #include "penstock/resources/page_fence.h"
 #include "penstock/resources/process_memory.h"
 #include "penstock/resources/registered_buffers.h"
-#include "penstock/resources/repeated_log.h"

@@ -47,7 +47,7 @@ struct SessionNode {
   MountTable mounts;
   NodeLinks links;
   HandleTable handles;
-  resources::RepeatedLog log;
+  engine::RepeatedLog log;
   // Rings go to the shards in turn; relaxed: any order will do.
   std::atomic<uint32_t> next_shard{0};
 };

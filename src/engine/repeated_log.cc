@@ -1,14 +1,14 @@
-#include "penstock/resources/repeated_log.h"
+#include "penstock/engine/repeated_log.h"
 
 #include "limits.h"
 
 #include <algorithm>
 #include <fmt/format.h>
 
-namespace penstock::resources {
+namespace penstock::engine {
 
 void RepeatedLog::warning(const std::string& cause, const std::string& message) {
-  const engine::Time now = clock_.now();
+  const Time now = clock_.now();
   uint64_t unsaid = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -33,4 +33,4 @@ void RepeatedLog::warning(const std::string& cause, const std::string& message) 
          fmt::format("{} ({} more like it since it was last said)", message, unsaid));
 }
 
-}  // namespace penstock::resources
+}  // namespace penstock::engine

@@ -87,6 +87,8 @@ class Reader {
   void require(bool condition) {
     if (!condition) fail();
   }
+  // Nothing was wrong so far.
+  bool going() const { return !failed_; }
   // Everything was read and made sense.
   bool finished() const {
     DASSERT(!failed_ || in_.empty());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <gtest/gtest.h>
 #include <memory>
 #include <string>
@@ -62,8 +63,16 @@ class RocksDbStorage final : public Storage {
 class SimStorage final : public Storage {
  public:
   explicit SimStorage(uint64_t seed) : world_(seed) {
+    ASSERT(world_now() == nullptr);
+    world_now() = &world_;
     image_.faults.conflict_permille = 50;
     image_.faults.unknown_commit_permille = 20;
+  }
+  ~SimStorage() override { world_now() = nullptr; }
+  // The one that there is at the moment.
+  static sim::SimWorld*& world_now() {
+    static sim::SimWorld* world = nullptr;
+    return world;
   }
   engine::Kv& kv() override { return *kv_; }
   void restart() override {
@@ -87,9 +96,24 @@ inline std::unique_ptr<Storage> make_storage(const std::string& name, uint64_t s
   return std::make_unique<SimStorage>(seed);
 }
 
+// How tests come to a Meta. A library that makes others runs the tests of this one with its own.
+using Opener =
+    std::function<Outcome<std::unique_ptr<Meta>>(engine::Kv&, const engine::Clock&, MetaOptions)>;
+inline Opener& opener() {
+  static Opener opener = &Meta::open;
+  return opener;
+}
+
+// Of long random runs on threads of the machine, one in so many is made: where each call of a Meta
+// takes much longer than it does here.
+inline uint64_t& one_run_in() {
+  static uint64_t so_many = 1;
+  return so_many;
+}
+
 inline std::unique_ptr<Meta> open_meta(engine::Kv& kv, const engine::Clock& clock,
                                        MetaOptions options = {}) {
-  auto opened = Meta::open(kv, clock, std::move(options));
+  auto opened = opener()(kv, clock, std::move(options));
   EXPECT_TRUE(opened.has_value()) << opened.error().message;
   return opened ? std::move(*opened) : nullptr;
 }

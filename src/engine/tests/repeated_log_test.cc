@@ -1,16 +1,16 @@
-#include "penstock/resources/repeated_log.h"
+#include "penstock/engine/repeated_log.h"
 
 #include <gtest/gtest.h>
 #include <vector>
 
-namespace penstock::resources {
+namespace penstock::engine {
 namespace {
 
-class SetClock : public engine::Clock {
+class SetClock : public Clock {
  public:
-  engine::Time now() const override { return time; }
-  engine::WallTime wall() const override { return {}; }
-  engine::Time time{};
+  Time now() const override { return time; }
+  WallTime wall() const override { return {}; }
+  Time time{};
 };
 
 std::vector<std::string> lines;
@@ -44,4 +44,4 @@ TEST(RepeatedLog, is_bounded_however_many_causes_there_are) {
 }
 
 }  // namespace
-}  // namespace penstock::resources
+}  // namespace penstock::engine

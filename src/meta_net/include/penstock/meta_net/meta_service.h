@@ -1,0 +1,53 @@
+// A Meta as a service of its node.
+#pragma once
+
+#include <memory>
+
+#include "penstock/engine.h"
+#include "penstock/meta.h"
+#include "penstock/wire.h"
+
+namespace penstock::meta_net {
+
+// What it points to outlives the service.
+struct MetaServiceConfig {
+  engine::Loop* loop = nullptr;
+  engine::Net* net = nullptr;  // of that loop
+  engine::Address address;
+  meta::Meta* meta = nullptr;
+  // Threads that wait for the database, and how many of them one node may keep at a time.
+  uint32_t threads = 16;
+  uint32_t threads_per_node = 8;
+  wire::Protocol speaks = wire::kNodeProtocol;
+};
+
+// Answers nodes that have the role of an agent. A call is taken and answered in the loop, and
+// carried out in a thread that may block. A call that changes something happens once in the life of
+// the service, however often it comes; of that a caller keeps a slot's worth of memory here until
+// it has asked for nothing for two minutes.
+//
+// Owner thread of the loop, but for making it and its end.
+class MetaService {
+ public:
+  static std::unique_ptr<MetaService> make(const MetaServiceConfig& config);
+  // Nothing is asked any more: stop() has completed, or start() was never called.
+  virtual ~MetaService() = default;
+
+  virtual void start() = 0;
+  // No call is taken any more, what waits ends with peer_gone, what is under way is answered; then
+  // `done` completes. Once, after start().
+  virtual void stop(engine::Op& done) = 0;
+
+  struct Figures {
+    uint64_t answered = 0;
+    uint64_t repeated = 0;  // of these: by the answer of an earlier one
+    uint64_t refused = 0;
+    uint64_t busy = 0;
+    size_t open = 0;  // calls that have no answer yet
+    size_t callers = 0;
+    size_t kept_bytes = 0;  // of answers
+  };
+  virtual Figures figures() const = 0;
+};
+
+}  // namespace penstock::meta_net

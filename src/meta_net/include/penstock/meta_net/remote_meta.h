@@ -1,0 +1,65 @@
+// A Meta of another node, asked over a net.
+#pragma once
+
+#include <memory>
+
+#include "penstock/engine.h"
+#include "penstock/meta.h"
+#include "penstock/wire.h"
+
+namespace penstock::meta_net {
+
+// What it points to outlives the Meta.
+struct RemoteMetaConfig {
+  static constexpr engine::Duration kCallTime = std::chrono::seconds(20);
+  static constexpr uint32_t kSlots = 64;
+
+  engine::Loop* loop = nullptr;
+  engine::Net* net = nullptr;  // of that loop
+  engine::Address service;
+  uint64_t session = 0;  // of the agent; 0: there is none
+  // A number that no other RemoteMeta ever has at that service; 0: one is drawn from the operating
+  // system's random bytes.
+  uint64_t caller = 0;
+  // All tries of one call together.
+  engine::Duration call_time = kCallTime;
+  // Calls at a time that change something; others wait for their turn. At most kSlots.
+  uint32_t slots = kSlots;
+  wire::Protocol speaks = wire::kNodeProtocol;
+  // Let go of when the Meta has ended: what only it is asked through.
+  std::shared_ptr<void> keeps = {};
+};
+
+// Thread safe, for threads that may block: never from a loop. A call is tried again, with growing
+// pauses, while its service is not reached or is busy, until its time is over. What changes
+// something happens once, however often it is tried.
+//
+// What differs from a Meta with a database of its own:
+//
+// - Any call can end with peer_gone or timed_out: the service was not reached. One that changes
+//   something ends with may_have_happened instead where some try may have come through; it may even
+//   happen afterwards, while a message of it is on its way. access_denied also says that this node
+//   is no agent.
+// - create_files(): so many at a time as a front makes are one transaction; of longer lists each
+//   part is one, and those behind a part that failed have not begun (cancelled). Where the answer
+//   is lost, `made` has of each what was asked for, and not what it replaced.
+// - resolve_many(), place_files(), record_accessed(), forget_many(): of lists that do not fit one
+//   request each part is one transaction. The first that fails ends the call.
+// - read_directory(), orphans(), unsettled(): a transaction for each page.
+// - set_layout(): `change` runs here, before the right to change it was checked, on what was read
+//   just before; busy when others change the layout all the time.
+// - newest_cookie() asks; where it is not answered, it says the greatest that there can be.
+// - close() does nothing: the store belongs to others, too.
+class RemoteMeta : public meta::Meta {
+ public:
+  static std::unique_ptr<RemoteMeta> make(const RemoteMetaConfig& config);
+
+  struct Figures {
+    uint64_t calls = 0;
+    uint64_t tries = 0;
+    uint64_t unknown = 0;  // calls of which it could not be found out whether they happened
+  };
+  virtual Figures figures() const = 0;
+};
+
+}  // namespace penstock::meta_net

@@ -1,0 +1,64 @@
+#include "messages.h"
+
+#include "fields.h"
+
+#include <array>
+#include <utility>
+
+namespace penstock::meta_net {
+namespace {
+
+template <class... Calls>
+constexpr bool are_in_order(const std::variant<Calls...>*) {
+  const std::array<uint8_t, sizeof...(Calls)> kinds = {Calls::kKind...};
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    if (kinds[i] != i) return false;
+  }
+  return true;
+}
+static_assert(are_in_order(static_cast<const Request*>(nullptr)));
+
+constexpr size_t kCalls = std::variant_size_v<Request>;
+
+// One for each kind.
+template <size_t... kKinds>
+constexpr auto readers_of(std::index_sequence<kKinds...>) {
+  using Read = void (*)(In&, Request&);
+  return std::array<Read, sizeof...(kKinds)>{[](In& in, Request& request) {
+    auto& call = request.emplace<kKinds>();
+    std::variant_alternative_t<kKinds, Request>::fields(in, call);
+  }...};
+}
+
+}  // namespace
+
+bool changes(const Request& request) {
+  return std::visit([](const auto& call) { return call.kChanges; }, request);
+}
+
+std::string encode(const Request& request) {
+  constexpr size_t kUsualBytes = 128;
+  meta::Writer writer(kUsualBytes);
+  Out out(writer);
+  std::visit(
+      [&](const auto& call) {
+        writer.byte(call.kKind);
+        call.fields(out, call);
+      },
+      request);
+  return writer.take();
+}
+
+Result<Request> decode_request(std::string_view bytes) {
+  static constexpr auto kReaders = readers_of(std::make_index_sequence<kCalls>());
+  meta::Reader reader(bytes);
+  const uint8_t kind = reader.byte();
+  if (kind >= kCalls) return Code::bad_message;
+  Request request;
+  In in(reader);
+  kReaders[kind](in, request);
+  if (!reader.finished()) return Code::bad_message;
+  return request;
+}
+
+}  // namespace penstock::meta_net

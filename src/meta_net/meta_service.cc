@@ -1,0 +1,342 @@
+#include "penstock/meta_net/meta_service.h"
+
+#include "carry_out.h"
+#include "frame.h"
+#include "messages.h"
+#include "slots.h"
+#include "turns.h"
+
+#include <array>
+#include <fmt/format.h>
+#include <map>
+#include <utility>
+
+namespace penstock::meta_net {
+
+namespace {
+
+class Service;
+
+// A call, from its coming until it is answered.
+struct Asked : Turns::Item {
+  Service* service = nullptr;
+  engine::IncomingCall* call = nullptr;
+  RequestHeader header;
+  std::string bytes;
+  Request request;
+  Slots::Ticket ticket;  // of one that changes something
+  AnswerBytes answer;
+  engine::TransferOp transfer;
+  engine::Op carried_out;
+};
+
+std::optional<uint32_t> exposure_for(const engine::IncomingCall& call, engine::Access access) {
+  for (uint32_t i = 0; i < call.exposure_count; ++i) {
+    if (call.exposure_access(i) == access) return i;
+  }
+  return std::nullopt;
+}
+
+class Service final : public MetaService, private engine::Service {
+ public:
+  explicit Service(const MetaServiceConfig& config)
+      : config_(config),
+        life_(config.loop->random().next() | 1),
+        log_(config.loop->clock()),
+        turns_(config.threads, config.threads_per_node,
+               [this](Turns::Item& item) { carry_out_in_thread(static_cast<Asked&>(item)); }) {
+    ASSERT(config_.net != nullptr && config_.meta != nullptr && config_.address.node != NodeId());
+  }
+  ~Service() override { ASSERT(figures_.open == 0 && is_started_ == is_stopped_); }
+
+  void start() override {
+    ASSERT(!is_started_);
+    is_started_ = true;
+    config_.net->serve(config_.address, *this);
+  }
+
+  void stop(engine::Op& done) override {
+    ASSERT(is_started_ && done_ == nullptr);
+    done_ = &done;
+    config_.net->withdraw(config_.address);
+    turns_.refuse_waiting([this](Turns::Item& item) {
+      auto& asked = static_cast<Asked&>(item);
+      give_up(asked, Code::peer_gone);
+    });
+    end_if_stopped();
+  }
+
+  Figures figures() const override {
+    Figures figures = figures_;
+    figures.callers = slots_.callers();
+    figures.kept_bytes = slots_.kept_bytes();
+    return figures;
+  }
+
+ private:
+  // What the open calls of one node take.
+  struct Use {
+    size_t calls = 0;
+    size_t bytes = 0;
+  };
+
+  bool is_stopping() const { return done_ != nullptr; }
+
+  // ---- taking ----
+
+  void on_call(engine::IncomingCall& call) override {
+    RequestHeader header;
+    if (const Status good = check_header(call, header); !good.ok()) return refuse(call, good);
+    const auto found = nodes_.find(call.peer().node);
+    const Use use = found == nodes_.end() ? Use{} : found->second;
+    const bool has_room = figures_.open < limits::kCallsMax && use.calls < limits::kCallsPerNode &&
+                          bytes_ + header.length <= limits::kAskedBytesMax &&
+                          use.bytes + header.length <= limits::kAskedBytesPerNode;
+    if (!has_room) return refuse(call, Code::busy);
+    Asked& asked = begin(call, header);
+    const Bytes behind = call.request.subspan(sizeof header);
+    if (behind.empty()) return fetch(asked);
+    asked.bytes = text_of(behind);
+    take(asked);
+  }
+
+  // ok, or what the call ends with.
+  Status check_header(engine::IncomingCall& call, RequestHeader& header) const {
+    if (is_stopping()) return Code::peer_gone;
+    if ((call.peer().roles & engine::kRoleAgent) == 0) return Code::access_denied;
+    if (call.method != kMethod || !read_header(call.request, header)) return Code::bad_message;
+    const bool is_spoken =
+        header.version >= config_.speaks.lowest && header.version <= config_.speaks.highest;
+    if (!is_spoken) return Code::wrong_version;
+    const size_t behind = call.request.size() - sizeof header;
+    const auto exposure = exposure_for(call, engine::Access::fetch);
+    const bool is_here = behind == header.length;
+    const bool is_exposed =
+        behind == 0 && exposure.has_value() && call.exposure_length(*exposure) >= header.length;
+    const bool is_good =
+        header.reserved == 0 && header.length > 0 && header.length <= limits::kRequestBytesMax &&
+        (is_here || is_exposed) &&
+        (header.sequence == 0 ? header.slot == 0 : header.slot < limits::kSlotsMax);
+    if (!is_good) return Code::bad_message;
+    const bool is_meant = header.service == 0 || header.service == life_;
+    return is_meant ? Code::ok : Code::stale;
+  }
+
+  void fetch(Asked& asked) {
+    asked.bytes.resize(asked.header.length);
+    asked.transfer.call = asked.call;
+    asked.transfer.exposure = *exposure_for(*asked.call, engine::Access::fetch);
+    asked.transfer.local = memory_of(asked.bytes);
+    asked.transfer.completion = [](engine::Op& op) {
+      auto& self = op.owner_as<Asked>();
+      if (!self.transfer.status.ok()) return self.service->reply(self, self.transfer.status);
+      self.service->take(self);
+    };
+    asked.call->fetch(asked.transfer);
+  }
+
+  // All of it is here.
+  void take(Asked& asked) {
+    if (is_stopping()) return reply(asked, Code::peer_gone);
+    if (checksum_of(asked.header, asked.bytes) != asked.header.checksum) {
+      return refuse(asked, Code::bad_message);
+    }
+    Result<Request> request = decode_request(asked.bytes);
+    asked.bytes = {};
+    if (!request) return refuse(asked, request.error());
+    if (changes(*request) != (asked.header.sequence > 0)) return refuse(asked, Code::bad_message);
+    asked.request = std::move(*request);
+    if (changes(asked.request)) return take_slot(asked);
+    turns_.submit(asked);
+  }
+
+  void take_slot(Asked& asked) {
+    const RequestHeader& header = asked.header;
+    Slots::Taken taken = slots_.take({asked.node, header.session, header.caller}, header.slot,
+                                     header.sequence, config_.loop->now());
+    switch (taken.what) {
+      case Slots::Taken::What::run:
+        asked.ticket = taken.ticket;
+        return turns_.submit(asked);
+      case Slots::Taken::What::wait:
+        if (*taken.waiting_count >= limits::kWaitingMax) return refuse(asked, Code::busy);
+        ++*taken.waiting_count;
+        taken.waiting->push_back(asked);
+        return;
+      case Slots::Taken::What::answer:
+        ++figures_.repeated;
+        asked.answer = std::move(taken.answer);
+        return answer(asked);
+      case Slots::Taken::What::unknown:
+        return refuse(asked, Code::may_have_happened);
+      case Slots::Taken::What::old:
+        return refuse(asked, Code::stale);
+      case Slots::Taken::What::busy:
+        return refuse(asked, Code::busy);
+    }
+  }
+
+  // ---- carrying out ----
+
+  void carry_out_in_thread(Asked& asked) {
+    asked.answer = std::make_shared<const std::string>(carry_out(*config_.meta, asked.request));
+    asked.carried_out.completion = [](engine::Op& op) {
+      auto& self = op.owner_as<Asked>();
+      self.service->on_carried_out(self);
+    };
+    config_.loop->complete_remote(asked.carried_out, Code::ok);
+  }
+
+  void on_carried_out(Asked& asked) {
+    IntrusiveList<ListNode> waiting;
+    if (asked.ticket) {
+      slots_.take_waiting(asked.ticket, waiting);
+      slots_.end(asked.ticket, asked.answer, config_.loop->now());
+    }
+    while (ListNode* const node = waiting.pop_front()) {
+      auto& other = static_cast<Asked&>(*node);
+      ++figures_.repeated;
+      other.answer = asked.answer;
+      answer(other);
+    }
+    answer(asked);
+  }
+
+  // It was not begun, and is not.
+  void give_up(Asked& asked, Status status) {
+    IntrusiveList<ListNode> waiting;
+    if (asked.ticket) {
+      slots_.take_waiting(asked.ticket, waiting);
+      slots_.give_up(asked.ticket);
+    }
+    while (ListNode* const node = waiting.pop_front()) reply(static_cast<Asked&>(*node), status);
+    reply(asked, status);
+  }
+
+  // ---- answering ----
+
+  void answer(Asked& asked) {
+    const std::string& bytes = *asked.answer;
+    if (bytes.size() <= kShortAnswer) return reply(asked, Code::ok);
+    const auto exposure = exposure_for(*asked.call, engine::Access::place);
+    if (!exposure || asked.call->exposure_length(*exposure) < bytes.size()) {
+      return reply(asked, Code::result_too_large);
+    }
+    asked.transfer.call = asked.call;
+    asked.transfer.exposure = *exposure;
+    asked.transfer.local = memory_of(bytes);
+    asked.transfer.completion = [](engine::Op& op) {
+      auto& self = op.owner_as<Asked>();
+      self.service->reply(self, self.transfer.status);
+    };
+    asked.call->place(asked.transfer);
+  }
+
+  ResponseHeader response() const {
+    ResponseHeader header;
+    header.lowest = static_cast<uint16_t>(config_.speaks.lowest);
+    header.highest = static_cast<uint16_t>(config_.speaks.highest);
+    header.service = life_;
+    return header;
+  }
+
+  // With the answer, where there is one: its length, and with ok its bytes, if they are few.
+  void reply(Asked& asked, Status status) {
+    std::array<std::byte, engine::kNetMessageMax> message;
+    ResponseHeader header = response();
+    size_t length = sizeof header;
+    if (asked.answer != nullptr && (status.ok() || status == Code::result_too_large)) {
+      const std::string& bytes = *asked.answer;
+      header.length = static_cast<uint32_t>(bytes.size());
+      header.checksum = crc32c(bytes_of(bytes));
+      if (status.ok() && bytes.size() <= kShortAnswer) {
+        std::memcpy(message.data() + length, bytes.data(), bytes.size());
+        length += bytes.size();
+      }
+    }
+    std::memcpy(message.data(), &header, sizeof header);
+    ++figures_.answered;
+    asked.call->reply(status, Bytes(message).first(length));
+    end(asked);
+  }
+
+  // Not let in, or not to be understood.
+  void refuse(engine::IncomingCall& call, Status status) {
+    count_refusal(call.peer().node, status.code());
+    const ResponseHeader header = response();
+    call.reply(status, std::as_bytes(std::span(&header, 1)));
+  }
+  void refuse(Asked& asked, Status status) {
+    count_refusal(asked.node, status.code());
+    asked.answer = nullptr;
+    reply(asked, status);
+  }
+  void count_refusal(NodeId node, Code code) {
+    if (code == Code::busy) ++figures_.busy;
+    ++figures_.refused;
+    const auto say = [&](const char* why) {
+      log_.warning(fmt::format("{} {}", why, node.value),
+                   fmt::format("meta: a call of node {} is refused: {}", node.value, why));
+    };
+    if (code == Code::access_denied) say("its certificate does not give it the role of an agent");
+    if (code == Code::bad_message) say("it cannot be understood");
+    if (code == Code::wrong_version) say("it is in a version that is not spoken here");
+    if (code == Code::busy) say("too many wait, of that node or of all");
+    if (code == Code::may_have_happened) say("it is repeated, and its answer found no room");
+  }
+
+  // ---- of every call ----
+
+  Asked& begin(engine::IncomingCall& call, const RequestHeader& header) {
+    auto* asked = new Asked;  // until end()
+    asked->service = this;
+    asked->call = &call;
+    asked->header = header;
+    asked->node = call.peer().node;
+    asked->transfer.owner = asked->carried_out.owner = asked;
+    ++figures_.open;
+    Use& use = nodes_[asked->node];
+    ++use.calls;
+    use.bytes += header.length;
+    bytes_ += header.length;
+    return *asked;
+  }
+
+  void end(Asked& asked) {
+    const std::unique_ptr<Asked> self(&asked);
+    const auto use = nodes_.find(asked.node);
+    ASSERT(use != nodes_.end() && use->second.calls > 0 && figures_.open > 0);
+    ASSERT(use->second.bytes >= asked.header.length && bytes_ >= asked.header.length);
+    --figures_.open;
+    use->second.bytes -= asked.header.length;
+    bytes_ -= asked.header.length;
+    if (--use->second.calls == 0) nodes_.erase(use);
+    end_if_stopped();
+  }
+
+  void end_if_stopped() {
+    if (!is_stopping() || figures_.open > 0 || is_stopped_) return;
+    is_stopped_ = true;
+    config_.loop->complete(*done_, Code::ok);
+  }
+
+  const MetaServiceConfig config_;
+  const uint64_t life_;
+  engine::RepeatedLog log_;
+  Slots slots_;
+  std::map<NodeId, Use> nodes_;  // that have open calls
+  size_t bytes_ = 0;
+  Figures figures_;
+  bool is_started_ = false;
+  bool is_stopped_ = false;
+  engine::Op* done_ = nullptr;
+  Turns turns_;  // last: its threads use what is above
+};
+
+}  // namespace
+
+std::unique_ptr<MetaService> MetaService::make(const MetaServiceConfig& config) {
+  return std::make_unique<Service>(config);
+}
+
+}  // namespace penstock::meta_net

@@ -1,0 +1,112 @@
+#include "sound.h"
+
+#include <algorithm>
+
+namespace penstock::meta_net {
+namespace {
+
+bool name_is_good(std::string_view name) {
+  return !name.empty() && name.size() <= limits::kNameBytesMax && name != "." && name != ".." &&
+         name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
+}
+
+template <class T>
+bool all_are_sound(const std::vector<Result<T>>& all) {
+  return std::all_of(all.begin(), all.end(),
+                     [](const auto& one) { return !one || is_sound(*one); });
+}
+
+// A number that Meta has given for an inode. Whether it was given to this caller is not known here.
+bool was_given(InodeId id, uint64_t newest) {
+  return id.value >= meta::kFirstId && id.value <= newest;
+}
+
+Status check(const ask::Create& asked, const Newest& newest) {
+  const bool is_good = asked.how.id == InodeId() || was_given(asked.how.id, newest());
+  return is_good ? Code::ok : Code::invalid_argument;
+}
+Status check(const ask::CreateUnnamed& asked, const Newest& newest) {
+  return was_given(asked.id, newest()) ? Code::ok : Code::invalid_argument;
+}
+Status check(const ask::CreateFiles& asked, const Newest& newest_now) {
+  const uint64_t newest = newest_now();
+  const bool is_good = std::all_of(asked.files.begin(), asked.files.end(), [&](const auto& file) {
+    return was_given(file.place.inode, newest) && is_sound(file.place) &&
+           !file.changes.length.has_value();
+  });
+  return is_good ? Code::ok : Code::invalid_argument;
+}
+Status check(const auto&, const Newest&) {
+  return Code::ok;
+}
+
+}  // namespace
+
+bool is_sound(const Attributes& attributes) {
+  if (!meta::layout_is_good(attributes.layout)) return false;
+  // What a record may hold, as this is one.
+  meta::Inode inode;
+  inode.attributes = attributes;
+  if (attributes.type == meta::FileType::directory) inode.parent = meta::kRootInode;
+  if (attributes.type == meta::FileType::symlink) inode.target = ".";
+  return meta::is_storable(inode);
+}
+
+bool is_sound(const meta::NewFile& place) {
+  const bool is_files = place.layout.stripe == 0;
+  return place.inode.value >= meta::kFirstId && place.parent != InodeId() &&
+         name_is_good(place.name) && is_files && meta::layout_is_good(place.layout);
+}
+bool is_sound(const meta::Removed& removed) {
+  return removed.inode == InodeId() ||
+         (is_sound(removed.attributes) && removed.attributes.inode == removed.inode);
+}
+bool is_sound(const meta::ResolvedParent& resolved) {
+  const bool is_dots = resolved.name == "." || resolved.name == "..";
+  return is_sound(resolved.parent) && (is_dots || name_is_good(resolved.name));
+}
+bool is_sound(const Created& created) {
+  return is_sound(created.attributes);
+}
+bool is_sound(const Found& found) {
+  return all_are_sound(found.each);
+}
+bool is_sound(const Places& places) {
+  return all_are_sound(places.each);
+}
+bool is_sound(const FilesMade& made) {
+  return std::all_of(made.each.begin(), made.each.end(), [](const Result<meta::MadeFile>& one) {
+    return !one || (is_sound(one->attributes) && is_sound(one->replaced));
+  });
+}
+bool is_sound(const Page& page) {
+  uint64_t before = meta::kCookieMin - 1;
+  for (const Listed& each : page.entries) {
+    const meta::DirectoryEntry& entry = each.entry;
+    const bool is_good = name_is_good(entry.name) && entry.inode != InodeId() &&
+                         entry.cookie > before && entry.cookie <= meta::kIdMax;
+    if (!is_good) return false;
+    if (each.attributes && !is_sound(*each.attributes)) return false;
+    before = entry.cookie;
+  }
+  return page.last || !page.entries.empty();
+}
+bool is_sound(const Inodes& inodes) {
+  const bool is_in_order = std::adjacent_find(inodes.each.begin(), inodes.each.end(),
+                                              std::greater_equal<>()) == inodes.each.end();
+  return is_in_order && (inodes.last || !inodes.each.empty());
+}
+bool is_sound(const Names& names) {
+  return std::all_of(names.each.begin(), names.each.end(), [](const std::string& name) {
+    return !name.empty() && name.size() <= meta::kXattrNameBytesMax;
+  });
+}
+bool is_sound(const Number& number) {
+  return number.value != 0;
+}
+
+Status check_asked(const Request& request, const Newest& newest) {
+  return std::visit([&](const auto& asked) { return check(asked, newest); }, request);
+}
+
+}  // namespace penstock::meta_net

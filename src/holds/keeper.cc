@@ -142,8 +142,9 @@ void Keeper::resumed(InodeId inode) {
 // out that may bring what the recall names, it never comes, and what the agent has went into it.
 void Keeper::drop_if_due(InodeId inode, Kept& kept) {
   const bool is_due = kept.recall != Stamp{} && !kept.closed && state_ == State::ready;
-  if (!is_due || kept.asked != RequestId{}) return;
-  if (kept.recalled != kept.grant) kept.leave = Hold::none;
+  const bool is_known = kept.recalled == kept.grant && kept.hold != Hold::none;
+  if (!is_due || (!is_known && kept.asked != RequestId{})) return;
+  if (!is_known) kept.leave = Hold::none;
   begin_drop(inode, kept);
 }
 
@@ -219,7 +220,7 @@ void Keeper::recalled(const Recall& recall) {
   kept.leave = recall.leave;
   // Another one, of less, while the one before is being done: again, then.
   kept.dropping = false;
-  if (is_known) return begin_drop(recall.inode, kept);
+  if (is_known || kept.closed) return begin_drop(recall.inode, kept);
   drop_if_due(recall.inode, kept);
 }
 

@@ -151,8 +151,9 @@ void ModelAgent::do_it(const Drop& drop) {
 void ModelAgent::finish(const Drop& drop) {
   File& file = files_[drop.inode];
   if (drop.leave == Hold::none) {
-    // One that was overtaken drops more than it must.
+    // One that was overtaken drops more than it must, beside reads that have begun since.
     if (!file.is_behind) file.kept.reset();
+    ++file.drops;
     file.names.clear();
   }
   keeper_.dropped(drop.inode, drop.recall);
@@ -206,15 +207,15 @@ void ModelAgent::read(InodeId inode) {
     const File& file = files_[inode];
     const Version version = file.kept ? *file.kept : owner_.stored(inode);
     const uint64_t generation = keeper_.generation(inode);
-    owner_.world.after(some_time(30), "read", [=, this, session = id()] {
+    owner_.world.after(some_time(30), "read", [=, this, session = id(), drops = file.drops] {
       when_awake([=, this] {
         if (keeper_.is_good(inode, session, generation, lease_time())) {
           if (version < *least) {
             owner_.fault(bytes_of(inode) + " is older than what somebody was told");
           }
           owner_.told(id(), bytes_of(inode), version);
-          std::optional<Version>& kept = files_[inode].kept;
-          kept = std::max(version, kept.value_or(0));
+          File& at = files_[inode];
+          if (at.drops == drops) at.kept = std::max(version, at.kept.value_or(0));
         }
         leave(inode, generation);
       });

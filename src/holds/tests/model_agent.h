@@ -45,6 +45,7 @@ class ModelAgent {
   struct File {
     std::optional<Version> kept;
     bool is_behind = false;  // `kept` is not in the targets yet
+    uint64_t drops = 0;      // what was read before the last is not kept
     bool writes = false;
     std::vector<std::function<void()>> when_put;
     std::map<std::string, Name> names;

@@ -14,6 +14,7 @@ class VerbsSim : public testing::Test {
   VerbsSim() { log::set_level(log::Level::error); }
 
   // One seed may do little by RDMA, and lose nothing.
+  // `all_seeds`: those that are always run. A few others may be without one or the other.
   void expect_rdma(bool all_seeds) const {
     const auto tell = [](const char* name, uint64_t value) {
       RecordProperty(name, std::to_string(value));
@@ -50,7 +51,7 @@ class VerbsSim : public testing::Test {
       count(story.rdma_in_faults(), story.ended_in_faults());
       if (HasFailure()) return;
     }
-    expect_rdma(seeds.count >= usual_count);
+    expect_rdma(seeds.first == 1 && seeds.count >= usual_count);
   }
 
  private:
@@ -83,7 +84,7 @@ TEST_F(VerbsSim, targets_that_follow_one_another_do_not_wait_in_a_ring) {
     count(story.rdma(), kWrites);
     if (HasFailure()) return;
   }
-  expect_rdma(seeds.count >= 10);
+  expect_rdma(seeds.first == 1 && seeds.count >= 10);
 }
 
 TEST_F(VerbsSim, the_same_seed_leaves_the_same_trace) {

@@ -8,10 +8,10 @@ namespace {
 using std::chrono::seconds;
 
 constexpr AgentId kAgent{NodeId{1}, 1};
-constexpr InodeId kFile{7};
+constexpr InodeId kInode{7};
 constexpr uint16_t kLife = 1;
 
-Stamp stamp(uint64_t number, uint16_t life = kLife) {
+Stamp stamp_of(uint64_t number, uint16_t life = kLife) {
   return Stamp(uint64_t{life} << 48 | number);
 }
 
@@ -33,21 +33,21 @@ class HoldsKeeper : public testing::Test {
   bool says_nothing() { return said_.empty() && keeper_.take_actions().empty(); }
 
   RequestId ask(Hold hold) {
-    keeper_.wait(kFile, hold);
+    keeper_.wait(kInode, hold);
     const Want want = next<Ask>().want;
     EXPECT_EQ(want.hold, hold);
     return want.request;
   }
   void give(RequestId request, Hold hold, Stamp at) {
-    keeper_.given({kAgent, request, kFile, hold, at});
-    EXPECT_EQ(next<Resume>().inode, kFile);
+    keeper_.given({kAgent, request, kInode, hold, at});
+    EXPECT_EQ(next<Resume>().inode, kInode);
   }
   void have(Hold hold, Stamp at) {
     give(ask(hold), hold, at);
-    keeper_.resumed(kFile);
+    keeper_.resumed(kInode);
   }
   Recall recall(Stamp at, Stamp grant, Hold leave = Hold::none) {
-    return {kAgent, kFile, at, grant, leave, false, {}};
+    return {kAgent, kInode, at, grant, leave, false, {}};
   }
 
   engine::Time now_{seconds(100)};
@@ -56,134 +56,134 @@ class HoldsKeeper : public testing::Test {
 };
 
 TEST_F(HoldsKeeper, an_operation_begins_under_a_hold_and_asks_for_it_before) {
-  EXPECT_FALSE(keeper_.enter(kFile, Hold::shared, now_));
-  have(Hold::shared, stamp(10));
-  EXPECT_TRUE(keeper_.enter(kFile, Hold::shared, now_));
-  EXPECT_FALSE(keeper_.enter(kFile, Hold::exclusive, now_));
+  EXPECT_FALSE(keeper_.enter(kInode, Hold::shared, now_));
+  have(Hold::shared, stamp_of(10));
+  EXPECT_TRUE(keeper_.enter(kInode, Hold::shared, now_));
+  EXPECT_FALSE(keeper_.enter(kInode, Hold::exclusive, now_));
   EXPECT_TRUE(says_nothing());
 }
 
 TEST_F(HoldsKeeper, a_recall_is_answered_when_what_runs_has_ended_and_all_is_dropped) {
-  have(Hold::exclusive, stamp(10));
-  ASSERT_TRUE(keeper_.enter(kFile, Hold::exclusive, now_));
-  const uint64_t generation = keeper_.generation(kFile);
-  keeper_.recalled(recall(stamp(11), stamp(10), Hold::shared));
-  EXPECT_FALSE(keeper_.enter(kFile, Hold::shared, now_));
+  have(Hold::exclusive, stamp_of(10));
+  ASSERT_TRUE(keeper_.enter(kInode, Hold::exclusive, now_));
+  const uint64_t generation = keeper_.generation(kInode);
+  keeper_.recalled(recall(stamp_of(11), stamp_of(10), Hold::shared));
+  EXPECT_FALSE(keeper_.enter(kInode, Hold::shared, now_));
   EXPECT_TRUE(says_nothing());
-  EXPECT_TRUE(keeper_.is_good(kFile, kAgent, generation, now_));
-  keeper_.leave(kFile, generation);
+  EXPECT_TRUE(keeper_.is_good(kInode, kAgent, generation, now_));
+  keeper_.leave(kInode, generation);
   const Drop drop = next<Drop>();
   EXPECT_EQ(drop.leave, Hold::shared);
-  keeper_.dropped(kFile, drop.recall);
+  keeper_.dropped(kInode, drop.recall);
   const Back back = next<Answer>().back;
-  EXPECT_EQ(back.recall, stamp(11));
+  EXPECT_EQ(back.recall, stamp_of(11));
   EXPECT_EQ(back.left, Hold::shared);
-  EXPECT_TRUE(keeper_.enter(kFile, Hold::shared, now_));
+  EXPECT_TRUE(keeper_.enter(kInode, Hold::shared, now_));
   // It is said again, as the answer was lost.
   next<Resume>();
-  keeper_.recalled(recall(stamp(11), stamp(10), Hold::shared));
+  keeper_.recalled(recall(stamp_of(11), stamp_of(10), Hold::shared));
   EXPECT_EQ(next<Answer>().back.left, Hold::shared);
 }
 
 TEST_F(HoldsKeeper, what_was_recalled_before_it_came_is_used_for_one_turn) {
   const RequestId request = ask(Hold::exclusive);
-  keeper_.recalled(recall(stamp(11), stamp(10)));
+  keeper_.recalled(recall(stamp_of(11), stamp_of(10)));
   EXPECT_TRUE(says_nothing());
-  give(request, Hold::exclusive, stamp(10));
-  EXPECT_TRUE(keeper_.enter(kFile, Hold::exclusive, now_));
-  keeper_.resumed(kFile);
-  EXPECT_FALSE(keeper_.enter(kFile, Hold::exclusive, now_));
-  keeper_.leave(kFile, keeper_.generation(kFile));
-  EXPECT_EQ(next<Drop>().recall, stamp(11));
+  give(request, Hold::exclusive, stamp_of(10));
+  EXPECT_TRUE(keeper_.enter(kInode, Hold::exclusive, now_));
+  keeper_.resumed(kInode);
+  EXPECT_FALSE(keeper_.enter(kInode, Hold::exclusive, now_));
+  keeper_.leave(kInode, keeper_.generation(kInode));
+  EXPECT_EQ(next<Drop>().recall, stamp_of(11));
 }
 
 TEST_F(HoldsKeeper, a_recall_of_what_never_came_takes_what_was_there_before) {
-  have(Hold::shared, stamp(10));
-  keeper_.recalled(recall(stamp(21), stamp(20), Hold::shared));
+  have(Hold::shared, stamp_of(10));
+  keeper_.recalled(recall(stamp_of(21), stamp_of(20), Hold::shared));
   EXPECT_EQ(next<Drop>().leave, Hold::none);
-  keeper_.dropped(kFile, stamp(21));
+  keeper_.dropped(kInode, stamp_of(21));
   EXPECT_EQ(next<Answer>().back.left, Hold::none);
-  EXPECT_EQ(keeper_.hold_of(kFile), Hold::none);
+  EXPECT_EQ(keeper_.hold_of(kInode), Hold::none);
 }
 
 TEST_F(HoldsKeeper, an_answer_that_a_recall_has_overtaken_gives_nothing) {
-  have(Hold::shared, stamp(10));
-  keeper_.recalled(recall(stamp(30), stamp(10)));
-  keeper_.dropped(kFile, next<Drop>().recall);
+  have(Hold::shared, stamp_of(10));
+  keeper_.recalled(recall(stamp_of(30), stamp_of(10)));
+  keeper_.dropped(kInode, next<Drop>().recall);
   next<Answer>();
   next<Resume>();
-  give(ask(Hold::shared), Hold::shared, stamp(29));
-  EXPECT_EQ(keeper_.hold_of(kFile), Hold::none);
-  EXPECT_FALSE(keeper_.enter(kFile, Hold::shared, now_));
+  give(ask(Hold::shared), Hold::shared, stamp_of(29));
+  EXPECT_EQ(keeper_.hold_of(kInode), Hold::none);
+  EXPECT_FALSE(keeper_.enter(kInode, Hold::shared, now_));
 }
 
 TEST_F(HoldsKeeper, names_that_change_leave_the_hold_and_nothing_older_is_kept) {
-  have(Hold::shared, stamp(10));
-  EXPECT_FALSE(keeper_.may_keep(kFile, stamp(9), now_));
-  EXPECT_TRUE(keeper_.may_keep(kFile, stamp(15), now_));
-  Recall told = recall(stamp(20), stamp(10), Hold::shared);
+  have(Hold::shared, stamp_of(10));
+  EXPECT_FALSE(keeper_.may_keep(kInode, stamp_of(9), now_));
+  EXPECT_TRUE(keeper_.may_keep(kInode, stamp_of(15), now_));
+  Recall told = recall(stamp_of(20), stamp_of(10), Hold::shared);
   told.keeps = true;
   told.names = {"new"};
   keeper_.recalled(told);
   const Drop drop = next<Drop>();
   EXPECT_EQ(drop.names, told.names);
-  EXPECT_TRUE(keeper_.enter(kFile, Hold::shared, now_));
-  keeper_.dropped(kFile, drop.recall);
-  EXPECT_EQ(next<Answer>().back.recall, stamp(20));
-  EXPECT_FALSE(keeper_.may_keep(kFile, stamp(19), now_));
-  EXPECT_TRUE(keeper_.may_keep(kFile, stamp(21), now_));
+  EXPECT_TRUE(keeper_.enter(kInode, Hold::shared, now_));
+  keeper_.dropped(kInode, drop.recall);
+  EXPECT_EQ(next<Answer>().back.recall, stamp_of(20));
+  EXPECT_FALSE(keeper_.may_keep(kInode, stamp_of(19), now_));
+  EXPECT_TRUE(keeper_.may_keep(kInode, stamp_of(21), now_));
 }
 
 TEST_F(HoldsKeeper, nothing_is_its_own_after_its_lease) {
-  have(Hold::exclusive, stamp(10));
-  ASSERT_TRUE(keeper_.enter(kFile, Hold::exclusive, now_));
-  const uint64_t generation = keeper_.generation(kFile);
+  have(Hold::exclusive, stamp_of(10));
+  ASSERT_TRUE(keeper_.enter(kInode, Hold::exclusive, now_));
+  const uint64_t generation = keeper_.generation(kInode);
   now_ += limits::kAgentLease;
-  EXPECT_FALSE(keeper_.enter(kFile, Hold::shared, now_));
-  EXPECT_FALSE(keeper_.is_good(kFile, kAgent, generation, now_));
+  EXPECT_FALSE(keeper_.enter(kInode, Hold::shared, now_));
+  EXPECT_FALSE(keeper_.is_good(kInode, kAgent, generation, now_));
   keeper_.look(now_);
   EXPECT_TRUE(next<DropAll>().is_lost);
   keeper_.all_dropped();
   const AgentId again = next<Begin>().agent;
   EXPECT_EQ(again.session, kAgent.session + 1);
   keeper_.begun(again, true, now_, kLife);
-  EXPECT_EQ(keeper_.hold_of(kFile), Hold::none);
-  keeper_.leave(kFile, generation);  // it ended without a hold
+  EXPECT_EQ(keeper_.hold_of(kInode), Hold::none);
+  keeper_.leave(kInode, generation);  // it ended without a hold
   EXPECT_TRUE(says_nothing());
 }
 
 TEST_F(HoldsKeeper, another_life_is_told_of_what_is_exclusive_or_in_use) {
-  have(Hold::exclusive, stamp(10));
-  ASSERT_TRUE(keeper_.enter(kFile, Hold::exclusive, now_));
-  const uint64_t generation = keeper_.generation(kFile);
+  have(Hold::exclusive, stamp_of(10));
+  ASSERT_TRUE(keeper_.enter(kInode, Hold::exclusive, now_));
+  const uint64_t generation = keeper_.generation(kInode);
   constexpr InodeId kRead{8}, kOpen{9};
   keeper_.wait(kRead, Hold::shared);
-  keeper_.given({kAgent, next<Ask>().want.request, kRead, Hold::shared, stamp(12)});
+  keeper_.given({kAgent, next<Ask>().want.request, kRead, Hold::shared, stamp_of(12)});
   next<Resume>();
   keeper_.use(kOpen);
   keeper_.renewed(kAgent, true, now_, 2);
   EXPECT_FALSE(next<DropAll>().is_lost);
-  EXPECT_FALSE(keeper_.enter(kFile, Hold::shared, now_));
+  EXPECT_FALSE(keeper_.enter(kInode, Hold::shared, now_));
   keeper_.all_dropped();
   auto has = next<Claim>().has;
   std::sort(has.begin(), has.end());
   ASSERT_EQ(has.size(), 2U);
-  EXPECT_EQ(has[0], std::pair(kFile, Hold::exclusive));
+  EXPECT_EQ(has[0], std::pair(kInode, Hold::exclusive));
   EXPECT_EQ(has[1], std::pair(kOpen, Hold::none));
-  keeper_.claimed(kAgent, 2, {{kFile, stamp(1, 2)}});
+  keeper_.claimed(kAgent, 2, {{kInode, stamp_of(1, 2)}});
   EXPECT_EQ(keeper_.hold_of(kRead), Hold::none);
   // What runs under what it has exclusive goes on.
-  EXPECT_TRUE(keeper_.is_good(kFile, kAgent, generation, now_));
-  keeper_.recalled(recall(stamp(2, 2), stamp(1, 2)));
-  keeper_.leave(kFile, generation);
-  EXPECT_EQ(next<Drop>().recall, stamp(2, 2));
+  EXPECT_TRUE(keeper_.is_good(kInode, kAgent, generation, now_));
+  keeper_.recalled(recall(stamp_of(2, 2), stamp_of(1, 2)));
+  keeper_.leave(kInode, generation);
+  EXPECT_EQ(next<Drop>().recall, stamp_of(2, 2));
 }
 
 TEST_F(HoldsKeeper, what_is_in_use_is_said_with_each_answer) {
-  have(Hold::shared, stamp(10));
-  keeper_.use(kFile);
-  keeper_.recalled(recall(stamp(11), stamp(10)));
-  keeper_.dropped(kFile, next<Drop>().recall);
+  have(Hold::shared, stamp_of(10));
+  keeper_.use(kInode);
+  keeper_.recalled(recall(stamp_of(11), stamp_of(10)));
+  keeper_.dropped(kInode, next<Drop>().recall);
   EXPECT_TRUE(next<Answer>().back.in_use);
 }
 

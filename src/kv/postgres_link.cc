@@ -34,6 +34,7 @@ Link::Outcome<std::unique_ptr<Link>> Link::connect(const Address& address, size_
   if (PQsetnonblocking(connection, 1) != 0 || PQenterPipelineMode(connection) != 1) {
     return link->lost("cannot be used in pipeline mode");
   }
+  ASSERT(PQpipelineStatus(connection) == PQ_PIPELINE_ON);
   link->usable_ = true;
   return link;
 }
@@ -132,6 +133,7 @@ Link::Outcome<std::vector<Answer>> Link::run(std::span<const Step> steps, engine
     unseen_.erase(unseen_.begin());
   }
   if (!usable_) return lost("the connection is gone");
+  ASSERT(!steps.empty() && unseen_.empty());
   warned_ = false;
   for (const Step& step : steps) {
     if (!send(step)) return lost(first_line(PQerrorMessage(connection_.get())));
@@ -177,6 +179,7 @@ Link::Outcome<std::vector<Answer>> Link::collect(size_t steps, engine::Time dead
     }
   }
   if (first) return *first;
+  ASSERT(answers.size() <= steps);
   if (answers.size() != steps) return lost("the connection was lost");
   return answers;
 }

@@ -47,6 +47,7 @@ Pool::Place* Pool::take_free() {
 void Pool::put_back(Place& place) {
   {
     const std::lock_guard lock(mutex_);
+    ASSERT(free_.size() < places_.size());
     free_.push_back(&place);
   }
   freed_.notify_one();
@@ -83,6 +84,7 @@ Result<Pool::Use> Pool::take(engine::Time deadline) {
 
 Result<bool> Pool::happened(Place& place, engine::Time deadline) {
   const uint64_t number = place.tried;
+  ASSERT(number > place.known.load());  // else there is nothing to find out
   std::chrono::milliseconds length = kPostgresPauseMin;
   do {
     const auto connected = connect(place, deadline);
@@ -121,6 +123,7 @@ Link::Outcome<bool> Pool::connect(Place& place, engine::Time deadline) {
     return link.error();
   }
   place.link = std::move(*link);
+  ASSERT(place.connected());
   connections_.add();
   reached();
   return true;
@@ -153,6 +156,7 @@ Link::Outcome<bool> Pool::greet(Place& place, Link& link, engine::Time deadline)
     return Fault{Reach::operation, Code::corrupt, "penstock.connection has what nobody wrote"};
   }
   place.tried = *fence;
+  ASSERT(*number <= place.tried);
   place.known.store(*number);
   place.known_at.store(now());
   return true;
@@ -169,6 +173,7 @@ std::vector<Pool::Expectation> Pool::expectations() const {
 }
 
 Link::Outcome<bool> Pool::compare(const std::vector<Expectation>& expected, const Answer& rows) {
+  ASSERT(expected.size() == places_.size());
   std::map<uint64_t, uint64_t> has;
   for (int i = 0; i < rows.rows(); ++i) {
     const auto row = rows.number(i, 0), number = rows.number(i, 1);
@@ -194,6 +199,7 @@ Link::Outcome<bool> Pool::compare(const std::vector<Expectation>& expected, cons
 
 bool Pool::renew(Place& place) {
   if (place.tried < kPostgresCommitsOfRow) return true;
+  ASSERT(place.connected());
   Arguments before, after;
   before.bytes(process_).int4(place.row.load());
   place.known.store(0);

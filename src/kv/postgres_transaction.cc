@@ -52,6 +52,7 @@ class Transaction::Cursor {
   std::string_view value() const { return batch_->bytes(at_, 1); }
   Version version() const { return version_in(*batch_, at_, 2); }
   void next() {
+    ASSERT(valid());
     if (++at_ < batch_->rows()) return;
     if (static_cast<uint64_t>(batch_->rows()) < rows_) return;  // that was all
     // The first key behind the last one.
@@ -112,6 +113,7 @@ Result<Answer> Transaction::ask(const Statement& statement, const Arguments& arg
     fault_ = answers.error();
     return fault_->status;
   }
+  ASSERT(answers->size() == steps.size());
   return std::move(answers->back());
 }
 
@@ -210,10 +212,13 @@ void Transaction::add_locks(Arguments& arguments) const {
     names.push_back(name);
     shared.push_back(is_shared);
   }
+  ASSERT(names.size() == shared.size());
   arguments.int8s(names).booleans(shared);
 }
 
 void Transaction::add_checks(Arguments& arguments) const {
+  // Who is alone reads what nobody can change.
+  ASSERT(way_ == Way::shared || seen_.empty());
   std::vector<std::string_view> keys;
   std::vector<Version> versions;
   for (const auto& [key, seen] : seen_) {

@@ -13,6 +13,11 @@ Session* Table::good(AgentId agent) {
 
 void Table::begin(AgentId agent, engine::Time now) {
   now_ = now;
+  // A word that was late: its node has begun a later one since.
+  const bool is_late = std::any_of(sessions_.begin(), sessions_.end(), [&](const auto& one) {
+    return one.first.node == agent.node && one.first.session > agent.session;
+  });
+  if (is_late) return;
   // Its node has one agent, which began this one after it had dropped what it had.
   for (const auto& [id, session] : sessions_) {
     if (id.node != agent.node || id == agent) continue;
@@ -21,6 +26,8 @@ void Table::begin(AgentId agent, engine::Time now) {
   }
   std::unique_ptr<Session>& session = sessions_[agent];
   if (session == nullptr) session = std::make_unique<Session>(agent, Session::State::good);
+  // Of one that has ended nothing is waited for any longer than it was.
+  if (session->state > Session::State::good) return;
   session->lease_end = now + limits::kAgentLease + limits::kLeaseGuard;
   open_if_claimed(now);
 }

@@ -71,6 +71,7 @@ PostgresKv::Ending PostgresKv::after(const Fault& fault) {
 PostgresKv::Ending PostgresKv::commit(Pool::Place& place, Transaction& transaction) {
   // Whatever becomes of it, no other commit of this place has this number.
   const uint64_t number = ++place.tried;
+  ASSERT(number > place.known.load());
   const auto committed = transaction.commit({pool_.process(), place.row.load(), number});
   if (!committed) {
     if (committed.error().reach != Reach::connection) return after(committed.error());

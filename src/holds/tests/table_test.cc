@@ -301,6 +301,17 @@ TEST_F(HoldsTable, a_session_that_has_dropped_all_is_waited_for_no_longer_than_i
   EXPECT_EQ(one<Given>().agent, kB);
 }
 
+TEST_F(HoldsTable, a_late_word_of_an_earlier_session_ends_nothing) {
+  begin({kA.node, 2});
+  want({kA.node, 2}, Hold::exclusive);
+  said<End>();
+  begin(kA);
+  collect();
+  EXPECT_TRUE(said<End>().empty());
+  EXPECT_TRUE(table_->renew({kA.node, 2}, now_));
+  EXPECT_EQ(table_->hold_of({kA.node, 2}, kFile), Hold::exclusive);
+}
+
 TEST_F(HoldsTable, another_life_gives_nothing_before_all_have_claimed) {
   table_ = std::make_unique<Table>(2, std::vector<AgentId>{kA, kB}, now_, now_ + seconds(6));
   begin(kC);

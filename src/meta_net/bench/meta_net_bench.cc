@@ -140,10 +140,10 @@ double median(const std::vector<Rates>& rounds, double Rates::*which) {
 }
 
 int run(int rounds, int files, int threads) {
-  char path[] = "/tmp/penstock-meta-net-bench-XXXXXX";
-  if (::mkdtemp(path) == nullptr) fail("no directory can be made in /tmp");
+  std::string path = std::filesystem::temp_directory_path() / "penstock-meta-net-bench-XXXXXX";
+  if (::mkdtemp(path.data()) == nullptr) fail("no directory can be made for temporary files");
   {
-    const auto kv = expect(kv::open_rocksdb({.path = std::string(path) + "/db", .create = true}));
+    const auto kv = expect(kv::open_rocksdb({.path = path + "/db", .create = true}));
     const auto meta = expect(meta::Meta::open(*kv, engine::system_clock(), {}));
     Pair pair(*meta);
     std::vector<Rates> here;

@@ -32,7 +32,8 @@ class Table {
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
 
-  // A session begins. Those of the node before it must have been ended.
+  // A session begins, and those of the node before it end. One that is not the node's latest is
+  // ignored.
   void begin(AgentId agent, engine::Time now);
   // Its lease goes on, for limits::kAgentLease from when it sent this. False: it has none; it
   // begins another session once it has dropped everything.

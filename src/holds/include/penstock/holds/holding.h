@@ -1,0 +1,68 @@
+// What a file system asks of the part of its process that has holds, and what that asks of it.
+#pragma once
+
+#include <functional>
+
+#include "penstock/holds/words.h"
+
+namespace penstock::holds {
+
+// By what an operation is known that runs under a hold.
+struct Ticket {
+  InodeId inode;
+  AgentId session;
+  uint64_t generation = 0;
+};
+
+// Whose caches and open files the holds are of: the file system of the process. What it is told
+// comes from a thread or loop that must not be blocked; it calls `done` from any thread, perhaps at
+// once, exactly once.
+class Keeping {
+ public:
+  virtual ~Keeping() = default;
+  // Nothing runs under the hold. What was written behind gets into the targets, length and times to
+  // meta; with `leave` none, what was kept of the inode is gone, or cannot be found any more
+  // without asking.
+  virtual void drop(InodeId inode, Hold leave, std::function<void()> done) = 0;
+  // What was written behind gets into the targets, and length and times to meta, while operations
+  // go on.
+  virtual void settle(InodeId inode, std::function<void()> done) = 0;
+  // Nothing runs under a hold that is not exclusive. What was kept of all inodes but those goes; or
+  // where all is lost, of all, and what was written behind is lost with it.
+  virtual void drop_all(bool is_lost, std::function<void()> done) = 0;
+};
+
+// The holds of one agent. Thread safe; nothing blocks.
+class Holding {
+ public:
+  // Of an operation that cannot begin: completes, on its loop, when another try is worth it, or
+  // with `closed` when none will be.
+  struct Waiter : engine::Op {
+    engine::Loop* loop = nullptr;
+    InodeId inode;
+    Hold hold = Hold::shared;
+    bool is_waiting = false;  // of the implementation
+  };
+
+  virtual ~Holding() = default;
+
+  // An operation begins that needs at least this of the inode. True: it may, and ends with leave().
+  // False: wait(), and then again.
+  virtual bool enter(InodeId inode, Hold hold, Ticket& ticket) = 0;
+  virtual void leave(const Ticket& ticket) = 0;
+  virtual void wait(Waiter& waiter) = 0;
+  // True if it was waiting: then it is not completed.
+  virtual bool cancel(Waiter& waiter) = 0;
+  // Whether what an operation found may be given out, or kept. To be asked when it has its bytes.
+  virtual bool is_good(const Ticket& ticket) = 0;
+
+  // An open, or a region, has the inode in use; or has no more. While somebody has, the chunks of a
+  // removed file stay.
+  virtual void use(InodeId inode) = 0;
+  virtual void unuse(InodeId inode) = 0;
+
+  // Whose session it is now: updates of chunks name it.
+  virtual AgentId session() = 0;
+};
+
+}  // namespace penstock::holds

@@ -32,6 +32,11 @@ inline constexpr size_t kSpinProcessorsMin = 8;
 // A stopping agent waits so long for descriptors to be closed before it leaves them to the kernel.
 inline constexpr std::chrono::milliseconds kClosePatience{2000};
 
+// What people wait for, such as the free space, is asked of the node with the names for so long at
+// most, and a question that has to be answered some time again after a pause.
+inline constexpr std::chrono::milliseconds kQuickQuestion{2000};
+inline constexpr std::chrono::milliseconds kAskAgain{1000};
+
 // Lines of the file of limits: users of one node that root has set something for.
 inline constexpr size_t kLimitLinesMax = 65536;
 

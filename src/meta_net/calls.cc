@@ -69,14 +69,14 @@ Status Calls::unknown(bool changes, Status status) {
   return {Code::may_have_happened, status.detail()};
 }
 
-Result<std::string> Calls::run(const Request& request, size_t room) {
+Result<std::string> Calls::run(const Request& request, size_t room, engine::Duration at_most) {
   calls_.fetch_add(1, std::memory_order_relaxed);
   Call call;
   call.asked = encode(request);
   if (call.asked.size() > limits::kRequestBytesMax) return Code::too_large;
   call.changes = changes(request);
   call.room = room;
-  call.deadline = now() + config_.call_time;
+  call.deadline = now() + std::min(at_most, config_.call_time);
   call.pause = limits::kPauseFirst;
   call.header.session = config_.session;
   call.header.caller = caller_;
@@ -135,7 +135,11 @@ void Calls::send(Call& call, Try& tried) {
     tried.exposures[tried.exposure_count++] = {{tried.long_answer.get(), tried.room},
                                                engine::Access::place};
   }
-  tried.to = config_.service;
+  tried.to = config_.find ? config_.find() : config_.service;
+  if (tried.to.node == NodeId()) {
+    tried.status = Code::peer_gone;
+    return;
+  }
   tried.method = kMethod;
   tried.request = Bytes(tried.sent).first(sizeof header + (is_short ? call.asked.size() : 0));
   tried.response = tried.received;

@@ -37,8 +37,10 @@ class Calls {
  public:
   explicit Calls(const RemoteMetaConfig& config);
 
-  // The answer's bytes. `room`: of the answer, where it is likely to be long.
-  Result<std::string> run(const Request& request, size_t room);
+  // The answer's bytes. `room`: of the answer, where it is likely to be long. `at_most`: where it
+  // is to take less than other calls.
+  Result<std::string> run(const Request& request, size_t room,
+                          engine::Duration at_most = engine::Duration::max());
   RemoteMeta::Figures figures() const;
   // Counts it as one of which nothing is known, if it changes something.
   Status unknown(bool changes, Status status);

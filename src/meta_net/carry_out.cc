@@ -212,19 +212,84 @@ auto run(Meta& meta, const ask::Forget& asked) {
   return nothing(meta.forget_many(asked.inodes));
 }
 
+// ---- telling ----
+
+void tell_of(const MetaServiceConfig& config, const meta::Removed& removed) {
+  if (removed.last_link && config.orphaned) config.orphaned(removed.inode);
+}
+
+void tell(const MetaServiceConfig&, const auto&, const auto&) {}
+void tell(const MetaServiceConfig& config, const ask::Unlink&,
+          const Result<meta::Removed>& removed) {
+  if (removed) tell_of(config, *removed);
+}
+void tell(const MetaServiceConfig& config, const ask::RemoveDirectory&,
+          const Result<meta::Removed>& removed) {
+  if (removed) tell_of(config, *removed);
+}
+void tell(const MetaServiceConfig& config, const ask::Rename&,
+          const Result<meta::Removed>& removed) {
+  if (removed) tell_of(config, *removed);
+}
+void tell(const MetaServiceConfig& config, const ask::CreateFiles&, const Result<FilesMade>& made) {
+  if (!made || !made->status.ok()) return;
+  for (const Result<meta::MadeFile>& one : made->each) {
+    if (one) tell_of(config, one->replaced);
+  }
+}
+void tell(const MetaServiceConfig& config, const ask::CreateUnnamed&,
+          const Result<Attributes>& made) {
+  if (made && config.orphaned) config.orphaned(made->inode);
+}
+void tell(const MetaServiceConfig& config, const ask::Link&, const Result<Attributes>& linked) {
+  if (linked && linked->links == 1 && config.named) config.named(linked->inode);
+}
+
+// ---- what is this process's own ----
+
+Status check_life(const MetaServiceConfig& config, const ask::CreateFiles& asked) {
+  const bool is_of_before = std::any_of(
+      asked.files.begin(), asked.files.end(),
+      [&](const meta::CompleteFile& file) { return file.place.inode < config.least_new; });
+  return is_of_before ? Code::stale : Code::ok;
+}
+Status check_life(const MetaServiceConfig&, const auto&) {
+  return Code::ok;
+}
+
+auto run_here(const MetaServiceConfig& config, const auto& asked) {
+  return run(*config.meta, asked);
+}
+Result<Count> run_here(const MetaServiceConfig& config, const ask::OwnChains&) {
+  return Count{config.own_chains};
+}
+
 }  // namespace
 
-std::string carry_out(meta::Meta& meta, const Request& request) {
+std::string carry_out(const MetaServiceConfig& config, const Request& request) {
   std::string answer = std::visit(
       [&](const auto& asked) {
         using Call = std::decay_t<decltype(asked)>;
-        const Status good = check_asked(request, [&] { return meta.newest_cookie(); });
-        return encode_answer<Call>(good.ok() ? run(meta, asked)
-                                             : Result<typename Call::Answer>(good));
+        using Ended = Result<typename Call::Answer>;
+        Status good = check_asked(request, [&] { return config.meta->newest_cookie(); });
+        if (good.ok()) good = check_life(config, asked);
+        const Ended ended = good.ok() ? Ended(run_here(config, asked)) : Ended(good);
+        tell(config, asked, ended);
+        return encode_answer<Call>(ended);
       },
       request);
   ASSERT(answer.size() <= limits::kAnswerBytesMax);
   return answer;
+}
+
+std::string failed_answer(const Request& request, Status status) {
+  ASSERT(!status.ok());
+  return std::visit(
+      [&](const auto& asked) {
+        using Call = std::decay_t<decltype(asked)>;
+        return encode_answer<Call>(Result<typename Call::Answer>(status));
+      },
+      request);
 }
 
 }  // namespace penstock::meta_net

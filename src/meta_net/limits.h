@@ -60,6 +60,9 @@ static_assert(kPageBytesMax > 2 * (kAttributesBytesMax + kNameBytesMax + 64));
 // Names of extended attributes of one inode, each with a byte at least.
 inline constexpr size_t kXattrNamesMax = meta::kXattrListBytesMax;
 
+// Chains of a node's own: more than a process has loops.
+inline constexpr uint64_t kOwnChainsMax = 4096;
+
 // ---- the service ----
 
 // Calls at a time, and bytes that they ask with: of all, and of one node, so that one cannot keep

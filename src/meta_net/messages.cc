@@ -36,6 +36,14 @@ bool changes(const Request& request) {
   return std::visit([](const auto& call) { return call.kChanges; }, request);
 }
 
+bool is_shown(const Request& request) {
+  // Numbers are given for good, and times of access are best effort.
+  const bool is_slight = std::holds_alternative<ask::UnusedId>(request) ||
+                         std::holds_alternative<ask::PlaceFiles>(request) ||
+                         std::holds_alternative<ask::RecordAccessed>(request);
+  return changes(request) && !is_slight;
+}
+
 std::string encode(const Request& request) {
   constexpr size_t kUsualBytes = 128;
   meta::Writer writer(kUsualBytes);

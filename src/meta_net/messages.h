@@ -27,6 +27,10 @@ struct Number {
   uint64_t value = 0;
   static void fields(auto& io, auto& m) { io(m.value); }
 };
+struct Count {
+  uint64_t value = 0;
+  static void fields(auto& io, auto& m) { io(m.value); }
+};
 struct Text {
   std::string bytes = {};
   static void fields(auto& io, auto& m) { io(m.bytes); }
@@ -426,20 +430,31 @@ struct Counts {
   static constexpr bool kChanges = false;
   static void fields(auto&, auto&) {}
 };
+// Of the service's node.
+struct OwnChains {
+  using Answer = Count;
+  static constexpr uint8_t kKind = 37;
+  static constexpr bool kChanges = false;
+  static void fields(auto&, auto&) {}
+};
 
 }  // namespace ask
 
 // In the order of their numbers. A later version adds to the end.
-using Request = std::variant<
-    ask::Lookup, ask::Resolve, ask::ResolveMany, ask::ResolveParent, ask::GetAttributes,
-    ask::ReadSymlink, ask::SetAttributes, ask::SetLayout, ask::DropPrivileges, ask::RecordAccessed,
-    ask::Create, ask::MakeDirectory, ask::UnusedId, ask::CreateUnnamed, ask::MakeNode,
-    ask::MakeSymlink, ask::Link, ask::PlaceFiles, ask::CreateFiles, ask::Unlink,
-    ask::RemoveDirectory, ask::Rename, ask::ReadDirectory, ask::NewestCookie, ask::GetXattr,
-    ask::SetXattr, ask::ListXattrs, ask::RemoveXattr, ask::BeginWrite, ask::Settle, ask::EndWrite,
-    ask::Unsettled, ask::IsUnsettled, ask::Sync, ask::Orphans, ask::Forget, ask::Counts>;
+using Request =
+    std::variant<ask::Lookup, ask::Resolve, ask::ResolveMany, ask::ResolveParent,
+                 ask::GetAttributes, ask::ReadSymlink, ask::SetAttributes, ask::SetLayout,
+                 ask::DropPrivileges, ask::RecordAccessed, ask::Create, ask::MakeDirectory,
+                 ask::UnusedId, ask::CreateUnnamed, ask::MakeNode, ask::MakeSymlink, ask::Link,
+                 ask::PlaceFiles, ask::CreateFiles, ask::Unlink, ask::RemoveDirectory, ask::Rename,
+                 ask::ReadDirectory, ask::NewestCookie, ask::GetXattr, ask::SetXattr,
+                 ask::ListXattrs, ask::RemoveXattr, ask::BeginWrite, ask::Settle, ask::EndWrite,
+                 ask::Unsettled, ask::IsUnsettled, ask::Sync, ask::Orphans, ask::Forget,
+                 ask::Counts, ask::OwnChains>;
 
 bool changes(const Request& request);
+// Whether it changes what others are shown, or count on after a power cut.
+bool is_shown(const Request& request);
 
 // What is too long for Meta in any case is the caller's to refuse before: within the limits of
 // limits.h all can be said.

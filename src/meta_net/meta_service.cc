@@ -4,6 +4,7 @@
 #include "frame.h"
 #include "messages.h"
 #include "slots.h"
+#include "syncs.h"
 #include "turns.h"
 
 #include <array>
@@ -43,6 +44,10 @@ class Service final : public MetaService, private engine::Service {
       : config_(config),
         life_(config.loop->random().next() | 1),
         log_(config.loop->clock()),
+        syncs_([this] { return config_.meta->sync(); },
+               [this](ListNode& item, Status status) {
+                 on_synced(static_cast<Asked&>(item), status);
+               }),
         turns_(config.threads, config.threads_per_node,
                [this](Turns::Item& item) { carry_out_in_thread(static_cast<Asked&>(item)); }) {
     ASSERT(config_.net != nullptr && config_.meta != nullptr && config_.address.node != NodeId());
@@ -70,6 +75,7 @@ class Service final : public MetaService, private engine::Service {
     Figures figures = figures_;
     figures.callers = slots_.callers();
     figures.kept_bytes = slots_.kept_bytes();
+    figures.syncs = syncs_.count();
     return figures;
   }
 
@@ -179,11 +185,20 @@ class Service final : public MetaService, private engine::Service {
   // ---- carrying out ----
 
   void carry_out_in_thread(Asked& asked) {
-    asked.answer = std::make_shared<const std::string>(carry_out(*config_.meta, asked.request));
+    asked.answer = std::make_shared<const std::string>(carry_out(config_, asked.request));
     asked.carried_out.completion = [](engine::Op& op) {
       auto& self = op.owner_as<Asked>();
       self.service->on_carried_out(self);
     };
+    if (config_.durable_answers && is_shown(asked.request)) return syncs_.submit(asked);
+    config_.loop->complete_remote(asked.carried_out, Code::ok);
+  }
+
+  // In the thread that syncs. Without that it may be gone after a power cut, and nothing shows it.
+  void on_synced(Asked& asked, Status status) {
+    if (!status.ok()) {
+      asked.answer = std::make_shared<const std::string>(failed_answer(asked.request, status));
+    }
     config_.loop->complete_remote(asked.carried_out, Code::ok);
   }
 
@@ -330,7 +345,9 @@ class Service final : public MetaService, private engine::Service {
   bool is_started_ = false;
   bool is_stopped_ = false;
   engine::Op* done_ = nullptr;
-  Turns turns_;  // last: its threads use what is above
+  // Last: their threads use what is above, and those of turns the syncs.
+  Syncs syncs_;
+  Turns turns_;
 };
 
 }  // namespace

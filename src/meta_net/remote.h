@@ -35,7 +35,8 @@ inline Status take_removed(const Result<meta::Removed>& answer, meta::Removed* r
 
 class Remote final : public RemoteMeta {
  public:
-  explicit Remote(const RemoteMetaConfig& config) : calls_(config) {}
+  explicit Remote(const RemoteMetaConfig& config)
+      : counts_time_(config.counts_time), calls_(config) {}
 
   Status close() override { return Code::ok; }
   Figures figures() const override { return calls_.figures(); }
@@ -89,7 +90,16 @@ class Remote final : public RemoteMeta {
     return flag.holds;
   }
   Result<std::vector<InodeId>> orphans(size_t limit, InodeId after) override;
-  Result<meta::FileSystemCounts> counts() override { return run(ask::Counts{}); }
+  Result<meta::FileSystemCounts> counts() override {
+    TRY_ASSIGN(const std::string bytes, calls_.run(Request(ask::Counts{}), 0, counts_time_));
+    const auto answer = decode_answer<ask::Counts>(bytes);
+    if (!answer) return Code::bad_message;
+    return *answer;
+  }
+  Result<uint32_t> own_chains() override {
+    TRY_ASSIGN(const Count count, run(ask::OwnChains{}));
+    return static_cast<uint32_t>(count.value);
+  }
   Status sync() override { return status_of(run(ask::Sync{})); }
 
   // ---- changing inodes ----
@@ -213,6 +223,7 @@ class Remote final : public RemoteMeta {
   // One transaction; `made` gets what it says of each.
   Status create_some(ask::CreateFiles& asked, std::vector<Result<meta::MadeFile>>& made);
 
+  const engine::Duration counts_time_;
   mutable Calls calls_;
 };
 

@@ -104,6 +104,9 @@ bool is_sound(const Names& names) {
 bool is_sound(const Number& number) {
   return number.value != 0;
 }
+bool is_sound(const Count& count) {
+  return count.value <= limits::kOwnChainsMax;
+}
 
 Status check_asked(const Request& request, const Newest& newest) {
   return std::visit([&](const auto& asked) { return check(asked, newest); }, request);

@@ -21,6 +21,7 @@ bool is_sound(const Page& page);
 bool is_sound(const Inodes& inodes);
 bool is_sound(const Names& names);
 bool is_sound(const Number& number);
+bool is_sound(const Count& count);
 inline bool is_sound(const auto&) {
   return true;
 }

@@ -22,7 +22,37 @@ class GatedKv final : public engine::Kv {
     lock.unlock();
     return below_.run(op);
   }
-  Status sync() override { return below_.sync(); }
+  Status sync() override {
+    std::unique_lock lock(mutex_);
+    ++syncs_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return !syncs_held_; });
+    if (!sync_status_.ok()) return sync_status_;
+    lock.unlock();
+    return below_.sync();
+  }
+  // Syncs wait, or are let go; then each ends with the status where that is not ok.
+  void hold_syncs() {
+    const std::lock_guard lock(mutex_);
+    syncs_held_ = true;
+  }
+  void let_syncs_go(Status status = {}) {
+    {
+      const std::lock_guard lock(mutex_);
+      syncs_held_ = false;
+      sync_status_ = status;
+    }
+    changed_.notify_all();
+  }
+  // So many have begun.
+  void await_syncs(size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return syncs_ >= count; });
+  }
+  size_t syncs() {
+    const std::lock_guard lock(mutex_);
+    return syncs_;
+  }
 
   void hold() {
     const std::lock_guard lock(mutex_);
@@ -51,6 +81,9 @@ class GatedKv final : public engine::Kv {
   engine::Condition changed_;
   size_t waiting_ = 0;
   bool held_ = false;
+  bool syncs_held_ = false;
+  size_t syncs_ = 0;
+  Status sync_status_;
 };
 
 }  // namespace penstock::meta_net

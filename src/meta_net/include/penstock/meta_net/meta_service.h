@@ -1,6 +1,7 @@
 // A Meta as a service of its node.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "penstock/engine.h"
@@ -19,6 +20,18 @@ struct MetaServiceConfig {
   uint32_t threads = 16;
   uint32_t threads_per_node = 8;
   wire::Protocol speaks = wire::kNodeProtocol;
+  // What is changed is on stable storage before the answer: what an agent was told it may show to
+  // others, and write chunks for. Answers that wait for that wait for one sync together.
+  bool durable_answers = false;
+  // Files that are made by create_files() have this number at least, else stale: what was written
+  // for those of an earlier life of the process may have been removed since. 0: any.
+  InodeId least_new{};
+  // Chains 0 to that are the node's own, each with a service of its number. Agents are told.
+  uint32_t own_chains = 0;
+  // Told after a change that somebody asked for, in a thread that may block: an inode has no name
+  // any more, or never had one; it has got its first one. Either may be empty.
+  std::function<void(InodeId)> orphaned = {};
+  std::function<void(InodeId)> named = {};
 };
 
 // Answers nodes that have the role of an agent. A call is taken and answered in the loop, and
@@ -46,6 +59,7 @@ class MetaService {
     size_t open = 0;  // calls that have no answer yet
     size_t callers = 0;
     size_t kept_bytes = 0;  // of answers
+    uint64_t syncs = 0;     // for durable answers
   };
   virtual Figures figures() const = 0;
 };

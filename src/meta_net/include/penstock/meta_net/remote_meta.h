@@ -1,6 +1,7 @@
 // A Meta of another node, asked over a net.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "penstock/engine.h"
@@ -17,12 +18,16 @@ struct RemoteMetaConfig {
   engine::Loop* loop = nullptr;
   engine::Net* net = nullptr;  // of that loop
   engine::Address service;
+  // In place of `service`: where that is at the moment, asked by the thread that calls. Node 0:
+  // nobody has it now, as if it was not reached.
+  std::function<engine::Address()> find = {};
   uint64_t session = 0;  // of the agent; 0: there is none
   // A number that no other RemoteMeta ever has at that service; 0: one is drawn from the operating
   // system's random bytes.
   uint64_t caller = 0;
   // All tries of one call together.
   engine::Duration call_time = kCallTime;
+  engine::Duration counts_time = kCallTime;  // of counts(), which people wait for
   // Calls at a time that change something; others wait for their turn. At most kSlots.
   uint32_t slots = kSlots;
   wire::Protocol speaks = wire::kNodeProtocol;
@@ -53,6 +58,9 @@ struct RemoteMetaConfig {
 class RemoteMeta : public meta::Meta {
  public:
   static std::unique_ptr<RemoteMeta> make(const RemoteMetaConfig& config);
+
+  // Chains 0 to that are own ones of the service's node (MetaServiceConfig).
+  virtual Result<uint32_t> own_chains() = 0;
 
   struct Figures {
     uint64_t calls = 0;

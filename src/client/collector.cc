@@ -16,7 +16,7 @@ void Collector::stop() {
 }
 
 void Collector::add(InodeId orphan) {
-  core_.drops->removed.fetch_add(1, std::memory_order_relaxed);
+  if (core_.config.owns_recovery) core_.drops->removed.fetch_add(1, std::memory_order_relaxed);
   // While it has users, the last of them asks for the collector when it lets go.
   if (!core_.table.mark_unlinked(orphan)) core_.drops->want_collection();
 }
@@ -26,7 +26,7 @@ void Collector::take_out(InodeId named) {
     inode->unlinked.store(false, std::memory_order_relaxed);
     inode->named = inode->changes.load(std::memory_order_relaxed);
   }
-  core_.drops->removed.fetch_sub(1, std::memory_order_relaxed);
+  if (core_.config.owns_recovery) core_.drops->removed.fetch_sub(1, std::memory_order_relaxed);
 }
 
 // As in remove(): the targets have made it durable before the numbers are forgotten.
@@ -78,6 +78,7 @@ Status Collector::discard_kept() {
 // erased before is slow to be walked over, and begins again at the first while more are counted
 // than were seen; now and then all the same, as no count stays right when transactions end unknown.
 Result<std::vector<InodeId>> Collector::find(size_t limit) {
+  if (!core_.config.owns_recovery) return std::vector<InodeId>();
   if (++collections_ % limits::kCollectAllEvery == 0) collected_to_ = {};
   std::vector<InodeId> free;
   const InodeId start = collected_to_;
@@ -91,7 +92,10 @@ Result<std::vector<InodeId>> Collector::find(size_t limit) {
       if (id > stop || free.size() == limit) break;
       collected_to_ = id;
       ++seen;
-      if (!core_.table.is_open(id)) free.push_back(id);
+      if (core_.table.is_open(id)) continue;
+      const bool is_held = core_.config.is_in_use_elsewhere && core_.config.is_in_use_elsewhere(id);
+      if (is_held) some_held_elsewhere_.store(true, std::memory_order_relaxed);
+      if (!is_held) free.push_back(id);
     }
     if (!ends) continue;
     const bool more = seen < core_.drops->removed.load(std::memory_order_relaxed);
@@ -192,7 +196,9 @@ void Collector::run() {
     if (!status.ok() && status != last) {
       log::error("file system: removing files: {}; it is tried again later", status.name());
     }
-    if (!status.ok()) core_.drops->want_more();
+    // Nobody tells when the others let go.
+    const bool is_held = some_held_elsewhere_.exchange(false, std::memory_order_relaxed);
+    if (!status.ok() || is_held) core_.drops->want_more();
     last = status;
   }
 }

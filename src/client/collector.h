@@ -51,6 +51,8 @@ class Collector {
   Core& core_;
   Closer& closer_;
   engine::Mutex mutex_;
+  // Relaxed: a hint for the thread to look again.
+  std::atomic<bool> some_held_elsewhere_{false};
   InodeId collected_to_;      // where the last collection ended
   uint32_t collections_ = 0;  // how many there were
   engine::Mutex discarded_mutex_;

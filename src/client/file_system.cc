@@ -4,7 +4,8 @@ namespace penstock::client {
 
 Outcome<std::unique_ptr<FileSystem>> FileSystem::open(meta::Meta& meta, FileSystemConfig config) {
   if (config.shards.empty() || config.chains == nullptr ||
-      (config.records == nullptr && !config.chains->knows(config.records_chain))) {
+      (config.owns_recovery && config.records == nullptr &&
+       !config.chains->knows(config.records_chain))) {
     return Failure{Code::invalid_argument,
                    "file system: it needs a shard, and a place for its records"};
   }
@@ -245,6 +246,14 @@ Status FileSystemImpl::touch(const FileRef& file, Observer* self, const FileWrit
 Result<uint64_t> FileSystemImpl::collect(size_t limit) {
   TRY(core_.check_open());
   return collector_.collect(limit);
+}
+
+void FileSystemImpl::orphaned_elsewhere(InodeId inode) {
+  if (core_.check_open().ok()) collector_.add(inode);
+}
+
+void FileSystemImpl::named_elsewhere(InodeId inode) {
+  if (core_.check_open().ok()) collector_.take_out(inode);
 }
 
 void FileSystemImpl::note_access(InodeId inode, AccessTimes times) {

@@ -98,6 +98,8 @@ class FileSystemImpl final : public FileSystem {
   Status touch(const FileRef&, Observer* self, const FileWriter* writer) override;
 
   Result<uint64_t> collect(size_t limit) override;
+  void orphaned_elsewhere(InodeId inode) override;
+  void named_elsewhere(InodeId inode) override;
 
  private:
   Core core_;

@@ -5,6 +5,10 @@
 namespace penstock::client {
 
 Outcome<void> Recovery::run() {
+  if (!core_.config.owns_recovery) {
+    core_.written_ids.leave_to_others();
+    return {};
+  }
   const Status swept = core_.written_ids.recover();
   if (!swept.ok()) {
     return Failure{swept, "file system: looking on the targets for files that a crash took back: " +

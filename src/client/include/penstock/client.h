@@ -219,6 +219,11 @@ class FileSystem {
   // whose write found the disk full.
   virtual Result<uint64_t> collect(size_t limit) = 0;
 
+  // Another file system over the same names took the last name of an inode, or made it without one;
+  // or gave it its first name. For the one that owns recovery, which removes it in time.
+  virtual void orphaned_elsewhere(InodeId inode) = 0;
+  virtual void named_elsewhere(InodeId inode) = 0;
+
   // At most kObserversMax at a time; an observer must not be removed while one of its own calls is
   // in progress, and hears nothing any more once remove_observer() has returned.
   virtual void add_observer(Observer& observer) = 0;

@@ -115,6 +115,13 @@ struct Config {
   // After a crash so many inode numbers are looked up for files that it took back, and once for as
   // many new files a record is made durable.
   uint32_t written_ids_step = 4096;
+  // What processes that died left behind, and what was removed, is this file system's to look
+  // after: of all file systems over the same names that of the process that has them. False: it
+  // keeps no records, and removes what it made itself and could not name, nothing else.
+  bool owns_recovery = true;
+  // Whether a removed inode is in use by another file system over the same names, so that its
+  // chunks stay for now. Asked before each removal, in threads that may block. Empty: none is.
+  std::function<bool(InodeId)> is_in_use_elsewhere = {};
 };
 
 // What the file system itself keeps, in chunks of this inode on Config::records_chain, or else by

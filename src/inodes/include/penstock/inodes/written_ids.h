@@ -20,6 +20,8 @@ class WrittenIds {
 
   // Reads the record, and after a crash removes what belongs to no file. Before admit().
   Status recover();
+  // Instead of recover(): others see to it that what is created is durable before it is written.
+  void leave_to_others() { up_to_.store(UINT64_MAX, std::memory_order_release); }
   // Before the first byte of a file is written. Costs one comparison nearly always.
   Status admit(InodeId inode) {
     // Acquire pairs with the release in extend(): the record is durable.

@@ -38,7 +38,7 @@ namespace {
 uint8_t roles_of(const AgentConfig& config, uint8_t kept) {
   if (kept != 0 || !config.cluster) return kept;
   if (config.cluster->roles != 0) return config.cluster->roles;
-  return config.cluster->invitation ? cluster::kStorageOnly : cluster::kAllRoles;
+  return config.cluster->invitation ? cluster::kJoiningRoles : cluster::kAllRoles;
 }
 
 // The file system's own block, beside the names.
@@ -66,23 +66,24 @@ class KeptRecords final : public inodes::RecordsFile {
 
 }  // namespace
 
-Outcome<std::unique_ptr<Node>> Node::start(const AgentConfig& given, bool has_names) {
+Outcome<std::unique_ptr<Node>> Node::start(const AgentConfig& given, bool has_agent) {
   TRY_ASSIGN(const uint8_t kept, cluster::Participant::roles_of(given.directory));
   const uint8_t roles = roles_of(given, kept);
-  if (roles != 0 && cluster::has_names(roles) != has_names) {
+  if (roles != 0 && cluster::has_agent(roles) != has_agent) {
     return Failure{
         Code::invalid_argument,
-        fmt::format("{}: plays {} in its cluster, and has {}names of its own", given.directory,
-                    cluster::roles_text(roles), has_names ? "no " : "")};
+        fmt::format("{}: plays {} in its cluster, and has {}files to show", given.directory,
+                    cluster::roles_text(roles), has_agent ? "no " : "")};
   }
   AgentConfig config = given;
   if (!config.disks.empty() || (roles != 0 && !cluster::has_storage(roles))) config.shards = 0;
   std::unique_ptr<Node> node(new Node);
+  node->has_names_ = roles == 0 || cluster::has_names(roles);
   TRY_ASSIGN(node->storage_, Storage::open(config, roles));
   node->directory_ = node->storage_->directory().path();
   node->secret_ = node->storage_->directory().secret();
   Outcome<void> built = node->prepare_cluster(config, kept);
-  if (built) built = node->build(config, has_names);
+  if (built) built = node->build(config, has_agent);
   if (built) built = node->finish_making();
   if (built) return node;
   node->stop();
@@ -97,25 +98,29 @@ Outcome<std::unique_ptr<Node>> Node::start(const DisklessConfig& config) {
   return node;
 }
 
-Outcome<void> Node::build(const AgentConfig& config, bool has_names) {
+Outcome<void> Node::build(const AgentConfig& config, bool has_agent) {
+  ASSERT(has_agent || !has_names_ || participant_ == nullptr);
   TRY_ASSIGN(const std::vector<Disk> listed, read_disks(directory_));
   const auto disks = static_cast<size_t>(std::count_if(
       listed.begin(), listed.end(), [](const Disk& disk) { return !disk.is_taken_off; }));
   const size_t shards = storage_->own_targets() + disks + config.disks.size();
-  spin_ = config.spin.value_or(spin_of(shards, has_names));
+  spin_ = config.spin.value_or(spin_of(shards, has_agent));
   TRY(add_own_targets(config));
   TRY(add_disks(config));
   if (shards_.empty()) TRY(add_loop_alone(config));
-  if (has_names) TRY(open_names(config));
+  if (has_agent) use_chains(config);
+  if (has_agent && has_names_) TRY(open_names(config));
   TRY(make_nets());
-  if (has_names) TRY(offer_own_chains());
+  if (has_agent && has_names_) TRY(offer_own_chains());
   run_shards();
   if (participant_ != nullptr) TRY(participant_->open());
-  return has_names ? open_files() : Outcome<void>();
+  if (!has_agent) return {};
+  if (!has_names_) find_names();
+  TRY(open_files());
+  return participant_ != nullptr && has_names_ ? serve_names() : Outcome<void>();
 }
 
 Outcome<void> Node::open_names(const AgentConfig& config) {
-  use_chains(config);
   return storage_->open_meta(
       config.cache_bytes,
       [this] {
@@ -208,7 +213,7 @@ Outcome<void> Node::prepare_cluster(const AgentConfig& config, uint8_t kept) {
 
 // A table of the cluster: its chains are reached by their own addresses (decision 0046).
 void Node::offer(const controller::Table& table) {
-  if (tables_ == nullptr) return;  // without names nobody chooses
+  if (tables_ == nullptr) return;  // without files nobody chooses
   std::vector<engine::Address> addresses;
   for (uint32_t i = 0; i < table.chains; ++i) {
     addresses.push_back(chain::address_of(ChainId(table.first.value + i)));
@@ -222,7 +227,8 @@ void Node::offer(const controller::Table& table) {
   if (!offered) log::error("{}: {}", directory_, offered.error().message);
 }
 
-// Own chains of targets are served to this process only.
+// Own chains of targets are served to all agents: there may be files that were made before there
+// were others.
 Outcome<void> Node::make_nets() {
   if (participant_ == nullptr) {
     for (const auto& shard : shards_) {
@@ -244,9 +250,10 @@ Outcome<void> Node::make_nets() {
   const bool leads = cluster::runs_controller(participant_->roles());
   TRY(participant_->enter(std::move(parts), leads ? &storage_->meta_kv() : nullptr));
   for (const auto& shard : shards_) {
-    if (tables_ != nullptr && shard->index() < storage_->own_targets()) {
-      participant_->local_net(shard->index())
-          .serve(own_address(*shard), storage_->service(shard->index()));
+    if (tables_ != nullptr && has_names_ && shard->index() < storage_->own_targets()) {
+      ForAgents& own = *own_services_.emplace_back(
+          std::make_unique<ForAgents>(storage_->service(shard->index())));
+      participant_->nodes_net(shard->index()).serve(own_address(*shard), own);
     }
     shard->borrow_net(participant_->net(shard->index()));
   }
@@ -259,11 +266,40 @@ Outcome<void> Node::open_files() {
   files.tables = tables_;
   for (const auto& shard : shards_) files.shards.push_back({&shard->loop(), &shard->net()});
   files.space = [this] { return space(); };
-  if (storage_->own_targets() == 0) {
+  files.owns_recovery = has_names_;
+  if (has_names_ && storage_->own_targets() == 0) {
     files.records = std::make_shared<KeptRecords>(directory_ + "/" + kRecordsName);
   }
-  TRY_ASSIGN(files_, client::FileSystem::open(storage_->meta(), std::move(files)));
+  TRY_ASSIGN(files_, client::FileSystem::open(*meta(), std::move(files)));
   return {};
+}
+
+Outcome<void> Node::serve_names() {
+  NodeShard& first = *shards_.front();
+  TRY_ASSIGN(served_names_, ServedNames::start({.loop = &first.loop(),
+                                                .net = &participant_->nodes_net(0),
+                                                .self = participant_->self(),
+                                                .meta = &storage_->meta(),
+                                                .files = files_.get(),
+                                                .own_chains = storage_->own_targets()}));
+  return {};
+}
+
+// The own chains of that node are table 0 there, and here.
+void Node::find_names() {
+  remote_names_ = std::make_unique<RemoteNames>(*participant_, shards_.front()->loop());
+  remote_names_->start([this](NodeId node, uint32_t own_chains) {
+    if (own_chains == 0) return;
+    std::vector<engine::Address> addresses;
+    for (uint32_t i = 0; i < own_chains; ++i) addresses.push_back({node, i});
+    const auto offered = offer_table({.chain_count = own_chains}, addresses);
+    if (!offered) log::error("{}: {}", directory_, offered.error().message);
+  });
+}
+
+meta::Meta* Node::meta() {
+  if (remote_names_ != nullptr) return &remote_names_->meta();
+  return storage_ != nullptr && storage_->has_meta() ? &storage_->meta() : nullptr;
 }
 
 Outcome<void> Node::build(const DisklessConfig& config) {
@@ -324,6 +360,8 @@ Node::~Node() {
 }
 
 void Node::stop() {
+  if (served_names_ != nullptr) served_names_->stop();
+  if (remote_names_ != nullptr) remote_names_->stop();
   if (files_ != nullptr) files_->close();
   if (participant_ != nullptr) participant_->leave();
   for (const auto& shard : shards_) {
@@ -335,7 +373,9 @@ void Node::stop() {
     });
   }
   running_ = false;
+  served_names_.reset();
   files_.reset();
+  remote_names_.reset();
   for (const auto& shard : shards_) shard->drop_net();
   participant_.reset();
   storage_.reset();
@@ -381,7 +421,13 @@ std::vector<store::TargetStatus> Node::target_status() {
 }
 
 Outcome<void> Node::checkpoint_meta() {
-  if (storage_ != nullptr) return storage_->checkpoint_meta();
+  if (storage_ != nullptr && storage_->has_meta()) return storage_->checkpoint_meta();
+  if (remote_names_ != nullptr) {
+    return Failure{Code::not_supported,
+                   directory_ +
+                       ": its names are on another node of its cluster; say that one's "
+                       "directory there ('penstock nodes' shows which has the role meta)"};
+  }
   return Failure{Code::not_supported, "this node has no store of its own"};
 }
 
@@ -412,6 +458,7 @@ ShardStatus shard_status(NodeShard& shard, const store::TargetStatus* target) {
 }
 
 engine::DiskSpace Node::space() {
+  if (remote_names_ != nullptr) return remote_names_->space();
   if (participant_ == nullptr || !running_) return own_space();
   const auto root = storage_->meta().attributes(meta::kRootInode);
   const bool is_own = storage_->own_targets() > 0 && (!root || root->layout.table == 0);

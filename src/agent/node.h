@@ -4,6 +4,8 @@
 
 #include "disks.h"
 #include "node_shard.h"
+#include "remote_names.h"
+#include "served_names.h"
 #include "storage.h"
 
 #include <array>
@@ -26,7 +28,7 @@ namespace penstock::agent {
 class Node {
  public:
   static Outcome<std::unique_ptr<Node>> start(const AgentConfig& config);
-  // Without names: its targets are the cluster's, or it has the controller.
+  // Without files: its targets are the cluster's, or it has the controller.
   static Outcome<std::unique_ptr<Node>> start_storage(const AgentConfig& config);
   static Outcome<std::unique_ptr<Node>> start(const DisklessConfig& config);
   ~Node();
@@ -39,6 +41,8 @@ class Node {
   // The key of reopen tokens.
   const std::array<uint64_t, 2>& secret() const { return secret_; }
   client::FileSystem& files() { return *files_; }
+  // Null: it knows no names, or does not know them yet.
+  meta::Meta* meta();
   // Null: it is alone.
   cluster::Participant* cluster() { return participant_.get(); }
   std::vector<std::unique_ptr<NodeShard>>& shards() { return shards_; }
@@ -58,8 +62,8 @@ class Node {
 
  private:
   Node() = default;
-  static Outcome<std::unique_ptr<Node>> start(const AgentConfig& given, bool has_names);
-  Outcome<void> build(const AgentConfig& config, bool has_names);
+  static Outcome<std::unique_ptr<Node>> start(const AgentConfig& given, bool has_agent);
+  Outcome<void> build(const AgentConfig& config, bool has_agent);
   Outcome<void> prepare_cluster(const AgentConfig& config, uint8_t kept);
   Outcome<void> add_own_targets(const AgentConfig& config);
   Outcome<std::vector<Disk>> find_disks(const AgentConfig& config);
@@ -75,6 +79,8 @@ class Node {
   Outcome<void> offer_own_chains();
   void offer(const controller::Table& table);
   Outcome<void> open_files();
+  Outcome<void> serve_names();
+  void find_names();
   Outcome<void> build(const DisklessConfig& config);
   void use_chains(const AgentOptions& options);
   void run_shards();
@@ -94,7 +100,11 @@ class Node {
   std::unique_ptr<cluster::Participant> participant_;
   std::shared_ptr<inodes::ChainAddresses> chains_;
   std::shared_ptr<inodes::ChainTables> tables_;
+  std::vector<std::unique_ptr<ForAgents>> own_services_;  // of own chains, by their numbers
+  std::unique_ptr<RemoteNames> remote_names_;             // null: the names are its own
   std::unique_ptr<client::FileSystem> files_;
+  std::unique_ptr<ServedNames> served_names_;  // null: to nobody
+  bool has_names_ = true;
   engine::Duration spin_{};  // of its shards
   bool running_ = false;
 };

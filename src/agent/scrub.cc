@@ -155,8 +155,8 @@ ScrubReport scrub_node(Node& node, const ScrubProgress& progress) {
   std::set<uint64_t> damaged;
   for (const ScrubReport::Bad& bad : report.bad) damaged.insert(bad.inode);
   std::map<uint64_t, std::string> paths;
-  if (!damaged.empty() && node.storage()->has_meta()) {
-    paths = PathFinder(node.storage()->meta(), damaged).find();
+  if (!damaged.empty() && node.meta() != nullptr) {
+    paths = PathFinder(*node.meta(), damaged).find();
   }
   for (ScrubReport::Bad& bad : report.bad) {
     const auto found = paths.find(bad.inode);

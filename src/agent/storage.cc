@@ -27,7 +27,8 @@ Outcome<std::unique_ptr<Storage>> Storage::open(const AgentConfig& config, uint8
   if (names && names->empty()) return storage;
   return Failure{Code::not_empty, directory.path() +
                                       ": is a store with names of its own; a node that joins "
-                                      "stores for others only (give an empty or a new directory)"};
+                                      "has the names of its cluster (give an empty or a new "
+                                      "directory)"};
 }
 
 TargetPlace place_of(const StoreDirectory& directory, uint32_t target) {

@@ -109,18 +109,8 @@ void CommandLine::add_up_command(const char* group) {
   CLI::App* up = command("up", group, "Start a node on a store directory (made if missing)",
                          [this] { return run_up(up_); });
   up->add_option("DIR", up_.directory, "The store directory")->required();
-  up->add_option("--mount", up_.mount_point, "Also mount the file system there");
-  up->add_option("--mount-options", up_.mount_options,
-                 "Options of the mount as after mount -o: ro,noatime,... (docs/mounting.md)")
-      ->check(mount_option_list());
-  up->add_flag_callback(
-      "--allow-other", [this] { add_option_to(&up_.mount_options, "allow_other"); },
-      "Other users may use the mount");
   up->add_option("--chunk-size", up_.chunk_bytes, "A new store: chunk size of its files")
       ->transform(chunk_size());
-  up->add_option("--cache", up_.cache_bytes,
-                 "Memory for the node cache, 0 for none (default: an eighth, at most 16GiB)")
-      ->transform(byte_size());
   up->add_option("--listen", up_.listen,
                  "HOST:PORT: other nodes may join, and reach it there (kept for later starts); "
                  "with ,rail=N and ,numa=N behind it; once for each network card")
@@ -134,6 +124,16 @@ void CommandLine::add_up_command(const char* group) {
 
 void CommandLine::add_start_options(CLI::App* sub, UpOptions* to) {
   sub->add_flag("-b,--background", to->background, "Return once the node is ready");
+  sub->add_option("--mount", to->mount_point, "Also mount the file system there");
+  sub->add_option("--mount-options", to->mount_options,
+                  "Options of the mount as after mount -o: ro,noatime,... (docs/mounting.md)")
+      ->check(mount_option_list());
+  sub->add_flag_callback(
+      "--allow-other", [to] { add_option_to(&to->mount_options, "allow_other"); },
+      "Other users may use the mount");
+  sub->add_option("--cache", to->cache_bytes,
+                  "Memory for the node cache, 0 for none (default: an eighth, at most 16GiB)")
+      ->transform(byte_size());
   sub->add_option("--shards", to->shards, "A new store: polling threads, each with a target")
       ->check(CLI::Range(1, 64));
   sub->add_option("--capacity", to->capacity_bytes, "A new store: at most so many bytes")
@@ -166,26 +166,33 @@ void CommandLine::add_start_options(CLI::App* sub, UpOptions* to) {
                   "A directory of a disk, for a target of the cluster; once for each (kept for "
                   "later starts)")
       ->allow_extra_args(false);
-  sub->add_option("--roles", to->roles,
-                  "A new node of a cluster: what it plays, of controller,meta,storage,agent,admin "
-                  "(default: all but admin; of a node that joins storage)");
+  sub->add_option(
+      "--roles", to->roles,
+      "A new node of a cluster: what it plays, of controller,meta,storage,agent,admin "
+      "(default: all but admin; of a node that joins storage,agent, without DIR agent)");
 }
 
 void CommandLine::add_cluster_commands() {
   const char* group = "Clusters";
-  CLI::App* join = command("join", group, "Start a node that gives its disk to a cluster",
+  CLI::App* join = command("join", group, "Start a node or a client of a cluster",
                            [this] { return run_join(join_); });
   join->add_option(
           "INVITATION", join_.invitation,
           "TOKEN@HOST:PORT, as 'penstock token create' prints it on the first node; - reads "
           "it from standard input")
       ->required();
-  join->add_option("DIR", join_.up.directory, "The store directory (made if missing)")->required();
+  join->add_option("DIR", join_.up.directory,
+                   "The store directory (made if missing); with --mount and without DIR: a client "
+                   "without disks");
   join->add_option("--listen", join_.up.listen,
                    "HOST:PORT where others reach it (default: chosen, and kept); with ,rail=N "
                    "and ,numa=N behind it; once for each network card")
       ->allow_extra_args(false);
   add_start_options(join, &join_.up);
+  join->footer(
+      "A client without DIR keeps who it is in XDG_STATE_HOME/penstock/CLUSTER: in /var/lib of "
+      "root, "
+      "in ~/.local/state of others where that is not set.");
 
   const auto look = [&](const char* name, const char* what, int (*act)(const ClusterOptions&)) {
     CLI::App* sub = command(name, group, what, [this, act] { return act(cluster_); });
@@ -224,7 +231,7 @@ void CommandLine::add_token_commands(const char* group) {
   };
   CLI::App* create = add("create", "Print a line by which another node joins", run_token_create);
   create->add_option("--roles", token_.roles,
-                     "What it may play, of meta,storage,agent,admin (default: storage)");
+                     "What it may play, of meta,storage,agent,admin (default: storage,agent)");
   create->add_option("--uses", token_.uses, "How many nodes it lets in (default: 1)")
       ->check(CLI::Range(1, 1024));
   create->add_option("--for", token_.seconds, "How long it is good (default: 1h)")

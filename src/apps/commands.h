@@ -73,7 +73,7 @@ int run_remove(const ClusterOptions& options);
 
 struct TokenOptions {
   std::string directory;  // of the node with the controller
-  std::string roles = "storage";
+  std::string roles = "storage,agent";
   uint32_t uses = 1;
   uint64_t seconds = 3600;
   uint32_t node = 0;   // only for this one

@@ -16,14 +16,15 @@ namespace {
 // What whoever serves that has to prove.
 uint8_t role_to_serve(uint32_t service) {
   if (service == probe::kService) return 0;  // every node's
+  if (service == wire::kMetaService) return engine::kRoleMeta;
   const bool is_controllers = service == wire::kControllerService || service == wire::kGuestService;
   return is_controllers ? engine::kRoleController : engine::kRoleStorage;
 }
 
 // Calls to a controller are few, and those of guests prove nothing.
 bool may_go_by_rdma(uint32_t service) {
-  const bool is_replica =
-      service >= wire::kFirstReplicaService && service < rails::kIntroductionService;
+  static_assert(wire::kMetaService < rails::kIntroductionService);
+  const bool is_replica = service >= wire::kFirstReplicaService && service < wire::kMetaService;
   return is_replica || service == probe::kService;
 }
 
@@ -366,7 +367,7 @@ Outcome<KeptNode> make_kept(const ParticipantConfig& config) {
     return contradiction(config, "say where this node listens (--listen HOST:PORT)");
   }
   kept.roles = config.roles;
-  if (kept.roles == 0) kept.roles = config.invitation ? kStorageOnly : kAllRoles;
+  if (kept.roles == 0) kept.roles = config.invitation ? kJoiningRoles : kAllRoles;
   if (runs_controller(kept.roles) == config.invitation.has_value()) {
     return contradiction(config, config.invitation
                                      ? "the controller is on the first node of the cluster; a node "

@@ -65,7 +65,7 @@ class ParticipantImpl final : public Participant, private membership::LocalNode 
   Outcome<void> enter(std::vector<ParticipantShard> shards, engine::Kv* kv) override;
   NodeId self() const override { return kept_.node; }
   engine::Net& net(size_t shard) override { return *parts_.at(shard)->chains; }
-  engine::Net& local_net(size_t shard) override { return *parts_.at(shard)->local; }
+  engine::Net& nodes_net(size_t shard) override { return *parts_.at(shard)->tcp; }
   const rails::Announcements* announcements() const override {
     return devices_ == nullptr ? nullptr : &announcements_;
   }

@@ -16,9 +16,8 @@ Outcome<uint8_t> parse_roles(std::string_view text) {
     roles |= role;
     begin = end + 1;
   }
-  const bool has_agent = (roles & controller::kRoleAgent) != 0;
-  if (has_names(roles) != has_agent) {
-    return refused("meta and agent go together: names are in the process of the agent");
+  if (has_names(roles) && !has_agent(roles)) {
+    return refused("meta goes with agent: whoever has the names looks after files, too");
   }
   ASSERT(roles != 0);
   if (roles == controller::kRoleAdmin) {

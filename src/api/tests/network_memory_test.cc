@@ -49,6 +49,7 @@ class NetworkMemory : public testing::Test {
     other.directory = scratch_ / "second";
     other.capacity_bytes = 256 * kMiB;
     other.cluster = options(true);
+    other.cluster->roles = cluster::kStorageOnly;
     other.cluster->invitation = first_->cluster()->status().invitation;
     auto second = agent::StorageAgent::start(other);
     ASSERT_TRUE(second) << second.error().message;

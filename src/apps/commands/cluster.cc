@@ -241,6 +241,32 @@ std::optional<Json> request_of(const char* command, const ClusterOptions& option
 
 }  // namespace
 
+namespace {
+
+// Where a client keeps who it is, that was given no directory.
+Outcome<std::string> client_directory(const controller::Uuid& cluster) {
+  const auto variable = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string(value != nullptr && value[0] == '/' ? value : "");
+  };
+  std::string base = variable("XDG_STATE_HOME");
+  if (base.empty() && ::geteuid() == 0) base = "/var/lib";
+  if (base.empty() && !variable("HOME").empty()) base = variable("HOME") + "/.local/state";
+  if (base.empty()) {
+    return Failure{Code::invalid_argument,
+                   "there is no place for who this client is: neither XDG_STATE_HOME nor HOME is "
+                   "set (or give a DIR)"};
+  }
+  base += "/penstock";
+  std::error_code error;
+  std::filesystem::create_directories(base, error);
+  if (!error) return base + "/" + cluster::text_of(cluster);
+  return Failure{Status::from_errno(error.value()),
+                 base + ": cannot be made: " + error.message() + " (give a DIR)"};
+}
+
+}  // namespace
+
 int run_join(const JoinOptions& given) {
   JoinOptions options = given;
   if (options.invitation == "-") {
@@ -252,6 +278,17 @@ int run_join(const JoinOptions& given) {
   auto invitation = cluster::parse_invitation(options.invitation);
   if (!invitation) return fail("join", invitation.error());
   options.up.invitation = *invitation;
+  if (options.up.directory.empty()) {
+    if (options.up.mount_point.empty()) {
+      std::fprintf(stderr,
+                   "penstock join: say a DIR, or --mount PATH for a client without disks\n");
+      return kExitUsage;
+    }
+    if (options.up.roles.empty()) options.up.roles = "agent";
+    auto chosen = client_directory(invitation->cluster);
+    if (!chosen) return fail("join", chosen.error());
+    options.up.directory = *chosen;
+  }
   auto roles = cluster::Participant::roles_of(absolute_path(options.up.directory));
   if (!roles) return fail("join", roles.error());
   // What an earlier try has left, that was ended before the cluster let it in, does not count.

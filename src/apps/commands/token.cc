@@ -58,7 +58,7 @@ int run_token_create(const TokenOptions& options) {
   const std::string what = options.node != 0   ? "node " + std::to_string(options.node) + " joins"
                            : options.uses == 1 ? "one node joins"
                                                : std::to_string(options.uses) + " nodes join";
-  const bool is_default = *roles == cluster::kStorageOnly;
+  const bool is_default = *roles == cluster::kJoiningRoles;
   std::printf("within %s %s by\n  penstock join %s DIR%s\n",
               console::human_duration(static_cast<double>(options.seconds)).c_str(), what.c_str(),
               answer->value("invitation", "").c_str(),

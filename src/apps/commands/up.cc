@@ -162,14 +162,14 @@ Outcome<uint8_t> roles_of(const UpOptions& options) {
   TRY_ASSIGN(const uint8_t kept, cluster::Participant::roles_of(options.directory));
   if (kept != 0) return kept;
   if (!options.roles.empty()) return cluster::parse_roles(options.roles);
-  return options.invitation ? cluster::kStorageOnly : uint8_t{0};
+  return options.invitation ? cluster::kJoiningRoles : uint8_t{0};
 }
 
-// Names make the difference: with them come mounts and sessions.
+// Files make the difference: with them come mounts and sessions.
 Outcome<std::unique_ptr<RunningNode>> start_node(const UpOptions& options, Guardian& guardian) {
   TRY_ASSIGN(const uint8_t roles, roles_of(options));
   std::unique_ptr<RunningNode> node;
-  if (roles != 0 && !cluster::has_names(roles)) {
+  if (roles != 0 && !cluster::has_agent(roles)) {
     TRY_ASSIGN(node, StorageService::start(options));
   } else {
     TRY_ASSIGN(node, NodeService::start(options, guardian));

@@ -206,7 +206,10 @@ Json NodeService::status() {
   }
   document["mounts"] = mounts;
   if (metrics_ != nullptr) document["metrics"] = metrics_->address();
-  if (agent_->cluster() != nullptr) document["wants_copies"] = wants_copies(agent_->files());
+  const cluster::Participant* const cluster = agent_->cluster();
+  if (cluster != nullptr && cluster::has_names(cluster->roles())) {
+    document["wants_copies"] = wants_copies(agent_->files());
+  }
   return document;
 }
 

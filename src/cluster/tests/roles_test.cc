@@ -18,8 +18,15 @@ TEST(Roles, are_read_in_any_order_and_written_in_one) {
   EXPECT_EQ(*parse_roles(roles_text(kAllRoles)), kAllRoles);
 }
 
+TEST(Roles, of_a_client_of_files_need_no_names) {
+  const auto client = parse_roles("agent");
+  ASSERT_TRUE(client);
+  EXPECT_TRUE(has_agent(*client) && !has_names(*client) && !has_storage(*client));
+  EXPECT_EQ(*parse_roles("agent,storage"), kJoiningRoles);
+}
+
 TEST(Roles, that_no_process_can_play_are_refused) {
-  for (const char* text : {"", ",", "storage,", "store", "meta", "agent,storage", "meta,meta,agent",
+  for (const char* text : {"", ",", "storage,", "store", "meta", "meta,storage", "meta,meta,agent",
                            "controller,,storage", " storage"}) {
     const auto roles = parse_roles(text);
     ASSERT_FALSE(roles) << text;

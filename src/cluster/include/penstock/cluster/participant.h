@@ -34,7 +34,8 @@ struct ParticipantConfig {
   // Where it is reached, each as parse_listen() takes it; the first is in invitations. Empty: as it
   // was last.
   std::vector<std::string> listen = {};
-  // What it plays; 0: as it was made, and a new one everything, or storage where it is invited.
+  // What it plays; 0: as it was made, and a new one everything, or storage and agent where it is
+  // invited.
   uint8_t roles = 0;
   std::string name;  // for people
   std::string rack;  // nodes of one rack fail together; empty: as it was last
@@ -141,8 +142,8 @@ class Participant {
   // For memory that the clients' calls will expose often. Null: there is no network card that
   // would know it.
   virtual const rails::Announcements* announcements() const = 0;
-  // Below it: what is served here is for this process only.
-  virtual engine::Net& local_net(size_t shard) = 0;
+  // Below it: what is served here is for all nodes, and whoever serves looks at who calls.
+  virtual engine::Net& nodes_net(size_t shard) = 0;
 
   // Opens the door for others and the targets for the cluster. Fails if none of several targets
   // could be opened; of those that could not beside others, status() tells.

@@ -12,9 +12,15 @@ namespace penstock::cluster {
 // What a first node plays by itself: it needs no right to give orders beside them.
 inline constexpr uint8_t kAllRoles = controller::kRoles & ~controller::kRoleAdmin;
 inline constexpr uint8_t kStorageOnly = controller::kRoleStorage;
+// What a node plays that joins: its disks for all, and all files for it.
+inline constexpr uint8_t kJoiningRoles = controller::kRoleStorage | controller::kRoleAgent;
 
 inline bool has_names(uint8_t roles) {
   return (roles & controller::kRoleMeta) != 0;
+}
+// Has a file system: by the names of its own, or by those of another node.
+inline bool has_agent(uint8_t roles) {
+  return (roles & controller::kRoleAgent) != 0;
 }
 inline bool runs_controller(uint8_t roles) {
   return (roles & controller::kRoleController) != 0;

@@ -1,0 +1,51 @@
+// The names of a node of a cluster that has none of its own: asked of the node that has them.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+
+#include "penstock/cluster.h"
+#include "penstock/engine.h"
+#include "penstock/meta_net.h"
+
+namespace penstock::agent {
+
+// Made, started and stopped by the thread that starts the node; the rest is thread safe, and may
+// block. The participant and its first loop outlive it.
+class RemoteNames {
+ public:
+  RemoteNames(cluster::Participant& participant, engine::Loop& loop);
+  ~RemoteNames() { stop(); }
+
+  // Told once, in any thread: which node has the names, and how many chains of its own.
+  using Learned = std::function<void(NodeId node, uint32_t own_chains)>;
+  // While the participant is open. Waits for a moment until that is known, and goes on to ask in a
+  // thread of its own where it is not: the node may be down.
+  void start(Learned learned);
+  // Before the participant leaves. Idempotent.
+  void stop();
+
+  meta::Meta& meta() { return *meta_; }
+  // As the node that has the names tells it, or told it last.
+  engine::DiskSpace space();
+
+ private:
+  engine::Address find();
+  std::unique_ptr<meta_net::RemoteMeta> make(engine::Loop& loop, engine::Duration call_time);
+  bool learn();
+
+  cluster::Participant& participant_;
+  std::atomic<NodeId> node_{NodeId()};  // relaxed: a number alone
+  const std::unique_ptr<meta_net::RemoteMeta> meta_;
+  // For questions that are not to wait for long.
+  const std::unique_ptr<meta_net::RemoteMeta> quick_;
+  Learned learned_;
+  engine::Mutex mutex_;
+  engine::Condition wake_;
+  bool is_stopping_ = false;
+  engine::DiskSpace space_;
+  engine::Thread thread_;
+};
+
+}  // namespace penstock::agent

@@ -1,0 +1,47 @@
+#include "served_names.h"
+
+#include <fmt/format.h>
+
+namespace penstock::agent {
+
+void ForAgents::on_call(engine::IncomingCall& call) {
+  if ((call.peer().roles & engine::kRoleAgent) == 0) return call.reply(Code::access_denied, {});
+  service_.on_call(call);
+}
+
+Outcome<std::unique_ptr<ServedNames>> ServedNames::start(const Config& config) {
+  ASSERT(config.loop != nullptr && config.net != nullptr && config.meta != nullptr);
+  ASSERT(config.files != nullptr && config.self != NodeId());
+  const Result<InodeId> first = config.meta->unused_id();
+  if (!first) {
+    return Failure{first.error(), fmt::format("the names cannot be served to other nodes: {}",
+                                              first.error().name())};
+  }
+  std::unique_ptr<ServedNames> names(new ServedNames(config));
+  meta_net::MetaServiceConfig service;
+  service.loop = config.loop;
+  service.net = config.net;
+  service.address = {config.self, wire::kMetaService};
+  service.meta = config.meta;
+  service.durable_answers = true;
+  service.least_new = *first;
+  service.own_chains = config.own_chains;
+  client::FileSystem* const files = config.files;
+  service.orphaned = [files](InodeId inode) { files->orphaned_elsewhere(inode); };
+  service.named = [files](InodeId inode) { files->named_elsewhere(inode); };
+  (void)engine::thread_caller().call(*config.loop, [&](engine::Op& done) {
+    names->service_ = meta_net::MetaService::make(service);
+    names->service_->start();
+    config.loop->complete(done, Code::ok);
+  });
+  return names;
+}
+
+void ServedNames::stop() {
+  if (service_ == nullptr) return;
+  (void)engine::thread_caller().call(*config_.loop,
+                                     [&](engine::Op& done) { service_->stop(done); });
+  service_.reset();
+}
+
+}  // namespace penstock::agent

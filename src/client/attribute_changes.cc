@@ -1,14 +1,18 @@
 #include "attribute_changes.h"
 
+#include "held_inodes.h"
+
 namespace penstock::client {
 
 Result<Attributes> AttributeChanges::set_length(Inode& inode, const Credentials& credentials,
-                                                const meta::SetAttributes& changes, Range& range) {
+                                                const meta::SetAttributes& changes, Held& held,
+                                                Range& range) {
   if (!inode.loaded.load(std::memory_order_relaxed)) {
     TRY_ASSIGN(const Attributes found, core_.meta.attributes(inode.id));
     if (found.type == meta::FileType::directory) return Code::is_directory;
     if (found.type != meta::FileType::regular) return Code::invalid_argument;
     TRY(loader_.load(inode, found, false));
+    held.note_loaded(inode);
   }
   const uint64_t before = inode.length.load(std::memory_order_relaxed);
   Result<Attributes> set = cuts_.set_length(inode, credentials, changes);
@@ -48,12 +52,16 @@ Result<Attributes> AttributeChanges::set(const Credentials& credentials, InodeId
   const std::shared_ptr<Inode> inode = core_.table.acquire(id);
   core_.behind.flush(*inode);
   Range range;
+  Held held(held_);
   const auto apply = [&]() -> Result<Attributes> {
+    TRY(held.begin(id, holds::Hold::exclusive));
     const std::lock_guard lock(inode->control);
-    return changes.length ? set_length(*inode, credentials, changes, range)
+    TRY(held.make_fit_locked(*inode));
+    return changes.length ? set_length(*inode, credentials, changes, held, range)
                           : set_others(*inode, credentials, changes);
   };
   Result<Attributes> set = apply();
+  held.end();
   if (set) live_.fill_allocated(*set);
   closer_.give_back(inode);
   if (set) notifier_.changed(id, range.first, range.length, self);
@@ -64,7 +72,11 @@ Status AttributeChanges::set_xattr(const Credentials& credentials, InodeId inode
                                    std::string_view name, std::string_view value,
                                    meta::XattrMode mode, Observer* self) {
   const auto apply = [&] { return core_.meta.set_xattr(credentials, inode, name, value, mode); };
-  TRY(name == meta::kCapabilityXattr ? privileges_.giving(inode, apply) : apply());
+  {
+    Held held(held_);
+    TRY(held.begin(inode, holds::Hold::exclusive));
+    TRY(name == meta::kCapabilityXattr ? privileges_.giving(inode, apply) : apply());
+  }
   notifier_.count_change(inode);
   notifier_.changed(inode, 0, 0, self);
   return Code::ok;
@@ -72,7 +84,11 @@ Status AttributeChanges::set_xattr(const Credentials& credentials, InodeId inode
 
 Status AttributeChanges::remove_xattr(const Credentials& credentials, InodeId inode,
                                       std::string_view name, Observer* self) {
-  TRY(core_.meta.remove_xattr(credentials, inode, name));
+  {
+    Held held(held_);
+    TRY(held.begin(inode, holds::Hold::exclusive));
+    TRY(core_.meta.remove_xattr(credentials, inode, name));
+  }
   notifier_.count_change(inode);
   notifier_.changed(inode, 0, 0, self);
   return Code::ok;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuts.h"
+#include "held.h"
 #include "notifier.h"
 #include "privileges.h"
 
@@ -11,9 +12,10 @@ namespace penstock::client {
 // set and lengths and times that are recorded do not overtake each other.
 class AttributeChanges {
  public:
-  AttributeChanges(Core& core, InodeLoader& loader, LiveAttributes& live, Cuts& cuts,
-                   Privileges& privileges, Closer& closer, Notifier& notifier)
+  AttributeChanges(Core& core, HeldInodes& held, InodeLoader& loader, LiveAttributes& live,
+                   Cuts& cuts, Privileges& privileges, Closer& closer, Notifier& notifier)
       : core_(core),
+        held_(held),
         loader_(loader),
         live_(live),
         cuts_(cuts),
@@ -35,11 +37,12 @@ class AttributeChanges {
   };
   // With the control lock held.
   Result<Attributes> set_length(Inode& inode, const Credentials&,
-                                const meta::SetAttributes& changes, Range& range);
+                                const meta::SetAttributes& changes, Held& held, Range& range);
   Result<Attributes> set_others(Inode& inode, const Credentials&,
                                 const meta::SetAttributes& changes);
 
   Core& core_;
+  HeldInodes& held_;
   InodeLoader& loader_;
   LiveAttributes& live_;
   Cuts& cuts_;

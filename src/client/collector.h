@@ -2,6 +2,7 @@
 #pragma once
 
 #include "closer.h"
+#include "held.h"
 
 namespace penstock::client {
 
@@ -11,7 +12,8 @@ namespace penstock::client {
 // its way.
 class Collector {
  public:
-  Collector(Core& core, Closer& closer) : core_(core), closer_(closer) {}
+  Collector(Core& core, HeldInodes& held, Closer& closer)
+      : core_(core), held_(held), closer_(closer) {}
   ~Collector() { stop(); }
 
   void start();
@@ -48,7 +50,10 @@ class Collector {
   void run();
   Status collect_all(std::vector<RoomRequest*>& asked);
 
+  bool is_ours(InodeId orphan);
+
   Core& core_;
+  HeldInodes& held_;
   Closer& closer_;
   engine::Mutex mutex_;
   // Relaxed: a hint for the thread to look again.

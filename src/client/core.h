@@ -35,6 +35,7 @@ struct Core {
   Core(meta::Meta& to_meta, FileSystemConfig with, WriteBehind::Put put, WriteBehind::Lost lost)
       : meta(to_meta),
         config(std::move(with)),
+        table(config.holding),
         lengths(meta),
         accesses(meta),
         targets(config),

@@ -1,10 +1,13 @@
 #include "file_io.h"
 
+#include "held_inodes.h"
+
 namespace penstock::client {
 
-FileIo::FileIo(Core& core, LiveAttributes& live, Privileges& privileges, Collector& collector,
-               Notifier& notifier)
+FileIo::FileIo(Core& core, HeldInodes& held, LiveAttributes& live, Privileges& privileges,
+               Collector& collector, Notifier& notifier)
     : core_(core),
+      held_(held),
       live_(live),
       privileges_(privileges),
       collector_(collector),
@@ -16,6 +19,8 @@ FileIo::FileIo(Core& core, LiveAttributes& live, Privileges& privileges, Collect
              &core.behind,
              &company_,
              &core.table,
+             core.config.holding,
+             &held,
              core.drops} {
   clients_.reserve(core.config.shards.size());
   for (const Shard& shard : core.config.shards) {
@@ -48,7 +53,10 @@ Status FileIo::run(IoOp& io) {
 // Again while removed files have room to give.
 Status FileIo::run_with_room(IoOp& io) {
   Status status = run(io);
-  while (status == Code::no_space && collector_.make_room()) status = run(io);
+  // What others append meanwhile stands behind a part of it.
+  while (status == Code::no_space && !(io.at_end && io.transferred > 0) && collector_.make_room()) {
+    status = run(io);
+  }
   return status;
 }
 
@@ -60,23 +68,62 @@ bool FileIo::may_wait(const FileRef& file, uint64_t offset, engine::MemoryRef me
   return range_within(offset, memory.length, file->inode().placement.file_bytes_max());
 }
 
-Result<uint64_t> FileIo::write_soon(const FileRef& file, uint64_t offset, engine::MemoryRef memory,
-                                    Observer* self, const FileWriter* writer) {
-  if (!may_wait(file, offset, memory)) return write(file, offset, memory, false, self, writer);
+// Under a hold that allows writing.
+FileIo::Taken FileIo::take(const FileRef& file, uint64_t offset, engine::MemoryRef memory,
+                           const Observer* self, const FileWriter* writer) {
+  if (!may_wait(file, offset, memory)) return Taken::no;
   Inode& inode = file->inode();
   const auto others_watch = [&] {
     return core_.observers.concerns(inode.watchers.load(std::memory_order_seq_cst), self);
   };
   if (others_watch() || !core_.behind.take(file, file->shared_inode(), offset, memory, writer)) {
-    return write(file, offset, memory, false, self, writer);
+    return Taken::no;
   }
-  // An observer that came meanwhile has seen these bytes, or is told of them now; see
-  // Behind::pending.
-  if (others_watch()) {
-    core_.behind.flush(inode);
-    notifier_.changed(inode.id, offset, memory.length, self);
+  return others_watch() ? Taken::watched : Taken::yes;
+}
+
+// An observer that came meanwhile has seen these bytes, or is told of them now; see
+// Behind::pending.
+void FileIo::tell_taken(Inode& inode, ByteRange range, Observer* self) {
+  core_.behind.flush(inode);
+  notifier_.changed(inode.id, range.offset, range.length, self);
+}
+
+Result<uint64_t> FileIo::write_soon(const FileRef& file, uint64_t offset, engine::MemoryRef memory,
+                                    Observer* self, const FileWriter* writer) {
+  if (may_wait(file, offset, memory)) {
+    Held held(held_);
+    TRY(held.begin(file->inode().id, holds::Hold::exclusive));
+    TRY(held.make_fit(file->inode()));
+    const Taken taken = take(file, offset, memory, self, writer);
+    held.end();
+    if (taken == Taken::watched) tell_taken(file->inode(), {offset, memory.length}, self);
+    if (taken != Taken::no) return memory.length;
   }
-  return memory.length;
+  return write(file, offset, memory, false, self, writer);
+}
+
+Result<FileSystem::Appended> FileIo::append(const FileRef& file, engine::MemoryRef memory,
+                                            bool soon, Observer* self, const FileWriter* writer) {
+  if (file == nullptr || file->closed()) return Code::bad_handle;
+  Inode& inode = file->inode();
+  const std::lock_guard in_turn(inode.appending);
+  if (soon) {
+    Held held(held_);
+    TRY(held.begin(inode.id, holds::Hold::exclusive));
+    TRY(held.make_fit(inode));
+    const uint64_t end = inode.visible_length();
+    const Taken taken = take(file, end, memory, self, writer);
+    held.end();
+    if (taken == Taken::watched) tell_taken(inode, {end, memory.length}, self);
+    if (taken != Taken::no) return FileSystem::Appended{end, memory.length};
+  }
+  core_.behind.flush(inode);
+  IoOp io;
+  fill(io, file, 0, memory, self, writer);
+  io.at_end = true;
+  TRY_ASSIGN(const uint64_t bytes, write_with_room(io));
+  return FileSystem::Appended{io.offset, bytes};
 }
 
 Status FileIo::flush(const FileRef& file) {
@@ -116,22 +163,31 @@ Result<uint64_t> FileIo::read(const FileRef& file, uint64_t offset, engine::Memo
   return io.transferred;
 }
 
-Result<uint64_t> FileIo::write(const FileRef& file, uint64_t offset, engine::MemoryRef memory,
-                               bool durable, Observer* self, const FileWriter* writer) {
-  if (file != nullptr && !file->closed()) core_.behind.flush(file->inode());
-  IoOp io;
+void FileIo::fill(IoOp& io, const FileRef& file, uint64_t offset, engine::MemoryRef memory,
+                  Observer* self, const FileWriter* writer) {
   io.file = file;
   io.kind = IoKind::write;
-  io.durable = durable;
   io.offset = offset;
   io.memory = memory;
   io.origin = self;
   io.writer = writer;
+}
+
+Result<uint64_t> FileIo::write(const FileRef& file, uint64_t offset, engine::MemoryRef memory,
+                               bool durable, Observer* self, const FileWriter* writer) {
+  if (file != nullptr && !file->closed()) core_.behind.flush(file->inode());
+  IoOp io;
+  fill(io, file, offset, memory, self, writer);
+  io.durable = durable;
+  return write_with_room(io);
+}
+
+Result<uint64_t> FileIo::write_with_room(IoOp& io) {
   const Status status = run_with_room(io);
   // A part of the bytes is a short write; all of them with an error are not durable.
-  const bool part = io.transferred > 0 && io.transferred < memory.length;
+  const bool part = io.transferred > 0 && io.transferred < io.memory.length;
   if (!status.ok() && !part) return status;
-  ASSERT(io.transferred <= memory.length);
+  ASSERT(io.transferred <= io.memory.length);
   return io.transferred;
 }
 
@@ -148,6 +204,9 @@ Status FileIo::sync(const FileRef& file, bool only_data) {
 Result<uint64_t> FileIo::seek(const FileRef& file, uint64_t offset, bool hole) {
   if (file == nullptr || file->closed()) return Code::bad_handle;
   Inode& inode = file->inode();
+  Held held(held_);
+  TRY(held.begin(inode.id, holds::Hold::shared));
+  TRY(held.make_fit(inode));
   core_.behind.flush(inode);
   const uint64_t end = inode.length.load(std::memory_order_acquire);
   if (offset >= end) return Code::no_data;
@@ -178,11 +237,16 @@ void FileIo::note_access(InodeId id, AccessTimes times) {
 Status FileIo::touch(const FileRef& file, Observer* self, const FileWriter* writer) {
   if (file == nullptr || file->closed()) return Code::bad_handle;
   if (!file->may_write()) return Code::access_denied;
+  Inode& inode = file->inode();
   {
-    const std::lock_guard lock(file->inode().control);
+    Held held(held_);
+    TRY(held.begin(inode.id, holds::Hold::exclusive));
+    const std::lock_guard lock(inode.control);
+    TRY(held.make_fit_locked(inode));
     TRY(privileges_.take_for(*file, writer));
+    notifier_.count_written(inode);
   }
-  notifier_.written(file->inode(), 0, 0, self);
+  notifier_.changed(inode.id, 0, 0, self);
   return Code::ok;
 }
 
@@ -216,6 +280,9 @@ Status FileIo::punch(const FileRef& file, uint64_t offset, uint64_t length, Obse
   }
   Inode& inode = file->inode();
   core_.behind.flush(inode);
+  Held held(held_);
+  TRY(held.begin(inode.id, holds::Hold::exclusive));
+  TRY(held.make_fit(inode));
   const uint64_t file_end = inode.length.load(std::memory_order_acquire);
   // The last block goes as a whole, where all of its bytes do: none is kept for what is behind
   // them.
@@ -226,7 +293,9 @@ Status FileIo::punch(const FileRef& file, uint64_t offset, uint64_t length, Obse
   const Status status = clear_range(*file, offset, end, writer);
   core_.observers.end(change);
   // Beyond the end there is nothing to clear, but the file was changed all the same.
-  notifier_.written(inode, offset, offset < end ? end - offset : 0, self);
+  notifier_.count_written(inode);
+  held.end();
+  notifier_.changed(inode.id, offset, offset < end ? end - offset : 0, self);
   return status;
 }
 

@@ -13,8 +13,8 @@ namespace penstock::client {
 // without a client: punch() and touch().
 class FileIo {
  public:
-  FileIo(Core& core, LiveAttributes& live, Privileges& privileges, Collector& collector,
-         Notifier& notifier);
+  FileIo(Core& core, HeldInodes& held, LiveAttributes& live, Privileges& privileges,
+         Collector& collector, Notifier& notifier);
 
   Client& client(size_t shard) { return *clients_[shard]; }
 
@@ -24,6 +24,8 @@ class FileIo {
                          Observer* self, const FileWriter* writer);
   Result<uint64_t> write_soon(const FileRef&, uint64_t offset, engine::MemoryRef, Observer* self,
                               const FileWriter* writer);
+  Result<FileSystem::Appended> append(const FileRef&, engine::MemoryRef, bool soon, Observer* self,
+                                      const FileWriter* writer);
   Status flush(const FileRef&);
   Status sync(const FileRef&, bool only_data);
   Result<uint64_t> seek(const FileRef&, uint64_t offset, bool hole);
@@ -39,10 +41,18 @@ class FileIo {
  private:
   Status run(IoOp& io);
   Status run_with_room(IoOp& io);
+  static void fill(IoOp& io, const FileRef& file, uint64_t offset, engine::MemoryRef memory,
+                   Observer* self, const FileWriter* writer);
+  Result<uint64_t> write_with_room(IoOp& io);
+  enum class Taken : uint8_t { no, yes, watched };
+  Taken take(const FileRef& file, uint64_t offset, engine::MemoryRef memory, const Observer* self,
+             const FileWriter* writer);
+  void tell_taken(Inode& inode, ByteRange range, Observer* self);
   bool may_wait(const FileRef& file, uint64_t offset, engine::MemoryRef memory) const;
   Status clear_range(const OpenFile& file, uint64_t offset, uint64_t end, const FileWriter* writer);
 
   Core& core_;
+  HeldInodes& held_;
   LiveAttributes& live_;
   Privileges& privileges_;
   Collector& collector_;

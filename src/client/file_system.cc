@@ -25,18 +25,19 @@ FileSystemImpl::FileSystemImpl(meta::Meta& to_meta, FileSystemConfig config)
           [this](const Gathered& gathered) { io_.tell_lost(gathered); }),
       notifier_(core_),
       loader_(core_),
-      live_(core_),
+      held_(core_, loader_, notifier_),
+      live_(core_, held_),
       cuts_(core_, loader_, live_),
       closer_(core_, loader_),
-      collector_(core_, closer_),
+      collector_(core_, held_, closer_),
       privileges_(core_, closer_),
       names_(core_, live_, collector_, notifier_),
       layouts_(core_, notifier_),
-      attributes_(core_, loader_, live_, cuts_, privileges_, closer_, notifier_),
-      opens_(core_, loader_, live_, cuts_, closer_, notifier_),
+      attributes_(core_, held_, loader_, live_, cuts_, privileges_, closer_, notifier_),
+      opens_(core_, held_, loader_, live_, cuts_, closer_, notifier_),
       new_files_(core_, loader_, closer_, collector_, names_, notifier_),
       all_(core_, closer_),
-      io_(core_, live_, privileges_, collector_, notifier_) {}
+      io_(core_, held_, live_, privileges_, collector_, notifier_) {}
 
 // Without close() before it this is as a crash: nothing more is settled.
 FileSystemImpl::~FileSystemImpl() {
@@ -65,6 +66,12 @@ void FileSystemImpl::close() {
                settled.name());
   }
   core_.lengths.stop();
+}
+
+Status FileSystemImpl::settle_lost(InodeId inode) {
+  TRY(core_.check_open());
+  TRY_ASSIGN(const bool unsettled, core_.meta.is_unsettled(inode));
+  return unsettled ? Recovery(core_).settle(inode) : Status();
 }
 
 FileSystemStatus FileSystemImpl::status() {
@@ -210,6 +217,13 @@ Result<uint64_t> FileSystemImpl::write_soon(const FileRef& file, uint64_t offset
                                             const FileWriter* writer) {
   TRY(core_.check_open());
   return io_.write_soon(file, offset, memory, self, writer);
+}
+
+Result<FileSystem::Appended> FileSystemImpl::append(const FileRef& file, engine::MemoryRef memory,
+                                                    bool soon, Observer* self,
+                                                    const FileWriter* writer) {
+  TRY(core_.check_open());
+  return io_.append(file, memory, soon, self, writer);
 }
 
 Status FileSystemImpl::flush_file(const FileRef& file) {

@@ -5,6 +5,7 @@
 #include "all_files.h"
 #include "attribute_changes.h"
 #include "file_io.h"
+#include "held_inodes.h"
 #include "layouts.h"
 #include "names.h"
 #include "new_files.h"
@@ -22,6 +23,8 @@ class FileSystemImpl final : public FileSystem {
   void start();
   void close() override;
 
+  holds::Keeping& keeping() override { return held_; }
+  Status settle_lost(InodeId inode) override;
   Client& client(size_t shard) override { return io_.client(shard); }
   meta::Meta& meta() override { return core_.meta; }
   FileSystemStatus status() override;
@@ -88,6 +91,8 @@ class FileSystemImpl final : public FileSystem {
                          Observer* self, const FileWriter* writer) override;
   Result<uint64_t> write_soon(const FileRef&, uint64_t offset, engine::MemoryRef, Observer* self,
                               const FileWriter* writer) override;
+  Result<Appended> append(const FileRef&, engine::MemoryRef, bool soon, Observer* self,
+                          const FileWriter* writer) override;
   Status flush_file(const FileRef&) override;
   void note_access(InodeId inode, AccessTimes times) override;
   Status sync_file(const FileRef&, bool only_data) override;
@@ -105,6 +110,7 @@ class FileSystemImpl final : public FileSystem {
   Core core_;
   Notifier notifier_;
   InodeLoader loader_;
+  HeldInodes held_;
   LiveAttributes live_;
   Cuts cuts_;
   Closer closer_;

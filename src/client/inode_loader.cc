@@ -52,7 +52,38 @@ Status InodeLoader::load(Inode& inode, const Attributes& attributes, bool unname
     return Code::not_serving;
   }
   inode.placement = Placement(attributes.layout);
-  inode.length.store(attributes.length, std::memory_order_relaxed);
+  take_over(inode, attributes);
+  inode.loaded.store(true, std::memory_order_release);
+  return Code::ok;
+}
+
+Status InodeLoader::reload(Inode& inode, const Attributes& attributes) {
+  DASSERT(inode.control.is_held());
+  ASSERT(inode.loaded.load(std::memory_order_relaxed));
+  ASSERT(!inode.session && inode.fit.load(std::memory_order_relaxed) == holds::Hold::none);
+  TRY(check_regular(attributes.type));
+  take_over(inode, attributes);
+  // What others have changed is not known to be durable, or to have nothing behind its end.
+  inode.durable_length.store(0, std::memory_order_relaxed);
+  inode.tail_known = inode.fresh = false;
+  inode.stray.store(false, std::memory_order_relaxed);
+  uint32_t given = 0;
+  {
+    const std::lock_guard taking(inode.behind.mutex);
+    given = inode.privilege_changes.fetch_add(1, std::memory_order_release) + 1;
+  }
+  if ((attributes.mode & kSetIdBits) == 0) {
+    inode.set_ids_dropped.store(given, std::memory_order_relaxed);
+  }
+  if (!attributes.has_xattrs) inode.capability_dropped.store(given, std::memory_order_relaxed);
+  inode.cuts.fetch_add(1, std::memory_order_release);
+  inode.settled = inode.changes.fetch_add(1, std::memory_order_seq_cst) + 1;
+  return Code::ok;
+}
+
+// What meta has recorded.
+void InodeLoader::take_over(Inode& inode, const Attributes& attributes) {
+  inode.length.store(attributes.length, std::memory_order_release);
   inode.settled_length = attributes.length;
   inode.reach.store(inode.placement.reach_of(attributes.length), std::memory_order_relaxed);
   inode.spread.store(attributes.length > inode.placement.chunk_bytes(), std::memory_order_relaxed);
@@ -62,8 +93,6 @@ Status InodeLoader::load(Inode& inode, const Attributes& attributes, bool unname
   load_accessed(inode, merged);
   inode.sparse.store(attributes.sparse, std::memory_order_relaxed);
   inode.settled_sparse = attributes.sparse;
-  inode.loaded.store(true, std::memory_order_release);
-  return Code::ok;
 }
 
 void InodeLoader::load_accessed(Inode& inode, const Attributes& attributes) {

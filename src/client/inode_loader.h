@@ -21,6 +21,9 @@ class InodeLoader {
   // Takes over what meta has recorded: once in the life of an Inode, before its first use.
   // `unnamed`: it has no link yet, and that is as it should be.
   Status load(Inode& inode, const Attributes& attributes, bool unnamed);
+  // Takes it over again, as other agents may have changed it since: nobody runs under a hold of it.
+  // What concerns this process stays: users, watchers, losses, and all that only counts up.
+  Status reload(Inode& inode, const Attributes& attributes);
   // Time of access only, which may be set later, too.
   void load_accessed(Inode& inode, const Attributes& attributes);
 
@@ -32,6 +35,8 @@ class InodeLoader {
   void know_density(Inode& inode);
 
  private:
+  void take_over(Inode& inode, const Attributes& attributes);
+
   Core& core_;
 };
 

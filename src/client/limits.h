@@ -27,4 +27,12 @@ inline constexpr size_t kDiscardedMax = 1024;
 // When collecting failed, it is tried again after this time at the latest.
 inline constexpr auto kCollectRetry = std::chrono::seconds(10);
 
+// How long an operation of a thread waits for a hold: longer than an agent may take that renews its
+// lease and gives nothing back, with its fence.
+inline constexpr auto kHoldWait = std::chrono::seconds(40);
+// What renews and gives back inodes, in threads that wait for meta and targets; and how soon what
+// could not be recorded is tried again.
+inline constexpr uint32_t kHoldThreads = 8;
+inline constexpr auto kHoldRetry = std::chrono::milliseconds(250);
+
 }  // namespace penstock::client::limits

@@ -1,9 +1,13 @@
 #include "live_attributes.h"
 
+#include "held_inodes.h"
+
 namespace penstock::client {
 
 void LiveAttributes::merge(Attributes& attributes, const Inode& inode) const {
   if (!inode.loaded.load(std::memory_order_acquire)) return;
+  // What was known before the hold went is not true any more.
+  if (inode.fit.load(std::memory_order_acquire) == holds::Hold::none) return;
   ASSERT(attributes.inode == inode.id);
   attributes.length = inode.visible_length();
   const meta::FileTime modified = inode.modified.load(std::memory_order_relaxed);
@@ -29,11 +33,34 @@ void LiveAttributes::fill_allocated(Attributes& attributes) {
 }
 
 Result<Attributes> LiveAttributes::of(InodeId inode) {
+  Held held(held_);
+  const bool may_keep = held.begin_at_once(inode, holds::Hold::shared);
   const uint64_t drops = core_.table.drops();
-  return merged(core_.meta.attributes(inode), drops);
+  Result<Attributes> found = core_.meta.attributes(inode);
+  if (may_keep) {
+    found = merged_locally(std::move(found), drops);
+    if (held.is_good()) return found;
+    held.end();
+  }
+  return merged(std::move(found), drops);
 }
 
+// Only files have what another agent may know better than meta: their length and times. It says
+// that to meta before anybody gets a hold.
 Result<Attributes> LiveAttributes::merged(Result<Attributes> found, uint64_t drops_before) {
+  const bool is_asked =
+      held_.holding() != nullptr && found && found->type == meta::FileType::regular;
+  if (!is_asked) return merged_locally(std::move(found), drops_before);
+  while (true) {
+    Held held(held_);
+    TRY(held.begin(found->inode, holds::Hold::shared));
+    const uint64_t drops = core_.table.drops();
+    Result<Attributes> again = merged_locally(core_.meta.attributes(found->inode), drops);
+    if (held.is_good()) return again;
+  }
+}
+
+Result<Attributes> LiveAttributes::merged_locally(Result<Attributes> found, uint64_t drops_before) {
   if (!found) return found;
   core_.accesses.merge(*found);
   if (found->type != meta::FileType::regular) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core.h"
+#include "held.h"
 
 namespace penstock::client {
 
@@ -9,7 +10,7 @@ namespace penstock::client {
 // lock, so that a stat never waits for a cut or a sync of the file.
 class LiveAttributes {
  public:
-  explicit LiveAttributes(Core& core) : core_(core) {}
+  LiveAttributes(Core& core, HeldInodes& held) : core_(core), held_(held) {}
 
   // Of one inode.
   Result<Attributes> of(InodeId inode);
@@ -23,7 +24,10 @@ class LiveAttributes {
   void fill_allocated(Attributes& attributes);
 
  private:
+  Result<Attributes> merged_locally(Result<Attributes> found, uint64_t drops_before);
+
   Core& core_;
+  HeldInodes& held_;
 };
 
 }  // namespace penstock::client

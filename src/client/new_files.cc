@@ -36,6 +36,7 @@ Status NewFiles::open(NewFile& file) {
     const std::lock_guard lock(inode->control);
     loaded = loader_.load(*inode, attributes, false);
     inode->tail_known = inode->fresh = inode->unnamed = true;
+    inode->is_private.store(true, std::memory_order_release);
     // If it never gets its name all chains are asked (WrittenIds::hold).
     inode->reach.store(UINT64_MAX, std::memory_order_relaxed);
     inode->writers = 1;
@@ -192,6 +193,8 @@ Status NewFiles::make(const Credentials& credentials, std::span<NewFile> files, 
     Inode& inode = *one.inode;
     inode.control.lock();
     one.changes = inode.changes.load(std::memory_order_acquire);
+    // As soon as it has its name another agent may have it.
+    inode.is_private.store(false, std::memory_order_release);
     one.complete = {std::move(one.file->place), one.file->mode,
                     inode.length.load(std::memory_order_relaxed), one.file->changes,
                     inode.sparse.load(std::memory_order_relaxed)};

@@ -45,10 +45,9 @@ void Notifier::count_change(InodeId id) {
   }
 }
 
-void Notifier::written(Inode& inode, uint64_t offset, uint64_t bytes, Observer* self) {
+void Notifier::count_written(Inode& inode) {
   inode.modified.store(core_.now(), std::memory_order_relaxed);
   count_change(inode.id);
-  changed(inode.id, offset, bytes, self);
 }
 
 }  // namespace penstock::client

@@ -25,8 +25,8 @@ class Notifier {
 
   // Counts a change of an inode that is in use, so that a sync of the file does not find it clean.
   void count_change(InodeId id);
-  // The file counts as written: its time, and what count_change() and changed() do.
-  void written(Inode& inode, uint64_t offset, uint64_t bytes, Observer* self);
+  // The file counts as written: its time, too. changed() follows.
+  void count_written(Inode& inode);
 
  private:
   Core& core_;

@@ -1,5 +1,6 @@
 #include "opens.h"
 
+#include "held_inodes.h"
 #include "limits.h"
 
 namespace penstock::client {
@@ -10,6 +11,10 @@ uint32_t wanted_access(OpenFlags flags) {
   if (flags.read) wanted |= meta::kAccessRead;
   if (flags.write || flags.truncate) wanted |= meta::kAccessWrite;
   return wanted;
+}
+
+holds::Hold hold_for(OpenFlags flags) {
+  return flags.write || flags.truncate ? holds::Hold::exclusive : holds::Hold::shared;
 }
 
 meta::OpenKind kind_of(OpenFlags flags) {
@@ -72,7 +77,8 @@ Status Opens::add_writer(Inode& inode, const Opening& opening) {
 }
 
 // Makes the inode ready for one more open; with the control lock held. Undone by Closer.
-Status Opens::prepare(Inode& inode, const Opening& opening, Attributes* attributes) {
+Status Opens::prepare(Inode& inode, const Opening& opening, Held& held, Attributes* attributes) {
+  TRY(held.make_fit_locked(inode));
   const bool loaded = inode.loaded.load(std::memory_order_relaxed);
   const uint32_t privilege_changes = inode.privilege_changes.load(std::memory_order_relaxed);
   Attributes found;
@@ -86,7 +92,10 @@ Status Opens::prepare(Inode& inode, const Opening& opening, Attributes* attribut
     TRY(check_open_of(opening.credentials, found, opening.flags));
   }
   if (opening.created == nullptr) TRY(meta::check_open(found, kind_of(opening.flags)));
-  if (!loaded) TRY(load(inode, found, opening, privilege_changes));
+  if (!loaded) {
+    TRY(load(inode, found, opening, privilege_changes));
+    held.note_loaded(inode);
+  }
   ASSERT(inode.loaded.load(std::memory_order_relaxed));
   if (opening.flags.write) TRY(add_writer(inode, opening));
   if (attributes != nullptr) {
@@ -120,16 +129,18 @@ Result<FileRef> Opens::inode(InodeId id, const Opening& opening, Attributes* att
   if (opening.self != nullptr) notifier_.watch(id, *opening.self);
   if (opening.flags.truncate || attributes != nullptr) core_.behind.flush(*inode);
   bool was_cut = false;
-  Status status;
-  {
+  Held held(held_);
+  Status status = held.begin(id, hold_for(opening.flags));
+  if (status.ok()) {
     const std::lock_guard lock(inode->control);
-    status = prepare(*inode, opening, attributes);
+    status = prepare(*inode, opening, held, attributes);
     if (status.ok() && opening.flags.truncate && opening.created == nullptr) {
       const uint64_t before = inode->length.load(std::memory_order_relaxed);
       status = truncate(*inode, opening, attributes);
       was_cut = status.ok() && before > 0;
     }
   }
+  held.end();
   if (!status.ok()) {
     closer_.give_back(inode);
     return status;
@@ -152,7 +163,9 @@ Result<FileRef> Opens::create(const NewName& wanted, const Opening& opening, Att
   const std::shared_ptr<Inode> inode = core_.table.acquire(id);
   if (opening.self != nullptr) notifier_.watch(id, *opening.self);
   bool created = false;
+  Held held(held_);
   const auto make_it = [&]() -> Status {
+    TRY(held.begin(id, hold_for(opening.flags)));
     const std::lock_guard lock(inode->control);
     TRY_ASSIGN(const Attributes made,
                core_.meta.create(opening.credentials, wanted.parent, wanted.name, wanted.mode,
@@ -166,9 +179,10 @@ Result<FileRef> Opens::create(const NewName& wanted, const Opening& opening, Att
     Opening known = opening;
     known.created = &made;
     known.has_session = opening.flags.write;
-    return prepare(*inode, known, attributes);
+    return prepare(*inode, known, held, attributes);
   };
   const Status status = make_it();
+  held.end();
   if (created) notifier_.entry_changed(wanted.parent, wanted.name, opening.self);
   if (created && status.ok()) return make(inode, opening);
   if (created && opening.flags.write) {

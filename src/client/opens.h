@@ -3,6 +3,7 @@
 
 #include "closer.h"
 #include "cuts.h"
+#include "held.h"
 #include "live_attributes.h"
 #include "notifier.h"
 
@@ -13,9 +14,10 @@ namespace penstock::client {
 // (InodeTable) before anything about it is looked up, and stays so until Closer gives it back.
 class Opens {
  public:
-  Opens(Core& core, InodeLoader& loader, LiveAttributes& live, Cuts& cuts, Closer& closer,
-        Notifier& notifier)
+  Opens(Core& core, HeldInodes& held, InodeLoader& loader, LiveAttributes& live, Cuts& cuts,
+        Closer& closer, Notifier& notifier)
       : core_(core),
+        held_(held),
         loader_(loader),
         live_(live),
         cuts_(cuts),
@@ -55,7 +57,7 @@ class Opens {
                          InodeId& existing);
   Result<FileRef> follow_and_create(std::string_view path, const Opening& opening, uint32_t mode,
                                     std::optional<meta::Layout> layout, Attributes* attributes);
-  Status prepare(Inode& inode, const Opening& opening, Attributes* attributes);
+  Status prepare(Inode& inode, const Opening& opening, Held& held, Attributes* attributes);
   Status load(Inode& inode, const Attributes& found, const Opening& opening,
               uint32_t privilege_changes);
   Status add_writer(Inode& inode, const Opening& opening);
@@ -63,6 +65,7 @@ class Opens {
   FileRef make(const std::shared_ptr<Inode>& inode, const Opening& opening);
 
   Core& core_;
+  HeldInodes& held_;
   InodeLoader& loader_;
   LiveAttributes& live_;
   Cuts& cuts_;

@@ -10,9 +10,10 @@ class Recovery {
  public:
   explicit Recovery(Core& core) : core_(core) {}
   Outcome<void> run();
+  // One file with a write session on record, that nobody has open.
+  Status settle(InodeId id);
 
  private:
-  Status settle(InodeId id);
   Outcome<void> count_orphans();
 
   Core& core_;

@@ -164,11 +164,14 @@ std::vector<Recall> Table::recalls_of(AgentId agent) const {
   return all;
 }
 
-bool Table::is_in_use(InodeId inode) const {
+bool Table::is_in_use(InodeId inode, AgentId beside) const {
   const auto found = entries_.find(inode);
   if (found == entries_.end()) return claiming_;
   // Who has a hold may have opened it since, and says so when it gives that back.
-  return claiming_ || !found->second->holders.empty();
+  const auto& holders = found->second->holders;
+  return claiming_ || std::any_of(holders.begin(), holders.end(), [beside](const auto& holder) {
+           return holder->session->id != beside;
+         });
 }
 
 Stamp Table::grant_of(AgentId agent, InodeId inode) const {

@@ -12,6 +12,10 @@ std::shared_ptr<Inode> InodeTable::acquire(InodeId id) {
   if (entry.inode == nullptr) {
     entry.inode = std::make_shared<Inode>(id);
     entry.inode->watchers.store(entry.watchers, std::memory_order_relaxed);
+    if (holding_ != nullptr) {
+      entry.inode->fit.store(holds::Hold::none, std::memory_order_relaxed);
+      holding_->use(id);
+    }
   }
   ++entry.users;
   return entry.inode;
@@ -31,6 +35,7 @@ void InodeTable::release(const std::shared_ptr<Inode>& inode) {
   ASSERT(found != shard.entries.end() && found->second.inode == inode && found->second.users > 0);
   Entry& entry = found->second;
   if (--entry.users > 0) return;
+  if (holding_ != nullptr) holding_->unuse(inode->id);
   // An operation that is still on its way keeps the object; the next user gets another one, with
   // what meta knows then.
   entry.inode = nullptr;
@@ -63,6 +68,16 @@ uint64_t InodeTable::open_count() const {
                                                  [](const auto& e) { return e.second.users; }));
   }
   return count;
+}
+
+std::vector<InodeId> InodeTable::all() const {
+  std::vector<InodeId> all;
+  for (const Shard& shard : shards_) {
+    const std::lock_guard lock(shard.mutex);
+    for (const auto& [id, entry] : shard.entries) all.push_back(id);
+  }
+  std::sort(all.begin(), all.end());
+  return all;
 }
 
 std::vector<std::shared_ptr<Inode>> InodeTable::acquire_all() {

@@ -45,6 +45,8 @@ enum class Stage : uint8_t {
   idle,
   behind,    // waits for bytes that were taken before it to be in the targets
   queued,    // its turn has not come yet
+  holding,   // waits for a hold of the inode
+  fitting,   // has one, and waits for what this process knows of the inode to be renewed
   dropping,  // a write that waits for the file's set-id bits to be taken away
   gated,     // a write that waits for a cut of the file to end
   widening,  // a write that waits for the file's record to tell of chains that it is about to use
@@ -85,6 +87,10 @@ struct Operation : ListNode {
   Piece own;
   std::array<Piece*, limits::kPiecesPerOp - 1> shared{};
   engine::Timer deadline;
+  holds::Holding::Waiter hold_waiter;
+  holds::Ticket ticket;
+  bool has_ticket = false;
+  inodes::FitRequest fit;
   WriteGate::Waiter gate_waiter;
   inodes::Change change;         // under way while a write is inside the gate and moves
   uint32_t privileges_seen = 0;  // of the inode, when a write asked for them to be taken away

@@ -38,14 +38,29 @@ ShardClient::ShardClient(engine::Loop& loop, engine::Net& net, const DataPlane& 
     pieces_.prepare(op.own);
     op.deadline.owner = op.gate_waiter.owner = op.settle.owner = op.told.owner = op.ended.owner =
         &op;
-    op.flush.owner = op.room.owner = &op;
+    op.flush.owner = op.room.owner = op.hold_waiter.owner = op.fit.owner = &op;
     op.gate_waiter.loop = op.settle.loop = op.flush.loop = op.room.loop = &loop_;
+    op.hold_waiter.loop = op.fit.loop = &loop_;
     op.deadline.completion = [](engine::Op& due) {
       auto& self = due.owner_as<Operation>();
       // One that has ended has none any more: pairs with release().
       ASSERT(self.timed && self.stage != Stage::idle);
       self.timed = false;
       self.client->end_early(self, Code::timed_out);
+    };
+    op.hold_waiter.completion = [](engine::Op& given) {
+      auto& self = given.owner_as<Operation>();
+      self.has_ticket = self.hold_waiter.entered;
+      self.ticket = self.hold_waiter.ticket;
+      if (!self.ending.ok()) return self.client->end_outside(self, self.ending);
+      if (!given.status.ok()) return self.client->end_outside(self, given.status);
+      self.has_ticket ? self.client->held(self) : self.client->hold(self);
+    };
+    op.fit.completion = [](engine::Op& fit) {
+      auto& self = fit.owner_as<Operation>();
+      if (!self.ending.ok()) return self.client->end_outside(self, self.ending);
+      if (!fit.status.ok()) return self.client->end_outside(self, fit.status);
+      self.client->begin_held(self);
     };
     op.gate_waiter.completion = [](engine::Op& open) {
       auto& self = open.owner_as<Operation>();
@@ -192,6 +207,52 @@ void ShardClient::wait_for_behind(Operation& op) {
 }
 
 void ShardClient::begin(Operation& op) {
+  // What was taken before is under the hold of when it was taken, which waits for it.
+  const bool needs_hold = plane_.holding != nullptr && !op.is_behind &&
+                          !op.inode->is_private.load(std::memory_order_acquire);
+  if (needs_hold) [[unlikely]]
+    return hold(op);
+  begin_held(op);
+}
+
+void ShardClient::hold(Operation& op) {
+  ASSERT(!op.has_ticket);
+  op.stage = Stage::holding;
+  const holds::Hold wanted =
+      op.kind == IoKind::write ? holds::Hold::exclusive : holds::Hold::shared;
+  if (plane_.holding->enter(op.inode->id, wanted, op.ticket)) [[likely]] {
+    op.has_ticket = true;
+    return held(op);
+  }
+  op.hold_waiter.inode = op.inode->id;
+  op.hold_waiter.hold = wanted;
+  op.hold_waiter.entered = false;
+  plane_.holding->wait(op.hold_waiter);
+}
+
+void ShardClient::held(Operation& op) {
+  ASSERT(op.has_ticket);
+  const holds::Hold wanted =
+      op.kind == IoKind::write ? holds::Hold::exclusive : holds::Hold::shared;
+  if (op.inode->fit.load(std::memory_order_acquire) >= wanted) [[likely]]
+    return begin_held(op);
+  op.stage = Stage::fitting;
+  op.fit.inode = op.inode;
+  op.fit.hold = wanted;
+  plane_.fitter->make_fit_later(op.fit);
+}
+
+void ShardClient::let_go(Operation& op) {
+  if (!std::exchange(op.has_ticket, false)) return;
+  plane_.holding->leave(op.ticket);
+}
+
+// What it has read may be older than what another agent has written since.
+bool ShardClient::is_void(const Operation& op) {
+  return op.has_ticket && !plane_.holding->is_good(op.ticket);
+}
+
+void ShardClient::begin_held(Operation& op) {
   if (op.kind == IoKind::read) [[likely]] {
     begin_read(op);
   } else if (op.kind == IoKind::write) {
@@ -225,7 +286,10 @@ void ShardClient::end_early(Operation& op, Status why) {
   } else if (op.stage == Stage::gated) {
     // If its turn has come already, begin_write() will see why it ends.
     if (op.inode->gate.cancel(op.gate_waiter)) end_outside(op, why);
-  } else if (op.stage == Stage::dropping || op.stage == Stage::widening) {
+  } else if (op.stage == Stage::holding) {
+    if (plane_.holding->cancel(op.hold_waiter)) end_outside(op, why);
+  } else if (op.stage == Stage::dropping || op.stage == Stage::widening ||
+             op.stage == Stage::fitting) {
     // What is asked of meta cannot be taken back: what follows it will see why the write ends.
   } else if (op.stage == Stage::moving) {
     // What is under way must end first, as the caller may reuse the memory then.
@@ -269,12 +333,15 @@ IoOp* ShardClient::release(Operation& op, Status status) {
   IoOp* io = op.io;
   if (io != nullptr) [[likely]] {
     ASSERT(io->internal == &op && !io->linked());
-    io->transferred =
-        op.kind == IoKind::sync || op.stage == Stage::gated ? 0 : op.failed_at - op.begin;
+    const bool has_moved = op.kind != IoKind::sync && op.stage != Stage::gated &&
+                           op.stage != Stage::holding && op.stage != Stage::fitting;
+    io->transferred = has_moved ? op.failed_at - op.begin : 0;
     io->route = op.route;
     io->status = status;
     io->internal = nullptr;
   }
+  if (op.has_ticket) [[unlikely]]
+    let_go(op);
   if (!op.is_behind) [[likely]] {
     scheduler_.ended(*op.flow);
   } else {

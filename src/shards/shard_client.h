@@ -25,6 +25,11 @@ class ShardClient final : public Client {
   void start(Operation& op);
   void wait_for_behind(Operation& op);
   void begin(Operation& op);
+  void hold(Operation& op);
+  void held(Operation& op);
+  void begin_held(Operation& op);
+  void let_go(Operation& op);
+  bool is_void(const Operation& op);
   void begin_read(Operation& op);
   void drop_privileges(Operation& op, const meta::FileWriter& writer);
   void dropped_privileges(Operation& op);

@@ -164,6 +164,13 @@ void ShardClient::moved(Operation& op) {
   ASSERT(op.stage == Stage::moving && op.failed_at >= op.begin);
   pieces_.give_back_all(op);
   if (op.kind == IoKind::read) [[likely]] {
+    if (is_void(op)) [[unlikely]] {
+      if (!op.ending.ok()) return finish(op, op.ending);
+      let_go(op);
+      op.error = Code::ok;
+      op.route = engine::Route::none;
+      return hold(op);
+    }
     if (op.inode->cuts.load(std::memory_order_acquire) != op.cuts && op.ending.ok() &&
         op.restarts < limits::kReadRestartsMax) [[unlikely]] {
       ++op.restarts;

@@ -79,6 +79,13 @@ void ShardClient::begin_write(Operation& op) {
     op.inode->gate.leave();
     return drop_privileges(op, *writer);
   }
+  if (io.at_end) [[unlikely]] {
+    op.io->offset = op.inode->length.load(std::memory_order_acquire);
+    if (!range_within(io.offset, io.memory.length, op.inode->placement.file_bytes_max())) {
+      op.inode->gate.leave();
+      return end_outside(op, Code::too_large);
+    }
+  }
   const uint64_t wanted = io.offset + io.memory.length;
   if (wanted > op.inode->reach.load(std::memory_order_relaxed) && io.memory.length > 0)
       [[unlikely]] {
@@ -137,9 +144,13 @@ void ShardClient::wrote(Operation& op) {
 bool ShardClient::waits_for_room(Operation& op) {
   // What is behind tries again by itself.
   if (op.io == nullptr || op.io->behind || !op.ending.ok()) return false;
+  // What others append meanwhile stands behind the part of it that is there.
+  if (op.io->at_end && op.failed_at > op.begin) return false;
   if (std::exchange(op.asked_for_room, true)) return false;
   if (!plane_.drops->ask_for_room(op.room, loop_.clock().now())) return false;
   op.stage = Stage::room;
+  // Whoever collects may wait for other agents.
+  let_go(op);
   return true;
 }
 
@@ -148,7 +159,7 @@ void ShardClient::got_room(Operation& op) {
   if (op.io == nullptr) return tell(op);  // it was ended early
   op.error = Code::ok;
   op.route = engine::Route::none;
-  begin_write(op);
+  begin(op);
 }
 
 // A write ends outside the gate. What a first try has stored, before room was made, is news to
@@ -181,6 +192,9 @@ void ShardClient::settle(Operation& op, uint64_t changes) {
 
 // Whatever became of the write: everything that was sent may be stored.
 void ShardClient::tell(Operation& op) {
+  // The kernel may have to wait for one that waits for other agents. What is told here is told once
+  // more, to the same observers, before another agent gets the inode.
+  let_go(op);
   // Observers have seen what was taken before, or were told of it then.
   if (op.io != nullptr && op.io->behind) return finish(op, op.error);
   const uint32_t watchers = op.inode->watchers.load(std::memory_order_seq_cst);

@@ -205,11 +205,8 @@ void write(Call& call, fuse_ino_t inode, const char* bytes, size_t size, off_t o
   const InodeId id{inode};
   front.cache->touch(id);
   const client::FileRef& file = HandleTable::get(info->fh).file;
-  auto position = static_cast<uint64_t>(offset);
-  // The kernel appends at the end that it knows; another writer may have moved it meanwhile.
+  const auto position = static_cast<uint64_t>(offset);
   const bool appends = (info->flags & O_APPEND) && !info->writepage;
-  const bool moved = appends && position != client::length_of(*file);
-  if (moved) position = client::length_of(*file);
   // The bytes stand where the kernel copied them to, on a page boundary (see kRequestHeaderBytes).
   // The seam has one type of memory for both directions; a write does not change it.
   const engine::MemoryRef memory{reinterpret_cast<std::byte*>(const_cast<char*>(bytes)), size};
@@ -217,8 +214,16 @@ void write(Call& call, fuse_ino_t inode, const char* bytes, size_t size, off_t o
   const bool at_once = (info->flags & (O_DIRECT | O_DSYNC | O_SYNC)) != 0 || info->writepage;
   // Storing to a mapping takes nothing from a file.
   const auto writer = info->writepage ? std::nullopt : call.writer(*file, !request_takes_set_ids());
-  const auto put = [&] {
+  bool moved = false;
+  const auto put = [&]() -> Result<uint64_t> {
     const TellWhatIsTaken telling(front, file);
+    if (appends) {
+      // The kernel appends at the end that it knows; another writer may have moved it meanwhile.
+      TRY_ASSIGN(const auto appended,
+                 front.files.append(file, memory, !at_once, front.cache, pointer_to(writer)));
+      moved = appended.offset != position;
+      return appended.bytes;
+    }
     return at_once
                ? front.files.write(file, position, memory, false, front.cache, pointer_to(writer))
                : front.files.write_soon(file, position, memory, front.cache, pointer_to(writer));

@@ -101,6 +101,14 @@ class FileSystem {
   // References to open files may outlive it.
   virtual void close() = 0;
 
+  // What config.holding is to tell of the holds that come and go, from when its lease begins until
+  // after close(); there are none without one.
+  virtual holds::Keeping& keeping() = 0;
+
+  // A file that another agent had exclusively that is no more, and has nothing under way to the
+  // targets: where its length was not recorded it is as long as its data reach. May block.
+  virtual Status settle_lost(InodeId inode) = 0;
+
   // The client of config.shards[shard]; lives as long as the file system.
   virtual Client& client(size_t shard) = 0;
 
@@ -157,6 +165,14 @@ class FileSystem {
   // to the targets is told once for each open of the file, by sync_file() or flush_file().
   virtual Result<uint64_t> write_soon(const FileRef&, uint64_t offset, engine::MemoryRef,
                                       Observer* self, const FileWriter* writer) = 0;
+  // As write(), or with `soon` as write_soon(), to where the file ends when that is written: no two
+  // of them, on whatever nodes, write the same bytes of the file.
+  struct Appended {
+    uint64_t offset = 0;
+    uint64_t bytes = 0;
+  };
+  virtual Result<Appended> append(const FileRef&, engine::MemoryRef, bool soon, Observer* self,
+                                  const FileWriter* writer) = 0;
   // What write_soon() took of this file is in the targets, not necessarily durable.
   virtual Status flush_file(const FileRef&) = 0;
   // An application read what is no regular file (or, of one, bytes that did not come from here):

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "penstock/engine.h"
+#include "penstock/holds.h"
 #include "penstock/inodes/chain_addresses.h"
 #include "penstock/inodes/chain_tables.h"
 #include "penstock/meta.h"
@@ -19,6 +20,7 @@ namespace penstock::inodes {
 using meta::Attributes;
 using meta::FileWriter;
 
+struct Inode;    // what all opens of a file share
 class OpenFile;  // one open of one inode: its access mode
 
 // The reads that leave a time of access, as mount options name it.
@@ -119,9 +121,27 @@ struct Config {
   // after: of all file systems over the same names that of the process that has them. False: it
   // keeps no records, and removes what it made itself and could not name, nothing else.
   bool owns_recovery = true;
-  // Whether a removed inode is in use by another file system over the same names, so that its
-  // chunks stay for now. Asked before each removal, in threads that may block. Empty: none is.
+  // What this process may keep and change beside others that have the same names. Outlives the file
+  // system. Null: there are no others.
+  holds::Holding* holding = nullptr;
+  // With that: whether another agent has an inode in use of which this one has an exclusive hold;
+  // may block.
   std::function<bool(InodeId)> is_in_use_elsewhere = {};
+};
+
+// An inode is to be made fit for an operation that runs under a hold of it; see Inode::fit.
+struct FitRequest : engine::Op {
+  engine::Loop* loop = nullptr;
+  Inode* inode = nullptr;  // kept alive by the caller
+  holds::Hold hold = holds::Hold::shared;
+};
+
+// Does so, for loops: in a thread that may block. Thread safe.
+class Fitter {
+ public:
+  virtual ~Fitter() = default;
+  // Completes on the request's loop.
+  virtual void make_fit_later(FitRequest& request) = 0;
 };
 
 // What the file system itself keeps, in chunks of this inode on Config::records_chain, or else by

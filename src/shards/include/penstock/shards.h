@@ -46,6 +46,8 @@ struct IoOp : engine::Op {
   // verified here; what stands for others, and behind the end of the file, means nothing.
   engine::MemoryRef checksums = {};
   uint64_t offset = 0;
+  // Writes: `offset` is where the file ends when the write begins, and is set to that.
+  bool at_end = false;
   engine::MemoryRef memory;  // up to limits::kIoBytesMax
   engine::Time deadline = engine::kNever;
   Observer* origin = nullptr;  // writes: the observer that need not be told, as it asked for this
@@ -92,6 +94,9 @@ struct DataPlane {
   inodes::WriteBehind* behind = nullptr;
   Company* company = nullptr;
   inodes::InodeTable* inodes = nullptr;
+  // Null, both: nobody else has the files.
+  holds::Holding* holding = nullptr;
+  inodes::Fitter* fitter = nullptr;
   std::shared_ptr<inodes::DropQueue> drops;
 };
 

@@ -75,8 +75,8 @@ class Table {
 
   // Recalls that were not answered yet, for an agent that asks for all of them again.
   std::vector<Recall> recalls_of(AgentId agent) const;
-  // Some agent has it in use, or has not said that it has not.
-  bool is_in_use(InodeId inode) const;
+  // Some agent has it in use, or has not said that it has not; another one than `beside`.
+  bool is_in_use(InodeId inode, AgentId beside = {}) const;
   Hold hold_of(AgentId agent, InodeId inode) const;
   Stamp grant_of(AgentId agent, InodeId inode) const;
   size_t holds() const { return holds_; }

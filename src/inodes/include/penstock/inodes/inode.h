@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 
+#include "penstock/holds.h"
 #include "penstock/inodes/gate.h"
 #include "penstock/inodes/layout.h"
 
@@ -67,6 +68,13 @@ struct Inode {
   std::atomic<bool> loaded{false};
   // Constant once loaded.
   Placement placement;
+  // What the object is fit for: nothing while other agents may change the inode, reads once it was
+  // read from meta under a hold, and writes once its writers have a write session under one. Where
+  // there are no holds it is fit for all. Goes up under `control`, by who runs under a hold as
+  // high; goes down while nobody does. Release and acquire, as of `loaded`.
+  std::atomic<holds::Hold> fit{holds::Hold::exclusive};
+  // No name leads to it yet, nor can another agent know of it: what is done with it needs no hold.
+  std::atomic<bool> is_private{false};
 
   // The end of the file: grows with completed writes, shrinks only while the gate is closed.
   alignas(64) std::atomic<uint64_t> length{0};
@@ -164,6 +172,9 @@ struct Inode {
   Status first_error;  // of settling in the background, for close_file()
 
   Behind behind;  // has a lock of its own
+  // Of appends, which take their place in turn. Before anything else, also before a hold is waited
+  // for: whoever gives back the hold needs nothing of it.
+  engine::Mutex appending{engine::Held::across_calls};
 };
 
 }  // namespace penstock::inodes

@@ -15,6 +15,9 @@ namespace penstock::inodes {
 // Thread safe.
 class InodeTable {
  public:
+  // `holding`: who has to know what is in use; null: nobody.
+  explicit InodeTable(holds::Holding* holding) : holding_(holding) {}
+
   // The inode's shared state, counted as one user until release().
   std::shared_ptr<Inode> acquire(InodeId id);
   void release(const std::shared_ptr<Inode>& inode);
@@ -29,6 +32,8 @@ class InodeTable {
   // Marks an inode whose last name is gone. True if it has users.
   bool mark_unlinked(InodeId id);
   uint64_t open_count() const;
+  // What is in use, or watched.
+  std::vector<InodeId> all() const;
   // All inodes in use, each counted as by acquire().
   std::vector<std::shared_ptr<Inode>> acquire_all();
 
@@ -52,6 +57,7 @@ class InodeTable {
   Shard& shard_of(InodeId id) { return shards_[mix64(id.value) % shards_.size()]; }
   const Shard& shard_of(InodeId id) const { return shards_[mix64(id.value) % shards_.size()]; }
 
+  holds::Holding* const holding_;
   std::array<Shard, limits::kTableShards> shards_;
   std::atomic<uint64_t> drops_{0};  // release, under the shard's mutex, pairs with drops()
 };

@@ -1,0 +1,99 @@
+#include "held.h"
+
+#include "held_inodes.h"
+
+namespace penstock::client {
+namespace {
+
+// Of a thread, until the operation has entered or another try is worth it.
+struct Wait {
+  holds::Holding* holding = nullptr;
+  holds::Holding::Waiter waiter;
+  engine::Timer timer;
+  engine::Loop* loop = nullptr;
+  engine::Op* done = nullptr;
+  bool timed = true;
+};
+
+Status wait_for(Core& core, holds::Holding& holding, InodeId inode, holds::Hold hold,
+                engine::Time deadline, holds::Ticket& ticket, bool& entered) {
+  Wait wait;
+  wait.holding = &holding;
+  wait.waiter.inode = inode;
+  wait.waiter.hold = hold;
+  const Status status = core.targets.wait([&](engine::Loop& loop, engine::Op& done) {
+    wait.loop = &loop;
+    wait.done = &done;
+    wait.waiter.loop = &loop;
+    wait.waiter.owner = wait.timer.owner = &wait;
+    wait.waiter.completion = [](engine::Op& op) {
+      auto& self = op.owner_as<Wait>();
+      if (std::exchange(self.timed, false)) self.loop->cancel(self.timer);
+      self.loop->complete(*self.done, op.status);
+    };
+    wait.timer.completion = [](engine::Op& op) {
+      auto& self = op.owner_as<Wait>();
+      self.timed = false;
+      // What comes in this very moment is taken.
+      if (self.holding->cancel(self.waiter)) self.loop->complete(*self.done, Code::timed_out);
+    };
+    loop.start(wait.timer, deadline);
+    holding.wait(wait.waiter);
+  });
+  entered = wait.waiter.entered;
+  ticket = wait.waiter.ticket;
+  return status;
+}
+
+}  // namespace
+
+Status Held::begin(InodeId inode, holds::Hold hold) {
+  ASSERT(!has_ticket_ && hold != holds::Hold::none);
+  hold_ = hold;
+  holds::Holding* const holding = inodes_.holding();
+  if (holding == nullptr) return Code::ok;
+  Core& core = inodes_.core();
+  const engine::Time deadline = core.clock().now() + limits::kHoldWait;
+  while (!has_ticket_) {
+    if (holding->enter(inode, hold, ticket_)) {
+      has_ticket_ = true;
+    } else {
+      TRY(wait_for(core, *holding, inode, hold, deadline, ticket_, has_ticket_));
+    }
+  }
+  return Code::ok;
+}
+
+bool Held::begin_at_once(InodeId inode, holds::Hold hold) {
+  ASSERT(!has_ticket_);
+  hold_ = hold;
+  holds::Holding* const holding = inodes_.holding();
+  if (holding == nullptr) return true;
+  has_ticket_ = holding->enter(inode, hold, ticket_);
+  return has_ticket_;
+}
+
+Status Held::make_fit(Inode& inode) {
+  if (!has_ticket_ || inode.fit.load(std::memory_order_acquire) >= hold_) return Code::ok;
+  const std::lock_guard lock(inode.control);
+  return inodes_.make_fit(inode, hold_);
+}
+
+Status Held::make_fit_locked(Inode& inode) {
+  return has_ticket_ ? inodes_.make_fit(inode, hold_) : Status();
+}
+
+void Held::note_loaded(Inode& inode) {
+  DASSERT(inode.control.is_held());
+  if (has_ticket_) inode.fit.store(hold_, std::memory_order_release);
+}
+
+bool Held::is_good() const {
+  return !has_ticket_ || inodes_.holding()->is_good(ticket_);
+}
+
+void Held::end() {
+  if (std::exchange(has_ticket_, false)) inodes_.holding()->leave(ticket_);
+}
+
+}  // namespace penstock::client

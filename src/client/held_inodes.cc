@@ -1,0 +1,199 @@
+#include "held_inodes.h"
+
+#include <algorithm>
+
+namespace penstock::client {
+namespace {
+
+struct Job : ListNode {
+  std::function<void()> run;
+};
+
+}  // namespace
+
+HeldInodes::HeldInodes(Core& core, InodeLoader& loader, Notifier& notifier)
+    : core_(core), loader_(loader), notifier_(notifier) {
+  if (core_.config.holding == nullptr) return;
+  pool_ = std::make_unique<engine::WorkerPool>(
+      engine::WorkerOptions{.name = "penstock-hold", .count_max = limits::kHoldThreads},
+      [](ListNode& item) {
+        const std::unique_ptr<Job> job(static_cast<Job*>(&item));
+        job->run();
+      });
+}
+
+HeldInodes::~HeldInodes() {
+  stop();
+}
+
+void HeldInodes::stop() {
+  if (pool_ == nullptr) return;
+  pool_->stop([](ListNode& item) {
+    const std::unique_ptr<Job> job(static_cast<Job*>(&item));
+    job->run();
+  });
+}
+
+// After the end there is no thread for it: whoever asks does it himself.
+void HeldInodes::add(std::function<void()> run) {
+  auto job = std::make_unique<Job>();
+  job->run = std::move(run);
+  if (pool_->submit(*job).ok()) {
+    static_cast<void>(job.release());  // the pool's now
+  } else {
+    job->run();
+  }
+}
+
+Status HeldInodes::make_fit(Inode& inode, holds::Hold hold) {
+  DASSERT(inode.control.is_held());
+  if (!inode.loaded.load(std::memory_order_relaxed)) return Code::ok;
+  const holds::Hold fit = inode.fit.load(std::memory_order_relaxed);
+  if (fit >= hold) return Code::ok;
+  if (fit == holds::Hold::none) {
+    const Result<Attributes> found = core_.meta.attributes(inode.id);
+    if (!found) return found.error() == Code::not_found ? Status(Code::stale) : found.error();
+    TRY(loader_.reload(inode, *found));
+    inode.fit.store(holds::Hold::shared, std::memory_order_release);
+  }
+  if (hold == holds::Hold::exclusive && inode.writers > 0) {
+    TRY(loader_.know_tail(inode));
+    TRY(core_.lengths.begin_session(inode));
+  }
+  inode.fit.store(hold, std::memory_order_release);
+  return Code::ok;
+}
+
+void HeldInodes::make_fit_later(inodes::FitRequest& request) {
+  add([this, &request] {
+    Status status;
+    {
+      const std::lock_guard lock(request.inode->control);
+      status = make_fit(*request.inode, request.hold);
+    }
+    request.loop->complete_remote(request, status);
+  });
+}
+
+void HeldInodes::drop(InodeId inode, holds::Hold leave, std::function<void()> done) {
+  add([this, inode, leave, done = std::move(done)] {
+    drop_now(inode, leave);
+    done();
+  });
+}
+
+void HeldInodes::settle(InodeId inode, std::function<void()> done) {
+  add([this, inode, done = std::move(done)] {
+    // What is not in use is settled.
+    if (core_.table.peek(inode) != nullptr) drop_now(inode, holds::Hold::exclusive);
+    done();
+  });
+}
+
+void HeldInodes::drop_all(bool is_lost, std::function<void()> done) {
+  if (is_lost) is_losing_.store(true, std::memory_order_release);
+  add([this, is_lost, done = std::move(done)] {
+    for (const InodeId inode : core_.table.all()) {
+      is_lost ? lose_now(inode) : drop_unless_exclusive(inode);
+    }
+    if (is_lost) is_losing_.store(false, std::memory_order_release);
+    done();
+  });
+}
+
+// Durable, as another agent is about to see it. Without the session it is what meta says.
+Status HeldInodes::record(Inode& inode, holds::Hold leave) {
+  const std::lock_guard lock(inode.control);
+  if (!inode.loaded.load(std::memory_order_relaxed)) return Code::ok;
+  const bool gives = leave < holds::Hold::exclusive;
+  const bool changed = inode.changes.load(std::memory_order_acquire) != inode.settled;
+  TRY(core_.lengths.record(inode, changed || inode.session, gives));
+  ASSERT(!gives || !inode.session);
+  inode.fit.store(std::min(inode.fit.load(std::memory_order_relaxed), leave),
+                  std::memory_order_release);
+  return Code::ok;
+}
+
+// Again until it is done, or nothing is this agent's any more and there is nothing to record.
+void HeldInodes::settle_now(Inode& inode, holds::Hold leave) {
+  const holds::AgentId session = core_.config.holding->session();
+  Status last;
+  while (true) {
+    core_.behind.flush(inode);
+    const Status status = record(inode, leave);
+    if (status.ok() || core_.config.holding->session() != session) return;
+    if (core_.closed.load(std::memory_order_relaxed)) return;
+    if (status != last) {
+      log::warning("inode {}: its length could not be recorded, which another node waits for: {}",
+                   inode.id.value, status.name());
+    }
+    last = status;
+    if (is_losing_.load(std::memory_order_acquire)) return;
+    pause();
+  }
+}
+
+void HeldInodes::pause() {
+  struct Pausing {
+    engine::Timer timer;
+    engine::Loop* loop = nullptr;
+    engine::Op* done = nullptr;
+  } pausing;
+  const Status status = core_.targets.wait([&](engine::Loop& loop, engine::Op& done) {
+    pausing.loop = &loop;
+    pausing.done = &done;
+    pausing.timer.owner = &pausing;
+    pausing.timer.completion = [](engine::Op& op) {
+      auto& self = op.owner_as<Pausing>();
+      self.loop->complete(*self.done, Code::ok);
+    };
+    loop.start(pausing.timer, loop.clock().now() + limits::kHoldRetry);
+  });
+  ASSERT(status.ok());
+}
+
+void HeldInodes::drop_now(InodeId id, holds::Hold leave) {
+  if (!core_.table.is_open(id) && core_.table.watchers(id) == 0) return;
+  const std::shared_ptr<Inode> inode = core_.table.acquire(id);
+  settle_now(*inode, leave);
+  if (leave == holds::Hold::none) forget_copies(*inode);
+  core_.table.release(inode);
+}
+
+// A new life of meta gives on what is exclusive, and nothing else.
+void HeldInodes::drop_unless_exclusive(InodeId id) {
+  const std::shared_ptr<Inode> inode = core_.table.peek(id);
+  const bool stays =
+      inode != nullptr && inode->fit.load(std::memory_order_acquire) == holds::Hold::exclusive;
+  if (!stays) drop_now(id, holds::Hold::none);
+}
+
+// Observers that hear of beginnings have let go of it, or have heard that what they are about to
+// keep is old; the others let go of it before this returns.
+void HeldInodes::forget_copies(Inode& inode) {
+  inodes::Change change;
+  core_.observers.begin(change, inode, {0, INT64_MAX});
+  {
+    const std::lock_guard lock(inode.control);
+    inode.settled = inode.changes.fetch_add(1, std::memory_order_seq_cst) + 1;
+  }
+  core_.observers.end(change);
+  notifier_.changed(inode.id, 0, INT64_MAX, nullptr);
+}
+
+// Its bytes may still have got to the targets, where they are found by whoever settles the file.
+void HeldInodes::lose_now(InodeId id) {
+  const std::shared_ptr<Inode> inode = core_.table.acquire(id);
+  core_.behind.flush(*inode);
+  {
+    const std::lock_guard lock(inode->control);
+    inode->settled = inode->changes.load(std::memory_order_acquire);
+    inode->session = false;
+    inode->session_durable.store(false, std::memory_order_relaxed);
+    inode->fit.store(holds::Hold::none, std::memory_order_release);
+  }
+  forget_copies(*inode);
+  core_.table.release(inode);
+}
+
+}  // namespace penstock::client

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <type_traits>
 
 #include "penstock/wire.h"
 
@@ -25,7 +26,14 @@ bool decode(Bytes message, T& request) {
         request.header.traffic <= Traffic::repair);
   check(request.header.chain != 0 && request.header.chain_version != 0);
   check(chain_of_request(message) == request.header.chain_id());
-  check(request.header.snapshot == 0 && request.header.capability == 0);
+  check(request.header.snapshot == 0);
+  if constexpr (std::is_same_v<T, ChainUpdateRequest>) {
+    const uint64_t session = request.header.capability;
+    check(session == 0 || AgentSession::of_word(session).word() == session);
+    check(session == 0 || AgentSession::of_word(session).node.value == request.request.node);
+  } else {
+    check(request.header.capability == 0);
+  }
   return true;
 }
 

@@ -7,6 +7,7 @@ namespace {
 
 constexpr RequestId kId{5, 6, 7, 8};
 constexpr UpdateName kName{3, 4, kId};
+constexpr uint64_t kSession = AgentSession{NodeId(kId.node), 9}.word();
 
 ChainHeader good_header() {
   return {3, 7, 1024, 2};
@@ -25,6 +26,7 @@ TEST(ChainRequestTest, bytes_are_those_of_the_format) {
   request.header.target = 0x41424344;
   request.header.user = 0x51525354;
   request.header.deadline_us = 0x61;
+  request.header.capability = AgentSession{NodeId(0x73), 0x0a0b0c0d0e0f}.word();
   request.request = {0x71, 0x72, 0x73, 0x74};
   request.begin = 0x81;
   request.end = 0x82;
@@ -36,7 +38,7 @@ TEST(ChainRequestTest, bytes_are_those_of_the_format) {
       0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11,  // inode
       0x24, 0x23, 0x22, 0x21, 0x34, 0x33, 0x32, 0x31,  // chain, chunk
       0,    0,    0,    0,    0,    0,    0,    0,     // chunk version
-      0,    0,    0,    0,    0,    0,    0,    0,     // capability
+      0x0f, 0x0e, 0x0d, 0x0c, 0x0b, 0x0a, 0x73, 0,     // capability: session, node
       0x44, 0x43, 0x42, 0x41, 0x54, 0x53, 0x52, 0x51,  // target, user
       0x61, 0,    0,    0,    0,    0,    0,    0,     // deadline
       0x71, 0,    0,    0,    0,    0,    0,    0,     // incarnation
@@ -83,7 +85,8 @@ TEST(ChainRequestTest, fields_of_the_header_that_cannot_be_are_refused) {
   EXPECT_EQ(with([](ChainHeader& h) { h.chain = 0; }), Code::bad_message);
   EXPECT_EQ(with([](ChainHeader& h) { h.chain_version = 0; }), Code::bad_message);
   EXPECT_EQ(with([](ChainHeader& h) { h.snapshot = 1; }), Code::bad_message);
-  EXPECT_EQ(with([](ChainHeader& h) { h.capability = 1; }), Code::bad_message);
+  EXPECT_EQ(with([](ChainHeader& h) { h.capability = kSession; }), Code::bad_message)
+      << "only updates of clients are made for a session";
   EXPECT_EQ(with([](ChainHeader& h) { h.chunk_version = 1; }), Code::bad_message);
   EXPECT_EQ(with([](ChainHeader& h) { h.inode = 0; }), Code::bad_message);
   EXPECT_EQ(with([](ChainHeader& h) { h.header_bytes = 71; }), Code::bad_message);
@@ -91,6 +94,8 @@ TEST(ChainRequestTest, fields_of_the_header_that_cannot_be_are_refused) {
   ChainReadRequest read{good_header(), 0, 1, 0, 0};
   read.header.chunk_version = 1;
   EXPECT_EQ(decoded(read), Code::ok) << "a read may say what it wants to see";
+  read.header.capability = kSession;
+  EXPECT_EQ(decoded(read), Code::bad_message);
 }
 
 TEST(ChainRequestTest, updates_are_of_a_kind_and_of_somebody) {
@@ -105,12 +110,36 @@ TEST(ChainRequestTest, updates_are_of_a_kind_and_of_somebody) {
     change(other);
     return decoded(other);
   };
+  EXPECT_EQ(with([](ChainUpdateRequest& r) { r.header.capability = kSession; }), Code::ok);
+  EXPECT_EQ(with([](ChainUpdateRequest& r) { r.header.capability = kSession | UINT64_MAX >> 16; }),
+            Code::ok);
+  EXPECT_EQ(with([](ChainUpdateRequest& r) { r.header.capability = 1; }), Code::bad_message)
+      << "a session of no node";
+  EXPECT_EQ(with([](ChainUpdateRequest& r) { r.header.capability = kSession - 9; }),
+            Code::bad_message)
+      << "a node without a session";
+  EXPECT_EQ(with([](ChainUpdateRequest& r) {
+              r.header.capability = AgentSession{NodeId(kId.node + 1), 9}.word();
+            }),
+            Code::bad_message)
+      << "a session of another node than the one that asks";
+  EXPECT_EQ(with([](ChainUpdateRequest& r) { r.header.chunk_version = 1; }), Code::bad_message);
   EXPECT_EQ(with([](ChainUpdateRequest& r) { r.kind = 4; }), Code::bad_message);
   EXPECT_EQ(with([](ChainUpdateRequest& r) { r.reserved[0] = 1; }), Code::bad_message);
   EXPECT_EQ(with([](ChainUpdateRequest& r) { r.request.sequence = 0; }), Code::bad_message);
   EXPECT_EQ(with([](ChainUpdateRequest& r) { r.request.node = 0; }), Code::bad_message);
   EXPECT_EQ(with([](ChainUpdateRequest& r) { r.begin = 10; }), Code::bad_message);
   EXPECT_EQ(with([](ChainUpdateRequest& r) { r.kind = 3; }), Code::bad_message);
+}
+
+TEST(AgentSessionTest, a_word_has_the_node_above_the_number) {
+  const AgentSession session{NodeId(0x1234), 0x56789abcdef0};
+  EXPECT_EQ(session.word(), 0x123456789abcdef0U);
+  EXPECT_EQ(AgentSession::of_word(session.word()), session);
+  const AgentSession last{NodeId(AgentSession::kNodeMost), AgentSession::kNumberMost};
+  EXPECT_EQ(last.word(), UINT64_MAX);
+  EXPECT_EQ(AgentSession::of_word(UINT64_MAX), last);
+  EXPECT_EQ(AgentSession::of_word(0), AgentSession());
 }
 
 TEST(ChainRequestTest, copies_are_of_blocks_of_a_chunk) {

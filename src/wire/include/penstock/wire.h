@@ -2,6 +2,7 @@
 // rest. Include this header; the parts are listed for reading.
 #pragma once
 
+#include "penstock/wire/agent_session.h"
 #include "penstock/wire/chain_io.h"
 #include "penstock/wire/chunk_io.h"
 #include "penstock/wire/membership_io.h"

@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "penstock/base.h"
+#include "penstock/wire/agent_session.h"
 #include "penstock/wire/chunk_io.h"
 #include "penstock/wire/node_version.h"
 
@@ -68,7 +69,8 @@ struct ChainHeader {
   // Of a read: the chunk must have been updated so often at least, or it ends with stale. Of all
   // others 0.
   uint64_t chunk_version = 0;
-  // By which meta gave the client the right to this; 0 as long as there are none.
+  // Of a client's update: for which session of its node's agent it is made (AgentSession::word()),
+  // the same in all tries; 0: it has none. Of all others 0.
   uint64_t capability = 0;
   uint32_t target = 0;  // the one that is meant; 0: whoever answers
   uint32_t user = 0;    // for whom the client does it
@@ -324,13 +326,18 @@ namespace internal {
 constexpr bool is_good(const ChainHeader& h) {
   return h.header_bytes == sizeof h && h.traffic <= Traffic::repair &&
          h.reserved == decltype(h.reserved){} && h.chain_version != 0 && h.chain != 0 &&
-         h.snapshot == 0 && h.capability == 0;
+         h.snapshot == 0;
 }
 constexpr bool is_unconditional(const ChainHeader& h) {
-  return is_good(h) && h.chunk_version == 0;
+  return is_good(h) && h.chunk_version == 0 && h.capability == 0;
+}
+// A node changes chunks for its own agent only.
+constexpr bool is_good_session(uint64_t word, uint32_t node) {
+  return word == 0 ||
+         (AgentSession::is_word(word) && AgentSession::of_word(word).node.value == node);
 }
 constexpr bool is_good(const ChainReadRequest& r) {
-  return is_good(r.header) && r.header.inode != 0 && r.length > 0 &&
+  return is_good(r.header) && r.header.capability == 0 && r.header.inode != 0 && r.length > 0 &&
          range_within(r.begin, r.length, limits::kChunkBytesMax) &&
          (r.flags & ~uint32_t{kChunkReadFlags}) == 0 && r.reserved == 0 &&
          ((r.flags & kChunkChecksums) == 0 || r.begin % limits::kBlockBytes == 0);
@@ -344,7 +351,8 @@ constexpr bool is_good(const ChainInodesRequest& r) {
          r.limit <= kInodesMax && r.reserved == 0;
 }
 constexpr bool is_good(const ChainUpdateRequest& r) {
-  return is_unconditional(r.header) && r.header.inode != 0 && wire::is_good(r.request) &&
+  return is_good(r.header) && r.header.chunk_version == 0 && r.header.inode != 0 &&
+         wire::is_good(r.request) && is_good_session(r.header.capability, r.request.node) &&
          r.reserved == decltype(r.reserved){} && r.kind != kDropPart &&
          is_good_part(r.kind, r.begin, r.end);
 }

@@ -100,8 +100,8 @@ class Node {
   std::unique_ptr<cluster::Participant> participant_;
   std::shared_ptr<inodes::ChainAddresses> chains_;
   std::shared_ptr<inodes::ChainTables> tables_;
-  std::vector<std::unique_ptr<ForAgents>> own_services_;  // of own chains, by their numbers
-  std::unique_ptr<RemoteNames> remote_names_;             // null: the names are its own
+  std::vector<std::unique_ptr<OwnChain>> own_chains_;  // by their numbers
+  std::unique_ptr<RemoteNames> remote_names_;          // null: the names are its own
   std::unique_ptr<client::FileSystem> files_;
   std::unique_ptr<ServedNames> served_names_;  // null: to nobody
   bool has_names_ = true;

@@ -362,6 +362,7 @@ Node::~Node() {
 
 void Node::stop() {
   if (served_names_ != nullptr) served_names_->stop();
+  hurry();
   if (remote_names_ != nullptr) remote_names_->stop();
   if (files_ != nullptr) files_->close();
   if (participant_ != nullptr) participant_->leave();

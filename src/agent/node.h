@@ -33,6 +33,10 @@ class Node {
   static Outcome<std::unique_ptr<Node>> start(const DisklessConfig& config);
   ~Node();
   void stop();
+  // See Agent::hurry().
+  void hurry() {
+    if (remote_names_ != nullptr) remote_names_->hurry();
+  }
 
   // Null: it has no disks.
   Storage* storage() { return storage_.get(); }

@@ -23,6 +23,9 @@ class LocalAgent final : public Agent {
   template <class Config>
   Outcome<void> start(const Config& config);
   void stop() override;
+  void hurry() override {
+    if (node_ != nullptr) node_->hurry();
+  }
   client::FileSystem& files() override { return node_->files(); }
   cluster::Participant* cluster() override { return node_->cluster(); }
   AgentStatus status() override;

@@ -34,7 +34,7 @@ inline constexpr std::chrono::milliseconds kClosePatience{2000};
 
 // What people wait for, such as the free space, is asked of the node with the names for so long at
 // most, and a question that has to be answered some time again after a pause.
-inline constexpr std::chrono::milliseconds kQuickQuestion{2000};
+inline constexpr std::chrono::milliseconds kQuickQuestion{1000};
 inline constexpr std::chrono::milliseconds kAskAgain{1000};
 
 // Lines of the file of limits: users of one node that root has set something for.

@@ -251,8 +251,9 @@ Outcome<void> Node::make_nets() {
   TRY(participant_->enter(std::move(parts), leads ? &storage_->meta_kv() : nullptr));
   for (const auto& shard : shards_) {
     if (tables_ != nullptr && has_names_ && shard->index() < storage_->own_targets()) {
-      ForAgents& own = *own_services_.emplace_back(
-          std::make_unique<ForAgents>(storage_->service(shard->index())));
+      OwnChain& own = *own_chains_.emplace_back(
+          std::make_unique<OwnChain>(participant_->self(), storage_->service(shard->index()),
+                                     storage_->make_service_for_others(shard->index())));
       participant_->nodes_net(shard->index()).serve(own_address(*shard), own);
     }
     shard->borrow_net(participant_->net(shard->index()));
@@ -361,6 +362,7 @@ Node::~Node() {
 
 void Node::stop() {
   if (served_names_ != nullptr) served_names_->stop();
+  hurry();
   if (remote_names_ != nullptr) remote_names_->stop();
   if (files_ != nullptr) files_->close();
   if (participant_ != nullptr) participant_->leave();
@@ -378,6 +380,7 @@ void Node::stop() {
   remote_names_.reset();
   for (const auto& shard : shards_) shard->drop_net();
   participant_.reset();
+  own_chains_.clear();
   storage_.reset();
   shards_.clear();
   for (const Disk& disk : new_disks_) {

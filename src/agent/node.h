@@ -33,6 +33,10 @@ class Node {
   static Outcome<std::unique_ptr<Node>> start(const DisklessConfig& config);
   ~Node();
   void stop();
+  // See Agent::hurry().
+  void hurry() {
+    if (remote_names_ != nullptr) remote_names_->hurry();
+  }
 
   // Null: it has no disks.
   Storage* storage() { return storage_.get(); }
@@ -100,8 +104,8 @@ class Node {
   std::unique_ptr<cluster::Participant> participant_;
   std::shared_ptr<inodes::ChainAddresses> chains_;
   std::shared_ptr<inodes::ChainTables> tables_;
-  std::vector<std::unique_ptr<ForAgents>> own_services_;  // of own chains, by their numbers
-  std::unique_ptr<RemoteNames> remote_names_;             // null: the names are its own
+  std::vector<std::unique_ptr<OwnChain>> own_chains_;  // by their numbers
+  std::unique_ptr<RemoteNames> remote_names_;          // null: the names are its own
   std::unique_ptr<client::FileSystem> files_;
   std::unique_ptr<ServedNames> served_names_;  // null: to nobody
   bool has_names_ = true;

@@ -1,7 +1,5 @@
 #include "remote_names.h"
 
-#include "limits.h"
-
 #include <algorithm>
 #include <mutex>
 #include <utility>

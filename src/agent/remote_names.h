@@ -1,6 +1,8 @@
 // The names of a node of a cluster that has none of its own: asked of the node that has them.
 #pragma once
 
+#include "limits.h"
+
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -23,6 +25,8 @@ class RemoteNames {
   // While the participant is open. Waits for a moment until that is known, and goes on to ask in a
   // thread of its own where it is not: the node may be down.
   void start(Learned learned);
+  // The process is to end: whoever asks hears within a moment.
+  void hurry() { meta_->hurry(limits::kQuickQuestion); }
   // Before the participant leaves. Idempotent.
   void stop();
 

@@ -4,9 +4,11 @@
 
 namespace penstock::agent {
 
-void ForAgents::on_call(engine::IncomingCall& call) {
-  if ((call.peer().roles & engine::kRoleAgent) == 0) return call.reply(Code::access_denied, {});
-  service_.on_call(call);
+void OwnChain::on_call(engine::IncomingCall& call) {
+  const engine::Peer peer = call.peer();
+  if (peer.node == self_) return own_.on_call(call);
+  if ((peer.roles & engine::kRoleAgent) == 0) return call.reply(Code::access_denied, {});
+  others_->on_call(call);
 }
 
 Outcome<std::unique_ptr<ServedNames>> ServedNames::start(const Config& config) {

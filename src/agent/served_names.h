@@ -11,15 +11,19 @@
 
 namespace penstock::agent {
 
-// A service for those whose certificate has the role of an agent; this node's own calls come
-// through, too.
-class ForAgents final : public engine::Service {
+// A chain of the node's own, for itself and for those whose certificate has the role of an agent:
+// what these write is durable when it is answered, as they live on where this process ends.
+class OwnChain final : public engine::Service {
  public:
-  explicit ForAgents(engine::Service& service) : service_(service) {}
+  // `own` answers calls of the node itself.
+  OwnChain(NodeId self, engine::Service& own, std::unique_ptr<engine::Service> others)
+      : self_(self), own_(own), others_(std::move(others)) {}
   void on_call(engine::IncomingCall& call) override;
 
  private:
-  engine::Service& service_;
+  const NodeId self_;
+  engine::Service& own_;
+  const std::unique_ptr<engine::Service> others_;
 };
 
 // Started and stopped by the thread that starts the node, while the loop runs and before the

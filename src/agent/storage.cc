@@ -66,6 +66,12 @@ Outcome<void> Storage::add_target(NodeShard& shard, const TargetPlace& place, bo
   return {};
 }
 
+std::unique_ptr<engine::Service> Storage::make_service_for_others(uint32_t shard) {
+  ASSERT(shard < own_targets() && shard < targets_.size());
+  return chunks::make_service(*targets_[shard].target, chunks::chain_of(TargetId(shard)),
+                              chunks::kCallsMax, chunks::Durable::all);
+}
+
 void Storage::add_no_target(const NodeShard& shard) {
   ASSERT(shard.index() == targets_.size());
   targets_.emplace_back();

@@ -60,6 +60,8 @@ class Storage {
     ASSERT(shard < targets_.size() && targets_[shard].service != nullptr);
     return *targets_[shard].service;
   }
+  // The same for agents of other nodes, of a target in the directory itself; ends before this.
+  std::unique_ptr<engine::Service> make_service_for_others(uint32_t shard);
   // Null: the shard has none.
   store::Target* target(uint32_t shard) {
     ASSERT(shard < targets_.size());

@@ -47,7 +47,7 @@ struct Context : ListNode {
 
 class ChunkService final : public engine::Service {
  public:
-  ChunkService(store::Target& target, ChainId chain, uint32_t calls_max);
+  ChunkService(store::Target& target, ChainId chain, uint32_t calls_max, Durable durable);
   ~ChunkService() override;
 
   void on_call(IncomingCall& call) override;
@@ -86,6 +86,7 @@ class ChunkService final : public engine::Service {
 
   store::Target& target_;
   const ChainId chain_;
+  const Durable durable_;
   std::unique_ptr<Context[]> contexts_;
   Context* free_ = nullptr;
   // Calls without a context yet, in order. A deque keeps its blocks while it is in use, and is
@@ -100,8 +101,9 @@ class ChunkService final : public engine::Service {
   IntrusiveList<Context> waiting_for_stage_;
 };
 
-ChunkService::ChunkService(store::Target& target, ChainId chain, uint32_t calls_max)
-    : target_(target), chain_(chain), contexts_(new Context[calls_max]) {
+ChunkService::ChunkService(store::Target& target, ChainId chain, uint32_t calls_max,
+                           Durable durable)
+    : target_(target), chain_(chain), durable_(durable), contexts_(new Context[calls_max]) {
   for (uint32_t i = calls_max; i-- > 0;) {
     contexts_[i].service = this;
     contexts_[i].next_free = free_;
@@ -155,6 +157,9 @@ void ChunkService::begin(Context& context) {
   if (!request) return finish(context, request.error());
   context.request = *request;
   const auto method = static_cast<ChunkMethod>(call.method);
+  const bool is_update =
+      method == ChunkMethod::write || method == ChunkMethod::clear || method == ChunkMethod::remove;
+  if (is_update && durable_ == Durable::all) context.request.flags |= wire::kChunkDurable;
   const Status exposed = check_exposure(call, method, *request);
   if (!exposed.ok()) return finish(context, exposed);
   if (method != ChunkMethod::read && method != ChunkMethod::write) {
@@ -445,9 +450,9 @@ void ChunkService::serve_waiting() {
 }  // namespace
 
 std::unique_ptr<engine::Service> make_service(store::Target& target, ChainId chain,
-                                              uint32_t calls_max) {
+                                              uint32_t calls_max, Durable durable) {
   ASSERT(calls_max > 0);
-  return std::make_unique<ChunkService>(target, chain, calls_max);
+  return std::make_unique<ChunkService>(target, chain, calls_max, durable);
 }
 
 }  // namespace penstock::chunks

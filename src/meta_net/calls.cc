@@ -76,7 +76,8 @@ Result<std::string> Calls::run(const Request& request, size_t room, engine::Dura
   if (call.asked.size() > limits::kRequestBytesMax) return Code::too_large;
   call.changes = changes(request);
   call.room = room;
-  call.deadline = now() + std::min(at_most, config_.call_time);
+  call.begun = now();
+  call.deadline = call.begun + std::min(at_most, config_.call_time);
   call.pause = limits::kPauseFirst;
   call.header.session = config_.session;
   call.header.caller = caller_;
@@ -85,7 +86,7 @@ Result<std::string> Calls::run(const Request& request, size_t room, engine::Dura
   // A change is meant for one life of the service, as another one does not know of its tries.
   if (life_.load(std::memory_order_relaxed) == 0) TRY(learn_life(call.deadline));
   call.header.service = life_.load(std::memory_order_relaxed);
-  TRY_ASSIGN(const SlotPool::Slot slot, slots_.take(call.deadline - now()));
+  TRY_ASSIGN(const SlotPool::Slot slot, slots_.take(deadline_of(call) - now()));
   call.header.slot = slot.number;
   call.header.sequence = slot.sequence;
   Result<std::string> answer = run(call);
@@ -93,8 +94,25 @@ Result<std::string> Calls::run(const Request& request, size_t room, engine::Dura
   return answer;
 }
 
+void Calls::hurry(engine::Duration call_time) {
+  ASSERT(call_time > engine::Duration::zero());
+  hurried_at_.store(now(), std::memory_order_relaxed);
+  // Pairs with the acquire in deadline_of(): since when is known.
+  hurried_time_.store(call_time, std::memory_order_release);
+  const std::lock_guard lock(mutex_);
+  never_.notify_all();
+}
+
+engine::Time Calls::deadline_of(const Call& call) const {
+  const engine::Duration time = hurried_time_.load(std::memory_order_acquire);
+  if (time == engine::Duration::zero()) return call.deadline;
+  const engine::Time since = std::max(call.begun, hurried_at_.load(std::memory_order_relaxed));
+  return std::min(call.deadline, since + time);
+}
+
 Status Calls::learn_life(engine::Time deadline) {
   Call call;
+  call.begun = now();
   call.asked = encode(Request(ask::NewestCookie{}));
   call.deadline = deadline;
   call.pause = limits::kPauseFirst;
@@ -143,7 +161,7 @@ void Calls::send(Call& call, Try& tried) {
   tried.method = kMethod;
   tried.request = Bytes(tried.sent).first(sizeof header + (is_short ? call.asked.size() : 0));
   tried.response = tried.received;
-  tried.deadline = std::min(call.deadline, now() + limits::kTryTime);
+  tried.deadline = std::min(deadline_of(call), now() + limits::kTryTime);
   tried.loop = config_.loop;
   tried.completion = [](engine::Op& ended) {
     const auto& self = static_cast<Try&>(ended);
@@ -220,7 +238,7 @@ bool Calls::pause(Call& call) {
   // Many that were turned away at once come back one after the other.
   const engine::Duration time =
       most / 2 + engine::Duration(random_.below(static_cast<uint64_t>(most.count() / 2)));
-  if (now() + time >= call.deadline) return false;
+  if (now() + time >= deadline_of(call)) return false;
   never_.wait_for(lock, time, [] { return false; });
   return true;
 }

@@ -41,6 +41,7 @@ class Calls {
   // is to take less than other calls.
   Result<std::string> run(const Request& request, size_t room,
                           engine::Duration at_most = engine::Duration::max());
+  void hurry(engine::Duration call_time);
   RemoteMeta::Figures figures() const;
   // Counts it as one of which nothing is known, if it changes something.
   Status unknown(bool changes, Status status);
@@ -53,6 +54,7 @@ class Calls {
     bool changes = false;
     size_t room = 0;
     bool may_have_happened = false;  // by some try
+    engine::Time begun{};
     engine::Time deadline{};
     engine::Duration pause{};
   };
@@ -67,6 +69,7 @@ class Calls {
   bool pause(Call& call);
   // The life of the service, which it asks for where it is not known.
   Status learn_life(engine::Time deadline);
+  engine::Time deadline_of(const Call& call) const;
   engine::Time now() const { return config_.loop->clock().now(); }
 
   const RemoteMetaConfig config_;
@@ -74,6 +77,9 @@ class Calls {
   SlotPool slots_;
   std::atomic<uint64_t> life_{0};     // of the service, as it was last heard; 0: never
   std::atomic<uint32_t> version_{0};  // in which it is asked
+  // The time is stored first, and counts from then on; it is none before.
+  std::atomic<engine::Time> hurried_at_{};
+  std::atomic<engine::Duration> hurried_time_{};
   // Relaxed: they order nothing.
   std::atomic<uint64_t> calls_{0};
   std::atomic<uint64_t> tries_{0};

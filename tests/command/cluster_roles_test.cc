@@ -77,7 +77,7 @@ TEST_F(ClusterRoles, the_controller_dies_and_comes_back) {
   ASSERT_EQ(nodes.size(), 4U);
   EXPECT_EQ(nodes[0]["roles"], Json({"controller"}));
   EXPECT_EQ(nodes[1]["roles"], Json({"meta", "agent"}));
-  EXPECT_EQ(nodes[2]["roles"], Json({"storage"}));
+  EXPECT_EQ(nodes[2]["roles"], Json({"storage", "agent"}));
   down("names");
   refused({"up", place("names"), "-b", "--roles", "storage"}, "was made to play meta,agent");
 }
@@ -85,7 +85,8 @@ TEST_F(ClusterRoles, the_controller_dies_and_comes_back) {
 TEST_F(ClusterRoles, refuses_what_cannot_be_played) {
   refused({"up", place("one"), "-b", "--listen", free_address(), "--roles", "storage"},
           "has the controller");
-  refused({"up", place("one"), "-b", "--listen", free_address(), "--roles", "meta"}, "go together");
+  refused({"up", place("one"), "-b", "--listen", free_address(), "--roles", "meta"},
+          "meta goes with agent");
   EXPECT_FALSE(fs::exists(place("one")));
   up("alone", {});
   down("alone");

@@ -132,8 +132,10 @@ TEST_F(ClusterCommand, says_why_a_node_does_not_get_in) {
   refused({"join", wrong, store(2), "-b"}, "already running");
   penstock({"down", store(2)});
   refused({"join", wrong, store(2), "-b"}, "is of another cluster");
-  refused({"up", store(2), "--mount", other, "-b"}, "has no mounts yet");
   start_again(2);
+  ClusterProcesses::join("stores", {"--roles", "storage"});
+  down("stores");
+  refused({"up", place("stores"), "--mount", other, "-b"}, "has no files to mount");
 
   refused({"up", other, "--listen", "192.0.2.1:9180", "-b"}, "cannot listen there");
   refused({"up", other, "--listen", "0.0.0.0:9180", "-b"}, "others cannot reach");

@@ -148,6 +148,7 @@ void NodeService::stop() {
   // Until the end it answers that the node is stopping.
   if (metrics_ != nullptr) metrics_->tell_of({});
   admin_.reset();
+  if (agent_ != nullptr) agent_->hurry();
   {
     std::lock_guard lock(mounts_mutex_);
     for (auto& [path, mount] : mounts_) end(*mount);

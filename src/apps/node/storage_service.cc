@@ -13,10 +13,11 @@ namespace penstock::apps {
 
 Outcome<std::unique_ptr<StorageService>> StorageService::start(const UpOptions& options) {
   if (!options.mount_point.empty()) {
-    return Failure{Code::not_supported,
-                   options.directory +
-                       ": has no mounts yet, as it has no names: mount on the node that has "
-                       "them"};
+    return Failure{
+        Code::not_supported,
+        options.directory +
+            ": has no files to mount, as it does not play agent (a node or client that does "
+            "has: 'penstock join TOKEN@HOST:PORT --mount PATH')"};
   }
   std::unique_ptr<StorageService> service(new StorageService);
   if (!options.metrics.empty()) {
@@ -69,8 +70,8 @@ Json StorageService::handle(const Json& request, const AdminServer::Say& say) {
   if (const auto answer = answer_about_identity(&agent_->cluster(), request)) return *answer;
   if (const auto answer = answer_about_cluster(&agent_->cluster(), request)) return *answer;
   if (const auto answer = answer_about_network(&agent_->cluster(), request, say)) return *answer;
-  return {{"error", "this node has no names: '" + command +
-                        "' is for the node of its cluster that has them"}};
+  return {{"error", "this node has no files: '" + command +
+                        "' is for nodes of its cluster with the role agent"}};
 }
 
 Json StorageService::status() {

@@ -92,6 +92,22 @@ TEST_F(RemoteTest, calls_end_when_the_service_is_withdrawn) {
   EXPECT_TRUE(shared->close().ok());
 }
 
+TEST_F(RemoteTest, calls_end_soon_where_they_are_to_hurry) {
+  const auto shared = remote();
+  ASSERT_TRUE(shared->unused_id().has_value());
+  host_.stop();
+  std::thread waiting([&] {
+    EXPECT_LT(seconds_of([&] {
+                EXPECT_EQ(shared->attributes(meta::kRootInode).error(), Code::peer_gone);
+              }),
+              5);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  shared->hurry(std::chrono::milliseconds(100));
+  waiting.join();
+  EXPECT_LT(seconds_of([&] { EXPECT_FALSE(shared->attributes(meta::kRootInode).has_value()); }), 5);
+}
+
 TEST_F(RemoteTest, calls_under_way_are_answered_while_the_service_ends) {
   const auto shared = remote();
   ASSERT_TRUE(shared->unused_id().has_value());

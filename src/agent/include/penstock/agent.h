@@ -186,6 +186,9 @@ class Agent {
   virtual ~Agent() = default;
   // Ends all sessions, settles and commits everything, releases the directory. Idempotent.
   virtual void stop() = 0;
+  // It is to stop soon: from now on nothing waits for long for a node that may be gone. Before
+  // mounts end, which ask for what they have to.
+  virtual void hurry() = 0;
 
   virtual client::FileSystem& files() = 0;
   // Null: the node is alone.

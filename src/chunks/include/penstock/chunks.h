@@ -24,7 +24,13 @@ constexpr ChainId chain_of(TargetId target) {
 // `calls_max` are in progress; so many more wait in order (limits::kQueueMax), and the rest end
 // with busy.
 inline constexpr uint32_t kCallsMax = 4096;
+// Which updates are durable when they are answered.
+enum class Durable : uint8_t {
+  as_asked,
+  all,  // for callers that live on where this process ends
+};
 std::unique_ptr<engine::Service> make_service(store::Target& target, ChainId chain = {},
-                                              uint32_t calls_max = kCallsMax);
+                                              uint32_t calls_max = kCallsMax,
+                                              Durable durable = Durable::as_asked);
 
 }  // namespace penstock::chunks

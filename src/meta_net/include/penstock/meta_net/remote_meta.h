@@ -62,6 +62,10 @@ class RemoteMeta : public meta::Meta {
   // Chains 0 to that are own ones of the service's node (MetaServiceConfig).
   virtual Result<uint32_t> own_chains() = 0;
 
+  // From now on each call, also of those under way, ends within that time: the process is to end,
+  // and the service may be gone.
+  virtual void hurry(engine::Duration call_time) = 0;
+
   struct Figures {
     uint64_t calls = 0;
     uint64_t tries = 0;

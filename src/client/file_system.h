@@ -24,6 +24,7 @@ class FileSystemImpl final : public FileSystem {
   void close() override;
 
   holds::Keeping& keeping() override { return held_; }
+  bool is_shared() const override { return core_.config.holding != nullptr; }
   Status settle_lost(InodeId inode) override;
   Client& client(size_t shard) override { return io_.client(shard); }
   meta::Meta& meta() override { return core_.meta; }

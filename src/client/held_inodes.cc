@@ -178,7 +178,7 @@ void HeldInodes::forget_copies(Inode& inode) {
     inode.settled = inode.changes.fetch_add(1, std::memory_order_seq_cst) + 1;
   }
   core_.observers.end(change);
-  notifier_.changed(inode.id, 0, INT64_MAX, nullptr);
+  notifier_.recalled(inode.id);
 }
 
 // Its bytes may still have got to the targets, where they are found by whoever settles the file.

@@ -5,9 +5,7 @@
 namespace penstock::client {
 
 void LiveAttributes::merge(Attributes& attributes, const Inode& inode) const {
-  if (!inode.loaded.load(std::memory_order_acquire)) return;
-  // What was known before the hold went is not true any more.
-  if (inode.fit.load(std::memory_order_acquire) == holds::Hold::none) return;
+  if (!inode.is_known()) return;
   ASSERT(attributes.inode == inode.id);
   attributes.length = inode.visible_length();
   const meta::FileTime modified = inode.modified.load(std::memory_order_relaxed);
@@ -68,7 +66,8 @@ Result<Attributes> LiveAttributes::merged_locally(Result<Attributes> found, uint
     return found;
   }
   while (true) {
-    if (const std::shared_ptr<Inode> inode = core_.table.peek(found->inode)) {
+    const std::shared_ptr<Inode> inode = core_.table.peek(found->inode);
+    if (inode != nullptr && inode->is_known()) {
       // Only the targets know what a file with holes takes up.
       if (inode->sparse.load(std::memory_order_relaxed)) core_.behind.flush(*inode);
       merge(*found, *inode);
@@ -81,7 +80,8 @@ Result<Attributes> LiveAttributes::merged_locally(Result<Attributes> found, uint
       fill_allocated(*found);
       return found;
     }
-    // Its last user may have settled and left between the two looks.
+    // Its last user may have settled and left between the two looks, also where there is another
+    // one by now.
     drops_before = drops;
     Result<Attributes> again = core_.meta.attributes(found->inode);
     if (!again) return again;

@@ -27,6 +27,16 @@ void Notifier::changed(InodeId inode, uint64_t offset, uint64_t length, Observer
   static_cast<void>(told);  // It carries no news: the change has happened.
 }
 
+void Notifier::recalled(InodeId inode) {
+  const uint32_t watchers = core_.table.watchers(inode);
+  if (!core_.observers.concerns(watchers, nullptr)) return;
+  const Status told = core_.targets.wait([&](engine::Loop& loop, engine::Op& done) {
+    core_.observers.inode_recalled(watchers, inode,
+                                   [&loop, &done] { loop.complete_remote(done, Code::ok); });
+  });
+  static_cast<void>(told);  // It carries no news.
+}
+
 void Notifier::mention(InodeId inode, uint32_t watchers, uint64_t offset, uint64_t length) {
   if (!core_.observers.concerns(watchers, nullptr)) return;
   core_.observers.data_changed(watchers, nullptr, inode, offset, length, [] {});

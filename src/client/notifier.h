@@ -19,7 +19,9 @@ class Notifier {
   // Bytes or attributes of one inode have changed; returns when all observers but `self` have let
   // the change through.
   void changed(InodeId inode, uint64_t offset, uint64_t length, Observer* self);
-  // The same without waiting for them.
+  // Returns when all observers have let another agent have the inode.
+  void recalled(InodeId inode);
+  // As changed(), without waiting for them.
   void mention(InodeId inode, uint32_t watchers, uint64_t offset, uint64_t length);
   void entry_changed(InodeId parent, std::string_view name, Observer* self);
 

@@ -40,8 +40,9 @@ bool Observers::concerns(uint32_t watchers, const Observer* origin) const {
   return (watchers & ~(origin == nullptr ? 0u : bit_of(*origin))) != 0;
 }
 
-void Observers::data_changed(uint32_t watchers, const Observer* origin, InodeId inode,
-                             uint64_t offset, uint64_t length, std::function<void()> done) {
+// Each is told by `part`; `done` runs once all of them have let the change through.
+void Observers::tell(uint32_t watchers, const Observer* origin, std::function<void()> done,
+                     const Part& part) {
   // Runs `done` when the last reference is gone: that of this call, or of the slowest observer.
   struct Gathering {
     std::function<void()> done;
@@ -54,9 +55,22 @@ void Observers::data_changed(uint32_t watchers, const Observer* origin, InodeId 
     Observer* observer = slots_[i];
     if ((watchers >> i & 1) == 0 || observer == nullptr || observer == origin) continue;
     // The callback object may outlive the call to it: what it holds is let go of when it is called.
-    auto part = std::make_shared<std::shared_ptr<Gathering>>(gathering);
-    observer->data_changed(inode, offset, length, [part] { part->reset(); });
+    auto share = std::make_shared<std::shared_ptr<Gathering>>(gathering);
+    part(*observer, [share] { share->reset(); });
   }
+}
+
+void Observers::data_changed(uint32_t watchers, const Observer* origin, InodeId inode,
+                             uint64_t offset, uint64_t length, std::function<void()> done) {
+  tell(watchers, origin, std::move(done), [&](Observer& observer, std::function<void()> let) {
+    observer.data_changed(inode, offset, length, std::move(let));
+  });
+}
+
+void Observers::inode_recalled(uint32_t watchers, InodeId inode, std::function<void()> done) {
+  tell(watchers, nullptr, std::move(done), [&](Observer& observer, std::function<void()> let) {
+    observer.inode_recalled(inode, std::move(let));
+  });
 }
 
 // Where nobody hears of it, it is only counted, in the cache line of the gate that its maker has

@@ -41,7 +41,8 @@ fuse_file_info opened(Front& front, client::FileRef file) {
   const bool writes = client::may_write(*file);
   info.fh = front.handles.add(std::move(file));
   // Pages are dropped when they become stale, not when a file is opened.
-  info.keep_cache = 1;
+  info.keep_cache = !front.is_shared;
+  info.direct_io = front.is_shared;
   // Closing it has nothing to wait for.
   info.noflush = !writes;
   return info;

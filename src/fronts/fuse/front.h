@@ -70,7 +70,10 @@ struct Front {
   VirtualDirectory* virtual_directory = nullptr;  // null: there is none
   HandleTable handles;
   std::string mount_point;
+  // How long the kernel keeps names and attributes. Where other nodes have the same files it keeps
+  // none, and no pages: each read asks here, where it is known what the node may give out.
   double cache_seconds = 0;
+  bool is_shared = false;
   LiveOptions options;
   // The kernel leaves it to us to take privileges from files that are written. Relaxed: set while
   // the first request is served, before all others.

@@ -194,6 +194,13 @@ void KernelCache::data_changed(InodeId inode, uint64_t offset, uint64_t length,
   done();
 }
 
+// With other nodes the kernel keeps pages of memory maps only. One of these may be locked by a read
+// that waits for that other node, which is why nobody waits for the kernel here.
+void KernelCache::inode_recalled(InodeId inode, std::function<void()> done) {
+  data_changed(inode, 0, UINT64_MAX, [] {});
+  done();
+}
+
 void KernelCache::entry_changed(InodeId parent, std::string_view name) {
   std::unique_lock lock(mutex_);
   const auto deadline = Clock::now() + timing_.deadline;

@@ -89,6 +89,7 @@ class KernelCache final : public client::Observer {
   void data_changed(InodeId inode, uint64_t offset, uint64_t length,
                     std::function<void()> done) override;
   void entry_changed(InodeId parent, std::string_view name) override;
+  void inode_recalled(InodeId inode, std::function<void()> done) override;
 
  private:
   using Clock = std::chrono::steady_clock;

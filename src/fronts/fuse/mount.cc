@@ -43,7 +43,8 @@ class RealMount final : public Mount {
     if (agent) virtual_directory_ = std::make_unique<VirtualDirectory>(*agent);
     front_.virtual_directory = virtual_directory_.get();
     front_.mount_point = config_.mount_point;
-    front_.cache_seconds = static_cast<double>(config_.cache.count());
+    front_.is_shared = files.is_shared();
+    front_.cache_seconds = front_.is_shared ? 0 : static_cast<double>(config_.cache.count());
     options_ = config_.options;
     front_.options.set(options_);
   }

@@ -52,8 +52,13 @@ static_assert(sizeof(StatxTime) == 16 && sizeof(StatxReply) == 288);
 
 // Of the request that this thread serves.
 thread_local bool takes_set_ids = false;
-// The request is the INIT of a kernel that leaves it to the node to take privileges.
+// Of the INIT of a kernel that this thread serves: it leaves it to the node to take privileges; it
+// lets files be mapped whose reads it does not keep, where that is wanted.
 thread_local bool offers_privileges = false;
+thread_local bool maps_direct_files = false;
+
+// As in linux/fuse.h, of which Debian 12 has an older one: of the second half of the flags.
+constexpr uint32_t kDirectFilesMayBeMapped = 1u << 4;
 
 template <class T>
 T part_of(std::span<const std::byte> request) {
@@ -77,6 +82,8 @@ void note_flags(Front& front, uint32_t opcode, std::span<const std::byte> reques
     const auto init = part_of<fuse_init_in>(request);
     offers_privileges = (init.flags & FUSE_HANDLE_KILLPRIV_V2) != 0;
     front.takes_privileges.store(offers_privileges, std::memory_order_relaxed);
+    maps_direct_files = front.is_shared && (init.flags & FUSE_INIT_EXT) != 0 &&
+                        (init.flags2 & kDirectFilesMayBeMapped) != 0;
   }
 }
 
@@ -159,13 +166,19 @@ bool serve_newer_request(void* context, int device, std::span<std::byte> request
 }
 
 void amend_reply(std::span<const iovec> parts) {
-  if (!std::exchange(offers_privileges, false)) [[likely]]
+  const bool takes = std::exchange(offers_privileges, false);
+  const bool maps = std::exchange(maps_direct_files, false);
+  if (!takes && !maps) [[likely]]
     return;
   // The header, and what it is about; an error has no more than the header.
   if (parts.size() < 2 || parts[1].iov_len < sizeof(fuse_init_out)) return;
   fuse_init_out init;
   std::memcpy(&init, parts[1].iov_base, sizeof init);
-  init.flags |= FUSE_HANDLE_KILLPRIV_V2;
+  if (takes) init.flags |= FUSE_HANDLE_KILLPRIV_V2;
+  if (maps) {
+    init.flags |= FUSE_INIT_EXT;
+    init.flags2 |= kDirectFilesMayBeMapped;
+  }
   std::memcpy(parts[1].iov_base, &init, sizeof init);
 }
 

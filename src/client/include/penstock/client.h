@@ -104,6 +104,9 @@ class FileSystem {
   // What config.holding is to tell of the holds that come and go, from when its lease begins until
   // after close(); there are none without one.
   virtual holds::Keeping& keeping() = 0;
+  // Other nodes have the same files: names and attributes are true for the moment only, and what is
+  // kept of an inode until Observer::inode_recalled().
+  virtual bool is_shared() const = 0;
 
   // A file that another agent had exclusively that is no more, and has nothing under way to the
   // targets: where its length was not recorded it is as long as its data reach. May block.

@@ -69,6 +69,11 @@ class Observer {
   virtual void data_changed(InodeId inode, uint64_t offset, uint64_t length,
                             std::function<void()> done) = 0;
   virtual void entry_changed(InodeId parent, std::string_view name) = 0;
+  // Another agent is about to get the inode, once `done` was called: bytes and attributes may be
+  // others then. Who needs longer to forget them lets nobody find them meanwhile that can help it.
+  virtual void inode_recalled(InodeId inode, std::function<void()> done) {
+    data_changed(inode, 0, INT64_MAX, std::move(done));
+  }
 
   // Whether it is to hear of changes of bytes before they begin. That is for those whose readers do
   // not ask the file system: what it keeps of the range has to go before a reader who does ask can

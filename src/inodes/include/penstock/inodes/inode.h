@@ -73,6 +73,11 @@ struct Inode {
   // there are no holds it is fit for all. Goes up under `control`, by who runs under a hold as
   // high; goes down while nobody does. Release and acquire, as of `loaded`.
   std::atomic<holds::Hold> fit{holds::Hold::exclusive};
+  // What is here is what the file is; else meta knows it.
+  bool is_known() const {
+    return loaded.load(std::memory_order_acquire) &&
+           fit.load(std::memory_order_acquire) != holds::Hold::none;
+  }
   // No name leads to it yet, nor can another agent know of it: what is done with it needs no hold.
   std::atomic<bool> is_private{false};
 

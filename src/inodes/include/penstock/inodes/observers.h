@@ -32,6 +32,7 @@ class Observers {
   // before this returns, when all of them have let the change through.
   void data_changed(uint32_t watchers, const Observer* origin, InodeId inode, uint64_t offset,
                     uint64_t length, std::function<void()> done);
+  void inode_recalled(uint32_t watchers, InodeId inode, std::function<void()> done);
   void entry_changed(uint32_t watchers, const Observer* origin, InodeId parent,
                      std::string_view name);
 
@@ -48,6 +49,10 @@ class Observers {
   bool concerns(uint32_t watchers, const Observer* origin) const;
 
  private:
+  using Part = std::function<void(Observer&, std::function<void()> done)>;
+  void tell(uint32_t watchers, const Observer* origin, std::function<void()> done,
+            const Part& part);
+
   mutable engine::SharedMutex mutex_;
   std::array<Observer*, kObserversMax> slots_{};
   // Those that hear of beginnings; changes under mutex_.

@@ -35,23 +35,26 @@ class Keeping {
 // The holds of one agent. Thread safe; nothing blocks.
 class Holding {
  public:
-  // Of an operation that cannot begin: completes, on its loop, when another try is worth it, or
-  // with `closed` when none will be.
+  // Of an operation that cannot begin. Completes, on its loop, with ok: where it has `entered`, it
+  // runs by `ticket` as if enter() had said so, and ends with leave(), else another try is worth
+  // it. Or with `closed`: no try will be.
   struct Waiter : engine::Op {
     engine::Loop* loop = nullptr;
     InodeId inode;
     Hold hold = Hold::shared;
     bool is_waiting = false;  // of the implementation
+    bool entered = false;     // out, with the ticket
+    Ticket ticket;
   };
 
   virtual ~Holding() = default;
 
   // An operation begins that needs at least this of the inode. True: it may, and ends with leave().
-  // False: wait(), and then again.
+  // False: wait().
   virtual bool enter(InodeId inode, Hold hold, Ticket& ticket) = 0;
   virtual void leave(const Ticket& ticket) = 0;
   virtual void wait(Waiter& waiter) = 0;
-  // True if it was waiting: then it is not completed.
+  // True if it was waiting: then it is not completed. False: it completes, and may have entered.
   virtual bool cancel(Waiter& waiter) = 0;
   // Whether what an operation found may be given out, or kept. To be asked when it has its bytes.
   virtual bool is_good(const Ticket& ticket) = 0;

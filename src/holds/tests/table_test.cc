@@ -362,5 +362,18 @@ TEST_F(HoldsTable, what_somebody_may_change_is_known_until_he_is_fenced) {
   EXPECT_TRUE(another.is_exclusive(kFile));
 }
 
+TEST_F(HoldsTable, one_that_is_fenced_is_gone_when_the_next_of_its_node_begins) {
+  want(kA, Hold::exclusive);
+  table_->expel(kA, now_);
+  table_->fenced(kA, now_);
+  want(kB, Hold::exclusive);
+  said<Given>();
+  EXPECT_TRUE(said<Gone>().empty());
+  begin({kA.node, 2});
+  collect();
+  EXPECT_EQ(one<Gone>().agent, kA);
+  EXPECT_EQ(one<Given>().agent, kB);
+}
+
 }  // namespace
 }  // namespace penstock::holds

@@ -47,8 +47,8 @@ inline constexpr size_t kSessionsOfNodeMax = 16;
 inline constexpr engine::Duration kAttendTime = std::chrono::milliseconds(2000);
 static_assert(kRenewInterval + kTickInterval < kAttendTime && kAttendTime * 2 < kAgentLease);
 inline constexpr engine::Duration kSayTime = std::chrono::milliseconds(1500);
-// To begin a session, which is recorded durably.
-inline constexpr engine::Duration kBeginTime = std::chrono::seconds(5);
+// To begin a session, which is recorded durably; it may be asked for again while that goes on.
+inline constexpr engine::Duration kBeginTime = std::chrono::seconds(2);
 inline constexpr engine::Duration kPauseFirst = std::chrono::milliseconds(5);
 inline constexpr engine::Duration kPauseMost = std::chrono::milliseconds(250);
 // A question that has no answer is asked again, at first and at the latest.

@@ -2,6 +2,7 @@
 
 #include "limits.h"
 
+#include <algorithm>
 #include <concepts>
 #include <utility>
 
@@ -137,7 +138,13 @@ void encode(const Told& told, std::string& bytes) {
   append(told, bytes);
 }
 std::optional<std::vector<Word>> decode_words(std::string_view bytes, AgentId agent) {
-  return read_all<Word>(bytes, agent);
+  std::optional<std::vector<Word>> words = read_all<Word>(bytes, agent);
+  if (!words) return words;
+  const auto claims = std::count_if(words->begin(), words->end(), [](const Word& word) {
+    return std::holds_alternative<Claim>(word);
+  });
+  if (static_cast<size_t>(claims) > limits::kClaimsAtOnce) return std::nullopt;
+  return words;
 }
 std::optional<std::vector<Told>> decode_told(std::string_view bytes, AgentId agent) {
   return read_all<Told>(bytes, agent);

@@ -23,6 +23,7 @@ SIMULATIONS = {
     "chain_verbs_sim_tests": "VerbsSim.clients_*:VerbsSim.removed_*:VerbsSim.targets_*",
     "membership_sim_tests": "MembershipSim.clients_*",
     "store_chain_sim_tests": "*",
+    "holds_net_sim_tests": "HoldsNetSim.nobody_*",
     "holds_sim_tests": "HoldsSim.nobody_*",
     "client_chain_sim_tests": "ChainFilesSim.programs_*",
     "client_cluster_sim_tests": "ClusterSimTest.files_*",

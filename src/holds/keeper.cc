@@ -4,11 +4,11 @@
 
 namespace penstock::holds {
 
-void Keeper::begun(AgentId agent, bool good, engine::Time sent, uint16_t life) {
+void Keeper::begun(AgentId agent, bool good, engine::Time sent, uint16_t life, uint64_t next) {
   if (agent != id_ || state_ != State::beginning) return;
   if (!good) {
-    // It was ended before it was heard of.
-    ++id_.session;
+    // It was ended before it was heard of, or the node has had others.
+    id_.session = std::max(id_.session + 1, next);
     actions_.push_back(Begin{id_});
     return;
   }
@@ -210,7 +210,7 @@ void Keeper::recalled(const Recall& recall) {
   }
   if (recall.keeps) {
     kept.told = recall.recall;
-    actions_.push_back(Drop{recall.inode, recall.recall, kept.hold, recall.names});
+    actions_.push_back(Drop{recall.inode, recall.recall, kept.hold, recall.names, true});
     return;
   }
   const bool is_known = recall.grant == kept.grant && kept.hold != Hold::none;
@@ -232,7 +232,7 @@ void Keeper::begin_drop(InodeId inode, Kept& kept) {
 void Keeper::drop_if_done(InodeId inode, Kept& kept) {
   if (!kept.closed || kept.running > 0 || kept.dropping) return;
   kept.dropping = true;
-  actions_.push_back(Drop{inode, kept.recall, kept.leave, {}});
+  actions_.push_back(Drop{inode, kept.recall, kept.leave, {}, false});
 }
 
 void Keeper::dropped(InodeId inode, Stamp recall) {
@@ -268,6 +268,17 @@ bool Keeper::is_asking(InodeId inode, RequestId request) const {
 Hold Keeper::hold_of(InodeId inode) const {
   const auto found = all_.find(inode);
   return found == all_.end() ? Hold::none : found->second.hold;
+}
+
+bool Keeper::is_used(InodeId inode) const {
+  const auto found = all_.find(inode);
+  return found != all_.end() && found->second.uses > 0;
+}
+
+uint64_t Keeper::running() const {
+  uint64_t running = 0;
+  for (const auto& [inode, kept] : all_) running += kept.running;
+  return running;
 }
 
 bool Keeper::is_idle() const {

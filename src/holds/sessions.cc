@@ -19,10 +19,12 @@ void Table::begin(AgentId agent, engine::Time now) {
   });
   if (is_late) return;
   // Its node has one agent, which began this one after it had dropped what it had.
-  for (const auto& [id, session] : sessions_) {
-    if (id.node != agent.node || id == agent) continue;
-    session->has_dropped = true;
-    if (session->state <= Session::State::good) end(*session);
+  for (auto at = sessions_.begin(); at != sessions_.end();) {
+    Session& other = *(at++)->second;
+    if (other.id.node != agent.node || other.id == agent) continue;
+    other.has_dropped = true;
+    if (other.state <= Session::State::good) end(other);
+    if (other.state == Session::State::fenced) drop(other);
   }
   std::unique_ptr<Session>& session = sessions_[agent];
   if (session == nullptr) session = std::make_unique<Session>(agent, Session::State::good);
@@ -30,6 +32,7 @@ void Table::begin(AgentId agent, engine::Time now) {
   if (session->state > Session::State::good) return;
   session->lease_end = now + limits::kAgentLease + limits::kLeaseGuard;
   open_if_claimed(now);
+  advance_all();
 }
 
 bool Table::renew(AgentId agent, engine::Time now) {

@@ -148,6 +148,10 @@ std::vector<Action> Table::take_actions() {
   return std::exchange(actions_, {});
 }
 
+std::vector<InodeId> Table::take_unused() {
+  return std::exchange(unused_, {});
+}
+
 std::vector<Recall> Table::recalls_of(AgentId agent) const {
   std::vector<Recall> all;
   const auto found = sessions_.find(agent);
@@ -172,6 +176,30 @@ bool Table::is_in_use(InodeId inode, AgentId beside) const {
   return claiming_ || std::any_of(holders.begin(), holders.end(), [beside](const auto& holder) {
            return holder->session->id != beside;
          });
+}
+
+bool Table::is_exclusive(InodeId inode) const {
+  const auto found = entries_.find(inode);
+  if (claiming_ || found == entries_.end()) return claiming_;
+  const auto& holders = found->second->holders;
+  return std::any_of(holders.begin(), holders.end(),
+                     [](const auto& one) { return one->hold == Hold::exclusive; });
+}
+
+std::vector<InodeId> Table::exclusives_of(AgentId agent) const {
+  std::vector<InodeId> all;
+  const auto found = sessions_.find(agent);
+  if (found == sessions_.end()) return all;
+  IntrusiveList<Holder>& holders = found->second->holders;
+  for (Holder* one = holders.first(); one != nullptr; one = holders.next(*one)) {
+    if (one->hold == Hold::exclusive) all.push_back(one->inode);
+  }
+  return all;
+}
+
+bool Table::is_good(AgentId agent) const {
+  const auto found = sessions_.find(agent);
+  return found != sessions_.end() && found->second->state <= Session::State::good;
 }
 
 Stamp Table::grant_of(AgentId agent, InodeId inode) const {

@@ -187,5 +187,29 @@ TEST_F(HoldsKeeper, what_is_in_use_is_said_with_each_answer) {
   EXPECT_TRUE(next<Answer>().back.in_use);
 }
 
+TEST_F(HoldsKeeper, a_node_that_has_had_sessions_begins_with_the_next) {
+  Keeper keeper(kAgent);
+  keeper.begun(kAgent, false, now_, 1, 40);
+  const auto actions = keeper.take_actions();
+  ASSERT_EQ(actions.size(), 1U);
+  const AgentId next = std::get<Begin>(actions[0]).agent;
+  EXPECT_EQ(next, (AgentId{kAgent.node, 40}));
+  // A number that is no larger is no help.
+  keeper.begun(next, false, now_, 1, 3);
+  EXPECT_EQ(std::get<Begin>(keeper.take_actions()[0]).agent.session, 41U);
+}
+
+TEST_F(HoldsKeeper, operations_that_are_void_run_no_more) {
+  have(Hold::shared, stamp_of(10));
+  ASSERT_TRUE(keeper_.enter(kInode, Hold::shared, now_));
+  ASSERT_TRUE(keeper_.enter(kInode, Hold::shared, now_));
+  EXPECT_EQ(keeper_.running(), 2U);
+  keeper_.use(kInode);
+  EXPECT_TRUE(keeper_.is_used(kInode));
+  keeper_.renewed(kAgent, false, now_, 1);
+  EXPECT_EQ(keeper_.running(), 0U);
+  EXPECT_TRUE(keeper_.is_used(kInode));
+}
+
 }  // namespace
 }  // namespace penstock::holds

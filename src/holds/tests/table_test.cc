@@ -343,5 +343,37 @@ TEST_F(HoldsTable, those_of_an_earlier_life_that_do_not_claim_end) {
   EXPECT_EQ(one<Given>().agent, kC);
 }
 
+TEST_F(HoldsTable, what_somebody_may_change_is_known_until_he_is_fenced) {
+  EXPECT_TRUE(table_->is_good(kA));
+  want(kA, Hold::exclusive);
+  want(kB, Hold::shared, kOther);
+  EXPECT_TRUE(table_->is_exclusive(kFile));
+  EXPECT_FALSE(table_->is_exclusive(kOther));
+  EXPECT_EQ(table_->exclusives_of(kA), std::vector<InodeId>{kFile});
+  EXPECT_TRUE(table_->exclusives_of(kB).empty());
+  table_->dropped(kA, now_);
+  EXPECT_FALSE(table_->is_good(kA));
+  EXPECT_TRUE(table_->is_exclusive(kFile));
+  EXPECT_TRUE(table_->take_unused().empty());
+  table_->fenced(kA, now_);
+  EXPECT_FALSE(table_->is_exclusive(kFile));
+  EXPECT_EQ(table_->take_unused(), std::vector<InodeId>{kFile});
+  Table another(2, {kB}, now_, now_ + seconds(6));
+  EXPECT_TRUE(another.is_exclusive(kFile));
+}
+
+TEST_F(HoldsTable, one_that_is_fenced_is_gone_when_the_next_of_its_node_begins) {
+  want(kA, Hold::exclusive);
+  table_->expel(kA, now_);
+  table_->fenced(kA, now_);
+  want(kB, Hold::exclusive);
+  said<Given>();
+  EXPECT_TRUE(said<Gone>().empty());
+  begin({kA.node, 2});
+  collect();
+  EXPECT_EQ(one<Gone>().agent, kA);
+  EXPECT_EQ(one<Given>().agent, kB);
+}
+
 }  // namespace
 }  // namespace penstock::holds

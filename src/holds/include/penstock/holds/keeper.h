@@ -34,6 +34,7 @@ struct Drop {
   Stamp recall;
   Hold leave = Hold::none;
   std::vector<std::string> names;
+  bool keeps = false;  // operations go on, and the hold stays
 };
 // What was kept of all inodes but those that it has exclusive goes, or where nothing is its own any
 // more, of all, with what was written behind. Then all_dropped().
@@ -55,7 +56,8 @@ class Keeper {
   explicit Keeper(AgentId first) : id_(first) {}
 
   // What meta says. `sent`: when that was sent to which it is the answer, and `life` whose it is.
-  void begun(AgentId agent, bool good, engine::Time sent, uint16_t life);
+  // `next`: where it is not good, the least number that may be.
+  void begun(AgentId agent, bool good, engine::Time sent, uint16_t life, uint64_t next = 0);
   void renewed(AgentId agent, bool good, engine::Time sent, uint16_t life);
   void claimed(AgentId agent, uint16_t life, const std::vector<std::pair<InodeId, Stamp>>& grants);
   void given(const Given& given);
@@ -92,6 +94,9 @@ class Keeper {
   bool is_asking(InodeId inode, RequestId request) const;
   bool is_claiming() const { return state_ == State::claiming; }
   Hold hold_of(InodeId inode) const;
+  bool is_used(InodeId inode) const;
+  // Operations that run and are not void.
+  uint64_t running() const;
   // Nothing of the inode runs, waits or is being given back.
   bool is_idle() const;
 

@@ -72,12 +72,20 @@ class Table {
   // At least every limits::kTickInterval.
   void tick(engine::Time now);
   std::vector<Action> take_actions();
+  // Of which some agent's last word has been heard: they are in use no more, or never were.
+  std::vector<InodeId> take_unused();
 
   // Recalls that were not answered yet, for an agent that asks for all of them again.
   std::vector<Recall> recalls_of(AgentId agent) const;
   // Some agent has it in use, or has not said that it has not; another one than `beside`.
   bool is_in_use(InodeId inode, AgentId beside = {}) const;
   Hold hold_of(AgentId agent, InodeId inode) const;
+  // Some session has it exclusive, or nobody knows.
+  bool is_exclusive(InodeId inode) const;
+  // What the session has exclusive, as far as it is known.
+  std::vector<InodeId> exclusives_of(AgentId agent) const;
+  // It may go on: renew() would say so.
+  bool is_good(AgentId agent) const;
   Stamp grant_of(AgentId agent, InodeId inode) const;
   size_t holds() const { return holds_; }
   bool is_claiming() const { return claiming_; }
@@ -133,6 +141,7 @@ class Table {
   std::deque<std::pair<engine::Time, InodeId>> changed_;
   std::vector<InodeId> work_;  // which are to be looked at
   std::vector<Action> actions_;
+  std::vector<InodeId> unused_;
 };
 
 }  // namespace penstock::holds

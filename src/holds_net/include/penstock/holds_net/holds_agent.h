@@ -1,0 +1,69 @@
+// The holds of a process with a file system, which it has from a HoldsService of any node, its own
+// among them: docs/decisions/0061.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "penstock/engine.h"
+#include "penstock/holds.h"
+#include "penstock/wire.h"
+
+namespace penstock::holds_net {
+
+// What it points to outlives the agent.
+struct HoldsAgentConfig {
+  engine::Loop* loop = nullptr;
+  engine::Net* net = nullptr;  // of that loop
+  NodeId node;
+  engine::Address service;
+  // Is called in the loop.
+  holds::Keeping* keeping = nullptr;
+  // What the file system keeps of names in a directory goes, while operations go on; any thread
+  // calls `done`. To be set where it keeps names. In the loop.
+  std::function<void(InodeId directory, std::vector<std::string> names, std::function<void()> done)>
+      forget_names;
+  // Another session begins: what is asked of targets names it, and nothing has begun in it yet. In
+  // the loop.
+  std::function<void(holds::AgentId)> session_changes;
+  wire::Protocol speaks = wire::kNodeProtocol;
+};
+
+// Repeats what is not answered, as long as the service is not reached: operations wait.
+//
+// What Holding says is thread safe, and takes a lock that is never held while anything waits. All
+// else is for the owner thread of the loop, but for making it and its end.
+class HoldsAgent : public holds::Holding {
+ public:
+  static std::unique_ptr<HoldsAgent> make(const HoldsAgentConfig& config);
+  // close() has completed, or start() was never called.
+  ~HoldsAgent() override = default;
+
+  virtual void start() = 0;
+  // Nothing begins any more, and who waits ends with `closed`. Once all that runs has ended, the
+  // service is told that nothing is kept here, so that nobody waits for the lease; where it is not
+  // reached, not for long. Before, the file system has put away what it had to write and keeps
+  // nothing more. Then `done` completes. Once, after start().
+  virtual void close(engine::Op& done) = 0;
+
+  // Whether what meta said at that stamp may be kept (holds::Keeper::may_keep()). Thread safe.
+  virtual bool may_keep(InodeId inode, holds::Stamp stamp) = 0;
+  // There is a session, and its lease runs. Thread safe.
+  virtual bool is_ready() = 0;
+
+  // Thread safe.
+  struct Figures {
+    uint64_t sessions = 0;  // that have begun
+    uint64_t calls = 0;
+    uint64_t failed = 0;   // of these: without an answer
+    uint64_t asked = 0;    // for holds
+    uint64_t recalls = 0;  // that were answered
+    size_t running = 0;    // operations that have entered
+    size_t waiting = 0;
+  };
+  virtual Figures figures() = 0;
+};
+
+}  // namespace penstock::holds_net

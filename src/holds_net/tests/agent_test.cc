@@ -1,0 +1,340 @@
+// An agent with a service, and a file system that the test plays.
+#include "played.h"
+
+#include <optional>
+#include <utility>
+
+namespace penstock::holds_net {
+namespace {
+
+// Does at once what it is told, or when the test says so.
+class PlayedKeeping final : public holds::Keeping {
+ public:
+  bool is_slow = false;
+  std::vector<std::pair<InodeId, Hold>> drops;
+  std::vector<InodeId> settles;
+  std::vector<bool> drop_alls;  // whether all was lost
+  std::vector<std::function<void()>> dones;
+
+  void drop(InodeId inode, Hold leave, std::function<void()> done) override {
+    drops.emplace_back(inode, leave);
+    end(std::move(done));
+  }
+  void settle(InodeId inode, std::function<void()> done) override {
+    settles.push_back(inode);
+    end(std::move(done));
+  }
+  void drop_all(bool is_lost, std::function<void()> done) override {
+    drop_alls.push_back(is_lost);
+    end(std::move(done));
+  }
+  void end_all() {
+    for (const auto& done : std::exchange(dones, {})) done();
+  }
+
+ private:
+  void end(std::function<void()> done) {
+    if (!is_slow) return done();
+    dones.push_back(std::move(done));
+  }
+};
+
+// A process.
+struct Node {
+  Node(PlayedService& service, NodeId node)
+      : world(service.world), loop(service.world), net(service.network, loop, node) {
+    HoldsAgentConfig config;
+    config.loop = &loop;
+    config.net = &net;
+    config.node = node;
+    config.service = kService;
+    config.keeping = &keeping;
+    config.session_changes = [this](AgentId session) {
+      EXPECT_FALSE(agent->is_ready());
+      sessions.push_back(session);
+    };
+    config.forget_names = [this](InodeId, std::vector<std::string> names,
+                                 const std::function<void()>& done) {
+      forgotten = std::move(names);
+      done();
+    };
+    agent = HoldsAgent::make(config);
+    agent->start();
+  }
+  ~Node() { close(); }
+  void close() {
+    if (std::exchange(is_closed, true)) return;
+    EXPECT_TRUE(
+        engine::thread_caller().call(loop, [&](engine::Op& done) { agent->close(done); }).ok());
+  }
+
+  // Enters, and waits for that as long as it takes.
+  struct Waiting : holds::Holding::Waiter {
+    bool is_over = false;
+    explicit Waiting(engine::Loop& its_loop, InodeId its_inode, Hold its_hold) {
+      loop = &its_loop;
+      inode = its_inode;
+      hold = its_hold;
+      owner = this;
+      completion = [](engine::Op& op) { op.owner_as<Waiting>().is_over = true; };
+    }
+  };
+  holds::Ticket enter(InodeId inode, Hold hold) {
+    holds::Ticket ticket;
+    if (agent->enter(inode, hold, ticket)) return ticket;
+    Waiting waiting(loop, inode, hold);
+    agent->wait(waiting);
+    EXPECT_TRUE(world.run_until([&] { return waiting.is_over; }, seconds(60)));
+    EXPECT_TRUE(waiting.status.ok() && waiting.entered);
+    return waiting.ticket;
+  }
+  bool may_enter(InodeId inode, Hold hold) {
+    holds::Ticket ticket;
+    if (!agent->enter(inode, hold, ticket)) return false;
+    agent->leave(ticket);
+    return true;
+  }
+
+  sim::SimWorld& world;
+  sim::SimLoop loop;
+  sim::SimNet net;
+  PlayedKeeping keeping;
+  std::vector<AgentId> sessions;
+  std::vector<std::string> forgotten;
+  std::unique_ptr<HoldsAgent> agent;
+  bool is_closed = false;
+};
+
+class HoldsAgentTest : public testing::Test {
+ protected:
+  void pass(engine::Duration time) { world_.run_for(time); }
+
+  PlayedService played_;
+  sim::SimWorld& world_ = played_.world;
+  Node a_{played_, kA};
+  Node b_{played_, kB};
+};
+
+TEST_F(HoldsAgentTest, who_waits_has_entered_when_it_hears_of_it) {
+  const holds::Ticket ticket = a_.enter(kFile, Hold::exclusive);
+  EXPECT_TRUE(a_.agent->is_good(ticket));
+  EXPECT_EQ(ticket.session, a_.agent->session());
+  EXPECT_EQ(a_.sessions, std::vector<AgentId>{ticket.session});
+  EXPECT_EQ(a_.agent->figures().running, 1U);
+  a_.agent->leave(ticket);
+  EXPECT_TRUE(a_.may_enter(kFile, Hold::shared));
+  EXPECT_FALSE(a_.may_enter(kOther, Hold::shared));
+}
+
+TEST_F(HoldsAgentTest, what_is_recalled_is_dropped_once_nothing_runs_and_answered_after_that) {
+  const holds::Ticket ticket = a_.enter(kFile, Hold::exclusive);
+  a_.keeping.is_slow = true;
+  Node::Waiting waits(b_.loop, kFile, Hold::shared);
+  b_.agent->wait(waits);
+  pass(seconds(2));
+  EXPECT_TRUE(a_.keeping.drops.empty());
+  EXPECT_FALSE(a_.may_enter(kFile, Hold::shared));
+  EXPECT_TRUE(a_.agent->is_good(ticket));
+  a_.agent->leave(ticket);
+  pass(seconds(2));
+  EXPECT_EQ(a_.keeping.drops, (std::vector<std::pair<InodeId, Hold>>{{kFile, Hold::shared}}));
+  EXPECT_FALSE(waits.is_over);
+  a_.keeping.end_all();
+  pass(milliseconds(100));
+  ASSERT_TRUE(waits.is_over && waits.entered);
+  EXPECT_TRUE(a_.may_enter(kFile, Hold::shared));
+  b_.agent->leave(waits.ticket);
+}
+
+TEST_F(HoldsAgentTest, a_recall_that_comes_with_the_grant_waits_for_who_waited) {
+  const holds::Ticket first = a_.enter(kFile, Hold::exclusive);
+  Node::Waiting one(b_.loop, kFile, Hold::exclusive), two(b_.loop, kFile, Hold::exclusive);
+  b_.agent->wait(one);
+  b_.agent->wait(two);
+  pass(milliseconds(50));
+  Node::Waiting again(a_.loop, kFile, Hold::exclusive);
+  a_.agent->wait(again);
+  a_.agent->leave(first);
+  pass(seconds(1));
+  // Both have entered by one grant, which is not given on before they have left.
+  ASSERT_TRUE(one.is_over && two.is_over && one.entered && two.entered);
+  EXPECT_FALSE(again.is_over);
+  b_.agent->leave(one.ticket);
+  b_.agent->leave(two.ticket);
+  pass(seconds(1));
+  ASSERT_TRUE(again.entered);
+  a_.agent->leave(again.ticket);
+}
+
+TEST_F(HoldsAgentTest, who_waits_no_more_is_not_completed) {
+  const holds::Ticket ticket = a_.enter(kFile, Hold::exclusive);
+  Node::Waiting waits(b_.loop, kFile, Hold::shared);
+  b_.agent->wait(waits);
+  pass(seconds(1));
+  EXPECT_TRUE(b_.agent->cancel(waits));
+  EXPECT_FALSE(b_.agent->cancel(waits));
+  a_.agent->leave(ticket);
+  pass(seconds(1));
+  EXPECT_FALSE(waits.is_over);
+  EXPECT_EQ(b_.agent->figures().waiting, 0U);
+}
+
+TEST_F(HoldsAgentTest, nothing_of_an_old_session_runs_when_the_new_one_begins) {
+  const holds::Ticket ticket = a_.enter(kFile, Hold::exclusive);
+  Node::Waiting waits(a_.loop, kOther, Hold::shared);
+  played_.service->expel(kA);
+  pass(milliseconds(500));
+  a_.agent->wait(waits);
+  EXPECT_FALSE(a_.agent->is_good(ticket));
+  pass(seconds(3));
+  EXPECT_TRUE(a_.keeping.drop_alls.empty());
+  EXPECT_EQ(a_.sessions.size(), 1U);
+  a_.keeping.is_slow = true;
+  a_.agent->leave(ticket);
+  pass(seconds(3));
+  EXPECT_EQ(a_.keeping.drop_alls, std::vector<bool>{true});
+  EXPECT_EQ(a_.sessions.size(), 1U);
+  a_.keeping.is_slow = false;
+  a_.keeping.end_all();
+  pass(seconds(1));
+  EXPECT_EQ(a_.sessions.back(), (AgentId{kA, 2}));
+  // What waited has waited for that.
+  ASSERT_TRUE(waits.entered);
+  EXPECT_EQ(waits.ticket.session, a_.sessions.back());
+  EXPECT_TRUE(a_.agent->is_good(waits.ticket));
+  a_.agent->leave(waits.ticket);
+}
+
+TEST_F(HoldsAgentTest, what_is_being_dropped_ends_before_another_session_begins) {
+  a_.agent->leave(a_.enter(kFile, Hold::exclusive));
+  a_.keeping.is_slow = true;
+  Node::Waiting waits(b_.loop, kFile, Hold::exclusive);
+  b_.agent->wait(waits);
+  pass(milliseconds(100));
+  ASSERT_EQ(a_.keeping.dones.size(), 1U);
+  const auto drop_done = std::exchange(a_.keeping.dones, {});
+  played_.service->expel(kA);
+  pass(seconds(1));
+  a_.keeping.end_all();  // all is dropped
+  pass(seconds(1));
+  EXPECT_EQ(a_.sessions.size(), 1U);
+  drop_done.front()();
+  pass(seconds(1));
+  EXPECT_EQ(a_.sessions.size(), 2U);
+  a_.keeping.is_slow = false;
+  pass(seconds(8));
+  ASSERT_TRUE(waits.entered);
+  b_.agent->leave(waits.ticket);
+}
+
+TEST_F(HoldsAgentTest, an_agent_that_is_not_heard_loses_all_by_its_own_clock) {
+  const holds::Ticket ticket = a_.enter(kFile, Hold::shared);
+  played_.network.set_partitioned(kA, kService.node, true);
+  pass(seconds(4));
+  EXPECT_TRUE(a_.agent->is_good(ticket));
+  pass(seconds(2));
+  EXPECT_FALSE(a_.agent->is_good(ticket));
+  EXPECT_FALSE(a_.may_enter(kFile, Hold::shared));
+  a_.agent->leave(ticket);
+  played_.network.heal();
+  a_.agent->leave(a_.enter(kFile, Hold::shared));
+  EXPECT_EQ(a_.sessions.size(), 2U);
+}
+
+TEST_F(HoldsAgentTest, suspend_counts) {
+  const holds::Ticket ticket = a_.enter(kFile, Hold::shared);
+  world_.suspend(seconds(6));
+  EXPECT_FALSE(a_.agent->is_good(ticket));
+  a_.agent->leave(ticket);
+}
+
+TEST_F(HoldsAgentTest, another_life_leaves_what_is_exclusive_and_takes_the_rest) {
+  const holds::Ticket exclusive = a_.enter(kFile, Hold::exclusive);
+  const holds::Ticket shared = a_.enter(kOther, Hold::shared);
+  played_.stop();
+  played_.start();
+  pass(seconds(2));
+  EXPECT_TRUE(a_.agent->is_good(exclusive));
+  EXPECT_FALSE(a_.agent->is_good(shared));
+  EXPECT_TRUE(a_.keeping.drop_alls.empty());
+  a_.agent->leave(shared);
+  pass(seconds(2));
+  EXPECT_EQ(a_.keeping.drop_alls, std::vector<bool>{false});
+  EXPECT_FALSE(played_.service->is_claiming());
+  EXPECT_EQ(played_.service->hold_of(a_.agent->session(), kFile), Hold::exclusive);
+  EXPECT_TRUE(a_.agent->is_good(exclusive));
+  EXPECT_EQ(a_.sessions.size(), 1U);
+  a_.agent->leave(exclusive);
+  b_.agent->leave(b_.enter(kFile, Hold::exclusive));
+}
+
+TEST_F(HoldsAgentTest, what_is_open_is_in_use_until_it_is_closed) {
+  a_.agent->use(kFile);
+  a_.agent->leave(a_.enter(kFile, Hold::shared));
+  b_.agent->leave(b_.enter(kFile, Hold::exclusive));
+  b_.close();
+  pass(seconds(2));
+  EXPECT_TRUE(played_.service->is_in_use(kFile));
+  a_.agent->unuse(kFile);
+  pass(milliseconds(10));
+  EXPECT_FALSE(played_.service->is_in_use(kFile));
+}
+
+TEST_F(HoldsAgentTest, whoever_is_asked_settles_and_forgets_names_while_operations_go_on) {
+  const holds::Ticket ticket = a_.enter(kFile, Hold::exclusive);
+  PlayedAgent asks(played_, NodeId{3});
+  ASSERT_TRUE(asks.begin());
+  asks.want(kFile, Hold::none);
+  asks.next<Given>();
+  EXPECT_EQ(a_.keeping.settles, std::vector<InodeId>{kFile});
+  EXPECT_TRUE(a_.agent->is_good(ticket));
+  a_.agent->leave(ticket);
+  b_.agent->leave(b_.enter(kOther, Hold::shared));
+  bool is_ready = false;
+  const RequestId barrier =
+      played_.service->barrier({}, {{kOther, {"name"}}}, [&](const auto&) { is_ready = true; });
+  pass(milliseconds(100));
+  EXPECT_TRUE(is_ready);
+  EXPECT_EQ(b_.forgotten, std::vector<std::string>{"name"});
+  EXPECT_TRUE(b_.may_enter(kOther, Hold::shared));
+  played_.service->over(barrier, true);
+}
+
+TEST_F(HoldsAgentTest, one_that_closes_holds_nobody_up) {
+  a_.agent->leave(a_.enter(kFile, Hold::exclusive));
+  const holds::Ticket other = b_.enter(kOther, Hold::exclusive);
+  Node::Waiting waits(a_.loop, kOther, Hold::shared);
+  a_.agent->wait(waits);
+  const engine::Time before = world_.now();
+  a_.close();
+  EXPECT_EQ(waits.status, Code::closed);
+  EXPECT_TRUE(waits.is_over && !waits.entered);
+  EXPECT_FALSE(a_.may_enter(kFile, Hold::shared));
+  b_.agent->leave(b_.enter(kFile, Hold::exclusive));
+  EXPECT_LT(world_.now() - before, seconds(1));
+  b_.agent->leave(other);
+  // Whoever comes late hears the same.
+  Node::Waiting late(a_.loop, kOther, Hold::shared);
+  a_.agent->wait(late);
+  pass(milliseconds(1));
+  EXPECT_EQ(late.status, Code::closed);
+  EXPECT_TRUE(late.is_over);
+}
+
+TEST_F(HoldsAgentTest, one_that_closes_waits_for_what_runs_and_not_long_for_the_service) {
+  const holds::Ticket ticket = a_.enter(kFile, Hold::exclusive);
+  played_.network.set_partitioned(kA, kService.node, true);
+  bool is_closed = false;
+  engine::Op closed;
+  closed.owner = &is_closed;
+  closed.completion = [](engine::Op& op) { op.owner_as<bool>() = true; };
+  a_.agent->close(closed);
+  a_.is_closed = true;
+  pass(seconds(1));
+  EXPECT_FALSE(is_closed);
+  a_.agent->leave(ticket);
+  EXPECT_TRUE(world_.run_until([&] { return is_closed; }, seconds(5)));
+}
+
+}  // namespace
+}  // namespace penstock::holds_net

@@ -37,6 +37,14 @@ inline constexpr std::chrono::milliseconds kClosePatience{2000};
 inline constexpr std::chrono::milliseconds kQuickQuestion{1000};
 inline constexpr std::chrono::milliseconds kAskAgain{1000};
 
+// A node with names waits so long at its start for sessions of agents to have ended: for those that
+// say nothing, their lease, and the lease of each storage node that has to hear of it.
+inline constexpr std::chrono::seconds kSessionsEnd{60};
+inline constexpr std::chrono::milliseconds kSessionsLook{20};
+// One order to fence a session, and the pause before it is given again.
+inline constexpr std::chrono::seconds kFenceTime{10};
+inline constexpr std::chrono::milliseconds kFenceAgain{250};
+
 // Lines of the file of limits: users of one node that root has set something for.
 inline constexpr size_t kLimitLinesMax = 65536;
 

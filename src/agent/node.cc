@@ -13,6 +13,9 @@
 namespace penstock::agent {
 namespace {
 
+// The one that began the cluster, which has the names: before a map says so.
+constexpr NodeId kFirstNode{1};
+
 // How long shards poll where nobody says: decision 0010.
 engine::Duration spin_of(size_t shards, bool has_rings) {
   const size_t processors = std::thread::hardware_concurrency();
@@ -116,6 +119,7 @@ Outcome<void> Node::build(const AgentConfig& config, bool has_agent) {
   if (participant_ != nullptr) TRY(participant_->open());
   if (!has_agent) return {};
   if (!has_names_) find_names();
+  if (participant_ != nullptr) TRY(begin_holding());
   TRY(open_files());
   return participant_ != nullptr && has_names_ ? serve_names() : Outcome<void>();
 }
@@ -253,7 +257,12 @@ Outcome<void> Node::make_nets() {
     if (tables_ != nullptr && has_names_ && shard->index() < storage_->own_targets()) {
       OwnChain& own = *own_chains_.emplace_back(
           std::make_unique<OwnChain>(participant_->self(), storage_->service(shard->index()),
-                                     storage_->make_service_for_others(shard->index())));
+                                     storage_->make_service_for_others(shard->index()),
+                                     [this](NodeId node) {
+                                       NodeHolds* const holds =
+                                           holds_seen_.load(std::memory_order_acquire);
+                                       return holds != nullptr && holds->has_session(node);
+                                     }));
       participant_->nodes_net(shard->index()).serve(own_address(*shard), own);
     }
     shard->borrow_net(participant_->net(shard->index()));
@@ -268,27 +277,65 @@ Outcome<void> Node::open_files() {
   for (const auto& shard : shards_) files.shards.push_back({&shard->loop(), &shard->net()});
   files.space = [this] { return space(); };
   files.owns_recovery = has_names_;
+  if (holds_ != nullptr) files.holding = &holds_->holding();
+  if (holds_ != nullptr && has_names_) {
+    files.is_in_use_elsewhere = [this](InodeId inode) {
+      return holds_->is_in_use_elsewhere(inode);
+    };
+    files.is_exclusive_elsewhere = [this](InodeId inode) {
+      return holds_->is_exclusive_elsewhere(inode);
+    };
+  }
   if (has_names_ && storage_->own_targets() == 0) {
     files.records = std::make_shared<KeptRecords>(directory_ + "/" + kRecordsName);
   }
   TRY_ASSIGN(files_, client::FileSystem::open(*meta(), std::move(files)));
+  if (holds_ != nullptr) holds_->attach(*files_);
   return {};
+}
+
+Outcome<void> Node::begin_holding() {
+  NodeHolds::Config config;
+  config.participant = participant_.get();
+  config.loop = &shards_.front()->loop();
+  config.names = has_names_ ? participant_->self() : remote_names_->node();
+  if (config.names == NodeId()) config.names = kFirstNode;
+  config.kv = has_names_ ? &storage_->meta_kv() : nullptr;
+  config.let_end = [this] { let_calls_end(); };
+  TRY_ASSIGN(holds_, NodeHolds::start(config));
+  holds_seen_.store(holds_.get(), std::memory_order_release);
+  return {};
+}
+
+void Node::let_calls_end() {
+  const std::lock_guard lock(served_mutex_);
+  if (served_names_ != nullptr) served_names_->let_end();
 }
 
 Outcome<void> Node::serve_names() {
   NodeShard& first = *shards_.front();
-  TRY_ASSIGN(served_names_, ServedNames::start({.loop = &first.loop(),
-                                                .net = &participant_->nodes_net(0),
-                                                .self = participant_->self(),
-                                                .meta = &storage_->meta(),
-                                                .files = files_.get(),
-                                                .own_chains = storage_->own_targets()}));
+  TRY_ASSIGN(auto served,
+             ServedNames::start({.loop = &first.loop(),
+                                 .net = &participant_->nodes_net(0),
+                                 .self = participant_->self(),
+                                 .meta = &storage_->meta(),
+                                 .files = files_.get(),
+                                 .own_chains = storage_->own_targets(),
+                                 .has_session = [this](NodeId node, uint64_t session) {
+                                   return holds_->is_good(node, session);
+                                 }}));
+  const std::lock_guard lock(served_mutex_);
+  served_names_ = std::move(served);
   return {};
 }
 
 // The own chains of that node are table 0 there, and here.
 void Node::find_names() {
-  remote_names_ = std::make_unique<RemoteNames>(*participant_, shards_.front()->loop());
+  remote_names_ =
+      std::make_unique<RemoteNames>(*participant_, shards_.front()->loop(), [this]() -> uint64_t {
+        NodeHolds* const holds = holds_seen_.load(std::memory_order_acquire);
+        return holds == nullptr ? 0 : holds->session();
+      });
   remote_names_->start([this](NodeId node, uint32_t own_chains) {
     if (own_chains == 0) return;
     std::vector<engine::Address> addresses;
@@ -361,10 +408,14 @@ Node::~Node() {
 }
 
 void Node::stop() {
-  if (served_names_ != nullptr) served_names_->stop();
+  if (served_names_ != nullptr) {
+    const std::lock_guard lock(served_mutex_);
+    served_names_->stop();
+  }
   hurry();
   if (remote_names_ != nullptr) remote_names_->stop();
   if (files_ != nullptr) files_->close();
+  if (holds_ != nullptr) holds_->stop();
   if (participant_ != nullptr) participant_->leave();
   for (const auto& shard : shards_) {
     shard->stop([&](engine::Op& done) {
@@ -375,8 +426,13 @@ void Node::stop() {
     });
   }
   running_ = false;
-  served_names_.reset();
+  holds_seen_.store(nullptr, std::memory_order_release);
+  {
+    const std::lock_guard lock(served_mutex_);
+    served_names_.reset();
+  }
   files_.reset();
+  holds_.reset();
   remote_names_.reset();
   for (const auto& shard : shards_) shard->drop_net();
   participant_.reset();

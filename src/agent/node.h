@@ -3,12 +3,14 @@
 #pragma once
 
 #include "disks.h"
+#include "node_holds.h"
 #include "node_shard.h"
 #include "remote_names.h"
 #include "served_names.h"
 #include "storage.h"
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -83,6 +85,8 @@ class Node {
   Outcome<void> offer_own_chains();
   void offer(const controller::Table& table);
   Outcome<void> open_files();
+  Outcome<void> begin_holding();
+  void let_calls_end();
   Outcome<void> serve_names();
   void find_names();
   Outcome<void> build(const DisklessConfig& config);
@@ -106,7 +110,12 @@ class Node {
   std::shared_ptr<inodes::ChainTables> tables_;
   std::vector<std::unique_ptr<OwnChain>> own_chains_;  // by their numbers
   std::unique_ptr<RemoteNames> remote_names_;          // null: the names are its own
+  // Null: the node is alone, or has no files. The second is for threads and loops that come before
+  // it is there.
+  std::unique_ptr<NodeHolds> holds_;
+  std::atomic<NodeHolds*> holds_seen_{nullptr};
   std::unique_ptr<client::FileSystem> files_;
+  std::mutex served_mutex_;                    // of the pointer
   std::unique_ptr<ServedNames> served_names_;  // null: to nobody
   bool has_names_ = true;
   engine::Duration spin_{};  // of its shards

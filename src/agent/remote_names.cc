@@ -6,8 +6,10 @@
 
 namespace penstock::agent {
 
-RemoteNames::RemoteNames(cluster::Participant& participant, engine::Loop& loop)
+RemoteNames::RemoteNames(cluster::Participant& participant, engine::Loop& loop,
+                         std::function<uint64_t()> session)
     : participant_(participant),
+      session_(std::move(session)),
       meta_(make(loop, meta_net::RemoteMetaConfig::kCallTime)),
       quick_(make(loop, limits::kQuickQuestion)) {}
 
@@ -17,6 +19,7 @@ std::unique_ptr<meta_net::RemoteMeta> RemoteNames::make(engine::Loop& loop,
   config.loop = &loop;
   config.net = &participant_.nodes_net(0);
   config.find = [this] { return find(); };
+  config.session = session_;
   config.call_time = call_time;
   config.counts_time = std::min<engine::Duration>(call_time, limits::kQuickQuestion);
   return meta_net::RemoteMeta::make(config);

@@ -17,7 +17,9 @@ namespace penstock::agent {
 // block. The participant and its first loop outlive it.
 class RemoteNames {
  public:
-  RemoteNames(cluster::Participant& participant, engine::Loop& loop);
+  // `session`: of the agent, at any time; 0: it has none.
+  RemoteNames(cluster::Participant& participant, engine::Loop& loop,
+              std::function<uint64_t()> session);
   ~RemoteNames() { stop(); }
 
   // Told once, in any thread: which node has the names, and how many chains of its own.
@@ -30,6 +32,8 @@ class RemoteNames {
   // Before the participant leaves. Idempotent.
   void stop();
 
+  // Which node that is; 0: it is not known yet.
+  NodeId node() { return find().node; }
   meta::Meta& meta() { return *meta_; }
   // As the node that has the names tells it, or told it last.
   engine::DiskSpace space();
@@ -40,6 +44,7 @@ class RemoteNames {
   bool learn();
 
   cluster::Participant& participant_;
+  const std::function<uint64_t()> session_;
   std::atomic<NodeId> node_{NodeId()};  // relaxed: a number alone
   const std::unique_ptr<meta_net::RemoteMeta> meta_;
   // For questions that are not to wait for long.

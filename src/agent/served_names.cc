@@ -8,6 +8,7 @@ void OwnChain::on_call(engine::IncomingCall& call) {
   const engine::Peer peer = call.peer();
   if (peer.node == self_) return own_.on_call(call);
   if ((peer.roles & engine::kRoleAgent) == 0) return call.reply(Code::access_denied, {});
+  if (!may_ask_(peer.node)) return call.reply(Code::stale, {});
   others_->on_call(call);
 }
 
@@ -28,6 +29,7 @@ Outcome<std::unique_ptr<ServedNames>> ServedNames::start(const Config& config) {
   service.durable_answers = true;
   service.least_new = *first;
   service.own_chains = config.own_chains;
+  service.has_session = config.has_session;
   client::FileSystem* const files = config.files;
   service.orphaned = [files](InodeId inode) { files->orphaned_elsewhere(inode); };
   service.named = [files](InodeId inode) { files->named_elsewhere(inode); };

@@ -16,14 +16,17 @@ namespace penstock::agent {
 class OwnChain final : public engine::Service {
  public:
   // `own` answers calls of the node itself.
-  OwnChain(NodeId self, engine::Service& own, std::unique_ptr<engine::Service> others)
-      : self_(self), own_(own), others_(std::move(others)) {}
+  // `may_ask`: whether that other node has a session, and others have not been given what it had.
+  OwnChain(NodeId self, engine::Service& own, std::unique_ptr<engine::Service> others,
+           std::function<bool(NodeId)> may_ask)
+      : self_(self), own_(own), others_(std::move(others)), may_ask_(std::move(may_ask)) {}
   void on_call(engine::IncomingCall& call) override;
 
  private:
   const NodeId self_;
   engine::Service& own_;
   const std::unique_ptr<engine::Service> others_;
+  const std::function<bool(NodeId)> may_ask_;
 };
 
 // Started and stopped by the thread that starts the node, while the loop runs and before the
@@ -37,12 +40,18 @@ class ServedNames {
     meta::Meta* meta = nullptr;
     client::FileSystem* files = nullptr;
     uint32_t own_chains = 0;
+    // See meta_net::MetaServiceConfig.
+    std::function<bool(NodeId, uint64_t session)> has_session;
   };
   // When what a process before has left behind is settled, and not earlier.
   static Outcome<std::unique_ptr<ServedNames>> start(const Config& config);
   ~ServedNames() { stop(); }
   // No change comes any more when it returns. Idempotent.
   void stop();
+  // See meta_net::MetaService. Thread safe, until stop().
+  void let_end() {
+    if (service_ != nullptr) service_->let_end();
+  }
 
  private:
   explicit ServedNames(const Config& config) : config_(config) {}

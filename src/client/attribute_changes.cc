@@ -61,6 +61,11 @@ Result<Attributes> AttributeChanges::set(const Credentials& credentials, InodeId
                           : set_others(*inode, credentials, changes);
   };
   Result<Attributes> set = apply();
+  // Of a session that is over nothing is taken: it is done in the next one.
+  while (!set && set.error() == Code::stale && !held.is_good()) {
+    held.end();
+    set = apply();
+  }
   held.end();
   if (set) live_.fill_allocated(*set);
   closer_.give_back(inode);

@@ -74,6 +74,12 @@ Status FileSystemImpl::settle_lost(InodeId inode) {
   return unsettled ? Recovery(core_).settle(inode) : Status();
 }
 
+Status FileSystemImpl::settle_all_lost() {
+  TRY(core_.check_open());
+  const Outcome<void> settled = Recovery(core_).settle_all();
+  return settled ? Status() : settled.error().status;
+}
+
 FileSystemStatus FileSystemImpl::status() {
   FileSystemStatus status;
   if (core_.config.space) {

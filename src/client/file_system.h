@@ -26,6 +26,8 @@ class FileSystemImpl final : public FileSystem {
   holds::Keeping& keeping() override { return held_; }
   bool is_shared() const override { return core_.config.holding != nullptr; }
   Status settle_lost(InodeId inode) override;
+  Status settle_all_lost() override;
+  void unused_elsewhere() override { core_.drops->want_collection(); }
   Client& client(size_t shard) override { return io_.client(shard); }
   meta::Meta& meta() override { return core_.meta; }
   FileSystemStatus status() override;

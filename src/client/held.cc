@@ -55,10 +55,15 @@ Status Held::begin(InodeId inode, holds::Hold hold) {
   Core& core = inodes_.core();
   const engine::Time deadline = core.clock().now() + limits::kHoldWait;
   while (!has_ticket_) {
+    TRY(core.check_open());
     if (holding->enter(inode, hold, ticket_)) {
       has_ticket_ = true;
     } else {
-      TRY(wait_for(core, *holding, inode, hold, deadline, ticket_, has_ticket_));
+      // Not to the end at once: the file system may be closed meanwhile.
+      const engine::Time look = core.clock().now() + limits::kHoldLook;
+      const Status waited =
+          wait_for(core, *holding, inode, hold, std::min(look, deadline), ticket_, has_ticket_);
+      if (!waited.ok() && (waited != Code::timed_out || look >= deadline)) return waited;
     }
   }
   return Code::ok;

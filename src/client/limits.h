@@ -30,6 +30,8 @@ inline constexpr auto kCollectRetry = std::chrono::seconds(10);
 // How long an operation of a thread waits for a hold: longer than an agent may take that renews its
 // lease and gives nothing back, with its fence.
 inline constexpr auto kHoldWait = std::chrono::seconds(40);
+// And how often it looks whether it is still to wait.
+inline constexpr auto kHoldLook = std::chrono::seconds(1);
 // What renews and gives back inodes, in threads that wait for meta and targets; and how soon what
 // could not be recorded is tried again.
 inline constexpr uint32_t kHoldThreads = 8;

@@ -14,12 +14,19 @@ Outcome<void> Recovery::run() {
     return Failure{swept, "file system: looking on the targets for files that a crash took back: " +
                               std::string(swept.name())};
   }
+  TRY(settle_all());
+  return count_orphans();
+}
+
+Outcome<void> Recovery::settle_all() {
   const Result<std::vector<InodeId>> unsettled = core_.meta.unsettled();
   if (!unsettled) {
     return Failure{unsettled.error(), "file system: reading which files were being written: " +
                                           std::string(unsettled.error().name())};
   }
+  const auto& is_exclusive_elsewhere = core_.config.is_exclusive_elsewhere;
   for (const InodeId id : *unsettled) {
+    if (is_exclusive_elsewhere && is_exclusive_elsewhere(id)) continue;
     const Status status = settle(id);
     if (!status.ok()) {
       return Failure{status, "file system: finding the length of inode " +

@@ -10,7 +10,8 @@ class Recovery {
  public:
   explicit Recovery(Core& core) : core_(core) {}
   Outcome<void> run();
-  // One file with a write session on record, that nobody has open.
+  // Files with a write session on record that no living agent has: all, or one.
+  Outcome<void> settle_all();
   Status settle(InodeId id);
 
  private:

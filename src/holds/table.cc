@@ -202,6 +202,13 @@ bool Table::is_good(AgentId agent) const {
   return found != sessions_.end() && found->second->state <= Session::State::good;
 }
 
+bool Table::has_session(NodeId node) const {
+  const auto from = sessions_.lower_bound({node, 0});
+  return std::any_of(from, sessions_.end(), [node](const auto& one) {
+    return one.first.node == node && one.second->state <= Session::State::good;
+  });
+}
+
 Stamp Table::grant_of(AgentId agent, InodeId inode) const {
   const Holder* const has = find_holder(agent, inode);
   return has == nullptr ? Stamp{} : has->grant;

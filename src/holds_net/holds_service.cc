@@ -81,9 +81,17 @@ class Service final : public HoldsService {
     const std::lock_guard lock(mutex_);
     return table_->is_claiming();
   }
-  bool is_in_use(InodeId inode) override {
+  bool is_in_use(InodeId inode, AgentId beside) override {
     const std::lock_guard lock(mutex_);
-    return table_->is_in_use(inode);
+    return table_->is_in_use(inode, beside);
+  }
+  bool has_session(NodeId node) override {
+    const std::lock_guard lock(mutex_);
+    return table_->has_session(node);
+  }
+  bool is_good(AgentId agent) override {
+    const std::lock_guard lock(mutex_);
+    return table_->is_good(agent);
   }
   bool is_exclusive_somewhere(InodeId inode) override {
     const std::lock_guard lock(mutex_);
@@ -320,11 +328,6 @@ class Service final : public HoldsService {
   void hear(Asked& asked, Listener&, bool, const ClaimsEnd&) {
     table_->claimed(asked.agent, now());
     if (table_->is_good(asked.agent)) asked.told.emplace_back(ClaimsTaken{});
-  }
-
-  bool is_good(AgentId agent) {
-    const std::lock_guard lock(mutex_);
-    return table_->is_good(agent);
   }
 
   // ---- telling ----

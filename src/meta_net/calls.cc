@@ -79,7 +79,7 @@ Result<std::string> Calls::run(const Request& request, size_t room, engine::Dura
   call.begun = now();
   call.deadline = call.begun + std::min(at_most, config_.call_time);
   call.pause = limits::kPauseFirst;
-  call.header.session = config_.session;
+  call.header.session = config_.session ? config_.session() : 0;
   call.header.caller = caller_;
   call.header.length = static_cast<uint32_t>(call.asked.size());
   if (!call.changes) return run(call);
@@ -116,7 +116,7 @@ Status Calls::learn_life(engine::Time deadline) {
   call.asked = encode(Request(ask::NewestCookie{}));
   call.deadline = deadline;
   call.pause = limits::kPauseFirst;
-  call.header.session = config_.session;
+  call.header.session = config_.session ? config_.session() : 0;
   call.header.caller = caller_;
   call.header.length = static_cast<uint32_t>(call.asked.size());
   TRY(run(call));

@@ -36,6 +36,16 @@ bool changes(const Request& request) {
   return std::visit([](const auto& call) { return call.kChanges; }, request);
 }
 
+bool needs_hold(const Request& request) {
+  return std::holds_alternative<ask::SetAttributes>(request) ||
+         std::holds_alternative<ask::SetXattr>(request) ||
+         std::holds_alternative<ask::RemoveXattr>(request) ||
+         std::holds_alternative<ask::DropPrivileges>(request) ||
+         std::holds_alternative<ask::BeginWrite>(request) ||
+         std::holds_alternative<ask::Settle>(request) ||
+         std::holds_alternative<ask::EndWrite>(request);
+}
+
 bool is_shown(const Request& request) {
   // Numbers are given for good, and times of access are best effort.
   const bool is_slight = std::holds_alternative<ask::UnusedId>(request) ||

@@ -456,6 +456,10 @@ bool changes(const Request& request);
 // Whether it changes what others are shown, or count on after a power cut.
 bool is_shown(const Request& request);
 
+// Whether an agent may ask for it under an exclusive hold of the inode only: late, it would undo
+// what another one has changed since.
+bool needs_hold(const Request& request);
+
 // What is too long for Meta in any case is the caller's to refuse before: within the limits of
 // limits.h all can be said.
 std::string encode(const Request& request);

@@ -10,6 +10,8 @@
 #include <array>
 #include <fmt/format.h>
 #include <map>
+#include <mutex>
+#include <shared_mutex>
 #include <utility>
 
 namespace penstock::meta_net {
@@ -70,6 +72,8 @@ class Service final : public MetaService, private engine::Service {
     });
     end_if_stopped();
   }
+
+  void let_end() override { const std::unique_lock all_others_are_out(under_hold_); }
 
   Figures figures() const override {
     Figures figures = figures_;
@@ -185,13 +189,22 @@ class Service final : public MetaService, private engine::Service {
   // ---- carrying out ----
 
   void carry_out_in_thread(Asked& asked) {
-    asked.answer = std::make_shared<const std::string>(carry_out(config_, asked.request));
+    asked.answer = std::make_shared<const std::string>(answer_of(asked));
     asked.carried_out.completion = [](engine::Op& op) {
       auto& self = op.owner_as<Asked>();
       self.service->on_carried_out(self);
     };
     if (config_.durable_answers && is_shown(asked.request)) return syncs_.submit(asked);
     config_.loop->complete_remote(asked.carried_out, Code::ok);
+  }
+
+  std::string answer_of(const Asked& asked) {
+    if (!config_.has_session || !needs_hold(asked.request)) return carry_out(config_, asked.request);
+    // As long as it is looked at and done, so that who waits for the session's end waits for it.
+    const std::shared_lock inside(under_hold_);
+    return config_.has_session(asked.node, asked.header.session)
+               ? carry_out(config_, asked.request)
+               : failed_answer(asked.request, Code::stale);
   }
 
   // In the thread that syncs. Without that it may be gone after a power cut, and nothing shows it.
@@ -346,6 +359,7 @@ class Service final : public MetaService, private engine::Service {
   bool is_stopped_ = false;
   engine::Op* done_ = nullptr;
   // Last: their threads use what is above, and those of turns the syncs.
+  engine::SharedMutex under_hold_{engine::Held::across_calls};
   Syncs syncs_;
   Turns turns_;
 };

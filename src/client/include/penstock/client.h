@@ -111,6 +111,11 @@ class FileSystem {
   // A file that another agent had exclusively that is no more, and has nothing under way to the
   // targets: where its length was not recorded it is as long as its data reach. May block.
   virtual Status settle_lost(InodeId inode) = 0;
+  // The same for all files of which that is so: whose writers are on record, and that no other
+  // agent has exclusively.
+  virtual Status settle_all_lost() = 0;
+  // Another agent may have let go of a removed inode. Does not block.
+  virtual void unused_elsewhere() = 0;
 
   // The client of config.shards[shard]; lives as long as the file system.
   virtual Client& client(size_t shard) = 0;

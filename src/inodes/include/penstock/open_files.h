@@ -132,6 +132,9 @@ struct Config {
   // With that: whether another agent has an inode in use of which this one has an exclusive hold;
   // may block.
   std::function<bool(InodeId)> is_in_use_elsewhere = {};
+  // The same: whether another agent, that lives, may be changing it, so that recovery leaves it
+  // alone.
+  std::function<bool(InodeId)> is_exclusive_elsewhere = {};
 };
 
 // An inode is to be made fit for an operation that runs under a hold of it; see Inode::fit.

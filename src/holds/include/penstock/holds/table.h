@@ -86,6 +86,7 @@ class Table {
   std::vector<InodeId> exclusives_of(AgentId agent) const;
   // It may go on: renew() would say so.
   bool is_good(AgentId agent) const;
+  bool has_session(NodeId node) const;  // some session of it is
   Stamp grant_of(AgentId agent, InodeId inode) const;
   size_t holds() const { return holds_; }
   bool is_claiming() const { return claiming_; }

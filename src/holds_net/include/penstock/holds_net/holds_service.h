@@ -68,8 +68,12 @@ class HoldsService {
 
   // Sessions of the life before have yet to say what they have.
   virtual bool is_claiming() = 0;
-  // Some agent has it in use, or nobody knows.
-  virtual bool is_in_use(InodeId inode) = 0;
+  // Some agent has it in use, or nobody knows; another one than `beside`.
+  virtual bool is_in_use(InodeId inode, AgentId beside = {}) = 0;
+  // It may change what it has exclusive, as far as is known here.
+  virtual bool is_good(AgentId agent) = 0;
+  // The same of the session that the node said last.
+  virtual bool has_session(NodeId node) = 0;
   // Some agent may change it, or what was its own is not settled, or nobody knows: recovery leaves
   // it alone.
   virtual bool is_exclusive_somewhere(InodeId inode) = 0;

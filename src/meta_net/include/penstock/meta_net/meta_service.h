@@ -32,6 +32,10 @@ struct MetaServiceConfig {
   // any more, or never had one; it has got its first one. Either may be empty.
   std::function<void(InodeId)> orphaned = {};
   std::function<void(InodeId)> named = {};
+  // Whether an agent has a session of that number still, for what it may change under a hold only
+  // (needs_hold() in messages.h): else that ends with stale, and is not done. Asked in threads that
+  // may block. Empty: there are no holds.
+  std::function<bool(NodeId, uint64_t session)> has_session = {};
 };
 
 // Answers nodes that have the role of an agent. A call is taken and answered in the loop, and
@@ -50,6 +54,10 @@ class MetaService {
   // No call is taken any more, what waits ends with peer_gone, what is under way is answered; then
   // `done` completes. Once, after start().
   virtual void stop(engine::Op& done) = 0;
+
+  // Thread safe; blocks. What a session asked for of which has_session() says by now that there is
+  // none is done, or never will be.
+  virtual void let_end() = 0;
 
   struct Figures {
     uint64_t answered = 0;

@@ -21,7 +21,8 @@ struct RemoteMetaConfig {
   // In place of `service`: where that is at the moment, asked by the thread that calls. Node 0:
   // nobody has it now, as if it was not reached.
   std::function<engine::Address()> find = {};
-  uint64_t session = 0;  // of the agent; 0: there is none
+  // Of the agent, when a call begins; all tries of it name the same. Empty: 0, there is none.
+  std::function<uint64_t()> session = {};
   // A number that no other RemoteMeta ever has at that service; 0: one is drawn from the operating
   // system's random bytes.
   uint64_t caller = 0;

@@ -1,0 +1,165 @@
+#include "node_holds.h"
+
+#include <fmt/format.h>
+#include <utility>
+
+namespace penstock::agent {
+
+using holds::AgentId;
+
+void NodeHolds::Keepings::drop(InodeId inode, holds::Hold leave, std::function<void()> done) {
+  holds::Keeping* const to = to_.load(std::memory_order_acquire);
+  to == nullptr ? done() : to->drop(inode, leave, std::move(done));
+}
+
+void NodeHolds::Keepings::settle(InodeId inode, std::function<void()> done) {
+  holds::Keeping* const to = to_.load(std::memory_order_acquire);
+  to == nullptr ? done() : to->settle(inode, std::move(done));
+}
+
+void NodeHolds::Keepings::drop_all(bool is_lost, std::function<void()> done) {
+  holds::Keeping* const to = to_.load(std::memory_order_acquire);
+  to == nullptr ? done() : to->drop_all(is_lost, std::move(done));
+}
+
+Outcome<std::unique_ptr<NodeHolds>> NodeHolds::start(const Config& config) {
+  ASSERT(config.participant != nullptr && config.loop != nullptr && config.names != NodeId());
+  std::unique_ptr<NodeHolds> all(new NodeHolds(config));
+  if (config.kv != nullptr) TRY(all->start_service());
+  all->start_agent();
+  if (config.kv != nullptr) TRY(all->await_past());
+  return all;
+}
+
+void NodeHolds::in_loop(const std::function<void(engine::Op& done)>& start) const {
+  (void)engine::thread_caller().call(*config_.loop, start);
+}
+
+Outcome<void> NodeHolds::start_service() {
+  holds_net::HoldsServiceConfig service;
+  service.loop = config_.loop;
+  service.net = &config_.participant->nodes_net(0);
+  service.address = {config_.participant->self(), wire::kHoldsService};
+  service.kv = config_.kv;
+  service.fence = [this](AgentId agent, const std::function<void()>& done) { fence(agent, done); };
+  service.settle = [this](AgentId, const std::vector<InodeId>& exclusives,
+                          const std::function<void()>& done) { settle(exclusives, done); };
+  service.unused = [this](InodeId) {
+    const std::lock_guard lock(mutex_);
+    if (files_ != nullptr) files_->unused_elsewhere();
+  };
+  TRY_ASSIGN(service_, holds_net::HoldsService::open(service));
+  in_loop([this](engine::Op& done) {
+    service_->start();
+    config_.loop->complete(done, Code::ok);
+  });
+  return {};
+}
+
+void NodeHolds::start_agent() {
+  holds_net::HoldsAgentConfig agent;
+  agent.loop = config_.loop;
+  agent.net = &config_.participant->nodes_net(0);
+  agent.node = config_.participant->self();
+  agent.service = {config_.names, wire::kHoldsService};
+  agent.keeping = &keepings_;
+  agent.session_changes = [this](AgentId session) {
+    config_.participant->set_session(session.session);
+    session_.store(session.session, std::memory_order_release);
+  };
+  agent_ = holds_net::HoldsAgent::make(agent);
+  in_loop([this](engine::Op& done) {
+    agent_->start();
+    config_.loop->complete(done, Code::ok);
+  });
+}
+
+// Who was there before says what it has, or its lease ends; what is over is fenced. Only then it
+// is known which files nobody has.
+Outcome<void> NodeHolds::await_past() {
+  const engine::Clock& clock = engine::system_clock();
+  const engine::Time deadline = clock.now() + limits::kSessionsEnd;
+  std::unique_lock lock(mutex_);
+  while (service_->is_claiming() || service_->figures().ending > 0 || !agent_->is_ready()) {
+    if (clock.now() >= deadline) {
+      return Failure{Code::timed_out,
+                     fmt::format("the sessions of agents that are over could not be ended: a "
+                                 "storage node that holds a lease does not take the cluster's map "
+                                 "('penstock nodes' on it, or end its process, and start again)")};
+    }
+    wake_.wait_for(lock, limits::kSessionsLook, [] { return false; });
+  }
+  return {};
+}
+
+void NodeHolds::attach(client::FileSystem& files) {
+  keepings_.attach(&files.keeping());
+  const std::lock_guard lock(mutex_);
+  files_ = &files;
+}
+
+// False: the node is to stop.
+bool NodeHolds::pause() {
+  std::unique_lock lock(mutex_);
+  return !wake_.wait_for(lock, limits::kFenceAgain, [this] { return is_stopping_; });
+}
+
+// Without an answer: nothing is wanted any more.
+void NodeHolds::fence(AgentId agent, const std::function<void()>& done) {
+  while (true) {
+    const Outcome<void> fenced =
+        config_.participant->fence(agent.node, agent.session + 1, limits::kFenceTime);
+    if (fenced) break;
+    log::warning("session {} of node {} is over, and could not be fenced yet: {}", agent.session,
+                 agent.node.value, fenced.error().message);
+    if (!pause()) return;
+  }
+  if (config_.let_end) config_.let_end();
+  done();
+}
+
+// Before there is a file system nobody waits for it: its recovery finds what is not settled.
+void NodeHolds::settle(const std::vector<InodeId>& exclusives, const std::function<void()>& done) {
+  client::FileSystem* files = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_stopping_) return;
+    files = files_;
+    if (files != nullptr) ++settling_;
+  }
+  if (files == nullptr) return done();
+  const auto settle_once = [&]() -> Status {
+    if (exclusives.empty()) return files->settle_all_lost();
+    for (const InodeId inode : exclusives) TRY(files->settle_lost(inode));
+    return Code::ok;
+  };
+  bool goes_on = true;
+  for (Status status = settle_once(); !status.ok() && goes_on; status = settle_once()) {
+    log::warning("files of a node that is gone could not be settled yet: {}", status.name());
+    goes_on = pause();
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    --settling_;
+  }
+  wake_.notify_all();
+  if (goes_on) done();
+}
+
+void NodeHolds::stop() {
+  if (std::exchange(is_stopped_, true)) return;
+  if (agent_ != nullptr) in_loop([this](engine::Op& done) { agent_->close(done); });
+  keepings_.attach(nullptr);
+  {
+    std::unique_lock lock(mutex_);
+    is_stopping_ = true;
+    wake_.notify_all();
+    wake_.wait(lock, [this] { return settling_ == 0; });
+    files_ = nullptr;
+  }
+  if (service_ != nullptr) in_loop([this](engine::Op& done) { service_->stop(done); });
+  agent_.reset();
+  service_.reset();
+}
+
+}  // namespace penstock::agent

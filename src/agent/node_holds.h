@@ -1,0 +1,91 @@
+// What a node of a cluster may keep and change of the files that all nodes have: docs/decisions/0061.
+#pragma once
+
+#include "limits.h"
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "penstock/client.h"
+#include "penstock/cluster.h"
+#include "penstock/engine.h"
+#include "penstock/holds.h"
+#include "penstock/holds_net.h"
+
+namespace penstock::agent {
+
+// The agent's side on each node, and on the one that has the names the service for all of them.
+// Made, attached and stopped by the thread that starts the node; the rest is thread safe.
+class NodeHolds {
+ public:
+  // What it points to outlives it.
+  struct Config {
+    cluster::Participant* participant = nullptr;
+    engine::Loop* loop = nullptr;  // the first one's
+    NodeId names;                  // the node that has them
+    engine::Kv* kv = nullptr;      // with the names; null: they are elsewhere
+    // Before what a session had is given on: nothing that it asked of this process is done any
+    // more. In threads that may block.
+    std::function<void()> let_end = {};
+  };
+  // While the participant is open. On the node with the names, returns when it is known what agents
+  // have that were there before, and sessions that are over have ended for good.
+  static Outcome<std::unique_ptr<NodeHolds>> start(const Config& config);
+  ~NodeHolds() { stop(); }
+
+  holds::Holding& holding() { return *agent_; }
+  // Of this node, for calls that name it; 0: it has none yet.
+  uint64_t session() const { return session_.load(std::memory_order_acquire); }
+  // For whom recalls are; it keeps nothing before. Until stop().
+  void attach(client::FileSystem& files);
+  // The file system is closed. Others get what this node had at once. Idempotent.
+  void stop();
+
+  // On the node with the names. Whether an agent's session may change things, or any session of a
+  // node's.
+  bool is_good(NodeId node, uint64_t session) { return service_->is_good({node, session}); }
+  bool has_session(NodeId node) { return service_->has_session(node); }
+  bool is_in_use_elsewhere(InodeId inode) {
+    return service_->is_in_use(inode, agent_->session());
+  }
+  bool is_exclusive_elsewhere(InodeId inode) { return service_->is_exclusive_somewhere(inode); }
+
+ private:
+  // Until there is a file system nothing is kept.
+  class Keepings final : public holds::Keeping {
+   public:
+    void attach(holds::Keeping* to) { to_.store(to, std::memory_order_release); }
+    void drop(InodeId inode, holds::Hold leave, std::function<void()> done) override;
+    void settle(InodeId inode, std::function<void()> done) override;
+    void drop_all(bool is_lost, std::function<void()> done) override;
+
+   private:
+    std::atomic<holds::Keeping*> to_{nullptr};
+  };
+
+  explicit NodeHolds(Config config) : config_(std::move(config)) {}
+  Outcome<void> start_service();
+  void start_agent();
+  Outcome<void> await_past();
+  void fence(holds::AgentId agent, const std::function<void()>& done);
+  void settle(const std::vector<InodeId>& exclusives, const std::function<void()>& done);
+  bool pause();
+  void in_loop(const std::function<void(engine::Op& done)>& start) const;
+
+  const Config config_;
+  Keepings keepings_;
+  std::atomic<uint64_t> session_{0};
+  std::unique_ptr<holds_net::HoldsService> service_;  // null: another node has the names
+  std::unique_ptr<holds_net::HoldsAgent> agent_;
+  engine::Mutex mutex_;
+  engine::Condition wake_;
+  bool is_stopping_ = false;              // under the mutex
+  client::FileSystem* files_ = nullptr;   // the same
+  size_t settling_ = 0;                   // the same: calls of `files_` by the service's threads
+  bool is_stopped_ = false;
+};
+
+}  // namespace penstock::agent

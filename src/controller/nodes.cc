@@ -62,7 +62,9 @@ void Stepper::admit(const Join& join) {
   }
   if (is_another) let_in(node, join);
   if (node.facts != join.facts) {
+    count(node, -1);
     node.facts = join.facts;
+    count(node, 1);
     changed(node);
   }
   actions_.admissions.push_back({node.process, node.id, node.incarnation});
@@ -101,18 +103,26 @@ void Stepper::add_node(const Join& join) {
   node.uuid = join.node;
   node.facts = join.facts;
   state_.nodes.push_back(std::move(node));
-  ++state_.joined;
-  ++state_.missing;
   Node& added = state_.nodes.back();
+  count(added, 1);
   let_in(added, join);
   ASSERT(added.incarnation == NodeIncarnation(1));
   actions_.admissions.push_back({added.process, added.id, added.incarnation});
   notice(name_of(added) + ": joined");
 }
 
+// Of a new one, or one that goes: it counts among all, and among the missing while it is silent.
+void Stepper::count(const Node& node, int change) {
+  if (is_client(node)) return;
+  ASSERT(change > 0 || state_.joined > 0);
+  state_.joined += static_cast<size_t>(change);
+  if (node.seen.silent) state_.missing += static_cast<size_t>(change);
+  ASSERT(state_.missing <= state_.joined);
+}
+
 void Stepper::set_silent(Node& node, bool silent) {
   if (std::exchange(node.seen.silent, silent) == silent) return;
-  if (node.standing == Standing::removed) return;
+  if (node.standing == Standing::removed || is_client(node)) return;
   ASSERT(silent || state_.missing > 0);
   state_.missing += silent ? 1 : -1;
   ASSERT(state_.missing <= state_.joined);

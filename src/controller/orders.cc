@@ -227,9 +227,7 @@ void Stepper::on(const Remove& remove) {
                       "copy less until others are made");
   }
   for (const TargetId id : gone) forget_target(state_.at(id));
-  if (node.seen.silent) --state_.missing;
-  ASSERT(state_.joined > 0);
-  --state_.joined;
+  count(node, -1);
   node.standing = Standing::removed;
   node.seen.accuses.clear();
   node.seen.suspected_until = kLongAgo;

@@ -69,7 +69,7 @@ void begin(State& state, engine::Time now) {
     node.targets.clear();
     node.seen.silent = node.standing == Standing::removed;
     node.seen.lease_end = lease_end;
-    if (node.standing != Standing::removed) ++state.joined;
+    if (node.standing != Standing::removed && !is_client(node)) ++state.joined;
   }
   for (Target& target : state.targets) {
     target.seen = {};

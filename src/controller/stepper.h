@@ -34,6 +34,7 @@ class Stepper {
   void add_node(const Join& join);
   const Node* other_with_names(const Join& join) const;
   void set_silent(Node& node, bool silent);
+  void count(const Node& node, int change);
 
   // tokens.cc: nodes that prove who they are
   void on(const Enroll& enroll);

@@ -26,7 +26,7 @@ class ClusterDisks : public ClusterProcesses {
   // Four nodes and two copies, so that there is a place for what goes; the second has two disks.
   void start_with_two_disks() {
     up("first", {"--listen", free_address()});
-    join("second", {"--disk", place("disk1"), "--disk", place("disk2")});
+    join("second", {"--roles", "storage", "--disk", place("disk1"), "--disk", place("disk2")});
     join("third");
     join("fourth");
     good({"set", place("first") + ":/", "--copies", "2"});

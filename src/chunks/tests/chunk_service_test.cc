@@ -141,6 +141,25 @@ TEST_F(ChunkServiceTest, tells_checksums_wherever_the_memory_is) {
   }
 }
 
+TEST_F(ChunkServiceTest, makes_all_updates_durable_where_it_is_told_to) {
+  const auto written_by = [&](engine::Service& by, uint64_t inode) {
+    FakeCall write(loop, ChunkMethod::write, {.inode = inode, .length = 4}, "1234");
+    by.on_call(write);
+    world.run_until([&] { return write.replies > 0; });
+    EXPECT_TRUE(write.status.ok());
+  };
+  const auto durable = make_service(target, {}, kCallsMax, Durable::all);
+  written_by(*service, 1);
+  written_by(*durable, 2);
+  written_by(*durable, 3);
+  FakeCall remove(loop, ChunkMethod::remove, {.inode = 3});
+  durable->on_call(remove);
+  world.run_until([&] { return remove.replies > 0; });
+  target.power_cut();
+  ASSERT_EQ(target.chunks.size(), 1u);
+  EXPECT_EQ(target.chunks.begin()->first.inode, InodeId(2));
+}
+
 TEST_F(ChunkServiceTest, stages_what_the_target_cannot_reach) {
   const std::string bytes = pattern(2'500'001);
   const auto length = static_cast<uint32_t>(bytes.size());

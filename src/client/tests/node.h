@@ -60,6 +60,13 @@ class Node {
     auto opened = meta::Meta::open(*kv, world.clock(), options);
     if (!opened) return opened.error();
     meta = std::move(*opened);
+    auto made = FileSystem::open(*meta, make_config());
+    if (!made) return made.error();
+    files = std::move(*made);
+    return {};
+  }
+  // Of the next life, or of another file system beside this one.
+  FileSystemConfig make_config() {
     FileSystemConfig config;
     std::vector<engine::Address> addresses;
     for (size_t i = 0; i < loops.size(); ++i) {
@@ -72,10 +79,8 @@ class Node {
     tables = std::make_shared<inodes::ChainTables>();
     EXPECT_TRUE(tables->offer({.chain_count = static_cast<uint32_t>(loops.size())}).ok());
     config.tables = tables;
-    auto made = FileSystem::open(*meta, std::move(config));
-    if (!made) return made.error();
-    files = std::move(*made);
-    return {};
+    config.is_in_use_elsewhere = is_in_use_elsewhere;
+    return config;
   }
   void stop() {
     if (files != nullptr) files->close();
@@ -144,6 +149,7 @@ class Node {
   std::shared_ptr<inodes::ChainTables> tables;
   // What the next life knows of chains from the start, beside those of the targets.
   std::function<void(inodes::ChainAddresses&)> learn_more;
+  std::function<bool(InodeId)> is_in_use_elsewhere;  // of the next life
   std::unique_ptr<sim::SimKv> sim_kv;
   std::unique_ptr<InterruptedKv> kv;
   std::unique_ptr<meta::Meta> meta;

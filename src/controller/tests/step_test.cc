@@ -450,6 +450,25 @@ TEST(Orders, a_node_with_the_controller_stays_and_one_with_the_names_goes_by_for
   EXPECT_TRUE(rig.say(Remove{names, true}).refusals.empty());
 }
 
+TEST(Nodes, clients_that_are_away_are_not_missing) {
+  Rig rig(3);
+  Join client{rig.state.cluster, uuid_of(60), uuid_of(2060), {}, true};
+  client.facts.roles = kRoleAgent;
+  const NodeId number = rig.say(client).admissions.front().node;
+  EXPECT_EQ(health(rig.state).nodes, 3u);
+  rig.pass(seconds(8), number.value);
+  ASSERT_TRUE(rig.state.at(number).seen.silent);
+  EXPECT_EQ(health(rig.state).missing, 0u);
+  // One that gets a disk counts, and no more when it goes.
+  client.facts.roles = kRoleAgent | kRoleStorage;
+  rig.say(client);
+  EXPECT_EQ(health(rig.state).nodes, 4u);
+  EXPECT_EQ(health(rig.state).missing, rig.state.at(number).seen.silent ? 1u : 0u);
+  EXPECT_TRUE(rig.say(Remove{number, true}).refusals.empty());
+  EXPECT_EQ(health(rig.state).nodes, 3u);
+  EXPECT_EQ(health(rig.state).missing, 0u);
+}
+
 TEST(Orders, force_removes_a_node_that_runs) {
   Rig rig(4);
   rig.make_chain({1, 2, 3});

@@ -171,7 +171,7 @@ struct State {
   // What follows is not kept. begin() makes it.
   engine::Time now = kLongAgo;
   bool behind = false;  // a node knows a later map: this is of an earlier time, and grants nothing
-  size_t joined = 0;    // nodes that were not removed,
+  size_t joined = 0;    // nodes that were not removed, without clients,
   size_t missing = 0;   // and those of them that are silent
   std::deque<ChainId> queue;  // chains that are to be looked at
   std::set<ChainId> open;     // chains that wait for something
@@ -217,6 +217,11 @@ void begin(State& state, engine::Time now);
 const Node* find_node(const State& state, const Uuid& uuid);
 const Target* find_target(const State& state, const Uuid& uuid);
 
+// A node without disks and names. Clients come and go: when they are away nothing is wrong.
+inline bool is_client(const Node& node) {
+  return node.facts.roles == kRoleAgent;
+}
+
 // How many members of a chain are in that state.
 size_t count_of(const Chain& chain, CopyState state);
 inline bool acts(const Member& member) {
@@ -232,7 +237,7 @@ bool is_offline(const State& state, const Member& member);
 
 // What people ask first.
 struct Health {
-  size_t nodes = 0;      // not removed
+  size_t nodes = 0;      // not removed, without clients
   size_t missing = 0;    // silent ones among them
   size_t suspected = 0;  // accused by their neighbours
   size_t chains = 0;

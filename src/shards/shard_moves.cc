@@ -134,6 +134,9 @@ void ShardClient::on_piece(Piece& piece) {
     op.io->trace->landed = loop_.clock().now().time_since_epoch();
   }
   Status status = piece.status;
+  // Of a session that is over: to programs its bytes are lost.
+  if (status == Code::stale && plane_.holding != nullptr) [[unlikely]]
+    status = Code::io_error;
   if (piece.exposure_count > 0 && piece.response_length == sizeof piece.answer &&
       piece.answer.route < engine::kRouteCount) [[likely]] {
     op.route = worse(op.route, static_cast<engine::Route>(piece.answer.route));

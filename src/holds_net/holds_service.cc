@@ -103,7 +103,7 @@ class Service final : public HoldsService {
   }
 
   RequestId barrier(AgentId maker, std::vector<holds::Part> parts, Ready ready) override {
-    for (holds::Part& part : parts) shorten(part.names);
+    for (holds::Part& part : parts) bound_names(part.names);
     RequestId request;
     {
       const std::lock_guard lock(mutex_);
@@ -144,11 +144,8 @@ class Service final : public HoldsService {
     change(figures_);
   }
 
-  // None: all of the directory.
-  static void shorten(std::vector<std::string>& names) {
-    size_t bytes = 0;
-    for (const std::string& name : names) bytes += name.size();
-    if (names.size() > limits::kNamesMax || bytes > limits::kNamesBytesMax) names.clear();
+  bool may_lease() const {
+    return !config_.answers_until || config_.answers_until() >= now() + limits::kAgentLease;
   }
 
   // With the lock. What a life before knew of a node.
@@ -167,6 +164,7 @@ class Service final : public HoldsService {
   }
 
   void take(Asked& asked) {
+    if (!may_lease()) return calls_.reply(asked, Code::busy);
     switch (static_cast<Kind>(asked.header.kind)) {
       case Kind::begin:
         return begin(asked);

@@ -1,5 +1,4 @@
-// Of a node: its latest session, as far as the service heard of it in this life, and what it is to
-// be told.
+// What a node is to be told.
 #pragma once
 
 #include "calls.h"
@@ -14,6 +13,14 @@
 
 namespace penstock::holds_net {
 
+// Of a recall. More than it has room for: none, which is all of the directory.
+inline void bound_names(std::vector<std::string>& names) {
+  size_t bytes = 0;
+  for (const std::string& name : names) bytes += name.size();
+  if (names.size() > limits::kNamesMax || bytes > limits::kNamesBytesMax) names.clear();
+}
+
+// Of a node: its latest session, as far as the service heard of it in this life.
 struct Listener {
   uint64_t session = 0;
   uint64_t caller = 0;    // 0: of an earlier life, and not heard yet

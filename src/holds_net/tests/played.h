@@ -46,6 +46,7 @@ class PlayedService {
       done();
     };
     config.unused = [this](InodeId inode) { unused.push_back(inode); };
+    config.answers_until = [this] { return answers_until; };
     config.claims_over = [this] { ++claims_over; };
     auto opened = HoldsService::open(config);
     ASSERT(opened.has_value());
@@ -81,6 +82,7 @@ class PlayedService {
   std::vector<InodeId> settled;
   std::vector<InodeId> unused;
   int claims_over = 0;
+  engine::Time answers_until = engine::kNever;
 
  private:
   sim::SimLoop loop_{world};

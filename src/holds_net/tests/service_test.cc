@@ -199,6 +199,41 @@ TEST_F(HoldsServiceTest, a_session_whose_end_is_on_record_ends_in_the_next_life_
   EXPECT_TRUE(agent.begin());
 }
 
+TEST_F(HoldsServiceTest,
+       a_later_session_of_a_node_waits_for_no_lease_of_the_one_before_in_any_life) {
+  PlayedAgent first(played_, kA, 5), second(played_, kA, 6);
+  ASSERT_TRUE(first.begin());
+  played_.fences_itself = false;
+  second.id.session = 2;
+  ASSERT_TRUE(second.begin());
+  played_.world.run_for(milliseconds(100));
+  EXPECT_EQ(played_.record_of(kA), (NodeRecord{2, {{1, true}, {2, false}}}));
+  played_.stop();
+  played_.fences_itself = true;
+  played_.start();
+  second.life = 2;
+  EXPECT_TRUE(second.say({ClaimsEnd{}}));
+  played_.world.run_for(milliseconds(100));
+  EXPECT_FALSE(played_.service->is_claiming());
+  EXPECT_EQ(played_.record_of(kA), (NodeRecord{2, {{2, false}}}));
+}
+
+TEST_F(HoldsServiceTest, no_lease_outlives_that_of_the_service) {
+  PlayedAgent agent(played_, kA);
+  ASSERT_TRUE(agent.begin());
+  const auto is_answered = [&] {
+    const auto answered = agent.ask(Kind::say, {Unused{kFile}});
+    played_.world.run_for(milliseconds(100));
+    return answered->has_value();
+  };
+  played_.answers_until = played_.world.clock().lease_now() + limits::kAgentLease + seconds(1);
+  EXPECT_TRUE(is_answered());
+  played_.world.run_for(seconds(1));
+  EXPECT_FALSE(is_answered());
+  played_.answers_until = engine::kNever;
+  EXPECT_TRUE(is_answered());
+}
+
 TEST_F(HoldsServiceTest, an_operation_is_alone_with_what_it_changes) {
   PlayedAgent agent(played_, kA);
   ASSERT_TRUE(agent.begin());

@@ -35,7 +35,10 @@ struct HoldsServiceConfig {
   std::function<void(InodeId)> unused;
   // Whatever is in use is known from now on. In the loop.
   std::function<void()> claims_over;
-  // How much longer than from now on the life before may have answered, as its own lease allows it.
+  // Until when it may answer, by the clock of leases, where it has a lease itself: no agent gets
+  // one that outlives it. In the loop. None: as long as it lives.
+  std::function<engine::Time()> answers_until;
+  // How much longer than from now on the life before may have answered, by its own lease.
   engine::Duration life_before{};
   // Sessions that are fenced and settled at a time.
   uint32_t threads = 4;

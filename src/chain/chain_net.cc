@@ -44,6 +44,10 @@ void ChainNetImpl::call(engine::CallOp& op) {
   exchange->method = static_cast<wire::ChunkMethod>(op.method);
   exchange->wanted = *request;
   exchange->chain = ChainId{op.to.service};
+  exchange->session = config_.session ? config_.session() : 0;
+  // Replicas refuse what is for another node's.
+  ASSERT(exchange->session == 0 ||
+         wire::AgentSession::of_word(exchange->session).node == config_.node);
   const engine::Time latest = config_.loop->now() + limits::kCallTime;
   exchange->deadline = op.deadline == engine::kNever ? latest : op.deadline;
   // The exchange is the caller's operation's until that ends.

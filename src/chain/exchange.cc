@@ -68,6 +68,7 @@ void ChainNetImpl::say_update(Exchange& exchange, const wire::ChainHeader& heade
   const wire::ChunkRequest& wanted = exchange.wanted;
   wire::ChainUpdateRequest request;
   request.header = header;
+  request.header.capability = exchange.session;
   ASSERT(exchange.slot.has_value());
   request.request = {config_.incarnation, exchange.slot->sequence, config_.node.value,
                      exchange.slot->number};

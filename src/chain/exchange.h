@@ -31,6 +31,7 @@ struct Exchange : ListNode {
   wire::ChunkMethod method = wire::ChunkMethod::read;
   wire::ChunkRequest wanted;
   ChainId chain;
+  uint64_t session = 0;  // for which it changes something
   engine::Time deadline;
   Step step = Step::read;
 

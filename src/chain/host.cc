@@ -98,6 +98,11 @@ class HostImpl final : public Host, private engine::Service {
     if (!closing_ && !replicas_.contains(chain) && !late_.contains(chain)) remains_.clear(chain);
   }
 
+  void fence(const wire::AgentSession& lowest) override {
+    if (closing_ || !shared_.fence.raise(lowest)) return;
+    for (const auto& [chain, replica] : replicas_) replica->refuse_fenced();
+  }
+
   void lease(engine::Time until) override {
     shared_.lease_until = std::max(shared_.lease_until, until);
   }

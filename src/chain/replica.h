@@ -18,6 +18,8 @@ class Replica {
 
   void adopt(const View& view);
   void on_call(engine::IncomingCall& call);
+  // Sessions were fenced.
+  void refuse_fenced() { updates_.refuse_fenced(); }
   // What is under way ends without effect.
   void close() {
     *core_.alive = false;

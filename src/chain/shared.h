@@ -1,6 +1,7 @@
 // What the replicas of one target share, and the parts of one replica of one another.
 #pragma once
 
+#include "fence.h"
 #include "limits.h"
 #include "part.h"
 #include "pools.h"
@@ -106,6 +107,7 @@ struct Shared {
   const std::shared_ptr<Buffers> buffers;
   RepairPace pace;
   Space space;
+  Fence fence;
   engine::Time lease_until{};
   std::map<TargetId, engine::Time> looked;  // when it was last asked how it is
   const std::shared_ptr<UnderWay> under_way = std::make_shared<UnderWay>();

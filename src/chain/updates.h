@@ -14,6 +14,7 @@ namespace penstock::chain {
 // What a client asked the head for.
 struct Request {
   store::UpdatePart part;
+  wire::AgentSession session;  // for which it is made
   Payload bytes;
   Budget::Share memory;  // of `bytes`
   // Waits for its end. When the client sends it again it has given up on the earlier call.
@@ -77,6 +78,8 @@ class Updates {
   void on_replace(engine::IncomingCall& call, const wire::ChainReplaceRequest& request);
   void on_committed(engine::IncomingCall& call, const wire::ChainNameRequest& request);
 
+  // Sessions were fenced: what waits for its number and is of one of them never gets it.
+  void refuse_fenced();
   // Brings into memory what an earlier life left pending.
   void load();
   // Forgets all that is pending, here and, durably, in the store: repair brings what counts.
@@ -124,7 +127,9 @@ class Updates {
   bool answer_repeated(engine::IncomingCall& call, const RequestId& request, engine::Time latest);
   bool answer_waiting(engine::IncomingCall& call, const RequestId& request, engine::Time latest,
                       Chunk& chunk);
-  void end_late(Chunk& chunk);
+  bool refuse_if_fenced(engine::IncomingCall& call, const wire::AgentSession& session);
+  void end_waiting(Chunk& chunk, const std::function<bool(const Request&)>& ends, Status status);
+  bool may_begin_waiting(Chunk& chunk);
   static void repeat(engine::IncomingCall*& earlier, engine::IncomingCall& call);
   void take_request(const store::ChainChunk& at, std::unique_ptr<Request> request);
   void begin_next(const store::ChainChunk& at);

@@ -40,7 +40,10 @@ void Updates::on_update(engine::IncomingCall& call, const wire::ChainUpdateReque
   if (waiting_count_ + pending_count_ >= limits::kWaitingMax) return call.reply(Code::busy, {});
   const engine::Time latest = core_.latest(request.header);
   if (answer_repeated(call, request.request, latest)) return;
+  const auto session = wire::AgentSession::of_word(request.header.capability);
+  if (refuse_if_fenced(call, session)) return;
   auto wanted = std::make_unique<Request>();
+  wanted->session = session;
   wanted->part = {request.request, request.begin, request.end,
                   static_cast<store::UpdateKind>(request.kind)};
   const uint64_t length = bytes_of_part(wanted->part);
@@ -63,6 +66,7 @@ void Updates::on_update(engine::IncomingCall& call, const wire::ChainUpdateReque
         if (!core_.may_serve()) return core_.refuse(from);
         // Another call for the same request may have been faster.
         if (answer_repeated(from, (*held)->part.request, (*held)->latest)) return;
+        if (refuse_if_fenced(from, (*held)->session)) return;
         take_request(at, std::move(*held));
       });
   fetch.call = &call;
@@ -130,15 +134,48 @@ void Updates::take_request(const store::ChainChunk& at, std::unique_ptr<Request>
   tidy(at);
 }
 
-// What is too late is not begun: so it never happens.
-void Updates::end_late(Chunk& chunk) {
-  std::erase_if(chunk.waiting, [this](const std::unique_ptr<Request>& one) {
-    if (!core_.is_late(one->latest)) return false;
-    one->call->reply(Code::timed_out, {});
+// What was executed, or has its number, was asked for before: so this one never will be.
+bool Updates::refuse_if_fenced(engine::IncomingCall& call, const wire::AgentSession& session) {
+  if (!core_.host.fence.has(session)) return false;
+  call.reply(Code::stale, {});
+  return true;
+}
+
+void Updates::end_waiting(Chunk& chunk, const std::function<bool(const Request&)>& ends,
+                          Status status) {
+  std::erase_if(chunk.waiting, [&](const std::unique_ptr<Request>& one) {
+    if (!ends(*one)) return false;
+    one->call->reply(status, {});
     ASSERT(waiting_count_ > 0);
     --waiting_count_;
     return true;
   });
+}
+
+// What a head gives no number now never happens by this call: what is too late, what is fenced, and
+// all that waits while it has no lease. The lease comes last: as long as it runs, the fence that
+// was looked at is the one that counts.
+bool Updates::may_begin_waiting(Chunk& chunk) {
+  end_waiting(
+      chunk, [this](const Request& one) { return core_.is_late(one.latest); }, Code::timed_out);
+  end_waiting(
+      chunk, [this](const Request& one) { return core_.host.fence.has(one.session); }, Code::stale);
+  if (!core_.host.has_lease()) {
+    end_waiting(
+        chunk, [](const Request&) { return true; }, Code::not_serving);
+  }
+  return !chunk.waiting.empty();
+}
+
+void Updates::refuse_fenced() {
+  std::vector<store::ChainChunk> all;
+  for (const auto& [at, chunk] : chunks_) all.push_back(at);
+  for (const store::ChainChunk& at : all) {
+    end_waiting(
+        chunk(at), [this](const Request& one) { return core_.host.fence.has(one.session); },
+        Code::stale);
+    tidy(at);
+  }
 }
 
 // Gives a number to what waits for this chunk, if nothing is pending there.
@@ -155,8 +192,7 @@ void Updates::begin_next(const store::ChainChunk& at) {
   if (!next.committed.has_value()) {
     return with_committed(next, [this, at] { begin_next(at); });
   }
-  end_late(next);
-  if (next.waiting.empty()) return;
+  if (!may_begin_waiting(next)) return;
   const uint64_t least = space_for(next.waiting.front()->part);
   if (!core_.credit->take(least)) return wait_for_space(at);
   auto pending = std::make_unique<Pending>();

@@ -27,12 +27,18 @@ class Oracle final : public engine::Service {
     const Code now = answers.size() > calls ? answers[calls] : answers.back();
     ++calls;
     std::memcpy(&said_in, call.request.data(), sizeof said_in);
+    wire::ChainHeader header;
+    std::memcpy(&header, call.request.data(), sizeof header);
+    sessions.push_back(header.capability);
+    if (on_said) on_said();
     if (call.method == static_cast<uint16_t>(wire::ChainMethod::chunks)) return list(call);
     call.reply(now, now == Code::ok ? wire::as_wire(response) : Bytes());
   }
   std::vector<Code> answers = {Code::ok};
   size_t calls = 0;
-  uint16_t said_in = 0;  // the version of the last one
+  uint16_t said_in = 0;            // the version of the last one
+  std::vector<uint64_t> sessions;  // that calls named
+  std::function<void()> on_said;
   wire::ChainIoResponse response;
   std::vector<wire::ChunkEntry> entries;  // that it lists, as the last ones
   uint32_t next = wire::kChunkEnd;
@@ -62,7 +68,8 @@ class ChainNetTest : public testing::Test {
                                  .node = kClient,
                                  .incarnation = 1,
                                  .first_slot = 0,
-                                 .slots = 2});
+                                 .slots = 2,
+                                 .session = [this] { return session_; }});
     chains_.learn({kOneChain, 1, {member()}});
   }
   ~ChainNetTest() override {
@@ -149,6 +156,7 @@ class ChainNetTest : public testing::Test {
   store::FakeChainStore store_{image_, loop_};
   std::unique_ptr<Host> host_;
   Oracle oracle_;
+  uint64_t session_ = 0;
   size_t refreshed_ = 0;
   KnownChains chains_{[this](ChainId) { ++refreshed_; }};
   std::unique_ptr<ChainNet> chain_net_;
@@ -199,6 +207,55 @@ TEST_F(ChainNetTest, looks_for_the_table_where_its_version_is_not_spoken) {
   Asked& refused = write(0, 0, bytes_);
   refused.deadline = world_.now() + seconds(1);
   EXPECT_EQ(run(refused), Code::wrong_version);
+}
+
+TEST_F(ChainNetTest, all_tries_of_a_call_are_for_the_session_in_which_it_began) {
+  serve_oracle();
+  const auto word = [](uint64_t number) { return wire::AgentSession{kClient, number}.word(); };
+  session_ = word(7);
+  oracle_.on_said = [&] { ++session_; };  // the agent's session ends meanwhile
+  oracle_.answers = {Code::busy, Code::moved, Code::ok};
+  EXPECT_EQ(run(write(0, 0, bytes_)), Code::ok);
+  EXPECT_EQ(oracle_.sessions, (std::vector<uint64_t>{word(7), word(7), word(7)}));
+  oracle_.sessions.clear();
+  EXPECT_EQ(run(write(0, 0, bytes_)), Code::ok);
+  EXPECT_EQ(oracle_.sessions, std::vector<uint64_t>{word(10)});
+  // Only what changes something names it: all chunks of a removal the same.
+  oracle_.sessions.clear();
+  EXPECT_EQ(run(read(0, 0, bytes_)), Code::ok);
+  EXPECT_EQ(oracle_.sessions, std::vector<uint64_t>{0});
+  oracle_.sessions.clear();
+  oracle_.entries = {{1, 5}, {2, 5}};
+  EXPECT_EQ(run(ask(ChunkMethod::remove, {.inode = kInode, .chunk = 1}, nullptr)), Code::ok);
+  EXPECT_EQ(oracle_.sessions, (std::vector<uint64_t>{0, word(12), word(12)}));
+}
+
+TEST_F(ChainNetTest, who_waits_for_a_slot_keeps_its_session) {
+  serve_oracle();
+  const auto word = [](uint64_t number) { return wire::AgentSession{kClient, number}.word(); };
+  std::vector<Asked*> all;
+  for (uint64_t number = 1; number <= 4; ++number) {
+    session_ = word(number);
+    all.push_back(&write(0, 0, bytes_));
+    chain_net_->call(*all.back());
+  }
+  session_ = 0;
+  for (Asked* asked : all) EXPECT_EQ(end(*asked), Code::ok);
+  std::sort(oracle_.sessions.begin(), oracle_.sessions.end());
+  EXPECT_EQ(oracle_.sessions, (std::vector<uint64_t>{word(1), word(2), word(3), word(4)}));
+}
+
+// Nothing will make it possible: it is not tried again.
+TEST_F(ChainNetTest, what_is_fenced_ends_for_good) {
+  serve_oracle();
+  oracle_.answers = {Code::stale};
+  EXPECT_EQ(run(write(0, 0, bytes_)), Code::stale);
+  EXPECT_EQ(oracle_.calls, 1U);
+  // An earlier try, of which nothing is known, may have got its number before.
+  oracle_.calls = 0;
+  oracle_.answers = {Code::peer_gone, Code::stale};
+  EXPECT_EQ(run(write(0, 0, bytes_)), Code::may_have_happened);
+  EXPECT_EQ(oracle_.calls, 2U);
 }
 
 TEST_F(ChainNetTest, holes_are_seen_and_refused) {

@@ -19,7 +19,8 @@ inline constexpr uint32_t kBlock = limits::kBlockBytes;
 class ThreeReplicas : public testing::Test {
  protected:
   struct Replica {
-    Replica(sim::SimWorld& world, sim::SimNetwork& network, uint32_t its_number)
+    Replica(sim::SimWorld& world, sim::SimNetwork& network, uint32_t its_number,
+            engine::Duration lease)
         : number(its_number),
           loop(world, sim::LoopDriver::world_when_called),
           net(network, loop, NodeId{number}),
@@ -31,7 +32,7 @@ class ThreeReplicas : public testing::Test {
                          .store = &store,
                          .report = [this](const Report& report) { reports.push_back(report); }});
       net.serve({NodeId{number}, 0}, host->service());
-      host->lease(world.now() + std::chrono::hours(1));
+      host->lease(world.now() + lease);
     }
     const uint32_t number;
     sim::SimLoop loop;
@@ -42,9 +43,9 @@ class ThreeReplicas : public testing::Test {
     std::unique_ptr<Host> host;
   };
 
-  ThreeReplicas() {
+  explicit ThreeReplicas(engine::Duration lease = std::chrono::hours(1)) {
     for (uint32_t i = 1; i <= 3; ++i) {
-      replicas_.push_back(std::make_unique<Replica>(world_, network_, i));
+      replicas_.push_back(std::make_unique<Replica>(world_, network_, i, lease));
     }
     chain_net_ = ChainNet::make({.loop = &loop_,
                                  .net = &client_,
@@ -52,7 +53,8 @@ class ThreeReplicas : public testing::Test {
                                  .node = kReader,
                                  .incarnation = 1,
                                  .first_slot = 0,
-                                 .slots = 8});
+                                 .slots = 8,
+                                 .session = [this] { return session_; }});
     adopt({Standing::serving, Standing::serving, Standing::serving});
   }
   ~ThreeReplicas() override {
@@ -185,6 +187,7 @@ class ThreeReplicas : public testing::Test {
   sim::SimLoop loop_{world_, sim::LoopDriver::world_when_called};
   sim::SimNet client_{network_, loop_, kReader};
   std::vector<std::unique_ptr<Replica>> replicas_;
+  uint64_t session_ = 0;  // for which calls change something
   KnownChains chains_{[](ChainId) {}};
   std::unique_ptr<ChainNet> chain_net_;
   uint64_t version_ = 0;

@@ -5,6 +5,7 @@
 // something failed, and sees to it that an update happens once.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -29,6 +30,9 @@ struct ChainNetConfig {
   // of a node, which the ChainNets of its loops share out.
   uint32_t first_slot = 0;
   uint32_t slots = 1;
+  // For which session of this node's agent a call changes chunks (AgentSession::word()); asked in
+  // the loop when a call begins, whose tries and parts all name that one. None: it has no sessions.
+  std::function<uint64_t()> session{};
 };
 
 // Owner thread of its loop only. What the config points to outlives it; its calls have ended when
@@ -39,7 +43,7 @@ struct ChainNetConfig {
 //   not_serving when no replica has answered by the deadline.
 // - write, clear, remove: always durable. Once it was sent to a replica it cannot be cancelled any
 //   more. Ends with may_have_happened when the outcome is not known by the deadline, or when only
-//   some chunks could be removed.
+//   some chunks could be removed. Ends with stale, for good, when its session was fenced.
 // - sync has nothing to do: ok.
 // - end_query: `allocated_bytes` is where each chunk ends, in whole blocks.
 //

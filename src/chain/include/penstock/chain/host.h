@@ -59,6 +59,11 @@ class Host {
   // background. A later version in which it has one ends that. Adopting one in which it has none
   // does the same.
   virtual void leave(ChainId chain) = 0;
+  // As head, the target gives no number to updates of that node's sessions below this one any more:
+  // those that wait for theirs are refused, before it returns, as are those that come. What has its
+  // number goes on. A lower one than before changes nothing. Told before the lease under which it
+  // counts.
+  virtual void fence(const wire::AgentSession& lowest) = 0;
   // The target may serve until then, on the loop's clock of leases. An earlier end than before
   // changes nothing.
   virtual void lease(engine::Time until) = 0;

@@ -157,6 +157,9 @@ Status Keeper::put_records(engine::KvTransaction& transaction, const Changes& ch
   for (const NodeId id : changes.keys) {
     transaction.put(key_of(RecordKind::key, id.value), encode(state_.at(id).key));
   }
+  for (const NodeId id : changes.fences) {
+    transaction.put(key_of(RecordKind::fence, id.value), encode(state_.fences.at(id)));
+  }
   for (const TokenId id : changes.tokens) {
     const auto found = state_.tokens.find(id);
     const std::string key = key_of(RecordKind::token, id.value);

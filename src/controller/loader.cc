@@ -66,6 +66,10 @@ Status StateLoader::add(RecordKind kind, uint32_t id, std::string_view bytes) {
       TRY_ASSIGN(state_.tokens[TokenId(id)], decode_token(TokenId(id), bytes));
       return Code::ok;
     }
+    case RecordKind::fence: {
+      TRY_ASSIGN(state_.fences[NodeId(id)], decode_fenced(NodeId(id), bytes));
+      return Code::ok;
+    }
   }
   return Code::corrupt;
 }

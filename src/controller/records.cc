@@ -310,4 +310,24 @@ Result<Token> decode_token(TokenId id, std::string_view bytes) {
   return finished(reader, std::move(token));
 }
 
+std::string encode(const Fenced& fenced) {
+  ASSERT(fenced.lowest > 0 && fenced.lowest <= limits::kSessionMost);
+  Writer writer(kRecordVersion);
+  writer.word(fenced.id.value);
+  writer.word(fenced.lowest);
+  writer.word(fenced.changed.value);
+  return writer.take();
+}
+
+Result<Fenced> decode_fenced(NodeId id, std::string_view bytes) {
+  Reader reader(bytes, kRecordVersion);
+  Fenced fenced;
+  fenced.id = NodeId(reader.word<uint32_t>());
+  fenced.lowest = reader.word<uint64_t>();
+  fenced.changed = MapVersion(reader.word<uint64_t>());
+  reader.require(fenced.id == id && id != NodeId() && fenced.lowest > 0 &&
+                 fenced.lowest <= limits::kSessionMost);
+  return finished(reader, fenced);
+}
+
 }  // namespace penstock::controller

@@ -33,6 +33,10 @@ std::string find_broken_reference(const State& state) {
     chains += table.chains;
   }
   if (chains != state.chains.size()) return "there are chains without a table";
+  for (const auto& [node, fenced] : state.fences) {
+    if (!state.has(node) || fenced.id != node) return "a fence is of a node that is not there";
+    if (fenced.lowest == 0 || fenced.changed > state.version) return "a fence was never raised";
+  }
   for (size_t i = 0; i < state.chains.size(); ++i) {
     const Chain& chain = state.chains[i];
     if (chain.id.value != kFirstSharedChain.value + i)
@@ -156,6 +160,17 @@ bool has_to_hand_over(const State& state, const Node& node) {
   if (node.standing == Standing::draining) return true;
   return std::any_of(node.targets.begin(), node.targets.end(),
                      [&](TargetId id) { return has_to_hand_over(state, state.at(id)); });
+}
+
+// A target that has applied an older map may serve by it until its lease is over, and gets no other
+// lease before it has applied this one.
+bool is_fenced(const State& state, NodeId node, uint64_t lowest) {
+  const auto found = state.fences.find(node);
+  if (found == state.fences.end() || found->second.lowest < lowest) return false;
+  return std::all_of(state.targets.begin(), state.targets.end(), [&](const Target& target) {
+    const bool has_lease = !target.seen.down && state.now < target.seen.lease_end;
+    return !has_lease || state.at(target.node).seen.applied >= found->second.changed;
+  });
 }
 
 size_t chains_on(const State& state, NodeId node) {

@@ -56,6 +56,9 @@ Changes changed_since(const State& state, MapVersion applied) {
   collect(state.targets, changes.targets);
   collect(state.tables, changes.tables);
   collect(state.chains, changes.chains);
+  for (const auto& [node, fenced] : state.fences) {
+    if (fenced.changed > applied) changes.fences.push_back(node);
+  }
   return changes;
 }
 
@@ -212,7 +215,8 @@ void Stepper::publish() {
   sort_unique(changes.tokens);
   ASSERT(std::is_sorted(changes.chains.begin(), changes.chains.end()));
   actions_.published = !changes.nodes.empty() || !published_targets_.empty() ||
-                       !changes.tables.empty() || !published_chains_.empty();
+                       !changes.tables.empty() || !published_chains_.empty() ||
+                       !changes.fences.empty();
   if (actions_.published) {
     state_.version.value++;
     changes.root = true;
@@ -220,6 +224,7 @@ void Stepper::publish() {
     for (const TargetId id : published_targets_) state_.at(id).changed = state_.version;
     for (const TableId id : changes.tables) state_.at(id).changed = state_.version;
     for (const ChainId id : published_chains_) state_.at(id).changed = state_.version;
+    for (const NodeId id : changes.fences) state_.fences.at(id).changed = state_.version;
   }
   for (Grant& grant : actions_.grants) grant.version = state_.version;
 }

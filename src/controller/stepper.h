@@ -70,7 +70,7 @@ class Stepper {
   void queue_open_chains();
   void balance();
 
-  // orders.cc
+  // orders.cc; fence.cc
   void on(const CreateTable& create);
   void on(const Move& move);
   void on(const Drain& drain);
@@ -79,6 +79,7 @@ class Stepper {
   void on(const Remove& remove);
   void on(const Forget& forget);
   void on(const Trust& trust);
+  void on(const Fence& fence);
   std::string fault_in(const CreateTable& create) const;
   std::string fault_in(const CreateTable& create, const std::vector<TargetId>& chain) const;
   std::string fault_in(const Move& move) const;

@@ -48,6 +48,13 @@ Answer answer_of(const controller::Heartbeat& heartbeat, const Actions& actions,
   return refusal(actions);
 }
 
+Answer answer_of(const controller::Fence& fence, const Actions& actions,
+                 const controller::State& state) {
+  if (!actions.refusals.empty()) return actions.refusals.front();
+  if (controller::is_fenced(state, fence.node, fence.lowest)) return Done{};
+  return Refused{Code::busy, "fence: some targets may not know of it yet; ask again"};
+}
+
 Answer answer_of_order(const Actions& actions) {
   if (!actions.refusals.empty()) return actions.refusals.front();
   if (!actions.made.empty()) return actions.made.front();
@@ -70,6 +77,9 @@ Answer answer_to(const Request& request, const Actions& actions, const controlle
   }
   if (const auto* heartbeat = std::get_if<controller::Heartbeat>(&request)) {
     return answer_of(*heartbeat, actions, may_grant);
+  }
+  if (const auto* fence = std::get_if<controller::Fence>(&request)) {
+    return answer_of(*fence, actions, state);
   }
   return answer_of_order(actions);
 }

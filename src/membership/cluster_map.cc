@@ -50,6 +50,7 @@ struct Decoded {
   std::vector<controller::Target> targets;
   std::vector<controller::Table> tables;
   std::vector<Chain> chains;
+  std::vector<controller::Fenced> fences;
 };
 
 Status decode(const MapRecord& record, Decoded& to) {
@@ -80,6 +81,12 @@ Status decode(const MapRecord& record, Decoded& to) {
       TRY_ASSIGN(auto chain, controller::decode_chain(ChainId(id), record.bytes));
       if (!is_in_order(chain)) return Code::bad_message;
       to.chains.push_back(std::move(chain));
+      return Code::ok;
+    }
+    case RecordKind::fence: {
+      if (!is_within(bounds::kNodesMax)) return Code::bad_message;
+      TRY_ASSIGN(auto fenced, controller::decode_fenced(NodeId(id), record.bytes));
+      to.fences.push_back(fenced);
       return Code::ok;
     }
     case RecordKind::lease:
@@ -130,6 +137,7 @@ Result<MapChanges> ClusterMap::apply(const MapPiece& piece) {
     if (is_news(chains_, chain)) take(std::move(chain), changes.chains);
   }
   tell_untold(changes.chains);
+  changes.fences = merge(fences_, std::move(decoded.fences));
   if (untold_.empty()) version_ = completed_;
   ASSERT(version_ <= completed_);
   return changes;

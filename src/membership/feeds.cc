@@ -8,8 +8,8 @@ namespace penstock::membership {
 using controller::MapVersion;
 
 Feeds::Feeds(LocalNode& node, const ClusterMap& map, engine::Duration lease,
-             std::function<void()> reported)
-    : node_(node), map_(map), lease_(lease), on_reported_(std::move(reported)) {
+             std::function<void()> news)
+    : node_(node), map_(map), lease_(lease), on_news_(std::move(news)) {
   ASSERT(lease_ > engine::Duration::zero());
 }
 
@@ -20,6 +20,7 @@ void Feeds::add(const TargetIdentity& target) {
   Feed& feed = found->second;
   feed.incarnation = target.incarnation;
   for (const ChainId chain : map_.chains_of(target.id)) feed.untold.insert(chain);
+  for (const auto& [node, fenced] : map_.fences()) feed.unfenced.insert(node);
   give(target.id, feed);
   settle();
 }
@@ -41,6 +42,10 @@ void Feeds::on_changes(const MapChanges& changes) {
       const auto found = feeds_.find(target);
       if (found != feeds_.end()) found->second.untold.insert(of.chain);
     }
+  }
+  for (const NodeId node : changes.fences) {
+    fenced_ = std::max(fenced_, map_.fences().at(node).changed);
+    for (auto& [target, feed] : feeds_) feed.unfenced.insert(node);
   }
 }
 
@@ -84,6 +89,9 @@ void Feeds::hand_on(const Kept& kept) {
 void Feeds::give(TargetId target, Feed& feed) {
   if (feed.is_under_way) return;
   Orders orders;
+  for (const NodeId node : std::exchange(feed.unfenced, {})) {
+    orders.lowest.push_back({node, map_.fences().at(node).lowest});
+  }
   for (auto it = feed.untold.begin(); it != feed.untold.end();) {
     // Without a view it has a newer version, of which not all is known: that is told later.
     std::optional<chain::View> view = map_.view_of(*it);
@@ -100,7 +108,7 @@ void Feeds::give(TargetId target, Feed& feed) {
     orders.others = map_.chains_without(target);
     feed.knows_others = true;
   }
-  if (orders.views.empty() && !orders.lease_until) return;
+  if (orders.lowest.empty() && orders.views.empty() && !orders.lease_until) return;
   feed.is_under_way = true;
   const MapVersion version = is_whole ? map_.version() : feed.applied;
   auto& taken = Task<engine::Op>::make(
@@ -127,7 +135,7 @@ void Feeds::settle() {
   bool is_one_more = false;
   MapVersion applied = map_.version();
   for (auto& [target, feed] : feeds_) {
-    if (!feed.is_under_way && feed.untold.empty()) {
+    if (!feed.is_under_way && feed.untold.empty() && feed.unfenced.empty()) {
       feed.applied = map_.version();
       // Its chains are those of a map, not of none.
       const bool is_ready = !feed.is_reported && feed.applied > MapVersion();
@@ -136,6 +144,7 @@ void Feeds::settle() {
     if (feed.is_reported) applied = std::min(applied, feed.applied);
   }
   ASSERT(applied >= applied_ && applied <= map_.version());
+  const bool has_fenced = applied_ < fenced_ && applied >= fenced_;
   applied_ = applied;
   std::erase_if(handed_, [&](const Kept& kept) {
     if (kept.grant.version > applied_) return false;
@@ -143,7 +152,7 @@ void Feeds::settle() {
     if (kept.grant.lease) lease_until_ = std::max(lease_until_, kept.sent + lease_);
     return true;
   });
-  if (is_one_more) on_reported_();
+  if (is_one_more || has_fenced) on_news_();
 }
 
 std::vector<controller::TargetReport> Feeds::reports() const {

@@ -16,9 +16,9 @@ namespace penstock::membership {
 // Owner thread of the member's loop. Destroying it is as a crash.
 class Feeds {
  public:
-  // `reported` is called when one more target is. All outlives it.
-  Feeds(LocalNode& node, const ClusterMap& map, engine::Duration lease,
-        std::function<void()> reported);
+  // `news` is called when there is something that the controller waits for: one more target is
+  // reported, or all have taken a fence. All outlives it.
+  Feeds(LocalNode& node, const ClusterMap& map, engine::Duration lease, std::function<void()> news);
   ~Feeds() { *alive_ = false; }
 
   void add(const TargetIdentity& target);
@@ -49,6 +49,7 @@ class Feeds {
     bool is_under_way = false;  // it is being told something
     bool knows_others = false;  // chains that have nothing of it
     std::set<ChainId> untold;   // chains of which it does not know the newest version
+    std::set<NodeId> unfenced;  // nodes of which it does not know the lowest session
     controller::MapVersion applied;
     engine::Time lease{};        // that it shall have,
     engine::Time given_lease{};  // and that it was given
@@ -68,12 +69,13 @@ class Feeds {
   LocalNode& node_;
   const ClusterMap& map_;
   const engine::Duration lease_;
-  const std::function<void()> on_reported_;
+  const std::function<void()> on_news_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::map<TargetId, Feed> feeds_;
   std::deque<Kept> grants_;  // whose maps are not here, in the order of their heartbeats
   std::deque<Kept> handed_;  // whose maps are here, and not applied by all
   controller::MapVersion applied_;
+  controller::MapVersion fenced_;  // of the newest map with a fence that is new
   uint64_t answered_ = 0;
   engine::Time lease_until_{};
 };

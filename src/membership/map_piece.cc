@@ -28,6 +28,11 @@ class PieceWriter {
       if (records[i].changed > known_) add(kind, records[i]);
     }
   }
+  void add(RecordKind kind, const std::map<NodeId, controller::Fenced>& fences, uint32_t behind) {
+    for (auto at = fences.upper_bound(NodeId(behind)); at != fences.end() && piece_.last; ++at) {
+      if (at->second.changed > known_) add(kind, at->second);
+    }
+  }
   MapPiece take() { return std::move(piece_); }
 
  private:
@@ -67,6 +72,7 @@ MapPiece piece_of(const State& state, controller::MapVersion known, MapPlace fro
     if (kind == RecordKind::target) writer.add(kind, state.targets, behind);
     if (kind == RecordKind::table) writer.add(kind, state.tables, behind);
     if (kind == RecordKind::chain) writer.add(kind, state.chains, chains_until(behind));
+    if (kind == RecordKind::fence) writer.add(kind, state.fences, behind);
   }
   ASSERT(is_behind);
   return writer.take();

@@ -86,8 +86,7 @@ Status MapReader::take(Round& round, const MapPiece& piece) {
   TRY_ASSIGN(const MapChanges changes, map_.apply(piece));
   if (is_first) round.first = piece.version;
   round.from = last;
-  const bool is_news = !changes.nodes.empty() || !changes.tables.empty() || !changes.chains.empty();
-  if (is_news) listener_.changed(changes);
+  if (!changes.empty()) listener_.changed(changes);
   return Code::ok;
 }
 

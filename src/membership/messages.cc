@@ -224,6 +224,10 @@ void fields(auto& io, auto& m, const controller::DrainTarget&) {
   io.id(m.target);
   io.yes(m.on);
 }
+void fields(auto& io, auto& m, const controller::Fence&) {
+  io.id(m.node);
+  io.word(m.lowest);
+}
 void fields(auto& io, auto& m, const MapPlace&) {
   io.choice(m.kind, UINT8_MAX);
   io.word(m.id);

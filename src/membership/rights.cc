@@ -28,7 +28,8 @@ bool is_of_tokens(const Request& request) {
 }
 bool is_order(const Request& request) {
   return is_one_of<controller::TablePlan, controller::Move, controller::Drain, controller::Remove,
-                   controller::Forget, controller::Trust, controller::DrainTarget>(request);
+                   controller::Forget, controller::Trust, controller::DrainTarget,
+                   controller::Fence>(request);
 }
 
 // Of itself, and of its own targets, a node may say that they are to go: it has them in its hands.
@@ -103,6 +104,8 @@ std::optional<Refused> why_not(const KeeperJob& job, const controller::State& st
   }
   uint8_t may = kRoleAdmin | kRoleController;
   if (is_one_of<controller::TablePlan>(request)) may |= kRoleMeta;
+  // Sessions are ended by who has the names, not by persons.
+  if (is_one_of<controller::Fence>(request)) may = kRoleMeta | kRoleController;
   const bool is_free = !is_order(request) || is_of_own(request, state, from);
   if (is_free || (job.from.roles & may) != 0) return std::nullopt;
   return Refused{Code::not_permitted, "orders are given on node " + std::to_string(home.value) +

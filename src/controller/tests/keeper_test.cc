@@ -97,6 +97,19 @@ TEST_F(KeeperTest, a_successor_waits_and_takes_over_what_was_committed) {
   EXPECT_EQ(decode_root(get(RecordKind::root))->nodes, 1U);
 }
 
+TEST_F(KeeperTest, a_fence_is_committed_and_known_to_the_next) {
+  Keeper first = keeper(1), second = keeper(2);
+  ASSERT_TRUE(first.renew().has_value());
+  ASSERT_TRUE(first.handle(join(5)).has_value());
+  ASSERT_TRUE(first.handle(Fence{NodeId(1), 7}).has_value());
+  EXPECT_EQ(decode_fenced(NodeId(1), get(RecordKind::fence, 1))->lowest, 7U);
+  ASSERT_TRUE(first.close().ok());
+  ASSERT_TRUE(second.renew().has_value());
+  ASSERT_TRUE(second.leads());
+  EXPECT_EQ(second.state().fences.at(NodeId(1)).lowest, 7U);
+  EXPECT_EQ(second.state().fences.at(NodeId(1)).changed, second.state().version);
+}
+
 TEST_F(KeeperTest, a_lease_that_is_renewed_is_not_taken) {
   Keeper first = keeper(1), second = keeper(2);
   for (int i = 0; i < 40; ++i) {

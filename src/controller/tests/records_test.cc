@@ -89,6 +89,9 @@ TEST(Records, what_no_record_can_say_is_refused_though_the_checksum_is_right) {
   EXPECT_EQ(decode_table(TableId(1), with(sample_table(), 2, 3)).error(), Code::corrupt);
   EXPECT_EQ(decode_target(TargetId(1), with(sample_target(), 17, 0)).error(), Code::corrupt);
   EXPECT_EQ(decode_node(NodeId(1), with(sample_node(), 49, 3)).error(), Code::corrupt);
+  EXPECT_EQ(decode_fenced(NodeId(1), with(sample_fenced(), 11, 1)).error(), Code::corrupt);
+  EXPECT_EQ(decode_fenced(NodeId(1), with(Fenced{NodeId(1), 1, {}}, 5, 0)).error(), Code::corrupt);
+  EXPECT_EQ(decode_fenced(NodeId(2), encode(sample_fenced())).error(), Code::corrupt);
 }
 
 TEST(Records, facts_beyond_the_limits_are_not_storable) {
@@ -110,6 +113,22 @@ TEST(Loader, a_state_comes_back) {
   ASSERT_TRUE(loaded.has_value());
   EXPECT_EQ(root_of(*loaded), root_of(state));
   EXPECT_EQ(loaded->chains[0].members, state.chains[0].members);
+}
+
+TEST(Loader, fences_come_back_and_are_of_nodes_that_are_there) {
+  for (const auto& [node, changed] : {std::pair(1, 9), std::pair(2, 9), std::pair(1, 10)}) {
+    const State state = sample_state();
+    StateLoader loader = loader_of(state);
+    const Fenced fenced{NodeId(static_cast<uint32_t>(node)), 5,
+                        MapVersion(static_cast<uint64_t>(changed))};
+    ASSERT_TRUE(loader.add(key_of(RecordKind::fence, fenced.id.value), encode(fenced)).ok());
+    ASSERT_TRUE(loader.add(key_of(RecordKind::root), encode(root_of(state))).ok());
+    const Result<State> loaded = loader.finish();
+    const bool is_good = node == 1 && changed == 9;
+    ASSERT_EQ(loaded.has_value(), is_good) << node << " " << changed;
+    if (!is_good) continue;
+    EXPECT_EQ(loaded->fences.at(NodeId(1)), fenced);
+  }
 }
 
 TEST(Loader, what_is_missing_or_does_not_fit_is_noticed) {

@@ -56,12 +56,16 @@ inline Token sample_token() {
           3,          {1'000},     {2'000},      {{{1, 2}}, {{3, 4}}}};
 }
 
+inline Fenced sample_fenced() {
+  return {NodeId(1), limits::kSessionMost, MapVersion(7)};
+}
+
 inline std::vector<std::string> sample_records() {
   const LeaseRecord lease{3, {{1}}, 4};
   const RootRecord root{{{1}}, MapVersion(9), 1, 1, 1, 1};
   return {encode(lease),           encode(root),           encode(sample_node()),
           encode(sample_target()), encode(sample_table()), encode(sample_chain()),
-          encode(KeyPrint{{5}}),   encode(sample_token())};
+          encode(KeyPrint{{5}}),   encode(sample_token()), encode(sample_fenced())};
 }
 
 // How many kinds of record the bytes are. What decodes must encode to the same bytes.
@@ -80,6 +84,7 @@ inline int decode_all(std::string_view bytes) {
   look(decode_chain(kFirstSharedChain, bytes));
   look(decode_key(bytes));
   look(decode_token(TokenId(1), bytes));
+  look(decode_fenced(NodeId(1), bytes));
   return kinds;
 }
 

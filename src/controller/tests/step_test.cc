@@ -597,6 +597,116 @@ TEST(Chains, one_that_finds_no_target_does_not_keep_others_from_theirs) {
   EXPECT_EQ(rig.members(last), "3S 5y");
 }
 
+TEST(Fences, are_only_raised_and_published) {
+  Rig rig(2);
+  const MapVersion before = rig.state.version;
+  const Actions raised = rig.say(Fence{NodeId(2), 5});
+  EXPECT_EQ(raised.changes.fences, std::vector<NodeId>{NodeId(2)});
+  EXPECT_TRUE(raised.published && raised.changes.root && raised.changes.nodes.empty());
+  EXPECT_EQ(rig.state.version, MapVersion(before.value + 1));
+  const Fenced fenced{NodeId(2), 5, rig.state.version};
+  EXPECT_EQ(rig.state.fences.at(NodeId(2)), fenced);
+  for (const uint64_t lowest : {5, 4, 1}) {
+    EXPECT_TRUE(rig.say(Fence{NodeId(2), lowest}).changes.empty()) << lowest;
+    EXPECT_EQ(rig.state.fences.at(NodeId(2)), fenced);
+  }
+  EXPECT_EQ(changed_since(rig.state, before).fences, std::vector<NodeId>{NodeId(2)});
+  rig.say(Fence{NodeId(2), limits::kSessionMost});
+  EXPECT_EQ(rig.state.fences.at(NodeId(2)).lowest, limits::kSessionMost);
+  EXPECT_EQ(rig.state.fences.size(), 1U);
+  EXPECT_EQ(find_fault(rig.state), "");
+}
+
+TEST(Fences, of_what_is_no_session_are_refused) {
+  Rig rig(2);
+  EXPECT_EQ(refusal(rig.say(Fence{NodeId(3), 1})), Code::not_found);
+  EXPECT_EQ(refusal(rig.say(Fence{NodeId(0), 1})), Code::not_found);
+  EXPECT_EQ(refusal(rig.say(Fence{NodeId(1), 0})), Code::invalid_argument);
+  EXPECT_EQ(refusal(rig.say(Fence{NodeId(1), limits::kSessionMost + 1})), Code::invalid_argument);
+  EXPECT_TRUE(rig.state.fences.empty());
+}
+
+TEST(Fences, stay_when_their_node_is_removed_and_are_raised_then) {
+  Rig rig(2);
+  rig.say(Fence{NodeId(2), 5});
+  rig.say(Remove{NodeId(2), true});
+  EXPECT_EQ(rig.state.fences.at(NodeId(2)).lowest, 5U);
+  EXPECT_EQ(refusal(rig.say(Fence{NodeId(2), 6})), Code::ok);
+  EXPECT_EQ(rig.state.fences.at(NodeId(2)).lowest, 6U);
+}
+
+// Whoever applied an older map says so in its heartbeats, as the rig's nodes do not.
+Heartbeat with_map(Rig& rig, uint32_t node, MapVersion applied) {
+  Heartbeat heartbeat = rig.heartbeat(node);
+  heartbeat.applied = applied;
+  return heartbeat;
+}
+
+TEST(Fences, are_in_force_when_all_that_may_serve_act_by_their_map) {
+  Rig rig(3);
+  const MapVersion before = rig.state.version;
+  rig.say(Fence{NodeId(3), 5});
+  EXPECT_FALSE(is_fenced(rig.state, NodeId(3), 5));
+  rig.beat(1);
+  rig.beat(2);
+  EXPECT_FALSE(is_fenced(rig.state, NodeId(3), 5)) << "its own targets count as others do";
+  rig.beat(with_map(rig, 3, before));
+  EXPECT_FALSE(is_fenced(rig.state, NodeId(3), 5)) << "it got a lease, which it may use already";
+  rig.beat(3);
+  EXPECT_TRUE(is_fenced(rig.state, NodeId(3), 5));
+  EXPECT_TRUE(is_fenced(rig.state, NodeId(3), 1));
+  EXPECT_FALSE(is_fenced(rig.state, NodeId(3), 6));
+  EXPECT_FALSE(is_fenced(rig.state, NodeId(1), 1));
+  // Other changes of the map do not undo it, and a higher one is another.
+  rig.say(Drain{NodeId(1)});
+  EXPECT_TRUE(is_fenced(rig.state, NodeId(3), 5));
+  rig.say(Fence{NodeId(3), 6});
+  EXPECT_FALSE(is_fenced(rig.state, NodeId(3), 5));
+}
+
+TEST(Fences, are_in_force_when_those_that_do_not_know_have_no_lease_any_more) {
+  Rig rig(2);
+  const MapVersion before = rig.state.version;
+  rig.beat(2);
+  const engine::Time end = rig.now + rig.state.timing.lease_counted();
+  rig.say(Fence{NodeId(1), 5});
+  while (rig.now < end) {
+    rig.beat(1);
+    EXPECT_FALSE(is_fenced(rig.state, NodeId(1), 5));
+    rig.tick_after(milliseconds(50));
+  }
+  EXPECT_TRUE(is_fenced(rig.state, NodeId(1), 5));
+  // It comes back with its old map: its lease counts with the new one only, but it may have it now.
+  rig.beat(with_map(rig, 2, before));
+  rig.beat(2);
+  EXPECT_TRUE(is_fenced(rig.state, NodeId(1), 5));
+}
+
+TEST(Fences, do_not_wait_for_targets_that_are_closed) {
+  Rig rig(3);
+  rig.say(Fence{NodeId(1), 5});
+  rig.beat(1);
+  Heartbeat without = with_map(rig, 2, MapVersion());
+  without.targets.clear();
+  rig.beat(without);
+  EXPECT_FALSE(is_fenced(rig.state, NodeId(1), 5));
+  rig.say(Leave{rig.sender(3)});
+  EXPECT_TRUE(is_fenced(rig.state, NodeId(1), 5));
+}
+
+TEST(Fences, are_asked_of_all_again_by_another_controller) {
+  Rig rig(2);
+  rig.say(Fence{NodeId(1), 5});
+  rig.beat_all();
+  ASSERT_TRUE(is_fenced(rig.state, NodeId(1), 5));
+  begin(rig.state, rig.now);
+  EXPECT_FALSE(is_fenced(rig.state, NodeId(1), 5));
+  rig.beat(1);
+  EXPECT_FALSE(is_fenced(rig.state, NodeId(1), 5));
+  rig.beat(2);
+  EXPECT_TRUE(is_fenced(rig.state, NodeId(1), 5));
+}
+
 TEST(State, a_node_is_told_what_changed_since_its_map) {
   Rig rig(3);
   rig.make_chain({1, 2});

@@ -139,6 +139,37 @@ TEST(ClusterMap, tells_of_a_chain_when_it_knows_its_members_and_not_before) {
   EXPECT_EQ(map.version(), MapVersion{2});
 }
 
+TEST(ClusterMap, has_fences_of_the_nodes_that_have_one) {
+  controller::State state = state_of(4, 3000);
+  ClusterMap map;
+  std::vector<MapChanges> all;
+  ASSERT_FALSE(catch_up(state, map, all, 13'000));
+  EXPECT_TRUE(map.fences().empty());
+  state.version = MapVersion{2};
+  state.fences[NodeId{3}] = {NodeId{3}, 7, MapVersion{2}};
+  state.fences[NodeId{4}] = {NodeId{4}, 8, MapVersion{2}};
+  all.clear();
+  ASSERT_FALSE(catch_up(state, map, all));
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].fences, (std::vector<NodeId>{NodeId{3}, NodeId{4}}));
+  EXPECT_TRUE(all[0].nodes.empty() && all[0].chains.empty());
+  EXPECT_EQ(map.fences(), state.fences);
+  state.version = MapVersion{3};
+  state.fences[NodeId{3}] = {NodeId{3}, 9, MapVersion{3}};
+  all.clear();
+  ASSERT_FALSE(catch_up(state, map, all));
+  EXPECT_EQ(all.at(0).fences, std::vector<NodeId>{NodeId{3}});
+  EXPECT_EQ(map.fences().at(NodeId{3}).lowest, 9U);
+  // Who comes new gets all of them, in whatever pieces.
+  ClusterMap other;
+  ASSERT_FALSE(catch_up(state, other, all, 13'000));
+  EXPECT_EQ(other.fences(), state.fences);
+  EXPECT_EQ(other.version(), MapVersion{3});
+  MapPiece piece = piece_of(state, MapVersion{2}, {});
+  piece.records.back().at.id = 4097;
+  EXPECT_FALSE(other.apply(piece).has_value());
+}
+
 TEST(ClusterMap, refuses_records_that_cannot_be_and_takes_nothing_of_their_piece) {
   const controller::State state = state_of(3, 1);
   const MapPiece good = piece_of(state, {}, {});

@@ -67,6 +67,45 @@ TEST_F(ServiceTest, a_question_for_the_map_waits_for_news_or_for_its_time) {
   EXPECT_EQ(behind.error(), Code::not_serving);
 }
 
+// Node 2 has a target, of which the test says what it has applied.
+TEST_F(ServiceTest, a_fence_is_ordered_until_it_is_in_force) {
+  ASSERT_TRUE(leads());
+  let_in();
+  const controller::Fence order{NodeId{2}, 5};
+  auto done = ask_as(net_, order);
+  ASSERT_TRUE(done.has_value());
+  EXPECT_TRUE(std::holds_alternative<Done>(*done)) << "nothing may serve";
+  uint64_t sequence = 0;
+  const auto sender = [&] {
+    return controller::Sender{NodeId{2}, controller::NodeIncarnation{1}, ++sequence};
+  };
+  const auto opened = ask_as(
+      peer_, controller::OpenTarget{.from = sender(), .target = {{4}}, .held = {}, .opening = 9});
+  ASSERT_TRUE(opened.has_value() && std::holds_alternative<controller::Opened>(*opened));
+  const auto beat = [&](controller::MapVersion applied) {
+    controller::Heartbeat heartbeat;
+    heartbeat.from = sender();
+    heartbeat.applied = applied;
+    heartbeat.targets = {{TargetId{1}, std::get<controller::Opened>(*opened).incarnation}};
+    const auto answer = ask_as(peer_, heartbeat);
+    return answer && std::holds_alternative<controller::Grant>(*answer);
+  };
+  const controller::MapVersion before = version();
+  ASSERT_TRUE(beat(before));
+  EXPECT_TRUE(std::holds_alternative<Done>(*ask_as(net_, order))) << "it has been for long";
+  const controller::Fence higher{NodeId{2}, 6};
+  EXPECT_EQ(ask_as(net_, higher, milliseconds(500)).error(), Code::busy);
+  Asked waiting;
+  begin(waiting, higher, net_, seconds(10));
+  world_.run_for(milliseconds(100));
+  ASSERT_TRUE(beat(before));
+  EXPECT_FALSE(waiting.ended);
+  ASSERT_TRUE(beat(version()));
+  ASSERT_TRUE(end(waiting) && waiting.status.ok());
+  EXPECT_TRUE(std::holds_alternative<Done>(waiting.answer));
+  EXPECT_EQ(code_of(ask_as(net_, controller::Fence{NodeId{9}, 1})), Code::not_found);
+}
+
 TEST_F(ServiceTest, only_nodes_may_ask_and_only_for_themselves) {
   ASSERT_TRUE(leads());
   let_in();

@@ -171,6 +171,13 @@ class MemberTest : public testing::Test, private LocalNode {
     state.chains[0].changed = state.version;
   }
 
+  void fence(NodeId node, uint64_t lowest) {
+    controller::State& state = controller_.state;
+    state.version.value++;
+    state.fences[node] = {node, lowest, state.version};
+    controller_.publish();
+  }
+
   void map_changed(const ClusterMap& map, const MapChanges& changes) override {
     changed_nodes_ += changes.nodes.size();
     EXPECT_GE(map.nodes().size(), changes.nodes.size());
@@ -292,6 +299,68 @@ TEST_F(MemberTest, a_version_is_applied_when_all_targets_have_it) {
   loop_.complete(*std::exchange(held_, {}).at(0), Code::ok);
   auto told = await([](const Heartbeat& beat) { return beat.applied == MapVersion{2}; });
   EXPECT_NE(told, nullptr);
+}
+
+TEST_F(MemberTest, a_fence_is_applied_when_all_targets_have_it_which_is_told_at_once) {
+  start_with_target(TargetId{2});
+  member_->serve({TargetId{1}, Incarnation{1}});
+  auto both = await([](const Heartbeat& beat) { return beat.targets.size() == 2; });
+  ASSERT_NE(both, nullptr);
+  controller_.answer(std::move(both), grant_for_nothing());
+  holds_.insert(TargetId{1});
+  given_.clear();
+  fence(NodeId{4}, 7);
+  for (int left = 2; left > 0; --left) {
+    auto asked = next();
+    ASSERT_NE(asked, nullptr);
+    EXPECT_EQ(heartbeat_of(asked).applied, MapVersion{1});
+    controller_.answer(std::move(asked), grant_for_nothing());
+  }
+  ASSERT_EQ(given_.size(), 2U);
+  for (const Given& given : given_) {
+    const std::vector<wire::AgentSession> lowest = {{NodeId{4}, 7}};
+    EXPECT_EQ(given.orders.lowest, lowest);
+  }
+  holds_.clear();
+  loop_.complete(*std::exchange(held_, {}).at(0), Code::ok);
+  auto told = next(milliseconds(50));
+  ASSERT_NE(told, nullptr) << "whoever ordered it waits for that";
+  EXPECT_EQ(heartbeat_of(told).applied, MapVersion{2});
+}
+
+TEST_F(MemberTest, a_target_that_is_opened_hears_of_all_fences_before_its_lease) {
+  controller_.state.fences[NodeId{3}] = {NodeId{3}, 5, MapVersion{1}};
+  member_->start();
+  member_->serve({TargetId{2}, Incarnation{1}});
+  holds_.insert(TargetId{2});
+  auto first = await([](const Heartbeat& beat) { return beat.applied == MapVersion{1}; });
+  ASSERT_NE(first, nullptr);
+  EXPECT_TRUE(heartbeat_of(first).targets.empty());
+  ASSERT_EQ(given_.size(), 1U);
+  EXPECT_EQ(given_[0].orders.lowest, (std::vector<wire::AgentSession>{{NodeId{3}, 5}}));
+  EXPECT_FALSE(given_[0].orders.lease_until.has_value());
+  controller_.answer(std::move(first), grant_for_nothing());
+  fence(NodeId{3}, 6);  // while it takes the first
+  world_.run_for(milliseconds(100));
+  holds_.clear();
+  loop_.complete(*std::exchange(held_, {}).at(0), Code::ok);
+  auto reported = await([](const Heartbeat& beat) { return !beat.targets.empty(); });
+  ASSERT_NE(reported, nullptr);
+  const Grant grant = grant_for(reported, true);
+  controller_.answer(std::move(reported), grant);
+  ASSERT_TRUE(world_.run_until([this] { return leases_given() == 1; }, seconds(1)));
+  uint64_t known = 0;
+  for (const Given& given : given_) {
+    for (const wire::AgentSession& lowest : given.orders.lowest) known = lowest.number;
+  }
+  EXPECT_EQ(known, 6U);
+  // Opened once more it knows nothing.
+  member_->close(TargetId{2});
+  given_.clear();
+  member_->serve({TargetId{2}, Incarnation{2}});
+  world_.run_for(milliseconds(10));
+  ASSERT_FALSE(given_.empty());
+  EXPECT_EQ(given_[0].orders.lowest, (std::vector<wire::AgentSession>{{NodeId{3}, 6}}));
 }
 
 TEST_F(MemberTest, grants_of_another_life_or_heartbeat_are_none) {

@@ -73,6 +73,17 @@ TEST_F(Rights, tables_are_made_for_names_and_targets_are_of_storage) {
             Code::not_permitted);
 }
 
+TEST_F(Rights, sessions_are_fenced_by_who_has_the_names_or_the_controller) {
+  const Request fence = controller::Fence{NodeId(2), 5};
+  EXPECT_EQ(asked(fence, kHome, kRoleController), Code::ok);
+  EXPECT_EQ(asked(fence, NodeId(2), kRoleMeta | kRoleAgent), Code::ok);
+  EXPECT_EQ(asked(fence, NodeId(2), kRoleStorage | kRoleAgent), Code::not_permitted)
+      << "not even its own";
+  EXPECT_EQ(asked(fence, NodeId(2), kRoleAdmin), Code::not_permitted) << "a person";
+  EXPECT_EQ(asked(fence, NodeId(3), kRoleMeta), Code::not_permitted) << "it was removed";
+  EXPECT_EQ(asked(fence, kStranger, 0), Code::access_denied);
+}
+
 TEST_F(Rights, all_nodes_may_look) {
   for (const Request& look :
        {Request(AskMap{}), Request(AskHealth{}), Request(AskNodes{}), Request(AskAuthorities{})}) {

@@ -41,7 +41,8 @@ inline std::vector<Request> sample_requests() {
           MakeToken{{{1, 2}}, kRoleStorage, NodeId{3}, 4, {5}, {6}},
           RevokeToken{TokenId{7}},
           AskTokens{TokenId{8}},
-          AskAuthorities{{{{1}}, {{2}}}, {{1}}}};
+          AskAuthorities{{{{1}}, {{2}}}, {{1}}},
+          Fence{NodeId{2}, controller::limits::kSessionMost}};
 }
 
 inline std::vector<Answer> sample_answers() {

@@ -231,6 +231,7 @@ class SimNode::Process final : private LocalNode {
     auto& op = Task<engine::Op>::make(
         [this, alive = alive_, orders = std::move(orders), &done](Task<engine::Op>&) {
           if (*alive && host_ != nullptr) {
+            for (const wire::AgentSession& lowest : orders.lowest) host_->fence(lowest);
             for (const chain::View& view : orders.views) host_->adopt(view);
             for (const ChainId chain : orders.others) host_->leave(chain);
             if (orders.lease_until) host_->lease(*orders.lease_until);

@@ -93,6 +93,10 @@ inline constexpr size_t kTablesMax = 4096;
 inline constexpr size_t kNameBytesMax = 255;
 inline constexpr size_t kCardsMax = 32;
 
+// Sessions of a node's agent are numbered up to this: 48 bits of a word that also names the node.
+inline constexpr uint64_t kSessionMost = (uint64_t{1} << 48) - 1;
+static_assert(kNodesMax <= UINT16_MAX, "the other 16 bits of that word");
+
 // Tokens at a time, and nodes that one lets in: more than a person hands out.
 inline constexpr size_t kTokensMax = 1024;
 inline constexpr uint32_t kTokenUsesMax = 1024;

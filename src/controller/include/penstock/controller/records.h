@@ -23,6 +23,7 @@ enum class RecordKind : char {
   chain = 'C',
   key = 'I',    // of a node
   token = 'K',  // numbers of those that have gone are missing
+  fence = 'F',  // of a node of which a session was fenced
 };
 
 // `id` is 0 for the lease and the root, of which there is one each.
@@ -61,6 +62,7 @@ std::string encode(const Table& table);
 std::string encode(const Chain& chain);
 std::string encode(const KeyPrint& key);
 std::string encode(const Token& token);
+std::string encode(const Fenced& fenced);
 
 // wrong_version for a record of a later version, corrupt for anything else that encode() does not
 // make, to the last byte. The id of a record is in its key.
@@ -72,6 +74,7 @@ Result<Table> decode_table(TableId id, std::string_view bytes);
 Result<Chain> decode_chain(ChainId id, std::string_view bytes);
 Result<KeyPrint> decode_key(std::string_view bytes);
 Result<Token> decode_token(TokenId id, std::string_view bytes);
+Result<Fenced> decode_fenced(NodeId id, std::string_view bytes);
 
 // All records of a controller in the order of their keys, put together to a state. `begin()` comes
 // after finish().

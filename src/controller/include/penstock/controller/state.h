@@ -15,7 +15,7 @@ namespace penstock::controller {
 
 inline constexpr engine::Time kLongAgo = engine::Time::min();
 
-// Each of the next four is a record in the Kv, but for `seen` and what is said to be derived, which
+// Each of the next five is a record in the Kv, but for `seen` and what is said to be derived, which
 // begin anew with every controller.
 struct Node {
   NodeId id;
@@ -76,6 +76,16 @@ struct Target {
     size_t syncing = 0;                    // derived: chains in which it is syncing
   } seen;
   std::vector<ChainId> chains;  // derived: those that have it as a member, in no order
+};
+
+// Sessions of a node's agent that may change nothing any more (decision 0061): all below the lowest
+// that may. It is only ever raised, and stays when the node is removed.
+struct Fenced {
+  NodeId id;
+  uint64_t lowest = 0;
+  MapVersion changed;
+
+  friend bool operator==(const Fenced&, const Fenced&) = default;
 };
 
 // An ordered list of chains of one kind, numbered one after the other. Layouts of files name them.
@@ -155,6 +165,7 @@ struct State {
   std::vector<Table> tables;
   std::vector<Chain> chains;
   std::map<TokenId, Token> tokens;  // some time after their end they go
+  std::map<NodeId, Fenced> fences;  // of nodes of which a session was fenced
   Timing timing;
 
   // What follows is not kept. begin() makes it.
@@ -240,6 +251,9 @@ Health health(const State& state);
 bool is_to_stay(const State& state, const Target& target);
 // Whether it drains, or one of its targets does.
 bool has_to_hand_over(const State& state, const Node& node);
+// Whether no session of the node below that one can get a number for an update any more: all
+// targets that may serve act by a map that fences it. It stays so.
+bool is_fenced(const State& state, NodeId node, uint64_t lowest);
 // Chains that a node still has to hand over before it may be removed.
 size_t chains_on(const State& state, NodeId node);
 // About how long it takes until what drains of the node is empty; less than 0: that is not known.

@@ -140,8 +140,16 @@ struct Trust {
   TargetId target;
 };
 
-using Event = std::variant<Join, OpenTarget, Heartbeat, Leave, Tick, CreateTable, Move, Drain,
-                           Remove, Forget, Trust, DrainTarget, Enroll, MakeToken, RevokeToken>;
+// Whoever has the names orders it: sessions of the node's agent below that one change nothing any
+// more. A lower one than before changes nothing. When it is in force is_fenced() says.
+struct Fence {
+  NodeId node;
+  uint64_t lowest = 0;
+};
+
+using Event =
+    std::variant<Join, OpenTarget, Heartbeat, Leave, Tick, CreateTable, Move, Drain, Remove, Forget,
+                 Trust, DrainTarget, Enroll, MakeToken, RevokeToken, Fence>;
 
 // The answer to a join.
 struct Admission {
@@ -196,10 +204,11 @@ struct Changes {
   std::vector<ChainId> chains;
   std::vector<NodeId> keys;     // of nodes
   std::vector<TokenId> tokens;  // made or changed; what is not in the state any more goes
+  std::vector<NodeId> fences;
 
   bool empty() const {
     return !root && nodes.empty() && targets.empty() && tables.empty() && chains.empty() &&
-           keys.empty() && tokens.empty();
+           keys.empty() && tokens.empty() && fences.empty();
   }
 };
 

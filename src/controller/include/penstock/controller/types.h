@@ -26,8 +26,8 @@ using Incarnation = Id<struct TargetIncarnationTag, uint64_t>;
 using NodeIncarnation = Id<struct NodeIncarnationTag, uint64_t>;
 // Grows with each change of who serves or is syncing in a chain. A new chain has 1.
 using ChainVersion = Id<struct ChainVersionTag, uint64_t>;
-// Of the cluster map, which is all that is published: nodes, targets, tables, chains. Grows with
-// each step that changes any of it.
+// Of the cluster map, which is all that is published: nodes, targets, tables, chains, fences. Grows
+// with each step that changes any of it.
 using MapVersion = Id<struct MapVersionTag, uint64_t>;
 using TableId = Id<struct TableIdTag, uint32_t>;
 // Of tokens, by which nodes are let in.

@@ -30,6 +30,9 @@ struct MapChanges {
     std::vector<TargetId> concerned;
   };
   std::vector<OfChain> chains;
+  std::vector<NodeId> fences;
+
+  bool empty() const { return nodes.empty() && tables.empty() && chains.empty() && fences.empty(); }
 };
 
 // What a node knows of the cluster. Not thread safe; value semantics.
@@ -60,6 +63,8 @@ class ClusterMap {
   const std::map<TargetId, controller::Target>& targets() const { return targets_; }
   const std::map<controller::TableId, controller::Table>& tables() const { return tables_; }
   const std::map<ChainId, controller::Chain>& chains() const { return chains_; }
+  // Of each node the lowest session that may change anything; of those that are not here all may.
+  const std::map<NodeId, controller::Fenced>& fences() const { return fences_; }
 
   // As replicas and clients act by it; none for a chain that is not known, or of which a member is
   // not. The map does not say who is up: a member that is offline stands as waiting here.
@@ -86,6 +91,7 @@ class ClusterMap {
   std::map<TargetId, controller::Target> targets_;
   std::map<controller::TableId, controller::Table> tables_;
   std::map<ChainId, controller::Chain> chains_;
+  std::map<NodeId, controller::Fenced> fences_;
   // Chains of which nobody was told yet, with those that are concerned.
   std::map<ChainId, std::vector<TargetId>> untold_;
 };

@@ -16,7 +16,7 @@ namespace penstock::membership {
 // The order of a map's records: what one names comes before it.
 inline constexpr controller::RecordKind kMapOrder[] = {
     controller::RecordKind::node, controller::RecordKind::target, controller::RecordKind::table,
-    controller::RecordKind::chain};
+    controller::RecordKind::chain, controller::RecordKind::fence};
 
 // A record of the map, or with id 0 what is before all of its kind.
 struct MapPlace {
@@ -63,14 +63,15 @@ struct AskAuthorities {
   controller::KeyPrint signed_by;
 };
 
-// The place in the list is the kind in a message. A process cannot claim in a Join that its
-// predecessor has ended: that takes a proof.
+// The place in the list is the kind in a message. A Fence is answered with Done once it is in
+// force, and refused as busy until then: whoever orders it asks again. A process cannot claim in a
+// Join that its predecessor has ended: that takes a proof.
 using Request =
     std::variant<controller::Join, controller::OpenTarget, controller::Heartbeat, controller::Leave,
                  controller::TablePlan, controller::Move, controller::Drain, controller::Remove,
                  controller::Forget, controller::Trust, AskMap, AskHealth, AskNodes,
                  controller::DrainTarget, AskToEnroll, AskCertificate, controller::MakeToken,
-                 controller::RevokeToken, AskTokens, AskAuthorities>;
+                 controller::RevokeToken, AskTokens, AskAuthorities, controller::Fence>;
 
 struct Admitted {
   controller::Admission admission;

@@ -342,14 +342,16 @@ void ParticipantImpl::make_clients() {
   static_assert(kShardsMax <= limits::kSlots, "each loop has a request slot at least");
   for (uint32_t i = 0; i < shards; ++i) {
     Part& part = *parts_[i];
-    part.chains = chain::ChainNet::make({.loop = part.shard.loop,
-                                         .net = part.rails.get(),
-                                         .chains = &chains_,
-                                         .node = kept_.node,
-                                         .incarnation = admitted_.admission.incarnation.value,
-                                         .rack = kept_.rack,
-                                         .first_slot = i * (limits::kSlots / shards),
-                                         .slots = limits::kSlots / shards});
+    part.chains = chain::ChainNet::make(
+        {.loop = part.shard.loop,
+         .net = part.rails.get(),
+         .chains = &chains_,
+         .node = kept_.node,
+         .incarnation = admitted_.admission.incarnation.value,
+         .rack = kept_.rack,
+         .first_slot = i * (limits::kSlots / shards),
+         .slots = limits::kSlots / shards,
+         .session = [this] { return session_.load(std::memory_order_acquire); }});
   }
 }
 

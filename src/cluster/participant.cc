@@ -281,6 +281,7 @@ void ParticipantImpl::give(TargetId target, membership::Orders orders, engine::O
   delivery->completion = [](engine::Op& op) {
     const std::unique_ptr<Delivery> self(&static_cast<Delivery&>(op));
     if (chain::Host* const host = self->part->host.get()) {
+      for (const wire::AgentSession& lowest : self->orders.lowest) host->fence(lowest);
       for (const chain::View& view : self->orders.views) host->adopt(view);
       for (const ChainId chain : self->orders.others) host->leave(chain);
       if (self->orders.lease_until) host->lease(*self->orders.lease_until);
@@ -317,6 +318,25 @@ Outcome<Answer> ParticipantImpl::ask(membership::Request request, engine::Durati
     return Failure{refused->code, refused->reason};
   }
   return std::move(op.answer);
+}
+
+void ParticipantImpl::set_session(uint64_t number) {
+  const wire::AgentSession session{number == 0 ? NodeId() : kept_.node, number};
+  // Pairs with the acquire of the clients' calls.
+  session_.store(session.word(), std::memory_order_release);
+}
+
+Outcome<void> ParticipantImpl::fence(NodeId node, uint64_t lowest, engine::Duration time) {
+  const Outcome<Answer> answer = ask(controller::Fence{node, lowest}, time);
+  if (!answer && answer.error().status == Code::busy) {
+    return Failure{Code::timed_out,
+                   fmt::format("fence node {}: some targets may not know of it yet; it is in force "
+                               "when they do, or have no lease any more",
+                               node.value)};
+  }
+  if (!answer) return answer.error();
+  if (std::holds_alternative<membership::Done>(*answer)) return {};
+  return Failure{Code::bad_message, "fence: the controller answers otherwise"};
 }
 
 engine::DiskSpace ParticipantImpl::space() {

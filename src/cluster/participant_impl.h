@@ -9,6 +9,8 @@
 #include "signer.h"
 #include "waiting.h"
 
+#include <atomic>
+
 #include "penstock/cluster/listening.h"
 #include "penstock/cluster/participant.h"
 
@@ -72,6 +74,8 @@ class ParticipantImpl final : public Participant, private membership::LocalNode 
   Outcome<void> open() override;
   void leave() override;
   Outcome<membership::Answer> ask(membership::Request request) override;
+  void set_session(uint64_t number) override;
+  Outcome<void> fence(NodeId node, uint64_t lowest, engine::Duration time) override;
   membership::ClusterMap map() override;
   ParticipantStatus status() override;
   Outcome<Invitation> make_token(uint8_t roles, uint32_t uses, NodeId node,
@@ -185,6 +189,7 @@ class ParticipantImpl final : public Participant, private membership::LocalNode 
   std::string without_rdma_;
   std::unique_ptr<rails::Introductions> introductions_;
   rails::Announcements announcements_;
+  std::atomic<uint64_t> session_{0};  // of this node's agent, as the word of its updates
   std::vector<std::unique_ptr<Part>> parts_;
   membership::Admitted admitted_;
   engine::Kv* kv_ = nullptr;  // of the controller

@@ -138,6 +138,9 @@ class Participant {
   // Of that shard, for its clients: to services of this process, and to chains by their address
   // (chain::address_of()). As long as the participant.
   virtual engine::Net& net(size_t shard) = 0;
+  // Which session of this node's agent changes chunks by calls that begin from now on; 0, as at
+  // first: none, which is never fenced. Thread safe; after enter().
+  virtual void set_session(uint64_t number) = 0;
   // For memory that the clients' calls will expose often. Null: there is no network card that
   // would know it.
   virtual const rails::Announcements* announcements() const = 0;
@@ -154,6 +157,12 @@ class Participant {
   //
   // Asks the controller, wherever that is. An order that ends with a failure may have happened.
   virtual Outcome<membership::Answer> ask(membership::Request request) = 0;
+  // Orders that sessions of the node's agent below `lowest`, from 1 to 2^48 - 1, change no chunk
+  // any more, and waits until that is in force: no head gives an update of theirs a number from
+  // then on. What has one may still go on: that it does not, the heads say (end_query). Fails if
+  // the time is over first; it may be in force then, or become it. It is asked again at will. On
+  // nodes with the controller or the names only.
+  virtual Outcome<void> fence(NodeId node, uint64_t lowest, engine::Duration time) = 0;
   // A token that lets others join, of this cluster's authority; `roles`, `uses`, `node` as in
   // controller::MakeToken. On the node with the controller only.
   virtual Outcome<Invitation> make_token(uint8_t roles, uint32_t uses, NodeId node,

@@ -263,6 +263,8 @@ void Updates::end_replacement(engine::IncomingCall& call, const wire::ChainRepla
   end_arrival(known);
   known.committed.reset();
   call.reply(status, {});
+  // Of a version in which this replica has become the commit point, and repairs another.
+  run_when_quiet(at);
   begin_next(at);
   tidy(at);
 }

@@ -460,6 +460,41 @@ TEST_F(ReplicaTest, speaks_to_each_neighbour_in_its_version) {
   other_.withdraw({kOther, 0});
 }
 
+// One that has nothing, and takes all that it is brought.
+class EmptyNeighbour final : public engine::Service {
+ public:
+  void on_call(engine::IncomingCall& call) override {
+    const auto method = static_cast<wire::ChainMethod>(call.method);
+    if (method == wire::ChainMethod::replace) ++brought;
+    const wire::ChainListResponse nothing;
+    call.reply(Code::ok, method == wire::ChainMethod::list ? wire::as_wire(nothing) : Bytes());
+  }
+  size_t brought = 0;
+};
+
+TEST_F(ReplicaTest, a_copy_that_ends_in_a_later_version_keeps_no_repair_from_its_chunk) {
+  EmptyNeighbour next;
+  other_.serve({kOther, 0}, next);
+  repair_ = version_;
+  adopt_behind(Standing::syncing);
+  hear_hello({});
+  wire::ChainReplaceRequest request{
+      .header = header(0), .expected = {}, .committed = {1, 1, {1, 1, kOther.value, 0}}};
+  request.length = 1;
+  Asked& copy = ask(wire::ChainMethod::replace, request);
+  expose(copy, {}, engine::Access::fetch);
+  expose(copy, std::array{std::byte{5}}, engine::Access::fetch);
+  store_.stall = std::chrono::milliseconds(500);
+  other_.call(copy);
+  world_.run_for(
+      std::chrono::milliseconds(520));  // it was looked up, and is on its way to the disk
+  ASSERT_FALSE(copy.ended);
+  store_.stall = {};
+  host_->adopt({kChain, ++version_, {replica(Standing::serving), neighbour(Standing::syncing)}});
+  EXPECT_TRUE(world_.run_until([&] { return next.brought > 0; }, std::chrono::seconds(5)));
+  other_.withdraw({kOther, 0});
+}
+
 TEST_F(ReplicaTest, what_is_meant_for_another_target_goes_there) {
   be_alone();
   wire::ChainReadRequest read{.header = header(0), .length = 1};

@@ -52,9 +52,14 @@ Status Registers::call(wire::ChunkMethod method, History::Register which, engine
 
 Status Registers::call(wire::ChunkMethod method, const wire::ChunkRequest& request,
                        engine::Exposure memory) {
+  return call(ChainId(kChain.value + request.chunk % chains_), method, request, memory);
+}
+
+Status Registers::call(ChainId chain, wire::ChunkMethod method, const wire::ChunkRequest& request,
+                       engine::Exposure memory) {
   std::array<std::byte, sizeof(wire::ChunkEndResponse)> response{};
   engine::CallOp op;
-  op.to = chain::address_of(ChainId(kChain.value + request.chunk % chains_));
+  op.to = chain::address_of(chain);
   op.method = static_cast<uint16_t>(method);
   op.request = wire::as_wire(request);
   op.response = response;
@@ -96,7 +101,11 @@ Status Registers::try_write(History::Register which) {
 
 bool Registers::is_quiet() {
   const wire::ChunkRequest request{.inode = kInode};
-  return call(wire::ChunkMethod::end_query, request, {}).ok();
+  for (uint32_t i = 0; i < chains_; ++i) {
+    const ChainId chain(kChain.value + i);
+    if (!call(chain, wire::ChunkMethod::end_query, request, {}).ok()) return false;
+  }
+  return true;
 }
 
 // What is removed reads as zeros. Where it is known to have failed nothing is said of it: what it

@@ -25,7 +25,7 @@ class Registers {
   Status try_write(History::Register which);
   std::optional<uint64_t> read_value(History::Register which);
   static uint32_t writer_of(uint64_t value) { return static_cast<uint32_t>(value >> 32); }
-  // The head of kChain says that nothing of the registers is pending there.
+  // The heads of all chains say that nothing of the registers is pending.
   bool is_quiet();
   // All registers of this chunk and of those behind it, up to these.
   bool remove(uint64_t chunk, History::Register end);
@@ -33,6 +33,8 @@ class Registers {
  private:
   Status call(wire::ChunkMethod method, History::Register which, engine::Exposure memory);
   Status call(wire::ChunkMethod method, const wire::ChunkRequest& request, engine::Exposure memory);
+  Status call(ChainId chain, wire::ChunkMethod method, const wire::ChunkRequest& request,
+              engine::Exposure memory);
 
   sim::SimWorld& world_;
   engine::Loop& loop_;

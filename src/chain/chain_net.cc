@@ -45,7 +45,9 @@ void ChainNetImpl::call(engine::CallOp& op) {
   exchange->wanted = *request;
   exchange->chain = ChainId{op.to.service};
   exchange->session = config_.session ? config_.session() : 0;
-  ASSERT(wire::AgentSession::is_word(exchange->session));
+  // Replicas refuse what is for another node's.
+  ASSERT(exchange->session == 0 ||
+         wire::AgentSession::of_word(exchange->session).node == config_.node);
   const engine::Time latest = config_.loop->now() + limits::kCallTime;
   exchange->deadline = op.deadline == engine::kNever ? latest : op.deadline;
   // The exchange is the caller's operation's until that ends.

@@ -21,8 +21,9 @@ class Fence {
   }
   // What names no session never is.
   bool has(const wire::AgentSession& session) const {
+    if (session.number == 0) return false;
     const auto found = lowest_.find(session.node);
-    return session.number != 0 && found != lowest_.end() && session.number < found->second;
+    return found != lowest_.end() && session.number < found->second;
   }
 
  private:

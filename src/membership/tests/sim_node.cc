@@ -95,7 +95,8 @@ class SimNode::Process final : private LocalNode {
                                           .node = node_.id_,
                                           .incarnation = incarnation_.value,
                                           .first_slot = 0,
-                                          .slots = 2});
+                                          .slots = 2,
+                                          .session = node_.config_.session});
     }
     return std::make_unique<test::Registers>(world_, loop_, *chain_net_, history, node_.number(),
                                              chains);

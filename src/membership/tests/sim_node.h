@@ -2,6 +2,7 @@
 // of chains on a loop of its own, clients of chains, and perhaps the controller.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -32,6 +33,8 @@ struct SimNodeConfig {
   // Each process is of the newest release, which speaks this version and the one before, or of the
   // one before that.
   uint32_t newest = wire::kNodeVersion;
+  // For which session of its agent a process writes (AgentSession::word()); none: it has none.
+  std::function<uint64_t()> session{};
 };
 
 // What stays when its process ends, and the process, if there is one.
@@ -40,6 +43,8 @@ class SimNode {
   SimNode(sim::SimWorld& world, sim::SimNetwork& network, SimNodeConfig config);
   ~SimNode();
 
+  // As the config's, of processes that begin from now on.
+  void set_session(std::function<uint64_t()> session) { config_.session = std::move(session); }
   // A process begins: it joins, opens its target, and serves, each as soon as it may.
   void start();
   // It is killed, or loses power: what is under way comes to its end without effect.

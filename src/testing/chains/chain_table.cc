@@ -47,12 +47,30 @@ void ChainTable::start() {
     node->admitted = handle(next_word(*node)).admissions.front().incarnation;
     node->open(handle(next_word(*node)).opened.front().incarnation);
     const controller::Actions actions = handle(next_word(*node));
-    give(*node, actions.grants.front(), view());
+    give(*node, actions.grants.front(), told());
     chain.push_back(node->target());
   }
   send(handle(create));
   ASSERT(all_serve());
   tick();
+}
+
+NodeId ChainTable::admit_agent() {
+  controller::Join join;
+  join.cluster = state_.cluster;
+  join.node.bytes[0] = static_cast<uint8_t>(state_.nodes.size() + 1);
+  join.process.bytes[0] = 1;
+  return handle(join).admissions.front().node;
+}
+
+void ChainTable::fence(const wire::AgentSession& lowest) {
+  send(handle(controller::Fence{lowest.node, lowest.number}));
+}
+
+ChainTable::Told ChainTable::told() const {
+  Told told{view(), {}};
+  for (const auto& [node, fenced] : state_.fences) told.lowest.push_back({node, fenced.lowest});
+  return told;
 }
 
 chain::View ChainTable::view() const {
@@ -138,7 +156,8 @@ controller::Actions ChainTable::handle(const controller::Event& event) {
 
 // A message to a node, if it is not lost on its way or finds nobody.
 void ChainTable::send(uint32_t number, const std::function<void(StorageNode&)>& message) {
-  if (!hears(number)) return;
+  const bool is_agent = number > nodes_.size();
+  if (is_agent || !hears(number)) return;
   const auto late = hears_late.find(number);
   const engine::Duration later = late == hears_late.end() ? engine::Duration() : late->second;
   world_.after(later + world_.between(milliseconds(0), kDelayMax), "table.answer",
@@ -162,20 +181,23 @@ void ChainTable::send(const controller::Actions& actions) {
   }
   for (const controller::Grant& grant : actions.grants) {
     send(grant.node.value,
-         [this, grant, view = view()](StorageNode& node) { give(node, grant, view); });
+         [this, grant, told = told()](StorageNode& node) { give(node, grant, told); });
   }
   if (!actions.published) return;
   for (const controller::Node& node : state_.nodes) {
     const controller::Grant none{
         .node = node.id, .node_incarnation = node.incarnation, .version = state_.version};
-    send(node.id.value, [this, none, view = view()](StorageNode& to) { give(to, none, view); });
+    send(node.id.value, [this, none, told = told()](StorageNode& to) { give(to, none, told); });
   }
 }
 
 // A lease counts from the sending of the heartbeat on, and only together with the map.
-void ChainTable::give(StorageNode& node, const controller::Grant& grant, const chain::View& view) {
+void ChainTable::give(StorageNode& node, const controller::Grant& grant, const Told& told) {
   if (node.host == nullptr || node.admitted != grant.node_incarnation) return;
-  if (view.version > 0) node.host->adopt(view);
+  if (!forgets_fences) {
+    for (const wire::AgentSession& lowest : told.lowest) node.host->fence(lowest);
+  }
+  if (told.view.version > 0) node.host->adopt(told.view);
   node.applied = std::max(node.applied, grant.version);
   if (grant.sequence == 0) return;
   const engine::Time sent = node.sent.at(grant.sequence);

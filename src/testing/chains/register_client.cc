@@ -22,7 +22,7 @@ Registers::Registers(sim::SimWorld& world, engine::Loop& loop, engine::Net& chai
 }
 
 RegisterClient::RegisterClient(sim::SimWorld& world, Wires& wires, ChainTable& table,
-                               History& history, uint32_t number)
+                               History& history, uint32_t number, std::function<uint64_t()> session)
     : loop_(world, sim::LoopDriver::world_when_called),
       net_(wires.plug(loop_, NodeId{number})),
       chains_([this, &world, &table](ChainId) {
@@ -36,7 +36,8 @@ RegisterClient::RegisterClient(sim::SimWorld& world, Wires& wires, ChainTable& t
                                       .node = NodeId{number},
                                       .incarnation = 1,
                                       .first_slot = 0,
-                                      .slots = 2});
+                                      .slots = 2,
+                                      .session = std::move(session)});
   registers_ = std::make_unique<Registers>(world, loop_, *chain_net_, history, number);
 }
 
@@ -51,12 +52,17 @@ Status Registers::call(wire::ChunkMethod method, History::Register which, engine
 
 Status Registers::call(wire::ChunkMethod method, const wire::ChunkRequest& request,
                        engine::Exposure memory) {
-  wire::ChunkIoResponse response;
+  return call(ChainId(kChain.value + request.chunk % chains_), method, request, memory);
+}
+
+Status Registers::call(ChainId chain, wire::ChunkMethod method, const wire::ChunkRequest& request,
+                       engine::Exposure memory) {
+  std::array<std::byte, sizeof(wire::ChunkEndResponse)> response{};
   engine::CallOp op;
-  op.to = chain::address_of(ChainId(kChain.value + request.chunk % chains_));
+  op.to = chain::address_of(chain);
   op.method = static_cast<uint16_t>(method);
   op.request = wire::as_wire(request);
-  op.response = std::as_writable_bytes(std::span(&response, 1));
+  op.response = response;
   op.exposures[0] = memory;
   op.exposure_count = memory.memory.length > 0 ? 1 : 0;
   // Some clients have little patience.
@@ -77,7 +83,7 @@ Status Registers::call(wire::ChunkMethod method, const wire::ChunkRequest& reque
   });
 }
 
-bool Registers::write(History::Register which) {
+Status Registers::try_write(History::Register which) {
   const uint64_t value = uint64_t{number_} << 32 | ++values_;
   std::array<uint64_t, kRegisterBytes / 8> bytes;
   bytes.fill(value);
@@ -90,7 +96,16 @@ bool Registers::write(History::Register which) {
   } else if (status != Code::may_have_happened) {
     history_.forget_write(operation);
   }
-  return status.ok();
+  return status;
+}
+
+bool Registers::is_quiet() {
+  const wire::ChunkRequest request{.inode = kInode};
+  for (uint32_t i = 0; i < chains_; ++i) {
+    const ChainId chain(kChain.value + i);
+    if (!call(chain, wire::ChunkMethod::end_query, request, {}).ok()) return false;
+  }
+  return true;
 }
 
 // What is removed reads as zeros. Where it is known to have failed nothing is said of it: what it
@@ -107,16 +122,16 @@ bool Registers::remove(uint64_t chunk, History::Register end) {
   return true;
 }
 
-bool Registers::read(History::Register which) {
+std::optional<uint64_t> Registers::read_value(History::Register which) {
   const History::Operation operation = history_.begin_read(which);
   std::array<uint64_t, kRegisterBytes / 8> bytes{};
   const Status status =
       call(wire::ChunkMethod::read, which,
            {{reinterpret_cast<std::byte*>(bytes.data()), kRegisterBytes}, engine::Access::place});
-  if (!status.ok()) return false;
+  if (!status.ok()) return std::nullopt;
   ASSERT(std::all_of(bytes.begin(), bytes.end(), [&](uint64_t v) { return v == bytes[0]; }));
   history_.end_read(operation, bytes[0]);
-  return true;
+  return bytes[0];
 }
 
 }  // namespace penstock::test

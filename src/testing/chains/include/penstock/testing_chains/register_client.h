@@ -1,7 +1,9 @@
 // Clients of simulated chains.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 
 #include "penstock/testing_chains/chain_table.h"
 #include "penstock/testing_chains/history.h"
@@ -17,15 +19,22 @@ class Registers {
   Registers(sim::SimWorld& world, engine::Loop& loop, engine::Net& chain_net, History& history,
             uint32_t number, uint32_t chains = 1);
 
-  // Both block the calling thread of the simulation; false if the end is unknown.
-  bool write(History::Register which);
-  bool read(History::Register which);
+  // All block the calling thread of the simulation; false if the end is unknown.
+  bool write(History::Register which) { return try_write(which).ok(); }
+  bool read(History::Register which) { return read_value(which).has_value(); }
+  Status try_write(History::Register which);
+  std::optional<uint64_t> read_value(History::Register which);
+  static uint32_t writer_of(uint64_t value) { return static_cast<uint32_t>(value >> 32); }
+  // The heads of all chains say that nothing of the registers is pending.
+  bool is_quiet();
   // All registers of this chunk and of those behind it, up to these.
   bool remove(uint64_t chunk, History::Register end);
 
  private:
   Status call(wire::ChunkMethod method, History::Register which, engine::Exposure memory);
   Status call(wire::ChunkMethod method, const wire::ChunkRequest& request, engine::Exposure memory);
+  Status call(ChainId chain, wire::ChunkMethod method, const wire::ChunkRequest& request,
+              engine::Exposure memory);
 
   sim::SimWorld& world_;
   engine::Loop& loop_;
@@ -39,9 +48,11 @@ class Registers {
 // A client of the one chain of a ChainTable.
 class RegisterClient {
  public:
+  // `session`: for which it writes (AgentSession::word()); none: it has no sessions.
   RegisterClient(sim::SimWorld& world, Wires& wires, ChainTable& table, History& history,
-                 uint32_t number);
+                 uint32_t number, std::function<uint64_t()> session = {});
 
+  Registers& registers() { return *registers_; }
   bool write(History::Register which) { return registers_->write(which); }
   bool read(History::Register which) { return registers_->read(which); }
   bool remove(uint64_t chunk, History::Register end) { return registers_->remove(chunk, end); }

@@ -25,6 +25,9 @@ class FileSystemImpl final : public FileSystem {
 
   holds::Keeping& keeping() override { return held_; }
   bool is_shared() const override { return core_.config.holding != nullptr; }
+  engine::Duration lease_left() const override {
+    return is_shared() ? core_.config.holding->lease_left() : engine::Duration::max();
+  }
   Status settle_lost(InodeId inode) override;
   Status settle_all_lost() override;
   void unused_elsewhere() override { core_.drops->want_collection(); }

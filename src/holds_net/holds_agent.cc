@@ -145,6 +145,10 @@ class Agent final : public HoldsAgent {
     kick();
   }
 
+  engine::Duration lease_left() override {
+    const std::lock_guard lock(mutex_);
+    return keeper_.is_ready(now()) ? keeper_.lease_end() - now() : engine::Duration::zero();
+  }
   AgentId session() override {
     const std::lock_guard lock(mutex_);
     return keeper_.id();

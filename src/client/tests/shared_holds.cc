@@ -61,6 +61,7 @@ class SharedHolds::Agent final : public holds::Holding {
     uses_.erase(inode);
     owner_.table_.unused(keeper_.id(), inode);
   }
+  engine::Duration lease_left() override { return std::chrono::seconds(1); }
   AgentId session() override {
     const std::lock_guard lock(owner_.mutex_);
     return keeper_.id();

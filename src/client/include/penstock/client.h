@@ -107,6 +107,8 @@ class FileSystem {
   // Other nodes have the same files: names and attributes are true for the moment only, and what is
   // kept of an inode until Observer::inode_recalled().
   virtual bool is_shared() const = 0;
+  // How long from now on what is kept may be given out by who cannot ask here.
+  virtual engine::Duration lease_left() const = 0;
 
   // A file that another agent had exclusively that is no more, and has nothing under way to the
   // targets: where its length was not recorded it is as long as its data reach. May block.

@@ -64,6 +64,9 @@ class Holding {
   virtual void use(InodeId inode) = 0;
   virtual void unuse(InodeId inode) = 0;
 
+  // How long, from now on, what is kept may be found without asking is_good(), if it is not
+  // recalled: zero or less where there is no lease.
+  virtual engine::Duration lease_left() = 0;
   // Whose session it is now: updates of chunks name it.
   virtual AgentId session() = 0;
 };

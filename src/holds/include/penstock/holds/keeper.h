@@ -90,6 +90,7 @@ class Keeper {
   AgentId id() const { return id_; }
   uint16_t life() const { return life_; }
   bool is_ready(engine::Time now) const { return state_ == State::ready && now < lease_end_; }
+  engine::Time lease_end() const { return lease_end_; }
   bool has_begun() const { return state_ != State::beginning && state_ != State::lost; }
   bool is_asking(InodeId inode, RequestId request) const;
   bool is_claiming() const { return state_ == State::claiming; }

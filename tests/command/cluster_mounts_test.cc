@@ -215,8 +215,11 @@ TEST_F(ClusterMounts, of_names_that_are_not_with_the_controller) {
   down("names");
   EXPECT_EQ(ask("cluster", "second").value("missing", uint64_t{0}), 1u);
   down("second");
-  start_again("second");
+  unmount("b");
+  good({"up", place("second"), "-b", "--mount", place("b")});
   start_again("names");
+  EXPECT_TRUE(eventually([&] { return is_mounted("b"); }));
+  EXPECT_EQ(read_file(place("b") + "/f"), "f");
   ASSERT_TRUE(eventually([&] {
     return penstock({"layout", place("second") + ":/f"}).exit_code == 0;
   }));

@@ -198,6 +198,7 @@ TEST_F(EveryCommand, of_help_does_what_it_says) {
       {"join",
        [&] {
          good({"join", "nonsense", scratch_ / "joins"}, "is no invitation", 1);
+         good({"join", std::string(32, 'a') + "@127.0.0.1:9"}, "say a DIR, or --mount", 2);
        }},
       {"token",
        [&] {

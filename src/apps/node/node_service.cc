@@ -36,6 +36,12 @@ cluster::Rdma rdma_of(const std::string& word) {
   return word == "off" ? cluster::Rdma::off : cluster::Rdma::automatic;
 }
 
+constexpr auto kLookForNames = std::chrono::seconds(1);
+
+bool is_away(Status status) {
+  return status == Code::peer_gone || status == Code::timed_out;
+}
+
 constexpr double kTraceSecondsMax = 60;
 constexpr auto kTraceStep = std::chrono::milliseconds(100);
 
@@ -122,10 +128,7 @@ Outcome<std::unique_ptr<NodeService>> NodeService::start(const UpOptions& option
   node->metrics_ = std::move(metrics);
   TRY(begin_log(options));
   log_what_is_missing(node->agent_->status());
-  if (!options.mount_point.empty()) {
-    auto mounted = node->mount(options.mount_point, options.mount_options);
-    if (!mounted) return mounted.error();
-  }
+  if (!options.mount_point.empty()) TRY(node->begin_mount(options));
   NodeService* self = node.get();
   auto admin = AdminServer::start(options.directory,
                                   [self](const Json& request, const AdminServer::Say& say) {
@@ -140,6 +143,34 @@ Outcome<std::unique_ptr<NodeService>> NodeService::start(const UpOptions& option
   return node;
 }
 
+Outcome<void> NodeService::begin_mount(const UpOptions& options) {
+  const auto root = agent_->files().attributes(meta::kRootInode);
+  if (!root && is_away(root.error())) {
+    log::warning("{}: mounted when the node with the names answers", options.mount_point);
+    later_ = std::thread([this, path = options.mount_point, with = options.mount_options] {
+      mount_later(path, with);
+    });
+    return {};
+  }
+  auto mounted = mount(options.mount_point, options.mount_options);
+  if (!mounted) return mounted.error();
+  return {};
+}
+
+void NodeService::mount_later(const std::string& path, const std::string& options) {
+  std::unique_lock lock(later_mutex_);
+  while (!later_wake_.wait_for(lock, kLookForNames, [this] { return is_ending_; })) {
+    lock.unlock();
+    const auto root = agent_->files().attributes(meta::kRootInode);
+    lock.lock();
+    if (is_ending_) return;
+    if (!root && is_away(root.error())) continue;
+    const auto mounted = mount(path, options);
+    if (!mounted) return log::error("{}", mounted.error().message);
+    return log::info("{}: mounted", path);
+  }
+}
+
 NodeService::~NodeService() {
   stop();
 }
@@ -149,6 +180,12 @@ void NodeService::stop() {
   if (metrics_ != nullptr) metrics_->tell_of({});
   admin_.reset();
   if (agent_ != nullptr) agent_->hurry();
+  {
+    const std::lock_guard lock(later_mutex_);
+    is_ending_ = true;
+  }
+  later_wake_.notify_all();
+  if (later_.joinable()) later_.join();
   {
     std::lock_guard lock(mounts_mutex_);
     for (auto& [path, mount] : mounts_) end(*mount);

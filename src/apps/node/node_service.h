@@ -8,10 +8,12 @@
 #include "running_node.h"
 
 #include <atomic>
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "penstock/agent.h"
@@ -49,6 +51,10 @@ class NodeService final : public RunningNode {
   Json set_layout(const Json& request);
   // `options` as after -o. The options that the mount has then.
   Outcome<std::string> mount(const std::string& path, const std::string& options);
+  // Of the options. While the node with the names is away the mount comes later, and this one
+  // serves what it has.
+  Outcome<void> begin_mount(const UpOptions& options);
+  void mount_later(const std::string& path, const std::string& options);
   fuse::Mount* mount_at(const std::string& path);
   Outcome<std::string> unmount(const std::string& path);
 
@@ -61,6 +67,10 @@ class NodeService final : public RunningNode {
   std::unique_ptr<agent::Agent> agent_;
   std::mutex mounts_mutex_;
   std::map<std::string, std::unique_ptr<fuse::Mount>> mounts_;
+  std::mutex later_mutex_;
+  std::condition_variable later_wake_;
+  bool is_ending_ = false;  // under later_mutex_
+  std::thread later_;       // waits for the names
   std::unique_ptr<AdminServer> admin_;
 };
 

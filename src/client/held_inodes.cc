@@ -53,6 +53,7 @@ Status HeldInodes::make_fit(Inode& inode, holds::Hold hold) {
   if (fit == holds::Hold::none) {
     const Result<Attributes> found = core_.meta.attributes(inode.id);
     if (!found) return found.error() == Code::not_found ? Status(Code::stale) : found.error();
+    if (found->links == 0 && inode.was_lost) return Code::stale;
     TRY(loader_.reload(inode, *found));
     inode.fit.store(holds::Hold::shared, std::memory_order_release);
   }
@@ -189,6 +190,7 @@ void HeldInodes::lose_now(InodeId id) {
     const std::lock_guard lock(inode->control);
     inode->settled = inode->changes.load(std::memory_order_acquire);
     inode->session = false;
+    inode->was_lost = true;
     inode->session_durable.store(false, std::memory_order_relaxed);
     inode->fit.store(holds::Hold::none, std::memory_order_release);
   }

@@ -145,6 +145,17 @@ TEST(AgentsTest, who_loses_its_lease_goes_on_with_what_others_have_made_of_the_f
   EXPECT_EQ(agents.read(1, b, 0, 100), "BEFORE and after!");
 }
 
+TEST(AgentsTest, a_removed_file_is_gone_for_who_has_lost_its_lease) {
+  Agents agents(1, 2);
+  const FileRef file = agents.open(1, "/a");
+  EXPECT_TRUE(agents.write(1, file, 0, "bytes").ok());
+  EXPECT_TRUE(agents.files(0).unlink(agents.root, meta::kRootInode, "a", nullptr).ok());
+  agents.holds().lose(1);
+  std::string bytes(5, '?');
+  const engine::MemoryRef memory{reinterpret_cast<std::byte*>(bytes.data()), bytes.size()};
+  EXPECT_EQ(agents.files(1).read(file, 0, memory).error(), Status(Code::stale));
+}
+
 TEST(AgentsTest, nobody_pays_for_a_file_that_is_its_own) {
   Agents agents(1, 2);
   const FileRef file = agents.open(0, "/a");

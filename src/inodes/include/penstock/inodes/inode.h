@@ -175,6 +175,9 @@ struct Inode {
   uint64_t settled_length = 0;
   bool settled_sparse = false;
   Status first_error;  // of settling in the background, for close_file()
+  // It was in use when this node's lease ended, of which nobody knows since: without a name it may
+  // have been removed.
+  bool was_lost = false;
 
   Behind behind;  // has a lock of its own
   // Of appends, which take their place in turn. Before anything else, also before a hold is waited

@@ -42,7 +42,7 @@ void Table::remove(Entry& entry, Holder& holder) {
   --holds_;
   const auto is_it = [&](const auto& one) { return one.get() == &holder; };
   entry.holders.erase(std::find_if(entry.holders.begin(), entry.holders.end(), is_it));
-  if (entry.holders.empty()) unused_.push_back(entry.inode);
+  unused_.push_back(entry.inode);
 }
 
 void Table::forget_if_idle(Entry& entry) {

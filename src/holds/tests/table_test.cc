@@ -375,5 +375,18 @@ TEST_F(HoldsTable, one_that_is_fenced_is_gone_when_the_next_of_its_node_begins) 
   EXPECT_EQ(one<Given>().agent, kB);
 }
 
+TEST_F(HoldsTable, each_last_word_of_an_inode_is_heard_also_where_others_have_it) {
+  want(kA, Hold::shared);
+  want(kB, Hold::shared);
+  table_->give_up(kB, kFile, table_->grant_of(kB, kFile), true, now_);
+  EXPECT_TRUE(table_->take_unused().empty());
+  EXPECT_TRUE(table_->is_in_use(kFile, kA));
+  table_->unused(kB, kFile);
+  // Whoever removed it keeps its own hold, and waits for that.
+  EXPECT_EQ(table_->take_unused(), std::vector<InodeId>{kFile});
+  EXPECT_FALSE(table_->is_in_use(kFile, kA));
+  EXPECT_TRUE(table_->is_in_use(kFile));
+}
+
 }  // namespace
 }  // namespace penstock::holds

@@ -72,7 +72,8 @@ class Table {
   // At least every limits::kTickInterval.
   void tick(engine::Time now);
   std::vector<Action> take_actions();
-  // Of which some agent's last word has been heard: they are in use no more, or never were.
+  // Of which some agent's last word has been heard: it has them in use no more, or never had. What
+  // others have is for is_in_use() to say.
   std::vector<InodeId> take_unused();
 
   // Recalls that were not answered yet, for an agent that asks for all of them again.

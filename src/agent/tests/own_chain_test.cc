@@ -31,11 +31,13 @@ struct CountingService final : engine::Service {
   }
 };
 
-TEST(OwnChain, is_for_the_node_itself_and_for_agents) {
+TEST(OwnChain, is_for_the_node_itself_and_for_agents_with_a_session) {
   int own = 0;
   int others = 0;
   CountingService of_node(&own);
-  OwnChain chain(kSelf, of_node, std::make_unique<CountingService>(&others));
+  bool has_session = true;
+  OwnChain chain(kSelf, of_node, std::make_unique<CountingService>(&others),
+                 [&](NodeId node) { return has_session && node == NodeId(2); });
   const auto asked_by = [&](NodeId node, uint8_t roles) {
     engine::Peer peer{node};
     peer.roles = roles;
@@ -51,6 +53,11 @@ TEST(OwnChain, is_for_the_node_itself_and_for_agents) {
     EXPECT_EQ(asked_by(NodeId(2), roles), Status(Code::access_denied));
   }
   EXPECT_EQ(own + others, 2);
+  // What it had is another's, perhaps.
+  has_session = false;
+  EXPECT_EQ(asked_by(NodeId(2), engine::kRoleAgent), Status(Code::stale));
+  EXPECT_EQ(asked_by(kSelf, engine::kEveryRole), Status());
+  EXPECT_EQ(own + others, 3);
 }
 
 }  // namespace

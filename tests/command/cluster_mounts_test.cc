@@ -170,6 +170,11 @@ TEST_F(ClusterMounts, come_back_after_their_node_was_killed) {
   EXPECT_EQ(read_file(place("c") + "/after"), "a");
 
   kill(client_);
+  EXPECT_TRUE(eventually([&] {
+    return ask("nodes", "first").value("nodes", Json::array())[2].value("state", "") == "away";
+  }));
+  EXPECT_THAT(good({"cluster", place("first")}).out,
+              HasSubstr("  nodes     2, and 1 clients without disks\n"));
   unmount("c");
   refused({"up", place(client_), "-b", "--roles", "storage,agent"}, "was made to play agent");
   good({"up", place(client_), "-b", "--mount", place("c")});

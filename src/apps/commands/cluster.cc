@@ -102,6 +102,9 @@ void show_cluster(const Json& cluster) {
   const auto number = [&](const char* key) { return cluster.value(key, uint64_t{0}); };
   std::printf("cluster %s\n", cluster.value("cluster", "").c_str());
   std::printf("  nodes     %s", number_text(cluster, "nodes").c_str());
+  if (number("clients") > 0) {
+    std::printf(", and %s clients without disks", number_text(cluster, "clients").c_str());
+  }
   if (number("missing") > 0) std::printf(", %s missing", number_text(cluster, "missing").c_str());
   if (number("suspected") > 0) {
     std::printf(", %s not reached by their neighbours", number_text(cluster, "suspected").c_str());

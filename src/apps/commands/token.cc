@@ -63,6 +63,10 @@ int run_token_create(const TokenOptions& options) {
               console::human_duration(static_cast<double>(options.seconds)).c_str(), what.c_str(),
               answer->value("invitation", "").c_str(),
               is_default ? "" : (" --roles " + options.roles).c_str());
+  if (is_default) {
+    std::printf("or, as a client without disks, by\n  penstock join %s --mount PATH\n",
+                answer->value("invitation", "").c_str());
+  }
   return kExitOk;
 }
 

@@ -72,6 +72,14 @@ Outcome<controller::Health> ask_health(Participant& participant) {
   return Failure{Code::bad_message, "the controller answers otherwise"};
 }
 
+size_t clients_of(const ClusterMap& map) {
+  return static_cast<size_t>(
+      std::count_if(map.nodes().begin(), map.nodes().end(), [](const auto& entry) {
+        const controller::Node& node = entry.second;
+        return controller::is_client(node) && node.standing != controller::Standing::removed;
+      }));
+}
+
 Json cluster_json(Participant& participant) {
   const cluster::ParticipantStatus status = participant.status();
   auto health = ask_health(participant);
@@ -95,6 +103,7 @@ Json cluster_json(Participant& participant) {
           {"invitation", cluster::text_of(status.invitation)},
           {"insecure", status.insecure},
           {"nodes", health->nodes},
+          {"clients", clients_of(map)},
           {"missing", health->missing},
           {"suspected", health->suspected},
           {"chains", health->chains},
@@ -111,7 +120,8 @@ Json cluster_json(Participant& participant) {
 
 std::string state_of(const controller::Node& node, const NodeSeen* seen) {
   if (node.standing == controller::Standing::removed) return "removed";
-  if (seen == nullptr || seen->silent) return "missing";
+  const bool is_silent = seen == nullptr || seen->silent;
+  if (is_silent) return controller::is_client(node) ? "away" : "missing";
   if (seen->suspected) return "suspected";
   return node.standing == controller::Standing::draining ? "draining" : "up";
 }

@@ -13,9 +13,6 @@
 namespace penstock::agent {
 namespace {
 
-// The one that began the cluster, which has the names: before a map says so.
-constexpr NodeId kFirstNode{1};
-
 // How long shards poll where nobody says: decision 0010.
 engine::Duration spin_of(size_t shards, bool has_rings) {
   const size_t processors = std::thread::hardware_concurrency();
@@ -255,14 +252,12 @@ Outcome<void> Node::make_nets() {
   TRY(participant_->enter(std::move(parts), leads ? &storage_->meta_kv() : nullptr));
   for (const auto& shard : shards_) {
     if (tables_ != nullptr && has_names_ && shard->index() < storage_->own_targets()) {
-      OwnChain& own = *own_chains_.emplace_back(
-          std::make_unique<OwnChain>(participant_->self(), storage_->service(shard->index()),
-                                     storage_->make_service_for_others(shard->index()),
-                                     [this](NodeId node) {
-                                       NodeHolds* const holds =
-                                           holds_seen_.load(std::memory_order_acquire);
-                                       return holds != nullptr && holds->has_session(node);
-                                     }));
+      OwnChain& own = *own_chains_.emplace_back(std::make_unique<OwnChain>(
+          participant_->self(), storage_->service(shard->index()),
+          storage_->make_service_for_others(shard->index()), [this](NodeId node) {
+            NodeHolds* const holds = holds_seen_.load(std::memory_order_acquire);
+            return holds != nullptr && holds->has_session(node);
+          }));
       participant_->nodes_net(shard->index()).serve(own_address(*shard), own);
     }
     shard->borrow_net(participant_->net(shard->index()));
@@ -298,8 +293,7 @@ Outcome<void> Node::begin_holding() {
   NodeHolds::Config config;
   config.participant = participant_.get();
   config.loop = &shards_.front()->loop();
-  config.names = has_names_ ? participant_->self() : remote_names_->node();
-  if (config.names == NodeId()) config.names = kFirstNode;
+  config.names = [this] { return has_names_ ? participant_->self() : remote_names_->node(); };
   config.kv = has_names_ ? &storage_->meta_kv() : nullptr;
   config.let_end = [this] { let_calls_end(); };
   TRY_ASSIGN(holds_, NodeHolds::start(config));
@@ -314,16 +308,15 @@ void Node::let_calls_end() {
 
 Outcome<void> Node::serve_names() {
   NodeShard& first = *shards_.front();
-  TRY_ASSIGN(auto served,
-             ServedNames::start({.loop = &first.loop(),
-                                 .net = &participant_->nodes_net(0),
-                                 .self = participant_->self(),
-                                 .meta = &storage_->meta(),
-                                 .files = files_.get(),
-                                 .own_chains = storage_->own_targets(),
-                                 .has_session = [this](NodeId node, uint64_t session) {
-                                   return holds_->is_good(node, session);
-                                 }}));
+  TRY_ASSIGN(auto served, ServedNames::start({.loop = &first.loop(),
+                                              .net = &participant_->nodes_net(0),
+                                              .self = participant_->self(),
+                                              .meta = &storage_->meta(),
+                                              .files = files_.get(),
+                                              .own_chains = storage_->own_targets(),
+                                              .has_session = [this](NodeId node, uint64_t session) {
+                                                return holds_->is_good(node, session);
+                                              }}));
   const std::lock_guard lock(served_mutex_);
   served_names_ = std::move(served);
   return {};

@@ -23,7 +23,7 @@ void NodeHolds::Keepings::drop_all(bool is_lost, std::function<void()> done) {
 }
 
 Outcome<std::unique_ptr<NodeHolds>> NodeHolds::start(const Config& config) {
-  ASSERT(config.participant != nullptr && config.loop != nullptr && config.names != NodeId());
+  ASSERT(config.participant != nullptr && config.loop != nullptr && config.names);
   std::unique_ptr<NodeHolds> all(new NodeHolds(config));
   if (config.kv != nullptr) TRY(all->start_service());
   all->start_agent();
@@ -61,7 +61,7 @@ void NodeHolds::start_agent() {
   agent.loop = config_.loop;
   agent.net = &config_.participant->nodes_net(0);
   agent.node = config_.participant->self();
-  agent.service = {config_.names, wire::kHoldsService};
+  agent.find = [this] { return engine::Address{config_.names(), wire::kHoldsService}; };
   agent.keeping = &keepings_;
   agent.session_changes = [this](AgentId session) {
     config_.participant->set_session(session.session);

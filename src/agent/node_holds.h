@@ -1,4 +1,5 @@
-// What a node of a cluster may keep and change of the files that all nodes have: docs/decisions/0061.
+// What a node of a cluster may keep and change of the files that all nodes have:
+// docs/decisions/0061.
 #pragma once
 
 #include "limits.h"
@@ -25,8 +26,9 @@ class NodeHolds {
   struct Config {
     cluster::Participant* participant = nullptr;
     engine::Loop* loop = nullptr;  // the first one's
-    NodeId names;                  // the node that has them
-    engine::Kv* kv = nullptr;      // with the names; null: they are elsewhere
+    // Which node has the names, asked in that loop; 0: it is not known yet.
+    std::function<NodeId()> names;
+    engine::Kv* kv = nullptr;  // with the names; null: they are elsewhere
     // Before what a session had is given on: nothing that it asked of this process is done any
     // more. In threads that may block.
     std::function<void()> let_end = {};
@@ -48,9 +50,7 @@ class NodeHolds {
   // node's.
   bool is_good(NodeId node, uint64_t session) { return service_->is_good({node, session}); }
   bool has_session(NodeId node) { return service_->has_session(node); }
-  bool is_in_use_elsewhere(InodeId inode) {
-    return service_->is_in_use(inode, agent_->session());
-  }
+  bool is_in_use_elsewhere(InodeId inode) { return service_->is_in_use(inode, agent_->session()); }
   bool is_exclusive_elsewhere(InodeId inode) { return service_->is_exclusive_somewhere(inode); }
 
  private:
@@ -82,9 +82,9 @@ class NodeHolds {
   std::unique_ptr<holds_net::HoldsAgent> agent_;
   engine::Mutex mutex_;
   engine::Condition wake_;
-  bool is_stopping_ = false;              // under the mutex
-  client::FileSystem* files_ = nullptr;   // the same
-  size_t settling_ = 0;                   // the same: calls of `files_` by the service's threads
+  bool is_stopping_ = false;             // under the mutex
+  client::FileSystem* files_ = nullptr;  // the same
+  size_t settling_ = 0;                  // the same: calls of `files_` by the service's threads
   bool is_stopped_ = false;
 };
 

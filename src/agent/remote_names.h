@@ -32,8 +32,8 @@ class RemoteNames {
   // Before the participant leaves. Idempotent.
   void stop();
 
-  // Which node that is; 0: it is not known yet.
-  NodeId node() { return find().node; }
+  // Which node that is, as far as somebody has asked it; 0: it is not known yet. Does not block.
+  NodeId node() const { return node_.load(std::memory_order_relaxed); }
   meta::Meta& meta() { return *meta_; }
   // As the node that has the names tells it, or told it last.
   engine::DiskSpace space();

@@ -150,10 +150,10 @@ Result<uint64_t> Collector::collect(size_t limit) {
 // Whether no other agent has it open. Who has is asked by the recall of its hold; and as no name
 // leads to it, nobody opens it afterwards.
 bool Collector::is_ours(InodeId orphan) {
-  if (held_.holding() == nullptr) return true;
   Held held(held_);
   if (!held.begin(orphan, holds::Hold::exclusive).ok()) return false;
-  return !core_.config.is_in_use_elsewhere(orphan);
+  const auto& is_in_use_elsewhere = core_.config.is_in_use_elsewhere;
+  return !is_in_use_elsewhere || !is_in_use_elsewhere(orphan);
 }
 
 // The order matters at a power cut: meta has made the removal of the name durable before the

@@ -42,7 +42,7 @@ void Caller::call(Question question) {
                         engine::Access::fetch};
     op_.exposure_count = 2;
   }
-  op_.to = config_.service;
+  op_.to = config_.find ? config_.find() : config_.service;
   op_.method = kMethod;
   op_.request = Bytes(op_.asked).first(length);
   op_.response = op_.answered;
@@ -54,7 +54,8 @@ void Caller::call(Question question) {
   is_calling_ = true;
   // A lease counts from here.
   sent_ = config_.loop->clock().lease_now();
-  config_.net->call(op_);
+  is_sent_ = op_.to.node != NodeId();
+  is_sent_ ? config_.net->call(op_) : config_.loop->complete(op_, Code::peer_gone);
 }
 
 void Caller::on_end() {
@@ -102,7 +103,7 @@ void Caller::learn_version(const ResponseHeader& header) {
 void Caller::end() {
   has_ended_ = true;
   if (is_pausing_ && config_.loop->cancel(timer_)) is_pausing_ = false;
-  if (is_calling_) config_.net->cancel(op_);
+  if (is_calling_ && is_sent_) config_.net->cancel(op_);
 }
 
 }  // namespace penstock::holds_net

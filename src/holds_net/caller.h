@@ -65,6 +65,7 @@ class Caller {
   engine::Time sent_{};
   engine::Duration pause_ = limits::kPauseFirst;
   bool is_calling_ = false;
+  bool is_sent_ = false;  // to the net, which has the call
   bool is_pausing_ = false;
   bool has_ended_ = false;
   const std::unique_ptr<std::byte[]> room_ = std::make_unique<std::byte[]>(limits::kAnswerBytesMax);

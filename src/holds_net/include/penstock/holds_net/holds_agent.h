@@ -19,6 +19,9 @@ struct HoldsAgentConfig {
   engine::Net* net = nullptr;  // of that loop
   NodeId node;
   engine::Address service;
+  // In place of `service`: where that is at the moment, asked in the loop. Node 0: nobody knows
+  // yet.
+  std::function<engine::Address()> find = {};
   // Is called in the loop.
   holds::Keeping* keeping = nullptr;
   // What the file system keeps of names in a directory goes, while operations go on; any thread

@@ -101,6 +101,13 @@ Status Lengths::record(Inode& inode, bool durable, bool end_session) {
   // Acquire pairs with the release of writers, which move the length first.
   const uint64_t changes = inode.changes.load(std::memory_order_acquire);
   ASSERT(inode.settled <= changes);
+  if (inode.fit.load(std::memory_order_relaxed) != holds::Hold::exclusive) {
+    // What was counted is in meta, as an attribute; length and times here may be those of before
+    // another agent wrote.
+    ASSERT(!inode.session);
+    inode.settled = changes;
+    return Code::ok;
+  }
   end_session = end_session && inode.session;
   if (changes == inode.settled && !end_session && !durable) return Code::ok;
   return put(inode, changes, durable, end_session);

@@ -79,6 +79,31 @@ TEST(AgentsTest, a_removed_file_stays_while_another_has_it_open) {
   EXPECT_EQ(agents.chunk_count(), 0u);
 }
 
+// Who changes an attribute or a name of a file that it has open, and has not read since another
+// wrote to it, knows an old length, and does not record that.
+TEST(AgentsTest, a_changed_attribute_or_name_leaves_the_length_of_another_writer) {
+  Agents agents(1, 2);
+  FileRef a = agents.open(0, "/a");
+  FileRef b = agents.open(1, "/a");
+  const InodeId id = inode_of(*a);
+  EXPECT_TRUE(agents.write(1, b, 0, "0123456789").ok());
+  FileSystem& other = agents.files(0);
+  EXPECT_TRUE(
+      other.set_xattr(agents.root, id, "user.a", "value", meta::XattrMode::any, nullptr).ok());
+  EXPECT_EQ(agents.stat(1, "/a").length, 10u);
+  EXPECT_TRUE(agents.write(1, b, 10, "more").ok());
+  EXPECT_TRUE(other.remove_xattr(agents.root, id, "user.a", nullptr).ok());
+  EXPECT_EQ(agents.stat(1, "/a").length, 14u);
+  EXPECT_TRUE(agents.write(1, b, 14, "!").ok());
+  EXPECT_TRUE(other.link(agents.root, id, meta::kRootInode, "b", nullptr).has_value());
+  EXPECT_TRUE(agents.write(1, b, 15, "!").ok());
+  // Nor when it closes it.
+  EXPECT_TRUE(other.set_xattr(agents.root, id, "user.b", "", meta::XattrMode::any, nullptr).ok());
+  EXPECT_TRUE(other.close_file(std::move(a)).ok());
+  EXPECT_EQ(agents.stat(1, "/b").length, 16u);
+  EXPECT_EQ(agents.read(1, b, 0, 100), "0123456789more!!");
+}
+
 TEST(AgentsTest, a_program_on_one_loses_privileges_to_a_writer_on_another) {
   Agents agents(1, 2);
   Credentials user;

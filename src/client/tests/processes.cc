@@ -180,12 +180,13 @@ void Process::stop_for(engine::Duration time) {
 
 void Process::close_files() {
   if (files_ != nullptr) files_->close();
-  while (users_ > 0) all_.world.run_for(milliseconds(10));
 }
 
 void Process::close_agent() {
   if (agent_ != nullptr) in_loop([this](engine::Op& done) { agent_->close(done); });
   keepings_.attach(nullptr);
+  // Those that waited for holds have heard that none comes.
+  while (users_ > 0) all_.world.run_for(milliseconds(10));
 }
 
 // What was on its way to it has come, and finds nobody.

@@ -93,7 +93,7 @@ class Story {
       }
     }
     for (uint64_t left = 2 + random.below(6); left > 0 && faults_seen_ == 0; --left) {
-      world().run_for(milliseconds(random.below(random.chance(1, 3) ? 8000 : 1500)));
+      world().run_for(milliseconds(random.below(random.chance(1, 3) ? 12'000 : 2000)));
       one_fault(random);
     }
     world().run_for(milliseconds(random.below(3000)));
@@ -210,6 +210,7 @@ class Story {
 
   bool one_step(size_t program, size_t process, engine::Random& random) {
     const uint64_t dice = random.below(24);
+    world().trace("step", program * 1000 + process, dice);
     if (dice < 6) return write(program, process, random);
     if (dice < 11) return read(process, static_cast<uint32_t>(random.below(kBlocks)));
     if (dice < 14) return append(program, process, random);
@@ -259,15 +260,16 @@ class Story {
     const FileRef file = shared(use);
     if (file == nullptr) return false;
     Cell& cell = blocks_[block];
-    std::string bytes = test::bytes_of_number(++written_, kBlock);
+    const uint64_t value = ++written_;
+    std::string bytes = test::bytes_of_number(value, kBlock);
     const AgentId session = all_.process(process).session();
-    const size_t number = cell.begin(written_, session);
-    world().trace("writes", process * 100 + block, written_);
+    const size_t number = cell.begin(value, session);
+    world().trace("writes", process * 100 + block, value);
     const auto done =
         soon ? use.files->write_soon(file, block * kBlock, memory_of(bytes), nullptr, nullptr)
              : use.files->write(file, block * kBlock, memory_of(bytes), durable, nullptr, nullptr);
     const bool well = done && *done == bytes.size();
-    world().trace(well ? "wrote" : "failed", process * 100 + block, cell.value_of(number));
+    world().trace(well ? "wrote" : "failed", process * 100 + block, value);
     const bool is_same = all_.process(process).session() == session && !has_ended(session);
     cell.end(number, !well            ? Written::perhaps
                      : !soon          ? Written::surely
@@ -337,8 +339,9 @@ class Story {
     if (!use) return false;
     const FileRef log = open(use, "/log", {.write = true, .create = true});
     if (log == nullptr) return false;
-    std::string record = "[" + std::to_string(program) + ":" + std::to_string(++records_[program]) +
-                         std::string(records_[program] * 37 % 300, '.') + "]";
+    const uint64_t number = ++records_[program];
+    std::string record = "[" + std::to_string(program) + ":" + std::to_string(number) +
+                         std::string(number * 37 % 300, '.') + "]";
     const auto done = use.files->append(log, memory_of(record), soon, nullptr, nullptr);
     const bool well = done && done->bytes == record.size();
     world().trace("appended", process, well ? done->offset : UINT64_MAX);

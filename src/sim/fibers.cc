@@ -20,6 +20,7 @@ engine::Threads::Number Fibers::start(std::string name, std::function<void()> bo
   fiber->number = Number{next_number_++};
   fiber->name = std::move(name);
   fiber->context = std::make_unique<Context>(std::move(body));
+  fiber->process = process();
   ready_.push_back(fiber.get());
   fibers_.push_back(std::move(fiber));
   return fibers_.back()->number;
@@ -36,6 +37,18 @@ void Fibers::join(Number thread) {
 
 engine::Threads::Number Fibers::self() const {
   return running_ == nullptr ? main_ : running_->number;
+}
+
+SimWorld::Process Fibers::process() const {
+  return running_ == nullptr ? process_of_main_ : running_->process;
+}
+
+SimWorld::Process Fibers::enter_process(SimWorld::Process process) {
+  if (running_ == nullptr) return std::exchange(process_of_main_, process);
+  ASSERT(!running_->drives_loop);
+  const SimWorld::Process before = std::exchange(running_->process, process);
+  if (world_.is_stopped(process)) turn_ended();
+  return before;
 }
 
 Time Fibers::now() const {
@@ -113,7 +126,12 @@ void Fibers::turn_ended() {
 
 bool Fibers::run_one() {
   if (ready_.empty()) return false;
-  const size_t index = ready_.size() == 1 ? 0 : random_.below(ready_.size());
+  size_t index = ready_.size() == 1 ? 0 : random_.below(ready_.size());
+  // Of those of a process that is stopped the one behind goes on, if any does.
+  for (size_t seen = 0; world_.is_stopped(ready_[index]->process); ++seen) {
+    if (seen == ready_.size()) return false;
+    index = (index + 1) % ready_.size();
+  }
   Fiber& next = *ready_[index];
   ready_.erase(ready_.begin() + static_cast<ptrdiff_t>(index));
   world_.trace("thread", next.number.value);
@@ -149,6 +167,7 @@ Fibers::Fiber& Fibers::drive(SimParker& parker) {
   });
   Fiber& fiber = *find(number);
   fiber.loop = parker.loop_;
+  fiber.process = parker.process_;
   fiber.drives_loop = true;
   std::erase(ready_, &fiber);
   fiber.state = State::turned;

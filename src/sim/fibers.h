@@ -42,6 +42,10 @@ class Fibers final : public engine::Threads {
   // The loop of this parker goes.
   void end(SimParker& parker);
 
+  // Of the calling thread, or of the test itself.
+  SimWorld::Process process() const;
+  SimWorld::Process enter_process(SimWorld::Process process);
+
   bool on_main() const { return running_ == nullptr; }
   // The calling fiber, which runs the loop of this parker, sleeps until turn().
   void sleep(SimParker& parker);
@@ -68,6 +72,7 @@ class Fibers final : public engine::Threads {
     // Of a fiber that does the turns of a loop for the world; null again when the loop goes.
     engine::Loop* loop = nullptr;
     bool drives_loop = false;
+    SimWorld::Process process = 0;
   };
 
   Fiber& drive(SimParker& parker);
@@ -87,6 +92,7 @@ class Fibers final : public engine::Threads {
   std::vector<Waiter*> waiters_;
   Fiber* running_ = nullptr;
   uint64_t next_number_ = 1;
+  SimWorld::Process process_of_main_ = 0;
   const Number main_{next_number_++};
 };
 

@@ -113,7 +113,9 @@ class SimNetwork::Incoming final : public engine::IncomingCall {
   void transfer(TransferOp& op, Access access) {
     if (const Status status = check(op, access); !status.ok()) return loop_.complete(op, status);
     SimWorld& world = network_.world_;
-    const SimNetFaults& likely = network_.faults;
+    static constexpr SimNetFaults kNone;
+    const bool is_own = server_ != nullptr && server_->node_ == from_->from;
+    const SimNetFaults& likely = is_own && network_.faults.spares_self ? kNone : network_.faults;
     const bool lost = world.chance(likely.drop_permille);
     const Duration delay =
         lost ? likely.detection : world.between(likely.delay_min, likely.delay_max);
@@ -197,10 +199,12 @@ void SimNetwork::lose(CallId id) {
 void SimNetwork::send(NodeId from, NodeId to, CallId id, std::string_view label,
                       std::function<void()> arrive) {
   ++messages_;
-  if (world_.chance(faults.drop_permille)) return lose(id);
-  const int copies = world_.chance(faults.duplicate_permille) ? 2 : 1;
+  static constexpr SimNetFaults kNone;
+  const SimNetFaults& likely = from == to && faults.spares_self ? kNone : faults;
+  if (world_.chance(likely.drop_permille)) return lose(id);
+  const int copies = world_.chance(likely.duplicate_permille) ? 2 : 1;
   for (int copy = 0; copy < copies; ++copy) {
-    world_.after(world_.between(faults.delay_min, faults.delay_max), label,
+    world_.after(world_.between(likely.delay_min, likely.delay_max), label,
                  [this, from, to, id, arrive] {
                    if (connected(from, to)) {
                      arrive();

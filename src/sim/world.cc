@@ -106,7 +106,7 @@ void SimWorld::turn(const SimParker* except, Time deadline) {
   bool worked = false;
   for (size_t i = 0; i < parkers_.size(); ++i) {
     SimParker& parker = *parkers_[i];
-    if (&parker == except) continue;
+    if (&parker == except || is_stopped(parker.process_)) continue;
     switch (fibers_->turn(parker)) {
       case Fibers::Turned::worked:
         worked = true;
@@ -142,6 +142,10 @@ void SimWorld::advance(Time deadline) {
   }
 }
 
+SimWorld::Process SimWorld::enter_process(Process process) {
+  return fibers_->enter_process(process);
+}
+
 void SimWorld::run_for(Duration duration) {
   (void)fibers_->wait({.address = &duration, .what = "time to pass"}, duration);
 }
@@ -156,7 +160,7 @@ bool SimWorld::run_until(const std::function<bool()>& done, Duration limit) {
   return true;
 }
 
-SimParker::SimParker(SimWorld& world, const engine::Loop* loop) : world_(world), own_loop_(loop) {
+SimParker::SimParker(SimWorld& world, const engine::Loop* loop) : world_(world), own_loop_(loop), process_(world.fibers_->process()) {
   world_.parkers_.push_back(this);
 }
 

@@ -21,6 +21,9 @@ struct SimNetFaults {
   // and its answer comes to the caller.
   uint32_t duplicate_permille = 0;
 
+  // What a node sends to itself comes at once and once: it is one process.
+  bool spares_self = false;
+
   // When a message is lost, the link is found broken after this time, and the call ends with
   // peer_gone unless its deadline comes first.
   Duration detection = std::chrono::seconds(5);

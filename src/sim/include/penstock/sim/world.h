@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -84,6 +85,16 @@ class SimWorld {
   // A simulation that comes this far hangs, and is aborted as a deadlock is.
   void set_time_limit(Duration limit) { time_limit_ = Time(limit); }
 
+  // A process that can be stopped, as by SIGSTOP: none of its threads and loops does anything, and
+  // they find no time missing when it goes on. 0 never is. A thread belongs to the one that its
+  // maker belongs to, a loop to that of who makes it, until it enters another one.
+  using Process = uint32_t;
+  // The calling thread from now on; returns the one before. Returns once that one is not stopped.
+  Process enter_process(Process process);
+  void stop_process(Process process) { stopped_.insert(process); }
+  void continue_process(Process process) { stopped_.erase(process); }
+  bool is_stopped(Process process) const { return stopped_.contains(process); }
+
   // How often a thread loses its processor to another one where it takes a lock that is free.
   uint32_t switch_permille = 50;
   // How often it loses it for a while there, and time goes on without it.
@@ -95,6 +106,7 @@ class SimWorld {
   void turn() { turn(nullptr, engine::kNever); }
 
  private:
+  friend class Fibers;
   friend class SimParker;
   struct Event {
     std::string_view label;
@@ -113,6 +125,7 @@ class SimWorld {
   EventId next_event_ = 1;
   std::vector<SimParker*> parkers_;
   std::unique_ptr<Fibers> fibers_;
+  std::set<Process> stopped_;
   uint64_t trace_hash_ = 0;
   const bool print_trace_;
   Time time_limit_{std::chrono::hours(24 * 30)};
@@ -148,6 +161,7 @@ class SimParker final : public engine::Parker {
   Time next_call() const;
 
   const engine::Loop* own_loop_ = nullptr;
+  SimWorld::Process process_ = 0;
   bool signalled_ = false;
   bool at_all_times_ = false;
   Time slept_at_{};  // when its loop went to sleep

@@ -1,0 +1,521 @@
+#include "processes.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace penstock::client {
+namespace {
+
+constexpr uint32_t kStorages = 2;
+constexpr engine::Address kHolds{kNamesNode, 90};
+constexpr engine::Address kMeta{kNamesNode, 91};
+
+}  // namespace
+
+// ---- the fence ----
+
+bool Fence::is_good(AgentId of) const {
+  const auto floor = floors_.find(of.node);
+  return of.session != 0 && (floor == floors_.end() || of.session >= floor->second);
+}
+
+bool Fence::raise(AgentId above, const std::function<bool()>& gives_up) {
+  uint64_t& floor = floors_[above.node];
+  floor = std::max(floor, above.session + 1);
+  world_.trace("fenced", above.node.value, above.session);
+  const auto is_over = [&](AgentId of) { return of.node == above.node && is_fenced(of); };
+  while (std::any_of(under_way_.begin(), under_way_.end(), is_over)) {
+    if (gives_up()) return false;
+    world_.run_for(milliseconds(1));
+  }
+  return true;
+}
+
+void NamingNet::call(engine::CallOp& op) {
+  const uint64_t session = session_();
+  std::vector<std::byte> named(op.request.begin(), op.request.end());
+  named.resize(named.size() + sizeof session);
+  std::memcpy(named.data() + named.size() - sizeof session, &session, sizeof session);
+  // The net below copies it.
+  const Bytes request = std::exchange(op.request, named);
+  net_.call(op);
+  op.request = request;
+}
+
+class FencedService::Guarded final : public engine::IncomingCall {
+ public:
+  Guarded(Fence& fence, engine::IncomingCall& inner, AgentId of)
+      : fence_(fence), inner_(inner), of_(of) {
+    method = inner.method;
+    request = inner.request.first(inner.request.size() - sizeof(uint64_t));
+    exposure_count = inner.exposure_count;
+    fence_.under_way_.insert(of_);
+  }
+  engine::Peer peer() const override { return inner_.peer(); }
+  uint64_t exposure_length(uint32_t index) const override { return inner_.exposure_length(index); }
+  engine::Access exposure_access(uint32_t index) const override {
+    return inner_.exposure_access(index);
+  }
+  std::optional<engine::MemoryRef> direct(uint32_t index) override { return inner_.direct(index); }
+  void place(engine::TransferOp& op) override { inner_.place(op); }
+  void fetch(engine::TransferOp& op) override { inner_.fetch(op); }
+  void reply(Status status, Bytes response) override {
+    fence_.under_way_.erase(fence_.under_way_.find(of_));
+    inner_.reply(status, response);
+    delete this;
+  }
+
+ private:
+  Fence& fence_;
+  engine::IncomingCall& inner_;
+  const AgentId of_;
+};
+
+void FencedService::on_call(engine::IncomingCall& call) {
+  uint64_t session = 0;
+  ASSERT(call.request.size() > sizeof session);
+  std::memcpy(&session, call.request.data() + call.request.size() - sizeof session, sizeof session);
+  const AgentId of{call.peer().node, session};
+  if (!skips_ && !fence_.is_good(of)) return call.reply(Code::stale, {});
+  inner_.on_call(*new Guarded(fence_, call, of));  // until its reply
+}
+
+// ---- a process ----
+
+Process::Process(Processes& all, NodeId node, uint32_t number)
+    : all_(all),
+      node_(node),
+      number_(number),
+      keepings_(all.broken),
+      clock_(all.world.clock(), all.broken.ignores_lease && node != kNamesNode) {}
+
+Process::~Process() {
+  ASSERT(loop_ == nullptr && users_ == 0);
+}
+
+void Process::Keepings::drop(InodeId inode, holds::Hold leave, std::function<void()> done) {
+  if (to_ == nullptr) return done();
+  if (broken_.keeps_inodes) return to_->settle(inode, std::move(done));
+  if (!broken_.answers_before_drop) return to_->drop(inode, leave, std::move(done));
+  done();
+  to_->drop(inode, leave, [] {});
+}
+
+void Process::Keepings::settle(InodeId inode, std::function<void()> done) {
+  to_ == nullptr ? done() : to_->settle(inode, std::move(done));
+}
+
+void Process::Keepings::drop_all(bool is_lost, std::function<void()> done) {
+  to_ == nullptr ? done() : to_->drop_all(is_lost, std::move(done));
+}
+
+void Process::make_loop() {
+  ASSERT(loop_ == nullptr);
+  parker_ = std::make_unique<sim::SimParker>(all_.world);
+  loop_ = std::make_unique<engine::Loop>(clock_, all_.world.random(), *parker_);
+  parker_->drive(*loop_, true);
+  net_ = std::make_unique<sim::SimNet>(all_.network, *loop_, node_);
+}
+
+void Process::in_loop(const std::function<void(engine::Op& done)>& what) {
+  (void)engine::thread_caller().call(*loop_, what);
+}
+
+void Process::start_agent() {
+  holds_net::HoldsAgentConfig config;
+  config.loop = loop_.get();
+  config.net = net_.get();
+  config.node = node_;
+  config.service = kHolds;
+  config.keeping = &keepings_;
+  config.session_changes = [this](AgentId session) {
+    all_.world.trace("session", session.node.value, session.session);
+  };
+  agent_ = holds_net::HoldsAgent::make(config);
+  in_loop([this](engine::Op& done) {
+    agent_->start();
+    loop_->complete(done, Code::ok);
+  });
+  naming_ = std::make_unique<NamingNet>(*net_, [this] { return agent_->session().session; });
+}
+
+Status Process::open_files(meta::Meta& meta, FileSystemConfig config) {
+  config.shards.push_back({loop_.get(), naming_.get()});
+  config.chains = all_.chains_;
+  config.holding = agent_.get();
+  // A look at many of them would take long.
+  config.written_ids_step = 40;
+  auto files = FileSystem::open(meta, std::move(config));
+  if (!files) return files.error().status;
+  files_ = std::move(*files);
+  keepings_.attach(&files_->keeping());
+  return Code::ok;
+}
+
+FileSystem* Process::enter() {
+  if (!is_running()) return nullptr;
+  ++users_;
+  all_.world.enter_process(number_);
+  return files_.get();
+}
+
+void Process::leave() {
+  ASSERT(users_ > 0);
+  --users_;
+  all_.world.enter_process(0);
+}
+
+AgentId Process::session() {
+  return agent_ == nullptr ? AgentId{node_, 0} : agent_->session();
+}
+
+void Process::stop_for(engine::Duration time) {
+  all_.world.trace("stops", number_, static_cast<uint64_t>(time.count()));
+  all_.world.stop_process(number_);
+  all_.world.after(time, "goes on", [this, stop = ++stops_] {
+    if (stop == stops_) all_.world.continue_process(number_);
+  });
+}
+
+void Process::close_files() {
+  if (files_ != nullptr) files_->close();
+}
+
+void Process::close_agent() {
+  if (agent_ != nullptr) in_loop([this](engine::Op& done) { agent_->close(done); });
+  keepings_.attach(nullptr);
+  // Those that waited for holds have heard that none comes.
+  while (users_ > 0) all_.world.run_for(milliseconds(10));
+}
+
+// What was on its way to it has come, and finds nobody.
+void Process::drop_rest() {
+  all_.world.run_for(seconds(1));
+  files_ = nullptr;
+  agent_ = nullptr;
+  naming_ = nullptr;
+  net_ = nullptr;
+  parker_->stop_driving();
+  loop_ = nullptr;
+  parker_ = nullptr;
+}
+
+std::string Process::describe() {
+  std::string text = "node " + std::to_string(node_.value);
+  if (agent_ == nullptr) return text + " is gone";
+  const auto figures = agent_->figures();
+  return text + "." + std::to_string(agent_->session().session) +
+         (agent_->is_ready() ? " is ready" : " is not ready") + (is_ending_ ? ", ends" : "") + ", " +
+         std::to_string(figures.running) + " run, " + std::to_string(figures.waiting) + " wait, " +
+         std::to_string(users_) + " programs";
+}
+
+// ---- an agent ----
+
+Status AgentProcess::start() {
+  const auto before = all_.world.enter_process(number_);
+  make_loop();
+  meta_net::RemoteMetaConfig config;
+  config.loop = loop_.get();
+  config.net = net_.get();
+  config.service = kMeta;
+  config.session = [this] { return agent_ == nullptr ? 0 : agent_->session().session; };
+  config.caller = ++all_.callers_;
+  meta_ = meta_net::RemoteMeta::make(config);
+  start_agent();
+  FileSystemConfig files;
+  files.owns_recovery = false;
+  const Status opened = open_files(*meta_, std::move(files));
+  all_.world.enter_process(before);
+  return opened;
+}
+
+void AgentProcess::stop() {
+  is_ending_ = true;
+  all_.world.continue_process(number_);
+  close_files();
+  close_agent();
+  drop_rest();
+  meta_ = nullptr;
+  is_ending_ = false;
+}
+
+void AgentProcess::kill() {
+  all_.world.trace("killed", number_);
+  net_->kill();
+  meta_->hurry(milliseconds(1));
+  stop();
+}
+
+// ---- the one with the names ----
+
+class NamesProcess::Record final : public inodes::RecordsFile {
+ public:
+  Status read(std::span<std::byte> block) override {
+    if (block_.size() != block.size()) return Code::no_data;
+    std::copy(block_.begin(), block_.end(), block.begin());
+    return Code::ok;
+  }
+  Status write(std::span<const std::byte> block) override {
+    if (is_dead) return Code::closed;
+    block_.assign(block.begin(), block.end());
+    return Code::ok;
+  }
+  bool is_dead = false;
+
+ private:
+  std::vector<std::byte> block_;
+};
+
+NamesProcess::NamesProcess(Processes& all)
+    : Process(all, kNamesNode, kNamesNode.value),
+      image_(all.world),
+      record_(std::make_shared<Record>()) {}
+
+void NamesProcess::serve_targets() {
+  for (uint32_t i = 0; i < all_.storages_.size(); ++i) {
+    Processes::Storage& storage = all_.storages_[i];
+    Served& served = served_.emplace_back();
+    served.net = std::make_unique<sim::SimNet>(all_.network, *storage.loop, node_);
+    served.chunks = chunks::make_service(*storage.target, ChainId(i), chunks::kCallsMax,
+                                         chunks::Durable::all);
+    served.fenced =
+        std::make_unique<FencedService>(all_.fence, *served.chunks, all_.broken.skips_fence);
+    served.net->serve({node_, i}, *served.fenced);
+  }
+}
+
+Status NamesProcess::start() {
+  const auto before = all_.world.enter_process(number_);
+  is_stopping_ = false;
+  record_->is_dead = false;
+  make_loop();
+  kv_ = std::make_unique<sim::SimKv>(image_);
+  serve_targets();
+  meta::MetaOptions options;
+  options.default_layout.chunk_bytes_log2 = 16;
+  options.default_layout.chain_count = kStorages;
+  auto meta = meta::Meta::open(*kv_, all_.world.clock(), options);
+  Status status = meta ? Status() : meta.error().status;
+  if (status.ok()) meta_ = std::move(*meta);
+  if (status.ok()) status = start_service();
+  if (status.ok()) start_agent();
+  if (status.ok()) status = await_past();
+  if (status.ok()) {
+    FileSystemConfig files;
+    files.records = record_;
+    files.is_in_use_elsewhere = [this](InodeId inode) {
+      return !all_.broken.removes_used && service_->is_in_use(inode, agent_->session());
+    };
+    files.is_exclusive_elsewhere = [this](InodeId inode) {
+      return service_->is_exclusive_somewhere(inode);
+    };
+    status = open_files(*meta_, std::move(files));
+  }
+  if (status.ok()) {
+    settler_ = files_.get();
+    status = serve_names();
+  }
+  all_.world.enter_process(before);
+  return status;
+}
+
+Status NamesProcess::start_service() {
+  holds_net::HoldsServiceConfig config;
+  config.loop = loop_.get();
+  config.net = net_.get();
+  config.address = kHolds;
+  config.kv = kv_.get();
+  config.fence = [this](AgentId agent, const std::function<void()>& done) { fence(agent, done); };
+  config.settle = [this](AgentId, const std::vector<InodeId>& exclusives,
+                         const std::function<void()>& done) { settle(exclusives, done); };
+  config.unused = [this](InodeId) {
+    if (settler_ != nullptr) settler_->unused_elsewhere();
+  };
+  auto service = holds_net::HoldsService::open(config);
+  if (!service) return service.error().status;
+  service_ = std::move(*service);
+  in_loop([this](engine::Op& done) {
+    service_->start();
+    loop_->complete(done, Code::ok);
+  });
+  return Code::ok;
+}
+
+Status NamesProcess::await_past() {
+  const engine::Time deadline = all_.world.now() + seconds(30);
+  while (service_->is_claiming() || service_->figures().ending > 0 || !agent_->is_ready()) {
+    if (all_.world.now() >= deadline) return Code::timed_out;
+    all_.world.run_for(milliseconds(50));
+  }
+  return Code::ok;
+}
+
+Status NamesProcess::serve_names() {
+  const Result<InodeId> first = meta_->unused_id();
+  if (!first) return first.error();
+  meta_net::MetaServiceConfig config;
+  config.loop = loop_.get();
+  config.net = net_.get();
+  config.address = kMeta;
+  config.meta = meta_.get();
+  config.threads = 6;
+  config.threads_per_node = 3;
+  config.durable_answers = true;
+  config.least_new = *first;
+  config.own_chains = kStorages;
+  config.has_session = [this](NodeId node, uint64_t session) {
+    return all_.broken.skips_sessions || service_->is_good({node, session});
+  };
+  config.orphaned = [this](InodeId inode) { settler_->orphaned_elsewhere(inode); };
+  config.named = [this](InodeId inode) { settler_->named_elsewhere(inode); };
+  in_loop([&](engine::Op& done) {
+    names_ = meta_net::MetaService::make(config);
+    names_->start();
+    loop_->complete(done, Code::ok);
+  });
+  return Code::ok;
+}
+
+bool NamesProcess::pause() {
+  all_.world.run_for(milliseconds(200));
+  return !is_stopping_;
+}
+
+// As of a version of the map, which heads take one after another.
+void NamesProcess::fence(AgentId agent, const std::function<void()>& done) {
+  all_.world.run_for(all_.world.between(milliseconds(1), milliseconds(900)));
+  if (is_stopping_) return;
+  if (!all_.fence.raise(agent, [this] { return is_stopping_; })) return;
+  if (names_ != nullptr) names_->let_end();
+  if (is_stopping_) return;
+  all_.lost(agent);
+  done();
+}
+
+void NamesProcess::settle(const std::vector<InodeId>& exclusives,
+                          const std::function<void()>& done) {
+  if (is_stopping_) return;
+  if (settler_ == nullptr) return done();
+  ++settling_;
+  const auto settle_once = [&]() -> Status {
+    if (exclusives.empty()) return settler_->settle_all_lost();
+    for (const InodeId inode : exclusives) TRY(settler_->settle_lost(inode));
+    return Code::ok;
+  };
+  bool goes_on = true;
+  while (goes_on && !settle_once().ok()) goes_on = pause();
+  --settling_;
+  if (goes_on) done();
+}
+
+void NamesProcess::expel(NodeId node) {
+  in_loop([&](engine::Op& done) {
+    service_->expel(node);
+    loop_->complete(done, Code::ok);
+  });
+}
+
+void NamesProcess::stop() {
+  is_ending_ = true;
+  all_.world.continue_process(number_);
+  end();
+}
+
+void NamesProcess::kill() {
+  is_ending_ = true;
+  all_.world.trace("killed", number_);
+  record_->is_dead = true;
+  net_->kill();
+  for (Served& served : served_) served.net->kill();
+  image_.kill();
+  all_.world.continue_process(number_);
+  end();
+}
+
+void NamesProcess::end() {
+  if (names_ != nullptr) in_loop([this](engine::Op& done) { names_->stop(done); });
+  close_files();
+  close_agent();
+  is_stopping_ = true;
+  while (settling_ > 0) all_.world.run_for(milliseconds(10));
+  settler_ = nullptr;
+  if (service_ != nullptr) in_loop([this](engine::Op& done) { service_->stop(done); });
+  if (meta_ != nullptr) (void)meta_->close();
+  for (Served& served : served_) {
+    if (served.net != nullptr) served.net->kill();
+  }
+  all_.world.run_for(seconds(1));
+  service_ = nullptr;
+  names_ = nullptr;
+  drop_rest();
+  served_.clear();
+  meta_ = nullptr;
+  kv_ = nullptr;
+  is_ending_ = false;
+}
+
+// ---- all ----
+
+Processes::Processes(uint64_t seed, size_t agents, Broken its_broken)
+    : world(seed), broken(its_broken) {
+  world.set_time_limit(std::chrono::hours(2));
+  network.faults.spares_self = true;
+  network.faults.detection = milliseconds(300);
+  std::vector<engine::Address> addresses;
+  for (uint32_t i = 0; i < kStorages; ++i) {
+    Storage& storage = storages_.emplace_back();
+    storage.loop = std::make_unique<sim::SimLoop>(world);
+    storage.target = std::make_unique<store::FakeTarget>(*storage.loop);
+    addresses.push_back({kNamesNode, i});
+  }
+  chains_ = inodes::ChainAddresses::dense(addresses);
+  names_ = std::make_unique<NamesProcess>(*this);
+  for (uint32_t i = 1; i <= agents; ++i) {
+    agents_.push_back(std::make_unique<AgentProcess>(*this, NodeId(i)));
+  }
+}
+
+Processes::~Processes() = default;
+
+void Processes::start() {
+  const Status started = names_->start();
+  ASSERT(started.ok());
+  for (const auto& agent : agents_) ASSERT(agent->start().ok());
+}
+
+void Processes::stop() {
+  for (const auto& agent : agents_) agent->stop();
+  names_->stop();
+}
+
+Process& Processes::process(size_t i) {
+  if (i == agents_.size()) return *names_;
+  return *agents_[i];
+}
+
+size_t Processes::chunk_count() const {
+  size_t count = 0;
+  for (const Storage& storage : storages_) count += storage.target->chunks.size();
+  return count;
+}
+
+std::string Processes::chunks_left() const {
+  std::string text;
+  for (const Storage& storage : storages_) {
+    for (const auto& [id, bytes] : storage.target->chunks) {
+      text += " " + std::to_string(id.inode.value) + ":" + std::to_string(id.index) + "(" +
+              std::to_string(bytes.size()) + ")";
+    }
+  }
+  return text;
+}
+
+std::string Processes::describe() {
+  std::string text;
+  for (size_t i = 0; i < count(); ++i) text += process(i).describe() + "\n";
+  return text;
+}
+
+}  // namespace penstock::client

@@ -1,0 +1,253 @@
+// Processes that have one file system: one with the names and the targets, and agents, each with
+// all that a real one has of it, in one thread, over a network that loses, delays and repeats.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "penstock/chunks.h"
+#include "penstock/client.h"
+#include "penstock/holds_net.h"
+#include "penstock/meta_net.h"
+#include "penstock/net.h"
+#include "penstock/sim.h"
+#include "penstock/store_fake.h"
+
+namespace penstock::client {
+
+using holds::AgentId;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+inline constexpr NodeId kNamesNode{100};
+
+// What is changed on purpose, to see that a story notices.
+struct Broken {
+  bool answers_before_drop = false;
+  bool keeps_inodes = false;  // an inode is not loaded anew after a grant
+  bool ignores_lease = false;
+  bool skips_sessions = false;  // the service of names takes calls of sessions that are over
+  bool skips_fence = false;
+  bool removes_used = false;  // orphans that another agent has open
+};
+
+// Which sessions targets refuse. It outlives all processes, as a controller's map does. Before a
+// session is fenced, what it has under way here has ended.
+class Fence {
+ public:
+  explicit Fence(sim::SimWorld& world) : world_(world) {}
+  bool is_good(AgentId of) const;
+  // False: it was to give up.
+  bool raise(AgentId above, const std::function<bool()>& gives_up);
+  bool is_fenced(AgentId of) const { return !is_good(of); }
+
+ private:
+  friend class FencedService;
+  sim::SimWorld& world_;
+  std::map<NodeId, uint64_t> floors_;
+  std::multiset<AgentId> under_way_;
+};
+
+// Names in each call of a target the session for which it is made.
+class NamingNet final : public engine::Net {
+ public:
+  NamingNet(engine::Net& net, std::function<uint64_t()> session)
+      : net_(net), session_(std::move(session)) {}
+  void call(engine::CallOp& op) override;
+  void cancel(engine::CallOp& op) override { net_.cancel(op); }
+  void serve(engine::Address, engine::Service&) override { ASSERT(false); }
+  void withdraw(engine::Address) override { ASSERT(false); }
+
+ private:
+  engine::Net& net_;
+  const std::function<uint64_t()> session_;
+};
+
+// Takes what that names, and refuses what is fenced.
+class FencedService final : public engine::Service {
+ public:
+  FencedService(Fence& fence, engine::Service& inner, bool skips)
+      : fence_(fence), inner_(inner), skips_(skips) {}
+  void on_call(engine::IncomingCall& call) override;
+
+ private:
+  class Guarded;
+  Fence& fence_;
+  engine::Service& inner_;
+  const bool skips_;
+};
+
+// May stand still, for an agent that takes no notice of its lease.
+class LeaseClock final : public engine::Clock {
+ public:
+  LeaseClock(const engine::Clock& real, bool stands) : real_(real), stands_(stands) {}
+  engine::Time now() const override { return real_.now(); }
+  engine::Time lease_now() const override {
+    return stands_ ? engine::Time(seconds(1)) : real_.lease_now();
+  }
+  engine::WallTime wall() const override { return real_.wall(); }
+
+ private:
+  const engine::Clock& real_;
+  const bool stands_;
+};
+
+class Processes;
+
+// What all have: a loop, a file system, and the holds that it has.
+class Process {
+ public:
+  virtual ~Process();
+  // In a thread that may wait. It is not started, or was ended.
+  virtual Status start() = 0;
+  // In order, with all that is written; or it dies at this moment, and this returns when nothing is
+  // left of it.
+  virtual void stop() = 0;
+  virtual void kill() = 0;
+  void stop_for(engine::Duration time);
+
+  // For programs. Null: it does not run. It stays until leave().
+  FileSystem* enter();
+  void leave();
+  AgentId session();
+  NodeId node() const { return node_; }
+  bool is_running() const { return files_ != nullptr && !is_ending_; }
+  std::string describe();
+
+ protected:
+  Process(Processes& all, NodeId node, uint32_t number);
+
+  // Until there is a file system nothing is kept.
+  class Keepings final : public holds::Keeping {
+   public:
+    Keepings(Broken broken) : broken_(broken) {}
+    void attach(holds::Keeping* to) { to_ = to; }
+    void drop(InodeId inode, holds::Hold leave, std::function<void()> done) override;
+    void settle(InodeId inode, std::function<void()> done) override;
+    void drop_all(bool is_lost, std::function<void()> done) override;
+
+   private:
+    const Broken broken_;
+    holds::Keeping* to_ = nullptr;
+  };
+
+  void make_loop();
+  void start_agent();
+  Status open_files(meta::Meta& meta, FileSystemConfig config);
+  void close_files();
+  void close_agent();
+  void drop_rest();
+  void in_loop(const std::function<void(engine::Op& done)>& what);
+
+  Processes& all_;
+  const NodeId node_;
+  const uint32_t number_;
+  Keepings keepings_;
+  LeaseClock clock_;
+  std::unique_ptr<sim::SimParker> parker_;
+  std::unique_ptr<engine::Loop> loop_;
+  std::unique_ptr<sim::SimNet> net_;
+  std::unique_ptr<NamingNet> naming_;
+  std::unique_ptr<holds_net::HoldsAgent> agent_;
+  std::unique_ptr<FileSystem> files_;
+  size_t users_ = 0;
+  uint64_t stops_ = 0;
+  bool is_ending_ = false;
+};
+
+class AgentProcess final : public Process {
+ public:
+  AgentProcess(Processes& all, NodeId node) : Process(all, node, node.value) {}
+  Status start() override;
+  void stop() override;
+  void kill() override;
+
+ private:
+  std::unique_ptr<meta_net::RemoteMeta> meta_;
+};
+
+class NamesProcess final : public Process {
+ public:
+  explicit NamesProcess(Processes& all);
+  Status start() override;
+  void stop() override;
+  void kill() override;
+  void expel(NodeId node);
+
+ private:
+  class Record;
+  void serve_targets();
+  Status start_service();
+  Status await_past();
+  Status serve_names();
+  void fence(AgentId agent, const std::function<void()>& done);
+  void settle(const std::vector<InodeId>& exclusives, const std::function<void()>& done);
+  bool pause();
+  void end();
+
+  struct Served {
+    std::unique_ptr<sim::SimNet> net;
+    std::unique_ptr<engine::Service> chunks;
+    std::unique_ptr<FencedService> fenced;
+  };
+
+  sim::SimKvImage image_;
+  const std::shared_ptr<Record> record_;
+  std::unique_ptr<sim::SimKv> kv_;
+  std::vector<Served> served_;
+  std::unique_ptr<meta::Meta> meta_;
+  std::unique_ptr<holds_net::HoldsService> service_;
+  std::unique_ptr<meta_net::MetaService> names_;
+  FileSystem* settler_ = nullptr;
+  size_t settling_ = 0;
+  bool is_stopping_ = false;
+};
+
+class Processes {
+ public:
+  Processes(uint64_t seed, size_t agents, Broken its_broken);
+  // All are ended.
+  ~Processes();
+
+  // All of them, in a thread or on the test's own stack.
+  void start();
+  void stop();
+
+  size_t count() const { return agents_.size() + 1; }
+  // The last is the one with the names.
+  Process& process(size_t i);
+  NamesProcess& names() { return *names_; }
+  size_t chunk_count() const;
+  std::string chunks_left() const;
+  std::string describe();
+
+  const Credentials root;
+  sim::SimWorld world;
+  sim::SimNetwork network{world};
+  const Broken broken;
+  Fence fence{world};
+  // What a session had behind may be lost now.
+  std::function<void(AgentId)> lost = [](AgentId) {};
+
+ private:
+  friend class Process;
+  friend class AgentProcess;
+  friend class NamesProcess;
+  struct Storage {
+    std::unique_ptr<sim::SimLoop> loop;
+    std::unique_ptr<store::FakeTarget> target;
+  };
+
+  std::vector<Storage> storages_;
+  std::shared_ptr<inodes::ChainAddresses> chains_;
+  std::unique_ptr<NamesProcess> names_;
+  std::vector<std::unique_ptr<AgentProcess>> agents_;
+  uint64_t callers_ = 0;
+};
+
+}  // namespace penstock::client

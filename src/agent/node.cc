@@ -272,7 +272,10 @@ Outcome<void> Node::open_files() {
   for (const auto& shard : shards_) files.shards.push_back({&shard->loop(), &shard->net()});
   files.space = [this] { return space(); };
   files.owns_recovery = has_names_;
-  if (holds_ != nullptr) files.holding = &holds_->holding();
+  if (holds_ != nullptr) {
+    files.holding = &holds_->holding();
+    files.locking = &holds_->locking();
+  }
   if (holds_ != nullptr && has_names_) {
     files.is_in_use_elsewhere = [this](InodeId inode) {
       return holds_->is_in_use_elsewhere(inode);

@@ -48,12 +48,27 @@ Outcome<void> NodeHolds::start_service() {
     const std::lock_guard lock(mutex_);
     if (files_ != nullptr) files_->unused_elsewhere();
   };
+  service.gone = [this](AgentId agent) { locks_service_->gone(agent); };
   TRY_ASSIGN(service_, holds_net::HoldsService::open(service));
+  make_locks_service();
   in_loop([this](engine::Op& done) {
+    locks_service_->start();
     service_->start();
     config_.loop->complete(done, Code::ok);
   });
   return {};
+}
+
+void NodeHolds::make_locks_service() {
+  locks_net::LocksServiceConfig service;
+  service.loop = config_.loop;
+  service.net = &config_.participant->nodes_net(0);
+  service.address = {config_.participant->self(), locks_net::kLocksService};
+  service.life = service_->life();
+  service.before = service_->sessions_before();
+  service.is_good = [this](AgentId agent) { return service_->is_good(agent); };
+  service.expel = [this](NodeId node) { service_->expel(node); };
+  locks_service_ = locks_net::LocksService::make(std::move(service));
 }
 
 void NodeHolds::start_agent() {
@@ -64,14 +79,30 @@ void NodeHolds::start_agent() {
   agent.find = [this] { return engine::Address{config_.names(), wire::kHoldsService}; };
   agent.keeping = &keepings_;
   agent.session_changes = [this](AgentId session) {
+    locks_agent_->begins(session);
     config_.participant->set_session(session.session);
     session_.store(session.session, std::memory_order_release);
   };
   agent_ = holds_net::HoldsAgent::make(agent);
+  make_locks_agent();
   in_loop([this](engine::Op& done) {
     agent_->start();
+    locks_agent_->start();
     config_.loop->complete(done, Code::ok);
   });
+}
+
+void NodeHolds::make_locks_agent() {
+  locks_net::LocksAgentConfig agent;
+  agent.loop = config_.loop;
+  agent.net = &config_.participant->nodes_net(0);
+  agent.node = config_.participant->self();
+  agent.service = {config_.names, locks_net::kLocksService};
+  agent.standing = [this]() -> locks_net::Standing {
+    const holds_net::HoldsAgent::Standing standing = agent_->standing();
+    return {standing.session, standing.life, standing.has_begun};
+  };
+  locks_agent_ = locks_net::LocksAgent::make(std::move(agent));
 }
 
 // Who was there before says what it has, or its lease ends; what is over is fenced. Only then it
@@ -148,7 +179,10 @@ void NodeHolds::settle(const std::vector<InodeId>& exclusives, const std::functi
 
 void NodeHolds::stop() {
   if (std::exchange(is_stopped_, true)) return;
-  if (agent_ != nullptr) in_loop([this](engine::Op& done) { agent_->close(done); });
+  if (agent_ != nullptr) {
+    in_loop([this](engine::Op& done) { locks_agent_->close(done); });
+    in_loop([this](engine::Op& done) { agent_->close(done); });
+  }
   keepings_.attach(nullptr);
   {
     std::unique_lock lock(mutex_);
@@ -157,8 +191,13 @@ void NodeHolds::stop() {
     wake_.wait(lock, [this] { return settling_ == 0; });
     files_ = nullptr;
   }
-  if (service_ != nullptr) in_loop([this](engine::Op& done) { service_->stop(done); });
+  if (service_ != nullptr) {
+    in_loop([this](engine::Op& done) { locks_service_->stop(done); });
+    in_loop([this](engine::Op& done) { service_->stop(done); });
+  }
+  locks_agent_.reset();
   agent_.reset();
+  locks_service_.reset();
   service_.reset();
 }
 

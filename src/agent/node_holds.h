@@ -15,6 +15,7 @@
 #include "penstock/engine.h"
 #include "penstock/holds.h"
 #include "penstock/holds_net.h"
+#include "penstock/locks_net.h"
 
 namespace penstock::agent {
 
@@ -39,6 +40,7 @@ class NodeHolds {
   ~NodeHolds() { stop(); }
 
   holds::Holding& holding() { return *agent_; }
+  locks::Locking& locking() { return *locks_agent_; }
   // Of this node, for calls that name it; 0: it has none yet.
   uint64_t session() const { return session_.load(std::memory_order_acquire); }
   // For whom recalls are; it keeps nothing before. Until stop().
@@ -68,7 +70,9 @@ class NodeHolds {
 
   explicit NodeHolds(Config config) : config_(std::move(config)) {}
   Outcome<void> start_service();
+  void make_locks_service();
   void start_agent();
+  void make_locks_agent();
   Outcome<void> await_past();
   void fence(holds::AgentId agent, const std::function<void()>& done);
   void settle(const std::vector<InodeId>& exclusives, const std::function<void()>& done);
@@ -80,6 +84,9 @@ class NodeHolds {
   std::atomic<uint64_t> session_{0};
   std::unique_ptr<holds_net::HoldsService> service_;  // null: another node has the names
   std::unique_ptr<holds_net::HoldsAgent> agent_;
+  // Beside them, in the same loop. In their calls the holds find what is below.
+  std::unique_ptr<locks_net::LocksService> locks_service_;
+  std::unique_ptr<locks_net::LocksAgent> locks_agent_;
   engine::Mutex mutex_;
   engine::Condition wake_;
   bool is_stopping_ = false;             // under the mutex

@@ -162,6 +162,10 @@ class Agent final : public HoldsAgent {
     look();
     return !closing_ && keeper_.is_ready(now());
   }
+  Standing standing() override {
+    const std::lock_guard lock(mutex_);
+    return {keeper_.id(), keeper_.life(), keeper_.has_begun()};
+  }
   Figures figures() override {
     const std::lock_guard lock(mutex_);
     Figures figures = figures_;

@@ -22,6 +22,7 @@ class Service final : public HoldsService {
       : config_(config),
         life_(records.life),
         records_(std::move(records.nodes)),
+        before_(sessions_of(records_)),
         way_(std::make_shared<Way>(*config.loop)),
         calls_(
             config_, life_, [this](Asked& asked) { take(asked); }, [this] { end_if_stopped(); }),
@@ -31,7 +32,7 @@ class Service final : public HoldsService {
     ASSERT(config_.net != nullptr && config_.address.node != NodeId() && life_ > 0);
     const engine::Time wait =
         now() + config_.life_before + limits::kAgentLease + limits::kLeaseGuard;
-    table_ = std::make_unique<holds::Table>(life_, sessions_of(records_), now(), wait);
+    table_ = std::make_unique<holds::Table>(life_, before_, now(), wait);
     tick_.owner = this;
     tick_.completion = [](engine::Op& op) { op.owner_as<Service>().tick(); };
   }
@@ -64,6 +65,7 @@ class Service final : public HoldsService {
   }
 
   uint16_t life() const override { return life_; }
+  const std::vector<AgentId>& sessions_before() const override { return before_; }
 
   void expel(NodeId node) override {
     const auto found = listeners_.find(node);
@@ -243,7 +245,10 @@ class Service final : public HoldsService {
     }
     sessions_.end(end.agent);
   }
-  void do_it(const holds::Gone& gone) { sessions_.forget(gone.agent); }
+  void do_it(const holds::Gone& gone) {
+    sessions_.forget(gone.agent);
+    if (config_.gone) config_.gone(gone.agent);
+  }
 
   std::vector<InodeId> exclusives_of(AgentId agent) {
     const std::lock_guard lock(mutex_);
@@ -455,6 +460,7 @@ class Service final : public HoldsService {
   const HoldsServiceConfig config_;
   const uint16_t life_;
   NodeRecords records_;  // until it starts
+  const std::vector<AgentId> before_;
   std::map<NodeId, Listener> listeners_;
   std::set<NodeId> beginning_;  // whose session is being recorded
   std::set<NodeId> news_;       // of whom something waits to be told

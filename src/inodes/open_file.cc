@@ -5,6 +5,9 @@ namespace penstock::inodes {
 InodeId inode_of(const OpenFile& file) {
   return file.inode().id;
 }
+locks::Open& locks_of(const OpenFile& file) {
+  return file.locks();
+}
 bool may_read(const OpenFile& file) {
   return file.may_read();
 }

@@ -232,6 +232,10 @@ void ShardClient::hold(Operation& op) {
 
 void ShardClient::held(Operation& op) {
   ASSERT(op.has_ticket);
+  // Not in a session in which what it was locked for is not had.
+  const bool is_lost = op.io != nullptr && op.io->file->locks().is_lost();
+  if (is_lost) [[unlikely]]
+    return end_outside(op, Code::io_error);
   const holds::Hold wanted =
       op.kind == IoKind::write ? holds::Hold::exclusive : holds::Hold::shared;
   if (op.inode->fit.load(std::memory_order_acquire) >= wanted) [[likely]]

@@ -37,6 +37,8 @@ class Call {
   // groups if the file may have some. Nothing where the kernel does that itself.
   std::optional<client::FileWriter> writer(const client::OpenFile& file, bool keeps_set_ids);
 
+  // The request, for whoever answers it when this call is over.
+  fuse_req_t answered_later() { return ending(); }
   void error(int error);
   void status(Status status) { error(status.to_errno()); }
   void none();

@@ -1,5 +1,6 @@
 // Operations on open files.
 #include "limits.h"
+#include "lock_requests.h"
 #include "newer_requests.h"
 #include "operations.h"
 #include "session.h"
@@ -43,8 +44,8 @@ fuse_file_info opened(Front& front, client::FileRef file) {
   // Pages are dropped when they become stale, not when a file is opened.
   info.keep_cache = !front.is_shared;
   info.direct_io = front.is_shared;
-  // Closing it has nothing to wait for.
-  info.noflush = !writes;
+  // Closing it has nothing to wait for, and no locks that are ours to end.
+  info.noflush = !writes && front.locks == nullptr;
   return info;
 }
 
@@ -240,14 +241,19 @@ void release(Call& call, fuse_ino_t, fuse_file_info* info) {
   Front& front = call.front();
   // The kernel passes no error of a release on: a program that wants to know calls fsync() before.
   if (client::FileRef file = front.handles.remove(info->fh)) {
+    if (front.locks != nullptr) front.locks->closed(file);
     const Status status = front.files.close_file(std::move(file));
     if (!status.ok()) log::warning("mount: closing a file: {}", status.name());
   }
   call.error(0);
 }
 
-void flush(Call& call, fuse_ino_t, fuse_file_info* info) {
-  call.status(call.front().files.flush_file(HandleTable::get(info->fh).file));
+void flush(Call& call, fuse_ino_t inode, fuse_file_info* info) {
+  Front& front = call.front();
+  const Status flushed = front.files.flush_file(HandleTable::get(info->fh).file);
+  if (front.locks == nullptr) return call.status(flushed);
+  // Closing any of a process's descriptors of the file ends its locks there.
+  front.locks->release(call.answered_later(), InodeId{inode}, info->lock_owner, flushed);
 }
 
 void sync(Call& call, fuse_ino_t, int only_data, fuse_file_info* info) {

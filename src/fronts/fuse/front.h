@@ -13,6 +13,7 @@
 
 namespace penstock::fuse {
 
+class LockRequests;
 class VirtualDirectory;
 
 // One open file of the kernel's, or one open directory.
@@ -68,6 +69,7 @@ struct Front {
   client::FileSystem& files;
   KernelCache* cache = nullptr;
   VirtualDirectory* virtual_directory = nullptr;  // null: there is none
+  LockRequests* locks = nullptr;                  // null: the kernel has them, for this node
   HandleTable handles;
   std::string mount_point;
   // How long the kernel keeps names and attributes. Where other nodes have the same files it keeps

@@ -1,6 +1,7 @@
 #include "call.h"
 #include "device.h"
 #include "limits.h"
+#include "lock_requests.h"
 #include "mount_point.h"
 #include "newer_requests.h"
 #include "operations.h"
@@ -44,6 +45,10 @@ class RealMount final : public Mount {
     front_.virtual_directory = virtual_directory_.get();
     front_.mount_point = config_.mount_point;
     front_.is_shared = files.is_shared();
+    if (locks::Locking* const locking = files.locking(); locking != nullptr) {
+      lock_requests_ = std::make_unique<LockRequests>(*locking);
+      front_.locks = lock_requests_.get();
+    }
     front_.cache_seconds = front_.is_shared ? 0 : static_cast<double>(config_.cache.count());
     options_ = config_.options;
     front_.options.set(options_);
@@ -72,6 +77,7 @@ class RealMount final : public Mount {
   const MountConfig config_;
   agent::Agent* const agent_;
   std::unique_ptr<VirtualDirectory> virtual_directory_;
+  std::unique_ptr<LockRequests> lock_requests_;  // null: locks are the kernel's
   Front front_;
   FileSystemChanges changes_;
   std::unique_ptr<Session> session_;
@@ -190,9 +196,12 @@ StopOutcome RealMount::stop() {
   if (device_ != 0) static_cast<void>(remove_dead_mounts(config_.mount_point, config_.source));
   stopped_.store(true, std::memory_order_relaxed);
   if (cache_) cache_->end_telling();
+  if (session_) session_->end_workers();
+  if (lock_requests_) lock_requests_->end();
   if (session_) session_->stop();
   cache_.reset();
   for (client::FileRef& file : front_.handles.take_all()) {
+    if (lock_requests_) lock_requests_->closed(file);
     const Status status = front_.files.close_file(std::move(file));
     if (!status.ok()) log::warning("unmount: closing a file: {}", status.name());
   }

@@ -5,7 +5,7 @@
 namespace penstock::fuse {
 namespace {
 
-void begin(void*, fuse_conn_info* connection) {
+void begin(void* context, fuse_conn_info* connection) {
   const auto want = [&](unsigned capability) {
     if (connection->capable & capability) connection->want |= capability;
   };
@@ -32,8 +32,13 @@ void begin(void*, fuse_conn_info* connection) {
   // kernel that does so itself forgets it when opening a file truncates it, unless that comes as a
   // set_attributes.
   refuse(FUSE_CAP_HANDLE_KILLPRIV | FUSE_CAP_ATOMIC_O_TRUNC);
-  // One node: the kernel's own locks are the truth.
-  refuse(FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS);
+  // Of a node alone the kernel's own locks are the truth.
+  if (static_cast<const Front*>(context)->locks != nullptr) {
+    want(FUSE_CAP_POSIX_LOCKS);
+    want(FUSE_CAP_FLOCK_LOCKS);
+  } else {
+    refuse(FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS);
+  }
   connection->max_write = kRequestBytesMax;
   connection->max_read = kRequestBytesMax;
   connection->max_background = kBackgroundMax;
@@ -82,13 +87,16 @@ const fuse_lowlevel_ops& operations() {
     serve<Guarded<seek>>(&ops.lseek, "lseek");
     serve<Guarded<allocate>>(&ops.fallocate, "fallocate");
     serve<Guarded<control>>(&ops.ioctl, "ioctl");
+    serve<Guarded<get_lock>>(&ops.getlk, "getlk");
+    serve<Guarded<set_lock>>(&ops.setlk, "setlk");
+    serve<Guarded<lock_whole>>(&ops.flock, "flock");
     serve<Guarded<open_directory>>(&ops.opendir, "opendir");
     serve<Guarded<read_directory>>(&ops.readdir, "readdir");
     serve<Guarded<read_directory_plus>>(&ops.readdirplus, "readdirplus");
     serve<Guarded<release_directory>>(&ops.releasedir, "releasedir");
     serve<Guarded<sync_directory>>(&ops.fsyncdir, "fsyncdir");
     // Left out: copy_file_range (the kernel does it
-    // by itself), locks (the kernel's), access (default_permissions), poll, bmap.
+    // by itself), access (default_permissions), poll, bmap.
     return ops;
   }();
   return all;

@@ -48,6 +48,11 @@ void seek(Call& call, fuse_ino_t inode, off_t offset, int whence, fuse_file_info
 void allocate(Call& call, fuse_ino_t inode, int mode, off_t offset, off_t length,
               fuse_file_info* info);
 
+// lock_requests.cc; only where Front::locks is
+void get_lock(Call& call, fuse_ino_t inode, fuse_file_info* info, struct flock* lock);
+void set_lock(Call& call, fuse_ino_t inode, fuse_file_info* info, struct flock* lock, int waits);
+void lock_whole(Call& call, fuse_ino_t inode, fuse_file_info* info, int operation);
+
 // control.cc
 void control(Call& call, fuse_ino_t inode, unsigned command, void* argument, fuse_file_info* info,
              unsigned flags, const void* in, size_t in_bytes, size_t out_bytes);

@@ -151,7 +151,7 @@ Status Session::start(uint32_t threads) {
   return {};
 }
 
-void Session::stop() {
+void Session::end_workers() {
   if (!session_) return;
   stopping_.store(true, std::memory_order_relaxed);
   for (auto& worker : workers_) {
@@ -159,6 +159,11 @@ void Session::stop() {
     interrupt(*worker);
     worker->thread.join();
   }
+}
+
+void Session::stop() {
+  if (!session_) return;
+  end_workers();
   // With the last descriptor the connection ends; programs that wait for an answer get ENOTCONN.
   workers_.clear();
   fuse_session_destroy(session_);
@@ -227,6 +232,16 @@ int Session::drop_inode(InodeId inode, int64_t offset, int64_t length) {
 
 int Session::drop_entry(InodeId parent, const std::string& name) {
   return fuse_lowlevel_notify_inval_entry(session_, parent.value, name.c_str(), name.size());
+}
+
+int Session::device_of_worker() {
+  return worker_device;
+}
+
+Session::ReplyOn::ReplyOn(int device) : before_(std::exchange(worker_device, device)) {}
+
+Session::ReplyOn::~ReplyOn() {
+  worker_device = before_;
 }
 
 std::byte* Session::reply_memory() {

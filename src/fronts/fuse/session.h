@@ -38,7 +38,9 @@ class Session final : public KernelNotifier {
 
   // Requests are served from here on.
   Status start(uint32_t threads);
-  // Ends the workers, after the request that each is at, and the connection.
+  // Ends the workers, after the request that each is at. Replies can still be written.
+  void end_workers();
+  // The same, and ends the connection.
   void stop();
   // The connection itself. Until stop().
   int device() const;
@@ -50,6 +52,21 @@ class Session final : public KernelNotifier {
   // KernelNotifier; thread safe, not from a worker.
   int drop_inode(InodeId inode, int64_t offset, int64_t length) override;
   int drop_entry(InodeId parent, const std::string& name) override;
+
+  // In a worker: where replies to what it has read go.
+  static int device_of_worker();
+  // In whatever thread, while this exists, replies go there; until end_workers() and stop() that is
+  // open.
+  class ReplyOn {
+   public:
+    explicit ReplyOn(int device);
+    ~ReplyOn();
+    ReplyOn(const ReplyOn&) = delete;
+    ReplyOn& operator=(const ReplyOn&) = delete;
+
+   private:
+    const int before_;
+  };
 
   // In a worker, while it runs an operation: page-aligned memory of kRequestBytesMax for a reply.
   // What the request pointed to (names, payload) is overwritten.

@@ -48,6 +48,7 @@ using shards::Traffic;
 using inodes::access_is_due;
 using inodes::inode_of;
 using inodes::length_of;
+using inodes::locks_of;
 using inodes::may_lose_privileges;
 using inodes::may_read;
 using inodes::may_write;
@@ -107,6 +108,9 @@ class FileSystem {
   // Other nodes have the same files: names and attributes are true for the moment only, and what is
   // kept of an inode until Observer::inode_recalled().
   virtual bool is_shared() const = 0;
+  // Locks of files for all nodes; null where the file system is not shared. What locks_of() was
+  // used for is told by closed() before the file is closed.
+  virtual locks::Locking* locking() = 0;
   // How long from now on what is kept may be given out by who cannot ask here.
   virtual engine::Duration lease_left() const = 0;
 

@@ -13,6 +13,7 @@
 #include "penstock/holds.h"
 #include "penstock/inodes/chain_addresses.h"
 #include "penstock/inodes/chain_tables.h"
+#include "penstock/locks.h"
 #include "penstock/meta.h"
 
 namespace penstock::inodes {
@@ -42,6 +43,8 @@ using FileRef = std::shared_ptr<OpenFile>;
 
 // What a file reference tells without blocking. Thread safe.
 InodeId inode_of(const OpenFile& file);
+// For locks of the file that are asked for through this open (Config::locking).
+locks::Open& locks_of(const OpenFile& file);
 bool may_read(const OpenFile& file);
 bool may_write(const OpenFile& file);
 // Whether the next read of it will change its time of access.
@@ -129,6 +132,8 @@ struct Config {
   // What this process may keep and change beside others that have the same names. Outlives the file
   // system. Null: there are no others.
   holds::Holding* holding = nullptr;
+  // With that: the locks of files that others have as well. Outlives the file system.
+  locks::Locking* locking = nullptr;
   // With that: whether another agent has an inode in use of which this one has an exclusive hold;
   // may block.
   std::function<bool(InodeId)> is_in_use_elsewhere = {};

@@ -55,6 +55,14 @@ class HoldsAgent : public holds::Holding {
   virtual bool may_keep(InodeId inode, holds::Stamp stamp) = 0;
   // There is a session, and its lease runs. Thread safe.
   virtual bool is_ready() = 0;
+  // The session, the life of the table that was heard last (0: none), and whether the service knows
+  // of the session, as far as is known here. Thread safe.
+  struct Standing {
+    holds::AgentId session;
+    uint16_t life = 0;
+    bool has_begun = false;
+  };
+  virtual Standing standing() = 0;
 
   // Thread safe.
   struct Figures {

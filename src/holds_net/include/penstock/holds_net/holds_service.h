@@ -33,6 +33,8 @@ struct HoldsServiceConfig {
   std::function<void(AgentId, std::vector<InodeId> exclusives, std::function<void()> done)> settle;
   // The last use of the inode may have ended. In the loop.
   std::function<void(InodeId)> unused;
+  // A session is over for good: it was fenced, and its lease has ended. In the loop.
+  std::function<void(AgentId)> gone;
   // Whatever is in use is known from now on. In the loop.
   std::function<void()> claims_over;
   // Until when it may answer, by the clock of leases, where it has a lease itself: no agent gets
@@ -64,6 +66,8 @@ class HoldsService {
   virtual void stop(engine::Op& done) = 0;
 
   virtual uint16_t life() const = 0;
+  // Those on record when the life began, in whatever state.
+  virtual const std::vector<AgentId>& sessions_before() const = 0;
   // The node was removed, or is to begin anew: its session ends, whatever it says.
   virtual void expel(NodeId node) = 0;
 

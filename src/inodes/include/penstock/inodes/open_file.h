@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "penstock/inodes/inode.h"
+#include "penstock/locks.h"
 
 namespace penstock::inodes {
 
@@ -74,6 +75,10 @@ class OpenFile {
   // For close_file(), by the last user: nothing is left to do when this object dies.
   std::shared_ptr<Inode> take() { return std::move(inode_); }
   bool closed() const { return inode_ == nullptr; }
+  // For locks of the file that are asked for through this open. Once they are lost what reads or
+  // writes ends with io_error; to be looked at under a hold, so that nothing runs in a session in
+  // which they are not had.
+  locks::Open& locks() const { return locks_; }
 
  private:
   std::shared_ptr<DroppedOpens> drops_;
@@ -84,6 +89,7 @@ class OpenFile {
   const std::unique_ptr<const meta::FileWriter> writer_;
   const Observer* const opener_;
   std::atomic<uint64_t> losses_seen_;  // relaxed, as Behind::losses
+  mutable locks::Open locks_;
 };
 
 }  // namespace penstock::inodes

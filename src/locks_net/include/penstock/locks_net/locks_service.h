@@ -1,0 +1,58 @@
+// The table of locks as a service of the node that answers for the names: docs/decisions/0063.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "penstock/engine.h"
+#include "penstock/locks.h"
+#include "penstock/wire.h"
+
+namespace penstock::locks_net {
+
+// At the node that has the names, behind those of wire/membership_io.h.
+inline constexpr uint32_t kLocksService = wire::kHoldsService - 1;
+
+// What it points to outlives the service. What it calls is called in the loop.
+struct LocksServiceConfig {
+  engine::Loop* loop = nullptr;
+  engine::Net* net = nullptr;  // of that loop
+  engine::Address address;
+  // Of the holds beside it, which say who has a session.
+  uint16_t life = 0;
+  // Sessions on record when the life began, of which gone() has not been said: nothing is given
+  // before each of them has said what it has, or is gone.
+  std::vector<locks::AgentId> before;
+  std::function<bool(locks::AgentId)> is_good;
+  // Its session shall end: it renews its lease, and does not say what it has.
+  std::function<void(NodeId)> expel;
+  wire::Protocol speaks = wire::kNodeProtocol;
+};
+
+// Owner thread of the loop, but for making it, its end and figures().
+class LocksService {
+ public:
+  static std::unique_ptr<LocksService> make(LocksServiceConfig config);
+  // stop() has completed, or start() was never called.
+  virtual ~LocksService() = default;
+
+  virtual void start() = 0;
+  // No call is taken any more, and what waits ends with peer_gone; then `done` completes. Once,
+  // after start().
+  virtual void stop(engine::Op& done) = 0;
+  // The session is over, and nothing that it asked for is done any more. Also before start().
+  virtual void gone(locks::AgentId agent) = 0;
+
+  // Thread safe.
+  struct Figures {
+    uint64_t answered = 0;  // calls
+    uint64_t refused = 0;
+    size_t locks = 0;
+    size_t waiting = 0;
+    bool is_claiming = false;
+  };
+  virtual Figures figures() = 0;
+};
+
+}  // namespace penstock::locks_net

@@ -33,7 +33,10 @@ void align_place(const Side& side, const Operation& operation) {
 
 // "place after an append" in intended.cc.
 void place_after_append(const Side& side, int file, bool appends) {
-  if (side.beside_others() && appends) ::lseek(file, 0, SEEK_END);
+  if (!side.beside_others() || !appends) return;
+  struct stat stat {};
+  ::fstat(file, &stat);  // The kernel may go to an old end without.
+  ::lseek(file, 0, SEEK_END);
 }
 
 Answer read_some(Side& side, const Operation& operation, bool at_place) {

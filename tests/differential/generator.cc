@@ -406,7 +406,7 @@ Operation Generator::next() {
 // old.
 bool is_of_one_mount(Kind kind) {
   return kind == Kind::flock || kind == Kind::lock || kind == Kind::statfs ||
-         (kind >= Kind::map && kind <= Kind::unmap);
+         kind == Kind::send_file || (kind >= Kind::map && kind <= Kind::unmap);
 }
 
 // Deals operations out over mounts, and says when a node goes and comes back. With randomness of

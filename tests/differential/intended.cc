@@ -116,7 +116,8 @@ constexpr Rule kRules[] = {
      "write (docs/posix.md): the tester goes to the end",
      never},
     {"sendfile() and copy_file_range() through several mounts",
-     "the kernel counts up to the length that it knows (docs/posix.md): the tester asks first",
+     "the kernel counts up to the length that it knows, and has old pages for a moment "
+     "(docs/posix.md): the tester copies within one mount, and asks first",
      never},
     {"appending by RWF_APPEND, through several mounts",
      "the kernel chooses the place by the length that it knows (docs/posix.md): none is done",

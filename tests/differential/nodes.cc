@@ -67,6 +67,9 @@ bool Actor::needs_what_is_away(const Operation& operation, int mount) const {
   const bool on_stream = kind >= Kind::open_stream && kind <= Kind::close_stream;
   // Between mounts there are no links ("links between mounts" in intended.cc).
   if (kind == Kind::link_file && from != side.mount_of(operation.slot)) return true;
+  // "sendfile() and copy_file_range() ..." in intended.cc.
+  if (kind == Kind::copy_range && side.mount_of(operation.slot) != side.mount_of(operation.other))
+    return true;
   return is_lost(from) || (on_file && is_lost(side.mount_of(operation.slot))) ||
          (on_other && is_lost(side.mount_of(operation.other))) ||
          (on_stream && is_lost(sides_[0]->stream(operation.slot).mount));

@@ -222,21 +222,33 @@ Result<FileRef> Opens::name_once(const NewName& wanted, const Opening& opening,
   return found(existing, opening, attributes);
 }
 
+// In use before it exists, and removed from the start: the collector takes it once it has no user.
+// Held before it exists, as the collector may be on another node, which asks for the hold whether
+// somebody has it open.
 Result<FileRef> Opens::unnamed(InodeId parent, uint32_t mode, const Opening& opening,
                                Attributes* attributes) {
   TRY_ASSIGN(const InodeId id, core_.meta.unused_id());
-  // In use before it exists, and removed from the start: the collector takes it once it has no
-  // user.
-  const std::shared_ptr<Inode> held = core_.table.acquire(id);
-  held->unlinked.store(true, std::memory_order_relaxed);
-  const Result<Attributes> made = core_.meta.create_unnamed(opening.credentials, parent, mode, id);
-  if (made) core_.drops->removed.fetch_add(1, std::memory_order_relaxed);
-  Opening known = opening;
-  known.check = false;
-  known.created = made ? &*made : nullptr;
-  Result<FileRef> opened = made ? inode(id, known, attributes) : made.error();
-  closer_.give_back(held);
-  return opened;
+  const std::shared_ptr<Inode> inode = core_.table.acquire(id);
+  inode->unlinked.store(true, std::memory_order_relaxed);
+  if (opening.self != nullptr) notifier_.watch(id, *opening.self);
+  Held held(held_);
+  const auto make_it = [&]() -> Status {
+    TRY(held.begin(id, hold_for(opening.flags)));
+    TRY_ASSIGN(const Attributes made,
+               core_.meta.create_unnamed(opening.credentials, parent, mode, id));
+    core_.drops->removed.fetch_add(1, std::memory_order_relaxed);
+    Opening known = opening;
+    known.check = false;
+    known.created = &made;
+    const std::lock_guard lock(inode->control);
+    return prepare(*inode, known, held, attributes);
+  };
+  const Status status = make_it();
+  held.end();
+  if (status.ok()) return make(inode, opening);
+  if (opening.self != nullptr) notifier_.unwatch(id, *opening.self);
+  closer_.give_back(inode);
+  return status;
 }
 
 Result<FileRef> Opens::path(std::string_view path, const Opening& opening, uint32_t mode,

@@ -5,7 +5,9 @@
 // were not before.
 #include "cluster_processes.h"
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <fcntl.h>
 #include <fstream>
 #include <sched.h>
@@ -154,6 +156,22 @@ TEST_F(ClusterMounts, give_back_what_one_of_them_removes) {
   EXPECT_TRUE(eventually([&] { return number("first", "inodes") == inodes; }));
   EXPECT_EQ(number("first", "removed_waiting"), 0u);
   EXPECT_TRUE(eventually([&] { return used() < before + (32 << 20); }));
+}
+
+// The first node removes files without names that nobody has open; one that is just being made is
+// not among them.
+TEST_F(ClusterMounts, make_files_without_names_while_others_are_removed) {
+  start_three();
+  const auto make_many = [&](const std::string& name) {
+    for (int i = 0; i < 1500; ++i) {
+      const UniqueFd file(::open(place(name).c_str(), O_RDWR | O_TMPFILE, 0600));
+      ASSERT_TRUE(file) << name << ", " << i << ": " << std::strerror(errno);
+      ASSERT_EQ(::pwrite(file.get(), "x", 1, 0), 1);
+    }
+  };
+  std::thread beside([&] { make_many("c"); });
+  make_many("b");
+  beside.join();
 }
 
 TEST_F(ClusterMounts, come_back_after_their_node_was_killed) {

@@ -93,12 +93,13 @@ bool on_a_file(Kind kind) {
 }  // namespace
 
 Actor::Actor(uint8_t number, const Program& program, const Settings& settings, Shared& shared,
-             Pair tops)
+             const Tops& tops)
     : number_(number), program_(program), settings_(settings), shared_(shared), look_(shared) {
   std::signal(SIGPIPE, SIG_IGN);
   ::umask(0);
-  sides_[0] = std::make_unique<Side>(tops[0], settings.fault);
-  sides_[1] = std::make_unique<Side>(tops[1], Fault::none);
+  const bool several = tops[0].size() > 1;
+  sides_[0] = std::make_unique<Side>(tops[0], settings.fault, several);
+  sides_[1] = std::make_unique<Side>(tops[1], Fault::none, several);
   act_as(kUsers[number]);
 }
 
@@ -137,7 +138,22 @@ Pair Actor::files(int slot) const {
   return {sides_[0]->file(slot), sides_[1]->file(slot)};
 }
 
+Pair Actor::tops(int mount) const {
+  return {sides_[0]->top(mount), sides_[1]->top(mount)};
+}
+
+int Actor::mount_of(const Operation& operation) const {
+  const auto count = static_cast<int>(settings_.mounts.size());
+  int mount = operation.mount % count;
+  // A link by a descriptor is made in the mount of that.
+  if (operation.kind == Kind::link_file && operation.at < 0)
+    mount = sides_[0]->mount_of(operation.slot);
+  while (is_lost(mount)) mount = (mount + 1) % count;  // The first one's node is never away.
+  return mount;
+}
+
 void Actor::perform(const Operation& operation) {
+  renew();
   Found found;
   switch (operation.kind) {
     case Kind::umask:
@@ -149,10 +165,16 @@ void Actor::perform(const Operation& operation) {
     }
     case Kind::compare: {
       const AsRoot root(::geteuid());
-      found = look_.at_tree(operation, {sides_[0]->top(), sides_[1]->top()}, ".");
+      found = compare_trees(operation);
       break;
     }
+    case Kind::lose:
+      found = lose(operation);
+      break;
+    case Kind::restore:
+      return restore(operation);
     default:
+      if (needs_what_is_away(operation, mount_of(operation))) return;
       found = both(operation);
       if (!found) {
         const AsRoot root(::geteuid());
@@ -165,7 +187,7 @@ void Actor::perform(const Operation& operation) {
 Found Actor::both(const Operation& operation) {
   Answer answers[2];
   for (size_t side = 0; side < 2; side++) {
-    const int error = sides_[side]->enter(operation.at);
+    const int error = sides_[side]->enter(operation.at, mount_of(operation));
     answers[side] = error != 0 ? Answer{-1, error, {}} : run_on(*sides_[side], operation);
   }
   const AsRoot root(::geteuid());
@@ -191,15 +213,16 @@ void Actor::note_effects(const Operation& operation) {
 Found Actor::look(const Operation& operation) {
   note_effects(operation);
   if (operation.kind == Kind::lock) look_.has_locks();
-  Pair from{};
-  for (size_t side = 0; side < 2; side++) {
-    from[side] = operation.at < 0 ? sides_[side]->top() : sides_[side]->file(operation.at);
-  }
-  if (from[0] >= 0 && operation.path.size() < PATH_MAX) {
-    if (Found found = look_.at_name(operation, from, operation.path)) return found;
-    if (operation.kind == Kind::rename || operation.kind == Kind::link) {
-      if (Found found = look_.at_name(operation, from, operation.path2)) return found;
-    }
+  const int mount = mount_of(operation);
+  const Pair from = operation.at < 0 ? tops(mount) : files(operation.at);
+  if (Found found = look_at_names(operation, from)) return found;
+  // Now and then by the other nodes, too: not always, as what they ask for is taken back then.
+  const bool by_all = operation.at < 0 && one_in(operation, settings_.thorough ? 3 : 9);
+  for (int other = 0; by_all && other < static_cast<int>(settings_.mounts.size()); other++) {
+    if (other == mount || is_lost(other)) continue;
+    Found found = look_at_names(operation, tops(other));
+    if (found) found->text += fmt::format("\n  by mount {}", other);
+    if (found) return found;
   }
   Pair file = files(operation.slot);
   if (operation.kind >= Kind::map_write && operation.kind <= Kind::unmap) {
@@ -218,19 +241,39 @@ Found Actor::look(const Operation& operation) {
   return look_.at_bytes(operation, changed);
 }
 
+Found Actor::look_at_names(const Operation& operation, Pair from) {
+  if (from[0] < 0 || operation.path.size() >= PATH_MAX) return std::nullopt;
+  if (Found found = look_.at_name(operation, from, operation.path)) return found;
+  if (operation.kind != Kind::rename && operation.kind != Kind::link) return std::nullopt;
+  return look_.at_name(operation, from, operation.path2);
+}
+
+Found Actor::compare_trees(const Operation& operation) {
+  const auto count = static_cast<int>(settings_.mounts.size());
+  for (int i = 0; i < count; i++) {
+    const int mount = (operation.mount + i) % count;
+    if (is_lost(mount)) continue;
+    Found found = look_.at_tree(operation, tops(mount), ".");
+    if (found && count > 1) found->text += fmt::format("\n  by mount {}", mount);
+    if (found) return found;
+  }
+  return std::nullopt;
+}
+
 void Actor::relax() {
   static constexpr const char* kDirectories[] = {".",   "k",   "l",   "m",   "k/k", "k/l", "k/m",
                                                  "l/k", "l/l", "l/m", "m/k", "m/l", "m/m"};
+  // By the first mount.
   for (const auto& side : sides_) {
     std::string up = ".";
     for (int i = 0; i < 3; i++) {
-      open_up(side->top(), up.c_str());
+      open_up(side->top(0), up.c_str());
       up += "/..";
     }
-    for (const char* directory : kDirectories) open_up(side->top(), directory);
+    for (const char* directory : kDirectories) open_up(side->top(0), directory);
     for (const char* name : {"a", "b", "c"}) {
       for (const char* in : {".", "k", "l", "m"})
-        open_up(side->top(), fmt::format("{}/{}", in, name).c_str());
+        open_up(side->top(0), fmt::format("{}/{}", in, name).c_str());
     }
   }
 }

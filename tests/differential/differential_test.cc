@@ -54,6 +54,17 @@ TEST_F(Differential, programs_that_once_differed_get_the_same_answers) {
   EXPECT_GT(programs, 0u);
 }
 
+// Through three mounts of a cluster. The tester's own node is not needed, but its host's directory.
+TEST_F(Differential, random_programs_on_several_nodes_get_the_same_answers) {
+  const std::string seed = std::to_string(posix::seed() + 3);
+  const test::Output output =
+      test::run({"/usr/bin/env", std::string("PENSTOCK_BUILD=") + PENSTOCK_BUILD,
+                 PENSTOCK_DIFFERENTIAL_SCRIPT, "--mounts", "3", "--first", seed, "--seeds", "1",
+                 "--operations", "3000", "--shrink-seconds", "0"});
+  EXPECT_EQ(output.exit_code, 0) << output.out << output.err;
+  EXPECT_NE(output.out.find("3 nodes"), std::string::npos) << output.out << output.err;
+}
+
 class FaultyTree : public ::testing::TestWithParam<const char*> {};
 
 // Both trees are the host's; on the first one an operation goes wrong on purpose.

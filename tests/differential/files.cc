@@ -31,6 +31,14 @@ void align_place(const Side& side, const Operation& operation) {
   if (place > 0) ::lseek(file, place & kAligned, SEEK_SET);
 }
 
+// "place after an append" in intended.cc.
+void place_after_append(const Side& side, int file, bool appends) {
+  if (!side.beside_others() || !appends) return;
+  struct stat stat {};
+  ::fstat(file, &stat);  // The kernel may go to an old end without.
+  ::lseek(file, 0, SEEK_END);
+}
+
 Answer read_some(Side& side, const Operation& operation, bool at_place) {
   const auto length = static_cast<size_t>(aligned(side, operation, operation.numbers[0]));
   char* bytes = side.memory(length + 8);
@@ -52,6 +60,9 @@ Answer write_here(Side& side, const Operation& operation) {
   const bool lose = side.fault() == Fault::append_loses_a_byte && length > 0 &&
                     (::fcntl(file, F_GETFL) & (O_APPEND | O_ACCMODE)) > O_APPEND;
   const ssize_t written = ::write(file, bytes, lose ? length - 1 : length);
+  const int error = errno;
+  place_after_append(side, file, written > 0 && (::fcntl(file, F_GETFL) & O_APPEND) != 0);
+  errno = error;
   return answer_of(lose && written > 0 ? written + 1 : written);
 }
 
@@ -64,7 +75,11 @@ Answer write_at(Side& side, const Operation& operation) {
   if (operation.kind == Kind::pwrite) return answer_of(::pwrite(file, bytes, length, offset));
   if (side.direct(operation.slot)) return {};
   const iovec parts[2] = {{bytes, length / 3}, {bytes + length / 3, length - length / 3}};
-  return answer_of(::pwritev2(file, parts, 2, offset, static_cast<int>(operation.numbers[3])));
+  const auto flags = static_cast<int>(operation.numbers[3]);
+  const Answer answer = answer_of(::pwritev2(file, parts, 2, offset, flags));
+  const bool appends = (flags & RWF_APPEND) != 0 || (::fcntl(file, F_GETFL) & O_APPEND) != 0;
+  place_after_append(side, file, offset == -1 && answer.value > 0 && appends);
+  return answer;
 }
 
 Answer change_length(const Side& side, const Operation& operation) {
@@ -107,6 +122,11 @@ Answer repeat(int64_t length, Step step) {
 Answer copy(const Side& side, const Operation& operation) {
   if (side.direct(operation.slot) || side.direct(operation.other)) return {};
   const int in = side.file(operation.slot), out = side.file(operation.other);
+  // "sendfile() and copy_file_range() ..." in intended.cc; 'cp' asks for the length, too.
+  struct stat stat {};
+  for (const int each : {in, out}) {
+    if (side.beside_others() && each >= 0) ::fstat(each, &stat);
+  }
   if (operation.kind == Kind::copy_range) {
     off64_t from = operation.numbers[1], to = operation.numbers[2];
     return repeat(operation.numbers[0],
@@ -125,7 +145,8 @@ Answer open_path(Side& side, const Operation& operation) {
                           static_cast<mode_t>(operation.numbers[1]));
   const Answer answer = answer_of(file < 0 ? -1 : 0);
   const bool path_only = (flags & O_PATH) != 0;
-  if (file >= 0) side.put(operation.slot, file, (flags & O_DIRECT) != 0 && !path_only);
+  if (file >= 0)
+    side.put(operation.slot, file, (flags & O_DIRECT) != 0 && !path_only, side.mount());
   return answer;
 }
 
@@ -133,7 +154,8 @@ Answer duplicate(Side& side, const Operation& operation) {
   const int file = side.file(operation.slot);
   const int made = ::fcntl(file, F_DUPFD_CLOEXEC, 0);
   const Answer answer = answer_of(made < 0 ? -1 : 0);
-  if (made >= 0) side.put(operation.other, made, side.direct(operation.slot));
+  if (made >= 0)
+    side.put(operation.other, made, side.direct(operation.slot), side.mount_of(operation.slot));
   return answer;
 }
 
@@ -231,7 +253,7 @@ Answer run_on_file_state(Side& side, const Operation& operation) {
     case Kind::link_file:
       return link_file(side, operation);
     case Kind::close:
-      return file < 0 ? Answer{-1, EBADF, {}} : answer_of(side.put(operation.slot, -1, false));
+      return file < 0 ? Answer{-1, EBADF, {}} : answer_of(side.put(operation.slot, -1, false, 0));
     case Kind::dup:
       return duplicate(side, operation);
     case Kind::fchmod:

@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 #include <sys/xattr.h>
 #include <unistd.h>
+#include <utility>
 
 #include "penstock/engine.h"
 
@@ -401,28 +402,85 @@ Operation Generator::next() {
   return made;
 }
 
+// What differs between nodes for good (intended.cc), and statfs, whose figures are some seconds
+// old.
+bool is_of_one_mount(Kind kind) {
+  return kind == Kind::flock || kind == Kind::lock || kind == Kind::statfs ||
+         kind == Kind::send_file || (kind >= Kind::map && kind <= Kind::unmap);
+}
+
+// Deals operations out over mounts, and says when a node goes and comes back. With randomness of
+// its own: programs for one mount stay what they were.
+class Dealer {
+ public:
+  Dealer(uint64_t seed, const Wishes& wishes)
+      : random_(seed ^ 0x6d6f756e7473ULL), wishes_(wishes) {}
+
+  void deal(Operation& to) {
+    if (wishes_.mounts < 2) return;
+    to.mount = static_cast<int>(random_.below(wishes_.mounts));
+    // "... through several mounts" in intended.cc.
+    if (to.kind == Kind::mknod && S_ISFIFO(static_cast<mode_t>(to.numbers[0])))
+      to.numbers[0] = S_IFSOCK | 0640;
+    if (to.kind == Kind::pwritev2) to.numbers[3] &= ~int64_t{RWF_APPEND};
+  }
+  std::optional<Operation> order() {
+    if (wishes_.mounts < 2 || wishes_.lose_every == 0) return std::nullopt;
+    Operation made;
+    if (lost_ != 0) {
+      if (--left_ > 0) return std::nullopt;
+      made.kind = Kind::restore;
+      made.mount = std::exchange(lost_, 0);
+      return made;
+    }
+    if (random_.below(wishes_.lose_every) != 0) return std::nullopt;
+    made.kind = Kind::lose;
+    made.mount = lost_ = 1 + static_cast<int>(random_.below(wishes_.mounts - 1));
+    left_ = 2 + random_.below(60);
+    // Killed at once, killed in the middle of what follows, or stopped for a while.
+    const uint64_t how = random_.below(3);
+    made.numbers = {static_cast<int64_t>(how),
+                    static_cast<int64_t>(how == 1 ? random_.below(50) : random_.below(20'000))};
+    if (how == 0) made.numbers[1] = 0;
+    made.numbers[2] = static_cast<int64_t>(random_.below(2));
+    return made;
+  }
+
+ private:
+  engine::SeededRandom random_;
+  const Wishes wishes_;
+  int lost_ = 0;
+  uint64_t left_ = 0;
+};
+
 }  // namespace
 
-Program program_of(uint64_t seed, bool several_users, size_t length) {
-  Generator generator(seed, several_users);
+Program program_of(uint64_t seed, const Wishes& wishes) {
+  Generator generator(seed, wishes.several_users);
+  Dealer dealer(seed, wishes);
   Program program;
-  program.reserve(length);
-  while (program.size() + 1 < length) {
+  program.reserve(wishes.length);
+  const size_t compare_every = wishes.mounts > 1 ? kCompareEvery / 4 : kCompareEvery;
+  while (program.size() + 1 < wishes.length) {
     const size_t step = program.size() + 1;
-    Operation fixed;
-    if (step % kCompareEvery == 0) {
-      fixed.kind = Kind::compare;
-      program.push_back(fixed);
+    Operation made;
+    if (step % compare_every == 0) {
+      made.kind = Kind::compare;
     } else if (step % kRelaxEvery == 0) {
-      fixed.kind = Kind::relax;
-      program.push_back(fixed);
+      made.kind = Kind::relax;
+    } else if (const auto order = dealer.order()) {
+      program.push_back(*order);
+      continue;
     } else {
-      program.push_back(generator.next());
+      do made = generator.next();
+      while (wishes.mounts > 1 && is_of_one_mount(made.kind));
     }
+    dealer.deal(made);
+    program.push_back(made);
   }
   Operation last;
   last.kind = Kind::compare;
-  if (length > 0) program.push_back(last);
+  if (wishes.length > 0) program.push_back(last);
   return program;
 }
 

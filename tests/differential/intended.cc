@@ -30,6 +30,9 @@ constexpr Rule kRules[] = {
      [](const Case& seen) {
        return seen.note != nullptr && seen.note->reserved && holes_or_blocks(seen);
      }},
+    {"holes of files with copies",
+     "a chunk that has copies is one piece up to its last byte (docs/posix.md)",
+     [](const Case& seen) { return seen.copies && holes_or_blocks(seen); }},
     {"mapped and not synced",
      "what was changed through memory counts as data, and changes times, when it is written back "
      "(docs/posix.md); ext4 says so when the page is touched first",
@@ -104,6 +107,26 @@ constexpr Rule kRules[] = {
      "its attributes, too (docs/posix.md)",
      [](const Case& seen) { return seen.gone; }},
     // Not compared at all, or never asked for, as what follows would differ for ever.
+    {"maps and locks, through several mounts",
+     "maps may show what was there before another node's write, locks are of one node "
+     "(docs/posix.md): none are made",
+     never},
+    {"place after an append, through several mounts",
+     "the kernel counts it from the length that it knows, which may be that before another node's "
+     "write (docs/posix.md): the tester goes to the end",
+     never},
+    {"sendfile() and copy_file_range() through several mounts",
+     "the kernel counts up to the length that it knows, and has old pages for a moment "
+     "(docs/posix.md): the tester copies within one mount, and asks first",
+     never},
+    {"appending by RWF_APPEND, through several mounts",
+     "the kernel chooses the place by the length that it knows (docs/posix.md): none is done",
+     never},
+    {"renaming a directory that another node has moved, through several mounts",
+     "ESTALE where the kernel knows it at its old place (docs/posix.md): the tester looks first",
+     never},
+    {"fifos of several mounts", "each node has its own pipe (docs/posix.md): none are made", never},
+    {"links between mounts", "EXDEV, as between any two: none are made", never},
     {"inode and device numbers", "compared only by which names and files share one", never},
     {"size and blocks of directories", "4,096 always (docs/posix.md)", never},
     {"order of listings, and their places", "by creation here, by hash there (docs/posix.md)",

@@ -16,6 +16,7 @@ struct Case {
   const Note* note = nullptr;     // of the file in question, where there is one
   uint32_t mode = 0;              // its type and permissions
   bool gone = false;              // a directory, link or node in question has no name left
+  bool copies = false;            // files of the mount have copies on several targets
   const Answer* mount = nullptr;  // of a difference of answers
   const Answer* host = nullptr;
 };

@@ -136,7 +136,8 @@ std::string joined(const std::vector<std::string>& names) {
 
 }  // namespace
 
-Found Look::differ(const Case& seen, std::string text) {
+Found Look::differ(Case seen, std::string text) {
+  seen.copies = shared_.has_copies;
   const auto rule = intended(seen);
   if (!rule) return Finding{std::string(seen.field), std::move(text)};
   shared_.intended[*rule]++;
@@ -150,7 +151,7 @@ Found Look::at_answers(const Operation& operation, int from, int file, const Ans
   uint32_t mode = 0;
   const Note* note = note_of(file, mode);
   const bool gone = is_gone(from) || is_gone(file);
-  const Case seen{operation, "answer", note, mode, gone, &mount, &host};
+  const Case seen{operation, "answer", note, mode, gone, false, &mount, &host};
   std::string text = fmt::format("  mount: {}\n  host:  {}", differential::to_text(mount),
                                  differential::to_text(host));
   if (mount.error == 0 && host.error == 0) {

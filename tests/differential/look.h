@@ -52,7 +52,7 @@ class Look {
                const struct statx& mount, const struct statx& host, Pair directories,
                const char* name);
   Found children(const Operation& operation, Pair directories, const std::string& what);
-  Found differ(const Case& seen, std::string text);
+  Found differ(Case seen, std::string text);
 
   Shared& shared_;
   bool has_locks_ = false;

@@ -21,6 +21,7 @@ struct Arguments {
   std::string users = "both";
   std::string fault = "none";
   int64_t shrink_seconds = 300;
+  uint64_t lose_every = 0;
   bool go_on = false, list_intended = false, answers = false;
 };
 
@@ -109,7 +110,11 @@ int run_seeds(const Arguments& arguments, Totals& totals) {
         root && (arguments.users == "many" || (arguments.users == "both" && seed % 2 == 0));
     Arguments here = arguments;
     here.settings.thorough = seed % 4 < 2;
-    const Program program = program_of(seed, several, arguments.operations);
+    const Program program =
+        program_of(seed, {.length = arguments.operations,
+                          .several_users = several,
+                          .mounts = static_cast<uint32_t>(here.settings.mounts.size()),
+                          .lose_every = arguments.lose_every});
     const bool same =
         check(program, here,
               fmt::format("seed {}, {}", seed, several ? "several users" : "one user"), totals);
@@ -152,7 +157,14 @@ int start(Arguments& arguments) {
 int main(int count, char** words) {
   Arguments arguments;
   CLI::App app("Runs random programs on two trees at once and compares all that can be seen");
-  app.add_option("--mount", arguments.settings.mount, "the tree under test");
+  app.add_option("--mount", arguments.settings.mounts,
+                 "the tree under test; once for each node's mount of it")
+      ->allow_extra_args(false)
+      ->expected(1, kMountsMax);
+  app.add_option("--nodes-command", arguments.settings.nodes,
+                 "is told `lose MOUNT HOW MILLISECONDS` and `restore MOUNT`");
+  app.add_option("--kill", arguments.lose_every,
+                 "kill or stop a node about every so many operations");
   app.add_option("--host", arguments.settings.host, "the tree that is right");
   app.add_option("--first", arguments.first, "the first seed");
   app.add_option("--seeds", arguments.seeds, "how many seeds");
@@ -164,12 +176,14 @@ int main(int count, char** words) {
   app.add_option("--shrink-seconds", arguments.shrink_seconds, "0: do not shrink");
   app.add_flag("--same-kind", arguments.settings.same_kind,
                "both trees are the host's, to test this program");
+  app.add_flag("--copies", arguments.settings.copies,
+               "files of the tree under test have copies on several targets");
   app.add_flag("--go-on", arguments.go_on, "with the next seed after a difference");
   app.add_flag("--answers", arguments.answers, "how many of each kind succeeded");
   app.add_flag("--intended", arguments.list_intended, "print what may differ, and why");
   CLI11_PARSE(app, count, words);
   if (!arguments.list_intended &&
-      (arguments.settings.mount.empty() || arguments.settings.host.empty())) {
+      (arguments.settings.mounts.empty() || arguments.settings.host.empty())) {
     fmt::print(stderr, "differential: --mount and --host are needed\n");
     return 2;
   }

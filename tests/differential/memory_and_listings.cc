@@ -127,6 +127,7 @@ Answer open_stream(Side& side, const Operation& operation) {
   Stream& stream = side.stream(operation.slot);
   if (stream.listing != nullptr) ::closedir(stream.listing);
   stream.listing = listing;
+  stream.mount = side.mount();
   begin(stream);
   return {};
 }

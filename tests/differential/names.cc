@@ -132,6 +132,14 @@ Answer file_system(const Operation& operation) {
   return answer;
 }
 
+// "renaming a directory ..." in intended.cc; 'mv' looks first, too.
+void look_at_both(const Operation& operation) {
+  struct stat stat {};
+  for (const std::string* path : {&operation.path, &operation.path2}) {
+    ::lstat(path->c_str(), &stat);
+  }
+}
+
 }  // namespace
 
 std::string xattr_name(int which) {
@@ -154,7 +162,7 @@ std::string xattr_name(int which) {
   }
 }
 
-Answer run_on_names(const Operation& operation) {
+Answer run_on_names(const Side& side, const Operation& operation) {
   const char* path = operation.path.c_str();
   const char* path2 = operation.path2.c_str();
   const auto mode = static_cast<mode_t>(operation.numbers[0]);
@@ -166,6 +174,7 @@ Answer run_on_names(const Operation& operation) {
     case Kind::unlink:
       return answer_of(::unlink(path));
     case Kind::rename:
+      if (side.beside_others()) look_at_both(operation);
       return answer_of(::renameat2(AT_FDCWD, path, AT_FDCWD, path2,
                                    static_cast<unsigned>(operation.numbers[0])));
     case Kind::link:

@@ -71,6 +71,8 @@ constexpr std::array<KindWords, kKinds> kKindWords{{
     {"umask", {"mask"}},
     {"relax", {}},
     {"compare", {}},
+    {"lose", {"how", "milliseconds", "synced"}},
+    {"restore", {}},
 }};
 
 // Names may hold anything; in text, what would break a line apart is written as %XX, and a long run
@@ -136,6 +138,10 @@ bool set_word(Operation& operation, std::string_view name, std::string_view valu
     operation.at = static_cast<int>(*number);
     return below(kFiles);
   }
+  if (name == "mount") {
+    operation.mount = static_cast<int>(*number);
+    return *number >= 0 && below(kMountsMax);
+  }
   if (name == "slot" || name == "other") {
     (name == "slot" ? operation.slot : operation.other) = static_cast<int>(*number);
     return below(64) && *number >= 0;
@@ -164,6 +170,7 @@ bool one_in(const Operation& operation, uint64_t n) {
 
 std::string to_text(const Operation& operation) {
   std::string text = fmt::format("{} {}", operation.actor, name_of(operation.kind));
+  if (operation.mount != 0) text += fmt::format(" mount={}", operation.mount);
   if (operation.at >= 0) text += fmt::format(" at={}", operation.at);
   if (operation.slot != 0) text += fmt::format(" slot={}", operation.slot);
   if (operation.other != 0) text += fmt::format(" other={}", operation.other);

@@ -73,12 +73,18 @@ enum class Kind : uint8_t {
   umask,
   relax,
   compare,
+  // Of the node of a mount: it is killed or stopped, and is back.
+  lose,
+  restore,
 };
-inline constexpr size_t kKinds = static_cast<size_t>(Kind::compare) + 1;
+inline constexpr size_t kKinds = static_cast<size_t>(Kind::restore) + 1;
 
 // Who acts: processes of their own, the first two of them root's.
 inline constexpr uint32_t kActors = 5;
 inline constexpr std::array<uint32_t, kActors> kUsers{0, 0, 1001, 1002, 1001};
+
+// How many mounts there may be of the tree under test, each of another node.
+inline constexpr uint32_t kMountsMax = 8;
 
 // What a process has.
 inline constexpr int kFiles = 6;
@@ -88,6 +94,7 @@ inline constexpr int kMaps = 2;
 struct Operation {
   Kind kind = Kind::stat;
   uint8_t actor = 0;
+  int mount = 0;  // through which of the mounts what it names is looked up
   int at = -1;    // the open directory that names start from; -1: the tree's top
   int slot = 0;   // the open file, or the listing
   int other = 0;  // a second one, the mapping, or the extended attribute

@@ -78,6 +78,10 @@ void remove_below(int directory, const char* name) {
   ::unlinkat(directory, name, AT_REMOVEDIR);
 }
 
+int opened(const std::string& directory) {
+  return ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
 int fresh_top(const std::string& in) {
   std::string path = in + "/program";
   remove_tree(path);
@@ -88,11 +92,11 @@ int fresh_top(const std::string& in) {
       std::exit(2);
     }
   }
-  return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  return opened(path);
 }
 
 pid_t start_actor(uint8_t number, const Program& program, const Settings& settings, Shared& shared,
-                  Pair tops) {
+                  const Tops& tops) {
   std::fflush(nullptr);
   const pid_t process = ::fork();
   if (process != 0) return process;
@@ -134,6 +138,12 @@ std::string wait_for(const std::vector<pid_t>& processes, Shared& shared) {
 
 }  // namespace
 
+std::string top_in(const std::string& directory) {
+  std::string path = directory + "/program";
+  for (int i = 1; i < kUp; i++) path += "/up";
+  return path;
+}
+
 void remove_tree(const std::string& path) {
   remove_below(AT_FDCWD, path.c_str());
 }
@@ -142,7 +152,17 @@ Outcome run(const Program& program, const Settings& settings) {
   SharedMemory memory;
   Shared& shared = memory.get();
   shared.compare_blocks = !settings.same_kind;
-  const Pair tops{fresh_top(settings.mount), fresh_top(settings.host)};
+  shared.has_copies = settings.copies;
+  Tops tops;
+  tops[0].push_back(fresh_top(settings.mounts[0]));
+  tops[1].push_back(fresh_top(settings.host));
+  for (size_t i = 1; i < settings.mounts.size(); i++) {
+    tops[0].push_back(opened(top_in(settings.mounts[i])));
+    if (tops[0].back() < 0) {
+      fmt::print(stderr, "differential: {}: {}\n", settings.mounts[i], std::strerror(errno));
+      std::exit(2);
+    }
+  }
   std::vector<pid_t> processes;
   for (uint8_t actor = 0; actor < kActors; actor++) {
     bool acts = false;
@@ -150,8 +170,12 @@ Outcome run(const Program& program, const Settings& settings) {
     if (acts) processes.push_back(start_actor(actor, program, settings, shared, tops));
   }
   const std::string wrong = wait_for(processes, shared);
-  ::close(tops[0]);
-  ::close(tops[1]);
+  for (const auto& side : tops) {
+    for (const int top : side) ::close(top);
+  }
+  for (size_t mount = 1; mount < settings.mounts.size(); mount++) {
+    if (shared.lost[mount]) restore_node(settings, static_cast<int>(mount));
+  }
   Outcome outcome;
   outcome.answers = shared.answers;
   outcome.intended = shared.intended;
@@ -162,7 +186,7 @@ Outcome run(const Program& program, const Settings& settings) {
     const std::string text = step < program.size() ? to_text(program[step]) : "the end";
     outcome.difference = {step, wrong, text + "\n" + wrong};
   }
-  remove_tree(settings.mount + "/program");
+  remove_tree(settings.mounts[0] + "/program");
   remove_tree(settings.host + "/program");
   return outcome;
 }

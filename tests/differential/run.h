@@ -9,13 +9,17 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace penstock::differential {
 
 struct Settings {
-  std::string mount;       // the tree under test: a directory in which programs make their own
+  // The tree under test: a directory in which programs make their own, through each of its mounts.
+  std::vector<std::string> mounts;
   std::string host;        // the one that is right
+  std::string nodes;       // a command that takes `lose MOUNT HOW MILLISECONDS` and `restore MOUNT`
   bool same_kind = false;  // both are the host's: blocks are not compared with what ours mean
+  bool copies = false;     // files of the mounts have copies on several targets
   Fault fault = Fault::none;
   bool thorough = false;  // all bytes of a file after each operation that may have changed it
 };
@@ -40,6 +44,9 @@ Outcome run(const Program& program, const Settings& settings);
 // time.
 Program shrink(const Program& program, const Difference& difference, const Settings& settings,
                int64_t milliseconds);
+
+// The directory in which programs begin, in the directory of a mount.
+std::string top_in(const std::string& directory);
 
 // Removes a tree whatever modes and flags are in the way.
 void remove_tree(const std::string& path);

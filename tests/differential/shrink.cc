@@ -66,6 +66,9 @@ class Shrinker {
     attempt(step, [](Operation& to) { to.actor = 0; });
     attempt(step, [](Operation& to) { to.at = -1; });
     attempt(step, [](Operation& to) {
+      if (to.kind != Kind::lose && to.kind != Kind::restore) to.mount = 0;
+    });
+    attempt(step, [](Operation& to) {
       const size_t slash = to.path.find('/');
       if (slash != std::string::npos && slash + 1 < to.path.size()) to.path.erase(0, slash + 1);
     });

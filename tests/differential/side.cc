@@ -12,7 +12,8 @@
 
 namespace penstock::differential {
 
-Side::Side(int top, Fault fault) : top_(top), fault_(fault) {}
+Side::Side(std::vector<int> tops, Fault fault, bool beside_others)
+    : tops_(std::move(tops)), fault_(fault), beside_others_(beside_others) {}
 
 Side::~Side() {
   for (Stream& stream : streams_) {
@@ -26,18 +27,25 @@ Side::~Side() {
   for (const File& file : files_) {
     if (file.descriptor >= 0) ::close(file.descriptor);
   }
-  ::close(top_);
+  for (const int top : tops_) ::close(top);
 }
 
-int Side::put(int slot, int descriptor, bool direct) {
+int Side::put(int slot, int descriptor, bool direct, int mount) {
   File& file = files_[index(slot)];
   const int result = file.descriptor >= 0 ? ::close(file.descriptor) : 0;
-  file = {descriptor, direct};
+  file = {descriptor, direct, mount};
   return result;
 }
 
-int Side::enter(int at) const {
-  return ::fchdir(at < 0 ? top_ : file(at)) == 0 ? 0 : errno;
+int Side::enter(int at, int mount) {
+  mount_ = at < 0 ? mount : mount_of(at);
+  return ::fchdir(at < 0 ? top(mount) : file(at)) == 0 ? 0 : errno;
+}
+
+void Side::replace_top(int mount, int top) {
+  int& here = tops_[static_cast<size_t>(mount) % tops_.size()];
+  ::close(here);
+  here = top;
 }
 
 void Side::Free::operator()(char* memory) const {
@@ -96,7 +104,7 @@ Answer run_on(Side& side, const Operation& operation) {
   }
   if (operation.kind <= Kind::open) return run_on_file_state(side, operation);
   if (operation.kind == Kind::link_file) return run_on_file_state(side, operation);
-  if (operation.kind <= Kind::mknod) return run_on_names(operation);
+  if (operation.kind <= Kind::mknod) return run_on_names(side, operation);
   if (operation.kind <= Kind::statfs) return run_on_attributes(side, operation);
   if (operation.kind < Kind::fchmod && operation.kind != Kind::close && operation.kind != Kind::dup)
     return run_on_file(side, operation);

@@ -31,6 +31,7 @@ struct Stream {
     friend bool operator==(const Entry&, const Entry&) = default;
   };
   DIR* listing = nullptr;
+  int mount = 0;
   std::vector<std::string> seen;
   std::vector<long> places;  // where the listing stood before each of them
   std::map<std::string, Entry> before;
@@ -47,22 +48,30 @@ struct Mapping {
 
 class Side {
  public:
-  // `top` must be an open directory; it is closed with this.
-  Side(int top, Fault fault);
+  // `tops`: the same directory through each mount, open; they are closed with this. Where there is
+  // one, all mounts are that one. `beside_others`: the tree under test has several mounts.
+  Side(std::vector<int> tops, Fault fault, bool beside_others);
   ~Side();
   Side(const Side&) = delete;
   Side& operator=(const Side&) = delete;
 
-  int top() const { return top_; }
+  int top(int mount) const { return tops_[static_cast<size_t>(mount) % tops_.size()]; }
   int file(int slot) const { return files_[index(slot)].descriptor; }
   bool direct(int slot) const { return files_[index(slot)].direct; }
+  // The mount through which it was opened.
+  int mount_of(int slot) const { return files_[index(slot)].mount; }
   // Closes what was there.
-  int put(int slot, int descriptor, bool direct);
+  int put(int slot, int descriptor, bool direct, int mount);
   Stream& stream(int slot) { return streams_[static_cast<size_t>(slot) % kStreams]; }
   Mapping& mapping(int slot) { return maps_[static_cast<size_t>(slot) % kMaps]; }
   Fault fault() const { return fault_; }
-  // Where names start from, for the calls that follow: an open directory or the top. The error.
-  int enter(int at) const;
+  bool beside_others() const { return beside_others_; }
+  // Where names start from, for the calls that follow: an open directory or a top. The error.
+  int enter(int at, int mount);
+  // The mount through which calls name what they name since enter().
+  int mount() const { return mount_; }
+  // Closes the top that it has of a mount, which is another one now.
+  void replace_top(int mount, int top);
   // Of this length, on a page's border; what is in it stays until the next call.
   char* memory(size_t length);
 
@@ -70,11 +79,14 @@ class Side {
   struct File {
     int descriptor = -1;
     bool direct = false;
+    int mount = 0;
   };
   static size_t index(int slot) { return static_cast<size_t>(slot) % kFiles; }
 
-  int top_;
+  std::vector<int> tops_;
+  int mount_ = 0;
   const Fault fault_;
+  const bool beside_others_;
   std::array<File, kFiles> files_;
   std::array<Stream, kStreams> streams_;
   std::array<Mapping, kMaps> maps_;
@@ -89,7 +101,7 @@ class Side {
 Answer run_on(Side& side, const Operation& operation);
 
 // Those that run_on() chooses from.
-Answer run_on_names(const Operation& operation);
+Answer run_on_names(const Side& side, const Operation& operation);
 Answer run_on_attributes(Side& side, const Operation& operation);
 Answer run_on_file(Side& side, const Operation& operation);
 Answer run_on_file_state(Side& side, const Operation& operation);

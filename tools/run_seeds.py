@@ -25,6 +25,7 @@ SIMULATIONS = {
     "store_chain_sim_tests": "*",
     "holds_net_sim_tests": "HoldsNetSim.nobody_*",
     "holds_sim_tests": "HoldsSim.nobody_*",
+    "client_processes_sim_tests": "ProcessesSim.nobody_*",
     "client_chain_sim_tests": "ChainFilesSim.programs_*",
     "client_cluster_sim_tests": "ClusterSimTest.files_*",
 }

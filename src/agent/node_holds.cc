@@ -1,5 +1,6 @@
 #include "node_holds.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <utility>
 
@@ -42,8 +43,10 @@ Outcome<void> NodeHolds::start_service() {
   service.address = {config_.participant->self(), wire::kHoldsService};
   service.kv = config_.kv;
   service.fence = [this](AgentId agent, const std::function<void()>& done) { fence(agent, done); };
-  service.settle = [this](AgentId, const std::vector<InodeId>& exclusives,
-                          const std::function<void()>& done) { settle(exclusives, done); };
+  service.settle = [this](AgentId agent, const std::vector<InodeId>& exclusives,
+                          const std::function<void()>& done) {
+    settle(agent, exclusives, done);
+  };
   service.unused = [this](InodeId) {
     const std::lock_guard lock(mutex_);
     if (files_ != nullptr) files_->unused_elsewhere();
@@ -97,12 +100,19 @@ void NodeHolds::make_locks_agent() {
   agent.loop = config_.loop;
   agent.net = &config_.participant->nodes_net(0);
   agent.node = config_.participant->self();
-  agent.service = {config_.names, locks_net::kLocksService};
+  agent.find = [this] { return engine::Address{config_.names(), locks_net::kLocksService}; };
   agent.standing = [this]() -> locks_net::Standing {
     const holds_net::HoldsAgent::Standing standing = agent_->standing();
     return {standing.session, standing.life, standing.has_begun};
   };
   locks_agent_ = locks_net::LocksAgent::make(std::move(agent));
+}
+
+// With the lock.
+bool NodeHolds::is_past_fenced() {
+  const std::vector<AgentId> inherited = service_->inherited();
+  return std::all_of(inherited.begin(), inherited.end(),
+                     [this](AgentId agent) { return past_.contains(agent); });
 }
 
 // Who was there before says what it has, or its lease ends; what is over is fenced. Only then it
@@ -111,7 +121,7 @@ Outcome<void> NodeHolds::await_past() {
   const engine::Clock& clock = engine::system_clock();
   const engine::Time deadline = clock.now() + limits::kSessionsEnd;
   std::unique_lock lock(mutex_);
-  while (service_->is_claiming() || service_->figures().ending > 0 || !agent_->is_ready()) {
+  while (!is_past_fenced() || !agent_->is_ready()) {
     if (clock.now() >= deadline) {
       return Failure{Code::timed_out,
                      fmt::format("the sessions of agents that are over could not be ended: a "
@@ -125,8 +135,16 @@ Outcome<void> NodeHolds::await_past() {
 
 void NodeHolds::attach(client::FileSystem& files) {
   keepings_.attach(&files.keeping());
-  const std::lock_guard lock(mutex_);
-  files_ = &files;
+  std::map<AgentId, Past> past;
+  {
+    const std::lock_guard lock(mutex_);
+    files_ = &files;
+    past.swap(past_);
+  }
+  for (const auto& [agent, had] : past) {
+    // What is not known recovery has settled, as nobody was given anything since.
+    had.exclusives.empty() ? had.done() : settle(agent, had.exclusives, had.done);
+  }
 }
 
 // False: the node is to stop.
@@ -149,16 +167,20 @@ void NodeHolds::fence(AgentId agent, const std::function<void()>& done) {
   done();
 }
 
-// Before there is a file system nobody waits for it: its recovery finds what is not settled.
-void NodeHolds::settle(const std::vector<InodeId>& exclusives, const std::function<void()>& done) {
+// Before there is a file system it waits for that, and with it who wants what the session had.
+void NodeHolds::settle(AgentId agent, const std::vector<InodeId>& exclusives,
+                       const std::function<void()>& done) {
   client::FileSystem* files = nullptr;
   {
     const std::lock_guard lock(mutex_);
     if (is_stopping_) return;
     files = files_;
-    if (files != nullptr) ++settling_;
+    if (files == nullptr) {
+      past_[agent] = {exclusives, done};
+      return;
+    }
+    ++settling_;
   }
-  if (files == nullptr) return done();
   const auto settle_once = [&]() -> Status {
     if (exclusives.empty()) return files->settle_all_lost();
     for (const InodeId inode : exclusives) TRY(files->settle_lost(inode));
@@ -190,6 +212,7 @@ void NodeHolds::stop() {
     wake_.notify_all();
     wake_.wait(lock, [this] { return settling_ == 0; });
     files_ = nullptr;
+    past_.clear();
   }
   if (service_ != nullptr) {
     in_loop([this](engine::Op& done) { locks_service_->stop(done); });

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -35,7 +36,8 @@ class NodeHolds {
     std::function<void()> let_end = {};
   };
   // While the participant is open. On the node with the names, returns when it is known what agents
-  // have that were there before, and sessions that are over have ended for good.
+  // have that were there before, and sessions that are over are fenced. What they had is given to
+  // nobody before attach(), as the file system's recovery settles it.
   static Outcome<std::unique_ptr<NodeHolds>> start(const Config& config);
   ~NodeHolds() { stop(); }
 
@@ -43,7 +45,8 @@ class NodeHolds {
   locks::Locking& locking() { return *locks_agent_; }
   // Of this node, for calls that name it; 0: it has none yet.
   uint64_t session() const { return session_.load(std::memory_order_acquire); }
-  // For whom recalls are; it keeps nothing before. Until stop().
+  // For whom recalls are; it keeps nothing before. Until stop(). Waits for targets and meta where
+  // agents have gone since.
   void attach(client::FileSystem& files);
   // The file system is closed. Others get what this node had at once. Idempotent.
   void stop();
@@ -53,7 +56,8 @@ class NodeHolds {
   bool is_good(NodeId node, uint64_t session) { return service_->is_good({node, session}); }
   bool has_session(NodeId node) { return service_->has_session(node); }
   bool is_in_use_elsewhere(InodeId inode) { return service_->is_in_use(inode, agent_->session()); }
-  bool is_exclusive_elsewhere(InodeId inode) { return service_->is_exclusive_somewhere(inode); }
+  // For a file system that is opened after start().
+  bool is_exclusive_elsewhere(InodeId inode) { return service_->is_known_exclusive(inode); }
 
  private:
   // Until there is a file system nothing is kept.
@@ -68,6 +72,13 @@ class NodeHolds {
     std::atomic<holds::Keeping*> to_{nullptr};
   };
 
+  using AgentId = holds::AgentId;
+  // What a session had that ended before there was a file system.
+  struct Past {
+    std::vector<InodeId> exclusives;
+    std::function<void()> done;
+  };
+
   explicit NodeHolds(Config config) : config_(std::move(config)) {}
   Outcome<void> start_service();
   void make_locks_service();
@@ -75,7 +86,9 @@ class NodeHolds {
   void make_locks_agent();
   Outcome<void> await_past();
   void fence(holds::AgentId agent, const std::function<void()>& done);
-  void settle(const std::vector<InodeId>& exclusives, const std::function<void()>& done);
+  void settle(AgentId agent, const std::vector<InodeId>& exclusives,
+              const std::function<void()>& done);
+  bool is_past_fenced();
   bool pause();
   void in_loop(const std::function<void(engine::Op& done)>& start) const;
 
@@ -91,6 +104,7 @@ class NodeHolds {
   engine::Condition wake_;
   bool is_stopping_ = false;             // under the mutex
   client::FileSystem* files_ = nullptr;  // the same
+  std::map<AgentId, Past> past_;         // the same
   size_t settling_ = 0;                  // the same: calls of `files_` by the service's threads
   bool is_stopped_ = false;
 };

@@ -179,11 +179,23 @@ bool Table::is_in_use(InodeId inode, AgentId beside) const {
 }
 
 bool Table::is_exclusive(InodeId inode) const {
+  return claiming_ || is_known_exclusive(inode);
+}
+
+bool Table::is_known_exclusive(InodeId inode) const {
   const auto found = entries_.find(inode);
-  if (claiming_ || found == entries_.end()) return claiming_;
+  if (found == entries_.end()) return false;
   const auto& holders = found->second->holders;
   return std::any_of(holders.begin(), holders.end(),
                      [](const auto& one) { return one->hold == Hold::exclusive; });
+}
+
+std::vector<AgentId> Table::inherited() const {
+  std::vector<AgentId> all;
+  for (const auto& [id, session] : sessions_) {
+    if (session->is_inherited) all.push_back(id);
+  }
+  return all;
 }
 
 std::vector<InodeId> Table::exclusives_of(AgentId agent) const {

@@ -99,6 +99,14 @@ class Service final : public HoldsService {
     const std::lock_guard lock(mutex_);
     return table_->is_exclusive(inode);
   }
+  bool is_known_exclusive(InodeId inode) override {
+    const std::lock_guard lock(mutex_);
+    return table_->is_known_exclusive(inode);
+  }
+  std::vector<AgentId> inherited() override {
+    const std::lock_guard lock(mutex_);
+    return table_->inherited();
+  }
   Hold hold_of(AgentId agent, InodeId inode) override {
     const std::lock_guard lock(mutex_);
     return table_->hold_of(agent, inode);

@@ -354,7 +354,7 @@ class LocksClient final : public LocksAgent {
     header.checksum = checksum_of(header, words);
     std::memcpy(op.asked.data(), &header, sizeof header);
     std::memcpy(op.asked.data() + sizeof header, words.data(), words.size());
-    op.to = config_.service;
+    op.to = config_.find ? config_.find() : config_.service;
     op.method = kMethod;
     op.request = Bytes(op.asked).first(sizeof header + words.size());
     op.response = op.answered;

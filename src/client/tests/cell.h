@@ -20,6 +20,9 @@ class Cell {
     surely,
   };
 
+  // Whose machine may lose power, with what others have read of it, too.
+  NodeId volatile_of{};
+
   size_t begin(uint64_t value, holds::AgentId by) {
     writes_.push_back({value, by, Written::perhaps});
     return writes_.size() - 1;
@@ -68,7 +71,9 @@ class Cell {
              std::to_string(writes_[floor].by.session) + ")";
     }
     Write& write = writes_[found];
-    if (write.by != reader) {
+    if (write.by.node == volatile_of && write.how == Written::behind) {
+      // It stays so.
+    } else if (write.by != reader) {
       write.how = Written::surely;
     } else {
       write.how = std::max(write.how, Written::behind);

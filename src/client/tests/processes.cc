@@ -78,7 +78,8 @@ void FencedService::on_call(engine::IncomingCall& call) {
   std::memcpy(&session, call.request.data() + call.request.size() - sizeof session, sizeof session);
   const AgentId of{call.peer().node, session};
   if (!skips_ && !fence_.is_good(of)) return call.reply(Code::stale, {});
-  inner_.on_call(*new Guarded(fence_, call, of));  // until its reply
+  engine::Service& inner = of.node == kNamesNode ? own_ : others_;
+  inner.on_call(*new Guarded(fence_, call, of));  // until its reply
 }
 
 // ---- a process ----
@@ -278,10 +279,11 @@ void NamesProcess::serve_targets() {
     Processes::Storage& storage = all_.storages_[i];
     Served& served = served_.emplace_back();
     served.net = std::make_unique<sim::SimNet>(all_.network, *storage.loop, node_);
-    served.chunks = chunks::make_service(*storage.target, ChainId(i), chunks::kCallsMax,
+    served.own = chunks::make_service(*storage.target, ChainId(i));
+    served.others = chunks::make_service(*storage.target, ChainId(i), chunks::kCallsMax,
                                          chunks::Durable::all);
-    served.fenced =
-        std::make_unique<FencedService>(all_.fence, *served.chunks, all_.broken.skips_fence);
+    served.fenced = std::make_unique<FencedService>(all_.fence, *served.own, *served.others,
+                                                    all_.broken.skips_fence);
     served.net->serve({node_, i}, *served.fenced);
   }
 }
@@ -309,12 +311,12 @@ Status NamesProcess::start() {
       return !all_.broken.removes_used && service_->is_in_use(inode, agent_->session());
     };
     files.is_exclusive_elsewhere = [this](InodeId inode) {
-      return service_->is_exclusive_somewhere(inode);
+      return service_->is_known_exclusive(inode);
     };
     status = open_files(*meta_, std::move(files));
   }
   if (status.ok()) {
-    settler_ = files_.get();
+    attach();
     status = serve_names();
   }
   all_.world.enter_process(before);
@@ -328,8 +330,8 @@ Status NamesProcess::start_service() {
   config.address = kHolds;
   config.kv = kv_.get();
   config.fence = [this](AgentId agent, const std::function<void()>& done) { fence(agent, done); };
-  config.settle = [this](AgentId, const std::vector<InodeId>& exclusives,
-                         const std::function<void()>& done) { settle(exclusives, done); };
+  config.settle = [this](AgentId agent, const std::vector<InodeId>& exclusives,
+                         const std::function<void()>& done) { settle(agent, exclusives, done); };
   config.unused = [this](InodeId) {
     if (settler_ != nullptr) settler_->unused_elsewhere();
   };
@@ -345,7 +347,13 @@ Status NamesProcess::start_service() {
 
 Status NamesProcess::await_past() {
   const engine::Time deadline = all_.world.now() + seconds(30);
-  while (service_->is_claiming() || service_->figures().ending > 0 || !agent_->is_ready()) {
+  const auto is_past_fenced = [this] {
+    if (all_.broken.settles_late) return !service_->is_claiming();
+    const std::vector<AgentId> inherited = service_->inherited();
+    return std::all_of(inherited.begin(), inherited.end(),
+                       [this](AgentId agent) { return past_.contains(agent); });
+  };
+  while (!is_past_fenced() || !agent_->is_ready()) {
     if (all_.world.now() >= deadline) return Code::timed_out;
     all_.world.run_for(milliseconds(50));
   }
@@ -394,10 +402,24 @@ void NamesProcess::fence(AgentId agent, const std::function<void()>& done) {
   done();
 }
 
-void NamesProcess::settle(const std::vector<InodeId>& exclusives,
+void NamesProcess::attach() {
+  settler_ = files_.get();
+  for (const auto& [agent, had] : std::exchange(past_, {})) {
+    had.exclusives.empty() ? had.done() : settle(agent, had.exclusives, had.done);
+  }
+}
+
+void NamesProcess::settle(AgentId agent, const std::vector<InodeId>& exclusives,
                           const std::function<void()>& done) {
   if (is_stopping_) return;
-  if (settler_ == nullptr) return done();
+  if (settler_ == nullptr) {
+    if (all_.broken.settles_late) {
+      past_[agent] = {{}, [] {}};
+      return done();
+    }
+    past_[agent] = {exclusives, done};
+    return;
+  }
   ++settling_;
   const auto settle_once = [&]() -> Status {
     if (exclusives.empty()) return settler_->settle_all_lost();
@@ -423,13 +445,16 @@ void NamesProcess::stop() {
   end();
 }
 
-void NamesProcess::kill() {
+void NamesProcess::die(bool power_cut) {
   is_ending_ = true;
-  all_.world.trace("killed", number_);
+  all_.world.trace("killed", number_, power_cut);
   record_->is_dead = true;
   net_->kill();
   for (Served& served : served_) served.net->kill();
-  image_.kill();
+  power_cut ? image_.power_cut() : image_.kill();
+  if (power_cut) {
+    for (Processes::Storage& storage : all_.storages_) storage.target->power_cut();
+  }
   all_.world.continue_process(number_);
   end();
 }
@@ -441,6 +466,7 @@ void NamesProcess::end() {
   is_stopping_ = true;
   while (settling_ > 0) all_.world.run_for(milliseconds(10));
   settler_ = nullptr;
+  past_.clear();
   if (service_ != nullptr) in_loop([this](engine::Op& done) { service_->stop(done); });
   if (meta_ != nullptr) (void)meta_->close();
   for (Served& served : served_) {

@@ -33,6 +33,7 @@ struct Broken {
   bool ignores_lease = false;
   bool skips_sessions = false;  // the service of names takes calls of sessions that are over
   bool skips_fence = false;
+  bool settles_late = false;  // what is unsettled is given on before a new life has settled it
   bool removes_used = false;  // orphans that another agent has open
 };
 
@@ -71,14 +72,16 @@ class NamingNet final : public engine::Net {
 // Takes what that names, and refuses what is fenced.
 class FencedService final : public engine::Service {
  public:
-  FencedService(Fence& fence, engine::Service& inner, bool skips)
-      : fence_(fence), inner_(inner), skips_(skips) {}
+  // `own` answers the process itself; what others write is durable when it is answered.
+  FencedService(Fence& fence, engine::Service& own, engine::Service& others, bool skips)
+      : fence_(fence), own_(own), others_(others), skips_(skips) {}
   void on_call(engine::IncomingCall& call) override;
 
  private:
   class Guarded;
   Fence& fence_;
-  engine::Service& inner_;
+  engine::Service& own_;
+  engine::Service& others_;
   const bool skips_;
 };
 
@@ -176,7 +179,9 @@ class NamesProcess final : public Process {
   explicit NamesProcess(Processes& all);
   Status start() override;
   void stop() override;
-  void kill() override;
+  void kill() override { die(false); }
+  // Its machine loses power.
+  void cut_power() { die(true); }
   void expel(NodeId node);
 
  private:
@@ -186,13 +191,17 @@ class NamesProcess final : public Process {
   Status await_past();
   Status serve_names();
   void fence(AgentId agent, const std::function<void()>& done);
-  void settle(const std::vector<InodeId>& exclusives, const std::function<void()>& done);
+  void settle(AgentId agent, const std::vector<InodeId>& exclusives,
+              const std::function<void()>& done);
+  void attach();
   bool pause();
+  void die(bool power_cut);
   void end();
 
   struct Served {
     std::unique_ptr<sim::SimNet> net;
-    std::unique_ptr<engine::Service> chunks;
+    std::unique_ptr<engine::Service> own;
+    std::unique_ptr<engine::Service> others;
     std::unique_ptr<FencedService> fenced;
   };
 
@@ -203,6 +212,12 @@ class NamesProcess final : public Process {
   std::unique_ptr<meta::Meta> meta_;
   std::unique_ptr<holds_net::HoldsService> service_;
   std::unique_ptr<meta_net::MetaService> names_;
+  // What a session had that ended before there was a file system.
+  struct Past {
+    std::vector<InodeId> exclusives;
+    std::function<void()> done;
+  };
+  std::map<AgentId, Past> past_;
   FileSystem* settler_ = nullptr;
   size_t settling_ = 0;
   bool is_stopping_ = false;

@@ -83,6 +83,8 @@ class Table {
   Hold hold_of(AgentId agent, InodeId inode) const;
   // Some session has it exclusive, or nobody knows.
   bool is_exclusive(InodeId inode) const;
+  // The same as far as it is known: what those had who have not claimed it is for recovery.
+  bool is_known_exclusive(InodeId inode) const;
   // What the session has exclusive, as far as it is known.
   std::vector<InodeId> exclusives_of(AgentId agent) const;
   // It may go on: renew() would say so.
@@ -91,6 +93,8 @@ class Table {
   Stamp grant_of(AgentId agent, InodeId inode) const;
   size_t holds() const { return holds_; }
   bool is_claiming() const { return claiming_; }
+  // Of earlier lives, and have neither claimed all that they have nor gone.
+  std::vector<AgentId> inherited() const;
 
  private:
   struct Barrier;

@@ -29,7 +29,8 @@ struct HoldsServiceConfig {
   std::function<void(AgentId, std::function<void()> done)> fence;
   // The same: what the session had pending of these files, which it had exclusive, has ended, and
   // their lengths are found. They are not known where it has not claimed them in this life: what
-  // the records say of it is for recovery then, and the list is empty.
+  // the records say of it is for recovery then, and the list is empty. Before `done` nobody is given
+  // anything where they are not known, and else nothing that is in the list.
   std::function<void(AgentId, std::vector<InodeId> exclusives, std::function<void()> done)> settle;
   // The last use of the inode may have ended. In the loop.
   std::function<void(InodeId)> unused;
@@ -75,6 +76,8 @@ class HoldsService {
 
   // Sessions of the life before have yet to say what they have.
   virtual bool is_claiming() = 0;
+  // Those that have not said all, and have not gone: what is theirs and fenced waits for `settle`.
+  virtual std::vector<AgentId> inherited() = 0;
   // Some agent has it in use, or nobody knows; another one than `beside`.
   virtual bool is_in_use(InodeId inode, AgentId beside = {}) = 0;
   // It may change what it has exclusive, as far as is known here.
@@ -84,6 +87,8 @@ class HoldsService {
   // Some agent may change it, or what was its own is not settled, or nobody knows: recovery leaves
   // it alone.
   virtual bool is_exclusive_somewhere(InodeId inode) = 0;
+  // The same, without what nobody knows: for recovery once all inherited sessions are fenced.
+  virtual bool is_known_exclusive(InodeId inode) = 0;
   virtual Hold hold_of(AgentId agent, InodeId inode) = 0;
 
   // An operation wants to be alone with some inodes (holds::BarrierWant); of `maker` nothing is

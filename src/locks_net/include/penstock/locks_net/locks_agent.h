@@ -24,6 +24,9 @@ struct LocksAgentConfig {
   engine::Net* net = nullptr;  // of that loop
   NodeId node;
   engine::Address service;
+  // In place of `service`: where that is at the moment, asked in the loop, once a session has begun
+  // there.
+  std::function<engine::Address()> find = {};
   std::function<Standing()> standing;  // in the loop
   wire::Protocol speaks = wire::kNodeProtocol;
 };

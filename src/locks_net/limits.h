@@ -22,6 +22,9 @@ static_assert(kWaitTime * 2 <= kCallTime);
 inline constexpr engine::Duration kTickInterval = std::chrono::milliseconds(250);
 inline constexpr engine::Duration kPauseFirst = std::chrono::milliseconds(5);
 inline constexpr engine::Duration kPauseMost = std::chrono::milliseconds(250);
+// What is not to wait for a lock hears by then that nobody answers, if the session is over as well:
+// as other calls of the names.
+inline constexpr engine::Duration kAskMost = std::chrono::seconds(20);
 // Calls that a node has at the service at a time: one, and what a network makes of it.
 inline constexpr size_t kCallsPerNode = 16;
 // Who renews its lease and does not say what it has locked holds up everybody.

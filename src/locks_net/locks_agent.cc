@@ -24,7 +24,8 @@ struct Ask {
   locks::Locking::Done done;
   locks::Locking::Said told;
   bool is_cancelled = false;  // of one that may wait: not wanted any more
-  bool was_said = false;      // and perhaps done
+  bool was_said = false;      // in this session, and perhaps done
+  engine::Time until{};       // when it is given up; of one that may wait: never
 };
 
 class LocksClient final : public LocksAgent {
@@ -189,6 +190,9 @@ class LocksClient final : public LocksAgent {
   }
 
   void add(Ask one) {
+    const auto* const set = std::get_if<Set>(&one.word);
+    const bool waits = set != nullptr && set->request != 0;
+    one.until = waits ? engine::kNever : config_.loop->clock().now() + limits::kAskMost;
     asks_.push_back(std::move(one));
     kick();
   }
@@ -240,6 +244,7 @@ class LocksClient final : public LocksAgent {
     book_.lose_all();
     claims_.clear();
     ask_again([](const Ask& one) { return one.open != nullptr && !one.open->is_lost(); });
+    for (Ask& one : asks_) one.was_said = false;
   }
   // The service knows nothing of us.
   void begin_life(uint16_t life) {
@@ -315,7 +320,7 @@ class LocksClient final : public LocksAgent {
     const Standing standing = config_.standing();
     const std::lock_guard lock(mutex_);
     if (standing.session != session_) begin_session(standing.session);
-    if (!standing.has_begun || standing.life == 0) return;
+    if (!standing.has_begun || standing.life == 0) return give_up();
     if (standing.life != life_) begin_life(standing.life);
     if (is_pausing_ || say_.is_out) return;
     const bool has_words = !claims_.empty() || !asks_.empty();
@@ -323,6 +328,16 @@ class LocksClient final : public LocksAgent {
     if (!said_.empty()) call(say_);
     // What is told while something is said is not taken: its order would not be known.
     if (!waits_.empty() && !attend_.is_out) call(attend_);
+  }
+
+  // Nobody knows of them, and nobody answers.
+  void give_up() {
+    const engine::Time now = config_.loop->now();
+    const auto is_over = [&](const Ask& one) { return !one.was_said && now >= one.until; };
+    for (Ask& one : asks_) {
+      if (is_over(one)) drop(one, Answer::lost);
+    }
+    std::erase_if(asks_, is_over);
   }
 
   // Takes the next words; of what it has, or what is asked.

@@ -278,6 +278,21 @@ TEST_F(LocksNet, a_new_session_has_lost_the_opens_that_had_some) {
   EXPECT_EQ(a_.set(a_.wanted(5, Type::read)), Answer::lost);
 }
 
+TEST_F(LocksNet, who_has_no_session_hears_in_time) {
+  names_.good.erase(a_.session);
+  a_.session.session = 2;
+  const auto asked = a_.ask(a_.open, a_.wanted(5, Type::write));
+  const auto waits = a_.ask(a_.open, a_.wanted(5, Type::write), true);
+  EXPECT_FALSE(a_.await(asked, limits::kAskMost - seconds(1)));
+  EXPECT_TRUE(a_.await(asked, seconds(2)));
+  EXPECT_EQ(asked->answer, Answer::lost);
+  // Which can be interrupted.
+  EXPECT_FALSE(a_.await(waits, seconds(30)));
+  a_.agent->cancel(waits->request);
+  EXPECT_TRUE(a_.await(waits));
+  EXPECT_EQ(waits->answer, Answer::ended);
+}
+
 // ---- stories ----
 
 // Owners that lock and unlock whole files over a network that loses, doubles and delays, with a

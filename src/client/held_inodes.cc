@@ -55,6 +55,8 @@ Status HeldInodes::make_fit(Inode& inode, holds::Hold hold) {
     if (!found) return found.error() == Code::not_found ? Status(Code::stale) : found.error();
     if (found->links == 0 && inode.was_lost) return Code::stale;
     TRY(loader_.reload(inode, *found));
+    // From now on this session has it in use, for all to know.
+    inode.was_lost = false;
     inode.fit.store(holds::Hold::shared, std::memory_order_release);
   }
   if (hold == holds::Hold::exclusive && inode.writers > 0) {

@@ -22,7 +22,7 @@ struct Arguments {
   std::string fault = "none";
   int64_t shrink_seconds = 300;
   uint64_t lose_every = 0;
-  bool go_on = false, list_intended = false, answers = false;
+  bool go_on = false, list_intended = false, answers = false, prints = false;
 };
 
 struct Totals {
@@ -115,6 +115,10 @@ int run_seeds(const Arguments& arguments, Totals& totals) {
                           .several_users = several,
                           .mounts = static_cast<uint32_t>(here.settings.mounts.size()),
                           .lose_every = arguments.lose_every});
+    if (arguments.prints) {
+      print_program(program);
+      continue;
+    }
     const bool same =
         check(program, here,
               fmt::format("seed {}, {}", seed, several ? "several users" : "one user"), totals);
@@ -176,6 +180,7 @@ int main(int count, char** words) {
   app.add_option("--shrink-seconds", arguments.shrink_seconds, "0: do not shrink");
   app.add_flag("--same-kind", arguments.settings.same_kind,
                "both trees are the host's, to test this program");
+  app.add_flag("--print", arguments.prints, "print programs, and run none");
   app.add_flag("--copies", arguments.settings.copies,
                "files of the tree under test have copies on several targets");
   app.add_flag("--go-on", arguments.go_on, "with the next seed after a difference");

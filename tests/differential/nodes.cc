@@ -16,7 +16,8 @@
 namespace penstock::differential {
 namespace {
 
-constexpr int64_t kStopped = 2;  // as tools/differential_cluster.sh has it
+constexpr int64_t kStopped = 2;          // as tools/differential_cluster.sh has it
+constexpr int64_t kLeaseAtLeast = 3000;  // milliseconds from any moment on, with room for slowness
 
 void order(const Settings& settings, const std::string& words) {
   if (std::system((settings.nodes + " " + words).c_str()) == 0) return;
@@ -88,7 +89,9 @@ Found Actor::lose(const Operation& operation) {
   }
   lose_node(settings_, operation);
   shared_.lost[mount] = true;
-  shared_.stopped[mount] = operation.numbers[0] == kStopped;
+  // Longer than its lease is as if it were another process: what it has open and others remove
+  // before it is used again is gone (docs/posix.md).
+  shared_.stopped[mount] = operation.numbers[0] == kStopped && operation.numbers[1] < kLeaseAtLeast;
   return std::nullopt;
 }
 

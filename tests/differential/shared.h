@@ -54,11 +54,11 @@ struct Shared {
   std::atomic<uint32_t> ended;  // one found a difference
   std::array<std::atomic<uint32_t>, kActors> bells;  // futexes; pair with `step`
   bool compare_blocks, has_copies;
-  std::array<bool, kMountsMax> lost;                    // its node is away
-  std::array<bool, kMountsMax> stopped;                 // and will go on; else it was killed
-  std::array<uint32_t, kMountsMax> came;                // how often its node came back
-  std::array<uint32_t, kMountsMax> killed;              // and how often as another process
-  int64_t started;                                      // seconds since 1970
+  std::array<bool, kMountsMax> lost;        // its node is away
+  std::array<bool, kMountsMax> stopped;     // and goes on within its lease; else it is as if killed
+  std::array<uint32_t, kMountsMax> came;    // how often its node came back
+  std::array<uint32_t, kMountsMax> killed;  // and how often as another process
+  int64_t started;                          // seconds since 1970
   std::array<std::array<uint64_t, 2>, kKinds> answers;  // by kind: that succeeded, that failed
   std::array<uint64_t, kRulesMax> intended;             // differences that were meant, by rule
   std::array<char, 128> signature;

@@ -181,6 +181,20 @@ TEST(AgentsTest, a_removed_file_is_gone_for_who_has_lost_its_lease) {
   EXPECT_EQ(agents.files(1).read(file, 0, memory).error(), Status(Code::stale));
 }
 
+TEST(AgentsTest, a_file_that_was_read_again_after_a_lease_was_lost_stays_when_it_is_removed) {
+  Agents agents(1, 2);
+  const FileRef file = agents.open(1, "/a");
+  EXPECT_TRUE(agents.write(1, file, 0, "bytes").ok());
+  EXPECT_TRUE(agents.files(1).sync_file(file, false).ok());
+  agents.holds().lose(1);
+  EXPECT_EQ(agents.read(1, file, 0, 10), "bytes");
+  // So that it is read from meta once more.
+  agents.open(0, "/a");
+  EXPECT_TRUE(agents.files(0).unlink(agents.root, meta::kRootInode, "a", nullptr).ok());
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(agents.files(0).collect(10).has_value());
+  EXPECT_EQ(agents.read(1, file, 0, 10), "bytes");
+}
+
 TEST(AgentsTest, nobody_pays_for_a_file_that_is_its_own) {
   Agents agents(1, 2);
   const FileRef file = agents.open(0, "/a");

@@ -1,4 +1,5 @@
-// What a node of a cluster may keep and change of the files that all nodes have: docs/decisions/0061.
+// What a node of a cluster may keep and change of the files that all nodes have:
+// docs/decisions/0061.
 #pragma once
 
 #include "limits.h"
@@ -51,9 +52,7 @@ class NodeHolds {
   // node's.
   bool is_good(NodeId node, uint64_t session) { return service_->is_good({node, session}); }
   bool has_session(NodeId node) { return service_->has_session(node); }
-  bool is_in_use_elsewhere(InodeId inode) {
-    return service_->is_in_use(inode, agent_->session());
-  }
+  bool is_in_use_elsewhere(InodeId inode) { return service_->is_in_use(inode, agent_->session()); }
   // For a file system that is opened after start().
   bool is_exclusive_elsewhere(InodeId inode) { return service_->is_known_exclusive(inode); }
 
@@ -95,10 +94,10 @@ class NodeHolds {
   std::unique_ptr<holds_net::HoldsAgent> agent_;
   engine::Mutex mutex_;
   engine::Condition wake_;
-  bool is_stopping_ = false;              // under the mutex
-  client::FileSystem* files_ = nullptr;   // the same
-  std::map<AgentId, Past> past_;          // the same
-  size_t settling_ = 0;                   // the same: calls of `files_` by the service's threads
+  bool is_stopping_ = false;             // under the mutex
+  client::FileSystem* files_ = nullptr;  // the same
+  std::map<AgentId, Past> past_;         // the same
+  size_t settling_ = 0;                  // the same: calls of `files_` by the service's threads
   bool is_stopped_ = false;
 };
 

@@ -800,14 +800,16 @@ INSTANTIATE_TEST_SUITE_P(
         Mutant{"an_inode_that_is_not_loaded_anew", {.keeps_inodes = true}, {}},
         Mutant{"an_agent_that_takes_no_notice_of_its_lease",
                {.ignores_lease = true},
-               {.cuts = true, .stops = true}},
+               {.cuts = true, .stops = true},
+               40},
         Mutant{"names_that_take_calls_of_any_session",
                {.skips_sessions = true},
                {.loses = true, .cuts = true, .stops = true, .expels = true},
                220},
         Mutant{"targets_that_take_what_is_fenced",
                {.skips_fence = true},
-               {.loses = true, .cuts = true, .stops = true, .expels = true}},
+               {.stops = true, .expels = true},
+               505},
         Mutant{"an_orphan_that_is_removed_while_it_is_open", {.removes_used = true}, {}}),
     [](const auto& mutant) { return std::string(mutant.param.name); });
 

@@ -44,9 +44,7 @@ Outcome<void> NodeHolds::start_service() {
   service.kv = config_.kv;
   service.fence = [this](AgentId agent, const std::function<void()>& done) { fence(agent, done); };
   service.settle = [this](AgentId agent, const std::vector<InodeId>& exclusives,
-                          const std::function<void()>& done) {
-    settle(agent, exclusives, done);
-  };
+                          const std::function<void()>& done) { settle(agent, exclusives, done); };
   service.unused = [this](InodeId) {
     const std::lock_guard lock(mutex_);
     if (files_ != nullptr) files_->unused_elsewhere();

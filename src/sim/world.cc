@@ -160,7 +160,8 @@ bool SimWorld::run_until(const std::function<bool()>& done, Duration limit) {
   return true;
 }
 
-SimParker::SimParker(SimWorld& world, const engine::Loop* loop) : world_(world), own_loop_(loop), process_(world.fibers_->process()) {
+SimParker::SimParker(SimWorld& world, const engine::Loop* loop)
+    : world_(world), own_loop_(loop), process_(world.fibers_->process()) {
   world_.parkers_.push_back(this);
 }
 

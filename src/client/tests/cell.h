@@ -60,8 +60,8 @@ class Cell {
   // Empty, or what is wrong with the value that a read has found that began at that moment.
   // `is_firm`: what is behind counts.
   std::string check(size_t begun, uint64_t value, holds::AgentId reader, bool is_firm = true) {
-    const size_t floor = *std::min_element(floors_.begin() + static_cast<ptrdiff_t>(begun),
-                                           floors_.end());
+    const size_t floor =
+        *std::min_element(floors_.begin() + static_cast<ptrdiff_t>(begun), floors_.end());
     size_t found = is_firm ? floor : sure_before(floor);
     while (found < writes_.size() && writes_[found].value != value) ++found;
     if (found == writes_.size()) {

@@ -25,7 +25,7 @@ bool Fence::raise(AgentId above, const std::function<bool()>& gives_up) {
   floor = std::max(floor, above.session + 1);
   world_.trace("fenced", above.node.value, above.session);
   const auto is_over = [&](AgentId of) { return of.node == above.node && is_fenced(of); };
-  while (std::any_of(under_way_.begin(), under_way_.end(), is_over)) {
+  while (!has_session && std::any_of(under_way_.begin(), under_way_.end(), is_over)) {
     if (gives_up()) return false;
     world_.run_for(milliseconds(1));
   }
@@ -77,7 +77,7 @@ void FencedService::on_call(engine::IncomingCall& call) {
   ASSERT(call.request.size() > sizeof session);
   std::memcpy(&session, call.request.data() + call.request.size() - sizeof session, sizeof session);
   const AgentId of{call.peer().node, session};
-  if (!skips_ && !fence_.is_good(of)) return call.reply(Code::stale, {});
+  if (!skips_ && of.node != kNamesNode && !fence_.may_call(of)) return call.reply(Code::stale, {});
   engine::Service& inner = of.node == kNamesNode ? own_ : others_;
   inner.on_call(*new Guarded(fence_, call, of));  // until its reply
 }
@@ -207,9 +207,9 @@ std::string Process::describe() {
   if (agent_ == nullptr) return text + " is gone";
   const auto figures = agent_->figures();
   return text + "." + std::to_string(agent_->session().session) +
-         (agent_->is_ready() ? " is ready" : " is not ready") + (is_ending_ ? ", ends" : "") + ", " +
-         std::to_string(figures.running) + " run, " + std::to_string(figures.waiting) + " wait, " +
-         std::to_string(users_) + " programs";
+         (agent_->is_ready() ? " is ready" : " is not ready") + (is_ending_ ? ", ends" : "") +
+         ", " + std::to_string(figures.running) + " run, " + std::to_string(figures.waiting) +
+         " wait, " + std::to_string(users_) + " programs";
 }
 
 // ---- an agent ----
@@ -280,8 +280,8 @@ void NamesProcess::serve_targets() {
     Served& served = served_.emplace_back();
     served.net = std::make_unique<sim::SimNet>(all_.network, *storage.loop, node_);
     served.own = chunks::make_service(*storage.target, ChainId(i));
-    served.others = chunks::make_service(*storage.target, ChainId(i), chunks::kCallsMax,
-                                         chunks::Durable::all);
+    served.others =
+        chunks::make_service(*storage.target, ChainId(i), chunks::kCallsMax, chunks::Durable::all);
     served.fenced = std::make_unique<FencedService>(all_.fence, *served.own, *served.others,
                                                     all_.broken.skips_fence);
     served.net->serve({node_, i}, *served.fenced);
@@ -338,6 +338,11 @@ Status NamesProcess::start_service() {
   auto service = holds_net::HoldsService::open(config);
   if (!service) return service.error().status;
   service_ = std::move(*service);
+  if (all_.broken.fences_nodes) {
+    all_.fence.has_session = [this](NodeId node) {
+      return service_ != nullptr && service_->has_session(node);
+    };
+  }
   in_loop([this](engine::Op& done) {
     service_->start();
     loop_->complete(done, Code::ok);

@@ -33,6 +33,9 @@ struct Broken {
   bool ignores_lease = false;
   bool skips_sessions = false;  // the service of names takes calls of sessions that are over
   bool skips_fence = false;
+  // Not broken: targets as the own chains of a node, which ask only whether the calling node has
+  // some session, and wait for nothing that is under way.
+  bool fences_nodes = false;
   bool settles_late = false;  // what is unsettled is given on before a new life has settled it
   bool removes_used = false;  // orphans that another agent has open
 };
@@ -46,6 +49,9 @@ class Fence {
   // False: it was to give up.
   bool raise(AgentId above, const std::function<bool()>& gives_up);
   bool is_fenced(AgentId of) const { return !is_good(of); }
+  // Where nodes are fenced, and not sessions: whether it has one.
+  std::function<bool(NodeId)> has_session = {};
+  bool may_call(AgentId of) const { return has_session ? has_session(of.node) : is_good(of); }
 
  private:
   friend class FencedService;

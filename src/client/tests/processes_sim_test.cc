@@ -199,8 +199,9 @@ class Story {
     }
     world().run_for(milliseconds(random.below(2000)));
     const Status started = process.start();
-    if (!started.ok()) expect("process " + std::to_string(victim) + " does not start: " +
-                              std::string(started.name()) + "\n" + all_.describe());
+    if (!started.ok())
+      expect("process " + std::to_string(victim) +
+             " does not start: " + std::string(started.name()) + "\n" + all_.describe());
   }
 
   void heal() {
@@ -261,7 +262,8 @@ class Story {
     // Each way through each process.
     for (size_t i = 0; i < all_.count() && faults_seen_ == 0; ++i) {
       while (faults_seen_ == 0) {
-        const bool well = write(program, i, random) && append(program, i, random) && rename(program, i);
+        const bool well =
+            write(program, i, random) && append(program, i, random) && rename(program, i);
         if (well) break;
         world().run_for(milliseconds(100));
         if (world().now() > healed_at_ + kGoOn) {
@@ -318,7 +320,8 @@ class Story {
   }
 
   bool write(size_t program, size_t process, engine::Random& random) {
-    const auto block = static_cast<uint32_t>(program + kPrograms * random.below(kBlocks / kPrograms));
+    const auto block =
+        static_cast<uint32_t>(program + kPrograms * random.below(kBlocks / kPrograms));
     const bool soon = random.chance(1, 2);
     const bool durable = random.chance(1, 3);
     const Use use(*this, process);
@@ -338,10 +341,10 @@ class Story {
     const bool well = done && *done == bytes.size();
     world().trace(well ? "wrote" : "failed", process * 100 + block, value);
     const bool is_same = all_.process(process).session() == session && !has_ended(session);
-    cell.end(number, !well            ? Written::perhaps
-                     : !soon          ? durable ? Written::surely : written(session)
-                     : is_same        ? Written::behind
-                                      : Written::perhaps);
+    cell.end(number, !well     ? Written::perhaps
+                     : !soon   ? durable ? Written::surely : written(session)
+                       : is_same ? Written::behind
+                               : Written::perhaps);
     return well || error("write", done ? Status(Code::io_error) : done.error());
   }
 
@@ -400,8 +403,8 @@ class Story {
   // ---- the log ----
 
   bool append(size_t program, size_t process, engine::Random& random) {
-    const bool soon = is_firm_ && !faults_.stops && !faults_.kills && !faults_.expels &&
-                      random.chance(1, 2);
+    const bool soon =
+        is_firm_ && !faults_.stops && !faults_.kills && !faults_.expels && random.chance(1, 2);
     const Use use(*this, process);
     if (!use) return false;
     const FileRef log = open(use, "/log", {.write = true, .create = true});
@@ -457,7 +460,8 @@ class Story {
     if (*got == record.size() && bytes == record) return true;
     expect("process " + std::to_string(process) + " reads " + std::to_string(*got) +
            " bytes of the record at " + std::to_string(offset) + ", which are " +
-           (bytes == record ? "right" : "others: " + bytes.substr(0, 12) + " for " + record.substr(0, 12)));
+           (bytes == record ? "right"
+                            : "others: " + bytes.substr(0, 12) + " for " + record.substr(0, 12)));
     return false;
   }
 
@@ -642,8 +646,7 @@ class Story {
 
   void remove(const std::string& path) {
     const Use use(*this, 0);
-    const Status gone =
-        use.files->unlink(all_.root, meta::kRootInode, path.substr(1), nullptr);
+    const Status gone = use.files->unlink(all_.root, meta::kRootInode, path.substr(1), nullptr);
     if (!gone.ok() && gone != Code::not_found) {
       expect("cannot remove " + path + ": " + std::string(gone.name()));
     }
@@ -715,8 +718,8 @@ std::string append_beside_death(uint64_t seed, Broken broken) {
   all.start();
   // Open all the time, so that it asks for nothing but the hold.
   FileSystem* const files = all.process(0).enter();
-  FileRef waiting = *files->open_path(all.root, "/log", {.write = true, .create = true}, 0644, {},
-                                      nullptr);
+  FileRef waiting =
+      *files->open_path(all.root, "/log", {.write = true, .create = true}, 0644, {}, nullptr);
   all.process(0).leave();
   const auto append = [&](std::string record) -> uint64_t {
     all.process(0).enter();
@@ -761,6 +764,17 @@ TEST(ProcessesSim, what_is_given_on_before_it_is_settled_is_found) {
   FAIL() << "no seed notices";
 }
 
+// See OwnChain; what it does not recognise no seed has found.
+TEST(ProcessesSim, DISABLED_nor_where_nodes_are_fenced) {
+  const sim::SeedRange seeds = sim::seed_range(1000);
+  for (uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
+    Story story(seed, {true, true, true, true, false, true}, {.fences_nodes = true});
+    story.run();
+    EXPECT_EQ(story.fault(), "") << "PENSTOCK_SEED=" << seed;
+    if (HasFailure()) return;
+  }
+}
+
 // What the stories must find.
 struct Mutant {
   const char* name;
@@ -786,14 +800,16 @@ INSTANTIATE_TEST_SUITE_P(
         Mutant{"an_inode_that_is_not_loaded_anew", {.keeps_inodes = true}, {}},
         Mutant{"an_agent_that_takes_no_notice_of_its_lease",
                {.ignores_lease = true},
-               {.cuts = true, .stops = true}},
+               {.cuts = true, .stops = true},
+               40},
         Mutant{"names_that_take_calls_of_any_session",
                {.skips_sessions = true},
                {.loses = true, .cuts = true, .stops = true, .expels = true},
                220},
         Mutant{"targets_that_take_what_is_fenced",
                {.skips_fence = true},
-               {.loses = true, .cuts = true, .stops = true, .expels = true}},
+               {.stops = true, .expels = true},
+               505},
         Mutant{"an_orphan_that_is_removed_while_it_is_open", {.removes_used = true}, {}}),
     [](const auto& mutant) { return std::string(mutant.param.name); });
 

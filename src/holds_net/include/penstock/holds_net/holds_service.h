@@ -29,8 +29,8 @@ struct HoldsServiceConfig {
   std::function<void(AgentId, std::function<void()> done)> fence;
   // The same: what the session had pending of these files, which it had exclusive, has ended, and
   // their lengths are found. They are not known where it has not claimed them in this life: what
-  // the records say of it is for recovery then, and the list is empty. Before `done` nobody is given
-  // anything where they are not known, and else nothing that is in the list.
+  // the records say of it is for recovery then, and the list is empty. Before `done` nobody is
+  // given anything where they are not known, and else nothing that is in the list.
   std::function<void(AgentId, std::vector<InodeId> exclusives, std::function<void()> done)> settle;
   // The last use of the inode may have ended. In the loop.
   std::function<void(InodeId)> unused;

@@ -94,6 +94,7 @@ void NodeHolds::start_agent() {
 }
 
 void NodeHolds::make_locks_agent() {
+  ASSERT(agent_ != nullptr && locks_agent_ == nullptr);
   locks_net::LocksAgentConfig agent;
   agent.loop = config_.loop;
   agent.net = &config_.participant->nodes_net(0);
@@ -136,6 +137,7 @@ void NodeHolds::attach(client::FileSystem& files) {
   std::map<AgentId, Past> past;
   {
     const std::lock_guard lock(mutex_);
+    ASSERT(files_ == nullptr && !is_stopping_);
     files_ = &files;
     past.swap(past_);
   }
@@ -191,6 +193,7 @@ void NodeHolds::settle(AgentId agent, const std::vector<InodeId>& exclusives,
   }
   {
     const std::lock_guard lock(mutex_);
+    ASSERT(settling_ > 0);
     --settling_;
   }
   wake_.notify_all();

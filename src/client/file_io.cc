@@ -76,7 +76,8 @@ FileIo::Taken FileIo::take(const FileRef& file, uint64_t offset, engine::MemoryR
   const auto others_watch = [&] {
     return core_.observers.concerns(inode.watchers.load(std::memory_order_seq_cst), self);
   };
-  if (others_watch() || file->locks().is_lost() || !core_.behind.take(file, file->shared_inode(), offset, memory, writer)) {
+  if (others_watch() || file->locks().is_lost() ||
+      !core_.behind.take(file, file->shared_inode(), offset, memory, writer)) {
     return Taken::no;
   }
   return others_watch() ? Taken::watched : Taken::yes;

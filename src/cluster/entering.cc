@@ -16,15 +16,19 @@ namespace {
 // What whoever serves that has to prove.
 uint8_t role_to_serve(uint32_t service) {
   if (service == probe::kService) return 0;  // every node's
-  if (service == wire::kMetaService) return engine::kRoleMeta;
+  const bool is_of_names = service == wire::kMetaService || service == wire::kHoldsService ||
+                           service == wire::kLocksService;
+  if (is_of_names) return engine::kRoleMeta;
   const bool is_controllers = service == wire::kControllerService || service == wire::kGuestService;
   return is_controllers ? engine::kRoleController : engine::kRoleStorage;
 }
 
 // Calls to a controller are few, and those of guests prove nothing.
 bool may_go_by_rdma(uint32_t service) {
-  static_assert(wire::kMetaService < rails::kIntroductionService);
-  const bool is_replica = service >= wire::kFirstReplicaService && service < wire::kMetaService;
+  static_assert(wire::kLastReplicaService < wire::kLocksService &&
+                wire::kLocksService < rails::kIntroductionService);
+  const bool is_replica =
+      service >= wire::kFirstReplicaService && service <= wire::kLastReplicaService;
   return is_replica || service == probe::kService;
 }
 

@@ -199,7 +199,8 @@ class Service final : public MetaService, private engine::Service {
   }
 
   std::string answer_of(const Asked& asked) {
-    if (!config_.has_session || !needs_hold(asked.request)) return carry_out(config_, asked.request);
+    if (!config_.has_session || !needs_hold(asked.request))
+      return carry_out(config_, asked.request);
     // As long as it is looked at and done, so that who waits for the session's end waits for it.
     const std::shared_lock inside(under_hold_);
     return config_.has_session(asked.node, asked.header.session)

@@ -360,9 +360,8 @@ void NodeCache::tidy() {
 void NodeCache::renew() {
   const engine::Time now = loop_.clock().now();
   // Readers do not ask whether this node may still give out what it has.
-  const engine::Duration valid =
-      std::clamp<engine::Duration>(files_.lease_left(), engine::Duration::zero(),
-                                   limits::kCacheLease);
+  const engine::Duration valid = std::clamp<engine::Duration>(
+      files_.lease_left(), engine::Duration::zero(), limits::kCacheLease);
   const auto until = (now + valid).time_since_epoch();
   const bool needed = arena_->set_valid_until(static_cast<uint64_t>(until.count()));
   if (!needed || renewing_) return;

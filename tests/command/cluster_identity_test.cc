@@ -23,8 +23,9 @@ class ClusterIdentity : public ClusterProcesses {
   bool is_connected(const std::string& name) const {
     const Json status = ask("status", name);
     const Json peers = status.value("cluster", Json::object()).value("peers", Json::array());
-    return !peers.empty() && std::all_of(peers.begin(), peers.end(), [](const Json& peer) {
-      return peer.value("connected", false);
+    // To the controller, which is called all the time: others come back when they are.
+    return std::any_of(peers.begin(), peers.end(), [](const Json& peer) {
+      return peer.value("service", 0U) == UINT32_MAX && peer.value("connected", false);
     });
   }
   static mode_t mode_of(const std::string& path) {

@@ -809,7 +809,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mutant{"targets_that_take_what_is_fenced",
                {.skips_fence = true},
                {.stops = true, .expels = true},
-               505},
+               3990},
         Mutant{"an_orphan_that_is_removed_while_it_is_open", {.removes_used = true}, {}}),
     [](const auto& mutant) { return std::string(mutant.param.name); });
 

@@ -11,8 +11,7 @@
 
 namespace penstock::locks_net {
 
-// At the node that has the names, behind those of wire/membership_io.h.
-inline constexpr uint32_t kLocksService = wire::kHoldsService - 1;
+using wire::kLocksService;
 
 // What it points to outlives the service. What it calls is called in the loop.
 struct LocksServiceConfig {

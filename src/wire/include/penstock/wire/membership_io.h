@@ -27,7 +27,11 @@ inline constexpr uint32_t kGuestBytesMax = 14 * kKiB;
 inline constexpr uint32_t kFirstReplicaService = 1U << 30;
 // At the node that has the names (docs/formats/meta-calls.md). The two numbers between are taken.
 inline constexpr uint32_t kMetaService = UINT32_MAX - 4;
-inline constexpr uint32_t kHoldsService = UINT32_MAX - 5;  // there as well (docs/formats/holds.md)
+// There as well (docs/formats/holds.md, locks.md).
+inline constexpr uint32_t kHoldsService = UINT32_MAX - 5;
+inline constexpr uint32_t kLocksService = UINT32_MAX - 6;
+// All of these are above it.
+inline constexpr uint32_t kLastReplicaService = UINT32_MAX - 16;
 
 struct MembershipRequest {
   uint32_t version = kNodeVersion;  // of what is asked, and then of the answer

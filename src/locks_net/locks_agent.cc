@@ -115,7 +115,7 @@ class LocksClient final : public LocksAgent {
       const std::lock_guard lock(mutex_);
       const Place place{inode, mine(owner)};
       is_idle = is_closing_ || !(book_.has(place) || is_asked(place));
-      if (!is_idle) add({Release{place.owner, inode}, nullptr, std::move(done), {}});
+      if (!is_idle) add({Release{place.owner, inode}, nullptr, done, {}});
     }
     if (is_idle) done(Answer::done);
   }

@@ -50,15 +50,6 @@ Result<Attributes> LiveAttributes::merged(Result<Attributes> found, uint64_t dro
       held_.holding() != nullptr && found && found->type == meta::FileType::regular;
   if (!is_asked) return merged_locally(std::move(found), drops_before);
   const InodeId id = found->inode;
-  {
-    Held held(held_);
-    if (held.begin_at_once(id, holds::Hold::shared)) {
-      const uint64_t drops = core_.table.drops();
-      Result<Attributes> again = merged_locally(core_.meta.attributes(id), drops);
-      if (held.is_good()) return again;
-    }
-  }
-  if (is_settled(*found)) return filled(std::move(*found));
   while (true) {
     Held held(held_);
     TRY(held.begin(id, holds::Hold::shared));
@@ -66,26 +57,6 @@ Result<Attributes> LiveAttributes::merged(Result<Attributes> found, uint64_t dro
     Result<Attributes> again = merged_locally(core_.meta.attributes(id), drops);
     if (held.is_good()) return again;
   }
-}
-
-// Nobody was writing the file when these were read. As the service for other nodes has it: first
-// whether somebody is, then the attributes.
-bool LiveAttributes::is_settled(Attributes& found) {
-  if (found.is_settled) return true;
-  // Where the names are elsewhere, they have said so.
-  if (!core_.config.owns_recovery) return false;
-  const Result<bool> unsettled = core_.meta.is_unsettled(found.inode);
-  if (!unsettled || *unsettled) return false;
-  Result<Attributes> again = core_.meta.attributes(found.inode);
-  if (!again) return false;
-  found = std::move(*again);
-  return true;
-}
-
-Attributes LiveAttributes::filled(Attributes found) {
-  core_.accesses.merge(found);
-  fill_allocated(found);
-  return found;
 }
 
 Result<Attributes> LiveAttributes::merged_locally(Result<Attributes> found, uint64_t drops_before) {

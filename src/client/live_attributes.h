@@ -24,8 +24,6 @@ class LiveAttributes {
   void fill_allocated(Attributes& attributes);
 
  private:
-  bool is_settled(Attributes& found);
-  Attributes filled(Attributes found);
   Result<Attributes> merged_locally(Result<Attributes> found, uint64_t drops_before);
 
   Core& core_;

@@ -93,12 +93,15 @@ class SharedHolds::Agent final : public holds::Holding {
     const auto done = [this, drop, session = keeper_.id()] {
       const std::lock_guard lock(owner_.mutex_);
       if (session == keeper_.id()) keeper_.dropped(drop.inode, drop.recall);
+      --drops_;
       owner_.act();
+      drop_all_if_due();
     };
     if (keeping_ == nullptr || owner_.answers_before_drop) {
       keeper_.dropped(drop.inode, drop.recall);
       if (keeping_ != nullptr) keeping_->drop(drop.inode, drop.leave, [] {});
     } else {
+      ++drops_;
       keeping_->drop(drop.inode, drop.leave, done);
     }
   }
@@ -121,9 +124,9 @@ class SharedHolds::Agent final : public holds::Holding {
     keeper_.resumed(resume.inode);
   }
 
-  // What ran before has ended.
+  // What ran before has ended, and what was being dropped: none of it is done in the next session.
   void drop_all_if_due() {
-    if (!lost_ || running_ > 0 || keeping_ == nullptr) return;
+    if (!lost_ || running_ > 0 || drops_ > 0 || keeping_ == nullptr) return;
     lost_ = false;
     keeping_->drop_all(true, [this] {
       std::set<InodeId> exclusive;
@@ -156,6 +159,7 @@ class SharedHolds::Agent final : public holds::Holding {
   holds::Keeper keeper_;
   holds::Keeping* keeping_ = nullptr;
   size_t running_ = 0;
+  size_t drops_ = 0;  // that the file system is at
   bool lost_ = false;
   std::set<InodeId> exclusive_;  // as the table has it
   std::map<InodeId, size_t> uses_;

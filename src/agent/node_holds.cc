@@ -132,6 +132,16 @@ Outcome<void> NodeHolds::await_past() {
   return {};
 }
 
+bool NodeHolds::is_good(NodeId node, uint64_t session) {
+  const std::lock_guard lock(mutex_);
+  return service_ != nullptr && service_->is_good({node, session});
+}
+
+bool NodeHolds::has_session(NodeId node) {
+  const std::lock_guard lock(mutex_);
+  return service_ != nullptr && service_->has_session(node);
+}
+
 void NodeHolds::attach(client::FileSystem& files) {
   keepings_.attach(&files.keeping());
   std::map<AgentId, Past> past;
@@ -222,7 +232,12 @@ void NodeHolds::stop() {
   locks_agent_.reset();
   agent_.reset();
   locks_service_.reset();
-  service_.reset();
+  // Loops may still ask for it, of calls by others to own chains.
+  std::unique_ptr<holds_net::HoldsService> service;
+  {
+    const std::lock_guard lock(mutex_);
+    service = std::move(service_);
+  }
 }
 
 }  // namespace penstock::agent

@@ -52,9 +52,9 @@ class NodeHolds {
   void stop();
 
   // On the node with the names. Whether an agent's session may change things, or any session of a
-  // node's.
-  bool is_good(NodeId node, uint64_t session) { return service_->is_good({node, session}); }
-  bool has_session(NodeId node) { return service_->has_session(node); }
+  // node's. No: after stop(), when others may still ask.
+  bool is_good(NodeId node, uint64_t session);
+  bool has_session(NodeId node);
   bool is_in_use_elsewhere(InodeId inode) { return service_->is_in_use(inode, agent_->session()); }
   // For a file system that is opened after start().
   bool is_exclusive_elsewhere(InodeId inode) { return service_->is_known_exclusive(inode); }

@@ -4,6 +4,27 @@
 
 namespace penstock::client {
 
+namespace {
+
+// Of a session that is over meta takes nothing: it is done in the next one.
+bool is_to_be_repeated(Status status, Held& held) {
+  if (status != Code::stale || held.is_good()) return false;
+  held.end();
+  return true;
+}
+
+}  // namespace
+
+// Under an exclusive hold, which is waited for.
+Status AttributeChanges::under_hold(InodeId inode, const std::function<Status()>& apply) {
+  Held held(held_);
+  while (true) {
+    TRY(held.begin(inode, holds::Hold::exclusive));
+    const Status status = apply();
+    if (!is_to_be_repeated(status, held)) return status;
+  }
+}
+
 Result<Attributes> AttributeChanges::set_length(Inode& inode, const Credentials& credentials,
                                                 const meta::SetAttributes& changes, Held& held,
                                                 Range& range) {
@@ -61,11 +82,7 @@ Result<Attributes> AttributeChanges::set(const Credentials& credentials, InodeId
                           : set_others(*inode, credentials, changes);
   };
   Result<Attributes> set = apply();
-  // Of a session that is over nothing is taken: it is done in the next one.
-  while (!set && set.error() == Code::stale && !held.is_good()) {
-    held.end();
-    set = apply();
-  }
+  while (!set && is_to_be_repeated(set.error(), held)) set = apply();
   held.end();
   if (set) live_.fill_allocated(*set);
   closer_.give_back(inode);
@@ -77,11 +94,9 @@ Status AttributeChanges::set_xattr(const Credentials& credentials, InodeId inode
                                    std::string_view name, std::string_view value,
                                    meta::XattrMode mode, Observer* self) {
   const auto apply = [&] { return core_.meta.set_xattr(credentials, inode, name, value, mode); };
-  {
-    Held held(held_);
-    TRY(held.begin(inode, holds::Hold::exclusive));
-    TRY(name == meta::kCapabilityXattr ? privileges_.giving(inode, apply) : apply());
-  }
+  TRY(under_hold(inode, [&] {
+    return name == meta::kCapabilityXattr ? privileges_.giving(inode, apply) : apply();
+  }));
   notifier_.count_change(inode);
   notifier_.changed(inode, 0, 0, self);
   return Code::ok;
@@ -89,11 +104,7 @@ Status AttributeChanges::set_xattr(const Credentials& credentials, InodeId inode
 
 Status AttributeChanges::remove_xattr(const Credentials& credentials, InodeId inode,
                                       std::string_view name, Observer* self) {
-  {
-    Held held(held_);
-    TRY(held.begin(inode, holds::Hold::exclusive));
-    TRY(core_.meta.remove_xattr(credentials, inode, name));
-  }
+  TRY(under_hold(inode, [&] { return core_.meta.remove_xattr(credentials, inode, name); }));
   notifier_.count_change(inode);
   notifier_.changed(inode, 0, 0, self);
   return Code::ok;

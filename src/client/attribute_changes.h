@@ -35,6 +35,7 @@ class AttributeChanges {
     uint64_t first = 0;
     uint64_t length = 0;
   };
+  Status under_hold(InodeId inode, const std::function<Status()>& apply);
   // With the control lock held.
   Result<Attributes> set_length(Inode& inode, const Credentials&,
                                 const meta::SetAttributes& changes, Held& held, Range& range);

@@ -165,6 +165,10 @@ Status Collector::remove(std::span<const InodeId> free,
   TRY(core_.targets.remove(with_chunks));
   for (size_t i = 0; i < free.size(); i += limits::kForgetBatch) {
     const size_t count = std::min(limits::kForgetBatch, free.size() - i);
+    for ([[maybe_unused]] const InodeId id : free.subspan(i, count)) {
+      // A recall makes use of it for a moment.
+      DASSERT(held_.holding() != nullptr || !core_.table.is_open(id));
+    }
     TRY(core_.meta.forget_many(free.subspan(i, count)));
     core_.drops->removed.fetch_sub(static_cast<int64_t>(count), std::memory_order_relaxed);
   }
@@ -203,7 +207,7 @@ void Collector::run() {
     if (!status.ok() && status != last) {
       log::error("file system: removing files: {}; it is tried again later", status.name());
     }
-    // Nobody tells when the others let go.
+    // Whoever lets go may do so by the end of its lease.
     const bool is_held = some_held_elsewhere_.exchange(false, std::memory_order_relaxed);
     if (!status.ok() || is_held) core_.drops->want_more();
     last = status;

@@ -25,37 +25,23 @@ Result<Text> text(Result<std::string> value) {
 
 // ---- looking ----
 
-// Where no write session is on record and then the attributes are read, these are all that there
-// is: whoever writes afterwards does so beside the call. The other way round, a writer could have
-// been told of a longer file before it.
-Result<Attributes> settled(Meta& meta, Result<Attributes> found) {
-  if (!found || found->type != meta::FileType::regular) return found;
-  const Result<bool> unsettled = meta.is_unsettled(found->inode);
-  if (!unsettled || *unsettled) return found;
-  Result<Attributes> again = meta.attributes(found->inode);
-  if (!again) return found;
-  again->is_settled = true;
-  return again;
-}
-
 auto run(Meta& meta, const ask::Lookup& asked) {
-  return settled(meta, meta.lookup(asked.who, asked.parent, asked.name));
+  return meta.lookup(asked.who, asked.parent, asked.name);
 }
 auto run(Meta& meta, const ask::Resolve& asked) {
-  return settled(meta, meta.resolve(asked.who, asked.path, asked.follow_last));
+  return meta.resolve(asked.who, asked.path, asked.follow_last);
 }
 Result<Found> run(Meta& meta, const ask::ResolveMany& asked) {
   const std::vector<std::string_view> paths(asked.paths.begin(), asked.paths.end());
   auto found = meta.resolve_many(asked.who, paths, asked.follow_last);
   if (!found) return found.error();
-  for (Result<Attributes>& one : *found) one = settled(meta, std::move(one));
   return Found{std::move(*found)};
 }
 auto run(Meta& meta, const ask::ResolveParent& asked) {
   return meta.resolve_parent(asked.who, asked.path);
 }
 auto run(Meta& meta, const ask::GetAttributes& asked) {
-  return settled(meta, meta.attributes(asked.inode));
+  return meta.attributes(asked.inode);
 }
 auto run(Meta& meta, const ask::ReadSymlink& asked) {
   return text(meta.read_symlink(asked.inode));

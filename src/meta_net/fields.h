@@ -29,7 +29,6 @@ void fields(auto& io, Of<meta::Attributes> auto& m) {
   io(m.inode, m.type, m.mode, m.uid, m.gid, m.links, m.length, m.device);
   io(m.accessed, m.modified, m.changed, m.created);
   io(m.layout, m.generation, m.flags, m.has_xattrs, m.sparse, m.allocated, m.acl);
-  io(m.is_settled);
 }
 void fields(auto& io, Of<meta::SetAttributes> auto& m) {
   io(m.mode, m.uid, m.gid, m.length, m.accessed, m.modified, m.flags, m.keeps_set_ids);

@@ -120,9 +120,6 @@ struct Attributes {
   // is false every block of the length is there, and no other.
   bool sparse = false;
   uint64_t allocated = 0;  // bytes that it takes up; only client::FileSystem fills it in
-  // Regular files: nobody was writing it when this was read, so that nobody knows of another length
-  // or time. Only who answers other nodes says it; false: it is not known.
-  bool is_settled = false;
   std::string acl;  // the POSIX access ACL, as system.posix_acl_access has it; empty: there is none
 };
 

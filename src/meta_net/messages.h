@@ -48,6 +48,15 @@ struct Found {
   std::vector<Result<Attributes>> each = {};
   static void fields(auto& io, auto& m) { io.list(m.each, limits::kPathsMax); }
 };
+struct Looked {
+  Result<Attributes> found = Code::corrupt;
+  bool is_steady = false;
+  static void fields(auto& io, auto& m) { io(m.found, m.is_steady); }
+};
+struct Looks {
+  std::vector<Looked> each = {};
+  static void fields(auto& io, auto& m) { io.list(m.each, limits::kPathsMax); }
+};
 struct Places {
   std::vector<Result<meta::NewFile>> each = {};
   static void fields(auto& io, auto& m) { io.list(m.each, limits::kPathsMax); }
@@ -438,6 +447,19 @@ struct OwnChains {
   static void fields(auto&, auto&) {}
 };
 
+struct WantedLook {
+  InodeId inode = {};
+  std::string name = {};
+  static void fields(auto& io, auto& m) { io(m.inode, m.name); }
+};
+struct Look {
+  using Answer = Looks;
+  static constexpr uint8_t kKind = 38;
+  static constexpr bool kChanges = false;
+  std::vector<WantedLook> wanted = {};
+  static void fields(auto& io, auto& m) { io.list(m.wanted, limits::kPathsMax); }
+};
+
 }  // namespace ask
 
 // In the order of their numbers. A later version adds to the end.
@@ -450,7 +472,7 @@ using Request =
                  ask::ReadDirectory, ask::NewestCookie, ask::GetXattr, ask::SetXattr,
                  ask::ListXattrs, ask::RemoveXattr, ask::BeginWrite, ask::Settle, ask::EndWrite,
                  ask::Unsettled, ask::IsUnsettled, ask::Sync, ask::Orphans, ask::Forget,
-                 ask::Counts, ask::OwnChains>;
+                 ask::Counts, ask::OwnChains, ask::Look>;
 
 bool changes(const Request& request);
 // Whether it changes what others are shown, or count on after a power cut.
@@ -459,6 +481,9 @@ bool is_shown(const Request& request);
 // Whether an agent may ask for it under an exclusive hold of the inode only: late, it would undo
 // what another one has changed since.
 bool needs_hold(const Request& request);
+
+// Whether it changes names, and so may have to wait for other agents that keep them.
+bool waits_for_others(const Request& request);
 
 // What is too long for Meta in any case is the caller's to refuse before: within the limits of
 // limits.h all can be said.

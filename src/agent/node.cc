@@ -288,7 +288,11 @@ Outcome<void> Node::open_files() {
     files.records = std::make_shared<KeptRecords>(directory_ + "/" + kRecordsName);
   }
   meta::Meta* names = meta();
-  if (holds_ != nullptr) names = &holds_->names(*names);
+  if (holds_ != nullptr) {
+    kept_names::KeptNames& kept = holds_->names(*names);
+    files.entries = &kept;
+    names = &kept;
+  }
   TRY_ASSIGN(files_, client::FileSystem::open(*names, std::move(files)));
   if (holds_ != nullptr) holds_->attach(*files_);
   return {};

@@ -8,9 +8,12 @@ namespace penstock::agent {
 
 using holds::AgentId;
 
-void NodeHolds::Keepings::drop_names(InodeId inode, const std::vector<std::string>& names) {
+void NodeHolds::Keepings::drop_names(InodeId inode, std::vector<std::string> names,
+                                     std::function<void()> done) {
   kept_names::KeptNames* const kept = names_.load(std::memory_order_acquire);
   if (kept != nullptr) kept->drop_names(inode, names);
+  holds::Keeping* const to = to_.load(std::memory_order_acquire);
+  to == nullptr ? done() : to->drop_names(inode, std::move(names), std::move(done));
 }
 
 void NodeHolds::Keepings::drop(InodeId inode, holds::Hold leave, std::function<void()> done) {
@@ -89,11 +92,6 @@ void NodeHolds::start_agent() {
   agent.node = config_.participant->self();
   agent.find = [this] { return engine::Address{config_.names(), wire::kHoldsService}; };
   agent.keeping = &keepings_;
-  agent.forget_names = [this](InodeId inode, const std::vector<std::string>& names,
-                              const std::function<void()>& done) {
-    keepings_.drop_names(inode, names);
-    done();
-  };
   agent.session_changes = [this](AgentId session) {
     locks_agent_->begins(session);
     config_.participant->set_session(session.session);
@@ -108,25 +106,23 @@ void NodeHolds::start_agent() {
   });
 }
 
-meta::Meta& NodeHolds::names(meta::Meta& meta) {
-  ASSERT(guarded_ == nullptr && kept_ == nullptr && agent_ != nullptr);
+kept_names::KeptNames& NodeHolds::names(meta::Meta& meta) {
+  ASSERT(kept_ == nullptr && agent_ != nullptr);
+  meta::Meta* changing = &meta;
   if (guard_ != nullptr) {
     guarded_ = std::make_unique<kept_names::GuardedNames>(meta, *guard_,
                                                           [this] { return agent_->session(); });
-    return *guarded_;
+    changing = guarded_.get();
   }
   kept_ = std::make_unique<kept_names::KeptNames>(
-      meta, kept_names::KeptNamesConfig{.holding = agent_.get(), .clock = &engine::system_clock()});
+      *changing,
+      kept_names::KeptNamesConfig{.holding = agent_.get(), .clock = &engine::system_clock()});
   keepings_.attach(kept_.get());
   return *kept_;
 }
 
 void NodeHolds::hurry() {
   if (guard_ != nullptr) guard_->stop();
-}
-
-kept_names::KeptNames::Figures NodeHolds::kept() const {
-  return kept_ == nullptr ? kept_names::KeptNames::Figures() : kept_->figures();
 }
 
 void NodeHolds::make_locks_agent() {

@@ -29,6 +29,11 @@ class FileSystemImpl final : public FileSystem {
   engine::Duration lease_left() const override {
     return is_shared() ? core_.config.holding->lease_left() : engine::Duration::max();
   }
+  bool give_entry(InodeId parent, std::string_view name, InodeId inode,
+                  engine::Time until) override {
+    return core_.config.entries != nullptr &&
+           core_.config.entries->give(parent, name, inode, until);
+  }
   Status settle_lost(InodeId inode) override;
   Status settle_all_lost() override;
   void unused_elsewhere() override { core_.drops->want_collection(); }

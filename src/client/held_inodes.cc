@@ -93,12 +93,26 @@ void HeldInodes::settle(InodeId inode, std::function<void()> done) {
   });
 }
 
+// Entries that no kernel was given lately are gone already.
+void HeldInodes::drop_names(InodeId inode, std::vector<std::string> names,
+                            std::function<void()> done) {
+  if (core_.table.watchers(inode) == 0) return done();
+  add([this, inode, names = std::move(names), done = std::move(done)] {
+    notifier_.changed(inode, 0, 0, nullptr);
+    if (core_.config.entries != nullptr) {
+      notifier_.entries_recalled(inode, core_.config.entries->take_given(inode, &names));
+    }
+    done();
+  });
+}
+
 void HeldInodes::drop_all(bool is_lost, std::function<void()> done) {
   if (is_lost) is_losing_.store(true, std::memory_order_release);
   add([this, is_lost, done = std::move(done)] {
     for (const InodeId inode : core_.table.all()) {
       is_lost ? lose_now(inode) : drop_unless_exclusive(inode);
     }
+    await_entries();
     if (is_lost) is_losing_.store(false, std::memory_order_release);
     done();
   });
@@ -132,11 +146,19 @@ void HeldInodes::settle_now(Inode& inode, holds::Hold leave) {
     }
     last = status;
     if (is_losing_.load(std::memory_order_acquire)) return;
-    pause();
+    pause(limits::kHoldRetry);
   }
 }
 
-void HeldInodes::pause() {
+// Kernels that were given entries have them no more.
+void HeldInodes::await_entries() {
+  if (core_.config.entries == nullptr) return;
+  const engine::Time until = core_.config.entries->given_until();
+  const engine::Time now = core_.clock().now();
+  if (until > now) pause(until - now);
+}
+
+void HeldInodes::pause(engine::Duration time) {
   struct Pausing {
     engine::Timer timer;
     engine::Loop* loop = nullptr;
@@ -150,7 +172,7 @@ void HeldInodes::pause() {
       auto& self = op.owner_as<Pausing>();
       self.loop->complete(*self.done, Code::ok);
     };
-    loop.start(pausing.timer, loop.clock().now() + limits::kHoldRetry);
+    loop.start(pausing.timer, loop.clock().now() + time);
   });
   ASSERT(status.ok());
 }
@@ -159,7 +181,12 @@ void HeldInodes::drop_now(InodeId id, holds::Hold leave) {
   if (!core_.table.is_open(id) && core_.table.watchers(id) == 0) return;
   const std::shared_ptr<Inode> inode = core_.table.acquire(id);
   settle_now(*inode, leave);
-  if (leave == holds::Hold::none) forget_copies(*inode);
+  if (leave == holds::Hold::none) {
+    forget_copies(*inode);
+    if (core_.config.entries != nullptr) {
+      notifier_.entries_recalled(id, core_.config.entries->take_given(id, nullptr));
+    }
+  }
   core_.table.release(inode);
 }
 

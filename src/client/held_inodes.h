@@ -34,6 +34,8 @@ class HeldInodes final : public holds::Keeping, public inodes::Fitter {
   // Keeping.
   void drop(InodeId inode, holds::Hold leave, std::function<void()> done) override;
   void settle(InodeId inode, std::function<void()> done) override;
+  void drop_names(InodeId inode, std::vector<std::string> names,
+                  std::function<void()> done) override;
   void drop_all(bool is_lost, std::function<void()> done) override;
 
  private:
@@ -43,7 +45,8 @@ class HeldInodes final : public holds::Keeping, public inodes::Fitter {
   void drop_now(InodeId inode, holds::Hold leave);
   void drop_unless_exclusive(InodeId inode);
   void lose_now(InodeId inode);
-  void pause();
+  void pause(engine::Duration time);
+  void await_entries();
   void forget_copies(Inode& inode);
 
   Core& core_;

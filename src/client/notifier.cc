@@ -47,6 +47,14 @@ void Notifier::entry_changed(InodeId parent, std::string_view name, Observer* se
   if (watchers != 0) core_.observers.entry_changed(watchers, self, parent, name);
 }
 
+void Notifier::entries_recalled(InodeId parent, const holds::KeptEntries::Given& given) {
+  const uint32_t watchers = core_.table.watchers(parent);
+  if (watchers == 0) return;
+  for (const std::string& name : given.names) {
+    core_.observers.entry_recalled(watchers, parent, name, given.until);
+  }
+}
+
 void Notifier::count_change(InodeId id) {
   if (const std::shared_ptr<Inode> inode = core_.table.peek(id)) {
     inode->changes.fetch_add(1, std::memory_order_seq_cst);

@@ -24,6 +24,8 @@ class Notifier {
   // As changed(), without waiting for them.
   void mention(InodeId inode, uint32_t watchers, uint64_t offset, uint64_t length);
   void entry_changed(InodeId parent, std::string_view name, Observer* self);
+  // Of another agent: when this returns nobody keeps what was given of these until then.
+  void entries_recalled(InodeId parent, const holds::KeptEntries::Given& given);
 
   // Counts a change of an inode that is in use, so that a sync of the file does not find it clean.
   void count_change(InodeId id);

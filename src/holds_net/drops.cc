@@ -40,10 +40,10 @@ void Drops::settle(const holds::Drop& drop) {
     --dropping_;
     done_(inode, recall);
   });
-  if (drop.names.empty() || !config_.forget_names) {
+  if (drop.names.empty()) {
     config_.keeping->settle(drop.inode, std::move(done));
   } else {
-    config_.forget_names(drop.inode, drop.names, std::move(done));
+    config_.keeping->drop_names(drop.inode, drop.names, std::move(done));
   }
 }
 

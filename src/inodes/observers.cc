@@ -121,6 +121,15 @@ std::vector<ByteRange> Observers::under_way(const Inode& inode) {
   return ranges;
 }
 
+void Observers::entry_recalled(uint32_t watchers, InodeId parent, std::string_view name,
+                               engine::Time until) {
+  const std::shared_lock lock(mutex_);
+  for (uint32_t i = 0; i < kObserversMax; ++i) {
+    const bool watches = (watchers >> i & 1) != 0 && slots_[i] != nullptr;
+    if (watches) slots_[i]->entry_recalled(parent, name, until);
+  }
+}
+
 void Observers::entry_changed(uint32_t watchers, const Observer* origin, InodeId parent,
                               std::string_view name) {
   const std::shared_lock lock(mutex_);

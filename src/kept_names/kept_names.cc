@@ -43,6 +43,10 @@ struct KeptNames::Kept {
   // It is worth a hold once it is asked for again; and not before that time.
   bool was_asked = false;
   engine::Time want_after{};
+  // Names that a kernel was given, until when.
+  std::unordered_map<std::string, engine::Time, NameHash, std::equal_to<>> given;
+  engine::Time given_until{};  // the last of them
+  engine::Time calm_after{};   // others have changed it before
 
   size_t count() const { return 1 + names.size(); }
 };
@@ -67,7 +71,7 @@ class KeptNames::Own {
       : names_(names), parts_(std::move(parts)) {
     for (const auto& [inode, name] : parts_) {
       names_.changes_.begin(inode);
-      names_.drop_names(inode, {std::string(name)});
+      names_.forget_names(inode, {std::string(name)}, {});
     }
   }
   // Where it may happen at any later time, nothing of it is kept any more.
@@ -120,9 +124,15 @@ void KeptNames::drop(InodeId inode) {
   kept.names.clear();
   kept.attributes.reset();
   kept.want_after = config_.clock->now() + limits::kWantAgain;
+  kept.calm_after = config_.clock->now() + limits::kCalm;
 }
 
 void KeptNames::drop_names(InodeId inode, const std::vector<std::string>& names) {
+  forget_names(inode, names, config_.clock->now() + limits::kCalm);
+}
+
+void KeptNames::forget_names(InodeId inode, const std::vector<std::string>& names,
+                             engine::Time calm_after) {
   changes_.note(inode);
   Shard& shard = shard_of(inode);
   const std::lock_guard lock(shard.mutex);
@@ -130,6 +140,7 @@ void KeptNames::drop_names(InodeId inode, const std::vector<std::string>& names)
   if (found == shard.all.end()) return;
   Kept& kept = found->second;
   kept.attributes.reset();
+  kept.calm_after = std::max(kept.calm_after, calm_after);
   for (const std::string& name : names) shard.kept -= kept.names.erase(name);
 }
 
@@ -140,6 +151,55 @@ void KeptNames::drop_all() {
     shard->all.clear();
     shard->kept = 0;
   }
+}
+
+// ---- giving ----
+
+bool KeptNames::give(InodeId directory, std::string_view name, InodeId inode, engine::Time until) {
+  {
+    Shard& shard = shard_of(directory);
+    const std::lock_guard lock(shard.mutex);
+    const auto found = shard.all.find(directory);
+    if (found == shard.all.end()) return false;
+    Kept& kept = found->second;
+    const auto entry = kept.names.find(name);
+    if (entry == kept.names.end() || entry->second != inode) return false;
+    const engine::Time now = config_.clock->now();
+    if (now < kept.calm_after) return false;
+    if (kept.given.size() >= limits::kGivenMost) {
+      std::erase_if(kept.given, [now](const auto& one) { return one.second <= now; });
+      if (kept.given.size() >= limits::kGivenMost) return false;
+    }
+    engine::Time& given = kept.given[std::string(name)];
+    given = std::max(given, until);
+    kept.given_until = std::max(kept.given_until, until);
+    // Before the lock is let go: all is dropped under it, and waited for after that.
+    engine::Time last = given_until_.load();
+    while (last < until && !given_until_.compare_exchange_weak(last, until)) {
+    }
+  }
+  return may_find();
+}
+
+KeptNames::Given KeptNames::take_given(InodeId directory, const std::vector<std::string>* names) {
+  Shard& shard = shard_of(directory);
+  const std::lock_guard lock(shard.mutex);
+  const auto found = shard.all.find(directory);
+  if (found == shard.all.end()) return {};
+  const engine::Time now = config_.clock->now();
+  Given all;
+  std::erase_if(found->second.given, [&](const auto& one) {
+    const auto& [name, until] = one;
+    if (names != nullptr && std::find(names->begin(), names->end(), name) == names->end()) {
+      return until <= now;
+    }
+    if (until > now) {
+      all.names.push_back(name);
+      all.until = std::max(all.until, until);
+    }
+    return true;
+  });
+  return all;
 }
 
 // ---- finding ----
@@ -181,9 +241,10 @@ Status KeptNames::fetch(std::span<meta::Look> looks) {
   const engine::Time now = config_.clock->now();
   const Status status = inner_.look(looks);
   for (size_t i = 0; i < looks.size(); ++i) {
-    const meta::Look& look = looks[i];
+    meta::Look& look = looks[i];
     if (tickets[i]) {
-      if (status.ok() && look.is_steady) keep(look, since, now);
+      const bool is_kept = status.ok() && look.is_steady && keep(look, since, now);
+      if (look.found) look.found->kept = is_kept && look.name.empty();
       config_.holding->leave(*tickets[i]);
     } else if (status.ok() && (!look.name.empty() || look.found)) {
       // Files get theirs from whoever uses them.
@@ -194,29 +255,38 @@ Status KeptNames::fetch(std::span<meta::Look> looks) {
   return status;
 }
 
-void KeptNames::keep(const meta::Look& look, holds::Changes::Moment since, engine::Time asked) {
+bool KeptNames::keep(const meta::Look& look, holds::Changes::Moment since, engine::Time asked) {
   const bool is_missing = !look.found && look.found.error().code() == Code::not_found;
-  if (!look.found && (!is_missing || look.name.empty())) return;
+  if (!look.found && (!is_missing || look.name.empty())) return false;
   Shard& shard = shard_of(look.inode);
   const std::lock_guard lock(shard.mutex);
-  if (!changes_.was_quiet(look.inode, since)) return;
+  if (!changes_.was_quiet(look.inode, since)) return false;
   make_room(shard);
   const auto [at, added] = shard.all.try_emplace(look.inode);
   shard.kept += added ? 1 : 0;
   Kept& kept = at->second;
   if (look.name.empty()) {
     kept.attributes = *look.found;
+    kept.attributes->kept = true;
     kept.since = asked;
   } else {
     const bool is_new =
         kept.names.insert_or_assign(look.name, is_missing ? InodeId() : look.found->inode).second;
     shard.kept += is_new ? 1 : 0;
   }
+  return true;
 }
 
-// With the lock. Which ones go is of no consequence.
+// With the lock. Which ones go is of no consequence, but for those whose names a kernel has still.
 void KeptNames::make_room(Shard& shard) {
-  while (shard.kept >= kept_of_shard_ && !shard.all.empty()) shard.erase(shard.all.begin());
+  if (shard.kept < kept_of_shard_) return;
+  const engine::Time now = config_.clock->now();
+  auto at = shard.all.begin();
+  for (size_t looks = 0; looks < limits::kLooksForRoom && at != shard.all.end(); ++looks) {
+    if (shard.kept < kept_of_shard_) return;
+    const auto one = at++;
+    if (one->second.given_until <= now) shard.erase(one);
+  }
 }
 
 void KeptNames::want(InodeId inode) {
@@ -346,7 +416,7 @@ auto KeptNames::changing(std::vector<std::pair<InodeId, std::string_view>> parts
 
 // What a name led to is not known before, for certain.
 void KeptNames::note_removed(const meta::Removed& removed) {
-  if (removed.inode != InodeId()) drop_names(removed.inode, {});
+  if (removed.inode != InodeId()) forget_names(removed.inode, {}, {});
 }
 
 Result<Attributes> KeptNames::set_attributes(const Credentials& who, InodeId inode,
@@ -366,7 +436,7 @@ Result<meta::PrivilegesTaken> KeptNames::drop_privileges(const meta::FileWriter&
 
 Status KeptNames::record_accessed(const std::vector<Accessed>& accesses) {
   const Status status = inner_.record_accessed(accesses);
-  for (const Accessed& one : accesses) drop_names(one.inode, {});
+  for (const Accessed& one : accesses) forget_names(one.inode, {}, {});
   return status;
 }
 

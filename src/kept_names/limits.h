@@ -17,4 +17,12 @@ inline constexpr engine::Duration kAccessTimeAge = std::chrono::seconds(10);
 // What was not given, or was taken away, is asked for again after that: others are changing it.
 inline constexpr engine::Duration kWantAgain = std::chrono::seconds(1);
 
+// A directory that another node has changed is given to no kernel for so long: who changes it next
+// would have to wait for that.
+inline constexpr engine::Duration kCalm = std::chrono::seconds(10);
+// Names of one directory that kernels have at a time.
+inline constexpr size_t kGivenMost = 4096;
+// Inodes that are looked at where there is room for no more.
+inline constexpr size_t kLooksForRoom = 64;
+
 }  // namespace penstock::kept_names::limits

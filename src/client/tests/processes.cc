@@ -95,8 +95,11 @@ Process::~Process() {
   ASSERT(loop_ == nullptr && users_ == 0);
 }
 
-void Process::Keepings::forget_names(InodeId inode, const std::vector<std::string>& names) {
-  if (names_ != nullptr && !broken_.keeps_told_names) names_->drop_names(inode, names);
+void Process::Keepings::drop_names(InodeId inode, std::vector<std::string> names,
+                                   std::function<void()> done) {
+  if (broken_.keeps_told_names) return done();
+  if (names_ != nullptr) names_->drop_names(inode, names);
+  to_ == nullptr ? done() : to_->drop_names(inode, std::move(names), std::move(done));
 }
 
 void Process::Keepings::drop(InodeId inode, holds::Hold leave, std::function<void()> done) {
@@ -136,11 +139,6 @@ void Process::start_agent() {
   config.node = node_;
   config.service = kHolds;
   config.keeping = &keepings_;
-  config.forget_names = [this](InodeId inode, const std::vector<std::string>& names,
-                               const std::function<void()>& done) {
-    keepings_.forget_names(inode, names);
-    done();
-  };
   config.session_changes = [this](AgentId session) {
     all_.world.trace("session", session.node.value, session.session);
   };
@@ -153,14 +151,20 @@ void Process::start_agent() {
 }
 
 Status Process::open_files(meta::Meta& meta, FileSystemConfig config) {
+  kept_ = std::make_unique<kept_names::KeptNames>(
+      meta,
+      kept_names::KeptNamesConfig{.holding = agent_.get(), .clock = &clock_, .kept_max = 640});
+  keepings_.attach(kept_.get());
+  if (!all_.broken.forgets_kernels) config.entries = kept_.get();
   config.shards.push_back({loop_.get(), naming_.get()});
   config.chains = all_.chains_;
   config.holding = agent_.get();
   // A look at many of them would take long.
   config.written_ids_step = 40;
-  auto files = FileSystem::open(meta, std::move(config));
+  auto files = FileSystem::open(*kept_, std::move(config));
   if (!files) return files.error().status;
   files_ = std::move(*files);
+  kernel_ = std::make_unique<KernelModel>(*files_, *kept_, all_.world);
   keepings_.attach(&files_->keeping());
   return Code::ok;
 }
@@ -204,7 +208,10 @@ void Process::close_agent() {
 // What was on its way to it has come, and finds nobody.
 void Process::drop_rest() {
   all_.world.run_for(seconds(1));
+  keepings_.attach(static_cast<kept_names::KeptNames*>(nullptr));
+  kernel_ = nullptr;
   files_ = nullptr;
+  kept_ = nullptr;
   agent_ = nullptr;
   naming_ = nullptr;
   net_ = nullptr;
@@ -238,11 +245,7 @@ Status AgentProcess::start() {
   start_agent();
   FileSystemConfig files;
   files.owns_recovery = false;
-  kept_ = std::make_unique<kept_names::KeptNames>(
-      *meta_,
-      kept_names::KeptNamesConfig{.holding = agent_.get(), .clock = &clock_, .kept_max = 640});
-  keepings_.attach(kept_.get());
-  const Status opened = open_files(*kept_, std::move(files));
+  const Status opened = open_files(*meta_, std::move(files));
   all_.world.enter_process(before);
   return opened;
 }
@@ -252,9 +255,7 @@ void AgentProcess::stop() {
   all_.world.continue_process(number_);
   close_files();
   close_agent();
-  keepings_.attach(static_cast<kept_names::KeptNames*>(nullptr));
   drop_rest();
-  kept_ = nullptr;
   meta_ = nullptr;
   is_ending_ = false;
 }

@@ -2,6 +2,8 @@
 // all that a real one has of it, in one thread, over a network that loses, delays and repeats.
 #pragma once
 
+#include "kernel_model.h"
+
 #include <array>
 #include <functional>
 #include <map>
@@ -40,6 +42,7 @@ struct Broken {
   bool settles_late = false;      // what is unsettled is given on before a new life has settled it
   bool removes_used = false;      // orphans that another agent has open
   bool keeps_told_names = false;  // what was kept of names that others change
+  bool forgets_kernels = false;   // that they were given entries a moment ago
   bool changes_untold = false;    // names change before others have forgotten them
 };
 
@@ -127,6 +130,8 @@ class Process {
   FileSystem* enter();
   void leave();
   AgentId session();
+  // Of a mount of it; null: it does not run, or ends.
+  KernelModel* kernel() { return is_running() ? kernel_.get() : nullptr; }
   NodeId node() const { return node_; }
   bool is_running() const { return files_ != nullptr && !is_ending_; }
   std::string describe();
@@ -140,9 +145,10 @@ class Process {
     Keepings(Broken broken) : broken_(broken) {}
     void attach(holds::Keeping* to) { to_ = to; }
     void attach(kept_names::KeptNames* names) { names_ = names; }
-    void forget_names(InodeId inode, const std::vector<std::string>& names);
     void drop(InodeId inode, holds::Hold leave, std::function<void()> done) override;
     void settle(InodeId inode, std::function<void()> done) override;
+    void drop_names(InodeId inode, std::vector<std::string> names,
+                    std::function<void()> done) override;
     void drop_all(bool is_lost, std::function<void()> done) override;
 
    private:
@@ -153,6 +159,7 @@ class Process {
 
   void make_loop();
   void start_agent();
+  // With what is kept of the names.
   Status open_files(meta::Meta& meta, FileSystemConfig config);
   void close_files();
   void close_agent();
@@ -169,7 +176,9 @@ class Process {
   std::unique_ptr<sim::SimNet> net_;
   std::unique_ptr<NamingNet> naming_;
   std::unique_ptr<holds_net::HoldsAgent> agent_;
+  std::unique_ptr<kept_names::KeptNames> kept_;
   std::unique_ptr<FileSystem> files_;
+  std::unique_ptr<KernelModel> kernel_;
   size_t users_ = 0;
   uint64_t stops_ = 0;
   bool is_ending_ = false;
@@ -184,7 +193,6 @@ class AgentProcess final : public Process {
 
  private:
   std::unique_ptr<meta_net::RemoteMeta> meta_;
-  std::unique_ptr<kept_names::KeptNames> kept_;
 };
 
 class NamesProcess final : public Process {

@@ -16,6 +16,21 @@ timespec to_timespec(meta::FileTime time) {
   return {time.seconds(), time.nanoseconds()};
 }
 
+double to_seconds(engine::Duration time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+// Between nodes, and from now on.
+engine::Duration shared_keep(const Front& front) {
+  return std::clamp<engine::Duration>(front.files.lease_left(), engine::Duration::zero(),
+                                      kSharedKeep);
+}
+
+double attribute_seconds(const meta::Attributes& attributes, const Front& front) {
+  if (!front.is_shared) return front.cache_seconds;
+  return attributes.kept ? to_seconds(shared_keep(front)) : 0;
+}
+
 // The time during which a reply that gives the kernel an inode is under way.
 class EntryReply {
  public:
@@ -94,7 +109,7 @@ void Call::none() {
   fuse_reply_none(ending());
 }
 void Call::attributes(const meta::Attributes& attributes) {
-  const double seconds = front().cache_seconds;
+  const double seconds = attribute_seconds(attributes, front());
   const struct stat stat = to_stat(attributes);
   (void)fuse_reply_attr(ending(), &stat, seconds);
 }
@@ -153,27 +168,39 @@ struct stat to_stat(const meta::Attributes& attributes) {
   return stat;
 }
 
+double entry_seconds(Front& front, InodeId parent, const char* name, InodeId inode) {
+  if (!front.is_shared) return front.cache_seconds;
+  const engine::Duration keep = shared_keep(front);
+  const engine::Time until = engine::system_clock().now() + keep;
+  return front.files.give_entry(parent, name, inode, until) ? to_seconds(keep) : 0;
+}
+
 fuse_entry_param to_entry(const meta::Attributes& attributes, const Front& front) {
   fuse_entry_param entry{};
   entry.ino = attributes.inode.value;
   // Inode ids are never used twice, so there is one generation only.
   entry.generation = 0;
   entry.attr = to_stat(attributes);
-  entry.attr_timeout = front.cache_seconds;
+  entry.attr_timeout = attribute_seconds(attributes, front);
   entry.entry_timeout = front.cache_seconds;
   return entry;
 }
 
-void reply_entry(Call& call, const meta::Attributes& attributes) {
+void reply_entry(Call& call, const meta::Attributes& attributes, double seconds) {
   Front& front = call.front();
+  const auto reply_with = [&](EntryReply& reply, const meta::Attributes& with) {
+    fuse_entry_param entry = to_entry(with, front);
+    entry.entry_timeout = seconds;
+    reply.deliver(call.entry(entry));
+  };
   EntryReply reply(*front.cache, attributes.inode);
-  if (!reply.fresh()) {
-    reply.deliver(call.entry(to_entry(attributes, front)));
-    return;
-  }
+  if (!reply.fresh()) return reply_with(reply, attributes);
   const auto watched = front.files.attributes(attributes.inode);
   if (!watched) return call.status(watched.error());
-  reply.deliver(call.entry(to_entry(*watched, front)));
+  reply_with(reply, *watched);
+}
+void reply_entry(Call& call, const meta::Attributes& attributes) {
+  reply_entry(call, attributes, call.front().cache_seconds);
 }
 
 bool reply_created(Call& call, const meta::Attributes& attributes, const fuse_file_info& info) {

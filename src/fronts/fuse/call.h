@@ -76,6 +76,11 @@ fuse_entry_param to_entry(const meta::Attributes& attributes, const Front& front
 
 // Replies with an inode that the kernel may not know yet, as one more reference to it.
 void reply_entry(Call& call, const meta::Attributes& attributes);
+// The same of an entry that the kernel may keep for so many seconds, as entry_seconds() says
+// before.
+void reply_entry(Call& call, const meta::Attributes& attributes, double seconds);
+// With no inode: that there is none of that name.
+double entry_seconds(Front& front, InodeId parent, const char* name, InodeId inode);
 // The same, and with the open file in `info`; true if the kernel got it.
 bool reply_created(Call& call, const meta::Attributes& attributes, const fuse_file_info& info);
 

@@ -73,7 +73,8 @@ struct Front {
   HandleTable handles;
   std::string mount_point;
   // How long the kernel keeps names and attributes. Where other nodes have the same files it keeps
-  // none, and no pages: each read asks here, where it is known what the node may give out.
+  // them for a moment (kSharedKeep) where this node does, and no pages: each read asks here, where
+  // it is known what the node may give out.
   double cache_seconds = 0;
   bool is_shared = false;
   LiveOptions options;

@@ -154,20 +154,28 @@ void KernelCache::widen(Change& change, uint64_t offset, uint64_t length) {
 }
 
 void KernelCache::attributes_changed(InodeId inode) {
-  // Without pages the kernel takes no lock for it. A reply under way that tells it of the inode may
-  // come later with what was true before, so that it is told again after that.
-  (void)notifier_.drop_inode(inode, -1, 0);
-  bool again = false;
+  data_changed(inode, 0, 0, [] {});
+}
+
+// At once, as without pages the kernel takes no lock for it. False: a reply under way that tells it
+// of the inode may come later with what was true before, so that it is to be told after that; or
+// with `joins` it goes with another change that waits.
+bool KernelCache::drop_attributes(InodeId inode, bool joins) {
   {
-    std::lock_guard lock(mutex_);
+    const std::lock_guard lock(mutex_);
     const auto found = known_.find(inode);
-    again = found != known_.end() && found->second.replies > 0;
+    if (stopping_ || found == known_.end()) return true;
+    const Known& known = found->second;
+    if (known.replies > 0 || (joins && (known.waiting || known.telling))) return false;
   }
-  if (again) data_changed(inode, 0, 0, [] {});
+  told_counter().add();
+  (void)notifier_.drop_inode(inode, -1, 0);
+  return true;
 }
 
 void KernelCache::data_changed(InodeId inode, uint64_t offset, uint64_t length,
                                std::function<void()> done) {
+  if (length == 0 && drop_attributes(inode, true)) return done();
   {
     std::lock_guard lock(mutex_);
     const auto found = stopping_ ? known_.end() : known_.find(inode);
@@ -194,30 +202,40 @@ void KernelCache::data_changed(InodeId inode, uint64_t offset, uint64_t length,
   done();
 }
 
-// With other nodes the kernel keeps pages of memory maps only. One of these may be locked by a read
-// that waits for that other node, which is why nobody waits for the kernel here.
+// With other nodes the kernel keeps attributes, and pages of memory maps only. One of these may be
+// locked by a read that waits for that other node, which is why nobody waits for them here. For
+// attributes no lock is taken; a first reply under way may bring them, and is waited for.
 void KernelCache::inode_recalled(InodeId inode, std::function<void()> done) {
+  if (!drop_attributes(inode, false)) return data_changed(inode, 0, UINT64_MAX, std::move(done));
   data_changed(inode, 0, UINT64_MAX, [] {});
   done();
 }
 
 void KernelCache::entry_changed(InodeId parent, std::string_view name) {
+  if (!drop_entry(parent, name, Clock::now() + timing_.deadline)) late_counter().add();
+}
+
+// The kernel itself forgets it then.
+void KernelCache::entry_recalled(InodeId parent, std::string_view name, engine::Time until) {
+  const auto left = until - engine::system_clock().now();
+  const auto most = std::chrono::duration_cast<Clock::duration>(left);
+  (void)drop_entry(parent, name, Clock::now() + std::max(most, Clock::duration::zero()));
+}
+
+// True once it is dropped, or there is nothing to drop; false: the deadline has come.
+bool KernelCache::drop_entry(InodeId parent, std::string_view name, Clock::time_point deadline) {
   std::unique_lock lock(mutex_);
-  const auto deadline = Clock::now() + timing_.deadline;
   const bool room = entry_told_.wait_until(
       lock, deadline, [this] { return stopping_ || entries_waiting_ < kEntryChangesMax; });
-  if (stopping_ || !known_.contains(parent)) return;
-  if (!room) {
-    late_counter().add();
-    return;
-  }
+  if (stopping_ || !known_.contains(parent)) return true;
+  if (!room) return false;
   auto change = std::make_shared<Change>();
   change->inode = parent;
   change->name = name;
   change->is_entry = true;
   entries_waiting_++;
   enqueue(change);
-  entry_told_.wait_until(lock, deadline, [&] { return stopping_ || change->finished; });
+  return entry_told_.wait_until(lock, deadline, [&] { return stopping_ || change->finished; });
 }
 
 void KernelCache::expect_in_time(const ChangePtr& change) {

@@ -89,6 +89,7 @@ class KernelCache final : public client::Observer {
   void data_changed(InodeId inode, uint64_t offset, uint64_t length,
                     std::function<void()> done) override;
   void entry_changed(InodeId parent, std::string_view name) override;
+  void entry_recalled(InodeId parent, std::string_view name, engine::Time until) override;
   void inode_recalled(InodeId inode, std::function<void()> done) override;
 
  private:
@@ -123,6 +124,8 @@ class KernelCache final : public client::Observer {
 
   void watch(InodeId inode);
   void unwatch_if_unused(InodeId inode);
+  bool drop_attributes(InodeId inode, bool joins);
+  bool drop_entry(InodeId parent, std::string_view name, Clock::time_point deadline);
   static void widen(Change& change, uint64_t offset, uint64_t length);
   void expect_in_time(const ChangePtr& change);
   void enqueue(const ChangePtr& change);

@@ -40,6 +40,12 @@ inline constexpr size_t kEntryChangesMax = 65536;
 // kernel holds its page locked until the other's is dropped.
 inline constexpr std::chrono::milliseconds kInvalidationDeadline{2000};
 
+// Where other nodes have the same files: what the kernel keeps of names and attributes it keeps so
+// long at most, and never longer than the node's lease runs. Who changes a name waits no longer for
+// a kernel that has its directory locked.
+inline constexpr std::chrono::milliseconds kSharedKeep{1000};
+static_assert(kSharedKeep < kInvalidationDeadline);
+
 // A file that is changed this often in a row, each time soon after the last, without the kernel
 // asking for it in between: the kernel is made to drop all of it, and needs no further telling.
 inline constexpr uint32_t kQuietChangesMax = 16;

@@ -23,9 +23,9 @@ bool refused_as_virtual(Call& call, fuse_ino_t parent, const char* name, int err
 }
 
 // The kernel keeps that a name does not exist, as it keeps names that do.
-void reply_missing(Call& call) {
+void reply_missing(Call& call, InodeId parent, const char* name) {
   fuse_entry_param entry{};
-  entry.entry_timeout = call.front().cache_seconds;
+  entry.entry_timeout = entry_seconds(call.front(), parent, name, {});
   call.entry(entry);
 }
 
@@ -57,11 +57,14 @@ void lookup(Call& call, fuse_ino_t parent, const char* name) {
     return directory->lookup(call, parent, name);
   }
   front.cache->touch(id_of(parent));
-  const auto found = std::strcmp(name, ".") == 0
-                         ? front.files.attributes(id_of(parent))
-                         : front.files.lookup(call.credentials(), id_of(parent), name);
-  if (found) return reply_entry(call, *found);
-  if (found.error().code() == Code::not_found) return reply_missing(call);
+  const bool is_dot = std::strcmp(name, ".") == 0;
+  const auto found = is_dot ? front.files.attributes(id_of(parent))
+                            : front.files.lookup(call.credentials(), id_of(parent), name);
+  if (found && is_dot) return reply_entry(call, *found);
+  if (found) {
+    return reply_entry(call, *found, entry_seconds(front, id_of(parent), name, found->inode));
+  }
+  if (found.error().code() == Code::not_found) return reply_missing(call, id_of(parent), name);
   call.status(found.error());
 }
 

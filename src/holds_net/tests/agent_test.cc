@@ -13,7 +13,8 @@ class PlayedKeeping final : public holds::Keeping {
   bool is_slow = false;
   std::vector<std::pair<InodeId, Hold>> drops;
   std::vector<InodeId> settles;
-  std::vector<bool> drop_alls;  // whether all was lost
+  std::vector<std::string> forgotten;  // names that it was told last
+  std::vector<bool> drop_alls;         // whether all was lost
   std::vector<std::function<void()>> dones;
 
   void drop(InodeId inode, Hold leave, std::function<void()> done) override {
@@ -22,6 +23,10 @@ class PlayedKeeping final : public holds::Keeping {
   }
   void settle(InodeId inode, std::function<void()> done) override {
     settles.push_back(inode);
+    end(std::move(done));
+  }
+  void drop_names(InodeId, std::vector<std::string> names, std::function<void()> done) override {
+    forgotten = std::move(names);
     end(std::move(done));
   }
   void drop_all(bool is_lost, std::function<void()> done) override {
@@ -52,11 +57,6 @@ struct Node {
     config.session_changes = [this](AgentId session) {
       EXPECT_FALSE(agent->is_ready());
       sessions.push_back(session);
-    };
-    config.forget_names = [this](InodeId, std::vector<std::string> names,
-                                 const std::function<void()>& done) {
-      forgotten = std::move(names);
-      done();
     };
     agent = HoldsAgent::make(config);
     agent->start();
@@ -100,7 +100,6 @@ struct Node {
   sim::SimNet net;
   PlayedKeeping keeping;
   std::vector<AgentId> sessions;
-  std::vector<std::string> forgotten;
   std::unique_ptr<HoldsAgent> agent;
   bool is_closed = false;
 };
@@ -295,7 +294,7 @@ TEST_F(HoldsAgentTest, whoever_is_asked_settles_and_forgets_names_while_operatio
       played_.service->barrier({}, {{kOther, {"name"}}}, [&](const auto&) { is_ready = true; });
   pass(milliseconds(100));
   EXPECT_TRUE(is_ready);
-  EXPECT_EQ(b_.forgotten, std::vector<std::string>{"name"});
+  EXPECT_EQ(b_.keeping.forgotten, std::vector<std::string>{"name"});
   EXPECT_TRUE(b_.may_enter(kOther, Hold::shared));
   played_.service->over(barrier, true);
 }

@@ -44,6 +44,9 @@ class Nothing final : public holds::Keeping {
  public:
   void drop(InodeId, Hold, std::function<void()> done) override { done(); }
   void settle(InodeId, std::function<void()> done) override { done(); }
+  void drop_names(InodeId, std::vector<std::string>, std::function<void()> done) override {
+    done();
+  }
   void drop_all(bool, std::function<void()> done) override {
     ++drop_alls;
     done();

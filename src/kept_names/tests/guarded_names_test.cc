@@ -20,12 +20,22 @@ constexpr engine::Address kHolds{kNames, 90};
 // One process with the names and an agent that keeps some of them, which answers when it may.
 class GuardedNamesTest : public testing::Test {
  protected:
-  // An agent that was told, and has not said that it has forgotten.
+  // Hears what changes, and answers when it may.
   class Keeping final : public holds::Keeping {
    public:
     void drop(InodeId, Hold, std::function<void()> done) override { done(); }
     void settle(InodeId, std::function<void()> done) override { done(); }
+    void drop_names(InodeId inode, std::vector<std::string> names,
+                    std::function<void()> done) override {
+      for (const std::string& name : names) told.emplace_back(inode, name);
+      is_done = std::move(done);
+      if (answers) std::exchange(is_done, nullptr)();
+    }
     void drop_all(bool, std::function<void()> done) override { done(); }
+
+    std::vector<std::pair<InodeId, std::string>> told;
+    std::function<void()> is_done;
+    bool answers = true;
   };
 
   void SetUp() override {
@@ -48,12 +58,6 @@ class GuardedNamesTest : public testing::Test {
     agent.node = kKeeper;
     agent.service = kHolds;
     agent.keeping = &keeping_;
-    agent.forget_names = [this](InodeId inode, const std::vector<std::string>& names,
-                                std::function<void()> done) {
-      for (const std::string& name : names) told_.push_back({inode, name});
-      told_done_ = std::move(done);
-      if (answers_) std::exchange(told_done_, nullptr)();
-    };
     agent_ = holds_net::HoldsAgent::make(agent);
     service_->start();
     agent_->start();
@@ -88,9 +92,6 @@ class GuardedNamesTest : public testing::Test {
   sim::SimKvImage image_{world_};
   sim::SimKv kv_{image_};
   Keeping keeping_;
-  std::vector<std::pair<InodeId, std::string>> told_;
-  std::function<void()> told_done_;
-  bool answers_ = true;
   std::unique_ptr<sim::SimLoop> loop_;
   std::unique_ptr<sim::SimNet> net_, other_net_;
   std::unique_ptr<meta::Meta> meta_;
@@ -104,18 +105,18 @@ TEST_F(GuardedNamesTest, what_nobody_keeps_changes_at_once) {
     EXPECT_TRUE(names().create({}, kRootInode, "f", 0644, true, {}, nullptr, {}).has_value());
   });
   maker.join();
-  EXPECT_TRUE(told_.empty());
+  EXPECT_TRUE(keeping_.told.empty());
 }
 
 TEST_F(GuardedNamesTest, what_is_kept_changes_when_it_is_forgotten) {
   keep(kRootInode);
-  answers_ = false;
+  keeping_.answers = false;
   std::optional<bool> is_made;
   Thread maker("maker", [&] {
     is_made = names().create({}, kRootInode, "f", 0644, true, {}, nullptr, {}).has_value();
   });
   world_.run_for(milliseconds(500));
-  EXPECT_EQ(told_, (std::vector<std::pair<InodeId, std::string>>{{kRootInode, "f"}}));
+  EXPECT_EQ(keeping_.told, (std::vector<std::pair<InodeId, std::string>>{{kRootInode, "f"}}));
   EXPECT_FALSE(is_made.has_value());
   // What is read meanwhile is not steady; other things are.
   std::vector<meta::Look> looks(2);
@@ -127,7 +128,7 @@ TEST_F(GuardedNamesTest, what_is_kept_changes_when_it_is_forgotten) {
   EXPECT_EQ(looks[0].found.error(), Code::not_found);
   EXPECT_TRUE(looks[1].is_steady);
   in_loop([&](engine::Op& done) {
-    std::exchange(told_done_, nullptr)();
+    std::exchange(keeping_.is_done, nullptr)();
     loop_->complete(done, Code::ok);
   });
   maker.join();
@@ -148,14 +149,14 @@ TEST_F(GuardedNamesTest, attributes_of_what_loses_a_name_are_told_too) {
     EXPECT_TRUE(names().rename({}, kRootInode, "f", kRootInode, "h", {}, nullptr).ok());
   });
   remover.join();
-  EXPECT_EQ(told_.front(), (std::pair<InodeId, std::string>{file, ""}));
+  EXPECT_EQ(keeping_.told.front(), (std::pair<InodeId, std::string>{file, ""}));
   // It was told at least once; after more of them it is to be given back.
-  EXPECT_GE(told_.size(), 1U);
+  EXPECT_GE(keeping_.told.size(), 1U);
 }
 
 TEST_F(GuardedNamesTest, who_waits_hears_when_the_guard_stops) {
   keep(kRootInode);
-  answers_ = false;
+  keeping_.answers = false;
   GuardedNames changing = names();
   Status ended;
   Thread maker("maker",
@@ -167,7 +168,7 @@ TEST_F(GuardedNamesTest, who_waits_hears_when_the_guard_stops) {
   EXPECT_TRUE(changing.has_given_up());
   EXPECT_EQ(meta_->lookup({}, kRootInode, "d").error(), Code::not_found);
   in_loop([&](engine::Op& done) {
-    std::exchange(told_done_, nullptr)();
+    std::exchange(keeping_.is_done, nullptr)();
     loop_->complete(done, Code::ok);
   });
   world_.run_for(milliseconds(500));

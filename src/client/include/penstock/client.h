@@ -130,6 +130,10 @@ class FileSystem {
   virtual meta::Meta& meta() = 0;
 
   virtual Result<Attributes> lookup(const Credentials&, InodeId parent, std::string_view name) = 0;
+  // Whether this entry may be given to an observer that keeps it until then, or until it hears that
+  // it changes. No inode: that there is none. Where the file system is shared.
+  virtual bool give_entry(InodeId parent, std::string_view name, InodeId inode,
+                          engine::Time until) = 0;
   virtual Result<Attributes> resolve(const Credentials&, std::string_view path, bool follow) = 0;
   // Many paths at once, each as by resolve().
   virtual Result<std::vector<Result<Attributes>>> resolve_many(

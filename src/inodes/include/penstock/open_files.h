@@ -72,6 +72,11 @@ class Observer {
   virtual void data_changed(InodeId inode, uint64_t offset, uint64_t length,
                             std::function<void()> done) = 0;
   virtual void entry_changed(InodeId parent, std::string_view name) = 0;
+  // Another agent is about to change it: to be dropped before that time, after which nobody keeps
+  // it.
+  virtual void entry_recalled(InodeId parent, std::string_view name, engine::Time) {
+    entry_changed(parent, name);
+  }
   // Another agent is about to get the inode, once `done` was called: bytes and attributes may be
   // others then. Who needs longer to forget them lets nobody find them meanwhile that can help it.
   virtual void inode_recalled(InodeId inode, std::function<void()> done) {
@@ -140,6 +145,9 @@ struct Config {
   // The same: whether another agent, that lives, may be changing it, so that recovery leaves it
   // alone.
   std::function<bool(InodeId)> is_exclusive_elsewhere = {};
+  // The same: what this process keeps of names, for kernels that keep entries as well. Null:
+  // nothing is kept. Outlives the file system.
+  holds::KeptEntries* entries = nullptr;
 };
 
 // An inode is to be made fit for an operation that runs under a hold of it; see Inode::fit.

@@ -120,6 +120,8 @@ struct Attributes {
   // is false every block of the length is there, and no other.
   bool sparse = false;
   uint64_t allocated = 0;  // bytes that it takes up; only client::FileSystem fills it in
+  // They stay so until this process is told of a change; only who keeps them says so.
+  bool kept = false;
   std::string acl;  // the POSIX access ACL, as system.posix_acl_access has it; empty: there is none
 };
 

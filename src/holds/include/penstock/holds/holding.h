@@ -2,6 +2,9 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "penstock/holds/words.h"
 
@@ -27,9 +30,32 @@ class Keeping {
   // What was written behind gets into the targets, and length and times to meta, while operations
   // go on.
   virtual void settle(InodeId inode, std::function<void()> done) = 0;
+  // Another agent is about to change these names in a directory, or where one is empty the
+  // attributes of the inode: what was kept of them goes, while operations go on.
+  virtual void drop_names(InodeId inode, std::vector<std::string> names,
+                          std::function<void()> done) = 0;
   // Nothing runs under a hold that is not exclusive. What was kept of all inodes but those goes; or
   // where all is lost, of all, and what was written behind is lost with it.
   virtual void drop_all(bool is_lost, std::function<void()> done) = 0;
+};
+
+// Entries of directories that are kept here, and by kernels that were told of them. Thread safe;
+// nothing blocks.
+class KeptEntries {
+ public:
+  virtual ~KeptEntries() = default;
+  // Whether this process would be told before the entry leads elsewhere than there, or with no
+  // inode is made: then it is given on until that time.
+  virtual bool give(InodeId directory, std::string_view name, InodeId inode,
+                    engine::Time until) = 0;
+  // Which ones are given yet, of those names or of all, and until when; they are taken back.
+  struct Given {
+    std::vector<std::string> names;
+    engine::Time until{};
+  };
+  virtual Given take_given(InodeId directory, const std::vector<std::string>* names) = 0;
+  // Until when any of any directory is given.
+  virtual engine::Time given_until() = 0;
 };
 
 // The holds of one agent. Thread safe; nothing blocks.

@@ -24,10 +24,6 @@ struct HoldsAgentConfig {
   std::function<engine::Address()> find = {};
   // Is called in the loop.
   holds::Keeping* keeping = nullptr;
-  // What the file system keeps of names in a directory goes, while operations go on; any thread
-  // calls `done`. To be set where it keeps names. In the loop.
-  std::function<void(InodeId directory, std::vector<std::string> names, std::function<void()> done)>
-      forget_names;
   // Another session begins: what is asked of targets names it, and nothing has begun in it yet. In
   // the loop.
   std::function<void(holds::AgentId)> session_changes;

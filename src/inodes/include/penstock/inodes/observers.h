@@ -35,6 +35,7 @@ class Observers {
   void inode_recalled(uint32_t watchers, InodeId inode, std::function<void()> done);
   void entry_changed(uint32_t watchers, const Observer* origin, InodeId parent,
                      std::string_view name);
+  void entry_recalled(uint32_t watchers, InodeId parent, std::string_view name, engine::Time until);
 
   // Before the change, and when it is over. Those watchers that hear of beginnings are told when it
   // begins, if there are any.

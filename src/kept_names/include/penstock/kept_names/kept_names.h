@@ -30,7 +30,7 @@ struct KeptNamesConfig {
 //
 // Thread safe, for threads that may block. Rights are checked here as Meta would, where what they
 // are checked against is kept.
-class KeptNames final : public meta::PassedOn {
+class KeptNames final : public meta::PassedOn, public holds::KeptEntries {
  public:
   KeptNames(meta::Meta& meta, const KeptNamesConfig& config);
   ~KeptNames() override;
@@ -42,6 +42,13 @@ class KeptNames final : public meta::PassedOn {
   // Of a directory; the empty name for the attributes, which go with any.
   void drop_names(InodeId inode, const std::vector<std::string>& names);
   void drop_all();
+
+  // ---- KeptEntries ----
+
+  // Not where others have changed the directory lately.
+  bool give(InodeId directory, std::string_view name, InodeId inode, engine::Time until) override;
+  Given take_given(InodeId directory, const std::vector<std::string>* names) override;
+  engine::Time given_until() override { return given_until_.load(); }
 
   // ---- Meta ----
 
@@ -110,8 +117,9 @@ class KeptNames final : public meta::PassedOn {
   bool may_find() const { return config_.holding->lease_left() > engine::Duration::zero(); }
   // Asks, and keeps what may be kept.
   Status fetch(std::span<meta::Look> looks);
-  void keep(const meta::Look& look, holds::Changes::Moment since, engine::Time asked);
+  bool keep(const meta::Look& look, holds::Changes::Moment since, engine::Time asked);
   void want(InodeId inode);
+  void forget_names(InodeId inode, const std::vector<std::string>& names, engine::Time calm_after);
   void walk_all(std::vector<Walk>& walks);
   void make_room(Shard& shard);
   template <class Body>
@@ -124,6 +132,7 @@ class KeptNames final : public meta::PassedOn {
   holds::Changes changes_;  // own ones, and those that are told
   std::atomic<uint64_t> found_{0};
   std::atomic<uint64_t> asked_{0};
+  std::atomic<engine::Time> given_until_{};  // of all
   static constexpr size_t kShards = 64;
   std::array<std::unique_ptr<Shard>, kShards> shards_;
 };

@@ -87,6 +87,19 @@ struct Inodes {
   }
 };
 
+struct Quotas {
+  std::vector<meta::Quota> each = {};
+  bool last = false;
+  static void fields(auto& io, auto& m) {
+    io(m.last);
+    io.list(m.each, limits::kQuotasPerAnswer);
+  }
+};
+struct Least {
+  std::optional<meta::Quota> quota = {};
+  static void fields(auto& io, auto& m) { io(m.quota); }
+};
+
 // ---- calls ----
 
 namespace ask {
@@ -438,6 +451,55 @@ struct OwnChains {
   static void fields(auto&, auto&) {}
 };
 
+struct SetQuota {
+  using Answer = Nothing;
+  static constexpr uint8_t kKind = 38;
+  static constexpr bool kChanges = true;
+  meta::QuotaSubject subject = {};
+  meta::QuotaLimits limits = {};
+  std::string path = {};
+  static void fields(auto& io, auto& m) { io(m.subject, m.limits, m.path); }
+};
+struct DeleteQuota {
+  using Answer = Nothing;
+  static constexpr uint8_t kKind = 39;
+  static constexpr bool kChanges = true;
+  meta::QuotaSubject subject = {};
+  static void fields(auto& io, auto& m) { io(m.subject); }
+};
+// Those behind it.
+struct ListQuotas {
+  using Answer = Quotas;
+  static constexpr uint8_t kKind = 40;
+  static constexpr bool kChanges = false;
+  std::optional<meta::QuotaSubject> after = {};
+  static void fields(auto& io, auto& m) { io(m.after); }
+};
+struct CheckQuota {
+  using Answer = meta::QuotaCheck;
+  static constexpr uint8_t kKind = 41;
+  static constexpr bool kChanges = true;
+  meta::QuotaSubject subject = {};
+  bool repair = false;
+  static void fields(auto& io, auto& m) { io(m.subject, m.repair); }
+};
+struct QuotaOf {
+  using Answer = Least;
+  static constexpr uint8_t kKind = 42;
+  static constexpr bool kChanges = false;
+  InodeId directory = {};
+  static void fields(auto& io, auto& m) { io(m.directory); }
+};
+// Twice is as once: what is promised is in memory.
+struct Reserve {
+  using Answer = Count;
+  static constexpr uint8_t kKind = 43;
+  static constexpr bool kChanges = false;
+  InodeId inode = {};
+  uint64_t length = 0;
+  static void fields(auto& io, auto& m) { io(m.inode, m.length); }
+};
+
 }  // namespace ask
 
 // In the order of their numbers. A later version adds to the end.
@@ -450,7 +512,8 @@ using Request =
                  ask::ReadDirectory, ask::NewestCookie, ask::GetXattr, ask::SetXattr,
                  ask::ListXattrs, ask::RemoveXattr, ask::BeginWrite, ask::Settle, ask::EndWrite,
                  ask::Unsettled, ask::IsUnsettled, ask::Sync, ask::Orphans, ask::Forget,
-                 ask::Counts, ask::OwnChains>;
+                 ask::Counts, ask::OwnChains, ask::SetQuota, ask::DeleteQuota, ask::ListQuotas,
+                 ask::CheckQuota, ask::QuotaOf, ask::Reserve>;
 
 bool changes(const Request& request);
 // Whether it changes what others are shown, or count on after a power cut.

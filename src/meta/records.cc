@@ -3,6 +3,7 @@
 #include "acl.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "penstock/meta/codec.h"
 #include "penstock/meta/records/limits.h"
@@ -141,9 +142,8 @@ void write_layout(Writer& writer, const Layout& layout) {
 
 void write_counted_in(Writer& writer, InodeId directory) {
   writer.varint(kCountedInExtension);
-  Writer number;
-  number.varint(directory.value);
-  writer.string(number.take());
+  writer.varint(static_cast<uint64_t>(std::bit_width(directory.value) + 6) / 7);
+  writer.varint(directory.value);
 }
 
 // In the order of their kinds.
@@ -229,7 +229,7 @@ std::string encode(const Inode& inode) {
   // One that it does not hold of could never be read again.
   ASSERT(is_storable_but_lists(inode));
   DASSERT(lists_are_storable(inode));
-  constexpr size_t kUsualBytes = 96;
+  constexpr size_t kUsualBytes = 104;
   const Attributes& from = inode.attributes;
   Writer writer(kUsualBytes);
   const uint64_t marks = marks_of(inode);

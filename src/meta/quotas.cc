@@ -242,7 +242,14 @@ Result<uint64_t> Namespace::reserve(InodeId inode, uint64_t length) {
                return above;
              }));
   if (entries.empty()) return length + kUnboundAheadBytes;
-  return quotas_.reserve(inode, entries, recorded, length, counts);
+  TRY_ASSIGN(const uint64_t promised, quotas_.reserve(inode, entries, recorded, length, counts));
+  // A call that comes late must leave nothing behind that no session ends: whoever ends one takes
+  // the mark away first, and then the promise.
+  const Result<bool> in_session = is_unsettled(inode);
+  if (in_session && *in_session) return promised;
+  quotas_.settled(inode, recorded, true);
+  if (!in_session) return in_session.error();
+  return length;
 }
 
 }  // namespace penstock::meta

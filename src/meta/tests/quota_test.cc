@@ -225,6 +225,7 @@ TEST_F(QuotaTest, promises_count_until_the_session_ends) {
   set(on(top), {.bytes = 1000 * kBlock});
   const InodeId a = file(top, "a");
   const InodeId b = file(top, "b");
+  for (const InodeId one : {a, b}) ASSERT_TRUE(meta_->begin_write(one).has_value());
   const auto first = meta_->reserve(a, 500 * kBlock);
   ASSERT_TRUE(first.has_value());
   EXPECT_GE(*first, 500 * kBlock);
@@ -235,10 +236,13 @@ TEST_F(QuotaTest, promises_count_until_the_session_ends) {
   EXPECT_EQ(code_of(meta_->reserve(b, 500 * kBlock)), Code::over_quota);
   settle(a, 100 * kBlock, true);
   EXPECT_EQ(code_of(meta_->reserve(b, 500 * kBlock)), Code::ok);
+  ASSERT_TRUE(meta_->begin_write(a).has_value());
   EXPECT_EQ(code_of(meta_->reserve(a, 800 * kBlock)), Code::over_quota);
   ASSERT_TRUE(meta_->end_write(b).ok());
   EXPECT_EQ(code_of(meta_->reserve(a, 900 * kBlock)), Code::ok);
   ASSERT_TRUE(meta_->end_write(a).ok());
+  // Late, as a net may bring it.
+  EXPECT_EQ(*meta_->reserve(a, 900 * kBlock), 900 * kBlock);
   EXPECT_EQ((*meta_->quotas({}, 10))[0].promised, 0U);
   // All of it, to the last block.
   EXPECT_EQ(code_of(meta_->reserve(a, 999 * kBlock)), Code::ok);
@@ -249,6 +253,7 @@ TEST_F(QuotaTest, what_is_promised_pays_for_a_length_that_is_set) {
   const InodeId top = directory(kRootInode, "q");
   set(on(top), {.bytes = 100 * kBlock});
   const InodeId a = file(top, "a");
+  ASSERT_TRUE(meta_->begin_write(a).has_value());
   EXPECT_EQ(code_of(meta_->reserve(a, 100 * kBlock)), Code::ok);
   // It was written to its end, and cut, before its length was settled.
   SetAttributes changes;

@@ -447,8 +447,8 @@ class Meta {
   // that leaves the fewest bytes; nothing where there is none.
   virtual Result<std::optional<Quota>> quota_of(InodeId inode) = 0;
   // Before a file's bytes grow to `length`: up to which length it may grow without asking again, at
-  // least that. What is promised counts as used until the file's session ends, at the latest until
-  // this Meta does.
+  // least that. What is promised counts as used until the file's write session ends, at the latest
+  // until this Meta does; without a session nothing is.
   virtual Result<uint64_t> reserve(InodeId inode, uint64_t length) = 0;
 };
 

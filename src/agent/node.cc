@@ -287,7 +287,9 @@ Outcome<void> Node::open_files() {
   if (has_names_ && storage_->own_targets() == 0) {
     files.records = std::make_shared<KeptRecords>(directory_ + "/" + kRecordsName);
   }
-  TRY_ASSIGN(files_, client::FileSystem::open(*meta(), std::move(files)));
+  meta::Meta* names = meta();
+  if (holds_ != nullptr) names = &holds_->names(*names);
+  TRY_ASSIGN(files_, client::FileSystem::open(*names, std::move(files)));
   if (holds_ != nullptr) holds_->attach(*files_);
   return {};
 }
@@ -317,6 +319,7 @@ Outcome<void> Node::serve_names() {
                                               .meta = &storage_->meta(),
                                               .files = files_.get(),
                                               .own_chains = storage_->own_targets(),
+                                              .guard = holds_->guard(),
                                               .has_session = [this](NodeId node, uint64_t session) {
                                                 return holds_->is_good(node, session);
                                               }}));
@@ -404,6 +407,7 @@ Node::~Node() {
 }
 
 void Node::stop() {
+  if (holds_ != nullptr) holds_->hurry();
   if (served_names_ != nullptr) {
     const std::lock_guard lock(served_mutex_);
     served_names_->stop();

@@ -8,7 +8,14 @@ namespace penstock::agent {
 
 using holds::AgentId;
 
+void NodeHolds::Keepings::drop_names(InodeId inode, const std::vector<std::string>& names) {
+  kept_names::KeptNames* const kept = names_.load(std::memory_order_acquire);
+  if (kept != nullptr) kept->drop_names(inode, names);
+}
+
 void NodeHolds::Keepings::drop(InodeId inode, holds::Hold leave, std::function<void()> done) {
+  kept_names::KeptNames* const kept = names_.load(std::memory_order_acquire);
+  if (kept != nullptr && leave == holds::Hold::none) kept->drop(inode);
   holds::Keeping* const to = to_.load(std::memory_order_acquire);
   to == nullptr ? done() : to->drop(inode, leave, std::move(done));
 }
@@ -19,6 +26,8 @@ void NodeHolds::Keepings::settle(InodeId inode, std::function<void()> done) {
 }
 
 void NodeHolds::Keepings::drop_all(bool is_lost, std::function<void()> done) {
+  kept_names::KeptNames* const kept = names_.load(std::memory_order_acquire);
+  if (kept != nullptr) kept->drop_all();
   holds::Keeping* const to = to_.load(std::memory_order_acquire);
   to == nullptr ? done() : to->drop_all(is_lost, std::move(done));
 }
@@ -51,6 +60,7 @@ Outcome<void> NodeHolds::start_service() {
   };
   service.gone = [this](AgentId agent) { locks_service_->gone(agent); };
   TRY_ASSIGN(service_, holds_net::HoldsService::open(service));
+  guard_ = std::make_unique<kept_names::NamesGuard>(*service_);
   make_locks_service();
   in_loop([this](engine::Op& done) {
     locks_service_->start();
@@ -79,6 +89,11 @@ void NodeHolds::start_agent() {
   agent.node = config_.participant->self();
   agent.find = [this] { return engine::Address{config_.names(), wire::kHoldsService}; };
   agent.keeping = &keepings_;
+  agent.forget_names = [this](InodeId inode, const std::vector<std::string>& names,
+                              const std::function<void()>& done) {
+    keepings_.drop_names(inode, names);
+    done();
+  };
   agent.session_changes = [this](AgentId session) {
     locks_agent_->begins(session);
     config_.participant->set_session(session.session);
@@ -91,6 +106,27 @@ void NodeHolds::start_agent() {
     locks_agent_->start();
     config_.loop->complete(done, Code::ok);
   });
+}
+
+meta::Meta& NodeHolds::names(meta::Meta& meta) {
+  ASSERT(guarded_ == nullptr && kept_ == nullptr && agent_ != nullptr);
+  if (guard_ != nullptr) {
+    guarded_ = std::make_unique<kept_names::GuardedNames>(meta, *guard_,
+                                                          [this] { return agent_->session(); });
+    return *guarded_;
+  }
+  kept_ = std::make_unique<kept_names::KeptNames>(
+      meta, kept_names::KeptNamesConfig{.holding = agent_.get(), .clock = &engine::system_clock()});
+  keepings_.attach(kept_.get());
+  return *kept_;
+}
+
+void NodeHolds::hurry() {
+  if (guard_ != nullptr) guard_->stop();
+}
+
+kept_names::KeptNames::Figures NodeHolds::kept() const {
+  return kept_ == nullptr ? kept_names::KeptNames::Figures() : kept_->figures();
 }
 
 void NodeHolds::make_locks_agent() {
@@ -212,11 +248,13 @@ void NodeHolds::settle(AgentId agent, const std::vector<InodeId>& exclusives,
 
 void NodeHolds::stop() {
   if (std::exchange(is_stopped_, true)) return;
+  hurry();
   if (agent_ != nullptr) {
     in_loop([this](engine::Op& done) { locks_agent_->close(done); });
     in_loop([this](engine::Op& done) { agent_->close(done); });
   }
-  keepings_.attach(nullptr);
+  keepings_.attach(static_cast<holds::Keeping*>(nullptr));
+  keepings_.attach(static_cast<kept_names::KeptNames*>(nullptr));
   {
     std::unique_lock lock(mutex_);
     is_stopping_ = true;

@@ -16,6 +16,7 @@
 #include "penstock/engine.h"
 #include "penstock/holds.h"
 #include "penstock/holds_net.h"
+#include "penstock/kept_names.h"
 #include "penstock/locks_net.h"
 
 namespace penstock::agent {
@@ -43,6 +44,16 @@ class NodeHolds {
 
   holds::Holding& holding() { return *agent_; }
   locks::Locking& locking() { return *locks_agent_; }
+  // The names as the file system sees them, which is opened next; once. On the node that has them,
+  // changes wait until others have forgotten what they keep of it; elsewhere they are kept.
+  meta::Meta& names(meta::Meta& meta);
+  // For those who change them from other nodes; null: another node has them.
+  kept_names::NamesGuard* guard() { return guard_.get(); }
+  // What waits for other agents to forget names ends, and is not done. Before those who asked for
+  // it are waited for.
+  void hurry();
+  // What is kept of names; nothing on the node that has them.
+  kept_names::KeptNames::Figures kept() const;
   // Of this node, for calls that name it; 0: it has none yet.
   uint64_t session() const { return session_.load(std::memory_order_acquire); }
   // For whom recalls are; it keeps nothing before. Until stop(). Waits for targets and meta where
@@ -64,12 +75,15 @@ class NodeHolds {
   class Keepings final : public holds::Keeping {
    public:
     void attach(holds::Keeping* to) { to_.store(to, std::memory_order_release); }
+    void attach(kept_names::KeptNames* names) { names_.store(names, std::memory_order_release); }
+    void drop_names(InodeId inode, const std::vector<std::string>& names);
     void drop(InodeId inode, holds::Hold leave, std::function<void()> done) override;
     void settle(InodeId inode, std::function<void()> done) override;
     void drop_all(bool is_lost, std::function<void()> done) override;
 
    private:
     std::atomic<holds::Keeping*> to_{nullptr};
+    std::atomic<kept_names::KeptNames*> names_{nullptr};
   };
 
   using AgentId = holds::AgentId;
@@ -97,6 +111,10 @@ class NodeHolds {
   std::atomic<uint64_t> session_{0};
   std::unique_ptr<holds_net::HoldsService> service_;  // null: another node has the names
   std::unique_ptr<holds_net::HoldsAgent> agent_;
+  // One of both.
+  std::unique_ptr<kept_names::NamesGuard> guard_;
+  std::unique_ptr<kept_names::KeptNames> kept_;
+  std::unique_ptr<kept_names::GuardedNames> guarded_;
   // Beside them, in the same loop. In their calls the holds find what is below.
   std::unique_ptr<locks_net::LocksService> locks_service_;
   std::unique_ptr<locks_net::LocksAgent> locks_agent_;

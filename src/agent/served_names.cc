@@ -29,6 +29,7 @@ Outcome<std::unique_ptr<ServedNames>> ServedNames::start(const Config& config) {
   service.durable_answers = true;
   service.least_new = *first;
   service.own_chains = config.own_chains;
+  service.guard = config.guard;
   service.has_session = config.has_session;
   client::FileSystem* const files = config.files;
   service.orphaned = [files](InodeId inode) { files->orphaned_elsewhere(inode); };

@@ -40,6 +40,7 @@ class ServedNames {
     meta::Meta* meta = nullptr;
     client::FileSystem* files = nullptr;
     uint32_t own_chains = 0;
+    kept_names::NamesGuard* guard = nullptr;
     // See meta_net::MetaServiceConfig.
     std::function<bool(NodeId, uint64_t session)> has_session;
   };

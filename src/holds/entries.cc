@@ -119,14 +119,23 @@ bool Table::is_clear_of(Holder& holder, const Waiter& waiter, size_t others) {
   if (holder.session->id == waiter.agent) return is_barrier || holder.recall == Stamp{};
   const Hold most = is_barrier ? Hold::none : most_beside(waiter.hold);
   if (holder.hold <= most) return true;
-  const bool is_told = is_barrier && !waiter.part->names.empty() && holder.hold == Hold::shared &&
-                       others <= limits::kToldMost && holder.recall == Stamp{};
-  if (is_told) {
+  if (is_barrier && is_enough_to_tell(holder, waiter, others)) {
     if (!waiter.has_told) tell(holder, waiter.part->names);
     return holder.told == Stamp{};
   }
   if (holder.recall == Stamp{} || holder.leave > most) recall(holder, most);
   return false;
+}
+
+// Who has it exclusive keeps that, as it would have to settle for what is none of its bytes. In a
+// directory whose names change often nobody keeps them.
+bool Table::is_enough_to_tell(const Holder& holder, const Waiter& waiter, size_t others) const {
+  if (waiter.part->names.empty() || holder.recall != Stamp{}) return false;
+  if (holder.hold == Hold::exclusive) return true;
+  const Entry& entry = *entries_.at(holder.inode);
+  const bool is_restless = entry.changed_by == waiter.agent.node && entry.changed_by != NodeId{} &&
+                           now_ - entry.changed_at < limits::kCalmAfter;
+  return !is_restless && others <= limits::kToldMost;
 }
 
 void Table::recall(Holder& holder, Hold leave) {
@@ -171,6 +180,12 @@ void Table::give_at_once(Entry& entry, Session& session, const Want& want) {
         return one->session->id == want.agent ? one->recall == Stamp{} : one->hold <= most;
       });
   if (is_clear) return give(entry, session, want.request, want.hold);
+  // Whoever changed its attributes once has no use for that any more, and keeps what it may.
+  for (const auto& holder : entry.holders) {
+    const bool is_idle = holder->session->id != want.agent && holder->hold == Hold::exclusive &&
+                         holder->recall == Stamp{} && want.hold == Hold::shared;
+    if (is_free && is_idle) recall(*holder, Hold::shared);
+  }
   actions_.push_back(Given{want.agent, want.request, want.inode, Hold::none, next_stamp()});
 }
 

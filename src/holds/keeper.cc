@@ -116,6 +116,14 @@ void Keeper::wait(InodeId inode, Hold hold) {
   ask(inode, kept);
 }
 
+void Keeper::want(InodeId inode, engine::Time now) {
+  if (!is_ready(now)) return;
+  Kept& kept = at(inode);
+  if (kept.closed || kept.asked != RequestId{} || kept.hold != Hold::none) return;
+  kept.asked = RequestId(++requests_);
+  actions_.push_back(Ask{{id_, kept.asked, inode, Hold::shared, false}});
+}
+
 void Keeper::ask(InodeId inode, Kept& kept) {
   const bool may = state_ == State::ready && !kept.closed && kept.asked == RequestId{};
   if (!may || kept.parked == Hold::none) return;

@@ -88,12 +88,13 @@ void Table::back(const Back& back, engine::Time now) {
   if (found == at->holders.end()) return;
   Holder& holder = **found;
   if (holder.told == back.recall) {
+    const bool has_settled = holder.names.empty();
     holder.told = Stamp{};
     holder.names.clear();
     // Those who asked before it was told have what they asked for; what others ask for may be newer
     // than what it has settled.
     std::erase_if(at->askers, [&](const Asker& asker) {
-      if (asker.since >= back.recall) return false;
+      if (!has_settled || asker.since >= back.recall) return false;
       sessions_.at(asker.agent)->waiting.erase({at->inode, asker.request});
       actions_.push_back(Given{asker.agent, asker.request, at->inode, Hold::none, next_stamp()});
       return true;
@@ -176,6 +177,16 @@ bool Table::is_in_use(InodeId inode, AgentId beside) const {
   return claiming_ || std::any_of(holders.begin(), holders.end(), [beside](const auto& holder) {
            return holder->session->id != beside;
          });
+}
+
+bool Table::is_kept_elsewhere(InodeId inode, AgentId maker) const {
+  if (claiming_) return true;
+  const auto found = entries_.find(inode);
+  if (found == entries_.end()) return false;
+  const auto& holders = found->second->holders;
+  return std::any_of(holders.begin(), holders.end(), [maker](const auto& one) {
+    return one->hold != Hold::none && one->session->id != maker;
+  });
 }
 
 bool Table::is_exclusive(InodeId inode) const {

@@ -7,6 +7,7 @@
 #include "speech.h"
 #include "way.h"
 
+#include <atomic>
 #include <deque>
 #include <mutex>
 #include <unordered_map>
@@ -145,9 +146,15 @@ class Agent final : public HoldsAgent {
     kick();
   }
 
-  engine::Duration lease_left() override {
+  void want(InodeId inode) override {
     const std::lock_guard lock(mutex_);
-    return keeper_.is_ready(now()) ? keeper_.lease_end() - now() : engine::Duration::zero();
+    if (closing_) return;
+    keeper_.want(inode, now());
+    note();
+  }
+
+  engine::Duration lease_left() override {
+    return ready_until_.load(std::memory_order_acquire) - now();
   }
   AgentId session() override {
     const std::lock_guard lock(mutex_);
@@ -206,6 +213,7 @@ class Agent final : public HoldsAgent {
 
   // Takes what the keeper has said since. To be called after each thing that it hears.
   void note() {
+    ready_until_.store(keeper_.ready_until(), std::memory_order_release);
     for (auto actions = keeper_.take_actions(); !actions.empty();
          actions = keeper_.take_actions()) {
       for (KeeperAction& action : actions) {
@@ -458,7 +466,8 @@ class Agent final : public HoldsAgent {
   }
 
   const HoldsAgentConfig config_;
-  uint64_t caller_ = 0;  // this process
+  uint64_t caller_ = 0;                      // this process
+  std::atomic<engine::Time> ready_until_{};  // as the keeper says
 
   engine::Mutex mutex_;
   // Under it.

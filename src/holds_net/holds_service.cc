@@ -131,6 +131,10 @@ class Service final : public HoldsService {
     }
     way_->post([this] { act(); });
   }
+  bool is_kept_elsewhere(InodeId inode, AgentId maker) override {
+    const std::lock_guard lock(mutex_);
+    return table_->is_kept_elsewhere(inode, maker);
+  }
   Stamp reading(InodeId inode) override {
     const std::lock_guard lock(mutex_);
     return table_->reading(inode);

@@ -62,6 +62,7 @@ class Namespace final : public Meta {
   Result<ResolvedParent> resolve_parent(const Credentials& credentials,
                                         std::string_view path) override;
   Result<Attributes> attributes(InodeId inode) override;
+  Status look(std::span<Look> looks) override;
   Result<std::string> read_symlink(InodeId inode) override;
   Result<Attributes> set_attributes(const Credentials& credentials, InodeId inode,
                                     const SetAttributes& changes) override;

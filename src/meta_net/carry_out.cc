@@ -37,6 +37,15 @@ Result<Found> run(Meta& meta, const ask::ResolveMany& asked) {
   if (!found) return found.error();
   return Found{std::move(*found)};
 }
+Result<Looks> run(Meta& meta, const ask::Look& asked) {
+  std::vector<meta::Look> looks;
+  looks.reserve(asked.wanted.size());
+  for (const ask::WantedLook& one : asked.wanted) looks.push_back({one.inode, one.name});
+  TRY(meta.look(looks));
+  Looks found;
+  for (meta::Look& one : looks) found.each.push_back({std::move(one.found), one.is_steady});
+  return found;
+}
 auto run(Meta& meta, const ask::ResolveParent& asked) {
   return meta.resolve_parent(asked.who, asked.path);
 }
@@ -282,27 +291,39 @@ Status check_life(const MetaServiceConfig&, const auto&) {
   return Code::ok;
 }
 
-auto run_here(const MetaServiceConfig& config, const auto& asked) {
-  return run(*config.meta, asked);
+auto run_here(const MetaServiceConfig&, Meta& meta, const auto& asked) {
+  return run(meta, asked);
 }
-Result<Count> run_here(const MetaServiceConfig& config, const ask::OwnChains&) {
+Result<Count> run_here(const MetaServiceConfig& config, Meta&, const ask::OwnChains&) {
   return Count{config.own_chains};
 }
 
-}  // namespace
-
-std::string carry_out(const MetaServiceConfig& config, const Request& request) {
-  std::string answer = std::visit(
+std::string answer_of(const MetaServiceConfig& config, Meta& meta, const Request& request) {
+  return std::visit(
       [&](const auto& asked) {
         using Call = std::decay_t<decltype(asked)>;
         using Ended = Result<typename Call::Answer>;
         Status good = check_asked(request, [&] { return config.meta->newest_cookie(); });
         if (good.ok()) good = check_life(config, asked);
-        const Ended ended = good.ok() ? Ended(run_here(config, asked)) : Ended(good);
+        const Ended ended = good.ok() ? Ended(run_here(config, meta, asked)) : Ended(good);
         tell(config, asked, ended);
         return encode_answer<Call>(ended);
       },
       request);
+}
+
+}  // namespace
+
+std::optional<std::string> carry_out(const MetaServiceConfig& config, holds::AgentId maker,
+                                     const Request& request) {
+  std::string answer;
+  if (config.guard == nullptr) {
+    answer = answer_of(config, *config.meta, request);
+  } else {
+    kept_names::GuardedNames names(*config.meta, *config.guard, [maker] { return maker; });
+    answer = answer_of(config, names, request);
+    if (names.has_given_up()) return std::nullopt;
+  }
   ASSERT(answer.size() <= limits::kAnswerBytesMax);
   return answer;
 }

@@ -46,6 +46,21 @@ bool needs_hold(const Request& request) {
          std::holds_alternative<ask::EndWrite>(request);
 }
 
+bool waits_for_others(const Request& request) {
+  return std::holds_alternative<ask::SetLayout>(request) ||
+         std::holds_alternative<ask::Create>(request) ||
+         std::holds_alternative<ask::MakeDirectory>(request) ||
+         std::holds_alternative<ask::MakeNode>(request) ||
+         std::holds_alternative<ask::MakeSymlink>(request) ||
+         std::holds_alternative<ask::Link>(request) ||
+         std::holds_alternative<ask::CreateFiles>(request) ||
+         std::holds_alternative<ask::Unlink>(request) ||
+         std::holds_alternative<ask::RemoveDirectory>(request) ||
+         std::holds_alternative<ask::Rename>(request) ||
+         std::holds_alternative<ask::SetQuota>(request) ||
+         std::holds_alternative<ask::CheckQuota>(request);
+}
+
 bool is_shown(const Request& request) {
   // Numbers are given for good, and times of access are best effort.
   const bool is_slight = std::holds_alternative<ask::UnusedId>(request) ||

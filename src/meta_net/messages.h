@@ -48,6 +48,15 @@ struct Found {
   std::vector<Result<Attributes>> each = {};
   static void fields(auto& io, auto& m) { io.list(m.each, limits::kPathsMax); }
 };
+struct Looked {
+  Result<Attributes> found = Code::corrupt;
+  bool is_steady = false;
+  static void fields(auto& io, auto& m) { io(m.found, m.is_steady); }
+};
+struct Looks {
+  std::vector<Looked> each = {};
+  static void fields(auto& io, auto& m) { io.list(m.each, limits::kPathsMax); }
+};
 struct Places {
   std::vector<Result<meta::NewFile>> each = {};
   static void fields(auto& io, auto& m) { io.list(m.each, limits::kPathsMax); }
@@ -451,9 +460,21 @@ struct OwnChains {
   static void fields(auto&, auto&) {}
 };
 
+struct WantedLook {
+  InodeId inode = {};
+  std::string name = {};
+  static void fields(auto& io, auto& m) { io(m.inode, m.name); }
+};
+struct Look {
+  using Answer = Looks;
+  static constexpr uint8_t kKind = 38;
+  static constexpr bool kChanges = false;
+  std::vector<WantedLook> wanted = {};
+  static void fields(auto& io, auto& m) { io.list(m.wanted, limits::kPathsMax); }
+};
 struct SetQuota {
   using Answer = Nothing;
-  static constexpr uint8_t kKind = 38;
+  static constexpr uint8_t kKind = 39;
   static constexpr bool kChanges = true;
   meta::QuotaSubject subject = {};
   meta::QuotaLimits limits = {};
@@ -462,7 +483,7 @@ struct SetQuota {
 };
 struct DeleteQuota {
   using Answer = Nothing;
-  static constexpr uint8_t kKind = 39;
+  static constexpr uint8_t kKind = 40;
   static constexpr bool kChanges = true;
   meta::QuotaSubject subject = {};
   static void fields(auto& io, auto& m) { io(m.subject); }
@@ -470,14 +491,14 @@ struct DeleteQuota {
 // Those behind it.
 struct ListQuotas {
   using Answer = Quotas;
-  static constexpr uint8_t kKind = 40;
+  static constexpr uint8_t kKind = 41;
   static constexpr bool kChanges = false;
   std::optional<meta::QuotaSubject> after = {};
   static void fields(auto& io, auto& m) { io(m.after); }
 };
 struct CheckQuota {
   using Answer = meta::QuotaCheck;
-  static constexpr uint8_t kKind = 41;
+  static constexpr uint8_t kKind = 42;
   static constexpr bool kChanges = true;
   meta::QuotaSubject subject = {};
   bool repair = false;
@@ -485,7 +506,7 @@ struct CheckQuota {
 };
 struct QuotaOf {
   using Answer = Least;
-  static constexpr uint8_t kKind = 42;
+  static constexpr uint8_t kKind = 43;
   static constexpr bool kChanges = false;
   InodeId directory = {};
   static void fields(auto& io, auto& m) { io(m.directory); }
@@ -493,7 +514,7 @@ struct QuotaOf {
 // Twice is as once: what is promised is in memory.
 struct Reserve {
   using Answer = Count;
-  static constexpr uint8_t kKind = 43;
+  static constexpr uint8_t kKind = 44;
   static constexpr bool kChanges = false;
   InodeId inode = {};
   uint64_t length = 0;
@@ -512,8 +533,8 @@ using Request =
                  ask::ReadDirectory, ask::NewestCookie, ask::GetXattr, ask::SetXattr,
                  ask::ListXattrs, ask::RemoveXattr, ask::BeginWrite, ask::Settle, ask::EndWrite,
                  ask::Unsettled, ask::IsUnsettled, ask::Sync, ask::Orphans, ask::Forget,
-                 ask::Counts, ask::OwnChains, ask::SetQuota, ask::DeleteQuota, ask::ListQuotas,
-                 ask::CheckQuota, ask::QuotaOf, ask::Reserve>;
+                 ask::Counts, ask::OwnChains, ask::Look, ask::SetQuota, ask::DeleteQuota,
+                 ask::ListQuotas, ask::CheckQuota, ask::QuotaOf, ask::Reserve>;
 
 bool changes(const Request& request);
 // Whether it changes what others are shown, or count on after a power cut.
@@ -522,6 +543,10 @@ bool is_shown(const Request& request);
 // Whether an agent may ask for it under an exclusive hold of the inode only: late, it would undo
 // what another one has changed since.
 bool needs_hold(const Request& request);
+
+// Whether it changes names, and so may have to wait for other agents that keep them; or counts a
+// whole tree.
+bool waits_for_others(const Request& request);
 
 // What is too long for Meta in any case is the caller's to refuse before: within the limits of
 // limits.h all can be said.

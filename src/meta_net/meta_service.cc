@@ -51,7 +51,9 @@ class Service final : public MetaService, private engine::Service {
                  on_synced(static_cast<Asked&>(item), status);
                }),
         turns_(config.threads, config.threads_per_node,
-               [this](Turns::Item& item) { carry_out_in_thread(static_cast<Asked&>(item)); }) {
+               [this](Turns::Item& item) { carry_out_in_thread(static_cast<Asked&>(item)); }),
+        name_turns_(config.threads, config.threads_per_node,
+                    [this](Turns::Item& item) { carry_out_in_thread(static_cast<Asked&>(item)); }) {
     ASSERT(config_.net != nullptr && config_.meta != nullptr && config_.address.node != NodeId());
   }
   ~Service() override { ASSERT(figures_.open == 0 && is_started_ == is_stopped_); }
@@ -66,10 +68,11 @@ class Service final : public MetaService, private engine::Service {
     ASSERT(is_started_ && done_ == nullptr);
     done_ = &done;
     config_.net->withdraw(config_.address);
-    turns_.refuse_waiting([this](Turns::Item& item) {
-      auto& asked = static_cast<Asked&>(item);
-      give_up(asked, Code::peer_gone);
-    });
+    const auto refuse = [this](Turns::Item& item) {
+      give_up(static_cast<Asked&>(item), Code::peer_gone);
+    };
+    turns_.refuse_waiting(refuse);
+    name_turns_.refuse_waiting(refuse);
     end_if_stopped();
   }
 
@@ -167,7 +170,8 @@ class Service final : public MetaService, private engine::Service {
     switch (taken.what) {
       case Slots::Taken::What::run:
         asked.ticket = taken.ticket;
-        return turns_.submit(asked);
+        // What others wait for, such as what they are to be told, does not stand behind it.
+        return (waits_for_others(asked.request) ? name_turns_ : turns_).submit(asked);
       case Slots::Taken::What::wait:
         if (*taken.waiting_count >= limits::kWaitingMax) return refuse(asked, Code::busy);
         ++*taken.waiting_count;
@@ -189,22 +193,26 @@ class Service final : public MetaService, private engine::Service {
   // ---- carrying out ----
 
   void carry_out_in_thread(Asked& asked) {
-    asked.answer = std::make_shared<const std::string>(answer_of(asked));
+    std::optional<std::string> bytes = answer_of(asked);
+    if (bytes) asked.answer = std::make_shared<const std::string>(std::move(*bytes));
     asked.carried_out.completion = [](engine::Op& op) {
       auto& self = op.owner_as<Asked>();
       self.service->on_carried_out(self);
     };
-    if (config_.durable_answers && is_shown(asked.request)) return syncs_.submit(asked);
+    const bool is_durable = bytes && config_.durable_answers && is_shown(asked.request);
+    if (is_durable) return syncs_.submit(asked);
     config_.loop->complete_remote(asked.carried_out, Code::ok);
   }
 
-  std::string answer_of(const Asked& asked) {
-    if (!config_.has_session || !needs_hold(asked.request))
-      return carry_out(config_, asked.request);
+  std::optional<std::string> answer_of(const Asked& asked) {
+    const holds::AgentId maker{asked.node, asked.header.session};
+    if (!config_.has_session || !needs_hold(asked.request)) {
+      return carry_out(config_, maker, asked.request);
+    }
     // As long as it is looked at and done, so that who waits for the session's end waits for it.
     const std::shared_lock inside(under_hold_);
     return config_.has_session(asked.node, asked.header.session)
-               ? carry_out(config_, asked.request)
+               ? carry_out(config_, maker, asked.request)
                : failed_answer(asked.request, Code::stale);
   }
 
@@ -217,6 +225,7 @@ class Service final : public MetaService, private engine::Service {
   }
 
   void on_carried_out(Asked& asked) {
+    if (asked.answer == nullptr) return give_up(asked, Code::peer_gone);
     IntrusiveList<ListNode> waiting;
     if (asked.ticket) {
       slots_.take_waiting(asked.ticket, waiting);
@@ -363,6 +372,7 @@ class Service final : public MetaService, private engine::Service {
   engine::SharedMutex under_hold_{engine::Held::across_calls};
   Syncs syncs_;
   Turns turns_;
+  Turns name_turns_;  // of calls that wait for other agents
 };
 
 }  // namespace

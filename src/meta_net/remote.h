@@ -63,6 +63,7 @@ class Remote final : public RemoteMeta {
     return run(ask::ResolveParent{who, std::string(path)});
   }
   Result<Attributes> attributes(InodeId inode) override { return run(ask::GetAttributes{inode}); }
+  Status look(std::span<meta::Look> looks) override;
   Result<std::string> read_symlink(InodeId inode) override {
     TRY_ASSIGN(Text text, run(ask::ReadSymlink{inode}, limits::kUsualLongAnswer));
     return std::move(text.bytes);

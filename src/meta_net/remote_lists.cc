@@ -61,6 +61,29 @@ Result<std::vector<Result<Attributes>>> Remote::resolve_many(
   return all;
 }
 
+Status Remote::look(std::span<meta::Look> looks) {
+  for (size_t begin = 0; begin < looks.size();) {
+    const size_t most = std::min(looks.size() - begin, limits::kPathsMax);
+    ask::Look asked;
+    size_t bytes = 0;
+    for (const meta::Look& look : looks.subspan(begin, most)) {
+      TRY(check_name(look.name));
+      bytes += look.name.size() + kTextAround + limits::kVarint64Bytes;
+      if (bytes > limits::kRequestBytesMax / 2 && !asked.wanted.empty()) break;
+      asked.wanted.push_back({look.inode, look.name});
+    }
+    const size_t wanted = asked.wanted.size();
+    TRY_ASSIGN(Looks found, run(std::move(asked), kKiB + wanted * limits::kUsualAttributesBytes));
+    if (found.each.size() != wanted) return Code::bad_message;
+    for (Looked& one : found.each) {
+      meta::Look& look = looks[begin++];
+      look.found = std::move(one.found);
+      look.is_steady = one.is_steady;
+    }
+  }
+  return Code::ok;
+}
+
 Status Remote::read_directory(InodeId directory, uint64_t after_cookie, size_t max_entries,
                               bool with_attributes, const DirectoryVisitor& visit) {
   constexpr size_t kUsualEntry = 64;

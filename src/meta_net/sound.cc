@@ -71,6 +71,10 @@ bool is_sound(const Created& created) {
 bool is_sound(const Found& found) {
   return all_are_sound(found.each);
 }
+bool is_sound(const Looks& looks) {
+  return std::all_of(looks.each.begin(), looks.each.end(),
+                     [](const Looked& one) { return !one.found || is_sound(*one.found); });
+}
 bool is_sound(const Places& places) {
   return all_are_sound(places.each);
 }

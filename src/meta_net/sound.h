@@ -15,6 +15,7 @@ bool is_sound(const meta::Removed& removed);
 bool is_sound(const meta::ResolvedParent& resolved);
 bool is_sound(const Created& created);
 bool is_sound(const Found& found);
+bool is_sound(const Looks& looks);
 bool is_sound(const Places& places);
 bool is_sound(const FilesMade& made);
 bool is_sound(const Page& page);

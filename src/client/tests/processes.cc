@@ -95,7 +95,12 @@ Process::~Process() {
   ASSERT(loop_ == nullptr && users_ == 0);
 }
 
+void Process::Keepings::forget_names(InodeId inode, const std::vector<std::string>& names) {
+  if (names_ != nullptr && !broken_.keeps_told_names) names_->drop_names(inode, names);
+}
+
 void Process::Keepings::drop(InodeId inode, holds::Hold leave, std::function<void()> done) {
+  if (names_ != nullptr && leave == holds::Hold::none) names_->drop(inode);
   if (to_ == nullptr) return done();
   if (broken_.keeps_inodes) return to_->settle(inode, std::move(done));
   if (!broken_.answers_before_drop) return to_->drop(inode, leave, std::move(done));
@@ -108,6 +113,7 @@ void Process::Keepings::settle(InodeId inode, std::function<void()> done) {
 }
 
 void Process::Keepings::drop_all(bool is_lost, std::function<void()> done) {
+  if (names_ != nullptr) names_->drop_all();
   to_ == nullptr ? done() : to_->drop_all(is_lost, std::move(done));
 }
 
@@ -130,6 +136,11 @@ void Process::start_agent() {
   config.node = node_;
   config.service = kHolds;
   config.keeping = &keepings_;
+  config.forget_names = [this](InodeId inode, const std::vector<std::string>& names,
+                               const std::function<void()>& done) {
+    keepings_.forget_names(inode, names);
+    done();
+  };
   config.session_changes = [this](AgentId session) {
     all_.world.trace("session", session.node.value, session.session);
   };
@@ -185,7 +196,7 @@ void Process::close_files() {
 
 void Process::close_agent() {
   if (agent_ != nullptr) in_loop([this](engine::Op& done) { agent_->close(done); });
-  keepings_.attach(nullptr);
+  keepings_.attach(static_cast<holds::Keeping*>(nullptr));
   // Those that waited for holds have heard that none comes.
   while (users_ > 0) all_.world.run_for(milliseconds(10));
 }
@@ -227,7 +238,11 @@ Status AgentProcess::start() {
   start_agent();
   FileSystemConfig files;
   files.owns_recovery = false;
-  const Status opened = open_files(*meta_, std::move(files));
+  kept_ = std::make_unique<kept_names::KeptNames>(
+      *meta_,
+      kept_names::KeptNamesConfig{.holding = agent_.get(), .clock = &clock_, .kept_max = 640});
+  keepings_.attach(kept_.get());
+  const Status opened = open_files(*kept_, std::move(files));
   all_.world.enter_process(before);
   return opened;
 }
@@ -237,7 +252,9 @@ void AgentProcess::stop() {
   all_.world.continue_process(number_);
   close_files();
   close_agent();
+  keepings_.attach(static_cast<kept_names::KeptNames*>(nullptr));
   drop_rest();
+  kept_ = nullptr;
   meta_ = nullptr;
   is_ending_ = false;
 }
@@ -313,7 +330,10 @@ Status NamesProcess::start() {
     files.is_exclusive_elsewhere = [this](InodeId inode) {
       return service_->is_known_exclusive(inode);
     };
-    status = open_files(*meta_, std::move(files));
+    guard_ = std::make_unique<kept_names::NamesGuard>(*service_);
+    guarded_ = std::make_unique<kept_names::GuardedNames>(*meta_, *guard_,
+                                                          [this] { return agent_->session(); });
+    status = open_files(*guarded_, std::move(files));
   }
   if (status.ok()) {
     attach();
@@ -373,6 +393,7 @@ Status NamesProcess::serve_names() {
   config.net = net_.get();
   config.address = kMeta;
   config.meta = meta_.get();
+  config.guard = all_.broken.changes_untold ? nullptr : guard_.get();
   config.threads = 6;
   config.threads_per_node = 3;
   config.durable_answers = true;
@@ -465,6 +486,7 @@ void NamesProcess::die(bool power_cut) {
 }
 
 void NamesProcess::end() {
+  if (guard_ != nullptr) guard_->stop();
   if (names_ != nullptr) in_loop([this](engine::Op& done) { names_->stop(done); });
   close_files();
   close_agent();
@@ -481,6 +503,8 @@ void NamesProcess::end() {
   service_ = nullptr;
   names_ = nullptr;
   drop_rest();
+  guarded_ = nullptr;
+  guard_ = nullptr;
   served_.clear();
   meta_ = nullptr;
   kv_ = nullptr;

@@ -13,6 +13,7 @@
 #include "penstock/chunks.h"
 #include "penstock/client.h"
 #include "penstock/holds_net.h"
+#include "penstock/kept_names.h"
 #include "penstock/meta_net.h"
 #include "penstock/net.h"
 #include "penstock/sim.h"
@@ -36,8 +37,10 @@ struct Broken {
   // Not broken: targets as the own chains of a node, which ask only whether the calling node has
   // some session, and wait for nothing that is under way.
   bool fences_nodes = false;
-  bool settles_late = false;  // what is unsettled is given on before a new life has settled it
-  bool removes_used = false;  // orphans that another agent has open
+  bool settles_late = false;      // what is unsettled is given on before a new life has settled it
+  bool removes_used = false;      // orphans that another agent has open
+  bool keeps_told_names = false;  // what was kept of names that others change
+  bool changes_untold = false;    // names change before others have forgotten them
 };
 
 // Which sessions targets refuse. It outlives all processes, as a controller's map does. Before a
@@ -136,6 +139,8 @@ class Process {
    public:
     Keepings(Broken broken) : broken_(broken) {}
     void attach(holds::Keeping* to) { to_ = to; }
+    void attach(kept_names::KeptNames* names) { names_ = names; }
+    void forget_names(InodeId inode, const std::vector<std::string>& names);
     void drop(InodeId inode, holds::Hold leave, std::function<void()> done) override;
     void settle(InodeId inode, std::function<void()> done) override;
     void drop_all(bool is_lost, std::function<void()> done) override;
@@ -143,6 +148,7 @@ class Process {
    private:
     const Broken broken_;
     holds::Keeping* to_ = nullptr;
+    kept_names::KeptNames* names_ = nullptr;  // null: none are kept
   };
 
   void make_loop();
@@ -178,6 +184,7 @@ class AgentProcess final : public Process {
 
  private:
   std::unique_ptr<meta_net::RemoteMeta> meta_;
+  std::unique_ptr<kept_names::KeptNames> kept_;
 };
 
 class NamesProcess final : public Process {
@@ -217,6 +224,8 @@ class NamesProcess final : public Process {
   std::vector<Served> served_;
   std::unique_ptr<meta::Meta> meta_;
   std::unique_ptr<holds_net::HoldsService> service_;
+  std::unique_ptr<kept_names::NamesGuard> guard_;
+  std::unique_ptr<kept_names::GuardedNames> guarded_;  // as this process changes them
   std::unique_ptr<meta_net::MetaService> names_;
   // What a session had that ended before there was a file system.
   struct Past {

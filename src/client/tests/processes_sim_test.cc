@@ -861,6 +861,8 @@ INSTANTIATE_TEST_SUITE_P(
                {.skips_sessions = true},
                {.loses = true, .cuts = true, .stops = true, .expels = true},
                220},
+        Mutant{"names_that_are_kept_when_others_change_them", {.keeps_told_names = true}, {}},
+        Mutant{"names_that_change_before_others_have_forgotten_them", {.changes_untold = true}, {}},
         Mutant{"an_orphan_that_is_removed_while_it_is_open", {.removes_used = true}, {}}),
     [](const auto& mutant) { return std::string(mutant.param.name); });
 

@@ -49,6 +49,7 @@ class SharedHolds::Agent final : public holds::Holding {
     const std::lock_guard lock(owner_.mutex_);
     return keeper_.is_good(ticket.inode, ticket.session, ticket.generation, kNow);
   }
+  void want(InodeId) override {}
   void use(InodeId inode) override {
     const std::lock_guard lock(owner_.mutex_);
     keeper_.use(inode);

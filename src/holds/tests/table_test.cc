@@ -155,9 +155,55 @@ TEST_F(HoldsTable, who_does_not_wait_is_answered_at_once) {
   said<Given>();
   want(kB, Hold::shared, kFile, false);
   EXPECT_EQ(one<Given>().hold, Hold::none);
-  EXPECT_TRUE(said<Recall>().empty());
+  // Next time it gets one, as the other need not have it exclusive for ever.
+  const Recall recall = one<Recall>();
+  EXPECT_EQ(recall.leave, Hold::shared);
+  give_back(recall, Hold::shared);
+  want(kB, Hold::shared, kFile, false);
+  EXPECT_EQ(one<Given>().hold, Hold::shared);
   want(kB, Hold::shared, kOther, false);
   EXPECT_EQ(one<Given>().hold, Hold::shared);
+}
+
+TEST_F(HoldsTable, who_has_it_exclusive_keeps_that_when_its_names_change) {
+  want(kA, Hold::exclusive);
+  said<Given>();
+  barrier(1, kB, {{kFile, {""}}});
+  const Recall told = one<Recall>();
+  EXPECT_TRUE(told.keeps);
+  EXPECT_EQ(told.names, std::vector<std::string>{""});
+  give_back(told, Hold::exclusive);
+  EXPECT_EQ(one<Ready>().request, RequestId(1));
+  EXPECT_EQ(table_->hold_of(kA, kFile), Hold::exclusive);
+  // Nobody has settled by that.
+  over(1);
+  want(kC, Hold::none);
+  const Recall first = one<Recall>();
+  EXPECT_TRUE(first.names.empty());
+  barrier(2, kB, {{kFile, {""}}});
+  const Recall second = one<Recall>();
+  give_back(second, Hold::exclusive);
+  EXPECT_TRUE(said<Given>().empty());
+}
+
+TEST_F(HoldsTable, a_directory_in_which_another_changes_much_is_given_back) {
+  want(kA, Hold::shared);
+  said<Given>();
+  barrier(1, kB, {{kFile, {"one"}}});
+  const Recall told = one<Recall>();
+  EXPECT_TRUE(told.keeps);
+  give_back(told, Hold::shared);
+  said<Ready>();
+  over(1);
+  barrier(2, kB, {{kFile, {"two"}}});
+  const Recall recall = one<Recall>();
+  EXPECT_FALSE(recall.keeps);
+  EXPECT_EQ(recall.leave, Hold::none);
+  EXPECT_TRUE(table_->is_kept_elsewhere(kFile, kB));
+  EXPECT_FALSE(table_->is_kept_elsewhere(kFile, kA));
+  give_back(recall, Hold::none);
+  EXPECT_EQ(one<Ready>().request, RequestId(2));
+  EXPECT_FALSE(table_->is_kept_elsewhere(kFile, kB));
 }
 
 TEST_F(HoldsTable, a_barrier_has_all_its_inodes_for_itself) {

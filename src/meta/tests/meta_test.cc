@@ -42,6 +42,29 @@ TEST_F(MetaTest, new_file_has_the_attributes_asked_for) {
             Code::invalid_argument);
 }
 
+TEST_F(MetaTest, looks_find_entries_and_inodes_whoever_may_see_them) {
+  const InodeId home = directory(kRootInode, "home", 0700);
+  const InodeId file = meta_->create(root_, home, "f", 0600, true)->inode;
+  std::vector<Look> looks;
+  const auto add = [&](InodeId inode, const std::string& name) {
+    looks.push_back({inode, name, Code::corrupt, false});
+  };
+  add(home, "f");
+  add(home, "none");
+  add(file, "");
+  add(file, "below");
+  add(InodeId(file.value + 100'000), "");
+  add(kRootInode, "home");
+  ASSERT_TRUE(meta_->look(looks).ok());
+  EXPECT_EQ(looks[0].found->inode, file);
+  EXPECT_EQ(code_of(looks[1].found), Code::not_found);
+  EXPECT_EQ(looks[2].found->mode, 0600u);
+  EXPECT_EQ(code_of(looks[3].found), Code::not_directory);
+  EXPECT_EQ(code_of(looks[4].found), Code::not_found);
+  EXPECT_EQ(looks[5].found->inode, home);
+  for (const Look& look : looks) EXPECT_TRUE(look.is_steady);
+}
+
 TEST_F(MetaTest, new_files_have_the_stripe_of_their_directory) {
   MetaOptions options;
   options.default_layout.chain_first = 3;

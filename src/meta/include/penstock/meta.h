@@ -220,6 +220,15 @@ struct WantedPlace {
   bool replace = false;
 };
 
+// What somebody asks for who keeps the answer: an entry of a directory, or an inode.
+struct Look {
+  InodeId inode;                               // the directory, where there is a name
+  std::string name;                            // neither "." nor ".."; empty: the inode itself
+  Result<Attributes> found = Code::not_found;  // out; of a link itself
+  // Out: nothing of it was being changed meanwhile, so that whoever is told of changes may keep it.
+  bool is_steady = false;
+};
+
 struct Capacity {
   uint64_t total_bytes = 0;
   uint64_t free_bytes = 0;
@@ -299,6 +308,9 @@ class Meta {
   virtual Result<ResolvedParent> resolve_parent(const Credentials& credentials,
                                                 std::string_view path) = 0;
   virtual Result<Attributes> attributes(InodeId inode) = 0;
+  // Many things at once, in one transaction, with no right checked. Where nobody is told of changes
+  // all of it is steady.
+  virtual Status look(std::span<Look> looks) = 0;
   virtual Result<std::string> read_symlink(InodeId inode) = 0;
 
   // POSIX rules for chmod, chown, utimes and truncate, with clearing of suid and sgid. A new length

@@ -59,13 +59,17 @@ class Holding {
   // Whether what an operation found may be given out, or kept. To be asked when it has its bytes.
   virtual bool is_good(const Ticket& ticket) = 0;
 
+  // The inode is used often, though nothing waits for it: a shared hold of it comes, perhaps, where
+  // nobody has to give up anything for that.
+  virtual void want(InodeId inode) = 0;
+
   // An open, or a region, has the inode in use; or has no more. While somebody has, the chunks of a
   // removed file stay.
   virtual void use(InodeId inode) = 0;
   virtual void unuse(InodeId inode) = 0;
 
   // How long, from now on, what is kept may be found without asking is_good(), if it is not
-  // recalled: zero or less where there is no lease.
+  // recalled: zero or less where there is no lease. Takes no lock.
   virtual engine::Duration lease_left() = 0;
   // Whose session it is now: updates of chunks name it.
   virtual AgentId session() = 0;

@@ -69,6 +69,9 @@ class Keeper {
   // An operation begins; true: it may, and ends with leave(). False: it waits, until Resume.
   bool enter(InodeId inode, Hold hold, engine::Time now);
   void wait(InodeId inode, Hold hold);
+  // The inode is used often, though no operation waits for a hold of it: it gets a shared one where
+  // nobody has to give up anything for that.
+  void want(InodeId inode, engine::Time now);
   // By what an operation is known that entered: it is void once generation() is another one.
   uint64_t generation(InodeId inode) const;
   void leave(InodeId inode, uint64_t generation);
@@ -90,7 +93,8 @@ class Keeper {
   AgentId id() const { return id_; }
   uint16_t life() const { return life_; }
   bool is_ready(engine::Time now) const { return state_ == State::ready && now < lease_end_; }
-  engine::Time lease_end() const { return lease_end_; }
+  // Until when what is kept may be found, if it is not recalled; the beginning of time: not at all.
+  engine::Time ready_until() const { return state_ == State::ready ? lease_end_ : engine::Time{}; }
   bool has_begun() const { return state_ != State::beginning && state_ != State::lost; }
   bool is_asking(InodeId inode, RequestId request) const;
   bool is_claiming() const { return state_ == State::claiming; }

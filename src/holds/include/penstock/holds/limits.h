@@ -35,7 +35,7 @@ inline constexpr size_t kToldMost = 16;
 inline constexpr size_t kHoldsOfAgentMax = 1'000'000;
 // Requests of one agent that wait: as many as it has threads, queues of rings and mounts together.
 inline constexpr size_t kWaitingOfAgentMax = 65'536;
-// Inodes of one change: two directories, what is moved, and what has its name.
-inline constexpr size_t kBarrierPartsMax = 8;
+// Inodes of one change: directories, and what is moved or loses a name; of many files made at once.
+inline constexpr size_t kBarrierPartsMax = 2048;
 
 }  // namespace penstock::holds::limits

@@ -62,6 +62,9 @@ class Table {
   void unused(AgentId agent, InodeId inode);
 
   void barrier(BarrierWant want, engine::Time now);
+  // Another agent than `maker` may keep something of the inode, or wait for it: who changes it
+  // needs a barrier. No: whoever is given it from now on reads it later.
+  bool is_kept_elsewhere(InodeId inode, AgentId maker) const;
   // The operation is done. `changed`: what it changed may be seen.
   void over(RequestId request, bool changed, engine::Time now);
 
@@ -125,6 +128,7 @@ class Table {
   void answer_askers(Entry& entry);
   bool is_clear(Entry& entry, Waiter& waiter);
   bool is_clear_of(Holder& holder, const Waiter& waiter, size_t others);
+  bool is_enough_to_tell(const Holder& holder, const Waiter& waiter, size_t others) const;
   void take(Entry& entry, const Waiter& waiter);
   void give(Entry& entry, Session& session, RequestId request, Hold hold);
   void give_at_once(Entry& entry, Session& session, const Want& want);

@@ -38,7 +38,8 @@ struct Want {
   RequestId request;
   InodeId inode;
   Hold hold = Hold::shared;
-  // False: it is answered at once, with none where more cannot be given at once.
+  // False: it is answered at once, with none where more cannot be given at once. Who has it
+  // exclusive then is asked to be content with a shared one.
   bool waits = true;
 };
 
@@ -51,7 +52,8 @@ struct Back {
   bool in_use = false;     // some open or region of the agent has the inode
 };
 
-// What an operation changes of one inode: the names of a directory, or with none, all of it.
+// What an operation changes of one inode: these names in it, the empty one for its attributes; or
+// with none, all of it.
 struct Part {
   InodeId inode;
   std::vector<std::string> names;

@@ -97,6 +97,8 @@ class HoldsService {
   using Ready = std::function<void(std::vector<Stamp>)>;
   virtual RequestId barrier(AgentId maker, std::vector<holds::Part> parts, Ready ready) = 0;
   virtual void over(RequestId barrier, bool changed) = 0;
+  // As holds::Table::is_kept_elsewhere().
+  virtual bool is_kept_elsewhere(InodeId inode, AgentId maker) = 0;
   // As holds::Table::reading().
   virtual Stamp reading(InodeId inode) = 0;
 

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "penstock/engine.h"
+#include "penstock/kept_names.h"
 #include "penstock/meta.h"
 #include "penstock/wire.h"
 
@@ -36,6 +37,8 @@ struct MetaServiceConfig {
   // (needs_hold() in messages.h): else that ends with stale, and is not done. Asked in threads that
   // may block. Empty: there are no holds.
   std::function<bool(NodeId, uint64_t session)> has_session = {};
+  // What agents keep of names is told before these change. Null: they keep nothing.
+  kept_names::NamesGuard* guard = nullptr;
 };
 
 // Answers nodes that have the role of an agent. A call is taken and answered in the loop, and

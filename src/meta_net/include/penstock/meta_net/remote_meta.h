@@ -49,7 +49,8 @@ struct RemoteMetaConfig {
 // - create_files(): so many at a time as a front makes are one transaction; of longer lists each
 //   part is one, and those behind a part that failed have not begun (cancelled). Where the answer
 //   is lost, `made` has of each what was asked for, and not what it replaced.
-// - resolve_many(), place_files(), record_accessed(), forget_many(): of lists that do not fit one
+// - resolve_many(), look(), place_files(), record_accessed(), forget_many(): of lists that do not
+// fit one
 //   request each part is one transaction. The first that fails ends the call.
 // - read_directory(), orphans(), unsettled(): a transaction for each page.
 // - set_layout(): `change` runs here, before the right to change it was checked, on what was read

@@ -1,0 +1,471 @@
+#include "penstock/kept_names/kept_names.h"
+
+#include "limits.h"
+#include "walk.h"
+
+#include <algorithm>
+
+namespace penstock::kept_names {
+
+using holds::Hold;
+using meta::Attributes;
+using meta::Credentials;
+using meta::FileType;
+
+namespace {
+
+Status status_of(Status status) {
+  return status;
+}
+template <class T>
+Status status_of(const Result<T>& result) {
+  return result ? Status() : result.error();
+}
+
+// It may still happen, when nobody waits for it any more.
+bool is_unknown(Status status) {
+  return status == Code::may_have_happened || status == Code::timed_out;
+}
+
+}  // namespace
+
+// Found by views, too.
+struct KeptNames::NameHash {
+  using is_transparent = void;
+  size_t operator()(std::string_view name) const { return std::hash<std::string_view>()(name); }
+};
+
+struct KeptNames::Kept {
+  std::optional<Attributes> attributes;
+  engine::Time since{};  // when they were asked for
+  // Of a directory; no inode: there is none of that name.
+  std::unordered_map<std::string, InodeId, NameHash, std::equal_to<>> names;
+  // It is worth a hold once it is asked for again; and not before that time.
+  bool was_asked = false;
+  engine::Time want_after{};
+
+  size_t count() const { return 1 + names.size(); }
+};
+
+// Of some of all inodes.
+struct KeptNames::Shard {
+  engine::Mutex mutex;
+  std::unordered_map<InodeId, Kept> all;
+  size_t kept = 0;  // names and inodes
+
+  void erase(std::unordered_map<InodeId, Kept>::iterator at) {
+    ASSERT(kept >= at->second.count());
+    kept -= at->second.count();
+    all.erase(at);
+  }
+};
+
+// A change of this agent's own, from before it is asked for.
+class KeptNames::Own {
+ public:
+  Own(KeptNames& names, std::vector<std::pair<InodeId, std::string_view>> parts)
+      : names_(names), parts_(std::move(parts)) {
+    for (const auto& [inode, name] : parts_) {
+      names_.changes_.begin(inode);
+      names_.drop_names(inode, {std::string(name)});
+    }
+  }
+  // Where it may happen at any later time, nothing of it is kept any more.
+  void end(Status status) {
+    if (is_unknown(status)) return;
+    for (const auto& [inode, name] : parts_) names_.changes_.end(inode);
+  }
+
+ private:
+  KeptNames& names_;
+  const std::vector<std::pair<InodeId, std::string_view>> parts_;
+};
+
+KeptNames::KeptNames(meta::Meta& meta, const KeptNamesConfig& config)
+    : PassedOn(meta),
+      config_(config),
+      kept_of_shard_(std::max<size_t>(config.kept_max / kShards, 1)) {
+  ASSERT(config_.holding != nullptr && config_.clock != nullptr);
+  for (auto& shard : shards_) shard = std::make_unique<Shard>();
+}
+
+KeptNames::~KeptNames() = default;
+
+KeptNames::Shard& KeptNames::shard_of(InodeId inode) {
+  return *shards_[mix64(inode.value) % kShards];
+}
+
+KeptNames::Figures KeptNames::figures() const {
+  Figures figures;
+  figures.found = found_.load(std::memory_order_relaxed);
+  figures.asked = asked_.load(std::memory_order_relaxed);
+  for (const auto& shard : shards_) {
+    const std::lock_guard lock(shard->mutex);
+    figures.kept += shard->kept;
+  }
+  return figures;
+}
+
+// ---- forgetting ----
+
+// What is on its way to be kept hears of it as a change.
+void KeptNames::drop(InodeId inode) {
+  changes_.note(inode);
+  Shard& shard = shard_of(inode);
+  const std::lock_guard lock(shard.mutex);
+  const auto found = shard.all.find(inode);
+  if (found == shard.all.end()) return;
+  Kept& kept = found->second;
+  shard.kept -= kept.names.size();
+  kept.names.clear();
+  kept.attributes.reset();
+  kept.want_after = config_.clock->now() + limits::kWantAgain;
+}
+
+void KeptNames::drop_names(InodeId inode, const std::vector<std::string>& names) {
+  changes_.note(inode);
+  Shard& shard = shard_of(inode);
+  const std::lock_guard lock(shard.mutex);
+  const auto found = shard.all.find(inode);
+  if (found == shard.all.end()) return;
+  Kept& kept = found->second;
+  kept.attributes.reset();
+  for (const std::string& name : names) shard.kept -= kept.names.erase(name);
+}
+
+void KeptNames::drop_all() {
+  for (const auto& shard : shards_) {
+    const std::lock_guard lock(shard->mutex);
+    for (const auto& [inode, kept] : shard->all) changes_.note(inode);
+    shard->all.clear();
+    shard->kept = 0;
+  }
+}
+
+// ---- finding ----
+
+std::optional<InodeId> KeptNames::kept_entry(InodeId directory, std::string_view name) {
+  Shard& shard = shard_of(directory);
+  const std::lock_guard lock(shard.mutex);
+  const auto found = shard.all.find(directory);
+  if (found == shard.all.end()) return std::nullopt;
+  const auto entry = found->second.names.find(name);
+  if (entry == found->second.names.end()) return std::nullopt;
+  return entry->second;
+}
+
+std::optional<Attributes> KeptNames::kept_attributes(InodeId inode) {
+  Shard& shard = shard_of(inode);
+  const std::lock_guard lock(shard.mutex);
+  const auto found = shard.all.find(inode);
+  if (found == shard.all.end() || !found->second.attributes) return std::nullopt;
+  if (config_.clock->now() - found->second.since >= limits::kAccessTimeAge) return std::nullopt;
+  return found->second.attributes;
+}
+
+// ---- asking ----
+
+Status KeptNames::look(std::span<meta::Look> looks) {
+  return fetch(looks);
+}
+
+Status KeptNames::fetch(std::span<meta::Look> looks) {
+  asked_.fetch_add(looks.size(), std::memory_order_relaxed);
+  // While the hold is in use it stays, and what it allows to be kept is kept before it goes.
+  std::vector<std::optional<holds::Ticket>> tickets(looks.size());
+  for (size_t i = 0; i < looks.size(); ++i) {
+    holds::Ticket ticket;
+    if (config_.holding->enter(looks[i].inode, Hold::shared, ticket)) tickets[i] = ticket;
+  }
+  const holds::Changes::Moment since = changes_.now();
+  const engine::Time now = config_.clock->now();
+  const Status status = inner_.look(looks);
+  for (size_t i = 0; i < looks.size(); ++i) {
+    const meta::Look& look = looks[i];
+    if (tickets[i]) {
+      if (status.ok() && look.is_steady) keep(look, since, now);
+      config_.holding->leave(*tickets[i]);
+    } else if (status.ok() && (!look.name.empty() || look.found)) {
+      // Files get theirs from whoever uses them.
+      const bool is_file = look.name.empty() && look.found->type == FileType::regular;
+      if (!is_file) want(look.inode);
+    }
+  }
+  return status;
+}
+
+void KeptNames::keep(const meta::Look& look, holds::Changes::Moment since, engine::Time asked) {
+  const bool is_missing = !look.found && look.found.error().code() == Code::not_found;
+  if (!look.found && (!is_missing || look.name.empty())) return;
+  Shard& shard = shard_of(look.inode);
+  const std::lock_guard lock(shard.mutex);
+  if (!changes_.was_quiet(look.inode, since)) return;
+  make_room(shard);
+  const auto [at, added] = shard.all.try_emplace(look.inode);
+  shard.kept += added ? 1 : 0;
+  Kept& kept = at->second;
+  if (look.name.empty()) {
+    kept.attributes = *look.found;
+    kept.since = asked;
+  } else {
+    const bool is_new =
+        kept.names.insert_or_assign(look.name, is_missing ? InodeId() : look.found->inode).second;
+    shard.kept += is_new ? 1 : 0;
+  }
+}
+
+// With the lock. Which ones go is of no consequence.
+void KeptNames::make_room(Shard& shard) {
+  while (shard.kept >= kept_of_shard_ && !shard.all.empty()) shard.erase(shard.all.begin());
+}
+
+void KeptNames::want(InodeId inode) {
+  const engine::Time now = config_.clock->now();
+  {
+    Shard& shard = shard_of(inode);
+    const std::lock_guard lock(shard.mutex);
+    make_room(shard);
+    const auto [at, added] = shard.all.try_emplace(inode);
+    shard.kept += added ? 1 : 0;
+    Kept& kept = at->second;
+    if (!std::exchange(kept.was_asked, true) || now < kept.want_after) return;
+    kept.want_after = now + limits::kWantAgain;
+  }
+  config_.holding->want(inode);
+}
+
+// Walks that need the same ask once.
+void KeptNames::walk_all(std::vector<Walk>& walks) {
+  std::vector<meta::Look> looks;
+  std::vector<std::vector<Walk*>> waiting;  // for each of these
+  while (true) {
+    looks.clear();
+    waiting.clear();
+    std::unordered_map<std::string, size_t> known;
+    for (Walk& walk : walks) {
+      if (!walk.go_on()) continue;
+      const meta::Look& needs = walk.needs();
+      const std::string key = std::to_string(needs.inode.value) + "/" + needs.name;
+      const auto [at, added] = known.try_emplace(key, looks.size());
+      if (added) {
+        looks.push_back(needs);
+        waiting.emplace_back();
+      }
+      waiting[at->second].push_back(&walk);
+    }
+    if (looks.empty()) return;
+    const Status status = fetch(looks);
+    for (size_t i = 0; i < looks.size(); ++i) {
+      const Result<Attributes> found = status.ok() ? looks[i].found : Result<Attributes>(status);
+      for (Walk* const walk : waiting[i]) walk->hear(found);
+    }
+  }
+}
+
+// ---- looking ----
+
+Result<std::vector<Result<Attributes>>> KeptNames::resolve_many(
+    const Credentials& who, const std::vector<std::string_view>& paths, bool follow_last) {
+  std::vector<Walk> walks;
+  walks.reserve(paths.size());
+  for (const std::string_view path : paths) walks.emplace_back(*this, who, path, follow_last);
+  walk_all(walks);
+  if (!may_find()) return inner_.resolve_many(who, paths, follow_last);
+  std::vector<Result<Attributes>> all;
+  std::vector<std::string_view> left;
+  all.reserve(paths.size());
+  for (const Walk& walk : walks) {
+    all.push_back(walk.result());
+    if (walk.is_metas()) left.push_back(walk.path());
+  }
+  found_.fetch_add(paths.size() - left.size(), std::memory_order_relaxed);
+  if (left.empty()) return all;
+  TRY_ASSIGN(std::vector<Result<Attributes>> rest, inner_.resolve_many(who, left, follow_last));
+  ASSERT(rest.size() == left.size());
+  size_t next = 0;
+  for (size_t i = 0; i < walks.size(); ++i) {
+    if (walks[i].is_metas()) all[i] = std::move(rest[next++]);
+  }
+  return all;
+}
+
+Result<Attributes> KeptNames::resolve(const Credentials& who, std::string_view path,
+                                      bool follow_last) {
+  TRY_ASSIGN(std::vector<Result<Attributes>> found, resolve_many(who, {path}, follow_last));
+  return std::move(found.front());
+}
+
+// What is not known of the directory and of the entry is asked for together.
+Result<Attributes> KeptNames::lookup(const Credentials& who, InodeId parent,
+                                     std::string_view name) {
+  if (!is_plain(name)) return inner_.lookup(who, parent, name);
+  std::optional<Attributes> directory = who.enforce ? kept_attributes(parent) : std::nullopt;
+  const std::optional<InodeId> entry = kept_entry(parent, name);
+  std::vector<meta::Look> looks;
+  const bool finds = may_find();
+  const bool asks_directory = who.enforce && (!directory || !finds);
+  const bool asks_entry = !entry || !finds;
+  if (asks_directory) looks.push_back({parent, {}});
+  if (asks_entry) looks.push_back({parent, std::string(name)});
+  if (!looks.empty()) TRY(fetch(looks));
+  if (who.enforce) {
+    if (asks_directory) {
+      TRY_ASSIGN(directory, std::move(looks.front().found));
+    }
+    if (directory->type != FileType::directory) return Code::not_directory;
+    if (directory->links == 0) return Code::not_found;
+    TRY(meta::check_access(who, *directory, meta::kAccessExecute));
+  }
+  if (asks_entry) return std::move(looks.back().found);
+  if (*entry != InodeId()) return attributes(*entry);
+  found_.fetch_add(1, std::memory_order_relaxed);
+  return Code::not_found;
+}
+
+Result<Attributes> KeptNames::attributes(InodeId inode) {
+  std::optional<Attributes> known = kept_attributes(inode);
+  if (known && may_find()) {
+    found_.fetch_add(1, std::memory_order_relaxed);
+    return std::move(*known);
+  }
+  meta::Look look{inode, {}};
+  TRY(fetch({&look, 1}));
+  return std::move(look.found);
+}
+
+// ---- changing ----
+
+template <class Body>
+auto KeptNames::changing(std::vector<std::pair<InodeId, std::string_view>> parts,
+                         const Body& change) -> decltype(change()) {
+  Own own(*this, std::move(parts));
+  auto changed = change();
+  own.end(status_of(changed));
+  return changed;
+}
+
+// What a name led to is not known before, for certain.
+void KeptNames::note_removed(const meta::Removed& removed) {
+  if (removed.inode != InodeId()) drop_names(removed.inode, {});
+}
+
+Result<Attributes> KeptNames::set_attributes(const Credentials& who, InodeId inode,
+                                             const meta::SetAttributes& changes) {
+  return changing({{inode, {}}}, [&] { return inner_.set_attributes(who, inode, changes); });
+}
+
+Result<Attributes> KeptNames::set_layout(const Credentials& who, InodeId directory,
+                                         const LayoutEdit& change) {
+  return changing({{directory, {}}}, [&] { return inner_.set_layout(who, directory, change); });
+}
+
+Result<meta::PrivilegesTaken> KeptNames::drop_privileges(const meta::FileWriter& writer,
+                                                         InodeId inode) {
+  return changing({{inode, {}}}, [&] { return inner_.drop_privileges(writer, inode); });
+}
+
+Status KeptNames::record_accessed(const std::vector<Accessed>& accesses) {
+  const Status status = inner_.record_accessed(accesses);
+  for (const Accessed& one : accesses) drop_names(one.inode, {});
+  return status;
+}
+
+Result<Attributes> KeptNames::create(const Credentials& who, InodeId parent, std::string_view name,
+                                     uint32_t mode, bool exclusive,
+                                     std::optional<meta::Layout> layout, bool* created,
+                                     meta::Creation how) {
+  return changing({{parent, name}}, [&] {
+    return inner_.create(who, parent, name, mode, exclusive, layout, created, how);
+  });
+}
+
+Result<Attributes> KeptNames::make_directory(const Credentials& who, InodeId parent,
+                                             std::string_view name, uint32_t mode) {
+  return changing({{parent, name}}, [&] { return inner_.make_directory(who, parent, name, mode); });
+}
+
+Result<Attributes> KeptNames::make_node(const Credentials& who, InodeId parent,
+                                        std::string_view name, FileType type, uint32_t mode,
+                                        uint64_t device) {
+  return changing({{parent, name}},
+                  [&] { return inner_.make_node(who, parent, name, type, mode, device); });
+}
+
+Result<Attributes> KeptNames::make_symlink(const Credentials& who, InodeId parent,
+                                           std::string_view name, std::string_view target) {
+  return changing({{parent, name}}, [&] { return inner_.make_symlink(who, parent, name, target); });
+}
+
+Result<Attributes> KeptNames::link(const Credentials& who, InodeId inode, InodeId new_parent,
+                                   std::string_view new_name) {
+  return changing({{new_parent, new_name}, {inode, {}}},
+                  [&] { return inner_.link(who, inode, new_parent, new_name); });
+}
+
+Status KeptNames::create_files(const Credentials& who, const std::vector<meta::CompleteFile>& files,
+                               std::vector<Result<meta::MadeFile>>* made) {
+  std::vector<std::pair<InodeId, std::string_view>> parts;
+  parts.reserve(files.size());
+  for (const meta::CompleteFile& file : files) {
+    parts.emplace_back(file.place.parent, file.place.name);
+  }
+  std::vector<Result<meta::MadeFile>> each;
+  const Status status =
+      changing(std::move(parts), [&] { return inner_.create_files(who, files, &each); });
+  for (const Result<meta::MadeFile>& one : each) {
+    if (one) note_removed(one->replaced);
+  }
+  if (made != nullptr) *made = std::move(each);
+  return status;
+}
+
+Status KeptNames::unlink(const Credentials& who, InodeId parent, std::string_view name,
+                         meta::Removed* removed) {
+  meta::Removed gone;
+  TRY(changing({{parent, name}}, [&] { return inner_.unlink(who, parent, name, &gone); }));
+  note_removed(gone);
+  if (removed != nullptr) *removed = std::move(gone);
+  return Code::ok;
+}
+
+Status KeptNames::remove_directory(const Credentials& who, InodeId parent, std::string_view name,
+                                   meta::Removed* removed) {
+  meta::Removed gone;
+  TRY(changing({{parent, name}},
+               [&] { return inner_.remove_directory(who, parent, name, &gone); }));
+  note_removed(gone);
+  if (removed != nullptr) *removed = std::move(gone);
+  return Code::ok;
+}
+
+// Of what moves, only the time of its change is another one: it is not known which that is.
+Status KeptNames::rename(const Credentials& who, InodeId parent, std::string_view name,
+                         InodeId new_parent, std::string_view new_name, meta::RenameFlags flags,
+                         meta::Removed* removed) {
+  std::vector<std::pair<InodeId, std::string_view>> parts{{parent, name}, {new_parent, new_name}};
+  for (const auto& [directory, entry] : {parts[0], parts[1]}) {
+    const std::optional<InodeId> known = kept_entry(directory, entry);
+    if (known && *known != InodeId()) parts.emplace_back(*known, std::string_view());
+  }
+  meta::Removed gone;
+  TRY(changing(
+      parts, [&] { return inner_.rename(who, parent, name, new_parent, new_name, flags, &gone); }));
+  note_removed(gone);
+  if (removed != nullptr) *removed = std::move(gone);
+  return Code::ok;
+}
+
+Status KeptNames::set_xattr(const Credentials& who, InodeId inode, std::string_view name,
+                            std::string_view value, meta::XattrMode mode) {
+  return changing({{inode, {}}}, [&] { return inner_.set_xattr(who, inode, name, value, mode); });
+}
+
+Status KeptNames::remove_xattr(const Credentials& who, InodeId inode, std::string_view name) {
+  return changing({{inode, {}}}, [&] { return inner_.remove_xattr(who, inode, name); });
+}
+
+Status KeptNames::settle(InodeId inode, const meta::Settled& settled, bool durable) {
+  return changing({{inode, {}}}, [&] { return inner_.settle(inode, settled, durable); });
+}
+
+}  // namespace penstock::kept_names

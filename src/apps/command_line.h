@@ -44,6 +44,7 @@ class CommandLine {
   void add_tree_options(CLI::App* sub);
   void add_metadata_commands(const char* group);
   void add_layout_commands(const char* group);
+  void add_quota_commands(const char* group);
   void add_model_commands();
 
   CLI::App app_{"Penstock: the data plane between storage and GPUs", "penstock"};
@@ -65,6 +66,8 @@ class CommandLine {
   TraceOptions trace_;
   JoinOptions join_;
   ClusterOptions cluster_;
+  QuotaOptions quota_;
+  int (*quota_action_)(const QuotaOptions&) = nullptr;
   TokenOptions token_;
   int (*token_action_)(const TokenOptions&) = nullptr;
   IdentityOptions identity_;

@@ -56,6 +56,7 @@ void CommandLine::add_data_commands() {
   warm->add_flag("--json", warm_.json, "Print the result as JSON");
   warm->add_flag("-q,--quiet", warm_.quiet, "No progress");
   add_layout_commands(group);
+  add_quota_commands(group);
   CLI::App* scrub = command("scrub", group, "Read and verify everything that a node stores",
                             [this] { return run_scrub(node_); });
   scrub->add_option("DIR", node_.directory, "The store directory")->required();
@@ -125,6 +126,43 @@ void CommandLine::add_layout_commands(const char* group) {
   set->footer(
       "For files that are made from now on, and directories pass it on to those made in them; "
       "what is there stays as it is. docs/layouts.md");
+}
+
+void CommandLine::add_quota_commands(const char* group) {
+  CLI::App* quota = command("quota", group, "Limit what directories and users may take up",
+                            [] { return kExitOk; });
+  quota->require_subcommand(1);
+  // Runs after that of the subcommand.
+  quota->callback([this] { action_ = [this] { return quota_action_(quota_); }; });
+  const auto add = [&](const char* name, const char* description,
+                       int (*action)(const QuotaOptions&)) {
+    CLI::App* sub = quota->add_subcommand(name, description);
+    sub->callback([this, action] { quota_action_ = action; });
+    sub->add_option("DIR", quota_.directory, "The store directory of a node")->required();
+    sub->add_flag("--json", quota_.json, "For machines");
+    return sub;
+  };
+  CLI::App* set = add("set", "Set limits, and count what is there", run_quota_set);
+  CLI::App* get = add("get", "Show one, and what of it is used", run_quota_get);
+  add("list", "Show all, and what of them is used", run_quota_list);
+  CLI::App* remove = add("delete", "Limit and count no more", run_quota_delete);
+  CLI::App* check = add("check", "Count anew, and compare", run_quota_check);
+  for (CLI::App* sub : {set, get, remove, check}) {
+    CLI::Option* const path = sub->add_option("--path", quota_.path, "A directory inside: /a/b");
+    sub->add_option("--user", quota_.user, "The number of a user")->excludes(path);
+  }
+  for (CLI::App* sub : {remove, check}) {
+    sub->add_option("--inode", quota_.inode,
+                    "A directory by its number, as 'list' shows one that was moved or removed");
+  }
+  set->add_option("--capacity", quota_.capacity, "Bytes: 500M, 10G; 0: any")
+      ->transform(byte_size());
+  set->add_option("--inodes", quota_.inodes, "Files, directories and all else; 0: any");
+  check->add_flag("--repair", quota_.repair, "Correct what is counted");
+  quota->footer(
+      "A directory's quota is for all below it, and for everybody; a user's for what the user "
+      "owns. "
+      "docs/quotas.md");
 }
 
 void CommandLine::add_model_commands() {

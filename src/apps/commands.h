@@ -140,6 +140,23 @@ struct LimitOptions {
 };
 int run_limit(const LimitOptions& options);
 
+struct QuotaOptions {
+  std::string directory;
+  std::string path;  // of a directory inside; empty: none is meant
+  std::optional<uint32_t> user;
+  std::optional<uint64_t> inode;  // of a directory whose path is not known any more
+  // What is not given stays as it is; 0: no limit.
+  std::optional<uint64_t> capacity;
+  std::optional<uint64_t> inodes;
+  bool repair = false;
+  bool json = false;
+};
+int run_quota_set(const QuotaOptions& options);
+int run_quota_get(const QuotaOptions& options);
+int run_quota_list(const QuotaOptions& options);
+int run_quota_delete(const QuotaOptions& options);
+int run_quota_check(const QuotaOptions& options);
+
 struct LayoutOptions {
   std::vector<std::string> paths;
   std::string store;

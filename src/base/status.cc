@@ -49,6 +49,7 @@ constexpr Entry kEntries[] = {
     {Code::no_memory, ENOMEM, "out of memory"},
     {Code::read_only, EROFS, "read-only"},
     {Code::wrong_version, EPROTONOSUPPORT, "wrong version"},
+    {Code::over_quota, EDQUOT, "over quota"},
 };
 
 const Entry* find(Code code) {

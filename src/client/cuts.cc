@@ -42,6 +42,10 @@ Result<Attributes> Cuts::set_length(Inode& inode, const Credentials& credentials
   // What grows gets a hole.
   if (length > cut.before) inode.sparse.store(true, std::memory_order_relaxed);
   inode.length.store(length, std::memory_order_release);
+  // The record has it, so quotas have let it.
+  if (length > inode.allowed.load(std::memory_order_relaxed)) {
+    inode.allowed.store(length, std::memory_order_relaxed);
+  }
   if (changes.accessed || changes.accessed_now) loader_.load_accessed(inode, *set);
   inode.access_due.store(!inode.no_access_times.load(std::memory_order_relaxed),
                          std::memory_order_relaxed);

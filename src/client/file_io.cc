@@ -65,6 +65,9 @@ Status FileIo::run_with_room(IoOp& io) {
 bool FileIo::may_wait(const FileRef& file, uint64_t offset, engine::MemoryRef memory) const {
   if (file == nullptr || file->closed() || !file->may_write()) return false;
   if (memory.length == 0 || memory.length > inodes::limits::kBehindWriteMax) return false;
+  // Who writes is to hear of a quota.
+  const uint64_t allowed = file->inode().allowed.load(std::memory_order_relaxed);
+  if (memory.length > allowed || offset > allowed - memory.length) return false;
   return range_within(offset, memory.length, file->inode().placement.file_bytes_max());
 }
 

@@ -75,6 +75,20 @@ class FileSystemImpl final : public FileSystem {
   Result<std::string> get_xattr(const Credentials&, InodeId inode, std::string_view name) override;
   Outcome<Attributes> set_layout(const Credentials&, InodeId directory, const LayoutChange& change,
                                  Observer* self) override;
+  Status set_quota(meta::QuotaSubject subject, const meta::QuotaLimits& limits,
+                   std::string_view path) override {
+    return core_.meta.set_quota(subject, limits, path);
+  }
+  Status delete_quota(meta::QuotaSubject subject) override {
+    return core_.meta.delete_quota(subject);
+  }
+  Result<std::vector<meta::Quota>> quotas() override { return core_.meta.quotas({}, SIZE_MAX); }
+  Result<meta::QuotaCheck> check_quota(meta::QuotaSubject subject, bool repair) override {
+    return core_.meta.check_quota(subject, repair);
+  }
+  Result<std::optional<meta::Quota>> quota_of(InodeId inode) override {
+    return core_.meta.quota_of(inode);
+  }
   std::vector<ChainTable> tables() override { return layouts_.tables(); }
   Result<PathEnd> resolve_parent(const Credentials&, std::string_view path) override;
 

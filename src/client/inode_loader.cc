@@ -85,6 +85,7 @@ Status InodeLoader::reload(Inode& inode, const Attributes& attributes) {
 void InodeLoader::take_over(Inode& inode, const Attributes& attributes) {
   inode.length.store(attributes.length, std::memory_order_release);
   inode.settled_length = attributes.length;
+  inode.allowed.store(attributes.length, std::memory_order_relaxed);
   inode.reach.store(inode.placement.reach_of(attributes.length), std::memory_order_relaxed);
   inode.spread.store(attributes.length > inode.placement.chunk_bytes(), std::memory_order_relaxed);
   inode.modified.store(attributes.modified, std::memory_order_relaxed);

@@ -36,6 +36,8 @@ Status NewFiles::open(NewFile& file) {
     const std::lock_guard lock(inode->control);
     loaded = loader_.load(*inode, attributes, false);
     inode->tail_known = inode->fresh = inode->unnamed = true;
+    // Quotas are asked when it gets its name.
+    inode->allowed.store(UINT64_MAX, std::memory_order_relaxed);
     inode->is_private.store(true, std::memory_order_release);
     // If it never gets its name all chains are asked (WrittenIds::hold).
     inode->reach.store(UINT64_MAX, std::memory_order_relaxed);
@@ -219,6 +221,7 @@ Status NewFiles::make(const Credentials& credentials, std::span<NewFile> files, 
       all_known = false;
     }
     inode.unnamed = false;
+    inode.allowed.store(inode.settled_length, std::memory_order_relaxed);
     inode.control.unlock();
   }
   for (const std::shared_ptr<Inode>& inode : open) closer_.give_back(inode);

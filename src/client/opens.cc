@@ -49,6 +49,9 @@ Status check_open_of(const Credentials& credentials, const Attributes& found, Op
 Status Opens::load(Inode& inode, const Attributes& found, const Opening& opening,
                    uint32_t privilege_changes) {
   TRY(loader_.load(inode, found, opening.created != nullptr && found.links == 0));
+  if (opening.created != nullptr) {
+    inode.allowed.store(meta::kFreeGrowthBytes, std::memory_order_relaxed);
+  }
   inode.tail_known = inode.fresh = opening.created != nullptr;
   if ((found.mode & kSetIdBits) == 0) {
     inode.set_ids_dropped.store(privilege_changes, std::memory_order_relaxed);

@@ -4,6 +4,15 @@
 
 namespace penstock::inodes {
 
+namespace {
+
+// Whether something is to be recorded and made durable.
+bool records(const SettleRequest& request) {
+  return request.drop_for == nullptr && request.grow_to == 0;
+}
+
+}  // namespace
+
 Lengths::Lengths(meta::Meta& meta) : meta_(meta) {
   waiting_.reserve(limits::kSettleQueueMax);
   worker_ = engine::Thread("penstock-length", [this] { run(); });
@@ -66,6 +75,8 @@ void Lengths::serve() {
     const meta::FileWriter* const drop_for = entry.request->drop_for;
     if (drop_for != nullptr) {
       entry.status = drop_privileges(inode, *drop_for);
+    } else if (entry.request->grow_to > 0) {
+      entry.status = allow(inode, entry.request->grow_to);
     } else {
       entry.status = record(inode, false, false);
       if (entry.status.ok() && entry.request->widen) entry.status = prepare_to_widen(inode);
@@ -73,11 +84,11 @@ void Lengths::serve() {
       // What this sync promises is recorded; one without a name is recorded when it gets one.
       ASSERT(!entry.status.ok() || inode.unnamed || entry.request->synced_changes <= inode.settled);
     }
-    any |= entry.status.ok() && drop_for == nullptr;
+    any |= entry.status.ok() && records(*entry.request);
   }
   const Status synced = any ? meta_.sync() : Code::ok;
   for (Entry& entry : entries_) {
-    if (entry.request->drop_for == nullptr) {
+    if (records(*entry.request)) {
       if (entry.status.ok()) entry.status = synced;
       if (entry.status.ok()) note_durable(entry);
     }
@@ -128,6 +139,8 @@ Status Lengths::put(Inode& inode, uint64_t changes, bool durable, bool end_sessi
   if (end_session) {
     inode.session = false;
     inode.session_durable.store(false, std::memory_order_relaxed);
+    // With it ends what was promised.
+    inode.allowed.store(settled.length, std::memory_order_relaxed);
     inode.reach.store(inode.placement.reach_of(settled.length), std::memory_order_relaxed);
   }
   return Code::ok;
@@ -140,6 +153,15 @@ Status Lengths::prepare_to_widen(Inode& inode) {
   if (inode.session || inode.unnamed) return Code::ok;
   inode.sparse.store(true, std::memory_order_relaxed);
   return put(inode, inode.changes.load(std::memory_order_acquire), false, false);
+}
+
+Status Lengths::allow(Inode& inode, uint64_t length) {
+  DASSERT(inode.control.is_held());
+  if (inode.unnamed || length <= inode.allowed.load(std::memory_order_relaxed)) return Code::ok;
+  TRY_ASSIGN(const uint64_t promised, meta_.reserve(inode.id, length));
+  ASSERT(promised >= length);
+  inode.allowed.store(promised, std::memory_order_relaxed);
+  return Code::ok;
 }
 
 Status Lengths::drop_privileges(Inode& inode, const meta::FileWriter& writer) {

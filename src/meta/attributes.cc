@@ -145,22 +145,29 @@ Status Namespace::change(const Credentials& credentials, const SetAttributes& ch
 
 Result<Attributes> Namespace::set_attributes(const Credentials& credentials, InodeId inode,
                                              const SetAttributes& changes) {
-  return transact(engine::KvMode::write, [&](View& view) -> Result<Attributes> {
-    TRY_ASSIGN(Inode found, view.inode(inode));
-    TRY_ASSIGN(Attributes attributes, view.attributes(found));
-    TRY(check_changes(credentials, attributes, changes));
-    if (!changes_anything(changes)) return attributes;
-    apply_changes(credentials, changes, clock_.wall(), attributes);
-    if (attributes.type == FileType::regular && (changes.length || concerns_owner(changes))) {
-      TRY(take_xattr(view, found, kCapabilityXattr));
-    }
-    found.attributes = attributes;
-    view.put(found);
-    if (found.is_directory()) {
-      view.put_times(inode, {attributes.modified, attributes.changed});
-    }
-    return attributes;
-  });
+  Result<Attributes> set =
+      charged(engine::KvMode::write, [&](View& view, Charges& charges) -> Result<Attributes> {
+        TRY_ASSIGN(Inode found, view.inode(inode));
+        TRY_ASSIGN(Attributes attributes, view.attributes(found));
+        TRY(check_changes(credentials, attributes, changes));
+        if (!changes_anything(changes)) return attributes;
+        apply_changes(credentials, changes, clock_.wall(), attributes);
+        if (attributes.type == FileType::regular && (changes.length || concerns_owner(changes))) {
+          TRY(take_xattr(view, found, kCapabilityXattr));
+        }
+        const bool counts = changes.length || changes.uid;
+        if (counts) TRY(charges.removed(view, found));
+        if (changes.length) charges.covered_by(inode);
+        found.attributes = attributes;
+        if (counts) TRY(charges.added(view, found));
+        view.put(found);
+        if (found.is_directory()) {
+          view.put_times(inode, {attributes.modified, attributes.changed});
+        }
+        return attributes;
+      });
+  if (set && changes.length && quotas_.any()) quotas_.settled(inode, *changes.length, false);
+  return set;
 }
 
 Result<Attributes> Namespace::set_layout(const Credentials& credentials, InodeId directory,
@@ -232,7 +239,8 @@ Result<uint64_t> Namespace::begin_write(InodeId inode) {
 Status Namespace::settle(InodeId inode, const Settled& settled, bool durable) {
   if (settled.length > limits::kFileBytesMax) return Code::too_large;
   const auto mode = durable ? engine::KvMode::write_durable : engine::KvMode::write;
-  return transact(mode, [&](View& view) -> Status {
+  uint64_t recorded = 0;
+  const auto body = [&](View& view, Charges& charges) -> Status {
     TRY_ASSIGN(Inode found, view.inode(inode));
     if (found.attributes.type != FileType::regular) return Code::invalid_argument;
     Attributes& attributes = found.attributes;
@@ -248,21 +256,30 @@ Status Namespace::settle(InodeId inode, const Settled& settled, bool durable) {
         const FileTime written = std::min(settled.modified, FileTime(clock_.wall()));
         attributes.changed = std::max(attributes.changed, written);
       }
+      TRY(charges.removed(view, found));
       attributes.length = length;
       attributes.modified = settled.modified;
       attributes.sparse = sparse;
+      TRY(charges.added(view, found));
       view.put(found);
     }
+    recorded = length;
     if (settled.end_session) view.erase_mark(view.keys().write_session(inode));
     return {};
-  });
+  };
+  // Its bytes are there: they are counted, whatever the limits.
+  TRY(charged(mode, body, Charges::Gate::shared, true));
+  if (quotas_.any()) quotas_.settled(inode, recorded, settled.end_session);
+  return {};
 }
 
 Status Namespace::end_write(InodeId inode) {
-  return transact(engine::KvMode::write, [&](View& view) -> Status {
+  TRY(transact(engine::KvMode::write, [&](View& view) -> Status {
     view.erase_mark(view.keys().write_session(inode));
     return {};
-  });
+  }));
+  if (quotas_.any()) quotas_.settled(inode, 0, true);
+  return {};
 }
 
 Result<std::vector<InodeId>> Namespace::unsettled() {

@@ -1,5 +1,6 @@
 // Making inodes and entries.
 #include "acl.h"
+#include "counted_in.h"
 #include "namespace.h"
 
 #include "penstock/meta/records/limits.h"
@@ -53,8 +54,8 @@ Inode Namespace::build(const Credentials& credentials, const Inode& parent, uint
   made.layout = what.layout.value_or(above.layout);
   if (what.type == FileType::regular) settle_layout(made.layout, made.inode);
   made.generation = 1;
+  inode.parent = parent.id();
   if (what.type == FileType::directory) {
-    inode.parent = parent.id();
     made.length = kDirectoryLength;
   }
   if (what.type == FileType::symlink) {
@@ -74,32 +75,34 @@ Result<Namespace::Made> Namespace::make(const Credentials& credentials, InodeId 
   if (id == 0) {
     TRY_ASSIGN(id, counters_.new_id());
   }
-  Result<Made> result = transact(engine::KvMode::write, [&](View& view) -> Result<Made> {
-    TRY_ASSIGN(Inode directory, view.directory(parent));
-    TRY(require(credentials, directory.attributes, kAccessExecute));
-    TRY_ASSIGN(const std::optional<Dentry> existing, view.find(parent, name));
-    if (existing) {
-      if (!existing_is_fine) return Code::already_exists;
-      if (existing->type == FileType::directory) return Code::is_directory;
-      TRY_ASSIGN(const Inode found, view.named_inode(existing->inode));
-      return Made{found.attributes, false};
-    }
-    TRY(require_add(credentials, directory.attributes));
-    const Inode inode = build(credentials, directory, id, what);
-    if (what.type == FileType::regular) TRY(check_reach(inode.attributes.layout));
-    const FileTime now = inode.attributes.created;
-    if (inode.is_directory()) {
-      if (directory.attributes.links >= kLinksMax) return Code::too_many_links;
-      ++directory.attributes.links;
-      view.put(directory);
-      view.touch(inode.id(), now);
-    }
-    view.put(inode);
-    if (what.writer) view.put_mark(view.keys().write_session(inode.id()), *what.writer);
-    view.put(parent, name, {inode.id(), what.type, id});
-    view.touch(parent, now);
-    return Made{inode.attributes, true};
-  });
+  Result<Made> result =
+      charged(engine::KvMode::write, [&](View& view, Charges& charges) -> Result<Made> {
+        TRY_ASSIGN(Inode directory, view.directory(parent));
+        TRY(require(credentials, directory.attributes, kAccessExecute));
+        TRY_ASSIGN(const std::optional<Dentry> existing, view.find(parent, name));
+        if (existing) {
+          if (!existing_is_fine) return Code::already_exists;
+          if (existing->type == FileType::directory) return Code::is_directory;
+          TRY_ASSIGN(const Inode found, view.named_inode(existing->inode));
+          return Made{found.attributes, false};
+        }
+        TRY(require_add(credentials, directory.attributes));
+        const Inode inode = build(credentials, directory, id, what);
+        if (what.type == FileType::regular) TRY(check_reach(inode.attributes.layout));
+        const FileTime now = inode.attributes.created;
+        if (inode.is_directory()) {
+          if (directory.attributes.links >= kLinksMax) return Code::too_many_links;
+          ++directory.attributes.links;
+          view.put(directory);
+          view.touch(inode.id(), now);
+        }
+        TRY(charges.added(view, inode));
+        view.put(inode);
+        if (what.writer) view.put_mark(view.keys().write_session(inode.id()), *what.writer);
+        view.put(parent, name, {inode.id(), what.type, id});
+        view.touch(parent, now);
+        return Made{inode.attributes, true};
+      });
   if (result && result->created) counters_.add_inodes(1);
   return result;
 }
@@ -185,7 +188,7 @@ Result<Attributes> Namespace::link(const Credentials& credentials, InodeId inode
   TRY(check_name(new_name));
   if (is_dots(new_name)) return Code::already_exists;
   TRY_ASSIGN(const uint64_t cookie, counters_.new_id());
-  return transact(engine::KvMode::write, [&](View& view) -> Result<Attributes> {
+  return charged(engine::KvMode::write, [&](View& view, Charges& charges) -> Result<Attributes> {
     TRY_ASSIGN(Inode linked, view.inode(inode));
     TRY_ASSIGN(const Inode directory, view.directory(new_parent));
     TRY(require(credentials, directory.attributes, kAccessExecute));
@@ -204,8 +207,15 @@ Result<Attributes> Namespace::link(const Credentials& credentials, InodeId inode
     if (linked.is_directory()) return Code::not_permitted;
     if (linked.attributes.links >= kLinksMax) return Code::too_many_links;
     const FileTime now = clock_.wall();
-    if (unnamed) view.erase_mark(view.keys().orphan(inode));
+    TRY(charges.removed(view, linked));
+    if (unnamed) {
+      view.erase_mark(view.keys().orphan(inode));
+      linked.parent = new_parent;
+    } else {
+      TRY(note_name_added(view, linked, new_parent));
+    }
     ++linked.attributes.links;
+    TRY(charges.added(view, linked));
     linked.attributes.changed = now;
     view.put(linked);
     view.put(new_parent, new_name, {inode, linked.attributes.type, cookie});

@@ -72,7 +72,8 @@ Result<std::vector<Result<NewFile>>> Namespace::place_files(
 }
 
 Result<MadeFile> Namespace::make_complete(View& view, const Credentials& credentials,
-                                          const CompleteFile& file, Parents& parents) const {
+                                          const CompleteFile& file, Parents& parents,
+                                          Charges& charges) const {
   const NewFile& place = file.place;
   if (file.length > limits::kFileBytesMax) return Code::too_large;
   auto above = parents.find(place.parent);
@@ -92,13 +93,20 @@ Result<MadeFile> Namespace::make_complete(View& view, const Credentials& credent
   inode.attributes.sparse = file.sparse;
   TRY(change(credentials, file.changes, inode.attributes));
   ASSERT(inode.attributes.links == 1 && inode.attributes.type == FileType::regular);
+  Charges::Mark before = charges.mark();
+  TRY(charges.added(view, inode));
+  if (!charges.fits()) {
+    charges.back_to(std::move(before));
+    return Code::over_quota;
+  }
   view.put_new(inode);
   MadeFile made{inode.attributes, {}};
   if (existing) {
     // A name that was there all the time keeps its cookie.
     const uint64_t cookie = existing->dentry.cookie;
     view.put(place.parent, place.name, {inode.id(), FileType::regular, cookie});
-    made.replaced = drop_link(view, existing->inode, inode.attributes.created);
+    TRY_ASSIGN(made.replaced,
+               drop_link(view, existing->inode, place.parent, inode.attributes.created, charges));
   } else {
     const uint64_t cookie = place.inode.value;
     view.put_new(place.parent, place.name, {inode.id(), FileType::regular, cookie});
@@ -109,13 +117,13 @@ Result<MadeFile> Namespace::make_complete(View& view, const Credentials& credent
 Status Namespace::create_files(const Credentials& credentials,
                                const std::vector<CompleteFile>& files,
                                std::vector<Result<MadeFile>>* made) {
-  TRY(transact(engine::KvMode::write, [&](View& view) -> Status {
+  TRY(charged(engine::KvMode::write, [&](View& view, Charges& charges) -> Status {
     made->clear();
     made->reserve(files.size());
     Parents parents;
     std::set<InodeId> changed;
     for (const CompleteFile& file : files) {
-      made->push_back(make_complete(view, credentials, file, parents));
+      made->push_back(make_complete(view, credentials, file, parents, charges));
       if (made->back()) changed.insert(file.place.parent);
     }
     for (const InodeId parent : changed) view.touch(parent, clock_.wall());

@@ -42,6 +42,27 @@ std::string Keys::cookie(InodeId parent, uint64_t cookie) const {
   return key;
 }
 
+std::string Keys::quota(QuotaSubject subject) const {
+  std::string key = prefix_ + 'Q';
+  key.push_back(static_cast<char>(subject.kind));
+  append_big_endian(key, subject.id);
+  return key;
+}
+
+std::string Keys::usage(QuotaSubject subject, uint64_t lane) const {
+  std::string key = prefix_ + 'U';
+  key.push_back(static_cast<char>(subject.kind));
+  append_big_endian(key, subject.id);
+  append_big_endian(key, lane);
+  return key;
+}
+
+std::string Keys::names(InodeId inode, InodeId directory) const {
+  std::string key = of('L', inode);
+  append_big_endian(key, directory.value);
+  return key;
+}
+
 std::string Keys::system(std::string_view name) const {
   std::string key = prefix_ + 'S';
   key.append(name);
@@ -70,6 +91,15 @@ std::optional<std::string_view> Keys::name_of(std::string_view key) const {
   const size_t at = prefix_.size() + 1 + kIdBytes;
   if (key.size() <= at) return std::nullopt;
   return key.substr(at);
+}
+
+std::optional<QuotaSubject> Keys::subject_of(std::string_view key) const {
+  const size_t at = prefix_.size() + 1;
+  if (key.size() != at + 1 + kIdBytes) return std::nullopt;
+  const auto kind = static_cast<QuotaSubject::Kind>(key[at]);
+  if (kind != QuotaSubject::Kind::directory && kind != QuotaSubject::Kind::user)
+    return std::nullopt;
+  return QuotaSubject{kind, big_endian(key.substr(at + 1))};
 }
 
 std::string printable(std::string_view key) {

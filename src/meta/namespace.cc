@@ -137,6 +137,9 @@ Outcome<bool> Namespace::start() {
   }
   // That it is missing is for new_id() to say: what there is can be read.
   if (next) counters_.set_next(*next);
+  if (const Status loaded = load_quotas(); !loaded.ok()) {
+    return Failure{loaded, fmt::format("file system: cannot read the quotas: {}", loaded.name())};
+  }
   if (!clean_count) return count_inodes();
   counters_.set_inodes(*clean_count);
   return true;

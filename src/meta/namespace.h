@@ -2,6 +2,7 @@
 #pragma once
 
 #include "permissions.h"
+#include "quota_table.h"
 #include "record_cache.h"
 #include "view.h"
 
@@ -116,12 +117,23 @@ class Namespace final : public Meta {
   Status forget(InodeId inode) override { return forget_many({&inode, 1}); }
   Status forget_many(std::span<const InodeId> inodes) override;
   Result<FileSystemCounts> counts() override;
+  Status set_quota(QuotaSubject subject, const QuotaLimits& limits, std::string_view path) override;
+  Status delete_quota(QuotaSubject subject) override;
+  Result<std::vector<Quota>> quotas(std::optional<QuotaSubject> after, size_t limit) override;
+  Result<QuotaCheck> check_quota(QuotaSubject subject, bool repair) override;
+  Result<std::optional<Quota>> quota_of(InodeId inode) override;
+  Result<uint64_t> reserve(InodeId inode, uint64_t length) override;
 
  private:
   // The two shapes of every operation: body(View&) returns a Result or a Status; of a Result the
   // value of the attempt that committed is returned.
   template <class Body>
   auto transact(engine::KvMode mode, const Body& body);
+
+  // The same for what changes what is counted: body(View&, Charges&), which begins anew each time.
+  template <class Body>
+  auto charged(engine::KvMode mode, const Body& body, Charges::Gate gate = Charges::Gate::shared,
+               bool always = false);
 
   struct NewInode {
     FileType type = FileType::regular;
@@ -141,7 +153,8 @@ class Namespace final : public Meta {
   // Directories of a transaction, each looked up once.
   using Parents = std::unordered_map<InodeId, Result<Inode>>;
   Result<MadeFile> make_complete(View& view, const Credentials& credentials,
-                                 const CompleteFile& file, Parents& parents) const;
+                                 const CompleteFile& file, Parents& parents,
+                                 Charges& charges) const;
   // What set_attributes() does to them.
   Status change(const Credentials& credentials, const SetAttributes& changes,
                 Attributes& attributes) const;
@@ -154,10 +167,29 @@ class Namespace final : public Meta {
   }
 
   // Takes one link from `inode`, which is an orphan when that was the last; puts the record.
-  Removed drop_link(View& view, Inode& inode, FileTime now) const;
+  // `parent`: where the name was.
+  static Result<Removed> drop_link(View& view, Inode& inode, InodeId parent, FileTime now,
+                                   Charges& charges);
   // False if there was nothing left of it.
   static Result<bool> forget_in(View& view, InodeId inode);
   Outcome<bool> count_inodes();
+
+  // quotas.cc
+  Status load_quotas();
+  struct Counted {
+    UsageRecord found;
+    UsageRecord before;
+    struct Unplaced {
+      InodeId inode;
+      InodeId directory;
+      std::string name;
+    };
+    std::vector<Unplaced> unplaced;  // files that name no directory, by a name of theirs
+  };
+  static Result<Counted> count(View& view, QuotaSubject subject);
+  Status adopt(const std::vector<Counted::Unplaced>& unplaced);
+  Result<Counted> count_all(QuotaSubject subject);
+  Status correct(QuotaSubject subject, const Counted& counted);
 
   engine::Kv& kv_;
   const engine::Clock& clock_;
@@ -165,6 +197,8 @@ class Namespace final : public Meta {
   const Keys keys_;
   const std::unique_ptr<RecordCache> cache_;  // null: there is none
   Counters counters_;
+  QuotaTable quotas_;
+  engine::Mutex counting_{engine::Held::across_calls};  // one at a time corrects
 };
 
 // Takes an extended attribute from an inode, whose record is the caller's to put; false if it has
@@ -203,6 +237,30 @@ auto Namespace::transact(engine::KvMode mode, const Body& body) {
     ASSERT(returned.has_value() && returned->has_value());
     return std::move(*returned);
   }
+}
+
+template <class Body>
+auto Namespace::charged(engine::KvMode mode, const Body& body, Charges::Gate gate, bool always) {
+  Charges charges(quotas_, gate);
+  auto result = transact(mode, [&](View& view) -> decltype(body(view, charges)) {
+    charges.begin();
+    auto done = body(view, charges);
+    if constexpr (std::is_same_v<decltype(done), Status>) {
+      if (done.ok()) done = charges.finish(view, always);
+    } else {
+      if (const Status status = done.has_value() ? charges.finish(view, always) : Status();
+          !status.ok()) {
+        return status;
+      }
+    }
+    return done;
+  });
+  if constexpr (std::is_same_v<decltype(result), Status>) {
+    charges.end(result);
+  } else {
+    charges.end(result.has_value() ? Status() : result.error());
+  }
+  return result;
 }
 
 }  // namespace penstock::meta

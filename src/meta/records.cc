@@ -3,6 +3,7 @@
 #include "acl.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "penstock/meta/codec.h"
 #include "penstock/meta/records/limits.h"
@@ -84,6 +85,9 @@ Layout read_range(Reader& reader) {
 
 // What is behind the number of extensions: for each its kind and a string.
 constexpr uint64_t kLayoutExtension = 1;
+constexpr uint64_t kCountedInExtension = 2;
+constexpr uint64_t kExtensionKinds = 2;
+constexpr size_t kCountedInBytesMax = 10;  // a varint
 constexpr uint8_t kLayoutVersion = 1;
 // Five fields of a byte or a varint of 32 bits, and the list.
 constexpr size_t kLayoutBytesMax = 8 * 5 + 5 * kListedChainsMax;
@@ -129,22 +133,57 @@ bool has_layout(FileType type) {
   return type == FileType::regular || type == FileType::directory;
 }
 
-void write_extensions(Writer& writer, const Attributes& from) {
-  const bool layout = has_layout(from.type) && !is_plain(from.layout);
-  writer.varint(layout ? 1 : 0);
-  if (!layout) return;
+void write_layout(Writer& writer, const Layout& layout) {
   writer.varint(kLayoutExtension);
-  const std::string rest = encode_rest(from.layout);
+  const std::string rest = encode_rest(layout);
   ASSERT(rest.size() <= kLayoutBytesMax);
   writer.string(rest);
 }
 
-void read_extensions(Reader& reader, Attributes& to) {
+void write_counted_in(Writer& writer, InodeId directory) {
+  writer.varint(kCountedInExtension);
+  writer.varint(static_cast<uint64_t>(std::bit_width(directory.value) + 6) / 7);
+  writer.varint(directory.value);
+}
+
+// In the order of their kinds.
+void write_extensions(Writer& writer, const Inode& inode) {
+  const Attributes& from = inode.attributes;
+  const bool layout = has_layout(from.type) && !is_plain(from.layout);
+  const bool counted = from.type != FileType::directory && inode.parent != InodeId();
+  writer.varint((layout ? 1u : 0u) + (counted ? 1u : 0u));
+  if (layout) write_layout(writer, from.layout);
+  if (counted) write_counted_in(writer, inode.parent);
+}
+
+InodeId decode_counted_in(std::string_view bytes) {
+  Reader reader(bytes);
+  const InodeId directory(reader.varint());
+  return reader.finished() ? directory : InodeId();
+}
+
+void read_extension(Reader& reader, uint64_t kind, Inode& inode) {
+  Attributes& to = inode.attributes;
+  if (kind == kLayoutExtension) {
+    reader.require(has_layout(to.type));
+    reader.require(decode_rest(reader.string(kLayoutBytesMax), to.type, to.layout));
+    return;
+  }
+  reader.require(kind == kCountedInExtension && to.type != FileType::directory);
+  inode.parent = decode_counted_in(reader.string(kCountedInBytesMax));
+  reader.require(inode.parent != InodeId());
+}
+
+void read_extensions(Reader& reader, Inode& inode) {
   const uint64_t extensions = reader.varint();
-  if (extensions == 0) return;
-  reader.require(extensions == 1 && has_layout(to.type));
-  reader.require(reader.varint() == kLayoutExtension);
-  reader.require(decode_rest(reader.string(kLayoutBytesMax), to.type, to.layout));
+  reader.require(extensions <= kExtensionKinds);
+  uint64_t before = 0;
+  for (uint64_t i = 0; i < extensions && reader.going(); ++i) {
+    const uint64_t kind = reader.varint();
+    reader.require(kind > before);
+    before = kind;
+    read_extension(reader, kind, inode);
+  }
 }
 
 bool has_device(FileType type) {
@@ -190,7 +229,7 @@ std::string encode(const Inode& inode) {
   // One that it does not hold of could never be read again.
   ASSERT(is_storable_but_lists(inode));
   DASSERT(lists_are_storable(inode));
-  constexpr size_t kUsualBytes = 96;
+  constexpr size_t kUsualBytes = 104;
   const Attributes& from = inode.attributes;
   Writer writer(kUsualBytes);
   const uint64_t marks = marks_of(inode);
@@ -217,7 +256,7 @@ std::string encode(const Inode& inode) {
   if (has_device(from.type)) writer.varint(from.device);
   if ((marks & kMarkAcl) != 0) writer.string(from.acl);
   if ((marks & kMarkDefaultAcl) != 0) writer.string(inode.default_acl);
-  write_extensions(writer, from);
+  write_extensions(writer, inode);
   return writer.take();
 }
 
@@ -270,7 +309,7 @@ std::optional<Inode> decode_inode(InodeId id, std::string_view bytes) {
   if (has_device(to.type)) to.device = reader.varint();
   if ((marks & kMarkAcl) != 0) to.acl = read_acl(reader);
   if ((marks & kMarkDefaultAcl) != 0) inode.default_acl = read_acl(reader);
-  if (version >= kInodeVersion) read_extensions(reader, to);
+  if (version >= kInodeVersion) read_extensions(reader, inode);
   if (!reader.finished()) return std::nullopt;
   return inode;
 }
@@ -352,6 +391,62 @@ std::optional<uint64_t> decode_number(std::string_view bytes) {
   const uint64_t number = reader.varint();
   if (!reader.finished()) return std::nullopt;
   return number;
+}
+
+namespace {
+
+// The sign is the lowest bit, so that numbers near 0 are short.
+void write_signed(Writer& writer, int64_t value) {
+  writer.varint(static_cast<uint64_t>(value) << 1 ^ static_cast<uint64_t>(value >> 63));
+}
+int64_t read_signed(Reader& reader) {
+  const uint64_t folded = reader.varint();
+  return static_cast<int64_t>(folded >> 1 ^ (~(folded & 1) + 1));
+}
+
+}  // namespace
+
+std::string encode(const QuotaRecord& quota) {
+  ASSERT(quota.path.size() <= limits::kPathBytesMax);
+  Writer writer;
+  writer.byte(kRecordVersion);
+  writer.varint(quota.limits.bytes);
+  writer.varint(quota.limits.inodes);
+  writer.byte(quota.counted ? 1 : 0);
+  writer.string(quota.path);
+  return writer.take();
+}
+
+std::optional<QuotaRecord> decode_quota(std::string_view bytes) {
+  Reader reader(bytes);
+  read_version(reader);
+  QuotaRecord quota;
+  quota.limits.bytes = reader.varint();
+  quota.limits.inodes = reader.varint();
+  const uint8_t counted = reader.byte();
+  reader.require(counted <= 1);
+  quota.counted = counted == 1;
+  quota.path = reader.string(limits::kPathBytesMax);
+  if (!reader.finished()) return std::nullopt;
+  return quota;
+}
+
+std::string encode(const UsageRecord& usage) {
+  Writer writer;
+  writer.byte(kRecordVersion);
+  write_signed(writer, usage.bytes);
+  write_signed(writer, usage.inodes);
+  return writer.take();
+}
+
+std::optional<UsageRecord> decode_usage(std::string_view bytes) {
+  Reader reader(bytes);
+  read_version(reader);
+  UsageRecord usage;
+  usage.bytes = read_signed(reader);
+  usage.inodes = read_signed(reader);
+  if (!reader.finished()) return std::nullopt;
+  return usage;
 }
 
 }  // namespace penstock::meta

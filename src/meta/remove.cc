@@ -1,16 +1,21 @@
 // Taking links away, and what becomes of inodes without any.
+#include "counted_in.h"
 #include "namespace.h"
 
 #include "penstock/meta/records/limits.h"
 
 namespace penstock::meta {
 
-Removed Namespace::drop_link(View& view, Inode& inode, FileTime now) const {
+Result<Removed> Namespace::drop_link(View& view, Inode& inode, InodeId parent, FileTime now,
+                                     Charges& charges) {
+  TRY(charges.removed(view, inode));
   Attributes& attributes = inode.attributes;
   // A damaged count must not overflow.
   const uint32_t left = attributes.links == 0 ? 0 : attributes.links - 1;
   attributes.links = inode.is_directory() ? 0 : left;
   attributes.changed = now;
+  if (!inode.is_directory()) TRY(note_name_removed(view, inode, parent));
+  TRY(charges.added(view, inode));
   view.put(inode);
   if (inode.is_directory()) view.touch(inode.id(), now);
   const bool last = attributes.links == 0;
@@ -26,7 +31,7 @@ Status Namespace::unlink(const Credentials& credentials, InodeId parent, std::st
   TRY(check_name(name));
   if (is_dots(name)) return Code::is_directory;
   TRY_ASSIGN(const Removed done,
-             transact(engine::KvMode::write, [&](View& view) -> Result<Removed> {
+             charged(engine::KvMode::write, [&](View& view, Charges& charges) -> Result<Removed> {
                TRY_ASSIGN(const Inode directory, view.directory(parent));
                TRY(require(credentials, directory.attributes, kAccessExecute));
                TRY_ASSIGN(const std::optional<Dentry> dentry, view.find(parent, name));
@@ -37,7 +42,7 @@ Status Namespace::unlink(const Credentials& credentials, InodeId parent, std::st
                const FileTime now = clock_.wall();
                view.erase(parent, name, *dentry);
                view.touch(parent, now);
-               return drop_link(view, inode, now);
+               return drop_link(view, inode, parent, now, charges);
              }));
   if (removed != nullptr) *removed = done;
   return {};
@@ -48,7 +53,7 @@ Status Namespace::remove_directory(const Credentials& credentials, InodeId paren
   TRY(check_name(name));
   if (is_dots(name)) return name == "." ? Code::invalid_argument : Code::not_empty;
   TRY_ASSIGN(const Removed done,
-             transact(engine::KvMode::write, [&](View& view) -> Result<Removed> {
+             charged(engine::KvMode::write, [&](View& view, Charges& charges) -> Result<Removed> {
                TRY_ASSIGN(Inode above, view.directory(parent));
                TRY(require(credentials, above.attributes, kAccessExecute));
                TRY_ASSIGN(const std::optional<Dentry> dentry, view.find(parent, name));
@@ -66,7 +71,7 @@ Status Namespace::remove_directory(const Credentials& credentials, InodeId paren
                drop_subdirectory(above);
                view.put(above);
                view.touch(parent, now);
-               return drop_link(view, inode, now);
+               return drop_link(view, inode, parent, now, charges);
              }));
   if (removed != nullptr) *removed = done;
   return {};
@@ -116,6 +121,9 @@ Status Namespace::forget_many(std::span<const InodeId> inodes) {
                }
                return count;
              }));
+  if (quotas_.any()) {
+    for (const InodeId inode : inodes) quotas_.settled(inode, 0, true);
+  }
   ASSERT(forgotten >= 0 && static_cast<size_t>(forgotten) <= inodes.size());
   if (forgotten > 0) counters_.add_inodes(-forgotten);
   return {};

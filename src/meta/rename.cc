@@ -1,5 +1,7 @@
 // rename: one entry to another directory or name, perhaps replacing or exchanging what is there.
+#include "counted_in.h"
 #include "namespace.h"
+#include "tree_usage.h"
 
 #include "penstock/meta/records/limits.h"
 
@@ -22,6 +24,9 @@ class Renaming {
   Result<bool> prepare();
   // What the replaced inode was, if any, with its link not yet taken.
   std::optional<Inode>& replaced() { return existing_inode_; }
+  // Before either of these two: what it changes for quotas. busy: that nothing else may do at this
+  // time, so with the gate for itself.
+  Status charge(Charges& charges, QuotaTable& quotas, Charges::Gate gate);
   Status move(uint64_t new_cookie);
   Status exchange();
 
@@ -29,6 +34,8 @@ class Renaming {
   bool one_directory() const { return from_.parent == to_.parent; }
   // The directory of the new name; the same object as that of the old name if it is the same.
   Inode& new_directory() { return one_directory() ? old_directory_ : other_directory_; }
+  Status charge_one(Inode& moved, InodeId from, InodeId to, Charges& charges, QuotaTable& quotas,
+                    Charges::Gate gate);
   Status check_permissions();
   Status check_types();
   Status check_loop(const Inode& moved, InodeId into, Code otherwise);
@@ -141,6 +148,37 @@ Status Renaming::set_parent(Inode& moved, Inode& before, Inode& after) {
   return {};
 }
 
+Status Renaming::charge(Charges& charges, QuotaTable& quotas, Charges::Gate gate) {
+  if (one_directory()) return {};
+  TRY(charge_one(source_inode_, from_.parent, to_.parent, charges, quotas, gate));
+  if (!flags_.exchange) return {};
+  return charge_one(*existing_inode_, to_.parent, from_.parent, charges, quotas, gate);
+}
+
+Status Renaming::charge_one(Inode& moved, InodeId from, InodeId to, Charges& charges,
+                            QuotaTable& quotas, Charges::Gate gate) {
+  ASSERT(from != to);
+  if (!moved.is_directory()) {
+    TRY(charges.removed(view_, moved));
+    TRY(note_name_moved(view_, moved, from, to));
+    return charges.added(view_, moved);
+  }
+  if (!quotas.any_of_directories()) return {};
+  if (gate != Charges::Gate::alone) return Code::busy;
+  TRY_ASSIGN(const QuotaEntries before, quotas.above(view_, from));
+  TRY_ASSIGN(const QuotaEntries after, quotas.above(view_, to));
+  if (before != after) {
+    TRY_ASSIGN(const std::optional<UsageRecord> tree,
+               usage_of_tree(view_, moved, kCountedByRenameMax));
+    if (!tree) return Code::cross_device;
+    TRY(charges.moved(view_, from, *tree, -1));
+    TRY(charges.moved(view_, to, *tree, 1));
+  }
+  // Ways through it are others from now on.
+  quotas.forget_ways();
+  return {};
+}
+
 Status Renaming::move(uint64_t new_cookie) {
   ASSERT(existing_.has_value() == existing_inode_.has_value() && !flags_.exchange);
   ASSERT(source_.inode == source_inode_.id());
@@ -225,21 +263,32 @@ Status Namespace::rename(const Credentials& credentials, InodeId parent, std::st
   if (parent != new_parent) {
     TRY_ASSIGN(cookie, counters_.new_id());
   }
-  TRY_ASSIGN(
-      const Removed done, transact(engine::KvMode::write, [&](View& view) -> Result<Removed> {
-        const FileTime now = clock_.wall();
-        Renaming renaming(view, credentials, {parent, name}, {new_parent, new_name}, flags, now);
-        TRY_ASSIGN(const bool anything, renaming.prepare());
-        if (!anything) return Removed();
-        if (flags.exchange) {
-          TRY(renaming.exchange());
-          return Removed();
-        }
-        TRY(renaming.move(cookie));
-        if (!renaming.replaced()) return Removed();
-        return drop_link(view, *renaming.replaced(), now);
-      }));
-  if (removed != nullptr) *removed = done;
+  bool wants_gate = false;
+  const auto rename_by = [&](Charges::Gate gate) {
+    return charged(
+        engine::KvMode::write,
+        [&](View& view, Charges& charges) -> Result<Removed> {
+          const FileTime now = clock_.wall();
+          Renaming renaming(view, credentials, {parent, name}, {new_parent, new_name}, flags, now);
+          TRY_ASSIGN(const bool anything, renaming.prepare());
+          if (!anything) return Removed();
+          const Status charged = renaming.charge(charges, quotas_, gate);
+          wants_gate = charged == Code::busy;
+          TRY(charged);
+          if (flags.exchange) {
+            TRY(renaming.exchange());
+            return Removed();
+          }
+          TRY(renaming.move(cookie));
+          if (!renaming.replaced()) return Removed();
+          return drop_link(view, *renaming.replaced(), new_parent, now, charges);
+        },
+        gate);
+  };
+  Result<Removed> done = rename_by(Charges::Gate::shared);
+  if (!done && wants_gate) done = rename_by(Charges::Gate::alone);
+  if (!done) return done.error();
+  if (removed != nullptr) *removed = *done;
   return {};
 }
 

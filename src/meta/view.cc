@@ -194,4 +194,115 @@ void View::erase_number(std::string_view system_name) {
   writing().erase(keys_.system(system_name));
 }
 
+Result<UsageRecord> View::usage(QuotaSubject subject, uint64_t lane) {
+  const std::string key = keys_.usage(subject, lane);
+  TRY_ASSIGN(const auto value, transaction_.get(key));
+  if (!value) return UsageRecord();
+  const std::optional<UsageRecord> usage = decode_usage(*value);
+  if (!usage) return corrupt(key, "not what a quota has counted");
+  return *usage;
+}
+
+void View::put(QuotaSubject subject, uint64_t lane, const UsageRecord& usage) {
+  writing().put(keys_.usage(subject, lane), encode(usage));
+}
+
+void View::put(QuotaSubject subject, const QuotaRecord& quota) {
+  writing().put(keys_.quota(subject), encode(quota));
+}
+
+Result<std::optional<QuotaRecord>> View::quota(QuotaSubject subject) {
+  const std::string key = keys_.quota(subject);
+  TRY_ASSIGN(const auto value, transaction_.get(key));
+  if (!value) return std::optional<QuotaRecord>();
+  std::optional<QuotaRecord> quota = decode_quota(*value);
+  if (!quota) return corrupt(key, "not a quota");
+  return quota;
+}
+
+Status View::scan_quotas(const std::function<void(QuotaSubject, QuotaRecord&)>& visit) {
+  Status status;
+  TRY(transaction_.scan(keys_.begin('Q'), keys_.end('Q'),
+                        [&](std::string_view key, std::string_view value) {
+                          const std::optional<QuotaSubject> subject = keys_.subject_of(key);
+                          std::optional<QuotaRecord> quota = decode_quota(value);
+                          if (!subject || !quota) {
+                            status = corrupt(key, "not a quota");
+                            return false;
+                          }
+                          visit(*subject, *quota);
+                          return true;
+                        }));
+  return status;
+}
+
+Status View::scan_usage(QuotaSubject subject,
+                        const std::function<void(uint64_t lane, const UsageRecord&)>& visit) {
+  Status status;
+  // Lanes are counted up from 0.
+  const std::string begin = keys_.usage(subject, 0);
+  TRY(transaction_.scan(begin, keys_.usage(subject, UINT64_MAX),
+                        [&](std::string_view key, std::string_view value) {
+                          const std::optional<UsageRecord> usage = decode_usage(value);
+                          if (!usage || key.size() != begin.size()) {
+                            status = corrupt(key, "not what a quota has counted");
+                            return false;
+                          }
+                          uint64_t lane = 0;
+                          for (const char byte : key.substr(key.size() - sizeof lane)) {
+                            lane = lane << 8 | static_cast<uint8_t>(byte);
+                          }
+                          visit(lane, *usage);
+                          return true;
+                        }));
+  return status;
+}
+
+Result<uint64_t> View::names_in(InodeId inode, InodeId directory) {
+  TRY_ASSIGN(const std::optional<uint64_t> count, mark(keys_.names(inode, directory)));
+  return count.value_or(0);
+}
+
+void View::put_names(InodeId inode, InodeId directory, uint64_t count) {
+  const std::string key = keys_.names(inode, directory);
+  if (count == 0) {
+    writing().erase(key);
+  } else {
+    put_mark(key, count);
+  }
+}
+
+Result<std::vector<InodeId>> View::directories_of(InodeId inode) {
+  std::vector<InodeId> found;
+  Status status;
+  TRY(transaction_.scan(keys_.begin('L', inode), keys_.end('L', inode),
+                        [&](std::string_view key, std::string_view) {
+                          const std::optional<uint64_t> directory = keys_.cookie_of(key);
+                          if (!directory || *directory == 0) {
+                            status = corrupt(key, "not the names of a file");
+                            return false;
+                          }
+                          found.emplace_back(*directory);
+                          return true;
+                        }));
+  TRY(status);
+  return found;
+}
+
+Status View::scan_inodes(const std::function<void(const Inode&)>& visit) {
+  Status status;
+  TRY(transaction_.scan(
+      keys_.begin('I'), keys_.end('I'), [&](std::string_view key, std::string_view value) {
+        const std::optional<InodeId> id = keys_.inode_of(key);
+        const std::optional<Inode> inode = id ? decode_inode(*id, value) : std::nullopt;
+        if (!inode) {
+          status = corrupt(key, "not an inode");
+          return false;
+        }
+        visit(*inode);
+        return true;
+      }));
+  return status;
+}
+
 }  // namespace penstock::meta

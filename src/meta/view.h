@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "penstock/meta.h"
 #include "penstock/meta/keys.h"
@@ -65,6 +66,24 @@ class View {
   void erase_mark(const std::string& key) { writing().erase(key); }
   Result<std::optional<uint64_t>> mark(const std::string& key);
   Status scan_ids(char kind, InodeId after, const std::function<bool(InodeId)>& visit);
+
+  // Of quotas: decision 0065. What is not there is nothing.
+  Result<UsageRecord> usage(QuotaSubject subject, uint64_t lane);
+  void put(QuotaSubject subject, uint64_t lane, const UsageRecord& usage);
+  void put(QuotaSubject subject, const QuotaRecord& quota);
+  Result<std::optional<QuotaRecord>> quota(QuotaSubject subject);
+  void erase(QuotaSubject subject) { writing().erase(keys_.quota(subject)); }
+  Status scan_quotas(const std::function<void(QuotaSubject, QuotaRecord&)>& visit);
+  Status scan_usage(QuotaSubject subject,
+                    const std::function<void(uint64_t lane, const UsageRecord&)>& visit);
+  Result<uint64_t> names_in(InodeId inode, InodeId directory);
+  void put_names(InodeId inode, InodeId directory, uint64_t count);
+  // The directories in which names of it are counted.
+  Result<std::vector<InodeId>> directories_of(InodeId inode);
+  Status scan_inodes(const std::function<void(const Inode&)>& visit);
+  void erase_usage(QuotaSubject subject, uint64_t lane) {
+    writing().erase(keys_.usage(subject, lane));
+  }
 
   Result<std::optional<uint64_t>> number(std::string_view system_name);
   void put_number(std::string_view system_name, uint64_t number);

@@ -262,6 +262,31 @@ Status check_life(const MetaServiceConfig& config, const ask::CreateFiles& asked
       [&](const meta::CompleteFile& file) { return file.place.inode < config.least_new; });
   return is_of_before ? Code::stale : Code::ok;
 }
+// ---- quotas ----
+
+auto run(Meta& meta, const ask::SetQuota& asked) {
+  return nothing(meta.set_quota(asked.subject, asked.limits, asked.path));
+}
+auto run(Meta& meta, const ask::DeleteQuota& asked) {
+  return nothing(meta.delete_quota(asked.subject));
+}
+Result<Quotas> run(Meta& meta, const ask::ListQuotas& asked) {
+  TRY_ASSIGN(std::vector<meta::Quota> some, meta.quotas(asked.after, limits::kQuotasPerAnswer));
+  const bool last = some.size() < limits::kQuotasPerAnswer;
+  return Quotas{std::move(some), last};
+}
+auto run(Meta& meta, const ask::CheckQuota& asked) {
+  return meta.check_quota(asked.subject, asked.repair);
+}
+Result<Least> run(Meta& meta, const ask::QuotaOf& asked) {
+  TRY_ASSIGN(std::optional<meta::Quota> quota, meta.quota_of(asked.directory));
+  return Least{std::move(quota)};
+}
+Result<Count> run(Meta& meta, const ask::Reserve& asked) {
+  TRY_ASSIGN(const uint64_t length, meta.reserve(asked.inode, asked.length));
+  return Count{length};
+}
+
 Status check_life(const MetaServiceConfig&, const auto&) {
   return Code::ok;
 }

@@ -74,5 +74,22 @@ void fields(auto& io, Of<meta::Meta::Accessed> auto& m) {
 void fields(auto& io, Of<meta::FileSystemCounts> auto& m) {
   io(m.inodes, m.capacity.total_bytes, m.capacity.free_bytes);
 }
+// Which kinds there are is the Meta's to judge.
+void fields(auto& io, Of<meta::QuotaSubject> auto& m) {
+  io.plain(m.kind);
+  io(m.id);
+}
+void fields(auto& io, Of<meta::QuotaLimits> auto& m) {
+  io(m.bytes, m.inodes);
+}
+void fields(auto& io, Of<meta::QuotaUsage> auto& m) {
+  io(m.bytes, m.inodes);
+}
+void fields(auto& io, Of<meta::Quota> auto& m) {
+  io(m.subject, m.limits, m.used, m.promised, m.counted, m.path);
+}
+void fields(auto& io, Of<meta::QuotaCheck> auto& m) {
+  io(m.quota, m.found);
+}
 
 }  // namespace penstock::meta_net

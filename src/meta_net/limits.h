@@ -57,6 +57,10 @@ static_assert(kPathsMax * (kAttributesBytesMax + 32) + kKiB < kAnswerBytesMax);
 inline constexpr size_t kEntriesPerPage = meta::kEntriesPerTransaction;
 inline constexpr size_t kPageBytesMax = 256 * kKiB;
 static_assert(kPageBytesMax > 2 * (kAttributesBytesMax + kNameBytesMax + 64));
+// Quotas of one answer, each with its path.
+inline constexpr size_t kQuotasPerAnswer = 1024;
+static_assert(kQuotasPerAnswer * (penstock::limits::kPathBytesMax + 128) + kKiB < kAnswerBytesMax);
+
 // Names of extended attributes of one inode, each with a byte at least.
 inline constexpr size_t kXattrNamesMax = meta::kXattrListBytesMax;
 

@@ -56,7 +56,9 @@ bool waits_for_others(const Request& request) {
          std::holds_alternative<ask::CreateFiles>(request) ||
          std::holds_alternative<ask::Unlink>(request) ||
          std::holds_alternative<ask::RemoveDirectory>(request) ||
-         std::holds_alternative<ask::Rename>(request);
+         std::holds_alternative<ask::Rename>(request) ||
+         std::holds_alternative<ask::SetQuota>(request) ||
+         std::holds_alternative<ask::CheckQuota>(request);
 }
 
 bool is_shown(const Request& request) {

@@ -96,6 +96,19 @@ struct Inodes {
   }
 };
 
+struct Quotas {
+  std::vector<meta::Quota> each = {};
+  bool last = false;
+  static void fields(auto& io, auto& m) {
+    io(m.last);
+    io.list(m.each, limits::kQuotasPerAnswer);
+  }
+};
+struct Least {
+  std::optional<meta::Quota> quota = {};
+  static void fields(auto& io, auto& m) { io(m.quota); }
+};
+
 // ---- calls ----
 
 namespace ask {
@@ -459,6 +472,54 @@ struct Look {
   std::vector<WantedLook> wanted = {};
   static void fields(auto& io, auto& m) { io.list(m.wanted, limits::kPathsMax); }
 };
+struct SetQuota {
+  using Answer = Nothing;
+  static constexpr uint8_t kKind = 39;
+  static constexpr bool kChanges = true;
+  meta::QuotaSubject subject = {};
+  meta::QuotaLimits limits = {};
+  std::string path = {};
+  static void fields(auto& io, auto& m) { io(m.subject, m.limits, m.path); }
+};
+struct DeleteQuota {
+  using Answer = Nothing;
+  static constexpr uint8_t kKind = 40;
+  static constexpr bool kChanges = true;
+  meta::QuotaSubject subject = {};
+  static void fields(auto& io, auto& m) { io(m.subject); }
+};
+// Those behind it.
+struct ListQuotas {
+  using Answer = Quotas;
+  static constexpr uint8_t kKind = 41;
+  static constexpr bool kChanges = false;
+  std::optional<meta::QuotaSubject> after = {};
+  static void fields(auto& io, auto& m) { io(m.after); }
+};
+struct CheckQuota {
+  using Answer = meta::QuotaCheck;
+  static constexpr uint8_t kKind = 42;
+  static constexpr bool kChanges = true;
+  meta::QuotaSubject subject = {};
+  bool repair = false;
+  static void fields(auto& io, auto& m) { io(m.subject, m.repair); }
+};
+struct QuotaOf {
+  using Answer = Least;
+  static constexpr uint8_t kKind = 43;
+  static constexpr bool kChanges = false;
+  InodeId directory = {};
+  static void fields(auto& io, auto& m) { io(m.directory); }
+};
+// Twice is as once: what is promised is in memory.
+struct Reserve {
+  using Answer = Count;
+  static constexpr uint8_t kKind = 44;
+  static constexpr bool kChanges = false;
+  InodeId inode = {};
+  uint64_t length = 0;
+  static void fields(auto& io, auto& m) { io(m.inode, m.length); }
+};
 
 }  // namespace ask
 
@@ -472,7 +533,8 @@ using Request =
                  ask::ReadDirectory, ask::NewestCookie, ask::GetXattr, ask::SetXattr,
                  ask::ListXattrs, ask::RemoveXattr, ask::BeginWrite, ask::Settle, ask::EndWrite,
                  ask::Unsettled, ask::IsUnsettled, ask::Sync, ask::Orphans, ask::Forget,
-                 ask::Counts, ask::OwnChains, ask::Look>;
+                 ask::Counts, ask::OwnChains, ask::Look, ask::SetQuota, ask::DeleteQuota,
+                 ask::ListQuotas, ask::CheckQuota, ask::QuotaOf, ask::Reserve>;
 
 bool changes(const Request& request);
 // Whether it changes what others are shown, or count on after a power cut.
@@ -482,7 +544,8 @@ bool is_shown(const Request& request);
 // what another one has changed since.
 bool needs_hold(const Request& request);
 
-// Whether it changes names, and so may have to wait for other agents that keep them.
+// Whether it changes names, and so may have to wait for other agents that keep them; or counts a
+// whole tree.
 bool waits_for_others(const Request& request);
 
 // What is too long for Meta in any case is the caller's to refuse before: within the limits of

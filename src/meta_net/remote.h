@@ -100,7 +100,30 @@ class Remote final : public RemoteMeta {
   }
   Result<uint32_t> own_chains() override {
     TRY_ASSIGN(const Count count, run(ask::OwnChains{}));
+    if (count.value > limits::kOwnChainsMax) return Code::bad_message;
     return static_cast<uint32_t>(count.value);
+  }
+  Status set_quota(meta::QuotaSubject subject, const meta::QuotaLimits& limits,
+                   std::string_view path) override {
+    TRY(check_name(path));
+    return status_of(run(ask::SetQuota{subject, limits, std::string(path)}));
+  }
+  Status delete_quota(meta::QuotaSubject subject) override {
+    return status_of(run(ask::DeleteQuota{subject}));
+  }
+  Result<std::vector<meta::Quota>> quotas(std::optional<meta::QuotaSubject> after,
+                                          size_t limit) override;
+  Result<meta::QuotaCheck> check_quota(meta::QuotaSubject subject, bool repair) override {
+    return run(ask::CheckQuota{subject, repair});
+  }
+  Result<std::optional<meta::Quota>> quota_of(InodeId directory) override {
+    TRY_ASSIGN(Least least, run(ask::QuotaOf{directory}));
+    return std::move(least.quota);
+  }
+  Result<uint64_t> reserve(InodeId inode, uint64_t length) override {
+    TRY_ASSIGN(const Count promised, run(ask::Reserve{inode, length}));
+    if (promised.value < length) return Code::bad_message;
+    return promised.value;
   }
   Status sync() override { return status_of(run(ask::Sync{})); }
 

@@ -228,4 +228,21 @@ Status Remote::create_files(const Credentials& who, const std::vector<meta::Comp
   return status;
 }
 
+Result<std::vector<meta::Quota>> Remote::quotas(std::optional<meta::QuotaSubject> after,
+                                                size_t limit) {
+  std::vector<meta::Quota> all;
+  bool last = false;
+  while (!last && all.size() < limit) {
+    TRY_ASSIGN(Quotas some, run(ask::ListQuotas{after}, limits::kUsualLongAnswer));
+    last = some.last;
+    for (meta::Quota& quota : some.each) {
+      // Those of the page before come before it, so that this ends.
+      if (after && quota.subject <= *after) return Code::bad_message;
+      after = quota.subject;
+      if (all.size() < limit) all.push_back(std::move(quota));
+    }
+  }
+  return all;
+}
+
 }  // namespace penstock::meta_net

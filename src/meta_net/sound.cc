@@ -108,8 +108,22 @@ bool is_sound(const Names& names) {
 bool is_sound(const Number& number) {
   return number.value != 0;
 }
-bool is_sound(const Count& count) {
-  return count.value <= limits::kOwnChainsMax;
+bool is_sound(const meta::Quota& quota) {
+  using Kind = meta::QuotaSubject::Kind;
+  return quota.subject.kind == Kind::directory || quota.subject.kind == Kind::user;
+}
+bool is_sound(const meta::QuotaCheck& check) {
+  return is_sound(check.quota);
+}
+bool is_sound(const Least& least) {
+  return !least.quota || is_sound(*least.quota);
+}
+bool is_sound(const Quotas& quotas) {
+  for (size_t i = 0; i < quotas.each.size(); ++i) {
+    if (!is_sound(quotas.each[i])) return false;
+    if (i > 0 && quotas.each[i - 1].subject >= quotas.each[i].subject) return false;
+  }
+  return quotas.last || !quotas.each.empty();
 }
 
 Status check_asked(const Request& request, const Newest& newest) {

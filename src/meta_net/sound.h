@@ -22,7 +22,10 @@ bool is_sound(const Page& page);
 bool is_sound(const Inodes& inodes);
 bool is_sound(const Names& names);
 bool is_sound(const Number& number);
-bool is_sound(const Count& count);
+bool is_sound(const meta::Quota& quota);
+bool is_sound(const meta::QuotaCheck& check);
+bool is_sound(const Least& least);
+bool is_sound(const Quotas& quotas);
 inline bool is_sound(const auto&) {
   return true;
 }

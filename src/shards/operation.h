@@ -49,6 +49,7 @@ enum class Stage : uint8_t {
   fitting,   // has one, and waits for what this process knows of the inode to be renewed
   dropping,  // a write that waits for the file's set-id bits to be taken away
   gated,     // a write that waits for a cut of the file to end
+  growing,   // a write that waits to hear whether quotas let its file become so long
   widening,  // a write that waits for the file's record to tell of chains that it is about to use
   moving,    // pieces are under way
   room,      // a write that waits for removed files to be collected, as the disk is full

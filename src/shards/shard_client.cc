@@ -71,6 +71,7 @@ ShardClient::ShardClient(engine::Loop& loop, engine::Net& net, const DataPlane& 
       self.error = settled.status;
       if (self.stage == Stage::dropping) return self.client->dropped_privileges(self);
       if (self.stage == Stage::widening) return self.client->widened(self);
+      if (self.stage == Stage::growing) return self.client->may_grow(self);
       if (self.kind == IoKind::sync) return self.client->finish(self, self.error);
       // Durable or not, the bytes have changed.
       self.client->tell(self);
@@ -293,7 +294,7 @@ void ShardClient::end_early(Operation& op, Status why) {
   } else if (op.stage == Stage::holding) {
     if (plane_.holding->cancel(op.hold_waiter)) end_outside(op, why);
   } else if (op.stage == Stage::dropping || op.stage == Stage::widening ||
-             op.stage == Stage::fitting) {
+             op.stage == Stage::growing || op.stage == Stage::fitting) {
     // What is asked of meta cannot be taken back: what follows it will see why the write ends.
   } else if (op.stage == Stage::moving) {
     // What is under way must end first, as the caller may reuse the memory then.

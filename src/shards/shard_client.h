@@ -34,6 +34,8 @@ class ShardClient final : public Client {
   void drop_privileges(Operation& op, const meta::FileWriter& writer);
   void dropped_privileges(Operation& op);
   void begin_write(Operation& op);
+  void grow(Operation& op, uint64_t length);
+  void may_grow(Operation& op);
   void widen(Operation& op);
   void widened(Operation& op);
   static bool finds_bytes_again(const Inode& inode);

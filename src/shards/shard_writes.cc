@@ -43,6 +43,25 @@ void ShardClient::dropped_privileges(Operation& op) {
   tell(op);
 }
 
+// Quotas are asked before a byte is written: what is written is counted whatever they say.
+void ShardClient::grow(Operation& op, uint64_t length) {
+  ASSERT(length > 0);
+  op.stage = Stage::growing;
+  op.settle.inode = op.inode;
+  op.settle.grow_to = length;
+  op.settle.synced_changes = 0;
+  plane_.lengths->settle_later(op.settle);
+}
+
+void ShardClient::may_grow(Operation& op) {
+  ASSERT(op.stage == Stage::growing);
+  op.settle.grow_to = 0;
+  const Status status = std::exchange(op.error, Code::ok);
+  if (!op.ending.ok()) return end_outside(op, op.ending);
+  if (!status.ok()) return end_outside(op, status);
+  begin_write(op);
+}
+
 // The write is about to use chains of which no record tells, should a power cut take back what is
 // not durable of meta: first the write session becomes durable.
 void ShardClient::widen(Operation& op) {
@@ -87,6 +106,11 @@ void ShardClient::begin_write(Operation& op) {
     }
   }
   const uint64_t wanted = io.offset + io.memory.length;
+  if (wanted > op.inode->allowed.load(std::memory_order_relaxed) && io.memory.length > 0)
+      [[unlikely]] {
+    op.inode->gate.leave();
+    return grow(op, wanted);
+  }
   if (wanted > op.inode->reach.load(std::memory_order_relaxed) && io.memory.length > 0)
       [[unlikely]] {
     op.inode->gate.leave();

@@ -153,6 +153,16 @@ TEST_F(EveryCommand, of_help_does_what_it_says) {
          good({"set", store_ + ":/in", "--chunk", "1M", "--stripe", "1"}, "1.00 MiB       1");
          good({"set", store_ + ":/in"}, "penstock layout", 2);
        }},
+      {"quota",
+       [&] {
+         good({"quota", "set", store_, "--path", "/in", "--inodes", "100"}, "none");
+         good({"quota", "get", store_, "--path", "/in"}, "/in");
+         good({"quota", "check", store_, "--path", "/in"}, "right");
+         good({"quota", "list", store_, "--json"}, "\"inodes\": 100");
+         good({"quota", "set", store_, "--path", "/in"}, "--capacity", 2);
+         good({"quota", "delete", store_, "--path", "/in"}, "deleted");
+         good({"quota", "delete", store_, "--path", "/in"}, "there is none", 1);
+       }},
       {"scrub",
        [&] {
          good({"scrub", store_}, "0 bad blocks");

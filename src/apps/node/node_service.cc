@@ -4,6 +4,7 @@
 #include "disk_orders.h"
 #include "identity_admin.h"
 #include "layout_requests.h"
+#include "quota_requests.h"
 #include "network_admin.h"
 #include "status_document.h"
 
@@ -224,6 +225,7 @@ Json NodeService::handle(const Json& request, const AdminServer::Say& say) {
     if (!result) return {{"error", result.error().message}};
     return {{"path", *result}};
   }
+  if (auto answer = answer_about_quota(agent_->files(), request)) return std::move(*answer);
   const NodeWithDisks disks{
       agent_->cluster(), agent_->status().disks,
       [this](const std::string& path) { return agent_->take_disk_off(path); }};

@@ -112,6 +112,9 @@ void Story::make_many() {
     }
     // What it takes the place of is not worth less than what a power cut leaves of this one.
     if (names.contains(path)) model->history = {model->now()};
+    // A write far beyond its end makes it durable, with what was there then: nothing is known of
+    // names that change between that and a sync.
+    model->known_durable = true;
     all_.push_back(model);
     names[path] = std::move(model);
   }

@@ -95,7 +95,27 @@ void set_attributes(Call& call, fuse_ino_t inode, struct stat* wanted, int which
   call.attributes(*changed);
 }
 
-void statistics(Call& call, fuse_ino_t) {
+namespace {
+
+// What a quota leaves is what there is, where that is less.
+void bound_by(const meta::Quota& quota, struct statvfs& out) {
+  const auto left = [](uint64_t limit, uint64_t used) { return limit > used ? limit - used : 0; };
+  if (quota.limits.bytes != 0) {
+    const fsblkcnt_t blocks = quota.limits.bytes / limits::kBlockBytes;
+    const fsblkcnt_t free = left(quota.limits.bytes, quota.used.bytes) / limits::kBlockBytes;
+    out.f_blocks = std::min(out.f_blocks, blocks);
+    out.f_bfree = out.f_bavail = std::min(out.f_bfree, free);
+  }
+  if (quota.limits.inodes != 0) {
+    const fsfilcnt_t free = left(quota.limits.inodes, quota.used.inodes);
+    out.f_files = std::min<fsfilcnt_t>(out.f_files, quota.limits.inodes);
+    out.f_ffree = out.f_favail = std::min(out.f_ffree, free);
+  }
+}
+
+}  // namespace
+
+void statistics(Call& call, fuse_ino_t inode) {
   const client::FileSystemStatus status = call.front().files.status();
   struct statvfs out {};
   out.f_bsize = limits::kBlockBytes;
@@ -108,6 +128,10 @@ void statistics(Call& call, fuse_ino_t) {
   out.f_ffree = out.f_bfree;
   out.f_favail = out.f_bfree;
   out.f_namemax = limits::kNameBytesMax;
+  if (!is_virtual(inode)) {
+    const auto quota = call.front().files.quota_of(InodeId{inode});
+    if (quota && *quota) bound_by(**quota, out);
+  }
   call.statistics(out);
 }
 

@@ -11,6 +11,8 @@ std::vector<std::string> seeds() {
   file.attributes.mode = 0644;
   file.attributes.links = 1;
   file.attributes.length = 123'456;
+  Inode counted = file;
+  counted.parent = InodeId(1 << 20);
   Inode link = file;
   link.attributes.type = FileType::symlink;
   link.target = "target";
@@ -31,6 +33,9 @@ std::vector<std::string> seeds() {
           encode(DirectoryTimes{}),
           encode(Dentry{InodeId(5), FileType::regular, kCookieMin}),
           encode(CookieEntry{"name", InodeId(5), FileType::directory}),
+          encode(counted),
+          encode(QuotaRecord{{1 << 30, 77}, true, "/a"}),
+          encode(UsageRecord{-4096, 1}),
           encode_number(1ULL << 40)};
 }
 

@@ -69,6 +69,37 @@ std::vector<std::string> samples() {
   return encoded;
 }
 
+TEST(Records, of_files_keep_where_they_are_counted) {
+  for (const uint64_t id : {uint64_t{1}, uint64_t{127}, uint64_t{128}, kIdMax, UINT64_MAX}) {
+    for (const FileType type : {FileType::regular, FileType::symlink, FileType::fifo}) {
+      Inode inode = sample(type);
+      inode.parent = InodeId(id);
+      if (type == FileType::regular) inode.attributes.layout.copies = 3;
+      const auto decoded = decode_inode(InodeId(5), encode(inode));
+      ASSERT_TRUE(decoded.has_value()) << id;
+      EXPECT_EQ(decoded->parent, inode.parent);
+      EXPECT_EQ(decoded->attributes.layout, inode.attributes.layout);
+      EXPECT_EQ(encode(*decoded), encode(inode));
+    }
+  }
+}
+
+TEST(Records, of_quotas_keep_every_field) {
+  const QuotaRecord quota{{UINT64_MAX, 7}, true, "/a/b"};
+  const auto decoded = decode_quota(encode(quota));
+  ASSERT_TRUE(decoded.has_value());
+  EXPECT_EQ(decoded->limits, quota.limits);
+  EXPECT_TRUE(decoded->counted);
+  EXPECT_EQ(decoded->path, "/a/b");
+  EXPECT_FALSE(decode_quota(encode(quota) + "x").has_value());
+  for (const int64_t number : {int64_t{0}, int64_t{-1}, int64_t{1}, INT64_MIN, INT64_MAX}) {
+    const auto usage = decode_usage(encode(UsageRecord{number, -(number / 2)}));
+    ASSERT_TRUE(usage.has_value());
+    EXPECT_EQ(usage->bytes, number);
+    EXPECT_EQ(usage->inodes, -(number / 2));
+  }
+}
+
 TEST(Records, decode_to_what_was_encoded) {
   for (int type = 0; type < 7; ++type) {
     const Inode inode = sample(FileType(type));

@@ -47,7 +47,7 @@ class Fill {
       value = meta::FileTime::from_raw(random_.below(meta::FileTime::kRawMax + 1));
     } else if constexpr (std::is_same_v<T, Status>) {
       value = random_.chance(1, 2) ? Status()
-                                   : Status(static_cast<Code>(1 + random_.below(84)),
+                                   : Status(static_cast<Code>(1 + random_.below(85)),
                                             static_cast<uint32_t>(random_.next()));
     } else if constexpr (kIsOptional<T>) {
       value.reset();

@@ -248,6 +248,14 @@ class FileSystem {
 
   virtual FileSystemStatus status() = 0;
 
+  // Quotas: see meta::Meta. The right to set them is the caller's to check.
+  virtual Status set_quota(meta::QuotaSubject subject, const meta::QuotaLimits& limits,
+                           std::string_view path) = 0;
+  virtual Status delete_quota(meta::QuotaSubject subject) = 0;
+  virtual Result<std::vector<meta::Quota>> quotas() = 0;
+  virtual Result<meta::QuotaCheck> check_quota(meta::QuotaSubject subject, bool repair) = 0;
+  virtual Result<std::optional<meta::Quota>> quota_of(InodeId inode) = 0;
+
   // Removes the chunks of removed files that no open uses, of at most `limit` files; returns how
   // many. A thread of the file system does so whenever something was removed; this is for a front
   // whose write found the disk full.

@@ -18,6 +18,7 @@
 
 #include "penstock/engine.h"
 #include "penstock/meta/layout.h"
+#include "penstock/meta/quota.h"
 
 namespace penstock::meta {
 
@@ -441,6 +442,28 @@ class Meta {
   virtual Status forget_many(std::span<const InodeId> inodes) = 0;
 
   virtual Result<FileSystemCounts> counts() = 0;
+
+  // Quotas: docs/decisions/0065-quotas.md. Every call that makes something, gives it another place
+  // or owner, or lets it grow, can end with over_quota; settle() does not. The right to set them
+  // is the caller's to check.
+  //
+  // Sets the limits, and counts what is there if that was not done: all of a directory's tree, or
+  // all inodes for a user. Blocks for as long as that takes; counts for nobody until it has
+  // returned. not_directory, not_found; not_supported where there are too many.
+  virtual Status set_quota(QuotaSubject subject, const QuotaLimits& limits,
+                           std::string_view path) = 0;
+  virtual Status delete_quota(QuotaSubject subject) = 0;
+  // Those behind `after`, in order.
+  virtual Result<std::vector<Quota>> quotas(std::optional<QuotaSubject> after, size_t limit) = 0;
+  // Counts anew beside all changes. With `repair` what was counted before is corrected.
+  virtual Result<QuotaCheck> check_quota(QuotaSubject subject, bool repair) = 0;
+  // Of the quotas of directories that bind what is made in a directory, or bind a file, the one
+  // that leaves the fewest bytes; nothing where there is none.
+  virtual Result<std::optional<Quota>> quota_of(InodeId inode) = 0;
+  // Before a file's bytes grow to `length`: up to which length it may grow without asking again, at
+  // least that. What is promised counts as used until the file's write session ends, at the latest
+  // until this Meta does; without a session nothing is.
+  virtual Result<uint64_t> reserve(InodeId inode, uint64_t length) = 0;
 };
 
 }  // namespace penstock::meta

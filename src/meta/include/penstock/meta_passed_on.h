@@ -134,6 +134,21 @@ class PassedOn : public Meta {
     return inner_.forget_many(inodes);
   }
   Result<FileSystemCounts> counts() override { return inner_.counts(); }
+  Status set_quota(QuotaSubject subject, const QuotaLimits& limits,
+                   std::string_view path) override {
+    return inner_.set_quota(subject, limits, path);
+  }
+  Status delete_quota(QuotaSubject subject) override { return inner_.delete_quota(subject); }
+  Result<std::vector<Quota>> quotas(std::optional<QuotaSubject> after, size_t limit) override {
+    return inner_.quotas(after, limit);
+  }
+  Result<QuotaCheck> check_quota(QuotaSubject subject, bool repair) override {
+    return inner_.check_quota(subject, repair);
+  }
+  Result<std::optional<Quota>> quota_of(InodeId inode) override { return inner_.quota_of(inode); }
+  Result<uint64_t> reserve(InodeId inode, uint64_t length) override {
+    return inner_.reserve(inode, length);
+  }
 
  protected:
   Meta& inner_;

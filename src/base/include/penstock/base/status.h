@@ -58,6 +58,7 @@ enum class Code : uint16_t {
   io_error = 82,       // EIO: the device or the file system below failed
   read_only = 83,      // EROFS
   wrong_version = 84,  // EPROTONOSUPPORT: written by another, incompatible version
+  over_quota = 85,     // EDQUOT: of a directory or a user; there may be room
 };
 
 class [[nodiscard]] Status {

@@ -150,6 +150,9 @@ struct Inode {
   // grows at any time, and becomes less only while no writer is inside the gate. Relaxed: what it
   // grew after was durable then.
   std::atomic<uint64_t> reach{0};
+  // Quotas let it grow so far; see meta::Meta::reserve(). Relaxed: a write that finds an earlier
+  // value asks once more.
+  std::atomic<uint64_t> allowed{0};
   // A read will change the time of access although its file is opened for relative times only. Also
   // false when it never is to change (kInodeNoAtime). Relaxed, as `accessed`: times order nothing.
   std::atomic<bool> access_due{false};

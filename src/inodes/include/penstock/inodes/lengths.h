@@ -15,6 +15,7 @@ struct SettleRequest : engine::Op {
   Inode* inode = nullptr;                      // kept alive by the caller
   const meta::FileWriter* drop_for = nullptr;  // set: only Lengths::drop_privileges() is asked for
   bool widen = false;                          // Inode::reach is to have no bound
+  uint64_t grow_to = 0;                        // above 0: only Lengths::allow() is asked for
   uint64_t synced_changes = 0;  // the targets hold everything up to here durably; 0: not known
 };
 
@@ -46,6 +47,8 @@ class Lengths {
   Status prepare_to_widen(Inode& inode);
   // Takes away what a write by these must not leave; see Inode::privilege_changes.
   Status drop_privileges(Inode& inode, const meta::FileWriter& writer);
+  // The file may grow to this length, by the quotas that bind it; else over_quota.
+  Status allow(Inode& inode, uint64_t length);
   // What is known of an inode before meta is synced, and becomes true of stable storage after it.
   struct Recorded {
     uint64_t length = 0;

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "penstock/base.h"
+#include "penstock/meta/quota.h"
 
 namespace penstock::meta {
 
@@ -20,6 +21,10 @@ class Keys {
   std::string xattr(InodeId inode, std::string_view name) const { return of('X', inode, name); }
   std::string orphan(InodeId inode) const { return of('O', inode); }
   std::string write_session(InodeId inode) const { return of('W', inode); }
+  std::string quota(QuotaSubject subject) const;
+  std::string usage(QuotaSubject subject, uint64_t lane) const;
+  // How many names in a directory a file has, that has several.
+  std::string names(InodeId inode, InodeId directory) const;
   std::string system(std::string_view name) const;
 
   // Where a scan over all keys of a kind, or all of a kind and an inode, begins and ends.
@@ -35,6 +40,7 @@ class Keys {
   std::optional<InodeId> inode_of(std::string_view key) const;
   std::optional<uint64_t> cookie_of(std::string_view key) const;
   std::optional<std::string_view> name_of(std::string_view key) const;
+  std::optional<QuotaSubject> subject_of(std::string_view key) const;
 
  private:
   std::string of(char kind, InodeId inode, std::string_view rest = {}) const;

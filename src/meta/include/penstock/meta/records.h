@@ -13,7 +13,7 @@ inline constexpr uint8_t kRecordVersion = 1;
 // Of inodes and of the times of directories. Version 1 is read, with times of 64 bits since 1970,
 // and written as this one when it changes.
 inline constexpr uint8_t kInodeVersion = 2;
-inline constexpr uint64_t kFormatVersion = 2;
+inline constexpr uint64_t kFormatVersion = 3;
 inline constexpr uint64_t kFormatVersionMin = 1;
 // Names of 'S' records.
 inline constexpr std::string_view kVersionName = "version";
@@ -23,7 +23,9 @@ inline constexpr std::string_view kInodesName = "inodes";  // there only after a
 // 'I': an inode. Of directories, `modified` and `changed` are not part of it: see DirectoryTimes.
 struct Inode {
   Attributes attributes;
-  InodeId parent;            // of directories
+  // Of directories. Of others the directory that they are counted in: one that names them; 0: not
+  // known, as they were made before it was kept.
+  InodeId parent;
   uint32_t xattr_bytes = 0;  // of the names of all extended attributes, each with one end byte
   std::string target;        // of symbolic links: what they lead to
   std::string default_acl;   // of directories: what is created in them inherits it
@@ -73,7 +75,23 @@ std::optional<CookieEntry> decode_cookie_entry(std::string_view bytes);
 inline constexpr uint64_t kOrphanRemoved = 0;
 inline constexpr uint64_t kOrphanUnnamed = 1;
 
-// 'S', 'O' and 'W': one number.
+// 'Q': a quota. Its subject is in the key.
+struct QuotaRecord {
+  QuotaLimits limits;
+  bool counted = false;  // what was there before it was set is part of what is counted
+  std::string path;      // where the directory was when it was set, for people
+};
+// 'U': a part of what is counted for a quota; may be below 0, as only the sum is not.
+struct UsageRecord {
+  int64_t bytes = 0;
+  int64_t inodes = 0;
+};
+std::string encode(const QuotaRecord& quota);
+std::optional<QuotaRecord> decode_quota(std::string_view bytes);
+std::string encode(const UsageRecord& usage);
+std::optional<UsageRecord> decode_usage(std::string_view bytes);
+
+// 'S', 'O', 'W' and 'L': one number.
 std::string encode_number(uint64_t number);
 std::optional<uint64_t> decode_number(std::string_view bytes);
 

@@ -37,6 +37,20 @@ inline constexpr int kDepthMax = 1 << 20;
 // Entries that read_directory() reads in one transaction, and inodes counted in one.
 inline constexpr size_t kEntriesPerTransaction = 1024;
 
+// Quotas: all are in memory, each with its path.
+inline constexpr size_t kQuotasMax = 65'536;
+// Directories whose quotas are remembered: about 100 bytes each.
+inline constexpr size_t kQuotaWaysMax = 65'536;
+// What is promised to a file beyond what was asked for; or this part of what is left.
+inline constexpr uint64_t kQuotaAheadBytes = 64 * kMiB;
+inline constexpr uint64_t kQuotaShare = 16;
+// The same where no quota binds.
+inline constexpr uint64_t kUnboundAheadBytes = 1024 * kMiB;
+// Inodes of a tree that a rename counts in its transaction.
+inline constexpr size_t kCountedByRenameMax = 20'000;
+// Files that name no directory, which a count gives one, in one go.
+inline constexpr size_t kAdoptedMax = 100'000;
+
 inline constexpr size_t kKeyPrefixBytesMax = 16;
 
 }  // namespace penstock::meta

@@ -56,7 +56,9 @@ Outcome<void> NodeHolds::start_service() {
   service.kv = config_.kv;
   service.fence = [this](AgentId agent, const std::function<void()>& done) { fence(agent, done); };
   service.settle = [this](AgentId agent, const std::vector<InodeId>& exclusives,
-                          const std::function<void()>& done) { settle(agent, exclusives, done); };
+                          const std::function<void()>& done) {
+    settlements_.add(agent, exclusives, done);
+  };
   service.unused = [this](InodeId) {
     const std::lock_guard lock(mutex_);
     if (files_ != nullptr) files_->unused_elsewhere();
@@ -143,7 +145,7 @@ void NodeHolds::make_locks_agent() {
 bool NodeHolds::is_past_fenced() {
   const std::vector<AgentId> inherited = service_->inherited();
   return std::all_of(inherited.begin(), inherited.end(),
-                     [this](AgentId agent) { return past_.contains(agent); });
+                     [this](AgentId agent) { return settlements_.has(agent); });
 }
 
 // Who was there before says what it has, or its lease ends; what is over is fenced. Only then it
@@ -176,17 +178,15 @@ bool NodeHolds::has_session(NodeId node) {
 
 void NodeHolds::attach(client::FileSystem& files) {
   keepings_.attach(&files.keeping());
-  std::map<AgentId, Past> past;
   {
     const std::lock_guard lock(mutex_);
     ASSERT(files_ == nullptr && !is_stopping_);
     files_ = &files;
-    past.swap(past_);
   }
-  for (const auto& [agent, had] : past) {
-    // What is not known recovery has settled, as nobody was given anything since.
-    had.exclusives.empty() ? had.done() : settle(agent, had.exclusives, had.done);
-  }
+  if (service_ == nullptr) return;
+  settlements_.begin([&files](InodeId inode) {
+    return inode == InodeId() ? files.settle_all_lost() : files.settle_lost(inode);
+  });
 }
 
 // False: the node is to stop.
@@ -209,39 +209,6 @@ void NodeHolds::fence(AgentId agent, const std::function<void()>& done) {
   done();
 }
 
-// Before there is a file system it waits for that, and with it who wants what the session had.
-void NodeHolds::settle(AgentId agent, const std::vector<InodeId>& exclusives,
-                       const std::function<void()>& done) {
-  client::FileSystem* files = nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    if (is_stopping_) return;
-    files = files_;
-    if (files == nullptr) {
-      past_[agent] = {exclusives, done};
-      return;
-    }
-    ++settling_;
-  }
-  const auto settle_once = [&]() -> Status {
-    if (exclusives.empty()) return files->settle_all_lost();
-    for (const InodeId inode : exclusives) TRY(files->settle_lost(inode));
-    return Code::ok;
-  };
-  bool goes_on = true;
-  for (Status status = settle_once(); !status.ok() && goes_on; status = settle_once()) {
-    log::warning("files of a node that is gone could not be settled yet: {}", status.name());
-    goes_on = pause();
-  }
-  {
-    const std::lock_guard lock(mutex_);
-    ASSERT(settling_ > 0);
-    --settling_;
-  }
-  wake_.notify_all();
-  if (goes_on) done();
-}
-
 void NodeHolds::stop() {
   if (std::exchange(is_stopped_, true)) return;
   hurry();
@@ -252,13 +219,12 @@ void NodeHolds::stop() {
   keepings_.attach(static_cast<holds::Keeping*>(nullptr));
   keepings_.attach(static_cast<kept_names::KeptNames*>(nullptr));
   {
-    std::unique_lock lock(mutex_);
+    const std::lock_guard lock(mutex_);
     is_stopping_ = true;
-    wake_.notify_all();
-    wake_.wait(lock, [this] { return settling_ == 0; });
     files_ = nullptr;
-    past_.clear();
   }
+  wake_.notify_all();
+  settlements_.stop();
   if (service_ != nullptr) {
     in_loop([this](engine::Op& done) { locks_service_->stop(done); });
     in_loop([this](engine::Op& done) { service_->stop(done); });

@@ -3,10 +3,10 @@
 #pragma once
 
 #include "limits.h"
+#include "settlements.h"
 
 #include <atomic>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -55,8 +55,8 @@ class NodeHolds {
   void hurry();
   // Of this node, for calls that name it; 0: it has none yet.
   uint64_t session() const { return session_.load(std::memory_order_acquire); }
-  // For whom recalls are; it keeps nothing before. Until stop(). Waits for targets and meta where
-  // agents have gone since.
+  // For whom recalls are; it keeps nothing before. Until stop(). Waits for nobody: what agents had
+  // that have gone since, on targets that are gone as well, others get when those are back.
   void attach(client::FileSystem& files);
   // The file system is closed. Others get what this node had at once. Idempotent.
   void stop();
@@ -87,11 +87,6 @@ class NodeHolds {
   };
 
   using AgentId = holds::AgentId;
-  // What a session had that ended before there was a file system.
-  struct Past {
-    std::vector<InodeId> exclusives;
-    std::function<void()> done;
-  };
 
   explicit NodeHolds(Config config) : config_(std::move(config)) {}
   Outcome<void> start_service();
@@ -100,8 +95,6 @@ class NodeHolds {
   void make_locks_agent();
   Outcome<void> await_past();
   void fence(holds::AgentId agent, const std::function<void()>& done);
-  void settle(AgentId agent, const std::vector<InodeId>& exclusives,
-              const std::function<void()>& done);
   bool is_past_fenced();
   bool pause();
   void in_loop(const std::function<void(engine::Op& done)>& start) const;
@@ -117,12 +110,12 @@ class NodeHolds {
   // Beside them, in the same loop. In their calls the holds find what is below.
   std::unique_ptr<locks_net::LocksService> locks_service_;
   std::unique_ptr<locks_net::LocksAgent> locks_agent_;
+  // Of sessions that ended, also before there was a file system, for which they wait.
+  Settlements settlements_;
   engine::Mutex mutex_;
   engine::Condition wake_;
   bool is_stopping_ = false;             // under the mutex
   client::FileSystem* files_ = nullptr;  // the same
-  std::map<AgentId, Past> past_;         // the same
-  size_t settling_ = 0;                  // the same: calls of `files_` by the service's threads
   bool is_stopped_ = false;
 };
 

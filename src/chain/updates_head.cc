@@ -36,10 +36,11 @@ void reply_done(engine::IncomingCall& call, const UpdateName& name) {
 
 void Updates::on_update(engine::IncomingCall& call, const wire::ChainUpdateRequest& request) {
   if (!core_.part.is_head()) return core_.reply_moved(call);
-  if (!core_.may_serve()) return core_.refuse(call);
-  if (waiting_count_ + pending_count_ >= limits::kWaitingMax) return call.reply(Code::busy, {});
+  // First: to a client a refusal says that it has not happened.
   const engine::Time latest = core_.latest(request.header);
   if (answer_repeated(call, request.request, latest)) return;
+  if (!core_.may_serve()) return core_.refuse(call);
+  if (waiting_count_ + pending_count_ >= limits::kWaitingMax) return call.reply(Code::busy, {});
   const auto session = wire::AgentSession::of_word(request.header.capability);
   if (refuse_if_fenced(call, session)) return;
   auto wanted = std::make_unique<Request>();
@@ -63,9 +64,9 @@ void Updates::on_update(engine::IncomingCall& call, const wire::ChainUpdateReque
         engine::IncomingCall& from = *(*held)->call;
         if (!done.status.ok()) return from.reply(done.status, {});
         if (version != core_.part.version()) return core_.reply_moved(from);
-        if (!core_.may_serve()) return core_.refuse(from);
-        // Another call for the same request may have been faster.
+        // Another call for the same request may have been faster, and this head's lease be over.
         if (answer_repeated(from, (*held)->part.request, (*held)->latest)) return;
+        if (!core_.may_serve()) return core_.refuse(from);
         if (refuse_if_fenced(from, (*held)->session)) return;
         take_request(at, std::move(*held));
       });
@@ -74,7 +75,8 @@ void Updates::on_update(engine::IncomingCall& call, const wire::ChainUpdateReque
   call.fetch(fetch);
 }
 
-// True if the request was executed, is being executed, or must not be.
+// True if the request was executed, is being executed, or must not be. Also without a lease: what
+// is recorded was committed, and what has no number yet hears when its turn comes.
 bool Updates::answer_repeated(engine::IncomingCall& call, const RequestId& request,
                               engine::Time latest) {
   for (const auto& [at, chunk] : chunks_) {

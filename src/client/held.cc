@@ -2,6 +2,8 @@
 
 #include "held_inodes.h"
 
+#include "penstock/shards.h"
+
 namespace penstock::client {
 namespace {
 
@@ -53,7 +55,7 @@ Status Held::begin(InodeId inode, holds::Hold hold) {
   holds::Holding* const holding = inodes_.holding();
   if (holding == nullptr) return Code::ok;
   Core& core = inodes_.core();
-  const engine::Time deadline = core.clock().now() + limits::kHoldWait;
+  const engine::Time deadline = core.clock().now() + shards::limits::kHoldWait;
   while (!has_ticket_) {
     TRY(core.check_open());
     if (holding->enter(inode, hold, ticket_)) {

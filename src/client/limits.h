@@ -27,10 +27,7 @@ inline constexpr size_t kDiscardedMax = 1024;
 // When collecting failed, it is tried again after this time at the latest.
 inline constexpr auto kCollectRetry = std::chrono::seconds(10);
 
-// How long an operation of a thread waits for a hold: longer than an agent may take that renews its
-// lease and gives nothing back, with its fence.
-inline constexpr auto kHoldWait = std::chrono::seconds(40);
-// And how often it looks whether it is still to wait.
+// How often an operation of a thread that waits for a hold looks whether it is still to wait.
 inline constexpr auto kHoldLook = std::chrono::seconds(1);
 // What renews and gives back inodes, in threads that wait for meta and targets; and how soon what
 // could not be recorded is tried again.

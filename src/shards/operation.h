@@ -91,6 +91,9 @@ struct Operation : ListNode {
   holds::Holding::Waiter hold_waiter;
   holds::Ticket ticket;
   bool has_ticket = false;
+  engine::Timer hold_deadline;
+  bool hold_timed = false;
+  engine::Time hold_until = engine::kNever;  // counted from its first wait for a hold
   inodes::FitRequest fit;
   WriteGate::Waiter gate_waiter;
   inodes::Change change;         // under way while a write is inside the gate and moves

@@ -14,6 +14,10 @@ bool has_room_for_checksums(const IoOp& io) {
          io.checksums.length >= wire::checksum_bytes(io.memory.length);
 }
 
+holds::Hold wanted_by(const Operation& op) {
+  return op.kind == IoKind::write ? holds::Hold::exclusive : holds::Hold::shared;
+}
+
 }  // namespace
 
 std::unique_ptr<Client> make_client(engine::Loop& loop, engine::Net& net, const DataPlane& plane) {
@@ -39,6 +43,7 @@ ShardClient::ShardClient(engine::Loop& loop, engine::Net& net, const DataPlane& 
     op.deadline.owner = op.gate_waiter.owner = op.settle.owner = op.told.owner = op.ended.owner =
         &op;
     op.flush.owner = op.room.owner = op.hold_waiter.owner = op.fit.owner = &op;
+    op.hold_deadline.owner = &op;
     op.gate_waiter.loop = op.settle.loop = op.flush.loop = op.room.loop = &loop_;
     op.hold_waiter.loop = op.fit.loop = &loop_;
     op.deadline.completion = [](engine::Op& due) {
@@ -48,8 +53,18 @@ ShardClient::ShardClient(engine::Loop& loop, engine::Net& net, const DataPlane& 
       self.timed = false;
       self.client->end_early(self, Code::timed_out);
     };
+    op.hold_deadline.completion = [](engine::Op& due) {
+      auto& self = due.owner_as<Operation>();
+      ASSERT(self.hold_timed && self.stage == Stage::holding);
+      self.hold_timed = false;
+      // What comes in this very moment is taken.
+      if (self.client->plane_.holding->cancel(self.hold_waiter)) {
+        self.client->end_outside(self, Code::timed_out);
+      }
+    };
     op.hold_waiter.completion = [](engine::Op& given) {
       auto& self = given.owner_as<Operation>();
+      self.client->end_hold_wait(self);
       self.has_ticket = self.hold_waiter.entered;
       self.ticket = self.hold_waiter.ticket;
       if (!self.ending.ok()) return self.client->end_outside(self, self.ending);
@@ -186,6 +201,7 @@ Operation& ShardClient::take_slot(IoOp& io, Flow& flow, IoClass io_class) {
   op.restarts = 0;
   op.asked_for_room = false;
   op.begin = op.failed_at = 0;
+  op.hold_until = engine::kNever;
   if (io.deadline != engine::kNever) {
     op.timed = true;
     loop_.start(op.deadline, io.deadline);
@@ -219,16 +235,30 @@ void ShardClient::begin(Operation& op) {
 void ShardClient::hold(Operation& op) {
   ASSERT(!op.has_ticket);
   op.stage = Stage::holding;
-  const holds::Hold wanted =
-      op.kind == IoKind::write ? holds::Hold::exclusive : holds::Hold::shared;
+  const holds::Hold wanted = wanted_by(op);
   if (plane_.holding->enter(op.inode->id, wanted, op.ticket)) [[likely]] {
     op.has_ticket = true;
     return held(op);
   }
+  wait_for_hold(op, wanted);
+}
+
+// However often it has to wait: one that loses again and again what it was given ends, too.
+void ShardClient::wait_for_hold(Operation& op, holds::Hold wanted) {
+  ASSERT(op.stage == Stage::holding && !op.hold_timed);
+  if (op.hold_until == engine::kNever) {
+    op.hold_until = loop_.clock().now() + limits::kHoldWait;
+  }
+  op.hold_timed = true;
+  loop_.start(op.hold_deadline, op.hold_until);
   op.hold_waiter.inode = op.inode->id;
   op.hold_waiter.hold = wanted;
   op.hold_waiter.entered = false;
   plane_.holding->wait(op.hold_waiter);
+}
+
+void ShardClient::end_hold_wait(Operation& op) {
+  if (std::exchange(op.hold_timed, false)) loop_.cancel(op.hold_deadline);
 }
 
 void ShardClient::held(Operation& op) {
@@ -237,8 +267,7 @@ void ShardClient::held(Operation& op) {
   const bool is_lost = op.io != nullptr && op.io->file->locks().is_lost();
   if (is_lost) [[unlikely]]
     return end_outside(op, Code::io_error);
-  const holds::Hold wanted =
-      op.kind == IoKind::write ? holds::Hold::exclusive : holds::Hold::shared;
+  const holds::Hold wanted = wanted_by(op);
   if (op.inode->fit.load(std::memory_order_acquire) >= wanted) [[likely]]
     return begin_held(op);
   op.stage = Stage::fitting;
@@ -292,7 +321,9 @@ void ShardClient::end_early(Operation& op, Status why) {
     // If its turn has come already, begin_write() will see why it ends.
     if (op.inode->gate.cancel(op.gate_waiter)) end_outside(op, why);
   } else if (op.stage == Stage::holding) {
-    if (plane_.holding->cancel(op.hold_waiter)) end_outside(op, why);
+    if (!plane_.holding->cancel(op.hold_waiter)) return;
+    end_hold_wait(op);
+    end_outside(op, why);
   } else if (op.stage == Stage::dropping || op.stage == Stage::widening ||
              op.stage == Stage::growing || op.stage == Stage::fitting) {
     // What is asked of meta cannot be taken back: what follows it will see why the write ends.
@@ -330,7 +361,7 @@ FileRef ShardClient::keep(const OpenFile& file) const {
 
 IoOp* ShardClient::release(Operation& op, Status status) {
   // Nothing that belongs to it is known to a target, and its memory may be used again.
-  ASSERT(op.stage != Stage::idle && op.in_flight == 0 && op.shared_count == 0);
+  ASSERT(op.stage != Stage::idle && op.in_flight == 0 && op.shared_count == 0 && !op.hold_timed);
   if (op.timed) [[unlikely]] {
     loop_.cancel(op.deadline);
     op.timed = false;

@@ -26,6 +26,8 @@ class ShardClient final : public Client {
   void wait_for_behind(Operation& op);
   void begin(Operation& op);
   void hold(Operation& op);
+  void wait_for_hold(Operation& op, holds::Hold wanted);
+  void end_hold_wait(Operation& op);
   void held(Operation& op);
   void begin_held(Operation& op);
   void let_go(Operation& op);

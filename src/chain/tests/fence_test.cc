@@ -187,5 +187,54 @@ TEST_F(FenceAndLease, a_head_without_a_lease_gives_no_number_to_what_waits) {
   EXPECT_EQ(updates_at_head(), 2U);
 }
 
+// A call that the network brings twice: the one whose answer counts comes when the lease is over,
+// and a refusal would say that nothing has happened.
+TEST_F(FenceAndLease, what_happened_is_told_without_a_lease_as_well) {
+  wire::ChainUpdateRequest request{.header = {version_, kFile, kFirstChain.value, 0},
+                                   .request = {1, 1, kReader.value, 60}};
+  request.end = 4;
+  request.kind = 1;
+  const auto say = [&]() -> Said& {
+    return begin_to_say(client_, 1, wire::ChainMethod::update, request, {"abcd"});
+  };
+  cut_head(true);
+  request.request.slot = 61;
+  Said& first = say();
+  world_.run_for(milliseconds(10));
+  ASSERT_EQ(head().pending, 1U);
+  world_.run_for(kShortLease);
+  EXPECT_TRUE(first.ended) << "its client has given up";
+  Said& again = say();
+  world_.run_for(milliseconds(10));
+  EXPECT_FALSE(again.ended) << "it is pending";
+  cut_head(false);
+  EXPECT_EQ(end_of(again), Code::ok);
+  EXPECT_EQ(end_of(say()), Code::ok);
+  EXPECT_EQ(updates_at_head(), 2U) << "once, and what made room";
+  request.request.sequence = 2;
+  EXPECT_EQ(end_of(say()), Code::not_serving) << "what is new is refused";
+  EXPECT_EQ(updates_at_head(), 2U);
+}
+
+// The same where its bytes are still on their way when the double has been done.
+TEST_F(FenceAndLease, a_double_whose_bytes_come_after_the_lease_is_told_as_well) {
+  wire::ChainUpdateRequest request{.header = {version_, kFile, kFirstChain.value, 0},
+                                   .request = {1, 1, kReader.value, 60}};
+  request.end = 4;
+  request.kind = 1;
+  EXPECT_EQ(write_for(0, "room"), Code::ok);
+  world_.run_for(kShortLease - milliseconds(300));
+  network_.faults.delay_max = milliseconds(400);
+  std::vector<Said*> all;
+  for (int i = 0; i < 40; ++i) {
+    all.push_back(&begin_to_say(client_, 1, wire::ChainMethod::update, request, {"abcd"}));
+  }
+  for (Said* said : all) {
+    const Status status = end_of(*said);
+    EXPECT_TRUE(status == Code::ok || status == Code::cancelled) << status.name();
+  }
+  EXPECT_EQ(updates_at_head(), 2U) << "once, and what made room";
+}
+
 }  // namespace
 }  // namespace penstock::chain

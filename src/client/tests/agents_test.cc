@@ -1,6 +1,8 @@
 // One file system seen by several agents.
 #include "agents.h"
 
+#include "penstock/shards.h"
+
 namespace penstock::client {
 namespace {
 
@@ -193,6 +195,99 @@ TEST(AgentsTest, a_file_that_was_read_again_after_a_lease_was_lost_stays_when_it
   EXPECT_TRUE(agents.files(0).unlink(agents.root, meta::kRootInode, "a", nullptr).ok());
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(agents.files(0).collect(10).has_value());
   EXPECT_EQ(agents.read(1, file, 0, 10), "bytes");
+}
+
+// Takes recalls, and says nothing until it is let.
+class Silent final : public holds::Keeping {
+ public:
+  explicit Silent(holds::Keeping& to) : to_(to) {}
+  void drop(InodeId inode, holds::Hold leave, std::function<void()> done) override {
+    if (speaks) return to_.drop(inode, leave, std::move(done));
+    ++silent;
+    later_.push_back(
+        [this, inode, leave, done = std::move(done)] { to_.drop(inode, leave, done); });
+  }
+  void settle(InodeId inode, std::function<void()> done) override {
+    to_.settle(inode, std::move(done));
+  }
+  void drop_all(bool is_lost, std::function<void()> done) override {
+    to_.drop_all(is_lost, std::move(done));
+  }
+  void speak() {
+    speaks = true;
+    for (const auto& one : std::exchange(later_, {})) one();
+  }
+  bool speaks = false;
+  int silent = 0;
+
+ private:
+  holds::Keeping& to_;
+  std::vector<std::function<void()>> later_;
+};
+
+TEST(AgentsTest, reads_and_writes_end_as_opens_do_when_another_gives_nothing_back) {
+  Agents agents(1, 2);
+  const FileRef a = agents.open(0, "/a");
+  const FileRef b = agents.open(1, "/a");
+  EXPECT_TRUE(agents.write(0, a, 0, "kept").ok());
+  Silent silent(agents.files(0).keeping());
+  agents.holds().tell(0, &silent);
+  std::string bytes(4, '?');
+  const engine::MemoryRef memory{reinterpret_cast<std::byte*>(bytes.data()), bytes.size()};
+  const auto expect_late = [&](const std::function<Status()>& call) {
+    const engine::Time begun = agents.world.now();
+    EXPECT_EQ(call(), Code::timed_out);
+    const engine::Duration waited = agents.world.now() - begun;
+    EXPECT_GE(waited, shards::limits::kHoldWait);
+    EXPECT_LT(waited, shards::limits::kHoldWait + std::chrono::seconds(2));
+  };
+  FileSystem& files = agents.files(1);
+  expect_late([&] { return files.read(b, 0, memory).error(); });
+  expect_late([&] { return agents.write(1, b, 0, "late"); });
+  expect_late([&] { return agents.write_soon(1, b, 0, "late"); });
+  expect_late([&] { return files.append(b, memory, false, nullptr, nullptr).error(); });
+  expect_late([&] { return files.sync_file(b, false); });
+  EXPECT_GT(silent.silent, 0);
+  silent.speak();
+  EXPECT_EQ(agents.read(1, b, 0, 10), "kept");
+  EXPECT_TRUE(agents.write(1, b, 0, "LATE").ok());
+  EXPECT_EQ(agents.read(0, a, 0, 10), "LATE");
+  agents.holds().tell(0, &agents.files(0).keeping());
+}
+
+TEST(AgentsTest, an_operation_that_is_told_to_end_waits_for_no_hold) {
+  Agents agents(1, 2);
+  const FileRef a = agents.open(0, "/a");
+  const FileRef b = agents.open(1, "/a");
+  EXPECT_TRUE(agents.write(0, a, 0, "kept").ok());
+  Silent silent(agents.files(0).keeping());
+  agents.holds().tell(0, &silent);
+  std::string bytes(4, '?');
+  Client& client = agents.files(1).client(0);
+  IoOp io;
+  io.file = b;
+  io.kind = IoKind::read;
+  io.memory = {reinterpret_cast<std::byte*>(bytes.data()), bytes.size()};
+  io.deadline = agents.world.now() + std::chrono::seconds(10);
+  bool ended = false;
+  io.owner = &ended;
+  io.completion = [](engine::Op& op) { op.owner_as<bool>() = true; };
+  client.submit(io);
+  EXPECT_TRUE(agents.world.run_until([&] { return ended; }, std::chrono::seconds(11)));
+  EXPECT_EQ(io.status, Code::timed_out);
+  ended = false;
+  io.deadline = engine::kNever;
+  client.submit(io);
+  agents.world.run_for(std::chrono::seconds(1));
+  EXPECT_FALSE(ended);
+  client.cancel(io);
+  EXPECT_TRUE(agents.world.run_until([&] { return ended; }, std::chrono::seconds(1)));
+  EXPECT_EQ(io.status, Code::cancelled);
+  // Its time is over with it.
+  agents.world.run_for(2 * shards::limits::kHoldWait);
+  silent.speak();
+  EXPECT_EQ(agents.read(1, b, 0, 10), "kept");
+  agents.holds().tell(0, &agents.files(0).keeping());
 }
 
 TEST(AgentsTest, nobody_pays_for_a_file_that_is_its_own) {

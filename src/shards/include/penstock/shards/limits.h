@@ -20,6 +20,11 @@ inline constexpr uint32_t kSharedPieces = 2048;
 // of one read its bytes are returned as they are: each of them was in the file at some moment.
 inline constexpr uint32_t kReadRestartsMax = 8;
 
+// How long an operation waits for a hold that another node has: longer than an agent may take that
+// renews its lease and gives nothing back, with its fence. Also of all that a file system does under
+// holds.
+inline constexpr auto kHoldWait = std::chrono::seconds(40);
+
 // Turns (docs/decisions/0028). Operations up to so many bytes are small.
 inline constexpr uint64_t kSmallBytes = 64 * kKiB;
 // Of these, under way in one client: the depth beyond which no drive gets faster. Those of more

@@ -486,6 +486,20 @@ Outcome<void> Node::checkpoint_meta() {
   return Failure{Code::not_supported, "this node has no store of its own"};
 }
 
+Outcome<NamesMoved> Node::move_names(const std::string& to, const NamesProgress& progress) {
+  NamesHome* const names = storage_ == nullptr ? nullptr : storage_->names();
+  if (names != nullptr) return names->move(to, progress);
+  return Failure{Code::not_supported,
+                 directory_ +
+                     ": its names are on another node of its cluster; move them there "
+                     "('penstock nodes' shows which has the role meta)"};
+}
+
+NamesStatus Node::names_status() const {
+  NamesHome* const names = storage_ == nullptr ? nullptr : storage_->names();
+  return names == nullptr ? NamesStatus() : names->status();
+}
+
 void Node::set_defragment(bool enabled) {
   if (storage_ == nullptr) return;
   for (const auto& shard : shards_) {

@@ -61,6 +61,9 @@ class Node {
   // Status of all targets of its own, gathered from their loops.
   std::vector<store::TargetStatus> target_status();
   Outcome<void> checkpoint_meta();
+  // See Agent::move_names().
+  Outcome<NamesMoved> move_names(const std::string& to, const NamesProgress& progress);
+  NamesStatus names_status() const;
   void set_defragment(bool enabled);
   // See Agent::offer_table().
   Outcome<void> offer_table(const inodes::ChainTable& table,

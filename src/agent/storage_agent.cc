@@ -21,6 +21,7 @@ class LocalStorageAgent final : public StorageAgent {
   AgentStatus status() override {
     AgentStatus status;
     status.directory = node_->directory();
+    status.names = node_->names_status();
     const auto uptime = engine::system_clock().now() - started_;
     status.uptime_seconds =
         static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(uptime).count());

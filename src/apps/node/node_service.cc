@@ -66,6 +66,7 @@ Json json_of(const telemetry::OperationTrace& one, size_t shard) {
 agent::AgentConfig config_of(const UpOptions& options) {
   agent::AgentConfig config;
   config.directory = options.directory;
+  config.names = options.kv;
   config.shards = options.shards;
   if (options.chunk_bytes != 0) config.chunk_bytes = options.chunk_bytes;
   config.capacity_bytes = options.capacity_bytes;
@@ -210,6 +211,7 @@ Json NodeService::handle(const Json& request, const AdminServer::Say& say) {
     const auto made = agent_->checkpoint_meta();
     return made ? Json::object() : Json{{"error", made.error().message}};
   }
+  if (command == "move names") return move_names(request, say);
   if (command == "down") {
     end_.raise();
     return {{"pid", ::getpid()}};
@@ -272,6 +274,20 @@ Json NodeService::set_layout(const Json& request) {
     }
   }
   return apps::set_layout(agent_->files(), request);
+}
+
+Json NodeService::move_names(const Json& request, const AdminServer::Say& say) {
+  // As often as people look, and as a line costs nothing.
+  constexpr engine::Duration kBetween = std::chrono::milliseconds(200);
+  engine::Time told{};
+  const auto moved = agent_->move_names(text_at(request, "to"), [&](const agent::NamesMoving& at) {
+    const engine::Time now = engine::system_clock().now();
+    if (now - told < kBetween) return true;
+    told = now;
+    return say({{"records", at.records}, {"bytes", at.bytes}, {"rounds", at.rounds}});
+  });
+  if (!moved) return {{"error", moved.error().message}};
+  return json_of(*moved);
 }
 
 Json NodeService::limit(const Json& request) {

@@ -13,6 +13,7 @@ namespace penstock::apps {
 
 Json allowance_json(const client::Allowance& allowance);
 Json json_of(const agent::AgentStatus& status);
+Json json_of(const agent::NamesMoved& moved);
 
 // Has a scrub done, tells meanwhile how far it is, and says what it found.
 Json scrub_by(const std::function<agent::ScrubReport(const agent::ScrubProgress&)>& scrub,

@@ -11,28 +11,9 @@
 #include <unistd.h>
 
 #include "penstock/kv.h"
-#include "penstock/meta_records.h"
 
 namespace penstock::agent {
 namespace {
-
-using State = kv::Place::State;
-
-constexpr uint64_t kNamesVersion = 1;
-constexpr const char* kRocksDb = "rocksdb";
-
-std::string word_of(const std::string& url) {
-  return url.empty() ? kRocksDb : url;
-}
-
-bool is_url(const std::string& text) {
-  return text.starts_with("postgresql://") && text.size() <= limits::kNamesUrlBytesMax &&
-         text.find('\n') == std::string::npos;
-}
-
-kv::Place place_here(const std::string& store, const std::string& copy) {
-  return {.state = State::here, .store = store, .copy = copy, .to_copy = {}, .to = {}};
-}
 
 // Whether a failed opening leaves it open what is there.
 bool is_unreachable(const Failure& failure) {
@@ -52,42 +33,6 @@ bool is_unreachable(const Failure& failure) {
 }
 
 }  // namespace
-
-Outcome<KeptNames> read_kept_names(const std::string& directory) {
-  const std::string path = directory + "/" + kNamesName;
-  const Result<std::string> text = read_kept_file(path);
-  if (!text && text.error() == Code::not_found) return KeptNames();
-  if (!text) {
-    return Failure{text.error(), fmt::format("{}: cannot be read: {}", path, text.error().name())};
-  }
-  auto words = words_of(*text);
-  uint64_t version = 0;
-  const auto where = [&](const char* word, std::string* url) {
-    const std::string& value = words[word];
-    if (value == kRocksDb) return true;
-    *url = value;
-    return is_url(value);
-  };
-  KeptNames kept;
-  const bool has_version = parse_number(words["penstock-names"], &version);
-  if (has_version && version != kNamesVersion) {
-    return Failure{Code::wrong_version,
-                   fmt::format("{}: has format {}, this program reads format {} (use the version "
-                               "of penstock that wrote it)",
-                               path, version, kNamesVersion)};
-  }
-  kept.moves = words.contains("moving");
-  kept.copy = words["copy"];
-  kept.to_copy = words["moving_copy"];
-  const bool good = has_version && where("at", &kept.at) && kept.copy.size() == 32 &&
-                    (!kept.moves || (where("moving", &kept.to) && kept.to_copy.size() == 32));
-  if (!good) {
-    return Failure{Code::corrupt, path +
-                                      ": is damaged: it says where the names are (restore the "
-                                      "file from a backup)"};
-  }
-  return kept;
-}
 
 NamesHome::NamesHome(const StoreDirectory& directory)
     : path_(directory.path()),
@@ -113,9 +58,9 @@ Outcome<std::unique_ptr<NamesHome>> NamesHome::open(const StoreDirectory& direct
 }
 
 Outcome<NamesHome::Spot> NamesHome::parse(const std::string& text) {
-  if (text.empty() || text == kRocksDb) return Spot();
+  if (text.empty() || text == kRocksDbWord) return Spot();
   TRY_ASSIGN(const kv::PostgresUrl url, kv::without_password(text));
-  if (!is_url(url.url)) {
+  if (!is_kept_url(url.url)) {
     return Failure{Code::invalid_argument, "metadata database: its address is too long"};
   }
   if (url.had_password) {
@@ -134,19 +79,6 @@ std::string NamesHome::text_of(const Spot& spot) const {
 
 std::string NamesHome::new_copy() const {
   return fmt::format("{:016x}{:016x}", engine::system_seed(), engine::system_seed());
-}
-
-Outcome<void> NamesHome::write(const KeptNames& kept) const {
-  ASSERT(kept.copy.size() == 32 && kept.moves == (kept.to_copy.size() == 32));
-  std::string text = fmt::format("penstock-names {}\nat {}\ncopy {}\n", kNamesVersion,
-                                 word_of(kept.at), kept.copy);
-  if (kept.moves) {
-    text += fmt::format("moving {}\nmoving_copy {}\n", word_of(kept.to), kept.to_copy);
-  }
-  const Status status = keep_file(path_ + "/" + kNamesName, text, kOwnerOnly);
-  if (status.ok()) return {};
-  return failure(status,
-                 fmt::format("the file '{}' cannot be written: {}", kNamesName, status.name()));
 }
 
 Outcome<NamesHome::Database> NamesHome::open_at(const Spot& spot, bool create) const {
@@ -181,7 +113,7 @@ Outcome<void> NamesHome::refuse_unless_here(const Spot& spot, const kv::Place& p
     return failure(Code::stale,
                    fmt::format("the names were moved from {} to {} (start it with --kv {}, if "
                                "this directory was not restored from a backup)",
-                               text_of(spot), place.to, word_of(place.to)));
+                               text_of(spot), place.to, names_word(place.to)));
   }
   return failure(Code::corrupt, fmt::format("{}: is a copy of names that was not finished (the "
                                             "names are where they were: say so with --kv)",
@@ -197,7 +129,7 @@ Outcome<void> NamesHome::begin(const std::string& wanted_text) {
                    fmt::format("its names are in {}, not in {} (move them there with 'penstock "
                                "metadata move {} --to {}')",
                                kept.at.empty() ? meta_path_ : kept.at, text_of(wanted), path_,
-                               word_of(wanted.url)));
+                               names_word(wanted.url)));
   }
   return find(kept, wanted);
 }
@@ -221,7 +153,7 @@ void NamesHome::use(const Spot& spot, const kv::Place& place, Database database)
 }
 
 Outcome<void> NamesHome::write_settled(const Spot& spot, const std::string& copy) const {
-  return write({.at = spot.url, .copy = copy, .moves = false, .to = {}, .to_copy = {}});
+  return keep_names(path_, {.at = spot.url, .copy = copy, .moves = false, .to = {}, .to_copy = {}});
 }
 
 Outcome<void> NamesHome::find(const KeptNames& kept, const Spot& wanted) {
@@ -293,7 +225,7 @@ Outcome<void> NamesHome::settle_without(const KeptNames& kept, const Failure& re
     return failure(reason.status,
                    fmt::format("a move of its names from {} to {} was cut short, and the former "
                                "cannot be asked whether they went: {}",
-                               word_of(kept.at), word_of(kept.to), reason.message));
+                               names_word(kept.at), names_word(kept.to), reason.message));
   };
   auto opened = open_at(to, false);
   if (!opened) return unknown();
@@ -383,72 +315,13 @@ Outcome<void> NamesHome::finish_making() {
   return {};
 }
 
-// Removes what is there if it is no names, or no longer; not_empty if it is, or nobody can tell.
-Outcome<void> NamesHome::clear_rest(const Spot& spot) const {
-  if (spot.is_rocksdb()) {
-    const auto names = names_in(meta_path_);
-    if (names && names->empty()) return remove_rests();
-  }
-  {
-    auto opened = open_to_look(spot);
-    if (!opened && !spot.is_rocksdb() && opened.error().status.code() == Code::not_found) return {};
-    if (!opened) return opened.error();
-    const auto rest = is_rest(**opened);
-    if (!rest) return failure(rest.error(), text_of(spot) + ": cannot be read");
-    if (!*rest) {
-      return failure(Code::not_empty,
-                     fmt::format("{}: there are names already, which are not those that this store "
-                                 "uses (remove them first{})",
-                                 text_of(spot),
-                                 spot.is_rocksdb() ? ", or move the directory away"
-                                                   : ": psql -c \"DROP SCHEMA penstock CASCADE\""));
-    }
-  }
-  return clear(spot);
-}
-
-Outcome<NamesHome::Database> NamesHome::open_to_look(const Spot& spot) const {
-  if (spot.is_rocksdb()) {
-    TRY_ASSIGN(auto opened, kv::open_rocksdb({.path = meta_path_, .read_only = true}));
-    return Database(std::move(opened));
-  }
-  TRY_ASSIGN(auto opened,
-             kv::open_postgres({.url = spot.secret_url, .cluster = store_, .read_only = true}));
-  return Database(std::move(opened));
-}
-
-// Whether it says that it is not the truth, or has nothing: one that was made, and not marked yet.
-Result<bool> NamesHome::is_rest(engine::Kv& kv) {
-  TRY_ASSIGN(const std::optional<kv::Place> place, kv::place_of(kv));
-  if (place) return place->state != State::here;
-  bool is_empty = true;
-  TRY(kv.run(engine::KvMode::read, [&](engine::KvTransaction& transaction) {
-    return transaction.scan({}, {}, [&](std::string_view, std::string_view) {
-      is_empty = false;
-      return false;
-    });
-  }));
-  return is_empty;
-}
-
-// A database that has nothing but the mark of one that is being filled.
-Outcome<NamesHome::Database> NamesHome::make_empty(const Spot& spot, const std::string& copy) {
-  TRY(clear_rest(spot));
-  TRY_ASSIGN(Database made, open_at(spot, true));
-  kv::Place place = place_here(store_, copy);
-  place.state = State::filling;
-  const Status marked = kv::set_place(*made, place);
-  if (marked.ok()) return made;
-  return failure(marked, fmt::format("{}: cannot be written: {}", text_of(spot), marked.name()));
-}
-
 NamesStatus NamesHome::status() const {
   const std::lock_guard lock(mutex_);
   NamesStatus status;
-  status.at = word_of(spot_.url);
+  status.at = names_word(spot_.url);
   status.moves = is_moving_;
   if (is_moving_) {
-    status.to = word_of(moving_to_.url);
+    status.to = names_word(moving_to_.url);
     status.copied = copied_;
   }
   return status;
@@ -459,109 +332,6 @@ Outcome<void> NamesHome::checkpoint(const std::string& path) {
   const Database database = movable_->behind();
   if (database == nullptr) return failure(Code::io_error, "it is not known where its names are");
   return kv::make_checkpoint(*database, path);
-}
-
-// One move at a time.
-class NamesHome::Moving {
- public:
-  explicit Moving(NamesHome& home) : home_(home) {}
-  ~Moving() {
-    if (!is_first_) return;
-    const std::lock_guard lock(home_.mutex_);
-    home_.is_moving_ = false;
-  }
-  Outcome<void> begin(const Spot& to) {
-    const std::lock_guard lock(home_.mutex_);
-    if (home_.is_moving_) {
-      return home_.failure(Code::busy,
-                           "its names are being moved already (wait until that has "
-                           "ended: 'penstock status' shows how far it is)");
-    }
-    if (home_.spot_.url == to.url) {
-      return home_.failure(Code::already_exists,
-                           fmt::format("its names are in {} already", home_.text_of(to)));
-    }
-    home_.is_moving_ = is_first_ = true;
-    home_.moving_to_ = to;
-    home_.copied_ = 0;
-    return {};
-  }
-
- private:
-  NamesHome& home_;
-  bool is_first_ = false;
-};
-
-Outcome<NamesMoved> NamesHome::move(const std::string& to_text, const NamesProgress& progress) {
-  TRY_ASSIGN(const Spot to, parse(to_text));
-  Moving moving(*this);
-  TRY(moving.begin(to));
-  // Nobody else changes these as long as this moves.
-  const Spot from = spot_;
-  const std::string before = place_.copy, copy = new_copy();
-  TRY(write({.at = from.url, .copy = before, .moves = true, .to = to.url, .to_copy = copy}));
-  auto made = make_empty(to, copy);
-  if (!made) {
-    TRY(write_settled(from, before));
-    return made.error();
-  }
-  auto moved = copy_and_switch(to, std::move(*made), copy, progress);
-  if (!moved) {
-    // The next start finds out.
-    if (moved.error().status.code() == Code::may_have_happened) return moved.error();
-    if (const auto cleared = clear(to); !cleared) log::warning("{}", cleared.error().message);
-    TRY(write_settled(from, before));
-    return moved.error();
-  }
-  // From here on a failure is one of the next start: the names have moved.
-  if (const auto written = write_settled(to, copy); !written) {
-    log::error("{}", written.error().message);
-  } else if (from.is_rocksdb()) {
-    const std::lock_guard lock(copying_mutex_);
-    if (const auto cleared = clear(from); !cleared) log::warning("{}", cleared.error().message);
-  }
-  moved->from = word_of(from.url);
-  moved->to = word_of(to.url);
-  return moved;
-}
-
-Outcome<NamesMoved> NamesHome::copy_and_switch(const Spot& to, Database made,
-                                               const std::string& copy,
-                                               const NamesProgress& progress) {
-  kv::MovableKv::Move move;
-  move.to = std::move(made);
-  move.here = place_here(store_, copy);
-  move.moved = place_;
-  move.moved.state = State::moved;
-  move.moved.to_copy = copy;
-  move.moved.to = word_of(to.url);
-  // Without it no release takes what it opens for names.
-  move.last_key = meta::Keys("").system(meta::kVersionName);
-  move.progress = [&](const kv::MoveProgress& at) {
-    {
-      const std::lock_guard lock(mutex_);
-      copied_ = at.records;
-    }
-    return progress == nullptr || progress({at.records, at.bytes, at.rounds});
-  };
-  log::info("{}: its names move from {} to {}", path_, text_of(spot_), text_of(to));
-  const auto report = movable_->move(move);
-  if (!report) {
-    return failure(report.error().status, fmt::format("its names could not be moved to {}: {}",
-                                                      text_of(to), report.error().message));
-  }
-  const std::lock_guard lock(mutex_);
-  spot_ = to;
-  place_ = move.here;
-  const auto pause = std::chrono::duration_cast<std::chrono::milliseconds>(report->pause);
-  log::info("{}: its names have moved to {}: {} records, {} rounds; changes waited for {} ms",
-            path_, text_of(to), report->records, report->rounds, pause.count());
-  return NamesMoved{.records = report->records,
-                    .bytes = report->bytes,
-                    .rounds = report->rounds,
-                    .pause = report->pause,
-                    .from = {},
-                    .to = {}};
 }
 
 }  // namespace penstock::agent

@@ -2,6 +2,7 @@
 // of a PostgreSQL server (docs/decisions/0064-where-names-live.md).
 #pragma once
 
+#include "kept_names.h"
 #include "store_directory.h"
 
 #include <memory>
@@ -14,16 +15,9 @@
 
 namespace penstock::agent {
 
-// What the file `names` of a store says: docs/formats/store-directory.md.
-struct KeptNames {
-  std::string at;       // a URL without a password; empty: RocksDB, in the directory
-  std::string copy;     // the id of the database there; empty: of one without
-  bool moves = false;   // a move was begun, and may have been switched
-  std::string to;       // where, as `at`
-  std::string to_copy;  // and the id of the database there
-};
-// No file: RocksDB. A file that is not understood is refused.
-Outcome<KeptNames> read_kept_names(const std::string& directory);
+inline kv::Place place_here(const std::string& store, const std::string& copy) {
+  return {.state = kv::Place::State::here, .store = store, .copy = copy, .to_copy = {}, .to = {}};
+}
 
 // Made and ended by one thread; the rest is thread safe.
 class NamesHome {
@@ -53,6 +47,7 @@ class NamesHome {
     bool is_rocksdb() const { return url.empty(); }
   };
   using Database = std::shared_ptr<engine::Kv>;
+  using State = kv::Place::State;
   class Moving;
 
   explicit NamesHome(const StoreDirectory& directory);
@@ -81,7 +76,6 @@ class NamesHome {
   Outcome<void> write_settled(const Spot& spot, const std::string& copy) const;
   Outcome<void> remove_rests() const;
   void tidy() const;
-  Outcome<void> write(const KeptNames& kept) const;
   std::string text_of(const Spot& spot) const;
   std::string new_copy() const;
   static Outcome<Spot> parse(const std::string& text);

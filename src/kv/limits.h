@@ -80,7 +80,9 @@ inline constexpr PostgresConnectionWord kPostgresConnectionWords[] = {
     {"keepalives_count", "3"},        {"tcp_user_timeout", "5000"},
 };
 
-// Between two attempts to have a database alone: a killed process's connections end in some 100 ms.
+// To have a database alone, and between two attempts: a killed process's connections end in some
+// 100 ms, those of a machine that is gone when the server's keep-alives say so, after 14 s.
+inline constexpr std::chrono::seconds kPostgresOwnerTime{16};
 inline constexpr std::chrono::milliseconds kPostgresOwnerPause{100};
 
 // Conflicts after which a transaction takes the gate and runs alone: a repetition here costs trips.

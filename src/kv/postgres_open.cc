@@ -107,7 +107,10 @@ Outcome<std::unique_ptr<Link>> check(const Address& address, const PostgresOptio
   }
   TRY(check_schema(*link, name, options, deadline));
   if (options.read_only) return std::unique_ptr<Link>();
-  if (options.alone) TRY(own(*link, name, deadline));
+  if (options.alone) {
+    const engine::Duration time = std::min<engine::Duration>(options.patience, kPostgresOwnerTime);
+    TRY(own(*link, name, engine::system_clock().now() + time));
+  }
   if (!found.flushes) {
     log::warning("metadata database {}: the server has fsync off: a power cut may destroy it",
                  name);

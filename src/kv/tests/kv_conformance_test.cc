@@ -1,6 +1,5 @@
 // What every engine::Kv must do, asked of each of them.
 #include "../limits.h"
-#include "postgres_server.h"
 
 #include <atomic>
 #include <condition_variable>
@@ -12,6 +11,7 @@
 #include "penstock/kv.h"
 #include "penstock/sim.h"
 #include "penstock/testing.h"
+#include "penstock/testing_postgres.h"
 
 namespace penstock::kv {
 namespace {

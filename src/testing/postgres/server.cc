@@ -1,4 +1,4 @@
-#include "postgres_server.h"
+#include "penstock/testing_postgres.h"
 
 #include <fcntl.h>
 #include <filesystem>

@@ -315,6 +315,17 @@ Outcome<void> NamesHome::finish_making() {
   return {};
 }
 
+bool NamesHome::is_away() const {
+  {
+    const std::lock_guard lock(mutex_);
+    if (spot_.is_rocksdb()) return false;
+  }
+  for (const metrics::Sample& sample : metrics::snapshot()) {
+    if (sample.name == "kv.stopped") return sample.value > 0;
+  }
+  return false;
+}
+
 NamesStatus NamesHome::status() const {
   const std::lock_guard lock(mutex_);
   NamesStatus status;

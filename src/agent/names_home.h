@@ -32,6 +32,9 @@ class NamesHome {
 
   engine::Kv& kv() { return *movable_; }
   NamesStatus status() const;
+  // They are on a server that could not be reached when that was last tried. By what all databases
+  // of this process say, so that another one may be meant.
+  bool is_away() const;
   // See Agent::move_names().
   Outcome<NamesMoved> move(const std::string& to, const NamesProgress& progress);
   // Only of RocksDB: see Storage::checkpoint_meta().

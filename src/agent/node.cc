@@ -526,10 +526,25 @@ ShardStatus shard_status(NodeShard& shard, const store::TargetStatus* target) {
   return status;
 }
 
+std::optional<meta::Attributes> Node::known_root() {
+  ASSERT(storage_ != nullptr && storage_->names() != nullptr);
+  const auto known = [this] {
+    const std::lock_guard lock(root_mutex_);
+    return known_root_;
+  };
+  // Whoever asks how much room there is does not wait for a server that is away.
+  if (const auto root = known(); root && storage_->names()->is_away()) return root;
+  const auto root = storage_->meta().attributes(meta::kRootInode);
+  if (!root) return known();
+  const std::lock_guard lock(root_mutex_);
+  known_root_ = *root;
+  return known_root_;
+}
+
 engine::DiskSpace Node::space() {
   if (remote_names_ != nullptr) return remote_names_->space();
   if (participant_ == nullptr || !running_) return own_space();
-  const auto root = storage_->meta().attributes(meta::kRootInode);
+  const std::optional<meta::Attributes> root = known_root();
   const bool is_own = storage_->own_targets() > 0 && (!root || root->layout.table == 0);
   if (is_own) return own_space();
   engine::DiskSpace all = participant_->space();

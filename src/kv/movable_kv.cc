@@ -97,6 +97,12 @@ void MovableKv::note(const std::set<std::string>& keys) {
 }
 
 Status MovableKv::run(engine::KvOp& op) {
+  const Status status = run_behind(op);
+  // A server that is away is no peer of those above, whom programs could be told of.
+  return status.code() == Code::peer_gone ? Status(Code::io_error, status.detail()) : status;
+}
+
+Status MovableKv::run_behind(engine::KvOp& op) {
   const Use use(*this, op.mode != KvMode::read);
   if (use.kv() == nullptr) return Code::io_error;
   if (!use.is_noted()) return use.kv()->run(op);

@@ -237,7 +237,8 @@ Json NodeService::handle(const Json& request, const AdminServer::Say& say) {
 }
 
 Json NodeService::status() {
-  Json document = json_of(agent_->status());
+  const agent::AgentStatus status = agent_->status();
+  Json document = json_of(status);
   document["pid"] = ::getpid();
   Json mounts = Json::array();
   std::lock_guard lock(mounts_mutex_);
@@ -247,7 +248,8 @@ Json NodeService::status() {
   document["mounts"] = mounts;
   if (metrics_ != nullptr) document["metrics"] = metrics_->address();
   const cluster::Participant* const cluster = agent_->cluster();
-  if (cluster != nullptr && cluster::has_names(cluster->roles())) {
+  // A status does not wait for a server that is away.
+  if (cluster != nullptr && cluster::has_names(cluster->roles()) && status.databases_stopped == 0) {
     document["wants_copies"] = wants_copies(agent_->files());
   }
   return document;

@@ -295,9 +295,13 @@ AgentFacts facts_of(const Json& status) {
   }
   for (const Json& shard : status.value("shards", Json::array())) add_shard(shard, facts);
   if (number("databases_stopped") > 0) {
-    facts.lines.push_back("metadata  databases that take no changes, mostly for want of space: " +
-                          std::to_string(status.value("databases_stopped", 0)) +
-                          " (see agent.log; the next change tries again)");
+    const bool is_here = status.value("names", Json::object()).value("at", "rocksdb") == "rocksdb";
+    facts.lines.push_back(
+        (is_here ? "metadata  databases that take no changes, mostly for want of "
+                   "space: "
+                 : "metadata  databases that cannot be reached, or take no changes: ") +
+        std::to_string(status.value("databases_stopped", 0)) +
+        " (see agent.log; the next change tries again)");
   }
   if (number("cache_bytes") > 0) {
     double used = 0;

@@ -55,8 +55,8 @@ struct MoveReport {
   uint64_t pauses = 0;       // that were begun; more than one: the first took too long
 };
 
-// A Kv in front of another one, which can be exchanged for a third with the same content. Thread
-// safe. Destroyed as the one behind it.
+// A Kv in front of another one, which can be exchanged for a third with the same content. Ends with
+// io_error where the one behind says peer_gone. Thread safe. Destroyed as the one behind it.
 class MovableKv final : public engine::Kv {
  public:
   // Where it stands first, and threads for submit().
@@ -98,6 +98,7 @@ class MovableKv final : public engine::Kv {
   class Use;
   class Pool;
 
+  Status run_behind(engine::KvOp& op);
   // Under the mutex, which it waits with.
   void wait_to_write(std::unique_lock<std::mutex>& lock);
   void note(const std::set<std::string>& keys);

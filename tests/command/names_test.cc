@@ -145,6 +145,45 @@ TEST_F(NamesOnServer, lose_nothing_when_the_node_is_killed_while_programs_make_f
   }
 }
 
+// What a manager of fail-overs does, done by the test.
+TEST_F(NamesOnServer, lose_nothing_when_a_synchronous_standby_takes_over) {
+  auto primary = PostgresServer::make();
+  ASSERT_NE(primary, nullptr);
+  primary->sql("postgres", "CREATE DATABASE names");
+  const auto standby = primary->make_standby();
+  primary->await_standby();
+  const auto directory = [](const PostgresServer& server) {
+    return fs::path(server.socket()).parent_path().string();
+  };
+  NodeProcess node(
+      {.arguments = {"--kv", "host=" + directory(*primary) + "," + directory(*standby) +
+                                 " user=penstock dbname=names "
+                                 "target_session_attrs=read-write"}});
+  ASSERT_TRUE(node.start()) << node.ending();
+  Makers makers(node.mount(), 3);
+  EXPECT_TRUE(makers.go_on(100));
+  primary->kill();
+  standby->promote();
+  EXPECT_TRUE(makers.go_on(50)) << "within 10 s after it is the primary";
+  makers.stop();
+  EXPECT_THAT(makers.errors(), IsEmpty());
+  EXPECT_EQ(makers.missing(node.mount()), 0);
+  check(node.store());
+  node.kill();
+  ASSERT_TRUE(node.start()) << node.ending();
+  EXPECT_EQ(makers.missing(node.mount()), 0);
+}
+
+// A standby alone is refused, and nothing is changed there.
+TEST_F(NamesOnServer, are_not_opened_on_a_standby) {
+  const auto primary = PostgresServer::make();
+  ASSERT_NE(primary, nullptr);
+  const auto standby = primary->make_standby();
+  bad({"up", store_, "--background", "--kv", standby->url("postgres")},
+      "name the primary, or all hosts with target_session_attrs=read-write");
+  EXPECT_FALSE(fs::exists(store_));
+}
+
 TEST_F(NamesOnServer, go_on_with_few_connections_and_are_refused_with_none) {
   const std::string url = url_of_user(3);
   NodeProcess node({.arguments = {"--kv", url}});

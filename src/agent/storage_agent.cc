@@ -18,6 +18,10 @@ class LocalStorageAgent final : public StorageAgent {
     return node_->take_disk_off(path);
   }
 
+  Outcome<NamesMoved> move_names(const std::string& to, const NamesProgress& progress) override {
+    return node_->move_names(to, progress);
+  }
+
   AgentStatus status() override {
     AgentStatus status;
     status.directory = node_->directory();

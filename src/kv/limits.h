@@ -114,12 +114,21 @@ inline constexpr size_t kMoveNotedSome = 4096;
 inline constexpr size_t kMoveNotedFew = 512;
 inline constexpr size_t kMoveNotedMax = 16384;
 static_assert(kMoveNotedFew < kMoveNotedSome && kMoveNotedSome < kMoveNotedMax);
+// Keys that are noted at most, some 200 bytes each: where a new place is away for so long that
+// writers have waited in vain. Beyond it the move is given up.
+inline constexpr size_t kMoveNotedEnd = size_t{1} << 20;
 // As writers wait at the bound, rounds become no longer, but perhaps no shorter either.
 inline constexpr uint64_t kMoveRoundsMax = 10'000;
 // Changes are held back for so long, and then go on where they were; then again, after a while.
 // What the switch itself takes, a commit, comes on top of it: less than 5 s in all.
 inline constexpr std::chrono::milliseconds kMovePauseTime{3000};
 inline constexpr std::chrono::milliseconds kMoveBetweenPauses{1000};
+// A writer waits no longer, whatever the mover waits for: then it goes on where it was, and so do
+// all others. Only where the switch itself is under way it has no choice.
+inline constexpr std::chrono::milliseconds kMoveWaitMax{4000};
+static_assert(kMovePauseTime < kMoveWaitMax);
+// A commit to the new place that may have happened is made again so often.
+inline constexpr int kMoveAttempts = 3;
 inline constexpr uint64_t kMovePausesMax = 20;
 // A switch whose answer did not come is asked for again as often.
 inline constexpr std::chrono::milliseconds kMoveSwitchPause{200};

@@ -87,13 +87,24 @@ void MovableKv::submit(engine::KvOp& op) {
 }
 
 void MovableKv::wait_to_write(std::unique_lock<std::mutex>& lock) {
-  changed_.wait(lock,
-                [this] { return !is_paused_ && !(is_noting_ && noted_.size() >= kMoveNotedMax); });
+  const auto may_write = [this] {
+    return !is_paused_ && !(is_noting_ && noted_.size() >= kMoveNotedMax);
+  };
+  if (changed_.wait_for(lock, kMoveWaitMax, may_write)) return;
+  if (is_switching_) return changed_.wait(lock, [this] { return !is_paused_; });
+  // The mover waits for a database that does not answer. What changes now is noted all the same.
+  is_paused_ = false;
+  changed_.notify_all();
 }
 
 void MovableKv::note(const std::set<std::string>& keys) {
   const std::lock_guard lock(mutex_);
-  if (is_noting_) noted_.insert(keys.begin(), keys.end());
+  if (!is_noting_) return;
+  noted_.insert(keys.begin(), keys.end());
+  if (noted_.size() <= kMoveNotedEnd) return;
+  has_too_many_ = true;
+  is_noting_ = false;
+  noted_.clear();
 }
 
 Status MovableKv::run(engine::KvOp& op) {

@@ -65,8 +65,10 @@ class MovableKv::Mover {
   void give_back(std::set<std::string> keys);
   bool pause(engine::Time deadline);
   void resume();
+  // Whether the pause has lasted, which nobody ends from now on.
+  bool begin_switching();
+  Outcome<void> may_go_on() const;
   bool is_own(std::string_view key) const { return key == kPlaceKey || key == move_.last_key; }
-  bool go_on() const { return move_.progress == nullptr || move_.progress(progress()); }
   MoveProgress progress() const { return {report_.records, report_.bytes, report_.rounds}; }
 
   MovableKv& owner_;

@@ -45,6 +45,7 @@ Outcome<MoveReport> MovableKv::Mover::run() {
 void MovableKv::Mover::begin_noting() {
   std::unique_lock lock(owner_.mutex_);
   owner_.is_noting_ = true;
+  owner_.has_too_many_ = false;
   const unsigned before = std::exchange(owner_.generation_, owner_.generation_ ^ 1);
   // What these change is not noted, so it must be there before anything is read.
   owner_.changed_.wait(lock, [&] { return owner_.writers_[before] == 0; });
@@ -86,12 +87,15 @@ Result<bool> MovableKv::Mover::read_records(std::string& at, Records& records) c
 
 Status MovableKv::Mover::put(const Records& records, const std::vector<std::string>& erased) {
   if (records.empty() && erased.empty()) return {};
-  const Status status = move_.to->run(KvMode::write, [&](KvTransaction& transaction) -> Status {
-    for (const auto& [key, value] : records) transaction.put(key, value);
-    for (const std::string& key : erased) transaction.erase(key);
-    return {};
-  });
+  Status status = Code::may_have_happened;
   // Nobody else writes there, and it says the same: a commit that is unknown is made again.
+  for (int i = 0; i < kMoveAttempts && status.code() == Code::may_have_happened; ++i) {
+    status = move_.to->run(KvMode::write, [&](KvTransaction& transaction) -> Status {
+      for (const auto& [key, value] : records) transaction.put(key, value);
+      for (const std::string& key : erased) transaction.erase(key);
+      return {};
+    });
+  }
   TRY(status);
   for (const auto& [key, value] : records) report_.bytes += key.size() + value.size();
   report_.records += records.size();
@@ -114,7 +118,7 @@ Outcome<void> MovableKv::Mover::copy_all() {
       noted = owner_.noted_.size();
       owner_.changed_.notify_all();
     }
-    if (!go_on()) return Failure{Code::cancelled, "given up"};
+    TRY(may_go_on());
     if (noted < kMoveNotedSome) continue;
     std::set<std::string> keys = take_noted();
     const Status copied = copy_keys(keys, engine::kNever);
@@ -188,8 +192,21 @@ Outcome<void> MovableKv::Mover::catch_up() {
                      "names change faster than they can be copied (try again when "
                      "less is made and removed)"};
     }
-    if (!go_on()) return Failure{Code::cancelled, "given up"};
+    TRY(may_go_on());
   }
+}
+
+Outcome<void> MovableKv::Mover::may_go_on() const {
+  {
+    const std::lock_guard lock(owner_.mutex_);
+    if (owner_.has_too_many_) {
+      return Failure{Code::busy,
+                     "the new place was away for too long, while names changed (try again when it "
+                     "is there)"};
+    }
+  }
+  if (move_.progress == nullptr || move_.progress(progress())) return {};
+  return Failure{Code::cancelled, "given up"};
 }
 
 bool MovableKv::Mover::pause(engine::Time deadline) {
@@ -199,6 +216,15 @@ bool MovableKv::Mover::pause(engine::Time deadline) {
                                   [this] { return owner_.writers_[0] + owner_.writers_[1] == 0; });
 }
 
+bool MovableKv::Mover::begin_switching() {
+  const std::lock_guard lock(owner_.mutex_);
+  if (!owner_.is_paused_ || !owner_.is_noting_) return false;
+  // Since the pause is whole, nothing has changed since it began.
+  ASSERT(owner_.noted_.empty() && owner_.writers_[0] + owner_.writers_[1] == 0);
+  owner_.is_switching_ = true;
+  return true;
+}
+
 void MovableKv::Mover::resume() {
   const std::lock_guard lock(owner_.mutex_);
   owner_.is_paused_ = false;
@@ -206,7 +232,7 @@ void MovableKv::Mover::resume() {
 }
 
 Outcome<void> MovableKv::Mover::try_switch() {
-  if (!go_on()) return Failure{Code::cancelled, "given up"};
+  TRY(may_go_on());
   if (report_.pauses == kMovePausesMax) {
     return Failure{Code::busy,
                    fmt::format("changes were held back {} times, and the rest could not "
@@ -228,7 +254,7 @@ Outcome<void> MovableKv::Mover::try_switch() {
   }
   if (is_ready) status = copy_last_key();
   if (is_ready && status.ok()) status = move_.to->sync();
-  if (!status.ok() || !is_ready || moment() >= deadline) {
+  if (!status.ok() || !is_ready || moment() >= deadline || !begin_switching()) {
     resume();
     return status.ok() ? Outcome<void>() : cannot(status, "the rest cannot be copied");
   }
@@ -264,7 +290,7 @@ Outcome<void> MovableKv::Mover::switch_over() {
   {
     const std::lock_guard lock(owner_.mutex_);
     ASSERT(owner_.is_paused_ && owner_.home_ == from_);
-    owner_.is_paused_ = false;
+    owner_.is_paused_ = owner_.is_switching_ = false;
     if (marked) {
       owner_.home_ = std::make_shared<Home>(Home{move_.to, 0});
       owner_.is_noting_ = false;

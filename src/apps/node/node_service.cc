@@ -211,7 +211,11 @@ Json NodeService::handle(const Json& request, const AdminServer::Say& say) {
     const auto made = agent_->checkpoint_meta();
     return made ? Json::object() : Json{{"error", made.error().message}};
   }
-  if (command == "move names") return move_names(request, say);
+  if (command == "move names") {
+    return move_names_by(
+        [this](const auto& to, const auto& progress) { return agent_->move_names(to, progress); },
+        request, say);
+  }
   if (command == "down") {
     end_.raise();
     return {{"pid", ::getpid()}};
@@ -276,20 +280,6 @@ Json NodeService::set_layout(const Json& request) {
     }
   }
   return apps::set_layout(agent_->files(), request);
-}
-
-Json NodeService::move_names(const Json& request, const AdminServer::Say& say) {
-  // As often as people look, and as a line costs nothing.
-  constexpr engine::Duration kBetween = std::chrono::milliseconds(200);
-  engine::Time told{};
-  const auto moved = agent_->move_names(text_at(request, "to"), [&](const agent::NamesMoving& at) {
-    const engine::Time now = engine::system_clock().now();
-    if (now - told < kBetween) return true;
-    told = now;
-    return say({{"records", at.records}, {"bytes", at.bytes}, {"rounds", at.rounds}});
-  });
-  if (!moved) return {{"error", moved.error().message}};
-  return json_of(*moved);
 }
 
 Json NodeService::limit(const Json& request) {

@@ -48,7 +48,6 @@ class NodeService final : public RunningNode {
   Json status();
   Json trace(const Json& request, const AdminServer::Say& say);
   Json limit(const Json& request);
-  Json move_names(const Json& request, const AdminServer::Say& say);
   Json set_layout(const Json& request);
   // `options` as after -o. The options that the mount has then.
   Outcome<std::string> mount(const std::string& path, const std::string& options);

@@ -328,6 +328,20 @@ AgentFacts facts_of(const Json& status) {
   return facts;
 }
 
+Json move_names_by(const MoveNames& move, const Json& request, const AdminServer::Say& say) {
+  // As often as people look, and as a line costs nothing.
+  constexpr engine::Duration kBetween = std::chrono::milliseconds(200);
+  engine::Time told{};
+  const auto moved = move(text_at(request, "to"), [&](const agent::NamesMoving& at) {
+    const engine::Time now = engine::system_clock().now();
+    if (now - told < kBetween) return true;
+    told = now;
+    return say({{"records", at.records}, {"bytes", at.bytes}, {"rounds", at.rounds}});
+  });
+  if (!moved) return {{"error", moved.error().message}};
+  return json_of(*moved);
+}
+
 Json scrub_by(const std::function<agent::ScrubReport(const agent::ScrubProgress&)>& scrub,
               const AdminServer::Say& say) {
   const agent::ScrubReport report = scrub([&](uint64_t verified_bytes) {

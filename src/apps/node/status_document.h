@@ -19,4 +19,9 @@ Json json_of(const agent::NamesMoved& moved);
 Json scrub_by(const std::function<agent::ScrubReport(const agent::ScrubProgress&)>& scrub,
               const AdminServer::Say& say);
 
+// Has the names moved where the request says, and tells meanwhile how far that is.
+using MoveNames =
+    std::function<Outcome<agent::NamesMoved>(const std::string& to, const agent::NamesProgress&)>;
+Json move_names_by(const MoveNames& move, const Json& request, const AdminServer::Say& say);
+
 }  // namespace penstock::apps

@@ -35,8 +35,12 @@ class HookedKv final : public engine::Kv {
     TRY(to_.run(op));
     return after && op.mode != KvMode::read ? after(op.mode) : Status();
   }
-  Status sync() override { return to_.sync(); }
+  Status sync() override {
+    if (at_sync) at_sync();
+    return to_.sync();
+  }
 
+  std::function<void()> at_sync;
   std::function<Status(KvMode)> before;
   std::function<Status(KvMode)> after;
 
@@ -354,6 +358,44 @@ TEST_F(MovableKvTest, lets_all_go_on_where_they_were_when_one_holds_up_the_pause
   EXPECT_GE(moved->pauses, 2u);
   EXPECT_LT(moved->pause, std::chrono::seconds(5));
   EXPECT_TRUE(content_of(*new_).contains("slow") && content_of(*new_).contains("quick"));
+}
+
+TEST_F(MovableKvTest, holds_nobody_up_for_long_when_the_new_place_does_not_answer) {
+  MovableKv kv(old_, 1);
+  std::atomic<int> count{0};
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    while (!stop) {
+      EXPECT_TRUE(put(kv, "count", std::to_string(++count)).ok());
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+  });
+  const auto hooked = std::make_shared<HookedKv>(*new_);
+  int syncs = 0;
+  // In the pause: until others have gone on, which they could not if they waited for this.
+  hooked->at_sync = [&] {
+    if (++syncs > 1) return;
+    const int before = count;
+    EXPECT_TRUE(test::eventually([&] { return count > before + 5; }));
+  };
+  const auto moved = kv.move(move_to(hooked));
+  stop = true;
+  writer.join();
+  ASSERT_TRUE(moved.has_value()) << moved.error().message;
+  EXPECT_GE(moved->pauses, 2u);
+  EXPECT_EQ(content_of(*new_).at("count"), std::to_string(count));
+}
+
+TEST_F(MovableKvTest, makes_a_copy_again_that_may_have_happened) {
+  const auto doubtful = std::make_shared<HookedKv>(*new_);
+  int commits = 0;
+  doubtful->after = [&](KvMode) {
+    return ++commits % 2 == 1 ? Status(Code::may_have_happened) : Status();
+  };
+  MovableKv kv(old_, 1);
+  const Content before = content_of(kv);
+  ASSERT_TRUE(kv.move(move_to(doubtful)).has_value());
+  EXPECT_EQ(content_of(*new_), before);
 }
 
 TEST_F(MovableKvTest, copies_what_may_have_happened) {

@@ -296,6 +296,7 @@ class StorageAgent {
   // As of an Agent.
   virtual ScrubReport scrub(const ScrubProgress& progress) = 0;
   virtual Outcome<void> take_disk_off(const std::string& path) = 0;
+  virtual Outcome<NamesMoved> move_names(const std::string& to, const NamesProgress& progress) = 0;
 };
 
 }  // namespace penstock::agent

@@ -108,8 +108,10 @@ class MovableKv final : public engine::Kv {
   std::shared_ptr<Home> home_;  // null: nobody knows
   bool is_moving_ = false;
   bool is_paused_ = false;
+  bool is_switching_ = false;  // in a pause, which nobody ends now but who moves
   // Noting: keys that changed since. A writer that began before it is of the other generation.
   bool is_noting_ = false;
+  bool has_too_many_ = false;  // changes were not noted any more
   unsigned generation_ = 0;
   uint64_t writers_[2] = {};
   std::set<std::string> noted_;

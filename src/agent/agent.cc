@@ -34,6 +34,9 @@ class LocalAgent final : public Agent {
     return node_->take_disk_off(path);
   }
   Outcome<void> checkpoint_meta() override { return node_->checkpoint_meta(); }
+  Outcome<NamesMoved> move_names(const std::string& to, const NamesProgress& progress) override {
+    return node_->move_names(to, progress);
+  }
   void set_defragment(bool enabled) override { node_->set_defragment(enabled); }
   Outcome<void> offer_table(const inodes::ChainTable& table,
                             std::span<const engine::Address> addresses) override {
@@ -245,6 +248,7 @@ void LocalAgent::add_figures(AgentStatus* status) {
 AgentStatus LocalAgent::status() {
   AgentStatus status;
   status.directory = node_->directory();
+  status.names = node_->names_status();
   const auto uptime = engine::system_clock().now() - started_;
   status.uptime_seconds =
       static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(uptime).count());

@@ -64,4 +64,11 @@ inline constexpr uint32_t kFirstDiskTarget = 512;
 inline constexpr size_t kDiskPathBytesMax = 2048;
 static_assert(kDiskPathBytesMax + 256 < kKeptFileBytesMax);
 
+// The address of a database of names: two of them fit the small file that says where names are, and
+// one the mark in a database.
+inline constexpr size_t kNamesUrlBytesMax = 1500;
+static_assert(2 * kNamesUrlBytesMax + 256 < kKeptFileBytesMax);
+// Threads for transactions on names that are submitted: as many as a server gets connections.
+inline constexpr int kNamesThreads = 8;
+
 }  // namespace penstock::agent::limits

@@ -494,6 +494,20 @@ Outcome<void> Node::checkpoint_meta() {
   return Failure{Code::not_supported, "this node has no store of its own"};
 }
 
+Outcome<NamesMoved> Node::move_names(const std::string& to, const NamesProgress& progress) {
+  NamesHome* const names = storage_ == nullptr ? nullptr : storage_->names();
+  if (names != nullptr) return names->move(to, progress);
+  return Failure{Code::not_supported,
+                 directory_ +
+                     ": its names are on another node of its cluster; move them there "
+                     "('penstock nodes' shows which has the role meta)"};
+}
+
+NamesStatus Node::names_status() const {
+  NamesHome* const names = storage_ == nullptr ? nullptr : storage_->names();
+  return names == nullptr ? NamesStatus() : names->status();
+}
+
 void Node::set_defragment(bool enabled) {
   if (storage_ == nullptr) return;
   for (const auto& shard : shards_) {
@@ -520,10 +534,25 @@ ShardStatus shard_status(NodeShard& shard, const store::TargetStatus* target) {
   return status;
 }
 
+std::optional<meta::Attributes> Node::known_root() {
+  ASSERT(storage_ != nullptr && storage_->names() != nullptr);
+  const auto known = [this] {
+    const std::lock_guard lock(root_mutex_);
+    return known_root_;
+  };
+  // Whoever asks how much room there is does not wait for a server that is away.
+  if (const auto root = known(); root && storage_->names()->is_away()) return root;
+  const auto root = storage_->meta().attributes(meta::kRootInode);
+  if (!root) return known();
+  const std::lock_guard lock(root_mutex_);
+  known_root_ = *root;
+  return known_root_;
+}
+
 engine::DiskSpace Node::space() {
   if (remote_names_ != nullptr) return remote_names_->space();
   if (participant_ == nullptr || !running_) return own_space();
-  const auto root = storage_->meta().attributes(meta::kRootInode);
+  const std::optional<meta::Attributes> root = known_root();
   const bool is_own = storage_->own_targets() > 0 && (!root || root->layout.table == 0);
   if (is_own) return own_space();
   engine::DiskSpace all = participant_->space();

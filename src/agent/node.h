@@ -61,6 +61,9 @@ class Node {
   // Status of all targets of its own, gathered from their loops.
   std::vector<store::TargetStatus> target_status();
   Outcome<void> checkpoint_meta();
+  // See Agent::move_names().
+  Outcome<NamesMoved> move_names(const std::string& to, const NamesProgress& progress);
+  NamesStatus names_status() const;
   void set_defragment(bool enabled);
   // See Agent::offer_table().
   Outcome<void> offer_table(const inodes::ChainTable& table,
@@ -96,12 +99,16 @@ class Node {
   engine::DiskSpace own_space();
   // For files of the root directory's layout: what its chains can hold, each byte counted once.
   engine::DiskSpace space();
+  // As it is, or was when its database could be reached.
+  std::optional<meta::Attributes> known_root();
 
   std::string directory_;
   std::array<uint64_t, 2> secret_{};
   net::LocalNetwork network_;  // between its own shards
   std::vector<std::unique_ptr<NodeShard>> shards_;
   std::unique_ptr<Storage> storage_;
+  std::mutex root_mutex_;
+  std::optional<meta::Attributes> known_root_;
   std::vector<Disk> new_disks_;     // that are not listed yet
   mutable std::mutex disks_mutex_;  // of the list on disk, and of what follows
   std::vector<DiskStatus> disk_status_;

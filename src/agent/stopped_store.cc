@@ -1,5 +1,6 @@
 #include "penstock/stopped_store.h"
 
+#include "names_home.h"
 #include "storage.h"
 #include "store_contents.h"
 #include "store_directory.h"
@@ -24,6 +25,10 @@ class LockedStore final : public StoppedStore {
   uint32_t targets() const override { return directory_->superblock().shards; }
   Outcome<InodeId> newest_inode() override;
   Outcome<void> make_meta(const Fill& fill) override;
+  Outcome<NamesMoved> move_names(const std::string& to, const NamesProgress& progress) override {
+    TRY_ASSIGN(const auto names, NamesHome::open(*directory_, ""));
+    return names->move(to, progress);
+  }
 
  private:
   Outcome<InodeId> newest_inode_of(uint32_t target);
@@ -58,6 +63,14 @@ Outcome<InodeId> LockedStore::newest_inode_of(uint32_t target) {
 
 Outcome<void> LockedStore::make_meta(const Fill& fill) {
   ASSERT(fill != nullptr);
+  TRY_ASSIGN(const KeptNames names, read_kept_names(directory_->path()));
+  if (!names.at.empty() || names.moves) {
+    return failure(Code::already_exists,
+                   fmt::format("its names are in {} (restore that database from its backup; or, if "
+                               "it is lost for ever, remove the file '{}' here, and load)",
+                               names.at.empty() ? "the directory, and were being moved" : names.at,
+                               kNamesName));
+  }
   struct stat facts {};
   if (::lstat(directory_->meta_path().c_str(), &facts) == 0) {
     return failure(
@@ -100,6 +113,22 @@ Outcome<void> LockedStore::put_in_place() const {
 }
 
 }  // namespace
+
+Outcome<NamesFound> find_names(const std::string& directory) {
+  const Result<std::string> text = read_kept_file(directory + "/" + kSuperblockName);
+  if (!text) {
+    return Failure{text.error(), fmt::format("{}: is not a store: {} cannot be read", directory,
+                                             kSuperblockName)};
+  }
+  auto words = words_of(*text);
+  TRY_ASSIGN(const KeptNames kept, read_kept_names(directory));
+  if (kept.moves) {
+    return Failure{Code::busy, directory +
+                                   ": a move of its names is not settled (start its node "
+                                   "once, or wait until the move has ended)"};
+  }
+  return NamesFound{kept.at, words["uuid"]};
+}
 
 Outcome<std::unique_ptr<StoppedStore>> StoppedStore::open(const std::string& directory) {
   AgentConfig config;

@@ -19,9 +19,14 @@ Outcome<std::unique_ptr<Storage>> Storage::open(const AgentConfig& config, uint8
   TRY_ASSIGN(storage->directory_, StoreDirectory::open(config));
   const StoreDirectory& directory = *storage->directory_;
   if (roles == 0 || cluster::has_names(roles) || cluster::runs_controller(roles)) {
-    TRY_ASSIGN(storage->meta_kv_,
-               kv::open_rocksdb({.path = directory.meta_path(), .create = directory.fresh()}));
+    TRY_ASSIGN(storage->names_, NamesHome::open(directory, config.names));
     return storage;
+  }
+  if (!config.names.empty()) {
+    return Failure{Code::invalid_argument,
+                   directory.path() +
+                       ": has no names of its own, which are where the node with "
+                       "the role meta has them (leave --kv away)"};
   }
   const auto names = names_in(directory.meta_path());
   if (names && names->empty()) return storage;
@@ -79,7 +84,7 @@ void Storage::add_no_target(const NodeShard& shard) {
 
 Outcome<void> Storage::open_meta(uint64_t cache_bytes, std::function<meta::Capacity()> capacity,
                                  std::function<bool(const meta::Layout&)> reaches) {
-  ASSERT(meta_ == nullptr && meta_kv_ != nullptr);
+  ASSERT(meta_ == nullptr && names_ != nullptr);
   const Superblock& superblock = directory_->superblock();
   meta::MetaOptions options;
   options.default_layout.chunk_bytes_log2 =
@@ -94,12 +99,12 @@ Outcome<void> Storage::open_meta(uint64_t cache_bytes, std::function<meta::Capac
   options.cached_records = static_cast<size_t>(std::clamp(cache_bytes / arena::kExtentBytes,
                                                           uint64_t{limits::kMetaRecordsMin},
                                                           uint64_t{limits::kMetaRecordsMax}));
-  TRY_ASSIGN(meta_, meta::Meta::open(*meta_kv_, engine::system_clock(), options));
+  TRY_ASSIGN(meta_, meta::Meta::open(names_->kv(), engine::system_clock(), options));
   return {};
 }
 
 Outcome<void> Storage::checkpoint_meta() {
-  ASSERT(meta_kv_ != nullptr);
+  ASSERT(names_ != nullptr);
   const std::lock_guard lock(checkpoint_mutex_);
   const std::string path = meta_copy_path(directory_->path());
   std::error_code error;
@@ -108,7 +113,7 @@ Outcome<void> Storage::checkpoint_meta() {
     return Failure{Status::from_errno(error.value()),
                    fmt::format("{}: cannot be removed: {}", path, error.message())};
   }
-  return kv::make_checkpoint(*meta_kv_, path);
+  return names_->checkpoint(path);
 }
 
 void Storage::close_meta() {
@@ -120,7 +125,8 @@ void Storage::close_meta() {
 
 Outcome<void> Storage::finish_making() {
   if (!directory_->fresh()) return {};
-  ASSERT(targets_.size() >= own_targets() && (meta_ == nullptr || meta_kv_ != nullptr));
+  ASSERT(targets_.size() >= own_targets() && (meta_ == nullptr || names_ != nullptr));
+  if (names_ != nullptr) TRY(names_->finish_making());
   return directory_->finish_making();
 }
 
@@ -133,7 +139,7 @@ Storage::~Storage() {
     // Its workers may still be on the way out of waking the loop.
     target.kv.reset();
   }
-  meta_kv_.reset();
+  names_.reset();
   directory_->undo_making();
 }
 

@@ -2,6 +2,7 @@
 // the targets and the namespace.
 #pragma once
 
+#include "names_home.h"
 #include "node_shard.h"
 #include "store_directory.h"
 
@@ -74,8 +75,8 @@ class Storage {
 
   // The database of names, and of the controller's records.
   engine::Kv& meta_kv() {
-    ASSERT(meta_kv_ != nullptr);
-    return *meta_kv_;
+    ASSERT(names_ != nullptr);
+    return names_->kv();
   }
   Outcome<void> open_meta(uint64_t cache_bytes, std::function<meta::Capacity()> capacity,
                           std::function<bool(const meta::Layout&)> reaches);
@@ -84,6 +85,8 @@ class Storage {
     ASSERT(meta_ != nullptr);
     return *meta_;
   }
+  // Null: it has neither. Its calls are thread safe.
+  NamesHome* names() { return names_.get(); }
   // As Agent::checkpoint_meta(). Thread safe.
   Outcome<void> checkpoint_meta();
   // Records what the namespace keeps in memory. No call comes any more.
@@ -101,7 +104,7 @@ class Storage {
   Storage() = default;
 
   std::unique_ptr<StoreDirectory> directory_;
-  std::unique_ptr<engine::Kv> meta_kv_;
+  std::unique_ptr<NamesHome> names_;
   std::unique_ptr<meta::Meta> meta_;
   std::vector<Target> targets_;
   std::mutex checkpoint_mutex_;

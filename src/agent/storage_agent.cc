@@ -18,9 +18,14 @@ class LocalStorageAgent final : public StorageAgent {
     return node_->take_disk_off(path);
   }
 
+  Outcome<NamesMoved> move_names(const std::string& to, const NamesProgress& progress) override {
+    return node_->move_names(to, progress);
+  }
+
   AgentStatus status() override {
     AgentStatus status;
     status.directory = node_->directory();
+    status.names = node_->names_status();
     const auto uptime = engine::system_clock().now() - started_;
     status.uptime_seconds =
         static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(uptime).count());

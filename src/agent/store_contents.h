@@ -19,6 +19,8 @@ inline constexpr const char* kMetaName = "meta";
 // Of a database beside its place: while one is loaded, and while RocksDB's files of one are made.
 inline constexpr const char* kLoadingSuffix = ".loading";
 inline constexpr const char* kCreatingSuffix = ".creating";
+// Of one that is being removed.
+inline constexpr const char* kRemovedSuffix = ".removed";
 // Of the copy of a running node's database that a command reads (penstock/meta_copy.h), and of the
 // file that is locked meanwhile.
 inline constexpr const char* kCopySuffix = ".checkpoint";
@@ -26,6 +28,7 @@ inline constexpr const char* kCopyLockSuffix = ".lock";
 inline constexpr const char* kTargetsName = "targets";
 inline constexpr const char* kLimitsName = "limits";
 inline constexpr const char* kClusterName = "cluster";  // the cluster library's
+inline constexpr const char* kNamesName = "names";      // where the names are; none: in `meta`
 inline constexpr const char* kRecordsName =
     "records";  // the file system's, where no target has them
 

@@ -18,6 +18,27 @@ std::string default_store() {
   return store != nullptr ? store : "";
 }
 
+// The arguments of a process can be read by all users, as long as it lives.
+void hide_passwords(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word(argv[i]);
+    const auto hide = [&](size_t from, size_t to) {
+      for (size_t at = from; at < std::min(to, word.size()); ++at) argv[i][at] = '*';
+    };
+    const size_t scheme = word.find("postgres");
+    if (scheme == std::string_view::npos && word.find("dbname=") == std::string_view::npos)
+      continue;
+    if (const size_t begin = word.find("://"); begin != std::string_view::npos) {
+      const size_t end = word.find_first_of("@/?", begin + 3);
+      const size_t colon = word.find(':', begin + 3);
+      if (end != std::string_view::npos && word[end] == '@' && colon < end) hide(colon + 1, end);
+    }
+    if (const size_t begin = word.find("password="); begin != std::string_view::npos) {
+      hide(begin + 9, word.find_first_of("& ", begin));
+    }
+  }
+}
+
 }  // namespace
 
 CommandLine::CommandLine() {
@@ -69,6 +90,7 @@ int CommandLine::refuse(const std::string& name) const {
 
 int CommandLine::parse_and_run(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
+  hide_passwords(argc, argv);
   if (words == std::vector<std::string>{"help", "--json"}) {
     std::printf("%s\n", describe(app_).dump(2).c_str());
     return kExitOk;

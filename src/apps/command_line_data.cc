@@ -66,7 +66,7 @@ void CommandLine::add_data_commands() {
 
 void CommandLine::add_metadata_commands(const char* group) {
   CLI::App* metadata =
-      command("metadata", group, "Keep the names of a store as text, or bring them back",
+      command("metadata", group, "Names of a store: keep them as text, check them, move them",
               [] { return kExitOk; });
   metadata->require_subcommand(1);
   const auto add = [&](const char* name, const char* description,
@@ -90,7 +90,24 @@ void CommandLine::add_metadata_commands(const char* group) {
   load->footer(
       "All of the dump is verified first. What happened after it was made is lost: files "
       "made since have no names any more, and files removed since come back with holes.");
-  for (CLI::App* sub : {dump, load}) {
+  CLI::App* move = add("move", "Move the names of a store to another database, while they are used",
+                       run_metadata_move);
+  move->add_option("DIR", metadata_.directory, "The store directory; its node may run")->required();
+  move->add_option("--to", metadata_.to,
+                   "postgresql://USER@HOST:PORT/DATABASE, or rocksdb: the store's directory")
+      ->required();
+  move->footer(
+      "Changes wait for less than 5 s at the end. Whatever ends in the middle of it, the names are "
+      "in one place, which 'penstock status' shows. Passwords: ~/.pgpass.");
+  CLI::App* check =
+      add("check", "Look whether the names of a store are consistent", run_metadata_check);
+  check
+      ->add_option("PLACE", metadata_.directory,
+                   "The store directory, its node may run; or postgresql://...")
+      ->required();
+  check->footer(
+      "Reads one moment's names and changes nothing. Ends with 3 when something is wrong.");
+  for (CLI::App* sub : {dump, load, move, check}) {
     sub->add_flag("--json", metadata_.json, "For machines");
     sub->add_flag("-q,--quiet", metadata_.quiet, "No result");
   }

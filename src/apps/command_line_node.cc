@@ -109,6 +109,9 @@ void CommandLine::add_up_command(const char* group) {
   CLI::App* up = command("up", group, "Start a node on a store directory (made if missing)",
                          [this] { return run_up(up_); });
   up->add_option("DIR", up_.directory, "The store directory")->required();
+  up->add_option("--kv", up_.kv,
+                 "Where the names are: postgresql://USER@HOST:PORT/DATABASE, or rocksdb (default: "
+                 "as the store was made, in its directory; kept, without a password)");
   up->add_option("--chunk-size", up_.chunk_bytes, "A new store: chunk size of its files")
       ->transform(chunk_size());
   up->add_option("--listen", up_.listen,

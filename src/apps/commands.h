@@ -25,6 +25,7 @@ int fail_plainly(const Failure& failure);
 
 struct UpOptions {
   std::string directory;
+  std::string kv;  // where its names are: a URL, or "rocksdb"; empty: as it was made
   std::string mount_point;
   std::string mount_options;  // as after -o
   bool background = false;
@@ -179,12 +180,15 @@ int run_set(const SetOptions& options);
 
 struct MetadataOptions {
   std::string directory;
+  std::string to;    // move: a URL, or "rocksdb"
   std::string file;  // empty: standard output; "-": standard input
   bool json = false;
   bool quiet = false;
 };
 int run_metadata_dump(const MetadataOptions& options);
 int run_metadata_load(const MetadataOptions& options);
+int run_metadata_move(const MetadataOptions& options);
+int run_metadata_check(const MetadataOptions& options);
 
 struct TreeOptions {
   std::string source;

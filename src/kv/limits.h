@@ -80,6 +80,11 @@ inline constexpr PostgresConnectionWord kPostgresConnectionWords[] = {
     {"keepalives_count", "3"},        {"tcp_user_timeout", "5000"},
 };
 
+// To have a database alone, and between two attempts: a killed process's connections end in some
+// 100 ms, those of a machine that is gone when the server's keep-alives say so, after 14 s.
+inline constexpr std::chrono::seconds kPostgresOwnerTime{16};
+inline constexpr std::chrono::milliseconds kPostgresOwnerPause{100};
+
 // Conflicts after which a transaction takes the gate and runs alone: a repetition here costs trips.
 inline constexpr int kPostgresSharedAttempts = 3;
 static_assert(kPostgresSharedAttempts < engine::kKvAttemptsMax);
@@ -96,5 +101,36 @@ inline constexpr uint64_t kPostgresCommitsOfRow = 1000;
 // there is one gets few. With values of 64 KiB the largest is 16 MiB.
 inline constexpr uint64_t kPostgresScanRowsMin = 16;
 inline constexpr uint64_t kPostgresScanRowsMax = 256;
+
+// A move copies so many records in one transaction, or so many bytes; and of keys that changed
+// meanwhile, of which each may have 64 KiB.
+inline constexpr size_t kMoveRecords = 1000;
+inline constexpr size_t kMoveBytes = 1 * kMiB;
+inline constexpr size_t kMoveKeys = 256;
+// Keys that changed: so many are copied before the copy of everything goes on; so few before
+// changes are held back for the rest; and beyond the last number whoever changes something waits.
+// What copying that many takes, a second or two on a server, is how long one of them waits then.
+inline constexpr size_t kMoveNotedSome = 4096;
+inline constexpr size_t kMoveNotedFew = 512;
+inline constexpr size_t kMoveNotedMax = 16384;
+static_assert(kMoveNotedFew < kMoveNotedSome && kMoveNotedSome < kMoveNotedMax);
+// Keys that are noted at most, some 200 bytes each: where a new place is away for so long that
+// writers have waited in vain. Beyond it the move is given up.
+inline constexpr size_t kMoveNotedEnd = size_t{1} << 20;
+// As writers wait at the bound, rounds become no longer, but perhaps no shorter either.
+inline constexpr uint64_t kMoveRoundsMax = 10'000;
+// Changes are held back for so long, and then go on where they were; then again, after a while.
+// What the switch itself takes, a commit, comes on top of it: less than 5 s in all.
+inline constexpr std::chrono::milliseconds kMovePauseTime{3000};
+inline constexpr std::chrono::milliseconds kMoveBetweenPauses{1000};
+// A writer waits no longer, whatever the mover waits for: then it goes on where it was, and so do
+// all others. Only where the switch itself is under way it has no choice.
+inline constexpr std::chrono::milliseconds kMoveWaitMax{4000};
+static_assert(kMovePauseTime < kMoveWaitMax);
+// A commit to the new place that may have happened is made again so often.
+inline constexpr int kMoveAttempts = 3;
+inline constexpr uint64_t kMovePausesMax = 20;
+// A switch whose answer did not come is asked for again as often.
+inline constexpr std::chrono::milliseconds kMoveSwitchPause{200};
 
 }  // namespace penstock::kv

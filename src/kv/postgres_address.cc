@@ -25,6 +25,27 @@ const std::string& element(const std::vector<std::string>& list, size_t which) {
   return list[list.size() == 1 ? 0 : which];
 }
 
+bool is_plain(char letter) {
+  return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
+         (letter >= '0' && letter <= '9') || letter == '-' || letter == '.' || letter == '_' ||
+         letter == '~';
+}
+
+// As part of a URL.
+std::string escaped(const std::string& text) {
+  std::string made;
+  for (const char letter : text) {
+    made += is_plain(letter) ? std::string(1, letter)
+                             : fmt::format("%{:02X}", static_cast<unsigned char>(letter));
+  }
+  return made;
+}
+
+// What libpq hides when it shows options.
+bool is_secret(const PQconninfoOption& option) {
+  return option.dispchar != nullptr && option.dispchar[0] == '*';
+}
+
 }  // namespace
 
 Outcome<Address> Address::parse(const std::string& url) {
@@ -55,7 +76,8 @@ Outcome<Address> Address::parse(const std::string& url) {
       ports = value;
     } else {
       if (name == "dbname") database = value;
-      made.words_.push_back({name, value});
+      if (name == "password") made.has_password_ = true;
+      made.words_.push_back({name, value, is_secret(*option)});
     }
   }
   const std::vector<std::string> names = split(hosts), numbers = split(addresses),
@@ -73,6 +95,31 @@ Outcome<Address> Address::parse(const std::string& url) {
   }
   made.name_ += "/" + database;
   return made;
+}
+
+std::string Address::url() const {
+  std::string user, database, rest;
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty()) rest += (rest.empty() ? "?" : "&") + (name + ("=" + escaped(value)));
+  };
+  for (const Word& word : words_) {
+    if (word.name == "user") user = escaped(word.value) + "@";
+    if (word.name == "dbname") database = escaped(word.value);
+    if (word.is_secret || word.name == "user" || word.name == "dbname") continue;
+    add(word.name.c_str(), word.value);
+  }
+  std::string hosts, addresses;
+  bool has_addresses = false;
+  for (size_t i = 0; i < hosts_.size(); ++i) {
+    const Host& host = hosts_[i];
+    const bool is_numbers = host.host.find(':') != std::string::npos;
+    const std::string name = is_numbers ? "[" + host.host + "]" : escaped(host.host);
+    hosts += (i == 0 ? "" : ",") + name + (host.port.empty() ? "" : ":" + host.port);
+    addresses += (i == 0 ? "" : ",") + host.address;
+    has_addresses = has_addresses || !host.address.empty();
+  }
+  if (has_addresses) add("hostaddr", addresses);
+  return "postgresql://" + user + hosts + "/" + database + rest;
 }
 
 PGconn* Address::start(size_t which) const {

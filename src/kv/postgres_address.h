@@ -19,6 +19,9 @@ class Address {
   // For people: hosts and database, never a password.
   const std::string& name() const { return name_; }
   size_t hosts() const { return hosts_.size(); }
+  // The same as a URL without what is secret.
+  std::string url() const;
+  bool has_password() const { return has_password_; }
   // Begins to connect to host `which`; as PQconnectStartParams().
   PGconn* start(size_t which) const;
 
@@ -32,8 +35,10 @@ class Address {
   struct Word {
     std::string name;
     std::string value;
+    bool is_secret = false;
   };
 
+  bool has_password_ = false;
   std::string name_;
   std::vector<Host> hosts_;
   std::vector<Word> words_;  // all others, with ours where none was given

@@ -13,9 +13,10 @@ engine::Time in(engine::Duration time) {
 
 }  // namespace
 
-PostgresKv::PostgresKv(Address address, const PostgresOptions& options)
+PostgresKv::PostgresKv(Address address, const PostgresOptions& options, std::unique_ptr<Link> owner)
     : read_only_(options.read_only),
       patience_(options.patience),
+      owner_(std::move(owner)),
       pool_(std::move(address), options),
       workers_(options.worker_threads, [this](engine::KvOp& op) { return run(op); }) {}
 

@@ -11,7 +11,8 @@ namespace penstock::kv::postgres {
 
 class PostgresKv final : public engine::Kv {
  public:
-  PostgresKv(Address address, const PostgresOptions& options);
+  // `owner`: keeps other processes away, null if that was not asked for.
+  PostgresKv(Address address, const PostgresOptions& options, std::unique_ptr<Link> owner);
   ~PostgresKv() override;
 
   void submit(engine::KvOp& op) override { workers_.submit(op); }
@@ -41,6 +42,7 @@ class PostgresKv final : public engine::Kv {
 
   const bool read_only_;
   const engine::Duration patience_;
+  const std::unique_ptr<Link> owner_;
   Pool pool_;
   metrics::Counter commits_{"kv.commits"};
   metrics::Counter conflicts_{"kv.conflicts"};

@@ -3,6 +3,8 @@
 #include "postgres_kv.h"
 #include "postgres_schema.h"
 
+#include <thread>
+
 namespace penstock::kv {
 namespace postgres {
 namespace {
@@ -60,9 +62,35 @@ Outcome<void> check_locks(Link& link, Link& other, const std::string& name, engi
   return {};
 }
 
-Outcome<void> check(const Address& address, const PostgresOptions& options) {
+// Has the database for this process alone from now on, by `link` at first. What a process before
+// has left on the server ends before: its last commits are read then.
+Outcome<void> own(Link& link, const std::string& name, engine::Time deadline) {
+  Arguments owner;
+  owner.int8(kOwner);
+  const Step attempt[] = {{statement::kTryOwn, owner}};
+  const Step share[] = {{statement::kShareOwn, owner}, {statement::kEndOwn, owner}};
+  while (true) {
+    const auto got = link.run(attempt, deadline);
+    if (!got) {
+      return failure(got.error().status, name, "cannot be locked: " + got.error().reason, "");
+    }
+    if (got->front().number(0, 0) == 1) break;
+    if (engine::system_clock().now() + kPostgresOwnerPause >= deadline) {
+      return failure(Code::in_use, name, "another process has these names open",
+                     "stop it first; perhaps it serves a copy of this directory on another "
+                     "machine");
+    }
+    std::this_thread::sleep_for(kPostgresOwnerPause);
+  }
+  const auto shared = link.run(share, deadline);
+  if (shared && shared->front().number(0, 0) == 1) return {};
+  return failure(shared ? Status(Code::busy) : shared.error().status, name, "cannot be locked", "");
+}
+
+// Returns the connection that keeps other processes away, if that is asked for.
+Outcome<std::unique_ptr<Link>> check(const Address& address, const PostgresOptions& options) {
   const std::string& name = address.name();
-  TRY_ASSIGN(const std::unique_ptr<Link> link, connect(address));
+  TRY_ASSIGN(std::unique_ptr<Link> link, connect(address));
   const engine::Time deadline = engine::system_clock().now() + options.patience;
   TRY_ASSIGN(const Found found, look_at_server(*link, name, deadline));
   if (!found.writable && !options.read_only) {
@@ -78,7 +106,11 @@ Outcome<void> check(const Address& address, const PostgresOptions& options) {
     TRY(check_locks(*link, *other, name, deadline));
   }
   TRY(check_schema(*link, name, options, deadline));
-  if (options.read_only) return {};
+  if (options.read_only) return std::unique_ptr<Link>();
+  if (options.alone) {
+    const engine::Duration time = std::min<engine::Duration>(options.patience, kPostgresOwnerTime);
+    TRY(own(*link, name, engine::system_clock().now() + time));
+  }
   if (!found.flushes) {
     log::warning("metadata database {}: the server has fsync off: a power cut may destroy it",
                  name);
@@ -87,7 +119,8 @@ Outcome<void> check(const Address& address, const PostgresOptions& options) {
   if (const auto collected = link->run(collect, deadline); !collected) {
     return failure(collected.error().status, name, collected.error().reason, "");
   }
-  return {};
+  if (!options.alone) link.reset();
+  return link;
 }
 
 }  // namespace
@@ -96,11 +129,23 @@ Outcome<void> check(const Address& address, const PostgresOptions& options) {
 Outcome<std::unique_ptr<engine::Kv>> open_postgres(PostgresOptions options) {
   ASSERT(options.worker_threads >= 1 && options.worker_threads <= kWorkerThreadsMax);
   ASSERT(options.connections >= 1 && options.connections <= kPostgresConnectionsMax);
-  ASSERT(!options.cluster.empty());
+  ASSERT(options.read_only || !options.cluster.empty());
   TRY_ASSIGN(postgres::Address address, postgres::Address::parse(options.url));
-  TRY(postgres::check(address, options));
+  TRY_ASSIGN(auto owner, postgres::check(address, options));
   return std::unique_ptr<engine::Kv>(
-      std::make_unique<postgres::PostgresKv>(std::move(address), options));
+      std::make_unique<postgres::PostgresKv>(std::move(address), options, std::move(owner)));
+}
+
+Outcome<void> drop_postgres(const PostgresOptions& options) {
+  TRY_ASSIGN(const postgres::Address address, postgres::Address::parse(options.url));
+  TRY_ASSIGN(const auto link, postgres::connect(address));
+  return postgres::drop_schema(*link, address.name(), options,
+                               engine::system_clock().now() + options.patience);
+}
+
+Outcome<PostgresUrl> without_password(const std::string& url) {
+  TRY_ASSIGN(const postgres::Address address, postgres::Address::parse(url));
+  return PostgresUrl{address.url(), address.has_password()};
 }
 
 }  // namespace penstock::kv

@@ -132,7 +132,7 @@ Link::Outcome<bool> Pool::connect(Place& place, engine::Time deadline) {
 Link::Outcome<bool> Pool::greet(Place& place, Link& link, engine::Time deadline) {
   // Before the database is asked: what is acknowledged meanwhile may come too late for its answer.
   const std::vector<Expectation> expected = expectations();
-  Arguments row, process;
+  Arguments row, process, owner;
   row.bytes(process_).int4(place.row.load()).int8(place.tried);
   process.bytes(process_);
   std::vector<Step> steps = {{statement::kAbout, kNoArguments}};
@@ -140,14 +140,20 @@ Link::Outcome<bool> Pool::greet(Place& place, Link& link, engine::Time deadline)
     steps.push_back({statement::kFence, row});
     steps.push_back({statement::kPlaces, process});
   }
+  owner.int8(kOwner);
+  if (options_.alone) steps.push_back({statement::kShareOwn, owner});
   TRY_ASSIGN(const std::vector<Answer> answers, link.run(steps, deadline));
   const Answer& about = answers[0];
+  const bool is_anybodys = options_.read_only && options_.cluster.empty();
   if (about.rows() != 1 || about.number(0, 0) != kSchemaVersion ||
-      about.bytes(0, 1) != options_.cluster) {
+      (!is_anybodys && about.bytes(0, 1) != options_.cluster)) {
     return Fault{Reach::operation, Code::wrong_version,
                  "its tables are of another version or cluster than when it was opened"};
   }
   if (options_.read_only) return true;
+  if (options_.alone && answers[3].number(0, 0) != 1) {
+    return Fault{Reach::connection, Code::busy, "another process opens these names"};
+  }
   TRY(compare(expected, answers[2]));
   const Answer& own = answers[1];
   const std::optional<uint64_t> number = own.rows() == 1 ? own.number(0, 0) : std::nullopt;

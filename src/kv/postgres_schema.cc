@@ -78,6 +78,8 @@ END $$)sql"},
 constexpr Statement kDescribe{
     "", "INSERT INTO penstock.about (version, cluster) VALUES ($1, convert_from($2, 'UTF8'))"};
 
+constexpr Statement kDrop{"", "DROP SCHEMA penstock CASCADE"};
+
 constexpr uint64_t kServerVersionMin = 130000;
 
 Failure failed(const Fault& fault, const std::string& name, std::string_view what) {
@@ -157,12 +159,26 @@ Outcome<void> check_schema(Link& link, const std::string& name, const PostgresOp
                    "use the newest release");
   }
   const std::string_view cluster = about->front().bytes(0, 1);
-  if (cluster != options.cluster) {
-    return failure(
-        Code::in_use, name,
-        fmt::format("it has the names of cluster {}, this is cluster {}", cluster, options.cluster),
-        "give each cluster a database of its own");
-  }
+  if (cluster == options.cluster) return {};
+  if (options.cluster.empty() && options.read_only) return {};
+  return failure(
+      Code::in_use, name,
+      fmt::format("it has the names of cluster {}, this is cluster {}", cluster, options.cluster),
+      "give each cluster a database of its own; what is in the way of a new one goes with 'psql -c "
+      "\"DROP SCHEMA penstock CASCADE\"', and the names of that other one with it");
+}
+
+Outcome<void> drop_schema(Link& link, const std::string& name, const PostgresOptions& options,
+                          engine::Time deadline) {
+  ASSERT(!options.cluster.empty());
+  const Step look[] = {{kIsThere, kNoArguments}};
+  const auto there = link.run(look, deadline);
+  if (!there) return failed(there.error(), name, "cannot look into it");
+  if (there->front().number(0, 0) == 0) return {};
+  TRY(check_schema(link, name, options, deadline));
+  const Step drop[] = {{kDrop, kNoArguments}};
+  const auto dropped = link.run(drop, deadline);
+  if (!dropped) return failed(dropped.error(), name, "cannot remove what is in it");
   return {};
 }
 

@@ -14,6 +14,9 @@ inline constexpr uint64_t kSchemaVersion = 1;
 // Names of advisory locks: numbers that all processes agree upon. Those of keys have the top bit.
 inline constexpr uint64_t kGate = 0x70656e7374'6f636b;
 inline constexpr uint64_t kMaking = kGate + 1;  // whoever makes the schema
+// Of a process that has the database alone: each of its connections has it, shared, as long as it
+// lives.
+inline constexpr uint64_t kOwner = kGate + 2;
 
 namespace statement {
 
@@ -32,6 +35,10 @@ inline constexpr Statement kScanBelow{"scan_below",
                                       "WHERE key >= $1 AND key < $3 ORDER BY key LIMIT $2"};
 inline constexpr Statement kLockAlone{"lock_alone", "SELECT pg_advisory_xact_lock($1)"};
 inline constexpr Statement kTryLock{"try_lock", "SELECT pg_try_advisory_xact_lock($1)::integer"};
+inline constexpr Statement kTryOwn{"try_own", "SELECT pg_try_advisory_lock($1)::integer"};
+inline constexpr Statement kShareOwn{"share_own",
+                                     "SELECT pg_try_advisory_lock_shared($1)::integer"};
+inline constexpr Statement kEndOwn{"end_own", "SELECT pg_advisory_unlock($1)::integer"};
 inline constexpr Statement kPut{"put",
                                 "SELECT penstock.commit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"};
 // Makes the row of a connection, or takes it over: commits up to number $3 cannot happen any more.
@@ -71,6 +78,10 @@ Outcome<void> check_schema(Link& link, const std::string& name, const PostgresOp
 
 // Limits of time, and one way to plan all statements: by the index, however few rows there are.
 Link::Outcome<std::vector<Answer>> set_up_session(Link& link, engine::Time deadline);
+
+// Removes all of it, if it is that cluster's.
+Outcome<void> drop_schema(Link& link, const std::string& name, const PostgresOptions& options,
+                          engine::Time deadline);
 
 // "metadata database NAME: REASON (ADVICE)".
 Failure failure(Status status, const std::string& name, std::string_view reason,

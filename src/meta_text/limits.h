@@ -36,4 +36,10 @@ inline constexpr size_t kBatchRecords = 4096;
 inline constexpr size_t kBatchBytes = 1 * kMiB;
 static_assert(kBatchBytes >= meta::kXattrValueBytesMax, "any record has room");
 
+// Sums by which a check compares links with names, of 8 bytes each: with 2^20 one thing that is
+// wrong has few others to be told from.
+inline constexpr size_t kCheckBuckets = size_t{1} << 20;
+// Numbers in sums that do not fit which are looked at one by one; of more only these.
+inline constexpr size_t kCheckSuspectsMax = 100'000;
+
 }  // namespace penstock::meta_text

@@ -66,6 +66,10 @@ Outcome<void> walk(engine::KvTransaction& transaction, uint64_t directories) {
 
 }  // namespace
 
+Outcome<void> check_reachable(engine::KvTransaction& transaction, uint64_t directories) {
+  return walk(transaction, directories);
+}
+
 Outcome<void> check_reachable(engine::Kv& kv, uint64_t directories) {
   ASSERT(directories >= 1);
   Outcome<void> walked;

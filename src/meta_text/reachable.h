@@ -12,5 +12,7 @@ namespace penstock::meta_text {
 // has one entry. corrupt: some are in a circle apart from the root, or further down than a path may
 // be.
 Outcome<void> check_reachable(engine::Kv& kv, uint64_t directories);
+// The same, within a transaction.
+Outcome<void> check_reachable(engine::KvTransaction& transaction, uint64_t directories);
 
 }  // namespace penstock::meta_text

@@ -27,6 +27,7 @@
 
 #include "penstock/agent.h"
 #include "penstock/fuse.h"
+#include "penstock/kv.h"
 
 namespace penstock::apps {
 namespace {
@@ -293,6 +294,19 @@ int run_up(const UpOptions& given) {
   }
   if (!options.mount_point.empty()) {
     options.mount_point = std::filesystem::absolute(options.mount_point, error).lexically_normal();
+  }
+  if (!options.kv.empty() && options.kv != "rocksdb") {
+    // Before it goes to the background.
+    const auto address = kv::without_password(options.kv);
+    if (!address) return fail(command_of(options), address.error());
+    if (address->had_password) {
+      std::fprintf(
+          stderr,
+          "penstock %s: warning: the password of %s is used now, and not kept: put it into "
+          "the file ~/.pgpass of the user that runs the node (mode 0600, a line "
+          "HOST:PORT:DATABASE:USER:PASSWORD), and leave it away here\n",
+          command_of(options), address->url.c_str());
+    }
   }
   if (!options.roles.empty()) {
     const auto roles = cluster::parse_roles(options.roles);

@@ -67,6 +67,7 @@ Json json_of(const telemetry::OperationTrace& one, size_t shard) {
 agent::AgentConfig config_of(const UpOptions& options) {
   agent::AgentConfig config;
   config.directory = options.directory;
+  config.names = options.kv;
   config.shards = options.shards;
   if (options.chunk_bytes != 0) config.chunk_bytes = options.chunk_bytes;
   config.capacity_bytes = options.capacity_bytes;
@@ -211,6 +212,11 @@ Json NodeService::handle(const Json& request, const AdminServer::Say& say) {
     const auto made = agent_->checkpoint_meta();
     return made ? Json::object() : Json{{"error", made.error().message}};
   }
+  if (command == "move names") {
+    return move_names_by(
+        [this](const auto& to, const auto& progress) { return agent_->move_names(to, progress); },
+        request, say);
+  }
   if (command == "down") {
     end_.raise();
     return {{"pid", ::getpid()}};
@@ -237,7 +243,8 @@ Json NodeService::handle(const Json& request, const AdminServer::Say& say) {
 }
 
 Json NodeService::status() {
-  Json document = json_of(agent_->status());
+  const agent::AgentStatus status = agent_->status();
+  Json document = json_of(status);
   document["pid"] = ::getpid();
   Json mounts = Json::array();
   std::lock_guard lock(mounts_mutex_);
@@ -247,7 +254,8 @@ Json NodeService::status() {
   document["mounts"] = mounts;
   if (metrics_ != nullptr) document["metrics"] = metrics_->address();
   const cluster::Participant* const cluster = agent_->cluster();
-  if (cluster != nullptr && cluster::has_names(cluster->roles())) {
+  // A status does not wait for a server that is away.
+  if (cluster != nullptr && cluster::has_names(cluster->roles()) && status.databases_stopped == 0) {
     document["wants_copies"] = wants_copies(agent_->files());
   }
   return document;

@@ -107,7 +107,25 @@ Json json_of(const std::vector<agent::CacheStatus>& all) {
   return cache;
 }
 
+Json json_of(const agent::NamesStatus& names) {
+  Json document = Json::object();
+  if (!names.at.empty()) document["at"] = names.at;
+  if (!names.moves) return document;
+  document["moving_to"] = names.to;
+  document["records_copied"] = names.copied;
+  return document;
+}
+
 }  // namespace
+
+Json json_of(const agent::NamesMoved& moved) {
+  return {{"from", moved.from},
+          {"to", moved.to},
+          {"records", moved.records},
+          {"bytes", moved.bytes},
+          {"rounds", moved.rounds},
+          {"pause_seconds", std::chrono::duration<double>(moved.pause).count()}};
+}
 
 Json json_of(const agent::AgentStatus& status) {
   Json users = Json::array();
@@ -134,6 +152,7 @@ Json json_of(const agent::AgentStatus& status) {
                    {"open_files", status.file_system.open_files},
                    {"removed_waiting", status.file_system.removed_waiting},
                    {"shards", json_of(status.shards)},
+                   {"names", json_of(status.names)},
                    {"sessions", json_of(status.sessions)},
                    {"resources", json_of(status.resources)},
                    {"users", users},
@@ -265,11 +284,24 @@ AgentFacts facts_of(const Json& status) {
   const auto number = [&](const char* key) { return status.value(key, 0.0); };
   facts.lines.push_back("space     " + console::human_bytes(number("free_bytes")) + " free of " +
                         console::human_bytes(number("total_bytes")));
+  if (const Json names = status.value("names", Json::object()); !names.empty()) {
+    const std::string at = names.value("at", "");
+    facts.lines.push_back(
+        "names     " + (at == "rocksdb" ? "in the store's directory (RocksDB)" : "at " + at) +
+        (names.contains("moving_to")
+             ? "; being moved to " + names.value("moving_to", "") + ": " +
+                   std::to_string(names.value("records_copied", uint64_t{0})) + " records so far"
+             : ""));
+  }
   for (const Json& shard : status.value("shards", Json::array())) add_shard(shard, facts);
   if (number("databases_stopped") > 0) {
-    facts.lines.push_back("metadata  databases that take no changes, mostly for want of space: " +
-                          std::to_string(status.value("databases_stopped", 0)) +
-                          " (see agent.log; the next change tries again)");
+    const bool is_here = status.value("names", Json::object()).value("at", "rocksdb") == "rocksdb";
+    facts.lines.push_back(
+        (is_here ? "metadata  databases that take no changes, mostly for want of "
+                   "space: "
+                 : "metadata  databases that cannot be reached, or take no changes: ") +
+        std::to_string(status.value("databases_stopped", 0)) +
+        " (see agent.log; the next change tries again)");
   }
   if (number("cache_bytes") > 0) {
     double used = 0;
@@ -294,6 +326,20 @@ AgentFacts facts_of(const Json& status) {
     facts.lines.push_back("mount     " + mount.get<std::string>());
   }
   return facts;
+}
+
+Json move_names_by(const MoveNames& move, const Json& request, const AdminServer::Say& say) {
+  // As often as people look, and as a line costs nothing.
+  constexpr engine::Duration kBetween = std::chrono::milliseconds(200);
+  engine::Time told{};
+  const auto moved = move(text_at(request, "to"), [&](const agent::NamesMoving& at) {
+    const engine::Time now = engine::system_clock().now();
+    if (now - told < kBetween) return true;
+    told = now;
+    return say({{"records", at.records}, {"bytes", at.bytes}, {"rounds", at.rounds}});
+  });
+  if (!moved) return {{"error", moved.error().message}};
+  return json_of(*moved);
 }
 
 Json scrub_by(const std::function<agent::ScrubReport(const agent::ScrubProgress&)>& scrub,

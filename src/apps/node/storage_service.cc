@@ -59,6 +59,11 @@ Json StorageService::handle(const Json& request, const AdminServer::Say& say) {
   if (command == "scrub") {
     return scrub_by([this](const auto& progress) { return agent_->scrub(progress); }, say);
   }
+  if (command == "move names") {
+    return move_names_by(
+        [this](const auto& to, const auto& progress) { return agent_->move_names(to, progress); },
+        request, say);
+  }
   if (command == "down") {
     end_.raise();
     return {{"pid", ::getpid()}};

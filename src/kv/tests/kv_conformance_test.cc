@@ -1,6 +1,5 @@
 // What every engine::Kv must do, asked of each of them.
 #include "../limits.h"
-#include "postgres_server.h"
 
 #include <atomic>
 #include <condition_variable>
@@ -10,8 +9,10 @@
 #include <thread>
 
 #include "penstock/kv.h"
+#include "penstock/kv_move.h"
 #include "penstock/sim.h"
 #include "penstock/testing.h"
+#include "penstock/testing_postgres.h"
 
 namespace penstock::kv {
 namespace {
@@ -52,6 +53,17 @@ class RocksDbBackend final : public Backend {
   std::unique_ptr<engine::Kv> kv_;
 };
 
+// Names that could move, and do not.
+class MovableBackend final : public Backend {
+ public:
+  engine::Kv& kv() override { return kv_; }
+  bool concurrent() const override { return true; }
+
+ private:
+  RocksDbBackend inner_;
+  MovableKv kv_{std::shared_ptr<engine::Kv>(&inner_.kv(), [](engine::Kv*) {}), 2};
+};
+
 class PostgresBackend final : public Backend {
  public:
   explicit PostgresBackend(std::unique_ptr<engine::Kv> kv) : kv_(std::move(kv)) {}
@@ -80,6 +92,7 @@ class SimBackend final : public Backend {
 std::unique_ptr<Backend> make_backend(const std::string& name) {
   if (name == "memory") return std::make_unique<MemoryBackend>();
   if (name == "rocksdb") return std::make_unique<RocksDbBackend>();
+  if (name == "movable") return std::make_unique<MovableBackend>();
   if (name == "postgres") {
     test::PostgresServer* const server = test::PostgresServer::shared();
     if (server == nullptr) return nullptr;
@@ -520,9 +533,10 @@ TEST_P(KvSubmission, is_refused_with_busy_when_the_queue_is_full) {
 }
 
 INSTANTIATE_TEST_SUITE_P(all, KvConformance,
-                         testing::Values("memory", "rocksdb", "postgres", "sim"),
+                         testing::Values("memory", "rocksdb", "movable", "postgres", "sim"),
                          [](const auto& tested) { return tested.param; });
-INSTANTIATE_TEST_SUITE_P(real, KvSubmission, testing::Values("memory", "rocksdb", "postgres"),
+INSTANTIATE_TEST_SUITE_P(real, KvSubmission,
+                         testing::Values("memory", "rocksdb", "movable", "postgres"),
                          [](const auto& tested) { return tested.param; });
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "postgres_rig.h"
 
 #include <filesystem>
+#include <thread>
 
 namespace penstock::kv {
 namespace {
@@ -93,6 +94,81 @@ TEST_F(PostgresOpenTest, goes_on_to_the_next_host_when_one_does_not_answer) {
   const auto kv = open(wanted);
   ASSERT_NE(kv, nullptr);
   EXPECT_TRUE(put(*kv, "a", "1").ok());
+}
+
+TEST_F(PostgresOpenTest, is_for_one_process_alone_when_that_is_asked_for) {
+  PostgresOptions alone = options();
+  alone.alone = true;
+  alone.patience = std::chrono::milliseconds(300);
+  auto first = open(alone);
+  ASSERT_TRUE(put(*first, "a", "1").ok());
+  expect_refused(alone, Code::in_use, "another process has these names open");
+  // Who only reads is no harm.
+  PostgresOptions reading = options();
+  reading.read_only = true;
+  reading.cluster.clear();
+  EXPECT_EQ(*get(*open(reading), "a"), "1");
+  // The next one waits for what the one before has left.
+  alone.patience = std::chrono::seconds(10);
+  std::thread ending([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    first.reset();
+  });
+  const auto second = open(alone);
+  ending.join();
+  ASSERT_NE(second, nullptr);
+  EXPECT_TRUE(put(*second, "a", "2").ok());
+}
+
+TEST_F(PostgresOpenTest, stays_alone_when_the_server_was_started_again) {
+  PostgresOptions alone = options();
+  alone.alone = true;
+  const auto first = open(alone);
+  ASSERT_TRUE(put(*first, "a", "1").ok());
+  server_->kill();
+  server_->start();
+  ASSERT_TRUE(put(*first, "a", "2").ok());
+  alone.patience = std::chrono::milliseconds(300);
+  expect_refused(alone, Code::in_use, "another process has these names open");
+}
+
+TEST_F(PostgresOpenTest, removes_only_the_names_of_its_own_cluster) {
+  ASSERT_TRUE(put(*open(options()), "a", "1").ok());
+  PostgresOptions other = options();
+  other.cluster = "other";
+  EXPECT_EQ(drop_postgres(other).error().status, Code::in_use);
+  EXPECT_EQ(*get(*open(options()), "a"), "1");
+  EXPECT_TRUE(drop_postgres(options()).has_value());
+  EXPECT_EQ(sql("SELECT count(*) FROM pg_namespace WHERE nspname = 'penstock'"), "0");
+  EXPECT_TRUE(drop_postgres(options()).has_value());
+}
+
+TEST_F(PostgresOpenTest, keeps_all_of_an_address_but_what_is_secret) {
+  const struct {
+    const char* given;
+    const char* kept;
+    bool had_password;
+  } cases[] = {
+      {"postgresql://me:hunter2@db.example:5433/names?sslmode=verify-full",
+       "postgresql://me@db.example:5433/names?sslmode=verify-full", true},
+      {"postgres://me@a:1,b:2/names?target_session_attrs=read-write",
+       "postgresql://me@a:1,b:2/names?target_session_attrs=read-write", false},
+      {"postgresql://[::1]:5/n", "postgresql://[::1]:5/n", false},
+      {"host=/run/pg user='a b' password='x y' dbname=n%", "postgresql://a%20b@%2Frun%2Fpg/n%25",
+       true},
+      {"host=a hostaddr=10.0.0.1 dbname=n sslpassword=s", "postgresql://a/n?hostaddr=10.0.0.1",
+       false},
+      {"service=names", "postgresql:///?service=names", false},
+  };
+  for (const auto& [given, kept, had_password] : cases) {
+    const auto url = without_password(given);
+    ASSERT_TRUE(url.has_value()) << url.error().message;
+    EXPECT_EQ(url->url, kept);
+    EXPECT_EQ(url->had_password, had_password) << given;
+    // And it means the same the next time.
+    EXPECT_EQ(without_password(url->url)->url, kept);
+  }
+  EXPECT_FALSE(without_password("nonsense").has_value());
 }
 
 }  // namespace

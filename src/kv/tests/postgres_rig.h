@@ -1,14 +1,13 @@
 // What tests of the backend on PostgreSQL have in common.
 #pragma once
 
-#include "postgres_server.h"
-
 #include <atomic>
 #include <gtest/gtest.h>
 #include <memory>
 #include <string>
 
 #include "penstock/kv.h"
+#include "penstock/testing_postgres.h"
 
 namespace penstock::kv {
 

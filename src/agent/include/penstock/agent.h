@@ -79,6 +79,9 @@ struct AgentConfig : AgentOptions {
   bool defragment = true;      // move scattered blocks together in the background
   // A store that is of a cluster takes part in it in any case.
   std::optional<ClusterOptions> cluster = {};
+  // Where its names are, of a node that has some: postgresql://..., perhaps with a password, which
+  // is not kept. Empty: where they are, or in RocksDB where the store is made.
+  std::string names = {};
   // Directories of disks for a target each, absolute, beside those that it was given before. Of a
   // node of a cluster only.
   std::vector<std::string> disks = {};
@@ -122,8 +125,34 @@ struct DiskStatus {
   bool is_taken_off = false;  // this process has it open still, the next one will not
 };
 
+// Where the names of a store are.
+struct NamesStatus {
+  std::string at;       // "rocksdb", or a URL without a password; empty: they are elsewhere
+  bool moves = false;   // they are being moved
+  std::string to;       // where, as `at`
+  uint64_t copied = 0;  // records so far
+};
+
+// Told how far a move is, by the thread that moves; false gives up, as long as that is possible.
+struct NamesMoving {
+  uint64_t records = 0;
+  uint64_t bytes = 0;
+  uint64_t rounds = 0;  // over what had changed meanwhile
+};
+using NamesProgress = std::function<bool(const NamesMoving&)>;
+
+struct NamesMoved {
+  uint64_t records = 0;
+  uint64_t bytes = 0;
+  uint64_t rounds = 0;
+  engine::Duration pause{};  // how long changes waited
+  std::string from;          // as NamesStatus::at
+  std::string to;
+};
+
 struct AgentStatus {
   std::string directory;
+  NamesStatus names;
   uint64_t uptime_seconds = 0;
   client::FileSystemStatus file_system;
   std::vector<ShardStatus> shards;
@@ -206,6 +235,11 @@ class Agent {
   // without a store.
   virtual Outcome<void> checkpoint_meta() = 0;
 
+  // Moves the names to another database, "rocksdb" or a URL, while they are used; blocks. What is
+  // wrong with it is found before anything changes, and a failure leaves the names where they are;
+  // but with may_have_happened the node has to start anew. not_supported where it has no names.
+  virtual Outcome<NamesMoved> move_names(const std::string& to, const NamesProgress& progress) = 0;
+
   // Whether scattered blocks are brought together from now on.
   virtual void set_defragment(bool enabled) = 0;
 
@@ -262,6 +296,7 @@ class StorageAgent {
   // As of an Agent.
   virtual ScrubReport scrub(const ScrubProgress& progress) = 0;
   virtual Outcome<void> take_disk_off(const std::string& path) = 0;
+  virtual Outcome<NamesMoved> move_names(const std::string& to, const NamesProgress& progress) = 0;
 };
 
 }  // namespace penstock::agent

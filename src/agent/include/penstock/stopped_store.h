@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "penstock/agent.h"
 #include "penstock/engine.h"
 
 namespace penstock::agent {
@@ -32,6 +33,18 @@ class StoppedStore {
   // already_exists if there is a database.
   using Fill = std::function<Outcome<void>(engine::Kv&)>;
   virtual Outcome<void> make_meta(const Fill& fill) = 0;
+
+  // As Agent::move_names().
+  virtual Outcome<NamesMoved> move_names(const std::string& to, const NamesProgress& progress) = 0;
 };
+
+// Where a store's names are as its directory says, and whose they are: for commands that only read
+// them, whether a node runs or not. Refuses while a move is not settled: a node that runs knows
+// more.
+struct NamesFound {
+  std::string at;     // a URL; empty: the directory `meta`
+  std::string store;  // as kv::Place
+};
+Outcome<NamesFound> find_names(const std::string& directory);
 
 }  // namespace penstock::agent

@@ -37,9 +37,13 @@ struct PostgresOptions {
   // As libpq takes it: postgresql://USER@HOST:PORT/DATABASE, with all hosts that may be the
   // primary, or "host=... dbname=...". Passwords and TLS are libpq's own (~/.pgpass, sslmode).
   std::string url;
-  std::string cluster;     // whose names these are: a database has those of one
+  // Whose names these are: a database has those of one. Empty, of a reader only: anybody's.
+  std::string cluster;
   bool create = false;     // make the tables if there are none
   bool read_only = false;  // writing transactions end with Code::read_only
+  // No other process has it open so: waits with `patience` for what a process before has left, then
+  // in_use. As long as the server was not started again meanwhile, and there is no pooler between.
+  bool alone = false;
   int worker_threads = 8;  // they execute submit()ed operations
   int connections = 8;     // at most; an operation has one as long as it lasts
   // How long an operation waits for a connection or runs again, and how long a commit is asked for
@@ -56,6 +60,17 @@ struct PostgresOptions {
 //
 // The returned Kv must be destroyed as that of open_rocksdb().
 Outcome<std::unique_ptr<engine::Kv>> open_postgres(PostgresOptions options);
+
+// Removes the names that open_postgres() would open to write, with all tables; ok if there are
+// none.
+Outcome<void> drop_postgres(const PostgresOptions& options);
+
+// An address as it may be kept and shown.
+struct PostgresUrl {
+  std::string url;            // without passwords, and always as postgresql://
+  bool had_password = false;  // that of the user; whoever needs it has it from elsewhere then
+};
+Outcome<PostgresUrl> without_password(const std::string& url);
 
 // For tests, benchmarks and throw-away nodes. submit() runs on one worker thread.
 std::unique_ptr<engine::Kv> make_memory_kv();

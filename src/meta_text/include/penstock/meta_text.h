@@ -49,6 +49,34 @@ class Source {
 // breaks a rule of docs/formats/meta.md; the message says which), wrong_version.
 Outcome<Counts> dump(engine::Kv& kv, engine::Random& random, Sink& sink);
 
+struct CheckCounts {
+  uint64_t inodes = 0;
+  uint64_t directories = 0;
+  uint64_t entries = 0;
+  uint64_t xattrs = 0;
+  uint64_t sessions = 0;  // files that were open for writing
+  uint64_t orphans = 0;   // removed, and not collected yet
+  uint64_t problems = 0;
+
+  friend bool operator==(const CheckCounts&, const CheckCounts&) = default;
+};
+
+// Told of each thing that is wrong, in words; of a run that is repeated (the store makes its
+// snapshot anew) those of the run before are to be forgotten: begin() comes first.
+class Problems {
+ public:
+  virtual ~Problems() = default;
+  virtual void begin() = 0;
+  virtual void add(const std::string& problem) = 0;
+};
+
+// Looks at all of the namespace in `kv`, as it is at one moment, in one transaction that reads, and
+// goes on after what is wrong: every record means something, every entry is there by name and by
+// cookie and names an inode that there is, links are the names that there are, directories lead to
+// the root, orphans, sessions and numbers fit. A Failure: it could not be read, or is of another
+// version.
+Outcome<CheckCounts> check(engine::Kv& kv, engine::Random& random, Problems& problems);
+
 struct LoadOptions {
   // No file gets a lower number: at least one more than any that has chunks somewhere.
   InodeId next_min = {};

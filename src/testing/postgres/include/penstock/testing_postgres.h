@@ -20,6 +20,15 @@ class PostgresServer {
   static constexpr const char* kMissing =
       "PostgreSQL is missing (packages postgresql and libpq-dev)";
 
+  // One of the test's own, running. Null as above.
+  static std::unique_ptr<PostgresServer> make();
+  // A standby of this one, running, which has all that this one has committed once await_standby()
+  // has returned: from then on this one waits for it with each commit.
+  std::unique_ptr<PostgresServer> make_standby();
+  void await_standby();
+  // Of a standby: it is the primary from now on.
+  void promote();
+
   ~PostgresServer();
   PostgresServer(const PostgresServer&) = delete;
   PostgresServer& operator=(const PostgresServer&) = delete;
@@ -43,7 +52,8 @@ class PostgresServer {
   void start(const std::vector<std::string>& options = {});
 
  private:
-  explicit PostgresServer(std::string programs);
+  // With a new database cluster, or a copy of that server's.
+  explicit PostgresServer(std::string programs, const PostgresServer* primary = nullptr);
   std::vector<pid_t> processes() const;
   void signal_all(int signal) const;
   pid_t spawn(const std::vector<std::string>& arguments, const std::string& output) const;

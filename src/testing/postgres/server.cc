@@ -1,5 +1,3 @@
-#include "postgres_server.h"
-
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
@@ -9,6 +7,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "penstock/testing_postgres.h"
 
 namespace penstock::test {
 namespace {
@@ -39,19 +39,44 @@ std::vector<pid_t> children_of(pid_t parent) {
 }  // namespace
 
 PostgresServer* PostgresServer::shared() {
-  static const std::unique_ptr<PostgresServer> server = [] {
-    const std::string programs = find_programs();
-    std::unique_ptr<PostgresServer> made;
-    if (programs.empty()) return made;
-    made.reset(new PostgresServer(programs));
-    return made;
-  }();
+  static const std::unique_ptr<PostgresServer> server = make();
   return server.get();
 }
 
-PostgresServer::PostgresServer(std::string programs) : programs_(std::move(programs)) {
+std::unique_ptr<PostgresServer> PostgresServer::make() {
+  const std::string programs = find_programs();
+  std::unique_ptr<PostgresServer> made;
+  if (!programs.empty()) made.reset(new PostgresServer(programs));
+  return made;
+}
+
+std::unique_ptr<PostgresServer> PostgresServer::make_standby() {
+  return std::unique_ptr<PostgresServer>(new PostgresServer(programs_, this));
+}
+
+void PostgresServer::await_standby() {
+  sql("postgres", "ALTER SYSTEM SET synchronous_standby_names = '*'");
+  sql("postgres", "SELECT pg_reload_conf()");
+  EXPECT_TRUE(eventually(
+      [&] { return sql("postgres", "SELECT sync_state FROM pg_stat_replication") == "sync"; }));
+}
+
+void PostgresServer::promote() {
+  EXPECT_EQ(sql("postgres", "SELECT pg_promote()"), "t");
+}
+
+PostgresServer::PostgresServer(std::string programs, const PostgresServer* primary)
+    : programs_(std::move(programs)) {
   if (::geteuid() == 0) {
     EXPECT_EQ(::chown(directory_.path().c_str(), kNobody, kNobody), 0);
+  }
+  if (primary != nullptr) {
+    EXPECT_TRUE(
+        run({programs_ + "/pg_basebackup", "-D", directory_ / "data", "-R", "-X", "stream", "-c",
+             "fast", "--no-sync", "-d", "host=" + primary->directory_.path() + " user=penstock"},
+            directory_ / "log"));
+    start();
+    return;
   }
   EXPECT_TRUE(run({programs_ + "/initdb", "-D", directory_ / "data", "-U", "penstock", "-A",
                    "trust", "-E", "UTF8", "--locale=C", "--no-sync"},

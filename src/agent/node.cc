@@ -228,6 +228,13 @@ void Node::offer(const controller::Table& table) {
   if (!offered) log::error("{}: {}", directory_, offered.error().message);
 }
 
+std::shared_ptr<const meta_net::Limits> Node::limits_of(NodeId node) {
+  const auto restricted = participant_->restriction_of(node);
+  if (restricted == nullptr) return nullptr;
+  return std::make_shared<const meta_net::Limits>(
+      meta_net::Limits{restricted->what, restricted->changed.value});
+}
+
 // Own chains of targets are served to all agents: there may be files that were made before there
 // were others.
 Outcome<void> Node::make_nets() {
@@ -248,16 +255,22 @@ Outcome<void> Node::make_nets() {
                      .target_directory = storage_->target_directory(shard->index()),
                      .capacity_bytes = target == nullptr ? 0 : target->status().capacity_bytes});
   }
+  if (has_names_) {
+    rights_ = std::make_unique<meta_net::NodeRights>(
+        storage_->meta(), engine::system_clock(), [this](NodeId node) { return limits_of(node); });
+  }
   const bool leads = cluster::runs_controller(participant_->roles());
   TRY(participant_->enter(std::move(parts), leads ? &storage_->meta_kv() : nullptr));
   for (const auto& shard : shards_) {
     if (tables_ != nullptr && has_names_ && shard->index() < storage_->own_targets()) {
       OwnChain& own = *own_chains_.emplace_back(std::make_unique<OwnChain>(
           participant_->self(), storage_->service(shard->index()),
-          storage_->make_service_for_others(shard->index()), [this](NodeId node) {
+          storage_->make_service_for_others(shard->index()),
+          [this](NodeId node) {
             NodeHolds* const holds = holds_seen_.load(std::memory_order_acquire);
             return holds != nullptr && holds->has_session(node);
-          }));
+          },
+          rights_.get()));
       participant_->nodes_net(shard->index()).serve(own_address(*shard), own);
     }
     shard->borrow_net(participant_->net(shard->index()));
@@ -272,6 +285,14 @@ Outcome<void> Node::open_files() {
   for (const auto& shard : shards_) files.shards.push_back({&shard->loop(), &shard->net()});
   files.space = [this] { return space(); };
   files.owns_recovery = has_names_;
+  if (remote_names_ != nullptr) {
+    files.is_limited = [this] {
+      return participant_->restriction_of(participant_->self()) != nullptr;
+    };
+    files.access = [this](const meta::Credentials& who, InodeId inode, uint32_t wanted) {
+      return remote_names_->access(who, inode, wanted);
+    };
+  }
   if (holds_ != nullptr) {
     files.holding = &holds_->holding();
     files.locking = &holds_->locking();
@@ -311,15 +332,19 @@ void Node::let_calls_end() {
 
 Outcome<void> Node::serve_names() {
   NodeShard& first = *shards_.front();
-  TRY_ASSIGN(auto served, ServedNames::start({.loop = &first.loop(),
-                                              .net = &participant_->nodes_net(0),
-                                              .self = participant_->self(),
-                                              .meta = &storage_->meta(),
-                                              .files = files_.get(),
-                                              .own_chains = storage_->own_targets(),
-                                              .has_session = [this](NodeId node, uint64_t session) {
-                                                return holds_->is_good(node, session);
-                                              }}));
+  TRY_ASSIGN(auto served,
+             ServedNames::start({.loop = &first.loop(),
+                                 .net = &participant_->nodes_net(0),
+                                 .self = participant_->self(),
+                                 .meta = &storage_->meta(),
+                                 .files = files_.get(),
+                                 .own_chains = storage_->own_targets(),
+                                 .has_session =
+                                     [this](NodeId node, uint64_t session) {
+                                       return holds_->is_good(node, session);
+                                     },
+                                 .rights = rights_.get(),
+                                 .may_serve = [this] { return participant_->has_lease(); }}));
   const std::lock_guard lock(served_mutex_);
   served_names_ = std::move(served);
   return {};

@@ -87,6 +87,7 @@ class Node {
   Outcome<void> open_files();
   Outcome<void> begin_holding();
   void let_calls_end();
+  std::shared_ptr<const meta_net::Limits> limits_of(NodeId node);
   Outcome<void> serve_names();
   void find_names();
   Outcome<void> build(const DisklessConfig& config);
@@ -108,6 +109,7 @@ class Node {
   std::unique_ptr<cluster::Participant> participant_;
   std::shared_ptr<inodes::ChainAddresses> chains_;
   std::shared_ptr<inodes::ChainTables> tables_;
+  std::unique_ptr<meta_net::NodeRights> rights_;       // null: the names are elsewhere
   std::vector<std::unique_ptr<OwnChain>> own_chains_;  // by their numbers
   std::unique_ptr<RemoteNames> remote_names_;          // null: the names are its own
   // Null: the node is alone, or has no files. The second is for threads and loops that come before

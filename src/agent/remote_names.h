@@ -35,6 +35,10 @@ class RemoteNames {
   // Which node that is, as far as somebody has asked it; 0: it is not known yet. Does not block.
   NodeId node() const { return node_.load(std::memory_order_relaxed); }
   meta::Meta& meta() { return *meta_; }
+  // See meta_net::RemoteMeta.
+  Status access(const meta::Credentials& who, InodeId inode, uint32_t wanted) {
+    return meta_->access(who, inode, wanted);
+  }
   // As the node that has the names tells it, or told it last.
   engine::DiskSpace space();
 

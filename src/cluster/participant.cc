@@ -263,10 +263,29 @@ void ParticipantImpl::map_changed(const membership::ClusterMap& map,
     addresses_.learn(*node);
     if (node->standing == controller::Standing::removed) expel(id);
   }
+  for (const NodeId id : changes.restrictions) {
+    const controller::Restricted& restricted = map.restrictions().at(id);
+    const std::lock_guard lock(restrictions_mutex_);
+    if (restricted.what.is_nothing()) {
+      restrictions_.erase(id);
+    } else {
+      restrictions_[id] = std::make_shared<const controller::Restricted>(restricted);
+    }
+  }
   for (const controller::TableId id : changes.tables) {
     const controller::Table* const table = map.find(id);
     if (table != nullptr && config_.table_known) config_.table_known(*table);
   }
+}
+
+std::shared_ptr<const controller::Restricted> ParticipantImpl::restriction_of(NodeId node) {
+  const std::lock_guard lock(restrictions_mutex_);
+  const auto found = restrictions_.find(node);
+  return found == restrictions_.end() ? nullptr : found->second;
+}
+
+bool ParticipantImpl::has_lease() {
+  return member_ != nullptr && loop().clock().lease_now() < member_->lease_until();
 }
 
 void ParticipantImpl::give(TargetId target, membership::Orders orders, engine::Op& done) {

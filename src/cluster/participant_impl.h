@@ -10,6 +10,7 @@
 #include "waiting.h"
 
 #include <atomic>
+#include <map>
 
 #include "penstock/cluster/listening.h"
 #include "penstock/cluster/participant.h"
@@ -77,9 +78,11 @@ class ParticipantImpl final : public Participant, private membership::LocalNode 
   void set_session(uint64_t number) override;
   Outcome<void> fence(NodeId node, uint64_t lowest, engine::Duration time) override;
   membership::ClusterMap map() override;
+  std::shared_ptr<const controller::Restricted> restriction_of(NodeId node) override;
+  bool has_lease() override;
   ParticipantStatus status() override;
-  Outcome<Invitation> make_token(uint8_t roles, uint32_t uses, NodeId node,
-                                 engine::Duration lasts) override;
+  Outcome<Invitation> make_token(uint8_t roles, uint32_t uses, NodeId node, engine::Duration lasts,
+                                 const rights::Restriction& restriction) override;
   Outcome<AuthorityStatus> authority() override;
   Outcome<AuthorityStatus> renew_authority(bool force) override;
   engine::DiskSpace space() override;
@@ -217,6 +220,9 @@ class ParticipantImpl final : public Participant, private membership::LocalNode 
   engine::Thread renewing_thread_;
   engine::Mutex member_mutex_;  // of the pointer
   std::unique_ptr<membership::Member> member_;
+  engine::Mutex restrictions_mutex_;
+  // Under the mutex.
+  std::map<NodeId, std::shared_ptr<const controller::Restricted>> restrictions_;
   engine::Mutex space_mutex_;
   engine::DiskSpace space_;
   std::optional<engine::Time> space_asked_;  // when it was asked for last

@@ -149,7 +149,8 @@ Outcome<void> ParticipantImpl::renew_as_guest() {
 }
 
 Outcome<Invitation> ParticipantImpl::make_token(uint8_t roles, uint32_t uses, NodeId node,
-                                                engine::Duration lasts) {
+                                                engine::Duration lasts,
+                                                const rights::Restriction& restriction) {
   if (!is_first()) {
     return Failure{
         Code::not_permitted,
@@ -170,6 +171,7 @@ Outcome<Invitation> ParticipantImpl::make_token(uint8_t roles, uint32_t uses, No
                              .node = node,
                              .uses = uses};
   make.ends = {lasts.count()};
+  make.restriction = restriction;
   TRY_ASSIGN(const Answer answer, ask(make));
   if (!std::holds_alternative<controller::MadeToken>(answer)) {
     return Failure{Code::bad_message, "the controller answers otherwise"};

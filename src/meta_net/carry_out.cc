@@ -1,6 +1,7 @@
 #include "carry_out.h"
 
 #include "answers.h"
+#include "limited_answers.h"
 
 #include <algorithm>
 #include <utility>
@@ -205,6 +206,11 @@ auto run(Meta& meta, const ask::Settle& asked) {
 auto run(Meta& meta, const ask::EndWrite& asked) {
   return nothing(meta.end_write(asked.inode));
 }
+Result<Nothing> run(Meta& meta, const ask::Access& asked) {
+  TRY_ASSIGN(const Attributes found, meta.attributes(asked.inode));
+  if (asked.who.enforce) TRY(meta::check_access(asked.who, found, asked.wanted));
+  return Nothing{};
+}
 auto run(Meta& meta, const ask::Sync&) {
   return nothing(meta.sync());
 }
@@ -264,17 +270,25 @@ Result<Count> run_here(const MetaServiceConfig& config, const ask::OwnChains&) {
   return Count{config.own_chains};
 }
 
+auto run_for(const MetaServiceConfig& config, const auto& asked, Limited* limited) {
+  if constexpr (requires { limited->run(asked); }) {
+    if (limited != nullptr && limited->has_subtree()) return limited->run(asked);
+  }
+  return run_here(config, asked);
+}
+
 }  // namespace
 
-std::string carry_out(const MetaServiceConfig& config, const Request& request) {
+std::string carry_out(const MetaServiceConfig& config, const Request& request, Limited* limited) {
   std::string answer = std::visit(
       [&](const auto& asked) {
         using Call = std::decay_t<decltype(asked)>;
         using Ended = Result<typename Call::Answer>;
         Status good = check_asked(request, [&] { return config.meta->newest_cookie(); });
         if (good.ok()) good = check_life(config, asked);
-        const Ended ended = good.ok() ? Ended(run_here(config, asked)) : Ended(good);
+        Ended ended = good.ok() ? Ended(run_for(config, asked, limited)) : Ended(good);
         tell(config, asked, ended);
+        if (limited != nullptr) limited->take(asked, ended);
         return encode_answer<Call>(ended);
       },
       request);

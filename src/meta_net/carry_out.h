@@ -7,10 +7,15 @@
 
 namespace penstock::meta_net {
 
+class Limited;
+
+// `limited`: of a node that is restricted, which has admitted the request.
+//
 // Blocks on the Meta of the config, of which nothing else but what concerns calls counts. Returns
 // the answer as bytes, kAnswerBytesMax at most. Without a Request that check_asked() refuses, no
 // message of a peer meets an assertion of Meta: it is called first here.
-std::string carry_out(const MetaServiceConfig& config, const Request& request);
+std::string carry_out(const MetaServiceConfig& config, const Request& request,
+                      Limited* limited = nullptr);
 // The answer to a call of that kind which has failed.
 std::string failed_answer(const Request& request, Status status);
 

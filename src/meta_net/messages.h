@@ -438,6 +438,19 @@ struct OwnChains {
   static void fields(auto&, auto&) {}
 };
 
+// Whether that user may have the file open so (a sum of meta::Access). A node that is restricted
+// asks before it reads or writes bytes, or lists names, by numbers: it is remembered for its
+// session. Of others nothing is.
+struct Access {
+  using Answer = Nothing;
+  static constexpr uint8_t kKind = 38;
+  static constexpr bool kChanges = false;
+  Credentials who = {};
+  InodeId inode = {};
+  uint32_t wanted = 0;
+  static void fields(auto& io, auto& m) { io(m.who, m.inode, m.wanted); }
+};
+
 }  // namespace ask
 
 // In the order of their numbers. A later version adds to the end.
@@ -450,7 +463,7 @@ using Request =
                  ask::ReadDirectory, ask::NewestCookie, ask::GetXattr, ask::SetXattr,
                  ask::ListXattrs, ask::RemoveXattr, ask::BeginWrite, ask::Settle, ask::EndWrite,
                  ask::Unsettled, ask::IsUnsettled, ask::Sync, ask::Orphans, ask::Forget,
-                 ask::Counts, ask::OwnChains>;
+                 ask::Counts, ask::OwnChains, ask::Access>;
 
 bool changes(const Request& request);
 // Whether it changes what others are shown, or count on after a power cut.

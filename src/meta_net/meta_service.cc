@@ -2,6 +2,7 @@
 
 #include "carry_out.h"
 #include "frame.h"
+#include "limited.h"
 #include "messages.h"
 #include "slots.h"
 #include "syncs.h"
@@ -113,6 +114,8 @@ class Service final : public MetaService, private engine::Service {
   // ok, or what the call ends with.
   Status check_header(engine::IncomingCall& call, RequestHeader& header) const {
     if (is_stopping()) return Code::peer_gone;
+    // Who was removed meanwhile may not be known here.
+    if (config_.may_serve && !config_.may_serve()) return Code::peer_gone;
     if ((call.peer().roles & engine::kRoleAgent) == 0) return Code::access_denied;
     if (call.method != kMethod || !read_header(call.request, header)) return Code::bad_message;
     const bool is_spoken =
@@ -198,13 +201,26 @@ class Service final : public MetaService, private engine::Service {
     config_.loop->complete_remote(asked.carried_out, Code::ok);
   }
 
-  std::string answer_of(const Asked& asked) {
+  std::string answer_of(Asked& asked) {
+    std::shared_ptr<Limited> limited;
+    if (config_.rights != nullptr) {
+      auto found = config_.rights->of(asked.node, asked.header.session);
+      if (!found) return failed_answer(asked.request, found.error());
+      limited = std::move(*found);
+    }
+    if (limited != nullptr) {
+      const Status admitted = limited->admit(asked.request);
+      if (!admitted.ok()) {
+        denied_.add();
+        return failed_answer(asked.request, admitted);
+      }
+    }
     if (!config_.has_session || !needs_hold(asked.request))
-      return carry_out(config_, asked.request);
+      return carry_out(config_, asked.request, limited.get());
     // As long as it is looked at and done, so that who waits for the session's end waits for it.
     const std::shared_lock inside(under_hold_);
     return config_.has_session(asked.node, asked.header.session)
-               ? carry_out(config_, asked.request)
+               ? carry_out(config_, asked.request, limited.get())
                : failed_answer(asked.request, Code::stale);
   }
 
@@ -356,6 +372,8 @@ class Service final : public MetaService, private engine::Service {
   std::map<NodeId, Use> nodes_;  // that have open calls
   size_t bytes_ = 0;
   Figures figures_;
+  // Of nodes that are restricted: calls that they had no right to.
+  metrics::Counter denied_{"meta.denied"};
   bool is_started_ = false;
   bool is_stopped_ = false;
   engine::Op* done_ = nullptr;

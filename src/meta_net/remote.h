@@ -101,6 +101,10 @@ class Remote final : public RemoteMeta {
     TRY_ASSIGN(const Count count, run(ask::OwnChains{}));
     return static_cast<uint32_t>(count.value);
   }
+  Status access(const Credentials& who, InodeId inode, uint32_t wanted) override {
+    TRY(check_groups(who));
+    return status_of(run(ask::Access{who, inode, wanted}));
+  }
   Status sync() override { return status_of(run(ask::Sync{})); }
 
   // ---- changing inodes ----

@@ -167,13 +167,19 @@ class Participant {
   // A token that lets others join, of this cluster's authority; `roles`, `uses`, `node` as in
   // controller::MakeToken. On the node with the controller only.
   virtual Outcome<Invitation> make_token(uint8_t roles, uint32_t uses, NodeId node,
-                                         engine::Duration lasts) = 0;
+                                         engine::Duration lasts,
+                                         const rights::Restriction& restriction) = 0;
   // Both on the node with the controller only. Has another authority follow the one that there is;
   // `force`: leaves members behind that are down and have not heard of it.
   virtual Outcome<AuthorityStatus> authority() = 0;
   virtual Outcome<AuthorityStatus> renew_authority(bool force) = 0;
   // What this node knows.
   virtual membership::ClusterMap map() = 0;
+  // What the node is limited to, by the map; null: nothing. Any thread, without blocking; also
+  // before open(), when nothing is known yet.
+  virtual std::shared_ptr<const controller::Restricted> restriction_of(NodeId node) = 0;
+  // Whether this node may act: its lease of the controller runs. In the first loop.
+  virtual bool has_lease() = 0;
   // Of all targets that serve now, each byte counted where it lies: so many times as there are
   // copies. As the controller knew it some seconds ago, or when it was last reached; may block for
   // a second.

@@ -6,6 +6,7 @@
 
 #include "penstock/engine.h"
 #include "penstock/meta.h"
+#include "penstock/meta_net/node_rights.h"
 #include "penstock/wire.h"
 
 namespace penstock::meta_net {
@@ -36,6 +37,11 @@ struct MetaServiceConfig {
   // (needs_hold() in messages.h): else that ends with stale, and is not done. Asked in threads that
   // may block. Empty: there are no holds.
   std::function<bool(NodeId, uint64_t session)> has_session = {};
+  // By which calls of nodes that are restricted are judged. Null: none is.
+  NodeRights* rights = nullptr;
+  // Whether this process may answer at all, asked in the loop: it may not have heard of the removal
+  // of whoever asks. No: calls end with peer_gone. Empty: it may.
+  std::function<bool()> may_serve = {};
 };
 
 // Answers nodes that have the role of an agent. A call is taken and answered in the loop, and

@@ -63,6 +63,11 @@ class RemoteMeta : public meta::Meta {
   // Chains 0 to that are own ones of the service's node (MetaServiceConfig).
   virtual Result<uint32_t> own_chains() = 0;
 
+  // Whether that user may have the file open so (a sum of meta::Access). A node that is restricted
+  // asks before it reads or writes bytes, or lists names: else these calls end with stale, or
+  // access_denied.
+  virtual Status access(const meta::Credentials& who, InodeId inode, uint32_t wanted) = 0;
+
   // From now on each call, also of those under way, ends within that time: the process is to end,
   // and the service may be gone.
   virtual void hurry(engine::Duration call_time) = 0;

@@ -332,19 +332,30 @@ void Node::let_calls_end() {
 
 Outcome<void> Node::serve_names() {
   NodeShard& first = *shards_.front();
-  TRY_ASSIGN(auto served,
-             ServedNames::start({.loop = &first.loop(),
-                                 .net = &participant_->nodes_net(0),
-                                 .self = participant_->self(),
-                                 .meta = &storage_->meta(),
-                                 .files = files_.get(),
-                                 .own_chains = storage_->own_targets(),
-                                 .has_session =
-                                     [this](NodeId node, uint64_t session) {
-                                       return holds_->is_good(node, session);
-                                     },
-                                 .rights = rights_.get(),
-                                 .may_serve = [this] { return participant_->has_lease(); }}));
+  signer_ = std::make_unique<CapabilitySigner>(*participant_, engine::system_clock());
+  if (!participant_->status().insecure) {
+    const Status begun = signer_->begin();
+    if (!begun.ok()) {
+      return Failure{begun, std::string("the controller does not take the key by which nodes are "
+                                        "told what they may do: ") +
+                                std::string(begun.name()) + " (is it up?)"};
+    }
+  }
+  TRY_ASSIGN(
+      auto served,
+      ServedNames::start(
+          {.loop = &first.loop(),
+           .net = &participant_->nodes_net(0),
+           .self = participant_->self(),
+           .meta = &storage_->meta(),
+           .files = files_.get(),
+           .own_chains = storage_->own_targets(),
+           .has_session = [this](NodeId node,
+                                 uint64_t session) { return holds_->is_good(node, session); },
+           .rights = rights_.get(),
+           .may_serve = [this] { return participant_->has_lease(); },
+           .sign = [this](wire::Capability& capability) { return signer_->sign(capability); },
+           .judged = [this] { return participant_->judged(); }}));
   const std::lock_guard lock(served_mutex_);
   served_names_ = std::move(served);
   return {};
@@ -357,6 +368,9 @@ void Node::find_names() {
         NodeHolds* const holds = holds_seen_.load(std::memory_order_acquire);
         return holds == nullptr ? 0 : holds->session();
       });
+  capabilities_ = std::make_unique<Capabilities>(
+      [this](InodeId inode) { return remote_names_->capability(inode); });
+  participant_->set_capabilities(capabilities_.get());
   remote_names_->start([this](NodeId node, uint32_t own_chains) {
     if (own_chains == 0) return;
     std::vector<engine::Address> addresses;
@@ -437,6 +451,7 @@ void Node::stop() {
   if (remote_names_ != nullptr) remote_names_->stop();
   if (files_ != nullptr) files_->close();
   if (holds_ != nullptr) holds_->stop();
+  if (capabilities_ != nullptr) capabilities_->stop();
   if (participant_ != nullptr) participant_->leave();
   for (const auto& shard : shards_) {
     shard->stop([&](engine::Op& done) {
@@ -454,6 +469,8 @@ void Node::stop() {
   }
   files_.reset();
   holds_.reset();
+  if (capabilities_ != nullptr) participant_->set_capabilities(nullptr);
+  capabilities_.reset();
   remote_names_.reset();
   for (const auto& shard : shards_) shard->drop_net();
   participant_.reset();

@@ -39,6 +39,7 @@ class RemoteNames {
   Status access(const meta::Credentials& who, InodeId inode, uint32_t wanted) {
     return meta_->access(who, inode, wanted);
   }
+  Result<wire::Capability> capability(InodeId inode) { return meta_->capability(inode); }
   // As the node that has the names tells it, or told it last.
   engine::DiskSpace space();
 

@@ -68,6 +68,8 @@ Outcome<std::unique_ptr<ServedNames>> ServedNames::start(const Config& config) {
   service.has_session = config.has_session;
   service.rights = config.rights;
   service.may_serve = config.may_serve;
+  service.sign = config.sign;
+  service.judged = config.judged;
   client::FileSystem* const files = config.files;
   service.orphaned = [files](InodeId inode) { files->orphaned_elsewhere(inode); };
   service.named = [files](InodeId inode) { files->named_elsewhere(inode); };

@@ -51,6 +51,8 @@ class ServedNames {
     std::function<bool(NodeId, uint64_t session)> has_session;
     meta_net::NodeRights* rights = nullptr;
     std::function<bool()> may_serve = {};
+    std::function<Status(wire::Capability&)> sign = {};
+    std::function<uint64_t()> judged = {};
   };
   // When what a process before has left behind is settled, and not earlier.
   static Outcome<std::unique_ptr<ServedNames>> start(const Config& config);

@@ -136,6 +136,7 @@ Outcome<void> ParticipantImpl::open_target(Part& part) {
                                    .net = part.rails.get(),
                                    .store = &part.shard.target->chains(),
                                    .buffers = part.buffers,
+                                   .judge = &verifier_,
                                    .report = [this, id = identity.id](const chain::Report& report) {
                                      const std::lock_guard lock(member_mutex_);
                                      if (member_ != nullptr) member_->report(id, report);
@@ -263,6 +264,7 @@ void ParticipantImpl::map_changed(const membership::ClusterMap& map,
     addresses_.learn(*node);
     if (node->standing == controller::Standing::removed) expel(id);
   }
+  if (!changes.signing_keys.empty()) verifier_.take(map);
   for (const NodeId id : changes.restrictions) {
     const controller::Restricted& restricted = map.restrictions().at(id);
     const std::lock_guard lock(restrictions_mutex_);
@@ -270,6 +272,13 @@ void ParticipantImpl::map_changed(const membership::ClusterMap& map,
       restrictions_.erase(id);
     } else {
       restrictions_[id] = std::make_shared<const controller::Restricted>(restricted);
+    }
+  }
+  for (const NodeId id : changes.restrictions) {
+    const uint64_t changed = map.restrictions().at(id).changed.value;
+    // Pairs with the acquire in judged(): what it says is there to be looked up.
+    if (changed > restricted_at_.load(std::memory_order_relaxed)) {
+      restricted_at_.store(changed, std::memory_order_release);
     }
   }
   for (const controller::TableId id : changes.tables) {
@@ -301,6 +310,7 @@ void ParticipantImpl::give(TargetId target, membership::Orders orders, engine::O
     const std::unique_ptr<Delivery> self(&static_cast<Delivery&>(op));
     if (chain::Host* const host = self->part->host.get()) {
       for (const wire::AgentSession& lowest : self->orders.lowest) host->fence(lowest);
+      for (const chain::Restricted& one : self->orders.restricted) host->restrict(one);
       for (const chain::View& view : self->orders.views) host->adopt(view);
       for (const ChainId chain : self->orders.others) host->leave(chain);
       if (self->orders.lease_until) host->lease(*self->orders.lease_until);

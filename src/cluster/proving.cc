@@ -27,6 +27,7 @@ Outcome<void> ParticipantImpl::prove() {
       return refused("identity/node.pem in it is of another cluster (remove it, and join anew)");
     }
   }
+  if (!config_.insecure) verifier_.begin();
   if (config_.insecure) {
     identity_.reset();
     if (config_.invitation && config_.invitation->token) {

@@ -270,6 +270,11 @@ Result<Count> run_here(const MetaServiceConfig& config, const ask::OwnChains&) {
   return Count{config.own_chains};
 }
 
+// The service answers it, as it takes more than the names.
+Result<Text> run_here(const MetaServiceConfig&, const ask::Capability&) {
+  return Code::not_supported;
+}
+
 auto run_for(const MetaServiceConfig& config, const auto& asked, Limited* limited) {
   if constexpr (requires { limited->run(asked); }) {
     if (limited != nullptr && limited->has_subtree()) return limited->run(asked);

@@ -451,6 +451,16 @@ struct Access {
   static void fields(auto& io, auto& m) { io(m.who, m.inode, m.wanted); }
 };
 
+// What the caller's session may do with the file's chunks, or with all: a wire::Capability, as
+// bytes. Of a node that is restricted what it has proven.
+struct Capability {
+  using Answer = Text;
+  static constexpr uint8_t kKind = 39;
+  static constexpr bool kChanges = false;
+  InodeId inode = {};
+  static void fields(auto& io, auto& m) { io(m.inode); }
+};
+
 }  // namespace ask
 
 // In the order of their numbers. A later version adds to the end.
@@ -463,7 +473,7 @@ using Request =
                  ask::ReadDirectory, ask::NewestCookie, ask::GetXattr, ask::SetXattr,
                  ask::ListXattrs, ask::RemoveXattr, ask::BeginWrite, ask::Settle, ask::EndWrite,
                  ask::Unsettled, ask::IsUnsettled, ask::Sync, ask::Orphans, ask::Forget,
-                 ask::Counts, ask::OwnChains, ask::Access>;
+                 ask::Counts, ask::OwnChains, ask::Access, ask::Capability>;
 
 bool changes(const Request& request);
 // Whether it changes what others are shown, or count on after a power cut.

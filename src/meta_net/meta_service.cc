@@ -1,5 +1,6 @@
 #include "penstock/meta_net/meta_service.h"
 
+#include "answers.h"
 #include "carry_out.h"
 #include "frame.h"
 #include "limited.h"
@@ -201,7 +202,36 @@ class Service final : public MetaService, private engine::Service {
     config_.loop->complete_remote(asked.carried_out, Code::ok);
   }
 
+  // What the restrictions of that version, or later ones, allow.
+  Result<Text> capability_for(const Asked& asked, InodeId inode, uint64_t judged,
+                              Limited* limited) {
+    if (!config_.sign) return Code::not_supported;
+    const uint64_t session = asked.header.session;
+    const bool has_session = session > 0 && session <= wire::AgentSession::kNumberMost &&
+                             (!config_.has_session || config_.has_session(asked.node, session));
+    if (!has_session) return Code::stale;
+    wire::Capability capability;
+    capability.session = wire::AgentSession{asked.node, session}.word();
+    capability.judged = judged;
+    capability.chain_last = UINT32_MAX;
+    if (limited == nullptr) {
+      capability.rights = wire::kCapabilityRights;
+      capability.inode_first = 1;
+      capability.inode_last = UINT64_MAX;
+    } else {
+      const bool reads_only = limited->limits().what.read_only;
+      if (limited->has(inode, kProvenRead)) capability.rights |= wire::kMayRead;
+      if (limited->has(inode, kProvenWrite) && !reads_only) capability.rights |= wire::kMayWrite;
+      capability.inode_first = capability.inode_last = inode.value;
+      if (capability.rights == 0) return Code::access_denied;
+    }
+    TRY(config_.sign(capability));
+    const auto* const bytes = reinterpret_cast<const char*>(&capability);
+    return Text{std::string(bytes, sizeof capability)};
+  }
+
   std::string answer_of(Asked& asked) {
+    const uint64_t judged = config_.judged ? config_.judged() : 0;
     std::shared_ptr<Limited> limited;
     if (config_.rights != nullptr) {
       auto found = config_.rights->of(asked.node, asked.header.session);
@@ -214,6 +244,10 @@ class Service final : public MetaService, private engine::Service {
         denied_.add();
         return failed_answer(asked.request, admitted);
       }
+    }
+    if (const auto* wanted = std::get_if<ask::Capability>(&asked.request)) {
+      return encode_answer<ask::Capability>(
+          capability_for(asked, wanted->inode, judged, limited.get()));
     }
     if (!config_.has_session || !needs_hold(asked.request))
       return carry_out(config_, asked.request, limited.get());

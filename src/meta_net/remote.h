@@ -105,6 +105,10 @@ class Remote final : public RemoteMeta {
     TRY(check_groups(who));
     return status_of(run(ask::Access{who, inode, wanted}));
   }
+  Result<wire::Capability> capability(InodeId inode) override {
+    TRY_ASSIGN(const Text text, run(ask::Capability{inode}));
+    return wire::decode_capability(bytes_of(text.bytes));
+  }
   Status sync() override { return status_of(run(ask::Sync{})); }
 
   // ---- changing inodes ----

@@ -58,7 +58,7 @@ class ClusterRights : public ClusterProcesses {
     ASSERT_EQ(::fchmod(file.get(), mode), 0);
     ASSERT_EQ(::fchown(file.get(), user, user), 0);
   }
-  // A client at c, as node 2, that is let in with these restrictions.
+  // A client at c, the next node, that is let in with these restrictions.
   void start_client(std::vector<std::string> restrictions) {
     std::vector<std::string> words = {"token",   "create", place("first"),
                                       "--roles", "agent",  "--json"};
@@ -69,8 +69,8 @@ class ClusterRights : public ClusterProcesses {
           place("c"), "--mount-options", "allow_other", "-b", "--cache", "0"});
     started_.emplace_back("client");
   }
-  void restrict(std::vector<std::string> restrictions) {
-    restrictions.insert(restrictions.begin(), {"restrict", place("first"), "2"});
+  void restrict(std::vector<std::string> restrictions, int node = 2) {
+    restrictions.insert(restrictions.begin(), {"restrict", place("first"), std::to_string(node)});
     good(restrictions);
   }
   // What a child of that user ends with: 0, or errno.
@@ -186,6 +186,30 @@ TEST_F(ClusterRights, a_client_that_is_removed_can_do_nothing_any_more) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
   EXPECT_NE(::pwrite(open.get(), "late", 4, 0) == 4 && ::fsync(open.get()) == 0, true);
   EXPECT_EQ(read_file(place("a") + "/data/before"), "new");
+}
+
+// Over chains of several nodes, whose targets ask for what the names have signed.
+TEST_F(ClusterRights, targets_serve_what_a_client_has_a_right_to) {
+  join("second");
+  good({"set", place("first") + ":/data", "--copies", "2"});
+  for (const uid_t user : {1000, 1001}) {
+    write(place("a") + "/data/of " + std::to_string(user), std::string(200'000, 'x'), 0600, user);
+  }
+  start_client({"--uids", "1000-1999"});
+  EXPECT_EQ(reads(1000, "data/of 1000"), 0);
+  EXPECT_EQ(reads(1000, "data/of 1001"), EACCES);
+  EXPECT_EQ(reads(1001, "data/of 1001"), 0);
+  EXPECT_EQ(writes(1000, "data/new"), 0);
+  EXPECT_EQ(read_file(place("a") + "/data/new"), "new");
+  EXPECT_EQ(writes(1000, "data/of 1000"), 0);
+  EXPECT_EQ(read_file(place("a") + "/data/of 1000").substr(0, 4), "newx");
+  // From now on what was signed before counts no more.
+  restrict({"--uids", "1000-1999", "--read-only"}, 3);
+  EXPECT_TRUE(eventually([&] { return writes(1000, "data/new") == EROFS; }));
+  EXPECT_EQ(reads(1000, "data/of 1000"), 0);
+  restrict({"--nothing"}, 3);
+  EXPECT_TRUE(eventually([&] { return reads(0, "data/of 1001") == 0; }));
+  EXPECT_TRUE(eventually([&] { return writes(0, "data/of 1001") == 0; }));
 }
 
 TEST_F(ClusterRights, restrictions_are_ordered_on_the_first_node_and_not_of_it) {

@@ -178,6 +178,12 @@ class Participant {
   // What the node is limited to, by the map; null: nothing. Any thread, without blocking; also
   // before open(), when nothing is known yet.
   virtual std::shared_ptr<const controller::Restricted> restriction_of(NodeId node) = 0;
+  // The version of the map with which a restriction changed last, as far as this node knows: of
+  // what is looked up by restriction_of() afterwards nothing is older. Any thread.
+  virtual uint64_t judged() = 0;
+  // Whom this process's clients of chains ask for capabilities; before the first of them asks, and
+  // until none does. Thread safe.
+  virtual void set_capabilities(chain::CapabilitySource* source) = 0;
   // Whether this node may act: its lease of the controller runs. In the first loop.
   virtual bool has_lease() = 0;
   // Of all targets that serve now, each byte counted where it lies: so many times as there are

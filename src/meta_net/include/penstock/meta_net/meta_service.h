@@ -39,6 +39,10 @@ struct MetaServiceConfig {
   std::function<bool(NodeId, uint64_t session)> has_session = {};
   // By which calls of nodes that are restricted are judged. Null: none is.
   NodeRights* rights = nullptr;
+  // Signs what nodes may do with chunks, in threads that may block; and up to which version of the
+  // map their restrictions are known here. Empty: nobody is told that it may do anything.
+  std::function<Status(wire::Capability&)> sign = {};
+  std::function<uint64_t()> judged = {};
   // Whether this process may answer at all, asked in the loop: it may not have heard of the removal
   // of whoever asks. No: calls end with peer_gone. Empty: it may.
   std::function<bool()> may_serve = {};

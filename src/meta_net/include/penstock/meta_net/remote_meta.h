@@ -68,6 +68,9 @@ class RemoteMeta : public meta::Meta {
   // access_denied.
   virtual Status access(const meta::Credentials& who, InodeId inode, uint32_t wanted) = 0;
 
+  // What the session may do with that file's chunks, or with all. access_denied where nothing.
+  virtual Result<wire::Capability> capability(InodeId inode) = 0;
+
   // From now on each call, also of those under way, ends within that time: the process is to end,
   // and the service may be gone.
   virtual void hurry(engine::Duration call_time) = 0;

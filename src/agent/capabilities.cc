@@ -75,6 +75,16 @@ void Capabilities::take(InodeId inode, const Result<wire::Capability>& fetched) 
   files_[inode] = *fetched;
 }
 
+void Capabilities::keep(const wire::Capability& capability) {
+  take(InodeId(capability.inode_first), capability);
+}
+
+std::optional<wire::Capability> Capabilities::kept(InodeId inode) {
+  const std::lock_guard lock(mutex_);
+  const auto found = files_.find(inode);
+  return found == files_.end() ? std::nullopt : std::optional(found->second);
+}
+
 void Capabilities::run() {
   while (true) {
     InodeId inode;

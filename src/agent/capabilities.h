@@ -28,6 +28,9 @@ class Capabilities final : public chain::CapabilitySource {
   Result<std::optional<wire::Capability>> find(InodeId inode, uint64_t session,
                                                uint8_t rights) override;
   void drop(const wire::Capability& capability) override;
+  // One that came with the right to open a file; and what there is for that file alone.
+  void keep(const wire::Capability& capability);
+  std::optional<wire::Capability> kept(InodeId inode);
 
  private:
   void run();

@@ -355,7 +355,11 @@ Outcome<void> Node::serve_names() {
            .rights = rights_.get(),
            .may_serve = [this] { return participant_->has_lease(); },
            .sign = [this](wire::Capability& capability) { return signer_->sign(capability); },
-           .judged = [this] { return participant_->judged(); }}));
+           .judged = [this] { return participant_->judged(); },
+           .is_signed =
+               [this](const wire::Capability& capability) {
+                 return participant_->is_signed(capability);
+               }}));
   const std::lock_guard lock(served_mutex_);
   served_names_ = std::move(served);
   return {};
@@ -363,13 +367,15 @@ Outcome<void> Node::serve_names() {
 
 // The own chains of that node are table 0 there, and here.
 void Node::find_names() {
-  remote_names_ =
-      std::make_unique<RemoteNames>(*participant_, shards_.front()->loop(), [this]() -> uint64_t {
-        NodeHolds* const holds = holds_seen_.load(std::memory_order_acquire);
-        return holds == nullptr ? 0 : holds->session();
-      });
   capabilities_ = std::make_unique<Capabilities>(
       [this](InodeId inode) { return remote_names_->capability(inode); });
+  remote_names_ = std::make_unique<RemoteNames>(
+      *participant_, shards_.front()->loop(),
+      [this]() -> uint64_t {
+        NodeHolds* const holds = holds_seen_.load(std::memory_order_acquire);
+        return holds == nullptr ? 0 : holds->session();
+      },
+      *capabilities_);
   participant_->set_capabilities(capabilities_.get());
   remote_names_->start([this](NodeId node, uint32_t own_chains) {
     if (own_chains == 0) return;

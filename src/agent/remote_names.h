@@ -1,6 +1,7 @@
 // The names of a node of a cluster that has none of its own: asked of the node that has them.
 #pragma once
 
+#include "capabilities.h"
 #include "limits.h"
 
 #include <atomic>
@@ -17,9 +18,10 @@ namespace penstock::agent {
 // block. The participant and its first loop outlive it.
 class RemoteNames {
  public:
-  // `session`: of the agent, at any time; 0: it has none.
+  // `session`: of the agent, at any time; 0: it has none. `given` keeps what files are opened by,
+  // and outlives all calls.
   RemoteNames(cluster::Participant& participant, engine::Loop& loop,
-              std::function<uint64_t()> session);
+              std::function<uint64_t()> session, Capabilities& given);
   ~RemoteNames() { stop(); }
 
   // Told once, in any thread: which node has the names, and how many chains of its own.
@@ -50,6 +52,7 @@ class RemoteNames {
 
   cluster::Participant& participant_;
   const std::function<uint64_t()> session_;
+  Capabilities& given_;
   std::atomic<NodeId> node_{NodeId()};  // relaxed: a number alone
   const std::unique_ptr<meta_net::RemoteMeta> meta_;
   // For questions that are not to wait for long.

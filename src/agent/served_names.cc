@@ -70,6 +70,7 @@ Outcome<std::unique_ptr<ServedNames>> ServedNames::start(const Config& config) {
   service.may_serve = config.may_serve;
   service.sign = config.sign;
   service.judged = config.judged;
+  service.is_signed = config.is_signed;
   client::FileSystem* const files = config.files;
   service.orphaned = [files](InodeId inode) { files->orphaned_elsewhere(inode); };
   service.named = [files](InodeId inode) { files->named_elsewhere(inode); };

@@ -53,6 +53,7 @@ class ServedNames {
     std::function<bool()> may_serve = {};
     std::function<Status(wire::Capability&)> sign = {};
     std::function<uint64_t()> judged = {};
+    std::function<bool(const wire::Capability&)> is_signed = {};
   };
   // When what a process before has left behind is settled, and not earlier.
   static Outcome<std::unique_ptr<ServedNames>> start(const Config& config);

@@ -81,6 +81,9 @@ class ParticipantImpl final : public Participant, private membership::LocalNode 
   membership::ClusterMap map() override;
   std::shared_ptr<const controller::Restricted> restriction_of(NodeId node) override;
   bool has_lease() override;
+  bool is_signed(const wire::Capability& capability) override {
+    return verifier_.judge(capability) == chain::CapabilityJudge::Verdict::good;
+  }
   uint64_t judged() override { return restricted_at_.load(std::memory_order_acquire); }
   void set_capabilities(chain::CapabilitySource* source) override {
     source_.store(source, std::memory_order_release);

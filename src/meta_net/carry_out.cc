@@ -206,10 +206,10 @@ auto run(Meta& meta, const ask::Settle& asked) {
 auto run(Meta& meta, const ask::EndWrite& asked) {
   return nothing(meta.end_write(asked.inode));
 }
-Result<Nothing> run(Meta& meta, const ask::Access& asked) {
+Result<Text> run(Meta& meta, const ask::Access& asked) {
   TRY_ASSIGN(const Attributes found, meta.attributes(asked.inode));
   if (asked.who.enforce) TRY(meta::check_access(asked.who, found, asked.wanted));
-  return Nothing{};
+  return Text{};
 }
 auto run(Meta& meta, const ask::Sync&) {
   return nothing(meta.sync());
@@ -272,6 +272,9 @@ Result<Count> run_here(const MetaServiceConfig& config, const ask::OwnChains&) {
 
 // The service answers it, as it takes more than the names.
 Result<Text> run_here(const MetaServiceConfig&, const ask::Capability&) {
+  return Code::not_supported;
+}
+Result<Nothing> run_here(const MetaServiceConfig&, const ask::Prove&) {
   return Code::not_supported;
 }
 

@@ -66,6 +66,7 @@ class Limited {
   void take(const Call& asked, Result<typename Call::Answer>& answer);
 
   bool has(InodeId inode, uint8_t bits);
+  void prove(InodeId inode, uint8_t bits);
 
  private:
   friend class Judge;
@@ -76,7 +77,6 @@ class Limited {
     engine::Time until{};
   };
 
-  void prove(InodeId inode, uint8_t bits);
   Result<InodeId> root();
   Status require_inside(InodeId directory);
   Result<bool> is_inside(InodeId directory, InodeId root);

@@ -45,7 +45,7 @@ inline void prove_more(const ask::PlaceFiles&, const Places& places, const auto&
 inline void prove_more(const ask::SetAttributes& asked, const Attributes&, const auto& prove) {
   if (asked.changes.length) prove(asked.inode, kProvenName | kProvenWrite);
 }
-inline void prove_more(const ask::Access& asked, const Nothing&, const auto& prove) {
+inline void prove_more(const ask::Access& asked, const Text&, const auto& prove) {
   uint8_t bits = kProvenName;
   if ((asked.wanted & meta::kAccessRead) != 0) bits |= kProvenRead;
   if ((asked.wanted & meta::kAccessWrite) != 0) bits |= kProvenWrite;

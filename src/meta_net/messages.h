@@ -440,9 +440,10 @@ struct OwnChains {
 
 // Whether that user may have the file open so (a sum of meta::Access). A node that is restricted
 // asks before it reads or writes bytes, or lists names, by numbers: it is remembered for its
-// session. Of others nothing is.
+// session. Of others nothing is. The answer is what its session may do with the file's chunks, as
+// Capability has it, or empty where nobody signs or the node may do all.
 struct Access {
-  using Answer = Nothing;
+  using Answer = Text;
   static constexpr uint8_t kKind = 38;
   static constexpr bool kChanges = false;
   Credentials who = {};
@@ -461,6 +462,16 @@ struct Capability {
   static void fields(auto& io, auto& m) { io(m.inode); }
 };
 
+// A node that is restricted shows what it was given in an earlier life of the service, for a file
+// that it has open: what that says counts as proven again.
+struct Prove {
+  using Answer = Nothing;
+  static constexpr uint8_t kKind = 40;
+  static constexpr bool kChanges = false;
+  std::string capability = {};
+  static void fields(auto& io, auto& m) { io(m.capability); }
+};
+
 }  // namespace ask
 
 // In the order of their numbers. A later version adds to the end.
@@ -473,7 +484,7 @@ using Request =
                  ask::ReadDirectory, ask::NewestCookie, ask::GetXattr, ask::SetXattr,
                  ask::ListXattrs, ask::RemoveXattr, ask::BeginWrite, ask::Settle, ask::EndWrite,
                  ask::Unsettled, ask::IsUnsettled, ask::Sync, ask::Orphans, ask::Forget,
-                 ask::Counts, ask::OwnChains, ask::Access, ask::Capability>;
+                 ask::Counts, ask::OwnChains, ask::Access, ask::Capability, ask::Prove>;
 
 bool changes(const Request& request);
 // Whether it changes what others are shown, or count on after a power cut.

@@ -223,11 +223,36 @@ class Service final : public MetaService, private engine::Service {
       if (limited->has(inode, kProvenRead)) capability.rights |= wire::kMayRead;
       if (limited->has(inode, kProvenWrite) && !reads_only) capability.rights |= wire::kMayWrite;
       capability.inode_first = capability.inode_last = inode.value;
-      if (capability.rights == 0) return Code::access_denied;
+      // What was not shown in this life may be proven by what an earlier one has given.
+      if (capability.rights == 0) {
+        return limited->has(inode, kProvenName) ? Code::access_denied : Code::stale;
+      }
     }
     TRY(config_.sign(capability));
     const auto* const bytes = reinterpret_cast<const char*>(&capability);
     return Text{std::string(bytes, sizeof capability)};
+  }
+
+  // An open file that was judged under the restriction that is in force.
+  Result<Nothing> prove(const Asked& asked, const ask::Prove& shown, Limited* limited) {
+    const auto capability = wire::decode_capability(bytes_of(shown.capability));
+    if (!capability) return capability.error();
+    const uint64_t session = asked.header.session;
+    const bool is_good = limited != nullptr && config_.is_signed && !capability->is_of_all() &&
+                         session > 0 && session <= wire::AgentSession::kNumberMost &&
+                         capability->session == wire::AgentSession{asked.node, session}.word() &&
+                         capability->judged >= limited->limits().since &&
+                         (!config_.has_session || config_.has_session(asked.node, session)) &&
+                         config_.is_signed(*capability);
+    if (!is_good) {
+      denied_.add();
+      return Code::access_denied;
+    }
+    uint8_t bits = kProvenName;
+    if ((capability->rights & wire::kMayRead) != 0) bits |= kProvenRead;
+    if ((capability->rights & wire::kMayWrite) != 0) bits |= kProvenWrite;
+    limited->prove(InodeId(capability->inode_first), bits);
+    return Nothing{};
   }
 
   std::string answer_of(Asked& asked) {
@@ -248,6 +273,18 @@ class Service final : public MetaService, private engine::Service {
     if (const auto* wanted = std::get_if<ask::Capability>(&asked.request)) {
       return encode_answer<ask::Capability>(
           capability_for(asked, wanted->inode, judged, limited.get()));
+    }
+    if (const auto* shown = std::get_if<ask::Prove>(&asked.request)) {
+      return encode_answer<ask::Prove>(prove(asked, *shown, limited.get()));
+    }
+    if (limited != nullptr && config_.sign && std::holds_alternative<ask::Access>(asked.request)) {
+      std::string answer = carry_out(config_, asked.request, limited.get());
+      const auto ended = decode_answer<ask::Access>(answer);
+      if (!ended || !*ended) return answer;
+      // What cannot be signed now is asked for when it is needed.
+      const InodeId inode = std::get<ask::Access>(asked.request).inode;
+      const auto signed_one = capability_for(asked, inode, judged, limited.get());
+      return signed_one ? encode_answer<ask::Access>(*signed_one) : answer;
     }
     if (!config_.has_session || !needs_hold(asked.request))
       return carry_out(config_, asked.request, limited.get());

@@ -212,6 +212,30 @@ TEST_F(ClusterRights, targets_serve_what_a_client_has_a_right_to) {
   EXPECT_TRUE(eventually([&] { return writes(0, "data/of 1001") == 0; }));
 }
 
+// The process with the names begins anew: what a client has open it may use on.
+TEST_F(ClusterRights, open_files_outlive_the_process_with_the_names) {
+  join("second");
+  good({"set", place("first") + ":/data", "--copies", "2"});
+  write(place("a") + "/data/kept", "", 0600, 0);
+  start_client({"--subtree", "/data"});
+  const UniqueFd file(::open((place("c") + "/kept").c_str(), O_RDWR));
+  ASSERT_TRUE(file);
+  ASSERT_EQ(::pwrite(file.get(), "one", 3, 0), 3);
+  ASSERT_EQ(::fsync(file.get()), 0);
+  const auto begin = std::chrono::steady_clock::now();
+  down("first");
+  while (::umount2(place("a").c_str(), MNT_DETACH) == 0) {
+  }
+  good({"up", place("first"), "-b", "--cache", "0", "--mount", place("a")});
+  // A lease of an agent lasts 5 s: without it the session is another one, which has nothing open.
+  if (std::chrono::steady_clock::now() - begin > std::chrono::milliseconds(3500)) {
+    GTEST_SKIP() << "the machine is too busy for a restart within a lease";
+  }
+  EXPECT_EQ(::pwrite(file.get(), "two", 3, 3), 3) << errno;
+  EXPECT_EQ(::fsync(file.get()), 0) << errno;
+  EXPECT_EQ(read_file(place("a") + "/data/kept"), "onetwo");
+}
+
 TEST_F(ClusterRights, restrictions_are_ordered_on_the_first_node_and_not_of_it) {
   start_client({"--read-only"});
   refused({"restrict", place("client"), "2", "--nothing"}, "on the node with the controller");

@@ -25,8 +25,19 @@ class LimitedTest : public ServiceTest {
     secret_ = make_file(other_, "secret", 0, 0600);
     mine_ = make_file(below_, "mine", 1000, 0600);
     theirs_ = make_file(below_, "theirs", 1001, 0600);
+    serve();
+  }
+  // Another life of the service; what it signs is of a secret of the test's.
+  void serve() {
     MetaServiceConfig config;
-    config.rights = &rights_;
+    config.rights = rights_.get();
+    config.judged = [this] { return since_; };
+    config.sign = [](wire::Capability& one) {
+      one.key = 1;
+      one.signature[0] = 77;
+      return Status();
+    };
+    config.is_signed = [](const wire::Capability& one) { return one.signature[0] == 77; };
     begin(config);
   }
 
@@ -42,6 +53,10 @@ class LimitedTest : public ServiceTest {
   }
   void restrict(rights::Restriction what) {
     limits_ = std::make_shared<const Limits>(Limits{std::move(what), ++since_});
+  }
+  std::unique_ptr<NodeRights> make_rights() {
+    return std::make_unique<NodeRights>(*meta_, engine::system_clock(),
+                                        [this](NodeId) { return limits_; });
   }
   // What the node is answered.
   template <class Call>
@@ -66,7 +81,7 @@ class LimitedTest : public ServiceTest {
   uint64_t since_ = 0;
   uint64_t session_ = 1;
   uint64_t sequence_ = 0;
-  NodeRights rights_{*meta_, engine::system_clock(), [this](NodeId) { return limits_; }};
+  std::unique_ptr<NodeRights> rights_ = make_rights();
   InodeId data_, other_, below_, secret_, mine_, theirs_;
 };
 
@@ -125,8 +140,8 @@ TEST_F(LimitedTest, what_was_shown_goes_with_its_session_and_its_restriction) {
   EXPECT_EQ(code_of(ask(ask::BeginWrite{mine_})), Code::access_denied);
   EXPECT_EQ(access(mine_, kAccessRead | kAccessWrite, 0), Code::ok);
   EXPECT_TRUE(ask(ask::BeginWrite{mine_}).has_value());
-  EXPECT_TRUE(rights_.has(NodeId(5), mine_, NodeRights::Right::write));
-  EXPECT_FALSE(rights_.has(NodeId(5), theirs_, NodeRights::Right::name));
+  EXPECT_TRUE(rights_->has(NodeId(5), mine_, NodeRights::Right::write));
+  EXPECT_FALSE(rights_->has(NodeId(5), theirs_, NodeRights::Right::name));
   session_ = 2;
   EXPECT_EQ(code_of(ask(ask::GetAttributes{mine_})), Code::stale);
   session_ = 1;
@@ -212,8 +227,8 @@ TEST_F(LimitedTest, who_only_reads_changes_nothing) {
   const meta::FileTime before = meta_->attributes(mine_)->accessed;
   EXPECT_TRUE(ask(ask::RecordAccessed{{{mine_, meta::FileTime(9'000'000'000, 0)}}}).has_value());
   EXPECT_EQ(meta_->attributes(mine_)->accessed, before);
-  EXPECT_FALSE(rights_.has(NodeId(5), mine_, NodeRights::Right::write));
-  EXPECT_TRUE(rights_.has(NodeId(5), mine_, NodeRights::Right::read));
+  EXPECT_FALSE(rights_->has(NodeId(5), mine_, NodeRights::Right::write));
+  EXPECT_TRUE(rights_->has(NodeId(5), mine_, NodeRights::Right::read));
 }
 
 TEST_F(LimitedTest, users_are_those_of_the_node_and_are_checked) {
@@ -292,6 +307,66 @@ TEST_F(LimitedTest, a_directory_that_is_moved_out_is_out_within_a_second) {
   }
   EXPECT_EQ(code_of(lookup(below_, "theirs")), Code::stale);
   EXPECT_EQ(code_of(lookup(below_, "..")), Code::stale);
+}
+
+TEST_F(LimitedTest, a_new_life_believes_what_an_earlier_one_has_signed) {
+  restrict({.subtree = "/data"});
+  ASSERT_TRUE(lookup(below_, "mine").has_value());
+  const auto given = ask(ask::Access{user(0), mine_, kAccessRead});
+  ASSERT_TRUE(given.has_value());
+  const auto capability = wire::decode_capability(bytes_of(given->bytes));
+  ASSERT_TRUE(capability.has_value());
+  EXPECT_EQ(capability->rights, wire::kMayRead);
+  EXPECT_EQ(capability->inode_last, mine_.value);
+  EXPECT_EQ(capability->session, (wire::AgentSession{NodeId(5), 1}.word()));
+  end();
+  rights_ = make_rights();
+  serve();
+  EXPECT_EQ(code_of(ask(ask::GetAttributes{mine_})), Code::stale);
+  const auto shown = [&](const auto& change) {
+    wire::Capability one = *capability;
+    change(one);
+    return code_of(ask(ask::Prove{std::string(reinterpret_cast<const char*>(&one), sizeof one)}));
+  };
+  EXPECT_EQ(shown([](auto& one) { one.signature[0] = 78; }), Code::access_denied);
+  EXPECT_EQ(shown([](auto& one) {
+              one.session = wire::AgentSession{NodeId(6), 1}.word();
+            }),
+            Code::access_denied);
+  EXPECT_EQ(shown([](auto& one) {
+              one.session = wire::AgentSession{NodeId(5), 2}.word();
+            }),
+            Code::access_denied);
+  EXPECT_EQ(shown([](auto& one) { one.judged = 0; }), Code::access_denied);
+  EXPECT_EQ(code_of(ask(ask::Prove{"nonsense"})), Code::wrong_version);
+  EXPECT_EQ(code_of(ask(ask::GetAttributes{mine_})), Code::stale);
+  EXPECT_EQ(shown([](auto&) {}), Code::ok);
+  EXPECT_TRUE(ask(ask::GetAttributes{mine_}).has_value());
+  EXPECT_EQ(code_of(ask(ask::BeginWrite{mine_})), Code::access_denied) << "it may read";
+}
+
+TEST_F(LimitedTest, capabilities_are_for_what_was_proven) {
+  const auto rights_for = [&](InodeId inode) {
+    const auto answer = ask(ask::Capability{inode});
+    if (!answer) return 0;
+    const auto one = wire::decode_capability(bytes_of(answer->bytes));
+    EXPECT_TRUE(one.has_value());
+    return one->is_of_all() ? 10 : int{one->rights};
+  };
+  EXPECT_EQ(rights_for(mine_), 10) << "who may do everything has one for all";
+  restrict({.uids = {{1000, 1999}}});
+  EXPECT_EQ(rights_for(mine_), 0);
+  ASSERT_TRUE(lookup(below_, "mine", 1000).has_value());
+  EXPECT_EQ(rights_for(mine_), 0) << "its name is not its bytes";
+  ASSERT_EQ(access(mine_, kAccessWrite, 1000), Code::ok);
+  EXPECT_EQ(rights_for(mine_), wire::kMayWrite);
+  ASSERT_EQ(access(mine_, kAccessRead, 1000), Code::ok);
+  EXPECT_EQ(rights_for(mine_), wire::kCapabilityRights);
+  ++session_;
+  EXPECT_EQ(rights_for(mine_), 0);
+  limits_ = nullptr;
+  session_ = 0;
+  EXPECT_EQ(code_of(ask(ask::Capability{mine_})), Code::stale);
 }
 
 TEST_F(LimitedTest, who_may_not_serve_answers_nobody) {

@@ -184,6 +184,8 @@ class Participant {
   // Whom this process's clients of chains ask for capabilities; before the first of them asks, and
   // until none does. Thread safe.
   virtual void set_capabilities(chain::CapabilitySource* source) = 0;
+  // Whether it was signed by a key of the map. Thread safe.
+  virtual bool is_signed(const wire::Capability& capability) = 0;
   // Whether this node may act: its lease of the controller runs. In the first loop.
   virtual bool has_lease() = 0;
   // Of all targets that serve now, each byte counted where it lies: so many times as there are

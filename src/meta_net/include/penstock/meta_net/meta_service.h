@@ -43,6 +43,8 @@ struct MetaServiceConfig {
   // map their restrictions are known here. Empty: nobody is told that it may do anything.
   std::function<Status(wire::Capability&)> sign = {};
   std::function<uint64_t()> judged = {};
+  // Whether one that is shown here was signed, in this life or an earlier one. Thread safe.
+  std::function<bool(const wire::Capability&)> is_signed = {};
   // Whether this process may answer at all, asked in the loop: it may not have heard of the removal
   // of whoever asks. No: calls end with peer_gone. Empty: it may.
   std::function<bool()> may_serve = {};

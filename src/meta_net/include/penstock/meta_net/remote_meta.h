@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "penstock/engine.h"
 #include "penstock/meta.h"
@@ -32,6 +33,10 @@ struct RemoteMetaConfig {
   // Calls at a time that change something; others wait for their turn. At most kSlots.
   uint32_t slots = kSlots;
   wire::Protocol speaks = wire::kNodeProtocol;
+  // Of a node that is restricted: told what access() has given, and asked for it again where the
+  // service does not know a file that is open. Thread safe. Empty: it is not kept.
+  std::function<void(const wire::Capability&)> given = {};
+  std::function<std::optional<wire::Capability>(InodeId)> find_given = {};
   // Let go of when the Meta has ended: what only it is asked through.
   std::shared_ptr<void> keeps = {};
 };

@@ -70,5 +70,12 @@ inline constexpr size_t kNamesUrlBytesMax = 1500;
 static_assert(2 * kNamesUrlBytesMax + 256 < kKeptFileBytesMax);
 // Threads for transactions on names that are submitted: as many as a server gets connections.
 inline constexpr int kNamesThreads = 8;
+// A key signs capabilities for so long: sixteen of them count, so that what is signed last is good
+// for two weeks, and then asked for anew.
+inline constexpr engine::Duration kSigningKeyTime = std::chrono::hours(24);
+// Capabilities of single files that a node which is restricted keeps, and that wait to be asked
+// for: what is beyond is asked for again.
+inline constexpr size_t kCapabilitiesKept = 65'536;
+inline constexpr size_t kCapabilitiesWanted = 4096;
 
 }  // namespace penstock::agent::limits

@@ -228,6 +228,13 @@ void Node::offer(const controller::Table& table) {
   if (!offered) log::error("{}: {}", directory_, offered.error().message);
 }
 
+std::shared_ptr<const meta_net::Limits> Node::limits_of(NodeId node) {
+  const auto restricted = participant_->restriction_of(node);
+  if (restricted == nullptr) return nullptr;
+  return std::make_shared<const meta_net::Limits>(
+      meta_net::Limits{restricted->what, restricted->changed.value});
+}
+
 // Own chains of targets are served to all agents: there may be files that were made before there
 // were others.
 Outcome<void> Node::make_nets() {
@@ -248,16 +255,22 @@ Outcome<void> Node::make_nets() {
                      .target_directory = storage_->target_directory(shard->index()),
                      .capacity_bytes = target == nullptr ? 0 : target->status().capacity_bytes});
   }
+  if (has_names_) {
+    rights_ = std::make_unique<meta_net::NodeRights>(
+        storage_->meta(), engine::system_clock(), [this](NodeId node) { return limits_of(node); });
+  }
   const bool leads = cluster::runs_controller(participant_->roles());
   TRY(participant_->enter(std::move(parts), leads ? &storage_->meta_kv() : nullptr));
   for (const auto& shard : shards_) {
     if (tables_ != nullptr && has_names_ && shard->index() < storage_->own_targets()) {
       OwnChain& own = *own_chains_.emplace_back(std::make_unique<OwnChain>(
           participant_->self(), storage_->service(shard->index()),
-          storage_->make_service_for_others(shard->index()), [this](NodeId node) {
+          storage_->make_service_for_others(shard->index()),
+          [this](NodeId node) {
             NodeHolds* const holds = holds_seen_.load(std::memory_order_acquire);
             return holds != nullptr && holds->has_session(node);
-          }));
+          },
+          rights_.get()));
       participant_->nodes_net(shard->index()).serve(own_address(*shard), own);
     }
     shard->borrow_net(participant_->net(shard->index()));
@@ -272,6 +285,14 @@ Outcome<void> Node::open_files() {
   for (const auto& shard : shards_) files.shards.push_back({&shard->loop(), &shard->net()});
   files.space = [this] { return space(); };
   files.owns_recovery = has_names_;
+  if (remote_names_ != nullptr) {
+    files.is_limited = [this] {
+      return participant_->restriction_of(participant_->self()) != nullptr;
+    };
+    files.access = [this](const meta::Credentials& who, InodeId inode, uint32_t wanted) {
+      return remote_names_->access(who, inode, wanted);
+    };
+  }
   if (holds_ != nullptr) {
     files.holding = &holds_->holding();
     files.locking = &holds_->locking();
@@ -289,7 +310,7 @@ Outcome<void> Node::open_files() {
   }
   meta::Meta* names = meta();
   if (holds_ != nullptr) {
-    kept_names::KeptNames& kept = holds_->names(*names);
+    kept_names::KeptNames& kept = holds_->names(*names, files.is_limited);
     files.entries = &kept;
     names = &kept;
   }
@@ -317,16 +338,34 @@ void Node::let_calls_end() {
 
 Outcome<void> Node::serve_names() {
   NodeShard& first = *shards_.front();
-  TRY_ASSIGN(auto served, ServedNames::start({.loop = &first.loop(),
-                                              .net = &participant_->nodes_net(0),
-                                              .self = participant_->self(),
-                                              .meta = &storage_->meta(),
-                                              .files = files_.get(),
-                                              .own_chains = storage_->own_targets(),
-                                              .guard = holds_->guard(),
-                                              .has_session = [this](NodeId node, uint64_t session) {
-                                                return holds_->is_good(node, session);
-                                              }}));
+  signer_ = std::make_unique<CapabilitySigner>(*participant_, engine::system_clock());
+  if (!participant_->status().insecure) {
+    const Status begun = signer_->begin();
+    if (!begun.ok()) {
+      return Failure{begun, std::string("the controller does not take the key by which nodes are "
+                                        "told what they may do: ") +
+                                std::string(begun.name()) + " (is it up?)"};
+    }
+  }
+  TRY_ASSIGN(
+      auto served,
+      ServedNames::start(
+          {.loop = &first.loop(),
+           .net = &participant_->nodes_net(0),
+           .self = participant_->self(),
+           .meta = &storage_->meta(),
+           .files = files_.get(),
+           .own_chains = storage_->own_targets(),
+           .has_session = [this](NodeId node,
+                                 uint64_t session) { return holds_->is_good(node, session); },
+           .rights = rights_.get(),
+           .may_serve = [this] { return participant_->has_lease(); },
+           .sign = [this](wire::Capability& capability) { return signer_->sign(capability); },
+           .judged = [this] { return participant_->judged(); },
+           .is_signed =
+               [this](const wire::Capability& capability) {
+                 return participant_->is_signed(capability);
+               }}));
   const std::lock_guard lock(served_mutex_);
   served_names_ = std::move(served);
   return {};
@@ -334,11 +373,16 @@ Outcome<void> Node::serve_names() {
 
 // The own chains of that node are table 0 there, and here.
 void Node::find_names() {
-  remote_names_ =
-      std::make_unique<RemoteNames>(*participant_, shards_.front()->loop(), [this]() -> uint64_t {
+  capabilities_ = std::make_unique<Capabilities>(
+      [this](InodeId inode) { return remote_names_->capability(inode); });
+  remote_names_ = std::make_unique<RemoteNames>(
+      *participant_, shards_.front()->loop(),
+      [this]() -> uint64_t {
         NodeHolds* const holds = holds_seen_.load(std::memory_order_acquire);
         return holds == nullptr ? 0 : holds->session();
-      });
+      },
+      *capabilities_);
+  participant_->set_capabilities(capabilities_.get());
   remote_names_->start([this](NodeId node, uint32_t own_chains) {
     if (own_chains == 0) return;
     std::vector<engine::Address> addresses;
@@ -420,6 +464,7 @@ void Node::stop() {
   if (remote_names_ != nullptr) remote_names_->stop();
   if (files_ != nullptr) files_->close();
   if (holds_ != nullptr) holds_->stop();
+  if (capabilities_ != nullptr) capabilities_->stop();
   if (participant_ != nullptr) participant_->leave();
   for (const auto& shard : shards_) {
     shard->stop([&](engine::Op& done) {
@@ -437,6 +482,8 @@ void Node::stop() {
   }
   files_.reset();
   holds_.reset();
+  if (capabilities_ != nullptr) participant_->set_capabilities(nullptr);
+  capabilities_.reset();
   remote_names_.reset();
   for (const auto& shard : shards_) shard->drop_net();
   participant_.reset();

@@ -2,6 +2,8 @@
 // are elsewhere.
 #pragma once
 
+#include "capabilities.h"
+#include "capability_signer.h"
 #include "disks.h"
 #include "node_holds.h"
 #include "node_shard.h"
@@ -90,6 +92,7 @@ class Node {
   Outcome<void> open_files();
   Outcome<void> begin_holding();
   void let_calls_end();
+  std::shared_ptr<const meta_net::Limits> limits_of(NodeId node);
   Outcome<void> serve_names();
   void find_names();
   Outcome<void> build(const DisklessConfig& config);
@@ -115,6 +118,10 @@ class Node {
   std::unique_ptr<cluster::Participant> participant_;
   std::shared_ptr<inodes::ChainAddresses> chains_;
   std::shared_ptr<inodes::ChainTables> tables_;
+  // With the names of a cluster, null elsewhere.
+  std::unique_ptr<meta_net::NodeRights> rights_;
+  std::unique_ptr<CapabilitySigner> signer_;
+  std::unique_ptr<Capabilities> capabilities_;         // null: this node has the names
   std::vector<std::unique_ptr<OwnChain>> own_chains_;  // by their numbers
   std::unique_ptr<RemoteNames> remote_names_;          // null: the names are its own
   // Null: the node is alone, or has no files. The second is for threads and loops that come before

@@ -108,7 +108,7 @@ void NodeHolds::start_agent() {
   });
 }
 
-kept_names::KeptNames& NodeHolds::names(meta::Meta& meta) {
+kept_names::KeptNames& NodeHolds::names(meta::Meta& meta, std::function<bool()> is_off) {
   ASSERT(kept_ == nullptr && agent_ != nullptr);
   meta::Meta* changing = &meta;
   if (guard_ != nullptr) {
@@ -118,7 +118,8 @@ kept_names::KeptNames& NodeHolds::names(meta::Meta& meta) {
   }
   kept_ = std::make_unique<kept_names::KeptNames>(
       *changing,
-      kept_names::KeptNamesConfig{.holding = agent_.get(), .clock = &engine::system_clock()});
+      kept_names::KeptNamesConfig{
+          .holding = agent_.get(), .clock = &engine::system_clock(), .is_off = std::move(is_off)});
   keepings_.attach(kept_.get());
   return *kept_;
 }

@@ -47,7 +47,8 @@ class NodeHolds {
   // The names as the file system sees them, which is opened next: what is kept of them, over
   // `meta`; once. On the node that has them, changes wait until others have forgotten what they
   // keep of it.
-  kept_names::KeptNames& names(meta::Meta& meta);
+  // `is_off`: as kept_names::KeptNamesConfig has it.
+  kept_names::KeptNames& names(meta::Meta& meta, std::function<bool()> is_off);
   // For those who change them from other nodes; null: another node has them.
   kept_names::NamesGuard* guard() { return guard_.get(); }
   // What waits for other agents to forget names ends, and is not done. Before those who asked for

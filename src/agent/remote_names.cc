@@ -7,9 +7,10 @@
 namespace penstock::agent {
 
 RemoteNames::RemoteNames(cluster::Participant& participant, engine::Loop& loop,
-                         std::function<uint64_t()> session)
+                         std::function<uint64_t()> session, Capabilities& given)
     : participant_(participant),
       session_(std::move(session)),
+      given_(given),
       meta_(make(loop, meta_net::RemoteMetaConfig::kCallTime)),
       quick_(make(loop, limits::kQuickQuestion)) {}
 
@@ -20,6 +21,8 @@ std::unique_ptr<meta_net::RemoteMeta> RemoteNames::make(engine::Loop& loop,
   config.net = &participant_.nodes_net(0);
   config.find = [this] { return find(); };
   config.session = session_;
+  config.given = [this](const wire::Capability& one) { given_.keep(one); };
+  config.find_given = [this](InodeId inode) { return given_.kept(inode); };
   config.call_time = call_time;
   config.counts_time = std::min<engine::Duration>(call_time, limits::kQuickQuestion);
   return meta_net::RemoteMeta::make(config);

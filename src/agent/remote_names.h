@@ -1,6 +1,7 @@
 // The names of a node of a cluster that has none of its own: asked of the node that has them.
 #pragma once
 
+#include "capabilities.h"
 #include "limits.h"
 
 #include <atomic>
@@ -17,9 +18,10 @@ namespace penstock::agent {
 // block. The participant and its first loop outlive it.
 class RemoteNames {
  public:
-  // `session`: of the agent, at any time; 0: it has none.
+  // `session`: of the agent, at any time; 0: it has none. `given` keeps what files are opened by,
+  // and outlives all calls.
   RemoteNames(cluster::Participant& participant, engine::Loop& loop,
-              std::function<uint64_t()> session);
+              std::function<uint64_t()> session, Capabilities& given);
   ~RemoteNames() { stop(); }
 
   // Told once, in any thread: which node has the names, and how many chains of its own.
@@ -35,6 +37,11 @@ class RemoteNames {
   // Which node that is, as far as somebody has asked it; 0: it is not known yet. Does not block.
   NodeId node() const { return node_.load(std::memory_order_relaxed); }
   meta::Meta& meta() { return *meta_; }
+  // See meta_net::RemoteMeta.
+  Status access(const meta::Credentials& who, InodeId inode, uint32_t wanted) {
+    return meta_->access(who, inode, wanted);
+  }
+  Result<wire::Capability> capability(InodeId inode) { return meta_->capability(inode); }
   // As the node that has the names tells it, or told it last.
   engine::DiskSpace space();
 
@@ -45,6 +52,7 @@ class RemoteNames {
 
   cluster::Participant& participant_;
   const std::function<uint64_t()> session_;
+  Capabilities& given_;
   std::atomic<NodeId> node_{NodeId()};  // relaxed: a number alone
   const std::unique_ptr<meta_net::RemoteMeta> meta_;
   // For questions that are not to wait for long.

@@ -12,14 +12,20 @@
 namespace penstock::agent {
 
 // A chain of the node's own, for itself and for those whose certificate has the role of an agent:
-// what these write is durable when it is answered, as they live on where this process ends.
+// what these write is durable when it is answered, as they live on where this process ends. Of
+// nodes that are restricted for files that they have proven a right to.
 class OwnChain final : public engine::Service {
  public:
   // `own` answers calls of the node itself.
   // `may_ask`: whether that other node has a session, and others have not been given what it had.
+  // `rights` outlives it; null: no node is restricted.
   OwnChain(NodeId self, engine::Service& own, std::unique_ptr<engine::Service> others,
-           std::function<bool(NodeId)> may_ask)
-      : self_(self), own_(own), others_(std::move(others)), may_ask_(std::move(may_ask)) {}
+           std::function<bool(NodeId)> may_ask, meta_net::NodeRights* rights = nullptr)
+      : self_(self),
+        own_(own),
+        others_(std::move(others)),
+        may_ask_(std::move(may_ask)),
+        rights_(rights) {}
   void on_call(engine::IncomingCall& call) override;
 
  private:
@@ -27,6 +33,7 @@ class OwnChain final : public engine::Service {
   engine::Service& own_;
   const std::unique_ptr<engine::Service> others_;
   const std::function<bool(NodeId)> may_ask_;
+  meta_net::NodeRights* const rights_;
 };
 
 // Started and stopped by the thread that starts the node, while the loop runs and before the
@@ -43,6 +50,11 @@ class ServedNames {
     kept_names::NamesGuard* guard = nullptr;
     // See meta_net::MetaServiceConfig.
     std::function<bool(NodeId, uint64_t session)> has_session;
+    meta_net::NodeRights* rights = nullptr;
+    std::function<bool()> may_serve = {};
+    std::function<Status(wire::Capability&)> sign = {};
+    std::function<uint64_t()> judged = {};
+    std::function<bool(const wire::Capability&)> is_signed = {};
   };
   // When what a process before has left behind is settled, and not earlier.
   static Outcome<std::unique_ptr<ServedNames>> start(const Config& config);

@@ -35,6 +35,8 @@ class CommandLine {
   void add_cluster_commands();
   void add_what_goes(CLI::App* sub);
   void add_token_commands(const char* group);
+  void add_restrict_command(const char* group);
+  static void add_restrictions(CLI::App* sub, RestrictionWords* to);
   void add_identity_commands(const char* group);
   // Of `up`, and of `join`, which starts a node, too.
   static void add_start_options(CLI::App* sub, UpOptions* to);
@@ -69,6 +71,7 @@ class CommandLine {
   QuotaOptions quota_;
   int (*quota_action_)(const QuotaOptions&) = nullptr;
   TokenOptions token_;
+  RestrictOptions restrict_;
   int (*token_action_)(const TokenOptions&) = nullptr;
   IdentityOptions identity_;
   int (*identity_action_)(const IdentityOptions&) = nullptr;

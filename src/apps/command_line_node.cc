@@ -216,6 +216,7 @@ void CommandLine::add_cluster_commands() {
   remove->add_flag("--force", cluster_.force,
                    "Although it has copies, the last one of something perhaps");
   add_token_commands(group);
+  add_restrict_command(group);
   add_identity_commands(group);
 }
 
@@ -241,11 +242,36 @@ void CommandLine::add_token_commands(const char* group) {
       ->transform(duration());
   create->add_option("--node", token_.node,
                      "Only for the node of that number, whose key was lost, or which has none yet");
+  add_restrictions(create, &token_.words);
   CLI::App* list = add("list", "Show tokens, and what became of them", run_token_list);
   CLI::App* revoke = add("revoke", "Have a token let nobody in any more", run_token_revoke);
   revoke->add_option("TOKEN", token_.token, "Its number, as 'penstock token list' shows it")
       ->required();
   for (CLI::App* sub : {create, list, revoke}) sub->add_flag("--json", token_.json, "For machines");
+}
+
+void CommandLine::add_restrictions(CLI::App* sub, RestrictionWords* to) {
+  sub->add_option("--uids", to->uids,
+                  "Users that act there, as 1000-1999,5000; others are refused, or squashed");
+  sub->add_option("--gids", to->gids, "The same of groups (default: the numbers of users)");
+  sub->add_option(
+      "--squash", to->squash,
+      "UID[:GID]: who is not among the users becomes this one; without --uids everybody");
+  sub->add_option("--subtree", to->subtree,
+                  "A directory of the file system that is the root there: nothing else is seen");
+  sub->add_flag("--read-only", to->read_only, "Nothing is changed from there");
+}
+
+void CommandLine::add_restrict_command(const char* group) {
+  CLI::App* sub = command("restrict", group, "Limit what a node may do: on the first node",
+                          [this] { return run_restrict(restrict_); });
+  sub->add_option("DIR", restrict_.directory, "The store directory of the first node")->required();
+  sub->add_option("NODE", restrict_.node, "The number of a node")
+      ->required()
+      ->check(CLI::Range(1u, UINT32_MAX));
+  add_restrictions(sub, &restrict_.words);
+  sub->add_flag("--nothing", restrict_.nothing, "It may do everything again");
+  sub->add_flag("--json", restrict_.json, "For machines");
 }
 
 void CommandLine::add_identity_commands(const char* group) {

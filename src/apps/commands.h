@@ -1,6 +1,8 @@
 // The subcommands of `penstock`, each with its options as the command line gave them.
 #pragma once
 
+#include "node/restrictions.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -77,13 +79,23 @@ struct TokenOptions {
   std::string roles = "storage,agent";
   uint32_t uses = 1;
   uint64_t seconds = 3600;
-  uint32_t node = 0;   // only for this one
-  uint32_t token = 0;  // revoke
+  uint32_t node = 0;            // only for this one
+  uint32_t token = 0;           // revoke
+  RestrictionWords words = {};  // create
   bool json = false;
 };
 int run_token_create(const TokenOptions& options);
 int run_token_list(const TokenOptions& options);
 int run_token_revoke(const TokenOptions& options);
+
+struct RestrictOptions {
+  std::string directory;  // of the node with the controller
+  uint32_t node = 0;
+  RestrictionWords words = {};
+  bool nothing = false;  // it may do everything again
+  bool json = false;
+};
+int run_restrict(const RestrictOptions& options);
 
 struct IdentityOptions {
   std::string directory;  // of the node with the controller

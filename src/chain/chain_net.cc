@@ -184,6 +184,8 @@ void ChainNetImpl::finish(Exchange& exchange, Status status, Bytes response) {
   caller.response_length = static_cast<uint32_t>(response.size());
   give_slot_back(exchange);
   exchange.tries = exchange.damaged = 0;
+  exchange.is_unshown = exchange.is_showing = false;
+  exchange.shows = 0;
   exchange.cancelled = exchange.has_acted = false;
   exchange.may_have_happened = exchange.may_have_before = false;
   exchange.last = {};

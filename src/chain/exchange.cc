@@ -32,7 +32,9 @@ const Member& ChainNetImpl::choose(Exchange& exchange, const View& view) {
   const bool head = exchange.is_update() || exchange.step == Exchange::Step::list ||
                     exchange.step == Exchange::Step::inodes;
   if (head) return view.members.front();
-  exchange.replica = exchange.tries > 0 ? exchange.replica + 1 : nearest(view);
+  if (!exchange.is_unshown) {
+    exchange.replica = exchange.tries > 0 ? exchange.replica + 1 : nearest(view);
+  }
   return view.members[exchange.replica % view.serving()];
 }
 
@@ -68,7 +70,6 @@ void ChainNetImpl::say_update(Exchange& exchange, const wire::ChainHeader& heade
   const wire::ChunkRequest& wanted = exchange.wanted;
   wire::ChainUpdateRequest request;
   request.header = header;
-  request.header.capability = exchange.session;
   ASSERT(exchange.slot.has_value());
   request.request = {config_.incarnation, exchange.slot->sequence, config_.node.value,
                      exchange.slot->number};
@@ -123,9 +124,14 @@ void ChainNetImpl::send(Exchange& exchange, const Member& to, uint64_t version) 
   wire::ChainHeader header(version, wanted.inode, exchange.chain.value, wanted.chunk);
   header.traffic = traffic_of(exchange);
   header.target = to.target.value;
+  header.capability = exchange.session;
   next_release_.add_to(header, now);
   header.deadline_us = static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::microseconds>(inner.deadline - now).count());
+  if (exchange.is_unshown) {
+    if (!show(exchange, header)) return;
+    return send_to(exchange, to);
+  }
   switch (exchange.step) {
     case Exchange::Step::read:
       say(exchange, wire::ChainMethod::read,
@@ -161,7 +167,57 @@ void ChainNetImpl::send(Exchange& exchange, const Member& to, uint64_t version) 
   send_to(exchange, to);
 }
 
+// False: there is nothing to be shown now, and the exchange goes on by itself.
+bool ChainNetImpl::show(Exchange& exchange, wire::ChainHeader header) {
+  ASSERT(config_.capabilities != nullptr);
+  const bool changes = exchange.is_update() || exchange.method == wire::ChunkMethod::remove;
+  const auto found = config_.capabilities->find(InodeId(exchange.wanted.inode), exchange.session,
+                                                changes ? wire::kMayWrite : wire::kMayRead);
+  if (!found) {
+    exchange.last = found.error();
+    give_up(exchange);
+    return false;
+  }
+  if (!*found || (*found)->session != exchange.session) {
+    exchange.last = Code::timed_out;
+    again(exchange);
+    return false;
+  }
+  exchange.is_showing = true;
+  exchange.shown = **found;
+  header.inode = 0;
+  header.chunk = 0;
+  say(exchange, wire::ChainMethod::show, wire::ChainShowRequest{header, exchange.shown});
+  return true;
+}
+
+// Whether it was taken or not, the next try is the call itself, or another one to be shown.
+void ChainNetImpl::shown(Exchange& exchange) {
+  exchange.is_showing = false;
+  const Status status = exchange.inner.status;
+  if (exchange.cancelled) return finish(exchange, Code::cancelled);
+  exchange.is_unshown = false;
+  if (status.ok()) {
+    // The same replica, which is not one try more.
+    ASSERT(exchange.tries > 0);
+    const View* const view = view_of(exchange);
+    const bool is_there =
+        view != nullptr && view->serving() > 0 && config_.loop->now() < exchange.deadline;
+    if (!is_there) return attempt(exchange);
+    const bool head = exchange.is_update() || exchange.step == Exchange::Step::list ||
+                      exchange.step == Exchange::Step::inodes;
+    const size_t at = head ? 0 : exchange.replica % view->serving();
+    return send(exchange, view->members[at], view->version);
+  }
+  exchange.last = status;
+  if (status == Code::access_denied || status == Code::stale) return give_up(exchange);
+  if (status == Code::bad_handle) config_.capabilities->drop(exchange.shown);
+  if (status != Code::busy) config_.chains->refresh(exchange.chain);
+  again(exchange);
+}
+
 void ChainNetImpl::answered(Exchange& exchange) {
+  if (exchange.is_showing) return shown(exchange);
   const Status status = exchange.inner.status;
   if (exchange.cancelled) return finish(exchange, status.ok() ? Status(Code::cancelled) : status);
   if (status.ok()) return succeeded(exchange);
@@ -173,6 +229,12 @@ void ChainNetImpl::answered(Exchange& exchange) {
     case Code::not_serving:
       refused();
       return again(exchange);
+    case Code::bad_handle:  // it does not know what we may do
+      refused();
+      if (config_.capabilities == nullptr) return give_up(exchange);
+      exchange.is_unshown = true;
+      // What was shown just now does not help, or was forgotten at once.
+      return ++exchange.shows > 1 ? again(exchange) : attempt(exchange);
     case Code::moved:
     case Code::peer_gone:
     case Code::timed_out:

@@ -49,7 +49,7 @@ struct Exchange : ListNode {
   Status last;                     // why the last try failed
 
   engine::CallOp inner;
-  std::array<std::byte, sizeof(wire::ChainUpdateRequest)> message{};
+  std::array<std::byte, sizeof(wire::ChainShowRequest)> message{};
   std::array<std::byte, 64> answer{};
   engine::Timer timer;
 
@@ -60,6 +60,13 @@ struct Exchange : ListNode {
   uint32_t next_chunk = 0;
   uint64_t bytes = 0;  // of all that were seen
   wire::ChunkEntry last_entry;
+
+  // The replica that is asked wants to see a capability first: it is shown that one, and asked
+  // again.
+  bool is_unshown = false;
+  bool is_showing = false;
+  uint32_t shows = 0;
+  wire::Capability shown;
 
   bool is_update() const { return step == Step::update; }
 };
@@ -96,6 +103,8 @@ class ChainNetImpl final : public ChainNet {
   void say(Exchange& exchange, wire::ChainMethod method, const T& words);
   void say_update(Exchange& exchange, const wire::ChainHeader& header);
   void answered(Exchange& exchange);
+  bool show(Exchange& exchange, wire::ChainHeader header);
+  void shown(Exchange& exchange);
   void succeeded(Exchange& exchange);
   void read_succeeded(Exchange& exchange, Bytes answer);
   static bool is_good_list(const Exchange& exchange, const wire::ChainChunksResponse& response);

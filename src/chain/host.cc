@@ -1,5 +1,8 @@
 #include "remains.h"
 #include "replica.h"
+#include "shown.h"
+
+#include <fmt/format.h>
 
 namespace penstock::chain {
 namespace {
@@ -100,7 +103,12 @@ class HostImpl final : public Host, private engine::Service {
 
   void fence(const wire::AgentSession& lowest) override {
     if (closing_ || !shared_.fence.raise(lowest)) return;
+    shown_.fence(lowest);
     for (const auto& [chain, replica] : replicas_) replica->refuse_fenced();
+  }
+
+  void restrict(const Restricted& restricted) override {
+    if (!closing_) shown_.restrict(restricted);
   }
 
   void lease(engine::Time until) override {
@@ -156,11 +164,63 @@ class HostImpl final : public Host, private engine::Service {
     if (closing_) return call.reply(Code::closed, {});
     const ChainId chain = wire::chain_of_request(call.request);
     if (chain == ChainId{}) return call.reply(Code::bad_message, {});
+    if (call.method == static_cast<uint16_t>(wire::ChainMethod::show)) return on_show(call);
+    if (const penstock::Status may = may_use(call, chain); !may.ok()) return call.reply(may, {});
     const auto found = replicas_.find(chain);
     if (found == replicas_.end()) {
       return call.reply(Code::moved, wire::as_wire(wire::ChainMovedResponse{}));
     }
     found->second->on_call(hold(call));
+  }
+
+  // What a client asks for, it has shown that it may; others go by their place in the chain, and
+  // whoever has the names by its role.
+  penstock::Status may_use(const engine::IncomingCall& call, ChainId chain) {
+    CapabilityJudge* const judge = shared_.config.judge;
+    if (judge == nullptr) return Code::ok;
+    uint8_t rights = wire::kMayRead;
+    switch (static_cast<wire::ChainMethod>(call.method)) {
+      case wire::ChainMethod::read:
+      case wire::ChainMethod::probe:
+      case wire::ChainMethod::chunks:
+      case wire::ChainMethod::inodes:
+        break;
+      case wire::ChainMethod::update:
+        rights = wire::kMayWrite;
+        break;
+      default:
+        return Code::ok;
+    }
+    const engine::Peer peer = call.peer();
+    if ((peer.roles & engine::kRoleMeta) != 0 || !judge->are_asked_for()) return Code::ok;
+    const auto asker = wire::asker_of_request(call.request);
+    if (!asker) return Code::bad_message;
+    const penstock::Status may =
+        shown_.may({peer.node, asker->session, asker->inode, chain, rights}, shared_.fence);
+    if (!may.ok()) unshown_.add();
+    return may;
+  }
+
+  void on_show(engine::IncomingCall& call) {
+    const auto request =
+        wire::decode_chain_request<wire::ChainShowRequest>(call.request, shared_.config.speaks);
+    if (!request) return call.reply(request.error(), {});
+    CapabilityJudge* const judge = shared_.config.judge;
+    if (judge == nullptr || call.peer().roles == 0) return call.reply(Code::access_denied, {});
+    const NodeId peer = call.peer().node;
+    const penstock::Status taken =
+        shown_.show(peer, request->capability, shared_.fence, *judge, shared_.loop().now());
+    if (taken == Code::access_denied || taken == Code::stale) {
+      refused_.add();
+      const auto session = wire::AgentSession::of_word(request->capability.session);
+      const char* const why = session.node != peer   ? "it is of another node"
+                              : taken == Code::stale ? "its session is over"
+                                                     : "its signature is wrong";
+      log_.warning(fmt::format("{} {}", why, peer.value),
+                   fmt::format("target {}: a capability that node {} shows is refused: {}",
+                               shared_.config.target.value, peer.value, why));
+    }
+    call.reply(taken, {});
   }
 
   HeldCall& hold(engine::IncomingCall& call) {
@@ -175,6 +235,10 @@ class HostImpl final : public Host, private engine::Service {
   }
 
   Shared shared_;
+  Shown shown_;
+  engine::RepeatedLog log_{shared_.loop().clock()};
+  metrics::Counter refused_{"chain.capabilities_refused"};
+  metrics::Counter unshown_{"chain.capabilities_missing"};  // calls that had to show one first
   Remains remains_{shared_};
   std::map<ChainId, std::unique_ptr<Replica>> replicas_;
   std::map<ChainId, View> late_;  // versions that wait until nothing is on its way out

@@ -135,4 +135,11 @@ static_assert(kSpaceTries * kPeerRetry > kSpacePatience);
 static_assert(kHealTries * kPeerRetry < kHealTime);
 static_assert(kRepairList <= wire::kChainListMax);
 
+// Capabilities of single files that a target remembers; who shows one again pays a signature.
+inline constexpr size_t kShownMax = 65'536;
+// And sessions that may use all files: a few times the nodes that there can be.
+inline constexpr size_t kShownSessionsMax = 16'384;
+// Signatures that a target verifies for one node: 0.13 ms of its loop each.
+inline constexpr uint32_t kShownPerSecond = 256;
+
 }  // namespace penstock::chain::limits

@@ -211,6 +211,8 @@ void Replica::on_call(engine::IncomingCall& call) {
       return decode(call, &Replica::on_chunks);
     case wire::ChainMethod::inodes:
       return decode(call, &Replica::on_inodes);
+    case wire::ChainMethod::show:  // the host's
+      break;
     case wire::ChainMethod::hello:
       return decode(call, &Replica::on_hello);
     case wire::ChainMethod::forward:

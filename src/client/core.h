@@ -47,6 +47,12 @@ struct Core {
   bool is_good(const meta::Layout& layout) const {
     return Placement::is_good(layout, *config.chains);
   }
+  bool is_limited() const { return config.is_limited && config.is_limited(); }
+  // Whoever has the names is told, where it wants to hear of it, that a file is used so (a sum of
+  // meta::Access). May block.
+  Status begin_use(const meta::Credentials& who, InodeId inode, uint32_t wanted) const {
+    return wanted != 0 && is_limited() ? config.access(who, inode, wanted) : Status();
+  }
   Status check_open() const {
     return closed.load(std::memory_order_relaxed) ? Code::closed : Code::ok;
   }

@@ -198,10 +198,20 @@ Result<FileSystem::PathEnd> FileSystemImpl::resolve_parent(const Credentials& cr
   return names_.resolve_parent(credentials, path);
 }
 
+// To list names, and to look them up where that is allowed, too.
+Status FileSystemImpl::begin_listing(const Credentials& credentials, InodeId directory) {
+  TRY(core_.check_open());
+  const Status both =
+      core_.begin_use(credentials, directory, meta::kAccessRead | meta::kAccessExecute);
+  return both == Code::access_denied ? core_.begin_use(credentials, directory, meta::kAccessRead)
+                                     : both;
+}
+
 Result<Attributes> FileSystemImpl::set_attributes(const Credentials& credentials, InodeId inode,
                                                   const meta::SetAttributes& changes,
                                                   Observer* self) {
   TRY(core_.check_open());
+  if (changes.length) TRY(core_.begin_use(credentials, inode, meta::kAccessWrite));
   return attributes_.set(credentials, inode, changes, self);
 }
 

@@ -25,6 +25,8 @@ class FileSystemImpl final : public FileSystem {
 
   holds::Keeping& keeping() override { return held_; }
   bool is_shared() const override { return core_.config.holding != nullptr; }
+  bool is_limited() const override { return core_.is_limited(); }
+  Status begin_listing(const Credentials& credentials, InodeId directory) override;
   locks::Locking* locking() override { return core_.config.locking; }
   engine::Duration lease_left() const override {
     return is_shared() ? core_.config.holding->lease_left() : engine::Duration::max();

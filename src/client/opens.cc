@@ -128,6 +128,7 @@ Status Opens::truncate(Inode& inode, const Opening& opening, Attributes* attribu
 }
 
 Result<FileRef> Opens::inode(InodeId id, const Opening& opening, Attributes* attributes) {
+  TRY(core_.begin_use(opening.credentials, id, wanted_access(opening.flags)));
   const std::shared_ptr<Inode> inode = core_.table.acquire(id);
   if (opening.self != nullptr) notifier_.watch(id, *opening.self);
   if (opening.flags.truncate || attributes != nullptr) core_.behind.flush(*inode);

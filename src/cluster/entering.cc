@@ -356,7 +356,8 @@ void ParticipantImpl::make_clients() {
          .rack = kept_.rack,
          .first_slot = i * (limits::kSlots / shards),
          .slots = limits::kSlots / shards,
-         .session = [this] { return session_.load(std::memory_order_acquire); }});
+         .session = [this] { return session_.load(std::memory_order_acquire); },
+         .capabilities = &late_source_});
   }
 }
 

@@ -136,6 +136,7 @@ Outcome<void> ParticipantImpl::open_target(Part& part) {
                                    .net = part.rails.get(),
                                    .store = &part.shard.target->chains(),
                                    .buffers = part.buffers,
+                                   .judge = &verifier_,
                                    .report = [this, id = identity.id](const chain::Report& report) {
                                      const std::lock_guard lock(member_mutex_);
                                      if (member_ != nullptr) member_->report(id, report);
@@ -263,10 +264,37 @@ void ParticipantImpl::map_changed(const membership::ClusterMap& map,
     addresses_.learn(*node);
     if (node->standing == controller::Standing::removed) expel(id);
   }
+  if (!changes.signing_keys.empty()) verifier_.take(map);
+  for (const NodeId id : changes.restrictions) {
+    const controller::Restricted& restricted = map.restrictions().at(id);
+    const std::lock_guard lock(restrictions_mutex_);
+    if (restricted.what.is_nothing()) {
+      restrictions_.erase(id);
+    } else {
+      restrictions_[id] = std::make_shared<const controller::Restricted>(restricted);
+    }
+  }
+  for (const NodeId id : changes.restrictions) {
+    const uint64_t changed = map.restrictions().at(id).changed.value;
+    // Pairs with the acquire in judged(): what it says is there to be looked up.
+    if (changed > restricted_at_.load(std::memory_order_relaxed)) {
+      restricted_at_.store(changed, std::memory_order_release);
+    }
+  }
   for (const controller::TableId id : changes.tables) {
     const controller::Table* const table = map.find(id);
     if (table != nullptr && config_.table_known) config_.table_known(*table);
   }
+}
+
+std::shared_ptr<const controller::Restricted> ParticipantImpl::restriction_of(NodeId node) {
+  const std::lock_guard lock(restrictions_mutex_);
+  const auto found = restrictions_.find(node);
+  return found == restrictions_.end() ? nullptr : found->second;
+}
+
+bool ParticipantImpl::has_lease() {
+  return member_ != nullptr && loop().clock().lease_now() < member_->lease_until();
 }
 
 void ParticipantImpl::give(TargetId target, membership::Orders orders, engine::Op& done) {
@@ -282,6 +310,7 @@ void ParticipantImpl::give(TargetId target, membership::Orders orders, engine::O
     const std::unique_ptr<Delivery> self(&static_cast<Delivery&>(op));
     if (chain::Host* const host = self->part->host.get()) {
       for (const wire::AgentSession& lowest : self->orders.lowest) host->fence(lowest);
+      for (const chain::Restricted& one : self->orders.restricted) host->restrict(one);
       for (const chain::View& view : self->orders.views) host->adopt(view);
       for (const ChainId chain : self->orders.others) host->leave(chain);
       if (self->orders.lease_until) host->lease(*self->orders.lease_until);

@@ -7,9 +7,11 @@
 #include "limits.h"
 #include "net_checker.h"
 #include "signer.h"
+#include "verifier.h"
 #include "waiting.h"
 
 #include <atomic>
+#include <map>
 
 #include "penstock/cluster/listening.h"
 #include "penstock/cluster/participant.h"
@@ -77,9 +79,18 @@ class ParticipantImpl final : public Participant, private membership::LocalNode 
   void set_session(uint64_t number) override;
   Outcome<void> fence(NodeId node, uint64_t lowest, engine::Duration time) override;
   membership::ClusterMap map() override;
+  std::shared_ptr<const controller::Restricted> restriction_of(NodeId node) override;
+  bool has_lease() override;
+  bool is_signed(const wire::Capability& capability) override {
+    return verifier_.judge(capability) == chain::CapabilityJudge::Verdict::good;
+  }
+  uint64_t judged() override { return restricted_at_.load(std::memory_order_acquire); }
+  void set_capabilities(chain::CapabilitySource* source) override {
+    source_.store(source, std::memory_order_release);
+  }
   ParticipantStatus status() override;
-  Outcome<Invitation> make_token(uint8_t roles, uint32_t uses, NodeId node,
-                                 engine::Duration lasts) override;
+  Outcome<Invitation> make_token(uint8_t roles, uint32_t uses, NodeId node, engine::Duration lasts,
+                                 const rights::Restriction& restriction) override;
   Outcome<AuthorityStatus> authority() override;
   Outcome<AuthorityStatus> renew_authority(bool force) override;
   engine::DiskSpace space() override;
@@ -89,6 +100,25 @@ class ParticipantImpl final : public Participant, private membership::LocalNode 
       NodeId to, std::vector<probe::Workload> plan, const std::function<bool()>& goes_on) override;
 
  private:
+  // What the clients of chains ask, which are made before there is a source.
+  class LateSource final : public chain::CapabilitySource {
+   public:
+    explicit LateSource(std::atomic<chain::CapabilitySource*>& source) : source_(source) {}
+    Result<std::optional<wire::Capability>> find(InodeId inode, uint64_t session,
+                                                 uint8_t rights) override {
+      chain::CapabilitySource* const source = source_.load(std::memory_order_acquire);
+      if (source == nullptr) return std::optional<wire::Capability>();
+      return source->find(inode, session, rights);
+    }
+    void drop(const wire::Capability& capability) override {
+      chain::CapabilitySource* const source = source_.load(std::memory_order_acquire);
+      if (source != nullptr) source->drop(capability);
+    }
+
+   private:
+    std::atomic<chain::CapabilitySource*>& source_;
+  };
+
   // Of LocalNode, in the first loop.
   void map_changed(const membership::ClusterMap& map,
                    const membership::MapChanges& changes) override;
@@ -217,6 +247,13 @@ class ParticipantImpl final : public Participant, private membership::LocalNode 
   engine::Thread renewing_thread_;
   engine::Mutex member_mutex_;  // of the pointer
   std::unique_ptr<membership::Member> member_;
+  Verifier verifier_;
+  std::atomic<chain::CapabilitySource*> source_{nullptr};
+  LateSource late_source_{source_};
+  std::atomic<uint64_t> restricted_at_{0};  // the newest change of a restriction; see judged()
+  engine::Mutex restrictions_mutex_;
+  // Under the mutex.
+  std::map<NodeId, std::shared_ptr<const controller::Restricted>> restrictions_;
   engine::Mutex space_mutex_;
   engine::DiskSpace space_;
   std::optional<engine::Time> space_asked_;  // when it was asked for last

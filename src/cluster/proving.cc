@@ -27,6 +27,7 @@ Outcome<void> ParticipantImpl::prove() {
       return refused("identity/node.pem in it is of another cluster (remove it, and join anew)");
     }
   }
+  if (!config_.insecure) verifier_.begin();
   if (config_.insecure) {
     identity_.reset();
     if (config_.invitation && config_.invitation->token) {
@@ -149,7 +150,8 @@ Outcome<void> ParticipantImpl::renew_as_guest() {
 }
 
 Outcome<Invitation> ParticipantImpl::make_token(uint8_t roles, uint32_t uses, NodeId node,
-                                                engine::Duration lasts) {
+                                                engine::Duration lasts,
+                                                const rights::Restriction& restriction) {
   if (!is_first()) {
     return Failure{
         Code::not_permitted,
@@ -170,6 +172,7 @@ Outcome<Invitation> ParticipantImpl::make_token(uint8_t roles, uint32_t uses, No
                              .node = node,
                              .uses = uses};
   make.ends = {lasts.count()};
+  make.restriction = restriction;
   TRY_ASSIGN(const Answer answer, ask(make));
   if (!std::holds_alternative<controller::MadeToken>(answer)) {
     return Failure{Code::bad_message, "the controller answers otherwise"};

@@ -160,12 +160,18 @@ Status Keeper::put_records(engine::KvTransaction& transaction, const Changes& ch
   for (const NodeId id : changes.fences) {
     transaction.put(key_of(RecordKind::fence, id.value), encode(state_.fences.at(id)));
   }
-  for (const TokenId id : changes.tokens) {
-    const auto found = state_.tokens.find(id);
-    const std::string key = key_of(RecordKind::token, id.value);
-    found == state_.tokens.end() ? transaction.erase(key)
-                                 : transaction.put(key, encode(found->second));
+  for (const NodeId id : changes.restrictions) {
+    transaction.put(key_of(RecordKind::restriction, id.value), encode(state_.restrictions.at(id)));
   }
+  const auto put_or_erase = [&](RecordKind kind, const auto& ids, const auto& records) {
+    for (const auto id : ids) {
+      const auto found = records.find(id);
+      const std::string key = key_of(kind, id.value);
+      found == records.end() ? transaction.erase(key) : transaction.put(key, encode(found->second));
+    }
+  };
+  put_or_erase(RecordKind::token, changes.tokens, state_.tokens);
+  put_or_erase(RecordKind::signing_key, changes.signing_keys, state_.signing_keys);
   return Code::ok;
 }
 

@@ -70,6 +70,16 @@ Status StateLoader::add(RecordKind kind, uint32_t id, std::string_view bytes) {
       TRY_ASSIGN(state_.fences[NodeId(id)], decode_fenced(NodeId(id), bytes));
       return Code::ok;
     }
+    case RecordKind::restriction: {
+      TRY_ASSIGN(state_.restrictions[NodeId(id)], decode_restricted(NodeId(id), bytes));
+      return Code::ok;
+    }
+    case RecordKind::signing_key: {
+      if (state_.signing_keys.size() >= limits::kSigningKeysMax) return Code::corrupt;
+      const SigningKeyId key(id);
+      TRY_ASSIGN(state_.signing_keys[key], decode_signing_key(key, bytes));
+      return Code::ok;
+    }
   }
   return Code::corrupt;
 }

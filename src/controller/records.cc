@@ -288,6 +288,7 @@ std::string encode(const Token& token) {
   writer.word(static_cast<uint64_t>(token.ends.nanoseconds));
   writer.word(static_cast<uint32_t>(token.used_by.size()));
   for (const KeyPrint& key : token.used_by) writer.array(key.bytes);
+  if (!token.restriction.is_nothing()) write(writer, token.restriction);
   return writer.take();
 }
 
@@ -307,7 +308,99 @@ Result<Token> decode_token(TokenId id, std::string_view bytes) {
   for (uint32_t i = 0; i < used && reader.going(); ++i) {
     reader.array(token.used_by.emplace_back().bytes);
   }
+  if (reader.has_more()) {
+    token.restriction = read_restriction(reader);
+    reader.require(!token.restriction.is_nothing());
+  }
   return finished(reader, std::move(token));
+}
+
+namespace {
+
+void write_ranges(Writer& writer, const rights::IdRanges& ranges) {
+  writer.word(static_cast<uint8_t>(ranges.size()));
+  for (const rights::IdRange& range : ranges) {
+    writer.word(range.first);
+    writer.word(range.last);
+  }
+}
+
+rights::IdRanges read_ranges(Reader& reader) {
+  rights::IdRanges ranges;
+  const auto count = reader.word<uint8_t>();
+  reader.require(count <= rights::limits::kRangesMax);
+  for (int i = 0; i < count && reader.going(); ++i) {
+    rights::IdRange& range = ranges.emplace_back();
+    range.first = reader.word<uint32_t>();
+    range.last = reader.word<uint32_t>();
+  }
+  return ranges;
+}
+
+}  // namespace
+
+void write(Writer& writer, const rights::Restriction& restriction) {
+  ASSERT(rights::is_good(restriction));
+  write_ranges(writer, restriction.uids);
+  write_ranges(writer, restriction.gids);
+  writer.word(static_cast<uint8_t>(restriction.squash.has_value()));
+  if (restriction.squash) {
+    writer.word(restriction.squash->uid);
+    writer.word(restriction.squash->gid);
+  }
+  writer.word(static_cast<uint8_t>(restriction.read_only));
+  writer.bytes(restriction.subtree);
+}
+
+rights::Restriction read_restriction(Reader& reader) {
+  rights::Restriction restriction;
+  restriction.uids = read_ranges(reader);
+  restriction.gids = read_ranges(reader);
+  if (reader.choice(2) != 0) {
+    rights::User& user = restriction.squash.emplace();
+    user.uid = reader.word<uint32_t>();
+    user.gid = reader.word<uint32_t>();
+  }
+  restriction.read_only = reader.choice(2) != 0;
+  restriction.subtree = reader.bytes();
+  reader.require(rights::is_good(restriction));
+  if (!reader.going()) return {};
+  return restriction;
+}
+
+std::string encode(const Restricted& restricted) {
+  Writer writer(kRecordVersion);
+  writer.word(restricted.changed.value);
+  write(writer, restricted.what);
+  return writer.take();
+}
+
+Result<Restricted> decode_restricted(NodeId id, std::string_view bytes) {
+  Reader reader(bytes, kRecordVersion);
+  Restricted restricted;
+  restricted.id = id;
+  restricted.changed = MapVersion(reader.word<uint64_t>());
+  restricted.what = read_restriction(reader);
+  reader.require(id != NodeId());
+  return finished(reader, std::move(restricted));
+}
+
+std::string encode(const SigningKey& key) {
+  ASSERT(key.key != PublicKey());
+  Writer writer(kRecordVersion);
+  writer.array(key.key.bytes);
+  writer.word(key.changed.value);
+  return writer.take();
+}
+
+Result<SigningKey> decode_signing_key(SigningKeyId id, std::string_view bytes) {
+  Reader reader(bytes, kRecordVersion);
+  SigningKey key;
+  key.id = id;
+  reader.array(key.key.bytes);
+  key.changed = MapVersion(reader.word<uint64_t>());
+  reader.require(id != SigningKeyId() && key.key != PublicKey());
+  return finished(reader, key);
 }
 
 std::string encode(const Fenced& fenced) {

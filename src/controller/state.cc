@@ -37,6 +37,14 @@ std::string find_broken_reference(const State& state) {
     if (!state.has(node) || fenced.id != node) return "a fence is of a node that is not there";
     if (fenced.lowest == 0 || fenced.changed > state.version) return "a fence was never raised";
   }
+  for (const auto& [node, restricted] : state.restrictions) {
+    if (!state.has(node) || restricted.id != node || restricted.changed > state.version) {
+      return "a restriction is of a node that is not there, or of no map";
+    }
+  }
+  for (const auto& [id, key] : state.signing_keys) {
+    if (key.changed > state.version) return "a key that signs is of no map";
+  }
   for (size_t i = 0; i < state.chains.size(); ++i) {
     const Chain& chain = state.chains[i];
     if (chain.id.value != kFirstSharedChain.value + i)
@@ -171,6 +179,12 @@ bool is_fenced(const State& state, NodeId node, uint64_t lowest) {
     const bool has_lease = !target.seen.down && state.now < target.seen.lease_end;
     return !has_lease || state.at(target.node).seen.applied >= found->second.changed;
   });
+}
+
+const rights::Restriction* restriction_of(const State& state, NodeId node) {
+  const auto found = state.restrictions.find(node);
+  const bool is_limited = found != state.restrictions.end() && !found->second.what.is_nothing();
+  return is_limited ? &found->second.what : nullptr;
 }
 
 size_t chains_on(const State& state, NodeId node) {

@@ -59,6 +59,12 @@ Changes changed_since(const State& state, MapVersion applied) {
   for (const auto& [node, fenced] : state.fences) {
     if (fenced.changed > applied) changes.fences.push_back(node);
   }
+  for (const auto& [node, restricted] : state.restrictions) {
+    if (restricted.changed > applied) changes.restrictions.push_back(node);
+  }
+  for (const auto& [id, key] : state.signing_keys) {
+    if (key.changed > applied) changes.signing_keys.push_back(id);
+  }
   return changes;
 }
 
@@ -213,10 +219,12 @@ void Stepper::publish() {
   sort_unique(changes.tables);
   sort_unique(changes.keys);
   sort_unique(changes.tokens);
+  sort_unique(changes.restrictions);
   ASSERT(std::is_sorted(changes.chains.begin(), changes.chains.end()));
   actions_.published = !changes.nodes.empty() || !published_targets_.empty() ||
                        !changes.tables.empty() || !published_chains_.empty() ||
-                       !changes.fences.empty();
+                       !changes.fences.empty() || !changes.restrictions.empty() ||
+                       !changes.signing_keys.empty();
   if (actions_.published) {
     state_.version.value++;
     changes.root = true;
@@ -225,6 +233,13 @@ void Stepper::publish() {
     for (const TableId id : changes.tables) state_.at(id).changed = state_.version;
     for (const ChainId id : published_chains_) state_.at(id).changed = state_.version;
     for (const NodeId id : changes.fences) state_.fences.at(id).changed = state_.version;
+    for (const NodeId id : changes.restrictions) {
+      state_.restrictions.at(id).changed = state_.version;
+    }
+    for (const SigningKeyId id : changes.signing_keys) {
+      const auto key = state_.signing_keys.find(id);
+      if (key != state_.signing_keys.end()) key->second.changed = state_.version;
+    }
   }
   for (Grant& grant : actions_.grants) grant.version = state_.version;
 }

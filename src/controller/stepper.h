@@ -81,6 +81,14 @@ class Stepper {
   void on(const Forget& forget);
   void on(const Trust& trust);
   void on(const Fence& fence);
+
+  // restrict.cc: what nodes are limited to
+  void on(const Restrict& restrict);
+  void on(const PublishKey& publish);
+  std::string fault_in(const rights::Restriction& what, uint8_t roles) const;
+  void restrict_node(const Node& node, const rights::Restriction& what);
+
+  // orders.cc
   std::string fault_in(const CreateTable& create) const;
   std::string fault_in(const CreateTable& create, const std::vector<TargetId>& chain) const;
   std::string fault_in(const Move& move) const;

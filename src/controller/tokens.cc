@@ -69,6 +69,8 @@ void Stepper::on(const Enroll& enroll) {
     node.key = enroll.key;
     actions_.changes.keys.push_back(node.id);
   }
+  // A token without one frees nobody.
+  if (!token->restriction.is_nothing()) restrict_node(node, token->restriction);
   if (has_let_in(*token, enroll.key)) return;
   token->used_by.push_back(enroll.key);
   actions_.changes.tokens.push_back(token->id);
@@ -85,6 +87,9 @@ std::string Stepper::fault_in(const MakeToken& make) const {
     return "it lets in from 1 to " + std::to_string(limits::kTokenUsesMax) + " nodes";
   }
   if (make.ends <= make.made) return "its end is before its beginning";
+  if (const std::string fault = fault_in(make.restriction, make.roles); !fault.empty()) {
+    return fault;
+  }
   if (state_.tokens.size() >= limits::kTokensMax) {
     return "there are too many; revoke some ('penstock token list', 'penstock token revoke')";
   }
@@ -100,7 +105,8 @@ void Stepper::on(const MakeToken& make) {
   }
   const uint32_t last = state_.tokens.empty() ? 0 : state_.tokens.rbegin()->first.value;
   const TokenId id(last + 1);
-  state_.tokens[id] = {id, make.hash, make.roles, make.node, make.uses, make.made, make.ends, {}};
+  state_.tokens[id] = {id,        make.hash, make.roles, make.node,       make.uses,
+                       make.made, make.ends, {},         make.restriction};
   actions_.changes.tokens.push_back(id);
   actions_.made_tokens.push_back({id});
 }

@@ -165,7 +165,7 @@ bool KeptNames::give(InodeId directory, std::string_view name, InodeId inode, en
     const auto entry = kept.names.find(name);
     if (entry == kept.names.end() || entry->second != inode) return false;
     const engine::Time now = config_.clock->now();
-    if (now < kept.calm_after) return false;
+    if (now < kept.calm_after || is_off()) return false;
     if (kept.given.size() >= limits::kGivenMost) {
       std::erase_if(kept.given, [now](const auto& one) { return one.second <= now; });
       if (kept.given.size() >= limits::kGivenMost) return false;
@@ -226,7 +226,7 @@ std::optional<Attributes> KeptNames::kept_attributes(InodeId inode) {
 // ---- asking ----
 
 Status KeptNames::look(std::span<meta::Look> looks) {
-  return fetch(looks);
+  return is_off() ? inner_.look(looks) : fetch(looks);
 }
 
 Status KeptNames::fetch(std::span<meta::Look> looks) {
@@ -305,7 +305,7 @@ void KeptNames::want(InodeId inode) {
 }
 
 // Walks that need the same ask once.
-void KeptNames::walk_all(std::vector<Walk>& walks) {
+Status KeptNames::walk_all(std::vector<Walk>& walks) {
   std::vector<meta::Look> looks;
   std::vector<std::vector<Walk*>> waiting;  // for each of these
   while (true) {
@@ -323,8 +323,9 @@ void KeptNames::walk_all(std::vector<Walk>& walks) {
       }
       waiting[at->second].push_back(&walk);
     }
-    if (looks.empty()) return;
+    if (looks.empty()) return Code::ok;
     const Status status = fetch(looks);
+    if (status == Code::not_supported) return status;
     for (size_t i = 0; i < looks.size(); ++i) {
       const Result<Attributes> found = status.ok() ? looks[i].found : Result<Attributes>(status);
       for (Walk* const walk : waiting[i]) walk->hear(found);
@@ -336,11 +337,12 @@ void KeptNames::walk_all(std::vector<Walk>& walks) {
 
 Result<std::vector<Result<Attributes>>> KeptNames::resolve_many(
     const Credentials& who, const std::vector<std::string_view>& paths, bool follow_last) {
+  if (is_off()) return inner_.resolve_many(who, paths, follow_last);
   std::vector<Walk> walks;
   walks.reserve(paths.size());
   for (const std::string_view path : paths) walks.emplace_back(*this, who, path, follow_last);
-  walk_all(walks);
-  if (!may_find()) return inner_.resolve_many(who, paths, follow_last);
+  const Status walked = walk_all(walks);
+  if (!walked.ok() || !may_find()) return inner_.resolve_many(who, paths, follow_last);
   std::vector<Result<Attributes>> all;
   std::vector<std::string_view> left;
   all.reserve(paths.size());
@@ -368,7 +370,7 @@ Result<Attributes> KeptNames::resolve(const Credentials& who, std::string_view p
 // What is not known of the directory and of the entry is asked for together.
 Result<Attributes> KeptNames::lookup(const Credentials& who, InodeId parent,
                                      std::string_view name) {
-  if (!is_plain(name)) return inner_.lookup(who, parent, name);
+  if (!is_plain(name) || is_off()) return inner_.lookup(who, parent, name);
   std::optional<Attributes> directory = who.enforce ? kept_attributes(parent) : std::nullopt;
   const std::optional<InodeId> entry = kept_entry(parent, name);
   std::vector<meta::Look> looks;
@@ -377,7 +379,9 @@ Result<Attributes> KeptNames::lookup(const Credentials& who, InodeId parent,
   const bool asks_entry = !entry || !finds;
   if (asks_directory) looks.push_back({parent, {}});
   if (asks_entry) looks.push_back({parent, std::string(name)});
-  if (!looks.empty()) TRY(fetch(looks));
+  const Status asked = looks.empty() ? Status() : fetch(looks);
+  if (asked == Code::not_supported) return inner_.lookup(who, parent, name);
+  TRY(asked);
   if (who.enforce) {
     if (asks_directory) {
       TRY_ASSIGN(directory, std::move(looks.front().found));
@@ -393,13 +397,16 @@ Result<Attributes> KeptNames::lookup(const Credentials& who, InodeId parent,
 }
 
 Result<Attributes> KeptNames::attributes(InodeId inode) {
+  if (is_off()) return inner_.attributes(inode);
   std::optional<Attributes> known = kept_attributes(inode);
   if (known && may_find()) {
     found_.fetch_add(1, std::memory_order_relaxed);
     return std::move(*known);
   }
   meta::Look look{inode, {}};
-  TRY(fetch({&look, 1}));
+  const Status asked = fetch({&look, 1});
+  if (asked == Code::not_supported) return inner_.attributes(inode);
+  TRY(asked);
   return std::move(look.found);
 }
 

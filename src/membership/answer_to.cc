@@ -59,6 +59,7 @@ Answer answer_of_order(const Actions& actions) {
   if (!actions.refusals.empty()) return actions.refusals.front();
   if (!actions.made.empty()) return actions.made.front();
   if (!actions.made_tokens.empty()) return actions.made_tokens.front();
+  if (!actions.published_keys.empty()) return actions.published_keys.front();
   return Done{};
 }
 

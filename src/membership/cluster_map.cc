@@ -51,6 +51,8 @@ struct Decoded {
   std::vector<controller::Table> tables;
   std::vector<Chain> chains;
   std::vector<controller::Fenced> fences;
+  std::vector<controller::Restricted> restrictions;
+  std::vector<controller::SigningKey> signing_keys;
 };
 
 Status decode(const MapRecord& record, Decoded& to) {
@@ -87,6 +89,18 @@ Status decode(const MapRecord& record, Decoded& to) {
       if (!is_within(bounds::kNodesMax)) return Code::bad_message;
       TRY_ASSIGN(auto fenced, controller::decode_fenced(NodeId(id), record.bytes));
       to.fences.push_back(fenced);
+      return Code::ok;
+    }
+    case RecordKind::restriction: {
+      if (!is_within(bounds::kNodesMax)) return Code::bad_message;
+      TRY_ASSIGN(auto restricted, controller::decode_restricted(NodeId(id), record.bytes));
+      to.restrictions.push_back(std::move(restricted));
+      return Code::ok;
+    }
+    case RecordKind::signing_key: {
+      const controller::SigningKeyId key(id);
+      TRY_ASSIGN(auto decoded, controller::decode_signing_key(key, record.bytes));
+      to.signing_keys.push_back(decoded);
       return Code::ok;
     }
     case RecordKind::lease:
@@ -138,6 +152,12 @@ Result<MapChanges> ClusterMap::apply(const MapPiece& piece) {
   }
   tell_untold(changes.chains);
   changes.fences = merge(fences_, std::move(decoded.fences));
+  changes.restrictions = merge(restrictions_, std::move(decoded.restrictions));
+  changes.signing_keys = merge(signing_keys_, std::move(decoded.signing_keys));
+  // The controller has dropped the oldest then, too.
+  while (signing_keys_.size() > controller::limits::kSigningKeysMax) {
+    signing_keys_.erase(signing_keys_.begin());
+  }
   if (untold_.empty()) version_ = completed_;
   ASSERT(version_ <= completed_);
   return changes;

@@ -21,6 +21,7 @@ void Feeds::add(const TargetIdentity& target) {
   feed.incarnation = target.incarnation;
   for (const ChainId chain : map_.chains_of(target.id)) feed.untold.insert(chain);
   for (const auto& [node, fenced] : map_.fences()) feed.unfenced.insert(node);
+  for (const auto& [node, restricted] : map_.restrictions()) feed.unjudged.insert(node);
   give(target.id, feed);
   settle();
 }
@@ -46,6 +47,9 @@ void Feeds::on_changes(const MapChanges& changes) {
   for (const NodeId node : changes.fences) {
     fenced_ = std::max(fenced_, map_.fences().at(node).changed);
     for (auto& [target, feed] : feeds_) feed.unfenced.insert(node);
+  }
+  for (const NodeId node : changes.restrictions) {
+    for (auto& [target, feed] : feeds_) feed.unjudged.insert(node);
   }
 }
 
@@ -92,6 +96,9 @@ void Feeds::give(TargetId target, Feed& feed) {
   for (const NodeId node : std::exchange(feed.unfenced, {})) {
     orders.lowest.push_back({node, map_.fences().at(node).lowest});
   }
+  for (const NodeId node : std::exchange(feed.unjudged, {})) {
+    orders.restricted.push_back({node, map_.restrictions().at(node).changed.value});
+  }
   for (auto it = feed.untold.begin(); it != feed.untold.end();) {
     // Without a view it has a newer version, of which not all is known: that is told later.
     std::optional<chain::View> view = map_.view_of(*it);
@@ -108,7 +115,9 @@ void Feeds::give(TargetId target, Feed& feed) {
     orders.others = map_.chains_without(target);
     feed.knows_others = true;
   }
-  if (orders.lowest.empty() && orders.views.empty() && !orders.lease_until) return;
+  const bool is_empty = orders.lowest.empty() && orders.restricted.empty() &&
+                        orders.views.empty() && !orders.lease_until;
+  if (is_empty) return;
   feed.is_under_way = true;
   const MapVersion version = is_whole ? map_.version() : feed.applied;
   auto& taken = Task<engine::Op>::make(
@@ -135,7 +144,8 @@ void Feeds::settle() {
   bool is_one_more = false;
   MapVersion applied = map_.version();
   for (auto& [target, feed] : feeds_) {
-    if (!feed.is_under_way && feed.untold.empty() && feed.unfenced.empty()) {
+    if (!feed.is_under_way && feed.untold.empty() && feed.unfenced.empty() &&
+        feed.unjudged.empty()) {
       feed.applied = map_.version();
       // Its chains are those of a map, not of none.
       const bool is_ready = !feed.is_reported && feed.applied > MapVersion();

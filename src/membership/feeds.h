@@ -49,7 +49,8 @@ class Feeds {
     bool is_under_way = false;  // it is being told something
     bool knows_others = false;  // chains that have nothing of it
     std::set<ChainId> untold;   // chains of which it does not know the newest version
-    std::set<NodeId> unfenced;  // nodes of which it does not know the lowest session
+    std::set<NodeId> unfenced;  // nodes of which it does not know the lowest session,
+    std::set<NodeId> unjudged;  // or since when they are restricted
     controller::MapVersion applied;
     engine::Time lease{};        // that it shall have,
     engine::Time given_lease{};  // and that it was given

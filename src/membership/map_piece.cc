@@ -28,8 +28,9 @@ class PieceWriter {
       if (records[i].changed > known_) add(kind, records[i]);
     }
   }
-  void add(RecordKind kind, const std::map<NodeId, controller::Fenced>& fences, uint32_t behind) {
-    for (auto at = fences.upper_bound(NodeId(behind)); at != fences.end() && piece_.last; ++at) {
+  template <class IdOf, class Record>
+  void add(RecordKind kind, const std::map<IdOf, Record>& records, uint32_t behind) {
+    for (auto at = records.upper_bound(IdOf(behind)); at != records.end() && piece_.last; ++at) {
       if (at->second.changed > known_) add(kind, at->second);
     }
   }
@@ -73,6 +74,8 @@ MapPiece piece_of(const State& state, controller::MapVersion known, MapPlace fro
     if (kind == RecordKind::table) writer.add(kind, state.tables, behind);
     if (kind == RecordKind::chain) writer.add(kind, state.chains, chains_until(behind));
     if (kind == RecordKind::fence) writer.add(kind, state.fences, behind);
+    if (kind == RecordKind::restriction) writer.add(kind, state.restrictions, behind);
+    if (kind == RecordKind::signing_key) writer.add(kind, state.signing_keys, behind);
   }
   ASSERT(is_behind);
   return writer.take();

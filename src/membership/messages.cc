@@ -39,6 +39,7 @@ class Out {
   void yes(bool value) { writer_.word(static_cast<uint8_t>(value)); }
   void uuid(const controller::Uuid& uuid) { writer_.uuid(uuid); }
   void facts(const controller::NodeFacts& facts) { controller::write(writer_, facts); }
+  void restriction(const rights::Restriction& what) { controller::write(writer_, what); }
   void size(size_t value) {
     ASSERT(value <= UINT32_MAX);
     writer_.word(static_cast<uint32_t>(value));
@@ -100,6 +101,7 @@ class In {
   void yes(bool& value) { value = reader_.choice(2) == 1; }
   void uuid(controller::Uuid& uuid) { uuid = reader_.uuid(); }
   void facts(controller::NodeFacts& facts) { facts = controller::read_facts(reader_); }
+  void restriction(rights::Restriction& what) { what = controller::read_restriction(reader_); }
   void size(size_t& value) { value = reader_.word<uint32_t>(); }
   void duration(engine::Duration& value) {
     const auto count = reader_.word<uint64_t>();
@@ -262,6 +264,18 @@ void fields(auto& io, auto& m, const controller::MakeToken&) {
   io.wall(m.made);
   io.wall(m.ends);
   io.require((m.roles & ~controller::kRoles) == 0);
+  io.restriction(m.restriction);
+}
+void fields(auto& io, auto& m, const controller::Restrict&) {
+  io.id(m.node);
+  io.restriction(m.what);
+}
+void fields(auto& io, auto& m, const controller::PublishKey&) {
+  io.array(m.key.bytes);
+}
+void fields(auto& io, auto& m, const controller::PublishedKey&) {
+  io.id(m.key);
+  io.require(m.key != controller::SigningKeyId());
 }
 void fields(auto& io, auto& m, const controller::RevokeToken&) {
   io.id(m.token);
@@ -391,6 +405,7 @@ void fields(auto& io, auto& m, const TokensPiece&) {
     io.require((token.roles & ~controller::kRoles) == 0);
     io.list(token.used_by, controller::limits::kTokenUsesMax,
             [&](auto& key) { io.array(key.bytes); });
+    io.restriction(token.restriction);
   });
   io.require(m.last || !m.tokens.empty());
 }

@@ -6,8 +6,14 @@ namespace penstock::membership {
 namespace {
 
 // A piece's tokens, without those that let in hundreds.
-constexpr size_t kTokensOfPiece = 64;
+constexpr size_t kTokensOfPiece = 16;
 constexpr size_t kKeysOfPiece = 2 * controller::limits::kTokenUsesMax;
+constexpr size_t kRestrictionBytesMax =
+    16 + 16 * rights::limits::kRangesMax + rights::limits::kSubtreeBytesMax;
+static_assert(kTokensOfPiece * (64 + kRestrictionBytesMax) +
+                      kKeysOfPiece * sizeof(controller::KeyPrint) <
+                  wire::kMembershipBytesMax,
+              "a piece fits an answer");
 
 }  // namespace
 

@@ -22,14 +22,15 @@ bool is_one_of(const Request& request) {
 bool is_of_sender(const Request& request) {
   return is_one_of<controller::OpenTarget, controller::Heartbeat, controller::Leave>(request);
 }
-// What only the controller's own process passes on.
+// What only the controller's own process passes on: who could say it elsewhere could free itself.
 bool is_of_tokens(const Request& request) {
-  return is_one_of<controller::MakeToken, controller::RevokeToken, AskTokens>(request);
+  return is_one_of<controller::MakeToken, controller::RevokeToken, AskTokens, controller::Restrict>(
+      request);
 }
 bool is_order(const Request& request) {
   return is_one_of<controller::TablePlan, controller::Move, controller::Drain, controller::Remove,
                    controller::Forget, controller::Trust, controller::DrainTarget,
-                   controller::Fence>(request);
+                   controller::Fence, controller::PublishKey>(request);
 }
 
 // Of itself, and of its own targets, a node may say that they are to go: it has them in its hands.
@@ -99,13 +100,16 @@ std::optional<Refused> why_not(const KeeperJob& job, const controller::State& st
   if (from == home) return std::nullopt;
   if (is_of_tokens(request)) {
     return Refused{Code::not_permitted,
-                   "tokens are made, shown and revoked on the node with the controller, node " +
+                   "tokens are made, shown and revoked, and nodes restricted, on the node with the "
+                   "controller, node " +
                        std::to_string(home.value)};
   }
   uint8_t may = kRoleAdmin | kRoleController;
   if (is_one_of<controller::TablePlan>(request)) may |= kRoleMeta;
-  // Sessions are ended by who has the names, not by persons.
-  if (is_one_of<controller::Fence>(request)) may = kRoleMeta | kRoleController;
+  // Sessions are ended, and capabilities signed, by who has the names, not by persons.
+  if (is_one_of<controller::Fence, controller::PublishKey>(request)) {
+    may = kRoleMeta | kRoleController;
+  }
   const bool is_free = !is_order(request) || is_of_own(request, state, from);
   if (is_free || (job.from.roles & may) != 0) return std::nullopt;
   return Refused{Code::not_permitted, "orders are given on node " + std::to_string(home.value) +

@@ -1,6 +1,7 @@
 #include "carry_out.h"
 
 #include "answers.h"
+#include "limited_answers.h"
 
 #include <algorithm>
 #include <utility>
@@ -214,6 +215,11 @@ auto run(Meta& meta, const ask::Settle& asked) {
 auto run(Meta& meta, const ask::EndWrite& asked) {
   return nothing(meta.end_write(asked.inode));
 }
+Result<Text> run(Meta& meta, const ask::Access& asked) {
+  TRY_ASSIGN(const Attributes found, meta.attributes(asked.inode));
+  if (asked.who.enforce) TRY(meta::check_access(asked.who, found, asked.wanted));
+  return Text{};
+}
 auto run(Meta& meta, const ask::Sync&) {
   return nothing(meta.sync());
 }
@@ -298,15 +304,32 @@ Result<Count> run_here(const MetaServiceConfig& config, Meta&, const ask::OwnCha
   return Count{config.own_chains};
 }
 
-std::string answer_of(const MetaServiceConfig& config, Meta& meta, const Request& request) {
+// The service answers it, as it takes more than the names.
+Result<Text> run_here(const MetaServiceConfig&, Meta&, const ask::Capability&) {
+  return Code::not_supported;
+}
+Result<Nothing> run_here(const MetaServiceConfig&, Meta&, const ask::Prove&) {
+  return Code::not_supported;
+}
+
+auto run_for(const MetaServiceConfig& config, Meta& meta, const auto& asked, Limited* limited) {
+  if constexpr (requires { limited->run(asked); }) {
+    if (limited != nullptr && limited->has_subtree()) return limited->run(asked);
+  }
+  return run_here(config, meta, asked);
+}
+
+std::string answer_of(const MetaServiceConfig& config, Meta& meta, const Request& request,
+                      Limited* limited) {
   return std::visit(
       [&](const auto& asked) {
         using Call = std::decay_t<decltype(asked)>;
         using Ended = Result<typename Call::Answer>;
         Status good = check_asked(request, [&] { return config.meta->newest_cookie(); });
         if (good.ok()) good = check_life(config, asked);
-        const Ended ended = good.ok() ? Ended(run_here(config, meta, asked)) : Ended(good);
+        Ended ended = good.ok() ? Ended(run_for(config, meta, asked, limited)) : Ended(good);
         tell(config, asked, ended);
+        if (limited != nullptr) limited->take(asked, ended);
         return encode_answer<Call>(ended);
       },
       request);
@@ -315,13 +338,13 @@ std::string answer_of(const MetaServiceConfig& config, Meta& meta, const Request
 }  // namespace
 
 std::optional<std::string> carry_out(const MetaServiceConfig& config, holds::AgentId maker,
-                                     const Request& request) {
+                                     const Request& request, Limited* limited) {
   std::string answer;
   if (config.guard == nullptr) {
-    answer = answer_of(config, *config.meta, request);
+    answer = answer_of(config, *config.meta, request, limited);
   } else {
     kept_names::GuardedNames names(*config.meta, *config.guard, [maker] { return maker; });
-    answer = answer_of(config, names, request);
+    answer = answer_of(config, names, request, limited);
     if (names.has_given_up()) return std::nullopt;
   }
   ASSERT(answer.size() <= limits::kAnswerBytesMax);

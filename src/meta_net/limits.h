@@ -92,6 +92,16 @@ inline constexpr size_t kKeptBytesMax = 256 * kMiB;
 inline constexpr size_t kKeptBytesPerNode = 16 * kMiB;
 static_assert(kKeptBytesPerNode >= kAnswerBytesMax, "the longest answer can be asked for again");
 
+// ---- nodes that are restricted ----
+
+// Numbers of files that a node was shown and that are remembered, some 40 bytes each: what a kernel
+// has cached of a large working set.
+inline constexpr size_t kProvenPerNode = 262'144;
+// How long it counts where a directory lies, and of how many that is known: a path that was renamed
+// leads elsewhere that much later.
+inline constexpr engine::Duration kJudgedTime = std::chrono::seconds(1);
+inline constexpr size_t kJudgedPerNode = 65'536;
+
 // ---- the caller ----
 
 // All tries of one call together.

@@ -520,21 +520,53 @@ struct Reserve {
   uint64_t length = 0;
   static void fields(auto& io, auto& m) { io(m.inode, m.length); }
 };
+// Whether that user may have the file open so (a sum of meta::Access). A node that is restricted
+// asks before it reads or writes bytes, or lists names, by numbers: it is remembered for its
+// session. Of others nothing is. The answer is what its session may do with the file's chunks, as
+// Capability has it, or empty where nobody signs or the node may do all.
+struct Access {
+  using Answer = Text;
+  static constexpr uint8_t kKind = 45;
+  static constexpr bool kChanges = false;
+  Credentials who = {};
+  InodeId inode = {};
+  uint32_t wanted = 0;
+  static void fields(auto& io, auto& m) { io(m.who, m.inode, m.wanted); }
+};
+
+// What the caller's session may do with the file's chunks, or with all: a wire::Capability, as
+// bytes. Of a node that is restricted what it has proven.
+struct Capability {
+  using Answer = Text;
+  static constexpr uint8_t kKind = 46;
+  static constexpr bool kChanges = false;
+  InodeId inode = {};
+  static void fields(auto& io, auto& m) { io(m.inode); }
+};
+
+// A node that is restricted shows what it was given in an earlier life of the service, for a file
+// that it has open: what that says counts as proven again.
+struct Prove {
+  using Answer = Nothing;
+  static constexpr uint8_t kKind = 47;
+  static constexpr bool kChanges = false;
+  std::string capability = {};
+  static void fields(auto& io, auto& m) { io(m.capability); }
+};
 
 }  // namespace ask
 
 // In the order of their numbers. A later version adds to the end.
-using Request =
-    std::variant<ask::Lookup, ask::Resolve, ask::ResolveMany, ask::ResolveParent,
-                 ask::GetAttributes, ask::ReadSymlink, ask::SetAttributes, ask::SetLayout,
-                 ask::DropPrivileges, ask::RecordAccessed, ask::Create, ask::MakeDirectory,
-                 ask::UnusedId, ask::CreateUnnamed, ask::MakeNode, ask::MakeSymlink, ask::Link,
-                 ask::PlaceFiles, ask::CreateFiles, ask::Unlink, ask::RemoveDirectory, ask::Rename,
-                 ask::ReadDirectory, ask::NewestCookie, ask::GetXattr, ask::SetXattr,
-                 ask::ListXattrs, ask::RemoveXattr, ask::BeginWrite, ask::Settle, ask::EndWrite,
-                 ask::Unsettled, ask::IsUnsettled, ask::Sync, ask::Orphans, ask::Forget,
-                 ask::Counts, ask::OwnChains, ask::Look, ask::SetQuota, ask::DeleteQuota,
-                 ask::ListQuotas, ask::CheckQuota, ask::QuotaOf, ask::Reserve>;
+using Request = std::variant<
+    ask::Lookup, ask::Resolve, ask::ResolveMany, ask::ResolveParent, ask::GetAttributes,
+    ask::ReadSymlink, ask::SetAttributes, ask::SetLayout, ask::DropPrivileges, ask::RecordAccessed,
+    ask::Create, ask::MakeDirectory, ask::UnusedId, ask::CreateUnnamed, ask::MakeNode,
+    ask::MakeSymlink, ask::Link, ask::PlaceFiles, ask::CreateFiles, ask::Unlink,
+    ask::RemoveDirectory, ask::Rename, ask::ReadDirectory, ask::NewestCookie, ask::GetXattr,
+    ask::SetXattr, ask::ListXattrs, ask::RemoveXattr, ask::BeginWrite, ask::Settle, ask::EndWrite,
+    ask::Unsettled, ask::IsUnsettled, ask::Sync, ask::Orphans, ask::Forget, ask::Counts,
+    ask::OwnChains, ask::Look, ask::SetQuota, ask::DeleteQuota, ask::ListQuotas, ask::CheckQuota,
+    ask::QuotaOf, ask::Reserve, ask::Access, ask::Capability, ask::Prove>;
 
 bool changes(const Request& request);
 // Whether it changes what others are shown, or count on after a power cut.

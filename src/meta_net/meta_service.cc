@@ -1,7 +1,9 @@
 #include "penstock/meta_net/meta_service.h"
 
+#include "answers.h"
 #include "carry_out.h"
 #include "frame.h"
+#include "limited.h"
 #include "messages.h"
 #include "slots.h"
 #include "syncs.h"
@@ -116,6 +118,8 @@ class Service final : public MetaService, private engine::Service {
   // ok, or what the call ends with.
   Status check_header(engine::IncomingCall& call, RequestHeader& header) const {
     if (is_stopping()) return Code::peer_gone;
+    // Who was removed meanwhile may not be known here.
+    if (config_.may_serve && !config_.may_serve()) return Code::peer_gone;
     if ((call.peer().roles & engine::kRoleAgent) == 0) return Code::access_denied;
     if (call.method != kMethod || !read_header(call.request, header)) return Code::bad_message;
     const bool is_spoken =
@@ -204,15 +208,98 @@ class Service final : public MetaService, private engine::Service {
     config_.loop->complete_remote(asked.carried_out, Code::ok);
   }
 
-  std::optional<std::string> answer_of(const Asked& asked) {
+  // What the restrictions of that version, or later ones, allow.
+  Result<Text> capability_for(const Asked& asked, InodeId inode, uint64_t judged,
+                              Limited* limited) {
+    if (!config_.sign) return Code::not_supported;
+    const uint64_t session = asked.header.session;
+    const bool has_session = session > 0 && session <= wire::AgentSession::kNumberMost &&
+                             (!config_.has_session || config_.has_session(asked.node, session));
+    if (!has_session) return Code::stale;
+    wire::Capability capability;
+    capability.session = wire::AgentSession{asked.node, session}.word();
+    capability.judged = judged;
+    capability.chain_last = UINT32_MAX;
+    if (limited == nullptr) {
+      capability.rights = wire::kCapabilityRights;
+      capability.inode_first = 1;
+      capability.inode_last = UINT64_MAX;
+    } else {
+      const bool reads_only = limited->limits().what.read_only;
+      if (limited->has(inode, kProvenRead)) capability.rights |= wire::kMayRead;
+      if (limited->has(inode, kProvenWrite) && !reads_only) capability.rights |= wire::kMayWrite;
+      capability.inode_first = capability.inode_last = inode.value;
+      // What was not shown in this life may be proven by what an earlier one has given.
+      if (capability.rights == 0) {
+        return limited->has(inode, kProvenName) ? Code::access_denied : Code::stale;
+      }
+    }
+    TRY(config_.sign(capability));
+    const auto* const bytes = reinterpret_cast<const char*>(&capability);
+    return Text{std::string(bytes, sizeof capability)};
+  }
+
+  // An open file that was judged under the restriction that is in force.
+  Result<Nothing> prove(const Asked& asked, const ask::Prove& shown, Limited* limited) {
+    const auto capability = wire::decode_capability(bytes_of(shown.capability));
+    if (!capability) return capability.error();
+    const uint64_t session = asked.header.session;
+    const bool is_good = limited != nullptr && config_.is_signed && !capability->is_of_all() &&
+                         session > 0 && session <= wire::AgentSession::kNumberMost &&
+                         capability->session == wire::AgentSession{asked.node, session}.word() &&
+                         capability->judged >= limited->limits().since &&
+                         (!config_.has_session || config_.has_session(asked.node, session)) &&
+                         config_.is_signed(*capability);
+    if (!is_good) {
+      denied_.add();
+      return Code::access_denied;
+    }
+    uint8_t bits = kProvenName;
+    if ((capability->rights & wire::kMayRead) != 0) bits |= kProvenRead;
+    if ((capability->rights & wire::kMayWrite) != 0) bits |= kProvenWrite;
+    limited->prove(InodeId(capability->inode_first), bits);
+    return Nothing{};
+  }
+
+  std::optional<std::string> answer_of(Asked& asked) {
     const holds::AgentId maker{asked.node, asked.header.session};
+    const uint64_t judged = config_.judged ? config_.judged() : 0;
+    std::shared_ptr<Limited> limited;
+    if (config_.rights != nullptr) {
+      auto found = config_.rights->of(asked.node, asked.header.session);
+      if (!found) return failed_answer(asked.request, found.error());
+      limited = std::move(*found);
+    }
+    if (limited != nullptr) {
+      const Status admitted = limited->admit(asked.request);
+      if (!admitted.ok()) {
+        denied_.add();
+        return failed_answer(asked.request, admitted);
+      }
+    }
+    if (const auto* wanted = std::get_if<ask::Capability>(&asked.request)) {
+      return encode_answer<ask::Capability>(
+          capability_for(asked, wanted->inode, judged, limited.get()));
+    }
+    if (const auto* shown = std::get_if<ask::Prove>(&asked.request)) {
+      return encode_answer<ask::Prove>(prove(asked, *shown, limited.get()));
+    }
+    if (limited != nullptr && config_.sign && std::holds_alternative<ask::Access>(asked.request)) {
+      std::optional<std::string> answer = carry_out(config_, maker, asked.request, limited.get());
+      const auto ended = answer ? decode_answer<ask::Access>(*answer) : std::nullopt;
+      if (!ended || !*ended) return answer;
+      // What cannot be signed now is asked for when it is needed.
+      const InodeId inode = std::get<ask::Access>(asked.request).inode;
+      const auto signed_one = capability_for(asked, inode, judged, limited.get());
+      return signed_one ? encode_answer<ask::Access>(*signed_one) : std::move(answer);
+    }
     if (!config_.has_session || !needs_hold(asked.request)) {
-      return carry_out(config_, maker, asked.request);
+      return carry_out(config_, maker, asked.request, limited.get());
     }
     // As long as it is looked at and done, so that who waits for the session's end waits for it.
     const std::shared_lock inside(under_hold_);
     return config_.has_session(asked.node, asked.header.session)
-               ? carry_out(config_, maker, asked.request)
+               ? carry_out(config_, maker, asked.request, limited.get())
                : failed_answer(asked.request, Code::stale);
   }
 
@@ -365,6 +452,8 @@ class Service final : public MetaService, private engine::Service {
   std::map<NodeId, Use> nodes_;  // that have open calls
   size_t bytes_ = 0;
   Figures figures_;
+  // Of nodes that are restricted: calls that they had no right to.
+  metrics::Counter denied_{"meta.denied"};
   bool is_started_ = false;
   bool is_stopped_ = false;
   engine::Op* done_ = nullptr;

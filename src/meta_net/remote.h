@@ -36,7 +36,10 @@ inline Status take_removed(const Result<meta::Removed>& answer, meta::Removed* r
 class Remote final : public RemoteMeta {
  public:
   explicit Remote(const RemoteMetaConfig& config)
-      : counts_time_(config.counts_time), calls_(config) {}
+      : counts_time_(config.counts_time),
+        given_(config.given),
+        find_given_(config.find_given),
+        calls_(config) {}
 
   Status close() override { return Code::ok; }
   void hurry(engine::Duration call_time) override { calls_.hurry(call_time); }
@@ -124,6 +127,18 @@ class Remote final : public RemoteMeta {
     TRY_ASSIGN(const Count promised, run(ask::Reserve{inode, length}));
     if (promised.value < length) return Code::bad_message;
     return promised.value;
+  }
+  Status access(const Credentials& who, InodeId inode, uint32_t wanted) override {
+    TRY(check_groups(who));
+    TRY_ASSIGN(const Text text, run(ask::Access{who, inode, wanted}));
+    if (text.bytes.empty() || !given_) return Code::ok;
+    TRY_ASSIGN(const wire::Capability capability, wire::decode_capability(bytes_of(text.bytes)));
+    given_(capability);
+    return Code::ok;
+  }
+  Result<wire::Capability> capability(InodeId inode) override {
+    TRY_ASSIGN(const Text text, run(ask::Capability{inode}));
+    return wire::decode_capability(bytes_of(text.bytes));
   }
   Status sync() override { return status_of(run(ask::Sync{})); }
 
@@ -240,6 +255,25 @@ class Remote final : public RemoteMeta {
   // `room`: of an answer that may be long.
   template <class Call>
   Result<typename Call::Answer> run(Call call, size_t room = 0) const {
+    if constexpr (requires { call.inode; }) {
+      if (find_given_) return run_proven(std::move(call), room);
+    }
+    return run_once(std::move(call), room);
+  }
+  // A service that has begun anew does not know what a node that is restricted has open.
+  template <class Call>
+  Result<typename Call::Answer> run_proven(Call call, size_t room) const {
+    const InodeId inode = call.inode;
+    auto answer = run_once(call, room);
+    if (answer || answer.error() != Code::stale) return answer;
+    const std::optional<wire::Capability> given = find_given_(inode);
+    if (!given) return answer;
+    const auto* const bytes = reinterpret_cast<const char*>(&*given);
+    const auto proven = run_once(ask::Prove{std::string(bytes, sizeof *given)}, 0);
+    return proven ? run_once(std::move(call), room) : answer;
+  }
+  template <class Call>
+  Result<typename Call::Answer> run_once(Call call, size_t room) const {
     TRY_ASSIGN(const std::string bytes, calls_.run(Request(std::move(call)), room));
     std::optional<Result<typename Call::Answer>> answer = decode_answer<Call>(bytes);
     if (!answer) return calls_.unknown(Call::kChanges, Code::bad_message);
@@ -249,6 +283,8 @@ class Remote final : public RemoteMeta {
   Status create_some(ask::CreateFiles& asked, std::vector<Result<meta::MadeFile>>& made);
 
   const engine::Duration counts_time_;
+  const std::function<void(const wire::Capability&)> given_;
+  const std::function<std::optional<wire::Capability>(InodeId)> find_given_;
   mutable Calls calls_;
 };
 

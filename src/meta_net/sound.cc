@@ -36,6 +36,10 @@ Status check(const ask::CreateFiles& asked, const Newest& newest_now) {
   });
   return is_good ? Code::ok : Code::invalid_argument;
 }
+Status check(const ask::Access& asked, const Newest&) {
+  constexpr uint32_t kAny = meta::kAccessRead | meta::kAccessWrite | meta::kAccessExecute;
+  return (asked.wanted & ~kAny) == 0 ? Code::ok : Code::invalid_argument;
+}
 Status check(const auto&, const Newest&) {
   return Code::ok;
 }

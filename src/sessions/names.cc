@@ -108,6 +108,8 @@ Answer Names::list(const wire::ListDirectory& m) const {
   }
   const Status allowed = meta::check_access(context_.credentials(), *directory, meta::kAccessRead);
   if (!allowed.ok()) return failure_of(what, allowed);
+  const Status begun = context_.files().begin_listing(context_.credentials(), directory->inode);
+  if (!begun.ok()) return failure_of(what, begun);
   wire::Page page;
   page.end = true;
   size_t bytes = 0;

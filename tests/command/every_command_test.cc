@@ -219,6 +219,14 @@ TEST_F(EveryCommand, of_help_does_what_it_says) {
          good({"token", "create", store_, "--for", "soon"}, "not a time", 2);
          good({"token"}, "subcommand is required", 2);
        }},
+      {"restrict",
+       [&] {
+         good({"restrict", store_, "2", "--read-only"}, "this node is alone", 1);
+         good({"restrict", store_, "2"}, "say what the node is limited to", 2);
+         good({"restrict", store_, "2", "--nothing", "--read-only"}, "goes with no other", 2);
+         good({"restrict", store_, "2", "--uids", "5-1"}, "--uids: '5-1' is no list", 2);
+         good({"restrict", store_, "2", "--subtree", "data"}, "begin with a slash", 2);
+       }},
       {"identity",
        [&] {
          good({"identity", "begin", store_}, "is of no cluster", 1);

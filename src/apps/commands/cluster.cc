@@ -206,6 +206,11 @@ void show_nodes(const Json& document) {
   }
   std::printf("%s", table.text().c_str());
   for (const Json& node : document.value("nodes", Json::array())) {
+    const std::string limits = node.value("restriction", "");
+    if (limits.empty() || node.value("state", "") == "removed") continue;
+    std::printf("node %s is restricted to %s\n", number_text(node, "node").c_str(), limits.c_str());
+  }
+  for (const Json& node : document.value("nodes", Json::array())) {
     if (node.value("is_to_go", false)) {
       show_drain(node);
     } else {

@@ -28,13 +28,15 @@ void show_tokens(const Json& tokens) {
     std::printf("there are no tokens ('penstock token create DIR' makes one)\n");
     return;
   }
-  console::Table table({"token", "is", "used", "roles", "node", "ends"}, {1, 2, 3, 5});
+  console::Table table({"token", "is", "used", "roles", "node", "restricted to", "ends"},
+                       {1, 2, 3, 5, 6});
   for (const Json& token : tokens) {
     const auto node = token.value("node", uint64_t{0});
     table.add({std::to_string(token.value("token", uint64_t{0})), state_of(token),
                std::to_string(token.value("used", uint64_t{0})) + " of " +
                    std::to_string(token.value("uses", uint64_t{0})),
                token.value("roles", ""), node == 0 ? "any" : std::to_string(node),
+               token.value("restriction", ""),
                engine::text_of({token.value("ends", int64_t{0}) * kSecond})});
   }
   std::printf("%s", table.text().c_str());
@@ -45,11 +47,17 @@ void show_tokens(const Json& tokens) {
 int run_token_create(const TokenOptions& options) {
   const auto roles = cluster::parse_roles(options.roles);
   if (!roles) return fail("token create", roles.error());
-  auto answer = ask("token create", options,
-                    {{"roles", *roles},
-                     {"uses", options.uses},
-                     {"seconds", options.seconds},
-                     {"node", options.node}});
+  Json request = {{"roles", *roles},
+                  {"uses", options.uses},
+                  {"seconds", options.seconds},
+                  {"node", options.node}};
+  put(request, options.words);
+  const auto restriction = restriction_in(request);
+  if (!restriction) {
+    std::fprintf(stderr, "penstock token create: %s\n", restriction.error().message.c_str());
+    return kExitUsage;
+  }
+  auto answer = ask("token create", options, request);
   if (!answer) return fail("token create", answer.error());
   if (options.json) {
     std::printf("%s\n", answer->dump(2).c_str());
@@ -66,6 +74,14 @@ int run_token_create(const TokenOptions& options) {
   if (is_default) {
     std::printf("or, as a client without disks, by\n  penstock join %s --mount PATH\n",
                 answer->value("invitation", "").c_str());
+  }
+  const std::string limits = rights::text_of(*restriction);
+  if (!limits.empty()) std::printf("restricted to %s\n", limits.c_str());
+  const bool has_disks = (*roles & controller::kRoleStorage) != 0;
+  if (!limits.empty() && has_disks) {
+    std::printf(
+        "a node with disks can see what lies on them, whatever it is restricted to: '--roles "
+        "agent'\nlets in clients only\n");
   }
   return kExitOk;
 }

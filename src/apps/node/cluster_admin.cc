@@ -1,5 +1,7 @@
 #include "cluster_admin.h"
 
+#include "restrictions.h"
+
 #include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
@@ -157,6 +159,11 @@ Json roles_json(uint8_t roles) {
   return words;
 }
 
+std::string restriction_text(const ClusterMap& map, NodeId node) {
+  const auto found = map.restrictions().find(node);
+  return found == map.restrictions().end() ? "" : rights::text_of(found->second.what);
+}
+
 Json nodes_json(Participant& participant) {
   auto seen = ask_nodes(participant);
   if (!seen) return error_of(seen.error());
@@ -178,6 +185,7 @@ Json nodes_json(Participant& participant) {
                 {"state", state_of(node, of)},
                 {"controller", cluster::runs_controller(node.facts.roles)},
                 {"roles", roles_json(node.facts.roles)},
+                {"restriction", restriction_text(map, id)},
                 {"is_to_go", node.standing == controller::Standing::draining},
                 {"chains_left", of != nullptr ? of->chains_left : 0},
                 {"chains_without_place", of != nullptr ? of->chains_without_place : 0},
@@ -282,12 +290,27 @@ uint32_t number_in(const Json& request, const char* key) {
 }
 
 Json create_token(Participant& participant, const Json& request) {
+  const auto restriction = restriction_in(request);
+  if (!restriction) return error_of(restriction.error());
   const auto invitation = participant.make_token(
       static_cast<uint8_t>(std::min<uint32_t>(number_in(request, "roles"), UINT8_MAX)),
       number_in(request, "uses"), NodeId(number_in(request, "node")),
-      std::chrono::seconds(number_in(request, "seconds")));
+      std::chrono::seconds(number_in(request, "seconds")), *restriction);
   if (!invitation) return error_of(invitation.error());
   return {{"invitation", cluster::text_of(*invitation)}};
+}
+
+Json restrict_node(Participant& participant, const Json& request) {
+  const NodeId id(number_in(request, "node"));
+  auto what = restriction_in(request);
+  if (!what) return error_of(what.error());
+  const auto answer = participant.ask(controller::Restrict{id, std::move(*what)});
+  if (!answer) return error_of(answer.error());
+  const ClusterMap map = participant.map();
+  const controller::Node* const node = map.find(id);
+  return {{"node", id.value},
+          {"has_disks", node != nullptr && (node->facts.roles & controller::kRoleStorage) != 0},
+          {"insecure", participant.status().insecure}};
 }
 
 Json list_tokens(Participant& participant) {
@@ -305,6 +328,7 @@ Json list_tokens(Participant& participant) {
                         {"node", token.node.value},
                         {"uses", token.uses},
                         {"used", token.used_by.size()},
+                        {"restriction", rights::text_of(token.restriction)},
                         {"made", token.made.nanoseconds / kSecond},
                         {"ends", token.ends.nanoseconds / kSecond},
                         {"ended", token.ends.nanoseconds <= now}});
@@ -377,7 +401,8 @@ std::optional<Json> answer_about_cluster(Participant* participant, const Json& r
   const std::string command = command_of(request);
   const bool is_ours = command == "cluster" || command == "nodes" || command == "chains" ||
                        command == "drain" || command == "remove" || command == "token create" ||
-                       command == "token list" || command == "token revoke";
+                       command == "token list" || command == "token revoke" ||
+                       command == "restrict";
   if (!is_ours) return std::nullopt;
   if (participant == nullptr) {
     return Json{
@@ -388,6 +413,7 @@ std::optional<Json> answer_about_cluster(Participant* participant, const Json& r
   if (command == "chains") return chains_json(*participant);
   if (command == "token create") return create_token(*participant, request);
   if (command == "token list") return list_tokens(*participant);
+  if (command == "restrict") return restrict_node(*participant, request);
   if (command == "token revoke") {
     const controller::TokenId token(number_in(request, "token"));
     return order(*participant, controller::RevokeToken{token});

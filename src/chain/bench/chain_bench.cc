@@ -93,6 +93,72 @@ struct Process {
   std::unique_ptr<tcp::TcpNet> net;
 };
 
+// A call as of a node that is an agent only: without TLS all have every role.
+class AgentsCall final : public engine::IncomingCall {
+ public:
+  explicit AgentsCall(engine::IncomingCall& call) : call_(call) {
+    method = call.method;
+    request = call.request;
+    exposure_count = call.exposure_count;
+  }
+  engine::Peer peer() const override {
+    engine::Peer peer = call_.peer();
+    peer.roles &= engine::kRoleAgent | engine::kRoleStorage;
+    return peer;
+  }
+  uint64_t exposure_length(uint32_t index) const override { return call_.exposure_length(index); }
+  engine::Access exposure_access(uint32_t index) const override {
+    return call_.exposure_access(index);
+  }
+  std::optional<engine::MemoryRef> direct(uint32_t index) override { return call_.direct(index); }
+  void place(engine::TransferOp& op) override {
+    op.call = &call_;
+    call_.place(op);
+  }
+  void fetch(engine::TransferOp& op) override {
+    op.call = &call_;
+    call_.fetch(op);
+  }
+  void reply(Status status, Bytes response) override {
+    const std::unique_ptr<AgentsCall> self(this);
+    call_.reply(status, response);
+  }
+
+ private:
+  engine::IncomingCall& call_;
+};
+
+class AgentsOnly final : public engine::Service {
+ public:
+  explicit AgentsOnly(engine::Service& service) : service_(service) {}
+  void on_call(engine::IncomingCall& call) override {
+    service_.on_call(*new AgentsCall(call));  // until its reply
+  }
+
+ private:
+  engine::Service& service_;
+};
+
+// Capabilities of single files, all good: what they cost is a look for each call.
+struct Believing final : CapabilityJudge {
+  bool are_asked_for() const override { return true; }
+  Verdict judge(const wire::Capability&) override { return Verdict::good; }
+};
+struct Showing final : CapabilitySource {
+  Result<std::optional<wire::Capability>> find(InodeId inode, uint64_t session, uint8_t) override {
+    wire::Capability one;
+    one.rights = wire::kCapabilityRights;
+    one.key = 1;
+    one.chain_last = UINT32_MAX;
+    one.inode_first = one.inode_last = inode.value;
+    one.session = session;
+    return std::optional(one);
+  }
+  void drop(const wire::Capability&) override {}
+};
+bool asks_for_capabilities = false;
+Believing believing;
+
 struct Copy {
   Copy(uint32_t number, const std::string& directory, Addresses& addresses)
       : process(NodeId{number}, directory, addresses),
@@ -108,8 +174,10 @@ struct Copy {
                        .incarnation = 1,
                        .loop = &process.loop,
                        .net = process.net.get(),
-                       .store = &target->chains()});
-    process.net->serve({NodeId{number}, 0}, host->service());
+                       .store = &target->chains(),
+                       .judge = asks_for_capabilities ? &believing : nullptr});
+    agents = std::make_unique<AgentsOnly>(host->service());
+    process.net->serve({NodeId{number}, 0}, *agents);
     addresses.all.emplace(NodeId{number}, listener->address());
   }
 
@@ -123,6 +191,7 @@ struct Copy {
   std::unique_ptr<engine::Kv> kv;
   std::unique_ptr<tcp::TcpListener> listener;
   std::unique_ptr<store::Target> target;
+  std::unique_ptr<AgentsOnly> agents;
   std::unique_ptr<Host> host;
   std::thread thread;
 };
@@ -385,6 +454,7 @@ int run(const std::string& directory, uint32_t copies, int rounds, std::string_v
   for (const auto& node : nodes) node->run(view);
   KnownChains chains([](ChainId) {});
   chains.learn(view);
+  Showing showing;
   const auto net =
       ChainNet::make({.loop = &client.loop,
                       .net = client.net.get(),
@@ -392,7 +462,12 @@ int run(const std::string& directory, uint32_t copies, int rounds, std::string_v
                       .node = kClient,
                       .incarnation = static_cast<uint64_t>(now().time_since_epoch().count()),
                       .first_slot = 0,
-                      .slots = 64});
+                      .slots = 64,
+                      .session =
+                          [] {
+                            return wire::AgentSession{kClient, 1}.word();
+                          },
+                      .capabilities = &showing});
   Runner base;
   base.net = net.get();
   base.random = &client.random;
@@ -435,13 +510,16 @@ int run(const std::string& directory, uint32_t copies, int rounds, std::string_v
 
 int main(int count, char** arguments) {
   if (count < 2) {
-    std::fprintf(stderr, "usage: chain_bench DIRECTORY [copies] [rounds] [milliseconds] [what]\n");
+    std::fprintf(stderr,
+                 "usage: chain_bench DIRECTORY [copies] [rounds] [milliseconds] [what]\n"
+                 "with PENSTOCK_CAPABILITIES=1 targets ask for them\n");
     return 2;
   }
   const auto number = [&](int at, int otherwise) {
     return count > at ? std::max(1, std::atoi(arguments[at])) : otherwise;
   };
   penstock::chain::milliseconds_each = number(4, 1000);
+  penstock::chain::asks_for_capabilities = std::getenv("PENSTOCK_CAPABILITIES") != nullptr;
   return penstock::chain::run(arguments[1], static_cast<uint32_t>(number(2, 3)), number(3, 5),
                               count > 5 ? arguments[5] : "");
 }

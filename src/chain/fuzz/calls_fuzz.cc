@@ -81,6 +81,8 @@ size_t message_bytes(wire::ChainMethod method) {
       return sizeof(wire::ChainGrantRequest);
     case wire::ChainMethod::state:
       return sizeof(wire::ChainStateRequest);
+    case wire::ChainMethod::show:  // the host's; never asked of a replica
+      return sizeof(wire::ChainShowRequest);
   }
   return 0;
 }

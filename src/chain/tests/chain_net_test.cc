@@ -30,6 +30,7 @@ class Oracle final : public engine::Service {
     wire::ChainHeader header;
     std::memcpy(&header, call.request.data(), sizeof header);
     sessions.push_back(header.capability);
+    methods.push_back(static_cast<wire::ChainMethod>(call.method));
     if (on_said) on_said();
     if (call.method == static_cast<uint16_t>(wire::ChainMethod::chunks)) return list(call);
     call.reply(now, now == Code::ok ? wire::as_wire(response) : Bytes());
@@ -38,6 +39,7 @@ class Oracle final : public engine::Service {
   size_t calls = 0;
   uint16_t said_in = 0;            // the version of the last one
   std::vector<uint64_t> sessions;  // that calls named
+  std::vector<wire::ChainMethod> methods;
   std::function<void()> on_said;
   wire::ChainIoResponse response;
   std::vector<wire::ChunkEntry> entries;  // that it lists, as the last ones
@@ -59,6 +61,22 @@ class Oracle final : public engine::Service {
   engine::TransferOp transfer_;
 };
 
+// Has capabilities for what it is told.
+struct PlayedSource final : CapabilitySource {
+  std::optional<wire::Capability> has;
+  std::optional<Code> refuses;
+  int asked = 0;
+  int dropped = 0;
+  Result<std::optional<wire::Capability>> find(InodeId, uint64_t, uint8_t rights) override {
+    ++asked;
+    asked_rights = rights;
+    if (refuses) return *refuses;
+    return has;
+  }
+  void drop(const wire::Capability&) override { ++dropped; }
+  uint8_t asked_rights = 0;
+};
+
 class ChainNetTest : public testing::Test {
  protected:
   ChainNetTest() {
@@ -69,7 +87,8 @@ class ChainNetTest : public testing::Test {
                                  .incarnation = 1,
                                  .first_slot = 0,
                                  .slots = 2,
-                                 .session = [this] { return session_; }});
+                                 .session = [this] { return session_; },
+                                 .capabilities = &source_});
     chains_.learn({kOneChain, 1, {member()}});
   }
   ~ChainNetTest() override {
@@ -156,6 +175,7 @@ class ChainNetTest : public testing::Test {
   store::FakeChainStore store_{image_, loop_};
   std::unique_ptr<Host> host_;
   Oracle oracle_;
+  PlayedSource source_;
   uint64_t session_ = 0;
   size_t refreshed_ = 0;
   KnownChains chains_{[this](ChainId) { ++refreshed_; }};
@@ -220,14 +240,64 @@ TEST_F(ChainNetTest, all_tries_of_a_call_are_for_the_session_in_which_it_began) 
   oracle_.sessions.clear();
   EXPECT_EQ(run(write(0, 0, bytes_)), Code::ok);
   EXPECT_EQ(oracle_.sessions, std::vector<uint64_t>{word(10)});
-  // Only what changes something names it: all chunks of a removal the same.
+  // All chunks of a removal the same.
   oracle_.sessions.clear();
   EXPECT_EQ(run(read(0, 0, bytes_)), Code::ok);
-  EXPECT_EQ(oracle_.sessions, std::vector<uint64_t>{0});
+  EXPECT_EQ(oracle_.sessions, std::vector<uint64_t>{word(11)});
   oracle_.sessions.clear();
   oracle_.entries = {{1, 5}, {2, 5}};
   EXPECT_EQ(run(ask(ChunkMethod::remove, {.inode = kInode, .chunk = 1}, nullptr)), Code::ok);
-  EXPECT_EQ(oracle_.sessions, (std::vector<uint64_t>{0, word(12), word(12)}));
+  EXPECT_EQ(oracle_.sessions, (std::vector<uint64_t>{word(12), word(12), word(12)}));
+}
+
+TEST_F(ChainNetTest, what_a_target_wants_to_see_is_shown_and_the_call_repeated) {
+  using Method = wire::ChainMethod;
+  serve_oracle();
+  session_ = wire::AgentSession{kClient, 7}.word();
+  source_.has = wire::Capability{};
+  source_.has->rights = wire::kCapabilityRights;
+  source_.has->key = 1;
+  source_.has->inode_first = source_.has->inode_last = kInode;
+  source_.has->session = session_;
+  oracle_.answers = {Code::bad_handle, Code::ok};
+  EXPECT_EQ(run(write(0, 0, bytes_)), Code::ok);
+  EXPECT_EQ(oracle_.methods, (std::vector{Method::update, Method::show, Method::update}));
+  EXPECT_EQ(source_.asked_rights, wire::kMayWrite);
+  EXPECT_EQ(run(read(0, 0, bytes_)), Code::ok);
+  EXPECT_EQ(oracle_.methods.size(), 4u) << "once";
+  // It is not known yet, and then it is.
+  oracle_.methods.clear();
+  oracle_.calls = 0;
+  const wire::Capability known = *std::exchange(source_.has, std::nullopt);
+  oracle_.on_said = [&] { source_.has = known; };
+  EXPECT_EQ(run(read(0, 0, bytes_)), Code::ok);
+  EXPECT_EQ(oracle_.methods, (std::vector{Method::read, Method::show, Method::read}));
+  EXPECT_EQ(source_.asked_rights, wire::kMayRead);
+  // The key is not known there: another is asked for.
+  oracle_.methods.clear();
+  oracle_.calls = 0;
+  oracle_.answers = {Code::bad_handle, Code::bad_handle, Code::bad_handle, Code::ok};
+  EXPECT_EQ(run(read(0, 0, bytes_)), Code::ok);
+  EXPECT_EQ(source_.dropped, 1);
+  // Refused, by the target, and by who has the names: nothing has happened.
+  oracle_.calls = 0;
+  oracle_.answers = {Code::bad_handle, Code::access_denied};
+  EXPECT_EQ(run(write(0, 0, bytes_)), Code::access_denied);
+  oracle_.calls = 0;
+  source_.refuses = Code::access_denied;
+  EXPECT_EQ(run(write(0, 0, bytes_)), Code::access_denied);
+  // What never helps ends with the time, and not in a storm.
+  oracle_.calls = 0;
+  source_.refuses.reset();
+  oracle_.methods.clear();
+  oracle_.answers.clear();
+  for (int i = 0; i < 1000; ++i) {
+    oracle_.answers.insert(oracle_.answers.end(), {Code::bad_handle, Code::ok});
+  }
+  Asked& never = read(0, 0, bytes_);
+  never.deadline = world_.now() + seconds(2);
+  EXPECT_EQ(run(never), Code::bad_handle);
+  EXPECT_LT(oracle_.methods.size(), 200u);
 }
 
 TEST_F(ChainNetTest, who_waits_for_a_slot_keeps_its_session) {

@@ -210,6 +210,10 @@ class Silent final : public holds::Keeping {
   void settle(InodeId inode, std::function<void()> done) override {
     to_.settle(inode, std::move(done));
   }
+  void drop_names(InodeId inode, std::vector<std::string> names,
+                  std::function<void()> done) override {
+    to_.drop_names(inode, std::move(names), std::move(done));
+  }
   void drop_all(bool is_lost, std::function<void()> done) override {
     to_.drop_all(is_lost, std::move(done));
   }

@@ -52,6 +52,25 @@ TEST_F(Tokens, let_a_node_in_once_with_its_key) {
   EXPECT_EQ(rig_.state.nodes.size(), 1U);
 }
 
+TEST_F(Tokens, restrict_whom_they_let_in_and_free_nobody) {
+  const rights::Restriction reads{.read_only = true};
+  make({.roles = kRoleAgent, .restriction = reads});
+  enroll(1, kKey, kRoleAgent);
+  ASSERT_NE(restriction_of(rig_.state, NodeId(1)), nullptr);
+  EXPECT_EQ(*restriction_of(rig_.state, NodeId(1)), reads);
+  make({.hash = TokenHash{{2}}, .roles = kRoleAgent, .node = NodeId(1)});
+  Enroll again;
+  again.join = {rig_.state.cluster, uuid_of(1), uuid_of(3001), {}, true};
+  again.join.facts = rig_.state.at(NodeId(1)).facts;
+  again.token = TokenHash{{2}};
+  again.key = kOtherKey;
+  EXPECT_EQ(rig_.say(again).admissions.size(), 1U);
+  EXPECT_NE(restriction_of(rig_.state, NodeId(1)), nullptr) << "another token frees nobody";
+  const Actions admin = rig_.say(MakeToken{
+      .hash = TokenHash{{3}}, .roles = kRoleAdmin, .ends = {kHour}, .restriction = reads});
+  EXPECT_NE(why(admin).find("free itself"), std::string::npos) << why(admin);
+}
+
 TEST_F(Tokens, let_in_as_many_as_they_say) {
   make({.uses = 2});
   EXPECT_EQ(enroll(1, kKey).admissions.size(), 1U);

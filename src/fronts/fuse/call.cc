@@ -59,12 +59,18 @@ client::Credentials Call::credentials() {
   credentials.gid = context->gid;
   credentials.enforce = false;
   credentials.umask = context->umask;
+  if (front().files.is_limited()) add_groups(credentials);
   return credentials;
 }
 
 client::Credentials Call::enforced_credentials() {
   client::Credentials credentials = this->credentials();
   credentials.enforce = true;
+  add_groups(credentials);
+  return credentials;
+}
+
+void Call::add_groups(client::Credentials& credentials) {
   std::vector<gid_t> groups(64);
   int count = fuse_req_getgroups(request_, static_cast<int>(groups.size()), groups.data());
   if (count > static_cast<int>(groups.size()) && count <= kGroupsMax) {
@@ -74,7 +80,6 @@ client::Credentials Call::enforced_credentials() {
   // A caller that cannot be looked at (it is in another process namespace) has none.
   const size_t known = count < 0 ? 0 : std::min(static_cast<size_t>(count), groups.size());
   credentials.groups.assign(groups.begin(), groups.begin() + static_cast<ptrdiff_t>(known));
-  return credentials;
 }
 
 client::Credentials Call::credentials_for(const meta::Attributes& attributes) {

@@ -58,6 +58,8 @@ class Call {
   void controlled(const void* out, size_t length);
 
  private:
+  // Its supplementary groups, as the kernel tells them.
+  void add_groups(client::Credentials& credentials);
   fuse_req_t ending() {
     replied_ = true;
     return request_;

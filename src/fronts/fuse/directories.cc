@@ -160,8 +160,12 @@ void read_virtual_directory(Call& call, fuse_ino_t inode, size_t size, off_t off
 
 }  // namespace
 
-void open_directory(Call& call, fuse_ino_t, fuse_file_info*) {
+void open_directory(Call& call, fuse_ino_t inode, fuse_file_info*) {
   Front& front = call.front();
+  if (!is_virtual(inode)) {
+    const Status may = front.files.begin_listing(call.credentials(), InodeId{inode});
+    if (!may.ok()) return call.status(may);
+  }
   fuse_file_info reply{};
   reply.fh = front.handles.add(nullptr);
   // A server of NFS goes on at a cookie with a fresh handle each time.

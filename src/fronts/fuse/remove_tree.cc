@@ -27,6 +27,7 @@ Result<std::vector<meta::DirectoryEntry>> first_entries(Front& front,
                                                         InodeId directory) {
   TRY_ASSIGN(const auto attributes, front.files.attributes(directory));
   TRY(meta::check_access(who, attributes, meta::kAccessRead));
+  TRY(front.files.begin_listing(who, directory));
   std::vector<meta::DirectoryEntry> entries;
   TRY(front.files.meta().read_directory(
       directory, 0, kDirectoryBatchMax, false,

@@ -72,6 +72,9 @@ class StoryNode final : private holds::Keeping {
 
   void drop(InodeId inode, Hold leave, std::function<void()> done) override;
   void settle(InodeId inode, std::function<void()> done) override;
+  void drop_names(InodeId, std::vector<std::string>, std::function<void()> done) override {
+    done();
+  }
   void drop_all(bool is_lost, std::function<void()> done) override;
 
   StoryWorld& world_;

@@ -42,7 +42,10 @@ inline std::vector<Request> sample_requests() {
           RevokeToken{TokenId{7}},
           AskTokens{TokenId{8}},
           AskAuthorities{{{{1}}, {{2}}}, {{1}}},
-          Fence{NodeId{2}, controller::limits::kSessionMost}};
+          Fence{NodeId{2}, controller::limits::kSessionMost},
+          Restrict{NodeId{2},
+                   {.uids = {{1, 2}, {4, 4}}, .squash = rights::User{5, 6}, .subtree = "/a"}},
+          PublishKey{{{1, 2, 3}}}};
 }
 
 inline std::vector<Answer> sample_answers() {
@@ -67,7 +70,8 @@ inline std::vector<Answer> sample_answers() {
           Papers{"certificate", {"one", "two"}},
           MadeToken{TokenId{7}},
           TokensPiece{false, {{TokenId{7}, {}, kRoleStorage, NodeId{3}, 4, {5}, {6}, {{{9}}}}}},
-          Authorities{{"one", "two"}, {{2}}}};
+          Authorities{{"one", "two"}, {{2}}},
+          PublishedKey{SigningKeyId{3}}};
 }
 
 }  // namespace penstock::membership

@@ -31,6 +31,8 @@ bool decode(Bytes message, T& request) {
     const uint64_t session = request.header.capability;
     check(session == 0 || AgentSession::of_word(session).word() == session);
     check(session == 0 || AgentSession::of_word(session).node.value == request.request.node);
+  } else if constexpr (std::is_same_v<T, ChainReadRequest> || std::is_same_v<T, ChainShowRequest>) {
+    check(AgentSession::is_word(request.header.capability));
   } else {
     check(request.header.capability == 0);
   }
@@ -43,6 +45,7 @@ void check_message(ChainMethod method, Bytes message) {
   ChainCopyRequest copy;
   ChainReplaceRequest replace;
   ChainForwardRequest forward;
+  ChainShowRequest show;
   switch (method) {
     case ChainMethod::read:
     case ChainMethod::probe:
@@ -54,6 +57,13 @@ void check_message(ChainMethod method, Bytes message) {
       check(update.kind >= 1 && update.kind <= 3 && update.request.sequence != 0);
       check(update.kind != 1 ||
             (update.begin < update.end && update.end <= limits::kChunkBytesMax));
+      return;
+    case ChainMethod::show:
+      if (!decode(message, show)) return;
+      check(show.capability.rights != 0 && show.capability.key != 0);
+      check(show.capability.session == show.header.capability && show.capability.session != 0);
+      check(show.capability.has(InodeId(show.capability.inode_last),
+                                ChainId(show.capability.chain_last)));
       return;
     case ChainMethod::copy:
       if (!decode(message, copy)) return;
@@ -100,7 +110,15 @@ std::vector<std::string> seeds() {
   replace.committed = {3, 1, id};
   replace.length = 5000;
   replace.damaged = 1;
-  return {message(ChainMethod::read, ChainReadRequest{header, 4096, 8192, kChunkChecksums, 0}),
+  ChainShowRequest show;
+  show.header = ChainHeader(3, 0, 1024, 0);
+  show.capability.rights = kMayRead;
+  show.capability.key = 1;
+  show.capability.chain_last = UINT32_MAX;
+  show.capability.inode_first = show.capability.inode_last = 7;
+  show.capability.session = show.header.capability = AgentSession{NodeId(1), 2}.word();
+  return {message(ChainMethod::show, show),
+          message(ChainMethod::read, ChainReadRequest{header, 4096, 8192, kChunkChecksums, 0}),
           message(ChainMethod::update, update),
           message(ChainMethod::forward, forward),
           message(ChainMethod::replace, replace),

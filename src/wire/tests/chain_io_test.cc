@@ -95,6 +95,8 @@ TEST(ChainRequestTest, fields_of_the_header_that_cannot_be_are_refused) {
   read.header.chunk_version = 1;
   EXPECT_EQ(decoded(read), Code::ok) << "a read may say what it wants to see";
   read.header.capability = kSession;
+  EXPECT_EQ(decoded(read), Code::ok);
+  read.header.capability = 1;
   EXPECT_EQ(decoded(read), Code::bad_message);
 }
 
@@ -172,6 +174,62 @@ TEST(ChainRequestTest, no_more_blocks_are_damaged_than_there_are) {
   EXPECT_EQ(decoded(replace), Code::ok);
   replace.damaged = 1;
   EXPECT_EQ(decoded(replace), Code::bad_message);
+}
+
+Capability good_capability() {
+  Capability one;
+  one.rights = kMayRead | kMayWrite;
+  one.key = 3;
+  one.chain_last = UINT32_MAX;
+  one.inode_first = one.inode_last = 7;
+  one.session = kSession;
+  return one;
+}
+
+TEST(CapabilityTest, only_good_ones_are_read) {
+  EXPECT_TRUE(decode_capability(as_wire(good_capability())).has_value());
+  const auto changed = [](const auto& change) {
+    Capability one = good_capability();
+    change(one);
+    const auto read = decode_capability(as_wire(one));
+    return read ? Code::ok : read.error().code();
+  };
+  EXPECT_EQ(changed([](Capability& one) { one.version = 2; }), Code::wrong_version);
+  EXPECT_EQ(changed([](Capability& one) { one.version = 0; }), Code::bad_message);
+  EXPECT_EQ(changed([](Capability& one) { one.rights = 0; }), Code::bad_message);
+  EXPECT_EQ(changed([](Capability& one) { one.rights = 4; }), Code::bad_message);
+  EXPECT_EQ(changed([](Capability& one) { one.reserved[4] = 1; }), Code::bad_message);
+  EXPECT_EQ(changed([](Capability& one) { one.reserved_too = 1; }), Code::bad_message);
+  EXPECT_EQ(changed([](Capability& one) { one.key = 0; }), Code::bad_message);
+  EXPECT_EQ(changed([](Capability& one) { one.chain_first = 9, one.chain_last = 8; }),
+            Code::bad_message);
+  EXPECT_EQ(changed([](Capability& one) { one.inode_first = 0; }), Code::bad_message);
+  EXPECT_EQ(changed([](Capability& one) { one.inode_last = 8; }), Code::bad_message)
+      << "one file, or all";
+  EXPECT_EQ(changed([](Capability& one) { one.inode_first = 1, one.inode_last = UINT64_MAX; }),
+            Code::ok);
+  EXPECT_EQ(changed([](Capability& one) { one.session = 0; }), Code::bad_message);
+  EXPECT_EQ(changed([](Capability& one) { one.session = 5; }), Code::bad_message) << "of no node";
+  const Capability good = good_capability();
+  EXPECT_FALSE(decode_capability(as_wire(good).first(119)).has_value());
+  EXPECT_FALSE(decode_capability({}).has_value());
+}
+
+TEST(ChainRequestTest, a_capability_is_shown_in_its_own_session) {
+  ChainShowRequest request;
+  request.header = ChainHeader(3, 0, 1024, 0);
+  request.header.capability = kSession;
+  request.capability = good_capability();
+  EXPECT_EQ(decoded(request), Code::ok);
+  ChainShowRequest other = request;
+  other.header.capability = AgentSession{NodeId(kId.node), 10}.word();
+  EXPECT_EQ(decoded(other), Code::bad_message);
+  other = request;
+  other.header.inode = 7;
+  EXPECT_EQ(decoded(other), Code::bad_message);
+  other = request;
+  other.capability.rights = 0;
+  EXPECT_EQ(decoded(other), Code::bad_message);
 }
 
 }  // namespace

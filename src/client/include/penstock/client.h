@@ -108,6 +108,11 @@ class FileSystem {
   // Other nodes have the same files: names and attributes are true for the moment only, and what is
   // kept of an inode until Observer::inode_recalled().
   virtual bool is_shared() const = 0;
+  // This node is limited in what it does: calls have to say the groups of users, too, as whoever
+  // has the names checks what a kernel has checked already.
+  virtual bool is_limited() const = 0;
+  // What listing a directory by its number begins with there: whether that user may list it.
+  virtual Status begin_listing(const Credentials&, InodeId directory) = 0;
   // Locks of files for all nodes; null where the file system is not shared. What locks_of() was
   // used for is told by closed() before the file is closed.
   virtual locks::Locking* locking() = 0;

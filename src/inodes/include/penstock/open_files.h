@@ -134,6 +134,11 @@ struct Config {
   // after: of all file systems over the same names that of the process that has them. False: it
   // keeps no records, and removes what it made itself and could not name, nothing else.
   bool owns_recovery = true;
+  // This node may be limited in what it does by whoever has the names (decision 0066), who then
+  // wants to hear before bytes or names of a file are read or written, by whom. Thread safe; the
+  // second may block. Empty: nothing limits it.
+  std::function<bool()> is_limited = {};
+  std::function<Status(const meta::Credentials&, InodeId, uint32_t wanted)> access = {};
   // What this process may keep and change beside others that have the same names. Outlives the file
   // system. Null: there are no others.
   holds::Holding* holding = nullptr;

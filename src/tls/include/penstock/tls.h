@@ -6,3 +6,4 @@
 #include "penstock/tls/handshake.h"
 #include "penstock/tls/kernel.h"
 #include "penstock/tls/record.h"
+#include "penstock/tls/signing.h"

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "penstock/wire/agent_session.h"
+#include "penstock/wire/capability.h"
 #include "penstock/wire/chain_io.h"
 #include "penstock/wire/chunk_io.h"
 #include "penstock/wire/membership_io.h"

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "penstock/chain/capabilities.h"
 #include "penstock/chain/known_chains.h"
 
 namespace penstock::chain {
@@ -33,6 +34,8 @@ struct ChainNetConfig {
   // For which session of this node's agent a call changes chunks (AgentSession::word()); asked in
   // the loop when a call begins, whose tries and parts all name that one. None: it has no sessions.
   std::function<uint64_t()> session{};
+  // What targets that ask for capabilities are shown. Null: there are none.
+  CapabilitySource* capabilities = nullptr;
 };
 
 // Owner thread of its loop only. What the config points to outlives it; its calls have ended when

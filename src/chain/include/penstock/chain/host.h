@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "penstock/chain/buffers.h"
+#include "penstock/chain/capabilities.h"
 #include "penstock/chain/view.h"
 #include "penstock/chain_store.h"
 #include "penstock/store.h"
@@ -41,6 +42,8 @@ struct HostConfig {
   engine::Duration tombstone_pause = std::chrono::seconds(1);
   // Versions of the messages; others than those are told so.
   wire::Protocol speaks = wire::kNodeProtocol;
+  // By which clients' capabilities are judged. Null: none are asked for.
+  CapabilityJudge* judge = nullptr;
   // Called in the loop; tells the controller sooner or later, or never.
   std::function<void(const Report&)> report = [](const Report&) {};
 };
@@ -64,6 +67,9 @@ class Host {
   // number goes on. A lower one than before changes nothing. Told before the lease under which it
   // counts.
   virtual void fence(const wire::AgentSession& lowest) = 0;
+  // Capabilities of that node that were judged before count no more when it returns. Told before
+  // the lease under which it counts.
+  virtual void restrict(const Restricted& restricted) = 0;
   // The target may serve until then, on the loop's clock of leases. An earlier end than before
   // changes nothing.
   virtual void lease(engine::Time until) = 0;

@@ -167,13 +167,27 @@ class Participant {
   // A token that lets others join, of this cluster's authority; `roles`, `uses`, `node` as in
   // controller::MakeToken. On the node with the controller only.
   virtual Outcome<Invitation> make_token(uint8_t roles, uint32_t uses, NodeId node,
-                                         engine::Duration lasts) = 0;
+                                         engine::Duration lasts,
+                                         const rights::Restriction& restriction) = 0;
   // Both on the node with the controller only. Has another authority follow the one that there is;
   // `force`: leaves members behind that are down and have not heard of it.
   virtual Outcome<AuthorityStatus> authority() = 0;
   virtual Outcome<AuthorityStatus> renew_authority(bool force) = 0;
   // What this node knows.
   virtual membership::ClusterMap map() = 0;
+  // What the node is limited to, by the map; null: nothing. Any thread, without blocking; also
+  // before open(), when nothing is known yet.
+  virtual std::shared_ptr<const controller::Restricted> restriction_of(NodeId node) = 0;
+  // The version of the map with which a restriction changed last, as far as this node knows: of
+  // what is looked up by restriction_of() afterwards nothing is older. Any thread.
+  virtual uint64_t judged() = 0;
+  // Whom this process's clients of chains ask for capabilities; before the first of them asks, and
+  // until none does. Thread safe.
+  virtual void set_capabilities(chain::CapabilitySource* source) = 0;
+  // Whether it was signed by a key of the map. Thread safe.
+  virtual bool is_signed(const wire::Capability& capability) = 0;
+  // Whether this node may act: its lease of the controller runs. In the first loop.
+  virtual bool has_lease() = 0;
   // Of all targets that serve now, each byte counted where it lies: so many times as there are
   // copies. As the controller knew it some seconds ago, or when it was last reached; may block for
   // a second.

@@ -106,6 +106,8 @@ class Reader {
   }
   // Nothing was wrong so far.
   bool going() const { return !failed_; }
+  // Bytes are left that nobody has read.
+  bool has_more() const { return !failed_ && !in_.empty(); }
   // ok if everything was read and made sense.
   Status end() const {
     if (is_later_) return {Code::wrong_version, found_version_};
@@ -136,5 +138,8 @@ class Reader {
 // What a node tells of itself. Reading fails where is_storable() does.
 void write(Writer& writer, const NodeFacts& facts);
 NodeFacts read_facts(Reader& reader);
+// What a node is limited to. Reading fails where rights::is_good() does.
+void write(Writer& writer, const rights::Restriction& restriction);
+rights::Restriction read_restriction(Reader& reader);
 
 }  // namespace penstock::controller

@@ -100,6 +100,9 @@ static_assert(kNodesMax <= UINT16_MAX, "the other 16 bits of that word");
 // Tokens at a time, and nodes that one lets in: more than a person hands out.
 inline constexpr size_t kTokensMax = 1024;
 inline constexpr uint32_t kTokenUsesMax = 1024;
+// Keys by which capabilities were signed that are still believed: one of each start of the process
+// with the names, and of each day.
+inline constexpr size_t kSigningKeysMax = 16;
 // How long a token is shown after its end.
 inline constexpr std::chrono::hours kTokenShown{24};
 

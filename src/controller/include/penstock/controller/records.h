@@ -21,9 +21,11 @@ enum class RecordKind : char {
   target = 'T',
   table = 'B',
   chain = 'C',
-  key = 'I',    // of a node
-  token = 'K',  // numbers of those that have gone are missing
-  fence = 'F',  // of a node of which a session was fenced
+  key = 'I',          // of a node
+  token = 'K',        // numbers of those that have gone are missing
+  fence = 'F',        // of a node of which a session was fenced
+  restriction = 'X',  // of a node that is, or was, limited
+  signing_key = 'S',  // those that count no more have gone
 };
 
 // `id` is 0 for the lease and the root, of which there is one each.
@@ -63,6 +65,8 @@ std::string encode(const Chain& chain);
 std::string encode(const KeyPrint& key);
 std::string encode(const Token& token);
 std::string encode(const Fenced& fenced);
+std::string encode(const Restricted& restricted);
+std::string encode(const SigningKey& key);
 
 // wrong_version for a record of a later version, corrupt for anything else that encode() does not
 // make, to the last byte. The id of a record is in its key.
@@ -75,6 +79,8 @@ Result<Chain> decode_chain(ChainId id, std::string_view bytes);
 Result<KeyPrint> decode_key(std::string_view bytes);
 Result<Token> decode_token(TokenId id, std::string_view bytes);
 Result<Fenced> decode_fenced(NodeId id, std::string_view bytes);
+Result<Restricted> decode_restricted(NodeId id, std::string_view bytes);
+Result<SigningKey> decode_signing_key(SigningKeyId id, std::string_view bytes);
 
 // All records of a controller in the order of their keys, put together to a state. `begin()` comes
 // after finish().

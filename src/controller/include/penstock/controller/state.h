@@ -10,6 +10,7 @@
 #include "penstock/controller/limits.h"
 #include "penstock/controller/types.h"
 #include "penstock/engine.h"
+#include "penstock/rights.h"
 
 namespace penstock::controller {
 
@@ -88,6 +89,25 @@ struct Fenced {
   friend bool operator==(const Fenced&, const Fenced&) = default;
 };
 
+// What a person has limited a node to (decision 0066). Of a node that was restricted once it stays,
+// also when it says nothing any more: capabilities that were given before `changed` count no more.
+struct Restricted {
+  NodeId id;
+  rights::Restriction what;
+  MapVersion changed;
+
+  friend bool operator==(const Restricted&, const Restricted&) = default;
+};
+
+// A key by which whoever has the names signs capabilities. The newest kSigningKeysMax count.
+struct SigningKey {
+  SigningKeyId id;
+  PublicKey key;
+  MapVersion changed;
+
+  friend bool operator==(const SigningKey&, const SigningKey&) = default;
+};
+
 // An ordered list of chains of one kind, numbered one after the other. Layouts of files name them.
 struct Table {
   TableId id;
@@ -109,6 +129,7 @@ struct Token {
   engine::WallTime made;
   engine::WallTime ends;
   std::vector<KeyPrint> used_by{};
+  rights::Restriction restriction{};  // of nodes that it lets in
 
   friend bool operator==(const Token&, const Token&) = default;
 };
@@ -166,6 +187,8 @@ struct State {
   std::vector<Chain> chains;
   std::map<TokenId, Token> tokens;  // some time after their end they go
   std::map<NodeId, Fenced> fences;  // of nodes of which a session was fenced
+  std::map<NodeId, Restricted> restrictions;
+  std::map<SigningKeyId, SigningKey> signing_keys;
   Timing timing;
 
   // What follows is not kept. begin() makes it.
@@ -256,6 +279,8 @@ Health health(const State& state);
 bool is_to_stay(const State& state, const Target& target);
 // Whether it drains, or one of its targets does.
 bool has_to_hand_over(const State& state, const Node& node);
+// What the node is limited to; null: nothing.
+const rights::Restriction* restriction_of(const State& state, NodeId node);
 // Whether no session of the node below that one can get a number for an update any more: all
 // targets that may serve act by a map that fences it. It stays so.
 bool is_fenced(const State& state, NodeId node, uint64_t lowest);

@@ -35,6 +35,7 @@ struct MakeToken {
   uint32_t uses = 1;
   engine::WallTime made{};
   engine::WallTime ends{};
+  rights::Restriction restriction{};
 };
 struct RevokeToken {
   TokenId token;
@@ -147,9 +148,19 @@ struct Fence {
   uint64_t lowest = 0;
 };
 
+// What a person limits a node to from now on; one that says nothing frees it.
+struct Restrict {
+  NodeId node;
+  rights::Restriction what{};
+};
+// Whoever has the names signs capabilities with that key from now on.
+struct PublishKey {
+  PublicKey key;
+};
+
 using Event =
     std::variant<Join, OpenTarget, Heartbeat, Leave, Tick, CreateTable, Move, Drain, Remove, Forget,
-                 Trust, DrainTarget, Enroll, MakeToken, RevokeToken, Fence>;
+                 Trust, DrainTarget, Enroll, MakeToken, RevokeToken, Fence, Restrict, PublishKey>;
 
 // The answer to a join.
 struct Admission {
@@ -190,6 +201,9 @@ struct Made {
 struct MadeToken {
   TokenId token;
 };
+struct PublishedKey {
+  SigningKeyId key;
+};
 // For people and the log.
 struct Notice {
   std::string text;
@@ -205,10 +219,13 @@ struct Changes {
   std::vector<NodeId> keys;     // of nodes
   std::vector<TokenId> tokens;  // made or changed; what is not in the state any more goes
   std::vector<NodeId> fences;
+  std::vector<NodeId> restrictions;
+  std::vector<SigningKeyId> signing_keys;  // what is not in the state any more goes
 
   bool empty() const {
     return !root && nodes.empty() && targets.empty() && tables.empty() && chains.empty() &&
-           keys.empty() && tokens.empty() && fences.empty();
+           keys.empty() && tokens.empty() && fences.empty() && restrictions.empty() &&
+           signing_keys.empty();
   }
 };
 
@@ -226,6 +243,7 @@ struct Actions {
   std::vector<Refused> refusals;
   std::vector<Made> made;
   std::vector<MadeToken> made_tokens;
+  std::vector<PublishedKey> published_keys;
   std::vector<Notice> notices;
 };
 

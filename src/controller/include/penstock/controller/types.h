@@ -32,6 +32,8 @@ using MapVersion = Id<struct MapVersionTag, uint64_t>;
 using TableId = Id<struct TableIdTag, uint32_t>;
 // Of tokens, by which nodes are let in.
 using TokenId = Id<struct TokenIdTag, uint32_t>;
+// Of keys by which capabilities are signed (decision 0066).
+using SigningKeyId = Id<struct SigningKeyIdTag, uint32_t>;
 
 // Half of SHA-256 of a node's public key; zeros: it has none.
 struct KeyPrint {
@@ -44,6 +46,13 @@ struct TokenHash {
   std::array<uint8_t, 32> bytes{};
 
   friend auto operator<=>(const TokenHash&, const TokenHash&) = default;
+};
+
+// An Ed25519 key, the half that all may know.
+struct PublicKey {
+  std::array<uint8_t, 32> bytes{};
+
+  friend auto operator<=>(const PublicKey&, const PublicKey&) = default;
 };
 
 // What a member of a chain may do (decision 0043). The numbers are part of formats.

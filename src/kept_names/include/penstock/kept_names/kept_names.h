@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -22,6 +23,9 @@ struct KeptNamesConfig {
   const engine::Clock* clock = nullptr;
   // Names and attributes, together.
   size_t kept_max = size_t{1} << 20;
+  // Nothing is to be kept at the moment, as `meta` judges each question by whom it is for. Empty:
+  // that never is so. Any thread; does not block.
+  std::function<bool()> is_off = {};
 };
 
 // The names of another process, of which this one keeps what it was told under a shared hold of the
@@ -114,13 +118,15 @@ class KeptNames final : public meta::PassedOn, public holds::KeptEntries {
   Shard& shard_of(InodeId inode);
   std::optional<InodeId> kept_entry(InodeId directory, std::string_view name);
   std::optional<meta::Attributes> kept_attributes(InodeId inode);
+  bool is_off() const { return config_.is_off && config_.is_off(); }
   bool may_find() const { return config_.holding->lease_left() > engine::Duration::zero(); }
   // Asks, and keeps what may be kept.
   Status fetch(std::span<meta::Look> looks);
   bool keep(const meta::Look& look, holds::Changes::Moment since, engine::Time asked);
   void want(InodeId inode);
   void forget_names(InodeId inode, const std::vector<std::string>& names, engine::Time calm_after);
-  void walk_all(std::vector<Walk>& walks);
+  // not_supported: `meta` judges each question, and it is not known here yet.
+  Status walk_all(std::vector<Walk>& walks);
   void make_room(Shard& shard);
   template <class Body>
   auto changing(std::vector<std::pair<InodeId, std::string_view>> parts, const Body& change)

@@ -31,8 +31,13 @@ struct MapChanges {
   };
   std::vector<OfChain> chains;
   std::vector<NodeId> fences;
+  std::vector<NodeId> restrictions;
+  std::vector<controller::SigningKeyId> signing_keys;
 
-  bool empty() const { return nodes.empty() && tables.empty() && chains.empty() && fences.empty(); }
+  bool empty() const {
+    return nodes.empty() && tables.empty() && chains.empty() && fences.empty() &&
+           restrictions.empty() && signing_keys.empty();
+  }
 };
 
 // What a node knows of the cluster. Not thread safe; value semantics.
@@ -65,6 +70,12 @@ class ClusterMap {
   const std::map<ChainId, controller::Chain>& chains() const { return chains_; }
   // Of each node the lowest session that may change anything; of those that are not here all may.
   const std::map<NodeId, controller::Fenced>& fences() const { return fences_; }
+  // Of each node that is, or was, limited.
+  const std::map<NodeId, controller::Restricted>& restrictions() const { return restrictions_; }
+  // By which capabilities may be signed: the newest kSigningKeysMax.
+  const std::map<controller::SigningKeyId, controller::SigningKey>& signing_keys() const {
+    return signing_keys_;
+  }
 
   // As replicas and clients act by it; none for a chain that is not known, or of which a member is
   // not. The map does not say who is up: a member that is offline stands as waiting here.
@@ -92,6 +103,8 @@ class ClusterMap {
   std::map<controller::TableId, controller::Table> tables_;
   std::map<ChainId, controller::Chain> chains_;
   std::map<NodeId, controller::Fenced> fences_;
+  std::map<NodeId, controller::Restricted> restrictions_;
+  std::map<controller::SigningKeyId, controller::SigningKey> signing_keys_;
   // Chains of which nobody was told yet, with those that are concerned.
   std::map<ChainId, std::vector<TargetId>> untold_;
 };

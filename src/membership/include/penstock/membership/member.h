@@ -13,10 +13,12 @@
 
 namespace penstock::membership {
 
-// What a target is told, in this order: which sessions are fenced; versions of chains in which it
-// has a part, or had one; and until when it may serve under them.
+// What a target is told, in this order: which sessions are fenced; since when which nodes are
+// restricted otherwise than before; versions of chains in which it has a part, or had one; and
+// until when it may serve under them.
 struct Orders {
   std::vector<wire::AgentSession> lowest;  // of each node: lower ones may change nothing
+  std::vector<chain::Restricted> restricted;
   std::vector<chain::View> views;
   // Chains in which it has no part; told once, when it knows those in which it has one.
   std::vector<ChainId> others;
@@ -32,9 +34,10 @@ class LocalNode {
   // knows the addresses of those that they will call.
   virtual void map_changed(const ClusterMap& map, const MapChanges& changes) = 0;
 
-  // Host::fence() of each, Host::adopt() of each view, Host::leave() of others, then Host::lease(),
-  // in the loop of the target; then `done` is completed in the member's (Loop::complete_remote()).
-  // Completed also for a target that is closed meanwhile. Of one target one is under way at a time.
+  // Host::fence() and Host::restrict() of each, Host::adopt() of each view, Host::leave() of
+  // others, then Host::lease(), in the loop of the target; then `done` is completed in the member's
+  // (Loop::complete_remote()). Completed also for a target that is closed meanwhile. Of one target
+  // one is under way at a time.
   virtual void give(TargetId target, Orders orders, engine::Op& done) = 0;
 
   // The controller will have nothing of this process any more: the node was removed, or another

@@ -15,8 +15,10 @@ namespace penstock::membership {
 
 // The order of a map's records: what one names comes before it.
 inline constexpr controller::RecordKind kMapOrder[] = {
-    controller::RecordKind::node, controller::RecordKind::target, controller::RecordKind::table,
-    controller::RecordKind::chain, controller::RecordKind::fence};
+    controller::RecordKind::node,       controller::RecordKind::target,
+    controller::RecordKind::table,      controller::RecordKind::chain,
+    controller::RecordKind::fence,      controller::RecordKind::restriction,
+    controller::RecordKind::signing_key};
 
 // A record of the map, or with id 0 what is before all of its kind.
 struct MapPlace {
@@ -71,7 +73,8 @@ using Request =
                  controller::TablePlan, controller::Move, controller::Drain, controller::Remove,
                  controller::Forget, controller::Trust, AskMap, AskHealth, AskNodes,
                  controller::DrainTarget, AskToEnroll, AskCertificate, controller::MakeToken,
-                 controller::RevokeToken, AskTokens, AskAuthorities, controller::Fence>;
+                 controller::RevokeToken, AskTokens, AskAuthorities, controller::Fence,
+                 controller::Restrict, controller::PublishKey>;
 
 struct Admitted {
   controller::Admission admission;
@@ -140,9 +143,10 @@ struct NodesPiece {
   std::vector<NodeSeen> nodes;  // in order; the next piece begins behind
 };
 
-using Answer = std::variant<controller::Refused, Admitted, controller::Opened, controller::Grant,
-                            controller::Made, MapPiece, controller::Health, Done, NodesPiece,
-                            Enrolled, Papers, controller::MadeToken, TokensPiece, Authorities>;
+using Answer =
+    std::variant<controller::Refused, Admitted, controller::Opened, controller::Grant,
+                 controller::Made, MapPiece, controller::Health, Done, NodesPiece, Enrolled, Papers,
+                 controller::MadeToken, TokensPiece, Authorities, controller::PublishedKey>;
 
 // At most kMembershipBytesMax: who makes a piece of a map sees to that. The lists of a request keep
 // to limits.h; too long a reason is cut.

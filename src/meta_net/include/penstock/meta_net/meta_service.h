@@ -7,6 +7,7 @@
 #include "penstock/engine.h"
 #include "penstock/kept_names.h"
 #include "penstock/meta.h"
+#include "penstock/meta_net/node_rights.h"
 #include "penstock/wire.h"
 
 namespace penstock::meta_net {
@@ -39,6 +40,17 @@ struct MetaServiceConfig {
   std::function<bool(NodeId, uint64_t session)> has_session = {};
   // What agents keep of names is told before these change. Null: they keep nothing.
   kept_names::NamesGuard* guard = nullptr;
+  // By which calls of nodes that are restricted are judged. Null: none is.
+  NodeRights* rights = nullptr;
+  // Signs what nodes may do with chunks, in threads that may block; and up to which version of the
+  // map their restrictions are known here. Empty: nobody is told that it may do anything.
+  std::function<Status(wire::Capability&)> sign = {};
+  std::function<uint64_t()> judged = {};
+  // Whether one that is shown here was signed, in this life or an earlier one. Thread safe.
+  std::function<bool(const wire::Capability&)> is_signed = {};
+  // Whether this process may answer at all, asked in the loop: it may not have heard of the removal
+  // of whoever asks. No: calls end with peer_gone. Empty: it may.
+  std::function<bool()> may_serve = {};
 };
 
 // Answers nodes that have the role of an agent. A call is taken and answered in the loop, and

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "penstock/engine.h"
 #include "penstock/meta.h"
@@ -32,6 +33,10 @@ struct RemoteMetaConfig {
   // Calls at a time that change something; others wait for their turn. At most kSlots.
   uint32_t slots = kSlots;
   wire::Protocol speaks = wire::kNodeProtocol;
+  // Of a node that is restricted: told what access() has given, and asked for it again where the
+  // service does not know a file that is open. Thread safe. Empty: it is not kept.
+  std::function<void(const wire::Capability&)> given = {};
+  std::function<std::optional<wire::Capability>(InodeId)> find_given = {};
   // Let go of when the Meta has ended: what only it is asked through.
   std::shared_ptr<void> keeps = {};
 };
@@ -63,6 +68,14 @@ class RemoteMeta : public meta::Meta {
 
   // Chains 0 to that are own ones of the service's node (MetaServiceConfig).
   virtual Result<uint32_t> own_chains() = 0;
+
+  // Whether that user may have the file open so (a sum of meta::Access). A node that is restricted
+  // asks before it reads or writes bytes, or lists names: else these calls end with stale, or
+  // access_denied.
+  virtual Status access(const meta::Credentials& who, InodeId inode, uint32_t wanted) = 0;
+
+  // What the session may do with that file's chunks, or with all. access_denied where nothing.
+  virtual Result<wire::Capability> capability(InodeId inode) = 0;
 
   // From now on each call, also of those under way, ends within that time: the process is to end,
   // and the service may be gone.

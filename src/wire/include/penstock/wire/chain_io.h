@@ -9,10 +9,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <type_traits>
 
 #include "penstock/base.h"
 #include "penstock/wire/agent_session.h"
+#include "penstock/wire/capability.h"
 #include "penstock/wire/chunk_io.h"
 #include "penstock/wire/node_version.h"
 
@@ -25,6 +27,7 @@ enum class ChainMethod : uint16_t {
   probe = 34,   // where the bytes of a chunk end
   chunks = 35,  // to the head: exposure 0, access place: ChunkEntry of an inode's chunks
   inodes = 36,  // to the head: exposure 0, access place: u64 of inodes that have chunks
+  show = 37,    // what the client may do: remembered for its session, in all chains of the target
   // Of replicas, each to its neighbour.
   hello = 40,    // to the successor: exposure 0, access fetch: PendingEntry of what is pending
   forward = 41,  // to the successor: exposure 0, fetch: its parts; 1, if any: their bytes
@@ -69,8 +72,8 @@ struct ChainHeader {
   // Of a read: the chunk must have been updated so often at least, or it ends with stale. Of all
   // others 0.
   uint64_t chunk_version = 0;
-  // Of a client's update: for which session of its node's agent it is made (AgentSession::word()),
-  // the same in all tries; 0: it has none. Of all others 0.
+  // Of a client: for which session of its node's agent it is (AgentSession::word()), the same in
+  // all tries of an update; 0: it has none. Of all others 0.
   uint64_t capability = 0;
   uint32_t target = 0;  // the one that is meant; 0: whoever answers
   uint32_t user = 0;    // for whom the client does it
@@ -151,6 +154,14 @@ struct ChainUpdateRequest {
   uint32_t end = 0;  // of a clear: kChunkEnd is to the end
   uint8_t kind = 0;  // 1 write, 2 clear, 3 remove
   std::array<uint8_t, 7> reserved{};
+};
+
+// A target that does not know what a client may do ends its calls with bad_handle. Then this is
+// said, and the call repeated. Ends with access_denied where it is no capability of the caller's,
+// with stale where its session is over, with bad_handle where the target does not know the key.
+struct ChainShowRequest {
+  ChainHeader header;  // no chunk
+  Capability capability;
 };
 
 struct ChainHelloRequest {
@@ -285,15 +296,15 @@ static_assert(sizeof(ChainHeader) == 72 && sizeof(ChainReadRequest) == 88 &&
               sizeof(ChainChunksRequest) == 80 && sizeof(ChainChunksResponse) == 8 &&
               sizeof(ChainInodesRequest) == 80 && sizeof(ChunkEntry) == 8 &&
               sizeof(ChainUpdateRequest) == 112 && sizeof(ChainHelloRequest) == 104 &&
-              sizeof(PendingEntry) == 56 && sizeof(ChainForwardRequest) == 160 &&
-              sizeof(ChainNameRequest) == 112 && sizeof(ChainWordRequest) == 120 &&
-              sizeof(ChainAskRequest) == 72 && sizeof(ChainListRequest) == 80 &&
-              sizeof(ChainReplaceRequest) == 168 && sizeof(ListedChunk) == 56 &&
-              sizeof(CopiedSlot) == 64 && sizeof(ChainCopyRequest) == 120 &&
-              sizeof(ChainCopyResponse) == 8 && sizeof(ChainStateRequest) == 72 &&
-              sizeof(ChainStateResponse) == 8 && sizeof(ChainIoResponse) == 16 &&
-              sizeof(ChainProtocolResponse) == 8 && sizeof(ChainGrantRequest) == 96 &&
-              sizeof(ChainGrantResponse) == 16);
+              sizeof(ChainShowRequest) == 192 && sizeof(PendingEntry) == 56 &&
+              sizeof(ChainForwardRequest) == 160 && sizeof(ChainNameRequest) == 112 &&
+              sizeof(ChainWordRequest) == 120 && sizeof(ChainAskRequest) == 72 &&
+              sizeof(ChainListRequest) == 80 && sizeof(ChainReplaceRequest) == 168 &&
+              sizeof(ListedChunk) == 56 && sizeof(CopiedSlot) == 64 &&
+              sizeof(ChainCopyRequest) == 120 && sizeof(ChainCopyResponse) == 8 &&
+              sizeof(ChainStateRequest) == 72 && sizeof(ChainStateResponse) == 8 &&
+              sizeof(ChainIoResponse) == 16 && sizeof(ChainProtocolResponse) == 8 &&
+              sizeof(ChainGrantRequest) == 96 && sizeof(ChainGrantResponse) == 16);
 #endif
 static_assert(chain_header_bytes(kNodeVersion) == sizeof(ChainHeader));
 static_assert(offsetof(ChainHeader, chain) == 32, "the same in all versions");
@@ -336,18 +347,26 @@ constexpr bool is_good_session(uint64_t word, uint32_t node) {
   return word == 0 ||
          (AgentSession::is_word(word) && AgentSession::of_word(word).node.value == node);
 }
+// Of a client's request that changes nothing: it may name its session.
+constexpr bool is_of_client(const ChainHeader& h) {
+  return is_good(h) && h.chunk_version == 0 && AgentSession::is_word(h.capability);
+}
 constexpr bool is_good(const ChainReadRequest& r) {
-  return is_good(r.header) && r.header.capability == 0 && r.header.inode != 0 && r.length > 0 &&
-         range_within(r.begin, r.length, limits::kChunkBytesMax) &&
+  return is_good(r.header) && AgentSession::is_word(r.header.capability) && r.header.inode != 0 &&
+         r.length > 0 && range_within(r.begin, r.length, limits::kChunkBytesMax) &&
          (r.flags & ~uint32_t{kChunkReadFlags}) == 0 && r.reserved == 0 &&
          ((r.flags & kChunkChecksums) == 0 || r.begin % limits::kBlockBytes == 0);
 }
 constexpr bool is_good(const ChainChunksRequest& r) {
-  return is_unconditional(r.header) && r.header.inode != 0 && r.limit > 0 &&
-         r.limit <= kChainListMax && r.reserved == 0;
+  return is_of_client(r.header) && r.header.inode != 0 && r.limit > 0 && r.limit <= kChainListMax &&
+         r.reserved == 0;
+}
+constexpr bool is_good(const ChainShowRequest& r) {
+  return is_of_client(r.header) && r.header.inode == 0 && r.header.chunk == 0 &&
+         r.header.capability == r.capability.session && wire::is_good(r.capability);
 }
 constexpr bool is_good(const ChainInodesRequest& r) {
-  return is_unconditional(r.header) && r.header.inode != 0 && r.header.chunk == 0 && r.limit > 0 &&
+  return is_of_client(r.header) && r.header.inode != 0 && r.header.chunk == 0 && r.limit > 0 &&
          r.limit <= kInodesMax && r.reserved == 0;
 }
 constexpr bool is_good(const ChainUpdateRequest& r) {
@@ -406,6 +425,19 @@ inline ChainId chain_of_request(Bytes message) {
   if (message.size() < kAt + sizeof chain.value) return {};
   std::memcpy(&chain.value, message.data() + kAt, sizeof chain.value);
   return chain;
+}
+
+// For whose session a client asks, and the file; the same in all versions.
+struct ChainAsker {
+  uint64_t session = 0;
+  InodeId inode;
+};
+inline std::optional<ChainAsker> asker_of_request(Bytes message) {
+  ChainAsker asker;
+  if (message.size() < chain_header_bytes(1)) return std::nullopt;
+  std::memcpy(&asker.session, message.data() + offsetof(ChainHeader, capability), 8);
+  std::memcpy(&asker.inode.value, message.data() + offsetof(ChainHeader, inode), 8);
+  return asker;
 }
 
 // How somebody waits for it, by its header: of a request that may be malformed.

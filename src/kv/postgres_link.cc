@@ -56,6 +56,10 @@ Link::Outcome<bool> Link::shake_hands(engine::Time deadline) {
   while (state != PGRES_POLLING_OK) {
     if (state == PGRES_POLLING_FAILED) {
       const std::string message = PQerrorMessage(connection);
+      // libpq's own word, without a state.
+      if (PQconnectionNeedsPassword(connection) != 0) {
+        return fault_of("28P01", first_line(message));
+      }
       return fault_of(state_in(message), first_line(message));
     }
     if (!wait(state == PGRES_POLLING_READING ? POLLIN : POLLOUT, deadline)) {

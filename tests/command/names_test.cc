@@ -145,6 +145,55 @@ TEST_F(NamesOnServer, lose_nothing_when_the_node_is_killed_while_programs_make_f
   }
 }
 
+// Over TLS, with a password that libpq finds by its own means.
+TEST_F(NamesOnServer, are_reached_by_tls_and_by_passwords_that_libpq_finds) {
+  auto server = PostgresServer::make();
+  ASSERT_NE(server, nullptr);
+  const std::string directory = fs::path(server->socket()).parent_path();
+  const std::string key = directory + "/key.pem", certificate = directory + "/certificate.pem";
+  const std::string address = "127.0.0.77";  // of this machine, and nobody's
+  const Output made =
+      run({"/usr/bin/openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key,
+           "-out", certificate, "-subj", "/CN=names", "-addext", "subjectAltName=IP:" + address});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  struct stat facts {};
+  ASSERT_EQ(::stat((directory + "/data").c_str(), &facts), 0);
+  ASSERT_EQ(::chown(key.c_str(), facts.st_uid, facts.st_gid), 0);
+  ASSERT_EQ(::chmod(key.c_str(), 0600), 0);
+  server->sql("postgres", "CREATE ROLE app LOGIN PASSWORD 'hunter2'");
+  server->sql("postgres", "CREATE DATABASE names OWNER app");
+  server->kill();
+  write_file(directory + "/data/pg_hba.conf",
+             "local all penstock trust\nhostssl all app 127.0.0.0/8 scram-sha-256\n");
+  server->start({"listen_addresses=" + address, "ssl=on", "ssl_key_file=" + key,
+                 "ssl_cert_file=" + certificate});
+  const std::string rest =
+      "@" + address + ":5432/names?sslmode=verify-full&sslrootcert=" + certificate;
+  const std::string url = "postgresql://app" + rest;
+  bad({"up", store_, "--background", "--kv", url}, "~/.pgpass");
+  good({"up", store_, "--background", "--kv", "postgresql://app:hunter2" + rest}, "~/.pgpass");
+  good({"down", store_});
+  EXPECT_THAT(read_file(store_ + "/names"), HasSubstr("sslmode=verify-full"));
+  bad({"up", store_, "--background"}, "~/.pgpass");
+  const std::string passwords = scratch_ / "passwords";
+  write_file(passwords, address + ":5432:names:app:hunter2\n");
+  ASSERT_EQ(::chmod(passwords.c_str(), 0600), 0);
+  ASSERT_EQ(::setenv("PGPASSFILE", passwords.c_str(), 1), 0);
+  const Output up = penstock({"up", store_, "--background"});
+  EXPECT_EQ(up.exit_code, 0) << up.err;
+  check(store_);
+  EXPECT_EQ(server->sql("names",
+                        "SELECT bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity "
+                        "USING (pid) WHERE usename = 'app'"),
+            "t");
+  good({"down", store_});
+  ::unsetenv("PGPASSFILE");
+  // Somebody else's certificate.
+  bad({"up", store_, "--background", "--kv",
+       "postgresql://app:hunter2@" + address + ":5432/names?sslmode=verify-full"},
+      "cannot connect");
+}
+
 // What a manager of fail-overs does, done by the test.
 TEST_F(NamesOnServer, lose_nothing_when_a_synchronous_standby_takes_over) {
   auto primary = PostgresServer::make();

@@ -356,6 +356,7 @@ Outcome<void> Node::serve_names() {
            .meta = &storage_->meta(),
            .files = files_.get(),
            .own_chains = storage_->own_targets(),
+           .guard = holds_->guard(),
            .has_session = [this](NodeId node,
                                  uint64_t session) { return holds_->is_good(node, session); },
            .rights = rights_.get(),

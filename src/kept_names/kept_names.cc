@@ -515,20 +515,36 @@ Status KeptNames::remove_directory(const Credentials& who, InodeId parent, std::
   return Code::ok;
 }
 
-// Of what moves, only the time of its change is another one: it is not known which that is.
+// What moves has another time of change. Where the entry is not kept, it is not known before which
+// that is.
 Status KeptNames::rename(const Credentials& who, InodeId parent, std::string_view name,
                          InodeId new_parent, std::string_view new_name, meta::RenameFlags flags,
                          meta::Removed* removed) {
-  std::vector<std::pair<InodeId, std::string_view>> parts{{parent, name}, {new_parent, new_name}};
-  for (const auto& [directory, entry] : {parts[0], parts[1]}) {
-    const std::optional<InodeId> known = kept_entry(directory, entry);
-    if (known && *known != InodeId()) parts.emplace_back(*known, std::string_view());
-  }
+  const std::pair<InodeId, std::string_view> from{parent, name}, to{new_parent, new_name};
+  std::vector<std::pair<InodeId, std::string_view>> parts{from, to};
+  std::vector<meta::Look> moved;
+  const auto add_moved = [&](const auto& before, const auto& after) {
+    const std::optional<InodeId> known = kept_entry(before.first, before.second);
+    if (known && *known != InodeId()) {
+      parts.emplace_back(*known, std::string_view());
+    } else {
+      moved.push_back({after.first, std::string(after.second)});
+    }
+  };
+  add_moved(from, to);
+  if (flags.exchange) add_moved(to, from);
   meta::Removed gone;
   TRY(changing(
       parts, [&] { return inner_.rename(who, parent, name, new_parent, new_name, flags, &gone); }));
   note_removed(gone);
   if (removed != nullptr) *removed = std::move(gone);
+  if (moved.empty()) return Code::ok;
+  // If nobody says what it was, nothing is kept.
+  const bool is_known = inner_.look(moved).ok();
+  for (const meta::Look& one : moved) {
+    if (is_known && one.found) forget_names(one.found->inode, {}, {});
+  }
+  if (!is_known && !is_off()) drop_all();
   return Code::ok;
 }
 

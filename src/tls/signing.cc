@@ -1,5 +1,7 @@
 #include "penstock/tls/signing.h"
 
+#include "internal.h"
+
 #include <openssl/evp.h>
 
 namespace penstock::tls {
@@ -26,6 +28,7 @@ class Ed25519Key final : public SigningKey {
   const VerifyingKey& verifying() const override { return verifying_; }
 
   Result<Signature> sign(Bytes bytes) const override {
+    const internal::UseLibrary ours;
     const DigestPointer context(EVP_MD_CTX_new());
     Signature signature{};
     size_t length = signature.size();
@@ -46,6 +49,7 @@ class Ed25519Key final : public SigningKey {
 }  // namespace
 
 Outcome<std::unique_ptr<SigningKey>> SigningKey::make() {
+  const internal::UseLibrary ours;
   KeyPointer key(EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519"));
   VerifyingKey verifying{};
   size_t length = verifying.size();
@@ -57,6 +61,7 @@ Outcome<std::unique_ptr<SigningKey>> SigningKey::make() {
 }
 
 bool is_signed(Bytes bytes, const Signature& signature, const VerifyingKey& by) {
+  const internal::UseLibrary ours;
   const KeyPointer key(
       EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, nullptr, by.data(), by.size()));
   const DigestPointer context(EVP_MD_CTX_new());

@@ -173,6 +173,12 @@ TEST_F(KeptNamesTest, own_changes_are_seen_at_once) {
   ASSERT_TRUE(names_.rename({}, directory_, "g", kRootInode, "h", {}, nullptr).ok());
   EXPECT_EQ(names_.lookup({}, directory_, "g").error(), Code::not_found);
   EXPECT_EQ(names_.resolve({}, "/h", true)->inode, file_);
+  // Also where the entry was not known.
+  const auto before = names_.attributes(file_)->changed;
+  names_.drop_names(kRootInode, {"h"});
+  ASSERT_TRUE(names_.rename({}, kRootInode, "h", kRootInode, "i", {}, nullptr).ok());
+  EXPECT_GT(names_.attributes(file_)->changed, before);
+  ASSERT_TRUE(names_.rename({}, kRootInode, "i", kRootInode, "h", {}, nullptr).ok());
   ASSERT_TRUE(names_.unlink({}, kRootInode, "h", nullptr).ok());
   EXPECT_EQ(names_.attributes(file_)->links, 1U);
   meta::Settled settled;

@@ -310,7 +310,8 @@ Outcome<void> Node::open_files() {
   }
   meta::Meta* names = meta();
   if (holds_ != nullptr) {
-    kept_names::KeptNames& kept = holds_->names(*names, files.is_limited);
+    kept_names::KeptNames& kept = holds_->names(
+        *names, limits::kKeepsNames ? files.is_limited : [] { return true; });
     files.entries = &kept;
     names = &kept;
   }

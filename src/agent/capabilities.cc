@@ -5,6 +5,7 @@
 namespace penstock::agent {
 
 Capabilities::Capabilities(Fetch fetch) : fetch_(std::move(fetch)) {
+  ASSERT(fetch_ != nullptr);
   thread_ = engine::Thread("penstock-rights", [this] { run(); });
 }
 
@@ -21,6 +22,7 @@ void Capabilities::stop() {
 void Capabilities::want(InodeId inode) {
   if (wanted_.size() >= limits::kCapabilitiesWanted || !is_wanted_.insert(inode).second) return;
   wanted_.push_back(inode);
+  ASSERT(wanted_.size() <= limits::kCapabilitiesWanted);
   wake_.notify_one();
 }
 
@@ -73,6 +75,7 @@ void Capabilities::take(InodeId inode, const Result<wire::Capability>& fetched) 
   whole_.reset();
   if (files_.size() >= limits::kCapabilitiesKept) files_.clear();
   files_[inode] = *fetched;
+  ASSERT(files_.size() <= limits::kCapabilitiesKept && !whole_);
 }
 
 void Capabilities::keep(const wire::Capability& capability) {

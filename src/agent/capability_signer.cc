@@ -31,6 +31,7 @@ Status CapabilitySigner::sign(wire::Capability& capability) {
       const Status renewed = renew();
       if (!renewed.ok() && key_ == nullptr) return renewed;
     }
+    ASSERT(key_ != nullptr);
     key = key_;
     capability.key = number_;
   }

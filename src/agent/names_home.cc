@@ -135,6 +135,7 @@ Outcome<void> NamesHome::begin(const std::string& wanted_text) {
 }
 
 Outcome<void> NamesHome::make(const Spot& spot) {
+  ASSERT(is_fresh_ && movable_ == nullptr);
   TRY_ASSIGN(Database database, open_at(spot, true));
   kv::Place place = place_here(store_, std::string(32, '0'));
   if (!spot.is_rocksdb()) {

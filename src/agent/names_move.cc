@@ -59,6 +59,7 @@ Result<bool> NamesHome::is_rest(engine::Kv& kv) {
 
 // A database that has nothing but the mark of one that is being filled.
 Outcome<NamesHome::Database> NamesHome::make_empty(const Spot& spot, const std::string& copy) {
+  ASSERT(!copy.empty());
   TRY(clear_rest(spot));
   TRY_ASSIGN(Database made, open_at(spot, true));
   kv::Place place = place_here(store_, copy);
@@ -75,6 +76,7 @@ class NamesHome::Moving {
   ~Moving() {
     if (!is_first_) return;
     const std::lock_guard lock(home_.mutex_);
+    ASSERT(home_.is_moving_);
     home_.is_moving_ = false;
   }
   Outcome<void> begin(const Spot& to) {

@@ -109,6 +109,7 @@ void NodeHolds::start_agent() {
 }
 
 kept_names::KeptNames& NodeHolds::names(meta::Meta& meta, std::function<bool()> is_off) {
+  ASSERT((guard_ != nullptr) == (service_ != nullptr) && files_ == nullptr);
   ASSERT(kept_ == nullptr && agent_ != nullptr);
   meta::Meta* changing = &meta;
   if (guard_ != nullptr) {

@@ -38,6 +38,7 @@ void Settlements::begin(Settle settle) {
     has_begun_ = true;
     settle_ = std::move(settle);
   }
+  ASSERT(threads_.empty());
   for (uint32_t i = 0; i < limits::kSettleThreads; ++i) {
     threads_.emplace_back("settle", [this] { run(); });
   }
@@ -69,6 +70,7 @@ size_t Settlements::waiting() {
 
 // False: it is stopped.
 bool Settlements::take_next(std::unique_lock<engine::Mutex>& lock, Item& item) {
+  ASSERT(lock.owns_lock());
   while (!is_stopping_) {
     std::deque<Item>* from = nullptr;
     if (!fresh_.empty()) {

@@ -109,6 +109,7 @@ Status Check::run() {
   if (!next_) wrong("key {}: the next number is missing, or none", meta::printable(key));
   TRY(add_inodes());
   TRY(look_at_listed());
+  ASSERT(listed_.empty() && directories_ <= counts_.directories);
   if (!has_root_) wrong("inode 1: there is no root directory");
   TRY(add_names());
   TRY(add_sessions());
@@ -164,6 +165,7 @@ Status Check::add_inode(const Cursor::Record& record) {
     wrong("key {}: not an inode", meta::printable(key));
     return {};
   }
+  ASSERT(inode->id() == *id);
   add_facts(*inode);
   TRY(add_times(*inode));
   TRY(add_orphan(*inode));
@@ -277,6 +279,7 @@ Status Check::look_at_listed() {
     keys.push_back(keys_.dentry(listed.directory, listed.entry.name));
     keys.push_back(keys_.inode(listed.entry.inode));
   }
+  ASSERT(keys.size() == 2 * listed_.size());
   if (!keys.empty()) {
     TRY_ASSIGN(const KvTransaction::Values values, transaction_.get_many(keys));
     ASSERT(values.size() == 2 * listed_.size());
@@ -342,7 +345,9 @@ Status Check::add_names() {
 
 Status Check::look_at_names(std::vector<std::string>& by_cookie, std::vector<std::string>& names) {
   if (names.empty()) return {};
+  ASSERT(by_cookie.size() == names.size());
   TRY_ASSIGN(const KvTransaction::Values values, transaction_.get_many(by_cookie));
+  ASSERT(values.size() == names.size());
   for (size_t i = 0; i < names.size(); ++i) {
     const auto entry = values[i] ? meta::decode_cookie_entry(*values[i]) : std::nullopt;
     const std::string_view name = *keys_.name_of(names[i]);

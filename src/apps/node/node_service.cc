@@ -4,8 +4,8 @@
 #include "disk_orders.h"
 #include "identity_admin.h"
 #include "layout_requests.h"
-#include "quota_requests.h"
 #include "network_admin.h"
+#include "quota_requests.h"
 #include "status_document.h"
 
 #include <algorithm>

@@ -21,8 +21,8 @@ inline constexpr uint32_t kSharedPieces = 2048;
 inline constexpr uint32_t kReadRestartsMax = 8;
 
 // How long an operation waits for a hold that another node has: longer than an agent may take that
-// renews its lease and gives nothing back, with its fence. Also of all that a file system does under
-// holds.
+// renews its lease and gives nothing back, with its fence. Also of all that a file system does
+// under holds.
 inline constexpr auto kHoldWait = std::chrono::seconds(40);
 
 // Turns (docs/decisions/0028). Operations up to so many bytes are small.

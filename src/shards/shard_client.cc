@@ -53,30 +53,7 @@ ShardClient::ShardClient(engine::Loop& loop, engine::Net& net, const DataPlane& 
       self.timed = false;
       self.client->end_early(self, Code::timed_out);
     };
-    op.hold_deadline.completion = [](engine::Op& due) {
-      auto& self = due.owner_as<Operation>();
-      ASSERT(self.hold_timed && self.stage == Stage::holding);
-      self.hold_timed = false;
-      // What comes in this very moment is taken.
-      if (self.client->plane_.holding->cancel(self.hold_waiter)) {
-        self.client->end_outside(self, Code::timed_out);
-      }
-    };
-    op.hold_waiter.completion = [](engine::Op& given) {
-      auto& self = given.owner_as<Operation>();
-      self.client->end_hold_wait(self);
-      self.has_ticket = self.hold_waiter.entered;
-      self.ticket = self.hold_waiter.ticket;
-      if (!self.ending.ok()) return self.client->end_outside(self, self.ending);
-      if (!given.status.ok()) return self.client->end_outside(self, given.status);
-      self.has_ticket ? self.client->held(self) : self.client->hold(self);
-    };
-    op.fit.completion = [](engine::Op& fit) {
-      auto& self = fit.owner_as<Operation>();
-      if (!self.ending.ok()) return self.client->end_outside(self, self.ending);
-      if (!fit.status.ok()) return self.client->end_outside(self, fit.status);
-      self.client->begin_held(self);
-    };
+    prepare_holding(op);
     op.gate_waiter.completion = [](engine::Op& open) {
       auto& self = open.owner_as<Operation>();
       self.client->begin_write(self);
@@ -110,6 +87,33 @@ ShardClient::ShardClient(engine::Loop& loop, engine::Net& net, const DataPlane& 
     };
     free_operations_.push_back(&op);
   }
+}
+
+void ShardClient::prepare_holding(Operation& op) {
+  op.hold_deadline.completion = [](engine::Op& due) {
+    auto& self = due.owner_as<Operation>();
+    ASSERT(self.hold_timed && self.stage == Stage::holding);
+    self.hold_timed = false;
+    // What comes in this very moment is taken.
+    if (self.client->plane_.holding->cancel(self.hold_waiter)) {
+      self.client->end_outside(self, Code::timed_out);
+    }
+  };
+  op.hold_waiter.completion = [](engine::Op& given) {
+    auto& self = given.owner_as<Operation>();
+    self.client->end_hold_wait(self);
+    self.has_ticket = self.hold_waiter.entered;
+    self.ticket = self.hold_waiter.ticket;
+    if (!self.ending.ok()) return self.client->end_outside(self, self.ending);
+    if (!given.status.ok()) return self.client->end_outside(self, given.status);
+    self.has_ticket ? self.client->held(self) : self.client->hold(self);
+  };
+  op.fit.completion = [](engine::Op& fit) {
+    auto& self = fit.owner_as<Operation>();
+    if (!self.ending.ok()) return self.client->end_outside(self, self.ending);
+    if (!fit.status.ok()) return self.client->end_outside(self, fit.status);
+    self.client->begin_held(self);
+  };
 }
 
 ShardClient::~ShardClient() {

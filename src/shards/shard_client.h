@@ -25,6 +25,7 @@ class ShardClient final : public Client {
   void start(Operation& op);
   void wait_for_behind(Operation& op);
   void begin(Operation& op);
+  void prepare_holding(Operation& op);
   void hold(Operation& op);
   void wait_for_hold(Operation& op, holds::Hold wanted);
   void end_hold_wait(Operation& op);

@@ -70,10 +70,6 @@ inline constexpr size_t kNamesUrlBytesMax = 1500;
 static_assert(2 * kNamesUrlBytesMax + 256 < kKeptFileBytesMax);
 // Threads for transactions on names that are submitted: as many as a server gets connections.
 inline constexpr int kNamesThreads = 8;
-// Whether names and attributes are kept beside other nodes (src/kept_names). Programs over three
-// mounts sometimes find a hold for which a node waits until another one's session is ended, after
-// 25 s, where they are: until it is known why, each look asks the node with the names.
-inline constexpr bool kKeepsNames = false;
 
 // A key signs capabilities for so long: sixteen of them count, so that what is signed last is good
 // for two weeks, and then asked for anew.

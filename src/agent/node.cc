@@ -310,8 +310,7 @@ Outcome<void> Node::open_files() {
   }
   meta::Meta* names = meta();
   if (holds_ != nullptr) {
-    kept_names::KeptNames& kept = holds_->names(
-        *names, limits::kKeepsNames ? files.is_limited : [] { return true; });
+    kept_names::KeptNames& kept = holds_->names(*names, files.is_limited);
     files.entries = &kept;
     names = &kept;
   }

@@ -150,7 +150,7 @@ void Keeper::resumed(InodeId inode) {
 // out that may bring what the recall names, it never comes, and what the agent has went into it.
 void Keeper::drop_if_due(InodeId inode, Kept& kept) {
   const bool is_due = kept.recall != Stamp{} && !kept.closed && state_ == State::ready;
-  const bool is_known = kept.recalled == kept.grant && kept.hold != Hold::none;
+  const bool is_known = kept.recalled <= kept.grant && kept.hold != Hold::none;
   if (!is_due || (!is_known && kept.asked != RequestId{})) return;
   if (!is_known) kept.leave = Hold::none;
   begin_drop(inode, kept);
@@ -221,8 +221,9 @@ void Keeper::recalled(const Recall& recall) {
     actions_.push_back(Drop{recall.inode, recall.recall, kept.hold, recall.names, true});
     return;
   }
-  const bool is_known = recall.grant == kept.grant && kept.hold != Hold::none;
-  if (recall.grant < kept.grant || recall.recall == kept.recall) return;
+  // A grant of before: the answer to an earlier recall, which lowered that, is still on its way.
+  const bool is_known = recall.grant <= kept.grant && kept.hold != Hold::none;
+  if (recall.recall <= kept.grant || recall.recall == kept.recall) return;
   kept.recall = recall.recall;
   kept.recalled = recall.grant;
   kept.leave = recall.leave;

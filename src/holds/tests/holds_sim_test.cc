@@ -18,6 +18,7 @@ class Story {
     world_.set_time_limit(std::chrono::hours(2));
     files_ = 1 + world_.random().below(4);
     is_hard_ = world_.chance(700);
+    model_.is_calm = !is_hard_;
   }
 
   uint64_t run() {
@@ -58,12 +59,14 @@ class Story {
 
   void one_operation() {
     ModelAgent& agent = any_agent();
-    switch (world_.random().below(6)) {
+    switch (world_.random().below(7)) {
       case 0:
       case 1:
         return agent.read(any_file());
       case 2:
         return agent.write(any_file());
+      case 6:
+        return agent.want(any_file());
       case 3:
       case 4:
         return agent.look_up(any_name());

@@ -117,6 +117,21 @@ TEST_F(HoldsKeeper, an_answer_that_a_recall_has_overtaken_gives_nothing) {
   EXPECT_FALSE(keeper_.enter(kInode, Hold::shared, now_));
 }
 
+TEST_F(HoldsKeeper, less_is_recalled_while_the_answer_that_left_more_is_on_its_way) {
+  have(Hold::exclusive, stamp_of(10));
+  keeper_.recalled(recall(stamp_of(11), stamp_of(10), Hold::shared));
+  keeper_.dropped(kInode, next<Drop>().recall);
+  EXPECT_EQ(next<Answer>().back.left, Hold::shared);
+  next<Resume>();
+  // Who recalls has not heard of that, and names the grant of before.
+  keeper_.recalled(recall(stamp_of(12), stamp_of(10)));
+  EXPECT_FALSE(keeper_.enter(kInode, Hold::shared, now_));
+  keeper_.dropped(kInode, next<Drop>().recall);
+  const Back back = next<Answer>().back;
+  EXPECT_EQ(back.recall, stamp_of(12));
+  EXPECT_EQ(back.left, Hold::none);
+}
+
 TEST_F(HoldsKeeper, names_that_change_leave_the_hold_and_nothing_older_is_kept) {
   have(Hold::shared, stamp_of(10));
   EXPECT_FALSE(keeper_.may_keep(kInode, stamp_of(9), now_));

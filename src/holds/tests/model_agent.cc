@@ -234,6 +234,12 @@ void ModelAgent::write(InodeId inode) {
   });
 }
 
+void ModelAgent::want(InodeId inode) {
+  keeper_.look(lease_time());
+  keeper_.want(inode, lease_time());
+  act();
+}
+
 void ModelAgent::finish_write(InodeId inode, AgentId session, uint64_t generation) {
   File& file = files_[inode];
   if (session != id() || keeper_.generation(inode) != generation) return;

@@ -15,6 +15,7 @@ class ModelAgent {
   void start();
   void read(InodeId inode);
   void write(InodeId inode);
+  void want(InodeId inode);
   void look_up(const std::string& name);
   void change_name(const std::string& name);
   // It does nothing for so long, and does not notice.

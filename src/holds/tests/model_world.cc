@@ -119,6 +119,7 @@ void ModelWorld::act() {
 
 // Recorded first, then refused at the targets, and only then told to the table.
 void ModelWorld::end(AgentId agent) {
+  if (is_calm) fault("a session has ended though nothing failed");
   const auto soon = world.between(milliseconds(0), milliseconds(50));
   world.after(soon, "end recorded", [this, agent, life = life_] {
     if (life != life_) return;
@@ -238,7 +239,10 @@ void ModelWorld::on_change_name(AgentId maker, uint64_t operation, const std::st
   done_[key] = {};
   if (mutants.ignores_barrier) return commit({});
   waiting_[request] = commit;
-  table_->barrier({request, maker, {{kDirectory, {name}}}}, world.now());
+  std::vector<Part> parts{{kDirectory, {name}}};
+  // As where a file gets or loses a name, which is in its attributes.
+  if (world.chance(500)) parts.push_back({InodeId(2 + world.random().below(4)), {""}});
+  table_->barrier({request, maker, std::move(parts)}, world.now());
   act();
 }
 

@@ -69,6 +69,7 @@ class ModelWorld {
   uint32_t lost_permille = 0;
   std::set<NodeId> cut;   // from meta
   std::set<NodeId> deaf;  // to recalls alone
+  bool is_calm = false;   // nothing fails: no session may end
   std::vector<std::unique_ptr<ModelAgent>> agents;
   std::string first_fault;
 

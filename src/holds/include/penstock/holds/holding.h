@@ -86,7 +86,7 @@ class Holding {
   virtual bool is_good(const Ticket& ticket) = 0;
 
   // The inode is used often, though nothing waits for it: a shared hold of it comes, perhaps, where
-  // nobody has to give up anything for that.
+  // nobody changes it; who has it exclusive is asked to keep no more than that, for the next time.
   virtual void want(InodeId inode) = 0;
 
   // An open, or a region, has the inode in use; or has no more. While somebody has, the chunks of a

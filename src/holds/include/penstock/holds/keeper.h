@@ -70,7 +70,7 @@ class Keeper {
   bool enter(InodeId inode, Hold hold, engine::Time now);
   void wait(InodeId inode, Hold hold);
   // The inode is used often, though no operation waits for a hold of it: it gets a shared one where
-  // nobody has to give up anything for that.
+  // nobody has it exclusive.
   void want(InodeId inode, engine::Time now);
   // By what an operation is known that entered: it is void once generation() is another one.
   uint64_t generation(InodeId inode) const;

@@ -1,14 +1,12 @@
 // Locks of files that two nodes have mounted: between nodes as between processes of one machine.
 // Descriptors of two mounts are of two nodes, also in one process.
-#include "cluster_processes.h"
+#include "cluster_mounted.h"
 
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <sys/file.h>
-#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,27 +36,16 @@ int flock_of(int fd, int operation) {
   return ::flock(fd, operation) == 0 ? 0 : errno;
 }
 
-class ClusterLocks : public ClusterProcesses {
+class ClusterLocks : public MountedCluster {
  protected:
-  static bool enter_namespace() {
-    static const bool entered = ::geteuid() == 0 && ::unshare(CLONE_NEWNS) == 0 &&
-                                ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
-    return entered;
-  }
+  ClusterLocks() : MountedCluster({"a", "b"}) {}
   void SetUp() override {
-    if (!enter_namespace()) GTEST_SKIP() << "needs to be root, with mounts of its own";
-    if (::access("/dev/fuse", R_OK | W_OK) != 0) GTEST_SKIP() << "no /dev/fuse";
-    for (const char* name : {"a", "b"}) fs::create_directory(place(name));
+    MountedCluster::SetUp();
+    if (IsSkipped()) return;
     up("first", {"--listen", free_address(), "--mount", place("a")});
     join("second", {"--mount", place("b"), "--cache", "0"});
   }
-  void TearDown() override {
-    for (const char* name : {"a", "b"}) unmount(name);
-  }
-  void unmount(const std::string& name) const {
-    while (::umount2(place(name).c_str(), MNT_DETACH) == 0) {
-    }
-  }
+
   UniqueFd open(const std::string& path) const {
     UniqueFd file(::open(place(path).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
     EXPECT_TRUE(file) << path << ": " << std::strerror(errno);
@@ -85,11 +72,6 @@ class ClusterLocks : public ClusterProcesses {
   static void kill_and_reap(pid_t child) {
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
-  }
-  static double seconds_of(const std::function<void()>& what) {
-    const auto begin = std::chrono::steady_clock::now();
-    what();
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
 };
 

@@ -1,17 +1,12 @@
 // One file system on all nodes, as a user mounts it: on the first node, on one that joined with a
 // disk, and on a client without disks. Everything happens in a mount namespace of this process.
-//
-// What one mount has looked up another's changes do not reach yet: files are looked up where they
-// were not before.
-#include "cluster_processes.h"
+#include "cluster_mounted.h"
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <fstream>
-#include <sched.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
@@ -25,25 +20,13 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class ClusterMounts : public ClusterProcesses {
+class ClusterMounts : public MountedCluster {
  protected:
-  static bool enter_namespace() {
-    static const bool entered = ::geteuid() == 0 && ::unshare(CLONE_NEWNS) == 0 &&
-                                ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
-    return entered;
-  }
+  ClusterMounts() : MountedCluster({"a", "b", "c"}) {}
   void SetUp() override {
-    if (!enter_namespace()) GTEST_SKIP() << "needs to be root, with mounts of its own";
-    if (::access("/dev/fuse", R_OK | W_OK) != 0) GTEST_SKIP() << "no /dev/fuse";
-    for (const char* name : {"a", "b", "c"}) fs::create_directory(place(name));
+    MountedCluster::SetUp();
+    if (IsSkipped()) return;
     ASSERT_EQ(::setenv("XDG_STATE_HOME", (scratch_ / "state").c_str(), 1), 0);
-  }
-  void TearDown() override {
-    // Those whose node was lost, too.
-    for (const char* name : {"a", "b", "c"}) {
-      while (::umount2(place(name).c_str(), MNT_DETACH) == 0) {
-      }
-    }
   }
 
   // Node 1 is mounted at a, node 2 at b, and a client without disks at c.
@@ -64,21 +47,12 @@ class ClusterMounts : public ClusterProcesses {
     return ::stat(scratch_.path().c_str(), &above) == 0 && ::stat(place(name).c_str(), &at) == 0 &&
            at.st_dev != above.st_dev;
   }
-  void unmount(const std::string& name) const {
-    while (::umount2(place(name).c_str(), MNT_DETACH) == 0) {
-    }
-  }
   // Whether the file can be made there; others know its length then.
   bool can_write(const std::string& path, const std::string& text) const {
     const UniqueFd file(::open(place(path).c_str(), O_WRONLY | O_CREAT, 0644));
     return file &&
            ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
            ::fsync(file.get()) == 0;
-  }
-  static double seconds_of(const std::function<void()>& what) {
-    const auto begin = std::chrono::steady_clock::now();
-    what();
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
   uint64_t number(const std::string& name, const std::string& key) const {
     return ask("status", name).value(key, uint64_t{0});

@@ -1,11 +1,9 @@
 // Quotas, as a user sets them and programs on two nodes meet them. Everything happens in a mount
 // namespace of this process.
-#include "cluster_processes.h"
+#include "cluster_mounted.h"
 
 #include <cerrno>
 #include <fcntl.h>
-#include <sched.h>
-#include <sys/mount.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -17,25 +15,14 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class ClusterQuota : public ClusterProcesses {
+class ClusterQuota : public MountedCluster {
  protected:
-  static bool enter_namespace() {
-    static const bool entered = ::geteuid() == 0 && ::unshare(CLONE_NEWNS) == 0 &&
-                                ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
-    return entered;
-  }
+  ClusterQuota() : MountedCluster({"a", "b"}) {}
   void SetUp() override {
-    if (!enter_namespace()) GTEST_SKIP() << "needs to be root, with mounts of its own";
-    if (::access("/dev/fuse", R_OK | W_OK) != 0) GTEST_SKIP() << "no /dev/fuse";
-    for (const char* name : {"a", "b"}) fs::create_directory(place(name));
+    MountedCluster::SetUp();
+    if (IsSkipped()) return;
     up("first", {"--listen", free_address(), "--mount", place("a")});
     join("second", {"--mount", place("b"), "--cache", "0"});
-  }
-  void TearDown() override {
-    for (const char* name : {"a", "b"}) {
-      while (::umount2(place(name).c_str(), MNT_DETACH) == 0) {
-      }
-    }
   }
 
   // 0, or what the file could not be made, written or closed with.

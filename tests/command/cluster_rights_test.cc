@@ -1,13 +1,11 @@
 // Clients that are restricted, over TLS: by their tokens, and later. Everything happens in a mount
 // namespace of this process; programs of other users are children of it.
-#include "cluster_processes.h"
+#include "cluster_mounted.h"
 
 #include <cerrno>
 #include <cstdlib>
 #include <fcntl.h>
 #include <grp.h>
-#include <sched.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,18 +19,13 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::Not;
 
-class ClusterRights : public ClusterProcesses {
+class ClusterRights : public MountedCluster {
  protected:
-  static bool enter_namespace() {
-    static const bool entered = ::geteuid() == 0 && ::unshare(CLONE_NEWNS) == 0 &&
-                                ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
-    return entered;
-  }
+  ClusterRights() : MountedCluster({"a", "c"}) {}
   void SetUp() override {
-    if (!enter_namespace()) GTEST_SKIP() << "needs to be root, with mounts of its own";
-    if (::access("/dev/fuse", R_OK | W_OK) != 0) GTEST_SKIP() << "no /dev/fuse";
+    MountedCluster::SetUp();
+    if (IsSkipped()) return;
     fs::permissions(scratch_.path(), fs::perms(0755));
-    for (const char* name : {"a", "c"}) fs::create_directory(place(name));
     up("first",
        {"--listen", free_address(), "--mount", place("a"), "--mount-options", "allow_other"});
     fs::create_directories(place("a") + "/data/below");
@@ -42,12 +35,6 @@ class ClusterRights : public ClusterProcesses {
     write(place("a") + "/data/mine", "mine", 0600, 1000);
     write(place("a") + "/data/theirs", "theirs", 0600, 1001);
     write(place("a") + "/data/of all", "all", 0644, 0);
-  }
-  void TearDown() override {
-    for (const char* name : {"a", "c"}) {
-      while (::umount2(place(name).c_str(), MNT_DETACH) == 0) {
-      }
-    }
   }
 
   static void write(const std::string& path, const std::string& text, mode_t mode, uid_t user) {

@@ -121,9 +121,11 @@ void PostgresServer::start(const std::vector<std::string>& options) {
   ASSERT_EQ(pid_, 0);
   std::vector<std::string> arguments = {programs_ + "/postgres", "-D", directory_ / "data", "-k",
                                         directory_.path()};
-  // What these tests kill are processes, not machines.
-  for (const char* option : {"listen_addresses=", "fsync=off", "shared_buffers=16MB",
-                             "max_connections=50", "autovacuum_naptime=5s"}) {
+  // What these tests kill are processes, not machines. Memory that a killed server shares stays in
+  // its directory, not with the machine.
+  for (const char* option :
+       {"listen_addresses=", "fsync=off", "shared_buffers=16MB", "max_connections=50",
+        "autovacuum_naptime=5s", "dynamic_shared_memory_type=mmap"}) {
     arguments.insert(arguments.end(), {"-c", option});
   }
   for (const std::string& option : options) arguments.insert(arguments.end(), {"-c", option});

@@ -60,7 +60,7 @@ void Keeper::void_all(bool exclusive_too) {
   for (auto& [inode, kept] : all_) {
     kept.recall = kept.recalled = kept.told = Stamp{};
     kept.asked = RequestId{};
-    kept.closed = kept.dropping = false;
+    kept.closed = kept.dropping = kept.stays = false;
     if (kept.hold == Hold::exclusive && !exclusive_too) continue;
     kept.hold = Hold::none;
     kept.running = 0;
@@ -88,6 +88,8 @@ bool Keeper::enter(InodeId inode, Hold hold, engine::Time now) {
   if (found == all_.end() || !is_ready(now)) return false;
   Kept& kept = found->second;
   if (kept.closed || kept.hold < hold) return false;
+  now_ = kept.entered = now;
+  kept.was_entered = true;
   ++kept.running;
   return true;
 }
@@ -192,7 +194,8 @@ void Keeper::unuse(InodeId inode) {
   forget_if_idle(inode);
 }
 
-void Keeper::given(const Given& given) {
+void Keeper::given(const Given& given, engine::Time now) {
+  now_ = now;
   const auto found = all_.find(given.inode);
   const bool is_mine = given.agent == id_ && life_of(given.stamp) == life_ && found != all_.end();
   if (!is_mine || state_ != State::ready || given.request == RequestId{}) return;
@@ -201,6 +204,7 @@ void Keeper::given(const Given& given) {
   kept.asked = RequestId{};
   // What was recalled since is nothing any more.
   if (given.hold != Hold::none && given.stamp >= kept.answered) {
+    if (kept.hold != given.hold) kept.since = now;
     kept.hold = given.hold;
     kept.grant = given.stamp;
   }
@@ -209,7 +213,8 @@ void Keeper::given(const Given& given) {
   actions_.push_back(Resume{given.inode});
 }
 
-void Keeper::recalled(const Recall& recall) {
+void Keeper::recalled(const Recall& recall, engine::Time now) {
+  now_ = now;
   if (recall.agent != id_ || life_of(recall.recall) != life_ || !has_begun()) return;
   Kept& kept = at(recall.inode);
   // The answer was lost, perhaps.
@@ -234,6 +239,40 @@ void Keeper::recalled(const Recall& recall) {
 }
 
 void Keeper::begin_drop(InodeId inode, Kept& kept) {
+  if (kept.stays) return;
+  if (!may_stay(kept)) return close(inode, kept);
+  kept.stays = true;
+  kept.was_entered = false;
+  stays_.push_back(inode);
+}
+
+bool Keeper::may_stay(Kept& kept) const {
+  const bool is_used = kept.running > 0 || now_ - kept.entered < limits::kStayUnused;
+  const bool is_new = now_ - kept.since < limits::kStayMost;
+  if (kept.closed || kept.hold != Hold::exclusive || !is_used || !is_new) return false;
+  if (kept.stays_left_out == 0) return true;
+  --kept.stays_left_out;
+  return false;
+}
+
+void Keeper::look_at_stays(engine::Time now) {
+  now_ = now;
+  for (const InodeId inode : std::exchange(stays_, {})) {
+    const auto found = all_.find(inode);
+    if (found == all_.end() || !found->second.stays) continue;
+    Kept& kept = found->second;
+    if (kept.running > 0) kept.entered = now;
+    if (now - kept.since < limits::kStayMost && now - kept.entered < limits::kStayUnused) {
+      stays_.push_back(inode);
+      continue;
+    }
+    kept.stays = false;
+    kept.stays_left_out = kept.was_entered ? 0 : limits::kStaysLeftOut;
+    close(inode, kept);
+  }
+}
+
+void Keeper::close(InodeId inode, Kept& kept) {
   kept.closed = true;
   drop_if_done(inode, kept);
 }

@@ -40,9 +40,10 @@ class Agent final : public HoldsAgent {
             config_, version_, [this](const Caller::Answer* answer) { answered(say_, answer); },
             [this] { call_on(); }) {
     ASSERT(config_.net != nullptr && config_.keeping != nullptr && config_.node != NodeId());
-    kick_.owner = tick_.owner = this;
+    kick_.owner = tick_.owner = stays_.owner = this;
     kick_.completion = [](engine::Op& op) { op.owner_as<Agent>().kicked(); };
     tick_.completion = [](engine::Op& op) { op.owner_as<Agent>().tick(); };
+    stays_.completion = [](engine::Op& op) { op.owner_as<Agent>().look_at_stays(); };
   }
   ~Agent() override { ASSERT(is_started_ == is_closed_ && out_ == 0 && parked_.empty()); }
 
@@ -270,6 +271,7 @@ class Agent final : public HoldsAgent {
       }
     }
     if (!is_leaving_) drops_.go_on(!has_void());
+    await_stays();
     close_on();
     call_on();
   }
@@ -350,6 +352,23 @@ class Agent final : public HoldsAgent {
     if (!is_closed_) config_.loop->start(tick_, config_.loop->now() + limits::kTickInterval);
   }
 
+  // What was recalled and is in use stays for a moment.
+  void await_stays() {
+    const std::lock_guard lock(mutex_);
+    if (is_closed_ || !keeper_.has_stays() || std::exchange(awaits_stays_, true)) return;
+    config_.loop->start(stays_, config_.loop->now() + holds::limits::kStayLook);
+  }
+  void look_at_stays() {
+    awaits_stays_ = false;
+    if (is_closed_) return;
+    {
+      const std::lock_guard lock(mutex_);
+      keeper_.look_at_stays(now());
+      note();
+    }
+    drive();
+  }
+
   // ---- calls ----
 
   // Begins those that are due.
@@ -423,10 +442,10 @@ class Agent final : public HoldsAgent {
 
   // With the lock.
   void hear(const Caller::Question&, const ResponseHeader&, const Given& given) {
-    keeper_.given(given);
+    keeper_.given(given, now());
   }
   void hear(const Caller::Question&, const ResponseHeader&, const Recall& recall) {
-    keeper_.recalled(recall);
+    keeper_.recalled(recall, now());
   }
   void hear(const Caller::Question& question, const ResponseHeader&, const Granted& granted) {
     if (question.kind != Kind::say || !keeper_.is_claiming()) return;
@@ -454,6 +473,7 @@ class Agent final : public HoldsAgent {
     way_->close();
     is_closed_ = true;
     config_.loop->cancel(tick_);
+    if (awaits_stays_) config_.loop->cancel(stays_);
     config_.loop->complete(*done_, Code::ok);
   }
 
@@ -486,6 +506,8 @@ class Agent final : public HoldsAgent {
   // The loop's.
   engine::Op kick_;
   engine::Timer tick_;
+  engine::Timer stays_;
+  bool awaits_stays_ = false;
   uint16_t version_;  // in which it asks
   std::optional<AgentId> begins_;
   Speech speech_;

@@ -71,7 +71,7 @@ class SharedHolds::Agent final : public holds::Holding {
   holds::Keeper& keeper() { return keeper_; }
   void given(const holds::Given& given) {
     if (given.hold == Hold::exclusive) exclusive_.insert(given.inode);
-    keeper_.given(given);
+    keeper_.given(given, kNow);
   }
   void begin() {
     owner_.table_.begin(keeper_.id(), kNow);
@@ -217,6 +217,8 @@ void SharedHolds::act() {
 
 bool SharedHolds::act_of(Agent& agent) {
   bool any = false;
+  // There is no time here in which a hold could stay.
+  agent.keeper().look_at_stays(kNow + holds::limits::kStayMost);
   for (auto actions = agent.keeper().take_actions(); !actions.empty();
        actions = agent.keeper().take_actions()) {
     any = true;
@@ -236,7 +238,7 @@ void SharedHolds::do_it(const holds::Action& action) {
     (void)act_of(agent);
   } else if (const auto* recall = std::get_if<holds::Recall>(&action)) {
     Agent& agent = agent_of(recall->agent);
-    agent.keeper().recalled(*recall);
+    agent.keeper().recalled(*recall, kNow);
     (void)act_of(agent);
   }
 }

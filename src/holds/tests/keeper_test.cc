@@ -39,12 +39,17 @@ class HoldsKeeper : public testing::Test {
     return want.request;
   }
   void give(RequestId request, Hold hold, Stamp at) {
-    keeper_.given({kAgent, request, kInode, hold, at});
+    keeper_.given({kAgent, request, kInode, hold, at}, now_);
     EXPECT_EQ(next<Resume>().inode, kInode);
   }
-  void have(Hold hold, Stamp at) {
+  void have_new(Hold hold, Stamp at) {
     give(ask(hold), hold, at);
     keeper_.resumed(kInode);
+  }
+  // For so long that it does not stay.
+  void have(Hold hold, Stamp at) {
+    have_new(hold, at);
+    now_ += limits::kStayMost;
   }
   Recall recall(Stamp at, Stamp grant, Hold leave = Hold::none) {
     return {kAgent, kInode, at, grant, leave, false, {}};
@@ -67,7 +72,7 @@ TEST_F(HoldsKeeper, a_recall_is_answered_when_what_runs_has_ended_and_all_is_dro
   have(Hold::exclusive, stamp_of(10));
   ASSERT_TRUE(keeper_.enter(kInode, Hold::exclusive, now_));
   const uint64_t generation = keeper_.generation(kInode);
-  keeper_.recalled(recall(stamp_of(11), stamp_of(10), Hold::shared));
+  keeper_.recalled(recall(stamp_of(11), stamp_of(10), Hold::shared), now_);
   EXPECT_FALSE(keeper_.enter(kInode, Hold::shared, now_));
   EXPECT_TRUE(says_nothing());
   EXPECT_TRUE(keeper_.is_good(kInode, kAgent, generation, now_));
@@ -81,17 +86,19 @@ TEST_F(HoldsKeeper, a_recall_is_answered_when_what_runs_has_ended_and_all_is_dro
   EXPECT_TRUE(keeper_.enter(kInode, Hold::shared, now_));
   // It is said again, as the answer was lost.
   next<Resume>();
-  keeper_.recalled(recall(stamp_of(11), stamp_of(10), Hold::shared));
+  keeper_.recalled(recall(stamp_of(11), stamp_of(10), Hold::shared), now_);
   EXPECT_EQ(next<Answer>().back.left, Hold::shared);
 }
 
 TEST_F(HoldsKeeper, what_was_recalled_before_it_came_is_used_for_one_turn) {
   const RequestId request = ask(Hold::exclusive);
-  keeper_.recalled(recall(stamp_of(11), stamp_of(10)));
+  keeper_.recalled(recall(stamp_of(11), stamp_of(10)), now_);
   EXPECT_TRUE(says_nothing());
   give(request, Hold::exclusive, stamp_of(10));
   EXPECT_TRUE(keeper_.enter(kInode, Hold::exclusive, now_));
   keeper_.resumed(kInode);
+  now_ += limits::kStayMost;
+  keeper_.look_at_stays(now_);
   EXPECT_FALSE(keeper_.enter(kInode, Hold::exclusive, now_));
   keeper_.leave(kInode, keeper_.generation(kInode));
   EXPECT_EQ(next<Drop>().recall, stamp_of(11));
@@ -99,7 +106,7 @@ TEST_F(HoldsKeeper, what_was_recalled_before_it_came_is_used_for_one_turn) {
 
 TEST_F(HoldsKeeper, a_recall_of_what_never_came_takes_what_was_there_before) {
   have(Hold::shared, stamp_of(10));
-  keeper_.recalled(recall(stamp_of(21), stamp_of(20), Hold::shared));
+  keeper_.recalled(recall(stamp_of(21), stamp_of(20), Hold::shared), now_);
   EXPECT_EQ(next<Drop>().leave, Hold::none);
   keeper_.dropped(kInode, stamp_of(21));
   EXPECT_EQ(next<Answer>().back.left, Hold::none);
@@ -108,7 +115,7 @@ TEST_F(HoldsKeeper, a_recall_of_what_never_came_takes_what_was_there_before) {
 
 TEST_F(HoldsKeeper, an_answer_that_a_recall_has_overtaken_gives_nothing) {
   have(Hold::shared, stamp_of(10));
-  keeper_.recalled(recall(stamp_of(30), stamp_of(10)));
+  keeper_.recalled(recall(stamp_of(30), stamp_of(10)), now_);
   keeper_.dropped(kInode, next<Drop>().recall);
   next<Answer>();
   next<Resume>();
@@ -119,17 +126,61 @@ TEST_F(HoldsKeeper, an_answer_that_a_recall_has_overtaken_gives_nothing) {
 
 TEST_F(HoldsKeeper, less_is_recalled_while_the_answer_that_left_more_is_on_its_way) {
   have(Hold::exclusive, stamp_of(10));
-  keeper_.recalled(recall(stamp_of(11), stamp_of(10), Hold::shared));
+  keeper_.recalled(recall(stamp_of(11), stamp_of(10), Hold::shared), now_);
   keeper_.dropped(kInode, next<Drop>().recall);
   EXPECT_EQ(next<Answer>().back.left, Hold::shared);
   next<Resume>();
   // Who recalls has not heard of that, and names the grant of before.
-  keeper_.recalled(recall(stamp_of(12), stamp_of(10)));
+  keeper_.recalled(recall(stamp_of(12), stamp_of(10)), now_);
   EXPECT_FALSE(keeper_.enter(kInode, Hold::shared, now_));
   keeper_.dropped(kInode, next<Drop>().recall);
   const Back back = next<Answer>().back;
   EXPECT_EQ(back.recall, stamp_of(12));
   EXPECT_EQ(back.left, Hold::none);
+}
+
+TEST_F(HoldsKeeper, what_is_wanted_back_as_it_comes_is_used_for_a_moment) {
+  have_new(Hold::exclusive, stamp_of(10));
+  ASSERT_TRUE(keeper_.enter(kInode, Hold::exclusive, now_));
+  keeper_.recalled(recall(stamp_of(11), stamp_of(10)), now_);
+  const engine::Time end = now_ + limits::kStayMost;
+  for (; now_ < end; now_ += limits::kStayLook) {
+    keeper_.look_at_stays(now_);
+    ASSERT_TRUE(keeper_.has_stays());
+    EXPECT_TRUE(says_nothing());
+    keeper_.leave(kInode, keeper_.generation(kInode));
+    ASSERT_TRUE(keeper_.enter(kInode, Hold::exclusive, now_));
+  }
+  keeper_.look_at_stays(now_);
+  EXPECT_FALSE(keeper_.has_stays());
+  EXPECT_FALSE(keeper_.enter(kInode, Hold::exclusive, now_));
+  keeper_.leave(kInode, keeper_.generation(kInode));
+  EXPECT_EQ(next<Drop>().recall, stamp_of(11));
+}
+
+TEST_F(HoldsKeeper, who_writes_once_keeps_it_for_less_and_not_the_next_time) {
+  have_new(Hold::exclusive, stamp_of(10));
+  keeper_.use(kInode);
+  ASSERT_TRUE(keeper_.enter(kInode, Hold::exclusive, now_));
+  keeper_.leave(kInode, keeper_.generation(kInode));
+  keeper_.recalled(recall(stamp_of(11), stamp_of(10)), now_);
+  EXPECT_TRUE(says_nothing());
+  now_ += limits::kStayUnused;
+  keeper_.look_at_stays(now_);
+  keeper_.dropped(kInode, next<Drop>().recall);
+  next<Answer>();
+  next<Resume>();
+  for (uint64_t time = 1; time <= limits::kStaysLeftOut + 1; ++time) {
+    have_new(Hold::exclusive, stamp_of(10 * time + 10));
+    ASSERT_TRUE(keeper_.enter(kInode, Hold::exclusive, now_));
+    keeper_.leave(kInode, keeper_.generation(kInode));
+    keeper_.recalled(recall(stamp_of(10 * time + 11), stamp_of(10 * time + 10)), now_);
+    if (time > limits::kStaysLeftOut) break;
+    keeper_.dropped(kInode, next<Drop>().recall);
+    next<Answer>();
+    next<Resume>();
+  }
+  EXPECT_TRUE(keeper_.has_stays());
 }
 
 TEST_F(HoldsKeeper, names_that_change_leave_the_hold_and_nothing_older_is_kept) {
@@ -139,7 +190,7 @@ TEST_F(HoldsKeeper, names_that_change_leave_the_hold_and_nothing_older_is_kept) 
   Recall told = recall(stamp_of(20), stamp_of(10), Hold::shared);
   told.keeps = true;
   told.names = {"new"};
-  keeper_.recalled(told);
+  keeper_.recalled(told, now_);
   const Drop drop = next<Drop>();
   EXPECT_EQ(drop.names, told.names);
   EXPECT_TRUE(keeper_.enter(kInode, Hold::shared, now_));
@@ -173,7 +224,7 @@ TEST_F(HoldsKeeper, another_life_is_told_of_what_is_exclusive_or_in_use) {
   const uint64_t generation = keeper_.generation(kInode);
   constexpr InodeId kRead{8}, kOpen{9};
   keeper_.wait(kRead, Hold::shared);
-  keeper_.given({kAgent, next<Ask>().want.request, kRead, Hold::shared, stamp_of(12)});
+  keeper_.given({kAgent, next<Ask>().want.request, kRead, Hold::shared, stamp_of(12)}, now_);
   next<Resume>();
   keeper_.use(kOpen);
   keeper_.renewed(kAgent, true, now_, 2);
@@ -189,7 +240,7 @@ TEST_F(HoldsKeeper, another_life_is_told_of_what_is_exclusive_or_in_use) {
   EXPECT_EQ(keeper_.hold_of(kRead), Hold::none);
   // What runs under what it has exclusive goes on.
   EXPECT_TRUE(keeper_.is_good(kInode, kAgent, generation, now_));
-  keeper_.recalled(recall(stamp_of(2, 2), stamp_of(1, 2)));
+  keeper_.recalled(recall(stamp_of(2, 2), stamp_of(1, 2)), now_);
   keeper_.leave(kInode, generation);
   EXPECT_EQ(next<Drop>().recall, stamp_of(2, 2));
 }
@@ -197,7 +248,7 @@ TEST_F(HoldsKeeper, another_life_is_told_of_what_is_exclusive_or_in_use) {
 TEST_F(HoldsKeeper, what_is_in_use_is_said_with_each_answer) {
   have(Hold::shared, stamp_of(10));
   keeper_.use(kInode);
-  keeper_.recalled(recall(stamp_of(11), stamp_of(10)));
+  keeper_.recalled(recall(stamp_of(11), stamp_of(10)), now_);
   keeper_.dropped(kInode, next<Drop>().recall);
   EXPECT_TRUE(next<Answer>().back.in_use);
 }

@@ -71,12 +71,12 @@ void ModelAgent::on_claimed(AgentId agent, uint16_t life,
 }
 
 void ModelAgent::on_given(const Given& given) {
-  keeper_.given(given);
+  keeper_.given(given, now());
   act();
 }
 
 void ModelAgent::on_recall(const Recall& recall) {
-  keeper_.recalled(recall);
+  keeper_.recalled(recall, now());
   act();
 }
 
@@ -89,6 +89,14 @@ void ModelAgent::act() {
     }
   }
   is_acting_ = false;
+  if (!keeper_.has_stays() || std::exchange(awaits_stays_, true)) return;
+  owner_.world.after(limits::kStayLook, "stays", [this] {
+    when_awake([this] {
+      awaits_stays_ = false;
+      keeper_.look_at_stays(now());
+      act();
+    });
+  });
 }
 
 void ModelAgent::do_it(const Begin& begin) {

@@ -83,6 +83,7 @@ class ModelAgent {
   ModelWorld& owner_;
   Keeper keeper_;
   bool is_acting_ = false;
+  bool awaits_stays_ = false;
   Time stopped_until_{};
   uint64_t questions_asked_ = 0;
   std::map<InodeId, File> files_;

@@ -60,11 +60,15 @@ class Keeper {
   void begun(AgentId agent, bool good, engine::Time sent, uint16_t life, uint64_t next = 0);
   void renewed(AgentId agent, bool good, engine::Time sent, uint16_t life);
   void claimed(AgentId agent, uint16_t life, const std::vector<std::pair<InodeId, Stamp>>& grants);
-  void given(const Given& given);
-  void recalled(const Recall& recall);
+  void given(const Given& given, engine::Time now);
+  void recalled(const Recall& recall, engine::Time now);
 
   // Nobody has to hear of an end: to be called now and then, and before what follows is relied on.
   void look(engine::Time now);
+  // Holds that were recalled stay for a moment, as they are in use: to be looked at every
+  // limits::kStayLook, while there are any.
+  bool has_stays() const { return !stays_.empty(); }
+  void look_at_stays(engine::Time now);
 
   // An operation begins; true: it may, and ends with leave(). False: it waits, until Resume.
   bool enter(InodeId inode, Hold hold, engine::Time now);
@@ -119,6 +123,9 @@ class Keeper {
     Hold leave = Hold::none;   // of the recall
     bool closed = false;       // nothing begins, as it is being given back
     bool dropping = false;
+    bool stays = false;          // though it was recalled
+    bool was_entered = false;    // while it stays
+    uint8_t stays_left_out = 0;  // the next ones
     uint32_t running = 0;
     uint32_t uses = 0;
     Stamp grant;
@@ -129,6 +136,8 @@ class Keeper {
     Stamp told;       // a recall that leaves the hold, and is to be answered
     RequestId asked;  // that is out
     uint64_t generation = 0;
+    engine::Time since{};    // it is exclusive
+    engine::Time entered{};  // the last time
   };
 
   Kept& at(InodeId inode);
@@ -137,6 +146,8 @@ class Keeper {
   void resume(InodeId inode, Kept& kept);
   void drop_if_due(InodeId inode, Kept& kept);
   void begin_drop(InodeId inode, Kept& kept);
+  bool may_stay(Kept& kept) const;
+  void close(InodeId inode, Kept& kept);
   void drop_if_done(InodeId inode, Kept& kept);
   void answer(InodeId inode, const Kept& kept, Stamp recall, Hold left);
   void void_all(bool exclusive_too);
@@ -146,9 +157,11 @@ class Keeper {
   State state_ = State::beginning;
   uint16_t life_ = 0;
   engine::Time lease_end_{};
+  engine::Time now_{};  // as it was told last
   uint64_t requests_ = 0;
   uint64_t generations_ = 0;
   std::unordered_map<InodeId, Kept> all_;
+  std::vector<InodeId> stays_;
   std::vector<KeeperAction> actions_;
 };
 

@@ -25,6 +25,15 @@ static_assert(kAgentLease + kLeaseGuard + kFenceMost + kTickInterval <= std::chr
 inline constexpr engine::Duration kAnswerMost = std::chrono::seconds(25);
 static_assert(kAnswerMost > kAgentLease + kLeaseGuard, "who is lost ends by its lease");
 
+// An exclusive hold that comes and is wanted back at once is used for so long, while one operation
+// follows another: to give it on costs milliseconds, and writers on two nodes would write once in
+// each turn. It goes as soon as it was not used for a while; looked at now and then. Where staying
+// was of no use, it is not tried again the next few times.
+inline constexpr engine::Duration kStayMost = std::chrono::milliseconds(10);
+inline constexpr engine::Duration kStayUnused = std::chrono::milliseconds(1);
+inline constexpr engine::Duration kStayLook = std::chrono::milliseconds(1);
+inline constexpr uint8_t kStaysLeftOut = 7;
+
 // A directory whose names another has changed is given to nobody for so long: a recall for each
 // name costs more than the questions in between.
 inline constexpr engine::Duration kCalmAfter = std::chrono::seconds(1);

@@ -4,7 +4,7 @@
 #   differential_cluster.sh SCRATCH start SEED N   the seed says which one is a client without disks,
 #                                                  and how many copies there are
 #   differential_cluster.sh SCRATCH lose I HOW MS  HOW: 0 killed, 1 killed in MS, 2 stopped for MS
-#   differential_cluster.sh SCRATCH restore I      returns when its mount is there again
+#   differential_cluster.sh SCRATCH restore I      returns when its mount is there again, and all copies
 #   differential_cluster.sh SCRATCH stop
 # PENSTOCK names the command.
 set -euo pipefail
@@ -59,6 +59,20 @@ start() {
   echo "differential: $count nodes, $((client ? 1 : 0)) of them without disks, ${copies/#0/no} copies"
 }
 
+# Before another node is lost: two of a chain are more than it bears.
+await_copies() {
+  [[ -e $SCRATCH/has_copies ]] || return 0
+  local tries
+  for ((tries = 0; tries < 600; tries++)); do
+    if "$PENSTOCK" cluster "$SCRATCH/store.0" --json 2>/dev/null |
+      python3 -c 'import json, sys; all = json.load(sys.stdin); sys.exit(all["whole"] != all["chains"])' 2>/dev/null; then
+      return
+    fi
+    sleep 0.1
+  done
+  echo "differential: not all copies are there a minute after a node came back" >&2
+}
+
 lose() {
   local node=$1 how=$2 ms=$3 process seconds
   process=$(process_of "$node")
@@ -82,12 +96,14 @@ restore() {
     while [[ -e $SCRATCH/stopped.$node ]]; do sleep 0.05; done
     # What it gives out first may be older than what others did meanwhile by so much.
     sleep 1.1
+    await_copies
     return
   fi
   while kill -0 "$process" 2>/dev/null; do sleep 0.01; done
   umount -l "$SCRATCH/mount.$node" 2>/dev/null || true
   "$PENSTOCK" up "$SCRATCH/store.$node" "${OPTIONS[@]}" --mount "$SCRATCH/mount.$node" "${mounted[@]}" >/dev/null
   note_process "$node"
+  await_copies
 }
 
 stop() {

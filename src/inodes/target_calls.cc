@@ -37,7 +37,7 @@ struct TargetCalls::Batch {
 };
 
 // All at once: there are only as many as targets, or a bounded batch of them.
-Status TargetCalls::run(std::vector<Call>& calls) {
+Status TargetCalls::run(std::vector<Call>& calls, engine::Duration most) {
   if (calls.empty()) return Code::ok;
   const Shard& shard = config_.shards[calls.front().chain.value % config_.shards.size()];
   Batch batch;
@@ -59,7 +59,7 @@ Status TargetCalls::run(std::vector<Call>& calls) {
       } else if (call.what == ChunkMethod::inodes) {
         call.response = std::as_writable_bytes(std::span(&call.inodes, 1));
       }
-      call.deadline = shard.loop->clock().now() + limits::kStoreCallTimeout;
+      call.deadline = shard.loop->clock().now() + most;
       call.owner = &batch;
       call.completion = [](engine::Op& ended) {
         auto& self = ended.owner_as<Batch>();
@@ -219,14 +219,15 @@ Status TargetCalls::sync(std::span<const ChainId> chains) {
 }
 
 Result<std::vector<TargetCalls::Call>> TargetCalls::ask_ends(InodeId inode,
-                                                             const Placement& placement) {
+                                                             const Placement& placement,
+                                                             engine::Duration most) {
   std::vector<Call> calls;
   calls.reserve(placement.chain_count());
   for (uint32_t i = 0; i < placement.chain_count(); ++i) {
     calls.emplace_back(placement.chain(i), ChunkMethod::end_query,
                        wire::ChunkRequest{.inode = inode.value});
   }
-  TRY(run(calls));
+  TRY(run(calls, most));
   for (const Call& call : calls) {
     const wire::ChunkEndResponse& answer = call.end;
     if (call.response_length != sizeof answer || answer.any > 1 ||
@@ -238,7 +239,7 @@ Result<std::vector<TargetCalls::Call>> TargetCalls::ask_ends(InodeId inode,
 }
 
 Result<uint64_t> TargetCalls::allocated(InodeId inode, const Placement& placement) {
-  TRY_ASSIGN(const std::vector<Call> calls, ask_ends(inode, placement));
+  TRY_ASSIGN(const std::vector<Call> calls, ask_ends(inode, placement, limits::kAllocatedTimeout));
   uint64_t bytes = 0;
   for (const Call& call : calls) bytes += call.end.allocated_bytes;
   return bytes;

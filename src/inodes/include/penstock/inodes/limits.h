@@ -58,6 +58,9 @@ inline constexpr size_t kProbeBatch = 64;
 // A store that does not answer a control call (clear, remove, sync, end query) within this time is
 // stuck: the call ends with timed_out. Removing or syncing a huge file takes seconds.
 inline constexpr auto kStoreCallTimeout = std::chrono::minutes(5);
+// How many blocks a file with holes takes nobody needs to know for certain: who lists files on
+// chains that are away is not to wait for each of them.
+inline constexpr auto kAllocatedTimeout = std::chrono::seconds(1);
 
 // A program that removes one file often removes more: so long the collector waits for them, unless
 // room is short.

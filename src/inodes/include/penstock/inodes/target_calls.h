@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "penstock/inodes/layout.h"
+#include "penstock/inodes/limits.h"
 #include "penstock/wire.h"
 
 namespace penstock::inodes {
@@ -67,8 +68,9 @@ class TargetCalls {
   struct Batch;
   using ByInode = std::map<InodeId, std::vector<ChainId>>;
   Status sync(std::span<const ChainId> chains);
-  Status run(std::vector<Call>& calls);
-  Result<std::vector<Call>> ask_ends(InodeId inode, const Placement& placement);
+  Status run(std::vector<Call>& calls, engine::Duration most = limits::kStoreCallTimeout);
+  Result<std::vector<Call>> ask_ends(InodeId inode, const Placement& placement,
+                                     engine::Duration most = limits::kStoreCallTimeout);
   static Status take_inodes(const Call& call, InodeId to, ByInode& files, InodeId& next);
 
   const Config& config_;

@@ -175,8 +175,13 @@ Status Collector::remove(std::span<const InodeId> free,
   return Code::ok;
 }
 
+bool Collector::has_something() const {
+  if (core_.drops->removed.load(std::memory_order_relaxed) > 0) return true;
+  return core_.drops->may_give_way.load(std::memory_order_relaxed) && give_way_ && give_way_();
+}
+
 bool Collector::make_room() {
-  if (core_.drops->removed.load(std::memory_order_relaxed) <= 0) return false;
+  if (!has_something()) return false;
   const Result<uint64_t> collected = collect(limits::kCollectBatch);
   return collected && *collected > 0;
 }
@@ -201,6 +206,7 @@ void Collector::run() {
     Status status = core_.accesses.record();
     if (core_.drops->collection_wanted()) core_.drops->wait_for_company();
     std::vector<RoomRequest*> asked = core_.drops->take_room_requests();
+    if (!asked.empty() && has_something()) core_.drops->want_more();
     if (status.ok()) status = collect_all(asked);
     core_.drops->answer(asked, engine::Time{});
     // Once per kind of trouble: it is tried again at the next occasion.

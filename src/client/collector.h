@@ -16,6 +16,9 @@ class Collector {
       : core_(core), held_(held), closer_(closer) {}
   ~Collector() { stop(); }
 
+  // Before start(): removes something that is kept although it was removed, for a caller that met a
+  // full disk; false if there is nothing. From any thread.
+  void set_giving_way(std::function<bool()> give_way) { give_way_ = std::move(give_way); }
   void start();
   // Idempotent. What is still to be removed is left to the next life of the process.
   void stop();
@@ -51,10 +54,13 @@ class Collector {
   Status collect_all(std::vector<RoomRequest*>& asked);
 
   bool is_ours(InodeId orphan);
+  // Whether anything waits to be collected now.
+  bool has_something() const;
 
   Core& core_;
   HeldInodes& held_;
   Closer& closer_;
+  std::function<bool()> give_way_;
   engine::Mutex mutex_;
   // Relaxed: a hint for the thread to look again.
   std::atomic<bool> some_held_elsewhere_{false};

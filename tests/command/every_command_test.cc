@@ -163,6 +163,19 @@ TEST_F(EveryCommand, of_help_does_what_it_says) {
          good({"quota", "delete", store_, "--path", "/in"}, "deleted");
          good({"quota", "delete", store_, "--path", "/in"}, "there is none", 1);
        }},
+      {"trash",
+       [&] {
+         good({"trash", "get", store_}, "nothing is kept");
+         good({"trash", "set", store_ + ":/in", "7"}, "trash of /in: 7 days");
+         good({"trash", "get", store_}, "/in");
+         good({"trash", "get", store_ + ":/in", "--json"}, "\"days\": 7");
+         good({"trash", "list", store_}, "the trash is empty");
+         good({"trash", "restore", store_, "/in/nothing"}, "not in the trash", 1);
+         good({"trash", "empty", store_}, "--older-than", 2);
+         good({"trash", "empty", store_, "--all"}, "0 removed");
+         good({"trash", "set", store_ + ":/in", "soon"}, "a number of days", 2);
+         good({"trash", "set", store_ + ":/in", "inherit"}, "trash of /in: off");
+       }},
       {"scrub",
        [&] {
          good({"scrub", store_}, "0 bad blocks");

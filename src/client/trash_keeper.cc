@@ -68,7 +68,11 @@ bool TrashKeeper::pause(engine::Duration time) {
 }
 
 void TrashKeeper::run() {
-  while (pause(limits::kTrashLook)) look();
+  engine::Duration next = limits::kTrashFirstLook;
+  while (pause(next)) {
+    look();
+    next = limits::kTrashLook;
+  }
 }
 
 std::vector<TrashKeeper::Hour> TrashKeeper::hours() const {

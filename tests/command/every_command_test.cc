@@ -265,7 +265,7 @@ TEST_F(EveryCommand, of_help_does_what_it_says) {
        }},
       {"metadata",
        [&] {
-         good({"metadata", "dump", store_, scratch_ / "names.txt"}, "4 names");
+         good({"metadata", "dump", store_, scratch_ / "names.txt"}, "5 names");
          good({"metadata", "check", store_}, "4 names, 0 open for writing");
          good({"metadata", "check", store_, "--json"}, "\"problems\": 0");
          good({"metadata", "check", scratch_ / "nowhere"}, "is not a store", 1);
@@ -274,7 +274,7 @@ TEST_F(EveryCommand, of_help_does_what_it_says) {
          good({"metadata", "move", store_}, "--to is required", 2);
          EXPECT_THAT(read_file(scratch_ / "names.txt"), HasSubstr("name=small\n"));
          fs::rename(store_ + "/meta", scratch_ / "lost");
-         good({"metadata", "load", scratch_ / "names.txt", store_}, "4 names");
+         good({"metadata", "load", scratch_ / "names.txt", store_}, "5 names");
          good({"metadata", "load", scratch_ / "names.txt", store_}, "already", 1);
          good({"metadata"}, "subcommand is required", 2);
        }},

@@ -266,7 +266,7 @@ TEST_F(EveryCommand, of_help_does_what_it_says) {
       {"metadata",
        [&] {
          good({"metadata", "dump", store_, scratch_ / "names.txt"}, "5 names");
-         good({"metadata", "check", store_}, "4 names, 0 open for writing");
+         good({"metadata", "check", store_}, "5 names, 0 open for writing");
          good({"metadata", "check", store_, "--json"}, "\"problems\": 0");
          good({"metadata", "check", scratch_ / "nowhere"}, "is not a store", 1);
          good({"metadata", "move", store_, "--to", "rocksdb"}, "already", 1);

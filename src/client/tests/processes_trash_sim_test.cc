@@ -21,7 +21,9 @@ class TrashStory {
       ASSERT_TRUE(files.set_trash(meta::kRootInode, 7, "/").ok());
     });
     std::vector<engine::Thread> writers;
-    for (size_t i = 0; i < kTrashWriters; ++i) {
+    // One alone may empty the hour of all.
+    empties_ = all_.world.random().chance(1, 3);
+    for (size_t i = 0; i < (empties_ ? 1 : kTrashWriters); ++i) {
       writers.emplace_back("writer", [this, i] { write_all(i); });
     }
     if (faults_) inject();
@@ -119,6 +121,7 @@ class TrashStory {
     });
     if (inode == InodeId()) return remove_whatever(name);
     expect_at(here, inode);
+    ask_often(hour_, meta::name_of(meta::TrashEntry{d_, inode, name}));
     at(any(), [&](FileSystem& files) { remove(files, name); });
     expect_at(here, {});
     std::optional<Place> place;
@@ -128,7 +131,9 @@ class TrashStory {
       return;
     }
     ++kept;
+    hour_ = place->directory;
     expect_at(*place, inode);
+    ask_often(place->directory, place->name);
     Status status = Code::busy;
     if (all_.world.random().chance(1, 2)) {
       at(any(), [&](FileSystem& files) {
@@ -145,6 +150,11 @@ class TrashStory {
       return;
     }
     at(any(), [&](FileSystem& files) {
+      if (empties_) {
+        const auto step = files.empty_trash(place->directory, 0, 1000);
+        status = step ? Status() : step.error();
+        return;
+      }
       if (files.lookup({}, place->directory, place->name).has_value()) {
         const auto attributes = files.attributes(inode);
         const bool is_directory = attributes && attributes->type == meta::FileType::directory;
@@ -154,6 +164,16 @@ class TrashStory {
     });
     if (status.ok()) ++emptied;
     if (status.ok() || status == Code::not_found) expect_at(*place, {});
+  }
+  // So that it might be kept that it is there, or not.
+  void ask_often(InodeId directory, const std::string& name) {
+    if (directory == InodeId()) return;
+    for (int times = 0; times < 3; ++times) {
+      for (size_t i = 0; i < all_.count(); ++i) {
+        at(i, [&](FileSystem& files) { (void)files.lookup({}, directory, name); });
+      }
+      all_.world.run_for(milliseconds(200));
+    }
   }
   void remove(FileSystem& files, const std::string& name) {
     const auto found = files.lookup({}, d_, name);
@@ -218,6 +238,8 @@ class TrashStory {
   Processes all_;
   const bool faults_;
   InodeId d_;
+  InodeId hour_;  // the last that was seen
+  bool empties_ = false;
 };
 
 void run_trash(uint64_t first, uint64_t count, bool faults) {

@@ -177,7 +177,8 @@ Status Collector::remove(std::span<const InodeId> free,
 
 bool Collector::has_something() const {
   if (core_.drops->removed.load(std::memory_order_relaxed) > 0) return true;
-  return core_.drops->may_give_way.load(std::memory_order_relaxed) && give_way_ && give_way_();
+  return core_.drops->may_give_way.load(std::memory_order_relaxed) && trash_.give_way &&
+         trash_.give_way();
 }
 
 bool Collector::make_room() {
@@ -202,6 +203,7 @@ Status Collector::collect_all(std::vector<RoomRequest*>& asked) {
 void Collector::run() {
   Status last;
   while (core_.drops->wait(limits::kCollectRetry)) {
+    if (trash_.round) trash_.round();
     closer_.give_back_dropped();
     Status status = core_.accesses.record();
     if (core_.drops->collection_wanted()) core_.drops->wait_for_company();

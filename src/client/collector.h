@@ -16,9 +16,15 @@ class Collector {
       : core_(core), held_(held), closer_(closer) {}
   ~Collector() { stop(); }
 
-  // Before start(): removes something that is kept although it was removed, for a caller that met a
-  // full disk; false if there is nothing. From any thread.
-  void set_giving_way(std::function<bool()> give_way) { give_way_ = std::move(give_way); }
+  // What is removed and kept. Set before start(), and outlives the collector's thread.
+  struct Trash {
+    // Removes some of it, for a caller that met a full disk; false if there is nothing. From any
+    // thread.
+    std::function<bool()> give_way;
+    // The collector's thread is awake, which it is every few seconds.
+    std::function<void()> round;
+  };
+  void set_trash(Trash trash) { trash_ = std::move(trash); }
   void start();
   // Idempotent. What is still to be removed is left to the next life of the process.
   void stop();
@@ -60,7 +66,7 @@ class Collector {
   Core& core_;
   HeldInodes& held_;
   Closer& closer_;
-  std::function<bool()> give_way_;
+  Trash trash_;
   engine::Mutex mutex_;
   // Relaxed: a hint for the thread to look again.
   std::atomic<bool> some_held_elsewhere_{false};

@@ -43,10 +43,10 @@ FileSystemImpl::FileSystemImpl(meta::Meta& to_meta, FileSystemConfig config)
 // Without close() before it this is as a crash: nothing more is settled.
 FileSystemImpl::~FileSystemImpl() {
   core_.closed.store(true, std::memory_order_relaxed);
-  trash_.stop();
   collector_.stop();
   core_.behind.halt();
   core_.lengths.stop();
+  trash_.stop();
 }
 
 void FileSystemImpl::start() {

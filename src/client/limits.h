@@ -27,8 +27,9 @@ inline constexpr size_t kDiscardedMax = 1024;
 // When collecting failed, it is tried again after this time at the latest.
 inline constexpr auto kCollectRetry = std::chrono::seconds(10);
 
-// The trash: how often it is looked at, and how soon after the start; entries removed in one transaction, which is over in a
-// moment; and the pause after it at least, so that ten million take an hour.
+// The trash: how often it is looked at, and how soon after the start; entries removed in one
+// transaction, which is over in a moment; and the pause after it at least, so that ten million take
+// an hour.
 inline constexpr auto kTrashLook = std::chrono::minutes(1);
 inline constexpr auto kTrashFirstLook = std::chrono::seconds(5);
 inline constexpr size_t kTrashBatch = 64;

@@ -44,12 +44,17 @@ bool TrashClock::is_believed(std::optional<engine::WallTime> newest) {
 
 TrashKeeper::TrashKeeper(Core& core, Names& names, Collector& collector)
     : core_(core), names_(names), clock_(core.clock()) {
-  if (core.config.owns_recovery) collector.set_giving_way([this] { return give_way_now(); });
+  if (!core.config.owns_recovery) return;
+  collector.set_trash(
+      {.give_way = [this] { return give_way_now(); }, .round = [this] { start(); }});
 }
 
 void TrashKeeper::start() {
-  ASSERT(!thread_.joinable());
-  if (core_.config.owns_recovery) thread_ = engine::Thread("penstock-trash", [this] { run(); });
+  if (!core_.config.owns_recovery || !core_.meta.has_trash()) return;
+  if (runs_.load(std::memory_order_relaxed)) return;
+  const std::lock_guard lock(mutex_);
+  if (is_stopping_ || runs_.exchange(true, std::memory_order_relaxed)) return;
+  thread_ = engine::Thread("penstock-trash", [this] { run(); });
 }
 
 void TrashKeeper::stop() {

@@ -26,15 +26,16 @@ class TrashClock {
   engine::Time believed_from_{};
 };
 
-// For the file system that owns recovery. Started and stopped by one thread; a thread of its own
-// removes, a batch at a time.
+// For the file system that owns recovery. A thread of its own removes, a batch at a time; there is
+// none before there is a trash.
 class TrashKeeper {
  public:
   TrashKeeper(Core& core, Names& names, Collector& collector);
   ~TrashKeeper() { stop(); }
 
+  // If there is a trash, once. Thread safe.
   void start();
-  // Idempotent. What is over is left to the next life of the process.
+  // For good. Idempotent. What is over is left to the next life of the process.
   void stop();
 
  private:
@@ -63,8 +64,9 @@ class TrashKeeper {
   TrashClock clock_;
   engine::Mutex mutex_;
   engine::Condition wake_;
-  bool is_stopping_ = false;  // under the mutex
-  Status last_;               // of the thread: what failed before
+  bool is_stopping_ = false;        // under the mutex
+  std::atomic<bool> runs_ = false;  // relaxed: set once, under the mutex
+  Status last_;                     // of the thread: what failed before
   engine::Thread thread_;
 };
 

@@ -125,6 +125,7 @@ class Namespace final : public Meta {
   Result<std::optional<Quota>> quota_of(InodeId inode) override;
   Result<uint64_t> reserve(InodeId inode, uint64_t length) override;
   Status set_trash(InodeId directory, std::optional<uint32_t> days, std::string_view path) override;
+  bool has_trash() const override { return trash_.top() != InodeId(); }
   Result<TrashDays> trash_of(InodeId inode) override;
   Result<std::vector<TrashSetting>> trash_settings(InodeId after, size_t limit) override;
   Result<TrashEmptied> empty_trash(InodeId hour, uint64_t after, size_t limit) override;

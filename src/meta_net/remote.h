@@ -128,6 +128,8 @@ class Remote final : public RemoteMeta {
     TRY(check_name(path));
     return status_of(run(ask::SetTrash{directory, days, std::string(path)}));
   }
+  // It is not known here.
+  bool has_trash() const override { return true; }
   Result<meta::TrashDays> trash_of(InodeId inode) override { return run(ask::TrashOf{inode}); }
   Result<std::vector<meta::TrashSetting>> trash_settings(InodeId after, size_t limit) override;
   Result<meta::TrashEmptied> empty_trash(InodeId hour, uint64_t after, size_t limit) override {

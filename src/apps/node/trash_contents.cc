@@ -8,6 +8,8 @@ namespace {
 
 // A name is looked for among so many of its directory: beyond that its number has to do.
 constexpr size_t kNamesLookedAt = 20'000;
+// And so many in all of a request.
+constexpr size_t kNamesLookedAtInAll = 200'000;
 // Directories that are shown, or put back, around what was removed.
 constexpr int kDirectoriesAround = 256;
 
@@ -80,9 +82,10 @@ std::optional<TrashContents::Hour> TrashContents::hour_of(InodeId directory) {
 
 std::string TrashContents::name_in(InodeId directory, InodeId inode) {
   std::string name;
+  const size_t most = std::min(kNamesLookedAt, kNamesLookedAtInAll - looked_at_);
   (void)files_.meta().read_directory(
-      directory, 0, kNamesLookedAt, false,
-      [&](const meta::DirectoryEntry& entry, const meta::Attributes*) {
+      directory, 0, most, false, [&](const meta::DirectoryEntry& entry, const meta::Attributes*) {
+        ++looked_at_;
         if (entry.inode == inode) name = entry.name;
         return name.empty();
       });

@@ -52,6 +52,7 @@ class TrashContents {
   Status put_back(const Hour& hour, const std::string& name, int depth);
 
   client::FileSystem& files_;
+  size_t looked_at_ = 0;  // names
   std::optional<std::vector<Hour>> hours_;
   std::unordered_map<InodeId, std::string> paths_;
   std::unordered_map<InodeId, std::unordered_map<InodeId, std::string>> directories_;

@@ -482,6 +482,8 @@ class Meta {
   // many.
   virtual Status set_trash(InodeId directory, std::optional<uint32_t> days,
                            std::string_view path) = 0;
+  // Whether there may be anything in the trash: days were set once. From memory.
+  virtual bool has_trash() const = 0;
   // What holds in a directory, or for a file where it is counted.
   virtual Result<TrashDays> trash_of(InodeId inode) = 0;
   // Those of directories behind `after`, in order.

@@ -150,6 +150,7 @@ class PassedOn : public Meta {
                    std::string_view path) override {
     return inner_.set_trash(directory, days, path);
   }
+  bool has_trash() const override { return inner_.has_trash(); }
   Result<TrashDays> trash_of(InodeId inode) override { return inner_.trash_of(inode); }
   Result<std::vector<TrashSetting>> trash_settings(InodeId after, size_t limit) override {
     return inner_.trash_settings(after, limit);

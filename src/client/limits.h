@@ -29,7 +29,7 @@ inline constexpr auto kCollectRetry = std::chrono::seconds(10);
 
 // The trash: how often it is looked at, and how soon after the start; entries removed in one
 // transaction, which is over in a moment; and the pause after it at least, so that ten million take
-// an hour.
+// half an hour.
 inline constexpr auto kTrashLook = std::chrono::minutes(1);
 inline constexpr auto kTrashFirstLook = std::chrono::seconds(5);
 inline constexpr size_t kTrashBatch = 64;

@@ -47,6 +47,7 @@ class CommandLine {
   void add_metadata_commands(const char* group);
   void add_layout_commands(const char* group);
   void add_quota_commands(const char* group);
+  void add_trash_commands(const char* group);
   void add_model_commands();
 
   CLI::App app_{"Penstock: the data plane between storage and GPUs", "penstock"};
@@ -68,6 +69,8 @@ class CommandLine {
   TraceOptions trace_;
   JoinOptions join_;
   ClusterOptions cluster_;
+  TrashOptions trash_;
+  int (*trash_action_)(const TrashOptions&) = nullptr;
   QuotaOptions quota_;
   int (*quota_action_)(const QuotaOptions&) = nullptr;
   TokenOptions token_;

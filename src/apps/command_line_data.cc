@@ -57,6 +57,7 @@ void CommandLine::add_data_commands() {
   warm->add_flag("-q,--quiet", warm_.quiet, "No progress");
   add_layout_commands(group);
   add_quota_commands(group);
+  add_trash_commands(group);
   CLI::App* scrub = command("scrub", group, "Read and verify everything that a node stores",
                             [this] { return run_scrub(node_); });
   scrub->add_option("DIR", node_.directory, "The store directory")->required();
@@ -180,6 +181,46 @@ void CommandLine::add_quota_commands(const char* group) {
       "A directory's quota is for all below it, and for everybody; a user's for what the user "
       "owns. "
       "docs/quotas.md");
+}
+
+void CommandLine::add_trash_commands(const char* group) {
+  CLI::App* trash = command("trash", group, "Keep what is removed for some days, and give it back",
+                            [] { return kExitOk; });
+  trash->require_subcommand(1);
+  // Runs after that of the subcommand.
+  trash->callback([this] { action_ = [this] { return trash_action_(trash_); }; });
+  const auto add = [&](const char* name, const char* description, const char* place,
+                       const char* what, int (*action)(const TrashOptions&)) {
+    CLI::App* sub = trash->add_subcommand(name, description);
+    sub->callback([this, action] { trash_action_ = action; });
+    sub->add_option(place, trash_.place, what)->required();
+    sub->add_flag("--json", trash_.json, "For machines");
+    return sub;
+  };
+  const char* const store = "The store directory of a node";
+  CLI::App* set =
+      add("set", "Say for how many days what is removed below a directory is kept", "DIR",
+          "A directory: STORE:/path, or inside a mount; STORE: all", run_trash_set);
+  set->add_option("DAYS", trash_.days, "A number, 'off', or 'inherit': as what is above says")
+      ->required();
+  add("get", "Show what is said, or what holds in a directory", "DIR",
+      "STORE, or a directory: STORE:/path, or inside a mount", run_trash_get);
+  CLI::App* list =
+      add("list", "Show what was removed, the last of it first", "DIR", store, run_trash_list);
+  list->add_option("HOUR", trash_.hour, "Only of that: 2026-11-28-08");
+  list->add_option("--limit", trash_.limit, "So many at most");
+  CLI::App* restore = add("restore", "Put back what was removed", "DIR", store, run_trash_restore);
+  restore
+      ->add_option("WHAT", trash_.what,
+                   "/where/it/was, HOUR/ENTRY as 'list' shows it, or a whole HOUR")
+      ->required();
+  restore->add_option("--to", trash_.to, "Into this directory: /a/b");
+  CLI::App* empty =
+      add("empty", "Remove for good what is in the trash", "DIR", store, run_trash_empty);
+  empty->add_option("--older-than", trash_.older_than, "What was removed so many days ago");
+  empty->add_option("--hour", trash_.hour, "What was removed in that hour: 2026-11-28-08");
+  empty->add_flag("--all", trash_.all, "Everything");
+  trash->footer("What is kept lies in .trash at the root of the mount. docs/trash.md");
 }
 
 void CommandLine::add_model_commands() {

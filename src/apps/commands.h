@@ -170,6 +170,23 @@ int run_quota_list(const QuotaOptions& options);
 int run_quota_delete(const QuotaOptions& options);
 int run_quota_check(const QuotaOptions& options);
 
+struct TrashOptions {
+  std::string place;              // a store, or a directory inside where that is asked for
+  std::string days;               // "7", "off" or "inherit"
+  std::string hour;               // as the directories of .trash are named; empty: any
+  std::vector<std::string> what;  // to be restored
+  std::string to;                 // where to; empty: where it was
+  uint64_t limit = 100;
+  std::optional<uint32_t> older_than;  // days
+  bool all = false;
+  bool json = false;
+};
+int run_trash_set(const TrashOptions& options);
+int run_trash_get(const TrashOptions& options);
+int run_trash_list(const TrashOptions& options);
+int run_trash_restore(const TrashOptions& options);
+int run_trash_empty(const TrashOptions& options);
+
 struct LayoutOptions {
   std::vector<std::string> paths;
   std::string store;

@@ -175,8 +175,14 @@ Status Collector::remove(std::span<const InodeId> free,
   return Code::ok;
 }
 
+bool Collector::has_something() const {
+  if (core_.drops->removed.load(std::memory_order_relaxed) > 0) return true;
+  return core_.drops->may_give_way.load(std::memory_order_relaxed) && trash_.give_way &&
+         trash_.give_way();
+}
+
 bool Collector::make_room() {
-  if (core_.drops->removed.load(std::memory_order_relaxed) <= 0) return false;
+  if (!has_something()) return false;
   const Result<uint64_t> collected = collect(limits::kCollectBatch);
   return collected && *collected > 0;
 }
@@ -197,10 +203,12 @@ Status Collector::collect_all(std::vector<RoomRequest*>& asked) {
 void Collector::run() {
   Status last;
   while (core_.drops->wait(limits::kCollectRetry)) {
+    if (trash_.round) trash_.round();
     closer_.give_back_dropped();
     Status status = core_.accesses.record();
     if (core_.drops->collection_wanted()) core_.drops->wait_for_company();
     std::vector<RoomRequest*> asked = core_.drops->take_room_requests();
+    if (!asked.empty() && has_something()) core_.drops->want_more();
     if (status.ok()) status = collect_all(asked);
     core_.drops->answer(asked, engine::Time{});
     // Once per kind of trouble: it is tried again at the next occasion.

@@ -16,6 +16,15 @@ class Collector {
       : core_(core), held_(held), closer_(closer) {}
   ~Collector() { stop(); }
 
+  // What is removed and kept. Set before start(), and outlives the collector's thread.
+  struct Trash {
+    // Removes some of it, for a caller that met a full disk; false if there is nothing. From any
+    // thread.
+    std::function<bool()> give_way;
+    // The collector's thread is awake, which it is every few seconds.
+    std::function<void()> round;
+  };
+  void set_trash(Trash trash) { trash_ = std::move(trash); }
   void start();
   // Idempotent. What is still to be removed is left to the next life of the process.
   void stop();
@@ -51,10 +60,13 @@ class Collector {
   Status collect_all(std::vector<RoomRequest*>& asked);
 
   bool is_ours(InodeId orphan);
+  // Whether anything waits to be collected now.
+  bool has_something() const;
 
   Core& core_;
   HeldInodes& held_;
   Closer& closer_;
+  Trash trash_;
   engine::Mutex mutex_;
   // Relaxed: a hint for the thread to look again.
   std::atomic<bool> some_held_elsewhere_{false};

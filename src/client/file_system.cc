@@ -32,6 +32,7 @@ FileSystemImpl::FileSystemImpl(meta::Meta& to_meta, FileSystemConfig config)
       collector_(core_, held_, closer_),
       privileges_(core_, closer_),
       names_(core_, live_, collector_, notifier_),
+      trash_(core_, names_, collector_),
       layouts_(core_, notifier_),
       attributes_(core_, held_, loader_, live_, cuts_, privileges_, closer_, notifier_),
       opens_(core_, held_, loader_, live_, cuts_, closer_, notifier_),
@@ -45,17 +46,20 @@ FileSystemImpl::~FileSystemImpl() {
   collector_.stop();
   core_.behind.halt();
   core_.lengths.stop();
+  trash_.stop();
 }
 
 void FileSystemImpl::start() {
   collector_.start();
   core_.behind.start();
+  trash_.start();
   core_.drops->wake();
 }
 
 void FileSystemImpl::close() {
   core_.behind.stop();
   if (core_.closed.exchange(true, std::memory_order_relaxed)) return;
+  trash_.stop();
   collector_.stop();
   closer_.give_back_dropped();
   Status settled = all_.record_final();
@@ -161,6 +165,17 @@ Status FileSystemImpl::rename(const Credentials& credentials, InodeId parent, st
                               meta::RenameFlags flags, Observer* self) {
   TRY(core_.check_open());
   return names_.rename(credentials, parent, name, new_parent, new_name, flags, self);
+}
+
+Status FileSystemImpl::set_trash(InodeId directory, std::optional<uint32_t> days,
+                                 std::string_view path) {
+  TRY(core_.check_open());
+  return names_.set_trash(directory, days, path);
+}
+
+Result<meta::TrashEmptied> FileSystemImpl::empty_trash(InodeId hour, uint64_t after, size_t limit) {
+  TRY(core_.check_open());
+  return names_.empty_trash(hour, after, limit);
 }
 
 Status FileSystemImpl::set_xattr(const Credentials& credentials, InodeId inode,

@@ -11,6 +11,7 @@
 #include "new_files.h"
 #include "opens.h"
 #include "recovery.h"
+#include "trash_keeper.h"
 
 namespace penstock::client {
 
@@ -91,6 +92,12 @@ class FileSystemImpl final : public FileSystem {
   Result<std::optional<meta::Quota>> quota_of(InodeId inode) override {
     return core_.meta.quota_of(inode);
   }
+  Status set_trash(InodeId directory, std::optional<uint32_t> days, std::string_view path) override;
+  Result<meta::TrashDays> trash_of(InodeId inode) override { return core_.meta.trash_of(inode); }
+  Result<std::vector<meta::TrashSetting>> trash_settings() override {
+    return core_.meta.trash_settings({}, SIZE_MAX);
+  }
+  Result<meta::TrashEmptied> empty_trash(InodeId hour, uint64_t after, size_t limit) override;
   std::vector<ChainTable> tables() override { return layouts_.tables(); }
   Result<PathEnd> resolve_parent(const Credentials&, std::string_view path) override;
 
@@ -145,6 +152,7 @@ class FileSystemImpl final : public FileSystem {
   Collector collector_;
   Privileges privileges_;
   Names names_;
+  TrashKeeper trash_;
   Layouts layouts_;
   AttributeChanges attributes_;
   Opens opens_;

@@ -27,6 +27,25 @@ inline constexpr size_t kDiscardedMax = 1024;
 // When collecting failed, it is tried again after this time at the latest.
 inline constexpr auto kCollectRetry = std::chrono::seconds(10);
 
+// The trash: how often it is looked at, and how soon after the start; entries removed in one
+// transaction, which is over in a moment; and the pause after it at least, so that ten million take
+// half an hour.
+inline constexpr auto kTrashLook = std::chrono::minutes(1);
+inline constexpr auto kTrashFirstLook = std::chrono::seconds(5);
+inline constexpr size_t kTrashBatch = 64;
+inline constexpr auto kTrashPause = std::chrono::milliseconds(10);
+// No more is removed while so many wait to be collected: these are slower.
+inline constexpr int64_t kTrashWaitingMax = 4096;
+// It gives way when less than one part in so many is free, until that is so of the second.
+inline constexpr uint64_t kTrashGivesWay = 20;
+inline constexpr uint64_t kTrashGaveWay = 10;
+static_assert(kTrashGaveWay < kTrashGivesWay);
+// After the wall clock has jumped so far it is believed when it has not for so long.
+inline constexpr auto kTrashClockJump = std::chrono::minutes(10);
+inline constexpr auto kTrashClockTrust = std::chrono::hours(1);
+// And at a start when the newest hour is so far away.
+inline constexpr auto kTrashClockAway = std::chrono::hours(24);
+
 // How often an operation of a thread that waits for a hold looks whether it is still to wait.
 inline constexpr auto kHoldLook = std::chrono::seconds(1);
 // What renews and gives back inodes, in threads that wait for meta and targets; and how soon what

@@ -70,6 +70,41 @@ void Names::lost_name(const meta::Removed& removed, Observer* self) {
   if (removed.inode == InodeId{}) return;
   if (removed.last_link) collector_.add(removed.inode);
   notifier_.changed(removed.inode, 0, 0, self);
+  if (!removed.kept) return;
+  // Nobody made it by that name: a kernel may have asked for it before.
+  const meta::KeptInTrash& kept = *removed.kept;
+  core_.drops->may_give_way.store(true, std::memory_order_relaxed);
+  if (kept.is_new_hour) notifier_.entry_changed(kept.top, kept.hour_name, nullptr);
+  notifier_.entry_changed(kept.hour, kept.name, nullptr);
+}
+
+Status Names::set_trash(InodeId directory, std::optional<uint32_t> days, std::string_view path) {
+  TRY(core_.meta.set_trash(directory, days, path));
+  notifier_.entry_changed(meta::kRootInode, meta::kTrashName, nullptr);
+  return Code::ok;
+}
+
+Result<meta::TrashEmptied> Names::empty_trash(InodeId hour, uint64_t after, size_t limit) {
+  // Of what goes, kernels may know.
+  std::vector<std::string> names;
+  TRY(core_.meta.read_directory(hour, after, limit, false,
+                                [&](const meta::DirectoryEntry& entry, const Attributes*) {
+                                  names.push_back(entry.name);
+                                  return true;
+                                }));
+  TRY_ASSIGN(meta::TrashEmptied emptied, core_.meta.empty_trash(hour, after, limit));
+  for (const std::string& name : names) notifier_.entry_changed(hour, name, nullptr);
+  for (const InodeId orphan : emptied.orphans) {
+    collector_.add(orphan);
+    notifier_.changed(orphan, 0, 0, nullptr);
+  }
+  for (const InodeId inode : emptied.linked) notifier_.changed(inode, 0, 0, nullptr);
+  if (emptied.gone.empty()) return emptied;
+  Credentials unchecked;
+  unchecked.enforce = false;
+  const auto top = core_.meta.lookup(unchecked, meta::kRootInode, meta::kTrashName);
+  if (top) notifier_.entry_changed(top->inode, emptied.gone, nullptr);
+  return emptied;
 }
 
 Status Names::unlink(const Credentials& credentials, InodeId parent, std::string_view name,

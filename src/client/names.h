@@ -34,6 +34,9 @@ class Names {
   Status rename(const Credentials&, InodeId parent, std::string_view name, InodeId new_parent,
                 std::string_view new_name, meta::RenameFlags flags, Observer* self);
 
+  Status set_trash(InodeId directory, std::optional<uint32_t> days, std::string_view path);
+  Result<meta::TrashEmptied> empty_trash(InodeId hour, uint64_t after, size_t limit);
+
   // Meta has taken a name of an inode, perhaps the last one.
   void lost_name(const meta::Removed& removed, Observer* self);
 

@@ -62,6 +62,7 @@ bool DropQueue::ask_for_room(RoomRequest& request, engine::Time now) {
   ASSERT(request.loop != nullptr && !request.linked());
   if (!served_.load(std::memory_order_relaxed)) return false;
   if (removed.load(std::memory_order_relaxed) <= 0 &&
+      !may_give_way.load(std::memory_order_relaxed) &&
       now - collected_.load(std::memory_order_relaxed) > limits::kCollectedLately) {
     return false;
   }

@@ -119,7 +119,7 @@ Status GuardedNames::look(std::span<meta::Look> looks) {
   const holds::Changes::Moment since = guard_.changes_.now();
   TRY(inner_.look(looks));
   for (meta::Look& one : looks) {
-    one.is_steady = guard_.changes_.was_quiet(one.inode, since) &&
+    one.is_steady = one.is_steady && guard_.changes_.was_quiet(one.inode, since) &&
                     (!one.found || guard_.changes_.was_quiet(one.found->inode, since));
   }
   return Code::ok;
@@ -234,6 +234,37 @@ Status GuardedNames::rename(const Credentials& who, InodeId parent, std::string_
     (void)guarded(moved, [] { return Status(); });
   if (removed != nullptr) *removed = std::move(gone);
   return Code::ok;
+}
+
+// The root gets a directory by it once.
+Status GuardedNames::set_trash(InodeId directory, std::optional<uint32_t> days,
+                               std::string_view path) {
+  Parts parts;
+  add(parts, meta::kRootInode, meta::kTrashName);
+  return guarded(parts, [&] { return inner_.set_trash(directory, days, path); });
+}
+
+// What an hour has is looked at before; what others have put there since is told late, as above.
+Result<meta::TrashEmptied> GuardedNames::empty_trash(InodeId hour, uint64_t after, size_t limit) {
+  Parts parts;
+  add(parts, hour, {});
+  limit = std::min(limit, holds::limits::kBarrierPartsMax / 2);
+  TRY(inner_.read_directory(hour, after, limit, false,
+                            [&](const meta::DirectoryEntry& entry, const Attributes*) {
+                              add(parts, hour, entry.name);
+                              add(parts, entry.inode, {});
+                              return true;
+                            }));
+  TRY_ASSIGN(meta::TrashEmptied emptied,
+             guarded(parts, [&] { return inner_.empty_trash(hour, after, limit); }));
+  for (const std::vector<InodeId>& some : {emptied.orphans, emptied.linked}) {
+    for (const InodeId inode : some) {
+      meta::Removed gone;
+      gone.inode = inode;
+      tell_of(parts, gone);
+    }
+  }
+  return emptied;
 }
 
 }  // namespace penstock::kept_names

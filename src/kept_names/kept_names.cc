@@ -548,6 +548,21 @@ Status KeptNames::rename(const Credentials& who, InodeId parent, std::string_vie
   return Code::ok;
 }
 
+Status KeptNames::set_trash(InodeId directory, std::optional<uint32_t> days,
+                            std::string_view path) {
+  return changing({{meta::kRootInode, meta::kTrashName}},
+                  [&] { return inner_.set_trash(directory, days, path); });
+}
+
+Result<meta::TrashEmptied> KeptNames::empty_trash(InodeId hour, uint64_t after, size_t limit) {
+  auto emptied = changing({{hour, {}}}, [&] { return inner_.empty_trash(hour, after, limit); });
+  drop(hour);
+  if (!emptied) return emptied;
+  for (const InodeId inode : emptied->orphans) forget_names(inode, {}, {});
+  for (const InodeId inode : emptied->linked) forget_names(inode, {}, {});
+  return emptied;
+}
+
 Status KeptNames::set_xattr(const Credentials& who, InodeId inode, std::string_view name,
                             std::string_view value, meta::XattrMode mode) {
   return changing({{inode, {}}}, [&] { return inner_.set_xattr(who, inode, name, value, mode); });

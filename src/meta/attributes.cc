@@ -151,6 +151,7 @@ Result<Attributes> Namespace::set_attributes(const Credentials& credentials, Ino
         TRY_ASSIGN(Attributes attributes, view.attributes(found));
         TRY(check_changes(credentials, attributes, changes));
         if (!changes_anything(changes)) return attributes;
+        TRY(require_own(found));
         apply_changes(credentials, changes, clock_.wall(), attributes);
         if (attributes.type == FileType::regular && (changes.length || concerns_owner(changes))) {
           TRY(take_xattr(view, found, kCapabilityXattr));
@@ -178,6 +179,7 @@ Result<Attributes> Namespace::set_layout(const Credentials& credentials, InodeId
     TRY_ASSIGN(Attributes attributes, view.attributes(found));
     TRY(require_mutable(attributes));
     TRY(require_owner(credentials, attributes));
+    TRY(require_own(found));
     const Layout before = attributes.layout;
     TRY(change(attributes.layout));
     if (!layout_is_good(attributes.layout) || !attributes.layout.chains.empty()) {

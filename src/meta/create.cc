@@ -86,6 +86,7 @@ Result<Namespace::Made> Namespace::make(const Credentials& credentials, InodeId 
           TRY_ASSIGN(const Inode found, view.named_inode(existing->inode));
           return Made{found.attributes, false};
         }
+        TRY(require_addable(directory, name));
         TRY(require_add(credentials, directory.attributes));
         const Inode inode = build(credentials, directory, id, what);
         if (what.type == FileType::regular) TRY(check_reach(inode.attributes.layout));
@@ -135,6 +136,7 @@ Result<Attributes> Namespace::create_unnamed(const Credentials& credentials, Ino
              transact(engine::KvMode::write, [&](View& view) -> Result<Attributes> {
                TRY_ASSIGN(const Inode directory, view.directory(parent));
                TRY(require(credentials, directory.attributes, kAccessExecute));
+               TRY(require_addable(directory, {}));
                TRY(require_add(credentials, directory.attributes));
                Inode inode = build(credentials, directory, id.value, what);
                TRY(check_reach(inode.attributes.layout));
@@ -194,6 +196,7 @@ Result<Attributes> Namespace::link(const Credentials& credentials, InodeId inode
     TRY(require(credentials, directory.attributes, kAccessExecute));
     TRY_ASSIGN(const std::optional<Dentry> existing, view.find(new_parent, new_name));
     if (existing) return Code::already_exists;
+    TRY(require_addable(directory, new_name));
     // What was opened without a name is linked through the open file, which is the right to do so.
     const bool unnamed = linked.attributes.links == 0;
     if (unnamed) {

@@ -17,10 +17,12 @@ struct Replaced {
 // What the name belongs to in `directory`, where a file is to get it: nothing, or with `replace`
 // what rename() would replace, with the checks that it makes.
 Result<std::optional<Replaced>> find_replaced(View& view, const Credentials& credentials,
-                                              const Attributes& directory, std::string_view name,
+                                              const Inode& above, std::string_view name,
                                               bool replace) {
+  const Attributes& directory = above.attributes;
   TRY_ASSIGN(const std::optional<Dentry> existing, view.find(directory.inode, name));
   if (existing && !replace) return Code::already_exists;
+  TRY(require_addable(above, name));
   TRY(require_add(credentials, directory));
   if (!existing) return std::optional<Replaced>();
   TRY_ASSIGN(Inode inode, view.named_inode(existing->inode));
@@ -42,7 +44,7 @@ Result<NewFile> place(Walks& walks, View& view, const Credentials& credentials,
   const Attributes& parent = above.inode->attributes;
   TRY(require(credentials, parent, kAccessExecute));
   TRY_ASSIGN(const std::optional<Replaced> existing,
-             find_replaced(view, credentials, parent, name, wanted.replace));
+             find_replaced(view, credentials, *above.inode, name, wanted.replace));
   return NewFile{{}, parent.inode, std::string(name), parent.layout, existing.has_value()};
 }
 
@@ -72,7 +74,7 @@ Result<std::vector<Result<NewFile>>> Namespace::place_files(
 }
 
 Result<MadeFile> Namespace::make_complete(View& view, const Credentials& credentials,
-                                          const CompleteFile& file, Parents& parents,
+                                          const CompleteFile& file, Parents& parents, TrashIds& ids,
                                           Charges& charges) const {
   const NewFile& place = file.place;
   if (file.length > limits::kFileBytesMax) return Code::too_large;
@@ -84,7 +86,7 @@ Result<MadeFile> Namespace::make_complete(View& view, const Credentials& credent
   const Inode& directory = *above->second;
   TRY(require(credentials, directory.attributes, kAccessExecute));
   TRY_ASSIGN(std::optional<Replaced> existing,
-             find_replaced(view, credentials, directory.attributes, place.name, place.replace));
+             find_replaced(view, credentials, directory, place.name, place.replace));
   NewInode what;
   what.mode = file.mode;
   what.layout = place.layout;
@@ -105,8 +107,9 @@ Result<MadeFile> Namespace::make_complete(View& view, const Credentials& credent
     // A name that was there all the time keeps its cookie.
     const uint64_t cookie = existing->dentry.cookie;
     view.put(place.parent, place.name, {inode.id(), FileType::regular, cookie});
+    const FileTime now = inode.attributes.created;
     TRY_ASSIGN(made.replaced,
-               drop_link(view, existing->inode, place.parent, inode.attributes.created, charges));
+               drop_link(view, existing->inode, {place.parent, place.name, now, ids}, charges));
   } else {
     const uint64_t cookie = place.inode.value;
     view.put_new(place.parent, place.name, {inode.id(), FileType::regular, cookie});
@@ -117,13 +120,17 @@ Result<MadeFile> Namespace::make_complete(View& view, const Credentials& credent
 Status Namespace::create_files(const Credentials& credentials,
                                const std::vector<CompleteFile>& files,
                                std::vector<Result<MadeFile>>* made) {
+  const auto replacing = std::count_if(files.begin(), files.end(),
+                                       [](const CompleteFile& file) { return file.place.replace; });
+  TRY_ASSIGN(TrashIds ids, trash_ids(static_cast<size_t>(replacing)));
   TRY(charged(engine::KvMode::write, [&](View& view, Charges& charges) -> Status {
+    ids.begin();
     made->clear();
     made->reserve(files.size());
     Parents parents;
     std::set<InodeId> changed;
     for (const CompleteFile& file : files) {
-      made->push_back(make_complete(view, credentials, file, parents, charges));
+      made->push_back(make_complete(view, credentials, file, parents, ids, charges));
       if (made->back()) changed.insert(file.place.parent);
     }
     for (const InodeId parent : changed) view.touch(parent, clock_.wall());
@@ -132,6 +139,9 @@ Status Namespace::create_files(const Credentials& credentials,
   ASSERT(made->size() == files.size());
   counters_.add_inodes(
       std::count_if(made->begin(), made->end(), [](const auto& one) { return one.has_value(); }));
+  for (const Result<MadeFile>& one : *made) {
+    if (one) note_removed(one->replaced);
+  }
   return {};
 }
 

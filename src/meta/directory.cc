@@ -16,6 +16,7 @@ struct Listed {
 Status Namespace::read_directory(InodeId directory, uint64_t after_cookie, size_t max_entries,
                                  bool with_attributes, const DirectoryVisitor& visit) {
   if (after_cookie > kIdMax) return Code::invalid_argument;
+  const InodeId hidden = directory == kRootInode ? trash_.top() : InodeId();
   uint64_t after = after_cookie;
   while (max_entries > 0) {
     const size_t wanted = std::min(max_entries, kEntriesPerTransaction);
@@ -25,6 +26,8 @@ Status Namespace::read_directory(InodeId directory, uint64_t after_cookie, size_
                  if (!found.is_directory()) return Code::not_directory;
                  std::vector<Listed> batch;
                  TRY(view.scan_entries(directory, after, [&](uint64_t cookie, CookieEntry& entry) {
+                   // The trash is found by its name only.
+                   if (entry.inode == hidden) return true;
                    batch.push_back({{std::move(entry.name), entry.inode, entry.type, cookie}, {}});
                    return batch.size() < wanted;
                  }));

@@ -103,12 +103,14 @@ Status Namespace::look(std::span<Look> looks) {
   }
   if (unknown.empty()) return Code::ok;
   return transact(engine::KvMode::read, [&](View& view) -> Status {
-    const auto find = [&](const Look& look) -> Result<Attributes> {
+    const auto find = [&](Look& look) -> Result<Attributes> {
       if (look.name.empty()) {
         TRY_ASSIGN(const Inode found, view.inode(look.inode));
         return view.attributes(found);
       }
       TRY_ASSIGN(const Inode directory, view.directory(look.inode));
+      // Names that appear there nobody is told of before.
+      if (!require_addable(directory, look.name).ok()) look.is_steady = false;
       TRY_ASSIGN(const Inode found, Walk(view, nobody_checks).step(directory, look.name));
       return view.attributes(found);
     };

@@ -99,7 +99,7 @@ Outcome<bool> Namespace::start() {
           view.erase_number(kInodesName);
           // From here on programs of that version must not touch it; records are rewritten as they
           // change.
-          if (*version != kFormatVersion) view.put_number(kVersionName, kFormatVersion);
+          if (*version < kFormatWithoutTrash) view.put_number(kVersionName, kFormatWithoutTrash);
           return {};
         }
         bool empty = true;
@@ -125,7 +125,7 @@ Outcome<bool> Namespace::start() {
         root.parent = kRootInode;
         view.put(root);
         view.touch(kRootInode, attributes.created);
-        view.put_number(kVersionName, kFormatVersion);
+        view.put_number(kVersionName, kFormatWithoutTrash);
         view.put_number(kNextIdName, kFirstId);
         next = kFirstId;
         clean_count = 1;
@@ -139,6 +139,11 @@ Outcome<bool> Namespace::start() {
   if (next) counters_.set_next(*next);
   if (const Status loaded = load_quotas(); !loaded.ok()) {
     return Failure{loaded, fmt::format("file system: cannot read the quotas: {}", loaded.name())};
+  }
+  if (const Status loaded = load_trash(); !loaded.ok()) {
+    return Failure{loaded, fmt::format("file system: cannot read what is kept of what is removed: "
+                                       "{}",
+                                       loaded.name())};
   }
   if (!clean_count) return count_inodes();
   counters_.set_inodes(*clean_count);

@@ -4,6 +4,7 @@
 #include "permissions.h"
 #include "quota_table.h"
 #include "record_cache.h"
+#include "trash_table.h"
 #include "view.h"
 
 #include <memory>
@@ -123,6 +124,11 @@ class Namespace final : public Meta {
   Result<QuotaCheck> check_quota(QuotaSubject subject, bool repair) override;
   Result<std::optional<Quota>> quota_of(InodeId inode) override;
   Result<uint64_t> reserve(InodeId inode, uint64_t length) override;
+  Status set_trash(InodeId directory, std::optional<uint32_t> days, std::string_view path) override;
+  bool has_trash() const override { return trash_.top() != InodeId(); }
+  Result<TrashDays> trash_of(InodeId inode) override;
+  Result<std::vector<TrashSetting>> trash_settings(InodeId after, size_t limit) override;
+  Result<TrashEmptied> empty_trash(InodeId hour, uint64_t after, size_t limit) override;
 
  private:
   // The two shapes of every operation: body(View&) returns a Result or a Status; of a Result the
@@ -153,7 +159,7 @@ class Namespace final : public Meta {
   // Directories of a transaction, each looked up once.
   using Parents = std::unordered_map<InodeId, Result<Inode>>;
   Result<MadeFile> make_complete(View& view, const Credentials& credentials,
-                                 const CompleteFile& file, Parents& parents,
+                                 const CompleteFile& file, Parents& parents, TrashIds& ids,
                                  Charges& charges) const;
   // What set_attributes() does to them.
   Status change(const Credentials& credentials, const SetAttributes& changes,
@@ -166,13 +172,36 @@ class Namespace final : public Meta {
     return options_.reaches && !options_.reaches(layout) ? Code::not_serving : Code::ok;
   }
 
-  // Takes one link from `inode`, which is an orphan when that was the last; puts the record.
-  // `parent`: where the name was.
-  static Result<Removed> drop_link(View& view, Inode& inode, InodeId parent, FileTime now,
-                                   Charges& charges);
+  // The name that something loses.
+  struct Leaving {
+    InodeId parent;
+    std::string_view name;
+    FileTime now;
+    TrashIds& ids;
+  };
+  // Takes one link from `inode`, whose entry is gone; puts the record. When that was the last it is
+  // an orphan, or in the trash.
+  Result<Removed> drop_link(View& view, Inode& inode, const Leaving& from, Charges& charges) const;
   // False if there was nothing left of it.
   static Result<bool> forget_in(View& view, InodeId inode);
   Outcome<bool> count_inodes();
+
+  // trash.cc
+  Status load_trash();
+  // For so many things that a transaction may remove; none where nothing is kept.
+  Result<TrashIds> trash_ids(size_t entries);
+  Result<Removed> move_to_trash(View& view, Inode& inode, const Leaving& from, uint32_t days) const;
+  Result<InodeId> trash_hour_of(View& view, const std::string& name, FileTime now, TrashIds& ids,
+                                KeptInTrash& kept) const;
+  Status make_trash(View& view, InodeId id) const;
+  Result<TrashEmptied> empty_some(View& view, InodeId hour, uint64_t after, size_t limit,
+                                  Charges& charges) const;
+  // `name`: what it was called.
+  Result<Removed> remove_empty_hour(InodeId hour, std::string& name);
+  // What has happened.
+  void note_removed(const Removed& removed) {
+    if (removed.kept && removed.kept->is_new_hour) counters_.add_inodes(1);
+  }
 
   // quotas.cc
   Status load_quotas();
@@ -198,8 +227,20 @@ class Namespace final : public Meta {
   const std::unique_ptr<RecordCache> cache_;  // null: there is none
   Counters counters_;
   QuotaTable quotas_;
+  // What it remembers of directories is right whoever asks.
+  mutable TrashTable trash_;
   engine::Mutex counting_{engine::Held::across_calls};  // one at a time corrects
 };
+
+// A directory of the trash itself, not what lies in it.
+inline bool is_trash(const Inode& inode) {
+  return inode.trash == TrashPart::top || inode.trash == TrashPart::hour;
+}
+// Whether anything may get that name there, for whomever: not_permitted in the trash, and for the
+// trash's own name; not_found where the directory has been removed and is kept.
+Status require_addable(const Inode& directory, std::string_view name);
+// not_permitted for the trash's own directories: they stay as they are.
+Status require_own(const Inode& inode);
 
 // Takes an extended attribute from an inode, whose record is the caller's to put; false if it has
 // none of that name.

@@ -104,6 +104,8 @@ Result<QuotaEntries> QuotaTable::above(View& view, InodeId directory) {
     const Result<Inode> inode = view.inode(here);
     if (!inode && inode.error().code() == Code::not_found) return QuotaEntries();
     if (!inode) return inode.error();
+    // What is removed counts for its owner alone.
+    if (inode->trash != TrashPart::none) return QuotaEntries();
     here = inode->parent;
     if (here == InodeId()) return Code::corrupt;
   }

@@ -28,13 +28,17 @@ FileTime read_time(Reader& reader, uint8_t version) {
 
 // What is kept of an inode in one bit each.
 enum Mark : uint64_t { kMarkSparse = 1, kMarkAcl = 2, kMarkDefaultAcl = 4 };
-constexpr uint64_t kMarks = kMarkSparse | kMarkAcl | kMarkDefaultAcl;
+// Two bits: a TrashPart.
+constexpr int kTrashShift = 3;
+constexpr uint64_t kTrashMarks = uint64_t{3} << kTrashShift;
+constexpr uint64_t kMarks = kMarkSparse | kMarkAcl | kMarkDefaultAcl | kTrashMarks;
 
 uint64_t marks_of(const Inode& inode) {
   uint64_t marks = 0;
   if (inode.attributes.sparse) marks |= kMarkSparse;
   if (!inode.attributes.acl.empty()) marks |= kMarkAcl;
   if (!inode.default_acl.empty()) marks |= kMarkDefaultAcl;
+  marks |= static_cast<uint64_t>(inode.trash) << kTrashShift;
   return marks;
 }
 
@@ -206,7 +210,8 @@ bool is_storable_but_lists(const Inode& inode) {
          (from.type != FileType::directory || inode.parent != InodeId()) &&
          (from.type == FileType::symlink) == !inode.target.empty() &&
          inode.target.size() <= limits::kPathBytesMax &&
-         (inode.default_acl.empty() || from.type == FileType::directory);
+         (inode.default_acl.empty() || from.type == FileType::directory) &&
+         (inode.trash == TrashPart::none || from.type == FileType::directory);
 }
 
 bool lists_are_storable(const Inode& inode) {
@@ -285,6 +290,8 @@ std::optional<Inode> decode_inode(InodeId id, std::string_view bytes) {
   }
   reader.require((to.flags & ~kInodeFlags) == 0 && (marks & ~kMarks) == 0);
   to.sparse = (marks & kMarkSparse) != 0;
+  inode.trash = static_cast<TrashPart>((marks & kTrashMarks) >> kTrashShift);
+  reader.require(inode.trash == TrashPart::none || to.type == FileType::directory);
   to.accessed = read_time(reader, version);
   to.created = read_time(reader, version);
   if (to.type != FileType::directory) {
@@ -429,6 +436,26 @@ std::optional<QuotaRecord> decode_quota(std::string_view bytes) {
   quota.path = reader.string(limits::kPathBytesMax);
   if (!reader.finished()) return std::nullopt;
   return quota;
+}
+
+std::string encode(const TrashRecord& trash) {
+  ASSERT(trash.days <= kTrashDaysMax && trash.path.size() <= limits::kPathBytesMax);
+  Writer writer;
+  writer.byte(kRecordVersion);
+  writer.varint(trash.days);
+  writer.string(trash.path);
+  return writer.take();
+}
+
+std::optional<TrashRecord> decode_trash(std::string_view bytes) {
+  Reader reader(bytes);
+  read_version(reader);
+  TrashRecord trash;
+  trash.days = reader.varint32();
+  reader.require(trash.days <= kTrashDaysMax);
+  trash.path = reader.string(limits::kPathBytesMax);
+  if (!reader.finished()) return std::nullopt;
+  return trash;
 }
 
 std::string encode(const UsageRecord& usage) {

@@ -6,10 +6,20 @@
 
 namespace penstock::meta {
 
-Result<Removed> Namespace::drop_link(View& view, Inode& inode, InodeId parent, FileTime now,
-                                     Charges& charges) {
+Result<Removed> Namespace::drop_link(View& view, Inode& inode, const Leaving& from,
+                                     Charges& charges) const {
+  const auto& [parent, name, now, ids] = from;
   TRY(charges.removed(view, inode));
   Attributes& attributes = inode.attributes;
+  // Who took no numbers began before days were set.
+  if ((inode.is_directory() || attributes.links == 1) && trash_.any() && ids.has_two()) {
+    TRY_ASSIGN(const TrashDays kept, trash_.days_of(view, parent));
+    if (kept.days > 0) {
+      TRY_ASSIGN(Removed removed, move_to_trash(view, inode, from, kept.days));
+      TRY(charges.added(view, inode));
+      return removed;
+    }
+  }
   // A damaged count must not overflow.
   const uint32_t left = attributes.links == 0 ? 0 : attributes.links - 1;
   attributes.links = inode.is_directory() ? 0 : left;
@@ -30,8 +40,10 @@ Status Namespace::unlink(const Credentials& credentials, InodeId parent, std::st
                          Removed* removed) {
   TRY(check_name(name));
   if (is_dots(name)) return Code::is_directory;
+  TRY_ASSIGN(TrashIds ids, trash_ids(1));
   TRY_ASSIGN(const Removed done,
              charged(engine::KvMode::write, [&](View& view, Charges& charges) -> Result<Removed> {
+               ids.begin();
                TRY_ASSIGN(const Inode directory, view.directory(parent));
                TRY(require(credentials, directory.attributes, kAccessExecute));
                TRY_ASSIGN(const std::optional<Dentry> dentry, view.find(parent, name));
@@ -42,8 +54,9 @@ Status Namespace::unlink(const Credentials& credentials, InodeId parent, std::st
                const FileTime now = clock_.wall();
                view.erase(parent, name, *dentry);
                view.touch(parent, now);
-               return drop_link(view, inode, parent, now, charges);
+               return drop_link(view, inode, {parent, name, now, ids}, charges);
              }));
+  note_removed(done);
   if (removed != nullptr) *removed = done;
   return {};
 }
@@ -52,27 +65,38 @@ Status Namespace::remove_directory(const Credentials& credentials, InodeId paren
                                    std::string_view name, Removed* removed) {
   TRY(check_name(name));
   if (is_dots(name)) return name == "." ? Code::invalid_argument : Code::not_empty;
+  // An hour of the trash goes while nothing is put there.
+  const bool is_hour = parent == trash_.top() && parent != InodeId();
+  TRY_ASSIGN(TrashIds ids, trash_ids(1));
   TRY_ASSIGN(const Removed done,
-             charged(engine::KvMode::write, [&](View& view, Charges& charges) -> Result<Removed> {
-               TRY_ASSIGN(Inode above, view.directory(parent));
-               TRY(require(credentials, above.attributes, kAccessExecute));
-               TRY_ASSIGN(const std::optional<Dentry> dentry, view.find(parent, name));
-               if (!dentry) return Code::not_found;
-               TRY_ASSIGN(Inode inode, view.named_inode(dentry->inode));
-               TRY(require_take(credentials, above.attributes, inode.attributes));
-               if (!inode.is_directory()) return Code::not_directory;
-               // A transaction that adds an entry writes the times: reading them makes this one
-               // conflict.
-               TRY(view.times(inode.id()));
-               TRY_ASSIGN(const bool empty, view.is_empty(inode.id()));
-               if (!empty) return Code::not_empty;
-               const FileTime now = clock_.wall();
-               view.erase(parent, name, *dentry);
-               drop_subdirectory(above);
-               view.put(above);
-               view.touch(parent, now);
-               return drop_link(view, inode, parent, now, charges);
-             }));
+             charged(
+                 engine::KvMode::write,
+                 [&](View& view, Charges& charges) -> Result<Removed> {
+                   ids.begin();
+                   TRY_ASSIGN(Inode above, view.directory(parent));
+                   TRY(require(credentials, above.attributes, kAccessExecute));
+                   TRY_ASSIGN(const std::optional<Dentry> dentry, view.find(parent, name));
+                   if (!dentry) return Code::not_found;
+                   TRY_ASSIGN(Inode inode, view.named_inode(dentry->inode));
+                   TRY(require_take(credentials, above.attributes, inode.attributes));
+                   if (!inode.is_directory()) return Code::not_directory;
+                   if (inode.trash == TrashPart::top) return Code::not_permitted;
+                   // A transaction that adds an entry writes the times: reading them makes this one
+                   // conflict.
+                   TRY(view.times(inode.id()));
+                   TRY_ASSIGN(const bool empty, view.is_empty(inode.id()));
+                   if (!empty) return Code::not_empty;
+                   const FileTime now = clock_.wall();
+                   view.erase(parent, name, *dentry);
+                   if (!is_trash(above)) {
+                     drop_subdirectory(above);
+                     view.put(above);
+                   }
+                   view.touch(parent, now);
+                   return drop_link(view, inode, {parent, name, now, ids}, charges);
+                 },
+                 is_hour ? Charges::Gate::alone : Charges::Gate::shared));
+  note_removed(done);
   if (removed != nullptr) *removed = done;
   return {};
 }

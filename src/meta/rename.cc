@@ -26,7 +26,11 @@ class Renaming {
   std::optional<Inode>& replaced() { return existing_inode_; }
   // Before either of these two: what it changes for quotas. busy: that nothing else may do at this
   // time, so with the gate for itself.
-  Status charge(Charges& charges, QuotaTable& quotas, Charges::Gate gate);
+  struct Tables {
+    QuotaTable& quotas;
+    TrashTable& trash;
+  };
+  Status charge(Charges& charges, const Tables& tables, Charges::Gate gate);
   Status move(uint64_t new_cookie);
   Status exchange();
 
@@ -34,8 +38,9 @@ class Renaming {
   bool one_directory() const { return from_.parent == to_.parent; }
   // The directory of the new name; the same object as that of the old name if it is the same.
   Inode& new_directory() { return one_directory() ? old_directory_ : other_directory_; }
-  Status charge_one(Inode& moved, InodeId from, InodeId to, Charges& charges, QuotaTable& quotas,
+  Status charge_one(Inode& moved, InodeId from, InodeId to, Charges& charges, const Tables& tables,
                     Charges::Gate gate);
+  Status check_trash();
   Status check_permissions();
   Status check_types();
   Status check_loop(const Inode& moved, InodeId into, Code otherwise);
@@ -74,6 +79,7 @@ Result<bool> Renaming::prepare() {
   if (existing_) {
     TRY_ASSIGN(existing_inode_, view_.named_inode(existing_->inode));
   }
+  TRY(check_trash());
   if (source_inode_.is_directory()) {
     TRY(check_loop(source_inode_, to_.parent, Code::invalid_argument));
   }
@@ -87,6 +93,14 @@ Result<bool> Renaming::prepare() {
   if (existing_ && existing_->inode == source_.inode) return false;
   TRY(check_types());
   return true;
+}
+
+// Out of the trash, and nowhere else.
+Status Renaming::check_trash() {
+  TRY(require_addable(new_directory(), to_.name));
+  TRY(require_own(source_inode_));
+  if (existing_inode_) TRY(require_own(*existing_inode_));
+  return flags_.exchange ? require_addable(old_directory_, from_.name) : Status();
 }
 
 Status Renaming::check_permissions() {
@@ -140,30 +154,35 @@ Status Renaming::set_parent(Inode& moved, Inode& before, Inode& after) {
   if (!moved.is_directory() || before.id() == after.id()) return {};
   ASSERT(moved.id() != after.id() && moved.id() != before.id());
   if (after.attributes.links >= kLinksMax) return Code::too_many_links;
-  drop_subdirectory(before);
+  ASSERT(!is_trash(after) && !is_trash(moved));
+  if (!is_trash(before)) {
+    drop_subdirectory(before);
+    view_.put(before);
+  }
   ++after.attributes.links;
   moved.parent = after.id();
-  view_.put(before);
+  moved.trash = TrashPart::none;
   view_.put(after);
   return {};
 }
 
-Status Renaming::charge(Charges& charges, QuotaTable& quotas, Charges::Gate gate) {
+Status Renaming::charge(Charges& charges, const Tables& tables, Charges::Gate gate) {
   if (one_directory()) return {};
-  TRY(charge_one(source_inode_, from_.parent, to_.parent, charges, quotas, gate));
+  TRY(charge_one(source_inode_, from_.parent, to_.parent, charges, tables, gate));
   if (!flags_.exchange) return {};
-  return charge_one(*existing_inode_, to_.parent, from_.parent, charges, quotas, gate);
+  return charge_one(*existing_inode_, to_.parent, from_.parent, charges, tables, gate);
 }
 
 Status Renaming::charge_one(Inode& moved, InodeId from, InodeId to, Charges& charges,
-                            QuotaTable& quotas, Charges::Gate gate) {
+                            const Tables& tables, Charges::Gate gate) {
   ASSERT(from != to);
   if (!moved.is_directory()) {
     TRY(charges.removed(view_, moved));
     TRY(note_name_moved(view_, moved, from, to));
     return charges.added(view_, moved);
   }
-  if (!quotas.any_of_directories()) return {};
+  QuotaTable& quotas = tables.quotas;
+  if (!quotas.any_of_directories() && !tables.trash.any()) return {};
   if (gate != Charges::Gate::alone) return Code::busy;
   TRY_ASSIGN(const QuotaEntries before, quotas.above(view_, from));
   TRY_ASSIGN(const QuotaEntries after, quotas.above(view_, to));
@@ -176,6 +195,7 @@ Status Renaming::charge_one(Inode& moved, InodeId from, InodeId to, Charges& cha
   }
   // Ways through it are others from now on.
   quotas.forget_ways();
+  tables.trash.forget_ways();
   return {};
 }
 
@@ -263,16 +283,18 @@ Status Namespace::rename(const Credentials& credentials, InodeId parent, std::st
   if (parent != new_parent) {
     TRY_ASSIGN(cookie, counters_.new_id());
   }
+  TRY_ASSIGN(TrashIds ids, trash_ids(1));
   bool wants_gate = false;
   const auto rename_by = [&](Charges::Gate gate) {
     return charged(
         engine::KvMode::write,
         [&](View& view, Charges& charges) -> Result<Removed> {
+          ids.begin();
           const FileTime now = clock_.wall();
           Renaming renaming(view, credentials, {parent, name}, {new_parent, new_name}, flags, now);
           TRY_ASSIGN(const bool anything, renaming.prepare());
           if (!anything) return Removed();
-          const Status charged = renaming.charge(charges, quotas_, gate);
+          const Status charged = renaming.charge(charges, {quotas_, trash_}, gate);
           wants_gate = charged == Code::busy;
           TRY(charged);
           if (flags.exchange) {
@@ -281,13 +303,14 @@ Status Namespace::rename(const Credentials& credentials, InodeId parent, std::st
           }
           TRY(renaming.move(cookie));
           if (!renaming.replaced()) return Removed();
-          return drop_link(view, *renaming.replaced(), new_parent, now, charges);
+          return drop_link(view, *renaming.replaced(), {new_parent, new_name, now, ids}, charges);
         },
         gate);
   };
   Result<Removed> done = rename_by(Charges::Gate::shared);
   if (!done && wants_gate) done = rename_by(Charges::Gate::alone);
   if (!done) return done.error();
+  note_removed(*done);
   if (removed != nullptr) *removed = *done;
   return {};
 }

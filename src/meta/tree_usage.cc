@@ -45,6 +45,7 @@ class TreeUsage {
   Status name(InodeId directory, const CookieEntry& entry) {
     ++looked_at_;
     TRY_ASSIGN(const Inode inode, view_.named_inode(entry.inode));
+    if (inode.trash != TrashPart::none) return {};
     if (inode.is_directory()) {
       directories_.push_back(inode.id());
     } else if (inode.parent == InodeId()) {

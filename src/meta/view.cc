@@ -258,6 +258,26 @@ Status View::scan_usage(QuotaSubject subject,
   return status;
 }
 
+void View::put_trash(InodeId directory, const TrashRecord& record) {
+  writing().put(keys_.trash_days(directory), encode(record));
+}
+
+Status View::scan_trash(const std::function<void(InodeId, TrashRecord&)>& visit) {
+  Status status;
+  TRY(transaction_.scan(keys_.begin('K'), keys_.end('K'),
+                        [&](std::string_view key, std::string_view value) {
+                          const std::optional<InodeId> directory = keys_.inode_of(key);
+                          std::optional<TrashRecord> record = decode_trash(value);
+                          if (!directory || !record) {
+                            status = corrupt(key, "not for how long the trash is kept");
+                            return false;
+                          }
+                          visit(*directory, *record);
+                          return true;
+                        }));
+  return status;
+}
+
 Result<uint64_t> View::names_in(InodeId inode, InodeId directory) {
   TRY_ASSIGN(const std::optional<uint64_t> count, mark(keys_.names(inode, directory)));
   return count.value_or(0);

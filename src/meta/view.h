@@ -76,6 +76,10 @@ class View {
   Status scan_quotas(const std::function<void(QuotaSubject, QuotaRecord&)>& visit);
   Status scan_usage(QuotaSubject subject,
                     const std::function<void(uint64_t lane, const UsageRecord&)>& visit);
+  // For how long what is removed below a directory is kept: decision 0068.
+  void put_trash(InodeId directory, const TrashRecord& record);
+  void erase_trash(InodeId directory) { writing().erase(keys_.trash_days(directory)); }
+  Status scan_trash(const std::function<void(InodeId, TrashRecord&)>& visit);
   Result<uint64_t> names_in(InodeId inode, InodeId directory);
   void put_names(InodeId inode, InodeId directory, uint64_t count);
   // The directories in which names of it are counted.

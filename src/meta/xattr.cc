@@ -73,6 +73,7 @@ uint32_t listed_bytes(std::string_view name) {
 
 // The change is one to the inode: it joins two writers of different names, and shows in ctime.
 Status put_changed(View& view, Inode& inode, FileTime now) {
+  TRY(require_own(inode));
   inode.attributes.changed = now;
   view.put(inode);
   if (inode.is_directory()) {

@@ -246,6 +246,11 @@ void tell(const MetaServiceConfig& config, const ask::Rename&,
           const Result<meta::Removed>& removed) {
   if (removed) tell_of(config, *removed);
 }
+void tell(const MetaServiceConfig& config, const ask::EmptyTrash&,
+          const Result<meta::TrashEmptied>& emptied) {
+  if (!emptied || !config.orphaned) return;
+  for (const InodeId orphan : emptied->orphans) config.orphaned(orphan);
+}
 void tell(const MetaServiceConfig& config, const ask::CreateFiles&, const Result<FilesMade>& made) {
   if (!made || !made->status.ok()) return;
   for (const Result<meta::MadeFile>& one : made->each) {
@@ -291,6 +296,24 @@ Result<Least> run(Meta& meta, const ask::QuotaOf& asked) {
 Result<Count> run(Meta& meta, const ask::Reserve& asked) {
   TRY_ASSIGN(const uint64_t length, meta.reserve(asked.inode, asked.length));
   return Count{length};
+}
+
+// ---- trash ----
+
+auto run(Meta& meta, const ask::SetTrash& asked) {
+  return nothing(meta.set_trash(asked.directory, asked.days, asked.path));
+}
+auto run(Meta& meta, const ask::TrashOf& asked) {
+  return meta.trash_of(asked.inode);
+}
+Result<Trash> run(Meta& meta, const ask::ListTrash& asked) {
+  TRY_ASSIGN(std::vector<meta::TrashSetting> some,
+             meta.trash_settings(asked.after, limits::kQuotasPerAnswer));
+  const bool last = some.size() < limits::kQuotasPerAnswer;
+  return Trash{std::move(some), last};
+}
+auto run(Meta& meta, const ask::EmptyTrash& asked) {
+  return meta.empty_trash(asked.hour, asked.after, asked.limit);
 }
 
 Status check_life(const MetaServiceConfig&, const auto&) {

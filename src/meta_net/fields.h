@@ -91,5 +91,16 @@ void fields(auto& io, Of<meta::Quota> auto& m) {
 void fields(auto& io, Of<meta::QuotaCheck> auto& m) {
   io(m.quota, m.found);
 }
+void fields(auto& io, Of<meta::TrashSetting> auto& m) {
+  io(m.directory, m.days, m.path);
+}
+void fields(auto& io, Of<meta::TrashDays> auto& m) {
+  io(m.days, m.set_at);
+}
+void fields(auto& io, Of<meta::TrashEmptied> auto& m) {
+  io(m.removed, m.last, m.gone, m.finished);
+  io.list(m.orphans, limits::kTrashPerAnswer);
+  io.list(m.linked, limits::kTrashPerAnswer);
+}
 
 }  // namespace penstock::meta_net

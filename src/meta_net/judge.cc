@@ -125,6 +125,7 @@ class Judge {
   }
 
   Status on_call(ask::QuotaOf& asked) { return of_.require_named(asked.directory); }
+  Status on_call(ask::TrashOf& asked) { return of_.require_named(asked.inode); }
   Status on_call(ask::Reserve& asked) { return of_.require_proven(asked.inode, kProvenWrite); }
 
   // No right is checked there: such a node asks for each name by whom it looks.
@@ -135,6 +136,9 @@ class Judge {
   Status on_call(ask::DeleteQuota&) { return Code::access_denied; }
   Status on_call(ask::ListQuotas&) { return Code::access_denied; }
   Status on_call(ask::CheckQuota&) { return Code::access_denied; }
+  Status on_call(ask::SetTrash&) { return Code::access_denied; }
+  Status on_call(ask::ListTrash&) { return Code::access_denied; }
+  Status on_call(ask::EmptyTrash&) { return Code::access_denied; }
   Status on_call(ask::Unsettled&) { return Code::access_denied; }
   Status on_call(ask::Orphans&) { return Code::access_denied; }
   Status on_call(ask::Forget&) { return Code::access_denied; }

@@ -57,7 +57,9 @@ static_assert(kPathsMax * (kAttributesBytesMax + 32) + kKiB < kAnswerBytesMax);
 inline constexpr size_t kEntriesPerPage = meta::kEntriesPerTransaction;
 inline constexpr size_t kPageBytesMax = 256 * kKiB;
 static_assert(kPageBytesMax > 2 * (kAttributesBytesMax + kNameBytesMax + 64));
-// Quotas of one answer, each with its path.
+// Inodes of one step of emptying the trash: its entries, and their directory.
+inline constexpr size_t kTrashPerAnswer = meta::kTrashStepMax + 1;
+// Quotas of one answer, or days of directories, each with its path.
 inline constexpr size_t kQuotasPerAnswer = 1024;
 static_assert(kQuotasPerAnswer * (penstock::limits::kPathBytesMax + 128) + kKiB < kAnswerBytesMax);
 

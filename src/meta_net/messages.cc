@@ -58,7 +58,8 @@ bool waits_for_others(const Request& request) {
          std::holds_alternative<ask::RemoveDirectory>(request) ||
          std::holds_alternative<ask::Rename>(request) ||
          std::holds_alternative<ask::SetQuota>(request) ||
-         std::holds_alternative<ask::CheckQuota>(request);
+         std::holds_alternative<ask::CheckQuota>(request) ||
+         std::holds_alternative<ask::EmptyTrash>(request);
 }
 
 bool is_shown(const Request& request) {

@@ -104,6 +104,14 @@ struct Quotas {
     io.list(m.each, limits::kQuotasPerAnswer);
   }
 };
+struct Trash {
+  std::vector<meta::TrashSetting> each = {};
+  bool last = false;
+  static void fields(auto& io, auto& m) {
+    io(m.last);
+    io.list(m.each, limits::kQuotasPerAnswer);
+  }
+};
 struct Least {
   std::optional<meta::Quota> quota = {};
   static void fields(auto& io, auto& m) { io(m.quota); }
@@ -554,6 +562,41 @@ struct Prove {
   static void fields(auto& io, auto& m) { io(m.capability); }
 };
 
+// Days that nothing says: what is above the directory says them again.
+struct SetTrash {
+  using Answer = Nothing;
+  static constexpr uint8_t kKind = 48;
+  static constexpr bool kChanges = true;
+  InodeId directory = {};
+  std::optional<uint32_t> days = {};
+  std::string path = {};
+  static void fields(auto& io, auto& m) { io(m.directory, m.days, m.path); }
+};
+struct TrashOf {
+  using Answer = meta::TrashDays;
+  static constexpr uint8_t kKind = 49;
+  static constexpr bool kChanges = false;
+  InodeId inode = {};
+  static void fields(auto& io, auto& m) { io(m.inode); }
+};
+// Those of directories behind it.
+struct ListTrash {
+  using Answer = Trash;
+  static constexpr uint8_t kKind = 50;
+  static constexpr bool kChanges = false;
+  InodeId after = {};
+  static void fields(auto& io, auto& m) { io(m.after); }
+};
+struct EmptyTrash {
+  using Answer = meta::TrashEmptied;
+  static constexpr uint8_t kKind = 51;
+  static constexpr bool kChanges = true;
+  InodeId hour = {};
+  uint64_t after = 0;
+  uint64_t limit = 0;
+  static void fields(auto& io, auto& m) { io(m.hour, m.after, m.limit); }
+};
+
 }  // namespace ask
 
 // In the order of their numbers. A later version adds to the end.
@@ -566,7 +609,8 @@ using Request = std::variant<
     ask::SetXattr, ask::ListXattrs, ask::RemoveXattr, ask::BeginWrite, ask::Settle, ask::EndWrite,
     ask::Unsettled, ask::IsUnsettled, ask::Sync, ask::Orphans, ask::Forget, ask::Counts,
     ask::OwnChains, ask::Look, ask::SetQuota, ask::DeleteQuota, ask::ListQuotas, ask::CheckQuota,
-    ask::QuotaOf, ask::Reserve, ask::Access, ask::Capability, ask::Prove>;
+    ask::QuotaOf, ask::Reserve, ask::Access, ask::Capability, ask::Prove, ask::SetTrash,
+    ask::TrashOf, ask::ListTrash, ask::EmptyTrash>;
 
 bool changes(const Request& request);
 // Whether it changes what others are shown, or count on after a power cut.

@@ -123,6 +123,18 @@ class Remote final : public RemoteMeta {
     TRY_ASSIGN(Least least, run(ask::QuotaOf{directory}));
     return std::move(least.quota);
   }
+  Status set_trash(InodeId directory, std::optional<uint32_t> days,
+                   std::string_view path) override {
+    TRY(check_name(path));
+    return status_of(run(ask::SetTrash{directory, days, std::string(path)}));
+  }
+  // It is not known here.
+  bool has_trash() const override { return true; }
+  Result<meta::TrashDays> trash_of(InodeId inode) override { return run(ask::TrashOf{inode}); }
+  Result<std::vector<meta::TrashSetting>> trash_settings(InodeId after, size_t limit) override;
+  Result<meta::TrashEmptied> empty_trash(InodeId hour, uint64_t after, size_t limit) override {
+    return run(ask::EmptyTrash{hour, after, limit}, limits::kUsualLongAnswer);
+  }
   Result<uint64_t> reserve(InodeId inode, uint64_t length) override {
     TRY_ASSIGN(const Count promised, run(ask::Reserve{inode, length}));
     if (promised.value < length) return Code::bad_message;

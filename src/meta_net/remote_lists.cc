@@ -245,4 +245,19 @@ Result<std::vector<meta::Quota>> Remote::quotas(std::optional<meta::QuotaSubject
   return all;
 }
 
+Result<std::vector<meta::TrashSetting>> Remote::trash_settings(InodeId after, size_t limit) {
+  std::vector<meta::TrashSetting> all;
+  bool last = false;
+  while (!last && all.size() < limit) {
+    TRY_ASSIGN(Trash some, run(ask::ListTrash{after}, limits::kUsualLongAnswer));
+    last = some.last;
+    for (meta::TrashSetting& setting : some.each) {
+      if (setting.directory <= after) return Code::bad_message;
+      after = setting.directory;
+      if (all.size() < limit) all.push_back(std::move(setting));
+    }
+  }
+  return all;
+}
+
 }  // namespace penstock::meta_net

@@ -122,6 +122,21 @@ bool is_sound(const meta::QuotaCheck& check) {
 bool is_sound(const Least& least) {
   return !least.quota || is_sound(*least.quota);
 }
+bool is_sound(const meta::TrashEmptied& emptied) {
+  const auto is_none = [](InodeId inode) { return inode == InodeId(); };
+  return emptied.last <= meta::kIdMax &&
+         std::none_of(emptied.orphans.begin(), emptied.orphans.end(), is_none) &&
+         std::none_of(emptied.linked.begin(), emptied.linked.end(), is_none);
+}
+bool is_sound(const meta::TrashDays& days) {
+  return days.days <= meta::kTrashDaysMax;
+}
+bool is_sound(const Trash& trash) {
+  for (const meta::TrashSetting& setting : trash.each) {
+    if (setting.directory == InodeId() || setting.days > meta::kTrashDaysMax) return false;
+  }
+  return trash.last || !trash.each.empty();
+}
 bool is_sound(const Quotas& quotas) {
   for (size_t i = 0; i < quotas.each.size(); ++i) {
     if (!is_sound(quotas.each[i])) return false;

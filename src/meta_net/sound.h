@@ -26,6 +26,9 @@ bool is_sound(const meta::Quota& quota);
 bool is_sound(const meta::QuotaCheck& check);
 bool is_sound(const Least& least);
 bool is_sound(const Quotas& quotas);
+bool is_sound(const meta::TrashEmptied& emptied);
+bool is_sound(const meta::TrashDays& days);
+bool is_sound(const Trash& trash);
 inline bool is_sound(const auto&) {
   return true;
 }

@@ -265,6 +265,8 @@ Status Check::add_entries(const meta::Inode& inode) {
     if (listed_.size() == kScanRecords) TRY(look_at_listed());
   }
   if (!inode.is_directory() || inode.attributes.links == 0) return {};
+  // Those of the trash do not count them.
+  if (inode.trash != meta::TrashPart::none) subdirectories = 0;
   if (inode.attributes.links != 2 + subdirectories) {
     wrong("inode {}: the directory says {} links, and has {} subdirectories", inode.id().value,
           inode.attributes.links, subdirectories);

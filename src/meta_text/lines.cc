@@ -143,6 +143,15 @@ std::string read_list(WordReader& reader, std::string_view field) {
   return list;
 }
 
+// None is not said.
+meta::TrashPart read_trash(WordReader& reader) {
+  if (!reader.next_is(" trash=")) return meta::TrashPart::none;
+  reader.text(" trash=");
+  const uint64_t part = reader.number(static_cast<uint64_t>(meta::TrashPart::entry));
+  reader.require(part != 0);
+  return static_cast<meta::TrashPart>(part);
+}
+
 std::optional<Line> parse_inode(WordReader& reader) {
   InodeLine line;
   Attributes& to = line.inode.attributes;
@@ -169,6 +178,7 @@ std::optional<Line> parse_inode(WordReader& reader) {
   read_own_fields(reader, line.inode);
   to.acl = read_list(reader, " acl=");
   line.inode.default_acl = read_list(reader, " default-acl=");
+  line.inode.trash = read_trash(reader);
   if (!reader.finished() || !is_storable(line.inode)) return std::nullopt;
   return line;
 }
@@ -265,6 +275,9 @@ void append(std::string& out, const InodeLine& line) {
   if (has_device(from.type)) writer.text(" device=").number(from.device);
   if (!from.acl.empty()) writer.text(" acl=").bytes(from.acl);
   if (!line.inode.default_acl.empty()) writer.text(" default-acl=").bytes(line.inode.default_acl);
+  if (line.inode.trash != meta::TrashPart::none) {
+    writer.text(" trash=").number(static_cast<uint64_t>(line.inode.trash));
+  }
   writer.text("\n");
   ASSERT(out.size() - begin <= kLineBytesMax);
 }

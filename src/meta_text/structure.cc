@@ -124,7 +124,9 @@ Outcome<void> Structure::end_inode() const {
     ASSERT(subdirectories_ == 0);
     return {};
   }
-  if (inode_.attributes.links == 2 + subdirectories_) return {};
+  // Those of the trash do not count them.
+  const uint64_t counted = inode_.trash == meta::TrashPart::none ? subdirectories_ : 0;
+  if (inode_.attributes.links == 2 + counted) return {};
   return breaks(fmt::format("directory {} says {} links, and has {} subdirectories",
                             inode_.id().value, inode_.attributes.links, subdirectories_));
 }

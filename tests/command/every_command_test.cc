@@ -163,6 +163,19 @@ TEST_F(EveryCommand, of_help_does_what_it_says) {
          good({"quota", "delete", store_, "--path", "/in"}, "deleted");
          good({"quota", "delete", store_, "--path", "/in"}, "there is none", 1);
        }},
+      {"trash",
+       [&] {
+         good({"trash", "get", store_}, "nothing is kept");
+         good({"trash", "set", store_ + ":/in", "7"}, "trash of /in: 7 days");
+         good({"trash", "get", store_}, "/in");
+         good({"trash", "get", store_ + ":/in", "--json"}, "\"days\": 7");
+         good({"trash", "list", store_}, "the trash is empty");
+         good({"trash", "restore", store_, "/in/nothing"}, "not in the trash", 1);
+         good({"trash", "empty", store_}, "--older-than", 2);
+         good({"trash", "empty", store_, "--all"}, "0 removed");
+         good({"trash", "set", store_ + ":/in", "soon"}, "a number of days", 2);
+         good({"trash", "set", store_ + ":/in", "inherit"}, "trash of /in: off");
+       }},
       {"scrub",
        [&] {
          good({"scrub", store_}, "0 bad blocks");
@@ -252,8 +265,8 @@ TEST_F(EveryCommand, of_help_does_what_it_says) {
        }},
       {"metadata",
        [&] {
-         good({"metadata", "dump", store_, scratch_ / "names.txt"}, "4 names");
-         good({"metadata", "check", store_}, "4 names, 0 open for writing");
+         good({"metadata", "dump", store_, scratch_ / "names.txt"}, "5 names");
+         good({"metadata", "check", store_}, "5 names, 0 open for writing");
          good({"metadata", "check", store_, "--json"}, "\"problems\": 0");
          good({"metadata", "check", scratch_ / "nowhere"}, "is not a store", 1);
          good({"metadata", "move", store_, "--to", "rocksdb"}, "already", 1);
@@ -261,7 +274,7 @@ TEST_F(EveryCommand, of_help_does_what_it_says) {
          good({"metadata", "move", store_}, "--to is required", 2);
          EXPECT_THAT(read_file(scratch_ / "names.txt"), HasSubstr("name=small\n"));
          fs::rename(store_ + "/meta", scratch_ / "lost");
-         good({"metadata", "load", scratch_ / "names.txt", store_}, "4 names");
+         good({"metadata", "load", scratch_ / "names.txt", store_}, "5 names");
          good({"metadata", "load", scratch_ / "names.txt", store_}, "already", 1);
          good({"metadata"}, "subcommand is required", 2);
        }},

@@ -7,6 +7,7 @@
 #include "network_admin.h"
 #include "quota_requests.h"
 #include "status_document.h"
+#include "trash_requests.h"
 
 #include <algorithm>
 #include <chrono>
@@ -232,6 +233,7 @@ Json NodeService::handle(const Json& request, const AdminServer::Say& say) {
     return {{"path", *result}};
   }
   if (auto answer = answer_about_quota(agent_->files(), request)) return std::move(*answer);
+  if (auto answer = answer_about_trash(agent_->files(), request)) return std::move(*answer);
   const NodeWithDisks disks{
       agent_->cluster(), agent_->status().disks,
       [this](const std::string& path) { return agent_->take_disk_off(path); }};

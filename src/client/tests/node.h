@@ -80,6 +80,7 @@ class Node {
     EXPECT_TRUE(tables->offer({.chain_count = static_cast<uint32_t>(loops.size())}).ok());
     config.tables = tables;
     config.is_in_use_elsewhere = is_in_use_elsewhere;
+    config.space = space;
     return config;
   }
   void stop() {
@@ -150,6 +151,7 @@ class Node {
   // What the next life knows of chains from the start, beside those of the targets.
   std::function<void(inodes::ChainAddresses&)> learn_more;
   std::function<bool(InodeId)> is_in_use_elsewhere;  // of the next life
+  std::function<engine::DiskSpace()> space;          // of the next life
   std::unique_ptr<sim::SimKv> sim_kv;
   std::unique_ptr<InterruptedKv> kv;
   std::unique_ptr<meta::Meta> meta;

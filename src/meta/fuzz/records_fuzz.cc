@@ -36,6 +36,7 @@ std::vector<std::string> seeds() {
           encode(counted),
           encode(QuotaRecord{{1 << 30, 77}, true, "/a"}),
           encode(UsageRecord{-4096, 1}),
+          encode(TrashRecord{7, "/a"}),
           encode_number(1ULL << 40)};
 }
 

@@ -216,11 +216,11 @@ TEST_F(MetaTest, a_store_of_version_one_is_opened_and_no_more_by_its_own_program
   };
   EXPECT_EQ(version(1), 1u);
   reopen();
-  EXPECT_EQ(version({}), kFormatVersion);
+  EXPECT_EQ(version({}), kFormatWithoutTrash);
   meta_.reset();
   version(kFormatVersion + 1);
   EXPECT_EQ(Meta::open(storage_->kv(), clock_, {}).error().status.code(), Code::wrong_version);
-  version(kFormatVersion);
+  version(kFormatWithoutTrash);
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ inline bool decode_all(std::string_view bytes) {
   check(decode_cookie_entry(bytes), again);
   check(decode_quota(bytes), again);
   check(decode_usage(bytes), again);
+  check(decode_trash(bytes), again);
   check(decode_number(bytes), [](uint64_t number) { return encode_number(number); });
   return taken;
 }

@@ -100,6 +100,25 @@ TEST(Records, of_quotas_keep_every_field) {
   }
 }
 
+TEST(Records, of_the_trash_keep_every_field) {
+  const TrashRecord trash{kTrashDaysMax, "/a/b"};
+  const auto decoded = decode_trash(encode(trash));
+  ASSERT_TRUE(decoded.has_value());
+  EXPECT_EQ(decoded->days, trash.days);
+  EXPECT_EQ(decoded->path, "/a/b");
+  EXPECT_FALSE(decode_trash(encode(trash) + "x").has_value());
+  for (const TrashPart part :
+       {TrashPart::none, TrashPart::top, TrashPart::hour, TrashPart::entry}) {
+    Inode inode = sample(FileType::directory);
+    inode.trash = part;
+    EXPECT_EQ(decode_inode(InodeId(5), encode(inode))->trash, part);
+  }
+  // Of a file it is none.
+  Inode file = sample(FileType::regular);
+  file.trash = TrashPart::entry;
+  EXPECT_FALSE(is_storable(file));
+}
+
 TEST(Records, decode_to_what_was_encoded) {
   for (int type = 0; type < 7; ++type) {
     const Inode inode = sample(FileType(type));

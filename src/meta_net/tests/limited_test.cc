@@ -133,6 +133,39 @@ TEST_F(LimitedTest, numbers_beyond_a_subtree_are_guessed_in_vain) {
   EXPECT_TRUE(meta_->lookup({}, other_, "secret").has_value());
 }
 
+TEST_F(LimitedTest, the_trash_is_not_theirs) {
+  ASSERT_TRUE(meta_->set_trash(kRootInode, 7, "/").ok());
+  const InodeId top = meta_->lookup({}, kRootInode, meta::kTrashName)->inode;
+  restrict({.subtree = "/data"});
+  EXPECT_EQ(code_of(lookup(kRootInode, std::string(meta::kTrashName))), Code::not_found);
+  EXPECT_EQ(lookup(kRootInode, "below")->inode, below_);
+  EXPECT_EQ(lookup(below_, "mine")->inode, mine_);
+  EXPECT_EQ(ask(ask::TrashOf{below_})->days, 7u);
+  EXPECT_EQ(code_of(ask(ask::TrashOf{other_})), Code::stale);
+  // What it removes goes there, out of its reach.
+  EXPECT_FALSE(ask(ask::Unlink{user(0), below_, "mine"})->last_link);
+  std::vector<InodeId> hours;
+  ASSERT_TRUE(meta_
+                  ->read_directory(top, 0, 9, false,
+                                   [&](const meta::DirectoryEntry& entry, const Attributes*) {
+                                     hours.push_back(entry.inode);
+                                     return true;
+                                   })
+                  .ok());
+  ASSERT_EQ(hours.size(), 1u);
+  const std::string name = meta::name_of(meta::TrashEntry{below_, mine_, "mine"});
+  EXPECT_EQ(code_of(lookup(top, "x")), Code::stale);
+  EXPECT_EQ(code_of(lookup(hours[0], name)), Code::stale);
+  EXPECT_EQ(code_of(ask(ask::ReadDirectory{hours[0], 0, 9, true})), Code::stale);
+  EXPECT_EQ(code_of(ask(ask::Rename{user(0), hours[0], name, kRootInode, "s", {}})), Code::stale);
+  for (const Code code :
+       {code_of(ask(ask::SetTrash{below_, 0, "/"})), code_of(ask(ask::ListTrash{})),
+        code_of(ask(ask::EmptyTrash{hours[0], 0, 9}))}) {
+    EXPECT_EQ(code, Code::access_denied);
+  }
+  EXPECT_TRUE(meta_->lookup({}, hours[0], name).has_value());
+}
+
 TEST_F(LimitedTest, what_was_shown_goes_with_its_session_and_its_restriction) {
   restrict({.subtree = "/data"});
   ASSERT_TRUE(lookup(below_, "mine").has_value());

@@ -54,6 +54,19 @@ TEST_F(CheckTest, finds_nothing_wrong_when_nothing_is) {
   EXPECT_EQ(check_it(*kv_), wanted);
 }
 
+TEST_F(CheckTest, finds_nothing_wrong_with_a_trash) {
+  make_one_of_everything();
+  ASSERT_TRUE(meta_->set_trash(meta::kRootInode, 7, "/").ok());
+  const meta::Credentials root;
+  ASSERT_TRUE(meta_->make_directory(root, deeper_, "a", 0755).has_value());
+  ASSERT_TRUE(meta_->remove_directory(root, deeper_, "a", nullptr).ok());
+  ASSERT_TRUE(meta_->unlink(root, below_, "link", nullptr).ok());
+  const CheckCounts counts = check_it(*kv_);
+  EXPECT_THAT(problems_.all, IsEmpty());
+  EXPECT_EQ(counts.directories, 4u + 3);
+  EXPECT_EQ(counts.entries, 7u + 3);
+}
+
 TEST_F(CheckTest, keeps_few_records_at_a_time_however_many_there_are) {
   for (int i = 0; i < 3000; ++i) {
     ASSERT_TRUE(meta_->make_directory({}, meta::kRootInode, std::to_string(i), 0700).has_value());

@@ -143,6 +143,8 @@ TEST(Lines, of_inodes_that_cannot_be_stored_are_refused) {
   };
   for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
            {"inode 1025", "inode 0"},
+           {"seed=18446744073709551615", "seed=18446744073709551615 trash=0"},
+           {"seed=18446744073709551615", "seed=18446744073709551615 trash=4"},
            {"mode=4755", "mode=14755"},
            {"mode=4755", "mode=4758"},
            {"links=2", "links=65001"},

@@ -69,6 +69,9 @@ inline std::vector<std::string> sample_lines() {
   InodeLine with_lists = sample_inode(FileType::directory);
   with_lists.inode.attributes.acl = with_lists.inode.default_acl = sample_acl();
   lines.push_back(text_of(with_lists));
+  InodeLine hour = sample_inode(FileType::directory);
+  hour.inode.trash = meta::TrashPart::hour;
+  lines.push_back(text_of(hour));
   lines.push_back(text_of(XattrLine{InodeId(1025), "user.a b", std::string("\0\xff", 2)}));
   lines.push_back(text_of(XattrLine{InodeId(1025), "user.empty", ""}));
   lines.push_back(text_of(

@@ -261,6 +261,13 @@ class FileSystem {
   virtual Result<meta::QuotaCheck> check_quota(meta::QuotaSubject subject, bool repair) = 0;
   virtual Result<std::optional<meta::Quota>> quota_of(InodeId inode) = 0;
 
+  // Trash: see meta::Meta. The right to set days, and to empty it, is the caller's to check.
+  virtual Status set_trash(InodeId directory, std::optional<uint32_t> days,
+                           std::string_view path) = 0;
+  virtual Result<meta::TrashDays> trash_of(InodeId inode) = 0;
+  virtual Result<std::vector<meta::TrashSetting>> trash_settings() = 0;
+  virtual Result<meta::TrashEmptied> empty_trash(InodeId hour, uint64_t after, size_t limit) = 0;
+
   // Removes the chunks of removed files that no open uses, of at most `limit` files; returns how
   // many. A thread of the file system does so whenever something was removed; this is for a front
   // whose write found the disk full.

@@ -19,6 +19,7 @@
 #include "penstock/engine.h"
 #include "penstock/meta/layout.h"
 #include "penstock/meta/quota.h"
+#include "penstock/meta/trash.h"
 
 namespace penstock::meta {
 
@@ -155,11 +156,22 @@ struct DirectoryEntry {
   uint64_t cookie = 0;
 };
 
+// Where the trash has taken something, that names its hour.
+struct KeptInTrash {
+  InodeId hour;
+  std::string name;  // in that
+  InodeId top;
+  std::string hour_name;     // in that
+  bool is_new_hour = false;  // was made for it
+};
+
 // What an unlink, remove_directory or replacing rename took a link from.
 struct Removed {
   InodeId inode;           // 0: nothing was removed
   bool last_link = false;  // it is an orphan now: to be given to forget() when no open uses it
   Attributes attributes;   // after the operation
+  // Its last name went, and it has another one there. Only in the process that has the names.
+  std::optional<KeptInTrash> kept = {};
 };
 
 struct RenameFlags {
@@ -460,6 +472,26 @@ class Meta {
   // Of the quotas of directories that bind what is made in a directory, or bind a file, the one
   // that leaves the fewest bytes; nothing where there is none.
   virtual Result<std::optional<Quota>> quota_of(InodeId inode) = 0;
+  // Trash: docs/decisions/0068-trash.md. unlink(), remove_directory(), rename() and create_files()
+  // move what loses its last name there, where days are set; it is no orphan then. The right to
+  // set them, and to empty the trash, is the caller's to check.
+  //
+  // For all below the directory, where none says otherwise; nothing: what is above says it again.
+  // not_directory, not_found; invalid_argument for too many days, and in the trash itself;
+  // already_exists where something else has the trash's name; not_supported where there are too
+  // many.
+  virtual Status set_trash(InodeId directory, std::optional<uint32_t> days,
+                           std::string_view path) = 0;
+  // Whether there may be anything in the trash: days were set once. From memory.
+  virtual bool has_trash() const = 0;
+  // What holds in a directory, or for a file where it is counted.
+  virtual Result<TrashDays> trash_of(InodeId inode) = 0;
+  // Those of directories behind `after`, in order.
+  virtual Result<std::vector<TrashSetting>> trash_settings(InodeId after, size_t limit) = 0;
+  // Removes entries of an hour for good, in one transaction, at most kTrashStepMax: the first
+  // behind the cookie `after`. invalid_argument if it is none; finished if there is none such.
+  virtual Result<TrashEmptied> empty_trash(InodeId hour, uint64_t after, size_t limit) = 0;
+
   // Before a file's bytes grow to `length`: up to which length it may grow without asking again, at
   // least that. What is promised counts as used until the file's write session ends, at the latest
   // until this Meta does; without a session nothing is.

@@ -146,6 +146,18 @@ class PassedOn : public Meta {
     return inner_.check_quota(subject, repair);
   }
   Result<std::optional<Quota>> quota_of(InodeId inode) override { return inner_.quota_of(inode); }
+  Status set_trash(InodeId directory, std::optional<uint32_t> days,
+                   std::string_view path) override {
+    return inner_.set_trash(directory, days, path);
+  }
+  bool has_trash() const override { return inner_.has_trash(); }
+  Result<TrashDays> trash_of(InodeId inode) override { return inner_.trash_of(inode); }
+  Result<std::vector<TrashSetting>> trash_settings(InodeId after, size_t limit) override {
+    return inner_.trash_settings(after, limit);
+  }
+  Result<TrashEmptied> empty_trash(InodeId hour, uint64_t after, size_t limit) override {
+    return inner_.empty_trash(hour, after, limit);
+  }
   Result<uint64_t> reserve(InodeId inode, uint64_t length) override {
     return inner_.reserve(inode, length);
   }

@@ -43,10 +43,13 @@ class DropQueue final : public DroppedOpens {
   // Removed files whose chunks are still there, of which some may be in use. Relaxed: for people,
   // and a hint for writes that look for room.
   std::atomic<int64_t> removed{0};
+  // There is a trash, of which more can be removed when a disk is full. Relaxed: a hint.
+  std::atomic<bool> may_give_way{false};
   // There is a thread that collects.
   void serve() { served_.store(true, std::memory_order_relaxed); }
   // Any thread: the request completes on its loop when removed files were collected. False when
-  // there is nothing to wait for: none are there, nor were any collected lately.
+  // there is nothing to wait for: none are there, nor were any collected lately, nor is there a
+  // trash.
   bool ask_for_room(RoomRequest& request, engine::Time now);
   // For the thread that collects: the requests so far, to be answered after the next round.
   // `now`: when some files were collected; nothing if none were.

@@ -71,6 +71,9 @@ class GuardedNames final : public meta::PassedOn {
                 InodeId new_parent, std::string_view new_name, meta::RenameFlags flags,
                 meta::Removed* removed) override;
 
+  Status set_trash(InodeId directory, std::optional<uint32_t> days, std::string_view path) override;
+  Result<meta::TrashEmptied> empty_trash(InodeId hour, uint64_t after, size_t limit) override;
+
   // The last change ended with closed, as the guard is to stop: it has not begun, and may be asked
   // for again elsewhere. For who has this object alone.
   bool has_given_up() const { return has_given_up_; }

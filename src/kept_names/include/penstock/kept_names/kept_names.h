@@ -101,6 +101,9 @@ class KeptNames final : public meta::PassedOn, public holds::KeptEntries {
   Status remove_xattr(const meta::Credentials& who, InodeId inode, std::string_view name) override;
   Status settle(InodeId inode, const meta::Settled& settled, bool durable) override;
 
+  Status set_trash(InodeId directory, std::optional<uint32_t> days, std::string_view path) override;
+  Result<meta::TrashEmptied> empty_trash(InodeId hour, uint64_t after, size_t limit) override;
+
   struct Figures {
     uint64_t found = 0;  // here
     uint64_t asked = 0;  // of `meta`

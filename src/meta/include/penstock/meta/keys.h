@@ -25,6 +25,8 @@ class Keys {
   std::string usage(QuotaSubject subject, uint64_t lane) const;
   // How many names in a directory a file has, that has several.
   std::string names(InodeId inode, InodeId directory) const;
+  // For how long what is removed below it is kept.
+  std::string trash_days(InodeId directory) const { return of('K', directory); }
   std::string system(std::string_view name) const;
 
   // Where a scan over all keys of a kind, or all of a kind and an inode, begins and ends.

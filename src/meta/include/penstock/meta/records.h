@@ -13,7 +13,9 @@ inline constexpr uint8_t kRecordVersion = 1;
 // Of inodes and of the times of directories. Version 1 is read, with times of 64 bits since 1970,
 // and written as this one when it changes.
 inline constexpr uint8_t kInodeVersion = 2;
-inline constexpr uint64_t kFormatVersion = 3;
+inline constexpr uint64_t kFormatVersion = 4;
+// Of one that never had a trash: what is new in version 4.
+inline constexpr uint64_t kFormatWithoutTrash = 3;
 inline constexpr uint64_t kFormatVersionMin = 1;
 // Names of 'S' records.
 inline constexpr std::string_view kVersionName = "version";
@@ -29,6 +31,7 @@ struct Inode {
   uint32_t xattr_bytes = 0;  // of the names of all extended attributes, each with one end byte
   std::string target;        // of symbolic links: what they lead to
   std::string default_acl;   // of directories: what is created in them inherits it
+  TrashPart trash = TrashPart::none;  // of directories
 
   InodeId id() const { return attributes.inode; }
   bool is_directory() const { return attributes.type == FileType::directory; }
@@ -88,6 +91,13 @@ struct UsageRecord {
 };
 std::string encode(const QuotaRecord& quota);
 std::optional<QuotaRecord> decode_quota(std::string_view bytes);
+// 'K': for how long what is removed below a directory is kept.
+struct TrashRecord {
+  uint32_t days = 0;
+  std::string path;  // where it was when that was set, for people
+};
+std::string encode(const TrashRecord& trash);
+std::optional<TrashRecord> decode_trash(std::string_view bytes);
 std::string encode(const UsageRecord& usage);
 std::optional<UsageRecord> decode_usage(std::string_view bytes);
 

@@ -46,6 +46,10 @@ inline constexpr uint64_t kQuotaAheadBytes = 64 * kMiB;
 inline constexpr uint64_t kQuotaShare = 16;
 // The same where no quota binds.
 inline constexpr uint64_t kUnboundAheadBytes = 1024 * kMiB;
+// Directories that say how long the trash below them is kept: all are in memory, with their paths.
+inline constexpr size_t kTrashSettingsMax = 65'536;
+// Entries of the trash that are removed in one transaction.
+inline constexpr size_t kTrashStepMax = 1024;
 // Inodes of a tree that a rename counts in its transaction.
 inline constexpr size_t kCountedByRenameMax = 20'000;
 // Files that name no directory, which a count gives one, in one go.

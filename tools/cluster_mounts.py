@@ -134,15 +134,25 @@ class Programs:
                 f"what another node had written last; {self.told} were told of a failure; the longest took {self.longest:.1f} s")
 
     def loop(self, chance):
+        try:
+            self.work(chance)
+        except Exception as error:  # pylint: disable=broad-except  # a program that is gone must be noticed
+            self.error = self.error or repr(error)
+
+    def work(self, chance):
         while not self.stopping and not self.error:
             file = chance.choice(self.files)
             if not file.lock.acquire(blocking=False):
                 continue
             try:
-                node = chance.choice(sorted(self.look()["mounts"]))
-                work = self.read if chance.random() < 0.6 else (self.rewrite if chance.random() < 0.5 else self.replace)
+                mounts = sorted(self.look()["mounts"])
+                if not mounts:  # all nodes are killed
+                    time.sleep(0.2)
+                    continue
+                node = chance.choice(mounts)
+                what = self.read if chance.random() < 0.6 else (self.rewrite if chance.random() < 0.5 else self.replace)
                 begun = time.monotonic()
-                self.attempt(lambda: work(file, node))
+                self.attempt(lambda: what(file, node))
                 self.longest = max(self.longest, time.monotonic() - begun)
             finally:
                 file.lock.release()

@@ -18,6 +18,12 @@ there are faults of processes only. Faults:
             say nothing, or anything, or ask and never                 four nodes)
             read
 
+  database  crashes the server with the names (with --kv postgresql)
+
+Every node mounts the files (--no-mounts: none does), where root's rights or fusermount3 allow it: programs write durably through
+one mount and read through another, and what is read must be what was written last. With --kv postgresql the names are in a
+database of a PostgreSQL server, which is started for it.
+
 Beside imports and verifications four programs read and write blocks of one file at once, durably: all that they see must have
 been possible one after the other.
 
@@ -39,7 +45,9 @@ import time
 import cluster_grow
 from cluster_faults import ALL, FAULT_SECONDS, PAUSE_SECONDS, PAUSE_SECONDS_FIRST
 from cluster_mixed import FIRST_RELEASES, MixedCluster
+from cluster_mounts import Mounts
 from cluster_nodes import Cluster, Disks, Network
+from cluster_postgres import Postgres
 from cluster_repair import measure_repair
 from cluster_work import AGAIN_SECONDS, MIB, Files, Registers, Work, verify
 
@@ -68,6 +76,7 @@ class Story:
         self.options = options
         self.works = []
         self.registers = None
+        self.mounts = None
         self.files = None
         self.random = random.Random(f"{options.seed} faults")
         self.begun = time.monotonic()
@@ -90,6 +99,14 @@ class Story:
         if self.fault is None or self.is_over:
             return False
         return self.fault.hits_first() or self.fault.refuses(failure)
+
+    def is_hurt(self):
+        """What programs on mounts may be told of: any node's trouble is that of those on it."""
+        return self.fault is not None and not self.is_over
+
+    def tell_mounts(self):
+        if self.mounts is not None:
+            self.mounts.tell(self.is_hurt())
 
     def health(self):
         if self.fault is not None and self.fault_ended is None and self.fault.hits_first():
@@ -125,6 +142,7 @@ class Story:
         for work in self.works:
             work.longest_now = 0.0
         self.fault_begun, self.fault_ended, self.is_over = now, None, False
+        self.tell_mounts()
         self.whole_since = None
         self.note(self.fault.text().upper())
         self.fault.begin()
@@ -202,9 +220,12 @@ class Story:
                 raise Stopped(work.error)
         if self.registers is not None:
             self.registers.check()
+        if self.mounts is not None:
+            self.mounts.check()
 
     def look(self, done_before):
         self.cluster.watch()
+        self.tell_mounts()
         health = self.health()
         now = time.monotonic()
         is_whole = (health is not None and health["whole"] == health["chains"] and health["missing"] == 0
@@ -267,6 +288,8 @@ def choose_kinds(options, network, disks):
         missing["disk"] = f"no disks of their own: {disks.why or 'they need the rights of root'}"
     if not disks.slow:
         missing["slow disk"] = f"no disks that can be slow: {disks.why or 'they need the rights of root'}"
+    if options.kv != "postgresql":
+        missing["database"] = "the names are the first node's own (--kv postgresql)"
     if options.nodes <= COPIES:
         missing["nodes"] = "it needs --nodes 4"
     kinds = [kind for kind in wanted if ALL[kind].needs not in missing]
@@ -308,6 +331,8 @@ def hurt(story):
     finally:
         if story.fault is not None and story.fault_ended is None:
             story.fault.abandon()
+        if story.mounts is not None and sys.exc_info()[0] is not None:
+            story.mounts.abandon()
         for work in story.works:
             work.stopping = True
 
@@ -324,6 +349,8 @@ def tell(cluster, scratch, options):
         imports.one(file)
     print(f"imported {options.files} files, {files.bytes() / MIB:.0f} MiB, in three copies; now: {' '.join(kinds) or 'growing'}")
     most = REGISTERS_SECONDS * options.patience
+    if cluster.has_mounts:
+        story.mounts = Mounts(cluster, options.seed, most)
     with Registers(cluster, options.helpers / "cluster_registers", options.seed, most) as registers:
         story.registers = registers
         hurt(story)
@@ -333,6 +360,7 @@ def tell(cluster, scratch, options):
                 raise Stopped(f"{work.kind} does not end")
         story.check()
         seen = registers.stop(2 * most)
+        on_mounts = story.mounts.stop() if story.mounts is not None else ""
     for file in files.all:
         verify(verifies, file)
     story.table()
@@ -342,6 +370,21 @@ def tell(cluster, scratch, options):
           f"{imports.longest:.1f} s, the longest verification {verifies.longest:.1f} s, the longest operation without any fault "
           f"{story.calm_longest:.1f} s")
     print(seen)
+    if on_mounts:
+        print(on_mounts)
+
+
+def may_mount(options):
+    """Not where something else is measured or tried."""
+    if not options.mounts or options.repair or options.mixed or options.grow:
+        return False
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        print("without mounts: there is no /dev/fuse for this user")
+        return False
+    if os.geteuid() != 0 and shutil.which("fusermount3") is None:
+        print("without mounts: they need root's rights or fusermount3 (apt-get install fuse3)")
+        return False
+    return True
 
 
 def parse():
@@ -361,6 +404,9 @@ def parse():
     parser.add_argument("--repair", action="store_true",
                         help="measure instead how fast a copy is repaired, and what clients keep meanwhile")
     parser.add_argument("--grow", action="store_true", help="three nodes become six, and then three of these go")
+    parser.add_argument("--no-mounts", dest="mounts", action="store_false", help="nodes mount nothing")
+    parser.add_argument("--kv", choices=["rocksdb", "postgresql"], default="rocksdb",
+                        help="where the names are: the first node's own database (default), or a PostgreSQL server")
     parser.add_argument("--gib", type=float, default=1.0, help="for --repair: how much (default 1)")
     parser.add_argument("--link", type=int, default=0, metavar="MBIT", help="for --repair: how fast links are (not limited)")
     parser.add_argument("--mixed", action="store_true",
@@ -399,9 +445,13 @@ def main():
         cluster = MixedCluster(scratch, network, disks, nodes, options.seed)
     else:
         cluster = Cluster(options.program, scratch, network, disks, nodes)
+    cluster.has_mounts = may_mount(options)
     cluster.empty = scratch / "empty"
     cluster.empty.mkdir()
     try:
+        if options.kv == "postgresql":
+            cluster.database = Postgres()
+            print(f"PostgreSQL in {cluster.database.folder}")
         if not options.loopback:
             network.make_if_possible()
         if has_disks and wants_disks:
@@ -422,6 +472,8 @@ def main():
         cluster.stop()
         network.remove()
         disks.remove()
+        if cluster.database is not None:
+            cluster.database.remove()
         shutil.rmtree(scratch, ignore_errors=True)
 
 

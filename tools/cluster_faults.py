@@ -459,9 +459,28 @@ class Drain(Fault):
         self.cluster.run("drain", "--undo", self.cluster.store(self.cluster.first), str(self.node))
 
 
+class Database(Fault):
+    """The server with the names crashes, and comes back: nobody can change or look up names meanwhile."""
+
+    name = "database"
+    needs = "database"
+
+    def text(self):
+        return "crash the database with the names"
+
+    def hits_first(self):
+        return True
+
+    def begin(self):
+        self.cluster.database.crash()
+
+    def end(self):
+        self.cluster.database.start()
+
+
 ALL = {
     fault.name: fault
     for fault in (
-        Kill, KillAll, Pause, Cut, Deaf, Mute, Apart, Lossy, Slow, Storm, SlowDisk, Stall, Full, FullFirst, FullAll, Drain,
+        Kill, KillAll, Pause, Cut, Deaf, Mute, Apart, Lossy, Slow, Storm, SlowDisk, Stall, Full, FullFirst, FullAll, Drain, Database,
     )
 }

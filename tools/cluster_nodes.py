@@ -228,6 +228,8 @@ class Cluster:
         self.first = nodes[0]
         self.pids = {}
         self.stopped = set()
+        self.has_mounts = False  # every node mounts the files
+        self.database = None  # that has the names, if it is not the first node's own
 
     def program_of(self, node):
         """What the node runs, and its commands are."""
@@ -238,6 +240,34 @@ class Cluster:
         """More options for its process."""
         del node
         return []
+
+    def all_options_of(self, node):
+        if not self.has_mounts:
+            return self.options_of(node)
+        place = self.mount_place(node)
+        place.mkdir(exist_ok=True)
+        return ["--mount", str(place), *self.options_of(node)]
+
+    def mount_place(self, node):
+        return self.scratch / f"mount{node}"
+
+    def mount_of(self, node):
+        """Where the files of that node's mount are seen from here, or None: in a namespace it has mounts of its own."""
+        pid = self.pids.get(node)
+        if pid is None:
+            return None
+        place = self.mount_place(node)
+        return pathlib.Path(f"/proc/{pid}/root{place}") if self.network.made else place
+
+    def has_mount(self, node):
+        place = self.mount_of(node)
+        return place is not None and os.path.ismount(place)
+
+    def forget_mount(self, node):
+        """Of a process that was killed. Those of a namespace have gone with it."""
+        if self.has_mounts and not self.network.made:
+            words = ["umount", "-l"] if os.geteuid() == 0 else ["fusermount3", "-u", "-z"]
+            subprocess.run([*words, str(self.mount_place(node))], capture_output=True, check=False)
 
     def watch(self):
         """Once a second."""
@@ -258,14 +288,17 @@ class Cluster:
 
     def start(self):
         listen = ["--listen", self.network.listen(self.first)]
-        self.run("up", self.store(self.first), *listen, "-b", "--cache", "0", *self.options_of(self.first), node=self.first)
+        names = ["--kv", self.database.url] if self.database is not None else []
+        self.run("up", self.store(self.first), *listen, *names, "-b", "--cache", "0", *self.all_options_of(self.first),
+                 node=self.first)
         self.pids[self.first] = self.ask("status", self.store(self.first))["pid"]
         for node in self.nodes[1:]:
             self.join(node)
 
     def join(self, node):
         invitation = self.ask("token", "create", self.store(self.first))["invitation"]
-        self.run("join", invitation, self.store(node), "--listen", self.network.listen(node), "-b", *self.options_of(node), node=node)
+        self.run("join", invitation, self.store(node), "--listen", self.network.listen(node), "-b", *self.all_options_of(node),
+                 node=node)
         self.pids[node] = self.ask("status", self.store(node))["pid"]
 
     def kill(self, node):
@@ -301,7 +334,8 @@ class Cluster:
 
     def restart(self, node):
         cache = ["--cache", "0"] if node == self.first else []
-        self.run("up", self.store(node), "-b", *cache, *self.options_of(node), node=node)
+        self.forget_mount(node)
+        self.run("up", self.store(node), "-b", *cache, *self.all_options_of(node), node=node)
         self.pids[node] = self.ask("status", self.store(node))["pid"]
 
     def stop_process(self, node):
@@ -328,3 +362,5 @@ class Cluster:
         for pid in self.pids.values():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+        for node in self.nodes:
+            self.forget_mount(node)

@@ -102,13 +102,14 @@ class Agent final : public HoldsAgent {
     look();
     waiter.entered = false;
     waiter.is_waiting = true;
-    ++figures_.waiting;
+    count_waiting(1);
     if (closing_) return complete(waiter, Code::closed);
     // It has come meanwhile, perhaps.
     if (enter_now(waiter.inode, waiter.hold, waiter.ticket)) {
       waiter.entered = true;
       return complete(waiter, Code::ok);
     }
+    waited_.add();
     parked_[waiter.inode].push_back(waiter);
     keeper_.wait(waiter.inode, waiter.hold);
     note();
@@ -119,7 +120,7 @@ class Agent final : public HoldsAgent {
     if (!waiter.is_waiting) return false;
     waiter.is_waiting = false;
     waiter.unlink();
-    --figures_.waiting;
+    count_waiting(-1);
     const auto found = parked_.find(waiter.inode);
     ASSERT(found != parked_.end());
     if (found->second.empty()) parked_.erase(found);
@@ -203,8 +204,18 @@ class Agent final : public HoldsAgent {
   void complete(Waiter& waiter, Status status) {
     ASSERT(waiter.is_waiting && figures_.waiting > 0);
     waiter.is_waiting = false;
-    --figures_.waiting;
+    count_waiting(-1);
     waiter.loop->complete_remote(waiter, status);
+  }
+
+  // With the lock. All that wait together, from one change to the next.
+  void count_waiting(int by) {
+    const engine::Time time = now();
+    waited_nanoseconds_.add(figures_.waiting *
+                            static_cast<uint64_t>((time - waiting_since_).count()));
+    waiting_since_ = time;
+    figures_.waiting += static_cast<size_t>(by);
+    waiting_.set(figures_.waiting);
   }
 
   void kick() {
@@ -502,6 +513,10 @@ class Agent final : public HoldsAgent {
   uint64_t void_ = 0;       // of these, since all was to be dropped last
   uint64_t drop_alls_ = 0;  // that the keeper has asked for
   Figures figures_;
+  engine::Time waiting_since_{};  // that as many wait as do now
+  metrics::Counter waiting_{"holds.waiting"};
+  metrics::Counter waited_{"holds.waited"};
+  metrics::Counter waited_nanoseconds_{"holds.waited.nanoseconds"};
 
   // The loop's.
   engine::Op kick_;

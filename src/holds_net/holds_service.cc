@@ -16,6 +16,15 @@
 namespace penstock::holds_net {
 namespace {
 
+struct HoldMetrics {
+  metrics::Counter held{"holds.held"};
+  metrics::Counter given{"holds.given"};
+  metrics::Counter recalled{"holds.recalled"};
+  metrics::Counter begun{"holds.sessions.begun"};
+  metrics::Counter ended{"holds.sessions.ended"};  // by time, without an answer, or removed
+  metrics::Counter ending{"holds.sessions.ending"};
+};
+
 class Service final : public HoldsService {
  public:
   Service(const HoldsServiceConfig& config, Records records)
@@ -219,6 +228,7 @@ class Service final : public HoldsService {
     listener.caller = asked.header.caller;
     listener.is_begun_here = true;
     if (waits != nullptr) answer(*waits, false);
+    metrics_.begun.add();
     count([](Figures& figures) { ++figures.begun; });
     answer_begin(asked);
   }
@@ -248,6 +258,7 @@ class Service final : public HoldsService {
   }
 
   void do_it(const holds::End& end) {
+    metrics_.ended.add();
     count([](Figures& figures) { ++figures.ended, ++figures.ending; });
     if (Listener* const listener = listener_of(end.agent); listener != nullptr) {
       listener->has_ended = true;
@@ -377,12 +388,14 @@ class Service final : public HoldsService {
     return is_it ? &found->second : nullptr;
   }
   void do_it(const Given& given) {
+    metrics_.given.add();
     Listener* const listener = listener_of(given.agent);
     if (listener == nullptr) return;
     listener->add(given);
     news_.insert(given.agent.node);
   }
   void do_it(const Recall& recall) {
+    metrics_.recalled.add();
     count([](Figures& figures) { ++figures.recalls; });
     Listener* const listener = listener_of(recall.agent);
     if (listener == nullptr) return;
@@ -438,6 +451,8 @@ class Service final : public HoldsService {
       {
         const std::lock_guard lock(mutex_);
         table_->tick(now());
+        metrics_.held.set(table_->holds());
+        metrics_.ending.set(figures_.ending);
       }
       act();
       sessions_.tick();
@@ -481,6 +496,7 @@ class Service final : public HoldsService {
   bool is_started_ = false;
   bool is_stopped_ = false;
   engine::Op* done_ = nullptr;
+  HoldMetrics metrics_;
 
   engine::Mutex mutex_;
   // Under it.

@@ -41,7 +41,15 @@ inline constexpr uint64_t kOpenBytes = 5 * kMiB;
 // a second. In a larger database damage is found when it is read.
 inline constexpr uint64_t kVerifyBytesMax = 256 * kMiB;
 
-inline constexpr int kOpenFilesMax = 256;
+// The cache of blocks: parts of some MiB, so that none is full while others are empty; and what of
+// it indexes and filters keep before data takes it.
+inline constexpr int kCacheShardBits = 3;
+inline constexpr double kCacheShareOfIndexes = 0.5;
+// Of an index or a filter, what is read together.
+inline constexpr uint64_t kIndexPieceBytes = 4 * kKiB;
+
+inline constexpr int kOpenFilesMax = 512;
+inline constexpr int kTableGrowth = 2;                // of tables, from a level to the next
 inline constexpr size_t kInfoLogBytesMax = 1 * kMiB;  // of one info log file; two are kept
 
 // A database that stopped on an error is opened anew at most so often, and takes no more than this

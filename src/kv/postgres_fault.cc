@@ -1,5 +1,8 @@
 #include "postgres_fault.h"
 
+#include <map>
+#include <memory>
+
 namespace penstock::kv::postgres {
 namespace {
 
@@ -39,9 +42,29 @@ constexpr Entry kEntries[] = {
 Fault fault_of(std::string_view sqlstate, std::string reason) {
   if (sqlstate.size() != 5) return {Reach::connection, Code::peer_gone, std::move(reason)};
   for (const Entry& entry : kEntries) {
-    if (sqlstate.starts_with(entry.begins)) return {entry.reach, entry.code, std::move(reason)};
+    if (!sqlstate.starts_with(entry.begins)) continue;
+    return {entry.reach, entry.code, std::move(reason), entry.begins};
   }
-  return {Reach::operation, Code::io_error, std::move(reason)};
+  return {Reach::operation, Code::io_error, std::move(reason), "other"};
+}
+
+void count_retry(const Fault& fault) {
+  // One for each label, made together, and never destroyed.
+  static auto& counters = *new auto([] {
+    std::map<std::string_view, std::unique_ptr<metrics::Counter>> made;
+    const auto add = [&made](std::string_view label) {
+      made.emplace(label, std::make_unique<metrics::Counter>("kv.retries." + std::string(label)));
+    };
+    for (const Entry& entry : kEntries) {
+      if (entry.reach != Reach::operation) add(entry.begins);
+    }
+    add("none");
+    add("other");
+    return made;
+  }());
+  const auto found = counters.find(fault.label);
+  ASSERT(found != counters.end());
+  found->second->add();
 }
 
 }  // namespace penstock::kv::postgres

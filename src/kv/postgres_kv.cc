@@ -63,6 +63,7 @@ PostgresKv::Ending PostgresKv::after(const Fault& fault) {
     log::error("metadata database {}: {}", pool_.address().name(), fault.reason);
     return ended(fault.status);
   }
+  count_retry(fault);
   const bool conflicted = fault.reach == Reach::attempt;
   if (conflicted) conflicts_.add();
   const bool by_others = fault.status.code() == Code::conflict;
@@ -76,6 +77,7 @@ PostgresKv::Ending PostgresKv::commit(Pool::Place& place, Transaction& transacti
   const auto committed = transaction.commit({pool_.process(), place.row.load(), number});
   if (!committed) {
     if (committed.error().reach != Reach::connection) return after(committed.error());
+    count_retry(committed.error());
     return {Ending::What::unknown, false, committed.error().status};
   }
   place.known_at.store(engine::system_clock().now());
@@ -88,6 +90,7 @@ PostgresKv::Ending PostgresKv::resolve(Pool::Place& place) {
   unknown_.add();
   const Result<bool> happened = pool_.happened(place, in(patience_));
   if (!happened) return ended(happened.error());
+  resolved_.add();
   if (!*happened) return {Ending::What::again, false, Code::peer_gone};
   commits_.add();
   return ended(Code::ok);

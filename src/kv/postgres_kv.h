@@ -46,7 +46,8 @@ class PostgresKv final : public engine::Kv {
   Pool pool_;
   metrics::Counter commits_{"kv.commits"};
   metrics::Counter conflicts_{"kv.conflicts"};
-  metrics::Counter unknown_{"kv.unknown_commits"};  // that had to be asked for
+  metrics::Counter unknown_{"kv.unknown_commits"};    // that had to be asked for
+  metrics::Counter resolved_{"kv.resolved_commits"};  // of these, of which it was found
 
   Workers workers_;  // last: its threads use everything above
 };

@@ -49,17 +49,24 @@ void Pool::put_back(Place& place) {
     const std::lock_guard lock(mutex_);
     ASSERT(free_.size() < places_.size());
     free_.push_back(&place);
+    in_use_.set(places_.size() - free_.size());
   }
   freed_.notify_one();
 }
 
 Result<Pool::Place*> Pool::wait_for_free(engine::Time deadline) {
   std::unique_lock lock(mutex_);
-  const auto left = std::max(deadline - now(), engine::Duration::zero());
-  freed_.wait_for(lock, left, [&] { return closed_ || !free_.empty(); });
+  if (!closed_ && free_.empty()) {
+    const engine::Time begin = now();
+    freed_.wait_for(lock, std::max(deadline - begin, engine::Duration::zero()),
+                    [&] { return closed_ || !free_.empty(); });
+    waited_.add();
+    waited_nanoseconds_.add(static_cast<uint64_t>((now() - begin).count()));
+  }
   if (closed_) return Code::closed;
   Place* const place = take_free();
   if (place == nullptr) return Code::busy;
+  in_use_.set(places_.size() - free_.size());
   return place;
 }
 

@@ -99,6 +99,10 @@ class Pool {
   std::atomic<bool> lost_{false};
   metrics::Counter stopped_{"kv.stopped"};
   metrics::Counter connections_{"kv.connections"};  // that were made
+  metrics::Counter in_use_{"kv.connections.in_use"};
+  // Operations that found none free, and how long they were waiting.
+  metrics::Counter waited_{"kv.connections.waited"};
+  metrics::Counter waited_nanoseconds_{"kv.connections.waited.nanoseconds"};
 
   std::mutex mutex_;
   std::condition_variable freed_;

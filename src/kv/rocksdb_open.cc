@@ -64,9 +64,12 @@ rocksdb::Options make_options(const RocksDbOptions& from, rocksdb::Env* env) {
   options.write_buffer_size = write_buffer_of(from);
   options.max_total_wal_size = std::min(kLogBytesMax, 3 * uint64_t{options.write_buffer_size});
   // A compaction needs room for what it merges: four new tables with the first level, or one table
-  // with some ten of the next. Both are about eight write buffers.
+  // with some ten of the next. Both are about eight write buffers, and twice that for each level
+  // that a database of more than ten, a hundred times as much has besides.
   options.max_bytes_for_level_base = 4 * options.write_buffer_size;
   options.target_file_size_base = options.write_buffer_size / 2;
+  // Larger ones where there are many, so that most of them stay open.
+  options.target_file_size_multiplier = kTableGrowth;
   options.max_bgerror_resume_count = 0;  // going on after errors is ours, see Alarm
   options.max_write_buffer_number = 2;
   // Each creation looks for a name that is not there: the filter saves the walk through the memory
@@ -86,9 +89,20 @@ rocksdb::Options make_options(const RocksDbOptions& from, rocksdb::Env* env) {
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
   rocksdb::BlockBasedTableOptions table;
-  table.block_cache = rocksdb::NewLRUCache(from.block_cache_bytes);
+  rocksdb::LRUCacheOptions cache;
+  cache.capacity = from.block_cache_bytes;
+  cache.num_shard_bits = kCacheShardBits;
+  cache.high_pri_pool_ratio = kCacheShareOfIndexes;
+  table.block_cache = rocksdb::NewLRUCache(cache);
   table.cache_index_and_filter_blocks = true;  // else they are unbounded
+  table.cache_index_and_filter_blocks_with_high_priority = true;
   table.pin_l0_filter_and_index_blocks_in_cache = true;
+  // In pieces of a block each. A whole filter is some 500 kB of a large table: a database of tens
+  // of millions of records would read one from its file for every key that is looked for.
+  table.index_type = rocksdb::BlockBasedTableOptions::kTwoLevelIndexSearch;
+  table.partition_filters = true;
+  table.metadata_block_size = kIndexPieceBytes;
+  table.pin_top_level_index_and_filter = true;
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
   table.format_version = 5;
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));

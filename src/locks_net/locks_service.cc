@@ -14,6 +14,34 @@
 namespace penstock::locks_net {
 namespace {
 
+struct LockMetrics {
+  metrics::Counter held{"locks.held"};
+  metrics::Counter waiting{"locks.waiting"};
+  metrics::Counter given{"locks.given"};
+  metrics::Counter waited{"locks.waited"};  // that could not be given at once
+  metrics::Counter deadlocks{"locks.deadlocks"};
+  metrics::Counter full{"locks.full"};
+  metrics::Counter refused{"locks.refused"};  // calls
+
+  // How one that was asked for has ended, or that it waits.
+  void count(Answer answer) {
+    switch (answer) {
+      case Answer::done:
+        return given.add();
+      case Answer::waits:
+        return waited.add();
+      case Answer::deadlock:
+        return deadlocks.add();
+      case Answer::full:
+        return full.add();
+      case Answer::held:
+      case Answer::lost:
+      case Answer::ended:
+        return;
+    }
+  }
+};
+
 class LocksServer final : public LocksService, private engine::Service {
  public:
   explicit LocksServer(LocksServiceConfig config)
@@ -185,7 +213,9 @@ class LocksServer final : public LocksService, private engine::Service {
   }
 
   Told do_it(AgentId, Speaker&, const Set& word) {
-    return Answered{table_.set(word.wanted, RequestId(word.request))};
+    const Answer answer = table_.set(word.wanted, RequestId(word.request));
+    metrics_.count(answer);
+    return Answered{answer};
   }
   Told do_it(AgentId, Speaker&, const Get& word) {
     const std::optional<Held> held = table_.get(word.wanted);
@@ -225,6 +255,7 @@ class LocksServer final : public LocksService, private engine::Service {
       const auto found = speakers_.find(ended.agent);
       ASSERT(found != speakers_.end());
       Speaker& speaker = found->second;
+      metrics_.count(ended.answer);
       speaker.to_tell.push_back({++speaker.events, ended.request.value, ended.answer});
       news_.insert(ended.agent);
     }
@@ -311,11 +342,14 @@ class LocksServer final : public LocksService, private engine::Service {
     if (status == Status(Code::busy)) say("too many of that node wait");
     const ResponseHeader header = response();
     call.reply(status, std::as_bytes(std::span(&header, 1)));
+    metrics_.refused.add();
     const std::lock_guard lock(mutex_);
     ++figures_.refused;
   }
 
   void note() {
+    metrics_.held.set(table_.locks());
+    metrics_.waiting.set(table_.waiting());
     const std::lock_guard lock(mutex_);
     figures_.locks = table_.locks();
     figures_.waiting = table_.waiting();
@@ -333,6 +367,7 @@ class LocksServer final : public LocksService, private engine::Service {
   engine::Time claim_until_{};
   bool is_started_ = false;
   bool is_stopped_ = false;
+  LockMetrics metrics_;
 
   engine::Mutex mutex_;
   Figures figures_;  // under it

@@ -32,9 +32,11 @@ Status Namespace::read_directory(InodeId directory, uint64_t after_cookie, size_
                    return batch.size() < wanted;
                  }));
                  if (!with_attributes) return batch;
-                 for (Listed& each : batch) {
-                   TRY_ASSIGN(const Inode inode, view.named_inode(each.entry.inode));
-                   TRY_ASSIGN(each.attributes, view.attributes(inode));
+                 std::vector<InodeId> inodes;
+                 for (const Listed& each : batch) inodes.push_back(each.entry.inode);
+                 TRY_ASSIGN(std::vector<Attributes> attributes, view.named_attributes(inodes));
+                 for (size_t i = 0; i < batch.size(); ++i) {
+                   batch[i].attributes = std::move(attributes[i]);
                  }
                  return batch;
                }));

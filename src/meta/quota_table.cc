@@ -138,10 +138,12 @@ Quota QuotaTable::told(const QuotaEntry& entry) const {
   return entry.told();
 }
 
-bool QuotaTable::fits(const std::vector<Change>& changes) const {
+bool QuotaTable::fits(const std::vector<Change>& changes) {
   const std::lock_guard lock(mutex_);
-  return std::all_of(changes.begin(), changes.end(),
-                     [](const Change& one) { return one.entry->has_room_for(one.by); });
+  const bool fits = std::all_of(changes.begin(), changes.end(),
+                                [](const Change& one) { return one.entry->has_room_for(one.by); });
+  if (!fits) refused_.add();
+  return fits;
 }
 
 Status QuotaTable::admit(const std::vector<Change>& changes, bool always, InodeId covered) {
@@ -155,7 +157,9 @@ Status QuotaTable::admit(const std::vector<Change>& changes, bool always, InodeI
   };
   if (!always) {
     for (const Change& one : changes) {
-      if (!one.entry->has_room_for(one.by, credit(one.entry))) return Code::over_quota;
+      if (one.entry->has_room_for(one.by, credit(one.entry))) continue;
+      refused_.add();
+      return Code::over_quota;
     }
   }
   for (const Change& one : changes) add_to(one.entry->pending, growth(one.by));
@@ -226,6 +230,7 @@ Result<uint64_t> QuotaTable::reserve(InodeId inode, const QuotaEntries& entries,
     const uint64_t left = limit > taken ? limit - taken : 0;
     if (needed > left) {
       if (known != promises_.end()) change_promise(known->second, before);
+      refused_.add();
       return Code::over_quota;
     }
     ahead = std::min(ahead, align_down((left - needed) / kQuotaShare, kQuotaBlockBytes));
@@ -304,7 +309,7 @@ Status Charges::count(View& view, const Inode& inode, int sign) {
   return {};
 }
 
-bool Charges::fits() const {
+bool Charges::fits() {
   return changes_.empty() || table_.fits(changes_);
 }
 

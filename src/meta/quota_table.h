@@ -95,7 +95,8 @@ class QuotaTable {
   Status admit(const std::vector<Change>& changes, bool always, InodeId covered);
   void undo(const std::vector<Change>& changes);
   void apply(const std::vector<Change>& changes);
-  bool fits(const std::vector<Change>& changes) const;
+  // No: it is refused.
+  bool fits(const std::vector<Change>& changes);
   // What was found to be missing in the count, or too much, which is complete then.
   void correct(QuotaSubject subject, const UsageRecord& by);
 
@@ -120,6 +121,7 @@ class QuotaTable {
 
   std::atomic<bool> any_{false};
   std::atomic<size_t> directories_{0};
+  metrics::Counter refused_{"quota.refused"};
   mutable engine::Mutex mutex_;
   std::map<QuotaSubject, std::shared_ptr<QuotaEntry>> entries_;
   std::unordered_map<InodeId, QuotaEntries> ways_;
@@ -147,8 +149,8 @@ class Charges {
   Status moved(View& view, InodeId directory, const UsageRecord& what, int sign);
   // What is promised to this inode pays for its growth.
   void covered_by(InodeId inode) { covered_ = inode; }
-  // Whether all up to now is within the limits.
-  bool fits() const;
+  // Whether all up to now is within the limits; no: it is refused.
+  bool fits();
   struct Mark {
     std::vector<QuotaTable::Change> changes;
   };

@@ -28,6 +28,37 @@ Result<Inode> View::named_inode(InodeId id) {
   return found;
 }
 
+Result<std::vector<Attributes>> View::named_attributes(std::span<const InodeId> ids) {
+  std::vector<std::string> keys;
+  keys.reserve(ids.size());
+  for (const InodeId id : ids) keys.push_back(keys_.inode(id));
+  TRY_ASSIGN(engine::KvTransaction::Values values, transaction_.get_many(keys));
+  ASSERT(values.size() == ids.size());
+  std::vector<Attributes> all;
+  std::vector<size_t> directories;
+  std::vector<std::string> times;
+  all.reserve(ids.size());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (!values[i]) return corrupt(keys[i], "an entry names this inode, but it is missing");
+    std::optional<Inode> inode = decode_inode(ids[i], *values[i]);
+    if (!inode) return corrupt(keys[i], "not an inode");
+    if (cache_.kept != nullptr) cache_.kept->keep(*inode, cache_.began);
+    if (inode->is_directory()) {
+      directories.push_back(i);
+      times.push_back(keys_.times(ids[i]));
+    }
+    all.push_back(std::move(inode->attributes));
+  }
+  if (directories.empty()) return all;
+  TRY_ASSIGN(values, transaction_.get_many(times));
+  for (size_t i = 0; i < directories.size(); ++i) {
+    TRY_ASSIGN(const DirectoryTimes when, times_in(times[i], values[i]));
+    all[directories[i]].modified = when.modified;
+    all[directories[i]].changed = when.changed;
+  }
+  return all;
+}
+
 Result<Inode> View::directory(InodeId id) {
   TRY_ASSIGN(Inode found, inode(id));
   if (!found.is_directory()) return Code::not_directory;
@@ -64,6 +95,11 @@ void View::erase(const Inode& inode) {
 Result<DirectoryTimes> View::times(InodeId directory) {
   const std::string key = keys_.times(directory);
   TRY_ASSIGN(const auto value, transaction_.get(key));
+  return times_in(key, value);
+}
+
+Result<DirectoryTimes> View::times_in(std::string_view key,
+                                      const std::optional<std::string>& value) const {
   if (!value) return corrupt(key, "the directory's times are missing");
   const std::optional<DirectoryTimes> times = decode_directory_times(*value);
   if (!times) return corrupt(key, "not the times of a directory");

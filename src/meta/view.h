@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,8 @@ class View {
   Result<Inode> inode(InodeId id);
   // An inode that an entry names: corrupt if there is none.
   Result<Inode> named_inode(InodeId id);
+  // The same of many, in their order, asked for together; with the times of directories.
+  Result<std::vector<Attributes>> named_attributes(std::span<const InodeId> ids);
   // Also not_directory if it is something else, and not_found if it was removed.
   Result<Inode> directory(InodeId id);
   // The attributes whole.
@@ -42,6 +45,8 @@ class View {
   void erase(const Inode& inode);
 
   Result<DirectoryTimes> times(InodeId directory);
+  Result<DirectoryTimes> times_in(std::string_view key,
+                                  const std::optional<std::string>& value) const;
   void put_times(InodeId directory, const DirectoryTimes& times);
   // An entry was added, removed or replaced.
   void touch(InodeId directory, FileTime now) { put_times(directory, {now, now}); }

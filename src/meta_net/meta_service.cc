@@ -5,6 +5,7 @@
 #include "frame.h"
 #include "limited.h"
 #include "messages.h"
+#include "served.h"
 #include "slots.h"
 #include "syncs.h"
 #include "turns.h"
@@ -33,7 +34,15 @@ struct Asked : Turns::Item {
   AnswerBytes answer;
   engine::TransferOp transfer;
   engine::Op carried_out;
+  engine::Time since{};
+  bool is_understood = false;  // the request is what was asked
 };
+
+// How the call that was carried out has ended, as encode_answer() has it behind the kind.
+bool is_failure(const std::string& answer) {
+  ASSERT(answer.size() > 1);
+  return answer[1] != static_cast<char>(Code::ok);
+}
 
 std::optional<uint32_t> exposure_for(const engine::IncomingCall& call, engine::Access access) {
   for (uint32_t i = 0; i < call.exposure_count; ++i) {
@@ -163,6 +172,7 @@ class Service final : public MetaService, private engine::Service {
     if (!request) return refuse(asked, request.error());
     if (changes(*request) != (asked.header.sequence > 0)) return refuse(asked, Code::bad_message);
     asked.request = std::move(*request);
+    asked.is_understood = true;
     if (changes(asked.request)) return take_slot(asked);
     turns_.submit(asked);
   }
@@ -381,6 +391,11 @@ class Service final : public MetaService, private engine::Service {
     }
     std::memcpy(message.data(), &header, sizeof header);
     ++figures_.answered;
+    if (asked.is_understood) {
+      // What finds no room is no failure: it is asked for again.
+      const bool failed = asked.answer == nullptr || is_failure(*asked.answer);
+      served_.add(asked.request, failed, config_.loop->now() - asked.since);
+    }
     asked.call->reply(status, Bytes(message).first(length));
     end(asked);
   }
@@ -399,6 +414,7 @@ class Service final : public MetaService, private engine::Service {
   void count_refusal(NodeId node, Code code) {
     if (code == Code::busy) ++figures_.busy;
     ++figures_.refused;
+    refused_.add();
     const auto say = [&](const char* why) {
       log_.warning(fmt::format("{} {}", why, node.value),
                    fmt::format("meta: a call of node {} is refused: {}", node.value, why));
@@ -418,6 +434,7 @@ class Service final : public MetaService, private engine::Service {
     asked->call = &call;
     asked->header = header;
     asked->node = call.peer().node;
+    asked->since = config_.loop->now();
     asked->transfer.owner = asked->carried_out.owner = asked;
     ++figures_.open;
     Use& use = nodes_[asked->node];
@@ -454,6 +471,8 @@ class Service final : public MetaService, private engine::Service {
   Figures figures_;
   // Of nodes that are restricted: calls that they had no right to.
   metrics::Counter denied_{"meta.denied"};
+  metrics::Counter refused_{"meta.refused"};  // calls that were not let in
+  Served served_;
   bool is_started_ = false;
   bool is_stopped_ = false;
   engine::Op* done_ = nullptr;

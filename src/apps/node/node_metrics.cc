@@ -67,6 +67,46 @@ constexpr CounterName kCounters[] = {
     {"kv.stopped", "penstock_databases_stopped", "Databases that take no changes now.", true},
     {"kv.commits", "penstock_kv_commits_total", "Transactions of names and block maps committed."},
     {"kv.conflicts", "penstock_kv_conflicts_total", "Transactions that were begun again."},
+    {"kv.unknown_commits", "penstock_postgresql_unknown_commits_total",
+     "Commits whose answer was lost with the connection."},
+    {"kv.resolved_commits", "penstock_postgresql_resolved_commits_total",
+     "Of these, those of which it was found whether they happened."},
+    {"kv.connections", "penstock_postgresql_connections_total", "Connections that were made."},
+    {"kv.connections.in_use", "penstock_postgresql_connections_in_use",
+     "Connections that an operation has now.", true},
+    {"kv.connections.waited", "penstock_postgresql_waits_total",
+     "Operations that had to wait for a connection."},
+    {"quota.refused", "penstock_quota_refused_total",
+     "Times that something did not fit a quota: changes, or bytes before they are written."},
+    {"meta.refused", "penstock_meta_calls_refused_total",
+     "Calls for names that were not let in: too many, not understood, or no agent's."},
+    {"meta.denied", "penstock_meta_calls_denied_total",
+     "Calls for names that a restricted node has no right to."},
+    {"chain.capabilities_refused", "penstock_chain_capabilities_refused_total",
+     "Capabilities that were shown and do not count."},
+    {"chain.capabilities_missing", "penstock_chain_capabilities_missing_total",
+     "Calls of chains that had to show a capability first."},
+    {"chain.callers_refused", "penstock_chain_callers_refused_total",
+     "Calls of chains by nodes that may not make them."},
+    {"locks.held", "penstock_locks_held", "Locks of files that somebody has.", true},
+    {"locks.waiting", "penstock_locks_waiting", "Locks that somebody waits for.", true},
+    {"locks.given", "penstock_locks_given_total", "Locks given, changed or given back."},
+    {"locks.waited", "penstock_locks_waited_total", "Locks that could not be given at once."},
+    {"locks.deadlocks", "penstock_locks_deadlocks_total",
+     "Locks refused as their owners would wait for one another."},
+    {"locks.full", "penstock_locks_refused_for_room_total", "Locks refused as there are too many."},
+    {"locks.refused", "penstock_locks_calls_refused_total",
+     "Calls for locks that were not let in."},
+    {"holds.held", "penstock_holds_held", "Holds of files that agents have.", true},
+    {"holds.given", "penstock_holds_given_total", "Holds given to agents."},
+    {"holds.recalled", "penstock_holds_recalled_total", "Holds that were asked back."},
+    {"holds.sessions.begun", "penstock_node_sessions_begun_total", "Sessions of agents begun."},
+    {"holds.sessions.ended", "penstock_node_sessions_ended_total",
+     "Sessions ended for an agent: its lease was over, it did not give back, or was removed."},
+    {"holds.sessions.ending", "penstock_node_sessions_ending",
+     "Ended sessions that are being fenced and settled.", true},
+    {"holds.waiting", "penstock_holds_waiting", "Operations here that wait for a hold.", true},
+    {"holds.waited", "penstock_holds_waited_total", "Operations here that had to wait for one."},
     {"chain.tries", "penstock_chain_tries_total", "Calls of chains' clients that were tried."},
     {"chain.retries", "penstock_chain_retries_total",
      "Of these, those that were no first tries: something had failed, or changed."},
@@ -100,9 +140,64 @@ constexpr CounterName kCounters[] = {
 #endif
 };
 
+using CounterValues = std::map<std::string, uint64_t>;
+
+constexpr double kSecond = 1e9;  // in nanoseconds, as counters have them
+
+// Counters whose names begin so: one family, with the rest of the name as its label.
+struct LabelledCounters {
+  const char* begins;
+  const char* label;
+  const char* name;
+  const char* help;
+  bool is_time = false;
+};
+constexpr LabelledCounters kLabelled[] = {
+    {"meta.calls.", "call", "penstock_meta_calls_total",
+     "Calls of agents for names that were answered here."},
+    {"meta.failed.", "call", "penstock_meta_call_errors_total",
+     "Of these, those that failed; that a name is not there is a failure, too."},
+    {"meta.nanoseconds.", "call", "penstock_meta_call_seconds_total",
+     "From when they came until they were answered.", true},
+    {"kv.retries.", "sqlstate", "penstock_postgresql_retries_total",
+     "Attempts that are tried again, by what the server said."},
+};
+
+void add_labelled(Exposition& out, const CounterValues& values) {
+  for (const LabelledCounters& family : kLabelled) {
+    const std::string begins = family.begins;
+    bool is_begun = false;
+    for (auto at = values.lower_bound(begins); at != values.end() && at->first.starts_with(begins);
+         ++at) {
+      if (!std::exchange(is_begun, true)) out.counter(family.name, family.help);
+      const Labels labels = {{family.label, at->first.substr(begins.size())}};
+      if (family.is_time) {
+        out.sample(labels, static_cast<double>(at->second) / kSecond);
+      } else {
+        out.sample(labels, at->second);
+      }
+    }
+  }
+}
+
+void add_waits(Exposition& out, const CounterValues& values) {
+  const auto add = [&](const char* counter, const char* name, const char* help) {
+    const auto found = values.find(counter);
+    if (found == values.end()) return;
+    out.counter(name, help);
+    out.sample(static_cast<double>(found->second) / kSecond);
+  };
+  add("holds.waited.nanoseconds", "penstock_holds_waited_seconds_total",
+      "How long operations here waited for holds, together.");
+  add("kv.connections.waited.nanoseconds", "penstock_postgresql_waited_seconds_total",
+      "How long operations waited for a connection, together.");
+}
+
 void add_counters(Exposition& out) {
-  std::map<std::string, uint64_t> values;
+  CounterValues values;
   for (const metrics::Sample& sample : metrics::snapshot()) values[sample.name] = sample.value;
+  add_labelled(out, values);
+  add_waits(out, values);
   for (const CounterName& one : kCounters) {
     const auto found = values.find(one.counter);
     if (found == values.end()) continue;

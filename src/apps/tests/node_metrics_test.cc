@@ -38,6 +38,27 @@ TEST(NodeMetrics, a_failed_or_full_target_and_a_stopped_database_are_told_by_nam
   EXPECT_THAT(ailments_of(status), HasSubstr("want of space: 3"));
 }
 
+TEST(NodeMetrics, counters_of_many_kinds_are_families_with_a_label) {
+  metrics::Counter lookups("meta.calls.lookup"), creates("meta.calls.create");
+  metrics::Counter time("meta.nanoseconds.lookup"), retries("kv.retries.40001");
+  metrics::Counter waits("holds.waited.nanoseconds"), held("locks.held");
+  lookups.add(3);
+  creates.add(2);
+  time.add(1'500'000'000);
+  retries.add(7);
+  waits.add(250'000'000);
+  held.set(4);
+  const std::string text = metrics_of(node_with_two_shards());
+  EXPECT_THAT(text, HasSubstr("# TYPE penstock_meta_calls_total counter\n"
+                              "penstock_meta_calls_total{call=\"create\"} 2\n"
+                              "penstock_meta_calls_total{call=\"lookup\"} 3\n"));
+  EXPECT_THAT(text, HasSubstr("penstock_meta_call_seconds_total{call=\"lookup\"} 1.5\n"));
+  EXPECT_THAT(text, HasSubstr("penstock_postgresql_retries_total{sqlstate=\"40001\"} 7\n"));
+  EXPECT_THAT(text, HasSubstr("\npenstock_holds_waited_seconds_total 0.25\n"));
+  EXPECT_THAT(text, HasSubstr("# TYPE penstock_locks_held gauge\npenstock_locks_held 4\n"));
+  EXPECT_THAT(text, Not(HasSubstr("penstock_meta_call_errors_total"))) << "nothing has failed";
+}
+
 TEST(NodeMetrics, classes_of_one_user_that_look_alike_are_one_series) {
   agent::AgentStatus status = node_with_two_shards();
   status.cache.resize(2);

@@ -102,6 +102,45 @@ TEST_F(RocksDbTest, content_is_there_when_opened_again) {
   }
 }
 
+// Bytes that this thread has asked files for.
+uint64_t read_by_thread() {
+  std::ifstream file("/proc/thread-self/io");
+  std::string word;
+  uint64_t bytes = 0;
+  file >> word >> bytes;
+  EXPECT_EQ(word, "rchar:");
+  return bytes;
+}
+
+TEST_F(RocksDbTest, a_read_of_a_large_database_reads_little_besides) {
+  if (!fs::exists("/proc/thread-self/io")) GTEST_SKIP() << "the kernel does not count";
+  // Whose filters are more than its cache has room for.
+  RocksDbOptions small = options();
+  small.block_cache_bytes = 128 * kKiB;
+  small.write_buffer_bytes = 8 * kMiB;
+  auto opened = open_rocksdb(small, nullptr);
+  ASSERT_TRUE(opened.has_value()) << opened.error().message;
+  engine::Kv& kv = **opened;
+  constexpr uint64_t kTogether = 1000, kBatches = 600;
+  for (uint64_t batch = 0; batch < kBatches; ++batch) {
+    ASSERT_TRUE(kv.run(KvMode::write, [&](KvTransaction& transaction) -> Status {
+                    for (uint64_t i = 0; i < kTogether; ++i) {
+                      const uint64_t number = batch * kTogether + i;
+                      transaction.put(fmt::format("{:016x}", mix64(number)), std::string(60, 'v'));
+                    }
+                    return {};
+                  }).ok());
+  }
+  constexpr uint64_t kReads = 1000;
+  const uint64_t before = read_by_thread();
+  for (uint64_t i = 0; i < kReads; ++i) {
+    const uint64_t number = mix64(i) % (kBatches * kTogether);
+    ASSERT_TRUE(get(kv, fmt::format("{:016x}", mix64(number)))) << number;
+    ASSERT_FALSE(get(kv, fmt::format("{:016x}-", mix64(number)))) << number;
+  }
+  EXPECT_LT((read_by_thread() - before) / (2 * kReads), 16 * kKiB);
+}
+
 TEST_F(RocksDbTest, is_not_made_unless_asked) {
   auto opened = open_rocksdb(options(false));
   ASSERT_FALSE(opened.has_value());

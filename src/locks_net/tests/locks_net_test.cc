@@ -142,6 +142,13 @@ class LocksNet : public testing::Test {
   Process b_{names_, kB};
 };
 
+uint64_t counted(const std::string& name) {
+  for (const metrics::Sample& sample : metrics::snapshot()) {
+    if (sample.name == name) return sample.value;
+  }
+  return 0;
+}
+
 TEST_F(LocksNet, exclude_other_nodes) {
   EXPECT_EQ(a_.set(a_.wanted(5, Type::write)), Answer::done);
   EXPECT_EQ(b_.set(b_.wanted(5, Type::read)), Answer::held);
@@ -189,6 +196,9 @@ TEST_F(LocksNet, a_ring_over_two_nodes_is_a_deadlock) {
   const auto second = b_.ask(b_.open, b_.wanted(5, Type::write), true);
   EXPECT_TRUE(b_.await(second));
   EXPECT_EQ(second->answer, Answer::deadlock);
+  EXPECT_EQ(counted("locks.deadlocks"), 1u);
+  EXPECT_EQ(counted("locks.held"), 2u);
+  EXPECT_EQ(counted("locks.waiting"), 1u);
   EXPECT_EQ(b_.set(b_.wanted(5, Type::none, kOther)), Answer::done);
   EXPECT_TRUE(a_.await(first));
   EXPECT_EQ(first->answer, Answer::done);

@@ -84,6 +84,24 @@ TEST_F(ServiceTest, refuses_what_cannot_be_a_call) {
   EXPECT_EQ(service_->figures().open, 0u);
 }
 
+TEST_F(ServiceTest, counts_calls_by_kind_and_those_that_failed) {
+  const auto counted = [](const std::string& name) {
+    for (const metrics::Sample& sample : metrics::snapshot()) {
+      if (sample.name == name) return sample.value;
+    }
+    return uint64_t{0};
+  };
+  EXPECT_TRUE(answer_of<ask::Create>(play(changing(1), create("f"))).has_value());
+  EXPECT_TRUE(answer_of<ask::Create>(play(changing(2), create("g"))).has_value());
+  EXPECT_EQ(answer_of<ask::Create>(play(changing(3), create("f"))).error(), Code::already_exists);
+  EXPECT_EQ(play(changing(1), ask::Sync{}).status, Code::bad_message);
+  EXPECT_EQ(counted("meta.calls.create"), 3u);
+  EXPECT_EQ(counted("meta.failed.create"), 1u);
+  EXPECT_EQ(counted("meta.calls.lookup"), 0u);
+  EXPECT_EQ(counted("meta.calls.sync"), 0u) << "it was not let in";
+  EXPECT_EQ(counted("meta.refused"), 1u);
+}
+
 TEST_F(ServiceTest, fetches_long_calls_and_places_long_answers) {
   const std::string value(50'000, 'v');
   const InodeId file = meta_->create({}, meta::kRootInode, "f", 0644, true)->inode;

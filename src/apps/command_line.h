@@ -70,6 +70,7 @@ class CommandLine {
   ClusterOptions cluster_;
   QuotaOptions quota_;
   int (*quota_action_)(const QuotaOptions&) = nullptr;
+  StandbyOptions standby_;
   TokenOptions token_;
   RestrictOptions restrict_;
   int (*token_action_)(const TokenOptions&) = nullptr;

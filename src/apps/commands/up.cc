@@ -6,6 +6,7 @@
 #include "node/supervisor.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -32,6 +33,9 @@
 namespace penstock::apps {
 namespace {
 
+// How long a process ends at most whose names another one has.
+constexpr auto kTakenOverPatience = std::chrono::seconds(20);
+
 // What the starting process learns from the one in the background: "ok" or the reason.
 class ReadyPipe {
  public:
@@ -55,7 +59,7 @@ const char* command_of(const UpOptions& options) {
 
 void print_next_steps(const UpOptions& options, const AgentFacts& facts) {
   const std::string& dir = options.directory;
-  std::printf("penstock is up: %s\n", dir.c_str());
+  std::printf("penstock %s: %s\n", facts.stands_by ? "stands by" : "is up", dir.c_str());
   for (const std::string& line : facts.lines) std::printf("  %s\n", line.c_str());
   std::vector<std::pair<std::string, const char*>> steps;
   if (!facts.invitation.empty()) {
@@ -138,14 +142,23 @@ class Impatience {
       // The one that waits for the verdict has ended: nobody wants this start any more.
       const int verdict = pipe != nullptr ? pipe->descriptor() : -1;
       pollfd all[] = {{signals, POLLIN, 0}, {over_.get(), POLLIN, 0}, {verdict, 0, 0}};
-      while (::poll(all, std::size(all), -1) < 0) {
+      while (::poll(all, std::size(all), -1) < 0 || all[2].revents != 0) {
+        // Who waited for the verdict has it.
+        if (stands_by_) all[2] = {-1, 0, 0};
+        if (all[2].revents != 0) break;
       }
       if (all[1].revents != 0) return;
+      if (stands_by_) {
+        log::info("ended by a signal while it stood by");
+        std::_Exit(kExitOk);
+      }
       if (pipe != nullptr) pipe->failed("ended by a signal while it was starting");
       std::fprintf(stderr, "penstock: ended by a signal while starting\n");
       std::_Exit(kExitFailed);
     });
   }
+  // It may go on for ever now, and nobody waits for it.
+  void stand_by() { stands_by_ = true; }
   ~Impatience() {
     (void)::eventfd_write(over_.get(), 1);
     thread_.join();
@@ -155,6 +168,7 @@ class Impatience {
 
  private:
   UniqueFd over_;
+  std::atomic<bool> stands_by_{false};
   std::thread thread_;
 };
 
@@ -167,13 +181,14 @@ Outcome<uint8_t> roles_of(const UpOptions& options) {
 }
 
 // Files make the difference: with them come mounts and sessions.
-Outcome<std::unique_ptr<RunningNode>> start_node(const UpOptions& options, Guardian& guardian) {
+Outcome<std::unique_ptr<RunningNode>> start_node(const UpOptions& options, Guardian& guardian,
+                                                 const std::function<void()>& stands_by) {
   TRY_ASSIGN(const uint8_t roles, roles_of(options));
   std::unique_ptr<RunningNode> node;
   if (roles != 0 && !cluster::has_agent(roles)) {
     TRY_ASSIGN(node, StorageService::start(options));
   } else {
-    TRY_ASSIGN(node, NodeService::start(options, guardian));
+    TRY_ASSIGN(node, NodeService::start(options, guardian, stands_by));
   }
   return node;
 }
@@ -181,6 +196,7 @@ Outcome<std::unique_ptr<RunningNode>> start_node(const UpOptions& options, Guard
 int serve(const UpOptions& options, ReadyPipe* pipe) {
   const auto refuse = [&](const Failure& failure) {
     if (pipe == nullptr) return fail(command_of(options), failure);
+    if (pipe->descriptor() < 0) log::error("{}", failure.message);  // it stood by
     pipe->failed(failure.message);
     return kExitFailed;
   };
@@ -190,9 +206,19 @@ int serve(const UpOptions& options, ReadyPipe* pipe) {
   if (!guardian) return refuse(guardian.error());
   const bool made = make_directory_and_privacy(options.directory);
   auto node = [&] {
-    const Impatience impatience(signals.get(), pipe);
-    return start_node(options, **guardian);
+    Impatience impatience(signals.get(), pipe);
+    return start_node(options, **guardian, [&] {
+      impatience.stand_by();
+      if (pipe != nullptr) pipe->ready();
+      if (is_supervised()) {
+        tell_supervisor("READY=1\nSTATUS=Stands by " + options.directory);
+      } else if (pipe == nullptr) {
+        std::printf("penstock stands by: %s (see 'penstock status')\n", options.directory.c_str());
+        std::fflush(stdout);
+      }
+    });
   }();
+  if (!node && node.error().status == Code::cancelled) return kExitOk;  // it stood by until then
   if (!node) {
     if (made) ::rmdir(options.directory.c_str());
     return refuse(node.error());
@@ -209,8 +235,17 @@ int serve(const UpOptions& options, ReadyPipe* pipe) {
     std::fprintf(stderr, "penstock: stopping\n");
     tell_supervisor("STOPPING=1");
   }
+  const bool was_taken_over = (*node)->was_taken_over();
+  // Nothing of what it does matters to anybody any more, and the database refuses it: what waits
+  // for that is not waited for.
+  if (was_taken_over) {
+    std::thread([] {
+      std::this_thread::sleep_for(kTakenOverPatience);
+      std::_Exit(kExitFailed);
+    }).detach();
+  }
   (*node)->stop();
-  return kExitOk;
+  return was_taken_over ? kExitFailed : kExitOk;
 }
 
 // The parent's half of going to the background: waits for the verdict of the child.

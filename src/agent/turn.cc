@@ -68,8 +68,9 @@ class Waiting {
         watch_.reset();
         status = {holder_.at, looked.error().message};
       }
-      tell(status);
-      if (config_.stands_by && !config_.stands_by(status)) {
+      const bool goes_on = !config_.stands_by || config_.stands_by(status);
+      tell(status);  // into the log that it has by now
+      if (!goes_on) {
         if (watch_ != nullptr) (void)watch_->stop_standing_by(config_.own.number);
         return Failure{Code::cancelled,
                        fmt::format("{}: it is not its turn: {}", config_.directory,
@@ -276,12 +277,14 @@ void Standbys::look() {
     const Holder one = holder_of(text);
     if (!one.at.empty() && one.number != config_.own.number) addresses.push_back(one.at);
   }
-  if (!addresses.empty() && !holder.shares) {
-    // First to act so, then to say so.
-    shares_.store(true, std::memory_order_release);
-    Holder own = config_.own;
-    own.shares = true;
-    if (!watch_->tell(seen->process, text_of(own))) return;
+  // First to act so, then to say so. A first start got its authority after it had the names.
+  if (!addresses.empty()) shares_.store(true, std::memory_order_release);
+  Holder own = config_.own;
+  own.shares = shares();
+  own.print = cluster::Participant::authority_print(config_.directory);
+  if (text_of(own) != seen->who) {
+    const auto told = watch_->tell(seen->process, text_of(own));
+    if (!told) return log::warning("{}", told.error().message);
   }
   bool is_new = false;
   {

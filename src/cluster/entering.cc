@@ -240,8 +240,10 @@ Outcome<void> ParticipantImpl::begin_controller(engine::Kv* kv) {
     }
     const auto* refused = std::get_if<controller::Refused>(&answer);
     ASSERT(refused != nullptr);
+    // That one's lease ends.
+    const bool is_before = config_.predecessor_may_run && refused->code == Code::in_use;
     const bool may_wait =
-        membership::is_passing(*refused) && engine::system_clock().now() < deadline;
+        (membership::is_passing(*refused) || is_before) && engine::system_clock().now() < deadline;
     if (!may_wait) {
       return Failure{refused->code,
                      config_.directory + ": the controller does not begin: " + refused->reason};

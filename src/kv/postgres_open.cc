@@ -238,7 +238,15 @@ Outcome<std::unique_ptr<PostgresWatch>> PostgresWatch::open(const PostgresOption
   PostgresOptions looks;
   looks.url = options.url;
   looks.cluster = options.cluster;
+  looks.read_only = true;  // a process of an earlier release may have it, and knows no other tables
   TRY(postgres::check_schema(*link, address.name(), looks, deadline));
+  const postgres::Step about[] = {{postgres::statement::kAbout, postgres::kNoArguments}};
+  const auto version = link->run(about, deadline);
+  if (!version || version->front().number(0, 0) != postgres::kSchemaVersion) {
+    return postgres::failure(Code::wrong_version, address.name(),
+                             "it does not say which process has its names",
+                             "start the node that has them with this release, once");
+  }
   return std::unique_ptr<PostgresWatch>(
       std::make_unique<postgres::Watch>(std::move(address), looks.cluster));
 }

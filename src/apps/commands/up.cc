@@ -142,12 +142,16 @@ class Impatience {
       // The one that waits for the verdict has ended: nobody wants this start any more.
       const int verdict = pipe != nullptr ? pipe->descriptor() : -1;
       pollfd all[] = {{signals, POLLIN, 0}, {over_.get(), POLLIN, 0}, {verdict, 0, 0}};
-      while (::poll(all, std::size(all), -1) < 0 || all[2].revents != 0) {
+      while (true) {
+        if (::poll(all, std::size(all), -1) < 0) continue;
+        if (is_over_) return;
+        if (all[0].revents != 0) break;
+        if (!stands_by_) break;
         // Who waited for the verdict has it.
-        if (stands_by_) all[2] = {-1, 0, 0};
-        if (all[2].revents != 0) break;
+        eventfd_t kicks = 0;
+        if (all[1].revents != 0) (void)::eventfd_read(over_.get(), &kicks);
+        all[2] = {-1, 0, 0};
       }
-      if (all[1].revents != 0) return;
       if (stands_by_) {
         log::info("ended by a signal while it stood by");
         std::_Exit(kExitOk);
@@ -157,9 +161,15 @@ class Impatience {
       std::_Exit(kExitFailed);
     });
   }
-  // It may go on for ever now, and nobody waits for it.
-  void stand_by() { stands_by_ = true; }
+  // It may go on for ever now: `say` gives the verdict, and nobody waits for it then.
+  void stand_by(const std::function<void()>& say) {
+    stands_by_ = true;
+    say();
+    // The thread still has hold of the verdict's descriptor.
+    (void)::eventfd_write(over_.get(), 1);
+  }
   ~Impatience() {
+    is_over_ = true;
     (void)::eventfd_write(over_.get(), 1);
     thread_.join();
   }
@@ -169,6 +179,7 @@ class Impatience {
  private:
   UniqueFd over_;
   std::atomic<bool> stands_by_{false};
+  std::atomic<bool> is_over_{false};
   std::thread thread_;
 };
 
@@ -208,8 +219,9 @@ int serve(const UpOptions& options, ReadyPipe* pipe) {
   auto node = [&] {
     Impatience impatience(signals.get(), pipe);
     return start_node(options, **guardian, [&] {
-      impatience.stand_by();
-      if (pipe != nullptr) pipe->ready();
+      impatience.stand_by([&] {
+        if (pipe != nullptr) pipe->ready();
+      });
       if (is_supervised()) {
         tell_supervisor("READY=1\nSTATUS=Stands by " + options.directory);
       } else if (pipe == nullptr) {

@@ -142,6 +142,9 @@ TEST_F(PostgresTakeoverTest, tables_of_the_version_before_are_brought_up_to_date
   PostgresOptions reading = options();
   reading.read_only = true;
   EXPECT_EQ(*get(*open(reading), "lease"), "1");
+  const auto eyes = PostgresWatch::open(options());
+  ASSERT_FALSE(eyes.has_value());
+  EXPECT_NE(eyes.error().message.find("with this release, once"), std::string::npos);
   EXPECT_EQ(sql("SELECT version FROM penstock.about"), "1");
   const auto kv = open(alone("first"));
   ASSERT_TRUE(put(*kv, "lease", "2").ok());

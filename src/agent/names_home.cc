@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "penstock/cluster.h"
-#include "penstock/cluster/listening.h"
 #include "penstock/kv.h"
 
 namespace penstock::agent {
@@ -63,9 +62,9 @@ Outcome<std::unique_ptr<NamesHome>> NamesHome::open(const StoreDirectory& direct
 }
 
 Outcome<void> NamesHome::find_own(const AgentConfig& config) {
-  TRY_ASSIGN(own_.number, read_standby_number(path_));
-  own_.shares = !own_.number.empty();
-  if (!own_.shares) own_.number = new_number();
+  TRY_ASSIGN(const KeptTurn turn, read_turn(path_));
+  own_.number = turn.number.empty() ? new_number() : turn.number;
+  own_.shares = turn.shares;
   TRY_ASSIGN(std::vector<std::string> listen, cluster::Participant::listen_of(path_));
   if (config.cluster && !config.cluster->listen.empty()) listen = config.cluster->listen;
   own_.at = "-";
@@ -81,6 +80,7 @@ Outcome<void> NamesHome::find_own(const AgentConfig& config) {
 
 // Where others may have the names.
 Outcome<NamesHome::Database> NamesHome::open_in_turn(const Spot& spot) {
+  TRY(keep_own(spot));
   if (spot.is_rocksdb() || !own_.shares) return open_at(spot, false);
   while (true) {
     TRY_ASSIGN(const Turn turn, await_turn({path_, spot.secret_url, store_, own_, stands_by_}));
@@ -191,6 +191,7 @@ Outcome<void> NamesHome::begin(const std::string& wanted_text) {
 
 Outcome<void> NamesHome::make(const Spot& spot) {
   ASSERT(is_fresh_ && movable_ == nullptr);
+  TRY(keep_own(spot));
   TRY_ASSIGN(Database database, open_at(spot, true));
   kv::Place place = place_here(store_, std::string(32, '0'));
   if (!spot.is_rocksdb()) {
@@ -199,6 +200,14 @@ Outcome<void> NamesHome::make(const Spot& spot) {
   }
   use(spot, place, std::move(database));
   return {};
+}
+
+// Before anybody knows this process by its directory's number.
+Outcome<void> NamesHome::keep_own(const Spot& spot) const {
+  if (spot.is_rocksdb()) return {};
+  TRY_ASSIGN(const KeptTurn turn, read_turn(path_));
+  if (!turn.number.empty()) return {};
+  return keep_turn(path_, {own_.number, false});
 }
 
 void NamesHome::use(const Spot& spot, const kv::Place& place, Database database) {

@@ -61,6 +61,7 @@ class NamesHome {
 
   NamesHome(const StoreDirectory& directory, const AgentConfig& config);
   Outcome<void> find_own(const AgentConfig& config);
+  Outcome<void> keep_own(const Spot& spot) const;
   Outcome<Database> open_in_turn(const Spot& spot);
   Outcome<void> begin(const std::string& wanted);
   Outcome<void> make(const Spot& spot);

@@ -14,9 +14,6 @@
 #include <unistd.h>
 
 #include "penstock/cluster.h"
-#include "penstock/cluster/listening.h"
-#include "penstock/controller/limits.h"
-#include "penstock/controller/records.h"
 
 namespace penstock::agent {
 namespace {
@@ -196,25 +193,27 @@ std::string new_number() {
   return fmt::format("{:016x}{:016x}", engine::system_seed(), engine::system_seed());
 }
 
-Outcome<std::string> read_standby_number(const std::string& directory) {
+Outcome<KeptTurn> read_turn(const std::string& directory) {
   const std::string path = directory + "/" + kStandbyName;
   const Result<std::string> text = read_kept_file(path);
-  if (!text && text.error() == Code::not_found) return std::string();
+  if (!text && text.error() == Code::not_found) return KeptTurn();
   if (!text) {
     return Failure{text.error(), fmt::format("{}: cannot be read: {}", path, text.error().name())};
   }
   auto words = words_of(*text);
-  uint64_t version = 0;
+  uint64_t version = 0, shares = 0;
   const bool is_good = parse_number(words["penstock-standby"], &version) &&
-                       version == kStandbyVersion && words["number"].size() == 32;
-  if (is_good) return words["number"];
+                       version == kStandbyVersion && words["number"].size() == 32 &&
+                       parse_number(words["shares"], &shares) && shares <= 1;
+  if (is_good) return KeptTurn{words["number"], shares == 1};
   return Failure{Code::corrupt,
                  path + ": is damaged, or of a newer release (restore it from a backup)"};
 }
 
-Outcome<void> keep_standby_number(const std::string& directory, const std::string& number) {
-  ASSERT(number.size() == 32);
-  const std::string text = fmt::format("penstock-standby {}\nnumber {}\n", kStandbyVersion, number);
+Outcome<void> keep_turn(const std::string& directory, const KeptTurn& turn) {
+  ASSERT(turn.number.size() == 32);
+  const std::string text = fmt::format("penstock-standby {}\nnumber {}\nshares {}\n",
+                                       kStandbyVersion, turn.number, turn.shares ? 1 : 0);
   const Status status = keep_file(directory + "/" + kStandbyName, text, kOwnerOnly);
   if (status.ok()) return {};
   return Failure{
@@ -344,7 +343,7 @@ Outcome<void> fill_standby(const std::string& directory, const std::string& made
     }
   }
   TRY(cluster::Participant::copy_to_standby(directory, made, listen));
-  TRY(keep_standby_number(made, new_number()));
+  TRY(keep_turn(made, {new_number(), true}));
   // The superblock last: without it, it is no store.
   for (const char* file : {kNamesName, kSecretName, kSuperblockName}) {
     const Result<std::string> text = read_kept_file(directory + "/" + file);
@@ -364,14 +363,21 @@ Outcome<void> make_standby(const std::string& directory, const std::string& made
                            const std::string& listen) {
   TRY(refuse_standby(directory));
   if (const auto at = cluster::parse_listen(listen); !at) return at.error();
-  TRY_ASSIGN(const std::string number, read_standby_number(directory));
+  TRY_ASSIGN(KeptTurn turn, read_turn(directory));
+  // Else nobody could tell that a process of this directory is one.
+  if (turn.number.empty()) {
+    return refused(directory,
+                   "has not been started with its names on a server by this release (start it "
+                   "again, once)");
+  }
   if (::mkdir(made.c_str(), kOwnerOnlyDirectory) != 0) {
     const Status status = Status::from_errno(errno);
     return Failure{status, fmt::format("{}: cannot be made: {} (give a name that is not there yet)",
                                        made, status.name())};
   }
   Outcome<void> filled = fill_standby(directory, made, listen);
-  if (filled && number.empty()) filled = keep_standby_number(directory, new_number());
+  turn.shares = true;
+  if (filled) filled = keep_turn(directory, turn);
   if (filled) return {};
   std::error_code error;
   std::filesystem::remove_all(made, error);

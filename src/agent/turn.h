@@ -17,7 +17,7 @@ namespace penstock::agent {
 
 // What a process says of itself in the database. Foreign input: what is not understood is empty.
 struct Holder {
-  std::string number;   // of its directory; of one that has no standbys, of its process
+  std::string number;   // of its directory
   std::string at;       // HOST:PORT
   std::string print;    // of its authority
   bool shares = false;  // it acts by leases alone, so that another may take over
@@ -25,9 +25,13 @@ struct Holder {
 std::string text_of(const Holder& holder);
 Holder holder_of(const std::string& text);
 
-// The file `standby`: a directory's number, empty where there is no file.
-Outcome<std::string> read_standby_number(const std::string& directory);
-Outcome<void> keep_standby_number(const std::string& directory, const std::string& number);
+// The file `standby` of a store whose names are on a server.
+struct KeptTurn {
+  std::string number;   // of the directory; empty: there is no file
+  bool shares = false;  // other directories of its node may have the names: it waits for its turn
+};
+Outcome<KeptTurn> read_turn(const std::string& directory);
+Outcome<void> keep_turn(const std::string& directory, const KeptTurn& turn);
 std::string new_number();
 
 // Where names are on a server, as of one start.

@@ -33,9 +33,6 @@
 namespace penstock::apps {
 namespace {
 
-// How long a process ends at most whose names another one has.
-constexpr auto kTakenOverPatience = std::chrono::seconds(20);
-
 // What the starting process learns from the one in the background: "ok" or the reason.
 class ReadyPipe {
  public:
@@ -243,21 +240,17 @@ int serve(const UpOptions& options, ReadyPipe* pipe) {
     print_next_steps(options, (*node)->facts());
   }
   (*node)->wait(signals.get());
+  if ((*node)->was_taken_over()) {
+    // As if it were killed: nothing of what it would end in order is its own any more, and programs
+    // in its mounts wait for nothing, as the guardian ends these.
+    std::_Exit(kExitFailed);
+  }
   if (pipe == nullptr) {
     std::fprintf(stderr, "penstock: stopping\n");
     tell_supervisor("STOPPING=1");
   }
-  const bool was_taken_over = (*node)->was_taken_over();
-  // Nothing of what it does matters to anybody any more, and the database refuses it: what waits
-  // for that is not waited for.
-  if (was_taken_over) {
-    std::thread([] {
-      std::this_thread::sleep_for(kTakenOverPatience);
-      std::_Exit(kExitFailed);
-    }).detach();
-  }
   (*node)->stop();
-  return was_taken_over ? kExitFailed : kExitOk;
+  return kExitOk;
 }
 
 // The parent's half of going to the background: waits for the verdict of the child.

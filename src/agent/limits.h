@@ -70,6 +70,15 @@ inline constexpr size_t kNamesUrlBytesMax = 1500;
 static_assert(2 * kNamesUrlBytesMax + 256 < kKeptFileBytesMax);
 // Threads for transactions on names that are submitted: as many as a server gets connections.
 inline constexpr int kNamesThreads = 8;
+// Where several directories of one node wait for their turn: how often each looks whether the one
+// that has it renews its lease, how often it says that it waits, and how often that one looks who
+// does. A lease lasts eight renewals, and a standby is seen for a minute.
+inline constexpr auto kTurnLook = std::chrono::milliseconds(250);
+inline constexpr auto kStandBySaid = std::chrono::seconds(5);
+inline constexpr auto kStandbysLook = std::chrono::seconds(2);
+// For so long a program of the node's own waits for names while the node has no lease.
+inline constexpr auto kLeasePatience = std::chrono::seconds(30);
+inline constexpr auto kLeaseLook = std::chrono::milliseconds(50);
 
 // A key signs capabilities for so long: sixteen of them count, so that what is signed last is good
 // for two weeks, and then asked for anew.

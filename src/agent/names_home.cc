@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "penstock/cluster.h"
 #include "penstock/kv.h"
 
 namespace penstock::agent {
@@ -34,10 +35,12 @@ bool is_unreachable(const Failure& failure) {
 
 }  // namespace
 
-NamesHome::NamesHome(const StoreDirectory& directory)
+NamesHome::NamesHome(const StoreDirectory& directory, const AgentConfig& config)
     : path_(directory.path()),
       meta_path_(directory.meta_path()),
       store_(directory.superblock().uuid),
+      stands_by_(config.stands_by),
+      taken_over_(config.taken_over),
       is_fresh_(directory.fresh()) {}
 
 NamesHome::~NamesHome() {
@@ -49,12 +52,54 @@ NamesHome::~NamesHome() {
 }
 
 Outcome<std::unique_ptr<NamesHome>> NamesHome::open(const StoreDirectory& directory,
-                                                    const std::string& wanted) {
-  std::unique_ptr<NamesHome> home(new NamesHome(directory));
-  TRY(home->begin(wanted));
+                                                    const AgentConfig& config) {
+  std::unique_ptr<NamesHome> home(new NamesHome(directory, config));
+  TRY(home->find_own(config));
+  TRY(home->begin(config.names));
   home->tidy();
   ASSERT(home->movable_ != nullptr && home->place_.state == State::here);
   return home;
+}
+
+Outcome<void> NamesHome::find_own(const AgentConfig& config) {
+  TRY_ASSIGN(const KeptTurn turn, read_turn(path_));
+  own_.number = turn.number.empty() ? new_number() : turn.number;
+  own_.shares = turn.shares;
+  TRY_ASSIGN(std::vector<std::string> listen, cluster::Participant::listen_of(path_));
+  if (config.cluster && !config.cluster->listen.empty()) listen = config.cluster->listen;
+  own_.at = "-";
+  if (!listen.empty()) {
+    TRY_ASSIGN(const cluster::ListenAt at, cluster::parse_listen(listen.front()));
+    own_.at = at.address.text();
+    // Told now, and not when the one before is lost.
+    if (own_.shares) TRY(cluster::check_free(at.address));
+  }
+  own_.print = cluster::Participant::authority_print(path_);
+  return {};
+}
+
+// Where others may have the names.
+Outcome<NamesHome::Database> NamesHome::open_in_turn(const Spot& spot) {
+  TRY(keep_own(spot));
+  if (spot.is_rocksdb() || !own_.shares) return open_at(spot, false);
+  while (true) {
+    TRY_ASSIGN(const Turn turn, await_turn({path_, spot.secret_url, store_, own_, stands_by_}));
+    lost_ = turn.lost;
+    predecessor_may_run_ = turn.predecessor_may_run;
+    auto opened = open_at(spot, false);
+    lost_.reset();
+    if (opened || !is_unreachable(opened.error())) {
+      const bool is_overtaken = !opened && opened.error().status == Code::stale;
+      if (!is_overtaken) return opened;
+    }
+    log::warning("{} (it waits for its turn again)", opened.error().message);
+  }
+}
+
+std::optional<TurnConfig> NamesHome::turn() const {
+  const std::lock_guard lock(mutex_);
+  if (spot_.is_rocksdb()) return std::nullopt;
+  return TurnConfig{path_, spot_.secret_url, store_, own_, {}};
 }
 
 Outcome<NamesHome::Spot> NamesHome::parse(const std::string& text) {
@@ -86,9 +131,19 @@ Outcome<NamesHome::Database> NamesHome::open_at(const Spot& spot, bool create) c
     TRY_ASSIGN(auto opened, kv::open_rocksdb({.path = meta_path_, .create = create}));
     return Database(std::move(opened));
   }
-  TRY_ASSIGN(auto opened,
-             kv::open_postgres(
-                 {.url = spot.secret_url, .cluster = store_, .create = create, .alone = true}));
+  kv::PostgresOptions options;
+  options.url = spot.secret_url;
+  options.cluster = store_;
+  options.create = create;
+  options.alone = true;
+  options.who = agent::text_of(own_);
+  options.lost = lost_;
+  if (taken_over_) {
+    options.taken = [told = taken_over_, path = path_] {
+      told(path + ": another directory of this node has got its names and its controller");
+    };
+  }
+  TRY_ASSIGN(auto opened, kv::open_postgres(std::move(options)));
   return Database(std::move(opened));
 }
 
@@ -136,6 +191,7 @@ Outcome<void> NamesHome::begin(const std::string& wanted_text) {
 
 Outcome<void> NamesHome::make(const Spot& spot) {
   ASSERT(is_fresh_ && movable_ == nullptr);
+  TRY(keep_own(spot));
   TRY_ASSIGN(Database database, open_at(spot, true));
   kv::Place place = place_here(store_, std::string(32, '0'));
   if (!spot.is_rocksdb()) {
@@ -144,6 +200,14 @@ Outcome<void> NamesHome::make(const Spot& spot) {
   }
   use(spot, place, std::move(database));
   return {};
+}
+
+// Before anybody knows this process by its directory's number.
+Outcome<void> NamesHome::keep_own(const Spot& spot) const {
+  if (spot.is_rocksdb()) return {};
+  TRY_ASSIGN(const KeptTurn turn, read_turn(path_));
+  if (!turn.number.empty()) return {};
+  return keep_turn(path_, {own_.number, false});
 }
 
 void NamesHome::use(const Spot& spot, const kv::Place& place, Database database) {
@@ -160,6 +224,13 @@ Outcome<void> NamesHome::write_settled(const Spot& spot, const std::string& copy
 Outcome<void> NamesHome::find(const KeptNames& kept, const Spot& wanted) {
   Spot at{kept.at, kept.at};
   if (!wanted.is_rocksdb()) at = wanted;
+  if (kept.moves && own_.shares) {
+    return failure(Code::not_supported,
+                   fmt::format("a move of its names to {} was cut short, and others may have them "
+                               "meanwhile (see that no other directory of this node runs, remove "
+                               "the file '{}' here, and start it)",
+                               names_word(kept.to), kStandbyName));
+  }
   Outcome<void> found = kept.moves ? settle(kept, at) : find_settled(kept, at);
   if (found || at.url == kept.at) return found;
   return Failure{found.error().status,
@@ -169,7 +240,7 @@ Outcome<void> NamesHome::find(const KeptNames& kept, const Spot& wanted) {
 }
 
 Outcome<void> NamesHome::find_settled(const KeptNames& kept, const Spot& at) {
-  TRY_ASSIGN(Database database, open_at(at, false));
+  TRY_ASSIGN(Database database, open_in_turn(at));
   TRY_ASSIGN(const kv::Place place, read_place(at, *database));
   TRY(refuse_unless_here(at, place));
   TRY(refuse_other_copy(kept, at, place));

@@ -4,6 +4,7 @@
 
 #include "kept_names.h"
 #include "store_directory.h"
+#include "turn.h"
 
 #include <memory>
 #include <mutex>
@@ -22,16 +23,21 @@ inline kv::Place place_here(const std::string& store, const std::string& copy) {
 // Made and ended by one thread; the rest is thread safe.
 class NamesHome {
  public:
-  // Opens them, or makes them where the store is fresh. `wanted`: where they are, as the operator
-  // says, with a password perhaps; empty: as the directory says. What a move that was cut short has
-  // left is settled first.
+  // Opens them, or makes them where the store is fresh. `config.names`: where they are, as the
+  // operator says, with a password perhaps; empty: as the directory says. What a move that was cut
+  // short has left is settled first. Where other directories of the node may have them it waits for
+  // its turn, as `config` says.
   static Outcome<std::unique_ptr<NamesHome>> open(const StoreDirectory& directory,
-                                                  const std::string& wanted);
+                                                  const AgentConfig& config);
   // Nobody uses the Kv any more. Of a store that is fresh still, a database on a server is removed.
   ~NamesHome();
 
   engine::Kv& kv() { return *movable_; }
   NamesStatus status() const;
+  // Of names on a server when they were opened: for those who wait for a turn. None: of RocksDB.
+  std::optional<TurnConfig> turn() const;
+  // They were taken from a process that may still run as long as its lease.
+  bool predecessor_may_run() const { return predecessor_may_run_; }
   // They are on a server that could not be reached when that was last tried. By what all databases
   // of this process say, so that another one may be meant.
   bool is_away() const;
@@ -53,7 +59,10 @@ class NamesHome {
   using State = kv::Place::State;
   class Moving;
 
-  explicit NamesHome(const StoreDirectory& directory);
+  NamesHome(const StoreDirectory& directory, const AgentConfig& config);
+  Outcome<void> find_own(const AgentConfig& config);
+  Outcome<void> keep_own(const Spot& spot) const;
+  Outcome<Database> open_in_turn(const Spot& spot);
   Outcome<void> begin(const std::string& wanted);
   Outcome<void> make(const Spot& spot);
   void use(const Spot& spot, const kv::Place& place, Database database);
@@ -89,6 +98,11 @@ class NamesHome {
   const std::string path_;       // of the store
   const std::string meta_path_;  // of RocksDB in it
   const std::string store_;      // whose names
+  Holder own_;                   // what others are told of this process
+  const std::function<bool(const StandbyStatus&)> stands_by_;
+  const std::function<void(const std::string&)> taken_over_;
+  std::optional<kv::PostgresOptions::Lost> lost_;  // from whom they are to be taken
+  bool predecessor_may_run_ = false;
   bool is_fresh_ = false;
   std::mutex copying_mutex_;  // a copy of RocksDB is made, or what was moved is put away
   mutable std::mutex mutex_;  // of what follows, but the last

@@ -103,6 +103,14 @@ class NamesHome::Moving {
 
 Outcome<NamesMoved> NamesHome::move(const std::string& to_text, const NamesProgress& progress) {
   TRY_ASSIGN(const Spot to, parse(to_text));
+  TRY_ASSIGN(const KeptTurn turn, read_turn(path_));
+  if (turn.shares) {
+    return failure(Code::not_supported,
+                   fmt::format("there are standbys, which look for its names where they are (stop "
+                               "them, remove the file '{}' in this directory, start it again, move "
+                               "the names, and make standbys anew)",
+                               kStandbyName));
+  }
   Moving moving(*this);
   TRY(moving.begin(to));
   // Nobody else changes these as long as this moves.

@@ -116,6 +116,7 @@ Outcome<void> Node::build(const AgentConfig& config, bool has_agent) {
   if (participant_ != nullptr) TRY(participant_->open());
   if (!has_agent) return {};
   if (!has_names_) find_names();
+  share_names();
   if (participant_ != nullptr) TRY(begin_holding());
   TRY(open_files());
   return participant_ != nullptr && has_names_ ? serve_names() : Outcome<void>();
@@ -207,6 +208,8 @@ Outcome<void> Node::prepare_cluster(const AgentConfig& config, uint8_t kept) {
   part.devices = options.devices;
   part.certificate_time = options.certificate_time;
   part.refused = options.refused;
+  part.predecessor_may_run =
+      storage_->names() != nullptr && storage_->names()->predecessor_may_run();
   part.table_known = [this](const controller::Table& table) { offer(table); };
   TRY_ASSIGN(participant_, Participant::prepare(std::move(part)));
   return {};
@@ -309,6 +312,10 @@ Outcome<void> Node::open_files() {
     files.records = std::make_shared<KeptRecords>(directory_ + "/" + kRecordsName);
   }
   meta::Meta* names = meta();
+  if (standbys_ != nullptr) {
+    leased_names_ = std::make_unique<LeasedNames>(*names, [this] { return may_act(); });
+    names = leased_names_.get();
+  }
   if (holds_ != nullptr) {
     kept_names::KeptNames& kept = holds_->names(*names, files.is_limited);
     files.entries = &kept;
@@ -326,9 +333,30 @@ Outcome<void> Node::begin_holding() {
   config.names = [this] { return has_names_ ? participant_->self() : remote_names_->node(); };
   config.kv = has_names_ ? &storage_->meta_kv() : nullptr;
   config.let_end = [this] { let_calls_end(); };
+  if (standbys_ != nullptr) {
+    config.answers_until = [this] {
+      if (!standbys_->shares()) return engine::kNever;
+      return participant_->lease_until() + holds::limits::kAgentLease;
+    };
+  }
   TRY_ASSIGN(holds_, NodeHolds::start(config));
   holds_seen_.store(holds_.get(), std::memory_order_release);
   return {};
+}
+
+// Where the controller and the names are on a server another machine may go on with them.
+void Node::share_names() {
+  if (participant_ == nullptr || !has_names_ || storage_ == nullptr) return;
+  const bool leads = cluster::runs_controller(participant_->roles());
+  auto turn = storage_->names()->turn();
+  if (!leads || !turn) return;
+  standbys_ = std::make_unique<Standbys>(std::move(*turn));
+  standbys_->start(
+      [this](const std::vector<std::string>& addresses) { participant_->set_standbys(addresses); });
+}
+
+bool Node::may_act() {
+  return !standbys_->shares() || participant_->may_act();
 }
 
 void Node::let_calls_end() {
@@ -462,6 +490,7 @@ void Node::stop() {
     served_names_->stop();
   }
   hurry();
+  if (standbys_ != nullptr) standbys_->stop();
   if (remote_names_ != nullptr) remote_names_->stop();
   if (files_ != nullptr) files_->close();
   if (holds_ != nullptr) holds_->stop();
@@ -483,6 +512,8 @@ void Node::stop() {
   }
   files_.reset();
   holds_.reset();
+  leased_names_.reset();
+  standbys_.reset();
   if (capabilities_ != nullptr) participant_->set_capabilities(nullptr);
   capabilities_.reset();
   remote_names_.reset();
@@ -553,7 +584,9 @@ Outcome<NamesMoved> Node::move_names(const std::string& to, const NamesProgress&
 
 NamesStatus Node::names_status() const {
   NamesHome* const names = storage_ == nullptr ? nullptr : storage_->names();
-  return names == nullptr ? NamesStatus() : names->status();
+  NamesStatus status = names == nullptr ? NamesStatus() : names->status();
+  if (standbys_ != nullptr) status.standbys = standbys_->addresses();
+  return status;
 }
 
 void Node::set_defragment(bool enabled) {

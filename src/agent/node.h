@@ -5,6 +5,7 @@
 #include "capabilities.h"
 #include "capability_signer.h"
 #include "disks.h"
+#include "leased_names.h"
 #include "node_holds.h"
 #include "node_shard.h"
 #include "remote_names.h"
@@ -93,6 +94,8 @@ class Node {
   Outcome<void> begin_holding();
   void let_calls_end();
   std::shared_ptr<const meta_net::Limits> limits_of(NodeId node);
+  void share_names();
+  bool may_act();
   Outcome<void> serve_names();
   void find_names();
   Outcome<void> build(const DisklessConfig& config);
@@ -129,6 +132,8 @@ class Node {
   std::unique_ptr<NodeHolds> holds_;
   std::atomic<NodeHolds*> holds_seen_{nullptr};
   std::unique_ptr<client::FileSystem> files_;
+  std::unique_ptr<Standbys> standbys_;         // null: nobody could take the names over
+  std::unique_ptr<LeasedNames> leased_names_;  // the same
   std::mutex served_mutex_;                    // of the pointer
   std::unique_ptr<ServedNames> served_names_;  // null: to nobody
   bool has_names_ = true;

@@ -63,6 +63,7 @@ Outcome<void> NodeHolds::start_service() {
     const std::lock_guard lock(mutex_);
     if (files_ != nullptr) files_->unused_elsewhere();
   };
+  service.answers_until = config_.answers_until;
   service.gone = [this](AgentId agent) { locks_service_->gone(agent); };
   TRY_ASSIGN(service_, holds_net::HoldsService::open(service));
   guard_ = std::make_unique<kept_names::NamesGuard>(*service_);

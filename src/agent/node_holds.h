@@ -35,6 +35,8 @@ class NodeHolds {
     // Before what a session had is given on: nothing that it asked of this process is done any
     // more. In threads that may block.
     std::function<void()> let_end = {};
+    // See holds_net::HoldsServiceConfig.
+    std::function<engine::Time()> answers_until = {};
   };
   // While the participant is open. On the node with the names, returns when it is known what agents
   // have that were there before, and sessions that are over are fenced. What they had is given to

@@ -17,6 +17,13 @@
 namespace penstock::agent {
 namespace {
 
+// Not where another directory of the node has the names.
+AgentConfig at_once() {
+  AgentConfig config;
+  config.stands_by = [](const StandbyStatus&) { return false; };
+  return config;
+}
+
 class LockedStore final : public StoppedStore {
  public:
   explicit LockedStore(std::unique_ptr<StoreDirectory> directory)
@@ -26,7 +33,7 @@ class LockedStore final : public StoppedStore {
   Outcome<InodeId> newest_inode() override;
   Outcome<void> make_meta(const Fill& fill) override;
   Outcome<NamesMoved> move_names(const std::string& to, const NamesProgress& progress) override {
-    TRY_ASSIGN(const auto names, NamesHome::open(*directory_, ""));
+    TRY_ASSIGN(const auto names, NamesHome::open(*directory_, at_once()));
     return names->move(to, progress);
   }
 

@@ -19,7 +19,7 @@ Outcome<std::unique_ptr<Storage>> Storage::open(const AgentConfig& config, uint8
   TRY_ASSIGN(storage->directory_, StoreDirectory::open(config));
   const StoreDirectory& directory = *storage->directory_;
   if (roles == 0 || cluster::has_names(roles) || cluster::runs_controller(roles)) {
-    TRY_ASSIGN(storage->names_, NamesHome::open(directory, config.names));
+    TRY_ASSIGN(storage->names_, NamesHome::open(directory, config));
     return storage;
   }
   if (!config.names.empty()) {

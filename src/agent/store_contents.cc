@@ -22,10 +22,10 @@ constexpr const char* kIdentityName = "identity";
 
 // In the order in which they are removed.
 constexpr std::array kMadeNames = {
-    kMetaName,    "meta.creating", kTargetsName,         kSecretName,  "secret.new",
-    kClusterName, "cluster.new",   "penstock.store.new", kRecordsName, "records.new",
-    kNamesName,   "names.new",     kDisksName,           "LOCK.new",   "penstock.making.new",
-    kMakingName};
+    kMetaName,    "meta.creating",       kTargetsName,         kSecretName,   "secret.new",
+    kClusterName, "cluster.new",         "penstock.store.new", kRecordsName,  "records.new",
+    kNamesName,   "names.new",           kStandbyName,         "standby.new", kDisksName,
+    "LOCK.new",   "penstock.making.new", kMakingName};
 // The database's own lock, and the mark beside it (docs/formats/metadata-mark.md).
 constexpr const char* kDatabaseLockName = "LOCK";
 constexpr const char* kMarkName = "PENSTOCK";

@@ -29,6 +29,7 @@ inline constexpr const char* kTargetsName = "targets";
 inline constexpr const char* kLimitsName = "limits";
 inline constexpr const char* kClusterName = "cluster";  // the cluster library's
 inline constexpr const char* kNamesName = "names";      // where the names are; none: in `meta`
+inline constexpr const char* kStandbyName = "standby";  // others may have the names: turn.h
 inline constexpr const char* kRecordsName =
     "records";  // the file system's, where no target has them
 

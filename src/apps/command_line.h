@@ -73,6 +73,7 @@ class CommandLine {
   int (*trash_action_)(const TrashOptions&) = nullptr;
   QuotaOptions quota_;
   int (*quota_action_)(const QuotaOptions&) = nullptr;
+  StandbyOptions standby_;
   TokenOptions token_;
   RestrictOptions restrict_;
   int (*token_action_)(const TokenOptions&) = nullptr;

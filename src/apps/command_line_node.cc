@@ -215,6 +215,17 @@ void CommandLine::add_cluster_commands() {
   add_what_goes(remove);
   remove->add_flag("--force", cluster_.force,
                    "Although it has copies, the last one of something perhaps");
+  CLI::App* standby = command("standby", group,
+                              "Make a directory from which another machine goes on when this one "
+                              "is lost: of the first node, whose names are on a server",
+                              [this] { return run_standby(standby_); });
+  standby->add_option("DIR", standby_.directory, "The store directory of the first node")
+      ->required();
+  standby->add_option("NEW", standby_.made, "The directory that is made, to be carried there")
+      ->required();
+  standby->add_option("--listen", standby_.listen, "HOST:PORT where nodes reach that machine then")
+      ->required();
+  standby->footer("Started there with 'penstock up' it waits for its turn (docs/cluster.md).");
   add_token_commands(group);
   add_restrict_command(group);
   add_identity_commands(group);

@@ -60,6 +60,13 @@ struct JoinOptions {
 };
 int run_join(const JoinOptions& options);
 
+struct StandbyOptions {
+  std::string directory;  // of the first node
+  std::string made;       // the directory that is made
+  std::string listen;
+};
+int run_standby(const StandbyOptions& options);
+
 struct ClusterOptions {
   std::string directory;  // of any node of the cluster
   uint32_t node = 0;      // drain, remove: of a whole node; 0: of a disk

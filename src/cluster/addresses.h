@@ -20,7 +20,29 @@ class Addresses final : public tcp::Resolver {
   std::vector<tcp::SocketAddress> addresses_of(NodeId node) const override {
     const std::lock_guard lock(mutex_);
     const auto found = known_.find(node);
+    if (found == known_.end()) return {};
+    std::vector<tcp::SocketAddress> all = found->second;
+    const auto turned = turns_.find(node);
+    if (turned != turns_.end() && !all.empty()) {
+      const auto by = static_cast<std::ptrdiff_t>(turned->second % all.size());
+      std::rotate(all.begin(), all.begin() + by, all.end());
+    }
+    return all;
+  }
+  // The same in the node's own order.
+  std::vector<tcp::SocketAddress> told_of(NodeId node) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = known_.find(node);
     return found == known_.end() ? std::vector<tcp::SocketAddress>() : found->second;
+  }
+  // It does not answer as it should where it was tried first: another place comes first from now
+  // on, until it tells where it is. False: there is only one.
+  bool turn(NodeId node) {
+    const std::lock_guard lock(mutex_);
+    const auto found = known_.find(node);
+    if (found == known_.end() || found->second.size() < 2) return false;
+    ++turns_[node];
+    return true;
   }
 
   bool was_removed(NodeId node) const override {
@@ -30,6 +52,7 @@ class Addresses final : public tcp::Resolver {
 
   void set(NodeId node, std::vector<tcp::SocketAddress> addresses) {
     const std::lock_guard lock(mutex_);
+    turns_.erase(node);
     known_[node] = std::move(addresses);
   }
   // Cards on a rail that this node has come first, otherwise in the node's own order. Cards whose
@@ -59,6 +82,7 @@ class Addresses final : public tcp::Resolver {
   std::set<uint16_t> rails_;
   mutable engine::Mutex mutex_;
   std::map<NodeId, std::vector<tcp::SocketAddress>> known_;
+  std::map<NodeId, size_t> turns_;
   std::set<NodeId> removed_;
 };
 

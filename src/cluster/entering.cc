@@ -69,8 +69,15 @@ controller::Join ParticipantImpl::join_request() const {
   }
   join.facts.features = wire::features_of(wire::kNodeProtocol);
   join.facts.roles = kept_.roles;
+  for (const std::string& text : standbys_) {
+    if (join.facts.cards.size() == controller::limits::kCardsMax) break;
+    const auto at = parse_listen(text);
+    if (!at) continue;
+    join.facts.cards.push_back(card_of(*at));
+    join.facts.cards.back().rail = kStandbyRail;
+  }
   // Its directory's lock is this process's, and its predecessor had it.
-  join.predecessor_ended = is_first();
+  join.predecessor_ended = is_first() && !config_.predecessor_may_run;
   return join;
 }
 
@@ -87,7 +94,10 @@ Outcome<void> ParticipantImpl::enter(std::vector<ParticipantShard> shards, engin
   std::set<uint16_t> rails;
   for (const std::string& text : kept_.listen) rails.insert(parse_listen(text)->rail);
   addresses_.set_rails(std::move(rails));
-  addresses_.set(kFirstNode, {*tcp::SocketAddress::parse(kept_.controller)});
+  std::vector<tcp::SocketAddress> firsts = {*tcp::SocketAddress::parse(kept_.controller)};
+  for (const std::string& text : kept_.others) firsts.push_back(*tcp::SocketAddress::parse(text));
+  for (const tcp::SocketAddress& one : firsts) kept_firsts_.push_back(one.text());
+  addresses_.set(kFirstNode, std::move(firsts));
   TRY(prove());
   if (!is_first()) TRY(join());
   std::shared_ptr<const tls::Credentials> credentials;
@@ -230,8 +240,10 @@ Outcome<void> ParticipantImpl::begin_controller(engine::Kv* kv) {
     }
     const auto* refused = std::get_if<controller::Refused>(&answer);
     ASSERT(refused != nullptr);
+    // That one's lease ends.
+    const bool is_before = config_.predecessor_may_run && refused->code == Code::in_use;
     const bool may_wait =
-        membership::is_passing(*refused) && engine::system_clock().now() < deadline;
+        (membership::is_passing(*refused) || is_before) && engine::system_clock().now() < deadline;
     if (!may_wait) {
       return Failure{refused->code,
                      config_.directory + ": the controller does not begin: " + refused->reason};
@@ -427,6 +439,7 @@ Outcome<void> update_kept(const ParticipantConfig& config, KeptNode& kept) {
   if (config.invitation) kept.controller = config.invitation->controller.text();
   if (runs_controller(kept.roles)) {
     kept.controller = parse_listen(kept.listen.front())->address.text();
+    kept.others.clear();
   }
   return {};
 }
@@ -436,6 +449,11 @@ Outcome<void> update_kept(const ParticipantConfig& config, KeptNode& kept) {
 Outcome<uint8_t> Participant::roles_of(const std::string& directory) {
   TRY_ASSIGN(const auto kept, read_kept_node(directory));
   return kept ? kept->roles : uint8_t{0};
+}
+
+Outcome<std::vector<std::string>> Participant::listen_of(const std::string& directory) {
+  TRY_ASSIGN(const auto kept, read_kept_node(directory));
+  return kept ? kept->listen : std::vector<std::string>();
 }
 
 Outcome<bool> Participant::was_let_in(const std::string& directory) {

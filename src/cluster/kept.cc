@@ -61,7 +61,11 @@ bool is_good(const KeptNode& node) {
   return !node.listen.empty() && node.listen.size() <= controller::limits::kCardsMax &&
          std::all_of(node.listen.begin(), node.listen.end(),
                      [](const std::string& text) { return parse_listen(text).has_value(); }) &&
-         tcp::SocketAddress::parse(node.controller);
+         tcp::SocketAddress::parse(node.controller) &&
+         node.others.size() <= controller::limits::kCardsMax &&
+         std::all_of(node.others.begin(), node.others.end(), [](const std::string& text) {
+           return tcp::SocketAddress::parse(text).has_value();
+         });
 }
 
 // In format 1 a word stands for them.
@@ -85,6 +89,7 @@ Outcome<std::optional<KeptNode>> read_kept_node(const std::string& directory) {
   const auto roles = roles_of(*words);
   kept.listen = split((*words)["listen"]);
   kept.controller = (*words)["controller"];
+  kept.others = split((*words)["others"]);
   kept.rack = (*words)["rack"];
   if (!cluster || !roles || !parse_number((*words)["node"], &node) || node >= UINT32_MAX ||
       !is_good(kept)) {
@@ -126,12 +131,13 @@ Outcome<void> keep(const std::string& directory, const KeptNode& node) {
   const std::string role =
       !is_simple ? "roles " + roles_text(node.roles)
                  : std::string("role ") + (runs_controller(node.roles) ? "controller" : "storage");
-  return write(
-      directory + "/" + kKeptNodeName,
-      fmt::format("penstock-cluster {}\ncluster {}\n{}\nnode {}\nlisten {}\n"
-                  "controller {}\nrack {}\n",
-                  is_simple ? kVersion : kNodeVersion, text_of(node.cluster), role, node.node.value,
-                  fmt::join(node.listen, " "), node.controller, node.rack));
+  std::string text = fmt::format(
+      "penstock-cluster {}\ncluster {}\n{}\nnode {}\nlisten {}\ncontroller {}\nrack {}\n",
+      is_simple ? kVersion : kNodeVersion, text_of(node.cluster), role, node.node.value,
+      fmt::join(node.listen, " "), node.controller, node.rack);
+  // Earlier releases do not look at it.
+  if (!node.others.empty()) text += fmt::format("others {}\n", fmt::join(node.others, " "));
+  return write(directory + "/" + kKeptNodeName, text);
 }
 
 Outcome<void> keep(const std::string& directory, const KeptTarget& target) {

@@ -17,6 +17,7 @@ struct KeptNode {
   uint8_t roles = 0;                // what parse_roles() takes
   std::vector<std::string> listen;  // what parse_listen() takes, for each card; 1 at least
   std::string controller;           // HOST:PORT of the node with the controller
+  std::vector<std::string> others;  // where it may be as well, once another machine has its roles
   std::string rack;                 // empty: none
 };
 

@@ -48,6 +48,8 @@ inline constexpr auto kCheckLook = std::chrono::milliseconds(50);
 // How often a target's condition and space are looked at: what is full or failing is known to the
 // controller in a moment, and one look costs a turn of a loop.
 inline constexpr auto kLookAtTargets = std::chrono::seconds(1);
+// A node without a lease tries another place of the node with the controller after so many looks.
+inline constexpr int kLooksWithoutLease = 2;
 // What is known of the cluster's space is no older, where the controller answers: programs ask
 // often, and it changes slowly. Those who ask wait for it no longer than a moment.
 inline constexpr auto kSpaceAge = std::chrono::seconds(5);

@@ -119,7 +119,7 @@ Outcome<ListenAt> parse_listen(std::string_view text) {
     uint64_t value = 0;
     const bool is_number =
         equals < word.size() && parse_number(std::string(word.substr(equals + 1)), &value);
-    if (!is_number || value > UINT16_MAX || (key != "rail" && key != "numa")) {
+    if (!is_number || value >= kStandbyRail || (key != "rail" && key != "numa")) {
       return refused("has something else behind the address than ,rail=N and ,numa=N");
     }
     if (key == "rail") {

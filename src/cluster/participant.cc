@@ -157,9 +157,54 @@ ParticipantImpl::~ParticipantImpl() {
   undo();
 }
 
+// In the first loop. Who has no lease asks the first node where else it may be: what is connected
+// now may be stopped, or cut off from what it needs (decision 0069).
+void ParticipantImpl::look_at_lease() {
+  if (!firsts_to_keep_.empty()) keep_first();
+  lease_known_until_.store(lease_until(), std::memory_order_release);
+  if (is_first() || has_lease()) {
+    looks_without_lease_ = 0;
+    return;
+  }
+  if (++looks_without_lease_ < limits::kLooksWithoutLease) return;
+  looks_without_lease_ = 0;
+  if (addresses_.turn(kFirstNode)) expel(kFirstNode);
+}
+
+// In the first loop.
+void ParticipantImpl::learn_first(const controller::Node& node) {
+  const controller::NodeIncarnation before = std::exchange(first_incarnation_, node.incarnation);
+  if (is_first()) return;
+  // What is connected to the one before answers nothing any more.
+  if (before != controller::NodeIncarnation() && before != node.incarnation) expel(kFirstNode);
+  firsts_to_keep_.clear();
+  for (const tcp::SocketAddress& one : addresses_.told_of(kFirstNode)) {
+    firsts_to_keep_.push_back(one.text());
+  }
+  if (firsts_to_keep_ == kept_firsts_) firsts_to_keep_.clear();
+  if (!firsts_to_keep_.empty()) keep_first();
+}
+
+// Not in the loop, as a disk may hang: what changes meanwhile is written later.
+void ParticipantImpl::keep_first() {
+  ASSERT(!firsts_to_keep_.empty() && !is_first());
+  if (is_keeping_.exchange(true)) return;
+  if (keeping_thread_.joinable()) keeping_thread_.join();
+  kept_firsts_ = std::exchange(firsts_to_keep_, {});
+  KeptNode kept = kept_;
+  kept.controller = kept_firsts_.front();
+  kept.others.assign(kept_firsts_.begin() + 1, kept_firsts_.end());
+  keeping_thread_ = engine::Thread("keeping", [this, kept] {
+    const auto written = keep(config_.directory, kept);
+    if (!written) log::warning("{}", written.error().message);
+    is_keeping_.store(false);
+  });
+}
+
 // In the first loop. One that is still under way is not begun again.
 void ParticipantImpl::look_at_targets() {
   if (!looks_) return;
+  look_at_lease();
   if (looks_under_way_ == 0) {
     looks_free_.clear();
     for (const auto& part : parts_) {
@@ -227,6 +272,7 @@ void ParticipantImpl::leave() {
   // The first one last: others may have something on the way to it.
   for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) close_part(**part);
   end_checks();
+  if (keeping_thread_.joinable()) keeping_thread_.join();
   // Their loops may still be on the way out of what has just ended; who owns them ends them now.
 }
 
@@ -262,6 +308,7 @@ void ParticipantImpl::map_changed(const membership::ClusterMap& map,
     const controller::Node* const node = map.find(id);
     if (node == nullptr) continue;
     addresses_.learn(*node);
+    if (id == kFirstNode) learn_first(*node);
     if (node->standing == controller::Standing::removed) expel(id);
   }
   if (!changes.signing_keys.empty()) verifier_.take(map);
@@ -294,7 +341,36 @@ std::shared_ptr<const controller::Restricted> ParticipantImpl::restriction_of(No
 }
 
 bool ParticipantImpl::has_lease() {
-  return member_ != nullptr && loop().clock().lease_now() < member_->lease_until();
+  return loop().clock().lease_now() < lease_until();
+}
+
+engine::Time ParticipantImpl::lease_until() {
+  return member_ == nullptr ? engine::Time{} : member_->lease_until();
+}
+
+bool ParticipantImpl::may_act() {
+  const engine::Clock& clock = engine::system_clock();
+  if (clock.lease_now() < lease_known_until_.load(std::memory_order_acquire)) return true;
+  bool may = false;
+  (void)caller().call(loop(), [&](engine::Op& done) {
+    may = has_lease();
+    lease_known_until_.store(lease_until(), std::memory_order_release);
+    loop().complete(done, Code::ok);
+  });
+  return may;
+}
+
+void ParticipantImpl::set_standbys(const std::vector<std::string>& addresses) {
+  ASSERT(is_first() && opened_);
+  (void)caller().call(loop(), [&](engine::Op& done) {
+    if (standbys_ == addresses || !service_runs_) return loop().complete(done, Code::ok);
+    standbys_ = addresses;
+    // The same process, with other facts; a controller that does not lead just now is told again.
+    service_->admit(join_request(), [this, &done](const Answer& said) {
+      if (!std::holds_alternative<membership::Admitted>(said)) standbys_.clear();
+      loop().complete(done, Code::ok);
+    });
+  });
 }
 
 void ParticipantImpl::give(TargetId target, membership::Orders orders, engine::Op& done) {
@@ -437,7 +513,9 @@ ParticipantStatus ParticipantImpl::status() {
   status.insecure = config_.insecure;
   status.without_rdma = without_rdma_;
   if (!status.insecure) status.certificate_ends = identity().certificate->ends();
-  status.invitation = {kept_.cluster, *tcp::SocketAddress::parse(kept_.controller)};
+  const std::vector<tcp::SocketAddress> firsts = addresses_.told_of(kFirstNode);
+  status.invitation = {kept_.cluster, firsts.empty() ? *tcp::SocketAddress::parse(kept_.controller)
+                                                     : firsts.front()};
   (void)caller().call(loop(), [&](engine::Op& done) {
     status.applied = member_->applied();
     const engine::Duration left = member_->lease_until() - loop().clock().lease_now();

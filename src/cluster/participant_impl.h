@@ -81,6 +81,9 @@ class ParticipantImpl final : public Participant, private membership::LocalNode 
   membership::ClusterMap map() override;
   std::shared_ptr<const controller::Restricted> restriction_of(NodeId node) override;
   bool has_lease() override;
+  engine::Time lease_until() override;
+  bool may_act() override;
+  void set_standbys(const std::vector<std::string>& addresses) override;
   bool is_signed(const wire::Capability& capability) override {
     return verifier_.judge(capability) == chain::CapabilityJudge::Verdict::good;
   }
@@ -198,6 +201,9 @@ class ParticipantImpl final : public Participant, private membership::LocalNode 
   void begin_checks();
   void stop_checks();
   void end_checks();
+  void look_at_lease();
+  void learn_first(const controller::Node& node);
+  void keep_first();
   void look_at_targets();
   void on_look(Look& look);
   void stop_looking();
@@ -234,6 +240,14 @@ class ParticipantImpl final : public Participant, private membership::LocalNode 
   std::unique_ptr<NetChecker> net_checker_;
   engine::Timer look_timer_;
   bool looks_ = false;
+  int looks_without_lease_ = 0;
+  controller::NodeIncarnation first_incarnation_;  // of the first node, as the map has it
+  std::vector<std::string> standbys_;              // of the first node
+  std::atomic<engine::Time> lease_known_until_{engine::Time{}};
+  std::vector<std::string> kept_firsts_;     // where the first node is, as it is written down
+  std::vector<std::string> firsts_to_keep_;  // empty: there is nothing new
+  std::atomic<bool> is_keeping_{false};
+  engine::Thread keeping_thread_;
   std::vector<std::unique_ptr<Look>> looks_free_;
   size_t looks_under_way_ = 0;
   // What it proves itself by; none in a cluster without TLS.

@@ -92,6 +92,8 @@ inline constexpr PostgresConnectionWord kPostgresConnectionWords[] = {
 // 100 ms, those of a machine that is gone when the server's keep-alives say so, after 14 s.
 inline constexpr std::chrono::seconds kPostgresOwnerTime{16};
 inline constexpr std::chrono::milliseconds kPostgresOwnerPause{100};
+// Who watches a process that has the names takes a server that answers later for one that does not.
+inline constexpr std::chrono::seconds kPostgresLookTime{3};
 
 // Conflicts after which a transaction takes the gate and runs alone: a repetition here costs trips.
 inline constexpr int kPostgresSharedAttempts = 3;

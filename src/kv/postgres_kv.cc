@@ -13,11 +13,12 @@ engine::Time in(engine::Duration time) {
 
 }  // namespace
 
-PostgresKv::PostgresKv(Address address, const PostgresOptions& options, std::unique_ptr<Link> owner)
+PostgresKv::PostgresKv(Address address, const PostgresOptions& options, std::string process,
+                       std::unique_ptr<Link> owner)
     : read_only_(options.read_only),
       patience_(options.patience),
       owner_(std::move(owner)),
-      pool_(std::move(address), options),
+      pool_(std::move(address), options, std::move(process)),
       workers_(options.worker_threads, [this](engine::KvOp& op) { return run(op); }) {}
 
 PostgresKv::~PostgresKv() {

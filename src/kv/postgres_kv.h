@@ -12,7 +12,8 @@ namespace penstock::kv::postgres {
 class PostgresKv final : public engine::Kv {
  public:
   // `owner`: keeps other processes away, null if that was not asked for.
-  PostgresKv(Address address, const PostgresOptions& options, std::unique_ptr<Link> owner);
+  PostgresKv(Address address, const PostgresOptions& options, std::string process,
+             std::unique_ptr<Link> owner);
   ~PostgresKv() override;
 
   void submit(engine::KvOp& op) override { workers_.submit(op); }

@@ -13,19 +13,14 @@ engine::Time now() {
   return engine::system_clock().now();
 }
 
-// Nobody has it yet, with the certainty of 128 random bits.
-std::string new_process() {
-  const uint64_t words[2] = {engine::system_seed(), engine::system_seed()};
-  return {reinterpret_cast<const char*>(words), sizeof words};
-}
-
 // Rows that nobody used for a week are removed; a day less, as clocks differ.
 constexpr std::chrono::hours kRowsLast{24 * 6};
 
 }  // namespace
 
-Pool::Pool(Address address, const PostgresOptions& options)
-    : address_(std::move(address)), options_(options), process_(new_process()) {
+Pool::Pool(Address address, const PostgresOptions& options, std::string process)
+    : address_(std::move(address)), options_(options), process_(std::move(process)) {
+  ASSERT(process_.size() == 16);
   for (int i = 0; i < options.connections; ++i) {
     places_.push_back(std::make_unique<Place>());
     places_.back()->row.store(rows_++);
@@ -144,7 +139,7 @@ Link::Outcome<bool> Pool::greet(Place& place, Link& link, engine::Time deadline)
   process.bytes(process_);
   std::vector<Step> steps = {{statement::kAbout, kNoArguments}};
   if (!options_.read_only) {
-    steps.push_back({statement::kFence, row});
+    steps.push_back({options_.alone ? statement::kFenceOwned : statement::kFence, row});
     steps.push_back({statement::kPlaces, process});
   }
   owner.int8(kOwner);
@@ -152,12 +147,15 @@ Link::Outcome<bool> Pool::greet(Place& place, Link& link, engine::Time deadline)
   TRY_ASSIGN(const std::vector<Answer> answers, link.run(steps, deadline));
   const Answer& about = answers[0];
   const bool is_anybodys = options_.read_only && options_.cluster.empty();
-  if (about.rows() != 1 || about.number(0, 0) != kSchemaVersion ||
-      (!is_anybodys && about.bytes(0, 1) != options_.cluster)) {
+  const std::optional<uint64_t> version = about.rows() == 1 ? about.number(0, 0) : std::nullopt;
+  const bool is_known =
+      version == kSchemaVersion || (options_.read_only && version == kSchemaVersionBefore);
+  if (!is_known || (!is_anybodys && about.bytes(0, 1) != options_.cluster)) {
     return Fault{Reach::operation, Code::wrong_version,
                  "its tables are of another version or cluster than when it was opened"};
   }
   if (options_.read_only) return true;
+  if (options_.alone && answers[1].rows() == 0) return taken_over();
   if (options_.alone && answers[3].number(0, 0) != 1) {
     return Fault{Reach::connection, Code::busy, "another process opens these names"};
   }
@@ -173,6 +171,18 @@ Link::Outcome<bool> Pool::greet(Place& place, Link& link, engine::Time deadline)
   place.known.store(*number);
   place.known_at.store(now());
   return true;
+}
+
+Fault Pool::taken_over() {
+  if (!lost_.exchange(true)) {
+    log::error(
+        "metadata database {}: another process has taken the names over, as this one did not renew "
+        "its lease there (it answers no more; started again it waits for its turn)",
+        address_.name());
+    stopped_.set(1);
+    if (options_.taken) options_.taken();
+  }
+  return Fault{Reach::operation, Code::io_error, "another process has the names"};
 }
 
 std::vector<Pool::Expectation> Pool::expectations() const {
@@ -219,7 +229,8 @@ bool Pool::renew(Place& place) {
   place.row.store(rows_++);
   place.tried = 0;
   after.bytes(process_).int4(place.row.load()).int8(0);
-  const Step steps[] = {{statement::kFence, after}, {statement::kForgetRow, before}};
+  const Statement& fence = options_.alone ? statement::kFenceOwned : statement::kFence;
+  const Step steps[] = {{fence, after}, {statement::kForgetRow, before}};
   return place.link->run(steps, now() + engine::Duration(kPostgresAnswerTime)).has_value();
 }
 

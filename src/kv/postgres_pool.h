@@ -47,7 +47,8 @@ class Pool {
     Place* place_;
   };
 
-  Pool(Address address, const PostgresOptions& options);
+  // `process`: its number in the database.
+  Pool(Address address, const PostgresOptions& options, std::string process);
 
   // A place with a connection. busy when there is none until the deadline, peer_gone or what the
   // server said when it cannot be reached, io_error when what was committed is lost.
@@ -78,6 +79,7 @@ class Pool {
     uint64_t known = 0;
   };
   std::vector<Expectation> expectations() const;
+  Fault taken_over();
   Link::Outcome<bool> compare(const std::vector<Expectation>& expected, const Answer& rows);
   // Gives a place another row when many versions of the one that it has may lie about: each commit
   // leaves one, which the server keeps as long as anybody reads from an older snapshot. False if
@@ -95,7 +97,8 @@ class Pool {
   const std::string process_;
   std::atomic<uint32_t> rows_{0};  // that were given
   std::atomic<size_t> host_{0};    // the one that answered last
-  // Commits that were acknowledged are gone: only a new start works with what is there.
+  // Commits that were acknowledged are gone, or another process has the names: only a new start
+  // works with what is there.
   std::atomic<bool> lost_{false};
   metrics::Counter stopped_{"kv.stopped"};
   metrics::Counter connections_{"kv.connections"};  // that were made

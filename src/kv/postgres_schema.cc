@@ -75,6 +75,17 @@ BEGIN
   END IF;
 END $$)sql"},
 };
+// What version 2 has beside. The row is always there.
+constexpr Statement kMakeOwner[] = {
+    {"",
+     "CREATE TABLE penstock.owner (single boolean PRIMARY KEY DEFAULT true CHECK (single), "
+     "process bytea NOT NULL, term bigint NOT NULL, who bytea NOT NULL)"},
+    {"", "INSERT INTO penstock.owner (process, term, who) VALUES ('', 0, '')"},
+    {"",
+     "CREATE TABLE penstock.standby (number bytea PRIMARY KEY, who bytea NOT NULL, "
+     "seen timestamptz NOT NULL)"},
+};
+constexpr Statement kRaise{"", "UPDATE penstock.about SET version = $1 WHERE version = $2"};
 constexpr Statement kDescribe{
     "", "INSERT INTO penstock.about (version, cluster) VALUES ($1, convert_from($2, 'UTF8'))"};
 
@@ -103,11 +114,33 @@ Outcome<void> make(Link& link, const std::string& name, const PostgresOptions& o
   std::vector<Step> steps;
   if (there->at(2).number(0, 0) == 0) {
     for (const Statement& each : kMake) steps.push_back({each, kNoArguments});
+    for (const Statement& each : kMakeOwner) steps.push_back({each, kNoArguments});
     steps.push_back({kDescribe, about});
   }
   steps.push_back({statement::kCommit, kNoArguments});
   const auto made = link.run(steps, deadline);
   if (!made) return failed(made.error(), name, "cannot make it");
+  return {};
+}
+
+// From the version before. Programs of then refuse it from now on.
+Outcome<void> raise(Link& link, const std::string& name, engine::Time deadline) {
+  Arguments lock, versions;
+  lock.int8(kMaking);
+  versions.int4(kSchemaVersion).int4(kSchemaVersionBefore);
+  const Step first[] = {{statement::kBegin, kNoArguments},
+                        {statement::kLockAlone, lock},
+                        {statement::kAbout, kNoArguments}};
+  const auto there = link.run(first, deadline);
+  if (!there) return failed(there.error(), name, "cannot bring its tables up to date");
+  std::vector<Step> steps;
+  if (there->at(2).rows() == 1 && there->at(2).number(0, 0) == kSchemaVersionBefore) {
+    for (const Statement& each : kMakeOwner) steps.push_back({each, kNoArguments});
+    steps.push_back({kRaise, versions});
+  }
+  steps.push_back({statement::kCommit, kNoArguments});
+  const auto raised = link.run(steps, deadline);
+  if (!raised) return failed(raised.error(), name, "cannot bring its tables up to date");
   return {};
 }
 
@@ -152,13 +185,17 @@ Outcome<void> check_schema(Link& link, const std::string& name, const PostgresOp
                    "restore the database from a backup");
   }
   const std::optional<uint64_t> version = about->front().number(0, 0);
-  if (version != kSchemaVersion) {
+  const bool is_before = version == kSchemaVersionBefore;
+  if (version != kSchemaVersion && !is_before) {
     return failure(Code::wrong_version, name,
                    fmt::format("its tables have version {}, this program knows {}",
                                version.value_or(0), kSchemaVersion),
                    "use the newest release");
   }
   const std::string_view cluster = about->front().bytes(0, 1);
+  if (cluster == options.cluster && is_before && !options.read_only) {
+    return raise(link, name, deadline);
+  }
   if (cluster == options.cluster) return {};
   if (options.cluster.empty() && options.read_only) return {};
   return failure(

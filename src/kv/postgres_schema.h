@@ -9,7 +9,9 @@
 
 namespace penstock::kv::postgres {
 
-inline constexpr uint64_t kSchemaVersion = 1;
+inline constexpr uint64_t kSchemaVersion = 2;
+// What readers understand as well: without `owner` and `standby`.
+inline constexpr uint64_t kSchemaVersionBefore = 1;
 
 // Names of advisory locks: numbers that all processes agree upon. Those of keys have the top bit.
 inline constexpr uint64_t kGate = 0x70656e7374'6f636b;
@@ -48,6 +50,40 @@ inline constexpr Statement kFence{
     "INSERT INTO penstock.connection AS c (process, place, number, fence, used) "
     "VALUES ($1, $2, 0, $3, now()) ON CONFLICT (process, place) DO UPDATE "
     "SET fence = greatest(c.fence, excluded.fence), used = now() RETURNING number, fence"};
+// The same for the process that has the names: no row for any other. Who takes them over waits for
+// this, or this for it.
+inline constexpr Statement kFenceOwned{
+    "",
+    "WITH mine AS (SELECT FROM penstock.owner WHERE process = $1::bytea FOR SHARE) "
+    "INSERT INTO penstock.connection AS c (process, place, number, fence, used) "
+    "SELECT $1::bytea, $2::integer, 0, $3::bigint, now() FROM mine "
+    "ON CONFLICT (process, place) DO UPDATE "
+    "SET fence = greatest(c.fence, excluded.fence), used = now() RETURNING number, fence"};
+inline constexpr Statement kReadOwner{"", "SELECT process, term, who FROM penstock.owner"};
+inline constexpr Statement kBeginOwning{
+    "", "UPDATE penstock.owner SET process = $1, term = term + 1, who = $2 RETURNING term"};
+inline constexpr Statement kTakeOver{
+    "",
+    "UPDATE penstock.owner SET process = $1, term = term + 1, who = $2 WHERE process = $3 "
+    "RETURNING term"};
+inline constexpr Statement kTellOwner{"", "UPDATE penstock.owner SET who = $2 WHERE process = $1"};
+// Waits for commits that are under way. No other commit of theirs comes later.
+inline constexpr Statement kDropOthers{"", "DELETE FROM penstock.connection WHERE process <> $1"};
+// Of whoever has the lock of owners, but this connection.
+inline constexpr Statement kEndOthers{
+    "",
+    "SELECT count(pg_terminate_backend(pid))::integer FROM pg_locks WHERE locktype = 'advisory' "
+    "AND objsubid = 1 AND (classid::bigint << 32 | objid::bigint) = $1::bigint AND database = "
+    "(SELECT oid FROM pg_database WHERE datname = current_database()) AND pid <> "
+    "pg_backend_pid()"};
+inline constexpr Statement kStandBy{
+    "",
+    "INSERT INTO penstock.standby (number, who, seen) VALUES ($1, $2, now()) ON CONFLICT (number) "
+    "DO UPDATE SET who = excluded.who, seen = now()"};
+inline constexpr Statement kStopStandingBy{"", "DELETE FROM penstock.standby WHERE number = $1"};
+inline constexpr Statement kStandbys{
+    "",
+    "SELECT who FROM penstock.standby WHERE seen > now() - interval '1 minute' ORDER BY number"};
 inline constexpr Statement kPlaces{
     "places", "SELECT place, number FROM penstock.connection WHERE process = $1"};
 inline constexpr Statement kCollect{

@@ -16,6 +16,10 @@ Outcome<std::unique_ptr<engine::Kv>> open_postgres(PostgresOptions) {
   return without_libpq();
 }
 
+Outcome<std::unique_ptr<PostgresWatch>> PostgresWatch::open(const PostgresOptions&) {
+  return without_libpq();
+}
+
 Outcome<void> drop_postgres(const PostgresOptions&) {
   return without_libpq();
 }

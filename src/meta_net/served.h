@@ -58,7 +58,11 @@ inline constexpr std::string_view kCallNames[] = {"lookup",
                                                   "reserve",
                                                   "access",
                                                   "capability",
-                                                  "prove"};
+                                                  "prove",
+                                                  "set_trash",
+                                                  "trash_of",
+                                                  "list_trash",
+                                                  "empty_trash"};
 static_assert(std::size(kCallNames) == std::variant_size_v<Request>, "each kind has a name");
 
 // Of one thread.

@@ -232,6 +232,12 @@ TEST_F(EveryCommand, of_help_does_what_it_says) {
          good({"token", "create", store_, "--for", "soon"}, "not a time", 2);
          good({"token"}, "subcommand is required", 2);
        }},
+      {"standby",
+       [&] {
+         good({"standby", store_, scratch_ / "new", "--listen", "127.0.0.1:1"},
+              "give the directory of the first node", 1);
+         good({"standby", store_, scratch_ / "new"}, "--listen is required", 2);
+       }},
       {"restrict",
        [&] {
          good({"restrict", store_, "2", "--read-only"}, "this node is alone", 1);

@@ -87,9 +87,9 @@ TEST_F(NamesOnServer, are_refused_with_what_to_do_when_they_are_not_this_stores)
   bad({"up", other, "--background", "--kv", empty}, "penstock metadata move " + other + " --to");
   bad({"up", store_, "--background", "--kv", "mysql://somewhere"}, "its address is not understood");
   // What others wrote into the tables.
-  server_->sql(database_, "UPDATE penstock.about SET version = 2");
+  server_->sql(database_, "UPDATE penstock.about SET version = 3");
   bad({"up", store_, "--background"}, "use the newest release");
-  server_->sql(database_, "UPDATE penstock.about SET version = 1");
+  server_->sql(database_, "UPDATE penstock.about SET version = 2");
   server_->sql("postgres",
                "ALTER DATABASE " + database_ + " SET default_transaction_read_only = on");
   bad({"up", store_, "--background"}, "target_session_attrs=read-write");

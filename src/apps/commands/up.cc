@@ -6,6 +6,7 @@
 #include "node/supervisor.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -55,7 +56,7 @@ const char* command_of(const UpOptions& options) {
 
 void print_next_steps(const UpOptions& options, const AgentFacts& facts) {
   const std::string& dir = options.directory;
-  std::printf("penstock is up: %s\n", dir.c_str());
+  std::printf("penstock %s: %s\n", facts.stands_by ? "stands by" : "is up", dir.c_str());
   for (const std::string& line : facts.lines) std::printf("  %s\n", line.c_str());
   std::vector<std::pair<std::string, const char*>> steps;
   if (!facts.invitation.empty()) {
@@ -138,15 +139,34 @@ class Impatience {
       // The one that waits for the verdict has ended: nobody wants this start any more.
       const int verdict = pipe != nullptr ? pipe->descriptor() : -1;
       pollfd all[] = {{signals, POLLIN, 0}, {over_.get(), POLLIN, 0}, {verdict, 0, 0}};
-      while (::poll(all, std::size(all), -1) < 0) {
+      while (true) {
+        if (::poll(all, std::size(all), -1) < 0) continue;
+        if (is_over_) return;
+        if (all[0].revents != 0) break;
+        if (!stands_by_) break;
+        // Who waited for the verdict has it.
+        eventfd_t kicks = 0;
+        if (all[1].revents != 0) (void)::eventfd_read(over_.get(), &kicks);
+        all[2] = {-1, 0, 0};
       }
-      if (all[1].revents != 0) return;
+      if (stands_by_) {
+        log::info("ended by a signal while it stood by");
+        std::_Exit(kExitOk);
+      }
       if (pipe != nullptr) pipe->failed("ended by a signal while it was starting");
       std::fprintf(stderr, "penstock: ended by a signal while starting\n");
       std::_Exit(kExitFailed);
     });
   }
+  // It may go on for ever now: `say` gives the verdict, and nobody waits for it then.
+  void stand_by(const std::function<void()>& say) {
+    stands_by_ = true;
+    say();
+    // The thread still has hold of the verdict's descriptor.
+    (void)::eventfd_write(over_.get(), 1);
+  }
   ~Impatience() {
+    is_over_ = true;
     (void)::eventfd_write(over_.get(), 1);
     thread_.join();
   }
@@ -155,6 +175,8 @@ class Impatience {
 
  private:
   UniqueFd over_;
+  std::atomic<bool> stands_by_{false};
+  std::atomic<bool> is_over_{false};
   std::thread thread_;
 };
 
@@ -167,13 +189,14 @@ Outcome<uint8_t> roles_of(const UpOptions& options) {
 }
 
 // Files make the difference: with them come mounts and sessions.
-Outcome<std::unique_ptr<RunningNode>> start_node(const UpOptions& options, Guardian& guardian) {
+Outcome<std::unique_ptr<RunningNode>> start_node(const UpOptions& options, Guardian& guardian,
+                                                 const std::function<void()>& stands_by) {
   TRY_ASSIGN(const uint8_t roles, roles_of(options));
   std::unique_ptr<RunningNode> node;
   if (roles != 0 && !cluster::has_agent(roles)) {
     TRY_ASSIGN(node, StorageService::start(options));
   } else {
-    TRY_ASSIGN(node, NodeService::start(options, guardian));
+    TRY_ASSIGN(node, NodeService::start(options, guardian, stands_by));
   }
   return node;
 }
@@ -181,6 +204,7 @@ Outcome<std::unique_ptr<RunningNode>> start_node(const UpOptions& options, Guard
 int serve(const UpOptions& options, ReadyPipe* pipe) {
   const auto refuse = [&](const Failure& failure) {
     if (pipe == nullptr) return fail(command_of(options), failure);
+    if (pipe->descriptor() < 0) log::error("{}", failure.message);  // it stood by
     pipe->failed(failure.message);
     return kExitFailed;
   };
@@ -190,9 +214,20 @@ int serve(const UpOptions& options, ReadyPipe* pipe) {
   if (!guardian) return refuse(guardian.error());
   const bool made = make_directory_and_privacy(options.directory);
   auto node = [&] {
-    const Impatience impatience(signals.get(), pipe);
-    return start_node(options, **guardian);
+    Impatience impatience(signals.get(), pipe);
+    return start_node(options, **guardian, [&] {
+      impatience.stand_by([&] {
+        if (pipe != nullptr) pipe->ready();
+      });
+      if (is_supervised()) {
+        tell_supervisor("READY=1\nSTATUS=Stands by " + options.directory);
+      } else if (pipe == nullptr) {
+        std::printf("penstock stands by: %s (see 'penstock status')\n", options.directory.c_str());
+        std::fflush(stdout);
+      }
+    });
   }();
+  if (!node && node.error().status == Code::cancelled) return kExitOk;  // it stood by until then
   if (!node) {
     if (made) ::rmdir(options.directory.c_str());
     return refuse(node.error());
@@ -205,6 +240,11 @@ int serve(const UpOptions& options, ReadyPipe* pipe) {
     print_next_steps(options, (*node)->facts());
   }
   (*node)->wait(signals.get());
+  if ((*node)->was_taken_over()) {
+    // As if it were killed: nothing of what it would end in order is its own any more, and programs
+    // in its mounts wait for nothing, as the guardian ends these.
+    std::_Exit(kExitFailed);
+  }
   if (pipe == nullptr) {
     std::fprintf(stderr, "penstock: stopping\n");
     tell_supervisor("STOPPING=1");

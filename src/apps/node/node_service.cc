@@ -6,6 +6,7 @@
 #include "layout_requests.h"
 #include "network_admin.h"
 #include "quota_requests.h"
+#include "standing_by.h"
 #include "status_document.h"
 #include "trash_requests.h"
 
@@ -115,7 +116,8 @@ void log_what_is_missing(const agent::AgentStatus& status) {
 }
 
 Outcome<std::unique_ptr<NodeService>> NodeService::start(const UpOptions& options,
-                                                         Guardian& guardian) {
+                                                         Guardian& guardian,
+                                                         const std::function<void()>& stands_by) {
   // Before the agent: a port that is taken is told before anything is made, and a long start is
   // seen.
   std::unique_ptr<NodeMetrics> metrics;
@@ -127,7 +129,16 @@ Outcome<std::unique_ptr<NodeService>> NodeService::start(const UpOptions& option
   if (config.cluster) {
     config.cluster->refused = [end = &node->end_](const std::string&) { end->raise(); };
   }
-  TRY_ASSIGN(node->agent_, agent::Agent::start(std::move(config)));
+  config.taken_over = [self = node.get()](const std::string& reason) {
+    log::error("{}", reason);
+    self->was_taken_over_ = true;
+    self->end_.raise();
+  };
+  {
+    StandingBy standing_by(options, stands_by);
+    config.stands_by = [&](const agent::StandbyStatus& status) { return standing_by.tell(status); };
+    TRY_ASSIGN(node->agent_, agent::Agent::start(std::move(config)));
+  }
   node->metrics_ = std::move(metrics);
   TRY(begin_log(options));
   log_what_is_missing(node->agent_->status());

@@ -35,12 +35,15 @@ std::string absolute_path(const std::string& path);
 class NodeService final : public RunningNode {
  public:
   // The guardian outlives the service.
-  static Outcome<std::unique_ptr<NodeService>> start(const UpOptions& options, Guardian& guardian);
+  // `stands_by`: told once if the start waits for its node's turn, which may take for ever.
+  static Outcome<std::unique_ptr<NodeService>> start(const UpOptions& options, Guardian& guardian,
+                                                     const std::function<void()>& stands_by);
   ~NodeService() override;
 
   void wait(int signal_fd) override { end_.wait(signal_fd); }
   void stop() override;
   AgentFacts facts() override { return facts_of(status()); }
+  bool was_taken_over() const override { return was_taken_over_; }
 
  private:
   explicit NodeService(Guardian& guardian) : guardian_(guardian) {}
@@ -62,6 +65,7 @@ class NodeService final : public RunningNode {
   void end(fuse::Mount& mount);
 
   EndSignal end_;
+  std::atomic<bool> was_taken_over_{false};
   Guardian& guardian_;
   std::unique_ptr<NodeMetrics> metrics_;  // null: the options do not ask for them
   std::unique_ptr<agent::Agent> agent_;

@@ -16,6 +16,7 @@ struct AgentFacts {
   bool insecure = false;   // its cluster has no proofs of identity
   bool has_controller = false;
   bool has_names = true;      // else it only stores, or has the controller
+  bool stands_by = false;     // and waits for its node's turn
   bool wants_copies = false;  // it has no storage of its own, and files need a table of copies
 };
 AgentFacts facts_of(const Json& status);
@@ -39,6 +40,8 @@ class RunningNode {
   // Idempotent.
   virtual void stop() = 0;
   virtual AgentFacts facts() = 0;
+  // It ends as another directory of its node has the names now.
+  virtual bool was_taken_over() const { return false; }
 };
 
 }  // namespace penstock::apps

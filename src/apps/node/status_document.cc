@@ -110,6 +110,7 @@ Json json_of(const std::vector<agent::CacheStatus>& all) {
 Json json_of(const agent::NamesStatus& names) {
   Json document = Json::object();
   if (!names.at.empty()) document["at"] = names.at;
+  if (!names.standbys.empty()) document["standbys"] = names.standbys;
   if (!names.moves) return document;
   document["moving_to"] = names.to;
   document["records_copied"] = names.copied;
@@ -281,6 +282,18 @@ void add_cluster(const Json& status, AgentFacts& facts) {
 
 AgentFacts facts_of(const Json& status) {
   AgentFacts facts;
+  if (status.contains("standby")) {
+    const Json& standby = status["standby"];
+    const std::string trouble = standby.value("trouble", "");
+    facts.stands_by = true;
+    facts.has_names = false;
+    facts.lines.push_back("stands by " + (trouble.empty()
+                                              ? "the node at " + standby.value("holder", "") +
+                                                    " has the names and the controller; this one "
+                                                    "goes on when that one is lost"
+                                              : "AND COULD NOT TAKE OVER: " + trouble));
+    return facts;
+  }
   const auto number = [&](const char* key) { return status.value(key, 0.0); };
   facts.lines.push_back("space     " + console::human_bytes(number("free_bytes")) + " free of " +
                         console::human_bytes(number("total_bytes")));
@@ -292,6 +305,11 @@ AgentFacts facts_of(const Json& status) {
              ? "; being moved to " + names.value("moving_to", "") + ": " +
                    std::to_string(names.value("records_copied", uint64_t{0})) + " records so far"
              : ""));
+    std::string standbys;
+    for (const Json& one : names.value("standbys", Json::array())) {
+      standbys += (standbys.empty() ? "" : ", ") + one.get<std::string>();
+    }
+    if (!standbys.empty()) facts.lines.push_back("standby   " + standbys);
   }
   for (const Json& shard : status.value("shards", Json::array())) add_shard(shard, facts);
   if (number("databases_stopped") > 0) {

@@ -43,7 +43,7 @@ TEST_F(PostgresOpenTest, is_refused_when_another_cluster_has_the_database) {
 
 TEST_F(PostgresOpenTest, is_refused_when_the_schema_is_newer) {
   open(options());
-  sql("UPDATE penstock.about SET version = 2");
+  sql("UPDATE penstock.about SET version = 3");
   expect_refused(options(), Code::wrong_version, "use the newest release");
 }
 

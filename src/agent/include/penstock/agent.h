@@ -64,6 +64,19 @@ struct ClusterOptions {
   std::function<void(const std::string& reason)> refused = {};
 };
 
+// What a start says that waits for its turn, as another directory of the same node has the names
+// (docs/decisions/0069-names-taken-over.md).
+struct StandbyStatus {
+  std::string holder;   // where that one listens; empty: it is not known
+  std::string trouble;  // why this one could not take over now; empty: it could
+};
+
+// Makes the directory `made`, which is not there yet, to be started on another machine in the place
+// of the one whose store is `directory`: its names are on a server, and it has the controller and
+// no storage. It may run meanwhile. `listen`: HOST:PORT, where the other one is reached.
+Outcome<void> make_standby(const std::string& directory, const std::string& made,
+                           const std::string& listen);
+
 // A node with a store of its own.
 struct AgentConfig : AgentOptions {
   // The store directory. Made if missing or empty; anything else that is not a store is refused.
@@ -82,6 +95,12 @@ struct AgentConfig : AgentOptions {
   // Where its names are, of a node that has some: postgresql://..., perhaps with a password, which
   // is not kept. Empty: where they are, or in RocksDB where the store is made.
   std::string names = {};
+  // Told again and again while the start waits for its turn; false gives up (cancelled). Empty: it
+  // waits until it has it. By the thread that starts.
+  std::function<bool(const StandbyStatus&)> stands_by = {};
+  // Another directory of this node has got the names, for good: a reason for people. The process
+  // should end. Any thread, without blocking.
+  std::function<void(const std::string& reason)> taken_over = {};
   // Directories of disks for a target each, absolute, beside those that it was given before. Of a
   // node of a cluster only.
   std::vector<std::string> disks = {};
@@ -131,6 +150,7 @@ struct NamesStatus {
   bool moves = false;   // they are being moved
   std::string to;       // where, as `at`
   uint64_t copied = 0;  // records so far
+  std::vector<std::string> standbys = {};  // where others would listen that could take them over
 };
 
 // Told how far a move is, by the thread that moves; false gives up, as long as that is possible.

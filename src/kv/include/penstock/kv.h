@@ -1,8 +1,12 @@
 // engine::Kv for real: RocksDB embedded in the process, a PostgreSQL server, and a map in memory.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "penstock/engine.h"
 
@@ -44,6 +48,19 @@ struct PostgresOptions {
   // No other process has it open so: waits with `patience` for what a process before has left, then
   // in_use. As long as the server was not started again meanwhile, and there is no pooler between.
   bool alone = false;
+  // What others are told of a process that has it so, and of whom it is taken from: one that is
+  // lost, perhaps stopped or cut off, if it is that one still and the record has that value still;
+  // stale otherwise (docs/decisions/0069-names-taken-over.md).
+  std::string who = {};
+  struct Lost {
+    std::string process;
+    std::string key;
+    std::optional<std::string> value;
+  };
+  std::optional<Lost> lost = {};
+  // Another process has it now, and all that is asked here ends with io_error. Once; any thread,
+  // which must not block.
+  std::function<void()> taken = {};
   int worker_threads = 8;  // they execute submit()ed operations
   int connections = 8;     // at most; an operation has one as long as it lasts
   // How long an operation waits for a connection or runs again, and how long a commit is asked for
@@ -60,6 +77,30 @@ struct PostgresOptions {
 //
 // The returned Kv must be destroyed as that of open_rocksdb().
 Outcome<std::unique_ptr<engine::Kv>> open_postgres(PostgresOptions options);
+
+// Looks at who has the names that open_postgres() opens `alone`, without being one of them. One
+// thread at a time; each call takes some seconds at most, and fails when the server cannot be asked
+// now.
+class PostgresWatch {
+ public:
+  // Fails like an opening that makes nothing. Of the options only `url` and `cluster` count.
+  static Outcome<std::unique_ptr<PostgresWatch>> open(const PostgresOptions& options);
+  virtual ~PostgresWatch() = default;
+
+  struct Seen {
+    std::string process;  // that has them, or had them last; empty: there was none yet
+    uint64_t term = 0;    // how often another has got them
+    std::string who;
+    std::vector<std::optional<std::string>> values;  // of the keys
+    std::vector<std::string> standbys;  // what stand_by() has said lately, of all processes
+  };
+  virtual Outcome<Seen> look(std::span<const std::string> keys) = 0;
+  // This process waits for its turn; to be said every few seconds. `number` is its directory's.
+  virtual Outcome<void> stand_by(const std::string& number, const std::string& who) = 0;
+  virtual Outcome<void> stop_standing_by(const std::string& number) = 0;
+  // What others are told from now on of the process that has them, if that is `process` still.
+  virtual Outcome<void> tell(const std::string& process, const std::string& who) = 0;
+};
 
 // Removes the names that open_postgres() would open to write, with all tables; ok if there are
 // none.

@@ -20,6 +20,10 @@ struct ListenAt {
   uint16_t rail = 0;             // cards of one rail reach each other best
   std::optional<uint16_t> numa;  // none: the kernel is asked
 };
+// Of places where a node is not, but would be if it were started there: they have a rail of their
+// own in the map, so that they come last (docs/decisions/0069-names-taken-over.md).
+inline constexpr uint16_t kStandbyRail = UINT16_MAX;
+
 // "HOST:PORT", then perhaps ",rail=N" and ",numa=N". Fails, with a reason for people, for anything
 // else, and for an address that others cannot call.
 Outcome<ListenAt> parse_listen(std::string_view text);

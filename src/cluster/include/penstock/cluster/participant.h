@@ -52,6 +52,9 @@ struct ParticipantConfig {
   // The cluster will have nothing of this process any more: a reason for people. Any thread; the
   // process ends soon then, as it can do nothing.
   std::function<void(const std::string& reason)> refused = {};
+  // Of the first node: the process before may still run, on another machine, as long as its lease
+  // does (docs/decisions/0069-names-taken-over.md). Else this directory's lock says that it ended.
+  bool predecessor_may_run = false;
   // A table of chains is new, or has grown. In the first loop; those that there are when open()
   // begins, before it ends.
   std::function<void(const controller::Table&)> table_known = {};
@@ -113,6 +116,14 @@ class Participant {
  public:
   // What the process of that directory plays; 0: it has been of no cluster.
   static Outcome<uint8_t> roles_of(const std::string& directory);
+  // Where that process listens, each as parse_listen() takes it; empty: it has been of no cluster.
+  static Outcome<std::vector<std::string>> listen_of(const std::string& directory);
+  // A copy of what makes that directory its node, in another one that is there, to be started in
+  // its place once its process is lost: it listens at `listen`. Of a first node without storage.
+  static Outcome<void> copy_to_standby(const std::string& directory, const std::string& copy,
+                                       const std::string& listen);
+  // Tells directories of one node apart that do not have the same authority; "-": it has none.
+  static std::string authority_print(const std::string& directory);
   // Whether the cluster has given it a number.
   static Outcome<bool> was_let_in(const std::string& directory);
   // Of a first node that does not run, whose cluster was begun without TLS: makes the authority.
@@ -188,6 +199,12 @@ class Participant {
   virtual bool is_signed(const wire::Capability& capability) = 0;
   // Whether this node may act: its lease of the controller runs. In the first loop.
   virtual bool has_lease() = 0;
+  virtual engine::Time lease_until() = 0;
+  // As has_lease(), from any thread; may block for a turn of the first loop.
+  virtual bool may_act() = 0;
+  // Of the first node: where others may find it once another machine has its roles, each HOST:PORT.
+  // Thread safe, and may block, between open() and leave().
+  virtual void set_standbys(const std::vector<std::string>& addresses) = 0;
   // Of all targets that serve now, each byte counted where it lies: so many times as there are
   // copies. As the controller knew it some seconds ago, or when it was last reached; may block for
   // a second.

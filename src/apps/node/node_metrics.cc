@@ -142,7 +142,7 @@ constexpr CounterName kCounters[] = {
 
 using CounterValues = std::map<std::string, uint64_t>;
 
-constexpr double kSecond = 1e9;  // in nanoseconds, as counters have them
+constexpr double kNanosecondsOfSecond = 1e9;  // in nanoseconds, as counters have them
 
 // Counters whose names begin so: one family, with the rest of the name as its label.
 struct LabelledCounters {
@@ -172,7 +172,7 @@ void add_labelled(Exposition& out, const CounterValues& values) {
       if (!std::exchange(is_begun, true)) out.counter(family.name, family.help);
       const Labels labels = {{family.label, at->first.substr(begins.size())}};
       if (family.is_time) {
-        out.sample(labels, static_cast<double>(at->second) / kSecond);
+        out.sample(labels, static_cast<double>(at->second) / kNanosecondsOfSecond);
       } else {
         out.sample(labels, at->second);
       }
@@ -185,7 +185,7 @@ void add_waits(Exposition& out, const CounterValues& values) {
     const auto found = values.find(counter);
     if (found == values.end()) return;
     out.counter(name, help);
-    out.sample(static_cast<double>(found->second) / kSecond);
+    out.sample(static_cast<double>(found->second) / kNanosecondsOfSecond);
   };
   add("holds.waited.nanoseconds", "penstock_holds_waited_seconds_total",
       "How long operations here waited for holds, together.");

@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kTrashListMost = 1'000;
 constexpr size_t kTrashPutMost = 200;
 constexpr size_t kTrashEmptyMost = 256;
-constexpr int64_t kSecond = 1'000'000'000;
+constexpr int64_t kWallSecond = 1'000'000'000;
 
 client::Credentials trash_owner() {
   client::Credentials unchecked;
@@ -99,7 +99,7 @@ Json list_days(client::FileSystem& files) {
 Json json_of(client::FileSystem& files, TrashContents& trash, const TrashContents::Hour& hour,
              const TrashContents::Entry& entry) {
   Json document = {{"hour", hour.name}, {"entry", entry.name}, {"inode", entry.inode.value}};
-  document["until"] = meta::over_at(hour.hour).nanoseconds / kSecond;
+  document["until"] = meta::over_at(hour.hour).nanoseconds / kWallSecond;
   const auto was = meta::parse_trash_entry(entry.name);
   document["path"] = was ? trash.path_of(*was) : std::string();
   const auto attributes = files.attributes(entry.inode);
@@ -231,7 +231,7 @@ Json empty(client::FileSystem& files, const Json& request) {
   const uint64_t from = trash_number(request, "from").value_or(0);
   for (const TrashContents::Hour& hour : in_steps(*hours)) {
     const auto end = static_cast<uint64_t>(meta::over_at({hour.hour.hour, 0}).nanoseconds);
-    if (end / kSecond > before) continue;
+    if (end / kWallSecond > before) continue;
     // What came to an hour that was done while this ran is left to the next one.
     if (hour.inode.value < from) continue;
     if (hour.inode.value > from) after = 0;

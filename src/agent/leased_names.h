@@ -17,7 +17,9 @@ namespace penstock::agent {
 class LeasedNames final : public meta::PassedOn {
  public:
   LeasedNames(meta::Meta& meta, std::function<bool()> may_act)
-      : PassedOn(meta), may_act_(std::move(may_act)) {}
+      : PassedOn(meta), may_act_(std::move(may_act)) {
+    ASSERT(may_act_ != nullptr);
+  }
 
   Result<meta::Attributes> lookup(const meta::Credentials& who, InodeId parent,
                                   std::string_view name) override {

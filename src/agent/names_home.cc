@@ -80,6 +80,7 @@ Outcome<void> NamesHome::find_own(const AgentConfig& config) {
 
 // Where others may have the names.
 Outcome<NamesHome::Database> NamesHome::open_in_turn(const Spot& spot) {
+  ASSERT(own_.number.size() == 32);
   TRY(keep_own(spot));
   if (spot.is_rocksdb() || !own_.shares) return open_at(spot, false);
   while (true) {

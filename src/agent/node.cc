@@ -350,12 +350,14 @@ void Node::share_names() {
   const bool leads = cluster::runs_controller(participant_->roles());
   auto turn = storage_->names()->turn();
   if (!leads || !turn) return;
+  ASSERT(standbys_ == nullptr);
   standbys_ = std::make_unique<Standbys>(std::move(*turn));
   standbys_->start(
       [this](const std::vector<std::string>& addresses) { participant_->set_standbys(addresses); });
 }
 
 bool Node::may_act() {
+  ASSERT(standbys_ != nullptr && participant_ != nullptr);
   return !standbys_->shares() || participant_->may_act();
 }
 

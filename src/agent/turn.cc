@@ -112,6 +112,7 @@ class Waiting {
       since_ = now();
       return {};
     }
+    ASSERT(asked >= *since_);
     if (!status->trouble.empty() || asked - *since_ < kLostAfter) return {};
     log::warning(
         "{}: node {} at {} has not renewed its lease for {} s: it is taken for lost, and "
@@ -169,6 +170,8 @@ class Waiting {
 }  // namespace
 
 std::string text_of(const Holder& holder) {
+  ASSERT(holder.number.size() == 32 && !holder.at.empty());
+  ASSERT(holder.at.find(' ') == std::string::npos);
   return fmt::format("{} {} {}{}{}", holder.number, holder.at, holder.print,
                      holder.shares ? " " : "", holder.shares ? kShares : "");
 }
@@ -226,7 +229,7 @@ Outcome<Turn> await_turn(const TurnConfig& config) {
 }
 
 void Standbys::start(std::function<void(const std::vector<std::string>& addresses)> changed) {
-  ASSERT(!thread_.joinable());
+  ASSERT(!thread_.joinable() && changed != nullptr);
   changed_ = std::move(changed);
   thread_ = engine::Thread("standbys", [this] { run(); });
 }
@@ -337,6 +340,7 @@ Outcome<void> refuse_standby(const std::string& directory) {
 
 Outcome<void> fill_standby(const std::string& directory, const std::string& made,
                            const std::string& listen) {
+  ASSERT(made != directory);
   for (const char* part : {"/meta", "/targets"}) {
     if (::mkdir((made + part).c_str(), kOwnerOnlyDirectory) != 0) {
       return Failure{Status::from_errno(errno), made + part + ": cannot be made"};

@@ -23,6 +23,7 @@ bool TrashClock::is_believed(std::optional<engine::WallTime> newest) {
   // Goes on while the machine is suspended, as the wall clock does.
   const engine::Time now = clock_.lease_now();
   const engine::WallTime wall = clock_.wall();
+  ASSERT(!was_asked_ || now >= asked_);
   bool has_jumped = false;
   if (was_asked_) {
     const engine::Duration apart = between(wall_, wall) - (now - asked_);
@@ -116,6 +117,7 @@ void TrashKeeper::look() {
 }
 
 Status TrashKeeper::empty(const Hour& hour, const std::function<bool()>& enough) {
+  ASSERT(hour.inode != InodeId() && enough != nullptr);
   uint64_t after = 0;
   while (!enough()) {
     TRY(core_.check_open());
@@ -142,6 +144,7 @@ bool TrashKeeper::wait_for_collector() {
 }
 
 bool TrashKeeper::is_free(uint64_t one_in) const {
+  ASSERT(one_in > 0);
   if (!core_.config.space) return true;
   const engine::DiskSpace space = core_.config.space();
   return space.total_bytes == 0 || space.free_bytes >= space.total_bytes / one_in;

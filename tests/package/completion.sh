@@ -29,7 +29,8 @@ tab() {
 check "bash reads it without a word" nothing \
   "$(bash -c "set -u; source '$share/bash-completion/completions/penstock'" 2>&1)"
 check "commands" has " $(tab penstock '') " " up " " down " " import " " doctor " " help "
-check "a command that is begun" is "$(tab penstock sta)" status
+check "a command that is begun" is "$(tab penstock stat)" status
+check "one of two that are begun alike" is "$(tab penstock sta)" "standby status"
 check "options of the whole" has "$(tab penstock --)" --version --help
 check "options of a command" is "$(tab penstock up --mo)" "--mount --mount-options"
 check "words after one with a value" is "$(tab penstock bench --size 1G --qu)" --quick

@@ -263,7 +263,8 @@ class TrashModel {
       // Neither this process nor the model may go by what nobody knows.
       restart();
       days = std::nullopt;
-      for (const TrashSetting& setting : *meta_->trash_settings({}, SIZE_MAX)) {
+      const auto settings = meta_->trash_settings({}, SIZE_MAX);
+      for (const TrashSetting& setting : *settings) {
         if (setting.directory == directory) days = setting.days;
       }
     } else if (!status.ok()) {

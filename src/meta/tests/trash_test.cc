@@ -394,7 +394,8 @@ TEST_F(TrashTest, counts_for_its_owner_and_for_no_directory) {
   const auto inodes = [&](QuotaSubject subject) {
     const auto check = meta_->check_quota(subject, false);
     EXPECT_EQ(check->found, check->quota.used);
-    for (const Quota& quota : *meta_->quotas({}, 10)) {
+    const auto quotas = meta_->quotas({}, 10);
+    for (const Quota& quota : *quotas) {
       if (quota.subject == subject) {
         EXPECT_EQ(quota.used, check->found);
       }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "limits.h"
+#include "pause.h"
 
 #include <functional>
 #include <utility>
@@ -51,10 +52,7 @@ class LeasedNames final : public meta::PassedOn {
     const engine::Time deadline = engine::system_clock().now() + limits::kLeasePatience;
     while (!may_act_()) {
       if (engine::system_clock().now() >= deadline) return Code::peer_gone;
-      engine::Mutex mutex;
-      engine::Condition never;
-      std::unique_lock lock(mutex);
-      never.wait_for(lock, limits::kLeaseLook, [] { return false; });
+      pause_for(limits::kLeaseLook);
     }
     return Code::ok;
   }

@@ -3,6 +3,7 @@
 #include "disks.h"
 #include "kept_names.h"
 #include "limits.h"
+#include "pause.h"
 #include "store_contents.h"
 #include "store_lock.h"
 
@@ -10,7 +11,6 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <thread>
 #include <unistd.h>
 
 #include "penstock/cluster.h"
@@ -75,7 +75,7 @@ class Waiting {
                                        ? fmt::format("the node at {} has its names", holder_.at)
                                        : status.trouble)};
       }
-      std::this_thread::sleep_for(limits::kTurnLook);
+      pause_for(limits::kTurnLook);
     }
   }
 

@@ -57,6 +57,7 @@ void Keeper::lose() {
 
 // Operations that run end without a hold; those that wait go on waiting.
 void Keeper::void_all(bool exclusive_too) {
+  stays_.clear();
   for (auto& [inode, kept] : all_) {
     kept.recall = kept.recalled = kept.told = Stamp{};
     kept.asked = RequestId{};
@@ -240,26 +241,27 @@ void Keeper::recalled(const Recall& recall, engine::Time now) {
 
 void Keeper::begin_drop(InodeId inode, Kept& kept) {
   if (kept.stays) return;
-  if (!may_stay(kept)) return close(inode, kept);
+  if (!is_worth_staying(kept)) return close(inode, kept);
+  if (kept.stays_left_out > 0) {
+    --kept.stays_left_out;
+    return close(inode, kept);
+  }
   kept.stays = true;
   kept.was_entered = false;
   stays_.push_back(inode);
 }
 
-bool Keeper::may_stay(Kept& kept) const {
+bool Keeper::is_worth_staying(const Kept& kept) const {
   const bool is_used = kept.running > 0 || now_ - kept.entered < limits::kStayUnused;
   const bool is_new = now_ - kept.since < limits::kStayMost;
-  if (kept.closed || kept.hold != Hold::exclusive || !is_used || !is_new) return false;
-  if (kept.stays_left_out == 0) return true;
-  --kept.stays_left_out;
-  return false;
+  return !kept.closed && kept.hold == Hold::exclusive && is_used && is_new;
 }
 
 void Keeper::look_at_stays(engine::Time now) {
   now_ = now;
   for (const InodeId inode : std::exchange(stays_, {})) {
     const auto found = all_.find(inode);
-    if (found == all_.end() || !found->second.stays) continue;
+    ASSERT(found != all_.end() && found->second.stays);
     Kept& kept = found->second;
     if (kept.running > 0) kept.entered = now;
     if (now - kept.since < limits::kStayMost && now - kept.entered < limits::kStayUnused) {

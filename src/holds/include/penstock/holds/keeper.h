@@ -146,7 +146,7 @@ class Keeper {
   void resume(InodeId inode, Kept& kept);
   void drop_if_due(InodeId inode, Kept& kept);
   void begin_drop(InodeId inode, Kept& kept);
-  bool may_stay(Kept& kept) const;
+  bool is_worth_staying(const Kept& kept) const;
   void close(InodeId inode, Kept& kept);
   void drop_if_done(InodeId inode, Kept& kept);
   void answer(InodeId inode, const Kept& kept, Stamp recall, Hold left);

@@ -11,10 +11,11 @@ namespace penstock::agent::limits {
 
 using namespace penstock::limits;  // NOLINT(google-build-using-namespace): one name for all bounds
 
-// Inodes, and as many names, whose records are kept in memory, some 450 bytes for both: as many as
-// the node cache holds files at most, so that what is read from there is found there, too. At least
-// what a mount uses, 30 MB of memory; at most half a gigabyte.
-inline constexpr size_t kMetaRecordsMin = 64 * 1024;
+// Inodes, and as many names, whose records are kept in memory, some 450 bytes for both: twice as
+// many as the node cache holds files at most, so that what is read from there is found there, too,
+// as records that are half as many as there are places seldom displace each other. At least what a
+// mount and some programs use, 60 MB of memory; at most half a gigabyte.
+inline constexpr size_t kMetaRecordsMin = 128 * 1024;
 inline constexpr size_t kMetaRecordsMax = 1024 * 1024;
 
 // How long a shard polls before it sleeps. With processors to spare, as long as the answer of a

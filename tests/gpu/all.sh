@@ -59,6 +59,7 @@ step check_gpu 120 "$build/bin/penstock" check gpu
 program device_memory_conformance 120
 program kernel_ring_check 180
 step bad_input 300 "$here/bad_input.sh" "$build"
+step stopped_node 300 "$here/stopped_node.sh" "$build"
 step session_reads 180 "$here/session_reads.sh" "$build"
 step many_files 180 "$here/many_files.sh" "$build"
 step usrbio 180 "$here/usrbio.sh" "$build"

@@ -56,13 +56,22 @@ Rig::Rig(const std::string& directory, uint64_t cache_bytes)
       cache_bytes_(std::to_string(cache_bytes)) {
   std::filesystem::create_directories(directory_);
   start_agent();
-  must(penstock_connect(directory_.c_str(), &session), "connect");
+  connect(directory_);
+}
+
+Rig::Rig(const std::string& store) {
+  connect(store);
+}
+
+void Rig::connect(const std::string& store) {
+  must(penstock_connect(store.c_str(), &session), "connect");
   must(penstock_region_create(session, kStagingBytes, &staging_), "staging region");
   must(penstock_ring_create(session, 16, 1, &ring_), "ring");
 }
 
 Rig::~Rig() {
   penstock_close(session);
+  if (directory_.empty()) return;
   kill_agent();
   std::error_code ignored;
   std::filesystem::remove_all(directory_, ignored);

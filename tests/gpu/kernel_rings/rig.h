@@ -33,6 +33,8 @@ class Rig {
 
   // `directory` is made, and removed at the end. Before any use of CUDA, as this forks.
   Rig(const std::string& directory, uint64_t cache_bytes);
+  // At a node that runs already, and goes on.
+  explicit Rig(const std::string& store);
   ~Rig();
 
   void start_agent();
@@ -49,7 +51,9 @@ class Rig {
   penstock_session* session = nullptr;
 
  private:
-  std::string directory_;
+  void connect(const std::string& store);
+
+  std::string directory_;  // of its own agent; empty: there is none
   std::string cache_bytes_;
   int pid_ = 0;
   int input_ = -1;

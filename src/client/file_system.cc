@@ -31,7 +31,7 @@ FileSystemImpl::FileSystemImpl(meta::Meta& to_meta, FileSystemConfig config)
       closer_(core_, loader_),
       collector_(core_, held_, closer_),
       privileges_(core_, closer_),
-      names_(core_, live_, collector_, notifier_),
+      names_(core_, held_, live_, collector_, notifier_),
       trash_(core_, names_, collector_),
       layouts_(core_, notifier_),
       attributes_(core_, held_, loader_, live_, cuts_, privileges_, closer_, notifier_),

@@ -1,5 +1,7 @@
 #include "names.h"
 
+#include "held.h"
+
 namespace penstock::client {
 
 Result<Attributes> Names::lookup(const Credentials& credentials, InodeId parent,
@@ -125,9 +127,26 @@ Status Names::remove_directory(const Credentials& credentials, InodeId parent,
   return Code::ok;
 }
 
+// A kernel that renames keeps the entry for as long as it was given under its old name. So that it
+// is told when another node changes that under the new one, this node has a hold of the new
+// directory from before: a recall of it waits for the kernel, which is in the middle of the rename.
+Status Names::bring_given(InodeId parent, std::string_view name, InodeId new_parent,
+                          std::string_view new_name) {
+  const engine::Time until = core_.config.entries->given(parent, name);
+  if (until <= core_.clock().now()) return Code::ok;
+  Held held(held_);
+  TRY(held.begin(new_parent, holds::Hold::shared));
+  core_.config.entries->give_renamed(new_parent, new_name, until);
+  return Code::ok;
+}
+
 Status Names::rename(const Credentials& credentials, InodeId parent, std::string_view name,
                      InodeId new_parent, std::string_view new_name, meta::RenameFlags flags,
                      Observer* self) {
+  if (core_.config.entries != nullptr) {
+    TRY(bring_given(parent, name, new_parent, new_name));
+    if (flags.exchange) TRY(bring_given(new_parent, new_name, parent, name));
+  }
   meta::Removed gone;
   TRY(core_.meta.rename(credentials, parent, name, new_parent, new_name, flags, &gone));
   notifier_.entry_changed(parent, name, self);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "collector.h"
+#include "held_inodes.h"
 #include "live_attributes.h"
 #include "notifier.h"
 
@@ -10,8 +11,9 @@ namespace penstock::client {
 // Thread safe; has no data and takes no lock of its own.
 class Names {
  public:
-  Names(Core& core, LiveAttributes& live, Collector& collector, Notifier& notifier)
-      : core_(core), live_(live), collector_(collector), notifier_(notifier) {}
+  Names(Core& core, HeldInodes& held, LiveAttributes& live, Collector& collector,
+        Notifier& notifier)
+      : core_(core), held_(held), live_(live), collector_(collector), notifier_(notifier) {}
 
   Result<Attributes> lookup(const Credentials&, InodeId parent, std::string_view name);
   Result<Attributes> resolve(const Credentials&, std::string_view path, bool follow);
@@ -41,7 +43,11 @@ class Names {
   void lost_name(const meta::Removed& removed, Observer* self);
 
  private:
+  Status bring_given(InodeId parent, std::string_view name, InodeId new_parent,
+                     std::string_view new_name);
+
   Core& core_;
+  HeldInodes& held_;
   LiveAttributes& live_;
   Collector& collector_;
   Notifier& notifier_;

@@ -43,8 +43,12 @@ struct KeptNames::Kept {
   // It is worth a hold once it is asked for again; and not before that time.
   bool was_asked = false;
   engine::Time want_after{};
-  // Names that a kernel was given, until when.
-  std::unordered_map<std::string, engine::Time, NameHash, std::equal_to<>> given;
+  // Names that a kernel was given.
+  struct GivenName {
+    engine::Time until{};
+    bool is_taken = false;  // back: it is being told, or was
+  };
+  std::unordered_map<std::string, GivenName, NameHash, std::equal_to<>> given;
   engine::Time given_until{};  // the last of them
   engine::Time calm_after{};   // others have changed it before
 
@@ -167,18 +171,41 @@ bool KeptNames::give(InodeId directory, std::string_view name, InodeId inode, en
     const engine::Time now = config_.clock->now();
     if (now < kept.calm_after || is_off()) return false;
     if (kept.given.size() >= limits::kGivenMost) {
-      std::erase_if(kept.given, [now](const auto& one) { return one.second <= now; });
+      std::erase_if(kept.given, [now](const auto& one) { return one.second.until <= now; });
       if (kept.given.size() >= limits::kGivenMost) return false;
     }
-    engine::Time& given = kept.given[std::string(name)];
-    given = std::max(given, until);
-    kept.given_until = std::max(kept.given_until, until);
-    // Before the lock is let go: all is dropped under it, and waited for after that.
-    engine::Time last = given_until_.load();
-    while (last < until && !given_until_.compare_exchange_weak(last, until)) {
-    }
+    note_given(kept, name, until);
   }
   return may_find();
+}
+
+void KeptNames::note_given(Kept& kept, std::string_view name, engine::Time until) {
+  Kept::GivenName& given = kept.given[std::string(name)];
+  given.until = std::max(given.until, until);
+  given.is_taken = false;
+  kept.given_until = std::max(kept.given_until, until);
+  // Before the lock is let go: all is dropped under it, and waited for after that.
+  engine::Time last = given_until_.load();
+  while (last < until && !given_until_.compare_exchange_weak(last, until)) {
+  }
+}
+
+engine::Time KeptNames::given(InodeId directory, std::string_view name) {
+  Shard& shard = shard_of(directory);
+  const std::lock_guard lock(shard.mutex);
+  const auto found = shard.all.find(directory);
+  if (found == shard.all.end()) return {};
+  const auto given = found->second.given.find(name);
+  return given == found->second.given.end() ? engine::Time{} : given->second.until;
+}
+
+void KeptNames::give_renamed(InodeId directory, std::string_view name, engine::Time until) {
+  ASSERT(!name.empty());
+  Shard& shard = shard_of(directory);
+  const std::lock_guard lock(shard.mutex);
+  const auto [at, added] = shard.all.try_emplace(directory);
+  shard.kept += added ? 1 : 0;
+  note_given(at->second, name, until);
 }
 
 KeptNames::Given KeptNames::take_given(InodeId directory, const std::vector<std::string>* names) {
@@ -188,17 +215,16 @@ KeptNames::Given KeptNames::take_given(InodeId directory, const std::vector<std:
   if (found == shard.all.end()) return {};
   const engine::Time now = config_.clock->now();
   Given all;
-  std::erase_if(found->second.given, [&](const auto& one) {
-    const auto& [name, until] = one;
-    if (names != nullptr && std::find(names->begin(), names->end(), name) == names->end()) {
-      return until <= now;
-    }
-    if (until > now) {
-      all.names.push_back(name);
-      all.until = std::max(all.until, until);
-    }
-    return true;
-  });
+  std::erase_if(found->second.given, [now](const auto& one) { return one.second.until <= now; });
+  for (auto& [name, given] : found->second.given) {
+    const bool is_meant =
+        names == nullptr || std::find(names->begin(), names->end(), name) != names->end();
+    // It stays noted: a kernel that renames it at this moment is told of a name that it has no
+    // more.
+    if (!is_meant || std::exchange(given.is_taken, true)) continue;
+    all.names.push_back(name);
+    all.until = std::max(all.until, given.until);
+  }
   return all;
 }
 

@@ -184,7 +184,26 @@ void Actor::perform(const Operation& operation) {
   if (found) report(operation, *found);
 }
 
+// "'..' of an open directory ..." in intended.cc: at the place where the host has it.
+void Actor::look_at_place(const Operation& operation) {
+  if (operation.at < 0 || settings_.mounts.size() < 2) return;
+  const auto path_of = [](int file) {
+    std::array<char, PATH_MAX> path{};
+    const std::string link = fmt::format("/proc/self/fd/{}", file);
+    const ssize_t length = ::readlink(link.c_str(), path.data(), path.size());
+    return std::string(path.data(), static_cast<size_t>(std::max<ssize_t>(length, 0)));
+  };
+  const int mount = mount_of(operation);
+  const std::string top = path_of(tops(mount)[1]) + "/";
+  const std::string place = path_of(sides_[1]->file(operation.at));
+  if (place.compare(0, top.size(), top) != 0) return;
+  const AsRoot root(::geteuid());
+  struct stat stat {};
+  ::fstatat(tops(mount)[0], place.c_str() + top.size(), &stat, 0);
+}
+
 Found Actor::both(const Operation& operation) {
+  look_at_place(operation);
   Answer answers[2];
   for (size_t side = 0; side < 2; side++) {
     const int error = sides_[side]->enter(operation.at, mount_of(operation));

@@ -28,6 +28,7 @@ class Actor {
   void wait_for_turn();
   void wake_next(uint32_t step);
   void perform(const Operation& operation);
+  void look_at_place(const Operation& operation);
   Found both(const Operation& operation);
   Found look(const Operation& operation);
   void relax();

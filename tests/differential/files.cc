@@ -257,6 +257,7 @@ Answer run_on_file_state(Side& side, const Operation& operation) {
     case Kind::dup:
       return duplicate(side, operation);
     case Kind::fchmod:
+      if ((numbers[0] & S_ISGID) != 0) ask_for_group(file, "");
       return answer_of(::fchmod(file, static_cast<mode_t>(numbers[0])));
     case Kind::fchown:
       return answer_of(

@@ -125,6 +125,14 @@ constexpr Rule kRules[] = {
     {"renaming a directory that another node has moved, through several mounts",
      "ESTALE where the kernel knows it at its old place (docs/posix.md): the tester looks first",
      never},
+    {"set-group-id given through several mounts",
+     "the kernel takes it by the group that it was told last, which another node may have changed "
+     "since (docs/posix.md): the tester asks first",
+     never},
+    {"'..' of an open directory that another node has moved, through several mounts",
+     "the kernel has its old parent until it meets the directory at its new place "
+     "(docs/posix.md): the tester looks there first",
+     never},
     {"fifos of several mounts", "each node has its own pipe (docs/posix.md): none are made", never},
     {"links between mounts", "EXDEV, as between any two: none are made", never},
     {"inode and device numbers", "compared only by which names and files share one", never},

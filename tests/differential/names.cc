@@ -198,6 +198,7 @@ Answer run_on_attributes(Side& side, const Operation& operation) {
     case Kind::truncate:
       return answer_of(::truncate(path, numbers[0]));
     case Kind::chmod:
+      if ((numbers[0] & S_ISGID) != 0) ask_for_group(AT_FDCWD, path);
       return answer_of(::chmod(path, static_cast<mode_t>(numbers[0])));
     case Kind::chown:
       return answer_of(

@@ -96,6 +96,11 @@ uint32_t plain_mode(uint32_t mode) {
   return idle ? mode & ~uint32_t{S_ISGID} : mode;
 }
 
+void ask_for_group(int directory, const char* name) {
+  struct statx stat {};
+  ::statx(directory, name, AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &stat);
+}
+
 Answer run_on(Side& side, const Operation& operation) {
   if (side.fault() == Fault::rename_keeps_the_target && operation.kind == Kind::rename &&
       operation.numbers[0] == 0 && ::faccessat(AT_FDCWD, operation.path.c_str(), F_OK, 0) == 0 &&

@@ -116,6 +116,10 @@ std::string to_text(const Answer& answer);
 // What `seed` stands for.
 void fill(char* bytes, size_t length, int64_t seed);
 std::string xattr_name(int which);
+// Before a set-group-id bit is given: the kernel judges by the group that it was told last
+// ("set-group-id given ..." in intended.cc).
+void ask_for_group(int directory, const char* name);
+
 // Without a set-group-id bit that gives nobody anything ("idle set-group-id" in intended.cc).
 uint32_t plain_mode(uint32_t mode);
 

@@ -30,8 +30,9 @@ class KernelModel final : public Observer {
     const InodeId inode = entry->second.inode;
     if (inode == InodeId()) return Result<Attributes>(Code::not_found);
     const auto attributes = attributes_.find(inode);
+    // Which inode it is, it needs no attributes to know.
     if (attributes == attributes_.end() || world_.now() >= attributes->second.until) {
-      return std::nullopt;
+      return Result<Attributes>(entry->second.seen);
     }
     ++found;
     return Result<Attributes>(attributes->second.value);
@@ -47,7 +48,9 @@ class KernelModel final : public Observer {
     const engine::Time until = world_.now() + keep;
     // Who drops an entry waits for those who are looking it up.
     const bool is_given = kept_.give(meta::kRootInode, name, inode, until);
-    if (is_given && before == drops_of_entries_) entries_[name] = {inode, until};
+    if (is_given && before == drops_of_entries_) {
+      entries_[name] = {inode, until, found_now ? *found_now : Attributes()};
+    }
     if (!found_now) return found_now;
     // Watched from before it is read.
     if (watched_.insert(inode).second) {
@@ -56,6 +59,17 @@ class KernelModel final : public Observer {
       attributes_[inode] = {*found_now, until};
     }
     return found_now;
+  }
+
+  // Moves a name, with the directory locked. What it knew of it goes along, for as long as it was
+  // given.
+  Status rename(const Credentials& who, const std::string& from, const std::string& to) {
+    ++renames_;
+    const Status status =
+        files_.rename(who, meta::kRootInode, from, meta::kRootInode, to, {}, this);
+    --renames_;
+    if (status.ok()) move(from, to);
+    return status;
   }
 
   void data_changed(InodeId inode, uint64_t, uint64_t, std::function<void()> done) override {
@@ -69,16 +83,29 @@ class KernelModel final : public Observer {
   }
   // Another program has the directory locked, perhaps.
   void entry_recalled(InodeId inode, std::string_view name, engine::Time until) override {
-    if (world_.random().chance(1, 2)) return entry_changed(inode, name);
+    const bool is_locked = world_.random().chance(1, 2);
+    while (!is_locked && renames_ > 0 && until > world_.now()) {
+      world_.run_for(std::chrono::milliseconds(1));
+    }
+    if (!is_locked && renames_ == 0) return entry_changed(inode, name);
     if (until > world_.now()) world_.run_for(until - world_.now());
   }
 
   uint64_t found = 0;
 
  private:
+  void move(const std::string& from, const std::string& to) {
+    entries_.erase(to);
+    if (auto entry = entries_.extract(from); !entry.empty()) {
+      entry.key() = to;
+      entries_.insert(std::move(entry));
+    }
+  }
+
   struct Entry {
     InodeId inode;
     engine::Time until{};
+    Attributes seen;  // what does not change of them
   };
   struct Known {
     Attributes value;
@@ -94,6 +121,7 @@ class KernelModel final : public Observer {
   // All of them: one that is dropped while another is asked for is asked for again.
   uint64_t drops_of_entries_ = 0;
   uint64_t drops_of_attributes_ = 0;
+  uint64_t renames_ = 0;  // under way
 };
 
 }  // namespace penstock::client

@@ -485,8 +485,11 @@ class Story {
     if (made_ % 3 == 0) return remove_name(use, from);
     const size_t goes = names_[from].begin(0, use.session);
     const size_t comes = names_[to].begin(names_[from].known(), use.session);
-    const Status status = use.files->rename(all_.root, meta::kRootInode, name(from),
-                                            meta::kRootInode, name(to), {}, nullptr);
+    KernelModel* const kernel = all_.process(process).kernel();
+    const Status status = kernel != nullptr
+                              ? kernel->rename(all_.root, name(from), name(to))
+                              : use.files->rename(all_.root, meta::kRootInode, name(from),
+                                                  meta::kRootInode, name(to), {}, nullptr);
     world().trace("renamed", from, status.ok());
     end_name(from, goes, status, use.session);
     end_name(to, comes, status, use.session);

@@ -4,6 +4,8 @@
 #include "operations.h"
 
 #include <algorithm>
+#include <linux/xattr.h>
+#include <string_view>
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
 
@@ -35,11 +37,25 @@ meta::SetAttributes to_changes(const struct stat& wanted, int which) {
 constexpr int kWhatIsSet = FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID |
                            FUSE_SET_ATTR_SIZE | FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME |
                            FUSE_SET_ATTR_ATIME_NOW | FUSE_SET_ATTR_MTIME_NOW;
+// What only the owner may change, or, of times that are to be now, who may write.
+constexpr int kWhatOwnersSet = FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID |
+                               FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME;
 
 void reply_xattr(Call& call, const std::string& value, size_t size) {
   if (size == 0) return call.xattr_size(value.size());
   if (size < value.size()) return call.error(ERANGE);
   call.data(value.data(), value.size());
+}
+
+// Access control lists are the owner's to change.
+Result<client::Credentials> credentials_for_xattr(Call& call, InodeId inode,
+                                                  std::string_view name) {
+  const bool is_list = name == XATTR_NAME_POSIX_ACL_ACCESS || name == XATTR_NAME_POSIX_ACL_DEFAULT;
+  client::Credentials who = call.credentials();
+  if (!is_list || !call.front().is_shared || who.uid == 0) return who;
+  const auto now_is = call.front().files.attributes(inode);
+  if (!now_is) return now_is.error();
+  return call.owner_credentials(*now_is);
 }
 
 }  // namespace
@@ -68,12 +84,14 @@ void set_attributes(Call& call, fuse_ino_t inode, struct stat* wanted, int which
   front.cache->touch(id);
   meta::SetAttributes changes = to_changes(*wanted, which);
   const bool owner = (which & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)) != 0;
+  const bool by_owner = (which & kWhatOwnersSet) != 0 && !changes.length;
   const bool nothing = (which & kWhatIsSet) == 0;
   if (changes.length && front.takes_privileges.load(std::memory_order_relaxed)) {
     changes.keeps_set_ids = !request_takes_set_ids();
   }
   client::Credentials credentials = call.credentials();
-  if (owner || nothing || changes.keeps_set_ids == false) {
+  const bool looks = owner || nothing || changes.keeps_set_ids == false;
+  if (looks || (by_owner && front.is_shared && credentials.uid != 0)) {
     const auto now_is = front.files.attributes(id);
     if (!now_is) return call.status(now_is.error());
     // A chown() that changes no owner counts as a change all the same. The kernel also sends one
@@ -82,8 +100,9 @@ void set_attributes(Call& call, fuse_ino_t inode, struct stat* wanted, int which
     const bool stranger = credentials.uid != 0 && credentials.uid != now_is->uid;
     const bool before_write = nothing && stranger && (now_is->mode & (S_ISUID | S_ISGID)) != 0;
     changes.chown_to_nobody = nothing;
-    credentials = before_write ? call.enforced_credentials() : call.credentials_for(*now_is);
+    credentials = by_owner ? call.owner_credentials(*now_is) : call.credentials_for(*now_is);
     if (before_write) {
+      credentials = call.enforced_credentials();
       const auto taken = front.files.set_attributes(credentials, id, changes, front.cache);
       const bool may_not = !taken && taken.error() == Code::not_permitted;
       if (!taken && !may_not) return call.status(taken.error());
@@ -144,9 +163,11 @@ void set_xattr(Call& call, fuse_ino_t inode, const char* name, const char* value
                     : flags & XATTR_REPLACE ? meta::XattrMode::replace
                                             : meta::XattrMode::any;
   Front& front = call.front();
-  front.cache->touch(InodeId{inode});
-  call.status(front.files.set_xattr(call.credentials(), InodeId{inode}, name, {value, size}, mode,
-                                    front.cache));
+  const InodeId id{inode};
+  front.cache->touch(id);
+  const auto who = credentials_for_xattr(call, id, name);
+  if (!who) return call.status(who.error());
+  call.status(front.files.set_xattr(*who, id, name, {value, size}, mode, front.cache));
 }
 
 void get_xattr(Call& call, fuse_ino_t inode, const char* name, size_t size) {
@@ -169,8 +190,11 @@ void list_xattrs(Call& call, fuse_ino_t inode, size_t size) {
 void remove_xattr(Call& call, fuse_ino_t inode, const char* name) {
   if (is_virtual(inode)) return call.error(EPERM);
   Front& front = call.front();
-  front.cache->touch(InodeId{inode});
-  call.status(front.files.remove_xattr(call.credentials(), InodeId{inode}, name, front.cache));
+  const InodeId id{inode};
+  front.cache->touch(id);
+  const auto who = credentials_for_xattr(call, id, name);
+  if (!who) return call.status(who.error());
+  call.status(front.files.remove_xattr(*who, id, name, front.cache));
 }
 
 }  // namespace penstock::fuse

@@ -1,5 +1,6 @@
 #include "call.h"
 
+#include "caller.h"
 #include "limits.h"
 
 #include <algorithm>
@@ -90,6 +91,13 @@ client::Credentials Call::credentials_for(const meta::Attributes& attributes) {
   return credentials;
 }
 
+client::Credentials Call::owner_credentials(const meta::Attributes& attributes) {
+  const fuse_ctx* context = fuse_req_ctx(request_);
+  const bool is_trusted = !front().is_shared || context->uid == 0 ||
+                          may_act_as_owner(context->pid, attributes.uid, attributes.gid);
+  return is_trusted ? credentials_for(attributes) : enforced_credentials();
+}
+
 std::optional<client::FileWriter> Call::writer(const client::OpenFile& file, bool keeps_set_ids) {
   if (!front().takes_privileges.load(std::memory_order_relaxed)) return std::nullopt;
   const bool groups = client::may_lose_privileges(file, keeps_set_ids);
@@ -176,7 +184,7 @@ struct stat to_stat(const meta::Attributes& attributes) {
 double entry_seconds(Front& front, InodeId parent, const char* name, InodeId inode) {
   if (!front.is_shared) return front.cache_seconds;
   const engine::Duration keep = shared_keep(front);
-  const engine::Time until = engine::system_clock().now() + keep;
+  const engine::Time until = engine::system_clock().now() + keep + kSharedKeepLate;
   return front.files.give_entry(parent, name, inode, until) ? to_seconds(keep) : 0;
 }
 

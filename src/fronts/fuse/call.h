@@ -31,6 +31,11 @@ class Call {
   client::Credentials credentials();
   // For what the kernel cannot check: with the caller's groups, to be enforced by us.
   client::Credentials enforced_credentials();
+  // For what only the owner may do to a file with these attributes. The kernel has judged that by
+  // the owner and group that it was told last, of an open file perhaps long ago, and another node
+  // may have changed them since: where it may, we judge once more, but for callers that may do it
+  // to files of anybody.
+  client::Credentials owner_credentials(const meta::Attributes& attributes);
   // The caller with groups where they count for the set-id bits that such a file keeps.
   client::Credentials credentials_for(const meta::Attributes& attributes);
   // The caller, if the node is to take privileges from the file that the request changes; with its

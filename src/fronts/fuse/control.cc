@@ -65,10 +65,13 @@ std::optional<uint32_t> wanted_flags(bool extended, const void* in, size_t in_by
 void set_flags(Call& call, InodeId inode, std::optional<uint32_t> flags) {
   if (!flags || (*flags & ~meta::kInodeFlags) != 0) return call.error(EOPNOTSUPP);
   Front& front = call.front();
+  const auto now_is = front.files.attributes(inode);
+  if (!now_is) return call.status(now_is.error());
   meta::SetAttributes changes;
   changes.flags = flags;
   // The kernel keeps attributes over an ioctl: it must be told, as of another's change.
-  const auto set = front.files.set_attributes(call.credentials(), inode, changes, nullptr);
+  const client::Credentials who = call.owner_credentials(*now_is);
+  const auto set = front.files.set_attributes(who, inode, changes, nullptr);
   if (!set) return call.status(set.error());
   call.controlled(nullptr, 0);
 }

@@ -44,7 +44,9 @@ inline constexpr std::chrono::milliseconds kInvalidationDeadline{2000};
 // long at most, and never longer than the node's lease runs. Who changes a name waits no longer for
 // a kernel that has its directory locked.
 inline constexpr std::chrono::milliseconds kSharedKeep{1000};
-static_assert(kSharedKeep < kInvalidationDeadline);
+// The kernel counts from when the program that asked runs again.
+inline constexpr std::chrono::milliseconds kSharedKeepLate{100};
+static_assert(kSharedKeep + kSharedKeepLate < kInvalidationDeadline);
 
 // A file that is changed this often in a row, each time soon after the last, without the kernel
 // asking for it in between: the kernel is made to drop all of it, and needs no further telling.

@@ -48,6 +48,12 @@ class KeptEntries {
   // inode is made: then it is given on until that time.
   virtual bool give(InodeId directory, std::string_view name, InodeId inode,
                     engine::Time until) = 0;
+  // Until when a kernel may have the entry by what it was given, also if that was taken back: it
+  // moves with the name, when the kernel renames it. Past: it has none.
+  virtual engine::Time given(InodeId directory, std::string_view name) = 0;
+  // A kernel is about to rename something to that. As by give(), whatever it leads to; by who has
+  // a hold of the directory.
+  virtual void give_renamed(InodeId directory, std::string_view name, engine::Time until) = 0;
   // Which ones are given yet, of those names or of all, and until when; they are taken back.
   struct Given {
     std::vector<std::string> names;

@@ -51,6 +51,8 @@ class KeptNames final : public meta::PassedOn, public holds::KeptEntries {
 
   // Not where others have changed the directory lately.
   bool give(InodeId directory, std::string_view name, InodeId inode, engine::Time until) override;
+  engine::Time given(InodeId directory, std::string_view name) override;
+  void give_renamed(InodeId directory, std::string_view name, engine::Time until) override;
   Given take_given(InodeId directory, const std::vector<std::string>* names) override;
   engine::Time given_until() override { return given_until_.load(); }
 
@@ -118,6 +120,8 @@ class KeptNames final : public meta::PassedOn, public holds::KeptEntries {
   class Walk;
   class Own;
 
+  // With the shard's lock.
+  void note_given(Kept& kept, std::string_view name, engine::Time until);
   Shard& shard_of(InodeId inode);
   std::optional<InodeId> kept_entry(InodeId directory, std::string_view name);
   std::optional<meta::Attributes> kept_attributes(InodeId inode);

@@ -193,7 +193,7 @@ void Actor::look_at_place(const Operation& operation) {
     const ssize_t length = ::readlink(link.c_str(), path.data(), path.size());
     return std::string(path.data(), static_cast<size_t>(std::max<ssize_t>(length, 0)));
   };
-  const int mount = mount_of(operation);
+  const int mount = sides_[0]->mount_of(operation.at);
   const std::string top = path_of(tops(mount)[1]) + "/";
   const std::string place = path_of(sides_[1]->file(operation.at));
   if (place.compare(0, top.size(), top) != 0) return;

@@ -279,6 +279,31 @@ TEST_F(KeptNamesTest, it_takes_no_more_memory_than_it_may) {
   }
 }
 
+TEST_F(KeptNamesTest, what_a_kernel_was_given_moves_with_the_name) {
+  asks_for("/d/f");
+  const engine::Time until = clock_.time + seconds(1);
+  ASSERT_TRUE(names_.give(directory_, "f", file_, until));
+  EXPECT_EQ(names_.given(directory_, "f"), until);
+  EXPECT_LT(names_.given(directory_, "g"), clock_.time);
+  EXPECT_LT(names_.given(kRootInode, "f"), clock_.time);
+  // Told once; who renames it at this moment has to know of it still.
+  const std::vector<std::string> told{"f"};
+  EXPECT_EQ(names_.take_given(directory_, &told).names, told);
+  EXPECT_TRUE(names_.take_given(directory_, &told).names.empty());
+  EXPECT_EQ(names_.given(directory_, "f"), until);
+  // Into a directory of which nothing else is known here.
+  names_.give_renamed(kRootInode, "g", until);
+  EXPECT_GE(names_.given_until(), until);
+  const auto all = names_.take_given(kRootInode, nullptr);
+  EXPECT_EQ(all.names, std::vector<std::string>{"g"});
+  EXPECT_EQ(all.until, until);
+  clock_.time = until;
+  names_.give_renamed(kRootInode, "h", until + seconds(1));
+  EXPECT_EQ(names_.take_given(kRootInode, nullptr).names, std::vector<std::string>{"h"});
+  names_.take_given(directory_, nullptr);
+  EXPECT_LT(names_.given(directory_, "f"), clock_.time) << "it is over";
+}
+
 TEST_F(KeptNamesTest, times_of_access_are_asked_for_again) {
   names_.attributes(file_).value();
   EXPECT_EQ(asks([&] { names_.attributes(file_).value(); }), 0);

@@ -83,6 +83,16 @@ void Table::claimed(AgentId agent, engine::Time now) {
   open_if_claimed(now);
 }
 
+void Table::delay_claims(engine::Time now) {
+  now_ = now;
+  if (!claiming_) return;
+  wait_ = std::max(wait_, now + limits::kAgentLease + limits::kLeaseGuard);
+  for (const auto& [id, session] : sessions_) {
+    if (session->state != Session::State::recorded) continue;
+    session->lease_end = std::max(session->lease_end, wait_);
+  }
+}
+
 // Nobody knows what those had who have not claimed: they are waited for until they are dropped.
 void Table::open_if_claimed(engine::Time now) {
   if (!claiming_) return;

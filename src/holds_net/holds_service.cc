@@ -450,6 +450,8 @@ class Service final : public HoldsService {
     } else {
       {
         const std::lock_guard lock(mutex_);
+        // Nobody is heard who could claim.
+        if (!may_lease()) table_->delay_claims(now());
         table_->tick(now());
         metrics_.held.set(table_->holds());
         metrics_.ending.set(figures_.ending);

@@ -53,6 +53,7 @@ class Service final : public HoldsService {
     {
       const std::lock_guard lock(mutex_);
       for (const auto& [node, record] : records_) begin_with(node, record);
+      ticked_ = now();
     }
     records_.clear();
     act();
@@ -450,9 +451,12 @@ class Service final : public HoldsService {
     } else {
       {
         const std::lock_guard lock(mutex_);
-        // Nobody is heard who could claim.
-        if (!may_lease()) table_->delay_claims(now());
-        table_->tick(now());
+        // Nobody was heard who would have claimed or renewed.
+        const engine::Time time = now();
+        const bool stood_still = time - ticked_ >= limits::kStoodStill;
+        if (stood_still || !may_lease()) table_->not_heard(time);
+        ticked_ = time;
+        table_->tick(time);
         metrics_.held.set(table_->holds());
         metrics_.ending.set(figures_.ending);
       }
@@ -494,6 +498,7 @@ class Service final : public HoldsService {
   std::set<NodeId> beginning_;  // whose session is being recorded
   std::set<NodeId> news_;       // of whom something waits to be told
   engine::Timer tick_;
+  engine::Time ticked_{};
   bool is_acting_ = false;
   bool is_started_ = false;
   bool is_stopped_ = false;

@@ -32,6 +32,10 @@ static_assert(kClaimsAtOnce * kWordBytesMax + kKiB < kRequestBytesMax);
 
 // ---- the service ----
 
+// A service whose ticks come so late has heard nobody meanwhile: its process was stopped.
+inline constexpr engine::Duration kStoodStill = kRenewInterval;
+static_assert(kStoodStill > 2 * kTickInterval);
+
 // Calls that a node has there at a time: two, and what a network makes of them.
 inline constexpr size_t kCallsPerNode = 16;
 // What waits for an agent that does not ask: it asks again for what was given to it.

@@ -393,7 +393,7 @@ TEST_F(HoldsTable, claims_are_taken_for_a_lease_from_when_they_can_be_heard) {
   table_ = std::make_unique<Table>(2, std::vector<AgentId>{kA, kB}, now_, now_ + seconds(6));
   for (int i = 0; i < 20; ++i) {
     pass(seconds(1));
-    table_->delay_claims(now_);
+    table_->not_heard(now_);
   }
   EXPECT_TRUE(said<End>().empty());
   ASSERT_TRUE(table_->renew(kA, now_));
@@ -407,6 +407,23 @@ TEST_F(HoldsTable, claims_are_taken_for_a_lease_from_when_they_can_be_heard) {
   EXPECT_EQ(one<End>().agent, kB);
   EXPECT_EQ(table_->claim(kB, kOther, Hold::shared, false).error(), Code::stale);
   EXPECT_FALSE(table_->renew(kB, now_));
+}
+
+TEST_F(HoldsTable, nobody_ends_for_what_could_not_be_heard) {
+  want(kA, Hold::exclusive);
+  want(kB, Hold::exclusive);
+  for (engine::Duration gone{}; gone < 2 * limits::kAnswerMost; gone += seconds(1)) {
+    pass(seconds(1));
+    table_->not_heard(now_);
+  }
+  EXPECT_TRUE(said<End>().empty());
+  for (const AgentId agent : {kA, kB}) EXPECT_TRUE(table_->renew(agent, now_));
+  give_back(one<Recall>(), Hold::none);
+  pass(limits::kAgentLease);
+  for (const AgentId agent : {kA, kB}) EXPECT_TRUE(table_->renew(agent, now_));
+  pass(limits::kLeaseGuard + limits::kTickInterval);
+  EXPECT_EQ(one<End>().agent, kC);
+  EXPECT_EQ(table_->hold_of(kB, kFile), Hold::exclusive);
 }
 
 TEST_F(HoldsTable, a_session_whose_lease_is_over_goes_on_until_it_is_ended) {

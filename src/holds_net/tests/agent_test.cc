@@ -1,4 +1,5 @@
 // An agent with a service, and a file system that the test plays.
+#include "../limits.h"
 #include "played.h"
 
 #include <optional>
@@ -320,6 +321,20 @@ TEST_F(HoldsAgentTest, what_waits_for_long_is_asked_once) {
   played_.network.heal();
   ASSERT_TRUE(world_.run_until([&] { return waits.is_over; }, seconds(20)) && waits.entered);
   a_.agent->leave(waits.ticket);
+}
+
+TEST_F(HoldsAgentTest, a_service_that_stood_still_ends_nobody_for_that) {
+  const holds::Ticket ticket = a_.enter(kFile, Hold::exclusive);
+  world_.suspend(seconds(30));
+  EXPECT_FALSE(a_.agent->is_good(ticket));
+  pass(seconds(4));
+  EXPECT_TRUE(a_.agent->is_good(ticket));
+  EXPECT_EQ(a_.sessions.size(), 1U);
+  a_.agent->leave(ticket);
+  // Who is not heard afterwards is waited for as ever.
+  played_.network.set_partitioned(kA, kService.node, true);
+  pass(limits::kAgentLease + limits::kLeaseGuard + seconds(1));
+  EXPECT_EQ(played_.fenced.size(), 1U);
 }
 
 TEST_F(HoldsAgentTest, suspend_counts) {

@@ -33,8 +33,9 @@ class Table {
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
 
-  // Nobody could claim until now, as meta may not answer yet: the time for claims begins anew.
-  void delay_claims(engine::Time now);
+  // No agent could be heard until now, as meta may not answer: the time in which they renew, claim
+  // and answer recalls begins anew.
+  void not_heard(engine::Time now);
 
   // A session begins, and those of the node before it end. One that is not the node's latest is
   // ignored.

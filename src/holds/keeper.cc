@@ -204,6 +204,9 @@ void Keeper::given(const Given& given, engine::Time now) {
     if (kept.hold != given.hold) kept.since = now;
     kept.hold = given.hold;
     kept.grant = given.stamp;
+    // A recall from before that grant was answered; it came once more, when that was forgotten.
+    const bool is_of_before = kept.recall < kept.grant && !kept.closed && !kept.stays;
+    if (is_of_before) kept.recall = kept.recalled = Stamp{};
   }
   // Also where nobody waits any more: it may have been recalled by now.
   kept.parked = Hold::none;

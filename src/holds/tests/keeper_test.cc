@@ -124,6 +124,24 @@ TEST_F(HoldsKeeper, an_answer_that_a_recall_has_overtaken_gives_nothing) {
   EXPECT_FALSE(keeper_.enter(kInode, Hold::shared, now_));
 }
 
+TEST_F(HoldsKeeper, a_recall_that_was_answered_and_forgotten_takes_no_later_grant) {
+  have(Hold::shared, stamp_of(10));
+  keeper_.recalled(recall(stamp_of(11), stamp_of(10)), now_);
+  keeper_.dropped(kInode, next<Drop>().recall);
+  next<Answer>();
+  next<Resume>();
+  keeper_.resumed(kInode);  // nothing is left of it
+  const RequestId request = ask(Hold::shared);
+  keeper_.recalled(recall(stamp_of(11), stamp_of(10)), now_);
+  give(request, Hold::shared, stamp_of(20));
+  keeper_.resumed(kInode);
+  EXPECT_TRUE(says_nothing());
+  EXPECT_TRUE(keeper_.enter(kInode, Hold::shared, now_));
+  keeper_.leave(kInode, keeper_.generation(kInode));
+  keeper_.recalled(recall(stamp_of(21), stamp_of(20)), now_);
+  EXPECT_EQ(next<Drop>().recall, stamp_of(21));
+}
+
 TEST_F(HoldsKeeper, less_is_recalled_while_the_answer_that_left_more_is_on_its_way) {
   have(Hold::exclusive, stamp_of(10));
   keeper_.recalled(recall(stamp_of(11), stamp_of(10), Hold::shared), now_);

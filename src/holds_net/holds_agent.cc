@@ -312,6 +312,11 @@ class Agent final : public HoldsAgent {
   void do_it(const holds::DropAll& drop) {
     speech_.clear();
     grants_.clear();
+    if (drop.is_lost) {
+      log::warning(
+          "holds: the session of this node is over: its locks, and what programs wrote and "
+          "did not sync, are lost");
+    }
     drops_.drop_all(drop.is_lost);
     ++drop_alls_taken_;
     const std::lock_guard lock(mutex_);

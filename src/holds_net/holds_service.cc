@@ -259,6 +259,7 @@ class Service final : public HoldsService {
   }
 
   void do_it(const holds::End& end) {
+    log::info("holds: session {} of node {} is over", end.agent.session, end.agent.node.value);
     metrics_.ended.add();
     count([](Figures& figures) { ++figures.ended, ++figures.ending; });
     if (Listener* const listener = listener_of(end.agent); listener != nullptr) {
@@ -437,6 +438,9 @@ class Service final : public HoldsService {
     }
     for (const holds::Action& action : actions) {
       std::visit([this](const auto& one) { do_it(one); }, action);
+    }
+    if (is_over && !before_.empty()) {
+      log::info("holds: it is known what {} sessions of before have", before_.size());
     }
     if (is_over && config_.claims_over) config_.claims_over();
     if (config_.unused) {

@@ -1,5 +1,6 @@
 // An agent with a service, and a file system that the test plays.
 #include "../limits.h"
+#include "../speech.h"
 #include "played.h"
 
 #include <optional>
@@ -308,19 +309,34 @@ TEST_F(HoldsAgentTest, one_that_was_ended_in_between_hears_of_it_in_a_later_life
   EXPECT_EQ(played_.service->hold_of(b_.agent->session(), kFile), Hold::exclusive);
 }
 
-// Questions are said once each, however long nobody hears them.
-TEST_F(HoldsAgentTest, what_waits_for_long_is_asked_once) {
+TEST_F(HoldsAgentTest, who_waits_for_long_is_served_when_somebody_hears) {
   a_.agent->leave(a_.enter(kFile, Hold::shared));
   played_.network.set_partitioned(kA, kService.node, true);
   Node::Waiting waits(a_.loop, kOther, Hold::shared);
   a_.agent->wait(waits);
-  pass(seconds(5));
-  const uint64_t asked = a_.agent->figures().asked;
   pass(std::chrono::minutes(10));
-  EXPECT_EQ(a_.agent->figures().asked, asked);
   played_.network.heal();
   ASSERT_TRUE(world_.run_until([&] { return waits.is_over; }, seconds(20)) && waits.entered);
   a_.agent->leave(waits.ticket);
+}
+
+// However often it is to be asked again while nobody hears anything.
+TEST(Speech, a_question_is_among_the_words_once) {
+  Speech speech;
+  const AgentId agent{kA, 1};
+  engine::Time now(seconds(1));
+  speech.ask({agent, RequestId(1), kFile}, now);
+  const size_t once = speech.next(agent, 1).size();
+  ASSERT_GT(once, 0U);
+  const auto is_asking = [](const Want&) { return true; };
+  for (int i = 0; i < 100; ++i, now += seconds(5)) speech.ask_again(now, is_asking);
+  EXPECT_EQ(speech.next(agent, 1).size(), once);
+  speech.answered();
+  EXPECT_EQ(speech.next(agent, 1).size(), once);
+  speech.answered();
+  EXPECT_TRUE(speech.next(agent, 1).empty());
+  speech.ask_again(now, is_asking);
+  EXPECT_EQ(speech.next(agent, 1).size(), once);
 }
 
 TEST_F(HoldsAgentTest, a_service_that_stood_still_ends_nobody_for_that) {

@@ -117,9 +117,13 @@ Outcome<void> Node::build(const AgentConfig& config, bool has_agent) {
   if (!has_agent) return {};
   if (!has_names_) find_names();
   share_names();
-  if (participant_ != nullptr) TRY(begin_holding());
+  if (participant_ == nullptr) return open_files();
+  TRY(begin_holding());
+  // Agents that were there before need some of it to say what they have.
+  if (has_names_) TRY(serve_names());
+  TRY(holds_->await_past());
   TRY(open_files());
-  return participant_ != nullptr && has_names_ ? serve_names() : Outcome<void>();
+  return has_names_ ? serve_all_names() : Outcome<void>();
 }
 
 Outcome<void> Node::open_names(const AgentConfig& config) {
@@ -369,14 +373,6 @@ void Node::let_calls_end() {
 Outcome<void> Node::serve_names() {
   NodeShard& first = *shards_.front();
   signer_ = std::make_unique<CapabilitySigner>(*participant_, engine::system_clock());
-  if (!participant_->status().insecure) {
-    const Status begun = signer_->begin();
-    if (!begun.ok()) {
-      return Failure{begun, std::string("the controller does not take the key by which nodes are "
-                                        "told what they may do: ") +
-                                std::string(begun.name()) + " (is it up?)"};
-    }
-  }
   TRY_ASSIGN(
       auto served,
       ServedNames::start(
@@ -384,7 +380,6 @@ Outcome<void> Node::serve_names() {
            .net = &participant_->nodes_net(0),
            .self = participant_->self(),
            .meta = &storage_->meta(),
-           .files = files_.get(),
            .own_chains = storage_->own_targets(),
            .guard = holds_->guard(),
            .has_session = [this](NodeId node,
@@ -399,6 +394,20 @@ Outcome<void> Node::serve_names() {
                }}));
   const std::lock_guard lock(served_mutex_);
   served_names_ = std::move(served);
+  return {};
+}
+
+Outcome<void> Node::serve_all_names() {
+  ASSERT(served_names_ != nullptr && files_ != nullptr);
+  if (!participant_->status().insecure) {
+    const Status begun = signer_->begin();
+    if (!begun.ok()) {
+      return Failure{begun, std::string("the controller does not take the key by which nodes are "
+                                        "told what they may do: ") +
+                                std::string(begun.name()) + " (is it up?)"};
+    }
+  }
+  served_names_->open(*files_);
   return {};
 }
 

@@ -97,6 +97,7 @@ class Node {
   void share_names();
   bool may_act();
   Outcome<void> serve_names();
+  Outcome<void> serve_all_names();
   void find_names();
   Outcome<void> build(const DisklessConfig& config);
   void use_chains(const AgentOptions& options);

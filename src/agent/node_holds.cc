@@ -40,7 +40,6 @@ Outcome<std::unique_ptr<NodeHolds>> NodeHolds::start(const Config& config) {
   std::unique_ptr<NodeHolds> all(new NodeHolds(config));
   if (config.kv != nullptr) TRY(all->start_service());
   all->start_agent();
-  if (config.kv != nullptr) TRY(all->await_past());
   return all;
 }
 
@@ -84,8 +83,17 @@ void NodeHolds::make_locks_service() {
   service.life = service_->life();
   service.before = service_->sessions_before();
   service.is_good = [this](AgentId agent) { return service_->is_good(agent); };
+  service.may_answer = [this] { return may_answer(); };
+  service.awaits_claims = [this] { return service_->is_claiming(); };
   service.expel = [this](NodeId node) { service_->expel(node); };
   locks_service_ = locks_net::LocksService::make(std::move(service));
+}
+
+// In the loop. As the holds do, so that a process that was replaced gives no locks.
+bool NodeHolds::may_answer() const {
+  if (!config_.answers_until) return true;
+  const engine::Time now = config_.loop->clock().lease_now();
+  return config_.answers_until() >= now + holds::limits::kAgentLease;
 }
 
 void NodeHolds::start_agent() {
@@ -139,7 +147,7 @@ void NodeHolds::make_locks_agent() {
   agent.find = [this] { return engine::Address{config_.names(), locks_net::kLocksService}; };
   agent.standing = [this]() -> locks_net::Standing {
     const holds_net::HoldsAgent::Standing standing = agent_->standing();
-    return {standing.session, standing.life, standing.has_begun};
+    return {standing.session, standing.life, standing.has_begun, standing.is_leased};
   };
   locks_agent_ = locks_net::LocksAgent::make(std::move(agent));
 }
@@ -154,6 +162,7 @@ bool NodeHolds::is_past_fenced() {
 // Who was there before says what it has, or its lease ends; what is over is fenced. Only then it
 // is known which files nobody has.
 Outcome<void> NodeHolds::await_past() {
+  if (service_ == nullptr) return {};
   const engine::Clock& clock = engine::system_clock();
   const engine::Time deadline = clock.now() + limits::kSessionsEnd;
   std::unique_lock lock(mutex_);

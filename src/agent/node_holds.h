@@ -38,10 +38,12 @@ class NodeHolds {
     // See holds_net::HoldsServiceConfig.
     std::function<engine::Time()> answers_until = {};
   };
-  // While the participant is open. On the node with the names, returns when it is known what agents
-  // have that were there before, and sessions that are over are fenced. What they had is given to
-  // nobody before attach(), as the file system's recovery settles it.
+  // While the participant is open.
   static Outcome<std::unique_ptr<NodeHolds>> start(const Config& config);
+  // On the node with the names: returns when it is known what agents have that were there before,
+  // and sessions that are over are fenced. What they had is given to nobody before attach(), as the
+  // file system's recovery settles it. Elsewhere at once.
+  Outcome<void> await_past();
   ~NodeHolds() { stop(); }
 
   holds::Holding& holding() { return *agent_; }
@@ -96,8 +98,8 @@ class NodeHolds {
   void make_locks_service();
   void start_agent();
   void make_locks_agent();
-  Outcome<void> await_past();
   void fence(holds::AgentId agent, const std::function<void()>& done);
+  bool may_answer() const;
   bool is_past_fenced();
   bool pause();
   void in_loop(const std::function<void(engine::Op& done)>& start) const;

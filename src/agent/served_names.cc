@@ -50,7 +50,7 @@ void OwnChain::on_call(engine::IncomingCall& call) {
 
 Outcome<std::unique_ptr<ServedNames>> ServedNames::start(const Config& config) {
   ASSERT(config.loop != nullptr && config.net != nullptr && config.meta != nullptr);
-  ASSERT(config.files != nullptr && config.self != NodeId());
+  ASSERT(config.self != NodeId());
   const Result<InodeId> first = config.meta->unused_id();
   if (!first) {
     return Failure{first.error(), fmt::format("the names cannot be served to other nodes: {}",
@@ -72,9 +72,11 @@ Outcome<std::unique_ptr<ServedNames>> ServedNames::start(const Config& config) {
   service.sign = config.sign;
   service.judged = config.judged;
   service.is_signed = config.is_signed;
-  client::FileSystem* const files = config.files;
-  service.orphaned = [files](InodeId inode) { files->orphaned_elsewhere(inode); };
-  service.named = [files](InodeId inode) { files->named_elsewhere(inode); };
+  // No name changes before there is a file system.
+  const std::atomic<client::FileSystem*>& files = names->files_;
+  service.is_early = [&files] { return files.load(std::memory_order_acquire) == nullptr; };
+  service.orphaned = [&files](InodeId inode) { files.load()->orphaned_elsewhere(inode); };
+  service.named = [&files](InodeId inode) { files.load()->named_elsewhere(inode); };
   (void)engine::thread_caller().call(*config.loop, [&](engine::Op& done) {
     names->service_ = meta_net::MetaService::make(service);
     names->service_->start();

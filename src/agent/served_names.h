@@ -1,6 +1,7 @@
 // What a node with names serves to agents of other nodes: the names, and the chains of its own.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -45,7 +46,6 @@ class ServedNames {
     engine::Net* net = nullptr;  // of that loop, for all nodes
     NodeId self;
     meta::Meta* meta = nullptr;
-    client::FileSystem* files = nullptr;
     uint32_t own_chains = 0;
     kept_names::NamesGuard* guard = nullptr;
     // See meta_net::MetaServiceConfig.
@@ -56,8 +56,10 @@ class ServedNames {
     std::function<uint64_t()> judged = {};
     std::function<bool(const wire::Capability&)> is_signed = {};
   };
-  // When what a process before has left behind is settled, and not earlier.
+  // Answers what agents need that had something in an earlier life, and tells others to come again.
   static Outcome<std::unique_ptr<ServedNames>> start(const Config& config);
+  // Answers everything: when what a process before has left behind is settled, and not earlier.
+  void open(client::FileSystem& files) { files_.store(&files, std::memory_order_release); }
   ~ServedNames() { stop(); }
   // No change comes any more when it returns. Idempotent.
   void stop();
@@ -70,6 +72,7 @@ class ServedNames {
   explicit ServedNames(const Config& config) : config_(config) {}
 
   const Config config_;
+  std::atomic<client::FileSystem*> files_{nullptr};
   std::unique_ptr<meta_net::MetaService> service_;
 };
 

@@ -46,7 +46,8 @@ Status AllFiles::record_final() {
   TRY(core_.targets.sync_all());
   Status first;
   for (const std::shared_ptr<Inode>& inode : core_.table.acquire_all()) {
-    {
+    // Nobody answers who would record it: whoever ends this session finds what is in the targets.
+    if (first.ok() || !core_.is_alone()) {
       const std::lock_guard lock(inode->control);
       if (inode->loaded.load(std::memory_order_relaxed)) {
         const Status recorded = core_.lengths.record(*inode, false, true);

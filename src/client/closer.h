@@ -5,16 +5,20 @@
 
 namespace penstock::client {
 
+class HeldInodes;
+
 // Thread safe; has no data of its own. Takes the inode's control lock, and may block on meta and
 // the targets while it holds it.
 class Closer {
  public:
-  Closer(Core& core, InodeLoader& loader) : core_(core), loader_(loader) {}
+  Closer(Core& core, HeldInodes& held, InodeLoader& loader)
+      : core_(core), held_(held), loader_(loader) {}
 
   // Settles length and times if `file` was open for writing. The reference must be its last user's.
   Status close(FileRef file);
   // Undoes one InodeTable::acquire() by a writer that was counted in Inode::writers: records what
-  // it has changed, and reports what went wrong since the last writer left.
+  // it has changed, and reports what went wrong since the last writer left. What could not be
+  // recorded is tried again, as long as the session lasts in which it was changed.
   Status give_back_writer(const std::shared_ptr<Inode>& inode);
   // Undoes one InodeTable::acquire() by any other user.
   void give_back(const std::shared_ptr<Inode>& inode);
@@ -22,7 +26,10 @@ class Closer {
   void give_back_dropped();
 
  private:
+  void give_back_later(const std::shared_ptr<Inode>& inode);
+
   Core& core_;
+  HeldInodes& held_;
   InodeLoader& loader_;
 };
 

@@ -53,6 +53,10 @@ struct Core {
   Status begin_use(const meta::Credentials& who, InodeId inode, uint32_t wanted) const {
     return wanted != 0 && is_limited() ? config.access(who, inode, wanted) : Status();
   }
+  // The lease of its session is over: nobody answers, as far as is known, who has the names.
+  bool is_alone() const {
+    return config.holding != nullptr && config.holding->lease_left() <= engine::Duration::zero();
+  }
   Status check_open() const {
     return closed.load(std::memory_order_relaxed) ? Code::closed : Code::ok;
   }

@@ -28,7 +28,7 @@ FileSystemImpl::FileSystemImpl(meta::Meta& to_meta, FileSystemConfig config)
       held_(core_, loader_, notifier_),
       live_(core_, held_),
       cuts_(core_, loader_, live_),
-      closer_(core_, loader_),
+      closer_(core_, held_, loader_),
       collector_(core_, held_, closer_),
       privileges_(core_, closer_),
       names_(core_, held_, live_, collector_, notifier_),
@@ -63,6 +63,7 @@ void FileSystemImpl::close() {
   collector_.stop();
   closer_.give_back_dropped();
   Status settled = all_.record_final();
+  held_.end_recording();
   if (settled.ok()) settled = core_.accesses.record();
   if (settled.ok()) settled = core_.written_ids.close();
   if (!settled.ok()) {

@@ -150,6 +150,67 @@ void HeldInodes::settle_now(Inode& inode, holds::Hold leave) {
   }
 }
 
+void HeldInodes::record_later(const std::shared_ptr<Inode>& inode) {
+  if (core_.config.holding == nullptr) return;
+  std::shared_ptr<Inode> used = core_.table.acquire(inode->id);
+  ASSERT(used == inode);
+  {
+    const std::lock_guard lock(mutex_);
+    unrecorded_.push_back(std::move(used));
+    if (std::exchange(is_recording_, true)) return;
+  }
+  add([this] { record_all(); });
+}
+
+// One thread for all, as those that recalls need must not wait for a meta that is away.
+void HeldInodes::record_all() {
+  while (true) {
+    std::vector<std::shared_ptr<Inode>> some;
+    {
+      const std::lock_guard lock(mutex_);
+      const bool is_closed = core_.closed.load(std::memory_order_relaxed);
+      if (is_closed || unrecorded_.empty()) {
+        is_recording_ = false;
+        recorded_.notify_all();
+        return;
+      }
+      some = unrecorded_;
+    }
+    size_t done = 0;
+    for (const std::shared_ptr<Inode>& inode : some) {
+      if (core_.closed.load(std::memory_order_relaxed)) break;
+      if (!record_again(*inode)) break;
+      {
+        const std::lock_guard lock(mutex_);
+        unrecorded_.erase(std::find(unrecorded_.begin(), unrecorded_.end(), inode));
+      }
+      ++done;
+      core_.table.release(inode);
+      if (inode->unlinked.load(std::memory_order_relaxed)) core_.drops->want_collection();
+    }
+    if (done < some.size()) pause(limits::kHoldRetry);
+  }
+}
+
+// Of a session that is over nothing is left to record.
+bool HeldInodes::record_again(Inode& inode) {
+  const std::lock_guard lock(inode.control);
+  if (!inode.loaded.load(std::memory_order_relaxed)) return true;
+  const Status recorded = core_.lengths.record(inode, false, inode.writers == 0);
+  return recorded.ok() || recorded == Code::not_found;
+}
+
+void HeldInodes::end_recording() {
+  ASSERT(core_.closed.load(std::memory_order_relaxed));
+  std::vector<std::shared_ptr<Inode>> left;
+  {
+    std::unique_lock lock(mutex_);
+    recorded_.wait(lock, [this] { return !is_recording_; });
+    left.swap(unrecorded_);
+  }
+  for (const std::shared_ptr<Inode>& inode : left) core_.table.release(inode);
+}
+
 // Kernels that were given entries have them no more.
 void HeldInodes::await_entries() {
   if (core_.config.entries == nullptr) return;

@@ -7,6 +7,9 @@
 #include "notifier.h"
 
 #include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
 
 namespace penstock::client {
 
@@ -25,6 +28,12 @@ class HeldInodes final : public holds::Keeping, public inodes::Fitter {
   holds::Holding* holding() const { return core_.config.holding; }
   Core& core() { return core_; }
 
+  // Nobody has the inode open, perhaps, and what it has changed could not be recorded: it stays in
+  // use until it is, or is lost with the session. Nothing where there are no holds.
+  void record_later(const std::shared_ptr<Inode>& inode);
+  // The file system is closed, and has recorded what it could: nothing is tried any more.
+  void end_recording();
+
   // For an operation under a hold, with the control lock held. An inode that was never loaded is
   // left to the open that loads it.
   Status make_fit(Inode& inode, holds::Hold hold);
@@ -40,6 +49,8 @@ class HeldInodes final : public holds::Keeping, public inodes::Fitter {
 
  private:
   void add(std::function<void()> job);
+  void record_all();
+  bool record_again(Inode& inode);
   void settle_now(Inode& inode, holds::Hold leave);
   Status record(Inode& inode, holds::Hold leave);
   void drop_now(InodeId inode, holds::Hold leave);
@@ -54,6 +65,11 @@ class HeldInodes final : public holds::Keeping, public inodes::Fitter {
   Notifier& notifier_;
   // Nothing is this agent's any more, so that nothing is to be recorded.
   std::atomic<bool> is_losing_{false};
+  engine::Mutex mutex_;
+  // Under it.
+  std::vector<std::shared_ptr<Inode>> unrecorded_;  // each acquired
+  bool is_recording_ = false;                       // some thread is at it
+  engine::Condition recorded_;
   std::unique_ptr<engine::WorkerPool> pool_;  // null: there are no holds
 };
 

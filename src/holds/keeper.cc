@@ -44,11 +44,7 @@ void Keeper::claimed(AgentId agent, uint16_t life,
   }
 }
 
-void Keeper::look(engine::Time now) {
-  if (has_begun() && now >= lease_end_) lose();
-}
-
-// Nothing is its own any more: what it has is another's as soon as meta says so.
+// Nothing is its own any more, as meta has said: what it has may be another's.
 void Keeper::lose() {
   void_all(true);
   state_ = State::lost;
@@ -173,7 +169,7 @@ void Keeper::leave(InodeId inode, uint64_t generation) {
 }
 
 bool Keeper::is_good(InodeId inode, AgentId session, uint64_t generation, engine::Time now) const {
-  return session == id_ && has_begun() && now < lease_end_ && this->generation(inode) == generation;
+  return session == id_ && is_leased(now) && this->generation(inode) == generation;
 }
 
 bool Keeper::may_keep(InodeId inode, Stamp stamp, engine::Time now) const {
@@ -208,6 +204,9 @@ void Keeper::given(const Given& given, engine::Time now) {
     if (kept.hold != given.hold) kept.since = now;
     kept.hold = given.hold;
     kept.grant = given.stamp;
+    // A recall from before that grant was answered; it came once more, when that was forgotten.
+    const bool is_of_before = kept.recall < kept.grant && !kept.closed && !kept.stays;
+    if (is_of_before) kept.recall = kept.recalled = Stamp{};
   }
   // Also where nobody waits any more: it may have been recalled by now.
   kept.parked = Hold::none;

@@ -83,6 +83,18 @@ void Table::claimed(AgentId agent, engine::Time now) {
   open_if_claimed(now);
 }
 
+void Table::not_heard(engine::Time now) {
+  now_ = now;
+  const engine::Time until = now + limits::kAgentLease + limits::kLeaseGuard;
+  wait_ = std::max(wait_, until);
+  for (const auto& [id, session] : sessions_) {
+    if (session->state <= Session::State::good) {
+      session->lease_end = std::max(session->lease_end, until);
+    }
+  }
+  for (Recalled& recalled : recalled_) recalled.since = now;
+}
+
 // Nobody knows what those had who have not claimed: they are waited for until they are dropped.
 void Table::open_if_claimed(engine::Time now) {
   if (!claiming_) return;

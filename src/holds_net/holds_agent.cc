@@ -79,7 +79,6 @@ class Agent final : public HoldsAgent {
 
   bool enter(InodeId inode, Hold hold, Ticket& ticket) override {
     const std::lock_guard lock(mutex_);
-    look();
     return enter_now(inode, hold, ticket);
   }
 
@@ -99,7 +98,6 @@ class Agent final : public HoldsAgent {
   void wait(Waiter& waiter) override {
     ASSERT(waiter.loop != nullptr && !waiter.is_waiting && waiter.hold != Hold::none);
     const std::lock_guard lock(mutex_);
-    look();
     waiter.entered = false;
     waiter.is_waiting = true;
     count_waiting(1);
@@ -127,10 +125,8 @@ class Agent final : public HoldsAgent {
     return true;
   }
 
-  // What is void once stays so: a renewal that comes too late is not waited for.
   bool is_good(const Ticket& ticket) override {
     const std::lock_guard lock(mutex_);
-    look();
     return keeper_.is_good(ticket.inode, ticket.session, ticket.generation, now());
   }
 
@@ -168,12 +164,11 @@ class Agent final : public HoldsAgent {
   }
   bool is_ready() override {
     const std::lock_guard lock(mutex_);
-    look();
     return !closing_ && keeper_.is_ready(now());
   }
   Standing standing() override {
     const std::lock_guard lock(mutex_);
-    return {keeper_.id(), keeper_.life(), keeper_.has_begun()};
+    return {keeper_.id(), keeper_.life(), keeper_.has_begun(), keeper_.is_leased(now())};
   }
   Figures figures() override {
     const std::lock_guard lock(mutex_);
@@ -186,11 +181,6 @@ class Agent final : public HoldsAgent {
   engine::Time now() const { return config_.loop->clock().lease_now(); }
 
   // ---- with the lock ----
-
-  void look() {
-    keeper_.look(now());
-    note();
-  }
 
   bool enter_now(InodeId inode, Hold hold, Ticket& ticket) {
     if (closing_ || !keeper_.enter(inode, hold, now())) return false;
@@ -322,6 +312,11 @@ class Agent final : public HoldsAgent {
   void do_it(const holds::DropAll& drop) {
     speech_.clear();
     grants_.clear();
+    if (drop.is_lost) {
+      log::warning(
+          "holds: the session of this node is over: its locks, and what programs wrote and "
+          "did not sync, are lost");
+    }
     drops_.drop_all(drop.is_lost);
     ++drop_alls_taken_;
     const std::lock_guard lock(mutex_);
@@ -349,10 +344,6 @@ class Agent final : public HoldsAgent {
   }
 
   void tick() {
-    {
-      const std::lock_guard lock(mutex_);
-      look();
-    }
     {
       const std::lock_guard lock(mutex_);
       speech_.ask_again(config_.loop->now(), [this](const Want& want) {

@@ -53,6 +53,7 @@ class Service final : public HoldsService {
     {
       const std::lock_guard lock(mutex_);
       for (const auto& [node, record] : records_) begin_with(node, record);
+      ticked_ = now();
     }
     records_.clear();
     act();
@@ -258,6 +259,7 @@ class Service final : public HoldsService {
   }
 
   void do_it(const holds::End& end) {
+    log::info("holds: session {} of node {} is over", end.agent.session, end.agent.node.value);
     metrics_.ended.add();
     count([](Figures& figures) { ++figures.ended, ++figures.ending; });
     if (Listener* const listener = listener_of(end.agent); listener != nullptr) {
@@ -437,6 +439,9 @@ class Service final : public HoldsService {
     for (const holds::Action& action : actions) {
       std::visit([this](const auto& one) { do_it(one); }, action);
     }
+    if (is_over && !before_.empty()) {
+      log::info("holds: it is known what {} sessions of before have", before_.size());
+    }
     if (is_over && config_.claims_over) config_.claims_over();
     if (config_.unused) {
       for (const InodeId inode : unused) config_.unused(inode);
@@ -450,7 +455,12 @@ class Service final : public HoldsService {
     } else {
       {
         const std::lock_guard lock(mutex_);
-        table_->tick(now());
+        // Nobody was heard who would have claimed or renewed.
+        const engine::Time time = now();
+        const bool stood_still = time - ticked_ >= limits::kStoodStill;
+        if (stood_still || !may_lease()) table_->not_heard(time);
+        ticked_ = time;
+        table_->tick(time);
         metrics_.held.set(table_->holds());
         metrics_.ending.set(figures_.ending);
       }
@@ -492,6 +502,7 @@ class Service final : public HoldsService {
   std::set<NodeId> beginning_;  // whose session is being recorded
   std::set<NodeId> news_;       // of whom something waits to be told
   engine::Timer tick_;
+  engine::Time ticked_{};
   bool is_acting_ = false;
   bool is_started_ = false;
   bool is_stopped_ = false;

@@ -32,6 +32,11 @@ static_assert(kClaimsAtOnce * kWordBytesMax + kKiB < kRequestBytesMax);
 
 // ---- the service ----
 
+// A service whose ticks come so late has heard nobody meanwhile: its process was stopped. For less
+// nobody ends who renews.
+inline constexpr engine::Duration kStoodStill = kAgentLease - kRenewInterval;
+static_assert(kStoodStill + kRenewInterval + kTickInterval < kAgentLease + kLeaseGuard);
+
 // Calls that a node has there at a time: two, and what a network makes of them.
 inline constexpr size_t kCallsPerNode = 16;
 // What waits for an agent that does not ask: it asks again for what was given to it.

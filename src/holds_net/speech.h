@@ -17,7 +17,7 @@ class Speech {
   void add(Word word) { words_.push_back(std::move(word)); }
   // A question, which ask_again() says again until it has its answer.
   void ask(const Want& want, engine::Time now) {
-    asking_[want.inode] = {want, now + limits::kAskAgainFirst, limits::kAskAgainFirst};
+    asking_[want.inode] = {want, now + limits::kAskAgainFirst, limits::kAskAgainFirst, true};
     add(want);
   }
   // `is_asking(want)`: it has no answer yet.
@@ -32,7 +32,8 @@ class Speech {
       if (is_due) {
         one.pause = std::min(one.pause * 2, limits::kAskAgainMost);
         one.again = now + one.pause;
-        add(one.want);
+        // Once, for as long as nobody hears anything.
+        if (!std::exchange(one.is_queued, true)) add(one.want);
       }
       ++at;
     }
@@ -64,6 +65,7 @@ class Speech {
     Want want;
     engine::Time again{};
     engine::Duration pause{};
+    bool is_queued = false;  // among the words
   };
 
   void take_words() {
@@ -73,6 +75,10 @@ class Speech {
       if (said_.size() + limits::kWordBytesMax > limits::kRequestBytesMax) return;
       if (std::holds_alternative<Claim>(word) && ++claims > limits::kClaimsAtOnce) return;
       encode(word, said_);
+      if (const auto* const want = std::get_if<Want>(&word)) {
+        const auto asking = asking_.find(want->inode);
+        if (asking != asking_.end()) asking->second.is_queued = false;
+      }
       words_.pop_front();
     }
   }

@@ -70,6 +70,12 @@ class Book {
     }
     forget(place);
   }
+  // It is ours, and may be less than was believed.
+  void doubt(const Place& place) {
+    for (auto& [open, places] : opens_) {
+      if (places.contains(place)) open->lose();
+    }
+  }
   // Nothing is.
   void lose_all() {
     for (auto& [open, places] : opens_) {

@@ -25,6 +25,7 @@ struct Ask {
   locks::Locking::Said told;
   bool is_cancelled = false;  // of one that may wait: not wanted any more
   bool was_said = false;      // in this session, and perhaps done
+  bool is_given_up = false;   // whoever asked has been told that nobody answers
   engine::Time until{};       // when it is given up; of one that may wait: never
 };
 
@@ -270,7 +271,7 @@ class LocksClient final : public LocksAgent {
     std::deque<Ask> again;
     const auto take = [&](Ask& one) {
       const bool is_set = std::holds_alternative<Set>(one.word);
-      if (std::holds_alternative<Cancel>(one.word)) return;
+      if (std::holds_alternative<Cancel>(one.word) || one.is_given_up) return;
       if (is_set && one.is_cancelled && !one.was_said) return drop(one, Answer::ended);
       if (is_kept(one)) return again.push_back(std::move(one));
       // What it was to unlock is unlocked.
@@ -321,6 +322,7 @@ class LocksClient final : public LocksAgent {
     const std::lock_guard lock(mutex_);
     if (standing.session != session_) begin_session(standing.session);
     if (!standing.has_begun || standing.life == 0) return give_up();
+    if (!standing.is_leased) return give_up();
     if (standing.life != life_) begin_life(standing.life);
     if (is_pausing_ || say_.is_out) return;
     const bool has_words = !claims_.empty() || !asks_.empty();
@@ -330,14 +332,24 @@ class LocksClient final : public LocksAgent {
     if (!waits_.empty() && !attend_.is_out) call(attend_);
   }
 
-  // Nobody knows of them, and nobody answers.
+  // Nobody answers. What was said has perhaps been done, and stays until that is known: nobody
+  // relies any more on what was locked there. A release is said in any case.
   void give_up() {
     const engine::Time now = config_.loop->now();
-    const auto is_over = [&](const Ask& one) { return !one.was_said && now >= one.until; };
+    const auto is_over = [&](const Ask& one) { return now >= one.until; };
     for (Ask& one : asks_) {
-      if (is_over(one)) drop(one, Answer::lost);
+      if (!is_over(one) || std::exchange(one.is_given_up, !gives_back(one))) continue;
+      const auto* const set = std::get_if<Set>(&one.word);
+      if (set != nullptr && one.was_said) {
+        book_.doubt(place_of(*set));
+        if (one.open != nullptr) one.open->lose();
+      }
+      drop(one, Answer::lost);
     }
-    std::erase_if(asks_, is_over);
+    std::erase_if(asks_, [](const Ask& one) { return !one.was_said && one.is_given_up; });
+  }
+  static bool gives_back(const Ask& one) {
+    return std::holds_alternative<Release>(one.word) || std::holds_alternative<Cancel>(one.word);
   }
 
   // Takes the next words; of what it has, or what is asked.
@@ -384,12 +396,14 @@ class LocksClient final : public LocksAgent {
   }
 
   void on_end(Op& op) {
+    const bool is_leased = config_.standing().is_leased;
     {
       const std::lock_guard lock(mutex_);
       op.is_out = false;
       // Of another session or life: what it is about is said anew.
       const bool is_of_now = op.session == session_ && op.life == life_ && !is_closing_;
-      if (is_of_now && !read(op)) pause();
+      // Where the lease is over it is told again, by whoever has the table then.
+      if (is_of_now && !(is_leased && read(op))) pause();
     }
     go_on();
   }

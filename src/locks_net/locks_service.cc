@@ -128,6 +128,7 @@ class LocksServer final : public LocksService, private engine::Service {
   // ok, or what the call ends with.
   Status check(engine::IncomingCall& call, RequestHeader& header, std::string_view& words) const {
     if (is_stopped_) return Code::peer_gone;
+    if (config_.may_answer && !config_.may_answer()) return Code::peer_gone;
     if ((call.peer().roles & engine::kRoleAgent) == 0) return Code::access_denied;
     if (call.method != kMethod || call.request.size() < sizeof header) return Code::bad_message;
     std::memcpy(&header, call.request.data(), sizeof header);
@@ -285,6 +286,9 @@ class LocksServer final : public LocksService, private engine::Service {
 
   void tick() {
     if (is_stopped_) return;
+    if (config_.awaits_claims && config_.awaits_claims()) {
+      claim_until_ = config_.loop->now() + limits::kClaimMost;
+    }
     const bool is_late = is_claiming() && config_.loop->now() >= claim_until_;
     if (is_late) {
       claim_until_ = config_.loop->now() + limits::kClaimMost;

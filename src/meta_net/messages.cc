@@ -46,6 +46,14 @@ bool needs_hold(const Request& request) {
          std::holds_alternative<ask::EndWrite>(request);
 }
 
+bool may_come_early(const Request& request) {
+  return needs_hold(request) || std::holds_alternative<ask::Look>(request) ||
+         std::holds_alternative<ask::GetAttributes>(request) ||
+         std::holds_alternative<ask::Reserve>(request) ||
+         std::holds_alternative<ask::NewestCookie>(request) ||
+         std::holds_alternative<ask::Sync>(request);
+}
+
 bool waits_for_others(const Request& request) {
   return std::holds_alternative<ask::SetLayout>(request) ||
          std::holds_alternative<ask::Create>(request) ||

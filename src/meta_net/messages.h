@@ -620,6 +620,11 @@ bool is_shown(const Request& request);
 // what another one has changed since.
 bool needs_hold(const Request& request);
 
+// Whether it may be asked before sessions of an earlier life have claimed what they have: what
+// those wait for who have a hold from before, and what looks at names and attributes, which nobody
+// changes meanwhile.
+bool may_come_early(const Request& request);
+
 // Whether it changes names, and so may have to wait for other agents that keep them; or counts a
 // whole tree.
 bool waits_for_others(const Request& request);

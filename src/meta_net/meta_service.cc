@@ -171,6 +171,9 @@ class Service final : public MetaService, private engine::Service {
     asked.bytes = {};
     if (!request) return refuse(asked, request.error());
     if (changes(*request) != (asked.header.sequence > 0)) return refuse(asked, Code::bad_message);
+    if (config_.is_early && config_.is_early() && !may_come_early(*request)) {
+      return reply(asked, Code::busy);
+    }
     asked.request = std::move(*request);
     asked.is_understood = true;
     if (changes(asked.request)) return take_slot(asked);

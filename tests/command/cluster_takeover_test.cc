@@ -202,36 +202,90 @@ TEST_F(ClusterTakeover, the_one_before_was_only_stopped) {
   good({"metadata", "check", url_});
 }
 
-// A takeover takes longer than the leases of sessions: locks are lost, and whoever had one hears of
-// it before another has it; files that are open are written on.
-TEST_F(ClusterTakeover, who_had_a_lock_hears_that_it_is_lost_and_files_are_written_on) {
+UniqueFd open_file(const std::string& path) {
+  return UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+}
+bool write_at(const UniqueFd& file, const std::string& text, off_t at) {
+  return ::pwrite(file.get(), text.data(), text.size(), at) == static_cast<ssize_t>(text.size());
+}
+int lock_range(const UniqueFd& file, short type) {
+  struct flock range {};
+  range.l_type = type;
+  range.l_whence = SEEK_SET;
+  range.l_len = 4;
+  return ::fcntl(file.get(), F_OFD_SETLK, &range);
+}
+
+// A takeover takes longer than the leases of sessions, and nobody is given anything meanwhile
+// (decision 0070).
+TEST_F(ClusterTakeover, locks_and_what_was_not_synced_outlive_it) {
   if (!can_mount()) GTEST_SKIP() << "needs to be root, and /dev/fuse";
   begin();
   const std::string a = place("at_second"), b = place("at_third");
-  const auto open = [](const std::string& path) {
-    return UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-  };
-  UniqueFd held = open(a + "/held");
-  const UniqueFd plain = open(a + "/plain");
+  const UniqueFd held = open_file(a + "/held");
+  ASSERT_TRUE(held);
+  ASSERT_EQ(::flock(held.get(), LOCK_EX), 0);
+  ASSERT_EQ(lock_range(held, F_WRLCK), 0);
+  ASSERT_TRUE(write_at(held, "before", 0));
+  ASSERT_EQ(::fsync(held.get()), 0);
+  const UniqueFd wants = open_file(b + "/held");
+  ASSERT_NE(::flock(wants.get(), LOCK_EX | LOCK_NB), 0);
+  const UniqueFd behind = open_file(a + "/behind");
+  ASSERT_TRUE(write_at(behind, "written", 0));
+  ASSERT_TRUE(write_at(held, "behind", 6));
+  kill("first");
+  EXPECT_LE(goes_on("second", "after"), kGoesOnWithin);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_NE(::flock(wants.get(), LOCK_EX | LOCK_NB), 0);
+    EXPECT_EQ(errno, EWOULDBLOCK);
+    EXPECT_NE(lock_range(wants, F_RDLCK), 0);
+    EXPECT_EQ(errno, EAGAIN);
+  }
+  EXPECT_EQ(read_file(b + "/behind"), "written");
+  EXPECT_EQ(read_file(b + "/held"), "beforebehind");
+  // It is its own still.
+  EXPECT_TRUE(write_at(held, "after", 12));
+  EXPECT_EQ(::fsync(held.get()), 0);
+  EXPECT_EQ(::fsync(behind.get()), 0);
+  EXPECT_EQ(read_file(b + "/held"), "beforebehindafter");
+  EXPECT_EQ(::flock(held.get(), LOCK_UN), 0);
+  EXPECT_EQ(::flock(wants.get(), LOCK_EX | LOCK_NB), 0);
+  EXPECT_EQ(lock_range(held, F_UNLCK), 0);
+  EXPECT_EQ(lock_range(wants, F_WRLCK), 0);
+  good({"metadata", "check", url_});
+}
+
+// Who was stopped until others were given what it had hears that it is lost; files that are open
+// are written on.
+TEST_F(ClusterTakeover, who_was_stopped_over_it_hears_that_its_lock_is_lost) {
+  if (!can_mount()) GTEST_SKIP() << "needs to be root, and /dev/fuse";
+  begin();
+  const std::string a = place("at_second"), b = place("at_third");
+  UniqueFd held = open_file(a + "/held");
+  const UniqueFd plain = open_file(a + "/plain");
   ASSERT_TRUE(held && plain);
   ASSERT_EQ(::flock(held.get(), LOCK_EX), 0);
   for (const int file : {held.get(), plain.get()}) {
     ASSERT_EQ(::pwrite(file, "before", 6, 0), 6);
     ASSERT_EQ(::fsync(file), 0);
   }
-  const UniqueFd wants = open(b + "/held");
+  const UniqueFd wants = open_file(b + "/held");
   ASSERT_NE(::flock(wants.get(), LOCK_EX | LOCK_NB), 0);
-  kill("first");
-  EXPECT_LE(goes_on("second", "after"), kGoesOnWithin);
-  EXPECT_TRUE(eventually([&] { return ::pwrite(plain.get(), "behind", 6, 6) == 6; }, kPatience));
-  EXPECT_EQ(::fsync(plain.get()), 0);
-  EXPECT_EQ(read_file(b + "/plain"), "beforebehind");
-  // What it believes to have locked it changes no more.
+  const pid_t pid = pid_of("second"), first = pid_of("first");
+  ASSERT_TRUE(pid > 0 && first > 0);
+  // No command until it goes on: each would wait for descriptors there that it closes.
+  ASSERT_EQ(::kill(pid, SIGSTOP), 0);
+  ASSERT_EQ(::kill(first, SIGKILL), 0);
   EXPECT_TRUE(eventually([&] { return ::flock(wants.get(), LOCK_EX | LOCK_NB) == 0; }, kPatience));
-  EXPECT_NE(::pwrite(held.get(), "behind", 6, 6), 6);
+  ASSERT_EQ(::kill(pid, SIGCONT), 0);
+  // What it believes to have locked it changes no more.
+  EXPECT_FALSE(write_at(held, "behind", 6));
   EXPECT_EQ(errno, EIO);
   EXPECT_EQ(read_file(b + "/held"), "before");
-  held = open(a + "/held");
+  EXPECT_TRUE(eventually([&] { return write_at(plain, "behind", 6); }, kPatience));
+  EXPECT_EQ(::fsync(plain.get()), 0);
+  EXPECT_EQ(read_file(b + "/plain"), "beforebehind");
+  held = open_file(a + "/held");
   EXPECT_NE(::flock(held.get(), LOCK_EX | LOCK_NB), 0);
   EXPECT_EQ(::flock(wants.get(), LOCK_UN), 0);
   EXPECT_TRUE(eventually([&] { return ::flock(held.get(), LOCK_EX | LOCK_NB) == 0; }));

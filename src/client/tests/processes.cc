@@ -292,18 +292,20 @@ NamesProcess::NamesProcess(Processes& all)
       image_(all.world),
       record_(std::make_shared<Record>()) {}
 
-void NamesProcess::serve_targets() {
-  for (uint32_t i = 0; i < all_.storages_.size(); ++i) {
-    Processes::Storage& storage = all_.storages_[i];
-    Served& served = served_.emplace_back();
-    served.net = std::make_unique<sim::SimNet>(all_.network, *storage.loop, node_);
+std::vector<ServedTarget> Processes::serve_targets(NodeId node) {
+  std::vector<ServedTarget> all;
+  for (uint32_t i = 0; i < storages_.size(); ++i) {
+    Storage& storage = storages_[i];
+    ServedTarget& served = all.emplace_back();
+    served.net = std::make_unique<sim::SimNet>(network, *storage.loop, node);
     served.own = chunks::make_service(*storage.target, ChainId(i));
     served.others =
         chunks::make_service(*storage.target, ChainId(i), chunks::kCallsMax, chunks::Durable::all);
-    served.fenced = std::make_unique<FencedService>(all_.fence, *served.own, *served.others,
-                                                    all_.broken.skips_fence);
-    served.net->serve({node_, i}, *served.fenced);
+    served.fenced =
+        std::make_unique<FencedService>(fence, *served.own, *served.others, broken.skips_fence);
+    served.net->serve({node, i}, *served.fenced);
   }
+  return all;
 }
 
 Status NamesProcess::start() {
@@ -312,7 +314,7 @@ Status NamesProcess::start() {
   record_->is_dead = false;
   make_loop();
   kv_ = std::make_unique<sim::SimKv>(image_);
-  serve_targets();
+  if (!all_.broken.targets_apart) served_ = all_.serve_targets(node_);
   meta::MetaOptions options;
   options.default_layout.chunk_bytes_log2 = 16;
   options.default_layout.chain_count = kStorages;
@@ -321,6 +323,10 @@ Status NamesProcess::start() {
   if (status.ok()) meta_ = std::move(*meta);
   if (status.ok()) status = start_service();
   if (status.ok()) start_agent();
+  if (status.ok()) {
+    guard_ = std::make_unique<kept_names::NamesGuard>(*service_);
+    if (!all_.broken.serves_late) status = serve_names();
+  }
   if (status.ok()) status = await_past();
   if (status.ok()) {
     FileSystemConfig files;
@@ -331,15 +337,12 @@ Status NamesProcess::start() {
     files.is_exclusive_elsewhere = [this](InodeId inode) {
       return service_->is_known_exclusive(inode);
     };
-    guard_ = std::make_unique<kept_names::NamesGuard>(*service_);
     guarded_ = std::make_unique<kept_names::GuardedNames>(*meta_, *guard_,
                                                           [this] { return agent_->session(); });
     status = open_files(*guarded_, std::move(files));
   }
-  if (status.ok()) {
-    attach();
-    status = serve_names();
-  }
+  if (status.ok()) attach();
+  if (status.ok() && all_.broken.serves_late) status = serve_names();
   all_.world.enter_process(before);
   return status;
 }
@@ -399,10 +402,11 @@ Status NamesProcess::serve_names() {
   config.threads_per_node = 3;
   config.durable_answers = true;
   config.least_new = *first;
-  config.own_chains = kStorages;
+  config.own_chains = all_.broken.targets_apart ? 0 : kStorages;
   config.has_session = [this](NodeId node, uint64_t session) {
     return all_.broken.skips_sessions || service_->is_good({node, session});
   };
+  config.is_early = [this] { return settler_ == nullptr; };
   config.orphaned = [this](InodeId inode) { settler_->orphaned_elsewhere(inode); };
   config.named = [this](InodeId inode) { settler_->named_elsewhere(inode); };
   in_loop([&](engine::Op& done) {
@@ -477,7 +481,7 @@ void NamesProcess::die(bool power_cut) {
   all_.world.trace("killed", number_, power_cut);
   record_->is_dead = true;
   net_->kill();
-  for (Served& served : served_) served.net->kill();
+  for (ServedTarget& served : served_) served.net->kill();
   power_cut ? image_.power_cut() : image_.kill();
   if (power_cut) {
     for (Processes::Storage& storage : all_.storages_) storage.target->power_cut();
@@ -497,7 +501,7 @@ void NamesProcess::end() {
   past_.clear();
   if (service_ != nullptr) in_loop([this](engine::Op& done) { service_->stop(done); });
   if (meta_ != nullptr) (void)meta_->close();
-  for (Served& served : served_) {
+  for (ServedTarget& served : served_) {
     if (served.net != nullptr) served.net->kill();
   }
   all_.world.run_for(seconds(1));
@@ -524,8 +528,9 @@ Processes::Processes(uint64_t seed, size_t agents, Broken its_broken)
     Storage& storage = storages_.emplace_back();
     storage.loop = std::make_unique<sim::SimLoop>(world);
     storage.target = std::make_unique<store::FakeTarget>(*storage.loop);
-    addresses.push_back({kNamesNode, i});
+    addresses.push_back({broken.targets_apart ? kTargetsNode : kNamesNode, i});
   }
+  if (broken.targets_apart) apart_ = serve_targets(kTargetsNode);
   chains_ = inodes::ChainAddresses::dense(addresses);
   names_ = std::make_unique<NamesProcess>(*this);
   for (uint32_t i = 1; i <= agents; ++i) {
@@ -544,6 +549,9 @@ void Processes::start() {
 void Processes::stop() {
   for (const auto& agent : agents_) agent->stop();
   names_->stop();
+  for (ServedTarget& served : apart_) served.net->kill();
+  world.run_for(seconds(1));
+  apart_.clear();
 }
 
 Process& Processes::process(size_t i) {

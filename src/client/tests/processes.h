@@ -27,7 +27,7 @@ using holds::AgentId;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-inline constexpr NodeId kNamesNode{100};
+inline constexpr NodeId kNamesNode{100}, kTargetsNode{101};
 
 // What is changed on purpose, to see that a story notices.
 struct Broken {
@@ -44,6 +44,9 @@ struct Broken {
   bool keeps_told_names = false;  // what was kept of names that others change
   bool forgets_kernels = false;   // that they were given entries a moment ago
   bool changes_untold = false;    // names change before others have forgotten them
+  bool serves_late = false;       // names answer nothing before agents have claimed
+  // Not broken: targets are of a process that lives on when the one with the names ends.
+  bool targets_apart = false;
 };
 
 // Which sessions targets refuse. It outlives all processes, as a controller's map does. Before a
@@ -95,6 +98,14 @@ class FencedService final : public engine::Service {
   engine::Service& own_;
   engine::Service& others_;
   const bool skips_;
+};
+
+// A target for all nodes, while its process lives.
+struct ServedTarget {
+  std::unique_ptr<sim::SimNet> net;
+  std::unique_ptr<engine::Service> own;
+  std::unique_ptr<engine::Service> others;
+  std::unique_ptr<FencedService> fenced;
 };
 
 // May stand still, for an agent that takes no notice of its lease.
@@ -207,7 +218,6 @@ class NamesProcess final : public Process {
 
  private:
   class Record;
-  void serve_targets();
   Status start_service();
   Status await_past();
   Status serve_names();
@@ -219,17 +229,10 @@ class NamesProcess final : public Process {
   void die(bool power_cut);
   void end();
 
-  struct Served {
-    std::unique_ptr<sim::SimNet> net;
-    std::unique_ptr<engine::Service> own;
-    std::unique_ptr<engine::Service> others;
-    std::unique_ptr<FencedService> fenced;
-  };
-
   sim::SimKvImage image_;
   const std::shared_ptr<Record> record_;
   std::unique_ptr<sim::SimKv> kv_;
-  std::vector<Served> served_;
+  std::vector<ServedTarget> served_;
   std::unique_ptr<meta::Meta> meta_;
   std::unique_ptr<holds_net::HoldsService> service_;
   std::unique_ptr<kept_names::NamesGuard> guard_;
@@ -281,7 +284,10 @@ class Processes {
     std::unique_ptr<store::FakeTarget> target;
   };
 
+  std::vector<ServedTarget> serve_targets(NodeId node);
+
   std::vector<Storage> storages_;
+  std::vector<ServedTarget> apart_;
   std::shared_ptr<inodes::ChainAddresses> chains_;
   std::unique_ptr<NamesProcess> names_;
   std::vector<std::unique_ptr<AgentProcess>> agents_;

@@ -197,7 +197,9 @@ class Story {
     } else {
       process.kill();
     }
-    world().run_for(milliseconds(random.below(2000)));
+    // Now and then for longer than leases last.
+    const int most = is_names && random.chance(1, 2) ? 15'000 : 2000;
+    world().run_for(milliseconds(random.below(most)));
     const Status started = process.start();
     if (!started.ok())
       expect("process " + std::to_string(victim) +

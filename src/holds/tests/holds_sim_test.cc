@@ -1,8 +1,10 @@
 // Agents that read, write behind and look up names, over messages that are lost, late and doubled,
-// with agents that are stopped or cut off, and lives of meta that end: nobody is given what is
-// older than what somebody was told, and once faults stop all go on.
+// with agents that are stopped or cut off, and lives of meta that end, and begin again at once or
+// long after leases are over: nobody is given what is older than what somebody was told, and once
+// faults stop all go on. Where nothing fails but meta no session ends.
 #include "model_agent.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 
 namespace penstock::holds {
@@ -19,6 +21,7 @@ class Story {
     files_ = 1 + world_.random().below(4);
     is_hard_ = world_.chance(700);
     model_.is_calm = !is_hard_;
+    loses_meta_ = world_.chance(500);
   }
 
   uint64_t run() {
@@ -34,6 +37,7 @@ class Story {
     const uint64_t rounds = 20 + world_.random().below(60);
     for (uint64_t i = 0; i < rounds && model_.first_fault.empty(); ++i) {
       if (is_hard_ && world_.chance(150)) one_fault();
+      if (!is_hard_ && loses_meta_ && all_have_begun() && world_.chance(60)) lose_meta();
       for (uint64_t n = world_.random().below(8); n > 0; --n) one_operation();
       world_.run_for(milliseconds(world_.random().below(world_.chance(900) ? 120 : 4000)));
     }
@@ -75,9 +79,19 @@ class Story {
     }
   }
 
+  // One that has not heard that its session is on record begins with another.
+  bool all_have_begun() const {
+    return !model_.is_away() && std::all_of(model_.agents.begin(), model_.agents.end(),
+                                            [](const auto& agent) { return agent->has_begun(); });
+  }
+  void lose_meta() {
+    const int most = world_.chance(500) ? 4000 : 40'000;
+    model_.lose_meta(milliseconds(world_.random().below(most)));
+  }
+
   void one_fault() {
     const NodeId node = any_agent().node();
-    switch (world_.random().below(7)) {
+    switch (world_.random().below(8)) {
       case 0:
       case 1:
         return any_agent().stop_for(
@@ -96,6 +110,8 @@ class Story {
         // It may not hear of it for a while.
         if (world_.chance(500)) model_.cut.insert(node);
         return model_.expel(node);
+      case 6:
+        return lose_meta();
       default:
         return model_.restart_meta();
     }
@@ -105,6 +121,7 @@ class Story {
   ModelWorld model_;
   uint64_t files_ = 1;
   bool is_hard_ = false;
+  bool loses_meta_ = false;
 };
 
 TEST(HoldsSim, nobody_reads_what_is_older_than_what_was_told_whatever_fails) {
@@ -139,7 +156,9 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{"an_agent_that_keeps_what_was_recalled_on_its_way", {.forgets_stamps = true}},
         Broken{"targets_that_take_what_is_fenced", {.skips_fence = true}},
         Broken{"a_meta_that_waits_for_no_lease", {.skips_lease = true}},
-        Broken{"names_that_change_without_a_barrier", {.ignores_barrier = true}}),
+        Broken{"names_that_change_without_a_barrier", {.ignores_barrier = true}},
+        Broken{"an_agent_that_drops_all_when_its_lease_is_over", {.loses_with_lease = true}},
+        Broken{"a_meta_that_takes_claims_of_what_has_ended", {.forgets_ends = true}}),
     [](const auto& broken) { return std::string(broken.param.name); });
 
 TEST(HoldsSim, the_same_seed_leaves_the_same_trace) {

@@ -124,6 +124,24 @@ TEST_F(HoldsKeeper, an_answer_that_a_recall_has_overtaken_gives_nothing) {
   EXPECT_FALSE(keeper_.enter(kInode, Hold::shared, now_));
 }
 
+TEST_F(HoldsKeeper, a_recall_that_was_answered_and_forgotten_takes_no_later_grant) {
+  have(Hold::shared, stamp_of(10));
+  keeper_.recalled(recall(stamp_of(11), stamp_of(10)), now_);
+  keeper_.dropped(kInode, next<Drop>().recall);
+  next<Answer>();
+  next<Resume>();
+  keeper_.resumed(kInode);  // nothing is left of it
+  const RequestId request = ask(Hold::shared);
+  keeper_.recalled(recall(stamp_of(11), stamp_of(10)), now_);
+  give(request, Hold::shared, stamp_of(20));
+  keeper_.resumed(kInode);
+  EXPECT_TRUE(says_nothing());
+  EXPECT_TRUE(keeper_.enter(kInode, Hold::shared, now_));
+  keeper_.leave(kInode, keeper_.generation(kInode));
+  keeper_.recalled(recall(stamp_of(21), stamp_of(20)), now_);
+  EXPECT_EQ(next<Drop>().recall, stamp_of(21));
+}
+
 TEST_F(HoldsKeeper, less_is_recalled_while_the_answer_that_left_more_is_on_its_way) {
   have(Hold::exclusive, stamp_of(10));
   keeper_.recalled(recall(stamp_of(11), stamp_of(10), Hold::shared), now_);
@@ -200,14 +218,52 @@ TEST_F(HoldsKeeper, names_that_change_leave_the_hold_and_nothing_older_is_kept) 
   EXPECT_TRUE(keeper_.may_keep(kInode, stamp_of(21), now_));
 }
 
-TEST_F(HoldsKeeper, nothing_is_its_own_after_its_lease) {
+TEST_F(HoldsKeeper, what_it_has_is_frozen_after_its_lease_and_its_own_if_meta_says_so) {
+  have(Hold::shared, stamp_of(10));
+  ASSERT_TRUE(keeper_.enter(kInode, Hold::shared, now_));
+  const uint64_t generation = keeper_.generation(kInode);
+  const engine::Time sent = now_;
+  now_ += limits::kAgentLease;
+  EXPECT_FALSE(keeper_.enter(kInode, Hold::shared, now_));
+  EXPECT_FALSE(keeper_.is_good(kInode, kAgent, generation, now_));
+  EXPECT_FALSE(keeper_.may_keep(kInode, stamp_of(11), now_));
+  // The answer to what was sent before is of a lease that is over.
+  keeper_.renewed(kAgent, true, sent, kLife);
+  EXPECT_FALSE(keeper_.enter(kInode, Hold::shared, now_));
+  EXPECT_TRUE(says_nothing());
+  keeper_.renewed(kAgent, true, now_, kLife);
+  EXPECT_TRUE(keeper_.is_good(kInode, kAgent, generation, now_));
+  EXPECT_TRUE(keeper_.enter(kInode, Hold::shared, now_));
+}
+
+TEST_F(HoldsKeeper, what_it_has_written_is_claimed_of_another_life_after_its_lease) {
+  have(Hold::exclusive, stamp_of(10));
+  ASSERT_TRUE(keeper_.enter(kInode, Hold::exclusive, now_));
+  const uint64_t generation = keeper_.generation(kInode);
+  now_ += 10 * limits::kAgentLease;
+  keeper_.renewed(kAgent, true, now_, 2);
+  EXPECT_FALSE(next<DropAll>().is_lost);
+  keeper_.all_dropped();
+  EXPECT_EQ(next<Claim>().has, (std::vector<std::pair<InodeId, Hold>>{{kInode, Hold::exclusive}}));
+  // While it claims it may lapse again.
+  now_ += limits::kAgentLease;
+  EXPECT_TRUE(keeper_.is_claiming());
+  keeper_.renewed(kAgent, true, now_, 2);
+  keeper_.claimed(kAgent, 2, {{kInode, stamp_of(1, 2)}});
+  EXPECT_TRUE(keeper_.is_good(kInode, kAgent, generation, now_));
+  EXPECT_TRUE(keeper_.enter(kInode, Hold::exclusive, now_));
+}
+
+TEST_F(HoldsKeeper, nothing_is_its_own_after_its_end) {
   have(Hold::exclusive, stamp_of(10));
   ASSERT_TRUE(keeper_.enter(kInode, Hold::exclusive, now_));
   const uint64_t generation = keeper_.generation(kInode);
   now_ += limits::kAgentLease;
-  EXPECT_FALSE(keeper_.enter(kInode, Hold::shared, now_));
+  // Of a life before, which has nothing to say any more.
+  keeper_.renewed(kAgent, false, now_, kLife - 1);
+  EXPECT_TRUE(says_nothing());
+  keeper_.renewed(kAgent, false, now_, kLife);
   EXPECT_FALSE(keeper_.is_good(kInode, kAgent, generation, now_));
-  keeper_.look(now_);
   EXPECT_TRUE(next<DropAll>().is_lost);
   keeper_.all_dropped();
   const AgentId again = next<Begin>().agent;

@@ -43,8 +43,10 @@ void ModelAgent::start() {
 
 void ModelAgent::renew() {
   if (ended_) return;
-  keeper_.look(lease_time());
-  act();
+  if (owner_.mutants.loses_with_lease && keeper_.has_begun() && !keeper_.is_claiming() &&
+      keeper_.ready_until() != Time{} && !keeper_.is_ready(now())) {
+    fenced(id());
+  }
   if (keeper_.has_begun()) {
     owner_.send(node(), "renew", [this, id = id(), sent = now(), life = keeper_.life()] {
       owner_.on_renew(id, sent, life);
@@ -194,7 +196,6 @@ void ModelAgent::fenced(AgentId session) {
 }
 
 void ModelAgent::with(InodeId inode, Hold hold, std::function<void()> operation) {
-  keeper_.look(lease_time());
   if (keeper_.enter(inode, hold, lease_time())) {
     operation();
   } else {
@@ -243,7 +244,6 @@ void ModelAgent::write(InodeId inode) {
 }
 
 void ModelAgent::want(InodeId inode) {
-  keeper_.look(lease_time());
   keeper_.want(inode, lease_time());
   act();
 }
@@ -274,8 +274,6 @@ void ModelAgent::finish_write(InodeId inode, AgentId session, uint64_t generatio
 }
 
 void ModelAgent::look_up(const std::string& name) {
-  keeper_.look(lease_time());
-  act();
   const File& file = files_[kDirectory];
   const auto kept = file.names.find(name);
   const std::shared_ptr<Version> least = owner_.expect(name);

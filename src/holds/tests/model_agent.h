@@ -22,6 +22,7 @@ class ModelAgent {
   void stop_for(Duration duration);
   void end() { ended_ = true; }
   bool is_idle() const;
+  bool has_begun() const { return keeper_.has_begun(); }
   std::string describe() const;
   NodeId node() const { return keeper_.id().node; }
   AgentId id() const { return keeper_.id(); }

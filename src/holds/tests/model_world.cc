@@ -29,13 +29,13 @@ ModelWorld::~ModelWorld() {
 
 void ModelWorld::send(NodeId between, std::string_view label, std::function<void()> deliver) {
   const bool is_bad = lost_permille != 0;
-  if (cut.contains(between) || (is_bad && world.chance(lost_permille))) return;
+  if (is_away() || cut.contains(between) || (is_bad && world.chance(lost_permille))) return;
   const uint32_t copies = is_bad && world.chance(50) ? 2 : 1;
   for (uint32_t i = 0; i < copies; ++i) {
     const Duration late =
         world.between(milliseconds(0), milliseconds(is_bad && world.chance(100) ? 900 : 5));
     world.after(late, label, [this, between, deliver] {
-      if (!cut.contains(between)) deliver();
+      if (!is_away() && !cut.contains(between)) deliver();
     });
   }
 }
@@ -59,8 +59,19 @@ void ModelWorld::restart_meta() {
   act();
 }
 
+void ModelWorld::lose_meta(Duration away) {
+  world.trace("meta is away", static_cast<uint64_t>(away / milliseconds(1)));
+  ++away_;
+  // What it was doing is not done.
+  ++life_;
+  world.after(away, "meta is back", [this] {
+    if (--away_ == 0) restart_meta();
+  });
+}
+
 // As when a person removes a node, which may come back.
 void ModelWorld::expel(NodeId node) {
+  if (is_away()) return;
   table_->expel(agents[node.value - 1]->id(), world.now());
   act();
 }
@@ -72,11 +83,13 @@ void ModelWorld::heal() {
 }
 
 bool ModelWorld::is_idle() const {
-  return !table_->is_claiming() &&
+  return !is_away() && !table_->is_claiming() &&
          std::all_of(agents.begin(), agents.end(), [](const auto& one) { return one->is_idle(); });
 }
 
 void ModelWorld::remind() {
+  world.after(limits::kTickInterval, "tick", [this] { remind(); });
+  if (is_away()) return;
   table_->tick(world.now());
   act();
   if (world.chance(500)) {
@@ -88,7 +101,6 @@ void ModelWorld::remind() {
       }
     }
   }
-  world.after(limits::kTickInterval, "tick", [this] { remind(); });
 }
 
 void ModelWorld::act() {
@@ -110,7 +122,7 @@ void ModelWorld::act() {
       found.mapped()(ready->stamps.front());
     } else if (const auto* gone = std::get_if<Gone>(&action)) {
       world.trace("gone", gone->agent.node.value, gone->agent.session);
-      recorded_.erase(gone->agent);
+      if (!mutants.forgets_ends) recorded_.erase(gone->agent);
     } else {
       end(std::get<End>(action).agent);
     }
@@ -123,7 +135,7 @@ void ModelWorld::end(AgentId agent) {
   const auto soon = world.between(milliseconds(0), milliseconds(50));
   world.after(soon, "end recorded", [this, agent, life = life_] {
     if (life != life_) return;
-    recorded_[agent] = true;
+    recorded_[agent] = !mutants.forgets_ends;
     const auto later = world.between(milliseconds(0), milliseconds(900));
     world.after(later, "fenced", [this, agent, life] {
       if (life == life_) fence(agent);

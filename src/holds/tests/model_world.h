@@ -30,6 +30,8 @@ struct Mutants {
   bool skips_fence = false;          // meta gives on what a lost agent had, unfenced
   bool skips_lease = false;          // meta does not wait for the lease of one that is fenced
   bool ignores_barrier = false;      // names change without one
+  bool loses_with_lease = false;     // an agent drops all when its lease is over
+  bool forgets_ends = false;         // meta takes claims of sessions that have ended
 };
 
 // The process with the table, its records, and the targets, which have the files' numbers.
@@ -41,6 +43,9 @@ class ModelWorld {
   // Messages, which are late, lost and doubled while there are faults.
   void send(NodeId between, std::string_view label, std::function<void()> deliver);
   void restart_meta();
+  // It dies, and another life of it begins after so long.
+  void lose_meta(Duration away);
+  bool is_away() const { return away_ > 0; }
   void expel(NodeId node);
   void heal();
   bool is_idle() const;
@@ -82,6 +87,7 @@ class ModelWorld {
   void answer_name(AgentId maker, uint64_t operation, Version version, Stamp stamp);
 
   uint16_t life_ = 0;
+  uint32_t away_ = 0;  // times that it was lost and has not begun again
   std::unique_ptr<Table> table_;
   std::map<AgentId, bool> recorded_;  // whether its end is
   std::map<NodeId, uint64_t> floor_;  // sessions below it are refused at the targets

@@ -389,6 +389,54 @@ TEST_F(HoldsTable, those_of_an_earlier_life_that_do_not_claim_end) {
   EXPECT_EQ(one<Given>().agent, kC);
 }
 
+TEST_F(HoldsTable, claims_are_taken_for_a_lease_from_when_they_can_be_heard) {
+  table_ = std::make_unique<Table>(2, std::vector<AgentId>{kA, kB}, now_, now_ + seconds(6));
+  for (int i = 0; i < 20; ++i) {
+    pass(seconds(1));
+    table_->not_heard(now_);
+  }
+  EXPECT_TRUE(said<End>().empty());
+  ASSERT_TRUE(table_->renew(kA, now_));
+  ASSERT_TRUE(table_->claim(kA, kFile, Hold::exclusive, false));
+  table_->claimed(kA, now_);
+  EXPECT_TRUE(table_->is_claiming());
+  pass(limits::kAgentLease);
+  EXPECT_TRUE(said<End>().empty());
+  EXPECT_TRUE(table_->renew(kA, now_));
+  pass(limits::kLeaseGuard + limits::kTickInterval);
+  EXPECT_EQ(one<End>().agent, kB);
+  EXPECT_EQ(table_->claim(kB, kOther, Hold::shared, false).error(), Code::stale);
+  EXPECT_FALSE(table_->renew(kB, now_));
+}
+
+TEST_F(HoldsTable, nobody_ends_for_what_could_not_be_heard) {
+  want(kA, Hold::exclusive);
+  want(kB, Hold::exclusive);
+  for (engine::Duration gone{}; gone < 2 * limits::kAnswerMost; gone += seconds(1)) {
+    pass(seconds(1));
+    table_->not_heard(now_);
+  }
+  EXPECT_TRUE(said<End>().empty());
+  for (const AgentId agent : {kA, kB}) EXPECT_TRUE(table_->renew(agent, now_));
+  give_back(one<Recall>(), Hold::none);
+  pass(limits::kAgentLease);
+  for (const AgentId agent : {kA, kB}) EXPECT_TRUE(table_->renew(agent, now_));
+  pass(limits::kLeaseGuard + limits::kTickInterval);
+  EXPECT_EQ(one<End>().agent, kC);
+  EXPECT_EQ(table_->hold_of(kB, kFile), Hold::exclusive);
+}
+
+TEST_F(HoldsTable, a_session_whose_lease_is_over_goes_on_until_it_is_ended) {
+  want(kA, Hold::exclusive);
+  now_ += limits::kAgentLease + limits::kLeaseGuard + seconds(1);
+  for (const AgentId agent : {kA, kB}) EXPECT_TRUE(table_->renew(agent, now_));
+  table_->tick(now_);
+  collect();
+  EXPECT_EQ(one<End>().agent, kC);
+  EXPECT_FALSE(table_->renew(kC, now_));
+  EXPECT_EQ(table_->hold_of(kA, kFile), Hold::exclusive);
+}
+
 TEST_F(HoldsTable, what_somebody_may_change_is_known_until_he_is_fenced) {
   EXPECT_TRUE(table_->is_good(kA));
   want(kA, Hold::exclusive);

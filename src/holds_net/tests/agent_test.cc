@@ -1,4 +1,6 @@
 // An agent with a service, and a file system that the test plays.
+#include "../limits.h"
+#include "../speech.h"
 #include "played.h"
 
 #include <optional>
@@ -226,18 +228,129 @@ TEST_F(HoldsAgentTest, what_is_being_dropped_ends_before_another_session_begins)
   b_.agent->leave(waits.ticket);
 }
 
-TEST_F(HoldsAgentTest, an_agent_that_is_not_heard_loses_all_by_its_own_clock) {
+TEST_F(HoldsAgentTest, an_agent_that_is_not_heard_lets_nothing_out_by_its_own_clock) {
   const holds::Ticket ticket = a_.enter(kFile, Hold::shared);
   played_.network.set_partitioned(kA, kService.node, true);
-  pass(seconds(4));
+  pass(milliseconds(3900));
   EXPECT_TRUE(a_.agent->is_good(ticket));
-  pass(seconds(2));
+  EXPECT_TRUE(a_.agent->standing().is_leased);
+  pass(seconds(4));
   EXPECT_FALSE(a_.agent->is_good(ticket));
   EXPECT_FALSE(a_.may_enter(kFile, Hold::shared));
+  EXPECT_FALSE(a_.agent->is_ready());
+  EXPECT_FALSE(a_.agent->standing().is_leased);
+  EXPECT_LE(a_.agent->lease_left(), engine::Duration::zero());
+  // It drops nothing before it hears that it has nothing any more.
+  EXPECT_TRUE(a_.agent->standing().has_begun);
   a_.agent->leave(ticket);
+  pass(seconds(30));
+  EXPECT_TRUE(a_.keeping.drop_alls.empty());
   played_.network.heal();
   a_.agent->leave(a_.enter(kFile, Hold::shared));
+  EXPECT_EQ(a_.keeping.drop_alls, std::vector<bool>{true});
   EXPECT_EQ(a_.sessions.size(), 2U);
+}
+
+TEST_F(HoldsAgentTest, one_whose_session_was_not_ended_yet_goes_on_with_all_that_it_had) {
+  const holds::Ticket ticket = a_.enter(kFile, Hold::shared);
+  pass(seconds(3));
+  // Its lease counts from a question that was answered, and meta's from the latest one.
+  world_.suspend(milliseconds(4600));
+  EXPECT_FALSE(a_.agent->is_good(ticket));
+  EXPECT_TRUE(world_.run_until([&] { return a_.agent->is_ready(); }, seconds(4)));
+  EXPECT_TRUE(a_.agent->is_good(ticket));
+  EXPECT_TRUE(a_.may_enter(kFile, Hold::shared));
+  a_.agent->leave(ticket);
+  EXPECT_EQ(a_.sessions.size(), 1U);
+  EXPECT_TRUE(a_.keeping.drop_alls.empty());
+}
+
+TEST_F(HoldsAgentTest, another_life_long_after_its_lease_takes_what_it_has) {
+  const holds::Ticket exclusive = a_.enter(kFile, Hold::exclusive);
+  a_.agent->leave(a_.enter(kOther, Hold::shared));
+  a_.agent->use(kOther);
+  played_.stop();
+  pass(seconds(60));
+  EXPECT_FALSE(a_.agent->is_good(exclusive));
+  // In a life that may not answer for a while nobody's time is over.
+  played_.answers_until = {};
+  played_.start();
+  pass(seconds(20));
+  EXPECT_FALSE(a_.agent->is_good(exclusive));
+  played_.answers_until = engine::kNever;
+  pass(seconds(2));
+  EXPECT_TRUE(a_.agent->is_good(exclusive));
+  EXPECT_EQ(a_.sessions.size(), 1U);
+  EXPECT_FALSE(played_.service->is_claiming());
+  EXPECT_EQ(played_.service->hold_of(a_.agent->session(), kFile), Hold::exclusive);
+  EXPECT_EQ(played_.service->hold_of(a_.agent->session(), kOther), Hold::none);
+  EXPECT_TRUE(played_.service->is_in_use(kOther));
+  a_.agent->leave(exclusive);
+  a_.agent->unuse(kOther);
+  b_.agent->leave(b_.enter(kFile, Hold::exclusive));
+}
+
+// Its session was ended in a life that it never heard, and whose record is all that is left of it.
+TEST_F(HoldsAgentTest, one_that_was_ended_in_between_hears_of_it_in_a_later_life) {
+  a_.agent->leave(a_.enter(kFile, Hold::exclusive));
+  played_.network.set_partitioned(kA, kService.node, true);
+  played_.stop();
+  pass(seconds(10));
+  played_.start();
+  b_.agent->leave(b_.enter(kFile, Hold::exclusive));
+  EXPECT_EQ(played_.fenced, std::vector<AgentId>{a_.agent->session()});
+  played_.stop();
+  pass(seconds(10));
+  played_.start();
+  played_.network.heal();
+  pass(seconds(2));
+  EXPECT_EQ(a_.keeping.drop_alls, std::vector<bool>{true});
+  EXPECT_EQ(a_.sessions.size(), 2U);
+  EXPECT_EQ(played_.service->hold_of(b_.agent->session(), kFile), Hold::exclusive);
+}
+
+TEST_F(HoldsAgentTest, who_waits_for_long_is_served_when_somebody_hears) {
+  a_.agent->leave(a_.enter(kFile, Hold::shared));
+  played_.network.set_partitioned(kA, kService.node, true);
+  Node::Waiting waits(a_.loop, kOther, Hold::shared);
+  a_.agent->wait(waits);
+  pass(std::chrono::minutes(10));
+  played_.network.heal();
+  ASSERT_TRUE(world_.run_until([&] { return waits.is_over; }, seconds(20)) && waits.entered);
+  a_.agent->leave(waits.ticket);
+}
+
+// However often it is to be asked again while nobody hears anything.
+TEST(Speech, a_question_is_among_the_words_once) {
+  Speech speech;
+  const AgentId agent{kA, 1};
+  engine::Time now(seconds(1));
+  speech.ask({agent, RequestId(1), kFile}, now);
+  const size_t once = speech.next(agent, 1).size();
+  ASSERT_GT(once, 0U);
+  const auto is_asking = [](const Want&) { return true; };
+  for (int i = 0; i < 100; ++i, now += seconds(5)) speech.ask_again(now, is_asking);
+  EXPECT_EQ(speech.next(agent, 1).size(), once);
+  speech.answered();
+  EXPECT_EQ(speech.next(agent, 1).size(), once);
+  speech.answered();
+  EXPECT_TRUE(speech.next(agent, 1).empty());
+  speech.ask_again(now, is_asking);
+  EXPECT_EQ(speech.next(agent, 1).size(), once);
+}
+
+TEST_F(HoldsAgentTest, a_service_that_stood_still_ends_nobody_for_that) {
+  const holds::Ticket ticket = a_.enter(kFile, Hold::exclusive);
+  world_.suspend(seconds(30));
+  EXPECT_FALSE(a_.agent->is_good(ticket));
+  pass(seconds(4));
+  EXPECT_TRUE(a_.agent->is_good(ticket));
+  EXPECT_EQ(a_.sessions.size(), 1U);
+  a_.agent->leave(ticket);
+  // Who is not heard afterwards is waited for as ever.
+  played_.network.set_partitioned(kA, kService.node, true);
+  pass(limits::kAgentLease + limits::kLeaseGuard + seconds(1));
+  EXPECT_EQ(played_.fenced.size(), 1U);
 }
 
 TEST_F(HoldsAgentTest, suspend_counts) {

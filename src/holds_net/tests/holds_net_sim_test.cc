@@ -1,6 +1,7 @@
 // Agents that read and write behind, over a network that loses, delays and repeats; that are
-// stopped, cut off, expelled and begin anew; with a service that dies: nobody is told what is older
-// than what somebody was told, no two have one file, and once faults stop all go on.
+// stopped, cut off, expelled and begin anew; with a service that dies, and is away for longer than
+// leases: nobody is told what is older than what somebody was told, no two have one file, and once
+// faults stop all go on. Where only the service fails no session ends.
 #include "story_node.h"
 
 #include <gtest/gtest.h>
@@ -14,6 +15,8 @@ class Story {
     all_.add_nodes(2 + world_.random().below(3));
     files_ = 1 + world_.random().below(4);
     is_hard_ = world_.chance(700);
+    all_.is_calm = !is_hard_;
+    loses_service_ = world_.chance(500);
   }
 
   uint64_t run() {
@@ -33,6 +36,7 @@ class Story {
     const uint64_t rounds = 20 + world_.random().below(40);
     for (uint64_t i = 0; i < rounds && all_.first_fault.empty(); ++i) {
       if (is_hard_ && world_.chance(150)) one_fault();
+      if (!is_hard_ && loses_service_ && world_.chance(60)) lose_service();
       for (uint64_t n = world_.random().below(8); n > 0; --n) one_operation();
       world_.run_for(milliseconds(world_.random().below(world_.chance(900) ? 120 : 4000)));
     }
@@ -57,6 +61,11 @@ class Story {
     world_.chance(500) ? node.read(any_file()) : node.write(any_file());
   }
 
+  void lose_service() {
+    const int most = world_.chance(500) ? 3000 : 40'000;
+    all_.lose_service(milliseconds(world_.random().below(most)));
+  }
+
   void one_fault() {
     StoryNode& node = any_node();
     switch (world_.random().below(9)) {
@@ -78,7 +87,7 @@ class Story {
       case 7:
         return world_.suspend(seconds(world_.chance(500) ? 2 : 20));
       default:
-        return all_.restart_service();
+        return lose_service();
     }
   }
 
@@ -86,6 +95,7 @@ class Story {
   sim::SimWorld& world_ = all_.world;
   uint64_t files_ = 1;
   bool is_hard_ = false;
+  bool loses_service_ = false;
 };
 
 TEST(HoldsNetSim, nobody_reads_what_is_older_than_what_was_told_whatever_fails) {

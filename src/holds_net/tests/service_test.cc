@@ -230,8 +230,12 @@ TEST_F(HoldsServiceTest, no_lease_outlives_that_of_the_service) {
   EXPECT_TRUE(is_answered());
   played_.world.run_for(seconds(1));
   EXPECT_FALSE(is_answered());
+  // Who could not be heard is not ended for that.
+  played_.world.run_for(seconds(60));
+  EXPECT_FALSE(is_answered());
   played_.answers_until = engine::kNever;
   EXPECT_TRUE(is_answered());
+  EXPECT_TRUE(played_.service->is_good(agent.id));
 }
 
 TEST_F(HoldsServiceTest, an_operation_is_alone_with_what_it_changes) {

@@ -141,7 +141,12 @@ void StoryNode::write_now(Operation& operation) {
         File& at = files_[operation.inode];
         at.is_written = false;
         if (stored) world_.told(operation.ticket.session, operation.inode, version);
-        if (stored && agent_->is_good(operation.ticket)) at.kept = version;
+        // What is kept may be found again, though the lease is over now.
+        if (stored && agent_->is_good(operation.ticket)) {
+          at.kept = version;
+        } else if (!at.is_behind) {
+          at.kept.reset();
+        }
         leave(operation);
       });
     });

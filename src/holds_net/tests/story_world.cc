@@ -17,6 +17,8 @@ StoryWorld::StoryWorld(uint64_t seed, Mutants its_mutants) : world(seed), mutant
 
 StoryWorld::~StoryWorld() {
   heal();
+  is_calm = false;
+  ASSERT(world.run_until([this] { return has_service(); }));
   for (const auto& node : nodes) node->end();
   nodes.clear();
   stop_service();
@@ -36,6 +38,7 @@ void StoryWorld::start_service() {
   config.net = net_.get();
   config.address = kService;
   config.kv = kv_.get();
+  config.answers_until = [this] { return world.now() < answers_from_ ? Time() : engine::kNever; };
   config.fence = [this](AgentId session, const std::function<void()>& done) {
     world.after(world.between(milliseconds(0), milliseconds(900)), "fence", [this, session, done] {
       fence(session);
@@ -59,11 +62,17 @@ void StoryWorld::stop_service() {
   net_ = nullptr;
 }
 
-void StoryWorld::restart_service() {
+void StoryWorld::lose_service(Duration away) {
+  if (!has_service()) return;
   net_->kill();
   image_.kill();
   stop_service();
-  start_service();
+  world.trace("service is away", static_cast<uint64_t>(away / milliseconds(1)));
+  world.after(away, "service", [this] {
+    // As where the lease of its machine's process before has to end first.
+    answers_from_ = world.now() + seconds(world.chance(500) ? 5 : 0);
+    start_service();
+  });
 }
 
 void StoryWorld::heal() {
@@ -73,11 +82,12 @@ void StoryWorld::heal() {
 }
 
 bool StoryWorld::is_idle() {
-  return !service_->is_claiming() && service_->figures().ending == 0 &&
+  return has_service() && !service_->is_claiming() && service_->figures().ending == 0 &&
          std::all_of(nodes.begin(), nodes.end(), [](const auto& one) { return one->is_idle(); });
 }
 
 std::string StoryWorld::describe() {
+  if (!has_service()) return "the service is away";
   return std::string("the service ") + (service_->is_claiming() ? "has not been claimed, " : "") +
          "has " + std::to_string(service_->figures().ending) + " that end";
 }
@@ -85,6 +95,7 @@ std::string StoryWorld::describe() {
 // Programs were told of what it had yet to write: that was lost with it, and they hear of it.
 void StoryWorld::fence(AgentId session) {
   world.trace("fenced", session.node.value, session.session);
+  if (is_calm) fault("a session has ended though nothing but the service failed");
   uint64_t& floor = floor_[session.node];
   if (!mutants.skips_fence) floor = std::max(floor, session.session + 1);
   for (auto& [inode, told] : told_) {

@@ -37,9 +37,12 @@ class StoryWorld {
   ~StoryWorld();
 
   void add_nodes(size_t count);
-  // The process of the service dies, and another one begins.
-  void restart_service();
-  void expel(NodeId node) { service_->expel(node); }
+  // The process of the service dies, and another one begins after so long.
+  void lose_service(Duration away);
+  bool has_service() const { return service_ != nullptr; }
+  void expel(NodeId node) {
+    if (has_service()) service_->expel(node);
+  }
   void cut(NodeId node) { network.set_partitioned(node, kService.node, true); }
   void heal();
   bool is_idle();
@@ -62,6 +65,7 @@ class StoryWorld {
   const Mutants mutants;
   std::vector<std::unique_ptr<StoryNode>> nodes;
   std::string first_fault;
+  bool is_calm = false;  // nothing fails but the service: no session may end
 
  private:
   void start_service();
@@ -79,6 +83,7 @@ class StoryWorld {
   std::map<InodeId, std::vector<std::weak_ptr<Version>>> expected_;
   std::map<InodeId, std::multimap<AgentId, Hold>> running_;
   Version versions_ = 0;
+  Time answers_from_{};  // the service: before, it has no lease
 };
 
 }  // namespace penstock::holds_net

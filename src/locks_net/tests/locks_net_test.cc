@@ -66,7 +66,8 @@ struct Process {
     config.node = node;
     config.service = {kNames, kLocksService};
     config.standing = [this] {
-      return Standing{session, names.life, names.good.contains(session)};
+      return Standing{session, names.life, names.good.contains(session),
+                      is_leased && names.service != nullptr};
     };
     agent = LocksAgent::make(config);
     begin(1);
@@ -128,6 +129,7 @@ struct Process {
 
   Names& names;
   const NodeId node;
+  bool is_leased = true;
   AgentId session;
   locks::Open open;
   sim::SimLoop loop;
@@ -303,6 +305,77 @@ TEST_F(LocksNet, who_has_no_session_hears_in_time) {
   EXPECT_EQ(waits->answer, Answer::ended);
 }
 
+TEST_F(LocksNet, nothing_is_taken_while_the_lease_is_over) {
+  names_.world.run_for(seconds(1));
+  const uint64_t calls = a_.agent->figures().calls;
+  const auto asked = a_.ask(a_.open, a_.wanted(5, Type::write));
+  const auto waits = b_.ask(b_.open, b_.wanted(5, Type::write), true);
+  const auto is_asked = [&] { return a_.agent->figures().calls > calls; };
+  ASSERT_TRUE(names_.world.run_until(is_asked, seconds(1)) && asked->answer == Answer::waits);
+  a_.is_leased = b_.is_leased = false;
+  // As of a table that has been replaced, which still answers.
+  EXPECT_FALSE(a_.await(asked, seconds(3)));
+  EXPECT_EQ(names_.service->figures().locks, 1U);
+  EXPECT_FALSE(b_.await(waits, seconds(3)));
+  const auto later = a_.ask(a_.open, a_.wanted(6, Type::write, kOther));
+  EXPECT_FALSE(a_.await(later, seconds(3)));
+  EXPECT_EQ(names_.service->figures().locks, 1U);
+  a_.is_leased = b_.is_leased = true;
+  EXPECT_TRUE(a_.await(asked));
+  EXPECT_EQ(asked->answer, Answer::done);
+  EXPECT_TRUE(a_.await(later));
+  EXPECT_FALSE(a_.open.is_lost());
+}
+
+TEST_F(LocksNet, who_asks_while_nobody_answers_hears_in_time_and_keeps_what_it_has) {
+  EXPECT_EQ(a_.set(a_.wanted(5, Type::write)), Answer::done);
+  names_.stop();
+  const auto other = a_.ask(a_.open, a_.wanted(5, Type::write, kOther));
+  const auto unlock = a_.ask(a_.open, a_.wanted(5, Type::none));
+  bool is_released = false;
+  locks::Open closed;
+  EXPECT_FALSE(a_.await(other, limits::kAskMost - seconds(1)));
+  EXPECT_TRUE(a_.await(other, seconds(2)));
+  EXPECT_TRUE(a_.await(unlock, seconds(2)));
+  EXPECT_EQ(other->answer, Answer::lost);
+  EXPECT_EQ(unlock->answer, Answer::lost);
+  names_.world.run_for(seconds(60));
+  // Nothing of it was said: what it had it has still.
+  EXPECT_FALSE(a_.open.is_lost());
+  names_.start({a_.session, b_.session});
+  EXPECT_EQ(b_.set(b_.wanted(6, Type::write)), Answer::held);
+  EXPECT_EQ(b_.set(b_.wanted(6, Type::write, kOther)), Answer::done);
+  // Closed while nobody answers, it is released as soon as somebody does.
+  names_.stop();
+  a_.agent->closed(a_.open, [&](Answer) { is_released = true; });
+  names_.world.run_for(seconds(60));
+  EXPECT_TRUE(is_released);
+  names_.start({a_.session, b_.session});
+  names_.world.run_for(seconds(1));
+  EXPECT_EQ(b_.set(b_.wanted(6, Type::write)), Answer::done);
+}
+
+// It has perhaps been done: neither before nor after is relied on.
+TEST_F(LocksNet, what_was_said_and_has_no_answer_in_time_is_relied_on_by_nobody) {
+  locks::Open beside;
+  EXPECT_EQ(a_.set(a_.wanted(5, Type::write)), Answer::done);
+  EXPECT_TRUE(a_.await(a_.ask(beside, a_.wanted(9, Type::write, kOther))));
+  names_.network.set_cut(kNames, kA, true);
+  const auto lowered = a_.ask(a_.open, a_.wanted(5, Type::read));
+  names_.world.run_for(seconds(1));
+  a_.is_leased = false;
+  EXPECT_TRUE(a_.await(lowered, limits::kAskMost + seconds(1)));
+  EXPECT_EQ(lowered->answer, Answer::lost);
+  EXPECT_TRUE(a_.open.is_lost());
+  EXPECT_FALSE(beside.is_lost());
+  EXPECT_EQ(b_.set(b_.wanted(6, Type::read)), Answer::done);
+  names_.network.heal();
+  a_.is_leased = true;
+  names_.world.run_for(seconds(3));
+  a_.close(a_.open);
+  EXPECT_EQ(b_.set(b_.wanted(6, Type::write)), Answer::done);
+}
+
 // ---- stories ----
 
 // Owners that lock and unlock whole files over a network that loses, doubles and delays, with a
@@ -328,6 +401,7 @@ class Story {
     }
     for (int round = 0; round < 150 && fault_.empty(); ++round) {
       if (world().chance(40)) one_fault();
+      for (const auto& node : nodes_) reopen(*node);
       for (uint64_t n = world().random().below(6); n > 0; --n) one_step();
       world().run_for(milliseconds(world().random().below(world().chance(900) ? 40 : 1500)));
     }
@@ -336,15 +410,15 @@ class Story {
     // Once nobody has anything all that waits is served.
     const bool idle = world().run_until(
         [this] {
+          for (const auto& node : nodes_) reopen(*node);
           for (Owner& owner : owners_) {
             if (owner.asked == nullptr && !owner.has.empty())
               unlock(owner, owner.has.begin()->first);
           }
-          return !fault_.empty() || is_idle();
+          return !fault_.empty() || (is_idle() && names_.service->figures().locks == 0);
         },
         seconds(120));
-    if (fault_.empty() && !idle) fault_ = "somebody waits";
-    if (fault_.empty() && names_.service->figures().locks != 0) fault_ = "a lock is left";
+    if (fault_.empty() && !idle) fault_ = is_idle() ? "a lock is left" : "somebody waits";
     return fault_;
   }
 
@@ -377,14 +451,11 @@ class Story {
     const bool waits = world().chance(500);
     ask(owner, file, type, waits);
   }
-  void unlock(Owner& owner, uint64_t file) {
-    owner.has.erase(file);
-    ask(owner, file, Type::none, false);
-  }
+  void unlock(Owner& owner, uint64_t file) { ask(owner, file, Type::none, false); }
   void ask(Owner& owner, uint64_t file, Type type, bool waits) {
     // What it has is less until it is told.
     const auto had = owner.has.find(file);
-    const bool is_less = type == Type::read && had != owner.has.end();
+    const bool is_less = type != Type::write && had != owner.has.end();
     const Type before = is_less ? had->second : Type::none;
     if (is_less) owner.has.erase(had);
     const AgentId session = owner.process->session;
@@ -395,7 +466,9 @@ class Story {
         owner.process->open, Process::wanted(owner.number, type, InodeId(file)), result->request,
         [this, &owner, file, type, before, session](Answer answer) {
           owner.asked = nullptr;
+          if (owner.process->open.is_lost()) forget(*owner.process);
           const bool is_as_before = answer != Answer::done && before != Type::none;
+          if (owner.process->open.is_lost()) return;
           if (is_as_before && session == owner.process->session) owner.has[file] = before;
           if (answer == Answer::done && type != Type::none) told(owner, file, type);
         });
@@ -412,6 +485,24 @@ class Story {
     }
   }
 
+  // Nothing that is locked through an open that is lost is relied on.
+  void forget(const Process& process) {
+    for (Owner& owner : owners_) {
+      if (owner.process == &process) owner.has.clear();
+    }
+  }
+  void reopen(Process& process) {
+    if (!process.open.is_lost()) return;
+    forget(process);
+    for (const Owner& owner : owners_) {
+      if (owner.process != &process || owner.asked == nullptr) continue;
+      if (owner.asked->request != RequestId()) process.agent->cancel(owner.asked->request);
+      return;
+    }
+    process.agent->closed(process.open, [](Answer) {});
+    new (&process.open) locks::Open;
+  }
+
   void one_fault() {
     Process& process = *nodes_[world().random().below(nodes_.size())];
     switch (world().random().below(4)) {
@@ -423,6 +514,13 @@ class Story {
         return begin_session(process);
       default:
         names_.stop();
+        // For longer than who asks waits, now and then.
+        if (world().chance(500)) {
+          for (uint64_t n = world().random().below(20); n > 0; --n) {
+            one_step();
+            world().run_for(milliseconds(world().random().below(3000)));
+          }
+        }
         names_.start({names_.good.begin(), names_.good.end()});
     }
   }
@@ -430,9 +528,7 @@ class Story {
   void begin_session(Process& process) {
     const AgentId over = process.session;
     names_.good.erase(over);
-    for (Owner& owner : owners_) {
-      if (owner.process == &process) owner.has.clear();
-    }
+    forget(process);
     process.begin(over.session + 1);
     world().run_for(milliseconds(world().random().below(2000)));
     names_.service->gone(over);

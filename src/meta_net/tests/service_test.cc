@@ -51,6 +51,42 @@ TEST_F(ServiceTest, refuses_what_is_meant_for_another_life_of_it) {
   EXPECT_EQ(play(header, create("f")).status, Code::stale) << "it does not know whether it was";
 }
 
+// For agents that had something in an earlier life, and have yet to say what.
+TEST_F(ServiceTest, answers_looks_and_what_is_done_under_holds_before_all_have_claimed) {
+  const auto made = answer_of<ask::Create>(play(changing(1), create("f")));
+  ASSERT_TRUE(made.has_value());
+  const InodeId file = made->attributes.inode;
+  end();
+  MetaServiceConfig config;
+  bool is_early = true;
+  bool has_session = true;
+  config.is_early = [&is_early] { return is_early; };
+  config.has_session = [&has_session](NodeId, uint64_t) { return has_session; };
+  begin(config);
+  const uint64_t life = play(looking(), ask::Sync{}).header.service;
+  const auto change = [&](uint64_t sequence) {
+    RequestHeader header = changing(sequence);
+    header.service = life;
+    return header;
+  };
+  EXPECT_TRUE(answer_of<ask::GetAttributes>(play(looking(), ask::GetAttributes{file})));
+  EXPECT_TRUE(answer_of<ask::Look>(play(looking(), ask::Look{{{file, {}}}})));
+  EXPECT_TRUE(answer_of<ask::BeginWrite>(play(change(2), ask::BeginWrite{file})));
+  EXPECT_TRUE(answer_of<ask::EndWrite>(play(change(3), ask::EndWrite{file})));
+  EXPECT_EQ(play(change(4), create("g")).status, Code::busy);
+  EXPECT_EQ(play(looking(), ask::Resolve{{}, "/f", true}).status, Code::busy);
+  EXPECT_EQ(play(looking(), ask::Orphans{}).status, Code::busy);
+  EXPECT_EQ(meta_->lookup({}, meta::kRootInode, "g").error(), Code::not_found);
+  has_session = false;
+  EXPECT_EQ(answer_of<ask::BeginWrite>(play(change(5), ask::BeginWrite{file})).error(),
+            Code::stale);
+  is_early = false;
+  // It was not begun: it may come again under its number.
+  EXPECT_TRUE(answer_of<ask::Create>(play(change(6), create("g"))).has_value());
+  EXPECT_TRUE(answer_of<ask::Resolve>(play(looking(), ask::Resolve{{}, "/f", true})));
+  end();
+}
+
 TEST_F(ServiceTest, refuses_what_cannot_be_a_call) {
   const auto ends_with = [&](const std::function<void(PlayedCall&)>& change) {
     PlayedCall& call = prepared(changing(1), create("f"));

@@ -50,6 +50,9 @@ using KeeperAction = std::variant<Ask, Answer, Claim, Begin, Drop, DropAll, Resu
 
 // As Table, a pure function of what it is told; whoever owns it does what take_actions() says, in
 // that order. Not thread safe.
+//
+// While its lease is over nothing begins and nothing is good, and what it has stays: meta, of
+// whatever life, says whether that is its own still (docs/decisions/0070).
 class Keeper {
  public:
   // The next session of the node has that number.
@@ -63,8 +66,6 @@ class Keeper {
   void given(const Given& given, engine::Time now);
   void recalled(const Recall& recall, engine::Time now);
 
-  // Nobody has to hear of an end: to be called now and then, and before what follows is relied on.
-  void look(engine::Time now);
   // Holds that were recalled stay for a moment, as they are in use: to be looked at every
   // limits::kStayLook, while there are any.
   bool has_stays() const { return !stays_.empty(); }
@@ -99,6 +100,8 @@ class Keeper {
   bool is_ready(engine::Time now) const { return state_ == State::ready && now < lease_end_; }
   // Until when what is kept may be found, if it is not recalled; the beginning of time: not at all.
   engine::Time ready_until() const { return state_ == State::ready ? lease_end_ : engine::Time{}; }
+  // Its lease runs, though nothing may begin yet in a life of meta that it has not claimed of.
+  bool is_leased(engine::Time now) const { return has_begun() && now < lease_end_; }
   bool has_begun() const { return state_ != State::beginning && state_ != State::lost; }
   bool is_asking(InodeId inode, RequestId request) const;
   bool is_claiming() const { return state_ == State::claiming; }

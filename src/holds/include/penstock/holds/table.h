@@ -25,18 +25,24 @@ class Table {
  public:
   // A new life of meta, larger than all before. `recorded` are the sessions that are on record;
   // those whose end is, too, are to be expelled at once. Nothing is given before each of them has
-  // claimed what it has, or has ended as any other. `wait`: until when they may claim, which is a
-  // lease and its guard from the end of the lease of the life before.
+  // claimed what it has, whether its lease lapsed or not, or has ended as any other. `wait`: until
+  // when they may claim, which is a lease and its guard from the end of the lease of the life
+  // before.
   Table(uint16_t life, const std::vector<AgentId>& recorded, engine::Time now, engine::Time wait);
   ~Table();
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
 
+  // No agent could be heard until now, as meta may not answer: the time in which they renew, claim
+  // and answer recalls begins anew.
+  void not_heard(engine::Time now);
+
   // A session begins, and those of the node before it end. One that is not the node's latest is
   // ignored.
   void begin(AgentId agent, engine::Time now);
-  // Its lease goes on, for limits::kAgentLease from when it sent this. False: it has none; it
-  // begins another session once it has dropped everything.
+  // Its lease goes on, for limits::kAgentLease from when it sent this, also where it had lapsed
+  // and the session was not ended yet. False: it has none; it begins another session once it has
+  // dropped everything.
   bool renew(AgentId agent, engine::Time now);
   // Everything of an ended session is refused by the targets, and what they had of it is settled.
   void fenced(AgentId agent, engine::Time now);

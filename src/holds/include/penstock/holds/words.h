@@ -16,8 +16,9 @@ enum class Hold : uint8_t {
   exclusive,  // to change bytes, length and times, and to write behind
 };
 
-// One stretch of time in which the lease of an agent never lapsed. A node's sessions are numbered
-// upwards, and recorded durably before the table hears of them.
+// What an agent has, from its beginning until meta has ended it: its lease may lapse in between. A
+// node's sessions are numbered upwards; beginnings and ends are recorded durably before the table
+// hears of the first, and does anything about the second.
 struct AgentId {
   NodeId node;
   uint64_t session = 0;

@@ -30,7 +30,8 @@ struct HoldsAgentConfig {
   wire::Protocol speaks = wire::kNodeProtocol;
 };
 
-// Repeats what is not answered, as long as the service is not reached: operations wait.
+// Repeats what is not answered, as long as the service is not reached: operations wait. A session
+// is over when the service says so, of whatever life: until then what was written behind stays.
 //
 // What Holding says is thread safe, and takes a lock that is never held while anything waits. All
 // else is for the owner thread of the loop, but for making it and its end.
@@ -51,12 +52,13 @@ class HoldsAgent : public holds::Holding {
   virtual bool may_keep(InodeId inode, holds::Stamp stamp) = 0;
   // There is a session, and its lease runs. Thread safe.
   virtual bool is_ready() = 0;
-  // The session, the life of the table that was heard last (0: none), and whether the service knows
-  // of the session, as far as is known here. Thread safe.
+  // The session, the life of the table that was heard last (0: none), whether the service knows of
+  // the session, as far as is known here, and whether its lease runs. Thread safe.
   struct Standing {
     holds::AgentId session;
     uint16_t life = 0;
     bool has_begun = false;
+    bool is_leased = false;
   };
   virtual Standing standing() = 0;
 

@@ -39,7 +39,8 @@ struct HoldsServiceConfig {
   // Whatever is in use is known from now on. In the loop.
   std::function<void()> claims_over;
   // Until when it may answer, by the clock of leases, where it has a lease itself: no agent gets
-  // one that outlives it. In the loop. None: as long as it lives.
+  // one that outlives it, and no session ends for what cannot be heard meanwhile. In the loop.
+  // None: as long as it lives.
   std::function<engine::Time()> answers_until;
   // How much longer than from now on the life before may have answered, by its own lease.
   engine::Duration life_before{};

@@ -16,6 +16,9 @@ struct Standing {
   locks::AgentId session;
   uint16_t life = 0;  // as it was last heard; 0: never
   bool has_begun = false;
+  // No: nothing is said, and nothing that is told is taken, as it may be of a service that has been
+  // replaced; what the agent has stays.
+  bool is_leased = true;
 };
 
 // What it points to outlives the agent.

@@ -24,6 +24,11 @@ struct LocksServiceConfig {
   // before each of them has said what it has, or is gone.
   std::vector<locks::AgentId> before;
   std::function<bool(locks::AgentId)> is_good;
+  // Whether it may answer; null: as long as it lives.
+  std::function<bool()> may_answer = {};
+  // Sessions have yet to say to the holds what they have: the time to say it here begins after
+  // that. Null: it begins with start().
+  std::function<bool()> awaits_claims = {};
   // Its session shall end: it renews its lease, and does not say what it has.
   std::function<void(NodeId)> expel;
   wire::Protocol speaks = wire::kNodeProtocol;

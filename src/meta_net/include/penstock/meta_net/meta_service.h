@@ -51,6 +51,10 @@ struct MetaServiceConfig {
   // Whether this process may answer at all, asked in the loop: it may not have heard of the removal
   // of whoever asks. No: calls end with peer_gone. Empty: it may.
   std::function<bool()> may_serve = {};
+  // Whether agents have yet to claim what they had in an earlier life, asked in the loop. Yes: only
+  // what they need for that is answered (may_come_early() in messages.h), and all else is to come
+  // again. Empty: they have.
+  std::function<bool()> is_early = {};
 };
 
 // Answers nodes that have the role of an agent. A call is taken and answered in the loop, and

@@ -154,7 +154,9 @@ class Remote final : public RemoteMeta {
   }
   Status show(InodeId inode) override {
     const std::optional<wire::Capability> given = find_given_ ? find_given_(inode) : std::nullopt;
-    if (given && prove(*given).ok()) return Code::ok;
+    const bool is_its =
+        given && inode.value >= given->inode_first && inode.value <= given->inode_last;
+    if (is_its && prove(*given).ok()) return Code::ok;
     return status_of(run_once(ask::GetAttributes{inode}, 0));
   }
   Status sync() override { return status_of(run(ask::Sync{})); }

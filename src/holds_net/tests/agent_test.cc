@@ -455,6 +455,7 @@ TEST_F(HoldsAgentTest, the_root_of_a_subtree_is_held_by_its_own_number) {
   a_.agent->leave(a_.enter(kOne, Hold::shared));
   b_.agent->leave(b_.enter(kOther, Hold::exclusive));
   EXPECT_EQ(a_.keeping.drops.size(), 3U);
+  EXPECT_EQ(played_.service->figures().ended, 0U) << "each recall was answered";
 }
 
 }  // namespace

@@ -261,6 +261,32 @@ TEST_F(ClusterRights, open_files_outlive_the_process_with_the_names) {
   EXPECT_EQ(::flock(locked.get(), LOCK_EX | LOCK_NB), 0) << errno;
 }
 
+// How much there may be, and for how long what is removed is kept, says root of a node that is not
+// restricted.
+TEST_F(ClusterRights, quotas_and_days_of_trash_are_set_on_nodes_that_are_not) {
+  start_client({"--subtree", "/data"});
+  good({"quota", "set", place("first"), "--path", "/data", "--capacity", "1G"});
+  good({"trash", "set", place("first"), "7"});
+  const auto all_are_refused = [&](const std::string& path) {
+    refused({"quota", "set", place("client"), "--path", path, "--capacity", "9G"},
+            "this node is restricted");
+    refused({"quota", "list", place("client")}, "this node is restricted");
+    refused({"quota", "delete", place("client"), "--path", path}, "this node is restricted");
+    refused({"trash", "set", place("client"), "0"}, "this node is restricted");
+    EXPECT_THAT(good({"quota", "list", place("first")}).out, HasSubstr("1"));
+  };
+  all_are_refused("/");
+  restrict({"--read-only"});
+  EXPECT_TRUE(eventually([&] { return writes(0, "data/after") == EROFS; }));
+  all_are_refused("/data");
+  restrict({"--nothing"});
+  EXPECT_TRUE(eventually([&] {
+    return penstock({"quota", "set", place("client"), "--path", "/data", "--capacity", "2G"})
+               .exit_code == 0;
+  }));
+  good({"trash", "set", place("client"), "3"});
+}
+
 TEST_F(ClusterRights, restrictions_are_ordered_on_the_first_node_and_not_of_it) {
   start_client({"--read-only"});
   refused({"restrict", place("client"), "2", "--nothing"}, "on the node with the controller");

@@ -48,6 +48,8 @@ inline constexpr std::chrono::milliseconds kFenceAgain{250};
 
 // What ended sessions had is settled by so many threads, of which each may wait for a target.
 inline constexpr uint32_t kSettleThreads = 4;
+// Files of a node that is restricted, which it shows at a time: each takes two calls.
+inline constexpr uint32_t kShowThreads = 4;
 
 // Lines of the file of limits: users of one node that root has set something for.
 inline constexpr size_t kLimitLinesMax = 65536;

@@ -337,6 +337,10 @@ Outcome<void> Node::begin_holding() {
   config.names = [this] { return has_names_ ? participant_->self() : remote_names_->node(); };
   config.kv = has_names_ ? &storage_->meta_kv() : nullptr;
   config.let_end = [this] { let_calls_end(); };
+  config.rights = rights_.get();
+  if (remote_names_ != nullptr) {
+    config.show = [this](InodeId inode) { return remote_names_->show(inode); };
+  }
   if (standbys_ != nullptr) {
     config.answers_until = [this] {
       if (!standbys_->shares()) return engine::kNever;

@@ -8,6 +8,28 @@ namespace penstock::agent {
 
 using holds::AgentId;
 
+namespace {
+
+// What a node that is restricted has to show, until a thread has done that.
+struct Show : ListNode {
+  InodeId inode;
+  std::function<void(Status)> done;
+};
+
+holds_net::Judgement judgement_of(meta_net::NodeRights& rights, AgentId agent, InodeId inode,
+                                  holds::Hold hold) {
+  using May = meta_net::NodeRights::May;
+  using Is = holds_net::Judgement::Is;
+  const auto found =
+      rights.may_hold(agent.node, agent.session, inode, hold == holds::Hold::exclusive);
+  const Is is = found.may == May::yes       ? Is::allowed
+                : found.may == May::unknown ? Is::unknown
+                                            : Is::only_reads;
+  return {is, found.inode};
+}
+
+}  // namespace
+
 void NodeHolds::Keepings::drop_names(InodeId inode, std::vector<std::string> names,
                                      std::function<void()> done) {
   kept_names::KeptNames* const kept = names_.load(std::memory_order_acquire);
@@ -39,6 +61,14 @@ Outcome<std::unique_ptr<NodeHolds>> NodeHolds::start(const Config& config) {
   ASSERT(config.participant != nullptr && config.loop != nullptr && config.names);
   std::unique_ptr<NodeHolds> all(new NodeHolds(config));
   if (config.kv != nullptr) TRY(all->start_service());
+  if (config.show) {
+    all->shows_ = std::make_unique<engine::WorkerPool>(
+        engine::WorkerOptions{.name = "penstock-shows", .count_max = limits::kShowThreads},
+        [show = config.show](ListNode& item) {
+          const std::unique_ptr<Show> job(static_cast<Show*>(&item));
+          job->done(show(job->inode));
+        });
+  }
   all->start_agent();
   return all;
 }
@@ -63,6 +93,12 @@ Outcome<void> NodeHolds::start_service() {
     if (files_ != nullptr) files_->unused_elsewhere();
   };
   service.answers_until = config_.answers_until;
+  if (meta_net::NodeRights* const rights = config_.rights; rights != nullptr) {
+    service.judge = [rights](AgentId agent, InodeId inode, holds::Hold hold) {
+      return judgement_of(*rights, agent, inode, hold);
+    };
+    service.is_restricted = [rights](NodeId node) { return rights->limits(node); };
+  }
   service.gone = [this](AgentId agent) { locks_service_->gone(agent); };
   TRY_ASSIGN(service_, holds_net::HoldsService::open(service));
   guard_ = std::make_unique<kept_names::NamesGuard>(*service_);
@@ -86,6 +122,14 @@ void NodeHolds::make_locks_service() {
   service.may_answer = [this] { return may_answer(); };
   service.awaits_claims = [this] { return service_->is_claiming(); };
   service.expel = [this](NodeId node) { service_->expel(node); };
+  if (meta_net::NodeRights* const rights = config_.rights; rights != nullptr) {
+    service.judge = [rights](AgentId agent, const locks::Wanted& wanted) {
+      const bool writes =
+          wanted.owner.kind == locks::Kind::range && wanted.type == locks::Type::write;
+      return rights->may_lock(agent.node, agent.session, wanted.inode, writes);
+    };
+    service.is_restricted = [rights](NodeId node) { return rights->limits(node); };
+  }
   locks_service_ = locks_net::LocksService::make(std::move(service));
 }
 
@@ -108,6 +152,11 @@ void NodeHolds::start_agent() {
     config_.participant->set_session(session.session);
     session_.store(session.session, std::memory_order_release);
   };
+  if (config_.show) {
+    agent.show = [this](InodeId inode, std::function<void(Status)> done) {
+      show_later(inode, std::move(done));
+    };
+  }
   agent_ = holds_net::HoldsAgent::make(agent);
   make_locks_agent();
   in_loop([this](engine::Op& done) {
@@ -149,7 +198,20 @@ void NodeHolds::make_locks_agent() {
     const holds_net::HoldsAgent::Standing standing = agent_->standing();
     return {standing.session, standing.life, standing.has_begun, standing.is_leased};
   };
+  if (config_.show) {
+    agent.show = [this](InodeId inode, std::function<void(Status)> done) {
+      show_later(inode, std::move(done));
+    };
+  }
   locks_agent_ = locks_net::LocksAgent::make(std::move(agent));
+}
+
+void NodeHolds::show_later(InodeId inode, std::function<void(Status)> done) {
+  auto job = std::make_unique<Show>();
+  job->inode = inode;
+  job->done = std::move(done);
+  // After the end nobody waits for it any more.
+  if (shows_->submit(*job).ok()) static_cast<void>(job.release());  // the pool's now
 }
 
 // With the lock.
@@ -227,6 +289,12 @@ void NodeHolds::stop() {
   if (agent_ != nullptr) {
     in_loop([this](engine::Op& done) { locks_agent_->close(done); });
     in_loop([this](engine::Op& done) { agent_->close(done); });
+  }
+  if (shows_ != nullptr) {
+    shows_->stop([](ListNode& item) {
+      const std::unique_ptr<Show> job(static_cast<Show*>(&item));
+      job->done(Code::closed);
+    });
   }
   keepings_.attach(static_cast<holds::Keeping*>(nullptr));
   keepings_.attach(static_cast<kept_names::KeptNames*>(nullptr));

@@ -18,6 +18,7 @@
 #include "penstock/holds_net.h"
 #include "penstock/kept_names.h"
 #include "penstock/locks_net.h"
+#include "penstock/meta_net.h"
 
 namespace penstock::agent {
 
@@ -37,6 +38,11 @@ class NodeHolds {
     std::function<void()> let_end = {};
     // See holds_net::HoldsServiceConfig.
     std::function<engine::Time()> answers_until = {};
+    // With the names: by what holds and locks of nodes that are restricted are judged. Null: none
+    // is.
+    meta_net::NodeRights* rights = nullptr;
+    // Without them: see meta_net::RemoteMeta. Called in threads that may block.
+    std::function<Status(InodeId)> show = {};
   };
   // While the participant is open.
   static Outcome<std::unique_ptr<NodeHolds>> start(const Config& config);
@@ -98,6 +104,7 @@ class NodeHolds {
   void make_locks_service();
   void start_agent();
   void make_locks_agent();
+  void show_later(InodeId inode, std::function<void(Status)> done);
   void fence(holds::AgentId agent, const std::function<void()>& done);
   bool may_answer() const;
   bool is_past_fenced();
@@ -117,6 +124,7 @@ class NodeHolds {
   std::unique_ptr<locks_net::LocksAgent> locks_agent_;
   // Of sessions that ended, also before there was a file system, for which they wait.
   Settlements settlements_;
+  std::unique_ptr<engine::WorkerPool> shows_;  // null: nothing is shown
   engine::Mutex mutex_;
   engine::Condition wake_;
   bool is_stopping_ = false;             // under the mutex

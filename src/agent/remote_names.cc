@@ -22,7 +22,13 @@ std::unique_ptr<meta_net::RemoteMeta> RemoteNames::make(engine::Loop& loop,
   config.find = [this] { return find(); };
   config.session = session_;
   config.given = [this](const wire::Capability& one) { given_.keep(one); };
-  config.find_given = [this](InodeId inode) { return given_.kept(inode); };
+  config.find_given = [this](InodeId inode) {
+    // One of an earlier session is over.
+    auto given = given_.kept(inode);
+    const wire::AgentSession session{participant_.self(), session_()};
+    if (given && given->session != session.word()) given.reset();
+    return given;
+  };
   config.call_time = call_time;
   config.counts_time = std::min<engine::Duration>(call_time, limits::kQuickQuestion);
   return meta_net::RemoteMeta::make(config);

@@ -42,6 +42,7 @@ class RemoteNames {
     return meta_->access(who, inode, wanted);
   }
   Result<wire::Capability> capability(InodeId inode) { return meta_->capability(inode); }
+  Status show(InodeId inode) { return meta_->show(inode); }
   // As the node that has the names tells it, or told it last.
   engine::DiskSpace space();
 

@@ -1,6 +1,7 @@
 // What a table keeps of an inode and of an agent.
 #pragma once
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -22,6 +23,7 @@ struct Session {
   State state;
   engine::Time lease_end{};  // with the guard
   bool has_dropped = false;
+  bool is_trusted = true;         // in what it claims
   bool is_inherited = false;      // from the life before, of which nobody knows what it had
   IntrusiveList<Holder> holders;  // what it has had longest comes first
   size_t held = 0;
@@ -87,6 +89,9 @@ struct Table::Barrier {
   std::vector<Stamp> stamps;
 };
 
+constexpr bool go_beside(Hold a, Hold b) {
+  return std::min(a, b) == Hold::none || std::max(a, b) < Hold::exclusive;
+}
 // What others may have beside a hold.
 constexpr Hold most_beside(Hold hold) {
   switch (hold) {

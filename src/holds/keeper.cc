@@ -213,6 +213,19 @@ void Keeper::given(const Given& given, engine::Time now) {
   actions_.push_back(Resume{given.inode});
 }
 
+bool Keeper::refused(InodeId inode, RequestId request) {
+  const auto found = all_.find(inode);
+  const bool is_mine = found != all_.end() && state_ == State::ready && request != RequestId{} &&
+                       found->second.asked == request;
+  if (!is_mine) return false;
+  found->second.asked = RequestId{};
+  found->second.parked = Hold::none;
+  // What was recalled meanwhile does not come any more.
+  drop_if_due(inode, found->second);
+  forget_if_idle(inode);
+  return true;
+}
+
 void Keeper::recalled(const Recall& recall, engine::Time now) {
   now_ = now;
   if (recall.agent != id_ || life_of(recall.recall) != life_ || !has_begun()) return;

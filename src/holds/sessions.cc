@@ -51,26 +51,37 @@ void Table::expel(AgentId agent, engine::Time now) {
   advance_all();
 }
 
-Result<Stamp> Table::claim(AgentId agent, InodeId inode, Hold hold, bool in_use) {
+Result<Stamp> Table::claim(AgentId agent, InodeId inode, Hold hold, bool in_use, bool is_trusted) {
   const auto found = sessions_.find(agent);
   const bool may =
       claiming_ && found != sessions_.end() && found->second->state == Session::State::recorded;
   if (!may) return Code::stale;
   Entry& at = entry(inode);
+  found->second->is_trusted = is_trusted;
+  if (is_trusted) disown_untrusted(at, agent, hold);
   for (const auto& holder : at.holders) {
-    if (holder->session->id == agent) continue;
-    if (std::min(hold, holder->hold) != Hold::none &&
-        std::max(hold, holder->hold) == Hold::exclusive) {
-      // One of the two is wrong, or lies.
-      end(*found->second);
-      return Code::conflict;
-    }
+    if (holder->session->id == agent || go_beside(hold, holder->hold)) continue;
+    // One of the two is wrong, or lies.
+    end(*found->second);
+    return Code::conflict;
   }
   Holder& holder = holder_of(at, *found->second);
   holder.hold = hold;
   holder.in_use = in_use;
   holder.grant = next_stamp();
   return holder.grant;
+}
+
+// Of what stands against a claim they have nothing but, perhaps, an open file: so nobody settles
+// for them what is another's.
+void Table::disown_untrusted(Entry& entry, AgentId claims, Hold hold) {
+  for (const auto& holder : entry.holders) {
+    Session& session = *holder->session;
+    if (session.id == claims || session.is_trusted || go_beside(hold, holder->hold)) continue;
+    holder->hold = Hold::none;
+    holder->in_use = true;
+    if (session.state <= Session::State::good) end(session);
+  }
 }
 
 void Table::claimed(AgentId agent, engine::Time now) {

@@ -22,6 +22,7 @@ struct Asked {
   RequestHeader header;
   AgentId agent;
   std::string words;
+  bool is_trusted = true;  // in what they claim
   // Of the answer.
   std::vector<Told> told;  // what belongs to its words
   std::string bytes;

@@ -320,6 +320,8 @@ class Agent final : public HoldsAgent {
     drops_.drop_all(drop.is_lost);
     ++drop_alls_taken_;
     const std::lock_guard lock(mutex_);
+    // Who waits for the end of a show waits for another session, or life.
+    for (const auto& [inode, is_shown] : std::exchange(shown_, {})) ask_again(inode);
     // Nothing begins before all is dropped: what runs and is void only gets less.
     const uint64_t running = keeper_.running();
     ASSERT(out_ >= running);
@@ -445,9 +447,23 @@ class Agent final : public HoldsAgent {
   // With the lock.
   void hear(const Caller::Question&, const ResponseHeader&, const Given& given) {
     keeper_.given(given, now());
+    shown_.erase(given.inode);
   }
   void hear(const Caller::Question&, const ResponseHeader&, const Recall& recall) {
     keeper_.recalled(recall, now());
+  }
+  // What it had open before that service began it shows now; then it is asked once more.
+  void hear(const Caller::Question&, const ResponseHeader&, const Refused& refused) {
+    const InodeId inode = refused.inode;
+    if (!keeper_.refused(inode, refused.request) || !parked_.contains(inode)) return;
+    if (refused.only_reads) return refuse(inode, Hold::exclusive, Code::read_only);
+    const auto [shown, is_first] = shown_.try_emplace(inode, false);
+    if (!is_first && !shown->second) return;  // it is asked once more when that has ended
+    if (!is_first || !config_.show) return refuse(inode, Hold::shared, Code::stale);
+    const AgentId session = keeper_.id();
+    config_.show(inode, [way = way_, this, session, inode](Status status) {
+      way->post([this, session, inode, status] { was_shown(session, inode, status); });
+    });
   }
   void hear(const Caller::Question& question, const ResponseHeader&, const Granted& granted) {
     if (question.kind != Kind::say || !keeper_.is_claiming()) return;
@@ -455,6 +471,49 @@ class Agent final : public HoldsAgent {
   }
   void hear(const Caller::Question& question, const ResponseHeader& header, const ClaimsTaken&) {
     keeper_.claimed(question.of, header.life, std::exchange(grants_, {}));
+  }
+
+  void was_shown(AgentId session, InodeId inode, Status status) {
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = shown_.find(inode);
+      if (session != keeper_.id() || found == shown_.end()) return;
+      found->second = true;
+      if (!status.ok()) {
+        refuse(inode, Hold::shared, status);
+      } else if (parked_.contains(inode)) {
+        ask_again(inode);
+      } else {
+        shown_.erase(found);
+      }
+      note();
+    }
+    drive();
+  }
+  // With the lock.
+  void ask_again(InodeId inode) {
+    const auto found = parked_.find(inode);
+    if (found == parked_.end()) return;
+    IntrusiveList<engine::Op>& waiters = found->second;
+    for (engine::Op* op = waiters.first(); op != nullptr; op = waiters.next(*op)) {
+      keeper_.wait(inode, static_cast<Waiter&>(*op).hold);
+    }
+  }
+  // With the lock. Those who want that or more end so; others ask again.
+  void refuse(InodeId inode, Hold least, Status status) {
+    shown_.erase(inode);
+    const auto found = parked_.find(inode);
+    if (found == parked_.end()) return;
+    IntrusiveList<engine::Op>& waiters = found->second;
+    for (engine::Op* op = waiters.first(); op != nullptr;) {
+      auto& waiter = static_cast<Waiter&>(*op);
+      op = waiters.next(*op);
+      if (waiter.hold < least) continue;
+      waiter.unlink();
+      complete(waiter, status);
+    }
+    if (!waiters.empty()) return ask_again(inode);
+    parked_.erase(found);
   }
 
   // ---- the end ----
@@ -518,6 +577,8 @@ class Agent final : public HoldsAgent {
   std::optional<AgentId> begins_;
   Speech speech_;
   std::vector<std::pair<InodeId, Stamp>> grants_;
+  // Of which a hold was refused: whether it was shown since, so that it is not refused for that.
+  std::unordered_map<InodeId, bool> shown_;
   uint64_t drop_alls_taken_ = 0;
   bool is_leaving_ = false;  // it says that it goes
   bool is_silent_ = false;   // it says nothing any more

@@ -1,6 +1,7 @@
 #include "penstock/holds_net/holds_service.h"
 
 #include "calls.h"
+#include "judging.h"
 #include "limits.h"
 #include "listener.h"
 #include "messages.h"
@@ -33,6 +34,7 @@ class Service final : public HoldsService {
         records_(std::move(records.nodes)),
         before_(sessions_of(records_)),
         way_(std::make_shared<Way>(*config.loop)),
+        judging_(config_),
         calls_(
             config_, life_, [this](Asked& asked) { take(asked); }, [this] { end_if_stopped(); }),
         sessions_(
@@ -305,7 +307,7 @@ class Service final : public HoldsService {
   }
 
   void say(Asked& asked) {
-    const std::optional<std::vector<Word>> words = decode_words(asked.words, asked.agent);
+    std::optional<std::vector<Word>> words = decode_words(asked.words, asked.agent);
     asked.words = {};
     if (!words) return calls_.refuse(asked, Code::bad_message);
     Listener* const listener = hear(asked);
@@ -315,7 +317,10 @@ class Service final : public HoldsService {
     if (asked.header.life == life_ && sequence >= listener->sequence) {
       const bool is_again = sequence == listener->sequence;
       listener->sequence = sequence;
+      const size_t denied = is_again ? 0 : judging_.judge(asked.agent, *listener, *words);
+      asked.is_trusted = judging_.is_trusted(asked.agent.node);
       const std::lock_guard lock(mutex_);
+      figures_.denied += denied;
       for (const Word& word : *words) {
         std::visit([&](const auto& one) { hear(asked, *listener, is_again, one); }, word);
       }
@@ -348,8 +353,8 @@ class Service final : public HoldsService {
   void hear(Asked& asked, Listener& listener, bool is_again, const Claim& word) {
     listener.claims += is_again ? 0 : 1;
     if (listener.claims > limits::kHoldsOfAgentMax) return table_->expel(asked.agent, now());
-    const Result<Stamp> claimed =
-        table_->claim(asked.agent, word.inode, word.hold, word.hold == Hold::none);
+    const Result<Stamp> claimed = table_->claim(asked.agent, word.inode, word.hold,
+                                                word.hold == Hold::none, asked.is_trusted);
     const Stamp grant = claimed ? *claimed : table_->grant_of(asked.agent, word.inode);
     if (grant != Stamp{}) asked.told.emplace_back(Granted{word.inode, grant});
   }
@@ -518,6 +523,7 @@ class Service final : public HoldsService {
   Figures figures_;
 
   const std::shared_ptr<Way> way_;
+  Judging judging_;
   Calls calls_;
   Sessions sessions_;  // last: its threads use what is above
 };

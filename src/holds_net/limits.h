@@ -43,6 +43,9 @@ inline constexpr size_t kCallsPerNode = 16;
 inline constexpr size_t kTellMost = 2 * kWaitingOfAgentMax;
 // Recalls that were not answered are said again.
 inline constexpr engine::Duration kRecallAgain = std::chrono::seconds(1);
+// Numbers that a node calls otherwise. A subtree has another root once its path leads elsewhere; of
+// those before more are forgotten, and then said by their own.
+inline constexpr size_t kRootsMax = 64;
 // Sessions of one node that have not gone. A node that begins faster than they end waits.
 inline constexpr size_t kSessionsOfNodeMax = 16;
 

@@ -6,6 +6,7 @@
 #include "messages.h"
 
 #include <deque>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -30,9 +31,22 @@ struct Listener {
   bool has_ended = false;
   Asked* attending = nullptr;
 
+  // The table's number of what the node calls otherwise: the root of its subtree.
+  void note_number(InodeId number, InodeId called) {
+    if (called_.size() >= limits::kRootsMax && !called_.contains(number)) called_.clear();
+    called_[number] = called;
+  }
+  std::vector<InodeId> numbers_of(InodeId called) const {
+    std::vector<InodeId> numbers;
+    for (const auto& [number, is_called] : called_) {
+      if (is_called == called) numbers.push_back(number);
+    }
+    return numbers;
+  }
+
   // What is not told for want of room is asked for again, or said again by remind().
   void add(Told told) {
-    if (to_tell.size() < limits::kTellMost) to_tell.push_back(std::move(told));
+    if (to_tell.size() < limits::kTellMost) to_tell.push_back(call(std::move(told)));
   }
   void add_recall(const Recall& recall, engine::Time now) {
     if (unanswered.empty()) recall_again = now + limits::kRecallAgain;
@@ -48,7 +62,7 @@ struct Listener {
     unanswered.clear();
     for (Recall& recall : recalls) {
       unanswered.insert(recall.recall);
-      to_tell.emplace_back(std::move(recall));
+      to_tell.push_back(call(std::move(recall)));
     }
   }
   void clear() {
@@ -71,6 +85,22 @@ struct Listener {
   std::deque<Told> to_tell;
   std::set<Stamp> unanswered;  // recalls
   engine::Time recall_again{};
+
+ private:
+  Told call(Told told) const {
+    if (called_.empty()) return told;
+    std::visit(
+        [this](auto& one) {
+          if constexpr (requires { one.inode; }) {
+            const auto found = called_.find(one.inode);
+            if (found != called_.end()) one.inode = found->second;
+          }
+        },
+        told);
+    return told;
+  }
+
+  std::map<InodeId, InodeId> called_;
 };
 
 }  // namespace penstock::holds_net

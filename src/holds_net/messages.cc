@@ -43,6 +43,9 @@ void fields(auto& io, Of<Granted> auto& m) {
   io(m.inode, m.stamp);
 }
 void fields(auto&, Of<ClaimsTaken> auto&) {}
+void fields(auto& io, Of<Refused> auto& m) {
+  io(m.inode, m.request, m.only_reads);
+}
 
 class Out {
  public:

@@ -102,8 +102,15 @@ struct Granted {
   Stamp stamp;
 };
 struct ClaimsTaken {};
+// To a Want, in place of Given: a node that is restricted has not shown that it may know of the
+// inode, or is to change nothing.
+struct Refused {
+  InodeId inode;
+  RequestId request;
+  bool only_reads = false;
+};
 
-using Told = std::variant<Given, Recall, Granted, ClaimsTaken>;
+using Told = std::variant<Given, Recall, Granted, ClaimsTaken, Refused>;
 
 // Appends it.
 void encode(const Word& word, std::string& bytes);

@@ -26,14 +26,22 @@ struct Ask {
   bool is_cancelled = false;  // of one that may wait: not wanted any more
   bool was_said = false;      // in this session, and perhaps done
   bool is_given_up = false;   // whoever asked has been told that nobody answers
+  bool was_shown = false;     // that this node may have it
   engine::Time until{};       // when it is given up; of one that may wait: never
 };
+
+InodeId inode_of(const Word& word) {
+  if (const auto* const set = std::get_if<Set>(&word)) return set->wanted.inode;
+  const auto* const get = std::get_if<Get>(&word);
+  return get == nullptr ? InodeId() : get->wanted.inode;
+}
 
 class LocksClient final : public LocksAgent {
  public:
   explicit LocksClient(LocksAgentConfig config)
       : config_(std::move(config)), version_(static_cast<uint16_t>(config_.speaks.highest)) {
     ASSERT(config_.loop != nullptr && config_.net != nullptr && config_.standing);
+    back_->client = this;
     kick_.owner = tick_.owner = pause_.owner = say_.owner = attend_.owner = this;
     kick_.completion = [](engine::Op& op) { op.owner_as<LocksClient>().kicked(); };
     tick_.completion = [](engine::Op& op) { op.owner_as<LocksClient>().tick(); };
@@ -46,7 +54,11 @@ class LocksClient final : public LocksAgent {
       op.owner_as<LocksClient>().on_end(static_cast<Op&>(op));
     };
   }
-  ~LocksClient() override { ASSERT(is_started_ == is_closed_ && asks_.empty() && waits_.empty()); }
+  ~LocksClient() override {
+    ASSERT(is_started_ == is_closed_ && asks_.empty() && waits_.empty() && shows_.empty());
+    const std::lock_guard lock(back_->mutex);
+    back_->client = nullptr;
+  }
 
   void start() override {
     {
@@ -75,8 +87,10 @@ class LocksClient final : public LocksAgent {
       book_.lose_all();
       for (Ask& ask : asks_) drop(ask, Answer::lost);
       for (auto& [request, ask] : waits_) drop(ask, Answer::lost);
+      for (auto& [number, ask] : shows_) drop(ask, Answer::lost);
       asks_.clear();
       waits_.clear();
+      shows_.clear();
       claims_.clear();
     }
     call_back();
@@ -133,6 +147,12 @@ class LocksClient final : public LocksAgent {
       };
       for (Ask& one : asks_) leave(one);
       for (auto& [request, one] : waits_) leave(one);
+      for (auto at = shows_.begin(); at != shows_.end();) {
+        const bool is_its = at->second.open == &open;
+        if (is_its) drop(at->second, Answer::ended);
+        at = is_its ? shows_.erase(at) : std::next(at);
+      }
+      kick();
       for (auto& [request, one] : waits_) {
         if (one.open == nullptr) cancel_waiting(request, one);
       }
@@ -230,6 +250,46 @@ class LocksClient final : public LocksAgent {
       asks_.erase(asks_.begin() + static_cast<ptrdiff_t>(i));
       return;
     }
+    for (auto& [number, one] : shows_) {
+      const auto* const set = std::get_if<Set>(&one.word);
+      if (set == nullptr || set->request != request) continue;
+      drop(one, Answer::ended);
+      shows_.erase(number);
+      return;
+    }
+  }
+
+  // What the service refused is shown to the one of names beside it, and then asked once more.
+  // False: it is refused for good.
+  bool show(Ask& one) {
+    const InodeId inode = inode_of(one.word);
+    const bool is_worth_it = config_.show && !one.was_shown && !one.is_cancelled;
+    if (!is_worth_it || one.open == nullptr || inode == InodeId()) return false;
+    one.was_shown = true;
+    const uint64_t number = ++shows_begun_;
+    shows_.emplace(number, std::move(one));
+    config_.show(inode, [back = back_, number](Status status) {
+      const std::lock_guard lock(back->mutex);
+      if (back->client != nullptr) back->client->was_shown(number, status);
+    });
+    return true;
+  }
+  // Any thread, without the lock.
+  void was_shown(uint64_t number, Status status) {
+    const std::lock_guard lock(mutex_);
+    const auto found = shows_.find(number);
+    if (found == shows_.end()) return;
+    Ask one = std::move(found->second);
+    shows_.erase(found);
+    if (one.open->is_lost()) {
+      drop(one, Answer::lost);
+    } else if (!status.ok()) {
+      drop(one, Answer::refused);
+    } else {
+      one.was_said = false;
+      asks_.push_back(std::move(one));
+    }
+    kick();
   }
 
   void kick() {
@@ -478,6 +538,7 @@ class LocksClient final : public LocksAgent {
     } else if (const auto* const cancel = std::get_if<Cancel>(&one.word)) {
       finish(cancel->request, Answer::ended);
     } else {
+      if (answer == Answer::refused && show(one)) return;
       const auto* const release = std::get_if<Release>(&one.word);
       if (release != nullptr) book_.forget({release->inode, release->owner});
       drop(one, answer, held);
@@ -488,6 +549,7 @@ class LocksClient final : public LocksAgent {
     // A lock of flock is given up before it is tried as another type.
     const bool is_flock = set.wanted.owner.kind == Kind::whole;
     if (is_flock && answer != Answer::done) book_.forget(place_of(set));
+    if (answer == Answer::refused && show(one)) return;
     if (!waits) return end_set(one, set, answer);
     const auto [at, is_new] = waits_.emplace(set.request, std::move(one));
     ASSERT(is_new);
@@ -519,12 +581,21 @@ class LocksClient final : public LocksAgent {
     config_.loop->complete(*done_, Code::ok);
   }
 
+  // Back to this, as long as it is.
+  struct Back {
+    engine::Mutex mutex;
+    LocksClient* client = nullptr;  // under it
+  };
+
   const LocksAgentConfig config_;
+  const std::shared_ptr<Back> back_ = std::make_shared<Back>();
 
   engine::Mutex mutex_;
   // Under it.
   std::deque<Ask> asks_;           // in order
   std::map<uint64_t, Ask> waits_;  // at the service, by request
+  std::map<uint64_t, Ask> shows_;  // that were refused, until this node's right was shown
+  uint64_t shows_begun_ = 0;
   Book book_;
   std::vector<std::function<void()>> calls_;  // to be called without it
   uint64_t requests_ = 0;

@@ -22,6 +22,7 @@ struct LockMetrics {
   metrics::Counter deadlocks{"locks.deadlocks"};
   metrics::Counter full{"locks.full"};
   metrics::Counter refused{"locks.refused"};  // calls
+  metrics::Counter denied{"locks.denied"};    // of nodes that are restricted
 
   // How one that was asked for has ended, or that it waits.
   void count(Answer answer) {
@@ -34,6 +35,8 @@ struct LockMetrics {
         return deadlocks.add();
       case Answer::full:
         return full.add();
+      case Answer::refused:
+        return denied.add();
       case Answer::held:
       case Answer::lost:
       case Answer::ended:
@@ -213,12 +216,19 @@ class LocksServer final : public LocksService, private engine::Service {
     }
   }
 
-  Told do_it(AgentId, Speaker&, const Set& word) {
+  Told do_it(AgentId agent, Speaker&, const Set& word) {
+    if (!may_have(agent, word.wanted)) {
+      // As with any other that is not given.
+      if (word.wanted.owner.kind == Kind::whole)
+        table_.release(word.wanted.owner, word.wanted.inode);
+      return deny(agent);
+    }
     const Answer answer = table_.set(word.wanted, RequestId(word.request));
     metrics_.count(answer);
     return Answered{answer};
   }
-  Told do_it(AgentId, Speaker&, const Get& word) {
+  Told do_it(AgentId agent, Speaker&, const Get& word) {
+    if (!may_have(agent, word.wanted)) return deny(agent);
     const std::optional<Held> held = table_.get(word.wanted);
     if (held) return InTheWay{*held};
     return Answered{Answer::done};
@@ -234,6 +244,7 @@ class LocksServer final : public LocksService, private engine::Service {
   }
   Told do_it(AgentId agent, Speaker& speaker, const Have& word) {
     if (speaker.has_said_all || !before_.contains(agent)) return Answered{Answer::lost};
+    if (is_trusted(agent.node)) take_from_untrusted(word.wanted);
     const Answer answer = table_.set(word.wanted);
     if (answer == Answer::done) return Answered{answer};
     log_.warning("claims", fmt::format("locks: node {} says that it has what another has said of "
@@ -246,6 +257,35 @@ class LocksServer final : public LocksService, private engine::Service {
     speaker.has_said_all = true;
     before_.erase(agent);
     return Answered{Answer::done};
+  }
+
+  // ---- nodes that are restricted ----
+
+  bool is_trusted(NodeId node) const {
+    return !config_.is_restricted || !config_.is_restricted(node);
+  }
+  bool may_have(AgentId agent, const Wanted& wanted) const {
+    return !config_.judge || config_.judge(agent, wanted);
+  }
+  Told deny(AgentId agent) {
+    metrics_.count(Answer::refused);
+    log_.warning(fmt::format("denied {}", agent.node.value),
+                 fmt::format("locks: node {} is restricted, and asks for locks of files that it "
+                             "has not open (those that it had open before this process began it "
+                             "has to show again)",
+                             agent.node.value));
+    const std::lock_guard lock(mutex_);
+    ++figures_.denied;
+    return Answered{Answer::refused};
+  }
+  // What stands against a claim that is trusted, as those have said who are not: they lie.
+  void take_from_untrusted(const Wanted& wanted) {
+    for (auto held = table_.get(wanted); held; held = table_.get(wanted)) {
+      const NodeId node = held->owner.agent.node;
+      if (is_trusted(node)) return;
+      table_.release(held->owner, wanted.inode);
+      config_.expel(node);
+    }
   }
 
   // ---- telling ----

@@ -82,7 +82,7 @@ class LockFieldsIn {
   void one(Kind& value) { value = static_cast<Kind>(choice(2)); }
   void one(Type& value) { value = static_cast<Type>(choice(3)); }
   void one(Answer& value) {
-    value = static_cast<Answer>(choice(static_cast<uint8_t>(Answer::ended) + 1));
+    value = static_cast<Answer>(choice(static_cast<uint8_t>(Answer::refused) + 1));
     reader_.require(value >= Answer::done);
   }
   void one(uint64_t& value) { value = reader_.varint(); }

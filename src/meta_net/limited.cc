@@ -48,6 +48,37 @@ bool NodeRights::has(NodeId node, InodeId inode, Right right) {
                                                     : kProvenWrite);
 }
 
+// What that session is known by; null: not at all.
+std::shared_ptr<Limited> NodeRights::known(NodeId node, uint64_t session, const Limits& limits) {
+  const std::lock_guard lock(mutex_);
+  const auto found = nodes_.find(node);
+  if (found == nodes_.end() || found->second == nullptr) return nullptr;
+  const bool is_it =
+      found->second->session() == session && found->second->limits().since == limits.since;
+  return is_it ? found->second : nullptr;
+}
+
+NodeRights::Hold NodeRights::may_hold(NodeId node, uint64_t session, InodeId inode,
+                                      bool exclusive) {
+  const std::shared_ptr<const Limits> limits = find_(node);
+  if (limits == nullptr) return {May::yes, inode};
+  if (exclusive && limits->what.read_only) return {May::only_reads, {}};
+  const std::shared_ptr<Limited> limited = known(node, session, *limits);
+  const InodeId number = limited == nullptr ? InodeId() : limited->number_of(inode);
+  // The root is what it has without being shown it.
+  const bool is_known =
+      number != InodeId() && (inode == meta::kRootInode || limited->has(number, kProvenName));
+  return is_known ? Hold{May::yes, number} : Hold{May::unknown, {}};
+}
+
+bool NodeRights::may_lock(NodeId node, uint64_t session, InodeId inode, bool writes) {
+  const std::shared_ptr<const Limits> limits = find_(node);
+  if (limits == nullptr) return true;
+  const std::shared_ptr<Limited> limited = known(node, session, *limits);
+  if (limited == nullptr) return false;
+  return limited->has(inode, kProvenWrite) || (!writes && limited->has(inode, kProvenRead));
+}
+
 uint8_t& ProvenFiles::newer(InodeId inode) {
   if (const auto found = newer_.find(inode.value); found != newer_.end()) return found->second;
   uint8_t bits = 0;
@@ -91,6 +122,12 @@ Result<InodeId> Limited::root() {
     return is_there ? Result<InodeId>(root_) : Result<InodeId>(Code::not_found);
   }
   return found.error();
+}
+
+InodeId Limited::number_of(InodeId said) {
+  if (said != meta::kRootInode || !has_subtree()) return said;
+  const std::lock_guard lock(mutex_);
+  return root_;
 }
 
 std::optional<bool> Limited::known_inside(InodeId directory) {

@@ -66,6 +66,8 @@ class Limited {
   void take(const Call& asked, Result<typename Call::Answer>& answer);
 
   bool has(InodeId inode, uint8_t bits);
+  // Which inode the node means by that number, as it was found last; 0: it was not. Does not block.
+  InodeId number_of(InodeId said);
   void prove(InodeId inode, uint8_t bits);
 
  private:

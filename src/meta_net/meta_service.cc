@@ -264,7 +264,7 @@ class Service final : public MetaService, private engine::Service {
                          (!config_.has_session || config_.has_session(asked.node, session)) &&
                          config_.is_signed(*capability);
     if (!is_good) {
-      denied_.add();
+      deny(asked.node, "shows a right to a file that was not signed for it, or is over");
       return Code::access_denied;
     }
     uint8_t bits = kProvenName;
@@ -272,6 +272,14 @@ class Service final : public MetaService, private engine::Service {
     if ((capability->rights & wire::kMayWrite) != 0) bits |= kProvenWrite;
     limited->prove(InodeId(capability->inode_first), bits);
     return Nothing{};
+  }
+
+  // In any thread. Without a reason: it is nothing that an honest node would not ask for.
+  void deny(NodeId node, const char* why) {
+    denied_.add();
+    if (why == nullptr) return;
+    log_.warning(fmt::format("denied {} {}", node.value, why),
+                 fmt::format("meta: node {} {}", node.value, why));
   }
 
   std::optional<std::string> answer_of(Asked& asked) {
@@ -286,7 +294,10 @@ class Service final : public MetaService, private engine::Service {
     if (limited != nullptr) {
       const Status admitted = limited->admit(asked.request);
       if (!admitted.ok()) {
-        denied_.add();
+        const bool is_said = admitted == Code::stale || admitted == Code::access_denied;
+        deny(asked.node, is_said ? "is restricted, and asks for what it was not shown, or for what "
+                                   "it or its users may not"
+                                 : nullptr);
         return failed_answer(asked.request, admitted);
       }
     }

@@ -152,6 +152,13 @@ class Remote final : public RemoteMeta {
     TRY_ASSIGN(const Text text, run(ask::Capability{inode}));
     return wire::decode_capability(bytes_of(text.bytes));
   }
+  Status show(InodeId inode) override {
+    const std::optional<wire::Capability> given = find_given_ ? find_given_(inode) : std::nullopt;
+    const bool is_its =
+        given && inode.value >= given->inode_first && inode.value <= given->inode_last;
+    if (is_its && prove(*given).ok()) return Code::ok;
+    return status_of(run_once(ask::GetAttributes{inode}, 0));
+  }
   Status sync() override { return status_of(run(ask::Sync{})); }
 
   // ---- changing inodes ----
@@ -279,10 +286,11 @@ class Remote final : public RemoteMeta {
     auto answer = run_once(call, room);
     if (answer || answer.error() != Code::stale) return answer;
     const std::optional<wire::Capability> given = find_given_(inode);
-    if (!given) return answer;
-    const auto* const bytes = reinterpret_cast<const char*>(&*given);
-    const auto proven = run_once(ask::Prove{std::string(bytes, sizeof *given)}, 0);
-    return proven ? run_once(std::move(call), room) : answer;
+    return given && prove(*given).ok() ? run_once(std::move(call), room) : answer;
+  }
+  Status prove(const wire::Capability& given) const {
+    const auto* const bytes = reinterpret_cast<const char*>(&given);
+    return status_of(run_once(ask::Prove{std::string(bytes, sizeof given)}, 0));
   }
   template <class Call>
   Result<typename Call::Answer> run_once(Call call, size_t room) const {

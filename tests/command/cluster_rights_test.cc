@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <grp.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -92,6 +93,13 @@ class ClusterRights : public MountedCluster {
       return error ? error.value() : 0;
     });
   }
+  // What the mount at a node answers to a lock of fcntl of a whole file: 0, or errno.
+  static int locks(int file, short type) {
+    struct flock lock {};
+    lock.l_type = type;
+    lock.l_whence = SEEK_SET;
+    return ::fcntl(file, F_OFD_SETLK, &lock) == 0 ? 0 : errno;
+  }
   uid_t owner(const std::string& path) const {
     struct stat found {};
     return ::stat((place("a") + "/" + path).c_str(), &found) == 0 ? found.st_uid : UINT32_MAX;
@@ -139,6 +147,26 @@ TEST_F(ClusterRights, a_subtree_is_all_that_a_client_has) {
   EXPECT_EQ(writes(0, "below/new"), 0);
   EXPECT_EQ(read_file(place("a") + "/data/below/new"), "new");
   EXPECT_EQ(reads(1001, "mine"), EACCES);
+  // Its root is changed as a directory of others, and not the root of all.
+  EXPECT_EQ(::chmod(place("c").c_str(), 0755), 0) << errno;
+  struct stat changed {
+  }, root{};
+  ASSERT_EQ(::stat((place("a") + "/data").c_str(), &changed), 0);
+  ASSERT_EQ(::stat(place("a").c_str(), &root), 0);
+  EXPECT_EQ(changed.st_mode & 07777, 0755u);
+  ASSERT_EQ(::chmod((place("a") + "/data").c_str(), 0777), 0);
+  EXPECT_TRUE(eventually([&] {
+    return ::stat(place("c").c_str(), &changed) == 0 && (changed.st_mode & 07777) == 0777;
+  }));
+  // What it has open it locks, for all to see.
+  const UniqueFd here(::open((place("c") + "/mine").c_str(), O_RDWR));
+  const UniqueFd there(::open((place("a") + "/data/mine").c_str(), O_RDWR));
+  ASSERT_TRUE(here && there);
+  EXPECT_EQ(locks(here.get(), F_WRLCK), 0);
+  EXPECT_EQ(locks(there.get(), F_RDLCK), EAGAIN);
+  EXPECT_EQ(locks(here.get(), F_UNLCK), 0);
+  EXPECT_EQ(locks(there.get(), F_WRLCK), 0);
+  EXPECT_EQ(locks(here.get(), F_RDLCK), EAGAIN);
   // By paths of programs, too.
   EXPECT_EQ(penstock({"verify", place("c") + "/mine", place("client") + ":/mine", "-q"}).exit_code,
             0);
@@ -154,6 +182,12 @@ TEST_F(ClusterRights, a_client_only_reads_when_it_is_told_so) {
   EXPECT_TRUE(eventually([&] { return writes(0, "data/after") == EROFS; }));
   EXPECT_EQ(writes(0, "data/of all"), EROFS);
   EXPECT_EQ(reads(0, "data/of all"), 0);
+  // As on a file system that is mounted to be read: flock() of either kind.
+  const UniqueFd file(::open((place("c") + "/data/of all").c_str(), O_RDONLY));
+  ASSERT_TRUE(file);
+  EXPECT_EQ(::flock(file.get(), LOCK_EX | LOCK_NB), 0) << errno;
+  EXPECT_EQ(locks(file.get(), F_RDLCK), 0);
+  EXPECT_EQ(locks(file.get(), F_WRLCK), EBADF);
   EXPECT_EQ(as(0, [&] { return ::unlink((place("c") + "/data/mine").c_str()) == 0 ? 0 : errno; }),
             EROFS);
   EXPECT_EQ(read_file(place("a") + "/data/mine"), "mine");
@@ -206,7 +240,8 @@ TEST_F(ClusterRights, open_files_outlive_the_process_with_the_names) {
   write(place("a") + "/data/kept", "", 0600, 0);
   start_client({"--subtree", "/data"});
   const UniqueFd file(::open((place("c") + "/kept").c_str(), O_RDWR));
-  ASSERT_TRUE(file);
+  const UniqueFd locked(::open((place("c") + "/of all").c_str(), O_RDONLY));
+  ASSERT_TRUE(file && locked);
   ASSERT_EQ(::pwrite(file.get(), "one", 3, 0), 3);
   ASSERT_EQ(::fsync(file.get()), 0);
   const auto begin = std::chrono::steady_clock::now();
@@ -221,6 +256,35 @@ TEST_F(ClusterRights, open_files_outlive_the_process_with_the_names) {
   EXPECT_EQ(::pwrite(file.get(), "two", 3, 3), 3) << errno;
   EXPECT_EQ(::fsync(file.get()), 0) << errno;
   EXPECT_EQ(read_file(place("a") + "/data/kept"), "onetwo");
+  // Its locks, too: that process has forgotten who has what open, and is shown it.
+  EXPECT_EQ(locks(file.get(), F_WRLCK), 0);
+  EXPECT_EQ(::flock(locked.get(), LOCK_EX | LOCK_NB), 0) << errno;
+}
+
+// How much there may be, and for how long what is removed is kept, says root of a node that is not
+// restricted.
+TEST_F(ClusterRights, quotas_and_days_of_trash_are_set_on_nodes_that_are_not) {
+  start_client({"--subtree", "/data"});
+  good({"quota", "set", place("first"), "--path", "/data", "--capacity", "1G"});
+  good({"trash", "set", place("first"), "7"});
+  const auto all_are_refused = [&](const std::string& path) {
+    refused({"quota", "set", place("client"), "--path", path, "--capacity", "9G"},
+            "this node is restricted");
+    refused({"quota", "list", place("client")}, "this node is restricted");
+    refused({"quota", "delete", place("client"), "--path", path}, "this node is restricted");
+    refused({"trash", "set", place("client"), "0"}, "this node is restricted");
+    EXPECT_THAT(good({"quota", "list", place("first")}).out, HasSubstr("1"));
+  };
+  all_are_refused("/");
+  restrict({"--read-only"});
+  EXPECT_TRUE(eventually([&] { return writes(0, "data/after") == EROFS; }));
+  all_are_refused("/data");
+  restrict({"--nothing"});
+  EXPECT_TRUE(eventually([&] {
+    return penstock({"quota", "set", place("client"), "--path", "/data", "--capacity", "2G"})
+               .exit_code == 0;
+  }));
+  good({"trash", "set", place("client"), "3"});
 }
 
 TEST_F(ClusterRights, restrictions_are_ordered_on_the_first_node_and_not_of_it) {

@@ -284,6 +284,40 @@ TEST_F(NamesOnServer, are_as_they_were_when_the_servers_disk_is_full) {
   EXPECT_EQ(::umount2(directory.path().c_str(), MNT_DETACH), 0);
 }
 
+// What is removed is kept there as well, over the end of the node, and comes back whole.
+TEST_F(NamesOnServer, have_a_trash) {
+  NodeOptions options;
+  options.arguments = kv();
+  NodeProcess node(options);
+  ASSERT_TRUE(node.start()) << node.ending();
+  good({"trash", "set", node.store(), "7"});
+  fs::create_directories(node.path("project/below"));
+  for (const char* const name : {"project/one", "project/below/two"}) {
+    write_file(node.path(name), std::string("bytes of ") + name);
+    const UniqueFd file(::open(node.path(name).c_str(), O_RDONLY));
+    ASSERT_EQ(::fsync(file.get()), 0);
+  }
+  fs::remove_all(node.path("project"));
+  EXPECT_FALSE(fs::exists(node.path("project")));
+  good({"trash", "list", node.store()}, "/project/below/two");
+  node.kill();
+  ASSERT_TRUE(node.start()) << node.ending();
+  good({"trash", "get", node.store()}, "7");
+  const auto hours = fs::directory_iterator(node.path(".trash"));
+  for (const fs::directory_entry& hour : hours) {
+    const std::string name = hour.path().filename().string();
+    good({"trash", "restore", node.store(), name.substr(0, name.find('.'))});
+  }
+  for (const char* const name : {"project/one", "project/below/two"}) {
+    EXPECT_EQ(read_file(node.path(name)), std::string("bytes of ") + name);
+  }
+  fs::remove(node.path("project/one"));
+  good({"trash", "empty", node.store(), "--all"});
+  EXPECT_THAT(penstock({"trash", "list", node.store()}).out, Not(HasSubstr("project/one")));
+  node.stop();
+  check(node.store());
+}
+
 TEST_F(NamesOnServer, are_one_nodes_at_a_time) {
   good({"up", store_, "--background", "--kv", url_});
   // A copy of the directory, as one of another machine.

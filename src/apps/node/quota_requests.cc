@@ -34,6 +34,10 @@ struct Whose {
 std::string why_no_quota(Status status) {
   if (status == Code::not_directory) return "it is no directory";
   if (status == Code::not_supported) return "there are too many quotas";
+  if (status == Code::not_found) return "there is none";
+  if (status == Code::access_denied || status == Code::read_only) {
+    return "this node is restricted (say it on one that is not: 'penstock nodes' shows which)";
+  }
   return std::string(status.name());
 }
 
@@ -96,7 +100,7 @@ Json set_one(client::FileSystem& files, const Json& request) {
   const auto target = whose_quota(files, request);
   if (!target) return {{"error", target.error().message}};
   const auto before = quota_there(files, target->subject);
-  if (!before) return quota_error(target->name, before.error().name());
+  if (!before) return quota_error(target->name, why_no_quota(before.error()));
   // What is not given stays as it is.
   meta::QuotaLimits limits = *before ? (*before)->limits : meta::QuotaLimits();
   limits.bytes = quota_number(request, "capacity").value_or(limits.bytes);
@@ -124,7 +128,7 @@ Json list_some(client::FileSystem& files, const Json& request) {
     wanted = std::move(*target);
   }
   const auto all = files.quotas();
-  if (!all) return {{"error", fmt::format("quotas: {}", all.error().name())}};
+  if (!all) return {{"error", fmt::format("quotas: {}", why_no_quota(all.error()))}};
   Json quotas = Json::array();
   for (const meta::Quota& quota : *all) {
     if (!wanted || quota.subject == wanted->subject) quotas.push_back(json_of(files, quota));
@@ -137,8 +141,7 @@ Json delete_one(client::FileSystem& files, const Json& request) {
   const auto target = whose_that_has(files, request);
   if (!target) return {{"error", target.error().message}};
   const Status status = files.delete_quota(target->subject);
-  if (status == Code::not_found) return quota_error(target->name, "there is none");
-  if (!status.ok()) return quota_error(target->name, status.name());
+  if (!status.ok()) return quota_error(target->name, why_no_quota(status));
   log::info("quota of {}: deleted", target->name);
   return {{"deleted", target->name}};
 }
@@ -148,10 +151,7 @@ Json check_one(client::FileSystem& files, const Json& request) {
   if (!target) return {{"error", target.error().message}};
   const bool repair = request.value("repair", false);
   const auto checked = files.check_quota(target->subject, repair);
-  if (!checked) {
-    const bool none = checked.error() == Code::not_found;
-    return quota_error(target->name, none ? "there is none" : checked.error().name());
-  }
+  if (!checked) return quota_error(target->name, why_no_quota(checked.error()));
   const bool good = checked->quota.counted && checked->quota.used == checked->found;
   if (!good) {
     log::warning("quota of {}: counted {} bytes, {} inodes; there are {}, {}{}", target->name,

@@ -31,6 +31,9 @@ std::optional<uint64_t> trash_number(const Json& request, const char* key) {
 }
 
 std::string why_no_days(Status status) {
+  if (status == Code::access_denied || status == Code::read_only) {
+    return "this node is restricted (say it on one that is not: 'penstock nodes' shows which)";
+  }
   if (status == Code::not_directory) return "it is no directory";
   if (status == Code::not_supported) return "too many directories say for how long";
   if (status == Code::invalid_argument) return "it is in the trash, or these are too many days";
@@ -57,6 +60,8 @@ Json get_days(client::FileSystem& files, const Json& request) {
   Json document = {{"path", path}, {"days", days->days}, {"set", days->set_at != InodeId()}};
   document["here"] = days->set_at == found->inode;
   const auto settings = files.trash_settings();
+  // A node that is restricted hears for how long, and not by whom.
+  if (!settings && settings.error() == Code::access_denied) return document;
   if (!settings) return trash_error(path, settings.error().name());
   for (const meta::TrashSetting& one : *settings) {
     if (one.directory == days->set_at) document["set_at"] = one.path;
@@ -84,7 +89,7 @@ Json set_days(client::FileSystem& files, const Json& request) {
 
 Json list_days(client::FileSystem& files) {
   const auto settings = files.trash_settings();
-  if (!settings) return trash_error("trash", settings.error().name());
+  if (!settings) return trash_error("trash", why_no_days(settings.error()));
   Json all = Json::array();
   for (const meta::TrashSetting& one : *settings) {
     const auto found = files.resolve(trash_owner(), one.path, true);

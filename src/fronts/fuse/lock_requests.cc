@@ -23,6 +23,8 @@ int errno_of(locks::Answer answer) {
       return ENOLCK;
     case locks::Answer::ended:
       return EINTR;
+    case locks::Answer::refused:
+      return ESTALE;
     case locks::Answer::waits:
     case locks::Answer::lost:
       break;

@@ -56,6 +56,10 @@ struct Node {
     config.node = node;
     config.service = kService;
     config.keeping = &keeping;
+    config.show = [this](InodeId inode, std::function<void(Status)> done) {
+      shown.push_back(inode);
+      shows ? done(show) : shows_.push_back(std::move(done));
+    };
     config.session_changes = [this](AgentId session) {
       EXPECT_FALSE(agent->is_ready());
       sessions.push_back(session);
@@ -102,6 +106,11 @@ struct Node {
   sim::SimNet net;
   PlayedKeeping keeping;
   std::vector<AgentId> sessions;
+  // What it has shown, and how that ends.
+  std::vector<InodeId> shown;
+  bool shows = true;
+  Status show;
+  std::vector<std::function<void(Status)>> shows_;
   std::unique_ptr<HoldsAgent> agent;
   bool is_closed = false;
 };
@@ -446,6 +455,120 @@ TEST_F(HoldsAgentTest, one_that_closes_waits_for_what_runs_and_not_long_for_the_
   EXPECT_FALSE(is_closed);
   a_.agent->leave(ticket);
   EXPECT_TRUE(world_.run_until([&] { return is_closed; }, seconds(5)));
+}
+
+// ---- nodes that are restricted ----
+
+constexpr Judgement kUnknown{Judgement::Is::unknown, {}};
+
+TEST_F(HoldsAgentTest, what_is_refused_is_shown_and_asked_for_once_more) {
+  bool is_known = false;
+  played_.judge = [&](AgentId, InodeId inode, Hold) {
+    return is_known ? Judgement{Judgement::Is::allowed, inode} : kUnknown;
+  };
+  a_.shows = false;
+  Node::Waiting first(a_.loop, kFile, Hold::shared);
+  a_.agent->wait(first);
+  ASSERT_TRUE(world_.run_until([&] { return !a_.shown.empty(); }, seconds(5)));
+  // Another one that comes meanwhile.
+  Node::Waiting second(a_.loop, kFile, Hold::exclusive);
+  a_.agent->wait(second);
+  pass(seconds(3));
+  EXPECT_FALSE(first.is_over || second.is_over);
+  EXPECT_EQ(a_.shown, std::vector<InodeId>{kFile});
+  is_known = true;
+  for (const auto& done : std::exchange(a_.shows_, {})) done(Code::ok);
+  ASSERT_TRUE(world_.run_until([&] { return first.is_over && second.is_over; }, seconds(5)));
+  for (Node::Waiting* const one : {&first, &second}) {
+    EXPECT_TRUE(one->status.ok() && one->entered);
+    a_.agent->leave(one->ticket);
+  }
+  // Another time it is shown again.
+  played_.judge = [](AgentId, InodeId, Hold) { return kUnknown; };
+  Node::Waiting other(a_.loop, kOther, Hold::shared);
+  a_.agent->wait(other);
+  ASSERT_TRUE(world_.run_until([&] { return a_.shown.size() == 2; }, seconds(5)));
+  for (const auto& done : std::exchange(a_.shows_, {})) done(Code::ok);
+  ASSERT_TRUE(world_.run_until([&] { return other.is_over; }, seconds(5)));
+  EXPECT_EQ(other.status, Code::stale);
+  EXPECT_FALSE(other.entered);
+  EXPECT_GT(played_.service->figures().denied, 0U);
+}
+
+TEST_F(HoldsAgentTest, who_cannot_show_what_it_asks_for_hears_why) {
+  played_.judge = [](AgentId agent, InodeId inode, Hold) {
+    return agent.node == kA ? kUnknown : Judgement{Judgement::Is::allowed, inode};
+  };
+  a_.show = Code::not_found;
+  Node::Waiting waits(a_.loop, kFile, Hold::exclusive);
+  a_.agent->wait(waits);
+  ASSERT_TRUE(world_.run_until([&] { return waits.is_over; }, seconds(5)));
+  EXPECT_EQ(waits.status, Code::not_found);
+  EXPECT_EQ(a_.agent->figures().waiting, 0U);
+  // It has not delayed anybody.
+  b_.agent->leave(b_.enter(kFile, Hold::exclusive));
+  EXPECT_EQ(played_.service->figures().recalls, 0U);
+  // Wanted without waiting: nobody hears of it.
+  a_.agent->want(kFile);
+  pass(seconds(2));
+  EXPECT_EQ(a_.shown.size(), 1U);
+}
+
+TEST_F(HoldsAgentTest, who_only_reads_may_share_what_it_may_not_change) {
+  played_.judge = [](AgentId, InodeId inode, Hold hold) {
+    const bool may = hold != Hold::exclusive;
+    return Judgement{may ? Judgement::Is::allowed : Judgement::Is::only_reads, inode};
+  };
+  Node::Waiting writes(a_.loop, kFile, Hold::exclusive), reads(a_.loop, kFile, Hold::shared);
+  a_.agent->wait(writes);
+  a_.agent->wait(reads);
+  ASSERT_TRUE(world_.run_until([&] { return writes.is_over && reads.is_over; }, seconds(5)));
+  EXPECT_EQ(writes.status, Code::read_only);
+  EXPECT_TRUE(reads.status.ok() && reads.entered);
+  a_.agent->leave(reads.ticket);
+  EXPECT_TRUE(a_.shown.empty());
+}
+
+TEST_F(HoldsAgentTest, who_waits_for_a_show_waits_for_the_next_life_too) {
+  played_.judge = [](AgentId, InodeId, Hold) { return kUnknown; };
+  a_.shows = false;
+  Node::Waiting waits(a_.loop, kFile, Hold::shared);
+  a_.agent->wait(waits);
+  ASSERT_TRUE(world_.run_until([&] { return !a_.shown.empty(); }, seconds(5)));
+  played_.stop();
+  played_.judge = {};
+  played_.start();
+  ASSERT_TRUE(world_.run_until([&] { return waits.is_over; }, seconds(20)));
+  EXPECT_TRUE(waits.status.ok() && waits.entered);
+  a_.agent->leave(waits.ticket);
+  // That is of nothing any more.
+  for (const auto& done : std::exchange(a_.shows_, {})) done(Code::stale);
+  pass(seconds(1));
+  EXPECT_TRUE(a_.may_enter(kFile, Hold::shared));
+}
+
+// The root of a subtree is number 1 of such a node, and is recalled as that.
+TEST_F(HoldsAgentTest, the_root_of_a_subtree_is_held_by_its_own_number) {
+  constexpr InodeId kOne{1};
+  InodeId root = kFile;
+  played_.judge = [&](AgentId agent, InodeId inode, Hold) {
+    return Judgement{Judgement::Is::allowed, agent.node == kA && inode == kOne ? root : inode};
+  };
+  a_.agent->leave(a_.enter(kOne, Hold::exclusive));
+  EXPECT_EQ(played_.service->hold_of(a_.agent->session(), kFile), Hold::exclusive);
+  EXPECT_EQ(played_.service->hold_of(a_.agent->session(), kOne), Hold::none);
+  b_.agent->leave(b_.enter(kOne, Hold::exclusive));
+  EXPECT_EQ(played_.service->figures().recalls, 0U);
+  b_.agent->leave(b_.enter(kFile, Hold::exclusive));
+  EXPECT_EQ(a_.keeping.drops, (std::vector<std::pair<InodeId, Hold>>{{kOne, Hold::none}}));
+  // Another directory has the name by now: each is given back by its own stamps.
+  a_.agent->leave(a_.enter(kOne, Hold::shared));
+  root = kOther;
+  b_.agent->leave(b_.enter(kFile, Hold::exclusive));
+  a_.agent->leave(a_.enter(kOne, Hold::shared));
+  b_.agent->leave(b_.enter(kOther, Hold::exclusive));
+  EXPECT_EQ(a_.keeping.drops.size(), 3U);
+  EXPECT_EQ(played_.service->figures().ended, 0U) << "each recall was answered";
 }
 
 }  // namespace

@@ -58,6 +58,8 @@ inline Told random_told(engine::Random& random, AgentId agent) {
     }
     case 2:
       return Granted{inode, stamp};
+    case 3:
+      return Refused{inode, RequestId(random_number(random)), random.chance(1, 2)};
     default:
       return ClaimsTaken{};
   }

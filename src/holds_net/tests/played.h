@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "penstock/holds_net.h"
@@ -47,6 +48,10 @@ class PlayedService {
     };
     config.unused = [this](InodeId inode) { unused.push_back(inode); };
     config.answers_until = [this] { return answers_until; };
+    config.judge = [this](AgentId agent, InodeId inode, Hold hold) -> Judgement {
+      return judge ? judge(agent, inode, hold) : Judgement{Judgement::Is::allowed, inode};
+    };
+    config.is_restricted = [this](NodeId node) { return restricted.contains(node); };
     config.claims_over = [this] { ++claims_over; };
     auto opened = HoldsService::open(config);
     ASSERT(opened.has_value());
@@ -83,6 +88,8 @@ class PlayedService {
   std::vector<InodeId> unused;
   int claims_over = 0;
   engine::Time answers_until = engine::kNever;
+  std::function<Judgement(AgentId, InodeId, Hold)> judge;
+  std::set<NodeId> restricted;
 
  private:
   sim::SimLoop loop_{world};

@@ -366,5 +366,36 @@ TEST(HoldsServiceRefusals, are_of_who_may_not_ask_and_of_what_makes_no_sense) {
       engine::thread_caller().call(loop, [&](engine::Op& done) { (*service)->stop(done); }).ok());
 }
 
+// What a node that is restricted says of the life before takes nothing from others.
+TEST_F(HoldsServiceTest, a_false_claim_of_a_restricted_node_ends_its_own_session) {
+  PlayedAgent honest(played_, kA), liar(played_, kB);
+  ASSERT_TRUE(honest.begin());
+  ASSERT_TRUE(liar.begin());
+  have(honest, Hold::exclusive);
+  played_.restricted = {kB};
+  played_.stop();
+  played_.start();
+  for (PlayedAgent* const agent : {&honest, &liar}) {
+    agent->told.clear();
+    agent->life = 2;
+  }
+  // The liar is faster, and says that it is done.
+  EXPECT_TRUE(liar.say({Claim{kFile, Hold::exclusive}, Claim{kOther, Hold::shared}, ClaimsEnd{}}));
+  EXPECT_TRUE(honest.say({Claim{kFile, Hold::exclusive}, ClaimsEnd{}}));
+  EXPECT_TRUE(played_.service->is_good(honest.id));
+  EXPECT_FALSE(played_.service->is_good(liar.id));
+  EXPECT_EQ(played_.service->hold_of(honest.id, kFile), Hold::exclusive);
+  EXPECT_EQ(played_.service->hold_of(liar.id, kFile), Hold::none);
+  ASSERT_TRUE(played_.world.run_until(
+      [&] {
+        static_cast<void>(honest.attend());
+        return !played_.service->is_claiming();
+      },
+      seconds(20)));
+  EXPECT_EQ(played_.fenced, std::vector<AgentId>{liar.id});
+  EXPECT_EQ(played_.settled, std::vector<InodeId>{}) << "nothing of another's";
+  EXPECT_TRUE(played_.service->is_good(honest.id));
+}
+
 }  // namespace
 }  // namespace penstock::holds_net

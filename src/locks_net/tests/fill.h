@@ -44,7 +44,7 @@ inline Word random_word(engine::Random& random, AgentId agent) {
 }
 
 inline Told random_told(engine::Random& random) {
-  const auto answer = static_cast<Answer>(1 + random.below(7));
+  const auto answer = static_cast<Answer>(1 + random.below(8));
   const AgentId agent{NodeId(static_cast<uint32_t>(1 + random.below(1000))), 0};
   const Wanted lock = random_lock(random, agent);
   switch (random.below(std::variant_size_v<Told>)) {

@@ -4,6 +4,7 @@
 #include "../limits.h"
 #include "../messages.h"
 
+#include <array>
 #include <gtest/gtest.h>
 #include <map>
 #include <memory>
@@ -35,6 +36,10 @@ struct Names {
     config.before = std::move(before);
     config.is_good = [this](AgentId agent) { return good.contains(agent); };
     config.expel = [this](NodeId node) { expelled.push_back(node); };
+    config.judge = [this](AgentId agent, const Wanted& wanted) {
+      return !judge || judge(agent, wanted);
+    };
+    config.is_restricted = [this](NodeId node) { return restricted.contains(node); };
     service = LocksService::make(config);
     service->start();
   }
@@ -55,6 +60,8 @@ struct Names {
   uint16_t life = 0;
   std::set<AgentId> good;
   std::vector<NodeId> expelled;
+  std::function<bool(AgentId, const Wanted&)> judge;
+  std::set<NodeId> restricted;
 };
 
 struct Process {
@@ -68,6 +75,10 @@ struct Process {
     config.standing = [this] {
       return Standing{session, names.life, names.good.contains(session),
                       is_leased && names.service != nullptr};
+    };
+    config.show = [this](InodeId inode, std::function<void(Status)> done) {
+      shown.push_back(inode);
+      shows.push_back(std::move(done));
     };
     agent = LocksAgent::make(config);
     begin(1);
@@ -132,6 +143,15 @@ struct Process {
   bool is_leased = true;
   AgentId session;
   locks::Open open;
+  // What it is to show, until the test ends that.
+  std::vector<InodeId> shown;
+  std::vector<std::function<void(Status)>> shows;
+  void end_shows(Status status) {
+    for (const auto& done : std::exchange(shows, {})) done(status);
+  }
+  bool await_show() {
+    return names.world.run_until([&] { return !shows.empty(); }, seconds(5));
+  }
   sim::SimLoop loop;
   sim::SimNet net;
   std::unique_ptr<LocksAgent> agent;
@@ -545,6 +565,128 @@ TEST(LocksNetStories, no_two_have_a_lock_and_all_are_served) {
   const sim::SeedRange seeds = sim::seed_range(200);
   for (uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
     ASSERT_EQ(Story(seed).run(), "") << "seed " << seed;
+  }
+}
+
+// ---- nodes that are restricted ----
+
+TEST_F(LocksNet, what_is_refused_is_shown_and_asked_for_once_more) {
+  Process a(names_, kA), b(names_, kB);
+  bool is_known = false;
+  names_.judge = [&](AgentId agent, const Wanted&) { return is_known || agent.node != kA; };
+  const auto first = a.ask(a.open, Process::wanted(1, Type::write));
+  ASSERT_TRUE(a.await_show());
+  EXPECT_EQ(a.shown, std::vector<InodeId>{kFile});
+  is_known = true;
+  a.end_shows(Code::ok);
+  ASSERT_TRUE(a.await(first));
+  EXPECT_EQ(first->answer, Answer::done);
+  is_known = false;
+  // Nor is it told who has a lock.
+  EXPECT_EQ(b.set(Process::wanted(2, Type::write, kOther)), Answer::done);
+  auto told = std::make_shared<std::optional<Answer>>();
+  a.agent->get(a.open, Process::wanted(1, Type::write, kOther),
+               [told](Answer answer, const std::optional<Held>& held) {
+                 EXPECT_FALSE(held.has_value());
+                 *told = answer;
+               });
+  ASSERT_TRUE(a.await_show());
+  a.end_shows(Code::ok);
+  ASSERT_TRUE(names_.world.run_until([&] { return told->has_value(); }, seconds(5)));
+  EXPECT_EQ(**told, Answer::refused);
+  // What could not be shown is not asked for again.
+  const uint64_t denied = names_.service->figures().denied;
+  const auto third = a.ask(a.open, Process::wanted(1, Type::read, kOther), true);
+  ASSERT_TRUE(a.await_show());
+  a.end_shows(Code::stale);
+  ASSERT_TRUE(a.await(third));
+  EXPECT_EQ(third->answer, Answer::refused);
+  EXPECT_EQ(names_.service->figures().denied, denied + 1);
+  EXPECT_EQ(names_.service->figures().locks, 2U);
+}
+
+TEST_F(LocksNet, who_closes_or_is_interrupted_waits_for_no_show) {
+  Process a(names_, kA);
+  names_.judge = [](AgentId, const Wanted&) { return false; };
+  locks::Open other;
+  const auto closed = a.ask(other, Process::wanted(1, Type::write));
+  const auto interrupted = a.ask(a.open, Process::wanted(2, Type::write), true);
+  ASSERT_TRUE(names_.world.run_until([&] { return a.shows.size() == 2; }, seconds(5)));
+  a.close(other);
+  a.agent->cancel(interrupted->request);
+  ASSERT_TRUE(a.await(closed) && a.await(interrupted));
+  EXPECT_EQ(closed->answer, Answer::ended);
+  EXPECT_EQ(interrupted->answer, Answer::ended);
+  names_.judge = {};
+  a.end_shows(Code::ok);
+  names_.world.run_for(seconds(2));
+  EXPECT_EQ(names_.service->figures().locks, 0U);
+}
+
+TEST_F(LocksNet, a_flock_that_is_refused_as_another_type_is_given_up) {
+  Process a(names_, kA), b(names_, kB);
+  const auto whole = [](Type type) { return Process::wanted(1, type, kFile, {}, Kind::whole); };
+  EXPECT_EQ(a.set(whole(Type::read)), Answer::done);
+  names_.judge = [](AgentId agent, const Wanted& wanted) {
+    return agent.node != kA || wanted.type == Type::none;
+  };
+  const auto asked = a.ask(a.open, whole(Type::write));
+  ASSERT_TRUE(a.await_show());
+  a.end_shows(Code::ok);
+  ASSERT_TRUE(a.await(asked));
+  EXPECT_EQ(asked->answer, Answer::refused);
+  EXPECT_EQ(b.set(whole(Type::write)), Answer::done);
+}
+
+TEST_F(LocksNet, a_false_claim_of_a_restricted_node_ends_its_own_session) {
+  for (const bool liar_is_first : {true, false}) {
+    Names names(2);
+    Process honest(names, kA);
+    sim::SimLoop loop(names.world);
+    sim::SimNet net(names.network, loop, kB);
+    const AgentId liar{kB, 1};
+    names.good.insert(liar);
+    EXPECT_EQ(honest.set(Process::wanted(1, Type::write)), Answer::done);
+    names.stop();
+    names.restricted = {kB};
+    // Another life, to which the liar says that the lock is its own.
+    names.start({honest.session, liar});
+    const auto lie = [&] {
+      struct Call : engine::CallOp {
+        bool is_over = false;
+      } call;
+      std::string words;
+      Wanted wanted = Process::wanted(1, Type::write);
+      encode(Have{wanted}, words);
+      encode(HaveAll{}, words);
+      RequestHeader header;
+      header.version = wire::kNodeVersion;
+      header.words = 2;
+      header.session = liar.session;
+      header.sequence = 1000;
+      header.life = names.life;
+      header.checksum = checksum_of(header, words);
+      std::string message(reinterpret_cast<const char*>(&header), sizeof header);
+      message += words;
+      std::array<std::byte, engine::kNetMessageMax> answered{};
+      call.to = {kNames, kLocksService};
+      call.method = kMethod;
+      call.request = bytes_of(message);
+      call.response = answered;
+      call.deadline = loop.now() + seconds(5);
+      call.completion = [](engine::Op& op) { static_cast<Call&>(op).is_over = true; };
+      net.call(call);
+      EXPECT_TRUE(names.world.run_until([&] { return call.is_over; }, seconds(6)));
+      EXPECT_TRUE(call.status.ok());
+    };
+    if (liar_is_first) lie();
+    // Whoever asks says first what it has.
+    EXPECT_TRUE(names.world.run_until(
+        [&] { return names.service->figures().locks == 1 || liar_is_first; }, seconds(5)));
+    if (!liar_is_first) lie();
+    names.world.run_for(seconds(1));
+    EXPECT_FALSE(honest.open.is_lost());
+    EXPECT_EQ(names.expelled, std::vector<NodeId>{kB}) << liar_is_first;
   }
 }
 

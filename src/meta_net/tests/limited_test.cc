@@ -431,5 +431,79 @@ TEST(ProvenFiles, the_oldest_are_forgotten) {
   EXPECT_LE(files.size(), limits::kProvenPerNode);
 }
 
+// ---- beside the names: holds and locks ----
+
+TEST_F(LimitedTest, holds_are_of_what_was_shown_and_locks_of_what_is_open) {
+  using May = NodeRights::May;
+  const auto hold = [&](InodeId inode, bool exclusive = false) {
+    return rights_->may_hold(NodeId{5}, session_, inode, exclusive);
+  };
+  const auto lock = [&](InodeId inode, bool writes) {
+    return rights_->may_lock(NodeId{5}, session_, inode, writes);
+  };
+  EXPECT_EQ(hold(secret_, true).may, May::yes) << "it is not restricted";
+  EXPECT_EQ(hold(kRootInode).inode, kRootInode);
+  EXPECT_TRUE(lock(secret_, true));
+  restrict({.subtree = "/data"});
+  for (const InodeId inode : {secret_, mine_, other_, data_, below_, kRootInode}) {
+    EXPECT_EQ(hold(inode).may, May::unknown) << inode.value;
+    EXPECT_FALSE(lock(inode, false));
+  }
+  ASSERT_TRUE(lookup(kRootInode, "below").has_value());
+  ASSERT_TRUE(lookup(below_, "mine").has_value());
+  EXPECT_EQ(hold(mine_).may, May::yes);
+  EXPECT_EQ(hold(mine_, true).may, May::yes) << "its owner changes its mode";
+  EXPECT_EQ(hold(below_).inode, below_);
+  EXPECT_EQ(hold(kRootInode).may, May::yes);
+  EXPECT_EQ(hold(kRootInode).inode, data_);
+  EXPECT_EQ(hold(secret_).may, May::unknown);
+  EXPECT_EQ(hold(other_).may, May::unknown);
+  EXPECT_FALSE(lock(mine_, false)) << "it is not open";
+  ASSERT_EQ(access(mine_, kAccessRead, 1000), Code::ok);
+  EXPECT_TRUE(lock(mine_, false));
+  EXPECT_FALSE(lock(mine_, true));
+  ASSERT_EQ(access(mine_, kAccessWrite, 1000), Code::ok);
+  EXPECT_TRUE(lock(mine_, true));
+  // Of another session, or another restriction, it knows nothing.
+  EXPECT_EQ(rights_->may_hold(NodeId{5}, session_ + 1, mine_, false).may, May::unknown);
+  EXPECT_FALSE(rights_->may_lock(NodeId{5}, session_ + 1, mine_, false));
+  EXPECT_FALSE(rights_->may_lock(NodeId{6}, session_, mine_, false));
+  restrict({.subtree = "/data", .read_only = true});
+  EXPECT_EQ(hold(mine_).may, May::unknown);
+  EXPECT_EQ(hold(mine_, true).may, May::only_reads);
+  EXPECT_FALSE(lock(mine_, false));
+  ASSERT_TRUE(lookup(below_, "mine").has_value());
+  ASSERT_EQ(access(mine_, kAccessRead, 1000), Code::ok);
+  EXPECT_EQ(hold(mine_).may, May::yes);
+  EXPECT_EQ(hold(mine_, true).may, May::only_reads);
+  EXPECT_TRUE(lock(mine_, false)) << "flock() of either kind, as on a file system that only reads";
+  EXPECT_FALSE(lock(mine_, true));
+}
+
+// Who sets how much there may be, and for how long what is removed is kept: nodes that may do
+// everything. There, root.
+TEST_F(LimitedTest, quotas_and_trash_are_set_by_nodes_that_are_not) {
+  const meta::QuotaSubject subject{meta::QuotaSubject::Kind::directory, data_.value};
+  const auto all_are = [&](Code looks, Code changes) {
+    EXPECT_EQ(code_of(ask(ask::SetQuota{subject, {.bytes = 1 << 20}, "/data"})), changes);
+    EXPECT_EQ(code_of(ask(ask::ListQuotas{})), looks);
+    EXPECT_EQ(code_of(ask(ask::CheckQuota{subject, true})), changes);
+    EXPECT_EQ(code_of(ask(ask::DeleteQuota{subject})), changes);
+    EXPECT_EQ(code_of(ask(ask::SetTrash{data_, 7, "/data"})), changes);
+    EXPECT_EQ(code_of(ask(ask::ListTrash{})), looks);
+  };
+  std::vector<rights::Restriction> each(4);
+  each[0].subtree = "/data";
+  each[1].read_only = true;
+  each[2].uids = *rights::parse_ids("0-5000");
+  each[3].squash = rights::User{7, 7};
+  for (const rights::Restriction& what : each) {
+    restrict(what);
+    all_are(Code::access_denied, what.read_only ? Code::read_only : Code::access_denied);
+  }
+  limits_ = nullptr;
+  all_are(Code::ok, Code::ok);
+}
+
 }  // namespace
 }  // namespace penstock::meta_net

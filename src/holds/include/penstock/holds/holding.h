@@ -69,7 +69,8 @@ class Holding {
  public:
   // Of an operation that cannot begin. Completes, on its loop, with ok: where it has `entered`, it
   // runs by `ticket` as if enter() had said so, and ends with leave(), else another try is worth
-  // it. Or with `closed`: no try will be.
+  // it. Or with `closed`: no try will be; or with what a node that is restricted is refused it: it
+  // is stale to this node, or read_only.
   struct Waiter : engine::Op {
     engine::Loop* loop = nullptr;
     InodeId inode;

@@ -64,6 +64,9 @@ class Keeper {
   void renewed(AgentId agent, bool good, engine::Time sent, uint16_t life);
   void claimed(AgentId agent, uint16_t life, const std::vector<std::pair<InodeId, Stamp>>& grants);
   void given(const Given& given, engine::Time now);
+  // In place of that: meta gives this agent no such hold. True: who waits for the inode is told
+  // so by the owner, or says again that it waits; nothing is asked until then.
+  bool refused(InodeId inode, RequestId request);
   void recalled(const Recall& recall, engine::Time now);
 
   // Holds that were recalled stay for a moment, as they are in use: to be looked at every

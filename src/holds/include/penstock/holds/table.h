@@ -53,8 +53,10 @@ class Table {
   void expel(AgentId agent, engine::Time now);
 
   // Of a recorded session of an earlier life: the stamp that the hold has in this one. stale: it is
-  // too late. conflict: another has claimed what does not go beside it; then it is expelled.
-  Result<Stamp> claim(AgentId agent, InodeId inode, Hold hold, bool in_use);
+  // too late. conflict: another has claimed what does not go beside it; then it is expelled. Who is
+  // not trusted has what it claims as long as nobody else does: one that is takes it from it, and
+  // then that one is expelled.
+  Result<Stamp> claim(AgentId agent, InodeId inode, Hold hold, bool in_use, bool is_trusted = true);
   void claimed(AgentId agent, engine::Time now);
 
   // busy: too many of this agent wait. stale: the session is not, or has ended.
@@ -116,6 +118,7 @@ class Table {
   };
 
   Session* good(AgentId agent);
+  void disown_untrusted(Entry& entry, AgentId claims, Hold hold);
   Entry& entry(InodeId inode);
   Entry* find(InodeId inode);
   const Holder* find_holder(AgentId agent, InodeId inode) const;

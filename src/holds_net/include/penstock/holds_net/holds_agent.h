@@ -27,6 +27,11 @@ struct HoldsAgentConfig {
   // Another session begins: what is asked of targets names it, and nothing has begun in it yet. In
   // the loop.
   std::function<void(holds::AgentId)> session_changes;
+  // Of a node that is restricted: the service does not know that it may know of the inode. The one
+  // with the names, which is beside it, is shown that; `done` is called once, from any thread, also
+  // when the agent is no more, and then a hold is asked for once more or refused with that status.
+  // In the loop, without blocking. Empty: it is refused at once, as stale.
+  std::function<void(InodeId, std::function<void(Status)> done)> show = {};
   wire::Protocol speaks = wire::kNodeProtocol;
 };
 

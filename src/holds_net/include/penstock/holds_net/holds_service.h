@@ -16,6 +16,17 @@ using holds::Hold;
 using holds::RequestId;
 using holds::Stamp;
 
+// Of a hold that a session asks for.
+struct Judgement {
+  enum class Is : uint8_t {
+    allowed,
+    unknown,     // it has not shown that it may know of the inode
+    only_reads,  // it is to change nothing
+  };
+  Is is = Is::allowed;
+  InodeId inode;  // which the node means by the number that it says
+};
+
 // What it points to outlives the service.
 struct HoldsServiceConfig {
   engine::Loop* loop = nullptr;
@@ -42,6 +53,11 @@ struct HoldsServiceConfig {
   // one that outlives it, and no session ends for what cannot be heard meanwhile. In the loop.
   // None: as long as it lives.
   std::function<engine::Time()> answers_until;
+  // Who is asked for each hold that an agent wants; and whether a node is restricted: what it
+  // claims of a life before counts where nobody else claims it. In the loop, without blocking.
+  // Empty: nobody is.
+  std::function<Judgement(AgentId, InodeId, Hold)> judge = {};
+  std::function<bool(NodeId)> is_restricted = {};
   // How much longer than from now on the life before may have answered, by its own lease.
   engine::Duration life_before{};
   // Sessions that are fenced and settled at a time.
@@ -109,8 +125,9 @@ class HoldsService {
     uint64_t begun = 0;  // sessions
     uint64_t ended = 0;
     uint64_t recalls = 0;
-    size_t open = 0;    // calls that have no answer yet
-    size_t ending = 0;  // sessions that are recorded, fenced or settled
+    uint64_t denied = 0;  // holds, as they were judged
+    size_t open = 0;      // calls that have no answer yet
+    size_t ending = 0;    // sessions that are recorded, fenced or settled
     size_t holds = 0;
   };
   virtual Figures figures() = 0;

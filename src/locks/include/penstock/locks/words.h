@@ -61,6 +61,7 @@ enum class Answer : uint8_t {
   full,      // there is no room for more locks
   lost,      // the session is over, and what was locked in it
   ended,     // it was cancelled
+  refused,   // a node that is restricted has not shown that it may have it
 };
 
 // A lock that is in the way.

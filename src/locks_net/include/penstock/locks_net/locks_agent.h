@@ -31,6 +31,9 @@ struct LocksAgentConfig {
   // there.
   std::function<engine::Address()> find = {};
   std::function<Standing()> standing;  // in the loop
+  // Of a node that is restricted: as holds_net::HoldsAgentConfig has it, and `done` is not called
+  // before that has returned. Empty: what is refused ends so at once.
+  std::function<void(InodeId, std::function<void(Status)> done)> show = {};
   wire::Protocol speaks = wire::kNodeProtocol;
 };
 

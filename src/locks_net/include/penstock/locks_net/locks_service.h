@@ -31,6 +31,11 @@ struct LocksServiceConfig {
   std::function<bool()> awaits_claims = {};
   // Its session shall end: it renews its lease, and does not say what it has.
   std::function<void(NodeId)> expel;
+  // Whether a session may have that lock, or with none hear who has one, and whether a node is
+  // restricted: what it says that it has counts where nobody else says so. Without blocking. Empty:
+  // nobody is restricted.
+  std::function<bool(locks::AgentId, const locks::Wanted&)> judge = {};
+  std::function<bool(NodeId)> is_restricted = {};
   wire::Protocol speaks = wire::kNodeProtocol;
 };
 
@@ -52,6 +57,7 @@ class LocksService {
   struct Figures {
     uint64_t answered = 0;  // calls
     uint64_t refused = 0;
+    uint64_t denied = 0;  // locks, as they were judged
     size_t locks = 0;
     size_t waiting = 0;
     bool is_claiming = false;

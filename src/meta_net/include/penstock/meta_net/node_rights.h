@@ -43,7 +43,21 @@ class NodeRights {
   enum class Right : uint8_t { name, read, write };
   bool has(NodeId node, InodeId inode, Right right);
 
+  // What is judged beside the names: a hold of what that session was shown; a lock of what it has
+  // open. Do not block.
+  enum class May : uint8_t { yes, unknown, only_reads };
+  struct Hold {
+    May may = May::yes;
+    InodeId inode;  // the subtree's root, where it says the root's number
+  };
+  Hold may_hold(NodeId node, uint64_t session, InodeId inode, bool exclusive);
+  // `writes`: one of fcntl() for writing, which needs a file that is open for writing. All others
+  // need an open file, however it is open.
+  bool may_lock(NodeId node, uint64_t session, InodeId inode, bool writes);
+
  private:
+  std::shared_ptr<Limited> known(NodeId node, uint64_t session, const Limits& limits);
+
   meta::Meta& meta_;
   const engine::Clock& clock_;
   const Find find_;

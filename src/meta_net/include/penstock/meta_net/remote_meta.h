@@ -77,6 +77,10 @@ class RemoteMeta : public meta::Meta {
   // What the session may do with that file's chunks, or with all. access_denied where nothing.
   virtual Result<wire::Capability> capability(InodeId inode) = 0;
 
+  // A service beside that of the names does not know that this node, which is restricted, may know
+  // of that file: it does when this has ended well. stale: nor does that of the names.
+  virtual Status show(InodeId inode) = 0;
+
   // From now on each call, also of those under way, ends within that time: the process is to end,
   // and the service may be gone.
   virtual void hurry(engine::Duration call_time) = 0;

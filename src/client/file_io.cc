@@ -145,7 +145,17 @@ Status FileIo::put_gathered(const Gathered& gathered, bool durable) {
   io.memory = {gathered.data(), gathered.length};
   io.behind = true;
   io.durable = durable;
-  return run_with_room(io);
+  Inode& inode = *gathered.inode;
+  const auto quiet = inodes::RecentBytes::quiet_changes(inode);
+  const Status put = run_with_room(io);
+  // A file that was written as a whole. Between nodes nobody tells of the others' changes.
+  const bool is_whole = gathered.begin == 0 &&
+                        gathered.length <= inodes::limits::kRecentFileBytes &&
+                        inode.length.load(std::memory_order_acquire) == gathered.length;
+  if (put.ok() && quiet && is_whole && core_.config.holding == nullptr) {
+    core_.observers.recent().keep(inode, *quiet, {gathered.data(), gathered.length});
+  }
+  return put;
 }
 
 // Does not wait for the observers: the thread that wrote the bytes may be what a kernel waits for.
@@ -154,8 +164,40 @@ void FileIo::tell_lost(const Gathered& gathered) {
                     gathered.begin, INT64_MAX - gathered.begin);
 }
 
+// How much of what is wanted, all of it, was copied from what was written a moment ago.
+std::optional<uint64_t> FileIo::read_recent(const OpenFile& file, uint64_t offset,
+                                            engine::MemoryRef memory) {
+  if (core_.config.holding != nullptr || memory.kind != engine::MemoryKind::host) return {};
+  if (!core_.check_open().ok() || !file.may_read()) return {};
+  Inode& inode = file.inode();
+  const uint64_t begun = inode.changes_begun.load(std::memory_order_seq_cst);
+  const uint64_t length = inode.length.load(std::memory_order_acquire);
+  if (memory.length == 0 || offset >= length) return {};
+  const uint64_t bytes = std::min(memory.length, length - offset);
+  if (!core_.observers.recent().read(inode, offset, memory.sub(0, bytes).bytes())) return {};
+  // Length and bytes are of the same moment.
+  if (inode.changes_begun.load(std::memory_order_seq_cst) != begun) return {};
+  if (file.access_is_due()) note_read(file);
+  return bytes;
+}
+
+// As of a read by a shard's client.
+void FileIo::note_read(const OpenFile& file) {
+  Inode& inode = file.inode();
+  const meta::FileTime now = core_.now();
+  inode.access_due.store(false, std::memory_order_relaxed);
+  inode.accessed.store(now, std::memory_order_relaxed);
+  core_.accesses.note(inode.id, now);
+  const uint32_t watchers = inode.watchers.load(std::memory_order_relaxed);
+  if (!core_.observers.concerns(watchers, file.opener())) return;
+  core_.observers.data_changed(watchers, file.opener(), inode.id, 0, 0, [] {});
+}
+
 Result<uint64_t> FileIo::read(const FileRef& file, uint64_t offset, engine::MemoryRef memory) {
-  if (file != nullptr && !file->closed()) core_.behind.flush(file->inode());
+  if (file != nullptr && !file->closed()) {
+    core_.behind.flush(file->inode());
+    if (const std::optional<uint64_t> bytes = read_recent(*file, offset, memory)) return *bytes;
+  }
   IoOp io;
   io.file = file;
   io.kind = IoKind::read;

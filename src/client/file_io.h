@@ -48,6 +48,9 @@ class FileIo {
   Taken take(const FileRef& file, uint64_t offset, engine::MemoryRef memory, const Observer* self,
              const FileWriter* writer);
   void tell_taken(Inode& inode, ByteRange range, Observer* self);
+  std::optional<uint64_t> read_recent(const OpenFile& file, uint64_t offset,
+                                      engine::MemoryRef memory);
+  void note_read(const OpenFile& file);
   bool may_wait(const FileRef& file, uint64_t offset, engine::MemoryRef memory) const;
   Status clear_range(const OpenFile& file, uint64_t offset, uint64_t end, const FileWriter* writer);
 

@@ -79,6 +79,8 @@ void Observers::begin(Change& change, Inode& inode, ByteRange range) {
   ASSERT(change.inode == nullptr && !change.linked() && !change.is_announced);
   change.inode = &inode;
   change.range = range;
+  inode.changes_begun.fetch_add(1, std::memory_order_seq_cst);
+  recent_.changing(inode);
   inode.unannounced.fetch_add(1, std::memory_order_seq_cst);
   const uint32_t told = inode.watchers.load(std::memory_order_seq_cst) & hearing_.load();
   if (told == 0) [[likely]]
@@ -107,6 +109,9 @@ void Observers::end(Change& change) {
     const uint32_t counted = change.inode->unannounced.fetch_sub(1, std::memory_order_seq_cst);
     ASSERT(counted > 0);
   }
+  // After what it waits for: a change that is not counted as ended is under way.
+  const uint64_t ended = change.inode->changes_ended.fetch_add(1, std::memory_order_seq_cst);
+  ASSERT(ended < change.inode->changes_begun.load(std::memory_order_relaxed));
   change.inode = nullptr;
 }
 

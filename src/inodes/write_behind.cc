@@ -110,7 +110,9 @@ std::unique_ptr<Gathered> WriteBehind::begin(const FileRef& file, std::shared_pt
     if (memory == nullptr) return nullptr;
     made->memory = {static_cast<std::byte*>(memory), [](std::byte* bytes) { std::free(bytes); }};
   }
-  if (buffers_++ == 0) work_.notify_one();  // It looks at the time from now on.
+  ++buffers_;
+  ++begun_;
+  if (resting_) work_.notify_one();  // It looks at the time from now on.
   gathered_.push_back(*made);
   return made;
 }
@@ -308,9 +310,13 @@ void WriteBehind::run() {
 
 void WriteBehind::wait_for_work(Lock& lock) {
   const auto called = [this] { return stop_ || short_ || !requests_.empty() || !sealed_.empty(); };
-  if (buffers_ == 0) {
+  // Who writes one small file after the other need not wake it for each.
+  if (buffers_ == 0 && begun_ == seen_) {
+    resting_ = true;
     work_.wait(lock, [&] { return called() || buffers_ > 0; });
+    resting_ = false;
   } else {
+    seen_ = begun_;
     work_.wait_for(lock, config_.behind_age / 4, called);
   }
 }

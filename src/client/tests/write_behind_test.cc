@@ -382,6 +382,122 @@ TEST_F(ShortWriteBehindTest, more_writers_than_there_is_memory_for_all_get_on) {
   for (const FileRef& file : all) EXPECT_EQ(ring_read(file, 0, 60'000), std::string(50'000, 'x'));
 }
 
+// What was written as a whole file is read once without a target, and never when it is not that any
+// more.
+class RecentTest : public WriteBehindTest {
+ protected:
+  InodeId written(const std::string& path, const std::string& bytes) {
+    FileRef file = open(path);
+    EXPECT_TRUE(soon(file, 0, bytes).has_value());
+    const InodeId id = inode_of(*file);
+    EXPECT_TRUE(files->close_file(std::move(file)).ok());
+    return id;
+  }
+  std::string read(const std::string& path, uint64_t offset = 0, uint64_t length = 100'000) {
+    const FileRef file = open(path, {.read = true, .accesses = AccessTimes::Mode::relative});
+    std::string bytes(length, '?');
+    const Result<uint64_t> got = files->read(file, offset, memory_of(bytes));
+    EXPECT_TRUE(got.has_value());
+    bytes.resize(got ? *got : 0);
+    return bytes;
+  }
+};
+
+TEST_F(RecentTest, the_first_read_asks_no_target_and_counts_as_one) {
+  const InodeId id = written("/a", std::string(5000, 'a'));
+  const meta::FileTime before = files->attributes(id)->modified;
+  const uint64_t asked_before = asked.load();
+  EXPECT_EQ(read("/a", 1000, 1000), std::string(1000, 'a'));
+  EXPECT_EQ(read("/a", 4999, 1), "a");
+  EXPECT_EQ(asked.load(), asked_before);
+  EXPECT_GE(files->attributes(id)->accessed, before) << "the time of access";
+  EXPECT_EQ(read("/a"), std::string(5000, 'a'));
+  EXPECT_EQ(asked.load(), asked_before + 1) << "what was read to its end is kept elsewhere";
+  EXPECT_EQ(read("/a", 5000, 1), "");
+}
+
+TEST_F(RecentTest, every_change_is_seen) {
+  for (int way = 0; way < 5; ++way) {
+    const std::string path = "/" + std::to_string(way);
+    const InodeId id = written(path, std::string(5000, 'a'));
+    const FileRef file = open(path, {.read = true, .write = true});
+    std::string expected(5000, 'a');
+    std::string over(10, 'b');
+    meta::SetAttributes set;
+    if (way == 0) {
+      EXPECT_EQ(*by_ring(file, IoKind::write, 0, over), 10u);
+      expected.replace(0, 10, over);
+    } else if (way == 1) {
+      set.length = 7;
+      EXPECT_TRUE(files->set_attributes(root, id, set, nullptr).has_value());
+      set.length = 6000;
+      EXPECT_TRUE(files->set_attributes(root, id, set, nullptr).has_value());
+      expected = std::string(7, 'a') + std::string(5993, '\0');
+    } else if (way == 2) {
+      EXPECT_TRUE(files->punch(file, 0, 4096, nullptr, nullptr).ok());
+      expected.replace(0, 4096, 4096, '\0');
+    } else if (way == 3) {
+      EXPECT_TRUE(soon(file, 5000, over).has_value());
+      expected += over;
+    } else {
+      EXPECT_TRUE(files->write(file, 4990, memory_of(over), true, nullptr, nullptr).has_value());
+      expected.replace(4990, 10, over);
+    }
+    EXPECT_EQ(read(path), expected) << way;
+    EXPECT_EQ(read(path), expected) << way;
+  }
+}
+
+TEST_F(RecentTest, a_larger_file_and_a_part_of_one_are_not_kept) {
+  written("/large", std::string(200'000, 'a'));
+  {
+    const FileRef file = open("/part");
+    EXPECT_TRUE(soon(file, 0, std::string(4096, 'a')).has_value());
+    EXPECT_TRUE(files->sync_file(file).ok());
+    EXPECT_EQ(read("/part"), std::string(4096, 'a'));
+    EXPECT_TRUE(soon(file, 4096, std::string(4096, 'b')).has_value());
+  }
+  const uint64_t before = asked.load();
+  EXPECT_EQ(read("/large", 0, 10), std::string(10, 'a'));
+  EXPECT_EQ(read("/part", 4096, 10), std::string(10, 'b'));
+  EXPECT_GE(asked.load(), before + 2);
+}
+
+// A reader finds no bytes older than the last write that had ended before it began.
+TEST_F(RecentTest, no_reader_finds_what_was_overwritten) {
+  std::atomic<int> ended{0};
+  std::atomic<bool> over{false};
+  constexpr int kRounds = 300;
+  open("/a");
+  on_threads(3, [&](int id) {
+    const FileRef file = open("/a", {.read = true, .write = true});
+    for (int i = 1; id == 0 && i <= kRounds; ++i) {
+      // In turn as a whole by a mount, and by a ring.
+      std::string bytes = std::to_string(100'000 + i);
+      if (i % 2 == 0) {
+        meta::SetAttributes empty;
+        empty.length = 0;
+        ASSERT_TRUE(files->set_attributes(root, inode_of(*file), empty, nullptr).has_value());
+        ASSERT_TRUE(soon(file, 0, bytes).has_value());
+        ASSERT_TRUE(files->flush_file(file).ok());
+      } else {
+        ASSERT_TRUE(by_ring(file, IoKind::write, 0, bytes).has_value());
+      }
+      ended.store(i);
+    }
+    if (id == 0) over = true;
+    while (id != 0 && !over) {
+      const int least = ended.load();
+      std::string bytes(6, '?');
+      const Result<uint64_t> got = files->read(file, 0, memory_of(bytes));
+      ASSERT_TRUE(got.has_value());
+      if (*got == 0) continue;
+      ASSERT_EQ(*got, 6u);
+      ASSERT_GE(std::stoi(bytes), 100'000 + least);
+    }
+  });
+}
+
 class FullWriteBehindTest : public WriteBehindTest {
  protected:
   FullWriteBehindTest()

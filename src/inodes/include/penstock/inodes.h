@@ -14,6 +14,7 @@
 #include "penstock/inodes/limits.h"
 #include "penstock/inodes/observers.h"
 #include "penstock/inodes/open_file.h"
+#include "penstock/inodes/recent_bytes.h"
 #include "penstock/inodes/target_calls.h"
 #include "penstock/inodes/write_behind.h"
 #include "penstock/inodes/written_ids.h"

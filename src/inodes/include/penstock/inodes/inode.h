@@ -125,6 +125,11 @@ struct Inode {
   // with `watchers`: either the maker of a change sees the watcher, or the watcher, looking after
   // it was added, sees the change. See Observers::begin().
   std::atomic<uint32_t> unannounced{0};
+  // How many changes of bytes have begun, and ended. Sequentially consistent with `may_be_recent`:
+  // something of the inode may be in RecentBytes, whose lock is held when it changes.
+  std::atomic<uint64_t> changes_begun{0};
+  std::atomic<uint64_t> changes_ended{0};
+  std::atomic<bool> may_be_recent{true};
   // Counts changes of bytes, length and times; incremented after they happened. Starts at 1, with
   // `synced` behind it: what another life of the process left is not known to be durable.
   std::atomic<uint64_t> changes{1};

@@ -29,6 +29,11 @@ inline constexpr uint64_t kBehindBytes = 256 * kKiB;
 inline constexpr uint64_t kBehindBufferBytes = kBehindBytes + kBehindWriteMax + kBlockBytes;
 // Buffers that are kept for the next file: what a few writers use.
 inline constexpr size_t kBehindSpareMax = 16;
+// Files up to this length that were written as a whole are kept until they are read, since the disk
+// takes longer for them than all the rest of an open and a read,
+inline constexpr uint64_t kRecentFileBytes = 64 * kKiB;
+// up to so many bytes: some ten thousand of 4 KiB, as a compiler or git leaves behind.
+inline constexpr uint64_t kRecentBytesMax = 64 * kMiB;
 // How long the free space that was seen counts, and how much of it is left alone: more than other
 // writers use in that time.
 inline constexpr auto kBehindRoomFor = std::chrono::milliseconds(100);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "penstock/inodes/inode.h"
+#include "penstock/inodes/recent_bytes.h"
 
 namespace penstock::inodes {
 
@@ -46,6 +47,9 @@ class Observers {
   // nobody was told. What begins later it is told of.
   std::vector<ByteRange> under_way(const Inode& inode);
 
+  // Forgets what changes, before any byte of it does.
+  RecentBytes& recent() { return recent_; }
+
   // Whether another than `origin` is among `watchers`.
   bool concerns(uint32_t watchers, const Observer* origin) const;
 
@@ -60,6 +64,7 @@ class Observers {
   std::atomic<uint32_t> hearing_{0};
   engine::Mutex changes_mutex_;
   IntrusiveList<Change> changes_;  // that are announced
+  RecentBytes recent_;
 };
 
 }  // namespace penstock::inodes

@@ -96,6 +96,9 @@ class WriteBehind {
   engine::Condition work_;
   IntrusiveList<Gathered> gathered_;  // all that is not in the targets, the oldest first
   uint64_t buffers_ = 0;              // their number
+  uint64_t begun_ = 0;                // of all times
+  uint64_t seen_ = 0;                 // of these, when the worker last looked at the time
+  bool resting_ = false;              // the worker waits until there are some
   std::vector<std::unique_ptr<std::byte[], void (*)(std::byte*)>> spare_;
   IntrusiveList<FlushRequest> requests_;
   std::vector<std::shared_ptr<Inode>> sealed_;  // whose older buffer no thread has begun to write

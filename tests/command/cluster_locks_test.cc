@@ -275,6 +275,31 @@ TEST_F(ClusterLocks, outlive_the_process_with_the_names) {
   EXPECT_EQ(lock(a.get(), F_WRLCK, 0, 10), 0);
 }
 
+// Nobody is given what another had, however long there is nobody who could.
+TEST_F(ClusterLocks, outlive_one_that_is_away_or_stopped_for_longer_than_a_lease) {
+  const UniqueFd b = open("b/f");
+  EXPECT_EQ(lock(b.get(), F_WRLCK, 0, 10), 0);
+  EXPECT_EQ(flock_of(b.get(), LOCK_SH), 0);
+  constexpr auto kLonger = std::chrono::seconds(7);
+  kill("first");
+  unmount("a");
+  std::this_thread::sleep_for(kLonger);
+  good({"up", place("first"), "-b", "--mount", place("a"), "--cache", "0"});
+  const UniqueFd a = open("a/f");
+  EXPECT_EQ(lock(a.get(), F_WRLCK, 0, 10), EAGAIN);
+  EXPECT_EQ(flock_of(a.get(), LOCK_EX | LOCK_NB), EWOULDBLOCK);
+  const pid_t first = ask("status", "first").value("pid", 0);
+  ASSERT_GT(first, 0);
+  ASSERT_EQ(::kill(first, SIGSTOP), 0);
+  std::this_thread::sleep_for(kLonger);
+  ASSERT_EQ(::kill(first, SIGCONT), 0);
+  EXPECT_EQ(lock(a.get(), F_WRLCK, 0, 10), EAGAIN);
+  EXPECT_EQ(lock(a.get(), F_WRLCK, 10, 10), 0);
+  EXPECT_EQ(lock(b.get(), F_RDLCK, 0, 10), 0);
+  EXPECT_EQ(lock(b.get(), F_UNLCK), 0);
+  EXPECT_EQ(lock(a.get(), F_WRLCK, 0, 10), 0);
+}
+
 // Stopped for longer than its lease lasts: another has the lock by then.
 TEST_F(ClusterLocks, that_are_lost_end_the_open) {
   const UniqueFd a = open("a/f"), b = open("b/f"), without = open("b/f");

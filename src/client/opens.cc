@@ -188,7 +188,10 @@ Result<FileRef> Opens::create(const NewName& wanted, const Opening& opening, Att
   const Status status = make_it();
   held.end();
   if (created) notifier_.entry_changed(wanted.parent, wanted.name, opening.self);
-  if (created && status.ok()) return make(inode, opening);
+  if (created && status.ok()) {
+    keep_right(id, opening);
+    return make(inode, opening);
+  }
   if (created && opening.flags.write) {
     const Status ended = core_.meta.end_write(id);
     static_cast<void>(ended);  // The next life of the process ends it.
@@ -197,6 +200,13 @@ Result<FileRef> Opens::create(const NewName& wanted, const Opening& opening, Att
   closer_.give_back(inode);
   if (!status.ok()) return status;
   return FileRef();
+}
+
+// Of a node that is restricted: whoever makes a file has the right to it, and is given what shows
+// that, for another life of the process with the names. Without it the file is good until then.
+void Opens::keep_right(InodeId id, const Opening& opening) const {
+  const Status given = core_.begin_use(opening.credentials, id, wanted_access(opening.flags));
+  static_cast<void>(given);
 }
 
 // What a name led to a moment ago. Stale, and worth another look at the name, if it has lost it.
@@ -249,7 +259,10 @@ Result<FileRef> Opens::unnamed(InodeId parent, uint32_t mode, const Opening& ope
   };
   const Status status = make_it();
   held.end();
-  if (status.ok()) return make(inode, opening);
+  if (status.ok()) {
+    keep_right(id, opening);
+    return make(inode, opening);
+  }
   if (opening.self != nullptr) notifier_.unwatch(id, *opening.self);
   closer_.give_back(inode);
   return status;

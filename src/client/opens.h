@@ -49,6 +49,7 @@ class Opens {
                        std::optional<meta::Layout> layout, Attributes* attributes);
 
  private:
+  void keep_right(InodeId id, const Opening& opening) const;
   Result<FileRef> found(InodeId id, const Opening& opening, Attributes* attributes);
   Result<FileRef> name_once(const NewName& wanted, const Opening& opening, Attributes* attributes);
   Result<FileRef> path_once(std::string_view path, const Opening& opening, uint32_t mode,

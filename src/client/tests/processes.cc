@@ -10,6 +10,13 @@ namespace {
 constexpr uint32_t kStorages = 2;
 constexpr engine::Address kHolds{kNamesNode, 90};
 constexpr engine::Address kMeta{kNamesNode, 91};
+constexpr NodeId kRestricted{1};
+constexpr uint8_t kSigned = 77;  // in place of a signature
+
+struct ShowJob : ListNode {
+  InodeId inode;
+  std::function<void(Status)> done;
+};
 
 }  // namespace
 
@@ -142,6 +149,7 @@ void Process::start_agent() {
   config.session_changes = [this](AgentId session) {
     all_.world.trace("session", session.node.value, session.session);
   };
+  config.show = show_;
   agent_ = holds_net::HoldsAgent::make(config);
   in_loop([this](engine::Op& done) {
     agent_->start();
@@ -152,8 +160,8 @@ void Process::start_agent() {
 
 Status Process::open_files(meta::Meta& meta, FileSystemConfig config) {
   kept_ = std::make_unique<kept_names::KeptNames>(
-      meta,
-      kept_names::KeptNamesConfig{.holding = agent_.get(), .clock = &clock_, .kept_max = 640});
+      meta, kept_names::KeptNamesConfig{
+                .holding = agent_.get(), .clock = &clock_, .kept_max = 640, .is_off = is_limited_});
   keepings_.attach(kept_.get());
   if (!all_.broken.forgets_kernels) config.entries = kept_.get();
   config.shards.push_back({loop_.get(), naming_.get()});
@@ -241,13 +249,47 @@ Status AgentProcess::start() {
   config.service = kMeta;
   config.session = [this] { return agent_ == nullptr ? 0 : agent_->session().session; };
   config.caller = ++all_.callers_;
+  const bool is_restricted = all_.broken.restricts_first && node_ == kRestricted;
+  if (is_restricted) restrict(config);
   meta_ = meta_net::RemoteMeta::make(config);
   start_agent();
   FileSystemConfig files;
   files.owns_recovery = false;
+  if (is_restricted) {
+    files.is_limited = is_limited_;
+    files.access = [this](const Credentials& who, InodeId inode, uint32_t wanted) {
+      return meta_->access(who, inode, wanted);
+    };
+  }
   const Status opened = open_files(*meta_, std::move(files));
   all_.world.enter_process(before);
   return opened;
+}
+
+// What a real one has for it is in src/agent.
+void AgentProcess::restrict(meta_net::RemoteMetaConfig& config) {
+  is_limited_ = [] { return true; };
+  config.given = [this](const wire::Capability& one) {
+    const std::lock_guard lock(mutex_);
+    given_[InodeId(one.inode_first)] = one;
+  };
+  config.find_given = [this](InodeId inode) -> std::optional<wire::Capability> {
+    const std::lock_guard lock(mutex_);
+    const auto found = given_.find(inode);
+    return found == given_.end() ? std::nullopt : std::optional(found->second);
+  };
+  const auto run = [this](ListNode& item) {
+    const std::unique_ptr<ShowJob> job(static_cast<ShowJob*>(&item));
+    job->done(all_.broken.shows_nothing ? Status(Code::stale) : meta_->show(job->inode));
+  };
+  shows_ = std::make_unique<engine::WorkerPool>(
+      engine::WorkerOptions{.name = "shows", .count_max = 2}, run);
+  show_ = [this](InodeId inode, std::function<void(Status)> done) {
+    auto job = std::make_unique<ShowJob>();
+    job->inode = inode;
+    job->done = std::move(done);
+    if (shows_->submit(*job).ok()) static_cast<void>(job.release());  // the pool's now
+  };
 }
 
 void AgentProcess::stop() {
@@ -255,6 +297,13 @@ void AgentProcess::stop() {
   all_.world.continue_process(number_);
   close_files();
   close_agent();
+  if (shows_ != nullptr) {
+    shows_->stop([](ListNode& item) {
+      const std::unique_ptr<ShowJob> job(static_cast<ShowJob*>(&item));
+      job->done(Code::closed);
+    });
+    shows_ = nullptr;
+  }
   drop_rest();
   meta_ = nullptr;
   is_ending_ = false;
@@ -359,6 +408,22 @@ Status NamesProcess::start_service() {
   config.unused = [this](InodeId) {
     if (settler_ != nullptr) settler_->unused_elsewhere();
   };
+  if (all_.broken.restricts_first) {
+    rights::Restriction what;
+    what.subtree = "/";
+    const auto limits = std::make_shared<const meta_net::Limits>(meta_net::Limits{what, 1});
+    rights_ = std::make_unique<meta_net::NodeRights>(
+        *meta_, all_.world.clock(),
+        [limits](NodeId node) { return node == kRestricted ? limits : nullptr; });
+    config.judge = [this](AgentId agent, InodeId inode, holds::Hold hold) {
+      using Is = holds_net::Judgement::Is;
+      const auto found =
+          rights_->may_hold(agent.node, agent.session, inode, hold == holds::Hold::exclusive);
+      const bool may = found.may == meta_net::NodeRights::May::yes;
+      return holds_net::Judgement{may ? Is::allowed : Is::unknown, found.inode};
+    };
+    config.is_restricted = [](NodeId node) { return node == kRestricted; };
+  }
   auto service = holds_net::HoldsService::open(config);
   if (!service) return service.error().status;
   service_ = std::move(*service);
@@ -407,6 +472,14 @@ Status NamesProcess::serve_names() {
     return all_.broken.skips_sessions || service_->is_good({node, session});
   };
   config.is_early = [this] { return settler_ == nullptr; };
+  config.rights = rights_.get();
+  config.judged = [] { return uint64_t{1}; };
+  config.sign = [](wire::Capability& one) {
+    one.key = 1;
+    one.signature[0] = kSigned;
+    return Status();
+  };
+  config.is_signed = [](const wire::Capability& one) { return one.signature[0] == kSigned; };
   config.orphaned = [this](InodeId inode) { settler_->orphaned_elsewhere(inode); };
   config.named = [this](InodeId inode) { settler_->named_elsewhere(inode); };
   in_loop([&](engine::Op& done) {

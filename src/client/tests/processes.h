@@ -47,6 +47,9 @@ struct Broken {
   bool serves_late = false;       // names answer nothing before agents have claimed
   // Not broken: targets are of a process that lives on when the one with the names ends.
   bool targets_apart = false;
+  // Not broken: the first agent is restricted to a subtree, which is all that there is.
+  bool restricts_first = false;
+  bool shows_nothing = false;  // then: of files that were open before the service began
 };
 
 // Which sessions targets refuse. It outlives all processes, as a controller's map does. Before a
@@ -190,6 +193,9 @@ class Process {
   std::unique_ptr<kept_names::KeptNames> kept_;
   std::unique_ptr<FileSystem> files_;
   std::unique_ptr<KernelModel> kernel_;
+  // Of an agent that is restricted; see holds_net::HoldsAgentConfig.
+  std::function<void(InodeId, std::function<void(Status)>)> show_ = {};
+  std::function<bool()> is_limited_ = {};
   size_t users_ = 0;
   uint64_t stops_ = 0;
   bool is_ending_ = false;
@@ -203,7 +209,13 @@ class AgentProcess final : public Process {
   void kill() override;
 
  private:
+  void restrict(meta_net::RemoteMetaConfig& config);
+
   std::unique_ptr<meta_net::RemoteMeta> meta_;
+  // Of one that is restricted: what files are opened by, and threads that show it.
+  engine::Mutex mutex_;
+  std::map<InodeId, wire::Capability> given_;  // under it
+  std::unique_ptr<engine::WorkerPool> shows_;
 };
 
 class NamesProcess final : public Process {
@@ -234,6 +246,7 @@ class NamesProcess final : public Process {
   std::unique_ptr<sim::SimKv> kv_;
   std::vector<ServedTarget> served_;
   std::unique_ptr<meta::Meta> meta_;
+  std::unique_ptr<meta_net::NodeRights> rights_;
   std::unique_ptr<holds_net::HoldsService> service_;
   std::unique_ptr<kept_names::NamesGuard> guard_;
   std::unique_ptr<kept_names::GuardedNames> guarded_;  // as this process changes them

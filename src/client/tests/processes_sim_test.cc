@@ -739,9 +739,22 @@ std::string append_beside_death(uint64_t seed, Broken broken) {
   FileRef waiting =
       *files->open_path(all.root, "/log", {.write = true, .create = true}, 0644, {}, nullptr);
   all.process(0).leave();
+  AgentId session = all.process(0).session();
+  bool was_stale = false;
   const auto append = [&](std::string record) -> uint64_t {
     all.process(0).enter();
     const auto appended = files->append(waiting, memory_of(record), false, nullptr, nullptr);
+    // A node that is restricted has nothing open of a session that is over.
+    if (!appended && appended.error() == Code::stale) {
+      if (all.process(0).session() == session) was_stale = true;
+      waiting = nullptr;
+      while (waiting == nullptr) {
+        session = all.process(0).session();
+        auto again = files->open_path(all.root, "/log", {.write = true}, 0644, {}, nullptr);
+        if (again) waiting = std::move(*again);
+        all.world.run_for(milliseconds(20));
+      }
+    }
     all.process(0).leave();
     return appended ? appended->offset : UINT64_MAX;
   };
@@ -763,6 +776,7 @@ std::string append_beside_death(uint64_t seed, Broken broken) {
   waiting = nullptr;
   all.stop();
   if (!started.ok() || !at) return "it does not go on";
+  if (was_stale) return "an open file is stale in its session";
   const bool is_over = third < at->offset + second.size();
   return is_over ? "an append is at " + std::to_string(third) + ", over one at " +
                        std::to_string(at->offset)
@@ -773,6 +787,21 @@ TEST(ProcessesSim, what_a_life_has_left_is_settled_before_others_get_it) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     EXPECT_EQ(append_beside_death(seed, {}), "") << "seed " << seed;
   }
+}
+
+// What a restricted node has open outlives the process that has forgotten what it was shown.
+TEST(ProcessesSim, an_open_file_of_a_restricted_node_shows_itself_to_a_new_life) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    EXPECT_EQ(append_beside_death(seed, {.restricts_first = true}), "") << "seed " << seed;
+  }
+}
+
+TEST(ProcessesSim, one_that_shows_nothing_is_found) {
+  bool is_found = false;
+  for (uint64_t seed = 1; seed <= 20 && !is_found; ++seed) {
+    is_found = !append_beside_death(seed, {.restricts_first = true, .shows_nothing = true}).empty();
+  }
+  EXPECT_TRUE(is_found);
 }
 
 TEST(ProcessesSim, what_is_given_on_before_it_is_settled_is_found) {

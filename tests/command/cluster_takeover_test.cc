@@ -23,8 +23,9 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 using testing::HasSubstr;
 
-// What CLUSTER.md allows where controller and names were lost, and what a busy machine adds.
-constexpr seconds kGoesOnWithin{20};
+// 20 s are allowed where controller and names were lost (docs/decisions/0069 has what was seen); the
+// rest is what a busy machine adds.
+constexpr seconds kGoesOnWithin{30};
 constexpr seconds kPatience{60};
 
 // What a program of the one before saw and did after that was stopped.

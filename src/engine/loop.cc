@@ -8,7 +8,7 @@ Loop::Loop(const Clock& clock, Random& random, Parker& parker, Duration spin)
     : clock_(clock), random_(random), parker_(parker), spin_(spin), now_(clock.now()) {}
 
 Loop::~Loop() {
-  ASSERT(ready_.empty() && timers_.empty());
+  ASSERT(ready_.empty() && running_.empty() && timers_.empty());
   ASSERT(remote_.load(std::memory_order_relaxed) == nullptr);
 }
 
@@ -48,12 +48,12 @@ bool Loop::take_remote() {
 }
 
 bool Loop::run_ready() {
-  if (ready_.empty()) return false;
+  if (ready_.empty() && running_.empty()) return false;
   // What completes while these run waits for the next turn, so that no chain of completions can
-  // keep the pollers from being asked.
-  IntrusiveList<Op> batch;
-  batch.take_all(ready_);
-  while (Op* op = batch.pop_front()) op->completion(*op);
+  // keep the pollers from being asked. One of them may poll until another has run, which may be
+  // in its own batch.
+  running_.take_all(ready_);
+  while (Op* op = running_.pop_front()) op->completion(*op);
   return true;
 }
 

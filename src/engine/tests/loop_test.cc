@@ -44,6 +44,33 @@ TEST_F(LoopTest, completes_in_order_and_only_inside_poll) {
   EXPECT_FALSE(loop_.poll());
 }
 
+// As whoever closes a socket within its loop waits for what is under way there.
+TEST_F(LoopTest, a_completion_may_poll_until_another_of_its_turn_has_run) {
+  struct Waits : Op {
+    Loop* loop = nullptr;
+    const std::vector<int>* log = nullptr;
+    int turns = 0;
+  } waits;
+  std::vector<int> log;
+  waits.loop = &loop_;
+  waits.log = &log;
+  waits.completion = [](Op& op) {
+    auto& self = static_cast<Waits&>(op);
+    while (self.log->empty() && self.turns < 10) {
+      ++self.turns;
+      self.loop->poll();
+    }
+  };
+  Recorder other;
+  other.set(log, 1);
+  loop_.complete(waits, Code::ok);
+  loop_.complete(other, Code::ok);
+  EXPECT_TRUE(loop_.poll());
+  EXPECT_EQ(log, (std::vector<int>{1}));
+  EXPECT_EQ(waits.turns, 1);
+  EXPECT_FALSE(loop_.poll());
+}
+
 // A clock that every look moves by a microsecond, and a sleep by what the test says.
 class SlowClock final : public Clock {
  public:

@@ -115,6 +115,7 @@ class Loop {
   const Duration spin_;
   Time now_;
   IntrusiveList<Op> ready_;
+  IntrusiveList<Op> running_;   // of the turn that is under way
   std::vector<Timer*> timers_;  // a binary heap by deadline
   std::vector<Poller*> pollers_;
 

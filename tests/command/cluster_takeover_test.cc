@@ -23,8 +23,8 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 using testing::HasSubstr;
 
-// 20 s are allowed where controller and names were lost (docs/decisions/0069 has what was seen); the
-// rest is what a busy machine adds.
+// 20 s are allowed where controller and names were lost (docs/decisions/0069 has what was seen);
+// the rest is what a busy machine adds.
 constexpr seconds kGoesOnWithin{30};
 constexpr seconds kPatience{60};
 

@@ -96,7 +96,7 @@ Outcome<void> Storage::open_meta(uint64_t cache_bytes, std::function<meta::Capac
   options.capacity = std::move(capacity);
   options.reaches = std::move(reaches);
   // The database is this process's alone.
-  options.cached_records = static_cast<size_t>(std::clamp(2 * cache_bytes / arena::kExtentBytes,
+  options.cached_records = static_cast<size_t>(std::clamp(cache_bytes / (arena::kExtentBytes / 2),
                                                           uint64_t{limits::kMetaRecordsMin},
                                                           uint64_t{limits::kMetaRecordsMax}));
   TRY_ASSIGN(meta_, meta::Meta::open(names_->kv(), engine::system_clock(), options));
